@@ -1,0 +1,111 @@
+/* The tables behind kernels.h: element types, level names, the operators; and the few helpers that
+ * every descriptor uses. All of it is const, so any thread may enter. */
+#include "kernels/kernels.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *aten;
+    size_t size;
+    char kind;
+} dtypes[TD_DTYPES] = {
+#define TD_DTYPE(id, name, aten, bytes, kind) {name, aten, bytes, kind},
+#include "kernels/dtype.def"
+#undef TD_DTYPE
+};
+
+static int index_of(enum td_dtype dtype)
+{
+    assert(dtype && !(dtype & (dtype - 1)) && dtype < 1 << TD_DTYPES);
+    return __builtin_ctz(dtype);
+}
+
+const char *td_dtype_name(enum td_dtype dtype)
+{
+    return dtypes[index_of(dtype)].name;
+}
+
+const char *td_dtype_aten(enum td_dtype dtype)
+{
+    return dtypes[index_of(dtype)].aten;
+}
+
+size_t td_dtype_size(enum td_dtype dtype)
+{
+    return dtypes[index_of(dtype)].size;
+}
+
+char td_dtype_kind(enum td_dtype dtype)
+{
+    return dtypes[index_of(dtype)].kind;
+}
+
+enum td_dtype td_dtype_find(const char *name)
+{
+    for (int i = 0; i < TD_DTYPES; i++)
+        if (!strcmp(name, dtypes[i].name) || !strcmp(name, dtypes[i].aten))
+            return 1 << i;
+    return TD_DTYPE_none;
+}
+
+const char *td_isa_name(enum td_isa isa)
+{
+    static const char *const names[] = {
+#define TD_ISA(id, name, base, gcc) #name,
+#include "kernels/isa.def"
+#undef TD_ISA
+        "OutOfBoundaryLevel",
+    };
+    return (unsigned)isa <= TD_ISAS ? names[isa] : "WrongLevel";
+}
+
+int64_t td_numel(const struct td_tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++)
+        n *= t->shape[i];
+    return n;
+}
+
+size_t td_nbytes(const struct td_tensor *t)
+{
+    return (size_t)td_numel(t) * td_dtype_size(t->dtype);
+}
+
+double td_scalar(const struct td_value *v)
+{
+    assert(v->kind == TD_KIND_int || v->kind == TD_KIND_float || v->kind == TD_KIND_bool);
+    return v->kind == TD_KIND_float ? v->f : (double)v->i;
+}
+
+int64_t td_scalar_int(const struct td_value *v)
+{
+    if (v->kind != TD_KIND_float)
+        return v->i;
+    if (v->f >= 0x1p63)
+        return INT64_MAX;
+    return v->f >= -0x1p63 ? (int64_t)v->f : INT64_MIN; /* NaN too: converting it is undefined */
+}
+
+int td_problem_set(struct td_problem *problem, int error, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(problem->text, sizeof problem->text, format, args);
+    va_end(args);
+    return -error;
+}
+
+#define TD_OP(id) extern const struct td_op td_op_##id;
+#include "kernels/ops.def"
+#undef TD_OP
+
+const struct td_op *const td_ops[] = {
+#define TD_OP(id) &td_op_##id,
+#include "kernels/ops.def"
+#undef TD_OP
+    NULL,
+};

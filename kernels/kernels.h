@@ -1,0 +1,214 @@
+/* The kernel side's contract: tensors, operators, their implementations, and a call of one.
+ *
+ * An operator is one const descriptor (struct td_op) and everything reads it: argument checking,
+ * the HTTP routes, the listings, the tests and the bench. An implementation (struct td_impl) is
+ * one row in the descriptor's table, best first; the last row is the reference, which accepts
+ * every call that the rule accepted.
+ *
+ * Errors are 0 or a negative errno. Kernels do not allocate, lock or parse; they read the call's
+ * arguments, write its outputs, and may split their loop over the caller's OpenMP team through
+ * td_parallel(). Tensors are dense and row-major. */
+#ifndef TD_KERNELS_H
+#define TD_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/isa_config.h" /* generated: TD_IF_avx512(...), one a level */
+
+#define TD_MAX_RANK 8
+#define TD_MAX_ARGS 16
+#define TD_MAX_OUTS 4
+
+/* ---- element types: one bit each, so that a type and a set of types share a field ---- */
+
+enum td_dtype_index {
+#define TD_DTYPE(id, name, aten, bytes, kind) TD_DTYPE_INDEX_##id,
+#include "kernels/dtype.def"
+#undef TD_DTYPE
+    TD_DTYPES
+};
+
+enum td_dtype {
+    TD_DTYPE_none = 0,
+#define TD_DTYPE(id, name, aten, bytes, kind) TD_##id = 1 << TD_DTYPE_INDEX_##id,
+#include "kernels/dtype.def"
+#undef TD_DTYPE
+};
+
+#define TD_INTS (TD_u8 | TD_i8 | TD_i16 | TD_i32 | TD_i64)
+#define TD_FLOATS (TD_f16 | TD_bf16 | TD_f32 | TD_f64)
+#define TD_ALL (TD_bool | TD_INTS | TD_FLOATS)
+
+/* The protocol's name ("FP32"), ATen's ("float32"), bytes an element, and the kind letter of
+ * dtype.def. dtype: exactly one bit. */
+const char *td_dtype_name(enum td_dtype dtype);
+const char *td_dtype_aten(enum td_dtype dtype);
+size_t td_dtype_size(enum td_dtype dtype);
+char td_dtype_kind(enum td_dtype dtype);
+
+/* The type called so by the protocol or by ATen, case-sensitive; TD_DTYPE_none if none is. */
+enum td_dtype td_dtype_find(const char *name);
+
+/* ---- ISA levels ---- */
+
+enum td_isa {
+#define TD_ISA(id, name, base, gcc) TD_ISA_##id,
+#include "kernels/isa.def"
+#undef TD_ISA
+    TD_ISAS
+};
+
+/* "AVX512_BF16"; the end sentinel gives "OutOfBoundaryLevel", any other value "WrongLevel". */
+const char *td_isa_name(enum td_isa isa);
+
+/* ---- tensors and argument values ---- */
+
+struct td_weight; /* a stored tensor with its packed forms: kernels/weight.h */
+
+struct td_tensor {       /* a view, never an owner */
+    void *data;          /* borrowed; aligned to the element's size; NULL when nothing is stored */
+    enum td_dtype dtype; /* one bit */
+    int rank;            /* 0 to TD_MAX_RANK */
+    int64_t shape[TD_MAX_RANK]; /* elements a dimension, each >= 0 */
+    struct td_weight *weight;   /* borrowed; the stored tensor seen through this view, or NULL */
+};
+
+int64_t td_numel(const struct td_tensor *t);
+size_t td_nbytes(const struct td_tensor *t);
+
+enum td_kind { /* what a value holds */
+    TD_KIND_none,
+    TD_KIND_tensor,
+    TD_KIND_tensors,
+    TD_KIND_int,
+    TD_KIND_float,
+    TD_KIND_bool,
+    TD_KIND_ints,
+    TD_KIND_dtype,
+    TD_KIND_str,
+};
+
+struct td_value {
+    enum td_kind kind;
+    union {
+        struct td_tensor tensor;
+        struct {
+            struct td_tensor *v; /* borrowed */
+            int n;
+        } tensors;
+        int64_t i; /* int, and bool as 0 or 1 */
+        double f;
+        struct {
+            int64_t v[TD_MAX_RANK * 2];
+            int n;
+        } ints;
+        enum td_dtype dtype;
+        const char *str; /* borrowed */
+    };
+};
+
+/* A Scalar value (int, float or bool) as a double or as an integer (a float is truncated). */
+double td_scalar(const struct td_value *v);
+int64_t td_scalar_int(const struct td_value *v);
+
+/* ---- operators, implementations, calls ---- */
+
+struct td_call;
+struct td_impl;
+
+/* One sentence for the user: the field, what was wrong with it, what would be right. */
+struct td_problem {
+    char text[600];
+};
+int td_problem_set(struct td_problem *problem, int error, const char *format, ...)
+    __attribute__((format(printf, 3, 4))); /* writes the sentence, gives back -error */
+
+typedef void td_kernel(const struct td_call *call);
+
+struct td_impl {
+    const char *name;    /* "simd", "onednn", "ref": the reply's parameters.kernel */
+    td_kernel *run;      /* called on a checked call only; cannot fail */
+    enum td_isa isa;     /* the level its object was compiled for */
+    unsigned dtypes;     /* types of the first tensor argument that it takes */
+    bool library;        /* runs at whatever level its library has chosen */
+    bool (*accepts)(const struct td_call *call);        /* NULL: all calls of its dtypes */
+    size_t (*scratch)(const struct td_call *call);      /* bytes of scratch; NULL: none */
+};
+
+enum td_promote { /* what happens to tensor arguments of different types before the rule runs */
+    TD_PROMOTE_none,  /* they stay as they are; the rule judges */
+    TD_PROMOTE_arith, /* all are converted to their common type, by ATen's categories */
+    TD_PROMOTE_float, /* the same, and integers become FP32 */
+};
+
+struct td_op {
+    const char *schema;      /* ATen's, without namespace; the first word is name[.overload] */
+    const char *doc;         /* the formula, one line */
+    int (*rule)(struct td_call *call);  /* judges shapes and types, fills out[]; 0 or -EINVAL */
+    enum td_promote promote;
+    unsigned dtypes;         /* types of the first tensor argument that the rule accepts */
+    double ulp;              /* bound against ref, in units in the last place of the output type */
+    bool sums;               /* the bound counts against the same call on absolute values */
+    const struct td_impl *impls;      /* best first, ended by a row without run; the last is ref */
+    const char *const *samples;       /* argument patterns for tests, docs, bench; NULL-ended */
+    double (*flops)(const struct td_call *call);  /* NULL: one an output element */
+};
+
+struct td_call {
+    const struct td_op *op;
+    int n_args;
+    struct td_value arg[TD_MAX_ARGS]; /* in the schema's order, defaults filled in */
+    int n_out;
+    struct td_tensor out[TD_MAX_OUTS]; /* shape and type from the rule; data from the caller */
+    int threads;    /* size of the OpenMP team that may be used, >= 1 */
+    void *scratch;  /* borrowed; as many bytes as the implementation asked for, 64-byte aligned */
+    struct td_problem *problem; /* borrowed; where a rule that refuses writes why */
+};
+
+/* The tensor argument i, which the schema says is a tensor; NULL when optional and absent. */
+static inline const struct td_tensor *td_arg(const struct td_call *call, int i)
+{
+    return call->arg[i].kind == TD_KIND_tensor ? &call->arg[i].tensor : NULL;
+}
+
+/* Refuses a call from its rule: writes the sentence and gives back -EINVAL. */
+#define td_refuse(call, ...) td_problem_set((call)->problem, EINVAL, __VA_ARGS__)
+
+/* The table of all operators, NULL-ended, in the order of ops.def. */
+extern const struct td_op *const td_ops[];
+
+/* ---- for descriptors and kernels ---- */
+
+typedef void td_range(void *arg, int64_t begin, int64_t end);
+
+/* Runs fn over [0, n) in contiguous pieces on the calling thread's team. Uses one thread when
+ * n < 2 * grain; a team is always opened at its full size, since libgomp keeps threads (and where
+ * they are bound) only while the size stays the same. */
+void td_parallel(int threads, int64_t n, int64_t grain, td_range *fn, void *arg);
+
+/* The name of a per-level function: TD_NAME(add) is td_add_avx2 in the avx2 object. */
+#define TD_PASTE_(a, b) td_##a##_##b
+#define TD_PASTE(a, b) TD_PASTE_(a, b)
+#define TD_NAME(what) TD_PASTE(what, TD_LEVEL)
+
+/* Opens a kernel's definition in a per-level file: TD_KERNEL(add) { ... } */
+#define TD_KERNEL(what)                                                                            \
+    td_kernel TD_NAME(what);                                                                       \
+    void TD_NAME(what)(const struct td_call *call)
+
+/* Rows of an implementation table. TD_SIMD(avx2, add, TD_f32) is td_add_avx2, or nothing at all
+ * when the compiler could not build that level. */
+#define TD_SIMD(level, what, types)                                                                \
+    TD_IF_##level({.name = "simd", .run = td_##what##_##level, .isa = TD_ISA_##level,              \
+                   .dtypes = (types)}, )
+#define TD_REF(what)                                                                               \
+    {                                                                                              \
+        .name = "ref", .run = td_##what##_ref, .isa = TD_ISA_default, .dtypes = TD_ALL             \
+    }
+#define TD_KERNELS_3(what) td_kernel td_##what##_avx512, td_##what##_avx2, td_##what##_default
+#define TD_SIMD_3(what, types)                                                                     \
+    TD_SIMD(avx512, what, types) TD_SIMD(avx2, what, types) TD_SIMD(default, what, types)
+
+#endif
