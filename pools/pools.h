@@ -1,0 +1,168 @@
+/* Pools: pinned workers behind bounded queues, the machine they stand on, and request memory.
+ *
+ * A pool owns a set of CPUs, split over its workers; each worker is one thread that leads an OpenMP
+ * team, every member bound to a CPU of the worker's share. A job runs on exactly one worker and may
+ * use that worker's team. A pool never uses another pool's CPUs. Nothing here knows what a job
+ * computes, and a worker never touches a socket.
+ *
+ * Errors are 0 or a negative errno. Sentences for the user go to `problem`. */
+#ifndef TD_POOLS_H
+#define TD_POOLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TD_CPUS_TEXT 256  /* bytes of a formatted CPU list, "0-3,8" */
+#define TD_POOL_NAME 64
+
+/* ---- the machine, as this process may use it ---- */
+
+struct td_topology; /* process lifetime; read-only after create, so any thread may read it */
+
+/* Reads the machine and the process's limits: affinity mask, cpuset and CPU quota of the cgroup and
+ * its parents (v1 and v2). -ENOMEM, or -EIO when the machine cannot be read. */
+int td_topology_create(struct td_topology **topology);
+void td_topology_destroy(struct td_topology *topology); /* NULL is fine */
+
+struct td_cache {
+    int level;        /* 1, 2, 3, ... */
+    char type;        /* 'd' data, 'i' instruction, 'u' unified */
+    uint64_t size;    /* bytes */
+    int line;         /* bytes */
+    char cpus[TD_CPUS_TEXT];
+};
+
+struct td_pu {
+    int cpu;          /* the operating system's number */
+    int core, package, numa_node; /* logical indices; numa_node -1 when the machine has none */
+    bool allowed;     /* this process may run there */
+};
+
+struct td_machine_facts {
+    int n_packages, n_numa_nodes, n_cores, n_pus;
+    struct td_pu *pus;         /* borrowed, n_pus of them */
+    struct td_cache *caches;   /* borrowed */
+    int n_caches;
+    uint64_t memory;           /* bytes */
+    char allowed[TD_CPUS_TEXT];
+    int n_allowed;
+    double quota;              /* CPUs' worth of time that the cgroup grants, the tightest of it and
+                                  its parents; 0 when unlimited */
+    char cgroup[256];          /* the group's path that was read; "" when none */
+    int64_t nr_throttled;      /* periods in which the group was throttled; -1 unknown. Read anew at
+                                  each td_topology_facts */
+    int default_threads;       /* min(allowed CPUs, quota rounded down), at least 1 */
+    bool pin_by_default;       /* false when the quota is smaller than the allowed set */
+    const char *decision;      /* one sentence that says why so */
+};
+
+/* Fills facts; what it borrows lives as long as the topology. */
+void td_topology_facts(const struct td_topology *topology, struct td_machine_facts *facts);
+
+/* ---- pools ---- */
+
+struct td_pool_config {
+    char name[TD_POOL_NAME];  /* [A-Za-z0-9._-]+ */
+    char cpus[TD_CPUS_TEXT];  /* CPU list "0-3,8"; "" means all allowed ones */
+    int numa_node;            /* -1: not asked for; else the node's CPUs (cpus must be "") */
+    int threads;              /* team size of all workers together; 0: one a CPU */
+    int streams;              /* workers, each with an equal share of the CPUs; 0: 1 */
+    int spin_us;              /* microseconds a worker polls before it sleeps; -1: the default */
+    int queue_depth;          /* jobs that may wait; 0: 1024 */
+    bool pin;                 /* bind workers and teams to the CPUs */
+};
+
+/* A configuration with every field at its default. */
+struct td_pool_config td_pool_config_default(const char *name);
+
+/* Parses NAME=CPUS[:key=value...] (keys: threads, streams, spin_us, queue_depth, numa_node, pin).
+ * -EINVAL with the sentence in problem. */
+int td_pool_config_parse(struct td_pool_config *config, const char *text, char *problem,
+                         size_t problem_size);
+
+struct td_worker;
+struct td_pool;
+
+struct td_job { /* embedded in what the caller wants done; stays the caller's */
+    /* Runs on a worker; afterwards the pool does not look at the job again, so it may free itself.
+     * worker: borrowed, valid during the call. */
+    void (*run)(struct td_job *job, struct td_worker *worker);
+    int priority;          /* larger runs first; 0 normal */
+    int64_t deadline_ns;   /* CLOCK_MONOTONIC after which it is late; 0 never. The pool still runs
+                              a late job: job->late tells, and the job answers without computing */
+    bool late;
+    int64_t submitted_ns, started_ns; /* CLOCK_MONOTONIC, set by the pool */
+    struct td_job *next_;  /* the queue's */
+};
+
+/* The set of pools of the process. Its functions may be called from any thread. */
+struct td_pools;
+int td_pools_create(struct td_pools **pools, struct td_topology *topology /* borrowed */);
+/* Stops every pool (queued jobs are run first), frees all. */
+void td_pools_destroy(struct td_pools *pools);
+
+/* Creates a pool and starts its workers; the first one created is the default pool.
+ * -EEXIST (the name is taken), -EINVAL (no CPU of the list is allowed here, unknown node, counts
+ * out of range; the sentence says which), -ENOMEM, -EAGAIN (no thread to be had). */
+int td_pools_add(struct td_pools *pools, const struct td_pool_config *config, char *problem,
+                 size_t problem_size);
+/* Takes the pool out of the set and stops it once the last reference is gone; what is queued runs.
+ * -ENOENT; -EBUSY for the default pool. */
+int td_pools_remove(struct td_pools *pools, const char *name);
+/* A new reference, for td_pool_unref; name NULL or "" is the default pool. NULL when unknown. */
+struct td_pool *td_pools_find(struct td_pools *pools, const char *name);
+/* New references to all pools, at most max, default first; returns how many. */
+int td_pools_list(struct td_pools *pools, struct td_pool **list, int max);
+void td_pool_unref(struct td_pool *pool);
+
+/* Queues the job. -EAGAIN when the queue is full, -ESHUTDOWN when the pool is stopping. */
+int td_pool_submit(struct td_pool *pool, struct td_job *job);
+
+struct td_pool_thread {
+    int tid;       /* the kernel's */
+    int cpu;       /* the CPU it is bound to; -1 when not pinned */
+    bool ok;       /* the affinity read back is exactly that CPU */
+};
+
+struct td_pool_stats {
+    struct td_pool_config config;   /* as effective: cpus filtered, counts filled in */
+    char requested[TD_CPUS_TEXT];   /* cpus as asked for */
+    int first_cpu;
+    int depth;                      /* jobs waiting now */
+    int running;                    /* jobs being run now */
+    int64_t done, rejected, late;   /* since start */
+    int64_t busy_ns;                /* time spent in jobs, all workers */
+    int n_threads;
+    struct td_pool_thread threads[64]; /* the first 64 */
+};
+void td_pool_stats(struct td_pool *pool, struct td_pool_stats *stats);
+const char *td_pool_name(const struct td_pool *pool);
+int td_pool_first_cpu(const struct td_pool *pool); /* -1 when not pinned */
+
+/* OpenMP threads that the worker's jobs may use (itself included), and its pool. */
+int td_worker_threads(const struct td_worker *worker);
+struct td_pool *td_worker_pool(const struct td_worker *worker); /* borrowed */
+
+/* Binds the calling thread to one CPU, or to a CPU list. 0 or -errno. */
+int td_bind_cpu(int cpu);
+int td_bind_cpus(const char *cpus);
+
+int64_t td_now_ns(void); /* CLOCK_MONOTONIC */
+
+/* ---- request memory ---- */
+
+/* An arena belongs to one request: whatever is allocated from it is freed with it, at once. One
+ * thread at a time may use it. */
+struct td_arena;
+struct td_arena *td_arena_create(void); /* NULL when out of memory */
+void td_arena_destroy(struct td_arena *arena); /* NULL is fine */
+/* bytes, 64-byte aligned and padded so that 64 bytes after the end may be read. NULL when out of
+ * memory or when bytes is absurd (above 2^47). Not zeroed. */
+void *td_arena_alloc(struct td_arena *arena, size_t bytes);
+void *td_arena_zalloc(struct td_arena *arena, size_t bytes); /* zeroed */
+char *td_arena_strdup(struct td_arena *arena, const char *text, size_t length);
+char *td_arena_printf(struct td_arena *arena, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif
