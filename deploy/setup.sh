@@ -1,0 +1,175 @@
+#!/usr/bin/env bash
+# deploy/setup.sh build|check: installs what a fresh Debian or Ubuntu lacks to build tensord
+# ("build") or to test it as well ("check"). The distribution's packages come first; what it does
+# not have goes into .deps/, where `rm -rf .deps` takes it away again: oneDNN 3.2 in .deps/onednn,
+# the tests' Python and node in .deps/venv, the OpenAPI linter in .deps/npm.
+#
+# Root (or sudo) is used for apt-get alone. Every step looks first at what is there, so a second
+# call changes nothing; .deps/LEVEL.stamp, newer than this file and than dpkg's database, even
+# spares the looking. TENSORD_NO_INSTALL=1: says what is missing, installs nothing, goes on.
+set -euo pipefail
+
+level=${1:-}
+case $level in build | check) ;; *) echo "usage: deploy/setup.sh build|check" >&2; exit 2 ;; esac
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+deps=$root/.deps
+stamp=$deps/$level.stamp
+
+packages=(
+    # tools
+    ca-certificates ccache gcc g++ libc6-dev meson ninja-build pkg-config python3-venv
+    # libraries
+    check libcjson-dev libcpuinfo-dev libdragonbox-dev libfast-float-dev libhwloc-dev
+    libmicrohttpd-dev libsleef-dev libsubunit-dev
+)
+check_packages=(
+    git curl wrk # tests/style.sh, tests/http, tests/bench
+    clang-14 clang-format-14 libclang-rt-14-dev libomp-14-dev valgrind # style, sanitizers
+    bubblewrap mmdebstrap systemd # tests/deploy
+)
+onednn_wheels='
+onednn-cpu-gomp==2023.2.0 --hash=sha256:2f22a54d6a890ed14bfa185d42a4be65d8b5b1df85dc1f0f3a9abe31620416fb
+onednn-devel-cpu-gomp==2023.2.0 --hash=sha256:9763c69e8c907e119056bd52ad918ca84ac9ba939d130a99dfa95ccca3e5e284
+'
+linter=@redocly/cli@2.77.0
+
+say() {
+    echo "setup: $*" >&2
+}
+
+die() {
+    say "$*"
+    exit 1
+}
+
+# Says what is about to be installed; false when the user wants nothing to be.
+may_install() {
+    if [ -n "${TENSORD_NO_INSTALL:-}" ]; then
+        say "missing: $* (TENSORD_NO_INSTALL is set: going on without)"
+        skipped=1
+        return 1
+    fi
+    say "installing $*"
+}
+
+# Runs a command whose output matters only when it fails.
+quietly() {
+    "$@" >"$deps/setup.log" 2>&1 </dev/null || { cat "$deps/setup.log" >&2; return 1; }
+}
+
+apt() {
+    ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive apt-get -q -y "$@"
+}
+
+is_installed() {
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+install_packages() {
+    local missing=() p
+    if ! command -v apt-get >/dev/null; then
+        say "no apt-get here; needed, by Debian's names: $*"
+        return
+    fi
+    for p; do
+        is_installed "$p" || missing+=("$p")
+    done
+    if [ ${#missing[@]} = 0 ] || ! may_install "${missing[*]}"; then
+        return
+    fi
+    local as_root=()
+    if [ "$(id -u)" != 0 ]; then
+        command -v sudo >/dev/null || die "this takes root or sudo: apt-get install ${missing[*]}"
+        as_root=(sudo)
+    fi
+    # An empty or an old package list fails here; a fresh one answers both.
+    apt install --no-install-recommends "${missing[@]}" >"$deps/setup.log" 2>&1 </dev/null && return
+    quietly apt update
+    quietly apt install --no-install-recommends "${missing[@]}"
+}
+
+venv() {
+    [ -x "$deps/venv/bin/pip" ] || quietly /usr/bin/python3 -m venv "$deps/venv"
+}
+
+# True where the distribution's own oneDNN speaks the C API v3 we need.
+has_onednn() {
+    local header=/usr/include/oneapi/dnnl/dnnl_version.h
+    [ -e "$header" ] && awk '
+        /define DNNL_VERSION_MAJOR/ { major = $3 }
+        /define DNNL_VERSION_MINOR/ { minor = $3 }
+        END { exit !(major > 3 || (major == 3 && minor >= 2)) }' "$header"
+}
+
+install_onednn() {
+    local dir=$deps/onednn new=$deps/onednn.new
+    if has_onednn || [ -e "$dir/lib/pkgconfig/dnnl.pc" ]; then
+        return
+    fi
+    may_install "oneDNN 3.2 into .deps/onednn" || return 0
+    venv
+    rm -rf "$new" "$dir"
+    quietly "$deps/venv/bin/python" -m pip install --no-deps --require-hashes --no-compile \
+        --prefix "$new" --requirement <(echo "$onednn_wheels")
+    # Wheels cannot hold links: the library came three times.
+    ln -sf libdnnl.so.3.2 "$new/lib/libdnnl.so.3"
+    ln -sf libdnnl.so.3 "$new/lib/libdnnl.so"
+    mkdir -p "$new/lib/pkgconfig"
+    cat >"$new/lib/pkgconfig/dnnl.pc" <<'EOF'
+prefix=${pcfiledir}/../..
+libdir=${prefix}/lib
+includedir=${prefix}/include
+
+Name: dnnl
+Description: oneAPI Deep Neural Network Library (GNU OpenMP)
+Version: 3.2
+Libs: -L${libdir} -ldnnl
+Cflags: -isystem ${includedir}
+EOF
+    mv "$new" "$dir"
+}
+
+# The requirements' copy in the venv is written last: it says what is really there.
+install_python() {
+    local wanted=$root/tests/requirements.txt got=$deps/venv/requirements.txt
+    cmp -s "$wanted" "$got" && return
+    may_install "tests/requirements.txt into .deps/venv" || return 0
+    venv
+    quietly "$deps/venv/bin/python" -m pip install --no-compile --requirement "$wanted"
+    cp "$wanted" "$got"
+}
+
+# Debian's node is too old for the linter: the one in the venv (a wheel) runs it.
+install_linter() {
+    local node=$deps/venv/bin
+    grep -qs "\"version\": \"${linter##*@}\"" "$deps/npm/node_modules/@redocly/cli/package.json" &&
+        return
+    may_install "$linter into .deps/npm" || return 0
+    PATH=$node:$PATH quietly "$node/npm" install --prefix "$deps/npm" --no-audit --no-fund \
+        --ignore-scripts "$linter"
+}
+
+check_compiler() {
+    local version
+    version=$(gcc -dumpversion 2>/dev/null || echo 0)
+    [ "${version%%.*}" -ge 12 ] || say "gcc is $version; tensord needs 12 or newer"
+}
+
+[ "$level" = build ] || packages+=("${check_packages[@]}")
+if [ "$stamp" -nt "$0" ] && [ "$stamp" -nt "$root/tests/requirements.txt" ] &&
+    [ "$stamp" -nt /var/lib/dpkg/status ] && { [ -e "$deps/onednn" ] || has_onednn; } &&
+    { [ "$level" = build ] || [ -e "$deps/venv/requirements.txt" ] && [ -e "$deps/npm" ]; }; then
+    exit 0
+fi
+mkdir -p "$deps"
+exec 9>"$deps/lock"
+flock 9 # two set-ups at once would write the same folders
+skipped=
+install_packages "${packages[@]}"
+check_compiler
+install_onednn
+if [ "$level" = check ]; then
+    install_python
+    install_linter
+fi
+[ -n "$skipped" ] || touch "$stamp"
