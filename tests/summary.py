@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""summary.py BROKEN LOG...: the closing lines of ./check, from meson's testlog.json files.
+
+BROKEN build folders that did not compile count as one failure each, and so does a log that holds
+no test: a run that tested nothing has not passed.
+"""
+import json
+import pathlib
+import sys
+
+failed, passed, skipped = int(sys.argv[1]), 0, 0
+for log in map(pathlib.Path, sys.argv[2:]):
+    folder = log.parts[0]
+    lines = log.read_text().splitlines() if log.exists() else []
+    if not lines:
+        print(f"FAILED: {folder}: no test ran")
+        failed += 1
+    for test in map(json.loads, lines):
+        name = f"{folder}: {test['name']}"
+        if test["result"] in ("OK", "EXPECTEDFAIL"):
+            passed += 1
+        elif test["result"] == "SKIP":
+            skipped += 1
+            said = (test.get("stdout") or "").strip().splitlines()
+            reason = next((s for s in reversed(said) if s.startswith("skipped: ")), "")
+            print(f"skipped: {name}: {reason.removeprefix('skipped: ') or 'it did not say why'}")
+        else:
+            failed += 1
+            print(f"FAILED: {name}: {test['result'].lower()} after {test['duration']:.1f} s")
+print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+sys.exit(failed > 0)
