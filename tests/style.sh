@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# tests/style.sh BUILD_DIR: the rules of the source that a machine can hold people to. Each finding
+# is one line, `file: what is wrong`; the layers and the owners below are the whole architecture.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+build=$(cd "${1:?usage: tests/style.sh BUILD_DIR}" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+findings=$work/findings
+
+# A folder, and the folders whose public header (FOLDER/FOLDER.h and the lists) it may include.
+may_include=(
+    "kernels:"
+    "pools:"
+    "dispatch:kernels|pools"
+    "api:dispatch|kernels|pools"
+    "server:api|dispatch|kernels|pools"
+)
+# A foreign library's header, and the files that own it: to replace a library is to edit these.
+owners=(
+    "microhttpd\.h:server/http\.c"
+    "(cjson/)?cJSON\.h:api/json[a-z_]*\.[ch]"
+    "hwloc.*\.h:pools/(topology|arena)\.c"
+    "cpuinfo\.h:dispatch/cpu[a-z_]*\.c"
+    "(oneapi/dnnl/)?dnnl.*\.h:kernels/onednn\.h"
+    "sleef\.h:kernels/vec[a-z0-9_]*\.h"
+    "fast_float/.*|dragonbox/.*:api/[a-z_]*\.cc"
+)
+folders=$(printf '%s\n' "${may_include[@]%%:*}")
+
+if ! git rev-parse --git-dir >/dev/null 2>&1; then
+    echo "skipped: not a git checkout: no list of files and commits to look at"
+    exit 77
+fi
+mapfile -t sources < <(git ls-files '*.c' '*.h' '*.cc')
+mapfile -t layered < <(for f in $folders; do git ls-files "$f/*.c" "$f/*.h" "$f/*.cc"; done)
+
+format() {
+    local clang_format
+    clang_format=$(command -v clang-format-14) || {
+        echo "no clang-format-14: run deploy/setup.sh check"
+        return
+    }
+    "$clang_format" --dry-run -Werror "${sources[@]}" 2>&1 | grep error: || true
+}
+
+blanks() {
+    git grep -nIP '\t|[ \r]$' -- ':!LICENSE' | sed 's/^\([^:]*:[0-9]*\):.*/\1: tab or trailing blank/'
+}
+
+sizes() {
+    wc -l "${sources[@]}" | awk '$2 != "total" && $1 > 400 { print $2 ": " $1 " lines; 400 at most" }'
+}
+
+# Every .c says first what it is for.
+opening() {
+    local f
+    for f in "${layered[@]}"; do
+        case $f in *.h) continue ;; esac
+        [ "$(head -c 2 "$f")" = "/*" ] || echo "$f: no opening comment on what it is for"
+    done
+}
+
+layers() {
+    local rule folder allowed other
+    for rule in "${may_include[@]}"; do
+        folder=${rule%%:*} allowed=${rule#*:}
+        for other in $folders; do
+            [ "$other" != "$folder" ] || continue
+            local path="$other/[^\"]*"
+            [[ ! "|$allowed|" == *"|$other|"* ]] || path="$other/(?!$other\.h\"|[a-z]+\.def\")[^\"]*"
+            git grep -nP "^\s*#\s*include\s*\"$path\"" -- "$folder/*.c" "$folder/*.h" "$folder/*.cc" |
+                sed "s/:\s*#.*\"\(.*\)\".*/: $folder may not include \1/"
+        done
+    done
+}
+
+foreign() {
+    local rule
+    for rule in "${owners[@]}"; do
+        git grep -nP "^\s*#\s*include\s*[<\"](${rule%:*})[>\"]" -- "${layered[@]}" |
+            grep -vE "^(${rule##*:}):" | sed 's/:\s*#.*[<"]\(.*\)[>"].*/: \1 has another owner/'
+    done
+}
+
+# Weak symbols are the C++ libraries' templates; libthread_db owns the names in the second test.
+symbols() {
+    local archives
+    mapfile -t archives < <(for f in $folders; do find "$build/$f" -name '*.a' 2>/dev/null; done)
+    [ ${#archives[@]} -gt 0 ] || echo "$build: no libraries to look at; build first"
+    [ ${#archives[@]} = 0 ] || nm -A -g --defined-only "${archives[@]}" | awk '
+        NF >= 3 && $(NF - 1) !~ /[WVuwv]/ && ($NF !~ /^td_/ || $NF ~ /^td_(init$|log$|ta_|thr_)/) {
+            print $1 " global symbol " $NF " is not a td_ name" }'
+}
+
+# Headers compile on their own, with the flags of an ordinary file.
+headers() {
+    local h
+    mkdir -p "$work/h"
+    for h in "${layered[@]}"; do
+        [[ $h == *.h ]] || continue
+        echo "#include \"$h\"" >"$work/h/alone.c"
+        ${CC:-cc} -std=gnu17 -fsyntax-only -Wall -Wextra -Wno-psabi -Werror -D_GNU_SOURCE \
+            -DTD_LEVEL=default -DCPU_CAPABILITY_DEFAULT -isystem .deps/onednn/include \
+            -I. -I"$build" "$work/h/alone.c" 2>"$work/h/said" ||
+            echo "$h: does not compile alone: $(grep -m1 error: "$work/h/said")"
+    done
+}
+
+# `folder: Say what it does`, 60 columns, no final period, then a blank line.
+subjects() {
+    git log -30 --no-merges --format='commit %h%n%B' | awk '
+        /^commit [0-9a-f]+$/ { id = $2; line = 0; next }
+        { line++ }
+        line == 1 && length > 60 { print id ": subject of " length " columns; 60 at most" }
+        line == 1 && /\.$/ { print id ": subject ends in a period" }
+        line == 1 && !/^[a-z0-9_.\/+-]+(, [a-z0-9_.\/+-]+)*: [A-Z]/ {
+            print id ": subject is not `folder: Say what it does`" }
+        line == 2 && NF { print id ": second line is not blank" }'
+}
+
+for rule in format blanks sizes opening layers foreign symbols headers subjects; do
+    { $rule || true; } >"$work/$rule"
+    echo "$rule: $(wc -l <"$work/$rule") findings"
+    cat "$work/$rule" >>"$findings"
+done
+cat "$findings"
+[ ! -s "$findings" ]
