@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""The Kubernetes and compose files: the former against Kubernetes' own schemas, both against what
+pinning and draining need, which no schema knows."""
+import pathlib
+import re
+import sys
+import unittest
+
+try:
+    import kubernetes_validate
+    import yaml
+except ImportError as error:
+    print(f"skipped: {error}: run deploy/setup.sh check")
+    sys.exit(77)
+
+DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
+DRAIN_S = 30  # the server's default
+
+
+class Kubernetes(unittest.TestCase):
+    def setUp(self):
+        documents = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
+        self.documents = {d["kind"]: d for d in documents}
+        self.assertEqual(len(documents), len(self.documents))
+        self.pod = self.documents["Deployment"]["spec"]["template"]["spec"]
+        self.container = self.pod["containers"][0]
+
+    def test_schemas(self):
+        for version in ("1.29", kubernetes_validate.latest_version()):
+            for document in self.documents.values():
+                kubernetes_validate.validate(document, version, strict=True)
+
+    def test_a_schema_violation_is_found(self):
+        self.container["resources"]["limits"] = "two"
+        with self.assertRaises(kubernetes_validate.ValidationError):
+            kubernetes_validate.validate(
+                self.documents["Deployment"], kubernetes_validate.latest_version(), strict=True)
+
+    def test_static_cpu_manager_gives_whole_cores(self):
+        for container in self.pod["containers"] + self.pod.get("initContainers", []):
+            resources = container["resources"]
+            self.assertEqual(resources["requests"], resources["limits"])
+            self.assertIn("memory", resources["limits"])
+            self.assertRegex(str(resources["limits"]["cpu"]), r"^[1-9][0-9]*$")
+
+    def test_probes(self):
+        port = {p["name"]: p["containerPort"] for p in self.container["ports"]}
+        for probe, path in (("startupProbe", "/v2/health/ready"),
+                            ("readinessProbe", "/v2/health/ready"),
+                            ("livenessProbe", "/v2/health/live")):
+            get = self.container[probe]["httpGet"]
+            self.assertEqual(get["path"], path)
+            self.assertIn(get["port"], port)
+
+    def test_drains_before_it_is_killed(self):
+        pre_stop = int(self.container["lifecycle"]["preStop"]["exec"]["command"][-1])
+        self.assertGreater(self.pod["terminationGracePeriodSeconds"], pre_stop + DRAIN_S)
+
+    def test_hardened(self):
+        self.assertTrue(self.pod["securityContext"]["runAsNonRoot"])
+        self.assertEqual(self.pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault")
+        security = self.container["securityContext"]
+        self.assertFalse(security["allowPrivilegeEscalation"])
+        self.assertTrue(security["readOnlyRootFilesystem"])
+        self.assertEqual(security["capabilities"], {"drop": ["ALL"]})
+        user = re.search(r"^USER (\d+):(\d+)$", (DEPLOY / "Containerfile").read_text(), re.M)
+        self.assertEqual((str(self.pod["securityContext"]["runAsUser"]),
+                          str(self.pod["securityContext"]["runAsGroup"])), user.groups())
+
+    def test_shared_memory(self):
+        mounts = {m["mountPath"]: m["name"] for m in self.container["volumeMounts"]}
+        volumes = {v["name"]: v for v in self.pod["volumes"]}
+        self.assertEqual(volumes[mounts["/dev/shm"]]["emptyDir"]["medium"], "Memory")
+
+    def test_service_selects_the_pods(self):
+        service = self.documents["Service"]["spec"]
+        labels = self.documents["Deployment"]["spec"]["template"]["metadata"]["labels"]
+        self.assertLessEqual(service["selector"].items(), labels.items())
+        self.assertIn(service["ports"][0]["targetPort"],
+                      [p["name"] for p in self.container["ports"]])
+
+
+class Compose(unittest.TestCase):
+    def setUp(self):
+        self.service = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["tensord"]
+
+    def test_cores(self):
+        self.assertRegex(self.service["cpuset"], r"^\d+(-\d+)?(,\d+(-\d+)?)*$")
+
+    def test_builds_from_the_containerfile(self):
+        build = self.service["build"]
+        self.assertTrue((DEPLOY / build["context"] / build["dockerfile"]).is_file())
+
+    def test_drains_before_it_is_killed(self):
+        self.assertGreater(int(self.service["stop_grace_period"].removesuffix("s")), DRAIN_S)
+
+    def test_hardened(self):
+        self.assertTrue(self.service["read_only"])
+        self.assertEqual(self.service["cap_drop"], ["ALL"])
+        self.assertIn("no-new-privileges:true", self.service["security_opt"])
+
+
+if __name__ == "__main__":
+    unittest.main()

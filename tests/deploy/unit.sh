@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# tests/deploy/unit.sh TENSORD: systemd accepts the unit and finds it hardened. The unit names the
+# installed binary; a copy names the one just built, since verify looks whether it can be executed.
+set -euo pipefail
+unit=$(dirname "${BASH_SOURCE[0]}")/../../deploy/tensord.service
+command -v systemd-analyze >/dev/null || {
+    echo "skipped: no systemd-analyze here"
+    exit 77
+}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+sed "s|/usr/bin/tensord|$1|" "$unit" >"$work/tensord.service"
+
+# Some findings (an unknown key, say) are only warnings to verify, not to us.
+said=$(systemd-analyze verify "$work/tensord.service" 2>&1) || { echo "$said"; exit 1; }
+if grep "tensord.service" <<<"$said"; then
+    exit 1
+fi
+grep -q '^CPUAffinity=' "$work/tensord.service"
+# 0 is locked up, 10 is wide open; --threshold takes tenths.
+systemd-analyze security --no-pager --offline=true --threshold=20 "$work/tensord.service" | tail -1
