@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TD_CPUS_TEXT 256  /* bytes of a formatted CPU list, "0-3,8" */
+#define TD_CPUS_TEXT 256 /* bytes of a formatted CPU list, "0-3,8" */
 #define TD_POOL_NAME 64
 
 /* ---- the machine, as this process may use it ---- */
@@ -26,51 +26,69 @@ int td_topology_create(struct td_topology **topology);
 void td_topology_destroy(struct td_topology *topology); /* NULL is fine */
 
 struct td_cache {
-    int level;        /* 1, 2, 3, ... */
-    char type;        /* 'd' data, 'i' instruction, 'u' unified */
-    uint64_t size;    /* bytes */
-    int line;         /* bytes */
+    int level;     /* 1, 2, 3, ... */
+    char type;     /* 'd' data, 'i' instruction, 'u' unified */
+    uint64_t size; /* bytes */
+    int line;      /* bytes */
     char cpus[TD_CPUS_TEXT];
 };
 
 struct td_pu {
-    int cpu;          /* the operating system's number */
+    int cpu;                      /* the operating system's number */
     int core, package, numa_node; /* logical indices; numa_node -1 when the machine has none */
-    bool allowed;     /* this process may run there */
+    bool allowed;                 /* this process may run there */
 };
 
 struct td_machine_facts {
     int n_packages, n_numa_nodes, n_cores, n_pus;
-    struct td_pu *pus;         /* borrowed, n_pus of them */
-    struct td_cache *caches;   /* borrowed */
+    struct td_pu *pus;       /* borrowed, n_pus of them */
+    struct td_cache *caches; /* borrowed */
     int n_caches;
-    uint64_t memory;           /* bytes */
+    uint64_t memory; /* bytes */
     char allowed[TD_CPUS_TEXT];
     int n_allowed;
-    double quota;              /* CPUs' worth of time that the cgroup grants, the tightest of it and
-                                  its parents; 0 when unlimited */
-    char cgroup[256];          /* the group's path that was read; "" when none */
-    int64_t nr_throttled;      /* periods in which the group was throttled; -1 unknown. Read anew at
-                                  each td_topology_facts */
-    int default_threads;       /* min(allowed CPUs, quota rounded down), at least 1 */
-    bool pin_by_default;       /* false when the quota is smaller than the allowed set */
-    const char *decision;      /* one sentence that says why so */
+    double quota;         /* CPUs' worth of time that the cgroup grants, the tightest of it and
+                             its parents; 0 when unlimited */
+    char cgroup[256];     /* the group's path that was read; "" when none */
+    int64_t nr_throttled; /* periods in which the group was throttled; -1 unknown. Read anew at
+                             each td_topology_facts */
+    int default_threads;  /* min(allowed CPUs, quota rounded down), at least 1 */
+    bool pin_by_default;  /* false when the quota is smaller than the allowed set */
+    const char *decision; /* one sentence that says why so */
 };
 
 /* Fills facts; what it borrows lives as long as the topology. */
 void td_topology_facts(const struct td_topology *topology, struct td_machine_facts *facts);
 
+/* ---- the OpenMP runtime and the binding of threads ---- */
+
+/* Chooses how threads are bound: "pthread", "kmp" (through the functions of LLVM's or Intel's
+ * runtime), "none" (not at all: only the default pool can be had, unpinned), or "auto": kmp where
+ * there is such a runtime, else pthread. To be called by main before any other thread runs and
+ * before td_pools_create, which otherwise chooses "auto". -EINVAL: no such backend; -ENOSYS: no kmp
+ * runtime is loaded; -EBUSY: another one was chosen before. */
+int td_runtime_init(const char *backend, char *problem, size_t problem_size);
+
+struct td_runtime_facts {
+    bool enabled; /* threads are bound */
+    const char *backend;
+    const char *openmp; /* the OpenMP runtime's file; "" when there is none: teams of one */
+};
+void td_runtime_facts(struct td_runtime_facts *facts);
+
 /* ---- pools ---- */
 
 struct td_pool_config {
-    char name[TD_POOL_NAME];  /* [A-Za-z0-9._-]+ */
-    char cpus[TD_CPUS_TEXT];  /* CPU list "0-3,8"; "" means all allowed ones */
-    int numa_node;            /* -1: not asked for; else the node's CPUs (cpus must be "") */
-    int threads;              /* team size of all workers together; 0: one a CPU */
-    int streams;              /* workers, each with an equal share of the CPUs; 0: 1 */
-    int spin_us;              /* microseconds a worker polls before it sleeps; -1: the default */
-    int queue_depth;          /* jobs that may wait; 0: 1024 */
-    bool pin;                 /* bind workers and teams to the CPUs */
+    char name[TD_POOL_NAME]; /* [A-Za-z0-9._-]+ */
+    char cpus[TD_CPUS_TEXT]; /* CPU list "0-3,8"; "" means all allowed ones */
+    int numa_node;           /* -1: not asked for; else the node's CPUs, unless cpus are given */
+    int threads;             /* team size of all workers together; 0: one a CPU, and for a pool
+                                of all allowed CPUs no more than default_threads */
+    int streams;             /* workers, each with an equal share of the CPUs; 0: 1 */
+    int spin_us;             /* microseconds a worker polls before it sleeps; -1: 0 unless
+                                td_pools_set_io_cpus told that HTTP work sits elsewhere, then 50 */
+    int queue_depth;         /* jobs that may wait; 0: 1024 */
+    bool pin;                /* each thread on a CPU of its own; else each on all of its worker's */
 };
 
 /* A configuration with every field at its default. */
@@ -88,23 +106,29 @@ struct td_job { /* embedded in what the caller wants done; stays the caller's */
     /* Runs on a worker; afterwards the pool does not look at the job again, so it may free itself.
      * worker: borrowed, valid during the call. */
     void (*run)(struct td_job *job, struct td_worker *worker);
-    int priority;          /* larger runs first; 0 normal */
-    int64_t deadline_ns;   /* CLOCK_MONOTONIC after which it is late; 0 never. The pool still runs
-                              a late job: job->late tells, and the job answers without computing */
+    int priority;        /* larger runs first; 0 normal; beyond -3 and 3 no difference is made */
+    int64_t deadline_ns; /* CLOCK_MONOTONIC after which it is late; 0 never. The pool still runs
+                            a late job: job->late tells, and the job answers without computing */
     bool late;
     int64_t submitted_ns, started_ns; /* CLOCK_MONOTONIC, set by the pool */
-    struct td_job *next_;  /* the queue's */
 };
 
 /* The set of pools of the process. Its functions may be called from any thread. */
 struct td_pools;
 int td_pools_create(struct td_pools **pools, struct td_topology *topology /* borrowed */);
-/* Stops every pool (queued jobs are run first), frees all. */
+/* Stops every pool (queued jobs are run first), frees all. References to pools of the set may be
+ * dropped later (their submits say -ESHUTDOWN), those to removed ones must be gone. */
 void td_pools_destroy(struct td_pools *pools);
+/* Tells where the threads that serve HTTP sit (a CPU list, "" when they share the pools' CPUs), for
+ * the default spin_us of pools added later. -EINVAL with the sentence in problem, -ENOMEM. */
+int td_pools_set_io_cpus(struct td_pools *pools, const char *cpus, char *problem,
+                         size_t problem_size);
 
-/* Creates a pool and starts its workers; the first one created is the default pool.
+/* Creates a pool and starts its workers; the first one created is the default pool. With 0, problem
+ * is "" or a warning (CPUs left out, streams reduced).
  * -EEXIST (the name is taken), -EINVAL (no CPU of the list is allowed here, unknown node, counts
- * out of range; the sentence says which), -ENOMEM, -EAGAIN (no thread to be had). */
+ * out of range; the sentence says which), -ENOMEM, -EAGAIN (no thread to be had), -ENOSYS (a second
+ * pool with binding backend "none"). */
 int td_pools_add(struct td_pools *pools, const struct td_pool_config *config, char *problem,
                  size_t problem_size);
 /* Takes the pool out of the set and stops it once the last reference is gone; what is queued runs.
@@ -120,19 +144,19 @@ void td_pool_unref(struct td_pool *pool);
 int td_pool_submit(struct td_pool *pool, struct td_job *job);
 
 struct td_pool_thread {
-    int tid;       /* the kernel's */
-    int cpu;       /* the CPU it is bound to; -1 when not pinned */
-    bool ok;       /* the affinity read back is exactly that CPU */
+    int tid; /* the kernel's */
+    int cpu; /* the CPU it is bound to; -1 when not pinned */
+    bool ok; /* the affinity read back is exactly that CPU, or the CPUs of its worker */
 };
 
 struct td_pool_stats {
-    struct td_pool_config config;   /* as effective: cpus filtered, counts filled in */
-    char requested[TD_CPUS_TEXT];   /* cpus as asked for */
+    struct td_pool_config config; /* as effective: cpus filtered, counts filled in */
+    char requested[TD_CPUS_TEXT]; /* cpus as asked for */
     int first_cpu;
-    int depth;                      /* jobs waiting now */
-    int running;                    /* jobs being run now */
-    int64_t done, rejected, late;   /* since start */
-    int64_t busy_ns;                /* time spent in jobs, all workers */
+    int depth;                    /* jobs waiting now */
+    int running;                  /* jobs being run now */
+    int64_t done, rejected, late; /* since start */
+    int64_t busy_ns;              /* time spent in jobs, all workers */
     int n_threads;
     struct td_pool_thread threads[64]; /* the first 64 */
 };
@@ -143,12 +167,18 @@ int td_pool_first_cpu(const struct td_pool *pool); /* -1 when not pinned */
 /* OpenMP threads that the worker's jobs may use (itself included), and its pool. */
 int td_worker_threads(const struct td_worker *worker);
 struct td_pool *td_worker_pool(const struct td_worker *worker); /* borrowed */
+int td_worker_index(const struct td_worker *worker);            /* 0 to streams - 1 */
 
-/* Binds the calling thread to one CPU, or to a CPU list. 0 or -errno. */
+/* Binds the calling thread to one CPU, or to a CPU list. 0 or -errno; -ENOSYS with backend "none",
+ * -EINVAL when the CPUs do not exist or text is no list. */
 int td_bind_cpu(int cpu);
 int td_bind_cpus(const char *cpus);
 
 int64_t td_now_ns(void); /* CLOCK_MONOTONIC */
+
+/* Part index of total cut into parts: the first (total mod parts) parts get one more. Parts beyond
+ * total are empty. */
+void td_split(int64_t total, int64_t parts, int64_t index, int64_t *begin, int64_t *count);
 
 /* ---- request memory ---- */
 
@@ -156,6 +186,8 @@ int64_t td_now_ns(void); /* CLOCK_MONOTONIC */
  * thread at a time may use it. */
 struct td_arena;
 struct td_arena *td_arena_create(void); /* NULL when out of memory */
+/* Its big blocks lie on the NUMA node; -1 is the node of the thread that allocates. */
+struct td_arena *td_arena_create_on(int numa_node);
 void td_arena_destroy(struct td_arena *arena); /* NULL is fine */
 /* bytes, 64-byte aligned and padded so that 64 bytes after the end may be read. NULL when out of
  * memory or when bytes is absurd (above 2^47). Not zeroed. */

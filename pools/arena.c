@@ -1,0 +1,136 @@
+/* Memory that lives as long as a request.
+ *
+ * Small things are cut from chunks one after the other; the first chunk is part of the arena, so a
+ * small request costs one allocation in all. Anything of 64 KiB or more gets a block of its own
+ * from the process's kept buffers (buffer.c), where it is already touched. Nothing is freed singly:
+ * the alternative, counting references to tensors, would be the one thing every handler gets wrong.
+ */
+#include "pools/pools.h"
+
+#include "pools/buffer.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST 4096 /* the arena with its first chunk */
+#define CHUNK ((size_t)64 << 10)
+#define ALIGN 64
+#define PAD 64 /* readable bytes behind each allocation */
+
+struct chunk {
+    struct chunk *next;
+};
+
+struct td_arena {
+    char *at, *end;            /* what is left of the current chunk, PAD at its end left out */
+    struct chunk *chunks;      /* all but the first */
+    struct td_buffer *buffers; /* those in use here */
+    size_t next_chunk;         /* bytes */
+    int node;
+};
+
+static char *aligned(void *address)
+{
+    return (char *)(((uintptr_t)address + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
+}
+
+struct td_arena *td_arena_create_on(int numa_node)
+{
+    struct td_arena *arena = aligned_alloc(ALIGN, FIRST);
+    if (arena)
+        *arena = (struct td_arena){.at = aligned(arena + 1),
+                                   .end = (char *)arena + FIRST - PAD,
+                                   .next_chunk = 4 * FIRST,
+                                   .node = numa_node};
+    return arena;
+}
+
+struct td_arena *td_arena_create(void)
+{
+    return td_arena_create_on(-1);
+}
+
+void td_arena_destroy(struct td_arena *arena)
+{
+    if (!arena)
+        return;
+    while (arena->chunks) {
+        struct chunk *chunk = arena->chunks;
+        arena->chunks = chunk->next;
+        free(chunk);
+    }
+    while (arena->buffers) {
+        struct td_buffer *buffer = arena->buffers;
+        arena->buffers = buffer->next;
+        td_buffer_put(buffer);
+    }
+    free(arena);
+}
+
+static void *take_buffer(struct td_arena *arena, size_t bytes)
+{
+    struct td_buffer *buffer = td_buffer_get(bytes, arena->node);
+    if (!buffer)
+        return NULL;
+    buffer->next = arena->buffers;
+    arena->buffers = buffer;
+    return (char *)buffer + TD_BUFFER_HEADER;
+}
+
+void *td_arena_alloc(struct td_arena *arena, size_t bytes)
+{
+    if (bytes > (size_t)1 << 47)
+        return NULL;
+    if (bytes >= CHUNK)
+        return take_buffer(arena, bytes);
+    size_t size = bytes ? (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1) : ALIGN;
+    if (size > (size_t)(arena->end - arena->at)) {
+        size_t chunk_size = arena->next_chunk;
+        if (chunk_size < size + 2 * ALIGN + PAD)
+            chunk_size = size + 2 * ALIGN + PAD;
+        struct chunk *chunk = aligned_alloc(ALIGN, chunk_size);
+        if (!chunk)
+            return NULL;
+        chunk->next = arena->chunks;
+        arena->chunks = chunk;
+        arena->at = aligned(chunk + 1);
+        arena->end = (char *)chunk + chunk_size - PAD;
+        if (arena->next_chunk < CHUNK)
+            arena->next_chunk *= 2;
+    }
+    char *result = arena->at;
+    arena->at += size;
+    return result;
+}
+
+void *td_arena_zalloc(struct td_arena *arena, size_t bytes)
+{
+    void *memory = td_arena_alloc(arena, bytes);
+    return memory ? memset(memory, 0, bytes) : NULL;
+}
+
+char *td_arena_strdup(struct td_arena *arena, const char *text, size_t length)
+{
+    char *copy = length < SIZE_MAX ? td_arena_alloc(arena, length + 1) : NULL;
+    if (!copy)
+        return NULL;
+    memcpy(copy, text, length);
+    copy[length] = 0;
+    return copy;
+}
+
+char *td_arena_printf(struct td_arena *arena, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *text = length < 0 ? NULL : td_arena_alloc(arena, (size_t)length + 1);
+    if (text)
+        vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    return text;
+}

@@ -1,0 +1,161 @@
+/* Big blocks for requests: bodies, outputs, scratch.
+ *
+ * A fresh megabyte costs a page fault for each 4 KiB of it (about 0.25 us each, more than an add
+ * takes to fill them), so blocks are kept and handed out again, already touched. What is kept is
+ * bounded, the oldest leaves first, and an idle worker gives the rest back (pool.c). Sizes are
+ * rounded to eighths of a power of two, so that requests of about one size find each other's blocks
+ * at the cost of an eighth at most. Blocks from 4 MiB up lie on 2 MiB boundaries and ask for huge
+ * pages. With several NUMA nodes a block belongs to one and returns to that node's requests.
+ *
+ * One lock guards the list; it is short (32 MiB of blocks of 64 KiB or more), and system calls are
+ * made outside of the lock. */
+#include "pools/buffer.h"
+
+#include "pools/pools.h"
+#include "pools/topology.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+
+#define KEEP ((size_t)32 << 20)
+#define PAGE 4096
+#define HUGE ((size_t)2 << 20)
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct td_buffer *newest, *oldest;
+static _Atomic size_t kept;
+static const struct td_topology *nodes; /* NULL: one node */
+
+void td_buffers_init(const struct td_topology *topology)
+{
+    nodes = td_topology_nodes(topology) > 1 ? topology : NULL;
+}
+
+void td_buffers_fini(void)
+{
+    td_buffers_trim(0);
+    nodes = NULL;
+}
+
+static size_t round_up(size_t bytes, size_t step)
+{
+    return (bytes + step - 1) / step * step;
+}
+
+/* The block's whole size, header and padding included. */
+static size_t size_class(size_t bytes)
+{
+    size_t size = bytes + 2 * TD_BUFFER_HEADER, step = PAGE;
+    while (8 * step < size)
+        step *= 2;
+    return round_up(size, size >= 2 * HUGE && step < HUGE ? HUGE : step);
+}
+
+static void unmap(struct td_buffer *buffer)
+{
+    munmap(buffer, buffer->capacity + 2 * TD_BUFFER_HEADER);
+}
+
+/* Maps size bytes, on a 2 MiB boundary and as huge pages if it is worth it. */
+static void *map(size_t size)
+{
+    size_t spare = size >= 2 * HUGE ? HUGE : 0;
+    char *all =
+        mmap(NULL, size + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (all == MAP_FAILED)
+        return NULL;
+    if (!spare)
+        return all;
+    size_t before = round_up((size_t)all, HUGE) - (size_t)all;
+    if (before)
+        munmap(all, before);
+    if (spare - before)
+        munmap(all + before + size, spare - before);
+    madvise(all + before, size, MADV_HUGEPAGE); /* a wish: kernels without it go on */
+    return all + before;
+}
+
+static void unlink_buffer(struct td_buffer *buffer)
+{
+    *(buffer->prev ? &buffer->prev->next : &newest) = buffer->next;
+    *(buffer->next ? &buffer->next->prev : &oldest) = buffer->prev;
+    kept -= buffer->capacity;
+}
+
+struct td_buffer *td_buffer_get(size_t bytes, int node)
+{
+    size_t size = size_class(bytes), capacity = size - 2 * TD_BUFFER_HEADER;
+    if (node < 0 || !nodes)
+        node = nodes ? td_topology_node_here(nodes) : 0;
+    pthread_mutex_lock(&lock);
+    struct td_buffer *buffer = newest;
+    while (buffer && (buffer->capacity != capacity || buffer->node != node))
+        buffer = buffer->next;
+    if (buffer)
+        unlink_buffer(buffer);
+    pthread_mutex_unlock(&lock);
+    if (buffer)
+        return buffer;
+    buffer = map(size);
+    if (!buffer)
+        return NULL;
+    if (nodes) /* where it fails the first touch decides, which is the caller's node as a rule */
+        td_topology_bind_memory(nodes, buffer, size, node);
+    buffer->capacity = capacity;
+    buffer->node = node;
+    return buffer;
+}
+
+/* Takes blocks off the old end while more than limit bytes are kept or they were put before a time;
+ * returns them as a list. lock is held. */
+static struct td_buffer *drop(size_t limit, int64_t before_ns)
+{
+    struct td_buffer *dropped = NULL;
+    while (oldest && (kept > limit || oldest->since_ns <= before_ns)) {
+        struct td_buffer *buffer = oldest;
+        unlink_buffer(buffer);
+        buffer->next = dropped;
+        dropped = buffer;
+    }
+    return dropped;
+}
+
+static void unmap_all(struct td_buffer *list)
+{
+    while (list) {
+        struct td_buffer *next = list->next;
+        unmap(list);
+        list = next;
+    }
+}
+
+void td_buffer_put(struct td_buffer *buffer)
+{
+    if (buffer->capacity > KEEP) {
+        unmap(buffer);
+        return;
+    }
+    buffer->since_ns = td_now_ns();
+    buffer->prev = NULL;
+    pthread_mutex_lock(&lock);
+    buffer->next = newest;
+    *(newest ? &newest->prev : &oldest) = buffer;
+    newest = buffer;
+    kept += buffer->capacity;
+    struct td_buffer *dropped = drop(KEEP, 0);
+    pthread_mutex_unlock(&lock);
+    unmap_all(dropped);
+}
+
+size_t td_buffers_kept(void)
+{
+    return kept;
+}
+
+void td_buffers_trim(int64_t age_ns)
+{
+    pthread_mutex_lock(&lock);
+    struct td_buffer *dropped = drop(KEEP, td_now_ns() - age_ns);
+    pthread_mutex_unlock(&lock);
+    unmap_all(dropped);
+}

@@ -1,0 +1,32 @@
+/* Big blocks of memory, kept for the next request; inside pools/ only. */
+#ifndef TD_BUFFER_H
+#define TD_BUFFER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct td_topology;
+
+struct td_buffer {    /* at the start of its own memory */
+    size_t capacity;  /* usable bytes behind the header */
+    int node;         /* NUMA node its pages lie on */
+    int64_t since_ns; /* when it was given back */
+    struct td_buffer *next, *prev;
+};
+#define TD_BUFFER_HEADER 64 /* from the block's start to its usable, 64-byte aligned bytes */
+
+/* From here on memory is bound to nodes, if the topology (borrowed until td_buffers_fini) has
+ * several. */
+void td_buffers_init(const struct td_topology *topology);
+/* Frees what is kept. Buffers in use stay valid. */
+void td_buffers_fini(void);
+
+/* At least bytes on the node (-1: the caller's), touched before if it was kept. NULL: no memory. */
+struct td_buffer *td_buffer_get(size_t bytes, int node);
+void td_buffer_put(struct td_buffer *buffer);
+
+size_t td_buffers_kept(void); /* bytes */
+/* Gives back to the system what has been kept for age_ns or longer. */
+void td_buffers_trim(int64_t age_ns);
+
+#endif

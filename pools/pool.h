@@ -1,0 +1,60 @@
+/* One pool from the inside; inside pools/ only. */
+#ifndef TD_POOL_H
+#define TD_POOL_H
+
+#include "pools/pools.h"
+#include "pools/ring.h"
+#include "pools/team.h"
+
+#include <semaphore.h>
+
+#define TD_PRIORITIES 7 /* classes, for priorities -3..3 */
+
+struct td_worker {
+    struct td_pool *pool;
+    int index;
+    struct td_team team;
+    _Alignas(64) atomic_llong done, busy_ns; /* written by the worker only */
+    int64_t spin_ns;                         /* what polling is worth at present; see pool.c */
+};
+
+struct td_pool {
+    struct td_pool_config config; /* as effective */
+    char requested[TD_CPUS_TEXT];
+    struct td_cpus cpus;
+    int numa_node; /* of all its CPUs; -1 when they span several */
+    struct td_pools *set;
+    atomic_int users; /* references of callers and of the set: the pool stops when they are gone */
+    atomic_int holds; /* workers alive, and one for all users: the memory goes when they are gone */
+    sem_t started;
+    struct td_ring rings[TD_PRIORITIES]; /* most urgent first */
+    _Alignas(64) atomic_int waiting;     /* jobs from before their put until after their take */
+    _Alignas(64) atomic_int idle;        /* workers asleep whom nobody is waking yet */
+    atomic_int tokens;                   /* wake-ups given and not yet used; slept on */
+    atomic_bool stopping;
+    _Alignas(64) atomic_int running;
+    atomic_llong rejected, late;
+    int n_workers;
+    struct td_worker workers[];
+};
+
+/* Starts a pool of config.streams workers on cpus (taken over; shares are cut in their order).
+ * requested: the list as asked for. -ENOMEM, -EAGAIN. */
+int td_pool_create(struct td_pool **pool, struct td_pools *set, const struct td_topology *topology,
+                   const struct td_pool_config *config, const char *requested,
+                   struct td_cpus *cpus);
+void td_pool_ref(struct td_pool *pool);
+/* Lets the workers leave once what is queued has run; refuses further jobs. Does not wait. */
+void td_pool_stop(struct td_pool *pool);
+
+/* set.c: one worker more (+1) or less (-1) of the set's pools is alive. */
+void td_pools_count(struct td_pools *pools, int workers);
+
+/* config.c */
+/* Checks config against the machine, fills in its counts and its CPUs (text and list). 0, perhaps
+ * with a warning in problem, or -EINVAL, -ENOMEM with the sentence there. */
+int td_pool_config_resolve(struct td_pool_config *config, const struct td_topology *topology,
+                           const struct td_cpus *io, struct td_cpus *cpus, char *problem,
+                           size_t problem_size);
+
+#endif

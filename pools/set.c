@@ -1,0 +1,183 @@
+/* The pools of the process, found by name.
+ *
+ * `lock` guards the list and the count of workers; it is held for a few instructions. `adding` is
+ * held while a pool is made, which takes as long as its threads take to start, so that lookups need
+ * not wait and two pools of one name cannot both be made. Worker threads are detached and count
+ * themselves out at their end, which is what destroy waits for. */
+#include "pools/buffer.h"
+#include "pools/pool.h"
+#include "pools/runtime.h"
+#include "pools/topology.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define POOLS_MAX 64
+
+struct td_pools {
+    const struct td_topology *topology;
+    pthread_mutex_t lock, adding;
+    pthread_cond_t left; /* the last worker is gone */
+    struct td_cpus io;   /* CPUs of threads that serve HTTP; guarded by adding */
+    int workers, n;
+    struct td_pool *pools[POOLS_MAX]; /* the default one first; each holds a reference */
+};
+
+int td_pools_create(struct td_pools **result, struct td_topology *topology)
+{
+    struct td_pools *pools = calloc(1, sizeof *pools);
+    if (!pools)
+        return -ENOMEM;
+    td_runtime(); /* looked up here, by the main thread */
+    td_buffers_init(topology);
+    pools->topology = topology;
+    pthread_mutex_init(&pools->lock, NULL);
+    pthread_mutex_init(&pools->adding, NULL);
+    pthread_cond_init(&pools->left, NULL);
+    *result = pools;
+    return 0;
+}
+
+void td_pools_destroy(struct td_pools *pools)
+{
+    if (!pools)
+        return;
+    for (int i = 0; i < pools->n; i++) { /* even where a caller still holds a reference */
+        td_pool_stop(pools->pools[i]);
+        td_pool_unref(pools->pools[i]);
+    }
+    pthread_mutex_lock(&pools->lock);
+    while (pools->workers)
+        pthread_cond_wait(&pools->left, &pools->lock);
+    pthread_mutex_unlock(&pools->lock);
+    pthread_cond_destroy(&pools->left);
+    pthread_mutex_destroy(&pools->adding);
+    pthread_mutex_destroy(&pools->lock);
+    td_cpus_fini(&pools->io);
+    free(pools);
+    td_buffers_fini();
+}
+
+void td_pools_count(struct td_pools *pools, int workers)
+{
+    pthread_mutex_lock(&pools->lock);
+    pools->workers += workers;
+    if (!pools->workers)
+        pthread_cond_broadcast(&pools->left);
+    pthread_mutex_unlock(&pools->lock);
+}
+
+int td_pools_set_io_cpus(struct td_pools *pools, const char *cpus, char *problem,
+                         size_t problem_size)
+{
+    struct td_cpus io = {0};
+    int error = *cpus ? td_cpus_parse(&io, cpus, problem, problem_size) : 0;
+    if (error)
+        return error;
+    pthread_mutex_lock(&pools->adding);
+    td_cpus_fini(&pools->io);
+    pools->io = io;
+    pthread_mutex_unlock(&pools->adding);
+    return 0;
+}
+
+/* The index of the pool; -1 when there is none. lock is held. */
+static int index_of(const struct td_pools *pools, const char *name)
+{
+    if (!name || !*name)
+        return pools->n ? 0 : -1;
+    for (int i = 0; i < pools->n; i++)
+        if (!strcmp(td_pool_name(pools->pools[i]), name))
+            return i;
+    return -1;
+}
+
+/* With adding held. */
+static int add(struct td_pools *pools, const struct td_pool_config *config, char *problem,
+               size_t problem_size)
+{
+    struct td_pool *same = td_pools_find(pools, config->name);
+    td_pool_unref(same);
+    if (same && config->name[0]) {
+        snprintf(problem, problem_size, "name: there is a pool '%s' already", config->name);
+        return -EEXIST;
+    }
+    if (pools->n == POOLS_MAX) {
+        snprintf(problem, problem_size, "there are %d pools already, and that is the most",
+                 POOLS_MAX);
+        return -EINVAL;
+    }
+    if (pools->n && !strcmp(td_runtime()->backend, "none")) {
+        snprintf(problem, problem_size,
+                 "no pools but the default one: threads are not bound here (pin backend none)");
+        return -ENOSYS;
+    }
+    struct td_pool_config effective = *config;
+    struct td_cpus cpus = {0};
+    struct td_pool *pool = NULL;
+    int error = td_pool_config_resolve(&effective, pools->topology, &pools->io, &cpus, problem,
+                                       problem_size);
+    if (!error) {
+        error = td_pool_create(&pool, pools, pools->topology, &effective, config->cpus, &cpus);
+        if (error)
+            snprintf(problem, problem_size, "no memory or no thread to be had: %s",
+                     strerror(-error));
+    }
+    td_cpus_fini(&cpus);
+    if (error)
+        return error;
+    pthread_mutex_lock(&pools->lock);
+    pools->pools[pools->n++] = pool;
+    pthread_mutex_unlock(&pools->lock);
+    return 0;
+}
+
+int td_pools_add(struct td_pools *pools, const struct td_pool_config *config, char *problem,
+                 size_t problem_size)
+{
+    pthread_mutex_lock(&pools->adding);
+    int error = add(pools, config, problem, problem_size);
+    pthread_mutex_unlock(&pools->adding);
+    return error;
+}
+
+int td_pools_remove(struct td_pools *pools, const char *name)
+{
+    struct td_pool *pool = NULL;
+    pthread_mutex_lock(&pools->lock);
+    int i = index_of(pools, name);
+    if (i > 0) {
+        pool = pools->pools[i];
+        pools->n--;
+        memmove(pools->pools + i, pools->pools + i + 1, (pools->n - i) * sizeof *pools->pools);
+    }
+    pthread_mutex_unlock(&pools->lock);
+    td_pool_unref(pool);
+    return i < 0 ? -ENOENT : i == 0 ? -EBUSY : 0;
+}
+
+struct td_pool *td_pools_find(struct td_pools *pools, const char *name)
+{
+    pthread_mutex_lock(&pools->lock);
+    int i = index_of(pools, name);
+    struct td_pool *pool = i < 0 ? NULL : pools->pools[i];
+    if (pool)
+        td_pool_ref(pool);
+    pthread_mutex_unlock(&pools->lock);
+    return pool;
+}
+
+int td_pools_list(struct td_pools *pools, struct td_pool **list, int max)
+{
+    pthread_mutex_lock(&pools->lock);
+    int n = pools->n < max ? pools->n : max;
+    for (int i = 0; i < n; i++) {
+        list[i] = pools->pools[i];
+        td_pool_ref(list[i]);
+    }
+    pthread_mutex_unlock(&pools->lock);
+    return n;
+}

@@ -1,0 +1,166 @@
+/* A worker's OpenMP team, each member on its CPU.
+ *
+ * The runtime keeps one set of threads per leader and starts them when the leader first opens a
+ * region; they inherit the leader's mask, which is one CPU. So each has to bind itself, from
+ * inside a region. Doing that once at start is not enough: libgomp dismisses members when a region
+ * is smaller than the last one (oneDNN opens such regions for small work) and starts new ones for
+ * the next, unbound. Hence GOMP_parallel, the one door through which compiled regions come, is
+ * wrapped here: every member compares a thread-local note with the team that the region belongs to,
+ * and binds itself when they differ. That costs a comparison per member and region.
+ *
+ * A struct td_team is written by its opener; members write only their own tid. */
+#include "pools/team.h"
+
+#include "pools/runtime.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static _Thread_local struct td_team *current; /* of the thread that leads it */
+static _Thread_local struct {
+    uint64_t id;
+    int member;
+} bound; /* what this thread was last bound for */
+
+int td_team_init(struct td_team *team, int n, enum td_binding binding, struct td_cpus *cpus)
+{
+    static atomic_uint_least64_t last;
+    *team = (struct td_team){.id = atomic_fetch_add(&last, 1) + 1,
+                             .n = td_runtime()->library ? n : 1,
+                             .binding = binding,
+                             .cpus = *cpus};
+    *cpus = (struct td_cpus){0};
+    team->tid = calloc(team->n, sizeof *team->tid);
+    if (!team->tid) {
+        td_team_fini(team);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+void td_team_fini(struct td_team *team)
+{
+    td_cpus_fini(&team->cpus);
+    free(team->tid);
+    team->tid = NULL;
+}
+
+struct td_team *td_team_current(void)
+{
+    return current;
+}
+
+void td_team_set_current(struct td_team *team)
+{
+    current = team;
+}
+
+static struct td_cpus cpus_of(const struct td_team *team, int member)
+{
+    if (team->binding == TD_BIND_each && team->cpus.n)
+        return (struct td_cpus){1, &team->cpus.cpu[member % team->cpus.n]};
+    return team->cpus;
+}
+
+/* guest: a member that the team will not keep, of a larger region or one inside another. */
+static void bind_member(struct td_team *team, int member, bool guest)
+{
+    struct td_cpus cpus = cpus_of(team, member);
+    int error = team->binding == TD_BIND_none ? 0 : td_runtime_bind(&cpus);
+    if (error)
+        atomic_store(&team->broken, error);
+    if (!guest)
+        atomic_store(&team->tid[member], gettid());
+    bound.id = team->id;
+    bound.member = member;
+}
+
+#ifndef TD_NO_TEAMS
+
+struct region {
+    void (*fn)(void *);
+    void *data;
+    struct td_team *team;
+};
+
+static void member(void *arg)
+{
+    struct region *region = arg;
+    const struct td_runtime *runtime = td_runtime();
+    int me = runtime->get_thread_num();
+    if (bound.id != region->team->id || bound.member != me)
+        bind_member(region->team, me, me >= region->team->n || runtime->get_level() > 1);
+    region->fn(region->data);
+}
+
+void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
+
+__attribute__((visibility("default"))) void GOMP_parallel(void (*fn)(void *), void *data,
+                                                          unsigned threads, unsigned flags)
+{
+    const struct td_runtime *runtime = td_runtime();
+    struct td_team *team = current;
+    if (!team) {
+        runtime->parallel(fn, data, threads, flags);
+        return;
+    }
+    /* A region of one, or one inside another, does not touch the team. */
+    if (threads > 1 && (int)threads < team->n && !runtime->get_level())
+        team->shrunk = true;
+    struct region region = {fn, data, team}; /* all members are done with it before we return */
+    runtime->parallel(member, &region, threads, flags);
+}
+
+static void nothing(void *data)
+{
+    (void)data;
+}
+
+/* Opens a region of the whole team, so that every member starts and binds itself. */
+static void gather(struct td_team *team)
+{
+    if (team->n > 1)
+        GOMP_parallel(nothing, NULL, team->n, 0);
+}
+
+#else
+
+static void gather(struct td_team *team)
+{
+    (void)team;
+}
+
+#endif
+
+int td_team_open(struct td_team *team)
+{
+    const struct td_runtime *runtime = td_runtime();
+    current = team;
+    if (runtime->library) {
+        runtime->set_dynamic(0);
+        runtime->set_num_threads(team->n);
+        runtime->set_max_active_levels(1); /* a region inside a region runs on its opener */
+    }
+    bind_member(team, 0, false);
+    gather(team);
+    return atomic_load(&team->broken);
+}
+
+void td_team_mend(struct td_team *team)
+{
+    if (!team->shrunk)
+        return;
+    gather(team);
+    team->shrunk = false;
+}
+
+void td_team_look(const struct td_team *team, int member, struct td_pool_thread *thread)
+{
+    struct td_cpus wanted = cpus_of(team, member), is = {0};
+    thread->tid = atomic_load(&team->tid[member]);
+    thread->cpu = team->binding == TD_BIND_each ? wanted.cpu[0] : -1;
+    thread->ok = thread->tid && team->binding != TD_BIND_none &&
+                 !td_affinity_get(thread->tid, &is) && td_cpus_equal(&is, &wanted);
+    td_cpus_fini(&is);
+}

@@ -1,0 +1,43 @@
+/* OpenMP teams whose members sit on given CPUs, inside pools/ only. */
+#ifndef TD_TEAM_H
+#define TD_TEAM_H
+
+#include "pools/cpus.h"
+#include "pools/pools.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum td_binding {
+    TD_BIND_none,  /* members stay where they are */
+    TD_BIND_share, /* every member may run on all of the CPUs */
+    TD_BIND_each,  /* member i on the i-th CPU, round and round */
+};
+
+struct td_team {
+    uint64_t id; /* never used twice, so that a member can tell whom it is bound for */
+    int n;       /* members, the opener included */
+    enum td_binding binding;
+    struct td_cpus cpus;
+    atomic_int *tid;   /* n of them: the kernel's thread ids, 0 before a member was seen */
+    atomic_int broken; /* -errno of a member that could not be bound */
+    bool shrunk;       /* a smaller region has run: members beyond it may have left */
+};
+
+/* Takes over cpus. A machine without OpenMP gives a team of one. -ENOMEM. */
+int td_team_init(struct td_team *team, int n, enum td_binding binding, struct td_cpus *cpus);
+void td_team_fini(struct td_team *team);
+
+/* Makes it the calling thread's team, starts and binds its members. 0 or -errno; must be undone
+ * with td_team_close by the same thread, unless that thread ends. */
+int td_team_open(struct td_team *team);
+/* Brings members back that have left since (see shrunk). */
+void td_team_mend(struct td_team *team);
+/* The calling thread's team, NULL when it has none; and changing it, without binding anything. */
+struct td_team *td_team_current(void);
+void td_team_set_current(struct td_team *team);
+
+/* Where the member is, its affinity read back now: ok when it is what the team says. */
+void td_team_look(const struct td_team *team, int member, struct td_pool_thread *thread);
+
+#endif

@@ -1,0 +1,298 @@
+/* The machine as this process may use it: what hwloc sees, less the CPUs outside the affinity mask
+ * and the cpuset, and the CPU time that the control groups grant.
+ *
+ * Read once at start (about 2 ms) and constant afterwards, so that any thread may read it; only
+ * nr_throttled is read anew. The affinity mask is the one the process was started with (taskset,
+ * numactl, a container's cpuset): whoever restricts the process thereby restricts every pool. On a
+ * synthetic machine all CPUs count as allowed, so that tests can lay out pools of any size. */
+#include "pools/topology.h"
+
+#include "pools/cgroup.h"
+
+#include <errno.h>
+#include <hwloc.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct td_topology {
+    hwloc_topology_t hwloc;
+    hwloc_bitmap_t allowed;
+    struct td_cgroup cgroup;
+    struct td_machine_facts facts;
+    char decision[256];
+};
+
+static void format(hwloc_const_bitmap_t set, char *text, size_t size)
+{
+    struct td_cpus cpus = {0};
+    int cpu;
+    hwloc_bitmap_foreach_begin(cpu, set) if (td_cpus_append(&cpus, cpu)) break;
+    hwloc_bitmap_foreach_end();
+    td_cpus_format(&cpus, text, size);
+    td_cpus_fini(&cpus);
+}
+
+static int load(struct td_topology *t)
+{
+    if (hwloc_topology_init(&t->hwloc)) {
+        t->hwloc = NULL;
+        return -ENOMEM;
+    }
+    hwloc_topology_set_flags(t->hwloc, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
+    hwloc_topology_set_icache_types_filter(t->hwloc, HWLOC_TYPE_FILTER_KEEP_ALL);
+    return hwloc_topology_load(t->hwloc) ? -EIO : 0;
+}
+
+/* The affinity mask and the cpuset, within what the machine has. */
+static int find_allowed(struct td_topology *t)
+{
+    t->allowed = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(t->hwloc));
+    hwloc_bitmap_t mask = hwloc_bitmap_alloc();
+    if (!t->allowed || !mask) {
+        hwloc_bitmap_free(mask);
+        return -ENOMEM;
+    }
+    if (td_topology_is_real(t) && !hwloc_get_cpubind(t->hwloc, mask, HWLOC_CPUBIND_THREAD))
+        hwloc_bitmap_and(t->allowed, t->allowed, mask);
+    hwloc_bitmap_zero(mask);
+    for (int i = 0; i < t->cgroup.cpuset.n; i++)
+        hwloc_bitmap_set(mask, t->cgroup.cpuset.cpu[i]);
+    if (hwloc_bitmap_intersects(t->allowed, mask)) /* a stale or foreign cpuset is ignored */
+        hwloc_bitmap_and(t->allowed, t->allowed, mask);
+    hwloc_bitmap_free(mask);
+    return hwloc_bitmap_weight(t->allowed) > 0 ? 0 : -EIO;
+}
+
+static int logical(hwloc_topology_t hwloc, hwloc_obj_type_t type, hwloc_obj_t below)
+{
+    hwloc_obj_t obj = hwloc_get_ancestor_obj_by_type(hwloc, type, below);
+    return obj ? (int)obj->logical_index : -1;
+}
+
+static int node_of(hwloc_topology_t hwloc, hwloc_const_bitmap_t cpuset)
+{
+    hwloc_obj_t node = NULL;
+    while ((node = hwloc_get_next_obj_by_type(hwloc, HWLOC_OBJ_NUMANODE, node)))
+        if (hwloc_bitmap_isincluded(cpuset, node->cpuset))
+            return (int)node->logical_index;
+    return -1;
+}
+
+static int list_pus(struct td_topology *t)
+{
+    struct td_machine_facts *facts = &t->facts;
+    facts->pus = calloc(facts->n_pus ? facts->n_pus : 1, sizeof *facts->pus);
+    if (!facts->pus)
+        return -ENOMEM;
+    hwloc_obj_t pu = NULL;
+    for (int i = 0; (pu = hwloc_get_next_obj_by_type(t->hwloc, HWLOC_OBJ_PU, pu)); i++)
+        facts->pus[i] = (struct td_pu){
+            .cpu = (int)pu->os_index,
+            .core = logical(t->hwloc, HWLOC_OBJ_CORE, pu),
+            .package = logical(t->hwloc, HWLOC_OBJ_PACKAGE, pu),
+            .numa_node = node_of(t->hwloc, pu->cpuset),
+            .allowed = hwloc_bitmap_isset(t->allowed, pu->os_index),
+        };
+    return 0;
+}
+
+static int list_caches(struct td_topology *t)
+{
+    struct td_machine_facts *facts = &t->facts;
+    for (int depth = 0; depth < hwloc_topology_get_depth(t->hwloc); depth++) {
+        if (!hwloc_obj_type_is_cache(hwloc_get_depth_type(t->hwloc, depth)))
+            continue;
+        int n = (int)hwloc_get_nbobjs_by_depth(t->hwloc, depth);
+        struct td_cache *more = realloc(facts->caches, (facts->n_caches + n) * sizeof *more);
+        if (!more)
+            return -ENOMEM;
+        facts->caches = more;
+        for (int i = 0; i < n; i++) {
+            hwloc_obj_t obj = hwloc_get_obj_by_depth(t->hwloc, depth, i);
+            struct hwloc_cache_attr_s *attr = &obj->attr->cache;
+            struct td_cache *cache = &more[facts->n_caches++];
+            *cache = (struct td_cache){(int)attr->depth, "udi"[attr->type], attr -> size,
+                                       (int)attr -> linesize, ""};
+            format(obj->cpuset, cache->cpus, sizeof cache->cpus);
+        }
+    }
+    return 0;
+}
+
+/* How many threads by default, and whether to pin them. A quota smaller than the mask is spent by
+ * all threads together: more of them than it pays for get the group throttled, and a pinned thread
+ * cannot move to where there is time. */
+static void decide(struct td_topology *t)
+{
+    struct td_machine_facts *facts = &t->facts;
+    facts->default_threads = facts->n_allowed;
+    facts->pin_by_default = true;
+    if (facts->quota > 0 && facts->quota < facts->n_allowed) {
+        facts->default_threads = facts->quota < 1 ? 1 : (int)facts->quota;
+        facts->pin_by_default = false;
+        snprintf(t->decision, sizeof t->decision,
+                 "%d thread%s, not pinned: the control group grants %.2f CPUs' worth of time, "
+                 "rounded down, on %d allowed CPUs",
+                 facts->default_threads, facts->default_threads == 1 ? "" : "s", facts->quota,
+                 facts->n_allowed);
+    } else {
+        snprintf(t->decision, sizeof t->decision,
+                 "%d thread%s, pinned: one for each allowed CPU, and no smaller quota",
+                 facts->n_allowed, facts->n_allowed == 1 ? "" : "s");
+    }
+    facts->decision = t->decision;
+}
+
+static int read_facts(struct td_topology *t)
+{
+    struct td_machine_facts *facts = &t->facts;
+    facts->n_packages = hwloc_get_nbobjs_by_type(t->hwloc, HWLOC_OBJ_PACKAGE);
+    facts->n_numa_nodes = hwloc_get_nbobjs_by_type(t->hwloc, HWLOC_OBJ_NUMANODE);
+    facts->n_cores = hwloc_get_nbobjs_by_type(t->hwloc, HWLOC_OBJ_CORE);
+    facts->n_pus = hwloc_get_nbobjs_by_type(t->hwloc, HWLOC_OBJ_PU);
+    facts->memory = hwloc_get_root_obj(t->hwloc)->total_memory;
+    facts->n_allowed = hwloc_bitmap_weight(t->allowed);
+    format(t->allowed, facts->allowed, sizeof facts->allowed);
+    facts->quota = t->cgroup.quota;
+    memcpy(facts->cgroup, t->cgroup.path, sizeof facts->cgroup);
+    decide(t);
+    int error = list_pus(t);
+    return error ? error : list_caches(t);
+}
+
+int td_topology_create_at(struct td_topology **topology, const char *root)
+{
+    struct td_topology *t = calloc(1, sizeof *t);
+    if (!t)
+        return -ENOMEM;
+    int error = load(t);
+    if (!error &&
+        (*root || td_topology_is_real(t))) /* this machine's groups mean nothing elsewhere */
+        td_cgroup_init(&t->cgroup, root);
+    if (!error)
+        error = find_allowed(t);
+    if (!error)
+        error = read_facts(t);
+    if (error) {
+        td_topology_destroy(t);
+        return error;
+    }
+    *topology = t;
+    return 0;
+}
+
+int td_topology_create(struct td_topology **topology)
+{
+    return td_topology_create_at(topology, "");
+}
+
+void td_topology_destroy(struct td_topology *topology)
+{
+    if (!topology)
+        return;
+    if (topology->hwloc)
+        hwloc_topology_destroy(topology->hwloc);
+    hwloc_bitmap_free(topology->allowed);
+    td_cgroup_fini(&topology->cgroup);
+    free(topology->facts.pus);
+    free(topology->facts.caches);
+    free(topology);
+}
+
+void td_topology_facts(const struct td_topology *topology, struct td_machine_facts *facts)
+{
+    *facts = topology->facts;
+    facts->nr_throttled = td_cgroup_throttled(&topology->cgroup);
+}
+
+bool td_topology_is_real(const struct td_topology *topology)
+{
+    return hwloc_topology_is_thissystem(topology->hwloc);
+}
+
+int td_topology_cpus(const struct td_topology *topology, int node, struct td_cpus *cpus)
+{
+    const struct td_machine_facts *facts = &topology->facts;
+    if (node >= td_topology_nodes(topology))
+        return -EINVAL;
+    for (int i = 0; i < facts->n_pus; i++) {
+        const struct td_pu *pu = &facts->pus[i];
+        bool there = node < 0 || (pu->numa_node < 0 ? 0 : pu->numa_node) == node;
+        if (there && pu->allowed && td_cpus_append(cpus, pu->cpu)) {
+            td_cpus_fini(cpus);
+            return -ENOMEM;
+        }
+    }
+    return 0;
+}
+
+static const struct td_pu *pu_of(const struct td_topology *topology, int cpu)
+{
+    for (int i = 0; i < topology->facts.n_pus; i++)
+        if (topology->facts.pus[i].cpu == cpu)
+            return &topology->facts.pus[i];
+    return NULL;
+}
+
+bool td_topology_allows(const struct td_topology *topology, int cpu)
+{
+    const struct td_pu *pu = pu_of(topology, cpu);
+    return pu && pu->allowed;
+}
+
+void td_topology_spread(const struct td_topology *topology, struct td_cpus *cpus)
+{
+    int placed = 0;
+    for (int i = 0; i < cpus->n; i++) { /* a CPU whose core has none before it moves forward */
+        int cpu = cpus->cpu[i], core = pu_of(topology, cpu)->core;
+        bool taken = false;
+        for (int k = 0; k < placed; k++)
+            taken = taken || (core >= 0 && pu_of(topology, cpus->cpu[k])->core == core);
+        if (taken)
+            continue;
+        memmove(cpus->cpu + placed + 1, cpus->cpu + placed, (i - placed) * sizeof(int));
+        cpus->cpu[placed++] = cpu;
+    }
+}
+
+int td_topology_node(const struct td_topology *topology, const struct td_cpus *cpus)
+{
+    int node = cpus->n ? pu_of(topology, cpus->cpu[0])->numa_node : -1;
+    for (int i = 1; i < cpus->n; i++)
+        if (pu_of(topology, cpus->cpu[i])->numa_node != node)
+            return -1;
+    return node;
+}
+
+int td_topology_default_threads(const struct td_topology *topology)
+{
+    return topology->facts.default_threads;
+}
+
+int td_topology_nodes(const struct td_topology *topology)
+{
+    return topology->facts.n_numa_nodes > 1 ? topology->facts.n_numa_nodes : 1;
+}
+
+int td_topology_node_here(const struct td_topology *topology)
+{
+    unsigned cpu, number;
+    if (td_topology_nodes(topology) == 1 || getcpu(&cpu, &number))
+        return 0;
+    hwloc_obj_t node = hwloc_get_numanode_obj_by_os_index(topology->hwloc, number);
+    return node ? (int)node->logical_index : 0;
+}
+
+int td_topology_bind_memory(const struct td_topology *topology, void *memory, size_t bytes,
+                            int node)
+{
+    hwloc_obj_t obj = hwloc_get_obj_by_type(topology->hwloc, HWLOC_OBJ_NUMANODE, node);
+    if (!obj)
+        return -EINVAL;
+    if (hwloc_set_area_membind(topology->hwloc, memory, bytes, obj->nodeset, HWLOC_MEMBIND_BIND,
+                               HWLOC_MEMBIND_BYNODESET))
+        return -errno;
+    return 0;
+}

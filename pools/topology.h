@@ -1,0 +1,30 @@
+/* What the rest of pools/ asks the topology. */
+#ifndef TD_TOPOLOGY_H
+#define TD_TOPOLOGY_H
+
+#include "pools/cpus.h"
+#include "pools/pools.h"
+
+/* td_topology_create with the control groups' files below root instead of /. */
+int td_topology_create_at(struct td_topology **topology, const char *root);
+
+/* False on a synthetic machine (HWLOC_SYNTHETIC): its CPUs cannot be bound to. */
+bool td_topology_is_real(const struct td_topology *topology);
+
+/* The allowed CPUs of a NUMA node, or of the machine with node -1, siblings of a core side by side.
+ * cpus must be empty. -EINVAL: no such node; -ENOMEM. A machine without nodes has node 0. */
+int td_topology_cpus(const struct td_topology *topology, int node, struct td_cpus *cpus);
+bool td_topology_allows(const struct td_topology *topology, int cpu);
+/* Reorders: one CPU of each core first, then the cores' other hardware threads. */
+void td_topology_spread(const struct td_topology *topology, struct td_cpus *cpus);
+/* The node that all the CPUs belong to, -1 when they span several. */
+int td_topology_node(const struct td_topology *topology, const struct td_cpus *cpus);
+int td_topology_default_threads(const struct td_topology *topology);
+
+int td_topology_nodes(const struct td_topology *topology);     /* at least 1 */
+int td_topology_node_here(const struct td_topology *topology); /* of the calling thread */
+/* Puts pages not yet touched on the node. 0 or -errno. */
+int td_topology_bind_memory(const struct td_topology *topology, void *memory, size_t bytes,
+                            int node);
+
+#endif

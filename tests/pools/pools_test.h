@@ -1,0 +1,68 @@
+/* What the tests of pools/ share: one suite a file, and a set of pools on a machine of choice. */
+#ifndef TD_POOLS_TEST_H
+#define TD_POOLS_TEST_H
+
+#include "pools/pools.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+static inline int td_test_run(Suite *suite)
+{
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? 1 : 0;
+}
+
+struct td_machine {
+    struct td_topology *topology;
+    struct td_pools *pools;
+    char problem[256];
+};
+
+/* synthetic: hwloc's description of a machine, NULL for the real one. */
+static inline void td_machine_init(struct td_machine *machine, const char *synthetic)
+{
+    if (synthetic)
+        setenv("HWLOC_SYNTHETIC", synthetic, 1);
+    ck_assert_int_eq(td_topology_create(&machine->topology), 0);
+    ck_assert_int_eq(td_pools_create(&machine->pools, machine->topology), 0);
+    machine->problem[0] = 0;
+}
+
+static inline void td_machine_fini(struct td_machine *machine)
+{
+    td_pools_destroy(machine->pools);
+    td_topology_destroy(machine->topology);
+    unsetenv("HWLOC_SYNTHETIC");
+}
+
+/* Adds a pool from its text form and returns a reference. */
+static inline struct td_pool *td_machine_pool(struct td_machine *machine, const char *text)
+{
+    struct td_pool_config config;
+    ck_assert_int_eq(td_pool_config_parse(&config, text, machine->problem, sizeof machine->problem),
+                     0);
+    int error = td_pools_add(machine->pools, &config, machine->problem, sizeof machine->problem);
+    ck_assert_msg(!error, "%s: %d: %s", text, error, machine->problem);
+    struct td_pool *pool = td_pools_find(machine->pools, config.name);
+    ck_assert_ptr_nonnull(pool);
+    return pool;
+}
+
+/* The first CPU that this process may use, and the last. */
+static inline void td_machine_cpus(const struct td_machine *machine, int *first, int *last)
+{
+    struct td_machine_facts facts;
+    td_topology_facts(machine->topology, &facts);
+    *first = *last = -1;
+    for (int i = 0; i < facts.n_pus; i++)
+        if (facts.pus[i].allowed) {
+            *first = *first < 0 ? facts.pus[i].cpu : *first;
+            *last = facts.pus[i].cpu;
+        }
+}
+
+#endif

@@ -1,0 +1,181 @@
+/* pools/arena.c and pools/buffer.c: alignment, padding, what is kept and what is given back. */
+#include "pools/buffer.h"
+#include "pools_test.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+static const size_t sizes[] = {
+    0, 1, 63, 64, 65, 4000, 4096, (64 << 10) - 1, 64 << 10, (1 << 20) + 7, 5 << 20, 17 << 20};
+#define N_SIZES (sizeof sizes / sizeof *sizes)
+
+static int all_are(const unsigned char *block, size_t bytes, int value)
+{
+    size_t equal = 0;
+    for (size_t i = 0; i < bytes; i++)
+        equal += block[i] == value;
+    return equal == bytes;
+}
+
+START_TEST(test_alignment_and_padding)
+{
+    struct td_arena *arena = td_arena_create();
+    unsigned char *blocks[N_SIZES];
+    for (size_t i = 0; i < N_SIZES; i++) {
+        blocks[i] = td_arena_alloc(arena, sizes[i]);
+        ck_assert_ptr_nonnull(blocks[i]);
+        ck_assert_uint_eq((uintptr_t)blocks[i] % 64, 0);
+        memset(blocks[i], (int)i + 1, sizes[i]);
+    }
+    for (size_t i = 0; i < N_SIZES; i++) {
+        ck_assert(all_are(blocks[i], sizes[i], (int)i + 1)); /* no two overlap */
+        volatile unsigned char sum = 0;
+        for (size_t k = 0; k < 64; k++) /* ASan and the kernel object if this is not ours */
+            sum += blocks[i][sizes[i] + k];
+    }
+    td_arena_destroy(arena);
+    td_arena_destroy(NULL);
+}
+END_TEST
+
+START_TEST(test_many_small)
+{
+    struct td_arena *arena = td_arena_create();
+    char *texts[5000];
+    for (int i = 0; i < 5000; i++)
+        texts[i] = td_arena_printf(arena, "number %d", i);
+    for (int i = 0; i < 5000; i++) {
+        char want[32];
+        snprintf(want, sizeof want, "number %d", i);
+        ck_assert_str_eq(texts[i], want);
+    }
+    ck_assert_str_eq(td_arena_strdup(arena, "abcdef", 3), "abc");
+    ck_assert_str_eq(td_arena_strdup(arena, "", 0), "");
+    td_arena_destroy(arena);
+}
+END_TEST
+
+START_TEST(test_zeroed)
+{
+    for (int round = 0; round < 3; round++) { /* from the second on it is recycled memory */
+        struct td_arena *arena = td_arena_create();
+        for (size_t i = 0; i < N_SIZES; i++) {
+            unsigned char *block = td_arena_zalloc(arena, sizes[i]);
+            ck_assert(all_are(block, sizes[i], 0));
+            memset(block, 0xff, sizes[i]);
+        }
+        td_arena_destroy(arena);
+    }
+}
+END_TEST
+
+START_TEST(test_absurd_sizes)
+{
+    struct td_arena *arena = td_arena_create();
+    ck_assert_ptr_null(td_arena_alloc(arena, ((size_t)1 << 47) + 1));
+    ck_assert_ptr_null(td_arena_alloc(arena, SIZE_MAX));
+    ck_assert_ptr_null(td_arena_zalloc(arena, SIZE_MAX - 63));
+    ck_assert_ptr_null(td_arena_strdup(arena, "", SIZE_MAX));
+    ck_assert_ptr_nonnull(td_arena_alloc(arena, 8)); /* still of use */
+    td_arena_destroy(arena);
+}
+END_TEST
+
+START_TEST(test_buffers_are_kept_within_a_bound)
+{
+    ck_assert_uint_eq(td_buffers_kept(), 0);
+    void *first = NULL;
+    for (int round = 0; round < 4; round++) {
+        struct td_arena *arena = td_arena_create();
+        void *block = td_arena_alloc(arena, 3 << 20);
+        ck_assert(!first || block == first); /* the same touched memory again */
+        first = block;
+        td_arena_destroy(arena);
+        ck_assert_uint_ge(td_buffers_kept(), 3 << 20);
+    }
+    struct td_arena *arena = td_arena_create();
+    for (int i = 0; i < 40; i++)
+        ck_assert_ptr_nonnull(td_arena_alloc(arena, 3 << 20));
+    td_arena_destroy(arena);
+    ck_assert_uint_le(td_buffers_kept(), 32 << 20);
+    ck_assert_uint_ge(td_buffers_kept(), 24 << 20);
+
+    arena = td_arena_create();
+    ck_assert_ptr_nonnull(td_arena_alloc(arena, 100 << 20));
+    td_arena_destroy(arena); /* larger than the bound: never kept */
+    ck_assert_uint_le(td_buffers_kept(), 32 << 20);
+    td_buffers_trim(INT64_C(3600000000000));
+    ck_assert_uint_gt(td_buffers_kept(), 0);
+    td_buffers_trim(0);
+    ck_assert_uint_eq(td_buffers_kept(), 0);
+}
+END_TEST
+
+static void *churn(void *arg)
+{
+    unsigned seed = (unsigned)(uintptr_t)arg;
+    for (int i = 0; i < 300; i++) {
+        struct td_arena *arena = td_arena_create();
+        size_t bytes = (size_t)(rand_r(&seed) % 400) << 10;
+        unsigned char *a = td_arena_alloc(arena, bytes + 1), *b = td_arena_alloc(arena, bytes + 1);
+        memset(a, i, bytes + 1);
+        memset(b, i + 1, bytes + 1);
+        if (a[bytes] != (unsigned char)i || a[0] != (unsigned char)i)
+            return arg;
+        td_arena_destroy(arena);
+    }
+    return NULL;
+}
+
+START_TEST(test_many_threads)
+{
+    pthread_t threads[4];
+    for (uintptr_t i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, churn, (void *)(i + 1));
+    for (int i = 0; i < 4; i++) {
+        void *bad;
+        pthread_join(threads[i], &bad);
+        ck_assert_ptr_null(bad);
+    }
+}
+END_TEST
+
+/* RT-7: with several nodes, a block is used again by its own node's requests only. */
+START_TEST(test_nodes_do_not_share_buffers)
+{
+    struct td_machine machine;
+    td_machine_init(&machine, "package:2 [numa] core:4 pu:1");
+    void *on[2];
+    for (int node = 0; node < 2; node++) {
+        struct td_arena *arena = td_arena_create_on(node);
+        on[node] = td_arena_alloc(arena, 1 << 20);
+        ck_assert_ptr_nonnull(on[node]);
+        td_arena_destroy(arena);
+    }
+    for (int node = 0; node < 2; node++) {
+        struct td_arena *arena = td_arena_create_on(node);
+        ck_assert_ptr_eq(td_arena_alloc(arena, 1 << 20), on[node]);
+        ck_assert_ptr_nonnull(td_arena_alloc(arena, 1 << 20));
+        td_arena_destroy(arena);
+    }
+    td_machine_fini(&machine);
+    ck_assert_uint_eq(td_buffers_kept(), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("arena");
+    TCase *tcase = tcase_create("arena");
+    tcase_set_timeout(tcase, 30);
+    tcase_add_test(tcase, test_alignment_and_padding);
+    tcase_add_test(tcase, test_many_small);
+    tcase_add_test(tcase, test_zeroed);
+    tcase_add_test(tcase, test_absurd_sizes);
+    tcase_add_test(tcase, test_buffers_are_kept_within_a_bound);
+    tcase_add_test(tcase, test_many_threads);
+    tcase_add_test(tcase, test_nodes_do_not_share_buffers);
+    suite_add_tcase(suite, tcase);
+    return td_test_run(suite);
+}
