@@ -155,6 +155,22 @@ TD_INLINE td_vf td_min(td_vf a, td_vf b)
     return td_select((td_vi)(a < b) | (td_vi)(a != a), a, b);
 }
 
+/* The square root, exact to the last bit. */
+TD_INLINE td_vf td_sqrt(td_vf x)
+{
+#ifdef __AVX512F__
+    return (td_vf)_mm512_sqrt_ps((__m512)x);
+#elif TD_VBYTES == 32
+    return (td_vf)_mm256_sqrt_ps((__m256)x);
+#elif TD_VBYTES == 16
+    return (td_vf)_mm_sqrt_ps((__m128)x);
+#else
+    for (int i = 0; i < TD_LANES; i++)
+        x[i] = __builtin_sqrtf(x[i]);
+    return x;
+#endif
+}
+
 /* a * b + c, rounded once where the level has FMA. */
 TD_INLINE td_vf td_fma(td_vf a, td_vf b, td_vf c)
 {
