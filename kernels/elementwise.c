@@ -257,3 +257,10 @@ int td_rule_binary(struct td_call *call)
 {
     return td_rule_broadcast(call, 2);
 }
+
+int td_rule_alpha(struct td_call *call, int i)
+{
+    if (td_dtype_kind(call->arg[0].tensor.dtype) != 'f' && call->arg[i].kind == TD_KIND_float)
+        return td_refuse(call, "alpha: must be an integer when self is of an integer type");
+    return 0;
+}

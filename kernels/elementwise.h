@@ -36,4 +36,7 @@ int td_rule_unary(struct td_call *call);
 int td_rule_broadcast(struct td_call *call, int n);
 int td_rule_binary(struct td_call *call); /* broadcast over two */
 
+/* Argument i, called alpha, is not a fraction where self is of an integer type. */
+int td_rule_alpha(struct td_call *call, int i);
+
 #endif

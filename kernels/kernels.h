@@ -199,16 +199,18 @@ void td_parallel(int threads, int64_t n, int64_t grain, td_range *fn, void *arg)
     void TD_NAME(what)(const struct td_call *call)
 
 /* Rows of an implementation table. TD_SIMD(avx2, add, TD_f32) is td_add_avx2, or nothing at all
- * when the compiler could not build that level. */
-#define TD_SIMD(level, what, types)                                                                \
+ * when the compiler could not build that level; more fields may follow: .accepts = fits. */
+#define TD_SIMD(level, what, types, ...)                                                           \
     TD_IF_##level({.name = "simd", .run = td_##what##_##level, .isa = TD_ISA_##level,              \
-                   .dtypes = (types)}, )
+                   .dtypes = (types), __VA_ARGS__}, )
 #define TD_REF(what)                                                                               \
     {                                                                                              \
         .name = "ref", .run = td_##what##_ref, .isa = TD_ISA_default, .dtypes = TD_ALL             \
     }
 #define TD_KERNELS_3(what) td_kernel td_##what##_avx512, td_##what##_avx2, td_##what##_default
-#define TD_SIMD_3(what, types)                                                                     \
-    TD_SIMD(avx512, what, types) TD_SIMD(avx2, what, types) TD_SIMD(default, what, types)
+#define TD_SIMD_3(what, ...)                                                                       \
+    TD_SIMD(avx512, what, __VA_ARGS__)                                                             \
+    TD_SIMD(avx2, what, __VA_ARGS__)                                                               \
+    TD_SIMD(default, what, __VA_ARGS__)
 
 #endif

@@ -30,9 +30,16 @@
 #elif defined CPU_CAPABILITY_AVX2
 #define TD_VBYTES 32
 #define TD_SLEEF(name, ulp) Sleef_##name##f8_##ulp##avx2
+#elif defined CPU_CAPABILITY_WIDE /* tests only: the 64-byte logic on a machine without AVX-512 */
+#define TD_VBYTES 64
+#define TD_SLEEF(name, ulp) Sleef_##name##f8_##ulp##avx2
+#define TD_SLEEF_BYTES 32
 #else
 #define TD_VBYTES 16
 #define TD_SLEEF(name, ulp) Sleef_##name##f4_##ulp##sse2
+#endif
+#ifndef TD_SLEEF_BYTES
+#define TD_SLEEF_BYTES TD_VBYTES
 #endif
 
 #define TD_LANES (TD_VBYTES / 4)
@@ -41,7 +48,8 @@
 typedef float td_vf __attribute__((vector_size(TD_VBYTES)));
 typedef int32_t td_vi __attribute__((vector_size(TD_VBYTES)));
 typedef uint32_t td_vu __attribute__((vector_size(TD_VBYTES)));
-typedef int64_t td_vl __attribute__((vector_size(TD_VBYTES))); /* TD_LANES / 2 of them */
+typedef int64_t td_vl __attribute__((vector_size(TD_VBYTES)));      /* TD_LANES / 2 of them */
+typedef uint16_t td_vh __attribute__((vector_size(TD_VBYTES / 2))); /* TD_LANES of them */
 
 TD_INLINE td_vf td_load(const float *p)
 {
@@ -55,21 +63,69 @@ TD_INLINE void td_store(float *p, td_vf v)
     memcpy(p, &v, sizeof v);
 }
 
+/* Moves n < TD_LANES elements of size bytes, in few pieces and without a call. */
+TD_INLINE void td_copy_few(void *to, const void *from, int64_t n, int64_t size)
+{
+    char *t = to;
+    const char *f = from;
+    for (int64_t piece = TD_LANES / 2; piece; piece /= 2)
+        if (n & piece) {
+            memcpy(t, f, (size_t)(piece * size));
+            t += piece * size;
+            f += piece * size;
+        }
+}
+
+/* All ones in the first n lanes. */
+TD_INLINE td_vi td_first(int64_t n)
+{
+    static const int32_t iota[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    td_vi lane;
+    memcpy(&lane, iota, sizeof lane);
+    return lane < (int32_t)n;
+}
+
 /* The first n < TD_LANES elements; the other lanes hold fill. */
 TD_INLINE td_vf td_load_n(const float *p, int64_t n, float fill)
 {
+#ifdef __AVX512F__
+    return (td_vf)_mm512_mask_loadu_ps(_mm512_set1_ps(fill), (__mmask16)((1u << n) - 1), p);
+#elif TD_VBYTES == 32
+    td_vi mask = td_first(n);
+    td_vi rest = (td_vi)(fill - (td_vf){0}) & ~mask;
+    return (td_vf)((td_vi)_mm256_maskload_ps(p, (__m256i)mask) | rest);
+#else
     float lane[TD_LANES];
     for (int i = 0; i < TD_LANES; i++)
         lane[i] = fill;
-    memcpy(lane, p, (size_t)n * sizeof *p);
+    td_copy_few(lane, p, n, sizeof *p);
     return td_load(lane);
+#endif
 }
 
 TD_INLINE void td_store_n(float *p, int64_t n, td_vf v)
 {
+#ifdef __AVX512F__
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+#else
     float lane[TD_LANES];
     td_store(lane, v);
-    memcpy(p, lane, (size_t)n * sizeof *p);
+    td_copy_few(p, lane, n, sizeof *p);
+#endif
+}
+
+/* The next elements of the left > 0 that remain: a whole vector, or the last few. */
+TD_INLINE td_vf td_load_next(const float *p, int64_t left, float fill)
+{
+    return left >= TD_LANES ? td_load(p) : td_load_n(p, left, fill);
+}
+
+TD_INLINE void td_store_next(float *p, int64_t left, td_vf v)
+{
+    if (left >= TD_LANES)
+        td_store(p, v);
+    else
+        td_store_n(p, left, v);
 }
 
 TD_INLINE td_vf td_set(float x)
@@ -88,22 +144,57 @@ TD_INLINE td_vf td_abs(td_vf x)
     return (td_vf)((td_vi)x & 0x7fffffff);
 }
 
-/* The larger, and NaN when either is NaN. */
+/* The larger or smaller, and NaN when either is NaN. */
 TD_INLINE td_vf td_max(td_vf a, td_vf b)
 {
     return td_select((td_vi)(a > b) | (td_vi)(a != a), a, b);
 }
 
+TD_INLINE td_vf td_min(td_vf a, td_vf b)
+{
+    return td_select((td_vi)(a < b) | (td_vi)(a != a), a, b);
+}
+
+/* The square root, exact to the last bit. */
+TD_INLINE td_vf td_sqrt(td_vf x)
+{
+#ifdef __AVX512F__
+    return (td_vf)_mm512_sqrt_ps((__m512)x);
+#elif TD_VBYTES == 32
+    return (td_vf)_mm256_sqrt_ps((__m256)x);
+#elif TD_VBYTES == 16
+    return (td_vf)_mm_sqrt_ps((__m128)x);
+#else
+    for (int i = 0; i < TD_LANES; i++)
+        x[i] = __builtin_sqrtf(x[i]);
+    return x;
+#endif
+}
+
 /* a * b + c, rounded once where the level has FMA. */
 TD_INLINE td_vf td_fma(td_vf a, td_vf b, td_vf c)
 {
-#if TD_VBYTES == 64
+#ifdef __AVX512F__
     return (td_vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 #elif TD_VBYTES == 32
     return (td_vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined __FMA__
+    for (int i = 0; i < TD_LANES; i++)
+        a[i] = __builtin_fmaf(a[i], b[i], c[i]);
+    return a;
 #else
     return a * b + c;
 #endif
+}
+
+/* sum += x without loss: what rounding takes goes into lost and is given back with the next x (W.
+ * Kahan, "Further remarks on reducing truncation errors", CACM 8, 1965). For long sums where an
+ * addition is cheap beside what makes x. */
+TD_INLINE void td_sum_add(td_vf *sum, td_vf *lost, td_vf x)
+{
+    td_vf back = x - *lost, next = *sum + back;
+    *lost = (next - *sum) - back;
+    *sum = next;
 }
 
 /* Sums and maxima over the lanes, as a tree. */
@@ -128,19 +219,27 @@ TD_INLINE float td_hmax(td_vf v)
 }
 
 /* Functions, at most 1.0 ulp from the exact value (SLEEF's u10 variants). */
-TD_INLINE td_vf td_exp(td_vf x)
-{
-    return (td_vf)TD_SLEEF(exp, u10)(x);
-}
+#define TD_FUNCTION(what)                                                                          \
+    TD_INLINE td_vf td_##what(td_vf x)                                                             \
+    {                                                                                              \
+        typedef float part __attribute__((vector_size(TD_SLEEF_BYTES)));                           \
+        part p[TD_VBYTES / TD_SLEEF_BYTES];                                                        \
+        memcpy(p, &x, sizeof x);                                                                   \
+        for (int i = 0; i < TD_VBYTES / TD_SLEEF_BYTES; i++)                                       \
+            p[i] = (part)TD_SLEEF(what, u10)(p[i]);                                                \
+        memcpy(&x, p, sizeof x);                                                                   \
+        return x;                                                                                  \
+    }
+TD_FUNCTION(exp)
+TD_FUNCTION(tanh)
+TD_FUNCTION(erf)
 
-TD_INLINE td_vf td_tanh(td_vf x)
+/* 1 / (1 + exp(-x)). Only exp(-|x|) is formed: it cannot overflow, and x / (1 + x) of it keeps its
+ * digits down to the denormals. */
+TD_INLINE td_vf td_sigmoid(td_vf x)
 {
-    return (td_vf)TD_SLEEF(tanh, u10)(x);
-}
-
-TD_INLINE td_vf td_erf(td_vf x)
-{
-    return (td_vf)TD_SLEEF(erf, u10)(x);
+    td_vf e = td_exp(-td_abs(x));
+    return td_select((td_vi)(x < 0), e, td_set(1)) / (1 + e);
 }
 
 /* ---- rows: the loops of elementwise operators, given what happens to one vector ---- */
@@ -175,5 +274,36 @@ TD_INLINE void td_row_binary(int64_t n, float *y, const float *a, int step_a, co
         td_store_n(y + i, n - i, f(va, vb, c));
     }
 }
+
+/* The kernel of an operator of one or two FP32 tensors, from its function of vectors. */
+#define TD_KERNEL_UNARY(what, f)                                                                   \
+    static void what##_row(const struct td_call *call, int64_t n, void *out,                       \
+                           const void *const *in, const int *step)                                 \
+    {                                                                                              \
+        (void)call;                                                                                \
+        (void)step;                                                                                \
+        td_row_unary(n, out, in[0], f);                                                            \
+    }                                                                                              \
+    TD_KERNEL(what)                                                                                \
+    {                                                                                              \
+        td_elementwise(call, 1, what##_row);                                                       \
+    }
+
+#define TD_KERNEL_BINARY(what, f)                                                                  \
+    static td_vf what##_one(td_vf a, td_vf b, td_vf c)                                             \
+    {                                                                                              \
+        (void)c;                                                                                   \
+        return f(a, b);                                                                            \
+    }                                                                                              \
+    static void what##_row(const struct td_call *call, int64_t n, void *out,                       \
+                           const void *const *in, const int *step)                                 \
+    {                                                                                              \
+        (void)call;                                                                                \
+        td_row_binary(n, out, in[0], step[0], in[1], step[1], td_set(0), what##_one);              \
+    }                                                                                              \
+    TD_KERNEL(what)                                                                                \
+    {                                                                                              \
+        td_elementwise(call, 2, what##_row);                                                       \
+    }
 
 #endif

@@ -1,25 +1,16 @@
 /* add: the operator that the others are copied from. */
 #include "kernels/elementwise.h"
 
-#include <errno.h>
-
-static int check_alpha(struct td_call *call, int i)
-{
-    if (td_dtype_kind(call->arg[0].tensor.dtype) != 'f' && call->arg[i].kind == TD_KIND_float)
-        return td_refuse(call, "alpha: must be an integer when self is of an integer type");
-    return 0;
-}
-
 static int rule_tensor(struct td_call *call)
 {
     int err = td_rule_binary(call);
-    return err ? err : check_alpha(call, 2);
+    return err ? err : td_rule_alpha(call, 2);
 }
 
 static int rule_scalar(struct td_call *call)
 {
     int err = td_rule_unary(call);
-    return err ? err : check_alpha(call, 2);
+    return err ? err : td_rule_alpha(call, 2);
 }
 
 td_kernel td_add_ref, td_add_Scalar_ref;
@@ -27,8 +18,7 @@ TD_KERNELS_3(add);
 TD_KERNELS_3(add_Scalar);
 
 static const struct td_impl impls[] = {
-    TD_SIMD_3(add, TD_f32 | TD_i64)
-    TD_REF(add),
+    TD_SIMD_3(add, TD_f32 | TD_i64) TD_REF(add),
     {0},
 };
 
@@ -45,8 +35,7 @@ const struct td_op td_op_add_Tensor = {
 };
 
 static const struct td_impl impls_scalar[] = {
-    TD_SIMD_3(add_Scalar, TD_f32)
-    TD_REF(add_Scalar),
+    TD_SIMD_3(add_Scalar, TD_f32) TD_REF(add_Scalar),
     {0},
 };
 

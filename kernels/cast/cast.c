@@ -1,0 +1,37 @@
+/* cast: the type conversion, by the rules of half.h for BF16 and FP16. A call of its own name,
+ * since what ATen calls to.dtype also moves between devices and layouts. */
+#include "kernels/elementwise.h"
+
+static int rule(struct td_call *call)
+{
+    td_rule_unary(call);
+    call->out[0].dtype = call->arg[1].dtype;
+    return 0;
+}
+
+/* Between FP32 and a half type; and a plain copy. */
+static bool fits(const struct td_call *call)
+{
+    unsigned from = call->arg[0].tensor.dtype, to = call->out[0].dtype;
+    unsigned half = TD_f16 | TD_bf16;
+    return from == to || (from == TD_f32 && to & half) || (from & half && to == TD_f32);
+}
+
+td_kernel td_cast_ref;
+TD_KERNELS_3(cast);
+
+static const struct td_impl impls[] = {
+    TD_SIMD_3(cast, TD_ALL, .accepts = fits) TD_REF(cast),
+    {0},
+};
+
+const struct td_op td_op_cast = {
+    .schema = "cast(Tensor self, ScalarType dtype) -> Tensor",
+    .doc = "out = self in another type: to nearest even, wrapping for integers",
+    .rule = rule,
+    .dtypes = TD_ALL,
+    .impls = impls,
+    .samples = (const char *const[]){"self=[n] dtype=BF16", "self=[n] dtype=FP16",
+                                     "self=[n] dtype=FP32", "self=[n] dtype=INT8",
+                                     "self=[n] dtype=INT64", "self=[] dtype=FP32", NULL},
+};

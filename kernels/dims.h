@@ -1,0 +1,47 @@
+/* What operators with dimension arguments share: judging them, and reducing a tensor to the three
+ * sizes that a loop along one dimension needs. */
+#ifndef TD_KERNELS_DIMS_H
+#define TD_KERNELS_DIMS_H
+
+#include "kernels/kernels.h"
+
+/* Judges argument i, called name in the schema: one dimension, or a list without repeats, of a
+ * tensor of that rank. Negative ones, which count from the end, are replaced in the call. A tensor
+ * of rank 0 is treated as if of rank 1. 0 or -EINVAL. */
+int td_rule_dim(struct td_call *call, int i, const char *name, int rank);
+int td_rule_dims(struct td_call *call, int i, const char *name, int rank);
+
+/* The tensor seen as [outer, size, inner] around dimension dim, which the rule has judged. */
+struct td_span {
+    int64_t outer, size, inner;
+};
+struct td_span td_span(const struct td_tensor *t, int dim);
+
+/* The output of a reduction over the dimensions whose bits are set: sizes and rank, not the type.
+ */
+void td_reduced_shape(struct td_tensor *out, const struct td_tensor *in, unsigned dims,
+                      bool keepdim);
+
+/* A reduction as loops: dimensions that can be walked as one are folded, and the innermost is set
+ * apart. Either it is reduced (along): each of `kept` outputs has `reduced` runs of `inner`
+ * elements. Or it is kept: each of `kept` groups of `inner` outputs has `reduced` rows. */
+struct td_reduction {
+    bool along;
+    int64_t kept, reduced, inner;
+    int n[2]; /* dimensions outside of the innermost: kept ones [0], reduced ones [1] */
+    int64_t size[2][TD_MAX_RANK], step[2][TD_MAX_RANK]; /* theirs; steps in elements */
+};
+struct td_reduction td_reduction(const struct td_tensor *in, unsigned dims);
+
+/* Where the i-th combination of the kept [0] or reduced [1] dimensions starts, in elements. */
+static inline int64_t td_reduction_at(const struct td_reduction *r, int reduced, int64_t i)
+{
+    int64_t at = 0;
+    for (int d = r->n[reduced] - 1; d > 0; d--) {
+        at += i % r->size[reduced][d] * r->step[reduced][d];
+        i /= r->size[reduced][d];
+    }
+    return r->n[reduced] ? at + i * r->step[reduced][0] : at;
+}
+
+#endif

@@ -1,0 +1,22 @@
+/* minimum: the smaller of two tensors' elements; NaN where either is. */
+#include "kernels/elementwise.h"
+
+td_kernel td_minimum_ref;
+TD_KERNELS_3(minimum);
+
+static const struct td_impl impls[] = {
+    TD_SIMD_3(minimum, TD_f32) TD_REF(minimum),
+    {0},
+};
+
+const struct td_op td_op_minimum = {
+    .schema = "minimum(Tensor self, Tensor other) -> Tensor",
+    .doc = "out = the smaller of self and other, with broadcasting; NaN where either is NaN",
+    .rule = td_rule_binary,
+    .promote = TD_PROMOTE_arith,
+    .dtypes = TD_ALL,
+    .ulp = 0,
+    .impls = impls,
+    .samples = (const char *const[]){"self=[n] other=[n]", "self=[3,n] other=[n]",
+                                     "self=[n,1] other=[1,n]", "self=[] other=[n]", NULL},
+};

@@ -1,0 +1,17 @@
+/* sqrt, reference. */
+#include "kernels/elementwise.h"
+
+#include <math.h>
+
+td_kernel td_sqrt_ref;
+
+static double real(const struct td_call *call, const double *x)
+{
+    (void)call;
+    return sqrt(x[0]);
+}
+
+void td_sqrt_ref(const struct td_call *call)
+{
+    td_elementwise_ref(call, 1, real, NULL);
+}
