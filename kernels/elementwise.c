@@ -13,9 +13,9 @@ struct nest {
     const struct td_call *call;
     td_row *row;
     int n_in, rank;
-    int64_t shape[TD_MAX_RANK];                    /* folded, outermost first */
-    int64_t step[TD_EW_INPUTS][TD_MAX_RANK];       /* elements; 0 where the input is broadcast */
-    size_t size[TD_EW_INPUTS], out_size;           /* bytes an element */
+    int64_t shape[TD_MAX_RANK];              /* folded, outermost first */
+    int64_t step[TD_EW_INPUTS][TD_MAX_RANK]; /* elements; 0 where the input is broadcast */
+    size_t size[TD_EW_INPUTS], out_size;     /* bytes an element */
     const char *in[TD_EW_INPUTS];
     char *out;
 };
@@ -187,7 +187,6 @@ void td_put_whole(const struct td_tensor *t, int64_t i, int64_t x)
     }
 }
 
-
 void td_elementwise_ref(const struct td_call *call, int n_in, td_ref_real *real,
                         td_ref_whole *whole)
 {
@@ -201,8 +200,7 @@ void td_elementwise_ref(const struct td_call *call, int n_in, td_ref_real *real,
             const struct td_tensor *t = &call->arg[k].tensor;
             int64_t at = 0;
             for (int d = 0; d < t->rank; d++)
-                at = at * t->shape[d] +
-                     (t->shape[d] == 1 ? 0 : index[d + out->rank - t->rank]);
+                at = at * t->shape[d] + (t->shape[d] == 1 ? 0 : index[d + out->rank - t->rank]);
             if (is_whole)
                 w[k] = td_get_whole(t, at);
             else

@@ -79,15 +79,15 @@ int64_t td_numel(const struct td_tensor *t);
 size_t td_nbytes(const struct td_tensor *t);
 
 enum td_kind { /* what a value holds */
-    TD_KIND_none,
-    TD_KIND_tensor,
-    TD_KIND_tensors,
-    TD_KIND_int,
-    TD_KIND_float,
-    TD_KIND_bool,
-    TD_KIND_ints,
-    TD_KIND_dtype,
-    TD_KIND_str,
+               TD_KIND_none,
+               TD_KIND_tensor,
+               TD_KIND_tensors,
+               TD_KIND_int,
+               TD_KIND_float,
+               TD_KIND_bool,
+               TD_KIND_ints,
+               TD_KIND_dtype,
+               TD_KIND_str,
 };
 
 struct td_value {
@@ -128,32 +128,33 @@ int td_problem_set(struct td_problem *problem, int error, const char *format, ..
 typedef void td_kernel(const struct td_call *call);
 
 struct td_impl {
-    const char *name;    /* "simd", "onednn", "ref": the reply's parameters.kernel */
-    td_kernel *run;      /* called on a checked call only; cannot fail */
-    enum td_isa isa;     /* the level its object was compiled for */
-    unsigned dtypes;     /* types of the first tensor argument that it takes */
-    bool library;        /* runs at whatever level its library has chosen */
-    bool (*accepts)(const struct td_call *call);        /* NULL: all calls of its dtypes */
-    size_t (*scratch)(const struct td_call *call);      /* bytes of scratch; NULL: none */
+    const char *name; /* "simd", "onednn", "ref": the reply's parameters.kernel */
+    td_kernel *run;   /* called on a checked call only; cannot fail */
+    enum td_isa isa;  /* the level its object was compiled for */
+    unsigned dtypes;  /* types of the first tensor argument that it takes */
+    bool library;     /* runs at whatever level its library has chosen */
+    bool (*accepts)(const struct td_call *call);   /* NULL: all calls of its dtypes */
+    size_t (*scratch)(const struct td_call *call); /* bytes of scratch; NULL: none */
 };
 
 enum td_promote { /* what happens to tensor arguments of different types before the rule runs */
-    TD_PROMOTE_none,  /* they stay as they are; the rule judges */
-    TD_PROMOTE_arith, /* all are converted to their common type, by ATen's categories */
-    TD_PROMOTE_float, /* the same, and integers become FP32 */
+                  TD_PROMOTE_none,  /* they stay as they are; the rule judges */
+                  TD_PROMOTE_arith, /* all are converted to their common type, by ATen's categories
+                                     */
+                  TD_PROMOTE_float, /* the same, and integers become FP32 */
 };
 
 struct td_op {
-    const char *schema;      /* ATen's, without namespace; the first word is name[.overload] */
-    const char *doc;         /* the formula, one line */
-    int (*rule)(struct td_call *call);  /* judges shapes and types, fills out[]; 0 or -EINVAL */
+    const char *schema; /* ATen's, without namespace; the first word is name[.overload] */
+    const char *doc;    /* the formula, one line */
+    int (*rule)(struct td_call *call); /* judges shapes and types, fills out[]; 0 or -EINVAL */
     enum td_promote promote;
-    unsigned dtypes;         /* types of the first tensor argument that the rule accepts */
-    double ulp;              /* bound against ref, in units in the last place of the output type */
-    bool sums;               /* the bound counts against the same call on absolute values */
-    const struct td_impl *impls;      /* best first, ended by a row without run; the last is ref */
-    const char *const *samples;       /* argument patterns for tests, docs, bench; NULL-ended */
-    double (*flops)(const struct td_call *call);  /* NULL: one an output element */
+    unsigned dtypes; /* types of the first tensor argument that the rule accepts */
+    double ulp;      /* bound against ref, in units in the last place of the output type */
+    bool sums;       /* the bound counts against the same call on absolute values */
+    const struct td_impl *impls; /* best first, ended by a row without run; the last is ref */
+    const char *const *samples;  /* argument patterns for tests, docs, bench; NULL-ended */
+    double (*flops)(const struct td_call *call); /* NULL: one an output element */
 };
 
 struct td_call {
@@ -162,8 +163,8 @@ struct td_call {
     struct td_value arg[TD_MAX_ARGS]; /* in the schema's order, defaults filled in */
     int n_out;
     struct td_tensor out[TD_MAX_OUTS]; /* shape and type from the rule; data from the caller */
-    int threads;    /* size of the OpenMP team that may be used, >= 1 */
-    void *scratch;  /* borrowed; as many bytes as the implementation asked for, 64-byte aligned */
+    int threads;                       /* size of the OpenMP team that may be used, >= 1 */
+    void *scratch; /* borrowed; as many bytes as the implementation asked for, 64-byte aligned */
     struct td_problem *problem; /* borrowed; where a rule that refuses writes why */
 };
 
@@ -201,8 +202,11 @@ void td_parallel(int threads, int64_t n, int64_t grain, td_range *fn, void *arg)
 /* Rows of an implementation table. TD_SIMD(avx2, add, TD_f32) is td_add_avx2, or nothing at all
  * when the compiler could not build that level; more fields may follow: .accepts = fits. */
 #define TD_SIMD(level, what, types, ...)                                                           \
-    TD_IF_##level({.name = "simd", .run = td_##what##_##level, .isa = TD_ISA_##level,              \
-                   .dtypes = (types), __VA_ARGS__}, )
+    TD_IF_##level({.name = "simd",                                                                 \
+                   .run = td_##what##_##level,                                                     \
+                   .isa = TD_ISA_##level,                                                          \
+                   .dtypes = (types),                                                              \
+                   __VA_ARGS__}, )
 #define TD_REF(what)                                                                               \
     {                                                                                              \
         .name = "ref", .run = td_##what##_ref, .isa = TD_ISA_default, .dtypes = TD_ALL             \
