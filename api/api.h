@@ -1,0 +1,123 @@
+/* The HTTP interface without HTTP: a request comes in as a struct, a response goes out as one, and
+ * what lies between is routes.def and a function a route. Handlers never see a socket; tests call
+ * them directly.
+ *
+ * Errors are 0 or a negative errno; problems.def says which status each becomes. */
+#ifndef TD_API_H
+#define TD_API_H
+
+#include "dispatch/dispatch.h"
+#include "pools/pools.h"
+
+#include <stdatomic.h>
+
+/* ---- what all requests share: built by main, in this order, and torn down in reverse ---- */
+
+struct td_limits {
+    size_t body;    /* bytes of a request body; 256 MiB */
+    size_t headers; /* bytes of the header block; 32 KiB */
+    int json_depth; /* 32 */
+};
+
+struct td_tensors; /* the stored tensors, by name: api/tensors.c */
+struct td_metrics; /* counters and histograms: api/metrics.c */
+
+struct td_service {
+    struct td_topology *topology; /* borrowed */
+    struct td_pools *pools;       /* borrowed */
+    struct td_limits limits;
+    struct td_tensors *tensors;
+    struct td_metrics *metrics;
+    atomic_bool draining; /* set on SIGTERM: not ready any more */
+    atomic_int in_flight; /* requests begun and not yet replied to; the server's count */
+    void *fixed_;         /* replies that never change, formatted once: api/api.c */
+};
+
+/* Fills the api's part of a service whose topology, pools and limits are set. -ENOMEM. */
+int td_service_init(struct td_service *service);
+void td_service_fini(struct td_service *service);
+
+/* ---- requests and responses ---- */
+
+enum td_method { TD_GET, TD_POST, TD_PUT, TD_DELETE, TD_HEAD, TD_OPTIONS, TD_METHODS };
+
+struct td_route;
+struct td_request;
+
+struct td_header {
+    const char *name, *value; /* borrowed, or in the request's arena */
+};
+
+struct td_response {
+    int status;       /* HTTP's; 0 until somebody has set it */
+    const char *type; /* Content-Type; a constant */
+    const void *body; /* in the request's arena, or constant */
+    size_t size;
+    struct td_header header[4]; /* further headers, up to the first without name */
+    void *shared; /* where a server may keep what it made of a constant body, so as to make
+                     it once: a void ** that lives as long as the service, or NULL */
+};
+
+#define TD_MAX_VARS 2
+
+struct td_request { /* lives in its own arena */
+    struct td_service *service;
+    struct td_arena *arena;
+    /* Set by the server before td_api_begin: */
+    enum td_method method;
+    const char *path;  /* as sent: percent-escapes kept, without the query */
+    const char *query; /* after the '?', "" when none */
+    const char *content_type, *accept, *prefer; /* header values or NULL */
+    const char *json_length_text;               /* Inference-Header-Content-Length or NULL */
+    uint64_t content_length;                    /* UINT64_MAX when unknown (chunked) */
+    struct td_pool *home; /* borrowed; the pool whose CPU the calling thread is bound to, or NULL:
+                             small calls for it may be run at once */
+    void (*reply)(struct td_request *req); /* sends req->response; from any thread, once */
+    /* Set by td_api_begin: */
+    const struct td_route *route;
+    const char *var[TD_MAX_VARS]; /* the route's {variables}, unescaped */
+    int64_t json_length;          /* bytes of JSON at the body's start; -1: all of it */
+    /* Set by the server before td_api_handle: */
+    char *body; /* in the arena. When json_length is given, body + json_length is 64-byte
+                   aligned (see td_api_body), so that binary tensors are used in place */
+    size_t body_size;
+    int64_t begin_ns; /* CLOCK_MONOTONIC at td_api_begin */
+    struct td_response response;
+    void *call_; /* the handler's own, between its return and the reply */
+};
+
+/* Looks at a request whose headers are there and whose body is not: finds the route, judges method,
+ * length and header values. 0, or the response is filled with the error (the server then drops
+ * the body) and -1. */
+int td_api_begin(struct td_request *req);
+
+/* Room for a body of size bytes in the arena, placed as req->body says. NULL when out of memory. */
+char *td_api_body(struct td_request *req, size_t size);
+
+/* Answers a request whose body is there. 0: req->response is filled. -EINPROGRESS: it will be, and
+ * req->reply(req) called by a worker, perhaps already. Nothing else. */
+int td_api_handle(struct td_request *req);
+
+/* To be called once the response has been sent or given up, before the arena goes. */
+void td_api_end(struct td_request *req);
+
+/* ---- for handlers ---- */
+
+typedef int td_handler(struct td_request *req, struct td_response *res);
+
+struct td_route {
+    enum td_method method;
+    const char *pattern; /* "/v1/tensors/{name}"; {name*} takes the rest of the path */
+    td_handler
+        *handler; /* 0, -EINPROGRESS, or a negative errno that td_api_problem has explained */
+};
+extern const struct td_route td_routes[]; /* from routes.def, ended by a row without handler */
+
+/* Fills res with the problem for a negative errno (problems.def) and gives it back. */
+int td_api_problem(struct td_request *req, int error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* One fixed JSON text as the response. */
+int td_api_text(struct td_response *res, int status, const char *type, const char *text);
+
+#endif

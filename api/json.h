@@ -1,0 +1,75 @@
+/* JSON as the api needs it: number arrays go straight between text and tensor buffers, everything
+ * else through cJSON. Internal to api/. */
+#ifndef TD_API_JSON_H
+#define TD_API_JSON_H
+
+#include "api/api.h"
+
+#include <cjson/cJSON.h>
+
+/* ---- text -> tree with holes ----
+ * td_json_parse walks the text once. Every array that is the value of a member called "data" is cut
+ * out: the tree holds a number in its place, the index into spans. The rest becomes a cJSON tree.
+ * So the tree's size follows the request's structure and never its tensors. */
+struct td_span {
+    const char *text; /* from '[' on; borrowed from the parsed text */
+    size_t length;    /* up to and with its ']' */
+};
+
+#define TD_MAX_SPANS 64
+
+struct td_json {
+    cJSON *root; /* freed by td_json_free */
+    struct td_span span[TD_MAX_SPANS];
+    int n_spans;
+};
+
+/* text need not end in 0. depth: deepest nesting allowed. -EINVAL with the sentence in problem
+ * (where: byte offset, and what was expected), -E2BIG nested too deep, -ENOMEM. */
+int td_json_parse(struct td_json *json, const char *text, size_t length, int depth,
+                  struct td_problem *problem);
+void td_json_free(struct td_json *json); /* also after a failed parse */
+
+/* Decodes a span, flat or nested in any mix, into exactly count elements at out (aligned to the
+ * element). Integers must fit their type and be whole; FP16 and BF16 are rounded to nearest even;
+ * NaN, Infinity and -Infinity are numbers for floating types; BOOL takes true, false, 0 and 1.
+ * name: the tensor's, for the sentence. -EINVAL. */
+int td_json_decode(const struct td_span *span, enum td_dtype dtype, int64_t count, void *out,
+                   const char *name, struct td_problem *problem);
+
+/* ---- tensor -> text ---- */
+
+/* An upper bound on the bytes of a tensor's data as a flat array, brackets included. */
+size_t td_json_data_bound(const struct td_tensor *t);
+/* Writes the flat array at out, which has room for the bound; floats in the shortest form that
+ * reads back to the same bits, NaN and infinities as NaN, Infinity, -Infinity. Returns the bytes.
+ */
+size_t td_json_encode(const struct td_tensor *t, char *out);
+
+/* ---- a small writer for everything else ----
+ * Appends to a buffer in an arena; a failed allocation is remembered and reported at the end. */
+struct td_writer {
+    struct td_arena *arena;
+    char *text;
+    size_t length, room;
+    bool comma; /* the next value is not the first of its object or array */
+    bool failed;
+};
+void td_write_init(struct td_writer *w, struct td_arena *arena, size_t room);
+void td_write_open(struct td_writer *w, const char *key,
+                   char bracket);                       /* '{' or '['; key or NULL */
+void td_write_close(struct td_writer *w, char bracket); /* '}' or ']' */
+void td_write_str(struct td_writer *w, const char *key,
+                  const char *value); /* escaped; NULL: null */
+void td_write_int(struct td_writer *w, const char *key, int64_t value);
+void td_write_num(struct td_writer *w, const char *key,
+                  double value); /* shortest; not finite: null */
+void td_write_bool(struct td_writer *w, const char *key, bool value);
+void td_write_raw(struct td_writer *w, const char *key, const char *json, size_t length);
+/* Room for n more bytes at the returned place, for td_write_took afterwards; NULL when failed. */
+char *td_write_room(struct td_writer *w, size_t n);
+void td_write_took(struct td_writer *w, size_t n);
+/* Makes the text the response's body (application/json). 0 or -ENOMEM. */
+int td_write_response(struct td_writer *w, struct td_response *res, int status);
+
+#endif
