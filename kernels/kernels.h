@@ -180,6 +180,15 @@ static inline const struct td_tensor *td_arg(const struct td_call *call, int i)
 /* The table of all operators, NULL-ended, in the order of ops.def. */
 extern const struct td_op *const td_ops[];
 
+/* ---- oneDNN's own choice of instructions ---- */
+
+/* Caps it at a level, TD_ISAS for no cap. To be called before anything else of it is used; -EBUSY
+ * when it is too late. */
+int td_onednn_cap(enum td_isa cap);
+enum td_isa td_onednn_isa(void);       /* the level that its effective choice amounts to */
+const char *td_onednn_isa_name(void);  /* its own word for it: "avx512_core_bf16" */
+const char *td_onednn_version(void);   /* "3.2.0" */
+
 /* ---- for descriptors and kernels ---- */
 
 typedef void td_range(void *arg, int64_t begin, int64_t end);
