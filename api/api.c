@@ -1,0 +1,257 @@
+/* From a request's head to its handler: match the route, judge method and lengths, and say what is
+ * wrong in the one form that all errors have. Entered by every HTTP thread; holds no state but the
+ * const route table. */
+#include "api/api.h"
+
+#include "api/handlers.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct td_route td_routes[] = {
+#define TD_ROUTE(method, pattern, name) {TD_##method, pattern, td_api_##name},
+#include "api/routes.def"
+#undef TD_ROUTE
+    {0},
+};
+
+static const char *const method_names[TD_METHODS] = {"GET",    "POST", "PUT",
+                                                     "DELETE", "HEAD", "OPTIONS"};
+
+/* ---- problems ---- */
+
+static const struct {
+    int error, status;
+    const char *type, *title;
+} problems[] = {
+#define TD_PROBLEM(error, status, type, title) {error, status, type, title},
+#include "api/problems.def"
+#undef TD_PROBLEM
+};
+
+int td_api_problem(struct td_request *req, int error, const char *format, ...)
+{
+    size_t row = 0, last = sizeof problems / sizeof *problems - 1;
+    while (row < last && problems[row].error != -error)
+        row++;
+    assert(problems[row].error == -error);
+    char detail[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(detail, sizeof detail, format, args);
+    va_end(args);
+    struct td_response *res = &req->response;
+    struct td_writer w;
+    td_write_init(&w, req->arena, 512);
+    td_write_open(&w, NULL, '{');
+    char type[64];
+    snprintf(type, sizeof type, "/problems/%s", problems[row].type);
+    td_write_str(&w, "type", type);
+    td_write_str(&w, "title", problems[row].title);
+    td_write_int(&w, "status", problems[row].status);
+    td_write_str(&w, "detail", detail);
+    td_write_str(&w, "error", detail);
+    td_write_close(&w, '}');
+    *res = (struct td_response){0};
+    if (td_write_response(&w, res, problems[row].status))
+        td_api_text(res, 503, NULL, "{\"status\":503,\"error\":\"out of memory\"}");
+    res->type = "application/problem+json";
+    if (res->status == 429 || res->status == 503)
+        res->header[0] = (struct td_header){"Retry-After", "1"};
+    return error;
+}
+
+int td_api_text(struct td_response *res, int status, const char *type, const char *text)
+{
+    res->status = status;
+    res->type = type ? type : "application/json";
+    res->body = text;
+    res->size = strlen(text);
+    return 0;
+}
+
+/* ---- routes ---- */
+
+/* Un-escapes n bytes of a path segment. NULL when an escape is malformed, stands for 0, or memory
+ * is out. */
+static char *unescape(struct td_arena *arena, const char *text, size_t n)
+{
+    char *out = td_arena_alloc(arena, n + 1);
+    size_t k = 0;
+    for (size_t i = 0; out && i < n; i++) {
+        if (text[i] != '%') {
+            out[k++] = text[i];
+            continue;
+        }
+        char hex[3] = {0};
+        if (i + 2 < n)
+            memcpy(hex, text + i + 1, 2);
+        if (!isxdigit((unsigned char)hex[0]) || !isxdigit((unsigned char)hex[1]) ||
+            !strcmp(hex, "00"))
+            return NULL;
+        out[k++] = (char)strtol(hex, NULL, 16);
+        i += 2;
+    }
+    if (out)
+        out[k] = 0;
+    return out;
+}
+
+/* Whether path has the pattern's form; the variables' places are noted. */
+static bool matches(const char *pattern, const char *path, const char *var[TD_MAX_VARS],
+                    size_t var_size[TD_MAX_VARS])
+{
+    int n = 0;
+    while (*pattern) {
+        if (*pattern != '{') {
+            if (*pattern++ != *path++)
+                return false;
+            continue;
+        }
+        const char *close = strchr(pattern, '}');
+        size_t size = close[-1] == '*' ? strlen(path) : strcspn(path, "/");
+        if (!size)
+            return false;
+        var[n] = path;
+        var_size[n++] = size;
+        path += size;
+        pattern = close + 1;
+    }
+    return !*path;
+}
+
+static int no_route(struct td_request *req, const char *allow)
+{
+    if (!*allow) {
+        td_api_problem(req, -ENOENT, "no route '%.200s'; GET /openapi.yaml lists them", req->path);
+        return -1;
+    }
+    td_api_problem(req, -ENOTSUP, "%s is not allowed on %.200s; right are: %s",
+                   method_names[req->method], req->path, allow);
+    req->response.header[0] =
+        (struct td_header){"Allow", td_arena_strdup(req->arena, allow, strlen(allow))};
+    return -1;
+}
+
+static int find_route(struct td_request *req)
+{
+    char allow[64] = "", path[4096];
+    size_t n = strlen(req->path);
+    if (n > 1 && req->path[n - 1] == '/' && n < sizeof path) { /* /v2/ is /v2 */
+        memcpy(path, req->path, n - 1);
+        path[n - 1] = 0;
+    } else {
+        snprintf(path, sizeof path, "%s", req->path);
+    }
+    enum td_method method = req->method == TD_HEAD ? TD_GET : req->method;
+    for (const struct td_route *route = td_routes; route->handler; route++) {
+        const char *var[TD_MAX_VARS];
+        size_t size[TD_MAX_VARS] = {0};
+        if (!matches(route->pattern, path, var, size))
+            continue;
+        if (route->method != method) {
+            size_t at = strlen(allow);
+            snprintf(allow + at, sizeof allow - at, "%s%s%s", at ? ", " : "",
+                     method_names[route->method], route->method == TD_GET ? ", HEAD" : "");
+            continue;
+        }
+        req->route = route;
+        for (int i = 0; i < TD_MAX_VARS && size[i]; i++) {
+            req->var[i] = unescape(req->arena, var[i], size[i]);
+            if (!req->var[i]) {
+                td_api_problem(req, -EINVAL, "the path holds a malformed escape");
+                return -1;
+            }
+        }
+        return 0;
+    }
+    return no_route(req, allow);
+}
+
+/* Inference-Header-Content-Length: bytes of JSON before the binary tensors. */
+static int read_json_length(struct td_request *req)
+{
+    const char *text = req->json_length_text;
+    req->json_length = -1;
+    if (!text)
+        return 0;
+    char *end;
+    errno = 0;
+    long long n = isdigit((unsigned char)*text) ? strtoll(text, &end, 10) : -1;
+    if (n < 0 || errno || *end ||
+        (req->content_length != UINT64_MAX && (uint64_t)n > req->content_length)) {
+        td_api_problem(req, -EINVAL,
+                       "Inference-Header-Content-Length: '%.40s' is wrong; it is the JSON's length "
+                       "in bytes, at most the body's",
+                       text);
+        return -1;
+    }
+    req->json_length = n;
+    return 0;
+}
+
+int td_api_begin(struct td_request *req)
+{
+    req->begin_ns = td_now_ns();
+    if (find_route(req) || read_json_length(req))
+        return -1;
+    if (req->content_length != UINT64_MAX && req->content_length > req->service->limits.body) {
+        td_api_problem(req, -EMSGSIZE, "the body has %llu bytes; at most %zu are taken",
+                       (unsigned long long)req->content_length, req->service->limits.body);
+        return -1;
+    }
+    return 0;
+}
+
+char *td_api_body(struct td_request *req, size_t size)
+{
+    size_t shift = req->json_length > 0 ? (size_t)(-req->json_length & 63) : 0;
+    char *room = td_arena_alloc(req->arena, size + shift + 1);
+    return room ? room + shift : NULL;
+}
+
+int td_api_handle(struct td_request *req)
+{
+    if (req->json_length > 0 && (size_t)req->json_length > req->body_size) {
+        td_api_problem(req, -EINVAL,
+                       "Inference-Header-Content-Length: %lld is beyond the body's "
+                       "%zu bytes",
+                       (long long)req->json_length, req->body_size);
+        return 0;
+    }
+    int err = req->route->handler(req, &req->response);
+    return err == -EINPROGRESS ? err : 0;
+}
+
+void td_api_end(struct td_request *req)
+{
+    if (req->route && req->response.status)
+        td_metrics_request(req->service->metrics, req);
+    if (req->call_)
+        td_api_infer_free(req);
+}
+
+/* ---- the service ---- */
+
+void td_service_fini(struct td_service *service)
+{
+    td_tensors_destroy(service->tensors);
+    td_metrics_destroy(service->metrics);
+    td_fixed_destroy(service);
+}
+
+int td_service_init(struct td_service *service)
+{
+    service->tensors = td_tensors_create();
+    service->metrics = td_metrics_create();
+    if (!service->tensors || !service->metrics || td_fixed_create(service)) {
+        td_service_fini(service);
+        return -ENOMEM;
+    }
+    return 0;
+}

@@ -1,0 +1,54 @@
+/* What the files of api/ need of each other. Internal to api/. */
+#ifndef TD_API_HANDLERS_H
+#define TD_API_HANDLERS_H
+
+#include "api/json.h"
+
+#define TD_ROUTE(method, pattern, name) td_handler td_api_##name;
+#include "api/routes.def"
+#undef TD_ROUTE
+
+/* ---- fixed.c: replies that never change ---- */
+
+int td_fixed_create(struct td_service *service); /* -ENOMEM */
+void td_fixed_destroy(struct td_service *service);
+
+/* ---- tensors.c ---- */
+
+struct td_tensors *td_tensors_create(void); /* NULL: out of memory */
+void td_tensors_destroy(struct td_tensors *tensors);
+/* A new reference to the stored tensor, for td_weight_unref; NULL when there is none. */
+struct td_weight *td_tensors_find(struct td_tensors *tensors, const char *name);
+
+/* ---- infer.c: running one operator, by /v1/ops and by /v2/models ---- */
+
+/* Runs op ("add", "add.Tensor") on the request's tensors; model is what the reply calls it. */
+int td_api_infer(struct td_request *req, const char *op, const char *model);
+void td_api_infer_free(struct td_request *req); /* what the call holds, once the reply is sent */
+
+/* ---- tensor_json.c: one tensor object of the protocol ---- */
+
+/* Reads "shape" (required) into t. who: the tensor's name, for the sentence. -EINVAL. */
+int td_json_shape(const cJSON *object, struct td_tensor *t, const char *who,
+                  struct td_problem *problem);
+int td_json_dtype(const cJSON *object, struct td_tensor *t, const char *who,
+                  struct td_problem *problem);
+/* "data", decoded into the arena; t's shape and type are set. -EINVAL, -ENOMEM. */
+int td_json_data(const struct td_json *json, const cJSON *object, struct td_tensor *t,
+                 const char *who, struct td_arena *arena, struct td_problem *problem);
+void td_write_shape(struct td_writer *w, const struct td_tensor *t); /* "shape":[...] */
+
+/* ---- metrics.c ---- */
+
+struct td_metrics *td_metrics_create(void);
+void td_metrics_destroy(struct td_metrics *metrics);
+void td_metrics_request(struct td_metrics *metrics, const struct td_request *req);
+void td_metrics_call(struct td_metrics *metrics, const struct td_run *run, int64_t queue_ns,
+                     int64_t compute_ns);
+
+/* ---- isa.c, ops.c: the texts that fixed.c keeps ---- */
+
+void td_write_isa(struct td_writer *w);
+void td_write_ops(struct td_writer *w);
+
+#endif

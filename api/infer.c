@@ -1,0 +1,254 @@
+/* One operator on a client's tensors, the whole way: the protocol's request is read into named
+ * arguments, dispatch binds them, a pool runs the call, the reply is written around the outputs.
+ *
+ * Binary tensors are used where the body landed, and a binary output is computed right behind the
+ * room where the reply's JSON will stand, so that neither is copied. A call for the pool whose CPU
+ * this HTTP thread sits on runs to completion here when it is small: handing it over would cost
+ * more than the work. Anything else goes through the pool's queue and is answered by its worker. */
+#include "api/infer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define INLINE_SECONDS 20e-6 /* about what a hand-over and its wake-up cost */
+#define HEAD 4096            /* room before a binary output for the reply's JSON */
+
+static int place_outputs(struct td_infer *in)
+{
+    struct td_call *call = &in->run.call;
+    size_t limit = in->req->service->limits.body, at = 0, total = 0;
+    for (int i = 0; i < call->n_out; i++) {
+        size_t bytes = td_nbytes(&call->out[i]);
+        if (bytes > limit)
+            return td_problem_set(&in->run.problem, EINVAL,
+                                  "the result would have %zu bytes; at most %zu are made", bytes,
+                                  limit);
+        if (in->output[i].form == TD_FORM_binary)
+            total += bytes;
+    }
+    char *block = total ? td_arena_alloc(in->req->arena, HEAD + total) : NULL;
+    in->in_place = block != NULL;
+    in->binary = block ? block + HEAD : NULL;
+    in->binary_size = total;
+    for (int i = 0; i < call->n_out; i++) {
+        struct td_tensor *out = &call->out[i];
+        size_t bytes = td_nbytes(out);
+        bool fits =
+            in->output[i].form == TD_FORM_binary && block && at % td_dtype_size(out->dtype) == 0;
+        out->data = fits ? in->binary + at : td_arena_alloc(in->req->arena, bytes + 1);
+        if (!out->data)
+            return td_problem_set(&in->run.problem, ENOMEM, "no memory for the result");
+        if (in->output[i].form == TD_FORM_binary) {
+            in->output[i].offset = at;
+            at += bytes;
+        }
+    }
+    return 0;
+}
+
+/* ---- the reply ---- */
+
+static void write_output(struct td_infer *in, struct td_writer *w, int i)
+{
+    const struct td_tensor *t = &in->run.call.out[i];
+    td_write_open(w, NULL, '{');
+    td_write_str(w, "name", in->output[i].name);
+    td_write_str(w, "datatype", td_dtype_name(t->dtype));
+    td_write_shape(w, t);
+    if (in->output[i].form == TD_FORM_binary) {
+        td_write_open(w, "parameters", '{');
+        td_write_int(w, "binary_data_size", (int64_t)td_nbytes(t));
+        td_write_close(w, '}');
+    } else if (!in->meta) {
+        td_write_raw(w, "data", "", 0);
+        char *room = td_write_room(w, td_json_data_bound(t));
+        if (room)
+            td_write_took(w, td_json_encode(t, room));
+    }
+    td_write_close(w, '}');
+}
+
+static void write_explain(struct td_infer *in, struct td_writer *w)
+{
+    struct td_why why[16];
+    int n = td_run_explain(&in->run, why, 16);
+    td_write_open(w, "explain", '{');
+    td_write_str(w, "operator", in->run.handle->full);
+    td_write_str(w, "schema", in->run.handle->op->schema);
+    td_write_int(w, "threads", in->run.call.threads);
+    td_write_int(w, "promoted", in->run.n_casts);
+    td_write_bool(w, "inline", in->ran_inline);
+    td_write_num(w, "estimate_us", td_run_estimate(&in->run) * 1e6);
+    td_write_open(w, "candidates", '[');
+    for (int i = 0; i < n; i++) {
+        td_write_open(w, NULL, '{');
+        td_write_str(w, "kernel", why[i].impl->name);
+        td_write_str(w, "isa", td_isa_name(td_impl_isa(why[i].impl)));
+        td_write_str(w, "verdict", why[i].reason);
+        td_write_close(w, '}');
+    }
+    td_write_close(w, ']');
+    td_write_close(w, '}');
+}
+
+static void write_parameters(struct td_infer *in, struct td_writer *w)
+{
+    td_write_open(w, "parameters", '{');
+    if (!in->meta) {
+        td_write_str(w, "kernel", in->run.impl->name);
+        td_write_str(w, "isa", td_isa_name(td_impl_isa(in->run.impl)));
+        td_write_str(w, "pool", td_pool_name(in->pool));
+        td_write_int(w, "queue_us", (in->begin_ns - in->queued_ns) / 1000);
+        td_write_num(w, "compute_us", (double)(in->end_ns - in->begin_ns) / 1000);
+    }
+    if (in->explain)
+        write_explain(in, w);
+    td_write_close(w, '}');
+}
+
+/* The JSON into the room before the outputs where it fits there, else everything into one block. */
+static int join(struct td_infer *in, struct td_writer *w, struct td_response *res)
+{
+    struct td_call *call = &in->run.call;
+    int err = td_write_response(w, res, 200);
+    if (err || !in->binary_size)
+        return err;
+    size_t json = res->size;
+    char *body = in->binary - json;
+    if (json > HEAD) {
+        body = td_arena_alloc(in->req->arena, json + in->binary_size);
+        if (!body)
+            return -ENOMEM;
+    }
+    memcpy(body, res->body, json);
+    for (int i = 0; i < call->n_out; i++) {
+        char *to = body + json + in->output[i].offset;
+        if (in->output[i].form == TD_FORM_binary && to != call->out[i].data)
+            memcpy(to, call->out[i].data, td_nbytes(&call->out[i]));
+    }
+    char *length = td_arena_printf(in->req->arena, "%zu", json);
+    if (!length)
+        return -ENOMEM;
+    res->type = "application/octet-stream";
+    res->body = body;
+    res->size = json + in->binary_size;
+    res->header[0] = (struct td_header){"Inference-Header-Content-Length", length};
+    return 0;
+}
+
+static void reply(struct td_infer *in)
+{
+    struct td_response *res = &in->req->response;
+    struct td_writer w;
+    td_write_init(&w, in->req->arena, 768);
+    td_write_open(&w, NULL, '{');
+    td_write_str(&w, "model_name", in->model);
+    td_write_str(&w, "model_version", "1");
+    if (in->id)
+        td_write_str(&w, "id", in->id);
+    td_write_open(&w, "outputs", '[');
+    for (int i = 0; i < in->run.call.n_out; i++)
+        if (in->output[i].form != TD_FORM_none)
+            write_output(in, &w, i);
+    td_write_close(&w, ']');
+    write_parameters(in, &w);
+    td_write_close(&w, '}');
+    if (join(in, &w, res))
+        td_api_problem(in->req, -ENOMEM, "no memory for the reply");
+}
+
+/* ---- running ---- */
+
+static void compute(struct td_infer *in, int threads)
+{
+    size_t scratch_bytes;
+    void *scratch = NULL;
+    in->run.call.threads = threads;
+    in->begin_ns = td_now_ns();
+    int err = td_run_select(&in->run, &scratch_bytes);
+    if (!err && scratch_bytes && !(scratch = td_arena_alloc(in->req->arena, scratch_bytes)))
+        err = td_problem_set(&in->run.problem, ENOMEM, "no memory for the kernel's scratch");
+    if (err) {
+        td_api_problem(in->req, err, "%s", in->run.problem.text);
+        return;
+    }
+    td_run_execute(&in->run, scratch);
+    in->end_ns = td_now_ns();
+    td_metrics_call(in->req->service->metrics, &in->run, in->begin_ns - in->queued_ns,
+                    in->end_ns - in->begin_ns);
+    reply(in);
+}
+
+static void run_job(struct td_job *job, struct td_worker *worker)
+{
+    struct td_infer *in = (struct td_infer *)((char *)job - offsetof(struct td_infer, job));
+    struct td_request *req = in->req;
+    if (job->late)
+        td_api_problem(req, -ETIMEDOUT, "timeout_ms: the request waited longer than %lld ms",
+                       (long long)in->timeout_ms);
+    else
+        compute(in, td_worker_threads(worker));
+    req->reply(req);
+}
+
+static int submit(struct td_infer *in)
+{
+    in->job = (struct td_job){.run = run_job, .priority = in->priority};
+    if (in->timeout_ms)
+        in->job.deadline_ns = in->req->begin_ns + in->timeout_ms * 1000000;
+    int err = td_pool_submit(in->pool, &in->job);
+    if (err == -EAGAIN)
+        return td_api_problem(in->req, err, "pool %s: its queue is full", td_pool_name(in->pool));
+    if (err)
+        return td_api_problem(in->req, err, "pool %s: it is stopping", td_pool_name(in->pool));
+    return -EINPROGRESS; /* the worker may have answered and freed all of it by now */
+}
+
+static int start(struct td_infer *in)
+{
+    struct td_request *req = in->req;
+    int err = td_run_bind(&in->run, in->op, in->args, in->n_args);
+    if (!err)
+        err = td_infer_outputs(in);
+    if (!err && !in->meta)
+        err = place_outputs(in);
+    if (err)
+        return td_api_problem(req, err, "%s", in->run.problem.text);
+    if (in->meta) {
+        reply(in);
+        return 0;
+    }
+    in->run.forced = in->forced;
+    in->queued_ns = td_now_ns();
+    if (in->pool == req->home && td_run_estimate(&in->run) < INLINE_SECONDS) {
+        in->ran_inline = true;
+        compute(in, 1);
+        return 0;
+    }
+    return submit(in);
+}
+
+int td_api_infer(struct td_request *req, const char *op, const char *model)
+{
+    struct td_infer *in = td_arena_zalloc(req->arena, sizeof *in);
+    if (!in)
+        return td_api_problem(req, -ENOMEM, "no memory for the request");
+    in->req = req;
+    in->op = op;
+    in->model = model;
+    req->call_ = in;
+    struct td_problem problem;
+    int err = td_infer_read(in, &problem);
+    return err ? td_api_problem(req, err, "%s", problem.text) : start(in);
+}
+
+void td_api_infer_free(struct td_request *req)
+{
+    struct td_infer *in = req->call_;
+    td_json_free(&in->json);
+    for (int i = 0; i < in->n_held; i++)
+        td_weight_unref(&in->held[i]);
+    td_pool_unref(in->pool);
+    req->call_ = NULL;
+}

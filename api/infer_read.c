@@ -1,0 +1,347 @@
+/* Reads a request of the inference protocol: tensors become views over the body, over decoded JSON
+ * or over stored tensors; parameters become either an option of the call or an argument of the
+ * operator. Everything a client can get wrong about the envelope is said here. */
+#include "api/infer.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+static int refuse(struct td_problem *problem, const char *who, const char *what)
+{
+    return td_problem_set(problem, EINVAL, "%s: %s", who, what);
+}
+
+static const cJSON *member(const cJSON *object, const char *key)
+{
+    return cJSON_GetObjectItemCaseSensitive(object, key);
+}
+
+static int add_arg(struct td_infer *in, const char *name, const struct td_value *value,
+                   struct td_problem *problem)
+{
+    for (int i = 0; i < in->n_args; i++)
+        if (!strcmp(in->args[i].name, name))
+            return refuse(problem, name, "is given twice");
+    if (in->n_args == TD_MAX_ARGS * 2)
+        return refuse(problem, name, "too many arguments");
+    in->args[in->n_args].name = name;
+    in->args[in->n_args++].value = *value;
+    return 0;
+}
+
+/* ---- inputs ---- */
+
+static int stored_input(struct td_infer *in, const cJSON *object, const char *tensor,
+                        const char *who, struct td_value *v, struct td_problem *problem)
+{
+    if (in->n_held == TD_MAX_ARGS)
+        return refuse(problem, who, "too many stored tensors");
+    struct td_weight *weight = td_tensors_find(in->req->service->tensors, tensor);
+    if (!weight)
+        return td_problem_set(problem, ENOENT,
+                              "%s: no stored tensor '%.100s'; GET /v1/tensors lists them", who,
+                              tensor);
+    in->held[in->n_held++] = weight;
+    v->tensor = *td_weight_tensor(weight);
+    struct td_tensor said = v->tensor;
+    int err = member(object, "shape") ? td_json_shape(object, &said, who, problem) : 0;
+    if (!err && member(object, "datatype"))
+        err = td_json_dtype(object, &said, who, problem);
+    if (!err && (said.rank != v->tensor.rank || said.dtype != v->tensor.dtype ||
+                 memcmp(said.shape, v->tensor.shape, (size_t)said.rank * sizeof *said.shape)))
+        err = refuse(problem, who, "shape or datatype differs from the stored tensor's");
+    return err;
+}
+
+static int binary_input(struct td_infer *in, const cJSON *size, const char *who,
+                        struct td_tensor *t, struct td_problem *problem)
+{
+    size_t bytes = td_nbytes(t), left = in->req->body_size - in->binary_at;
+    if (in->req->json_length < 0)
+        return refuse(problem, who,
+                      "binary_data_size needs the header "
+                      "Inference-Header-Content-Length");
+    if (!cJSON_IsNumber(size) || size->valuedouble != (double)bytes)
+        return td_problem_set(
+            problem, EINVAL, "%s: binary_data_size is wrong; its shape and datatype need %zu bytes",
+            who, bytes);
+    if (bytes > left)
+        return td_problem_set(problem, EINVAL,
+                              "%s: needs %zu binary bytes, but the body has %zu left", who, bytes,
+                              left);
+    t->data = in->req->body + in->binary_at;
+    in->binary_at += bytes;
+    if ((uintptr_t)t->data % td_dtype_size(t->dtype)) {
+        void *copy = td_arena_alloc(in->req->arena, bytes + 1);
+        if (!copy)
+            return td_problem_set(problem, ENOMEM, "no memory for %s", who);
+        t->data = memcpy(copy, t->data, bytes);
+    }
+    return 0;
+}
+
+/* A BOOL from outside may hold any byte; kernels count on 0 and 1. */
+static int check_bools(const struct td_tensor *t, const char *who, struct td_problem *problem)
+{
+    const uint8_t *v = t->data;
+    for (int64_t i = 0, n = t->dtype == TD_bool ? td_numel(t) : 0; i < n; i++)
+        if (v[i] > 1)
+            return td_problem_set(problem, EINVAL, "%s: byte %lld is %d; BOOL is 0 or 1", who,
+                                  (long long)i, v[i]);
+    return 0;
+}
+
+static int read_input(struct td_infer *in, const cJSON *object, struct td_problem *problem)
+{
+    const cJSON *name = member(object, "name"), *parameters = member(object, "parameters");
+    struct td_value v = {.kind = TD_KIND_tensor};
+    if (!cJSON_IsObject(object))
+        return refuse(problem, "inputs", "must hold tensor objects");
+    if (!cJSON_IsString(name) || !*name->valuestring || strlen(name->valuestring) >= TD_NAME_SIZE)
+        return refuse(problem, "inputs", "every tensor needs a name of 1 to 47 letters");
+    if (parameters && !cJSON_IsObject(parameters))
+        return refuse(problem, name->valuestring, "parameters must be an object");
+    const char *who = name->valuestring;
+    const cJSON *tensor = member(parameters, "tensor"), *data = member(object, "data");
+    const cJSON *size = member(parameters, "binary_data_size");
+    if (!tensor + !data + !size != 2)
+        return refuse(problem, who,
+                      "must have exactly one of data, parameters.binary_data_size "
+                      "and parameters.tensor");
+    int err;
+    if (tensor && !cJSON_IsString(tensor))
+        err = refuse(problem, who, "parameters.tensor must be the name of a stored tensor");
+    else if (tensor)
+        err = stored_input(in, object, tensor->valuestring, who, &v, problem);
+    else if (!(err = td_json_shape(object, &v.tensor, who, problem)) &&
+             !(err = td_json_dtype(object, &v.tensor, who, problem)))
+        err = size ? binary_input(in, size, who, &v.tensor, problem)
+                   : td_json_data(&in->json, object, &v.tensor, who, in->req->arena, problem);
+    if (!err && size)
+        err = check_bools(&v.tensor, who, problem);
+    return err ? err : add_arg(in, who, &v, problem);
+}
+
+/* ---- parameters ---- */
+
+static int read_list(const cJSON *item, struct td_value *v, struct td_problem *problem)
+{
+    const cJSON *one;
+    v->kind = TD_KIND_ints;
+    v->ints.n = 0;
+    cJSON_ArrayForEach(one, item)
+    {
+        if (!cJSON_IsNumber(one) || one->valuedouble != floor(one->valuedouble) ||
+            fabs(one->valuedouble) > 0x1p53)
+            return refuse(problem, item->string, "must hold whole numbers");
+        if (v->ints.n == TD_MAX_RANK * 2)
+            return refuse(problem, item->string, "has more than 16 numbers");
+        v->ints.v[v->ints.n++] = (int64_t)one->valuedouble;
+    }
+    return 0;
+}
+
+/* An argument of the operator. JSON knows one kind of number, so 2.0 is 2. */
+static int read_argument(struct td_infer *in, const cJSON *item, struct td_problem *problem)
+{
+    struct td_value v = {0};
+    int err = 0;
+    if (cJSON_IsNumber(item) && item->valuedouble == floor(item->valuedouble) &&
+        fabs(item->valuedouble) <= 0x1p53) {
+        v.kind = TD_KIND_int;
+        v.i = (int64_t)item->valuedouble;
+    } else if (cJSON_IsNumber(item)) {
+        v.kind = TD_KIND_float;
+        v.f = item->valuedouble;
+    } else if (cJSON_IsBool(item)) {
+        v.kind = TD_KIND_bool;
+        v.i = cJSON_IsTrue(item);
+    } else if (cJSON_IsString(item)) {
+        v.kind = TD_KIND_str;
+        v.str = item->valuestring;
+    } else if (cJSON_IsArray(item)) {
+        err = read_list(item, &v, problem);
+    } else if (!cJSON_IsNull(item)) {
+        err = refuse(problem, item->string, "must be a number, bool, text or list of numbers");
+    }
+    return err ? err : add_arg(in, item->string, &v, problem);
+}
+
+static int read_number(const cJSON *item, double low, double high, int64_t *value,
+                       struct td_problem *problem)
+{
+    if (!cJSON_IsNumber(item) || item->valuedouble != floor(item->valuedouble) ||
+        item->valuedouble < low || item->valuedouble > high)
+        return td_problem_set(problem, EINVAL, "%s: must be a whole number from %.0f to %.0f",
+                              item->string, low, high);
+    *value = (int64_t)item->valuedouble;
+    return 0;
+}
+
+static int read_bool(const cJSON *item, bool *value, struct td_problem *problem)
+{
+    if (!cJSON_IsBool(item))
+        return refuse(problem, item->string, "must be true or false");
+    *value = cJSON_IsTrue(item);
+    return 0;
+}
+
+static int read_text(const cJSON *item, const char **value, struct td_problem *problem)
+{
+    if (!cJSON_IsString(item))
+        return refuse(problem, item->string, "must be a text");
+    *value = item->valuestring;
+    return 0;
+}
+
+/* An option that all calls share, or else an argument of the operator. */
+static int read_parameter(struct td_infer *in, const cJSON *item, const char **pool,
+                          struct td_problem *problem)
+{
+    const char *key = item->string;
+    int64_t number;
+    int err;
+    if (!strcmp(key, "pool"))
+        return read_text(item, pool, problem);
+    if (!strcmp(key, "kernel"))
+        return read_text(item, &in->forced, problem);
+    if (!strcmp(key, "explain"))
+        return read_bool(item, &in->explain, problem);
+    if (!strcmp(key, "meta"))
+        return read_bool(item, &in->meta, problem);
+    if (!strcmp(key, "binary_data_output"))
+        return read_bool(item, &in->binary_output, problem);
+    if (!strcmp(key, "timeout_ms"))
+        return read_number(item, 0, 1e9, &in->timeout_ms, problem);
+    if (!strcmp(key, "timeout")) { /* the protocol's, in microseconds */
+        if (!(err = read_number(item, 0, 1e12, &number, problem)))
+            in->timeout_ms = (number + 999) / 1000;
+        return err;
+    }
+    if (!strcmp(key, "priority")) { /* the protocol's: 0 is the default, 1 the highest */
+        if (!(err = read_number(item, 0, 1e9, &number, problem)))
+            in->priority = number ? (number < 4 ? 4 - (int)number : 0) : 0;
+        return err;
+    }
+    if (!strncmp(key, "triton_", 7) || !strcmp(key, "headers"))
+        return refuse(problem, key, "is reserved by the protocol");
+    return read_argument(in, item, problem);
+}
+
+static int read_parameters(struct td_infer *in, const cJSON *parameters, struct td_problem *problem)
+{
+    const char *pool = NULL;
+    const cJSON *item;
+    int err = 0;
+    cJSON_ArrayForEach(item, parameters)
+    {
+        if ((err = read_parameter(in, item, &pool, problem)))
+            return err;
+    }
+    in->pool = td_pools_find(in->req->service->pools, pool);
+    if (!in->pool)
+        return td_problem_set(problem, ENOENT, "pool: no pool '%.80s'; GET /v1/pools lists them",
+                              pool);
+    return 0;
+}
+
+/* ---- the whole ---- */
+
+static int read_root(struct td_infer *in, struct td_problem *problem)
+{
+    const cJSON *root = in->json.root, *item;
+    const cJSON *inputs = member(root, "inputs"), *parameters = member(root, "parameters");
+    const cJSON *id = member(root, "id");
+    in->outputs = member(root, "outputs");
+    if (!cJSON_IsObject(root))
+        return refuse(problem, "the body", "must be an object with inputs");
+    if (inputs && !cJSON_IsArray(inputs))
+        return refuse(problem, "inputs", "must be an array of tensors");
+    if (parameters && !cJSON_IsObject(parameters))
+        return refuse(problem, "parameters", "must be an object");
+    if (in->outputs && !cJSON_IsArray(in->outputs))
+        return refuse(problem, "outputs", "must be an array");
+    if (id && !cJSON_IsString(id))
+        return refuse(problem, "id", "must be a text");
+    if (id && *id->valuestring)
+        in->id = id->valuestring;
+    cJSON_ArrayForEach(item, inputs)
+    {
+        int err = read_input(in, item, problem);
+        if (err)
+            return err;
+    }
+    if (in->req->json_length >= 0 && in->binary_at != in->req->body_size)
+        return td_problem_set(problem, EINVAL, "the body has %zu bytes more than its tensors need",
+                              in->req->body_size - in->binary_at);
+    return read_parameters(in, parameters, problem);
+}
+
+int td_infer_read(struct td_infer *in, struct td_problem *problem)
+{
+    struct td_request *req = in->req;
+    size_t length = req->json_length >= 0 ? (size_t)req->json_length : req->body_size;
+    if (!length)
+        return refuse(problem, "the body", "is empty; it must be an object with inputs");
+    in->binary_at = length;
+    int err = td_json_parse(&in->json, req->body, length, req->service->limits.json_depth, problem);
+    if (err)
+        return err == -ENOMEM ? err : -EINVAL;
+    return read_root(in, problem);
+}
+
+static const char *output_name(struct td_infer *in, int i)
+{
+    const struct td_param *ret = &in->run.handle->schema.ret[i];
+    if (in->run.handle->schema.n_returns > i && *ret->name)
+        return ret->name;
+    if (in->run.call.n_out == 1)
+        return "out";
+    return td_arena_printf(in->req->arena, "out%d", i);
+}
+
+static int wanted_output(struct td_infer *in, const cJSON *item)
+{
+    struct td_problem *problem = &in->run.problem;
+    const cJSON *name = member(item, "name"), *parameters = member(item, "parameters");
+    const cJSON *binary = member(parameters, "binary_data");
+    bool is_binary = in->binary_output;
+    int err = binary ? read_bool(binary, &is_binary, problem) : 0;
+    if (err)
+        return err;
+    if (!cJSON_IsString(name))
+        return refuse(problem, "outputs", "every output needs a name");
+    for (int i = 0; i < in->run.call.n_out; i++)
+        if (!strcmp(in->output[i].name, name->valuestring)) {
+            in->output[i].form = is_binary ? TD_FORM_binary : TD_FORM_json;
+            return 0;
+        }
+    return td_problem_set(problem, EINVAL, "outputs: %s has no '%.60s'; the first is called %s",
+                          in->run.handle->full, name->valuestring, in->output[0].name);
+}
+
+int td_infer_outputs(struct td_infer *in)
+{
+    const cJSON *item;
+    bool all = !in->outputs || !cJSON_GetArraySize(in->outputs);
+    for (int i = 0; i < in->run.call.n_out; i++) {
+        in->output[i].name = output_name(in, i);
+        if (!in->output[i].name)
+            return td_problem_set(&in->run.problem, ENOMEM, "no memory");
+        in->output[i].form = !all                ? TD_FORM_none
+                             : in->binary_output ? TD_FORM_binary
+                                                 : TD_FORM_json;
+    }
+    cJSON_ArrayForEach(item, in->outputs)
+    {
+        int err = wanted_output(in, item);
+        if (err)
+            return err;
+    }
+    for (int i = 0; in->meta && i < in->run.call.n_out; i++) /* shapes only */
+        in->output[i].form = in->output[i].form == TD_FORM_none ? TD_FORM_none : TD_FORM_json;
+    return 0;
+}

@@ -1,0 +1,101 @@
+/* What operators there are: schemas, arguments, kernels with their levels and types. */
+#include "api/handlers.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void write_dtypes(struct td_writer *w, unsigned set)
+{
+    td_write_open(w, "dtypes", '[');
+    for (int i = 0; i < TD_DTYPES; i++)
+        if (set >> i & 1)
+            td_write_str(w, NULL, td_dtype_name(1 << i));
+    td_write_close(w, ']');
+}
+
+static void write_kernels(struct td_writer *w, const struct td_op *op)
+{
+    td_write_open(w, "kernels", '[');
+    for (const struct td_impl *i = op->impls; i->run; i++) {
+        td_write_open(w, NULL, '{');
+        td_write_str(w, "name", i->name);
+        td_write_str(w, "isa", td_isa_name(td_impl_isa(i)));
+        write_dtypes(w, i->dtypes & op->dtypes);
+        td_write_bool(w, "runnable", td_cpu()->levels >> i->isa & 1);
+        td_write_close(w, '}');
+    }
+    td_write_close(w, ']');
+}
+
+static void write_params(struct td_writer *w, const char *key, const struct td_param *param, int n)
+{
+    td_write_open(w, key, '[');
+    for (int i = 0; i < n; i++) {
+        char type[64];
+        td_type_format(&param[i].type, type, sizeof type);
+        td_write_open(w, NULL, '{');
+        if (*param[i].name)
+            td_write_str(w, "name", param[i].name);
+        td_write_str(w, "type", type);
+        if (param[i].has_default)
+            td_write_str(w, "default", param[i].default_text);
+        if (param[i].keyword_only)
+            td_write_bool(w, "keyword_only", true);
+        td_write_close(w, '}');
+    }
+    td_write_close(w, ']');
+}
+
+static void write_handle(struct td_writer *w, const struct td_handle *handle)
+{
+    char schema[1024];
+    td_schema_format(&handle->schema, schema, sizeof schema);
+    td_write_open(w, NULL, '{');
+    td_write_str(w, "name", handle->full);
+    td_write_str(w, "op", handle->schema.name);
+    td_write_str(w, "overload", handle->schema.overload);
+    td_write_str(w, "schema", schema);
+    td_write_str(w, "doc", handle->op->doc);
+    write_params(w, "arguments", handle->schema.param, handle->schema.n_params);
+    write_params(w, "returns", handle->schema.ret, handle->schema.n_returns);
+    write_dtypes(w, handle->op->dtypes);
+    td_write_num(w, "ulp", handle->op->ulp);
+    write_kernels(w, handle->op);
+    td_write_close(w, '}');
+}
+
+void td_write_ops(struct td_writer *w)
+{
+    td_write_open(w, NULL, '{');
+    td_write_open(w, "ops", '[');
+    for (int i = 0; i < td_registry_count(); i++)
+        write_handle(w, td_registry_at(i));
+    td_write_close(w, ']');
+    td_write_close(w, '}');
+}
+
+int td_api_ops_get(struct td_request *req, struct td_response *res)
+{
+    const char *name = req->var[0];
+    const struct td_handle *handle = td_registry_find(name);
+    if (!handle)
+        return td_api_problem(req, -ENOENT, "no operator '%.80s'; GET /v1/ops lists what there is",
+                              name);
+    int n = strcmp(name, handle->schema.name) ? 1 : handle->n_overloads;
+    struct td_writer w;
+    td_write_init(&w, req->arena, 4096);
+    td_write_open(&w, NULL, '{');
+    td_write_str(&w, "name", name);
+    td_write_open(&w, "overloads", '[');
+    for (int i = 0; i < n; i++)
+        write_handle(&w, &handle[i]);
+    td_write_close(&w, ']');
+    td_write_close(&w, '}');
+    return td_write_response(&w, res, 200);
+}
+
+int td_api_ops_run(struct td_request *req, struct td_response *res)
+{
+    (void)res;
+    return td_api_infer(req, req->var[0], req->var[0]);
+}
