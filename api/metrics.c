@@ -1,0 +1,212 @@
+/* Counters and histograms, as Prometheus reads them (text format 0.0.4). Increments are relaxed
+ * atomics on lines of their own kind: a scrape may see one counter a request ahead of another,
+ * which Prometheus allows. Histograms, not summaries, so that instances can be added up. */
+#include "api/handlers.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BUCKETS 12
+static const double bounds[BUCKETS] = {10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 1e-3,
+                                       5e-3,  25e-3, 0.1,   0.5,    2.5,    10};
+
+struct histogram {
+    atomic_llong bucket[BUCKETS + 1], sum_ns;
+};
+
+#define MAX_ROUTES 128
+
+struct td_metrics {
+    atomic_llong requests[MAX_ROUTES][6]; /* by route and status class */
+    struct histogram request, queue, compute;
+    atomic_llong *calls; /* by operator and implementation: index * 16 + row */
+};
+
+struct td_metrics *td_metrics_create(void)
+{
+    struct td_metrics *m = calloc(1, sizeof *m);
+    if (m && !(m->calls = calloc((size_t)td_registry_count() * 16, sizeof *m->calls))) {
+        free(m);
+        return NULL;
+    }
+    return m;
+}
+
+void td_metrics_destroy(struct td_metrics *m)
+{
+    if (m)
+        free(m->calls);
+    free(m);
+}
+
+static void bump(atomic_llong *counter, long long n)
+{
+    atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+static void observe(struct histogram *h, int64_t ns)
+{
+    int i = 0;
+    while (i < BUCKETS && (double)ns * 1e-9 > bounds[i])
+        i++;
+    bump(&h->bucket[i], 1);
+    bump(&h->sum_ns, ns);
+}
+
+void td_metrics_request(struct td_metrics *m, const struct td_request *req)
+{
+    size_t route = (size_t)(req->route - td_routes);
+    int status = req->response.status / 100;
+    if (route < MAX_ROUTES && status < 6)
+        bump(&m->requests[route][status], 1);
+    observe(&m->request, td_now_ns() - req->begin_ns);
+}
+
+void td_metrics_call(struct td_metrics *m, const struct td_run *run, int64_t queue_ns,
+                     int64_t compute_ns)
+{
+    size_t row = (size_t)(run->impl - run->call.op->impls);
+    bump(&m->calls[(size_t)run->handle->index * 16 + (row < 16 ? row : 15)], 1);
+    observe(&m->queue, queue_ns);
+    observe(&m->compute, compute_ns);
+}
+
+/* ---- the text ---- */
+
+struct text {
+    struct td_arena *arena;
+    char *at;
+    size_t length, room;
+};
+
+static void __attribute__((format(printf, 2, 3))) line(struct text *t, const char *format, ...)
+{
+    if (t->room - t->length < 512) {
+        char *more = td_arena_alloc(t->arena, 2 * t->room);
+        if (!more)
+            return;
+        t->at = memcpy(more, t->at, t->length);
+        t->room *= 2;
+    }
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(t->at + t->length, 511, format, args);
+    va_end(args);
+    t->length += (size_t)(n < 510 ? n : 510);
+    t->at[t->length++] = '\n';
+}
+
+static void family(struct text *t, const char *name, const char *type, const char *help)
+{
+    line(t, "# HELP %s %s", name, help);
+    line(t, "# TYPE %s %s", name, type);
+}
+
+static void histogram(struct text *t, const char *name, const char *help, struct histogram *h)
+{
+    long long n = 0;
+    family(t, name, "histogram", help);
+    for (int i = 0; i < BUCKETS; i++) {
+        n += h->bucket[i];
+        line(t, "%s_bucket{le=\"%g\"} %lld", name, bounds[i], n);
+    }
+    n += h->bucket[BUCKETS];
+    line(t, "%s_bucket{le=\"+Inf\"} %lld", name, n);
+    line(t, "%s_sum %.9f", name, (double)h->sum_ns * 1e-9);
+    line(t, "%s_count %lld", name, n);
+}
+
+static void requests(struct text *t, struct td_metrics *m)
+{
+    static const char *const names[] = {"GET", "POST", "PUT", "DELETE"};
+    family(t, "tensord_http_requests_total", "counter", "Requests answered, by route and status.");
+    for (size_t r = 0; td_routes[r].handler && r < MAX_ROUTES; r++)
+        for (int s = 1; s < 6; s++)
+            if (m->requests[r][s])
+                line(t,
+                     "tensord_http_requests_total{method=\"%s\",route=\"%s\",code=\"%dxx\"} %lld",
+                     names[td_routes[r].method], td_routes[r].pattern, s,
+                     (long long)m->requests[r][s]);
+}
+
+static void calls(struct text *t, struct td_metrics *m)
+{
+    family(t, "tensord_op_calls_total", "counter", "Operator calls, by kernel and level.");
+    for (int i = 0; i < td_registry_count(); i++) {
+        const struct td_handle *handle = td_registry_at(i);
+        for (int k = 0; k < 16 && handle->op->impls[k].run; k++)
+            if (m->calls[i * 16 + k])
+                line(t, "tensord_op_calls_total{op=\"%s\",kernel=\"%s\",isa=\"%s\"} %lld",
+                     handle->full, handle->op->impls[k].name,
+                     td_isa_name(td_impl_isa(&handle->op->impls[k])),
+                     (long long)m->calls[i * 16 + k]);
+    }
+}
+
+static void pools(struct text *t, struct td_pools *set)
+{
+    struct td_pool *list[64];
+    struct td_pool_stats stats[64];
+    int n = td_pools_list(set, list, 64);
+    for (int i = 0; i < n; i++) {
+        td_pool_stats(list[i], &stats[i]);
+        td_pool_unref(list[i]);
+    }
+#define POOL_FAMILY(name, type, help, format, value)                                               \
+    family(t, name, type, help);                                                                   \
+    for (int i = 0; i < n; i++)                                                                    \
+        line(t, name "{pool=\"%s\"} " format, stats[i].config.name, value);
+    POOL_FAMILY("tensord_pool_queue_depth", "gauge", "Jobs waiting.", "%d", stats[i].depth)
+    POOL_FAMILY("tensord_pool_threads", "gauge", "Threads of the pool.", "%d",
+                stats[i].config.threads)
+    POOL_FAMILY("tensord_pool_jobs_total", "counter", "Jobs done.", "%lld",
+                (long long)stats[i].done)
+    POOL_FAMILY("tensord_pool_rejected_total", "counter", "Jobs refused: the queue was full.",
+                "%lld", (long long)stats[i].rejected)
+    POOL_FAMILY("tensord_pool_busy_seconds_total", "counter", "Time spent in jobs.", "%.6f",
+                (double)stats[i].busy_ns * 1e-9)
+#undef POOL_FAMILY
+}
+
+static void process(struct text *t)
+{
+    long pages = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+    if (f && fscanf(f, "%ld %ld", &pages, &resident) != 2)
+        resident = 0;
+    if (f)
+        fclose(f);
+    family(t, "process_resident_memory_bytes", "gauge", "Resident memory size in bytes.");
+    line(t, "process_resident_memory_bytes %lld", (long long)resident * sysconf(_SC_PAGESIZE));
+    family(t, "tensord_build_info", "gauge", "Version and ISA level; always 1.");
+    line(t, "tensord_build_info{version=\"" TD_VERSION "\",isa=\"%s\",onednn=\"%s\"} 1",
+         td_isa_name(td_cpu()->current), td_onednn_version());
+}
+
+int td_api_metrics_get(struct td_request *req, struct td_response *res)
+{
+    struct td_metrics *m = req->service->metrics;
+    struct text t = {.arena = req->arena, .room = 16384};
+    t.at = td_arena_alloc(t.arena, t.room);
+    if (!t.at)
+        return td_api_problem(req, -ENOMEM, "no memory for the reply");
+    requests(&t, m);
+    histogram(&t, "tensord_request_duration_seconds", "From a request's head to its reply.",
+              &m->request);
+    histogram(&t, "tensord_queue_duration_seconds", "Waiting in a pool's queue.", &m->queue);
+    histogram(&t, "tensord_compute_duration_seconds", "Running a kernel.", &m->compute);
+    calls(&t, m);
+    pools(&t, req->service->pools);
+    family(&t, "tensord_requests_in_flight", "gauge", "Requests begun and not answered yet.");
+    line(&t, "tensord_requests_in_flight %d", (int)req->service->in_flight);
+    process(&t);
+    res->status = 200;
+    res->type = "text/plain; version=0.0.4; charset=utf-8";
+    res->body = t.at;
+    res->size = t.length;
+    return 0;
+}

@@ -1,0 +1,72 @@
+/* One tensor object of the protocol: its shape, type and data, judged and read. */
+#include "api/handlers.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#define MAX_BYTES ((int64_t)1 << 46) /* of one tensor: what any address space could hold */
+
+int td_json_shape(const cJSON *object, struct td_tensor *t, const char *who,
+                  struct td_problem *problem)
+{
+    const cJSON *shape = cJSON_GetObjectItemCaseSensitive(object, "shape"), *dim;
+    if (!cJSON_IsArray(shape))
+        return td_problem_set(problem, EINVAL, "%s: shape must be an array of sizes", who);
+    if (cJSON_GetArraySize(shape) > TD_MAX_RANK)
+        return td_problem_set(problem, EINVAL, "%s: shape has %d dimensions; at most %d are taken",
+                              who, cJSON_GetArraySize(shape), TD_MAX_RANK);
+    int64_t n = 1;
+    t->rank = 0;
+    cJSON_ArrayForEach(dim, shape)
+    {
+        double size = cJSON_IsNumber(dim) ? dim->valuedouble : -1;
+        if (size < 0 || size != floor(size))
+            return td_problem_set(problem, EINVAL,
+                                  "%s: shape[%d] must be a whole number, 0 or more", who, t->rank);
+        if (size > (double)MAX_BYTES || (size > 0 && n > MAX_BYTES / (int64_t)size))
+            return td_problem_set(problem, EINVAL, "%s: shape has more elements than any memory",
+                                  who);
+        n *= size > 0 ? (int64_t)size : 1;
+        t->shape[t->rank++] = (int64_t)size;
+    }
+    return 0;
+}
+
+int td_json_dtype(const cJSON *object, struct td_tensor *t, const char *who,
+                  struct td_problem *problem)
+{
+    const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(object, "datatype");
+    t->dtype = cJSON_IsString(dtype) ? td_dtype_find(dtype->valuestring) : TD_DTYPE_none;
+    if (!t->dtype)
+        return td_problem_set(problem, EINVAL,
+                              "%s: datatype must be one of BOOL UINT8 INT8 INT16 INT32 INT64 FP16 "
+                              "BF16 FP32 FP64",
+                              who);
+    return 0;
+}
+
+int td_json_data(const struct td_json *json, const cJSON *object, struct td_tensor *t,
+                 const char *who, struct td_arena *arena, struct td_problem *problem)
+{
+    const cJSON *data = cJSON_GetObjectItemCaseSensitive(object, "data");
+    if (!cJSON_IsNumber(data) || data->valueint < 0 || data->valueint >= json->n_spans || 0)
+        return td_problem_set(problem, EINVAL, "%s: data must be an array", who);
+    const struct td_span *span = &json->span[data->valueint];
+    int64_t n = td_numel(t);
+    if (n > (int64_t)span->length) /* also keeps a huge shape from asking for memory */
+        return td_problem_set(problem, EINVAL, "%s: data is too short; shape needs %lld elements",
+                              who, (long long)n);
+    t->data = td_arena_alloc(arena, td_nbytes(t) + 1);
+    if (!t->data)
+        return td_problem_set(problem, ENOMEM, "no memory for %s", who);
+    return td_json_decode(span, t->dtype, n, t->data, who, problem);
+}
+
+void td_write_shape(struct td_writer *w, const struct td_tensor *t)
+{
+    td_write_open(w, "shape", '[');
+    for (int i = 0; i < t->rank; i++)
+        td_write_int(w, NULL, t->shape[i]);
+    td_write_close(w, ']');
+}
