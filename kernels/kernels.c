@@ -3,6 +3,7 @@
 #include "kernels/kernels.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,6 +74,23 @@ int64_t td_numel(const struct td_tensor *t)
 size_t td_nbytes(const struct td_tensor *t)
 {
     return (size_t)td_numel(t) * td_dtype_size(t->dtype);
+}
+
+bool td_fits(const struct td_tensor *t)
+{
+    int64_t n = (int64_t)td_dtype_size(t->dtype);
+    for (int i = 0; i < t->rank; i++)
+        if (t->shape[i] && __builtin_mul_overflow(n, t->shape[i], &n))
+            return false;
+    return true;
+}
+
+int td_rule_size(struct td_call *call)
+{
+    for (int i = 0; i < call->n_out; i++)
+        if (!td_fits(&call->out[i]))
+            return td_refuse(call, "the result would be too large to be counted");
+    return 0;
 }
 
 double td_scalar(const struct td_value *v)

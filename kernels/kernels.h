@@ -77,6 +77,7 @@ struct td_tensor {       /* a view, never an owner */
 
 int64_t td_numel(const struct td_tensor *t);
 size_t td_nbytes(const struct td_tensor *t);
+bool td_fits(const struct td_tensor *t); /* its bytes can be counted, even were no size zero */
 
 enum td_kind { /* what a value holds */
                TD_KIND_none,
@@ -173,6 +174,10 @@ static inline const struct td_tensor *td_arg(const struct td_call *call, int i)
 {
     return call->arg[i].kind == TD_KIND_tensor ? &call->arg[i].tensor : NULL;
 }
+
+/* The end of a rule whose results may be larger than its arguments: 0, or refuses the call because
+ * an output is beyond what can be counted. */
+int td_rule_size(struct td_call *call);
 
 /* Refuses a call from its rule: writes the sentence and gives back -EINVAL. */
 #define td_refuse(call, ...) td_problem_set((call)->problem, EINVAL, __VA_ARGS__)

@@ -1,0 +1,17 @@
+/* A checked call of conv2d, its numbers by name. */
+#ifndef TD_KERNELS_CONV2D_H
+#define TD_KERNELS_CONV2D_H
+
+#include "kernels/kernels.h"
+
+struct td_conv2d {
+    const struct td_tensor *input, *weight, *bias, *out; /* borrowed; bias NULL: none */
+    int64_t images, groups;
+    int64_t in_channels, out_channels; /* of one group */
+    int64_t in[2], kernel[2], size[2]; /* height and width: input, kernel, output */
+    int64_t stride[2], padding[2], dilation[2];
+};
+
+void td_conv2d_of(const struct td_call *call, struct td_conv2d *c);
+
+#endif

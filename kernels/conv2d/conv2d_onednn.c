@@ -1,0 +1,77 @@
+/* conv2d on oneDNN. */
+#include "kernels/conv2d/conv2d.h"
+#include "kernels/onednn.h"
+#include "kernels/weight.h"
+
+#include <string.h>
+
+TD_ONEDNN_ROW(conv2d);
+
+static void describe(const struct td_conv2d *c, int threads, struct td_onednn_desc *d)
+{
+    memset(d, 0, sizeof *d);
+    d->kind = TD_ONEDNN_conv2d;
+    d->dtype = c->input->dtype;
+    d->threads = threads;
+    d->bias = c->bias != NULL;
+    d->stored = td_weight_of(c->weight) != NULL;
+    d->rank = 4;
+    d->src[0] = d->dst[0] = c->images;
+    d->src[1] = c->groups * c->in_channels;
+    d->dst[1] = c->groups * c->out_channels;
+    int at = 0;
+    if (c->groups > 1) /* the library wants the groups as a dimension of their own */
+        d->weight[at++] = c->groups;
+    d->weight[at++] = c->out_channels;
+    d->weight[at++] = c->in_channels;
+    for (int i = 0; i < 2; i++) {
+        d->src[2 + i] = c->in[i];
+        d->dst[2 + i] = c->size[i];
+        d->weight[at++] = c->kernel[i];
+        d->stride[i] = c->stride[i];
+        d->padding[i] = c->padding[i];
+        d->dilation[i] = c->dilation[i];
+    }
+    d->weight_rank = at;
+    for (int64_t step = 1; at-- > 0; step *= d->weight[at])
+        d->step[at] = step;
+}
+
+bool td_conv2d_onednn_accepts(const struct td_call *call)
+{
+    struct td_conv2d c;
+    struct td_onednn_desc d;
+    td_conv2d_of(call, &c);
+    if (!td_numel(c.out) || !td_numel(c.weight) || !td_numel(c.input))
+        return false;
+    describe(&c, call->threads, &d);
+    return td_onednn_accepts(&d);
+}
+
+size_t td_conv2d_onednn_scratch(const struct td_call *call)
+{
+    struct td_conv2d c;
+    struct td_onednn_desc d;
+    td_conv2d_of(call, &c);
+    describe(&c, call->threads, &d);
+    return td_onednn_scratch(&d);
+}
+
+void td_conv2d_onednn(const struct td_call *call)
+{
+    struct td_conv2d c;
+    struct td_onednn_desc d;
+    td_conv2d_of(call, &c);
+    describe(&c, call->threads, &d);
+    const struct td_onednn_args args = {
+        .src = c.input->data,
+        .weight = c.weight,
+        .bias = c.bias ? c.bias->data : NULL,
+        .dst = c.out->data,
+        .scratch = call->scratch,
+    };
+    if (td_onednn_run(&d, &args)) {
+        td_kernel td_conv2d_ref;
+        td_conv2d_ref(call); /* no memory left for the library: slow, but an answer */
+    }
+}

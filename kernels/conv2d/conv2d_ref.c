@@ -1,0 +1,40 @@
+/* conv2d, reference: the sum as it is written, in double. */
+#include "kernels/conv2d/conv2d.h"
+#include "kernels/elementwise.h"
+
+td_kernel td_conv2d_ref;
+
+/* Output channel o, already counted over all groups, of image n at (y, x). */
+static double one(const struct td_conv2d *c, int64_t n, int64_t o, int64_t y, int64_t x)
+{
+    double sum = c->bias ? td_get_real(c->bias, o) : 0;
+    int64_t first = (n * c->groups + o / c->out_channels) * c->in_channels;
+    for (int64_t i = 0; i < c->kernel[0]; i++) {
+        int64_t row = y * c->stride[0] - c->padding[0] + i * c->dilation[0];
+        if (row < 0 || row >= c->in[0])
+            continue;
+        for (int64_t j = 0; j < c->kernel[1]; j++) {
+            int64_t col = x * c->stride[1] - c->padding[1] + j * c->dilation[1];
+            if (col < 0 || col >= c->in[1])
+                continue;
+            for (int64_t ch = 0; ch < c->in_channels; ch++) {
+                int64_t at = ((first + ch) * c->in[0] + row) * c->in[1] + col;
+                int64_t w = ((o * c->in_channels + ch) * c->kernel[0] + i) * c->kernel[1] + j;
+                sum += td_get_real(c->input, at) * td_get_real(c->weight, w);
+            }
+        }
+    }
+    return sum;
+}
+
+void td_conv2d_ref(const struct td_call *call)
+{
+    struct td_conv2d c;
+    td_conv2d_of(call, &c);
+    int64_t at = 0;
+    for (int64_t n = 0; n < c.images; n++)
+        for (int64_t o = 0; o < c.groups * c.out_channels; o++)
+            for (int64_t y = 0; y < c.size[0]; y++)
+                for (int64_t x = 0; x < c.size[1]; x++)
+                    td_put_real(c.out, at++, one(&c, n, o, y, x));
+}

@@ -1,0 +1,39 @@
+/* One matrix product, as matmul and linear describe it to each of their implementations:
+ *
+ *     out[.., i, j] = act(sum over p of a[.., i, p] * b[.., p, j] + bias[j])
+ *
+ * a and out are dense and row-major; b may lie either way, which its two steps say. */
+#ifndef TD_KERNELS_GEMM_H
+#define TD_KERNELS_GEMM_H
+
+#include "kernels/activation.h"
+#include "kernels/kernels.h"
+
+struct td_gemm {
+    int64_t m, n, k;
+    int64_t step_k, step_n;     /* elements from b[p, j] to b[p + 1, j] and to b[p, j + 1] */
+    int rank;                   /* batch dimensions, outermost first; 0: one product */
+    int64_t batch[TD_MAX_RANK]; /* out's sizes */
+    bool has_a[TD_MAX_RANK], has_b[TD_MAX_RANK]; /* a walks the dimension, or is broadcast */
+    const struct td_tensor *a, *b, *bias, *out;  /* borrowed; bias NULL: none */
+    struct td_act act;
+    int threads;
+};
+
+/* What a checked call of the operator computes. */
+void td_matmul_gemm(const struct td_call *call, struct td_gemm *g);
+void td_linear_gemm(const struct td_call *call, struct td_gemm *g);
+
+/* Products in the batch, and the number of the matrices of a and b that the i-th one uses. */
+int64_t td_gemm_batches(const struct td_gemm *g);
+void td_gemm_at(const struct td_gemm *g, int64_t i, int64_t *a, int64_t *b);
+
+/* Double (floats) or wrapping 64-bit (integers) accumulators, one element at a time. */
+void td_gemm_ref(const struct td_gemm *g);
+
+/* The oneDNN row of an operator that is a product (kernels/onednn.h). */
+bool td_gemm_onednn_accepts(const struct td_gemm *g);
+size_t td_gemm_onednn_scratch(const struct td_gemm *g);
+void td_gemm_onednn_run(const struct td_gemm *g, void *scratch);
+
+#endif

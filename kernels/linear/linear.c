@@ -1,0 +1,178 @@
+/* linear, with an activation that is applied before the result is stored: as linear's keyword for
+ * people, and as linear_pointwise with PyTorch's words for the graphs that name it. */
+#include "kernels/gemm.h"
+#include "kernels/onednn.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int check_bias(struct td_call *call, int64_t n)
+{
+    const struct td_tensor *input = &call->arg[0].tensor, *bias = td_arg(call, 2);
+    if (!bias)
+        return 0;
+    if (bias->dtype != input->dtype)
+        return td_refuse(call, "bias: is %s, input is %s; both must be of one type",
+                         td_dtype_name(bias->dtype), td_dtype_name(input->dtype));
+    if (bias->rank > 1 || td_numel(bias) != n)
+        return td_refuse(call, "bias: must be of shape [%lld], one number for each row of weight",
+                         (long long)n);
+    return 0;
+}
+
+static int rule(struct td_call *call)
+{
+    const struct td_tensor *input = &call->arg[0].tensor, *weight = &call->arg[1].tensor;
+    if (input->dtype != weight->dtype)
+        return td_refuse(call, "weight: is %s, input is %s; both must be of one type",
+                         td_dtype_name(weight->dtype), td_dtype_name(input->dtype));
+    if (!input->rank)
+        return td_refuse(call, "input: is a single number; its shape must be [.., in_features]");
+    if (weight->rank < 1 || weight->rank > 2)
+        return td_refuse(call,
+                         "weight: is of rank %d; its shape must be [out_features, in_features] or "
+                         "[in_features]",
+                         weight->rank);
+    int64_t k = input->shape[input->rank - 1], w_k = weight->shape[weight->rank - 1];
+    if (k != w_k)
+        return td_refuse(call,
+                         "weight: has %lld columns, input's last dimension is %lld; they "
+                         "must be equal",
+                         (long long)w_k, (long long)k);
+    struct td_tensor *out = &call->out[0];
+    *out = *input;
+    out->weight = NULL;
+    if (weight->rank == 2)
+        out->shape[out->rank - 1] = weight->shape[0];
+    else
+        out->rank--;
+    call->n_out = 1;
+    int err = check_bias(call, weight->rank == 2 ? weight->shape[0] : 1);
+    return err ? err : td_rule_size(call);
+}
+
+static int check_floats(struct td_call *call, const struct td_act *act, const char *argument)
+{
+    if (act->kind != TD_ACT_none && td_dtype_kind(call->arg[0].tensor.dtype) != 'f')
+        return td_refuse(call, "%s: needs floating-point tensors, input is %s", argument,
+                         td_dtype_name(call->arg[0].tensor.dtype));
+    return 0;
+}
+
+static int rule_linear(struct td_call *call)
+{
+    const struct td_value *name = &call->arg[3];
+    struct td_act act;
+    int err = rule(call);
+    if (err)
+        return err;
+    if (td_act_parse(&act, name->kind == TD_KIND_str ? name->str : NULL))
+        return td_refuse(call, "activation: \"%s\" is not known; one of %s is right", name->str,
+                         td_act_names);
+    return check_floats(call, &act, "activation");
+}
+
+/* The two numbers of an activation must be there exactly where it has them, as in PyTorch. */
+static int check_scalars(struct td_call *call, const struct td_act *act)
+{
+    int has = (call->arg[4].kind != TD_KIND_none) + (call->arg[5].kind != TD_KIND_none);
+    if (act->kind == TD_ACT_leaky_relu && (has != 1 || call->arg[4].kind == TD_KIND_none))
+        return td_refuse(call, "alpha: leaky_relu needs its slope here, and no beta");
+    if (act->kind == TD_ACT_hardtanh && has != 2)
+        return td_refuse(call, "alpha, beta: hardtanh needs its lower and its upper bound here");
+    if (act->kind != TD_ACT_leaky_relu && act->kind != TD_ACT_hardtanh && has)
+        return td_refuse(call, "alpha, beta: only leaky_relu and hardtanh have numbers, attr is %s",
+                         call->arg[3].str);
+    return 0;
+}
+
+static int rule_pointwise(struct td_call *call)
+{
+    const struct td_value *attr = &call->arg[3], *algorithm = &call->arg[6];
+    struct td_act act;
+    int err = rule(call);
+    if (err)
+        return err;
+    if (td_act_parse(&act, attr->str))
+        return td_refuse(call, "attr: \"%s\" is no fusion that is defined; one of %s is right",
+                         attr->str, td_act_names);
+    if (algorithm->kind == TD_KIND_str && strcmp(algorithm->str, "none") &&
+        strcmp(algorithm->str, "tanh"))
+        return td_refuse(call, "algorithm: \"%s\" is not known; none or tanh is right",
+                         algorithm->str);
+    err = check_scalars(call, &act);
+    return err ? err : check_floats(call, &act, "attr");
+}
+
+void td_linear_gemm(const struct td_call *call, struct td_gemm *g)
+{
+    const struct td_tensor *input = &call->arg[0].tensor, *weight = &call->arg[1].tensor;
+    const struct td_value *act = &call->arg[3];
+    *g = (struct td_gemm){.a = input,
+                          .b = weight,
+                          .bias = td_arg(call, 2),
+                          .out = &call->out[0],
+                          .step_k = 1,
+                          .threads = call->threads};
+    g->k = g->step_n = weight->shape[weight->rank - 1];
+    g->n = weight->rank == 2 ? weight->shape[0] : 1;
+    g->m = 1;
+    for (int d = 0; d < input->rank - 1; d++)
+        g->m *= input->shape[d];
+    td_act_parse(&g->act, act->kind == TD_KIND_str ? act->str : NULL);
+    if (call->n_args < 7)
+        return;
+    if (call->arg[4].kind != TD_KIND_none)
+        g->act.alpha = (float)td_scalar(&call->arg[4]);
+    if (call->arg[5].kind != TD_KIND_none)
+        g->act.beta = (float)td_scalar(&call->arg[5]);
+    if (g->act.kind == TD_ACT_gelu && call->arg[6].kind == TD_KIND_str &&
+        !strcmp(call->arg[6].str, "tanh"))
+        g->act.kind = TD_ACT_gelu_tanh;
+}
+
+static double flops(const struct td_call *call)
+{
+    struct td_gemm g;
+    td_linear_gemm(call, &g);
+    return 2.0 * (double)td_numel(g.out) * (double)g.k;
+}
+
+td_kernel td_linear_ref;
+TD_ONEDNN_ROW(linear);
+
+static const struct td_impl impls[] = {
+    TD_ONEDNN(linear, TD_f32 | TD_bf16 | TD_f16),
+    TD_REF(linear),
+    {0},
+};
+
+const struct td_op td_op_linear = {
+    .schema = "linear(Tensor input, Tensor weight, Tensor? bias=None, *, str? activation=None) "
+              "-> Tensor",
+    .doc = "out = activation(input x weight transposed + bias)",
+    .rule = rule_linear,
+    .dtypes = TD_INTS | TD_FLOATS,
+    .ulp = 8,
+    .sums = true,
+    .impls = impls,
+    .samples = (const char *const[]){"input=[m,k] weight=[n,k] bias=[n]", "input=[k] weight=[n,k]",
+                                     "input=[2,m,k] weight=[n,k]", "input=[m,k] weight=[k]",
+                                     "input=[m,k] weight=[n,k] bias=[n] activation=relu",
+                                     "input=[m,k] weight=[n,k] bias=[n] activation=gelu", NULL},
+    .flops = flops,
+};
+
+const struct td_op td_op_linear_pointwise = {
+    .schema = "linear_pointwise(Tensor X, Tensor W, Tensor? B=None, str attr='none', "
+              "Scalar? alpha=None, Scalar? beta=None, str? algorithm=None) -> Tensor",
+    .doc = "out = attr(X x W transposed + B); alpha, beta, algorithm are the activation's",
+    .rule = rule_pointwise,
+    .dtypes = TD_FLOATS,
+    .ulp = 8,
+    .sums = true,
+    .impls = impls,
+    .samples = (const char *const[]){"X=[m,k] W=[n,k] B=[n] attr=leaky_relu alpha=0.5",
+                                     "X=[3,k] W=[n,k] attr=relu", NULL},
+    .flops = flops,
+};

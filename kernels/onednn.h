@@ -1,0 +1,75 @@
+/* oneDNN as one implementation among others: a product or convolution with bias and activation is
+ * described, the primitive for it is made once and found again, and weights that the server stores
+ * are packed once. Nothing of dnnl.h is seen outside onednn.c. Any thread may enter. */
+#ifndef TD_KERNELS_ONEDNN_H
+#define TD_KERNELS_ONEDNN_H
+
+#include "kernels/activation.h"
+#include "kernels/kernels.h"
+
+enum td_onednn_kind {
+    TD_ONEDNN_linear, /* src [m,k], weight [n,k], bias [n], dst [m,n] */
+    TD_ONEDNN_matmul, /* src [..,m,k], weight [..,k,n], dst [..,m,n], batch sizes equal or 1 */
+    TD_ONEDNN_conv2d, /* src [n,c,h,w], weight [groups,o,c,h,w], bias [groups*o], dst [n,o,h,w] */
+};
+
+/* A primitive's description, which is also its key: set all of it to zero first (memset), since it
+ * is compared byte for byte. All tensors are of type dtype; src and dst are dense. */
+struct td_onednn_desc {
+    int64_t src[TD_MAX_RANK], weight[TD_MAX_RANK], dst[TD_MAX_RANK];
+    int64_t step[TD_MAX_RANK];                  /* the weight's, in elements */
+    int64_t stride[2], padding[2], dilation[2]; /* conv2d only; dilation 1 is a plain kernel */
+    enum td_onednn_kind kind;
+    enum td_dtype dtype;
+    int rank, weight_rank;
+    int threads; /* OpenMP threads: baked into a primitive when it is made */
+    int bias;    /* 1: there is one */
+    int stored;  /* 1: the weight is a td_weight, so any packed form will do */
+    enum td_act_kind act;
+    float alpha, beta; /* the activation's */
+};
+
+struct td_onednn_args {
+    const void *src, *bias;
+    const struct td_tensor *weight;
+    void *dst, *scratch;
+};
+
+/* The library has a primitive for this that is more than its own reference. Makes it. */
+bool td_onednn_accepts(const struct td_onednn_desc *desc);
+
+/* Bytes of scratch that run needs. When there is no memory for the primitive itself it asks for
+ * more than anybody can give, so that the call ends in "no memory" and not in run. */
+size_t td_onednn_scratch(const struct td_onednn_desc *desc);
+
+/* Computes. A negative errno when the library failed at run time: dst then holds nothing of use. */
+int td_onednn_run(const struct td_onednn_desc *desc, const struct td_onednn_args *args);
+
+/* Drops all primitives, for tests and for a clean end. */
+void td_onednn_forget(void);
+
+/* An operator's row, and the declarations of its three functions. */
+#define TD_ONEDNN(what, types)                                                                     \
+    {                                                                                              \
+        .name = "onednn", .run = td_##what##_onednn, .isa = TD_ISA_default, .dtypes = (types),     \
+        .library = true, .accepts = td_##what##_onednn_accepts,                                    \
+        .scratch = td_##what##_onednn_scratch                                                      \
+    }
+#define TD_ONEDNN_ROW(what)                                                                        \
+    td_kernel td_##what##_onednn;                                                                  \
+    bool td_##what##_onednn_accepts(const struct td_call *call);                                   \
+    size_t td_##what##_onednn_scratch(const struct td_call *call)
+
+/* ---- the library as a whole ---- */
+
+/* Keeps oneDNN at or below a level. Before the first primitive and before td_onednn_isa.
+ * -EBUSY when that is too late, -ENOTSUP when the library was built without the switch. */
+int td_onednn_cap(enum td_isa isa);
+
+/* The highest of our levels that oneDNN may use here, and oneDNN's own name for its level. */
+enum td_isa td_onednn_isa(void);
+const char *td_onednn_isa_name(void);
+
+const char *td_onednn_version(void); /* of the library in use: "3.2.0" */
+
+#endif

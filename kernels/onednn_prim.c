@@ -1,0 +1,249 @@
+/* Making primitives of oneDNN: descriptors, attributes, the layouts that the library chose and the
+ * reorders to get there. All of it is slow (0.2 to 8 ms, code is generated) and done once a key.
+ *
+ * Scratchpads are the caller's: the library's own is thread-local, sized on the thread that made
+ * the primitive, and a call may run on another.
+ *
+ * Layouts: src and dst of products stay row-major. A weight that the server stores may take any
+ * layout and is packed once into the weight's own list of forms; a weight that came with the
+ * request is used as it lies, unless the library then has only slow code, and is reordered in
+ * scratch if so. Convolutions reorder all three, as plain NCHW has no fast code. */
+#include "kernels/onednn_prim.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static dnnl_data_type_t type_of(enum td_dtype dtype)
+{
+    return dtype == TD_bf16 ? dnnl_bf16 : dtype == TD_f16 ? dnnl_f16 : dnnl_f32;
+}
+
+static dnnl_status_t dense(dnnl_memory_desc_t *md, int rank, const int64_t *dims,
+                           const int64_t *step, dnnl_data_type_t type)
+{
+    dnnl_dims_t sizes, steps;
+    int64_t n = 1;
+    for (int d = rank - 1; d >= 0; d--) {
+        sizes[d] = dims[d];
+        steps[d] = step ? step[d] : n;
+        n *= dims[d];
+    }
+    return dnnl_memory_desc_create_with_strides(md, rank, sizes, type, steps);
+}
+
+static dnnl_status_t attributes(dnnl_primitive_attr_t *attr, const struct td_onednn_desc *d)
+{
+    static const dnnl_alg_kind_t alg[TD_ACTS] = {
+#define TD_ACT(id, name, alpha, beta, post_op) dnnl_##post_op,
+#include "kernels/activation.def"
+#undef TD_ACT
+    };
+    dnnl_post_ops_t ops = NULL;
+    dnnl_status_t status;
+    TRY(dnnl_primitive_attr_create(attr));
+    TRY(dnnl_primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user));
+    if (d && d->act != TD_ACT_none) {
+        TRY(dnnl_post_ops_create(&ops));
+        TRY(dnnl_post_ops_append_eltwise(ops, alg[d->act], d->alpha, d->beta));
+        TRY(dnnl_primitive_attr_set_post_ops(*attr, ops));
+    }
+out:
+    dnnl_post_ops_destroy(ops);
+    return status;
+}
+
+static dnnl_status_t describe(dnnl_primitive_desc_t *pd, const struct td_onednn_prim *p,
+                              const struct td_onednn_desc *d, dnnl_memory_desc_t *want)
+{
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_status_t status;
+    TRY(attributes(&attr, d));
+    if (d->kind == TD_ONEDNN_linear) {
+        TRY(dnnl_inner_product_forward_primitive_desc_create(
+            pd, td_onednn_engine, dnnl_forward_inference, want[SRC], want[WEIGHT], p->bias,
+            want[DST], attr));
+    } else if (d->kind == TD_ONEDNN_matmul) {
+        TRY(dnnl_matmul_primitive_desc_create(pd, td_onednn_engine, want[SRC], want[WEIGHT],
+                                              p->bias, want[DST], attr));
+    } else {
+        dnnl_dims_t stride, gaps, pad;
+        for (int i = 0; i < 2; i++) {
+            stride[i] = d->stride[i];
+            gaps[i] = d->dilation[i] - 1;
+            pad[i] = d->padding[i];
+        }
+        TRY(dnnl_convolution_forward_primitive_desc_create(
+            pd, td_onednn_engine, dnnl_forward_inference, dnnl_convolution_direct, want[SRC],
+            want[WEIGHT], p->bias, want[DST], stride, gaps, pad, pad, attr));
+    }
+    const char *how = "";
+    TRY(dnnl_primitive_desc_query(*pd, dnnl_query_impl_info_str, 0, &how));
+    if (strstr(how, "ref")) /* the library's plain C: ours is no worse and is tested */
+        status = dnnl_unimplemented;
+out:
+    dnnl_primitive_attr_destroy(attr);
+    return status;
+}
+
+dnnl_status_t td_onednn_reorder(dnnl_primitive_t *r, const_dnnl_memory_desc_t from,
+                                const_dnnl_memory_desc_t to, size_t *pad)
+{
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_status_t status;
+    if (pad)
+        TRY(attributes(&attr, NULL));
+    TRY(dnnl_reorder_primitive_desc_create(&pd, from, td_onednn_engine, to, td_onednn_engine,
+                                           attr));
+    TRY(dnnl_primitive_create(r, pd));
+    if (pad) {
+        size_t bytes = dnnl_memory_desc_get_size(
+            dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
+        *pad = bytes > *pad ? bytes : *pad;
+    }
+out:
+    dnnl_primitive_desc_destroy(pd);
+    dnnl_primitive_attr_destroy(attr);
+    return status;
+}
+
+/* The packed weight's key and its name in oneDNN's notation: dimensions from the slowest to the
+ * fastest, in capitals when blocked, then the blocks ("AB8b8a"). */
+static dnnl_status_t form_describe(struct td_onednn_prim *p, const struct td_onednn_desc *d)
+{
+    const_dnnl_memory_desc_t md = p->own[WEIGHT];
+    const dnnl_dims_t *to, *padded, *block, *block_dim;
+    dnnl_format_kind_t kind;
+    struct td_onednn_form *form = &p->form;
+    dnnl_status_t status;
+    TRY(dnnl_memory_desc_query(md, dnnl_query_format_kind, &kind));
+    if (kind != dnnl_blocked)
+        return dnnl_unimplemented;
+    TRY(dnnl_memory_desc_query(md, dnnl_query_strides, &to));
+    TRY(dnnl_memory_desc_query(md, dnnl_query_padded_dims, &padded));
+    TRY(dnnl_memory_desc_query(md, dnnl_query_inner_nblks_s32, &form->blocks));
+    TRY(dnnl_memory_desc_query(md, dnnl_query_inner_blks, &block));
+    TRY(dnnl_memory_desc_query(md, dnnl_query_inner_idxs, &block_dim));
+    form->rank = d->weight_rank;
+    form->dtype = d->dtype;
+    memcpy(form->owner, "dnnl", 4);
+    memcpy(form->dims, d->weight, sizeof form->dims);
+    memcpy(form->from, d->step, sizeof form->from);
+    memcpy(form->to, *to, (size_t)form->rank * sizeof **to);
+    memcpy(form->padded, *padded, (size_t)form->rank * sizeof **padded);
+    unsigned blocked = 0, seen = 0;
+    for (int i = 0; i < form->blocks; i++) {
+        form->block[i] = (*block)[i];
+        form->block_dim[i] = (*block_dim)[i];
+        blocked |= 1u << form->block_dim[i];
+    }
+    size_t at = (size_t)snprintf(p->form_name, sizeof p->form_name, "onednn ");
+    for (int i = 0; i < form->rank; i++) {
+        int next = -1;
+        for (int j = 0; j < form->rank; j++)
+            if (!(seen >> j & 1) && (next < 0 || form->to[j] > form->to[next]))
+                next = j;
+        seen |= 1u << next;
+        p->form_name[at++] = (char)((blocked >> next & 1 ? 'A' : 'a') + next);
+    }
+    for (int i = 0; i < form->blocks && at < sizeof p->form_name; i++)
+        at += (size_t)snprintf(p->form_name + at, sizeof p->form_name - at, "%d%c",
+                               (int)form->block[i], (char)('a' + form->block_dim[i]));
+out:
+    return status;
+}
+
+/* Lays out scratch: the pad that all steps share, then every tensor that is reordered. */
+static dnnl_status_t lay_out(struct td_onednn_prim *p, const struct td_onednn_desc *d, size_t pad)
+{
+    dnnl_dims_t bytes = {(int64_t)pad};
+    p->scratch = (pad + 63) & ~(size_t)63;
+    for (int i = 0; i < SLOTS; i++) {
+        if (!p->own[i] || (i == WEIGHT && d->stored))
+            continue;
+        p->at[i] = p->scratch;
+        p->scratch += (dnnl_memory_desc_get_size(p->own[i]) + 63) & ~(size_t)63;
+    }
+    return dnnl_memory_desc_create_with_tag(&p->pad, 1, bytes, dnnl_u8, dnnl_a);
+}
+
+static dnnl_status_t build(struct td_onednn_prim *p, const struct td_onednn_desc *d,
+                           bool any_weight)
+{
+    static const dnnl_query_t query[SLOTS] = {dnnl_query_src_md, dnnl_query_weights_md,
+                                              dnnl_query_dst_md};
+    const int64_t *dims[SLOTS] = {d->src, d->weight, d->dst};
+    dnnl_memory_desc_t want[SLOTS] = {NULL};
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_data_type_t type = type_of(d->dtype);
+    dnnl_status_t status;
+    for (int i = 0; i < SLOTS; i++) {
+        int rank = i == WEIGHT ? d->weight_rank : d->rank;
+        bool any = d->kind == TD_ONEDNN_conv2d || (i == WEIGHT && any_weight);
+        TRY(dense(&p->user[i], rank, dims[i], i == WEIGHT ? d->step : NULL, type));
+        if (any)
+            TRY(dnnl_memory_desc_create_with_tag(&want[i], rank, dims[i], type,
+                                                 dnnl_format_tag_any));
+        else
+            TRY(dnnl_memory_desc_clone(&want[i], p->user[i]));
+    }
+    if (d->bias)
+        TRY(dense(&p->bias, 1, &d->dst[1], NULL, type));
+    TRY(describe(&pd, p, d, want));
+    TRY(dnnl_primitive_create(&p->main, pd));
+    size_t pad =
+        dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
+    for (int i = 0; i < SLOTS; i++) {
+        const_dnnl_memory_desc_t got = dnnl_primitive_desc_query_md(pd, query[i], 0);
+        if (dnnl_memory_desc_equal(got, p->user[i]))
+            continue;
+        TRY(dnnl_memory_desc_clone(&p->own[i], got));
+        if (i == WEIGHT && d->stored)
+            TRY(form_describe(p, d));
+        else
+            TRY(td_onednn_reorder(&p->reorder[i], i == DST ? got : p->user[i],
+                                  i == DST ? p->user[i] : got, &pad));
+    }
+    TRY(lay_out(p, d, pad));
+out:
+    dnnl_primitive_desc_destroy(pd);
+    for (int i = 0; i < SLOTS; i++)
+        dnnl_memory_desc_destroy(want[i]);
+    return status;
+}
+
+struct td_onednn_prim *td_onednn_prim_create(const struct td_onednn_desc *desc, int *error)
+{
+    dnnl_status_t status = dnnl_unimplemented;
+    for (int any_weight = desc->stored; any_weight < 2; any_weight++) {
+        struct td_onednn_prim *p = calloc(1, sizeof *p);
+        status = p ? build(p, desc, any_weight) : dnnl_out_of_memory;
+        if (status == dnnl_success)
+            return p;
+        td_onednn_prim_destroy(p);
+        if (status == dnnl_out_of_memory)
+            break;
+    }
+    *error = status == dnnl_out_of_memory ? -ENOMEM : 0;
+    return NULL;
+}
+
+void td_onednn_prim_destroy(void *value)
+{
+    struct td_onednn_prim *p = value;
+    if (!p)
+        return;
+    for (int i = 0; i < TD_ONEDNN_SPARES; i++)
+        td_onednn_frame_destroy(p->spare[i]);
+    dnnl_primitive_destroy(p->main);
+    for (int i = 0; i < SLOTS; i++) {
+        dnnl_primitive_destroy(p->reorder[i]);
+        dnnl_memory_desc_destroy(p->user[i]);
+        dnnl_memory_desc_destroy(p->own[i]);
+    }
+    dnnl_memory_desc_destroy(p->bias);
+    dnnl_memory_desc_destroy(p->pad);
+    free(p);
+}

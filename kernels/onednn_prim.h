@@ -1,0 +1,51 @@
+/* What onednn.c and onednn_prim.c share: a primitive with its layouts. The only header that
+ * includes dnnl.h, and included by nobody else. */
+#ifndef TD_KERNELS_ONEDNN_PRIM_H
+#define TD_KERNELS_ONEDNN_PRIM_H
+
+#include "kernels/onednn.h"
+
+#include <oneapi/dnnl/dnnl.h>
+#include <stdatomic.h>
+
+enum slot { SRC, WEIGHT, DST, SLOTS };
+
+struct td_onednn_form { /* how a packed weight came about; compared as bytes */
+    int64_t dims[TD_MAX_RANK], from[TD_MAX_RANK], to[TD_MAX_RANK], padded[TD_MAX_RANK];
+    int64_t block[DNNL_MAX_NDIMS], block_dim[DNNL_MAX_NDIMS];
+    int32_t rank, blocks, dtype;
+    char owner[4];
+};
+
+#define TD_ONEDNN_SPARES 8
+
+struct td_onednn_prim {
+    dnnl_primitive_t main, reorder[SLOTS];
+    dnnl_memory_desc_t user[SLOTS], own[SLOTS], bias, pad; /* own NULL: main takes the user's */
+    size_t at[SLOTS], scratch;  /* where reordered tensors lie in scratch; the pad is at 0 */
+    struct td_onednn_form form; /* of the stored weight, when own[WEIGHT] is there */
+    char form_name[64];
+    _Atomic(struct td_onednn_frame *) spare[TD_ONEDNN_SPARES];
+};
+
+/* Runs a call of the library in a function that has `dnnl_status_t status` and a label out. */
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        if ((status = (call)) != dnnl_success)                                                     \
+            goto out;                                                                              \
+    } while (0)
+
+extern dnnl_engine_t td_onednn_engine; /* the CPU; made before the first primitive */
+
+/* NULL with *error 0: the library has nothing (but its reference) for this; -ENOMEM: no memory. To
+ * be called with OpenMP's setting at desc->threads. */
+struct td_onednn_prim *td_onednn_prim_create(const struct td_onednn_desc *desc, int *error);
+void td_onednn_prim_destroy(void *value);                    /* NULL is fine */
+void td_onednn_frame_destroy(struct td_onednn_frame *frame); /* NULL is fine */
+
+/* A reorder between two layouts. pad: raised to its scratchpad's bytes; NULL: it uses the
+ * library's own, and must then run on this thread. */
+dnnl_status_t td_onednn_reorder(dnnl_primitive_t *r, const_dnnl_memory_desc_t from,
+                                const_dnnl_memory_desc_t to, size_t *pad);
+
+#endif

@@ -1,0 +1,41 @@
+/* A stored tensor: its dense data, and the packed forms that kernels have made of it. It has no
+ * name (the store that holds it does) and lives until its last reference is gone. The data does not
+ * change once the weight can be seen by others, so forms are made once and found without a lock. */
+#ifndef TD_KERNELS_WEIGHT_H
+#define TD_KERNELS_WEIGHT_H
+
+#include "kernels/kernels.h"
+
+struct td_weight_form {
+    const void *data; /* 64-byte aligned */
+    size_t bytes;
+    char name[64];                     /* what it is, for listings: "onednn AB8b8a" */
+    const struct td_weight_form *next; /* the one made before; NULL at the end */
+};
+
+/* A new weight of like's type and shape with one reference, caller owns. Copies like's data; when
+ * that is NULL the elements are zero, to be written through td_weight_tensor() before anybody else
+ * sees the weight. -ENOMEM. */
+int td_weight_create(struct td_weight **weight, const struct td_tensor *like);
+struct td_weight *td_weight_ref(struct td_weight *weight);
+void td_weight_unref(struct td_weight **weight); /* nulls the pointer; NULL is fine */
+
+/* The view to compute with (its weight field leads back here). Borrowed. Its data is 64-byte
+ * aligned, and 64 bytes may be read beyond its end. */
+const struct td_tensor *td_weight_tensor(const struct td_weight *weight);
+
+/* The weight behind a view that shows all of it in its own type (in whichever shape), else NULL. */
+struct td_weight *td_weight_of(const struct td_tensor *view);
+
+/* Writes the packed form of plain, which is the weight's own view. 0 or -errno. */
+typedef int td_weight_fill(void *packed, const struct td_tensor *plain, void *arg);
+
+/* The packed form under this key, if need be made now by fill (under the weight's lock, so only
+ * once). NULL when there is no memory or fill fails. Borrowed; lives as long as the weight. */
+const void *td_weight_pack(struct td_weight *weight, const void *key, size_t key_len,
+                           const char *name, size_t bytes, td_weight_fill *fill, void *arg);
+
+/* The packed forms, the youngest first; NULL when there is none. */
+const struct td_weight_form *td_weight_forms(const struct td_weight *weight);
+
+#endif
