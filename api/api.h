@@ -72,7 +72,10 @@ struct td_request { /* lives in its own arena */
     uint64_t content_length;                    /* UINT64_MAX when unknown (chunked) */
     struct td_pool *home; /* borrowed; the pool whose CPU the calling thread is bound to, or NULL:
                              small calls for it may be run at once */
-    void (*reply)(struct td_request *req); /* sends req->response; from any thread, once */
+    /* To be called by a handler before the request may be seen by another thread; from then on only
+       reply sends the response, once, from any thread, and the handler returns -EINPROGRESS. */
+    void (*defer)(struct td_request *req);
+    void (*reply)(struct td_request *req);
     /* Set by td_api_begin: */
     const struct td_route *route;
     const char *var[TD_MAX_VARS]; /* the route's {variables}, unescaped */
@@ -116,6 +119,13 @@ extern const struct td_route td_routes[]; /* from routes.def, ended by a row wit
 /* Fills res with the problem for a negative errno (problems.def) and gives it back. */
 int td_api_problem(struct td_request *req, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Calls each for every member of a JSON object at text, values as text, an array's one by one: how
+ * a configuration file is read. Stops at the first error and gives it back. -EINVAL. */
+int td_api_each_member(const char *text, size_t length,
+                       int (*each)(void *arg, const char *key, const char *value,
+                                   struct td_problem *problem),
+                       void *arg, struct td_problem *problem);
 
 /* One fixed JSON text as the response. */
 int td_api_text(struct td_response *res, int status, const char *type, const char *text);

@@ -197,11 +197,13 @@ static int submit(struct td_infer *in)
     in->job = (struct td_job){.run = run_job, .priority = in->priority};
     if (in->timeout_ms)
         in->job.deadline_ns = in->req->begin_ns + in->timeout_ms * 1000000;
+    in->req->defer(in->req);
     int err = td_pool_submit(in->pool, &in->job);
-    if (err == -EAGAIN)
-        return td_api_problem(in->req, err, "pool %s: its queue is full", td_pool_name(in->pool));
-    if (err)
-        return td_api_problem(in->req, err, "pool %s: it is stopping", td_pool_name(in->pool));
+    if (err) {
+        td_api_problem(in->req, err, "pool %s: %s", td_pool_name(in->pool),
+                       err == -EAGAIN ? "its queue is full" : "it is stopping");
+        in->req->reply(in->req);
+    }
     return -EINPROGRESS; /* the worker may have answered and freed all of it by now */
 }
 

@@ -202,7 +202,7 @@ static int read_parameter(struct td_infer *in, const cJSON *item, const char **p
                           struct td_problem *problem)
 {
     const char *key = item->string;
-    int64_t number;
+    int64_t number = 0;
     int err;
     if (!strcmp(key, "pool"))
         return read_text(item, pool, problem);

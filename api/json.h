@@ -22,13 +22,16 @@ struct td_json {
     cJSON *root; /* freed by td_json_free */
     struct td_span span[TD_MAX_SPANS];
     int n_spans;
+    char *copy_;
 };
 
 /* text need not end in 0. depth: deepest nesting allowed. -EINVAL with the sentence in problem
  * (where: byte offset, and what was expected), -E2BIG nested too deep, -ENOMEM. */
 int td_json_parse(struct td_json *json, const char *text, size_t length, int depth,
                   struct td_problem *problem);
-void td_json_free(struct td_json *json); /* also after a failed parse */
+void td_json_free(struct td_json *json); /* also after a failed parse, and when zeroed */
+/* The span that a member called "data" stands for; NULL when it is something else. */
+const struct td_span *td_json_span(const struct td_json *json, const cJSON *item);
 
 /* Decodes a span, flat or nested in any mix, into exactly count elements at out (aligned to the
  * element). Integers must fit their type and be whole; FP16 and BF16 are rounded to nearest even;

@@ -156,10 +156,10 @@ static void pools(struct text *t, struct td_pools *set)
         td_pool_stats(list[i], &stats[i]);
         td_pool_unref(list[i]);
     }
-#define POOL_FAMILY(name, type, help, format, value)                                               \
-    family(t, name, type, help);                                                                   \
+#define POOL_FAMILY(metric, type, help, format, value)                                             \
+    family(t, metric, type, help);                                                                 \
     for (int i = 0; i < n; i++)                                                                    \
-        line(t, name "{pool=\"%s\"} " format, stats[i].config.name, value);
+        line(t, metric "{pool=\"%s\"} " format, stats[i].config.name, value);
     POOL_FAMILY("tensord_pool_queue_depth", "gauge", "Jobs waiting.", "%d", stats[i].depth)
     POOL_FAMILY("tensord_pool_threads", "gauge", "Threads of the pool.", "%d",
                 stats[i].config.threads)

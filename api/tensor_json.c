@@ -50,9 +50,9 @@ int td_json_data(const struct td_json *json, const cJSON *object, struct td_tens
                  const char *who, struct td_arena *arena, struct td_problem *problem)
 {
     const cJSON *data = cJSON_GetObjectItemCaseSensitive(object, "data");
-    if (!cJSON_IsNumber(data) || data->valueint < 0 || data->valueint >= json->n_spans || 0)
+    const struct td_span *span = td_json_span(json, data);
+    if (!span)
         return td_problem_set(problem, EINVAL, "%s: data must be an array", who);
-    const struct td_span *span = &json->span[data->valueint];
     int64_t n = td_numel(t);
     if (n > (int64_t)span->length) /* also keeps a huge shape from asking for memory */
         return td_problem_set(problem, EINVAL, "%s: data is too short; shape needs %lld elements",

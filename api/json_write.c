@@ -1,0 +1,146 @@
+/* The writer: JSON text appended to a buffer that doubles in the request's arena. Old halves stay
+ * until the arena goes, which at most doubles what a reply needs. */
+#include "api/json.h"
+#include "api/numbers.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+void td_write_init(struct td_writer *w, struct td_arena *arena, size_t room)
+{
+    *w = (struct td_writer){.arena = arena, .text = td_arena_alloc(arena, room), .room = room};
+    w->failed = !w->text;
+}
+
+char *td_write_room(struct td_writer *w, size_t n)
+{
+    if (w->failed)
+        return NULL;
+    if (w->room - w->length < n) {
+        size_t room = 2 * w->room > w->length + n ? 2 * w->room : w->length + n + w->room;
+        char *text = td_arena_alloc(w->arena, room);
+        if (!text) {
+            w->failed = true;
+            return NULL;
+        }
+        w->text = memcpy(text, w->text, w->length);
+        w->room = room;
+    }
+    return w->text + w->length;
+}
+
+void td_write_took(struct td_writer *w, size_t n)
+{
+    w->length += n;
+}
+
+static void put(struct td_writer *w, const char *text, size_t n)
+{
+    char *room = td_write_room(w, n);
+    if (room) {
+        memcpy(room, text, n);
+        w->length += n;
+    }
+}
+
+static void put_quoted(struct td_writer *w, const char *text)
+{
+    static const char hex[] = "0123456789abcdef";
+    size_t n = strlen(text);
+    char *room = td_write_room(w, 6 * n + 2), *at = room;
+    if (!room)
+        return;
+    *at++ = '"';
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+        if (*c == '"' || *c == '\\') {
+            *at++ = '\\';
+            *at++ = (char)*c;
+        } else if (*c < 32) {
+            memcpy(at, "\\u00", 4);
+            at[4] = hex[*c >> 4];
+            at[5] = hex[*c & 15];
+            at += 6;
+        } else {
+            *at++ = (char)*c;
+        }
+    }
+    *at++ = '"';
+    w->length += (size_t)(at - room);
+}
+
+/* The comma and the key before any value. */
+static void begin(struct td_writer *w, const char *key)
+{
+    if (w->comma)
+        put(w, ",", 1);
+    w->comma = true;
+    if (key) {
+        put_quoted(w, key);
+        put(w, ":", 1);
+    }
+}
+
+void td_write_open(struct td_writer *w, const char *key, char bracket)
+{
+    begin(w, key);
+    put(w, &bracket, 1);
+    w->comma = false;
+}
+
+void td_write_close(struct td_writer *w, char bracket)
+{
+    put(w, &bracket, 1);
+    w->comma = true;
+}
+
+void td_write_str(struct td_writer *w, const char *key, const char *value)
+{
+    begin(w, key);
+    if (value)
+        put_quoted(w, value);
+    else
+        put(w, "null", 4);
+}
+
+void td_write_int(struct td_writer *w, const char *key, int64_t value)
+{
+    begin(w, key);
+    char *room = td_write_room(w, TD_NUMBER_ROOM);
+    if (room)
+        w->length += (size_t)(td_print_i64(value, room) - room);
+}
+
+void td_write_num(struct td_writer *w, const char *key, double value)
+{
+    begin(w, key);
+    char *room = td_write_room(w, TD_NUMBER_ROOM);
+    if (!room)
+        return;
+    if (isfinite(value))
+        w->length += (size_t)(td_print_f64(value, room) - room);
+    else
+        put(w, "null", 4);
+}
+
+void td_write_bool(struct td_writer *w, const char *key, bool value)
+{
+    td_write_raw(w, key, value ? "true" : "false", value ? 4 : 5);
+}
+
+void td_write_raw(struct td_writer *w, const char *key, const char *json, size_t length)
+{
+    begin(w, key);
+    put(w, json, length);
+}
+
+int td_write_response(struct td_writer *w, struct td_response *res, int status)
+{
+    if (w->failed)
+        return -ENOMEM;
+    res->status = status;
+    res->type = "application/json";
+    res->body = w->text;
+    res->size = w->length;
+    return 0;
+}

@@ -1,0 +1,178 @@
+/* Commands that ask without a server: isa, ops, cpu-features. The JSON forms are the routes' own
+ * replies; the forms for people are made from the same structs. */
+#include "server/commands.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int td_command_begin(const char *cap)
+{
+    struct td_problem problem;
+    if (!cap)
+        cap = getenv("TENSORD_CPU_CAPABILITY");
+    if (td_cpu_init(cap, &problem) || td_registry_init(&problem)) {
+        fprintf(stderr, "tensord: %s\n", problem.text);
+        return 2;
+    }
+    return 0;
+}
+
+/* Prints what GET path answers. */
+static int print_route(const char *path)
+{
+    struct td_service service = {.limits = {.body = 1 << 20, .headers = 32768, .json_depth = 32}};
+    struct td_arena *arena = td_arena_create();
+    struct td_request *req = arena ? td_arena_zalloc(arena, sizeof *req) : NULL;
+    if (!req || td_service_init(&service)) {
+        fprintf(stderr, "tensord: out of memory\n");
+        return 1;
+    }
+    *req = (struct td_request){
+        .service = &service, .arena = arena, .method = TD_GET, .path = path, .query = ""};
+    if (!td_api_begin(req))
+        td_api_handle(req);
+    fwrite(req->response.body, 1, req->response.size, stdout);
+    putchar('\n');
+    int status = req->response.status == 200 ? 0 : 2;
+    td_service_fini(&service);
+    td_arena_destroy(arena);
+    td_registry_fini();
+    return status;
+}
+
+/* Reads [--json] and at most one name. 0, or 1 + the exit status. */
+static int read_args(int argc, char **argv, bool *json, const char **name, const char *help)
+{
+    *json = false;
+    *name = NULL;
+    for (int i = 0; i < argc; i++) {
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+            fputs(help, stdout);
+            return 1;
+        }
+        if (!strcmp(argv[i], "--json")) {
+            *json = true;
+        } else if (*argv[i] == '-' || *name) {
+            fprintf(stderr, "tensord: unknown option '%s'; see --help\n", argv[i]);
+            return 3;
+        } else {
+            *name = argv[i];
+        }
+    }
+    return 0;
+}
+
+static void print_levels(void)
+{
+    const struct td_cpu *cpu = td_cpu();
+    char missing[400];
+    printf("%s %s\n", cpu->vendor, cpu->model);
+    printf("current level  %s%s%s%s\n", td_isa_name(cpu->current),
+           cpu->requested ? "  (capped at " : "", cpu->requested ? cpu->requested : "",
+           cpu->requested ? ")" : "");
+    printf("highest        %s by CPU and system, %s by compiler\n", td_isa_name(cpu->highest_cpu),
+           td_isa_name(cpu->highest_binary));
+    printf("oneDNN         %s, uses %s\n\n", td_onednn_version(), td_onednn_isa_name());
+    for (int level = 0; level < TD_ISAS; level++) {
+        td_cpu_missing(cpu, level, missing, sizeof missing);
+        bool in_use = cpu->levels >> level & 1;
+        printf("  %-12s %-8s ", td_isa_name(level), in_use ? "usable" : "-");
+        if (*missing)
+            printf("missing: %s", missing);
+        else if (!(cpu->binary_levels >> level & 1))
+            printf("missing: a compiler that builds it");
+        else if (!in_use)
+            printf("above the cap");
+        putchar('\n');
+    }
+}
+
+int td_command_isa(int argc, char **argv)
+{
+    bool json;
+    const char *name;
+    int stop = read_args(argc, argv, &json, &name,
+                         "usage: tensord isa [--json]\n\n"
+                         "The ISA levels of this machine: which can be used, and what the others "
+                         "lack.\n\n"
+                         "  --json    what GET /v1/isa answers\n");
+    if (stop)
+        return stop - 1;
+    if (name) {
+        fprintf(stderr, "tensord: isa takes no '%s'; see --help\n", name);
+        return 2;
+    }
+    int status = td_command_begin(NULL);
+    if (status)
+        return status;
+    if (json)
+        return print_route("/v1/isa");
+    print_levels();
+    return 0;
+}
+
+static void print_op(const struct td_handle *handle)
+{
+    printf("%s\n    %s\n   ", handle->op->schema, handle->op->doc);
+    for (const struct td_impl *i = handle->op->impls; i->run; i++)
+        printf(" %s%s@%s", td_cpu()->levels >> i->isa & 1 ? "" : "-", i->name,
+               td_isa_name(td_impl_isa(i)));
+    putchar('\n');
+}
+
+int td_command_ops(int argc, char **argv)
+{
+    bool json;
+    const char *name;
+    char path[200];
+    int stop = read_args(argc, argv, &json, &name,
+                         "usage: tensord ops [NAME] [--json]\n\n"
+                         "The operators: schema, formula, kernels best first (a '-' marks one that "
+                         "cannot run here).\n\n"
+                         "  --json    what GET /v1/ops or /v1/ops/NAME answers\n");
+    if (stop)
+        return stop - 1;
+    int status = td_command_begin(NULL);
+    if (status)
+        return status;
+    if (json) {
+        snprintf(path, sizeof path, "/v1/ops%s%s", name ? "/" : "", name ? name : "");
+        return print_route(path);
+    }
+    const struct td_handle *first = name ? td_registry_find(name) : td_registry_at(0);
+    if (!first) {
+        fprintf(stderr, "tensord: no operator '%s'; `tensord ops` lists them\n", name);
+        return 2;
+    }
+    int n = !name ? td_registry_count() : strcmp(name, first->schema.name) ? 1 : first->n_overloads;
+    for (int i = 0; i < n; i++)
+        print_op(&first[i]);
+    return 0;
+}
+
+int td_command_cpu_features(int argc, char **argv)
+{
+    bool json;
+    const char *name;
+    int stop = read_args(argc, argv, &json, &name,
+                         "usage: tensord cpu-features [--json]\n\n"
+                         "XCR0, what the operating system enables, and 39 CPUID features.\n\n"
+                         "  --json    what GET /v1/isa/features answers\n");
+    if (stop)
+        return stop - 1;
+    int status = td_command_begin(NULL);
+    if (status)
+        return status;
+    if (json)
+        return print_route("/v1/isa/features");
+    const struct td_cpu *cpu = td_cpu();
+    printf("XCR0: %016llx\n", (unsigned long long)cpu->xcr0);
+    printf("os --> avx: %s\n", cpu->os_avx ? "true" : "false");
+    printf("os --> avx2: %s\n", cpu->os_avx2 ? "true" : "false");
+    printf("os --> avx512: %s\n", cpu->os_avx512 ? "true" : "false");
+    printf("os --> amx: %s\n", cpu->os_amx ? "true" : "false");
+    for (int i = 0; i < TD_FEATURES; i++)
+        printf("%s: %s\n", td_feature_name(i), td_cpu_has(cpu, i) ? "true" : "false");
+    return 0;
+}

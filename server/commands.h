@@ -1,0 +1,16 @@
+/* The commands, one file each. Each gets what follows its name and returns the exit status.
+ * Internal to server/. */
+#ifndef TD_SERVER_COMMANDS_H
+#define TD_SERVER_COMMANDS_H
+
+#include "api/api.h"
+
+typedef int td_command(int argc, char **argv);
+td_command td_command_serve, td_command_isa, td_command_ops, td_command_bench,
+    td_command_cpu_features;
+
+/* Detects the CPU under TENSORD_CPU_CAPABILITY (or cap when it is not NULL) and parses the
+ * operators; says what went wrong on standard error. 0, or the exit status. */
+int td_command_begin(const char *cap);
+
+#endif

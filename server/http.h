@@ -1,0 +1,28 @@
+/* HTTP by libmicrohttpd: sockets, threads, bytes. Internal to server/. */
+#ifndef TD_SERVER_HTTP_H
+#define TD_SERVER_HTTP_H
+
+#include "api/api.h"
+
+struct td_http_config {
+    const char *listen;  /* "127.0.0.1:8080", "[::1]:8080", "unix:/run/tensord.sock" */
+    const char *io_cpus; /* CPU list for the HTTP threads, "" : each pool's first CPU */
+    int io_threads;      /* 0: one a pool */
+    int connections;     /* open at a time */
+    int idle_s;          /* seconds after which a silent connection is closed */
+};
+
+struct td_http;
+
+/* Opens the listener and starts the HTTP threads. -EINVAL (the address), -EADDRINUSE and others of
+ * bind(2), -ENOMEM; problem says which. service: borrowed until td_http_stop. */
+int td_http_start(struct td_http **http, struct td_service *service,
+                  const struct td_http_config *config, char *problem, size_t problem_size);
+/* Where it listens, with the port that was taken: "http://127.0.0.1:8080". Borrowed. */
+const char *td_http_address(const struct td_http *http);
+/* Takes no new connections; those that are open go on. */
+void td_http_quiesce(struct td_http *http);
+/* Closes everything and frees. NULL is fine. */
+void td_http_stop(struct td_http *http);
+
+#endif

@@ -1,0 +1,55 @@
+/* tensord's commands. Start-up is a list: the CPU before any thread, then operators, machine,
+ * pools, the api's state, HTTP; the end is the same list backwards. `isa` and `ops` build no
+ * server: they ask the api's own handlers, so that command and route cannot disagree. */
+#include "server/commands.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    td_command *run;
+    const char *help;
+} commands[] = {
+    {"serve", td_command_serve, "run the server"},
+    {"isa", td_command_isa, "what this machine can do, level by level"},
+    {"ops", td_command_ops, "the operators, their schemas and kernels"},
+    {"bench", td_command_bench, "time every kernel on a list of cases"},
+    {"cpu-features", td_command_cpu_features, "CPUID and operating system bits, one a line"},
+};
+
+static void usage(FILE *to)
+{
+    fprintf(to, "tensord " TD_VERSION ": a CPU's vector and matrix units behind plain HTTP\n\n"
+                "usage: tensord COMMAND [OPTIONS]\n\n");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        fprintf(to, "  %-14s %s\n", commands[i].name, commands[i].help);
+    fprintf(
+        to,
+        "\n`tensord COMMAND --help` tells the options of each. TENSORD_CPU_CAPABILITY caps the\n"
+        "ISA level for all of them.\n");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        usage(stderr);
+        return 2;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+        usage(stdout);
+        return 0;
+    }
+    if (!strcmp(argv[1], "--version")) {
+        puts("tensord " TD_VERSION);
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (!strcmp(argv[1], commands[i].name))
+            return commands[i].run(argc - 2, argv + 2);
+    fprintf(stderr,
+            "tensord: unknown command '%s'; there are serve, isa, ops, bench, cpu-features\n",
+            argv[1]);
+    return 2;
+}

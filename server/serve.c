@@ -1,0 +1,151 @@
+/* `tensord serve`: builds the parts in order, waits for a signal, drains, takes them down again. */
+#include "server/commands.h"
+#include "server/config.h"
+#include "server/http.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+struct server {
+    struct td_config config;
+    struct td_topology *topology;
+    struct td_pools *pools;
+    struct td_service service;
+    bool service_is_up;
+    struct td_http *http;
+};
+
+static int fail(const char *what)
+{
+    fprintf(stderr, "tensord: %s\n", what);
+    return -1;
+}
+
+/* The pools asked for; without any, one on all CPUs that the process may use. */
+static int add_pools(struct server *s, struct td_problem *problem)
+{
+    struct td_machine_facts facts;
+    td_topology_facts(s->topology, &facts);
+    int err = 0;
+    for (int i = 0; i < s->config.n_pools && !err; i++) {
+        struct td_pool_config config;
+        err = td_pool_config_parse(&config, s->config.pool[i], problem->text, sizeof problem->text);
+        if (!err)
+            err = td_pools_add(s->pools, &config, problem->text, sizeof problem->text);
+        if (!err && *problem->text)
+            fprintf(stderr, "tensord: pool %s: %s\n", config.name, problem->text);
+    }
+    if (err || s->config.n_pools)
+        return err;
+    struct td_pool_config config = td_pool_config_default("default");
+    config.pin = facts.pin_by_default;
+    return td_pools_add(s->pools, &config, problem->text, sizeof problem->text);
+}
+
+static int start(struct server *s, struct td_problem *problem)
+{
+    const struct td_config *c = &s->config;
+    strcpy(problem->text, "out of memory");
+    int err = td_runtime_init(c->pin_backend, problem->text, sizeof problem->text);
+    if (err || (err = td_topology_create(&s->topology)) ||
+        (err = td_pools_create(&s->pools, s->topology)))
+        return err;
+    *problem->text = 0;
+    if (*c->io_cpus &&
+        (err = td_pools_set_io_cpus(s->pools, c->io_cpus, problem->text, sizeof problem->text)))
+        return err;
+    if ((err = add_pools(s, problem)))
+        return err;
+    s->service.topology = s->topology;
+    s->service.pools = s->pools;
+    s->service.limits.body = c->max_body;
+    s->service.limits.headers = c->max_headers;
+    s->service.limits.json_depth = c->json_depth;
+    if ((err = td_service_init(&s->service)))
+        return err;
+    s->service_is_up = true;
+    struct td_http_config http = {c->listen, c->io_cpus, c->io_threads, c->connections, c->idle_s};
+    return td_http_start(&s->http, &s->service, &http, problem->text, sizeof problem->text);
+}
+
+/* No new connections, not ready any more; then as long as it takes, up to drain_s. */
+static void drain(struct server *s)
+{
+    int64_t end = td_now_ns() + (int64_t)s->config.drain_s * 1000000000;
+    atomic_store(&s->service.draining, true);
+    td_http_quiesce(s->http);
+    struct timespec tick = {.tv_nsec = 5000000};
+    while (atomic_load(&s->service.in_flight) && td_now_ns() < end)
+        nanosleep(&tick, NULL);
+}
+
+static void stop(struct server *s)
+{
+    td_pools_destroy(s->pools); /* queued jobs run first, and answer */
+    td_http_stop(s->http);
+    if (s->service_is_up)
+        td_service_fini(&s->service);
+    td_topology_destroy(s->topology);
+    td_registry_fini();
+    td_config_fini(&s->config);
+}
+
+static void print_ready(const struct server *s)
+{
+    struct td_pool *list[TD_MAX_POOLS];
+    int n = td_pools_list(s->pools, list, TD_MAX_POOLS);
+    fprintf(stderr, "tensord: ready on %s, %s", td_http_address(s->http),
+            td_isa_name(td_cpu()->current));
+    for (int i = 0; i < n; i++) {
+        struct td_pool_stats stats;
+        td_pool_stats(list[i], &stats);
+        fprintf(stderr, "%s %s=%s", i ? "" : ", pools", stats.config.name, stats.config.cpus);
+        td_pool_unref(list[i]);
+    }
+    fprintf(stderr, "\n");
+}
+
+int td_command_serve(int argc, char **argv)
+{
+    struct server s = {0};
+    struct td_problem problem = {""};
+    int read = td_config_read(&s.config, argc, argv, &problem);
+    if (read == 1) {
+        printf(
+            "usage: tensord serve [OPTIONS]\n\nEach option is also TENSORD_NAME in the environment "
+            "and a key of the --config file.\n\n");
+        td_config_help();
+        return 0;
+    }
+    if (read) {
+        fail(problem.text);
+        return 2;
+    }
+    int status = td_command_begin(s.config.cpu_capability);
+    if (status)
+        return status;
+    /* Big buffers are kept by pools/buffer.c; what malloc frees at the top goes back at 1 MiB. */
+    mallopt(M_ARENA_MAX, 2);
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* all threads inherit this; main waits for them */
+    signal(SIGPIPE, SIG_IGN);
+    int err = start(&s, &problem);
+    if (err) {
+        fail(problem.text);
+        stop(&s);
+        return err == -EINVAL ? 2 : 1;
+    }
+    print_ready(&s);
+    int caught;
+    sigwait(&signals, &caught);
+    drain(&s);
+    stop(&s);
+    return 0;
+}
