@@ -191,7 +191,9 @@ int td_cpu_init(const char *cap, struct td_problem *problem)
         return err;
     read_names(&process_cpu);
     process_cpu_known = true;
-    return td_onednn_cap(process_cpu.requested ? process_cpu.current : TD_ISAS);
+    err = process_cpu.requested ? td_onednn_cap(process_cpu.current) : 0;
+    return err ? td_problem_set(problem, -err, "oneDNN does not take the cap: %s", strerror(-err))
+               : 0;
 }
 
 const struct td_cpu *td_cpu(void)
