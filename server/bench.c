@@ -1,8 +1,336 @@
-/* placeholder for build; replaced below */
+/* `tensord bench`: every kernel that can run here on a list of cases, under the conditions of a
+ * request: on a pinned worker of a pool, weights stored and therefore packed. One object a line;
+ * `chosen` marks the kernel that selection would take. Kernels of a case take turns, so that a
+ * drift of the machine meets all of them alike. */
 #include "server/commands.h"
+
+#include "kernels/weight.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROUNDS 9
+#define ROUND_NS 20000000 /* of repeating one kernel in one round */
+#define SLOW_NS 200000000 /* a kernel that takes longer is timed once */
+#define MAX_ROWS 16
+
+struct bench {
+    const char *cases, *op, *kernel;
+    int threads;
+    bool json;
+};
+
+struct row {
+    const struct td_impl *impl;
+    struct td_run run;
+    void *scratch;
+    bool chosen;
+    int rounds; /* fewer for a kernel that takes long */
+    double us[ROUNDS];
+};
+
+struct job {
+    struct td_job job;
+    struct row *row;
+    int n_rows;
+    pthread_mutex_t lock;
+    pthread_cond_t done;
+    bool is_done;
+};
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double time_once(struct row *row)
+{
+    int64_t begin = td_now_ns(), now;
+    long n = 0, batch = 1;
+    do {
+        for (long i = 0; i < batch; i++)
+            td_run_execute(&row->run, row->scratch);
+        n += batch;
+        now = td_now_ns();
+        if (now - begin < ROUND_NS / 16)
+            batch *= 2;
+    } while (now - begin < ROUND_NS);
+    return (double)(now - begin) * 1e-3 / (double)n;
+}
+
+static void run_rows(struct td_job *base, struct td_worker *worker)
+{
+    struct job *job = (struct job *)base;
+    (void)worker;
+    for (int k = 0; k < job->n_rows; k++) {
+        int64_t begin = td_now_ns(); /* packs, creates, warms */
+        td_run_execute(&job->row[k].run, job->row[k].scratch);
+        job->row[k].rounds = td_now_ns() - begin > SLOW_NS ? 1 : ROUNDS;
+    }
+    for (int r = 0; r < ROUNDS; r++)
+        for (int k = 0; k < job->n_rows; k++)
+            if (r < job->row[k].rounds)
+                job->row[k].us[r] = time_once(&job->row[k]);
+    for (int k = 0; k < job->n_rows; k++)
+        qsort(job->row[k].us, (size_t)job->row[k].rounds, sizeof(double), by_value);
+    pthread_mutex_lock(&job->lock);
+    job->is_done = true;
+    pthread_cond_signal(&job->done);
+    pthread_mutex_unlock(&job->lock);
+}
+
+struct context {
+    const struct bench *bench;
+    struct td_pool *pool;
+    struct td_arena *arena; /* of the case */
+};
+
+/* Small reproducible values: nothing overflows, denormals do not appear. */
+static int fill(struct td_arena *arena, struct td_tensor *t)
+{
+    int64_t n = td_numel(t);
+    uint32_t seed = 12345;
+    t->data = td_arena_alloc(arena, td_nbytes(t) + 1);
+    if (!t->data)
+        return -ENOMEM;
+    for (int64_t i = 0; i < n; i++) {
+        seed = seed * 1664525 + 1013904223;
+        float x = (float)(seed >> 8) * 0x1p-23f - 1;
+        if (t->dtype == TD_f32)
+            ((float *)t->data)[i] = x;
+        else
+            ((uint16_t *)t->data)[i] = (uint16_t)(0x3f00 | (seed >> 24 & 0x3f));
+    }
+    return 0;
+}
+
+/* The tensors of a case by the operator's parameter names, the second one stored as a weight. */
+static int name_tensors(struct context *x, const struct td_case *c, const struct td_handle *handle,
+                        struct td_named *args, struct td_weight **weight)
+{
+    int n = 0;
+    for (int i = 0; i < handle->schema.n_params && n < c->n_shapes; i++) {
+        if (handle->schema.param[i].type.base != TD_BASE_Tensor)
+            continue;
+        struct td_named *arg = &args[n];
+        arg->name = handle->schema.param[i].name;
+        arg->value = (struct td_value){.kind = TD_KIND_tensor, .tensor = c->shape[n]};
+        if (fill(x->arena, &arg->value.tensor))
+            return -ENOMEM;
+        bool stored = n == 1 && (!strcmp(handle->schema.name, "linear") ||
+                                 !strcmp(handle->schema.name, "conv2d"));
+        if (stored) {
+            if (td_weight_create(weight, &arg->value.tensor))
+                return -ENOMEM;
+            arg->value.tensor = *td_weight_tensor(*weight);
+        }
+        n++;
+    }
+    for (int i = 0; i < c->n_args; i++)
+        args[n++] = c->arg[i];
+    return n;
+}
+
+static int prepare_row(struct context *x, struct row *row)
+{
+    size_t bytes;
+    if (td_run_select(&row->run, &bytes))
+        return -EINVAL;
+    row->scratch = bytes ? td_arena_alloc(x->arena, bytes) : NULL;
+    return bytes && !row->scratch ? -ENOMEM : 0;
+}
+
+/* One row a kernel that can run the call. */
+static int make_rows(struct context *x, const struct td_run *bound, struct row *rows)
+{
+    char name[48];
+    int n = 0;
+    struct row first = {.run = *bound};
+    if (prepare_row(x, &first))
+        return 0;
+    for (const struct td_impl *i = bound->call.op->impls; i->run && n < MAX_ROWS; i++) {
+        rows[n] = (struct row){.run = *bound};
+        snprintf(name, sizeof name, "%s@%s", i->name, td_isa_name(i->isa));
+        rows[n].run.forced = td_arena_strdup(x->arena, name, strlen(name));
+        if ((x->bench->kernel && strcmp(i->name, x->bench->kernel) &&
+             strcmp(name, x->bench->kernel)) ||
+            prepare_row(x, &rows[n]))
+            continue;
+        rows[n].impl = i;
+        rows[n].chosen = i == first.run.impl;
+        n++;
+    }
+    return n;
+}
+
+static void print_row(const struct context *x, const struct td_case *c, const struct row *row)
+{
+    const struct td_call *call = &row->run.call;
+    double us = row->us[row->rounds / 2], bytes = 0;
+    for (int i = 0; i < call->n_args; i++)
+        if (call->arg[i].kind == TD_KIND_tensor)
+            bytes += (double)td_nbytes(&call->arg[i].tensor);
+    for (int i = 0; i < call->n_out; i++)
+        bytes += (double)td_nbytes(&call->out[i]);
+    double flops = call->op->flops ? call->op->flops(call) : (double)td_numel(&call->out[0]);
+    printf(
+        x->bench->json
+            ? "{\"id\":\"%s\",\"op\":\"%s\",\"kernel\":\"%s\",\"isa\":\"%s\",\"threads\":%d,"
+              "\"us_min\":%.3f,\"us_median\":%.3f,\"chosen\":%s,\"gb_s\":%.2f,\"gflop_s\":%.2f}\n"
+            : "%-26s %-18s %-7s %-12s %d  %11.3f %11.3f  %-5s %8.2f %9.2f\n",
+        c->id, row->run.handle->full, row->impl->name, td_isa_name(td_impl_isa(row->impl)),
+        call->threads, row->us[0], us,
+        x->bench->json ? (row->chosen ? "true" : "false") : (row->chosen ? "yes" : ""),
+        bytes / us * 1e-3, flops / us * 1e-3);
+    fflush(stdout);
+}
+
+static int time_case(struct context *x, const struct td_case *c, struct td_run *run)
+{
+    static struct row rows[MAX_ROWS];
+    struct job job = {.job.run = run_rows, .row = rows};
+    run->call.threads = x->bench->threads;
+    for (int i = 0; i < run->call.n_out; i++)
+        if (!(run->call.out[i].data = td_arena_alloc(x->arena, td_nbytes(&run->call.out[i]) + 1)))
+            return -ENOMEM;
+    job.n_rows = make_rows(x, run, rows);
+    if (!job.n_rows)
+        return 0;
+    pthread_mutex_init(&job.lock, NULL);
+    pthread_cond_init(&job.done, NULL);
+    int err = td_pool_submit(x->pool, &job.job);
+    pthread_mutex_lock(&job.lock);
+    while (!err && !job.is_done)
+        pthread_cond_wait(&job.done, &job.lock);
+    pthread_mutex_unlock(&job.lock);
+    for (int k = 0; !err && k < job.n_rows; k++)
+        print_row(x, c, &rows[k]);
+    return err;
+}
+
+static int bench_case(void *arg, const struct td_case *c)
+{
+    struct context *x = arg;
+    const struct td_handle *handle = td_registry_find(c->op);
+    struct td_named args[16];
+    struct td_weight *weight = NULL;
+    struct td_run run;
+    if (x->bench->op && strcmp(x->bench->op, c->op) && strcmp(x->bench->op, c->id))
+        return 0;
+    if (!handle) {
+        fprintf(stderr, "tensord: bench: %s skipped: no operator '%s'\n", c->id, c->op);
+        return 0;
+    }
+    if (!(x->arena = td_arena_create()))
+        return -ENOMEM;
+    int n = name_tensors(x, c, handle, args, &weight);
+    int err = n < 0 ? n : 0;
+    if (!err && td_run_bind(&run, c->op, args, n))
+        fprintf(stderr, "tensord: bench: %s skipped: %s\n", c->id, run.problem.text);
+    else if (!err)
+        err = time_case(x, c, &run);
+    td_weight_unref(&weight);
+    td_arena_destroy(x->arena);
+    return err;
+}
+
+static const char builtin_cases[] =
+    "{\"cases\":[{\"id\":\"add_1m\",\"op\":\"add\",\"shapes\":[[1048576],[1048576]]},"
+    "{\"id\":\"add_small\",\"op\":\"add\",\"shapes\":[[256],[256]]},"
+    "{\"id\":\"softmax_1536x128\",\"op\":\"softmax\",\"shapes\":[[1536,128]],\"axis\":-1},"
+    "{\"id\":\"layernorm_128x768\",\"op\":\"layer_norm\",\"shapes\":[[128,768],[768],[768]]},"
+    "{\"id\":\"linear_128x768x768\",\"op\":\"linear\",\"shapes\":[[128,768],[768,768],[768]]},"
+    "{\"id\":\"matmul_1024\",\"op\":\"matmul\",\"shapes\":[[1024,1024],[1024,1024]]}]}";
+
+static char *read_cases(const char *path, size_t *length)
+{
+    FILE *file = path ? fopen(path, "re") : NULL;
+    char *text = malloc(1 << 20);
+    *length = 0;
+    if (!path && text) {
+        *length = sizeof builtin_cases - 1;
+        memcpy(text, builtin_cases, *length);
+    } else if (file && text) {
+        *length = fread(text, 1, 1 << 20, file);
+    } else {
+        free(text);
+        text = NULL;
+    }
+    if (file)
+        fclose(file);
+    return text;
+}
+
+static int run_bench(const struct bench *bench)
+{
+    struct td_problem problem = {""};
+    struct td_topology *topology = NULL;
+    struct td_pools *pools = NULL;
+    struct td_pool_config config = td_pool_config_default("bench");
+    struct context x = {.bench = bench};
+    size_t length;
+    char *text = read_cases(bench->cases, &length);
+    config.threads = bench->threads;
+    int err = text ? 0 : td_problem_set(&problem, EINVAL, "%s: cannot be read", bench->cases);
+    if (!err && (td_topology_create(&topology) || td_pools_create(&pools, topology)))
+        err = td_problem_set(&problem, ENOMEM, "the machine cannot be read");
+    if (!err)
+        err = td_pools_add(pools, &config, problem.text, sizeof problem.text);
+    if (!err) {
+        x.pool = td_pools_find(pools, NULL);
+        if (!bench->json)
+            printf("%-26s %-18s %-7s %-12s %s  %11s %11s  %-5s %8s %9s\n", "case", "op", "kernel",
+                   "isa", "t", "us min", "us median", "best", "GB/s", "GFLOP/s");
+        err = td_api_each_case(text, length, bench_case, &x, &problem);
+        td_pool_unref(x.pool);
+    }
+    td_pools_destroy(pools);
+    td_topology_destroy(topology);
+    free(text);
+    if (err)
+        fprintf(stderr, "tensord: bench: %s\n", *problem.text ? problem.text : strerror(-err));
+    return err ? err == -EINVAL ? 2 : 1 : 0;
+}
+
+static const char help[] =
+    "usage: tensord bench [OPTIONS]\n\n"
+    "Times every kernel that can run here, on a pinned pool, interleaved; `best` is the one that\n"
+    "selection takes.\n\n"
+    "  --cases FILE     a JSON file of cases; without it, a short list of its own\n"
+    "  --op NAME        only cases of this operator, or the case of this id\n"
+    "  --kernel NAME    only this kernel (ref, simd, simd@AVX2, onednn)\n"
+    "  --threads N      OpenMP threads [1]\n"
+    "  --json           one object a line\n";
+
 int td_command_bench(int argc, char **argv)
 {
-    (void)argc;
-    (void)argv;
-    return 2;
+    struct bench bench = {.threads = 1};
+    for (int i = 0; i < argc; i++) {
+        const char **text = !strcmp(argv[i], "--cases")    ? &bench.cases
+                            : !strcmp(argv[i], "--op")     ? &bench.op
+                            : !strcmp(argv[i], "--kernel") ? &bench.kernel
+                                                           : NULL;
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+            fputs(help, stdout);
+            return 0;
+        }
+        if (!strcmp(argv[i], "--json")) {
+            bench.json = true;
+        } else if (text && i + 1 < argc) {
+            *text = argv[++i];
+        } else if (!strcmp(argv[i], "--threads") && i + 1 < argc && atoi(argv[i + 1]) > 0) {
+            bench.threads = atoi(argv[++i]);
+        } else {
+            fprintf(stderr,
+                    "tensord: unknown option or missing value '%s'; see tensord bench --help\n",
+                    argv[i]);
+            return 2;
+        }
+    }
+    int status = td_command_begin(NULL);
+    return status ? status : run_bench(&bench);
 }

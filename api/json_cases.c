@@ -1,0 +1,113 @@
+/* The bench's cases: a file made for several frameworks, so its words are translated into the names
+ * of our operators' schemas here and nowhere else. */
+#include "api/handlers.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static void add(struct td_case *c, const char *name, struct td_value value)
+{
+    if (c->n_args < 8)
+        c->arg[c->n_args++] = (struct td_named){name, value};
+}
+
+static struct td_value ints(const cJSON *list)
+{
+    struct td_value v = {.kind = TD_KIND_ints};
+    const cJSON *one;
+    cJSON_ArrayForEach(one, list)
+    {
+        if (v.ints.n < TD_MAX_RANK)
+            v.ints.v[v.ints.n++] = one->valueint;
+    }
+    return v;
+}
+
+static struct td_value whole(const cJSON *item)
+{
+    return (struct td_value){.kind = TD_KIND_int, .i = item->valueint};
+}
+
+/* What the file calls an operator and its arguments, in our words. */
+static void translate(struct td_case *c, const cJSON *item)
+{
+    const cJSON *axis = cJSON_GetObjectItem(item, "axis"), *eps = cJSON_GetObjectItem(item, "eps");
+    const cJSON *perm = cJSON_GetObjectItem(item, "perm"), *to = cJSON_GetObjectItem(item, "to");
+    const cJSON *stride = cJSON_GetObjectItem(item, "stride");
+    const cJSON *pad = cJSON_GetObjectItem(item, "pad");
+    if (perm) {
+        strcpy(c->op, "permute");
+        add(c, "dims", ints(perm));
+    }
+    if (!strcmp(c->op, "layer_norm")) {
+        struct td_value v = {.kind = TD_KIND_ints, .ints = {.n = 1}};
+        v.ints.v[0] = c->shape[1].shape[0];
+        add(c, "normalized_shape", v);
+    } else if (axis && !strcmp(c->op, "sum")) {
+        struct td_value v = {.kind = TD_KIND_ints, .ints = {.n = 1}};
+        v.ints.v[0] = axis->valueint;
+        add(c, "dim", v);
+    } else if (axis) {
+        add(c, "dim", whole(axis));
+    }
+    if (eps)
+        add(c, "eps", (struct td_value){.kind = TD_KIND_float, .f = eps->valuedouble});
+    if (to)
+        add(c, "dtype", (struct td_value){.kind = TD_KIND_str, .str = "BF16"});
+    if (stride)
+        add(c, "stride", whole(stride));
+    if (pad)
+        add(c, "padding", whole(pad));
+    if (!strcmp(c->op, "linear_gelu")) {
+        strcpy(c->op, "linear");
+        add(c, "activation", (struct td_value){.kind = TD_KIND_str, .str = "gelu"});
+    }
+}
+
+static int read_case(const cJSON *item, struct td_case *c)
+{
+    const cJSON *id = cJSON_GetObjectItem(item, "id"), *op = cJSON_GetObjectItem(item, "op");
+    const cJSON *shapes = cJSON_GetObjectItem(item, "shapes"), *shape, *dim;
+    const cJSON *dtype = cJSON_GetObjectItem(item, "dtype");
+    if (!cJSON_IsString(id) || !cJSON_IsString(op) || !cJSON_IsArray(shapes))
+        return -EINVAL;
+    snprintf(c->id, sizeof c->id, "%s", id->valuestring);
+    snprintf(c->op, sizeof c->op, "%s", op->valuestring);
+    cJSON_ArrayForEach(shape, shapes)
+    {
+        if (c->n_shapes == 6 || cJSON_GetArraySize(shape) > TD_MAX_RANK)
+            return -EINVAL;
+        struct td_tensor *t = &c->shape[c->n_shapes++];
+        t->dtype = cJSON_IsString(dtype) && !strcmp(dtype->valuestring, "bf16") ? TD_bf16 : TD_f32;
+        cJSON_ArrayForEach(dim, shape) t->shape[t->rank++] = dim->valueint;
+    }
+    translate(c, item);
+    return 0;
+}
+
+int td_api_each_case(const char *text, size_t length,
+                     int (*each)(void *arg, const struct td_case *one), void *arg,
+                     struct td_problem *problem)
+{
+    struct td_json json;
+    int err = td_json_parse(&json, text, length, 32, problem);
+    const cJSON *cases = cJSON_GetObjectItem(json.root, "cases"), *item;
+    if (!err && !cJSON_IsArray(cases))
+        err = td_problem_set(problem, EINVAL, "has no array called cases");
+    if (err)
+        goto out;
+    cJSON_ArrayForEach(item, cases)
+    {
+        struct td_case c = {0};
+        if (read_case(item, &c)) {
+            err = td_problem_set(problem, EINVAL, "a case lacks id, op or shapes");
+            break;
+        }
+        if ((err = each(arg, &c)))
+            break;
+    }
+out:
+    td_json_free(&json);
+    return err;
+}
