@@ -197,25 +197,40 @@ TD_INLINE void td_sum_add(td_vf *sum, td_vf *lost, td_vf x)
     *sum = next;
 }
 
-/* Sums and maxima over the lanes, as a tree. */
+/* Lane i becomes lane i ^ step. */
+TD_INLINE td_vf td_swap(td_vf v, const int step)
+{
+    td_vi from;
+    for (int i = 0; i < TD_LANES; i++)
+        from[i] = i ^ step;
+    return __builtin_shuffle(v, from);
+}
+
+/* Sums and maxima over the lanes, as a tree; a maximum is NaN when any lane is. */
 TD_INLINE float td_hsum(td_vf v)
 {
-    float lane[TD_LANES];
-    td_store(lane, v);
-    for (int w = TD_LANES / 2; w; w /= 2)
-        for (int i = 0; i < w; i++)
-            lane[i] += lane[i + w];
-    return lane[0];
+#if TD_LANES == 16
+    v += td_swap(v, 8);
+#endif
+#if TD_LANES >= 8
+    v += td_swap(v, 4);
+#endif
+    v += td_swap(v, 2);
+    v += td_swap(v, 1);
+    return v[0];
 }
 
 TD_INLINE float td_hmax(td_vf v)
 {
-    float lane[TD_LANES], top;
-    td_store(lane, v);
-    top = lane[0];
-    for (int i = 1; i < TD_LANES; i++)
-        top = lane[i] > top || lane[i] != lane[i] ? lane[i] : top;
-    return top;
+#if TD_LANES == 16
+    v = td_max(v, td_swap(v, 8));
+#endif
+#if TD_LANES >= 8
+    v = td_max(v, td_swap(v, 4));
+#endif
+    v = td_max(v, td_swap(v, 2));
+    v = td_max(v, td_swap(v, 1));
+    return v[0];
 }
 
 /* Functions, at most 1.0 ulp from the exact value (SLEEF's u10 variants). */

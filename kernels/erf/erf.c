@@ -15,7 +15,7 @@ const struct td_op td_op_erf = {
     .rule = td_rule_unary,
     .promote = TD_PROMOTE_float,
     .dtypes = TD_ALL,
-    .ulp = 2,
+    .ulp = 3,
     .impls = impls,
     .samples = (const char *const[]){"self=[n]", "self=[2,n]", NULL},
 };

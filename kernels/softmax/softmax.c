@@ -43,7 +43,7 @@ const struct td_op td_op_softmax_int = {
     .rule = rule,
     .promote = TD_PROMOTE_float,
     .dtypes = TD_ALL,
-    .ulp = 8,
+    .ulp = 10,
     .sums = true,
     .impls = impls,
     .samples = (const char *const[]){"self=[3,n] dim=-1", "self=[n,3] dim=0", "self=[2,3,n] dim=1",

@@ -86,7 +86,7 @@ const struct td_op td_op_sum = {
     .doc = "out = the sum of all elements",
     .rule = rule,
     .dtypes = TD_ALL,
-    .ulp = 4,
+    .ulp = 8,
     .sums = true,
     .impls = impls,
     .samples =
@@ -100,7 +100,7 @@ const struct td_op td_op_sum_dim_IntList = {
     .doc = "out = the sum along the dimensions in dim, along all when there are none",
     .rule = rule_dim,
     .dtypes = TD_ALL,
-    .ulp = 4,
+    .ulp = 8,
     .sums = true,
     .impls = impls,
     .samples = (const char *const[]){"self=[7,n] dim=[1]", "self=[n,7] dim=[0]",

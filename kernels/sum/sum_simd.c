@@ -57,8 +57,9 @@ static void along(const struct job *job, int64_t base, int64_t begin, int64_t en
                   union total *total)
 {
     while (begin < end) {
-        int64_t col = begin % job->r.inner, n = job->r.inner - col;
-        int64_t at = base + td_reduction_at(&job->r, 1, begin / job->r.inner) + col;
+        int64_t run = job->r.reduced > 1 ? begin / job->r.inner : 0;
+        int64_t col = begin - run * job->r.inner, n = job->r.inner - col;
+        int64_t at = base + td_reduction_at(&job->r, 1, run) + col;
         n = n < end - begin ? n : end - begin;
         if (job->whole)
             total->i += row_i64((const uint64_t *)job->x + at, n);
@@ -113,6 +114,18 @@ static void put(const struct job *job, int64_t at, int64_t n, const union total 
             ((float *)job->y)[at + i] = (float)total[i].f;
 }
 
+/* Outputs with one part and the innermost dimension reduced: often many and short. */
+static void rows(void *arg, int64_t begin, int64_t end)
+{
+    const struct job *job = arg;
+    int64_t all = job->r.reduced * job->r.inner;
+    for (int64_t i = begin; i < end; i++) {
+        union total total = {0};
+        along(job, td_reduction_at(&job->r, 0, i), 0, all, &total);
+        put(job, i, 1, &total);
+    }
+}
+
 static void pieces(void *arg, int64_t begin, int64_t end)
 {
     const struct job *job = arg;
@@ -155,7 +168,8 @@ TD_KERNEL(sum)
     job.cut = td_sum_cut(&job.r);
     job.parts = job.cut.parts > 1 ? call->scratch : NULL;
     int64_t n = job.r.kept * job.cut.blocks * job.cut.parts;
-    td_parallel(call->threads, n, 1 + 16384 * n / td_numel(x), pieces, &job);
+    td_parallel(call->threads, n, 1 + 16384 * n / td_numel(x),
+                job.r.along && !job.parts ? rows : pieces, &job);
     for (int64_t i = 0; job.parts && i < job.outputs; i++) {
         union total total = {0};
         for (int64_t part = 0; part < job.cut.parts; part++) {

@@ -1,0 +1,122 @@
+/* kernels/cast: every row that runs here gives the bits that half.h says: for all BF16 and FP16
+ * numbers, and for FP32 numbers of every exponent, at both sides of every rounding boundary. */
+#include "kernels/half.h"
+#include "tests/sample.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+#define N (1 << 20)
+extern const struct td_op td_op_cast;
+
+static void cast(const struct td_impl *impl, const void *in, enum td_dtype from, void *out,
+                 enum td_dtype to, int64_t n)
+{
+    struct td_call call = {.op = &td_op_cast, .n_args = 2, .threads = 1};
+    call.arg[0].kind = TD_KIND_tensor;
+    call.arg[0].tensor =
+        (struct td_tensor){.data = (void *)in, .dtype = from, .rank = 1, .shape = {n}};
+    call.arg[1].kind = TD_KIND_dtype;
+    call.arg[1].dtype = to;
+    ck_assert_int_eq(td_op_cast.rule(&call), 0);
+    ck_assert(!impl->accepts || impl->accepts(&call));
+    call.out[0].data = out;
+    sample_run(impl, &call);
+}
+
+static void check_widen(const struct td_impl *impl, enum td_dtype from, float (*one)(uint16_t))
+{
+    uint16_t *in = malloc(65536 * sizeof *in);
+    float *out = malloc(65536 * sizeof *out);
+    for (int i = 0; i < 65536; i++)
+        in[i] = (uint16_t)i;
+    cast(impl, in, from, out, TD_f32, 65536);
+    for (int i = 0; i < 65536; i++)
+        if (td_f32_bits(out[i]) != td_f32_bits(one(in[i])))
+            ck_abort_msg("%s@%s, %s 0x%04x: 0x%08x", impl->name, td_isa_name(impl->isa),
+                         td_dtype_name(from), in[i], td_f32_bits(out[i]));
+    free(in);
+    free(out);
+}
+
+/* The upper 20 bits run through all their values; below come patterns around half a unit of either
+ * type. */
+static void check_narrow(const struct td_impl *impl, enum td_dtype to, uint16_t (*one)(float))
+{
+    static const uint32_t low[] = {0, 1, 0x7ff, 0x800, 0x801, 0xfff};
+    float *in = malloc(N * sizeof *in);
+    uint16_t *out = malloc(N * sizeof *out);
+    for (size_t k = 0; k < sizeof low / sizeof *low; k++) {
+        for (uint32_t i = 0; i < N; i++)
+            in[i] = td_bits_f32(i << 12 | low[k]);
+        cast(impl, in, TD_f32, out, to, N);
+        for (int i = 0; i < N; i++)
+            if (out[i] != one(in[i]))
+                ck_abort_msg("%s@%s, %s of 0x%08x: 0x%04x, not 0x%04x", impl->name,
+                             td_isa_name(impl->isa), td_dtype_name(to), td_f32_bits(in[i]), out[i],
+                             one(in[i]));
+    }
+    free(in);
+    free(out);
+}
+
+START_TEST(test_bits)
+{
+    char why[100];
+    for (const struct td_impl *impl = td_op_cast.impls; impl->run; impl++)
+        if (sample_runnable(impl, why)) {
+            check_widen(impl, TD_bf16, td_bf16_to_f32);
+            check_widen(impl, TD_f16, td_f16_to_f32);
+            check_narrow(impl, TD_bf16, td_f32_to_bf16);
+            check_narrow(impl, TD_f16, td_f32_to_f16);
+        }
+}
+END_TEST
+
+/* half.h itself, against values written down from IEEE 754. */
+START_TEST(test_known)
+{
+    static const struct {
+        uint32_t f32;
+        uint16_t f16, bf16;
+    } known[] = {
+        {0x3f800000, 0x3c00, 0x3f80}, /* 1 */
+        {0xc0490fdb, 0xc248, 0xc049}, /* -pi */
+        {0x477fe000, 0x7bff, 0x4780}, /* 65504, FP16's greatest */
+        {0x477fefff, 0x7bff, 0x4780}, /* just below 65520 */
+        {0x477ff000, 0x7c00, 0x4780}, /* 65520 is infinite */
+        {0x33800000, 0x0001, 0x3380}, /* 2^-24, FP16's least */
+        {0x33000000, 0x0000, 0x3300}, /* 2^-25: a tie, to even */
+        {0x33000001, 0x0001, 0x3300}, /* just above */
+        {0x3f804000, 0x3c02, 0x3f80}, /* 1 + 2^-9: exact in FP16, below half in BF16 */
+        {0x3f808000, 0x3c04, 0x3f80}, /* 1 + 2^-8: BF16's tie, to even */
+        {0x3f818000, 0x3c0c, 0x3f82}, /* 1 + 3 * 2^-8: its tie, to even upwards */
+        {0x7f7fffff, 0x7c00, 0x7f80}, /* FP32's greatest */
+        {0x00000001, 0x0000, 0x0000}, /* its least */
+        {0x00018000, 0x0000, 0x0002}, /* a denormal of BF16, a tie */
+        {0x80000000, 0x8000, 0x8000}, /* -0 */
+        {0xff800000, 0xfc00, 0xff80}, /* -inf */
+        {0x7f800001, 0x7e00, 0x7fc0}, /* a signalling NaN becomes quiet */
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        ck_assert_uint_eq(td_f32_to_f16(td_bits_f32(known[i].f32)), known[i].f16);
+        ck_assert_uint_eq(td_f32_to_bf16(td_bits_f32(known[i].f32)), known[i].bf16);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    sample_start();
+    Suite *suite = suite_create("cast");
+    TCase *tc = tcase_create("cast");
+    tcase_add_test(tc, test_bits);
+    tcase_add_test(tc, test_known);
+    tcase_set_timeout(tc, 60);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

@@ -1,0 +1,232 @@
+/* kernels: the values that PyTorch's users rely on, written down and not taken from a reference:
+ * where NaN goes, what an empty tensor gives, how accuracy holds far from 1. Each holds for every
+ * row that runs here, the reference's among them. */
+#include "tests/sample.h"
+
+#include <check.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A call of one operator on FP32 values; x is the first tensor's, NULL for any. */
+static void start(struct sample *s, const char *op, const char *pattern, const float *x)
+{
+    int err = sample_init(s, op, pattern, (struct sizes){0}, TD_f32, SAMPLE_PLAIN, 1);
+    ck_assert_msg(!err, "%s %s: %s", op, pattern, s->run.problem.text);
+    if (x)
+        memcpy(s->input[0].data, x, td_nbytes(&s->input[0]));
+}
+
+/* Runs the call on every row that takes it; judge gets the row's name. */
+static void each(struct sample *s, void (*judge)(const struct td_call *, const char *))
+{
+    char why[100], name[100];
+    struct td_call *call = &s->run.call;
+    int ran = 0;
+    for (const struct td_impl *i = call->op->impls; i->run; i++) {
+        if (!sample_runnable(i, why) || !(i->dtypes & TD_f32) || (i->accepts && !i->accepts(call)))
+            continue;
+        snprintf(name, sizeof name, "%.60s %.20s@%s", s->run.handle->full, i->name,
+                 td_isa_name(i->isa));
+        memset(call->out[0].data, 0xa5, td_nbytes(&call->out[0]));
+        sample_run(i, call);
+        judge(call, name);
+        ran++;
+    }
+    ck_assert_int_ge(ran, 2);
+    sample_fini(s);
+}
+
+static float at(const struct td_call *call, int i)
+{
+    return ((const float *)call->out[0].data)[i];
+}
+
+static void second_is_nan(const struct td_call *call, const char *name)
+{
+    ck_assert_msg(!isnan(at(call, 0)) && isnan(at(call, 1)), "%s", name);
+}
+
+static void all_nan(const struct td_call *call, const char *name)
+{
+    for (int i = 0; i < td_numel(&call->out[0]); i++)
+        ck_assert_msg(isnan(at(call, i)), "%s: element %d is %g", name, i, at(call, i));
+}
+
+static void all_zero(const struct td_call *call, const char *name)
+{
+    for (int i = 0; i < td_numel(&call->out[0]); i++)
+        ck_assert_msg(at(call, i) == 0, "%s: element %d is %g", name, i, at(call, i));
+}
+
+static void nothing(const struct td_call *call, const char *name)
+{
+    ck_assert_msg(td_numel(&call->out[0]) == 0, "%s", name);
+}
+
+START_TEST(test_nan_passes)
+{
+    static const char *const unary[] = {"relu", "sigmoid", "tanh", "exp",  "gelu", "erf",
+                                        "silu", "neg",     "abs",  "sqrt", "rsqrt"};
+    static const char *const binary[] = {"maximum", "minimum", "add.Tensor", "mul.Tensor"};
+    struct sample s;
+    float x[17] = {1, NAN};
+    for (size_t i = 0; i < sizeof unary / sizeof *unary; i++) {
+        start(&s, unary[i], "self=[17]", x);
+        each(&s, second_is_nan);
+    }
+    for (size_t i = 0; i < sizeof binary / sizeof *binary; i++) {
+        start(&s, binary[i], "self=[17] other=[17]", x);
+        each(&s, second_is_nan);
+        start(&s, binary[i], "self=[17] other=[17]", NULL); /* and from the other side */
+        memcpy(s.input[1].data, x, sizeof x);
+        each(&s, second_is_nan);
+    }
+}
+END_TEST
+
+START_TEST(test_softmax_without_maximum)
+{
+    struct sample s;
+    float x[33];
+    for (int k = 0; k < 3; k++) { /* all -inf; one +inf; one NaN, in the middle */
+        for (int i = 0; i < 33; i++)
+            x[i] = k ? (float)i : -INFINITY;
+        x[20] = k == 0 ? -INFINITY : k == 1 ? INFINITY : NAN;
+        start(&s, "softmax.int", "self=[33] dim=0", x);
+        each(&s, all_nan);
+    }
+}
+END_TEST
+
+START_TEST(test_empty)
+{
+    struct sample s;
+    start(&s, "sum", "self=[0]", NULL);
+    each(&s, all_zero);
+    start(&s, "sum.dim_IntList", "self=[3,0,2] dim=[1]", NULL);
+    ck_assert_int_eq(td_numel(&s.run.call.out[0]), 6);
+    each(&s, all_zero);
+    start(&s, "softmax.int", "self=[3,0] dim=1", NULL);
+    each(&s, nothing);
+    start(&s, "layer_norm", "input=[0,4] normalized_shape=[4]", NULL);
+    each(&s, nothing);
+    start(&s, "permute", "self=[2,0] dims=[1,0]", NULL);
+    each(&s, nothing);
+    start(&s, "add.Tensor", "self=[0,1] other=[1,5]", NULL);
+    each(&s, nothing);
+}
+END_TEST
+
+/* Alternating offset +- 1: mean offset, variance 1, so the result is +-1 but for eps. */
+static void alternates(const struct td_call *call, const char *name)
+{
+    for (int i = 0; i < td_numel(&call->out[0]); i++)
+        ck_assert_msg(fabsf(at(call, i) - (i % 2 ? -1 : 1)) < 1e-5f, "%s: element %d is %g", name,
+                      i, at(call, i));
+}
+
+START_TEST(test_layer_norm_offset)
+{
+    struct sample s;
+    float x[1000];
+    for (int i = 0; i < 1000; i++)
+        x[i] = 1e6f + (i % 2 ? -1 : 1);
+    start(&s, "layer_norm", "input=[1000] normalized_shape=[1000]", x);
+    each(&s, alternates);
+}
+END_TEST
+
+static void is_gelu(const struct td_call *call, const char *name)
+{
+    for (int i = 0; i < td_numel(&call->out[0]); i++) {
+        double x = (double)((const float *)call->arg[0].tensor.data)[i];
+        double want = x / 2 * erfc(-x * M_SQRT1_2), off = fabs((double)at(call, i) - want);
+        ck_assert_msg(off <= 2.5e-7 * fmax(1, fabs(x)), "%s: gelu(%g) is %g off", name, x, off);
+    }
+}
+
+START_TEST(test_gelu_error)
+{
+    struct sample s;
+    static float x[20000];
+    for (int i = 0; i < 20000; i++)
+        x[i] = (float)(i - 10000) * 0.001f;
+    start(&s, "gelu", "self=[20000]", x);
+    each(&s, is_gelu);
+}
+END_TEST
+
+static void is_denormal(const struct td_call *call, const char *name)
+{
+    for (int i = 0; i < 3; i++) { /* exp(-87.5), exp(-95), exp(-103), which sigmoid equals here */
+        static const double want[] = {9.982351e-39, 5.521082e-42, 1.852117e-45};
+        ck_assert_msg(fabs((double)at(call, i) - want[i]) <= 1.5e-45 + 1e-4 * want[i], "%s: %g",
+                      name, at(call, i));
+    }
+}
+
+START_TEST(test_denormals)
+{
+    static const char *const ops[] = {"exp", "sigmoid"};
+    struct sample s;
+    float x[3] = {-87.5f, -95, -103};
+    for (int i = 0; i < 2; i++) {
+        start(&s, ops[i], "self=[3]", x);
+        each(&s, is_denormal);
+    }
+}
+END_TEST
+
+START_TEST(test_refusals)
+{
+    static const struct {
+        const char *op, *pattern, *words[3];
+    } calls[] = {
+        {"softmax.int", "self=[2,3] dim=2", {"dim: ", "rank 2", "-2 to 1"}},
+        {"softmax.int", "self=[2,3] dim=-3", {"dim: ", "-3", "-2 to 1"}},
+        {"softmax.int", "self=[2,3] dim=0 dtype=INT64", {"dtype: ", "INT64", "FP32"}},
+        {"sum.dim_IntList", "self=[2,3] dim=[0,-2]", {"dim: ", "twice", "once"}},
+        {"sum.dim_IntList", "self=[2,3] dim=[9]", {"dim: ", "9", "-2 to 1"}},
+        {"transpose.int", "self=[2,3] dim0=0 dim1=5", {"dim1: ", "5", "-2 to 1"}},
+        {"permute", "self=[2,3] dims=[0]", {"dims: ", "1 ", "2"}},
+        {"permute", "self=[2,3] dims=[0,0]", {"dims: ", "twice", "once"}},
+        {"layer_norm", "input=[2,3] normalized_shape=[2]", {"normalized_shape: ", "2", "3"}},
+        {"layer_norm", "input=[3] normalized_shape=[3] weight=[2]", {"weight: ", "shape", "shape"}},
+        {"gelu", "self=[2] approximate=sigmoid", {"approximate: ", "sigmoid", "'tanh'"}},
+        {"mul.Tensor", "self=[2] other=[3]", {"broadcast", "2", "3"}},
+    };
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        struct sample s;
+        ck_assert_int_eq(sample_init(&s, calls[i].op, calls[i].pattern, (struct sizes){0}, TD_f32,
+                                     SAMPLE_PLAIN, 1),
+                         -EINVAL);
+        for (int w = 0; w < 3; w++)
+            ck_assert_msg(strstr(s.run.problem.text, calls[i].words[w]) != NULL,
+                          "%s: \"%s\" misses %s", calls[i].pattern, s.run.problem.text,
+                          calls[i].words[w]);
+        sample_fini(&s);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    sample_start();
+    Suite *suite = suite_create("values");
+    TCase *tc = tcase_create("values");
+    tcase_add_test(tc, test_nan_passes);
+    tcase_add_test(tc, test_softmax_without_maximum);
+    tcase_add_test(tc, test_empty);
+    tcase_add_test(tc, test_layer_norm_offset);
+    tcase_add_test(tc, test_gelu_error);
+    tcase_add_test(tc, test_denormals);
+    tcase_add_test(tc, test_refusals);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

@@ -1,0 +1,227 @@
+/* Calls for the tests, made from the patterns in the operators' descriptors: see sample.h. A tensor
+ * lies at the end of its own mapping, just before a page that may not be touched, and behind a
+ * guard: one byte read or written beyond its end is a SIGSEGV, one written before it is seen. */
+#include "tests/sample.h"
+
+#include "kernels/elementwise.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define PAGE 4096
+#define GUARD 64
+#define MOST (1 << 21) /* elements */
+
+static size_t mapped(size_t size)
+{
+    return (size + GUARD + PAGE - 1) / PAGE * PAGE + PAGE;
+}
+
+static void *guarded_alloc(size_t size)
+{
+    size_t all = mapped(size);
+    char *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED || mprotect(p + all - PAGE, PAGE, PROT_NONE)) {
+        perror("guarded_alloc");
+        exit(1);
+    }
+    memset(p, 0xa5, all - PAGE);
+    return p + all - PAGE - size;
+}
+
+static void guarded_free(void *data, size_t size)
+{
+    if (data)
+        munmap((char *)data + size + PAGE - mapped(size), mapped(size));
+}
+
+bool sample_guarded(const struct td_tensor *t)
+{
+    const uint8_t *p = t->data;
+    for (int i = 1; i <= GUARD; i++)
+        if (p[-i] != 0xa5)
+            return false;
+    return true;
+}
+
+static uint64_t next(uint64_t *seed) /* splitmix64 */
+{
+    uint64_t z = *seed += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+}
+
+static void fill_bits(struct td_tensor *t, uint64_t seed)
+{
+    uint8_t *p = t->data;
+    for (size_t i = 0; i < td_nbytes(t); i++)
+        p[i] = (uint8_t)(t->dtype == TD_bool ? next(&seed) & 1 : next(&seed));
+    for (int64_t i = 0; t->dtype == TD_f32 && i < td_numel(t); i++)
+        if (fabsf(((float *)t->data)[i]) > 0x1p126f) /* twice as big must still be finite */
+            ((float *)t->data)[i] /= 4;
+}
+
+static void fill(struct td_tensor *t, enum sample_values values, uint64_t seed)
+{
+    static const double special[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e-40, -1e-40, 3e4, -3e4};
+    int64_t n = td_numel(t);
+    if (values & SAMPLE_BITS) {
+        fill_bits(t, seed);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t bits = next(&seed);
+        double x = (double)(int64_t)bits * 0x1p-61;
+        if (values & SAMPLE_SPECIAL && bits % 32 == 0)
+            x = special[bits / 32 % (sizeof special / sizeof *special)];
+        if (values & SAMPLE_ABSOLUTE)
+            x = fabs(x);
+        if (td_dtype_kind(t->dtype) == 'f')
+            td_put_real(t, i, x);
+        else
+            td_put_whole(t, i, isfinite(x) ? (int64_t)(x * 25) : 100);
+    }
+}
+
+static int64_t number(const char **p, struct sizes sizes)
+{
+    char *end;
+    int64_t value = strtoll(*p, &end, 10);
+    if (end == *p) {
+        value = **p == 'n' ? sizes.n : **p == 'm' ? sizes.m : sizes.k;
+        end += **p == 'n' || **p == 'm' || **p == 'k';
+    }
+    if (end == *p) {
+        fprintf(stderr, "'%s' in a sample: a number, n, m or k is right\n", *p);
+        exit(2);
+    }
+    *p = end;
+    return value;
+}
+
+/* "[3,n]" as numbers; how many. */
+static int list(const char *p, struct sizes sizes, int64_t *v)
+{
+    int count = 0;
+    for (p++; *p && *p != ']'; p += *p == ',')
+        v[count++] = number(&p, sizes);
+    return count;
+}
+
+/* A value as a client would give it: what the text looks like decides, and the schema only between
+ * a tensor's shape and a list. text: the sample's own, which strings stay in. */
+static struct td_value value(const char *text, bool tensor, struct sizes sizes)
+{
+    struct td_value v = {.kind = TD_KIND_str, .str = text};
+    bool letter = strchr("nmk", *text) && !text[1];
+    if (tensor) {
+        v.kind = TD_KIND_tensor;
+        v.tensor = (struct td_tensor){.rank = 0};
+        v.tensor.rank = list(text, sizes, v.tensor.shape);
+    } else if (*text == '[') {
+        v.kind = TD_KIND_ints;
+        v.ints.n = list(text, sizes, v.ints.v);
+    } else if (!strcmp(text, "True") || !strcmp(text, "False")) {
+        v.kind = TD_KIND_bool;
+        v.i = *text == 'T';
+    } else if ((*text == '-' || isdigit((unsigned char)*text)) && strpbrk(text, ".e")) {
+        v.kind = TD_KIND_float;
+        v.f = strtod(text, NULL);
+    } else if (letter || *text == '-' || isdigit((unsigned char)*text)) {
+        v.kind = TD_KIND_int;
+        v.i = number(&text, sizes);
+    }
+    return v;
+}
+
+/* The text after "name=" in the pattern, cut into text; false when it is not there. */
+static bool find(const char *pattern, const char *name, char text[32])
+{
+    size_t len = strlen(name);
+    const char *p = pattern;
+    while (*p && (strncmp(p, name, len) || p[len] != '=')) {
+        p += strcspn(p, " ");
+        p += *p == ' ';
+    }
+    if (*p)
+        snprintf(text, 32, "%.*s", (int)strcspn(p + len + 1, " "), p + len + 1);
+    return *p;
+}
+
+int sample_init(struct sample *s, const char *name, const char *pattern, struct sizes sizes,
+                enum td_dtype dtype, enum sample_values values, uint64_t seed)
+{
+    const struct td_schema *schema = &td_registry_find(name)->schema;
+    struct td_named args[TD_MAX_ARGS];
+    int count = 0;
+    memset(s, 0, sizeof *s);
+    for (int i = 0; i < schema->n_params; i++) {
+        if (!find(pattern, schema->param[i].name, s->text[i]))
+            continue;
+        bool tensor = schema->param[i].type.base == TD_BASE_Tensor;
+        struct td_named *arg = &args[count++];
+        *arg = (struct td_named){schema->param[i].name, value(s->text[i], tensor, sizes)};
+        if (tensor) {
+            struct td_tensor *t = &arg->value.tensor;
+            t->dtype = dtype;
+            if (td_numel(t) > MOST)
+                return -E2BIG;
+            t->data = guarded_alloc(td_nbytes(t));
+            fill(t, values, seed + (uint64_t)i * 1000003);
+            s->input[s->n_inputs++] = *t;
+        }
+    }
+    int err = td_run_bind(&s->run, name, args, count);
+    for (int i = 0; !err && i < s->run.call.n_out; i++)
+        err = td_numel(&s->run.call.out[i]) > MOST ? -E2BIG : 0;
+    if (err)
+        s->run.call.n_out = 0;
+    for (int i = 0; i < s->run.call.n_out; i++)
+        s->run.call.out[i].data = guarded_alloc(td_nbytes(&s->run.call.out[i]));
+    return err;
+}
+
+void sample_fini(struct sample *s)
+{
+    for (int i = 0; i < s->n_inputs; i++)
+        guarded_free(s->input[i].data, td_nbytes(&s->input[i]));
+    for (int i = 0; i < s->run.call.n_out; i++)
+        guarded_free(s->run.call.out[i].data, td_nbytes(&s->run.call.out[i]));
+}
+
+void sample_start(void)
+{
+    struct td_problem problem = {0};
+    if (td_cpu_init(getenv("TENSORD_CPU_CAPABILITY"), &problem) || td_registry_init(&problem)) {
+        fprintf(stderr, "%s\n", problem.text);
+        exit(2);
+    }
+}
+
+bool sample_runnable(const struct td_impl *impl, char why[100])
+{
+#ifdef TD_WIDE /* the AVX512 rows are made of AVX2 instructions here, the others are as ever */
+    snprintf(why, 100, "not built wide");
+    return impl->isa == TD_ISA_avx512 && !strcmp(impl->name, "simd") &&
+           td_cpu()->levels >> TD_ISA_avx2 & 1;
+#else
+    int n = snprintf(why, 100, "this CPU lacks ");
+    td_cpu_missing(td_cpu(), impl->isa, why + n, 100 - (size_t)n);
+    return td_cpu()->levels >> impl->isa & 1;
+#endif
+}
+
+void sample_run(const struct td_impl *impl, struct td_call *call)
+{
+    size_t size = impl->scratch ? (impl->scratch(call) + 63) / 64 * 64 : 0;
+    call->scratch = size ? guarded_alloc(size) : NULL;
+    impl->run(call);
+    guarded_free(call->scratch, size);
+    call->scratch = NULL;
+}

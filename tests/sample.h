@@ -1,0 +1,45 @@
+/* A call made from one of an operator's sample patterns, with its memory. */
+#ifndef TD_TESTS_SAMPLE_H
+#define TD_TESTS_SAMPLE_H
+
+#include "dispatch/dispatch.h"
+
+enum sample_values {
+    SAMPLE_PLAIN = 0,    /* between -4 and 4; whole numbers up to 100 for integers */
+    SAMPLE_SPECIAL = 1,  /* plain, with NaN, infinities, both zeros, denormals, big numbers */
+    SAMPLE_BITS = 2,     /* any bit pattern at all */
+    SAMPLE_ABSOLUTE = 4, /* with either of the first two: the same numbers without their signs */
+};
+
+struct sample {
+    struct td_run run; /* bound; run.call.out has memory */
+    char text[TD_MAX_ARGS][32];
+    int n_inputs;
+    struct td_tensor input[TD_MAX_ARGS]; /* with their memory */
+};
+
+/* Reads the CPU and the operators; ends the process when that fails. */
+void sample_start(void);
+
+struct sizes { /* what the letters of a pattern stand for */
+    int64_t n, m, k;
+};
+
+/* Binds a call of the operator, by its full name: letters of the pattern become sizes, each tensor
+ * is of that type and filled from the seed. Every tensor ends where its memory ends, so that
+ * reading on crashes. td_run_bind's result, or -E2BIG when a tensor would have more than 2^21
+ * elements; fini is right in any case. */
+int sample_init(struct sample *sample, const char *name, const char *pattern, struct sizes sizes,
+                enum td_dtype dtype, enum sample_values values, uint64_t seed);
+void sample_fini(struct sample *sample);
+
+/* Whether this CPU can run the row; if not, why says what is missing. */
+bool sample_runnable(const struct td_impl *impl, char why[100]);
+
+/* Runs the row, with scratch memory as it asks for. */
+void sample_run(const struct td_impl *impl, struct td_call *call);
+
+/* Whether the guard in front of a sample's tensor is whole. */
+bool sample_guarded(const struct td_tensor *t);
+
+#endif
