@@ -140,14 +140,13 @@ static int no_route(struct td_request *req, const char *allow)
 
 static int find_route(struct td_request *req)
 {
-    char allow[64] = "", path[4096];
-    size_t n = strlen(req->path);
-    if (n > 1 && req->path[n - 1] == '/' && n < sizeof path) { /* /v2/ is /v2 */
-        memcpy(path, req->path, n - 1);
-        path[n - 1] = 0;
-    } else {
-        snprintf(path, sizeof path, "%s", req->path);
-    }
+    char allow[64] = "";
+    const char *path = req->path;
+    size_t n = strlen(path);
+    if (n > 1 && path[n - 1] == '/') /* /v2/ is /v2 */
+        path = td_arena_strdup(req->arena, path, n - 1);
+    if (!path)
+        return td_api_problem(req, -ENOMEM, "no memory for the request");
     enum td_method method = req->method == TD_HEAD ? TD_GET : req->method;
     for (const struct td_route *route = td_routes; route->handler; route++) {
         const char *var[TD_MAX_VARS];
@@ -197,7 +196,6 @@ static int read_json_length(struct td_request *req)
 
 int td_api_begin(struct td_request *req)
 {
-    req->begin_ns = td_now_ns();
     if (find_route(req) || read_json_length(req))
         return -1;
     if (req->content_length != UINT64_MAX && req->content_length > req->service->limits.body) {
@@ -228,10 +226,10 @@ int td_api_handle(struct td_request *req)
     return err == -EINPROGRESS ? err : 0;
 }
 
-void td_api_end(struct td_request *req)
+void td_api_end(struct td_request *req, int64_t now_ns)
 {
     if (req->route && req->response.status)
-        td_metrics_request(req->service->metrics, req);
+        td_metrics_request(req->service->metrics, req, now_ns);
     if (req->call_)
         td_api_infer_free(req);
 }

@@ -65,11 +65,12 @@ struct td_request { /* lives in its own arena */
     struct td_arena *arena;
     /* Set by the server before td_api_begin: */
     enum td_method method;
-    const char *path;  /* as sent: percent-escapes kept, without the query */
-    const char *query; /* after the '?', "" when none */
-    const char *content_type, *accept, *prefer; /* header values or NULL */
-    const char *json_length_text;               /* Inference-Header-Content-Length or NULL */
-    uint64_t content_length;                    /* UINT64_MAX when unknown (chunked) */
+    const char *path;                  /* as sent: percent-escapes kept, without the query */
+    const char *query;                 /* after the '?', "" when none */
+    const char *content_type, *prefer; /* header values or NULL */
+    const char *json_length_text;      /* Inference-Header-Content-Length or NULL */
+    uint64_t content_length;           /* UINT64_MAX when unknown (chunked) */
+    int64_t begin_ns;                  /* CLOCK_MONOTONIC when its head had come */
     struct td_pool *home; /* borrowed; the pool whose CPU the calling thread is bound to, or NULL:
                              small calls for it may be run at once */
     /* To be called by a handler before the request may be seen by another thread; from then on only
@@ -84,7 +85,6 @@ struct td_request { /* lives in its own arena */
     char *body; /* in the arena. When json_length is given, body + json_length is 64-byte
                    aligned (see td_api_body), so that binary tensors are used in place */
     size_t body_size;
-    int64_t begin_ns; /* CLOCK_MONOTONIC at td_api_begin */
     struct td_response response;
     void *call_; /* the handler's own, between its return and the reply */
 };
@@ -102,7 +102,7 @@ char *td_api_body(struct td_request *req, size_t size);
 int td_api_handle(struct td_request *req);
 
 /* To be called once the response has been sent or given up, before the arena goes. */
-void td_api_end(struct td_request *req);
+void td_api_end(struct td_request *req, int64_t now_ns);
 
 /* ---- for handlers ---- */
 

@@ -42,7 +42,7 @@ void td_write_shape(struct td_writer *w, const struct td_tensor *t); /* "shape":
 
 struct td_metrics *td_metrics_create(void);
 void td_metrics_destroy(struct td_metrics *metrics);
-void td_metrics_request(struct td_metrics *metrics, const struct td_request *req);
+void td_metrics_request(struct td_metrics *metrics, const struct td_request *req, int64_t now_ns);
 void td_metrics_call(struct td_metrics *metrics, const struct td_run *run, int64_t queue_ns,
                      int64_t compute_ns);
 

@@ -57,13 +57,13 @@ static void observe(struct histogram *h, int64_t ns)
     bump(&h->sum_ns, ns);
 }
 
-void td_metrics_request(struct td_metrics *m, const struct td_request *req)
+void td_metrics_request(struct td_metrics *m, const struct td_request *req, int64_t now_ns)
 {
     size_t route = (size_t)(req->route - td_routes);
     int status = req->response.status / 100;
     if (route < MAX_ROUTES && status < 6)
         bump(&m->requests[route][status], 1);
-    observe(&m->request, td_now_ns() - req->begin_ns);
+    observe(&m->request, now_ns - req->begin_ns);
 }
 
 void td_metrics_call(struct td_metrics *m, const struct td_run *run, int64_t queue_ns,
