@@ -156,10 +156,11 @@ const struct td_op td_op_linear = {
     .ulp = 8,
     .sums = true,
     .impls = impls,
-    .samples = (const char *const[]){"input=[m,k] weight=[n,k] bias=[n]", "input=[k] weight=[n,k]",
-                                     "input=[2,m,k] weight=[n,k]", "input=[m,k] weight=[k]",
-                                     "input=[m,k] weight=[n,k] bias=[n] activation=relu",
-                                     "input=[m,k] weight=[n,k] bias=[n] activation=gelu", NULL},
+    .samples = (const char *const[]){"input=[n,m] weight=[n,m] bias=[n]",
+                                     "input=[5,n] weight=[m,n] bias=[m]", "input=[n] weight=[m,n]",
+                                     "input=[2,n,m] weight=[9,m]", "input=[3,n] weight=[n]",
+                                     "input=[n,m] weight=[17,m] bias=[17] activation=relu",
+                                     "input=[5,n] weight=[m,n] bias=[m] activation=gelu", NULL},
     .flops = flops,
 };
 
@@ -172,7 +173,7 @@ const struct td_op td_op_linear_pointwise = {
     .ulp = 8,
     .sums = true,
     .impls = impls,
-    .samples = (const char *const[]){"X=[m,k] W=[n,k] B=[n] attr=leaky_relu alpha=0.5",
-                                     "X=[3,k] W=[n,k] attr=relu", NULL},
+    .samples = (const char *const[]){"X=[n,m] W=[20,m] B=[20] attr=leaky_relu alpha=0.5",
+                                     "X=[3,n] W=[m,n] attr=silu", NULL},
     .flops = flops,
 };

@@ -92,9 +92,11 @@ const struct td_op td_op_matmul = {
     .ulp = 8,
     .sums = true,
     .impls = impls,
-    .samples = (const char *const[]){"self=[m,k] other=[k,n]", "self=[k] other=[k]",
-                                     "self=[m,k] other=[k]", "self=[k] other=[k,n]",
-                                     "self=[2,m,k] other=[k,n]", "self=[3,n,n] other=[3,n,n]",
-                                     "self=[2,1,n,8] other=[3,8,n]", NULL},
+    .samples =
+        (const char *const[]){"self=[n,m] other=[m,n]", "self=[n,m] other=[m,33]",
+                              "self=[7,n] other=[n,m]", "self=[n] other=[n]",
+                              "self=[2,n] other=[n,3]", "self=[n,m] other=[m]",
+                              "self=[n] other=[n,m]", "self=[2,n,m] other=[m,17]",
+                              "self=[3,m,n] other=[3,n,20]", "self=[2,1,n,8] other=[3,8,m]", NULL},
     .flops = flops,
 };
