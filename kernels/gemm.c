@@ -32,6 +32,72 @@ void td_gemm_at(const struct td_gemm *g, int64_t i, int64_t *a, int64_t *b)
     }
 }
 
+/* ---- the plan of the vector rows ---- */
+
+#define FEW 12          /* rows for which packing b costs more than it saves */
+#define SMALL 16384     /* elements of b that stay in the caches while they are read as they lie */
+#define ALONE (1 << 18) /* multiplications below which a second thread does not pay */
+
+static enum td_gemm_path choose(const struct td_gemm *g)
+{
+    if (!g->k)
+        return TD_GEMM_direct; /* all zeros, bias and activation to come */
+    if (g->step_k == 1)
+        return g->m <= 4 ? TD_GEMM_dot : TD_GEMM_packed;
+    return g->m <= FEW || g->k * g->n <= SMALL ? TD_GEMM_direct : TD_GEMM_packed;
+}
+
+/* Halves a size, in multiples of step. */
+static int64_t halve(int64_t size, int64_t step)
+{
+    return (size / 2 + step - 1) / step * step;
+}
+
+static size_t line(int64_t floats)
+{
+    return ((size_t)floats * 4 + 63) & ~(size_t)63;
+}
+
+void td_gemm_plan(const struct td_gemm *g, struct td_gemm_plan *plan)
+{
+    int64_t batches = td_gemm_batches(g);
+    bool packed = (plan->path = choose(g)) == TD_GEMM_packed, half = g->out->dtype != TD_f32;
+    int64_t steps = (g->k + TD_GEMM_DEPTH - 1) / TD_GEMM_DEPTH;
+    plan->depth = packed ? steps ? (g->k + steps - 1) / steps : 1 : g->k;
+    plan->cols = TD_GEMM_COLS;
+    plan->rows = packed ? half ? 4 * TD_GEMM_ROWS : g->m : TD_GEMM_ROWS / 2;
+    plan->rows = plan->rows < g->m ? plan->rows : g->m;
+    plan->slots =
+        (double)batches * (double)g->m * (double)g->n * (double)g->k < ALONE ? 1 : g->threads;
+    for (;;) {
+        plan->down = plan->rows ? (g->m + plan->rows - 1) / plan->rows : 0;
+        plan->across = (g->n + plan->cols - 1) / plan->cols;
+        plan->items = batches * plan->down * plan->across;
+        if (plan->items >= plan->slots)
+            break;
+        if (plan->rows > TD_GEMM_ROWS)
+            plan->rows = halve(plan->rows, TD_GEMM_ROWS);
+        else if (plan->cols > 32)
+            plan->cols /= 2;
+        else
+            break;
+    }
+    if (plan->slots > plan->items)
+        plan->slots = plan->items ? (int)plan->items : 1;
+    plan->at_b = half ? line((packed ? TD_GEMM_ROWS : plan->rows) * plan->depth) : 0;
+    plan->at_out = plan->at_b + (packed ? line(plan->depth * plan->cols) : 0);
+    plan->slot = plan->at_out + (half ? line(plan->rows * plan->cols) : 0);
+}
+
+size_t td_gemm_scratch(const struct td_gemm *g)
+{
+    struct td_gemm_plan plan;
+    td_gemm_plan(g, &plan);
+    return (size_t)plan.slots * plan.slot;
+}
+
+/* ---- the reference ---- */
+
 /* sum over p of a[at_a + p] * b[at_b + p * step] */
 #define TD_DOT(what, type, get)                                                                    \
     static double dot_##what(const void *a, int64_t at_a, const void *b, int64_t at_b,             \

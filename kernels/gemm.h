@@ -31,6 +31,33 @@ void td_gemm_at(const struct td_gemm *g, int64_t i, int64_t *a, int64_t *b);
 /* Double (floats) or wrapping 64-bit (integers) accumulators, one element at a time. */
 void td_gemm_ref(const struct td_gemm *g);
 
+/* ---- the vector rows (kernels/gemm_simd.h) ---- */
+
+enum td_gemm_path {
+    TD_GEMM_dot,    /* b's columns lie in memory as runs: sums along k, nothing packed */
+    TD_GEMM_direct, /* b's rows are read where they lie: few rows, or a small b */
+    TD_GEMM_packed, /* b in panels as wide as the register block */
+};
+
+/* How a product is cut. Every batch's result is cut into rectangles, which are the items that
+ * threads share; they are numbered along the columns first, then the rows, then the batch. */
+struct td_gemm_plan {
+    enum td_gemm_path path;
+    int64_t rows, cols;        /* of a rectangle, at most */
+    int64_t depth;             /* k is walked in steps of at most this, packed only */
+    int64_t down, across;      /* rectangles in one result */
+    int64_t items;             /* in all */
+    int slots;                 /* threads that will work, each with its own scratch */
+    size_t at_b, at_out, slot; /* bytes in a slot: rows of a first, then packed b, out in FP32 */
+};
+
+#define TD_GEMM_COLS 128 /* a multiple of the register block's width at any level */
+#define TD_GEMM_ROWS 96  /* and of its height: rows of a that a core's second cache holds */
+#define TD_GEMM_DEPTH 256
+
+void td_gemm_plan(const struct td_gemm *g, struct td_gemm_plan *plan);
+size_t td_gemm_scratch(const struct td_gemm *g);
+
 /* The oneDNN row of an operator that is a product (kernels/onednn.h). */
 bool td_gemm_onednn_accepts(const struct td_gemm *g);
 size_t td_gemm_onednn_scratch(const struct td_gemm *g);

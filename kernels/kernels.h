@@ -190,9 +190,9 @@ extern const struct td_op *const td_ops[];
 /* Caps it at a level, TD_ISAS for no cap. To be called before anything else of it is used; -EBUSY
  * when it is too late. */
 int td_onednn_cap(enum td_isa cap);
-enum td_isa td_onednn_isa(void);       /* the level that its effective choice amounts to */
-const char *td_onednn_isa_name(void);  /* its own word for it: "avx512_core_bf16" */
-const char *td_onednn_version(void);   /* "3.2.0" */
+enum td_isa td_onednn_isa(void);      /* the level that its effective choice amounts to */
+const char *td_onednn_isa_name(void); /* its own word for it: "avx512_core_bf16" */
+const char *td_onednn_version(void);  /* "3.2.0" */
 
 /* ---- for descriptors and kernels ---- */
 

@@ -271,6 +271,8 @@ static const struct {
 
 int td_onednn_cap(enum td_isa isa)
 {
+    if (isa >= TD_ISAS)
+        return 0;
     dnnl_status_t status = dnnl_set_max_cpu_isa(levels[isa].cap);
     return status == dnnl_success ? 0 : status == dnnl_unimplemented ? -ENOTSUP : -EBUSY;
 }

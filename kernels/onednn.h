@@ -60,16 +60,4 @@ void td_onednn_forget(void);
     bool td_##what##_onednn_accepts(const struct td_call *call);                                   \
     size_t td_##what##_onednn_scratch(const struct td_call *call)
 
-/* ---- the library as a whole ---- */
-
-/* Keeps oneDNN at or below a level. Before the first primitive and before td_onednn_isa.
- * -EBUSY when that is too late, -ENOTSUP when the library was built without the switch. */
-int td_onednn_cap(enum td_isa isa);
-
-/* The highest of our levels that oneDNN may use here, and oneDNN's own name for its level. */
-enum td_isa td_onednn_isa(void);
-const char *td_onednn_isa_name(void);
-
-const char *td_onednn_version(void); /* of the library in use: "3.2.0" */
-
 #endif

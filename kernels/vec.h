@@ -133,6 +133,55 @@ TD_INLINE td_vf td_set(float x)
     return x - (td_vf){0};
 }
 
+/* BF16 to FP32 and back, as kernels/half.h has it. */
+TD_INLINE td_vf td_widen_bf16(td_vh h)
+{
+    return (td_vf)(__builtin_convertvector(h, td_vu) << 16);
+}
+
+TD_INLINE td_vh td_narrow_bf16(td_vf x)
+{
+    td_vu u = (td_vu)x, rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, nan = (td_vu)(x != x);
+    return __builtin_convertvector((nan & (u >> 16 | 0x40)) | (~nan & rounded), td_vh);
+}
+
+/* One round of the exchange: rows i and i + step swap the halves of 2 * step lanes that lie off the
+ * diagonal. log2(TD_LANES) rounds transpose a square. */
+TD_INLINE void td_exchange(td_vu *row, const int step)
+{
+    td_vu low, high;
+    for (int j = 0; j < TD_LANES; j++) {
+        low[j] = (uint32_t)(j & step ? TD_LANES + j - step : j);
+        high[j] = (uint32_t)(j & step ? TD_LANES + j : j + step);
+    }
+    for (int i = 0; i < TD_LANES; i++)
+        if (!(i & step)) {
+            td_vu a = row[i], b = row[i + step];
+            row[i] = __builtin_shuffle(a, b, low);
+            row[i + step] = __builtin_shuffle(a, b, high);
+        }
+}
+
+/* out[r * out_row + c] = in[r + c * in_col], 4-byte elements, for r, c in [0, TD_LANES). */
+TD_INLINE void td_transpose(uint32_t *out, int64_t out_row, const uint32_t *in, int64_t in_col)
+{
+    td_vu row[TD_LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < TD_LANES; i++)
+        memcpy(&row[i], in + i * in_col, sizeof row[i]);
+#if TD_LANES == 16
+    td_exchange(row, 8);
+#endif
+#if TD_LANES >= 8
+    td_exchange(row, 4);
+#endif
+    td_exchange(row, 2);
+    td_exchange(row, 1);
+#pragma GCC unroll 16
+    for (int i = 0; i < TD_LANES; i++)
+        memcpy(out + i * out_row, &row[i], sizeof row[i]);
+}
+
 /* a where the mask's lane is all ones, else b. */
 TD_INLINE td_vf td_select(td_vi mask, td_vf a, td_vf b)
 {

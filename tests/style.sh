@@ -22,7 +22,7 @@ owners=(
     "(cjson/)?cJSON\.h:api/json[a-z_]*\.[ch]"
     "hwloc.*\.h:pools/(topology|arena)\.c"
     "cpuinfo\.h:dispatch/cpu[a-z_]*\.c"
-    "(oneapi/dnnl/)?dnnl.*\.h:kernels/onednn\.h"
+    "(oneapi/dnnl/)?dnnl.*\.h:kernels/onednn_prim\.h"
     "sleef\.h:kernels/vec[a-z0-9_]*\.h"
     "fast_float/.*|dragonbox/.*:api/[a-z_]*\.cc"
 )

@@ -12,17 +12,6 @@ TD_INLINE td_vu mix(td_vi mask, td_vu a, td_vu b)
     return ((td_vu)mask & a) | (~(td_vu)mask & b);
 }
 
-static td_vh f32_to_bf16(td_vf x)
-{
-    td_vu u = (td_vu)x, rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
-    return __builtin_convertvector(mix(x != x, u >> 16 | 0x40, rounded), td_vh);
-}
-
-static td_vf bf16_to_f32(td_vh h)
-{
-    return (td_vf)(__builtin_convertvector(h, td_vu) << 16);
-}
-
 static td_vh f32_to_f16(td_vf x)
 {
 #ifdef __AVX512F__
@@ -87,11 +76,11 @@ static void row(const struct td_call *call, int64_t n, void *out, const void *co
     if (from == to)
         memcpy(out, in[0], (size_t)n * td_dtype_size(to));
     else if (to == TD_bf16)
-        narrow(n, out, in[0], f32_to_bf16, td_f32_to_bf16);
+        narrow(n, out, in[0], td_narrow_bf16, td_f32_to_bf16);
     else if (to == TD_f16)
         narrow(n, out, in[0], f32_to_f16, td_f32_to_f16);
     else if (from == TD_bf16)
-        widen(n, out, in[0], bf16_to_f32, td_bf16_to_f32);
+        widen(n, out, in[0], td_widen_bf16, td_bf16_to_f32);
     else
         widen(n, out, in[0], f16_to_f32, td_f16_to_f32);
 }

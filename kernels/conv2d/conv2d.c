@@ -141,14 +141,13 @@ const struct td_op td_op_conv2d = {
     .ulp = 16,
     .sums = true,
     .impls = impls,
-    .samples = (const char *const[]){"input=[1,3,n,n] weight=[4,3,1,1] bias=[4]",
-                                     "input=[2,3,n,n] weight=[5,3,3,3] bias=[5] padding=1",
-                                     "input=[4,9,n] weight=[8,4,3,2] padding=[1,2] stride=2",
-                                     "input=[2,m,7,6] weight=[n,m,3,3] bias=[n] padding=1",
-                                     "input=[1,12,n,9] weight=[12,1,3,3] padding=2 dilation=2 "
-                                     "groups=12",
-                                     "input=[1,6,8,n] weight=[9,2,2,3] padding=[0,3] "
-                                     "dilation=[3,2] groups=3",
-                                     NULL},
+    .samples =
+        (const char *const[]){
+            "input=[1,3,n,m] weight=[5,3,3,3] bias=[5] padding=2 stride=2",
+            "input=[2,n,9,7] weight=[m,n,3,3] bias=[m] padding=1",
+            "input=[n,8,7,5] weight=[m,8,1,1]",
+            "input=[4,n,m] weight=[8,4,3,2] padding=[2,1] stride=2",
+            "input=[1,12,n,m] weight=[12,1,3,3] padding=3 dilation=2 groups=12",
+            "input=[1,6,n,m] weight=[9,2,2,3] padding=[2,3] dilation=[3,2] groups=3", NULL},
     .flops = flops,
 };

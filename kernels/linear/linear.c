@@ -138,11 +138,24 @@ static double flops(const struct td_call *call)
     return 2.0 * (double)td_numel(g.out) * (double)g.k;
 }
 
+static size_t scratch(const struct td_call *call)
+{
+    struct td_gemm g;
+    td_linear_gemm(call, &g);
+    return td_gemm_scratch(&g);
+}
+
 td_kernel td_linear_ref;
+TD_KERNELS_3(linear);
 TD_ONEDNN_ROW(linear);
 
 static const struct td_impl impls[] = {
+    /* FP32: level with oneDNN's AVX2 code or ahead of it at all sizes. */
+    TD_SIMD_3(linear, TD_f32, .scratch = scratch)
+    /* BF16: the library is ahead wherever it has it at all, with AVX-512 or AMX. */
     TD_ONEDNN(linear, TD_f32 | TD_bf16 | TD_f16),
+    TD_SIMD_3(linear, TD_bf16, .scratch = scratch)
+    /* All the rest. */
     TD_REF(linear),
     {0},
 };
@@ -153,13 +166,15 @@ const struct td_op td_op_linear = {
     .doc = "out = activation(input x weight transposed + bias)",
     .rule = rule_linear,
     .dtypes = TD_INTS | TD_FLOATS,
-    .ulp = 8,
+    .ulp = 24,
     .sums = true,
     .impls = impls,
-    .samples = (const char *const[]){"input=[m,k] weight=[n,k] bias=[n]", "input=[k] weight=[n,k]",
-                                     "input=[2,m,k] weight=[n,k]", "input=[m,k] weight=[k]",
-                                     "input=[m,k] weight=[n,k] bias=[n] activation=relu",
-                                     "input=[m,k] weight=[n,k] bias=[n] activation=gelu", NULL},
+    .samples = (const char *const[]){"input=[n,m] weight=[n,m] bias=[n]",
+                                     "input=[5,n] weight=[m,n] bias=[m]", "input=[n] weight=[m,n]",
+                                     "input=[2,n,m] weight=[9,m]", "input=[3,n] weight=[n]",
+                                     "input=[7,n] weight=[40,n]",
+                                     "input=[n,m] weight=[17,m] bias=[17] activation=relu",
+                                     "input=[5,n] weight=[m,n] bias=[m] activation=gelu", NULL},
     .flops = flops,
 };
 
@@ -169,10 +184,10 @@ const struct td_op td_op_linear_pointwise = {
     .doc = "out = attr(X x W transposed + B); alpha, beta, algorithm are the activation's",
     .rule = rule_pointwise,
     .dtypes = TD_FLOATS,
-    .ulp = 8,
+    .ulp = 24,
     .sums = true,
     .impls = impls,
-    .samples = (const char *const[]){"X=[m,k] W=[n,k] B=[n] attr=leaky_relu alpha=0.5",
-                                     "X=[3,k] W=[n,k] attr=relu", NULL},
+    .samples = (const char *const[]){"X=[n,m] W=[20,m] B=[20] attr=leaky_relu alpha=0.5",
+                                     "X=[3,n] W=[m,n] attr=silu", NULL},
     .flops = flops,
 };

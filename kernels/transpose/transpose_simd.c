@@ -32,43 +32,6 @@ static void place(const struct job *job, int64_t i, int64_t *in, int64_t *out)
     }
 }
 
-/* One round of the exchange: rows i and i + step swap the halves of 2 * step lanes that lie off the
- * diagonal. log2(TD_LANES) rounds transpose the tile. */
-TD_INLINE void exchange(td_vu *row, const int step)
-{
-    td_vu low, high;
-    for (int j = 0; j < TD_LANES; j++) {
-        low[j] = (uint32_t)(j & step ? TD_LANES + j - step : j);
-        high[j] = (uint32_t)(j & step ? TD_LANES + j : j + step);
-    }
-    for (int i = 0; i < TD_LANES; i++)
-        if (!(i & step)) {
-            td_vu a = row[i], b = row[i + step];
-            row[i] = __builtin_shuffle(a, b, low);
-            row[i + step] = __builtin_shuffle(a, b, high);
-        }
-}
-
-/* out[r * out_row + c] = in[r + c * in_col] for r, c in [0, TD_LANES). */
-TD_INLINE void tile(uint32_t *out, int64_t out_row, const uint32_t *in, int64_t in_col)
-{
-    td_vu row[TD_LANES];
-#pragma GCC unroll 16
-    for (int i = 0; i < TD_LANES; i++)
-        memcpy(&row[i], in + i * in_col, sizeof row[i]);
-#if TD_LANES == 16
-    exchange(row, 8);
-#endif
-#if TD_LANES >= 8
-    exchange(row, 4);
-#endif
-    exchange(row, 2);
-    exchange(row, 1);
-#pragma GCC unroll 16
-    for (int i = 0; i < TD_LANES; i++)
-        memcpy(out + i * out_row, &row[i], sizeof row[i]);
-}
-
 #define DEFINE_BLOCK(type)                                                                         \
     static void block_##type(type *out, int64_t out_row, const type *in, int64_t in_col,           \
                              int64_t rows, int64_t cols)                                           \
@@ -91,7 +54,7 @@ static void block_tiled(uint32_t *out, int64_t out_row, const uint32_t *in, int6
         for (int64_t c0 = 0; c0 < c; c0 += 16)
             for (int64_t i = r0; i < r0 + 16 && i < r; i += TD_LANES)
                 for (int64_t j = c0; j < c0 + 16 && j < c; j += TD_LANES)
-                    tile(out + i * out_row + j, out_row, in + i + j * in_col, in_col);
+                    td_transpose(out + i * out_row + j, out_row, in + i + j * in_col, in_col);
     if (c < cols)
         block_uint32_t(out + c, out_row, in + c * in_col, in_col, r, cols - c);
     if (r < rows)

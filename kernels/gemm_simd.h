@@ -1,0 +1,516 @@
+/* Matrix products in the level's vectors, FP32 and BF16; included by the *_simd.c of the operators
+ * that are products.
+ *
+ * The heart is a block of the result held in registers: TD_MR rows of two vectors, where each
+ * vector of b that is loaded serves all rows and each element of a both vectors (6 x 16 on AVX2:
+ * 12 accumulators, 2 vectors of b, 1 of a, in 16 registers). Around it, b is packed into panels as
+ * wide as the block and 256 deep, so that a panel stays in the first cache while the rows of a
+ * pass by; see td_gemm_plan for when that pays. BF16 is widened when b is packed and when rows of a
+ * are copied, so everything is summed in FP32 and rounded once.
+ *
+ * K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", 2008. */
+#ifndef TD_KERNELS_GEMM_SIMD_H
+#define TD_KERNELS_GEMM_SIMD_H
+
+#include "kernels/act_vec.h"
+#include "kernels/gemm.h"
+#include "kernels/half.h"
+#include "kernels/vec.h"
+#include "kernels/weight.h"
+
+#if TD_VBYTES == 64
+#define TD_MR 12
+#else
+#define TD_MR 6
+#endif
+#define TD_NR (2 * TD_LANES)
+
+/* ---- elements of either type, as FP32 ---- */
+
+TD_INLINE td_vf td_gemm_load(const void *p, int64_t i, bool half)
+{
+    td_vh h;
+    if (!half)
+        return td_load((const float *)p + i);
+    memcpy(&h, (const uint16_t *)p + i, sizeof h);
+    return td_widen_bf16(h);
+}
+
+/* The first n of a vector, 0 < n <= TD_LANES; zeros beyond. */
+TD_INLINE td_vf td_gemm_load_n(const void *p, int64_t i, int64_t n, bool half)
+{
+    td_vh h = {0};
+    if (n >= TD_LANES)
+        return td_gemm_load(p, i, half);
+    if (!half)
+        return td_load_n((const float *)p + i, n, 0);
+    td_copy_few(&h, (const uint16_t *)p + i, n, 2);
+    return td_widen_bf16(h);
+}
+
+/* ---- the register block ---- */
+
+struct td_block {
+    int64_t k;
+    const float *a; /* rows of it, lda apart */
+    const void *b;  /* rows of it, ldb apart: a panel, or the matrix itself */
+    float *c;
+    int64_t lda, ldb, ldc;
+    int64_t cols; /* of c that exist: the last vector is cut where it must be */
+    bool add;     /* to what c holds */
+};
+
+/* c[mr][cols] (+)= a[mr][k] * b[k][nv vectors]. cut: cols ends inside the last vector; b is then
+ * cut as well unless it is a panel, which is padded. */
+TD_INLINE void td_block_run(const struct td_block *t, const int mr, const int nv, const bool half,
+                            const bool cut_b, const bool cut)
+{
+    td_vf acc[TD_MR][8], b[8];
+    int64_t left = t->cols - (nv - 1) * TD_LANES;
+#pragma GCC unroll 16
+    for (int i = 0; i < mr; i++)
+#pragma GCC unroll 8
+        for (int v = 0; v < nv; v++) {
+            float *c = t->c + i * t->ldc + v * TD_LANES;
+            acc[i][v] = td_set(0);
+            if (t->add)
+                acc[i][v] = cut && v == nv - 1 ? td_load_next(c, left, 0) : td_load(c);
+        }
+    for (int64_t p = 0; p < t->k; p++) {
+#pragma GCC unroll 8
+        for (int v = 0; v < nv; v++)
+            b[v] = cut_b && v == nv - 1
+                       ? td_gemm_load_n(t->b, p * t->ldb + v * TD_LANES, left, half)
+                       : td_gemm_load(t->b, p * t->ldb + v * TD_LANES, half);
+#pragma GCC unroll 16
+        for (int i = 0; i < mr; i++) {
+            td_vf a = td_set(t->a[i * t->lda + p]);
+#pragma GCC unroll 8
+            for (int v = 0; v < nv; v++)
+                acc[i][v] = td_fma(a, b[v], acc[i][v]);
+        }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < mr; i++)
+#pragma GCC unroll 8
+        for (int v = 0; v < nv; v++) {
+            float *c = t->c + i * t->ldc + v * TD_LANES;
+            if (cut && v == nv - 1)
+                td_store_next(c, left, acc[i][v]);
+            else
+                td_store(c, acc[i][v]);
+        }
+}
+
+/* Fewer rows than a block has, one function a number of them. */
+#define TD_BLOCK_ROWS(mr)                                                                          \
+    case mr:                                                                                       \
+        if (mr < TD_MR)                                                                            \
+            td_block_run(t, mr, nv, half, cut_b, true);                                            \
+        break
+
+TD_INLINE void td_block_few(const struct td_block *t, int64_t rows, const int nv, const bool half,
+                            const bool cut_b)
+{
+    switch (rows) {
+        TD_BLOCK_ROWS(1);
+        TD_BLOCK_ROWS(2);
+        TD_BLOCK_ROWS(3);
+        TD_BLOCK_ROWS(4);
+        TD_BLOCK_ROWS(5);
+#if TD_MR > 6
+        TD_BLOCK_ROWS(6);
+        TD_BLOCK_ROWS(7);
+        TD_BLOCK_ROWS(8);
+        TD_BLOCK_ROWS(9);
+        TD_BLOCK_ROWS(10);
+        TD_BLOCK_ROWS(11);
+#endif
+    default:
+        td_block_run(t, TD_MR, nv, half, cut_b, true);
+    }
+}
+
+/* rows x t->cols of c from one panel or from the columns of b themselves. */
+TD_INLINE void td_block_column(struct td_block t, int64_t rows, const bool half, const bool direct)
+{
+    bool whole = t.cols >= TD_NR;
+    for (; rows > 0; rows -= TD_MR, t.a += TD_MR * t.lda, t.c += TD_MR * t.ldc) {
+        if (whole && rows >= TD_MR)
+            td_block_run(&t, TD_MR, 2, half, false, false);
+        else if (t.cols > TD_LANES)
+            td_block_few(&t, rows < TD_MR ? rows : TD_MR, 2, half, direct);
+        else
+            td_block_few(&t, rows < TD_MR ? rows : TD_MR, 1, half, direct);
+    }
+}
+
+static __attribute__((noinline)) void td_column_panel(struct td_block t, int64_t rows)
+{
+    td_block_column(t, rows, false, false);
+}
+
+static __attribute__((noinline)) void td_column_f32(struct td_block t, int64_t rows)
+{
+    td_block_column(t, rows, false, true);
+}
+
+static __attribute__((noinline)) void td_column_bf16(struct td_block t, int64_t rows)
+{
+    td_block_column(t, rows, true, true);
+}
+
+/* ---- packing b ---- */
+
+/* k x cols of b, from row p and column j on, as panels of TD_NR columns, zeros beyond n. */
+TD_INLINE void td_gemm_pack(const struct td_gemm *g, const void *b, int64_t p0, int64_t k,
+                            int64_t j0, int64_t cols, float *to, const bool half)
+{
+    for (int64_t j = j0; j < j0 + cols; j += TD_NR, to += k * TD_NR) {
+        int64_t left = g->n - j < TD_NR ? g->n - j : TD_NR;
+        if (g->step_n == 1) {
+            for (int64_t p = 0; p < k; p++)
+                for (int v = 0; v < 2; v++) {
+                    int64_t at = (p0 + p) * g->step_k + j + v * TD_LANES, n = left - v * TD_LANES;
+                    td_store(to + p * TD_NR + v * TD_LANES,
+                             n > 0 ? td_gemm_load_n(b, at, n, half) : td_set(0));
+                }
+            continue;
+        }
+        const float *columns = (const float *)b + j * g->step_n + p0;
+        int64_t p = 0;
+        if (!half && left == TD_NR)
+            for (; p + TD_LANES <= k; p += TD_LANES)
+                for (int v = 0; v < 2; v++)
+                    td_transpose((uint32_t *)(to + p * TD_NR + v * TD_LANES), TD_NR,
+                                 (const uint32_t *)(columns + v * TD_LANES * g->step_n + p),
+                                 g->step_n);
+        for (; p < k; p++)
+            for (int i = 0; i < TD_NR; i++) {
+                int64_t at = (j + i) * g->step_n + p0 + p;
+                to[p * TD_NR + i] = i >= left ? 0
+                                    : half    ? td_bf16_to_f32(((const uint16_t *)b)[at])
+                                              : ((const float *)b)[at];
+            }
+    }
+}
+
+struct td_panels { /* how a stored weight was packed; compared as bytes */
+    int64_t k, n, step_k, step_n;
+    int32_t dtype, width;
+    char owner[8];
+};
+
+/* td_weight_fill: all of b, panel after panel, each over the whole of k. */
+static inline int td_gemm_fill(void *packed, const struct td_tensor *plain, void *arg)
+{
+    const struct td_gemm *g = arg;
+    float *to = packed;
+    for (int64_t j = 0; j < g->n; j += TD_NR, to += g->k * TD_NR) {
+        if (plain->dtype == TD_bf16)
+            td_gemm_pack(g, plain->data, 0, g->k, j, TD_NR, to, true);
+        else
+            td_gemm_pack(g, plain->data, 0, g->k, j, TD_NR, to, false);
+    }
+    return 0;
+}
+
+/* The panels of a weight that the server stores; NULL when it does not, or has no memory. */
+static inline const float *td_gemm_panels(const struct td_gemm *g)
+{
+    struct td_weight *weight = g->rank ? NULL : td_weight_of(g->b);
+    if (!weight)
+        return NULL;
+    struct td_panels key;
+    memset(&key, 0, sizeof key);
+    key.k = g->k;
+    key.n = g->n;
+    key.step_k = g->step_k;
+    key.step_n = g->step_n;
+    key.dtype = g->b->dtype;
+    key.width = TD_NR;
+    memcpy(key.owner, "simd", 5);
+    int64_t panels = (g->n + TD_NR - 1) / TD_NR;
+    char name[] = {'s', 'i', 'm', 'd', ' ', 'A', 'b', '0' + TD_NR / 10, '0' + TD_NR % 10, 'a', 0};
+    return td_weight_pack(weight, &key, sizeof key, name, (size_t)(panels * g->k * TD_NR) * 4,
+                          td_gemm_fill, (void *)g);
+}
+
+/* ---- the three paths, each for one rectangle of one result ---- */
+
+struct td_rect {
+    const struct td_gemm *g;
+    const struct td_gemm_plan *plan;
+    const float *panels; /* all of b, packed; or NULL */
+    const void *a, *b;   /* the matrices of this batch */
+    void *out;           /* and this batch's result */
+    int64_t i, j, rows, cols;
+    char *slot;
+    float *c; /* where it is summed: in out, or in the slot */
+    int64_t ldc;
+};
+
+/* rows x k of a from column p on, as FP32: where they lie, or widened in the slot. */
+TD_INLINE const float *td_rect_rows(const struct td_rect *r, int64_t i, int64_t rows, int64_t p,
+                                    int64_t k, int64_t *lda, const bool half)
+{
+    int64_t at = (r->i + i) * r->g->k + p;
+    *lda = half ? k : r->g->k;
+    if (!half)
+        return (const float *)r->a + at;
+    for (int64_t row = 0; row < rows; row++) {
+        float *to = (float *)r->slot + row * k;
+        int64_t x = 0;
+        for (; x + TD_LANES <= k; x += TD_LANES)
+            td_store(to + x, td_gemm_load(r->a, at + row * r->g->k + x, true));
+        for (; x < k; x++)
+            to[x] = td_bf16_to_f32(((const uint16_t *)r->a)[at + row * r->g->k + x]);
+    }
+    return (float *)r->slot;
+}
+
+TD_INLINE void td_rect_packed(const struct td_rect *r, const bool half)
+{
+    const struct td_gemm *g = r->g;
+    for (int64_t p = 0; p < g->k; p += r->plan->depth) {
+        int64_t k = g->k - p < r->plan->depth ? g->k - p : r->plan->depth;
+        struct td_block t = {.k = k, .ldb = TD_NR, .ldc = r->ldc, .add = p > 0};
+        float *slot_b = (float *)(r->slot + r->plan->at_b);
+        if (!r->panels)
+            td_gemm_pack(g, r->b, p, k, r->j, r->cols, slot_b, half);
+        for (int64_t i = 0; i < r->rows; i += TD_GEMM_ROWS) {
+            int64_t rows = r->rows - i < TD_GEMM_ROWS ? r->rows - i : TD_GEMM_ROWS;
+            t.a = td_rect_rows(r, i, rows, p, k, &t.lda, half);
+            for (int64_t j = 0; j < r->cols; j += TD_NR) {
+                t.b = r->panels ? r->panels + (r->j + j) * g->k + p * TD_NR : slot_b + j * k;
+                t.c = r->c + i * r->ldc + j;
+                t.cols = r->cols - j < TD_NR ? r->cols - j : TD_NR;
+                td_column_panel(t, rows);
+            }
+        }
+    }
+}
+
+/* Up to three rows take blocks that are wider instead of higher. */
+TD_INLINE void td_rect_direct(const struct td_rect *r, const bool half)
+{
+    const struct td_gemm *g = r->g;
+    struct td_block t = {.k = g->k, .ldb = g->step_k, .ldc = r->ldc};
+    t.a = td_rect_rows(r, 0, r->rows, 0, g->k, &t.lda, half);
+    int64_t j = 0, wide = r->rows == 1 ? 8 * TD_LANES : r->rows <= 3 ? 4 * TD_LANES : TD_NR;
+    while (j < r->cols) {
+        t.b = half ? (const void *)((const uint16_t *)r->b + r->j + j)
+                   : (const void *)((const float *)r->b + r->j + j);
+        t.c = r->c + j;
+        t.cols = r->cols - j < wide ? r->cols - j : wide;
+        if (t.cols < wide && t.cols > TD_NR)
+            t.cols = TD_NR;
+        if (t.cols == 8 * TD_LANES)
+            td_block_run(&t, 1, 8, half, false, false);
+        else if (t.cols == 4 * TD_LANES && r->rows == 2)
+            td_block_run(&t, 2, 4, half, false, false);
+        else if (t.cols == 4 * TD_LANES)
+            td_block_run(&t, 3, 4, half, false, false);
+        else if (half)
+            td_column_bf16(t, r->rows);
+        else
+            td_column_f32(t, r->rows);
+        j += t.cols;
+    }
+}
+
+/* ---- sums along k ---- */
+
+/* The lanes' sums of four vectors. */
+TD_INLINE void td_sum4(float to[4], td_vf a, td_vf b, td_vf c, td_vf d)
+{
+    typedef float quad __attribute__((vector_size(16)));
+    td_vf v[4] = {a, b, c, d};
+    quad sum[4];
+    for (int i = 0; i < 4; i++) {
+        quad part[TD_LANES / 4];
+        memcpy(part, &v[i], sizeof part);
+        sum[i] = part[0];
+        for (int j = 1; j < TD_LANES / 4; j++)
+            sum[i] += part[j];
+    }
+    typedef int32_t quad_i __attribute__((vector_size(16)));
+    quad ab = __builtin_shuffle(sum[0], sum[1], (quad_i){0, 4, 1, 5}) +
+              __builtin_shuffle(sum[0], sum[1], (quad_i){2, 6, 3, 7});
+    quad cd = __builtin_shuffle(sum[2], sum[3], (quad_i){0, 4, 1, 5}) +
+              __builtin_shuffle(sum[2], sum[3], (quad_i){2, 6, 3, 7});
+    quad all = __builtin_shuffle(ab, cd, (quad_i){0, 1, 4, 5}) +
+               __builtin_shuffle(ab, cd, (quad_i){2, 3, 6, 7});
+    memcpy(to, &all, sizeof all);
+}
+
+/* c[mr][nr] = a[mr][k] * b's nr columns, each a run of k. nr is a multiple of 4, or 1. */
+TD_INLINE void td_dot_run(const struct td_block *t, const int mr, const int nr, const bool half)
+{
+    td_vf acc[4][8], a[4];
+    int64_t p = 0;
+#pragma GCC unroll 4
+    for (int i = 0; i < mr; i++)
+#pragma GCC unroll 8
+        for (int j = 0; j < nr; j++)
+            acc[i][j] = td_set(0);
+    for (; p < t->k; p += TD_LANES) {
+        int64_t left = t->k - p;
+        bool whole = left >= TD_LANES;
+#pragma GCC unroll 4
+        for (int i = 0; i < mr; i++)
+            a[i] =
+                whole ? td_load(t->a + i * t->lda + p) : td_load_n(t->a + i * t->lda + p, left, 0);
+#pragma GCC unroll 8
+        for (int j = 0; j < nr; j++) {
+            td_vf b = whole ? td_gemm_load(t->b, j * t->ldb + p, half)
+                            : td_gemm_load_n(t->b, j * t->ldb + p, left, half);
+#pragma GCC unroll 4
+            for (int i = 0; i < mr; i++)
+                acc[i][j] = td_fma(a[i], b, acc[i][j]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < mr; i++)
+        if (nr == 1)
+            t->c[i * t->ldc] = td_hsum(acc[i][0]);
+        else
+#pragma GCC unroll 2
+            for (int j = 0; j < nr; j += 4)
+                td_sum4(t->c + i * t->ldc + j, acc[i][j], acc[i][j + 1], acc[i][j + 2],
+                        acc[i][j + 3]);
+}
+
+TD_INLINE void td_dot_rows(const struct td_block *t, int64_t rows, const int nr, const bool half)
+{
+    if (rows == 1)
+        td_dot_run(t, 1, nr, half);
+    else if (rows == 2)
+        td_dot_run(t, 2, nr, half);
+    else
+        td_dot_run(t, 3, nr, half);
+}
+
+TD_INLINE void td_rect_dot(const struct td_rect *r, const bool half)
+{
+    const struct td_gemm *g = r->g;
+    struct td_block t = {.k = g->k, .ldb = g->step_n, .ldc = r->ldc};
+    const float *a = td_rect_rows(r, 0, r->rows, 0, g->k, &t.lda, half);
+    int64_t width = r->rows == 1 ? 8 : 4;
+    for (int64_t j = 0, step; j < r->cols; j += step) {
+        int64_t left = r->cols - j;
+        step = left >= width ? width : left >= 4 ? 4 : 1;
+        t.b = half ? (const void *)((const uint16_t *)r->b + (r->j + j) * g->step_n)
+                   : (const void *)((const float *)r->b + (r->j + j) * g->step_n);
+        for (int64_t i = 0; i < r->rows; i += 3) {
+            t.a = a + i * t.lda;
+            t.c = r->c + i * r->ldc + j;
+            if (step == 8)
+                td_dot_run(&t, 1, 8, half);
+            else if (step == 4)
+                td_dot_rows(&t, r->rows - i, 4, half);
+            else
+                td_dot_rows(&t, r->rows - i, 1, half);
+        }
+    }
+}
+
+/* ---- putting it together ---- */
+
+/* Bias and activation, and BF16's rounding, over a finished rectangle. */
+TD_INLINE void td_rect_finish(const struct td_rect *r, const bool half)
+{
+    const struct td_gemm *g = r->g;
+    const void *bias = g->bias ? g->bias->data : NULL;
+    if (!half && !bias && g->act.kind == TD_ACT_none)
+        return;
+    for (int64_t i = 0; i < r->rows; i++) {
+        float *c = r->c + i * r->ldc;
+        uint16_t *out = (uint16_t *)r->out + (r->i + i) * g->n + r->j;
+        for (int64_t j = 0; j < r->cols; j += TD_LANES) {
+            int64_t left = r->cols - j;
+            td_vf x = td_load_next(c + j, left, 0);
+            if (bias)
+                x += td_gemm_load_n(bias, r->j + j, left, half);
+            x = td_act_vec(&g->act, x);
+            if (!half) {
+                td_store_next(c + j, left, x);
+                continue;
+            }
+            td_vh h = td_narrow_bf16(x);
+            if (left >= TD_LANES)
+                memcpy(out + j, &h, sizeof h);
+            else
+                td_copy_few(out + j, &h, left, 2);
+        }
+    }
+}
+
+TD_INLINE void td_rect_run(struct td_rect *r, const bool half)
+{
+    r->c = half ? (float *)(r->slot + r->plan->at_out) : (float *)r->out + r->i * r->g->n + r->j;
+    r->ldc = half ? r->cols : r->g->n;
+    if (r->plan->path == TD_GEMM_packed)
+        td_rect_packed(r, half);
+    else if (r->plan->path == TD_GEMM_direct)
+        td_rect_direct(r, half);
+    else
+        td_rect_dot(r, half);
+    td_rect_finish(r, half);
+}
+
+struct td_gemm_job {
+    const struct td_gemm *g;
+    struct td_gemm_plan plan;
+    const float *panels;
+    char *scratch;
+};
+
+/* The item's rectangle. */
+static inline struct td_rect td_rect_of(const struct td_gemm_job *job, int64_t item, int64_t slot)
+{
+    const struct td_gemm *g = job->g;
+    const struct td_gemm_plan *plan = &job->plan;
+    size_t size = td_dtype_size(g->out->dtype);
+    int64_t a, b, each = plan->down * plan->across, batch = item / each;
+    td_gemm_at(g, batch, &a, &b);
+    struct td_rect r = {.g = g, .plan = plan, .panels = job->panels};
+    r.a = (const char *)g->a->data + (size_t)(a * g->m * g->k) * size;
+    r.b = (const char *)g->b->data + (size_t)(b * g->k * g->n) * size;
+    r.out = (char *)g->out->data + (size_t)(batch * g->m * g->n) * size;
+    r.i = item % each / plan->across * plan->rows;
+    r.j = item % plan->across * plan->cols;
+    r.rows = g->m - r.i < plan->rows ? g->m - r.i : plan->rows;
+    r.cols = g->n - r.j < plan->cols ? g->n - r.j : plan->cols;
+    r.slot = job->scratch + (size_t)slot * plan->slot;
+    return r;
+}
+
+/* td_range over the slots: each takes an equal run of the items. */
+static void td_gemm_slots(void *arg, int64_t begin, int64_t end)
+{
+    const struct td_gemm_job *job = arg;
+    const struct td_gemm_plan *plan = &job->plan;
+    for (int64_t slot = begin; slot < end; slot++) {
+        int64_t last = plan->items * (slot + 1) / plan->slots;
+        for (int64_t i = plan->items * slot / plan->slots; i < last; i++) {
+            struct td_rect r = td_rect_of(job, i, slot);
+            if (job->g->out->dtype == TD_f32)
+                td_rect_run(&r, false);
+            else
+                td_rect_run(&r, true);
+        }
+    }
+}
+
+/* The product, FP32 or BF16. scratch: td_gemm_scratch(g) bytes. */
+static inline void td_gemm_simd(const struct td_gemm *g, void *scratch)
+{
+    struct td_gemm_job job = {.g = g, .scratch = scratch};
+    td_gemm_plan(g, &job.plan);
+    if (job.plan.path == TD_GEMM_packed)
+        job.panels = td_gemm_panels(g);
+    td_parallel(job.plan.slots, job.plan.items ? job.plan.slots : 0, 1, td_gemm_slots, &job);
+}
+
+#endif
