@@ -4,6 +4,7 @@
  * a container) should still run a configuration written for the whole machine; only when nothing is
  * left is it an error. */
 #include "pools/pool.h"
+#include "pools/runtime.h"
 #include "pools/topology.h"
 
 #include <errno.h>
@@ -190,6 +191,11 @@ static int check_counts(struct td_pool_config *config, int n_cpus, int default_t
     if (config->threads < config->streams)
         return refuse(problem, "threads: %d is fewer than the %d streams, each of which needs one",
                       config->threads, config->streams);
+    if (config->threads > config->streams && !td_runtime()->library) {
+        snprintf(problem.text, problem.size,
+                 "threads: one for each stream, as no OpenMP runtime is loaded");
+        config->threads = config->streams;
+    }
     if (!config->queue_depth)
         config->queue_depth = QUEUE_DEPTH;
     return 0;

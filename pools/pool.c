@@ -194,9 +194,16 @@ static void release(struct td_pool *pool)
     free(pool);
 }
 
+static _Thread_local struct td_worker *current;
+
+struct td_worker *td_worker_current(void)
+{
+    return current;
+}
+
 static void *work(void *arg)
 {
-    struct td_worker *worker = arg;
+    struct td_worker *worker = current = arg;
     struct td_pool *pool = worker->pool;
     struct td_pools *set = pool->set;
     td_team_open(&worker->team); /* a member that cannot be bound still works; stats tell */
@@ -212,7 +219,6 @@ static void *work(void *arg)
         atomic_fetch_add_explicit(&worker->done, 1, memory_order_relaxed);
         atomic_fetch_sub_explicit(&pool->running, 1, memory_order_relaxed);
     }
-    td_team_set_current(NULL);
     release(pool);
     td_pools_count(set, -1);
     return NULL;
@@ -261,9 +267,7 @@ static int prepare_worker(struct td_pool *pool, int index, const struct td_topol
         return error;
     if (!pool->requested[0]) /* a list that was asked for keeps its order */
         td_topology_spread(topology, &share);
-    bool can_bind = td_topology_is_real(topology) && strcmp(td_runtime()->backend, "none");
-    enum td_binding binding = !can_bind ? TD_BIND_none : config->pin ? TD_BIND_each : TD_BIND_share;
-    return td_team_init(&worker->team, (int)threads, binding, &share);
+    return td_team_init(&worker->team, (int)threads, pool->binding, &share);
 }
 
 int td_pool_create(struct td_pool **result, struct td_pools *set,
@@ -280,6 +284,8 @@ int td_pool_create(struct td_pool **result, struct td_pools *set,
     pool->cpus = *cpus;
     *cpus = (struct td_cpus){0};
     pool->numa_node = td_topology_node(topology, &pool->cpus);
+    bool can_bind = td_topology_is_real(topology) && strcmp(td_runtime()->backend, "none");
+    pool->binding = !can_bind ? TD_BIND_none : config->pin ? TD_BIND_each : TD_BIND_share;
     pool->set = set;
     pool->n_workers = config->streams;
     atomic_init(&pool->users, 1);
@@ -327,53 +333,4 @@ void td_pool_unref(struct td_pool *pool)
         return;
     td_pool_stop(pool);
     release(pool);
-}
-
-/* ---- looking at one ---- */
-
-void td_pool_stats(struct td_pool *pool, struct td_pool_stats *stats)
-{
-    *stats = (struct td_pool_stats){.config = pool->config,
-                                    .first_cpu = td_pool_first_cpu(pool),
-                                    .depth = atomic_load(&pool->waiting),
-                                    .running = atomic_load(&pool->running),
-                                    .rejected = atomic_load(&pool->rejected),
-                                    .late = atomic_load(&pool->late)};
-    memcpy(stats->requested, pool->requested, sizeof stats->requested);
-    const int max = sizeof stats->threads / sizeof *stats->threads;
-    for (int i = 0; i < pool->n_workers; i++) {
-        const struct td_worker *worker = &pool->workers[i];
-        stats->done += atomic_load(&worker->done);
-        stats->busy_ns += atomic_load(&worker->busy_ns);
-        for (int k = 0; k < worker->team.n; k++) {
-            if (stats->n_threads < max)
-                td_team_look(&worker->team, k, &stats->threads[stats->n_threads++]);
-        }
-    }
-}
-
-const char *td_pool_name(const struct td_pool *pool)
-{
-    return pool->config.name;
-}
-
-int td_pool_first_cpu(const struct td_pool *pool)
-{
-    const struct td_team *team = &pool->workers[0].team;
-    return team->binding == TD_BIND_each ? team->cpus.cpu[0] : -1;
-}
-
-int td_worker_threads(const struct td_worker *worker)
-{
-    return worker->team.n;
-}
-
-int td_worker_index(const struct td_worker *worker)
-{
-    return worker->index;
-}
-
-struct td_pool *td_worker_pool(const struct td_worker *worker)
-{
-    return worker->pool;
 }

@@ -14,7 +14,9 @@ struct td_runtime {
     int (*get_thread_num)(void);
     int (*get_level)(void);
     void (*set_dynamic)(int on);
+    int (*get_dynamic)(void);
     void (*set_max_active_levels)(int n);
+    int (*get_max_active_levels)(void);
 };
 
 const struct td_runtime *td_runtime(void); /* chooses "auto" at the first call if nobody did */

@@ -23,13 +23,16 @@ static _Thread_local struct {
     int member;
 } bound; /* what this thread was last bound for */
 
-int td_team_init(struct td_team *team, int n, enum td_binding binding, struct td_cpus *cpus)
+static uint64_t new_id(void)
 {
     static atomic_uint_least64_t last;
-    *team = (struct td_team){.id = atomic_fetch_add(&last, 1) + 1,
-                             .n = td_runtime()->library ? n : 1,
-                             .binding = binding,
-                             .cpus = *cpus};
+    return atomic_fetch_add(&last, 1) + 1;
+}
+
+int td_team_init(struct td_team *team, int n, enum td_binding binding, struct td_cpus *cpus)
+{
+    *team = (struct td_team){
+        .id = new_id(), .n = td_runtime()->library ? n : 1, .binding = binding, .cpus = *cpus};
     *cpus = (struct td_cpus){0};
     team->tid = calloc(team->n, sizeof *team->tid);
     if (!team->tid) {
@@ -44,16 +47,6 @@ void td_team_fini(struct td_team *team)
     td_cpus_fini(&team->cpus);
     free(team->tid);
     team->tid = NULL;
-}
-
-struct td_team *td_team_current(void)
-{
-    return current;
-}
-
-void td_team_set_current(struct td_team *team)
-{
-    current = team;
 }
 
 static struct td_cpus cpus_of(const struct td_team *team, int member)
@@ -105,9 +98,10 @@ __attribute__((visibility("default"))) void GOMP_parallel(void (*fn)(void *), vo
         runtime->parallel(fn, data, threads, flags);
         return;
     }
-    /* A region of one, or one inside another, does not touch the team. */
-    if (threads > 1 && (int)threads < team->n && !runtime->get_level())
-        team->shrunk = true;
+    if (threads > 1 && !runtime->get_level()) { /* one alone, or inside another, has no effect */
+        team->shrunk = team->shrunk || (int)threads < team->n;
+        team->widest = (int)threads > team->widest ? (int)threads : team->widest;
+    }
     struct region region = {fn, data, team}; /* all members are done with it before we return */
     runtime->parallel(member, &region, threads, flags);
 }
@@ -117,18 +111,18 @@ static void nothing(void *data)
     (void)data;
 }
 
-/* Opens a region of the whole team, so that every member starts and binds itself. */
-static void gather(struct td_team *team)
+/* Opens a region of n members, so that each is there and bound. */
+static void gather(int n)
 {
-    if (team->n > 1)
-        GOMP_parallel(nothing, NULL, team->n, 0);
+    if (n > 1)
+        GOMP_parallel(nothing, NULL, n, 0);
 }
 
 #else
 
-static void gather(struct td_team *team)
+static void gather(int n)
 {
-    (void)team;
+    (void)n;
 }
 
 #endif
@@ -136,22 +130,43 @@ static void gather(struct td_team *team)
 int td_team_open(struct td_team *team)
 {
     const struct td_runtime *runtime = td_runtime();
+    team->outer = current;
     current = team;
     if (runtime->library) {
+        team->outer_threads = runtime->get_max_threads();
+        team->outer_dynamic = runtime->get_dynamic();
+        team->outer_levels = runtime->get_max_active_levels();
         runtime->set_dynamic(0);
         runtime->set_num_threads(team->n);
         runtime->set_max_active_levels(1); /* a region inside a region runs on its opener */
     }
     bind_member(team, 0, false);
-    gather(team);
+    gather(team->n);
     return atomic_load(&team->broken);
+}
+
+void td_team_close(struct td_team *team, const struct td_cpus *outside)
+{
+    const struct td_runtime *runtime = td_runtime();
+    if (!team->outer && team->widest > 1) { /* members live on, for regions of no team */
+        struct td_team rest = {.id = new_id(), .binding = TD_BIND_share, .cpus = *outside};
+        current = &rest;
+        gather(team->widest);
+    }
+    current = team->outer;
+    bound.id = 0;
+    if (runtime->library) {
+        runtime->set_dynamic(team->outer_dynamic);
+        runtime->set_num_threads(team->outer_threads);
+        runtime->set_max_active_levels(team->outer_levels);
+    }
 }
 
 void td_team_mend(struct td_team *team)
 {
     if (!team->shrunk)
         return;
-    gather(team);
+    gather(team->n);
     team->shrunk = false;
 }
 

@@ -6,14 +6,27 @@
 
 #include <check.h>
 #include <stdlib.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 static inline int td_test_run(Suite *suite)
 {
+#ifdef _OPENMP
+    omp_get_level(); /* else the linker leaves the runtime out, and teams are of one */
+#endif
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
     return failed ? 1 : 0;
+}
+
+static inline int td_test_has_teams(void)
+{
+    struct td_runtime_facts facts;
+    td_runtime_facts(&facts);
+    return *facts.openmp != 0;
 }
 
 struct td_machine {
