@@ -65,6 +65,23 @@ static inline struct td_pool *td_machine_pool(struct td_machine *machine, const 
     return pool;
 }
 
+/* A task with a copy of args; and the result of one, once it has ended. */
+static inline struct td_task *td_test_submit(struct td_pool *pool, td_task_fn *run,
+                                             const void *args, size_t bytes)
+{
+    struct td_task *task;
+    struct td_task_config config = {.run = run, .args = args, .args_bytes = bytes};
+    ck_assert_int_eq(td_task_submit(&task, pool, &config), 0);
+    return task;
+}
+
+static inline int td_test_result(struct td_task *task)
+{
+    int result = 1;
+    ck_assert_int_eq(td_task_wait(task, -1, &result), 0);
+    return result;
+}
+
 /* The first CPU that this process may use, and the last. */
 static inline void td_machine_cpus(const struct td_machine *machine, int *first, int *last)
 {

@@ -32,21 +32,6 @@ static void tear_down(void)
     td_machine_fini(&machine);
 }
 
-static struct td_task *submit(struct td_pool *pool, td_task_fn *run, const void *args, size_t bytes)
-{
-    struct td_task *task;
-    struct td_task_config config = {.run = run, .args = args, .args_bytes = bytes};
-    ck_assert_int_eq(td_task_submit(&task, pool, &config), 0);
-    return task;
-}
-
-static int result_of(struct td_task *task)
-{
-    int result = 1;
-    ck_assert_int_eq(td_task_wait(task, -1, &result), 0);
-    return result;
-}
-
 /* ---- softmax on 100 x 8276, which the original's sample does not return (RT-24) ---- */
 
 #define ROWS 100
@@ -88,15 +73,17 @@ START_TEST(test_softmax)
     for (int i = 0; i < ROWS * COLUMNS; i++)
         x[i] = (float)(i % 997 * 7919 % 1000) / 100;
     softmax(x, want);
-    struct td_task *t1 = submit(a, run_softmax, &(struct softmax){x, y1}, sizeof(struct softmax));
-    struct td_task *t2 = submit(b, run_softmax, &(struct softmax){x, y2}, sizeof(struct softmax));
-    ck_assert_int_eq(result_of(t1), 0);
-    ck_assert_int_eq(result_of(t2), 0);
+    struct td_task *t1 =
+        td_test_submit(a, run_softmax, &(struct softmax){x, y1}, sizeof(struct softmax));
+    struct td_task *t2 =
+        td_test_submit(b, run_softmax, &(struct softmax){x, y2}, sizeof(struct softmax));
+    ck_assert_int_eq(td_test_result(t1), 0);
+    ck_assert_int_eq(td_test_result(t2), 0);
     ck_assert(!memcmp(y1, want, bytes) && !memcmp(y2, want, bytes));
     td_task_unref(t1);
     td_task_unref(t2);
-    t1 = submit(a, run_softmax, &(struct softmax){x, x}, sizeof(struct softmax));
-    ck_assert_int_eq(result_of(t1), 0);
+    t1 = td_test_submit(a, run_softmax, &(struct softmax){x, x}, sizeof(struct softmax));
+    ck_assert_int_eq(td_test_result(t1), 0);
     ck_assert(!memcmp(x, want, bytes));
     td_task_unref(t1);
     free(x);
@@ -124,10 +111,10 @@ static int run_meet(void *args, struct td_worker *worker, char *problem, size_t 
 START_TEST(test_two_pools_at_the_same_time)
 {
     atomic_int x = 0, y = 0;
-    struct td_task *t1 = submit(a, run_meet, &(struct meet){&x, &y}, sizeof(struct meet));
-    struct td_task *t2 = submit(b, run_meet, &(struct meet){&y, &x}, sizeof(struct meet));
-    ck_assert_int_eq(result_of(t1), 0);
-    ck_assert_int_eq(result_of(t2), 0);
+    struct td_task *t1 = td_test_submit(a, run_meet, &(struct meet){&x, &y}, sizeof(struct meet));
+    struct td_task *t2 = td_test_submit(b, run_meet, &(struct meet){&y, &x}, sizeof(struct meet));
+    ck_assert_int_eq(td_test_result(t1), 0);
+    ck_assert_int_eq(td_test_result(t2), 0);
     td_task_unref(t1);
     td_task_unref(t2);
 }
@@ -159,11 +146,11 @@ START_TEST(test_overlapping_submissions)
         memset(&numbers, 0, sizeof numbers);
         for (int k = 0; k < 500; k++)
             numbers.values[k] = i * 1000 + k;
-        tasks[i] = submit(i % 2 ? a : b, run_numbers, &numbers, sizeof numbers);
+        tasks[i] = td_test_submit(i % 2 ? a : b, run_numbers, &numbers, sizeof numbers);
     }
     memset(&numbers, 0xff, sizeof numbers);
     for (int i = 0; i < 100; i++) {
-        ck_assert_int_eq(result_of(tasks[i]), 0);
+        ck_assert_int_eq(td_test_result(tasks[i]), 0);
         const struct numbers *got = td_task_args(tasks[i]);
         ck_assert_uint_eq((uintptr_t)got % 64, 0);
         ck_assert_int_eq(got->sum, 500L * i * 1000 + 499 * 250);
@@ -183,9 +170,9 @@ static int run_failing(void *args, struct td_worker *worker, char *problem, size
 
 START_TEST(test_errors)
 {
-    struct td_task *task = submit(a, run_failing, &(int){7}, sizeof(int));
+    struct td_task *task = td_test_submit(a, run_failing, &(int){7}, sizeof(int));
     for (int i = 0; i < 3; i++) {
-        ck_assert_int_eq(result_of(task), -EDOM);
+        ck_assert_int_eq(td_test_result(task), -EDOM);
         ck_assert_str_eq(td_task_problem(task), "no value 7");
     }
     td_task_unref(task);
@@ -215,7 +202,7 @@ static struct td_task *close_gate(struct td_pool *pool)
     atomic_store(&entered, 0);
     atomic_store(&open_, 0);
     struct td_task *task =
-        submit(pool, run_gate, &(struct gate){&entered, &open_}, sizeof(struct gate));
+        td_test_submit(pool, run_gate, &(struct gate){&entered, &open_}, sizeof(struct gate));
     while (!atomic_load(&entered))
         usleep(200);
     return task;
@@ -260,11 +247,11 @@ START_TEST(test_cancel_timeouts_and_ownership)
     ck_assert_int_eq(td_task_wait(run, 0, &result), -ETIMEDOUT);
     ck_assert_int_eq(td_task_wait(run, 2000000, &result), -ETIMEDOUT);
     ck_assert_int_eq(td_task_cancel(cancelled), 0);
-    ck_assert_int_eq(result_of(cancelled), -ECANCELED); /* at once: the gate is still closed */
+    ck_assert_int_eq(td_test_result(cancelled), -ECANCELED); /* at once: the gate is still closed */
     atomic_store(&open_, 1);
-    ck_assert_int_eq(result_of(late), -ETIMEDOUT);
+    ck_assert_int_eq(td_test_result(late), -ETIMEDOUT);
     ck_assert_ptr_nonnull(strstr(td_task_problem(late), "deadline"));
-    ck_assert_int_eq(result_of(run), 3);
+    ck_assert_int_eq(td_test_result(run), 3);
     ck_assert_int_eq(td_task_cancel(run), -EALREADY);
     ck_assert_int_eq(td_task_cancel(cancelled), -EALREADY);
     td_task_unref(gate);
@@ -289,7 +276,7 @@ START_TEST(test_stop)
     td_task_unref(none);
     atomic_store(&open_, 1);
     td_pools_destroy(machine.pools);
-    ck_assert_int_eq(result_of(task), 5);
+    ck_assert_int_eq(td_test_result(task), 5);
     config = owning(7);
     ck_assert_int_eq(td_task_submit(&none, a, &config), -ESHUTDOWN);
     free(*(void *const *)config.args); /* refused: still ours */
@@ -297,84 +284,6 @@ START_TEST(test_stop)
     td_task_unref(gate);
     ck_assert_int_eq(atomic_load(&frees), 2);
     ck_assert_int_eq(td_pools_create(&machine.pools, machine.topology), 0);
-}
-END_TEST
-
-/* ---- RT-23: waiting on a worker ---- */
-
-struct inner {
-    struct td_pool *pool, *next; /* next: where the inner task submits one itself */
-    int result;
-};
-
-static int run_and_wait(void *args, struct td_worker *worker, char *problem, size_t size)
-{
-    struct inner *inner = args, below = {inner->next, NULL, 0};
-    struct td_task *task;
-    (void)worker, (void)problem, (void)size;
-    if (!inner->pool)
-        return 42;
-    struct td_task_config config = {run_and_wait, &below, sizeof below, NULL, 0, 0};
-    int error = td_task_submit(&task, inner->pool, &config);
-    if (error)
-        return error;
-    error = td_task_wait(task, -1, &inner->result);
-    td_task_unref(task);
-    return error ? error : inner->result;
-}
-
-START_TEST(test_self_wait)
-{
-    struct td_task *task =
-        submit(a, run_and_wait, &(struct inner){a, NULL, 0}, sizeof(struct inner));
-    ck_assert_int_eq(result_of(task), -EDEADLK);
-    td_task_unref(task);
-    task = submit(a, run_and_wait, &(struct inner){b, NULL, 0}, sizeof(struct inner));
-    ck_assert_int_eq(result_of(task), 42); /* another pool: no harm */
-    td_task_unref(task);
-    task = submit(a, run_and_wait, &(struct inner){b, a, 0}, sizeof(struct inner));
-    ck_assert_int_eq(result_of(task), -EDEADLK); /* a waits for b, which waits for a */
-    td_task_unref(task);
-}
-END_TEST
-
-/* With a second worker somebody can run it; three levels need three. */
-START_TEST(test_wait_in_a_pool_of_two)
-{
-    struct td_pool *two = td_machine_pool(&machine, "two=:streams=2");
-    struct td_pool_stats stats;
-    td_pool_stats(two, &stats);
-    if (stats.config.streams == 2) {
-        struct td_task *task =
-            submit(two, run_and_wait, &(struct inner){two, NULL, 0}, sizeof(struct inner));
-        ck_assert_int_eq(result_of(task), 42);
-        td_task_unref(task);
-        task = submit(two, run_and_wait, &(struct inner){two, two, 0}, sizeof(struct inner));
-        ck_assert_int_eq(result_of(task), -EDEADLK);
-        td_task_unref(task);
-    }
-    td_pool_unref(two);
-}
-END_TEST
-
-static int run_timed_wait(void *args, struct td_worker *worker, char *problem, size_t size)
-{
-    struct td_task *task;
-    struct td_task_config config = {run_numbers, args, sizeof(struct numbers), NULL, 0, 0};
-    int result, error = td_task_submit(&task, td_worker_pool(worker), &config);
-    (void)problem, (void)size;
-    if (!error)
-        error = td_task_wait(task, 3000000, &result);
-    td_task_unref(task);
-    return error;
-}
-
-START_TEST(test_a_timed_wait_ends)
-{
-    struct numbers numbers = {0};
-    struct td_task *task = submit(a, run_timed_wait, &numbers, sizeof numbers);
-    ck_assert_int_eq(result_of(task), -ETIMEDOUT);
-    td_task_unref(task);
 }
 END_TEST
 
@@ -421,9 +330,6 @@ int main(void)
     tcase_add_test(tcase, test_errors);
     tcase_add_test(tcase, test_cancel_timeouts_and_ownership);
     tcase_add_test(tcase, test_stop);
-    tcase_add_test(tcase, test_self_wait);
-    tcase_add_test(tcase, test_wait_in_a_pool_of_two);
-    tcase_add_test(tcase, test_a_timed_wait_ends);
     tcase_add_test(tcase, test_races);
     suite_add_tcase(suite, tcase);
     return td_test_run(suite);
