@@ -43,7 +43,7 @@ static bool find_kmp(void)
            find(RTLD_DEFAULT, "kmp_get_affinity_max_proc", &kmp.max);
 }
 
-/* RTLD_NEXT for GOMP_parallel: the one in this program is team.c's wrapper. */
+/* RTLD_NEXT: the ones in this program are team.c's wrappers. */
 static void find_openmp(void)
 {
 #ifndef TD_NO_TEAMS
@@ -60,7 +60,8 @@ static void find_openmp(void)
                   {"omp_get_dynamic", &r.get_dynamic},
                   {"omp_set_max_active_levels", &r.set_max_active_levels},
                   {"omp_get_max_active_levels", &r.get_max_active_levels}};
-    bool all = find(RTLD_NEXT, "GOMP_parallel", &r.parallel);
+    bool all = find(RTLD_NEXT, "GOMP_parallel", &r.parallel) &&
+               find(RTLD_NEXT, "GOMP_parallel_start", &r.parallel_start);
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         all = find(RTLD_DEFAULT, wanted[i].name, wanted[i].function) && all;
     if (all && dladdr(*(void **)&r.parallel, &info)) {

@@ -9,6 +9,7 @@ struct td_runtime {
     const char *library; /* file of the OpenMP runtime, NULL when there is none */
     /* The runtime's functions; all NULL without one. */
     void (*parallel)(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
+    void (*parallel_start)(void (*fn)(void *), void *data, unsigned threads);
     void (*set_num_threads)(int n);
     int (*get_max_threads)(void);
     int (*get_thread_num)(void);

@@ -4,9 +4,11 @@
  * region; they inherit the leader's mask, which is one CPU. So each has to bind itself, from
  * inside a region. Doing that once at start is not enough: libgomp dismisses members when a region
  * is smaller than the last one (oneDNN opens such regions for small work) and starts new ones for
- * the next, unbound. Hence GOMP_parallel, the one door through which compiled regions come, is
- * wrapped here: every member compares a thread-local note with the team that the region belongs to,
- * and binds itself when they differ. That costs a comparison per member and region.
+ * the next, unbound. Hence the two doors through which compiled regions come are wrapped here:
+ * GOMP_parallel, and GOMP_parallel_start of compilers before GCC 4.9, with one of which oneDNN's
+ * wheel was built. Every member compares a thread-local note with the team that the region belongs
+ * to, and binds itself when they differ: a comparison per member and region. Regions inside regions
+ * are left alone; they run on their opener.
  *
  * A struct td_team is written by its opener; members write only their own tid. */
 #include "pools/team.h"
@@ -56,14 +58,13 @@ static struct td_cpus cpus_of(const struct td_team *team, int member)
     return team->cpus;
 }
 
-/* guest: a member that the team will not keep, of a larger region or one inside another. */
-static void bind_member(struct td_team *team, int member, bool guest)
+static void bind_member(struct td_team *team, int member)
 {
     struct td_cpus cpus = cpus_of(team, member);
     int error = team->binding == TD_BIND_none ? 0 : td_runtime_bind(&cpus);
     if (error)
         atomic_store(&team->broken, error);
-    if (!guest)
+    if (member < team->n) /* regions may be larger than the team; those members do not count */
         atomic_store(&team->tid[member], gettid());
     bound.id = team->id;
     bound.member = member;
@@ -71,39 +72,46 @@ static void bind_member(struct td_team *team, int member, bool guest)
 
 #ifndef TD_NO_TEAMS
 
-struct region {
-    void (*fn)(void *);
-    void *data;
-    struct td_team *team;
-};
-
 static void member(void *arg)
 {
-    struct region *region = arg;
-    const struct td_runtime *runtime = td_runtime();
-    int me = runtime->get_thread_num();
-    if (bound.id != region->team->id || bound.member != me)
-        bind_member(region->team, me, me >= region->team->n || runtime->get_level() > 1);
-    region->fn(region->data);
+    struct td_team *team = arg;
+    int me = td_runtime()->get_thread_num();
+    if (bound.id != team->id || bound.member != me)
+        bind_member(team, me);
+    team->fn(team->data);
 }
 
-void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
-
-__attribute__((visibility("default"))) void GOMP_parallel(void (*fn)(void *), void *data,
-                                                          unsigned threads, unsigned flags)
+/* The team whose members the region is for, with the region's function; NULL: leave it alone. */
+static struct td_team *team_for(void (*fn)(void *), void *data, unsigned threads)
 {
-    const struct td_runtime *runtime = td_runtime();
     struct td_team *team = current;
-    if (!team) {
-        runtime->parallel(fn, data, threads, flags);
-        return;
-    }
-    if (threads > 1 && !runtime->get_level()) { /* one alone, or inside another, has no effect */
+    if (!team || td_runtime()->get_level())
+        return NULL;
+    if (threads > 1) { /* a region of one leaves the others where they are */
         team->shrunk = team->shrunk || (int)threads < team->n;
         team->widest = (int)threads > team->widest ? (int)threads : team->widest;
     }
-    struct region region = {fn, data, team}; /* all members are done with it before we return */
-    runtime->parallel(member, &region, threads, flags);
+    team->fn = fn;
+    team->data = data; /* no member still needs the last ones: regions end with a barrier */
+    return team;
+}
+
+#define TD_EXPORTED __attribute__((visibility("default")))
+
+TD_EXPORTED void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
+TD_EXPORTED void GOMP_parallel_start(void (*fn)(void *), void *data, unsigned threads);
+
+void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags)
+{
+    struct td_team *team = team_for(fn, data, threads);
+    td_runtime()->parallel(team ? member : fn, team ? team : data, threads, flags);
+}
+
+/* The caller runs the function itself, as member 0, and then calls GOMP_parallel_end. */
+void GOMP_parallel_start(void (*fn)(void *), void *data, unsigned threads)
+{
+    struct td_team *team = team_for(fn, data, threads);
+    td_runtime()->parallel_start(team ? member : fn, team ? team : data, threads);
 }
 
 static void nothing(void *data)
@@ -140,7 +148,7 @@ int td_team_open(struct td_team *team)
         runtime->set_num_threads(team->n);
         runtime->set_max_active_levels(1); /* a region inside a region runs on its opener */
     }
-    bind_member(team, 0, false);
+    bind_member(team, 0);
     gather(team->n);
     return atomic_load(&team->broken);
 }

@@ -19,10 +19,12 @@ struct td_team {
     int n;       /* members, the opener included */
     enum td_binding binding;
     struct td_cpus cpus;
-    atomic_int *tid;       /* n of them: the kernel's thread ids, 0 before a member was seen */
-    atomic_int broken;     /* -errno of a member that could not be bound */
-    bool shrunk;           /* a smaller region has run: members beyond it may have left */
-    int widest;            /* members of the largest region so far */
+    atomic_int *tid;    /* n of them: the kernel's thread ids, 0 before a member was seen */
+    atomic_int broken;  /* -errno of a member that could not be bound */
+    bool shrunk;        /* a smaller region has run: members beyond it may have left */
+    int widest;         /* members of the largest region so far */
+    void (*fn)(void *); /* the region that runs, and its data */
+    void *data;
     struct td_team *outer; /* while open: the opener's team before, and its */
     int outer_threads, outer_dynamic, outer_levels; /* OpenMP settings */
 };
