@@ -78,7 +78,6 @@ int td_pool_submit(struct td_pool *pool, struct td_job *job)
         atomic_fetch_add(&pool->rejected, 1);
         return error;
     }
-    atomic_thread_fence(memory_order_seq_cst); /* the put before the look at idle */
     wake_one(pool);
     return 0;
 }
@@ -149,7 +148,6 @@ static void sleep_for_token(struct td_pool *pool)
 static void rest(struct td_pool *pool)
 {
     atomic_fetch_add(&pool->idle, 1);
-    atomic_thread_fence(memory_order_seq_cst); /* the announcement before the look at the rings */
     if (ready(pool) || atomic_load(&pool->stopping)) {
         int idle = atomic_load(&pool->idle);
         while (idle > 0)
