@@ -17,7 +17,7 @@ struct td_worker {
     struct td_task *waits_for; /* without a time limit; with walk guarded by task.c */
     uint64_t walk;
     _Alignas(64) atomic_llong done, busy_ns; /* written by the worker only */
-    int64_t spin_ns;                         /* what polling is worth at present; see pool.c */
+    int64_t idle_ns; /* how long it has lately been without work between two jobs; see pool.c */
 };
 
 struct td_pool {

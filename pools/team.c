@@ -103,6 +103,10 @@ TD_EXPORTED void GOMP_parallel_start(void (*fn)(void *), void *data, unsigned th
 
 void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags)
 {
+    if (!td_runtime()->library) { /* nothing else in the program has needed the runtime */
+        fn(data);
+        return;
+    }
     struct td_team *team = team_for(fn, data, threads);
     td_runtime()->parallel(team ? member : fn, team ? team : data, threads, flags);
 }

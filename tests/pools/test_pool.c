@@ -1,4 +1,5 @@
 /* pools/pool.c and set.c: what a pool promises about jobs, whatever they compute. */
+#include "pools/buffer.h"
 #include "pools_test.h"
 
 #include <errno.h>
@@ -311,6 +312,30 @@ START_TEST(test_the_set_is_bounded)
 }
 END_TEST
 
+static void run_allocating(struct td_job *job, struct td_worker *worker)
+{
+    struct td_arena *arena = td_arena_create();
+    (void)job, (void)worker;
+    memset(td_arena_alloc(arena, 4 << 20), 1, 4 << 20);
+    td_arena_destroy(arena);
+}
+
+/* What requests leave behind is kept for the next ones, and given back by a worker at rest. */
+START_TEST(test_idle_workers_give_memory_back)
+{
+    struct td_pool *pool = td_machine_pool(&machine, "a=:threads=1");
+    struct td_job job = {.run = run_allocating};
+    ck_assert_int_eq(td_pool_submit(pool, &job), 0);
+    for (int i = 0; i < 10000 && !td_buffers_kept(); i++)
+        usleep(200);
+    ck_assert_uint_ge(td_buffers_kept(), 4 << 20);
+    for (int i = 0; i < 1000 && td_buffers_kept(); i++)
+        usleep(10000);
+    ck_assert_uint_eq(td_buffers_kept(), 0);
+    td_pool_unref(pool);
+}
+END_TEST
+
 /* Polling is on by default only where HTTP work is known to be elsewhere. */
 START_TEST(test_default_spin)
 {
@@ -348,6 +373,7 @@ int main(void)
     tcase_add_test(tcase, test_remove_while_a_job_holds_the_pool);
     tcase_add_test(tcase, test_names);
     tcase_add_test(tcase, test_the_set_is_bounded);
+    tcase_add_test(tcase, test_idle_workers_give_memory_back);
     tcase_add_test(tcase, test_default_spin);
     suite_add_tcase(suite, tcase);
     return td_test_run(suite);
