@@ -62,6 +62,12 @@ void td_topology_facts(const struct td_topology *topology, struct td_machine_fac
 
 /* ---- the OpenMP runtime and the binding of threads ---- */
 
+/* The first thing main does: libgomp takes its settings from the environment when it is loaded, and
+ * by default its members poll for 8 ms after each region. Unless the environment says how
+ * (GOMP_SPINCOUNT, OMP_WAIT_POLICY), this sets about 0.1 ms and starts the program anew, with argv.
+ * Returns if there is nothing to do, or no way to. */
+void td_runtime_tune(char **argv);
+
 /* Chooses how threads are bound: "pthread", "kmp" (through the functions of LLVM's or Intel's
  * runtime), "none" (not at all: only the default pool can be had, unpinned), or "auto": kmp where
  * there is such a runtime, else pthread. To be called by main before any other thread runs and
@@ -228,6 +234,10 @@ void td_task_ref(struct td_task *task);                  /* for another holder o
 void td_task_unref(struct td_task *task);
 
 /* ---- binding and time ---- */
+
+/* OpenMP regions that the calling thread opens run on it alone: for threads that are no workers but
+ * run small calls. Binding it with one of the next two does the same. */
+void td_thread_alone(void);
 
 /* Binds the calling thread to one CPU, or to a CPU list. 0 or -errno; -ENOSYS with backend "none",
  * -EINVAL when the CPUs do not exist or text is no list. */

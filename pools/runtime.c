@@ -13,7 +13,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct td_runtime runtime;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -110,6 +112,26 @@ int td_runtime_init(const char *backend, char *problem, size_t problem_size)
     snprintf(problem, problem_size, "pin backend %.40s: valid are auto, pthread, kmp, none",
              backend);
     return -EINVAL;
+}
+
+/* 4000 is about 0.1 ms on a machine where 300000, the default, is 8 ms. Regions of one model follow
+ * each other faster than that. At one region a millisecond on two CPUs the process used 0.99 CPUs
+ * of pure polling by default, 0.11 with 4000; a region then starts in 25 us instead of 2. */
+void td_runtime_tune(char **argv)
+{
+    void *present;
+    char path[4096] = "";
+    if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY") ||
+        !find(RTLD_NEXT, "GOMP_parallel", &present) || setenv("GOMP_SPINCOUNT", "4000", 1))
+        return;
+    if (readlink("/proc/self/exe", path, sizeof path - 1) > 0) /* by name, which ps shows */
+        execv(path, argv);
+}
+
+void td_thread_alone(void)
+{
+    if (td_runtime()->library)
+        runtime.set_num_threads(1);
 }
 
 void td_runtime_facts(struct td_runtime_facts *facts)

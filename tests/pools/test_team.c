@@ -254,16 +254,31 @@ START_TEST(test_binding)
     int cpu = sched_getcpu();
     ck_assert_int_eq(td_bind_cpu(cpu), 0);
     ck_assert_int_eq(sched_getcpu(), cpu);
+#ifdef _OPENMP
+    ck_assert_int_eq(omp_get_max_threads(), 1); /* regions of a bound thread run on it alone */
+#endif
 }
 END_TEST
 
-int main(void)
+/* main has started itself anew with a setting for libgomp, unless there was one. */
+START_TEST(test_tuned)
 {
+    struct td_runtime_facts facts;
+    td_runtime_facts(&facts);
+    ck_assert(!*facts.openmp || getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"));
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    td_runtime_tune(argv);
     Suite *suite = suite_create("team");
     TCase *tcase = tcase_create("runtime");
     tcase_add_test(tcase, test_backend_none);
     tcase_add_test(tcase, test_backend_auto);
     tcase_add_test(tcase, test_binding);
+    tcase_add_test(tcase, test_tuned);
     suite_add_tcase(suite, tcase);
 #ifdef _OPENMP
     TCase *team = tcase_create("team");
