@@ -2,6 +2,7 @@
  * dismissed some. */
 #include "pools_test.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -183,6 +184,37 @@ START_TEST(test_unpinned)
 }
 END_TEST
 
+static int count_threads(void)
+{
+    int n = 0;
+    DIR *dir = opendir("/proc/self/task");
+    ck_assert_ptr_nonnull(dir);
+    for (struct dirent *entry; (entry = readdir(dir));)
+        n += entry->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+/* Pools come and go: their threads, teams included, go with them. */
+START_TEST(test_no_thread_is_left)
+{
+    td_pool_unref(td_machine_pool(&machine, "main="));
+    char text[64];
+    snprintf(text, sizeof text, "a=%d:threads=4", first);
+    int before = count_threads();
+    for (int i = 0; i < 30; i++) {
+        struct look look;
+        struct td_pool *pool = td_machine_pool(&machine, text);
+        look_at(pool, &look, 4, i % 2);
+        td_pool_unref(pool);
+        ck_assert_int_eq(td_pools_remove(machine.pools, "a"), 0);
+    }
+    for (int i = 0; i < 2000 && count_threads() > before; i++)
+        usleep(1000);
+    ck_assert_int_eq(count_threads(), before);
+}
+END_TEST
+
 /* On a machine that is not this one nothing can be bound, and the pool says so. */
 START_TEST(test_synthetic_machines_are_not_bound)
 {
@@ -288,6 +320,8 @@ int main(int argc, char **argv)
     tcase_add_loop_test(team, test_members_are_bound_after_a_smaller_region, 0, 2);
     tcase_add_test(team, test_workers_share_the_cpus);
     tcase_add_test(team, test_unpinned);
+    if (!getenv("TD_TEST_BACKEND")) /* LLVM's runtime keeps its threads for the next leader */
+        tcase_add_test(team, test_no_thread_is_left);
     tcase_add_test(team, test_synthetic_machines_are_not_bound);
     suite_add_tcase(suite, team);
 #endif
