@@ -5,6 +5,7 @@
 #include "pools/pools.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #ifdef _OPENMP
 #include <omp.h>
@@ -93,6 +94,19 @@ static inline void td_machine_cpus(const struct td_machine *machine, int *first,
             *first = *first < 0 ? facts.pus[i].cpu : *first;
             *last = facts.pus[i].cpu;
         }
+}
+
+/* Two pools of one worker: a on the first of those CPUs, b on the last. */
+static inline void td_machine_two_pools(struct td_machine *machine, struct td_pool **a,
+                                        struct td_pool **b)
+{
+    char text[64];
+    int first, last;
+    td_machine_cpus(machine, &first, &last);
+    snprintf(text, sizeof text, "a=%d", first);
+    *a = td_machine_pool(machine, text);
+    snprintf(text, sizeof text, "b=%d", last);
+    *b = td_machine_pool(machine, text);
 }
 
 #endif

@@ -5,18 +5,12 @@
 #include <stdio.h>
 
 static struct td_machine machine;
-static struct td_pool *a, *b; /* one worker each, on the first and on the last CPU */
+static struct td_pool *a, *b;
 
 static void set_up(void)
 {
-    char text[64];
-    int first, last;
     td_machine_init(&machine, NULL);
-    td_machine_cpus(&machine, &first, &last);
-    snprintf(text, sizeof text, "a=%d", first);
-    a = td_machine_pool(&machine, text);
-    snprintf(text, sizeof text, "b=%d", last);
-    b = td_machine_pool(&machine, text);
+    td_machine_two_pools(&machine, &a, &b);
 }
 
 static void tear_down(void)
