@@ -243,6 +243,8 @@ void td_thread_alone(void);
  * -EINVAL when the CPUs do not exist or text is no list. */
 int td_bind_cpu(int cpu);
 int td_bind_cpus(const char *cpus);
+/* Undoes that: to all CPUs that this process may use. */
+int td_bind_allowed(const struct td_topology *topology);
 
 int64_t td_now_ns(void); /* CLOCK_MONOTONIC */
 
