@@ -202,7 +202,7 @@ static int check_counts(struct td_pool_config *config, int n_cpus, int default_t
 }
 
 /* Polling takes a CPU from whoever else is on it: it pays only where HTTP work is known to sit
- * elsewhere. The figures are in tests/bench/pools.md. */
+ * elsewhere. The figures are in docs/pools.md. */
 static int default_spin(const struct td_cpus *io, const struct td_cpus *cpus)
 {
     for (int i = 0; i < cpus->n; i++)
