@@ -4,6 +4,7 @@
  * a container) should still run a configuration written for the whole machine; only when nothing is
  * left is it an error. */
 #include "pools/pool.h"
+#include "pools/runtime.h"
 #include "pools/topology.h"
 
 #include <errno.h>
@@ -190,13 +191,18 @@ static int check_counts(struct td_pool_config *config, int n_cpus, int default_t
     if (config->threads < config->streams)
         return refuse(problem, "threads: %d is fewer than the %d streams, each of which needs one",
                       config->threads, config->streams);
+    if (config->threads > config->streams && !td_runtime()->library) {
+        snprintf(problem.text, problem.size,
+                 "threads: one for each stream, as no OpenMP runtime is loaded");
+        config->threads = config->streams;
+    }
     if (!config->queue_depth)
         config->queue_depth = QUEUE_DEPTH;
     return 0;
 }
 
 /* Polling takes a CPU from whoever else is on it: it pays only where HTTP work is known to sit
- * elsewhere. The figures are in tests/bench/pools.md. */
+ * elsewhere. The figures are in docs/pools.md. */
 static int default_spin(const struct td_cpus *io, const struct td_cpus *cpus)
 {
     for (int i = 0; i < cpus->n; i++)

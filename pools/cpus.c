@@ -176,6 +176,7 @@ int td_affinity_get(pid_t tid, struct td_cpus *cpus)
 
 int td_bind_cpu(int cpu)
 {
+    td_thread_alone();
     return td_runtime_bind(&(struct td_cpus){1, &cpu});
 }
 
@@ -183,6 +184,7 @@ int td_bind_cpus(const char *text)
 {
     struct td_cpus cpus = {0};
     char problem[128];
+    td_thread_alone();
     int error = td_cpus_parse(&cpus, text, problem, sizeof problem);
     if (!error)
         error = td_runtime_bind(&cpus);

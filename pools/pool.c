@@ -31,7 +31,8 @@
 #include <string.h>
 
 #define STACK (1 << 20)             /* bytes; jobs keep their scratch in arenas */
-#define TRIM_NS INT64_C(1000000000) /* idle for so long: kept buffers go back to the system */
+#define TRIM_NS INT64_C(1000000000) /* unused for so long, kept memory goes back to the system */
+#define LOOK_NS (10 * TRIM_NS)      /* how often an idle worker looks whether there is some */
 
 int64_t td_now_ns(void)
 {
@@ -78,7 +79,6 @@ int td_pool_submit(struct td_pool *pool, struct td_job *job)
         atomic_fetch_add(&pool->rejected, 1);
         return error;
     }
-    atomic_thread_fence(memory_order_seq_cst); /* the put before the look at idle */
     wake_one(pool);
     return 0;
 }
@@ -106,29 +106,32 @@ static bool ready(struct td_pool *pool)
     return false;
 }
 
-/* Polls for a job. What it may cost adapts: polling in vain halves it (down to an eighth of
- * spin_us), success brings the whole of it back. */
+/* Polls for a job, if the next one can be expected in that time. */
 static struct td_job *poll(struct td_worker *worker)
 {
     struct td_pool *pool = worker->pool;
     int64_t most = pool->config.spin_us * INT64_C(1000);
-    if (!most)
+    if (worker->idle_ns >= most)
         return NULL;
-    int64_t end = td_now_ns() + worker->spin_ns;
+    int64_t end = td_now_ns() + most;
     do {
         for (int i = 0; i < 16; i++) {
-            if (ready(pool)) {
-                struct td_job *job = take(pool);
-                if (job) {
-                    worker->spin_ns = most;
-                    return job;
-                }
-            }
+            struct td_job *job = ready(pool) ? take(pool) : NULL;
+            if (job)
+                return job;
             __builtin_ia32_pause();
         }
     } while (!atomic_load_explicit(&pool->stopping, memory_order_relaxed) && td_now_ns() < end);
-    worker->spin_ns = worker->spin_ns / 2 > most / 8 ? worker->spin_ns / 2 : most / 8;
     return NULL;
+}
+
+/* Learns from a job how long workers are without work: a moving average, in which one long pause
+ * counts as four times the polling, so that a few short ones make polling worth while again. */
+static void learn_idle(struct td_worker *worker, int64_t idle_ns)
+{
+    int64_t longest = 4 * worker->pool->config.spin_us * INT64_C(1000);
+    idle_ns = idle_ns < 0 ? 0 : idle_ns > longest ? longest : idle_ns;
+    worker->idle_ns += (idle_ns - worker->idle_ns) / 4;
 }
 
 /* Waits for a token, and uses it. */
@@ -139,9 +142,9 @@ static void sleep_for_token(struct td_pool *pool)
         while (tokens > 0)
             if (atomic_compare_exchange_weak(&pool->tokens, &tokens, tokens - 1))
                 return;
-        int64_t started = td_now_ns(), limit = td_buffers_kept() ? TRIM_NS : -1;
+        int64_t start = td_now_ns(), limit = td_buffers_kept() ? TRIM_NS : LOOK_NS;
         td_futex_wait(&pool->tokens, 0, limit);
-        if (limit > 0 && td_now_ns() - started >= limit)
+        if (td_now_ns() - start >= limit)
             td_buffers_trim(TRIM_NS);
     }
 }
@@ -149,7 +152,6 @@ static void sleep_for_token(struct td_pool *pool)
 static void rest(struct td_pool *pool)
 {
     atomic_fetch_add(&pool->idle, 1);
-    atomic_thread_fence(memory_order_seq_cst); /* the announcement before the look at the rings */
     if (ready(pool) || atomic_load(&pool->stopping)) {
         int idle = atomic_load(&pool->idle);
         while (idle > 0)
@@ -194,25 +196,34 @@ static void release(struct td_pool *pool)
     free(pool);
 }
 
+static _Thread_local struct td_worker *current;
+
+struct td_worker *td_worker_current(void)
+{
+    return current;
+}
+
 static void *work(void *arg)
 {
-    struct td_worker *worker = arg;
+    struct td_worker *worker = current = arg;
     struct td_pool *pool = worker->pool;
     struct td_pools *set = pool->set;
     td_team_open(&worker->team); /* a member that cannot be bound still works; stats tell */
     sem_post(&pool->started);
+    int64_t end = td_now_ns();
     for (struct td_job *job; (job = next_job(worker));) {
         int64_t start = td_now_ns();
+        learn_idle(worker, job->submitted_ns - end);
         job->started_ns = start;
         job->late = job->deadline_ns && start > job->deadline_ns;
         if (job->late)
             atomic_fetch_add_explicit(&pool->late, 1, memory_order_relaxed);
         job->run(job, worker); /* may free the job */
-        atomic_fetch_add_explicit(&worker->busy_ns, td_now_ns() - start, memory_order_relaxed);
+        end = td_now_ns();
+        atomic_fetch_add_explicit(&worker->busy_ns, end - start, memory_order_relaxed);
         atomic_fetch_add_explicit(&worker->done, 1, memory_order_relaxed);
         atomic_fetch_sub_explicit(&pool->running, 1, memory_order_relaxed);
     }
-    td_team_set_current(NULL);
     release(pool);
     td_pools_count(set, -1);
     return NULL;
@@ -254,16 +265,13 @@ static int prepare_worker(struct td_pool *pool, int index, const struct td_topol
     td_split(config->threads, config->streams, index, &first_thread, &threads);
     worker->pool = pool;
     worker->index = index;
-    worker->spin_ns = config->spin_us * INT64_C(1000);
     struct td_cpus share = {0};
     int error = td_cpus_copy(&share, pool->cpus.cpu + first, (int)n);
     if (error)
         return error;
     if (!pool->requested[0]) /* a list that was asked for keeps its order */
         td_topology_spread(topology, &share);
-    bool can_bind = td_topology_is_real(topology) && strcmp(td_runtime()->backend, "none");
-    enum td_binding binding = !can_bind ? TD_BIND_none : config->pin ? TD_BIND_each : TD_BIND_share;
-    return td_team_init(&worker->team, (int)threads, binding, &share);
+    return td_team_init(&worker->team, (int)threads, pool->binding, &share);
 }
 
 int td_pool_create(struct td_pool **result, struct td_pools *set,
@@ -280,6 +288,8 @@ int td_pool_create(struct td_pool **result, struct td_pools *set,
     pool->cpus = *cpus;
     *cpus = (struct td_cpus){0};
     pool->numa_node = td_topology_node(topology, &pool->cpus);
+    bool can_bind = td_topology_is_real(topology) && strcmp(td_runtime()->backend, "none");
+    pool->binding = !can_bind ? TD_BIND_none : config->pin ? TD_BIND_each : TD_BIND_share;
     pool->set = set;
     pool->n_workers = config->streams;
     atomic_init(&pool->users, 1);
@@ -327,53 +337,4 @@ void td_pool_unref(struct td_pool *pool)
         return;
     td_pool_stop(pool);
     release(pool);
-}
-
-/* ---- looking at one ---- */
-
-void td_pool_stats(struct td_pool *pool, struct td_pool_stats *stats)
-{
-    *stats = (struct td_pool_stats){.config = pool->config,
-                                    .first_cpu = td_pool_first_cpu(pool),
-                                    .depth = atomic_load(&pool->waiting),
-                                    .running = atomic_load(&pool->running),
-                                    .rejected = atomic_load(&pool->rejected),
-                                    .late = atomic_load(&pool->late)};
-    memcpy(stats->requested, pool->requested, sizeof stats->requested);
-    const int max = sizeof stats->threads / sizeof *stats->threads;
-    for (int i = 0; i < pool->n_workers; i++) {
-        const struct td_worker *worker = &pool->workers[i];
-        stats->done += atomic_load(&worker->done);
-        stats->busy_ns += atomic_load(&worker->busy_ns);
-        for (int k = 0; k < worker->team.n; k++) {
-            if (stats->n_threads < max)
-                td_team_look(&worker->team, k, &stats->threads[stats->n_threads++]);
-        }
-    }
-}
-
-const char *td_pool_name(const struct td_pool *pool)
-{
-    return pool->config.name;
-}
-
-int td_pool_first_cpu(const struct td_pool *pool)
-{
-    const struct td_team *team = &pool->workers[0].team;
-    return team->binding == TD_BIND_each ? team->cpus.cpu[0] : -1;
-}
-
-int td_worker_threads(const struct td_worker *worker)
-{
-    return worker->team.n;
-}
-
-int td_worker_index(const struct td_worker *worker)
-{
-    return worker->index;
-}
-
-struct td_pool *td_worker_pool(const struct td_worker *worker)
-{
-    return worker->pool;
 }

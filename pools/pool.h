@@ -14,15 +14,18 @@ struct td_worker {
     struct td_pool *pool;
     int index;
     struct td_team team;
+    struct td_task *waits_for; /* without a time limit; with walk guarded by task.c */
+    uint64_t walk;
     _Alignas(64) atomic_llong done, busy_ns; /* written by the worker only */
-    int64_t spin_ns;                         /* what polling is worth at present; see pool.c */
+    int64_t idle_ns; /* how long it has lately been without work between two jobs; see pool.c */
 };
 
 struct td_pool {
     struct td_pool_config config; /* as effective */
     char requested[TD_CPUS_TEXT];
     struct td_cpus cpus;
-    int numa_node; /* of all its CPUs; -1 when they span several */
+    int numa_node;           /* of all its CPUs; -1 when they span several */
+    enum td_binding binding; /* of all its workers */
     struct td_pools *set;
     atomic_int users; /* references of callers and of the set: the pool stops when they are gone */
     atomic_int holds; /* workers alive, and one for all users: the memory goes when they are gone */
@@ -46,6 +49,8 @@ int td_pool_create(struct td_pool **pool, struct td_pools *set, const struct td_
 void td_pool_ref(struct td_pool *pool);
 /* Lets the workers leave once what is queued has run; refuses further jobs. Does not wait. */
 void td_pool_stop(struct td_pool *pool);
+
+struct td_worker *td_worker_current(void); /* NULL on a thread that is no worker */
 
 /* set.c: one worker more (+1) or less (-1) of the set's pools is alive. */
 void td_pools_count(struct td_pools *pools, int workers);

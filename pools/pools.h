@@ -62,6 +62,12 @@ void td_topology_facts(const struct td_topology *topology, struct td_machine_fac
 
 /* ---- the OpenMP runtime and the binding of threads ---- */
 
+/* The first thing main does: libgomp takes its settings from the environment when it is loaded, and
+ * by default its members poll for 8 ms after each region. Unless the environment says how
+ * (GOMP_SPINCOUNT, OMP_WAIT_POLICY), this sets about 0.1 ms and starts the program anew, with argv.
+ * Returns if there is nothing to do, or no way to. */
+void td_runtime_tune(char **argv);
+
 /* Chooses how threads are bound: "pthread", "kmp" (through the functions of LLVM's or Intel's
  * runtime), "none" (not at all: only the default pool can be had, unpinned), or "auto": kmp where
  * there is such a runtime, else pthread. To be called by main before any other thread runs and
@@ -163,16 +169,82 @@ struct td_pool_stats {
 void td_pool_stats(struct td_pool *pool, struct td_pool_stats *stats);
 const char *td_pool_name(const struct td_pool *pool);
 int td_pool_first_cpu(const struct td_pool *pool); /* -1 when not pinned */
+int td_pool_numa_node(const struct td_pool *pool); /* of all its CPUs; -1: none, or several */
 
 /* OpenMP threads that the worker's jobs may use (itself included), and its pool. */
 int td_worker_threads(const struct td_worker *worker);
 struct td_pool *td_worker_pool(const struct td_worker *worker); /* borrowed */
 int td_worker_index(const struct td_worker *worker);            /* 0 to streams - 1 */
 
+/* Runs run(arg, part, worker) for each part from 0 to parts - 1, once, on the worker and on others
+ * of its pool that have time, and returns when all have. To be called from a job of this worker;
+ * parts must not wait for tasks. -ENOMEM: none has run. */
+typedef void td_part(void *arg, int part, struct td_worker *worker);
+int td_worker_share(struct td_worker *worker, int parts, td_part *run, void *arg);
+
+/* How many streams "auto" (in any case: one for each CPU) or a number says, at most n_cpus; problem
+ * is then a warning, else "". -EINVAL with the sentence in problem. */
+int td_streams_parse(const char *text, int n_cpus, int *streams, char *problem,
+                     size_t problem_size);
+
+/* ---- scopes: a thread on a pool's CPUs without a job ---- */
+
+/* From enter to leave the calling thread runs on the pool's CPUs, and leads an OpenMP team of the
+ * pool's size there, beside the pool's workers; afterwards it has its former affinity and team.
+ * Holds a reference to the pool. Scopes nest. -ENOSYS where nothing can be bound (backend "none"),
+ * -ENOMEM, or what the kernel says about the affinity; the thread is then as before. */
+struct td_scope;
+int td_scope_enter(struct td_pool *pool, struct td_scope **scope);
+/* -EINVAL: not the innermost scope of this thread; nothing is done. Else 0, or what the kernel says
+ * when the former affinity is no longer possible; the scope is gone. */
+int td_scope_leave(struct td_scope *scope);
+
+/* ---- tasks: calling a function on a pool, without HTTP ---- */
+
+#define TD_TASK_PROBLEM 160
+
+/* args: the task's own copy; what is to be returned may be put there. 0, or a negative errno with a
+ * sentence in problem (TD_TASK_PROBLEM bytes, "" before). */
+typedef int td_task_fn(void *args, struct td_worker *worker, char *problem, size_t problem_size);
+
+struct td_task_config {
+    td_task_fn *run;
+    const void *args; /* args_bytes are copied at submission, 64-byte aligned */
+    size_t args_bytes;
+    void (*fini)(void *args); /* frees what the copy owns, with the last reference; may be NULL */
+    int priority; /* these two as in td_job; a late task ends with -ETIMEDOUT, not run */
+    int64_t deadline_ns;
+};
+
+/* A call under way and its result: a future. Any thread may wait for it or cancel it. */
+struct td_task;
+/* *task is a reference, for td_task_unref. As td_pool_submit, or -ENOMEM; fini is not called then.
+ */
+int td_task_submit(struct td_task **task, struct td_pool *pool,
+                   const struct td_task_config *config);
+/* Waits at most timeout_ns (negative: for ever; 0: looks). 0: *result is what run gave, -ECANCELED
+ * or -ETIMEDOUT (late). -ETIMEDOUT: not ended yet. -EDEADLK: on a worker, for ever, for a task that
+ * only workers could run which wait themselves, this one included. */
+int td_task_wait(struct td_task *task, int64_t timeout_ns, int *result);
+/* 0: it will not run. -EBUSY: it runs. -EALREADY: it has ended. */
+int td_task_cancel(struct td_task *task);
+void *td_task_args(struct td_task *task);                /* the copy; not while it runs */
+const char *td_task_problem(const struct td_task *task); /* once it has ended */
+void td_task_ref(struct td_task *task);                  /* for another holder of the same future */
+void td_task_unref(struct td_task *task);
+
+/* ---- binding and time ---- */
+
+/* OpenMP regions that the calling thread opens run on it alone: for threads that are no workers but
+ * run small calls. Binding it with one of the next two does the same. */
+void td_thread_alone(void);
+
 /* Binds the calling thread to one CPU, or to a CPU list. 0 or -errno; -ENOSYS with backend "none",
  * -EINVAL when the CPUs do not exist or text is no list. */
 int td_bind_cpu(int cpu);
 int td_bind_cpus(const char *cpus);
+/* Undoes that: to all CPUs that this process may use. */
+int td_bind_allowed(const struct td_topology *topology);
 
 int64_t td_now_ns(void); /* CLOCK_MONOTONIC */
 

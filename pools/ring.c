@@ -44,7 +44,7 @@ bool td_ring_put(struct td_ring *ring, struct td_job *job)
             if (atomic_compare_exchange_weak_explicit(&ring->tail, &at, at + 1,
                                                       memory_order_relaxed, memory_order_relaxed)) {
                 cell->job = job;
-                atomic_store_explicit(&cell->turn, mine + 1, memory_order_release);
+                atomic_store(&cell->turn, mine + 1); /* before looks at who sleeps, see pool.c */
                 return true;
             }
         } else if ((intptr_t)(turn - mine) < 0) {

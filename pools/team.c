@@ -4,9 +4,11 @@
  * region; they inherit the leader's mask, which is one CPU. So each has to bind itself, from
  * inside a region. Doing that once at start is not enough: libgomp dismisses members when a region
  * is smaller than the last one (oneDNN opens such regions for small work) and starts new ones for
- * the next, unbound. Hence GOMP_parallel, the one door through which compiled regions come, is
- * wrapped here: every member compares a thread-local note with the team that the region belongs to,
- * and binds itself when they differ. That costs a comparison per member and region.
+ * the next, unbound. Hence the two doors through which compiled regions come are wrapped here:
+ * GOMP_parallel, and GOMP_parallel_start of compilers before GCC 4.9, with one of which oneDNN's
+ * wheel was built. Every member compares a thread-local note with the team that the region belongs
+ * to, and binds itself when they differ: a comparison per member and region. Regions inside regions
+ * are left alone; they run on their opener.
  *
  * A struct td_team is written by its opener; members write only their own tid. */
 #include "pools/team.h"
@@ -23,13 +25,16 @@ static _Thread_local struct {
     int member;
 } bound; /* what this thread was last bound for */
 
-int td_team_init(struct td_team *team, int n, enum td_binding binding, struct td_cpus *cpus)
+static uint64_t new_id(void)
 {
     static atomic_uint_least64_t last;
-    *team = (struct td_team){.id = atomic_fetch_add(&last, 1) + 1,
-                             .n = td_runtime()->library ? n : 1,
-                             .binding = binding,
-                             .cpus = *cpus};
+    return atomic_fetch_add(&last, 1) + 1;
+}
+
+int td_team_init(struct td_team *team, int n, enum td_binding binding, struct td_cpus *cpus)
+{
+    *team = (struct td_team){
+        .id = new_id(), .n = td_runtime()->library ? n : 1, .binding = binding, .cpus = *cpus};
     *cpus = (struct td_cpus){0};
     team->tid = calloc(team->n, sizeof *team->tid);
     if (!team->tid) {
@@ -46,16 +51,6 @@ void td_team_fini(struct td_team *team)
     team->tid = NULL;
 }
 
-struct td_team *td_team_current(void)
-{
-    return current;
-}
-
-void td_team_set_current(struct td_team *team)
-{
-    current = team;
-}
-
 static struct td_cpus cpus_of(const struct td_team *team, int member)
 {
     if (team->binding == TD_BIND_each && team->cpus.n)
@@ -63,14 +58,13 @@ static struct td_cpus cpus_of(const struct td_team *team, int member)
     return team->cpus;
 }
 
-/* guest: a member that the team will not keep, of a larger region or one inside another. */
-static void bind_member(struct td_team *team, int member, bool guest)
+static void bind_member(struct td_team *team, int member)
 {
     struct td_cpus cpus = cpus_of(team, member);
     int error = team->binding == TD_BIND_none ? 0 : td_runtime_bind(&cpus);
     if (error)
         atomic_store(&team->broken, error);
-    if (!guest)
+    if (member < team->n) /* regions may be larger than the team; those members do not count */
         atomic_store(&team->tid[member], gettid());
     bound.id = team->id;
     bound.member = member;
@@ -78,38 +72,50 @@ static void bind_member(struct td_team *team, int member, bool guest)
 
 #ifndef TD_NO_TEAMS
 
-struct region {
-    void (*fn)(void *);
-    void *data;
-    struct td_team *team;
-};
-
 static void member(void *arg)
 {
-    struct region *region = arg;
-    const struct td_runtime *runtime = td_runtime();
-    int me = runtime->get_thread_num();
-    if (bound.id != region->team->id || bound.member != me)
-        bind_member(region->team, me, me >= region->team->n || runtime->get_level() > 1);
-    region->fn(region->data);
+    struct td_team *team = arg;
+    int me = td_runtime()->get_thread_num();
+    if (bound.id != team->id || bound.member != me)
+        bind_member(team, me);
+    team->fn(team->data);
 }
 
-void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
-
-__attribute__((visibility("default"))) void GOMP_parallel(void (*fn)(void *), void *data,
-                                                          unsigned threads, unsigned flags)
+/* The team whose members the region is for, with the region's function; NULL: leave it alone. */
+static struct td_team *team_for(void (*fn)(void *), void *data, unsigned threads)
 {
-    const struct td_runtime *runtime = td_runtime();
     struct td_team *team = current;
-    if (!team) {
-        runtime->parallel(fn, data, threads, flags);
+    if (!team || td_runtime()->get_level())
+        return NULL;
+    if (threads > 1) { /* a region of one leaves the others where they are */
+        team->shrunk = team->shrunk || (int)threads < team->n;
+        team->widest = (int)threads > team->widest ? (int)threads : team->widest;
+    }
+    team->fn = fn;
+    team->data = data; /* no member still needs the last ones: regions end with a barrier */
+    return team;
+}
+
+#define TD_EXPORTED __attribute__((visibility("default")))
+
+TD_EXPORTED void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
+TD_EXPORTED void GOMP_parallel_start(void (*fn)(void *), void *data, unsigned threads);
+
+void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags)
+{
+    if (!td_runtime()->library) { /* nothing else in the program has needed the runtime */
+        fn(data);
         return;
     }
-    /* A region of one, or one inside another, does not touch the team. */
-    if (threads > 1 && (int)threads < team->n && !runtime->get_level())
-        team->shrunk = true;
-    struct region region = {fn, data, team}; /* all members are done with it before we return */
-    runtime->parallel(member, &region, threads, flags);
+    struct td_team *team = team_for(fn, data, threads);
+    td_runtime()->parallel(team ? member : fn, team ? team : data, threads, flags);
+}
+
+/* The caller runs the function itself, as member 0, and then calls GOMP_parallel_end. */
+void GOMP_parallel_start(void (*fn)(void *), void *data, unsigned threads)
+{
+    struct td_team *team = team_for(fn, data, threads);
+    td_runtime()->parallel_start(team ? member : fn, team ? team : data, threads);
 }
 
 static void nothing(void *data)
@@ -117,18 +123,18 @@ static void nothing(void *data)
     (void)data;
 }
 
-/* Opens a region of the whole team, so that every member starts and binds itself. */
-static void gather(struct td_team *team)
+/* Opens a region of n members, so that each is there and bound. */
+static void gather(int n)
 {
-    if (team->n > 1)
-        GOMP_parallel(nothing, NULL, team->n, 0);
+    if (n > 1)
+        GOMP_parallel(nothing, NULL, n, 0);
 }
 
 #else
 
-static void gather(struct td_team *team)
+static void gather(int n)
 {
-    (void)team;
+    (void)n;
 }
 
 #endif
@@ -136,22 +142,43 @@ static void gather(struct td_team *team)
 int td_team_open(struct td_team *team)
 {
     const struct td_runtime *runtime = td_runtime();
+    team->outer = current;
     current = team;
     if (runtime->library) {
+        team->outer_threads = runtime->get_max_threads();
+        team->outer_dynamic = runtime->get_dynamic();
+        team->outer_levels = runtime->get_max_active_levels();
         runtime->set_dynamic(0);
         runtime->set_num_threads(team->n);
         runtime->set_max_active_levels(1); /* a region inside a region runs on its opener */
     }
-    bind_member(team, 0, false);
-    gather(team);
+    bind_member(team, 0);
+    gather(team->n);
     return atomic_load(&team->broken);
+}
+
+void td_team_close(struct td_team *team, const struct td_cpus *outside)
+{
+    const struct td_runtime *runtime = td_runtime();
+    if (!team->outer && team->widest > 1) { /* members live on, for regions of no team */
+        struct td_team rest = {.id = new_id(), .binding = TD_BIND_share, .cpus = *outside};
+        current = &rest;
+        gather(team->widest);
+    }
+    current = team->outer;
+    bound.id = 0;
+    if (runtime->library) {
+        runtime->set_dynamic(team->outer_dynamic);
+        runtime->set_num_threads(team->outer_threads);
+        runtime->set_max_active_levels(team->outer_levels);
+    }
 }
 
 void td_team_mend(struct td_team *team)
 {
     if (!team->shrunk)
         return;
-    gather(team);
+    gather(team->n);
     team->shrunk = false;
 }
 

@@ -19,24 +19,28 @@ struct td_team {
     int n;       /* members, the opener included */
     enum td_binding binding;
     struct td_cpus cpus;
-    atomic_int *tid;   /* n of them: the kernel's thread ids, 0 before a member was seen */
-    atomic_int broken; /* -errno of a member that could not be bound */
-    bool shrunk;       /* a smaller region has run: members beyond it may have left */
+    atomic_int *tid;    /* n of them: the kernel's thread ids, 0 before a member was seen */
+    atomic_int broken;  /* -errno of a member that could not be bound */
+    bool shrunk;        /* a smaller region has run: members beyond it may have left */
+    int widest;         /* members of the largest region so far */
+    void (*fn)(void *); /* the region that runs, and its data */
+    void *data;
+    struct td_team *outer; /* while open: the opener's team before, and its */
+    int outer_threads, outer_dynamic, outer_levels; /* OpenMP settings */
 };
 
 /* Takes over cpus. A machine without OpenMP gives a team of one. -ENOMEM. */
 int td_team_init(struct td_team *team, int n, enum td_binding binding, struct td_cpus *cpus);
 void td_team_fini(struct td_team *team);
 
-/* Makes it the calling thread's team, starts and binds its members. 0 or -errno; must be undone
- * with td_team_close by the same thread, unless that thread ends. */
+/* Makes it the calling thread's team, starts and binds its members. 0 or -errno; in either case to
+ * be undone with td_team_close by the same thread, unless that thread ends. */
 int td_team_open(struct td_team *team);
+/* Gives the calling thread its team before back, or none: then members still there are bound to
+ * outside. The caller's own affinity is the caller's to restore. */
+void td_team_close(struct td_team *team, const struct td_cpus *outside);
 /* Brings members back that have left since (see shrunk). */
 void td_team_mend(struct td_team *team);
-/* The calling thread's team, NULL when it has none; and changing it, without binding anything. */
-struct td_team *td_team_current(void);
-void td_team_set_current(struct td_team *team);
-
 /* Where the member is, its affinity read back now: ok when it is what the team says. */
 void td_team_look(const struct td_team *team, int member, struct td_pool_thread *thread);
 

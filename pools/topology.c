@@ -8,6 +8,7 @@
 #include "pools/topology.h"
 
 #include "pools/cgroup.h"
+#include "pools/runtime.h"
 
 #include <errno.h>
 #include <hwloc.h>
@@ -226,6 +227,16 @@ int td_topology_cpus(const struct td_topology *topology, int node, struct td_cpu
         }
     }
     return 0;
+}
+
+int td_bind_allowed(const struct td_topology *topology)
+{
+    struct td_cpus cpus = {0};
+    int error = td_topology_cpus(topology, -1, &cpus);
+    if (!error)
+        error = td_runtime_bind(&cpus);
+    td_cpus_fini(&cpus);
+    return error;
 }
 
 static const struct td_pu *pu_of(const struct td_topology *topology, int cpu)

@@ -5,15 +5,29 @@
 #include "pools/pools.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 static inline int td_test_run(Suite *suite)
 {
+#ifdef _OPENMP
+    omp_get_level(); /* else the linker leaves the runtime out, and teams are of one */
+#endif
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
     return failed ? 1 : 0;
+}
+
+static inline int td_test_has_teams(void)
+{
+    struct td_runtime_facts facts;
+    td_runtime_facts(&facts);
+    return *facts.openmp != 0;
 }
 
 struct td_machine {
@@ -52,6 +66,23 @@ static inline struct td_pool *td_machine_pool(struct td_machine *machine, const 
     return pool;
 }
 
+/* A task with a copy of args; and the result of one, once it has ended. */
+static inline struct td_task *td_test_submit(struct td_pool *pool, td_task_fn *run,
+                                             const void *args, size_t bytes)
+{
+    struct td_task *task;
+    struct td_task_config config = {.run = run, .args = args, .args_bytes = bytes};
+    ck_assert_int_eq(td_task_submit(&task, pool, &config), 0);
+    return task;
+}
+
+static inline int td_test_result(struct td_task *task)
+{
+    int result = 1;
+    ck_assert_int_eq(td_task_wait(task, -1, &result), 0);
+    return result;
+}
+
 /* The first CPU that this process may use, and the last. */
 static inline void td_machine_cpus(const struct td_machine *machine, int *first, int *last)
 {
@@ -63,6 +94,19 @@ static inline void td_machine_cpus(const struct td_machine *machine, int *first,
             *first = *first < 0 ? facts.pus[i].cpu : *first;
             *last = facts.pus[i].cpu;
         }
+}
+
+/* Two pools of one worker: a on the first of those CPUs, b on the last. */
+static inline void td_machine_two_pools(struct td_machine *machine, struct td_pool **a,
+                                        struct td_pool **b)
+{
+    char text[64];
+    int first, last;
+    td_machine_cpus(machine, &first, &last);
+    snprintf(text, sizeof text, "a=%d", first);
+    *a = td_machine_pool(machine, text);
+    snprintf(text, sizeof text, "b=%d", last);
+    *b = td_machine_pool(machine, text);
 }
 
 #endif

@@ -1,8 +1,10 @@
-/* pools/pool.c and set.c: what a pool promises about jobs, whatever they compute. */
+/* pools/pool.c: what a pool promises about jobs, whatever they compute. */
+#include "pools/buffer.h"
 #include "pools_test.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -265,71 +267,48 @@ START_TEST(test_remove_while_a_job_holds_the_pool)
 }
 END_TEST
 
-START_TEST(test_names)
+static atomic_int blocked; /* 1 and 2 for the two kinds */
+
+static void run_signals(struct td_job *job, struct td_worker *worker)
 {
-    struct td_pool *a = td_machine_pool(&machine, "a=:threads=1");
-    struct td_pool *b = td_machine_pool(&machine, "b=:threads=1");
-    struct td_pool_config config = td_pool_config_default("a");
-    char problem[256];
-    ck_assert_int_eq(td_pools_add(machine.pools, &config, problem, sizeof problem), -EEXIST);
-    config = td_pool_config_default("no/slash");
-    ck_assert_int_eq(td_pools_add(machine.pools, &config, problem, sizeof problem), -EINVAL);
-    config = td_pool_config_default("");
-    ck_assert_int_eq(td_pools_add(machine.pools, &config, problem, sizeof problem), -EINVAL);
-    ck_assert_ptr_null(td_pools_find(machine.pools, "c"));
-    struct td_pool *found = td_pools_find(machine.pools, NULL);
-    ck_assert_ptr_eq(found, a);
-    td_pool_unref(found);
-    found = td_pools_find(machine.pools, "");
-    ck_assert_ptr_eq(found, a);
-    td_pool_unref(found);
-    struct td_pool *list[4];
-    ck_assert_int_eq(td_pools_list(machine.pools, list, 4), 2);
-    ck_assert(list[0] == a && list[1] == b);
-    td_pool_unref(list[0]);
-    td_pool_unref(list[1]);
-    ck_assert_int_eq(td_pools_remove(machine.pools, "a"), -EBUSY);
-    ck_assert_int_eq(td_pools_remove(machine.pools, "c"), -ENOENT);
-    ck_assert_int_eq(td_pools_remove(machine.pools, "b"), 0);
-    ck_assert_int_eq(td_pools_remove(machine.pools, "b"), -ENOENT);
-    td_pool_unref(a);
-    td_pool_unref(b);
-    td_pool_unref(NULL);
+    sigset_t set;
+    (void)job, (void)worker;
+    pthread_sigmask(SIG_BLOCK, NULL, &set);
+    atomic_store(&blocked, 4 | sigismember(&set, SIGTERM) | sigismember(&set, SIGILL) << 1);
+}
+
+/* Signals go to the main thread; only what a fault raises arrives on the worker it happens on. */
+START_TEST(test_signals)
+{
+    struct td_pool *pool = td_machine_pool(&machine, "a=:threads=1");
+    struct td_job job = {.run = run_signals};
+    ck_assert_int_eq(td_pool_submit(pool, &job), 0);
+    await(&blocked, 5);
+    td_pool_unref(pool);
 }
 END_TEST
 
-START_TEST(test_the_set_is_bounded)
+static void run_allocating(struct td_job *job, struct td_worker *worker)
 {
-    char text[32];
-    for (int i = 0; i < 64; i++) {
-        snprintf(text, sizeof text, "p%d=:threads=1", i);
-        td_pool_unref(td_machine_pool(&machine, text));
-    }
-    struct td_pool_config config = td_pool_config_default("more");
-    ck_assert_int_eq(td_pools_add(machine.pools, &config, machine.problem, 256), -EINVAL);
-    ck_assert_ptr_nonnull(strstr(machine.problem, "64"));
+    struct td_arena *arena = td_arena_create();
+    (void)job, (void)worker;
+    memset(td_arena_alloc(arena, 4 << 20), 1, 4 << 20);
+    td_arena_destroy(arena);
 }
-END_TEST
 
-/* Polling is on by default only where HTTP work is known to be elsewhere. */
-START_TEST(test_default_spin)
+/* What requests leave behind is kept for the next ones, and given back by a worker at rest. */
+START_TEST(test_idle_workers_give_memory_back)
 {
-    struct td_pool_stats stats;
-    int first, last;
-    char text[64];
-    td_machine_cpus(&machine, &first, &last);
-    struct td_pool *pool = td_machine_pool(&machine, "a=");
-    td_pool_stats(pool, &stats);
-    ck_assert_int_eq(stats.config.spin_us, 0);
+    struct td_pool *pool = td_machine_pool(&machine, "a=:threads=1");
+    struct td_job job = {.run = run_allocating};
+    ck_assert_int_eq(td_pool_submit(pool, &job), 0);
+    for (int i = 0; i < 10000 && !td_buffers_kept(); i++)
+        usleep(200);
+    ck_assert_uint_ge(td_buffers_kept(), 4 << 20);
+    for (int i = 0; i < 1000 && td_buffers_kept(); i++)
+        usleep(10000);
+    ck_assert_uint_eq(td_buffers_kept(), 0);
     td_pool_unref(pool);
-    snprintf(text, sizeof text, "%d", last + 1);
-    ck_assert_int_eq(td_pools_set_io_cpus(machine.pools, text, machine.problem, 256), 0);
-    snprintf(text, sizeof text, "b=%d", first);
-    pool = td_machine_pool(&machine, text);
-    td_pool_stats(pool, &stats);
-    ck_assert_int_gt(stats.config.spin_us, 0);
-    td_pool_unref(pool);
-    ck_assert_int_eq(td_pools_set_io_cpus(machine.pools, "x", machine.problem, 256), -EINVAL);
 }
 END_TEST
 
@@ -346,9 +325,8 @@ int main(void)
     tcase_add_loop_test(tcase, test_many_submitters, 0, 3);
     tcase_add_test(tcase, test_stop_drains_and_refuses);
     tcase_add_test(tcase, test_remove_while_a_job_holds_the_pool);
-    tcase_add_test(tcase, test_names);
-    tcase_add_test(tcase, test_the_set_is_bounded);
-    tcase_add_test(tcase, test_default_spin);
+    tcase_add_test(tcase, test_signals);
+    tcase_add_test(tcase, test_idle_workers_give_memory_back);
     suite_add_tcase(suite, tcase);
     return td_test_run(suite);
 }

@@ -2,6 +2,7 @@
  * dismissed some. */
 #include "pools_test.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -15,41 +16,52 @@
 
 #define MAX 16
 
+void td_test_old_region(void (*fn)(void *), void *data, unsigned threads); /* old_region.c */
+
 struct look { /* a job that opens a region and notes where its members are */
     struct td_job job;
-    int ask; /* members asked for; 0: as many as the runtime gives */
+    int ask;  /* members asked for; 0: as many as the runtime gives */
+    bool old; /* through old_region.c */
     int members, threads, levels, nested;
     int cpu[MAX], allowed[MAX];
     atomic_int done;
 };
+
+static void note_member(void *arg)
+{
+    struct look *look = arg;
+    int me = omp_get_thread_num();
+    cpu_set_t set;
+    sched_getaffinity(0, sizeof set, &set);
+    look->cpu[me] = sched_getcpu();
+    look->allowed[me] = CPU_COUNT(&set);
+    if (me == 0)
+        look->members = omp_get_num_threads();
+#pragma omp parallel num_threads(2)
+    {
+#pragma omp atomic write
+        look->nested = omp_get_num_threads();
+    }
+}
 
 static void run_look(struct td_job *job, struct td_worker *worker)
 {
     struct look *look = (struct look *)job;
     look->threads = td_worker_threads(worker);
     int ask = look->ask ? look->ask : omp_get_max_threads();
+    if (look->old) {
+        td_test_old_region(note_member, look, ask);
+    } else {
 #pragma omp parallel num_threads(ask)
-    {
-        int me = omp_get_thread_num();
-        cpu_set_t set;
-        sched_getaffinity(0, sizeof set, &set);
-        look->cpu[me] = sched_getcpu();
-        look->allowed[me] = CPU_COUNT(&set);
-#pragma omp single
-        look->members = omp_get_num_threads();
-#pragma omp parallel num_threads(2)
-        {
-#pragma omp atomic write
-            look->nested = omp_get_num_threads();
-        }
+        note_member(look);
     }
     look->levels = omp_get_max_active_levels();
     atomic_store(&look->done, 1);
 }
 
-static void look_at(struct td_pool *pool, struct look *look, int ask)
+static void look_at(struct td_pool *pool, struct look *look, int ask, bool old)
 {
-    *look = (struct look){.job.run = run_look, .ask = ask};
+    *look = (struct look){.job.run = run_look, .ask = ask, .old = old};
     ck_assert_int_eq(td_pool_submit(pool, &look->job), 0);
     while (!atomic_load(&look->done))
         usleep(200);
@@ -87,7 +99,7 @@ START_TEST(test_members_are_bound)
             ck_assert_int_ne(stats.threads[i].cpu, stats.threads[k].cpu);
     }
     ck_assert_int_eq(stats.first_cpu, stats.threads[0].cpu);
-    look_at(pool, &look, 0);
+    look_at(pool, &look, 0, false);
     ck_assert_int_eq(look.threads, stats.n_threads);
     ck_assert_int_eq(look.members, stats.n_threads);
     ck_assert_int_eq(look.levels, 1);
@@ -101,7 +113,7 @@ START_TEST(test_members_are_bound)
 END_TEST
 
 /* A smaller region makes libgomp dismiss members; those it starts for the next one must not pile up
- * on the leader's CPU. Four members on the first and the last CPU show it. */
+ * on the leader's CPU. Four members on the first and the last CPU show it, through both doors. */
 START_TEST(test_members_are_bound_after_a_smaller_region)
 {
     char text[64];
@@ -111,7 +123,7 @@ START_TEST(test_members_are_bound_after_a_smaller_region)
     static const int sizes[] = {4, 2, 4, 3, 1, 4, 6, 4};
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
         struct look look;
-        look_at(pool, &look, sizes[k]);
+        look_at(pool, &look, sizes[k], _i);
         ck_assert_int_eq(look.members, sizes[k]);
         for (int i = 0; i < look.members; i++) {
             ck_assert_int_eq(look.cpu[i], i % 2 ? last : first);
@@ -165,10 +177,41 @@ START_TEST(test_unpinned)
         ck_assert_int_eq(stats.threads[i].cpu, -1);
         ck_assert(stats.threads[i].ok);
     }
-    look_at(pool, &look, 0);
+    look_at(pool, &look, 0, false);
     for (int i = 0; i < look.members && i < MAX; i++)
         ck_assert_int_eq(look.allowed[i], stats.n_threads);
     td_pool_unref(pool);
+}
+END_TEST
+
+static int count_threads(void)
+{
+    int n = 0;
+    DIR *dir = opendir("/proc/self/task");
+    ck_assert_ptr_nonnull(dir);
+    for (struct dirent *entry; (entry = readdir(dir));)
+        n += entry->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+/* Pools come and go: their threads, teams included, go with them. */
+START_TEST(test_no_thread_is_left)
+{
+    td_pool_unref(td_machine_pool(&machine, "main="));
+    char text[64];
+    snprintf(text, sizeof text, "a=%d:threads=4", first);
+    int before = count_threads();
+    for (int i = 0; i < 30; i++) {
+        struct look look;
+        struct td_pool *pool = td_machine_pool(&machine, text);
+        look_at(pool, &look, 4, i % 2);
+        td_pool_unref(pool);
+        ck_assert_int_eq(td_pools_remove(machine.pools, "a"), 0);
+    }
+    for (int i = 0; i < 2000 && count_threads() > before; i++)
+        usleep(1000);
+    ck_assert_int_eq(count_threads(), before);
 }
 END_TEST
 
@@ -243,25 +286,42 @@ START_TEST(test_binding)
     int cpu = sched_getcpu();
     ck_assert_int_eq(td_bind_cpu(cpu), 0);
     ck_assert_int_eq(sched_getcpu(), cpu);
+#ifdef _OPENMP
+    ck_assert_int_eq(omp_get_max_threads(), 1); /* regions of a bound thread run on it alone */
+#endif
 }
 END_TEST
 
-int main(void)
+/* main has started itself anew with a setting for libgomp, unless there was one. */
+START_TEST(test_tuned)
 {
+    struct td_runtime_facts facts;
+    td_runtime_facts(&facts);
+    ck_assert(!*facts.openmp || getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"));
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    td_runtime_tune(argv);
     Suite *suite = suite_create("team");
     TCase *tcase = tcase_create("runtime");
     tcase_add_test(tcase, test_backend_none);
     tcase_add_test(tcase, test_backend_auto);
     tcase_add_test(tcase, test_binding);
+    tcase_add_test(tcase, test_tuned);
     suite_add_tcase(suite, tcase);
 #ifdef _OPENMP
     TCase *team = tcase_create("team");
     tcase_add_checked_fixture(team, set_up, tear_down);
     tcase_set_timeout(team, 30);
     tcase_add_test(team, test_members_are_bound);
-    tcase_add_test(team, test_members_are_bound_after_a_smaller_region);
+    tcase_add_loop_test(team, test_members_are_bound_after_a_smaller_region, 0, 2);
     tcase_add_test(team, test_workers_share_the_cpus);
     tcase_add_test(team, test_unpinned);
+    if (!getenv("TD_TEST_BACKEND")) /* LLVM's runtime keeps its threads for the next leader */
+        tcase_add_test(team, test_no_thread_is_left);
     tcase_add_test(team, test_synthetic_machines_are_not_bound);
     suite_add_tcase(suite, team);
 #endif

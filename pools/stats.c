@@ -1,0 +1,56 @@
+/* What a pool and a worker say about themselves. Figures are read one by one while the pool works,
+ * so they need not belong to one moment; affinities are read back from the kernel at each call. */
+#include "pools/pool.h"
+
+#include <string.h>
+
+void td_pool_stats(struct td_pool *pool, struct td_pool_stats *stats)
+{
+    *stats = (struct td_pool_stats){.config = pool->config,
+                                    .first_cpu = td_pool_first_cpu(pool),
+                                    .depth = atomic_load(&pool->waiting),
+                                    .running = atomic_load(&pool->running),
+                                    .rejected = atomic_load(&pool->rejected),
+                                    .late = atomic_load(&pool->late)};
+    memcpy(stats->requested, pool->requested, sizeof stats->requested);
+    const int max = sizeof stats->threads / sizeof *stats->threads;
+    for (int i = 0; i < pool->n_workers; i++) {
+        const struct td_worker *worker = &pool->workers[i];
+        stats->done += atomic_load(&worker->done);
+        stats->busy_ns += atomic_load(&worker->busy_ns);
+        for (int k = 0; k < worker->team.n; k++) {
+            if (stats->n_threads < max)
+                td_team_look(&worker->team, k, &stats->threads[stats->n_threads++]);
+        }
+    }
+}
+
+const char *td_pool_name(const struct td_pool *pool)
+{
+    return pool->config.name;
+}
+
+int td_pool_first_cpu(const struct td_pool *pool)
+{
+    return pool->binding == TD_BIND_each ? pool->workers[0].team.cpus.cpu[0] : -1;
+}
+
+int td_pool_numa_node(const struct td_pool *pool)
+{
+    return pool->numa_node;
+}
+
+int td_worker_threads(const struct td_worker *worker)
+{
+    return worker->team.n;
+}
+
+int td_worker_index(const struct td_worker *worker)
+{
+    return worker->index;
+}
+
+struct td_pool *td_worker_pool(const struct td_worker *worker)
+{
+    return worker->pool;
+}

@@ -1,0 +1,116 @@
+/* pools/task.c, row RT-23: a worker that waits for a task, and waits that could never end. */
+#include "pools_test.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static struct td_machine machine;
+static struct td_pool *a, *b;
+
+static void set_up(void)
+{
+    td_machine_init(&machine, NULL);
+    td_machine_two_pools(&machine, &a, &b);
+}
+
+static void tear_down(void)
+{
+    td_pool_unref(a);
+    td_pool_unref(b);
+    td_machine_fini(&machine);
+}
+
+struct inner {
+    struct td_pool *pool, *next; /* next: where the inner task submits one itself */
+    int result;
+};
+
+static int run_and_wait(void *args, struct td_worker *worker, char *problem, size_t size)
+{
+    struct inner *inner = args, below = {inner->next, NULL, 0};
+    struct td_task *task;
+    (void)worker, (void)problem, (void)size;
+    if (!inner->pool)
+        return 42;
+    struct td_task_config config = {run_and_wait, &below, sizeof below, NULL, 0, 0};
+    int error = td_task_submit(&task, inner->pool, &config);
+    if (error)
+        return error;
+    error = td_task_wait(task, -1, &inner->result);
+    td_task_unref(task);
+    return error ? error : inner->result;
+}
+
+START_TEST(test_self_wait)
+{
+    struct td_task *task =
+        td_test_submit(a, run_and_wait, &(struct inner){a, NULL, 0}, sizeof(struct inner));
+    ck_assert_int_eq(td_test_result(task), -EDEADLK);
+    td_task_unref(task);
+    task = td_test_submit(a, run_and_wait, &(struct inner){b, NULL, 0}, sizeof(struct inner));
+    ck_assert_int_eq(td_test_result(task), 42); /* another pool: no harm */
+    td_task_unref(task);
+    task = td_test_submit(a, run_and_wait, &(struct inner){b, a, 0}, sizeof(struct inner));
+    ck_assert_int_eq(td_test_result(task), -EDEADLK); /* a waits for b, which waits for a */
+    td_task_unref(task);
+}
+END_TEST
+
+/* With a second worker somebody can run it; three levels need three. */
+START_TEST(test_wait_in_a_pool_of_two)
+{
+    struct td_pool *two = td_machine_pool(&machine, "two=:streams=2");
+    struct td_pool_stats stats;
+    td_pool_stats(two, &stats);
+    if (stats.config.streams == 2) {
+        struct td_task *task =
+            td_test_submit(two, run_and_wait, &(struct inner){two, NULL, 0}, sizeof(struct inner));
+        ck_assert_int_eq(td_test_result(task), 42);
+        td_task_unref(task);
+        task =
+            td_test_submit(two, run_and_wait, &(struct inner){two, two, 0}, sizeof(struct inner));
+        ck_assert_int_eq(td_test_result(task), -EDEADLK);
+        td_task_unref(task);
+    }
+    td_pool_unref(two);
+}
+END_TEST
+
+static int run_nothing(void *args, struct td_worker *worker, char *problem, size_t size)
+{
+    (void)args, (void)worker, (void)problem, (void)size;
+    return 0;
+}
+
+static int run_timed_wait(void *args, struct td_worker *worker, char *problem, size_t size)
+{
+    struct td_task *task;
+    struct td_task_config config = {run_nothing, NULL, 0, NULL, 0, 0};
+    int result, error = td_task_submit(&task, td_worker_pool(worker), &config);
+    (void)args, (void)problem, (void)size;
+    if (!error)
+        error = td_task_wait(task, 3000000, &result);
+    td_task_unref(task);
+    return error;
+}
+
+START_TEST(test_a_timed_wait_ends)
+{
+    struct td_task *task = td_test_submit(a, run_timed_wait, NULL, 0);
+    ck_assert_int_eq(td_test_result(task), -ETIMEDOUT);
+    td_task_unref(task);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("wait");
+    TCase *tcase = tcase_create("wait");
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_set_timeout(tcase, 30);
+    tcase_add_test(tcase, test_self_wait);
+    tcase_add_test(tcase, test_wait_in_a_pool_of_two);
+    tcase_add_test(tcase, test_a_timed_wait_ends);
+    suite_add_tcase(suite, tcase);
+    return td_test_run(suite);
+}
