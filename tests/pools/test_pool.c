@@ -69,6 +69,7 @@ static void tear_down(void)
     td_machine_fini(&machine);
 }
 
+/* RT-17: one queue for whoever submits, first come first served, the worker asleep in between. */
 START_TEST(test_jobs_run_in_order_and_are_counted)
 {
     struct td_pool *pool = td_machine_pool(&machine, "a=:threads=1");
