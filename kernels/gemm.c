@@ -85,7 +85,8 @@ void td_gemm_plan(const struct td_gemm *g, struct td_gemm_plan *plan)
     if (plan->slots > plan->items)
         plan->slots = plan->items ? (int)plan->items : 1;
     plan->at_b = half ? line((packed ? TD_GEMM_ROWS : plan->rows) * plan->depth) : 0;
-    plan->at_out = plan->at_b + (packed ? line(plan->depth * plan->cols) : 0);
+    int64_t panel = packed ? plan->cols : plan->path == TD_GEMM_direct && g->n % 32 ? 32 : 0;
+    plan->at_out = plan->at_b + line(plan->depth * panel);
     plan->slot = plan->at_out + (half ? line(plan->rows * plan->cols) : 0);
 }
 

@@ -56,32 +56,22 @@ struct td_block {
     const void *b;  /* rows of it, ldb apart: a panel, or the matrix itself */
     float *c;
     int64_t lda, ldb, ldc;
-    int64_t cols; /* of c that exist: the last vector is cut where it must be */
-    bool add;     /* to what c holds */
+    bool add; /* to what c holds */
 };
 
-/* c[mr][cols] (+)= a[mr][k] * b[k][nv vectors]. cut: cols ends inside the last vector; b is then
- * cut as well unless it is a panel, which is padded. */
-TD_INLINE void td_block_run(const struct td_block *t, const int mr, const int nv, const bool half,
-                            const bool cut_b, const bool cut)
+/* c[mr][nv vectors] (+)= a[mr][k] * b[k][nv vectors] */
+TD_INLINE void td_block_run(const struct td_block *t, const int mr, const int nv, const bool half)
 {
     td_vf acc[TD_MR][8], b[8];
-    int64_t left = t->cols - (nv - 1) * TD_LANES;
 #pragma GCC unroll 16
     for (int i = 0; i < mr; i++)
 #pragma GCC unroll 8
-        for (int v = 0; v < nv; v++) {
-            float *c = t->c + i * t->ldc + v * TD_LANES;
-            acc[i][v] = td_set(0);
-            if (t->add)
-                acc[i][v] = cut && v == nv - 1 ? td_load_next(c, left, 0) : td_load(c);
-        }
+        for (int v = 0; v < nv; v++)
+            acc[i][v] = t->add ? td_load(t->c + i * t->ldc + v * TD_LANES) : td_set(0);
     for (int64_t p = 0; p < t->k; p++) {
 #pragma GCC unroll 8
         for (int v = 0; v < nv; v++)
-            b[v] = cut_b && v == nv - 1
-                       ? td_gemm_load_n(t->b, p * t->ldb + v * TD_LANES, left, half)
-                       : td_gemm_load(t->b, p * t->ldb + v * TD_LANES, half);
+            b[v] = td_gemm_load(t->b, p * t->ldb + v * TD_LANES, half);
 #pragma GCC unroll 16
         for (int i = 0; i < mr; i++) {
             td_vf a = td_set(t->a[i * t->lda + p]);
@@ -93,71 +83,71 @@ TD_INLINE void td_block_run(const struct td_block *t, const int mr, const int nv
 #pragma GCC unroll 16
     for (int i = 0; i < mr; i++)
 #pragma GCC unroll 8
-        for (int v = 0; v < nv; v++) {
-            float *c = t->c + i * t->ldc + v * TD_LANES;
-            if (cut && v == nv - 1)
-                td_store_next(c, left, acc[i][v]);
-            else
-                td_store(c, acc[i][v]);
-        }
+        for (int v = 0; v < nv; v++)
+            td_store(t->c + i * t->ldc + v * TD_LANES, acc[i][v]);
 }
 
-/* Fewer rows than a block has, one function a number of them. */
-#define TD_BLOCK_ROWS(mr)                                                                          \
-    case mr:                                                                                       \
-        if (mr < TD_MR)                                                                            \
-            td_block_run(t, mr, nv, half, cut_b, true);                                            \
-        break
-
-TD_INLINE void td_block_few(const struct td_block *t, int64_t rows, const int nv, const bool half,
-                            const bool cut_b)
+/* As many of the rows as one block takes; says how many. */
+TD_INLINE int64_t td_block_rows(const struct td_block *t, int64_t rows, const bool half)
 {
-    switch (rows) {
-        TD_BLOCK_ROWS(1);
-        TD_BLOCK_ROWS(2);
-        TD_BLOCK_ROWS(3);
-        TD_BLOCK_ROWS(4);
-        TD_BLOCK_ROWS(5);
-#if TD_MR > 6
-        TD_BLOCK_ROWS(6);
-        TD_BLOCK_ROWS(7);
-        TD_BLOCK_ROWS(8);
-        TD_BLOCK_ROWS(9);
-        TD_BLOCK_ROWS(10);
-        TD_BLOCK_ROWS(11);
+    if (rows >= TD_MR) {
+        td_block_run(t, TD_MR, 2, half);
+        return TD_MR;
+    }
+#if TD_MR > 8
+    if (rows >= 8) {
+        td_block_run(t, 8, 2, half);
+        return 8;
+    }
 #endif
-    default:
-        td_block_run(t, TD_MR, nv, half, cut_b, true);
+    if (rows >= 4) {
+        td_block_run(t, 4, 2, half);
+        return 4;
+    }
+    if (rows >= 2) {
+        td_block_run(t, 2, 2, half);
+        return 2;
+    }
+    td_block_run(t, 1, 2, half);
+    return 1;
+}
+
+/* Moves the first cols of a block's rows. */
+static inline void td_block_move(float *to, int64_t ldt, const float *from, int64_t ldf,
+                                 int64_t rows, int64_t cols)
+{
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(to + i * ldt, from + i * ldf, (size_t)cols * sizeof *to);
+}
+
+/* rows x cols of c, cols <= TD_NR; where fewer, the block goes by way of the stack. */
+TD_INLINE void td_block_column(struct td_block t, int64_t rows, int64_t cols, const bool half)
+{
+    float edge[TD_MR * TD_NR] __attribute__((aligned(64)));
+    float *c = t.c;
+    int64_t ldc = t.ldc, done;
+    for (; rows > 0; rows -= done, t.a += done * t.lda, c += done * ldc) {
+        int64_t some = rows < TD_MR ? rows : TD_MR;
+        t.c = c;
+        if (cols < TD_NR) {
+            t.c = edge, t.ldc = TD_NR;
+            if (t.add)
+                td_block_move(edge, TD_NR, c, ldc, some, cols);
+        }
+        done = td_block_rows(&t, some, half);
+        if (cols < TD_NR)
+            td_block_move(c, ldc, edge, TD_NR, done, cols);
     }
 }
 
-/* rows x t->cols of c from one panel or from the columns of b themselves. */
-TD_INLINE void td_block_column(struct td_block t, int64_t rows, const bool half, const bool direct)
+static __attribute__((noinline)) void td_column_f32(struct td_block t, int64_t rows, int64_t cols)
 {
-    bool whole = t.cols >= TD_NR;
-    for (; rows > 0; rows -= TD_MR, t.a += TD_MR * t.lda, t.c += TD_MR * t.ldc) {
-        if (whole && rows >= TD_MR)
-            td_block_run(&t, TD_MR, 2, half, false, false);
-        else if (t.cols > TD_LANES)
-            td_block_few(&t, rows < TD_MR ? rows : TD_MR, 2, half, direct);
-        else
-            td_block_few(&t, rows < TD_MR ? rows : TD_MR, 1, half, direct);
-    }
-}
-
-static __attribute__((noinline)) void td_column_panel(struct td_block t, int64_t rows)
-{
-    td_block_column(t, rows, false, false);
-}
-
-static __attribute__((noinline)) void td_column_f32(struct td_block t, int64_t rows)
-{
-    td_block_column(t, rows, false, true);
+    td_block_column(t, rows, cols, false);
 }
 
 static __attribute__((noinline)) void td_column_bf16(struct td_block t, int64_t rows)
 {
-    td_block_column(t, rows, true, true);
+    td_block_column(t, rows, TD_NR, true);
 }
 
 /* ---- packing b ---- */
@@ -284,38 +274,44 @@ TD_INLINE void td_rect_packed(const struct td_rect *r, const bool half)
             for (int64_t j = 0; j < r->cols; j += TD_NR) {
                 t.b = r->panels ? r->panels + (r->j + j) * g->k + p * TD_NR : slot_b + j * k;
                 t.c = r->c + i * r->ldc + j;
-                t.cols = r->cols - j < TD_NR ? r->cols - j : TD_NR;
-                td_column_panel(t, rows);
+                td_column_f32(t, rows, r->cols - j < TD_NR ? r->cols - j : TD_NR);
             }
         }
     }
 }
 
-/* Up to three rows take blocks that are wider instead of higher. */
+/* Up to three rows take blocks that are wider instead of higher. The last columns, when they do not
+ * fill a block, are packed all the same: nothing beyond b may be read. */
 TD_INLINE void td_rect_direct(const struct td_rect *r, const bool half)
 {
     const struct td_gemm *g = r->g;
     struct td_block t = {.k = g->k, .ldb = g->step_k, .ldc = r->ldc};
     t.a = td_rect_rows(r, 0, r->rows, 0, g->k, &t.lda, half);
-    int64_t j = 0, wide = r->rows == 1 ? 8 * TD_LANES : r->rows <= 3 ? 4 * TD_LANES : TD_NR;
-    while (j < r->cols) {
+    for (int64_t j = 0, step = TD_NR; j < r->cols; j += step) {
+        int64_t left = r->cols - j;
         t.b = half ? (const void *)((const uint16_t *)r->b + r->j + j)
                    : (const void *)((const float *)r->b + r->j + j);
         t.c = r->c + j;
-        t.cols = r->cols - j < wide ? r->cols - j : wide;
-        if (t.cols < wide && t.cols > TD_NR)
-            t.cols = TD_NR;
-        if (t.cols == 8 * TD_LANES)
-            td_block_run(&t, 1, 8, half, false, false);
-        else if (t.cols == 4 * TD_LANES && r->rows == 2)
-            td_block_run(&t, 2, 4, half, false, false);
-        else if (t.cols == 4 * TD_LANES)
-            td_block_run(&t, 3, 4, half, false, false);
-        else if (half)
+        step = TD_NR;
+        if (left < TD_NR) {
+            float *panel = (float *)(r->slot + r->plan->at_b);
+            td_gemm_pack(g, r->b, 0, g->k, r->j + j, TD_NR, panel, half);
+            t.b = panel, t.ldb = TD_NR;
+            td_column_f32(t, r->rows, left);
+        } else if (r->rows == 1 && left >= 8 * TD_LANES) {
+            step = 8 * TD_LANES;
+            td_block_run(&t, 1, 8, half);
+        } else if (r->rows == 2 && left >= 4 * TD_LANES) {
+            step = 4 * TD_LANES;
+            td_block_run(&t, 2, 4, half);
+        } else if (r->rows == 3 && left >= 4 * TD_LANES) {
+            step = 4 * TD_LANES;
+            td_block_run(&t, 3, 4, half);
+        } else if (half) {
             td_column_bf16(t, r->rows);
-        else
-            td_column_f32(t, r->rows);
-        j += t.cols;
+        } else {
+            td_column_f32(t, r->rows, TD_NR);
+        }
     }
 }
 

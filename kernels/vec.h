@@ -228,9 +228,12 @@ TD_INLINE td_vf td_fma(td_vf a, td_vf b, td_vf c)
 #elif TD_VBYTES == 32
     return (td_vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 #elif defined __FMA__
-    for (int i = 0; i < TD_LANES; i++)
-        a[i] = __builtin_fmaf(a[i], b[i], c[i]);
-    return a;
+    __m256 x[2], y[2], z[2];
+    memcpy(x, &a, sizeof a), memcpy(y, &b, sizeof b), memcpy(z, &c, sizeof c);
+    for (int i = 0; i < 2; i++)
+        z[i] = _mm256_fmadd_ps(x[i], y[i], z[i]);
+    memcpy(&c, z, sizeof c);
+    return c;
 #else
     return a * b + c;
 #endif

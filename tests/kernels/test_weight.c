@@ -1,0 +1,164 @@
+/* kernels/weight.c: ownership, and packed forms that are made once. */
+#include "kernels/weight.h"
+
+#include <check.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+static struct td_weight *make(const float *data)
+{
+    struct td_tensor like = {.data = (void *)data, .dtype = TD_f32, .rank = 2, .shape = {3, 5}};
+    struct td_weight *w = NULL;
+    ck_assert_int_eq(td_weight_create(&w, &like), 0);
+    return w;
+}
+
+START_TEST(test_data)
+{
+    float data[15];
+    for (int i = 0; i < 15; i++)
+        data[i] = (float)i;
+    struct td_weight *w = make(data), *zero = make(NULL);
+    const struct td_tensor *t = td_weight_tensor(w);
+    ck_assert_ptr_ne(t->data, data);
+    ck_assert_int_eq((uintptr_t)t->data % 64, 0);
+    ck_assert(!memcmp(t->data, data, sizeof data));
+    for (int i = 0; i < 15; i++)
+        ck_assert(((float *)td_weight_tensor(zero)->data)[i] == 0);
+    volatile char beyond = ((char *)t->data)[sizeof data + 63]; /* allowed: the sanitizer says so */
+    (void)beyond;
+    ck_assert_ptr_eq(t->weight, w);
+    struct td_weight *second = td_weight_ref(w);
+    td_weight_unref(&w);
+    ck_assert_ptr_null(w);
+    ck_assert(!memcmp(td_weight_tensor(second)->data, data, sizeof data));
+    td_weight_unref(&second);
+    td_weight_unref(&second); /* NULL is fine */
+    td_weight_unref(&zero);
+}
+END_TEST
+
+START_TEST(test_empty)
+{
+    struct td_tensor like = {.dtype = TD_f32, .rank = 2, .shape = {0, 5}};
+    struct td_weight *w;
+    ck_assert_int_eq(td_weight_create(&w, &like), 0);
+    ck_assert_ptr_nonnull(td_weight_tensor(w)->data);
+    td_weight_unref(&w);
+    like.shape[0] = INT64_MAX / 40; /* more than there is */
+    ck_assert_int_eq(td_weight_create(&w, &like), -ENOMEM);
+}
+END_TEST
+
+START_TEST(test_views)
+{
+    struct td_weight *w = make(NULL);
+    struct td_tensor view = *td_weight_tensor(w);
+    ck_assert_ptr_eq(td_weight_of(&view), w);
+    view.rank = 1, view.shape[0] = 15; /* all of it in another shape */
+    ck_assert_ptr_eq(td_weight_of(&view), w);
+    view.shape[0] = 10; /* a part */
+    ck_assert_ptr_null(td_weight_of(&view));
+    view = *td_weight_tensor(w);
+    view.dtype = TD_i32;
+    ck_assert_ptr_null(td_weight_of(&view));
+    view = *td_weight_tensor(w);
+    view.data = NULL; /* converted, its data not there yet */
+    ck_assert_ptr_null(td_weight_of(&view));
+    td_weight_unref(&w);
+}
+END_TEST
+
+static atomic_int filled;
+static int fill_result;
+
+static int fill(void *packed, const struct td_tensor *plain, void *arg)
+{
+    filled++;
+    memset(packed, *(char *)arg, 100);
+    return plain->shape[1] == 5 ? fill_result : -EINVAL;
+}
+
+START_TEST(test_pack)
+{
+    struct td_weight *w = make(NULL);
+    ck_assert_ptr_null(td_weight_forms(w));
+    const char *a = td_weight_pack(w, "key", 3, "first", 100, fill, "a");
+    ck_assert_ptr_nonnull(a);
+    ck_assert_int_eq((uintptr_t)a % 64, 0);
+    ck_assert(a[0] == 'a' && a[99] == 'a');
+    ck_assert_ptr_eq(td_weight_pack(w, "key", 3, "first", 100, fill, "x"), a);
+    ck_assert_int_eq(filled, 1);
+    const char *b = td_weight_pack(w, "keys", 4, "second", 200, fill, "b");
+    ck_assert_ptr_ne(a, b);
+    ck_assert_int_eq(b[150], 0);
+    const struct td_weight_form *form = td_weight_forms(w);
+    ck_assert_str_eq(form->name, "second");
+    ck_assert_uint_eq(form->bytes, 200);
+    ck_assert_ptr_eq(form->data, b);
+    ck_assert_str_eq(form->next->name, "first");
+    ck_assert_ptr_null(form->next->next);
+    td_weight_unref(&w);
+}
+END_TEST
+
+START_TEST(test_pack_fails)
+{
+    struct td_weight *w = make(NULL);
+    fill_result = -EIO;
+    ck_assert_ptr_null(td_weight_pack(w, "key", 3, "form", 100, fill, "a"));
+    ck_assert_ptr_null(td_weight_forms(w));
+    ck_assert_ptr_null(td_weight_pack(w, "key", 3, "form", SIZE_MAX - 3, fill, "a"));
+    ck_assert_int_eq(filled, 1);
+    fill_result = 0;
+    ck_assert_ptr_nonnull(td_weight_pack(w, "key", 3, "form", 100, fill, "a"));
+    td_weight_unref(&w);
+}
+END_TEST
+
+static void *pack_many(void *arg)
+{
+    for (int i = 0; i < 1000; i++) {
+        char key = (char)(i % 10);
+        const char *form = td_weight_pack(arg, &key, 1, "form", 100, fill, &key);
+        if (!form || form[99] != key)
+            return "wrong form";
+    }
+    return NULL;
+}
+
+START_TEST(test_threads)
+{
+    struct td_weight *w = make(NULL);
+    pthread_t thread[8];
+    for (int i = 0; i < 8; i++)
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, pack_many, w), 0);
+    for (int i = 0; i < 8; i++) {
+        void *wrong;
+        pthread_join(thread[i], &wrong);
+        ck_assert_msg(!wrong, "%s", (char *)wrong);
+    }
+    ck_assert_int_eq(filled, 10);
+    td_weight_unref(&w);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("weight");
+    TCase *tcase = tcase_create("weight");
+    tcase_add_test(tcase, test_data);
+    tcase_add_test(tcase, test_empty);
+    tcase_add_test(tcase, test_views);
+    tcase_add_test(tcase, test_pack);
+    tcase_add_test(tcase, test_pack_fails);
+    tcase_add_test(tcase, test_threads);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
