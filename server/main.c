@@ -33,6 +33,7 @@ static void usage(FILE *to)
 
 int main(int argc, char **argv)
 {
+    td_runtime_tune(argv); /* may start the program anew, so nothing comes before it */
     if (argc < 2) {
         usage(stderr);
         return 2;
