@@ -1,0 +1,67 @@
+"""NVIDIA's own client talks to us: health, metadata and op.add in JSON and binary."""
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from service import ServiceTest, main, skip  # noqa: E402
+
+import numpy as np
+
+try:
+    import tritonclient.http as triton
+    from tritonclient.utils import InferenceServerException
+except ImportError:
+    skip("no tritonclient: run deploy/setup.sh check")
+
+
+class Triton(ServiceTest):
+    def setUp(self):
+        self.client = triton.InferenceServerClient(f"127.0.0.1:{self.service.port}")
+        self.addCleanup(self.client.close)
+
+    def add(self, a, b, binary, name="op.add", **how):
+        inputs = []
+        for key, value in (("self", a), ("other", b)):
+            tensor = triton.InferInput(key, list(value.shape), "FP32")
+            tensor.set_data_from_numpy(value, binary_data=binary)
+            inputs.append(tensor)
+        wanted = [triton.InferRequestedOutput("out", binary_data=binary)]
+        return self.client.infer(name, inputs, outputs=wanted, **how)
+
+    def test_health(self):
+        self.assertTrue(self.client.is_server_live())
+        self.assertTrue(self.client.is_server_ready())
+        self.assertTrue(self.client.is_model_ready("op.add"))
+        self.assertIn("binary_tensor_data", self.client.get_server_metadata()["extensions"])
+        metadata = self.client.get_model_metadata("op.add")
+        self.assertEqual([i["name"] for i in metadata["inputs"]], ["self", "other"])
+        self.assertEqual([o["name"] for o in metadata["outputs"]], ["out"])
+
+    def test_add(self):
+        a = np.random.default_rng(1).standard_normal((5, 33)).astype(np.float32)
+        b = np.linspace(-1, 1, 33, dtype=np.float32)
+        for binary in (True, False):
+            with self.subTest(binary=binary):
+                result = self.add(a, b, binary, request_id="one")
+                np.testing.assert_array_equal(result.as_numpy("out"), a + b)
+                self.assertEqual(result.get_response()["id"], "one")
+                self.assertEqual(result.get_response()["model_name"], "op.add")
+
+    def test_default_outputs(self):
+        a = np.arange(4, dtype=np.float32)
+        inputs = [triton.InferInput(n, [4], "FP32") for n in ("self", "other")]
+        for tensor in inputs:
+            tensor.set_data_from_numpy(a)
+        np.testing.assert_array_equal(self.client.infer("op.add", inputs).as_numpy("out"), a + a)
+
+    def test_errors_are_understood(self):
+        a, b = np.zeros(2, np.float32), np.zeros(3, np.float32)
+        with self.assertRaisesRegex(InferenceServerException, "do not broadcast"):
+            self.add(a, b, True)
+        with self.assertRaisesRegex(InferenceServerException, "no model"):
+            self.add(a, a, True, name="nosuch")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,284 @@
+"""The service as the tests see it: the real binary on a free port, and tensors over HTTP.
+
+TENSORD_BIN names the binary (meson sets it). TENSORD_SANITIZED=1 says that it is an instrumented
+one: what is timed or weighed then has no meaning, and everything takes longer.
+"""
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import unittest
+
+try:
+    import numpy as np
+except ImportError:
+    print("skipped: no NumPy: run deploy/setup.sh check, and then .deps/venv/bin/python")
+    sys.exit(77)
+
+BINARY = os.environ.get("TENSORD_BIN", "build/tensord")
+SANITIZED = os.environ.get("TENSORD_SANITIZED") == "1"
+
+DATATYPES = {"BOOL": np.bool_, "UINT8": np.uint8, "INT8": np.int8, "INT16": np.int16,
+             "INT32": np.int32, "INT64": np.int64, "FP16": np.float16, "FP32": np.float32,
+             "FP64": np.float64}
+NAMES = {np.dtype(kind): name for name, kind in DATATYPES.items()}
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(77)
+
+
+def main():
+    """unittest's, for a file that meson runs."""
+    unittest.main(module="__main__", verbosity=2, argv=sys.argv)
+
+
+# ---- tensors ----
+
+class BF16:
+    """BF16 values, which NumPy does not have: float32 ones of which only the upper half counts."""
+
+    def __init__(self, values):
+        bits = np.asarray(values, np.float32).view(np.uint32).astype(np.uint64)
+        nan = np.isnan(np.asarray(values, np.float32))
+        rounded = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+        self.bits = np.where(nan, np.uint16(0x7FC0), rounded).astype(np.uint16)
+
+    @classmethod
+    def of_bits(cls, bits):
+        new = cls.__new__(cls)
+        new.bits = np.asarray(bits, np.uint16)
+        return new
+
+    @property
+    def values(self):
+        return (self.bits.astype(np.uint32) << 16).view(np.float32)
+
+    @property
+    def shape(self):
+        return self.bits.shape
+
+
+def datatype(tensor):
+    return "BF16" if isinstance(tensor, BF16) else NAMES[tensor.dtype]
+
+
+def elements(tensor):
+    """The tensor's bytes."""
+    return (tensor.bits if isinstance(tensor, BF16) else tensor).tobytes()
+
+
+def numbers(tensor):
+    """The tensor's elements as JSON has them: a flat list."""
+    return (tensor.values if isinstance(tensor, BF16) else tensor).ravel().tolist()
+
+
+def decode(name, shape, data):
+    """A tensor of JSON numbers or of bytes."""
+    if name == "BF16":
+        if isinstance(data, bytes):
+            return BF16.of_bits(np.frombuffer(data, np.uint16).reshape(shape))
+        return BF16(np.array(data, np.float32).reshape(shape))
+    kind = DATATYPES[name]
+    if isinstance(data, bytes):
+        return np.frombuffer(data, kind).reshape(shape)
+    return np.array(data, kind).reshape(shape)
+
+
+def stored(name):
+    """An input that is a stored tensor."""
+    return {"parameters": {"tensor": name}}
+
+
+def pack(inputs, parameters=None, outputs=None, binary=False, **rest):
+    """The body and the headers of a call. inputs: name -> array, BF16 or stored(...)."""
+    tensors, blobs = [], b""
+    for name, value in inputs.items():
+        if isinstance(value, dict):
+            tensors.append({"name": name, **value})
+            continue
+        tensor = {"name": name, "shape": list(value.shape), "datatype": datatype(value)}
+        if binary:
+            blob = elements(value)
+            tensor["parameters"] = {"binary_data_size": len(blob)}
+            blobs += blob
+        else:
+            tensor["data"] = numbers(value)
+        tensors.append(tensor)
+    parameters = dict(parameters or {})
+    if binary:
+        parameters.setdefault("binary_data_output", True)
+    request = {**rest, "inputs": tensors}
+    if parameters:
+        request["parameters"] = parameters
+    if outputs is not None:
+        request["outputs"] = outputs
+    head = json.dumps(request).encode()
+    if not binary:
+        return head, {"Content-Type": "application/json"}
+    return head + blobs, {"Content-Type": "application/octet-stream",
+                          "Inference-Header-Content-Length": str(len(head))}
+
+
+class Reply:
+    """A response, read to its end."""
+
+    def __init__(self, response):
+        self.status, self.headers = response.status, response.headers
+        self.body = response.read()
+
+    @property
+    def json(self):
+        return json.loads(self.body[:self.json_length])
+
+    @property
+    def json_length(self):
+        return int(self.headers.get("Inference-Header-Content-Length", len(self.body)))
+
+    @property
+    def parameters(self):
+        return self.json["parameters"]
+
+    @property
+    def outputs(self):
+        """name -> tensor, whether it came in JSON or binary."""
+        found, at = {}, self.json_length
+        for tensor in self.json["outputs"]:
+            data = tensor.get("data")
+            if data is None:
+                size = tensor["parameters"]["binary_data_size"]
+                data, at = self.body[at:at + size], at + size
+            found[tensor["name"]] = decode(tensor["datatype"], tensor["shape"], data)
+        assert at == len(self.body), f"{len(self.body) - at} bytes too many in the reply"
+        return found
+
+    @property
+    def out(self):
+        return self.outputs["out"]
+
+
+# ---- the process ----
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def run(*args, env=None, timeout=60):
+    """A command of the binary that ends by itself."""
+    return subprocess.run([BINARY, *args], env={**environment(), **(env or {})}, text=True,
+                          capture_output=True, timeout=timeout)
+
+
+def environment():
+    return {k: v for k, v in os.environ.items() if not k.startswith("TENSORD_")}
+
+
+class Service:
+    """`tensord serve ARGS`, ready. stop() wants a good end, and no word of a sanitizer."""
+
+    def __init__(self, *args, env=None):
+        self.port = free_port()
+        self.log = ""
+        begin = time.monotonic()
+        self.process = subprocess.Popen(
+            [BINARY, "serve", "--listen", f"127.0.0.1:{self.port}", *args], text=True,
+            env={**environment(), **(env or {})}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        while time.monotonic() < begin + 30:
+            try:
+                if self.call("GET", "/v2/health/ready").status == 200:
+                    self.start_seconds = time.monotonic() - begin
+                    return
+            except OSError:
+                if self.process.poll() is not None:
+                    break
+            time.sleep(0.005)
+        self.process.kill()
+        raise RuntimeError("the service did not become ready: " + self.process.communicate()[1])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            self.log += self.process.communicate(timeout=60)[1]
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.log += self.process.communicate()[1]
+            raise AssertionError("SIGTERM did not end it:\n" + self.log) from None
+        assert self.process.returncode == 0, f"exit {self.process.returncode}:\n{self.log}"
+        assert "Sanitizer" not in self.log and "runtime error" not in self.log, self.log
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def connect(self, timeout=60):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+
+    def socket(self, timeout=10):
+        return socket.create_connection(("127.0.0.1", self.port), timeout)
+
+    def call(self, method, path, body=None, headers=None, connection=None):
+        """One request, on a connection of its own unless one is given. A dict goes as JSON."""
+        if isinstance(body, (dict, list)):
+            body = json.dumps(body)
+            headers = {"Content-Type": "application/json", **(headers or {})}
+        own = connection or self.connect()
+        try:
+            own.request(method, path, body, headers or {})
+            return Reply(own.getresponse())
+        finally:
+            if not connection:
+                own.close()
+
+    def infer(self, op, inputs, parameters=None, path="/v1/ops/{}", connection=None, **how):
+        """Runs an operator; the reply whatever its status. how: what pack() takes."""
+        body, headers = pack(inputs, parameters, **how)
+        return self.call("POST", path.format(op), body, headers, connection)
+
+    def op(self, op, inputs, parameters=None, **how):
+        """Runs an operator that is right, and gives its only result."""
+        reply = self.infer(op, inputs, parameters, **how)
+        assert reply.status == 200, f"{op}: {reply.status} {reply.body[:300]!r}"
+        return reply.out
+
+
+class ServiceTest(unittest.TestCase):
+    """Tests that share one service, started with args."""
+
+    args, env = (), None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.service = Service(*cls.args, env=cls.env)
+        cls.addClassCleanup(cls.service.stop)
+
+    def problem(self, reply, status, *words):
+        """The reply is the contract's error, and its detail has the words."""
+        text = f"{reply.status} {reply.body[:300]!r}"
+        self.assertEqual(reply.status, status, text)
+        self.assertEqual(reply.headers["Content-Type"], "application/problem+json", text)
+        said = reply.json
+        self.assertEqual(sorted(said), ["detail", "error", "status", "title", "type"], text)
+        self.assertEqual(said["status"], status)
+        self.assertEqual(said["error"], said["detail"])
+        self.assertGreater(len(said["detail"]), 10)
+        for word in words:
+            self.assertIn(word, said["detail"])
+        return said
+
+    def alive(self):
+        self.assertIsNone(self.service.process.poll(), "the service has died")
+        self.assertEqual(self.service.call("GET", "/v2/health/ready").status, 200)
