@@ -8,6 +8,8 @@ scikit-learn's, all of them, and the probabilities within 1e-5.
 import os
 import sys
 import unittest
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # the training is small; threads would only wait
 from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
