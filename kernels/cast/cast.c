@@ -31,7 +31,9 @@ const struct td_op td_op_cast = {
     .rule = rule,
     .dtypes = TD_ALL,
     .impls = impls,
-    .samples = (const char *const[]){"self=[n] dtype=BF16", "self=[n] dtype=FP16",
-                                     "self=[n] dtype=FP32", "self=[n] dtype=INT8",
-                                     "self=[n] dtype=INT64", "self=[] dtype=FP32", NULL},
+    .samples =
+        (const char *const[]){"self=[n] dtype=BF16", "self=[n] dtype=FP16", "self=[n] dtype=FP32",
+                              "self=[n] dtype=INT8", "self=[n] dtype=INT64", "self=[n] dtype=INT32",
+                              "self=[n] dtype=INT16", "self=[n] dtype=UINT8", "self=[n] dtype=BOOL",
+                              "self=[n] dtype=FP64", "self=[] dtype=FP32", NULL},
 };

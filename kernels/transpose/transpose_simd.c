@@ -154,7 +154,8 @@ static void permute(const struct td_call *call, const int *dims)
         job.out_step[d] = job.out_step[d + 1];
     }
     int64_t down = (job.rows + BLOCK - 1) / BLOCK, across = (job.cols + BLOCK - 1) / BLOCK;
-    td_parallel(call->threads, total / (job.rows * job.cols) * down * across, 8, planes, &job);
+    int64_t blocks = total / (job.rows * job.cols) * down * across;
+    td_parallel(call->threads, blocks, 1 + 32768 * blocks / total, planes, &job);
 }
 
 TD_KERNEL(transpose)
