@@ -1,0 +1,260 @@
+/* kernels/onednn.c: primitives that are kept, run on other threads, pushed out and made again;
+ * stored weights that are packed once; a library that is capped only in time. */
+#include "kernels/onednn.h"
+#include "kernels/weight.h"
+#include "tests/sample.h"
+
+#include <check.h>
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const struct td_impl *row(const struct td_call *call, const char *name)
+{
+    for (const struct td_impl *i = call->op->impls; i->run; i++)
+        if (!strcmp(i->name, name))
+            return i;
+    ck_abort_msg("no row %s", name);
+}
+
+static void bind(struct sample *s, const char *op, const char *pattern, struct sizes sizes)
+{
+    sample_start();
+    int err = sample_init(s, op, pattern, sizes, TD_f32, SAMPLE_PLAIN, 5);
+    ck_assert_msg(!err, "%s %s: %s", op, pattern, s->run.problem.text);
+}
+
+/* Both rows on the same call, element for element within a ten-thousandth. */
+static void same_as_ref(struct sample *s)
+{
+    struct td_call *call = &s->run.call;
+    int64_t n = td_numel(&call->out[0]);
+    float *want = malloc((size_t)n * sizeof *want), *got = call->out[0].data;
+    row(call, "ref")->run(call);
+    memcpy(want, got, (size_t)n * sizeof *want);
+    memset(got, 0xff, (size_t)n * sizeof *want);
+    ck_assert(row(call, "onednn")->accepts(call));
+    sample_run(row(call, "onednn"), call);
+    for (int64_t i = 0; i < n; i++)
+        ck_assert_msg(fabsf(got[i] - want[i]) <= 1e-4f * (1 + fabsf(want[i])),
+                      "element %lld is %g, not %g", (long long)i, (double)got[i], (double)want[i]);
+    free(want);
+}
+
+/* ---- stored weights ---- */
+
+static int count_forms(const struct td_weight *w)
+{
+    int n = 0;
+    for (const struct td_weight_form *f = td_weight_forms(w); f; f = f->next, n++)
+        ck_assert_msg(!strncmp(f->name, "onednn ", 7) && f->bytes, "form '%s'", f->name);
+    return n;
+}
+
+static const struct {
+    const char *op, *pattern;
+} stored[] = {
+    {"linear", "input=[n,64] weight=[48,64] bias=[48] activation=relu"},
+    {"linear", "input=[2,n,33] weight=[35,33]"},
+    {"matmul", "self=[n,40] other=[40,56]"},
+    {"conv2d", "input=[n,16,9,9] weight=[24,16,3,3] bias=[24] padding=1"},
+    {"conv2d", "input=[n,16,9,9] weight=[32,4,3,3] groups=4 stride=2"},
+};
+
+START_TEST(test_stored)
+{
+    struct td_weight *w = NULL;
+    int forms = 0;
+    for (int64_t n = 1; n < 6; n += 2) {
+        struct sample s;
+        bind(&s, stored[_i].op, stored[_i].pattern, (struct sizes){n});
+        struct td_tensor *weight = &s.run.call.arg[1].tensor;
+        if (!w)
+            ck_assert_int_eq(td_weight_create(&w, weight), 0);
+        *weight = *td_weight_tensor(w);
+        same_as_ref(&s);
+        int now = count_forms(w);
+        same_as_ref(&s);
+        ck_assert_int_eq(count_forms(w), now); /* found again, not made again */
+        ck_assert_int_le(now, forms + 1);
+        forms = now;
+        sample_fini(&s);
+    }
+    td_weight_unref(&w);
+    td_onednn_forget();
+}
+END_TEST
+
+/* ---- threads ---- */
+
+struct shared {
+    struct sample sample;
+    atomic_int wrong;
+};
+
+static void *run_often(void *arg)
+{
+    struct shared *shared = arg;
+    struct td_call call = shared->sample.run.call;
+    const struct td_impl *onednn = row(&call, "onednn");
+    size_t bytes = td_nbytes(&call.out[0]);
+    char *want = call.out[0].data;
+    call.out[0].data = malloc(bytes);
+    call.scratch = aligned_alloc(64, (onednn->scratch(&call) + 127) & ~(size_t)63);
+    for (int i = 0; i < 100; i++) {
+        memset(call.out[0].data, 0xff, bytes);
+        onednn->run(&call);
+        shared->wrong += memcmp(call.out[0].data, want, bytes) != 0;
+    }
+    free(call.out[0].data);
+    free(call.scratch);
+    return NULL;
+}
+
+START_TEST(test_threads)
+{
+    static const char *const patterns[] = {
+        "input=[20,100] weight=[30,100] bias=[30] activation=gelu",
+        "input=[2,8,14,14] weight=[16,8,3,3] padding=1"};
+    static struct shared shared;
+    pthread_t thread[6];
+    bind(&shared.sample, _i ? "conv2d" : "linear", patterns[_i], (struct sizes){0});
+    same_as_ref(&shared.sample); /* leaves the library's result: the others must hit every bit */
+    for (int i = 0; i < 6; i++)
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, run_often, &shared), 0);
+    for (int i = 0; i < 6; i++)
+        pthread_join(thread[i], NULL);
+    ck_assert_int_eq(shared.wrong, 0);
+    sample_fini(&shared.sample);
+    td_onednn_forget();
+}
+END_TEST
+
+START_TEST(test_team)
+{
+    struct sample s;
+    bind(&s, "linear", "input=[64,300] weight=[200,300] bias=[200]", (struct sizes){0});
+    for (int threads = 1; threads <= 3; threads++) {
+        s.run.call.threads = threads;
+        same_as_ref(&s);
+    }
+    sample_fini(&s);
+}
+END_TEST
+
+/* ---- the memory of primitives ---- */
+
+START_TEST(test_many_shapes)
+{
+    for (int round = 0; round < 2; round++)
+        for (int64_t n = 1; n < 1500; n += round ? 7 : 1) {
+            struct sample s;
+            bind(&s, "linear", "input=[n,3] weight=[2,3]", (struct sizes){n});
+            same_as_ref(&s);
+            sample_fini(&s);
+        }
+    td_onednn_forget();
+}
+END_TEST
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The best of many rounds, so that a busy machine does not matter: 200 ns is what it may cost. */
+static double look_up_ns(const struct td_call *call)
+{
+    bool (*accepts)(const struct td_call *) = row(call, "onednn")->accepts;
+    double best = 1;
+    accepts(call);
+    for (int i = 0; i < 200; i++) {
+        double begin = seconds();
+        for (int j = 0; j < 100; j++)
+            accepts(call);
+        double took = (seconds() - begin) / 100;
+        best = took < best ? took : best;
+    }
+    return best * 1e9;
+}
+
+START_TEST(test_look_up)
+{
+    struct sample s;
+    bind(&s, "linear", "input=[8,16] weight=[4,16]", (struct sizes){0});
+    double found = look_up_ns(&s.run.call);
+    s.run.call.arg[0].tensor.dtype = s.run.call.arg[1].tensor.dtype = TD_f64;
+    s.run.call.out[0].dtype = TD_bf16; /* no primitive mixes these: remembered as such */
+    double refused = look_up_ns(&s.run.call);
+    printf("# a primitive is found in %.0f ns, a refusal in %.0f ns\n", found, refused);
+#ifdef __SANITIZE_ADDRESS__
+    found /= 10, refused /= 10;
+#endif
+    ck_assert(found < 200 && refused < 200);
+    sample_fini(&s);
+}
+END_TEST
+
+START_TEST(test_refuses)
+{
+    struct sample s;
+    bind(&s, "linear", "input=[n,16] weight=[4,16]", (struct sizes){0});
+    ck_assert(!row(&s.run.call, "onednn")->accepts(&s.run.call)); /* nothing to compute */
+    sample_fini(&s);
+    bind(&s, "linear", "input=[3,n] weight=[4,n]", (struct sizes){0});
+    ck_assert(!row(&s.run.call, "onednn")->accepts(&s.run.call));
+    sample_fini(&s);
+    bind(&s, "conv2d", "input=[1,n,5,5] weight=[4,n,3,3]", (struct sizes){0});
+    ck_assert(!row(&s.run.call, "onednn")->accepts(&s.run.call));
+    sample_fini(&s);
+}
+END_TEST
+
+/* ---- the library ---- */
+
+START_TEST(test_cap)
+{
+    ck_assert_int_eq(td_onednn_cap(TD_ISAS), 0);
+    ck_assert_int_eq(td_onednn_cap(TD_ISA_default), 0);
+    ck_assert_int_eq(td_onednn_isa(), TD_ISA_default);
+    ck_assert_str_eq(td_onednn_isa_name(), "sse41");
+    ck_assert_int_eq(td_onednn_cap(TD_ISA_avx2), -EBUSY);
+    ck_assert_int_eq(td_onednn_isa(), TD_ISA_default);
+}
+END_TEST
+
+START_TEST(test_library)
+{
+    ck_assert_msg(atof(td_onednn_version()) >= 3.2, "%s", td_onednn_version());
+    ck_assert_int_lt(td_onednn_isa(), TD_ISAS);
+    ck_assert_int_gt(strlen(td_onednn_isa_name()), 2);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("onednn");
+    TCase *tcase = tcase_create("onednn");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_loop_test(tcase, test_stored, 0, sizeof stored / sizeof *stored);
+    tcase_add_loop_test(tcase, test_threads, 0, 2);
+    tcase_add_test(tcase, test_team);
+    tcase_add_test(tcase, test_many_shapes);
+    tcase_add_test(tcase, test_look_up);
+    tcase_add_test(tcase, test_refuses);
+    tcase_add_test(tcase, test_cap);
+    tcase_add_test(tcase, test_library);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
