@@ -1,9 +1,10 @@
 /* A JSON text into a cJSON tree, with the tensors' number arrays left out.
  *
  * One pass over the text keeps track of strings and nesting (a counter, no recursion) and copies
- * it, writing a small number wherever a "data" array stood; what was left out is remembered as a
- * span of the text. cJSON then parses the copy, which is as short as the request's structure. A
- * number that a client itself wrote as "data" cannot pass for a span: its key becomes "data?". */
+ * it, writing a mark wherever a "data" array stood; what was left out is remembered as a span of
+ * the text. cJSON then parses the copy, which is as short as the request's structure. The mark is a
+ * string that begins with the byte 0xFF: no client can write it, neither in UTF-8, which is
+ * demanded here, nor by an escape. */
 #include "api/json.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 
 struct scan {
     const char *text, *end, *at;
-    char *out; /* the copy's end */
+    size_t out, room; /* the copy's length, and what is allocated for it */
     int depth, max_depth;
     struct td_json *json;
     struct td_problem *problem;
@@ -24,72 +25,161 @@ static int fail(struct scan *s, int error, const char *what)
                           (size_t)(s->at - s->text), what);
 }
 
+static int too_deep(struct scan *s)
+{
+    return td_problem_set(s->problem, E2BIG,
+                          "the JSON is nested too deep at byte %zu; at most %d levels are taken",
+                          (size_t)(s->at - s->text), s->max_depth);
+}
+
+/* The copy grows with what is written: a block of the body's size, for every request, would cost
+ * the allocator more than the scan. */
+static int put(struct scan *s, const char *text, size_t n)
+{
+    if (s->room - s->out <= n) { /* a 0 fits behind it, always */
+        size_t room = 2 * (s->out + n) + 1024;
+        char *copy = realloc(s->json->copy_, room);
+        if (!copy)
+            return fail(s, ENOMEM, "no memory for it");
+        s->json->copy_ = copy;
+        s->room = room;
+    }
+    memcpy(s->json->copy_ + s->out, text, n);
+    s->out += n;
+    return 0;
+}
+
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* From an opening quote to behind the closing one. */
+int td_utf8_length(const char *text, const char *end)
+{
+    const unsigned char *c = (const unsigned char *)text;
+    static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
+    if (*c < 0x80)
+        return 1;
+    int n = *c >= 0xf0 ? 4 : *c >= 0xe0 ? 3 : 2;
+    if (*c < 0xc2 || *c > 0xf4 || end - text < n)
+        return 0;
+    uint32_t code = *c & (0x7fu >> n);
+    for (int i = 1; i < n; i++) {
+        if ((c[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (c[i] & 0x3f);
+    }
+    bool surrogate = code >= 0xd800 && code < 0xe000;
+    return code < lowest[n] || code > 0x10ffff || surrogate ? 0 : n;
+}
+
+/* From an opening quote to behind the closing one. cJSON would take control characters, broken
+ * UTF-8 and a zero character, at which its text then ended. */
 static int skip_string(struct scan *s)
 {
-    for (s->at++; s->at < s->end; s->at++) {
-        if (*s->at == '\\')
-            s->at++;
-        else if (*s->at == '"') {
+    for (s->at++; s->at < s->end;) {
+        char c = *s->at;
+        if (c == '"') {
             s->at++;
             return 0;
         }
+        if (c == '\\') {
+            if (s->end - s->at >= 6 && !memcmp(s->at + 1, "u0000", 5))
+                return fail(s, EINVAL, "a zero character");
+            s->at++;
+            if (s->at == s->end)
+                break;
+        }
+        if ((unsigned char)*s->at < 32)
+            return fail(s, EINVAL, "a control character in a string; write it as an escape");
+        int n = td_utf8_length(s->at, s->end);
+        if (!n)
+            return fail(s, EINVAL, "not UTF-8");
+        s->at += n;
     }
-    s->at = s->end;
-    return fail(s, EINVAL, "a text that does not end");
+    return fail(s, EINVAL, "the text ends in a string");
 }
 
-/* From an opening bracket to behind its closing one; what is inside is judged when decoded. */
+/* Whether the 64 bytes at text hold what nesting depends on. Compiles to vector compares. */
+static bool has_bracket(const char *text)
+{
+    unsigned char any = 0;
+    for (int i = 0; i < 64; i++) {
+        unsigned char c = (unsigned char)text[i];
+        unsigned char bracket = c | 0x20; /* [ becomes {, ] becomes } */
+        any |= (unsigned char)((bracket == '{') | (bracket == '}') | (c == '"'));
+    }
+    return any;
+}
+
+/* Walks to stop, or to behind the bracket that closes the last of *open ones: 1. */
+static int skip_block(struct scan *s, const char *stop, int *open)
+{
+    while (s->at < stop) {
+        int err;
+        switch (*s->at) {
+        case '[':
+            if (++*open + s->depth > s->max_depth)
+                return too_deep(s);
+            break;
+        case ']':
+            if (!--*open) {
+                s->at++;
+                return 1;
+            }
+            break;
+        case '"':
+            if ((err = skip_string(s)))
+                return err;
+            continue;
+        case '{':
+        case '}':
+            return fail(s, EINVAL, "an object inside of tensor data");
+        default:
+            break;
+        }
+        s->at++;
+    }
+    return 0;
+}
+
+/* From an opening bracket to behind its closing one; the values are judged when decoded. */
 static int skip_array(struct scan *s)
 {
-    int open = 0;
-    for (; s->at < s->end; s->at++) {
-        if (*s->at == '[') {
-            if (++open + s->depth > s->max_depth)
-                return fail(s, E2BIG, "nested too deep");
-        } else if (*s->at == ']') {
-            if (!--open) {
-                s->at++;
-                return 0;
-            }
-        } else if (*s->at == '"') {
-            int err = skip_string(s);
-            if (err)
-                return err;
-            s->at--;
-        } else if (*s->at == '{' || *s->at == '}') {
-            return fail(s, EINVAL, "an object inside of tensor data");
-        }
+    int open = 0, done = 0;
+    while (!done && s->at < s->end) {
+        size_t left = (size_t)(s->end - s->at);
+        if (left >= 64 && !has_bracket(s->at))
+            s->at += 64;
+        else
+            done = skip_block(s, s->at + (left < 64 ? left : 64), &open);
     }
-    return fail(s, EINVAL, "an array that does not end");
+    if (!done)
+        return fail(s, EINVAL, "the text ends in a data array");
+    return done > 0 ? 0 : done;
 }
 
+/* At the bracket of a data array: remembers it, and writes the mark in its place. */
 static int cut_span(struct scan *s)
 {
     struct td_json *json = s->json;
     const char *start = s->at;
     if (json->n_spans == TD_MAX_SPANS)
-        return fail(s, EINVAL, "more than 64 data arrays");
+        return td_problem_set(s->problem, EINVAL,
+                              "the JSON has more data arrays than the %d that one request may have",
+                              TD_MAX_SPANS);
     int err = skip_array(s);
     if (err)
         return err;
     json->span[json->n_spans] = (struct td_span){start, (size_t)(s->at - start)};
-    *s->out++ = (char)('0' + json->n_spans / 10);
-    s->out[0] = 0;
-    if (json->n_spans < 10) /* no leading zero */
-        s->out[-1] = (char)('0' + json->n_spans);
-    else
-        *s->out++ = (char)('0' + json->n_spans % 10);
+    const char mark[] = {'"', (char)0xff, (char)('0' + json->n_spans / 10),
+                         (char)('0' + json->n_spans % 10), '"'};
     json->n_spans++;
-    return 0;
+    return put(s, mark, sizeof mark);
 }
 
-/* Behind a key: whether it was "data" with an array as its value, at whose bracket we then are. */
+/* Behind a string: whether it was the key "data" with an array as its value, at whose bracket we
+ * then are. */
 static bool at_data_array(struct scan *s, const char *key, size_t length)
 {
     if (length != 6 || memcmp(key, "\"data\"", 6))
@@ -101,43 +191,43 @@ static bool at_data_array(struct scan *s, const char *key, size_t length)
         return false;
     for (at++; at < s->end && is_blank(*at); at++)
         ;
-    if (at < s->end && (*at == '-' || (*at >= '0' && *at <= '9'))) {
-        s->out[-1] = '?';
-        *s->out++ = '"';
-    }
     if (at == s->end || *at != '[')
         return false;
-    *s->out++ = ':';
     s->at = at;
     return true;
+}
+
+static int copy_string(struct scan *s)
+{
+    const char *start = s->at;
+    int err = skip_string(s);
+    if (err)
+        return err;
+    size_t n = (size_t)(s->at - start);
+    if ((err = put(s, start, n)) || !at_data_array(s, start, n))
+        return err;
+    return (err = put(s, ":", 1)) ? err : cut_span(s);
 }
 
 static int scan(struct scan *s)
 {
     while (s->at < s->end) {
         char c = *s->at;
+        int err;
         if (c == '"') {
-            const char *start = s->at;
-            int err = skip_string(s);
-            if (err)
-                return err;
-            size_t n = (size_t)(s->at - start);
-            memcpy(s->out, start, n);
-            s->out += n;
-            if (at_data_array(s, start, n) && (err = cut_span(s)))
+            if ((err = copy_string(s)))
                 return err;
             continue;
         }
         if ((c == '[' || c == '{') && ++s->depth > s->max_depth)
-            return fail(s, E2BIG, "nested too deep");
+            return too_deep(s);
         if (c == ']' || c == '}')
             s->depth--;
-        if (!c)
-            return fail(s, EINVAL, "a zero byte");
-        if (!is_blank(c))
-            *s->out++ = c;
-        else if (s->out[-1] != ' ') /* blanks separate, so one stays: 1 2 is no number */
-            *s->out++ = ' ';
+        if ((unsigned char)c >= 0x7f || ((unsigned char)c < 32 && !is_blank(c)))
+            return fail(s, EINVAL, "a character that is no JSON");
+        bool blanks = is_blank(c) && s->at > s->text && is_blank(s->at[-1]);
+        if (!blanks && (err = put(s, s->at, 1))) /* one stays, so that 1 2 is no number */
+            return err;
         s->at++;
     }
     return 0;
@@ -148,25 +238,23 @@ int td_json_parse(struct td_json *json, const char *text, size_t length, int dep
 {
     json->root = NULL;
     json->n_spans = 0;
-    json->copy_ = malloc(2 * length + 16);
-    if (!json->copy_)
-        return td_problem_set(problem, ENOMEM, "no memory for the JSON");
-    struct scan s = {text, text + length, text, json->copy_ + 1, 0, depth, json, problem};
-    *json->copy_ = ' ';
-    int err = scan(&s);
-    if (err)
+    json->copy_ = NULL;
+    struct scan s = {text, text + length, text, 0, 0, 0, depth, json, problem};
+    int err = put(&s, "", 0);
+    if (err || (err = scan(&s)))
         return err;
-    *s.out = 0;
-    const char *stop = NULL;
-    json->root =
-        cJSON_ParseWithLengthOpts(json->copy_, (size_t)(s.out - json->copy_) + 1, &stop, 1);
+    json->copy_[s.out] = 0;
+    const char *copy = json->copy_, *stop = copy;
+    json->root = cJSON_ParseWithLengthOpts(copy, s.out + 1, &stop, 1);
     if (json->root)
         return 0;
-    if (!length)
+    if (!copy[strspn(copy, " \t\r\n")])
         return td_problem_set(problem, EINVAL, "the JSON is empty");
-    size_t at = stop ? (size_t)(stop - json->copy_) : 0;
-    return td_problem_set(problem, EINVAL, "the JSON is wrong near \"%.24s\"",
-                          at ? json->copy_ + (at > 8 ? at - 8 : 1) : json->copy_ + 1);
+    if (s.depth > 0 && stop >= copy + s.out)
+        return td_problem_set(problem, EINVAL, "the JSON is wrong at byte %zu: the text ends early",
+                              length);
+    return td_problem_set(problem, EINVAL, "the JSON is wrong near %.24s",
+                          stop - copy > 8 ? stop - 8 : copy);
 }
 
 void td_json_free(struct td_json *json)
@@ -179,7 +267,7 @@ void td_json_free(struct td_json *json)
 
 const struct td_span *td_json_span(const struct td_json *json, const cJSON *item)
 {
-    if (!cJSON_IsNumber(item) || item->valueint < 0 || item->valueint >= json->n_spans)
+    if (!cJSON_IsString(item) || *item->valuestring != (char)0xff)
         return NULL;
-    return &json->span[item->valueint];
+    return &json->span[(item->valuestring[1] - '0') * 10 + item->valuestring[2] - '0'];
 }

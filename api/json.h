@@ -9,7 +9,7 @@
 
 /* ---- text -> tree with holes ----
  * td_json_parse walks the text once. Every array that is the value of a member called "data" is cut
- * out: the tree holds a number in its place, the index into spans. The rest becomes a cJSON tree.
+ * out: the tree holds a mark in its place, which td_json_span knows. The rest becomes a cJSON tree.
  * So the tree's size follows the request's structure and never its tensors. */
 struct td_span {
     const char *text; /* from '[' on; borrowed from the parsed text */
@@ -25,8 +25,9 @@ struct td_json {
     char *copy_;
 };
 
-/* text need not end in 0. depth: deepest nesting allowed. -EINVAL with the sentence in problem
- * (where: byte offset, and what was expected), -E2BIG nested too deep, -ENOMEM. */
+/* text need not end in 0. depth: deepest nesting allowed, inside of data arrays too. -EINVAL with
+ * the sentence in problem (where: byte offset, and what is wrong), -E2BIG nested too deep, -ENOMEM.
+ * Of members of the same name, cJSON finds the first. */
 int td_json_parse(struct td_json *json, const char *text, size_t length, int depth,
                   struct td_problem *problem);
 void td_json_free(struct td_json *json); /* also after a failed parse, and when zeroed */
@@ -49,6 +50,9 @@ size_t td_json_data_bound(const struct td_tensor *t);
  */
 size_t td_json_encode(const struct td_tensor *t, char *out);
 
+/* Bytes of the UTF-8 character at text, 1 to 4; 0 when what stands there is none. text < end. */
+int td_utf8_length(const char *text, const char *end);
+
 /* ---- a small writer for everything else ----
  * Appends to a buffer in an arena; a failed allocation is remembered and reported at the end. */
 struct td_writer {
@@ -63,7 +67,7 @@ void td_write_open(struct td_writer *w, const char *key,
                    char bracket);                       /* '{' or '['; key or NULL */
 void td_write_close(struct td_writer *w, char bracket); /* '}' or ']' */
 void td_write_str(struct td_writer *w, const char *key,
-                  const char *value); /* escaped; NULL: null */
+                  const char *value); /* escaped, what is not UTF-8 as U+FFFD; NULL: null */
 void td_write_int(struct td_writer *w, const char *key, int64_t value);
 void td_write_num(struct td_writer *w, const char *key,
                   double value); /* shortest; not finite: null */

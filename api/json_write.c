@@ -52,18 +52,26 @@ static void put_quoted(struct td_writer *w, const char *text)
     if (!room)
         return;
     *at++ = '"';
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        if (*c == '"' || *c == '\\') {
+    for (const char *c = text, *end = text + n; c < end;) {
+        int bytes = td_utf8_length(c, end);
+        if (!bytes) { /* such as a name cut in the middle, or an unescaped path */
+            memcpy(at, "\\ufffd", 6);
+            at += 6;
+            c++;
+            continue;
+        }
+        if (*c == '"' || *c == '\\')
             *at++ = '\\';
-            *at++ = (char)*c;
-        } else if (*c < 32) {
+        if ((unsigned char)*c < 32) {
             memcpy(at, "\\u00", 4);
             at[4] = hex[*c >> 4];
             at[5] = hex[*c & 15];
             at += 6;
         } else {
-            *at++ = (char)*c;
+            memcpy(at, c, (size_t)bytes);
+            at += bytes;
         }
+        c += bytes;
     }
     *at++ = '"';
     w->length += (size_t)(at - room);

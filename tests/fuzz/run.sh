@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# tests/fuzz/run.sh SOURCE_DIR BUILD_DIR NAME DRAGONBOX_DIR: builds fuzz_NAME with clang's libFuzzer,
+# AddressSanitizer and UBSan and runs it 20,000 times from its corpus.
+set -euo pipefail
+root=$1 name=$3 dragonbox=$4
+build=$(cd "$2" && pwd)
+if ! command -v clang-14 >/dev/null || ! command -v clang++-14 >/dev/null; then
+    echo "skipped: no clang-14, which brings libFuzzer"
+    exit 77
+fi
+work=$build/tests/fuzz/$name
+flags=(-g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -D_GNU_SOURCE
+    -I"$root" -I"$build" -isystem "$dragonbox")
+sources=("$root/tests/fuzz/fuzz_$name.c" "$root"/api/json{,_tensor}.c)
+rm -rf "$work"
+mkdir -p "$work/found"
+cd "$work"
+clang-14 -std=gnu17 "${flags[@]}" -c "${sources[@]}"
+# The table of operators is in there too; the linker drops it, and then misses no operator.
+clang-14 -std=gnu17 -O1 -I"$root" -I"$build" -fdata-sections -c "$root/kernels/kernels.c"
+clang++-14 -std=c++17 -fno-exceptions -fno-rtti "${flags[@]}" -c "$root/api/numbers.cc"
+clang++-14 "${flags[@]}" -Wl,--gc-sections ./*.o -lcjson -lm -o "fuzz_$name"
+echo "$work/fuzz_$name -seed=1 -runs=20000 found $root/tests/fuzz/corpus/$name"
+"./fuzz_$name" -seed=1 -runs=20000 -max_len=4096 -print_final_stats=1 found \
+    "$root/tests/fuzz/corpus/$name" 2>&1 | tail -20
