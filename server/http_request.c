@@ -33,7 +33,7 @@ static void no_free(void *body)
     (void)body;
 }
 
-static struct MHD_Response *make_response(const struct td_response *res)
+static struct MHD_Response *make_response(const struct td_response *res, bool close_after)
 {
     struct MHD_Response *r = MHD_create_response_from_buffer_with_free_callback(
         res->size, (void *)(uintptr_t)res->body, no_free);
@@ -42,25 +42,29 @@ static struct MHD_Response *make_response(const struct td_response *res)
     for (int i = 0; r && i < 4 && res->header[i].name; i++)
         if (MHD_add_response_header(r, res->header[i].name, res->header[i].value) != MHD_YES)
             goto fail;
+    if (r && close_after && MHD_add_response_header(r, "Connection", "close") != MHD_YES)
+        goto fail;
     return r;
 fail:
     MHD_destroy_response(r);
     return NULL;
 }
 
+/* While the server drains, each response is its connection's last: else clients that never pause
+ * would keep it from ending. */
 static enum MHD_Result queue(struct exchange *x)
 {
     const struct td_response *res = &x->req.response;
-    struct MHD_Response *r = NULL;
-    if (res->shared)
-        r = __atomic_load_n((struct MHD_Response **)res->shared, __ATOMIC_ACQUIRE);
+    bool draining = atomic_load_explicit(&x->req.service->draining, memory_order_relaxed);
+    struct MHD_Response **shared = draining ? NULL : res->shared;
+    struct MHD_Response *r = shared ? __atomic_load_n(shared, __ATOMIC_ACQUIRE) : NULL;
     bool keep = r != NULL;
-    if (!r && !(r = make_response(res)))
+    if (!r && !(r = make_response(res, draining)))
         return MHD_NO;
-    if (res->shared && !keep) {
+    if (shared && !keep) {
         struct MHD_Response *none = NULL; /* the first thread here leaves its response for all */
-        keep = __atomic_compare_exchange_n((struct MHD_Response **)res->shared, &none, r, false,
-                                           __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+        keep = __atomic_compare_exchange_n(shared, &none, r, false, __ATOMIC_RELEASE,
+                                           __ATOMIC_RELAXED);
     }
     enum MHD_Result result = MHD_queue_response(x->connection, (unsigned)res->status, r);
     if (!keep)
