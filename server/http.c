@@ -111,6 +111,7 @@ int td_http_start(struct td_http **result, struct td_service *service,
         return err;
     }
     http->service = service;
+    service->drop_shared = td_http_drop_response;
     http->config = *config;
     err = td_watch_start(&http->watch, config->idle_s);
     if (err)

@@ -72,6 +72,12 @@ static enum MHD_Result queue(struct exchange *x)
     return result;
 }
 
+void td_http_drop_response(void *response)
+{
+    if (response)
+        MHD_destroy_response(response);
+}
+
 /* Called by the worker that has made the response (or by the handler on our own thread). The
  * exchange may be gone as soon as its connection is resumed. */
 static void reply(struct td_request *req)

@@ -42,5 +42,7 @@ void td_http_on_connection(void *cls, struct MHD_Connection *connection, void **
                            enum MHD_ConnectionNotificationCode code);
 /* UnescapeCallback that leaves the text as it is: the router unescapes, segment by segment. */
 size_t td_http_keep_escapes(void *cls, struct MHD_Connection *connection, char *text);
+/* Frees a shared response, if there is one: td_service.drop_shared. */
+void td_http_drop_response(void *response);
 
 #endif
