@@ -31,6 +31,8 @@ struct td_service {
     atomic_bool draining; /* set on SIGTERM: not ready any more */
     atomic_int in_flight; /* requests begun and not yet replied to; the server's count */
     void *fixed_;         /* replies that never change, formatted once: api/api.c */
+    /* Frees what a server has left in td_response.shared; called by td_service_fini unless NULL. */
+    void (*drop_shared)(void *made);
 };
 
 /* Fills the api's part of a service whose topology, pools and limits are set. -ENOMEM. */

@@ -41,8 +41,13 @@ int td_fixed_create(struct td_service *service)
 void td_fixed_destroy(struct td_service *service)
 {
     struct fixed *fixed = service->fixed_;
-    if (fixed)
-        td_arena_destroy(fixed->arena);
+    if (!fixed)
+        return;
+    if (service->drop_shared) {
+        service->drop_shared(fixed->isa.shared);
+        service->drop_shared(fixed->ops.shared);
+    }
+    td_arena_destroy(fixed->arena);
     free(fixed);
     service->fixed_ = NULL;
 }

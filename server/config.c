@@ -26,13 +26,23 @@ static const struct {
 #undef TD_OPTION
 };
 
+#define FILE_BYTES (1 << 20)
+
 enum place { PLACE_default, PLACE_file, PLACE_environment, PLACE_flag };
 
 struct reader {
     struct td_config *config;
     const char *text[OPTIONS];
     enum place place[OPTIONS], now;
+    char *room; /* for the next text from the file; up to end */
+    const char *end;
 };
+
+/* The list of a repeatable option, NULL for the others. */
+static struct td_given *given(struct td_config *config, int option)
+{
+    return option == OPT_listen ? &config->listen : option == OPT_pool ? &config->pool : NULL;
+}
 
 void td_config_help(void)
 {
@@ -67,16 +77,14 @@ static int find(const char *name, size_t length)
 
 static int set(struct reader *r, int option, const char *text, struct td_problem *problem)
 {
-    struct td_config *config = r->config;
+    struct td_given *list = given(r->config, option);
     if (r->place[option] > r->now)
         return 0;
-    if (option == OPT_pool) {
-        if (r->place[option] < r->now) /* a higher place replaces the whole list */
-            config->n_pools = 0;
-        if (config->n_pools == TD_MAX_POOLS)
-            return td_problem_set(problem, EINVAL, "pool: at most %d can be given", TD_MAX_POOLS);
-        config->pool[config->n_pools++] = text;
-    }
+    if (list && list->n == TD_MAX_GIVEN)
+        return td_problem_set(problem, EINVAL, "%s: at most %d can be given", options[option].flag,
+                              TD_MAX_GIVEN);
+    if (list)
+        list->text[list->n++] = text;
     r->text[option] = text;
     r->place[option] = r->now;
     return 0;
@@ -103,7 +111,7 @@ static int read_flags(struct reader *r, int argc, char **argv, struct td_problem
     return 0;
 }
 
-/* TENSORD_POOL may hold several, separated by blanks. */
+/* A repeatable option, such as TENSORD_POOL, may hold several, separated by blanks. */
 static int read_environment(struct reader *r, struct td_problem *problem)
 {
     r->now = PLACE_environment;
@@ -116,11 +124,12 @@ static int read_environment(struct reader *r, struct td_problem *problem)
         if (!text || !*text)
             continue;
         char *one, *rest = text;
-        while (i == OPT_pool && (one = strsep(&rest, " ")))
+        bool repeatable = given(r->config, i) != NULL;
+        if (!repeatable && set(r, i, text, problem))
+            return -EINVAL;
+        while (repeatable && r->place[i] <= r->now && (one = strsep(&rest, " ")))
             if (*one && set(r, i, one, problem))
                 return -EINVAL;
-        if (i != OPT_pool && set(r, i, text, problem))
-            return -EINVAL;
     }
     return 0;
 }
@@ -132,9 +141,10 @@ static int set_from_file(void *arg, const char *key, const char *value, struct t
     if (option < 0 || option == OPT_config)
         return td_problem_set(problem, EINVAL, "unknown option '%.60s'", key);
     size_t size = strlen(value) + 1;
-    char *copy = r->config->memory_; /* as long as the file, so every value finds room */
-    memcpy(copy, value, size);
-    r->config->memory_ += size;
+    if (size > (size_t)(r->end - r->room))
+        return td_problem_set(problem, EINVAL, "%.60s: too many values", key);
+    char *copy = memcpy(r->room, value, size);
+    r->room += size;
     return set(r, option, copy, problem);
 }
 
@@ -142,17 +152,19 @@ static int read_file(struct reader *r, const char *path, struct td_problem *prob
 {
     FILE *file = fopen(path, "re");
     struct td_problem why = {""};
-    char *text = file ? malloc(1 << 20) : NULL;
-    char *values = text ? malloc(2 << 20) : NULL;
+    char *text = file ? malloc(FILE_BYTES) : NULL;
+    char *values = text ? r->config->memory_ = malloc(FILE_BYTES) : NULL;
+    size_t n = values ? fread(text, 1, FILE_BYTES, file) : 0;
     int err = 0;
-    if (!values) {
+    if (!values || ferror(file)) {
         err = td_problem_set(&why, EINVAL, "%s", strerror(errno));
+    } else if (n == FILE_BYTES) {
+        err = td_problem_set(&why, EINVAL, "must have less than %d bytes", FILE_BYTES);
     } else {
-        size_t n = fread(text, 1, 1 << 20, file);
         r->now = PLACE_file;
-        r->config->memory_ = values;
+        r->room = values;
+        r->end = values + FILE_BYTES;
         err = td_api_each_member(text, n, set_from_file, r, &why);
-        r->config->memory_ = values;
     }
     free(text);
     if (file)
@@ -178,7 +190,8 @@ static int finish(struct reader *r, struct td_problem *problem)
 {
     struct td_config *c = r->config;
     double io_threads, json_depth, connections, idle_s, drain_s, max_body, max_headers;
-    c->listen = r->text[OPT_listen];
+    if (!c->listen.n)
+        c->listen.text[c->listen.n++] = r->text[OPT_listen];
     c->io_cpus = r->text[OPT_io_cpus];
     c->cpu_capability = r->text[OPT_cpu_capability];
     c->pin_backend = r->text[OPT_pin_backend];

@@ -4,19 +4,25 @@
 
 #include "kernels/kernels.h"
 
-#define TD_MAX_POOLS 64
+#define TD_MAX_GIVEN 64
+
+struct td_given { /* an option that can be given several times */
+    const char *text[TD_MAX_GIVEN];
+    int n;
+};
 
 struct td_config {
-    const char *listen, *io_cpus, *cpu_capability, *pin_backend;
-    const char *pool[TD_MAX_POOLS];
-    int n_pools;
+    struct td_given listen, pool;
+    const char *io_cpus, *cpu_capability, *pin_backend;
     int io_threads, json_depth, connections, idle_s, drain_s;
     size_t max_body, max_headers;
     char *memory_; /* what file values point into */
 };
 
-/* Reads them; flags go before the environment, which goes before the file. argv: what follows the
- * command. -EINVAL with the sentence in problem; 1 when --help was asked for. */
+/* Reads them; flags go before the environment, which goes before the file; of a repeatable option
+ * the highest place gives the whole list. argv: what follows the command; the texts in config point
+ * into it. -EINVAL with the sentence in problem; 1 when --help was asked for. td_config_fini is
+ * right after each of them. */
 int td_config_read(struct td_config *config, int argc, char **argv, struct td_problem *problem);
 void td_config_fini(struct td_config *config);
 

@@ -14,15 +14,17 @@ struct td_http_config {
 
 struct td_http;
 
-/* Opens the listener and starts the HTTP threads. -EINVAL (the address), -EADDRINUSE and others of
- * bind(2), -ENOMEM; problem says which. service: borrowed until td_http_stop. */
+/* Opens the listener and starts its HTTP threads; several can serve one service. -EINVAL (the
+ * address), -EADDRINUSE and others of bind(2), -ENOMEM; problem says which. service: borrowed until
+ * td_http_stop. */
 int td_http_start(struct td_http **http, struct td_service *service,
-                  const struct td_http_config *config, char *problem, size_t problem_size);
+                  const struct td_http_config *config, struct td_problem *problem);
 /* Where it listens, with the port that was taken: "http://127.0.0.1:8080". Borrowed. */
 const char *td_http_address(const struct td_http *http);
 /* Takes no new connections; those that are open go on. */
 void td_http_quiesce(struct td_http *http);
-/* Closes everything and frees. NULL is fine. */
+/* Handles no request any more, waits for those that workers have (so the pools must still run),
+ * closes everything and frees. NULL is fine. */
 void td_http_stop(struct td_http *http);
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 struct server {
     struct td_config config;
@@ -16,7 +17,7 @@ struct server {
     struct td_pools *pools;
     struct td_service service;
     bool service_is_up;
-    struct td_http *http;
+    struct td_http *http[TD_MAX_GIVEN]; /* one a --listen */
 };
 
 static int fail(const char *what)
@@ -31,15 +32,16 @@ static int add_pools(struct server *s, struct td_problem *problem)
     struct td_machine_facts facts;
     td_topology_facts(s->topology, &facts);
     int err = 0;
-    for (int i = 0; i < s->config.n_pools && !err; i++) {
+    for (int i = 0; i < s->config.pool.n && !err; i++) {
         struct td_pool_config config;
-        err = td_pool_config_parse(&config, s->config.pool[i], problem->text, sizeof problem->text);
+        err = td_pool_config_parse(&config, s->config.pool.text[i], problem->text,
+                                   sizeof problem->text);
         if (!err)
             err = td_pools_add(s->pools, &config, problem->text, sizeof problem->text);
         if (!err && *problem->text)
             fprintf(stderr, "tensord: pool %s: %s\n", config.name, problem->text);
     }
-    if (err || s->config.n_pools)
+    if (err || s->config.pool.n)
         return err;
     struct td_pool_config config = td_pool_config_default("default");
     config.pin = facts.pin_by_default;
@@ -68,25 +70,43 @@ static int start(struct server *s, struct td_problem *problem)
     if ((err = td_service_init(&s->service)))
         return err;
     s->service_is_up = true;
-    struct td_http_config http = {c->listen, c->io_cpus, c->io_threads, c->connections, c->idle_s};
-    return td_http_start(&s->http, &s->service, &http, problem->text, sizeof problem->text);
+    struct td_http_config http = {.io_cpus = c->io_cpus,
+                                  .io_threads = c->io_threads,
+                                  .connections = c->connections / c->listen.n,
+                                  .idle_s = c->idle_s};
+    for (int i = 0; i < c->listen.n && !err; i++) {
+        http.listen = c->listen.text[i];
+        err = td_http_start(&s->http[i], &s->service, &http, problem);
+    }
+    return err;
 }
 
-/* No new connections, not ready any more; then as long as it takes, up to drain_s. */
+/* No new connections, not ready any more; then as long as it takes, up to drain_s. What is under
+ * way after that is cut off by the end of the process: its workers cannot be stopped in a kernel.
+ */
 static void drain(struct server *s)
 {
     int64_t end = td_now_ns() + (int64_t)s->config.drain_s * 1000000000;
     atomic_store(&s->service.draining, true);
-    td_http_quiesce(s->http);
+    for (int i = 0; i < s->config.listen.n; i++)
+        td_http_quiesce(s->http[i]);
     struct timespec tick = {.tv_nsec = 5000000};
-    while (atomic_load(&s->service.in_flight) && td_now_ns() < end)
+    int left;
+    while ((left = atomic_load(&s->service.in_flight)) > 0) {
+        if (td_now_ns() >= end) {
+            fprintf(stderr, "tensord: %d requests cut off after %d s (drain-s)\n", left,
+                    s->config.drain_s);
+            _exit(0);
+        }
         nanosleep(&tick, NULL);
+    }
 }
 
 static void stop(struct server *s)
 {
-    td_pools_destroy(s->pools); /* queued jobs run first, and answer */
-    td_http_stop(s->http);
+    for (int i = 0; i < s->config.listen.n; i++)
+        td_http_stop(s->http[i]);
+    td_pools_destroy(s->pools);
     if (s->service_is_up)
         td_service_fini(&s->service);
     td_topology_destroy(s->topology);
@@ -96,10 +116,12 @@ static void stop(struct server *s)
 
 static void print_ready(const struct server *s)
 {
-    struct td_pool *list[TD_MAX_POOLS];
-    int n = td_pools_list(s->pools, list, TD_MAX_POOLS);
-    fprintf(stderr, "tensord: ready on %s, %s", td_http_address(s->http),
-            td_isa_name(td_cpu()->current));
+    struct td_pool *list[TD_MAX_GIVEN];
+    int n = td_pools_list(s->pools, list, TD_MAX_GIVEN);
+    fprintf(stderr, "tensord: ready on ");
+    for (int i = 0; i < s->config.listen.n; i++)
+        fprintf(stderr, "%s, ", td_http_address(s->http[i]));
+    fprintf(stderr, "%s", td_isa_name(td_cpu()->current));
     for (int i = 0; i < n; i++) {
         struct td_pool_stats stats;
         td_pool_stats(list[i], &stats);
@@ -123,11 +145,14 @@ int td_command_serve(int argc, char **argv)
     }
     if (read) {
         fail(problem.text);
+        td_config_fini(&s.config);
         return 2;
     }
     int status = td_command_begin(s.config.cpu_capability);
-    if (status)
+    if (status) {
+        td_config_fini(&s.config);
         return status;
+    }
     /* Big buffers are kept by pools/buffer.c; what malloc frees at the top goes back at 1 MiB. */
     mallopt(M_ARENA_MAX, 2);
     sigset_t signals;

@@ -19,7 +19,7 @@ may_include=(
 )
 # A foreign library's header, and the files that own it: to replace a library is to edit these.
 owners=(
-    "microhttpd\.h:server/http\.c"
+    "microhttpd\.h:server/http_threads\.h"
     "(cjson/)?cJSON\.h:api/json[a-z_]*\.[ch]"
     "hwloc.*\.h:pools/(topology|arena)\.c"
     "cpuinfo\.h:dispatch/cpu[a-z_]*\.c"

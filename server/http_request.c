@@ -1,0 +1,291 @@
+/* A request's life: headers -> td_api_begin; body bytes -> the place td_api_body chose, sized from
+ * Content-Length; end -> td_api_handle, which answers, or leaves the connection suspended until a
+ * worker calls reply(). Everything of a request lies in its arena and goes with it when
+ * libmicrohttpd has sent the response. */
+#include "server/http_threads.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SMALL_BODY (40 * 1024) /* a refused request's is read to its end up to here */
+
+enum state {             /* of a request, between its worker and its HTTP thread */
+             ST_own,     /* the HTTP thread's */
+             ST_running, /* suspended, a worker has it */
+             ST_replied, /* the response is there and not queued yet */
+};
+
+struct exchange { /* a request with what the server needs of it */
+    struct td_request req;
+    struct MHD_Connection *connection;
+    struct td_http_thread *thread;
+    struct td_client *client;
+    size_t room;  /* bytes that fit at req.body */
+    bool refused; /* the response was settled before the body; the body is dropped */
+    _Atomic enum state state;
+};
+
+/* ---- responses ---- */
+
+static void no_free(void *body)
+{
+    (void)body;
+}
+
+static struct MHD_Response *make_response(const struct td_response *res, bool close_after)
+{
+    struct MHD_Response *r = MHD_create_response_from_buffer_with_free_callback(
+        res->size, (void *)(uintptr_t)res->body, no_free);
+    if (r && res->type && MHD_add_response_header(r, "Content-Type", res->type) != MHD_YES)
+        goto fail;
+    for (int i = 0; r && i < 4 && res->header[i].name; i++)
+        if (MHD_add_response_header(r, res->header[i].name, res->header[i].value) != MHD_YES)
+            goto fail;
+    if (r && close_after && MHD_add_response_header(r, "Connection", "close") != MHD_YES)
+        goto fail;
+    return r;
+fail:
+    MHD_destroy_response(r);
+    return NULL;
+}
+
+/* While the server drains, each response is its connection's last: else clients that never pause
+ * would keep it from ending. */
+static enum MHD_Result queue(struct exchange *x)
+{
+    const struct td_response *res = &x->req.response;
+    bool draining = atomic_load_explicit(&x->req.service->draining, memory_order_relaxed);
+    struct MHD_Response **shared = draining ? NULL : res->shared;
+    struct MHD_Response *r = shared ? __atomic_load_n(shared, __ATOMIC_ACQUIRE) : NULL;
+    bool keep = r != NULL;
+    if (!r && !(r = make_response(res, draining)))
+        return MHD_NO;
+    if (shared && !keep) {
+        struct MHD_Response *none = NULL; /* the first thread here leaves its response for all */
+        keep = __atomic_compare_exchange_n(shared, &none, r, false, __ATOMIC_RELEASE,
+                                           __ATOMIC_RELAXED);
+    }
+    enum MHD_Result result = MHD_queue_response(x->connection, (unsigned)res->status, r);
+    if (!keep)
+        MHD_destroy_response(r);
+    return result;
+}
+
+void td_http_drop_response(void *response)
+{
+    if (response)
+        MHD_destroy_response(response);
+}
+
+/* Called by the worker that has made the response (or by the handler on our own thread). The
+ * exchange may be gone as soon as its connection is resumed. */
+static void reply(struct td_request *req)
+{
+    struct exchange *x = (struct exchange *)req;
+    struct td_http_thread *thread = x->thread;
+    atomic_store(&x->state, ST_replied);
+    MHD_resume_connection(x->connection);
+    atomic_fetch_sub(&thread->handling, 1);
+}
+
+/* The handler is about to give the request to a worker, which may be done before the handler is
+ * back: so the connection is suspended now. */
+static void defer(struct td_request *req)
+{
+    struct exchange *x = (struct exchange *)req;
+    atomic_store(&x->state, ST_running);
+    MHD_suspend_connection(x->connection);
+}
+
+/* ---- requests ---- */
+
+static const char *header(struct MHD_Connection *connection, const char *name)
+{
+    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+static const struct {
+    const char *name;
+    enum td_method method;
+} methods[] = {{"GET", TD_GET},       {"POST", TD_POST}, {"PUT", TD_PUT},
+               {"DELETE", TD_DELETE}, {"HEAD", TD_HEAD}, {"OPTIONS", TD_OPTIONS}};
+
+/* The head is there: set the request up and let the api judge it. */
+static void begin(struct exchange *x, struct td_http_thread *thread, const char *url,
+                  const char *method)
+{
+    struct td_request *req = &x->req;
+    size_t size = MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)
+                      ->header_size;
+    req->method = TD_METHODS;
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        if (!strcmp(method, methods[i].name))
+            req->method = methods[i].method;
+    req->path = url;
+    req->query = "";
+    req->home = thread->home;
+    req->defer = defer;
+    req->reply = reply;
+    req->content_length = UINT64_MAX;
+    if (req->method == TD_POST || req->method == TD_PUT) {
+        const char *length = header(x->connection, "Content-Length");
+        if (length)
+            req->content_length = strtoull(length, NULL, 10);
+        req->content_type = header(x->connection, "Content-Type");
+        req->prefer = header(x->connection, "Prefer");
+        req->json_length_text = header(x->connection, "Inference-Header-Content-Length");
+    }
+    if (size > req->service->limits.headers) {
+        td_api_problem(req, -EOVERFLOW, "the headers have %zu bytes; at most %zu are taken", size,
+                       req->service->limits.headers);
+        x->refused = true;
+    } else {
+        x->refused = td_api_begin(req) != 0;
+    }
+    if (x->refused || req->content_length == UINT64_MAX || !req->content_length)
+        return;
+    req->body = td_api_body(req, req->content_length);
+    x->room = req->content_length;
+    if (!req->body) {
+        td_api_problem(req, -ENOMEM, "no memory for a body of %llu bytes",
+                       (unsigned long long)req->content_length);
+        x->refused = true;
+    }
+}
+
+/* A piece of the body. One of unknown length moves to twice the room as it grows. -EMSGSIZE when
+ * the client goes on and on after its request has been refused: libmicrohttpd takes a response only
+ * before the body or after it. */
+static int take_body(struct exchange *x, const char *data, size_t size)
+{
+    struct td_request *req = &x->req;
+    long long before =
+        atomic_fetch_add_explicit(&x->client->received, (long long)size, memory_order_relaxed);
+    if (x->refused)
+        return before / 2 > (long long)req->service->limits.body ? -EMSGSIZE : 0;
+    if (size > x->room - req->body_size) {
+        size_t room = 2 * (req->body_size + size);
+        char *body = NULL;
+        if (req->body_size + size > req->service->limits.body) {
+            td_api_problem(req, -EMSGSIZE, "the body has more than the %zu bytes that are taken",
+                           req->service->limits.body);
+            x->refused = true;
+        } else if (!(body = td_api_body(req, room))) {
+            td_api_problem(req, -ENOMEM, "no memory for the body");
+            x->refused = true;
+        }
+        if (x->refused)
+            return 0;
+        if (req->body_size)
+            memcpy(body, req->body, req->body_size);
+        req->body = body;
+        x->room = room;
+    }
+    memcpy(req->body + req->body_size, data, size);
+    req->body_size += size;
+    return 0;
+}
+
+static struct exchange *create(struct td_http_thread *thread, struct MHD_Connection *connection)
+{
+    struct td_service *service = thread->http->service;
+    struct td_arena *arena = td_arena_create();
+    struct exchange *x = arena ? td_arena_zalloc(arena, sizeof *x) : NULL;
+    struct td_client *client = *(struct td_client **)MHD_get_connection_info(
+        connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    if (!x || !client) { /* a connection that cannot be watched is closed */
+        td_arena_destroy(arena);
+        return NULL;
+    }
+    x->req.arena = arena;
+    x->req.service = service;
+    x->connection = connection;
+    x->thread = thread;
+    x->client = client;
+    x->req.begin_ns = td_now_ns();
+    atomic_store_explicit(&client->since_ns, x->req.begin_ns, memory_order_relaxed);
+    atomic_fetch_add_explicit(&service->in_flight, 1, memory_order_relaxed);
+    return x;
+}
+
+/* The body is there: run, unless td_http_stop has begun; counted first, so that it cannot miss us.
+ */
+static enum MHD_Result handle(struct exchange *x)
+{
+    struct td_http_thread *thread = x->thread;
+    atomic_store_explicit(&x->client->arriving, false, memory_order_relaxed);
+    if (x->refused)
+        return queue(x);
+    atomic_fetch_add(&thread->handling, 1);
+    if (!atomic_load(&thread->http->closing) && td_api_handle(&x->req) == -EINPROGRESS)
+        return MHD_YES;
+    atomic_fetch_sub(&thread->handling, 1);
+    return x->req.response.status ? queue(x) : MHD_NO;
+}
+
+enum MHD_Result td_http_on_request(void *cls, struct MHD_Connection *connection, const char *url,
+                                   const char *method, const char *version, const char *data,
+                                   size_t *size, void **context)
+{
+    struct td_http_thread *thread = cls;
+    struct exchange *x = *context;
+    (void)version;
+    if (!x) {
+        *context = x = create(thread, connection);
+        if (!x)
+            return MHD_NO;
+        begin(x, thread, url, method);
+        /* A body that would be dropped anyway is not waited for when it is big. */
+        if (x->refused && x->req.content_length > SMALL_BODY && x->req.content_length != UINT64_MAX)
+            return queue(x);
+        return MHD_YES;
+    }
+    if (atomic_load(&x->state) == ST_replied)
+        return queue(x);
+    if (*size) {
+        int err = take_body(x, data, *size);
+        *size = 0;
+        return err ? MHD_NO : MHD_YES;
+    }
+    return handle(x);
+}
+
+void td_http_on_completed(void *cls, struct MHD_Connection *connection, void **context,
+                          enum MHD_RequestTerminationCode code)
+{
+    struct exchange *x = *context;
+    (void)cls;
+    (void)connection;
+    (void)code;
+    if (!x)
+        return;
+    struct td_service *service = x->req.service;
+    int64_t now = td_now_ns();
+    atomic_store_explicit(&x->client->since_ns, now, memory_order_relaxed);
+    atomic_store_explicit(&x->client->received, 0, memory_order_relaxed);
+    atomic_store_explicit(&x->client->arriving, true, memory_order_relaxed);
+    td_api_end(&x->req, now);
+    td_arena_destroy(x->req.arena);
+    atomic_fetch_sub(&service->in_flight, 1);
+    *context = NULL;
+}
+
+void td_http_on_connection(void *cls, struct MHD_Connection *connection, void **context,
+                           enum MHD_ConnectionNotificationCode code)
+{
+    struct td_watch *watch = cls;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        *context = td_watch_add(
+            watch,
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
+    else if (*context)
+        td_watch_remove(watch, *context);
+}
+
+size_t td_http_keep_escapes(void *cls, struct MHD_Connection *connection, char *text)
+{
+    (void)cls;
+    (void)connection;
+    return strlen(text);
+}

@@ -1,0 +1,48 @@
+/* What http.c and http_request.c share: the threads, and the callbacks that libmicrohttpd makes on
+ * them. Internal to these two. */
+#ifndef TD_SERVER_HTTP_THREADS_H
+#define TD_SERVER_HTTP_THREADS_H
+
+#include "server/http.h"
+#include "server/listen.h"
+#include "server/watch.h"
+
+#include <microhttpd.h>
+
+#define TD_MAX_HTTP_THREADS 64
+
+struct td_http_thread {
+    struct td_http *http;
+    struct MHD_Daemon *daemon;
+    struct td_pool *home; /* a reference, or NULL */
+    int cpu;              /* -1: not bound to one */
+    atomic_int handling;  /* requests inside td_api_handle or with a worker */
+};
+
+struct td_http {
+    struct td_service *service;
+    struct td_http_config config;
+    struct td_http_thread thread[TD_MAX_HTTP_THREADS];
+    int n_threads;
+    struct td_listener listener;
+    struct td_watch watch;
+    char address[160];
+    atomic_bool closing; /* no request is handled any more */
+};
+
+/* MHD_AccessHandlerCallback; cls: the thread. */
+enum MHD_Result td_http_on_request(void *cls, struct MHD_Connection *connection, const char *url,
+                                   const char *method, const char *version, const char *data,
+                                   size_t *size, void **context);
+/* MHD_RequestCompletedCallback: the response has been sent, or the connection is lost. */
+void td_http_on_completed(void *cls, struct MHD_Connection *connection, void **context,
+                          enum MHD_RequestTerminationCode code);
+/* MHD_NotifyConnectionCallback; cls: the watch. */
+void td_http_on_connection(void *cls, struct MHD_Connection *connection, void **context,
+                           enum MHD_ConnectionNotificationCode code);
+/* UnescapeCallback that leaves the text as it is: the router unescapes, segment by segment. */
+size_t td_http_keep_escapes(void *cls, struct MHD_Connection *connection, char *text);
+/* Frees a shared response, if there is one: td_service.drop_shared. */
+void td_http_drop_response(void *response);
+
+#endif

@@ -1,0 +1,159 @@
+/* Addresses. All HTTP threads of a server share one TCP port through SO_REUSEPORT, which would also
+ * let a second server of the same user creep in and take half of the connections: so a port is
+ * first bound without that option, which fails where anybody listens. For the same reason a Unix
+ * socket is removed only when it is one and nobody answers on it. */
+#include "server/listen.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* A decimal port from 0 to 65535; getaddrinfo would take 99999 modulo 65536. */
+static bool is_port(const char *text)
+{
+    size_t n = strspn(text, "0123456789");
+    int port = 0;
+    for (size_t i = 0; i < n && port <= 65535; i++)
+        port = 10 * port + (text[i] - '0');
+    return n && !text[n] && port <= 65535;
+}
+
+static int parse_tcp(struct td_listener *listener, const char *text, socklen_t *length)
+{
+    char host[64];
+    const char *colon = strrchr(text, ':');
+    size_t n = colon ? (size_t)(colon - text) : 0;
+    if (!colon || n >= sizeof host || !is_port(colon + 1))
+        return -EINVAL;
+    bool is_v6 = n > 2 && *text == '[' && text[n - 1] == ']';
+    if (is_v6) {
+        text++;
+        n -= 2;
+    }
+    memcpy(host, text, n);
+    host[n] = 0;
+    if (!is_v6 && strchr(host, ':')) /* "::1" with its last part taken for the port */
+        return -EINVAL;
+    struct addrinfo hints = {.ai_flags = AI_NUMERICSERV | AI_PASSIVE,
+                             .ai_family = is_v6 ? AF_INET6 : AF_INET,
+                             .ai_socktype = SOCK_STREAM};
+    struct addrinfo *info;
+    if (getaddrinfo(n ? host : NULL, colon + 1, &hints, &info))
+        return -EINVAL;
+    memcpy(&listener->address, info->ai_addr, info->ai_addrlen);
+    *length = info->ai_addrlen;
+    freeaddrinfo(info);
+    return 0;
+}
+
+/* Binds for a moment. Connections of an earlier server that linger are no hindrance. */
+static int find_free(const struct td_listener *listener, socklen_t length)
+{
+    int on = 1;
+    int fd = socket(listener->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (listener->address.ss_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+    int err = bind(fd, (const struct sockaddr *)&listener->address, length) ? -errno : 0;
+    close(fd);
+    return err;
+}
+
+/* Makes way for a Unix socket: removes one that a killed server left behind. */
+static int clear_path(const struct sockaddr_un *address)
+{
+    struct stat st;
+    if (lstat(address->sun_path, &st))
+        return errno == ENOENT ? 0 : -errno;
+    if (!S_ISSOCK(st.st_mode))
+        return -EEXIST;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    bool dead =
+        connect(fd, (const struct sockaddr *)address, sizeof *address) && errno == ECONNREFUSED;
+    close(fd);
+    if (!dead)
+        return -EADDRINUSE;
+    return unlink(address->sun_path) ? -errno : 0;
+}
+
+static int open_unix(struct td_listener *listener, const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (!*path)
+        return -EINVAL;
+    if (strlen(path) >= sizeof address.sun_path)
+        return -ENAMETOOLONG;
+    strcpy(address.sun_path, path);
+    int err = clear_path(&address);
+    if (err)
+        return err;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    if (bind(fd, (struct sockaddr *)&address, sizeof address) || listen(fd, 1024)) {
+        err = -errno;
+        close(fd);
+        return err;
+    }
+    strcpy(listener->path, path);
+    listener->fd = fd;
+    return 0;
+}
+
+int td_listener_open(struct td_listener *listener, const char *text, struct td_problem *problem)
+{
+    socklen_t length;
+    *listener = (struct td_listener){.fd = -1};
+    int err;
+    if (!strncmp(text, "unix:", 5)) {
+        err = open_unix(listener, text + 5);
+    } else if (!(err = parse_tcp(listener, text, &length))) {
+        err = find_free(listener, length);
+    }
+    if (err)
+        td_problem_set(problem, -err, "listen: '%.120s': %s", text,
+                       err == -EINVAL ? "right are ADDR:PORT, [ADDR]:PORT and unix:PATH, "
+                                        "with a port from 0 to 65535"
+                                      : strerror(-err));
+    return err;
+}
+
+void td_listener_name(const struct td_listener *listener, char *name, size_t size)
+{
+    char host[INET6_ADDRSTRLEN];
+    if (listener->address.ss_family == AF_INET6) {
+        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&listener->address;
+        inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host);
+        snprintf(name, size, "http://[%s]:%d", host, ntohs(in6->sin6_port));
+    } else if (listener->address.ss_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)&listener->address;
+        inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
+        snprintf(name, size, "http://%s:%d", host, ntohs(in->sin_port));
+    } else {
+        snprintf(name, size, "unix:%s", listener->path);
+    }
+}
+
+void td_listener_unlink(struct td_listener *listener)
+{
+    if (*listener->path)
+        unlink(listener->path);
+    *listener->path = 0;
+}
+
+void td_listener_close(struct td_listener *listener)
+{
+    td_listener_unlink(listener);
+    if (listener->fd >= 0)
+        close(listener->fd);
+    listener->fd = -1;
+}
