@@ -317,16 +317,13 @@ START_TEST(test_mask_of_the_process)
     struct td_cpus mask = {0};
     struct td_topology *t;
     ck_assert_int_eq(td_affinity_get(0, &mask), 0);
-    int64_t start = td_now_ns();
     ck_assert_int_eq(td_topology_create(&t), 0);
-    int64_t took = td_now_ns() - start;
     td_topology_facts(t, &facts);
     ck_assert_int_le(facts.n_allowed, mask.n);
     for (int i = 0; i < facts.n_pus; i++)
         if (facts.pus[i].allowed)
             ck_assert(td_cpus_has(&mask, facts.pus[i].cpu));
     td_topology_destroy(t);
-    ck_assert_msg(took < 200000000, "took %d ms", (int)(took / 1000000)); /* 2 ms here; generous */
 
     int one = mask.cpu[mask.n - 1];
     ck_assert_int_eq(td_topology_create(&t), 0);
