@@ -89,13 +89,13 @@ int td_api_pools_get(struct td_request *req, struct td_response *res)
 }
 
 /* A member that must be a whole number; absent leaves *value. */
-static int read_int(struct td_request *req, const cJSON *root, const char *key, int *value)
+static int read_int(struct td_request *req, const cJSON *root, const char *key, int low, int *value)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, key);
     if (!item)
         return 0;
-    if (!cJSON_IsNumber(item) || item->valuedouble != item->valueint)
-        return td_api_problem(req, -EINVAL, "%s: must be a whole number", key);
+    if (!cJSON_IsNumber(item) || item->valuedouble != item->valueint || item->valueint < low)
+        return td_api_problem(req, -EINVAL, "%s: must be a whole number, %d or more", key, low);
     *value = item->valueint;
     return 0;
 }
@@ -128,7 +128,8 @@ static int read_config(struct td_request *req, struct td_pool_config *config)
                                  "streams, spin_us, queue_depth, pinned",
                                  item->string);
     }
-    if (!err && cpus && (!cJSON_IsString(cpus) || strlen(cpus->valuestring) >= TD_CPUS_TEXT))
+    if (!err && cpus &&
+        (!cJSON_IsString(cpus) || !*cpus->valuestring || strlen(cpus->valuestring) >= TD_CPUS_TEXT))
         err = td_api_problem(req, -EINVAL, "cpus: must be a list such as \"0-3,8\"");
     else if (!err && cpus)
         strcpy(config->cpus, cpus->valuestring);
@@ -136,11 +137,11 @@ static int read_config(struct td_request *req, struct td_pool_config *config)
         err = td_api_problem(req, -EINVAL, "pinned: must be true or false");
     else if (!err && pin)
         config->pin = cJSON_IsTrue(pin);
-    if (!err && !(err = read_int(req, json.root, "numa_node", &config->numa_node)) &&
-        !(err = read_int(req, json.root, "threads", &config->threads)) &&
-        !(err = read_int(req, json.root, "streams", &config->streams)) &&
-        !(err = read_int(req, json.root, "spin_us", &config->spin_us)))
-        err = read_int(req, json.root, "queue_depth", &config->queue_depth);
+    if (!err && !(err = read_int(req, json.root, "numa_node", 0, &config->numa_node)) &&
+        !(err = read_int(req, json.root, "threads", 1, &config->threads)) &&
+        !(err = read_int(req, json.root, "streams", 1, &config->streams)) &&
+        !(err = read_int(req, json.root, "spin_us", 0, &config->spin_us)))
+        err = read_int(req, json.root, "queue_depth", 1, &config->queue_depth);
     td_json_free(&json);
     return err;
 }
@@ -158,10 +159,17 @@ int td_api_pools_put(struct td_request *req, struct td_response *res)
     if (err)
         return err;
     struct td_pool *old = td_pools_find(req->service->pools, name);
+    struct td_pool_stats before;
+    if (old)
+        td_pool_stats(old, &before);
     td_pool_unref(old);
     if (old && (err = td_pools_remove(req->service->pools, name)))
         return td_api_problem(req, err, "pool %s: the default pool cannot be replaced", name);
     err = td_pools_add(req->service->pools, &config, problem, sizeof problem);
+    if (err && old) { /* a replacement that cannot be made leaves the old one */
+        char none[400];
+        td_pools_add(req->service->pools, &before.config, none, sizeof none);
+    }
     if (err)
         return td_api_problem(req, err == -EAGAIN ? -ENOMEM : err, "%s",
                               *problem ? problem : strerror(-err));

@@ -16,10 +16,10 @@ TD_INLINE td_vf td_act_vec(const struct td_act *act, td_vf x)
     case TD_ACT_relu: /* a product with 0 would leave -0 */
         return td_select((td_vi)(x <= 0), td_set(0), x);
     case TD_ACT_leaky_relu:
-        return td_select((td_vi)(x <= 0), x * act->alpha, x);
+        return td_select((td_vi)(x <= 0), x * (float)act->alpha, x);
     case TD_ACT_relu6:
     case TD_ACT_hardtanh:
-        return td_clamp(x, act->alpha, act->beta);
+        return td_clamp(x, (float)act->alpha, (float)act->beta);
     case TD_ACT_hardsigmoid:
         return td_clamp(x * (1.0f / 6) + 0.5f, 0, 1);
     case TD_ACT_hardswish:

@@ -8,7 +8,7 @@
 
 static const struct {
     const char *name;
-    float alpha, beta;
+    double alpha, beta;
 } acts[TD_ACTS] = {
 #define TD_ACT(id, name, alpha, beta, post_op) {name, alpha, beta},
 #include "kernels/activation.def"
@@ -42,10 +42,10 @@ double td_act_apply(const struct td_act *act, double x)
     switch (act->kind) {
     case TD_ACT_relu:
     case TD_ACT_leaky_relu:
-        return x <= 0 ? x * (double)act->alpha : x;
+        return x <= 0 ? x * act->alpha : x;
     case TD_ACT_relu6:
     case TD_ACT_hardtanh:
-        return clamp(x, (double)act->alpha, (double)act->beta);
+        return clamp(x, act->alpha, act->beta);
     case TD_ACT_hardsigmoid:
         return clamp(x / 6 + 0.5, 0, 1);
     case TD_ACT_hardswish:

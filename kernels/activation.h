@@ -11,7 +11,7 @@ enum td_act_kind {
 
 struct td_act {
     enum td_act_kind kind;
-    float alpha, beta; /* leaky_relu: slope; hardtanh: low, high; else the defaults */
+    double alpha, beta; /* leaky_relu: slope; hardtanh: low, high; else the defaults */
 };
 
 /* All names, comma-separated, for messages. */

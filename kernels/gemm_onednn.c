@@ -14,8 +14,8 @@ static void describe(const struct td_gemm *g, struct td_onednn_desc *d)
     d->bias = g->bias != NULL;
     d->stored = td_weight_of(g->b) != NULL;
     d->act = g->act.kind;
-    d->alpha = g->act.alpha;
-    d->beta = g->act.beta;
+    d->alpha = (float)g->act.alpha;
+    d->beta = (float)g->act.beta;
     d->rank = d->weight_rank = g->rank + 2;
     if (!g->rank) {
         d->kind = TD_ONEDNN_linear;

@@ -164,19 +164,20 @@ static int take_body(struct exchange *x, const char *data, size_t size)
         atomic_fetch_add_explicit(&x->client->received, (long long)size, memory_order_relaxed);
     if (x->refused)
         return before / 2 > (long long)req->service->limits.body ? -EMSGSIZE : 0;
+    if (req->body_size + size > req->service->limits.body) {
+        td_api_problem(req, -EMSGSIZE, "the body has more than the %zu bytes that are taken",
+                       req->service->limits.body);
+        x->refused = true;
+        return 0;
+    }
     if (size > x->room - req->body_size) {
         size_t room = 2 * (req->body_size + size);
-        char *body = NULL;
-        if (req->body_size + size > req->service->limits.body) {
-            td_api_problem(req, -EMSGSIZE, "the body has more than the %zu bytes that are taken",
-                           req->service->limits.body);
-            x->refused = true;
-        } else if (!(body = td_api_body(req, room))) {
+        char *body = td_api_body(req, room);
+        if (!body) {
             td_api_problem(req, -ENOMEM, "no memory for the body");
             x->refused = true;
-        }
-        if (x->refused)
             return 0;
+        }
         if (req->body_size)
             memcpy(body, req->body, req->body_size);
         req->body = body;

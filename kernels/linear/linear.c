@@ -123,9 +123,9 @@ void td_linear_gemm(const struct td_call *call, struct td_gemm *g)
     if (call->n_args < 7)
         return;
     if (call->arg[4].kind != TD_KIND_none)
-        g->act.alpha = (float)td_scalar(&call->arg[4]);
+        g->act.alpha = td_scalar(&call->arg[4]);
     if (call->arg[5].kind != TD_KIND_none)
-        g->act.beta = (float)td_scalar(&call->arg[5]);
+        g->act.beta = td_scalar(&call->arg[5]);
     if (g->act.kind == TD_ACT_gelu && call->arg[6].kind == TD_KIND_str &&
         !strcmp(call->arg[6].str, "tanh"))
         g->act.kind = TD_ACT_gelu_tanh;

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""Pools: made, listed, replaced, removed; and that calls run where they are sent."""
+import os
+import threading
+import time
+
+import numpy as np
+
+import service
+from service import stored
+
+CPUS = sorted(os.sched_getaffinity(0))
+LAST = str(CPUS[-1])
+X = {"self": np.arange(8, dtype=np.float32)}
+
+
+def cpus_of_thread(pid, tid):
+    with open(f"/proc/{pid}/task/{tid}/status") as status:
+        allowed = next(line for line in status if line.startswith("Cpus_allowed_list"))
+    return allowed.split()[1]
+
+
+class Pools(service.ServiceTest):
+    args = ("--pool", f"a={CPUS[0]}", "--pool", f"b={LAST}:queue_depth=4:spin_us=20")
+
+    def put(self, name, config, status=201):
+        reply = self.service.call("PUT", "/v1/pools/" + name, config)
+        self.assertEqual(reply.status, status, reply.body)
+        return reply.json
+
+    def get(self, name):
+        return self.service.call("GET", "/v1/pools/" + name).json
+
+    def test_list(self):
+        seen = self.service.call("GET", "/v1/pools").json
+        names = [pool["name"] for pool in seen["pools"]]
+        self.assertEqual(names[:2], ["a", "b"])
+        b = seen["pools"][1]
+        self.assertEqual((b["cpus"], b["requested"], b["threads"]), (LAST, LAST, 1))
+        self.assertEqual((b["queue_depth"], b["spin_us"], b["pinned"]), (4, 20, True))
+
+    def test_threads_are_where_they_say(self):
+        for name in ("a", "b"):
+            pool = self.get(name)
+            for thread in pool["thread_list"]:
+                self.assertTrue(thread["ok"])
+                self.assertEqual(cpus_of_thread(self.service.pid, thread["tid"]), str(thread["cpu"]))
+                self.assertEqual(str(thread["cpu"]), pool["cpus"])
+
+    def test_routing(self):
+        """The first pool is the default; every form of call takes the parameter."""
+        self.assertEqual(self.service.infer("relu", X).parameters["pool"], "a")
+        for name in ("a", "b"):
+            for path in ("/v1/ops/{}", "/v2/models/op.{}/infer"):
+                reply = self.service.infer("relu", X, {"pool": name}, path=path)
+                self.assertEqual(reply.parameters["pool"], name)
+
+    def test_live_figures(self):
+        """Big enough for the queue, so that the pool's worker does it."""
+        big = np.ones((500, 500), np.float32)
+        before = self.get("b")
+        for _ in range(5):
+            self.service.op("matmul", {"self": big, "other": big}, {"pool": "b"}, binary=True)
+        after = self.get("b")
+        self.assertGreaterEqual(after["done"] - before["done"], 5)
+        self.assertGreater(after["busy_us"], before["busy_us"])
+        self.assertEqual((after["depth"], after["rejected"]), (0, before["rejected"]))
+
+    def test_life(self):
+        self.problem(self.service.call("GET", "/v1/pools/life"), 404, "life")
+        made = self.put("life", {"cpus": LAST, "threads": 1, "queue_depth": 9, "spin_us": 5})
+        self.assertEqual((made["name"], made["cpus"], made["queue_depth"]), ("life", LAST, 9))
+        self.assertEqual(made["warnings"], self.put("life", {"cpus": LAST}, 200)["warnings"])
+        self.assertEqual(self.get("life")["queue_depth"], 1024)
+        self.assertEqual(self.service.infer("relu", X, {"pool": "life"}).parameters["pool"], "life")
+        reply = self.service.call("DELETE", "/v1/pools/life")
+        self.assertEqual((reply.status, reply.body), (204, b""))
+        self.problem(self.service.call("DELETE", "/v1/pools/life"), 404, "life")
+        self.problem(self.service.infer("relu", X, {"pool": "life"}), 404, "life")
+
+    def test_forms_of_configuration(self):
+        node = self.put("form", {"numa_node": 0})
+        self.assertEqual(node["numa_node"], 0)
+        every = f"{CPUS[0]}-{CPUS[-1]}" if len(CPUS) > 1 else LAST
+        whole = self.put("form", {"cpus": every, "pinned": False}, 200)
+        self.assertEqual((whole["threads"], whole["pinned"]), (CPUS[-1] - CPUS[0] + 1, False))
+        self.service.call("DELETE", "/v1/pools/form")
+
+    def test_configurations_that_are_wrong(self):
+        for config in (b"", b"{", [], {"cpus": 1}, {"cpus": "x"}, {"cpus": "1-"}, {"cpus": "3-1"},
+                       {"cpus": "9999"}, {"cpus": ""}, {"cpus": "0" * 5000}, {"cpus": LAST, "threads": 0},
+                       {"cpus": LAST, "threads": "2"}, {"cpus": LAST, "threads": 1.5},
+                       {"cpus": LAST, "threads": 10**6}, {"cpus": LAST, "streams": 0},
+                       {"cpus": LAST, "queue_depth": 0}, {"cpus": LAST, "queue_depth": -1},
+                       {"cpus": LAST, "queue_depth": 2**31}, {"cpus": LAST, "spin_us": -1},
+                       {"cpus": LAST, "pinned": 1}, {"numa_node": 99}, {"numa_node": -2},
+                       {"cpus": LAST, "nosuch": 1}):
+            with self.subTest(config=config):
+                self.problem(self.service.call("PUT", "/v1/pools/wrong", config), 400)
+        for name in ("x" * 100, "a b", "a%2fb", "a%22b", "%c3%bc"):
+            with self.subTest(name=name):
+                reply = self.service.call("PUT", "/v1/pools/" + name.replace(" ", "%20"), {"cpus": LAST})
+                self.problem(reply, 400)
+        self.assertEqual({p["name"] for p in self.service.call("GET", "/v1/pools").json["pools"]} & {"wrong"}, set())
+
+    def test_the_default_stays(self):
+        self.problem(self.service.call("DELETE", "/v1/pools/a"), 409, "default")
+        self.problem(self.service.call("PUT", "/v1/pools/a", {"cpus": LAST}), 409, "default")
+        self.assertEqual(self.get("a")["cpus"], str(CPUS[0]))
+
+    def test_a_wrong_replacement_leaves_the_old_one(self):
+        self.put("keep", {"cpus": LAST, "queue_depth": 7})
+        self.problem(self.service.call("PUT", "/v1/pools/keep", {"cpus": "9999"}), 400)
+        self.assertEqual(self.get("keep")["queue_depth"], 7)
+        self.service.call("DELETE", "/v1/pools/keep")
+
+    def test_a_full_queue(self):
+        """429 with Retry-After, and what was taken is answered."""
+        side = 250 if service.SANITIZED else 1000
+        body, headers = service.pack({"shape": [side, side], "datatype": "FP32"} and {
+            "self": np.ones((side, side), np.float32)}, binary=True)
+        self.service.call("PUT", "/v1/tensors/m", *self.tensor(side))
+        inputs = {"self": stored("m"), "other": stored("m")}
+        body, headers = service.pack(inputs, {"pool": "b", "binary_data_output": True, "kernel": "ref"})
+        statuses, lock = [], threading.Lock()
+
+        def call():
+            reply = self.service.call("POST", "/v1/ops/matmul", body, headers)
+            if reply.status == 429:
+                self.problem(reply, 429, "b", "full")
+                self.assertGreaterEqual(int(reply.headers["Retry-After"]), 0)
+            with lock:
+                statuses.append(reply.status)
+        threads = [threading.Thread(target=call) for _ in range(24)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(set(statuses), {200, 429}, statuses)
+        self.assertGreaterEqual(statuses.count(200), 4)
+        self.assertEqual(self.get("b")["rejected"], statuses.count(429))
+
+    def tensor(self, side):
+        head = b'{"shape":[%d,%d],"datatype":"FP32"}' % (side, side)
+        return head + np.ones((side, side), np.float32).tobytes(), {
+            "Inference-Header-Content-Length": str(len(head))}
+
+    def test_a_timeout_in_the_queue(self):
+        """A call that waits too long gives 504; one without a limit behind it is still run."""
+        self.service.call("PUT", "/v1/tensors/slow", *self.tensor(250 if service.SANITIZED else 1000))
+        self.put("late", {"cpus": LAST})
+        slow = {"self": stored("slow"), "other": stored("slow")}
+        replies = {}
+
+        def call(name, **parameters):
+            replies[name] = self.service.infer("matmul", slow, {
+                "pool": "late", "kernel": "ref", "binary_data_output": True, **parameters})
+        threads = []
+        for name, parameters in (("first", {}), ("late", {"timeout_ms": 1}), ("last", {})):
+            threads.append(threading.Thread(target=call, args=(name,), kwargs=parameters))
+            threads[-1].start()
+            time.sleep(0.05)
+        for t in threads:
+            t.join()
+        self.assertEqual((replies["first"].status, replies["last"].status), (200, 200))
+        self.problem(replies["late"], 504, "timeout_ms")
+        self.assertEqual(self.get("late")["late"], 1)
+        self.service.call("DELETE", "/v1/pools/late")
+
+    def test_removed_under_load(self):
+        """A pool that goes away answers everything that it had taken, or says that it stops."""
+        statuses, lock = [], threading.Lock()
+        big = np.ones((200, 200), np.float32)
+
+        def call():
+            connection = self.service.connect()
+            for _ in range(15):
+                reply = self.service.infer("matmul", {"self": big, "other": big}, {"pool": "gone"}, binary=True,
+                                           connection=connection)
+                if reply.status == 200 and not (reply.out == 200).all():
+                    reply.status = "a wrong result"
+                with lock:
+                    statuses.append(reply.status)
+        for _ in range(3):
+            self.put("gone", {"cpus": LAST})
+            threads = [threading.Thread(target=call) for _ in range(4)]
+            for t in threads:
+                t.start()
+            time.sleep(0.02)
+            self.assertEqual(self.service.call("DELETE", "/v1/pools/gone").status, 204)
+            for t in threads:
+                t.join()
+        self.assertLessEqual(set(statuses), {200, 404, 503}, set(statuses))
+        self.assertEqual(len(statuses), 180)
+
+
+class Unpinned(service.ServiceTest):
+    """Without --pool there is one pool, called default, on all CPUs allowed."""
+
+    def test_default(self):
+        pools = self.service.call("GET", "/v1/pools").json["pools"]
+        topology = self.service.call("GET", "/v1/topology").json
+        self.assertEqual([pool["name"] for pool in pools], ["default"])
+        self.assertEqual(pools[0]["threads"], topology["default_threads"])
+        self.assertEqual(pools[0]["pinned"], topology["pin_by_default"])
+
+
+if __name__ == "__main__":
+    service.main()

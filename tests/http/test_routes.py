@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""Every route answers what openapi.yaml says, methods and paths that are not there are refused."""
+import os
+import pathlib
+import re
+
+import service
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LEVELS = ["DEFAULT", "AVX2", "AVX2_VNNI", "AVX512", "AVX512_VNNI", "AVX512_BF16", "AMX",
+          "AVX512_FP16"]
+
+
+def routes():
+    text = (ROOT / "api/routes.def").read_text()
+    return re.findall(r'^TD_ROUTE\((\w+), "([^"]+)"', text, re.M)
+
+
+def concrete(pattern):
+    """A path of the pattern whose variables name nothing that is there."""
+    return re.sub(r"{(\w+)\*?}", lambda m: "7" if m[1] == "version" else "nosuch", pattern)
+
+
+class Routes(service.ServiceTest):
+    def test_isa(self):
+        isa = self.service.call("GET", "/v1/isa").json
+        self.assertEqual([level["name"] for level in isa["levels"]], LEVELS)
+        by_name = {level["name"]: level for level in isa["levels"]}
+        self.assertTrue(by_name[isa["current"]]["cpu"] and by_name[isa["current"]]["binary"])
+        self.assertIsNone(isa["requested"])
+        flags = re.search(r"^flags\s*:(.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)[1].split()
+        for level, flag in (("AVX2", "avx2"), ("AVX2_VNNI", "avx_vnni"), ("AVX512", "avx512vl"),
+                            ("AVX512_VNNI", "avx512_vnni"), ("AVX512_BF16", "avx512_bf16")):
+            self.assertEqual(by_name[level]["cpu"], flag in flags, level)
+        for feature, flag in (("avx2", "avx2"), ("fma", "fma"), ("avx512_f", "avx512f")):
+            self.assertEqual(isa["features"][feature], flag in flags, feature)
+        for level in isa["levels"]:
+            self.assertEqual(level["cpu"], not level["missing"], level)
+        self.assertEqual(isa["features"], self.service.call("GET", "/v1/isa/features").json["features"])
+        self.assertRegex(isa["onednn"]["version"], r"^3\.\d+\.\d+$")
+
+    def test_topology(self):
+        seen = self.service.call("GET", "/v1/topology").json
+        allowed = os.sched_getaffinity(self.service.pid)
+        self.assertEqual(seen["allowed"]["count"], len(allowed))
+        self.assertEqual({pu["cpu"] for pu in seen["pus"] if pu["allowed"]}, allowed)
+        self.assertEqual(len(seen["pus"]), os.cpu_count())
+        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        self.assertAlmostEqual(seen["memory"] / pages, 1, delta=0.1)
+        self.assertTrue(any(cache["level"] == 1 for cache in seen["caches"]))
+        self.assertIn("thread", seen["decision"])
+
+    def test_ops(self):
+        ops = self.service.call("GET", "/v1/ops").json["ops"]
+        names = [op["name"] for op in ops]
+        self.assertEqual(len(names), len(set(names)))
+        for name in ("add.Tensor", "mul.Tensor", "relu", "sigmoid", "tanh", "exp", "gelu", "sum",
+                     "softmax.int", "layer_norm", "matmul", "linear", "conv2d", "transpose.int",
+                     "cast"):
+            self.assertIn(name, names)
+        for op in ops:
+            self.assertTrue(op["schema"].startswith(op["name"] + "("), op["schema"])
+            self.assertEqual(op["kernels"][-1]["name"], "ref")
+            self.assertTrue(op["kernels"][-1]["runnable"])
+            one = self.service.call("GET", "/v1/ops/" + op["name"]).json["overloads"]
+            self.assertEqual([o["name"] for o in one][:1], [op["name"]])
+            all_of_it = self.service.call("GET", "/v1/ops/" + op["op"]).json["overloads"]
+            self.assertEqual([o["name"] for o in all_of_it], [n["name"] for n in ops if n["op"] == op["op"]])
+
+    def test_softmax_schema(self):
+        softmax = self.service.call("GET", "/v1/ops/softmax").json["overloads"][0]
+        self.assertEqual(softmax["schema"],
+                         "softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor")
+
+    def test_v2(self):
+        server = self.service.call("GET", "/v2").json
+        self.assertEqual(server["name"], "tensord")
+        self.assertIn("binary_tensor_data", server["extensions"])
+        self.assertEqual(self.service.call("GET", "/v2/").json, server)
+        self.assertEqual(self.service.call("GET", "/v2/health/live").json["live"], True)
+        self.assertEqual(self.service.call("GET", "/v2/health/ready").json["ready"], True)
+        for form in ("/v2/models/op.linear", "/v2/models/op.linear/versions/1"):
+            model = self.service.call("GET", form).json
+            self.assertEqual([i["name"] for i in model["inputs"]], ["input", "weight", "bias"])
+            self.assertEqual([o["name"] for o in model["outputs"]], ["out"])
+            self.assertEqual(model["versions"], ["1"])
+            self.assertEqual(self.service.call("GET", form + "/ready").json,
+                             {"name": "op.linear", "ready": True})
+        for op in self.service.call("GET", "/v1/ops").json["ops"]:
+            self.assertEqual(self.service.call("GET", "/v2/models/op." + op["name"]).status, 200)
+
+    def test_openapi(self):
+        reply = self.service.call("GET", "/openapi.yaml")
+        self.assertEqual(reply.headers["Content-Type"], "application/yaml")
+        self.assertEqual(reply.body, (ROOT / "openapi/openapi.yaml").read_bytes())
+
+    def test_wrong_methods(self):
+        """405 with all right methods in Allow, on every path, for methods known and unknown."""
+        for path in {path for _, path in routes()}:
+            right = {method for method, p in routes() if p == path}
+            if "GET" in right:
+                right.add("HEAD")
+            for method in ("GET", "POST", "PUT", "DELETE", "PATCH", "TRACE", "BREW"):
+                if method in right:
+                    continue
+                with self.subTest(method=method, path=path):
+                    reply = self.service.call(method, concrete(path))
+                    self.problem(reply, 405, *right)
+                    self.assertEqual(set(reply.headers["Allow"].split(", ")), right)
+
+    def test_head(self):
+        """The status and headers of GET and no body, on every route that can be read."""
+        for method, path in routes():
+            path = concrete(path)
+            if method != "GET":
+                continue
+            with self.subTest(path=path):
+                get, head = self.service.call("GET", path), self.service.call("HEAD", path)
+                self.assertEqual((head.status, head.body), (get.status, b""))
+                self.assertEqual(head.headers["Content-Type"], get.headers["Content-Type"])
+                self.assertGreater(int(head.headers["Content-Length"]), 0)
+
+    def test_what_is_not_there(self):
+        for path in ("/v1", "/v1/nosuch", "/v1/isa/nosuch", "/v1/ops/add/more", "/v3", "//v1/isa",
+                     "/v1//isa", "/V1/isa", "/v1/ops/" + "x" * 3000 + "/"  + "y", "/v1/isa%00",
+                     "/%76%31/isa", "*"):
+            with self.subTest(path=path[:40]):
+                self.problem(self.service.call("GET", path), 404)
+        for path in ("/v1/ops/nosuch", "/v1/ops/add.nosuch", "/v1/tensors/nosuch", "/v1/pools/nosuch",
+                     "/v2/models/nosuch", "/v2/models/op.nosuch/ready", "/v2/models/op.add/versions/2",
+                     "/v2/models/add"):
+            with self.subTest(path=path):
+                self.problem(self.service.call("GET", path), 404, path.split("/")[3].split(".")[0])
+        for path in ("/v1/ops/%", "/v1/ops/%4", "/v1/ops/%zz", "/v1/ops/add%00x"):
+            with self.subTest(path=path):
+                self.problem(self.service.call("GET", path), 400, "escape")
+
+    def test_query_and_escapes(self):
+        self.assertEqual(self.service.call("GET", "/v1/isa?verbose=1&x=%zz").status, 200)
+        self.assertEqual(self.service.call("GET", "/v1/ops/%61dd").json["overloads"][0]["op"], "add")
+        self.problem(self.service.call("GET", "/v1/ops/add%2fTensor"), 404)
+
+
+if __name__ == "__main__":
+    service.main()

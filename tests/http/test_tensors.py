@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""Stored tensors: their life, the three formats that they come in, and calls that use them."""
+import io
+import json
+import threading
+
+import numpy as np
+
+import operators
+import service
+from service import BF16, stored
+
+NPY = {"Content-Type": "application/x-npy"}
+SAFETENSORS = {"Content-Type": "application/x-safetensors"}
+
+
+def npy(array, version=None):
+    file = io.BytesIO()
+    np.lib.format.write_array(file, array, version=version)
+    return file.getvalue()
+
+
+def safetensors(tensors, **more):
+    """A file of that format. tensors: key -> array or BF16."""
+    names = {"BOOL": "BOOL", "UINT8": "U8", "INT8": "I8", "INT16": "I16", "INT32": "I32",
+             "INT64": "I64", "FP16": "F16", "BF16": "BF16", "FP32": "F32", "FP64": "F64"}
+    head, blob = {"__metadata__": {"made": "by a test"}}, b""
+    for key, value in tensors.items():
+        data = service.elements(value)
+        head[key] = {"dtype": names[service.datatype(value)], "shape": list(value.shape),
+                     "data_offsets": [len(blob), len(blob) + len(data)], **more}
+        blob += data
+    text = json.dumps(head).encode()
+    return len(text).to_bytes(8, "little") + text + blob
+
+
+class Tensors(service.ServiceTest):
+    def put(self, name, body, headers=None):
+        return self.service.call("PUT", "/v1/tensors/" + name, body, headers)
+
+    def get(self, name):
+        reply = self.service.call("GET", "/v1/tensors/" + name)
+        self.assertEqual(reply.status, 200, reply.body)
+        return reply.json
+
+    def names(self):
+        return {t["name"] for t in self.service.call("GET", "/v1/tensors").json["tensors"]}
+
+    def test_life(self):
+        tensor = {"shape": [2, 2], "datatype": "FP32", "data": [[1, 2], [3, 4]]}
+        self.problem(self.service.call("GET", "/v1/tensors/life"), 404, "life")
+        reply = self.put("life", tensor)
+        self.assertEqual((reply.status, reply.json), (201, {"name": "life"}))
+        self.assertEqual(self.put("life", {**tensor, "shape": [4]}).status, 200)
+        self.assertEqual(self.get("life"), {"name": "life", "datatype": "FP32", "shape": [4], "bytes": 16,
+                                            "packed": [], "data": [1.0, 2.0, 3.0, 4.0]})
+        self.assertIn("life", self.names())
+        listed = self.service.call("GET", "/v1/tensors").json["tensors"]
+        self.assertTrue(all("data" not in t for t in listed))
+        reply = self.service.call("DELETE", "/v1/tensors/life")
+        self.assertEqual((reply.status, reply.body), (204, b""))
+        self.problem(self.service.call("DELETE", "/v1/tensors/life"), 404, "life")
+        self.assertNotIn("life", self.names())
+
+    def test_every_datatype_in_every_format(self):
+        rng = np.random.default_rng(3)
+        for name in operators.INTEGERS + operators.FLOATS + ("BOOL",):
+            for shape in ((), (0,), (3, 5), (2, 1, 3)):
+                x = operators.draw(rng, name, shape)
+                value = {"shape": list(shape), "datatype": name}
+                forms = {"json": (json.dumps({**value, "data": service.numbers(x)}), None),
+                         "safetensors": (safetensors({"x": x}), SAFETENSORS)}
+                head = json.dumps(value).encode()
+                forms["binary"] = (head + service.elements(x), {
+                    "Content-Type": "application/octet-stream",
+                    "Inference-Header-Content-Length": str(len(head))})
+                if name != "BF16":
+                    forms["npy"] = (npy(x), NPY)
+                for form, (body, headers) in forms.items():
+                    with self.subTest(datatype=name, shape=shape, form=form):
+                        self.assertIn(self.put(f"any/{form}", body, headers).status, (200, 201))
+                        got = self.get("any/safetensors/x" if form == "safetensors" else f"any/{form}")
+                        self.assertEqual((got["datatype"], got["shape"]), (name, list(shape)))
+                        back = service.decode(name, shape, got["data"])
+                        self.assertEqual(service.elements(back), service.elements(x))
+
+    def test_npy(self):
+        x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+        for version in ((1, 0), (2, 0), (3, 0)):
+            self.put("npy", npy(x, version), NPY)
+            self.assertEqual(self.get("npy")["data"], x.ravel().tolist())
+        for order in (x.transpose(2, 0, 1), np.asfortranarray(x)):
+            self.put("npy", npy(order), NPY)
+            self.assertEqual(self.get("npy")["shape"], list(order.shape))
+            self.assertEqual(self.get("npy")["data"], order.ravel().tolist())
+
+    def test_npy_that_is_wrong(self):
+        good = npy(np.arange(6, dtype=np.float32))
+        bad = [b"", b"x", good[:5], good[:9], good[:40], good[:-1], good + b"x", b"\x93NUMPX" + good[6:],
+               good.replace(b"<f4", b">f4"), good.replace(b"<f4", b"|O8"), good.replace(b"<f4", b"<c8"),
+               good.replace(b"(6,)", b"(7,)"), good.replace(b"(6,)", b"(-6,"), good.replace(b"shape", b"shave"),
+               good.replace(b"(6,), ", b"6     "), good[:8] + b"\xff\xff" + good[10:],
+               good[:6] + b"\x09" + good[7:], npy(np.zeros((1,) * 9, np.float32)),
+               good.replace(b"(6,), }" + b" " * 24, b"(4294967296, 4294967296, 4294967296)}"[:31])]
+        for body in bad:
+            with self.subTest(body=body[:80]):
+                self.problem(self.put("bad", body, NPY), 400)
+        self.assertNotIn("bad", self.names())
+
+    def test_safetensors(self):
+        rng = np.random.default_rng(4)
+        tensors = {"w": operators.draw(rng, "FP32", (3, 4)), "layer.0.bias": BF16([1.5, 2, -3]),
+                   "empty": np.zeros((0, 2), np.int64)}
+        self.assertEqual(self.put("net", safetensors(tensors), SAFETENSORS).status, 201)
+        self.assertEqual(self.put("net", safetensors(tensors), SAFETENSORS).status, 200)
+        for key, x in tensors.items():
+            got = self.get(f"net/{key}")
+            self.assertEqual((got["datatype"], tuple(got["shape"])), (service.datatype(x), x.shape))
+            np.testing.assert_array_equal(np.float32(got["data"]), np.float32(service.numbers(x)))
+
+    def test_safetensors_that_is_wrong(self):
+        x = {"x": np.arange(4, dtype=np.float32)}
+        good = safetensors(x)
+        bad = [b"", good[:7], good[:20], good[:-1], (2**63).to_bytes(8, "little") + good[8:],
+               (2**64 - 1).to_bytes(8, "little") + good[8:], safetensors(x, dtype="F8"),
+               safetensors(x, shape=[5]), safetensors(x, shape=[-4]), safetensors(x, data_offsets=[0, 32]),
+               safetensors(x, data_offsets=[16, 0]), safetensors(x, data_offsets=[-16, 0]),
+               safetensors(x, data_offsets=[0]), safetensors(x, data_offsets="x"), safetensors({"../x": x["x"]}),
+               safetensors({"a//b": x["x"]}), (2).to_bytes(8, "little") + b"[]", (4).to_bytes(8, "little") + b"{]}x"]
+        for body in bad:
+            with self.subTest(body=body[:90]):
+                self.problem(self.put("bad", body, SAFETENSORS), 400)
+
+    def test_names(self):
+        tensor = {"shape": [], "datatype": "FP32", "data": [1]}
+        for name in ("a", "A.b_c-9", "a/b/c", "x" * 200, "..a", "%61bc"):
+            self.assertEqual(self.put(name, tensor).status, 201, name)
+        self.assertIn("abc", self.names())
+        for name in ("a//b", "a/../b", "..", "./a", "a%20b", "a%2f..%2fb", "%2e%2e", "ü", "x" * 201, "a%0ab"):
+            quoted = name.encode("ascii", "ignore").decode() or "%c3%bc"
+            with self.subTest(name=name):
+                self.problem(self.put(quoted, tensor), 400 if quoted != "a" else 200)
+        self.problem(self.service.call("GET", "/v1/tensors/..%2f..%2fetc%2fpasswd"), 404)
+
+    def test_bodies_that_are_wrong(self):
+        for body in (b"", b"{", b"[]", b"1", {}, {"shape": [1]}, {"shape": [1], "datatype": "FP32"},
+                     {"shape": [2], "datatype": "FP32", "data": [1]}, {"shape": [1], "datatype": "X", "data": [1]},
+                     {"shape": [1] * 9, "datatype": "FP32", "data": [1]},
+                     {"shape": [2**50], "datatype": "FP32", "data": [1]}):
+            with self.subTest(body=body):
+                self.problem(self.put("bad", body), 400)
+        head = b'{"shape":[2],"datatype":"FP32"}'
+        for blob in (b"", b"1234567", b"123456789"):
+            self.problem(self.put("bad", head + blob, {"Inference-Header-Content-Length": str(len(head))}), 400)
+        self.assertNotIn("bad", self.names())
+
+    def test_media_types(self):
+        body = json.dumps({"shape": [1], "datatype": "FP32", "data": [1]})
+        for name in ("application/json", "application/json; charset=utf-8", "Application/JSON"):
+            self.assertIn(self.put("typed", body, {"Content-Type": name}).status, (200, 201), name)
+        for name in ("text/plain", "image/png", "application/jsonx", "application/x-npyx", "x"):
+            self.problem(self.put("typed", body, {"Content-Type": name}), 415, "application/x-npy")
+
+    # ---- use ----
+
+    def test_use_and_packed_forms(self):
+        rng = np.random.default_rng(6)
+        x, w, b = (operators.draw(rng, "FP32", shape) for shape in ((40, 96), (64, 96), (64,)))
+        self.put("use/w", npy(w), NPY)
+        self.put("use/b", npy(b), NPY)
+        want = np.maximum(x @ w.T + b, 0)
+        inputs = {"input": x, "weight": stored("use/w"), "bias": stored("use/b")}
+        for kernel in (None, "onednn", "ref"):
+            for binary in (False, True):
+                out = self.service.op("linear", inputs, {"activation": "relu", **({"kernel": kernel} if kernel else {})},
+                                      binary=binary)
+                np.testing.assert_allclose(out, want, rtol=1e-5, atol=1e-4)
+        packed = self.get("use/w")["packed"]
+        self.assertTrue(packed, "no packed form of a weight that kernels have used")
+        for form in packed:
+            self.assertGreaterEqual(form["bytes"], w.nbytes)
+            self.assertTrue(form["form"])
+        self.put("use/w", npy(2 * w), NPY)
+        self.assertEqual(self.get("use/w")["packed"], [])
+        out = self.service.op("linear", inputs, {"activation": "relu"}, binary=True)
+        np.testing.assert_allclose(out, np.maximum(2 * x @ w.T + b, 0), rtol=1e-5, atol=1e-4)
+
+    def test_use_as_any_input(self):
+        self.put("t", {"shape": [3], "datatype": "INT64", "data": [1, 2, 3]})
+        np.testing.assert_array_equal(self.service.op("add", {"self": stored("t"), "other": stored("t")}), [2, 4, 6])
+        same = {**stored("t"), "shape": [3], "datatype": "INT64"}
+        np.testing.assert_array_equal(self.service.op("neg", {"self": same}), [-1, -2, -3])
+        for other in ({"shape": [4]}, {"datatype": "FP32"}, {"shape": [3, 1]}):
+            self.problem(self.service.infer("neg", {"self": {**stored("t"), **other}}), 400, "self", "stored")
+        self.problem(self.service.infer("neg", {"self": {"parameters": {"tensor": 1}}}), 400, "self", "tensor")
+
+    def test_replaced_and_removed_under_calls(self):
+        """Every result belongs to one of the two tensors, whole, whatever others do meanwhile."""
+        n = 20000
+        one, two = np.full(n, 1, np.float32), np.full(n, 2, np.float32)
+        self.put("hot", npy(one), NPY)
+        stop, wrong = threading.Event(), []
+
+        def use():
+            connection = self.service.connect()
+            while not stop.is_set():
+                reply = self.service.infer("relu", {"self": stored("hot")}, {"binary_data_output": True},
+                                           connection=connection)
+                if reply.status == 404:
+                    continue
+                values = set(np.unique(reply.out))
+                if reply.status != 200 or values not in ({1.0}, {2.0}):
+                    wrong.append((reply.status, values))
+        threads = [threading.Thread(target=use) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for i in range(40):
+            self.put("hot", npy(two if i % 2 else one), NPY)
+            if i % 5 == 0:
+                self.service.call("DELETE", "/v1/tensors/hot")
+        stop.set()
+        for t in threads:
+            t.join()
+        self.assertEqual(wrong, [])
+
+
+if __name__ == "__main__":
+    service.main()

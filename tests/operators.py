@@ -1,0 +1,320 @@
+"""NumPy as the judge of the operators: what each should give, in wider arithmetic than its own.
+
+JUDGES has an entry for every overload of GET /v1/ops: the formula on wide arrays (float64, int64
+or bool), and calls to try it on. A new operator gets one entry here, and every test that runs all
+operators has it.
+"""
+import math
+
+import numpy as np
+
+from service import BF16, NAMES, DATATYPES
+
+INTEGERS = ("UINT8", "INT8", "INT16", "INT32", "INT64")
+FLOATS = ("FP16", "BF16", "FP32", "FP64")
+EPSILON = {"FP16": 2.0**-10, "BF16": 2.0**-7, "FP32": 2.0**-23, "FP64": 2.0**-52}
+TINY = {"FP16": 2.0**-24, "BF16": 2.0**-133, "FP32": 2.0**-149, "FP64": 2.0**-1074}
+
+
+
+def erf(x):
+    return np.array([math.erf(v) for v in np.ravel(x)], np.float64).reshape(np.shape(x))
+
+
+class Judge:
+    """formula(arrays and parameters by name) -> the exact result, wide.
+    calls: ({argument: shape}, {parameter: value}) each.
+    result: the output's datatype for the input's and the parameters.
+    scale: what the error bound is in units of: "own", each result; "all", the largest result; or
+    a formula for it on the absolute values, where sums cancel."""
+
+    def __init__(self, formula, calls, result, scale="own"):
+        self.formula, self.calls, self.result, self.scale = formula, calls, result, scale
+
+
+# ---- datatypes of results ----
+
+def same(name, _):
+    return name
+
+
+def floating(name, parameters):
+    """Integers become FP32."""
+    return parameters.get("dtype") or (name if name in FLOATS else "FP32")
+
+
+def with_number(name, _):
+    """A whole number makes an INT64 of a BOOL, and leaves all others."""
+    return "INT64" if name == "BOOL" else name
+
+
+def summed(name, parameters):
+    return parameters.get("dtype") or (name if name in FLOATS else "INT64")
+
+
+# ---- formulas ----
+
+def add(self, other, alpha=1):
+    if self.dtype == bool and not np.isscalar(other):
+        return self | other
+    return self + alpha * other
+
+
+def sub(self, other, alpha=1):
+    return self - alpha * other
+
+
+def gelu(self, approximate="none"):
+    if approximate == "tanh":
+        inner = math.sqrt(2 / math.pi) * (self + 0.044715 * self**3)
+        return self / 2 * (1 + np.tanh(inner))
+    return self / 2 * (1 + erf(self / math.sqrt(2)))
+
+
+def sigmoid(self):
+    return 1 / (1 + np.exp(-self))
+
+
+def softmax(self, dim, dtype=None):
+    axis = dim if self.ndim else None
+    raised = np.exp(self - self.max(axis=axis, keepdims=True))
+    return raised / raised.sum(axis=axis, keepdims=True)
+
+
+def total(self, dim=None, keepdim=False, dtype=None):
+    axis = tuple(dim) if dim else None
+    return np.sum(self if self.dtype == np.float64 else self.astype(np.int64), axis=axis,
+                  keepdims=keepdim)
+
+
+def cast(self, dtype):
+    if dtype == "BOOL":
+        return self != 0
+    return self.astype(np.float64) if dtype in FLOATS else np.trunc(self).astype(np.int64)
+
+
+def layer_norm(input, normalized_shape, weight=1, bias=0, eps=1e-5):
+    input = input.astype(np.float64)
+    axes = tuple(range(-len(normalized_shape), 0))
+    mean = input.mean(axis=axes, keepdims=True)
+    return (input - mean) / np.sqrt(input.var(axis=axes, keepdims=True) + eps) * weight + bias
+
+
+def matmul(self, other):
+    return self @ other
+
+
+ACTIVATIONS = {
+    None: lambda x: x, "none": lambda x: x,
+    "relu": lambda x: np.maximum(x, 0), "relu6": lambda x: np.clip(x, 0, 6),
+    "leaky_relu": lambda x, a=0.01: np.where(x > 0, x, a * x),
+    "hardtanh": lambda x, a=-1, b=1: np.clip(x, a, b),
+    "hardsigmoid": lambda x: np.clip(x / 6 + 0.5, 0, 1),
+    "hardswish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
+    "sigmoid": sigmoid, "tanh": np.tanh, "silu": lambda x: x * sigmoid(x),
+    "swish": lambda x: x * sigmoid(x), "gelu": gelu, "gelu_tanh": lambda x: gelu(x, "tanh"),
+}
+
+
+def linear(input, weight, bias=0, activation=None):
+    return ACTIVATIONS[activation](input @ weight.T + bias)
+
+
+def linear_pointwise(X, W, B=0, attr="none", alpha=None, beta=None, algorithm=None):
+    if attr == "gelu" and algorithm == "tanh":
+        attr = "gelu_tanh"
+    numbers = [n for n in (alpha, beta) if n is not None]
+    return ACTIVATIONS[attr](X @ W.T + B, *numbers)
+
+
+def pair(value):
+    return (value, value) if isinstance(value, int) else tuple(value)
+
+
+def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    image = input if input.ndim == 4 else input[None]
+    (sy, sx), (py, px), (dy, dx) = pair(stride), pair(padding), pair(dilation)
+    image = np.pad(image, ((0, 0), (0, 0), (py, py), (px, px)))
+    n, channels, height, width = image.shape
+    outs, per_group, ky, kx = weight.shape
+    h, w = (height - dy * (ky - 1) - 1) // sy + 1, (width - dx * (kx - 1) - 1) // sx + 1
+    out = np.zeros((n, outs, h, w))
+    for o in range(outs):
+        first = o // (outs // groups) * per_group
+        for i in range(ky):
+            for j in range(kx):
+                window = image[:, first:first + per_group,
+                               i * dy:i * dy + h * sy:sy, j * dx:j * dx + w * sx:sx]
+                out[:, o] += np.einsum("nchw,c->nhw", window[:, :, :h, :w], weight[o, :, i, j])
+    if bias is not None:
+        out += bias[:, None, None]
+    return out if input.ndim == 4 else out[0]
+
+
+ACTIVATION_PARAMETERS = ("activation", "attr", "alpha", "beta", "algorithm", "approximate")
+
+# ---- the table ----
+
+PAIRS = [({"self": (37,), "other": (37,)}, {}), ({"self": (3, 20), "other": (20,)}, {}),
+         ({"self": (5, 1), "other": (1, 7)}, {}), ({"self": (), "other": (9,)}, {}),
+         ({"self": (2, 0), "other": (1,)}, {})]
+ALPHA = [({"self": (4, 9), "other": (9,)}, {"alpha": 2})]
+ONE = [({"self": shape}, {}) for shape in ((131,), (2, 3, 5), (), (0, 4))]
+MATRICES = [
+    ({"self": (5, 7), "other": (7, 3)}, {}), ({"self": (17,), "other": (17,)}, {}),
+    ({"self": (4, 9), "other": (9,)}, {}), ({"self": (9,), "other": (9, 4)}, {}),
+    ({"self": (2, 3, 8), "other": (8, 5)}, {}), ({"self": (2, 1, 3, 4), "other": (5, 4, 6)}, {}),
+    ({"self": (64, 33), "other": (33, 70)}, {}), ({"self": (0, 3), "other": (3, 2)}, {})]
+LINEAR = [
+    ({"input": (5, 9), "weight": (4, 9), "bias": (4,)}, {}),
+    ({"input": (9,), "weight": (4, 9)}, {}),
+    ({"input": (2, 3, 8), "weight": (6, 8)}, {}), ({"input": (40, 65), "weight": (33, 65)}, {})]
+ACTIVATED = [({"input": (6, 16), "weight": (10, 16), "bias": (10,)}, {"activation": name})
+             for name in ACTIVATIONS if name]
+POINTWISE = [
+    ({"X": (6, 16), "W": (10, 16), "B": (10,)}, {"attr": "leaky_relu", "alpha": 0.5}),
+    ({"X": (6, 16), "W": (10, 16), "B": (10,)}, {"attr": "hardtanh", "alpha": -0.5, "beta": 2.5}),
+    ({"X": (6, 16), "W": (10, 16)}, {"attr": "gelu", "algorithm": "tanh"}),
+    ({"X": (6, 16), "W": (10, 16)}, {"attr": "relu"}), ({"X": (6, 16), "W": (10, 16)}, {})]
+IMAGES = [
+    ({"input": (2, 3, 9, 8), "weight": (4, 3, 3, 3), "bias": (4,)}, {"padding": 1}),
+    ({"input": (3, 7, 6), "weight": (5, 3, 2, 3)}, {"stride": [2, 1], "padding": [0, 2]}),
+    ({"input": (1, 4, 11, 11), "weight": (8, 2, 3, 3), "bias": (8,)},
+     {"groups": 2, "dilation": 2, "stride": 2}),
+    ({"input": (1, 6, 5, 5), "weight": (6, 1, 1, 1)}, {"groups": 6})]
+
+
+
+
+def on_floats(formula):
+    """The formula, given its first argument in float64 whatever it was."""
+    return lambda self, **how: formula(self.astype(np.float64), **how)
+
+
+def curve(formula, scale="own"):
+    return Judge(on_floats(formula), ONE, floating, scale)
+
+
+SCALAR = [({"self": (40,)}, {"other": 3}), ({"self": (2, 9)}, {"other": -2})]
+SCALAR_ALPHA = SCALAR + [({"self": (2, 9)}, {"other": 1, "alpha": 2})]
+CASTS = [({"self": (300,)}, {"dtype": name}) for name in [*DATATYPES, "BF16"]]
+SUMS = [({"self": (4, 9)}, {"dim": [1]}), ({"self": (2, 3, 4, 5)}, {"dim": [1, -1]}),
+        ({"self": (7, 3)}, {"dim": [0], "keepdim": True}), ({"self": (0, 3)}, {"dim": [0]})]
+SOFTMAX = [({"self": (3, 21)}, {"dim": -1}), ({"self": (21, 3)}, {"dim": 0}),
+           ({"self": (2, 9, 5)}, {"dim": 1}), ({"self": ()}, {"dim": 0}),
+           ({"self": (2, 9)}, {"dim": 1, "dtype": "FP64"})]
+NORM = [({"input": (5, 16), "weight": (16,), "bias": (16,)}, {"normalized_shape": [16]}),
+        ({"input": (2, 3, 7)}, {"normalized_shape": [3, 7]}),
+        ({"input": (4, 30), "weight": (30,)}, {"normalized_shape": [30], "eps": 0.1})]
+
+JUDGES = {
+    "add.Tensor": Judge(add, PAIRS + ALPHA, same),
+    "add.Scalar": Judge(add, SCALAR_ALPHA, with_number),
+    "mul.Tensor": Judge(lambda self, other: self * other, PAIRS, same),
+    "mul.Scalar": Judge(lambda self, other: self * other, SCALAR, with_number),
+    "sub.Tensor": Judge(sub, PAIRS + ALPHA, same),
+    "sub.Scalar": Judge(sub, SCALAR_ALPHA, same),
+    "div.Tensor": Judge(on_floats(lambda self, other: self / other), PAIRS, floating),
+    "div.Scalar": Judge(on_floats(lambda self, other: self / other), SCALAR, floating),
+    "maximum": Judge(lambda self, other: np.maximum(self, other), PAIRS, same),
+    "minimum": Judge(lambda self, other: np.minimum(self, other), PAIRS, same),
+    "neg": Judge(lambda self: -self, ONE, same),
+    "abs": Judge(lambda self: np.abs(self), ONE, same),
+    "relu": Judge(lambda self: np.maximum(self, 0), ONE, same),
+    "sqrt": curve(np.sqrt),
+    "rsqrt": curve(lambda self: 1 / np.sqrt(self)),
+    "erf": curve(erf),
+    "silu": curve(lambda self: self * sigmoid(self)),
+    "sigmoid": curve(sigmoid),
+    "tanh": curve(np.tanh),
+    "exp": curve(np.exp),
+    "gelu": Judge(on_floats(gelu), ONE + [({"self": (70,)}, {"approximate": "tanh"})], floating,
+                  lambda self: self),
+    "softmax.int": Judge(on_floats(softmax), SOFTMAX, floating, "all"),
+    "sum": Judge(total, ONE + [({"self": (33,)}, {"dtype": "FP64"})], summed, total),
+    "sum.dim_IntList": Judge(total, SUMS, summed, total),
+    "layer_norm": Judge(layer_norm, NORM, floating, "all"),
+    "cast": Judge(cast, CASTS, lambda name, parameters: parameters["dtype"]),
+    "transpose.int": Judge(
+        lambda self, dim0, dim1: np.swapaxes(self, dim0, dim1),
+        [({"self": (4, 9)}, {"dim0": 0, "dim1": 1}),
+         ({"self": (2, 3, 5)}, {"dim0": -1, "dim1": 0})], same),
+    "permute": Judge(
+        lambda self, dims: np.transpose(self, dims),
+        [({"self": (2, 3, 5)}, {"dims": [2, 0, 1]}), ({"self": (4, 9)}, {"dims": [-1, 0]})], same),
+    "matmul": Judge(matmul, MATRICES, same, matmul),
+    "linear": Judge(linear, LINEAR, same, linear),
+    "linear_pointwise": Judge(linear_pointwise, POINTWISE, same, linear_pointwise),
+    "conv2d": Judge(conv2d, IMAGES, same, conv2d),
+}
+
+
+# ---- making and comparing tensors ----
+
+def draw(rng, name, shape):
+    """A tensor of datatype name whose values are easy on no formula: around 0, of both signs."""
+    if name == "BOOL":
+        return np.asarray(rng.random(shape) < 0.5)
+    if name in INTEGERS:
+        low = 0 if name == "UINT8" else -9
+        return np.asarray(rng.integers(low, 10, shape), DATATYPES[name])
+    values = np.asarray(3 * rng.standard_normal(shape))
+    return BF16(values) if name == "BF16" else values.astype(DATATYPES[name])
+
+
+def wide(tensor):
+    if isinstance(tensor, BF16):
+        return tensor.values.astype(np.float64)
+    kind = tensor.dtype.kind
+    return tensor if kind == "b" else tensor.astype(np.float64 if kind == "f" else np.int64)
+
+
+def narrow(name, values):
+    """Values as datatype name, as numbers to compare with: rounded, or wrapped."""
+    if name == "BF16":
+        return BF16(values).values.astype(np.float64)
+    values = np.asarray(values)
+    if name in FLOATS:
+        return values.astype(DATATYPES[name]).astype(np.float64)
+    return values.astype(bool if name == "BOOL" else np.int64).astype(DATATYPES[name])
+
+
+def compare(tensor, name, exact, scale, units):
+    """None when tensor is exact to units in the last place of scale, else what is wrong."""
+    got_name = "BF16" if isinstance(tensor, BF16) else NAMES[tensor.dtype]
+    if got_name != name:
+        return f"is {got_name}; {name} is right"
+    if tensor.shape != np.shape(exact):
+        return f"has shape {tensor.shape}; {np.shape(exact)} is right"
+    want, got = narrow(name, exact), wide(tensor)
+    if name not in FLOATS:
+        same = np.array_equal(got, want)
+        return None if same else f"differs: {got.ravel()[:8]}; {want.ravel()[:8]} is right"
+    special = ~np.isfinite(want)
+    if not np.array_equal(got[special], want[special], equal_nan=True):
+        return f"NaN and infinities differ: {got[special][:8]}; {want[special][:8]} is right"
+    fine = ~special
+    bound = units * (EPSILON[name] * np.broadcast_to(scale, want.shape)[fine] + TINY[name])
+    off = np.abs(got[fine] - np.asarray(exact, np.float64)[fine])
+    if off.size and not (off <= bound).all():
+        worst = np.argmax(off - bound)
+        return (f"is {got[fine][worst]!r} at {worst}; {np.asarray(exact)[fine][worst]!r} is right "
+                f"to {bound[worst]:.3g}")
+    return None
+
+
+def judge(judged, tensors, parameters, tensor, name, ulp):
+    """compare() for one call of an operator whose served bound against its reference is ulp; the
+    reference itself may round each step, which is the one unit more."""
+    with np.errstate(all="ignore"):
+        arrays = {key: wide(value) for key, value in tensors.items()}
+        exact = judged.formula(**arrays, **parameters)
+        if judged.scale == "own":
+            scale = np.abs(np.asarray(exact, np.float64))
+        elif judged.scale == "all":
+            scale = np.max(np.abs(exact), initial=0)
+        else: # activations come after the sum, and none is much steeper than 1
+            absolute = {key: np.abs(value) for key, value in arrays.items()}
+            rest = {k: v for k, v in parameters.items() if k not in ACTIVATION_PARAMETERS}
+            scale = np.abs(judged.scale(**absolute, **rest))
+    return compare(tensor, judged.result(name, parameters), exact, scale, ulp + 1)
