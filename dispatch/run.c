@@ -109,6 +109,7 @@ static void cast(struct td_run *run, int i, void *out)
 /* ---- learned times ---- */
 
 #define MAX_OPS 512
+#define GUESS_NS 0.5f /* a unit of work, before anything is known */
 
 /* Nanoseconds a unit of work of each operator, a moving average; 0: not measured yet. A race loses
  * one sample, which is fine. */
@@ -133,17 +134,23 @@ double td_run_estimate(const struct td_run *run)
     float ns = run->handle->index < MAX_OPS
                    ? atomic_load_explicit(&learned[run->handle->index], memory_order_relaxed)
                    : 0;
-    return work(run) * (ns > 0 ? (double)ns : 0.5) * 1e-9;
+    return work(run) * (double)(ns > 0 ? ns : GUESS_NS) * 1e-9;
 }
 
+/* A thread that was preempted in a kernel reports milliseconds for a microsecond: a sample counts
+ * at most twice what is known, or one of them would send the next dozens of small calls to the
+ * queue. */
 static void learn(const struct td_run *run, int64_t ns)
 {
     if (run->handle->index >= MAX_OPS)
         return;
     _Atomic float *slot = &learned[run->handle->index];
+    float known = atomic_load_explicit(slot, memory_order_relaxed);
+    float old = known > 0 ? known : GUESS_NS;
     float sample = (float)((double)ns / work(run) * run->call.threads);
-    float old = atomic_load_explicit(slot, memory_order_relaxed);
-    atomic_store_explicit(slot, old > 0 ? old + (sample - old) / 16 : sample, memory_order_relaxed);
+    float step =
+        sample < old ? (sample - old) / 4 : ((sample < 2 * old ? sample : 2 * old) - old) / 16;
+    atomic_store_explicit(slot, old + step, memory_order_relaxed);
 }
 
 static int64_t now_ns(void)
