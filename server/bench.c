@@ -87,6 +87,7 @@ struct context {
     const struct bench *bench;
     struct td_pool *pool;
     struct td_arena *arena; /* of the case */
+    int matched;            /* cases that --op let through */
 };
 
 /* Small reproducible values: nothing overflows, denormals do not appear. */
@@ -221,6 +222,7 @@ static int bench_case(void *arg, const struct td_case *c)
     struct td_run run;
     if (x->bench->op && strcmp(x->bench->op, c->op) && strcmp(x->bench->op, c->id))
         return 0;
+    x->matched++;
     if (!handle) {
         fprintf(stderr, "tensord: bench: %s skipped: no operator '%s'\n", c->id, c->op);
         return 0;
@@ -286,6 +288,9 @@ static int run_bench(const struct bench *bench)
             printf("%-26s %-18s %-7s %-12s %s  %11s %11s  %-5s %8s %9s\n", "case", "op", "kernel",
                    "isa", "t", "us min", "us median", "best", "GB/s", "GFLOP/s");
         err = td_api_each_case(text, length, bench_case, &x, &problem);
+        if (!err && !x.matched)
+            err = td_problem_set(&problem, EINVAL, "no case of '%s'",
+                                 bench->op ? bench->op : "any operator");
         td_pool_unref(x.pool);
     }
     td_pools_destroy(pools);

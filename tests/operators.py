@@ -303,18 +303,23 @@ def compare(tensor, name, exact, scale, units):
     return None
 
 
-def judge(judged, tensors, parameters, tensor, name, ulp):
-    """compare() for one call of an operator whose served bound against its reference is ulp; the
-    reference itself may round each step, which is the one unit more."""
+def exact_and_scale(judged, tensors, parameters):
+    """The exact result, wide, and what the units of its error bound are relative to."""
     with np.errstate(all="ignore"):
         arrays = {key: wide(value) for key, value in tensors.items()}
         exact = judged.formula(**arrays, **parameters)
         if judged.scale == "own":
-            scale = np.abs(np.asarray(exact, np.float64))
-        elif judged.scale == "all":
-            scale = np.max(np.abs(exact), initial=0)
-        else: # activations come after the sum, and none is much steeper than 1
-            absolute = {key: np.abs(value) for key, value in arrays.items()}
-            rest = {k: v for k, v in parameters.items() if k not in ACTIVATION_PARAMETERS}
-            scale = np.abs(judged.scale(**absolute, **rest))
+            return exact, np.abs(np.asarray(exact, np.float64))
+        if judged.scale == "all":
+            return exact, np.max(np.abs(exact), initial=0)
+        # activations come after the sum, and none is much steeper than 1
+        absolute = {key: np.abs(value) for key, value in arrays.items()}
+        rest = {k: v for k, v in parameters.items() if k not in ACTIVATION_PARAMETERS}
+        return exact, np.abs(judged.scale(**absolute, **rest))
+
+
+def judge(judged, tensors, parameters, tensor, name, ulp):
+    """compare() for one call of an operator whose served bound against its reference is ulp; the
+    reference itself may round each step, which is the one unit more."""
+    exact, scale = exact_and_scale(judged, tensors, parameters)
     return compare(tensor, judged.result(name, parameters), exact, scale, ulp + 1)

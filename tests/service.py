@@ -183,8 +183,8 @@ def environment():
 class Service:
     """`tensord serve ARGS`, ready. stop() wants a good end, and no word of a sanitizer."""
 
-    def __init__(self, *args, env=None):
-        self.port = free_port()
+    def __init__(self, *args, env=None, port=None):
+        self.port = port or free_port()
         self.log = ""
         begin = time.monotonic()
         self.process = subprocess.Popen(

@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""HTTP itself: keep-alive, pipelining, bodies in pieces, Expect, many clients at once, limits."""
+import concurrent.futures
+import json
+import re
+import time
+
+import numpy as np
+
+import service
+
+ADD = json.dumps({"inputs": [{"name": n, "shape": [2], "datatype": "FP32", "data": [1, 2]}
+                             for n in ("self", "other")]}).encode()
+
+
+def post(body, *headers, path="/v1/ops/add"):
+    lines = [f"POST {path} HTTP/1.1", "Host: x", f"Content-Length: {len(body)}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+def read_replies(s, n):
+    """The (status, body) of n replies from a socket, and what came after them."""
+    replies, data = [], b""
+    while len(replies) < n:
+        head, end, rest = data.partition(b"\r\n\r\n")
+        size = re.search(rb"\r\nContent-Length: (\d+)", head) if end else None
+        if size and len(rest) >= int(size[1]):
+            replies.append((int(head.split()[1]), rest[:int(size[1])]))
+            data = rest[int(size[1]):]
+            continue
+        piece = s.recv(65536)
+        assert piece, f"closed after {len(replies)} of {n} replies"
+        data += piece
+    return replies, data
+
+
+class Connections(service.ServiceTest):
+    def test_keep_alive(self):
+        """One connection for everything: errors, bodies that were not read, empty replies."""
+        c = self.service.connect()
+        self.service.call("GET", "/v1/isa", connection=c)
+        first = c.sock
+        for _ in range(20):
+            self.assertEqual(self.service.call("POST", "/v1/ops/add", ADD, connection=c).status, 200)
+            self.assertEqual(self.service.call("POST", "/v1/ops/nosuch", ADD, connection=c).status, 404)
+            self.assertEqual(self.service.call("DELETE", "/v1/isa", connection=c).status, 405)
+            self.assertEqual(self.service.call("HEAD", "/v1/isa", connection=c).status, 200)
+            self.assertEqual(self.service.call("POST", "/v1/ops/add", b"{", connection=c).status, 400)
+        self.assertIs(c.sock, first)
+        c.close()
+
+    def test_http_1_0_and_close(self):
+        for request in (b"GET /v1/isa HTTP/1.0\r\n\r\n",
+                        b"GET /v1/isa HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"):
+            with self.service.socket() as s:
+                s.sendall(request)
+                data = b""
+                while piece := s.recv(65536):
+                    data += piece
+            self.assertIn(b" 200 OK\r\n", data[:20])
+            self.assertTrue(data.endswith(b"}"))
+
+    def test_pipelining(self):
+        """Replies come in the order of the requests, small ones, big ones and wrong ones."""
+        big = np.ones((300, 300), np.float32)
+        body, headers = service.pack({"self": big, "other": big}, {"binary_data_output": False},
+                                     binary=True)
+        slow = post(body, *(f"{k}: {v}" for k, v in headers.items()), path="/v1/ops/matmul")
+        requests = [post(ADD), slow, b"GET /v1/isa HTTP/1.1\r\nHost: x\r\n\r\n", post(b"{"), post(ADD)] * 4
+        with self.service.socket(60) as s:
+            s.sendall(b"".join(requests))
+            replies, rest = read_replies(s, len(requests))
+        self.assertEqual([status for status, _ in replies], [200, 200, 200, 400, 200] * 4)
+        self.assertEqual(rest, b"")
+        for at in range(0, len(replies), 5):
+            self.assertEqual(json.loads(replies[at][1])["outputs"][0]["data"], [2.0, 4.0])
+            self.assertEqual(set(json.loads(replies[at + 1][1])["outputs"][0]["data"]), {300.0})
+            self.assertIn(b'"current"', replies[at + 2][1])
+
+    def test_a_request_in_small_pieces(self):
+        request = post(ADD)
+        with self.service.socket() as s:
+            for at in range(0, len(request), 7):
+                s.sendall(request[at:at + 7])
+                time.sleep(0.001)
+            self.assertEqual(read_replies(s, 1)[0][0][0], 200)
+
+    def test_chunked(self):
+        """A body of unknown length, in JSON and with binary tensors, of many sizes."""
+        for n in (1, 300, 100000):
+            x = np.arange(n, dtype=np.float32)
+            for binary in (False, True):
+                body, headers = service.pack({"self": x, "other": x}, binary=binary)
+                for piece in (len(body), 1 + len(body) // 3, 4096):
+                    pieces = [body[i:i + piece] for i in range(0, len(body), piece)]
+                    c = self.service.connect()
+                    c.request("POST", "/v1/ops/add", iter(pieces), headers, encode_chunked=True)
+                    reply = service.Reply(c.getresponse())
+                    self.assertEqual(reply.status, 200, reply.body[:200])
+                    np.testing.assert_array_equal(reply.out, x + x)
+                    c.close()
+
+    def test_expect(self):
+        head, body = post(ADD, "Expect: 100-continue").split(b"\r\n\r\n")
+        with self.service.socket() as s:
+            s.sendall(head + b"\r\n\r\n")
+            self.assertTrue(s.recv(1000).startswith(b"HTTP/1.1 100 Continue"))
+            s.sendall(body)
+            self.assertEqual(read_replies(s, 1)[0][0][0], 200)
+        head = b"POST /v1/ops/add HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n"
+        with self.service.socket() as s:
+            s.sendall(head % (300 << 20))
+            self.assertIn(b" 413 ", s.recv(1000).split(b"\r\n")[0])
+
+    def test_content_types(self):
+        """curl's -d says that it is a form; a client may say nothing at all."""
+        for name in (None, "application/json", "application/x-www-form-urlencoded", "text/plain"):
+            reply = self.service.call("POST", "/v1/ops/add", ADD, {"Content-Type": name} if name else {})
+            self.assertEqual(reply.status, 200, name)
+
+    def test_post_without_a_body(self):
+        with self.service.socket() as s:
+            s.sendall(b"POST /v1/ops/relu HTTP/1.1\r\nHost: x\r\n\r\n")
+            self.assertEqual(read_replies(s, 1)[0][0][0], 400)
+
+    def test_eight_clients_at_once(self):
+        """Each checks every result of its own: small ones, queued ones and wrong ones in turn."""
+        def client(seed):
+            rng, c = np.random.default_rng(seed), self.service.connect()
+            for i in range(20 if service.SANITIZED else 60):
+                shape = [(5,), (64, 48), (3, 700), (300, 300)][i % 4]
+                a, b = (rng.standard_normal(shape).astype(np.float32) for _ in range(2))
+                name = f"{seed}-{i}"
+                reply = self.service.infer("add", {"self": a, "other": b}, binary=i % 4 >= 2, id=name,
+                                           connection=c)
+                assert reply.json["id"] == name
+                np.testing.assert_array_equal(reply.out, a + b)
+                w = rng.standard_normal((20, shape[-1])).astype(np.float32)
+                out = self.service.op("linear", {"input": a, "weight": w}, binary=True, connection=c)
+                np.testing.assert_allclose(out, a @ w.T, rtol=1e-4, atol=1e-4)
+                wrong = self.service.infer("add", {"self": a, "other": w[:, 1:]}, connection=c, binary=True)
+                assert wrong.status == 400
+            c.close()
+            return seed
+        with concurrent.futures.ThreadPoolExecutor(8) as threads:
+            self.assertEqual(list(threads.map(client, range(8))), list(range(8)))
+
+    def test_three_hundred_connections(self):
+        connections = [self.service.connect() for _ in range(300)]
+        for c in connections:
+            self.assertEqual(self.service.call("POST", "/v1/ops/add", ADD, connection=c).status, 200)
+        for c in connections:
+            self.assertEqual(self.service.call("GET", "/v1/isa", connection=c).status, 200)
+            c.close()
+
+
+class Idle(service.ServiceTest):
+    args = ("--idle-s", "1", "--max-body", "2000", "--max-headers", "2000", "--json-depth", "4",
+            "--connections", "8")
+
+    def test_silence_is_cut(self):
+        """Before a request, in its head, in its body."""
+        begin = time.monotonic()
+        sockets = [self.service.socket() for _ in range(3)]
+        sockets[1].sendall(b"GET /v1/isa HTTP/1.1\r\nHost")
+        sockets[2].sendall(post(ADD)[:-10])
+        for s in sockets:
+            with s:
+                data = s.recv(1000)
+                self.assertTrue(data == b"" or b" 408 " in data, data)
+        self.assertLess(time.monotonic() - begin, 6)
+        self.alive()
+
+    def test_limits_as_configured(self):
+        self.assertEqual(self.service.call("POST", "/v1/ops/add", ADD).status, 200)
+        self.problem(self.service.call("POST", "/v1/ops/add", ADD + b" " * 2000), 413, "2000")
+        self.problem(self.service.call("GET", "/v1/isa", headers={"X": "y" * 2000}), 431, "2000")
+        self.problem(self.service.call("POST", "/v1/ops/add", b'{"a":[[[[1]]]]}'), 400, "4")
+
+    def test_connections_beyond_the_limit(self):
+        """They are closed or wait; those that are there are served, and afterwards all is well."""
+        held = [self.service.socket(0.05) for _ in range(20)]
+        served = 0
+        for s in held:
+            try:
+                s.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+                served += b" 200 " in s.recv(1000)
+            except OSError:
+                pass
+        for s in held:
+            s.close()
+        self.assertGreaterEqual(served, 1)
+        self.assertLessEqual(served, 8)
+        time.sleep(0.2)
+        self.alive()
+
+
+if __name__ == "__main__":
+    service.main()

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""GET /metrics is Prometheus text by its conventions, and counts what has happened."""
+import re
+
+import numpy as np
+
+import service
+
+LINE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$')
+LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\["\\n])*)"(?:,|$)')
+UNITS = ("_seconds", "_bytes", "_total", "_info", "_ratio")
+
+
+class Metrics(service.ServiceTest):
+    def scrape(self):
+        """({(name, labels): value}, {family: type}); the text's grammar is checked on the way."""
+        reply = self.service.call("GET", "/metrics")
+        self.assertEqual(reply.status, 200)
+        self.assertRegex(reply.headers["Content-Type"], r"^text/plain; version=0\.0\.4")
+        text = reply.body.decode()
+        self.assertTrue(text.endswith("\n"))
+        samples, types, helps, current = {}, {}, set(), None
+        for line in text.splitlines():
+            if line.startswith("# HELP "):
+                current = line.split()[2]
+                self.assertNotIn(current, helps, "a family in two places")
+                self.assertGreater(len(line.split(None, 3)[3]), 5)
+                helps.add(current)
+            elif line.startswith("# TYPE "):
+                _, _, name, kind = line.split()
+                self.assertEqual(name, current)
+                self.assertIn(kind, ("counter", "gauge", "histogram"))
+                types[name] = kind
+            else:
+                found = LINE.match(line)
+                self.assertTrue(found, line)
+                name, labels, value = found.groups()
+                pairs = LABEL.findall(labels or "")
+                self.assertEqual("".join(f'{k}="{v}",' for k, v in pairs)[:-1], labels or "", line)
+                key = (name, tuple(sorted(pairs)))
+                self.assertNotIn(key, samples, "a sample twice")
+                family = re.sub(r"_(bucket|sum|count)$", "", name) if types.get(current) == "histogram" else name
+                self.assertEqual(family, current, "a sample outside of its family")
+                samples[key] = float(value)
+        self.assertEqual(helps, set(types))
+        return samples, types
+
+    def test_conventions(self):
+        samples, types = self.scrape()
+        for name, kind in types.items():
+            self.assertRegex(name, r"^(tensord|process)_[a-z0-9_]+$")
+            self.assertEqual(name.endswith("_total"), kind == "counter", name)
+            if kind == "histogram":
+                self.assertTrue(name.endswith(UNITS), name)
+        self.assertTrue(all(value >= 0 for value in samples.values()))
+
+    def test_histograms(self):
+        samples, types = self.scrape()
+        for name in (n for n, kind in types.items() if kind == "histogram"):
+            buckets = [(dict(labels)["le"], value) for (n, labels), value in samples.items()
+                       if n == name + "_bucket"]
+            bounds = [float(le.replace("+Inf", "inf")) for le, _ in buckets]
+            self.assertEqual(bounds, sorted(bounds))
+            self.assertEqual(bounds[-1], float("inf"))
+            counts = [value for _, value in buckets]
+            self.assertEqual(counts, sorted(counts))
+            self.assertEqual(counts[-1], samples[name + "_count", ()])
+            self.assertIn((name + "_sum", ()), samples)
+
+    def test_counting(self):
+        def count(samples, name, **labels):
+            return sum(v for (n, have), v in samples.items()
+                       if n == name and set(labels.items()) <= set(have))
+        before, _ = self.scrape()
+        x = {"self": np.ones(4, np.float32)}
+        for _ in range(7):
+            self.assertEqual(self.service.infer("relu", x, {"kernel": "ref"}).status, 200)
+        for _ in range(3):
+            self.assertEqual(self.service.infer("relu", x, {"kernel": "nosuch"}).status, 400)
+        after, _ = self.scrape()
+        route = {"route": "/v1/ops/{op}", "method": "POST"}
+        for labels, more in (({**route, "code": "2xx"}, 7), ({**route, "code": "4xx"}, 3)):
+            self.assertEqual(count(after, "tensord_http_requests_total", **labels)
+                             - count(before, "tensord_http_requests_total", **labels), more)
+        for labels, more in (({"op": "relu", "kernel": "ref"}, 7), ({"op": "relu"}, 7)):
+            self.assertEqual(count(after, "tensord_op_calls_total", **labels)
+                             - count(before, "tensord_op_calls_total", **labels), more)
+        name = "tensord_compute_duration_seconds_count"
+        self.assertEqual(after[name, ()] - before[name, ()], 7)
+        name = "tensord_request_duration_seconds_count"
+        self.assertGreaterEqual(after[name, ()] - before[name, ()], 10)
+        self.assertEqual(after["tensord_requests_in_flight", ()], 1)
+
+    def test_what_the_machine_says(self):
+        samples, _ = self.scrape()
+        with open(f"/proc/{self.service.pid}/statm") as statm:
+            resident = int(statm.read().split()[1]) * 4096
+        self.assertAlmostEqual(samples["process_resident_memory_bytes", ()] / resident, 1, delta=0.3)
+        info = next(dict(labels) for (name, labels) in samples if name == "tensord_build_info")
+        isa = self.service.call("GET", "/v1/isa").json
+        self.assertEqual((info["isa"], info["onednn"]), (isa["current"], isa["onednn"]["version"]))
+        pools = self.service.call("GET", "/v1/pools").json["pools"]
+        for pool in pools:
+            self.assertEqual(samples["tensord_pool_threads", (("pool", pool["name"]),)], pool["threads"])
+
+
+if __name__ == "__main__":
+    service.main()

@@ -1,0 +1,119 @@
+"""What judges from outside share: random calls of every operator in FP32, run over HTTP and compared
+with another implementation.
+
+TENSORD_SEED repeats a run; each prints its own. A judge subclasses Outside and gives result().
+"""
+import os
+import random
+
+import numpy as np
+
+import operators
+import service
+
+CALLS = 12 # random ones an operator, besides those of its judge in operators.py
+UNITS = 64 # in the last place: both sides round, and the other one also approximates
+
+
+def draw_shape(rng, low=0, high=4, most=40):
+    return tuple(int(n) for n in rng.integers(1, most, rng.integers(low, high + 1)))
+
+
+def draw_pair(rng):
+    """Two shapes that broadcast."""
+    shape = draw_shape(rng)
+    thin = tuple(1 if rng.random() < 0.3 else n for n in shape)[rng.integers(0, len(shape) + 1):]
+    return (shape, thin) if rng.random() < 0.5 else (thin, shape)
+
+
+def draw_products(rng):
+    m, k, n = (int(v) for v in rng.integers(1, 130, 3))
+    batch = draw_shape(rng, 0, 2, 5)
+    return [((*batch, m, k), (k, n)), ((*batch, m, k), (*batch, k, n)), ((m, k), (*batch, k, n)),
+            ((k,), (k,)), ((k,), (k, n)), ((m, k), (k,))][rng.integers(0, 6)]
+
+
+def draw_linear(rng, names):
+    k, n = (int(v) for v in rng.integers(1, 150, 2))
+    shapes = {names[0]: (*draw_shape(rng, 1, 2, 30), k), names[1]: (n, k)}
+    if rng.random() < 0.7:
+        shapes[names[2]] = (n,)
+    return shapes
+
+
+def draw_conv(rng):
+    groups, per_group = (int(v) for v in rng.integers(1, 4, 2))
+    outs = groups * int(rng.integers(1, 6))
+    kernel = [int(v) for v in rng.integers(1, 5, 2)]
+    dilation = [int(v) for v in rng.integers(1, 3, 2)]
+    image = [int(rng.integers(1, 14)) + d * (k - 1) for k, d in zip(kernel, dilation)]
+    shapes = {"input": (int(rng.integers(1, 4)), groups * per_group, *image),
+              "weight": (outs, per_group, *kernel)}
+    if rng.random() < 0.7:
+        shapes["bias"] = (outs,)
+    return shapes, {"stride": [int(v) for v in rng.integers(1, 4, 2)], "dilation": dilation,
+                    "padding": [int(v) for v in rng.integers(0, 3, 2)], "groups": groups}
+
+
+def draw_call(rng, op):
+    """({argument: shape}, parameters) for an operator; None where those of operators.py are all."""
+    if op in ("add.Tensor", "sub.Tensor", "mul.Tensor", "div.Tensor", "maximum", "minimum"):
+        return dict(zip(("self", "other"), draw_pair(rng))), {}
+    if op == "matmul":
+        return dict(zip(("self", "other"), draw_products(rng))), {}
+    if op == "linear":
+        name = random.Random(int(rng.integers(1 << 30))).choice(sorted(filter(None, operators.ACTIVATIONS)))
+        return draw_linear(rng, ("input", "weight", "bias")), {"activation": name}
+    if op == "linear_pointwise":
+        return draw_linear(rng, ("X", "W", "B")), {"attr": "relu"}
+    if op == "conv2d":
+        return draw_conv(rng)
+    if op == "layer_norm":
+        shape = draw_shape(rng, 1)
+        n = int(rng.integers(1, len(shape) + 1))
+        kept = shape[len(shape) - n:]
+        return {"input": shape, "weight": kept, "bias": kept}, {"normalized_shape": list(kept)}
+    if op in ("softmax.int", "sum.dim_IntList", "permute", "transpose.int"):
+        shape = draw_shape(rng, 1)
+        dims = [int(d) for d in rng.permutation(len(shape))]
+        parameters = {"softmax.int": {"dim": dims[0]}, "permute": {"dims": dims},
+                      "transpose.int": {"dim0": dims[0], "dim1": dims[-1] - len(shape)},
+                      "sum.dim_IntList": {"dim": dims[:1 + len(dims) // 2], "keepdim": len(dims) > 2}}
+        return {"self": shape}, parameters[op]
+    if operators.JUDGES[op].calls[0][1]: # Scalar forms, cast: what matters are the parameters
+        return None
+    return {"self": draw_shape(rng)}, {}
+
+
+class Outside(service.ServiceTest):
+    """result(op, tensors, parameters) gives the other's array, or None when it has no such thing."""
+
+    args = ("--pool", f"all={','.join(map(str, sorted(os.sched_getaffinity(0))))}")
+
+    def result(self, op, tensors, parameters):
+        raise NotImplementedError
+
+    def test_every_operator(self):
+        seed = int(os.environ.get("TENSORD_SEED") or random.randrange(1 << 30))
+        print(f"TENSORD_SEED={seed}")
+        rng = np.random.default_rng(seed)
+        judged = 0
+        for op, judge in operators.JUDGES.items():
+            drawn = [draw_call(rng, op) for _ in range(CALLS)]
+            for call in judge.calls + [call for call in drawn if call]:
+                with self.subTest(op=op, call=call, seed=seed):
+                    judged += self.try_call(rng, op, judge, *call)
+        print(f"{judged} calls judged")
+        self.assertGreater(judged, 10 * len(operators.JUDGES))
+
+    def try_call(self, rng, op, judge, shapes, parameters):
+        tensors = {name: operators.draw(rng, "FP32", shape) for name, shape in shapes.items()}
+        want = self.result(op, tensors, parameters)
+        if want is None:
+            return 0
+        reply = self.service.infer(op, tensors, parameters, binary=bool(rng.integers(2)))
+        self.assertEqual(reply.status, 200, reply.body[:300])
+        _, scale = operators.exact_and_scale(judge, tensors, parameters)
+        datatype = judge.result("FP32", parameters)
+        self.assertIsNone(operators.compare(reply.out, datatype, operators.wide(np.asarray(want)), scale, UNITS))
+        return 1
