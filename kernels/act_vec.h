@@ -13,8 +13,8 @@ TD_INLINE td_vf td_clamp(td_vf x, float low, float high) /* NaN stays NaN */
 TD_INLINE td_vf td_act_vec(const struct td_act *act, td_vf x)
 {
     switch (act->kind) {
-    case TD_ACT_relu: /* a product with 0 would leave -0 */
-        return td_select((td_vi)(x <= 0), td_set(0), x);
+    case TD_ACT_relu: /* keeps NaN; a product with 0 would leave -0 */
+        return td_max(x, td_set(0));
     case TD_ACT_leaky_relu:
         return td_select((td_vi)(x <= 0), x * (float)act->alpha, x);
     case TD_ACT_relu6:

@@ -40,7 +40,8 @@ static double clamp(double x, double low, double high) /* NaN stays NaN */
 double td_act_apply(const struct td_act *act, double x)
 {
     switch (act->kind) {
-    case TD_ACT_relu:
+    case TD_ACT_relu: /* not a product with 0, which is NaN for -inf */
+        return x <= 0 ? 0 : x;
     case TD_ACT_leaky_relu:
         return x <= 0 ? x * act->alpha : x;
     case TD_ACT_relu6:

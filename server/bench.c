@@ -223,6 +223,9 @@ static int bench_case(void *arg, const struct td_case *c)
     if (x->bench->op && strcmp(x->bench->op, c->op) && strcmp(x->bench->op, c->id))
         return 0;
     x->matched++;
+    if (!x->bench->json && x->matched == 1)
+        printf("%-26s %-18s %-7s %-12s %s  %11s %11s  %-5s %8s %9s\n", "case", "op", "kernel",
+               "isa", "t", "us min", "us median", "best", "GB/s", "GFLOP/s");
     if (!handle) {
         fprintf(stderr, "tensord: bench: %s skipped: no operator '%s'\n", c->id, c->op);
         return 0;
@@ -284,9 +287,6 @@ static int run_bench(const struct bench *bench)
         err = td_pools_add(pools, &config, problem.text, sizeof problem.text);
     if (!err) {
         x.pool = td_pools_find(pools, NULL);
-        if (!bench->json)
-            printf("%-26s %-18s %-7s %-12s %s  %11s %11s  %-5s %8s %9s\n", "case", "op", "kernel",
-                   "isa", "t", "us min", "us median", "best", "GB/s", "GFLOP/s");
         err = td_api_each_case(text, length, bench_case, &x, &problem);
         if (!err && !x.matched)
             err = td_problem_set(&problem, EINVAL, "no case of '%s'",

@@ -60,10 +60,9 @@ class Model:
 def activated(m, x, name):
     for step in ACTIVATIONS[name]:
         kind, attributes = step if isinstance(step, tuple) else (step, {})
-        if kind == "Silu":
-            # ONNX Runtime's Sigmoid is 6e-8 off far below 0, which x would blow up.
+        if kind in ("Silu", "Sigmoid"): # ONNX Runtime's own Sigmoid is 6e-8 off far below 0
             one = m.constant(1, np.float32)
-            x = m("Div", x, m("Add", one, m("Exp", m("Neg", x))))
+            x = m("Div", x if kind == "Silu" else one, m("Add", one, m("Exp", m("Neg", x))))
         elif kind == "Clip":
             x = m("Clip", x, *(m.constant(attributes[k], np.float32) for k in ("low", "high")))
         else:
