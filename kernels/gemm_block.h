@@ -1,10 +1,12 @@
-/* A block of a product's result held in registers, FP32 and BF16: the heart of gemm_simd.h, which
- * says how it is used. TD_MR rows of two vectors, where each vector of b that is loaded serves all
- * rows and each element of a both vectors. */
+/* The insides of a product in FP32: a block of the result held in registers, and the sums along k.
+ *
+ * The block is TD_MR rows of two vectors, where each vector of b that is loaded serves all rows and
+ * each element of a both vectors (6 x 16 on AVX2: 12 accumulators, 2 vectors of b, 1 of a, in 16
+ * registers). Fewer rows go in pieces of 8, 4, 2 and 1: a function for every number of them would
+ * be three times the code for a few percent of small cases. */
 #ifndef TD_KERNELS_GEMM_BLOCK_H
 #define TD_KERNELS_GEMM_BLOCK_H
 
-#include "kernels/half.h"
 #include "kernels/vec.h"
 
 #if TD_VBYTES == 64
@@ -137,6 +139,78 @@ static __attribute__((noinline)) void td_column_f32(struct td_block t, int64_t r
 static __attribute__((noinline)) void td_column_bf16(struct td_block t, int64_t rows)
 {
     td_block_column(t, rows, TD_NR, true);
+}
+
+/* ---- sums along k ---- */
+
+/* The lanes' sums of four vectors. */
+TD_INLINE void td_sum4(float to[4], td_vf a, td_vf b, td_vf c, td_vf d)
+{
+    typedef float quad __attribute__((vector_size(16)));
+    td_vf v[4] = {a, b, c, d};
+    quad sum[4];
+    for (int i = 0; i < 4; i++) {
+        quad part[TD_LANES / 4];
+        memcpy(part, &v[i], sizeof part);
+        sum[i] = part[0];
+        for (int j = 1; j < TD_LANES / 4; j++)
+            sum[i] += part[j];
+    }
+    typedef int32_t quad_i __attribute__((vector_size(16)));
+    quad ab = __builtin_shuffle(sum[0], sum[1], (quad_i){0, 4, 1, 5}) +
+              __builtin_shuffle(sum[0], sum[1], (quad_i){2, 6, 3, 7});
+    quad cd = __builtin_shuffle(sum[2], sum[3], (quad_i){0, 4, 1, 5}) +
+              __builtin_shuffle(sum[2], sum[3], (quad_i){2, 6, 3, 7});
+    quad all = __builtin_shuffle(ab, cd, (quad_i){0, 1, 4, 5}) +
+               __builtin_shuffle(ab, cd, (quad_i){2, 3, 6, 7});
+    memcpy(to, &all, sizeof all);
+}
+
+/* c[mr][nr] = a[mr][k] * b's nr columns, each a run of k. nr is a multiple of 4, or 1. */
+TD_INLINE void td_dot_run(const struct td_block *t, const int mr, const int nr, const bool half)
+{
+    td_vf acc[4][8], a[4];
+    int64_t p = 0;
+#pragma GCC unroll 4
+    for (int i = 0; i < mr; i++)
+#pragma GCC unroll 8
+        for (int j = 0; j < nr; j++)
+            acc[i][j] = td_set(0);
+    for (; p < t->k; p += TD_LANES) {
+        int64_t left = t->k - p;
+        bool whole = left >= TD_LANES;
+#pragma GCC unroll 4
+        for (int i = 0; i < mr; i++)
+            a[i] =
+                whole ? td_load(t->a + i * t->lda + p) : td_load_n(t->a + i * t->lda + p, left, 0);
+#pragma GCC unroll 8
+        for (int j = 0; j < nr; j++) {
+            td_vf b = whole ? td_gemm_load(t->b, j * t->ldb + p, half)
+                            : td_gemm_load_n(t->b, j * t->ldb + p, left, half);
+#pragma GCC unroll 4
+            for (int i = 0; i < mr; i++)
+                acc[i][j] = td_fma(a[i], b, acc[i][j]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < mr; i++)
+        if (nr == 1)
+            t->c[i * t->ldc] = td_hsum(acc[i][0]);
+        else
+#pragma GCC unroll 2
+            for (int j = 0; j < nr; j += 4)
+                td_sum4(t->c + i * t->ldc + j, acc[i][j], acc[i][j + 1], acc[i][j + 2],
+                        acc[i][j + 3]);
+}
+
+TD_INLINE void td_dot_rows(const struct td_block *t, int64_t rows, const int nr, const bool half)
+{
+    if (rows == 1)
+        td_dot_run(t, 1, nr, half);
+    else if (rows == 2)
+        td_dot_run(t, 2, nr, half);
+    else
+        td_dot_run(t, 3, nr, half);
 }
 
 #endif

@@ -1,12 +1,9 @@
 /* Matrix products in the level's vectors, FP32 and BF16; included by the *_simd.c of the operators
  * that are products.
  *
- * The heart is a block of the result held in registers: TD_MR rows of two vectors, where each
- * vector of b that is loaded serves all rows and each element of a both vectors (6 x 16 on AVX2:
- * 12 accumulators, 2 vectors of b, 1 of a, in 16 registers). Around it, b is packed into panels as
- * wide as the block and 256 deep, so that a panel stays in the first cache while the rows of a
- * pass by; see td_gemm_plan for when that pays. BF16 is widened when b is packed and when rows of a
- * are copied, so everything is summed in FP32 and rounded once.
+ * b is packed into panels as wide as the register block and 256 deep, so that a panel stays in the
+ * first cache while the rows of a pass by; see td_gemm_plan for when that pays. BF16 is widened
+ * when b is packed and when rows of a are copied, so everything is summed in FP32 and rounded once.
  *
  * K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", 2008. */
 #ifndef TD_KERNELS_GEMM_SIMD_H
@@ -15,6 +12,7 @@
 #include "kernels/act_vec.h"
 #include "kernels/gemm.h"
 #include "kernels/gemm_block.h"
+#include "kernels/half.h"
 #include "kernels/weight.h"
 
 /* ---- packing b ---- */
@@ -180,78 +178,6 @@ TD_INLINE void td_rect_direct(const struct td_rect *r, const bool half)
             td_column_f32(t, r->rows, TD_NR);
         }
     }
-}
-
-/* ---- sums along k ---- */
-
-/* The lanes' sums of four vectors. */
-TD_INLINE void td_sum4(float to[4], td_vf a, td_vf b, td_vf c, td_vf d)
-{
-    typedef float quad __attribute__((vector_size(16)));
-    td_vf v[4] = {a, b, c, d};
-    quad sum[4];
-    for (int i = 0; i < 4; i++) {
-        quad part[TD_LANES / 4];
-        memcpy(part, &v[i], sizeof part);
-        sum[i] = part[0];
-        for (int j = 1; j < TD_LANES / 4; j++)
-            sum[i] += part[j];
-    }
-    typedef int32_t quad_i __attribute__((vector_size(16)));
-    quad ab = __builtin_shuffle(sum[0], sum[1], (quad_i){0, 4, 1, 5}) +
-              __builtin_shuffle(sum[0], sum[1], (quad_i){2, 6, 3, 7});
-    quad cd = __builtin_shuffle(sum[2], sum[3], (quad_i){0, 4, 1, 5}) +
-              __builtin_shuffle(sum[2], sum[3], (quad_i){2, 6, 3, 7});
-    quad all = __builtin_shuffle(ab, cd, (quad_i){0, 1, 4, 5}) +
-               __builtin_shuffle(ab, cd, (quad_i){2, 3, 6, 7});
-    memcpy(to, &all, sizeof all);
-}
-
-/* c[mr][nr] = a[mr][k] * b's nr columns, each a run of k. nr is a multiple of 4, or 1. */
-TD_INLINE void td_dot_run(const struct td_block *t, const int mr, const int nr, const bool half)
-{
-    td_vf acc[4][8], a[4];
-    int64_t p = 0;
-#pragma GCC unroll 4
-    for (int i = 0; i < mr; i++)
-#pragma GCC unroll 8
-        for (int j = 0; j < nr; j++)
-            acc[i][j] = td_set(0);
-    for (; p < t->k; p += TD_LANES) {
-        int64_t left = t->k - p;
-        bool whole = left >= TD_LANES;
-#pragma GCC unroll 4
-        for (int i = 0; i < mr; i++)
-            a[i] =
-                whole ? td_load(t->a + i * t->lda + p) : td_load_n(t->a + i * t->lda + p, left, 0);
-#pragma GCC unroll 8
-        for (int j = 0; j < nr; j++) {
-            td_vf b = whole ? td_gemm_load(t->b, j * t->ldb + p, half)
-                            : td_gemm_load_n(t->b, j * t->ldb + p, left, half);
-#pragma GCC unroll 4
-            for (int i = 0; i < mr; i++)
-                acc[i][j] = td_fma(a[i], b, acc[i][j]);
-        }
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < mr; i++)
-        if (nr == 1)
-            t->c[i * t->ldc] = td_hsum(acc[i][0]);
-        else
-#pragma GCC unroll 2
-            for (int j = 0; j < nr; j += 4)
-                td_sum4(t->c + i * t->ldc + j, acc[i][j], acc[i][j + 1], acc[i][j + 2],
-                        acc[i][j + 3]);
-}
-
-TD_INLINE void td_dot_rows(const struct td_block *t, int64_t rows, const int nr, const bool half)
-{
-    if (rows == 1)
-        td_dot_run(t, 1, nr, half);
-    else if (rows == 2)
-        td_dot_run(t, 2, nr, half);
-    else
-        td_dot_run(t, 3, nr, half);
 }
 
 TD_INLINE void td_rect_dot(const struct td_rect *r, const bool half)
