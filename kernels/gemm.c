@@ -34,16 +34,27 @@ void td_gemm_at(const struct td_gemm *g, int64_t i, int64_t *a, int64_t *b)
 
 /* ---- the plan of the vector rows ---- */
 
+#define FEW_SUMS 4      /* the same where b's columns are runs in memory */
 #define FEW 12          /* rows for which packing b costs more than it saves */
 #define SMALL 16384     /* elements of b that stay in the caches while they are read as they lie */
 #define ALONE (1 << 18) /* multiplications below which a second thread does not pay */
 
+int64_t td_gemm_lanes(const struct td_gemm *g)
+{
+    if (!g->group)
+        return g->k;
+    int64_t step = g->group * g->pad;
+    return (g->k + step - 1) / step * g->pad;
+}
+
 static enum td_gemm_path choose(const struct td_gemm *g)
 {
+    if (g->group)
+        return TD_GEMM_packed;
     if (!g->k)
         return TD_GEMM_direct; /* all zeros, bias and activation to come */
     if (g->step_k == 1)
-        return g->m <= 4 ? TD_GEMM_dot : TD_GEMM_packed;
+        return g->m <= FEW_SUMS ? TD_GEMM_dot : TD_GEMM_packed;
     return g->m <= FEW || g->k * g->n <= SMALL ? TD_GEMM_direct : TD_GEMM_packed;
 }
 
@@ -61,9 +72,13 @@ static size_t line(int64_t floats)
 void td_gemm_plan(const struct td_gemm *g, struct td_gemm_plan *plan)
 {
     int64_t batches = td_gemm_batches(g);
-    bool packed = (plan->path = choose(g)) == TD_GEMM_packed, half = g->out->dtype != TD_f32;
-    int64_t steps = (g->k + TD_GEMM_DEPTH - 1) / TD_GEMM_DEPTH;
-    plan->depth = packed ? steps ? (g->k + steps - 1) / steps : 1 : g->k;
+    bool packed = (plan->path = choose(g)) == TD_GEMM_packed, half = g->out->dtype == TD_bf16;
+    int64_t lanes = td_gemm_lanes(g), steps = (lanes + TD_GEMM_DEPTH - 1) / TD_GEMM_DEPTH;
+    plan->depth = lanes;
+    if (packed && steps > 1) {
+        int64_t pad = g->group ? g->pad : 1;
+        plan->depth = ((lanes + steps - 1) / steps + pad - 1) / pad * pad;
+    }
     plan->cols = TD_GEMM_COLS;
     plan->rows = packed ? half ? 4 * TD_GEMM_ROWS : g->m : TD_GEMM_ROWS / 2;
     plan->rows = plan->rows < g->m ? plan->rows : g->m;
@@ -84,10 +99,15 @@ void td_gemm_plan(const struct td_gemm *g, struct td_gemm_plan *plan)
     }
     if (plan->slots > plan->items)
         plan->slots = plan->items ? (int)plan->items : 1;
-    plan->at_b = half ? line((packed ? TD_GEMM_ROWS : plan->rows) * plan->depth) : 0;
+    plan->at_b = half || g->group ? line((packed ? TD_GEMM_ROWS : plan->rows) * plan->depth) : 0;
     int64_t panel = packed ? plan->cols : plan->path == TD_GEMM_direct && g->n % 32 ? 32 : 0;
     plan->at_out = plan->at_b + line(plan->depth * panel);
     plan->slot = plan->at_out + (half ? line(plan->rows * plan->cols) : 0);
+}
+
+bool td_gemm_packs(const struct td_gemm *g)
+{
+    return g->k && g->m > (g->step_k == 1 ? FEW_SUMS : FEW);
 }
 
 size_t td_gemm_scratch(const struct td_gemm *g)

@@ -18,6 +18,8 @@ struct td_gemm {
     const struct td_tensor *a, *b, *bias, *out;  /* borrowed; bias NULL: none */
     struct td_act act;
     int threads;
+    int group, pad; /* gemm_group.h: elements of k in 32 bits, and the multiple of lanes that a
+                       depth is filled up to. 0, 0: one FP32 a lane */
 };
 
 /* What a checked call of the operator computes. */
@@ -55,8 +57,14 @@ struct td_gemm_plan {
 #define TD_GEMM_ROWS 96  /* and of its height: rows of a that a core's second cache holds */
 #define TD_GEMM_DEPTH 256
 
+/* The depth of k in lanes, filled up. */
+int64_t td_gemm_lanes(const struct td_gemm *g);
+
 void td_gemm_plan(const struct td_gemm *g, struct td_gemm_plan *plan);
 size_t td_gemm_scratch(const struct td_gemm *g);
+
+/* There are rows enough that packing b pays, as the rows that do nothing else want it. */
+bool td_gemm_packs(const struct td_gemm *g);
 
 /* The oneDNN row of an operator that is a product (kernels/onednn.h). */
 bool td_gemm_onednn_accepts(const struct td_gemm *g);

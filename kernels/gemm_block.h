@@ -1,10 +1,13 @@
-/* A block of a product's result held in registers, FP32 and BF16: the heart of gemm_simd.h, which
- * says how it is used. TD_MR rows of two vectors, where each vector of b that is loaded serves all
- * rows and each element of a both vectors. */
+/* The insides of a product: a block of the result held in registers, and FP32 sums along k.
+ *
+ * The block is TD_MR rows of two vectors, where each vector of b that is loaded serves all rows and
+ * each element of a both vectors (6 x 16 on AVX2: 12 accumulators, 2 vectors of b, 1 of a, in 16
+ * registers). Fewer rows go in pieces of 8, 4, 2 and 1: a function for every number of them would
+ * be three times the code for a few percent of small cases. */
 #ifndef TD_KERNELS_GEMM_BLOCK_H
 #define TD_KERNELS_GEMM_BLOCK_H
 
-#include "kernels/half.h"
+#include "kernels/gemm_dot.h"
 #include "kernels/vec.h"
 
 #if TD_VBYTES == 64
@@ -39,34 +42,71 @@ TD_INLINE td_vf td_gemm_load_n(const void *p, int64_t i, int64_t n, bool half)
 
 /* ---- the register block ---- */
 
+/* What a lane of 32 bits holds, and so what one step along k is. */
+enum td_step {
+    TD_STEP_f32,   /* a * b */
+    TD_STEP_widen, /* the same, b being BF16 in memory */
+    TD_STEP_bf16,  /* two of BF16: a0 * b0 + a1 * b1, summed in FP32 */
+    TD_STEP_i16,   /* two of INT16, summed in INT32 */
+    TD_STEP_u8i8,  /* four of UINT8 with four of INT8 */
+    TD_STEP_i8u8,  /* and the other way round */
+};
+
 struct td_block {
-    int64_t k;
+    int64_t k;      /* lanes */
     const float *a; /* rows of it, lda apart */
     const void *b;  /* rows of it, ldb apart: a panel, or the matrix itself */
-    float *c;
+    float *c;       /* sums, in FP32 or INT32 */
     int64_t lda, ldb, ldc;
     bool add; /* to what c holds */
 };
 
+TD_INLINE td_vf td_block_step(td_vf sum, td_vf a, td_vf b, const enum td_step step)
+{
+    switch (step) {
+    case TD_STEP_bf16:
+        return td_dot_bf16(sum, a, b);
+    case TD_STEP_i16:
+        return (td_vf)td_dot_i16((td_vi)sum, (td_vi)a, (td_vi)b);
+    case TD_STEP_u8i8:
+        return (td_vf)td_dot_u8i8((td_vi)sum, (td_vi)a, (td_vi)b);
+    case TD_STEP_i8u8:
+        return (td_vf)td_dot_u8i8((td_vi)sum, (td_vi)b, (td_vi)a);
+    default:
+        return td_fma(a, b, sum);
+    }
+}
+
+/* The lane in all lanes. As bits, since FP32 arithmetic would change some that are no FP32. */
+TD_INLINE td_vf td_block_spread(const float *p, const enum td_step step)
+{
+    uint32_t bits;
+    if (step <= TD_STEP_widen)
+        return td_set(*p);
+    memcpy(&bits, p, sizeof bits);
+    return (td_vf)(bits + (td_vu){0});
+}
+
 /* c[mr][nv vectors] (+)= a[mr][k] * b[k][nv vectors] */
-TD_INLINE void td_block_run(const struct td_block *t, const int mr, const int nv, const bool half)
+TD_INLINE void td_block_run(const struct td_block *t, const int mr, const int nv,
+                            const enum td_step step)
 {
     td_vf acc[TD_MR][8], b[8];
 #pragma GCC unroll 16
     for (int i = 0; i < mr; i++)
 #pragma GCC unroll 8
         for (int v = 0; v < nv; v++)
-            acc[i][v] = t->add ? td_load(t->c + i * t->ldc + v * TD_LANES) : td_set(0);
+            acc[i][v] = t->add ? td_load(t->c + i * t->ldc + v * TD_LANES) : (td_vf){0};
     for (int64_t p = 0; p < t->k; p++) {
 #pragma GCC unroll 8
         for (int v = 0; v < nv; v++)
-            b[v] = td_gemm_load(t->b, p * t->ldb + v * TD_LANES, half);
+            b[v] = td_gemm_load(t->b, p * t->ldb + v * TD_LANES, step == TD_STEP_widen);
 #pragma GCC unroll 16
         for (int i = 0; i < mr; i++) {
-            td_vf a = td_set(t->a[i * t->lda + p]);
+            td_vf a = td_block_spread(t->a + i * t->lda + p, step);
 #pragma GCC unroll 8
             for (int v = 0; v < nv; v++)
-                acc[i][v] = td_fma(a, b[v], acc[i][v]);
+                acc[i][v] = td_block_step(acc[i][v], a, b[v], step);
         }
     }
 #pragma GCC unroll 16
@@ -77,27 +117,27 @@ TD_INLINE void td_block_run(const struct td_block *t, const int mr, const int nv
 }
 
 /* As many of the rows as one block takes; says how many. */
-TD_INLINE int64_t td_block_rows(const struct td_block *t, int64_t rows, const bool half)
+TD_INLINE int64_t td_block_rows(const struct td_block *t, int64_t rows, const enum td_step step)
 {
     if (rows >= TD_MR) {
-        td_block_run(t, TD_MR, 2, half);
+        td_block_run(t, TD_MR, 2, step);
         return TD_MR;
     }
 #if TD_MR > 8
     if (rows >= 8) {
-        td_block_run(t, 8, 2, half);
+        td_block_run(t, 8, 2, step);
         return 8;
     }
 #endif
     if (rows >= 4) {
-        td_block_run(t, 4, 2, half);
+        td_block_run(t, 4, 2, step);
         return 4;
     }
     if (rows >= 2) {
-        td_block_run(t, 2, 2, half);
+        td_block_run(t, 2, 2, step);
         return 2;
     }
-    td_block_run(t, 1, 2, half);
+    td_block_run(t, 1, 2, step);
     return 1;
 }
 
@@ -110,7 +150,8 @@ static inline void td_block_move(float *to, int64_t ldt, const float *from, int6
 }
 
 /* rows x cols of c, cols <= TD_NR; where fewer, the block goes by way of the stack. */
-TD_INLINE void td_block_column(struct td_block t, int64_t rows, int64_t cols, const bool half)
+TD_INLINE void td_block_column(struct td_block t, int64_t rows, int64_t cols,
+                               const enum td_step step)
 {
     float edge[TD_MR * TD_NR] __attribute__((aligned(64)));
     float *c = t.c;
@@ -123,20 +164,82 @@ TD_INLINE void td_block_column(struct td_block t, int64_t rows, int64_t cols, co
             if (t.add)
                 td_block_move(edge, TD_NR, c, ldc, some, cols);
         }
-        done = td_block_rows(&t, some, half);
+        done = td_block_rows(&t, some, step);
         if (cols < TD_NR)
             td_block_move(c, ldc, edge, TD_NR, done, cols);
     }
 }
 
-static __attribute__((noinline)) void td_column_f32(struct td_block t, int64_t rows, int64_t cols)
+/* ---- sums along k ---- */
+
+/* The lanes' sums of four vectors. */
+TD_INLINE void td_sum4(float to[4], td_vf a, td_vf b, td_vf c, td_vf d)
 {
-    td_block_column(t, rows, cols, false);
+    typedef float quad __attribute__((vector_size(16)));
+    td_vf v[4] = {a, b, c, d};
+    quad sum[4];
+    for (int i = 0; i < 4; i++) {
+        quad part[TD_LANES / 4];
+        memcpy(part, &v[i], sizeof part);
+        sum[i] = part[0];
+        for (int j = 1; j < TD_LANES / 4; j++)
+            sum[i] += part[j];
+    }
+    typedef int32_t quad_i __attribute__((vector_size(16)));
+    quad ab = __builtin_shuffle(sum[0], sum[1], (quad_i){0, 4, 1, 5}) +
+              __builtin_shuffle(sum[0], sum[1], (quad_i){2, 6, 3, 7});
+    quad cd = __builtin_shuffle(sum[2], sum[3], (quad_i){0, 4, 1, 5}) +
+              __builtin_shuffle(sum[2], sum[3], (quad_i){2, 6, 3, 7});
+    quad all = __builtin_shuffle(ab, cd, (quad_i){0, 1, 4, 5}) +
+               __builtin_shuffle(ab, cd, (quad_i){2, 3, 6, 7});
+    memcpy(to, &all, sizeof all);
 }
 
-static __attribute__((noinline)) void td_column_bf16(struct td_block t, int64_t rows)
+/* c[mr][nr] = a[mr][k] * b's nr columns, each a run of k. nr is a multiple of 4, or 1. */
+TD_INLINE void td_dot_run(const struct td_block *t, const int mr, const int nr, const bool half)
 {
-    td_block_column(t, rows, TD_NR, true);
+    td_vf acc[4][8], a[4];
+    int64_t p = 0;
+#pragma GCC unroll 4
+    for (int i = 0; i < mr; i++)
+#pragma GCC unroll 8
+        for (int j = 0; j < nr; j++)
+            acc[i][j] = td_set(0);
+    for (; p < t->k; p += TD_LANES) {
+        int64_t left = t->k - p;
+        bool whole = left >= TD_LANES;
+#pragma GCC unroll 4
+        for (int i = 0; i < mr; i++)
+            a[i] =
+                whole ? td_load(t->a + i * t->lda + p) : td_load_n(t->a + i * t->lda + p, left, 0);
+#pragma GCC unroll 8
+        for (int j = 0; j < nr; j++) {
+            td_vf b = whole ? td_gemm_load(t->b, j * t->ldb + p, half)
+                            : td_gemm_load_n(t->b, j * t->ldb + p, left, half);
+#pragma GCC unroll 4
+            for (int i = 0; i < mr; i++)
+                acc[i][j] = td_fma(a[i], b, acc[i][j]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < mr; i++)
+        if (nr == 1)
+            t->c[i * t->ldc] = td_hsum(acc[i][0]);
+        else
+#pragma GCC unroll 2
+            for (int j = 0; j < nr; j += 4)
+                td_sum4(t->c + i * t->ldc + j, acc[i][j], acc[i][j + 1], acc[i][j + 2],
+                        acc[i][j + 3]);
+}
+
+TD_INLINE void td_dot_rows(const struct td_block *t, int64_t rows, const int nr, const bool half)
+{
+    if (rows == 1)
+        td_dot_run(t, 1, nr, half);
+    else if (rows == 2)
+        td_dot_run(t, 2, nr, half);
+    else
+        td_dot_run(t, 3, nr, half);
 }
 
 #endif

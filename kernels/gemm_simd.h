@@ -1,21 +1,26 @@
 /* Matrix products in the level's vectors, FP32 and BF16; included by the *_simd.c of the operators
  * that are products.
  *
- * The heart is a block of the result held in registers: TD_MR rows of two vectors, where each
- * vector of b that is loaded serves all rows and each element of a both vectors (6 x 16 on AVX2:
- * 12 accumulators, 2 vectors of b, 1 of a, in 16 registers). Around it, b is packed into panels as
- * wide as the block and 256 deep, so that a panel stays in the first cache while the rows of a
- * pass by; see td_gemm_plan for when that pays. BF16 is widened when b is packed and when rows of a
- * are copied, so everything is summed in FP32 and rounded once.
+ * b is packed into panels as wide as the register block and 256 deep, so that a panel stays in the
+ * first cache while the rows of a pass by; see td_gemm_plan for when that pays. BF16 is widened
+ * when b is packed and when rows of a are copied, so everything is summed in FP32 and rounded once.
  *
  * K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", 2008. */
 #ifndef TD_KERNELS_GEMM_SIMD_H
 #define TD_KERNELS_GEMM_SIMD_H
 
-#include "kernels/act_vec.h"
-#include "kernels/gemm.h"
-#include "kernels/gemm_block.h"
-#include "kernels/weight.h"
+#include "kernels/gemm_rect.h"
+#include "kernels/half.h"
+
+static __attribute__((noinline)) void td_column_f32(struct td_block t, int64_t rows, int64_t cols)
+{
+    td_block_column(t, rows, cols, TD_STEP_f32);
+}
+
+static __attribute__((noinline)) void td_column_bf16(struct td_block t, int64_t rows)
+{
+    td_block_column(t, rows, TD_NR, TD_STEP_widen);
+}
 
 /* ---- packing b ---- */
 
@@ -52,12 +57,6 @@ TD_INLINE void td_gemm_pack(const struct td_gemm *g, const void *b, int64_t p0, 
     }
 }
 
-struct td_panels { /* how a stored weight was packed; compared as bytes */
-    int64_t k, n, step_k, step_n;
-    int32_t dtype, width;
-    char owner[8];
-};
-
 /* td_weight_fill: all of b, panel after panel, each over the whole of k. */
 static inline int td_gemm_fill(void *packed, const struct td_tensor *plain, void *arg)
 {
@@ -72,40 +71,7 @@ static inline int td_gemm_fill(void *packed, const struct td_tensor *plain, void
     return 0;
 }
 
-/* The panels of a weight that the server stores; NULL when it does not, or has no memory. */
-static inline const float *td_gemm_panels(const struct td_gemm *g)
-{
-    struct td_weight *weight = g->rank ? NULL : td_weight_of(g->b);
-    if (!weight)
-        return NULL;
-    struct td_panels key;
-    memset(&key, 0, sizeof key);
-    key.k = g->k;
-    key.n = g->n;
-    key.step_k = g->step_k;
-    key.step_n = g->step_n;
-    key.dtype = g->b->dtype;
-    key.width = TD_NR;
-    memcpy(key.owner, "simd", 5);
-    int64_t panels = (g->n + TD_NR - 1) / TD_NR;
-    char name[] = {'s', 'i', 'm', 'd', ' ', 'A', 'b', '0' + TD_NR / 10, '0' + TD_NR % 10, 'a', 0};
-    return td_weight_pack(weight, &key, sizeof key, name, (size_t)(panels * g->k * TD_NR) * 4,
-                          td_gemm_fill, (void *)g);
-}
-
 /* ---- the three paths, each for one rectangle of one result ---- */
-
-struct td_rect {
-    const struct td_gemm *g;
-    const struct td_gemm_plan *plan;
-    const float *panels; /* all of b, packed; or NULL */
-    const void *a, *b;   /* the matrices of this batch */
-    void *out;           /* and this batch's result */
-    int64_t i, j, rows, cols;
-    char *slot;
-    float *c; /* where it is summed: in out, or in the slot */
-    int64_t ldc;
-};
 
 /* rows x k of a from column p on, as FP32: where they lie, or widened in the slot. */
 TD_INLINE const float *td_rect_rows(const struct td_rect *r, int64_t i, int64_t rows, int64_t p,
@@ -167,91 +133,19 @@ TD_INLINE void td_rect_direct(const struct td_rect *r, const bool half)
             td_column_f32(t, r->rows, left);
         } else if (r->rows == 1 && left >= 8 * TD_LANES) {
             step = 8 * TD_LANES;
-            td_block_run(&t, 1, 8, half);
+            td_block_run(&t, 1, 8, half ? TD_STEP_widen : TD_STEP_f32);
         } else if (r->rows == 2 && left >= 4 * TD_LANES) {
             step = 4 * TD_LANES;
-            td_block_run(&t, 2, 4, half);
+            td_block_run(&t, 2, 4, half ? TD_STEP_widen : TD_STEP_f32);
         } else if (r->rows == 3 && left >= 4 * TD_LANES) {
             step = 4 * TD_LANES;
-            td_block_run(&t, 3, 4, half);
+            td_block_run(&t, 3, 4, half ? TD_STEP_widen : TD_STEP_f32);
         } else if (half) {
             td_column_bf16(t, r->rows);
         } else {
             td_column_f32(t, r->rows, TD_NR);
         }
     }
-}
-
-/* ---- sums along k ---- */
-
-/* The lanes' sums of four vectors. */
-TD_INLINE void td_sum4(float to[4], td_vf a, td_vf b, td_vf c, td_vf d)
-{
-    typedef float quad __attribute__((vector_size(16)));
-    td_vf v[4] = {a, b, c, d};
-    quad sum[4];
-    for (int i = 0; i < 4; i++) {
-        quad part[TD_LANES / 4];
-        memcpy(part, &v[i], sizeof part);
-        sum[i] = part[0];
-        for (int j = 1; j < TD_LANES / 4; j++)
-            sum[i] += part[j];
-    }
-    typedef int32_t quad_i __attribute__((vector_size(16)));
-    quad ab = __builtin_shuffle(sum[0], sum[1], (quad_i){0, 4, 1, 5}) +
-              __builtin_shuffle(sum[0], sum[1], (quad_i){2, 6, 3, 7});
-    quad cd = __builtin_shuffle(sum[2], sum[3], (quad_i){0, 4, 1, 5}) +
-              __builtin_shuffle(sum[2], sum[3], (quad_i){2, 6, 3, 7});
-    quad all = __builtin_shuffle(ab, cd, (quad_i){0, 1, 4, 5}) +
-               __builtin_shuffle(ab, cd, (quad_i){2, 3, 6, 7});
-    memcpy(to, &all, sizeof all);
-}
-
-/* c[mr][nr] = a[mr][k] * b's nr columns, each a run of k. nr is a multiple of 4, or 1. */
-TD_INLINE void td_dot_run(const struct td_block *t, const int mr, const int nr, const bool half)
-{
-    td_vf acc[4][8], a[4];
-    int64_t p = 0;
-#pragma GCC unroll 4
-    for (int i = 0; i < mr; i++)
-#pragma GCC unroll 8
-        for (int j = 0; j < nr; j++)
-            acc[i][j] = td_set(0);
-    for (; p < t->k; p += TD_LANES) {
-        int64_t left = t->k - p;
-        bool whole = left >= TD_LANES;
-#pragma GCC unroll 4
-        for (int i = 0; i < mr; i++)
-            a[i] =
-                whole ? td_load(t->a + i * t->lda + p) : td_load_n(t->a + i * t->lda + p, left, 0);
-#pragma GCC unroll 8
-        for (int j = 0; j < nr; j++) {
-            td_vf b = whole ? td_gemm_load(t->b, j * t->ldb + p, half)
-                            : td_gemm_load_n(t->b, j * t->ldb + p, left, half);
-#pragma GCC unroll 4
-            for (int i = 0; i < mr; i++)
-                acc[i][j] = td_fma(a[i], b, acc[i][j]);
-        }
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < mr; i++)
-        if (nr == 1)
-            t->c[i * t->ldc] = td_hsum(acc[i][0]);
-        else
-#pragma GCC unroll 2
-            for (int j = 0; j < nr; j += 4)
-                td_sum4(t->c + i * t->ldc + j, acc[i][j], acc[i][j + 1], acc[i][j + 2],
-                        acc[i][j + 3]);
-}
-
-TD_INLINE void td_dot_rows(const struct td_block *t, int64_t rows, const int nr, const bool half)
-{
-    if (rows == 1)
-        td_dot_run(t, 1, nr, half);
-    else if (rows == 2)
-        td_dot_run(t, 2, nr, half);
-    else
-        td_dot_run(t, 3, nr, half);
 }
 
 TD_INLINE void td_rect_dot(const struct td_rect *r, const bool half)
@@ -278,102 +172,37 @@ TD_INLINE void td_rect_dot(const struct td_rect *r, const bool half)
     }
 }
 
-/* ---- putting it together ---- */
-
-/* Bias and activation, and BF16's rounding, over a finished rectangle. */
-TD_INLINE void td_rect_finish(const struct td_rect *r, const bool half)
+static void td_rect_f32(struct td_rect *r)
 {
-    const struct td_gemm *g = r->g;
-    const void *bias = g->bias ? g->bias->data : NULL;
-    if (!half && !bias && g->act.kind == TD_ACT_none)
-        return;
-    for (int64_t i = 0; i < r->rows; i++) {
-        float *c = r->c + i * r->ldc;
-        uint16_t *out = (uint16_t *)r->out + (r->i + i) * g->n + r->j;
-        for (int64_t j = 0; j < r->cols; j += TD_LANES) {
-            int64_t left = r->cols - j;
-            td_vf x = td_load_next(c + j, left, 0);
-            if (bias)
-                x += td_gemm_load_n(bias, r->j + j, left, half);
-            x = td_act_vec(&g->act, x);
-            if (!half) {
-                td_store_next(c + j, left, x);
-                continue;
-            }
-            td_vh h = td_narrow_bf16(x);
-            if (left >= TD_LANES)
-                memcpy(out + j, &h, sizeof h);
-            else
-                td_copy_few(out + j, &h, left, 2);
-        }
-    }
-}
-
-TD_INLINE void td_rect_run(struct td_rect *r, const bool half)
-{
-    r->c = half ? (float *)(r->slot + r->plan->at_out) : (float *)r->out + r->i * r->g->n + r->j;
-    r->ldc = half ? r->cols : r->g->n;
     if (r->plan->path == TD_GEMM_packed)
-        td_rect_packed(r, half);
+        td_rect_packed(r, false);
     else if (r->plan->path == TD_GEMM_direct)
-        td_rect_direct(r, half);
+        td_rect_direct(r, false);
     else
-        td_rect_dot(r, half);
-    td_rect_finish(r, half);
+        td_rect_dot(r, false);
 }
 
-struct td_gemm_job {
-    const struct td_gemm *g;
-    struct td_gemm_plan plan;
-    const float *panels;
-    char *scratch;
-};
-
-/* The item's rectangle. */
-static inline struct td_rect td_rect_of(const struct td_gemm_job *job, int64_t item, int64_t slot)
+static void td_rect_bf16(struct td_rect *r)
 {
-    const struct td_gemm *g = job->g;
-    const struct td_gemm_plan *plan = &job->plan;
-    size_t size = td_dtype_size(g->out->dtype);
-    int64_t a, b, each = plan->down * plan->across, batch = item / each;
-    td_gemm_at(g, batch, &a, &b);
-    struct td_rect r = {.g = g, .plan = plan, .panels = job->panels};
-    r.a = (const char *)g->a->data + (size_t)(a * g->m * g->k) * size;
-    r.b = (const char *)g->b->data + (size_t)(b * g->k * g->n) * size;
-    r.out = (char *)g->out->data + (size_t)(batch * g->m * g->n) * size;
-    r.i = item % each / plan->across * plan->rows;
-    r.j = item % plan->across * plan->cols;
-    r.rows = g->m - r.i < plan->rows ? g->m - r.i : plan->rows;
-    r.cols = g->n - r.j < plan->cols ? g->n - r.j : plan->cols;
-    r.slot = job->scratch + (size_t)slot * plan->slot;
-    return r;
-}
-
-/* td_range over the slots: each takes an equal run of the items. */
-static void td_gemm_slots(void *arg, int64_t begin, int64_t end)
-{
-    const struct td_gemm_job *job = arg;
-    const struct td_gemm_plan *plan = &job->plan;
-    for (int64_t slot = begin; slot < end; slot++) {
-        int64_t last = plan->items * (slot + 1) / plan->slots;
-        for (int64_t i = plan->items * slot / plan->slots; i < last; i++) {
-            struct td_rect r = td_rect_of(job, i, slot);
-            if (job->g->out->dtype == TD_f32)
-                td_rect_run(&r, false);
-            else
-                td_rect_run(&r, true);
-        }
-    }
+    if (r->plan->path == TD_GEMM_packed)
+        td_rect_packed(r, true);
+    else if (r->plan->path == TD_GEMM_direct)
+        td_rect_direct(r, true);
+    else
+        td_rect_dot(r, true);
 }
 
 /* The product, FP32 or BF16. scratch: td_gemm_scratch(g) bytes. */
 static inline void td_gemm_simd(const struct td_gemm *g, void *scratch)
 {
+    static const char name[] = {
+        's', 'i', 'm', 'd', ' ', 'A', 'b', '0' + TD_NR / 10, '0' + TD_NR % 10, 'a', 0};
     struct td_gemm_job job = {.g = g, .scratch = scratch};
+    job.run = g->out->dtype == TD_f32 ? td_rect_f32 : td_rect_bf16;
     td_gemm_plan(g, &job.plan);
     if (job.plan.path == TD_GEMM_packed)
-        job.panels = td_gemm_panels(g);
-    td_parallel(job.plan.slots, job.plan.items ? job.plan.slots : 0, 1, td_gemm_slots, &job);
+        job.panels = td_gemm_stored(g, TD_NR, g->k, name, td_gemm_fill);
+    td_gemm_share(&job);
 }
 
 #endif

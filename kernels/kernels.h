@@ -221,6 +221,12 @@ void td_parallel(int threads, int64_t n, int64_t grain, td_range *fn, void *arg)
                    .isa = TD_ISA_##level,                                                          \
                    .dtypes = (types),                                                              \
                    __VA_ARGS__}, )
+#define TD_AMX(what, types, ...)                                                                   \
+    TD_IF_amx({.name = "amx",                                                                      \
+               .run = td_##what##_amx,                                                             \
+               .isa = TD_ISA_amx,                                                                  \
+               .dtypes = (types),                                                                  \
+               __VA_ARGS__}, )
 #define TD_REF(what)                                                                               \
     {                                                                                              \
         .name = "ref", .run = td_##what##_ref, .isa = TD_ISA_default, .dtypes = TD_ALL             \

@@ -4,6 +4,7 @@
 #include "tests/sample.h"
 
 #include "kernels/elementwise.h"
+#include "tests/amx/emulate.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -80,6 +81,8 @@ static void fill(struct td_tensor *t, enum sample_values values, uint64_t seed)
         double x = (double)(int64_t)bits * 0x1p-61;
         if (values & SAMPLE_SPECIAL && bits % 32 == 0)
             x = special[bits / 32 % (sizeof special / sizeof *special)];
+        if (values & SAMPLE_NORMAL && fabs(x) < 0x1p-126)
+            x = 0;
         if (values & SAMPLE_ABSOLUTE)
             x = fabs(x);
         if (td_dtype_kind(t->dtype) == 'f')
@@ -202,14 +205,17 @@ void sample_start(void)
         fprintf(stderr, "%s\n", problem.text);
         exit(2);
     }
+#ifdef TD_WIDE
+    emulate_amx_start();
+#endif
 }
 
 bool sample_runnable(const struct td_impl *impl, char why[100])
 {
-#ifdef TD_WIDE /* the AVX512 rows are made of AVX2 instructions here, the others are as ever */
+#ifdef TD_WIDE /* the rows above AVX2 are made of AVX2 instructions here, the others are as ever   \
+                */
     snprintf(why, 100, "not built wide");
-    return impl->isa == TD_ISA_avx512 && !strcmp(impl->name, "simd") &&
-           td_cpu()->levels >> TD_ISA_avx2 & 1;
+    return impl->isa > TD_ISA_avx2 && td_cpu()->levels >> TD_ISA_avx2 & 1;
 #else
     int n = snprintf(why, 100, "this CPU lacks ");
     td_cpu_missing(td_cpu(), impl->isa, why + n, 100 - (size_t)n);

@@ -8,6 +8,7 @@ enum sample_values {
     SAMPLE_PLAIN = 0,    /* between -4 and 4; whole numbers up to 100 for integers */
     SAMPLE_SPECIAL = 1,  /* plain, with NaN, infinities, both zeros, denormals, big numbers */
     SAMPLE_BITS = 2,     /* any bit pattern at all */
+    SAMPLE_NORMAL = 8,   /* with SPECIAL: but no denormals */
     SAMPLE_ABSOLUTE = 4, /* with either of the first two: the same numbers without their signs */
 };
 

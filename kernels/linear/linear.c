@@ -145,7 +145,23 @@ static size_t scratch(const struct td_call *call)
     return td_gemm_scratch(&g);
 }
 
-td_kernel td_linear_ref;
+static bool packs(const struct td_call *call)
+{
+    struct td_gemm g;
+    td_linear_gemm(call, &g);
+    return td_gemm_packs(&g);
+}
+
+static size_t scratch_groups(const struct td_call *call)
+{
+    struct td_gemm g;
+    td_linear_gemm(call, &g);
+    g.group = 2;
+    g.pad = 16;
+    return td_gemm_scratch(&g);
+}
+
+td_kernel td_linear_ref, td_linear_amx, td_linear_avx512_bf16;
 TD_KERNELS_3(linear);
 TD_ONEDNN_ROW(linear);
 
@@ -154,7 +170,9 @@ static const struct td_impl impls[] = {
     TD_SIMD_3(linear, TD_f32, .scratch = scratch)
     /* BF16: the library is ahead wherever it has it at all, with AVX-512 or AMX. */
     TD_ONEDNN(linear, TD_f32 | TD_bf16 | TD_f16),
-    TD_SIMD_3(linear, TD_bf16, .scratch = scratch)
+    TD_AMX(linear, TD_bf16, .scratch = scratch_groups, .accepts = packs)
+        TD_SIMD(avx512_bf16, linear, TD_bf16, .scratch = scratch_groups, .accepts = packs)
+            TD_SIMD_3(linear, TD_bf16, .scratch = scratch)
     /* All the rest. */
     TD_REF(linear),
     {0},

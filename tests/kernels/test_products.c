@@ -124,6 +124,9 @@ static const struct {
     {"linear_pointwise", "X=[2,5] W=[4,5] attr=hardtanh alpha=1", "alpha, beta: hardtanh needs"},
     {"linear_pointwise", "X=[2,5] W=[4,5] attr=relu alpha=1", "alpha, beta: only leaky_relu"},
     {"linear_pointwise", "X=[2,5] W=[4,5] attr=gelu algorithm=erf", "algorithm: \"erf\""},
+    {"_int_mm", "self=[2,3] mat2=[4,5]", "mat2: has 4 rows, self has 3 columns"},
+    {"_int_mm", "self=[1,2,3] mat2=[3,5]", "self: is of rank 3"},
+    {"_int_mm", "self=[2,3] mat2=[3]", "mat2: is of rank 1"},
     {"conv2d", "input=[5,5] weight=[1,1,3,3]", "input: is of rank 2"},
     {"conv2d", "input=[1,5,5] weight=[1,3,3]", "weight: is of rank 3"},
     {"conv2d", "input=[1,3,5,5] weight=[4,2,3,3]", "weight: takes 2 channels in each of 1 groups"},
@@ -147,8 +150,9 @@ static const struct {
 START_TEST(test_refused)
 {
     struct sample s;
-    int err = sample_init(&s, wrong[_i].op, wrong[_i].pattern, (struct sizes){0}, TD_f32,
-                          SAMPLE_PLAIN, 1);
+    enum td_dtype dtype = *wrong[_i].op == '_' ? TD_i8 : TD_f32;
+    int err =
+        sample_init(&s, wrong[_i].op, wrong[_i].pattern, (struct sizes){0}, dtype, SAMPLE_PLAIN, 1);
     ck_assert_int_eq(err, -EINVAL);
     ck_assert_msg(strstr(s.run.problem.text, wrong[_i].word), "%s %s: '%s' does not say '%s'",
                   wrong[_i].op, wrong[_i].pattern, s.run.problem.text, wrong[_i].word);
@@ -230,6 +234,51 @@ START_TEST(test_whole_numbers)
 }
 END_TEST
 
+/* ---- 8-bit products: each signedness with each, on every row ---- */
+
+static void fill_bytes(uint8_t *p, int n, unsigned seed)
+{
+    for (int i = 0; i < n; i++)
+        p[i] = (uint8_t)(rand_r(&seed) >> 8); /* all of -128 to 127 and 0 to 255 */
+}
+
+static int byte(const uint8_t *p, int i, enum td_dtype dtype)
+{
+    return dtype == TD_i8 ? (int8_t)p[i] : p[i];
+}
+
+START_TEST(test_signedness)
+{
+    enum { M = 45, K = 1103, N = 39 };
+    static uint8_t a[M * K], b[K * N];
+    static int32_t out[M * N];
+    char why[100];
+    enum td_dtype type_a = _i & 1 ? TD_u8 : TD_i8, type_b = _i & 2 ? TD_u8 : TD_i8;
+    fill_bytes(a, M * K, 1);
+    fill_bytes(b, K * N, 2);
+    struct td_run run;
+    struct td_named args[] = {
+        {"self", {.kind = TD_KIND_tensor, .tensor = {a, type_a, 2, {M, K}, NULL}}},
+        {"mat2", {.kind = TD_KIND_tensor, .tensor = {b, type_b, 2, {K, N}, NULL}}}};
+    ck_assert_int_eq(td_run_bind(&run, "_int_mm", args, 2), 0);
+    run.call.out[0].data = out;
+    for (const struct td_impl *row = run.call.op->impls; row->run; row++) {
+        if (!sample_runnable(row, why))
+            continue;
+        memset(out, 0xff, sizeof out);
+        sample_run(row, &run.call);
+        for (int i = 0; i < M; i++)
+            for (int j = 0; j < N; j++) {
+                int64_t want = 0;
+                for (int p = 0; p < K; p++)
+                    want += byte(a, i * K + p, type_a) * byte(b, p * N + j, type_b);
+                ck_assert_msg(out[i * N + j] == want, "%s@%s [%d,%d] is %d, not %lld", row->name,
+                              td_isa_name(row->isa), i, j, out[i * N + j], (long long)want);
+            }
+    }
+}
+END_TEST
+
 #define COUNT(list) ((int)(sizeof list / sizeof *list))
 
 int main(void)
@@ -244,6 +293,7 @@ int main(void)
     tcase_add_test(tcase, test_mixed_types);
     tcase_add_loop_test(tcase, test_shapes, 0, COUNT(shapes));
     tcase_add_test(tcase, test_whole_numbers);
+    tcase_add_loop_test(tcase, test_signedness, 0, 4);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

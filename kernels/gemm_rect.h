@@ -1,0 +1,139 @@
+/* How threads share a product: the plan's rectangles, what one needs to know, and what is done to
+ * each when its sums are there. The paths (gemm_simd.h, gemm_group.h) fill in the sums. */
+#ifndef TD_KERNELS_GEMM_RECT_H
+#define TD_KERNELS_GEMM_RECT_H
+
+#include "kernels/act_vec.h"
+#include "kernels/gemm.h"
+#include "kernels/gemm_block.h"
+#include "kernels/weight.h"
+
+struct td_rect {
+    const struct td_gemm *g;
+    const struct td_gemm_plan *plan;
+    const float *panels; /* all of b, packed; or NULL */
+    const void *a, *b;   /* the matrices of this batch */
+    void *out;           /* and this batch's result */
+    int64_t i, j, rows, cols;
+    char *slot;
+    float *c; /* where it is summed: in out, or in the slot */
+    int64_t ldc;
+};
+
+typedef void td_rect_run(struct td_rect *r); /* computes one, from sums to out */
+
+struct td_gemm_job {
+    const struct td_gemm *g;
+    struct td_gemm_plan plan;
+    const float *panels;
+    char *scratch;
+    td_rect_run *run;
+};
+
+/* Bias and activation, and BF16's rounding, over a finished rectangle. */
+static inline void td_rect_finish(const struct td_rect *r)
+{
+    const struct td_gemm *g = r->g;
+    const void *bias = g->bias ? g->bias->data : NULL;
+    bool half = g->out->dtype == TD_bf16;
+    if (!half && !bias && g->act.kind == TD_ACT_none)
+        return;
+    for (int64_t i = 0; i < r->rows; i++) {
+        float *c = r->c + i * r->ldc;
+        uint16_t *out = (uint16_t *)r->out + (r->i + i) * g->n + r->j;
+        for (int64_t j = 0; j < r->cols; j += TD_LANES) {
+            int64_t left = r->cols - j;
+            td_vf x = td_load_next(c + j, left, 0);
+            if (bias)
+                x += td_gemm_load_n(bias, r->j + j, left, half);
+            x = td_act_vec(&g->act, x);
+            if (!half) {
+                td_store_next(c + j, left, x);
+                continue;
+            }
+            td_vh h = td_narrow_bf16(x);
+            if (left >= TD_LANES)
+                memcpy(out + j, &h, sizeof h);
+            else
+                td_copy_few(out + j, &h, left, 2);
+        }
+    }
+}
+
+/* The item's rectangle. */
+static inline struct td_rect td_rect_of(const struct td_gemm_job *job, int64_t item, int64_t slot)
+{
+    const struct td_gemm *g = job->g;
+    const struct td_gemm_plan *plan = &job->plan;
+    size_t size = td_dtype_size(g->out->dtype);
+    int64_t a, b, each = plan->down * plan->across, batch = item / each;
+    td_gemm_at(g, batch, &a, &b);
+    struct td_rect r = {.g = g, .plan = plan, .panels = job->panels};
+    r.a = (const char *)g->a->data + (size_t)(a * g->m * g->k) * size;
+    r.b = (const char *)g->b->data + (size_t)(b * g->k * g->n) * size;
+    r.out = (char *)g->out->data + (size_t)(batch * g->m * g->n) * size;
+    r.i = item % each / plan->across * plan->rows;
+    r.j = item % plan->across * plan->cols;
+    r.rows = g->m - r.i < plan->rows ? g->m - r.i : plan->rows;
+    r.cols = g->n - r.j < plan->cols ? g->n - r.j : plan->cols;
+    r.slot = job->scratch + (size_t)slot * plan->slot;
+    return r;
+}
+
+/* td_range over the slots: each takes an equal run of the items. */
+static void td_gemm_slots(void *arg, int64_t begin, int64_t end)
+{
+    const struct td_gemm_job *job = arg;
+    const struct td_gemm_plan *plan = &job->plan;
+    for (int64_t slot = begin; slot < end; slot++) {
+        int64_t last = plan->items * (slot + 1) / plan->slots;
+        for (int64_t i = plan->items * slot / plan->slots; i < last; i++) {
+            struct td_rect r = td_rect_of(job, i, slot);
+            bool half = job->g->out->dtype == TD_bf16;
+            r.c = half ? (float *)(r.slot + plan->at_out) : (float *)r.out + r.i * job->g->n + r.j;
+            r.ldc = half ? r.cols : job->g->n;
+            job->run(&r);
+            td_rect_finish(&r);
+        }
+    }
+}
+
+static inline void td_gemm_share(struct td_gemm_job *job)
+{
+    td_parallel(job->plan.slots, job->plan.items ? job->plan.slots : 0, 1, td_gemm_slots, job);
+}
+
+/* ---- weights that the server stores, packed once ---- */
+
+struct td_panels { /* how a stored weight was packed; compared as bytes */
+    int64_t k, n, step_k, step_n;
+    int32_t a, b, width, group, pad;
+    char owner[4];
+};
+
+/* All of b as panels of width lanes, packed by fill, which gets g; NULL when the server does not
+ * store it, or has no memory. k: the panels' depth, in lanes. */
+static inline const float *td_gemm_stored(const struct td_gemm *g, int width, int64_t k,
+                                          const char *name, td_weight_fill *fill)
+{
+    struct td_weight *weight = g->rank ? NULL : td_weight_of(g->b);
+    if (!weight)
+        return NULL;
+    struct td_panels key;
+    memset(&key, 0, sizeof key);
+    key.k = g->k;
+    key.n = g->n;
+    key.step_k = g->step_k;
+    key.step_n = g->step_n;
+    key.a = g->a->dtype;
+    key.b = g->b->dtype;
+    key.width = width;
+    key.group = g->group;
+    key.pad = g->pad;
+    memcpy(key.owner, "simd", 4);
+    int64_t panels = (g->n + width - 1) / width;
+    return td_weight_pack(weight, &key, sizeof key, name, (size_t)(panels * k * width) * 4, fill,
+                          (void *)g);
+}
+
+#endif
