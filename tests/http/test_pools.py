@@ -82,19 +82,22 @@ class Pools(service.ServiceTest):
         node = self.put("form", {"numa_node": 0})
         self.assertEqual(node["numa_node"], 0)
         every = f"{CPUS[0]}-{CPUS[-1]}" if len(CPUS) > 1 else LAST
+        warned = self.put("form", {"cpus": LAST, "numa_node": 0}, 200)
+        self.assertEqual((warned["cpus"], len(warned["warnings"])), (LAST, 1))
+        zeros = {"threads": 0, "streams": 0, "queue_depth": 0, "spin_us": -1}
+        self.assertEqual(self.put("form", {"cpus": LAST, **zeros}, 200)["queue_depth"], 1024)
         whole = self.put("form", {"cpus": every, "pinned": False}, 200)
         self.assertEqual((whole["threads"], whole["pinned"]), (CPUS[-1] - CPUS[0] + 1, False))
         self.service.call("DELETE", "/v1/pools/form")
 
     def test_configurations_that_are_wrong(self):
         for config in (b"", b"{", [], {"cpus": 1}, {"cpus": "x"}, {"cpus": "1-"}, {"cpus": "3-1"},
-                       {"cpus": "9999"}, {"cpus": ""}, {"cpus": "0" * 5000}, {"cpus": LAST, "threads": 0},
+                       {"cpus": "9999"}, {"cpus": "0" * 5000}, {"cpus": LAST, "threads": -1},
                        {"cpus": LAST, "threads": "2"}, {"cpus": LAST, "threads": 1.5},
-                       {"cpus": LAST, "threads": 10**6}, {"cpus": LAST, "streams": 0},
-                       {"cpus": LAST, "queue_depth": 0}, {"cpus": LAST, "queue_depth": -1},
-                       {"cpus": LAST, "queue_depth": 2**31}, {"cpus": LAST, "spin_us": -1},
-                       {"cpus": LAST, "pinned": 1}, {"numa_node": 99}, {"numa_node": -2},
-                       {"cpus": LAST, "nosuch": 1}):
+                       {"cpus": LAST, "threads": 10**6}, {"cpus": LAST, "streams": -1},
+                       {"cpus": LAST, "queue_depth": -1}, {"cpus": LAST, "queue_depth": 2**31},
+                       {"cpus": LAST, "spin_us": -2}, {"cpus": LAST, "pinned": 1}, {"numa_node": 99},
+                       {"numa_node": -2}, {"cpus": LAST, "nosuch": 1}):
             with self.subTest(config=config):
                 self.problem(self.service.call("PUT", "/v1/pools/wrong", config), 400)
         for name in ("x" * 100, "a b", "a%2fb", "a%22b", "%c3%bc"):
@@ -117,8 +120,6 @@ class Pools(service.ServiceTest):
     def test_a_full_queue(self):
         """429 with Retry-After, and what was taken is answered."""
         side = 250 if service.SANITIZED else 1000
-        body, headers = service.pack({"shape": [side, side], "datatype": "FP32"} and {
-            "self": np.ones((side, side), np.float32)}, binary=True)
         self.service.call("PUT", "/v1/tensors/m", *self.tensor(side))
         inputs = {"self": stored("m"), "other": stored("m")}
         body, headers = service.pack(inputs, {"pool": "b", "binary_data_output": True, "kernel": "ref"})

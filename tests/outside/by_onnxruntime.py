@@ -138,6 +138,8 @@ def build(m, op, p):
 
 
 class OnnxRuntime(Outside):
+    least = 0.1
+
     def result(self, op, tensors, parameters):
         m = Model(tensors)
         output = build(m, op, parameters)
