@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""The program's commands and options: help, wrong words, the cap, and where options come from."""
+import json
+import os
+import socket
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+import service
+from service import Service, run
+
+LEVELS = ["default", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16", "amx", "avx512_fp16"]
+
+
+def isa(cap):
+    return run("isa", "--json", env={"TENSORD_CPU_CAPABILITY": cap})
+
+
+class Commands(unittest.TestCase):
+    def wrong(self, *args, word, env=None):
+        """Exit 2 and one line on stderr that has the word."""
+        done = run(*args, env=env)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertIn(word, done.stderr)
+
+    def test_help(self):
+        for args in (("--help",), ("serve", "--help"), ("isa", "--help"), ("ops", "--help"), ("bench", "--help")):
+            done = run(*args)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), args)
+            self.assertIn("usage: tensord", done.stdout)
+        for option in ("--listen", "--config", "--pool", "--io-threads", "--io-cpus"):
+            self.assertIn(option, run("serve", "--help").stdout)
+        self.assertEqual(run().returncode, 2)
+
+    def test_wrong_words(self):
+        self.wrong("nosuch", word="nosuch")
+        for command in ("serve", "isa", "ops", "bench"):
+            self.wrong(command, "--nosuch", word="nosuch")
+        self.wrong("ops", "nosuch", word="nosuch")
+        self.wrong("bench", "--op", "nosuch", word="nosuch")
+        for option, value in (("--listen", "x"), ("--listen", "127.0.0.1:99999"), ("--listen", "127.0.0.1:x"),
+                              ("--io-threads", "-1"), ("--io-threads", "x"), ("--io-cpus", "x"), ("--pool", "x"),
+                              ("--pool", "x=9999"), ("--pool", "x=0:nosuch=1"), ("--pool", "=0"),
+                              ("--config", "/nosuch"), ("--max-body", "-5"), ("--idle-s", "1.5"),
+                              ("--cpu-capability", "foo")):
+            with self.subTest(option=option, value=value):
+                self.wrong("serve", option, value, word=value.split("=")[0][-6:])
+        self.wrong("serve", "--listen", word="listen")
+
+    def test_the_cap(self):
+        everything = json.loads(run("isa", "--json").stdout)
+        usable = {l["name"].lower(): l["cpu"] and l["binary"] for l in everything["levels"]}
+        for cap in LEVELS:
+            seen = json.loads(isa(cap).stdout)
+            self.assertEqual(seen["requested"], cap)
+            self.assertLessEqual(LEVELS.index(seen["current"].lower()), LEVELS.index(cap))
+            if usable[cap]:
+                self.assertEqual(seen["current"].lower(), cap)
+        for wrong in ("AVX2", "foo", "avx2 ", "avx", "0"):
+            self.wrong("isa", "--json", env={"TENSORD_CPU_CAPABILITY": wrong}, word="avx512_fp16")
+            self.wrong("serve", env={"TENSORD_CPU_CAPABILITY": wrong}, word="avx2_vnni")
+
+    def test_kernels_run_at_the_level_of_the_cap(self):
+        usable = [l["name"] for l in json.loads(run("isa", "--json").stdout)["levels"] if l["cpu"] and l["binary"]]
+        x = np.linspace(-9, 9, 1003, dtype=np.float32)
+        for level in usable:
+            with Service(env={"TENSORD_CPU_CAPABILITY": level.lower()}) as s:
+                for op, inputs in (("tanh", {"self": x}), ("linear", {"input": x, "weight": x.reshape(1, -1)})):
+                    reply = s.infer(op, inputs)
+                    ran = reply.parameters["isa"]
+                    self.assertLessEqual(LEVELS.index(ran.lower()), LEVELS.index(level.lower()))
+                if level in ("DEFAULT", "AVX2"):
+                    self.assertEqual(s.infer("tanh", {"self": x}).parameters["isa"], level)
+                np.testing.assert_allclose(s.op("tanh", {"self": x}), np.tanh(x), rtol=1e-6)
+
+    def test_commands_say_what_routes_say(self):
+        with Service() as s:
+            self.assertEqual(json.loads(run("isa", "--json").stdout), s.call("GET", "/v1/isa").json)
+            self.assertEqual(json.loads(run("ops", "--json").stdout), s.call("GET", "/v1/ops").json)
+            self.assertEqual(json.loads(run("ops", "softmax", "--json").stdout), s.call("GET", "/v1/ops/softmax").json)
+        for level in LEVELS:
+            self.assertIn(level.upper(), run("isa").stdout)
+        self.assertIn("softmax.int(Tensor self, int dim", run("ops", "softmax").stdout)
+
+    def test_where_options_come_from(self):
+        """Flags go before the environment, which goes before the file; all use the same names."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "tensord.json")
+            def serve(file, *args, env=None):
+                with open(path, "w") as f:
+                    json.dump(file, f)
+                with Service("--config", path, *args, env=env) as s:
+                    return [p["name"] for p in s.call("GET", "/v1/pools").json["pools"]]
+            cpu = sorted(os.sched_getaffinity(0))[0]
+            self.assertEqual(serve({"pool": [f"f1={cpu}", f"f2={cpu}"]}), ["f1", "f2"])
+            self.assertEqual(serve({"pool": [f"f={cpu}"]}, env={"TENSORD_POOL": f"e={cpu}"}), ["e"])
+            self.assertEqual(serve({"pool": [f"f={cpu}"]}, "--pool", f"a={cpu}", "--pool", f"b={cpu}",
+                                   env={"TENSORD_POOL": f"e={cpu}"}), ["a", "b"])
+            for text in ("{", "[]", '{"nosuch":1}', '{"max_body":"x"}', '{"pool":{}}'):
+                with open(path, "w") as f:
+                    f.write(text)
+                done = run("serve", "--config", path)
+                self.assertEqual(done.returncode, 2, text)
+                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+    def test_a_port_that_is_taken(self):
+        with Service() as s:
+            second = subprocess.Popen([service.BINARY, "serve", "--listen", f"127.0.0.1:{s.port}"],
+                                      env=service.environment(), stderr=subprocess.PIPE, text=True)
+            said = second.stderr.readline()
+            second.terminate() # should it have found a way to listen as well
+            second.communicate(timeout=60)
+            self.assertNotIn("ready on", said)
+            self.assertIn(str(s.port), said)
+            self.assertNotEqual(second.returncode, 0)
+
+    def test_unix_socket(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "s")
+            process = subprocess.Popen([service.BINARY, "serve", "--listen", "unix:" + path],
+                                               env=service.environment(), stderr=subprocess.PIPE, text=True)
+            line = process.stderr.readline()
+            self.assertIn("unix:" + path, line)
+            with socket.socket(socket.AF_UNIX) as c:
+                c.connect(path)
+                c.sendall(b"GET /v1/isa HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                self.assertIn(b" 200 ", c.recv(1000).split(b"\r\n")[0])
+            process.terminate()
+            process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 0)
+            self.assertFalse(os.path.exists(path))
+
+
+if __name__ == "__main__":
+    service.main()

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""Replies of the running service are what openapi.yaml says of them, and nothing it does not say.
+
+Every operation is called at least once, and most of the errors: the status must be described, so
+must be the media type and every header that is ours, and the body must fit its schema, where a
+member that the schema does not name counts as wrong. The requests sent are held to theirs too.
+"""
+import copy
+import json
+import pathlib
+import re
+
+import numpy as np
+
+import service
+
+try:
+    import jsonschema
+    import yaml
+except ImportError as error:
+    service.skip(f"no {error.name}: run deploy/setup.sh check")
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+API = yaml.safe_load((ROOT / "openapi/openapi.yaml").read_text())
+COMMON = {"Date", "Connection", "Content-Type", "Content-Length", "Allow"}
+
+
+def strict(schema):
+    """The schema with objects closed: what it does not name may not be there."""
+    if isinstance(schema, dict):
+        schema = {key: strict(value) for key, value in schema.items()}
+        if schema.get("type") == "object" and isinstance(schema.get("properties"), dict):
+            schema.setdefault("additionalProperties", False)
+    elif isinstance(schema, list):
+        schema = [strict(value) for value in schema]
+    return schema
+
+
+CLOSED = strict(copy.deepcopy(API["components"]))
+
+
+def validate(schema, value, closed):
+    components = CLOSED if closed else API["components"]
+    root = {**(strict(schema) if closed else schema), "components": components}
+    jsonschema.Draft202012Validator(root).validate(value)
+
+
+def resolve(node):
+    while "$ref" in node:
+        target = node["$ref"]
+        node = API
+        for part in target.removeprefix("#/").split("/"):
+            node = node[part]
+    return node
+
+
+def operation(method, path):
+    """(operation, its name) of a concrete path; the pattern with the fewest variables wins."""
+    def fits(pattern):
+        return re.fullmatch(re.sub(r"\\{name\\}", ".+", re.sub(r"\\{(?!name)\w+\\}", "[^/]+", re.escape(pattern))), path)
+    found = sorted((p for p in API["paths"] if fits(p)), key=lambda p: p.count("{"))
+    return API["paths"][found[0]][method.lower()], f"{method} {found[0]}"
+
+
+class Replies(service.ServiceTest):
+    called = set()
+
+    def check(self, method, path, body=None, headers=None, status=200):
+        reply = self.service.call(method, path, body, headers)
+        self.assertEqual(reply.status, status, reply.body[:300])
+        described, name = operation(method, path)
+        self.called.add(name)
+        response = described["responses"].get(str(status)) or described["responses"].get("4XX")
+        self.assertTrue(response, f"{name}: status {status} is not described")
+        response = resolve(response)
+        for header in reply.headers:
+            self.assertIn(header, COMMON | set(response.get("headers", {})), name)
+        content = response.get("content")
+        if content is None:
+            self.assertEqual(reply.body, b"", name)
+            return reply
+        media = reply.headers["Content-Type"].split(";")[0]
+        self.assertIn(media, content, name)
+        if "json" in media:
+            validate(content[media]["schema"], reply.json, closed=True)
+        elif media == "application/octet-stream":
+            validate({"$ref": "#/components/schemas/InferReply"}, reply.json, closed=True)
+        if isinstance(body, dict) and status < 400:
+            sent = resolve(described["requestBody"])["content"]["application/json"]["schema"]
+            validate(sent, body, closed=True)
+        return reply
+
+    def test_what_can_be_read(self):
+        for path in ("/v1/isa", "/v1/isa/features", "/v1/topology", "/v1/ops", "/v1/ops/add", "/v1/ops/sum.dim_IntList",
+                     "/v1/tensors", "/v1/pools", "/v1/pools/default", "/v2", "/v2/health/live", "/v2/health/ready",
+                     "/v2/models/op.conv2d", "/v2/models/op.add/ready", "/v2/models/op.add/versions/1",
+                     "/v2/models/op.add/versions/1/ready", "/metrics", "/openapi.yaml"):
+            with self.subTest(path=path):
+                self.check("GET", path)
+        for path in ("/v1/ops/x", "/v1/tensors/x", "/v1/pools/x", "/v2/models/x", "/v2/models/x/ready",
+                     "/v2/models/op.add/versions/2", "/v2/models/op.add/versions/2/ready"):
+            with self.subTest(path=path):
+                self.check("GET", path, status=404)
+
+    def test_calls(self):
+        x = {"name": "self", "shape": [2], "datatype": "FP32", "data": [1, 2]}
+        body = {"inputs": [x, {**x, "name": "other"}], "parameters": {"alpha": 2}}
+        for path in ("/v1/ops/add", "/v2/models/op.add/infer", "/v2/models/op.add/versions/1/infer"):
+            for more in ({}, {"explain": True}, {"meta": True}, {"binary_data_output": True}, {"kernel": "ref"}):
+                with self.subTest(path=path, more=more):
+                    self.check("POST", path, {**body, "id": "7", "parameters": {"alpha": 2, **more},
+                                              "outputs": [{"name": "out"}]})
+            self.check("POST", path, {"inputs": [x]}, status=400)
+            self.check("POST", path.replace("add", "nosuch"), body, status=404)
+            binary, headers = service.pack({"self": np.ones(3), "other": np.ones(3)}, binary=True)
+            self.check("POST", path, binary, headers)
+            with self.service.socket() as s:
+                s.sendall(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {2**30}\r\n\r\n".encode())
+                head, _, said = s.recv(65536).partition(b"\r\n\r\n")
+            self.assertIn(b" 413 ", head.split(b"\r\n")[0])
+            validate({"$ref": "#/components/schemas/Problem"}, json.loads(said), closed=True)
+
+    def test_examples(self):
+        """The requests shown are right ones, and what they get is what is shown."""
+        self.check("PUT", "/v1/tensors/mlp/w1", {"shape": [3, 4], "datatype": "FP32", "data": list(range(12))}, status=201)
+        infer = API["components"]["requestBodies"]["Infer"]["content"]["application/json"]["examples"]
+        shown = API["components"]["responses"]["Infer"]["content"]["application/json"]["example"]
+        reply = self.check("POST", "/v1/ops/add", infer["json"]["value"])
+        self.assertEqual(reply.json["outputs"], shown["outputs"])
+        self.check("POST", "/v1/ops/linear", infer["stored"]["value"])
+        wrong = API["components"]["responses"]["BadRequest"]["content"]["application/problem+json"]["example"]
+        reply = self.check("POST", "/v1/ops/relu", {"inputs": [
+            {"name": "self", "shape": [4], "datatype": "FP32", "data": [1]}]}, status=400)
+        self.assertEqual(reply.json, wrong)
+        self.assertEqual(self.check("GET", "/v2").json,
+                         API["paths"]["/v2"]["get"]["responses"]["200"]["content"]["application/json"]["example"])
+
+    def test_tensors(self):
+        example = API["paths"]["/v1/tensors/{name}"]["put"]["requestBody"]["content"]["application/json"]["example"]
+        self.check("PUT", "/v1/tensors/a/b", example, status=201)
+        self.check("PUT", "/v1/tensors/a/b", example)
+        self.check("GET", "/v1/tensors/a/b")
+        self.check("POST", "/v1/ops/matmul", {"inputs": [
+            {"name": n, "parameters": {"tensor": "a/b"}} for n in ("self", "other")]})
+        self.check("GET", "/v1/tensors")
+        self.check("PUT", "/v1/tensors/a/b", b"x", {"Content-Type": "text/plain"}, status=415)
+        self.check("PUT", "/v1/tensors/a/b", b"x", status=400)
+        self.check("DELETE", "/v1/tensors/a/b", status=204)
+        self.check("DELETE", "/v1/tensors/a/b", status=404)
+
+    def test_pools(self):
+        self.check("PUT", "/v1/pools/p", {"cpus": "0", "threads": 1, "streams": 1, "spin_us": 0,
+                                          "queue_depth": 5, "pinned": False}, status=201)
+        self.check("PUT", "/v1/pools/p", {"cpus": "0"})
+        self.check("GET", "/v1/pools/p")
+        self.check("PUT", "/v1/pools/p", b"{", status=400)
+        self.check("PUT", "/v1/pools/default", {"cpus": "0"}, status=409)
+        self.check("DELETE", "/v1/pools/default", status=409)
+        self.check("DELETE", "/v1/pools/p", status=204)
+        self.check("DELETE", "/v1/pools/p", status=404)
+
+    @classmethod
+    def tearDownClass(cls):
+        every = {f"{method.upper()} {path}" for path, item in API["paths"].items() for method in item
+                 if method in ("get", "put", "post", "delete")}
+        assert cls.called == every, f"not called: {sorted(every - cls.called)}"
+
+
+if __name__ == "__main__":
+    service.main()
