@@ -20,8 +20,8 @@ const struct td_route td_routes[] = {
     {0},
 };
 
-static const char *const method_names[TD_METHODS] = {"GET",    "POST", "PUT",
-                                                     "DELETE", "HEAD", "OPTIONS"};
+static const char *const method_names[TD_METHODS + 1] = {"GET",  "POST",    "PUT",        "DELETE",
+                                                         "HEAD", "OPTIONS", "this method"};
 
 /* ---- problems ---- */
 

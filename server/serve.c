@@ -34,12 +34,15 @@ static int add_pools(struct server *s, struct td_problem *problem)
     int err = 0;
     for (int i = 0; i < s->config.pool.n && !err; i++) {
         struct td_pool_config config;
-        err = td_pool_config_parse(&config, s->config.pool.text[i], problem->text,
-                                   sizeof problem->text);
+        const char *text = s->config.pool.text[i];
+        char note[sizeof problem->text - 64] = "";
+        err = td_pool_config_parse(&config, text, note, sizeof note);
         if (!err)
-            err = td_pools_add(s->pools, &config, problem->text, sizeof problem->text);
-        if (!err && *problem->text)
-            fprintf(stderr, "tensord: pool %s: %s\n", config.name, problem->text);
+            err = td_pools_add(s->pools, &config, note, sizeof note);
+        if (err)
+            snprintf(problem->text, sizeof problem->text, "pool '%.50s': %s", text, note);
+        else if (*note)
+            fprintf(stderr, "tensord: pool %s: %s\n", config.name, note);
     }
     if (err || s->config.pool.n)
         return err;

@@ -118,7 +118,7 @@ class Pools(service.ServiceTest):
 
     def test_a_full_queue(self):
         """429 with Retry-After, and what was taken is answered."""
-        side = 250 if service.SANITIZED else 1000
+        side = 600 if service.SANITIZED else 1000
         self.service.call("PUT", "/v1/tensors/m", *self.tensor(side))
         inputs = {"self": stored("m"), "other": stored("m")}
         body, headers = service.pack(inputs, {"pool": "b", "binary_data_output": True, "kernel": "ref"})
@@ -147,7 +147,7 @@ class Pools(service.ServiceTest):
 
     def test_a_timeout_in_the_queue(self):
         """A call that waits too long gives 504; one without a limit behind it is still run."""
-        self.service.call("PUT", "/v1/tensors/slow", *self.tensor(250 if service.SANITIZED else 1000))
+        self.service.call("PUT", "/v1/tensors/slow", *self.tensor(600 if service.SANITIZED else 1000))
         self.put("late", {"cpus": LAST})
         slow = {"self": stored("slow"), "other": stored("slow")}
         replies = {}

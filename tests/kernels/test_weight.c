@@ -42,7 +42,7 @@ END_TEST
 
 /* The address sanitizer ends the process where malloc gives NULL, unless told otherwise. */
 const char *__asan_default_options(void);
-const char *__asan_default_options(void)
+__attribute__((visibility("default"))) const char *__asan_default_options(void)
 {
     return "allocator_may_return_null=1";
 }

@@ -17,7 +17,7 @@ KIND = {"BOOL": "BOOL", "UINT8": "UINT8", "INT8": "INT8", "INT16": "INT16", "INT
 SAME_NAME = {"add.Tensor": "Add", "sub.Tensor": "Sub", "mul.Tensor": "Mul", "div.Tensor": "Div",
              "add.Scalar": "Add", "sub.Scalar": "Sub", "mul.Scalar": "Mul", "div.Scalar": "Div",
              "maximum": "Max", "minimum": "Min", "neg": "Neg", "abs": "Abs", "sqrt": "Sqrt", "erf": "Erf",
-             "relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "exp": "Exp", "matmul": "MatMul"}
+             "relu": "Relu", "tanh": "Tanh", "exp": "Exp", "matmul": "MatMul"}
 ACTIVATIONS = {
     "none": [], "relu": ["Relu"], "leaky_relu": [("LeakyRelu", {"alpha": 0.01})], "sigmoid": ["Sigmoid"],
     "tanh": ["Tanh"], "gelu": ["Gelu"], "gelu_tanh": [("Gelu", {"approximate": "tanh"})],
@@ -91,8 +91,8 @@ def build(m, op, p):
         return m(SAME_NAME[op], "self", *([other] if other else []))
     if op == "rsqrt":
         return m("Reciprocal", m("Sqrt", "self"))
-    if op == "silu":
-        return activated(m, "self", "silu")
+    if op in ("silu", "sigmoid"):
+        return activated(m, "self", op)
     if op == "gelu":
         return m("Gelu", "self", approximate=p.get("approximate", "none"))
     if op == "cast":
