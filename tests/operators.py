@@ -26,10 +26,12 @@ class Judge:
     calls: ({argument: shape}, {parameter: value}) each.
     result: the output's datatype for the input's and the parameters.
     scale: what the error bound is in units of: "own", each result; "all", the largest result; or
-    a formula for it on the absolute values, where sums cancel."""
+    a formula for it on the absolute values, where sums cancel.
+    datatype: what judges from outside draw its tensors in."""
 
-    def __init__(self, formula, calls, result, scale="own"):
+    def __init__(self, formula, calls, result, scale="own", datatype="FP32"):
         self.formula, self.calls, self.result, self.scale = formula, calls, result, scale
+        self.datatype = datatype
 
 
 # ---- datatypes of results ----
@@ -243,6 +245,9 @@ JUDGES = {
         lambda self, dims: np.transpose(self, dims),
         [({"self": (2, 3, 5)}, {"dims": [2, 0, 1]}), ({"self": (4, 9)}, {"dims": [-1, 0]})], same),
     "matmul": Judge(matmul, MATRICES, same, matmul),
+    "_int_mm": Judge(lambda self, mat2: self @ mat2,
+                     [({"self": (5, 7), "mat2": (7, 3)}, {}), ({"self": (64, 33), "mat2": (33, 70)}, {}),
+                      ({"self": (3, 0), "mat2": (0, 4)}, {})], lambda *_: "INT32", datatype="INT8"),
     "linear": Judge(linear, LINEAR, same, linear),
     "linear_pointwise": Judge(linear_pointwise, POINTWISE, same, linear_pointwise),
     "conv2d": Judge(conv2d, IMAGES, same, conv2d),

@@ -9,7 +9,7 @@ class NumPy(Outside):
     def result(self, op, tensors, parameters):
         judge = operators.JUDGES[op]
         exact, _ = operators.exact_and_scale(judge, tensors, parameters)
-        return operators.narrow(judge.result("FP32", parameters), exact)
+        return operators.narrow(judge.result(judge.datatype, parameters), exact)
 
 
 del Outside # which unittest would run as well

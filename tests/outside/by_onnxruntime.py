@@ -44,7 +44,8 @@ class Model:
         return f"v{self.n}"
 
     def run(self, output):
-        inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, value.shape)
+        inputs = [helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
                   for name, value in self.tensors.items()]
         outputs = [onnx.ValueInfoProto(name=output)]
         graph = helper.make_graph(self.nodes, "call", inputs, outputs, self.constants)
@@ -89,6 +90,9 @@ def build(m, op, p):
         if p.get("alpha", 1) != 1:
             other = m("Mul", other, m.constant(p["alpha"], np.float32))
         return m(SAME_NAME[op], "self", *([other] if other else []))
+    if op == "_int_mm":
+        empty = m.tensors["mat2"].size == 0 # it leaves the result unwritten then
+        return None if empty else m("MatMulInteger", "self", "mat2")
     if op == "rsqrt":
         return m("Reciprocal", m("Sqrt", "self"))
     if op in ("silu", "sigmoid"):

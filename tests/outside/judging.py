@@ -61,6 +61,9 @@ def draw_call(rng, op):
         return dict(zip(("self", "other"), draw_pair(rng))), {}
     if op == "matmul":
         return dict(zip(("self", "other"), draw_products(rng))), {}
+    if op == "_int_mm":
+        m, k, n = (int(v) for v in rng.integers(1, 130, 3))
+        return {"self": (m, k), "mat2": (k, n)}, {}
     if op == "linear":
         name = random.Random(int(rng.integers(1 << 30))).choice(sorted(filter(None, operators.ACTIVATIONS)))
         return draw_linear(rng, ("input", "weight", "bias")), {"activation": name}
@@ -108,14 +111,14 @@ class Outside(service.ServiceTest):
         self.assertGreater(judged, 10 * len(operators.JUDGES))
 
     def try_call(self, rng, op, judge, shapes, parameters):
-        tensors = {name: operators.draw(rng, "FP32", shape) for name, shape in shapes.items()}
+        tensors = {name: operators.draw(rng, judge.datatype, shape) for name, shape in shapes.items()}
         want = self.result(op, tensors, parameters)
         if want is None:
             return 0
         reply = self.service.infer(op, tensors, parameters, binary=bool(rng.integers(2)))
         self.assertEqual(reply.status, 200, reply.body[:300])
         _, scale = operators.exact_and_scale(judge, tensors, parameters)
-        datatype = judge.result("FP32", parameters)
+        datatype = judge.result(judge.datatype, parameters)
         wrong = operators.compare(reply.out, datatype, operators.wide(np.asarray(want)),
                                   np.maximum(scale, self.least), UNITS)
         self.assertIsNone(wrong)
