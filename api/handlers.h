@@ -8,6 +8,22 @@
 #include "api/routes.def"
 #undef TD_ROUTE
 
+/* ---- api.c ---- */
+
+/* A problem with members of its own: begin writes the usual ones, then the caller's, then end makes
+ * it the response and gives back error. */
+void td_api_problem_begin(struct td_request *req, struct td_writer *w, int error,
+                          const char *detail);
+int td_api_problem_end(struct td_request *req, struct td_writer *w, int error);
+
+/* The value of name in the request's query, unescaped; NULL when it is not there. -EINVAL. */
+int td_api_query(struct td_request *req, const char *name, const char **value);
+
+/* ---- dispatch.c ---- */
+
+void td_write_keys(struct td_writer *w, const char *name, td_keyset keys);
+void td_write_table(struct td_writer *w, const struct td_handle *handle); /* "table":[...] */
+
 /* ---- fixed.c: replies that never change ---- */
 
 int td_fixed_create(struct td_service *service); /* -ENOMEM */
@@ -50,5 +66,7 @@ void td_metrics_call(struct td_metrics *metrics, const struct td_run *run, int64
 
 void td_write_isa(struct td_writer *w);
 void td_write_ops(struct td_writer *w);
+/* "arguments" or "returns" of a schema: n of them. */
+void td_write_params(struct td_writer *w, const char *key, const struct td_param *param, int n);
 
 #endif

@@ -69,29 +69,6 @@ static void write_output(struct td_infer *in, struct td_writer *w, int i)
     td_write_close(w, '}');
 }
 
-static void write_explain(struct td_infer *in, struct td_writer *w)
-{
-    struct td_why why[16];
-    int n = td_run_explain(&in->run, why, 16);
-    td_write_open(w, "explain", '{');
-    td_write_str(w, "operator", in->run.handle->full);
-    td_write_str(w, "schema", in->run.handle->op->schema);
-    td_write_int(w, "threads", in->run.call.threads);
-    td_write_int(w, "promoted", in->run.n_casts);
-    td_write_bool(w, "inline", in->ran_inline);
-    td_write_num(w, "estimate_us", td_run_estimate(&in->run) * 1e6);
-    td_write_open(w, "candidates", '[');
-    for (int i = 0; i < n; i++) {
-        td_write_open(w, NULL, '{');
-        td_write_str(w, "kernel", why[i].impl->name);
-        td_write_str(w, "isa", td_isa_name(td_impl_isa(why[i].impl)));
-        td_write_str(w, "verdict", why[i].reason);
-        td_write_close(w, '}');
-    }
-    td_write_close(w, ']');
-    td_write_close(w, '}');
-}
-
 static void write_parameters(struct td_infer *in, struct td_writer *w)
 {
     td_write_open(w, "parameters", '{');
@@ -102,8 +79,7 @@ static void write_parameters(struct td_infer *in, struct td_writer *w)
         td_write_int(w, "queue_us", (in->begin_ns - in->queued_ns) / 1000);
         td_write_num(w, "compute_us", (double)(in->end_ns - in->begin_ns) / 1000);
     }
-    if (in->explain)
-        write_explain(in, w);
+    td_infer_write_dispatch(in, w);
     td_write_close(w, '}');
 }
 
@@ -207,10 +183,22 @@ static int submit(struct td_infer *in)
     return -EINPROGRESS; /* the worker may have answered and freed all of it by now */
 }
 
+static void *alloc_part(void *arena, size_t bytes)
+{
+    return td_arena_alloc(arena, bytes);
+}
+
 static int start(struct td_infer *in)
 {
     struct td_request *req = in->req;
-    int err = td_run_bind(&in->run, in->op, in->args, in->n_args);
+    in->options.alloc = alloc_part;
+    in->options.alloc_arg = req->arena;
+    struct td_key_scope before = td_keys_enter(in->scope.include, in->scope.exclude);
+    int err = td_run_bind(&in->run, in->op, in->args, in->n_args, &in->options);
+    td_keys_leave(before);
+    if (err == -ENOSYS)
+        return td_infer_no_kernel(in);
+    in->meta = in->meta || (!err && !in->run.rows && !in->run.parts);
     if (!err)
         err = td_infer_outputs(in);
     if (!err && !in->meta)

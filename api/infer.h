@@ -30,6 +30,9 @@ struct td_infer { /* lives in the request's arena */
     int64_t timeout_ms;
     int priority;
     bool explain, meta, binary_output;
+    struct td_options options;
+    const char *device, *layout; /* of all tensors that do not say; NULL: cpu, strided */
+    struct td_key_scope scope;   /* keys that the client adds and takes away */
 
     struct {
         const char *name;
@@ -51,5 +54,22 @@ int td_infer_read(struct td_infer *in, struct td_problem *problem);
 
 /* Names the outputs of the bound call and settles the form of each. -EINVAL, in run.problem. */
 int td_infer_outputs(struct td_infer *in);
+
+/* ---- what the client says to the dispatcher, and what it says back: infer_dispatch.c ---- */
+
+/* device and layout, which are wanted before the tensors are read. */
+int td_infer_dispatch_defaults(struct td_infer *in, const cJSON *parameters,
+                               struct td_problem *problem);
+/* Reads the parameter when it is one for the dispatcher: trace, autocast, ... *err: 0 or -EINVAL.
+ */
+bool td_infer_dispatch_parameter(struct td_infer *in, const cJSON *item, int *err,
+                                 struct td_problem *problem);
+/* The keys of an input, from its own parameters (may be NULL) and the call's. */
+int td_infer_keys(struct td_infer *in, const cJSON *parameters, const struct td_tensor *t,
+                  const char *who, td_keyset *keys, struct td_problem *problem);
+/* Writes members explain and trace of the reply's parameters, where asked for. */
+void td_infer_write_dispatch(struct td_infer *in, struct td_writer *w);
+/* The reply to a call that no kernel takes: the operator's computed table. */
+int td_infer_no_kernel(struct td_infer *in);
 
 #endif

@@ -156,6 +156,9 @@ struct td_op {
     const struct td_impl *impls; /* best first, ended by a row without run; the last is ref */
     const char *const *samples;  /* argument patterns for tests, docs, bench; NULL-ended */
     double (*flops)(const struct td_call *call); /* NULL: one an output element */
+    /* The operator by others, "mul(self, sigmoid(self))", for backends without kernels of it; NULL:
+     * there is no such formula. */
+    const char *composite;
 };
 
 struct td_call {

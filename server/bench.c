@@ -234,7 +234,7 @@ static int bench_case(void *arg, const struct td_case *c)
         return -ENOMEM;
     int n = name_tensors(x, c, handle, args, &weight);
     int err = n < 0 ? n : 0;
-    if (!err && td_run_bind(&run, c->op, args, n))
+    if (!err && td_run_bind(&run, c->op, args, n, NULL))
         fprintf(stderr, "tensord: bench: %s skipped: %s\n", c->id, run.problem.text);
     else if (!err)
         err = time_case(x, c, &run);

@@ -105,6 +105,19 @@ static const char *header(struct MHD_Connection *connection, const char *name)
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
 }
 
+/* libmicrohttpd has taken the query apart, its escapes kept: back into one text. */
+static enum MHD_Result add_to_query(void *cls, enum MHD_ValueKind kind, const char *key,
+                                    const char *value)
+{
+    struct td_request *req = cls;
+    (void)kind;
+    const char *query = td_arena_printf(req->arena, "%s%s%s=%s", req->query, *req->query ? "&" : "",
+                                        key, value ? value : "");
+    if (query)
+        req->query = query;
+    return query ? MHD_YES : MHD_NO;
+}
+
 static const struct {
     const char *name;
     enum td_method method;
@@ -124,6 +137,7 @@ static void begin(struct exchange *x, struct td_http_thread *thread, const char 
             req->method = methods[i].method;
     req->path = url;
     req->query = "";
+    MHD_get_connection_values(x->connection, MHD_GET_ARGUMENT_KIND, add_to_query, req);
     req->home = thread->home;
     req->defer = defer;
     req->reply = reply;

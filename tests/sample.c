@@ -180,7 +180,7 @@ int sample_init(struct sample *s, const char *name, const char *pattern, struct 
             s->input[s->n_inputs++] = *t;
         }
     }
-    int err = td_run_bind(&s->run, name, args, count);
+    int err = td_run_bind(&s->run, name, args, count, NULL);
     for (int i = 0; !err && i < s->run.call.n_out; i++)
         err = td_numel(&s->run.call.out[i]) > MOST ? -E2BIG : 0;
     if (err)

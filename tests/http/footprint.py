@@ -33,7 +33,7 @@ class Footprint(unittest.TestCase):
             rng = np.random.default_rng(1)
             for name, judged in operators.JUDGES.items():
                 shapes, parameters = judged.calls[0]
-                s.op(name, {k: operators.draw(rng, "FP32", v) for k, v in shapes.items()}, parameters, binary=True)
+                s.op(name, {k: operators.draw(rng, operators.JUDGES[name].datatype, v) for k, v in shapes.items()}, parameters, binary=True)
             served = resident(s.pid)
         print(f"{idle / MIB:.1f} MiB idle, {served / MIB:.1f} MiB after each operator")
         self.assertLessEqual(idle, 40 * MIB)
