@@ -257,6 +257,9 @@ JUDGES = {
     "tanh_backward": Judge(gradients.tanh, gradients.ofs("output"), same),
     "silu_backward": Judge(gradients.silu, gradients.ofs("self"), same, gradients.unit_slope),
     "gelu_backward": Judge(gradients.gelu, gradients.GELU, same, gradients.unit_slope),
+    "_softmax_backward_data": Judge(
+        gradients.softmax, gradients.SOFTMAX, lambda _, parameters: parameters["input_dtype"],
+        gradients.softmax_scale),
 }
 
 
