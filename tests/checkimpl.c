@@ -92,7 +92,7 @@ static double apart(enum td_dtype dtype, double a, double b, double scale)
 }
 
 /* The greatest distance of got from want, and where. scale is NULL, or the same result of absolute
- * values: a unit then is one at its element, or at its mean size where that is more. */
+ * values: a unit then is one at its element, or at the mean size of either where that is more. */
 static double distance(const struct td_tensor *got, const struct td_tensor *want,
                        const struct td_tensor *scale, int64_t *where)
 {
@@ -100,8 +100,8 @@ static double distance(const struct td_tensor *got, const struct td_tensor *want
     int64_t n = td_numel(want);
     bool whole = td_dtype_kind(want->dtype) != 'f';
     for (int64_t i = 0; scale && i < n; i++)
-        if (isfinite(td_get_real(scale, i)))
-            squares += pow(td_get_real(scale, i), 2);
+        if (isfinite(td_get_real(scale, i)) && isfinite(td_get_real(want, i)))
+            squares += pow(fmax(fabs(td_get_real(scale, i)), fabs(td_get_real(want, i))), 2);
     double mean = n ? sqrt(squares / (double)n) : 0;
     for (int64_t i = 0; i < n; i++) {
         double at = scale ? fmax(fabs(td_get_real(scale, i)), mean) : 0;

@@ -53,6 +53,36 @@ def softmax_scale(grad_output, output, dim, input_dtype):
     return output * (grad_output + (grad_output * output).sum(axis=axis, keepdims=True))
 
 
+def masked(output_mask, *results):
+    return tuple(one if wanted else np.zeros(0) for one, wanted in zip(results, output_mask))
+
+
+def layer_norm(grad_out, input, normalized_shape, mean, rstd, output_mask, weight=None, bias=None,
+               sign=-1):
+    n = math.prod(normalized_shape)
+    g, x = grad_out.reshape(-1, n), input.reshape(-1, n)
+    x = (x + sign * mean.reshape(-1, 1)) * rstd.reshape(-1, 1)
+    scaled = g if weight is None else g * weight.ravel()
+    level = scaled.mean(axis=1, keepdims=True) if n else 0
+    slope = (scaled * x).mean(axis=1, keepdims=True) if n else 0
+    to_input = rstd.reshape(-1, 1) * (scaled + sign * (level + x * slope))
+    return masked(output_mask, to_input.reshape(input.shape),
+                  (g * x).sum(axis=0).reshape(normalized_shape),
+                  g.sum(axis=0).reshape(normalized_shape))
+
+
+def layer_norm_scale(**arguments):
+    return layer_norm(**arguments, sign=1)
+
+
+# ---- products ----
+
+def linear(self, grad_output, weight, output_mask):
+    g = grad_output.reshape(-1, weight.shape[0])
+    return masked(output_mask, grad_output @ weight, g.T @ self.reshape(-1, weight.shape[1]),
+                  g.sum(axis=0))
+
+
 # ---- scales ----
 
 def unit_slope(grad_output, self):
@@ -72,6 +102,19 @@ GELU = ofs("self") + [({"grad_output": (70,), "self": (70,)}, {"approximate": "t
 SOFTMAX = [({"grad_output": shape, "output": shape}, {"dim": dim, "input_dtype": "FP32"})
            for shape, dim in (((3, 21), -1), ((21, 3), 0), ((2, 9, 5), 1), ((), 0), ((0, 4), 1))]
 SOFTMAX += [({"grad_output": (2, 9), "output": (2, 9)}, {"dim": 1, "input_dtype": "FP16"})]
+NORM = [
+    ({"grad_out": (5, 16), "input": (5, 16), "mean": (5, 1), "rstd": (5, 1), "weight": (16,), "bias": (16,)},
+     {"normalized_shape": [16], "output_mask": [True, True, True]}),
+    ({"grad_out": (2, 3, 7), "input": (2, 3, 7), "mean": (2, 1, 1), "rstd": (2, 1, 1)},
+     {"normalized_shape": [3, 7], "weight": None, "bias": None, "output_mask": [True, False, False]}),
+    ({"grad_out": (70, 5), "input": (70, 5), "mean": (70,), "rstd": (70,), "bias": (5,)},
+     {"normalized_shape": [5], "weight": None, "output_mask": [False, False, True]}),
+    ({"grad_out": (0, 5), "input": (0, 5), "mean": (0, 1), "rstd": (0, 1), "weight": (5,), "bias": (5,)},
+     {"normalized_shape": [5], "output_mask": [True, True, True]})]
+LINEAR = [({"self": (*rows, n), "grad_output": (*rows, m), "weight": (m, n)}, {"output_mask": mask})
+          for rows, n, m, mask in (((5,), 9, 4, [True, True, True]), ((2, 30), 33, 65, [True, True, True]),
+                                   ((), 7, 3, [True, True, False]), ((8,), 6, 5, [False, False, True]),
+                                   ((0,), 3, 2, [True, True, True]))]
 
 
 # ---- random calls: op -> draw(rng, draw_shape) ----
@@ -90,6 +133,24 @@ def draw_softmax(rng, draw_shape):
     return {"grad_output": shape, "output": shape}, {"dim": dim, "input_dtype": "FP32"}
 
 
+def draw_mask(rng):
+    return [bool(b) for b in rng.random(3) < 0.8]
+
+
+def draw_norm(rng, draw_shape):
+    shape = draw_shape(rng, 1)
+    n = int(rng.integers(1, len(shape) + 1))
+    kept, stat = shape[len(shape) - n:], shape[:len(shape) - n] + (1,) * n
+    return ({"grad_out": shape, "input": shape, "mean": stat, "rstd": stat, "weight": kept, "bias": kept},
+            {"normalized_shape": list(kept), "output_mask": draw_mask(rng)})
+
+
+def draw_linear(rng, draw_shape):
+    rows, (n, m) = draw_shape(rng, 0, 3, 20), (int(v) for v in rng.integers(1, 150, 2))
+    return ({"self": (*rows, n), "grad_output": (*rows, m), "weight": (m, n)},
+            {"output_mask": draw_mask(rng)})
+
+
 DRAWS = {
     "threshold_backward": draw_like("self", threshold=(0, -1, 0.25)),
     "sigmoid_backward": draw_like("output"),
@@ -97,4 +158,6 @@ DRAWS = {
     "silu_backward": draw_like("self"),
     "gelu_backward": draw_like("self", approximate=("none", "tanh")),
     "_softmax_backward_data": draw_softmax,
+    "native_layer_norm_backward": draw_norm,
+    "linear_backward": draw_linear,
 }

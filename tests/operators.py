@@ -278,6 +278,9 @@ JUDGES = {
     "_softmax_backward_data": Judge(
         gradients.softmax, gradients.SOFTMAX, lambda _, parameters: parameters["input_dtype"],
         gradients.softmax_scale),
+    "native_layer_norm_backward": Judge(
+        gradients.layer_norm, gradients.NORM, same, gradients.layer_norm_scale),
+    "linear_backward": Judge(gradients.linear, gradients.LINEAR, same, gradients.linear),
 }
 
 
