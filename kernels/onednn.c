@@ -177,7 +177,7 @@ out:
 static dnnl_status_t aim(const struct td_onednn_prim *p, struct td_onednn_frame *f,
                          const struct td_onednn_args *args)
 {
-    void *data[SLOTS] = {(void *)args->src, args->weight->data, args->dst};
+    void *data[SLOTS] = {args->src, args->weight->data, args->dst};
     char *scratch = args->scratch;
     dnnl_status_t status;
     for (int i = 0; i < SLOTS; i++) {
@@ -205,8 +205,9 @@ out:
 
 static dnnl_status_t reorder(const struct td_onednn_prim *p, struct td_onednn_frame *f, int slot)
 {
-    dnnl_memory_t from = slot == DST ? f->own[slot] : f->user[slot];
-    dnnl_memory_t to = slot == DST ? f->user[slot] : f->own[slot];
+    bool out = slot == (int)p->out;
+    dnnl_memory_t from = out ? f->own[slot] : f->user[slot];
+    dnnl_memory_t to = out ? f->user[slot] : f->own[slot];
     dnnl_exec_arg_t args[] = {
         {DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, {DNNL_ARG_SCRATCHPAD, f->pad}};
     return p->reorder[slot] ? dnnl_primitive_execute(p->reorder[slot], f->stream, 3, args)
@@ -219,15 +220,16 @@ static dnnl_status_t execute(const struct td_onednn_prim *p, struct td_onednn_fr
     dnnl_status_t status;
     for (int i = 0; i < SLOTS; i++)
         use[i] = f->own[i] ? f->own[i] : f->user[i];
-    dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, use[SRC]},
-                              {DNNL_ARG_WEIGHTS, use[WEIGHT]},
-                              {DNNL_ARG_DST, use[DST]},
+    dnnl_exec_arg_t args[] = {{p->arg[SRC], use[SRC]},
+                              {p->arg[WEIGHT], use[WEIGHT]},
+                              {p->arg[DST], use[DST]},
                               {DNNL_ARG_SCRATCHPAD, f->pad},
                               {DNNL_ARG_BIAS, f->bias}};
-    TRY(reorder(p, f, SRC));
-    TRY(reorder(p, f, WEIGHT));
+    for (int i = 0; i < SLOTS; i++)
+        if (i != (int)p->out)
+            TRY(reorder(p, f, i));
     TRY(dnnl_primitive_execute(p->main, f->stream, p->bias ? 5 : 4, args));
-    TRY(reorder(p, f, DST));
+    TRY(reorder(p, f, (int)p->out));
     TRY(dnnl_stream_wait(f->stream));
 out:
     return status;

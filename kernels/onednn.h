@@ -1,6 +1,6 @@
-/* oneDNN as one implementation among others: a product or convolution with bias and activation is
- * described, the primitive for it is made once and found again, and weights that the server stores
- * are packed once. Nothing of dnnl.h is seen outside onednn.c. Any thread may enter. */
+/* oneDNN as one implementation among others: a product, a convolution or its gradient is described,
+ * the primitive for it is made once and found again, and weights that the server stores are packed
+ * once. Nothing of dnnl.h is seen outside onednn.c. Any thread may enter. */
 #ifndef TD_KERNELS_ONEDNN_H
 #define TD_KERNELS_ONEDNN_H
 
@@ -11,6 +11,8 @@ enum td_onednn_kind {
     TD_ONEDNN_linear, /* src [m,k], weight [n,k], bias [n], dst [m,n] */
     TD_ONEDNN_matmul, /* src [..,m,k], weight [..,k,n], dst [..,m,n], batch sizes equal or 1 */
     TD_ONEDNN_conv2d, /* src [n,c,h,w], weight [groups,o,c,h,w], bias [groups*o], dst [n,o,h,w] */
+    TD_ONEDNN_conv2d_src,    /* its gradient: src from weight and dst */
+    TD_ONEDNN_conv2d_weight, /* and weight from src and dst */
 };
 
 /* A primitive's description, which is also its key: set all of it to zero first (memset), since it
@@ -30,9 +32,9 @@ struct td_onednn_desc {
 };
 
 struct td_onednn_args {
-    const void *src, *bias;
+    const void *bias;
     const struct td_tensor *weight;
-    void *dst, *scratch;
+    void *src, *dst, *scratch; /* one of src, weight and dst is written */
 };
 
 /* The library has a primitive for this that is more than its own reference. Makes it. */
@@ -42,7 +44,8 @@ bool td_onednn_accepts(const struct td_onednn_desc *desc);
  * more than anybody can give, so that the call ends in "no memory" and not in run. */
 size_t td_onednn_scratch(const struct td_onednn_desc *desc);
 
-/* Computes. A negative errno when the library failed at run time: dst then holds nothing of use. */
+/* Computes. A negative errno when the library failed at run time: nothing written is of use then.
+ */
 int td_onednn_run(const struct td_onednn_desc *desc, const struct td_onednn_args *args);
 
 /* Drops all primitives, for tests and for a clean end. */

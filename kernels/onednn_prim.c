@@ -7,7 +7,8 @@
  * Layouts: src and dst of products stay row-major. A weight that the server stores may take any
  * layout and is packed once into the weight's own list of forms; a weight that came with the
  * request is used as it lies, unless the library then has only slow code, and is reordered in
- * scratch if so. Convolutions reorder all three, as plain NCHW has no fast code. */
+ * scratch if so. Convolutions reorder all three, as plain NCHW has no fast code. Their gradients
+ * are described like themselves; the library only wants the forward primitive as a hint. */
 #include "kernels/onednn_prim.h"
 
 #include <errno.h>
@@ -54,6 +55,37 @@ out:
     return status;
 }
 
+/* A convolution, or the gradient that d->kind says. */
+static dnnl_status_t describe_conv2d(dnnl_primitive_desc_t *pd, const struct td_onednn_prim *p,
+                                     const struct td_onednn_desc *d, dnnl_memory_desc_t *want,
+                                     dnnl_primitive_attr_t attr)
+{
+    dnnl_primitive_desc_t hint = NULL;
+    dnnl_dims_t stride, gaps, pad;
+    dnnl_status_t status;
+    for (int i = 0; i < 2; i++) {
+        stride[i] = d->stride[i];
+        gaps[i] = d->dilation[i] - 1;
+        pad[i] = d->padding[i];
+    }
+    bool forward = d->kind == TD_ONEDNN_conv2d;
+    TRY(dnnl_convolution_forward_primitive_desc_create(
+        forward ? pd : &hint, td_onednn_engine,
+        forward ? dnnl_forward_inference : dnnl_forward_training, dnnl_convolution_direct,
+        want[SRC], want[WEIGHT], p->bias, want[DST], stride, gaps, pad, pad, attr));
+    if (d->kind == TD_ONEDNN_conv2d_src)
+        TRY(dnnl_convolution_backward_data_primitive_desc_create(
+            pd, td_onednn_engine, dnnl_convolution_direct, want[SRC], want[WEIGHT], want[DST],
+            stride, gaps, pad, pad, hint, attr));
+    else if (d->kind == TD_ONEDNN_conv2d_weight)
+        TRY(dnnl_convolution_backward_weights_primitive_desc_create(
+            pd, td_onednn_engine, dnnl_convolution_direct, want[SRC], want[WEIGHT], NULL, want[DST],
+            stride, gaps, pad, pad, hint, attr));
+out:
+    dnnl_primitive_desc_destroy(hint);
+    return status;
+}
+
 static dnnl_status_t describe(dnnl_primitive_desc_t *pd, const struct td_onednn_prim *p,
                               const struct td_onednn_desc *d, dnnl_memory_desc_t *want)
 {
@@ -68,15 +100,7 @@ static dnnl_status_t describe(dnnl_primitive_desc_t *pd, const struct td_onednn_
         TRY(dnnl_matmul_primitive_desc_create(pd, td_onednn_engine, want[SRC], want[WEIGHT],
                                               p->bias, want[DST], attr));
     } else {
-        dnnl_dims_t stride, gaps, pad;
-        for (int i = 0; i < 2; i++) {
-            stride[i] = d->stride[i];
-            gaps[i] = d->dilation[i] - 1;
-            pad[i] = d->padding[i];
-        }
-        TRY(dnnl_convolution_forward_primitive_desc_create(
-            pd, td_onednn_engine, dnnl_forward_inference, dnnl_convolution_direct, want[SRC],
-            want[WEIGHT], p->bias, want[DST], stride, gaps, pad, pad, attr));
+        TRY(describe_conv2d(pd, p, d, want, attr));
     }
     const char *how = "";
     TRY(dnnl_primitive_desc_query(*pd, dnnl_query_impl_info_str, 0, &how));
@@ -169,19 +193,32 @@ static dnnl_status_t lay_out(struct td_onednn_prim *p, const struct td_onednn_de
     return dnnl_memory_desc_create_with_tag(&p->pad, 1, bytes, dnnl_u8, dnnl_a);
 }
 
+/* How main calls its tensors, and the question after their layouts. */
+static void name_slots(struct td_onednn_prim *p, enum td_onednn_kind kind, dnnl_query_t *query)
+{
+    bool src = kind == TD_ONEDNN_conv2d_src, weight = kind == TD_ONEDNN_conv2d_weight;
+    p->out = src ? SRC : weight ? WEIGHT : DST;
+    p->arg[SRC] = src ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC;
+    p->arg[WEIGHT] = weight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS;
+    p->arg[DST] = src || weight ? DNNL_ARG_DIFF_DST : DNNL_ARG_DST;
+    query[SRC] = src ? dnnl_query_diff_src_md : dnnl_query_src_md;
+    query[WEIGHT] = weight ? dnnl_query_diff_weights_md : dnnl_query_weights_md;
+    query[DST] = src || weight ? dnnl_query_diff_dst_md : dnnl_query_dst_md;
+}
+
 static dnnl_status_t build(struct td_onednn_prim *p, const struct td_onednn_desc *d,
                            bool any_weight)
 {
-    static const dnnl_query_t query[SLOTS] = {dnnl_query_src_md, dnnl_query_weights_md,
-                                              dnnl_query_dst_md};
+    dnnl_query_t query[SLOTS];
     const int64_t *dims[SLOTS] = {d->src, d->weight, d->dst};
     dnnl_memory_desc_t want[SLOTS] = {NULL};
     dnnl_primitive_desc_t pd = NULL;
     dnnl_data_type_t type = type_of(d->dtype);
     dnnl_status_t status;
+    name_slots(p, d->kind, query);
     for (int i = 0; i < SLOTS; i++) {
         int rank = i == WEIGHT ? d->weight_rank : d->rank;
-        bool any = d->kind == TD_ONEDNN_conv2d || (i == WEIGHT && any_weight);
+        bool any = d->kind >= TD_ONEDNN_conv2d || (i == WEIGHT && any_weight);
         TRY(dense(&p->user[i], rank, dims[i], i == WEIGHT ? d->step : NULL, type));
         if (any)
             TRY(dnnl_memory_desc_create_with_tag(&want[i], rank, dims[i], type,
@@ -203,8 +240,8 @@ static dnnl_status_t build(struct td_onednn_prim *p, const struct td_onednn_desc
         if (i == WEIGHT && d->stored)
             TRY(form_describe(p, d));
         else
-            TRY(td_onednn_reorder(&p->reorder[i], i == DST ? got : p->user[i],
-                                  i == DST ? p->user[i] : got, &pad));
+            TRY(td_onednn_reorder(&p->reorder[i], i == (int)p->out ? got : p->user[i],
+                                  i == (int)p->out ? p->user[i] : got, &pad));
     }
     TRY(lay_out(p, d, pad));
 out:

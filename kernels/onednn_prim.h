@@ -22,6 +22,8 @@ struct td_onednn_form { /* how a packed weight came about; compared as bytes */
 struct td_onednn_prim {
     dnnl_primitive_t main, reorder[SLOTS];
     dnnl_memory_desc_t user[SLOTS], own[SLOTS], bias, pad; /* own NULL: main takes the user's */
+    enum slot out;                                         /* the one that main writes */
+    int arg[SLOTS];                                        /* what main calls them: DNNL_ARG_SRC */
     size_t at[SLOTS], scratch;  /* where reordered tensors lie in scratch; the pad is at 0 */
     struct td_onednn_form form; /* of the stored weight, when own[WEIGHT] is there */
     char form_name[64];

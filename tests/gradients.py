@@ -83,6 +83,31 @@ def linear(self, grad_output, weight, output_mask):
                   g.sum(axis=0))
 
 
+def pair(value):
+    return value * 2 if len(value) == 1 else value
+
+
+def convolution(grad_output, input, weight, stride, padding, dilation, groups, output_mask, **_):
+    g, image = (t if t.ndim == 4 else t[None] for t in (grad_output, input))
+    (sy, sx), (py, px), (dy, dx) = pair(stride), pair(padding), pair(dilation)
+    image = np.pad(image, ((0, 0), (0, 0), (py, py), (px, px)))
+    to_image, to_weight = np.zeros_like(image), np.zeros_like(weight)
+    outs, per_group, ky, kx = weight.shape
+    h, w = g.shape[2:]
+    for o in range(outs):
+        first = o // (outs // groups) * per_group
+        for i in range(ky):
+            for j in range(kx):
+                window = (slice(None), slice(first, first + per_group),
+                          slice(i * dy, i * dy + (h - 1) * sy + 1, sy),
+                          slice(j * dx, j * dx + (w - 1) * sx + 1, sx))
+                to_image[window] += g[:, o, None] * weight[o, :, i, j][:, None, None]
+                to_weight[o, :, i, j] = np.einsum("nhw,nchw->c", g[:, o], image[window])
+    height, width = image.shape[2] - py, image.shape[3] - px
+    to_input = to_image[:, :, py:height, px:width].reshape(input.shape)
+    return masked(output_mask, to_input, to_weight, g.sum(axis=(0, 2, 3)))
+
+
 # ---- scales ----
 
 def unit_slope(grad_output, self):
@@ -115,6 +140,18 @@ LINEAR = [({"self": (*rows, n), "grad_output": (*rows, m), "weight": (m, n)}, {"
           for rows, n, m, mask in (((5,), 9, 4, [True, True, True]), ((2, 30), 33, 65, [True, True, True]),
                                    ((), 7, 3, [True, True, False]), ((8,), 6, 5, [False, False, True]),
                                    ((0,), 3, 2, [True, True, True]))]
+PLAIN = {"bias_sizes": None, "stride": [1, 1], "padding": [0, 0], "dilation": [1, 1], "transposed": False,
+         "output_padding": [0, 0], "groups": 1, "output_mask": [True, True, True]}
+IMAGES = [
+    ({"grad_output": (2, 4, 9, 8), "input": (2, 3, 9, 8), "weight": (4, 3, 3, 3)},
+     {**PLAIN, "bias_sizes": [4], "padding": [1, 1]}),
+    ({"grad_output": (5, 3, 8), "input": (3, 7, 6), "weight": (5, 3, 2, 3)},
+     {**PLAIN, "stride": [2, 1], "padding": [0, 2], "output_mask": [True, True, False]}),
+    ({"grad_output": (1, 8, 4, 4), "input": (1, 4, 11, 11), "weight": (8, 2, 3, 3)},
+     {**PLAIN, "groups": 2, "dilation": [2], "stride": [2], "output_mask": [False, True, True]}),
+    ({"grad_output": (1, 6, 5, 5), "input": (1, 6, 5, 5), "weight": (6, 1, 1, 1)}, {**PLAIN, "groups": 6}),
+    ({"grad_output": (1, 6, 5, 5), "input": (1, 6, 5, 5), "weight": (6, 6, 1, 1)},
+     {**PLAIN, "output_mask": [False, False, True]})]
 
 
 # ---- random calls: op -> draw(rng, draw_shape) ----
@@ -151,6 +188,19 @@ def draw_linear(rng, draw_shape):
             {"output_mask": draw_mask(rng)})
 
 
+def draw_convolution(rng, draw_shape):
+    groups, per_group, outs, images = (int(v) for v in rng.integers(1, 4, 4))
+    kernel, gaps, strides, padding = ([int(v) for v in rng.integers(low, high, 2)]
+                                      for low, high in ((1, 5), (1, 3), (1, 4), (0, 3)))
+    size = [int(rng.integers(1, 14)) + gap * (k - 1) for k, gap in zip(kernel, gaps)]
+    out = [(n + 2 * p - gap * (k - 1) - 1) // s + 1
+           for n, p, gap, k, s in zip(size, padding, gaps, kernel, strides)]
+    return ({"grad_output": (images, groups * outs, *out), "input": (images, groups * per_group, *size),
+             "weight": (groups * outs, per_group, *kernel)},
+            {**PLAIN, "bias_sizes": [groups * outs], "stride": strides, "padding": padding, "dilation": gaps,
+             "groups": groups, "output_mask": draw_mask(rng)})
+
+
 DRAWS = {
     "threshold_backward": draw_like("self", threshold=(0, -1, 0.25)),
     "sigmoid_backward": draw_like("output"),
@@ -160,4 +210,5 @@ DRAWS = {
     "_softmax_backward_data": draw_softmax,
     "native_layer_norm_backward": draw_norm,
     "linear_backward": draw_linear,
+    "convolution_backward": draw_convolution,
 }

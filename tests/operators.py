@@ -281,6 +281,8 @@ JUDGES = {
     "native_layer_norm_backward": Judge(
         gradients.layer_norm, gradients.NORM, same, gradients.layer_norm_scale),
     "linear_backward": Judge(gradients.linear, gradients.LINEAR, same, gradients.linear),
+    "convolution_backward": Judge(
+        gradients.convolution, gradients.IMAGES, same, gradients.convolution),
 }
 
 

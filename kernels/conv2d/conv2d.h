@@ -14,4 +14,8 @@ struct td_conv2d {
 
 void td_conv2d_of(const struct td_call *call, struct td_conv2d *c);
 
+/* What oneDNN is to do, described as TD_ONEDNN_conv2d. */
+struct td_onednn_desc;
+void td_conv2d_describe(const struct td_conv2d *c, int threads, struct td_onednn_desc *d);
+
 #endif

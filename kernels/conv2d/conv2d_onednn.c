@@ -7,7 +7,7 @@
 
 TD_ONEDNN_ROW(conv2d);
 
-static void describe(const struct td_conv2d *c, int threads, struct td_onednn_desc *d)
+void td_conv2d_describe(const struct td_conv2d *c, int threads, struct td_onednn_desc *d)
 {
     memset(d, 0, sizeof *d);
     d->kind = TD_ONEDNN_conv2d;
@@ -44,7 +44,7 @@ bool td_conv2d_onednn_accepts(const struct td_call *call)
     td_conv2d_of(call, &c);
     if (!td_numel(c.out) || !td_numel(c.weight) || !td_numel(c.input))
         return false;
-    describe(&c, call->threads, &d);
+    td_conv2d_describe(&c, call->threads, &d);
     return td_onednn_accepts(&d);
 }
 
@@ -53,7 +53,7 @@ size_t td_conv2d_onednn_scratch(const struct td_call *call)
     struct td_conv2d c;
     struct td_onednn_desc d;
     td_conv2d_of(call, &c);
-    describe(&c, call->threads, &d);
+    td_conv2d_describe(&c, call->threads, &d);
     return td_onednn_scratch(&d);
 }
 
@@ -62,7 +62,7 @@ void td_conv2d_onednn(const struct td_call *call)
     struct td_conv2d c;
     struct td_onednn_desc d;
     td_conv2d_of(call, &c);
-    describe(&c, call->threads, &d);
+    td_conv2d_describe(&c, call->threads, &d);
     const struct td_onednn_args args = {
         .src = c.input->data,
         .weight = c.weight,

@@ -58,12 +58,18 @@ static int count_forms(const struct td_weight *w)
 
 static const struct {
     const char *op, *pattern;
+    int weight; /* which argument it is */
 } stored[] = {
-    {"linear", "input=[n,64] weight=[48,64] bias=[48] activation=relu"},
-    {"linear", "input=[2,n,33] weight=[35,33]"},
-    {"matmul", "self=[n,40] other=[40,56]"},
-    {"conv2d", "input=[n,16,9,9] weight=[24,16,3,3] bias=[24] padding=1"},
-    {"conv2d", "input=[n,16,9,9] weight=[32,4,3,3] groups=4 stride=2"},
+    {"linear", "input=[n,64] weight=[48,64] bias=[48] activation=relu", 1},
+    {"linear", "input=[2,n,33] weight=[35,33]", 1},
+    {"matmul", "self=[n,40] other=[40,56]", 1},
+    {"conv2d", "input=[n,16,9,9] weight=[24,16,3,3] bias=[24] padding=1", 1},
+    {"conv2d", "input=[n,16,9,9] weight=[32,4,3,3] groups=4 stride=2", 1},
+    {"convolution_backward",
+     "grad_output=[n,24,9,9] input=[n,16,9,9] weight=[24,16,3,3] bias_sizes=[24] stride=[1,1] "
+     "padding=[1,1] dilation=[1,1] transposed=False output_padding=[0,0] groups=1 "
+     "output_mask=[True,True,True]",
+     2},
 };
 
 START_TEST(test_stored)
@@ -73,7 +79,7 @@ START_TEST(test_stored)
     for (int64_t n = 1; n < 6; n += 2) {
         struct sample s;
         bind(&s, stored[_i].op, stored[_i].pattern, (struct sizes){n});
-        struct td_tensor *weight = &s.run.call.arg[1].tensor;
+        struct td_tensor *weight = &s.run.call.arg[stored[_i].weight].tensor;
         if (!w)
             ck_assert_int_eq(td_weight_create(&w, weight), 0);
         *weight = *td_weight_tensor(w);

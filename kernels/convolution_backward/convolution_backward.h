@@ -1,0 +1,10 @@
+/* A checked call of convolution_backward, by the names of the convolution that it belongs to. */
+#ifndef TD_KERNELS_CONVOLUTION_BACKWARD_H
+#define TD_KERNELS_CONVOLUTION_BACKWARD_H
+
+#include "kernels/conv2d/conv2d.h"
+
+/* out is grad_output, bias NULL. */
+void td_convolution_backward_of(const struct td_call *call, struct td_conv2d *c);
+
+#endif

@@ -1,0 +1,86 @@
+/* convolution_backward, reference: for each result, the sum over all that it takes part in, in
+ * double.
+ */
+#include "kernels/backward.h"
+#include "kernels/convolution_backward/convolution_backward.h"
+#include "kernels/elementwise.h"
+
+td_kernel td_convolution_backward_ref;
+
+/* The output position along dimension d to which kernel element i takes input element at; -1 when
+ * there is none. */
+static int64_t reached(const struct td_conv2d *c, int d, int64_t at, int64_t i)
+{
+    int64_t from = at + c->padding[d] - i * c->dilation[d], y = from / c->stride[d];
+    return from < 0 || from % c->stride[d] || y >= c->size[d] ? -1 : y;
+}
+
+/* Input channel ch, already counted over all groups, of image n at (row, col). */
+static double for_input(const struct td_conv2d *c, int64_t n, int64_t ch, int64_t row, int64_t col)
+{
+    double sum = 0;
+    int64_t first = ch / c->in_channels * c->out_channels, outs = c->groups * c->out_channels;
+    for (int64_t i = 0; i < c->kernel[0]; i++) {
+        int64_t y = reached(c, 0, row, i);
+        for (int64_t j = 0; y >= 0 && j < c->kernel[1]; j++) {
+            int64_t x = reached(c, 1, col, j);
+            for (int64_t o = first; x >= 0 && o < first + c->out_channels; o++) {
+                int64_t at = ((n * outs + o) * c->size[0] + y) * c->size[1] + x;
+                int64_t w = o * c->in_channels + ch % c->in_channels;
+                sum += td_get_real(c->out, at) *
+                       td_get_real(c->weight, (w * c->kernel[0] + i) * c->kernel[1] + j);
+            }
+        }
+    }
+    return sum;
+}
+
+/* Output channel o, already counted over all groups, and input channel ch of its group. */
+static double for_weight(const struct td_conv2d *c, int64_t o, int64_t ch, int64_t i, int64_t j)
+{
+    double sum = 0;
+    int64_t outs = c->groups * c->out_channels, ins = c->groups * c->in_channels;
+    for (int64_t n = 0; n < c->images; n++)
+        for (int64_t y = 0; y < c->size[0]; y++) {
+            int64_t row = y * c->stride[0] - c->padding[0] + i * c->dilation[0];
+            for (int64_t x = 0; row >= 0 && row < c->in[0] && x < c->size[1]; x++) {
+                int64_t col = x * c->stride[1] - c->padding[1] + j * c->dilation[1];
+                if (col < 0 || col >= c->in[1])
+                    continue;
+                int64_t image = n * ins + o / c->out_channels * c->in_channels + ch;
+                sum += td_get_real(c->out, ((n * outs + o) * c->size[0] + y) * c->size[1] + x) *
+                       td_get_real(c->input, (image * c->in[0] + row) * c->in[1] + col);
+            }
+        }
+    return sum;
+}
+
+static double for_bias(const struct td_conv2d *c, int64_t o)
+{
+    double sum = 0;
+    int64_t outs = c->groups * c->out_channels, pixels = c->size[0] * c->size[1];
+    for (int64_t n = 0; n < c->images; n++)
+        for (int64_t i = 0; i < pixels; i++)
+            sum += td_get_real(c->out, (n * outs + o) * pixels + i);
+    return sum;
+}
+
+void td_convolution_backward_ref(const struct td_call *call)
+{
+    struct td_conv2d c;
+    td_convolution_backward_of(call, &c);
+    int64_t outs = c.groups * c.out_channels, ins = c.groups * c.in_channels, at = 0;
+    for (int64_t n = 0; td_wants(call, 0) && n < c.images; n++)
+        for (int64_t ch = 0; ch < ins; ch++)
+            for (int64_t row = 0; row < c.in[0]; row++)
+                for (int64_t col = 0; col < c.in[1]; col++)
+                    td_put_real(&call->out[0], at++, for_input(&c, n, ch, row, col));
+    at = 0;
+    for (int64_t o = 0; td_wants(call, 1) && o < outs; o++)
+        for (int64_t ch = 0; ch < c.in_channels; ch++)
+            for (int64_t i = 0; i < c.kernel[0]; i++)
+                for (int64_t j = 0; j < c.kernel[1]; j++)
+                    td_put_real(&call->out[1], at++, for_weight(&c, o, ch, i, j));
+    for (int64_t o = 0; td_wants(call, 2) && o < outs; o++)
+        td_put_real(&call->out[2], o, for_bias(&c, o));
+}
