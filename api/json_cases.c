@@ -12,14 +12,14 @@ static void add(struct td_case *c, const char *name, struct td_value value)
         c->arg[c->n_args++] = (struct td_named){name, value};
 }
 
-static struct td_value ints(const cJSON *list)
+static struct td_value ints(const cJSON *list) /* or bools */
 {
-    struct td_value v = {.kind = TD_KIND_ints};
+    struct td_value v = {.kind = cJSON_IsBool(list->child) ? TD_KIND_bools : TD_KIND_ints};
     const cJSON *one;
     cJSON_ArrayForEach(one, list)
     {
         if (v.ints.n < TD_MAX_RANK)
-            v.ints.v[v.ints.n++] = one->valueint;
+            v.ints.v[v.ints.n++] = cJSON_IsBool(one) ? cJSON_IsTrue(one) : one->valueint;
     }
     return v;
 }
@@ -29,13 +29,29 @@ static struct td_value whole(const cJSON *item)
     return (struct td_value){.kind = TD_KIND_int, .i = item->valueint};
 }
 
+/* An argument in our words already, as a call has it. */
+static struct td_value plain(const cJSON *item)
+{
+    if (cJSON_IsArray(item))
+        return ints(item);
+    if (cJSON_IsString(item))
+        return (struct td_value){.kind = TD_KIND_str, .str = item->valuestring};
+    if (cJSON_IsBool(item))
+        return (struct td_value){.kind = TD_KIND_bool, .i = cJSON_IsTrue(item)};
+    if (cJSON_IsNumber(item) && item->valuedouble != item->valueint)
+        return (struct td_value){.kind = TD_KIND_float, .f = item->valuedouble};
+    return cJSON_IsNumber(item) ? whole(item) : (struct td_value){.kind = TD_KIND_none};
+}
+
 /* What the file calls an operator and its arguments, in our words. */
 static void translate(struct td_case *c, const cJSON *item)
 {
     const cJSON *axis = cJSON_GetObjectItem(item, "axis"), *eps = cJSON_GetObjectItem(item, "eps");
     const cJSON *perm = cJSON_GetObjectItem(item, "perm"), *to = cJSON_GetObjectItem(item, "to");
     const cJSON *stride = cJSON_GetObjectItem(item, "stride");
-    const cJSON *pad = cJSON_GetObjectItem(item, "pad");
+    const cJSON *pad = cJSON_GetObjectItem(item, "pad"), *own;
+    cJSON_ArrayForEach(own, cJSON_GetObjectItem(item, "parameters"))
+        add(c, own->string, plain(own));
     if (perm) {
         strcpy(c->op, "permute");
         add(c, "dims", ints(perm));
