@@ -198,7 +198,11 @@ static int start(struct td_infer *in)
     td_keys_leave(before);
     if (err == -ENOSYS)
         return td_infer_no_kernel(in);
-    in->meta = in->meta || (!err && !in->run.rows && !in->run.parts);
+    in->meta = !err && td_key_backend(in->run.key) == TD_BACKEND_Meta;
+    if (!err && in->shapes_only && !in->meta)
+        err = td_problem_set(&in->run.problem, EINVAL,
+                             "inputs: one has no data, and the keys lead to %s, not to Meta",
+                             td_key_name(in->run.key));
     if (!err)
         err = td_infer_outputs(in);
     if (!err && !in->meta)

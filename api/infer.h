@@ -30,6 +30,7 @@ struct td_infer { /* lives in the request's arena */
     int64_t timeout_ms;
     int priority;
     bool explain, meta, binary_output;
+    bool shapes_only; /* an input came without data */
     struct td_options options;
     const char *device, *layout; /* of all tensors that do not say; NULL: cpu, strided */
     struct td_key_scope scope;   /* keys that the client adds and takes away */
@@ -57,9 +58,11 @@ int td_infer_outputs(struct td_infer *in);
 
 /* ---- what the client says to the dispatcher, and what it says back: infer_dispatch.c ---- */
 
-/* device and layout, which are wanted before the tensors are read. */
+/* meta, device and layout, which are wanted before the tensors are read. */
 int td_infer_dispatch_defaults(struct td_infer *in, const cJSON *parameters,
                                struct td_problem *problem);
+/* Whether an input with these parameters (may be NULL) is asked for its shape alone. */
+bool td_infer_is_meta(const struct td_infer *in, const cJSON *parameters);
 /* Reads the parameter when it is one for the dispatcher: trace, autocast, ... *err: 0 or -EINVAL.
  */
 bool td_infer_dispatch_parameter(struct td_infer *in, const cJSON *item, int *err,

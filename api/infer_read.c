@@ -104,7 +104,9 @@ static int read_tensor(struct td_infer *in, const cJSON *object, const char *nam
         return refuse(problem, who, "parameters must be an object");
     const cJSON *tensor = member(parameters, "tensor"), *data = member(object, "data");
     const cJSON *size = member(parameters, "binary_data_size");
-    if (!tensor + !data + !size != 2)
+    bool empty = !tensor && !data && !size && td_infer_is_meta(in, parameters);
+    in->shapes_only = in->shapes_only || empty;
+    if (!tensor + !data + !size != 2 && !empty)
         return refuse(problem, who,
                       "must have exactly one of data, parameters.binary_data_size "
                       "and parameters.tensor");
@@ -114,7 +116,7 @@ static int read_tensor(struct td_infer *in, const cJSON *object, const char *nam
     else if (tensor)
         err = stored_input(in, object, tensor->valuestring, who, &v, problem);
     else if (!(err = td_json_shape(object, &v.tensor, who, problem)) &&
-             !(err = td_json_dtype(object, &v.tensor, who, problem)))
+             !(err = td_json_dtype(object, &v.tensor, who, problem)) && !empty)
         err = size ? binary_input(in, size, who, &v.tensor, problem)
                    : td_json_data(&in->json, object, &v.tensor, who, in->req->arena, problem);
     if (!err && size)
@@ -240,8 +242,6 @@ static int read_parameter(struct td_infer *in, const cJSON *item, const char **p
         return read_text(item, &in->forced, problem);
     if (!strcmp(key, "explain"))
         return read_bool(item, &in->explain, problem);
-    if (!strcmp(key, "meta"))
-        return read_bool(item, &in->meta, problem);
     if (!strcmp(key, "binary_data_output"))
         return read_bool(item, &in->binary_output, problem);
     if (!strcmp(key, "timeout_ms"))
