@@ -68,4 +68,28 @@ static inline void *heap(void *arg, size_t bytes)
     return malloc(bytes); /* the process of a test ends soon */
 }
 
+static inline void execute(struct td_run *run, void *result)
+{
+    static _Alignas(64) char scratch[1 << 16];
+    size_t bytes;
+    ck_assert_msg(!td_run_select(run, &bytes), "%s", run->problem.text);
+    ck_assert_uint_le(bytes, sizeof scratch);
+    run->call.out[0].data = result;
+    td_run_execute(run, scratch);
+}
+
+static inline int bind(struct td_run *run, const char *op, const struct td_named *args, int n,
+                       struct td_trace *trace)
+{
+    struct td_options options = {.alloc = heap, .trace = trace};
+    return td_run_bind(run, op, args, n, &options);
+}
+
+static inline int register_key(const char *op, enum td_key key, td_boxed *boxed)
+{
+    struct td_problem problem;
+    struct td_kernel_def def = {.key = key, .boxed = boxed, .origin = TD_HERE};
+    return *op ? td_register(op, &def, NULL, &problem) : td_register_fallback(&def, NULL, &problem);
+}
+
 #endif
