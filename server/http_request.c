@@ -125,6 +125,7 @@ static void begin(struct exchange *x, struct td_http_thread *thread, const char 
     req->path = url;
     req->query = "";
     req->home = thread->home;
+    req->local = td_listener_is_local(&thread->http->listener);
     req->defer = defer;
     req->reply = reply;
     req->content_length = UINT64_MAX;

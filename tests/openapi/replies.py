@@ -7,6 +7,7 @@ member that the schema does not name counts as wrong. The requests sent are held
 """
 import copy
 import json
+import os
 import pathlib
 import re
 
@@ -94,11 +95,13 @@ class Replies(service.ServiceTest):
         for path in ("/v1/isa", "/v1/isa/features", "/v1/topology", "/v1/ops", "/v1/ops/add", "/v1/ops/sum.dim_IntList",
                      "/v1/tensors", "/v1/pools", "/v1/pools/default", "/v2", "/v2/health/live", "/v2/health/ready",
                      "/v2/models/op.conv2d", "/v2/models/op.add/ready", "/v2/models/op.add/versions/1",
-                     "/v2/models/op.add/versions/1/ready", "/metrics", "/openapi.yaml"):
+                     "/v2/models/op.add/versions/1/ready", "/v2/systemsharedmemory/status", "/v2/cudasharedmemory/status",
+                     "/metrics", "/openapi.yaml"):
             with self.subTest(path=path):
                 self.check("GET", path)
         for path in ("/v1/ops/x", "/v1/tensors/x", "/v1/pools/x", "/v2/models/x", "/v2/models/x/ready",
-                     "/v2/models/op.add/versions/2", "/v2/models/op.add/versions/2/ready"):
+                     "/v2/models/op.add/versions/2", "/v2/models/op.add/versions/2/ready",
+                     "/v2/systemsharedmemory/region/x/status"):
             with self.subTest(path=path):
                 self.check("GET", path, status=404)
 
@@ -158,6 +161,22 @@ class Replies(service.ServiceTest):
         self.check("DELETE", "/v1/pools/default", status=409)
         self.check("DELETE", "/v1/pools/p", status=204)
         self.check("DELETE", "/v1/pools/p", status=404)
+
+    def test_shared_memory(self):
+        place = {"key": f"/tensord_replies_{os.getpid()}", "offset": 64, "byte_size": 8192}
+        region = "/v2/systemsharedmemory/region/input"
+        self.check("POST", region + "/register", place, status=404)
+        with open("/dev/shm" + place["key"], "xb") as f:
+            f.truncate(64 + 8192)
+        self.addCleanup(os.unlink, f.name)
+        self.check("POST", region + "/register", {**place, "byte_size": 8193}, status=400)
+        self.check("POST", region + "/register", place)
+        self.assertEqual(self.check("GET", region + "/status").json, [{"name": "input", **place}])
+        self.check("POST", region + "/unregister", b"")
+        self.check("POST", "/v2/systemsharedmemory/unregister", b"")
+        cuda = "/v2/cudasharedmemory"
+        self.check("POST", cuda + "/region/x/unregister", b"")
+        self.check("POST", cuda + "/unregister", b"")
 
     @classmethod
     def tearDownClass(cls):
