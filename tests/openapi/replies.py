@@ -172,6 +172,11 @@ class Replies(service.ServiceTest):
         self.check("POST", region + "/register", {**place, "byte_size": 8193}, status=400)
         self.check("POST", region + "/register", place)
         self.assertEqual(self.check("GET", region + "/status").json, [{"name": "input", **place}])
+        infer = API["components"]["requestBodies"]["Infer"]["content"]["application/json"]["examples"]["shared"]["value"]
+        for path in ("/v1/ops/relu", "/v2/models/op.relu/infer"):
+            self.check("POST", path, infer)
+        self.check("PUT", "/v1/tensors/shm", {k: v for k, v in infer["inputs"][0].items() if k != "name"}, status=201)
+        self.check("DELETE", "/v1/tensors/shm", status=204)
         self.check("POST", region + "/unregister", b"")
         self.check("POST", "/v2/systemsharedmemory/unregister", b"")
         cuda = "/v2/cudasharedmemory"
