@@ -272,6 +272,7 @@ void td_service_fini(struct td_service *service)
 {
     td_tensors_destroy(service->tensors);
     td_metrics_destroy(service->metrics);
+    td_shm_destroy(service->shm);
     td_fixed_destroy(service);
 }
 
@@ -279,7 +280,8 @@ int td_service_init(struct td_service *service)
 {
     service->tensors = td_tensors_create();
     service->metrics = td_metrics_create();
-    if (!service->tensors || !service->metrics || td_fixed_create(service)) {
+    service->shm = td_shm_create();
+    if (!service->tensors || !service->metrics || !service->shm || td_fixed_create(service)) {
         td_service_fini(service);
         return -ENOMEM;
     }

@@ -21,13 +21,19 @@ struct td_limits {
 
 struct td_tensors; /* the stored tensors, by name: api/tensors.c */
 struct td_metrics; /* counters and histograms: api/metrics.c */
+struct td_shm;     /* regions of clients' shared memory: api/shm.c */
+
+/* Whose shared memory is taken; auto: that of clients on the same machine. */
+enum td_shm_clients { TD_SHM_auto, TD_SHM_on, TD_SHM_off };
 
 struct td_service {
     struct td_topology *topology; /* borrowed */
     struct td_pools *pools;       /* borrowed */
     struct td_limits limits;
+    enum td_shm_clients shm_clients;
     struct td_tensors *tensors;
     struct td_metrics *metrics;
+    struct td_shm *shm;
     atomic_bool draining; /* set on SIGTERM: not ready any more */
     atomic_int in_flight; /* requests begun and not yet replied to; the server's count */
     void *fixed_;         /* replies that never change, formatted once: api/api.c */
@@ -35,7 +41,8 @@ struct td_service {
     void (*drop_shared)(void *made);
 };
 
-/* Fills the api's part of a service whose topology, pools and limits are set. -ENOMEM. */
+/* Fills the api's part of a service whose topology, pools, limits and shm_clients are set, and has
+ * SIGBUS handled for clients' shared memory. -ENOMEM. */
 int td_service_init(struct td_service *service);
 void td_service_fini(struct td_service *service);
 
@@ -73,6 +80,7 @@ struct td_request { /* lives in its own arena */
     const char *json_length_text;      /* Inference-Header-Content-Length or NULL */
     uint64_t content_length;           /* UINT64_MAX when unknown (chunked) */
     int64_t begin_ns;                  /* CLOCK_MONOTONIC when its head had come */
+    bool local;           /* came over loopback or a Unix socket, so from the same machine */
     struct td_pool *home; /* borrowed; the pool whose CPU the calling thread is bound to, or NULL:
                              small calls for it may be run at once */
     /* To be called by a handler before the request may be seen by another thread; from then on only

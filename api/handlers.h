@@ -36,6 +36,12 @@ void td_tensors_destroy(struct td_tensors *tensors);
 /* A new reference to the stored tensor, for td_weight_unref; NULL when there is none. */
 struct td_weight *td_tensors_find(struct td_tensors *tensors, const char *name);
 
+/* ---- shm.c: regions of clients' shared memory; what lies in them is in shm.h ---- */
+
+struct td_shm *td_shm_create(void); /* NULL: out of memory */
+void td_shm_destroy(struct td_shm *shm);
+bool td_shm_is_open(const struct td_request *req); /* clients' regions are taken where it came */
+
 /* ---- infer.c: running one operator, by /v1/ops and by /v2/models ---- */
 
 /* Runs op ("add", "add.Tensor") on the request's tensors; model is what the reply calls it. */

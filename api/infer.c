@@ -34,6 +34,12 @@ static int place_outputs(struct td_infer *in)
     for (int i = 0; i < call->n_out; i++) {
         struct td_tensor *out = &call->out[i];
         size_t bytes = td_nbytes(out);
+        if (in->output[i].form == TD_FORM_shared) {
+            int err = td_shm_place(&in->shm, in->req->arena, i, out, &in->run.problem);
+            if (err)
+                return err;
+            continue;
+        }
         bool fits =
             in->output[i].form == TD_FORM_binary && block && at % td_dtype_size(out->dtype) == 0;
         out->data = fits ? in->binary + at : td_arena_alloc(in->req->arena, bytes + 1);
@@ -60,7 +66,7 @@ static void write_output(struct td_infer *in, struct td_writer *w, int i)
         td_write_open(w, "parameters", '{');
         td_write_int(w, "binary_data_size", (int64_t)td_nbytes(t));
         td_write_close(w, '}');
-    } else if (!in->meta) {
+    } else if (!in->meta && in->output[i].form != TD_FORM_shared) {
         td_write_raw(w, "data", "", 0);
         char *room = td_write_room(w, td_json_data_bound(t));
         if (room)
@@ -153,7 +159,11 @@ static void compute(struct td_infer *in, int threads)
     in->end_ns = td_now_ns();
     td_metrics_call(in->req->service->metrics, &in->run, in->begin_ns - in->queued_ns,
                     in->end_ns - in->begin_ns);
-    reply(in);
+    err = td_shm_end(&in->shm, in->run.call.out, &in->run.problem);
+    if (err)
+        td_api_problem(in->req, err, "%s", in->run.problem.text);
+    else
+        reply(in);
 }
 
 static void run_job(struct td_job *job, struct td_worker *worker)
@@ -243,6 +253,7 @@ void td_api_infer_free(struct td_request *req)
     td_json_free(&in->json);
     for (int i = 0; i < in->n_held; i++)
         td_weight_unref(&in->held[i]);
+    td_shm_release(&in->shm);
     td_pool_unref(in->pool);
     req->call_ = NULL;
 }

@@ -4,12 +4,14 @@
 #define TD_API_INFER_H
 
 #include "api/handlers.h"
+#include "api/shm.h"
 #include "kernels/weight.h"
 
 enum td_form { /* how an output goes back */
                TD_FORM_json,
                TD_FORM_binary,
-               TD_FORM_none, /* not asked for */
+               TD_FORM_shared, /* into the client's shared memory */
+               TD_FORM_none,   /* not asked for */
 };
 
 struct td_infer { /* lives in the request's arena */
@@ -22,6 +24,7 @@ struct td_infer { /* lives in the request's arena */
     int n_args;
     struct td_weight *held[TD_MAX_ARGS]; /* references to stored tensors in use */
     int n_held;
+    struct td_shm_call shm;
     size_t binary_at; /* where in the body the next binary tensor begins */
 
     /* The parameters that all calls share. */

@@ -104,12 +104,13 @@ static int read_tensor(struct td_infer *in, const cJSON *object, const char *nam
         return refuse(problem, who, "parameters must be an object");
     const cJSON *tensor = member(parameters, "tensor"), *data = member(object, "data");
     const cJSON *size = member(parameters, "binary_data_size");
-    bool empty = !tensor && !data && !size && td_infer_is_meta(in, parameters);
+    bool shared = td_shm_is_meant(parameters);
+    bool empty = !tensor && !data && !size && !shared && td_infer_is_meta(in, parameters);
     in->shapes_only = in->shapes_only || empty;
-    if (!tensor + !data + !size != 2 && !empty)
+    if (!tensor + !data + !size + !shared != 3 && !empty)
         return refuse(problem, who,
-                      "must have exactly one of data, parameters.binary_data_size "
-                      "and parameters.tensor");
+                      "must have exactly one of data, parameters.binary_data_size, "
+                      "parameters.tensor and parameters.shared_memory_region");
     int err;
     if (tensor && !cJSON_IsString(tensor))
         err = refuse(problem, who, "parameters.tensor must be the name of a stored tensor");
@@ -117,9 +118,10 @@ static int read_tensor(struct td_infer *in, const cJSON *object, const char *nam
         err = stored_input(in, object, tensor->valuestring, who, &v, problem);
     else if (!(err = td_json_shape(object, &v.tensor, who, problem)) &&
              !(err = td_json_dtype(object, &v.tensor, who, problem)) && !empty)
-        err = size ? binary_input(in, size, who, &v.tensor, problem)
-                   : td_json_data(&in->json, object, &v.tensor, who, in->req->arena, problem);
-    if (!err && size)
+        err = shared ? td_shm_input(&in->shm, in->req, parameters, who, &v.tensor, problem)
+              : size ? binary_input(in, size, who, &v.tensor, problem)
+                     : td_json_data(&in->json, object, &v.tensor, who, in->req->arena, problem);
+    if (!err && (size || shared))
         err = check_bools(&v.tensor, who, problem);
     td_keyset keys = 0;
     if (!err)
@@ -355,7 +357,10 @@ static int wanted_output(struct td_infer *in, const cJSON *item)
     for (int i = 0; i < in->run.call.n_out; i++)
         if (!strcmp(in->output[i].name, name->valuestring)) {
             in->output[i].form = is_binary ? TD_FORM_binary : TD_FORM_json;
-            return 0;
+            if (!td_shm_is_meant(parameters))
+                return 0;
+            in->output[i].form = TD_FORM_shared;
+            return td_shm_output(&in->shm, in->req, parameters, in->output[i].name, i, problem);
         }
     return td_problem_set(problem, EINVAL, "outputs: %s has no '%.60s'; the first is called %s",
                           in->run.handle->full, name->valuestring, in->output[0].name);

@@ -2,6 +2,7 @@
  * replacing or deleting one only drops the store's reference, so calls under way keep theirs. The
  * list is walked under a lock: stores hold tens of tensors, and a look-up compares a few bytes. */
 #include "api/handlers.h"
+#include "api/shm.h"
 #include "api/tensor_files.h"
 #include "kernels/weight.h"
 
@@ -188,11 +189,14 @@ static int read_json(struct td_request *req, struct td_tensor *t, struct td_prob
     size_t length = req->json_length >= 0 ? (size_t)req->json_length : req->body_size;
     int err = td_json_parse(&json, req->body, length, req->service->limits.json_depth, problem);
     const cJSON *root = json.root;
+    const cJSON *parameters = cJSON_GetObjectItemCaseSensitive(root, "parameters");
     if (!err && !cJSON_IsObject(root))
         err = td_problem_set(problem, EINVAL, "the body: must be a tensor object");
     if (!err && !(err = td_json_shape(root, t, "the tensor", problem)))
         err = td_json_dtype(root, t, "the tensor", problem);
-    if (!err && req->json_length >= 0) {
+    if (!err && td_shm_is_meant(parameters)) {
+        err = td_shm_copy(req, parameters, "the tensor", t, problem);
+    } else if (!err && req->json_length >= 0) {
         t->data = req->body + length;
         if (td_nbytes(t) != req->body_size - length)
             err = td_problem_set(problem, EINVAL,

@@ -16,7 +16,8 @@ struct td_config {
     const char *io_cpus, *cpu_capability, *pin_backend;
     int io_threads, json_depth, connections, idle_s, drain_s;
     size_t max_body, max_headers;
-    char *memory_; /* what file values point into */
+    int client_shared_memory; /* enum td_shm_clients */
+    char *memory_;            /* what file values point into */
 };
 
 /* Reads them; flags go before the environment, which goes before the file; of a repeatable option

@@ -139,6 +139,7 @@ static void begin(struct exchange *x, struct td_http_thread *thread, const char 
     req->query = "";
     MHD_get_connection_values(x->connection, MHD_GET_ARGUMENT_KIND, add_to_query, req);
     req->home = thread->home;
+    req->local = td_listener_is_local(&thread->http->listener);
     req->defer = defer;
     req->reply = reply;
     req->content_length = UINT64_MAX;

@@ -7,6 +7,7 @@ member that the schema does not name counts as wrong. The requests sent are held
 """
 import copy
 import json
+import os
 import pathlib
 import re
 
@@ -97,12 +98,14 @@ class Replies(service.ServiceTest):
                      "/v1/dispatch/keyset?keys=CPU,Tracer", "/v1/dispatch/keyset?bits=0x1", "/v1/dispatch/dangling",
                      "/v1/tensors", "/v1/pools", "/v1/pools/default", "/v2", "/v2/health/live", "/v2/health/ready",
                      "/v2/models/op.conv2d", "/v2/models/op.add/ready", "/v2/models/op.add/versions/1",
-                     "/v2/models/op.add/versions/1/ready", "/metrics", "/openapi.yaml"):
+                     "/v2/models/op.add/versions/1/ready", "/v2/systemsharedmemory/status", "/v2/cudasharedmemory/status",
+                     "/metrics", "/openapi.yaml"):
             with self.subTest(path=path):
                 self.check("GET", path)
         self.check("GET", "/v1/dispatch/keyset", status=400)
-        for path in ("/v1/ops/x", "/v1/dispatch/ops/x/state", "/v1/dispatch/ops/x/table", "/v1/tensors/x", "/v1/pools/x", "/v2/models/x", "/v2/models/x/ready",
-                     "/v2/models/op.add/versions/2", "/v2/models/op.add/versions/2/ready"):
+        for path in ("/v1/ops/x", "/v1/dispatch/ops/x/state", "/v1/dispatch/ops/x/table", "/v1/tensors/x", "/v1/pools/x",
+                     "/v2/models/x", "/v2/models/x/ready", "/v2/models/op.add/versions/2",
+                     "/v2/models/op.add/versions/2/ready", "/v2/systemsharedmemory/region/x/status"):
             with self.subTest(path=path):
                 self.check("GET", path, status=404)
 
@@ -168,6 +171,27 @@ class Replies(service.ServiceTest):
         self.check("DELETE", "/v1/pools/default", status=409)
         self.check("DELETE", "/v1/pools/p", status=204)
         self.check("DELETE", "/v1/pools/p", status=404)
+
+    def test_shared_memory(self):
+        place = {"key": f"/tensord_replies_{os.getpid()}", "offset": 64, "byte_size": 8192}
+        region = "/v2/systemsharedmemory/region/input"
+        self.check("POST", region + "/register", place, status=404)
+        with open("/dev/shm" + place["key"], "xb") as f:
+            f.truncate(64 + 8192)
+        self.addCleanup(os.unlink, f.name)
+        self.check("POST", region + "/register", {**place, "byte_size": 8193}, status=400)
+        self.check("POST", region + "/register", place)
+        self.assertEqual(self.check("GET", region + "/status").json, [{"name": "input", **place}])
+        infer = API["components"]["requestBodies"]["Infer"]["content"]["application/json"]["examples"]["shared"]["value"]
+        for path in ("/v1/ops/relu", "/v2/models/op.relu/infer"):
+            self.check("POST", path, infer)
+        self.check("PUT", "/v1/tensors/shm", {k: v for k, v in infer["inputs"][0].items() if k != "name"}, status=201)
+        self.check("DELETE", "/v1/tensors/shm", status=204)
+        self.check("POST", region + "/unregister", b"")
+        self.check("POST", "/v2/systemsharedmemory/unregister", b"")
+        cuda = "/v2/cudasharedmemory"
+        self.check("POST", cuda + "/region/x/unregister", b"")
+        self.check("POST", cuda + "/unregister", b"")
 
     @classmethod
     def tearDownClass(cls):
