@@ -145,16 +145,18 @@ static int read_list(const cJSON *item, const char *who, struct td_value *v,
                      struct td_problem *problem)
 {
     const cJSON *one;
-    v->kind = TD_KIND_ints;
+    bool bools = cJSON_IsBool(item->child);
+    v->kind = bools ? TD_KIND_bools : TD_KIND_ints;
     v->ints.n = 0;
     cJSON_ArrayForEach(one, item)
     {
-        if (!cJSON_IsNumber(one) || one->valuedouble != floor(one->valuedouble) ||
-            fabs(one->valuedouble) > 0x1p53)
-            return refuse(problem, who, "must hold whole numbers");
+        if (bools ? !cJSON_IsBool(one)
+                  : !cJSON_IsNumber(one) || one->valuedouble != floor(one->valuedouble) ||
+                        fabs(one->valuedouble) > 0x1p53)
+            return refuse(problem, who, "must hold whole numbers, or bools only");
         if (v->ints.n == TD_MAX_RANK * 2)
             return refuse(problem, who, "has more than 16 numbers");
-        v->ints.v[v->ints.n++] = (int64_t)one->valuedouble;
+        v->ints.v[v->ints.n++] = bools ? cJSON_IsTrue(one) : (int64_t)one->valuedouble;
     }
     return 0;
 }
@@ -181,7 +183,7 @@ static int read_argument(struct td_infer *in, const cJSON *item, const char *nam
     } else if (cJSON_IsArray(item)) {
         err = read_list(item, who, &v, problem);
     } else if (!cJSON_IsNull(item)) {
-        err = refuse(problem, who, "must be a number, bool, text or list of numbers");
+        err = refuse(problem, who, "must be a number, bool, text, or list of numbers or bools");
     }
     return err ? err : add_arg(in, name, &v, 0, problem);
 }

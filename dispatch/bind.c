@@ -16,7 +16,8 @@ static const char *kind_name(const struct td_value *v)
     static const char *const names[] = {
         [TD_KIND_none] = "null",      [TD_KIND_tensor] = "a tensor", [TD_KIND_tensors] = "tensors",
         [TD_KIND_int] = "an integer", [TD_KIND_float] = "a float",   [TD_KIND_bool] = "a bool",
-        [TD_KIND_ints] = "a list",    [TD_KIND_dtype] = "a type",    [TD_KIND_str] = "a text",
+        [TD_KIND_ints] = "a list",    [TD_KIND_bools] = "bools",     [TD_KIND_dtype] = "a type",
+        [TD_KIND_str] = "a text",
     };
     return names[v->kind];
 }
@@ -33,19 +34,22 @@ static int wrong_kind(const struct td_param *param, const struct td_value *v,
 static int to_list(const struct td_param *param, const struct td_value *in, struct td_value *out,
                    struct td_problem *problem)
 {
-    if (in->kind == TD_KIND_int && param->type.list_size) {
-        out->kind = TD_KIND_ints;
+    bool of_bools = param->type.base == TD_BASE_bool;
+    enum td_kind one = of_bools ? TD_KIND_bool : TD_KIND_int;
+    enum td_kind many = of_bools ? TD_KIND_bools : TD_KIND_ints;
+    if (in->kind == one && param->type.list_size) {
+        out->kind = many;
         out->ints.n = param->type.list_size;
         for (int i = 0; i < param->type.list_size; i++)
             out->ints.v[i] = in->i;
         return 0;
     }
-    if (in->kind != TD_KIND_ints)
+    if (in->kind != many)
         return wrong_kind(param, in, problem);
     /* As ATen has it: int[1] takes any length, a longer one only its own. */
     if (param->type.list_size > 1 && in->ints.n != param->type.list_size)
-        return td_problem_set(problem, EINVAL, "%s: must have %d numbers, but has %d", param->name,
-                              param->type.list_size, in->ints.n);
+        return td_problem_set(problem, EINVAL, "%s: must have %d %s, but has %d", param->name,
+                              param->type.list_size, of_bools ? "bools" : "numbers", in->ints.n);
     *out = *in;
     return 0;
 }
@@ -74,7 +78,7 @@ static int convert(const struct td_param *param, const struct td_value *in, stru
         out->kind = TD_KIND_none;
         return 0;
     }
-    if (type->list && type->base == TD_BASE_int)
+    if (type->list && (type->base == TD_BASE_int || type->base == TD_BASE_bool))
         return to_list(param, in, out, problem);
     bool fits = false;
     switch (type->base) {

@@ -87,6 +87,7 @@ enum td_kind { /* what a value holds */
                TD_KIND_float,
                TD_KIND_bool,
                TD_KIND_ints,
+               TD_KIND_bools, /* as ints, each 0 or 1 */
                TD_KIND_dtype,
                TD_KIND_str,
 };

@@ -29,7 +29,7 @@ class Operators(service.ServiceTest):
             return False
         self.assertEqual(reply.status, 200, reply.body[:300])
         self.assertEqual(reply.parameters["kernel"], kernel or reply.parameters["kernel"])
-        wrong = operators.judge(operators.JUDGES[op["name"]], tensors, parameters, reply.out,
+        wrong = operators.judge(operators.JUDGES[op["name"]], tensors, parameters, reply.outputs,
                                 datatype, op["ulp"])
         self.assertIsNone(wrong)
         return True

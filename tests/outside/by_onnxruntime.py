@@ -2,6 +2,7 @@
 """ONNX Runtime on random calls: each operator written as a small ONNX model."""
 import numpy as np
 
+import gradients
 import service
 from judging import Outside
 
@@ -138,6 +139,8 @@ def build(m, op, p):
                 strides=pair(p.get("stride", 1)), pads=[py, px, py, px],
                 dilations=pair(p.get("dilation", 1)), group=p.get("groups", 1))
         return out if rank == 4 else m("Squeeze", out, m.constant([0], np.int64))
+    if op in gradients.DRAWS:
+        return None
     raise AssertionError(f"{op}: no ONNX form is written down here")
 
 

@@ -8,6 +8,7 @@ import random
 
 import numpy as np
 
+import gradients
 import operators
 import service
 
@@ -83,13 +84,16 @@ def draw_call(rng, op):
                       "transpose.int": {"dim0": dims[0], "dim1": dims[-1] - len(shape)},
                       "sum.dim_IntList": {"dim": dims[:1 + len(dims) // 2], "keepdim": len(dims) > 2}}
         return {"self": shape}, parameters[op]
+    if op in gradients.DRAWS:
+        return gradients.DRAWS[op](rng, draw_shape)
     if operators.JUDGES[op].calls[0][1]: # Scalar forms, cast: what matters are the parameters
         return None
     return {"self": draw_shape(rng)}, {}
 
 
 class Outside(service.ServiceTest):
-    """result(op, tensors, parameters) gives the other's array, or None when it has no such thing."""
+    """result(op, tensors, parameters) gives the other's array, several as a tuple or by name, or None
+    when it has no such thing."""
 
     least = 0 # the smallest scale: the other's approximations may be of a constant absolute error
     args = ("--pool", f"all={','.join(map(str, sorted(os.sched_getaffinity(0))))}")
@@ -119,7 +123,9 @@ class Outside(service.ServiceTest):
         self.assertEqual(reply.status, 200, reply.body[:300])
         _, scale = operators.exact_and_scale(judge, tensors, parameters)
         datatype = judge.result(judge.datatype, parameters)
-        wrong = operators.compare(reply.out, datatype, operators.wide(np.asarray(want)),
-                                  np.maximum(scale, self.least), UNITS)
+        want = want if isinstance(want, dict) else operators.named(want)
+        wrong = operators.compare_all(
+            reply.outputs, datatype, {k: operators.wide(np.asarray(v)) for k, v in want.items()},
+            {k: np.maximum(v, self.least) for k, v in scale.items()}, UNITS)
         self.assertIsNone(wrong)
         return 1
