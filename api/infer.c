@@ -40,6 +40,12 @@ static int place_outputs(struct td_infer *in)
                 return err;
             continue;
         }
+        if (in->output[i].form == TD_FORM_stored) {
+            int err = td_infer_place_stored(in, i);
+            if (err)
+                return err;
+            continue;
+        }
         bool fits =
             in->output[i].form == TD_FORM_binary && block && at % td_dtype_size(out->dtype) == 0;
         out->data = fits ? in->binary + at : td_arena_alloc(in->req->arena, bytes + 1);
@@ -65,6 +71,10 @@ static void write_output(struct td_infer *in, struct td_writer *w, int i)
     if (in->output[i].form == TD_FORM_binary) {
         td_write_open(w, "parameters", '{');
         td_write_int(w, "binary_data_size", (int64_t)td_nbytes(t));
+        td_write_close(w, '}');
+    } else if (in->output[i].form == TD_FORM_stored) {
+        td_write_open(w, "parameters", '{');
+        td_write_str(w, "tensor", in->output[i].store);
         td_write_close(w, '}');
     } else if (!in->meta && in->output[i].form != TD_FORM_shared) {
         td_write_raw(w, "data", "", 0);
@@ -160,6 +170,8 @@ static void compute(struct td_infer *in, int threads)
     td_metrics_call(in->req->service->metrics, &in->run, in->begin_ns - in->queued_ns,
                     in->end_ns - in->begin_ns);
     err = td_shm_end(&in->shm, in->run.call.out, &in->run.problem);
+    if (!err)
+        err = td_infer_store(in);
     if (err)
         td_api_problem(in->req, err, "%s", in->run.problem.text);
     else
@@ -253,6 +265,8 @@ void td_api_infer_free(struct td_request *req)
     td_json_free(&in->json);
     for (int i = 0; i < in->n_held; i++)
         td_weight_unref(&in->held[i]);
+    for (int i = 0; i < TD_MAX_OUTS; i++)
+        td_weight_unref(&in->output[i].made);
     td_shm_release(&in->shm);
     td_pool_unref(in->pool);
     req->call_ = NULL;

@@ -11,6 +11,7 @@ enum td_form { /* how an output goes back */
                TD_FORM_json,
                TD_FORM_binary,
                TD_FORM_shared, /* into the client's shared memory */
+               TD_FORM_stored, /* kept in the server under a name */
                TD_FORM_none,   /* not asked for */
 };
 
@@ -22,6 +23,10 @@ struct td_infer { /* lives in the request's arena */
 
     struct td_named args[TD_MAX_ARGS * 2];
     int n_args;
+    struct {
+        const char *name;
+        struct td_weight *weight;
+    } stored[TD_MAX_ARGS * 2];           /* where args[i] came from; borrowed of held */
     struct td_weight *held[TD_MAX_ARGS]; /* references to stored tensors in use */
     int n_held;
     struct td_shm_call shm;
@@ -41,7 +46,10 @@ struct td_infer { /* lives in the request's arena */
     struct {
         const char *name;
         enum td_form form;
-        size_t offset; /* of a binary one, behind the JSON */
+        size_t offset;              /* of a binary one, behind the JSON */
+        const char *store;          /* of a stored one: the name it is to take */
+        struct td_weight *expected; /* what must have had the name until then, or NULL */
+        struct td_weight *made;     /* a reference, until it has the name */
     } output[TD_MAX_OUTS];
     const cJSON *outputs; /* what was asked for; NULL: all */
     bool ran_inline, in_place;
@@ -56,8 +64,14 @@ struct td_infer { /* lives in the request's arena */
  * tensor), -ENOMEM. */
 int td_infer_read(struct td_infer *in, struct td_problem *problem);
 
-/* Names the outputs of the bound call and settles the form of each. -EINVAL, in run.problem. */
+/* ---- infer_outputs.c; sentences go to run.problem ---- */
+
+/* Names the outputs of the bound call and settles the form of each. -EINVAL, -ENOMEM. */
 int td_infer_outputs(struct td_infer *in);
+/* Memory for a stored output. -ENOMEM. */
+int td_infer_place_stored(struct td_infer *in, int i);
+/* Gives the stored outputs their names. -EBUSY, -ENOMEM. */
+int td_infer_store(struct td_infer *in);
 
 /* ---- what the client says to the dispatcher, and what it says back: infer_dispatch.c ---- */
 

@@ -45,6 +45,8 @@ static int stored_input(struct td_infer *in, const cJSON *object, const char *te
                               "%s: no stored tensor '%.100s'; GET /v1/tensors lists them", who,
                               tensor);
     in->held[in->n_held++] = weight;
+    in->stored[in->n_args].name = tensor;
+    in->stored[in->n_args].weight = weight;
     v->tensor = *td_weight_tensor(weight);
     struct td_tensor said = v->tensor;
     int err = member(object, "shape") ? td_json_shape(object, &said, who, problem) : 0;
@@ -333,60 +335,4 @@ int td_infer_read(struct td_infer *in, struct td_problem *problem)
     if (err)
         return err == -ENOMEM ? err : -EINVAL;
     return read_root(in, problem);
-}
-
-static const char *output_name(struct td_infer *in, int i)
-{
-    const struct td_param *ret = &in->run.handle->schema.ret[i];
-    if (in->run.handle->schema.n_returns > i && *ret->name)
-        return ret->name;
-    if (in->run.call.n_out == 1)
-        return "out";
-    return td_arena_printf(in->req->arena, "out%d", i);
-}
-
-static int wanted_output(struct td_infer *in, const cJSON *item)
-{
-    struct td_problem *problem = &in->run.problem;
-    const cJSON *name = member(item, "name"), *parameters = member(item, "parameters");
-    const cJSON *binary = member(parameters, "binary_data");
-    bool is_binary = in->binary_output;
-    int err = binary ? read_bool(binary, &is_binary, problem) : 0;
-    if (err)
-        return err;
-    if (!cJSON_IsString(name))
-        return refuse(problem, "outputs", "every output needs a name");
-    for (int i = 0; i < in->run.call.n_out; i++)
-        if (!strcmp(in->output[i].name, name->valuestring)) {
-            in->output[i].form = is_binary ? TD_FORM_binary : TD_FORM_json;
-            if (!td_shm_is_meant(parameters))
-                return 0;
-            in->output[i].form = TD_FORM_shared;
-            return td_shm_output(&in->shm, in->req, parameters, in->output[i].name, i, problem);
-        }
-    return td_problem_set(problem, EINVAL, "outputs: %s has no '%.60s'; the first is called %s",
-                          in->run.handle->full, name->valuestring, in->output[0].name);
-}
-
-int td_infer_outputs(struct td_infer *in)
-{
-    const cJSON *item;
-    bool all = !in->outputs || !cJSON_GetArraySize(in->outputs);
-    for (int i = 0; i < in->run.call.n_out; i++) {
-        in->output[i].name = output_name(in, i);
-        if (!in->output[i].name)
-            return td_problem_set(&in->run.problem, ENOMEM, "no memory");
-        in->output[i].form = !all                ? TD_FORM_none
-                             : in->binary_output ? TD_FORM_binary
-                                                 : TD_FORM_json;
-    }
-    cJSON_ArrayForEach(item, in->outputs)
-    {
-        int err = wanted_output(in, item);
-        if (err)
-            return err;
-    }
-    for (int i = 0; in->meta && i < in->run.call.n_out; i++) /* shapes only */
-        in->output[i].form = in->output[i].form == TD_FORM_none ? TD_FORM_none : TD_FORM_json;
-    return 0;
 }

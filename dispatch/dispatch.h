@@ -120,7 +120,8 @@ struct td_run { /* a call on its way: the kernel's part, and dispatch's around i
         const struct td_run *of; /* is the first result of that one */
     } feed[TD_MAX_CASTS];
     int n_feeds;
-    int depth; /* of nesting, for the trace */
+    bool in_place; /* called as "add_": the first result is to become the first argument */
+    int depth;     /* of nesting, for the trace */
     bool timed;
     int64_t ns; /* its kernel took; when timed */
     struct td_problem problem;
@@ -128,13 +129,18 @@ struct td_run { /* a call on its way: the kernel's part, and dispatch's around i
 
 /* Finds the overload that the arguments fit and binds them: kinds converted, defaults filled in.
  * Then promotes types, and asks the rule; run->call.out[] has shapes and types afterwards.
- * name: "add" or "add.Tensor". run is zeroed first.
+ * name: "add" or "add.Tensor"; with an underscore behind the name, "add_" or "add_.Tensor", in
+ * place: the result must have self's shape, and is converted to its type. run is zeroed first.
  * options: copied; NULL is none.
  * -ENOENT no such operator (or overload), -EINVAL the arguments are wrong, -ENOSYS no kernel for
  * the key set (run->key is the key, run->handle the operator), -ENOMEM; run->problem says what and
  * lists what would be right. */
 int td_run_bind(struct td_run *run, const char *name, const struct td_named *args, int n_args,
                 const struct td_options *options);
+
+/* Has the first result converted to a type behind the kernel: where it replaces a tensor that keeps
+ * its type. -EINVAL when that is of a lower category (FP32 to INT64); -ENOMEM. */
+int td_run_convert(struct td_run *run, enum td_dtype to);
 
 /* What the calling thread adds to and takes from the key set of every call that it binds, until it
  * leaves the scope; exclusion wins. Scopes nest: leave restores what was before. */

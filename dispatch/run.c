@@ -91,8 +91,10 @@ static size_t outs_bytes(const struct td_run *run)
 /* Results of all parts but the last, and the scratch of each. */
 static int select_parts(struct td_run *run, size_t *scratch)
 {
-    run->impl = &composite;
+    bool converts = run->parts->handle == run->handle; /* itself, and its result's conversion */
     *scratch = 0;
+    if (converts)
+        run->parts->forced = run->forced;
     for (struct td_run *part = run->parts; part; part = part->next) {
         size_t bytes;
         part->call.threads = run->call.threads;
@@ -101,12 +103,13 @@ static int select_parts(struct td_run *run, size_t *scratch)
             return err;
         *scratch += bytes + (part->next ? outs_bytes(part) : 0);
     }
+    run->impl = converts ? run->parts->impl : &composite;
     return 0;
 }
 
 int td_run_select(struct td_run *run, size_t *scratch)
 {
-    if (run->parts && !run->forced)
+    if (run->parts && (!run->forced || run->parts->handle == run->handle))
         return select_parts(run, scratch);
     if (!run->rows)
         return td_problem_set(&run->problem, EINVAL,

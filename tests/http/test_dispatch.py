@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The dispatcher over HTTP: overloads and positions, keys, wrappers, tables, schemas."""
 import json
+import threading
 
 import numpy as np
 
@@ -125,6 +126,64 @@ class Dispatch(service.ServiceTest):
         self.assertEqual(self.post("add", [tensor(x), tensor(x)], autocast="BF16").json["outputs"][0]["datatype"], "FP32")
         self.assertEqual(self.post("linear", [tensor(x), tensor(x)], autocast=None).json["outputs"][0]["datatype"], "FP32")
         self.problem(self.post("linear", [tensor(x), tensor(x)], 400, autocast="FP32"), 400, "autocast", "BF16")
+
+    def stored(self, name):
+        return self.service.call("GET", "/v1/tensors/" + name).json
+
+    def test_in_place(self): # DSP-35
+        def put(name, array):
+            self.service.call("PUT", "/v1/tensors/" + name, tensor(array))
+        w = {"parameters": {"tensor": "w"}}
+        put("w", np.array([1, 2, 3], np.int32))
+        reply = self.post("add_", [w, 10]).json
+        self.assertEqual(reply["outputs"], [
+            {"name": "out", "datatype": "INT32", "shape": [3], "parameters": {"tensor": "w"}}])
+        self.assertEqual(self.stored("w")["data"], [11, 12, 13])
+        self.post("mul_.Tensor", [w, tensor(TWO)]) # INT64 goes back to INT32
+        self.assertEqual((self.stored("w")["data"], self.stored("w")["datatype"]), ([44, 60, 78], "INT32"))
+        self.assertEqual(self.post("mul_", [w, tensor(TWO)], kernel="ref").json["parameters"]["kernel"], "ref")
+        self.problem(self.post("add_", [w, 0.5], 400), 400, "FP32", "INT32")
+        self.problem(self.post("mul_", [w, tensor(np.ones((2, 3), np.int32))], 400), 400, "shape")
+        self.problem(self.post("relu_", [tensor(ONE)], 400), 400, "self", "stored")
+        self.problem(self.post("relu__", [w], 404), 404)
+        before = self.stored("w")["data"]
+        self.assertNotIn("data", self.post("relu_", [w], meta=True).json["outputs"][0])
+        self.assertEqual(self.stored("w")["data"], before)
+
+    def test_out(self): # DSP-35
+        def post(op, args, name, status=200):
+            reply = self.service.call("POST", "/v1/ops/" + op, {
+                "args": args, "outputs": [{"name": "out", "parameters": {"tensor": name}}]})
+            self.assertEqual(reply.status, status, reply.body)
+            return reply
+        post("add", [tensor(ONE), tensor(TWO)], "sum/1")
+        self.assertEqual(self.stored("sum/1")["data"], [5, 7, 9])
+        post("add", [tensor(ONE), 1], "sum/1")
+        self.problem(post("add", [tensor(ONE), 0.5], "sum/1", 400), 400, "INT64")
+        post("sum", [tensor(ONE)], "sum/1") # takes another shape, keeps its type
+        self.assertEqual((self.stored("sum/1")["shape"], self.stored("sum/1")["data"]), ([], [6]))
+        self.problem(post("add", [tensor(ONE), 1], "../x", 400), 400, "out", "letters")
+
+    def test_in_place_from_many(self):
+        """Additions to one tensor at the same time: each is whole, or refused with 409 and not done."""
+        self.service.call("PUT", "/v1/tensors/n", tensor(np.zeros(4, np.int64)))
+        done = []
+
+        def add():
+            connection = self.service.connect()
+            for _ in range(50):
+                reply = self.service.call("POST", "/v1/ops/add_", {"args": [{"parameters": {"tensor": "n"}}, 1]},
+                                          connection=connection)
+                self.assertIn(reply.status, (200, 409), reply.body)
+                done.append(reply.status == 200)
+            connection.close()
+        threads = [threading.Thread(target=add) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(done), 200)
+        self.assertEqual(self.stored("n")["data"], [sum(done)] * 4)
 
     def test_trace(self): # DSP-32
         x = tensor(np.array([0, 1], np.float32))
