@@ -16,7 +16,8 @@ enum td_feature { /* CPUID's bits, in the order in which cpu-features prints the
 #define TD_FEATURE(id, name, leaf, subleaf, reg, bit) TD_FEATURE_##id,
 #include "dispatch/features.def"
 #undef TD_FEATURE
-                  TD_FEATURES
+                  TD_FEATURES,
+                  TD_FEATURES_LISTED = TD_FEATURE_amx_fp16, /* those that cpu-features prints */
 };
 
 /* Where detection reads from: the real machine, or a recorded one in tests. */
