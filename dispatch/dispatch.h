@@ -9,6 +9,7 @@
 #include "dispatch/registry.h"
 #include "dispatch/schema.h"
 #include "kernels/kernels.h"
+#include "kernels/level.h"
 
 /* ---- the CPU ---- */
 
@@ -43,6 +44,7 @@ struct td_cpu {
     enum td_isa highest_cpu, highest_binary;
     enum td_isa current;   /* the highest of levels */
     const char *requested; /* the cap as given; NULL when none was */
+    bool onednn_apart;     /* oneDNN was not told of the cap: TENSORD_NOT_SYNC_ONEDNN_ISA=1 */
     const char *vendor;    /* "AuthenticAMD" */
     const char *model;     /* marketing name */
     const char *uarch;     /* cpuinfo's microarchitecture */
@@ -58,6 +60,9 @@ int td_cpu_detect(struct td_cpu *cpu, const struct td_cpuid *source, const char 
  * thread runs; a second call does nothing. */
 int td_cpu_init(const char *cap, struct td_problem *problem);
 const struct td_cpu *td_cpu(void); /* the process's; never NULL after td_cpu_init */
+
+/* The level in use, by a kernel of that level itself: NULL when its objects are not there. */
+const struct td_level *td_cpu_level(const struct td_cpu *cpu);
 
 bool td_cpu_has(const struct td_cpu *cpu, enum td_feature feature);
 const char *td_feature_name(enum td_feature feature);

@@ -93,7 +93,7 @@ class Replies(service.ServiceTest):
         return reply
 
     def test_what_can_be_read(self):
-        for path in ("/v1/isa", "/v1/isa/features", "/v1/topology", "/v1/ops", "/v1/ops/add", "/v1/ops/sum.dim_IntList",
+        for path in ("/v1/isa", "/v1/isa/features", "/v1/isa/veclen?dtype=FP32", "/v1/topology", "/v1/ops", "/v1/ops/add", "/v1/ops/sum.dim_IntList",
                      "/v1/dispatch/ops/silu/state", "/v1/dispatch/ops/silu/table", "/v1/dispatch/keys",
                      "/v1/dispatch/keyset?keys=CPU,Tracer", "/v1/dispatch/keyset?bits=0x1", "/v1/dispatch/dangling",
                      "/v1/tensors", "/v1/pools", "/v1/pools/default", "/v2", "/v2/health/live", "/v2/health/ready",
@@ -103,6 +103,7 @@ class Replies(service.ServiceTest):
             with self.subTest(path=path):
                 self.check("GET", path)
         self.check("GET", "/v1/dispatch/keyset", status=400)
+        self.check("GET", "/v1/isa/veclen?dtype=INT8", status=400)
         for path in ("/v1/ops/x", "/v1/dispatch/ops/x/state", "/v1/dispatch/ops/x/table", "/v1/tensors/x", "/v1/pools/x",
                      "/v2/models/x", "/v2/models/x/ready", "/v2/models/op.add/versions/2",
                      "/v2/models/op.add/versions/2/ready", "/v2/systemsharedmemory/region/x/status"):
