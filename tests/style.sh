@@ -87,7 +87,7 @@ foreign() {
 
 # Weak symbols are the C++ libraries' templates; libthread_db owns the names in the second test;
 # GOMP_parallel and GOMP_parallel_start are wrapped on purpose (pools/team.c).
-symbols() {
+symbols() { # ISA-18
     local archives
     mapfile -t archives < <(for f in $folders; do find "$build/$f" -name '*.a' 2>/dev/null; done)
     [ ${#archives[@]} -gt 0 ] || echo "$build: no libraries to look at; build first"
