@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """Every operator of GET /v1/ops over HTTP, each datatype and each call of its judge."""
+import unittest
+
 import numpy as np
 
 import operators
@@ -58,6 +60,53 @@ class Operators(service.ServiceTest):
                              for call in operators.JUDGES[op["name"]].calls]
                     self.assertIn(True, taken)
                     self.assertTrue(all(taken) or kernel != "ref")
+
+
+class Levels(unittest.TestCase):
+    """The same vectors at every level that runs here, forced by the environment: each level against
+    the exact result, against the reference, and against the level below it (ISA-37)."""
+
+    def results(self, level, ops):
+        """{(operator, datatype, call): result} under the cap; kernel ref where level is None."""
+        found = {}
+        with service.Service(env={"TENSORD_CPU_CAPABILITY": (level or "default").lower()}) as s:
+            connection = s.connect()
+            for op in ops:
+                judge = operators.JUDGES[op["name"]]
+                for datatype in op["dtypes"]:
+                    for i, (shapes, parameters) in enumerate(judge.calls):
+                        rng = np.random.default_rng(i)
+                        tensors = {name: operators.draw(rng, datatype, shape) for name, shape in shapes.items()}
+                        forced = {} if level else {"kernel": "ref"}
+                        reply = s.infer(op["name"], tensors, {**parameters, **forced}, binary=True, connection=connection)
+                        self.assertEqual(reply.status, 200, reply.body[:300])
+                        found[op["name"], datatype, i] = tensors, parameters, reply.outputs
+            connection.close()
+        return found
+
+    def test_level_by_level(self):
+        with service.Service() as s:
+            ops = s.call("GET", "/v1/ops").json["ops"]
+            levels = s.call("GET", "/v1/isa").json["levels"]
+        for level in levels:
+            if not level["runnable"]:
+                print(f"not run: {level['name']}: this machine lacks {', '.join(level['missing']) or 'nothing; not built'}")
+        ulp = {op["name"]: op["ulp"] for op in ops}
+        below, n = self.results(None, ops), 0
+        for level in (level["name"] for level in levels if level["runnable"]):
+            here = self.results(level, ops)
+            for key, (tensors, parameters, out) in here.items():
+                name, datatype, _ = key
+                judge = operators.JUDGES[name]
+                with self.subTest(level=level, op=name, datatype=datatype, parameters=parameters):
+                    self.assertIsNone(operators.judge(judge, tensors, parameters, out, datatype, ulp[name]))
+                    other = {key: operators.wide(one) for key, one in below[key][2].items()}
+                    _, scale = operators.exact_and_scale(judge, tensors, parameters)
+                    self.assertIsNone(operators.compare_all(out, judge.result(datatype, parameters), other, scale,
+                                                            2 * ulp[name] + 2))
+                    n += 1
+            below = here
+        print(f"{n} results compared")
 
 
 if __name__ == "__main__":
