@@ -39,8 +39,8 @@ struct td_infer { /* lives in the request's arena */
         enum td_form form;
         size_t offset; /* of a binary one, behind the JSON */
     } output[TD_MAX_OUTS];
-    const cJSON *outputs; /* what was asked for; NULL: all */
-    bool ran_inline, in_place;
+    const cJSON *outputs;               /* what was asked for; NULL: all */
+    bool ran_inline, in_place, is_task; /* a task: answered 202, req is its own */
     char *binary;
     size_t binary_size;
 

@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import re
+import time
 
 import numpy as np
 
@@ -57,6 +58,7 @@ def resolve(node):
 
 def operation(method, path):
     """(operation, its name) of a concrete path; the pattern with the fewest variables wins."""
+    path = path.partition("?")[0]
     def fits(pattern):
         return re.fullmatch(re.sub(r"\\{name\\}", ".+", re.sub(r"\\{(?!name)\w+\\}", "[^/]+", re.escape(pattern))), path)
     found = sorted((p for p in API["paths"] if fits(p)), key=lambda p: p.count("{"))
@@ -93,7 +95,7 @@ class Replies(service.ServiceTest):
 
     def test_what_can_be_read(self):
         for path in ("/v1/isa", "/v1/isa/features", "/v1/topology", "/v1/ops", "/v1/ops/add", "/v1/ops/sum.dim_IntList",
-                     "/v1/tensors", "/v1/pools", "/v1/pools/default", "/v2", "/v2/health/live", "/v2/health/ready",
+                     "/v1/tensors", "/v1/pools", "/v1/pools/default", "/v1/tasks", "/v2", "/v2/health/live", "/v2/health/ready",
                      "/v2/models/op.conv2d", "/v2/models/op.add/ready", "/v2/models/op.add/versions/1",
                      "/v2/models/op.add/versions/1/ready", "/v2/systemsharedmemory/status", "/v2/cudasharedmemory/status",
                      "/metrics", "/openapi.yaml"):
@@ -161,6 +163,31 @@ class Replies(service.ServiceTest):
         self.check("DELETE", "/v1/pools/default", status=409)
         self.check("DELETE", "/v1/pools/p", status=204)
         self.check("DELETE", "/v1/pools/p", status=404)
+
+    def test_tasks(self):
+        x = {"name": "self", "shape": [2], "datatype": "FP32", "data": [1, 2]}
+        for path in ("/v1/ops/relu", "/v2/models/op.relu/infer", "/v2/models/op.relu/versions/1/infer"):
+            for more in ({}, {"binary_data_output": True}):
+                reply = self.check("POST", path, {"inputs": [x], "parameters": more}, {"Prefer": "respond-async"}, status=202)
+                task = reply.headers["Location"]
+                while self.service.call("GET", task).status == 202:
+                    time.sleep(0.001)
+                self.check("GET", task)
+                self.check("GET", task + "?wait=1")
+                self.check("GET", "/v1/tasks")
+                self.check("GET", task + "?wait=x", status=400)
+                self.check("DELETE", task, status=204)
+                self.check("GET", task, status=404)
+                self.check("DELETE", task, status=404)
+        big = np.ones((400, 400), np.float32)
+        body, headers = service.pack({"self": big, "other": big}, {"kernel": "ref"}, binary=True)
+        tasks = [self.check("POST", "/v1/ops/matmul", body, {**headers, "Prefer": "respond-async"}, status=202).headers["Location"]
+                 for _ in range(2)]
+        self.check("GET", tasks[1] + "?wait=0.001", status=202)
+        while self.service.call("GET", tasks[0]).json.get("state") == "queued":
+            time.sleep(0.001)
+        self.check("DELETE", tasks[0], status=409)
+        self.check("GET", "/v1/tasks")
 
     def test_shared_memory(self):
         place = {"key": f"/tensord_replies_{os.getpid()}", "offset": 64, "byte_size": 8192}
