@@ -34,36 +34,53 @@ static const struct {
 #undef TD_PROBLEM
 };
 
-int td_api_problem(struct td_request *req, int error, const char *format, ...)
+static size_t problem_row(int error)
 {
     size_t row = 0, last = sizeof problems / sizeof *problems - 1;
     while (row < last && problems[row].error != -error)
         row++;
     assert(problems[row].error == -error);
-    char detail[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(detail, sizeof detail, format, args);
-    va_end(args);
-    struct td_response *res = &req->response;
-    struct td_writer w;
-    td_write_init(&w, req->arena, 512);
-    td_write_open(&w, NULL, '{');
+    return row;
+}
+
+void td_api_problem_begin(struct td_request *req, struct td_writer *w, int error,
+                          const char *detail)
+{
+    size_t row = problem_row(error);
     char type[64];
     snprintf(type, sizeof type, "/problems/%s", problems[row].type);
-    td_write_str(&w, "type", type);
-    td_write_str(&w, "title", problems[row].title);
-    td_write_int(&w, "status", problems[row].status);
-    td_write_str(&w, "detail", detail);
-    td_write_str(&w, "error", detail);
-    td_write_close(&w, '}');
+    td_write_init(w, req->arena, 512);
+    td_write_open(w, NULL, '{');
+    td_write_str(w, "type", type);
+    td_write_str(w, "title", problems[row].title);
+    td_write_int(w, "status", problems[row].status);
+    td_write_str(w, "detail", detail);
+    td_write_str(w, "error", detail);
+}
+
+int td_api_problem_end(struct td_request *req, struct td_writer *w, int error)
+{
+    struct td_response *res = &req->response;
+    td_write_close(w, '}');
     *res = (struct td_response){0};
-    if (td_write_response(&w, res, problems[row].status))
+    if (td_write_response(w, res, problems[problem_row(error)].status))
         td_api_text(res, 503, NULL, "{\"status\":503,\"error\":\"out of memory\"}");
     res->type = "application/problem+json";
     if (res->status == 429 || res->status == 503)
         res->header[0] = (struct td_header){"Retry-After", "1"};
     return error;
+}
+
+int td_api_problem(struct td_request *req, int error, const char *format, ...)
+{
+    char detail[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(detail, sizeof detail, format, args);
+    va_end(args);
+    struct td_writer w;
+    td_api_problem_begin(req, &w, error, detail);
+    return td_api_problem_end(req, &w, error);
 }
 
 int td_api_text(struct td_response *res, int status, const char *type, const char *text)
@@ -100,6 +117,21 @@ static char *unescape(struct td_arena *arena, const char *text, size_t n)
     if (out)
         out[k] = 0;
     return out;
+}
+
+int td_api_query(struct td_request *req, const char *name, const char **value)
+{
+    size_t n = strlen(name);
+    *value = NULL;
+    for (const char *at = req->query; *at; at += strcspn(at, "&"), at += *at == '&') {
+        if (strncmp(at, name, n) || at[n] != '=')
+            continue;
+        *value = unescape(req->arena, at + n + 1, strcspn(at + n + 1, "&"));
+        if (!*value)
+            return td_api_problem(req, -EINVAL, "%s: holds a malformed escape", name);
+        return 0;
+    }
+    return 0;
 }
 
 /* Whether path has the pattern's form; the variables' places are noted. */

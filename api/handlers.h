@@ -8,6 +8,22 @@
 #include "api/routes.def"
 #undef TD_ROUTE
 
+/* ---- api.c ---- */
+
+/* A problem with members of its own: begin writes the usual ones, then the caller's, then end makes
+ * it the response and gives back error. */
+void td_api_problem_begin(struct td_request *req, struct td_writer *w, int error,
+                          const char *detail);
+int td_api_problem_end(struct td_request *req, struct td_writer *w, int error);
+
+/* The value of name in the request's query, unescaped; NULL when it is not there. -EINVAL. */
+int td_api_query(struct td_request *req, const char *name, const char **value);
+
+/* ---- dispatch.c ---- */
+
+void td_write_keys(struct td_writer *w, const char *name, td_keyset keys);
+void td_write_table(struct td_writer *w, const struct td_handle *handle); /* "table":[...] */
+
 /* ---- fixed.c: replies that never change ---- */
 
 int td_fixed_create(struct td_service *service); /* -ENOMEM */
@@ -19,6 +35,11 @@ struct td_tensors *td_tensors_create(void); /* NULL: out of memory */
 void td_tensors_destroy(struct td_tensors *tensors);
 /* A new reference to the stored tensor, for td_weight_unref; NULL when there is none. */
 struct td_weight *td_tensors_find(struct td_tensors *tensors, const char *name);
+bool td_tensors_name_is_right(const char *name);
+/* Takes the caller's reference and gives it the name, in place of expected, which must still have
+ * it; NULL is any or none. 201 new, 200 replaced, -ENOMEM, -EBUSY another one has the name now. */
+int td_tensors_put(struct td_tensors *tensors, const char *name, struct td_weight *weight,
+                   const struct td_weight *expected);
 
 /* ---- shm.c: regions of clients' shared memory; what lies in them is in shm.h ---- */
 
@@ -66,5 +87,7 @@ void td_metrics_call(struct td_metrics *metrics, const struct td_run *run, int64
 
 void td_write_isa(struct td_writer *w);
 void td_write_ops(struct td_writer *w);
+/* "arguments" or "returns" of a schema: n of them. */
+void td_write_params(struct td_writer *w, const char *key, const struct td_param *param, int n);
 
 #endif

@@ -41,6 +41,12 @@ static int place_outputs(struct td_infer *in)
                 return err;
             continue;
         }
+        if (in->output[i].form == TD_FORM_stored) {
+            int err = td_infer_place_stored(in, i);
+            if (err)
+                return err;
+            continue;
+        }
         bool fits =
             in->output[i].form == TD_FORM_binary && block && at % td_dtype_size(out->dtype) == 0;
         out->data = fits ? in->binary + at : td_arena_alloc(in->req->arena, bytes + 1);
@@ -67,35 +73,16 @@ static void write_output(struct td_infer *in, struct td_writer *w, int i)
         td_write_open(w, "parameters", '{');
         td_write_int(w, "binary_data_size", (int64_t)td_nbytes(t));
         td_write_close(w, '}');
+    } else if (in->output[i].form == TD_FORM_stored) {
+        td_write_open(w, "parameters", '{');
+        td_write_str(w, "tensor", in->output[i].store);
+        td_write_close(w, '}');
     } else if (!in->meta && in->output[i].form != TD_FORM_shared) {
         td_write_raw(w, "data", "", 0);
         char *room = td_write_room(w, td_json_data_bound(t));
         if (room)
             td_write_took(w, td_json_encode(t, room));
     }
-    td_write_close(w, '}');
-}
-
-static void write_explain(struct td_infer *in, struct td_writer *w)
-{
-    struct td_why why[16];
-    int n = td_run_explain(&in->run, why, 16);
-    td_write_open(w, "explain", '{');
-    td_write_str(w, "operator", in->run.handle->full);
-    td_write_str(w, "schema", in->run.handle->op->schema);
-    td_write_int(w, "threads", in->run.call.threads);
-    td_write_int(w, "promoted", in->run.n_casts);
-    td_write_bool(w, "inline", in->ran_inline);
-    td_write_num(w, "estimate_us", td_run_estimate(&in->run) * 1e6);
-    td_write_open(w, "candidates", '[');
-    for (int i = 0; i < n; i++) {
-        td_write_open(w, NULL, '{');
-        td_write_str(w, "kernel", why[i].impl->name);
-        td_write_str(w, "isa", td_isa_name(td_impl_isa(why[i].impl)));
-        td_write_str(w, "verdict", why[i].reason);
-        td_write_close(w, '}');
-    }
-    td_write_close(w, ']');
     td_write_close(w, '}');
 }
 
@@ -109,8 +96,7 @@ static void write_parameters(struct td_infer *in, struct td_writer *w)
         td_write_int(w, "queue_us", (in->begin_ns - in->queued_ns) / 1000);
         td_write_num(w, "compute_us", (double)(in->end_ns - in->begin_ns) / 1000);
     }
-    if (in->explain)
-        write_explain(in, w);
+    td_infer_write_dispatch(in, w);
     td_write_close(w, '}');
 }
 
@@ -185,6 +171,8 @@ static void compute(struct td_infer *in, int threads)
     td_metrics_call(in->req->service->metrics, &in->run, in->begin_ns - in->queued_ns,
                     in->end_ns - in->begin_ns);
     err = td_shm_end(&in->shm, in->run.call.out, &in->run.problem);
+    if (!err)
+        err = td_infer_store(in);
     if (err)
         td_api_problem(in->req, err, "%s", in->run.problem.text);
     else
@@ -257,10 +245,26 @@ static int submit_task(struct td_infer *in)
     return err;
 }
 
+static void *alloc_part(void *arena, size_t bytes)
+{
+    return td_arena_alloc(arena, bytes);
+}
+
 static int start(struct td_infer *in)
 {
     struct td_request *req = in->req;
-    int err = td_run_bind(&in->run, in->op, in->args, in->n_args);
+    in->options.alloc = alloc_part;
+    in->options.alloc_arg = req->arena;
+    struct td_key_scope before = td_keys_enter(in->scope.include, in->scope.exclude);
+    int err = td_run_bind(&in->run, in->op, in->args, in->n_args, &in->options);
+    td_keys_leave(before);
+    if (err == -ENOSYS)
+        return td_infer_no_kernel(in);
+    in->meta = !err && td_key_backend(in->run.key) == TD_BACKEND_Meta;
+    if (!err && in->shapes_only && !in->meta)
+        err = td_problem_set(&in->run.problem, EINVAL,
+                             "inputs: one has no data, and the keys lead to %s, not to Meta",
+                             td_key_name(in->run.key));
     if (!err)
         err = td_infer_outputs(in);
     if (!err && !in->meta)
@@ -289,6 +293,8 @@ static void free_call(struct td_request *req)
     td_json_free(&in->json);
     for (int i = 0; i < in->n_held; i++)
         td_weight_unref(&in->held[i]);
+    for (int i = 0; i < TD_MAX_OUTS; i++)
+        td_weight_unref(&in->output[i].made);
     td_shm_release(&in->shm);
     td_pool_unref(in->pool);
     req->call_ = NULL;

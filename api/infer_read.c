@@ -19,16 +19,16 @@ static const cJSON *member(const cJSON *object, const char *key)
     return cJSON_GetObjectItemCaseSensitive(object, key);
 }
 
+/* name: NULL for one given by its position. */
 static int add_arg(struct td_infer *in, const char *name, const struct td_value *value,
-                   struct td_problem *problem)
+                   td_keyset keys, struct td_problem *problem)
 {
-    for (int i = 0; i < in->n_args; i++)
-        if (!strcmp(in->args[i].name, name))
+    for (int i = 0; name && i < in->n_args; i++)
+        if (in->args[i].name && !strcmp(in->args[i].name, name))
             return refuse(problem, name, "is given twice");
     if (in->n_args == TD_MAX_ARGS * 2)
-        return refuse(problem, name, "too many arguments");
-    in->args[in->n_args].name = name;
-    in->args[in->n_args++].value = *value;
+        return refuse(problem, name ? name : "args", "too many arguments");
+    in->args[in->n_args++] = (struct td_named){.name = name, .value = *value, .keys = keys};
     return 0;
 }
 
@@ -45,6 +45,8 @@ static int stored_input(struct td_infer *in, const cJSON *object, const char *te
                               "%s: no stored tensor '%.100s'; GET /v1/tensors lists them", who,
                               tensor);
     in->held[in->n_held++] = weight;
+    in->stored[in->n_args].name = tensor;
+    in->stored[in->n_args].weight = weight;
     v->tensor = *td_weight_tensor(weight);
     struct td_tensor said = v->tensor;
     int err = member(object, "shape") ? td_json_shape(object, &said, who, problem) : 0;
@@ -94,21 +96,20 @@ static int check_bools(const struct td_tensor *t, const char *who, struct td_pro
     return 0;
 }
 
-static int read_input(struct td_infer *in, const cJSON *object, struct td_problem *problem)
+/* A tensor object. name: as which argument; who: for sentences. */
+static int read_tensor(struct td_infer *in, const cJSON *object, const char *name, const char *who,
+                       struct td_problem *problem)
 {
-    const cJSON *name = member(object, "name"), *parameters = member(object, "parameters");
+    const cJSON *parameters = member(object, "parameters");
     struct td_value v = {.kind = TD_KIND_tensor};
-    if (!cJSON_IsObject(object))
-        return refuse(problem, "inputs", "must hold tensor objects");
-    if (!cJSON_IsString(name) || !*name->valuestring || strlen(name->valuestring) >= TD_NAME_SIZE)
-        return refuse(problem, "inputs", "every tensor needs a name of 1 to 47 letters");
     if (parameters && !cJSON_IsObject(parameters))
-        return refuse(problem, name->valuestring, "parameters must be an object");
-    const char *who = name->valuestring;
+        return refuse(problem, who, "parameters must be an object");
     const cJSON *tensor = member(parameters, "tensor"), *data = member(object, "data");
     const cJSON *size = member(parameters, "binary_data_size");
     bool shared = td_shm_is_meant(parameters);
-    if (!tensor + !data + !size + !shared != 3)
+    bool empty = !tensor && !data && !size && !shared && td_infer_is_meta(in, parameters);
+    in->shapes_only = in->shapes_only || empty;
+    if (!tensor + !data + !size + !shared != 3 && !empty)
         return refuse(problem, who,
                       "must have exactly one of data, parameters.binary_data_size, "
                       "parameters.tensor and parameters.shared_memory_region");
@@ -118,36 +119,53 @@ static int read_input(struct td_infer *in, const cJSON *object, struct td_proble
     else if (tensor)
         err = stored_input(in, object, tensor->valuestring, who, &v, problem);
     else if (!(err = td_json_shape(object, &v.tensor, who, problem)) &&
-             !(err = td_json_dtype(object, &v.tensor, who, problem)))
+             !(err = td_json_dtype(object, &v.tensor, who, problem)) && !empty)
         err = shared ? td_shm_input(&in->shm, in->req, parameters, who, &v.tensor, problem)
               : size ? binary_input(in, size, who, &v.tensor, problem)
                      : td_json_data(&in->json, object, &v.tensor, who, in->req->arena, problem);
     if (!err && (size || shared))
         err = check_bools(&v.tensor, who, problem);
-    return err ? err : add_arg(in, who, &v, problem);
+    td_keyset keys = 0;
+    if (!err)
+        err = td_infer_keys(in, parameters, &v.tensor, who, &keys, problem);
+    return err ? err : add_arg(in, name, &v, keys, problem);
+}
+
+static int read_input(struct td_infer *in, const cJSON *object, struct td_problem *problem)
+{
+    const cJSON *name = member(object, "name");
+    if (!cJSON_IsObject(object))
+        return refuse(problem, "inputs", "must hold tensor objects");
+    if (!cJSON_IsString(name) || !*name->valuestring || strlen(name->valuestring) >= TD_NAME_SIZE)
+        return refuse(problem, "inputs", "every tensor needs a name of 1 to 47 letters");
+    return read_tensor(in, object, name->valuestring, name->valuestring, problem);
 }
 
 /* ---- parameters ---- */
 
-static int read_list(const cJSON *item, struct td_value *v, struct td_problem *problem)
+static int read_list(const cJSON *item, const char *who, struct td_value *v,
+                     struct td_problem *problem)
 {
     const cJSON *one;
-    v->kind = TD_KIND_ints;
+    bool bools = cJSON_IsBool(item->child);
+    v->kind = bools ? TD_KIND_bools : TD_KIND_ints;
     v->ints.n = 0;
     cJSON_ArrayForEach(one, item)
     {
-        if (!cJSON_IsNumber(one) || one->valuedouble != floor(one->valuedouble) ||
-            fabs(one->valuedouble) > 0x1p53)
-            return refuse(problem, item->string, "must hold whole numbers");
+        if (bools ? !cJSON_IsBool(one)
+                  : !cJSON_IsNumber(one) || one->valuedouble != floor(one->valuedouble) ||
+                        fabs(one->valuedouble) > 0x1p53)
+            return refuse(problem, who, "must hold whole numbers, or bools only");
         if (v->ints.n == TD_MAX_RANK * 2)
-            return refuse(problem, item->string, "has more than 16 numbers");
-        v->ints.v[v->ints.n++] = (int64_t)one->valuedouble;
+            return refuse(problem, who, "has more than 16 numbers");
+        v->ints.v[v->ints.n++] = bools ? cJSON_IsTrue(one) : (int64_t)one->valuedouble;
     }
     return 0;
 }
 
 /* An argument of the operator. JSON knows one kind of number, so 2.0 is 2. */
-static int read_argument(struct td_infer *in, const cJSON *item, struct td_problem *problem)
+static int read_argument(struct td_infer *in, const cJSON *item, const char *name, const char *who,
+                         struct td_problem *problem)
 {
     struct td_value v = {0};
     int err = 0;
@@ -165,11 +183,29 @@ static int read_argument(struct td_infer *in, const cJSON *item, struct td_probl
         v.kind = TD_KIND_str;
         v.str = item->valuestring;
     } else if (cJSON_IsArray(item)) {
-        err = read_list(item, &v, problem);
+        err = read_list(item, who, &v, problem);
     } else if (!cJSON_IsNull(item)) {
-        err = refuse(problem, item->string, "must be a number, bool, text or list of numbers");
+        err = refuse(problem, who, "must be a number, bool, text, or list of numbers or bools");
     }
-    return err ? err : add_arg(in, item->string, &v, problem);
+    return err ? err : add_arg(in, name, &v, 0, problem);
+}
+
+/* Arguments by position: tensors as objects, all others as they are. They come first. */
+static int read_positional(struct td_infer *in, const cJSON *args, struct td_problem *problem)
+{
+    const cJSON *item;
+    int i = 0, err = 0;
+    cJSON_ArrayForEach(item, args)
+    {
+        const char *who = td_arena_printf(in->req->arena, "args[%d]", i++);
+        if (!who)
+            return td_problem_set(problem, ENOMEM, "no memory for the request");
+        err = cJSON_IsObject(item) ? read_tensor(in, item, NULL, who, problem)
+                                   : read_argument(in, item, NULL, who, problem);
+        if (err)
+            return err;
+    }
+    return 0;
 }
 
 static int read_number(const cJSON *item, double low, double high, int64_t *value,
@@ -212,8 +248,6 @@ static int read_parameter(struct td_infer *in, const cJSON *item, const char **p
         return read_text(item, &in->forced, problem);
     if (!strcmp(key, "explain"))
         return read_bool(item, &in->explain, problem);
-    if (!strcmp(key, "meta"))
-        return read_bool(item, &in->meta, problem);
     if (!strcmp(key, "binary_data_output"))
         return read_bool(item, &in->binary_output, problem);
     if (!strcmp(key, "timeout_ms"))
@@ -230,7 +264,9 @@ static int read_parameter(struct td_infer *in, const cJSON *item, const char **p
     }
     if (!strncmp(key, "triton_", 7) || !strcmp(key, "headers"))
         return refuse(problem, key, "is reserved by the protocol");
-    return read_argument(in, item, problem);
+    if (td_infer_dispatch_parameter(in, item, &err, problem))
+        return err;
+    return read_argument(in, item, key, key, problem);
 }
 
 static int read_parameters(struct td_infer *in, const cJSON *parameters, struct td_problem *problem)
@@ -256,7 +292,7 @@ static int read_root(struct td_infer *in, struct td_problem *problem)
 {
     const cJSON *root = in->json.root, *item;
     const cJSON *inputs = member(root, "inputs"), *parameters = member(root, "parameters");
-    const cJSON *id = member(root, "id");
+    const cJSON *id = member(root, "id"), *args = member(root, "args");
     in->outputs = member(root, "outputs");
     if (!cJSON_IsObject(root))
         return refuse(problem, "the body", "must be an object with inputs");
@@ -264,18 +300,24 @@ static int read_root(struct td_infer *in, struct td_problem *problem)
         return refuse(problem, "inputs", "must be an array of tensors");
     if (parameters && !cJSON_IsObject(parameters))
         return refuse(problem, "parameters", "must be an object");
+    if (args && !cJSON_IsArray(args))
+        return refuse(problem, "args", "must be an array of tensors and values");
     if (in->outputs && !cJSON_IsArray(in->outputs))
         return refuse(problem, "outputs", "must be an array");
     if (id && !cJSON_IsString(id))
         return refuse(problem, "id", "must be a text");
     if (id && *id->valuestring)
         in->id = id->valuestring;
+    int err = td_infer_dispatch_defaults(in, parameters, problem);
+    if (!err)
+        err = read_positional(in, args, problem);
     cJSON_ArrayForEach(item, inputs)
     {
-        int err = read_input(in, item, problem);
-        if (err)
-            return err;
+        if (err || (err = read_input(in, item, problem)))
+            break;
     }
+    if (err)
+        return err;
     if (in->req->json_length >= 0 && in->binary_at != in->req->body_size)
         return td_problem_set(problem, EINVAL, "the body has %zu bytes more than its tensors need",
                               in->req->body_size - in->binary_at);
@@ -293,60 +335,4 @@ int td_infer_read(struct td_infer *in, struct td_problem *problem)
     if (err)
         return err == -ENOMEM ? err : -EINVAL;
     return read_root(in, problem);
-}
-
-static const char *output_name(struct td_infer *in, int i)
-{
-    const struct td_param *ret = &in->run.handle->schema.ret[i];
-    if (in->run.handle->schema.n_returns > i && *ret->name)
-        return ret->name;
-    if (in->run.call.n_out == 1)
-        return "out";
-    return td_arena_printf(in->req->arena, "out%d", i);
-}
-
-static int wanted_output(struct td_infer *in, const cJSON *item)
-{
-    struct td_problem *problem = &in->run.problem;
-    const cJSON *name = member(item, "name"), *parameters = member(item, "parameters");
-    const cJSON *binary = member(parameters, "binary_data");
-    bool is_binary = in->binary_output;
-    int err = binary ? read_bool(binary, &is_binary, problem) : 0;
-    if (err)
-        return err;
-    if (!cJSON_IsString(name))
-        return refuse(problem, "outputs", "every output needs a name");
-    for (int i = 0; i < in->run.call.n_out; i++)
-        if (!strcmp(in->output[i].name, name->valuestring)) {
-            in->output[i].form = is_binary ? TD_FORM_binary : TD_FORM_json;
-            if (!td_shm_is_meant(parameters))
-                return 0;
-            in->output[i].form = TD_FORM_shared;
-            return td_shm_output(&in->shm, in->req, parameters, in->output[i].name, i, problem);
-        }
-    return td_problem_set(problem, EINVAL, "outputs: %s has no '%.60s'; the first is called %s",
-                          in->run.handle->full, name->valuestring, in->output[0].name);
-}
-
-int td_infer_outputs(struct td_infer *in)
-{
-    const cJSON *item;
-    bool all = !in->outputs || !cJSON_GetArraySize(in->outputs);
-    for (int i = 0; i < in->run.call.n_out; i++) {
-        in->output[i].name = output_name(in, i);
-        if (!in->output[i].name)
-            return td_problem_set(&in->run.problem, ENOMEM, "no memory");
-        in->output[i].form = !all                ? TD_FORM_none
-                             : in->binary_output ? TD_FORM_binary
-                                                 : TD_FORM_json;
-    }
-    cJSON_ArrayForEach(item, in->outputs)
-    {
-        int err = wanted_output(in, item);
-        if (err)
-            return err;
-    }
-    for (int i = 0; in->meta && i < in->run.call.n_out; i++) /* shapes only */
-        in->output[i].form = in->output[i].form == TD_FORM_none ? TD_FORM_none : TD_FORM_json;
-    return 0;
 }

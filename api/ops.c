@@ -27,7 +27,7 @@ static void write_kernels(struct td_writer *w, const struct td_op *op)
     td_write_close(w, ']');
 }
 
-static void write_params(struct td_writer *w, const char *key, const struct td_param *param, int n)
+void td_write_params(struct td_writer *w, const char *key, const struct td_param *param, int n)
 {
     td_write_open(w, key, '[');
     for (int i = 0; i < n; i++) {
@@ -56,8 +56,8 @@ static void write_handle(struct td_writer *w, const struct td_handle *handle)
     td_write_str(w, "overload", handle->schema.overload);
     td_write_str(w, "schema", schema);
     td_write_str(w, "doc", handle->op->doc);
-    write_params(w, "arguments", handle->schema.param, handle->schema.n_params);
-    write_params(w, "returns", handle->schema.ret, handle->schema.n_returns);
+    td_write_params(w, "arguments", handle->schema.param, handle->schema.n_params);
+    td_write_params(w, "returns", handle->schema.ret, handle->schema.n_returns);
     write_dtypes(w, handle->op->dtypes);
     td_write_num(w, "ulp", handle->op->ulp);
     write_kernels(w, handle->op);
@@ -81,14 +81,14 @@ int td_api_ops_get(struct td_request *req, struct td_response *res)
     if (!handle)
         return td_api_problem(req, -ENOENT, "no operator '%.80s'; GET /v1/ops lists what there is",
                               name);
-    int n = strcmp(name, handle->schema.name) ? 1 : handle->n_overloads;
+    bool one = strcmp(name, handle->schema.name) != 0;
     struct td_writer w;
     td_write_init(&w, req->arena, 4096);
     td_write_open(&w, NULL, '{');
     td_write_str(&w, "name", name);
     td_write_open(&w, "overloads", '[');
-    for (int i = 0; i < n; i++)
-        write_handle(&w, &handle[i]);
+    for (; handle; handle = one ? NULL : handle->next)
+        write_handle(&w, handle);
     td_write_close(&w, ']');
     td_write_close(&w, '}');
     return td_write_response(&w, res, 200);

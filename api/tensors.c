@@ -64,8 +64,8 @@ struct td_weight *td_tensors_find(struct td_tensors *tensors, const char *name)
     return weight;
 }
 
-/* Takes the caller's reference. 201 new, 200 replaced, -ENOMEM. */
-static int put(struct td_tensors *tensors, const char *name, struct td_weight *weight)
+int td_tensors_put(struct td_tensors *tensors, const char *name, struct td_weight *weight,
+                   const struct td_weight *expected)
 {
     size_t size = strlen(name) + 1;
     struct entry *entry = malloc(sizeof *entry + size);
@@ -77,6 +77,12 @@ static int put(struct td_tensors *tensors, const char *name, struct td_weight *w
     entry->weight = weight;
     pthread_mutex_lock(&tensors->lock);
     struct entry **at = find(tensors, name), *old = *at;
+    if (expected && (!old || old->weight != expected)) {
+        pthread_mutex_unlock(&tensors->lock);
+        td_weight_unref(&weight);
+        free(entry);
+        return -EBUSY;
+    }
     entry->next = old ? old->next : NULL;
     *at = entry;
     pthread_mutex_unlock(&tensors->lock);
@@ -87,7 +93,7 @@ static int put(struct td_tensors *tensors, const char *name, struct td_weight *w
 }
 
 /* Letters, digits, . _ - in segments split by '/', none of them "." or "..". */
-static bool is_name(const char *name)
+bool td_tensors_name_is_right(const char *name)
 {
     if (strlen(name) > NAME_MAX_)
         return false;
@@ -214,14 +220,14 @@ static int store(struct td_request *req, const char *name, const struct td_tenso
                  struct td_problem *problem)
 {
     struct td_weight *weight;
-    if (!is_name(name))
+    if (!td_tensors_name_is_right(name))
         return td_problem_set(problem, EINVAL,
                               "'%.60s': a tensor's name is letters, digits and . _ - in segments "
                               "split by '/'",
                               name);
     int err = td_weight_create(&weight, t);
     if (!err)
-        err = put(req->service->tensors, name, weight);
+        err = td_tensors_put(req->service->tensors, name, weight, NULL);
     return err < 0 ? td_problem_set(problem, -err, "no memory for the tensor") : err;
 }
 
@@ -254,7 +260,7 @@ int td_api_tensors_put(struct td_request *req, struct td_response *res)
     struct td_problem problem;
     struct each each = {req, 0};
     int status;
-    if (!is_name(req->var[0]))
+    if (!td_tensors_name_is_right(req->var[0]))
         return td_api_problem(req, -EINVAL,
                               "'%.60s': a tensor's name is letters, digits and . _ - in segments "
                               "split by '/'",

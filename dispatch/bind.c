@@ -1,11 +1,11 @@
 /* From arguments by name to a checked call: choose the overload, convert each value to what the
- * schema says, fill in defaults, promote types, ask the operator's rule. This is the border where a
+ * schema says, fill in defaults, and send it through the dispatcher. This is the border where a
  * client's arguments are judged; below it they are right.
  *
  * An overload fits when every argument given is one of its parameters, of a fitting kind, and none
  * without default is missing. The first that fits is taken (ops.def has them in order); when none
  * does, the sentence is about the overload that came furthest. */
-#include "dispatch/dispatch.h"
+#include "dispatch/call.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,8 @@ static const char *kind_name(const struct td_value *v)
     static const char *const names[] = {
         [TD_KIND_none] = "null",      [TD_KIND_tensor] = "a tensor", [TD_KIND_tensors] = "tensors",
         [TD_KIND_int] = "an integer", [TD_KIND_float] = "a float",   [TD_KIND_bool] = "a bool",
-        [TD_KIND_ints] = "a list",    [TD_KIND_dtype] = "a type",    [TD_KIND_str] = "a text",
+        [TD_KIND_ints] = "a list",    [TD_KIND_bools] = "bools",     [TD_KIND_dtype] = "a type",
+        [TD_KIND_str] = "a text",
     };
     return names[v->kind];
 }
@@ -33,19 +34,22 @@ static int wrong_kind(const struct td_param *param, const struct td_value *v,
 static int to_list(const struct td_param *param, const struct td_value *in, struct td_value *out,
                    struct td_problem *problem)
 {
-    if (in->kind == TD_KIND_int && param->type.list_size) {
-        out->kind = TD_KIND_ints;
+    bool of_bools = param->type.base == TD_BASE_bool;
+    enum td_kind one = of_bools ? TD_KIND_bool : TD_KIND_int;
+    enum td_kind many = of_bools ? TD_KIND_bools : TD_KIND_ints;
+    if (in->kind == one && param->type.list_size) {
+        out->kind = many;
         out->ints.n = param->type.list_size;
         for (int i = 0; i < param->type.list_size; i++)
             out->ints.v[i] = in->i;
         return 0;
     }
-    if (in->kind != TD_KIND_ints)
+    if (in->kind != many)
         return wrong_kind(param, in, problem);
     /* As ATen has it: int[1] takes any length, a longer one only its own. */
     if (param->type.list_size > 1 && in->ints.n != param->type.list_size)
-        return td_problem_set(problem, EINVAL, "%s: must have %d numbers, but has %d", param->name,
-                              param->type.list_size, in->ints.n);
+        return td_problem_set(problem, EINVAL, "%s: must have %d %s, but has %d", param->name,
+                              param->type.list_size, of_bools ? "bools" : "numbers", in->ints.n);
     *out = *in;
     return 0;
 }
@@ -74,7 +78,7 @@ static int convert(const struct td_param *param, const struct td_value *in, stru
         out->kind = TD_KIND_none;
         return 0;
     }
-    if (type->list && type->base == TD_BASE_int)
+    if (type->list && (type->base == TD_BASE_int || type->base == TD_BASE_bool))
         return to_list(param, in, out, problem);
     bool fits = false;
     switch (type->base) {
@@ -108,12 +112,52 @@ static int convert(const struct td_param *param, const struct td_value *in, stru
     return 0;
 }
 
-static const struct td_named *find_arg(const struct td_named *args, int n_args, const char *name)
+/* The argument for parameter i: by name, or the ith of those without one. */
+static const struct td_named *find_arg(const struct td_named *args, int n_args, const char *name,
+                                       int i)
 {
+    const struct td_named *found = NULL;
+    for (int k = 0; k < n_args; k++)
+        if (args[k].name ? !strcmp(args[k].name, name) : !i--)
+            found = found ? found : &args[k];
+    return found;
+}
+
+/* Arguments by position stand before the keyword-only ones, and none is given by name as well. */
+static int check_positions(const struct td_handle *handle, const struct td_named *args, int n_args,
+                           struct td_problem *problem)
+{
+    const struct td_schema *schema = &handle->schema;
+    int n = 0, most = 0;
     for (int i = 0; i < n_args; i++)
-        if (!strcmp(args[i].name, name))
-            return &args[i];
-    return NULL;
+        n += !args[i].name;
+    while (most < schema->n_params && !schema->param[most].keyword_only)
+        most++;
+    if (n > most && most < schema->n_params)
+        return td_problem_set(problem, EINVAL,
+                              "args: %s takes %d by position, but %d were given; %s is "
+                              "keyword-only: give it by name, in parameters",
+                              handle->full, most, n, schema->param[most].name);
+    if (n > most)
+        return td_problem_set(problem, EINVAL, "args: %s takes %d by position, but %d were given",
+                              handle->full, most, n);
+    for (int i = 0; i < n_args; i++)
+        for (int k = 0; args[i].name && k < n; k++)
+            if (!strcmp(args[i].name, schema->param[k].name))
+                return td_problem_set(problem, EINVAL, "%s: is given by name and by position",
+                                      args[i].name);
+    return 0;
+}
+
+static void set_default(const struct td_param *param, struct td_value *value)
+{
+    const struct td_value *def = &param->def;
+    *value = *def;
+    if (param->type.base == TD_BASE_ScalarType && def->kind == TD_KIND_str)
+        *value =
+            (struct td_value){.kind = TD_KIND_dtype, .dtype = td_dtype_find(param->default_str)};
+    else if (def->kind == TD_KIND_str)
+        value->str = param->default_str;
 }
 
 static int unknown_arg(const struct td_handle *handle, const char *name, struct td_problem *problem)
@@ -139,31 +183,29 @@ static int bind(struct td_run *run, const struct td_handle *handle, const struct
     call->n_args = schema->n_params;
     call->threads = 1;
     call->problem = &run->problem;
+    run->keys = 0;
     *matched = 0;
     int used = 0, err = 0;
     for (int i = 0; i < schema->n_params; i++) {
         const struct td_param *param = &schema->param[i];
-        const struct td_named *arg = find_arg(args, n_args, param->name);
+        const struct td_named *arg = find_arg(args, n_args, param->name, i);
         used += arg != NULL;
         if (arg && !err) {
             err = convert(param, &arg->value, &call->arg[i], &run->problem);
             *matched += !err;
+            if (arg->value.kind == TD_KIND_tensor || arg->value.kind == TD_KIND_tensors)
+                run->keys |= arg->keys ? arg->keys : td_keyset_of(TD_KEY_CPU);
         } else if (!err && !param->has_default) {
             err = td_problem_set(&run->problem, EINVAL, "%s: missing; %s needs it", param->name,
                                  handle->full);
         } else if (!arg) {
-            const struct td_value *def = &param->def;
-            if (param->type.base == TD_BASE_ScalarType && def->kind == TD_KIND_str)
-                call->arg[i] = (struct td_value){.kind = TD_KIND_dtype,
-                                                 .dtype = td_dtype_find(param->default_str)};
-            else if (def->kind == TD_KIND_str)
-                call->arg[i] = (struct td_value){.kind = TD_KIND_str, .str = param->default_str};
-            else
-                call->arg[i] = *def;
+            set_default(param, &call->arg[i]);
         }
     }
+    if (!err && n_args && !args[0].name)
+        err = check_positions(handle, args, n_args, &run->problem);
     for (int i = 0; used < n_args && i < n_args; i++) {
-        bool known = false;
+        bool known = !args[i].name;
         for (int k = 0; k < schema->n_params && !known; k++)
             known = !strcmp(args[i].name, schema->param[k].name);
         if (!known)
@@ -172,98 +214,96 @@ static int bind(struct td_run *run, const struct td_handle *handle, const struct
     return err;
 }
 
-/* ---- promotion ---- */
-
-static int promote(struct td_run *run)
-{
-    struct td_call *call = &run->call;
-    unsigned tensors = 0, zero_dim = 0, scalars = 0;
-    for (int i = 0; i < call->n_args; i++) {
-        const struct td_value *v = &call->arg[i];
-        const struct td_param *param = &run->handle->schema.param[i];
-        if (v->kind == TD_KIND_tensor && v->tensor.rank)
-            tensors |= v->tensor.dtype;
-        else if (v->kind == TD_KIND_tensor)
-            zero_dim |= v->tensor.dtype;
-        else if (param->type.base == TD_BASE_Scalar && !param->has_default)
-            scalars |= v->kind == TD_KIND_float ? TD_f64
-                       : v->kind == TD_KIND_int ? TD_i64
-                                                : TD_bool;
-    }
-    enum td_dtype common = td_promote_types(tensors, zero_dim, scalars);
-    if (call->op->promote == TD_PROMOTE_float && td_dtype_kind(common) != 'f')
-        common = TD_f32;
-    for (int i = 0; i < call->n_args; i++) {
-        struct td_tensor *t = &call->arg[i].tensor;
-        if (call->arg[i].kind != TD_KIND_tensor || t->dtype == common)
-            continue;
-        if (run->n_casts == TD_MAX_CASTS)
-            return td_refuse(call, "more than %d tensors of other types", TD_MAX_CASTS);
-        run->cast[run->n_casts].arg = i;
-        run->cast[run->n_casts++].from = *t;
-        t->dtype = common;
-        t->data = NULL;
-        t->weight = NULL;
-    }
-    return 0;
-}
-
-static int check_dtype(struct td_run *run)
-{
-    struct td_call *call = &run->call;
-    for (int i = 0; i < call->n_args; i++) {
-        const struct td_tensor *t = td_arg(call, i);
-        if (!t)
-            continue;
-        if (!(t->dtype & call->op->dtypes)) {
-            char list[100] = "";
-            for (int k = 0; k < TD_DTYPES; k++)
-                if (call->op->dtypes >> k & 1)
-                    snprintf(list + strlen(list), sizeof list - strlen(list), " %s",
-                             td_dtype_name(1 << k));
-            return td_refuse(call, "%s: %s does not take %s; right are%s",
-                             run->handle->schema.param[i].name, run->handle->full,
-                             td_dtype_name(t->dtype), list);
-        }
-        return 0; /* the rule judges the others against the first */
-    }
-    return 0;
-}
-
 static int unknown_op(struct td_run *run, const char *name)
 {
     char base[TD_NAME_SIZE], list[300] = "";
     snprintf(base, sizeof base, "%.*s", (int)strcspn(name, "."), name);
     const struct td_handle *handle = td_registry_find(base);
+    const char *dangling[64];
+    int n = handle ? 0 : td_registry_dangling(dangling, 64);
+    for (int i = 0; i < n && i < 64; i++)
+        if (!strcmp(dangling[i], name))
+            return td_problem_set(&run->problem, ENOENT,
+                                  "no operator '%.60s': there is a kernel of that name, but no "
+                                  "schema; was it forgotten to define it?",
+                                  name);
     if (!handle)
         return td_problem_set(&run->problem, ENOENT,
                               "no operator '%.60s'; GET /v1/ops lists what there is", name);
-    for (int i = 0; i < handle->n_overloads; i++)
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "",
-                 handle[i].full);
+    for (const struct td_handle *h = handle; h; h = h->next)
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", *list ? ", " : "",
+                 h->full);
     return td_problem_set(&run->problem, ENOENT, "no overload '%.60s'; there are: %s", name, list);
 }
 
-int td_run_bind(struct td_run *run, const char *name, const struct td_named *args, int n_args)
+/* "add_.Tensor" is add.Tensor in place. */
+static const struct td_handle *find_in_place(const char *name, char plain[2 * TD_NAME_SIZE])
+{
+    size_t n = strcspn(name, ".");
+    if (n < 2 || name[n - 1] != '_' || strlen(name) >= 2 * TD_NAME_SIZE)
+        return NULL;
+    memcpy(plain, name, n - 1);
+    strcpy(plain + n - 1, name + n);
+    return td_registry_find(plain);
+}
+
+static int settle_in_place(struct td_run *run)
+{
+    struct td_tensor self = run->call.arg[0].tensor, *out = &run->call.out[0];
+    if (run->call.arg[0].kind != TD_KIND_tensor || run->call.n_out != 1)
+        return td_problem_set(&run->problem, EINVAL, "%s: has no form in place", run->handle->full);
+    for (int i = 0; i < run->n_casts; i++)
+        if (!run->cast[i].arg)
+            self = run->cast[i].from;
+    if (out->rank != self.rank ||
+        memcmp(out->shape, self.shape, (size_t)self.rank * sizeof *self.shape))
+        return td_problem_set(&run->problem, EINVAL,
+                              "self: in place its shape stays, but the result has another one");
+    return out->dtype == self.dtype ? 0 : td_run_convert(run, self.dtype);
+}
+
+int td_run_bind_values(struct td_run *run, const struct td_handle *handle,
+                       const struct td_value *values, td_keyset keys)
+{
+    run->handle = handle;
+    run->call.op = handle->op;
+    run->call.n_args = handle->schema.n_params;
+    run->call.threads = 1;
+    run->call.problem = &run->problem;
+    run->keys = keys;
+    memcpy(run->call.arg, values, (size_t)run->call.n_args * sizeof *values);
+    for (int i = 0; i < run->call.n_args; i++) /* texts of defaults */
+        if (values[i].kind == TD_KIND_str && !values[i].str)
+            set_default(&handle->schema.param[i], &run->call.arg[i]);
+    return td_dispatch_keys(run, keys);
+}
+
+int td_run_bind(struct td_run *run, const char *name, const struct td_named *args, int n_args,
+                const struct td_options *options)
 {
     *run = (struct td_run){0};
-    const struct td_handle *handle = td_registry_find(name);
+    if (options)
+        run->options = *options;
+    const struct td_handle *handle = td_registry_find(name), *best = NULL;
+    char plain[2 * TD_NAME_SIZE];
+    if (!handle && (handle = find_in_place(name, plain))) {
+        name = plain;
+        run->in_place = true;
+    }
     if (!handle)
         return unknown_op(run, name);
-    int overloads = strcmp(name, handle->schema.name) ? 1 : handle->n_overloads;
-    int best = -1, best_matched = -1, matched, err = -EINVAL;
-    for (int i = 0; i < overloads && err; i++) {
-        err = bind(run, &handle[i], args, n_args, &matched);
+    bool one = strcmp(name, handle->schema.name) != 0;
+    int best_matched = -1, matched, err = -EINVAL;
+    for (const struct td_handle *h = handle; h && err; h = one ? NULL : h->next) {
+        err = bind(run, h, args, n_args, &matched);
         if (err && matched > best_matched) {
-            best = i;
+            best = h;
             best_matched = matched;
         }
     }
-    if (err && overloads > 1)
-        err = bind(run, &handle[best], args, n_args, &matched); /* for its sentence */
-    if (!err && run->call.op->promote != TD_PROMOTE_none)
-        err = promote(run);
+    if (err && best != run->handle)
+        err = bind(run, best, args, n_args, &matched); /* for its sentence */
     if (!err)
-        err = check_dtype(run);
-    return err ? err : run->call.op->rule(&run->call);
+        err = td_dispatch(run);
+    return err || !run->in_place ? err : settle_in_place(run);
 }

@@ -5,6 +5,9 @@
 #ifndef TD_DISPATCH_H
 #define TD_DISPATCH_H
 
+#include "dispatch/keys.h"
+#include "dispatch/registry.h"
+#include "dispatch/schema.h"
 #include "kernels/kernels.h"
 
 /* ---- the CPU ---- */
@@ -60,90 +63,35 @@ const char *td_feature_name(enum td_feature feature);
 /* What level lacks on this CPU and OS, separated by ", "; "" when it runs. */
 void td_cpu_missing(const struct td_cpu *cpu, enum td_isa level, char *text, size_t size);
 
-/* ---- schemas: name[.overload](type name=default, *, ...) -> returns ---- */
-
-enum td_base { /* a type's name, without ? and [] */
-               TD_BASE_Tensor,
-               TD_BASE_int,
-               TD_BASE_float,
-               TD_BASE_bool,
-               TD_BASE_str,
-               TD_BASE_Scalar,
-               TD_BASE_ScalarType,
-               TD_BASE_Layout,
-               TD_BASE_Device,
-               TD_BASE_MemoryFormat,
-               TD_BASE_Generator,
-               TD_BASE_Dimname,
-               TD_BASES
-};
-
-struct td_type {
-    enum td_base base;
-    bool optional;      /* T? */
-    bool list;          /* T[], T[N] */
-    bool list_optional; /* T[]? */
-    int list_size;      /* N of T[N]; a single value stands for N times itself */
-    bool mutated;       /* (a!) */
-    char alias[16];     /* what stands in the parentheses: "a!", "a -> *"; "" when none */
-};
-
-#define TD_NAME_SIZE 48
-
-struct td_param {
-    struct td_type type;
-    char name[TD_NAME_SIZE];
-    bool keyword_only;
-    bool has_default;
-    struct td_value def;   /* kind none: None; kind str: the text is default_str */
-    char default_text[24]; /* as written */
-    char default_str[24];  /* without quotes, when def is a str */
-};
-
-struct td_schema {
-    char ns[TD_NAME_SIZE]; /* "" when none was given */
-    char name[TD_NAME_SIZE], overload[TD_NAME_SIZE];
-    int n_params;
-    struct td_param param[TD_MAX_ARGS];
-    bool vararg; /* ... at the end of the arguments */
-    int n_returns;
-    struct td_param ret[TD_MAX_OUTS];
-    bool varret;
-};
-
-/* -EINVAL; problem says "column N: ..." (1 is the first). */
-int td_schema_parse(struct td_schema *schema, const char *text, struct td_problem *problem);
-/* Writes it back in canonical form, cut at size; returns its full length. */
-size_t td_schema_format(const struct td_schema *schema, char *text, size_t size);
-size_t td_type_format(const struct td_type *type, char *text, size_t size);
-
-/* ---- the operators, live ---- */
-
-struct td_handle { /* one overload; made by td_registry_init, lives as long as the process */
-    const struct td_op *op;
-    struct td_schema schema;
-    int index;                   /* in td_ops */
-    char full[2 * TD_NAME_SIZE]; /* "add.Tensor" */
-    int n_overloads;             /* on the first overload of a name: how many stand there; else 0 */
-};
-
-/* Parses every schema of td_ops. -EINVAL when one is wrong (a programming error, said in problem),
- * -ENOMEM. */
-int td_registry_init(struct td_problem *problem);
-void td_registry_fini(void);
-int td_registry_count(void);
-const struct td_handle *td_registry_at(int index);
-/* "add.Tensor" gives that overload, "add" its first one (with n_overloads). NULL when unknown. */
-const struct td_handle *td_registry_find(const char *name);
-
 /* ---- calls ---- */
 
-struct td_named { /* an argument by name, as a client gives it */
-    const char *name;
+struct td_named {          /* an argument, as a client gives it */
+    const char *name;      /* NULL: by its position among the nameless */
     struct td_value value; /* numbers as int or float, dtype as str, number lists as ints */
+    td_keyset keys;        /* of a tensor; 0: CPU's */
 };
 
 #define TD_MAX_CASTS 4
+#define TD_MAX_TRACE 64
+
+struct td_trace { /* the way of a call through keys and kernels */
+    int n;        /* may be beyond TD_MAX_TRACE: lines that were not kept */
+    struct td_trace_line {
+        bool redispatch;
+        int depth;
+        enum td_key key;
+        const struct td_run *run; /* its handle; once executed, its kernel and ns */
+    } line[TD_MAX_TRACE];
+};
+
+struct td_options {         /* what a call wants of dispatch; zeroed: nothing */
+    enum td_dtype autocast; /* BF16 or FP16: what AutocastCPU converts to */
+    struct td_trace *trace; /* borrowed; filled while binding */
+    /* Memory that lives as long as the run, 16-byte aligned, NULL when there is none; for composite
+     * operators. */
+    void *(*alloc)(void *arg, size_t bytes);
+    void *alloc_arg;
+};
 
 struct td_why { /* one candidate, for explain */
     const struct td_impl *impl;
@@ -153,22 +101,65 @@ struct td_why { /* one candidate, for explain */
 struct td_run { /* a call on its way: the kernel's part, and dispatch's around it */
     struct td_call call;
     const struct td_handle *handle;
+    struct td_options options;
+    td_keyset keys;             /* what it was dispatched by */
+    td_keyset done;             /* the wrappers that it has passed */
+    enum td_key key;            /* the one that settled it */
+    const struct td_impl *rows; /* that key's kernels to choose from; NULL when composite or meta */
     const struct td_impl *impl; /* once selected */
     const char *forced;         /* borrowed; the kernel asked for ("ref", "simd@AVX2") or NULL */
-    int n_casts;                /* promotions to be made before the kernel runs */
+    int n_casts;                /* conversions to be made before the kernel runs */
     struct {
         int arg;
         struct td_tensor from;
     } cast[TD_MAX_CASTS];
+    /* The calls that a composite one consists of, in order; the last one makes its results. */
+    struct td_run *parts, *next;
+    struct {
+        int arg;                 /* of this part */
+        const struct td_run *of; /* is the first result of that one */
+    } feed[TD_MAX_CASTS];
+    int n_feeds;
+    bool in_place; /* called as "add_": the first result is to become the first argument */
+    int depth;     /* of nesting, for the trace */
+    bool timed;
+    int64_t ns; /* its kernel took; when timed */
     struct td_problem problem;
 };
 
 /* Finds the overload that the arguments fit and binds them: kinds converted, defaults filled in.
  * Then promotes types, and asks the rule; run->call.out[] has shapes and types afterwards.
- * name: "add" or "add.Tensor". run is zeroed first.
- * -ENOENT no such operator (or overload), -EINVAL the arguments are wrong; run->problem says what
- * and lists what would be right. */
-int td_run_bind(struct td_run *run, const char *name, const struct td_named *args, int n_args);
+ * name: "add" or "add.Tensor"; with an underscore behind the name, "add_" or "add_.Tensor", in
+ * place: the result must have self's shape, and is converted to its type. run is zeroed first.
+ * options: copied; NULL is none.
+ * -ENOENT no such operator (or overload), -EINVAL the arguments are wrong, -ENOSYS no kernel for
+ * the key set (run->key is the key, run->handle the operator), -ENOMEM; run->problem says what and
+ * lists what would be right. */
+int td_run_bind(struct td_run *run, const char *name, const struct td_named *args, int n_args,
+                const struct td_options *options);
+
+/* Has the first result converted to a type behind the kernel: where it replaces a tensor that keeps
+ * its type. -EINVAL when that is of a lower category (FP32 to INT64); -ENOMEM. */
+int td_run_convert(struct td_run *run, enum td_dtype to);
+
+/* What the calling thread adds to and takes from the key set of every call that it binds, until it
+ * leaves the scope; exclusion wins. Scopes nest: leave restores what was before. */
+struct td_key_scope {
+    td_keyset include, exclude;
+};
+struct td_key_scope td_keys_enter(td_keyset include, td_keyset exclude);
+void td_keys_leave(struct td_key_scope before);
+
+/* For boxed kernels: goes on with the call as if its arguments had only these keys. */
+int td_redispatch(struct td_run *run, td_keyset keys);
+/* A direct call from C, unboxed: call->op, arg and threads set, arguments of the right kinds in the
+ * schema's order, out[].data and shapes set, no conversions needed, no wrapper in the way (asserted
+ * in debug builds). scratch: as td_run_execute's. Goes through the table of the handle. */
+void td_call_unboxed(const struct td_handle *handle, struct td_call *call, td_keyset keys,
+                     void *scratch);
+/* "[call] op=[aten::silu], key=[CPU]", indented by depth, without line end; with kernel and time
+ * once the call has run. Returns its full length. */
+size_t td_trace_format(const struct td_trace_line *line, char *text, size_t size);
 
 /* Bytes that td_run_execute needs besides inputs and outputs: promoted inputs, the kernel's
  * scratch. Selects the implementation first (with call.threads set). -EINVAL when the forced kernel

@@ -2,7 +2,11 @@
  * dimensions decide the type unless a 0-dimensional tensor, and after it a plain number, is of a
  * higher category: then the higher category's type is taken, FP32 standing for a plain float.
  * (PyTorch's documentation, "Type promotion".) */
-#include "dispatch/dispatch.h"
+#include "dispatch/call.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 static int category(enum td_dtype dtype)
 {
@@ -43,4 +47,85 @@ enum td_dtype td_promote_types(unsigned tensors, unsigned zero_dim, unsigned sca
     if (number && (!type || category(number) > category(type)))
         type = number;
     return type;
+}
+
+/* ---- on a call ---- */
+
+int td_run_cast(struct td_run *run, int i, enum td_dtype to)
+{
+    struct td_tensor *t = &run->call.arg[i].tensor;
+    int at = 0;
+    while (at < run->n_casts && run->cast[at].arg != i)
+        at++;
+    if (at == TD_MAX_CASTS)
+        return td_problem_set(&run->problem, EINVAL, "more than %d tensors of other types",
+                              TD_MAX_CASTS);
+    if (at == run->n_casts) {
+        run->cast[run->n_casts].arg = i;
+        run->cast[run->n_casts++].from = *t;
+    }
+    t->dtype = to;
+    t->data = NULL;
+    t->weight = NULL;
+    return 0;
+}
+
+static int promote(struct td_run *run)
+{
+    struct td_call *call = &run->call;
+    unsigned tensors = 0, zero_dim = 0, scalars = 0;
+    for (int i = 0; i < call->n_args; i++) {
+        const struct td_value *v = &call->arg[i];
+        const struct td_param *param = &run->handle->schema.param[i];
+        if (v->kind == TD_KIND_tensor && v->tensor.rank)
+            tensors |= v->tensor.dtype;
+        else if (v->kind == TD_KIND_tensor)
+            zero_dim |= v->tensor.dtype;
+        else if (param->type.base == TD_BASE_Scalar && !param->has_default)
+            scalars |= v->kind == TD_KIND_float ? TD_f64
+                       : v->kind == TD_KIND_int ? TD_i64
+                                                : TD_bool;
+    }
+    enum td_dtype common = td_promote_types(tensors, zero_dim, scalars);
+    if (call->op->promote == TD_PROMOTE_float && td_dtype_kind(common) != 'f')
+        common = TD_f32;
+    for (int i = 0; i < call->n_args; i++) {
+        struct td_tensor *t = &call->arg[i].tensor;
+        if (call->arg[i].kind != TD_KIND_tensor || t->dtype == common)
+            continue;
+        int err = td_run_cast(run, i, common);
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+static int check_dtype(struct td_run *run)
+{
+    struct td_call *call = &run->call;
+    for (int i = 0; i < call->n_args; i++) {
+        const struct td_tensor *t = td_arg(call, i);
+        if (!t)
+            continue;
+        if (!(t->dtype & call->op->dtypes)) {
+            char list[100] = "";
+            for (int k = 0; k < TD_DTYPES; k++)
+                if (call->op->dtypes >> k & 1)
+                    snprintf(list + strlen(list), sizeof list - strlen(list), " %s",
+                             td_dtype_name(1 << k));
+            return td_refuse(call, "%s: %s does not take %s; right are%s",
+                             run->handle->schema.param[i].name, run->handle->full,
+                             td_dtype_name(t->dtype), list);
+        }
+        return 0; /* the rule judges the others against the first */
+    }
+    return 0;
+}
+
+int td_run_settle(struct td_run *run)
+{
+    int err = run->call.op->promote != TD_PROMOTE_none ? promote(run) : 0;
+    if (!err)
+        err = check_dtype(run);
+    return err ? err : run->call.op->rule(&run->call);
 }

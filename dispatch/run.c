@@ -1,9 +1,9 @@
-/* From a checked call to its result: choose the implementation, convert what was promoted, run.
+/* From a settled call to its result: choose the implementation, convert what was promoted, run.
  *
- * Selection walks the operator's rows, best first, and takes the first whose level may be used here
+ * Selection walks the key's rows, best first, and takes the first whose level may be used here
  * and that accepts the call. A walk costs some tens of nanoseconds, as rows are few and their tests
  * are compares; accepts() of library rows keeps its own cache of what the library can do. */
-#include "dispatch/dispatch.h"
+#include "dispatch/call.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -37,32 +37,37 @@ static bool is_named(const struct td_impl *impl, const char *name)
            (!name[n] || (name[n] == '@' && !strcmp(name + n + 1, td_isa_name(impl->isa))));
 }
 
-/* Why the row does not serve, or NULL when it does. */
-static const char *objection(const struct td_run *run, const struct td_impl *impl)
+/* Why the row does not serve a call, or NULL when it does. */
+static const char *objection(const struct td_call *call, const struct td_impl *impl)
 {
-    if (run->forced && !is_named(impl, run->forced))
-        return "not the kernel asked for";
     if (!(td_cpu()->levels >> impl->isa & 1))
         return td_cpu()->cpu_levels >> impl->isa & 1 ? "its level is above the cap"
                                                      : "this CPU lacks its level";
-    if (!(impl->dtypes & first_dtype(&run->call)))
+    if (!(impl->dtypes & first_dtype(call)))
         return "does not take this type";
-    if (impl->accepts && !impl->accepts(&run->call))
+    if (impl->accepts && !impl->accepts(call))
         return "does not take this call";
     return NULL;
 }
 
-static int no_kernel(struct td_run *run)
+const struct td_impl *td_rows_choose(const struct td_impl *rows, const struct td_call *call)
+{
+    while (rows[1].run && objection(call, rows))
+        rows++;
+    return rows;
+}
+
+static int no_such_row(struct td_run *run)
 {
     char list[300] = "";
-    for (const struct td_impl *i = run->call.op->impls; i->run; i++)
+    for (const struct td_impl *i = run->rows; i->run; i++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s@%s", *list ? ", " : "",
                  i->name, td_isa_name(i->isa));
-    for (const struct td_impl *i = run->call.op->impls; i->run; i++)
+    for (const struct td_impl *i = run->rows; i->run; i++)
         if (is_named(i, run->forced))
             return td_problem_set(&run->problem, EINVAL,
                                   "kernel: '%.40s' cannot run this call: %s; %s has: %s",
-                                  run->forced, objection(run, i), run->handle->full, list);
+                                  run->forced, objection(&run->call, i), run->handle->full, list);
     return td_problem_set(&run->problem, EINVAL, "kernel: %s has no '%.40s'; it has: %s",
                           run->handle->full, run->forced, list);
 }
@@ -72,13 +77,54 @@ static size_t round_up(size_t bytes)
     return (bytes + 127) & ~(size_t)63; /* 64-byte steps, and 64 bytes that may be over-read */
 }
 
+/* What stands for the kernel of a call that is computed by its parts. */
+static const struct td_impl composite = {.name = "composite", .isa = TD_ISA_default};
+
+static size_t outs_bytes(const struct td_run *run)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < run->call.n_out; i++)
+        bytes += round_up(td_nbytes(&run->call.out[i]));
+    return bytes;
+}
+
+/* Results of all parts but the last, and the scratch of each. */
+static int select_parts(struct td_run *run, size_t *scratch)
+{
+    bool converts = run->parts->handle == run->handle; /* itself, and its result's conversion */
+    *scratch = 0;
+    if (converts)
+        run->parts->forced = run->forced;
+    for (struct td_run *part = run->parts; part; part = part->next) {
+        size_t bytes;
+        part->call.threads = run->call.threads;
+        int err = td_run_select(part, &bytes);
+        if (err)
+            return err;
+        *scratch += bytes + (part->next ? outs_bytes(part) : 0);
+    }
+    run->impl = converts ? run->parts->impl : &composite;
+    return 0;
+}
+
 int td_run_select(struct td_run *run, size_t *scratch)
 {
-    const struct td_impl *impl = run->call.op->impls;
-    while (impl->run && objection(run, impl))
-        impl++;
-    if (!impl->run)
-        return no_kernel(run); /* only when forced: ref accepts every checked call */
+    if (run->parts && (!run->forced || run->parts->handle == run->handle))
+        return select_parts(run, scratch);
+    if (!run->rows)
+        return td_problem_set(&run->problem, EINVAL,
+                              "kernel: %s is composite on %s: it has no '%.40s'", run->handle->full,
+                              td_key_name(run->key), run->forced);
+    const struct td_impl *impl;
+    if (run->forced) {
+        impl = run->rows;
+        while (impl->run && (!is_named(impl, run->forced) || objection(&run->call, impl)))
+            impl++;
+        if (!impl->run)
+            return no_such_row(run);
+    } else {
+        impl = td_rows_choose(run->rows, &run->call);
+    }
     run->impl = impl;
     *scratch = impl->scratch ? round_up(impl->scratch(&run->call)) : 0;
     for (int i = 0; i < run->n_casts; i++)
@@ -86,23 +132,18 @@ int td_run_select(struct td_run *run, size_t *scratch)
     return 0;
 }
 
-/* Converts a promoted argument by the cast operator's own kernels. */
+/* Converts an argument by the cast operator's own kernels. */
 static void cast(struct td_run *run, int i, void *out)
 {
     struct td_value *arg = &run->call.arg[run->cast[i].arg];
-    struct td_run sub = {.handle = td_registry_find("cast")};
-    assert(sub.handle);
-    sub.call.op = sub.handle->op;
-    sub.call.n_args = 2;
-    sub.call.threads = run->call.threads;
-    sub.call.arg[0] = (struct td_value){.kind = TD_KIND_tensor, .tensor = run->cast[i].from};
-    sub.call.arg[1] = (struct td_value){.kind = TD_KIND_dtype, .dtype = arg->tensor.dtype};
-    sub.call.n_out = 1;
-    sub.call.out[0] = arg->tensor;
-    sub.call.out[0].data = out;
-    size_t none;
-    td_run_select(&sub, &none);
-    sub.impl->run(&sub.call);
+    const struct td_handle *handle = td_registry_find("cast");
+    assert(handle);
+    struct td_call call = {.op = handle->op, .n_args = 2, .threads = run->call.threads, .n_out = 1};
+    call.arg[0] = (struct td_value){.kind = TD_KIND_tensor, .tensor = run->cast[i].from};
+    call.arg[1] = (struct td_value){.kind = TD_KIND_dtype, .dtype = arg->tensor.dtype};
+    call.out[0] = arg->tensor;
+    call.out[0].data = out;
+    td_call_unboxed(handle, &call, td_keyset_of(run->key), NULL);
     arg->tensor.data = out;
 }
 
@@ -131,6 +172,11 @@ static double work(const struct td_run *run)
 
 double td_run_estimate(const struct td_run *run)
 {
+    double parts = 0;
+    for (const struct td_run *part = run->parts; part; part = part->next)
+        parts += td_run_estimate(part);
+    if (run->parts)
+        return parts;
     float ns = run->handle->index < MAX_OPS
                    ? atomic_load_explicit(&learned[run->handle->index], memory_order_relaxed)
                    : 0;
@@ -160,10 +206,41 @@ static int64_t now_ns(void)
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
+static void set_arg(struct td_run *run, int arg, void *data)
+{
+    for (int i = 0; i < run->n_casts; i++)
+        if (run->cast[i].arg == arg) {
+            run->cast[i].from.data = data;
+            return;
+        }
+    run->call.arg[arg].tensor.data = data;
+}
+
+static void execute_parts(struct td_run *run, char *at)
+{
+    for (struct td_run *part = run->parts; part; part = part->next) {
+        for (int i = 0; i < part->call.n_out; i++) {
+            part->call.out[i].data = part->next ? (void *)at : run->call.out[i].data;
+            at += part->next ? round_up(td_nbytes(&part->call.out[i])) : 0;
+        }
+        for (int i = 0; i < part->n_feeds; i++)
+            set_arg(part, part->feed[i].arg, part->feed[i].of->call.out[0].data);
+        size_t bytes;
+        td_run_select(part, &bytes);
+        td_run_execute(part, at);
+        at += bytes;
+    }
+}
+
 void td_run_execute(struct td_run *run, void *scratch)
 {
     int64_t begin = now_ns();
     char *at = scratch;
+    if (run->parts) {
+        execute_parts(run, at);
+        run->ns = now_ns() - begin;
+        return;
+    }
     for (int i = 0; i < run->n_casts; i++) {
         size_t bytes = round_up(td_nbytes(&run->call.arg[run->cast[i].arg].tensor));
         cast(run, i, at);
@@ -171,15 +248,40 @@ void td_run_execute(struct td_run *run, void *scratch)
     }
     run->call.scratch = at;
     run->impl->run(&run->call);
-    learn(run, now_ns() - begin);
+    run->ns = now_ns() - begin;
+    learn(run, run->ns);
+}
+
+struct td_run *td_run_part(struct td_run *run, const char *op, const struct td_value *values,
+                           td_keyset keys, int *err)
+{
+    struct td_run *part =
+        run->options.alloc ? run->options.alloc(run->options.alloc_arg, sizeof *part) : NULL;
+    if (!part) {
+        *err = td_problem_set(&run->problem, ENOMEM, "no memory for the parts of %s",
+                              run->handle->full);
+        return NULL;
+    }
+    *part = (struct td_run){.options = run->options, .depth = run->depth, .timed = run->timed};
+    *err = td_run_bind_values(part, td_registry_find(op), values, keys);
+    if (*err) {
+        run->problem = part->problem;
+        return NULL;
+    }
+    struct td_run **end = &run->parts;
+    while (*end)
+        end = &(*end)->next;
+    *end = part;
+    return part;
 }
 
 int td_run_explain(const struct td_run *run, struct td_why *why, int max)
 {
     int n = 0;
     bool chosen = false;
-    for (const struct td_impl *i = run->call.op->impls; i->run && n < max; i++, n++) {
-        const char *no = objection(run, i);
+    for (const struct td_impl *i = run->rows; i && i->run && n < max; i++, n++) {
+        const char *no = run->forced && !is_named(i, run->forced) ? "not the kernel asked for"
+                                                                  : objection(&run->call, i);
         why[n].impl = i;
         why[n].reason = no ? no : chosen ? "accepted, but a better one stands before it" : "chosen";
         chosen = chosen || !no;

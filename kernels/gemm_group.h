@@ -124,7 +124,9 @@ static void td_group_rows(const struct td_rect *r, int64_t i, int64_t rows, int6
     const struct td_gemm *g = r->g;
     int64_t from = p * g->group, left = g->k - from, n = lanes * g->group;
     int64_t size = (int64_t)td_dtype_size(g->a->dtype), copied = left < n ? left : n;
-    for (int64_t row = 0; row < rows; row++) {
+    if (!lanes) /* k is 0: nothing is packed, and there may be no slot */
+        memset(sums, 0, (size_t)rows * sizeof *sums);
+    for (int64_t row = 0; row < rows && lanes; row++) {
         uint32_t *to = (uint32_t *)r->slot + row * lanes;
         const char *a = (const char *)r->a + ((r->i + i + row) * g->k + from) * size;
         int32_t sum = 0;

@@ -87,6 +87,7 @@ enum td_kind { /* what a value holds */
                TD_KIND_float,
                TD_KIND_bool,
                TD_KIND_ints,
+               TD_KIND_bools, /* as ints, each 0 or 1 */
                TD_KIND_dtype,
                TD_KIND_str,
 };
@@ -156,6 +157,9 @@ struct td_op {
     const struct td_impl *impls; /* best first, ended by a row without run; the last is ref */
     const char *const *samples;  /* argument patterns for tests, docs, bench; NULL-ended */
     double (*flops)(const struct td_call *call); /* NULL: one an output element */
+    /* The operator by others, "mul(self, sigmoid(self))", for backends without kernels of it; NULL:
+     * there is no such formula. */
+    const char *composite;
 };
 
 struct td_call {

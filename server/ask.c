@@ -145,9 +145,11 @@ int td_command_ops(int argc, char **argv)
         fprintf(stderr, "tensord: no operator '%s'; `tensord ops` lists them\n", name);
         return 2;
     }
-    int n = !name ? td_registry_count() : strcmp(name, first->schema.name) ? 1 : first->n_overloads;
-    for (int i = 0; i < n; i++)
-        print_op(&first[i]);
+    for (int i = 0; !name && i < td_registry_count(); i++)
+        print_op(td_registry_at(i));
+    bool one = name && strcmp(name, first->schema.name);
+    for (; name && first; first = one ? NULL : first->next)
+        print_op(first);
     return 0;
 }
 

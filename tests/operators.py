@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+import gradients
 from service import BF16, NAMES, DATATYPES
 
 INTEGERS = ("UINT8", "INT8", "INT16", "INT32", "INT64")
@@ -22,14 +23,16 @@ def erf(x):
 
 
 class Judge:
-    """formula(arrays and parameters by name) -> the exact result, wide.
+    """formula(arrays and parameters by name) -> the exact result, wide; several as a tuple.
     calls: ({argument: shape}, {parameter: value}) each.
     result: the output's datatype for the input's and the parameters.
     scale: what the error bound is in units of: "own", each result; "all", the largest result; or
-    a formula for it on the absolute values, where sums cancel."""
+    a formula for it on the absolute values, where sums cancel.
+    datatype: what judges from outside draw its tensors in."""
 
-    def __init__(self, formula, calls, result, scale="own"):
+    def __init__(self, formula, calls, result, scale="own", datatype="FP32"):
         self.formula, self.calls, self.result, self.scale = formula, calls, result, scale
+        self.datatype = datatype
 
 
 # ---- datatypes of results ----
@@ -243,9 +246,17 @@ JUDGES = {
         lambda self, dims: np.transpose(self, dims),
         [({"self": (2, 3, 5)}, {"dims": [2, 0, 1]}), ({"self": (4, 9)}, {"dims": [-1, 0]})], same),
     "matmul": Judge(matmul, MATRICES, same, matmul),
+    "_int_mm": Judge(lambda self, mat2: self @ mat2,
+                     [({"self": (5, 7), "mat2": (7, 3)}, {}), ({"self": (64, 33), "mat2": (33, 70)}, {}),
+                      ({"self": (3, 0), "mat2": (0, 4)}, {})], lambda *_: "INT32", datatype="INT8"),
     "linear": Judge(linear, LINEAR, same, linear),
     "linear_pointwise": Judge(linear_pointwise, POINTWISE, same, linear_pointwise),
     "conv2d": Judge(conv2d, IMAGES, same, conv2d),
+    "threshold_backward": Judge(gradients.threshold, gradients.THRESHOLD, same),
+    "sigmoid_backward": Judge(gradients.sigmoid, gradients.ofs("output"), same),
+    "tanh_backward": Judge(gradients.tanh, gradients.ofs("output"), same),
+    "silu_backward": Judge(gradients.silu, gradients.ofs("self"), same, gradients.unit_slope),
+    "gelu_backward": Judge(gradients.gelu, gradients.GELU, same, gradients.unit_slope),
 }
 
 
@@ -303,23 +314,42 @@ def compare(tensor, name, exact, scale, units):
     return None
 
 
+def named(results):
+    """Results by the names that a reply gives them."""
+    if isinstance(results, tuple):
+        return {f"out{i}": one for i, one in enumerate(results)}
+    return {"out": results}
+
+
 def exact_and_scale(judged, tensors, parameters):
-    """The exact result, wide, and what the units of its error bound are relative to."""
+    """The exact results by name, wide, and what the units of their error bounds are relative to."""
     with np.errstate(all="ignore"):
         arrays = {key: wide(value) for key, value in tensors.items()}
-        exact = judged.formula(**arrays, **parameters)
+        exact = named(judged.formula(**arrays, **parameters))
         if judged.scale == "own":
-            return exact, np.abs(np.asarray(exact, np.float64))
+            return exact, {key: np.abs(np.asarray(one, np.float64)) for key, one in exact.items()}
         if judged.scale == "all":
-            return exact, np.max(np.abs(exact), initial=0)
+            return exact, {key: np.max(np.abs(one), initial=0) for key, one in exact.items()}
         # activations come after the sum, and none is much steeper than 1
         absolute = {key: np.abs(value) for key, value in arrays.items()}
         rest = {k: v for k, v in parameters.items() if k not in ACTIVATION_PARAMETERS}
-        return exact, np.abs(judged.scale(**absolute, **rest))
+        scale = named(judged.scale(**absolute, **rest))
+        return exact, {key: np.abs(one) for key, one in scale.items()}
 
 
-def judge(judged, tensors, parameters, tensor, name, ulp):
-    """compare() for one call of an operator whose served bound against its reference is ulp; the
+def compare_all(outputs, name, exact, scale, units):
+    """compare() for each result of a reply, by its name."""
+    if sorted(outputs) != sorted(exact):
+        return f"has results {sorted(outputs)}; {sorted(exact)} are right"
+    for key, tensor in outputs.items():
+        wrong = compare(tensor, name, exact[key], scale[key], units)
+        if wrong:
+            return f"{key}: {wrong}"
+    return None
+
+
+def judge(judged, tensors, parameters, outputs, name, ulp):
+    """compare_all() for one call of an operator whose served bound against its reference is ulp; the
     reference itself may round each step, which is the one unit more."""
     exact, scale = exact_and_scale(judged, tensors, parameters)
-    return compare(tensor, judged.result(name, parameters), exact, scale, ulp + 1)
+    return compare_all(outputs, judged.result(name, parameters), exact, scale, ulp + 1)

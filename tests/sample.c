@@ -108,12 +108,18 @@ static int64_t number(const char **p, struct sizes sizes)
     return value;
 }
 
-/* "[3,n]" as numbers; how many. */
+/* "[3,n]" as numbers, "[True,False]" as bools; how many. */
 static int list(const char *p, struct sizes sizes, int64_t *v)
 {
     int count = 0;
-    for (p++; *p && *p != ']'; p += *p == ',')
-        v[count++] = number(&p, sizes);
+    for (p++; *p && *p != ']'; p += *p == ',') {
+        if (isupper((unsigned char)*p)) {
+            v[count++] = *p == 'T';
+            p += strcspn(p, ",]");
+        } else {
+            v[count++] = number(&p, sizes);
+        }
+    }
     return count;
 }
 
@@ -123,12 +129,14 @@ static struct td_value value(const char *text, bool tensor, struct sizes sizes)
 {
     struct td_value v = {.kind = TD_KIND_str, .str = text};
     bool letter = strchr("nmk", *text) && !text[1];
-    if (tensor) {
+    if (!strcmp(text, "None")) {
+        v.kind = TD_KIND_none;
+    } else if (tensor) {
         v.kind = TD_KIND_tensor;
         v.tensor = (struct td_tensor){.rank = 0};
         v.tensor.rank = list(text, sizes, v.tensor.shape);
     } else if (*text == '[') {
-        v.kind = TD_KIND_ints;
+        v.kind = isupper((unsigned char)text[1]) ? TD_KIND_bools : TD_KIND_ints;
         v.ints.n = list(text, sizes, v.ints.v);
     } else if (!strcmp(text, "True") || !strcmp(text, "False")) {
         v.kind = TD_KIND_bool;
@@ -170,7 +178,7 @@ int sample_init(struct sample *s, const char *name, const char *pattern, struct 
         bool tensor = schema->param[i].type.base == TD_BASE_Tensor;
         struct td_named *arg = &args[count++];
         *arg = (struct td_named){schema->param[i].name, value(s->text[i], tensor, sizes)};
-        if (tensor) {
+        if (arg->value.kind == TD_KIND_tensor) {
             struct td_tensor *t = &arg->value.tensor;
             t->dtype = dtype;
             if (td_numel(t) > MOST)
@@ -180,7 +188,7 @@ int sample_init(struct sample *s, const char *name, const char *pattern, struct 
             s->input[s->n_inputs++] = *t;
         }
     }
-    int err = td_run_bind(&s->run, name, args, count);
+    int err = td_run_bind(&s->run, name, args, count, NULL);
     for (int i = 0; !err && i < s->run.call.n_out; i++)
         err = td_numel(&s->run.call.out[i]) > MOST ? -E2BIG : 0;
     if (err)

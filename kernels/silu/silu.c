@@ -17,5 +17,6 @@ const struct td_op td_op_silu = {
     .dtypes = TD_ALL,
     .ulp = 5,
     .impls = impls,
+    .composite = "mul(self, sigmoid(self))",
     .samples = (const char *const[]){"self=[n]", "self=[2,n]", NULL},
 };

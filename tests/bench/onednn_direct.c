@@ -101,7 +101,7 @@ static void ours_init(struct ours *o, const int64_t mkn[3], void *x, void *w, vo
         {"input", {.kind = TD_KIND_tensor, .tensor = input}},
         {"weight", {.kind = TD_KIND_tensor, .tensor = *td_weight_tensor(stored)}},
         {"bias", {.kind = TD_KIND_tensor, .tensor = bias}}};
-    MUST(td_run_bind(&o->run, "linear", args, 3));
+    MUST(td_run_bind(&o->run, "linear", args, 3, NULL));
     o->run.forced = "onednn";
     MUST(td_run_select(&o->run, &bytes));
     o->scratch = aligned_alloc(64, (bytes + 127) & ~(size_t)63);

@@ -29,7 +29,7 @@ class Operators(service.ServiceTest):
             return False
         self.assertEqual(reply.status, 200, reply.body[:300])
         self.assertEqual(reply.parameters["kernel"], kernel or reply.parameters["kernel"])
-        wrong = operators.judge(operators.JUDGES[op["name"]], tensors, parameters, reply.out,
+        wrong = operators.judge(operators.JUDGES[op["name"]], tensors, parameters, reply.outputs,
                                 datatype, op["ulp"])
         self.assertIsNone(wrong)
         return True
@@ -53,7 +53,8 @@ class Operators(service.ServiceTest):
         for op in self.ops:
             for kernel in {k["name"] for k in op["kernels"] if k["runnable"]}:
                 with self.subTest(op=op["name"], kernel=kernel):
-                    taken = [self.try_call(op, "FP32", call, binary=True, kernel=kernel)
+                    datatype = operators.JUDGES[op["name"]].datatype
+                    taken = [self.try_call(op, datatype, call, binary=True, kernel=kernel)
                              for call in operators.JUDGES[op["name"]].calls]
                     self.assertIn(True, taken)
                     self.assertTrue(all(taken) or kernel != "ref")

@@ -174,7 +174,7 @@ START_TEST(test_mixed_types)
         b.dtype = TD_bf16;
         struct td_named args[] = {{ops[i][1], {.kind = TD_KIND_tensor, .tensor = a}},
                                   {ops[i][2], {.kind = TD_KIND_tensor, .tensor = b}}};
-        ck_assert_int_eq(td_run_bind(&run, ops[i][0], args, 2), -EINVAL);
+        ck_assert_int_eq(td_run_bind(&run, ops[i][0], args, 2, NULL), -EINVAL);
         ck_assert_msg(strstr(run.problem.text, "is BF16") && strstr(run.problem.text, "is FP32"),
                       "%s", run.problem.text);
     }
@@ -224,7 +224,7 @@ START_TEST(test_whole_numbers)
         {"self", {.kind = TD_KIND_tensor, .tensor = {a, TD_i64, 2, {2, 3}, NULL}}},
         {"other", {.kind = TD_KIND_tensor, .tensor = {b, TD_i64, 1, {3}, NULL}}}};
     sample_start();
-    ck_assert_int_eq(td_run_bind(&run, "matmul", args, 2), 0);
+    ck_assert_int_eq(td_run_bind(&run, "matmul", args, 2, NULL), 0);
     size_t scratch;
     ck_assert_int_eq(td_run_select(&run, &scratch), 0);
     run.call.out[0].data = out;
@@ -260,7 +260,7 @@ START_TEST(test_signedness)
     struct td_named args[] = {
         {"self", {.kind = TD_KIND_tensor, .tensor = {a, type_a, 2, {M, K}, NULL}}},
         {"mat2", {.kind = TD_KIND_tensor, .tensor = {b, type_b, 2, {K, N}, NULL}}}};
-    ck_assert_int_eq(td_run_bind(&run, "_int_mm", args, 2), 0);
+    ck_assert_int_eq(td_run_bind(&run, "_int_mm", args, 2, NULL), 0);
     run.call.out[0].data = out;
     for (const struct td_impl *row = run.call.op->impls; row->run; row++) {
         if (!sample_runnable(row, why))

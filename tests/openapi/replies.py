@@ -95,15 +95,18 @@ class Replies(service.ServiceTest):
 
     def test_what_can_be_read(self):
         for path in ("/v1/isa", "/v1/isa/features", "/v1/topology", "/v1/ops", "/v1/ops/add", "/v1/ops/sum.dim_IntList",
+                     "/v1/dispatch/ops/silu/state", "/v1/dispatch/ops/silu/table", "/v1/dispatch/keys",
+                     "/v1/dispatch/keyset?keys=CPU,Tracer", "/v1/dispatch/keyset?bits=0x1", "/v1/dispatch/dangling",
                      "/v1/tensors", "/v1/pools", "/v1/pools/default", "/v1/tasks", "/v2", "/v2/health/live", "/v2/health/ready",
                      "/v2/models/op.conv2d", "/v2/models/op.add/ready", "/v2/models/op.add/versions/1",
                      "/v2/models/op.add/versions/1/ready", "/v2/systemsharedmemory/status", "/v2/cudasharedmemory/status",
                      "/metrics", "/openapi.yaml"):
             with self.subTest(path=path):
                 self.check("GET", path)
-        for path in ("/v1/ops/x", "/v1/tensors/x", "/v1/pools/x", "/v2/models/x", "/v2/models/x/ready",
-                     "/v2/models/op.add/versions/2", "/v2/models/op.add/versions/2/ready",
-                     "/v2/systemsharedmemory/region/x/status"):
+        self.check("GET", "/v1/dispatch/keyset", status=400)
+        for path in ("/v1/ops/x", "/v1/dispatch/ops/x/state", "/v1/dispatch/ops/x/table", "/v1/tensors/x", "/v1/pools/x",
+                     "/v2/models/x", "/v2/models/x/ready", "/v2/models/op.add/versions/2",
+                     "/v2/models/op.add/versions/2/ready", "/v2/systemsharedmemory/region/x/status"):
             with self.subTest(path=path):
                 self.check("GET", path, status=404)
 
@@ -111,7 +114,8 @@ class Replies(service.ServiceTest):
         x = {"name": "self", "shape": [2], "datatype": "FP32", "data": [1, 2]}
         body = {"inputs": [x, {**x, "name": "other"}], "parameters": {"alpha": 2}}
         for path in ("/v1/ops/add", "/v2/models/op.add/infer", "/v2/models/op.add/versions/1/infer"):
-            for more in ({}, {"explain": True}, {"meta": True}, {"binary_data_output": True}, {"kernel": "ref"}):
+            self.check("POST", path, {**body, "parameters": {"device": "cuda", "trace": True}}, status=501)
+            for more in ({}, {"explain": True}, {"trace": True}, {"autocast": "BF16"}, {"device": "refcpu"}, {"meta": True}, {"binary_data_output": True}, {"kernel": "ref"}):
                 with self.subTest(path=path, more=more):
                     self.check("POST", path, {**body, "id": "7", "parameters": {"alpha": 2, **more},
                                               "outputs": [{"name": "out"}]})
@@ -124,6 +128,11 @@ class Replies(service.ServiceTest):
                 head, _, said = s.recv(65536).partition(b"\r\n\r\n")
             self.assertIn(b" 413 ", head.split(b"\r\n")[0])
             validate({"$ref": "#/components/schemas/Problem"}, json.loads(said), closed=True)
+
+    def test_schemas(self):
+        path = "/v1/dispatch/schema:parse"
+        self.check("POST", path, API["paths"][path]["post"]["requestBody"]["content"]["application/json"]["example"])
+        self.check("POST", path, {"schema": "add(Tnsor x)"}, status=400)
 
     def test_examples(self):
         """The requests shown are right ones, and what they get is what is shown."""

@@ -2,6 +2,7 @@
 """PyTorch on random calls, where it is installed: the operators have ATen's names."""
 import numpy as np
 
+import gradients
 import service
 from judging import Outside
 
@@ -22,6 +23,10 @@ def activation(x, name):
     return (ACTIVATIONS.get(name) or getattr(F, name))(x)
 
 
+def gradient(name, t, p):
+    return getattr(torch.ops.aten, name)(**t, **p)
+
+
 def run(op, t, p):
     name = op.split(".")[0]
     if name == "cast":
@@ -35,6 +40,8 @@ def run(op, t, p):
         if attr == "hardtanh":
             return F.hardtanh(x, p["alpha"], p["beta"])
         return activation(x, "gelu_tanh" if p.get("algorithm") == "tanh" else attr)
+    if name in gradients.DRAWS:
+        return gradient(name, t, p)
     if name in ("gelu", "silu", "layer_norm", "conv2d", "softmax"):
         first = t.pop("self" if "self" in t else "input")
         return getattr(F, name)(first, **t, **p)
@@ -44,8 +51,10 @@ def run(op, t, p):
 class PyTorch(Outside):
     def result(self, op, tensors, parameters):
         arguments = {k: torch.from_numpy(np.array(v)) for k, v in tensors.items()}
-        parameters = {k: DTYPES[v] if k == "dtype" else v for k, v in parameters.items()}
+        parameters = {k: DTYPES[v] if k.endswith("dtype") else v for k, v in parameters.items()}
         out = run(op, arguments, parameters)
+        if isinstance(out, tuple):
+            return tuple(np.zeros(0, np.float32) if one is None else one.numpy() for one in out)
         return None if out.dtype == torch.bfloat16 else out.numpy()
 
 

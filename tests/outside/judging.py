@@ -8,6 +8,7 @@ import random
 
 import numpy as np
 
+import gradients
 import operators
 import service
 
@@ -61,6 +62,9 @@ def draw_call(rng, op):
         return dict(zip(("self", "other"), draw_pair(rng))), {}
     if op == "matmul":
         return dict(zip(("self", "other"), draw_products(rng))), {}
+    if op == "_int_mm":
+        m, k, n = (int(v) for v in rng.integers(1, 130, 3))
+        return {"self": (m, k), "mat2": (k, n)}, {}
     if op == "linear":
         name = random.Random(int(rng.integers(1 << 30))).choice(sorted(filter(None, operators.ACTIVATIONS)))
         return draw_linear(rng, ("input", "weight", "bias")), {"activation": name}
@@ -80,13 +84,16 @@ def draw_call(rng, op):
                       "transpose.int": {"dim0": dims[0], "dim1": dims[-1] - len(shape)},
                       "sum.dim_IntList": {"dim": dims[:1 + len(dims) // 2], "keepdim": len(dims) > 2}}
         return {"self": shape}, parameters[op]
+    if op in gradients.DRAWS:
+        return gradients.DRAWS[op](rng, draw_shape)
     if operators.JUDGES[op].calls[0][1]: # Scalar forms, cast: what matters are the parameters
         return None
     return {"self": draw_shape(rng)}, {}
 
 
 class Outside(service.ServiceTest):
-    """result(op, tensors, parameters) gives the other's array, or None when it has no such thing."""
+    """result(op, tensors, parameters) gives the other's array, several as a tuple or by name, or None
+    when it has no such thing."""
 
     least = 0 # the smallest scale: the other's approximations may be of a constant absolute error
     args = ("--pool", f"all={','.join(map(str, sorted(os.sched_getaffinity(0))))}")
@@ -108,15 +115,17 @@ class Outside(service.ServiceTest):
         self.assertGreater(judged, 10 * len(operators.JUDGES))
 
     def try_call(self, rng, op, judge, shapes, parameters):
-        tensors = {name: operators.draw(rng, "FP32", shape) for name, shape in shapes.items()}
+        tensors = {name: operators.draw(rng, judge.datatype, shape) for name, shape in shapes.items()}
         want = self.result(op, tensors, parameters)
         if want is None:
             return 0
         reply = self.service.infer(op, tensors, parameters, binary=bool(rng.integers(2)))
         self.assertEqual(reply.status, 200, reply.body[:300])
         _, scale = operators.exact_and_scale(judge, tensors, parameters)
-        datatype = judge.result("FP32", parameters)
-        wrong = operators.compare(reply.out, datatype, operators.wide(np.asarray(want)),
-                                  np.maximum(scale, self.least), UNITS)
+        datatype = judge.result(judge.datatype, parameters)
+        want = want if isinstance(want, dict) else operators.named(want)
+        wrong = operators.compare_all(
+            reply.outputs, datatype, {k: operators.wide(np.asarray(v)) for k, v in want.items()},
+            {k: np.maximum(v, self.least) for k, v in scale.items()}, UNITS)
         self.assertIsNone(wrong)
         return 1

@@ -1,0 +1,97 @@
+/* What is registered at the start: every operator's rows for the CPU, its reference for RefCPU (the
+ * second backend, on the key that PyTorch leaves to private use), shapes alone for Meta, formulas
+ * of composite operators, and the wrappers Autocast and Tracer. */
+#include "dispatch/call.h"
+
+#include <errno.h>
+
+/* ---- Meta: what a call would give, without data ---- */
+
+static int meta(struct td_run *run, td_keyset keys)
+{
+    (void)keys;
+    run->rows = NULL;
+    return td_run_settle(run);
+}
+
+/* ---- Autocast ---- */
+
+/* FP32 and the other short type become what was asked for; FP64 and integers stay. */
+static int autocast(struct td_run *run, td_keyset keys)
+{
+    enum td_dtype to = run->options.autocast;
+    for (int i = 0; to && i < run->call.n_args; i++) {
+        const struct td_tensor *t = td_arg(&run->call, i);
+        if (!t || t->dtype == to || !(t->dtype & (TD_f32 | TD_f16 | TD_bf16)))
+            continue;
+        int err = td_run_cast(run, i, to);
+        if (err)
+            return err;
+    }
+    return td_redispatch(run, keys & td_keyset_below(TD_KEY_AutocastCPU));
+}
+
+/* ---- Tracer: has the kernels below it timed ---- */
+
+static int tracer(struct td_run *run, td_keyset keys)
+{
+    run->timed = true;
+    return td_redispatch(run, keys & td_keyset_below(TD_KEY_Tracer));
+}
+
+/* ---- registering it ---- */
+
+static int register_op(const struct td_handle *handle, struct td_problem *problem)
+{
+    const struct td_op *op = handle->op;
+    const struct td_impl *ref = op->impls;
+    while (ref[1].run)
+        ref++;
+    struct td_kernel_def cpu = {
+        .key = TD_KEY_CPU, .rows = op->impls, .signature = op->schema, .origin = handle->origin};
+    struct td_kernel_def reference = cpu, composite = cpu;
+    reference.key = TD_KEY_PrivateUse1;
+    reference.rows = ref;
+    composite.key = TD_KEY_CompositeImplicitAutograd;
+    composite.rows = NULL;
+    composite.boxed = td_kernel_composite;
+    int err = td_register(handle->full, &cpu, NULL, problem);
+    return err ? err
+               : td_register(handle->full, op->composite ? &composite : &reference, NULL, problem);
+}
+
+static const char *const cast_ops[] = {
+#define TD_AUTOCAST(name) #name,
+#include "dispatch/autocast.def"
+#undef TD_AUTOCAST
+};
+
+int td_backends_register(struct td_problem *problem)
+{
+    static const struct td_kernel_def every[] = {
+        {.key = TD_KEY_Meta, .boxed = meta, .origin = TD_HERE},
+        {.key = TD_KEY_Tracer, .boxed = tracer, .origin = TD_HERE},
+        {.key = TD_KEY_AutocastCPU, .origin = TD_HERE}, /* falls through, as those below */
+        {.key = TD_KEY_BackendSelect, .origin = TD_HERE},
+        {.key = TD_KEY_ADInplaceOrView, .origin = TD_HERE},
+        {.key = TD_KEY_AutogradOther, .origin = TD_HERE},
+    };
+    int err = td_backend_rename(TD_BACKEND_PrivateUse1, "RefCPU");
+    for (size_t i = 0; i < sizeof every / sizeof *every && !err; i++)
+        err = td_register_fallback(&every[i], NULL, problem);
+    /* Nobody records gradients here: requires_grad puts these keys in front, at no cost. */
+    for (int b = 1; b < TD_BACKENDS_END && !err; b++) {
+        struct td_kernel_def through = {
+            .key = td_key_runtime(TD_KEY_AutogradFunctionality, (enum td_backend)b),
+            .origin = TD_HERE};
+        err = td_register_fallback(&through, NULL, problem);
+    }
+    for (int i = 0; i < td_registry_count() && !err; i++)
+        err = register_op(td_registry_at(i), problem);
+    for (size_t i = 0; i < sizeof cast_ops / sizeof *cast_ops && !err; i++) {
+        struct td_kernel_def def = {
+            .key = TD_KEY_AutocastCPU, .boxed = autocast, .origin = TD_HERE};
+        err = td_register(cast_ops[i], &def, NULL, problem);
+    }
+    return err;
+}

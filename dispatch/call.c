@@ -1,0 +1,169 @@
+/* The dispatcher's core: from a bound call and its keys to the kernel, over the operator's table.
+ *
+ * It works on calls whose data need not be there: a boxed kernel changes the call and passes it on,
+ * and where the table names unboxed rows the call is settled, its results known by shape and type.
+ * What is to be computed stands in the run then, and is computed later without any more dispatch
+ * (dispatch/run.c). */
+#include "dispatch/call.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what the thread adds and takes away ---- */
+
+static _Thread_local struct td_key_scope scope;
+
+struct td_key_scope td_keys_enter(td_keyset include, td_keyset exclude)
+{
+    struct td_key_scope before = scope;
+    scope.include |= include;
+    scope.exclude |= exclude;
+    return before;
+}
+
+void td_keys_leave(struct td_key_scope before)
+{
+    scope = before;
+}
+
+/* ---- the trace ---- */
+
+size_t td_trace_format(const struct td_trace_line *line, char *text, size_t size)
+{
+    const struct td_run *run = line->run;
+    int n = snprintf(text, size, "%*s[%s] op=[aten::%s], key=[%s]", 2 * line->depth, "",
+                     line->redispatch ? "redispatch" : "call", run->handle->full,
+                     td_key_name(line->key));
+    size_t used = (size_t)n < size ? (size_t)n : size;
+    if (run->impl && line->key == run->key)
+        n += snprintf(text + used, size - used, ", kernel=[%s@%s], us=[%.3f]", run->impl->name,
+                      td_isa_name(td_impl_isa(run->impl)), (double)run->ns / 1000);
+    return (size_t)n;
+}
+
+/* TENSORD_SHOW_DISPATCH_TRACE=1 writes every line to stderr as it happens. */
+static bool to_stderr(void)
+{
+    static _Atomic int known; /* 1 no, 2 yes */
+    if (!known) {
+        const char *said = getenv("TENSORD_SHOW_DISPATCH_TRACE");
+        if (said && strcmp(said, "0") && strcmp(said, "1"))
+            fprintf(stderr, "tensord: TENSORD_SHOW_DISPATCH_TRACE: '%s' is neither 0 nor 1\n",
+                    said);
+        known = said && !strcmp(said, "1") ? 2 : 1;
+    }
+    return known == 2;
+}
+
+static void note(struct td_run *run, enum td_key key, bool redispatch)
+{
+    struct td_trace *trace = run->options.trace;
+    struct td_trace_line line = {
+        .redispatch = redispatch, .depth = run->depth, .key = key, .run = run};
+    if (trace && trace->n++ < TD_MAX_TRACE)
+        trace->line[trace->n - 1] = line;
+    if (to_stderr()) {
+        char text[256];
+        td_trace_format(&line, text, sizeof text);
+        fprintf(stderr, "%s\n", text);
+    }
+}
+
+/* ---- no kernel ---- */
+
+int td_backends_of(const struct td_handle *handle, char *list, size_t size)
+{
+    const struct td_table *table = td_handle_table(handle);
+    int n = 0;
+    *list = 0;
+    for (int i = 1; i < TD_TABLE_SIZE; i++) {
+        enum td_key key = td_key_at(i);
+        const struct td_entry *e = &table->entry[i];
+        if (!e->from || e->fallthrough || td_key_functionality(key) > TD_KEY_SparseCsr)
+            continue;
+        size_t used = strlen(list);
+        snprintf(list + used, size - used, "%s%s", n++ ? ", " : "", td_key_name(key));
+    }
+    return n;
+}
+
+static int no_kernel(struct td_run *run)
+{
+    char list[300];
+    td_backends_of(run->handle, list, sizeof list);
+    if (run->key == TD_KEY_Undefined)
+        return td_problem_set(&run->problem, ENOSYS,
+                              "could not run '%s': there is no tensor among its arguments to take "
+                              "a backend from, and no fallback; it has kernels for: %s",
+                              run->handle->full, list);
+    const struct td_table *table = td_handle_table(run->handle);
+    if (table->entry[td_key_index(run->key)].provenance == TD_FROM_ambiguous)
+        return td_problem_set(&run->problem, ENOSYS,
+                              "could not run '%s': it is composite but also has a kernel for one "
+                              "of the backends behind AutogradOther, which is ambiguous",
+                              run->handle->full);
+    return td_problem_set(&run->problem, ENOSYS,
+                          "could not run '%s' with arguments from the '%s' backend: the operator "
+                          "has no kernel there, or this server was not made for it; it has kernels "
+                          "for: %s",
+                          run->handle->full, td_key_name(run->key), list);
+}
+
+/* ---- dispatch ---- */
+
+static int go(struct td_run *run, td_keyset keys, bool redispatch)
+{
+    const struct td_table *table = atomic_load_explicit(&run->handle->table, memory_order_acquire);
+    unsigned backend = 64 - (unsigned)__builtin_clzll((keys & TD_KEYSET_BACKENDS) << 1 | 1) - 1;
+    keys &= table->through[backend];
+    int index = td_keyset_index(keys);
+    const struct td_registration *r = table->entry[index].from;
+    enum td_key key = td_key_at(index);
+    run->key = key;
+    if (__builtin_expect(run->options.trace != NULL || to_stderr(), 0))
+        note(run, key, redispatch);
+    if (!r)
+        return no_kernel(run);
+    if (r->def.rows) {
+        run->rows = r->def.rows;
+        return td_run_settle(run);
+    }
+    if (td_key_functionality(key) > TD_KEY_SparseCsr)
+        run->done |= td_keyset_of(td_key_functionality(key));
+    run->depth++;
+    int err = r->def.boxed(run, keys);
+    run->depth--;
+    return err;
+}
+
+int td_dispatch(struct td_run *run)
+{
+    run->keys = (run->keys | scope.include) & ~scope.exclude;
+    return go(run, run->keys, false);
+}
+
+int td_dispatch_keys(struct td_run *run, td_keyset keys)
+{
+    return go(run, keys, false);
+}
+
+int td_redispatch(struct td_run *run, td_keyset keys)
+{
+    return go(run, keys, true);
+}
+
+void td_call_unboxed(const struct td_handle *handle, struct td_call *call, td_keyset keys,
+                     void *scratch)
+{
+    const struct td_table *table = atomic_load_explicit(&handle->table, memory_order_acquire);
+    const struct td_registration *r = table->entry[td_keyset_index(keys)].from;
+    assert(call->op == handle->op && r && r->def.rows && "no unboxed kernel for these keys");
+    assert(call->n_args == handle->schema.n_params && "not called by its own schema");
+    const struct td_impl *impl = td_rows_choose(r->def.rows, call);
+    call->scratch = scratch;
+    impl->run(call);
+}

@@ -1,0 +1,38 @@
+/* What the files of a call's way share. Internal to dispatch/. */
+#ifndef TD_DISPATCH_CALL_H
+#define TD_DISPATCH_CALL_H
+
+#include "dispatch/dispatch.h"
+
+/* Sends a bound run (handle, call's arguments, keys of the tensors, options) through its table.
+ * What td_run_bind gives back. */
+int td_dispatch(struct td_run *run);
+/* The same with these keys and nothing of the thread's scope. */
+int td_dispatch_keys(struct td_run *run, td_keyset keys);
+
+/* Binds one overload by arguments in the schema's order, all given; run zeroed, options set. */
+int td_run_bind_values(struct td_run *run, const struct td_handle *handle,
+                       const struct td_value *values, td_keyset keys);
+
+/* Settles a call: types promoted, the first tensor's type checked, the operator's rule asked. */
+int td_run_settle(struct td_run *run);
+
+/* Notes that argument i is to be converted before the kernel runs. */
+int td_run_cast(struct td_run *run, int i, enum td_dtype to);
+
+/* The first row that takes the call; there always is one, as the last row of rows is the reference.
+ */
+const struct td_impl *td_rows_choose(const struct td_impl *rows, const struct td_call *call);
+
+/* A part of a composite call: bound, dispatched with keys, put behind the parts that are there.
+ * NULL when that fails, with the reason in run->problem and in *err. */
+struct td_run *td_run_part(struct td_run *run, const char *op, const struct td_value *values,
+                           td_keyset keys, int *err);
+
+/* The composite kernel: expands run->call.op->composite. */
+td_boxed td_kernel_composite;
+
+/* "CPU, Meta": the backends that have a kernel; returns how many. */
+int td_backends_of(const struct td_handle *handle, char *list, size_t size);
+
+#endif

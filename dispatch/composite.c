@@ -1,0 +1,167 @@
+/* Composite operators: a formula over other operators, "mul(self, sigmoid(self))", expanded into
+ * calls of these with the keys that the whole was called with. It serves every backend that has no
+ * kernel of the operator's own. */
+#include "dispatch/call.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+
+struct formula {
+    struct td_run *run;
+    td_keyset keys;
+    const char *at; /* what is left of the text */
+    int err;
+};
+
+static const char *word(struct formula *f, char name[TD_NAME_SIZE])
+{
+    size_t n = 0;
+    f->at += strspn(f->at, " ");
+    while (n < TD_NAME_SIZE - 1 && (isalnum((unsigned char)*f->at) || strchr("_.", *f->at)) &&
+           *f->at)
+        name[n++] = *f->at++;
+    name[n] = 0;
+    f->at += strspn(f->at, " ");
+    return n ? name : NULL;
+}
+
+static bool take(struct formula *f, char c)
+{
+    f->at += strspn(f->at, " ");
+    return *f->at == c && f->at++;
+}
+
+static struct td_run *refuse(struct formula *f, const char *what)
+{
+    if (!f->err)
+        f->err = td_problem_set(&f->run->problem, EINVAL, "%s: its formula '%s' %s at '%s'",
+                                f->run->handle->full, f->run->call.op->composite, what, f->at);
+    return NULL;
+}
+
+/* The value of one of the operator's own arguments. One that is to be converted first becomes a
+ * part that does it. */
+static bool argument(struct formula *f, const char *name, struct td_value *value,
+                     struct td_run **from)
+{
+    struct td_run *run = f->run;
+    for (int i = 0; i < run->handle->schema.n_params; i++) {
+        if (strcmp(run->handle->schema.param[i].name, name))
+            continue;
+        *value = run->call.arg[i];
+        for (int c = 0; c < run->n_casts; c++)
+            if (run->cast[c].arg == i) {
+                struct td_value values[2] = {
+                    {.kind = TD_KIND_tensor, .tensor = run->cast[c].from},
+                    {.kind = TD_KIND_dtype, .dtype = value->tensor.dtype},
+                };
+                *from = td_run_part(run, "cast", values, f->keys, &f->err);
+            }
+        return true;
+    }
+    return false;
+}
+
+static struct td_run *call(struct formula *f, const char *op);
+
+/* One operand: an argument, a number, or a call whose first result it is. */
+static bool operand(struct formula *f, struct td_value *value, struct td_run **from)
+{
+    char name[TD_NAME_SIZE];
+    if (!word(f, name))
+        return refuse(f, "has no operand");
+    if (isdigit((unsigned char)*name)) {
+        *value = (struct td_value){.kind = TD_KIND_int};
+        for (const char *c = name; isdigit((unsigned char)*c); c++)
+            value->i = value->i * 10 + (*c - '0');
+        return true;
+    }
+    if (*f->at != '(')
+        return argument(f, name, value, from) || refuse(f, "names what is no argument");
+    *from = call(f, name);
+    if (!*from)
+        return false;
+    *value = (struct td_value){.kind = TD_KIND_tensor, .tensor = (*from)->call.out[0]};
+    return true;
+}
+
+static struct td_run *call(struct formula *f, const char *op)
+{
+    char name[TD_NAME_SIZE];
+    strcpy(name, op);
+    struct td_value values[TD_MAX_ARGS];
+    struct td_run *from[TD_MAX_ARGS] = {0};
+    const struct td_handle *handle = td_registry_find(name);
+    if (!handle || !take(f, '('))
+        return refuse(f, "has no such operator");
+    int n = 0;
+    for (const char *more = "("; *more && n < TD_MAX_ARGS; n++) {
+        if (!operand(f, &values[n], &from[n]))
+            return NULL;
+        more = take(f, ',') ? "," : "";
+    }
+    if (!take(f, ')') || n > handle->schema.n_params)
+        return refuse(f, "goes wrong");
+    for (; n < handle->schema.n_params; n++)
+        values[n] = handle->schema.param[n].def;
+    struct td_run *part = td_run_part(f->run, handle->full, values, f->keys, &f->err);
+    for (int i = 0; part && i < n; i++)
+        if (from[i]) {
+            if (part->n_feeds == TD_MAX_CASTS)
+                return refuse(f, "has too many operands");
+            part->feed[part->n_feeds].arg = i;
+            part->feed[part->n_feeds++].of = from[i];
+        }
+    return part;
+}
+
+/* The run becomes the first part of itself. */
+int td_run_convert(struct td_run *run, enum td_dtype to)
+{
+    enum td_dtype from = run->call.out[0].dtype;
+    if (td_promote_types(from | to, 0, 0) != to &&
+        td_promote_types(to, from, 0) != to) /* of a higher category */
+        return td_problem_set(&run->problem, EINVAL,
+                              "the result is %s, which cannot become %s: that would lose its kind",
+                              td_dtype_name(from), td_dtype_name(to));
+    struct td_run *first =
+        run->options.alloc ? run->options.alloc(run->options.alloc_arg, sizeof *first) : NULL;
+    if (!first)
+        return td_problem_set(&run->problem, ENOMEM, "no memory to convert the result");
+    *first = *run;
+    first->call.problem = &first->problem;
+    run->parts = first;
+    struct td_value values[2] = {
+        {.kind = TD_KIND_tensor, .tensor = run->call.out[0]},
+        {.kind = TD_KIND_dtype, .dtype = to},
+    };
+    int err;
+    struct td_run *cast =
+        td_run_part(run, "cast", values, td_keyset_minus(run->keys, run->done), &err);
+    if (!cast)
+        return err;
+    cast->feed[0].arg = 0;
+    cast->feed[0].of = first;
+    cast->n_feeds = 1;
+    run->n_casts = 0;
+    run->rows = NULL;
+    run->call.out[0] = cast->call.out[0];
+    return 0;
+}
+
+int td_kernel_composite(struct td_run *run, td_keyset keys)
+{
+    (void)keys; /* what the whole fell through may well concern a part */
+    struct formula f = {
+        .run = run, .keys = td_keyset_minus(run->keys, run->done), .at = run->call.op->composite};
+    char name[TD_NAME_SIZE];
+    const struct td_run *last = word(&f, name) ? call(&f, name) : refuse(&f, "is none");
+    if (!last || f.err)
+        return f.err;
+    run->n_casts = 0; /* they are parts now */
+    run->rows = NULL;
+    run->call.n_out = last->call.n_out;
+    memcpy(run->call.out, last->call.out, sizeof run->call.out);
+    return 0;
+}
