@@ -262,8 +262,8 @@ void td_api_end(struct td_request *req, int64_t now_ns)
 {
     if (req->route && req->response.status)
         td_metrics_request(req->service->metrics, req, now_ns);
-    if (req->call_)
-        td_api_infer_free(req);
+    if (req->release_)
+        req->release_(req);
 }
 
 /* ---- the service ---- */
@@ -273,6 +273,7 @@ void td_service_fini(struct td_service *service)
     td_tensors_destroy(service->tensors);
     td_metrics_destroy(service->metrics);
     td_shm_destroy(service->shm);
+    td_async_destroy(service->tasks);
     td_fixed_destroy(service);
 }
 
@@ -281,7 +282,9 @@ int td_service_init(struct td_service *service)
     service->tensors = td_tensors_create();
     service->metrics = td_metrics_create();
     service->shm = td_shm_create();
-    if (!service->tensors || !service->metrics || !service->shm || td_fixed_create(service)) {
+    service->tasks = td_async_create(service);
+    if (!service->tensors || !service->metrics || !service->shm || !service->tasks ||
+        td_fixed_create(service)) {
         td_service_fini(service);
         return -ENOMEM;
     }

@@ -47,11 +47,21 @@ struct td_shm *td_shm_create(void); /* NULL: out of memory */
 void td_shm_destroy(struct td_shm *shm);
 bool td_shm_is_open(const struct td_request *req); /* clients' regions are taken where it came */
 
+/* ---- async.c: tasks, which are calls answered 202; their routes are in tasks.c ---- */
+
+struct td_async_stats {
+    int kept, queued, running, results; /* now; kept is all, with those cancelled in a queue */
+    size_t bytes;
+    int64_t accepted, done, cancelled, expired, refused; /* since start */
+};
+struct td_async_table *td_async_create(struct td_service *service); /* NULL: out of memory */
+void td_async_destroy(struct td_async_table *table);
+void td_async_stats(struct td_async_table *table, struct td_async_stats *stats);
+
 /* ---- infer.c: running one operator, by /v1/ops and by /v2/models ---- */
 
 /* Runs op ("add", "add.Tensor") on the request's tensors; model is what the reply calls it. */
 int td_api_infer(struct td_request *req, const char *op, const char *model);
-void td_api_infer_free(struct td_request *req); /* what the call holds, once the reply is sent */
 
 /* ---- tensor_json.c: one tensor object of the protocol ---- */
 

@@ -6,6 +6,7 @@
  * this HTTP thread sits on runs to completion here when it is small: handing it over would cost
  * more than the work. Anything else goes through the pool's queue and is answered by its worker. */
 #include "api/infer.h"
+#include "api/async.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -182,7 +183,9 @@ static void run_job(struct td_job *job, struct td_worker *worker)
 {
     struct td_infer *in = (struct td_infer *)((char *)job - offsetof(struct td_infer, job));
     struct td_request *req = in->req;
-    if (job->late)
+    if (in->is_task && !td_async_begin(req))
+        ; /* cancelled: nobody wants an answer */
+    else if (job->late)
         td_api_problem(req, -ETIMEDOUT, "timeout_ms: the request waited longer than %lld ms",
                        (long long)in->timeout_ms);
     else
@@ -190,19 +193,56 @@ static void run_job(struct td_job *job, struct td_worker *worker)
     req->reply(req);
 }
 
-static int submit(struct td_infer *in)
+static int enqueue(struct td_infer *in)
 {
     in->job = (struct td_job){.run = run_job, .priority = in->priority};
     if (in->timeout_ms)
         in->job.deadline_ns = in->req->begin_ns + in->timeout_ms * 1000000;
+    return td_pool_submit(in->pool, &in->job);
+}
+
+static int refuse_queue(struct td_request *req, struct td_pool *pool, int err)
+{
+    return td_api_problem(req, err, "pool %s: %s", td_pool_name(pool),
+                          err == -EAGAIN ? "its queue is full" : "it is stopping");
+}
+
+static int submit(struct td_infer *in)
+{
     in->req->defer(in->req);
-    int err = td_pool_submit(in->pool, &in->job);
+    int err = enqueue(in);
     if (err) {
-        td_api_problem(in->req, err, "pool %s: %s", td_pool_name(in->pool),
-                       err == -EAGAIN ? "its queue is full" : "it is stopping");
+        refuse_queue(in->req, in->pool, err);
         in->req->reply(in->req);
     }
     return -EINPROGRESS; /* the worker may have answered and freed all of it by now */
+}
+
+/* Answers 202 at once; the call then belongs to a task. */
+static int submit_task(struct td_infer *in)
+{
+    struct td_request *req = in->req;
+    struct td_async *task;
+    size_t bytes = req->body_size;
+    for (int i = 0; i < in->run.call.n_out; i++) {
+        const struct td_tensor *out = &in->run.call.out[i];
+        bytes += in->output[i].form == TD_FORM_shared ? 0 : td_nbytes(out);
+        bytes += in->output[i].form == TD_FORM_json ? td_json_data_bound(out) : 0;
+    }
+    int err = td_async_add(&task, req, &in->req, in->run.handle->full, td_pool_name(in->pool),
+                           bytes, &in->run.problem);
+    if (err)
+        return td_api_problem(req, err, "%s", in->run.problem.text);
+    in->is_task = true;
+    td_api_task_accepted(req, task); /* before a worker can use the arena */
+    err = enqueue(in);
+    if (err) {
+        td_async_take_back(req, in->req);
+        in->req = req;
+        err = refuse_queue(req, in->pool, err);
+    }
+    td_async_unref(task);
+    return err;
 }
 
 static void *alloc_part(void *arena, size_t bytes)
@@ -237,12 +277,27 @@ static int start(struct td_infer *in)
     }
     in->run.forced = in->forced;
     in->queued_ns = td_now_ns();
+    if (td_api_task_is_wanted(req))
+        return submit_task(in);
     if (in->pool == req->home && td_run_estimate(&in->run) < INLINE_SECONDS) {
         in->ran_inline = true;
         compute(in, 1);
         return 0;
     }
     return submit(in);
+}
+
+static void free_call(struct td_request *req)
+{
+    struct td_infer *in = req->call_;
+    td_json_free(&in->json);
+    for (int i = 0; i < in->n_held; i++)
+        td_weight_unref(&in->held[i]);
+    for (int i = 0; i < TD_MAX_OUTS; i++)
+        td_weight_unref(&in->output[i].made);
+    td_shm_release(&in->shm);
+    td_pool_unref(in->pool);
+    req->call_ = NULL;
 }
 
 int td_api_infer(struct td_request *req, const char *op, const char *model)
@@ -254,20 +309,8 @@ int td_api_infer(struct td_request *req, const char *op, const char *model)
     in->op = op;
     in->model = model;
     req->call_ = in;
+    req->release_ = free_call;
     struct td_problem problem;
     int err = td_infer_read(in, &problem);
     return err ? td_api_problem(req, err, "%s", problem.text) : start(in);
-}
-
-void td_api_infer_free(struct td_request *req)
-{
-    struct td_infer *in = req->call_;
-    td_json_free(&in->json);
-    for (int i = 0; i < in->n_held; i++)
-        td_weight_unref(&in->held[i]);
-    for (int i = 0; i < TD_MAX_OUTS; i++)
-        td_weight_unref(&in->output[i].made);
-    td_shm_release(&in->shm);
-    td_pool_unref(in->pool);
-    req->call_ = NULL;
 }

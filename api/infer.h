@@ -51,8 +51,8 @@ struct td_infer { /* lives in the request's arena */
         struct td_weight *expected; /* what must have had the name until then, or NULL */
         struct td_weight *made;     /* a reference, until it has the name */
     } output[TD_MAX_OUTS];
-    const cJSON *outputs; /* what was asked for; NULL: all */
-    bool ran_inline, in_place;
+    const cJSON *outputs;               /* what was asked for; NULL: all */
+    bool ran_inline, in_place, is_task; /* a task: answered 202, req is its own */
     char *binary;
     size_t binary_size;
 

@@ -172,6 +172,24 @@ static void pools(struct text *t, struct td_pools *set)
 #undef POOL_FAMILY
 }
 
+static void tasks(struct text *t, struct td_async_table *table)
+{
+    struct td_async_stats s;
+    td_async_stats(table, &s);
+    family(t, "tensord_tasks", "gauge", "Tasks that wait, run, or are done and kept.");
+    line(t, "tensord_tasks{state=\"queued\"} %d", s.queued);
+    line(t, "tensord_tasks{state=\"running\"} %d", s.running);
+    line(t, "tensord_tasks{state=\"done\"} %d", s.results);
+    family(t, "tensord_task_memory_bytes", "gauge", "What tasks count for, against task-bytes.");
+    line(t, "tensord_task_memory_bytes %zu", s.bytes);
+    family(t, "tensord_tasks_total", "counter", "What has become of tasks.");
+    line(t, "tensord_tasks_total{event=\"accepted\"} %lld", (long long)s.accepted);
+    line(t, "tensord_tasks_total{event=\"done\"} %lld", (long long)s.done);
+    line(t, "tensord_tasks_total{event=\"cancelled\"} %lld", (long long)s.cancelled);
+    line(t, "tensord_tasks_total{event=\"expired\"} %lld", (long long)s.expired);
+    line(t, "tensord_tasks_total{event=\"refused\"} %lld", (long long)s.refused);
+}
+
 static void process(struct text *t)
 {
     long pages = 0, resident = 0;
@@ -203,6 +221,7 @@ int td_api_metrics_get(struct td_request *req, struct td_response *res)
     pools(&t, req->service->pools);
     family(&t, "tensord_requests_in_flight", "gauge", "Requests begun and not answered yet.");
     line(&t, "tensord_requests_in_flight %d", (int)req->service->in_flight);
+    tasks(&t, req->service->tasks);
     process(&t);
     res->status = 200;
     res->type = "text/plain; version=0.0.4; charset=utf-8";

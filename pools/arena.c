@@ -10,6 +10,7 @@
 #include "pools/buffer.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,7 @@ struct td_arena {
     struct td_buffer *buffers; /* those in use here */
     size_t next_chunk;         /* bytes */
     int node;
+    atomic_int holders;
 };
 
 static char *aligned(void *address)
@@ -39,11 +41,13 @@ static char *aligned(void *address)
 struct td_arena *td_arena_create_on(int numa_node)
 {
     struct td_arena *arena = aligned_alloc(ALIGN, FIRST);
-    if (arena)
+    if (arena) {
         *arena = (struct td_arena){.at = aligned(arena + 1),
                                    .end = (char *)arena + FIRST - PAD,
                                    .next_chunk = 4 * FIRST,
                                    .node = numa_node};
+        atomic_init(&arena->holders, 1);
+    }
     return arena;
 }
 
@@ -52,9 +56,14 @@ struct td_arena *td_arena_create(void)
     return td_arena_create_on(-1);
 }
 
+void td_arena_ref(struct td_arena *arena)
+{
+    atomic_fetch_add(&arena->holders, 1);
+}
+
 void td_arena_destroy(struct td_arena *arena)
 {
-    if (!arena)
+    if (!arena || atomic_fetch_sub(&arena->holders, 1) != 1)
         return;
     while (arena->chunks) {
         struct chunk *chunk = arena->chunks;

@@ -260,6 +260,8 @@ struct td_arena;
 struct td_arena *td_arena_create(void); /* NULL when out of memory */
 /* Its big blocks lie on the NUMA node; -1 is the node of the thread that allocates. */
 struct td_arena *td_arena_create_on(int numa_node);
+/* One holder more: destroy is then due once more, and frees with the last. */
+void td_arena_ref(struct td_arena *arena);
 void td_arena_destroy(struct td_arena *arena); /* NULL is fine */
 /* bytes, 64-byte aligned and padded so that 64 bytes after the end may be read. NULL when out of
  * memory or when bytes is absurd (above 2^47). Not zeroed. */

@@ -205,6 +205,7 @@ static int finish(struct reader *r, struct td_problem *problem)
 {
     struct td_config *c = r->config;
     double io_threads, json_depth, connections, idle_s, drain_s, max_body, max_headers;
+    double task_ttl_s, tasks, task_bytes;
     if (!c->listen.n)
         c->listen.text[c->listen.n++] = r->text[OPT_listen];
     c->io_cpus = r->text[OPT_io_cpus];
@@ -215,6 +216,9 @@ static int finish(struct reader *r, struct td_problem *problem)
         number(r, OPT_connections, 1, 1e6, &connections, problem) ||
         number(r, OPT_idle_s, 1, 86400, &idle_s, problem) ||
         number(r, OPT_drain_s, 0, 86400, &drain_s, problem) ||
+        number(r, OPT_task_ttl_s, 1, 86400, &task_ttl_s, problem) ||
+        number(r, OPT_tasks, 0, 1e6, &tasks, problem) ||
+        number(r, OPT_task_bytes, 0, 1e15, &task_bytes, problem) ||
         number(r, OPT_max_body, 1024, 1e12, &max_body, problem) ||
         number(r, OPT_max_headers, 1024, 60000, &max_headers, problem) ||
         read_shm(r, &c->client_shared_memory, problem))
@@ -224,6 +228,9 @@ static int finish(struct reader *r, struct td_problem *problem)
     c->connections = (int)connections;
     c->idle_s = (int)idle_s;
     c->drain_s = (int)drain_s;
+    c->task_ttl_s = (int)task_ttl_s;
+    c->tasks = (int)tasks;
+    c->task_bytes = (size_t)task_bytes;
     c->max_body = (size_t)max_body;
     c->max_headers = (size_t)max_headers;
     return 0;

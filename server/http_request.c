@@ -5,6 +5,7 @@
 #include "server/http_threads.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,24 +106,39 @@ static const char *header(struct MHD_Connection *connection, const char *name)
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
 }
 
-/* libmicrohttpd has taken the query apart, its escapes kept: back into one text. */
-static enum MHD_Result add_to_query(void *cls, enum MHD_ValueKind kind, const char *key,
-                                    const char *value)
-{
-    struct td_request *req = cls;
-    (void)kind;
-    const char *query = td_arena_printf(req->arena, "%s%s%s=%s", req->query, *req->query ? "&" : "",
-                                        key, value ? value : "");
-    if (query)
-        req->query = query;
-    return query ? MHD_YES : MHD_NO;
-}
-
 static const struct {
     const char *name;
     enum td_method method;
 } methods[] = {{"GET", TD_GET},       {"POST", TD_POST}, {"PUT", TD_PUT},
                {"DELETE", TD_DELETE}, {"HEAD", TD_HEAD}, {"OPTIONS", TD_OPTIONS}};
+
+struct query {
+    struct td_request *req;
+    char *text;
+    size_t length;
+};
+
+static enum MHD_Result add_to_query(void *cls, enum MHD_ValueKind kind, const char *key,
+                                    const char *value)
+{
+    struct query *query = cls;
+    size_t room = query->req->service->limits.headers; /* it came in the head */
+    (void)kind;
+    if (!query->text && !(query->text = td_arena_alloc(query->req->arena, room)))
+        return MHD_NO;
+    int n = snprintf(query->text + query->length, room - query->length, "%s%s%s%s",
+                     query->length ? "&" : "", key, value ? "=" : "", value ? value : "");
+    query->length += (size_t)n;
+    return query->length < room ? MHD_YES : MHD_NO;
+}
+
+/* What followed the '?', put together again; nearly always nothing. */
+static const char *read_query(struct exchange *x)
+{
+    struct query query = {.req = &x->req};
+    MHD_get_connection_values(x->connection, MHD_GET_ARGUMENT_KIND, add_to_query, &query);
+    return query.text ? query.text : "";
+}
 
 /* The head is there: set the request up and let the api judge it. */
 static void begin(struct exchange *x, struct td_http_thread *thread, const char *url,
@@ -136,8 +152,7 @@ static void begin(struct exchange *x, struct td_http_thread *thread, const char 
         if (!strcmp(method, methods[i].name))
             req->method = methods[i].method;
     req->path = url;
-    req->query = "";
-    MHD_get_connection_values(x->connection, MHD_GET_ARGUMENT_KIND, add_to_query, req);
+    req->query = read_query(x);
     req->home = thread->home;
     req->local = td_listener_is_local(&thread->http->listener);
     req->defer = defer;

@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import re
+import time
 
 import numpy as np
 
@@ -96,7 +97,7 @@ class Replies(service.ServiceTest):
         for path in ("/v1/isa", "/v1/isa/features", "/v1/isa/veclen?dtype=FP32", "/v1/topology", "/v1/ops", "/v1/ops/add", "/v1/ops/sum.dim_IntList",
                      "/v1/dispatch/ops/silu/state", "/v1/dispatch/ops/silu/table", "/v1/dispatch/keys",
                      "/v1/dispatch/keyset?keys=CPU,Tracer", "/v1/dispatch/keyset?bits=0x1", "/v1/dispatch/dangling",
-                     "/v1/tensors", "/v1/pools", "/v1/pools/default", "/v2", "/v2/health/live", "/v2/health/ready",
+                     "/v1/tensors", "/v1/pools", "/v1/pools/default", "/v1/tasks", "/v2", "/v2/health/live", "/v2/health/ready",
                      "/v2/models/op.conv2d", "/v2/models/op.add/ready", "/v2/models/op.add/versions/1",
                      "/v2/models/op.add/versions/1/ready", "/v2/systemsharedmemory/status", "/v2/cudasharedmemory/status",
                      "/metrics", "/openapi.yaml"):
@@ -172,6 +173,31 @@ class Replies(service.ServiceTest):
         self.check("DELETE", "/v1/pools/default", status=409)
         self.check("DELETE", "/v1/pools/p", status=204)
         self.check("DELETE", "/v1/pools/p", status=404)
+
+    def test_tasks(self):
+        x = {"name": "self", "shape": [2], "datatype": "FP32", "data": [1, 2]}
+        for path in ("/v1/ops/relu", "/v2/models/op.relu/infer", "/v2/models/op.relu/versions/1/infer"):
+            for more in ({}, {"binary_data_output": True}):
+                reply = self.check("POST", path, {"inputs": [x], "parameters": more}, {"Prefer": "respond-async"}, status=202)
+                task = reply.headers["Location"]
+                while self.service.call("GET", task).status == 202:
+                    time.sleep(0.001)
+                self.check("GET", task)
+                self.check("GET", task + "?wait=1")
+                self.check("GET", "/v1/tasks")
+                self.check("GET", task + "?wait=x", status=400)
+                self.check("DELETE", task, status=204)
+                self.check("GET", task, status=404)
+                self.check("DELETE", task, status=404)
+        big = np.ones((400, 400), np.float32)
+        body, headers = service.pack({"self": big, "other": big}, {"kernel": "ref"}, binary=True)
+        tasks = [self.check("POST", "/v1/ops/matmul", body, {**headers, "Prefer": "respond-async"}, status=202).headers["Location"]
+                 for _ in range(2)]
+        self.check("GET", tasks[1] + "?wait=0.001", status=202)
+        while self.service.call("GET", tasks[0]).json.get("state") == "queued":
+            time.sleep(0.001)
+        self.check("DELETE", tasks[0], status=409)
+        self.check("GET", "/v1/tasks")
 
     def test_shared_memory(self):
         place = {"key": f"/tensord_replies_{os.getpid()}", "offset": 64, "byte_size": 8192}
