@@ -245,6 +245,9 @@ class Dispatch(service.ServiceTest):
             self.assertEqual(reply["schema"], op["schema"])
             self.assertEqual((reply["arguments"], reply["returns"]), (op["arguments"], op["returns"]))
         self.problem(parse({"schema": "add(Tnsor self) -> Tensor"}), 400, "column 5")
+        reply = self.service.call("GET", "/v1/dispatch/schema:parse?schema=f(int%20n%3D3)%20-%3E%20()")
+        self.assertEqual(reply.json["arguments"], [{"name": "n", "type": "int", "default": "3"}])
+        self.problem(self.service.call("GET", "/v1/dispatch/schema:parse"), 400, "schema")
         for body in ({}, {"schema": 7}, [], b"{", b""):
             self.problem(parse(body), 400)
 

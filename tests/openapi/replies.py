@@ -134,6 +134,8 @@ class Replies(service.ServiceTest):
         path = "/v1/dispatch/schema:parse"
         self.check("POST", path, API["paths"][path]["post"]["requestBody"]["content"]["application/json"]["example"])
         self.check("POST", path, {"schema": "add(Tnsor x)"}, status=400)
+        self.check("GET", path + "?schema=relu(Tensor%20self)%20-%3E%20Tensor")
+        self.check("GET", path, status=400)
 
     def test_examples(self):
         """The requests shown are right ones, and what they get is what is shown."""
