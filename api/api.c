@@ -274,6 +274,7 @@ void td_service_fini(struct td_service *service)
     td_metrics_destroy(service->metrics);
     td_shm_destroy(service->shm);
     td_async_destroy(service->tasks);
+    td_json_cache_destroy(service->json_cache);
     td_fixed_destroy(service);
 }
 
@@ -283,8 +284,9 @@ int td_service_init(struct td_service *service)
     service->metrics = td_metrics_create();
     service->shm = td_shm_create();
     service->tasks = td_async_create(service);
+    service->json_cache = td_json_cache_create(service->limits.json_depth);
     if (!service->tensors || !service->metrics || !service->shm || !service->tasks ||
-        td_fixed_create(service)) {
+        !service->json_cache || td_fixed_create(service)) {
         td_service_fini(service);
         return -ENOMEM;
     }
