@@ -198,6 +198,19 @@ class Dispatch(service.ServiceTest):
         self.assertNotIn("trace", self.post("silu", [x], trace=False).json["parameters"])
         self.problem(self.post("silu", [x], 400, trace=1), 400, "trace")
 
+    def test_a_worker_does_as_the_request_said(self): # RT-20
+        """Keys, trace and cap go with a call that is handed to the pool's worker."""
+        big = np.ones((400, 400), np.float32)
+        reply = self.service.infer("matmul", {"self": big, "other": big}, {
+            "trace": True, "explain": True, "autocast": "BF16", "kernel": "ref"}, binary=True)
+        parameters = reply.parameters
+        self.assertFalse(parameters["explain"]["inline"])
+        self.assertEqual(parameters["explain"]["keyset"], ["CPU", "Tracer", "AutocastCPU"])
+        self.assertEqual(len(parameters["trace"]), 3)
+        self.assertRegex(parameters["trace"][2], r"kernel=\[ref@DEFAULT\], us=\[\d{3,}")
+        small = self.service.infer("add", {"self": big[0], "other": big[0]}, {"explain": True})
+        self.assertEqual(small.parameters["explain"]["keyset"], ["CPU"])
+
     def test_requires_grad(self): # DSP-12, DSP-36
         reply = self.post("relu", [tensor(ONE, requires_grad=True)], trace=True, explain=True).json["parameters"]
         self.assertIn("AutogradCPU", reply["explain"]["keyset"])
