@@ -240,6 +240,7 @@ void td_service_fini(struct td_service *service)
 {
     td_tensors_destroy(service->tensors);
     td_metrics_destroy(service->metrics);
+    td_json_cache_destroy(service->json_cache);
     td_fixed_destroy(service);
 }
 
@@ -247,7 +248,9 @@ int td_service_init(struct td_service *service)
 {
     service->tensors = td_tensors_create();
     service->metrics = td_metrics_create();
-    if (!service->tensors || !service->metrics || td_fixed_create(service)) {
+    service->json_cache = td_json_cache_create(service->limits.json_depth);
+    if (!service->tensors || !service->metrics || !service->json_cache ||
+        td_fixed_create(service)) {
         td_service_fini(service);
         return -ENOMEM;
     }

@@ -19,8 +19,9 @@ struct td_limits {
     int json_depth; /* 32 */
 };
 
-struct td_tensors; /* the stored tensors, by name: api/tensors.c */
-struct td_metrics; /* counters and histograms: api/metrics.c */
+struct td_tensors;    /* the stored tensors, by name: api/tensors.c */
+struct td_metrics;    /* counters and histograms: api/metrics.c */
+struct td_json_cache; /* JSON texts that come again: api/json_cache.c */
 
 struct td_service {
     struct td_topology *topology; /* borrowed */
@@ -28,6 +29,7 @@ struct td_service {
     struct td_limits limits;
     struct td_tensors *tensors;
     struct td_metrics *metrics;
+    struct td_json_cache *json_cache;
     atomic_bool draining; /* set on SIGTERM: not ready any more */
     atomic_int in_flight; /* requests begun and not yet replied to; the server's count */
     void *fixed_;         /* replies that never change, formatted once: api/api.c */

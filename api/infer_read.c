@@ -287,7 +287,7 @@ int td_infer_read(struct td_infer *in, struct td_problem *problem)
     if (!length)
         return refuse(problem, "the body", "is empty; it must be an object with inputs");
     in->binary_at = length;
-    int err = td_json_parse(&in->json, req->body, length, req->service->limits.json_depth, problem);
+    int err = td_json_cache_parse(req->service->json_cache, &in->json, req->body, length, problem);
     if (err)
         return err == -ENOMEM ? err : -EINVAL;
     return read_root(in, problem);

@@ -239,6 +239,7 @@ int td_json_parse(struct td_json *json, const char *text, size_t length, int dep
     json->root = NULL;
     json->n_spans = 0;
     json->copy_ = NULL;
+    json->kept_ = NULL;
     struct scan s = {text, text + length, text, 0, 0, 0, depth, json, problem};
     int err = put(&s, "", 0);
     if (err || (err = scan(&s)))
@@ -259,8 +260,12 @@ int td_json_parse(struct td_json *json, const char *text, size_t length, int dep
 
 void td_json_free(struct td_json *json)
 {
-    cJSON_Delete(json->root);
+    if (json->kept_)
+        td_json_kept_drop(json->kept_);
+    else
+        cJSON_Delete(json->root);
     free(json->copy_);
+    json->kept_ = NULL;
     json->root = NULL;
     json->copy_ = NULL;
 }

@@ -23,6 +23,7 @@ struct td_json {
     struct td_span span[TD_MAX_SPANS];
     int n_spans;
     char *copy_;
+    struct td_json_kept *kept_; /* the root's owner, when others read it too */
 };
 
 /* text need not end in 0. depth: deepest nesting allowed, inside of data arrays too. -EINVAL with
@@ -31,6 +32,16 @@ struct td_json {
 int td_json_parse(struct td_json *json, const char *text, size_t length, int depth,
                   struct td_problem *problem);
 void td_json_free(struct td_json *json); /* also after a failed parse, and when zeroed */
+/* As td_json_parse with the cache's depth, but the tree may be that of an earlier text with the
+ * same bytes, which other requests read at the same time: nobody may change it. A text with spans
+ * is always parsed. */
+struct td_json_cache;
+int td_json_cache_parse(struct td_json_cache *cache, struct td_json *json, const char *text,
+                        size_t length, struct td_problem *problem);
+struct td_json_cache *td_json_cache_create(int depth); /* NULL: out of memory */
+void td_json_cache_destroy(struct td_json_cache *cache);
+void td_json_cache_counts(struct td_json_cache *cache, long long *hits, long long *misses);
+void td_json_kept_drop(struct td_json_kept *kept); /* for td_json_free; NULL is fine */
 /* The span that a member called "data" stands for; NULL when it is something else. */
 const struct td_span *td_json_span(const struct td_json *json, const cJSON *item);
 
