@@ -6,6 +6,7 @@
  * this HTTP thread sits on runs to completion here when it is small: handing it over would cost
  * more than the work. Anything else goes through the pool's queue and is answered by its worker. */
 #include "api/infer.h"
+#include "api/numbers.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -127,9 +128,10 @@ static int join(struct td_infer *in, struct td_writer *w, struct td_response *re
         if (in->output[i].form == TD_FORM_binary && to != call->out[i].data)
             memcpy(to, call->out[i].data, td_nbytes(&call->out[i]));
     }
-    char *length = td_arena_printf(in->req->arena, "%zu", json);
+    char *length = td_arena_alloc(in->req->arena, TD_NUMBER_ROOM + 1);
     if (!length)
         return -ENOMEM;
+    *td_print_i64((int64_t)json, length) = 0;
     res->type = "application/octet-stream";
     res->body = body;
     res->size = json + in->binary_size;
