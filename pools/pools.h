@@ -261,6 +261,8 @@ struct td_arena *td_arena_create(void); /* NULL when out of memory */
 /* Its big blocks lie on the NUMA node; -1 is the node of the thread that allocates. */
 struct td_arena *td_arena_create_on(int numa_node);
 void td_arena_destroy(struct td_arena *arena); /* NULL is fine */
+/* Takes all of it back, as destroy and create would, for a thread's next request. */
+void td_arena_reset(struct td_arena *arena);
 /* bytes, 64-byte aligned and padded so that 64 bytes after the end may be read. NULL when out of
  * memory or when bytes is absurd (above 2^47). Not zeroed. */
 void *td_arena_alloc(struct td_arena *arena, size_t bytes);
