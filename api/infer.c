@@ -235,9 +235,10 @@ static int start(struct td_infer *in)
 
 int td_api_infer(struct td_request *req, const char *op, const char *model)
 {
-    struct td_infer *in = td_arena_zalloc(req->arena, sizeof *in);
+    struct td_infer *in = td_arena_alloc(req->arena, sizeof *in);
     if (!in)
         return td_api_problem(req, -ENOMEM, "no memory for the request");
+    memset(in, 0, offsetof(struct td_infer, args));
     in->req = req;
     in->op = op;
     in->model = model;
