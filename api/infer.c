@@ -7,6 +7,7 @@
  * more than the work. Anything else goes through the pool's queue and is answered by its worker. */
 #include "api/infer.h"
 #include "api/async.h"
+#include "api/numbers.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -120,9 +121,10 @@ static int join(struct td_infer *in, struct td_writer *w, struct td_response *re
         if (in->output[i].form == TD_FORM_binary && to != call->out[i].data)
             memcpy(to, call->out[i].data, td_nbytes(&call->out[i]));
     }
-    char *length = td_arena_printf(in->req->arena, "%zu", json);
+    char *length = td_arena_alloc(in->req->arena, TD_NUMBER_ROOM + 1);
     if (!length)
         return -ENOMEM;
+    *td_print_i64((int64_t)json, length) = 0;
     res->type = "application/octet-stream";
     res->body = body;
     res->size = json + in->binary_size;
@@ -302,9 +304,10 @@ static void free_call(struct td_request *req)
 
 int td_api_infer(struct td_request *req, const char *op, const char *model)
 {
-    struct td_infer *in = td_arena_zalloc(req->arena, sizeof *in);
+    struct td_infer *in = td_arena_alloc(req->arena, sizeof *in);
     if (!in)
         return td_api_problem(req, -ENOMEM, "no memory for the request");
+    memset(in, 0, offsetof(struct td_infer, args));
     in->req = req;
     in->op = op;
     in->model = model;

@@ -21,7 +21,6 @@ struct td_infer { /* lives in the request's arena */
     const char *op, *model, *id;
     struct td_json json;
 
-    struct td_named args[TD_MAX_ARGS * 2];
     int n_args;
     struct {
         const char *name;
@@ -56,8 +55,11 @@ struct td_infer { /* lives in the request's arena */
     char *binary;
     size_t binary_size;
 
-    struct td_run run;
     int64_t queued_ns, begin_ns, end_ns;
+
+    /* From here on not zeroed: 8 KiB that td_infer_read and td_run_bind fill as far as needed. */
+    struct td_named args[TD_MAX_ARGS * 2];
+    struct td_run run;
 };
 
 /* Reads the request's body into in. On failure problem says why: -EINVAL, -ENOENT (pool or stored

@@ -16,7 +16,7 @@ static int refuse(struct td_problem *problem, const char *who, const char *what)
 
 static const cJSON *member(const cJSON *object, const char *key)
 {
-    return cJSON_GetObjectItemCaseSensitive(object, key);
+    return td_json_member(object, key);
 }
 
 /* name: NULL for one given by its position. */

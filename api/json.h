@@ -6,6 +6,7 @@
 #include "api/api.h"
 
 #include <cjson/cJSON.h>
+#include <string.h>
 
 /* ---- text -> tree with holes ----
  * td_json_parse walks the text once. Every array that is the value of a member called "data" is cut
@@ -42,6 +43,14 @@ struct td_json_cache *td_json_cache_create(int depth); /* NULL: out of memory */
 void td_json_cache_destroy(struct td_json_cache *cache);
 void td_json_cache_counts(struct td_json_cache *cache, long long *hits, long long *misses);
 void td_json_kept_drop(struct td_json_kept *kept); /* for td_json_free; NULL is fine */
+/* The member of that name; NULL when there is none, or when it is no object. */
+static inline const cJSON *td_json_member(const cJSON *object, const char *key)
+{
+    const cJSON *item = object ? object->child : NULL;
+    while (item && (!item->string || *item->string != *key || strcmp(item->string, key)))
+        item = item->next;
+    return item;
+}
 /* The span that a member called "data" stands for; NULL when it is something else. */
 const struct td_span *td_json_span(const struct td_json *json, const cJSON *item);
 

@@ -10,7 +10,7 @@
 int td_json_shape(const cJSON *object, struct td_tensor *t, const char *who,
                   struct td_problem *problem)
 {
-    const cJSON *shape = cJSON_GetObjectItemCaseSensitive(object, "shape"), *dim;
+    const cJSON *shape = td_json_member(object, "shape"), *dim;
     if (!cJSON_IsArray(shape))
         return td_problem_set(problem, EINVAL, "%s: shape must be an array of sizes", who);
     if (cJSON_GetArraySize(shape) > TD_MAX_RANK)
@@ -36,7 +36,7 @@ int td_json_shape(const cJSON *object, struct td_tensor *t, const char *who,
 int td_json_dtype(const cJSON *object, struct td_tensor *t, const char *who,
                   struct td_problem *problem)
 {
-    const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(object, "datatype");
+    const cJSON *dtype = td_json_member(object, "datatype");
     t->dtype = cJSON_IsString(dtype) ? td_dtype_find(dtype->valuestring) : TD_DTYPE_none;
     if (!t->dtype)
         return td_problem_set(problem, EINVAL,
@@ -49,7 +49,7 @@ int td_json_dtype(const cJSON *object, struct td_tensor *t, const char *who,
 int td_json_data(const struct td_json *json, const cJSON *object, struct td_tensor *t,
                  const char *who, struct td_arena *arena, struct td_problem *problem)
 {
-    const cJSON *data = cJSON_GetObjectItemCaseSensitive(object, "data");
+    const cJSON *data = td_json_member(object, "data");
     const struct td_span *span = td_json_span(json, data);
     if (!span)
         return td_problem_set(problem, EINVAL, "%s: data must be an array", who);

@@ -160,6 +160,7 @@ void td_http_stop(struct td_http *http)
         if (http->thread[i].daemon)
             MHD_stop_daemon(http->thread[i].daemon);
         td_pool_unref(http->thread[i].home);
+        td_arena_destroy(http->thread[i].spare);
     }
     td_watch_stop(&http->watch);
     td_listener_close(&http->listener);
