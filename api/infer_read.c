@@ -104,6 +104,8 @@ static int read_tensor(struct td_infer *in, const cJSON *object, const char *nam
     struct td_value v = {.kind = TD_KIND_tensor};
     if (parameters && !cJSON_IsObject(parameters))
         return refuse(problem, who, "parameters must be an object");
+    if (in->n_args == TD_MAX_ARGS * 2)
+        return refuse(problem, who, "too many arguments");
     const cJSON *tensor = member(parameters, "tensor"), *data = member(object, "data");
     const cJSON *size = member(parameters, "binary_data_size");
     bool shared = td_shm_is_meant(parameters);

@@ -168,6 +168,10 @@ class Errors(service.ServiceTest):
         self.refused(request(*[tensor(f"t{i}") for i in range(1000)]))
         self.refused(request(tensor(), parameters={f"p{i}": i for i in range(1000)}))
         self.refused(request(tensor(), parameters={"dim": list(range(1000))}), "dim", op="sum")
+        self.service.call("PUT", "/v1/tensors/last", tensor())
+        last = {"name": "self", "parameters": {"tensor": "last"}} # behind as many as there is room for
+        for n in (15, 16, 31, 32, 33):
+            self.refused(request(*[tensor(f"t{i}") for i in range(n)], last))
 
     def test_two_sources_of_data(self):
         self.refused(request(tensor(parameters={"tensor": "x"})), "self", "data")
