@@ -41,12 +41,8 @@ static int place_outputs(struct td_infer *in)
                 return err;
             continue;
         }
-        if (in->output[i].form == TD_FORM_stored) {
-            int err = td_infer_place_stored(in, i);
-            if (err)
-                return err;
+        if (in->output[i].form == TD_FORM_stored)
             continue;
-        }
         bool fits =
             in->output[i].form == TD_FORM_binary && block && at % td_dtype_size(out->dtype) == 0;
         out->data = fits ? in->binary + at : td_arena_alloc(in->req->arena, bytes + 1);
@@ -162,6 +158,8 @@ static void compute(struct td_infer *in, int threads)
     int err = td_run_select(&in->run, &scratch_bytes);
     if (!err && scratch_bytes && !(scratch = td_arena_alloc(in->req->arena, scratch_bytes)))
         err = td_problem_set(&in->run.problem, ENOMEM, "no memory for the kernel's scratch");
+    if (!err)
+        err = td_infer_place_stored(in);
     if (err) {
         td_api_problem(in->req, err, "%s", in->run.problem.text);
         return;

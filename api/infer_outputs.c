@@ -56,13 +56,17 @@ static int store_out(struct td_infer *in, int i, const char *name)
     return err;
 }
 
-int td_infer_place_stored(struct td_infer *in, int i)
+int td_infer_place_stored(struct td_infer *in)
 {
-    struct td_tensor *out = &in->run.call.out[i];
-    int err = td_weight_create(&in->output[i].made, out);
-    if (err)
-        return td_problem_set(&in->run.problem, -err, "no memory for the result");
-    out->data = td_weight_tensor(in->output[i].made)->data;
+    for (int i = 0; i < in->run.call.n_out; i++) {
+        struct td_tensor *out = &in->run.call.out[i];
+        if (in->output[i].form != TD_FORM_stored)
+            continue;
+        int err = td_weight_create(&in->output[i].made, out);
+        if (err)
+            return td_problem_set(&in->run.problem, -err, "no memory for the result");
+        out->data = td_weight_tensor(in->output[i].made)->data;
+    }
     return 0;
 }
 

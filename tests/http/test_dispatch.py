@@ -163,6 +163,11 @@ class Dispatch(service.ServiceTest):
         post("sum", [tensor(ONE)], "sum/1") # takes another shape, keeps its type
         self.assertEqual((self.stored("sum/1")["shape"], self.stored("sum/1")["data"]), ([], [6]))
         self.problem(post("add", [tensor(ONE), 1], "../x", 400), 400, "out", "letters")
+        many = np.arange(5000, dtype=np.int8) # results that are larger than what they come from
+        post("cast", [tensor(many), "FP64"], "wide")
+        self.assertEqual(self.stored("wide")["data"], many.tolist())
+        post("linear", [tensor(np.ones((70, 1))), tensor(np.ones((300, 1)))], "wide")
+        self.assertEqual(self.stored("wide")["data"], [1] * 21000)
 
     def test_in_place_from_many(self):
         """Additions to one tensor at the same time: each is whole, or refused with 409 and not done."""
@@ -248,7 +253,7 @@ class Dispatch(service.ServiceTest):
         reply = self.service.call("GET", "/v1/dispatch/schema:parse?schema=f(int%20n%3D3)%20-%3E%20()")
         self.assertEqual(reply.json["arguments"], [{"name": "n", "type": "int", "default": "3"}])
         self.problem(self.service.call("GET", "/v1/dispatch/schema:parse"), 400, "schema")
-        for body in ({}, {"schema": 7}, [], b"{", b""):
+        for body in ({}, {"schema": 7}, [], b"{", b"", b'{"schema": "x", }', b"[" * 33):
             self.problem(parse(body), 400)
 
 
