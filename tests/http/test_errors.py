@@ -116,6 +116,8 @@ class Errors(service.ServiceTest):
         image = tensor("input", (1, 1, 1), data=[1])
         self.refused(request(image, tensor("weight", (1, 1, 1, 1), data=[1]),
                              parameters={"padding": 2**30}), op="conv2d")
+        tall, wide = ({"shape": shape, "datatype": "INT8"} for shape in ([2**40, 1], [1, 2**40]))
+        self.refused({"args": [tall, wide], "parameters": {"meta": True}}, "too large", op="add")
 
     def test_shared_parameters(self):
         x = tensor()
