@@ -154,6 +154,9 @@ class Errors(service.ServiceTest):
         self.refused(request(tensor(), outputs=[{"name": "nosuch"}]), "nosuch", "out")
         self.refused(request(tensor(), outputs=[{"name": "out", "parameters": {"binary_data": 1}}]),
                      "binary_data")
+        twice = [{"name": "out", "parameters": {"tensor": "twice"}}, {"name": "out"}]
+        self.refused(request(tensor(), outputs=twice), "out", "twice")
+        self.refused(request(tensor(), outputs=twice[::-1]), "out", "twice")
 
     def test_depth(self):
         """As deep as 32 is read, 33 is refused, and 100,000 costs nothing."""
