@@ -258,7 +258,7 @@ static int start(struct td_infer *in)
     td_keys_leave(before);
     if (err == -ENOSYS)
         return td_infer_no_kernel(in);
-    in->meta = !err && td_key_backend(in->run.key) == TD_BACKEND_Meta;
+    in->meta = !err && td_run_is_meta(&in->run);
     if (!err && in->shapes_only && !in->meta)
         err = td_problem_set(&in->run.problem, EINVAL,
                              "inputs: one has no data, and the keys lead to %s, not to Meta",
