@@ -178,6 +178,9 @@ class Errors(service.ServiceTest):
         for n in (15, 16, 31, 32, 33):
             self.refused(request(*[tensor(f"t{i}") for i in range(n)], last))
 
+    def test_a_tree_of_numbers(self):
+        self.refused(b'{"inputs":[],"x":[' + b"0," * 200000 + b"0]}", "131072")
+
     def test_two_sources_of_data(self):
         self.refused(request(tensor(parameters={"tensor": "x"})), "self", "data")
         self.refused(request(tensor(parameters={"binary_data_size": 8})), "self", "data")
