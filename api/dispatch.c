@@ -261,15 +261,14 @@ int td_api_dispatch_schema(struct td_request *req, struct td_response *res)
     struct td_problem problem;
     int err =
         td_json_parse(&json, req->body, req->body_size, req->service->limits.json_depth, &problem);
-    const cJSON *text = err ? NULL : cJSON_GetObjectItemCaseSensitive(json.root, "schema");
+    const cJSON *text = cJSON_GetObjectItemCaseSensitive(json.root, "schema");
     if (err)
-        td_api_problem(req, err = err == -ENOMEM ? err : -EINVAL, "%s", problem.text);
+        err = td_api_problem(req, err == -ENOMEM ? err : -EINVAL, "%s", problem.text);
+    else if (cJSON_IsString(text))
+        err = write_schema(req, text->valuestring, res);
     else
-        err =
-            cJSON_IsString(text)
-                ? write_schema(req, text->valuestring, res)
-                : td_api_problem(req, -EINVAL,
-                                 "the body: must be {\"schema\": \"add.Tensor(Tensor self, ...\"}");
+        err = td_api_problem(req, -EINVAL,
+                             "the body: must be {\"schema\": \"add.Tensor(Tensor self, ...\"}");
     td_json_free(&json);
     return err;
 }

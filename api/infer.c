@@ -42,12 +42,8 @@ static int place_outputs(struct td_infer *in)
                 return err;
             continue;
         }
-        if (in->output[i].form == TD_FORM_stored) {
-            int err = td_infer_place_stored(in, i);
-            if (err)
-                return err;
+        if (in->output[i].form == TD_FORM_stored)
             continue;
-        }
         bool fits =
             in->output[i].form == TD_FORM_binary && block && at % td_dtype_size(out->dtype) == 0;
         out->data = fits ? in->binary + at : td_arena_alloc(in->req->arena, bytes + 1);
@@ -164,6 +160,8 @@ static void compute(struct td_infer *in, int threads)
     int err = td_run_select(&in->run, &scratch_bytes);
     if (!err && scratch_bytes && !(scratch = td_arena_alloc(in->req->arena, scratch_bytes)))
         err = td_problem_set(&in->run.problem, ENOMEM, "no memory for the kernel's scratch");
+    if (!err)
+        err = td_infer_place_stored(in);
     if (err) {
         td_api_problem(in->req, err, "%s", in->run.problem.text);
         return;
@@ -262,7 +260,7 @@ static int start(struct td_infer *in)
     td_keys_leave(before);
     if (err == -ENOSYS)
         return td_infer_no_kernel(in);
-    in->meta = !err && td_key_backend(in->run.key) == TD_BACKEND_Meta;
+    in->meta = !err && td_run_is_meta(&in->run);
     if (!err && in->shapes_only && !in->meta)
         err = td_problem_set(&in->run.problem, EINVAL,
                              "inputs: one has no data, and the keys lead to %s, not to Meta",

@@ -70,8 +70,8 @@ int td_infer_read(struct td_infer *in, struct td_problem *problem);
 
 /* Names the outputs of the bound call and settles the form of each. -EINVAL, -ENOMEM. */
 int td_infer_outputs(struct td_infer *in);
-/* Memory for a stored output. -ENOMEM. */
-int td_infer_place_stored(struct td_infer *in, int i);
+/* Memory for the stored outputs; for the worker, since it is touched here. -ENOMEM. */
+int td_infer_place_stored(struct td_infer *in);
 /* Gives the stored outputs their names. -EBUSY, -ENOMEM. */
 int td_infer_store(struct td_infer *in);
 

@@ -63,6 +63,16 @@ int td_json_data(const struct td_json *json, const cJSON *object, struct td_tens
     return td_json_decode(span, t->dtype, n, t->data, who, problem);
 }
 
+int td_check_bools(const struct td_tensor *t, const char *who, struct td_problem *problem)
+{
+    const uint8_t *v = t->data;
+    for (int64_t i = 0, n = t->dtype == TD_bool ? td_numel(t) : 0; i < n; i++)
+        if (v[i] > 1)
+            return td_problem_set(problem, EINVAL, "%.60s: byte %lld is %d; BOOL is 0 or 1", who,
+                                  (long long)i, v[i]);
+    return 0;
+}
+
 void td_write_shape(struct td_writer *w, const struct td_tensor *t)
 {
     td_write_open(w, "shape", '[');

@@ -144,6 +144,9 @@ struct td_run { /* a call on its way: the kernel's part, and dispatch's around i
 int td_run_bind(struct td_run *run, const char *name, const struct td_named *args, int n_args,
                 const struct td_options *options);
 
+/* Whether a bound call leads to Meta: it has shapes and types, and nothing can be executed. */
+bool td_run_is_meta(const struct td_run *run);
+
 /* Has the first result converted to a type behind the kernel: where it replaces a tensor that keeps
  * its type. -EINVAL when that is of a lower category (FP32 to INT64); -ENOMEM. */
 int td_run_convert(struct td_run *run, enum td_dtype to);

@@ -14,6 +14,8 @@ class Operators(service.ServiceTest):
         super().setUpClass()
         cls.connection = cls.service.connect()
         cls.addClassCleanup(cls.connection.close)
+        cls.quick = cls.service.connect(10)
+        cls.addClassCleanup(cls.quick.close)
         cls.ops = cls.service.call("GET", "/v1/ops").json["ops"]
 
     def test_every_operator_has_a_judge(self):
@@ -60,6 +62,38 @@ class Operators(service.ServiceTest):
                              for call in operators.JUDGES[op["name"]].calls]
                     self.assertIn(True, taken)
                     self.assertTrue(all(taken) or kernel != "ref")
+
+    def test_nothing_to_compute(self):
+        """Tensors without elements take no time, whatever their other sizes, on any kernel."""
+        rng = np.random.default_rng(3)
+        taken = set()
+        for op in self.ops:
+            calls = operators.JUDGES[op["name"]].calls
+            for _ in range(120):
+                shapes, parameters = calls[rng.integers(len(calls))]
+                sizes = {n: int(rng.choice([0, 0, n, 2**22, 2**40])) for s in shapes.values() for n in s}
+                datatype = str(rng.choice(sorted({"FP32", "FP64", "INT64", "INT8"} & {*op["dtypes"]})))
+                parameters = {**parameters, **({"kernel": "ref"} if rng.integers(2) else {})}
+                if "normalized_shape" in parameters:
+                    parameters["normalized_shape"] = [sizes[n] for n in parameters["normalized_shape"]]
+                body = {"parameters": parameters, "inputs": [
+                    {"name": name, "shape": [sizes[n] for n in shape], "data": [], "datatype": datatype}
+                    for name, shape in shapes.items()]}
+                with self.subTest(op=op["name"], body=body):
+                    reply = self.service.call("POST", "/v1/ops/" + op["name"], body, connection=self.quick)
+                    self.assertIn(reply.status, (200, 400), reply.body[:300])
+                    taken |= {op["name"]} if reply.status == 200 else set()
+        self.assertGreater(len(taken), len(self.ops) / 2)
+        many = 2**20
+        for shape, weight, out in (([1, 0, many, many], [1, 0, many, many], [0]), ([many, 0, many, 4], [0, 0, 2, 2], []),
+                                   ([2**40, 0, 4, 4], [0, 0, 2, 2], []), ([0, 0, many, many], [2, 0, many, 1], [])):
+            for datatype in ("FP32", "FP64"):
+                with self.subTest(shape=shape, weight=weight, datatype=datatype):
+                    reply = self.service.call("POST", "/v1/ops/conv2d", {"inputs": [
+                        {"name": "input", "shape": shape, "data": [], "datatype": datatype},
+                        {"name": "weight", "shape": weight, "data": [], "datatype": datatype}]}, connection=self.quick)
+                    self.assertEqual((reply.status, reply.json["outputs"][0]["data"]), (200, out), reply.body[:300])
+
 
 
 class Levels(unittest.TestCase):
