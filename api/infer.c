@@ -93,6 +93,11 @@ static void write_parameters(struct td_infer *in, struct td_writer *w)
         td_write_int(w, "queue_us", (in->begin_ns - in->queued_ns) / 1000);
         td_write_num(w, "compute_us", (double)(in->end_ns - in->begin_ns) / 1000);
     }
+    if (!in->meta && in->streams.asked) {
+        td_write_int(w, "streams", in->streams.parts);
+        if (*in->streams.warning)
+            td_write_str(w, "warning", in->streams.warning);
+    }
     td_infer_write_dispatch(in, w);
     td_write_close(w, '}');
 }
@@ -151,14 +156,18 @@ static void reply(struct td_infer *in)
 
 /* ---- running ---- */
 
-static void compute(struct td_infer *in, int threads)
+/* On a worker, or without one on the HTTP thread. */
+static void compute(struct td_infer *in, struct td_worker *worker)
 {
     size_t scratch_bytes;
     void *scratch = NULL;
-    in->run.call.threads = threads;
+    bool whole = in->streams.parts < 2;
+    in->run.call.threads = worker ? td_worker_threads(worker) : 1;
     in->begin_ns = td_now_ns();
     int err = td_run_select(&in->run, &scratch_bytes);
-    if (!err && scratch_bytes && !(scratch = td_arena_alloc(in->req->arena, scratch_bytes)))
+    if (!err && !whole)
+        err = td_streams_run(in, worker);
+    else if (!err && scratch_bytes && !(scratch = td_arena_alloc(in->req->arena, scratch_bytes)))
         err = td_problem_set(&in->run.problem, ENOMEM, "no memory for the kernel's scratch");
     if (!err)
         err = td_infer_place_stored(in);
@@ -166,7 +175,8 @@ static void compute(struct td_infer *in, int threads)
         td_api_problem(in->req, err, "%s", in->run.problem.text);
         return;
     }
-    td_run_execute(&in->run, scratch);
+    if (whole)
+        td_run_execute(&in->run, scratch);
     in->end_ns = td_now_ns();
     td_metrics_call(in->req->service->metrics, &in->run, in->begin_ns - in->queued_ns,
                     in->end_ns - in->begin_ns);
@@ -189,7 +199,7 @@ static void run_job(struct td_job *job, struct td_worker *worker)
         td_api_problem(req, -ETIMEDOUT, "timeout_ms: the request waited longer than %lld ms",
                        (long long)in->timeout_ms);
     else
-        compute(in, td_worker_threads(worker));
+        compute(in, worker);
     req->reply(req);
 }
 
@@ -268,6 +278,8 @@ static int start(struct td_infer *in)
     if (!err)
         err = td_infer_outputs(in);
     if (!err && !in->meta)
+        err = td_streams_plan(in);
+    if (!err && !in->meta)
         err = place_outputs(in);
     if (err)
         return td_api_problem(req, err, "%s", in->run.problem.text);
@@ -279,9 +291,10 @@ static int start(struct td_infer *in)
     in->queued_ns = td_now_ns();
     if (td_api_task_is_wanted(req))
         return submit_task(in);
-    if (in->pool == req->home && td_run_estimate(&in->run) < INLINE_SECONDS) {
+    if (in->pool == req->home && in->streams.parts < 2 &&
+        td_run_estimate(&in->run) < INLINE_SECONDS) {
         in->ran_inline = true;
-        compute(in, 1);
+        compute(in, NULL);
         return 0;
     }
     return submit(in);

@@ -5,6 +5,7 @@
 
 #include "api/handlers.h"
 #include "api/shm.h"
+#include "api/streams.h"
 #include "kernels/weight.h"
 
 enum td_form { /* how an output goes back */
@@ -29,6 +30,7 @@ struct td_infer { /* lives in the request's arena */
     struct td_weight *held[TD_MAX_ARGS]; /* references to stored tensors in use */
     int n_held;
     struct td_shm_call shm;
+    struct td_streams streams;
     size_t binary_at; /* where in the body the next binary tensor begins */
 
     /* The parameters that all calls share. */

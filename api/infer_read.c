@@ -257,6 +257,8 @@ static int read_parameter(struct td_infer *in, const cJSON *item, const char **p
         return refuse(problem, key, "is reserved by the protocol");
     if (td_infer_dispatch_parameter(in, item, &err, problem))
         return err;
+    if (td_streams_parameter(in, item))
+        return 0;
     return read_argument(in, item, key, key, problem);
 }
 

@@ -168,6 +168,8 @@ struct td_pool_stats {
 };
 void td_pool_stats(struct td_pool *pool, struct td_pool_stats *stats);
 const char *td_pool_name(const struct td_pool *pool);
+int td_pool_threads(const struct td_pool *pool);   /* of all its workers */
+int td_pool_streams(const struct td_pool *pool);   /* its workers */
 int td_pool_first_cpu(const struct td_pool *pool); /* -1 when not pinned */
 int td_pool_numa_node(const struct td_pool *pool); /* of all its CPUs; -1: none, or several */
 

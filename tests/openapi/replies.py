@@ -116,7 +116,8 @@ class Replies(service.ServiceTest):
         body = {"inputs": [x, {**x, "name": "other"}], "parameters": {"alpha": 2}}
         for path in ("/v1/ops/add", "/v2/models/op.add/infer", "/v2/models/op.add/versions/1/infer"):
             self.check("POST", path, {**body, "parameters": {"device": "cuda", "trace": True}}, status=501)
-            for more in ({}, {"explain": True}, {"trace": True}, {"autocast": "BF16"}, {"device": "refcpu"}, {"meta": True}, {"binary_data_output": True}, {"kernel": "ref"}):
+            for more in ({}, {"explain": True}, {"trace": True}, {"autocast": "BF16"}, {"device": "refcpu"}, {"meta": True}, {"binary_data_output": True}, {"kernel": "ref"},
+                         {"streams": "auto"}, {"streams": 99}, {"streams": 2, "stream_hints": {"inputs": [0, 0], "outputs": {"out": 0}}}):
                 with self.subTest(path=path, more=more):
                     self.check("POST", path, {**body, "id": "7", "parameters": {"alpha": 2, **more},
                                               "outputs": [{"name": "out"}]})
