@@ -4,7 +4,8 @@
  * Binary tensors are used where the body landed, and a binary output is computed right behind the
  * room where the reply's JSON will stand, so that neither is copied. A call for the pool whose CPU
  * this HTTP thread sits on runs to completion here when it is small: handing it over would cost
- * more than the work. Anything else goes through the pool's queue and is answered by its worker. */
+ * more than the work, or the work is little beside what this thread has just spent on the body.
+ * Anything else goes through the pool's queue and is answered by its worker. */
 #include "api/infer.h"
 #include "api/async.h"
 #include "api/numbers.h"
@@ -13,8 +14,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define INLINE_SECONDS 20e-6 /* about what a hand-over and its wake-up cost */
-#define HEAD 4096            /* room before a binary output for the reply's JSON */
+/* About what a hand-over and its wake-up cost, and a sixth of what a byte of the body costs on its
+ * way through the socket. */
+#define INLINE_SECONDS 20e-6
+#define INLINE_BYTE_SECONDS 50e-12
+#define HEAD 4096 /* room before a binary output for the reply's JSON */
 
 static int place_outputs(struct td_infer *in)
 {
@@ -292,7 +296,7 @@ static int start(struct td_infer *in)
     if (td_api_task_is_wanted(req))
         return submit_task(in);
     if (in->pool == req->home && in->streams.parts < 2 &&
-        td_run_estimate(&in->run) < INLINE_SECONDS) {
+        td_run_estimate(&in->run) < INLINE_SECONDS + INLINE_BYTE_SECONDS * (double)req->body_size) {
         in->ran_inline = true;
         compute(in, NULL);
         return 0;

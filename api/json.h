@@ -75,7 +75,8 @@ size_t td_json_encode(const struct td_tensor *t, char *out);
 int td_utf8_length(const char *text, const char *end);
 
 /* ---- a small writer for everything else ----
- * Appends to a buffer in an arena; a failed allocation is remembered and reported at the end. */
+ * Appends to a buffer in an arena; a failed allocation is remembered and reported at the end. Keys
+ * are words of ours and written as they are; values are escaped. */
 struct td_writer {
     struct td_arena *arena;
     char *text;

@@ -111,13 +111,24 @@ static void put_quoted(struct td_writer *w, const char *text)
 /* The comma and the key before any value. */
 static void begin(struct td_writer *w, const char *key)
 {
-    if (w->comma)
-        put_char(w, ',');
+    bool comma = w->comma;
     w->comma = true;
-    if (key) {
-        put_quoted(w, key);
-        put_char(w, ':');
+    if (!key) {
+        if (comma)
+            put_char(w, ',');
+        return;
     }
+    size_t n = strlen(key);
+    char *room = td_write_room(w, n + 4), *at = room;
+    if (!room)
+        return;
+    if (comma)
+        *at++ = ',';
+    *at++ = '"';
+    at = (char *)memcpy(at, key, n) + n;
+    *at++ = '"';
+    *at++ = ':';
+    w->length += (size_t)(at - room);
 }
 
 void td_write_open(struct td_writer *w, const char *key, char bracket)

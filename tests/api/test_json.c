@@ -229,7 +229,7 @@ START_TEST(writes)
     struct td_writer w;
     td_write_init(&w, arena, 4); /* has to grow */
     td_write_open(&w, NULL, '{');
-    td_write_str(&w, "a\"\\", "b\n\x01\xc3\xa9\xc3"); /* the last character is cut */
+    td_write_str(&w, "a", "\"\\b\n\x01\xc3\xa9\xc3"); /* the last character is cut */
     td_write_str(&w, "n", NULL);
     td_write_open(&w, "l", '[');
     td_write_int(&w, NULL, INT64_MIN);
@@ -243,7 +243,7 @@ START_TEST(writes)
     td_write_close(&w, '}');
     ck_assert_int_eq(td_write_response(&w, &res, 200), 0);
     ck_assert_str_eq(td_arena_strdup(arena, res.body, res.size),
-                     "{\"a\\\"\\\\\":\"b\\u000a\\u0001\xc3\xa9\\ufffd\",\"n\":null,\"l\":["
+                     "{\"a\":\"\\\"\\\\b\\u000a\\u0001\xc3\xa9\\ufffd\",\"n\":null,\"l\":["
                      "-9223372036854775808,0.1,null,{}],\"t\":true,\"r\":[1]}");
     ck_assert_int_eq(res.status, 200);
     ck_assert_ptr_nonnull(td_write_room(&w, 1000));
