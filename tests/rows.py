@@ -12,8 +12,8 @@ import sys
 
 TESTS = pathlib.Path(__file__).resolve().parent
 TABLE, REASONS = TESTS / "rows.md", TESTS / "rows_without_test.txt"
-FAMILIES = {"ISA": 37, "DSP": 41} # and how many rows each has
-TAG = re.compile(r"\b(ISA|DSP)-(\d+)\b")
+FAMILIES = {"ISA": 37, "DSP": 41, "RT": 40} # and how many rows each has
+TAG = re.compile(r"\b(ISA|DSP|RT)-(\d+)\b")
 TEST = {".c": re.compile(r"START_TEST\((\w+)\)"), ".py": re.compile(r"\s+def (test_\w+)"),
         ".sh": re.compile(r"^(\w+)\(\) \{"), ".build": re.compile(r"(?!)")}
 SKIPPED = {"rows.py", "rows.md", "rows_without_test.txt"}

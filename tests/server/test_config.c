@@ -164,7 +164,7 @@ START_TEST(test_long_files)
     for (int i = 0; i < 2; i++) {
         char *path = file_of(text, i ? SIZE : n + 2);
         ck_assert_int_eq(READ("--config", path), -EINVAL);
-        ck_assert_ptr_nonnull(strstr(problem.text, i ? "less than" : "too many"));
+        ck_assert_ptr_nonnull(strstr(problem.text, i ? "less than" : "more values"));
         unlink(path);
         td_config_fini(&config);
         memset(text + n, ' ', SIZE - n);
