@@ -18,8 +18,9 @@ struct td_span {
 };
 
 #define TD_MAX_SPANS 64
-#define TD_MAX_VALUES (1 << 17) /* in the tree, each of which takes 80 bytes for two of the text   \
-                                 */
+#define TD_MAX_VALUES                                                                              \
+    (1 << 17) /* in the tree, each of which takes 80 bytes for two of the text                     \
+               */
 
 struct td_json {
     cJSON *root; /* freed by td_json_free */
