@@ -241,8 +241,20 @@ static void execute_parts(struct td_run *run, char *at)
     }
 }
 
+/* A result without elements is there already, whatever sizes stand beside its 0: a kernel that
+ * counted through these would be at it for days. */
+static bool is_nothing(const struct td_call *call)
+{
+    bool nothing = call->n_out > 0;
+    for (int i = 0; i < call->n_out; i++)
+        nothing = nothing && !td_numel(&call->out[i]);
+    return nothing;
+}
+
 void td_run_execute(struct td_run *run, void *scratch)
 {
+    if (is_nothing(&run->call))
+        return;
     int64_t begin = now_ns();
     char *at = scratch;
     if (run->parts) {
