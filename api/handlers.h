@@ -73,6 +73,8 @@ int td_json_dtype(const cJSON *object, struct td_tensor *t, const char *who,
 /* "data", decoded into the arena; t's shape and type are set. -EINVAL, -ENOMEM. */
 int td_json_data(const struct td_json *json, const cJSON *object, struct td_tensor *t,
                  const char *who, struct td_arena *arena, struct td_problem *problem);
+/* A BOOL from outside may hold any byte; kernels count on 0 and 1. -EINVAL. */
+int td_check_bools(const struct td_tensor *t, const char *who, struct td_problem *problem);
 void td_write_shape(struct td_writer *w, const struct td_tensor *t); /* "shape":[...] */
 
 /* ---- metrics.c ---- */

@@ -7,6 +7,7 @@
  * more than the work. Anything else goes through the pool's queue and is answered by its worker. */
 #include "api/infer.h"
 #include "api/async.h"
+#include "api/numbers.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -41,12 +42,8 @@ static int place_outputs(struct td_infer *in)
                 return err;
             continue;
         }
-        if (in->output[i].form == TD_FORM_stored) {
-            int err = td_infer_place_stored(in, i);
-            if (err)
-                return err;
+        if (in->output[i].form == TD_FORM_stored)
             continue;
-        }
         bool fits =
             in->output[i].form == TD_FORM_binary && block && at % td_dtype_size(out->dtype) == 0;
         out->data = fits ? in->binary + at : td_arena_alloc(in->req->arena, bytes + 1);
@@ -125,9 +122,10 @@ static int join(struct td_infer *in, struct td_writer *w, struct td_response *re
         if (in->output[i].form == TD_FORM_binary && to != call->out[i].data)
             memcpy(to, call->out[i].data, td_nbytes(&call->out[i]));
     }
-    char *length = td_arena_printf(in->req->arena, "%zu", json);
+    char *length = td_arena_alloc(in->req->arena, TD_NUMBER_ROOM + 1);
     if (!length)
         return -ENOMEM;
+    *td_print_i64((int64_t)json, length) = 0;
     res->type = "application/octet-stream";
     res->body = body;
     res->size = json + in->binary_size;
@@ -167,10 +165,13 @@ static void compute(struct td_infer *in, struct td_worker *worker)
     in->run.call.threads = worker ? td_worker_threads(worker) : 1;
     in->begin_ns = td_now_ns();
     int err = td_run_select(&in->run, &scratch_bytes);
+    if (!err && whole && scratch_bytes &&
+        !(scratch = td_arena_alloc(in->req->arena, scratch_bytes)))
+        err = td_problem_set(&in->run.problem, ENOMEM, "no memory for the kernel's scratch");
+    if (!err)
+        err = td_infer_place_stored(in);
     if (!err && !whole)
         err = td_streams_run(in, worker);
-    else if (!err && scratch_bytes && !(scratch = td_arena_alloc(in->req->arena, scratch_bytes)))
-        err = td_problem_set(&in->run.problem, ENOMEM, "no memory for the kernel's scratch");
     if (err) {
         td_api_problem(in->req, err, "%s", in->run.problem.text);
         return;
@@ -270,7 +271,7 @@ static int start(struct td_infer *in)
     td_keys_leave(before);
     if (err == -ENOSYS)
         return td_infer_no_kernel(in);
-    in->meta = !err && td_key_backend(in->run.key) == TD_BACKEND_Meta;
+    in->meta = !err && td_run_is_meta(&in->run);
     if (!err && in->shapes_only && !in->meta)
         err = td_problem_set(&in->run.problem, EINVAL,
                              "inputs: one has no data, and the keys lead to %s, not to Meta",
@@ -315,9 +316,10 @@ static void free_call(struct td_request *req)
 
 int td_api_infer(struct td_request *req, const char *op, const char *model)
 {
-    struct td_infer *in = td_arena_zalloc(req->arena, sizeof *in);
+    struct td_infer *in = td_arena_alloc(req->arena, sizeof *in);
     if (!in)
         return td_api_problem(req, -ENOMEM, "no memory for the request");
+    memset(in, 0, offsetof(struct td_infer, args));
     in->req = req;
     in->op = op;
     in->model = model;

@@ -22,7 +22,6 @@ struct td_infer { /* lives in the request's arena */
     const char *op, *model, *id;
     struct td_json json;
 
-    struct td_named args[TD_MAX_ARGS * 2];
     int n_args;
     struct {
         const char *name;
@@ -58,8 +57,11 @@ struct td_infer { /* lives in the request's arena */
     char *binary;
     size_t binary_size;
 
-    struct td_run run;
     int64_t queued_ns, begin_ns, end_ns;
+
+    /* From here on not zeroed: 8 KiB that td_infer_read and td_run_bind fill as far as needed. */
+    struct td_named args[TD_MAX_ARGS * 2];
+    struct td_run run;
 };
 
 /* Reads the request's body into in. On failure problem says why: -EINVAL, -ENOENT (pool or stored
@@ -70,8 +72,8 @@ int td_infer_read(struct td_infer *in, struct td_problem *problem);
 
 /* Names the outputs of the bound call and settles the form of each. -EINVAL, -ENOMEM. */
 int td_infer_outputs(struct td_infer *in);
-/* Memory for a stored output. -ENOMEM. */
-int td_infer_place_stored(struct td_infer *in, int i);
+/* Memory for the stored outputs; for the worker, since it is touched here. -ENOMEM. */
+int td_infer_place_stored(struct td_infer *in);
 /* Gives the stored outputs their names. -EBUSY, -ENOMEM. */
 int td_infer_store(struct td_infer *in);
 

@@ -56,13 +56,17 @@ static int store_out(struct td_infer *in, int i, const char *name)
     return err;
 }
 
-int td_infer_place_stored(struct td_infer *in, int i)
+int td_infer_place_stored(struct td_infer *in)
 {
-    struct td_tensor *out = &in->run.call.out[i];
-    int err = td_weight_create(&in->output[i].made, out);
-    if (err)
-        return td_problem_set(&in->run.problem, -err, "no memory for the result");
-    out->data = td_weight_tensor(in->output[i].made)->data;
+    for (int i = 0; i < in->run.call.n_out; i++) {
+        struct td_tensor *out = &in->run.call.out[i];
+        if (in->output[i].form != TD_FORM_stored)
+            continue;
+        int err = td_weight_create(&in->output[i].made, out);
+        if (err)
+            return td_problem_set(&in->run.problem, -err, "no memory for the result");
+        out->data = td_weight_tensor(in->output[i].made)->data;
+    }
     return 0;
 }
 
@@ -107,7 +111,7 @@ static int settle_output(struct td_infer *in, const cJSON *parameters, int i)
         return refuse(in, in->output[i].name,
                       "parameters.tensor must be the name to store the result under");
     in->output[i].form = is_binary ? TD_FORM_binary : TD_FORM_json;
-    if (tensor && (td_shm_is_meant(parameters) || in->run.in_place))
+    if (!!tensor + td_shm_is_meant(parameters) + in->run.in_place > 1)
         return refuse(in, in->output[i].name, "can go to one place only");
     if (tensor)
         return store_out(in, i, tensor->valuestring);
@@ -124,7 +128,9 @@ static int wanted_output(struct td_infer *in, const cJSON *item)
         return refuse(in, "outputs", "every output needs a name");
     for (int i = 0; i < in->run.call.n_out; i++)
         if (!strcmp(in->output[i].name, name->valuestring))
-            return settle_output(in, parameters, i);
+            return in->output[i].form == TD_FORM_none
+                       ? settle_output(in, parameters, i)
+                       : refuse(in, in->output[i].name, "is asked for twice");
     return td_problem_set(&in->run.problem, EINVAL,
                           "outputs: %s has no '%.60s'; the first is called %s",
                           in->run.handle->full, name->valuestring, in->output[0].name);

@@ -16,7 +16,7 @@ static int refuse(struct td_problem *problem, const char *who, const char *what)
 
 static const cJSON *member(const cJSON *object, const char *key)
 {
-    return cJSON_GetObjectItemCaseSensitive(object, key);
+    return td_json_member(object, key);
 }
 
 /* name: NULL for one given by its position. */
@@ -85,17 +85,6 @@ static int binary_input(struct td_infer *in, const cJSON *size, const char *who,
     return 0;
 }
 
-/* A BOOL from outside may hold any byte; kernels count on 0 and 1. */
-static int check_bools(const struct td_tensor *t, const char *who, struct td_problem *problem)
-{
-    const uint8_t *v = t->data;
-    for (int64_t i = 0, n = t->dtype == TD_bool ? td_numel(t) : 0; i < n; i++)
-        if (v[i] > 1)
-            return td_problem_set(problem, EINVAL, "%s: byte %lld is %d; BOOL is 0 or 1", who,
-                                  (long long)i, v[i]);
-    return 0;
-}
-
 /* A tensor object. name: as which argument; who: for sentences. */
 static int read_tensor(struct td_infer *in, const cJSON *object, const char *name, const char *who,
                        struct td_problem *problem)
@@ -104,6 +93,8 @@ static int read_tensor(struct td_infer *in, const cJSON *object, const char *nam
     struct td_value v = {.kind = TD_KIND_tensor};
     if (parameters && !cJSON_IsObject(parameters))
         return refuse(problem, who, "parameters must be an object");
+    if (in->n_args == TD_MAX_ARGS * 2)
+        return refuse(problem, who, "too many arguments");
     const cJSON *tensor = member(parameters, "tensor"), *data = member(object, "data");
     const cJSON *size = member(parameters, "binary_data_size");
     bool shared = td_shm_is_meant(parameters);
@@ -124,7 +115,7 @@ static int read_tensor(struct td_infer *in, const cJSON *object, const char *nam
               : size ? binary_input(in, size, who, &v.tensor, problem)
                      : td_json_data(&in->json, object, &v.tensor, who, in->req->arena, problem);
     if (!err && (size || shared))
-        err = check_bools(&v.tensor, who, problem);
+        err = td_check_bools(&v.tensor, who, problem);
     td_keyset keys = 0;
     if (!err)
         err = td_infer_keys(in, parameters, &v.tensor, who, &keys, problem);
@@ -333,7 +324,7 @@ int td_infer_read(struct td_infer *in, struct td_problem *problem)
     if (!length)
         return refuse(problem, "the body", "is empty; it must be an object with inputs");
     in->binary_at = length;
-    int err = td_json_parse(&in->json, req->body, length, req->service->limits.json_depth, problem);
+    int err = td_json_cache_parse(req->service->json_cache, &in->json, req->body, length, problem);
     if (err)
         return err == -ENOMEM ? err : -EINVAL;
     return read_root(in, problem);

@@ -147,6 +147,16 @@ static void calls(struct text *t, struct td_metrics *m)
     }
 }
 
+static void texts(struct text *t, struct td_json_cache *cache)
+{
+    long long hits, misses;
+    td_json_cache_counts(cache, &hits, &misses);
+    family(t, "tensord_json_texts_total", "counter",
+           "JSON of calls, up to 2 KiB, by whether the same text had come before.");
+    line(t, "tensord_json_texts_total{known=\"yes\"} %lld", hits);
+    line(t, "tensord_json_texts_total{known=\"no\"} %lld", misses);
+}
+
 static void pools(struct text *t, struct td_pools *set)
 {
     struct td_pool *list[64];
@@ -218,6 +228,7 @@ int td_api_metrics_get(struct td_request *req, struct td_response *res)
     histogram(&t, "tensord_queue_duration_seconds", "Waiting in a pool's queue.", &m->queue);
     histogram(&t, "tensord_compute_duration_seconds", "Running a kernel.", &m->compute);
     calls(&t, m);
+    texts(&t, req->service->json_cache);
     pools(&t, req->service->pools);
     family(&t, "tensord_requests_in_flight", "gauge", "Requests begun and not answered yet.");
     line(&t, "tensord_requests_in_flight %d", (int)req->service->in_flight);

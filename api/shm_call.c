@@ -123,8 +123,6 @@ int td_shm_output(struct td_shm_call *call, struct td_request *req, const cJSON 
                               "%s: cannot go into shared memory and into the reply; leave out "
                               "binary_data or shared_memory_region",
                               who);
-    if (call->out[i].segment)
-        return td_problem_set(problem, EINVAL, "%s: is asked for twice", who);
     return find_part(req, parameters, who, &call->out[i], problem);
 }
 

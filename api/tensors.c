@@ -225,7 +225,10 @@ static int store(struct td_request *req, const char *name, const struct td_tenso
                               "'%.60s': a tensor's name is letters, digits and . _ - in segments "
                               "split by '/'",
                               name);
-    int err = td_weight_create(&weight, t);
+    int err = td_check_bools(t, name, problem);
+    if (err)
+        return err;
+    err = td_weight_create(&weight, t);
     if (!err)
         err = td_tensors_put(req->service->tensors, name, weight, NULL);
     return err < 0 ? td_problem_set(problem, -err, "no memory for the tensor") : err;
@@ -241,7 +244,8 @@ static int store_one(void *arg, const char *key, const struct td_tensor *t,
 {
     struct each *each = arg;
     const char *name = td_arena_printf(each->req->arena, "%s/%s", each->req->var[0], key);
-    int status = name ? store(each->req, name, t, problem) : -ENOMEM;
+    int status = name ? store(each->req, name, t, problem)
+                      : td_problem_set(problem, ENOMEM, "no memory for a name");
     if (status == 201 || (status > 0 && !each->status))
         each->status = status;
     return status < 0 ? status : 0;

@@ -9,6 +9,7 @@
 #include "dispatch/registry.h"
 #include "dispatch/schema.h"
 #include "kernels/kernels.h"
+#include "kernels/level.h"
 
 /* ---- the CPU ---- */
 
@@ -16,7 +17,8 @@ enum td_feature { /* CPUID's bits, in the order in which cpu-features prints the
 #define TD_FEATURE(id, name, leaf, subleaf, reg, bit) TD_FEATURE_##id,
 #include "dispatch/features.def"
 #undef TD_FEATURE
-                  TD_FEATURES
+                  TD_FEATURES,
+                  TD_FEATURES_LISTED = TD_FEATURE_amx_fp16, /* those that cpu-features prints */
 };
 
 /* Where detection reads from: the real machine, or a recorded one in tests. */
@@ -42,6 +44,7 @@ struct td_cpu {
     enum td_isa highest_cpu, highest_binary;
     enum td_isa current;   /* the highest of levels */
     const char *requested; /* the cap as given; NULL when none was */
+    bool onednn_apart;     /* oneDNN was not told of the cap: TENSORD_NOT_SYNC_ONEDNN_ISA=1 */
     const char *vendor;    /* "AuthenticAMD" */
     const char *model;     /* marketing name */
     const char *uarch;     /* cpuinfo's microarchitecture */
@@ -57,6 +60,9 @@ int td_cpu_detect(struct td_cpu *cpu, const struct td_cpuid *source, const char 
  * thread runs; a second call does nothing. */
 int td_cpu_init(const char *cap, struct td_problem *problem);
 const struct td_cpu *td_cpu(void); /* the process's; never NULL after td_cpu_init */
+
+/* The level in use, by a kernel of that level itself: NULL when its objects are not there. */
+const struct td_level *td_cpu_level(const struct td_cpu *cpu);
 
 bool td_cpu_has(const struct td_cpu *cpu, enum td_feature feature);
 const char *td_feature_name(enum td_feature feature);
@@ -137,6 +143,9 @@ struct td_run { /* a call on its way: the kernel's part, and dispatch's around i
  * lists what would be right. */
 int td_run_bind(struct td_run *run, const char *name, const struct td_named *args, int n_args,
                 const struct td_options *options);
+
+/* Whether a bound call leads to Meta: it has shapes and types, and nothing can be executed. */
+bool td_run_is_meta(const struct td_run *run);
 
 /* Has the first result converted to a type behind the kernel: where it replaces a tensor that keeps
  * its type. -EINVAL when that is of a lower category (FP32 to INT64); -ENOMEM. */

@@ -99,12 +99,21 @@ static int select_parts(struct td_run *run, size_t *scratch)
         size_t bytes;
         part->call.threads = run->call.threads;
         int err = td_run_select(part, &bytes);
-        if (err)
+        if (err) {
+            run->problem = part->problem;
             return err;
+        }
         *scratch += bytes + (part->next ? outs_bytes(part) : 0);
     }
     run->impl = converts ? run->parts->impl : &composite;
     return 0;
+}
+
+bool td_run_is_meta(const struct td_run *run)
+{
+    while (run->parts) /* all go to one backend, whatever key the whole stopped at */
+        run = run->parts;
+    return !run->rows;
 }
 
 int td_run_select(struct td_run *run, size_t *scratch)

@@ -248,7 +248,7 @@ int td_rule_broadcast(struct td_call *call, int n)
         }
     }
     call->n_out = 1;
-    return 0;
+    return td_rule_size(call);
 }
 
 int td_rule_binary(struct td_call *call)

@@ -265,6 +265,9 @@ struct td_arena *td_arena_create_on(int numa_node);
 /* One holder more: destroy is then due once more, and frees with the last. */
 void td_arena_ref(struct td_arena *arena);
 void td_arena_destroy(struct td_arena *arena); /* NULL is fine */
+/* As destroy and create, for a thread's next request: the same arena, empty, unless others hold it.
+ * NULL when out of memory. */
+struct td_arena *td_arena_reset(struct td_arena *arena);
 /* bytes, 64-byte aligned and padded so that 64 bytes after the end may be read. NULL when out of
  * memory or when bytes is absurd (above 2^47). Not zeroed. */
 void *td_arena_alloc(struct td_arena *arena, size_t bytes);

@@ -145,6 +145,35 @@ static void report(bool json, const char *name, double low, double median, const
         printf("%-18s %9.1f %9.1f   %s\n", name, low, median, what);
 }
 
+/* Differences of items within a round. */
+static const struct {
+    const char *name, *what, *more, *less;
+} differences[] = {
+    {"boxed_over_unboxed", "what binding by names adds to a direct call", "boxed", "unboxed"},
+    {"redispatch", "one wrapper that passes the call on", "bind_redispatch", "bind"},
+    {"fallthrough", "three keys that fall through", "bind_fallthrough", "bind"},
+};
+
+static size_t find_item(const char *name)
+{
+    size_t i = 0;
+    while (strcmp(items[i].name, name))
+        i++;
+    return i;
+}
+
+static void report_differences(double ns[ITEMS][ROUNDS], bool json)
+{
+    for (size_t i = 0; i < sizeof differences / sizeof *differences; i++) {
+        size_t more = find_item(differences[i].more), less = find_item(differences[i].less);
+        double by[ROUNDS];
+        for (int round = 0; round < ROUNDS; round++)
+            by[round] = ns[more][round] - ns[less][round];
+        qsort(by, ROUNDS, sizeof *by, by_value);
+        report(json, differences[i].name, by[0], by[ROUNDS / 2], differences[i].what);
+    }
+}
+
 static void run_all(struct bench *b, bool json)
 {
     double ns[ITEMS][ROUNDS], cold[64];
@@ -154,6 +183,7 @@ static void run_all(struct bench *b, bool json)
             ns[i][round] = time_item(b, i);
     if (!json)
         printf("%-18s %9s %9s\n", "ns a call", "min", "median");
+    report_differences(ns, json);
     for (size_t i = 0; i < ITEMS; i++) {
         qsort(ns[i], ROUNDS, sizeof **ns, by_value);
         report(json, items[i].name, ns[i][0], ns[i][ROUNDS / 2], items[i].what);

@@ -17,9 +17,9 @@ static double by_tanh(const struct td_call *call, const double *x)
 {
     (void)call;
     double scale = M_SQRT2 * M_2_SQRTPI / 2, square = x[1] * x[1];
-    double t = tanh(scale * x[1] * (1 + 0.044715 * square));
+    double u = scale * x[1] * (1 + 0.044715 * square), wide = cosh(u);
     double slope = scale * (1 + 3 * 0.044715 * square);
-    return x[0] * ((1 + t) / 2 + x[1] / 2 * ((1 - t) * (1 + t)) * slope);
+    return x[0] * ((1 + tanh(u)) / 2 + x[1] / 2 * slope / (wide * wide));
 }
 
 void td_gelu_backward_ref(const struct td_call *call)

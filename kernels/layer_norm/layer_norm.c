@@ -1,40 +1,61 @@
-/* layer_norm over the last dimensions. The bound is in units of the results' general size, since
- * self - mean and the bias may cancel. */
+/* layer_norm over the last dimensions, and native_layer_norm, which gives as well what its gradient
+ * wants to know. The bound is in units of the results' general size, since self - mean and the bias
+ * may cancel. */
+#include "kernels/layer_norm/layer_norm.h"
+
+#include "kernels/backward.h"
 #include "kernels/elementwise.h"
 
 #include <errno.h>
 
-static int check_affine(struct td_call *call, int i, const char *name)
+int td_rule_normalized(struct td_call *call, const struct td_tensor *x, int i)
 {
-    const struct td_tensor *t = td_arg(call, i);
-    bool same = !t || t->rank == call->arg[1].ints.n;
-    for (int d = 0; t && same && d < t->rank; d++)
-        same = t->shape[d] == call->arg[1].ints.v[d];
-    if (!same)
-        return td_refuse(call, "%s: its shape differs; that of normalized_shape is right", name);
-    if (t && t->dtype != call->arg[0].tensor.dtype)
-        return td_refuse(call, "%s: is %s; input's type, %s, is right", name,
-                         td_dtype_name(t->dtype), td_dtype_name(call->arg[0].tensor.dtype));
-    return 0;
-}
-
-static int rule(struct td_call *call)
-{
-    const struct td_tensor *x = &call->arg[0].tensor;
-    int n = call->arg[1].ints.n;
-    td_rule_unary(call);
+    int n = call->arg[i].ints.n;
     if (n < 1 || n > x->rank)
         return td_refuse(call, "normalized_shape: has %d dimensions; from 1 to input's %d is right",
                          n, x->rank);
     for (int d = 0; d < n; d++)
-        if (call->arg[1].ints.v[d] != x->shape[x->rank - n + d])
+        if (call->arg[i].ints.v[d] != x->shape[x->rank - n + d])
             return td_refuse(call,
                              "normalized_shape: entry %d is %lld; the size of input's dimension "
                              "%d, %lld, is right",
-                             d, (long long)call->arg[1].ints.v[d], x->rank - n + d,
+                             d, (long long)call->arg[i].ints.v[d], x->rank - n + d,
                              (long long)x->shape[x->rank - n + d]);
-    int err = check_affine(call, 2, "weight");
-    return err ? err : check_affine(call, 3, "bias");
+    return 0;
+}
+
+struct td_rows td_normalized_rows(const struct td_tensor *input, const struct td_value *shape)
+{
+    struct td_rows rows = {1, 1};
+    for (int d = 0; d < input->rank; d++)
+        *(d < input->rank - shape->ints.n ? &rows.count : &rows.n) *= input->shape[d];
+    return rows;
+}
+
+static int rule(struct td_call *call)
+{
+    const struct td_value *shape = &call->arg[1];
+    int err = td_rule_normalized(call, &call->arg[0].tensor, 1);
+    for (int i = 2; !err && i < 4; i++) {
+        const char *name = i == 2 ? "weight" : "bias";
+        err = td_rule_type(call, i, name);
+        if (!err)
+            err = td_rule_shape(call, i, name, "normalized_shape", shape->ints.n, shape->ints.v);
+    }
+    td_rule_unary(call);
+    return err;
+}
+
+static int rule_native(struct td_call *call)
+{
+    int err = rule(call);
+    for (int i = 1; i < 3; i++) {
+        call->out[i] = call->out[0];
+        for (int d = 0; !err && d < call->arg[1].ints.n; d++)
+            call->out[i].shape[call->out[i].rank - 1 - d] = 1;
+    }
+    call->n_out = 3;
+    return err ? err : td_rule_size(call);
 }
 
 static double flops(const struct td_call *call)
@@ -65,5 +86,22 @@ const struct td_op td_op_layer_norm = {
                                      "input=[2,3,n] normalized_shape=[3,n]",
                                      "input=[n,9] normalized_shape=[9] bias=[9]",
                                      "input=[n] normalized_shape=[n] weight=[n] eps=0.1", NULL},
+    .flops = flops,
+};
+
+const struct td_op td_op_native_layer_norm = {
+    .schema = "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, "
+              "Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
+    .doc = "layer_norm's result, the mean, and 1 / sqrt(var + eps)",
+    .rule = rule_native,
+    .dtypes = TD_FLOATS,
+    .ulp = 8,
+    .sums = true,
+    .impls = impls,
+    .samples =
+        (const char *const[]){"input=[5,n] normalized_shape=[n] weight=[n] bias=[n] eps=1e-05",
+                              "input=[2,3,n] normalized_shape=[3,n] weight=None bias=None eps=0.1",
+                              "input=[n,9] normalized_shape=[9] weight=None bias=[9] eps=1e-05",
+                              NULL},
     .flops = flops,
 };

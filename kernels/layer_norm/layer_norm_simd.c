@@ -1,9 +1,9 @@
-/* layer_norm, vector form, FP32. A first pass finds the mean roughly: in FP32 a mean of 1e6 may be
- * off by a tenth. A second sums the differences from it and their squares; the sum of differences
- * says how far the mean was off, and both variance and result are put right by it. So an offset
- * in the input costs no digits (Chan, Golub and LeVeque, "Algorithms for computing the sample
- * variance", 1983, formula 1.7). The third pass writes. */
-#include "kernels/elementwise.h"
+/* layer_norm and native_layer_norm, vector form, FP32. A first pass finds the mean roughly: in FP32
+ * a mean of 1e6 may be off by a tenth. A second sums the differences from it and their squares; the
+ * sum of differences says how far the mean was off, and both variance and result are put right by
+ * it. So an offset in the input costs no digits (Chan, Golub and LeVeque, "Algorithms for computing
+ * the sample variance", 1983, formula 1.7). The third pass writes. */
+#include "kernels/layer_norm/layer_norm.h"
 #include "kernels/vec.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 struct job {
     int64_t n;
     const float *x, *weight, *bias; /* the latter two may be NULL */
-    float *y;
+    float *y, *mean, *scale;        /* the latter two NULL but for native_layer_norm */
     double eps;
 };
 
@@ -56,15 +56,21 @@ static void moments(const float *x, int64_t n, float rough, double *sum, double 
     }
 }
 
-static void row(const struct job *job, float *y, const float *x)
+static void row(const struct job *job, int64_t r)
 {
     int64_t n = job->n;
+    const float *x = job->x + r * n;
+    float *y = job->y + r * n;
     float rough = rough_mean(x, n);
     double sum, squares;
     moments(x, n, rough, &sum, &squares);
     double delta = sum / (double)n, var = squares / (double)n - delta * delta;
     td_vf mean = td_set(rough), rest = td_set((float)delta);
     td_vf scale = td_set((float)(1 / sqrt((var < 0 ? 0 : var) + job->eps)));
+    if (job->mean) {
+        job->mean[r] = isfinite(rough) ? (float)((double)rough + delta) : rough;
+        job->scale[r] = scale[0];
+    }
     for (int64_t i = 0; i < n; i += TD_LANES) {
         td_vf v = (td_load_next(x + i, n - i, 0) - mean - rest) * scale;
         if (job->weight)
@@ -79,22 +85,23 @@ static void rows(void *arg, int64_t begin, int64_t end)
 {
     const struct job *job = arg;
     for (int64_t r = begin; r < end; r++)
-        row(job, job->y + r * job->n, job->x + r * job->n);
+        row(job, r);
 }
 
 TD_KERNEL(layer_norm)
 {
     const struct td_tensor *x = &call->arg[0].tensor, *weight = td_arg(call, 2);
     const struct td_tensor *bias = td_arg(call, 3);
-    struct job job = {.n = 1,
+    struct td_rows all = td_normalized_rows(x, &call->arg[1]);
+    bool native = call->n_out == 3;
+    struct job job = {.n = all.n,
                       .x = x->data,
                       .weight = weight ? weight->data : NULL,
                       .bias = bias ? bias->data : NULL,
                       .y = call->out[0].data,
+                      .mean = native ? call->out[1].data : NULL,
+                      .scale = native ? call->out[2].data : NULL,
                       .eps = td_scalar(&call->arg[4])};
-    for (int d = 0; d < call->arg[1].ints.n; d++)
-        job.n *= call->arg[1].ints.v[d];
-    int64_t all = td_numel(x);
-    if (all)
-        td_parallel(call->threads, all / job.n, 1 + 8192 / job.n, rows, &job);
+    if (all.n || native)
+        td_parallel(call->threads, all.count, 1 + 8192 / (all.n + 1), rows, &job);
 }

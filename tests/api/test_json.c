@@ -99,6 +99,28 @@ START_TEST(strings_in_data)
 }
 END_TEST
 
+/* A tree is 40 times as large as a text of numbers, so there is a bound; data is not counted. */
+START_TEST(many_values)
+{
+    size_t most = TD_MAX_VALUES - 2, at = 0; /* the commas within, and the two brackets */
+    char *text = malloc(4 * most + 100);
+    at += (size_t)sprintf(text, "{\"data\":[0");
+    for (size_t i = 0; i < 2 * most; i++)
+        at += (size_t)sprintf(text + at, ",0");
+    sprintf(text + at, "]}");
+    ck_assert_int_eq(parse(text), 0);
+    td_json_free(&json);
+    memcpy(text + 2, "else", 4);
+    ck_assert_int_eq(parse(text), -EINVAL);
+    ck_assert_ptr_nonnull(strstr(problem.text, "131072"));
+    td_json_free(&json);
+    strcpy(text + 10 + 2 * most, "]}");
+    ck_assert_int_eq(parse(text), 0);
+    td_json_free(&json);
+    free(text);
+}
+END_TEST
+
 START_TEST(truncated_text)
 {
     static const char sample[] =
@@ -240,6 +262,7 @@ int main(void)
     tcase_add_test(tests, spans_cannot_be_forged);
     tcase_add_test(tests, first_duplicate_counts);
     tcase_add_test(tests, strings_in_data);
+    tcase_add_test(tests, many_values);
     tcase_add_test(tests, truncated_text);
     tcase_add_test(tests, depth);
     tcase_add_test(tests, too_many_spans);

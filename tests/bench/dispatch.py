@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What dispatch costs: nanoseconds, as `tensord bench --dispatch` measures them, and beside them
+"""What dispatch costs (ISA-23, DSP-8): nanoseconds, as `tensord bench --dispatch` measures them, and beside them
 the instructions of a call, counted by callgrind (which no other load on the machine disturbs).
 
 python3 tests/bench/dispatch.py [BINARY]
@@ -11,6 +11,8 @@ import sys
 
 BINARY = sys.argv[1] if len(sys.argv) > 1 else "build/tensord"
 FEW, MANY = 200, 2200
+DIFFERENCES = {"boxed_over_unboxed": ("boxed", "unboxed"), "redispatch": ("bind_redispatch", "bind"),
+               "fallthrough": ("bind_fallthrough", "bind")}
 
 
 def cpu():
@@ -30,12 +32,17 @@ def main():
     print(cpu())
     done = subprocess.run([BINARY, "bench", "--dispatch", "--json"], capture_output=True, text=True, check=True, timeout=300)
     print(f"{'item':18} {'ns min':>9} {'ns median':>9} {'instructions':>12}")
-    for line in done.stdout.splitlines():
-        row = json.loads(line)
-        few = many = None
-        if not row["item"].startswith("select_cold"):
-            few, many = count(row["item"], FEW), count(row["item"], MANY)
-        instructions = f"{(many - few) / (MANY - FEW):12.0f}" if few and many else f"{'-':>12}"
+    counts = {}
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    for row in sorted(rows, key=lambda row: row["item"] in DIFFERENCES):
+        name = row["item"]
+        if name in DIFFERENCES:
+            more, less = DIFFERENCES[name]
+            counts[name] = counts[more] - counts[less]
+        elif not name.startswith("select_cold"):
+            few, many = count(name, FEW), count(name, MANY)
+            counts[name] = (many - few) / (MANY - FEW)
+        instructions = f"{counts[name]:12.0f}" if name in counts else f"{'-':>12}"
         print(f"{row['item']:18} {row['ns_min']:9.1f} {row['ns_median']:9.1f} {instructions}")
 
 

@@ -86,6 +86,9 @@ class Dispatch(service.ServiceTest):
             reply = self.service.call("POST", "/v1/ops/relu", {"args": [shape], "parameters": {
                 "meta": True, "exclude_keys": keys, "include_keys": ["CPU"]}})
             self.assertIn(reply.status, (400, 501), reply.body)
+        for keys in (["AutogradOther"], ["AutogradOther", "Tracer"]): # before which a composite one stops
+            self.assertEqual(self.post("silu", [shape], meta=True, include_keys=keys).json["outputs"], [
+                {"name": "out", "datatype": "FP32", "shape": [3, 4]}])
         mixed = self.post("add", [tensor(ONE), tensor(np.ones((2, 1), np.float32), device="meta")]).json
         self.assertEqual(mixed["outputs"], [{"name": "out", "datatype": "FP32", "shape": [2, 3]}])
         self.assertNotIn("kernel", mixed["parameters"])
@@ -142,10 +145,14 @@ class Dispatch(service.ServiceTest):
         self.post("mul_.Tensor", [w, tensor(TWO)]) # INT64 goes back to INT32
         self.assertEqual((self.stored("w")["data"], self.stored("w")["datatype"]), ([44, 60, 78], "INT32"))
         self.assertEqual(self.post("mul_", [w, tensor(TWO)], kernel="ref").json["parameters"]["kernel"], "ref")
+        self.problem(self.post("mul_", [w, tensor(TWO)], 400, kernel="nosuch"), 400, "kernel", "nosuch", "ref")
         self.problem(self.post("add_", [w, 0.5], 400), 400, "FP32", "INT32")
         self.problem(self.post("mul_", [w, tensor(np.ones((2, 3), np.int32))], 400), 400, "shape")
         self.problem(self.post("relu_", [tensor(ONE)], 400), 400, "self", "stored")
         self.problem(self.post("relu__", [w], 404), 404)
+        for place in ({"tensor": "v"}, {"shared_memory_region": "v", "shared_memory_byte_size": 12}):
+            self.problem(self.service.call("POST", "/v1/ops/relu_", {
+                "args": [w], "outputs": [{"name": "out", "parameters": place}]}), 400, "out", "one place")
         before = self.stored("w")["data"]
         self.assertNotIn("data", self.post("relu_", [w], meta=True).json["outputs"][0])
         self.assertEqual(self.stored("w")["data"], before)
@@ -163,6 +170,11 @@ class Dispatch(service.ServiceTest):
         post("sum", [tensor(ONE)], "sum/1") # takes another shape, keeps its type
         self.assertEqual((self.stored("sum/1")["shape"], self.stored("sum/1")["data"]), ([], [6]))
         self.problem(post("add", [tensor(ONE), 1], "../x", 400), 400, "out", "letters")
+        many = np.arange(5000, dtype=np.int8) # results that are larger than what they come from
+        post("cast", [tensor(many), "FP64"], "wide")
+        self.assertEqual(self.stored("wide")["data"], many.tolist())
+        post("linear", [tensor(np.ones((70, 1))), tensor(np.ones((300, 1)))], "wide")
+        self.assertEqual(self.stored("wide")["data"], [1] * 21000)
 
     def test_in_place_from_many(self):
         """Additions to one tensor at the same time: each is whole, or refused with 409 and not done."""
@@ -197,6 +209,19 @@ class Dispatch(service.ServiceTest):
                           "[call] op=[aten::sigmoid]", "[call] op=[aten::mul.Tensor]"])
         self.assertNotIn("trace", self.post("silu", [x], trace=False).json["parameters"])
         self.problem(self.post("silu", [x], 400, trace=1), 400, "trace")
+
+    def test_a_worker_does_as_the_request_said(self): # RT-20
+        """Keys, trace and cap go with a call that is handed to the pool's worker."""
+        big = np.ones((400, 400), np.float32)
+        reply = self.service.infer("matmul", {"self": big, "other": big}, {
+            "trace": True, "explain": True, "autocast": "BF16", "kernel": "ref"}, binary=True)
+        parameters = reply.parameters
+        self.assertFalse(parameters["explain"]["inline"])
+        self.assertEqual(parameters["explain"]["keyset"], ["CPU", "Tracer", "AutocastCPU"])
+        self.assertEqual(len(parameters["trace"]), 3)
+        self.assertRegex(parameters["trace"][2], r"kernel=\[ref@DEFAULT\], us=\[\d{3,}")
+        small = self.service.infer("add", {"self": big[0], "other": big[0]}, {"explain": True})
+        self.assertEqual(small.parameters["explain"]["keyset"], ["CPU"])
 
     def test_requires_grad(self): # DSP-12, DSP-36
         reply = self.post("relu", [tensor(ONE, requires_grad=True)], trace=True, explain=True).json["parameters"]
@@ -245,7 +270,10 @@ class Dispatch(service.ServiceTest):
             self.assertEqual(reply["schema"], op["schema"])
             self.assertEqual((reply["arguments"], reply["returns"]), (op["arguments"], op["returns"]))
         self.problem(parse({"schema": "add(Tnsor self) -> Tensor"}), 400, "column 5")
-        for body in ({}, {"schema": 7}, [], b"{", b""):
+        reply = self.service.call("GET", "/v1/dispatch/schema:parse?schema=f(int%20n%3D3)%20-%3E%20()")
+        self.assertEqual(reply.json["arguments"], [{"name": "n", "type": "int", "default": "3"}])
+        self.problem(self.service.call("GET", "/v1/dispatch/schema:parse"), 400, "schema")
+        for body in ({}, {"schema": 7}, [], b"{", b"", b'{"schema": "x", }', b"[" * 33):
             self.problem(parse(body), 400)
 
 

@@ -94,7 +94,7 @@ class Replies(service.ServiceTest):
         return reply
 
     def test_what_can_be_read(self):
-        for path in ("/v1/isa", "/v1/isa/features", "/v1/topology", "/v1/ops", "/v1/ops/add", "/v1/ops/sum.dim_IntList",
+        for path in ("/v1/isa", "/v1/isa/features", "/v1/isa/veclen?dtype=FP32", "/v1/topology", "/v1/ops", "/v1/ops/add", "/v1/ops/sum.dim_IntList",
                      "/v1/dispatch/ops/silu/state", "/v1/dispatch/ops/silu/table", "/v1/dispatch/keys",
                      "/v1/dispatch/keyset?keys=CPU,Tracer", "/v1/dispatch/keyset?bits=0x1", "/v1/dispatch/dangling",
                      "/v1/tensors", "/v1/pools", "/v1/pools/default", "/v1/tasks", "/v2", "/v2/health/live", "/v2/health/ready",
@@ -104,6 +104,7 @@ class Replies(service.ServiceTest):
             with self.subTest(path=path):
                 self.check("GET", path)
         self.check("GET", "/v1/dispatch/keyset", status=400)
+        self.check("GET", "/v1/isa/veclen?dtype=INT8", status=400)
         for path in ("/v1/ops/x", "/v1/dispatch/ops/x/state", "/v1/dispatch/ops/x/table", "/v1/tensors/x", "/v1/pools/x",
                      "/v2/models/x", "/v2/models/x/ready", "/v2/models/op.add/versions/2",
                      "/v2/models/op.add/versions/2/ready", "/v2/systemsharedmemory/region/x/status"):
@@ -134,6 +135,8 @@ class Replies(service.ServiceTest):
         path = "/v1/dispatch/schema:parse"
         self.check("POST", path, API["paths"][path]["post"]["requestBody"]["content"]["application/json"]["example"])
         self.check("POST", path, {"schema": "add(Tnsor x)"}, status=400)
+        self.check("GET", path + "?schema=relu(Tensor%20self)%20-%3E%20Tensor")
+        self.check("GET", path, status=400)
 
     def test_examples(self):
         """The requests shown are right ones, and what they get is what is shown."""

@@ -139,7 +139,7 @@ def build(m, op, p):
                 strides=pair(p.get("stride", 1)), pads=[py, px, py, px],
                 dilations=pair(p.get("dilation", 1)), group=p.get("groups", 1))
         return out if rank == 4 else m("Squeeze", out, m.constant([0], np.int64))
-    if op in gradients.DRAWS:
+    if op in gradients.DRAWS or op == "native_layer_norm":
         return None
     raise AssertionError(f"{op}: no ONNX form is written down here")
 

@@ -40,7 +40,7 @@ def run(op, t, p):
         if attr == "hardtanh":
             return F.hardtanh(x, p["alpha"], p["beta"])
         return activation(x, "gelu_tanh" if p.get("algorithm") == "tanh" else attr)
-    if name in gradients.DRAWS:
+    if name in gradients.DRAWS or name == "native_layer_norm":
         return gradient(name, t, p)
     if name in ("gelu", "silu", "layer_norm", "conv2d", "softmax"):
         first = t.pop("self" if "self" in t else "input")

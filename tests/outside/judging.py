@@ -72,11 +72,12 @@ def draw_call(rng, op):
         return draw_linear(rng, ("X", "W", "B")), {"attr": "relu"}
     if op == "conv2d":
         return draw_conv(rng)
-    if op == "layer_norm":
+    if op in ("layer_norm", "native_layer_norm"):
         shape = draw_shape(rng, 1)
         n = int(rng.integers(1, len(shape) + 1))
         kept = shape[len(shape) - n:]
-        return {"input": shape, "weight": kept, "bias": kept}, {"normalized_shape": list(kept)}
+        more = {} if op == "layer_norm" else {"eps": float(rng.random())}
+        return {"input": shape, "weight": kept, "bias": kept}, {"normalized_shape": list(kept), **more}
     if op in ("softmax.int", "sum.dim_IntList", "permute", "transpose.int"):
         shape = draw_shape(rng, 1)
         dims = [int(d) for d in rng.permutation(len(shape))]

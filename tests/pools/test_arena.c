@@ -86,6 +86,29 @@ START_TEST(test_several_holders)
 }
 END_TEST
 
+/* After a reset everything is there again, and nothing of before is kept. */
+START_TEST(test_reset)
+{
+    struct td_arena *arena = td_arena_create_on(0);
+    unsigned char *first = td_arena_alloc(arena, 100);
+    for (int round = 0; round < 100; round++) {
+        for (size_t i = 0; i < N_SIZES; i++)
+            memset(td_arena_alloc(arena, sizes[i]), round, sizes[i]);
+        td_arena_reset(arena);
+        ck_assert_ptr_eq(td_arena_alloc(arena, 100), first);
+    }
+    size_t kept = td_buffers_kept();
+    td_arena_reset(arena);
+    td_arena_reset(arena);
+    ck_assert_uint_eq(td_buffers_kept(), kept);
+    td_arena_ref(arena); /* one that others hold is left to them */
+    struct td_arena *other = td_arena_reset(arena);
+    ck_assert_ptr_ne(other, arena);
+    td_arena_destroy(other);
+    td_arena_destroy(arena);
+}
+END_TEST
+
 START_TEST(test_absurd_sizes)
 {
     struct td_arena *arena = td_arena_create();
@@ -189,6 +212,7 @@ int main(void)
     tcase_add_test(tcase, test_many_small);
     tcase_add_test(tcase, test_zeroed);
     tcase_add_test(tcase, test_several_holders);
+    tcase_add_test(tcase, test_reset);
     tcase_add_test(tcase, test_absurd_sizes);
     tcase_add_test(tcase, test_buffers_are_kept_within_a_bound);
     tcase_add_test(tcase, test_many_threads);
