@@ -169,12 +169,13 @@ static void compute(struct td_infer *in, struct td_worker *worker)
     in->run.call.threads = worker ? td_worker_threads(worker) : 1;
     in->begin_ns = td_now_ns();
     int err = td_run_select(&in->run, &scratch_bytes);
+    if (!err && whole && scratch_bytes &&
+        !(scratch = td_arena_alloc(in->req->arena, scratch_bytes)))
+        err = td_problem_set(&in->run.problem, ENOMEM, "no memory for the kernel's scratch");
     if (!err)
         err = td_infer_place_stored(in);
     if (!err && !whole)
         err = td_streams_run(in, worker);
-    else if (!err && scratch_bytes && !(scratch = td_arena_alloc(in->req->arena, scratch_bytes)))
-        err = td_problem_set(&in->run.problem, ENOMEM, "no memory for the kernel's scratch");
     if (err) {
         td_api_problem(in->req, err, "%s", in->run.problem.text);
         return;
