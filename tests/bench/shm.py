@@ -7,7 +7,7 @@ import pathlib
 import sys
 import time
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1]) # http.py here is another one
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 import numpy as np  # noqa: E402
 
 import service  # noqa: E402
