@@ -35,6 +35,20 @@ def read_replies(s, n):
 
 
 class Connections(service.ServiceTest):
+    def test_all_at_once(self):
+        """As many as libmicrohttpd takes events for in one go, and around that: all send, then wait."""
+        for n in (127, 128, 129, 256, 384):
+            sockets = [self.service.socket() for _ in range(n)]
+            begin = time.monotonic()
+            for turn in range(5):
+                for s in sockets:
+                    s.sendall(post(ADD))
+                for s in sockets:
+                    self.assertEqual(read_replies(s, 1)[0][0][0], 200)
+            self.assertLess(time.monotonic() - begin, 100 if service.SANITIZED else 10, n)
+            for s in sockets:
+                s.close()
+
     def test_keep_alive(self):
         """One connection for everything: errors, bodies that were not read, empty replies."""
         c = self.service.connect()
