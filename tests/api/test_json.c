@@ -103,7 +103,7 @@ END_TEST
 START_TEST(many_values)
 {
     size_t most = TD_MAX_VALUES - 2, at = 0; /* the commas within, and the two brackets */
-    char *text = malloc(4 * most + 100);
+    static char text[4 * TD_MAX_VALUES + 100];
     at += (size_t)sprintf(text, "{\"data\":[0");
     for (size_t i = 0; i < 2 * most; i++)
         at += (size_t)sprintf(text + at, ",0");
@@ -117,7 +117,6 @@ START_TEST(many_values)
     strcpy(text + 10 + 2 * most, "]}");
     ck_assert_int_eq(parse(text), 0);
     td_json_free(&json);
-    free(text);
 }
 END_TEST
 
