@@ -157,8 +157,16 @@ static bool matches(const char *pattern, const char *path, const char *var[TD_MA
     return !*path;
 }
 
-static int no_route(struct td_request *req, const char *allow)
+static int no_route(struct td_request *req, const char *path)
 {
+    char allow[64] = "";
+    for (const struct td_route *route = td_routes; route->handler; route++) {
+        const char *var[TD_MAX_VARS];
+        size_t size[TD_MAX_VARS], at = strlen(allow);
+        if (matches(route->pattern, path, var, size))
+            snprintf(allow + at, sizeof allow - at, "%s%s%s", at ? ", " : "",
+                     method_names[route->method], route->method == TD_GET ? ", HEAD" : "");
+    }
     if (!*allow) {
         td_api_problem(req, -ENOENT, "no route '%.200s'; GET /openapi.yaml lists them", req->path);
         return -1;
@@ -172,7 +180,6 @@ static int no_route(struct td_request *req, const char *allow)
 
 static int find_route(struct td_request *req)
 {
-    char allow[64] = "";
     const char *path = req->path;
     size_t n = strlen(path);
     if (n > 1 && path[n - 1] == '/') /* /v2/ is /v2 */
@@ -183,14 +190,8 @@ static int find_route(struct td_request *req)
     for (const struct td_route *route = td_routes; route->handler; route++) {
         const char *var[TD_MAX_VARS];
         size_t size[TD_MAX_VARS] = {0};
-        if (!matches(route->pattern, path, var, size))
+        if (route->method != method || !matches(route->pattern, path, var, size))
             continue;
-        if (route->method != method) {
-            size_t at = strlen(allow);
-            snprintf(allow + at, sizeof allow - at, "%s%s%s", at ? ", " : "",
-                     method_names[route->method], route->method == TD_GET ? ", HEAD" : "");
-            continue;
-        }
         req->route = route;
         for (int i = 0; i < TD_MAX_VARS && size[i]; i++) {
             req->var[i] = unescape(req->arena, var[i], size[i]);
@@ -201,7 +202,7 @@ static int find_route(struct td_request *req)
         }
         return 0;
     }
-    return no_route(req, allow);
+    return no_route(req, path);
 }
 
 /* Inference-Header-Content-Length: bytes of JSON before the binary tensors. */
@@ -262,8 +263,8 @@ void td_api_end(struct td_request *req, int64_t now_ns)
 {
     if (req->route && req->response.status)
         td_metrics_request(req->service->metrics, req, now_ns);
-    if (req->call_)
-        td_api_infer_free(req);
+    if (req->release_)
+        req->release_(req);
 }
 
 /* ---- the service ---- */
@@ -272,6 +273,9 @@ void td_service_fini(struct td_service *service)
 {
     td_tensors_destroy(service->tensors);
     td_metrics_destroy(service->metrics);
+    td_shm_destroy(service->shm);
+    td_async_destroy(service->tasks);
+    td_json_cache_destroy(service->json_cache);
     td_fixed_destroy(service);
 }
 
@@ -279,7 +283,11 @@ int td_service_init(struct td_service *service)
 {
     service->tensors = td_tensors_create();
     service->metrics = td_metrics_create();
-    if (!service->tensors || !service->metrics || td_fixed_create(service)) {
+    service->shm = td_shm_create();
+    service->tasks = td_async_create(service);
+    service->json_cache = td_json_cache_create(service->limits.json_depth);
+    if (!service->tensors || !service->metrics || !service->shm || !service->tasks ||
+        !service->json_cache || td_fixed_create(service)) {
         td_service_fini(service);
         return -ENOMEM;
     }

@@ -14,28 +14,43 @@
 /* ---- what all requests share: built by main, in this order, and torn down in reverse ---- */
 
 struct td_limits {
-    size_t body;    /* bytes of a request body; 256 MiB */
-    size_t headers; /* bytes of the header block; 32 KiB */
-    int json_depth; /* 32 */
+    size_t body;       /* bytes of a request body; 256 MiB */
+    size_t headers;    /* bytes of the header block; 32 KiB */
+    int json_depth;    /* 32 */
+    int task_ttl_s;    /* seconds for which the result of a task is kept; 60 */
+    int tasks;         /* at a time, kept results included; 1024 */
+    size_t task_bytes; /* that all of them may have; 1 GiB */
 };
 
-struct td_tensors; /* the stored tensors, by name: api/tensors.c */
-struct td_metrics; /* counters and histograms: api/metrics.c */
+struct td_tensors;     /* the stored tensors, by name: api/tensors.c */
+struct td_metrics;     /* counters and histograms: api/metrics.c */
+struct td_shm;         /* regions of clients' shared memory: api/shm.c */
+struct td_async_table; /* calls answered 202, and their results: api/async.c */
+struct td_json_cache;  /* JSON texts that come again: api/json_cache.c */
+
+/* Whose shared memory is taken; auto: that of clients on the same machine. */
+enum td_shm_clients { TD_SHM_auto, TD_SHM_on, TD_SHM_off };
 
 struct td_service {
     struct td_topology *topology; /* borrowed */
     struct td_pools *pools;       /* borrowed */
     struct td_limits limits;
+    enum td_shm_clients shm_clients;
     struct td_tensors *tensors;
     struct td_metrics *metrics;
+    struct td_shm *shm;
+    struct td_async_table *tasks;
+    struct td_json_cache *json_cache;
     atomic_bool draining; /* set on SIGTERM: not ready any more */
-    atomic_int in_flight; /* requests begun and not yet replied to; the server's count */
+    atomic_int in_flight; /* requests begun and not yet replied to, counted by the server, and
+                             tasks that are not done */
     void *fixed_;         /* replies that never change, formatted once: api/api.c */
     /* Frees what a server has left in td_response.shared; called by td_service_fini unless NULL. */
     void (*drop_shared)(void *made);
 };
 
-/* Fills the api's part of a service whose topology, pools and limits are set. -ENOMEM. */
+/* Fills the api's part of a service whose topology, pools, limits and shm_clients are set, and has
+ * SIGBUS handled for clients' shared memory. -ENOMEM. */
 int td_service_init(struct td_service *service);
 void td_service_fini(struct td_service *service);
 
@@ -73,6 +88,7 @@ struct td_request { /* lives in its own arena */
     const char *json_length_text;      /* Inference-Header-Content-Length or NULL */
     uint64_t content_length;           /* UINT64_MAX when unknown (chunked) */
     int64_t begin_ns;                  /* CLOCK_MONOTONIC when its head had come */
+    bool local;           /* came over loopback or a Unix socket, so from the same machine */
     struct td_pool *home; /* borrowed; the pool whose CPU the calling thread is bound to, or NULL:
                              small calls for it may be run at once */
     /* To be called by a handler before the request may be seen by another thread; from then on only
@@ -89,6 +105,7 @@ struct td_request { /* lives in its own arena */
     size_t body_size;
     struct td_response response;
     void *call_; /* the handler's own, between its return and the reply */
+    void (*release_)(struct td_request *req); /* frees what call_ holds, once the reply is sent */
 };
 
 /* Looks at a request whose headers are there and whose body is not: finds the route, judges method,

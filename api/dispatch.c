@@ -221,21 +221,11 @@ int td_api_dispatch_keyset(struct td_request *req, struct td_response *res)
 
 /* ---- schemas ---- */
 
-int td_api_dispatch_schema(struct td_request *req, struct td_response *res)
+static int write_schema(struct td_request *req, const char *text, struct td_response *res)
 {
-    struct td_json json = {0};
-    struct td_problem problem;
     struct td_schema schema;
-    int err =
-        td_json_parse(&json, req->body, req->body_size, req->service->limits.json_depth, &problem);
-    if (err)
-        return td_api_problem(req, err == -ENOMEM ? err : -EINVAL, "%s", problem.text);
-    const cJSON *text = cJSON_GetObjectItemCaseSensitive(json.root, "schema");
-    err = cJSON_IsString(text)
-              ? td_schema_parse(&schema, text->valuestring, &problem)
-              : td_problem_set(&problem, EINVAL,
-                               "the body: must be {\"schema\": \"add.Tensor(Tensor self, ...\"}");
-    td_json_free(&json);
+    struct td_problem problem;
+    int err = td_schema_parse(&schema, text, &problem);
     if (err)
         return td_api_problem(req, err, "schema: %s", problem.text);
     char canonical[2048];
@@ -253,4 +243,32 @@ int td_api_dispatch_schema(struct td_request *req, struct td_response *res)
     td_write_bool(&w, "varret", schema.varret);
     td_write_close(&w, '}');
     return td_write_response(&w, res, 200);
+}
+
+int td_api_dispatch_schema_get(struct td_request *req, struct td_response *res)
+{
+    const char *text;
+    int err = td_api_query(req, "schema", &text);
+    if (err)
+        return err;
+    return text ? write_schema(req, text, res)
+                : td_api_problem(req, -EINVAL, "schema: missing; ?schema=... or a POST is right");
+}
+
+int td_api_dispatch_schema(struct td_request *req, struct td_response *res)
+{
+    struct td_json json = {0};
+    struct td_problem problem;
+    int err =
+        td_json_parse(&json, req->body, req->body_size, req->service->limits.json_depth, &problem);
+    const cJSON *text = cJSON_GetObjectItemCaseSensitive(json.root, "schema");
+    if (err)
+        err = td_api_problem(req, err == -ENOMEM ? err : -EINVAL, "%s", problem.text);
+    else if (cJSON_IsString(text))
+        err = write_schema(req, text->valuestring, res);
+    else
+        err = td_api_problem(req, -EINVAL,
+                             "the body: must be {\"schema\": \"add.Tensor(Tensor self, ...\"}");
+    td_json_free(&json);
+    return err;
 }

@@ -35,12 +35,33 @@ struct td_tensors *td_tensors_create(void); /* NULL: out of memory */
 void td_tensors_destroy(struct td_tensors *tensors);
 /* A new reference to the stored tensor, for td_weight_unref; NULL when there is none. */
 struct td_weight *td_tensors_find(struct td_tensors *tensors, const char *name);
+bool td_tensors_name_is_right(const char *name);
+/* Takes the caller's reference and gives it the name, in place of expected, which must still have
+ * it; NULL is any or none. 201 new, 200 replaced, -ENOMEM, -EBUSY another one has the name now. */
+int td_tensors_put(struct td_tensors *tensors, const char *name, struct td_weight *weight,
+                   const struct td_weight *expected);
+
+/* ---- shm.c: regions of clients' shared memory; what lies in them is in shm.h ---- */
+
+struct td_shm *td_shm_create(void); /* NULL: out of memory */
+void td_shm_destroy(struct td_shm *shm);
+bool td_shm_is_open(const struct td_request *req); /* clients' regions are taken where it came */
+
+/* ---- async.c: tasks, which are calls answered 202; their routes are in tasks.c ---- */
+
+struct td_async_stats {
+    int kept, queued, running, results; /* now; kept is all, with those cancelled in a queue */
+    size_t bytes;
+    int64_t accepted, done, cancelled, expired, refused; /* since start */
+};
+struct td_async_table *td_async_create(struct td_service *service); /* NULL: out of memory */
+void td_async_destroy(struct td_async_table *table);
+void td_async_stats(struct td_async_table *table, struct td_async_stats *stats);
 
 /* ---- infer.c: running one operator, by /v1/ops and by /v2/models ---- */
 
 /* Runs op ("add", "add.Tensor") on the request's tensors; model is what the reply calls it. */
 int td_api_infer(struct td_request *req, const char *op, const char *model);
-void td_api_infer_free(struct td_request *req); /* what the call holds, once the reply is sent */
 
 /* ---- tensor_json.c: one tensor object of the protocol ---- */
 
@@ -52,6 +73,8 @@ int td_json_dtype(const cJSON *object, struct td_tensor *t, const char *who,
 /* "data", decoded into the arena; t's shape and type are set. -EINVAL, -ENOMEM. */
 int td_json_data(const struct td_json *json, const cJSON *object, struct td_tensor *t,
                  const char *who, struct td_arena *arena, struct td_problem *problem);
+/* A BOOL from outside may hold any byte; kernels count on 0 and 1. -EINVAL. */
+int td_check_bools(const struct td_tensor *t, const char *who, struct td_problem *problem);
 void td_write_shape(struct td_writer *w, const struct td_tensor *t); /* "shape":[...] */
 
 /* ---- metrics.c ---- */

@@ -23,10 +23,13 @@ int td_api_v2_ready(struct td_request *req, struct td_response *res)
 
 int td_api_v2_server(struct td_request *req, struct td_response *res)
 {
-    (void)req;
+#define EXTENSIONS(more)                                                                           \
+    "{\"name\":\"tensord\",\"version\":\"" TD_VERSION                                              \
+    "\",\"extensions\":[\"binary_tensor_data\",\"parameters\"" more "]}"
     return td_api_text(res, 200, NULL,
-                       "{\"name\":\"tensord\",\"version\":\"" TD_VERSION
-                       "\",\"extensions\":[\"binary_tensor_data\",\"parameters\"]}");
+                       td_shm_is_open(req) ? EXTENSIONS(",\"system_shared_memory\"")
+                                           : EXTENSIONS(""));
+#undef EXTENSIONS
 }
 
 /* The operator behind the path's model name, or NULL with the problem in the response. */

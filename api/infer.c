@@ -4,15 +4,21 @@
  * Binary tensors are used where the body landed, and a binary output is computed right behind the
  * room where the reply's JSON will stand, so that neither is copied. A call for the pool whose CPU
  * this HTTP thread sits on runs to completion here when it is small: handing it over would cost
- * more than the work. Anything else goes through the pool's queue and is answered by its worker. */
+ * more than the work, or the work is little beside what this thread has just spent on the body.
+ * Anything else goes through the pool's queue and is answered by its worker. */
 #include "api/infer.h"
+#include "api/async.h"
+#include "api/numbers.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#define INLINE_SECONDS 20e-6 /* about what a hand-over and its wake-up cost */
-#define HEAD 4096            /* room before a binary output for the reply's JSON */
+/* About what a hand-over and its wake-up cost, and a sixth of what a byte of the body costs on its
+ * way through the socket. */
+#define INLINE_SECONDS 20e-6
+#define INLINE_BYTE_SECONDS 50e-12
+#define HEAD 4096 /* room before a binary output for the reply's JSON */
 
 static int place_outputs(struct td_infer *in)
 {
@@ -34,6 +40,14 @@ static int place_outputs(struct td_infer *in)
     for (int i = 0; i < call->n_out; i++) {
         struct td_tensor *out = &call->out[i];
         size_t bytes = td_nbytes(out);
+        if (in->output[i].form == TD_FORM_shared) {
+            int err = td_shm_place(&in->shm, in->req->arena, i, out, &in->run.problem);
+            if (err)
+                return err;
+            continue;
+        }
+        if (in->output[i].form == TD_FORM_stored)
+            continue;
         bool fits =
             in->output[i].form == TD_FORM_binary && block && at % td_dtype_size(out->dtype) == 0;
         out->data = fits ? in->binary + at : td_arena_alloc(in->req->arena, bytes + 1);
@@ -60,7 +74,11 @@ static void write_output(struct td_infer *in, struct td_writer *w, int i)
         td_write_open(w, "parameters", '{');
         td_write_int(w, "binary_data_size", (int64_t)td_nbytes(t));
         td_write_close(w, '}');
-    } else if (!in->meta) {
+    } else if (in->output[i].form == TD_FORM_stored) {
+        td_write_open(w, "parameters", '{');
+        td_write_str(w, "tensor", in->output[i].store);
+        td_write_close(w, '}');
+    } else if (!in->meta && in->output[i].form != TD_FORM_shared) {
         td_write_raw(w, "data", "", 0);
         char *room = td_write_room(w, td_json_data_bound(t));
         if (room)
@@ -78,6 +96,11 @@ static void write_parameters(struct td_infer *in, struct td_writer *w)
         td_write_str(w, "pool", td_pool_name(in->pool));
         td_write_int(w, "queue_us", (in->begin_ns - in->queued_ns) / 1000);
         td_write_num(w, "compute_us", (double)(in->end_ns - in->begin_ns) / 1000);
+    }
+    if (!in->meta && in->streams.asked) {
+        td_write_int(w, "streams", in->streams.parts);
+        if (*in->streams.warning)
+            td_write_str(w, "warning", in->streams.warning);
     }
     td_infer_write_dispatch(in, w);
     td_write_close(w, '}');
@@ -103,9 +126,10 @@ static int join(struct td_infer *in, struct td_writer *w, struct td_response *re
         if (in->output[i].form == TD_FORM_binary && to != call->out[i].data)
             memcpy(to, call->out[i].data, td_nbytes(&call->out[i]));
     }
-    char *length = td_arena_printf(in->req->arena, "%zu", json);
+    char *length = td_arena_alloc(in->req->arena, TD_NUMBER_ROOM + 1);
     if (!length)
         return -ENOMEM;
+    *td_print_i64((int64_t)json, length) = 0;
     res->type = "application/octet-stream";
     res->body = body;
     res->size = json + in->binary_size;
@@ -136,51 +160,104 @@ static void reply(struct td_infer *in)
 
 /* ---- running ---- */
 
-static void compute(struct td_infer *in, int threads)
+/* On a worker, or without one on the HTTP thread. */
+static void compute(struct td_infer *in, struct td_worker *worker)
 {
     size_t scratch_bytes;
     void *scratch = NULL;
-    in->run.call.threads = threads;
+    bool whole = in->streams.parts < 2;
+    in->run.call.threads = worker ? td_worker_threads(worker) : 1;
     in->begin_ns = td_now_ns();
     int err = td_run_select(&in->run, &scratch_bytes);
-    if (!err && scratch_bytes && !(scratch = td_arena_alloc(in->req->arena, scratch_bytes)))
+    if (!err && whole && scratch_bytes &&
+        !(scratch = td_arena_alloc(in->req->arena, scratch_bytes)))
         err = td_problem_set(&in->run.problem, ENOMEM, "no memory for the kernel's scratch");
+    if (!err)
+        err = td_infer_place_stored(in);
+    if (!err && !whole)
+        err = td_streams_run(in, worker);
     if (err) {
         td_api_problem(in->req, err, "%s", in->run.problem.text);
         return;
     }
-    td_run_execute(&in->run, scratch);
+    if (whole)
+        td_run_execute(&in->run, scratch);
     in->end_ns = td_now_ns();
     td_metrics_call(in->req->service->metrics, &in->run, in->begin_ns - in->queued_ns,
                     in->end_ns - in->begin_ns);
-    reply(in);
+    err = td_shm_end(&in->shm, in->run.call.out, &in->run.problem);
+    if (!err)
+        err = td_infer_store(in);
+    if (err)
+        td_api_problem(in->req, err, "%s", in->run.problem.text);
+    else
+        reply(in);
 }
 
 static void run_job(struct td_job *job, struct td_worker *worker)
 {
     struct td_infer *in = (struct td_infer *)((char *)job - offsetof(struct td_infer, job));
     struct td_request *req = in->req;
-    if (job->late)
+    if (in->is_task && !td_async_begin(req))
+        ; /* cancelled: nobody wants an answer */
+    else if (job->late)
         td_api_problem(req, -ETIMEDOUT, "timeout_ms: the request waited longer than %lld ms",
                        (long long)in->timeout_ms);
     else
-        compute(in, td_worker_threads(worker));
+        compute(in, worker);
     req->reply(req);
 }
 
-static int submit(struct td_infer *in)
+static int enqueue(struct td_infer *in)
 {
     in->job = (struct td_job){.run = run_job, .priority = in->priority};
     if (in->timeout_ms)
         in->job.deadline_ns = in->req->begin_ns + in->timeout_ms * 1000000;
+    return td_pool_submit(in->pool, &in->job);
+}
+
+static int refuse_queue(struct td_request *req, struct td_pool *pool, int err)
+{
+    return td_api_problem(req, err, "pool %s: %s", td_pool_name(pool),
+                          err == -EAGAIN ? "its queue is full" : "it is stopping");
+}
+
+static int submit(struct td_infer *in)
+{
     in->req->defer(in->req);
-    int err = td_pool_submit(in->pool, &in->job);
+    int err = enqueue(in);
     if (err) {
-        td_api_problem(in->req, err, "pool %s: %s", td_pool_name(in->pool),
-                       err == -EAGAIN ? "its queue is full" : "it is stopping");
+        refuse_queue(in->req, in->pool, err);
         in->req->reply(in->req);
     }
     return -EINPROGRESS; /* the worker may have answered and freed all of it by now */
+}
+
+/* Answers 202 at once; the call then belongs to a task. */
+static int submit_task(struct td_infer *in)
+{
+    struct td_request *req = in->req;
+    struct td_async *task;
+    size_t bytes = req->body_size;
+    for (int i = 0; i < in->run.call.n_out; i++) {
+        const struct td_tensor *out = &in->run.call.out[i];
+        bytes += in->output[i].form == TD_FORM_shared ? 0 : td_nbytes(out);
+        bytes += in->output[i].form == TD_FORM_json ? td_json_data_bound(out) : 0;
+    }
+    int err = td_async_add(&task, req, &in->req, in->run.handle->full, td_pool_name(in->pool),
+                           bytes, &in->run.problem);
+    if (err)
+        return td_api_problem(req, err, "%s", in->run.problem.text);
+    in->is_task = true;
+    td_api_task_accepted(req, task); /* before a worker can use the arena */
+    err = enqueue(in);
+    if (err) {
+        td_async_take_back(req, in->req);
+        in->req = req;
+        err = refuse_queue(req, in->pool, err);
+    }
+    td_async_unref(task);
+    return err;
 }
 
 static void *alloc_part(void *arena, size_t bytes)
@@ -198,9 +275,15 @@ static int start(struct td_infer *in)
     td_keys_leave(before);
     if (err == -ENOSYS)
         return td_infer_no_kernel(in);
-    in->meta = in->meta || (!err && !in->run.rows && !in->run.parts);
+    in->meta = !err && td_run_is_meta(&in->run);
+    if (!err && in->shapes_only && !in->meta)
+        err = td_problem_set(&in->run.problem, EINVAL,
+                             "inputs: one has no data, and the keys lead to %s, not to Meta",
+                             td_key_name(in->run.key));
     if (!err)
         err = td_infer_outputs(in);
+    if (!err && !in->meta)
+        err = td_streams_plan(in);
     if (!err && !in->meta)
         err = place_outputs(in);
     if (err)
@@ -211,34 +294,42 @@ static int start(struct td_infer *in)
     }
     in->run.forced = in->forced;
     in->queued_ns = td_now_ns();
-    if (in->pool == req->home && td_run_estimate(&in->run) < INLINE_SECONDS) {
+    if (td_api_task_is_wanted(req))
+        return submit_task(in);
+    if (in->pool == req->home && in->streams.parts < 2 &&
+        td_run_estimate(&in->run) < INLINE_SECONDS + INLINE_BYTE_SECONDS * (double)req->body_size) {
         in->ran_inline = true;
-        compute(in, 1);
+        compute(in, NULL);
         return 0;
     }
     return submit(in);
 }
 
-int td_api_infer(struct td_request *req, const char *op, const char *model)
-{
-    struct td_infer *in = td_arena_zalloc(req->arena, sizeof *in);
-    if (!in)
-        return td_api_problem(req, -ENOMEM, "no memory for the request");
-    in->req = req;
-    in->op = op;
-    in->model = model;
-    req->call_ = in;
-    struct td_problem problem;
-    int err = td_infer_read(in, &problem);
-    return err ? td_api_problem(req, err, "%s", problem.text) : start(in);
-}
-
-void td_api_infer_free(struct td_request *req)
+static void free_call(struct td_request *req)
 {
     struct td_infer *in = req->call_;
     td_json_free(&in->json);
     for (int i = 0; i < in->n_held; i++)
         td_weight_unref(&in->held[i]);
+    for (int i = 0; i < TD_MAX_OUTS; i++)
+        td_weight_unref(&in->output[i].made);
+    td_shm_release(&in->shm);
     td_pool_unref(in->pool);
     req->call_ = NULL;
+}
+
+int td_api_infer(struct td_request *req, const char *op, const char *model)
+{
+    struct td_infer *in = td_arena_alloc(req->arena, sizeof *in);
+    if (!in)
+        return td_api_problem(req, -ENOMEM, "no memory for the request");
+    memset(in, 0, offsetof(struct td_infer, args));
+    in->req = req;
+    in->op = op;
+    in->model = model;
+    req->call_ = in;
+    req->release_ = free_call;
+    struct td_problem problem;
+    int err = td_infer_read(in, &problem);
+    return err ? td_api_problem(req, err, "%s", problem.text) : start(in);
 }

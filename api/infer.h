@@ -4,12 +4,16 @@
 #define TD_API_INFER_H
 
 #include "api/handlers.h"
+#include "api/shm.h"
+#include "api/streams.h"
 #include "kernels/weight.h"
 
 enum td_form { /* how an output goes back */
                TD_FORM_json,
                TD_FORM_binary,
-               TD_FORM_none, /* not asked for */
+               TD_FORM_shared, /* into the client's shared memory */
+               TD_FORM_stored, /* kept in the server under a name */
+               TD_FORM_none,   /* not asked for */
 };
 
 struct td_infer { /* lives in the request's arena */
@@ -18,10 +22,15 @@ struct td_infer { /* lives in the request's arena */
     const char *op, *model, *id;
     struct td_json json;
 
-    struct td_named args[TD_MAX_ARGS * 2];
     int n_args;
+    struct {
+        const char *name;
+        struct td_weight *weight;
+    } stored[TD_MAX_ARGS * 2];           /* where args[i] came from; borrowed of held */
     struct td_weight *held[TD_MAX_ARGS]; /* references to stored tensors in use */
     int n_held;
+    struct td_shm_call shm;
+    struct td_streams streams;
     size_t binary_at; /* where in the body the next binary tensor begins */
 
     /* The parameters that all calls share. */
@@ -30,6 +39,7 @@ struct td_infer { /* lives in the request's arena */
     int64_t timeout_ms;
     int priority;
     bool explain, meta, binary_output;
+    bool shapes_only; /* an input came without data */
     struct td_options options;
     const char *device, *layout; /* of all tensors that do not say; NULL: cpu, strided */
     struct td_key_scope scope;   /* keys that the client adds and takes away */
@@ -37,29 +47,43 @@ struct td_infer { /* lives in the request's arena */
     struct {
         const char *name;
         enum td_form form;
-        size_t offset; /* of a binary one, behind the JSON */
+        size_t offset;              /* of a binary one, behind the JSON */
+        const char *store;          /* of a stored one: the name it is to take */
+        struct td_weight *expected; /* what must have had the name until then, or NULL */
+        struct td_weight *made;     /* a reference, until it has the name */
     } output[TD_MAX_OUTS];
-    const cJSON *outputs; /* what was asked for; NULL: all */
-    bool ran_inline, in_place;
+    const cJSON *outputs;               /* what was asked for; NULL: all */
+    bool ran_inline, in_place, is_task; /* a task: answered 202, req is its own */
     char *binary;
     size_t binary_size;
 
-    struct td_run run;
     int64_t queued_ns, begin_ns, end_ns;
+
+    /* From here on not zeroed: 8 KiB that td_infer_read and td_run_bind fill as far as needed. */
+    struct td_named args[TD_MAX_ARGS * 2];
+    struct td_run run;
 };
 
 /* Reads the request's body into in. On failure problem says why: -EINVAL, -ENOENT (pool or stored
  * tensor), -ENOMEM. */
 int td_infer_read(struct td_infer *in, struct td_problem *problem);
 
-/* Names the outputs of the bound call and settles the form of each. -EINVAL, in run.problem. */
+/* ---- infer_outputs.c; sentences go to run.problem ---- */
+
+/* Names the outputs of the bound call and settles the form of each. -EINVAL, -ENOMEM. */
 int td_infer_outputs(struct td_infer *in);
+/* Memory for the stored outputs; for the worker, since it is touched here. -ENOMEM. */
+int td_infer_place_stored(struct td_infer *in);
+/* Gives the stored outputs their names. -EBUSY, -ENOMEM. */
+int td_infer_store(struct td_infer *in);
 
 /* ---- what the client says to the dispatcher, and what it says back: infer_dispatch.c ---- */
 
-/* device and layout, which are wanted before the tensors are read. */
+/* meta, device and layout, which are wanted before the tensors are read. */
 int td_infer_dispatch_defaults(struct td_infer *in, const cJSON *parameters,
                                struct td_problem *problem);
+/* Whether an input with these parameters (may be NULL) is asked for its shape alone. */
+bool td_infer_is_meta(const struct td_infer *in, const cJSON *parameters);
 /* Reads the parameter when it is one for the dispatcher: trace, autocast, ... *err: 0 or -EINVAL.
  */
 bool td_infer_dispatch_parameter(struct td_infer *in, const cJSON *item, int *err,

@@ -25,8 +25,22 @@ static int read_text(const cJSON *parameters, const char *key, const char **text
 int td_infer_dispatch_defaults(struct td_infer *in, const cJSON *parameters,
                                struct td_problem *problem)
 {
+    const cJSON *meta = cJSON_GetObjectItemCaseSensitive(parameters, "meta");
+    if (meta && !cJSON_IsBool(meta))
+        return refuse(problem, "meta", "must be true or false");
+    if (cJSON_IsTrue(meta)) {
+        in->meta = true;
+        in->scope.include |= td_keyset_of(TD_KEY_Meta);
+    }
     int err = read_text(parameters, "device", &in->device, problem);
     return err ? err : read_text(parameters, "layout", &in->layout, problem);
+}
+
+bool td_infer_is_meta(const struct td_infer *in, const cJSON *parameters)
+{
+    const cJSON *own = cJSON_GetObjectItemCaseSensitive(parameters, "device");
+    const char *device = cJSON_IsString(own) ? own->valuestring : in->device;
+    return in->meta || (device && !strcmp(device, "meta"));
 }
 
 static int read_keys(const cJSON *item, td_keyset *keys, struct td_problem *problem)
@@ -77,7 +91,7 @@ bool td_infer_dispatch_parameter(struct td_infer *in, const cJSON *item, int *er
                                  struct td_problem *problem)
 {
     const char *key = item->string;
-    if (!strcmp(key, "device") || !strcmp(key, "layout"))
+    if (!strcmp(key, "device") || !strcmp(key, "layout") || !strcmp(key, "meta"))
         *err = 0; /* known already */
     else if (!strcmp(key, "trace"))
         *err = read_trace(in, item, problem);

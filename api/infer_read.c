@@ -16,7 +16,7 @@ static int refuse(struct td_problem *problem, const char *who, const char *what)
 
 static const cJSON *member(const cJSON *object, const char *key)
 {
-    return cJSON_GetObjectItemCaseSensitive(object, key);
+    return td_json_member(object, key);
 }
 
 /* name: NULL for one given by its position. */
@@ -45,6 +45,8 @@ static int stored_input(struct td_infer *in, const cJSON *object, const char *te
                               "%s: no stored tensor '%.100s'; GET /v1/tensors lists them", who,
                               tensor);
     in->held[in->n_held++] = weight;
+    in->stored[in->n_args].name = tensor;
+    in->stored[in->n_args].weight = weight;
     v->tensor = *td_weight_tensor(weight);
     struct td_tensor said = v->tensor;
     int err = member(object, "shape") ? td_json_shape(object, &said, who, problem) : 0;
@@ -83,17 +85,6 @@ static int binary_input(struct td_infer *in, const cJSON *size, const char *who,
     return 0;
 }
 
-/* A BOOL from outside may hold any byte; kernels count on 0 and 1. */
-static int check_bools(const struct td_tensor *t, const char *who, struct td_problem *problem)
-{
-    const uint8_t *v = t->data;
-    for (int64_t i = 0, n = t->dtype == TD_bool ? td_numel(t) : 0; i < n; i++)
-        if (v[i] > 1)
-            return td_problem_set(problem, EINVAL, "%s: byte %lld is %d; BOOL is 0 or 1", who,
-                                  (long long)i, v[i]);
-    return 0;
-}
-
 /* A tensor object. name: as which argument; who: for sentences. */
 static int read_tensor(struct td_infer *in, const cJSON *object, const char *name, const char *who,
                        struct td_problem *problem)
@@ -102,23 +93,29 @@ static int read_tensor(struct td_infer *in, const cJSON *object, const char *nam
     struct td_value v = {.kind = TD_KIND_tensor};
     if (parameters && !cJSON_IsObject(parameters))
         return refuse(problem, who, "parameters must be an object");
+    if (in->n_args == TD_MAX_ARGS * 2)
+        return refuse(problem, who, "too many arguments");
     const cJSON *tensor = member(parameters, "tensor"), *data = member(object, "data");
     const cJSON *size = member(parameters, "binary_data_size");
-    if (!tensor + !data + !size != 2)
+    bool shared = td_shm_is_meant(parameters);
+    bool empty = !tensor && !data && !size && !shared && td_infer_is_meta(in, parameters);
+    in->shapes_only = in->shapes_only || empty;
+    if (!tensor + !data + !size + !shared != 3 && !empty)
         return refuse(problem, who,
-                      "must have exactly one of data, parameters.binary_data_size "
-                      "and parameters.tensor");
+                      "must have exactly one of data, parameters.binary_data_size, "
+                      "parameters.tensor and parameters.shared_memory_region");
     int err;
     if (tensor && !cJSON_IsString(tensor))
         err = refuse(problem, who, "parameters.tensor must be the name of a stored tensor");
     else if (tensor)
         err = stored_input(in, object, tensor->valuestring, who, &v, problem);
     else if (!(err = td_json_shape(object, &v.tensor, who, problem)) &&
-             !(err = td_json_dtype(object, &v.tensor, who, problem)))
-        err = size ? binary_input(in, size, who, &v.tensor, problem)
-                   : td_json_data(&in->json, object, &v.tensor, who, in->req->arena, problem);
-    if (!err && size)
-        err = check_bools(&v.tensor, who, problem);
+             !(err = td_json_dtype(object, &v.tensor, who, problem)) && !empty)
+        err = shared ? td_shm_input(&in->shm, in->req, parameters, who, &v.tensor, problem)
+              : size ? binary_input(in, size, who, &v.tensor, problem)
+                     : td_json_data(&in->json, object, &v.tensor, who, in->req->arena, problem);
+    if (!err && (size || shared))
+        err = td_check_bools(&v.tensor, who, problem);
     td_keyset keys = 0;
     if (!err)
         err = td_infer_keys(in, parameters, &v.tensor, who, &keys, problem);
@@ -242,8 +239,6 @@ static int read_parameter(struct td_infer *in, const cJSON *item, const char **p
         return read_text(item, &in->forced, problem);
     if (!strcmp(key, "explain"))
         return read_bool(item, &in->explain, problem);
-    if (!strcmp(key, "meta"))
-        return read_bool(item, &in->meta, problem);
     if (!strcmp(key, "binary_data_output"))
         return read_bool(item, &in->binary_output, problem);
     if (!strcmp(key, "timeout_ms"))
@@ -262,6 +257,8 @@ static int read_parameter(struct td_infer *in, const cJSON *item, const char **p
         return refuse(problem, key, "is reserved by the protocol");
     if (td_infer_dispatch_parameter(in, item, &err, problem))
         return err;
+    if (td_streams_parameter(in, item))
+        return 0;
     return read_argument(in, item, key, key, problem);
 }
 
@@ -327,61 +324,8 @@ int td_infer_read(struct td_infer *in, struct td_problem *problem)
     if (!length)
         return refuse(problem, "the body", "is empty; it must be an object with inputs");
     in->binary_at = length;
-    int err = td_json_parse(&in->json, req->body, length, req->service->limits.json_depth, problem);
+    int err = td_json_cache_parse(req->service->json_cache, &in->json, req->body, length, problem);
     if (err)
         return err == -ENOMEM ? err : -EINVAL;
     return read_root(in, problem);
-}
-
-static const char *output_name(struct td_infer *in, int i)
-{
-    const struct td_param *ret = &in->run.handle->schema.ret[i];
-    if (in->run.handle->schema.n_returns > i && *ret->name)
-        return ret->name;
-    if (in->run.call.n_out == 1)
-        return "out";
-    return td_arena_printf(in->req->arena, "out%d", i);
-}
-
-static int wanted_output(struct td_infer *in, const cJSON *item)
-{
-    struct td_problem *problem = &in->run.problem;
-    const cJSON *name = member(item, "name"), *parameters = member(item, "parameters");
-    const cJSON *binary = member(parameters, "binary_data");
-    bool is_binary = in->binary_output;
-    int err = binary ? read_bool(binary, &is_binary, problem) : 0;
-    if (err)
-        return err;
-    if (!cJSON_IsString(name))
-        return refuse(problem, "outputs", "every output needs a name");
-    for (int i = 0; i < in->run.call.n_out; i++)
-        if (!strcmp(in->output[i].name, name->valuestring)) {
-            in->output[i].form = is_binary ? TD_FORM_binary : TD_FORM_json;
-            return 0;
-        }
-    return td_problem_set(problem, EINVAL, "outputs: %s has no '%.60s'; the first is called %s",
-                          in->run.handle->full, name->valuestring, in->output[0].name);
-}
-
-int td_infer_outputs(struct td_infer *in)
-{
-    const cJSON *item;
-    bool all = !in->outputs || !cJSON_GetArraySize(in->outputs);
-    for (int i = 0; i < in->run.call.n_out; i++) {
-        in->output[i].name = output_name(in, i);
-        if (!in->output[i].name)
-            return td_problem_set(&in->run.problem, ENOMEM, "no memory");
-        in->output[i].form = !all                ? TD_FORM_none
-                             : in->binary_output ? TD_FORM_binary
-                                                 : TD_FORM_json;
-    }
-    cJSON_ArrayForEach(item, in->outputs)
-    {
-        int err = wanted_output(in, item);
-        if (err)
-            return err;
-    }
-    for (int i = 0; in->meta && i < in->run.call.n_out; i++) /* shapes only */
-        in->output[i].form = in->output[i].form == TD_FORM_none ? TD_FORM_none : TD_FORM_json;
-    return 0;
 }

@@ -2,8 +2,10 @@
  */
 #include "api/handlers.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 static void write_missing(struct td_writer *w, enum td_isa level)
 {
@@ -39,14 +41,39 @@ static void write_os(struct td_writer *w)
     td_write_close(w, '}');
 }
 
+/* What came of the cap: it takes levels away, and the highest one left is in use. */
+static void write_override(struct td_writer *w)
+{
+    const struct td_cpu *cpu = td_cpu();
+    int asked = 0;
+    char reason[300], missing[200];
+    if (!cpu->requested)
+        return;
+    while (strcasecmp(td_isa_name(asked), cpu->requested))
+        asked++;
+    td_cpu_missing(cpu, asked, missing, sizeof missing);
+    bool applied = cpu->levels >> asked & 1;
+    snprintf(reason, sizeof reason, "%s%s",
+             applied                           ? "levels above it are not used"
+             : cpu->binary_levels >> asked & 1 ? "the next lower one that runs is used; missing: "
+                                               : "it was not built; the next lower one is used",
+             applied ? "" : missing);
+    td_write_open(w, "override", '{');
+    td_write_str(w, "value", cpu->requested);
+    td_write_bool(w, "applied", applied);
+    td_write_str(w, "reason", reason);
+    td_write_close(w, '}');
+}
+
 void td_write_isa(struct td_writer *w)
 {
     const struct td_cpu *cpu = td_cpu();
     td_write_open(w, NULL, '{');
-    td_write_str(w, "current", td_isa_name(cpu->current));
+    td_write_str(w, "current", td_cpu_level(cpu)->name());
     td_write_str(w, "highest_cpu", td_isa_name(cpu->highest_cpu));
     td_write_str(w, "highest_binary", td_isa_name(cpu->highest_binary));
     td_write_str(w, "requested", cpu->requested);
+    write_override(w);
     td_write_open(w, "levels", '[');
     for (int level = 0; level < TD_ISAS; level++) {
         td_write_open(w, NULL, '{');
@@ -71,8 +98,47 @@ void td_write_isa(struct td_writer *w)
     td_write_str(w, "version", td_onednn_version());
     td_write_str(w, "isa", td_onednn_isa_name());
     td_write_str(w, "level", td_isa_name(td_onednn_isa()));
+    td_write_bool(w, "synced", !cpu->onednn_apart);
     td_write_close(w, '}');
     td_write_close(w, '}');
+}
+
+/* GET /v1/isa/veclen?dtype=float: by the current level's own kernel. */
+int td_api_isa_veclen(struct td_request *req, struct td_response *res)
+{
+    static const struct {
+        const char *names[3];
+        int size;
+    } types[] = {{{"FP64", "float64", "double"}, 8},
+                 {{"FP32", "float32", "float"}, 4},
+                 {{"BF16", "bfloat16"}, 2},
+                 {{"FP16", "float16", "half"}, 2},
+                 {{"complex128"}, 16},
+                 {{"complex64"}, 8}};
+    const char *name;
+    int err = td_api_query(req, "dtype", &name), size = 0;
+    if (err)
+        return err;
+    if (!name)
+        return td_api_problem(req, -EINVAL, "dtype: missing; /v1/isa/veclen?dtype=FP32 is right");
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        for (int k = 0; k < 3 && types[i].names[k]; k++)
+            if (!strcmp(types[i].names[k], name))
+                size = types[i].size;
+    if (!size)
+        return td_api_problem(req, -EINVAL,
+                              "dtype: '%.40s': only floating and complex ScalarType are supported",
+                              name);
+    const struct td_level *level = td_cpu_level(td_cpu());
+    struct td_writer w;
+    td_write_init(&w, req->arena, 256);
+    td_write_open(&w, NULL, '{');
+    td_write_str(&w, "dtype", name);
+    td_write_str(&w, "isa", level->name());
+    td_write_int(&w, "bytes", size);
+    td_write_int(&w, "lanes", level->lanes((size_t)size));
+    td_write_close(&w, '}');
+    return td_write_response(&w, res, 200);
 }
 
 int td_api_isa_features(struct td_request *req, struct td_response *res)

@@ -14,7 +14,7 @@
 struct scan {
     const char *text, *end, *at;
     size_t out, room; /* the copy's length, and what is allocated for it */
-    int depth, max_depth;
+    int depth, max_depth, values;
     struct td_json *json;
     struct td_problem *problem;
 };
@@ -219,8 +219,14 @@ static int scan(struct scan *s)
                 return err;
             continue;
         }
-        if ((c == '[' || c == '{') && ++s->depth > s->max_depth)
+        bool opens = c == '[' || c == '{';
+        if (opens && ++s->depth > s->max_depth)
             return too_deep(s);
+        if ((opens || c == ',') && ++s->values > TD_MAX_VALUES)
+            return td_problem_set(s->problem, EINVAL,
+                                  "the JSON has more values outside of data arrays than the %d "
+                                  "that one request may have",
+                                  TD_MAX_VALUES);
         if (c == ']' || c == '}')
             s->depth--;
         if ((unsigned char)c >= 0x7f || ((unsigned char)c < 32 && !is_blank(c)))
@@ -239,7 +245,13 @@ int td_json_parse(struct td_json *json, const char *text, size_t length, int dep
     json->root = NULL;
     json->n_spans = 0;
     json->copy_ = NULL;
-    struct scan s = {text, text + length, text, 0, 0, 0, depth, json, problem};
+    json->kept_ = NULL;
+    struct scan s = {.text = text,
+                     .end = text + length,
+                     .at = text,
+                     .max_depth = depth,
+                     .json = json,
+                     .problem = problem};
     int err = put(&s, "", 0);
     if (err || (err = scan(&s)))
         return err;
@@ -259,8 +271,12 @@ int td_json_parse(struct td_json *json, const char *text, size_t length, int dep
 
 void td_json_free(struct td_json *json)
 {
-    cJSON_Delete(json->root);
+    if (json->kept_)
+        td_json_kept_drop(json->kept_);
+    else
+        cJSON_Delete(json->root);
     free(json->copy_);
+    json->kept_ = NULL;
     json->root = NULL;
     json->copy_ = NULL;
 }

@@ -6,6 +6,7 @@
 #include "api/api.h"
 
 #include <cjson/cJSON.h>
+#include <string.h>
 
 /* ---- text -> tree with holes ----
  * td_json_parse walks the text once. Every array that is the value of a member called "data" is cut
@@ -17,12 +18,16 @@ struct td_span {
 };
 
 #define TD_MAX_SPANS 64
+#define TD_MAX_VALUES                                                                              \
+    (1 << 17) /* in the tree, each of which takes 80 bytes for two of the text                     \
+               */
 
 struct td_json {
     cJSON *root; /* freed by td_json_free */
     struct td_span span[TD_MAX_SPANS];
     int n_spans;
     char *copy_;
+    struct td_json_kept *kept_; /* the root's owner, when others read it too */
 };
 
 /* text need not end in 0. depth: deepest nesting allowed, inside of data arrays too. -EINVAL with
@@ -31,6 +36,24 @@ struct td_json {
 int td_json_parse(struct td_json *json, const char *text, size_t length, int depth,
                   struct td_problem *problem);
 void td_json_free(struct td_json *json); /* also after a failed parse, and when zeroed */
+/* As td_json_parse with the cache's depth, but the tree may be that of an earlier text with the
+ * same bytes, which other requests read at the same time: nobody may change it. A text with spans
+ * is always parsed. */
+struct td_json_cache;
+int td_json_cache_parse(struct td_json_cache *cache, struct td_json *json, const char *text,
+                        size_t length, struct td_problem *problem);
+struct td_json_cache *td_json_cache_create(int depth); /* NULL: out of memory */
+void td_json_cache_destroy(struct td_json_cache *cache);
+void td_json_cache_counts(struct td_json_cache *cache, long long *hits, long long *misses);
+void td_json_kept_drop(struct td_json_kept *kept); /* for td_json_free; NULL is fine */
+/* The member of that name; NULL when there is none, or when it is no object. */
+static inline const cJSON *td_json_member(const cJSON *object, const char *key)
+{
+    const cJSON *item = object ? object->child : NULL;
+    while (item && (!item->string || *item->string != *key || strcmp(item->string, key)))
+        item = item->next;
+    return item;
+}
 /* The span that a member called "data" stands for; NULL when it is something else. */
 const struct td_span *td_json_span(const struct td_json *json, const cJSON *item);
 
@@ -54,7 +77,8 @@ size_t td_json_encode(const struct td_tensor *t, char *out);
 int td_utf8_length(const char *text, const char *end);
 
 /* ---- a small writer for everything else ----
- * Appends to a buffer in an arena; a failed allocation is remembered and reported at the end. */
+ * Appends to a buffer in an arena; a failed allocation is remembered and reported at the end. Keys
+ * are words of ours and written as they are; values are escaped. */
 struct td_writer {
     struct td_arena *arena;
     char *text;

@@ -147,6 +147,16 @@ static void calls(struct text *t, struct td_metrics *m)
     }
 }
 
+static void texts(struct text *t, struct td_json_cache *cache)
+{
+    long long hits, misses;
+    td_json_cache_counts(cache, &hits, &misses);
+    family(t, "tensord_json_texts_total", "counter",
+           "JSON of calls, up to 2 KiB, by whether the same text had come before.");
+    line(t, "tensord_json_texts_total{known=\"yes\"} %lld", hits);
+    line(t, "tensord_json_texts_total{known=\"no\"} %lld", misses);
+}
+
 static void pools(struct text *t, struct td_pools *set)
 {
     struct td_pool *list[64];
@@ -170,6 +180,24 @@ static void pools(struct text *t, struct td_pools *set)
     POOL_FAMILY("tensord_pool_busy_seconds_total", "counter", "Time spent in jobs.", "%.6f",
                 (double)stats[i].busy_ns * 1e-9)
 #undef POOL_FAMILY
+}
+
+static void tasks(struct text *t, struct td_async_table *table)
+{
+    struct td_async_stats s;
+    td_async_stats(table, &s);
+    family(t, "tensord_tasks", "gauge", "Tasks that wait, run, or are done and kept.");
+    line(t, "tensord_tasks{state=\"queued\"} %d", s.queued);
+    line(t, "tensord_tasks{state=\"running\"} %d", s.running);
+    line(t, "tensord_tasks{state=\"done\"} %d", s.results);
+    family(t, "tensord_task_memory_bytes", "gauge", "What tasks count for, against task-bytes.");
+    line(t, "tensord_task_memory_bytes %zu", s.bytes);
+    family(t, "tensord_tasks_total", "counter", "What has become of tasks.");
+    line(t, "tensord_tasks_total{event=\"accepted\"} %lld", (long long)s.accepted);
+    line(t, "tensord_tasks_total{event=\"done\"} %lld", (long long)s.done);
+    line(t, "tensord_tasks_total{event=\"cancelled\"} %lld", (long long)s.cancelled);
+    line(t, "tensord_tasks_total{event=\"expired\"} %lld", (long long)s.expired);
+    line(t, "tensord_tasks_total{event=\"refused\"} %lld", (long long)s.refused);
 }
 
 static void process(struct text *t)
@@ -200,9 +228,11 @@ int td_api_metrics_get(struct td_request *req, struct td_response *res)
     histogram(&t, "tensord_queue_duration_seconds", "Waiting in a pool's queue.", &m->queue);
     histogram(&t, "tensord_compute_duration_seconds", "Running a kernel.", &m->compute);
     calls(&t, m);
+    texts(&t, req->service->json_cache);
     pools(&t, req->service->pools);
     family(&t, "tensord_requests_in_flight", "gauge", "Requests begun and not answered yet.");
     line(&t, "tensord_requests_in_flight %d", (int)req->service->in_flight);
+    tasks(&t, req->service->tasks);
     process(&t);
     res->status = 200;
     res->type = "text/plain; version=0.0.4; charset=utf-8";

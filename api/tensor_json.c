@@ -10,7 +10,7 @@
 int td_json_shape(const cJSON *object, struct td_tensor *t, const char *who,
                   struct td_problem *problem)
 {
-    const cJSON *shape = cJSON_GetObjectItemCaseSensitive(object, "shape"), *dim;
+    const cJSON *shape = td_json_member(object, "shape"), *dim;
     if (!cJSON_IsArray(shape))
         return td_problem_set(problem, EINVAL, "%s: shape must be an array of sizes", who);
     if (cJSON_GetArraySize(shape) > TD_MAX_RANK)
@@ -36,7 +36,7 @@ int td_json_shape(const cJSON *object, struct td_tensor *t, const char *who,
 int td_json_dtype(const cJSON *object, struct td_tensor *t, const char *who,
                   struct td_problem *problem)
 {
-    const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(object, "datatype");
+    const cJSON *dtype = td_json_member(object, "datatype");
     t->dtype = cJSON_IsString(dtype) ? td_dtype_find(dtype->valuestring) : TD_DTYPE_none;
     if (!t->dtype)
         return td_problem_set(problem, EINVAL,
@@ -49,7 +49,7 @@ int td_json_dtype(const cJSON *object, struct td_tensor *t, const char *who,
 int td_json_data(const struct td_json *json, const cJSON *object, struct td_tensor *t,
                  const char *who, struct td_arena *arena, struct td_problem *problem)
 {
-    const cJSON *data = cJSON_GetObjectItemCaseSensitive(object, "data");
+    const cJSON *data = td_json_member(object, "data");
     const struct td_span *span = td_json_span(json, data);
     if (!span)
         return td_problem_set(problem, EINVAL, "%s: data must be an array", who);
@@ -61,6 +61,16 @@ int td_json_data(const struct td_json *json, const cJSON *object, struct td_tens
     if (!t->data)
         return td_problem_set(problem, ENOMEM, "no memory for %s", who);
     return td_json_decode(span, t->dtype, n, t->data, who, problem);
+}
+
+int td_check_bools(const struct td_tensor *t, const char *who, struct td_problem *problem)
+{
+    const uint8_t *v = t->data;
+    for (int64_t i = 0, n = t->dtype == TD_bool ? td_numel(t) : 0; i < n; i++)
+        if (v[i] > 1)
+            return td_problem_set(problem, EINVAL, "%.60s: byte %lld is %d; BOOL is 0 or 1", who,
+                                  (long long)i, v[i]);
+    return 0;
 }
 
 void td_write_shape(struct td_writer *w, const struct td_tensor *t)

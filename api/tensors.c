@@ -2,6 +2,7 @@
  * replacing or deleting one only drops the store's reference, so calls under way keep theirs. The
  * list is walked under a lock: stores hold tens of tensors, and a look-up compares a few bytes. */
 #include "api/handlers.h"
+#include "api/shm.h"
 #include "api/tensor_files.h"
 #include "kernels/weight.h"
 
@@ -63,8 +64,8 @@ struct td_weight *td_tensors_find(struct td_tensors *tensors, const char *name)
     return weight;
 }
 
-/* Takes the caller's reference. 201 new, 200 replaced, -ENOMEM. */
-static int put(struct td_tensors *tensors, const char *name, struct td_weight *weight)
+int td_tensors_put(struct td_tensors *tensors, const char *name, struct td_weight *weight,
+                   const struct td_weight *expected)
 {
     size_t size = strlen(name) + 1;
     struct entry *entry = malloc(sizeof *entry + size);
@@ -76,6 +77,12 @@ static int put(struct td_tensors *tensors, const char *name, struct td_weight *w
     entry->weight = weight;
     pthread_mutex_lock(&tensors->lock);
     struct entry **at = find(tensors, name), *old = *at;
+    if (expected && (!old || old->weight != expected)) {
+        pthread_mutex_unlock(&tensors->lock);
+        td_weight_unref(&weight);
+        free(entry);
+        return -EBUSY;
+    }
     entry->next = old ? old->next : NULL;
     *at = entry;
     pthread_mutex_unlock(&tensors->lock);
@@ -86,7 +93,7 @@ static int put(struct td_tensors *tensors, const char *name, struct td_weight *w
 }
 
 /* Letters, digits, . _ - in segments split by '/', none of them "." or "..". */
-static bool is_name(const char *name)
+bool td_tensors_name_is_right(const char *name)
 {
     if (strlen(name) > NAME_MAX_)
         return false;
@@ -188,11 +195,14 @@ static int read_json(struct td_request *req, struct td_tensor *t, struct td_prob
     size_t length = req->json_length >= 0 ? (size_t)req->json_length : req->body_size;
     int err = td_json_parse(&json, req->body, length, req->service->limits.json_depth, problem);
     const cJSON *root = json.root;
+    const cJSON *parameters = cJSON_GetObjectItemCaseSensitive(root, "parameters");
     if (!err && !cJSON_IsObject(root))
         err = td_problem_set(problem, EINVAL, "the body: must be a tensor object");
     if (!err && !(err = td_json_shape(root, t, "the tensor", problem)))
         err = td_json_dtype(root, t, "the tensor", problem);
-    if (!err && req->json_length >= 0) {
+    if (!err && td_shm_is_meant(parameters)) {
+        err = td_shm_copy(req, parameters, "the tensor", t, problem);
+    } else if (!err && req->json_length >= 0) {
         t->data = req->body + length;
         if (td_nbytes(t) != req->body_size - length)
             err = td_problem_set(problem, EINVAL,
@@ -210,14 +220,17 @@ static int store(struct td_request *req, const char *name, const struct td_tenso
                  struct td_problem *problem)
 {
     struct td_weight *weight;
-    if (!is_name(name))
+    if (!td_tensors_name_is_right(name))
         return td_problem_set(problem, EINVAL,
                               "'%.60s': a tensor's name is letters, digits and . _ - in segments "
                               "split by '/'",
                               name);
-    int err = td_weight_create(&weight, t);
+    int err = td_check_bools(t, name, problem);
+    if (err)
+        return err;
+    err = td_weight_create(&weight, t);
     if (!err)
-        err = put(req->service->tensors, name, weight);
+        err = td_tensors_put(req->service->tensors, name, weight, NULL);
     return err < 0 ? td_problem_set(problem, -err, "no memory for the tensor") : err;
 }
 
@@ -231,7 +244,8 @@ static int store_one(void *arg, const char *key, const struct td_tensor *t,
 {
     struct each *each = arg;
     const char *name = td_arena_printf(each->req->arena, "%s/%s", each->req->var[0], key);
-    int status = name ? store(each->req, name, t, problem) : -ENOMEM;
+    int status = name ? store(each->req, name, t, problem)
+                      : td_problem_set(problem, ENOMEM, "no memory for a name");
     if (status == 201 || (status > 0 && !each->status))
         each->status = status;
     return status < 0 ? status : 0;
@@ -250,7 +264,7 @@ int td_api_tensors_put(struct td_request *req, struct td_response *res)
     struct td_problem problem;
     struct each each = {req, 0};
     int status;
-    if (!is_name(req->var[0]))
+    if (!td_tensors_name_is_right(req->var[0]))
         return td_api_problem(req, -EINVAL,
                               "'%.60s': a tensor's name is letters, digits and . _ - in segments "
                               "split by '/'",

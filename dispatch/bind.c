@@ -236,6 +236,32 @@ static int unknown_op(struct td_run *run, const char *name)
     return td_problem_set(&run->problem, ENOENT, "no overload '%.60s'; there are: %s", name, list);
 }
 
+/* "add_.Tensor" is add.Tensor in place. */
+static const struct td_handle *find_in_place(const char *name, char plain[2 * TD_NAME_SIZE])
+{
+    size_t n = strcspn(name, ".");
+    if (n < 2 || name[n - 1] != '_' || strlen(name) >= 2 * TD_NAME_SIZE)
+        return NULL;
+    memcpy(plain, name, n - 1);
+    strcpy(plain + n - 1, name + n);
+    return td_registry_find(plain);
+}
+
+static int settle_in_place(struct td_run *run)
+{
+    struct td_tensor self = run->call.arg[0].tensor, *out = &run->call.out[0];
+    if (run->call.arg[0].kind != TD_KIND_tensor || run->call.n_out != 1)
+        return td_problem_set(&run->problem, EINVAL, "%s: has no form in place", run->handle->full);
+    for (int i = 0; i < run->n_casts; i++)
+        if (!run->cast[i].arg)
+            self = run->cast[i].from;
+    if (out->rank != self.rank ||
+        memcmp(out->shape, self.shape, (size_t)self.rank * sizeof *self.shape))
+        return td_problem_set(&run->problem, EINVAL,
+                              "self: in place its shape stays, but the result has another one");
+    return out->dtype == self.dtype ? 0 : td_run_convert(run, self.dtype);
+}
+
 int td_run_bind_values(struct td_run *run, const struct td_handle *handle,
                        const struct td_value *values, td_keyset keys)
 {
@@ -259,6 +285,11 @@ int td_run_bind(struct td_run *run, const char *name, const struct td_named *arg
     if (options)
         run->options = *options;
     const struct td_handle *handle = td_registry_find(name), *best = NULL;
+    char plain[2 * TD_NAME_SIZE];
+    if (!handle && (handle = find_in_place(name, plain))) {
+        name = plain;
+        run->in_place = true;
+    }
     if (!handle)
         return unknown_op(run, name);
     bool one = strcmp(name, handle->schema.name) != 0;
@@ -272,5 +303,7 @@ int td_run_bind(struct td_run *run, const char *name, const struct td_named *arg
     }
     if (err && best != run->handle)
         err = bind(run, best, args, n_args, &matched); /* for its sentence */
-    return err ? err : td_dispatch(run);
+    if (!err)
+        err = td_dispatch(run);
+    return err || !run->in_place ? err : settle_in_place(run);
 }

@@ -116,6 +116,40 @@ static struct td_run *call(struct formula *f, const char *op)
     return part;
 }
 
+/* The run becomes the first part of itself. */
+int td_run_convert(struct td_run *run, enum td_dtype to)
+{
+    enum td_dtype from = run->call.out[0].dtype;
+    if (td_promote_types(from | to, 0, 0) != to &&
+        td_promote_types(to, from, 0) != to) /* of a higher category */
+        return td_problem_set(&run->problem, EINVAL,
+                              "the result is %s, which cannot become %s: that would lose its kind",
+                              td_dtype_name(from), td_dtype_name(to));
+    struct td_run *first =
+        run->options.alloc ? run->options.alloc(run->options.alloc_arg, sizeof *first) : NULL;
+    if (!first)
+        return td_problem_set(&run->problem, ENOMEM, "no memory to convert the result");
+    *first = *run;
+    first->call.problem = &first->problem;
+    run->parts = first;
+    struct td_value values[2] = {
+        {.kind = TD_KIND_tensor, .tensor = run->call.out[0]},
+        {.kind = TD_KIND_dtype, .dtype = to},
+    };
+    int err;
+    struct td_run *cast =
+        td_run_part(run, "cast", values, td_keyset_minus(run->keys, run->done), &err);
+    if (!cast)
+        return err;
+    cast->feed[0].arg = 0;
+    cast->feed[0].of = first;
+    cast->n_feeds = 1;
+    run->n_casts = 0;
+    run->rows = NULL;
+    run->call.out[0] = cast->call.out[0];
+    return 0;
+}
+
 int td_kernel_composite(struct td_run *run, td_keyset keys)
 {
     (void)keys; /* what the whole fell through may well concern a part */

@@ -11,6 +11,7 @@
 #include <cpuinfo.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -191,7 +192,10 @@ int td_cpu_init(const char *cap, struct td_problem *problem)
         return err;
     read_names(&process_cpu);
     process_cpu_known = true;
-    err = process_cpu.requested ? td_onednn_cap(process_cpu.current) : 0;
+    const char *apart = getenv("TENSORD_NOT_SYNC_ONEDNN_ISA");
+    process_cpu.onednn_apart = process_cpu.requested && apart && !strcmp(apart, "1");
+    err =
+        process_cpu.requested && !process_cpu.onednn_apart ? td_onednn_cap(process_cpu.current) : 0;
     return err ? td_problem_set(problem, -err, "oneDNN does not take the cap: %s", strerror(-err))
                : 0;
 }
@@ -202,6 +206,14 @@ const struct td_cpu *td_cpu(void)
 }
 
 /* ---- questions ---- */
+
+const struct td_level *td_cpu_level(const struct td_cpu *cpu)
+{
+    const struct td_level *level = td_levels;
+    while (level->name && level->isa != cpu->current)
+        level++;
+    return level->name ? level : NULL;
+}
 
 bool td_cpu_has(const struct td_cpu *cpu, enum td_feature feature)
 {

@@ -9,6 +9,7 @@
 #include "dispatch/registry.h"
 #include "dispatch/schema.h"
 #include "kernels/kernels.h"
+#include "kernels/level.h"
 
 /* ---- the CPU ---- */
 
@@ -16,7 +17,8 @@ enum td_feature { /* CPUID's bits, in the order in which cpu-features prints the
 #define TD_FEATURE(id, name, leaf, subleaf, reg, bit) TD_FEATURE_##id,
 #include "dispatch/features.def"
 #undef TD_FEATURE
-                  TD_FEATURES
+                  TD_FEATURES,
+                  TD_FEATURES_LISTED = TD_FEATURE_amx_fp16, /* those that cpu-features prints */
 };
 
 /* Where detection reads from: the real machine, or a recorded one in tests. */
@@ -42,6 +44,7 @@ struct td_cpu {
     enum td_isa highest_cpu, highest_binary;
     enum td_isa current;   /* the highest of levels */
     const char *requested; /* the cap as given; NULL when none was */
+    bool onednn_apart;     /* oneDNN was not told of the cap: TENSORD_NOT_SYNC_ONEDNN_ISA=1 */
     const char *vendor;    /* "AuthenticAMD" */
     const char *model;     /* marketing name */
     const char *uarch;     /* cpuinfo's microarchitecture */
@@ -57,6 +60,9 @@ int td_cpu_detect(struct td_cpu *cpu, const struct td_cpuid *source, const char 
  * thread runs; a second call does nothing. */
 int td_cpu_init(const char *cap, struct td_problem *problem);
 const struct td_cpu *td_cpu(void); /* the process's; never NULL after td_cpu_init */
+
+/* The level in use, by a kernel of that level itself: NULL when its objects are not there. */
+const struct td_level *td_cpu_level(const struct td_cpu *cpu);
 
 bool td_cpu_has(const struct td_cpu *cpu, enum td_feature feature);
 const char *td_feature_name(enum td_feature feature);
@@ -120,7 +126,8 @@ struct td_run { /* a call on its way: the kernel's part, and dispatch's around i
         const struct td_run *of; /* is the first result of that one */
     } feed[TD_MAX_CASTS];
     int n_feeds;
-    int depth; /* of nesting, for the trace */
+    bool in_place; /* called as "add_": the first result is to become the first argument */
+    int depth;     /* of nesting, for the trace */
     bool timed;
     int64_t ns; /* its kernel took; when timed */
     struct td_problem problem;
@@ -128,13 +135,21 @@ struct td_run { /* a call on its way: the kernel's part, and dispatch's around i
 
 /* Finds the overload that the arguments fit and binds them: kinds converted, defaults filled in.
  * Then promotes types, and asks the rule; run->call.out[] has shapes and types afterwards.
- * name: "add" or "add.Tensor". run is zeroed first.
+ * name: "add" or "add.Tensor"; with an underscore behind the name, "add_" or "add_.Tensor", in
+ * place: the result must have self's shape, and is converted to its type. run is zeroed first.
  * options: copied; NULL is none.
  * -ENOENT no such operator (or overload), -EINVAL the arguments are wrong, -ENOSYS no kernel for
  * the key set (run->key is the key, run->handle the operator), -ENOMEM; run->problem says what and
  * lists what would be right. */
 int td_run_bind(struct td_run *run, const char *name, const struct td_named *args, int n_args,
                 const struct td_options *options);
+
+/* Whether a bound call leads to Meta: it has shapes and types, and nothing can be executed. */
+bool td_run_is_meta(const struct td_run *run);
+
+/* Has the first result converted to a type behind the kernel: where it replaces a tensor that keeps
+ * its type. -EINVAL when that is of a lower category (FP32 to INT64); -ENOMEM. */
+int td_run_convert(struct td_run *run, enum td_dtype to);
 
 /* What the calling thread adds to and takes from the key set of every call that it binds, until it
  * leaves the scope; exclusion wins. Scopes nest: leave restores what was before. */

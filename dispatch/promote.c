@@ -124,8 +124,15 @@ static int check_dtype(struct td_run *run)
 
 int td_run_settle(struct td_run *run)
 {
-    int err = run->call.op->promote != TD_PROMOTE_none ? promote(run) : 0;
+    struct td_call *call = &run->call;
+    int err = call->op->promote != TD_PROMOTE_none ? promote(run) : 0;
     if (!err)
         err = check_dtype(run);
-    return err ? err : run->call.op->rule(&run->call);
+    if (!err)
+        err = call->op->rule(call);
+    for (int i = 0; i < call->n_out; i++) { /* rules copy an argument, and its place with it */
+        call->out[i].data = NULL;
+        call->out[i].weight = NULL;
+    }
+    return err;
 }

@@ -91,22 +91,34 @@ static size_t outs_bytes(const struct td_run *run)
 /* Results of all parts but the last, and the scratch of each. */
 static int select_parts(struct td_run *run, size_t *scratch)
 {
-    run->impl = &composite;
+    bool converts = run->parts->handle == run->handle; /* itself, and its result's conversion */
     *scratch = 0;
+    if (converts)
+        run->parts->forced = run->forced;
     for (struct td_run *part = run->parts; part; part = part->next) {
         size_t bytes;
         part->call.threads = run->call.threads;
         int err = td_run_select(part, &bytes);
-        if (err)
+        if (err) {
+            run->problem = part->problem;
             return err;
+        }
         *scratch += bytes + (part->next ? outs_bytes(part) : 0);
     }
+    run->impl = converts ? run->parts->impl : &composite;
     return 0;
+}
+
+bool td_run_is_meta(const struct td_run *run)
+{
+    while (run->parts) /* all go to one backend, whatever key the whole stopped at */
+        run = run->parts;
+    return !run->rows;
 }
 
 int td_run_select(struct td_run *run, size_t *scratch)
 {
-    if (run->parts && !run->forced)
+    if (run->parts && (!run->forced || run->parts->handle == run->handle))
         return select_parts(run, scratch);
     if (!run->rows)
         return td_problem_set(&run->problem, EINVAL,
@@ -229,8 +241,20 @@ static void execute_parts(struct td_run *run, char *at)
     }
 }
 
+/* A result without elements is there already, whatever sizes stand beside its 0: a kernel that
+ * counted through these would be at it for days. */
+static bool is_nothing(const struct td_call *call)
+{
+    bool nothing = call->n_out > 0;
+    for (int i = 0; i < call->n_out; i++)
+        nothing = nothing && !td_numel(&call->out[i]);
+    return nothing;
+}
+
 void td_run_execute(struct td_run *run, void *scratch)
 {
+    if (is_nothing(&run->call))
+        return;
     int64_t begin = now_ns();
     char *at = scratch;
     if (run->parts) {

@@ -1,23 +1,17 @@
-/* Parses and prints operator schemas in ATen's grammar:
+/* Parses operator schemas in ATen's grammar:
  *
  *   ns::name.overload(Tensor(a!) self, int[2] stride=1, *, Scalar? x=None, ...) -> (Tensor a,
  * Tensor)
  *
  * A recursive descent over the text, one function a rule of the grammar; every error names the
  * column where it was noticed. The structs are of fixed size, so nothing is allocated. */
-#include "dispatch/dispatch.h"
+#include "dispatch/schema.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *const base_names[TD_BASES] = {
-    "Tensor",     "int",    "float",  "bool",         "str",       "Scalar",
-    "ScalarType", "Layout", "Device", "MemoryFormat", "Generator", "Dimname",
-};
 
 struct parser {
     const char *text, *at;
@@ -70,20 +64,33 @@ static int word(struct parser *p, char out[TD_NAME_SIZE], const char *what)
     return 0;
 }
 
+/* a, a|b, each with or without !, and after "-> " what it becomes: such sets, or *. */
 static int parse_alias(struct parser *p, struct td_type *type)
 {
-    size_t n = strcspn(p->at, ")");
-    if (p->at[n] != ')' || n == 0 || n >= sizeof type->alias)
-        return fail(p, "expected an alias such as (a), (a!), (a|b) or (a -> *)");
-    for (size_t i = 0; i < n; i++)
-        if (!strchr(" !|*->", p->at[i]) && !islower((unsigned char)p->at[i])) {
-            p->at += i;
-            return fail(p, "expected an alias of lower-case letters, '!', '|' or '->'");
+    const char *start = p->at;
+    bool arrow = false, more = true;
+    while (more) {
+        if (arrow && *p->at == '*')
+            p->at++;
+        else if (islower((unsigned char)*p->at))
+            p->at += strspn(p->at, "abcdefghijklmnopqrstuvwxyz");
+        else
+            return fail(p, "expected an alias such as (a), (a!), (a|b) or (a -> *)");
+        type->mutated = *p->at == '!' || type->mutated;
+        p->at += *p->at == '!';
+        more = *p->at == '|';
+        p->at += more;
+        if (!more && !arrow && !strncmp(p->at, " -> ", 4)) {
+            arrow = more = true;
+            p->at += 4;
         }
-    memcpy(type->alias, p->at, n);
+    }
+    size_t n = (size_t)(p->at - start);
+    if (*p->at != ')' || n >= sizeof type->alias)
+        return fail(p, "expected ')' after an alias");
+    memcpy(type->alias, start, n);
     type->alias[n] = 0;
-    type->mutated = strchr(type->alias, '!');
-    p->at += n + 1;
+    p->at++;
     return 0;
 }
 
@@ -97,7 +104,7 @@ static int parse_type(struct parser *p, struct td_type *type)
         return err;
     *type = (struct td_type){.base = TD_BASES};
     for (int i = 0; i < TD_BASES; i++)
-        if (!strcmp(name, base_names[i]))
+        if (!strcmp(name, td_base_name(i)))
             type->base = i;
     if (type->base == TD_BASES) {
         p->at = start;
@@ -165,6 +172,33 @@ static int parse_list(struct parser *p, struct td_value *v)
     return expect(p, "]");
 }
 
+/* Whether a default, which begins with this letter, is one of the type. Names stand for what is no
+ * literal: a reduction, a memory format. */
+static bool default_fits(const struct td_type *type, const struct td_value *v, char first)
+{
+    bool quoted = first == '\'' || first == '"', is_name = v->kind == TD_KIND_str && !quoted;
+    if (v->kind == TD_KIND_none)
+        return true;
+    if (type->list)
+        return v->kind == TD_KIND_ints;
+    switch (type->base) {
+    case TD_BASE_Tensor:
+        return false;
+    case TD_BASE_int:
+        return v->kind == TD_KIND_int || is_name;
+    case TD_BASE_float:
+    case TD_BASE_Scalar:
+        return v->kind == TD_KIND_int || v->kind == TD_KIND_float ||
+               (v->kind == TD_KIND_bool && type->base == TD_BASE_Scalar);
+    case TD_BASE_bool:
+        return v->kind == TD_KIND_bool;
+    case TD_BASE_str:
+        return quoted;
+    default:
+        return is_name;
+    }
+}
+
 /* The default of a parameter of this type; a single value of a sized list stands for N. */
 static int parse_default(struct parser *p, struct td_param *param)
 {
@@ -212,6 +246,10 @@ static int parse_default(struct parser *p, struct td_param *param)
     }
     if (err)
         return err;
+    if (!default_fits(&param->type, v, *start)) {
+        p->at = start;
+        return fail(p, "expected a default of the argument's type");
+    }
     size_t n = (size_t)(p->at - start);
     if (n >= sizeof param->default_text)
         return fail(p, "expected a shorter default");
@@ -250,8 +288,10 @@ static int parse_params(struct parser *p, struct td_schema *s)
         if (err || (err = word(p, param->name, "the argument's name")))
             return err;
         for (int i = 0; i < s->n_params; i++)
-            if (!strcmp(s->param[i].name, param->name))
+            if (!strcmp(s->param[i].name, param->name)) {
+                p->at -= strlen(param->name);
                 return fail(p, "expected a name not used before");
+            }
         param->keyword_only = keyword_only;
         if (accept(p, "=") && (err = parse_default(p, param)))
             return err;
@@ -312,78 +352,4 @@ int td_schema_parse(struct td_schema *s, const char *text, struct td_problem *pr
         return err;
     blanks(&p);
     return *p.at ? fail(&p, "expected the end") : 0;
-}
-
-/* ---- printing ---- */
-
-struct printer {
-    char *text;
-    size_t size, length;
-};
-
-static void __attribute__((format(printf, 2, 3))) print(struct printer *p, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    size_t room = p->length < p->size ? p->size - p->length : 0;
-    p->length += (size_t)vsnprintf(room ? p->text + p->length : NULL, room, format, args);
-    va_end(args);
-}
-
-static void print_type(struct printer *p, const struct td_type *type)
-{
-    print(p, "%s", base_names[type->base]);
-    if (*type->alias)
-        print(p, "(%s)", type->alias);
-    if (type->optional)
-        print(p, "?");
-    if (type->list && type->list_size)
-        print(p, "[%d]", type->list_size);
-    else if (type->list)
-        print(p, "[]");
-    if (type->list_optional)
-        print(p, "?");
-}
-
-size_t td_type_format(const struct td_type *type, char *text, size_t size)
-{
-    struct printer p = {text, size, 0};
-    print_type(&p, type);
-    return p.length;
-}
-
-size_t td_schema_format(const struct td_schema *s, char *text, size_t size)
-{
-    struct printer p = {text, size, 0};
-    print(&p, "%s%s%s%s%s(", s->ns, *s->ns ? "::" : "", s->name, *s->overload ? "." : "",
-          s->overload);
-    bool keyword_only = false;
-    for (int i = 0; i < s->n_params; i++) {
-        const struct td_param *param = &s->param[i];
-        print(&p, "%s", i ? ", " : "");
-        if (param->keyword_only && !keyword_only)
-            print(&p, "*, ");
-        keyword_only = param->keyword_only;
-        print_type(&p, &param->type);
-        print(&p, " %s", param->name);
-        if (param->has_default)
-            print(&p, "=%s", param->default_text);
-    }
-    if (s->vararg)
-        print(&p, "%s...", s->n_params ? ", " : "");
-    print(&p, ") -> ");
-    int n = s->n_returns + s->varret;
-    if (n != 1)
-        print(&p, "(");
-    for (int i = 0; i < s->n_returns; i++) {
-        print(&p, "%s", i ? ", " : "");
-        print_type(&p, &s->ret[i].type);
-        if (*s->ret[i].name)
-            print(&p, " %s", s->ret[i].name);
-    }
-    if (s->varret)
-        print(&p, "%s...", s->n_returns ? ", " : "");
-    if (n != 1)
-        print(&p, ")");
-    return p.length;
 }

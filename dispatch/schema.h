@@ -30,6 +30,8 @@ struct td_type {
     char alias[16];     /* what stands in the parentheses: "a!", "a -> *"; "" when none */
 };
 
+const char *td_base_name(enum td_base base); /* "ScalarType" */
+
 #define TD_NAME_SIZE 48
 
 struct td_param {

@@ -172,7 +172,7 @@ static void one(const struct td_gemm *g, int64_t at, int64_t at_a, int64_t at_b,
 
 void td_gemm_ref(const struct td_gemm *g)
 {
-    int64_t batches = td_gemm_batches(g);
+    int64_t batches = td_numel(g->out) ? td_gemm_batches(g) : 0;
     for (int64_t i = 0; i < batches; i++) {
         int64_t a, b;
         td_gemm_at(g, i, &a, &b);

@@ -46,9 +46,13 @@ char td_dtype_kind(enum td_dtype dtype)
 
 enum td_dtype td_dtype_find(const char *name)
 {
-    for (int i = 0; i < TD_DTYPES; i++)
-        if (!strcmp(name, dtypes[i].name) || !strcmp(name, dtypes[i].aten))
+    for (int i = 0; i < TD_DTYPES; i++) {
+        /* ten types, of which few begin alike */
+        if (*name == *dtypes[i].name && !strcmp(name, dtypes[i].name))
             return 1 << i;
+        if (*name == *dtypes[i].aten && !strcmp(name, dtypes[i].aten))
+            return 1 << i;
+    }
     return TD_DTYPE_none;
 }
 

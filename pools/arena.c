@@ -1,20 +1,23 @@
 /* Memory that lives as long as a request.
  *
  * Small things are cut from chunks one after the other; the first chunk is part of the arena, so a
- * small request costs one allocation in all. Anything of 64 KiB or more gets a block of its own
- * from the process's kept buffers (buffer.c), where it is already touched. Nothing is freed singly:
- * the alternative, counting references to tensors, would be the one thing every handler gets wrong.
+ * small request costs one allocation in all: a malloc, inside of which we align ourselves, as
+ * aligned_alloc splits a bigger block and joins it again, at ten times the cost. Anything of 64 KiB
+ * or more gets a block of its own from the process's kept buffers (buffer.c), where it is already
+ * touched. Nothing is freed singly: the alternative, counting references to tensors, would be the
+ * one thing every handler gets wrong.
  */
 #include "pools/pools.h"
 
 #include "pools/buffer.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST 4096 /* the arena with its first chunk */
+#define FIRST ((size_t)24 << 10) /* the arena with its first chunk: all that a small call needs */
 #define CHUNK ((size_t)64 << 10)
 #define ALIGN 64
 #define PAD 64 /* readable bytes behind each allocation */
@@ -29,6 +32,7 @@ struct td_arena {
     struct td_buffer *buffers; /* those in use here */
     size_t next_chunk;         /* bytes */
     int node;
+    atomic_int holders;
 };
 
 static char *aligned(void *address)
@@ -36,14 +40,20 @@ static char *aligned(void *address)
     return (char *)(((uintptr_t)address + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
 }
 
+static void init(struct td_arena *arena, int numa_node)
+{
+    *arena = (struct td_arena){.at = aligned(arena + 1),
+                               .end = (char *)arena + FIRST - PAD,
+                               .next_chunk = CHUNK / 4,
+                               .node = numa_node};
+    atomic_init(&arena->holders, 1);
+}
+
 struct td_arena *td_arena_create_on(int numa_node)
 {
-    struct td_arena *arena = aligned_alloc(ALIGN, FIRST);
+    struct td_arena *arena = malloc(FIRST);
     if (arena)
-        *arena = (struct td_arena){.at = aligned(arena + 1),
-                                   .end = (char *)arena + FIRST - PAD,
-                                   .next_chunk = 4 * FIRST,
-                                   .node = numa_node};
+        init(arena, numa_node);
     return arena;
 }
 
@@ -52,10 +62,13 @@ struct td_arena *td_arena_create(void)
     return td_arena_create_on(-1);
 }
 
-void td_arena_destroy(struct td_arena *arena)
+void td_arena_ref(struct td_arena *arena)
 {
-    if (!arena)
-        return;
+    atomic_fetch_add(&arena->holders, 1);
+}
+
+static void give_back(struct td_arena *arena)
+{
     while (arena->chunks) {
         struct chunk *chunk = arena->chunks;
         arena->chunks = chunk->next;
@@ -66,7 +79,26 @@ void td_arena_destroy(struct td_arena *arena)
         arena->buffers = buffer->next;
         td_buffer_put(buffer);
     }
+}
+
+void td_arena_destroy(struct td_arena *arena)
+{
+    if (!arena || atomic_fetch_sub(&arena->holders, 1) != 1)
+        return;
+    give_back(arena);
     free(arena);
+}
+
+struct td_arena *td_arena_reset(struct td_arena *arena)
+{
+    int node = arena->node;
+    if (atomic_load(&arena->holders) > 1) { /* they go on with what it holds */
+        td_arena_destroy(arena);
+        return td_arena_create_on(node);
+    }
+    give_back(arena);
+    init(arena, node);
+    return arena;
 }
 
 static void *take_buffer(struct td_arena *arena, size_t bytes)
@@ -90,7 +122,7 @@ void *td_arena_alloc(struct td_arena *arena, size_t bytes)
         size_t chunk_size = arena->next_chunk;
         if (chunk_size < size + 2 * ALIGN + PAD)
             chunk_size = size + 2 * ALIGN + PAD;
-        struct chunk *chunk = aligned_alloc(ALIGN, chunk_size);
+        struct chunk *chunk = malloc(chunk_size);
         if (!chunk)
             return NULL;
         chunk->next = arena->chunks;

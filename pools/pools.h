@@ -168,6 +168,8 @@ struct td_pool_stats {
 };
 void td_pool_stats(struct td_pool *pool, struct td_pool_stats *stats);
 const char *td_pool_name(const struct td_pool *pool);
+int td_pool_threads(const struct td_pool *pool);   /* of all its workers */
+int td_pool_streams(const struct td_pool *pool);   /* its workers */
 int td_pool_first_cpu(const struct td_pool *pool); /* -1 when not pinned */
 int td_pool_numa_node(const struct td_pool *pool); /* of all its CPUs; -1: none, or several */
 
@@ -260,7 +262,12 @@ struct td_arena;
 struct td_arena *td_arena_create(void); /* NULL when out of memory */
 /* Its big blocks lie on the NUMA node; -1 is the node of the thread that allocates. */
 struct td_arena *td_arena_create_on(int numa_node);
+/* One holder more: destroy is then due once more, and frees with the last. */
+void td_arena_ref(struct td_arena *arena);
 void td_arena_destroy(struct td_arena *arena); /* NULL is fine */
+/* As destroy and create, for a thread's next request: the same arena, empty, unless others hold it.
+ * NULL when out of memory. */
+struct td_arena *td_arena_reset(struct td_arena *arena);
 /* bytes, 64-byte aligned and padded so that 64 bytes after the end may be read. NULL when out of
  * memory or when bytes is absurd (above 2^47). Not zeroed. */
 void *td_arena_alloc(struct td_arena *arena, size_t bytes);

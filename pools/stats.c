@@ -30,6 +30,16 @@ const char *td_pool_name(const struct td_pool *pool)
     return pool->config.name;
 }
 
+int td_pool_threads(const struct td_pool *pool)
+{
+    return pool->config.threads;
+}
+
+int td_pool_streams(const struct td_pool *pool)
+{
+    return pool->n_workers;
+}
+
 int td_pool_first_cpu(const struct td_pool *pool)
 {
     return pool->binding == TD_BIND_each ? pool->workers[0].team.cpus.cpu[0] : -1;

@@ -174,7 +174,7 @@ int td_command_cpu_features(int argc, char **argv)
     printf("os --> avx2: %s\n", cpu->os_avx2 ? "true" : "false");
     printf("os --> avx512: %s\n", cpu->os_avx512 ? "true" : "false");
     printf("os --> amx: %s\n", cpu->os_amx ? "true" : "false");
-    for (int i = 0; i < TD_FEATURES; i++)
+    for (int i = 0; i < TD_FEATURES_LISTED; i++)
         printf("%s: %s\n", td_feature_name(i), td_cpu_has(cpu, i) ? "true" : "false");
     return 0;
 }

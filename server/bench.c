@@ -18,9 +18,10 @@
 #define MAX_ROWS 16
 
 struct bench {
-    const char *cases, *op, *kernel;
+    const char *cases, *op, *kernel, *item;
     int threads;
-    bool json;
+    bool json, dispatch;
+    long repeat;
 };
 
 struct row {
@@ -309,15 +310,19 @@ static const char help[] =
     "  --op NAME        only cases of this operator, or the case of this id\n"
     "  --kernel NAME    only this kernel (ref, simd, simd@AVX2, onednn)\n"
     "  --threads N      OpenMP threads [1]\n"
+    "  --dispatch       instead: nanoseconds of dispatch itself (selection, redispatch, boxing)\n"
+    "  --item NAME      with it: only this item, --repeat times, without a clock\n"
+    "  --repeat N       [1000]\n"
     "  --json           one object a line\n";
 
 int td_command_bench(int argc, char **argv)
 {
-    struct bench bench = {.threads = 1};
+    struct bench bench = {.threads = 1, .repeat = 1000};
     for (int i = 0; i < argc; i++) {
         const char **text = !strcmp(argv[i], "--cases")    ? &bench.cases
                             : !strcmp(argv[i], "--op")     ? &bench.op
                             : !strcmp(argv[i], "--kernel") ? &bench.kernel
+                            : !strcmp(argv[i], "--item")   ? &bench.item
                                                            : NULL;
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
             fputs(help, stdout);
@@ -325,6 +330,10 @@ int td_command_bench(int argc, char **argv)
         }
         if (!strcmp(argv[i], "--json")) {
             bench.json = true;
+        } else if (!strcmp(argv[i], "--dispatch")) {
+            bench.dispatch = true;
+        } else if (!strcmp(argv[i], "--repeat") && i + 1 < argc && atol(argv[i + 1]) >= 0) {
+            bench.repeat = atol(argv[++i]);
         } else if (text && i + 1 < argc) {
             *text = argv[++i];
         } else if (!strcmp(argv[i], "--threads") && i + 1 < argc && atoi(argv[i + 1]) > 0) {
@@ -337,5 +346,8 @@ int td_command_bench(int argc, char **argv)
         }
     }
     int status = td_command_begin(NULL);
-    return status ? status : run_bench(&bench);
+    if (status)
+        return status;
+    return bench.dispatch ? td_bench_dispatch(bench.json, bench.item, bench.repeat)
+                          : run_bench(&bench);
 }

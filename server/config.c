@@ -186,10 +186,26 @@ static int number(const struct reader *r, enum option option, double low, double
     return 0;
 }
 
+static int read_shm(const struct reader *r, int *clients, struct td_problem *problem)
+{
+    static const char *const names[] = {
+        [TD_SHM_auto] = "auto", [TD_SHM_on] = "on", [TD_SHM_off] = "off"};
+    const char *text = r->text[OPT_client_shared_memory];
+    for (int i = 0; i <= TD_SHM_off; i++)
+        if (!strcmp(text, names[i])) {
+            *clients = i;
+            return 0;
+        }
+    return td_problem_set(problem, EINVAL,
+                          "client-shared-memory: '%.40s' is wrong; right are auto, on and off",
+                          text);
+}
+
 static int finish(struct reader *r, struct td_problem *problem)
 {
     struct td_config *c = r->config;
     double io_threads, json_depth, connections, idle_s, drain_s, max_body, max_headers;
+    double task_ttl_s, tasks, task_bytes;
     if (!c->listen.n)
         c->listen.text[c->listen.n++] = r->text[OPT_listen];
     c->io_cpus = r->text[OPT_io_cpus];
@@ -200,14 +216,21 @@ static int finish(struct reader *r, struct td_problem *problem)
         number(r, OPT_connections, 1, 1e6, &connections, problem) ||
         number(r, OPT_idle_s, 1, 86400, &idle_s, problem) ||
         number(r, OPT_drain_s, 0, 86400, &drain_s, problem) ||
+        number(r, OPT_task_ttl_s, 1, 86400, &task_ttl_s, problem) ||
+        number(r, OPT_tasks, 0, 1e6, &tasks, problem) ||
+        number(r, OPT_task_bytes, 0, 1e15, &task_bytes, problem) ||
         number(r, OPT_max_body, 1024, 1e12, &max_body, problem) ||
-        number(r, OPT_max_headers, 1024, 60000, &max_headers, problem))
+        number(r, OPT_max_headers, 1024, 60000, &max_headers, problem) ||
+        read_shm(r, &c->client_shared_memory, problem))
         return -EINVAL;
     c->io_threads = (int)io_threads;
     c->json_depth = (int)json_depth;
     c->connections = (int)connections;
     c->idle_s = (int)idle_s;
     c->drain_s = (int)drain_s;
+    c->task_ttl_s = (int)task_ttl_s;
+    c->tasks = (int)tasks;
+    c->task_bytes = (size_t)task_bytes;
     c->max_body = (size_t)max_body;
     c->max_headers = (size_t)max_headers;
     return 0;

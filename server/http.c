@@ -142,8 +142,10 @@ void td_http_quiesce(struct td_http *http)
     for (int i = 0; i < http->n_threads; i++)
         if (http->thread[i].daemon) {
             int fd = MHD_quiesce_daemon(http->thread[i].daemon);
-            if (fd >= 0 && fd != http->listener.fd)
-                close(fd);
+            if (fd < 0 || fd == http->listener.fd)
+                continue;
+            shutdown(fd, SHUT_RDWR); /* nobody connects any more, but the daemon may still look */
+            http->thread[i].listening = fd;
         }
 }
 
@@ -159,7 +161,10 @@ void td_http_stop(struct td_http *http)
             nanosleep(&tick, NULL);
         if (http->thread[i].daemon)
             MHD_stop_daemon(http->thread[i].daemon);
+        if (http->thread[i].listening > 0)
+            close(http->thread[i].listening);
         td_pool_unref(http->thread[i].home);
+        td_arena_destroy(http->thread[i].spare);
     }
     td_watch_stop(&http->watch);
     td_listener_close(&http->listener);

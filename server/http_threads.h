@@ -14,9 +14,11 @@
 struct td_http_thread {
     struct td_http *http;
     struct MHD_Daemon *daemon;
-    struct td_pool *home; /* a reference, or NULL */
-    int cpu;              /* -1: not bound to one */
-    atomic_int handling;  /* requests inside td_api_handle or with a worker */
+    struct td_pool *home;   /* a reference, or NULL */
+    int cpu;                /* -1: not bound to one */
+    int listening;          /* the socket that a quiesced daemon has left, or 0 */
+    struct td_arena *spare; /* of the last request, for the next; the thread's own, or NULL */
+    atomic_int handling;    /* requests inside td_api_handle or with a worker */
 };
 
 struct td_http {

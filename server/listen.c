@@ -127,6 +127,16 @@ int td_listener_open(struct td_listener *listener, const char *text, struct td_p
     return err;
 }
 
+bool td_listener_is_local(const struct td_listener *listener)
+{
+    if (listener->address.ss_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)&listener->address)->sin6_addr);
+    if (listener->address.ss_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)&listener->address)->sin_addr.s_addr) >> 24 ==
+               IN_LOOPBACKNET;
+    return true;
+}
+
 void td_listener_name(const struct td_listener *listener, char *name, size_t size)
 {
     char host[INET6_ADDRSTRLEN];

@@ -18,6 +18,9 @@ struct td_listener {
  * sentence is in problem. After an error there is nothing to close. */
 int td_listener_open(struct td_listener *listener, const char *text, struct td_problem *problem);
 
+/* Whether all who can reach it are on this machine: a loopback address or a Unix socket. */
+bool td_listener_is_local(const struct td_listener *listener);
+
 /* "http://127.0.0.1:8080", "http://[::1]:8080" or "unix:/run/tensord.sock". */
 void td_listener_name(const struct td_listener *listener, char *name, size_t size);
 

@@ -70,6 +70,10 @@ static int start(struct server *s, struct td_problem *problem)
     s->service.limits.body = c->max_body;
     s->service.limits.headers = c->max_headers;
     s->service.limits.json_depth = c->json_depth;
+    s->service.limits.task_ttl_s = c->task_ttl_s;
+    s->service.limits.tasks = c->tasks;
+    s->service.limits.task_bytes = c->task_bytes;
+    s->service.shm_clients = c->client_shared_memory;
     if ((err = td_service_init(&s->service)))
         return err;
     s->service_is_up = true;

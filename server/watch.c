@@ -1,7 +1,9 @@
 /* The watch against slow clients: libmicrohttpd's own timeout only sees silence, and one byte every
  * 20 s would keep a connection for ever. A thread looks four times a second at all of them and
- * shuts down those whose head takes longer than idle_s, or whose body comes at under SLOW_RATE. The
- * connection's HTTP thread then sees the end of the stream and frees it in its own way. */
+ * shuts down those whose head takes longer than idle_s, or whose body comes at under SLOW_RATE. So
+ * it does where the client has closed in the middle of a request: libmicrohttpd is told of the last
+ * bytes and of the end in one event, reads the bytes and waits for another event. The connection's
+ * HTTP thread then sees the end of the stream and frees it in its own way. */
 #include "server/watch.h"
 
 #include "pools/pools.h"
@@ -25,6 +27,24 @@ static bool is_slow(struct td_client *client, int idle_s, int64_t now)
     return age > SLOW_AFTER_S && (double)received < age * SLOW_RATE;
 }
 
+/* Nothing more will come of the request: so it was at the last look too, and its HTTP thread has
+ * read what there was. A client that closes only its own side after a whole request is not meant:
+ * that is handled by then, and not arriving. */
+static bool has_ended(struct td_client *client)
+{
+    char next;
+    int64_t since = atomic_load(&client->since_ns);
+    long long received = atomic_load(&client->received);
+    bool ended = atomic_load(&client->arriving) &&
+                 !recv(client->fd, &next, sizeof next, MSG_PEEK | MSG_DONTWAIT);
+    bool again = ended && client->ended && client->ended_since_ns == since &&
+                 client->ended_received == received;
+    client->ended = ended;
+    client->ended_since_ns = since;
+    client->ended_received = received;
+    return again;
+}
+
 static void *look(void *arg)
 {
     struct td_watch *watch = arg;
@@ -38,7 +58,7 @@ static void *look(void *arg)
         pthread_cond_timedwait(&watch->wake, &watch->lock, &next);
         int64_t now = td_now_ns();
         for (struct td_client *c = watch->clients; c; c = c->next)
-            if (is_slow(c, watch->idle_s, now))
+            if (is_slow(c, watch->idle_s, now) || has_ended(c))
                 shutdown(c->fd, SHUT_RDWR);
     }
     pthread_mutex_unlock(&watch->lock);

@@ -13,6 +13,10 @@ struct td_client { /* one connection; its HTTP thread writes, the watch reads */
     atomic_llong since_ns; /* when the request now arriving began, or the last one ended */
     atomic_llong received; /* bytes of its body so far */
     atomic_bool arriving;  /* its head is being waited for, or its body */
+    /* The watch's own: at its last look nothing was left to read, and how far the request was. */
+    bool ended;
+    int64_t ended_since_ns;
+    long long ended_received;
 };
 
 struct td_watch {

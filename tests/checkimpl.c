@@ -3,6 +3,8 @@
  * one thread and two. The bound is the descriptor's. Tensors end at an unreadable page; a row that
  * crashes is named. Rows of levels that this CPU lacks are listed as not run.
  *
+ * This is how levels are held to each other: all of them to one reference (ISA-37, ISA-20, DSP-34).
+ *
  *   checkimpl [--seed N] [--op NAME] [--impl NAME[@LEVEL]] [--list] [--bench]
  *
  * NAME matches the beginning: --op add takes both overloads. */

@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 findings=$work/findings
 
 # A folder, and the folders whose public header (FOLDER/FOLDER.h and the lists) it may include;
-# kernels/ has two more: weight.h (stored tensors) and half.h (BF16 and FP16 as bits).
+# kernels/ has three more: weight.h (stored tensors), half.h (BF16 and FP16 as bits), level.h.
 may_include=(
     "kernels:"
     "pools:"
@@ -70,7 +70,7 @@ layers() {
             [ "$other" != "$folder" ] || continue
             local path="$other/[^\"]*"
             [[ ! "|$allowed|" == *"|$other|"* ]] ||
-                path="$other/(?!$other\.h\"|[a-z]+\.def\"|(?<=kernels/)(weight|half)\.h\")[^\"]*"
+                path="$other/(?!$other\.h\"|[a-z]+\.def\"|(?<=kernels/)(weight|half|level)\.h\")[^\"]*"
             git grep -nP "^\s*#\s*include\s*\"$path\"" -- "$folder/*.c" "$folder/*.h" "$folder/*.cc" |
                 sed "s/:\s*#.*\"\(.*\)\".*/: $folder may not include \1/"
         done
@@ -87,7 +87,7 @@ foreign() {
 
 # Weak symbols are the C++ libraries' templates; libthread_db owns the names in the second test;
 # GOMP_parallel and GOMP_parallel_start are wrapped on purpose (pools/team.c).
-symbols() {
+symbols() { # ISA-18
     local archives
     mapfile -t archives < <(for f in $folders; do find "$build/$f" -name '*.a' 2>/dev/null; done)
     [ ${#archives[@]} -gt 0 ] || echo "$build: no libraries to look at; build first"

@@ -99,6 +99,27 @@ START_TEST(strings_in_data)
 }
 END_TEST
 
+/* A tree is 40 times as large as a text of numbers, so there is a bound; data is not counted. */
+START_TEST(many_values)
+{
+    size_t most = TD_MAX_VALUES - 2, at = 0; /* the commas within, and the two brackets */
+    static char text[4 * TD_MAX_VALUES + 100];
+    at += (size_t)sprintf(text, "{\"data\":[0");
+    for (size_t i = 0; i < 2 * most; i++)
+        at += (size_t)sprintf(text + at, ",0");
+    sprintf(text + at, "]}");
+    ck_assert_int_eq(parse(text), 0);
+    td_json_free(&json);
+    memcpy(text + 2, "else", 4);
+    ck_assert_int_eq(parse(text), -EINVAL);
+    ck_assert_ptr_nonnull(strstr(problem.text, "131072"));
+    td_json_free(&json);
+    strcpy(text + 10 + 2 * most, "]}");
+    ck_assert_int_eq(parse(text), 0);
+    td_json_free(&json);
+}
+END_TEST
+
 START_TEST(truncated_text)
 {
     static const char sample[] =
@@ -207,7 +228,7 @@ START_TEST(writes)
     struct td_writer w;
     td_write_init(&w, arena, 4); /* has to grow */
     td_write_open(&w, NULL, '{');
-    td_write_str(&w, "a\"\\", "b\n\x01\xc3\xa9\xc3"); /* the last character is cut */
+    td_write_str(&w, "a", "\"\\b\n\x01\xc3\xa9\xc3"); /* the last character is cut */
     td_write_str(&w, "n", NULL);
     td_write_open(&w, "l", '[');
     td_write_int(&w, NULL, INT64_MIN);
@@ -221,7 +242,7 @@ START_TEST(writes)
     td_write_close(&w, '}');
     ck_assert_int_eq(td_write_response(&w, &res, 200), 0);
     ck_assert_str_eq(td_arena_strdup(arena, res.body, res.size),
-                     "{\"a\\\"\\\\\":\"b\\u000a\\u0001\xc3\xa9\\ufffd\",\"n\":null,\"l\":["
+                     "{\"a\":\"\\\"\\\\b\\u000a\\u0001\xc3\xa9\\ufffd\",\"n\":null,\"l\":["
                      "-9223372036854775808,0.1,null,{}],\"t\":true,\"r\":[1]}");
     ck_assert_int_eq(res.status, 200);
     ck_assert_ptr_nonnull(td_write_room(&w, 1000));
@@ -240,6 +261,7 @@ int main(void)
     tcase_add_test(tests, spans_cannot_be_forged);
     tcase_add_test(tests, first_duplicate_counts);
     tcase_add_test(tests, strings_in_data);
+    tcase_add_test(tests, many_values);
     tcase_add_test(tests, truncated_text);
     tcase_add_test(tests, depth);
     tcase_add_test(tests, too_many_spans);

@@ -1,4 +1,4 @@
-"""NVIDIA's own client talks to us: health, metadata and op.add in JSON and binary."""
+"""NVIDIA's own client talks to us: health, metadata, op.add in JSON, binary and shared memory."""
 import os
 import sys
 import unittest
@@ -10,7 +10,7 @@ import numpy as np
 
 try:
     import tritonclient.http as triton
-    from tritonclient.utils import InferenceServerException
+    from tritonclient.utils import InferenceServerException, shared_memory
 except ImportError:
     skip("no tritonclient: run deploy/setup.sh check")
 
@@ -54,6 +54,33 @@ class Triton(ServiceTest):
         for tensor in inputs:
             tensor.set_data_from_numpy(a)
         np.testing.assert_array_equal(self.client.infer("op.add", inputs).as_numpy("out"), a + a)
+
+    def test_shared_memory(self):
+        """As the client's own examples do it, unregistering everything first and last."""
+        a = np.random.default_rng(2).standard_normal((16, 16)).astype(np.float32)
+        key = f"/tensord_triton_{os.getpid()}"
+        handle = shared_memory.create_shared_memory_region("both", key, 3 * a.nbytes)
+        self.addCleanup(shared_memory.destroy_shared_memory_region, handle)
+        self.client.unregister_system_shared_memory()
+        self.client.unregister_cuda_shared_memory()
+        shared_memory.set_shared_memory_region(handle, [a, 2 * a])
+        self.client.register_system_shared_memory("both", key, 3 * a.nbytes)
+        self.assertEqual(self.client.get_system_shared_memory_status(), [
+            {"name": "both", "key": key, "offset": 0, "byte_size": 3 * a.nbytes}])
+        inputs = [triton.InferInput(n, [16, 16], "FP32") for n in ("self", "other")]
+        for i, tensor in enumerate(inputs):
+            tensor.set_shared_memory("both", a.nbytes, offset=i * a.nbytes)
+        out = triton.InferRequestedOutput("out", binary_data=False)
+        out.set_shared_memory("both", a.nbytes, offset=2 * a.nbytes)
+        result = self.client.infer("op.add", inputs, outputs=[out])
+        self.assertEqual(result.get_output("out"), {"name": "out", "datatype": "FP32", "shape": [16, 16]})
+        np.testing.assert_array_equal(
+            shared_memory.get_contents_as_numpy(handle, np.float32, [16, 16], 2 * a.nbytes), 3 * a)
+        with self.assertRaisesRegex(InferenceServerException, "within the region"):
+            inputs[1].set_shared_memory("both", a.nbytes, offset=2 * a.nbytes + 4)
+            self.client.infer("op.add", inputs)
+        self.client.unregister_system_shared_memory("both")
+        self.assertEqual(self.client.get_system_shared_memory_status(), [])
 
     def test_errors_are_understood(self):
         a, b = np.zeros(2, np.float32), np.zeros(3, np.float32)

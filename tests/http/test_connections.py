@@ -2,7 +2,9 @@
 """HTTP itself: keep-alive, pipelining, bodies in pieces, Expect, many clients at once, limits."""
 import concurrent.futures
 import json
+import os
 import re
+import socket
 import time
 
 import numpy as np
@@ -35,6 +37,54 @@ def read_replies(s, n):
 
 
 class Connections(service.ServiceTest):
+    def test_all_at_once(self):
+        """As many as libmicrohttpd takes events for in one go, and around that: all send, then wait."""
+        for n in (127, 128, 129, 256, 384):
+            sockets = [self.service.socket() for _ in range(n)]
+            begin = time.monotonic()
+            for turn in range(5):
+                for s in sockets:
+                    s.sendall(post(ADD))
+                for s in sockets:
+                    self.assertEqual(read_replies(s, 1)[0][0][0], 200)
+            self.assertLess(time.monotonic() - begin, 100 if service.SANITIZED else 10, n)
+            for s in sockets:
+                s.close()
+
+    def test_closed_in_the_middle(self):
+        """Clients that go away within a request leave nothing behind, long before the idle time."""
+        def descriptors():
+            return len(os.listdir(f"/proc/{self.service.pid}/fd"))
+        before, request = descriptors(), post(b" " * 5000)
+        big = post(json.dumps({"inputs": [{"name": "self", "shape": [400000], "datatype": "FP32",
+                                           "data": [0.123456] * 400000}]}).encode(), path="/v1/ops/relu")
+        sockets = [self.service.socket() for _ in range(50)]
+        for s in sockets: # known to the server
+            s.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+            read_replies(s, 1)
+        with self.service.socket(60) as busy:
+            busy.sendall(big) # the end then comes along with the last bytes
+            for k, s in enumerate(sockets, 1):
+                s.sendall(request[:k * len(request) // 51])
+                s.close()
+            read_replies(busy, 1)
+        end = time.monotonic() + (60 if service.SANITIZED else 5)
+        while descriptors() > before and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertLessEqual(descriptors(), before)
+
+    def test_half_closed(self):
+        """A client that has nothing more to say may close its side; it is answered all the same."""
+        n = 700
+        body = json.dumps({"inputs": [{"name": name, "shape": [n, n], "datatype": "FP32", "data": [1] * n * n}
+                                      for name in ("self", "other")], "parameters": {"kernel": "ref"},
+                           "outputs": [{"name": "out", "parameters": {"tensor": "half-closed"}}]}).encode()
+        with self.service.socket(60) as s:
+            s.sendall(post(body, path="/v1/ops/matmul"))
+            s.shutdown(socket.SHUT_WR)
+            self.assertEqual(read_replies(s, 1)[0][0][0], 200)
+            self.assertEqual(s.recv(1), b"")
+
     def test_keep_alive(self):
         """One connection for everything: errors, bodies that were not read, empty replies."""
         c = self.service.connect()

@@ -116,6 +116,8 @@ class Errors(service.ServiceTest):
         image = tensor("input", (1, 1, 1), data=[1])
         self.refused(request(image, tensor("weight", (1, 1, 1, 1), data=[1]),
                              parameters={"padding": 2**30}), op="conv2d")
+        tall, wide = ({"shape": shape, "datatype": "INT8"} for shape in ([2**40, 1], [1, 2**40]))
+        self.refused({"args": [tall, wide], "parameters": {"meta": True}}, "too large", op="add")
 
     def test_shared_parameters(self):
         x = tensor()
@@ -152,6 +154,9 @@ class Errors(service.ServiceTest):
         self.refused(request(tensor(), outputs=[{"name": "nosuch"}]), "nosuch", "out")
         self.refused(request(tensor(), outputs=[{"name": "out", "parameters": {"binary_data": 1}}]),
                      "binary_data")
+        twice = [{"name": "out", "parameters": {"tensor": "twice"}}, {"name": "out"}]
+        self.refused(request(tensor(), outputs=twice), "out", "twice")
+        self.refused(request(tensor(), outputs=twice[::-1]), "out", "twice")
 
     def test_depth(self):
         """As deep as 32 is read, 33 is refused, and 100,000 costs nothing."""
@@ -168,6 +173,13 @@ class Errors(service.ServiceTest):
         self.refused(request(*[tensor(f"t{i}") for i in range(1000)]))
         self.refused(request(tensor(), parameters={f"p{i}": i for i in range(1000)}))
         self.refused(request(tensor(), parameters={"dim": list(range(1000))}), "dim", op="sum")
+        self.service.call("PUT", "/v1/tensors/last", tensor())
+        last = {"name": "self", "parameters": {"tensor": "last"}} # behind as many as there is room for
+        for n in (15, 16, 31, 32, 33):
+            self.refused(request(*[tensor(f"t{i}") for i in range(n)], last))
+
+    def test_a_tree_of_numbers(self):
+        self.refused(b'{"inputs":[],"x":[' + b"0," * 200000 + b"0]}", "131072")
 
     def test_two_sources_of_data(self):
         self.refused(request(tensor(parameters={"tensor": "x"})), "self", "data")

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """Every operator of GET /v1/ops over HTTP, each datatype and each call of its judge."""
+import unittest
+
 import numpy as np
 
 import operators
@@ -12,6 +14,8 @@ class Operators(service.ServiceTest):
         super().setUpClass()
         cls.connection = cls.service.connect()
         cls.addClassCleanup(cls.connection.close)
+        cls.quick = cls.service.connect(10)
+        cls.addClassCleanup(cls.quick.close)
         cls.ops = cls.service.call("GET", "/v1/ops").json["ops"]
 
     def test_every_operator_has_a_judge(self):
@@ -58,6 +62,86 @@ class Operators(service.ServiceTest):
                              for call in operators.JUDGES[op["name"]].calls]
                     self.assertIn(True, taken)
                     self.assertTrue(all(taken) or kernel != "ref")
+
+    def test_nothing_to_compute(self):
+        """Tensors without elements take no time, whatever their other sizes, on any kernel."""
+        rng = np.random.default_rng(3)
+        taken = set()
+        big = 2**16 if service.SANITIZED else 2**22 # of which a result may well have elements
+        for op in self.ops:
+            calls = operators.JUDGES[op["name"]].calls
+            for _ in range(120):
+                shapes, parameters = calls[rng.integers(len(calls))]
+                sizes = {n: int(rng.choice([0, 0, n, big, 2**40])) for s in shapes.values() for n in s}
+                datatype = str(rng.choice(sorted({"FP32", "FP64", "INT64", "INT8"} & {*op["dtypes"]})))
+                parameters = {**parameters, **({"kernel": "ref"} if rng.integers(2) else {})}
+                if "normalized_shape" in parameters:
+                    parameters["normalized_shape"] = [sizes[n] for n in parameters["normalized_shape"]]
+                body = {"parameters": parameters, "inputs": [
+                    {"name": name, "shape": [sizes[n] for n in shape], "data": [], "datatype": datatype}
+                    for name, shape in shapes.items()]}
+                with self.subTest(op=op["name"], body=body):
+                    reply = self.service.call("POST", "/v1/ops/" + op["name"], body, connection=self.quick)
+                    self.assertIn(reply.status, (200, 400), reply.body[:300])
+                    taken |= {op["name"]} if reply.status == 200 else set()
+        self.assertGreater(len(taken), len(self.ops) / 2)
+        many = 2**20
+        for shape, weight, out in (([1, 0, many, many], [1, 0, many, many], [0]), ([many, 0, many, 4], [0, 0, 2, 2], []),
+                                   ([2**40, 0, 4, 4], [0, 0, 2, 2], []), ([0, 0, many, many], [2, 0, many, 1], [])):
+            for datatype in ("FP32", "FP64"):
+                with self.subTest(shape=shape, weight=weight, datatype=datatype):
+                    reply = self.service.call("POST", "/v1/ops/conv2d", {"inputs": [
+                        {"name": "input", "shape": shape, "data": [], "datatype": datatype},
+                        {"name": "weight", "shape": weight, "data": [], "datatype": datatype}]}, connection=self.quick)
+                    self.assertEqual((reply.status, reply.json["outputs"][0]["data"]), (200, out), reply.body[:300])
+
+
+
+class Levels(unittest.TestCase):
+    """The same vectors at every level that runs here, forced by the environment: each level against
+    the exact result, against the reference, and against the level below it (ISA-37)."""
+
+    def results(self, level, ops):
+        """{(operator, datatype, call): result} under the cap; kernel ref where level is None."""
+        found = {}
+        with service.Service(env={"TENSORD_CPU_CAPABILITY": (level or "default").lower()}) as s:
+            connection = s.connect()
+            for op in ops:
+                judge = operators.JUDGES[op["name"]]
+                for datatype in op["dtypes"]:
+                    for i, (shapes, parameters) in enumerate(judge.calls):
+                        rng = np.random.default_rng(i)
+                        tensors = {name: operators.draw(rng, datatype, shape) for name, shape in shapes.items()}
+                        forced = {} if level else {"kernel": "ref"}
+                        reply = s.infer(op["name"], tensors, {**parameters, **forced}, binary=True, connection=connection)
+                        self.assertEqual(reply.status, 200, reply.body[:300])
+                        found[op["name"], datatype, i] = tensors, parameters, reply.outputs
+            connection.close()
+        return found
+
+    def test_level_by_level(self):
+        with service.Service() as s:
+            ops = s.call("GET", "/v1/ops").json["ops"]
+            levels = s.call("GET", "/v1/isa").json["levels"]
+        for level in levels:
+            if not level["runnable"]:
+                print(f"not run: {level['name']}: this machine lacks {', '.join(level['missing']) or 'nothing; not built'}")
+        ulp = {op["name"]: op["ulp"] for op in ops}
+        below, n = self.results(None, ops), 0
+        for level in (level["name"] for level in levels if level["runnable"]):
+            here = self.results(level, ops)
+            for key, (tensors, parameters, out) in here.items():
+                name, datatype, _ = key
+                judge = operators.JUDGES[name]
+                with self.subTest(level=level, op=name, datatype=datatype, parameters=parameters):
+                    self.assertIsNone(operators.judge(judge, tensors, parameters, out, datatype, ulp[name]))
+                    other = {key: operators.wide(one) for key, one in below[key][2].items()}
+                    _, scale = operators.exact_and_scale(judge, tensors, parameters)
+                    self.assertIsNone(operators.compare_all(out, judge.result(datatype, parameters), other, scale,
+                                                            2 * ulp[name] + 2))
+                    n += 1
+            below = here
+        print(f"{n} results compared")
 
 
 if __name__ == "__main__":

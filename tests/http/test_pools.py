@@ -62,6 +62,11 @@ class Pools(service.ServiceTest):
         for _ in range(5):
             self.service.op("matmul", {"self": big, "other": big}, {"pool": "b"}, binary=True)
         after = self.get("b")
+        for _ in range(100): # counted when the worker is through, which is after the reply
+            if after["done"] - before["done"] >= 5:
+                break
+            time.sleep(0.05)
+            after = self.get("b")
         self.assertGreaterEqual(after["done"] - before["done"], 5)
         self.assertGreater(after["busy_us"], before["busy_us"])
         self.assertEqual((after["depth"], after["rejected"]), (0, before["rejected"]))

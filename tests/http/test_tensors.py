@@ -155,6 +155,17 @@ class Tensors(service.ServiceTest):
             self.problem(self.put("bad", head + blob, {"Inference-Header-Content-Length": str(len(head))}), 400)
         self.assertNotIn("bad", self.names())
 
+    def test_bytes_that_are_no_bool(self):
+        x = np.array([0, 1, 2, 255], np.uint8).view(np.bool_)
+        head = b'{"shape":[4],"datatype":"BOOL"}'
+        for body, headers in ((head + x.tobytes(), {"Inference-Header-Content-Length": str(len(head))}),
+                              (npy(x), NPY), (safetensors({"x": x}), SAFETENSORS)):
+            with self.subTest(headers=headers):
+                said = self.problem(self.put("bad", body, headers), 400, "BOOL", "byte 2 is 2")
+                self.assertIn("bad", said["detail"])
+        self.assertNotIn("bad", self.names())
+        self.assertNotIn("bad/x", self.names())
+
     def test_media_types(self):
         body = json.dumps({"shape": [1], "datatype": "FP32", "data": [1]})
         for name in ("application/json", "application/json; charset=utf-8", "Application/JSON"):

@@ -60,6 +60,8 @@ static void check_narrow(const struct td_impl *impl, enum td_dtype to, uint16_t 
     free(out);
 }
 
+/* ISA-32: one contract for all levels; every value of the short types, every exponent and rounding
+ * boundary of the long one, NaN of both kinds and signs, denormals, both zeros. */
 START_TEST(test_bits)
 {
     char why[100];
@@ -73,7 +75,30 @@ START_TEST(test_bits)
 }
 END_TEST
 
-/* half.h itself, against values written down from IEEE 754. */
+/* ISA-31: lengths around whole vectors, with nothing written beside them. */
+START_TEST(test_lengths)
+{
+    enum { MOST = 80, GUARD = 0x5aa5 };
+    float in[MOST];
+    uint16_t out[MOST + 2];
+    char why[100];
+    for (int i = 0; i < MOST; i++)
+        in[i] = (float)i * 1.001f - 20;
+    for (const struct td_impl *impl = td_op_cast.impls; impl->run; impl++) {
+        if (!sample_runnable(impl, why))
+            continue;
+        for (int n = 0; n <= MOST; n++) {
+            for (int i = 0; i < MOST + 2; i++)
+                out[i] = GUARD;
+            cast(impl, in, TD_f32, out + 1, TD_bf16, n);
+            for (int i = 0; i < MOST + 2; i++)
+                ck_assert_uint_eq(out[i], i >= 1 && i <= n ? td_f32_to_bf16(in[i - 1]) : GUARD);
+        }
+    }
+}
+END_TEST
+
+/* ISA-32: half.h itself, against values written down from IEEE 754. */
 START_TEST(test_known)
 {
     static const struct {
@@ -111,6 +136,7 @@ int main(void)
     Suite *suite = suite_create("cast");
     TCase *tc = tcase_create("cast");
     tcase_add_test(tc, test_bits);
+    tcase_add_test(tc, test_lengths);
     tcase_add_test(tc, test_known);
     tcase_set_timeout(tc, 60);
     suite_add_tcase(suite, tc);

@@ -7,8 +7,10 @@ member that the schema does not name counts as wrong. The requests sent are held
 """
 import copy
 import json
+import os
 import pathlib
 import re
+import time
 
 import numpy as np
 
@@ -92,17 +94,20 @@ class Replies(service.ServiceTest):
         return reply
 
     def test_what_can_be_read(self):
-        for path in ("/v1/isa", "/v1/isa/features", "/v1/topology", "/v1/ops", "/v1/ops/add", "/v1/ops/sum.dim_IntList",
+        for path in ("/v1/isa", "/v1/isa/features", "/v1/isa/veclen?dtype=FP32", "/v1/topology", "/v1/ops", "/v1/ops/add", "/v1/ops/sum.dim_IntList",
                      "/v1/dispatch/ops/silu/state", "/v1/dispatch/ops/silu/table", "/v1/dispatch/keys",
                      "/v1/dispatch/keyset?keys=CPU,Tracer", "/v1/dispatch/keyset?bits=0x1", "/v1/dispatch/dangling",
-                     "/v1/tensors", "/v1/pools", "/v1/pools/default", "/v2", "/v2/health/live", "/v2/health/ready",
+                     "/v1/tensors", "/v1/pools", "/v1/pools/default", "/v1/tasks", "/v2", "/v2/health/live", "/v2/health/ready",
                      "/v2/models/op.conv2d", "/v2/models/op.add/ready", "/v2/models/op.add/versions/1",
-                     "/v2/models/op.add/versions/1/ready", "/metrics", "/openapi.yaml"):
+                     "/v2/models/op.add/versions/1/ready", "/v2/systemsharedmemory/status", "/v2/cudasharedmemory/status",
+                     "/metrics", "/openapi.yaml"):
             with self.subTest(path=path):
                 self.check("GET", path)
         self.check("GET", "/v1/dispatch/keyset", status=400)
-        for path in ("/v1/ops/x", "/v1/dispatch/ops/x/state", "/v1/dispatch/ops/x/table", "/v1/tensors/x", "/v1/pools/x", "/v2/models/x", "/v2/models/x/ready",
-                     "/v2/models/op.add/versions/2", "/v2/models/op.add/versions/2/ready"):
+        self.check("GET", "/v1/isa/veclen?dtype=INT8", status=400)
+        for path in ("/v1/ops/x", "/v1/dispatch/ops/x/state", "/v1/dispatch/ops/x/table", "/v1/tensors/x", "/v1/pools/x",
+                     "/v2/models/x", "/v2/models/x/ready", "/v2/models/op.add/versions/2",
+                     "/v2/models/op.add/versions/2/ready", "/v2/systemsharedmemory/region/x/status"):
             with self.subTest(path=path):
                 self.check("GET", path, status=404)
 
@@ -111,7 +116,8 @@ class Replies(service.ServiceTest):
         body = {"inputs": [x, {**x, "name": "other"}], "parameters": {"alpha": 2}}
         for path in ("/v1/ops/add", "/v2/models/op.add/infer", "/v2/models/op.add/versions/1/infer"):
             self.check("POST", path, {**body, "parameters": {"device": "cuda", "trace": True}}, status=501)
-            for more in ({}, {"explain": True}, {"trace": True}, {"autocast": "BF16"}, {"device": "refcpu"}, {"meta": True}, {"binary_data_output": True}, {"kernel": "ref"}):
+            for more in ({}, {"explain": True}, {"trace": True}, {"autocast": "BF16"}, {"device": "refcpu"}, {"meta": True}, {"binary_data_output": True}, {"kernel": "ref"},
+                         {"streams": "auto"}, {"streams": 99}, {"streams": 2, "stream_hints": {"inputs": [0, 0], "outputs": {"out": 0}}}):
                 with self.subTest(path=path, more=more):
                     self.check("POST", path, {**body, "id": "7", "parameters": {"alpha": 2, **more},
                                               "outputs": [{"name": "out"}]})
@@ -129,6 +135,8 @@ class Replies(service.ServiceTest):
         path = "/v1/dispatch/schema:parse"
         self.check("POST", path, API["paths"][path]["post"]["requestBody"]["content"]["application/json"]["example"])
         self.check("POST", path, {"schema": "add(Tnsor x)"}, status=400)
+        self.check("GET", path + "?schema=relu(Tensor%20self)%20-%3E%20Tensor")
+        self.check("GET", path, status=400)
 
     def test_examples(self):
         """The requests shown are right ones, and what they get is what is shown."""
@@ -168,6 +176,52 @@ class Replies(service.ServiceTest):
         self.check("DELETE", "/v1/pools/default", status=409)
         self.check("DELETE", "/v1/pools/p", status=204)
         self.check("DELETE", "/v1/pools/p", status=404)
+
+    def test_tasks(self):
+        x = {"name": "self", "shape": [2], "datatype": "FP32", "data": [1, 2]}
+        for path in ("/v1/ops/relu", "/v2/models/op.relu/infer", "/v2/models/op.relu/versions/1/infer"):
+            for more in ({}, {"binary_data_output": True}):
+                reply = self.check("POST", path, {"inputs": [x], "parameters": more}, {"Prefer": "respond-async"}, status=202)
+                task = reply.headers["Location"]
+                while self.service.call("GET", task).status == 202:
+                    time.sleep(0.001)
+                self.check("GET", task)
+                self.check("GET", task + "?wait=1")
+                self.check("GET", "/v1/tasks")
+                self.check("GET", task + "?wait=x", status=400)
+                self.check("DELETE", task, status=204)
+                self.check("GET", task, status=404)
+                self.check("DELETE", task, status=404)
+        big = np.ones((400, 400), np.float32)
+        body, headers = service.pack({"self": big, "other": big}, {"kernel": "ref"}, binary=True)
+        tasks = [self.check("POST", "/v1/ops/matmul", body, {**headers, "Prefer": "respond-async"}, status=202).headers["Location"]
+                 for _ in range(2)]
+        self.check("GET", tasks[1] + "?wait=0.001", status=202)
+        while self.service.call("GET", tasks[0]).json.get("state") == "queued":
+            time.sleep(0.001)
+        self.check("DELETE", tasks[0], status=409)
+        self.check("GET", "/v1/tasks")
+
+    def test_shared_memory(self):
+        place = {"key": f"/tensord_replies_{os.getpid()}", "offset": 64, "byte_size": 8192}
+        region = "/v2/systemsharedmemory/region/input"
+        self.check("POST", region + "/register", place, status=404)
+        with open("/dev/shm" + place["key"], "xb") as f:
+            f.truncate(64 + 8192)
+        self.addCleanup(os.unlink, f.name)
+        self.check("POST", region + "/register", {**place, "byte_size": 8193}, status=400)
+        self.check("POST", region + "/register", place)
+        self.assertEqual(self.check("GET", region + "/status").json, [{"name": "input", **place}])
+        infer = API["components"]["requestBodies"]["Infer"]["content"]["application/json"]["examples"]["shared"]["value"]
+        for path in ("/v1/ops/relu", "/v2/models/op.relu/infer"):
+            self.check("POST", path, infer)
+        self.check("PUT", "/v1/tensors/shm", {k: v for k, v in infer["inputs"][0].items() if k != "name"}, status=201)
+        self.check("DELETE", "/v1/tensors/shm", status=204)
+        self.check("POST", region + "/unregister", b"")
+        self.check("POST", "/v2/systemsharedmemory/unregister", b"")
+        cuda = "/v2/cudasharedmemory"
+        self.check("POST", cuda + "/region/x/unregister", b"")
+        self.check("POST", cuda + "/unregister", b"")
 
     @classmethod
     def tearDownClass(cls):

@@ -3,7 +3,8 @@
 
 Both ways: every route of api/routes.def is described and everything described is a route. A path's
 variables are declared, a described error is one that api/problems.def can give, operations under
-/v1/pools are marked experimental and nothing else is, and the version is the program's.
+/v1/pools and /v1/tasks are marked experimental and nothing else is (RT-1), and the version is the
+program's.
 """
 import pathlib
 import re
@@ -52,8 +53,8 @@ def check_operation(api, path, item, method, statuses):
         problem = "application/problem+json" in resolve(api, response).get("content", {})
         if problem and status != "4XX" and status not in statuses:
             yield f"{name}: api/problems.def has no status {status}"
-    if ("x-stability" in operation) != path.startswith("/v1/pools"):
-        yield f"{name}: x-stability belongs to the pools, and to nothing else"
+    if ("x-stability" in operation) != path.startswith(("/v1/pools", "/v1/tasks")): # RT-1
+        yield f"{name}: x-stability belongs to pools and tasks, and to nothing else"
 
 
 def main():

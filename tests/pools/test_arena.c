@@ -71,6 +71,44 @@ START_TEST(test_zeroed)
 }
 END_TEST
 
+/* Whoever is last frees it, whichever holder that is; ASan tells when nobody does. */
+START_TEST(test_several_holders)
+{
+    struct td_arena *arena = td_arena_create();
+    char *text = td_arena_strdup(arena, "kept", 4);
+    td_arena_ref(arena);
+    td_arena_ref(arena);
+    td_arena_destroy(arena);
+    td_arena_destroy(arena);
+    ck_assert_str_eq(text, "kept");
+    ck_assert_ptr_nonnull(td_arena_alloc(arena, 1 << 20));
+    td_arena_destroy(arena);
+}
+END_TEST
+
+/* After a reset everything is there again, and nothing of before is kept. */
+START_TEST(test_reset)
+{
+    struct td_arena *arena = td_arena_create_on(0);
+    unsigned char *first = td_arena_alloc(arena, 100);
+    for (int round = 0; round < 100; round++) {
+        for (size_t i = 0; i < N_SIZES; i++)
+            memset(td_arena_alloc(arena, sizes[i]), round, sizes[i]);
+        td_arena_reset(arena);
+        ck_assert_ptr_eq(td_arena_alloc(arena, 100), first);
+    }
+    size_t kept = td_buffers_kept();
+    td_arena_reset(arena);
+    td_arena_reset(arena);
+    ck_assert_uint_eq(td_buffers_kept(), kept);
+    td_arena_ref(arena); /* one that others hold is left to them */
+    struct td_arena *other = td_arena_reset(arena);
+    ck_assert_ptr_ne(other, arena);
+    td_arena_destroy(other);
+    td_arena_destroy(arena);
+}
+END_TEST
+
 START_TEST(test_absurd_sizes)
 {
     struct td_arena *arena = td_arena_create();
@@ -173,6 +211,8 @@ int main(void)
     tcase_add_test(tcase, test_alignment_and_padding);
     tcase_add_test(tcase, test_many_small);
     tcase_add_test(tcase, test_zeroed);
+    tcase_add_test(tcase, test_several_holders);
+    tcase_add_test(tcase, test_reset);
     tcase_add_test(tcase, test_absurd_sizes);
     tcase_add_test(tcase, test_buffers_are_kept_within_a_bound);
     tcase_add_test(tcase, test_many_threads);

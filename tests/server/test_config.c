@@ -1,5 +1,6 @@
 /* server/config.c: which of flag, environment and file wins, lists, and what each mistake is told.
  */
+#include "api/api.h"
 #include "server/config.h"
 #include "server_test.h"
 
@@ -50,6 +51,8 @@ START_TEST(test_defaults)
     ck_assert_str_eq(config.cpu_capability, "");
     ck_assert(config.max_body == 268435456 && config.max_headers == 32768);
     ck_assert(config.json_depth == 32 && config.connections == 1024);
+    ck_assert_int_eq(config.client_shared_memory, TD_SHM_auto);
+    ck_assert(config.task_ttl_s == 60 && config.tasks == 1024 && config.task_bytes == 1 << 30);
     ck_assert(config.idle_s == 30 && config.drain_s == 30 && config.io_threads == 0);
     td_config_fini(&config);
 }
@@ -161,7 +164,7 @@ START_TEST(test_long_files)
     for (int i = 0; i < 2; i++) {
         char *path = file_of(text, i ? SIZE : n + 2);
         ck_assert_int_eq(READ("--config", path), -EINVAL);
-        ck_assert_ptr_nonnull(strstr(problem.text, i ? "less than" : "too many"));
+        ck_assert_ptr_nonnull(strstr(problem.text, i ? "less than" : "more values"));
         unlink(path);
         td_config_fini(&config);
         memset(text + n, ' ', SIZE - n);

@@ -30,9 +30,11 @@ static bool is_there(void)
 
 START_TEST(test_texts)
 {
-    static const char *const right[][2] = {{"127.0.0.1:0", "http://127.0.0.1:0"},
-                                           {":0", "http://0.0.0.0:0"},
-                                           {"[::]:0", "http://[::]:0"}};
+    static const char *const right[][3] = {{"127.0.0.1:0", "http://127.0.0.1:0", "local"},
+                                           {"127.9.8.7:0", "http://127.9.8.7:0", "local"},
+                                           {"[::1]:0", "http://[::1]:0", "local"},
+                                           {":0", "http://0.0.0.0:0", ""},
+                                           {"[::]:0", "http://[::]:0", ""}};
     static const char *const wrong[] = {"",
                                         "80",
                                         "127.0.0.1",
@@ -56,6 +58,7 @@ START_TEST(test_texts)
         ck_assert_msg(!err, "%s: %s", right[i][0], problem.text);
         td_listener_name(&listener, name, sizeof name);
         ck_assert_str_eq(name, right[i][1]);
+        ck_assert_int_eq(td_listener_is_local(&listener), *right[i][2] != 0);
         td_listener_close(&listener);
     }
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -90,7 +93,7 @@ START_TEST(test_unix)
     struct td_listener other;
     make_folder();
     ck_assert_int_eq(td_listener_open(&listener, text, &problem), 0);
-    ck_assert(listener.fd >= 0 && is_there());
+    ck_assert(listener.fd >= 0 && is_there() && td_listener_is_local(&listener));
     ck_assert_int_eq(td_listener_open(&other, text, &problem), -EADDRINUSE);
     ck_assert(is_there());
     td_listener_unlink(&listener);

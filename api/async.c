@@ -1,0 +1,367 @@
+/* Tasks: calls whose request has been answered before they are done.
+ *
+ * A call lives in its request's arena, so the arena gets a second holder and the call a copy of the
+ * request in it, whose reply() ends here instead of on a connection. The result is copied out and
+ * everything else of the call freed at once: what is kept is what a client can still fetch. Tasks
+ * that are done are forgotten task_ttl_s later; number and bytes of all tasks are bounded when a
+ * new one is accepted, by what it may come to.
+ *
+ * `lock` guards the table: lists, hash, states, waiters. It is never held while a reply is made or
+ * memory copied. Who waits for a task and when results run out is async_wait.c's. */
+#include "api/async_table.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+struct own { /* a call's own request */
+    struct td_request req;
+    struct td_async *task;
+};
+
+/* ---- lists; the lock is held ---- */
+
+static void append(struct td_async_queue *list, struct td_async *task)
+{
+    task->next = NULL;
+    task->prev = list->last;
+    *(list->last ? &list->last->next : &list->first) = task;
+    list->last = task;
+}
+
+static void cut(struct td_async_queue *list, struct td_async *task)
+{
+    *(task->prev ? &task->prev->next : &list->first) = task->next;
+    *(task->next ? &task->next->prev : &list->last) = task->prev;
+}
+
+static struct td_async **bucket_of(struct td_async_table *table, const char *id)
+{
+    char digits[4] = {0};
+    snprintf(digits, sizeof digits, "%.3s", id);
+    return &table->bucket[strtoul(digits, NULL, 16) % TD_ASYNC_BUCKETS];
+}
+
+static struct td_async **find(struct td_async_table *table, const char *id)
+{
+    struct td_async **at = bucket_of(table, id);
+    while (*at && strcmp((*at)->id, id))
+        at = &(*at)->same;
+    return at;
+}
+
+void td_async_unlink(struct td_async *task)
+{
+    struct td_async **at = find(task->table, task->id);
+    *at = task->same;
+    cut(task->state == TD_ASYNC_done ? &task->table->done : &task->table->active, task);
+}
+
+void td_async_count(struct td_async_table *table, size_t bytes, int tasks)
+{
+    table->stats.bytes += bytes;
+    table->stats.kept += tasks;
+}
+
+/* ---- the life of a task ---- */
+
+void td_async_unref(struct td_async *task)
+{
+    if (!task || atomic_fetch_sub(&task->refs, 1) != 1)
+        return;
+    free(task->block_);
+    free(task);
+}
+
+/* Copies what the call has answered to where it may stay. */
+static void keep_reply(struct td_async *task, const struct td_response *res)
+{
+    size_t size = res->size + 1;
+    for (int i = 0; i < 4 && res->header[i].name; i++)
+        size += strlen(res->header[i].value) + 1;
+    char *at = task->block_ = malloc(size);
+    if (!at) {
+        td_api_text(&task->reply, 503, "application/problem+json",
+                    "{\"type\":\"/problems/out-of-memory\",\"title\":\"The server is short of "
+                    "memory\",\"status\":503,\"detail\":\"no memory to keep the result\",\"error\":"
+                    "\"no memory to keep the result\"}");
+        return;
+    }
+    task->reply = *res;
+    task->reply.shared = NULL;
+    task->reply.body = at;
+    if (res->size)
+        memcpy(at, res->body, res->size);
+    at += res->size;
+    for (int i = 0; i < 4 && res->header[i].name; i++) {
+        task->reply.header[i].value = strcpy(at, res->header[i].value);
+        at += strlen(at) + 1;
+    }
+}
+
+/* The call's own reply(): its response is there, or it was cancelled. */
+static void finish(struct td_request *req)
+{
+    struct td_async *task = ((struct own *)req)->task;
+    struct td_async_table *table = task->table;
+    struct td_service *service = req->service;
+    struct td_arena *arena = req->arena;
+    bool cancelled = td_async_state(task) == TD_ASYNC_cancelled;
+    if (!cancelled)
+        keep_reply(task, &req->response);
+    req->release_(req);
+    td_arena_destroy(arena); /* and req with it */
+    pthread_mutex_lock(&table->lock);
+    td_async_count(table, (cancelled ? 0 : task->reply.size) - task->bytes, cancelled ? -1 : 0);
+    struct td_async_waiter *waiters = NULL;
+    if (!cancelled) {
+        table->stats.running--;
+        table->stats.done++;
+        table->stats.results++;
+        cut(&table->active, task);
+        task->state = TD_ASYNC_done;
+        task->bytes = task->reply.size;
+        task->end_ns = td_now_ns();
+        append(&table->done, task);
+        waiters = td_async_take_waiters(table, task, 0);
+        td_async_wake_clock(table, task->end_ns + td_async_ttl_ns(table));
+    }
+    pthread_mutex_unlock(&table->lock);
+    td_async_answer_waiters(waiters);
+    td_async_unref(task);
+    atomic_fetch_sub(&service->in_flight, 1); /* the last: then the service may go */
+}
+
+static void no_defer(struct td_request *req)
+{
+    (void)req;
+}
+
+static int make_id(char *id)
+{
+    unsigned char bits[16];
+    if (getrandom(bits, sizeof bits, 0) != sizeof bits)
+        return -EIO;
+    for (size_t i = 0; i < sizeof bits; i++)
+        snprintf(id + 2 * i, 3, "%02x", bits[i]);
+    return 0;
+}
+
+/* Puts the task into the table, if there is room. */
+static int enter(struct td_async_table *table, struct td_async *task, struct td_problem *problem)
+{
+    const struct td_limits *limits = &table->service->limits;
+    int err = 0;
+    if (task->bytes > limits->task_bytes)
+        return td_problem_set(
+            problem, EMSGSIZE,
+            "as a task this call may take %zu bytes, and all tasks together have "
+            "%zu (task-bytes); without Prefer: respond-async it has no such limit",
+            task->bytes, limits->task_bytes);
+    pthread_mutex_lock(&table->lock);
+    if (table->stats.kept >= limits->tasks)
+        err = td_problem_set(problem, ENOBUFS,
+                             "%d tasks are kept, and that is the most; DELETE /v1/tasks/{id} "
+                             "forgets one, as does time",
+                             limits->tasks);
+    else if (table->stats.bytes + task->bytes > limits->task_bytes)
+        err = td_problem_set(problem, ENOBUFS,
+                             "the tasks have %zu bytes, and with up to %zu more it would be above "
+                             "%zu; DELETE /v1/tasks/{id} forgets one, as does time",
+                             table->stats.bytes, task->bytes, limits->task_bytes);
+    else if (td_async_start_clock(table))
+        err = td_problem_set(problem, ENOMEM, "no thread for tasks");
+    if (err) {
+        table->stats.refused++;
+    } else {
+        struct td_async **at = find(table, task->id);
+        task->same = *at;
+        *at = task;
+        append(&table->active, task);
+        td_async_count(table, task->bytes, 1);
+        table->stats.accepted++;
+        table->stats.queued++;
+    }
+    pthread_mutex_unlock(&table->lock);
+    return err;
+}
+
+int td_async_add(struct td_async **result, struct td_request *req, struct td_request **own_req,
+                 const char *op, const char *pool, size_t bytes, struct td_problem *problem)
+{
+    struct td_service *service = req->service;
+    struct td_async *task = calloc(1, sizeof *task);
+    struct own *own = td_arena_alloc(req->arena, sizeof *own);
+    int err = 0;
+    if (atomic_load(&service->draining))
+        err = td_problem_set(problem, ESHUTDOWN, "the server is draining and begins no tasks");
+    else if (!task || !own || make_id(task->id))
+        err = td_problem_set(problem, ENOMEM, "no memory for a task");
+    if (!err) {
+        task->table = service->tasks;
+        task->bytes = bytes;
+        task->begin_ns = td_now_ns();
+        snprintf(task->op, sizeof task->op, "%s", op);
+        snprintf(task->pool, sizeof task->pool, "%s", pool);
+        atomic_init(&task->refs, 3); /* the table's, the call's, the caller's */
+        err = enter(service->tasks, task, problem);
+    }
+    if (err) {
+        free(task);
+        return err;
+    }
+    *own = (struct own){.req = *req, .task = task};
+    own->req.path = own->req.query = ""; /* these lie in the connection's memory */
+    own->req.content_type = own->req.prefer = own->req.json_length_text = NULL;
+    own->req.home = NULL;
+    own->req.defer = no_defer;
+    own->req.reply = finish;
+    td_arena_ref(req->arena);
+    req->call_ = NULL;
+    req->release_ = NULL;
+    atomic_fetch_add(&service->in_flight, 1);
+    *own_req = &own->req;
+    *result = task;
+    return 0;
+}
+
+void td_async_take_back(struct td_request *req, struct td_request *own_req)
+{
+    struct td_async *task = ((struct own *)own_req)->task;
+    struct td_async_table *table = task->table;
+    req->call_ = own_req->call_;
+    req->release_ = own_req->release_;
+    pthread_mutex_lock(&table->lock);
+    bool cancelled = task->state == TD_ASYNC_cancelled; /* by somebody who saw it in the list */
+    struct td_async_waiter *waiters = td_async_take_waiters(table, task, 0);
+    td_async_count(table, -task->bytes, -1);
+    if (!cancelled) {
+        td_async_unlink(task);
+        task->state = TD_ASYNC_cancelled;
+        table->stats.queued--;
+    }
+    table->stats.refused++;
+    pthread_mutex_unlock(&table->lock);
+    td_async_answer_waiters(waiters);
+    if (!cancelled)
+        td_async_unref(task);     /* the table's */
+    td_async_unref(task);         /* the call's */
+    td_arena_destroy(req->arena); /* there is still req's own hold */
+    atomic_fetch_sub(&req->service->in_flight, 1);
+}
+
+bool td_async_begin(struct td_request *own_req)
+{
+    struct td_async *task = ((struct own *)own_req)->task;
+    struct td_async_table *table = task->table;
+    pthread_mutex_lock(&table->lock);
+    bool begins = task->state == TD_ASYNC_queued;
+    if (begins) {
+        task->state = TD_ASYNC_running;
+        table->stats.queued--;
+        table->stats.running++;
+    }
+    pthread_mutex_unlock(&table->lock);
+    return begins;
+}
+
+int td_async_forget(struct td_async *task)
+{
+    struct td_async_table *table = task->table;
+    struct td_async_waiter *waiters = NULL;
+    pthread_mutex_lock(&table->lock);
+    int err = *find(table, task->id) != task    ? -ENOENT
+              : task->state == TD_ASYNC_running ? -EBUSY
+                                                : 0;
+    if (!err) {
+        td_async_unlink(task);
+        if (task->state == TD_ASYNC_done) {
+            td_async_count(table, -task->bytes, -1);
+            table->stats.results--;
+        } else { /* still in its pool's queue: it counts until it comes out there */
+            task->state = TD_ASYNC_cancelled;
+            table->stats.queued--;
+            table->stats.cancelled++;
+            waiters = td_async_take_waiters(table, task, 0);
+        }
+    }
+    pthread_mutex_unlock(&table->lock);
+    td_async_answer_waiters(waiters);
+    if (!err)
+        td_async_unref(task); /* the table's */
+    return err;
+}
+
+/* ---- looking ---- */
+
+struct td_async *td_async_find(struct td_async_table *table, const char *id)
+{
+    pthread_mutex_lock(&table->lock);
+    struct td_async *task = *find(table, id);
+    if (task)
+        atomic_fetch_add(&task->refs, 1);
+    pthread_mutex_unlock(&table->lock);
+    return task;
+}
+
+enum td_async_state td_async_state(struct td_async *task)
+{
+    pthread_mutex_lock(&task->table->lock);
+    enum td_async_state state = task->state;
+    pthread_mutex_unlock(&task->table->lock);
+    return state;
+}
+
+int td_async_list(struct td_async_table *table, struct td_async **list, int max)
+{
+    int n = 0;
+    pthread_mutex_lock(&table->lock);
+    for (int k = 0; k < 2; k++)
+        for (struct td_async *t = k ? table->done.first : table->active.first; t && n < max;
+             t = t->next) {
+            atomic_fetch_add(&t->refs, 1);
+            list[n++] = t;
+        }
+    pthread_mutex_unlock(&table->lock);
+    return n;
+}
+
+void td_async_stats(struct td_async_table *table, struct td_async_stats *stats)
+{
+    pthread_mutex_lock(&table->lock);
+    *stats = table->stats;
+    pthread_mutex_unlock(&table->lock);
+}
+
+/* ---- the table ---- */
+
+struct td_async_table *td_async_create(struct td_service *service)
+{
+    struct td_async_table *table = calloc(1, sizeof *table);
+    pthread_condattr_t attr;
+    if (!table)
+        return NULL;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_mutex_init(&table->lock, NULL);
+    pthread_cond_init(&table->earlier, &attr);
+    pthread_condattr_destroy(&attr);
+    table->service = service;
+    return table;
+}
+
+void td_async_destroy(struct td_async_table *table)
+{
+    if (!table)
+        return;
+    td_async_stop_clock(table);
+    for (struct td_async *next, *task = table->done.first; task; task = next) {
+        next = task->next;
+        td_async_unref(task);
+    }
+    pthread_cond_destroy(&table->earlier);
+    pthread_mutex_destroy(&table->lock);
+    free(table);
+}

@@ -1,0 +1,166 @@
+/* The results of a call: their names, the form in which each goes back, and those that are kept in
+ * the server: out= of ATen ({"name":"out","parameters":{"tensor":"NAME"}}) and calls in place. A
+ * stored tensor never changes under those who read it: a result is computed beside it and takes its
+ * name when it is whole. */
+#include "api/infer.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int refuse(struct td_infer *in, const char *who, const char *what)
+{
+    return td_problem_set(&in->run.problem, EINVAL, "%s: %s", who, what);
+}
+
+static const cJSON *member(const cJSON *object, const char *key)
+{
+    return cJSON_GetObjectItemCaseSensitive(object, key);
+}
+
+/* ---- stored results ---- */
+
+/* The stored tensor that the first argument came from, or NULL. */
+static const char *self_tensor(struct td_infer *in, struct td_weight **weight)
+{
+    const char *self = in->run.handle->schema.param[0].name;
+    for (int i = 0; i < in->n_args; i++)
+        if (in->stored[i].name && (in->args[i].name ? !strcmp(in->args[i].name, self) : i == 0)) {
+            *weight = in->stored[i].weight;
+            return in->stored[i].name;
+        }
+    return NULL;
+}
+
+/* Result i is to take the name. expected: replaced only while it is still this one; or NULL. */
+static int store(struct td_infer *in, int i, const char *name, struct td_weight *expected)
+{
+    if (!td_tensors_name_is_right(name))
+        return refuse(in, in->output[i].name,
+                      "parameters.tensor must be letters, digits and . _ - in segments split by /");
+    in->output[i].form = TD_FORM_stored;
+    in->output[i].store = name;
+    in->output[i].expected = expected;
+    return 0;
+}
+
+/* As ATen's out: an existing tensor keeps its type, and takes the result's shape. */
+static int store_out(struct td_infer *in, int i, const char *name)
+{
+    struct td_weight *old = td_tensors_find(in->req->service->tensors, name);
+    int err = store(in, i, name, NULL);
+    if (old && !err && td_weight_tensor(old)->dtype != in->run.call.out[i].dtype)
+        err = in->run.call.n_out == 1
+                  ? td_run_convert(&in->run, td_weight_tensor(old)->dtype)
+                  : refuse(in, in->output[i].name, "the stored tensor there is of another type");
+    td_weight_unref(&old);
+    return err;
+}
+
+int td_infer_place_stored(struct td_infer *in)
+{
+    for (int i = 0; i < in->run.call.n_out; i++) {
+        struct td_tensor *out = &in->run.call.out[i];
+        if (in->output[i].form != TD_FORM_stored)
+            continue;
+        int err = td_weight_create(&in->output[i].made, out);
+        if (err)
+            return td_problem_set(&in->run.problem, -err, "no memory for the result");
+        out->data = td_weight_tensor(in->output[i].made)->data;
+    }
+    return 0;
+}
+
+int td_infer_store(struct td_infer *in)
+{
+    for (int i = 0; i < in->run.call.n_out; i++) {
+        struct td_weight *made = in->output[i].made;
+        in->output[i].made = NULL; /* put takes it */
+        int err = made ? td_tensors_put(in->req->service->tensors, in->output[i].store, made,
+                                        in->output[i].expected)
+                       : 0;
+        if (err == -EBUSY)
+            return td_problem_set(&in->run.problem, EBUSY,
+                                  "%s: the stored tensor was replaced while the call ran; nothing "
+                                  "has been changed, send it again",
+                                  in->output[i].store);
+        if (err < 0)
+            return td_problem_set(&in->run.problem, -err, "no memory to store the result");
+    }
+    return 0;
+}
+
+/* ---- names and forms ---- */
+
+static const char *output_name(struct td_infer *in, int i)
+{
+    const struct td_param *ret = &in->run.handle->schema.ret[i];
+    if (in->run.handle->schema.n_returns > i && *ret->name)
+        return ret->name;
+    if (in->run.call.n_out == 1)
+        return "out";
+    return td_arena_printf(in->req->arena, "out%d", i);
+}
+
+static int settle_output(struct td_infer *in, const cJSON *parameters, int i)
+{
+    const cJSON *binary = member(parameters, "binary_data"), *tensor = member(parameters, "tensor");
+    bool is_binary = binary ? cJSON_IsTrue(binary) : in->binary_output;
+    if (binary && !cJSON_IsBool(binary))
+        return refuse(in, "binary_data", "must be true or false");
+    if (tensor && !cJSON_IsString(tensor))
+        return refuse(in, in->output[i].name,
+                      "parameters.tensor must be the name to store the result under");
+    in->output[i].form = is_binary ? TD_FORM_binary : TD_FORM_json;
+    if (!!tensor + td_shm_is_meant(parameters) + in->run.in_place > 1)
+        return refuse(in, in->output[i].name, "can go to one place only");
+    if (tensor)
+        return store_out(in, i, tensor->valuestring);
+    if (!td_shm_is_meant(parameters))
+        return 0;
+    in->output[i].form = TD_FORM_shared;
+    return td_shm_output(&in->shm, in->req, parameters, in->output[i].name, i, &in->run.problem);
+}
+
+static int wanted_output(struct td_infer *in, const cJSON *item)
+{
+    const cJSON *name = member(item, "name"), *parameters = member(item, "parameters");
+    if (!cJSON_IsString(name))
+        return refuse(in, "outputs", "every output needs a name");
+    for (int i = 0; i < in->run.call.n_out; i++)
+        if (!strcmp(in->output[i].name, name->valuestring))
+            return in->output[i].form == TD_FORM_none
+                       ? settle_output(in, parameters, i)
+                       : refuse(in, in->output[i].name, "is asked for twice");
+    return td_problem_set(&in->run.problem, EINVAL,
+                          "outputs: %s has no '%.60s'; the first is called %s",
+                          in->run.handle->full, name->valuestring, in->output[0].name);
+}
+
+int td_infer_outputs(struct td_infer *in)
+{
+    const cJSON *item;
+    bool all = !in->outputs || !cJSON_GetArraySize(in->outputs);
+    for (int i = 0; i < in->run.call.n_out; i++) {
+        in->output[i].name = output_name(in, i);
+        if (!in->output[i].name)
+            return td_problem_set(&in->run.problem, ENOMEM, "no memory");
+        in->output[i].form = !all                ? TD_FORM_none
+                             : in->binary_output ? TD_FORM_binary
+                                                 : TD_FORM_json;
+    }
+    cJSON_ArrayForEach(item, in->outputs)
+    {
+        int err = wanted_output(in, item);
+        if (err)
+            return err;
+    }
+    for (int i = 0; in->meta && i < in->run.call.n_out; i++) /* shapes only */
+        in->output[i].form = in->output[i].form == TD_FORM_none ? TD_FORM_none : TD_FORM_json;
+    if (!in->run.in_place || in->meta)
+        return 0;
+    struct td_weight *weight;
+    const char *self = self_tensor(in, &weight);
+    return self ? store(in, 0, self, weight)
+                : refuse(in, "self",
+                         "in place it must be a stored tensor: {\"parameters\":{\"tensor\":NAME}}");
+}

@@ -1,0 +1,158 @@
+/* Texts that come again. A client that calls one operator over and over sends the same JSON each
+ * time, and only the binary tensors behind it differ; parsing was half of what such a call cost. So
+ * the last trees are kept by their texts, and requests with the same bytes read one tree together.
+ *
+ * Only the tree is shared: what it says (pools, stored tensors, options, operators) is looked up
+ * anew by every request, so nothing here can be out of date, and a text says the same whenever it
+ * is parsed. A bound call could have been kept as well, but binding costs a tenth of parsing, and
+ * its shapes, pools and weights would have to be watched.
+ *
+ * A text's hash chooses a set of four places, the compare of all its bytes decides. New trees take
+ * a set's last place and move to the first when they are used, so that texts which come once (each
+ * with an id of its own) do not drive out those that come often. Texts with data arrays, and long
+ * ones, are parsed each time. Every HTTP thread enters; a set's lock guards its places, and a tree
+ * goes with its last reader. */
+#include "api/json.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SETS 32
+#define PLACES 4
+#define LONGEST 2048 /* bytes of a text; with 128 places it bounds what is kept */
+
+struct td_json_kept {
+    atomic_int readers; /* and the place, as long as it has one */
+    cJSON *root;
+    uint64_t hash;
+    size_t length;
+    char text[];
+};
+
+struct set {
+    pthread_mutex_t lock;
+    struct td_json_kept *place[PLACES];
+    long long hits, misses;
+};
+
+struct td_json_cache {
+    int depth;
+    struct set set[SETS];
+};
+
+struct td_json_cache *td_json_cache_create(int depth)
+{
+    struct td_json_cache *cache = calloc(1, sizeof *cache);
+    if (cache)
+        cache->depth = depth;
+    for (int i = 0; cache && i < SETS; i++)
+        pthread_mutex_init(&cache->set[i].lock, NULL);
+    return cache;
+}
+
+void td_json_cache_destroy(struct td_json_cache *cache)
+{
+    for (int i = 0; cache && i < SETS; i++) {
+        for (int k = 0; k < PLACES; k++)
+            td_json_kept_drop(cache->set[i].place[k]);
+        pthread_mutex_destroy(&cache->set[i].lock);
+    }
+    free(cache);
+}
+
+void td_json_kept_drop(struct td_json_kept *kept)
+{
+    if (!kept || atomic_fetch_sub(&kept->readers, 1) != 1)
+        return;
+    cJSON_Delete(kept->root);
+    free(kept);
+}
+
+static uint64_t hash(const char *text, size_t length)
+{
+    uint64_t h = length, word;
+    for (; length >= sizeof word; text += sizeof word, length -= sizeof word) {
+        memcpy(&word, text, sizeof word);
+        h = (h ^ word) * 0x9e3779b97f4a7c15;
+        h ^= h >> 32;
+    }
+    word = 0;
+    memcpy(&word, text, length);
+    h = (h ^ word) * 0x9e3779b97f4a7c15;
+    return h ^ h >> 29;
+}
+
+/* A reference to the tree of the text, which moves to the set's first place; NULL: not there. */
+static struct td_json_kept *take(struct set *set, uint64_t h, const char *text, size_t length)
+{
+    struct td_json_kept *kept = NULL;
+    pthread_mutex_lock(&set->lock);
+    for (int i = 0; i < PLACES && !kept; i++) {
+        kept = set->place[i];
+        if (!kept || kept->hash != h || kept->length != length ||
+            memcmp(kept->text, text, length)) {
+            kept = NULL;
+            continue;
+        }
+        memmove(set->place + 1, set->place, (size_t)i * sizeof *set->place);
+        set->place[0] = kept;
+        atomic_fetch_add_explicit(&kept->readers, 1, memory_order_relaxed);
+    }
+    *(kept ? &set->hits : &set->misses) += 1;
+    pthread_mutex_unlock(&set->lock);
+    return kept;
+}
+
+/* Gives the tree a place; the caller is its other reader. NULL when there is no memory. */
+static struct td_json_kept *put(struct set *set, uint64_t h, const char *text, size_t length,
+                                cJSON *root)
+{
+    struct td_json_kept *kept = malloc(sizeof *kept + length);
+    if (!kept)
+        return NULL;
+    atomic_init(&kept->readers, 2);
+    kept->root = root;
+    kept->hash = h;
+    kept->length = length;
+    memcpy(kept->text, text, length);
+    pthread_mutex_lock(&set->lock);
+    struct td_json_kept **place = &set->place[PLACES - 1], *old = *place;
+    *place = kept;
+    pthread_mutex_unlock(&set->lock);
+    td_json_kept_drop(old);
+    return kept;
+}
+
+int td_json_cache_parse(struct td_json_cache *cache, struct td_json *json, const char *text,
+                        size_t length, struct td_problem *problem)
+{
+    if (length > LONGEST)
+        return td_json_parse(json, text, length, cache->depth, problem);
+    uint64_t h = hash(text, length);
+    struct set *set = &cache->set[h % SETS];
+    struct td_json_kept *kept = take(set, h, text, length);
+    if (kept) {
+        json->root = kept->root;
+        json->n_spans = 0;
+        json->copy_ = NULL;
+    } else {
+        int err = td_json_parse(json, text, length, cache->depth, problem);
+        if (err || json->n_spans)
+            return err;
+        kept = put(set, h, text, length, json->root);
+    }
+    json->kept_ = kept;
+    return 0;
+}
+
+void td_json_cache_counts(struct td_json_cache *cache, long long *hits, long long *misses)
+{
+    *hits = *misses = 0;
+    for (int i = 0; i < SETS; i++) {
+        pthread_mutex_lock(&cache->set[i].lock);
+        *hits += cache->set[i].hits;
+        *misses += cache->set[i].misses;
+        pthread_mutex_unlock(&cache->set[i].lock);
+    }
+}

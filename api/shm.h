@@ -1,0 +1,59 @@
+/* The system shared memory extension: regions that clients have registered by name, and tensors of
+ * a call that lie in them. Internal to api/. */
+#ifndef TD_API_SHM_H
+#define TD_API_SHM_H
+
+#include "api/handlers.h"
+#include "api/segment.h"
+
+/* ---- shm.c ---- */
+
+/* A new reference to the region's segment, for td_segment_unref; NULL when there is none. */
+struct td_segment *td_shm_find(const struct td_request *req, const char *name);
+
+/* ---- shm_call.c ---- */
+
+/* Reads a member that is a whole number of bytes; absent leaves *value. who: goes before the
+ * sentence, or NULL. -EINVAL. */
+int td_shm_size(const cJSON *object, const char *key, const char *who, size_t *value,
+                struct td_problem *problem);
+
+/* What one call uses of shared memory. Zeroed by its owner; td_shm_release undoes the rest. */
+struct td_shm_part { /* bytes of a segment */
+    struct td_segment *segment;
+    size_t at, size;
+    const char *who; /* the tensor's name; borrowed */
+};
+
+struct td_shm_call {
+    struct td_shm_part in[TD_MAX_ARGS],
+        out[TD_MAX_OUTS]; /* an out without segment lies elsewhere */
+    int n_in;
+    bool aside[TD_MAX_OUTS]; /* computed elsewhere, to be copied by td_shm_end */
+};
+
+/* Whether an input's or output's parameters name a region. */
+bool td_shm_is_meant(const cJSON *parameters);
+
+/* Finds the elements of an input, whose shape and type are set; t->data is then in the region or,
+ * where kernels could not use that, a copy in the request's arena. -ENOENT (no such region),
+ * -EINVAL, -ENOMEM. */
+int td_shm_input(struct td_shm_call *call, struct td_request *req, const cJSON *parameters,
+                 const char *who, struct td_tensor *t, struct td_problem *problem);
+/* Notes where output i is wanted. -ENOENT, -EINVAL. */
+int td_shm_output(struct td_shm_call *call, struct td_request *req, const cJSON *parameters,
+                  const char *who, int i, struct td_problem *problem);
+/* Sets out->data of output i, of which td_shm_output was told. -EINVAL: it does not fit, or
+ * overlaps another tensor of the call in part. -ENOMEM. */
+int td_shm_place(struct td_shm_call *call, struct td_arena *arena, int i, struct td_tensor *out,
+                 struct td_problem *problem);
+/* To be called when the outputs have been computed: brings them where they should be. -EINVAL when
+ * the memory did not hold: the results are then worth nothing. */
+int td_shm_end(struct td_shm_call *call, const struct td_tensor *out, struct td_problem *problem);
+void td_shm_release(struct td_shm_call *call);
+
+/* Copies the elements of a single tensor into the arena. As td_shm_input and td_shm_end. */
+int td_shm_copy(struct td_request *req, const cJSON *parameters, const char *who,
+                struct td_tensor *t, struct td_problem *problem);
+
+#endif

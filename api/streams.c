@@ -1,0 +1,377 @@
+/* How a call is cut into parts: what the client asks, and what its operator allows.
+ *
+ * A part is the same call on some rows of some inputs. Nobody has to say which: inputs that have
+ * the first dimension of the first tensor in common are candidates, and of all sets of them the
+ * smallest one counts with which a part's results are as many rows of the whole's. So linear's
+ * input is cut and its weight is not, even where both have as many rows, and a sum is cut along one
+ * dimension but not into one number. Shapes cannot tell that softmax over the first dimension looks
+ * at all rows; arguments called dim do. Hints say it where that is not enough.
+ *
+ * The trial binds of a plan cost microseconds each and touch no data. */
+#include "api/infer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_CANDIDATES 5 /* inputs with the same first dimension; sets of them are tried */
+
+bool td_streams_parameter(struct td_infer *in, const cJSON *item)
+{
+    if (!strcmp(item->string, "streams"))
+        in->streams.asked = item;
+    else if (!strcmp(item->string, "stream_hints"))
+        in->streams.hints = item;
+    else
+        return false;
+    return true;
+}
+
+/* ---- parts ---- */
+
+static bool is_tensor(const struct td_infer *in, int i)
+{
+    return in->args[i].value.kind == TD_KIND_tensor;
+}
+
+/* The name of args[i], which may be given by its position. */
+static const char *name_of(const struct td_infer *in, int i)
+{
+    int position = 0;
+    if (in->args[i].name)
+        return in->args[i].name;
+    for (int k = 0; k < i; k++)
+        position += !in->args[k].name;
+    return in->run.handle->schema.param[position].name;
+}
+
+void td_streams_cut(const struct td_infer *in, struct td_named *args, int64_t begin, int64_t count)
+{
+    memcpy(args, in->args, (size_t)in->n_args * sizeof *args);
+    for (int i = 0; i < in->n_args; i++) {
+        struct td_tensor *t = &args[i].value.tensor;
+        int dim = in->streams.in[i];
+        if (dim < 0)
+            continue;
+        if (dim == 0)
+            t->data = (char *)t->data + (int64_t)td_nbytes(t) / in->streams.batch * begin;
+        t->shape[dim] = count;
+        t->weight = NULL;
+    }
+}
+
+int td_streams_bind(const struct td_infer *in, struct td_run *run, const struct td_named *args,
+                    struct td_arena *room)
+{
+    struct td_options options = in->options;
+    options.trace = NULL; /* of the whole call only */
+    options.alloc_arg = room;
+    struct td_key_scope before =
+        td_keys_enter(in->scope.include & ~td_keyset_of(TD_KEY_Tracer), in->scope.exclude);
+    int err = td_run_bind(run, in->op, args, in->n_args, &options);
+    td_keys_leave(before);
+    if (!err && run->call.n_out == 1 && run->call.out[0].dtype != in->run.call.out[0].dtype)
+        err = td_run_convert(run, in->run.call.out[0].dtype);
+    return err;
+}
+
+/* The dimension in which a part's output is smaller than the whole's, by just the rows left out;
+ * TD_WHOLE: in none; TD_OPEN: they do not fit. */
+static int joins_at(const struct td_tensor *part, const struct td_tensor *whole, int64_t batch,
+                    int64_t count)
+{
+    int at = TD_WHOLE;
+    if (part->rank != whole->rank || part->dtype != whole->dtype)
+        return TD_OPEN;
+    for (int d = 0; d < whole->rank; d++) {
+        if (part->shape[d] == whole->shape[d])
+            continue;
+        if (at >= 0 || whole->shape[d] != batch || part->shape[d] != count)
+            return TD_OPEN;
+        at = d;
+    }
+    return at;
+}
+
+static int refuse(struct td_infer *in, const char *who, const char *what)
+{
+    return td_problem_set(&in->run.problem, EINVAL, "%s: %s", who, what);
+}
+
+/* Whether parts of count rows give results that can be joined. Open outputs are settled;
+ * first_only: at dimension 0. */
+static int try_count(struct td_infer *in, int64_t count, bool first_only)
+{
+    struct td_streams *s = &in->streams;
+    const struct td_call *whole = &in->run.call;
+    struct td_run *part = td_arena_alloc(in->req->arena, sizeof *part);
+    struct td_named *args = td_arena_alloc(in->req->arena, sizeof in->args);
+    if (!part || !args)
+        return td_problem_set(&in->run.problem, ENOMEM, "no memory for the streams");
+    td_streams_cut(in, args, 0, count);
+    int err = td_streams_bind(in, part, args, in->req->arena);
+    if (err)
+        return td_problem_set(&in->run.problem, -err, "streams: a part of %lld rows is refused: %s",
+                              (long long)count, part->problem.text);
+    if (part->call.n_out != whole->n_out)
+        return refuse(in, "streams", "the parts have another number of results");
+    for (int i = 0; i < whole->n_out; i++) {
+        int at = joins_at(&part->call.out[i], &whole->out[i], s->batch, count);
+        const char *name = in->output[i].name;
+        if (s->out[i] == TD_WHOLE && at == TD_WHOLE)
+            continue;
+        if (s->out[i] == TD_WHOLE)
+            return td_problem_set(
+                &in->run.problem, EINVAL,
+                "stream_hints: %s: null takes the first part's result, which here "
+                "has not the whole's shape",
+                name);
+        if (at < 0 || (first_only && at) || (s->out[i] != TD_OPEN && s->out[i] != at))
+            return td_problem_set(&in->run.problem, EINVAL,
+                                  "streams: the parts' results cannot be joined into %s: it does "
+                                  "not grow with their rows%s; give stream_hints, or leave streams "
+                                  "out",
+                                  name, at >= 0 ? " in that dimension" : "");
+        s->out[i] = (signed char)at;
+    }
+    return 0;
+}
+
+/* Parts of both sizes there are. */
+static int try_parts(struct td_infer *in, bool first_only)
+{
+    int64_t begin, most, least;
+    td_split(in->streams.batch, in->streams.parts, 0, &begin, &most);
+    td_split(in->streams.batch, in->streams.parts, in->streams.parts - 1, &begin, &least);
+    int err = try_count(in, most, first_only);
+    return err || least == most ? err : try_count(in, least, first_only);
+}
+
+/* An argument called dim, dims, dim0 that names a dimension which is cut: the operator looks along
+ * it, and the parts would not. -EDOM. */
+static int check_dims(struct td_infer *in)
+{
+    const struct td_call *call = &in->run.call;
+    int cut = TD_WHOLE, rank = 0;
+    for (int i = 0; i < in->n_args && cut < 0; i++)
+        if ((cut = in->streams.in[i]) >= 0)
+            rank = in->args[i].value.tensor.rank;
+    for (int i = 0; i < call->n_args; i++) {
+        const struct td_value *v = &call->arg[i];
+        const char *name = in->run.handle->schema.param[i].name;
+        int n = v->kind == TD_KIND_int ? 1 : v->kind == TD_KIND_ints ? v->ints.n : 0;
+        for (int k = 0; k < n && !strncmp(name, "dim", 3); k++) {
+            int64_t dim = v->kind == TD_KIND_int ? v->i : v->ints.v[k];
+            if (dim == cut || dim + rank == cut)
+                return td_problem_set(&in->run.problem, EDOM,
+                                      "streams: %s looks along dimension %d (%s), so it cannot be "
+                                      "cut there; give stream_hints, or leave streams out",
+                                      in->run.handle->full, cut, name);
+        }
+    }
+    return 0;
+}
+
+/* ---- without hints ---- */
+
+static void set_all(struct td_streams *s, int in, int out)
+{
+    memset(s->in, in, sizeof s->in);
+    memset(s->out, out, sizeof s->out);
+}
+
+/* The smallest set of candidates with which it goes, into s->in. */
+static int try_sets(struct td_infer *in, const int *candidate, int n)
+{
+    struct td_streams *s = &in->streams;
+    int err = -EINVAL;
+    for (int size = 1; size <= n && err == -EINVAL; size++)
+        for (unsigned set = 1; set < 1u << n && err == -EINVAL; set++) {
+            if (__builtin_popcount(set) != size)
+                continue;
+            set_all(s, TD_WHOLE, TD_OPEN);
+            for (int k = 0; k < n; k++)
+                if (set >> k & 1)
+                    s->in[candidate[k]] = 0;
+            err = try_parts(in, true);
+            if (!err)
+                err = check_dims(in);
+        }
+    return err;
+}
+
+/* Looks for the batch: the first dimension of the first tensor, or, where that is one row, of the
+ * next that has more. */
+static int find_cut(struct td_infer *in, int wanted)
+{
+    struct td_streams *s = &in->streams;
+    int candidate[MAX_CANDIDATES], n = 0;
+    s->batch = 1;
+    for (int i = 0; i < in->n_args; i++) {
+        const struct td_tensor *t = &in->args[i].value.tensor;
+        if (!is_tensor(in, i) || !t->rank || t->shape[0] < 2)
+            continue;
+        if (!n)
+            s->batch = t->shape[0];
+        if (t->shape[0] == s->batch && n < MAX_CANDIDATES)
+            candidate[n++] = i;
+    }
+    s->parts = wanted < s->batch ? wanted : (int)s->batch;
+    if (s->parts < 2)
+        return 0;
+    int err = try_sets(in, candidate, n);
+    if (err != -EINVAL)
+        return err;
+    for (int i = 0; i < in->n_args; i++) /* one row, and none of its inputs can be cut */
+        if (is_tensor(in, i) && in->args[i].value.tensor.rank) {
+            if (in->args[i].value.tensor.shape[0] > 1)
+                break;
+            s->parts = 1;
+            return 0;
+        }
+    return td_problem_set(&in->run.problem, EINVAL,
+                          "streams: there is nothing to cut: no set of %s's inputs with %lld rows "
+                          "gives results with as many; give stream_hints, or leave streams out",
+                          in->run.handle->full, (long long)s->batch);
+}
+
+/* ---- with hints ---- */
+
+static int read_hint(struct td_infer *in, const cJSON *item, const char *who, int rank,
+                     signed char *dim)
+{
+    *dim = TD_WHOLE;
+    if (cJSON_IsNull(item))
+        return 0;
+    if (!cJSON_IsNumber(item) || item->valuedouble != item->valueint || item->valueint < -rank ||
+        item->valueint >= rank)
+        return td_problem_set(&in->run.problem, EINVAL,
+                              "stream_hints: %s: must be null (whole) or a dimension from %d to %d",
+                              who, -rank, rank - 1);
+    *dim = (signed char)(item->valueint < 0 ? item->valueint + rank : item->valueint);
+    return 0;
+}
+
+/* The member for one of the tensors: by its name of an object, by its place of an array. */
+static const cJSON *hint_of(const cJSON *hints, const char *name, int place)
+{
+    return cJSON_IsArray(hints) ? cJSON_GetArrayItem(hints, place)
+                                : cJSON_GetObjectItemCaseSensitive(hints, name);
+}
+
+static int check_hints(struct td_infer *in, const cJSON *hints, const char *what, int used)
+{
+    if (hints && !cJSON_IsArray(hints) && !cJSON_IsObject(hints))
+        return td_problem_set(&in->run.problem, EINVAL,
+                              "stream_hints: %s must be an object by name or an array", what);
+    if (hints && cJSON_GetArraySize(hints) != used)
+        return td_problem_set(&in->run.problem, EINVAL,
+                              "stream_hints: %s names a tensor that the call does not have", what);
+    return 0;
+}
+
+static int read_input_hints(struct td_infer *in, const cJSON *hints)
+{
+    struct td_streams *s = &in->streams;
+    const cJSON *item;
+    int place = 0, used = 0, err = 0;
+    s->batch = -1;
+    for (int i = 0; i < in->n_args && !err; i++) {
+        const struct td_tensor *t = &in->args[i].value.tensor;
+        if (!is_tensor(in, i) || !(item = hint_of(hints, name_of(in, i), place++)))
+            continue;
+        used++;
+        err = read_hint(in, item, name_of(in, i), t->rank, &s->in[i]);
+        if (err || s->in[i] < 0)
+            continue;
+        if (s->batch < 0)
+            s->batch = t->shape[s->in[i]];
+        else if (s->batch != t->shape[s->in[i]])
+            err =
+                td_problem_set(&in->run.problem, EINVAL,
+                               "stream_hints: %s has %lld rows to be cut, the input before it "
+                               "%lld",
+                               name_of(in, i), (long long)t->shape[s->in[i]], (long long)s->batch);
+    }
+    if (!err)
+        err = check_hints(in, hints, "inputs", used);
+    if (!err && s->batch < 0)
+        err = refuse(in, "stream_hints", "inputs: at least one must have a dimension");
+    return err;
+}
+
+static int read_output_hints(struct td_infer *in, const cJSON *hints)
+{
+    const cJSON *item;
+    int used = 0, err = 0;
+    for (int i = 0; i < in->run.call.n_out && hints && !err; i++) {
+        if (!(item = hint_of(hints, in->output[i].name, i)))
+            continue;
+        used++;
+        err =
+            read_hint(in, item, in->output[i].name, in->run.call.out[i].rank, &in->streams.out[i]);
+    }
+    return err ? err : check_hints(in, hints, "outputs", used);
+}
+
+static int follow_hints(struct td_infer *in, int wanted)
+{
+    struct td_streams *s = &in->streams;
+    const cJSON *inputs = cJSON_GetObjectItemCaseSensitive(s->hints, "inputs");
+    const cJSON *outputs = cJSON_GetObjectItemCaseSensitive(s->hints, "outputs"), *item;
+    if (!cJSON_IsObject(s->hints) || !inputs)
+        return refuse(in, "stream_hints",
+                      "must be an object with inputs and perhaps outputs, such as "
+                      "{\"inputs\":{\"self\":0}}");
+    cJSON_ArrayForEach(item, s->hints)
+    {
+        if (item != inputs && item != outputs)
+            return refuse(in, "stream_hints", "has inputs and outputs, and nothing else");
+    }
+    set_all(s, TD_WHOLE, TD_OPEN);
+    int err = read_input_hints(in, inputs);
+    if (!err)
+        err = read_output_hints(in, outputs);
+    if (err)
+        return err;
+    s->parts = wanted < s->batch ? wanted : (int)s->batch;
+    if (s->parts < 2)
+        return 0;
+    if ((err = check_dims(in)))
+        return err;
+    return try_parts(in, false);
+}
+
+/* ---- the plan ---- */
+
+/* How many streams are asked for, at most one a thread of the pool. */
+static int read_streams(struct td_infer *in, int *streams)
+{
+    const cJSON *asked = in->streams.asked;
+    char text[32] = "";
+    if (cJSON_IsString(asked))
+        snprintf(text, sizeof text, "%s", asked->valuestring);
+    else if (cJSON_IsNumber(asked))
+        snprintf(text, sizeof text, "%.17g", asked->valuedouble);
+    int err = td_streams_parse(text, td_pool_threads(in->pool), streams, in->streams.warning,
+                               sizeof in->streams.warning);
+    return err ? td_problem_set(&in->run.problem, EINVAL, "%s", in->streams.warning) : 0;
+}
+
+int td_streams_plan(struct td_infer *in)
+{
+    struct td_streams *s = &in->streams;
+    int wanted = 1, err = 0;
+    s->parts = 1;
+    if (s->hints && !s->asked)
+        return refuse(in, "stream_hints", "says how streams are to be cut, and there are none");
+    if (s->asked)
+        err = read_streams(in, &wanted);
+    if (!err && s->hints)
+        err = follow_hints(in, wanted);
+    else if (!err && wanted > 1)
+        err = find_cut(in, wanted);
+    if (s->parts < 1) /* an empty batch */
+        s->parts = 1;
+    return err == -EDOM ? -EINVAL : err;
+}

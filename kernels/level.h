@@ -1,0 +1,18 @@
+/* The smallest kernels there are: each level's own word on itself. What dispatch makes of them is
+ * proof that the level's objects are there and run. */
+#ifndef TD_KERNELS_LEVEL_H
+#define TD_KERNELS_LEVEL_H
+
+#include "kernels/kernels.h"
+
+struct td_level {
+    enum td_isa isa;
+    const char *(*name)(void);          /* "AVX512_BF16", as its objects were told by the build */
+    const char *(*macros)(void);        /* "CPU_CAPABILITY_AVX512 ...": those that they saw */
+    int (*lanes)(size_t element_bytes); /* of elements in one of its vectors */
+};
+
+/* The levels that the compiler could build, lowest first, ended by a row without name. */
+extern const struct td_level td_levels[];
+
+#endif

@@ -1,0 +1,221 @@
+/* `tensord bench --dispatch`: what dispatch itself costs, on an addition of four floats, where the
+ * work is next to nothing. Items take turns; each figure is the median of its rounds.
+ *
+ * cold is a selection after everything has been driven out of the caches, once for each operator
+ * that the sample can be bound to. Instruction counts are taken by tests/bench/dispatch.py, which
+ * runs one item a known number of times under callgrind. */
+#include "server/commands.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROUNDS 15
+#define REPEAT 20000
+
+struct bench {
+    struct td_named args[2];
+    struct td_run run; /* bound and selected */
+    td_keyset keys;    /* of the arguments, for bind */
+    const char *op;
+    float x[4], y[4], out[4];
+    _Alignas(64) char scratch[4096];
+};
+
+typedef void item(struct bench *b);
+
+static void kernel(struct bench *b)
+{
+    b->run.impl->run(&b->run.call);
+}
+
+static void unboxed(struct bench *b)
+{
+    td_call_unboxed(b->run.handle, &b->run.call, b->run.keys, b->scratch);
+}
+
+static void bind(struct bench *b)
+{
+    td_run_bind(&b->run, b->op, b->args, 2, NULL);
+}
+
+static void select_kernel(struct bench *b)
+{
+    size_t bytes;
+    td_run_select(&b->run, &bytes);
+}
+
+static void boxed(struct bench *b)
+{
+    bind(b);
+    select_kernel(b);
+    b->run.call.out[0].data = b->out;
+    td_run_execute(&b->run, b->scratch);
+}
+
+static int wrapper(struct td_run *run, td_keyset keys)
+{
+    return td_redispatch(run, keys & td_keyset_below(TD_KEY_TESTING_ONLY_GenericWrapper));
+}
+
+enum { WRAPPER = 1, PASSED = 2 };
+
+static const struct {
+    const char *name, *what;
+    item *run;
+    int keys;
+} items[] = {
+    {"kernel", "the kernel alone, by its pointer", kernel, 0},
+    {"unboxed", "a direct call: table, selection, kernel", unboxed, 0},
+    {"select", "selection, warm", select_kernel, 0},
+    {"bind", "binding by names, and dispatch", bind, 0},
+    {"bind_fallthrough", "the same with three keys that fall through", bind, PASSED},
+    {"bind_redispatch", "the same with a wrapper that redispatches", bind, WRAPPER},
+    {"boxed", "the whole: bind, dispatch, select, run with its clock", boxed, 0},
+};
+#define ITEMS (sizeof items / sizeof *items)
+
+static void prepare(struct bench *b, const char *op, int keys)
+{
+    td_keyset set = td_keyset_of(TD_KEY_CPU);
+    size_t bytes;
+    if (keys & WRAPPER)
+        set |= td_keyset_of(TD_KEY_TESTING_ONLY_GenericWrapper);
+    if (keys & PASSED)
+        set |= td_keyset_of(TD_KEY_AutogradCPU) | td_keyset_of(TD_KEY_ADInplaceOrView) |
+               td_keyset_of(TD_KEY_AutocastCPU);
+    b->op = op;
+    const char *const names[] = {"self", "other"};
+    float *const data[] = {b->x, b->y};
+    for (int i = 0; i < 2; i++)
+        b->args[i] = (struct td_named){
+            .name = names[i],
+            .keys = set,
+            .value = {.kind = TD_KIND_tensor,
+                      .tensor = {.data = data[i], .dtype = TD_f32, .rank = 1, .shape = {4}}}};
+    bind(b);
+    b->run.keys = td_keyset_of(TD_KEY_CPU);
+    td_run_select(&b->run, &bytes);
+    b->run.call.out[0].data = b->out;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double time_item(struct bench *b, size_t i)
+{
+    prepare(b, "add.Tensor", items[i].keys);
+    int64_t begin = td_now_ns();
+    for (int n = 0; n < REPEAT; n++)
+        items[i].run(b);
+    return (double)(td_now_ns() - begin) / REPEAT;
+}
+
+/* Nanoseconds of the first selection of each operator with tensors self and other of a vector. */
+static int time_cold(struct bench *b, double *ns, int max)
+{
+    enum { BYTES = 64 << 20 };
+    char *dirt = malloc(BYTES);
+    int n = 0;
+    for (int i = 0; dirt && i < td_registry_count() && n < max; i++) {
+        const struct td_handle *handle = td_registry_at(i);
+        prepare(b, "add.Tensor", 0);
+        if (td_run_bind(&b->run, handle->full, b->args, 2, NULL) &&
+            td_run_bind(&b->run, handle->full, b->args, 1, NULL))
+            continue;
+        for (size_t at = 0; at < BYTES; at += 64)
+            dirt[at]++;
+        int64_t begin = td_now_ns();
+        select_kernel(b);
+        ns[n++] = (double)(td_now_ns() - begin);
+    }
+    free(dirt);
+    qsort(ns, (size_t)n, sizeof *ns, by_value);
+    return n;
+}
+
+static void report(bool json, const char *name, double low, double median, const char *what)
+{
+    if (json)
+        printf("{\"item\":\"%s\",\"ns_min\":%.1f,\"ns_median\":%.1f}\n", name, low, median);
+    else
+        printf("%-18s %9.1f %9.1f   %s\n", name, low, median, what);
+}
+
+/* Differences of items within a round. */
+static const struct {
+    const char *name, *what, *more, *less;
+} differences[] = {
+    {"boxed_over_unboxed", "what binding by names adds to a direct call", "boxed", "unboxed"},
+    {"redispatch", "one wrapper that passes the call on", "bind_redispatch", "bind"},
+    {"fallthrough", "three keys that fall through", "bind_fallthrough", "bind"},
+};
+
+static size_t find_item(const char *name)
+{
+    size_t i = 0;
+    while (strcmp(items[i].name, name))
+        i++;
+    return i;
+}
+
+static void report_differences(double ns[ITEMS][ROUNDS], bool json)
+{
+    for (size_t i = 0; i < sizeof differences / sizeof *differences; i++) {
+        size_t more = find_item(differences[i].more), less = find_item(differences[i].less);
+        double by[ROUNDS];
+        for (int round = 0; round < ROUNDS; round++)
+            by[round] = ns[more][round] - ns[less][round];
+        qsort(by, ROUNDS, sizeof *by, by_value);
+        report(json, differences[i].name, by[0], by[ROUNDS / 2], differences[i].what);
+    }
+}
+
+static void run_all(struct bench *b, bool json)
+{
+    double ns[ITEMS][ROUNDS], cold[64];
+    int n = time_cold(b, cold, 64);
+    for (int round = 0; round < ROUNDS; round++)
+        for (size_t i = 0; i < ITEMS; i++)
+            ns[i][round] = time_item(b, i);
+    if (!json)
+        printf("%-18s %9s %9s\n", "ns a call", "min", "median");
+    report_differences(ns, json);
+    for (size_t i = 0; i < ITEMS; i++) {
+        qsort(ns[i], ROUNDS, sizeof **ns, by_value);
+        report(json, items[i].name, ns[i][0], ns[i][ROUNDS / 2], items[i].what);
+    }
+    if (n) {
+        report(json, "select_cold", cold[0], cold[n / 2],
+               "selection, caches cold, an operator each");
+        report(json, "select_cold_max", cold[n - 1], cold[n - 1], "the slowest operator of these");
+    }
+}
+
+int td_bench_dispatch(bool json, const char *only, long repeat)
+{
+    struct td_problem problem;
+    struct td_kernel_def def = {
+        .key = TD_KEY_TESTING_ONLY_GenericWrapper, .boxed = wrapper, .origin = TD_HERE};
+    static struct bench b;
+    if (td_register_fallback(&def, NULL, &problem)) {
+        fprintf(stderr, "tensord: bench: %s\n", problem.text);
+        return 1;
+    }
+    if (!only) {
+        run_all(&b, json);
+        return 0;
+    }
+    for (size_t i = 0; i < ITEMS; i++)
+        if (!strcmp(items[i].name, only)) {
+            prepare(&b, "add.Tensor", items[i].keys);
+            for (long n = 0; n < repeat; n++)
+                items[i].run(&b);
+            return 0;
+        }
+    fprintf(stderr, "tensord: bench: no item '%s' of dispatch\n", only);
+    return 2;
+}

@@ -1,0 +1,280 @@
+/* dispatch/call.c, bind.c, composite.c, backends.c: the way of a call through its keys. */
+#include "tests/dispatch/dispatch_test.h"
+
+#include <math.h>
+
+static float x[4] = {-1, 0, 1, 2}, y[4] = {4, 5, 6, 7}, out[4];
+
+/* DSP-1, DSP-27: keys come from all tensor arguments; the key of the set picks the kernel. */
+START_TEST(test_keys_of_arguments)
+{
+    struct td_run run;
+    struct td_named args[] = {tensor_arg("self", x, 4), tensor_arg("other", y, 4)};
+    start();
+    ck_assert_int_eq(bind(&run, "add", args, 2, NULL), 0);
+    ck_assert_uint_eq(run.keys, td_keyset_of(TD_KEY_CPU));
+    ck_assert_int_eq(run.key, TD_KEY_CPU);
+    execute(&run, out);
+    ck_assert_float_eq(out[3], 9);
+    args[1].keys = td_keyset_of(TD_KEY_PrivateUse1); /* DSP-40: the highest backend has it */
+    ck_assert_int_eq(bind(&run, "add", args, 2, NULL), 0);
+    ck_assert_int_eq(run.key, TD_KEY_PrivateUse1);
+    execute(&run, out);
+    ck_assert_str_eq(run.impl->name, "ref");
+    args[0].keys = td_keyset_of(TD_KEY_Meta);
+    ck_assert_int_eq(bind(&run, "add", args, 2, NULL), 0);
+    ck_assert_int_eq(run.key, TD_KEY_Meta);
+    ck_assert_ptr_null(run.rows);
+}
+END_TEST
+
+/* DSP-37: Meta gives what any backend would, by shape and type, for every operator it is asked. */
+START_TEST(test_meta)
+{
+    struct td_run run;
+    struct td_named args[] = {tensor_arg("self", NULL, 4), tensor_arg("other", NULL, 1)};
+    start();
+    args[0].keys = td_keyset_of(TD_KEY_Meta);
+    args[1].value.tensor.dtype = TD_f64;
+    ck_assert_int_eq(bind(&run, "add", args, 2, NULL), 0);
+    ck_assert_int_eq(run.call.out[0].dtype, TD_f64);
+    ck_assert_int_eq(run.call.out[0].shape[0], 4);
+    ck_assert_int_eq(bind(&run, "silu", args, 1, NULL), 0); /* by its formula */
+    ck_assert_int_eq(run.call.out[0].shape[0], 4);
+    args[1].value.tensor.shape[0] = 3;
+    ck_assert_int_eq(bind(&run, "add", args, 2, NULL), -EINVAL);
+}
+END_TEST
+
+/* DSP-23, DSP-24, DSP-25: overloads and positions; alpha is keyword-only. */
+START_TEST(test_positions)
+{
+    struct td_run run;
+    struct td_named args[] = {tensor_arg(NULL, x, 4),
+                              tensor_arg(NULL, y, 4),
+                              {.name = "alpha", .value = {.kind = TD_KIND_int, .i = 3}}};
+    start();
+    ck_assert_int_eq(bind(&run, "add", args, 3, NULL), 0);
+    ck_assert_str_eq(run.handle->full, "add.Tensor");
+    execute(&run, out);
+    ck_assert_float_eq(out[3], 2 + 3 * 7);
+    args[2].name = NULL;
+    ck_assert_int_eq(bind(&run, "add", args, 3, NULL), -EINVAL);
+    ck_assert_ptr_nonnull(strstr(run.problem.text, "keyword-only"));
+    args[1] = (struct td_named){.value = {.kind = TD_KIND_int, .i = 2}};
+    ck_assert_int_eq(bind(&run, "add", args, 2, NULL), 0);
+    ck_assert_str_eq(run.handle->full, "add.Scalar");
+    args[1] = tensor_arg("self", y, 4);
+    ck_assert_int_eq(bind(&run, "relu", args, 2, NULL), -EINVAL);
+    ck_assert_ptr_nonnull(strstr(run.problem.text, "by name and by position"));
+    args[1].name = NULL;
+    ck_assert_int_eq(bind(&run, "relu", args, 2, NULL), -EINVAL);
+    ck_assert_ptr_nonnull(strstr(run.problem.text, "takes 1 by position"));
+}
+END_TEST
+
+/* DSP-29, DSP-30: no kernel, and no tensors. */
+START_TEST(test_no_kernel)
+{
+    struct td_run run;
+    struct td_named args[] = {tensor_arg("self", x, 4)};
+    start();
+    args[0].keys = td_keyset_of(TD_KEY_SparseCPU);
+    ck_assert_int_eq(bind(&run, "relu", args, 1, NULL), -ENOSYS);
+    ck_assert_int_eq(run.key, TD_KEY_SparseCPU);
+    ck_assert_ptr_nonnull(strstr(run.problem.text, "'relu'"));
+    ck_assert_ptr_nonnull(strstr(run.problem.text, "'SparseCPU'"));
+    ck_assert_ptr_nonnull(strstr(run.problem.text, "CPU, RefCPU, Meta"));
+    struct td_problem problem;
+    static struct td_op none;
+    none = toy_op;
+    none.schema = "make(int n) -> Tensor";
+    ck_assert_int_eq(td_define(&none, "here:1", &problem), 0);
+    struct td_named n = {.name = "n", .value = {.kind = TD_KIND_int, .i = 3}};
+    ck_assert_int_eq(bind(&run, "make", &n, 1, NULL), -ENOSYS);
+    ck_assert_ptr_nonnull(strstr(run.problem.text, "no tensor among its arguments"));
+}
+END_TEST
+
+static int make_backend(struct td_run *run, td_keyset keys)
+{
+    return td_redispatch(run,
+                         (keys & td_keyset_below(TD_KEY_BackendSelect)) | td_keyset_of(TD_KEY_CPU));
+}
+
+static int made(struct td_run *run, td_keyset keys)
+{
+    (void)keys;
+    run->call.n_out = 1;
+    run->call.out[0] =
+        (struct td_tensor){.dtype = TD_f32, .rank = 1, .shape = {run->call.arg[0].i}};
+    return 0;
+}
+
+/* DSP-30: an operator without tensors goes through BackendSelect to a backend. */
+START_TEST(test_factory)
+{
+    struct td_run run;
+    struct td_problem problem;
+    static struct td_op make;
+    make = toy_op;
+    make.schema = "make(int n) -> Tensor";
+    struct td_named n = {.name = "n",
+                         .value = {.kind = TD_KIND_int, .i = 3},
+                         .keys = td_keyset_of(TD_KEY_BackendSelect)};
+    start();
+    ck_assert_int_eq(td_define(&make, "here:1", &problem), 0);
+    ck_assert_int_eq(register_key("make", TD_KEY_BackendSelect, make_backend), 0);
+    ck_assert_int_eq(register_key("make", TD_KEY_CPU, made), 0);
+    struct td_key_scope before = td_keys_enter(td_keyset_of(TD_KEY_BackendSelect), 0);
+    ck_assert_int_eq(bind(&run, "make", &n, 1, NULL), 0);
+    td_keys_leave(before);
+    ck_assert_int_eq(run.call.out[0].shape[0], 3);
+    ck_assert_int_eq(run.key, TD_KEY_CPU);
+}
+END_TEST
+
+static int boxed_toy(struct td_run *run, td_keyset keys)
+{
+    (void)keys;
+    run->rows = toy_rows;
+    return toy_rule(&run->call);
+}
+
+/* DSP-21, DSP-31: kernels registered boxed and unboxed, called boxed and unboxed. */
+START_TEST(test_boxed_and_unboxed)
+{
+    struct td_run run;
+    struct td_problem problem;
+    struct td_named args[] = {tensor_arg("self", x, 4)};
+    struct td_kernel_def rows = {.key = TD_KEY_CPU, .rows = toy_rows, .origin = TD_HERE};
+    start();
+    ck_assert_int_eq(td_define(&toy_op, "here:1", &problem), 0);
+    ck_assert_int_eq(register_key("toy", TD_KEY_XLA, boxed_toy), 0);
+    ck_assert_int_eq(td_register("toy", &rows, NULL, &problem), 0);
+    for (int i = 0; i < 2; i++) { /* boxed calls, of both */
+        args[0].keys = td_keyset_of(i ? TD_KEY_XLA : TD_KEY_CPU);
+        memset(out, 0, sizeof out);
+        ck_assert_int_eq(bind(&run, "toy", args, 1, NULL), 0);
+        execute(&run, out);
+        ck_assert_float_eq(out[3], 4);
+    }
+    struct td_call call = {.op = &toy_op, .n_args = 1, .threads = 1, .n_out = 1};
+    call.arg[0] = args[0].value;
+    call.out[0] = args[0].value.tensor;
+    call.out[0].data = out;
+    memset(out, 0, sizeof out);
+    td_call_unboxed(td_registry_find("toy"), &call, td_keyset_of(TD_KEY_CPU), NULL);
+    ck_assert_float_eq(out[3], 4);
+    ck_assert_int_eq(toy_ran, 3);
+}
+END_TEST
+
+/* DSP-19: silu = self * sigmoid(self), registered once, serves RefCPU; the CPU has its own. */
+START_TEST(test_composite)
+{
+    struct td_run run;
+    struct td_trace trace = {0};
+    struct td_named args[] = {tensor_arg("self", x, 4)};
+    start();
+    args[0].keys = td_keyset_of(TD_KEY_PrivateUse1);
+    ck_assert_int_eq(bind(&run, "silu", args, 1, &trace), 0);
+    ck_assert_ptr_nonnull(run.parts);
+    ck_assert_str_eq(run.parts->handle->full, "sigmoid");
+    ck_assert_str_eq(run.parts->next->handle->full, "mul.Tensor");
+    execute(&run, out);
+    ck_assert_str_eq(run.impl->name, "composite");
+    for (int i = 0; i < 4; i++)
+        ck_assert_float_eq_tol(out[i], x[i] / (1 + expf(-x[i])), 1e-6);
+    ck_assert_int_eq(trace.n, 3);
+    ck_assert_int_eq(trace.line[0].depth, 0);
+    ck_assert_int_eq(trace.line[1].depth, 1);
+    ck_assert(!trace.line[1].redispatch);
+    args[0].value.tensor.dtype = TD_i32; /* converted in the first part, promoted in the second */
+    int32_t whole[4] = {-1, 0, 1, 2};
+    args[0].value.tensor.data = whole;
+    ck_assert_int_eq(bind(&run, "silu", args, 1, NULL), 0);
+    execute(&run, out);
+    ck_assert_float_eq_tol(out[3], 2 / (1 + expf(-2)), 1e-6);
+    run.forced = "simd";
+    size_t bytes;
+    ck_assert_int_eq(td_run_select(&run, &bytes), -EINVAL);
+    struct td_options without = {0};
+    ck_assert_int_eq(td_run_bind(&run, "silu", args, 1, &without), -ENOMEM);
+    args[0].keys = 0;
+    ck_assert_int_eq(td_run_bind(&run, "silu", args, 1, NULL), 0);
+    ck_assert_ptr_null(run.parts);
+}
+END_TEST
+
+/* Every composite formula against the operator's own reference. */
+START_TEST(test_composites_against_reference)
+{
+    int n = 0;
+    start();
+    for (int i = 0; i < td_registry_count(); i++) {
+        const struct td_handle *handle = td_registry_at(i);
+        struct td_named args[] = {tensor_arg("self", x, 4)};
+        struct td_run run, ref;
+        float want[4];
+        if (!handle->op->composite)
+            continue;
+        ck_assert_int_eq(handle->schema.n_params, 1); /* the others are to be added here */
+        args[0].keys = td_keyset_of(TD_KEY_PrivateUse1);
+        ck_assert_int_eq(bind(&run, handle->full, args, 1, NULL), 0);
+        execute(&run, out);
+        args[0].keys = 0;
+        ck_assert_int_eq(bind(&ref, handle->full, args, 1, NULL), 0);
+        ref.forced = "ref";
+        execute(&ref, want);
+        for (int k = 0; k < 4; k++)
+            ck_assert_float_eq_tol(out[k], want[k], 1e-6);
+        n++;
+    }
+    ck_assert_int_gt(n, 0);
+}
+END_TEST
+
+/* DSP-35: types of mixed arguments, as ATen promotes them. */
+START_TEST(test_promotion)
+{
+    static const enum td_dtype types[] = {TD_bool, TD_u8,  TD_i8,   TD_i16, TD_i32,
+                                          TD_i64,  TD_f16, TD_bf16, TD_f32, TD_f64};
+    static const char *const want[] = {/* upper triangle, row by row, by first letters */
+                                       "b u c s i l h B f d",
+                                       "u s s i l h B f d",
+                                       "c s i l h B f d",
+                                       "s i l h B f d",
+                                       "i l h B f d",
+                                       "l h B f d",
+                                       "h f f d",
+                                       "B f d",
+                                       "f d",
+                                       "d"};
+    const char letters[] = "bucsilhBfd";
+    for (int i = 0; i < 10; i++)
+        for (int k = i; k < 10; k++) {
+            enum td_dtype got = td_promote_types(types[i] | types[k], 0, 0);
+            char letter = want[i][2 * (k - i)];
+            ck_assert_int_eq(got, types[strchr(letters, letter) - letters]);
+            /* A tensor without dimensions counts only across categories. */
+            bool lower = td_dtype_kind(types[i]) == td_dtype_kind(types[k]) || types[k] > TD_i64;
+            if (lower && i < k && types[i] <= TD_i64 && types[k] <= TD_i64 && i)
+                ck_assert_int_eq(td_promote_types(types[i], types[k], 0), types[i]);
+        }
+    ck_assert_int_eq(td_promote_types(TD_i32, 0, TD_f64), TD_f32); /* a plain 0.5 */
+    ck_assert_int_eq(td_promote_types(TD_f16, 0, TD_f64), TD_f16);
+    ck_assert_int_eq(td_promote_types(TD_u8, 0, TD_i64), TD_u8);
+    ck_assert_int_eq(td_promote_types(TD_bool, 0, TD_i64), TD_i64);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {test_keys_of_arguments, test_meta,
+                                  test_positions,         test_no_kernel,
+                                  test_factory,           test_boxed_and_unboxed,
+                                  test_composite,         test_composites_against_reference,
+                                  test_promotion};
+    return run_tests("calls", tests, sizeof tests / sizeof *tests);
+}

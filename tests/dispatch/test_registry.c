@@ -1,0 +1,288 @@
+/* dispatch/registry.c, table.c: defining operators, registering kernels, and the table that comes
+ * of it, which is checked against its definition after each step. */
+#include "tests/dispatch/dispatch_test.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+static int boxed_a(struct td_run *run, td_keyset keys)
+{
+    (void)keys;
+    return toy_rule(&run->call);
+}
+
+static int boxed_b(struct td_run *run, td_keyset keys)
+{
+    return boxed_a(run, keys);
+}
+
+static const struct td_entry *entry(const char *op, enum td_key key)
+{
+    struct td_problem problem;
+    ck_assert_msg(!td_registry_check(&problem), "%s", problem.text); /* DSP-33: the invariant */
+    return &td_handle_table(td_registry_find(op))->entry[td_key_index(key)];
+}
+
+static void expect(const char *op, enum td_key key, td_boxed *boxed, enum td_provenance provenance)
+{
+    const struct td_entry *e = entry(op, key);
+    ck_assert_msg(e->provenance == provenance, "%s: %s", td_key_name(key),
+                  td_provenance_name(e->provenance));
+    ck_assert(boxed ? e->from && e->from->def.boxed == boxed : true);
+}
+
+static struct td_registration *add(const char *op, enum td_key key, td_boxed *boxed)
+{
+    struct td_kernel_def def = {.key = key, .boxed = boxed, .origin = TD_HERE};
+    struct td_registration *r = NULL;
+    struct td_problem problem;
+    ck_assert_int_eq(td_register(op, &def, &r, &problem), 0);
+    ck_assert_ptr_nonnull(r);
+    return r;
+}
+
+static void define_toy(void)
+{
+    struct td_problem problem;
+    start();
+    ck_assert_msg(!td_define(&toy_op, "here:1", &problem), "%s", problem.text);
+}
+
+/* DSP-13, DSP-16: a name and its overloads are found; twice is an error that shows both places. */
+START_TEST(test_define)
+{
+    struct td_problem problem;
+    define_toy();
+    ck_assert_str_eq(td_registry_find("toy")->full, "toy");
+    ck_assert_int_eq(td_define(&toy_op, "there:2", &problem), -EEXIST);
+    ck_assert_ptr_nonnull(strstr(problem.text, "registered multiple times"));
+    ck_assert_ptr_nonnull(strstr(problem.text, "here:1"));
+    ck_assert_ptr_nonnull(strstr(problem.text, "there:2"));
+    const struct td_handle *add = td_registry_find("add");
+    ck_assert_str_eq(add->full, "add.Tensor");
+    ck_assert_str_eq(add->next->full, "add.Scalar");
+    ck_assert_ptr_eq(td_registry_find("add.Scalar"), add->next);
+    ck_assert_ptr_null(td_registry_find("add.nosuch"));
+    struct td_op late = toy_op; /* an overload of an operator that is there */
+    late.schema = "add.toy(Tensor self, str how) -> Tensor";
+    ck_assert_int_eq(td_define(&late, "here:3", &problem), 0);
+    ck_assert_str_eq(add->next->next->full, "add.toy");
+    late.schema = "wrong(";
+    ck_assert_int_eq(td_define(&late, "here:4", &problem), -EINVAL);
+    int n = 0, err = 0;
+    static struct td_op many[80];
+    for (; n < 80 && !err; n++) {
+        static char text[80][32];
+        snprintf(text[n], sizeof *text, "toy%d(Tensor self) -> Tensor", n);
+        many[n] = toy_op;
+        many[n].schema = text[n];
+        err = td_define(&many[n], "here:5", &problem);
+    }
+    ck_assert_int_eq(err, -ENOSPC);
+    ck_assert_ptr_nonnull(td_registry_find("toy40"));
+}
+END_TEST
+
+/* DSP-16, DSP-26, DSP-33: a kernel may come before its schema; until then it dangles. */
+START_TEST(test_kernel_before_schema)
+{
+    struct td_problem problem;
+    const char *names[4];
+    start();
+    struct td_registration *r = add("toy", TD_KEY_CPU, boxed_a);
+    ck_assert_int_eq(td_registry_dangling(names, 4), 1);
+    ck_assert_str_eq(names[0], "toy");
+    struct td_run run;
+    ck_assert_int_eq(td_run_bind(&run, "toy", NULL, 0, NULL), -ENOENT);
+    ck_assert_ptr_nonnull(strstr(run.problem.text, "forgotten to define"));
+    ck_assert_int_eq(td_run_bind(&run, "nosuch", NULL, 0, NULL), -ENOENT);
+    ck_assert_ptr_null(strstr(run.problem.text, "forgotten"));
+    ck_assert_int_eq(td_define(&toy_op, "here:1", &problem), 0);
+    ck_assert_int_eq(td_registry_dangling(names, 4), 0);
+    expect("toy", TD_KEY_CPU, boxed_a, TD_FROM_kernel);
+    td_unregister(&r);
+    ck_assert_ptr_null(r);
+    expect("toy", TD_KEY_CPU, NULL, TD_FROM_missing);
+}
+END_TEST
+
+/* DSP-17: a kernel's signature is the operator's, whichever of them came first. */
+START_TEST(test_signatures)
+{
+    struct td_problem problem;
+    struct td_kernel_def def = {.key = TD_KEY_CPU,
+                                .boxed = boxed_a,
+                                .signature = "toy(Tensor x, int n) -> Tensor",
+                                .origin = "kernel:9"};
+    define_toy();
+    ck_assert_int_eq(td_register("toy", &def, NULL, &problem), -EINVAL);
+    ck_assert_ptr_nonnull(strstr(problem.text, "toy(Tensor x, int n)"));
+    ck_assert_ptr_nonnull(strstr(problem.text, toy_op.schema));
+    ck_assert_ptr_nonnull(strstr(problem.text, "kernel:9"));
+    ck_assert_ptr_nonnull(strstr(problem.text, "here:1"));
+    ck_assert_ptr_nonnull(strstr(problem.text, "CPU"));
+    expect("toy", TD_KEY_CPU, NULL, TD_FROM_missing);
+    def.signature = "toy(Tensor other_name) -> Tensor"; /* names are no part of it */
+    ck_assert_int_eq(td_register("toy", &def, NULL, &problem), 0);
+    def.signature = "later(Tensor x) -> (Tensor, Tensor)";
+    ck_assert_int_eq(td_register("later", &def, NULL, &problem), 0);
+    struct td_op later = toy_op;
+    later.schema = "later(Tensor x) -> Tensor";
+    ck_assert_int_eq(td_define(&later, "here:2", &problem), -EINVAL);
+    def.signature = "not a schema";
+    ck_assert_int_eq(td_register("toy", &def, NULL, &problem), -EINVAL);
+}
+END_TEST
+
+static int heard_here, heard_gone;
+
+static void listen(const struct td_registration *which, bool here, void *arg)
+{
+    ck_assert_str_eq(which->op, arg);
+    heard_here += here;
+    heard_gone += !here;
+}
+
+/* DSP-18: the newest registration counts, with a warning; taking it away brings the older back. */
+START_TEST(test_override)
+{
+    struct td_problem problem;
+    define_toy();
+    td_registry_listen(listen, "toy");
+    struct td_registration *a = add("toy", TD_KEY_CPU, boxed_a), *b;
+    struct td_kernel_def def = {.key = TD_KEY_CPU, .boxed = boxed_b, .origin = "new:7"};
+    ck_assert_int_eq(td_register("toy", &def, &b, &problem), 0);
+    ck_assert_ptr_nonnull(strstr(problem.text, "new:7"));
+    ck_assert_ptr_nonnull(strstr(problem.text, "test_registry.c"));
+    expect("toy", TD_KEY_CPU, boxed_b, TD_FROM_kernel);
+    td_unregister(&b);
+    expect("toy", TD_KEY_CPU, boxed_a, TD_FROM_kernel);
+    td_unregister(&a);
+    expect("toy", TD_KEY_CPU, NULL, TD_FROM_missing);
+    ck_assert_int_eq(heard_here, 2);
+    ck_assert_int_eq(heard_gone, 2);
+}
+END_TEST
+
+/* DSP-19: direct, explicit, implicit, autograd, fallback, missing, in this order. */
+START_TEST(test_aliases)
+{
+    define_toy();
+    expect("toy", TD_KEY_XLA, NULL, TD_FROM_missing);
+    expect("toy", TD_KEY_Meta, NULL, TD_FROM_fallback);
+    expect("toy", TD_KEY_AutogradXLA, NULL, TD_FROM_fallback);
+    struct td_registration *autograd = add("toy", TD_KEY_Autograd, boxed_b);
+    expect("toy", TD_KEY_AutogradXLA, boxed_b, TD_FROM_autograd);
+    struct td_registration *math = add("toy", TD_KEY_CompositeImplicitAutograd, boxed_a);
+    expect("toy", TD_KEY_XLA, boxed_a, TD_FROM_math);
+    expect("toy", TD_KEY_SparseCPU, boxed_a, TD_FROM_math);
+    expect("toy", TD_KEY_Undefined, boxed_a, TD_FROM_math);
+    expect("toy", TD_KEY_AutogradXLA, boxed_a, TD_FROM_math); /* no kernel behind it */
+    expect("toy", TD_KEY_Tracer, NULL, TD_FROM_fallback);     /* not for wrappers */
+    struct td_registration *xla = add("toy", TD_KEY_XLA, boxed_b);
+    expect("toy", TD_KEY_XLA, boxed_b, TD_FROM_kernel);
+    expect("toy", TD_KEY_CPU, boxed_a, TD_FROM_math);
+    expect("toy", TD_KEY_AutogradXLA, boxed_b, TD_FROM_autograd); /* there is one now */
+    expect("toy", TD_KEY_AutogradOther, boxed_a, TD_FROM_math);
+    struct td_registration *blocked = add("toy", TD_KEY_MkldnnCPU, boxed_b);
+    expect("toy", TD_KEY_AutogradOther, NULL, TD_FROM_ambiguous);
+    struct td_registration *all = add("toy", TD_KEY_CompositeExplicitAutograd, boxed_b);
+    expect("toy", TD_KEY_CPU, boxed_b, TD_FROM_default); /* goes before implicit */
+    expect("toy", TD_KEY_AutogradCPU, boxed_b, TD_FROM_autograd);
+    add("toy", TD_KEY_CompositeExplicitAutogradNonFunctional, boxed_a);
+    expect("toy", TD_KEY_CPU, boxed_a, TD_FROM_default);
+    td_unregister(&all);
+    td_unregister(&blocked);
+    td_unregister(&xla);
+    td_unregister(&math);
+    td_unregister(&autograd);
+    expect("toy", TD_KEY_AutogradXLA, NULL, TD_FROM_fallback);
+}
+END_TEST
+
+/* DSP-20, DSP-39: one fallback a key, for every operator. */
+START_TEST(test_fallbacks)
+{
+    struct td_problem problem;
+    struct td_kernel_def def = {
+        .key = TD_KEY_TESTING_ONLY_GenericWrapper, .boxed = boxed_a, .origin = "test:1"};
+    struct td_registration *r = NULL;
+    define_toy();
+    expect("toy", def.key, NULL, TD_FROM_missing);
+    ck_assert_int_eq(td_register_fallback(&def, &r, &problem), 0);
+    ck_assert_int_eq(td_register_fallback(&def, NULL, &problem), -EEXIST);
+    ck_assert_ptr_nonnull(strstr(problem.text, "test:1"));
+    for (int i = 0; i < td_registry_count(); i++)
+        expect(td_registry_at(i)->full, def.key, boxed_a, TD_FROM_fallback);
+    td_unregister(&r);
+    expect("add.Tensor", def.key, NULL, TD_FROM_missing);
+}
+END_TEST
+
+static atomic_bool stop;
+
+static void *read_tables(void *arg)
+{
+    const struct td_handle *handle = td_registry_find("toy");
+    long n = 0;
+    (void)arg;
+    while (!stop) {
+        const struct td_entry *e = &td_handle_table(handle)->entry[td_key_index(TD_KEY_CPU)];
+        ck_assert(!e->from || e->from->def.boxed == boxed_a || e->from->def.boxed == boxed_b);
+        n++;
+    }
+    return (void *)n;
+}
+
+/* DSP-18: written under a lock, read without one, at the same time. */
+START_TEST(test_readers)
+{
+    pthread_t thread[2];
+    define_toy();
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, read_tables, NULL), 0);
+    for (int i = 0; i < 500; i++) {
+        struct td_registration *a = add("toy", TD_KEY_CPU, boxed_a);
+        struct td_registration *b = add("toy", TD_KEY_CPU, boxed_b);
+        td_unregister(&a);
+        td_unregister(&b);
+    }
+    stop = true;
+    for (int i = 0; i < 2; i++) {
+        void *n;
+        pthread_join(thread[i], &n);
+        ck_assert_ptr_nonnull(n);
+    }
+    td_registry_fini();
+}
+END_TEST
+
+/* DSP-22, DSP-33: what the server starts with. Nothing dangles, every operator runs on the CPU, on
+ * RefCPU and on Meta, and no table is stale. */
+START_TEST(test_built_in)
+{
+    const char *names[4];
+    start();
+    ck_assert_int_eq(td_registry_dangling(names, 4), 0);
+    for (int i = 0; i < td_registry_count(); i++) {
+        const char *op = td_registry_at(i)->full;
+        ck_assert_ptr_nonnull(entry(op, TD_KEY_CPU)->from->def.rows);
+        ck_assert_ptr_nonnull(entry(op, TD_KEY_PrivateUse1)->from);
+        ck_assert_ptr_nonnull(entry(op, TD_KEY_Meta)->from);
+        ck_assert(entry(op, TD_KEY_AutogradCPU)->fallthrough);
+    }
+    expect("silu", TD_KEY_PrivateUse1, NULL, TD_FROM_math);
+    ck_assert(entry("add.Tensor", TD_KEY_AutocastCPU)->fallthrough);
+    ck_assert(!entry("linear", TD_KEY_AutocastCPU)->fallthrough);
+    ck_assert_ptr_nonnull(td_fallbacks());
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {test_define,     test_kernel_before_schema,
+                                  test_signatures, test_override,
+                                  test_aliases,    test_fallbacks,
+                                  test_readers,    test_built_in};
+    return run_tests("registry", tests, sizeof tests / sizeof *tests);
+}

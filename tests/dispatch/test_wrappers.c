@@ -1,0 +1,143 @@
+/* Kernels that pass a call on: redispatch, scopes, falling through, Autocast, Tracer. */
+#include "tests/dispatch/dispatch_test.h"
+
+static float x[4] = {-1, 0, 1, 2}, y[4] = {4, 5, 6, 7}, out[4];
+
+static int wrapped;
+
+static int wrapper(struct td_run *run, td_keyset keys)
+{
+    wrapped++;
+    return td_redispatch(run, keys & td_keyset_below(TD_KEY_TESTING_ONLY_GenericWrapper));
+}
+
+/* DSP-28, DSP-39: a wrapper passes the call on below itself, and results are as without it. */
+START_TEST(test_redispatch)
+{
+    struct td_run run;
+    struct td_named args[] = {tensor_arg("self", x, 4), tensor_arg("other", y, 4)};
+    start();
+    ck_assert_int_eq(register_key("", TD_KEY_TESTING_ONLY_GenericWrapper, wrapper), 0);
+    args[0].keys = td_keyset_of(TD_KEY_CPU) | td_keyset_of(TD_KEY_TESTING_ONLY_GenericWrapper);
+    ck_assert_int_eq(bind(&run, "mul", args, 2, NULL), 0);
+    ck_assert_int_eq(wrapped, 1);
+    ck_assert_int_eq(run.key, TD_KEY_CPU);
+    execute(&run, out);
+    ck_assert_float_eq(out[3], 14);
+}
+END_TEST
+
+/* DSP-27: what the thread adds and takes away; scopes nest, and exclusion wins. */
+START_TEST(test_scopes)
+{
+    struct td_run run;
+    struct td_named args[] = {tensor_arg("self", x, 4)};
+    td_keyset key = td_keyset_of(TD_KEY_TESTING_ONLY_GenericWrapper);
+    start();
+    ck_assert_int_eq(register_key("", TD_KEY_TESTING_ONLY_GenericWrapper, wrapper), 0);
+    struct td_key_scope outer = td_keys_enter(key, 0);
+    ck_assert_int_eq(bind(&run, "relu", args, 1, NULL), 0);
+    ck_assert_int_eq(wrapped, 1);
+    struct td_key_scope inner = td_keys_enter(key, key);
+    ck_assert_int_eq(bind(&run, "relu", args, 1, NULL), 0);
+    ck_assert_int_eq(wrapped, 1);
+    td_keys_leave(inner);
+    ck_assert_int_eq(bind(&run, "relu", args, 1, NULL), 0);
+    ck_assert_int_eq(wrapped, 2);
+    td_keys_leave(outer);
+    ck_assert_int_eq(bind(&run, "relu", args, 1, NULL), 0);
+    ck_assert_int_eq(wrapped, 2);
+}
+END_TEST
+
+static int autograd(struct td_run *run, td_keyset keys)
+{
+    wrapped++;
+    return td_redispatch(run, keys & td_keyset_below(TD_KEY_AutogradFunctionality));
+}
+
+/* DSP-20: falling through is no call, not even a line of the trace; DSP-12, DSP-36: that is what
+ * requires_grad comes to. */
+START_TEST(test_fallthrough)
+{
+    struct td_run run;
+    struct td_trace trace = {0};
+    struct td_named args[] = {tensor_arg("self", x, 4)};
+    start();
+    args[0].keys = td_keyset_of(TD_KEY_CPU) | td_keyset_of(TD_KEY_AutogradCPU) |
+                   td_keyset_of(TD_KEY_AutocastCPU) | td_keyset_of(TD_KEY_ADInplaceOrView);
+    ck_assert_int_eq(bind(&run, "relu", args, 1, &trace), 0);
+    ck_assert_int_eq(trace.n, 1);
+    ck_assert_int_eq(trace.line[0].key, TD_KEY_CPU);
+    ck_assert_int_eq(register_key("relu", TD_KEY_AutogradCPU, autograd), 0);
+    struct td_trace second = {0}; /* a kernel there is called, and first */
+    wrapped = 0;
+    ck_assert_int_eq(bind(&run, "relu", args, 1, &second), 0);
+    ck_assert_int_eq(wrapped, 1);
+    ck_assert_int_eq(second.line[0].key, TD_KEY_AutogradCPU);
+}
+END_TEST
+
+/* DSP-28: Autocast runs its list in the short type, and nothing else. */
+START_TEST(test_autocast)
+{
+    struct td_run run;
+    float m[4] = {1, 2, 3, 4};
+    uint16_t result[4];
+    struct td_named args[] = {tensor_arg("self", m, 4), tensor_arg("other", m, 4)};
+    struct td_options options = {.autocast = TD_bf16, .alloc = heap};
+    start();
+    for (int i = 0; i < 2; i++) {
+        args[i].value.tensor.rank = 2;
+        args[i].value.tensor.shape[0] = args[i].value.tensor.shape[1] = 2;
+    }
+    struct td_key_scope before = td_keys_enter(td_keyset_of(TD_KEY_AutocastCPU), 0);
+    ck_assert_int_eq(td_run_bind(&run, "matmul", args, 2, &options), 0);
+    ck_assert_int_eq(run.call.out[0].dtype, TD_bf16);
+    ck_assert_int_eq(run.n_casts, 2);
+    execute(&run, result);
+    ck_assert_uint_eq(result[0], 0x40e0); /* 7 */
+    ck_assert_int_eq(td_run_bind(&run, "add", args, 2, &options), 0);
+    ck_assert_int_eq(run.call.out[0].dtype, TD_f32);
+    args[0].value.tensor.dtype = args[1].value.tensor.dtype = TD_f64; /* stays */
+    double wide[4] = {1, 2, 3, 4};
+    args[0].value.tensor.data = args[1].value.tensor.data = wide;
+    ck_assert_int_eq(td_run_bind(&run, "matmul", args, 2, &options), 0);
+    ck_assert_int_eq(run.call.out[0].dtype, TD_f64);
+    td_keys_leave(before);
+    ck_assert_int_eq(td_run_bind(&run, "matmul", args, 2, &options), 0);
+    ck_assert_int_eq(run.n_casts, 0);
+}
+END_TEST
+
+/* DSP-32: the lines. */
+START_TEST(test_trace)
+{
+    struct td_run run;
+    struct td_trace trace = {0};
+    char line[256];
+    struct td_named args[] = {tensor_arg("self", x, 4)};
+    start();
+    struct td_key_scope before = td_keys_enter(td_keyset_of(TD_KEY_Tracer), 0);
+    ck_assert_int_eq(bind(&run, "relu", args, 1, &trace), 0);
+    td_keys_leave(before);
+    ck_assert_int_eq(trace.n, 2);
+    td_trace_format(&trace.line[0], line, sizeof line);
+    ck_assert_str_eq(line, "[call] op=[aten::relu], key=[Tracer]");
+    td_trace_format(&trace.line[1], line, sizeof line);
+    ck_assert_str_eq(line, "  [redispatch] op=[aten::relu], key=[CPU]");
+    execute(&run, out);
+    td_trace_format(&trace.line[1], line, sizeof line);
+    ck_assert_ptr_nonnull(strstr(line, "kernel=["));
+    size_t length = strlen(line);
+    ck_assert_uint_eq(td_trace_format(&trace.line[1], line, 10), length);
+    ck_assert_uint_eq(strlen(line), 9);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {test_redispatch, test_scopes, test_fallthrough, test_autocast,
+                                  test_trace};
+    return run_tests("wrappers", tests, sizeof tests / sizeof *tests);
+}

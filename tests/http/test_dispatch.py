@@ -1,0 +1,281 @@
+#!/usr/bin/env python3
+"""The dispatcher over HTTP: overloads and positions, keys, wrappers, tables, schemas."""
+import json
+import threading
+
+import numpy as np
+
+import service
+
+ONE = np.array([1, 2, 3], np.int64)
+TWO = np.array([4, 5, 6], np.int64)
+
+
+def tensor(array, **parameters):
+    """A tensor object without a name, as in args."""
+    return {"shape": list(array.shape), "datatype": service.NAMES[array.dtype], "data": array.ravel().tolist(),
+            **({"parameters": parameters} if parameters else {})}
+
+
+class Dispatch(service.ServiceTest):
+    def post(self, op, args, status=200, **parameters):
+        reply = self.service.call("POST", "/v1/ops/" + op, {"args": args, "parameters": parameters})
+        self.assertEqual(reply.status, status, reply.body[:300])
+        return reply
+
+    def test_the_walk_through(self): # DSP-24, DSP-25, DSP-1
+        reply = self.post("add", [tensor(ONE), tensor(TWO)], explain=True).json
+        self.assertEqual(reply["outputs"], [{"name": "out", "datatype": "INT64", "shape": [3], "data": [5, 7, 9]}])
+        explain = reply["parameters"]["explain"]
+        self.assertEqual((explain["keyset"], explain["key"], explain["provenance"]), (["CPU"], "CPU", "kernel"))
+        self.assertEqual(self.post("add", [tensor(ONE), tensor(TWO)], alpha=10).json["outputs"][0]["data"], [41, 52, 63])
+        self.problem(self.post("add", [tensor(ONE), tensor(TWO), 10], 400), 400, "alpha", "keyword-only")
+        self.problem(self.post("add", [tensor(ONE), tensor(TWO), 10, 11], 400), 400, "2 by position")
+
+    def test_overloads(self): # DSP-23, DSP-13
+        self.assertEqual(self.post("add", [tensor(ONE), 2]).json["outputs"][0]["data"], [3, 4, 5])
+        self.assertEqual(self.post("add.Scalar", [tensor(ONE), 2.5]).json["outputs"][0]["datatype"], "FP32")
+        self.problem(self.post("add.Scalar", [tensor(ONE), tensor(TWO)], 400), 400, "other")
+        self.problem(self.post("add.out", [tensor(ONE), tensor(TWO)], 404), 404, "add.Tensor", "add.Scalar")
+        self.problem(self.post("nosuch", [tensor(ONE)], 404), 404, "nosuch") # DSP-26
+        self.problem(self.post("relu", [tensor(ONE), {"name": "x"}], 400), 400, "args[1]")
+        self.problem(self.post("add", 7, 400), 400, "args")
+        self.problem(self.service.call("POST", "/v1/ops/relu", {
+            "args": [tensor(ONE)], "inputs": [{"name": "self", **tensor(ONE)}]}), 400, "by name and by position")
+        reply = self.service.call("POST", "/v1/ops/add", {
+            "args": [tensor(ONE)], "inputs": [{"name": "other", **tensor(TWO)}]})
+        self.assertEqual(reply.json["outputs"][0]["data"], [5, 7, 9])
+
+    def test_positions_in_binary(self):
+        body, headers = service.pack({"x": ONE.astype(np.float32)}, binary=True)
+        head = int(headers["Inference-Header-Content-Length"])
+        root = json.loads(body[:head])
+        root["args"] = [{k: v for k, v in root.pop("inputs")[0].items() if k != "name"}, 2]
+        text = json.dumps(root).encode()
+        reply = self.service.call("POST", "/v1/ops/add", text + body[head:], {
+            **headers, "Inference-Header-Content-Length": str(len(text))})
+        self.assertEqual(reply.status, 200, reply.body)
+        self.assertEqual(reply.out.tolist(), [3, 4, 5])
+
+    def test_backends(self): # DSP-4, DSP-38
+        x = np.linspace(-3, 3, 50, dtype=np.float32)
+        for op in ("add.Scalar", "silu", "sum", "softmax"):
+            rest = {"add.Scalar": [1], "softmax": [0]}.get(op, [])
+            here = self.post(op, [tensor(x), *rest]).json
+            there = self.post(op, [tensor(x), *rest], device="refcpu", explain=True).json
+            np.testing.assert_allclose(here["outputs"][0]["data"], there["outputs"][0]["data"], rtol=1e-5, atol=1e-5)
+            self.assertIn(there["parameters"]["kernel"], ("ref", "composite"))
+            self.assertEqual(there["parameters"]["explain"]["key"], "RefCPU")
+        self.problem(self.post("silu", [tensor(x)], 400, device="refcpu", kernel="simd"), 400, "composite")
+        self.problem(self.post("add", [tensor(x), 1], 400, device="refcpu", kernel="simd"), 400, "ref@DEFAULT")
+        self.problem(self.post("relu", [tensor(x)], 400, device="tpu"), 400, "device", "RefCPU")
+        self.problem(self.post("relu", [tensor(x)], 400, layout="x"), 400, "layout", "strided")
+        self.problem(self.post("relu", [tensor(x)], 400, device=7), 400, "device")
+
+    def test_meta(self): # DSP-37, DSP-40
+        big = {"shape": [1 << 20, 1 << 9], "datatype": "FP32", "parameters": {"device": "meta"}}
+        self.assertEqual(self.post("softmax", [big, -1]).json["outputs"], [
+            {"name": "out", "datatype": "FP32", "shape": [1 << 20, 1 << 9]}])
+        shape = {"shape": [3, 4], "datatype": "INT8"}
+        self.assertEqual(self.post("silu", [shape], meta=True).json["outputs"], [
+            {"name": "out", "datatype": "FP32", "shape": [3, 4]}])
+        self.problem(self.post("relu", [shape], 400), 400, "args[0]", "data")
+        self.problem(self.post("relu", [shape], 400, meta=False), 400, "args[0]", "data")
+        self.problem(self.post("relu", [shape], 400, meta="x"), 400, "meta")
+        for keys in (["Meta"], ["SparseMeta"]): # away from Meta, there is nothing to compute on
+            reply = self.service.call("POST", "/v1/ops/relu", {"args": [shape], "parameters": {
+                "meta": True, "exclude_keys": keys, "include_keys": ["CPU"]}})
+            self.assertIn(reply.status, (400, 501), reply.body)
+        for keys in (["AutogradOther"], ["AutogradOther", "Tracer"]): # before which a composite one stops
+            self.assertEqual(self.post("silu", [shape], meta=True, include_keys=keys).json["outputs"], [
+                {"name": "out", "datatype": "FP32", "shape": [3, 4]}])
+        mixed = self.post("add", [tensor(ONE), tensor(np.ones((2, 1), np.float32), device="meta")]).json
+        self.assertEqual(mixed["outputs"], [{"name": "out", "datatype": "FP32", "shape": [2, 3]}])
+        self.assertNotIn("kernel", mixed["parameters"])
+
+    def test_no_kernel(self): # DSP-11, DSP-29, DSP-41
+        x = tensor(ONE)
+        for parameters, key in (({"device": "cuda"}, "CUDA"), ({"device": "mps"}, "MPS"),
+                                ({"layout": "sparse_coo"}, "SparseCPU"), ({"layout": "_mkldnn"}, "MkldnnCPU")):
+            problem = self.post("relu", [x], 501, **parameters).json
+            self.assertEqual(problem["key"], key)
+            self.assertIn(f"'{key}'", problem["detail"])
+            self.assertIn("CPU, RefCPU, Meta", problem["detail"])
+            self.assertIn({"key": "CPU", "kernel": "unboxed", "provenance": "kernel"},
+                          [{k: v for k, v in row.items() if k != "origin"} for row in problem["table"]])
+        problem = self.post("relu", [x], 501, exclude_keys=["CPU"]).json # DSP-30
+        self.assertEqual((problem["key"], problem["keyset"]), ("Undefined", []))
+        self.assertIn("no tensor", problem["detail"])
+
+    def test_include_and_exclude(self): # DSP-27
+        reply = self.post("relu", [tensor(ONE)], include_keys=["RefCPU"], explain=True).json
+        self.assertEqual(reply["parameters"]["explain"]["keyset"], ["CPU", "RefCPU"])
+        self.assertEqual(reply["parameters"]["kernel"], "ref")
+        traced = self.post("relu", [tensor(ONE)], include_keys=["Tracer"], exclude_keys=["Tracer"], explain=True).json
+        self.assertEqual(traced["parameters"]["explain"]["keyset"], ["CPU"]) # exclusion wins
+        self.problem(self.post("relu", [tensor(ONE)], 400, include_keys=["Nosuch"]), 400, "include_keys", "Nosuch")
+        self.problem(self.post("relu", [tensor(ONE)], 400, include_keys=["CompositeImplicitAutograd"]), 400, "key")
+        self.problem(self.post("relu", [tensor(ONE)], 400, exclude_keys="CPU"), 400, "exclude_keys")
+        # One call's keys are not the next one's.
+        self.assertEqual(self.post("relu", [tensor(ONE)], explain=True).json["parameters"]["explain"]["keyset"], ["CPU"])
+
+    def test_autocast(self): # DSP-28
+        x = np.ones((2, 4), np.float32)
+        reply = self.post("linear", [tensor(x), tensor(x)], autocast="BF16", explain=True).json
+        self.assertEqual(reply["outputs"][0], {"name": "out", "datatype": "BF16", "shape": [2, 2], "data": [4] * 4})
+        self.assertIn("AutocastCPU", reply["parameters"]["explain"]["keyset"])
+        self.assertEqual(reply["parameters"]["explain"]["promoted"], 2)
+        self.assertEqual(self.post("linear", [tensor(x), tensor(x)], autocast="FP16").json["outputs"][0]["datatype"], "FP16")
+        self.assertEqual(self.post("add", [tensor(x), tensor(x)], autocast="BF16").json["outputs"][0]["datatype"], "FP32")
+        self.assertEqual(self.post("linear", [tensor(x), tensor(x)], autocast=None).json["outputs"][0]["datatype"], "FP32")
+        self.problem(self.post("linear", [tensor(x), tensor(x)], 400, autocast="FP32"), 400, "autocast", "BF16")
+
+    def stored(self, name):
+        return self.service.call("GET", "/v1/tensors/" + name).json
+
+    def test_in_place(self): # DSP-35
+        def put(name, array):
+            self.service.call("PUT", "/v1/tensors/" + name, tensor(array))
+        w = {"parameters": {"tensor": "w"}}
+        put("w", np.array([1, 2, 3], np.int32))
+        reply = self.post("add_", [w, 10]).json
+        self.assertEqual(reply["outputs"], [
+            {"name": "out", "datatype": "INT32", "shape": [3], "parameters": {"tensor": "w"}}])
+        self.assertEqual(self.stored("w")["data"], [11, 12, 13])
+        self.post("mul_.Tensor", [w, tensor(TWO)]) # INT64 goes back to INT32
+        self.assertEqual((self.stored("w")["data"], self.stored("w")["datatype"]), ([44, 60, 78], "INT32"))
+        self.assertEqual(self.post("mul_", [w, tensor(TWO)], kernel="ref").json["parameters"]["kernel"], "ref")
+        self.problem(self.post("mul_", [w, tensor(TWO)], 400, kernel="nosuch"), 400, "kernel", "nosuch", "ref")
+        self.problem(self.post("add_", [w, 0.5], 400), 400, "FP32", "INT32")
+        self.problem(self.post("mul_", [w, tensor(np.ones((2, 3), np.int32))], 400), 400, "shape")
+        self.problem(self.post("relu_", [tensor(ONE)], 400), 400, "self", "stored")
+        self.problem(self.post("relu__", [w], 404), 404)
+        for place in ({"tensor": "v"}, {"shared_memory_region": "v", "shared_memory_byte_size": 12}):
+            self.problem(self.service.call("POST", "/v1/ops/relu_", {
+                "args": [w], "outputs": [{"name": "out", "parameters": place}]}), 400, "out", "one place")
+        before = self.stored("w")["data"]
+        self.assertNotIn("data", self.post("relu_", [w], meta=True).json["outputs"][0])
+        self.assertEqual(self.stored("w")["data"], before)
+
+    def test_out(self): # DSP-35
+        def post(op, args, name, status=200):
+            reply = self.service.call("POST", "/v1/ops/" + op, {
+                "args": args, "outputs": [{"name": "out", "parameters": {"tensor": name}}]})
+            self.assertEqual(reply.status, status, reply.body)
+            return reply
+        post("add", [tensor(ONE), tensor(TWO)], "sum/1")
+        self.assertEqual(self.stored("sum/1")["data"], [5, 7, 9])
+        post("add", [tensor(ONE), 1], "sum/1")
+        self.problem(post("add", [tensor(ONE), 0.5], "sum/1", 400), 400, "INT64")
+        post("sum", [tensor(ONE)], "sum/1") # takes another shape, keeps its type
+        self.assertEqual((self.stored("sum/1")["shape"], self.stored("sum/1")["data"]), ([], [6]))
+        self.problem(post("add", [tensor(ONE), 1], "../x", 400), 400, "out", "letters")
+        many = np.arange(5000, dtype=np.int8) # results that are larger than what they come from
+        post("cast", [tensor(many), "FP64"], "wide")
+        self.assertEqual(self.stored("wide")["data"], many.tolist())
+        post("linear", [tensor(np.ones((70, 1))), tensor(np.ones((300, 1)))], "wide")
+        self.assertEqual(self.stored("wide")["data"], [1] * 21000)
+
+    def test_in_place_from_many(self):
+        """Additions to one tensor at the same time: each is whole, or refused with 409 and not done."""
+        self.service.call("PUT", "/v1/tensors/n", tensor(np.zeros(4, np.int64)))
+        done = []
+
+        def add():
+            connection = self.service.connect()
+            for _ in range(50):
+                reply = self.service.call("POST", "/v1/ops/add_", {"args": [{"parameters": {"tensor": "n"}}, 1]},
+                                          connection=connection)
+                self.assertIn(reply.status, (200, 409), reply.body)
+                done.append(reply.status == 200)
+            connection.close()
+        threads = [threading.Thread(target=add) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(done), 200)
+        self.assertEqual(self.stored("n")["data"], [sum(done)] * 4)
+
+    def test_trace(self): # DSP-32
+        x = tensor(np.array([0, 1], np.float32))
+        lines = self.post("silu", [x], trace=True).json["parameters"]["trace"]
+        self.assertEqual(lines[0], "[call] op=[aten::silu], key=[Tracer]")
+        self.assertRegex(lines[1], r"^  \[redispatch\] op=\[aten::silu\], key=\[CPU\], kernel=\[\w+@\w+\], us=\[[\d.]+\]$")
+        self.assertEqual(len(lines), 2)
+        lines = self.post("silu", [x], trace=True, device="refcpu").json["parameters"]["trace"]
+        self.assertEqual([line.split(",")[0].strip() for line in lines],
+                         ["[call] op=[aten::silu]", "[redispatch] op=[aten::silu]",
+                          "[call] op=[aten::sigmoid]", "[call] op=[aten::mul.Tensor]"])
+        self.assertNotIn("trace", self.post("silu", [x], trace=False).json["parameters"])
+        self.problem(self.post("silu", [x], 400, trace=1), 400, "trace")
+
+    def test_a_worker_does_as_the_request_said(self): # RT-20
+        """Keys, trace and cap go with a call that is handed to the pool's worker."""
+        big = np.ones((400, 400), np.float32)
+        reply = self.service.infer("matmul", {"self": big, "other": big}, {
+            "trace": True, "explain": True, "autocast": "BF16", "kernel": "ref"}, binary=True)
+        parameters = reply.parameters
+        self.assertFalse(parameters["explain"]["inline"])
+        self.assertEqual(parameters["explain"]["keyset"], ["CPU", "Tracer", "AutocastCPU"])
+        self.assertEqual(len(parameters["trace"]), 3)
+        self.assertRegex(parameters["trace"][2], r"kernel=\[ref@DEFAULT\], us=\[\d{3,}")
+        small = self.service.infer("add", {"self": big[0], "other": big[0]}, {"explain": True})
+        self.assertEqual(small.parameters["explain"]["keyset"], ["CPU"])
+
+    def test_requires_grad(self): # DSP-12, DSP-36
+        reply = self.post("relu", [tensor(ONE, requires_grad=True)], trace=True, explain=True).json["parameters"]
+        self.assertIn("AutogradCPU", reply["explain"]["keyset"])
+        self.assertEqual([line.partition("key=")[2][:8] for line in reply["trace"]], ["[Tracer]", "[CPU], k"])
+        self.problem(self.post("relu", [tensor(ONE, requires_grad="x")], 400), 400, "requires_grad")
+
+    def test_tables(self): # DSP-33, DSP-19
+        for op in self.service.call("GET", "/v1/ops").json["ops"]:
+            table = self.service.call("GET", f"/v1/dispatch/ops/{op['name']}/table").json
+            rows = {row["key"]: row["provenance"] for row in table["table"]}
+            self.assertEqual(rows["CPU"], "kernel")
+            self.assertEqual(rows["AutogradCPU"], "backend fallback")
+            state = self.service.call("GET", f"/v1/dispatch/ops/{op['name']}/state").json
+            self.assertEqual(state["schema"], op["schema"])
+            self.assertRegex(state["origin"], r"^kernels/ops\.def:\d+$")
+            self.assertIn("CPU", [r["key"] for r in state["registrations"] if r["active"] and not r["alias"]])
+        silu = self.service.call("GET", "/v1/dispatch/ops/silu/state").json
+        self.assertEqual(silu["composite"], "mul(self, sigmoid(self))")
+        self.assertIn("CompositeImplicitAutograd", [r["key"] for r in silu["registrations"] if r["alias"]])
+        self.assertEqual(self.service.call("GET", "/v1/dispatch/dangling").json, {"dangling": []})
+        for what in ("state", "table"):
+            self.problem(self.service.call("GET", "/v1/dispatch/ops/nosuch/" + what), 404, "nosuch")
+
+    def test_keysets(self): # DSP-5, DSP-2, DSP-3
+        keys = self.service.call("GET", "/v1/dispatch/keys").json
+        self.assertLessEqual(len(keys["backends"]), 16)
+        self.assertIn("RefCPU", keys["backends"])
+        self.assertEqual([f["name"] for f in keys["functionalities"] if f["per_backend"]],
+                         ["Dense", "Quantized", "Sparse", "SparseCsr", "AutogradFunctionality"])
+        get = lambda query: self.service.call("GET", "/v1/dispatch/keyset?" + query)
+        both = get("keys=CPU,AutogradCPU").json
+        self.assertEqual((both["highest"], both["keys"]), ("AutogradCPU", ["CPU", "AutogradCPU"]))
+        self.assertEqual(get("bits=" + both["bits"]).json, both)
+        self.assertEqual(get("bits=0").json["highest"], "Undefined")
+        self.assertEqual(get("keys=CPU%2CCUDA").json["highest"], "CUDA")
+        for query in ("", "keys=CPU&bits=1", "keys=Nosuch", "keys=Autograd", "bits=x", "bits=", "bits=0xffffffffffffffff",
+                      "keys=%zz"):
+            self.problem(get(query), 400)
+
+    def test_schemas(self): # DSP-14, DSP-15
+        def parse(body):
+            return self.service.call("POST", "/v1/dispatch/schema:parse", body)
+        for op in self.service.call("GET", "/v1/ops").json["ops"]:
+            reply = parse({"schema": op["schema"]}).json
+            self.assertEqual(reply["schema"], op["schema"])
+            self.assertEqual((reply["arguments"], reply["returns"]), (op["arguments"], op["returns"]))
+        self.problem(parse({"schema": "add(Tnsor self) -> Tensor"}), 400, "column 5")
+        reply = self.service.call("GET", "/v1/dispatch/schema:parse?schema=f(int%20n%3D3)%20-%3E%20()")
+        self.assertEqual(reply.json["arguments"], [{"name": "n", "type": "int", "default": "3"}])
+        self.problem(self.service.call("GET", "/v1/dispatch/schema:parse"), 400, "schema")
+        for body in ({}, {"schema": 7}, [], b"{", b"", b'{"schema": "x", }', b"[" * 33):
+            self.problem(parse(body), 400)
+
+
+if __name__ == "__main__":
+    service.main()

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""The curl transcripts in docs/: each command is run, and what it gives is what is shown."""
+import pathlib
+import re
+import subprocess
+
+import service
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def transcripts(text):
+    """(command, reply) of every console block that calls the server."""
+    for block in re.findall(r"```console\n(.*?)```", text, re.S):
+        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+            command, _, reply = part.partition("\n")
+            if command.startswith("curl "):
+                yield command, reply.strip()
+
+
+def steady(text):
+    """Without what differs from call to call, and from machine to machine."""
+    text = re.sub(r'(_us":|us=\[)[\d.]+', r"\1_", text)
+    text = re.sub(r'("kernel":"|"isa":"|kernel=\[)(simd|onednn|ref|AVX\w*|DEFAULT|AMX)(@\w+)?', r"\1_", text)
+    return re.sub(r"ops\.def:\d+", "ops.def:_", text)
+
+
+class Docs(service.ServiceTest):
+    def test_transcripts(self):
+        n = 0
+        for path in sorted((ROOT / "docs").glob("*.md")):
+            for command, shown in transcripts(path.read_text()):
+                with self.subTest(file=path.name, command=command):
+                    done = subprocess.run(command.replace("localhost:8080", f"127.0.0.1:{self.service.port}"),
+                                          shell=True, capture_output=True, text=True, timeout=30)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    got = steady(done.stdout.strip())
+                    want = steady(shown)
+                    if want.endswith("..."):
+                        got, want = got[:len(want) - 3], want[:-3]
+                    self.assertEqual(got, want)
+                    n += 1
+        self.assertGreaterEqual(n, 10)
+
+    def test_that_steady_keeps_what_matters(self):
+        self.assertNotEqual(steady('"data":[1]'), steady('"data":[2]'))
+        self.assertEqual(steady('"kernel":"simd","isa":"AVX2","queue_us":1'), steady('"kernel":"ref","isa":"AMX","queue_us":22.5'))
+
+
+if __name__ == "__main__":
+    service.main()

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""What the service says of the CPU: levels, features, vectors, and kernels that answer themselves."""
+import json
+
+import numpy as np
+
+import service
+from service import Service, run
+
+LEVELS = ["DEFAULT", "AVX2", "AVX2_VNNI", "AVX512", "AVX512_VNNI", "AVX512_BF16", "AMX", "AVX512_FP16"]
+BYTES = {"DEFAULT": 16, "AVX2": 32, "AVX2_VNNI": 32} # of a vector; all others 64
+TYPES = {"double": 8, "float": 4, "complex128": 16, "complex64": 8, "bfloat16": 2, "half": 2,
+         "FP64": 8, "FP32": 4, "BF16": 2, "FP16": 2, "float16": 2}
+
+
+def runnable(isa):
+    return [level["name"] for level in isa["levels"] if level["runnable"]]
+
+
+class Isa(service.ServiceTest):
+    def test_levels(self): # ISA-1, ISA-2, ISA-29, ISA-35
+        isa = self.service.call("GET", "/v1/isa").json
+        self.assertEqual([level["name"] for level in isa["levels"]], LEVELS)
+        for level in isa["levels"]:
+            self.assertEqual(level["cpu"], not level["missing"], level)
+            self.assertEqual(level["runnable"], level["cpu"] and level["binary"], level)
+        best = max(LEVELS.index(name) for name in runnable(isa))
+        self.assertEqual(isa["current"], LEVELS[best])
+        for which, key in (("cpu", "highest_cpu"), ("binary", "highest_binary")):
+            self.assertEqual(isa[key], [level["name"] for level in isa["levels"] if level[which]][-1])
+        self.assertTrue(isa["levels"][0]["runnable"]) # ISA-4: DEFAULT is plain x86-64 and runs anywhere
+
+    def test_features(self): # ISA-15, ISA-16, ISA-8
+        said = self.service.call("GET", "/v1/isa/features").json
+        text = run("cpu-features").stdout
+        lines = text.splitlines()
+        self.assertRegex(lines[0], r"^XCR0: [0-9a-f]{16}$")
+        self.assertEqual(int(lines[0].split()[1], 16), int(said["os"]["xcr0"], 16))
+        for line, name in zip(lines[1:5], ("avx", "avx2", "avx512", "amx")):
+            self.assertEqual(line.strip(), f"os --> {name}: {'true' if said['os'][name] else 'false'}")
+        features = [line.strip().split(": ") for line in lines[5:]]
+        self.assertEqual(len(features), 39)
+        for name, value in features:
+            self.assertEqual(said["features"][name], value == "true", name)
+        self.assertLess({"amx_fp16", "mcdt_no"}, set(said["features"])) # ISA-13
+
+    def test_vector_lengths(self): # ISA-33
+        for level in runnable(self.service.call("GET", "/v1/isa").json):
+            with Service(env={"TENSORD_CPU_CAPABILITY": level.lower()}) as s:
+                for dtype, size in TYPES.items():
+                    self.assertEqual(s.call("GET", "/v1/isa/veclen?dtype=" + dtype).json, {
+                        "dtype": dtype, "isa": level, "bytes": size, "lanes": BYTES.get(level, 64) // size})
+        for dtype in ("INT32", "int", "BOOL", "x", ""):
+            self.problem(self.service.call("GET", "/v1/isa/veclen?dtype=" + dtype), 400,
+                         "only floating and complex ScalarType are supported")
+        self.problem(self.service.call("GET", "/v1/isa/veclen"), 400, "dtype")
+
+    def test_onednn_follows(self): # ISA-34, ISA-36, ISA-30
+        for cap in ("default", "avx2"):
+            done = run("isa", "--json", env={"TENSORD_CPU_CAPABILITY": cap})
+            isa = json.loads(done.stdout)
+            if cap.upper() in runnable(isa):
+                self.assertEqual(isa["current"].lower(), cap)
+            self.assertLessEqual(LEVELS.index(isa["onednn"]["level"]), LEVELS.index(cap.upper()))
+            self.assertTrue(isa["onednn"]["synced"])
+            self.assertEqual((isa["override"]["value"], isa["override"]["applied"]),
+                             (cap, cap.upper() in runnable(isa)))
+        free = json.loads(run("isa", "--json").stdout)
+        apart = json.loads(run("isa", "--json", env={"TENSORD_CPU_CAPABILITY": "default",
+                                                      "TENSORD_NOT_SYNC_ONEDNN_ISA": "1"}).stdout)
+        self.assertEqual((apart["current"], apart["onednn"]["synced"]), ("DEFAULT", False))
+        self.assertEqual(apart["onednn"]["isa"], free["onednn"]["isa"])
+        self.assertNotIn("override", free)
+        top = json.loads(run("isa", "--json", env={"TENSORD_CPU_CAPABILITY": "avx512_fp16"}).stdout)
+        self.assertEqual(top["override"]["applied"], "AVX512_FP16" in runnable(top))
+        self.assertEqual("missing" in top["override"]["reason"], not top["override"]["applied"])
+        theirs = json.loads(run("isa", "--json", env={"ONEDNN_MAX_CPU_ISA": "SSE41"}).stdout)
+        self.assertEqual(theirs["current"], free["current"])
+
+    def test_resolved_levels(self): # ISA-24, ISA-25, ISA-26
+        """Each kernel's level, and the one that a call forced to it would be resolved to here."""
+        isa = self.service.call("GET", "/v1/isa").json
+        here = runnable(isa)
+        for op in self.service.call("GET", "/v1/ops").json["ops"]:
+            levels = {k["isa"] for k in op["kernels"] if k["runnable"]}
+            self.assertTrue(levels, op["name"]) # there always is one: the reference
+            self.assertLessEqual(levels, set(here))
+            self.assertEqual(op["kernels"][-1]["name"], "ref")
+            self.assertEqual(op["kernels"][-1]["isa"], "DEFAULT")
+        x = np.linspace(-2, 2, 100, dtype=np.float32)
+        for level in here: # a level without a kernel of its own falls back to the next below
+            with Service(env={"TENSORD_CPU_CAPABILITY": level.lower()}) as s:
+                reply = s.infer("tanh", {"self": x})
+                ran = reply.parameters["isa"]
+                offered = {k["isa"] for k in s.call("GET", "/v1/ops/tanh").json["overloads"][0]["kernels"]}
+                self.assertEqual(ran, max((l for l in offered if LEVELS.index(l) <= LEVELS.index(level) and l in here),
+                                          key=LEVELS.index))
+
+    def test_people_can_read_it(self):
+        text = run("isa").stdout
+        for name in LEVELS:
+            self.assertRegex(text, rf"(?m)^\s*{name}\s")
+        for level in json.loads(run("isa", "--json").stdout)["levels"]:
+            for word in level["missing"]:
+                self.assertIn(word, text)
+
+
+if __name__ == "__main__":
+    service.main()

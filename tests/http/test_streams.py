@@ -1,0 +1,297 @@
+#!/usr/bin/env python3
+"""Calls cut over a pool's streams give what they give whole. Rows RT-27 to RT-37, and RT-23."""
+import os
+import threading
+
+import numpy as np
+
+import operators
+import service
+from service import stored
+
+CPUS = f"0-{os.cpu_count() - 1}"
+RNG = np.random.default_rng(5)
+X = RNG.standard_normal((7, 12)).astype(np.float32)
+
+
+def f32(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+class Streams(service.ServiceTest):
+    # Two workers (one where there is one CPU) with five threads; one worker with four.
+    args = ("--pool", f"two={CPUS}:streams=2:threads=5", "--pool", f"one={CPUS}:streams=1:threads=4",
+            "--pool", f"tight={CPUS}:streams=2:threads=4:queue_depth=1")
+
+    @classmethod
+    def setUpClass(cls):
+        """Without OpenMP (the thread sanitizer's build) a pool has one thread a stream."""
+        super().setUpClass()
+        cls.most = {name: cls.service.call("GET", "/v1/pools/" + name).json["threads"] for name in ("one", "two")}
+        if cls.most["two"] < 2:
+            service.skip("one thread: no streams")
+
+    def parts(self, asked, batch, pool="two"):
+        return max(min(asked, batch, self.most[pool]), 1)
+
+    def both(self, op, inputs, parameters, streams, pool="two", **how):
+        """The outputs of the call in parts, which are close to those of the whole; how many parts."""
+        whole = self.service.infer(op, inputs, {**parameters, "pool": pool}, binary=True)
+        self.assertEqual(whole.status, 200, whole.body[:300])
+        cut = self.service.infer(op, inputs, {**parameters, "pool": pool, "streams": streams, **how}, binary=True)
+        self.assertEqual(cut.status, 200, cut.body[:300])
+        for name, out in whole.outputs.items():
+            other = cut.outputs[name]
+            self.assertEqual((service.datatype(out), out.shape), (service.datatype(other), other.shape))
+            a, b = operators.wide(out), operators.wide(other)
+            np.testing.assert_allclose(b.astype(np.float64), a.astype(np.float64), rtol=1e-5, atol=1e-5)
+        return cut.outputs, cut.parameters["streams"]
+
+    def refused(self, op, inputs, parameters, *words, **how):
+        self.problem(self.service.infer(op, inputs, {"pool": "two", **parameters}, **how), 400, *words)
+
+
+class Cutting(Streams):
+    def test_all_operators(self): # RT-40
+        """Each is either refused for a reason or the same, to the bit where rows are not summed."""
+        cut, refused = 0, 0
+        for name, judged in operators.JUDGES.items():
+            for shapes, parameters in judged.calls:
+                inputs = {k: operators.draw(RNG, judged.datatype, v) for k, v in shapes.items()}
+                for pool in ("two", "one"):
+                    with self.subTest(op=name, shapes=shapes, parameters=parameters, pool=pool):
+                        how = {"binary": True}
+                        whole = self.service.infer(name, inputs, {**parameters, "pool": pool}, **how)
+                        self.assertEqual(whole.status, 200, whole.body[:300])
+                        parts = self.service.infer(name, inputs, {**parameters, "pool": pool, "streams": 3}, **how)
+                        if parts.status == 400:
+                            self.problem(parts, 400, "streams: ", "stream_hints")
+                            refused += 1
+                            continue
+                        self.assertEqual(parts.status, 200, parts.body[:300])
+                        cut += parts.parameters["streams"] > 1
+                        for key, out in whole.outputs.items():
+                            other = parts.outputs[key]
+                            if judged.scale == "own":
+                                self.assertEqual(service.elements(out), service.elements(other))
+                            else:
+                                np.testing.assert_allclose(operators.wide(other), operators.wide(out), rtol=1e-4, atol=1e-4)
+        print(f"{cut} cut, {refused} refused")
+        self.assertGreater(cut, 3 * refused)
+
+    def test_how_many(self): # RT-30
+        for batch, asked in ((4, 3), (2, 3), (1, 4), (0, 2), (5, 5), (17, 4), (3, 1)):
+            with self.subTest(batch=batch, asked=asked):
+                outputs, n = self.both("relu", {"self": f32(batch, 3)}, {}, asked)
+                self.assertEqual((n, outputs["out"].shape), (self.parts(asked, batch), (batch, 3)))
+
+    def test_what_is_asked(self): # RT-31
+        for asked, pool, number in (("auto", "two", 5), ("AUTO", "one", 4), ("Auto", "two", 5), ("3", "two", 3), (2, "one", 2)):
+            self.assertEqual(self.both("relu", {"self": X}, {}, asked, pool)[1], self.parts(number, 7, pool), asked)
+        reply = self.service.infer("relu", {"self": X}, {"streams": 9, "pool": "one"})
+        self.assertEqual((reply.parameters["streams"], reply.status), (self.most["one"], 200))
+        self.assertIn(f"reduced from 9 to the {self.most['one']}", reply.parameters["warning"])
+        self.assertNotIn("warning", self.service.infer("relu", {"self": X}, {"streams": 2, "pool": "two"}).parameters)
+        self.assertNotIn("streams", self.service.infer("relu", {"self": X}).parameters)
+        for wrong in (0, -1, 1.5, "x", "", "0", "2x", True, False, None, [], {}, [2], 1e300, "auto" * 50):
+            with self.subTest(wrong=wrong):
+                self.refused("relu", {"self": X}, {"streams": wrong}, "streams", "auto")
+
+    def test_only_what_is_a_batch(self):
+        """Weights stay whole even where they have as many rows as the input."""
+        square = f32(6, 6)
+        for pool in ("two", "one"):
+            outputs, n = self.both("linear", {"input": square, "weight": f32(6, 6), "bias": f32(6)}, {}, 3, pool)
+            self.assertEqual(n, self.parts(3, 6, pool))
+            self.both("matmul", {"self": square, "other": f32(6, 6)}, {}, 3, pool)
+            self.both("matmul", {"self": f32(5, 2, 3), "other": f32(5, 3, 4)}, {}, 3, pool)
+            self.both("conv2d", {"input": f32(4, 4, 5, 5), "weight": f32(4, 4, 3, 3)}, {}, 3, pool)
+            self.both("layer_norm", {"input": square, "weight": f32(6), "bias": f32(6)}, {"normalized_shape": [6]}, 4, pool)
+            self.both("add", {"self": f32(1, 5), "other": f32(6, 5)}, {}, 3, pool)
+            self.both("add", {"self": f32(6, 1, 1), "other": f32(6, 5)}, {}, 3, pool)
+            self.both("add", {"self": f32(6, 5), "other": f32(6, 5).astype(np.float64)}, {}, 4, pool)
+
+    def test_nothing_to_cut(self):
+        for op, inputs, parameters, word in (
+                ("sum", {"self": X}, {}, "nothing to cut"), ("sum", {"self": X}, {"dim": [0]}, "nothing to cut"),
+                ("softmax", {"self": X}, {"dim": 0}, "looks along"), ("softmax", {"self": X}, {"dim": -2}, "looks along"),
+                ("transpose", {"self": f32(5, 5)}, {"dim0": 0, "dim1": 1}, "nothing to cut"),
+                ("matmul", {"self": f32(5), "other": f32(5)}, {}, "nothing to cut")):
+            with self.subTest(op=op):
+                self.refused(op, inputs, {**parameters, "streams": 2}, "streams", word)
+                self.assertEqual(self.service.infer(op, inputs, {**parameters, "streams": 1}).status, 200) # RT-32
+        self.assertEqual(self.service.infer("relu", {"self": f32()}, {"streams": 2}).parameters["streams"], 1)
+
+    def test_bytes_unevenly(self): # RT-37
+        a = RNG.integers(-128, 127, (7, 33)).astype(np.int8)
+        b = RNG.integers(-128, 127, (33, 5)).astype(np.int8)
+        for streams in (2, 3, 4, 5):
+            out = self.both("_int_mm", {"self": a, "mat2": b}, {}, streams)[0]["out"]
+            np.testing.assert_array_equal(out, a.astype(np.int32) @ b.astype(np.int32))
+
+
+class Hints(Streams):
+    def hinted(self, op, inputs, parameters, hints):
+        outputs, n = self.both(op, inputs, parameters, 3, stream_hints=hints)
+        self.assertEqual(n, self.parts(3, 3))
+        return outputs
+
+    def test_dimensions(self): # RT-34, RT-35
+        a, b = f32(4, 6, 5), f32(4, 6, 5)
+        for hints in ({"inputs": {"self": 0, "other": 0}}, {"inputs": {"self": 1, "other": 1}}, {"inputs": [1, 1]},
+                      {"inputs": {"self": -1, "other": 2}}, {"inputs": [2, 2], "outputs": [2]},
+                      {"inputs": {"self": 1, "other": 1}, "outputs": {"out": -2}}):
+            with self.subTest(hints=hints):
+                outputs = self.hinted("add", {"self": a, "other": b}, {}, hints)
+                np.testing.assert_array_equal(outputs["out"], a + b)
+        self.hinted("add", {"self": a, "other": f32(5)}, {}, {"inputs": {"self": 1}})
+        self.hinted("add", {"self": a, "other": f32(5)}, {}, {"inputs": {"self": 2, "other": 0}})
+        self.hinted("softmax", {"self": X}, {"dim": 0}, {"inputs": {"self": 1}})
+        self.hinted("sum", {"self": X}, {"dim": [0]}, {"inputs": {"self": 1}})
+        self.hinted("matmul", {"self": f32(4, 5), "other": f32(5, 9)}, {}, {"inputs": {"self": None, "other": 1}})
+        self.hinted("linear", {"input": f32(2, 5), "weight": f32(7, 5), "bias": f32(7)}, {},
+                    {"inputs": {"input": None, "weight": 0, "bias": 0}, "outputs": {"out": 1}})
+
+    def test_results_that_are_not_joined(self): # RT-34
+        """null takes the first stream's: of a product cut along what is summed, the first partial sum."""
+        a, b = f32(3, 6), f32(6, 2)
+        reply = self.service.infer("matmul", {"self": a, "other": b}, {
+            "streams": 3, "pool": "two", "stream_hints": {"inputs": {"self": 1, "other": 0}, "outputs": {"out": None}}})
+        rows = 6 // self.parts(3, 6)
+        np.testing.assert_allclose(reply.out, a[:, :rows] @ b[:rows], rtol=1e-5, atol=1e-6)
+        self.refused("matmul", {"self": a, "other": b}, {"streams": 3, "stream_hints": {"inputs": {"self": 1, "other": 0}}},
+                     "cannot be joined")
+        self.refused("matmul", {"self": a, "other": b}, {"streams": 3, "stream_hints": {"inputs": {"self": 0}, "outputs": [None]}},
+                     "null")
+
+    def test_wrong_hints(self):
+        a, b = f32(4, 6), f32(4, 6)
+        for hints in (1, "0", [], [0, 0], {}, {"inputs": 0}, {"inputs": {}}, {"inputs": {"self": None}},
+                      {"inputs": {"self": "0"}}, {"inputs": {"self": True}}, {"inputs": {"self": [0]}},
+                      {"inputs": {"self": {}}}, {"inputs": {"self": 0.5}}, {"inputs": {"self": 2, "other": 0}},
+                      {"inputs": {"self": -3, "other": 0}}, {"inputs": {"nosuch": 0, "self": 0, "other": 0}},
+                      {"inputs": [0, 0, 0]}, {"inputs": [0, 0], "outputs": 0}, {"inputs": [0, 0], "outputs": {"x": 0}},
+                      {"inputs": [0, 0], "outputs": [0, 0]}, {"inputs": [0, 0], "outputs": [5]},
+                      {"inputs": [0, 0], "more": 1}, {"outputs": [0]}):
+            with self.subTest(hints=hints):
+                self.refused("add", {"self": a, "other": b}, {"streams": 2, "stream_hints": hints}, "stream_hints")
+        for hints, word in (({"inputs": {"self": 0, "other": 1}}, "rows"), ({"inputs": {"self": 0}}, "part of"),
+                            ({"inputs": [0, 0], "outputs": [1]}, "joined"), ({"inputs": [0, 0], "outputs": [None]}, "null")):
+            with self.subTest(hints=hints):
+                self.refused("add", {"self": a, "other": b}, {"streams": 2, "stream_hints": hints}, word)
+        self.refused("softmax", {"self": a}, {"dim": 1, "streams": 2, "stream_hints": {"inputs": [1]}}, "looks along")
+        self.refused("relu", {"self": a}, {"stream_hints": {"inputs": [0]}}, "stream_hints")
+
+
+class Ways(Streams):
+    """Streams go with everything else that a call can be."""
+
+    def test_forms(self):
+        for path in ("/v1/ops/{}", "/v2/models/op.{}/infer"):
+            for binary in (False, True):
+                reply = self.service.infer("mul", {"self": X, "other": X}, {"streams": 3, "pool": "two"}, path=path, binary=binary)
+                np.testing.assert_array_equal(reply.out, X * X)
+                self.assertEqual(reply.parameters["streams"], self.parts(3, 7))
+
+    def test_stored_weight(self): # RT-27
+        """Shared by the parts, not copied for each."""
+        weight = f32(9, 12)
+        self.service.call("PUT", "/v1/tensors/w", {"shape": [9, 12], "datatype": "FP32", "data": weight.ravel().tolist()})
+        out = self.both("linear", {"input": X, "weight": stored("w")}, {"bias": None}, 3)[0]["out"]
+        np.testing.assert_allclose(out, X @ weight.T, rtol=1e-4, atol=1e-5)
+        self.assertEqual(self.service.call("GET", "/v1/tensors/w").json["bytes"], weight.nbytes)
+        self.service.call("PUT", "/v1/tensors/rows", {"shape": [7, 12], "datatype": "FP32", "data": X.ravel().tolist()})
+        self.both("relu", {"self": stored("rows")}, {}, 3)
+
+    def test_kernels(self):
+        for kernel in ("ref", "simd"):
+            reply = self.service.infer("tanh", {"self": X}, {"streams": 3, "kernel": kernel, "pool": "two", "explain": True})
+            self.assertEqual((reply.parameters["kernel"], reply.parameters["streams"]), (kernel, self.parts(3, 7)))
+            np.testing.assert_allclose(reply.out, np.tanh(X), rtol=1e-6)
+        self.refused("tanh", {"self": X}, {"streams": 3, "kernel": "nosuch"}, "nosuch")
+
+    def test_meta_and_trace(self):
+        reply = self.service.infer("tanh", {"self": X}, {"streams": 3, "meta": True})
+        self.assertEqual((reply.status, reply.json["outputs"][0]["shape"]), (200, [7, 12]))
+        reply = self.service.infer("tanh", {"self": X}, {"streams": 3, "trace": True, "pool": "two"})
+        self.assertEqual((reply.status, reply.parameters["streams"]), (200, self.parts(3, 7)))
+
+    def test_autocast(self):
+        out = self.both("linear", {"input": X, "weight": f32(5, 12)}, {"autocast": "BF16", "bias": None}, 3)
+        self.assertEqual(out[1], self.parts(3, 7))
+
+    def test_in_place(self):
+        self.service.call("PUT", "/v1/tensors/place", {"shape": [7, 12], "datatype": "FP32", "data": X.ravel().tolist()})
+        reply = self.service.infer("add_", {"self": stored("place"), "other": X}, {"streams": 3, "pool": "two"})
+        self.assertEqual((reply.status, reply.parameters["streams"]), (200, self.parts(3, 7)), reply.body)
+        np.testing.assert_array_equal(self.service.op("relu", {"self": stored("place")}), np.maximum(2 * X, 0))
+
+    def test_shared_memory(self):
+        key = f"/tensord_streams_{os.getpid()}"
+        with open("/dev/shm" + key, "xb") as f:
+            f.write(X.tobytes() + bytes(X.nbytes))
+        self.addCleanup(os.unlink, f.name)
+        path = "/v2/systemsharedmemory/region/streams/"
+        self.assertEqual(self.service.call("POST", path + "register", {"key": key, "byte_size": 2 * X.nbytes}).status, 200)
+
+        def place(at):
+            return {"parameters": {"shared_memory_region": "streams", "shared_memory_byte_size": X.nbytes,
+                                   "shared_memory_offset": at}}
+        for at in (X.nbytes, 0): # beside, and in place
+            reply = self.service.infer("neg", {"self": {"shape": [7, 12], "datatype": "FP32", **place(0)}},
+                                       {"streams": 3, "pool": "two"}, outputs=[{"name": "out", **place(at)}])
+            self.assertEqual((reply.status, reply.parameters["streams"]), (200, self.parts(3, 7)), reply.body)
+            with open(f.name, "rb") as segment:
+                np.testing.assert_array_equal(np.frombuffer(segment.read()[at:at + X.nbytes], np.float32).reshape(X.shape), -X)
+        self.service.call("POST", path + "unregister", b"")
+
+    def test_as_a_task(self):
+        body, headers = service.pack({"self": X}, {"streams": 3, "pool": "two"}, binary=True)
+        reply = self.service.call("POST", "/v1/ops/neg", body, {**headers, "Prefer": "respond-async"})
+        self.assertEqual(reply.status, 202)
+        reply = self.service.call("GET", reply.headers["Location"] + "?wait=60")
+        np.testing.assert_array_equal(reply.out, -X)
+        self.assertEqual(reply.parameters["streams"], self.parts(3, 7))
+
+    def test_no_call_waits_for_itself(self): # RT-23
+        """More calls at a time than workers, each wanting all of them; a queue without room for helpers."""
+        for pool in ("two", "tight"):
+            results, lock = [], threading.Lock()
+
+            def call(pool=pool, results=results):
+                connection = self.service.connect()
+                for i in range(20):
+                    x = np.full((9, 50), i, np.float32)
+                    reply = self.service.infer("neg", {"self": x}, {"streams": "auto", "pool": pool}, binary=True,
+                                               connection=connection)
+                    with lock:
+                        results.append(reply.status if reply.status != 200 else bool((reply.out == -i).all()))
+                connection.close()
+            threads = [threading.Thread(target=call) for _ in range(8)]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+            self.assertEqual(len(results), 160)
+            self.assertLessEqual(set(results), {True} if pool == "two" else {True, 429})
+            self.assertIn(True, results)
+
+    def test_a_pool_that_goes(self):
+        self.service.call("PUT", "/v1/pools/gone", {"cpus": CPUS, "streams": 2, "threads": 4})
+        statuses = []
+
+        def call():
+            for _ in range(30):
+                statuses.append(self.service.infer("exp", {"self": f32(64, 256)}, {"streams": 4, "pool": "gone"}, binary=True).status)
+        threads = [threading.Thread(target=call) for _ in range(3)]
+        for t in threads:
+            t.start()
+        self.service.call("DELETE", "/v1/pools/gone")
+        for t in threads:
+            t.join()
+        self.assertLessEqual(set(statuses), {200, 404, 503})
+        self.alive()
+
+
+if __name__ == "__main__":
+    service.main()

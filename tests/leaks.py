@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""tests/leaks.py BUILD_DIR: no object holds an instruction above its level.
+
+What is not compiled once per level must be plain x86-64: it runs before detection, or on machines
+that have no more. And a level's objects may use what the level has, and nothing of a higher one.
+Both are read off the disassembly. The check is tried on bad objects first.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+# What marks an instruction as one of a feature, by its text.
+FEATURES = {
+    "avx": re.compile(r"\sv[a-z]|%ymm"),
+    "avx512": re.compile(r"%zmm|%k[0-7]|%[xy]mm(1[6-9]|2\d|3[01])"),
+    "vnni": re.compile(r"\svpdp(busd|wssd)"),
+    "bf16": re.compile(r"\s(vcvtne2?ps2bf16|vdpbf16ps)"),
+    "amx": re.compile(r"%tmm|\s(tile|tdp|ldtilecfg|sttilecfg)"),
+    "fp16": re.compile(r"\sv(add|sub|mul|div|max|min|sqrt|fm?n?m?add\d*|rcp|rsqrt|scalef|cmp|getexp)[ps]h\b|\sv?mov(sh|w)\b"),
+}
+LEVELS = { # what each may use
+    "base": set(),
+    "default": set(),
+    "avx2": {"avx"},
+    "avx2_vnni": {"avx", "vnni"},
+    "avx512": {"avx", "avx512"},
+    "avx512_vnni": {"avx", "avx512", "vnni"},
+    "avx512_bf16": {"avx", "avx512", "vnni", "bf16"},
+    "amx": {"avx", "avx512", "vnni", "bf16", "amx"},
+    "avx512_fp16": {"avx", "avx512", "vnni", "bf16", "amx", "fp16"},
+}
+
+
+def leaks(path, level):
+    """One line for the first instruction of each feature that the level lacks, by function."""
+    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", path], capture_output=True, text=True, check=True).stdout
+    found, where, lines = {}, "?", 0
+    for line in text.splitlines():
+        if line.endswith(">:"):
+            where = line.split("<")[-1][:-2]
+        elif line.startswith(" "):
+            lines += 1
+            for feature, pattern in FEATURES.items():
+                if feature not in LEVELS[level] and feature not in found and pattern.search(line):
+                    found[feature] = f"{pathlib.Path(path).name} ({level}): {feature} in {where}: {line.split(':', 1)[1].strip()}"
+    return list(found.values()), lines
+
+
+def level_of(path):
+    name = path.name.removesuffix(".a").removeprefix("libkernels_")
+    return name if name in LEVELS and "libkernels_" in path.name else "base"
+
+
+BAD = { # level, instruction that it may not hold
+    "base": "vpaddd %ymm1, %ymm2, %ymm3", "default": "vaddps %xmm1, %xmm2, %xmm3",
+    "avx2": "vpaddd %zmm1, %zmm2, %zmm3", "avx512": "{vex} vpdpbusd %ymm1, %ymm2, %ymm3",
+    "avx512_vnni": "vdpbf16ps %zmm1, %zmm2, %zmm3", "avx512_bf16": "tdpbssd %tmm1, %tmm2, %tmm3",
+    "amx": "vaddph %zmm1, %zmm2, %zmm3", "avx2_vnni": "vpternlogd $1, %ymm20, %ymm2, %ymm3",
+}
+
+
+def try_bad_ones():
+    """The levels whose bad object passed."""
+    passed = []
+    with tempfile.TemporaryDirectory() as folder:
+        for level, instruction in BAD.items():
+            source, bad = pathlib.Path(folder, "bad.s"), pathlib.Path(folder, level + ".o")
+            source.write_text(f".globl f\nf:\n {instruction}\n ret\n")
+            subprocess.run(["as", "-o", bad, source], check=True)
+            if not leaks(bad, level)[0]:
+                passed.append(level)
+    return passed
+
+
+def main():
+    build = pathlib.Path(sys.argv[1])
+    wrong = [f"the check lets {level}'s bad object pass" for level in try_bad_ones()]
+    archives = [path for folder in ("kernels", "pools", "dispatch", "api", "server", "openapi")
+                for path in sorted((build / folder).glob("*.a"))]
+    objects = sorted((build / "tensord.p").glob("*.o"))
+    total, seen = 0, set()
+    for path in archives + objects:
+        found, lines = leaks(path, level_of(path))
+        wrong += found
+        total += lines
+        seen.add(level_of(path))
+    if not {"base", "default", "avx2"} <= seen or total < 10000:
+        wrong.append(f"only {total} instructions seen, of {', '.join(sorted(seen))}")
+    print("\n".join(wrong) or f"{total} instructions of {len(archives) + len(objects)} files, levels {', '.join(sorted(seen))}: no leak")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main()) # ISA-17, ISA-21: compiled once per level, and nothing leaks
