@@ -156,8 +156,9 @@ struct td_case {
 };
 
 /* Reads a file of cases, {"cases":[{"id","op","shapes",...}]}, and calls each for every one, in
- * order. Names of other frameworks are translated: axis, perm, eps, stride, pad, to, dtype; those in
- * "parameters" are the schema's. -EINVAL when the text is no such file; else what each gave back. */
+ * order. Names of other frameworks are translated: axis, perm, eps, stride, pad, to, dtype; those
+ * in "parameters" are the schema's. -EINVAL when the text is no such file; else what each gave
+ * back. */
 int td_api_each_case(const char *text, size_t length,
                      int (*each)(void *arg, const struct td_case *one), void *arg,
                      struct td_problem *problem);
