@@ -112,6 +112,18 @@ bool td_tensors_name_is_right(const char *name)
 
 /* ---- routes ---- */
 
+static void write_forms(struct td_writer *w, const struct td_weight *weight)
+{
+    for (const struct td_weight_form *f = td_weight_forms(weight); f; f = f->next) {
+        td_write_open(w, NULL, '{');
+        td_write_str(w, "form", f->name);
+        td_write_int(w, "bytes", (int64_t)f->bytes);
+        td_write_close(w, '}');
+        if (f->converted)
+            write_forms(w, f->converted);
+    }
+}
+
 static void write_tensor(struct td_writer *w, const char *name, const struct td_weight *weight,
                          bool data)
 {
@@ -122,12 +134,7 @@ static void write_tensor(struct td_writer *w, const char *name, const struct td_
     td_write_shape(w, t);
     td_write_int(w, "bytes", (int64_t)td_nbytes(t));
     td_write_open(w, "packed", '[');
-    for (const struct td_weight_form *f = td_weight_forms(weight); f; f = f->next) {
-        td_write_open(w, NULL, '{');
-        td_write_str(w, "form", f->name);
-        td_write_int(w, "bytes", (int64_t)f->bytes);
-        td_write_close(w, '}');
-    }
+    write_forms(w, weight);
     td_write_close(w, ']');
     if (data) {
         td_write_raw(w, "data", "", 0);

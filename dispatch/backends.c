@@ -2,6 +2,7 @@
  * second backend, on the key that PyTorch leaves to private use), shapes alone for Meta, formulas
  * of composite operators, and the wrappers Autocast and Tracer. */
 #include "dispatch/call.h"
+#include "kernels/weight.h"
 
 #include <errno.h>
 
@@ -16,17 +17,22 @@ static int meta(struct td_run *run, td_keyset keys)
 
 /* ---- Autocast ---- */
 
-/* FP32 and the other short type become what was asked for; FP64 and integers stay. */
+/* FP32 and the other short type become what was asked for; FP64 and integers stay. What a stored
+ * weight becomes is kept beside it, and packed like any weight; it adds half of its size. */
 static int autocast(struct td_run *run, td_keyset keys)
 {
     enum td_dtype to = run->options.autocast;
     for (int i = 0; to && i < run->call.n_args; i++) {
-        const struct td_tensor *t = td_arg(&run->call, i);
+        struct td_tensor *t = td_arg(&run->call, i) ? &run->call.arg[i].tensor : NULL;
         if (!t || t->dtype == to || !(t->dtype & (TD_f32 | TD_f16 | TD_bf16)))
             continue;
+        struct td_weight *stored = td_weight_of(t), *as = stored ? td_weight_as(stored, to) : NULL;
         int err = td_run_cast(run, i, to);
         if (err)
             return err;
+        if (as)
+            t->data = td_weight_tensor(as)->data;
+        t->weight = as;
     }
     return td_redispatch(run, keys & td_keyset_below(TD_KEY_AutocastCPU));
 }

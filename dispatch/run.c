@@ -4,6 +4,7 @@
  * and that accepts the call. A walk costs some tens of nanoseconds, as rows are few and their tests
  * are compares; accepts() of library rows keeps its own cache of what the library can do. */
 #include "dispatch/call.h"
+#include "kernels/weight.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -109,6 +110,13 @@ static int select_parts(struct td_run *run, size_t *scratch)
     return 0;
 }
 
+/* Scratch for a converted argument: none where it is a form of a stored tensor. */
+static size_t cast_room(const struct td_run *run, int i)
+{
+    const struct td_tensor *to = &run->call.arg[run->cast[i].arg].tensor;
+    return to->weight ? 0 : round_up(td_nbytes(to));
+}
+
 bool td_run_is_meta(const struct td_run *run)
 {
     while (run->parts) /* all go to one backend, whatever key the whole stopped at */
@@ -137,23 +145,42 @@ int td_run_select(struct td_run *run, size_t *scratch)
     run->impl = impl;
     *scratch = impl->scratch ? round_up(impl->scratch(&run->call)) : 0;
     for (int i = 0; i < run->n_casts; i++)
-        *scratch += round_up(td_nbytes(&run->call.arg[run->cast[i].arg].tensor));
+        *scratch += cast_room(run, i);
     return 0;
 }
 
-/* Converts an argument by the cast operator's own kernels. */
-static void cast(struct td_run *run, int i, void *out)
+struct casting {
+    const struct td_run *run;
+    const struct td_tensor *to;
+};
+
+/* td_weight_fill, of which it never fails: converts by the cast operator's own kernels. */
+static int convert(void *out, const struct td_tensor *from, void *arg)
 {
-    struct td_value *arg = &run->call.arg[run->cast[i].arg];
+    const struct casting *c = arg;
     const struct td_handle *handle = td_registry_find("cast");
     assert(handle);
-    struct td_call call = {.op = handle->op, .n_args = 2, .threads = run->call.threads, .n_out = 1};
-    call.arg[0] = (struct td_value){.kind = TD_KIND_tensor, .tensor = run->cast[i].from};
-    call.arg[1] = (struct td_value){.kind = TD_KIND_dtype, .dtype = arg->tensor.dtype};
-    call.out[0] = arg->tensor;
+    struct td_call call = {
+        .op = handle->op, .n_args = 2, .threads = c->run->call.threads, .n_out = 1};
+    call.arg[0] = (struct td_value){.kind = TD_KIND_tensor, .tensor = *from};
+    call.arg[1] = (struct td_value){.kind = TD_KIND_dtype, .dtype = c->to->dtype};
+    call.out[0] = *c->to;
     call.out[0].data = out;
-    td_call_unboxed(handle, &call, td_keyset_of(run->key), NULL);
-    arg->tensor.data = out;
+    td_call_unboxed(handle, &call, td_keyset_of(c->run->key), NULL);
+    return 0;
+}
+
+/* Converts an argument, into room or, a stored tensor, once for all calls. */
+static void cast(struct td_run *run, int i, void *room)
+{
+    struct td_tensor *to = &run->call.arg[run->cast[i].arg].tensor;
+    struct casting casting = {run, to};
+    if (to->weight) {
+        td_weight_convert(to->weight, convert, &casting);
+        return;
+    }
+    convert(room, &run->cast[i].from, &casting);
+    to->data = room;
 }
 
 /* ---- learned times ---- */
@@ -263,9 +290,8 @@ void td_run_execute(struct td_run *run, void *scratch)
         return;
     }
     for (int i = 0; i < run->n_casts; i++) {
-        size_t bytes = round_up(td_nbytes(&run->call.arg[run->cast[i].arg].tensor));
         cast(run, i, at);
-        at += bytes;
+        at += cast_room(run, i);
     }
     run->call.scratch = at;
     run->impl->run(&run->call);

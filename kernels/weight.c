@@ -1,5 +1,5 @@
 /* Forms hang in a list that only grows, its head atomic: a reader walks it without a lock (a weight
- * has one form or two), a maker holds the mutex and looks again before it makes one. */
+ * has a few forms at most), a maker holds the mutex and looks again before it makes one. */
 #include "kernels/weight.h"
 
 #include <errno.h>
@@ -10,6 +10,7 @@
 
 struct form {
     struct td_weight_form see; /* first, so that the list that readers see is the list itself */
+    struct td_weight *as;      /* see.converted, owned; data and bytes are this one's */
     size_t key_len;
     unsigned char key[];
 };
@@ -17,38 +18,52 @@ struct form {
 struct td_weight {
     atomic_int refs;
     struct td_tensor tensor;
-    pthread_mutex_t lock; /* held while a form is made */
+    const struct td_weight *of; /* that this one is converted from, or NULL */
+    atomic_bool written;        /* its elements are there */
+    pthread_mutex_t lock;       /* held while a form is made or the elements are converted */
     _Atomic(const struct td_weight_form *) forms;
 };
 
-/* Zeroed, on a cache line, 64 readable bytes longer than asked for. NULL when there is no memory.
- */
+/* On a cache line, with 64 readable bytes behind, which are zero. NULL when there is no memory. */
 static void *buffer(size_t bytes)
 {
     if (bytes > SIZE_MAX - 127)
         return NULL;
     size_t size = (bytes + 127) & ~(size_t)63;
-    void *p = aligned_alloc(64, size);
-    return p ? memset(p, 0, size) : NULL;
+    char *p = aligned_alloc(64, size);
+    if (p)
+        memset(p + bytes, 0, size - bytes);
+    return p;
+}
+
+static struct td_weight *create(const struct td_tensor *like, const struct td_weight *of)
+{
+    struct td_weight *w = calloc(1, sizeof *w);
+    void *data = buffer(td_nbytes(like));
+    if (!w || !data) {
+        free(w);
+        free(data);
+        return NULL;
+    }
+    atomic_init(&w->refs, 1);
+    atomic_init(&w->written, !of);
+    pthread_mutex_init(&w->lock, NULL);
+    w->of = of;
+    w->tensor = *like;
+    w->tensor.data = data;
+    w->tensor.weight = w;
+    return w;
 }
 
 int td_weight_create(struct td_weight **weight, const struct td_tensor *like)
 {
-    struct td_weight *w = calloc(1, sizeof *w);
-    size_t bytes = td_nbytes(like);
-    void *data = buffer(bytes);
-    if (!w || !data) {
-        free(w);
-        free(data);
+    struct td_weight *w = create(like, NULL);
+    if (!w)
         return -ENOMEM;
-    }
-    if (like->data && bytes)
-        memcpy(data, like->data, bytes);
-    atomic_init(&w->refs, 1);
-    pthread_mutex_init(&w->lock, NULL);
-    w->tensor = *like;
-    w->tensor.data = data;
-    w->tensor.weight = w;
+    if (like->data)
+        memcpy(w->tensor.data, like->data, td_nbytes(like));
+    else
+        memset(w->tensor.data, 0, td_nbytes(like));
     *weight = w;
     return 0;
 }
@@ -66,9 +81,13 @@ void td_weight_unref(struct td_weight **weight)
     if (!w || atomic_fetch_sub(&w->refs, 1) != 1)
         return;
     for (const struct td_weight_form *form = w->forms, *next; form; form = next) {
+        struct form *f = (struct form *)form;
         next = form->next;
-        free((void *)form->data);
-        free((void *)form);
+        if (f->as)
+            td_weight_unref(&f->as);
+        else
+            free((void *)form->data);
+        free(f);
     }
     pthread_mutex_destroy(&w->lock);
     free(w->tensor.data);
@@ -100,26 +119,42 @@ static const struct td_weight_form *find(const struct td_weight *w, const void *
     return NULL;
 }
 
+static struct form *form_create(const void *key, size_t key_len, const char *name, size_t bytes)
+{
+    struct form *form = calloc(1, sizeof *form + key_len);
+    if (!form)
+        return NULL;
+    form->see.bytes = bytes;
+    strncpy(form->see.name, name, sizeof form->see.name - 1);
+    form->key_len = key_len;
+    memcpy(form->key, key, key_len);
+    return form;
+}
+
+/* With the lock held. */
+static const struct td_weight_form *publish(struct td_weight *w, struct form *form)
+{
+    form->see.next = atomic_load_explicit(&w->forms, memory_order_relaxed);
+    atomic_store_explicit(&w->forms, &form->see, memory_order_release);
+    return &form->see;
+}
+
 /* With the lock held. */
 static const struct td_weight_form *make(struct td_weight *w, const void *key, size_t key_len,
                                          const char *name, size_t bytes, td_weight_fill *fill,
                                          void *arg)
 {
-    struct form *form = calloc(1, sizeof *form + key_len);
+    struct form *form = form_create(key, key_len, name, bytes);
     void *data = form ? buffer(bytes) : NULL;
+    if (data)
+        memset(data, 0, bytes); /* what fill leaves out */
     if (!data || fill(data, &w->tensor, arg)) {
         free(data);
         free(form);
         return NULL;
     }
     form->see.data = data;
-    form->see.bytes = bytes;
-    form->see.next = atomic_load_explicit(&w->forms, memory_order_relaxed);
-    strncpy(form->see.name, name, sizeof form->see.name - 1);
-    form->key_len = key_len;
-    memcpy(form->key, key, key_len);
-    atomic_store_explicit(&w->forms, &form->see, memory_order_release);
-    return &form->see;
+    return publish(w, form);
 }
 
 const void *td_weight_pack(struct td_weight *weight, const void *key, size_t key_len,
@@ -134,6 +169,51 @@ const void *td_weight_pack(struct td_weight *weight, const void *key, size_t key
         pthread_mutex_unlock(&weight->lock);
     }
     return form ? form->data : NULL;
+}
+
+/* With the lock held. */
+static const struct td_weight_form *make_as(struct td_weight *w, enum td_dtype type)
+{
+    struct td_tensor like = w->tensor;
+    like.dtype = type;
+    size_t bytes = td_nbytes(&like);
+    struct form *form = form_create(&type, sizeof type, td_dtype_name(type), bytes);
+    struct td_weight *as = form ? create(&like, w) : NULL;
+    if (!as) {
+        free(form);
+        return NULL;
+    }
+    form->as = as;
+    form->see.converted = as;
+    form->see.data = as->tensor.data;
+    return publish(w, form);
+}
+
+struct td_weight *td_weight_as(struct td_weight *weight, enum td_dtype type)
+{
+    const struct td_weight_form *form = find(weight, &type, sizeof type);
+    if (!form) {
+        pthread_mutex_lock(&weight->lock);
+        form = find(weight, &type, sizeof type);
+        if (!form)
+            form = make_as(weight, type);
+        pthread_mutex_unlock(&weight->lock);
+    }
+    return form ? ((const struct form *)form)->as : NULL;
+}
+
+int td_weight_convert(struct td_weight *as, td_weight_fill *fill, void *arg)
+{
+    int err = 0;
+    if (atomic_load_explicit(&as->written, memory_order_acquire))
+        return 0;
+    pthread_mutex_lock(&as->lock);
+    if (!atomic_load_explicit(&as->written, memory_order_relaxed)) {
+        err = fill(as->tensor.data, &as->of->tensor, arg);
+        atomic_store_explicit(&as->written, !err, memory_order_release);
+    }
+    pthread_mutex_unlock(&as->lock);
+    return err;
 }
 
 const struct td_weight_form *td_weight_forms(const struct td_weight *weight)

@@ -1,4 +1,4 @@
-/* A stored tensor: its dense data, and the packed forms that kernels have made of it. It has no
+/* A stored tensor: its dense data, and the forms, packed or converted, made of it. It has no
  * name (the store that holds it does) and lives until its last reference is gone. The data does not
  * change once the weight can be seen by others, so forms are made once and found without a lock. */
 #ifndef TD_KERNELS_WEIGHT_H
@@ -10,6 +10,7 @@ struct td_weight_form {
     const void *data; /* 64-byte aligned */
     size_t bytes;
     char name[64];                     /* what it is, for listings: "onednn AB8b8a" */
+    const struct td_weight *converted; /* of td_weight_as: may have forms of its own; else NULL */
     const struct td_weight_form *next; /* the one made before; NULL at the end */
 };
 
@@ -35,7 +36,16 @@ typedef int td_weight_fill(void *packed, const struct td_tensor *plain, void *ar
 const void *td_weight_pack(struct td_weight *weight, const void *key, size_t key_len,
                            const char *name, size_t bytes, td_weight_fill *fill, void *arg);
 
-/* The packed forms, the youngest first; NULL when there is none. */
+/* The weight in another type, which is a weight too, with packed forms of its own: for calls that
+ * convert it. Borrowed; lives as long as the first. Nobody may read its elements, through its view
+ * or its forms, before td_weight_convert. NULL when there is no memory. */
+struct td_weight *td_weight_as(struct td_weight *weight, enum td_dtype type);
+
+/* Has fill write the elements of what td_weight_as gave from the first weight's, once; others wait.
+ * 0 or fill's -errno. */
+int td_weight_convert(struct td_weight *as, td_weight_fill *fill, void *arg);
+
+/* The forms, the youngest first; NULL when there is none. */
 const struct td_weight_form *td_weight_forms(const struct td_weight *weight);
 
 #endif

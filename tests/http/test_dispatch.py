@@ -130,6 +130,25 @@ class Dispatch(service.ServiceTest):
         self.assertEqual(self.post("linear", [tensor(x), tensor(x)], autocast=None).json["outputs"][0]["datatype"], "FP32")
         self.problem(self.post("linear", [tensor(x), tensor(x)], 400, autocast="FP32"), 400, "autocast", "BF16")
 
+    def test_autocast_of_a_stored_weight(self): # DSP-28
+        """Converted once, beside the weight, and gone with it."""
+        rng = np.random.default_rng(28)
+        x, w = rng.standard_normal((3, 40), np.float32), rng.standard_normal((24, 40), np.float32)
+        sent = self.post("linear", [tensor(x), tensor(w)], autocast="BF16").json["outputs"]
+        self.service.call("PUT", "/v1/tensors/cast", {"shape": [24, 40], "datatype": "FP32", "data": w.ravel().tolist()})
+        weight = {"name": "weight", "parameters": {"tensor": "cast"}}
+        for parameters, promoted in (({"meta": True}, None), ({}, 2), ({}, 2)):
+            reply = self.post("linear", [{**tensor(x), "name": "input"}, weight], autocast="BF16", explain=True, **parameters)
+            if promoted:
+                self.assertEqual(reply.json["outputs"], sent)
+                self.assertEqual(reply.json["parameters"]["explain"]["promoted"], promoted)
+        forms = self.stored("cast")["packed"]
+        self.assertEqual([f["bytes"] for f in forms if f["form"] == "BF16"], [24 * 40 * 2], forms)
+        self.service.call("PUT", "/v1/tensors/cast", {"shape": [24, 40], "datatype": "FP32", "data": [0] * 24 * 40})
+        reply = self.post("linear", [{**tensor(x), "name": "input"}, weight], autocast="BF16").json
+        self.assertEqual(reply["outputs"][0]["data"], [0] * 72)
+        self.service.call("DELETE", "/v1/tensors/cast")
+
     def stored(self, name):
         return self.service.call("GET", "/v1/tensors/" + name).json
 

@@ -152,6 +152,57 @@ START_TEST(test_threads)
 }
 END_TEST
 
+static int halve(void *out, const struct td_tensor *from, void *arg)
+{
+    filled++;
+    for (int i = 0; i < 15; i++)
+        ((int16_t *)out)[i] = (int16_t)(((float *)from->data)[i] / *(float *)arg);
+    return fill_result;
+}
+
+static void *convert_one(void *arg)
+{
+    float two = 2;
+    struct td_weight *as = td_weight_as(arg, TD_i16);
+    if (!as || td_weight_convert(as, halve, &two))
+        return "not converted";
+    return ((int16_t *)td_weight_tensor(as)->data)[14] == 7 ? NULL : "wrong elements";
+}
+
+START_TEST(test_as)
+{
+    float data[15], two = 2;
+    for (int i = 0; i < 15; i++)
+        data[i] = (float)i;
+    struct td_weight *w = make(data), *as = td_weight_as(w, TD_i16);
+    const struct td_tensor *view = td_weight_tensor(as);
+    ck_assert_int_eq(view->dtype, TD_i16);
+    ck_assert_int_eq(view->shape[1], 5);
+    ck_assert_ptr_eq(td_weight_of(view), as);
+    ck_assert_int_eq(filled, 0); /* not yet */
+    fill_result = -EIO;
+    ck_assert_int_eq(td_weight_convert(as, halve, &two), -EIO);
+    fill_result = 0;
+    pthread_t thread[8];
+    for (int i = 0; i < 8; i++)
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, convert_one, w), 0);
+    for (int i = 0; i < 8; i++) {
+        void *wrong;
+        pthread_join(thread[i], &wrong);
+        ck_assert_msg(!wrong, "%s", (char *)wrong);
+    }
+    ck_assert_int_eq(filled, 2); /* the failure, and once */
+    ck_assert_ptr_nonnull(td_weight_pack(as, "key", 3, "its own", 100, fill, "a"));
+    const struct td_weight_form *form = td_weight_forms(w);
+    ck_assert_str_eq(form->name, "INT16");
+    ck_assert_uint_eq(form->bytes, 30);
+    ck_assert_ptr_eq(form->converted, as);
+    ck_assert_ptr_null(form->next);
+    ck_assert_str_eq(td_weight_forms(as)->name, "its own");
+    td_weight_unref(&w); /* and all of that */
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("weight");
@@ -162,6 +213,7 @@ int main(void)
     tcase_add_test(tcase, test_pack);
     tcase_add_test(tcase, test_pack_fails);
     tcase_add_test(tcase, test_threads);
+    tcase_add_test(tcase, test_as);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
