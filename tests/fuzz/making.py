@@ -12,7 +12,8 @@ import numpy as np
 import operators
 import service
 
-SIZES = (0, 1, 1, 2, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64)
+SIZES = (0, 1, 1, 2, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64, 130, 900)
+EMPTY = (0, 0, 3, 2**22, 2**40) # of tensors that have no elements, and other sizes that do not matter
 HUGE = (2**20, 2**31 - 1, 2**31, 2**32, 2**40, 2**45, 2**46, 2**53, 2**62, 2**63, 2**64, 10**30)
 ODD = (None, True, False, 0, 1, -1, 2, -7, 0.5, -0.0, 1e-310, 1e39, -1e300, 2**31, 2**53 + 2, -2**63, 2**64, math.nan,
        math.inf, "", "x", "none", "FP32", "relu", "\u0000", "\ud7ff\"\\\n", "9" * 700, [], [0], [1, 1], [-1, 0],
@@ -21,7 +22,7 @@ ODD = (None, True, False, 0, 1, -1, 2, -7, 0.5, -0.0, 1e-310, 1e39, -1e300, 2**3
 DATATYPES = operators.INTEGERS + operators.FLOATS + ("BOOL",)
 WORDS = (b'"data":', b'"shape":', b"null", b"-1", b"2147483648", b"1e999", b"NaN", b"[[", b"]]", b"{}", b'"', b"\\u0000",
          b"\xff", b"\x00", b",,", b'"parameters":', b'"tensor":', b"9" * 400, b"\xf0\x9f\x98\x80", b"[" * 40)
-MOST = 4096 # elements of a tensor that comes with its data
+MOST = 8192 # elements of a tensor that comes with its data
 
 
 def one_of(rng, *choices):
@@ -51,6 +52,8 @@ class Tensor:
         with np.errstate(all="ignore"):
             if self.datatype not in DATATYPES:
                 return b"12345678"
+            if self.datatype == "BOOL" and rng.random() < 0.1:
+                return bytes(rng.choice((0, 1, 2, 255)) for _ in self.elements(rng))
             if self.datatype == "BF16":
                 return service.elements(service.BF16(np.array(self.elements(rng), np.float32)))
             return np.array(self.elements(rng), service.DATATYPES[self.datatype]).tobytes()
@@ -88,7 +91,10 @@ class Call:
         objects = [(t, t.object(rng, blobs, shapes_only)) for t in self.tensors]
         root = {"inputs": [o for t, o in objects if t.name is not None], **self.rest}
         args = [o for t, o in objects if t.name is None] + self.args
-        parameters = {**self.parameters, "meta": True} if shapes_only else self.parameters
+        parameters = dict(self.parameters)
+        if shapes_only:
+            parameters["meta"] = True
+            parameters.pop("pool", None) # may have gone since
         if args:
             root["args"] = args
         if parameters:
@@ -128,7 +134,8 @@ class Maker:
             return op, Call(op["name"], tensors, {a["name"]: self.rng.choice(ODD) for a in op["arguments"]
                                                   if not a["type"].startswith("Tensor") and "default" not in a})
         shapes, parameters = self.rng.choice(judge.calls)
-        sizes = {n: n if self.likely(0.4) else self.rng.choice(SIZES) for s in shapes.values() for n in s}
+        pick = EMPTY if self.likely(0.1) else SIZES
+        sizes = {n: n if pick is SIZES and self.likely(0.4) else self.rng.choice(pick) for s in shapes.values() for n in s}
         mapped = {key: [sizes.get(n, n) for n in value] if key == "normalized_shape" else value
                   for key, value in parameters.items()}
         tensors = [Tensor(name, [sizes[n] for n in shape], datatype) for name, shape in shapes.items()]
@@ -150,7 +157,7 @@ class Maker:
     def place(self, call):
         for tensor in call.tensors:
             where = self.rng.random()
-            if tensor.count > MOST or where < 0.05:
+            if tensor.count > MOST or where < 0.04:
                 tensor.source = one_of(self.rng, "none", "shared")
             elif where < 0.25:
                 tensor.source = "binary"
@@ -229,8 +236,8 @@ class Maker:
         elif how == 7 and call.tensors:
             call.tensors.remove(tensor)
         elif how == 8:
-            call.tensors += [Tensor(self.rng.choice((tensor.name, "more", None)), [1], "FP32")
-                             for _ in range(self.rng.choice((1, 1, 2, 16, 31, 32, 40)))]
+            count, kind = self.rng.choice((1, 1, 2, 15, 16, 31, 32, 40)), self.rng.randrange(3)
+            call.tensors[:0] = [Tensor((None, tensor.name, f"t{i}")[kind], [1], "FP32") for i in range(count)]
         elif how == 9:
             names = [*call.parameters, "dim", "alpha", "dtype", "bias", "explain", "meta", "device", "kernel", "pool"]
             call.parameters[self.rng.choice(names)] = self.rng.choice(ODD)

@@ -115,6 +115,8 @@ class Client:
                 width = 2 if out["datatype"] == "BF16" else np.dtype(service.DATATYPES[out["datatype"]]).itemsize
                 if parameters["binary_data_size"] != count * width:
                     raise Fault(f"{parameters} for shape {out['shape']} of {out['datatype']}")
+                if out["datatype"] == "BOOL" and count and max(reply.body[at:at + count]) > 1:
+                    raise Fault("a BOOL of more than 1")
                 at += count * width
             found.append((out["name"], out["datatype"], out["shape"]))
         if at != len(reply.body):
