@@ -191,3 +191,11 @@ int td_bind_cpus(const char *text)
     td_cpus_fini(&cpus);
     return error;
 }
+
+int td_bound_cpus(void)
+{
+    struct td_cpus cpus = {0};
+    int n = td_affinity_get(0, &cpus) ? 0 : cpus.n;
+    td_cpus_fini(&cpus);
+    return n > 0 ? n : 1;
+}

@@ -245,6 +245,8 @@ void td_thread_alone(void);
  * -EINVAL when the CPUs do not exist or text is no list. */
 int td_bind_cpu(int cpu);
 int td_bind_cpus(const char *cpus);
+/* How many CPUs the calling thread may run on, at least 1. */
+int td_bound_cpus(void);
 /* Undoes that: to all CPUs that this process may use. */
 int td_bind_allowed(const struct td_topology *topology);
 

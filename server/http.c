@@ -62,12 +62,24 @@ static int start_thread(struct td_http *http, struct td_http_thread *thread,
                : 0;
 }
 
+/* More of them would only take turns. */
+static int one_an_io_cpu(const struct td_http *http)
+{
+    struct td_machine_facts facts;
+    td_topology_facts(http->service->topology, &facts);
+    int n = td_bind_cpus(http->config.io_cpus) ? 1 : td_bound_cpus();
+    td_bind_cpus(facts.allowed);
+    return n;
+}
+
 /* Which CPU each HTTP thread sits on, and whose small calls it runs. */
 static void place_threads(struct td_http *http)
 {
     struct td_pool *pools[TD_MAX_HTTP_THREADS];
     int n = td_pools_list(http->service->pools, pools, TD_MAX_HTTP_THREADS);
-    int wanted = http->config.io_threads ? http->config.io_threads : n;
+    int wanted = http->config.io_threads ? http->config.io_threads
+                 : *http->config.io_cpus ? one_an_io_cpu(http)
+                                         : n;
     if (wanted > TD_MAX_HTTP_THREADS)
         wanted = TD_MAX_HTTP_THREADS;
     for (int i = 0; i < wanted; i++) {

@@ -30,15 +30,10 @@ struct exchange { /* a request with what the server needs of it */
 
 /* ---- responses ---- */
 
-static void no_free(void *body)
+static struct MHD_Response *make_response(struct exchange *x, bool close_after)
 {
-    (void)body;
-}
-
-static struct MHD_Response *make_response(const struct td_response *res, bool close_after)
-{
-    struct MHD_Response *r = MHD_create_response_from_buffer_with_free_callback(
-        res->size, (void *)(uintptr_t)res->body, no_free);
+    const struct td_response *res = &x->req.response;
+    struct MHD_Response *r = td_http_body(x->thread, res, x->req.arena);
     if (r && res->type && MHD_add_response_header(r, "Content-Type", res->type) != MHD_YES)
         goto fail;
     for (int i = 0; r && i < 4 && res->header[i].name; i++)
@@ -61,7 +56,7 @@ static enum MHD_Result queue(struct exchange *x)
     struct MHD_Response **shared = draining ? NULL : res->shared;
     struct MHD_Response *r = shared ? __atomic_load_n(shared, __ATOMIC_ACQUIRE) : NULL;
     bool keep = r != NULL;
-    if (!r && !(r = make_response(res, draining)))
+    if (!r && !(r = make_response(x, draining)))
         return MHD_NO;
     if (shared && !keep) {
         struct MHD_Response *none = NULL; /* the first thread here leaves its response for all */

@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import os
+import pathlib
 import re
 import socket
 import time
@@ -202,6 +203,39 @@ class Connections(service.ServiceTest):
         for c in connections:
             self.assertEqual(self.service.call("GET", "/v1/isa", connection=c).status, 200)
             c.close()
+
+
+class BigReplies(service.ServiceTest):
+    """They go out in pieces, between which small calls have their turns; slowly where clients share the
+    HTTP thread's CPU, as here."""
+    cpu = min(os.sched_getaffinity(0))
+    args = ("--io-cpus", str(cpu), "--pool", f"default={cpu}", "--pool", f"other={cpu}")
+
+    def setUp(self):
+        before = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {self.cpu})
+        self.addCleanup(os.sched_setaffinity, 0, before)
+
+    def test_beside_small_calls(self):
+        big, small = np.arange(1 << 18, dtype=np.float32), np.arange(5, dtype=np.float32)
+
+        def client():
+            for factor in range(6):
+                out = self.service.op("mul", {"self": big, "other": np.float32([factor])}, binary=True)
+                np.testing.assert_array_equal(out, big * factor)
+
+        calls = 0
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            end = pool.submit(client)
+            while not end.done():
+                np.testing.assert_array_equal(self.service.op("relu", {"self": small}, binary=True), small)
+                calls += 1
+            end.result()
+        self.assertGreater(calls, 6)
+
+    def test_one_thread_a_cpu(self):
+        names = [p.read_text() for p in pathlib.Path(f"/proc/{self.service.pid}/task").glob("*/comm")]
+        self.assertEqual(sum(name.startswith("MHD") for name in names), 1, names)
 
 
 class Idle(service.ServiceTest):

@@ -287,6 +287,7 @@ START_TEST(test_binding)
     int cpu = sched_getcpu();
     ck_assert_int_eq(td_bind_cpu(cpu), 0);
     ck_assert_int_eq(sched_getcpu(), cpu);
+    ck_assert_int_eq(td_bound_cpus(), 1);
 #ifdef _OPENMP
     ck_assert_int_eq(omp_get_max_threads(), 1); /* regions of a bound thread run on it alone */
 #endif
