@@ -87,6 +87,20 @@ static void write_output(struct td_infer *in, struct td_writer *w, int i)
     td_write_close(w, '}');
 }
 
+void td_infer_write_front(struct td_infer *in, struct td_writer *w)
+{
+    td_write_open(w, NULL, '{');
+    td_write_str(w, "model_name", in->model);
+    td_write_str(w, "model_version", "1");
+    if (in->id)
+        td_write_str(w, "id", in->id);
+    td_write_open(w, "outputs", '[');
+    for (int i = 0; i < in->run.call.n_out; i++)
+        if (in->output[i].form != TD_FORM_none)
+            write_output(in, w, i);
+    td_write_close(w, ']');
+}
+
 static void write_parameters(struct td_infer *in, struct td_writer *w)
 {
     td_write_open(w, "parameters", '{');
@@ -142,16 +156,10 @@ static void reply(struct td_infer *in)
     struct td_response *res = &in->req->response;
     struct td_writer w;
     td_write_init(&w, in->req->arena, 768);
-    td_write_open(&w, NULL, '{');
-    td_write_str(&w, "model_name", in->model);
-    td_write_str(&w, "model_version", "1");
-    if (in->id)
-        td_write_str(&w, "id", in->id);
-    td_write_open(&w, "outputs", '[');
-    for (int i = 0; i < in->run.call.n_out; i++)
-        if (in->output[i].form != TD_FORM_none)
-            write_output(in, &w, i);
-    td_write_close(&w, ']');
+    if (in->front)
+        td_write_raw(&w, NULL, in->front, in->front_size);
+    else
+        td_infer_write_front(in, &w);
     write_parameters(in, &w);
     td_write_close(&w, '}');
     if (join(in, &w, res))
@@ -167,7 +175,7 @@ static void compute(struct td_infer *in, struct td_worker *worker)
     void *scratch = NULL;
     bool whole = in->streams.parts < 2;
     in->run.call.threads = worker ? td_worker_threads(worker) : 1;
-    in->begin_ns = td_now_ns();
+    in->begin_ns = in->ran_inline ? in->queued_ns : td_now_ns();
     int err = td_run_select(&in->run, &scratch_bytes);
     if (!err && whole && scratch_bytes &&
         !(scratch = td_arena_alloc(in->req->arena, scratch_bytes)))
@@ -180,9 +188,7 @@ static void compute(struct td_infer *in, struct td_worker *worker)
         td_api_problem(in->req, err, "%s", in->run.problem.text);
         return;
     }
-    if (whole)
-        td_run_execute(&in->run, scratch);
-    in->end_ns = td_now_ns();
+    in->end_ns = whole ? td_run_execute(&in->run, scratch) : td_now_ns();
     td_metrics_call(in->req->service->metrics, &in->run, in->begin_ns - in->queued_ns,
                     in->end_ns - in->begin_ns);
     err = td_shm_end(&in->shm, in->run.call.out, &in->run.problem);
@@ -265,7 +271,7 @@ static void *alloc_part(void *arena, size_t bytes)
     return td_arena_alloc(arena, bytes);
 }
 
-static int start(struct td_infer *in)
+static int bind(struct td_infer *in)
 {
     struct td_request *req = in->req;
     in->options.alloc = alloc_part;
@@ -284,14 +290,19 @@ static int start(struct td_infer *in)
         err = td_infer_outputs(in);
     if (!err && !in->meta)
         err = td_streams_plan(in);
-    if (!err && !in->meta)
-        err = place_outputs(in);
-    if (err)
-        return td_api_problem(req, err, "%s", in->run.problem.text);
+    return err ? td_api_problem(req, err, "%s", in->run.problem.text) : 0;
+}
+
+static int start(struct td_infer *in)
+{
+    struct td_request *req = in->req;
     if (in->meta) {
         reply(in);
         return 0;
     }
+    int err = place_outputs(in);
+    if (err)
+        return td_api_problem(req, err, "%s", in->run.problem.text);
     in->run.forced = in->forced;
     in->queued_ns = td_now_ns();
     if (td_api_task_is_wanted(req))
@@ -330,6 +341,16 @@ int td_api_infer(struct td_request *req, const char *op, const char *model)
     req->call_ = in;
     req->release_ = free_call;
     struct td_problem problem;
-    int err = td_infer_read(in, &problem);
-    return err ? td_api_problem(req, err, "%s", problem.text) : start(in);
+    int err = td_infer_parse(in, &problem);
+    if (!err && td_infer_again(in))
+        return start(in);
+    if (!err)
+        err = td_infer_read(in, &problem);
+    if (err)
+        return td_api_problem(req, err, "%s", problem.text);
+    err = bind(in);
+    if (err)
+        return err;
+    td_infer_keep(in);
+    return start(in);
 }

@@ -34,7 +34,8 @@ struct td_infer { /* lives in the request's arena */
     size_t binary_at; /* where in the body the next binary tensor begins */
 
     /* The parameters that all calls share. */
-    struct td_pool *pool; /* a reference */
+    struct td_pool *pool;  /* a reference */
+    const char *pool_name; /* as asked for; NULL: the default one */
     const char *forced;
     int64_t timeout_ms;
     int priority;
@@ -54,6 +55,8 @@ struct td_infer { /* lives in the request's arena */
     } output[TD_MAX_OUTS];
     const cJSON *outputs;               /* what was asked for; NULL: all */
     bool ran_inline, in_place, is_task; /* a task: answered 202, req is its own */
+    const char *front; /* the reply's JSON up to its parameters, when known already */
+    size_t front_size;
     char *binary;
     size_t binary_size;
 
@@ -64,9 +67,20 @@ struct td_infer { /* lives in the request's arena */
     struct td_run run;
 };
 
-/* Reads the request's body into in. On failure problem says why: -EINVAL, -ENOENT (pool or stored
- * tensor), -ENOMEM. */
+/* Parses the request's JSON into in->json; then reads it into in. On failure problem says why:
+ * -EINVAL, -ENOENT (pool or stored tensor), -ENOMEM. */
+int td_infer_parse(struct td_infer *in, struct td_problem *problem);
 int td_infer_read(struct td_infer *in, struct td_problem *problem);
+
+/* ---- infer_again.c ---- */
+
+/* Takes the call that an earlier request with the same JSON has bound, in place of reading and
+ * binding. False: there is none, or something else is amiss; read it. */
+bool td_infer_again(struct td_infer *in);
+/* The reply's JSON up to its parameters: model and outputs. */
+void td_infer_write_front(struct td_infer *in, struct td_writer *w);
+/* Keeps the bound call, before its outputs have places, for requests with the same JSON. */
+void td_infer_keep(struct td_infer *in);
 
 /* ---- infer_outputs.c; sentences go to run.problem ---- */
 

@@ -227,14 +227,13 @@ static int read_text(const cJSON *item, const char **value, struct td_problem *p
 }
 
 /* An option that all calls share, or else an argument of the operator. */
-static int read_parameter(struct td_infer *in, const cJSON *item, const char **pool,
-                          struct td_problem *problem)
+static int read_parameter(struct td_infer *in, const cJSON *item, struct td_problem *problem)
 {
     const char *key = item->string;
     int64_t number = 0;
     int err;
     if (!strcmp(key, "pool"))
-        return read_text(item, pool, problem);
+        return read_text(item, &in->pool_name, problem);
     if (!strcmp(key, "kernel"))
         return read_text(item, &in->forced, problem);
     if (!strcmp(key, "explain"))
@@ -264,24 +263,34 @@ static int read_parameter(struct td_infer *in, const cJSON *item, const char **p
 
 static int read_parameters(struct td_infer *in, const cJSON *parameters, struct td_problem *problem)
 {
-    const char *pool = NULL;
     const cJSON *item;
     int err = 0;
     cJSON_ArrayForEach(item, parameters)
     {
-        if ((err = read_parameter(in, item, &pool, problem)))
+        if ((err = read_parameter(in, item, problem)))
             return err;
     }
-    in->pool = td_pools_find(in->req->service->pools, pool);
+    in->pool = td_pools_find(in->req->service->pools, in->pool_name);
     if (!in->pool)
         return td_problem_set(problem, ENOENT, "pool: no pool '%.80s'; GET /v1/pools lists them",
-                              pool);
+                              in->pool_name);
     return 0;
 }
 
 /* ---- the whole ---- */
 
-static int read_root(struct td_infer *in, struct td_problem *problem)
+int td_infer_parse(struct td_infer *in, struct td_problem *problem)
+{
+    struct td_request *req = in->req;
+    size_t length = req->json_length >= 0 ? (size_t)req->json_length : req->body_size;
+    if (!length)
+        return refuse(problem, "the body", "is empty; it must be an object with inputs");
+    in->binary_at = length;
+    int err = td_json_cache_parse(req->service->json_cache, &in->json, req->body, length, problem);
+    return !err || err == -ENOMEM ? err : -EINVAL;
+}
+
+int td_infer_read(struct td_infer *in, struct td_problem *problem)
 {
     const cJSON *root = in->json.root, *item;
     const cJSON *inputs = member(root, "inputs"), *parameters = member(root, "parameters");
@@ -315,17 +324,4 @@ static int read_root(struct td_infer *in, struct td_problem *problem)
         return td_problem_set(problem, EINVAL, "the body has %zu bytes more than its tensors need",
                               in->req->body_size - in->binary_at);
     return read_parameters(in, parameters, problem);
-}
-
-int td_infer_read(struct td_infer *in, struct td_problem *problem)
-{
-    struct td_request *req = in->req;
-    size_t length = req->json_length >= 0 ? (size_t)req->json_length : req->body_size;
-    if (!length)
-        return refuse(problem, "the body", "is empty; it must be an object with inputs");
-    in->binary_at = length;
-    int err = td_json_cache_parse(req->service->json_cache, &in->json, req->body, length, problem);
-    if (err)
-        return err == -ENOMEM ? err : -EINVAL;
-    return read_root(in, problem);
 }

@@ -46,6 +46,12 @@ struct td_json_cache *td_json_cache_create(int depth); /* NULL: out of memory */
 void td_json_cache_destroy(struct td_json_cache *cache);
 void td_json_cache_counts(struct td_json_cache *cache, long long *hits, long long *misses);
 void td_json_kept_drop(struct td_json_kept *kept); /* for td_json_free; NULL is fine */
+/* What a reader has made of a kept text, for those that come later: one piece of malloc's memory,
+ * freed with the text, which nobody changes. accompany takes it over, and frees it when there is
+ * one already. */
+bool td_json_is_kept(const struct td_json *json);
+const void *td_json_companion(const struct td_json *json); /* NULL: none */
+void td_json_accompany(struct td_json *json, void *companion);
 /* The member of that name; NULL when there is none, or when it is no object. */
 static inline const cJSON *td_json_member(const cJSON *object, const char *key)
 {

@@ -2,10 +2,9 @@
  * time, and only the binary tensors behind it differ; parsing was half of what such a call cost. So
  * the last trees are kept by their texts, and requests with the same bytes read one tree together.
  *
- * Only the tree is shared: what it says (pools, stored tensors, options, operators) is looked up
- * anew by every request, so nothing here can be out of date, and a text says the same whenever it
- * is parsed. A bound call could have been kept as well, but binding costs a tenth of parsing, and
- * its shapes, pools and weights would have to be watched.
+ * The tree is shared: what it says (pools, stored tensors, options, operators) is looked up anew by
+ * every request, so nothing here can be out of date, and a text says the same whenever it is
+ * parsed. What can be made of a text once and for all goes along with it (infer_again.c).
  *
  * A text's hash chooses a set of four places, the compare of all its bytes decides. New trees take
  * a set's last place and move to the first when they are used, so that texts which come once (each
@@ -25,6 +24,7 @@
 struct td_json_kept {
     atomic_int readers; /* and the place, as long as it has one */
     cJSON *root;
+    _Atomic(void *) companion;
     uint64_t hash;
     size_t length;
     char text[];
@@ -66,7 +66,25 @@ void td_json_kept_drop(struct td_json_kept *kept)
     if (!kept || atomic_fetch_sub(&kept->readers, 1) != 1)
         return;
     cJSON_Delete(kept->root);
+    free(kept->companion);
     free(kept);
+}
+
+bool td_json_is_kept(const struct td_json *json)
+{
+    return json->kept_ != NULL;
+}
+
+const void *td_json_companion(const struct td_json *json)
+{
+    return json->kept_ ? atomic_load_explicit(&json->kept_->companion, memory_order_acquire) : NULL;
+}
+
+void td_json_accompany(struct td_json *json, void *companion)
+{
+    void *none = NULL;
+    if (!atomic_compare_exchange_strong(&json->kept_->companion, &none, companion))
+        free(companion);
 }
 
 static uint64_t hash(const char *text, size_t length)
@@ -112,6 +130,7 @@ static struct td_json_kept *put(struct set *set, uint64_t h, const char *text, s
     if (!kept)
         return NULL;
     atomic_init(&kept->readers, 2);
+    atomic_init(&kept->companion, NULL);
     kept->root = root;
     kept->hash = h;
     kept->length = length;

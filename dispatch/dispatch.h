@@ -144,6 +144,11 @@ struct td_run { /* a call on its way: the kernel's part, and dispatch's around i
 int td_run_bind(struct td_run *run, const char *name, const struct td_named *args, int n_args,
                 const struct td_options *options);
 
+/* The elements of a bound call's tensor argument as they came, before a conversion (NULL for other
+ * arguments); and others in their place, of the same type and shape. */
+const void *td_run_input(const struct td_run *run, int arg);
+void td_run_set_input(struct td_run *run, int arg, void *data);
+
 /* Whether a bound call leads to Meta: it has shapes and types, and nothing can be executed. */
 bool td_run_is_meta(const struct td_run *run);
 
@@ -175,8 +180,8 @@ size_t td_trace_format(const struct td_trace_line *line, char *text, size_t size
  * does not exist or does not take this call. */
 int td_run_select(struct td_run *run, size_t *scratch);
 /* Runs it on the calling thread. scratch: borrowed, as many bytes as select said, 64-byte aligned.
- * out[].data must be set. */
-void td_run_execute(struct td_run *run, void *scratch);
+ * out[].data must be set. Returns the time at its end, CLOCK_MONOTONIC in ns. */
+int64_t td_run_execute(struct td_run *run, void *scratch);
 
 /* The level at which impl runs: its own, or the library's. */
 enum td_isa td_impl_isa(const struct td_impl *impl);

@@ -242,7 +242,15 @@ static int64_t now_ns(void)
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-static void set_arg(struct td_run *run, int arg, void *data)
+const void *td_run_input(const struct td_run *run, int arg)
+{
+    for (int i = 0; i < run->n_casts; i++)
+        if (run->cast[i].arg == arg)
+            return run->cast[i].from.data;
+    return run->call.arg[arg].kind == TD_KIND_tensor ? run->call.arg[arg].tensor.data : NULL;
+}
+
+void td_run_set_input(struct td_run *run, int arg, void *data)
 {
     for (int i = 0; i < run->n_casts; i++)
         if (run->cast[i].arg == arg) {
@@ -260,7 +268,7 @@ static void execute_parts(struct td_run *run, char *at)
             at += part->next ? round_up(td_nbytes(&part->call.out[i])) : 0;
         }
         for (int i = 0; i < part->n_feeds; i++)
-            set_arg(part, part->feed[i].arg, part->feed[i].of->call.out[0].data);
+            td_run_set_input(part, part->feed[i].arg, part->feed[i].of->call.out[0].data);
         size_t bytes;
         td_run_select(part, &bytes);
         td_run_execute(part, at);
@@ -278,16 +286,17 @@ static bool is_nothing(const struct td_call *call)
     return nothing;
 }
 
-void td_run_execute(struct td_run *run, void *scratch)
+int64_t td_run_execute(struct td_run *run, void *scratch)
 {
-    if (is_nothing(&run->call))
-        return;
-    int64_t begin = now_ns();
+    int64_t begin = now_ns(), end;
     char *at = scratch;
+    if (is_nothing(&run->call))
+        return begin;
     if (run->parts) {
         execute_parts(run, at);
-        run->ns = now_ns() - begin;
-        return;
+        end = now_ns();
+        run->ns = end - begin;
+        return end;
     }
     for (int i = 0; i < run->n_casts; i++) {
         cast(run, i, at);
@@ -295,8 +304,10 @@ void td_run_execute(struct td_run *run, void *scratch)
     }
     run->call.scratch = at;
     run->impl->run(&run->call);
-    run->ns = now_ns() - begin;
+    end = now_ns();
+    run->ns = end - begin;
     learn(run, run->ns);
+    return end;
 }
 
 struct td_run *td_run_part(struct td_run *run, const char *op, const struct td_value *values,

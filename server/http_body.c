@@ -53,16 +53,16 @@ static void no_free(void *bytes)
     (void)bytes;
 }
 
-struct MHD_Response *td_http_body(struct td_http_thread *thread, const struct td_response *res,
-                                  struct td_arena *arena)
+struct MHD_Response *td_http_body(struct td_http_thread *thread, const struct td_request *req)
 {
+    const struct td_response *res = &req->response;
     bool small = res->size <= 4 * PIECE || res->shared;
-    struct body *body = small ? NULL : td_arena_alloc(arena, sizeof *body);
+    struct body *body = small ? NULL : td_arena_alloc(req->arena, sizeof *body);
     if (body) {
         *body = (struct body){thread, res->body};
         return MHD_create_response_from_callback(res->size, PIECE, next_piece, body, NULL);
     }
-    thread->small_ns = td_now_ns();
+    thread->small_ns = req->begin_ns;
     return MHD_create_response_from_buffer_with_free_callback(
         res->size, (void *)(uintptr_t)res->body, no_free);
 }

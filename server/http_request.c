@@ -33,7 +33,7 @@ struct exchange { /* a request with what the server needs of it */
 static struct MHD_Response *make_response(struct exchange *x, bool close_after)
 {
     const struct td_response *res = &x->req.response;
-    struct MHD_Response *r = td_http_body(x->thread, res, x->req.arena);
+    struct MHD_Response *r = td_http_body(x->thread, &x->req);
     if (r && res->type && MHD_add_response_header(r, "Content-Type", res->type) != MHD_YES)
         goto fail;
     for (int i = 0; r && i < 4 && res->header[i].name; i++)

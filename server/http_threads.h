@@ -19,7 +19,8 @@ struct td_http_thread {
     int listening;          /* the socket that a quiesced daemon has left, or 0 */
     struct td_arena *spare; /* of the last request, for the next; the thread's own, or NULL */
     atomic_int handling;    /* requests inside td_api_handle or with a worker */
-    /* When it last answered with little, sent a piece of much, and had to share its CPU. */
+    /* When it last took a call with a small answer, sent a piece of much, and had to share its CPU.
+     */
     int64_t small_ns, piece_ns, contended_ns;
 };
 
@@ -34,10 +35,8 @@ struct td_http {
     atomic_bool closing; /* no request is handled any more */
 };
 
-/* The response with its body; res->body must live as long, in the arena or for ever. NULL: no
- * memory. */
-struct MHD_Response *td_http_body(struct td_http_thread *thread, const struct td_response *res,
-                                  struct td_arena *arena);
+/* The request's response with its body, without headers. NULL: no memory. */
+struct MHD_Response *td_http_body(struct td_http_thread *thread, const struct td_request *req);
 /* MHD_AccessHandlerCallback; cls: the thread. */
 enum MHD_Result td_http_on_request(void *cls, struct MHD_Connection *connection, const char *url,
                                    const char *method, const char *version, const char *data,

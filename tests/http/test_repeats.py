@@ -32,6 +32,29 @@ class Repeats(service.ServiceTest):
         known, new = self.texts()
         self.assertEqual((known - before[0], new - before[1]), (19, 1))
 
+    def test_conversions_and_odd_places(self):
+        """The second input is converted, and begins where its type may not lie."""
+        rng = np.random.default_rng(2)
+        for wide in (np.float64, np.int64, np.float32):
+            for _ in range(4):
+                a, b = rng.integers(-9, 9, 3).astype(np.int8), rng.integers(-9, 9, 3).astype(wide)
+                for inputs in ({"self": a, "other": b}, {"self": b, "other": a}):
+                    reply = self.service.infer("sub", inputs, {"alpha": 2}, binary=True)
+                    self.assertEqual(reply.out.dtype, wide)
+                    np.testing.assert_array_equal(reply.out, inputs["self"].astype(wide) - 2 * inputs["other"].astype(wide))
+
+    def test_every_operator_again(self):
+        for op, arguments in (("softmax", {"dim": -1}), ("sum", {"dim": [0], "keepdim": True}), ("matmul", {}),
+                              ("transpose", {"dim0": 0, "dim1": 1}), ("cast", {"dtype": "BF16"})):
+            for k in range(4):
+                x = np.full((4, 4), k, np.float32)
+                inputs = {"self": x, "other": x} if op == "matmul" else {"self": x}
+                want = self.service.infer(op, inputs, {**arguments, "explain": True}, binary=True) # never kept
+                got = self.service.infer(op, inputs, arguments, binary=True)
+                self.assertEqual(got.status, 200, got.body)
+                self.assertEqual(got.body[got.json_length:], want.body[want.json_length:], op)
+                self.assertEqual(got.json["outputs"], want.json["outputs"])
+
     def test_options_of_this_time(self):
         """Texts that differ in one option, in turns; each has its own answer, first and later."""
         x = np.array([1, 2, 4], np.float32)

@@ -1,0 +1,154 @@
+/* Calls that come again. A client that calls one operator over and over sends the same JSON each
+ * time and only the binary tensors behind it differ; so the bound call is kept beside the text's
+ * tree (json_cache.c), and the next request with these bytes for this operator takes it, puts its
+ * own tensors in and goes on where outputs are placed. Reading, binding and dispatching a call of
+ * two small tensors cost a third of the instructions between its body and its reply.
+ *
+ * Only calls are kept that follow from their text and the operator's dispatch table alone: all
+ * tensors behind the JSON, nothing stored, shared, cut into streams, composite, traced or
+ * explained. The pool is looked up by its name, the kernel chosen anew; another table means binding
+ * anew. */
+#include "api/infer.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct input {
+    int arg; /* of the bound call */
+    size_t bytes;
+    size_t align;
+};
+
+struct td_again {
+    char op[TD_NAME_SIZE], model[TD_NAME_SIZE]; /* as it was called */
+    const struct td_table *table;
+    const char *pool; /* this and other texts: in the tree, which lives as long */
+    const char *id, *forced;
+    int64_t timeout_ms;
+    int priority;
+    bool binary_output;
+    const char *output_name;
+    enum td_form form;
+    int n_inputs;
+    struct input input[TD_MAX_ARGS]; /* in the order of their bytes */
+    size_t bytes;
+    struct td_run run; /* without its problem */
+    size_t front_size; /* 0: outputs are in the JSON */
+    char front[];
+};
+
+static const struct td_table *table_of(const struct td_run *run)
+{
+    return atomic_load_explicit(&run->handle->table, memory_order_acquire);
+}
+
+/* The pool, and the elements of every input; false: something is not as it was. */
+static bool fill(struct td_infer *in, const struct td_again *again)
+{
+    char *at = in->req->body + in->binary_at;
+    for (int i = 0; i < again->n_inputs; i++) {
+        const struct input *input = &again->input[i];
+        void *data = at;
+        if ((uintptr_t)at % input->align) {
+            data = td_arena_alloc(in->req->arena, input->bytes + 1);
+            if (!data)
+                return false;
+            memcpy(data, at, input->bytes);
+        }
+        td_run_set_input(&in->run, input->arg, data);
+        at += input->bytes;
+    }
+    in->pool = td_pools_find(in->req->service->pools, again->pool);
+    return in->pool != NULL;
+}
+
+bool td_infer_again(struct td_infer *in)
+{
+    const struct td_again *again = td_json_companion(&in->json);
+    if (!again || in->req->body_size - in->binary_at != again->bytes ||
+        table_of(&again->run) != again->table || strcmp(again->op, in->op) ||
+        strcmp(again->model, in->model))
+        return false;
+    memcpy(&in->run, &again->run, offsetof(struct td_run, problem));
+    in->run.call.problem = &in->run.problem;
+    in->run.options.alloc_arg = in->req->arena;
+    if (!fill(in, again))
+        return false;
+    in->id = again->id;
+    in->forced = again->forced;
+    in->timeout_ms = again->timeout_ms;
+    in->priority = again->priority;
+    in->binary_output = again->binary_output;
+    in->output[0].name = again->output_name;
+    in->output[0].form = again->form;
+    in->streams.parts = 1;
+    if (again->front_size) {
+        in->front = again->front;
+        in->front_size = again->front_size;
+    }
+    return true;
+}
+
+/* Notes which of the bound call's arguments the request's ith is. */
+static bool note_input(const struct td_infer *in, int i, struct td_again *again)
+{
+    const struct td_tensor *t = &in->args[i].value.tensor;
+    size_t bytes = td_nbytes(t);
+    if (!bytes || t->weight || t->dtype == TD_bool || again->n_inputs == TD_MAX_ARGS)
+        return false; /* bools are checked one by one */
+    for (int arg = 0; arg < in->run.call.n_args; arg++) {
+        if (td_run_input(&in->run, arg) != t->data)
+            continue;
+        again->input[again->n_inputs++] = (struct input){arg, bytes, td_dtype_size(t->dtype)};
+        again->bytes += bytes;
+        return true;
+    }
+    return false;
+}
+
+static bool follows_from_its_text(const struct td_infer *in)
+{
+    const struct td_run *run = &in->run;
+    return !in->n_held && !in->shm.n_in && !in->streams.asked && !in->streams.hints &&
+           !in->explain && !in->options.trace && !in->meta && !run->parts && !run->in_place &&
+           run->call.n_out == 1 && strlen(in->op) < TD_NAME_SIZE &&
+           strlen(in->model) < TD_NAME_SIZE &&
+           (in->output[0].form == TD_FORM_json || in->output[0].form == TD_FORM_binary);
+}
+
+void td_infer_keep(struct td_infer *in)
+{
+    if (!td_json_is_kept(&in->json) || td_json_companion(&in->json) || !follows_from_its_text(in))
+        return;
+    struct td_writer w = {0};
+    if (in->output[0].form == TD_FORM_binary) {
+        td_write_init(&w, in->req->arena, 512);
+        td_infer_write_front(in, &w);
+    }
+    struct td_again *again = w.failed ? NULL : calloc(1, sizeof *again + w.length);
+    bool right = again != NULL;
+    for (int i = 0; right && i < in->n_args; i++)
+        if (in->args[i].value.kind == TD_KIND_tensor)
+            right = note_input(in, i, again);
+    if (!right) {
+        free(again);
+        return;
+    }
+    strcpy(again->op, in->op);
+    strcpy(again->model, in->model);
+    again->table = table_of(&in->run);
+    again->pool = in->pool_name;
+    again->id = in->id;
+    again->forced = in->forced;
+    again->timeout_ms = in->timeout_ms;
+    again->priority = in->priority;
+    again->binary_output = in->binary_output;
+    again->output_name = in->output[0].name;
+    again->form = in->output[0].form;
+    memcpy(&again->run, &in->run, offsetof(struct td_run, problem));
+    again->front_size = w.length;
+    if (w.length)
+        memcpy(again->front, w.text, w.length);
+    td_json_accompany(&in->json, again);
+}
