@@ -241,6 +241,10 @@ void td_task_unref(struct td_task *task);
  * run small calls. Binding it with one of the next two does the same. */
 void td_thread_alone(void);
 
+/* Asks for short time slices, with which a thread that wakes is soon let in by one that computes (a
+ * choice of Linux from 6.12 on; no effect before). */
+void td_thread_brisk(void);
+
 /* Binds the calling thread to one CPU, or to a CPU list. 0 or -errno; -ENOSYS with backend "none",
  * -EINVAL when the CPUs do not exist or text is no list. */
 int td_bind_cpu(int cpu);

@@ -289,10 +289,12 @@ enum MHD_Result td_http_on_request(void *cls, struct MHD_Connection *connection,
     struct exchange *x = *context;
     (void)version;
     if (!x) {
-        static _Thread_local bool alone; /* small calls run here, on no team */
-        if (!alone)
-            td_thread_alone();
-        alone = true;
+        static _Thread_local bool settled;
+        if (!settled) {
+            td_thread_alone(); /* small calls run here, on no team */
+            td_thread_brisk(); /* beside the pool's worker */
+        }
+        settled = true;
         *context = x = create(thread, connection);
         if (!x)
             return MHD_NO;

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #ifdef _OPENMP
@@ -288,6 +289,9 @@ START_TEST(test_binding)
     ck_assert_int_eq(td_bind_cpu(cpu), 0);
     ck_assert_int_eq(sched_getcpu(), cpu);
     ck_assert_int_eq(td_bound_cpus(), 1);
+    td_thread_brisk(); /* changes neither policy nor priority */
+    ck_assert_int_eq(sched_getscheduler(0), SCHED_OTHER);
+    ck_assert_int_eq(getpriority(PRIO_PROCESS, 0), 0);
 #ifdef _OPENMP
     ck_assert_int_eq(omp_get_max_threads(), 1); /* regions of a bound thread run on it alone */
 #endif
