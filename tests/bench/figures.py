@@ -5,6 +5,7 @@ machine: turns alternate between what is compared, and the median stands beside 
 highest, so that a noisy one is seen as such. TENSORD_BIN names the binary, build/tensord otherwise.
 """
 import argparse
+import collections
 import os
 import re
 import select
@@ -131,14 +132,14 @@ class Crowd:
         """[(status, seconds, head)] of the replies that came in that time. data: small enough to be
         sent at once, and replies to be received so."""
         replies, sent, parts = [], {}, {}
-        free = list(self.by_fd)
+        free = collections.deque(self.by_fd) # in turns: the server closes those that are silent for long
         begin = time.perf_counter()
         end, begun = begin + seconds, 0
         while sent or time.perf_counter() < end:
             now = time.perf_counter()
             due = len(free) if rate is None else int((now - begin) * rate) - begun
             while now < end and due > 0 and free:
-                fd = free.pop()
+                fd = free.popleft()
                 self.by_fd[fd].send(data)
                 sent[fd], parts[fd] = now, b""
                 begun += 1
