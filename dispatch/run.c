@@ -222,14 +222,14 @@ double td_run_estimate(const struct td_run *run)
 /* A thread that was preempted in a kernel reports milliseconds for a microsecond: a sample counts
  * at most twice what is known, or one of them would send the next dozens of small calls to the
  * queue. */
-static void learn(const struct td_run *run, int64_t ns)
+static void learn(const struct td_run *run, int64_t ns, int threads)
 {
     if (run->handle->index >= MAX_OPS)
         return;
     _Atomic float *slot = &learned[run->handle->index];
     float known = atomic_load_explicit(slot, memory_order_relaxed);
     float old = known > 0 ? known : GUESS_NS;
-    float sample = (float)((double)ns / work(run) * run->call.threads);
+    float sample = (float)((double)ns / work(run) * threads);
     float step =
         sample < old ? (sample - old) / 4 : ((sample < 2 * old ? sample : 2 * old) - old) / 16;
     atomic_store_explicit(slot, old + step, memory_order_relaxed);
@@ -303,10 +303,12 @@ int64_t td_run_execute(struct td_run *run, void *scratch)
         at += cast_room(run, i);
     }
     run->call.scratch = at;
+    unsigned teams = td_teams_opened();
     run->impl->run(&run->call);
     end = now_ns();
     run->ns = end - begin;
-    learn(run, run->ns);
+    bool alone = !run->impl->library && td_teams_opened() == teams; /* too small to be split */
+    learn(run, run->ns, alone ? 1 : run->call.threads);
     return end;
 }
 

@@ -206,6 +206,8 @@ typedef void td_range(void *arg, int64_t begin, int64_t end);
  * n < 2 * grain; a team is always opened at its full size, since libgomp keeps threads (and where
  * they are bound) only while the size stays the same. */
 void td_parallel(int threads, int64_t n, int64_t grain, td_range *fn, void *arg);
+/* How often the calling thread has used a team there: tells whether a kernel did. */
+unsigned td_teams_opened(void);
 
 /* The name of a per-level function: TD_NAME(add) is td_add_avx2 in the avx2 object. */
 #define TD_PASTE_(a, b) td_##a##_##b

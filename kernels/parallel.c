@@ -6,10 +6,18 @@
 #include <omp.h>
 #endif
 
+static _Thread_local unsigned teams;
+
+unsigned td_teams_opened(void)
+{
+    return teams;
+}
+
 void td_parallel(int threads, int64_t n, int64_t grain, td_range *fn, void *arg)
 {
 #ifdef _OPENMP
     if (threads > 1 && n >= 2 * grain) {
+        teams++;
 #pragma omp parallel num_threads(threads)
         {
             int64_t parts = omp_get_num_threads(), me = omp_get_thread_num();
