@@ -22,6 +22,8 @@ bool td_streams_parameter(struct td_infer *in, const cJSON *item)
         in->streams.asked = item;
     else if (!strcmp(item->string, "stream_hints"))
         in->streams.hints = item;
+    else if (!strcmp(item->string, "strict_divisible"))
+        in->streams.strict = item;
     else
         return false;
     return true;
@@ -358,6 +360,19 @@ static int read_streams(struct td_infer *in, int *streams)
     return err ? td_problem_set(&in->run.problem, EINVAL, "%s", in->streams.warning) : 0;
 }
 
+/* RT-28: a batch that the streams cannot share evenly is refused, where the client wants that. */
+static int judge_evenness(struct td_infer *in, int wanted)
+{
+    const cJSON *strict = in->streams.strict;
+    if (strict && !cJSON_IsBool(strict))
+        return refuse(in, "strict_divisible", "must be true or false");
+    if (!cJSON_IsTrue(strict) || in->streams.parts < 2 || in->streams.batch % wanted == 0)
+        return 0;
+    return td_problem_set(&in->run.problem, ERANGE,
+                          "strict_divisible: a batch of %lld cannot be shared evenly by %d streams",
+                          (long long)in->streams.batch, wanted);
+}
+
 int td_streams_plan(struct td_infer *in)
 {
     struct td_streams *s = &in->streams;
@@ -371,6 +386,8 @@ int td_streams_plan(struct td_infer *in)
         err = follow_hints(in, wanted);
     else if (!err && wanted > 1)
         err = find_cut(in, wanted);
+    if (!err)
+        err = judge_evenness(in, wanted);
     if (s->parts < 1) /* an empty batch */
         s->parts = 1;
     return err == -EDOM ? -EINVAL : err;

@@ -14,14 +14,14 @@ enum { /* in place of a dimension */
 };
 
 struct td_streams {
-    const cJSON *asked, *hints; /* as the client gives them; NULL: not at all */
+    const cJSON *asked, *hints, *strict; /* as the client gives them; NULL: not at all */
     int parts;                  /* 1: not cut */
     int64_t batch;              /* what is cut, over that many parts */
     signed char in[TD_MAX_ARGS * 2], out[TD_MAX_OUTS]; /* dimensions, of args and outputs */
     char warning[160];
 };
 
-/* Reads the parameter when it is streams or stream_hints. */
+/* Reads the parameter when it is streams, stream_hints or strict_divisible. */
 bool td_streams_parameter(struct td_infer *in, const cJSON *item);
 
 /* Settles how the bound call is cut; parts is at least 1 afterwards. -EINVAL (nothing can be cut,

@@ -85,6 +85,17 @@ class Cutting(Streams):
                 outputs, n = self.both("relu", {"self": f32(batch, 3)}, {}, asked)
                 self.assertEqual((n, outputs["out"].shape), (self.parts(asked, batch), (batch, 3)))
 
+    def test_strictly_divisible(self): # RT-28
+        for batch, asked, status in ((4, 2, 200), (5, 2, 422), (6, 3, 200), (7, 3, 422), (2, 3, 422), (0, 2, 200)):
+            with self.subTest(batch=batch, asked=asked):
+                reply = self.service.infer("relu", {"self": f32(batch, 3)}, {"streams": asked, "strict_divisible": True, "pool": "two"})
+                if status == 422 and self.most["two"] >= asked:
+                    self.problem(reply, 422, "strict_divisible", str(batch), f"{asked} streams")
+                elif status == 200:
+                    self.assertEqual(reply.status, 200, reply.body)
+        self.assertEqual(self.service.infer("relu", {"self": X}, {"streams": 2, "strict_divisible": False}).status, 200)
+        self.refused("relu", {"self": X}, {"streams": 2, "strict_divisible": 1}, "strict_divisible", "true or false")
+
     def test_what_is_asked(self): # RT-31
         for asked, pool, number in (("auto", "two", 5), ("AUTO", "one", 4), ("Auto", "two", 5), ("3", "two", 3), (2, "one", 2)):
             self.assertEqual(self.both("relu", {"self": X}, {}, asked, pool)[1], self.parts(number, 7, pool), asked)
