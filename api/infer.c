@@ -169,6 +169,12 @@ static void reply(struct td_infer *in)
 
 /* ---- running ---- */
 
+void td_infer_localize(struct td_run *run, int node)
+{
+    run->node = node;
+    run->replicas = node >= 0;
+}
+
 /* On a worker, or without one on the HTTP thread. */
 static void compute(struct td_infer *in, struct td_worker *worker)
 {
@@ -176,6 +182,7 @@ static void compute(struct td_infer *in, struct td_worker *worker)
     void *scratch = NULL;
     bool whole = in->streams.parts < 2;
     in->run.call.threads = worker ? td_worker_threads(worker) : 1;
+    td_infer_localize(&in->run, worker ? td_worker_numa_node(worker) : td_pool_home_node(in->pool));
     in->begin_ns = in->ran_inline ? in->queued_ns : td_now_ns();
     int err = td_run_select(&in->run, &scratch_bytes);
     if (!err && whole && scratch_bytes &&

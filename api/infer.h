@@ -72,6 +72,9 @@ struct td_infer { /* lives in the request's arena */
 int td_infer_parse(struct td_infer *in, struct td_problem *problem);
 int td_infer_read(struct td_infer *in, struct td_problem *problem);
 
+/* Has the run read stored tensors from replicas on a NUMA node; -1: as they are. */
+void td_infer_localize(struct td_run *run, int node);
+
 /* ---- infer_again.c ---- */
 
 /* Takes the call that an earlier request with the same JSON has bound, in place of reading and

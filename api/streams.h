@@ -15,8 +15,8 @@ enum { /* in place of a dimension */
 
 struct td_streams {
     const cJSON *asked, *hints, *strict; /* as the client gives them; NULL: not at all */
-    int parts;                  /* 1: not cut */
-    int64_t batch;              /* what is cut, over that many parts */
+    int parts;                           /* 1: not cut */
+    int64_t batch;                       /* what is cut, over that many parts */
     signed char in[TD_MAX_ARGS * 2], out[TD_MAX_OUTS]; /* dimensions, of args and outputs */
     char warning[160];
 };

@@ -110,7 +110,8 @@ static int select_kernel(struct parts *parts, struct part *part, int threads, si
     return err;
 }
 
-static int compute(struct parts *parts, struct part *part, int index, int threads)
+static int compute(struct parts *parts, struct part *part, int index, int threads,
+                   const struct td_worker *worker)
 {
     const struct td_infer *in = parts->in;
     size_t bytes;
@@ -122,6 +123,7 @@ static int compute(struct parts *parts, struct part *part, int index, int thread
         err = td_streams_bind(in, &part->run, part->args, part->arena);
     if (!err)
         err = place_outputs(in, part, index);
+    td_infer_localize(&part->run, td_worker_numa_node(worker));
     if (!err)
         err = select_kernel(parts, part, threads, &bytes);
     if (!err && bytes && !(scratch = td_arena_alloc(part->arena, bytes)))
@@ -136,14 +138,14 @@ static int compute(struct parts *parts, struct part *part, int index, int thread
     return 0;
 }
 
-static void run_part(struct parts *parts, int index, int threads)
+static void run_part(struct parts *parts, int index, int threads, const struct td_worker *worker)
 {
     struct td_arena *arena = td_arena_create();
     struct part *part = arena ? td_arena_zalloc(arena, sizeof *part) : NULL;
     int none = 0, err = -ENOMEM;
     if (part) {
         part->arena = arena;
-        err = compute(parts, part, index, threads);
+        err = compute(parts, part, index, threads, worker);
     }
     if (err && atomic_compare_exchange_strong(&parts->error, &none, err))
         td_problem_set(&parts->problem, -err, "%s",
@@ -155,6 +157,7 @@ static void run_part(struct parts *parts, int index, int threads)
 
 struct range { /* of parts, for the members of a team */
     struct parts *parts;
+    struct td_worker *worker;
     int64_t first;
 };
 
@@ -162,17 +165,17 @@ static void run_range(void *arg, int64_t begin, int64_t end)
 {
     struct range *range = arg;
     for (int64_t i = begin; i < end; i++)
-        run_part(range->parts, (int)(range->first + i), 1);
+        run_part(range->parts, (int)(range->first + i), 1, range->worker);
 }
 
 static void run_group(void *arg, int group, struct td_worker *worker)
 {
     struct parts *parts = arg;
-    struct range range = {.parts = parts};
+    struct range range = {.parts = parts, .worker = worker};
     int64_t count;
     td_split(parts->in->streams.parts, parts->groups, group, &range.first, &count);
     if (count == 1)
-        run_part(parts, (int)range.first, td_worker_threads(worker));
+        run_part(parts, (int)range.first, td_worker_threads(worker), worker);
     else
         td_parallel(td_worker_threads(worker), count, 1, run_range, &range);
 }

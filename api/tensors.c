@@ -119,8 +119,8 @@ static void write_forms(struct td_writer *w, const struct td_weight *weight)
         td_write_str(w, "form", f->name);
         td_write_int(w, "bytes", (int64_t)f->bytes);
         td_write_close(w, '}');
-        if (f->converted)
-            write_forms(w, f->converted);
+        if (f->weight)
+            write_forms(w, f->weight);
     }
 }
 
@@ -236,6 +236,8 @@ static int store(struct td_request *req, const char *name, const struct td_tenso
     if (err)
         return err;
     err = td_weight_create(&weight, t);
+    if (!err && req->home) /* this thread sits on its first CPU */
+        td_weight_set_home(weight, td_pool_home_node(req->home));
     if (!err)
         err = td_tensors_put(req->service->tensors, name, weight, NULL);
     return err < 0 ? td_problem_set(problem, -err, "no memory for the tensor") : err;

@@ -99,6 +99,8 @@ static int select_parts(struct td_run *run, size_t *scratch)
     for (struct td_run *part = run->parts; part; part = part->next) {
         size_t bytes;
         part->call.threads = run->call.threads;
+        part->replicas = run->replicas;
+        part->node = run->node;
         int err = td_run_select(part, &bytes);
         if (err) {
             run->problem = part->problem;
@@ -124,8 +126,27 @@ bool td_run_is_meta(const struct td_run *run)
     return !run->rows;
 }
 
+/* Stored tensors in the memory of the node that computes; not those that autocast converts. */
+static void use_replicas(struct td_run *run)
+{
+    for (int i = 0; i < run->call.n_args; i++) {
+        struct td_tensor *t = &run->call.arg[i].tensor;
+        struct td_weight *w = run->call.arg[i].kind == TD_KIND_tensor ? td_weight_of(t) : NULL;
+        bool converted = false;
+        for (int k = 0; k < run->n_casts; k++)
+            converted |= run->cast[k].arg == i;
+        struct td_weight *here = w && !converted ? td_weight_on(w, run->node) : NULL;
+        if (here) {
+            t->data = td_weight_tensor(here)->data;
+            t->weight = here;
+        }
+    }
+}
+
 int td_run_select(struct td_run *run, size_t *scratch)
 {
+    if (run->replicas)
+        use_replicas(run);
     if (run->parts && (!run->forced || run->parts->handle == run->handle))
         return select_parts(run, scratch);
     if (!run->rows)

@@ -5,12 +5,13 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct form {
     struct td_weight_form see; /* first, so that the list that readers see is the list itself */
-    struct td_weight *as;      /* see.converted, owned; data and bytes are this one's */
+    struct td_weight *twin;    /* see.weight, owned; data and bytes are this one's */
     size_t key_len;
     unsigned char key[];
 };
@@ -20,6 +21,7 @@ struct td_weight {
     struct td_tensor tensor;
     const struct td_weight *of; /* that this one is converted from, or NULL */
     atomic_bool written;        /* its elements are there */
+    int home;                   /* NUMA node, or -1 */
     pthread_mutex_t lock;       /* held while a form is made or the elements are converted */
     _Atomic(const struct td_weight_form *) forms;
 };
@@ -49,6 +51,7 @@ static struct td_weight *create(const struct td_tensor *like, const struct td_we
     atomic_init(&w->written, !of);
     pthread_mutex_init(&w->lock, NULL);
     w->of = of;
+    w->home = -1;
     w->tensor = *like;
     w->tensor.data = data;
     w->tensor.weight = w;
@@ -83,8 +86,8 @@ void td_weight_unref(struct td_weight **weight)
     for (const struct td_weight_form *form = w->forms, *next; form; form = next) {
         struct form *f = (struct form *)form;
         next = form->next;
-        if (f->as)
-            td_weight_unref(&f->as);
+        if (f->twin)
+            td_weight_unref(&f->twin);
         else
             free((void *)form->data);
         free(f);
@@ -171,21 +174,18 @@ const void *td_weight_pack(struct td_weight *weight, const void *key, size_t key
     return form ? form->data : NULL;
 }
 
-/* With the lock held. */
-static const struct td_weight_form *make_as(struct td_weight *w, enum td_dtype type)
+/* Publishes a weight that belongs to this one. With the lock held. */
+static const struct td_weight_form *adopt(struct td_weight *w, const void *key, size_t key_len,
+                                          const char *name, struct td_weight *twin)
 {
-    struct td_tensor like = w->tensor;
-    like.dtype = type;
-    size_t bytes = td_nbytes(&like);
-    struct form *form = form_create(&type, sizeof type, td_dtype_name(type), bytes);
-    struct td_weight *as = form ? create(&like, w) : NULL;
-    if (!as) {
-        free(form);
+    struct form *form = twin ? form_create(key, key_len, name, td_nbytes(&twin->tensor)) : NULL;
+    if (!form) {
+        td_weight_unref(&twin);
         return NULL;
     }
-    form->as = as;
-    form->see.converted = as;
-    form->see.data = as->tensor.data;
+    form->twin = twin;
+    form->see.weight = twin;
+    form->see.data = twin->tensor.data;
     return publish(w, form);
 }
 
@@ -195,11 +195,50 @@ struct td_weight *td_weight_as(struct td_weight *weight, enum td_dtype type)
     if (!form) {
         pthread_mutex_lock(&weight->lock);
         form = find(weight, &type, sizeof type);
-        if (!form)
-            form = make_as(weight, type);
+        if (!form) {
+            struct td_tensor like = weight->tensor;
+            like.dtype = type;
+            form = adopt(weight, &type, sizeof type, td_dtype_name(type), create(&like, weight));
+        }
         pthread_mutex_unlock(&weight->lock);
     }
-    return form ? ((const struct form *)form)->as : NULL;
+    return form ? ((const struct form *)form)->twin : NULL;
+}
+
+void td_weight_set_home(struct td_weight *weight, int node)
+{
+    weight->home = node;
+}
+
+static struct td_weight *replica(const struct td_weight *w, int node)
+{
+    struct td_weight *twin = create(&w->tensor, NULL);
+    if (twin) {
+        memcpy(twin->tensor.data, w->tensor.data, td_nbytes(&w->tensor));
+        twin->home = node;
+    }
+    return twin;
+}
+
+struct td_weight *td_weight_on(struct td_weight *weight, int node)
+{
+    if (weight->home == node)
+        return weight;
+    struct {
+        char what[8];
+        int64_t node;
+    } key = {"node", node}; /* no padding: it is compared byte by byte */
+    char name[24];
+    const struct td_weight_form *form = find(weight, &key, sizeof key);
+    if (!form) {
+        snprintf(name, sizeof name, "node %d", node);
+        pthread_mutex_lock(&weight->lock);
+        form = find(weight, &key, sizeof key);
+        if (!form)
+            form = adopt(weight, &key, sizeof key, name, replica(weight, node));
+        pthread_mutex_unlock(&weight->lock);
+    }
+    return form ? ((const struct form *)form)->twin : NULL;
 }
 
 int td_weight_convert(struct td_weight *as, td_weight_fill *fill, void *arg)

@@ -9,8 +9,8 @@
 struct td_weight_form {
     const void *data; /* 64-byte aligned */
     size_t bytes;
-    char name[64];                     /* what it is, for listings: "onednn AB8b8a" */
-    const struct td_weight *converted; /* of td_weight_as: may have forms of its own; else NULL */
+    char name[64];                  /* what it is, for listings: "onednn AB8b8a" */
+    const struct td_weight *weight; /* of td_weight_as and _on: has forms of its own; else NULL */
     const struct td_weight_form *next; /* the one made before; NULL at the end */
 };
 
@@ -40,6 +40,13 @@ const void *td_weight_pack(struct td_weight *weight, const void *key, size_t key
  * convert it. Borrowed; lives as long as the first. Nobody may read its elements, through its view
  * or its forms, before td_weight_convert. NULL when there is no memory. */
 struct td_weight *td_weight_as(struct td_weight *weight, enum td_dtype type);
+
+/* The weight on a NUMA node: itself where that is its home, else a replica, a weight too, with
+ * packed forms of its own. The calling thread makes it, and its pages come from where that runs: so
+ * call this on the node. Borrowed; lives as long as the first. NULL when there is no memory. */
+struct td_weight *td_weight_on(struct td_weight *weight, int node);
+/* Says on which node its memory is, before anybody else sees the weight; -1, unknown, at first. */
+void td_weight_set_home(struct td_weight *weight, int node);
 
 /* Has fill write the elements of what td_weight_as gave from the first weight's, once; others wait.
  * 0 or fill's -errno. */

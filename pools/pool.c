@@ -269,6 +269,7 @@ static int prepare_worker(struct td_pool *pool, int index, const struct td_topol
     int error = td_cpus_copy(&share, pool->cpus.cpu + first, (int)n);
     if (error)
         return error;
+    worker->numa_node = td_topology_nodes(topology) > 1 ? td_topology_node(topology, &share) : -1;
     if (!pool->requested[0]) /* a list that was asked for keeps its order */
         td_topology_spread(topology, &share);
     return td_team_init(&worker->team, (int)threads, pool->binding, &share);

@@ -13,6 +13,7 @@
 struct td_worker {
     struct td_pool *pool;
     int index;
+    int numa_node; /* of its CPUs; -1: of several, or there is one only */
     struct td_team team;
     struct td_task *waits_for; /* without a time limit; with walk guarded by task.c */
     uint64_t walk;

@@ -177,6 +177,9 @@ int td_pool_numa_node(const struct td_pool *pool); /* of all its CPUs; -1: none,
 int td_worker_threads(const struct td_worker *worker);
 struct td_pool *td_worker_pool(const struct td_worker *worker); /* borrowed */
 int td_worker_index(const struct td_worker *worker);            /* 0 to streams - 1 */
+/* The NUMA node of the worker's CPUs; -1 where the machine has one only, or they lie on several. */
+int td_worker_numa_node(const struct td_worker *worker);
+int td_pool_home_node(const struct td_pool *pool); /* the same for its first CPU's worker */
 
 /* Runs run(arg, part, worker) for each part from 0 to parts - 1, once, on the worker and on others
  * of its pool that have time, and returns when all have. To be called from a job of this worker;

@@ -55,6 +55,16 @@ int td_worker_threads(const struct td_worker *worker)
     return worker->team.n;
 }
 
+int td_worker_numa_node(const struct td_worker *worker)
+{
+    return worker->numa_node;
+}
+
+int td_pool_home_node(const struct td_pool *pool)
+{
+    return pool->workers[0].numa_node;
+}
+
 int td_worker_index(const struct td_worker *worker)
 {
     return worker->index;

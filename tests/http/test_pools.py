@@ -210,5 +210,33 @@ class Unpinned(service.ServiceTest):
         self.assertEqual(pools[0]["pinned"], topology["pin_by_default"])
 
 
+class TwoNodes(service.ServiceTest):
+    """hwloc's description of another machine: two NUMA nodes of one CPU each. RT-7, RT-27"""
+    env = {"HWLOC_SYNTHETIC": "node:2 core:1 pu:1", "HWLOC_THISSYSTEM": "0"}
+    args = ("--pool", "a=0", "--pool", "b=1")
+
+    def forms(self):
+        return sorted(f["form"] for f in self.service.call("GET", "/v1/tensors/w").json["packed"])
+
+    def test_replicas(self):
+        """A pool reads stored tensors from its own node, also a stream's part and a converted weight."""
+        self.assertEqual(self.service.call("GET", "/v1/topology").json["numa_nodes"], 2)
+        rng = np.random.default_rng(7)
+        x, w = rng.standard_normal((64, 96), np.float32), rng.standard_normal((80, 96), np.float32)
+        inputs = {"input": x, "weight": service.stored("w")}
+        self.service.call("PUT", "/v1/tensors/w", {"shape": [80, 96], "datatype": "FP32", "data": w.ravel().tolist()})
+        self.assertEqual(self.forms(), [])
+        outs = [self.service.op("linear", inputs, {"pool": pool}, binary=True) for pool in "abab"]
+        for out in outs:
+            np.testing.assert_allclose(out, x @ w.T, rtol=1e-4, atol=1e-4)
+        found = [form for form in self.forms() if form.startswith("node ")]
+        self.assertIn(found, (["node 0"], ["node 1"])) # on the other one it lies itself
+        np.testing.assert_allclose(self.service.op("linear", inputs, {"pool": "b", "streams": 2}, binary=True), x @ w.T,
+                                   rtol=1e-4, atol=1e-4)
+        self.service.op("linear", inputs, {"pool": "b", "autocast": "BF16"}, binary=True)
+        self.service.call("PUT", "/v1/tensors/w", {"shape": [1], "datatype": "FP32", "data": [3]})
+        self.assertEqual(self.service.op("mul", {"self": service.stored("w"), "other": service.stored("w")}, {"pool": "b"}), 9)
+
+
 if __name__ == "__main__":
     service.main()

@@ -196,10 +196,32 @@ START_TEST(test_as)
     const struct td_weight_form *form = td_weight_forms(w);
     ck_assert_str_eq(form->name, "INT16");
     ck_assert_uint_eq(form->bytes, 30);
-    ck_assert_ptr_eq(form->converted, as);
+    ck_assert_ptr_eq(form->weight, as);
     ck_assert_ptr_null(form->next);
     ck_assert_str_eq(td_weight_forms(as)->name, "its own");
     td_weight_unref(&w); /* and all of that */
+}
+END_TEST
+
+START_TEST(test_on)
+{
+    float data[15] = {1, 2, 3};
+    struct td_weight *w = make(data), *here = td_weight_on(w, 1);
+    ck_assert_ptr_ne(here, w);
+    ck_assert_ptr_eq(td_weight_on(w, 1), here);
+    ck_assert_ptr_eq(td_weight_on(here, 1), here);
+    ck_assert_ptr_ne(td_weight_on(w, 0), here);
+    const struct td_tensor *view = td_weight_tensor(here);
+    ck_assert_ptr_eq(td_weight_of(view), here);
+    ck_assert(!memcmp(view->data, data, sizeof data));
+    ck_assert_str_eq(td_weight_forms(w)->name, "node 0");
+    ck_assert_str_eq(td_weight_forms(w)->next->name, "node 1");
+    td_weight_unref(&w);
+    w = make(data);
+    td_weight_set_home(w, 1);
+    ck_assert_ptr_eq(td_weight_on(w, 1), w);
+    ck_assert_ptr_null(td_weight_forms(w));
+    td_weight_unref(&w);
 }
 END_TEST
 
@@ -214,6 +236,7 @@ int main(void)
     tcase_add_test(tcase, test_pack_fails);
     tcase_add_test(tcase, test_threads);
     tcase_add_test(tcase, test_as);
+    tcase_add_test(tcase, test_on);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
