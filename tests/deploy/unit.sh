@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# tests/deploy/unit.sh TENSORD: systemd accepts the unit and finds it hardened. The unit names the
-# installed binary; a copy names the one just built, since verify looks whether it can be executed.
+# tests/deploy/unit.sh TENSORD: systemd accepts the unit, alone and with each recipe, and finds it
+# hardened. The unit names the installed binary; a copy names the one just built, since verify looks
+# whether it can be executed.
 set -euo pipefail
 unit=$(dirname "${BASH_SOURCE[0]}")/../../deploy/tensord.service
 command -v systemd-analyze >/dev/null || {
@@ -11,11 +12,18 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 sed "s|/usr/bin/tensord|$1|" "$unit" >"$work/tensord.service"
 
+sed "s|/usr/bin/tensord|$1|" "$unit" >"$work/tensord@.service"
+mkdir "$work/tensord.service.d" "$work/tensord@.service.d"
+cp "$(dirname "$unit")/recipes/latency.conf" "$work/tensord.service.d"
+cp "$(dirname "$unit")/recipes/node.conf" "$work/tensord@.service.d"
+
 # Some findings (an unknown key, say) are only warnings to verify, not to us.
-said=$(systemd-analyze verify "$work/tensord.service" 2>&1) || { echo "$said"; exit 1; }
-if grep "tensord.service" <<<"$said"; then
-    exit 1
-fi
+for name in tensord.service tensord@0.service; do
+    said=$(SYSTEMD_UNIT_PATH="$work:" systemd-analyze verify "$work/$name" 2>&1) || { echo "$said"; exit 1; }
+    if grep "tensord\(@0\)\?.service\|\.conf" <<<"$said"; then
+        exit 1
+    fi
+done
 grep -q '^CPUAffinity=' "$work/tensord.service"
 # 0 is locked up, 10 is wide open; --threshold takes tenths.
 systemd-analyze security --no-pager --offline=true --threshold=20 "$work/tensord.service" | tail -1
