@@ -342,7 +342,8 @@ int td_api_infer(struct td_request *req, const char *op, const char *model)
     struct td_infer *in = td_arena_alloc(req->arena, sizeof *in);
     if (!in)
         return td_api_problem(req, -ENOMEM, "no memory for the request");
-    memset(in, 0, offsetof(struct td_infer, args));
+    memset(in, 0, offsetof(struct td_infer, json));
+    td_json_init(&in->json);
     in->req = req;
     in->op = op;
     in->model = model;

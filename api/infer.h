@@ -20,7 +20,6 @@ struct td_infer { /* lives in the request's arena */
     struct td_job job;
     struct td_request *req;
     const char *op, *model, *id;
-    struct td_json json;
 
     int n_args;
     struct {
@@ -62,7 +61,9 @@ struct td_infer { /* lives in the request's arena */
 
     int64_t queued_ns, begin_ns, end_ns;
 
-    /* From here on not zeroed: 8 KiB that td_infer_read and td_run_bind fill as far as needed. */
+    /* From here on not zeroed: 9 KiB that td_infer_parse, td_infer_read and td_run_bind fill as far
+     * as needed. */
+    struct td_json json;
     struct td_named args[TD_MAX_ARGS * 2];
     struct td_run run;
 };

@@ -63,6 +63,17 @@ static bool fill(struct td_infer *in, const struct td_again *again)
     return in->pool != NULL;
 }
 
+/* All but the arguments that there are not, two thirds of it, and the problem. */
+static void copy_run(struct td_run *run, const struct td_run *from)
+{
+    size_t args = offsetof(struct td_run, call.arg), n = (size_t)from->call.n_args;
+    size_t behind = args + sizeof from->call.arg;
+    memcpy(run, from, args + n * sizeof *from->call.arg);
+    memcpy((char *)run + behind, (const char *)from + behind,
+           offsetof(struct td_run, problem) - behind);
+    run->call.problem = &run->problem;
+}
+
 bool td_infer_again(struct td_infer *in)
 {
     const struct td_again *again = td_json_companion(&in->json);
@@ -70,8 +81,7 @@ bool td_infer_again(struct td_infer *in)
         table_of(&again->run) != again->table || strcmp(again->op, in->op) ||
         strcmp(again->model, in->model))
         return false;
-    memcpy(&in->run, &again->run, offsetof(struct td_run, problem));
-    in->run.call.problem = &in->run.problem;
+    copy_run(&in->run, &again->run);
     in->run.options.alloc_arg = in->req->arena;
     if (!fill(in, again))
         return false;
@@ -146,7 +156,7 @@ void td_infer_keep(struct td_infer *in)
     again->binary_output = in->binary_output;
     again->output_name = in->output[0].name;
     again->form = in->output[0].form;
-    memcpy(&again->run, &in->run, offsetof(struct td_run, problem));
+    copy_run(&again->run, &in->run);
     again->front_size = w.length;
     if (w.length)
         memcpy(again->front, w.text, w.length);

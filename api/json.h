@@ -36,6 +36,14 @@ struct td_json {
 int td_json_parse(struct td_json *json, const char *text, size_t length, int depth,
                   struct td_problem *problem);
 void td_json_free(struct td_json *json); /* also after a failed parse, and when zeroed */
+/* As good as zeroed, for td_json_free; writes no span. */
+static inline void td_json_init(struct td_json *json)
+{
+    json->root = NULL;
+    json->n_spans = 0;
+    json->copy_ = NULL;
+    json->kept_ = NULL;
+}
 /* As td_json_parse with the cache's depth, but the tree may be that of an earlier text with the
  * same bytes, which other requests read at the same time: nobody may change it. A text with spans
  * is always parsed. */

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BESIDE_HEADERS (8 * 1024) /* of the connection's memory */
+#define BESIDE_HEADERS (4 * 1024) /* of the connection's memory */
 
 static unsigned at_least_one(int n)
 {
