@@ -73,6 +73,10 @@ struct td_infer { /* lives in the request's arena */
 int td_infer_parse(struct td_infer *in, struct td_problem *problem);
 int td_infer_read(struct td_infer *in, struct td_problem *problem);
 
+/* The bytes of a binary tensor that begin at offset at of the body, copied only where its type may
+ * not lie there. NULL when there is no memory. */
+void *td_infer_binary(const struct td_infer *in, size_t at, size_t bytes, size_t align);
+
 /* Has the run read stored tensors from replicas on a NUMA node; -1: as they are. */
 void td_infer_localize(struct td_run *run, int node);
 

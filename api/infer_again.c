@@ -10,7 +10,6 @@
  * anew. */
 #include "api/infer.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +26,6 @@ struct td_again {
     const char *id, *forced;
     int64_t timeout_ms;
     int priority;
-    bool binary_output;
     const char *output_name;
     enum td_form form;
     int n_inputs;
@@ -46,16 +44,12 @@ static const struct td_table *table_of(const struct td_run *run)
 /* The pool, and the elements of every input; false: something is not as it was. */
 static bool fill(struct td_infer *in, const struct td_again *again)
 {
-    char *at = in->req->body + in->binary_at;
+    size_t at = in->binary_at;
     for (int i = 0; i < again->n_inputs; i++) {
         const struct input *input = &again->input[i];
-        void *data = at;
-        if ((uintptr_t)at % input->align) {
-            data = td_arena_alloc(in->req->arena, input->bytes + 1);
-            if (!data)
-                return false;
-            memcpy(data, at, input->bytes);
-        }
+        void *data = td_infer_binary(in, at, input->bytes, input->align);
+        if (!data)
+            return false;
         td_run_set_input(&in->run, input->arg, data);
         at += input->bytes;
     }
@@ -89,7 +83,6 @@ bool td_infer_again(struct td_infer *in)
     in->forced = again->forced;
     in->timeout_ms = again->timeout_ms;
     in->priority = again->priority;
-    in->binary_output = again->binary_output;
     in->output[0].name = again->output_name;
     in->output[0].form = again->form;
     in->streams.parts = 1;
@@ -153,7 +146,6 @@ void td_infer_keep(struct td_infer *in)
     again->forced = in->forced;
     again->timeout_ms = in->timeout_ms;
     again->priority = in->priority;
-    again->binary_output = in->binary_output;
     again->output_name = in->output[0].name;
     again->form = in->output[0].form;
     copy_run(&again->run, &in->run);

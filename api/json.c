@@ -242,10 +242,7 @@ static int scan(struct scan *s)
 int td_json_parse(struct td_json *json, const char *text, size_t length, int depth,
                   struct td_problem *problem)
 {
-    json->root = NULL;
-    json->n_spans = 0;
-    json->copy_ = NULL;
-    json->kept_ = NULL;
+    td_json_init(json);
     struct scan s = {.text = text,
                      .end = text + length,
                      .at = text,

@@ -11,7 +11,6 @@
 
 struct form {
     struct td_weight_form see; /* first, so that the list that readers see is the list itself */
-    struct td_weight *twin;    /* see.weight, owned; data and bytes are this one's */
     size_t key_len;
     unsigned char key[];
 };
@@ -86,8 +85,8 @@ void td_weight_unref(struct td_weight **weight)
     for (const struct td_weight_form *form = w->forms, *next; form; form = next) {
         struct form *f = (struct form *)form;
         next = form->next;
-        if (f->twin)
-            td_weight_unref(&f->twin);
+        if (f->see.weight) /* data is this one's */
+            td_weight_unref(&f->see.weight);
         else
             free((void *)form->data);
         free(f);
@@ -183,7 +182,6 @@ static const struct td_weight_form *adopt(struct td_weight *w, const void *key, 
         td_weight_unref(&twin);
         return NULL;
     }
-    form->twin = twin;
     form->see.weight = twin;
     form->see.data = twin->tensor.data;
     return publish(w, form);
@@ -202,7 +200,7 @@ struct td_weight *td_weight_as(struct td_weight *weight, enum td_dtype type)
         }
         pthread_mutex_unlock(&weight->lock);
     }
-    return form ? ((const struct form *)form)->twin : NULL;
+    return form ? form->weight : NULL;
 }
 
 void td_weight_set_home(struct td_weight *weight, int node)
@@ -238,7 +236,7 @@ struct td_weight *td_weight_on(struct td_weight *weight, int node)
             form = adopt(weight, &key, sizeof key, name, replica(weight, node));
         pthread_mutex_unlock(&weight->lock);
     }
-    return form ? ((const struct form *)form)->twin : NULL;
+    return form ? form->weight : NULL;
 }
 
 int td_weight_convert(struct td_weight *as, td_weight_fill *fill, void *arg)

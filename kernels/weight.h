@@ -9,8 +9,8 @@
 struct td_weight_form {
     const void *data; /* 64-byte aligned */
     size_t bytes;
-    char name[64];                  /* what it is, for listings: "onednn AB8b8a" */
-    const struct td_weight *weight; /* of td_weight_as and _on: has forms of its own; else NULL */
+    char name[64];            /* what it is, for listings: "onednn AB8b8a" */
+    struct td_weight *weight; /* of td_weight_as and _on: has forms of its own; else NULL */
     const struct td_weight_form *next; /* the one made before; NULL at the end */
 };
 

@@ -42,8 +42,6 @@ static int start_thread(struct td_http *http, struct td_http_thread *thread,
         {MHD_OPTION_END, 0, NULL},
     };
     /* The new thread inherits where this one may run. */
-    struct td_machine_facts facts;
-    td_topology_facts(http->service->topology, &facts);
     int err = *http->config.io_cpus ? td_bind_cpus(http->config.io_cpus)
               : thread->cpu >= 0    ? td_bind_cpu(thread->cpu)
                                     : 0;
@@ -56,7 +54,7 @@ static int start_thread(struct td_http *http, struct td_http_thread *thread,
                          MHD_OPTION_NOTIFY_CONNECTION, td_http_on_connection, &http->watch,
                          MHD_OPTION_UNESCAPE_CALLBACK, td_http_keep_escapes, NULL, MHD_OPTION_END);
     err = thread->daemon ? 0 : errno ? -errno : -EIO;
-    td_bind_cpus(facts.allowed);
+    td_bind_allowed(http->service->topology);
     return err ? td_problem_set(problem, -err, "listen: '%.120s': %s", http->config.listen,
                                 strerror(-err))
                : 0;
@@ -65,10 +63,8 @@ static int start_thread(struct td_http *http, struct td_http_thread *thread,
 /* More of them would only take turns. */
 static int one_an_io_cpu(const struct td_http *http)
 {
-    struct td_machine_facts facts;
-    td_topology_facts(http->service->topology, &facts);
     int n = td_bind_cpus(http->config.io_cpus) ? 1 : td_bound_cpus();
-    td_bind_cpus(facts.allowed);
+    td_bind_allowed(http->service->topology);
     return n;
 }
 
