@@ -149,7 +149,7 @@ TD_INLINE td_vh td_narrow_bf16(td_vf x)
  * diagonal. log2(TD_LANES) rounds transpose a square. */
 TD_INLINE void td_exchange(td_vu *row, const int step)
 {
-    td_vu low, high;
+    td_vu low = {0}, high = {0};
     for (int j = 0; j < TD_LANES; j++) {
         low[j] = (uint32_t)(j & step ? TD_LANES + j - step : j);
         high[j] = (uint32_t)(j & step ? TD_LANES + j : j + step);

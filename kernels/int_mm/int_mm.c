@@ -1,6 +1,6 @@
 /* _int_mm: ATen's product of 8-bit integers, here for either signedness on each side. */
 #include "kernels/int_mm/int_mm.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 
 #include <errno.h>
 

@@ -1,7 +1,7 @@
 /* _int_mm in tiles, which know every signedness. */
 #define TD_INT_MM
 #define TD_TILES
-#include "kernels/gemm_group.h"
+#include "kernels/gemm/gemm_group.h"
 #include "kernels/int_mm/int_mm.h"
 
 TD_KERNEL(int_mm)

@@ -1,6 +1,6 @@
 /* _int_mm, vector form: four products a lane where the level has VNNI, two elsewhere. */
 #define TD_INT_MM
-#include "kernels/gemm_group.h"
+#include "kernels/gemm/gemm_group.h"
 #include "kernels/int_mm/int_mm.h"
 
 TD_KERNEL(int_mm)

@@ -1,6 +1,6 @@
 /* linear, with an activation that is applied before the result is stored: as linear's keyword for
  * people, and as linear_pointwise with PyTorch's words for the graphs that name it. */
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "kernels/onednn.h"
 
 #include <errno.h>
@@ -152,13 +152,11 @@ static bool packs(const struct td_call *call)
     return td_gemm_packs(&g);
 }
 
-static size_t scratch_groups(const struct td_call *call)
+static size_t scratch_pairs(const struct td_call *call)
 {
     struct td_gemm g;
     td_linear_gemm(call, &g);
-    g.group = 2;
-    g.pad = 16;
-    return td_gemm_scratch(&g);
+    return td_gemm_scratch_pairs(&g);
 }
 
 td_kernel td_linear_ref, td_linear_amx, td_linear_avx512_bf16;
@@ -170,8 +168,8 @@ static const struct td_impl impls[] = {
     TD_SIMD_3(linear, TD_f32, .scratch = scratch)
     /* BF16: the library is ahead wherever it has it at all, with AVX-512 or AMX. */
     TD_ONEDNN(linear, TD_f32 | TD_bf16 | TD_f16),
-    TD_AMX(linear, TD_bf16, .scratch = scratch_groups, .accepts = packs)
-        TD_SIMD(avx512_bf16, linear, TD_bf16, .scratch = scratch_groups, .accepts = packs)
+    TD_AMX(linear, TD_bf16, .scratch = scratch_pairs, .accepts = packs)
+        TD_SIMD(avx512_bf16, linear, TD_bf16, .scratch = scratch_pairs, .accepts = packs)
             TD_SIMD_3(linear, TD_bf16, .scratch = scratch)
     /* All the rest. */
     TD_REF(linear),

@@ -1,5 +1,5 @@
 /* linear on oneDNN. */
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "kernels/onednn.h"
 
 TD_ONEDNN_ROW(linear);

@@ -1,5 +1,5 @@
 /* linear, reference. */
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 
 td_kernel td_linear_ref;
 

@@ -1,9 +1,9 @@
-/* linear, vector form, FP32 and BF16. */
-#include "kernels/gemm_simd.h"
+/* linear, FP32 and BF16: the level's product. */
+#include "kernels/gemm/gemm.h"
 
 TD_KERNEL(linear)
 {
     struct td_gemm g;
     td_linear_gemm(call, &g);
-    td_gemm_simd(&g, call->scratch);
+    TD_NAME(gemm)(&g, call->scratch);
 }

@@ -2,7 +2,7 @@
 #ifndef TD_KERNELS_LINEAR_BACKWARD_H
 #define TD_KERNELS_LINEAR_BACKWARD_H
 
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 
 struct td_linear_backward {
     const struct td_tensor *self, *grad, *weight;

@@ -1,9 +1,9 @@
-/* linear_backward, vector form, FP32: the products of kernels/gemm_simd.h, around a transposition
- * and sums of columns. Sums go on in doubles every RUN rows, so that long ones keep their digits.
+/* linear_backward, vector form, FP32: the level's products around a transposition and
+ * sums of columns. Sums go on in doubles every RUN rows, so that long ones keep their digits.
  */
 #include "kernels/backward.h"
-#include "kernels/gemm_simd.h"
 #include "kernels/linear_backward/linear_backward.h"
+#include "kernels/vec.h"
 
 #define BLOCK 64 /* elements a side: a multiple of any TD_LANES */
 #define RUN 32
@@ -77,14 +77,14 @@ TD_KERNEL(linear_backward)
     job.grad = job.l.grad->data;
     if (td_wants(call, 0)) {
         td_linear_backward_self(call, &g);
-        td_gemm_simd(&g, call->scratch);
+        TD_NAME(gemm)(&g, call->scratch);
     }
     if (td_wants(call, 1)) {
         struct td_tensor turned = *job.l.grad;
         turned.data = job.turned;
         td_parallel(call->threads, down * across, 4, turn, &job);
         td_linear_backward_weight(call, &turned, &g);
-        td_gemm_simd(&g, (char *)call->scratch + td_linear_backward_turned(call));
+        TD_NAME(gemm)(&g, (char *)call->scratch + td_linear_backward_turned(call));
     }
     if (td_wants(call, 2)) {
         job.bias = call->out[2].data;

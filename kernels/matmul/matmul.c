@@ -1,6 +1,6 @@
 /* matmul: ATen's, for every rank. Vectors count as a row (self) or a column (other), and batch
  * dimensions broadcast. When other is one matrix, self's whole batch is one tall matrix. */
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "kernels/onednn.h"
 
 #include <errno.h>
@@ -89,13 +89,11 @@ static bool packs(const struct td_call *call)
     return td_gemm_packs(&g);
 }
 
-static size_t scratch_groups(const struct td_call *call)
+static size_t scratch_pairs(const struct td_call *call)
 {
     struct td_gemm g;
     td_matmul_gemm(call, &g);
-    g.group = 2;
-    g.pad = 16;
-    return td_gemm_scratch(&g);
+    return td_gemm_scratch_pairs(&g);
 }
 
 td_kernel td_matmul_ref, td_matmul_amx, td_matmul_avx512_bf16;
@@ -107,8 +105,8 @@ static const struct td_impl impls[] = {
     TD_SIMD_3(matmul, TD_f32, .scratch = scratch)
     /* BF16: the library is ahead wherever it has it at all, with AVX-512 or AMX. */
     TD_ONEDNN(matmul, TD_f32 | TD_bf16 | TD_f16),
-    TD_AMX(matmul, TD_bf16, .scratch = scratch_groups, .accepts = packs)
-        TD_SIMD(avx512_bf16, matmul, TD_bf16, .scratch = scratch_groups, .accepts = packs)
+    TD_AMX(matmul, TD_bf16, .scratch = scratch_pairs, .accepts = packs)
+        TD_SIMD(avx512_bf16, matmul, TD_bf16, .scratch = scratch_pairs, .accepts = packs)
             TD_SIMD_3(matmul, TD_bf16, .scratch = scratch)
     /* All the rest. */
     TD_REF(matmul),

@@ -1,5 +1,5 @@
 /* matmul, reference. */
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 
 td_kernel td_matmul_ref;
 

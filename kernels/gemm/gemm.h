@@ -33,7 +33,13 @@ void td_gemm_at(const struct td_gemm *g, int64_t i, int64_t *a, int64_t *b);
 /* Double (floats) or wrapping 64-bit (integers) accumulators, one element at a time. */
 void td_gemm_ref(const struct td_gemm *g);
 
-/* ---- the vector rows (kernels/gemm_simd.h) ---- */
+/* ---- the vector rows ---- */
+
+/* The level's product; a per-level file calls its own level's: TD_NAME(gemm). FP32 and BF16
+ * (gemm_simd.c) with scratch of td_gemm_scratch(g) bytes; the levels that multiply pairs of BF16
+ * (gemm_bf16.c, gemm_amx.c) BF16 alone, with scratch of td_gemm_scratch_pairs(g). */
+typedef void td_gemm_run(const struct td_gemm *g, void *scratch);
+td_gemm_run td_gemm_default, td_gemm_avx2, td_gemm_avx512, td_gemm_avx512_bf16, td_gemm_amx;
 
 enum td_gemm_path {
     TD_GEMM_dot,    /* b's columns lie in memory as runs: sums along k, nothing packed */
@@ -62,6 +68,7 @@ int64_t td_gemm_lanes(const struct td_gemm *g);
 
 void td_gemm_plan(const struct td_gemm *g, struct td_gemm_plan *plan);
 size_t td_gemm_scratch(const struct td_gemm *g);
+size_t td_gemm_scratch_pairs(const struct td_gemm *g);
 
 /* There are rows enough that packing b pays, as the rows that do nothing else want it. */
 bool td_gemm_packs(const struct td_gemm *g);

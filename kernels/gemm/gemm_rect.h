@@ -1,11 +1,11 @@
 /* How threads share a product: the plan's rectangles, what one needs to know, and what is done to
- * each when its sums are there. The paths (gemm_simd.h, gemm_group.h) fill in the sums. */
+ * each when its sums are there. The paths (gemm_simd.c, gemm_group.h) fill in the sums. */
 #ifndef TD_KERNELS_GEMM_RECT_H
 #define TD_KERNELS_GEMM_RECT_H
 
 #include "kernels/act_vec.h"
-#include "kernels/gemm.h"
-#include "kernels/gemm_block.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/gemm_block.h"
 #include "kernels/weight.h"
 
 struct td_rect {

@@ -11,10 +11,10 @@
 #ifndef TD_KERNELS_GEMM_GROUP_H
 #define TD_KERNELS_GEMM_GROUP_H
 
-#include "kernels/gemm_rect.h"
+#include "kernels/gemm/gemm_rect.h"
 
 #ifdef TD_TILES
-#include "kernels/gemm_tiles.h"
+#include "kernels/gemm/gemm_tiles.h"
 #define TD_PANEL TD_TILES_COLS
 #else
 #define TD_PANEL TD_NR

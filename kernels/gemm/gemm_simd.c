@@ -1,15 +1,11 @@
-/* Matrix products in the level's vectors, FP32 and BF16; included by the *_simd.c of the operators
- * that are products.
+/* Matrix products in the level's vectors, FP32 and BF16.
  *
  * b is packed into panels as wide as the register block and 256 deep, so that a panel stays in the
  * first cache while the rows of a pass by; see td_gemm_plan for when that pays. BF16 is widened
  * when b is packed and when rows of a are copied, so everything is summed in FP32 and rounded once.
  *
  * K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", 2008. */
-#ifndef TD_KERNELS_GEMM_SIMD_H
-#define TD_KERNELS_GEMM_SIMD_H
-
-#include "kernels/gemm_rect.h"
+#include "kernels/gemm/gemm_rect.h"
 #include "kernels/half.h"
 
 static __attribute__((noinline)) void td_column_f32(struct td_block t, int64_t rows, int64_t cols)
@@ -192,8 +188,7 @@ static void td_rect_bf16(struct td_rect *r)
         td_rect_dot(r, true);
 }
 
-/* The product, FP32 or BF16. scratch: td_gemm_scratch(g) bytes. */
-static inline void td_gemm_simd(const struct td_gemm *g, void *scratch)
+void TD_NAME(gemm)(const struct td_gemm *g, void *scratch)
 {
     static const char name[] = {
         's', 'i', 'm', 'd', ' ', 'A', 'b', '0' + TD_NR / 10, '0' + TD_NR % 10, 'a', 0};
@@ -204,5 +199,3 @@ static inline void td_gemm_simd(const struct td_gemm *g, void *scratch)
         job.panels = td_gemm_stored(g, TD_NR, g->k, name, td_gemm_fill);
     td_gemm_share(&job);
 }
-
-#endif

@@ -8,7 +8,7 @@
 #ifndef TD_KERNELS_GEMM_TILES_H
 #define TD_KERNELS_GEMM_TILES_H
 
-#include "kernels/gemm_block.h"
+#include "kernels/gemm/gemm_block.h"
 
 #define TD_TILES_ROWS 32
 #define TD_TILES_COLS 32

@@ -1,6 +1,6 @@
 /* Matrix products on oneDNN: a single one is an inner product (which alone has packed weights on
  * AVX2), a batch is its matmul with broadcasting. */
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "kernels/onednn.h"
 #include "kernels/weight.h"
 

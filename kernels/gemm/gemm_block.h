@@ -7,7 +7,7 @@
 #ifndef TD_KERNELS_GEMM_BLOCK_H
 #define TD_KERNELS_GEMM_BLOCK_H
 
-#include "kernels/gemm_dot.h"
+#include "kernels/gemm/gemm_dot.h"
 #include "kernels/vec.h"
 
 #if TD_VBYTES == 64
