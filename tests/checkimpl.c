@@ -9,6 +9,7 @@
  *
  * NAME matches the beginning: --op add takes both overloads. */
 #include "kernels/elementwise.h"
+#include "tests/distance.h"
 #include "tests/sample.h"
 
 #include <math.h>
@@ -21,15 +22,18 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifdef __SANITIZE_ADDRESS__ /* slow, and the tails are tried without it, before an unreadable page \
+#ifdef __SANITIZE_ADDRESS__ /* slow; and the tails are tried without it, its matter is addresses   \
                              */
 static const int64_t sizes[] = {0, 1, 17, 33, 255, 40000};
+#define LAST_BIG SAMPLE_PLAIN /* of the kinds of values, for big tensors */
 #else
 static const int64_t sizes[] = {0, 1, 7, 15, 16, 17, 31, 33, 100, 255, 40000};
+#define LAST_BIG SAMPLE_BITS
 #endif
 #define N_SIZES ((int)(sizeof sizes / sizeof *sizes))
 #define BIG 40000 /* for n alone, and shared by two threads */
-#define SHOWN 5   /* failures that are told of a row; the rest are counted */
+#define MAX_ROWS 32
+#define SHOWN 5 /* failures that are told of a row; the rest are counted */
 
 struct row { /* one row of a table, and what was seen of it */
     const struct td_handle *handle;
@@ -37,6 +41,7 @@ struct row { /* one row of a table, and what was seen of it */
     char name[160];
     double worst;
     int calls, failures;
+    unsigned reached; /* the types of which it took a sample */
 };
 
 struct input {
@@ -45,6 +50,13 @@ struct input {
     enum td_dtype dtype;
     enum sample_values values;
     int threads;
+};
+
+struct right { /* the reference's results for an input: the same for all rows, so made once */
+    const struct td_handle *handle; /* NULL: none */
+    struct input input;
+    bool made, run, scaled; /* want holds a sample; results; scale holds them */
+    struct sample want, scale;
 };
 
 static uint64_t seed;
@@ -71,55 +83,6 @@ static const struct td_impl *reference(const struct td_op *op)
     while (i[1].run)
         i++;
     return i;
-}
-
-/* The distance between neighbours at x in a type; for integers 1. */
-static double unit(enum td_dtype dtype, double x)
-{
-    static const struct {
-        enum td_dtype dtype;
-        int digits, least;
-    } types[] = {{TD_f16, 11, -24}, {TD_bf16, 8, -133}, {TD_f32, 24, -149}, {TD_f64, 53, -1074}};
-    for (int i = 0; i < 4; i++)
-        if (types[i].dtype == dtype) {
-            int e = -2000;
-            if (x != 0 && isfinite(x))
-                frexp(x, &e);
-            return ldexp(1, (int)fmax(e - types[i].digits, types[i].least));
-        }
-    return 1;
-}
-
-/* How far a is from b, in units at scale. Equal infinities and two NaNs are at no distance. */
-static double apart(enum td_dtype dtype, double a, double b, double scale)
-{
-    if (a == b || (isnan(a) && isnan(b)))
-        return 0;
-    return isfinite(a) && isfinite(b) ? fabs(a - b) / unit(dtype, fmax(fabs(b), scale)) : INFINITY;
-}
-
-/* The greatest distance of got from want, and where. scale is NULL, or the same result of absolute
- * values: a unit then is one at its element, or at the mean size of either where that is more. */
-static double distance(const struct td_tensor *got, const struct td_tensor *want,
-                       const struct td_tensor *scale, int64_t *where)
-{
-    double worst = 0, squares = 0;
-    int64_t n = td_numel(want);
-    bool whole = td_dtype_kind(want->dtype) != 'f';
-    for (int64_t i = 0; scale && i < n; i++)
-        if (isfinite(td_get_real(scale, i)) && isfinite(td_get_real(want, i)))
-            squares += pow(fmax(fabs(td_get_real(scale, i)), fabs(td_get_real(want, i))), 2);
-    double mean = n ? sqrt(squares / (double)n) : 0;
-    for (int64_t i = 0; i < n; i++) {
-        double at = scale ? fmax(fabs(td_get_real(scale, i)), mean) : 0;
-        double d = whole ? (td_get_whole(got, i) == td_get_whole(want, i) ? 0 : INFINITY)
-                         : apart(want->dtype, td_get_real(got, i), td_get_real(want, i), at);
-        if (d > worst) {
-            worst = d;
-            *where = i;
-        }
-    }
-    return worst;
 }
 
 static bool same_inputs(const struct sample *a, const struct sample *b)
@@ -168,36 +131,67 @@ static void judge(struct row *row, struct sample *got, const struct sample *want
     }
 }
 
-static int make(struct sample *s, const struct row *row, const struct input *in,
+static int make(struct sample *s, const struct td_handle *handle, const struct input *in,
                 enum sample_values values)
 {
-    return sample_init(s, row->handle->full, in->pattern, in->sizes, in->dtype, values, seed);
+    return sample_init(s, handle->full, in->pattern, in->sizes, in->dtype, values, seed);
 }
 
-/* One call of the row beside one of the reference. Whether there was one: the rule may refuse a
- * size, and the row a call. */
-static bool compare(struct row *row, const struct input *in)
+static void forget(struct right *right)
 {
-    struct sample want, got, scale;
-    const struct td_op *op = row->handle->op;
+    if (right->handle)
+        sample_fini(&right->want);
+    if (right->scaled)
+        sample_fini(&right->scale);
+    *right = (struct right){0};
+}
+
+static void remember(struct right *right, const struct td_handle *handle, const struct input *in)
+{
+    const struct input *had = &right->input;
+    if (right->handle == handle && had->pattern == in->pattern && had->dtype == in->dtype &&
+        had->values == in->values && !memcmp(&had->sizes, &in->sizes, sizeof in->sizes))
+        return;
+    forget(right);
+    right->handle = handle;
+    right->input = *in;
+    right->made = !make(&right->want, handle, in, in->values) && !right->want.run.n_casts;
+}
+
+/* The results themselves, when a row takes the call. */
+static void ask_reference(struct right *right)
+{
+    const struct td_op *op = right->handle->op;
+    if (right->run)
+        return;
+    right->run = true;
+    reference(op)->run(&right->want.run.call);
+    if (!op->sums)
+        return;
+    right->scaled = true;
+    if (!make(&right->scale, right->handle, &right->input, right->input.values | SAMPLE_ABSOLUTE))
+        reference(op)->run(&right->scale.run.call);
+}
+
+/* One call of the row beside one of the reference, unless the rule refuses the size, or the row the
+ * call. */
+static void compare(struct row *row, const struct input *in, struct right *right)
+{
+    struct sample got;
     snprintf(current, sizeof current,
              "%s, %s, n %lld m %lld k %lld %s values %d threads %d, --seed %llu", row->name,
              in->pattern, (long long)in->sizes.n, (long long)in->sizes.m, (long long)in->sizes.k,
              td_dtype_name(in->dtype), in->values, in->threads, (unsigned long long)seed);
-    bool takes = !make(&want, row, in, in->values) && !want.run.n_casts &&
-                 (!row->impl->accepts || row->impl->accepts(&want.run.call));
-    if (takes && !make(&got, row, in, in->values)) {
-        reference(op)->run(&want.run.call);
-        if (op->sums && !make(&scale, row, in, in->values | SAMPLE_ABSOLUTE))
-            reference(op)->run(&scale.run.call);
+    remember(right, row->handle, in);
+    if (!right->made || (row->impl->accepts && !row->impl->accepts(&right->want.run.call)))
+        return;
+    row->reached |= in->dtype;
+    if (!make(&got, row->handle, in, in->values)) {
+        ask_reference(right);
         got.run.call.threads = in->threads;
-        judge(row, &got, &want, op->sums ? &scale : NULL);
-        if (op->sums)
-            sample_fini(&scale);
-        sample_fini(&got);
+        judge(row, &got, &right->want, right->scaled ? &right->scale : NULL);
     }
-    sample_fini(&want);
-    return takes;
+    sample_fini(&got);
 }
 
 /* A sum of numbers of all sizes is the biggest one: nothing to hold a row against. A library has
@@ -217,58 +211,60 @@ static enum sample_values some_of(const struct row *row, enum sample_values valu
     return values == SAMPLE_SPECIAL && flushes ? values | SAMPLE_NORMAL : values;
 }
 
-/* A sanitizer is slow and looks at addresses: big tensors of one kind of values do for it. */
-static int last_values(bool big)
+/* A row's calls for an input: on one thread, and a big one on two. */
+static void check_input(struct row *row, struct input in, struct right *right)
 {
-#ifdef __SANITIZE_ADDRESS__
-    return big ? SAMPLE_PLAIN : SAMPLE_BITS;
-#else
-    (void)big;
-    return SAMPLE_BITS;
-#endif
+    if (excused(row, in.values) || !(row->impl->dtypes & row->handle->op->dtypes & in.dtype))
+        return;
+    in.values = some_of(row, in.values, in.dtype);
+    for (in.threads = 1; in.threads <= 1 + (in.sizes.n == BIG); in.threads++)
+        compare(row, &in, right);
 }
 
-/* All sizes and kinds of values; how many calls the row took. */
-static int check_pattern(struct row *row, const char *pattern, enum td_dtype dtype)
+/* All sizes and kinds of values, each for one row after the other. */
+static void check_pattern(struct row *rows, int n, const char *pattern, enum td_dtype dtype)
 {
-    int taken = 0;
+    struct right right = {0};
     for (int i = 0; i < N_SIZES; i++) {
         bool big = sizes[i] == BIG;
         struct sizes s = {sizes[i], 3, 3};
         if (!big)
             s = (struct sizes){sizes[i], sizes[(i + 3) % (N_SIZES - 1)],
                                sizes[(i + 6) % (N_SIZES - 1)]};
-        for (int values = SAMPLE_PLAIN; values <= last_values(big); values++)
-            for (int threads = 1; threads <= 1 + big; threads++)
-                if (!excused(row, values))
-                    taken += compare(row, &(struct input){pattern, s, dtype,
-                                                          some_of(row, values, dtype), threads});
+        for (int values = SAMPLE_PLAIN; values <= (big ? LAST_BIG : SAMPLE_BITS); values++)
+            for (int r = 0; r < n; r++)
+                check_input(&rows[r], (struct input){pattern, s, dtype, values, 1}, &right);
         if (!strpbrk(pattern, "nmk"))
             break;
     }
-    return taken;
+    forget(&right);
 }
 
-static void check_row(struct row *row)
+static void report(struct row *row)
 {
     const struct td_op *op = row->handle->op;
-    for (int d = 0; d < TD_DTYPES; d++) {
-        int taken = 0;
-        if (!(row->impl->dtypes & op->dtypes & 1u << d))
-            continue;
-        for (const char *const *pattern = op->samples; *pattern; pattern++)
-            taken += check_pattern(row, *pattern, 1 << d);
-        if (!taken)
+    for (int d = 0; d < TD_DTYPES; d++)
+        if (row->impl->dtypes & op->dtypes & ~row->reached & 1u << d)
             printf("# %s: no %s sample reaches it\n", row->name, td_dtype_name(1 << d));
-    }
     if (row->impl->library)
         printf("# %s: NaN, infinities and denormals not tried, they are the library's\n",
                row->name);
-    if (!row->calls)
+    if (!row->calls) {
+        snprintf(current, sizeof current, "%s", row->name);
         failed(row, "no sample reaches it");
+    }
     printf("%s - %s: %d calls, at most %.3g ulp off, %g allowed", row->failures ? "not ok" : "ok",
            row->name, row->calls, row->worst, op->ulp);
     printf(row->failures ? ", %d failures\n" : "\n", row->failures);
+}
+
+static void check_rows(struct row *rows, int n)
+{
+    for (int d = 0; d < TD_DTYPES; d++)
+        for (const char *const *pattern = rows->handle->op->samples; *pattern; pattern++)
+            check_pattern(rows, n, *pattern, 1 << d);
+    for (int i = 0; i < n; i++)
+        report(&rows[i]);
 }
 
 static double fastest(const struct td_impl *impl, struct td_call *call)
@@ -292,7 +288,7 @@ static bool bench_call(struct row *row, const struct input *in)
     struct sample s;
     struct td_call *call = &s.run.call;
     const struct td_op *op = row->handle->op;
-    bool takes = !make(&s, row, in, in->values) && !s.run.n_casts &&
+    bool takes = !make(&s, row->handle, in, in->values) && !s.run.n_casts &&
                  (!row->impl->accepts || row->impl->accepts(call)) &&
                  (!op->flops || op->flops(call) < 1e8);
     if (takes) {
@@ -346,6 +342,28 @@ static bool parse(struct options *o, int argc, char **argv)
     return true;
 }
 
+/* The operator's rows that were asked for and run here. */
+static int choose_rows(const struct td_handle *handle, const struct options *o,
+                       struct row row[MAX_ROWS])
+{
+    int n = 0;
+    for (const struct td_impl *impl = handle->op->impls; impl[1].run; impl++) {
+        char how[60], why[100];
+        snprintf(how, sizeof how, "%s@%s", impl->name, td_isa_name(impl->isa));
+        if (strncmp(handle->full, o->op, strlen(o->op)) || strncmp(how, o->impl, strlen(o->impl)))
+            continue;
+        if (n == MAX_ROWS)
+            abort();
+        row[n] = (struct row){.handle = handle, .impl = impl};
+        snprintf(row[n].name, sizeof row[n].name, "%s %.50s", handle->full, how);
+        if (sample_runnable(impl, why))
+            n++;
+        else
+            printf("not run: %s (%s)\n", row[n].name, why);
+    }
+    return n;
+}
+
 int main(int argc, char **argv)
 {
     struct options o = {.op = "", .impl = ""};
@@ -360,25 +378,19 @@ int main(int argc, char **argv)
         signal((int[]){SIGILL, SIGSEGV, SIGBUS, SIGFPE}[number], on_signal);
     sample_start();
     printf("# --seed %llu\n", (unsigned long long)seed);
-    for (int i = 0; i < td_registry_count(); i++)
-        for (const struct td_impl *impl = td_registry_at(i)->op->impls; impl[1].run; impl++) {
-            struct row row = {.handle = td_registry_at(i), .impl = impl};
-            char how[60], why[100];
-            snprintf(how, sizeof how, "%s@%s", impl->name, td_isa_name(impl->isa));
-            snprintf(row.name, sizeof row.name, "%s %.50s", row.handle->full, how);
-            if (strncmp(row.handle->full, o.op, strlen(o.op)) ||
-                strncmp(how, o.impl, strlen(o.impl)))
-                continue;
-            rows++;
-            if (!sample_runnable(impl, why))
-                printf("not run: %s (%s)\n", row.name, why);
-            else if (o.list)
-                printf("%s\n", row.name);
-            else
-                (o.bench ? bench_row : check_row)(&row);
-            failures += row.failures;
-            fflush(stdout);
-        }
+    for (int i = 0; i < td_registry_count(); i++) {
+        struct row row[MAX_ROWS];
+        int n = choose_rows(td_registry_at(i), &o, row);
+        if (o.list || o.bench)
+            for (int r = 0; r < n; r++)
+                o.list ? (void)puts(row[r].name) : bench_row(&row[r]);
+        else if (n)
+            check_rows(row, n);
+        for (int r = 0; r < n; r++)
+            failures += row[r].failures;
+        rows += n;
+        fflush(stdout);
+    }
     td_registry_fini();
     return failures || !rows;
 }

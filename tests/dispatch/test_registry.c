@@ -72,7 +72,7 @@ START_TEST(test_define)
     int n = 0, err = 0;
     static struct td_op many[80];
     for (; n < 80 && !err; n++) {
-        static char text[80][32];
+        static char text[80][40];
         snprintf(text[n], sizeof *text, "toy%d(Tensor self) -> Tensor", n);
         many[n] = toy_op;
         many[n].schema = text[n];

@@ -1,0 +1,51 @@
+#include "tests/distance.h"
+#include "kernels/elementwise.h"
+
+#include <math.h>
+
+/* The distance between neighbours at x in a type; for integers 1. */
+static double unit(enum td_dtype dtype, double x)
+{
+    static const struct {
+        enum td_dtype dtype;
+        int digits, least;
+    } types[] = {{TD_f16, 11, -24}, {TD_bf16, 8, -133}, {TD_f32, 24, -149}, {TD_f64, 53, -1074}};
+    for (int i = 0; i < 4; i++)
+        if (types[i].dtype == dtype) {
+            int e = -2000;
+            if (x != 0 && isfinite(x))
+                frexp(x, &e);
+            return ldexp(1, (int)fmax(e - types[i].digits, types[i].least));
+        }
+    return 1;
+}
+
+/* How far a is from b, in units at scale. Equal infinities and two NaNs are at no distance. */
+static double apart(enum td_dtype dtype, double a, double b, double scale)
+{
+    if (a == b || (isnan(a) && isnan(b)))
+        return 0;
+    return isfinite(a) && isfinite(b) ? fabs(a - b) / unit(dtype, fmax(fabs(b), scale)) : INFINITY;
+}
+
+double distance(const struct td_tensor *got, const struct td_tensor *want,
+                const struct td_tensor *scale, int64_t *where)
+{
+    double worst = 0, squares = 0;
+    int64_t n = td_numel(want);
+    bool whole = td_dtype_kind(want->dtype) != 'f';
+    for (int64_t i = 0; scale && i < n; i++)
+        if (isfinite(td_get_real(scale, i)) && isfinite(td_get_real(want, i)))
+            squares += pow(fmax(fabs(td_get_real(scale, i)), fabs(td_get_real(want, i))), 2);
+    double mean = n ? sqrt(squares / (double)n) : 0;
+    for (int64_t i = 0; i < n; i++) {
+        double at = scale ? fmax(fabs(td_get_real(scale, i)), mean) : 0;
+        double d = whole ? (td_get_whole(got, i) == td_get_whole(want, i) ? 0 : INFINITY)
+                         : apart(want->dtype, td_get_real(got, i), td_get_real(want, i), at);
+        if (d > worst) {
+            worst = d;
+            *where = i;
+        }
+    }
+    return worst;
+}

@@ -1,0 +1,15 @@
+/* How far a result is from the right one. */
+#ifndef TD_TESTS_DISTANCE_H
+#define TD_TESTS_DISTANCE_H
+
+#include "dispatch/dispatch.h"
+
+/* The greatest distance of an element of got from want's, and where. In units in the last place of
+ * want's type; for whole numbers 0 or infinity. Equal infinities and two NaNs are at no distance.
+ * scale is NULL, or the same result of absolute values: a unit then is one at its element, or at
+ * the mean size of either where that is more. All are of one shape; *where is set when they differ.
+ */
+double distance(const struct td_tensor *got, const struct td_tensor *want,
+                const struct td_tensor *scale, int64_t *where);
+
+#endif
