@@ -44,7 +44,10 @@ struct td_service {
     atomic_bool draining; /* set on SIGTERM: not ready any more */
     atomic_int in_flight; /* requests begun and not yet replied to, counted by the server, and
                              tasks that are not done */
-    void *fixed_;         /* replies that never change, formatted once: api/api.c */
+    /* How often an HTTP thread's wait for events ended while it polled, and in sleep; counted by
+     * the server. */
+    atomic_ullong io_polls, io_sleeps;
+    void *fixed_; /* replies that never change, formatted once: api/api.c */
     /* Frees what a server has left in td_response.shared; called by td_service_fini unless NULL. */
     void (*drop_shared)(void *made);
 };

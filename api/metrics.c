@@ -232,6 +232,12 @@ int td_api_metrics_get(struct td_request *req, struct td_response *res)
     pools(&t, req->service->pools);
     family(&t, "tensord_requests_in_flight", "gauge", "Requests begun and not answered yet.");
     line(&t, "tensord_requests_in_flight %d", (int)req->service->in_flight);
+    family(&t, "tensord_io_waits_total", "counter",
+           "Waits of HTTP threads for requests, by what they did when one came.");
+    line(&t, "tensord_io_waits_total{how=\"poll\"} %llu",
+         (unsigned long long)req->service->io_polls);
+    line(&t, "tensord_io_waits_total{how=\"sleep\"} %llu",
+         (unsigned long long)req->service->io_sleeps);
     tasks(&t, req->service->tasks);
     process(&t);
     res->status = 200;

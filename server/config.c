@@ -205,13 +205,14 @@ static int finish(struct reader *r, struct td_problem *problem)
 {
     struct td_config *c = r->config;
     double io_threads, json_depth, connections, idle_s, drain_s, max_body, max_headers;
-    double task_ttl_s, tasks, task_bytes;
+    double task_ttl_s, tasks, task_bytes, io_spin_us;
     if (!c->listen.n)
         c->listen.text[c->listen.n++] = r->text[OPT_listen];
     c->io_cpus = r->text[OPT_io_cpus];
     c->cpu_capability = r->text[OPT_cpu_capability];
     c->pin_backend = r->text[OPT_pin_backend];
     if (number(r, OPT_io_threads, 0, 64, &io_threads, problem) ||
+        number(r, OPT_io_spin_us, -1, 1e6, &io_spin_us, problem) ||
         number(r, OPT_json_depth, 2, 1000, &json_depth, problem) ||
         number(r, OPT_connections, 1, 1e6, &connections, problem) ||
         number(r, OPT_idle_s, 1, 86400, &idle_s, problem) ||
@@ -224,6 +225,7 @@ static int finish(struct reader *r, struct td_problem *problem)
         read_shm(r, &c->client_shared_memory, problem))
         return -EINVAL;
     c->io_threads = (int)io_threads;
+    c->io_spin_us = (int)io_spin_us;
     c->json_depth = (int)json_depth;
     c->connections = (int)connections;
     c->idle_s = (int)idle_s;

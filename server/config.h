@@ -14,7 +14,7 @@ struct td_given { /* an option that can be given several times */
 struct td_config {
     struct td_given listen, pool;
     const char *io_cpus, *cpu_capability, *pin_backend;
-    int io_threads, json_depth, connections, idle_s, drain_s, task_ttl_s, tasks;
+    int io_threads, io_spin_us, json_depth, connections, idle_s, drain_s, task_ttl_s, tasks;
     size_t max_body, max_headers, task_bytes;
     int client_shared_memory; /* enum td_shm_clients */
     char *memory_;            /* what file values point into */

@@ -10,13 +10,11 @@
  * so (tests/bench/isolation.py). */
 #include "server/http_threads.h"
 
-#include <sched.h>
 #include <string.h>
 
 #define PIECE (32 * 1024)
 #define RECENT_NS 20000000 /* as long as this after the last one, small calls keep coming */
 #define PACE_NS 800000
-#define LOST_NS 15000 /* a yield that takes longer has given the CPU to somebody */
 
 struct body {
     struct td_http_thread *thread;
@@ -26,14 +24,10 @@ struct body {
 /* Yields where small calls are about; true when they must not be disturbed yet. */
 static bool give_way(struct td_http_thread *thread, int64_t *now)
 {
-    int64_t before = *now;
-    if (before - thread->small_ns > RECENT_NS)
+    if (*now - thread->small_ns > RECENT_NS)
         return false;
-    sched_yield();
-    *now = td_now_ns();
-    if (*now - before > LOST_NS)
-        thread->contended_ns = *now;
-    return *now - thread->contended_ns < RECENT_NS && *now - thread->piece_ns < PACE_NS;
+    *now = td_http_yield(thread, *now);
+    return td_http_is_contended(thread, *now) && *now - thread->piece_ns < PACE_NS;
 }
 
 /* MHD_ContentReaderCallback; 0: not now. */

@@ -289,12 +289,7 @@ enum MHD_Result td_http_on_request(void *cls, struct MHD_Connection *connection,
     struct exchange *x = *context;
     (void)version;
     if (!x) {
-        static _Thread_local bool settled;
-        if (!settled) {
-            td_thread_alone(); /* small calls run here, on no team */
-            td_thread_brisk(); /* beside the pool's worker */
-        }
-        settled = true;
+        td_http_settle(thread);
         *context = x = create(thread, connection);
         if (!x)
             return MHD_NO;

@@ -22,6 +22,8 @@ struct td_http_thread {
     /* When it last took a call with a small answer, sent a piece of much, and had to share its CPU.
      */
     int64_t small_ns, piece_ns, contended_ns;
+    /* How long it last waited for events; when it may poll again, and how long it does not. */
+    int64_t pause_ns, poll_from_ns, rest_ns;
 };
 
 struct td_http {
@@ -32,6 +34,7 @@ struct td_http {
     struct td_listener listener;
     struct td_watch watch;
     char address[160];
+    int64_t spin_ns;     /* how long threads poll for events before they sleep */
     atomic_bool closing; /* no request is handled any more */
 };
 
@@ -49,6 +52,11 @@ void td_http_on_connection(void *cls, struct MHD_Connection *connection, void **
                            enum MHD_ConnectionNotificationCode code);
 /* UnescapeCallback that leaves the text as it is: the router unescapes, segment by segment. */
 size_t td_http_keep_escapes(void *cls, struct MHD_Connection *connection, char *text);
+/* On a thread's first request: makes the calling thread what the rest expects it to be. */
+void td_http_settle(struct td_http_thread *thread);
+/* Lets others have the CPU at time before; when it is back. Whether others wanted it of late. */
+int64_t td_http_yield(struct td_http_thread *thread, int64_t before);
+bool td_http_is_contended(const struct td_http_thread *thread, int64_t now);
 /* Frees a shared response, if there is one: td_service.drop_shared. */
 void td_http_drop_response(void *response);
 

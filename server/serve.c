@@ -51,6 +51,14 @@ static int add_pools(struct server *s, struct td_problem *problem)
     return td_pools_add(s->pools, &config, problem->text, sizeof problem->text);
 }
 
+/* Under a quota that is less than the CPUs, polling is time taken from kernels. */
+static int io_spin_us(const struct server *s)
+{
+    struct td_machine_facts facts;
+    td_topology_facts(s->topology, &facts);
+    return s->config.io_spin_us >= 0 ? s->config.io_spin_us : facts.pin_by_default ? 200 : 0;
+}
+
 static int start(struct server *s, struct td_problem *problem)
 {
     const struct td_config *c = &s->config;
@@ -79,6 +87,7 @@ static int start(struct server *s, struct td_problem *problem)
     s->service_is_up = true;
     struct td_http_config http = {.io_cpus = c->io_cpus,
                                   .io_threads = c->io_threads,
+                                  .io_spin_us = io_spin_us(s),
                                   .connections = c->connections / c->listen.n,
                                   .idle_s = c->idle_s};
     for (int i = 0; i < c->listen.n && !err; i++) {

@@ -91,7 +91,7 @@ class Connections(service.ServiceTest):
         c = self.service.connect()
         self.service.call("GET", "/v1/isa", connection=c)
         first = c.sock
-        for _ in range(20):
+        for _ in range(200):
             self.assertEqual(self.service.call("POST", "/v1/ops/add", ADD, connection=c).status, 200)
             self.assertEqual(self.service.call("POST", "/v1/ops/nosuch", ADD, connection=c).status, 404)
             self.assertEqual(self.service.call("DELETE", "/v1/isa", connection=c).status, 405)
@@ -203,6 +203,46 @@ class Connections(service.ServiceTest):
         for c in connections:
             self.assertEqual(self.service.call("GET", "/v1/isa", connection=c).status, 200)
             c.close()
+
+
+class Polls(service.ServiceTest):
+    """An HTTP thread polls between requests that follow one another closely enough."""
+    spin_us, polls = 1000000, True
+
+    @classmethod
+    def setUpClass(cls):
+        cls.args = ("--io-spin-us", str(cls.spin_us))
+        super().setUpClass()
+
+    def waits(self, how, connection):
+        text = self.service.call("GET", "/metrics", connection=connection).body.decode()
+        return int(re.search(r'^tensord_io_waits_total{how="%s"} (\d+)$' % how, text, re.M)[1])
+
+    def test_between_requests(self):
+        connection = self.service.connect()
+        before = self.waits("poll", connection)
+        for _ in range(20):
+            self.assertEqual(self.service.call("POST", "/v1/ops/add", ADD, connection=connection).status, 200)
+        polled = self.waits("poll", connection) - before
+        self.assertGreater(polled, 0) if self.polls else self.assertEqual(polled, 0)
+
+    def test_silence(self):
+        """Without requests it sleeps, whatever it did before."""
+        connection = self.service.connect()
+        slept = self.waits("sleep", connection)
+        time.sleep(self.spin_us / 1e6 + 0.2)
+        before = self.cpu_seconds()
+        time.sleep(0.5)
+        self.assertLess(self.cpu_seconds() - before, 0.2)
+        self.assertGreater(self.waits("sleep", connection), slept)
+
+    def cpu_seconds(self):
+        fields = pathlib.Path(f"/proc/{self.service.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Sleeps(Polls):
+    spin_us, polls = 0, False
 
 
 class BigReplies(service.ServiceTest):
