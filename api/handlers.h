@@ -2,7 +2,7 @@
 #ifndef TD_API_HANDLERS_H
 #define TD_API_HANDLERS_H
 
-#include "api/json.h"
+#include "api/json/json.h"
 
 #define TD_ROUTE(method, pattern, name) td_handler td_api_##name;
 #include "api/routes.def"

@@ -20,12 +20,12 @@ may_include=(
 # A foreign library's header, and the files that own it: to replace a library is to edit these.
 owners=(
     "microhttpd\.h:server/http_threads\.h"
-    "(cjson/)?cJSON\.h:api/json[a-z_]*\.[ch]"
+    "(cjson/)?cJSON\.h:api/json/[a-z_]*\.[ch]"
     "hwloc.*\.h:pools/(topology|arena)\.c"
     "cpuinfo\.h:dispatch/cpu[a-z_]*\.c"
     "(oneapi/dnnl/)?dnnl.*\.h:kernels/onednn_prim\.h"
     "sleef\.h:kernels/vec[a-z0-9_]*\.h"
-    "fast_float/.*|dragonbox/.*:api/[a-z_]*\.cc"
+    "fast_float/.*|dragonbox/.*:api/json/[a-z_]*\.cc"
 )
 folders=$(printf '%s\n' "${may_include[@]%%:*}")
 

@@ -2,7 +2,7 @@
  * Rounds of all four alternate, so that a neighbour's load hits them alike; medians, and how many
  * times as fast as cJSON we are. Decoding is all of it on both sides: from the text of a tensor
  * object to an array of floats. */
-#include "api/json.h"
+#include "api/json/json.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* The JSON reader on anything: it must not fail in any other way than by a sentence. What it takes,
  * it must take again after being written, as the same bits. The first byte picks a type. */
-#include "api/json.h"
+#include "api/json/json.h"
 
 #include <stdlib.h>
 #include <string.h>

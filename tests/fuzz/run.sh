@@ -11,14 +11,14 @@ fi
 work=$build/tests/fuzz/$name
 flags=(-g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -D_GNU_SOURCE
     -I"$root" -I"$build" -isystem "$dragonbox")
-sources=("$root/tests/fuzz/fuzz_$name.c" "$root"/api/json{,_cache,_tensor}.c)
+sources=("$root/tests/fuzz/fuzz_$name.c" "$root"/api/json/{json,cache,tensor}.c)
 rm -rf "$work"
 mkdir -p "$work/found"
 cd "$work"
 clang-14 -std=gnu17 "${flags[@]}" -c "${sources[@]}"
 # The table of operators is in there too; the linker drops it, and then misses no operator.
 clang-14 -std=gnu17 -O1 -I"$root" -I"$build" -fdata-sections -c "$root/kernels/kernels.c"
-clang++-14 -std=c++17 -fno-exceptions -fno-rtti "${flags[@]}" -c "$root/api/numbers.cc"
+clang++-14 -std=c++17 -fno-exceptions -fno-rtti "${flags[@]}" -c "$root/api/json/numbers.cc"
 clang++-14 "${flags[@]}" -Wl,--gc-sections ./*.o -lcjson -lm -o "fuzz_$name"
 echo "$work/fuzz_$name -seed=1 -runs=20000 found $root/tests/fuzz/corpus/$name"
 "./fuzz_$name" -seed=1 -runs=20000 -max_len=4096 -print_final_stats=1 found \

@@ -1,6 +1,6 @@
-/* api/json_tensor.c and api/numbers.cc: the numbers of every type both ways, beside the C library,
- * and the sentences for those that are wrong. */
-#include "api/json.h"
+/* api/json/tensor.c and api/json/numbers.cc: the numbers of every type both ways, beside the C
+ * library, and the sentences for those that are wrong. */
+#include "api/json/json.h"
 
 #include <check.h>
 #include <errno.h>

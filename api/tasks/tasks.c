@@ -1,5 +1,5 @@
 /* The routes of tasks: who asks for one, how it stands, its result, its end. */
-#include "api/async.h"
+#include "api/tasks/tasks.h"
 
 #include <errno.h>
 #include <stdlib.h>

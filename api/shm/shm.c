@@ -5,7 +5,7 @@
  *
  * A listener that is not open to shared memory sees no regions at all: it registers none, finds
  * none, and what it unregisters is not there. */
-#include "api/shm.h"
+#include "api/shm/shm.h"
 
 #include <errno.h>
 #include <pthread.h>

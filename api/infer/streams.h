@@ -3,7 +3,7 @@
 #ifndef TD_API_STREAMS_H
 #define TD_API_STREAMS_H
 
-#include "api/json.h"
+#include "api/json/json.h"
 
 struct td_infer;
 

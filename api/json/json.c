@@ -5,7 +5,7 @@
  * the text. cJSON then parses the copy, which is as short as the request's structure. The mark is a
  * string that begins with the byte 0xFF: no client can write it, neither in UTF-8, which is
  * demanded here, nor by an escape. */
-#include "api/json.h"
+#include "api/json/json.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* The writer: JSON text appended to a buffer that doubles in the request's arena. Old halves stay
  * until the arena goes, which at most doubles what a reply needs. */
-#include "api/json.h"
-#include "api/numbers.h"
+#include "api/json/json.h"
+#include "api/json/numbers.h"
 
 #include <errno.h>
 #include <math.h>

@@ -4,7 +4,7 @@
  * what it has yet to read. Anything else may change under a kernel: what it reads twice may differ,
  * which spoils that client's own result and nothing else. Bounds are judged at every use, against
  * the region and against what is left of the segment at that moment. */
-#include "api/shm.h"
+#include "api/shm/shm.h"
 
 #include <errno.h>
 #include <string.h>

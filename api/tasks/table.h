@@ -2,7 +2,7 @@
 #ifndef TD_API_ASYNC_TABLE_H
 #define TD_API_ASYNC_TABLE_H
 
-#include "api/async.h"
+#include "api/tasks/tasks.h"
 
 #include <pthread.h>
 

@@ -11,7 +11,7 @@
  * with an id of its own) do not drive out those that come often. Texts with data arrays, and long
  * ones, are parsed each time. Every HTTP thread enters; a set's lock guards its places, and a tree
  * goes with its last reader. */
-#include "api/json.h"
+#include "api/json/json.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
  * between values and brackets are taken wherever a value or its end may stand, so flat and nested
  * arrays are one loop. That loop is compiled once a type, with the type's reader inlined: a call
  * through a pointer for every element would cost a third of the speed. */
-#include "api/json.h"
-#include "api/numbers.h"
+#include "api/json/json.h"
+#include "api/json/numbers.h"
 
 #include "kernels/half.h"
 

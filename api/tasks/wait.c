@@ -3,7 +3,7 @@
  * A request that waits is suspended and holds no thread; it is answered by the worker that ends the
  * task, by whoever cancels it, or by the clock: one thread, started with the first task, which
  * sleeps until a wait or a result runs out. */
-#include "api/async_table.h"
+#include "api/tasks/table.h"
 
 #include <errno.h>
 

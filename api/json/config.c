@@ -1,6 +1,6 @@
 /* A configuration file: one JSON object, its values handed out as text, as if they stood on the
  * command line. */
-#include "api/json.h"
+#include "api/json/json.h"
 
 #include <errno.h>
 #include <stdio.h>

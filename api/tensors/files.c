@@ -1,7 +1,7 @@
 /* Tensor files as request bodies. Both formats are a small text header before raw little-endian
  * elements; nothing of either is trusted before it has been compared with the body's size.
  * Formats: NumPy NEP 1; huggingface/safetensors README. */
-#include "api/tensor_files.h"
+#include "api/tensors/files.h"
 
 #include <errno.h>
 #include <stdio.h>

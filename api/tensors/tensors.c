@@ -2,8 +2,8 @@
  * replacing or deleting one only drops the store's reference, so calls under way keep theirs. The
  * list is walked under a lock: stores hold tens of tensors, and a look-up compares a few bytes. */
 #include "api/handlers.h"
-#include "api/shm.h"
-#include "api/tensor_files.h"
+#include "api/shm/shm.h"
+#include "api/tensors/files.h"
 #include "kernels/weight.h"
 
 #include <ctype.h>

@@ -8,7 +8,7 @@
  *
  * `lock` guards the table: lists, hash, states, waiters. It is never held while a reply is made or
  * memory copied. Who waits for a task and when results run out is async_wait.c's. */
-#include "api/async_table.h"
+#include "api/tasks/table.h"
 
 #include <errno.h>
 #include <stdio.h>

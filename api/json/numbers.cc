@@ -2,7 +2,7 @@
  * strtod and printf, and exact both ways. The only C++ of the project; nothing is thrown or
  * allocated here. dragonbox gives digits and exponent; the layout as JSON is ours, since its own
  * printer writes 15E-1 for 1.5. */
-#include "api/numbers.h"
+#include "api/json/numbers.h"
 
 #include <charconv>
 #include <cmath>

@@ -8,7 +8,7 @@
  * tensors behind the JSON, nothing stored, shared, cut into streams, composite, traced or
  * explained. The pool is looked up by its name, the kernel chosen anew; another table means binding
  * anew. */
-#include "api/infer.h"
+#include "api/infer/infer.h"
 
 #include <stdlib.h>
 #include <string.h>

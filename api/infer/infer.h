@@ -4,8 +4,8 @@
 #define TD_API_INFER_H
 
 #include "api/handlers.h"
-#include "api/shm.h"
-#include "api/streams.h"
+#include "api/infer/streams.h"
+#include "api/shm/shm.h"
 #include "kernels/weight.h"
 
 enum td_form { /* how an output goes back */

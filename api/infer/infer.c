@@ -6,9 +6,9 @@
  * this HTTP thread sits on runs to completion here when it is small: handing it over would cost
  * more than the work, or the work is little beside what this thread has just spent on the body.
  * Anything else goes through the pool's queue and is answered by its worker. */
-#include "api/infer.h"
-#include "api/async.h"
-#include "api/numbers.h"
+#include "api/infer/infer.h"
+#include "api/json/numbers.h"
+#include "api/tasks/tasks.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #define TD_API_SHM_H
 
 #include "api/handlers.h"
-#include "api/segment.h"
+#include "api/shm/segment.h"
 
 /* ---- shm.c ---- */
 

@@ -1,6 +1,6 @@
-/* api/json_cache.c: what comes out of it is what td_json_parse gives for the same bytes, whatever
+/* api/json/cache.c: what comes out of it is what td_json_parse gives for the same bytes, whatever
  * came before, whoever else reads it, and however many texts there are. */
-#include "api/json.h"
+#include "api/json/json.h"
 
 #include <check.h>
 #include <errno.h>

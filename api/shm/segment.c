@@ -12,7 +12,7 @@
  * atomics, and a slot's `turn` is odd while it changes. The slot of a segment that is in use does
  * not change, so a handler can only miss slots that are not its fault's. `lock` serialises the
  * writers of the table. */
-#include "api/segment.h"
+#include "api/shm/segment.h"
 
 #include <errno.h>
 #include <fcntl.h>
