@@ -1,6 +1,6 @@
-/* The CPU time and CPUs that control groups leave to this process, for versions 1 and 2.
+/* The CPU time, CPUs and memory that control groups leave to this process, for versions 1 and 2.
  *
- * A quota holds for a group and all below it, so the least one on the way up to the mount point
+ * A limit holds for a group and all below it, so the least one on the way up to the mount point
  * counts; a container usually sees only its own group there, and its runtime's limit is then that
  * group's. The mount table says where each controller lives and which part of the hierarchy is
  * mounted, since neither is the same inside and outside a container. Files are small and read once
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define PATH 1024
+#define MEMORY_MAX (UINT64_C(1) << 60) /* bytes; from here on it is no limit */
 
 /* Whether the comma-separated list holds the word. */
 static bool lists(const char *list, const char *word)
@@ -167,6 +168,22 @@ static void read_cpuset(struct td_cgroup *group, const char *root, bool v2)
     } while (!group->cpuset.n && up(dir, top));
 }
 
+/* Version 1 writes "no limit" as the highest multiple of a page, version 2 as "max". */
+static void read_memory(struct td_cgroup *group, const char *root, bool v2)
+{
+    char dir[PATH], name[256], text[64];
+    size_t top;
+    if (!directory(root, v2 ? "" : "memory", name, sizeof name, dir, sizeof dir, &top))
+        return;
+    do {
+        if (!line(text, sizeof text, dir, v2 ? "memory.max" : "memory.limit_in_bytes"))
+            continue;
+        uint64_t limit = strtoull(text, NULL, 10);
+        if (limit > 0 && limit < MEMORY_MAX && (!group->memory || limit < group->memory))
+            group->memory = limit;
+    } while (up(dir, top));
+}
+
 void td_cgroup_init(struct td_cgroup *group, const char *root)
 {
     *group = (struct td_cgroup){0};
@@ -175,6 +192,8 @@ void td_cgroup_init(struct td_cgroup *group, const char *root)
     read_cpuset(group, root, true);
     if (!group->cpuset.n)
         read_cpuset(group, root, false);
+    read_memory(group, root, true);
+    read_memory(group, root, false);
 }
 
 void td_cgroup_fini(struct td_cgroup *group)

@@ -1,4 +1,4 @@
-/* What the process's control group grants, inside pools/ only. */
+/* What the process's control groups grant, inside pools/ only. */
 #ifndef TD_CGROUP_H
 #define TD_CGROUP_H
 
@@ -11,6 +11,7 @@ struct td_cgroup {
     double quota;          /* CPUs' worth of time, the least of the group and its parents; 0 none */
     char stat[1040];       /* the cpu.stat of the group whose quota counts; "" when there is none */
     struct td_cpus cpuset; /* the group's CPUs; empty when it does not say */
+    uint64_t memory;       /* bytes, the least of the group and its parents; 0 no limit */
 };
 
 /* Reads ROOT/proc/self/{cgroup,mountinfo} and the files below ROOT/<mount point>; root is "" for

@@ -20,8 +20,8 @@
 
 struct td_topology; /* process lifetime; read-only after create, so any thread may read it */
 
-/* Reads the machine and the process's limits: affinity mask, cpuset and CPU quota of the cgroup and
- * its parents (v1 and v2). -ENOMEM, or -EIO when the machine cannot be read. */
+/* Reads the machine and the process's limits: affinity mask, cpuset, CPU quota and memory limit of
+ * the cgroup and its parents (v1 and v2). -ENOMEM, or -EIO when the machine cannot be read. */
 int td_topology_create(struct td_topology **topology);
 void td_topology_destroy(struct td_topology *topology); /* NULL is fine */
 
@@ -47,14 +47,15 @@ struct td_machine_facts {
     uint64_t memory; /* bytes */
     char allowed[TD_CPUS_TEXT];
     int n_allowed;
-    double quota;         /* CPUs' worth of time that the cgroup grants, the tightest of it and
-                             its parents; 0 when unlimited */
-    char cgroup[256];     /* the group's path that was read; "" when none */
-    int64_t nr_throttled; /* periods in which the group was throttled; -1 unknown. Read anew at
-                             each td_topology_facts */
-    int default_threads;  /* min(allowed CPUs, quota rounded down), at least 1 */
-    bool pin_by_default;  /* false when the quota is smaller than the allowed set */
-    const char *decision; /* one sentence that says why so */
+    double quota;          /* CPUs' worth of time that the cgroup grants, the tightest of it and
+                              its parents; 0 when unlimited */
+    uint64_t memory_limit; /* bytes that the cgroup and its parents grant; 0 when unlimited */
+    char cgroup[256];      /* the group's path that was read; "" when none */
+    int64_t nr_throttled;  /* periods in which the group was throttled; -1 unknown. Read anew at
+                              each td_topology_facts */
+    int default_threads;   /* min(allowed CPUs, quota rounded down), at least 1 */
+    bool pin_by_default;   /* false when the quota is smaller than the allowed set */
+    const char *decision;  /* one sentence that says why so */
 };
 
 /* Fills facts; what it borrows lives as long as the topology. */

@@ -157,6 +157,7 @@ static int read_facts(struct td_topology *t)
     facts->n_allowed = hwloc_bitmap_weight(t->allowed);
     format(t->allowed, facts->allowed, sizeof facts->allowed);
     facts->quota = t->cgroup.quota;
+    facts->memory_limit = t->cgroup.memory;
     memcpy(facts->cgroup, t->cgroup.path, sizeof facts->cgroup);
     decide(t);
     int error = list_pus(t);

@@ -205,6 +205,10 @@ int td_api_topology_get(struct td_request *req, struct td_response *res)
         td_write_int(&w, "nr_throttled", facts.nr_throttled);
     else
         td_write_str(&w, "nr_throttled", NULL);
+    if (facts.memory_limit)
+        td_write_int(&w, "memory_limit", (int64_t)facts.memory_limit);
+    else
+        td_write_str(&w, "memory_limit", NULL);
     td_write_close(&w, '}');
     td_write_int(&w, "default_threads", facts.default_threads);
     td_write_bool(&w, "pin_by_default", facts.pin_by_default);
