@@ -12,16 +12,22 @@
 #include <string.h>
 
 enum option {
-#define TD_OPTION(id, flag, value, def, help) OPT_##id,
+#define TD_OPTION(type, name, ...) OPT_##name,
 #include "server/options.def"
 #undef TD_OPTION
     OPTIONS
 };
 
+enum type { TYPE_text, TYPE_list, TYPE_number, TYPE_bytes, TYPE_choice };
+
 static const struct {
-    const char *flag, *value, *def, *help;
+    const char *name, *value, *def, *help;
+    double lowest, highest;
+    size_t at; /* of its field in struct td_config */
+    enum type type;
 } options[OPTIONS] = {
-#define TD_OPTION(id, flag, value, def, help) {flag, value, def, help},
+#define TD_OPTION(type, name, value, def, lowest, highest, help)                                   \
+    {#name, value, def, help, lowest, highest, offsetof(struct td_config, name), TYPE_##type},
 #include "server/options.def"
 #undef TD_OPTION
 };
@@ -41,7 +47,20 @@ struct reader {
 /* The list of a repeatable option, NULL for the others. */
 static struct td_given *given(struct td_config *config, int option)
 {
-    return option == OPT_listen ? &config->listen : option == OPT_pool ? &config->pool : NULL;
+    return options[option].type == TYPE_list ? (void *)((char *)config + options[option].at) : NULL;
+}
+
+struct flag {
+    char text[40];
+};
+
+static struct flag flag(int option)
+{
+    struct flag flag;
+    snprintf(flag.text, sizeof flag.text, "%s", options[option].name);
+    for (char *c = flag.text; *c; c++)
+        *c = *c == '_' ? '-' : *c;
+    return flag;
 }
 
 void td_config_help(void)
@@ -49,11 +68,11 @@ void td_config_help(void)
     for (int i = 0; i < OPTIONS; i++) {
         char left[64];
         const char *help = options[i].help;
-        snprintf(left, sizeof left, "--%s %s", options[i].flag, options[i].value);
-        printf("  %-34s", left);
+        snprintf(left, sizeof left, "--%s %s", flag(i).text, options[i].value);
+        printf("  %-36s", left);
         for (const char *line = help; line;) {
             const char *end = strchr(line, '\n');
-            printf("%*s%.*s", line == help ? 0 : 36, "", end ? (int)(end - line) : 200, line);
+            printf("%*s%.*s", line == help ? 0 : 38, "", end ? (int)(end - line) : 200, line);
             line = end ? end + 1 : NULL;
             if (line)
                 printf("\n");
@@ -62,14 +81,16 @@ void td_config_help(void)
     }
 }
 
+/* With dashes or underscores, whatever the place. */
 static int find(const char *name, size_t length)
 {
     for (int i = 0; i < OPTIONS; i++) {
-        const char *flag = options[i].flag;
+        const char *right = options[i].name;
         size_t k = 0;
-        while (k < length && flag[k] && (flag[k] == name[k] || (flag[k] == '-' && name[k] == '_')))
+        while (k < length && right[k] &&
+               (right[k] == name[k] || (right[k] == '_' && name[k] == '-')))
             k++;
-        if (k == length && !flag[k])
+        if (k == length && !right[k])
             return i;
     }
     return -1;
@@ -81,7 +102,7 @@ static int set(struct reader *r, int option, const char *text, struct td_problem
     if (r->place[option] > r->now)
         return 0;
     if (list && list->n == TD_MAX_GIVEN)
-        return td_problem_set(problem, EINVAL, "%s: at most %d can be given", options[option].flag,
+        return td_problem_set(problem, EINVAL, "%s: at most %d can be given", flag(option).text,
                               TD_MAX_GIVEN);
     if (list)
         list->text[list->n++] = text;
@@ -117,9 +138,8 @@ static int read_environment(struct reader *r, struct td_problem *problem)
     r->now = PLACE_environment;
     for (int i = 0; i < OPTIONS; i++) {
         char name[64] = "TENSORD_";
-        for (size_t k = 0, n = strlen(name); k <= strlen(options[i].flag); k++)
-            name[n + k] =
-                options[i].flag[k] == '-' ? '_' : (char)toupper((unsigned char)options[i].flag[k]);
+        for (size_t k = 0, n = strlen(name); k <= strlen(options[i].name); k++)
+            name[n + k] = (char)toupper((unsigned char)options[i].name[k]);
         char *text = getenv(name);
         if (!text || !*text)
             continue;
@@ -172,70 +192,65 @@ static int read_file(struct reader *r, const char *path, struct td_problem *prob
     return err ? td_problem_set(problem, EINVAL, "config: %.200s: %.300s", path, why.text) : 0;
 }
 
-static int number(const struct reader *r, enum option option, double low, double high, double *out,
-                  struct td_problem *problem)
+static int number(const struct reader *r, int option, double *out, struct td_problem *problem)
 {
+    double lowest = options[option].lowest, highest = options[option].highest;
     char *end;
     *out = strtod(r->text[option], &end);
-    if (end == r->text[option] || *end || *out < low || *out > high ||
+    if (end == r->text[option] || *end || *out < lowest || *out > highest ||
         *out != (double)(int64_t)*out)
         return td_problem_set(problem, EINVAL,
                               "%s: '%.40s' is wrong; right is a whole number from "
                               "%.0f to %.0f",
-                              options[option].flag, r->text[option], low, high);
+                              flag(option).text, r->text[option], lowest, highest);
     return 0;
 }
 
-static int read_shm(const struct reader *r, int *clients, struct td_problem *problem)
+static int choice(const struct reader *r, int option, int *out, struct td_problem *problem)
 {
-    static const char *const names[] = {
-        [TD_SHM_auto] = "auto", [TD_SHM_on] = "on", [TD_SHM_off] = "off"};
-    const char *text = r->text[OPT_client_shared_memory];
-    for (int i = 0; i <= TD_SHM_off; i++)
-        if (!strcmp(text, names[i])) {
-            *clients = i;
+    const char *text = r->text[option], *word = options[option].value;
+    for (int i = 0;; i++) {
+        size_t n = strcspn(word, "|");
+        if (n == strlen(text) && !memcmp(word, text, n)) {
+            *out = i;
             return 0;
         }
-    return td_problem_set(problem, EINVAL,
-                          "client-shared-memory: '%.40s' is wrong; right are auto, on and off",
-                          text);
+        if (!word[n])
+            break;
+        word += n + 1;
+    }
+    return td_problem_set(problem, EINVAL, "%s: '%.40s' is wrong; right is one of %s",
+                          flag(option).text, text, options[option].value);
 }
 
-static int finish(struct reader *r, struct td_problem *problem)
+/* From its text to its field. */
+static int judge(struct reader *r, int option, struct td_problem *problem)
 {
-    struct td_config *c = r->config;
-    double io_threads, json_depth, connections, idle_s, drain_s, max_body, max_headers;
-    double task_ttl_s, tasks, task_bytes, io_spin_us;
-    if (!c->listen.n)
-        c->listen.text[c->listen.n++] = r->text[OPT_listen];
-    c->io_cpus = r->text[OPT_io_cpus];
-    c->cpu_capability = r->text[OPT_cpu_capability];
-    c->pin_backend = r->text[OPT_pin_backend];
-    if (number(r, OPT_io_threads, 0, 64, &io_threads, problem) ||
-        number(r, OPT_io_spin_us, -1, 1e6, &io_spin_us, problem) ||
-        number(r, OPT_json_depth, 2, 1000, &json_depth, problem) ||
-        number(r, OPT_connections, 1, 1e6, &connections, problem) ||
-        number(r, OPT_idle_s, 1, 86400, &idle_s, problem) ||
-        number(r, OPT_drain_s, 0, 86400, &drain_s, problem) ||
-        number(r, OPT_task_ttl_s, 1, 86400, &task_ttl_s, problem) ||
-        number(r, OPT_tasks, 0, 1e6, &tasks, problem) ||
-        number(r, OPT_task_bytes, 0, 1e15, &task_bytes, problem) ||
-        number(r, OPT_max_body, 1024, 1e12, &max_body, problem) ||
-        number(r, OPT_max_headers, 1024, 60000, &max_headers, problem) ||
-        read_shm(r, &c->client_shared_memory, problem))
-        return -EINVAL;
-    c->io_threads = (int)io_threads;
-    c->io_spin_us = (int)io_spin_us;
-    c->json_depth = (int)json_depth;
-    c->connections = (int)connections;
-    c->idle_s = (int)idle_s;
-    c->drain_s = (int)drain_s;
-    c->task_ttl_s = (int)task_ttl_s;
-    c->tasks = (int)tasks;
-    c->task_bytes = (size_t)task_bytes;
-    c->max_body = (size_t)max_body;
-    c->max_headers = (size_t)max_headers;
-    return 0;
+    void *field = (char *)r->config + options[option].at;
+    struct td_given *list = field;
+    double value;
+    int err = 0;
+    switch (options[option].type) {
+    case TYPE_text:
+        *(const char **)field = r->text[option];
+        break;
+    case TYPE_list:
+        if (!list->n && *r->text[option])
+            list->text[list->n++] = r->text[option];
+        break;
+    case TYPE_number:
+        if (!(err = number(r, option, &value, problem)))
+            *(int *)field = (int)value;
+        break;
+    case TYPE_bytes:
+        if (!(err = number(r, option, &value, problem)))
+            *(size_t *)field = (size_t)value;
+        break;
+    case TYPE_choice:
+        err = choice(r, option, field, problem);
+        break;
+    }
+    return err;
 }
 
 int td_config_read(struct td_config *config, int argc, char **argv, struct td_problem *problem)
@@ -251,7 +266,9 @@ int td_config_read(struct td_config *config, int argc, char **argv, struct td_pr
         return err;
     if (*r.text[OPT_config] && (err = read_file(&r, r.text[OPT_config], problem)))
         return err;
-    return finish(&r, problem);
+    for (int i = 0; i < OPTIONS && !err; i++)
+        err = judge(&r, i, problem);
+    return err;
 }
 
 void td_config_fini(struct td_config *config)

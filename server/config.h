@@ -11,13 +11,17 @@ struct td_given { /* an option that can be given several times */
     int n;
 };
 
+#define TD_OPTION_text const char *
+#define TD_OPTION_list struct td_given
+#define TD_OPTION_number int
+#define TD_OPTION_bytes size_t
+#define TD_OPTION_choice int
+/* As in options.def; client_shared_memory is an enum td_shm_clients. */
 struct td_config {
-    struct td_given listen, pool;
-    const char *io_cpus, *cpu_capability, *pin_backend;
-    int io_threads, io_spin_us, json_depth, connections, idle_s, drain_s, task_ttl_s, tasks;
-    size_t max_body, max_headers, task_bytes;
-    int client_shared_memory; /* enum td_shm_clients */
-    char *memory_;            /* what file values point into */
+#define TD_OPTION(type, name, ...) TD_OPTION_##type name;
+#include "server/options.def"
+#undef TD_OPTION
+    char *memory_; /* what file values point into */
 };
 
 /* Reads them; flags go before the environment, which goes before the file; of a repeatable option

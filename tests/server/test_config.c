@@ -188,6 +188,7 @@ static const struct {
     {{"--idle-s", "nan"}, "idle-s: 'nan'"},
     {{"--json-depth", "1e3000"}, "json-depth"},
     {{"--io-threads", "-1"}, "from 0 to 64"},
+    {{"--client-shared-memory", "o"}, "right is one of auto|on|off"},
 };
 
 START_TEST(test_wrong_flags)
