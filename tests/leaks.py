@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tests/leaks.py BUILD_DIR: no object holds an instruction above its level.
+"""tests/leaks.py BUILD_DIR: no object holds an instruction above its level (ISA-17, ISA-21).
 
 What is not compiled once per level must be plain x86-64: it runs before detection, or on machines
 that have no more. And a level's objects may use what the level has, and nothing of a higher one.
@@ -93,4 +93,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main()) # ISA-17, ISA-21: compiled once per level, and nothing leaks
+    sys.exit(main())

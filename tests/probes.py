@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tests/probes.py BUILD_DIR TENSORD: set-up tried to compile each level's intrinsics, and what the
+"""tests/probes.py BUILD_DIR TENSORD (ISA-5, ISA-6): set-up tried to compile each level's intrinsics, and what the
 binary says it holds is what that gave. A level that failed was warned of, with what it takes."""
 import json
 import os
@@ -18,7 +18,7 @@ def main():
     environment = {k: v for k, v in os.environ.items() if k != "TENSORD_CPU_CAPABILITY"}
     levels = json.loads(subprocess.run([binary, "isa", "--json"], capture_output=True, check=True, env=environment).stdout)["levels"]
     wrong = []
-    for level in levels: # ISA-5, ISA-6
+    for level in levels:
         name = level["name"].lower()
         if (probed.get(name) == "YES") != level["binary"]:
             wrong.append(f"{name}: probe {probed.get(name, 'missing')}, binary {level['binary']}")

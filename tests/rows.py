@@ -1,52 +1,118 @@
 #!/usr/bin/env python3
 """tests/rows.md: which test covers which row of the feature list.
 
-Tests carry the ids of their rows ("ISA-10") in a comment; a tag belongs to the test whose comment or
-body it stands in, or to its file. A row without a test has its reason, or the name of what stands for
-it, in tests/rows_without_test.txt. Without arguments the table is written; --check fails when it is
-stale or a row is missing.
+A tag is a row's id ("ISA-10") in a comment that stands in a test, or right before it: a Check test, a
+method of a unittest case, or the header of a script that is a test as a whole. Only tests that ./check
+runs count: what meson's list of tests starts, and what Check's main adds. A tag anywhere else is an
+error. A row without a test has its reason, or the name of what stands for it, in
+tests/rows_without_test.txt. Without --check the table is written; with it, rows.py fails when the table
+is stale or a row is missing. BUILD is a folder set up without sanitizers; build/ unless said.
 """
+import argparse
+import ast
+import io
+import json
 import pathlib
 import re
 import sys
+import tokenize
 
 TESTS = pathlib.Path(__file__).resolve().parent
 TABLE, REASONS = TESTS / "rows.md", TESTS / "rows_without_test.txt"
 FAMILIES = {"ISA": 37, "DSP": 41, "RT": 40} # and how many rows each has
-TAG = re.compile(r"\b(ISA|DSP|RT)-(\d+)\b")
-TEST = {".c": re.compile(r"START_TEST\((\w+)\)"), ".py": re.compile(r"\s+def (test_\w+)"),
-        ".sh": re.compile(r"^(\w+)\(\) \{"), ".build": re.compile(r"(?!)")}
-SKIPPED = {"rows.py", "rows.md", "rows_without_test.txt"}
+TAG = re.compile(r"\b(?:ISA|DSP|RT)-\d+\b")
+CHECK_TEST = re.compile(r"^START_TEST\((\w+)\).*?^END_TEST", re.DOTALL | re.MULTILINE)
 
 
-def tests_of(path):
-    """(row, test) of each tag in a file."""
-    pattern, name, waiting, found = TEST[path.suffix], None, [], []
-    for line in path.read_text().splitlines():
-        begins = pattern.match(line)
-        if begins:
-            name = begins.group(1)
-            found += [(row, name) for row in waiting]
-            waiting = []
-        rows = [f"{family}-{number}" for family, number in TAG.findall(line)]
-        if rows and line.lstrip().startswith(("/*", "*")) and path.suffix == ".c" and not line.startswith("    "):
-            waiting += rows # the comment before a test
-        else:
-            found += [(row, name) for row in rows]
-        if line.startswith("END_TEST"):
-            name = None
-    return found + [(row, None) for row in waiting]
+def files_run(build):
+    """Scripts that meson's tests start, and the sources of their programs."""
+    info = build / "meson-info"
+    if not info.is_dir():
+        sys.exit(f"rows: {build} is no build folder; meson setup build")
+    targets = {target["id"]: target for target in json.loads((info / "intro-targets.json").read_text())}
+    files = set()
+    for test in json.loads((info / "intro-tests.json").read_text()):
+        files.update(pathlib.Path(word).resolve() for word in test["cmd"])
+        for target in test["depends"]:
+            for group in targets[target]["target_sources"]:
+                files.update(pathlib.Path(source).resolve() for source in group.get("sources", []))
+    return files
 
 
-def collect():
-    rows = {}
+def in_c(text):
+    """(line, row, test or None) of each tag; None: it stands in no test. "": the whole program."""
+    tests = [(found.start(), found.end(), found.group(1)) for found in CHECK_TEST.finditer(text)
+             if len(re.findall(rf"\b{found.group(1)}\b", text)) > 1] # defined, and added
+    for comment in re.finditer(r"/\*.*?\*/", text, re.DOTALL):
+        name = "" if not tests and comment.start() == 0 else None
+        for begin, end, test in tests:
+            if begin < comment.start() < end or not text[comment.end():begin].strip() and comment.end() < begin:
+                name = test
+        for tag in TAG.finditer(comment.group()):
+            at = comment.start() + tag.start()
+            yield text.count("\n", 0, at) + 1, tag.group(), name
+
+
+def in_python(text):
+    tree = ast.parse(text)
+    cases = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    tests = [node for case in cases for node in case.body
+             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
+    lines = text.splitlines()
+    places = {} # of lines
+    for node in tests:
+        begin = min([node.lineno] + [decorator.lineno for decorator in node.decorator_list])
+        while lines[begin - 2].lstrip().startswith("#"):
+            begin -= 1
+        places.update(dict.fromkeys(range(begin, node.end_lineno + 1), node.name))
+    if not tests: # the docstring is the script's header
+        places.update(dict.fromkeys(range(1, tree.body[0].end_lineno + 1), ""))
+    said = [(token.start[0], token.string) for token in tokenize.generate_tokens(io.StringIO(text).readline)
+            if token.type == tokenize.COMMENT]
+    for node in [tree, *cases, *tests]:
+        if ast.get_docstring(node, clean=False):
+            begin, end = node.body[0].lineno, node.body[0].end_lineno
+            said += [(line, lines[line - 1]) for line in range(begin, end + 1)]
+    for line, what in said:
+        for row in TAG.findall(what):
+            yield line, row, places.get(line)
+
+
+def in_shell(text):
+    header = True
+    for number, line in enumerate(text.splitlines(), 1):
+        header = header and line.startswith("#")
+        for row in TAG.findall(line.partition("#")[2]):
+            yield number, row, "" if header else None
+
+
+READERS = {".c": in_c, ".h": in_c, ".py": in_python, ".sh": in_shell}
+
+
+TRIED = [ # a reader, a text, and the tests of its tags
+    (in_c, "/* RT-1 */\n/* RT-2 */\nSTART_TEST(a)\n/* RT-3 */\nEND_TEST\nSTART_TEST(b)/* RT-4 */\nEND_TEST\nadd(a);\n",
+     [None, "a", "a", None]), # nobody adds b
+    (in_c, "/* RT-1 */\nint main(void)\n/* RT-2 */\n", ["", None]),
+    (in_python, '"""RT-1"""\nclass A:\n    # RT-2\n    def test_a(self):\n        """RT-3"""\n        x = "RT-9"\n# RT-4\n',
+     ["test_a", None, None, "test_a"]),
+    (in_python, '"""RT-1"""\nx = 1 # RT-2\n', [None, ""]),
+    (in_shell, "# RT-1\ntrue # RT-2\n", ["", None]),
+]
+
+
+def collect(build):
+    """The tests of each row, and what is wrong with tags."""
+    run, rows, wrong = files_run(build), {}, []
     for path in sorted(TESTS.rglob("*")):
-        if path.suffix in TEST and path.name not in SKIPPED:
-            for row, test in tests_of(path):
-                where = str(path.relative_to(TESTS)) + (f" {test}" if test else "")
-                if where not in rows.setdefault(row, []):
-                    rows[row].append(where)
-    return rows
+        if path.suffix not in READERS or path == pathlib.Path(__file__).resolve():
+            continue
+        where = str(path.relative_to(TESTS))
+        for line, row, test in READERS[path.suffix](path.read_text()):
+            if test is None or path not in run:
+                wrong.append(f"tests/{where}:{line}: {row} stands in no test that ./check runs")
+            else:
+                rows.setdefault(row, set()).add(f"{where} {test}".strip())
+    return rows, wrong
 
 
 def reasons():
@@ -54,29 +120,31 @@ def reasons():
     return dict(line.split(": ", 1) for line in lines if line and not line.startswith("#"))
 
 
-def render(rows, without):
+def render(rows, without, all_rows):
     lines = ["# Rows and their tests", "",
              "Written by `tests/rows.py` from the tags in the tests; `./check style` compares it.", "",
              "| row | test, or the reason why there is none |", "| --- | --- |"]
-    missing = []
-    for family, count in FAMILIES.items():
-        for number in range(1, count + 1):
-            row = f"{family}-{number}"
-            said = "<br>".join(f"`{test}`" for test in rows.get(row, [])) or without.get(row)
-            if not said:
-                missing.append(row)
-            lines.append(f"| {row} | {said or 'MISSING'} |")
-    return "\n".join(lines) + "\n", missing
+    for row in all_rows:
+        said = "<br>".join(f"`{test}`" for test in sorted(rows.get(row, []))) or without.get(row)
+        lines.append(f"| {row} | {said or 'MISSING'} |")
+    return "\n".join(lines) + "\n"
 
 
 def main():
-    rows, without = collect(), reasons()
-    text, missing = render(rows, without)
-    wrong = [f"tests/rows.md: {row} has neither a test nor a reason" for row in missing]
+    for reader, text, tests in TRIED:
+        assert [test for _, _, test in reader(text)] == tests, (text, list(reader(text)))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build", nargs="?", type=pathlib.Path, default=TESTS.parent / "build")
+    parser.add_argument("--check", action="store_true")
+    arguments = parser.parse_args()
+    all_rows = [f"{family}-{number}" for family, count in FAMILIES.items() for number in range(1, count + 1)]
+    (rows, wrong), without = collect(arguments.build), reasons()
+    text = render(rows, without, all_rows)
+    wrong += [f"tests/rows.md: {row} has neither a test nor a reason"
+              for row in all_rows if row not in rows and row not in without]
     wrong += [f"tests/rows_without_test.txt: {row} has a test" for row in without if row in rows]
-    wrong += [f"tests/rows_without_test.txt: there is no row {row}" for row in without
-              if int(row.split("-")[1]) > FAMILIES.get(row.split("-")[0], 0)]
-    if "--check" not in sys.argv:
+    wrong += [f"there is no row {row}" for row in [*rows, *without] if row not in all_rows]
+    if not arguments.check:
         TABLE.write_text(text)
     elif not TABLE.exists() or TABLE.read_text() != text:
         wrong.append("tests/rows.md: stale; run tests/rows.py")

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # tests/style.sh BUILD_DIR: the rules of the source that a machine can hold people to. Each finding
 # is one line, `file: what is wrong`; the layers and the owners below are the whole architecture.
+# That no two copies of a kernel clash (ISA-18) is the rule symbols: all that is global is a td_ name.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=$(cd "${1:?usage: tests/style.sh BUILD_DIR}" && pwd)
@@ -87,7 +88,7 @@ foreign() {
 
 # Weak symbols are the C++ libraries' templates; libthread_db owns the names in the second test;
 # GOMP_parallel and GOMP_parallel_start are wrapped on purpose (pools/team.c).
-symbols() { # ISA-18
+symbols() {
     local archives
     mapfile -t archives < <(for f in $folders; do find "$build/$f" -name '*.a' 2>/dev/null; done)
     [ ${#archives[@]} -gt 0 ] || echo "$build: no libraries to look at; build first"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What dispatch costs (ISA-23, DSP-8): nanoseconds, as `tensord bench --dispatch` measures them, and beside them
+"""What dispatch costs: nanoseconds, as `tensord bench --dispatch` measures them, and beside them
 the instructions of a call, counted by callgrind (which no other load on the machine disturbs).
 
 python3 tests/bench/dispatch.py [BINARY]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """deploy/recipes/: what each file tells tensord gives the pools that it promises, on hwloc's description
-of the machine they are written for. RT-39"""
+of the machine they are written for."""
 import pathlib
 import unittest
 
@@ -25,7 +25,7 @@ class Recipes(unittest.TestCase):
             self.assertEqual(pool["warnings"], [], pool["name"])
         return {p["name"]: (p["cpus"], p["streams"], p["numa_node"]) for p in found}
 
-    def test_compose(self):
+    def test_compose(self): # RT-39
         wanted = {"latency": {"main": ("0-15", 4, -1)},
                   "throughput": {"node0": ("0-7", 1, 0), "node1": ("8-15", 1, 1)},
                   "split": {"main": ("0-3", 1, -1), "jobs": ("4-15", 3, -1)}}
@@ -40,7 +40,7 @@ class Recipes(unittest.TestCase):
             with self.subTest(name):
                 self.assertEqual(self.pools(*args), wanted[name])
 
-    def test_systemd(self):
+    def test_systemd(self): # RT-39
         text = (DEPLOY / "recipes" / "latency.conf").read_text()
         name, value = text.split('Environment="')[1].split('"')[0].split("=", 1)
         self.assertEqual(self.pools(**{name: value}), {"main": ("0-15", 4, -1)})

@@ -31,7 +31,7 @@ enum {
 #define TO_AVX512 (TO_AVX2 | L(avx512))
 #define TO_BF16 (TO_AVX512 | L(avx512_vnni) | L(avx512_bf16))
 
-/* ISA-2, ISA-7, ISA-8: levels are a set; CPU and system both have a word in it. */
+/* Levels are a set; CPU and system both have a word in it. */
 static const struct machine machines[] = {
     {"before AVX", 6, 0, SSE_ALL, 0, 0, 0, 0, 0, false, L(default), TD_ISA_default, "n/a"},
     {"Haswell", 13, 0, AVX_ALL, AVX2, 0, 0, 0, 0x7, false, TO_AVX2, TD_ISA_avx2, "n/a"},
@@ -105,7 +105,7 @@ static struct td_cpu detect(const struct machine *m, const char *cap)
     return cpu;
 }
 
-/* ISA-2, ISA-7, ISA-9, ISA-11, ISA-12, ISA-35: each machine's levels, whatever the cap. */
+/* ISA-2, ISA-7, ISA-8, ISA-9, ISA-11, ISA-12, ISA-35: each machine's levels, whatever the cap. */
 START_TEST(test_machines)
 {
     for (size_t i = 0; i < MACHINES; i++) {

@@ -19,7 +19,7 @@ static int boxed_b(struct td_run *run, td_keyset keys)
 static const struct td_entry *entry(const char *op, enum td_key key)
 {
     struct td_problem problem;
-    ck_assert_msg(!td_registry_check(&problem), "%s", problem.text); /* DSP-33: the invariant */
+    ck_assert_msg(!td_registry_check(&problem), "%s", problem.text); /* the invariant */
     return &td_handle_table(td_registry_find(op))->entry[td_key_index(key)];
 }
 
@@ -143,7 +143,8 @@ static void listen(const struct td_registration *which, bool here, void *arg)
     heard_gone += !here;
 }
 
-/* DSP-18: the newest registration counts, with a warning; taking it away brings the older back. */
+/* DSP-18, DSP-33: the newest registration counts, with a warning; taking it away brings the older
+ * back. */
 START_TEST(test_override)
 {
     struct td_problem problem;

@@ -1,7 +1,7 @@
 /* dispatch/schema.c: the grammar, its printer, and where errors point. */
 #include "tests/dispatch/dispatch_test.h"
 
-/* DSP-14: each of these is its own canonical form. */
+/* Each of these is its own canonical form. */
 static const char *const same[] = {
     "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
     "aten::add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
@@ -26,6 +26,7 @@ static const char *const same[] = {
     "fft(Tensor self, int[1] dim=[-1], bool b=True) -> Tensor",
 };
 
+/* DSP-14: what is parsed prints as it was. */
 START_TEST(test_round_trip)
 {
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) {

@@ -99,7 +99,7 @@ class Operators(service.ServiceTest):
 
 class Levels(unittest.TestCase):
     """The same vectors at every level that runs here, forced by the environment: each level against
-    the exact result, against the reference, and against the level below it (ISA-37)."""
+    the exact result, against the reference, and against the level below it."""
 
     def results(self, level, ops):
         """{(operator, datatype, call): result} under the cap; kernel ref where level is None."""
@@ -119,7 +119,7 @@ class Levels(unittest.TestCase):
             connection.close()
         return found
 
-    def test_level_by_level(self):
+    def test_level_by_level(self): # ISA-37
         with service.Service() as s:
             ops = s.call("GET", "/v1/ops").json["ops"]
             levels = s.call("GET", "/v1/isa").json["levels"]

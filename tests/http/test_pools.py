@@ -211,14 +211,14 @@ class Unpinned(service.ServiceTest):
 
 
 class TwoNodes(service.ServiceTest):
-    """hwloc's description of another machine: two NUMA nodes of one CPU each. RT-7, RT-27"""
+    """hwloc's description of another machine: two NUMA nodes of one CPU each."""
     env = {"HWLOC_SYNTHETIC": "node:2 core:1 pu:1", "HWLOC_THISSYSTEM": "0"}
     args = ("--pool", "a=0", "--pool", "b=1")
 
     def forms(self):
         return sorted(f["form"] for f in self.service.call("GET", "/v1/tensors/w").json["packed"])
 
-    def test_replicas(self):
+    def test_replicas(self): # RT-27
         """A pool reads stored tensors from its own node, also a stream's part and a converted weight."""
         self.assertEqual(self.service.call("GET", "/v1/topology").json["numa_nodes"], 2)
         rng = np.random.default_rng(7)

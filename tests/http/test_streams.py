@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Calls cut over a pool's streams give what they give whole. Rows RT-27 to RT-37, and RT-23."""
+"""Calls cut over a pool's streams give what they give whole."""
 import os
 import threading
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tasks: calls answered 202, waited for, fetched, cancelled, forgotten. Rows RT-14 to RT-23."""
+"""Tasks: calls answered 202, waited for, fetched, cancelled, forgotten."""
 import os
 import random
 import re

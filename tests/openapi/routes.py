@@ -53,7 +53,7 @@ def check_operation(api, path, item, method, statuses):
         problem = "application/problem+json" in resolve(api, response).get("content", {})
         if problem and status != "4XX" and status not in statuses:
             yield f"{name}: api/problems.def has no status {status}"
-    if ("x-stability" in operation) != path.startswith(("/v1/pools", "/v1/tasks")): # RT-1
+    if ("x-stability" in operation) != path.startswith(("/v1/pools", "/v1/tasks")):
         yield f"{name}: x-stability belongs to pools and tasks, and to nothing else"
 
 

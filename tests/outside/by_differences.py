@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Backward operators against central differences of their forward ones, both over HTTP. # DSP-36
+"""Backward operators against central differences of their forward ones, both over HTTP.
 
 A random gradient g makes one number of a result, sum(g * out); how that changes when one element of
 an argument moves by H to either side, in FP64, is what the backward operator must say, in FP64 and
@@ -138,7 +138,7 @@ class Differences(service.ServiceTest):
             ends.append(self.first(case, {**case.tensors, name: moved}))
         return np.sum(g * (ends[0] - ends[1])) / (2 * H)
 
-    def test_every_backward_operator(self):
+    def test_every_backward_operator(self): # DSP-36
         seed = int(os.environ.get("TENSORD_SEED") or random.randrange(1 << 30))
         print(f"TENSORD_SEED={seed}")
         rng = np.random.default_rng(seed)

@@ -127,7 +127,7 @@ static void memory(size_t bytes)
            quantile(ns[0], 101, 50) / 1e3, quantile(ns[1], 101, 50) / 1e3);
 }
 
-/* ---- overlap (RT-16) ---- */
+/* ---- overlap ---- */
 
 static int work(void *args, struct td_worker *worker, char *problem, size_t problem_size)
 {

@@ -101,14 +101,14 @@ static const struct {
     const char *cpus, *says; /* effective list; what the sentence or the warning holds */
     int threads, streams;
 } cases[] = {
-    /* RT-2, RT-3: a list is echoed, filtered, refused when empty; nothing asked for is all */
+    /* a list is echoed, filtered, refused when empty; nothing asked for is all */
     {"core:4 pu:2", "a=0-3", 0, "0-3", "", 4, 1},
     {"core:4 pu:2", "a=6-9", 0, "6-7", "8-9", 2, 1},
     {"core:4 pu:2", "a=8-9", -EINVAL, "", "none of 8-9 is allowed here; allowed are 0-7", 0, 0},
     {"core:4 pu:2", "a=1-x", -EINVAL, "", "1-x", 0, 0},
     {"core:4 pu:2", "a=", 0, "0-7", "", 8, 1},
-    {"core:1100 pu:1", "a=1020-1030", 0, "1020-1030", "", 11, 1}, /* RT-6: beyond cpu_set_t */
-    /* RT-5: nodes; a machine without has node 0 */
+    {"core:1100 pu:1", "a=1020-1030", 0, "1020-1030", "", 11, 1}, /* beyond cpu_set_t */
+    /* nodes; a machine without has node 0 */
     {"package:2 [numa] core:2 pu:2", "a=:numa_node=1", 0, "4-7", "", 4, 1},
     {"package:2 [numa] core:2 pu:2", "a=:numa_node=2", -EINVAL, "", "the machine has 2", 0, 0},
     {"core:2 pu:1", "a=:numa_node=0", 0, "0-1", "", 2, 1},
@@ -116,7 +116,7 @@ static const struct {
     {"package:2 [numa] core:2 pu:1", "a=0:numa_node=1", 0, "0", "as cpus are given", 1, 1},
     /* counts */
     {"core:8 pu:1", "a=:streams=3", 0, "0-7", "", 8, 3},
-    {"core:2 pu:1", "a=:streams=5", 0, "0-1", "reduced from 5 to the 2", 2, 2}, /* RT-31 */
+    {"core:2 pu:1", "a=:streams=5", 0, "0-1", "reduced from 5 to the 2", 2, 2},
     {"core:2 pu:1", "a=:threads=1:streams=2", -EINVAL, "", "fewer than the 2 streams", 0, 0},
     {"core:2 pu:1", "a=:threads=9", -EINVAL, "", "threads: 9 is too many", 0, 0},
     {"core:2 pu:1", "a=:threads=-1", -EINVAL, "", "threads: a negative", 0, 0},
@@ -125,6 +125,7 @@ static const struct {
     {"core:2 pu:1", "a=:spin_us=2000000", -EINVAL, "", "spin_us", 0, 0},
 };
 
+/* RT-2, RT-3, RT-5, RT-6, RT-31: what each machine makes of what is asked for. */
 START_TEST(test_against_machines)
 {
     struct td_machine machine;

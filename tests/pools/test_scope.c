@@ -1,4 +1,4 @@
-/* pools/scope.c, rows RT-8 and RT-32: a thread on a pool's CPUs and back, and the same result there
+/* pools/scope.c: a thread on a pool's CPUs and back, and the same result there
  * as anywhere. */
 #include "pools/cpus.h"
 #include "pools_test.h"
@@ -58,6 +58,7 @@ static double sum_of_squares(const double *values, int n)
     return sum;
 }
 
+/* RT-8: scopes nest, and each that is left brings back where the thread was. */
 START_TEST(test_nested)
 {
     struct td_scope *outer, *inner, *third;

@@ -1,4 +1,4 @@
-/* pools/streams.c, rows RT-27 to RT-32: cutting a batch, and one job over a pool's workers. */
+/* pools/streams.c: cutting a batch, and one job over a pool's workers. */
 #include "pools_test.h"
 
 #include <errno.h>
@@ -10,14 +10,15 @@
 static const struct {
     int64_t total, parts, counts[4];
 } splits[] = {
-    {3, 2, {2, 1}},    /* RT-29: 3 cores over 2 streams */
-    {4, 3, {2, 1, 1}}, /* RT-30: a batch of 4 over 3 */
+    {3, 2, {2, 1}},    /* 3 cores over 2 streams */
+    {4, 3, {2, 1, 1}}, /* a batch of 4 over 3 */
     {2, 3, {1, 1, 0}}, /* fewer than the streams: the first ones get one each */
     {1, 4, {1, 0, 0, 0}}, {0, 2, {0, 0}}, {17, 4, {5, 4, 4, 4}},
-    {8, 4, {2, 2, 2, 2}}, /* RT-28: divisible, the case that the originals began with */
+    {8, 4, {2, 2, 2, 2}}, /* divisible, the case that the originals began with */
     {5, 1, {5}},
 };
 
+/* RT-28, RT-29, RT-30: the first parts get one more, whether of cores or of a batch. */
 START_TEST(test_split)
 {
     int64_t next = 0;

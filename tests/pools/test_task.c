@@ -1,4 +1,4 @@
-/* pools/task.c, rows RT-14 to RT-25: calls on a pool and their futures, without HTTP. */
+/* pools/task.c: calls on a pool and their futures, without HTTP. */
 #include "pools_test.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ static void tear_down(void)
     td_machine_fini(&machine);
 }
 
-/* ---- softmax on 100 x 8276, which the original's sample does not return (RT-24) ---- */
+/* ---- softmax on 100 x 8276, which the original's sample does not return ---- */
 
 #define ROWS 100
 #define COLUMNS 8276
@@ -87,7 +87,7 @@ START_TEST(test_softmax)
 }
 END_TEST
 
-/* RT-16: each of two tasks ends only when it has seen the other run. */
+/* Each of two tasks ends only when it has seen the other run. */
 struct meet {
     atomic_int *mine, *other;
 };
@@ -102,6 +102,7 @@ static int run_meet(void *args, struct td_worker *worker, char *problem, size_t 
     return 0;
 }
 
+/* RT-16 */
 START_TEST(test_two_pools_at_the_same_time)
 {
     atomic_int x = 0, y = 0;
@@ -114,8 +115,7 @@ START_TEST(test_two_pools_at_the_same_time)
 }
 END_TEST
 
-/* RT-21: 100 submissions of one function under way, each with data of its own; RT-22: several
- * results of one call. */
+/* 100 submissions of one function under way, each with data of its own, and several results. */
 struct numbers {
     int values[500];
     long sum, max;
@@ -132,6 +132,7 @@ static int run_numbers(void *args, struct td_worker *worker, char *problem, size
     return 0;
 }
 
+/* RT-21, RT-22 */
 START_TEST(test_overlapping_submissions)
 {
     struct td_task *tasks[100];
@@ -154,7 +155,7 @@ START_TEST(test_overlapping_submissions)
 }
 END_TEST
 
-/* RT-19: what went wrong arrives at the wait, with its sentence, and as often as one asks. */
+/* What went wrong arrives at the wait, with its sentence, and as often as one asks. */
 static int run_failing(void *args, struct td_worker *worker, char *problem, size_t size)
 {
     (void)worker;
@@ -162,6 +163,7 @@ static int run_failing(void *args, struct td_worker *worker, char *problem, size
     return -EDOM;
 }
 
+/* RT-19 */
 START_TEST(test_errors)
 {
     struct td_task *task = td_test_submit(a, run_failing, &(int){7}, sizeof(int));

@@ -1,4 +1,4 @@
-/* pools/task.c, row RT-23: a worker that waits for a task, and waits that could never end. */
+/* pools/task.c: a worker that waits for a task, and waits that could never end. */
 #include "pools_test.h"
 
 #include <errno.h>
@@ -41,6 +41,7 @@ static int run_and_wait(void *args, struct td_worker *worker, char *problem, siz
     return error ? error : inner->result;
 }
 
+/* RT-23 */
 START_TEST(test_self_wait)
 {
     struct td_task *task =
