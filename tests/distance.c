@@ -3,16 +3,20 @@
 
 #include <math.h>
 
-/* The distance between neighbours at x in a type; for integers 1. */
+/* The distance between neighbours at x in a type, at its greatest number when x overflowed it; for
+ * integers 1. */
 static double unit(enum td_dtype dtype, double x)
 {
     static const struct {
         enum td_dtype dtype;
-        int digits, least;
-    } types[] = {{TD_f16, 11, -24}, {TD_bf16, 8, -133}, {TD_f32, 24, -149}, {TD_f64, 53, -1074}};
+        int digits, least, most;
+    } types[] = {{TD_f16, 11, -24, 16},
+                 {TD_bf16, 8, -133, 128},
+                 {TD_f32, 24, -149, 128},
+                 {TD_f64, 53, -1074, 1024}};
     for (int i = 0; i < 4; i++)
         if (types[i].dtype == dtype) {
-            int e = -2000;
+            int e = x == 0 ? -2000 : types[i].most;
             if (x != 0 && isfinite(x))
                 frexp(x, &e);
             return ldexp(1, (int)fmax(e - types[i].digits, types[i].least));

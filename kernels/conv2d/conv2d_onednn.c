@@ -37,12 +37,32 @@ void td_conv2d_describe(const struct td_conv2d *c, int threads, struct td_onednn
         d->step[at] = step;
 }
 
+/* In dimension d, position i of the kernel: the first output that takes it off the left padding. */
+static bool lands(const struct td_conv2d *c, int d, int64_t i)
+{
+    int64_t from = c->padding[d] - i * c->dilation[d];
+    int64_t out = from > 0 ? (from + c->stride[d] - 1) / c->stride[d] : 0;
+    return out < c->size[d] && out * c->stride[d] - from < c->in[d];
+}
+
+bool td_conv2d_meets(const struct td_conv2d *c)
+{
+    for (int d = 0; d < 2; d++) {
+        int64_t i = 0;
+        while (i < c->kernel[d] && !lands(c, d, i))
+            i++;
+        if (i == c->kernel[d])
+            return false;
+    }
+    return true;
+}
+
 bool td_conv2d_onednn_accepts(const struct td_call *call)
 {
     struct td_conv2d c;
     struct td_onednn_desc d;
     td_conv2d_of(call, &c);
-    if (!td_numel(c.out) || !td_numel(c.weight) || !td_numel(c.input))
+    if (!td_numel(c.out) || !td_numel(c.weight) || !td_numel(c.input) || !td_conv2d_meets(&c))
         return false;
     td_conv2d_describe(&c, call->threads, &d);
     return td_onednn_accepts(&d);
