@@ -1,14 +1,12 @@
-/* From a request's head to its handler: match the route, judge method and lengths, and say what is
- * wrong in the one form that all errors have. Entered by every HTTP thread; holds no state but the
- * const route table. */
+/* From a request's head to its handler: match the route, judge method and lengths; and what all
+ * requests share, made and taken down. Entered by every HTTP thread; holds no state but the const
+ * route table. */
 #include "api/api.h"
 
 #include "api/handlers.h"
 
-#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,116 +21,7 @@ const struct td_route td_routes[] = {
 static const char *const method_names[TD_METHODS + 1] = {"GET",  "POST",    "PUT",        "DELETE",
                                                          "HEAD", "OPTIONS", "this method"};
 
-/* ---- problems ---- */
-
-static const struct {
-    int error, status;
-    const char *type, *title;
-} problems[] = {
-#define TD_PROBLEM(error, status, type, title) {error, status, type, title},
-#include "api/problems.def"
-#undef TD_PROBLEM
-};
-
-static size_t problem_row(int error)
-{
-    size_t row = 0, last = sizeof problems / sizeof *problems - 1;
-    while (row < last && problems[row].error != -error)
-        row++;
-    assert(problems[row].error == -error);
-    return row;
-}
-
-void td_api_problem_begin(struct td_request *req, struct td_writer *w, int error,
-                          const char *detail)
-{
-    size_t row = problem_row(error);
-    char type[64];
-    snprintf(type, sizeof type, "/problems/%s", problems[row].type);
-    td_write_init(w, req->arena, 512);
-    td_write_open(w, NULL, '{');
-    td_write_str(w, "type", type);
-    td_write_str(w, "title", problems[row].title);
-    td_write_int(w, "status", problems[row].status);
-    td_write_str(w, "detail", detail);
-    td_write_str(w, "error", detail);
-}
-
-int td_api_problem_end(struct td_request *req, struct td_writer *w, int error)
-{
-    struct td_response *res = &req->response;
-    td_write_close(w, '}');
-    *res = (struct td_response){0};
-    if (td_write_response(w, res, problems[problem_row(error)].status))
-        td_api_text(res, 503, NULL, "{\"status\":503,\"error\":\"out of memory\"}");
-    res->type = "application/problem+json";
-    if (res->status == 429 || res->status == 503)
-        res->header[0] = (struct td_header){"Retry-After", "1"};
-    return error;
-}
-
-int td_api_problem(struct td_request *req, int error, const char *format, ...)
-{
-    char detail[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(detail, sizeof detail, format, args);
-    va_end(args);
-    struct td_writer w;
-    td_api_problem_begin(req, &w, error, detail);
-    return td_api_problem_end(req, &w, error);
-}
-
-int td_api_text(struct td_response *res, int status, const char *type, const char *text)
-{
-    res->status = status;
-    res->type = type ? type : "application/json";
-    res->body = text;
-    res->size = strlen(text);
-    return 0;
-}
-
 /* ---- routes ---- */
-
-/* Un-escapes n bytes of a path segment. NULL when an escape is malformed, stands for 0, or memory
- * is out. */
-static char *unescape(struct td_arena *arena, const char *text, size_t n)
-{
-    char *out = td_arena_alloc(arena, n + 1);
-    size_t k = 0;
-    for (size_t i = 0; out && i < n; i++) {
-        if (text[i] != '%') {
-            out[k++] = text[i];
-            continue;
-        }
-        char hex[3] = {0};
-        if (i + 2 < n)
-            memcpy(hex, text + i + 1, 2);
-        if (!isxdigit((unsigned char)hex[0]) || !isxdigit((unsigned char)hex[1]) ||
-            !strcmp(hex, "00"))
-            return NULL;
-        out[k++] = (char)strtol(hex, NULL, 16);
-        i += 2;
-    }
-    if (out)
-        out[k] = 0;
-    return out;
-}
-
-int td_api_query(struct td_request *req, const char *name, const char **value)
-{
-    size_t n = strlen(name);
-    *value = NULL;
-    for (const char *at = req->query; *at; at += strcspn(at, "&"), at += *at == '&') {
-        if (strncmp(at, name, n) || at[n] != '=')
-            continue;
-        *value = unescape(req->arena, at + n + 1, strcspn(at + n + 1, "&"));
-        if (!*value)
-            return td_api_problem(req, -EINVAL, "%s: holds a malformed escape", name);
-        return 0;
-    }
-    return 0;
-}
 
 /* Whether path has the pattern's form; the variables' places are noted. */
 static bool matches(const char *pattern, const char *path, const char *var[TD_MAX_VARS],
@@ -194,7 +83,7 @@ static int find_route(struct td_request *req)
             continue;
         req->route = route;
         for (int i = 0; i < TD_MAX_VARS && size[i]; i++) {
-            req->var[i] = unescape(req->arena, var[i], size[i]);
+            req->var[i] = td_api_unescape(req->arena, var[i], size[i]);
             if (!req->var[i]) {
                 td_api_problem(req, -EINVAL, "the path holds a malformed escape");
                 return -1;

@@ -2,13 +2,17 @@
 #ifndef TD_API_HANDLERS_H
 #define TD_API_HANDLERS_H
 
+#include "api/api.h"
 #include "api/json/json.h"
 
 #define TD_ROUTE(method, pattern, name) td_handler td_api_##name;
 #include "api/routes.def"
 #undef TD_ROUTE
 
-/* ---- api.c ---- */
+/* ---- reply.c; td_api_problem and td_api_text are in api.h ---- */
+
+/* Makes the text the response's body (application/json). 0 or -ENOMEM. */
+int td_write_response(struct td_writer *w, struct td_response *res, int status);
 
 /* A problem with members of its own: begin writes the usual ones, then the caller's, then end makes
  * it the response and gives back error. */
@@ -16,6 +20,11 @@ void td_api_problem_begin(struct td_request *req, struct td_writer *w, int error
                           const char *detail);
 int td_api_problem_end(struct td_request *req, struct td_writer *w, int error);
 
+/* ---- query.c ---- */
+
+/* Un-escapes n bytes of a path segment or query value. NULL when an escape is malformed, stands
+ * for 0, or memory is out. */
+char *td_api_unescape(struct td_arena *arena, const char *text, size_t n);
 /* The value of name in the request's query, unescaped; NULL when it is not there. -EINVAL. */
 int td_api_query(struct td_request *req, const char *name, const char **value);
 

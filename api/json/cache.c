@@ -14,6 +14,7 @@
 #include "api/json/json.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,9 @@
 #ifndef TD_API_JSON_H
 #define TD_API_JSON_H
 
-#include "api/api.h"
+#include "api/json/numbers.h"
+#include "dispatch/dispatch.h"
+#include "pools/pools.h"
 
 #include <cjson/cJSON.h>
 #include <string.h>
@@ -114,7 +116,5 @@ void td_write_raw(struct td_writer *w, const char *key, const char *json, size_t
 /* Room for n more bytes at the returned place, for td_write_took afterwards; NULL when failed. */
 char *td_write_room(struct td_writer *w, size_t n);
 void td_write_took(struct td_writer *w, size_t n);
-/* Makes the text the response's body (application/json). 0 or -ENOMEM. */
-int td_write_response(struct td_writer *w, struct td_response *res, int status);
 
 #endif

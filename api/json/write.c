@@ -183,14 +183,3 @@ void td_write_raw(struct td_writer *w, const char *key, const char *json, size_t
     begin(w, key);
     put(w, json, length);
 }
-
-int td_write_response(struct td_writer *w, struct td_response *res, int status)
-{
-    if (w->failed)
-        return -ENOMEM;
-    res->status = status;
-    res->type = "application/json";
-    res->body = w->text;
-    res->size = w->length;
-    return 0;
-}

@@ -1,0 +1,45 @@
+/* Percent-escapes of a request's path and query, undone. */
+#include "api/handlers.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+char *td_api_unescape(struct td_arena *arena, const char *text, size_t n)
+{
+    char *out = td_arena_alloc(arena, n + 1);
+    size_t k = 0;
+    for (size_t i = 0; out && i < n; i++) {
+        if (text[i] != '%') {
+            out[k++] = text[i];
+            continue;
+        }
+        char hex[3] = {0};
+        if (i + 2 < n)
+            memcpy(hex, text + i + 1, 2);
+        if (!isxdigit((unsigned char)hex[0]) || !isxdigit((unsigned char)hex[1]) ||
+            !strcmp(hex, "00"))
+            return NULL;
+        out[k++] = (char)strtol(hex, NULL, 16);
+        i += 2;
+    }
+    if (out)
+        out[k] = 0;
+    return out;
+}
+
+int td_api_query(struct td_request *req, const char *name, const char **value)
+{
+    size_t n = strlen(name);
+    *value = NULL;
+    for (const char *at = req->query; *at; at += strcspn(at, "&"), at += *at == '&') {
+        if (strncmp(at, name, n) || at[n] != '=')
+            continue;
+        *value = td_api_unescape(req->arena, at + n + 1, strcspn(at + n + 1, "&"));
+        if (!*value)
+            return td_api_problem(req, -EINVAL, "%s: holds a malformed escape", name);
+        return 0;
+    }
+    return 0;
+}

@@ -1,0 +1,87 @@
+/* Responses in the forms that all handlers use: a JSON text that was written, a constant one, and
+ * what is wrong, which has one form (RFC 9457) whoever says it. */
+#include "api/handlers.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int td_write_response(struct td_writer *w, struct td_response *res, int status)
+{
+    if (w->failed)
+        return -ENOMEM;
+    res->status = status;
+    res->type = "application/json";
+    res->body = w->text;
+    res->size = w->length;
+    return 0;
+}
+
+static const struct {
+    int error, status;
+    const char *type, *title;
+} problems[] = {
+#define TD_PROBLEM(error, status, type, title) {error, status, type, title},
+#include "api/problems.def"
+#undef TD_PROBLEM
+};
+
+static size_t problem_row(int error)
+{
+    size_t row = 0, last = sizeof problems / sizeof *problems - 1;
+    while (row < last && problems[row].error != -error)
+        row++;
+    assert(problems[row].error == -error);
+    return row;
+}
+
+void td_api_problem_begin(struct td_request *req, struct td_writer *w, int error,
+                          const char *detail)
+{
+    size_t row = problem_row(error);
+    char type[64];
+    snprintf(type, sizeof type, "/problems/%s", problems[row].type);
+    td_write_init(w, req->arena, 512);
+    td_write_open(w, NULL, '{');
+    td_write_str(w, "type", type);
+    td_write_str(w, "title", problems[row].title);
+    td_write_int(w, "status", problems[row].status);
+    td_write_str(w, "detail", detail);
+    td_write_str(w, "error", detail);
+}
+
+int td_api_problem_end(struct td_request *req, struct td_writer *w, int error)
+{
+    struct td_response *res = &req->response;
+    td_write_close(w, '}');
+    *res = (struct td_response){0};
+    if (td_write_response(w, res, problems[problem_row(error)].status))
+        td_api_text(res, 503, NULL, "{\"status\":503,\"error\":\"out of memory\"}");
+    res->type = "application/problem+json";
+    if (res->status == 429 || res->status == 503)
+        res->header[0] = (struct td_header){"Retry-After", "1"};
+    return error;
+}
+
+int td_api_problem(struct td_request *req, int error, const char *format, ...)
+{
+    char detail[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(detail, sizeof detail, format, args);
+    va_end(args);
+    struct td_writer w;
+    td_api_problem_begin(req, &w, error, detail);
+    return td_api_problem_end(req, &w, error);
+}
+
+int td_api_text(struct td_response *res, int status, const char *type, const char *text)
+{
+    res->status = status;
+    res->type = type ? type : "application/json";
+    res->body = text;
+    res->size = strlen(text);
+    return 0;
+}
