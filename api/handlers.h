@@ -28,11 +28,6 @@ char *td_api_unescape(struct td_arena *arena, const char *text, size_t n);
 /* The value of name in the request's query, unescaped; NULL when it is not there. -EINVAL. */
 int td_api_query(struct td_request *req, const char *name, const char **value);
 
-/* ---- dispatch.c ---- */
-
-void td_write_keys(struct td_writer *w, const char *name, td_keyset keys);
-void td_write_table(struct td_writer *w, const struct td_handle *handle); /* "table":[...] */
-
 /* ---- fixed.c: replies that never change ---- */
 
 int td_fixed_create(struct td_service *service); /* -ENOMEM */
@@ -72,20 +67,6 @@ void td_async_stats(struct td_async_table *table, struct td_async_stats *stats);
 /* Runs op ("add", "add.Tensor") on the request's tensors; model is what the reply calls it. */
 int td_api_infer(struct td_request *req, const char *op, const char *model);
 
-/* ---- tensor_json.c: one tensor object of the protocol ---- */
-
-/* Reads "shape" (required) into t. who: the tensor's name, for the sentence. -EINVAL. */
-int td_json_shape(const cJSON *object, struct td_tensor *t, const char *who,
-                  struct td_problem *problem);
-int td_json_dtype(const cJSON *object, struct td_tensor *t, const char *who,
-                  struct td_problem *problem);
-/* "data", decoded into the arena; t's shape and type are set. -EINVAL, -ENOMEM. */
-int td_json_data(const struct td_json *json, const cJSON *object, struct td_tensor *t,
-                 const char *who, struct td_arena *arena, struct td_problem *problem);
-/* A BOOL from outside may hold any byte; kernels count on 0 and 1. -EINVAL. */
-int td_check_bools(const struct td_tensor *t, const char *who, struct td_problem *problem);
-void td_write_shape(struct td_writer *w, const struct td_tensor *t); /* "shape":[...] */
-
 /* ---- metrics.c ---- */
 
 struct td_metrics *td_metrics_create(void);
@@ -98,7 +79,5 @@ void td_metrics_call(struct td_metrics *metrics, const struct td_run *run, int64
 
 void td_write_isa(struct td_writer *w);
 void td_write_ops(struct td_writer *w);
-/* "arguments" or "returns" of a schema: n of them. */
-void td_write_params(struct td_writer *w, const char *key, const struct td_param *param, int n);
 
 #endif

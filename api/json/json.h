@@ -117,4 +117,27 @@ void td_write_raw(struct td_writer *w, const char *key, const char *json, size_t
 char *td_write_room(struct td_writer *w, size_t n);
 void td_write_took(struct td_writer *w, size_t n);
 
+/* ---- one tensor object of the protocol ---- */
+
+/* Reads "shape" (required) into t. who: the tensor's name, for the sentence. -EINVAL. */
+int td_json_shape(const cJSON *object, struct td_tensor *t, const char *who,
+                  struct td_problem *problem);
+int td_json_dtype(const cJSON *object, struct td_tensor *t, const char *who,
+                  struct td_problem *problem);
+/* "data", decoded into the arena; t's shape and type are set. -EINVAL, -ENOMEM. */
+int td_json_data(const struct td_json *json, const cJSON *object, struct td_tensor *t,
+                 const char *who, struct td_arena *arena, struct td_problem *problem);
+/* A BOOL from outside may hold any byte; kernels count on 0 and 1. -EINVAL. */
+int td_check_bools(const struct td_tensor *t, const char *who, struct td_problem *problem);
+void td_write_shape(struct td_writer *w, const struct td_tensor *t); /* "shape":[...] */
+
+/* ---- what the dispatcher knows of an operator ---- */
+
+/* "arguments" or "returns" of a schema: n of them. */
+void td_write_params(struct td_writer *w, const char *key, const struct td_param *param, int n);
+void td_write_keys(struct td_writer *w, const char *name, td_keyset keys);
+void td_write_table(struct td_writer *w, const struct td_handle *handle); /* "table":[...] */
+/* Members "kernel" (how it is called) and "origin" of a registration. */
+void td_write_registered(struct td_writer *w, const struct td_registration *r);
+
 #endif

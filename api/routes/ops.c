@@ -27,25 +27,6 @@ static void write_kernels(struct td_writer *w, const struct td_op *op)
     td_write_close(w, ']');
 }
 
-void td_write_params(struct td_writer *w, const char *key, const struct td_param *param, int n)
-{
-    td_write_open(w, key, '[');
-    for (int i = 0; i < n; i++) {
-        char type[64];
-        td_type_format(&param[i].type, type, sizeof type);
-        td_write_open(w, NULL, '{');
-        if (*param[i].name)
-            td_write_str(w, "name", param[i].name);
-        td_write_str(w, "type", type);
-        if (param[i].has_default)
-            td_write_str(w, "default", param[i].default_text);
-        if (param[i].keyword_only)
-            td_write_bool(w, "keyword_only", true);
-        td_write_close(w, '}');
-    }
-    td_write_close(w, ']');
-}
-
 static void write_handle(struct td_writer *w, const struct td_handle *handle)
 {
     char schema[1024];

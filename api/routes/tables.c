@@ -17,18 +17,6 @@ static const struct td_handle *find_op(struct td_request *req)
     return handle;
 }
 
-static const char *kernel_of(const struct td_registration *r)
-{
-    return r->def.rows ? "unboxed" : r->def.boxed ? "boxed" : "fallthrough";
-}
-
-/* __FILE__ begins with the way from the build folder. */
-static const char *origin_of(const struct td_registration *r)
-{
-    const char *origin = r->def.origin;
-    return origin + (strncmp(origin, "../", 3) ? 0 : 3);
-}
-
 /* ---- registrations ---- */
 
 static void write_registration(struct td_writer *w, const struct td_registration *list,
@@ -39,8 +27,7 @@ static void write_registration(struct td_writer *w, const struct td_registration
         active = list->def.key != r->def.key;
     td_write_open(w, NULL, '{');
     td_write_str(w, "key", td_key_name(r->def.key));
-    td_write_str(w, "kernel", kernel_of(r));
-    td_write_str(w, "origin", origin_of(r));
+    td_write_registered(w, r);
     td_write_bool(w, "active", active);
     td_write_bool(w, "alias", td_key_is_alias(r->def.key));
     if (r->def.rows) {
@@ -80,26 +67,6 @@ int td_api_dispatch_state(struct td_request *req, struct td_response *res)
 
 /* ---- the table ---- */
 
-void td_write_table(struct td_writer *w, const struct td_handle *handle)
-{
-    const struct td_table *table = td_handle_table(handle);
-    td_write_open(w, "table", '[');
-    for (int i = 0; i < TD_TABLE_SIZE; i++) {
-        const struct td_entry *e = &table->entry[i];
-        if (!e->from && e->provenance == TD_FROM_missing)
-            continue;
-        td_write_open(w, NULL, '{');
-        td_write_str(w, "key", td_key_name(td_key_at(i)));
-        if (e->from) {
-            td_write_str(w, "kernel", kernel_of(e->from));
-            td_write_str(w, "origin", origin_of(e->from));
-        }
-        td_write_str(w, "provenance", td_provenance_name(e->provenance));
-        td_write_close(w, '}');
-    }
-    td_write_close(w, ']');
-}
-
 int td_api_dispatch_table(struct td_request *req, struct td_response *res)
 {
     const struct td_handle *handle = find_op(req);
@@ -131,14 +98,6 @@ int td_api_dispatch_dangling(struct td_request *req, struct td_response *res)
 }
 
 /* ---- keys ---- */
-
-void td_write_keys(struct td_writer *w, const char *name, td_keyset keys)
-{
-    td_write_open(w, name, '[');
-    for (enum td_key k = td_keyset_next(keys, TD_KEY_Undefined); k; k = td_keyset_next(keys, k))
-        td_write_str(w, NULL, td_key_name(k));
-    td_write_close(w, ']');
-}
 
 int td_api_dispatch_keys(struct td_request *req, struct td_response *res)
 {
