@@ -1,5 +1,6 @@
 /* A configuration file: one JSON object, its values handed out as text, as if they stood on the
  * command line. */
+#include "api/api.h"
 #include "api/json/json.h"
 
 #include <errno.h>
