@@ -142,30 +142,6 @@ extern const struct td_route td_routes[]; /* from routes.def, ended by a row wit
 int td_api_problem(struct td_request *req, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Calls each for every member of a JSON object at text, values as text, an array's one by one: how
- * a configuration file is read. Stops at the first error and gives it back. -EINVAL. */
-int td_api_each_member(const char *text, size_t length,
-                       int (*each)(void *arg, const char *key, const char *value,
-                                   struct td_problem *problem),
-                       void *arg, struct td_problem *problem);
-
-/* A case of the bench: an operator with the shapes of its tensors and its other arguments. */
-struct td_case {
-    char id[64], op[64];
-    int n_shapes;
-    struct td_tensor shape[6]; /* rank, sizes and type; no data */
-    struct td_named arg[8];    /* what is not a tensor, named as in the operator's schema */
-    int n_args;
-};
-
-/* Reads a file of cases, {"cases":[{"id","op","shapes",...}]}, and calls each for every one, in
- * order. Names of other frameworks are translated: axis, perm, eps, stride, pad, to, dtype; those
- * in "parameters" are the schema's. -EINVAL when the text is no such file; else what each gave
- * back. */
-int td_api_each_case(const char *text, size_t length,
-                     int (*each)(void *arg, const struct td_case *one), void *arg,
-                     struct td_problem *problem);
-
 /* One fixed JSON text as the response. */
 int td_api_text(struct td_response *res, int status, const char *type, const char *text);
 

@@ -2,6 +2,7 @@
  * request: on a pinned worker of a pool, weights stored and therefore packed. One object a line;
  * `chosen` marks the kernel that selection would take. Kernels of a case take turns, so that a
  * drift of the machine meets all of them alike. */
+#include "server/bench.h"
 #include "server/commands.h"
 
 #include "kernels/weight.h"
@@ -288,7 +289,7 @@ static int run_bench(const struct bench *bench)
         err = td_pools_add(pools, &config, problem.text, sizeof problem.text);
     if (!err) {
         x.pool = td_pools_find(pools, NULL);
-        err = td_api_each_case(text, length, bench_case, &x, &problem);
+        err = td_bench_each_case(text, length, bench_case, &x, &problem);
         if (!err && !x.matched)
             err = td_problem_set(&problem, EINVAL, "no case of '%s'",
                                  bench->op ? bench->op : "any operator");

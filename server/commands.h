@@ -13,7 +13,4 @@ td_command td_command_serve, td_command_isa, td_command_ops, td_command_bench,
  * operators; says what went wrong on standard error. 0, or the exit status. */
 int td_command_begin(const char *cap);
 
-/* bench --dispatch: all items, or one of them repeat times and nothing printed. The exit status. */
-int td_bench_dispatch(bool json, const char *only, long repeat);
-
 #endif

@@ -184,7 +184,7 @@ static int read_file(struct reader *r, const char *path, struct td_problem *prob
         r->now = PLACE_file;
         r->room = values;
         r->end = values + FILE_BYTES;
-        err = td_api_each_member(text, n, set_from_file, r, &why);
+        err = td_config_each_member(text, n, set_from_file, r, &why);
     }
     free(text);
     if (file)

@@ -34,4 +34,13 @@ void td_config_fini(struct td_config *config);
 /* The option list, for --help, on standard output. */
 void td_config_help(void);
 
+/* ---- config_file.c ---- */
+
+/* Calls each for every member of a JSON object at text, values as text, an array's one by one: how
+ * a configuration file is read. Stops at the first error and gives it back. -EINVAL. */
+int td_config_each_member(const char *text, size_t length,
+                          int (*each)(void *arg, const char *key, const char *value,
+                                      struct td_problem *problem),
+                          void *arg, struct td_problem *problem);
+
 #endif

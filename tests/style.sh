@@ -10,7 +10,8 @@ trap 'rm -rf "$work"' EXIT
 findings=$work/findings
 
 # A folder, and the folders whose public header (FOLDER/FOLDER.h and the lists) it may include;
-# kernels/ has three more: weight.h (stored tensors), half.h (BF16 and FP16 as bits), level.h.
+# kernels/ has three more: weight.h (stored tensors), half.h (BF16 and FP16 as bits), level.h; api/
+# has json/json.h. A folder in api/ is a room: other rooms include its header, ROOM/ROOM.h, alone.
 may_include=(
     "kernels:"
     "pools:"
@@ -71,11 +72,13 @@ layers() {
             [ "$other" != "$folder" ] || continue
             local path="$other/[^\"]*"
             [[ ! "|$allowed|" == *"|$other|"* ]] ||
-                path="$other/(?!$other\.h\"|[a-z]+\.def\"|(?<=kernels/)(weight|half|level)\.h\")[^\"]*"
+                path="$other/(?!$other\.h\"|[a-z]+\.def\"|(?<=kernels/)(weight|half|level)\.h\"|(?<=api/)json/json\.h\")[^\"]*"
             git grep -nP "^\s*#\s*include\s*\"$path\"" -- "$folder/*.c" "$folder/*.h" "$folder/*.cc" |
                 sed "s/:\s*#.*\"\(.*\)\".*/: $folder may not include \1/"
         done
     done
+    git grep -nP '^\s*#\s*include\s*"api/([a-z]+)/(?!\1\.h")' -- "${layered[@]}" |
+        grep -vP '^(api/[a-z]+/)[^:]*:.*"\1' | sed 's/:\s*#.*"\(.*\)".*/: \1 is internal to its room/'
 }
 
 foreign() {

@@ -7,7 +7,6 @@
  * more than the work, or the work is little beside what this thread has just spent on the body.
  * Anything else goes through the pool's queue and is answered by its worker. */
 #include "api/infer/infer.h"
-#include "api/json/numbers.h"
 #include "api/tasks/tasks.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* A configuration file: one JSON object, its values handed out as text, as if they stood on the
  * command line. */
-#include "api/api.h"
+#include "server/config.h"
+
 #include "api/json/json.h"
 
 #include <errno.h>
@@ -22,10 +23,10 @@ static int hand_out(const cJSON *item, const char *key,
     return each(arg, key, number, problem);
 }
 
-int td_api_each_member(const char *text, size_t length,
-                       int (*each)(void *arg, const char *key, const char *value,
-                                   struct td_problem *problem),
-                       void *arg, struct td_problem *problem)
+int td_config_each_member(const char *text, size_t length,
+                          int (*each)(void *arg, const char *key, const char *value,
+                                      struct td_problem *problem),
+                          void *arg, struct td_problem *problem)
 {
     struct td_json json;
     const cJSON *item, *one;

@@ -1,6 +1,8 @@
 /* The bench's cases: a file made for several frameworks, so its words are translated into the names
  * of our operators' schemas here and nowhere else. */
-#include "api/handlers.h"
+#include "server/bench.h"
+
+#include "api/json/json.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -102,9 +104,9 @@ static int read_case(const cJSON *item, struct td_case *c)
     return 0;
 }
 
-int td_api_each_case(const char *text, size_t length,
-                     int (*each)(void *arg, const struct td_case *one), void *arg,
-                     struct td_problem *problem)
+int td_bench_each_case(const char *text, size_t length,
+                       int (*each)(void *arg, const struct td_case *one), void *arg,
+                       struct td_problem *problem)
 {
     struct td_json json;
     int err = td_json_parse(&json, text, length, 32, problem);
