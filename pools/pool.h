@@ -15,7 +15,7 @@ struct td_worker {
     int index;
     int numa_node; /* of its CPUs; -1: of several, or there is one only */
     struct td_team team;
-    struct td_task *waits_for; /* without a time limit; with walk guarded by task.c */
+    struct td_future *waits_for; /* without a time limit; with walk guarded by future.c */
     uint64_t walk;
     _Alignas(64) atomic_llong done, busy_ns; /* written by the worker only */
     int64_t idle_ns; /* how long it has lately been without work between two jobs; see pool.c */

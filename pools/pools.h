@@ -184,7 +184,7 @@ int td_pool_home_node(const struct td_pool *pool); /* the same for its first CPU
 
 /* Runs run(arg, part, worker) for each part from 0 to parts - 1, once, on the worker and on others
  * of its pool that have time, and returns when all have. To be called from a job of this worker;
- * parts must not wait for tasks. -ENOMEM: none has run. */
+ * parts must not wait for futures. -ENOMEM: none has run. */
 typedef void td_part(void *arg, int part, struct td_worker *worker);
 int td_worker_share(struct td_worker *worker, int parts, td_part *run, void *arg);
 
@@ -205,39 +205,40 @@ int td_scope_enter(struct td_pool *pool, struct td_scope **scope);
  * when the former affinity is no longer possible; the scope is gone. */
 int td_scope_leave(struct td_scope *scope);
 
-/* ---- tasks: calling a function on a pool, without HTTP ---- */
+/* ---- futures: calling a function on a pool, without HTTP ---- */
 
-#define TD_TASK_PROBLEM 160
+#define TD_FUTURE_PROBLEM 160
 
-/* args: the task's own copy; what is to be returned may be put there. 0, or a negative errno with a
- * sentence in problem (TD_TASK_PROBLEM bytes, "" before). */
-typedef int td_task_fn(void *args, struct td_worker *worker, char *problem, size_t problem_size);
+/* args: the future's own copy; what is to be returned may be put there. 0, or a negative errno with
+ * a sentence in problem (TD_FUTURE_PROBLEM bytes, "" before). */
+typedef int td_future_fn(void *args, struct td_worker *worker, char *problem, size_t problem_size);
 
-struct td_task_config {
-    td_task_fn *run;
+struct td_future_config {
+    td_future_fn *run;
     const void *args; /* args_bytes are copied at submission, 64-byte aligned */
     size_t args_bytes;
     void (*fini)(void *args); /* frees what the copy owns, with the last reference; may be NULL */
-    int priority; /* these two as in td_job; a late task ends with -ETIMEDOUT, not run */
+    int priority; /* these two as in td_job; a late future ends with -ETIMEDOUT, not run */
     int64_t deadline_ns;
 };
 
 /* A call under way and its result: a future. Any thread may wait for it or cancel it. */
-struct td_task;
-/* *task is a reference, for td_task_unref. As td_pool_submit, or -ENOMEM; fini is not called then.
+struct td_future;
+/* *future is a reference, for td_future_unref. As td_pool_submit, or -ENOMEM; fini is not called
+ * then.
  */
-int td_task_submit(struct td_task **task, struct td_pool *pool,
-                   const struct td_task_config *config);
+int td_future_submit(struct td_future **future, struct td_pool *pool,
+                     const struct td_future_config *config);
 /* Waits at most timeout_ns (negative: for ever; 0: looks). 0: *result is what run gave, -ECANCELED
- * or -ETIMEDOUT (late). -ETIMEDOUT: not ended yet. -EDEADLK: on a worker, for ever, for a task that
- * only workers could run which wait themselves, this one included. */
-int td_task_wait(struct td_task *task, int64_t timeout_ns, int *result);
+ * or -ETIMEDOUT (late). -ETIMEDOUT: not ended yet. -EDEADLK: on a worker, for ever, for a future
+ * that only workers could run which wait themselves, this one included. */
+int td_future_wait(struct td_future *future, int64_t timeout_ns, int *result);
 /* 0: it will not run. -EBUSY: it runs. -EALREADY: it has ended. */
-int td_task_cancel(struct td_task *task);
-void *td_task_args(struct td_task *task);                /* the copy; not while it runs */
-const char *td_task_problem(const struct td_task *task); /* once it has ended */
-void td_task_ref(struct td_task *task);                  /* for another holder of the same future */
-void td_task_unref(struct td_task *task);
+int td_future_cancel(struct td_future *future);
+void *td_future_args(struct td_future *future);                /* the copy; not while it runs */
+const char *td_future_problem(const struct td_future *future); /* once it has ended */
+void td_future_ref(struct td_future *future); /* for another holder of the same future */
+void td_future_unref(struct td_future *future);
 
 /* ---- binding and time ---- */
 

@@ -138,20 +138,20 @@ static int work(void *args, struct td_worker *worker, char *problem, size_t prob
     return 0;
 }
 
-static int64_t two_tasks(struct td_pool *one, struct td_pool *other, bool together)
+static int64_t two_futures(struct td_pool *one, struct td_pool *other, bool together)
 {
     int result, loops = 20000000;
-    struct td_task_config config = {.run = work, .args = &loops, .args_bytes = sizeof loops};
-    struct td_task *a, *b;
+    struct td_future_config config = {.run = work, .args = &loops, .args_bytes = sizeof loops};
+    struct td_future *a, *b;
     int64_t start = td_now_ns();
-    td_task_submit(&a, one, &config);
+    td_future_submit(&a, one, &config);
     if (!together)
-        td_task_wait(a, -1, &result);
-    td_task_submit(&b, other, &config);
-    td_task_wait(a, -1, &result);
-    td_task_wait(b, -1, &result);
-    td_task_unref(a);
-    td_task_unref(b);
+        td_future_wait(a, -1, &result);
+    td_future_submit(&b, other, &config);
+    td_future_wait(a, -1, &result);
+    td_future_wait(b, -1, &result);
+    td_future_unref(a);
+    td_future_unref(b);
     return td_now_ns() - start;
 }
 
@@ -164,10 +164,10 @@ static void overlap(void)
     struct td_pool *b = add(text);
     int64_t serial[15], both[15];
     for (int i = 0; i < 15; i++) {
-        serial[i] = two_tasks(a, b, false);
-        both[i] = two_tasks(a, b, true);
+        serial[i] = two_futures(a, b, false);
+        both[i] = two_futures(a, b, true);
     }
-    printf("two tasks on two pools: %.2f of their serial time (best of 15)\n",
+    printf("two futures on two pools: %.2f of their serial time (best of 15)\n",
            (double)quantile(both, 15, 0) / (double)quantile(serial, 15, 0));
     td_pool_unref(a);
     td_pool_unref(b);
@@ -198,7 +198,7 @@ int main(void)
     for (size_t kib = 64; kib <= 16384; kib *= 4)
         memory(kib << 10);
     if (first == last)
-        printf("two tasks on two pools: skipped, one CPU\n");
+        printf("two futures on two pools: skipped, one CPU\n");
     else
         overlap();
     td_pools_destroy(pools);

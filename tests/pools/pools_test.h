@@ -66,20 +66,20 @@ static inline struct td_pool *td_machine_pool(struct td_machine *machine, const 
     return pool;
 }
 
-/* A task with a copy of args; and the result of one, once it has ended. */
-static inline struct td_task *td_test_submit(struct td_pool *pool, td_task_fn *run,
-                                             const void *args, size_t bytes)
+/* A future with a copy of args; and the result of one, once it has ended. */
+static inline struct td_future *td_test_submit(struct td_pool *pool, td_future_fn *run,
+                                               const void *args, size_t bytes)
 {
-    struct td_task *task;
-    struct td_task_config config = {.run = run, .args = args, .args_bytes = bytes};
-    ck_assert_int_eq(td_task_submit(&task, pool, &config), 0);
-    return task;
+    struct td_future *future;
+    struct td_future_config config = {.run = run, .args = args, .args_bytes = bytes};
+    ck_assert_int_eq(td_future_submit(&future, pool, &config), 0);
+    return future;
 }
 
-static inline int td_test_result(struct td_task *task)
+static inline int td_test_result(struct td_future *future)
 {
     int result = 1;
-    ck_assert_int_eq(td_task_wait(task, -1, &result), 0);
+    ck_assert_int_eq(td_future_wait(future, -1, &result), 0);
     return result;
 }
 

@@ -1,4 +1,4 @@
-/* pools/task.c: calls on a pool and their futures, without HTTP. */
+/* pools/future.c: calls on a pool and their futures, without HTTP. */
 #include "pools_test.h"
 
 #include <errno.h>
@@ -59,7 +59,8 @@ static int run_softmax(void *args, struct td_worker *worker, char *problem, size
     return 0;
 }
 
-/* RT-14, RT-15, RT-22, RT-24: one input for two tasks on two pools, one of them in place after. */
+/* RT-14, RT-15, RT-22, RT-24: one input for two futures on two pools, one of them in place after.
+ */
 START_TEST(test_softmax)
 {
     size_t bytes = ROWS * COLUMNS * sizeof(float);
@@ -67,19 +68,19 @@ START_TEST(test_softmax)
     for (int i = 0; i < ROWS * COLUMNS; i++)
         x[i] = (float)(i % 997 * 7919 % 1000) / 100;
     softmax(x, want);
-    struct td_task *t1 =
+    struct td_future *t1 =
         td_test_submit(a, run_softmax, &(struct softmax){x, y1}, sizeof(struct softmax));
-    struct td_task *t2 =
+    struct td_future *t2 =
         td_test_submit(b, run_softmax, &(struct softmax){x, y2}, sizeof(struct softmax));
     ck_assert_int_eq(td_test_result(t1), 0);
     ck_assert_int_eq(td_test_result(t2), 0);
     ck_assert(!memcmp(y1, want, bytes) && !memcmp(y2, want, bytes));
-    td_task_unref(t1);
-    td_task_unref(t2);
+    td_future_unref(t1);
+    td_future_unref(t2);
     t1 = td_test_submit(a, run_softmax, &(struct softmax){x, x}, sizeof(struct softmax));
     ck_assert_int_eq(td_test_result(t1), 0);
     ck_assert(!memcmp(x, want, bytes));
-    td_task_unref(t1);
+    td_future_unref(t1);
     free(x);
     free(want);
     free(y1);
@@ -87,7 +88,7 @@ START_TEST(test_softmax)
 }
 END_TEST
 
-/* Each of two tasks ends only when it has seen the other run. */
+/* Each of two futures ends only when it has seen the other run. */
 struct meet {
     atomic_int *mine, *other;
 };
@@ -106,12 +107,12 @@ static int run_meet(void *args, struct td_worker *worker, char *problem, size_t 
 START_TEST(test_two_pools_at_the_same_time)
 {
     atomic_int x = 0, y = 0;
-    struct td_task *t1 = td_test_submit(a, run_meet, &(struct meet){&x, &y}, sizeof(struct meet));
-    struct td_task *t2 = td_test_submit(b, run_meet, &(struct meet){&y, &x}, sizeof(struct meet));
+    struct td_future *t1 = td_test_submit(a, run_meet, &(struct meet){&x, &y}, sizeof(struct meet));
+    struct td_future *t2 = td_test_submit(b, run_meet, &(struct meet){&y, &x}, sizeof(struct meet));
     ck_assert_int_eq(td_test_result(t1), 0);
     ck_assert_int_eq(td_test_result(t2), 0);
-    td_task_unref(t1);
-    td_task_unref(t2);
+    td_future_unref(t1);
+    td_future_unref(t2);
 }
 END_TEST
 
@@ -135,22 +136,22 @@ static int run_numbers(void *args, struct td_worker *worker, char *problem, size
 /* RT-21, RT-22 */
 START_TEST(test_overlapping_submissions)
 {
-    struct td_task *tasks[100];
+    struct td_future *futures[100];
     struct numbers numbers; /* one storage, overwritten for each submission */
     for (int i = 0; i < 100; i++) {
         memset(&numbers, 0, sizeof numbers);
         for (int k = 0; k < 500; k++)
             numbers.values[k] = i * 1000 + k;
-        tasks[i] = td_test_submit(i % 2 ? a : b, run_numbers, &numbers, sizeof numbers);
+        futures[i] = td_test_submit(i % 2 ? a : b, run_numbers, &numbers, sizeof numbers);
     }
     memset(&numbers, 0xff, sizeof numbers);
     for (int i = 0; i < 100; i++) {
-        ck_assert_int_eq(td_test_result(tasks[i]), 0);
-        const struct numbers *got = td_task_args(tasks[i]);
+        ck_assert_int_eq(td_test_result(futures[i]), 0);
+        const struct numbers *got = td_future_args(futures[i]);
         ck_assert_uint_eq((uintptr_t)got % 64, 0);
         ck_assert_int_eq(got->sum, 500L * i * 1000 + 499 * 250);
         ck_assert_int_eq(got->max, i * 1000 + 499);
-        td_task_unref(tasks[i]);
+        td_future_unref(futures[i]);
     }
 }
 END_TEST
@@ -166,17 +167,17 @@ static int run_failing(void *args, struct td_worker *worker, char *problem, size
 /* RT-19 */
 START_TEST(test_errors)
 {
-    struct td_task *task = td_test_submit(a, run_failing, &(int){7}, sizeof(int));
+    struct td_future *future = td_test_submit(a, run_failing, &(int){7}, sizeof(int));
     for (int i = 0; i < 3; i++) {
-        ck_assert_int_eq(td_test_result(task), -EDOM);
-        ck_assert_str_eq(td_task_problem(task), "no value 7");
+        ck_assert_int_eq(td_test_result(future), -EDOM);
+        ck_assert_str_eq(td_future_problem(future), "no value 7");
     }
-    td_task_unref(task);
-    td_task_unref(NULL);
+    td_future_unref(future);
+    td_future_unref(NULL);
 }
 END_TEST
 
-/* A task that holds its worker until it is let go. */
+/* A future that holds its worker until it is let go. */
 struct gate {
     atomic_int *entered, *open;
 };
@@ -193,15 +194,15 @@ static int run_gate(void *args, struct td_worker *worker, char *problem, size_t 
 
 static atomic_int entered, open_;
 
-static struct td_task *close_gate(struct td_pool *pool)
+static struct td_future *close_gate(struct td_pool *pool)
 {
     atomic_store(&entered, 0);
     atomic_store(&open_, 0);
-    struct td_task *task =
+    struct td_future *future =
         td_test_submit(pool, run_gate, &(struct gate){&entered, &open_}, sizeof(struct gate));
     while (!atomic_load(&entered))
         usleep(200);
-    return task;
+    return future;
 }
 
 static atomic_int frees;
@@ -218,94 +219,94 @@ static int run_owning(void *args, struct td_worker *worker, char *problem, size_
     return **(int **)args;
 }
 
-static struct td_task_config owning(int value)
+static struct td_future_config owning(int value)
 {
     static int *argument;
     argument = malloc(sizeof(int));
     *argument = value;
-    return (struct td_task_config){
+    return (struct td_future_config){
         .run = run_owning, .args = &argument, .args_bytes = sizeof argument, .fini = count_free};
 }
 
 START_TEST(test_cancel_timeouts_and_ownership)
 {
-    struct td_task *gate = close_gate(a), *cancelled, *late, *run;
-    struct td_task_config config = owning(1);
+    struct td_future *gate = close_gate(a), *cancelled, *late, *run;
+    struct td_future_config config = owning(1);
     int result = 1;
-    ck_assert_int_eq(td_task_submit(&cancelled, a, &config), 0);
+    ck_assert_int_eq(td_future_submit(&cancelled, a, &config), 0);
     config = owning(2);
     config.deadline_ns = td_now_ns() + 1000;
-    ck_assert_int_eq(td_task_submit(&late, a, &config), 0);
+    ck_assert_int_eq(td_future_submit(&late, a, &config), 0);
     config = owning(3);
-    ck_assert_int_eq(td_task_submit(&run, a, &config), 0);
+    ck_assert_int_eq(td_future_submit(&run, a, &config), 0);
 
-    ck_assert_int_eq(td_task_cancel(gate), -EBUSY);
-    ck_assert_int_eq(td_task_wait(run, 0, &result), -ETIMEDOUT);
-    ck_assert_int_eq(td_task_wait(run, 2000000, &result), -ETIMEDOUT);
-    ck_assert_int_eq(td_task_cancel(cancelled), 0);
+    ck_assert_int_eq(td_future_cancel(gate), -EBUSY);
+    ck_assert_int_eq(td_future_wait(run, 0, &result), -ETIMEDOUT);
+    ck_assert_int_eq(td_future_wait(run, 2000000, &result), -ETIMEDOUT);
+    ck_assert_int_eq(td_future_cancel(cancelled), 0);
     ck_assert_int_eq(td_test_result(cancelled), -ECANCELED); /* at once: the gate is still closed */
     atomic_store(&open_, 1);
     ck_assert_int_eq(td_test_result(late), -ETIMEDOUT);
-    ck_assert_ptr_nonnull(strstr(td_task_problem(late), "deadline"));
+    ck_assert_ptr_nonnull(strstr(td_future_problem(late), "deadline"));
     ck_assert_int_eq(td_test_result(run), 3);
-    ck_assert_int_eq(td_task_cancel(run), -EALREADY);
-    ck_assert_int_eq(td_task_cancel(cancelled), -EALREADY);
-    td_task_unref(gate);
-    td_task_unref(cancelled);
-    td_task_unref(late);
-    td_task_unref(run);
+    ck_assert_int_eq(td_future_cancel(run), -EALREADY);
+    ck_assert_int_eq(td_future_cancel(cancelled), -EALREADY);
+    td_future_unref(gate);
+    td_future_unref(cancelled);
+    td_future_unref(late);
+    td_future_unref(run);
     for (int i = 0; i < 10000 && atomic_load(&frees) < 3; i++)
         usleep(200); /* the queue's references */
     ck_assert_int_eq(atomic_load(&frees), 3);
 }
 END_TEST
 
-/* RT-18: accepted tasks run although the pool is stopped and nobody waits for them; then no more.
+/* RT-18: accepted futures run although the pool is stopped and nobody waits for them; then no more.
  */
 START_TEST(test_stop)
 {
-    struct td_task *gate = close_gate(a), *task, *none;
-    struct td_task_config config = owning(5);
-    ck_assert_int_eq(td_task_submit(&task, a, &config), 0);
+    struct td_future *gate = close_gate(a), *future, *none;
+    struct td_future_config config = owning(5);
+    ck_assert_int_eq(td_future_submit(&future, a, &config), 0);
     config = owning(6);
-    ck_assert_int_eq(td_task_submit(&none, b, &config), 0);
-    td_task_unref(none);
+    ck_assert_int_eq(td_future_submit(&none, b, &config), 0);
+    td_future_unref(none);
     atomic_store(&open_, 1);
     td_pools_destroy(machine.pools);
-    ck_assert_int_eq(td_test_result(task), 5);
+    ck_assert_int_eq(td_test_result(future), 5);
     config = owning(7);
-    ck_assert_int_eq(td_task_submit(&none, a, &config), -ESHUTDOWN);
+    ck_assert_int_eq(td_future_submit(&none, a, &config), -ESHUTDOWN);
     free(*(void *const *)config.args); /* refused: still ours */
-    td_task_unref(task);
-    td_task_unref(gate);
+    td_future_unref(future);
+    td_future_unref(gate);
     ck_assert_int_eq(atomic_load(&frees), 2);
     ck_assert_int_eq(td_pools_create(&machine.pools, machine.topology), 0);
 }
 END_TEST
 
-/* Waiters, cancellers and the worker at the same task, many times. */
+/* Waiters, cancellers and the worker at the same future, many times. */
 static void *cancel_it(void *arg)
 {
-    td_task_cancel(arg);
+    td_future_cancel(arg);
     int result;
-    td_task_wait(arg, -1, &result);
-    td_task_unref(arg);
+    td_future_wait(arg, -1, &result);
+    td_future_unref(arg);
     return NULL;
 }
 
 START_TEST(test_races)
 {
     for (int i = 0; i < 300; i++) {
-        struct td_task_config config = owning(9);
-        struct td_task *task;
+        struct td_future_config config = owning(9);
+        struct td_future *future;
         pthread_t thread;
-        ck_assert_int_eq(td_task_submit(&task, i % 2 ? a : b, &config), 0);
-        td_task_ref(task);
-        pthread_create(&thread, NULL, cancel_it, task);
+        ck_assert_int_eq(td_future_submit(&future, i % 2 ? a : b, &config), 0);
+        td_future_ref(future);
+        pthread_create(&thread, NULL, cancel_it, future);
         int result;
-        ck_assert_int_eq(td_task_wait(task, -1, &result), 0);
+        ck_assert_int_eq(td_future_wait(future, -1, &result), 0);
         ck_assert(result == 9 || result == -ECANCELED);
-        td_task_unref(task);
+        td_future_unref(future);
         pthread_join(thread, NULL);
     }
     for (int i = 0; i < 10000 && atomic_load(&frees) < 300; i++)
@@ -316,8 +317,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("task");
-    TCase *tcase = tcase_create("task");
+    Suite *suite = suite_create("future");
+    TCase *tcase = tcase_create("future");
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, test_softmax);
