@@ -4,6 +4,7 @@
 #include "api/api.h"
 
 #include "api/handlers.h"
+#include "api/tensors/tensors.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -33,18 +33,6 @@ int td_api_query(struct td_request *req, const char *name, const char **value);
 int td_fixed_create(struct td_service *service); /* -ENOMEM */
 void td_fixed_destroy(struct td_service *service);
 
-/* ---- tensors.c ---- */
-
-struct td_tensors *td_tensors_create(void); /* NULL: out of memory */
-void td_tensors_destroy(struct td_tensors *tensors);
-/* A new reference to the stored tensor, for td_weight_unref; NULL when there is none. */
-struct td_weight *td_tensors_find(struct td_tensors *tensors, const char *name);
-bool td_tensors_name_is_right(const char *name);
-/* Takes the caller's reference and gives it the name, in place of expected, which must still have
- * it; NULL is any or none. 201 new, 200 replaced, -ENOMEM, -EBUSY another one has the name now. */
-int td_tensors_put(struct td_tensors *tensors, const char *name, struct td_weight *weight,
-                   const struct td_weight *expected);
-
 /* ---- shm.c: regions of clients' shared memory; what lies in them is in shm.h ---- */
 
 struct td_shm *td_shm_create(void); /* NULL: out of memory */

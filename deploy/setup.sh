@@ -20,7 +20,7 @@ packages=(
     ca-certificates ccache gcc g++ libc6-dev meson ninja-build pkg-config python3-venv
     # libraries
     check libcjson-dev libcpuinfo-dev libdragonbox-dev libfast-float-dev libhwloc-dev
-    libmicrohttpd-dev libsleef-dev libsubunit-dev
+    libmicrohttpd-dev libsleef-dev libsubunit-dev uthash-dev
 )
 check_packages=(
     git curl wrk # tests/style.sh, tests/http, tests/bench

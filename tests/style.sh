@@ -27,6 +27,7 @@ owners=(
     "cpuinfo\.h:dispatch/cpu[a-z_]*\.c"
     "(oneapi/dnnl/)?dnnl.*\.h:kernels/onednn_prim\.h"
     "sleef\.h:kernels/vec[a-z0-9_]*\.h"
+    "uthash\.h:api/tensors/store\.c"
     "fast_float/.*|dragonbox/.*:api/json/[a-z_]*\.cc"
 )
 folders=$(printf '%s\n' "${may_include[@]%%:*}")

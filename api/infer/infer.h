@@ -6,6 +6,7 @@
 #include "api/handlers.h"
 #include "api/infer/streams.h"
 #include "api/shm/shm.h"
+#include "api/tensors/tensors.h"
 #include "kernels/weight.h"
 
 enum td_form { /* how an output goes back */

@@ -72,21 +72,22 @@ int td_infer_place_stored(struct td_infer *in)
 
 int td_infer_store(struct td_infer *in)
 {
+    struct td_tensors_new result[TD_MAX_OUTS], *list = NULL;
     for (int i = 0; i < in->run.call.n_out; i++) {
-        struct td_weight *made = in->output[i].made;
+        if (!in->output[i].made)
+            continue;
+        result[i] = (struct td_tensors_new){list, in->output[i].store, in->output[i].made,
+                                            in->output[i].expected};
         in->output[i].made = NULL; /* put takes it */
-        int err = made ? td_tensors_put(in->req->service->tensors, in->output[i].store, made,
-                                        in->output[i].expected)
-                       : 0;
-        if (err == -EBUSY)
-            return td_problem_set(&in->run.problem, EBUSY,
-                                  "%s: the stored tensor was replaced while the call ran; nothing "
-                                  "has been changed, send it again",
-                                  in->output[i].store);
-        if (err < 0)
-            return td_problem_set(&in->run.problem, -err, "no memory to store the result");
+        list = &result[i];
     }
-    return 0;
+    int err = list ? td_tensors_put(in->req->service->tensors, list) : 0;
+    if (err == -EBUSY)
+        return td_problem_set(&in->run.problem, EBUSY,
+                              "%s: the stored tensor was replaced while the call ran; nothing has "
+                              "been changed, send it again",
+                              list->name);
+    return err < 0 ? td_problem_set(&in->run.problem, -err, "no memory to store the result") : 0;
 }
 
 /* ---- names and forms ---- */

@@ -1,116 +1,11 @@
-/* Tensors that stay in the server, mostly weights. A name maps to a reference-counted td_weight;
- * replacing or deleting one only drops the store's reference, so calls under way keep theirs. The
- * list is walked under a lock: stores hold tens of tensors, and a look-up compares a few bytes. */
+/* The routes of stored tensors: bodies in three formats, listings, removal. */
+#include "api/tensors/tensors.h"
 #include "api/handlers.h"
 #include "api/shm/shm.h"
 #include "api/tensors/files.h"
-#include "kernels/weight.h"
 
-#include <ctype.h>
 #include <errno.h>
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
-
-#define NAME_MAX_ 200
-
-struct entry {
-    struct entry *next;
-    struct td_weight *weight;
-    char name[];
-};
-
-struct td_tensors {
-    pthread_mutex_t lock; /* guards the list; never held while a tensor is read or written */
-    struct entry *first;
-};
-
-struct td_tensors *td_tensors_create(void)
-{
-    struct td_tensors *tensors = calloc(1, sizeof *tensors);
-    if (tensors)
-        pthread_mutex_init(&tensors->lock, NULL);
-    return tensors;
-}
-
-void td_tensors_destroy(struct td_tensors *tensors)
-{
-    if (!tensors)
-        return;
-    while (tensors->first) {
-        struct entry *entry = tensors->first;
-        tensors->first = entry->next;
-        td_weight_unref(&entry->weight);
-        free(entry);
-    }
-    pthread_mutex_destroy(&tensors->lock);
-    free(tensors);
-}
-
-static struct entry **find(struct td_tensors *tensors, const char *name)
-{
-    struct entry **at = &tensors->first;
-    while (*at && strcmp((*at)->name, name))
-        at = &(*at)->next;
-    return at;
-}
-
-struct td_weight *td_tensors_find(struct td_tensors *tensors, const char *name)
-{
-    pthread_mutex_lock(&tensors->lock);
-    struct entry *entry = *find(tensors, name);
-    struct td_weight *weight = entry ? td_weight_ref(entry->weight) : NULL;
-    pthread_mutex_unlock(&tensors->lock);
-    return weight;
-}
-
-int td_tensors_put(struct td_tensors *tensors, const char *name, struct td_weight *weight,
-                   const struct td_weight *expected)
-{
-    size_t size = strlen(name) + 1;
-    struct entry *entry = malloc(sizeof *entry + size);
-    if (!entry) {
-        td_weight_unref(&weight);
-        return -ENOMEM;
-    }
-    memcpy(entry->name, name, size);
-    entry->weight = weight;
-    pthread_mutex_lock(&tensors->lock);
-    struct entry **at = find(tensors, name), *old = *at;
-    if (expected && (!old || old->weight != expected)) {
-        pthread_mutex_unlock(&tensors->lock);
-        td_weight_unref(&weight);
-        free(entry);
-        return -EBUSY;
-    }
-    entry->next = old ? old->next : NULL;
-    *at = entry;
-    pthread_mutex_unlock(&tensors->lock);
-    if (old)
-        td_weight_unref(&old->weight);
-    free(old);
-    return old ? 200 : 201;
-}
-
-/* Letters, digits, . _ - in segments split by '/', none of them "." or "..". */
-bool td_tensors_name_is_right(const char *name)
-{
-    if (strlen(name) > NAME_MAX_)
-        return false;
-    for (const char *segment = name;; segment++) {
-        size_t n = strcspn(segment, "/");
-        if (!n || strspn(segment, ".") == n)
-            return false;
-        for (size_t i = 0; i < n; i++)
-            if (!isalnum((unsigned char)segment[i]) && !strchr("._-", segment[i]))
-                return false;
-        segment += n;
-        if (!*segment)
-            return true;
-    }
-}
-
-/* ---- routes ---- */
 
 static void write_forms(struct td_writer *w, const struct td_weight *weight)
 {
@@ -145,17 +40,18 @@ static void write_tensor(struct td_writer *w, const char *name, const struct td_
     td_write_close(w, '}');
 }
 
+static void write_listed(void *w, const char *name, const struct td_weight *weight)
+{
+    write_tensor(w, name, weight, false);
+}
+
 int td_api_tensors_list(struct td_request *req, struct td_response *res)
 {
-    struct td_tensors *tensors = req->service->tensors;
     struct td_writer w;
     td_write_init(&w, req->arena, 1024);
     td_write_open(&w, NULL, '{');
     td_write_open(&w, "tensors", '[');
-    pthread_mutex_lock(&tensors->lock);
-    for (struct entry *e = tensors->first; e; e = e->next)
-        write_tensor(&w, e->name, e->weight, false);
-    pthread_mutex_unlock(&tensors->lock);
+    td_tensors_each(req->service->tensors, write_listed, &w);
     td_write_close(&w, ']');
     td_write_close(&w, '}');
     return td_write_response(&w, res, 200);
@@ -181,16 +77,8 @@ int td_api_tensors_get(struct td_request *req, struct td_response *res)
 
 int td_api_tensors_delete(struct td_request *req, struct td_response *res)
 {
-    struct td_tensors *tensors = req->service->tensors;
-    pthread_mutex_lock(&tensors->lock);
-    struct entry **at = find(tensors, req->var[0]), *old = *at;
-    if (old)
-        *at = old->next;
-    pthread_mutex_unlock(&tensors->lock);
-    if (!old)
+    if (td_tensors_remove(req->service->tensors, req->var[0]))
         return no_tensor(req);
-    td_weight_unref(&old->weight);
-    free(old);
     res->status = 204;
     return 0;
 }
@@ -222,11 +110,17 @@ static int read_json(struct td_request *req, struct td_tensor *t, struct td_prob
     return err == -E2BIG ? -EINVAL : err;
 }
 
-/* One tensor of the body into the store. name: the whole name. Status, or a negative errno. */
-static int store(struct td_request *req, const char *name, const struct td_tensor *t,
-                 struct td_problem *problem)
+/* What a body brings: all of it takes its names when all of it has been read, or nothing does. */
+struct batch {
+    struct td_request *req;
+    struct td_tensors_new *list, **end;
+};
+
+/* name: the whole name. */
+static int add(struct batch *batch, const char *name, const struct td_tensor *t,
+               struct td_problem *problem)
 {
-    struct td_weight *weight;
+    struct td_request *req = batch->req;
     if (!td_tensors_name_is_right(name))
         return td_problem_set(problem, EINVAL,
                               "'%.60s': a tensor's name is letters, digits and . _ - in segments "
@@ -235,29 +129,37 @@ static int store(struct td_request *req, const char *name, const struct td_tenso
     int err = td_check_bools(t, name, problem);
     if (err)
         return err;
-    err = td_weight_create(&weight, t);
-    if (!err && req->home) /* this thread sits on its first CPU */
-        td_weight_set_home(weight, td_pool_home_node(req->home));
-    if (!err)
-        err = td_tensors_put(req->service->tensors, name, weight, NULL);
-    return err < 0 ? td_problem_set(problem, -err, "no memory for the tensor") : err;
+    struct td_tensors_new *one = td_arena_zalloc(req->arena, sizeof *one);
+    err = one ? td_weight_create(&one->weight, t) : -ENOMEM;
+    if (err)
+        return td_problem_set(problem, -err, "no memory for the tensor");
+    if (req->home) /* this thread sits on its first CPU */
+        td_weight_set_home(one->weight, td_pool_home_node(req->home));
+    one->name = name;
+    *batch->end = one;
+    batch->end = &one->next;
+    return 0;
 }
 
-struct each {
-    struct td_request *req;
-    int status;
-};
-
-static int store_one(void *arg, const char *key, const struct td_tensor *t,
+static int add_keyed(void *arg, const char *key, const struct td_tensor *t,
                      struct td_problem *problem)
 {
-    struct each *each = arg;
-    const char *name = td_arena_printf(each->req->arena, "%s/%s", each->req->var[0], key);
-    int status = name ? store(each->req, name, t, problem)
-                      : td_problem_set(problem, ENOMEM, "no memory for a name");
-    if (status == 201 || (status > 0 && !each->status))
-        each->status = status;
-    return status < 0 ? status : 0;
+    struct batch *batch = arg;
+    const char *name = td_arena_printf(batch->req->arena, "%s/%s", batch->req->var[0], key);
+    return name ? add(batch, name, t, problem)
+                : td_problem_set(problem, ENOMEM, "no memory for a name");
+}
+
+/* Into the store, or, after an error, to nowhere. Status, or a negative errno. */
+static int finish(struct batch *batch, int err, struct td_problem *problem)
+{
+    if (!err) {
+        err = td_tensors_put(batch->req->service->tensors, batch->list);
+        return err < 0 ? td_problem_set(problem, -err, "no memory for the tensor") : err;
+    }
+    for (struct td_tensors_new *one = batch->list; one; one = one->next)
+        td_weight_unref(&one->weight);
+    return err;
 }
 
 static bool is_type(const struct td_request *req, const char *type)
@@ -271,30 +173,30 @@ int td_api_tensors_put(struct td_request *req, struct td_response *res)
 {
     struct td_tensor t = {0};
     struct td_problem problem;
-    struct each each = {req, 0};
-    int status;
+    struct batch batch = {req, NULL, &batch.list};
+    int err;
     if (!td_tensors_name_is_right(req->var[0]))
         return td_api_problem(req, -EINVAL,
                               "'%.60s': a tensor's name is letters, digits and . _ - in segments "
                               "split by '/'",
                               req->var[0]);
     if (is_type(req, "application/x-safetensors")) {
-        status = td_read_safetensors(req, store_one, &each, &problem);
-        status = status ? status : each.status ? each.status : 200;
+        err = td_read_safetensors(req, add_keyed, &batch, &problem);
     } else if (is_type(req, "application/x-npy")) {
-        status = td_read_npy(req, &t, &problem);
-        status = status ? status : store(req, req->var[0], &t, &problem);
+        err = td_read_npy(req, &t, &problem);
+        err = err ? err : add(&batch, req->var[0], &t, &problem);
     } else if (!req->content_type || is_type(req, "application/json") ||
                is_type(req, "application/octet-stream") ||
                is_type(req, "application/x-www-form-urlencoded")) { /* curl's word for -d */
-        status = read_json(req, &t, &problem);
-        status = status ? status : store(req, req->var[0], &t, &problem);
+        err = read_json(req, &t, &problem);
+        err = err ? err : add(&batch, req->var[0], &t, &problem);
     } else {
-        status = td_problem_set(&problem, EPROTONOSUPPORT,
-                                "Content-Type: '%.60s' is not understood; right are "
-                                "application/json, application/x-npy, application/x-safetensors",
-                                req->content_type);
+        err = td_problem_set(&problem, EPROTONOSUPPORT,
+                             "Content-Type: '%.60s' is not understood; right are "
+                             "application/json, application/x-npy, application/x-safetensors",
+                             req->content_type);
     }
+    int status = finish(&batch, err, &problem);
     if (status < 0)
         return td_api_problem(req, status, "%s", problem.text);
     struct td_writer w;

@@ -3,6 +3,7 @@
 import io
 import json
 import threading
+import time
 
 import numpy as np
 
@@ -131,6 +132,33 @@ class Tensors(service.ServiceTest):
         for body in bad:
             with self.subTest(body=body[:90]):
                 self.problem(self.put("bad", body, SAFETENSORS), 400)
+
+    def test_safetensors_all_or_nothing(self):
+        """A file of which anything is wrong leaves the store as it was, new names and old ones."""
+        one, two = (np.full(4, v, np.float32) for v in (1, 2))
+        self.put("whole", safetensors({"a": one, "c": one}), SAFETENSORS)
+        flags = np.array([0, 2], np.uint8).view(np.bool_)
+        for tensors in ({"a": two, "b": two, "x//y": two}, {"a": two, "b": two, "flags": flags},
+                        {"b": two, "c": two, "..": two}):
+            with self.subTest(keys=list(tensors)):
+                self.problem(self.put("whole", safetensors(tensors), SAFETENSORS), 400)
+                self.assertEqual({n for n in self.names() if n.startswith("whole/")}, {"whole/a", "whole/c"})
+                self.assertEqual([self.get("whole/" + key)["data"] for key in "ac"], [[1.0] * 4] * 2)
+        self.assertEqual(self.put("whole", safetensors({"a": two, "b": two}), SAFETENSORS).status, 201)
+        self.assertEqual([self.get("whole/" + key)["data"] for key in "abc"], [[2.0] * 4, [2.0] * 4, [1.0] * 4])
+
+    def test_many(self):
+        """187,000 names: walked one after the other, as they once were, that takes minutes."""
+        file = safetensors({f"{i}": np.zeros(0, np.float32) for i in range(18700)})
+        with service.Service() as s:
+            begin = time.monotonic()
+            for i in range(10):
+                self.assertEqual(s.call("PUT", f"/v1/tensors/many{i}", file, SAFETENSORS).status, 201)
+            self.assertEqual(len(s.call("GET", "/v1/tensors").json["tensors"]), 187000)
+            self.assertEqual(s.call("GET", "/v1/tensors/many9/18699").status, 200)
+            seconds = time.monotonic() - begin
+        print(f"187,000 tensors stored and listed in {seconds:.1f} s")
+        self.assertLess(seconds, 60)
 
     def test_names(self):
         tensor = {"shape": [], "datatype": "FP32", "data": [1]}

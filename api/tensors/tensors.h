@@ -1,0 +1,33 @@
+/* The stored tensors by name, without HTTP. Any thread may enter. Internal to api/. */
+#ifndef TD_API_TENSORS_H
+#define TD_API_TENSORS_H
+
+#include "kernels/weight.h"
+
+struct td_tensors;
+struct td_tensors *td_tensors_create(void); /* NULL: out of memory */
+void td_tensors_destroy(struct td_tensors *tensors);
+
+/* Letters, digits, . _ - in segments split by '/', none of them dots only; 200 at most. */
+bool td_tensors_name_is_right(const char *name);
+
+/* A new reference to the stored tensor, for td_weight_unref; NULL when there is none. */
+struct td_weight *td_tensors_find(struct td_tensors *tensors, const char *name);
+int td_tensors_remove(struct td_tensors *tensors, const char *name); /* 0 or -ENOENT */
+
+/* Calls each for every tensor under the store's lock, so that it must not enter the store. */
+typedef void td_tensors_each_fn(void *arg, const char *name, const struct td_weight *weight);
+void td_tensors_each(struct td_tensors *tensors, td_tensors_each_fn *each, void *arg);
+
+struct td_tensors_new { /* a tensor on its way into the store */
+    struct td_tensors_new *next;
+    const char *name;
+    struct td_weight *weight;         /* a reference */
+    const struct td_weight *expected; /* what must have the name until then; NULL: any or none */
+};
+/* Gives all of the list their names at once, or none of them; takes the references in any case.
+ * 201 one of the names is new, 200 all are replaced, -EBUSY one has another tensor than expected,
+ * -ENOMEM. */
+int td_tensors_put(struct td_tensors *tensors, struct td_tensors_new *list);
+
+#endif
