@@ -44,7 +44,9 @@ struct td_machine_facts {
     struct td_pu *pus;       /* borrowed, n_pus of them */
     struct td_cache *caches; /* borrowed */
     int n_caches;
-    uint64_t memory; /* bytes */
+    uint64_t memory;        /* bytes on its NUMA nodes, by hwloc */
+    uint64_t system_memory; /* bytes that the kernel gives out; may be more or less: virtual
+                               machines grow without their nodes */
     char allowed[TD_CPUS_TEXT];
     int n_allowed;
     double quota;          /* CPUs' worth of time that the cgroup grants, the tightest of it and

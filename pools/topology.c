@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct td_topology {
     hwloc_topology_t hwloc;
@@ -154,6 +155,7 @@ static int read_facts(struct td_topology *t)
     facts->n_cores = hwloc_get_nbobjs_by_type(t->hwloc, HWLOC_OBJ_CORE);
     facts->n_pus = hwloc_get_nbobjs_by_type(t->hwloc, HWLOC_OBJ_PU);
     facts->memory = hwloc_get_root_obj(t->hwloc)->total_memory;
+    facts->system_memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     facts->n_allowed = hwloc_bitmap_weight(t->allowed);
     format(t->allowed, facts->allowed, sizeof facts->allowed);
     facts->quota = t->cgroup.quota;

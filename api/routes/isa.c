@@ -190,6 +190,7 @@ int td_api_topology_get(struct td_request *req, struct td_response *res)
     td_write_int(&w, "numa_nodes", facts.n_numa_nodes);
     td_write_int(&w, "cores", facts.n_cores);
     td_write_int(&w, "memory", (int64_t)facts.memory);
+    td_write_int(&w, "system_memory", (int64_t)facts.system_memory);
     write_pus(&w, &facts);
     td_write_open(&w, "allowed", '{');
     td_write_str(&w, "cpus", facts.allowed);

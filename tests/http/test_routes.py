@@ -46,7 +46,8 @@ class Routes(service.ServiceTest):
         self.assertEqual({pu["cpu"] for pu in seen["pus"] if pu["allowed"]}, allowed)
         self.assertEqual(len(seen["pus"]), os.cpu_count())
         pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        self.assertAlmostEqual(seen["memory"] / pages, 1, delta=0.1)
+        self.assertEqual(seen["system_memory"], pages) # not beside memory: the nodes may say otherwise
+        self.assertGreater(seen["memory"], 0)
         self.assertTrue(any(cache["level"] == 1 for cache in seen["caches"]))
         self.assertIn("thread", seen["decision"])
 
