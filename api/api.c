@@ -4,6 +4,10 @@
 #include "api/api.h"
 
 #include "api/handlers.h"
+#include "api/metrics/metrics.h"
+#include "api/routes/routes.h"
+#include "api/shm/shm.h"
+#include "api/tasks/tasks.h"
 #include "api/tensors/tensors.h"
 
 #include <ctype.h>
@@ -152,7 +156,7 @@ int td_api_handle(struct td_request *req)
 void td_api_end(struct td_request *req, int64_t now_ns)
 {
     if (req->route && req->response.status)
-        td_metrics_request(req->service->metrics, req, now_ns);
+        td_metrics_request(req->service->metrics, (int)(req->route - td_routes), req, now_ns);
     if (req->release_)
         req->release_(req);
 }
@@ -164,7 +168,7 @@ void td_service_fini(struct td_service *service)
     td_tensors_destroy(service->tensors);
     td_metrics_destroy(service->metrics);
     td_shm_destroy(service->shm);
-    td_async_destroy(service->tasks);
+    td_task_destroy(service->tasks);
     td_json_cache_destroy(service->json_cache);
     td_fixed_destroy(service);
 }
@@ -174,7 +178,7 @@ int td_service_init(struct td_service *service)
     service->tensors = td_tensors_create();
     service->metrics = td_metrics_create();
     service->shm = td_shm_create();
-    service->tasks = td_async_create(service);
+    service->tasks = td_task_create(service);
     service->json_cache = td_json_cache_create(service->limits.json_depth);
     if (!service->tensors || !service->metrics || !service->shm || !service->tasks ||
         !service->json_cache || td_fixed_create(service)) {

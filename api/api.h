@@ -22,11 +22,11 @@ struct td_limits {
     size_t task_bytes; /* that all of them may have; 1 GiB */
 };
 
-struct td_tensors;     /* the stored tensors, by name: api/tensors/tensors.c */
-struct td_metrics;     /* counters and histograms: api/routes/metrics.c */
-struct td_shm;         /* regions of clients' shared memory: api/shm/shm.c */
-struct td_async_table; /* calls answered 202, and their results: api/tasks/table.c */
-struct td_json_cache;  /* JSON texts that come again: api/json/cache.c */
+struct td_tensors;    /* the stored tensors, by name: api/tensors/tensors.c */
+struct td_metrics;    /* counters and histograms: api/metrics/metrics.c */
+struct td_shm;        /* regions of clients' shared memory: api/shm/shm.c */
+struct td_task_table; /* calls answered 202, and their results: api/tasks/table.c */
+struct td_json_cache; /* JSON texts that come again: api/json/cache.c */
 
 /* Whose shared memory is taken; auto: that of clients on the same machine. */
 enum td_shm_clients { TD_SHM_auto, TD_SHM_on, TD_SHM_off };
@@ -39,7 +39,7 @@ struct td_service {
     struct td_tensors *tensors;
     struct td_metrics *metrics;
     struct td_shm *shm;
-    struct td_async_table *tasks;
+    struct td_task_table *tasks;
     struct td_json_cache *json_cache;
     atomic_bool draining; /* set on SIGTERM: not ready any more */
     atomic_int in_flight; /* requests begun and not yet replied to, counted by the server, and

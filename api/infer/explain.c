@@ -1,6 +1,6 @@
 /* The part of a request that speaks to the dispatcher: devices and layouts, key sets, trace and
  * autocast; and what the dispatcher has to say in the reply. */
-#include "api/infer/infer.h"
+#include "api/infer/call.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,7 +6,8 @@
  * this HTTP thread sits on runs to completion here when it is small: handing it over would cost
  * more than the work, or the work is little beside what this thread has just spent on the body.
  * Anything else goes through the pool's queue and is answered by its worker. */
-#include "api/infer/infer.h"
+#include "api/infer/call.h"
+#include "api/metrics/metrics.h"
 #include "api/tasks/tasks.h"
 
 #include <errno.h>
@@ -211,7 +212,7 @@ static void run_job(struct td_job *job, struct td_worker *worker)
 {
     struct td_infer *in = (struct td_infer *)((char *)job - offsetof(struct td_infer, job));
     struct td_request *req = in->req;
-    if (in->is_task && !td_async_begin(req))
+    if (in->is_task && !td_task_begin(req))
         ; /* cancelled: nobody wants an answer */
     else if (job->late)
         td_api_problem(req, -ETIMEDOUT, "timeout_ms: the request waited longer than %lld ms",
@@ -250,26 +251,26 @@ static int submit(struct td_infer *in)
 static int submit_task(struct td_infer *in)
 {
     struct td_request *req = in->req;
-    struct td_async *task;
+    struct td_task *task;
     size_t bytes = req->body_size;
     for (int i = 0; i < in->run.call.n_out; i++) {
         const struct td_tensor *out = &in->run.call.out[i];
         bytes += in->output[i].form == TD_FORM_shared ? 0 : td_nbytes(out);
         bytes += in->output[i].form == TD_FORM_json ? td_json_data_bound(out) : 0;
     }
-    int err = td_async_add(&task, req, &in->req, in->run.handle->full, td_pool_name(in->pool),
-                           bytes, &in->run.problem);
+    int err = td_task_add(&task, req, &in->req, in->run.handle->full, td_pool_name(in->pool), bytes,
+                          &in->run.problem);
     if (err)
         return td_api_problem(req, err, "%s", in->run.problem.text);
     in->is_task = true;
     td_api_task_accepted(req, task); /* before a worker can use the arena */
     err = enqueue(in);
     if (err) {
-        td_async_take_back(req, in->req);
+        td_task_take_back(req, in->req);
         in->req = req;
         err = refuse_queue(req, in->pool, err);
     }
-    td_async_unref(task);
+    td_task_unref(task);
     return err;
 }
 

@@ -2,7 +2,7 @@
  * the server: out= of ATen ({"name":"out","parameters":{"tensor":"NAME"}}) and calls in place. A
  * stored tensor never changes under those who read it: a result is computed beside it and takes its
  * name when it is whole. */
-#include "api/infer/infer.h"
+#include "api/infer/call.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Reads a request of the inference protocol: tensors become views over the body, over decoded JSON
  * or over stored tensors; parameters become either an option of the call or an argument of the
  * operator. Everything a client can get wrong about the envelope is said here. */
-#include "api/infer/infer.h"
+#include "api/infer/call.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Calls that come again. A client that calls one operator over and over sends the same JSON each
  * time and only the binary tensors behind it differ; so the bound call is kept beside the text's
- * tree (json_cache.c), and the next request with these bytes for this operator takes it, puts its
+ * tree (json/cache.c), and the next request with these bytes for this operator takes it, puts its
  * own tensors in and goes on where outputs are placed. Reading, binding and dispatching a call of
  * two small tensors cost a third of the instructions between its body and its reply.
  *
@@ -8,7 +8,7 @@
  * tensors behind the JSON, nothing stored, shared, cut into streams, composite, traced or
  * explained. The pool is looked up by its name, the kernel chosen anew; another table means binding
  * anew. */
-#include "api/infer/infer.h"
+#include "api/infer/call.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
  * at all rows; arguments called dim do. Hints say it where that is not enough.
  *
  * The trial binds of a plan cost microseconds each and touch no data. */
-#include "api/infer/infer.h"
+#include "api/infer/call.h"
 
 #include <errno.h>
 #include <stdio.h>

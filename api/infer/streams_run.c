@@ -6,7 +6,7 @@
  * several runs them side by side, each on one thread of the team. Inputs and outputs cut along
  * dimension 0 are views, others are copied. A part has an arena of its own, since several allocate
  * at a time. All parts run the kernel that the whole call would, wherever it takes them. */
-#include "api/infer/infer.h"
+#include "api/infer/call.h"
 
 #include <errno.h>
 #include <stdatomic.h>

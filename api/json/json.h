@@ -70,6 +70,10 @@ static inline const cJSON *td_json_member(const cJSON *object, const char *key)
         item = item->next;
     return item;
 }
+/* Reads a member that is a whole number of bytes; absent leaves *value. who: goes before the
+ * sentence, or NULL. -EINVAL. */
+int td_json_bytes(const cJSON *object, const char *key, const char *who, size_t *value,
+                  struct td_problem *problem);
 /* The span that a member called "data" stands for; NULL when it is something else. */
 const struct td_span *td_json_span(const struct td_json *json, const cJSON *item);
 

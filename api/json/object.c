@@ -1,5 +1,5 @@
-/* One tensor object of the protocol: its shape, type and data, judged and read. */
-#include "api/handlers.h"
+/* Members of the protocol's objects, judged and read: a tensor's shape, type and data, a size. */
+#include "api/json/json.h"
 
 #include <errno.h>
 #include <math.h>
@@ -79,4 +79,18 @@ void td_write_shape(struct td_writer *w, const struct td_tensor *t)
     for (int i = 0; i < t->rank; i++)
         td_write_int(w, NULL, t->shape[i]);
     td_write_close(w, ']');
+}
+
+int td_json_bytes(const cJSON *object, const char *key, const char *who, size_t *value,
+                  struct td_problem *problem)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    if (!item)
+        return 0;
+    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0 && item->valuedouble <= 0x1p53) ||
+        item->valuedouble != (double)(uint64_t)item->valuedouble)
+        return td_problem_set(problem, EINVAL, "%s%s%s: must be a whole number of bytes",
+                              who ? who : "", who ? ": " : "", key);
+    *value = (size_t)item->valuedouble;
+    return 0;
 }

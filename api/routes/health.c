@@ -1,6 +1,7 @@
 /* The protocol's questions about the server and its models: alive, ready, what is there. Every
  * operator is a model, called op.NAME; its inputs are the schema's tensors. */
-#include "api/handlers.h"
+#include "api/infer/infer.h"
+#include "api/shm/shm.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* What the machine can do: ISA levels, CPU features, topology, and which of it this process gets.
  */
-#include "api/handlers.h"
+#include "api/routes/routes.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* What operators there are: schemas, arguments, kernels with their levels and types. */
-#include "api/handlers.h"
+#include "api/infer/infer.h"
+#include "api/routes/routes.h"
 
 #include <errno.h>
 #include <string.h>

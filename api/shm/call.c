@@ -9,20 +9,6 @@
 #include <errno.h>
 #include <string.h>
 
-int td_shm_size(const cJSON *object, const char *key, const char *who, size_t *value,
-                struct td_problem *problem)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    if (!item)
-        return 0;
-    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0 && item->valuedouble <= 0x1p53) ||
-        item->valuedouble != (double)(uint64_t)item->valuedouble)
-        return td_problem_set(problem, EINVAL, "%s%s%s: must be a whole number of bytes",
-                              who ? who : "", who ? ": " : "", key);
-    *value = (size_t)item->valuedouble;
-    return 0;
-}
-
 bool td_shm_is_meant(const cJSON *parameters)
 {
     return cJSON_GetObjectItemCaseSensitive(parameters, "shared_memory_region") != NULL;
@@ -48,9 +34,9 @@ static int find_part(struct td_request *req, const cJSON *parameters, const char
                               "%s: shared_memory_region must be the name of a region", who);
     if (!cJSON_HasObjectItem(parameters, "shared_memory_byte_size"))
         return td_problem_set(problem, EINVAL, "%s: shared_memory_byte_size is missing", who);
-    int err = td_shm_size(parameters, "shared_memory_byte_size", who, &part->size, problem);
+    int err = td_json_bytes(parameters, "shared_memory_byte_size", who, &part->size, problem);
     if (!err)
-        err = td_shm_size(parameters, "shared_memory_offset", who, &part->at, problem);
+        err = td_json_bytes(parameters, "shared_memory_offset", who, &part->at, problem);
     if (err)
         return err;
     part->segment = td_shm_find(req, name->valuestring);

@@ -120,8 +120,9 @@ static int read_region(struct td_request *req, struct region *region, struct td_
                              "key: must be the object's name for shm_open, a '/' and then at most "
                              "%d letters without another one, as in \"/input\"",
                              KEY_MAX - 1);
-    if (!err && !(err = td_shm_size(json.root, "offset", NULL, &region->offset, problem)) &&
-        !(err = td_shm_size(json.root, "byte_size", NULL, &region->size, problem)) && !region->size)
+    if (!err && !(err = td_json_bytes(json.root, "offset", NULL, &region->offset, problem)) &&
+        !(err = td_json_bytes(json.root, "byte_size", NULL, &region->size, problem)) &&
+        !region->size)
         err = td_problem_set(problem, EINVAL, "byte_size: must be given, 1 or more");
     if (!err)
         strcpy(region->key, key->valuestring);

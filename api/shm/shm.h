@@ -8,15 +8,13 @@
 
 /* ---- shm.c ---- */
 
+struct td_shm *td_shm_create(void); /* NULL: out of memory */
+void td_shm_destroy(struct td_shm *shm);
+bool td_shm_is_open(const struct td_request *req); /* clients' regions are taken where it came */
 /* A new reference to the region's segment, for td_segment_unref; NULL when there is none. */
 struct td_segment *td_shm_find(const struct td_request *req, const char *name);
 
-/* ---- shm_call.c ---- */
-
-/* Reads a member that is a whole number of bytes; absent leaves *value. who: goes before the
- * sentence, or NULL. -EINVAL. */
-int td_shm_size(const cJSON *object, const char *key, const char *who, size_t *value,
-                struct td_problem *problem);
+/* ---- call.c ---- */
 
 /* What one call uses of shared memory. Zeroed by its owner; td_shm_release undoes the rest. */
 struct td_shm_part { /* bytes of a segment */

@@ -7,7 +7,7 @@
  * new one is accepted, by what it may come to.
  *
  * `lock` guards the table: lists, hash, states, waiters. It is never held while a reply is made or
- * memory copied. Who waits for a task and when results run out is async_wait.c's. */
+ * memory copied. Who waits for a task and when results run out is wait.c's. */
 #include "api/tasks/table.h"
 
 #include <errno.h>
@@ -18,65 +18,13 @@
 
 struct own { /* a call's own request */
     struct td_request req;
-    struct td_async *task;
+    struct td_task *task;
 };
-
-/* ---- lists; the lock is held ---- */
-
-static void append(struct td_async_queue *list, struct td_async *task)
-{
-    task->next = NULL;
-    task->prev = list->last;
-    *(list->last ? &list->last->next : &list->first) = task;
-    list->last = task;
-}
-
-static void cut(struct td_async_queue *list, struct td_async *task)
-{
-    *(task->prev ? &task->prev->next : &list->first) = task->next;
-    *(task->next ? &task->next->prev : &list->last) = task->prev;
-}
-
-static struct td_async **bucket_of(struct td_async_table *table, const char *id)
-{
-    char digits[4] = {0};
-    snprintf(digits, sizeof digits, "%.3s", id);
-    return &table->bucket[strtoul(digits, NULL, 16) % TD_ASYNC_BUCKETS];
-}
-
-static struct td_async **find(struct td_async_table *table, const char *id)
-{
-    struct td_async **at = bucket_of(table, id);
-    while (*at && strcmp((*at)->id, id))
-        at = &(*at)->same;
-    return at;
-}
-
-void td_async_unlink(struct td_async *task)
-{
-    struct td_async **at = find(task->table, task->id);
-    *at = task->same;
-    cut(task->state == TD_ASYNC_done ? &task->table->done : &task->table->active, task);
-}
-
-void td_async_count(struct td_async_table *table, size_t bytes, int tasks)
-{
-    table->stats.bytes += bytes;
-    table->stats.kept += tasks;
-}
 
 /* ---- the life of a task ---- */
 
-void td_async_unref(struct td_async *task)
-{
-    if (!task || atomic_fetch_sub(&task->refs, 1) != 1)
-        return;
-    free(task->block_);
-    free(task);
-}
-
 /* Copies what the call has answered to where it may stay. */
-static void keep_reply(struct td_async *task, const struct td_response *res)
+static void keep_reply(struct td_task *task, const struct td_response *res)
 {
     size_t size = res->size + 1;
     for (int i = 0; i < 4 && res->header[i].name; i++)
@@ -104,33 +52,33 @@ static void keep_reply(struct td_async *task, const struct td_response *res)
 /* The call's own reply(): its response is there, or it was cancelled. */
 static void finish(struct td_request *req)
 {
-    struct td_async *task = ((struct own *)req)->task;
-    struct td_async_table *table = task->table;
+    struct td_task *task = ((struct own *)req)->task;
+    struct td_task_table *table = task->table;
     struct td_service *service = req->service;
     struct td_arena *arena = req->arena;
-    bool cancelled = td_async_state(task) == TD_ASYNC_cancelled;
+    bool cancelled = td_task_state(task) == TD_TASK_cancelled;
     if (!cancelled)
         keep_reply(task, &req->response);
     req->release_(req);
     td_arena_destroy(arena); /* and req with it */
     pthread_mutex_lock(&table->lock);
-    td_async_count(table, (cancelled ? 0 : task->reply.size) - task->bytes, cancelled ? -1 : 0);
-    struct td_async_waiter *waiters = NULL;
+    td_task_count(table, (cancelled ? 0 : task->reply.size) - task->bytes, cancelled ? -1 : 0);
+    struct td_task_waiter *waiters = NULL;
     if (!cancelled) {
         table->stats.running--;
         table->stats.done++;
         table->stats.results++;
-        cut(&table->active, task);
-        task->state = TD_ASYNC_done;
+        td_task_cut(&table->active, task);
+        task->state = TD_TASK_done;
         task->bytes = task->reply.size;
         task->end_ns = td_now_ns();
-        append(&table->done, task);
-        waiters = td_async_take_waiters(table, task, 0);
-        td_async_wake_clock(table, task->end_ns + td_async_ttl_ns(table));
+        td_task_append(&table->done, task);
+        waiters = td_task_take_waiters(table, task, 0);
+        td_task_wake_clock(table, task->end_ns + td_task_ttl_ns(table));
     }
     pthread_mutex_unlock(&table->lock);
-    td_async_answer_waiters(waiters);
-    td_async_unref(task);
+    td_task_answer_waiters(waiters);
+    td_task_unref(task);
     atomic_fetch_sub(&service->in_flight, 1); /* the last: then the service may go */
 }
 
@@ -150,7 +98,7 @@ static int make_id(char *id)
 }
 
 /* Puts the task into the table, if there is room. */
-static int enter(struct td_async_table *table, struct td_async *task, struct td_problem *problem)
+static int enter(struct td_task_table *table, struct td_task *task, struct td_problem *problem)
 {
     const struct td_limits *limits = &table->service->limits;
     int err = 0;
@@ -171,16 +119,16 @@ static int enter(struct td_async_table *table, struct td_async *task, struct td_
                              "the tasks have %zu bytes, and with up to %zu more it would be above "
                              "%zu; DELETE /v1/tasks/{id} forgets one, as does time",
                              table->stats.bytes, task->bytes, limits->task_bytes);
-    else if (td_async_start_clock(table))
+    else if (td_task_start_clock(table))
         err = td_problem_set(problem, ENOMEM, "no thread for tasks");
     if (err) {
         table->stats.refused++;
     } else {
-        struct td_async **at = find(table, task->id);
+        struct td_task **at = td_task_place(table, task->id);
         task->same = *at;
         *at = task;
-        append(&table->active, task);
-        td_async_count(table, task->bytes, 1);
+        td_task_append(&table->active, task);
+        td_task_count(table, task->bytes, 1);
         table->stats.accepted++;
         table->stats.queued++;
     }
@@ -188,11 +136,11 @@ static int enter(struct td_async_table *table, struct td_async *task, struct td_
     return err;
 }
 
-int td_async_add(struct td_async **result, struct td_request *req, struct td_request **own_req,
-                 const char *op, const char *pool, size_t bytes, struct td_problem *problem)
+int td_task_add(struct td_task **result, struct td_request *req, struct td_request **own_req,
+                const char *op, const char *pool, size_t bytes, struct td_problem *problem)
 {
     struct td_service *service = req->service;
-    struct td_async *task = calloc(1, sizeof *task);
+    struct td_task *task = calloc(1, sizeof *task);
     struct own *own = td_arena_alloc(req->arena, sizeof *own);
     int err = 0;
     if (atomic_load(&service->draining))
@@ -227,39 +175,39 @@ int td_async_add(struct td_async **result, struct td_request *req, struct td_req
     return 0;
 }
 
-void td_async_take_back(struct td_request *req, struct td_request *own_req)
+void td_task_take_back(struct td_request *req, struct td_request *own_req)
 {
-    struct td_async *task = ((struct own *)own_req)->task;
-    struct td_async_table *table = task->table;
+    struct td_task *task = ((struct own *)own_req)->task;
+    struct td_task_table *table = task->table;
     req->call_ = own_req->call_;
     req->release_ = own_req->release_;
     pthread_mutex_lock(&table->lock);
-    bool cancelled = task->state == TD_ASYNC_cancelled; /* by somebody who saw it in the list */
-    struct td_async_waiter *waiters = td_async_take_waiters(table, task, 0);
-    td_async_count(table, -task->bytes, -1);
+    bool cancelled = task->state == TD_TASK_cancelled; /* by somebody who saw it in the list */
+    struct td_task_waiter *waiters = td_task_take_waiters(table, task, 0);
+    td_task_count(table, -task->bytes, -1);
     if (!cancelled) {
-        td_async_unlink(task);
-        task->state = TD_ASYNC_cancelled;
+        td_task_unlink(task);
+        task->state = TD_TASK_cancelled;
         table->stats.queued--;
     }
     table->stats.refused++;
     pthread_mutex_unlock(&table->lock);
-    td_async_answer_waiters(waiters);
+    td_task_answer_waiters(waiters);
     if (!cancelled)
-        td_async_unref(task);     /* the table's */
-    td_async_unref(task);         /* the call's */
+        td_task_unref(task);      /* the table's */
+    td_task_unref(task);          /* the call's */
     td_arena_destroy(req->arena); /* there is still req's own hold */
     atomic_fetch_sub(&req->service->in_flight, 1);
 }
 
-bool td_async_begin(struct td_request *own_req)
+bool td_task_begin(struct td_request *own_req)
 {
-    struct td_async *task = ((struct own *)own_req)->task;
-    struct td_async_table *table = task->table;
+    struct td_task *task = ((struct own *)own_req)->task;
+    struct td_task_table *table = task->table;
     pthread_mutex_lock(&table->lock);
-    bool begins = task->state == TD_ASYNC_queued;
+    bool begins = task->state == TD_TASK_queued;
     if (begins) {
-        task->state = TD_ASYNC_running;
+        task->state = TD_TASK_running;
         table->stats.queued--;
         table->stats.running++;
     }
@@ -267,79 +215,38 @@ bool td_async_begin(struct td_request *own_req)
     return begins;
 }
 
-int td_async_forget(struct td_async *task)
+int td_task_forget(struct td_task *task)
 {
-    struct td_async_table *table = task->table;
-    struct td_async_waiter *waiters = NULL;
+    struct td_task_table *table = task->table;
+    struct td_task_waiter *waiters = NULL;
     pthread_mutex_lock(&table->lock);
-    int err = *find(table, task->id) != task    ? -ENOENT
-              : task->state == TD_ASYNC_running ? -EBUSY
-                                                : 0;
+    int err = *td_task_place(table, task->id) != task ? -ENOENT
+              : task->state == TD_TASK_running        ? -EBUSY
+                                                      : 0;
     if (!err) {
-        td_async_unlink(task);
-        if (task->state == TD_ASYNC_done) {
-            td_async_count(table, -task->bytes, -1);
+        td_task_unlink(task);
+        if (task->state == TD_TASK_done) {
+            td_task_count(table, -task->bytes, -1);
             table->stats.results--;
         } else { /* still in its pool's queue: it counts until it comes out there */
-            task->state = TD_ASYNC_cancelled;
+            task->state = TD_TASK_cancelled;
             table->stats.queued--;
             table->stats.cancelled++;
-            waiters = td_async_take_waiters(table, task, 0);
+            waiters = td_task_take_waiters(table, task, 0);
         }
     }
     pthread_mutex_unlock(&table->lock);
-    td_async_answer_waiters(waiters);
+    td_task_answer_waiters(waiters);
     if (!err)
-        td_async_unref(task); /* the table's */
+        td_task_unref(task); /* the table's */
     return err;
-}
-
-/* ---- looking ---- */
-
-struct td_async *td_async_find(struct td_async_table *table, const char *id)
-{
-    pthread_mutex_lock(&table->lock);
-    struct td_async *task = *find(table, id);
-    if (task)
-        atomic_fetch_add(&task->refs, 1);
-    pthread_mutex_unlock(&table->lock);
-    return task;
-}
-
-enum td_async_state td_async_state(struct td_async *task)
-{
-    pthread_mutex_lock(&task->table->lock);
-    enum td_async_state state = task->state;
-    pthread_mutex_unlock(&task->table->lock);
-    return state;
-}
-
-int td_async_list(struct td_async_table *table, struct td_async **list, int max)
-{
-    int n = 0;
-    pthread_mutex_lock(&table->lock);
-    for (int k = 0; k < 2; k++)
-        for (struct td_async *t = k ? table->done.first : table->active.first; t && n < max;
-             t = t->next) {
-            atomic_fetch_add(&t->refs, 1);
-            list[n++] = t;
-        }
-    pthread_mutex_unlock(&table->lock);
-    return n;
-}
-
-void td_async_stats(struct td_async_table *table, struct td_async_stats *stats)
-{
-    pthread_mutex_lock(&table->lock);
-    *stats = table->stats;
-    pthread_mutex_unlock(&table->lock);
 }
 
 /* ---- the table ---- */
 
-struct td_async_table *td_async_create(struct td_service *service)
+struct td_task_table *td_task_create(struct td_service *service)
 {
-    struct td_async_table *table = calloc(1, sizeof *table);
+    struct td_task_table *table = calloc(1, sizeof *table);
     pthread_condattr_t attr;
     if (!table)
         return NULL;
@@ -352,14 +259,14 @@ struct td_async_table *td_async_create(struct td_service *service)
     return table;
 }
 
-void td_async_destroy(struct td_async_table *table)
+void td_task_destroy(struct td_task_table *table)
 {
     if (!table)
         return;
-    td_async_stop_clock(table);
-    for (struct td_async *next, *task = table->done.first; task; task = next) {
+    td_task_stop_clock(table);
+    for (struct td_task *next, *task = table->done.first; task; task = next) {
         next = task->next;
-        td_async_unref(task);
+        td_task_unref(task);
     }
     pthread_cond_destroy(&table->earlier);
     pthread_mutex_destroy(&table->lock);

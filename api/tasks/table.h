@@ -1,4 +1,5 @@
-/* The table of tasks from the inside: async.c and async_wait.c share it. Internal to these two. */
+/* The table of tasks from the inside: list.c is its structure, table.c the
+ * life of a task, wait.c who waits for one and when results run out. Internal to this room. */
 #ifndef TD_API_ASYNC_TABLE_H
 #define TD_API_ASYNC_TABLE_H
 
@@ -6,45 +7,50 @@
 
 #include <pthread.h>
 
-#define TD_ASYNC_BUCKETS 1024
+#define TD_TASK_BUCKETS 1024
 
-struct td_async_queue {
-    struct td_async *first, *last;
+struct td_task_queue {
+    struct td_task *first, *last;
 };
 
-struct td_async_waiter; /* a request that waits for a task */
+struct td_task_waiter; /* a request that waits for a task */
 
-struct td_async_table {
+struct td_task_table {
     struct td_service *service; /* borrowed */
     pthread_mutex_t lock;
-    struct td_async_queue active, done; /* done: in the order in which they run out */
-    struct td_async *bucket[TD_ASYNC_BUCKETS];
-    struct td_async_waiter *waiters;
-    struct td_async_stats stats;
+    struct td_task_queue active, done; /* done: in the order in which they run out */
+    struct td_task *bucket[TD_TASK_BUCKETS];
+    struct td_task_waiter *waiters;
+    struct td_task_stats stats;
     pthread_cond_t earlier; /* something runs out before next_ns */
     int64_t next_ns;        /* until when the clock sleeps */
     pthread_t clock;
     bool ticks, stopping;
 };
 
-/* ---- async.c; the lock is held ---- */
+/* ---- list.c; the lock is held ---- */
+
+void td_task_append(struct td_task_queue *list, struct td_task *task);
+void td_task_cut(struct td_task_queue *list, struct td_task *task);
+/* Where the table points to the task of that id; a pointer to NULL when there is none. */
+struct td_task **td_task_place(struct td_task_table *table, const char *id);
 
 /* Nobody finds the task any more. The table's reference becomes the caller's. */
-void td_async_unlink(struct td_async *task);
-void td_async_count(struct td_async_table *table, size_t bytes, int tasks); /* adds to the stats */
+void td_task_unlink(struct td_task *task);
+void td_task_count(struct td_task_table *table, size_t bytes, int tasks); /* adds to the stats */
 
-/* ---- async_wait.c ---- */
+/* ---- wait.c ---- */
 
 /* Takes off those that wait for the task, or, without one, those whose time has come. The lock is
  * held. */
-struct td_async_waiter *td_async_take_waiters(struct td_async_table *table,
-                                              const struct td_async *task, int64_t now);
+struct td_task_waiter *td_task_take_waiters(struct td_task_table *table, const struct td_task *task,
+                                            int64_t now);
 /* Answers them; without the lock. */
-void td_async_answer_waiters(struct td_async_waiter *list);
+void td_task_answer_waiters(struct td_task_waiter *list);
 /* Starts the clock, once. -EAGAIN. The lock is held in these two. */
-int td_async_start_clock(struct td_async_table *table);
-void td_async_wake_clock(struct td_async_table *table, int64_t at_ns); /* something is due then */
-void td_async_stop_clock(struct td_async_table *table);                /* without the lock */
-int64_t td_async_ttl_ns(const struct td_async_table *table);
+int td_task_start_clock(struct td_task_table *table);
+void td_task_wake_clock(struct td_task_table *table, int64_t at_ns); /* something is due then */
+void td_task_stop_clock(struct td_task_table *table);                /* without the lock */
+int64_t td_task_ttl_ns(const struct td_task_table *table);
 
 #endif

@@ -20,10 +20,10 @@ bool td_api_task_is_wanted(const struct td_request *req)
     return false;
 }
 
-static void write_task(struct td_writer *w, struct td_async *task, int ttl_s)
+static void write_task(struct td_writer *w, struct td_task *task, int ttl_s)
 {
     static const char *const names[] = {"queued", "running", "done", "cancelled"};
-    enum td_async_state state = td_async_state(task);
+    enum td_task_state state = td_task_state(task);
     int64_t now = td_now_ns();
     td_write_open(w, NULL, '{');
     td_write_str(w, "id", task->id);
@@ -31,7 +31,7 @@ static void write_task(struct td_writer *w, struct td_async *task, int ttl_s)
     td_write_str(w, "operator", task->op);
     td_write_str(w, "pool", task->pool);
     td_write_int(w, "age_ms", (now - task->begin_ns) / 1000000);
-    if (state == TD_ASYNC_done) {
+    if (state == TD_TASK_done) {
         int64_t left = ttl_s * INT64_C(1000000000) - (now - task->end_ns);
         td_write_int(w, "status", task->reply.status);
         td_write_int(w, "bytes", (int64_t)task->reply.size);
@@ -40,7 +40,7 @@ static void write_task(struct td_writer *w, struct td_async *task, int ttl_s)
     td_write_close(w, '}');
 }
 
-static void answer_state(struct td_request *req, struct td_async *task)
+static void answer_state(struct td_request *req, struct td_task *task)
 {
     struct td_writer w;
     td_write_init(&w, req->arena, 512);
@@ -49,7 +49,7 @@ static void answer_state(struct td_request *req, struct td_async *task)
         td_api_problem(req, -ENOMEM, "no memory for the reply");
 }
 
-void td_api_task_accepted(struct td_request *req, struct td_async *task)
+void td_api_task_accepted(struct td_request *req, struct td_task *task)
 {
     char *location = td_arena_printf(req->arena, "/v1/tasks/%s", task->id);
     answer_state(req, task);
@@ -69,12 +69,12 @@ static int no_task(struct td_request *req)
 
 /* ---- GET: how it stands, or what the call has answered ---- */
 
-static void answer(struct td_request *req, struct td_async *task)
+static void answer(struct td_request *req, struct td_task *task)
 {
-    enum td_async_state state = td_async_state(task);
-    if (state == TD_ASYNC_done)
+    enum td_task_state state = td_task_state(task);
+    if (state == TD_TASK_done)
         req->response = task->reply;
-    else if (state == TD_ASYNC_cancelled)
+    else if (state == TD_TASK_cancelled)
         td_api_problem(req, -ENOENT, "the task '%s' was cancelled before it ran", task->id);
     else
         answer_state(req, task);
@@ -82,7 +82,7 @@ static void answer(struct td_request *req, struct td_async *task)
 
 static void release(struct td_request *req)
 {
-    td_async_unref(req->call_);
+    td_task_unref(req->call_);
     req->call_ = NULL;
 }
 
@@ -110,12 +110,12 @@ int td_api_tasks_get(struct td_request *req, struct td_response *res)
     (void)res;
     if (err)
         return err;
-    struct td_async *task = td_async_find(req->service->tasks, req->var[0]);
+    struct td_task *task = td_task_find(req->service->tasks, req->var[0]);
     if (!task)
         return no_task(req);
     req->call_ = task; /* its reply is sent from where it lies */
     req->release_ = release;
-    if (wait_ns && td_async_wait(task, req, td_now_ns() + wait_ns, answer))
+    if (wait_ns && td_task_wait(task, req, td_now_ns() + wait_ns, answer))
         return -EINPROGRESS;
     answer(req, task);
     return 0;
@@ -123,19 +123,19 @@ int td_api_tasks_get(struct td_request *req, struct td_response *res)
 
 int td_api_tasks_list(struct td_request *req, struct td_response *res)
 {
-    struct td_async_stats stats;
-    td_async_stats(req->service->tasks, &stats);
-    struct td_async **list = td_arena_alloc(req->arena, ((size_t)stats.kept + 1) * sizeof *list);
+    struct td_task_stats stats;
+    td_task_stats(req->service->tasks, &stats);
+    struct td_task **list = td_arena_alloc(req->arena, ((size_t)stats.kept + 1) * sizeof *list);
     if (!list)
         return td_api_problem(req, -ENOMEM, "no memory for the reply");
-    int n = td_async_list(req->service->tasks, list, stats.kept);
+    int n = td_task_list(req->service->tasks, list, stats.kept);
     struct td_writer w;
     td_write_init(&w, req->arena, 1024);
     td_write_open(&w, NULL, '{');
     td_write_open(&w, "tasks", '[');
     for (int i = 0; i < n; i++) {
         write_task(&w, list[i], req->service->limits.task_ttl_s);
-        td_async_unref(list[i]);
+        td_task_unref(list[i]);
     }
     td_write_close(&w, ']');
     td_write_close(&w, '}');
@@ -144,9 +144,9 @@ int td_api_tasks_list(struct td_request *req, struct td_response *res)
 
 int td_api_tasks_delete(struct td_request *req, struct td_response *res)
 {
-    struct td_async *task = td_async_find(req->service->tasks, req->var[0]);
-    int err = task ? td_async_forget(task) : -ENOENT;
-    td_async_unref(task);
+    struct td_task *task = td_task_find(req->service->tasks, req->var[0]);
+    int err = task ? td_task_forget(task) : -ENOENT;
+    td_task_unref(task);
     if (err == -ENOENT)
         return no_task(req);
     if (err)

@@ -1,7 +1,8 @@
 /* Counters and histograms, as Prometheus reads them (text format 0.0.4). Increments are relaxed
  * atomics on lines of their own kind: a scrape may see one counter a request ahead of another,
  * which Prometheus allows. Histograms, not summaries, so that instances can be added up. */
-#include "api/handlers.h"
+#include "api/metrics/metrics.h"
+#include "api/tasks/tasks.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -18,10 +19,17 @@ struct histogram {
     atomic_llong bucket[BUCKETS + 1], sum_ns;
 };
 
-#define MAX_ROUTES 128
+static const struct {
+    const char *method, *pattern;
+} routes[] = {
+#define TD_ROUTE(method, pattern, name) {#method, pattern},
+#include "api/routes.def"
+#undef TD_ROUTE
+};
+#define ROUTES (sizeof routes / sizeof *routes)
 
 struct td_metrics {
-    atomic_llong requests[MAX_ROUTES][6]; /* by route and status class */
+    atomic_llong requests[ROUTES][6]; /* by route and status class */
     struct histogram request, queue, compute;
     atomic_llong *calls; /* by operator and implementation: index * 16 + row */
 };
@@ -57,11 +65,11 @@ static void observe(struct histogram *h, int64_t ns)
     bump(&h->sum_ns, ns);
 }
 
-void td_metrics_request(struct td_metrics *m, const struct td_request *req, int64_t now_ns)
+void td_metrics_request(struct td_metrics *m, int route, const struct td_request *req,
+                        int64_t now_ns)
 {
-    size_t route = (size_t)(req->route - td_routes);
     int status = req->response.status / 100;
-    if (route < MAX_ROUTES && status < 6)
+    if (status < 6)
         bump(&m->requests[route][status], 1);
     observe(&m->request, now_ns - req->begin_ns);
 }
@@ -122,15 +130,13 @@ static void histogram(struct text *t, const char *name, const char *help, struct
 
 static void requests(struct text *t, struct td_metrics *m)
 {
-    static const char *const names[] = {"GET", "POST", "PUT", "DELETE"};
     family(t, "tensord_http_requests_total", "counter", "Requests answered, by route and status.");
-    for (size_t r = 0; td_routes[r].handler && r < MAX_ROUTES; r++)
+    for (size_t r = 0; r < ROUTES; r++)
         for (int s = 1; s < 6; s++)
             if (m->requests[r][s])
                 line(t,
                      "tensord_http_requests_total{method=\"%s\",route=\"%s\",code=\"%dxx\"} %lld",
-                     names[td_routes[r].method], td_routes[r].pattern, s,
-                     (long long)m->requests[r][s]);
+                     routes[r].method, routes[r].pattern, s, (long long)m->requests[r][s]);
 }
 
 static void calls(struct text *t, struct td_metrics *m)
@@ -182,10 +188,10 @@ static void pools(struct text *t, struct td_pools *set)
 #undef POOL_FAMILY
 }
 
-static void tasks(struct text *t, struct td_async_table *table)
+static void tasks(struct text *t, struct td_task_table *table)
 {
-    struct td_async_stats s;
-    td_async_stats(table, &s);
+    struct td_task_stats s;
+    td_task_stats(table, &s);
     family(t, "tensord_tasks", "gauge", "Tasks that wait, run, or are done and kept.");
     line(t, "tensord_tasks{state=\"queued\"} %d", s.queued);
     line(t, "tensord_tasks{state=\"running\"} %d", s.running);

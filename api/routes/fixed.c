@@ -1,6 +1,6 @@
 /* Replies that never change while the process lives: formatted once at start, sent from the same
  * memory ever after, so that a question about the machine costs no more than a hello-world. */
-#include "api/handlers.h"
+#include "api/routes/routes.h"
 
 #include <errno.h>
 #include <stdlib.h>

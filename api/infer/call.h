@@ -1,0 +1,122 @@
+/* A request of the inference protocol, between its reading (read.c) and its running (infer.c).
+ * Internal to this room. */
+#ifndef TD_API_INFER_CALL_H
+#define TD_API_INFER_CALL_H
+
+#include "api/infer/infer.h"
+#include "api/infer/streams.h"
+#include "api/shm/shm.h"
+#include "api/tensors/tensors.h"
+#include "kernels/weight.h"
+
+enum td_form { /* how an output goes back */
+               TD_FORM_json,
+               TD_FORM_binary,
+               TD_FORM_shared, /* into the client's shared memory */
+               TD_FORM_stored, /* kept in the server under a name */
+               TD_FORM_none,   /* not asked for */
+};
+
+struct td_infer { /* lives in the request's arena */
+    struct td_job job;
+    struct td_request *req;
+    const char *op, *model, *id;
+
+    int n_args;
+    struct {
+        const char *name;
+        struct td_weight *weight;
+    } stored[TD_MAX_ARGS * 2];           /* where args[i] came from; borrowed of held */
+    struct td_weight *held[TD_MAX_ARGS]; /* references to stored tensors in use */
+    int n_held;
+    struct td_shm_call shm;
+    struct td_streams streams;
+    size_t binary_at; /* where in the body the next binary tensor begins */
+
+    /* The parameters that all calls share. */
+    struct td_pool *pool;  /* a reference */
+    const char *pool_name; /* as asked for; NULL: the default one */
+    const char *forced;
+    int64_t timeout_ms;
+    int priority;
+    bool explain, meta, binary_output;
+    bool shapes_only; /* an input came without data */
+    struct td_options options;
+    const char *device, *layout; /* of all tensors that do not say; NULL: cpu, strided */
+    struct td_key_scope scope;   /* keys that the client adds and takes away */
+
+    struct {
+        const char *name;
+        enum td_form form;
+        size_t offset;              /* of a binary one, behind the JSON */
+        const char *store;          /* of a stored one: the name it is to take */
+        struct td_weight *expected; /* what must have had the name until then, or NULL */
+        struct td_weight *made;     /* a reference, until it has the name */
+    } output[TD_MAX_OUTS];
+    const cJSON *outputs;               /* what was asked for; NULL: all */
+    bool ran_inline, in_place, is_task; /* a task: answered 202, req is its own */
+    const char *front; /* the reply's JSON up to its parameters, when known already */
+    size_t front_size;
+    char *binary;
+    size_t binary_size;
+
+    int64_t queued_ns, begin_ns, end_ns;
+
+    /* From here on not zeroed: 9 KiB that td_infer_parse, td_infer_read and td_run_bind fill as far
+     * as needed. */
+    struct td_json json;
+    struct td_named args[TD_MAX_ARGS * 2];
+    struct td_run run;
+};
+
+/* Parses the request's JSON into in->json; then reads it into in. On failure problem says why:
+ * -EINVAL, -ENOENT (pool or stored tensor), -ENOMEM. */
+int td_infer_parse(struct td_infer *in, struct td_problem *problem);
+int td_infer_read(struct td_infer *in, struct td_problem *problem);
+
+/* The bytes of a binary tensor that begin at offset at of the body, copied only where its type may
+ * not lie there. NULL when there is no memory. */
+void *td_infer_binary(const struct td_infer *in, size_t at, size_t bytes, size_t align);
+
+/* Has the run read stored tensors from replicas on a NUMA node; -1: as they are. */
+void td_infer_localize(struct td_run *run, int node);
+
+/* ---- replay.c ---- */
+
+/* Takes the call that an earlier request with the same JSON has bound, in place of reading and
+ * binding. False: there is none, or something else is amiss; read it. */
+bool td_infer_again(struct td_infer *in);
+/* The reply's JSON up to its parameters: model and outputs. */
+void td_infer_write_front(struct td_infer *in, struct td_writer *w);
+/* Keeps the bound call, before its outputs have places, for requests with the same JSON. */
+void td_infer_keep(struct td_infer *in);
+
+/* ---- outputs.c; sentences go to run.problem ---- */
+
+/* Names the outputs of the bound call and settles the form of each. -EINVAL, -ENOMEM. */
+int td_infer_outputs(struct td_infer *in);
+/* Memory for the stored outputs; for the worker, since it is touched here. -ENOMEM. */
+int td_infer_place_stored(struct td_infer *in);
+/* Gives the stored outputs their names. -EBUSY, -ENOMEM. */
+int td_infer_store(struct td_infer *in);
+
+/* ---- what the client says to the dispatcher, and what it says back: explain.c ---- */
+
+/* meta, device and layout, which are wanted before the tensors are read. */
+int td_infer_dispatch_defaults(struct td_infer *in, const cJSON *parameters,
+                               struct td_problem *problem);
+/* Whether an input with these parameters (may be NULL) is asked for its shape alone. */
+bool td_infer_is_meta(const struct td_infer *in, const cJSON *parameters);
+/* Reads the parameter when it is one for the dispatcher: trace, autocast, ... *err: 0 or -EINVAL.
+ */
+bool td_infer_dispatch_parameter(struct td_infer *in, const cJSON *item, int *err,
+                                 struct td_problem *problem);
+/* The keys of an input, from its own parameters (may be NULL) and the call's. */
+int td_infer_keys(struct td_infer *in, const cJSON *parameters, const struct td_tensor *t,
+                  const char *who, td_keyset *keys, struct td_problem *problem);
+/* Writes members explain and trace of the reply's parameters, where asked for. */
+void td_infer_write_dispatch(struct td_infer *in, struct td_writer *w);
+/* The reply to a call that no kernel takes: the operator's computed table. */
+int td_infer_no_kernel(struct td_infer *in);
+
+#endif
