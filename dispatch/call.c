@@ -95,6 +95,11 @@ static int no_kernel(struct td_run *run)
 {
     char list[300];
     td_backends_of(run->handle, list, sizeof list);
+    if (run->key == TD_KEY_Undefined && run->keys)
+        return td_problem_set(
+            &run->problem, ENOSYS,
+            "could not run '%s': its keys are all excluded; it has kernels for: %s",
+            run->handle->full, list);
     if (run->key == TD_KEY_Undefined)
         return td_problem_set(&run->problem, ENOSYS,
                               "could not run '%s': there is no tensor among its arguments to take "
@@ -142,7 +147,7 @@ static int go(struct td_run *run, td_keyset keys, bool redispatch)
 
 int td_dispatch(struct td_run *run)
 {
-    run->keys = (run->keys | scope.include) & ~scope.exclude;
+    run->keys = td_keyset_minus(run->keys | scope.include, scope.exclude);
     return go(run, run->keys, false);
 }
 

@@ -55,6 +55,11 @@ static const char *const devices[TD_BACKENDS_END] = {
 #include "dispatch/keys.def"
 #undef TD_BACKEND
 };
+static const char *const elsewhere[] = {
+#define TD_ELSEWHERE(name) name,
+#include "dispatch/keys.def"
+#undef TD_ELSEWHERE
+};
 static const char *const aliases[] = {
 #define TD_ALIAS(id) #id,
 #include "dispatch/keys.def"
@@ -145,6 +150,11 @@ enum td_key td_key_find(const char *name)
         if (k != TD_KEY_EndOfFunctionalityKeys && k != TD_KEY_EndOfRuntimeBackendKeys &&
             !strcmp(td_key_name((enum td_key)k), name))
             return (enum td_key)k;
+    if (!strcmp(name, "CatchAll"))
+        return TD_KEY_CatchAll;
+    for (int b = 1; b < TD_BACKENDS_END && !strncmp(name, "Dense", 5); b++)
+        if (!strcmp(name + 5, td_backend_name((enum td_backend)b)))
+            return td_key_runtime(TD_KEY_Dense, (enum td_backend)b);
     for (int b = TD_BACKEND_PrivateUse1; b <= TD_BACKEND_PrivateUse3; b++) /* by the first name */
         for (int i = 0; i < TD_PER_BACKEND; i++) {
             char first[64];
@@ -159,9 +169,29 @@ enum td_key td_key_find(const char *name)
 enum td_backend td_backend_find(const char *device)
 {
     for (int b = 1; b < TD_BACKENDS_END; b++)
-        if (!strcmp(devices[b], device) || (*renamed[b] && !strcasecmp(renamed[b], device)))
+        if (!strcasecmp(devices[b], device) || (*renamed[b] && !strcasecmp(renamed[b], device)))
             return (enum td_backend)b;
     return TD_BACKEND_none;
+}
+
+static bool is_elsewhere(const char *name)
+{
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
+        if (!strcasecmp(elsewhere[i], name))
+            return true;
+    return false;
+}
+
+int td_key_refuse(const char *what, const char *name, struct td_problem *problem)
+{
+    return is_elsewhere(name)
+               ? td_problem_set(problem, ENOSYS,
+                                "%s: %s is a key of PyTorch's that nothing stands behind here; GET "
+                                "/v1/dispatch/keys lists those that are",
+                                what, name)
+               : td_problem_set(problem, EINVAL,
+                                "%s: '%.60s' is no key; GET /v1/dispatch/keys lists them", what,
+                                name);
 }
 
 /* ---- sets ---- */
@@ -277,6 +307,8 @@ int td_compute_key(enum td_key *key, const char *dtype, const char *layout, cons
     layout = layout ? layout : "strided";
     device = device ? device : "cpu";
     enum td_backend backend = td_backend_find(device);
+    if (!backend && is_elsewhere(device))
+        return td_problem_set(problem, ENOSYS, "device: nothing here computes on %s", device);
     if (!backend)
         return td_problem_set(problem, EINVAL,
                               "device: '%.40s' is none; right are cpu, meta, %s, and by name cuda, "

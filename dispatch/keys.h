@@ -20,6 +20,7 @@ enum td_backend { /* from 1; 0 is none */
  * the functionalities, and the aliases. */
 enum td_key {
     TD_KEY_Undefined,
+    TD_KEY_CatchAll = TD_KEY_Undefined, /* its older name */
 #define TD_FUNCTIONALITY(id, per_backend, prefix) TD_KEY_##id,
 #include "dispatch/keys.def"
 #undef TD_FUNCTIONALITY
@@ -41,6 +42,7 @@ enum td_key {
 #include "dispatch/keys.def"
 #undef TD_BACKEND
     TD_KEY_EndOfRuntimeBackendKeys,
+    TD_KEY_DenseCPU = TD_KEY_CPU, /* as PyTorch's documents also call it */
     TD_KEY_BeforeAliases = TD_KEY_EndOfRuntimeBackendKeys,
 #define TD_ALIAS(id) TD_KEY_##id,
 #include "dispatch/keys.def"
@@ -74,8 +76,12 @@ enum td_key td_key_runtime(enum td_key functionality, enum td_backend backend);
 
 /* "SparseCPU". Borrowed; a renamed backend (below) appears under its new name. */
 const char *td_key_name(enum td_key key);
-enum td_key td_key_find(const char *name);           /* TD_KEYS when there is none */
-enum td_backend td_backend_find(const char *device); /* "cuda"; renamed ones too, lower case */
+/* By name; CatchAll is Undefined, DenseCPU is CPU. TD_KEYS when there is none. */
+enum td_key td_key_find(const char *name);
+enum td_backend td_backend_find(const char *device); /* "cuda", in any case; renamed ones too */
+/* Refuses a name that td_key_find does not know, what: "keys". -ENOSYS when it is a key that
+ * PyTorch has, else -EINVAL. */
+int td_key_refuse(const char *what, const char *name, struct td_problem *problem);
 const char *td_backend_name(enum td_backend backend);
 /* Gives one of PrivateUse1 to 3 a name of its own. To be called before any other thread runs.
  * -EINVAL for other backends and for names beyond 31 bytes. */
@@ -107,7 +113,7 @@ enum td_key td_key_at(int index); /* and back */
 /* The key of a tensor, from what a client says of it; NULL is float32, strided, cpu. Never an
  * autograd key. dtype: a protocol or ATen name, or quint8, qint8, qint32. layout: strided,
  * sparse_coo, sparse_csr, _mkldnn. -EINVAL for names that are none and for a pair that does not
- * exist, which problem names. */
+ * exist, which problem names; -ENOSYS for a device that exists, but not here. */
 int td_compute_key(enum td_key *key, const char *dtype, const char *layout, const char *device,
                    struct td_problem *problem);
 

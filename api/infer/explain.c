@@ -50,12 +50,16 @@ static int read_keys(const cJSON *item, td_keyset *keys, struct td_problem *prob
         return refuse(problem, item->string, "must be an array of key names");
     cJSON_ArrayForEach(one, item)
     {
-        enum td_key key = cJSON_IsString(one) ? td_key_find(one->valuestring) : TD_KEYS;
-        if (key == TD_KEYS || !td_keyset_of(key))
+        if (!cJSON_IsString(one))
+            return refuse(problem, item->string, "must be an array of key names");
+        enum td_key key = td_key_find(one->valuestring);
+        if (key == TD_KEYS)
+            return td_key_refuse(item->string, one->valuestring, problem);
+        if (!td_keyset_of(key))
             return td_problem_set(problem, EINVAL,
-                                  "%s: '%.60s' is no key that can be in a set; "
-                                  "GET /v1/dispatch/keys lists them",
-                                  item->string, cJSON_IsString(one) ? one->valuestring : "?");
+                                  "%s: %s names no single key and is never in a set; GET "
+                                  "/v1/dispatch/keys lists those that are",
+                                  item->string, one->valuestring);
         *keys |= td_keyset_of(key);
     }
     return 0;

@@ -128,13 +128,13 @@ int td_api_dispatch_keys(struct td_request *req, struct td_response *res)
 static int parse_names(struct td_request *req, const char *names, td_keyset *keys)
 {
     while (*names) {
+        struct td_problem why;
         char name[64];
         size_t n = strcspn(names, ",");
         snprintf(name, sizeof name, "%.*s", (int)(n < 60 ? n : 60), names);
         enum td_key key = td_key_find(name);
         if (key == TD_KEYS)
-            return td_api_problem(req, -EINVAL,
-                                  "keys: '%s' is no key; GET /v1/dispatch/keys lists them", name);
+            return td_api_problem(req, td_key_refuse("keys", name, &why), "%s", why.text);
         if (td_key_is_alias(key))
             return td_api_problem(req, -EINVAL,
                                   "keys: %s is an alias: it names keys to register for and is "

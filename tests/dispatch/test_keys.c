@@ -6,6 +6,12 @@
 START_TEST(test_order)
 {
     ck_assert_int_eq(TD_KEY_Undefined, 0);
+    ck_assert_int_eq(TD_KEY_CatchAll, TD_KEY_Undefined);
+    ck_assert_int_eq(td_key_find("CatchAll"), TD_KEY_Undefined);
+    ck_assert_int_eq(TD_KEY_DenseCPU, TD_KEY_CPU);
+    ck_assert_int_eq(td_key_find("DenseCPU"), TD_KEY_CPU);
+    ck_assert_int_eq(td_key_find("DenseCUDA"), TD_KEY_CUDA);
+    ck_assert_int_eq(td_key_find("DenseX"), TD_KEYS);
     ck_assert_int_lt(TD_KEY_TESTING_ONLY_GenericMode, TD_KEY_EndOfFunctionalityKeys);
     ck_assert_int_lt(TD_KEY_EndOfFunctionalityKeys, TD_KEY_CPU);
     ck_assert_int_lt(TD_KEY_AutogradMeta, TD_KEY_EndOfRuntimeBackendKeys);
@@ -173,6 +179,11 @@ START_TEST(test_compute_key)
         {"int64", NULL, "mps", 0, TD_KEY_MPS},
         {"int64", NULL, "hip", 0, TD_KEY_HIP},
         {"int64", NULL, "RefCPU", 0, TD_KEY_PrivateUse1},
+        {"int64", NULL, "REFCPU", 0, TD_KEY_PrivateUse1},
+        {"int64", NULL, "Cuda", 0, TD_KEY_CUDA},
+        {"int64", NULL, "XLA", 0, TD_KEY_XLA},
+        {"int64", NULL, "vulkan", -ENOSYS, TD_KEY_Undefined},
+        {"int64", NULL, "Metal", -ENOSYS, TD_KEY_Undefined},
         {"int65", NULL, NULL, -EINVAL, TD_KEY_Undefined},
         {NULL, "jagged", NULL, -EINVAL, TD_KEY_Undefined},
         {NULL, NULL, "tpu", -EINVAL, TD_KEY_Undefined},

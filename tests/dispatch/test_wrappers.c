@@ -47,6 +47,11 @@ START_TEST(test_scopes)
     td_keys_leave(outer);
     ck_assert_int_eq(bind(&run, "relu", args, 1, NULL), 0);
     ck_assert_int_eq(wrapped, 2);
+    /* Excluding takes a functionality away and leaves the backend, which others stand on. */
+    outer = td_keys_enter(0, td_keyset_of(TD_KEY_AutogradCPU) | td_keyset_of(TD_KEY_SparseCPU));
+    ck_assert_int_eq(bind(&run, "relu", args, 1, NULL), 0);
+    ck_assert_int_eq(run.key, TD_KEY_CPU);
+    td_keys_leave(outer);
 }
 END_TEST
 

@@ -82,7 +82,7 @@ class Dispatch(service.ServiceTest):
         self.problem(self.post("relu", [shape], 400), 400, "args[0]", "data")
         self.problem(self.post("relu", [shape], 400, meta=False), 400, "args[0]", "data")
         self.problem(self.post("relu", [shape], 400, meta="x"), 400, "meta")
-        for keys in (["Meta"], ["SparseMeta"]): # away from Meta, there is nothing to compute on
+        for keys in (["Meta"], ["Dense"]): # without the layout, there is nothing to compute on
             reply = self.service.call("POST", "/v1/ops/relu", {"args": [shape], "parameters": {
                 "meta": True, "exclude_keys": keys, "include_keys": ["CPU"]}})
             self.assertIn(reply.status, (400, 501), reply.body)
@@ -105,7 +105,16 @@ class Dispatch(service.ServiceTest):
                           [{k: v for k, v in row.items() if k != "origin"} for row in problem["table"]])
         problem = self.post("relu", [x], 501, exclude_keys=["CPU"]).json # DSP-30
         self.assertEqual((problem["key"], problem["keyset"]), ("Undefined", []))
-        self.assertIn("no tensor", problem["detail"])
+        self.assertIn("excluded", problem["detail"])
+        for device, key in (("CUDA", "CUDA"), ("Mps", "MPS"), ("XLA", "XLA"), ("Cpu", None), ("REFCPU", None)): # in any case
+            reply = self.post("relu", [x], 501 if key else 200, device=device).json
+            self.assertEqual(reply.get("key"), key)
+        for device in ("vulkan", "Metal", "opencl"): # PyTorch has them; nothing here has
+            self.problem(self.post("relu", [x], 501, device=device), 501, device)
+        self.problem(self.post("relu", [x], 400, device="cud"), 400, "cud", "cuda")
+        for key in ("Named", "FuncTorchBatched", "Python", "Functionalize"):
+            self.problem(self.post("relu", [x], 501, include_keys=[key]), 501, "include_keys", key)
+            self.problem(self.service.call("GET", "/v1/dispatch/keyset?keys=" + key), 501, key)
 
     def test_include_and_exclude(self): # DSP-27
         reply = self.post("relu", [tensor(ONE)], include_keys=["RefCPU"], explain=True).json
@@ -116,6 +125,10 @@ class Dispatch(service.ServiceTest):
         self.problem(self.post("relu", [tensor(ONE)], 400, include_keys=["Nosuch"]), 400, "include_keys", "Nosuch")
         self.problem(self.post("relu", [tensor(ONE)], 400, include_keys=["CompositeImplicitAutograd"]), 400, "key")
         self.problem(self.post("relu", [tensor(ONE)], 400, exclude_keys="CPU"), 400, "exclude_keys")
+        # Taking a wrapper or another layout away leaves the backend that all of them stand on.
+        for key in ("AutogradCPU", "SparseCPU", "QuantizedCPU", "AutogradCUDA", "Tracer"):
+            reply = self.post("relu", [tensor(ONE)], exclude_keys=[key], explain=True).json["parameters"]["explain"]
+            self.assertEqual((reply["keyset"], reply["key"]), (["CPU"], "CPU"), key)
         # One call's keys are not the next one's.
         self.assertEqual(self.post("relu", [tensor(ONE)], explain=True).json["parameters"]["explain"]["keyset"], ["CPU"])
 
@@ -276,6 +289,8 @@ class Dispatch(service.ServiceTest):
         self.assertEqual((both["highest"], both["keys"]), ("AutogradCPU", ["CPU", "AutogradCPU"]))
         self.assertEqual(get("bits=" + both["bits"]).json, both)
         self.assertEqual(get("bits=0").json["highest"], "Undefined")
+        self.assertEqual(get("keys=DenseCPU").json, get("keys=CPU").json)
+        self.assertEqual((get("keys=CatchAll").json["bits"], get("keys=CatchAll").json["highest"]), ("0x0", "Undefined"))
         self.assertEqual(get("keys=CPU%2CCUDA").json["highest"], "CUDA")
         for query in ("", "keys=CPU&bits=1", "keys=Nosuch", "keys=Autograd", "bits=x", "bits=", "bits=0xffffffffffffffff",
                       "keys=%zz"):
