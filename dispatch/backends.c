@@ -72,7 +72,7 @@ static const char *const cast_ops[] = {
 #undef TD_AUTOCAST
 };
 
-int td_backends_register(struct td_problem *problem)
+static int register_all(struct td_problem *problem)
 {
     static const struct td_kernel_def every[] = {
         {.key = TD_KEY_Meta, .boxed = meta, .origin = TD_HERE},
@@ -99,5 +99,17 @@ int td_backends_register(struct td_problem *problem)
             .key = TD_KEY_AutocastCPU, .boxed = autocast, .origin = TD_HERE};
         err = td_register(cast_ops[i], &def, NULL, problem);
     }
+    return err;
+}
+
+int td_registry_init(struct td_problem *problem)
+{
+    if (td_registry_count())
+        return 0;
+    int err = td_registry_define(problem);
+    if (!err)
+        err = register_all(problem);
+    if (err)
+        td_registry_fini();
     return err;
 }

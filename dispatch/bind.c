@@ -149,17 +149,6 @@ static int check_positions(const struct td_handle *handle, const struct td_named
     return 0;
 }
 
-static void set_default(const struct td_param *param, struct td_value *value)
-{
-    const struct td_value *def = &param->def;
-    *value = *def;
-    if (param->type.base == TD_BASE_ScalarType && def->kind == TD_KIND_str)
-        *value =
-            (struct td_value){.kind = TD_KIND_dtype, .dtype = td_dtype_find(param->default_str)};
-    else if (def->kind == TD_KIND_str)
-        value->str = param->default_str;
-}
-
 static int unknown_arg(const struct td_handle *handle, const char *name, struct td_problem *problem)
 {
     char list[300] = "";
@@ -199,7 +188,7 @@ static int bind(struct td_run *run, const struct td_handle *handle, const struct
             err = td_problem_set(&run->problem, EINVAL, "%s: missing; %s needs it", param->name,
                                  handle->full);
         } else if (!arg) {
-            set_default(param, &call->arg[i]);
+            td_param_default(param, &call->arg[i]);
         }
     }
     if (!err && n_args && !args[0].name)
@@ -260,22 +249,6 @@ static int settle_in_place(struct td_run *run)
         return td_problem_set(&run->problem, EINVAL,
                               "self: in place its shape stays, but the result has another one");
     return out->dtype == self.dtype ? 0 : td_run_convert(run, self.dtype);
-}
-
-int td_run_bind_values(struct td_run *run, const struct td_handle *handle,
-                       const struct td_value *values, td_keyset keys)
-{
-    run->handle = handle;
-    run->call.op = handle->op;
-    run->call.n_args = handle->schema.n_params;
-    run->call.threads = 1;
-    run->call.problem = &run->problem;
-    run->keys = keys;
-    memcpy(run->call.arg, values, (size_t)run->call.n_args * sizeof *values);
-    for (int i = 0; i < run->call.n_args; i++) /* texts of defaults */
-        if (values[i].kind == TD_KIND_str && !values[i].str)
-            set_default(&handle->schema.param[i], &run->call.arg[i]);
-    return td_dispatch_keys(run, keys);
 }
 
 int td_run_bind(struct td_run *run, const char *name, const struct td_named *args, int n_args,

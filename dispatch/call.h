@@ -10,9 +10,8 @@ int td_dispatch(struct td_run *run);
 /* The same with these keys and nothing of the thread's scope. */
 int td_dispatch_keys(struct td_run *run, td_keyset keys);
 
-/* Binds one overload by arguments in the schema's order, all given; run zeroed, options set. */
-int td_run_bind_values(struct td_run *run, const struct td_handle *handle,
-                       const struct td_value *values, td_keyset keys);
+/* What a parameter is when it is not given. */
+void td_param_default(const struct td_param *param, struct td_value *value);
 
 /* Settles a call: types promoted, the first tensor's type checked, the operator's rule asked. */
 int td_run_settle(struct td_run *run);
@@ -20,14 +19,13 @@ int td_run_settle(struct td_run *run);
 /* Notes that argument i is to be converted before the kernel runs. */
 int td_run_cast(struct td_run *run, int i, enum td_dtype to);
 
+/* "simd" is any row of that name, "simd@AVX2" the one of that level. */
+bool td_row_is_named(const struct td_impl *row, const char *name);
+/* Why the row does not serve a call, a constant; NULL when it does. */
+const char *td_row_objection(const struct td_call *call, const struct td_impl *row);
 /* The first row that takes the call; there always is one, as the last row of rows is the reference.
  */
 const struct td_impl *td_rows_choose(const struct td_impl *rows, const struct td_call *call);
-
-/* A part of a composite call: bound, dispatched with keys, put behind the parts that are there.
- * NULL when that fails, with the reason in run->problem and in *err. */
-struct td_run *td_run_part(struct td_run *run, const char *op, const struct td_value *values,
-                           td_keyset keys, int *err);
 
 /* The composite kernel: expands run->call.op->composite. */
 td_boxed td_kernel_composite;

@@ -7,6 +7,63 @@
 #include <errno.h>
 #include <string.h>
 
+/* ---- parts ---- */
+
+void td_param_default(const struct td_param *param, struct td_value *value)
+{
+    const struct td_value *def = &param->def;
+    *value = *def;
+    if (param->type.base == TD_BASE_ScalarType && def->kind == TD_KIND_str)
+        *value =
+            (struct td_value){.kind = TD_KIND_dtype, .dtype = td_dtype_find(param->default_str)};
+    else if (def->kind == TD_KIND_str)
+        value->str = param->default_str;
+}
+
+/* Binds by arguments in the schema's order, all given, and dispatches with the keys. */
+static int bind_values(struct td_run *run, const struct td_handle *handle,
+                       const struct td_value *values, td_keyset keys)
+{
+    run->handle = handle;
+    run->call.op = handle->op;
+    run->call.n_args = handle->schema.n_params;
+    run->call.threads = 1;
+    run->call.problem = &run->problem;
+    run->keys = keys;
+    memcpy(run->call.arg, values, (size_t)run->call.n_args * sizeof *values);
+    for (int i = 0; i < run->call.n_args; i++) /* texts of defaults */
+        if (values[i].kind == TD_KIND_str && !values[i].str)
+            td_param_default(&handle->schema.param[i], &run->call.arg[i]);
+    return td_dispatch_keys(run, keys);
+}
+
+/* A part of the run: bound, dispatched with keys, put behind the parts that are there. NULL when
+ * that fails, with the reason in run->problem and in *err. */
+static struct td_run *add_part(struct td_run *run, const char *op, const struct td_value *values,
+                               td_keyset keys, int *err)
+{
+    struct td_run *part =
+        run->options.alloc ? run->options.alloc(run->options.alloc_arg, sizeof *part) : NULL;
+    if (!part) {
+        *err = td_problem_set(&run->problem, ENOMEM, "no memory for the parts of %s",
+                              run->handle->full);
+        return NULL;
+    }
+    *part = (struct td_run){.options = run->options, .depth = run->depth, .timed = run->timed};
+    *err = bind_values(part, td_registry_find(op), values, keys);
+    if (*err) {
+        run->problem = part->problem;
+        return NULL;
+    }
+    struct td_run **end = &run->parts;
+    while (*end)
+        end = &(*end)->next;
+    *end = part;
+    return part;
+}
+
+/* ---- formulas ---- */
+
 struct formula {
     struct td_run *run;
     td_keyset keys;
@@ -56,7 +113,7 @@ static bool argument(struct formula *f, const char *name, struct td_value *value
                     {.kind = TD_KIND_tensor, .tensor = run->cast[c].from},
                     {.kind = TD_KIND_dtype, .dtype = value->tensor.dtype},
                 };
-                *from = td_run_part(run, "cast", values, f->keys, &f->err);
+                *from = add_part(run, "cast", values, f->keys, &f->err);
             }
         return true;
     }
@@ -105,7 +162,7 @@ static struct td_run *call(struct formula *f, const char *op)
         return refuse(f, "goes wrong");
     for (; n < handle->schema.n_params; n++)
         values[n] = handle->schema.param[n].def;
-    struct td_run *part = td_run_part(f->run, handle->full, values, f->keys, &f->err);
+    struct td_run *part = add_part(f->run, handle->full, values, f->keys, &f->err);
     for (int i = 0; part && i < n; i++)
         if (from[i]) {
             if (part->n_feeds == TD_MAX_CASTS)
@@ -138,7 +195,7 @@ int td_run_convert(struct td_run *run, enum td_dtype to)
     };
     int err;
     struct td_run *cast =
-        td_run_part(run, "cast", values, td_keyset_minus(run->keys, run->done), &err);
+        add_part(run, "cast", values, td_keyset_minus(run->keys, run->done), &err);
     if (!cast)
         return err;
     cast->feed[0].arg = 0;

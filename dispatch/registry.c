@@ -332,10 +332,8 @@ static const char *const origins[] = {
 #undef TD_OP
 };
 
-int td_registry_init(struct td_problem *problem)
+int td_registry_define(struct td_problem *problem)
 {
-    if (handles)
-        return 0;
     capacity = (int)(sizeof origins / sizeof *origins) + SPARE;
     n_slots = 6 * (size_t)capacity + 1; /* two names an overload */
     handles = calloc((size_t)capacity, sizeof *handles);
@@ -343,10 +341,6 @@ int td_registry_init(struct td_problem *problem)
     int err = handles && slots ? 0 : td_problem_set(problem, ENOMEM, "out of memory");
     for (int i = 0; td_ops[i] && !err; i++)
         err = td_define(td_ops[i], origins[i], problem);
-    if (!err)
-        err = td_backends_register(problem);
-    if (err)
-        td_registry_fini();
     return err;
 }
 

@@ -111,7 +111,7 @@ int td_registry_dangling(const char **names, int max);
 /* Computes every table anew and compares. -EINVAL when one is not what it should be. */
 int td_registry_check(struct td_problem *problem);
 
-/* For td_registry_init: dispatch/backends.c. */
-int td_backends_register(struct td_problem *problem);
+/* The operators of kernels/, without a kernel. For td_registry_init, which is in backends.c. */
+int td_registry_define(struct td_problem *problem);
 
 #endif

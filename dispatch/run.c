@@ -1,62 +1,14 @@
-/* From a settled call to its result: choose the implementation, convert what was promoted, run.
- *
- * Selection walks the key's rows, best first, and takes the first whose level may be used here
- * and that accepts the call. A walk costs some tens of nanoseconds, as rows are few and their tests
- * are compares; accepts() of library rows keeps its own cache of what the library can do. */
+/* From a settled call to its result: have the implementation chosen (select.c), convert what was
+ * promoted, run. */
 #include "dispatch/call.h"
 #include "kernels/weight.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-
-enum td_isa td_impl_isa(const struct td_impl *impl)
-{
-    return impl->library ? td_onednn_isa() : impl->isa;
-}
-
-static enum td_dtype first_dtype(const struct td_call *call)
-{
-    for (int i = 0; i < call->n_args; i++) {
-        if (call->arg[i].kind == TD_KIND_tensor)
-            return call->arg[i].tensor.dtype;
-        if (call->arg[i].kind == TD_KIND_tensors && call->arg[i].tensors.n)
-            return call->arg[i].tensors.v[0].dtype;
-    }
-    return call->out[0].dtype;
-}
-
-/* "simd" is any row of that name, "simd@AVX2" the one of that level. */
-static bool is_named(const struct td_impl *impl, const char *name)
-{
-    size_t n = strlen(impl->name);
-    return !strncmp(impl->name, name, n) &&
-           (!name[n] || (name[n] == '@' && !strcmp(name + n + 1, td_isa_name(impl->isa))));
-}
-
-/* Why the row does not serve a call, or NULL when it does. */
-static const char *objection(const struct td_call *call, const struct td_impl *impl)
-{
-    if (!(td_cpu()->levels >> impl->isa & 1))
-        return td_cpu()->cpu_levels >> impl->isa & 1 ? "its level is above the cap"
-                                                     : "this CPU lacks its level";
-    if (!(impl->dtypes & first_dtype(call)))
-        return "does not take this type";
-    if (impl->accepts && !impl->accepts(call))
-        return "does not take this call";
-    return NULL;
-}
-
-const struct td_impl *td_rows_choose(const struct td_impl *rows, const struct td_call *call)
-{
-    while (rows[1].run && objection(call, rows))
-        rows++;
-    return rows;
-}
 
 static int no_such_row(struct td_run *run)
 {
@@ -65,10 +17,10 @@ static int no_such_row(struct td_run *run)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s@%s", *list ? ", " : "",
                  i->name, td_isa_name(i->isa));
     for (const struct td_impl *i = run->rows; i->run; i++)
-        if (is_named(i, run->forced))
-            return td_problem_set(&run->problem, EINVAL,
-                                  "kernel: '%.40s' cannot run this call: %s; %s has: %s",
-                                  run->forced, objection(&run->call, i), run->handle->full, list);
+        if (td_row_is_named(i, run->forced))
+            return td_problem_set(
+                &run->problem, EINVAL, "kernel: '%.40s' cannot run this call: %s; %s has: %s",
+                run->forced, td_row_objection(&run->call, i), run->handle->full, list);
     return td_problem_set(&run->problem, EINVAL, "kernel: %s has no '%.40s'; it has: %s",
                           run->handle->full, run->forced, list);
 }
@@ -156,7 +108,8 @@ int td_run_select(struct td_run *run, size_t *scratch)
     const struct td_impl *impl;
     if (run->forced) {
         impl = run->rows;
-        while (impl->run && (!is_named(impl, run->forced) || objection(&run->call, impl)))
+        while (impl->run &&
+               (!td_row_is_named(impl, run->forced) || td_row_objection(&run->call, impl)))
             impl++;
         if (!impl->run)
             return no_such_row(run);
@@ -331,41 +284,4 @@ int64_t td_run_execute(struct td_run *run, void *scratch)
     bool alone = !run->impl->library && td_teams_opened() == teams; /* too small to be split */
     learn(run, run->ns, alone ? 1 : run->call.threads);
     return end;
-}
-
-struct td_run *td_run_part(struct td_run *run, const char *op, const struct td_value *values,
-                           td_keyset keys, int *err)
-{
-    struct td_run *part =
-        run->options.alloc ? run->options.alloc(run->options.alloc_arg, sizeof *part) : NULL;
-    if (!part) {
-        *err = td_problem_set(&run->problem, ENOMEM, "no memory for the parts of %s",
-                              run->handle->full);
-        return NULL;
-    }
-    *part = (struct td_run){.options = run->options, .depth = run->depth, .timed = run->timed};
-    *err = td_run_bind_values(part, td_registry_find(op), values, keys);
-    if (*err) {
-        run->problem = part->problem;
-        return NULL;
-    }
-    struct td_run **end = &run->parts;
-    while (*end)
-        end = &(*end)->next;
-    *end = part;
-    return part;
-}
-
-int td_run_explain(const struct td_run *run, struct td_why *why, int max)
-{
-    int n = 0;
-    bool chosen = false;
-    for (const struct td_impl *i = run->rows; i && i->run && n < max; i++, n++) {
-        const char *no = run->forced && !is_named(i, run->forced) ? "not the kernel asked for"
-                                                                  : objection(&run->call, i);
-        why[n].impl = i;
-        why[n].reason = no ? no : chosen ? "accepted, but a better one stands before it" : "chosen";
-        chosen = chosen || !no;
-    }
-    return n;
 }

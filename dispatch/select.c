@@ -1,0 +1,64 @@
+/* The choice of an implementation: the key's rows are walked, best first, and the first is taken
+ * whose level may be used here and that accepts the call. A walk costs some tens of nanoseconds, as
+ * rows are few and their tests are compares; accepts() of library rows keeps its own cache of what
+ * the library can do. */
+#include "dispatch/call.h"
+
+#include <string.h>
+
+enum td_isa td_impl_isa(const struct td_impl *impl)
+{
+    return impl->library ? td_onednn_isa() : impl->isa;
+}
+
+static enum td_dtype first_dtype(const struct td_call *call)
+{
+    for (int i = 0; i < call->n_args; i++) {
+        if (call->arg[i].kind == TD_KIND_tensor)
+            return call->arg[i].tensor.dtype;
+        if (call->arg[i].kind == TD_KIND_tensors && call->arg[i].tensors.n)
+            return call->arg[i].tensors.v[0].dtype;
+    }
+    return call->out[0].dtype;
+}
+
+bool td_row_is_named(const struct td_impl *impl, const char *name)
+{
+    size_t n = strlen(impl->name);
+    return !strncmp(impl->name, name, n) &&
+           (!name[n] || (name[n] == '@' && !strcmp(name + n + 1, td_isa_name(impl->isa))));
+}
+
+const char *td_row_objection(const struct td_call *call, const struct td_impl *impl)
+{
+    if (!(td_cpu()->levels >> impl->isa & 1))
+        return td_cpu()->cpu_levels >> impl->isa & 1 ? "its level is above the cap"
+                                                     : "this CPU lacks its level";
+    if (!(impl->dtypes & first_dtype(call)))
+        return "does not take this type";
+    if (impl->accepts && !impl->accepts(call))
+        return "does not take this call";
+    return NULL;
+}
+
+const struct td_impl *td_rows_choose(const struct td_impl *rows, const struct td_call *call)
+{
+    while (rows[1].run && td_row_objection(call, rows))
+        rows++;
+    return rows;
+}
+
+int td_run_explain(const struct td_run *run, struct td_why *why, int max)
+{
+    int n = 0;
+    bool chosen = false;
+    for (const struct td_impl *i = run->rows; i && i->run && n < max; i++, n++) {
+        const char *no = run->forced && !td_row_is_named(i, run->forced)
+                             ? "not the kernel asked for"
+                             : td_row_objection(&run->call, i);
+        why[n].impl = i;
+        why[n].reason = no ? no : chosen ? "accepted, but a better one stands before it" : "chosen";
+        chosen = chosen || !no;
+    }
+    return n;
+}
