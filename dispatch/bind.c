@@ -254,7 +254,7 @@ static int settle_in_place(struct td_run *run)
 int td_run_bind(struct td_run *run, const char *name, const struct td_named *args, int n_args,
                 const struct td_options *options)
 {
-    *run = (struct td_run){0};
+    *run = (struct td_run){.node = -1};
     if (options)
         run->options = *options;
     const struct td_handle *handle = td_registry_find(name), *best = NULL;

@@ -49,7 +49,8 @@ static struct td_run *add_part(struct td_run *run, const char *op, const struct 
                               run->handle->full);
         return NULL;
     }
-    *part = (struct td_run){.options = run->options, .depth = run->depth, .timed = run->timed};
+    *part = (struct td_run){
+        .options = run->options, .depth = run->depth, .timed = run->timed, .node = -1};
     *err = bind_values(part, td_registry_find(op), values, keys);
     if (*err) {
         run->problem = part->problem;

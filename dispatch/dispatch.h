@@ -126,8 +126,8 @@ struct td_run { /* a call on its way: the kernel's part, and dispatch's around i
         const struct td_run *of; /* is the first result of that one */
     } feed[TD_MAX_CASTS];
     int n_feeds;
-    bool replicas; /* stored tensors are read from the node's replicas; to be set before select */
-    int node;
+    int node;      /* stored tensors are read from its replicas; -1: from where they are; to be set
+                      before select */
     bool in_place; /* called as "add_": the first result is to become the first argument */
     int depth;     /* of nesting, for the trace */
     bool timed;

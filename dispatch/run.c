@@ -51,7 +51,6 @@ static int select_parts(struct td_run *run, size_t *scratch)
     for (struct td_run *part = run->parts; part; part = part->next) {
         size_t bytes;
         part->call.threads = run->call.threads;
-        part->replicas = run->replicas;
         part->node = run->node;
         int err = td_run_select(part, &bytes);
         if (err) {
@@ -97,7 +96,7 @@ static void use_replicas(struct td_run *run)
 
 int td_run_select(struct td_run *run, size_t *scratch)
 {
-    if (run->replicas)
+    if (run->node >= 0)
         use_replicas(run);
     if (run->parts && (!run->forced || run->parts->handle == run->handle))
         return select_parts(run, scratch);

@@ -78,16 +78,11 @@ int td_infer_read(struct td_infer *in, struct td_problem *problem);
  * not lie there. NULL when there is no memory. */
 void *td_infer_binary(const struct td_infer *in, size_t at, size_t bytes, size_t align);
 
-/* Has the run read stored tensors from replicas on a NUMA node; -1: as they are. */
-void td_infer_localize(struct td_run *run, int node);
-
 /* ---- replay.c ---- */
 
 /* Takes the call that an earlier request with the same JSON has bound, in place of reading and
  * binding. False: there is none, or something else is amiss; read it. */
-bool td_infer_again(struct td_infer *in);
-/* The reply's JSON up to its parameters: model and outputs. */
-void td_infer_write_front(struct td_infer *in, struct td_writer *w);
+bool td_infer_replay(struct td_infer *in);
 /* Keeps the bound call, before its outputs have places, for requests with the same JSON. */
 void td_infer_keep(struct td_infer *in);
 
@@ -99,6 +94,8 @@ int td_infer_outputs(struct td_infer *in);
 int td_infer_place_stored(struct td_infer *in);
 /* Gives the stored outputs their names. -EBUSY, -ENOMEM. */
 int td_infer_store(struct td_infer *in);
+/* The reply's JSON up to its parameters: model and outputs. */
+void td_infer_write_front(struct td_infer *in, struct td_writer *w);
 
 /* ---- what the client says to the dispatcher, and what it says back: explain.c ---- */
 

@@ -64,44 +64,6 @@ static int place_outputs(struct td_infer *in)
 
 /* ---- the reply ---- */
 
-static void write_output(struct td_infer *in, struct td_writer *w, int i)
-{
-    const struct td_tensor *t = &in->run.call.out[i];
-    td_write_open(w, NULL, '{');
-    td_write_str(w, "name", in->output[i].name);
-    td_write_str(w, "datatype", td_dtype_name(t->dtype));
-    td_write_shape(w, t);
-    if (in->output[i].form == TD_FORM_binary) {
-        td_write_open(w, "parameters", '{');
-        td_write_int(w, "binary_data_size", (int64_t)td_nbytes(t));
-        td_write_close(w, '}');
-    } else if (in->output[i].form == TD_FORM_stored) {
-        td_write_open(w, "parameters", '{');
-        td_write_str(w, "tensor", in->output[i].store);
-        td_write_close(w, '}');
-    } else if (!in->meta && in->output[i].form != TD_FORM_shared) {
-        td_write_raw(w, "data", "", 0);
-        char *room = td_write_room(w, td_json_data_bound(t));
-        if (room)
-            td_write_took(w, td_json_encode(t, room));
-    }
-    td_write_close(w, '}');
-}
-
-void td_infer_write_front(struct td_infer *in, struct td_writer *w)
-{
-    td_write_open(w, NULL, '{');
-    td_write_str(w, "model_name", in->model);
-    td_write_str(w, "model_version", "1");
-    if (in->id)
-        td_write_str(w, "id", in->id);
-    td_write_open(w, "outputs", '[');
-    for (int i = 0; i < in->run.call.n_out; i++)
-        if (in->output[i].form != TD_FORM_none)
-            write_output(in, w, i);
-    td_write_close(w, ']');
-}
-
 static void write_parameters(struct td_infer *in, struct td_writer *w)
 {
     td_write_open(w, "parameters", '{');
@@ -169,12 +131,6 @@ static void reply(struct td_infer *in)
 
 /* ---- running ---- */
 
-void td_infer_localize(struct td_run *run, int node)
-{
-    run->node = node;
-    run->replicas = node >= 0;
-}
-
 /* On a worker, or without one on the HTTP thread. */
 static void compute(struct td_infer *in, struct td_worker *worker)
 {
@@ -182,7 +138,7 @@ static void compute(struct td_infer *in, struct td_worker *worker)
     void *scratch = NULL;
     bool whole = in->streams.parts < 2;
     in->run.call.threads = worker ? td_worker_threads(worker) : 1;
-    td_infer_localize(&in->run, worker ? td_worker_numa_node(worker) : td_pool_home_node(in->pool));
+    in->run.node = worker ? td_worker_numa_node(worker) : td_pool_home_node(in->pool);
     in->begin_ns = in->ran_inline ? in->queued_ns : td_now_ns();
     int err = td_run_select(&in->run, &scratch_bytes);
     if (!err && whole && scratch_bytes &&
@@ -351,7 +307,7 @@ int td_api_infer(struct td_request *req, const char *op, const char *model)
     req->release_ = free_call;
     struct td_problem problem;
     int err = td_infer_parse(in, &problem);
-    if (!err && td_infer_again(in))
+    if (!err && td_infer_replay(in))
         return start(in);
     if (!err)
         err = td_infer_read(in, &problem);

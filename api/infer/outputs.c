@@ -165,3 +165,43 @@ int td_infer_outputs(struct td_infer *in)
                 : refuse(in, "self",
                          "in place it must be a stored tensor: {\"parameters\":{\"tensor\":NAME}}");
 }
+
+/* ---- what the reply says of them ---- */
+
+static void write_output(struct td_infer *in, struct td_writer *w, int i)
+{
+    const struct td_tensor *t = &in->run.call.out[i];
+    td_write_open(w, NULL, '{');
+    td_write_str(w, "name", in->output[i].name);
+    td_write_str(w, "datatype", td_dtype_name(t->dtype));
+    td_write_shape(w, t);
+    if (in->output[i].form == TD_FORM_binary) {
+        td_write_open(w, "parameters", '{');
+        td_write_int(w, "binary_data_size", (int64_t)td_nbytes(t));
+        td_write_close(w, '}');
+    } else if (in->output[i].form == TD_FORM_stored) {
+        td_write_open(w, "parameters", '{');
+        td_write_str(w, "tensor", in->output[i].store);
+        td_write_close(w, '}');
+    } else if (!in->meta && in->output[i].form != TD_FORM_shared) {
+        td_write_raw(w, "data", "", 0);
+        char *room = td_write_room(w, td_json_data_bound(t));
+        if (room)
+            td_write_took(w, td_json_encode(t, room));
+    }
+    td_write_close(w, '}');
+}
+
+void td_infer_write_front(struct td_infer *in, struct td_writer *w)
+{
+    td_write_open(w, NULL, '{');
+    td_write_str(w, "model_name", in->model);
+    td_write_str(w, "model_version", "1");
+    if (in->id)
+        td_write_str(w, "id", in->id);
+    td_write_open(w, "outputs", '[');
+    for (int i = 0; i < in->run.call.n_out; i++)
+        if (in->output[i].form != TD_FORM_none)
+            write_output(in, w, i);
+    td_write_close(w, ']');
+}

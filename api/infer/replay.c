@@ -19,7 +19,7 @@ struct input {
     size_t align;
 };
 
-struct td_again {
+struct td_replay {
     char op[TD_NAME_SIZE], model[TD_NAME_SIZE]; /* as it was called */
     const struct td_table *table;
     const char *pool; /* this and other texts: in the tree, which lives as long */
@@ -42,18 +42,18 @@ static const struct td_table *table_of(const struct td_run *run)
 }
 
 /* The pool, and the elements of every input; false: something is not as it was. */
-static bool fill(struct td_infer *in, const struct td_again *again)
+static bool fill(struct td_infer *in, const struct td_replay *kept)
 {
     size_t at = in->binary_at;
-    for (int i = 0; i < again->n_inputs; i++) {
-        const struct input *input = &again->input[i];
+    for (int i = 0; i < kept->n_inputs; i++) {
+        const struct input *input = &kept->input[i];
         void *data = td_infer_binary(in, at, input->bytes, input->align);
         if (!data)
             return false;
         td_run_set_input(&in->run, input->arg, data);
         at += input->bytes;
     }
-    in->pool = td_pools_find(in->req->service->pools, again->pool);
+    in->pool = td_pools_find(in->req->service->pools, kept->pool);
     return in->pool != NULL;
 }
 
@@ -68,43 +68,43 @@ static void copy_run(struct td_run *run, const struct td_run *from)
     run->call.problem = &run->problem;
 }
 
-bool td_infer_again(struct td_infer *in)
+bool td_infer_replay(struct td_infer *in)
 {
-    const struct td_again *again = td_json_companion(&in->json);
-    if (!again || in->req->body_size - in->binary_at != again->bytes ||
-        table_of(&again->run) != again->table || strcmp(again->op, in->op) ||
-        strcmp(again->model, in->model))
+    const struct td_replay *kept = td_json_companion(&in->json);
+    if (!kept || in->req->body_size - in->binary_at != kept->bytes ||
+        table_of(&kept->run) != kept->table || strcmp(kept->op, in->op) ||
+        strcmp(kept->model, in->model))
         return false;
-    copy_run(&in->run, &again->run);
+    copy_run(&in->run, &kept->run);
     in->run.options.alloc_arg = in->req->arena;
-    if (!fill(in, again))
+    if (!fill(in, kept))
         return false;
-    in->id = again->id;
-    in->forced = again->forced;
-    in->timeout_ms = again->timeout_ms;
-    in->priority = again->priority;
-    in->output[0].name = again->output_name;
-    in->output[0].form = again->form;
+    in->id = kept->id;
+    in->forced = kept->forced;
+    in->timeout_ms = kept->timeout_ms;
+    in->priority = kept->priority;
+    in->output[0].name = kept->output_name;
+    in->output[0].form = kept->form;
     in->streams.parts = 1;
-    if (again->front_size) {
-        in->front = again->front;
-        in->front_size = again->front_size;
+    if (kept->front_size) {
+        in->front = kept->front;
+        in->front_size = kept->front_size;
     }
     return true;
 }
 
 /* Notes which of the bound call's arguments the request's ith is. */
-static bool note_input(const struct td_infer *in, int i, struct td_again *again)
+static bool note_input(const struct td_infer *in, int i, struct td_replay *kept)
 {
     const struct td_tensor *t = &in->args[i].value.tensor;
     size_t bytes = td_nbytes(t);
-    if (!bytes || t->weight || t->dtype == TD_bool || again->n_inputs == TD_MAX_ARGS)
+    if (!bytes || t->weight || t->dtype == TD_bool || kept->n_inputs == TD_MAX_ARGS)
         return false; /* bools are checked one by one */
     for (int arg = 0; arg < in->run.call.n_args; arg++) {
         if (td_run_input(&in->run, arg) != t->data)
             continue;
-        again->input[again->n_inputs++] = (struct input){arg, bytes, td_dtype_size(t->dtype)};
-        again->bytes += bytes;
+        kept->input[kept->n_inputs++] = (struct input){arg, bytes, td_dtype_size(t->dtype)};
+        kept->bytes += bytes;
         return true;
     }
     return false;
@@ -129,28 +129,28 @@ void td_infer_keep(struct td_infer *in)
         td_write_init(&w, in->req->arena, 512);
         td_infer_write_front(in, &w);
     }
-    struct td_again *again = w.failed ? NULL : calloc(1, sizeof *again + w.length);
-    bool right = again != NULL;
+    struct td_replay *kept = w.failed ? NULL : calloc(1, sizeof *kept + w.length);
+    bool right = kept != NULL;
     for (int i = 0; right && i < in->n_args; i++)
         if (in->args[i].value.kind == TD_KIND_tensor)
-            right = note_input(in, i, again);
+            right = note_input(in, i, kept);
     if (!right) {
-        free(again);
+        free(kept);
         return;
     }
-    strcpy(again->op, in->op);
-    strcpy(again->model, in->model);
-    again->table = table_of(&in->run);
-    again->pool = in->pool_name;
-    again->id = in->id;
-    again->forced = in->forced;
-    again->timeout_ms = in->timeout_ms;
-    again->priority = in->priority;
-    again->output_name = in->output[0].name;
-    again->form = in->output[0].form;
-    copy_run(&again->run, &in->run);
-    again->front_size = w.length;
+    strcpy(kept->op, in->op);
+    strcpy(kept->model, in->model);
+    kept->table = table_of(&in->run);
+    kept->pool = in->pool_name;
+    kept->id = in->id;
+    kept->forced = in->forced;
+    kept->timeout_ms = in->timeout_ms;
+    kept->priority = in->priority;
+    kept->output_name = in->output[0].name;
+    kept->form = in->output[0].form;
+    copy_run(&kept->run, &in->run);
+    kept->front_size = w.length;
     if (w.length)
-        memcpy(again->front, w.text, w.length);
-    td_json_accompany(&in->json, again);
+        memcpy(kept->front, w.text, w.length);
+    td_json_accompany(&in->json, kept);
 }

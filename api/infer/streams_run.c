@@ -123,7 +123,7 @@ static int compute(struct parts *parts, struct part *part, int index, int thread
         err = td_streams_bind(in, &part->run, part->args, part->arena);
     if (!err)
         err = place_outputs(in, part, index);
-    td_infer_localize(&part->run, td_worker_numa_node(worker));
+    part->run.node = td_worker_numa_node(worker);
     if (!err)
         err = select_kernel(parts, part, threads, &bytes);
     if (!err && bytes && !(scratch = td_arena_alloc(part->arena, bytes)))

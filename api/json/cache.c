@@ -12,24 +12,15 @@
  * ones, are parsed each time. Every HTTP thread enters; a set's lock guards its places, and a tree
  * goes with its last reader. */
 #include "api/json/json.h"
+#include "api/json/kept.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SETS 32
 #define PLACES 4
 #define LONGEST 2048 /* bytes of a text; with 128 places it bounds what is kept */
-
-struct td_json_kept {
-    atomic_int readers; /* and the place, as long as it has one */
-    cJSON *root;
-    _Atomic(void *) companion;
-    uint64_t hash;
-    size_t length;
-    char text[];
-};
 
 struct set {
     pthread_mutex_t lock;
@@ -60,32 +51,6 @@ void td_json_cache_destroy(struct td_json_cache *cache)
         pthread_mutex_destroy(&cache->set[i].lock);
     }
     free(cache);
-}
-
-void td_json_kept_drop(struct td_json_kept *kept)
-{
-    if (!kept || atomic_fetch_sub(&kept->readers, 1) != 1)
-        return;
-    cJSON_Delete(kept->root);
-    free(kept->companion);
-    free(kept);
-}
-
-bool td_json_is_kept(const struct td_json *json)
-{
-    return json->kept_ != NULL;
-}
-
-const void *td_json_companion(const struct td_json *json)
-{
-    return json->kept_ ? atomic_load_explicit(&json->kept_->companion, memory_order_acquire) : NULL;
-}
-
-void td_json_accompany(struct td_json *json, void *companion)
-{
-    void *none = NULL;
-    if (!atomic_compare_exchange_strong(&json->kept_->companion, &none, companion))
-        free(companion);
 }
 
 static uint64_t hash(const char *text, size_t length)

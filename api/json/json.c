@@ -6,6 +6,7 @@
  * string that begins with the byte 0xFF: no client can write it, neither in UTF-8, which is
  * demanded here, nor by an escape. */
 #include "api/json/json.h"
+#include "api/json/kept.h"
 
 #include <errno.h>
 #include <stdlib.h>

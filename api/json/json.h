@@ -55,7 +55,6 @@ int td_json_cache_parse(struct td_json_cache *cache, struct td_json *json, const
 struct td_json_cache *td_json_cache_create(int depth); /* NULL: out of memory */
 void td_json_cache_destroy(struct td_json_cache *cache);
 void td_json_cache_counts(struct td_json_cache *cache, long long *hits, long long *misses);
-void td_json_kept_drop(struct td_json_kept *kept); /* for td_json_free; NULL is fine */
 /* What a reader has made of a kept text, for those that come later: one piece of malloc's memory,
  * freed with the text, which nobody changes. accompany takes it over, and frees it when there is
  * one already. */
