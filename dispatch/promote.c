@@ -122,6 +122,22 @@ static int check_dtype(struct td_run *run)
     return 0;
 }
 
+/* Here all operators' sizes are judged: behind it the bytes of every tensor of the call can be
+ * counted, those of arguments that are to be converted included. */
+static int check_sizes(struct td_run *run)
+{
+    struct td_call *call = &run->call;
+    for (int i = 0; i < run->n_casts; i++)
+        if (!td_fits(&call->arg[run->cast[i].arg].tensor))
+            return td_refuse(call, "%s: converted to %s it would be too large to be counted",
+                             run->handle->schema.param[run->cast[i].arg].name,
+                             td_dtype_name(call->arg[run->cast[i].arg].tensor.dtype));
+    for (int i = 0; i < call->n_out; i++)
+        if (!td_fits(&call->out[i]))
+            return td_refuse(call, "the result would be too large to be counted");
+    return 0;
+}
+
 int td_run_settle(struct td_run *run)
 {
     struct td_call *call = &run->call;
@@ -130,6 +146,8 @@ int td_run_settle(struct td_run *run)
         err = check_dtype(run);
     if (!err)
         err = call->op->rule(call);
+    if (!err)
+        err = check_sizes(run);
     for (int i = 0; i < call->n_out; i++) { /* rules copy an argument, and its place with it */
         call->out[i].data = NULL;
         call->out[i].weight = NULL;

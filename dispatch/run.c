@@ -25,9 +25,21 @@ static int no_such_row(struct td_run *run)
                           run->handle->full, run->forced, list);
 }
 
+#define SCRATCH_MOST ((size_t)1 << 47) /* bytes; arguments with theirs are below it too */
+
 static size_t round_up(size_t bytes)
 {
     return (bytes + 127) & ~(size_t)63; /* 64-byte steps, and 64 bytes that may be over-read */
+}
+
+/* A result without elements is there already, whatever sizes stand beside its 0: a kernel that
+ * counted through these would be at it for days. */
+static bool is_nothing(const struct td_call *call)
+{
+    bool nothing = call->n_out > 0;
+    for (int i = 0; i < call->n_out; i++)
+        nothing = nothing && !td_numel(&call->out[i]);
+    return nothing;
 }
 
 /* What stands for the kernel of a call that is computed by its parts. */
@@ -116,7 +128,13 @@ int td_run_select(struct td_run *run, size_t *scratch)
         impl = td_rows_choose(run->rows, &run->call);
     }
     run->impl = impl;
-    *scratch = impl->scratch ? round_up(impl->scratch(&run->call)) : 0;
+    *scratch = 0;
+    if (is_nothing(&run->call))
+        return 0;
+    size_t own = impl->scratch ? impl->scratch(&run->call) : 0;
+    if (own > SCRATCH_MOST)
+        return td_problem_set(&run->problem, ENOMEM, "no memory for %zu bytes of scratch", own);
+    *scratch = own ? round_up(own) : 0;
     for (int i = 0; i < run->n_casts; i++)
         *scratch += cast_room(run, i);
     return 0;
@@ -247,16 +265,6 @@ static void execute_parts(struct td_run *run, char *at)
         td_run_execute(part, at);
         at += bytes;
     }
-}
-
-/* A result without elements is there already, whatever sizes stand beside its 0: a kernel that
- * counted through these would be at it for days. */
-static bool is_nothing(const struct td_call *call)
-{
-    bool nothing = call->n_out > 0;
-    for (int i = 0; i < call->n_out; i++)
-        nothing = nothing && !td_numel(&call->out[i]);
-    return nothing;
 }
 
 int64_t td_run_execute(struct td_run *run, void *scratch)

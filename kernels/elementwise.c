@@ -252,7 +252,7 @@ int td_rule_broadcast(struct td_call *call, int n)
         }
     }
     call->n_out = 1;
-    return td_rule_size(call);
+    return 0;
 }
 
 int td_rule_binary(struct td_call *call)

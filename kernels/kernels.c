@@ -89,14 +89,6 @@ bool td_fits(const struct td_tensor *t)
     return true;
 }
 
-int td_rule_size(struct td_call *call)
-{
-    for (int i = 0; i < call->n_out; i++)
-        if (!td_fits(&call->out[i]))
-            return td_refuse(call, "the result would be too large to be counted");
-    return 0;
-}
-
 double td_scalar(const struct td_value *v)
 {
     assert(v->kind == TD_KIND_int || v->kind == TD_KIND_float || v->kind == TD_KIND_bool);

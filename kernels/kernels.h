@@ -149,7 +149,9 @@ enum td_promote { /* what happens to tensor arguments of different types before 
 struct td_op {
     const char *schema; /* ATen's, without namespace; the first word is name[.overload] */
     const char *doc;    /* the formula, one line */
-    int (*rule)(struct td_call *call); /* judges shapes and types, fills out[]; 0 or -EINVAL */
+    /* Judges shapes and types, fills out[]; 0 or -EINVAL. Results may be of any size: dispatch
+     * refuses those that cannot be counted. */
+    int (*rule)(struct td_call *call);
     enum td_promote promote;
     unsigned dtypes; /* types of the first tensor argument that the rule accepts */
     double ulp;      /* bound against ref, in units in the last place of the output type */
@@ -178,10 +180,6 @@ static inline const struct td_tensor *td_arg(const struct td_call *call, int i)
 {
     return call->arg[i].kind == TD_KIND_tensor ? &call->arg[i].tensor : NULL;
 }
-
-/* The end of a rule whose results may be larger than its arguments: 0, or refuses the call because
- * an output is beyond what can be counted. */
-int td_rule_size(struct td_call *call);
 
 /* Refuses a call from its rule: writes the sentence and gives back -EINVAL. */
 #define td_refuse(call, ...) td_problem_set((call)->problem, EINVAL, __VA_ARGS__)

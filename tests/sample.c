@@ -152,7 +152,7 @@ static struct td_value value(const char *text, bool tensor, struct sizes sizes)
 }
 
 /* The text after "name=" in the pattern, cut into text; false when it is not there. */
-static bool find(const char *pattern, const char *name, char text[32])
+static bool find(const char *pattern, const char *name, char text[SAMPLE_TEXT])
 {
     size_t len = strlen(name);
     const char *p = pattern;
@@ -161,7 +161,7 @@ static bool find(const char *pattern, const char *name, char text[32])
         p += *p == ' ';
     }
     if (*p)
-        snprintf(text, 32, "%.*s", (int)strcspn(p + len + 1, " "), p + len + 1);
+        snprintf(text, SAMPLE_TEXT, "%.*s", (int)strcspn(p + len + 1, " "), p + len + 1);
     return *p;
 }
 
@@ -181,7 +181,7 @@ int sample_init(struct sample *s, const char *name, const char *pattern, struct 
         if (arg->value.kind == TD_KIND_tensor) {
             struct td_tensor *t = &arg->value.tensor;
             t->dtype = dtype;
-            if (td_numel(t) > MOST)
+            if (!td_fits(t) || td_numel(t) > MOST)
                 return -E2BIG;
             t->data = guarded_alloc(td_nbytes(t));
             fill(t, values, seed + (uint64_t)i * 1000003);

@@ -12,9 +12,11 @@ enum sample_values {
     SAMPLE_ABSOLUTE = 4, /* with either of the first two: the same numbers without their signs */
 };
 
+#define SAMPLE_TEXT 200 /* bytes of an argument in a pattern */
+
 struct sample {
     struct td_run run; /* bound; run.call.out has memory */
-    char text[TD_MAX_ARGS][32];
+    char text[TD_MAX_ARGS][SAMPLE_TEXT];
     int n_inputs;
     struct td_tensor input[TD_MAX_ARGS]; /* with their memory */
 };

@@ -93,7 +93,7 @@ static int rule(struct td_call *call)
     for (int d = 0; d < 2 && !err; d++)
         err = spatial(call, d, &out->shape[out->rank - 2 + d]);
     call->n_out = 1;
-    return err ? err : td_rule_size(call);
+    return err;
 }
 
 void td_conv2d_of(const struct td_call *call, struct td_conv2d *c)

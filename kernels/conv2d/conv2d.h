@@ -18,8 +18,10 @@ void td_conv2d_of(const struct td_call *call, struct td_conv2d *c);
 struct td_onednn_desc;
 void td_conv2d_describe(const struct td_conv2d *c, int threads, struct td_onednn_desc *d);
 
-/* In both dimensions some position of the kernel lies on the input somewhere, not always on
- * padding. oneDNN 3.2 crashes while it makes a convolution for AMX where this is not so. */
-bool td_conv2d_meets(const struct td_conv2d *c);
+/* Whether the library is to be asked for it at all: there is something to compute, its loops run
+ * over the tensors and little else (paddings and dilations of any size would be walked), and in
+ * both dimensions some position of the kernel lies on the input somewhere: where it only ever
+ * meets padding, oneDNN 3.2 crashes while it makes the primitive for AMX. */
+bool td_conv2d_suits_onednn(const struct td_conv2d *c);
 
 #endif

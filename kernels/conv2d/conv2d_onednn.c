@@ -7,6 +7,8 @@
 
 TD_ONEDNN_ROW(conv2d);
 
+#define MOST_GAP 64 /* a dilation that is wider than the input, by how much at most */
+
 void td_conv2d_describe(const struct td_conv2d *c, int threads, struct td_onednn_desc *d)
 {
     memset(d, 0, sizeof *d);
@@ -28,7 +30,11 @@ void td_conv2d_describe(const struct td_conv2d *c, int threads, struct td_onednn
         d->src[2 + i] = c->in[i];
         d->dst[2 + i] = c->size[i];
         d->weight[at++] = c->kernel[i];
-        d->stride[i] = c->stride[i];
+        /* Where the kernel stands once, the least stride is as good: some of the library's loops
+           run over it. */
+        int64_t reach = c->dilation[i] * (c->kernel[i] - 1) + 1;
+        int64_t least = c->in[i] + 2 * c->padding[i] - reach + 1;
+        d->stride[i] = c->size[i] > 1 || c->stride[i] < least ? c->stride[i] : least;
         d->padding[i] = c->padding[i];
         d->dilation[i] = c->dilation[i];
     }
@@ -45,16 +51,24 @@ static bool lands(const struct td_conv2d *c, int d, int64_t i)
     return out < c->size[d] && out * c->stride[d] - from < c->in[d];
 }
 
-bool td_conv2d_meets(const struct td_conv2d *c)
+/* Some position of the kernel lies on the input somewhere, not always on padding. */
+static bool meets(const struct td_conv2d *c, int d)
+{
+    int64_t i = 0;
+    while (i < c->kernel[d] && !lands(c, d, i))
+        i++;
+    return i < c->kernel[d];
+}
+
+bool td_conv2d_suits_onednn(const struct td_conv2d *c)
 {
     for (int d = 0; d < 2; d++) {
-        int64_t i = 0;
-        while (i < c->kernel[d] && !lands(c, d, i))
-            i++;
-        if (i == c->kernel[d])
+        int64_t gap = c->kernel[d] > 1 ? c->dilation[d] : 0;
+        if (!meets(c, d) || gap > MOST_GAP + c->in[d] ||
+            c->padding[d] > c->in[d] + gap * (c->kernel[d] - 1))
             return false;
     }
-    return true;
+    return td_numel(c->out) && td_numel(c->weight) && td_numel(c->input);
 }
 
 bool td_conv2d_onednn_accepts(const struct td_call *call)
@@ -62,7 +76,7 @@ bool td_conv2d_onednn_accepts(const struct td_call *call)
     struct td_conv2d c;
     struct td_onednn_desc d;
     td_conv2d_of(call, &c);
-    if (!td_numel(c.out) || !td_numel(c.weight) || !td_numel(c.input) || !td_conv2d_meets(&c))
+    if (!td_conv2d_suits_onednn(&c))
         return false;
     td_conv2d_describe(&c, call->threads, &d);
     return td_onednn_accepts(&d);

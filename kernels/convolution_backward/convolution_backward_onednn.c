@@ -21,11 +21,8 @@ bool td_convolution_backward_onednn_accepts(const struct td_call *call)
 {
     struct td_conv2d c;
     struct td_onednn_desc d;
-    for (int i = 0; i < 3; i++)
-        if (!td_numel(&call->arg[i].tensor))
-            return false;
     td_convolution_backward_of(call, &c);
-    if (!td_conv2d_meets(&c))
+    if (!td_conv2d_suits_onednn(&c))
         return false;
     for (int i = 0; i < 2; i++)
         if (td_wants(call, i)) {

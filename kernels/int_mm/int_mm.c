@@ -18,7 +18,7 @@ static int rule(struct td_call *call)
     call->out[0] =
         (struct td_tensor){.dtype = TD_i32, .rank = 2, .shape = {a->shape[0], b->shape[1]}};
     call->n_out = 1;
-    return td_rule_size(call);
+    return 0;
 }
 
 void td_int_mm_gemm(const struct td_call *call, struct td_gemm *g, int group, int pad)

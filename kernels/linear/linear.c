@@ -47,8 +47,7 @@ static int rule(struct td_call *call)
     else
         out->rank--;
     call->n_out = 1;
-    int err = check_bias(call, weight->rank == 2 ? weight->shape[0] : 1);
-    return err ? err : td_rule_size(call);
+    return check_bias(call, weight->rank == 2 ? weight->shape[0] : 1);
 }
 
 static int check_floats(struct td_call *call, const struct td_act *act, const char *argument)

@@ -41,7 +41,7 @@ static int rule(struct td_call *call)
         out->shape[rank++] = b->shape[b->rank - 1];
     out->rank = rank;
     call->n_out = 1;
-    return td_rule_size(call);
+    return 0;
 }
 
 void td_matmul_gemm(const struct td_call *call, struct td_gemm *g)

@@ -119,6 +119,36 @@ class Errors(service.ServiceTest):
         tall, wide = ({"shape": shape, "datatype": "INT8"} for shape in ([2**40, 1], [1, 2**40]))
         self.refused({"args": [tall, wide], "parameters": {"meta": True}}, "too large", op="add")
 
+    def test_sizes_without_elements(self):
+        """Sizes beside a 0 take no memory, so a client can have any; and stored, hand them on."""
+        empty = [tensor(name, shape, "UINT8", []) for name, shape in
+                 [("self", (2**31, 1, 0)), ("other", (1, 2**31, 0))]]
+        reply = self.service.call("POST", "/v1/ops/add", request(
+            *empty, outputs=[{"name": "out", "parameters": {"tensor": "empty"}}]))
+        self.assertEqual(reply.status, 200, reply.body)
+        x = {"name": "self", **service.stored("empty")}
+        self.refused(request(x, parameters={"dim": [2]}), "too large", op="sum")
+        guesses = {"Tensor": None, "int": 2, "bool": True, "float": 1.0, "Scalar": 1,
+                   "ScalarType": "INT64", "str": "none", "int[]": [2], "int[1]": [2],
+                   "int[2]": [2, 2], "bool[3]": [True, True, True]}
+        for op in self.service.call("GET", "/v1/ops").json["ops"]:
+            for axis in range(3):
+                shape = [2**31, 2**31, 2**31]
+                shape[axis] = 0
+                inputs, parameters = [], {}
+                for argument in op["arguments"]:
+                    kind, name = argument["type"].rstrip("?"), argument["name"]
+                    if kind == "Tensor" and axis == 2:
+                        inputs.append({"name": name, **service.stored("empty")})
+                    elif kind == "Tensor":
+                        inputs.append(tensor(name, shape, "FP32", []))
+                    elif "default" not in argument:
+                        parameters[name] = [axis] if kind == "int[1]" else guesses[kind]
+                reply = self.service.call("POST", "/v1/ops/" + op["name"],
+                                          request(*inputs, parameters=parameters))
+                self.assertIn(reply.status, (200, 400), reply.body)
+        self.assertEqual(self.service.call("DELETE", "/v1/tensors/empty").status, 204)
+
     def test_shared_parameters(self):
         x = tensor()
         self.refused(request(x, parameters={"pool": "nosuch"}), "pool", "nosuch", status=404)
