@@ -98,6 +98,9 @@ struct td_request { /* lives in its own arena */
        reply sends the response, once, from any thread, and the handler returns -EINPROGRESS. */
     void (*defer)(struct td_request *req);
     void (*reply)(struct td_request *req);
+    /* Looks a header up that few handlers ask for, before the request is deferred; NULL when there
+     * is none. Itself NULL: no request has headers here. */
+    const char *(*header)(struct td_request *req, const char *name);
     /* Set by td_api_begin: */
     const struct td_route *route;
     const char *var[TD_MAX_VARS]; /* the route's {variables}, unescaped */

@@ -10,6 +10,7 @@
 #include <cpuid.h>
 #include <cpuinfo.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,7 +162,29 @@ int td_cpu_detect(struct td_cpu *cpu, const struct td_cpuid *source, const char 
     return 0;
 }
 
-/* Names for people; cpuinfo knows them, and the levels do not depend on it. */
+const char *td_cpu_uarch(uint32_t leaf1_eax)
+{
+    static const struct {
+        uint32_t family, first, last, stepping;
+        const char *name;
+    } known[] = {
+#define TD_UARCH(family, first, last, stepping, name) {family, first, last, stepping, name},
+#include "dispatch/uarch.def"
+#undef TD_UARCH
+    };
+    uint32_t stepping = leaf1_eax & 15, model = leaf1_eax >> 4 & 15, family = leaf1_eax >> 8 & 15;
+    if (family == 6 || family == 15)
+        model |= leaf1_eax >> 12 & 0xf0; /* the extended model */
+    if (family == 15)
+        family += leaf1_eax >> 20 & 0xff;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].family == family && known[i].first <= model && model <= known[i].last &&
+            known[i].stepping <= stepping)
+            return known[i].name;
+    return NULL;
+}
+
+/* Names for people; the levels do not depend on them. */
 static void read_names(struct td_cpu *cpu)
 {
     uint32_t reg[4];
@@ -170,34 +193,66 @@ static void read_names(struct td_cpu *cpu)
     memcpy(cpu->names_ + 4, &reg[3], 4);
     memcpy(cpu->names_ + 8, &reg[2], 4);
     cpu->vendor = cpu->names_;
+    td_cpuid_native.cpuid(&td_cpuid_native, 1, 0, reg);
+    snprintf(cpu->names_ + 16, sizeof cpu->names_ - 16, "CPUID 1: 0x%08x", reg[0]);
+    cpu->uarch = td_cpu_uarch(reg[0]) ? td_cpu_uarch(reg[0]) : cpu->names_ + 16;
     if (!cpuinfo_initialize())
         return;
     cpu->model = cpuinfo_get_package(0)->name;
     cpu->cores = (int)cpuinfo_get_cores_count();
     cpu->threads = (int)cpuinfo_get_processors_count();
-    char *at = cpu->names_ + 16;
-    snprintf(at, sizeof cpu->names_ - 16, "0x%06x", (unsigned)cpuinfo_get_uarch(0)->uarch);
-    cpu->uarch = at;
+}
+
+/* What PyTorch's variable asks for, where nothing else does. */
+static const char *cap_of_aten(void)
+{
+    const char *said = getenv("ATEN_CPU_CAPABILITY");
+    if (!said || !*said)
+        return NULL;
+    for (int level = 0; level < TD_ISAS; level++)
+        if (!strcmp(needs[level].env, said))
+            return said;
+    fprintf(stderr,
+            "tensord: ATEN_CPU_CAPABILITY: ignoring invalid value '%.40s'; valid are default, "
+            "avx2, avx2_vnni, avx512, avx512_vnni, avx512_bf16, amx, avx512_fp16\n",
+            said);
+    return NULL;
 }
 
 static struct td_cpu process_cpu;
-static bool process_cpu_known;
+
+static int init(const char *cap, struct td_problem *problem)
+{
+    const char *ours = getenv("TENSORD_CPU_CAPABILITY"), *source = "cpu_capability";
+    if (!cap || !*cap) {
+        cap = cap_of_aten();
+        source = "ATEN_CPU_CAPABILITY";
+    } else if (ours && !strcmp(ours, cap)) {
+        source = "TENSORD_CPU_CAPABILITY";
+    }
+    struct td_cpu cpu;
+    int err = td_cpu_detect(&cpu, &td_cpuid_native, cap, problem);
+    if (err)
+        return err;
+    process_cpu = cpu;
+    process_cpu.source = cpu.requested ? source : NULL;
+    read_names(&process_cpu);
+    const char *apart = getenv("TENSORD_NOT_SYNC_ONEDNN_ISA");
+    bool told = cpu.requested && !(apart && !strcmp(apart, "1"));
+    err = told ? td_onednn_cap(cpu.current) : 0;
+    return err ? td_problem_set(problem, -err, "oneDNN does not take the cap: %s", strerror(-err))
+               : 0;
+}
 
 int td_cpu_init(const char *cap, struct td_problem *problem)
 {
-    if (process_cpu_known)
-        return 0;
-    int err = td_cpu_detect(&process_cpu, &td_cpuid_native, cap, problem);
-    if (err)
-        return err;
-    read_names(&process_cpu);
-    process_cpu_known = true;
-    const char *apart = getenv("TENSORD_NOT_SYNC_ONEDNN_ISA");
-    process_cpu.onednn_apart = process_cpu.requested && apart && !strcmp(apart, "1");
-    err =
-        process_cpu.requested && !process_cpu.onednn_apart ? td_onednn_cap(process_cpu.current) : 0;
-    return err ? td_problem_set(problem, -err, "oneDNN does not take the cap: %s", strerror(-err))
-               : 0;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static bool known;
+    pthread_mutex_lock(&lock);
+    int err = known ? 0 : init(cap, problem);
+    known = known || !err;
+    pthread_mutex_unlock(&lock);
+    return err;
 }
 
 const struct td_cpu *td_cpu(void)

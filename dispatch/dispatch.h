@@ -44,26 +44,31 @@ struct td_cpu {
     enum td_isa highest_cpu, highest_binary;
     enum td_isa current;   /* the highest of levels */
     const char *requested; /* the cap as given; NULL when none was */
-    bool onednn_apart;     /* oneDNN was not told of the cap: TENSORD_NOT_SYNC_ONEDNN_ISA=1 */
+    const char *source;    /* of the cap: "TENSORD_CPU_CAPABILITY", "ATEN_CPU_CAPABILITY" or
+                              "cpu_capability", the option or the configuration file */
     const char *vendor;    /* "AuthenticAMD" */
     const char *model;     /* marketing name */
-    const char *uarch;     /* cpuinfo's microarchitecture */
+    const char *uarch;     /* "Zen 4", or "family 6 model 23" of one without a name here */
     int cores, threads;
-    char names_[160];
+    char names_[64];
 };
 
 /* Detects from source and applies the cap (a level's name in lower case, NULL or "": none).
  * -EINVAL when the cap is none of the names, which problem then lists. */
 int td_cpu_detect(struct td_cpu *cpu, const struct td_cpuid *source, const char *cap,
                   struct td_problem *problem);
-/* Does it for the process, asks Linux for AMX, tells oneDNN. To be called by main before any other
- * thread runs; a second call does nothing. */
+/* Does it for the process, asks Linux for AMX, tells oneDNN. Without a cap the variable that
+ * PyTorch reads, ATEN_CPU_CAPABILITY, is one; a value there that is no level is warned of and left
+ * aside. To be called by main before any other thread runs, since Linux grants AMX to threads that
+ * come later; later calls, from any thread, do nothing. */
 int td_cpu_init(const char *cap, struct td_problem *problem);
 const struct td_cpu *td_cpu(void); /* the process's; never NULL after td_cpu_init */
 
 /* The level in use, by a kernel of that level itself: NULL when its objects are not there. */
 const struct td_level *td_cpu_level(const struct td_cpu *cpu);
 
+/* The name of what CPUID's leaf 1 says in eax; NULL when none is known. */
+const char *td_cpu_uarch(uint32_t leaf1_eax);
 bool td_cpu_has(const struct td_cpu *cpu, enum td_feature feature);
 const char *td_feature_name(enum td_feature feature);
 /* What level lacks on this CPU and OS, separated by ", "; "" when it runs. */

@@ -268,21 +268,24 @@ static const struct {
     {TD_ISA_avx512_vnni, dnnl_cpu_isa_avx512_core_vnni},
     {TD_ISA_avx512_bf16, dnnl_cpu_isa_avx512_core_bf16},
     {TD_ISA_amx, dnnl_cpu_isa_avx512_core_amx},
-    {TD_ISA_avx512_fp16, dnnl_cpu_isa_avx512_core_amx_fp16},
+    {TD_ISA_avx512_fp16, dnnl_cpu_isa_avx512_core_amx}, /* of which FP16's vectors are a part */
 };
+
+static enum td_isa cap = TD_ISAS - 1; /* as told; set before there are threads */
 
 int td_onednn_cap(enum td_isa isa)
 {
     if (isa >= TD_ISAS)
         return 0;
     dnnl_status_t status = dnnl_set_max_cpu_isa(levels[isa].cap);
+    cap = isa;
     return status == dnnl_success ? 0 : status == dnnl_unimplemented ? -ENOTSUP : -EBUSY;
 }
 
 enum td_isa td_onednn_isa(void)
 {
     unsigned has = dnnl_get_effective_cpu_isa();
-    int i = TD_ISAS - 1;
+    int i = (int)cap;
     while (i > 0 && (has & levels[i].cap) != (unsigned)levels[i].cap)
         i--;
     return levels[i].isa;

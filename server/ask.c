@@ -18,8 +18,14 @@ int td_command_begin(const char *cap)
     return 0;
 }
 
-/* Prints what GET path answers. */
-static int print_route(const char *path)
+static const char *want_text(struct td_request *req, const char *name)
+{
+    (void)req;
+    return strcmp(name, "Accept") ? NULL : "text/plain";
+}
+
+/* Prints what GET path answers to a request with these headers. */
+static int print_route(const char *path, const char *(*header)(struct td_request *, const char *))
 {
     struct td_service service = {.limits = {.body = 1 << 20, .headers = 32768, .json_depth = 32}};
     struct td_arena *arena = td_arena_create();
@@ -28,12 +34,17 @@ static int print_route(const char *path)
         fprintf(stderr, "tensord: out of memory\n");
         return 1;
     }
-    *req = (struct td_request){
-        .service = &service, .arena = arena, .method = TD_GET, .path = path, .query = ""};
+    *req = (struct td_request){.service = &service,
+                               .arena = arena,
+                               .method = TD_GET,
+                               .path = path,
+                               .query = "",
+                               .header = header};
     if (!td_api_begin(req))
         td_api_handle(req);
     fwrite(req->response.body, 1, req->response.size, stdout);
-    putchar('\n');
+    if (!header)
+        putchar('\n');
     int status = req->response.status == 200 ? 0 : 2;
     td_service_fini(&service);
     td_arena_destroy(arena);
@@ -67,24 +78,24 @@ static void print_levels(void)
 {
     const struct td_cpu *cpu = td_cpu();
     char missing[400];
-    printf("%s %s\n", cpu->vendor, cpu->model);
-    printf("current level  %s%s%s%s\n", td_isa_name(cpu->current),
-           cpu->requested ? "  (capped at " : "", cpu->requested ? cpu->requested : "",
-           cpu->requested ? ")" : "");
+    printf("CPU            %s %s, %s\n", cpu->vendor, cpu->model, cpu->uarch);
+    printf("current level  %s", td_isa_name(cpu->current));
+    if (cpu->requested)
+        printf(", capped at %s by %s", cpu->requested, cpu->source);
+    putchar('\n');
     printf("highest        %s by CPU and system, %s by compiler\n", td_isa_name(cpu->highest_cpu),
            td_isa_name(cpu->highest_binary));
     printf("oneDNN         %s, uses %s\n\n", td_onednn_version(), td_onednn_isa_name());
     for (int level = 0; level < TD_ISAS; level++) {
         td_cpu_missing(cpu, level, missing, sizeof missing);
         bool in_use = cpu->levels >> level & 1;
-        printf("  %-12s %-8s ", td_isa_name(level), in_use ? "usable" : "-");
+        printf("  %-12s ", td_isa_name(level));
         if (*missing)
-            printf("missing: %s", missing);
+            printf("missing: %s\n", missing);
         else if (!(cpu->binary_levels >> level & 1))
-            printf("missing: a compiler that builds it");
-        else if (!in_use)
-            printf("above the cap");
-        putchar('\n');
+            printf("missing: a compiler that builds it\n");
+        else
+            printf("%s\n", in_use ? "usable" : "above the cap");
     }
 }
 
@@ -107,7 +118,7 @@ int td_command_isa(int argc, char **argv)
     if (status)
         return status;
     if (json)
-        return print_route("/v1/isa");
+        return print_route("/v1/isa", NULL);
     print_levels();
     return 0;
 }
@@ -138,7 +149,7 @@ int td_command_ops(int argc, char **argv)
         return status;
     if (json) {
         snprintf(path, sizeof path, "/v1/ops%s%s", name ? "/" : "", name ? name : "");
-        return print_route(path);
+        return print_route(path, NULL);
     }
     const struct td_handle *first = name ? td_registry_find(name) : td_registry_at(0);
     if (!first) {
@@ -166,15 +177,5 @@ int td_command_cpu_features(int argc, char **argv)
     int status = td_command_begin(NULL);
     if (status)
         return status;
-    if (json)
-        return print_route("/v1/isa/features");
-    const struct td_cpu *cpu = td_cpu();
-    printf("XCR0: %016llx\n", (unsigned long long)cpu->xcr0);
-    printf("os --> avx: %s\n", cpu->os_avx ? "true" : "false");
-    printf("os --> avx2: %s\n", cpu->os_avx2 ? "true" : "false");
-    printf("os --> avx512: %s\n", cpu->os_avx512 ? "true" : "false");
-    printf("os --> amx: %s\n", cpu->os_amx ? "true" : "false");
-    for (int i = 0; i < TD_FEATURES_LISTED; i++)
-        printf("%s: %s\n", td_feature_name(i), td_cpu_has(cpu, i) ? "true" : "false");
-    return 0;
+    return print_route("/v1/isa/features", json ? NULL : want_text);
 }

@@ -130,6 +130,12 @@ static enum MHD_Result note_header(void *cls, enum MHD_ValueKind kind, const cha
     return MHD_YES;
 }
 
+static const char *header(struct td_request *req, const char *name)
+{
+    struct exchange *x = (struct exchange *)((char *)req - offsetof(struct exchange, req));
+    return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
+}
+
 static const struct {
     const char *name;
     enum td_method method;
@@ -181,6 +187,7 @@ static void begin(struct exchange *x, struct td_http_thread *thread, const char 
     req->local = td_listener_is_local(&thread->http->listener);
     req->defer = defer;
     req->reply = reply;
+    req->header = header;
     req->content_length = UINT64_MAX;
     if (req->method == TD_POST || req->method == TD_PUT) {
         struct head head = {0};

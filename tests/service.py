@@ -177,7 +177,7 @@ def run(*args, env=None, timeout=60):
 
 
 def environment():
-    return {k: v for k, v in os.environ.items() if not k.startswith("TENSORD_")}
+    return {k: v for k, v in os.environ.items() if not k.startswith(("TENSORD_", "ATEN_"))}
 
 
 class Service:

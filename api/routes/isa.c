@@ -60,6 +60,7 @@ static void write_override(struct td_writer *w)
              applied ? "" : missing);
     td_write_open(w, "override", '{');
     td_write_str(w, "value", cpu->requested);
+    td_write_str(w, "source", cpu->source);
     td_write_bool(w, "applied", applied);
     td_write_str(w, "reason", reason);
     td_write_close(w, '}');
@@ -80,7 +81,8 @@ void td_write_isa(struct td_writer *w)
         td_write_str(w, "name", td_isa_name(level));
         td_write_bool(w, "cpu", cpu->cpu_levels >> level & 1);
         td_write_bool(w, "binary", cpu->binary_levels >> level & 1);
-        td_write_bool(w, "runnable", cpu->levels >> level & 1);
+        td_write_bool(w, "runnable", cpu->cpu_levels & cpu->binary_levels & 1u << level);
+        td_write_bool(w, "in_use", cpu->levels >> level & 1);
         write_missing(w, level);
         td_write_close(w, '}');
     }
@@ -98,7 +100,7 @@ void td_write_isa(struct td_writer *w)
     td_write_str(w, "version", td_onednn_version());
     td_write_str(w, "isa", td_onednn_isa_name());
     td_write_str(w, "level", td_isa_name(td_onednn_isa()));
-    td_write_bool(w, "synced", !cpu->onednn_apart);
+    td_write_bool(w, "synced", td_onednn_isa() == cpu->current);
     td_write_close(w, '}');
     td_write_close(w, '}');
 }
@@ -107,14 +109,14 @@ void td_write_isa(struct td_writer *w)
 int td_api_isa_veclen(struct td_request *req, struct td_response *res)
 {
     static const struct {
-        const char *names[3];
+        const char *names[4]; /* the protocol's, PyTorch's for dtype, and ATen's ScalarType */
         int size;
-    } types[] = {{{"FP64", "float64", "double"}, 8},
-                 {{"FP32", "float32", "float"}, 4},
-                 {{"BF16", "bfloat16"}, 2},
-                 {{"FP16", "float16", "half"}, 2},
-                 {{"complex128"}, 16},
-                 {{"complex64"}, 8}};
+    } types[] = {{{"FP64", "float64", "double", "Double"}, 8},
+                 {{"FP32", "float32", "float", "Float"}, 4},
+                 {{"BF16", "bfloat16", "BFloat16"}, 2},
+                 {{"FP16", "float16", "half", "Half"}, 2},
+                 {{"complex128", "cdouble", "ComplexDouble"}, 16},
+                 {{"complex64", "cfloat", "ComplexFloat"}, 8}};
     const char *name;
     int err = td_api_query(req, "dtype", &name), size = 0;
     if (err)
@@ -122,7 +124,7 @@ int td_api_isa_veclen(struct td_request *req, struct td_response *res)
     if (!name)
         return td_api_problem(req, -EINVAL, "dtype: missing; /v1/isa/veclen?dtype=FP32 is right");
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        for (int k = 0; k < 3 && types[i].names[k]; k++)
+        for (int k = 0; k < 4 && types[i].names[k]; k++)
             if (!strcmp(types[i].names[k], name))
                 size = types[i].size;
     if (!size)
@@ -141,8 +143,31 @@ int td_api_isa_veclen(struct td_request *req, struct td_response *res)
     return td_write_response(&w, res, 200);
 }
 
+/* As cpu_features of Intel's extension for PyTorch prints it: the 39 features that it knows. */
+static int features_text(struct td_request *req, struct td_response *res)
+{
+    static const char *const words[] = {"false", "true"};
+    const struct td_cpu *cpu = td_cpu();
+    size_t room = 4096, n = 0;
+    char *text = td_arena_alloc(req->arena, room);
+    if (!text)
+        return td_api_problem(req, -ENOMEM, "no memory for the reply");
+    n += (size_t)snprintf(text, room,
+                          "XCR0: %016llx\nos --> avx: %s\nos --> avx2: %s\nos --> avx512: %s\n"
+                          "os --> amx: %s\n",
+                          (unsigned long long)cpu->xcr0, words[cpu->os_avx], words[cpu->os_avx2],
+                          words[cpu->os_avx512], words[cpu->os_amx]);
+    for (int i = 0; i < TD_FEATURES_LISTED; i++)
+        n += (size_t)snprintf(text + n, room - n, "%s:\t\t\t%s\n", td_feature_name(i),
+                              words[td_cpu_has(cpu, i)]);
+    return td_api_text(res, 200, "text/plain; charset=utf-8", text);
+}
+
 int td_api_isa_features(struct td_request *req, struct td_response *res)
 {
+    const char *accept = req->header ? req->header(req, "Accept") : NULL;
+    if (accept && strstr(accept, "text/plain") && !strstr(accept, "json"))
+        return features_text(req, res);
     struct td_writer w;
     td_write_init(&w, req->arena, 2048);
     td_write_open(&w, NULL, '{');

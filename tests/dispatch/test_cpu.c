@@ -4,6 +4,9 @@
  * features.def, so that a wrong number there shows. */
 #include "tests/dispatch/dispatch_test.h"
 
+#include <cpuinfo.h>
+#include <pthread.h>
+
 #define B(n) (UINT32_C(1) << (n))
 
 struct machine {
@@ -16,6 +19,7 @@ struct machine {
     enum td_isa highest;
     const char *permission;
     uint32_t leaf72_edx;
+    uint32_t top_ext; /* highest extended leaf; 0: 0x80000008 */
 };
 
 enum {
@@ -69,7 +73,9 @@ static void recorded_cpuid(const struct td_cpuid *self, uint32_t leaf, uint32_t 
     if (leaf == 0)
         reg[0] = m->top;
     else if (leaf == 0x80000000)
-        reg[0] = 0x80000008;
+        reg[0] = m->top_ext ? m->top_ext : 0x80000008;
+    else if (leaf > 0x80000000 && m->top_ext && leaf > m->top_ext)
+        beyond++, memset(reg, 0xff, 16);
     else if (leaf == 0x80000001)
         reg[2] = B(8);
     else if (leaf > m->top && leaf < 0x80000000)
@@ -272,6 +278,115 @@ START_TEST(test_features)
 }
 END_TEST
 
+/* ISA-12: no leaf is read beyond what the CPU has, basic, sub- or extended. */
+START_TEST(test_leaves)
+{
+    struct machine m = machines[MACHINES - 1];
+    for (m.top = 0; m.top < 9; m.top++)
+        for (m.top7 = 0; m.top7 < 3; m.top7++)
+            for (m.top_ext = 0x80000000; m.top_ext < 0x80000003; m.top_ext++) {
+                beyond = 0;
+                struct td_cpu cpu = detect(&m, NULL);
+                ck_assert_int_eq(beyond, 0);
+                ck_assert_int_eq(td_cpu_has(&cpu, TD_FEATURE_sse), m.top >= 1);
+                ck_assert_int_eq(td_cpu_has(&cpu, TD_FEATURE_avx2), m.top >= 7);
+                ck_assert_int_eq(td_cpu_has(&cpu, TD_FEATURE_avx_vnni), m.top >= 7 && m.top7 >= 1);
+                ck_assert_int_eq(td_cpu_has(&cpu, TD_FEATURE_prefetchw), m.top_ext > 0x80000000);
+            }
+}
+END_TEST
+
+static void *init_again(void *cap)
+{
+    struct td_problem problem;
+    ck_assert_int_eq(td_cpu_init(cap, &problem), 0);
+    return (void *)td_cpu()->requested;
+}
+
+/* ISA-12: detected once, whoever asks; a later cap changes nothing. */
+START_TEST(test_once)
+{
+    pthread_t threads[8];
+    void *seen[8];
+    char *caps[] = {"default", "avx2"};
+    for (int i = 0; i < 8; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, init_again, caps[i % 2]), 0);
+    for (int i = 0; i < 8; i++)
+        pthread_join(threads[i], &seen[i]);
+    for (int i = 0; i < 8; i++)
+        ck_assert_ptr_eq(seen[i], seen[0]);
+    ck_assert_ptr_eq(init_again(NULL), seen[0]);
+    ck_assert(!strcmp(seen[0], "default") || !strcmp(seen[0], "avx2"));
+}
+END_TEST
+
+/* Names of microarchitectures, by leaf 1 of real ones. */
+START_TEST(test_uarch)
+{
+    static const struct {
+        uint32_t leaf1;
+        const char *name;
+    } known[] = {
+        {0x000306c3, "Haswell"},
+        {0x00050654, "Skylake-SP"},
+        {0x00050657, "Cascade Lake"},
+        {0x0005065b, "Cooper Lake"},
+        {0x000606a6, "Ice Lake"},
+        {0x00090672, "Alder Lake"},
+        {0x000806f8, "Sapphire Rapids"},
+        {0x000c06f2, "Emerald Rapids"},
+        {0x00800f12, "Zen"},
+        {0x00830f10, "Zen 2"},
+        {0x00a20f10, "Zen 3"},
+        {0x00a60f12, "Zen 4"},
+        {0x00b40f40, "Zen 5"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const char *name = td_cpu_uarch(known[i].leaf1);
+        ck_assert_msg(name && !strcmp(name, known[i].name), "%#x: %s", known[i].leaf1, name);
+    }
+    ck_assert_ptr_null(td_cpu_uarch(0x000006f0)); /* before AVX */
+    ck_assert_ptr_null(td_cpu_uarch(0));
+}
+END_TEST
+
+/* ISA-14: what CPUID says here is what cpuinfo says, which reads it by itself. */
+START_TEST(test_cpuinfo)
+{
+    start();
+    ck_assert(cpuinfo_initialize());
+    const struct td_cpu *cpu = td_cpu();
+    const struct {
+        enum td_feature feature;
+        bool os, theirs; /* whether the system saves the registers; what cpuinfo says of both */
+    } pairs[] = {
+        {TD_FEATURE_mmx, true, cpuinfo_has_x86_mmx()},
+        {TD_FEATURE_sse, true, cpuinfo_has_x86_sse()},
+        {TD_FEATURE_sse2, true, cpuinfo_has_x86_sse2()},
+        {TD_FEATURE_sse3, true, cpuinfo_has_x86_sse3()},
+        {TD_FEATURE_ssse3, true, cpuinfo_has_x86_ssse3()},
+        {TD_FEATURE_sse4_1, true, cpuinfo_has_x86_sse4_1()},
+        {TD_FEATURE_sse4_2, true, cpuinfo_has_x86_sse4_2()},
+        {TD_FEATURE_aes_ni, true, cpuinfo_has_x86_aes()},
+        {TD_FEATURE_sha, true, cpuinfo_has_x86_sha()},
+        {TD_FEATURE_avx, cpu->os_avx, cpuinfo_has_x86_avx()},
+        {TD_FEATURE_avx2, cpu->os_avx, cpuinfo_has_x86_avx2()},
+        {TD_FEATURE_f16c, cpu->os_avx, cpuinfo_has_x86_f16c()},
+        {TD_FEATURE_fma, cpu->os_avx, cpuinfo_has_x86_fma3()},
+        {TD_FEATURE_avx512_f, cpu->os_avx512, cpuinfo_has_x86_avx512f()},
+        {TD_FEATURE_avx512_bw, cpu->os_avx512, cpuinfo_has_x86_avx512bw()},
+        {TD_FEATURE_avx512_dq, cpu->os_avx512, cpuinfo_has_x86_avx512dq()},
+        {TD_FEATURE_avx512_vl, cpu->os_avx512, cpuinfo_has_x86_avx512vl()},
+        {TD_FEATURE_avx512_vnni, cpu->os_avx512, cpuinfo_has_x86_avx512vnni()},
+        {TD_FEATURE_avx512_bf16, cpu->os_avx512, cpuinfo_has_x86_avx512bf16()},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        ck_assert_msg((td_cpu_has(cpu, pairs[i].feature) && pairs[i].os) == pairs[i].theirs, "%s",
+                      td_feature_name(pairs[i].feature));
+    ck_assert_int_eq(cpu->threads, (int)cpuinfo_get_processors_count());
+}
+END_TEST
+
 /* ISA-14: what CPUID says here is what Linux says. */
 START_TEST(test_this_machine)
 {
@@ -306,7 +421,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_machines, test_caps,     test_xcr0,
-                                  test_names,    test_features, test_this_machine};
+    const TTest *const tests[] = {test_machines, test_caps,        test_xcr0, test_names,
+                                  test_features, test_leaves,      test_once, test_uarch,
+                                  test_cpuinfo,  test_this_machine};
     return run_tests("cpu", tests, sizeof tests / sizeof *tests);
 }

@@ -10,6 +10,7 @@ from service import Service, run
 LEVELS = ["DEFAULT", "AVX2", "AVX2_VNNI", "AVX512", "AVX512_VNNI", "AVX512_BF16", "AMX", "AVX512_FP16"]
 BYTES = {"DEFAULT": 16, "AVX2": 32, "AVX2_VNNI": 32} # of a vector; all others 64
 TYPES = {"double": 8, "float": 4, "complex128": 16, "complex64": 8, "bfloat16": 2, "half": 2,
+         "Double": 8, "Float": 4, "ComplexDouble": 16, "ComplexFloat": 8, "BFloat16": 2, "Half": 2, # ATen's ScalarType
          "FP64": 8, "FP32": 4, "BF16": 2, "FP16": 2, "float16": 2}
 
 
@@ -24,11 +25,17 @@ class Isa(service.ServiceTest):
         for level in isa["levels"]:
             self.assertEqual(level["cpu"], not level["missing"], level)
             self.assertEqual(level["runnable"], level["cpu"] and level["binary"], level)
+            self.assertEqual(level["in_use"], level["runnable"]) # nothing is capped
         best = max(LEVELS.index(name) for name in runnable(isa))
         self.assertEqual(isa["current"], LEVELS[best])
         for which, key in (("cpu", "highest_cpu"), ("binary", "highest_binary")):
             self.assertEqual(isa[key], [level["name"] for level in isa["levels"] if level[which]][-1])
         self.assertTrue(isa["levels"][0]["runnable"]) # ISA-4: DEFAULT is plain x86-64 and runs anywhere
+        capped = json.loads(run("isa", "--json", env={"TENSORD_CPU_CAPABILITY": "default"}).stdout)
+        self.assertEqual(runnable(capped), runnable(isa)) # whatever the cap
+        self.assertEqual([level["name"] for level in capped["levels"] if level["in_use"]], ["DEFAULT"])
+        # A name; or, of a CPU newer than the list, the word that it was looked for by.
+        self.assertRegex(isa["cpu"]["uarch"], r"^([A-Z][A-Za-z]+( [A-Z0-9][A-Za-z0-9-]*)*|CPUID 1: 0x[0-9a-f]{8})$")
 
     def test_features(self): # ISA-15, ISA-16, ISA-8
         said = self.service.call("GET", "/v1/isa/features").json
@@ -38,11 +45,16 @@ class Isa(service.ServiceTest):
         self.assertEqual(int(lines[0].split()[1], 16), int(said["os"]["xcr0"], 16))
         for line, name in zip(lines[1:5], ("avx", "avx2", "avx512", "amx")):
             self.assertEqual(line.strip(), f"os --> {name}: {'true' if said['os'][name] else 'false'}")
-        features = [line.strip().split(": ") for line in lines[5:]]
+        features = [line.split(":\t\t\t") for line in lines[5:]]
         self.assertEqual(len(features), 39)
         for name, value in features:
             self.assertEqual(said["features"][name], value == "true", name)
         self.assertLess({"amx_fp16", "mcdt_no"}, set(said["features"])) # ISA-13
+        plain = self.service.call("GET", "/v1/isa/features", headers={"Accept": "text/plain"})
+        self.assertEqual((plain.headers["Content-Type"], plain.body.decode()), ("text/plain; charset=utf-8", text))
+        for accept in ("*/*", "application/json", "application/json, text/plain"):
+            reply = self.service.call("GET", "/v1/isa/features", headers={"Accept": accept})
+            self.assertEqual(reply.json, said)
 
     def test_vector_lengths(self): # ISA-33
         for level in runnable(self.service.call("GET", "/v1/isa").json):
@@ -54,6 +66,29 @@ class Isa(service.ServiceTest):
             self.problem(self.service.call("GET", "/v1/isa/veclen?dtype=" + dtype), 400,
                          "only floating and complex ScalarType are supported")
         self.problem(self.service.call("GET", "/v1/isa/veclen"), 400, "dtype")
+
+    def test_cap_of_aten(self): # ISA-30
+        """PyTorch's variable is a cap too, where ours says nothing; what is no level there is warned of."""
+        def isa(**env):
+            done = run("isa", "--json", env=env)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return json.loads(done.stdout), done.stderr
+        free, said = isa()
+        self.assertEqual((said, "override" in free), ("", False))
+        for level in LEVELS:
+            capped, said = isa(ATEN_CPU_CAPABILITY=level.lower())
+            self.assertLessEqual(LEVELS.index(capped["current"]), LEVELS.index(level))
+            self.assertEqual(capped["current"], [name for name in runnable(free) if LEVELS.index(name) <= LEVELS.index(level)][-1])
+            self.assertEqual((capped["requested"], capped["override"]["source"]), (level.lower(), "ATEN_CPU_CAPABILITY"))
+            self.assertEqual((said, capped["onednn"]["synced"]), ("", True))
+        for wrong in ("AVX2", "foo"):
+            kept, said = isa(ATEN_CPU_CAPABILITY=wrong)
+            self.assertEqual(kept, free)
+            self.assertRegex(said, f"ATEN_CPU_CAPABILITY: ignoring invalid value '{wrong}'.*avx512_fp16")
+        both, _ = isa(ATEN_CPU_CAPABILITY="avx2", TENSORD_CPU_CAPABILITY="default")
+        self.assertEqual((both["requested"], both["override"]["source"]), ("default", "TENSORD_CPU_CAPABILITY"))
+        with Service("--cpu-capability", "default", env={"ATEN_CPU_CAPABILITY": "avx2"}) as s:
+            self.assertEqual(s.call("GET", "/v1/isa").json["override"]["source"], "cpu_capability")
 
     def test_onednn_follows(self): # ISA-34, ISA-36, ISA-30
         for cap in ("default", "avx2"):
@@ -76,6 +111,8 @@ class Isa(service.ServiceTest):
         self.assertEqual("missing" in top["override"]["reason"], not top["override"]["applied"])
         theirs = json.loads(run("isa", "--json", env={"ONEDNN_MAX_CPU_ISA": "SSE41"}).stdout)
         self.assertEqual(theirs["current"], free["current"])
+        self.assertEqual(theirs["onednn"]["synced"], free["current"] == "DEFAULT") # it differs now, whoever said so
+        self.assertEqual(free["onednn"]["synced"], free["onednn"]["level"] == free["current"])
 
     def test_resolved_levels(self): # ISA-24, ISA-25, ISA-26
         """Each kernel's level, and the one that a call forced to it would be resolved to here."""
