@@ -6,20 +6,13 @@
  * may enter. */
 #include "pools/cpus.h"
 
-#include "pools/pools.h"
-#include "pools/runtime.h"
-
 #include <errno.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-#define SLICE_NS 100000 /* the shortest that Linux gives */
 
 #define CPU_NUMBER_MAX                                                                             \
     65535 /* above any kernel's limit; keeps "0-999999999" from eating memory                      \
@@ -178,43 +171,4 @@ int td_affinity_get(pid_t tid, struct td_cpus *cpus)
             return error;
     }
     return -EINVAL;
-}
-
-void td_thread_brisk(void)
-{
-    struct { /* sched_attr of sched_setattr(2) */
-        uint32_t size, policy;
-        uint64_t flags;
-        int32_t nice;
-        uint32_t priority;
-        uint64_t runtime, deadline, period;
-    } attr = {.size = sizeof attr, .policy = SCHED_OTHER, .runtime = SLICE_NS};
-    attr.nice = getpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid)); /* stays as it is */
-    syscall(SYS_sched_setattr, 0, &attr, 0); /* not taken: slower, not wrong */
-}
-
-int td_bind_cpu(int cpu)
-{
-    td_thread_alone();
-    return td_runtime_bind(&(struct td_cpus){1, &cpu});
-}
-
-int td_bind_cpus(const char *text)
-{
-    struct td_cpus cpus = {0};
-    char problem[128];
-    td_thread_alone();
-    int error = td_cpus_parse(&cpus, text, problem, sizeof problem);
-    if (!error)
-        error = td_runtime_bind(&cpus);
-    td_cpus_fini(&cpus);
-    return error;
-}
-
-int td_bound_cpus(void)
-{
-    struct td_cpus cpus = {0};
-    int n = td_affinity_get(0, &cpus) ? 0 : cpus.n;
-    td_cpus_fini(&cpus);
-    return n > 0 ? n : 1;
 }

@@ -34,13 +34,6 @@
 #define TRIM_NS INT64_C(1000000000) /* unused for so long, kept memory goes back to the system */
 #define LOOK_NS (10 * TRIM_NS)      /* how often an idle worker looks whether there is some */
 
-int64_t td_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
 /* ---- submitting ---- */
 
 static struct td_ring *ring_of(struct td_pool *pool, int priority)

@@ -265,7 +265,13 @@ int64_t td_now_ns(void); /* CLOCK_MONOTONIC */
 
 /* Part index of total cut into parts: the first (total mod parts) parts get one more. Parts beyond
  * total are empty. */
-void td_split(int64_t total, int64_t parts, int64_t index, int64_t *begin, int64_t *count);
+static inline void td_split(int64_t total, int64_t parts, int64_t index, int64_t *begin,
+                            int64_t *count)
+{
+    int64_t least = total / parts, more = total % parts;
+    *begin = index * least + (index < more ? index : more);
+    *count = least + (index < more);
+}
 
 /* ---- request memory ---- */
 

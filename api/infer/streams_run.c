@@ -2,7 +2,7 @@
  *
  * A pool with several streams gives each of its workers an equal share of the parts, and whoever
  * has time takes the next share, so that none is waited for that has not begun: a call can never
- * wait for itself (pools/streams.c). A worker with one part uses its whole team for it; one with
+ * wait for itself (pools/share.c). A worker with one part uses its whole team for it; one with
  * several runs them side by side, each on one thread of the team. Inputs and outputs cut along
  * dimension 0 are views, others are copied. A part has an arena of its own, since several allocate
  * at a time. All parts run the kernel that the whole call would, wherever it takes them. */

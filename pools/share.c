@@ -1,4 +1,4 @@
-/* Cutting a whole into near-equal parts, and one job over several workers of its pool.
+/* One job over several workers of its pool.
  *
  * The job's worker and helpers claim parts from a counter until none is left, so a helper that
  * comes late finds nothing to do, and the job never waits for one that has not begun: were all
@@ -11,13 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
-
-void td_split(int64_t total, int64_t parts, int64_t index, int64_t *begin, int64_t *count)
-{
-    int64_t least = total / parts, more = total % parts;
-    *begin = index * least + (index < more ? index : more);
-    *count = least + (index < more);
-}
 
 struct shared;
 

@@ -1,4 +1,4 @@
-/* pools/streams.c: cutting a batch, and one job over a pool's workers. */
+/* pools/share.c: cutting a batch, and one job over a pool's workers. */
 #include "pools_test.h"
 
 #include <errno.h>
