@@ -150,7 +150,11 @@ int td_api_handle(struct td_request *req)
         return 0;
     }
     int err = req->route->handler(req, &req->response);
-    return err == -EINPROGRESS ? err : 0;
+    if (err == -EINPROGRESS)
+        return err;
+    if (!req->response.status)
+        td_api_problem(req, -ENOMEM, "no memory for the reply");
+    return 0;
 }
 
 void td_api_end(struct td_request *req, int64_t now_ns)

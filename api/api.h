@@ -14,12 +14,13 @@
 /* ---- what all requests share: built by main, in this order, and torn down in reverse ---- */
 
 struct td_limits {
-    size_t body;       /* bytes of a request body; 256 MiB */
-    size_t headers;    /* bytes of the header block; 32 KiB */
-    int json_depth;    /* 32 */
-    int task_ttl_s;    /* seconds for which the result of a task is kept; 60 */
-    int tasks;         /* at a time, kept results included; 1024 */
-    size_t task_bytes; /* that all of them may have; 1 GiB */
+    size_t body;        /* bytes of a request body; 256 MiB */
+    size_t headers;     /* bytes of the header block; 32 KiB */
+    int json_depth;     /* 32 */
+    int task_ttl_s;     /* seconds for which the result of a task is kept; 60 */
+    int tasks;          /* at a time, kept results included; 1024 */
+    size_t task_bytes;  /* that their results may have of td_memory */
+    size_t store_bytes; /* and stored tensors with all their forms */
 };
 
 struct td_tensors;    /* the stored tensors, by name: api/tensors/tensors.c */

@@ -65,6 +65,14 @@ int td_api_problem_end(struct td_request *req, struct td_writer *w, int error)
     return error;
 }
 
+static void add_figures(char *detail, size_t size)
+{
+    size_t n = strlen(detail), limit = td_memory.limit;
+    if (limit < SIZE_MAX)
+        snprintf(detail + n, size - n, "; %zu of the %zu bytes of --memory are in use",
+                 (size_t)td_memory.used, limit);
+}
+
 int td_api_problem(struct td_request *req, int error, const char *format, ...)
 {
     char detail[1024];
@@ -72,6 +80,8 @@ int td_api_problem(struct td_request *req, int error, const char *format, ...)
     va_start(args, format);
     vsnprintf(detail, sizeof detail, format, args);
     va_end(args);
+    if (error == -ENOMEM)
+        add_figures(detail, sizeof detail);
     struct td_writer w;
     td_api_problem_begin(req, &w, error, detail);
     return td_api_problem_end(req, &w, error);

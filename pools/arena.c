@@ -24,6 +24,7 @@
 
 struct chunk {
     struct chunk *next;
+    size_t size; /* bytes, all of it */
 };
 
 struct td_arena {
@@ -52,8 +53,10 @@ static void init(struct td_arena *arena, int numa_node)
 struct td_arena *td_arena_create_on(int numa_node)
 {
     struct td_arena *arena = malloc(FIRST);
-    if (arena)
-        init(arena, numa_node);
+    if (!arena)
+        return NULL;
+    td_budget_force(&td_memory, FIRST);
+    init(arena, numa_node);
     return arena;
 }
 
@@ -72,6 +75,7 @@ static void give_back(struct td_arena *arena)
     while (arena->chunks) {
         struct chunk *chunk = arena->chunks;
         arena->chunks = chunk->next;
+        td_budget_give(&td_memory, chunk->size);
         free(chunk);
     }
     while (arena->buffers) {
@@ -86,6 +90,7 @@ void td_arena_destroy(struct td_arena *arena)
     if (!arena || atomic_fetch_sub(&arena->holders, 1) != 1)
         return;
     give_back(arena);
+    td_budget_give(&td_memory, FIRST);
     free(arena);
 }
 
@@ -111,6 +116,25 @@ static void *take_buffer(struct td_arena *arena, size_t bytes)
     return (char *)buffer + TD_BUFFER_HEADER;
 }
 
+static bool add_chunk(struct td_arena *arena, size_t least)
+{
+    size_t size = arena->next_chunk > least ? arena->next_chunk : least;
+    if (td_budget_take(&td_memory, size))
+        return false;
+    struct chunk *chunk = malloc(size);
+    if (!chunk) {
+        td_budget_give(&td_memory, size);
+        return false;
+    }
+    *chunk = (struct chunk){arena->chunks, size};
+    arena->chunks = chunk;
+    arena->at = aligned(chunk + 1);
+    arena->end = (char *)chunk + size - PAD;
+    if (arena->next_chunk < CHUNK)
+        arena->next_chunk *= 2;
+    return true;
+}
+
 void *td_arena_alloc(struct td_arena *arena, size_t bytes)
 {
     if (bytes > (size_t)1 << 47)
@@ -118,20 +142,8 @@ void *td_arena_alloc(struct td_arena *arena, size_t bytes)
     if (bytes >= CHUNK)
         return take_buffer(arena, bytes);
     size_t size = bytes ? (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1) : ALIGN;
-    if (size > (size_t)(arena->end - arena->at)) {
-        size_t chunk_size = arena->next_chunk;
-        if (chunk_size < size + 2 * ALIGN + PAD)
-            chunk_size = size + 2 * ALIGN + PAD;
-        struct chunk *chunk = malloc(chunk_size);
-        if (!chunk)
-            return NULL;
-        chunk->next = arena->chunks;
-        arena->chunks = chunk;
-        arena->at = aligned(chunk + 1);
-        arena->end = (char *)chunk + chunk_size - PAD;
-        if (arena->next_chunk < CHUNK)
-            arena->next_chunk *= 2;
-    }
+    if (size > (size_t)(arena->end - arena->at) && !add_chunk(arena, size + 2 * ALIGN + PAD))
+        return NULL;
     char *result = arena->at;
     arena->at += size;
     return result;

@@ -4,9 +4,11 @@
  * fill, a kept one 25. So blocks are kept and handed out again. What is kept is bounded, the oldest
  * leaves first, and idle workers give the rest back (pool.c). Sizes are rounded to eighths of a
  * power of two, so that requests of about one size find each other's blocks at the cost of an
- * eighth at most. Blocks from 2 MiB up lie on 2 MiB boundaries and ask for huge pages (4 MiB fresh:
- * 0.24 ms instead of 1.7), smaller ones are touched in one call. With several NUMA nodes a block
- * belongs to one and returns to that node's requests.
+ * eighth at most; bigger ones than may be kept, to pages. Blocks from 2 MiB up lie on 2 MiB
+ * boundaries and ask for huge pages (4 MiB fresh: 0.24 ms instead of 1.7), smaller ones are touched
+ * in one call. With several NUMA nodes a block belongs to one and returns to that node's requests.
+ *
+ * Blocks are taken from td_memory while they are mapped; when it is full, those that are kept go.
  *
  * One lock guards the list; it is short (32 MiB of blocks of 64 KiB or more), and system calls are
  * made outside of the lock. */
@@ -27,8 +29,14 @@ static struct td_buffer *newest, *oldest;
 static _Atomic size_t kept;
 static const struct td_topology *nodes; /* NULL: one node */
 
+static void relieve(void)
+{
+    td_buffers_trim(0);
+}
+
 void td_buffers_init(const struct td_topology *topology)
 {
+    td_memory.relieve = relieve;
     nodes = td_topology_nodes(topology) > 1 ? topology : NULL;
 }
 
@@ -46,7 +54,7 @@ static size_t round_up(size_t bytes, size_t step)
 static size_t size_class(size_t bytes)
 {
     size_t step = PAGE;
-    while (8 * step < bytes)
+    while (bytes <= KEEP && 8 * step < bytes)
         step *= 2;
     return round_up(bytes, step);
 }
@@ -59,7 +67,9 @@ static size_t mapped(size_t capacity)
 
 static void unmap(struct td_buffer *buffer)
 {
-    munmap(buffer, mapped(buffer->capacity));
+    size_t size = mapped(buffer->capacity);
+    munmap(buffer, size);
+    td_budget_give(&td_memory, size);
 }
 
 /* Maps size bytes, from 2 MiB up on such a boundary and as huge pages. */
@@ -102,9 +112,13 @@ struct td_buffer *td_buffer_get(size_t bytes, int node)
     pthread_mutex_unlock(&lock);
     if (buffer)
         return buffer;
-    buffer = map(size);
-    if (!buffer)
+    if (td_budget_take(&td_memory, size))
         return NULL;
+    buffer = map(size);
+    if (!buffer) {
+        td_budget_give(&td_memory, size);
+        return NULL;
+    }
     if (nodes) /* where it fails the first touch decides, which is the caller's node as a rule */
         td_topology_bind_memory(nodes, buffer, size, node);
     if (size < HUGE)
@@ -155,7 +169,7 @@ void td_buffer_put(struct td_buffer *buffer)
     unmap_all(dropped);
 }
 
-size_t td_buffers_kept(void)
+size_t td_memory_kept(void)
 {
     return kept;
 }

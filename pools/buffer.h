@@ -21,11 +21,11 @@ void td_buffers_init(const struct td_topology *topology);
 /* Frees what is kept. Buffers in use stay valid. */
 void td_buffers_fini(void);
 
-/* At least bytes on the node (-1: the caller's), touched before if it was kept. NULL: no memory. */
+/* At least bytes on the node (-1: the caller's), touched before if it was kept. NULL: no memory, or
+ * td_memory is full. */
 struct td_buffer *td_buffer_get(size_t bytes, int node);
 void td_buffer_put(struct td_buffer *buffer);
 
-size_t td_buffers_kept(void); /* bytes */
 /* Gives back to the system what has been kept for age_ns or longer. */
 void td_buffers_trim(int64_t age_ns);
 

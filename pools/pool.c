@@ -135,7 +135,7 @@ static void sleep_for_token(struct td_pool *pool)
         while (tokens > 0)
             if (atomic_compare_exchange_weak(&pool->tokens, &tokens, tokens - 1))
                 return;
-        int64_t start = td_now_ns(), limit = td_buffers_kept() ? TRIM_NS : LOOK_NS;
+        int64_t start = td_now_ns(), limit = td_memory_kept() ? TRIM_NS : LOOK_NS;
         td_futex_wait(&pool->tokens, 0, limit);
         if (td_now_ns() - start >= limit)
             td_buffers_trim(TRIM_NS);

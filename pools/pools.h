@@ -273,10 +273,39 @@ static inline void td_split(int64_t total, int64_t parts, int64_t index, int64_t
     *count = least + (index < more);
 }
 
+/* ---- bytes ---- */
+
+/* How many bytes may be taken of something, and how many are. Any thread may enter. */
+struct td_budget {
+    struct td_budget *of;   /* the whole that this is a part of, from which it takes too; or NULL */
+    int error;              /* of take when this is full: ENOMEM */
+    void (*relieve)(void);  /* gives back what is only kept for speed; or NULL */
+    _Atomic size_t limit;   /* bytes, as all of these */
+    _Atomic size_t reserve; /* the last ones, only for what is less than 64 KiB */
+    _Atomic size_t used;
+    _Atomic size_t most;    /* that ever were used */
+    _Atomic size_t refused; /* times */
+};
+
+/* All that requests make this process hold: each byte that a client can ask for is taken here by
+ * whoever allocates it. No limit at first; what the program itself weighs is not in it. */
+extern struct td_budget td_memory;
+
+/* Empty; the error: positive. */
+void td_budget_init(struct td_budget *budget, struct td_budget *of, size_t limit, int error);
+/* 0 or, with nothing taken, the negative error of the one that is full. */
+int td_budget_take(struct td_budget *budget, size_t bytes);
+/* Takes also beyond the limit: for what is small, bounded, and needed to say that all is full. */
+void td_budget_force(struct td_budget *budget, size_t bytes);
+void td_budget_give(struct td_budget *budget, size_t bytes);
+
+/* Of td_memory's, those that are kept for the next request; given back when it is full. */
+size_t td_memory_kept(void);
+
 /* ---- request memory ---- */
 
 /* An arena belongs to one request: whatever is allocated from it is freed with it, at once. One
- * thread at a time may use it. */
+ * thread at a time may use it. All of it is taken from td_memory, the first 24 KiB by force. */
 struct td_arena;
 struct td_arena *td_arena_create(void); /* NULL when out of memory */
 /* Its big blocks lie on the NUMA node; -1 is the node of the thread that allocates. */
@@ -288,7 +317,7 @@ void td_arena_destroy(struct td_arena *arena); /* NULL is fine */
  * NULL when out of memory. */
 struct td_arena *td_arena_reset(struct td_arena *arena);
 /* bytes, 64-byte aligned and padded so that 64 bytes after the end may be read. NULL when out of
- * memory or when bytes is absurd (above 2^47). Not zeroed. */
+ * memory, td_memory's or the system's, or when bytes is absurd (above 2^47). Not zeroed. */
 void *td_arena_alloc(struct td_arena *arena, size_t bytes);
 void *td_arena_zalloc(struct td_arena *arena, size_t bytes); /* zeroed */
 char *td_arena_strdup(struct td_arena *arena, const char *text, size_t length);

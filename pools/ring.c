@@ -6,6 +6,8 @@
  * is then already right, and the cells of a class that nobody uses cost no resident memory. */
 #include "pools/ring.h"
 
+#include "pools/pools.h"
+
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -23,12 +25,19 @@ int td_ring_init(struct td_ring *ring, size_t capacity)
     ring->mask = ((size_t)1 << ring->shift) - 1;
     atomic_init(&ring->head, 0);
     atomic_init(&ring->tail, 0);
-    ring->cells = calloc(ring->mask + 1, sizeof *ring->cells);
+    size_t bytes = (ring->mask + 1) * sizeof *ring->cells;
+    if (td_budget_take(&td_memory, bytes))
+        return -ENOMEM;
+    ring->cells = calloc(1, bytes);
+    if (!ring->cells)
+        td_budget_give(&td_memory, bytes);
     return ring->cells ? 0 : -ENOMEM;
 }
 
 void td_ring_fini(struct td_ring *ring)
 {
+    if (ring->cells)
+        td_budget_give(&td_memory, (ring->mask + 1) * sizeof *ring->cells);
     free(ring->cells);
     ring->cells = NULL;
 }

@@ -59,12 +59,35 @@ static int io_spin_us(const struct server *s)
     return s->config.io_spin_us >= 0 ? s->config.io_spin_us : facts.pin_by_default ? 200 : 0;
 }
 
+/* What requests may hold, and what stored tensors and tasks of it. */
+static int share_memory(struct server *s, struct td_problem *problem)
+{
+    const struct td_config *c = &s->config;
+    struct td_limits *limits = &s->service.limits;
+    struct td_machine_facts facts;
+    td_topology_facts(s->topology, &facts);
+    uint64_t least = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    if (facts.memory_limit && facts.memory_limit < least)
+        least = facts.memory_limit;
+    size_t memory = c->memory ? c->memory : least / 2;
+    if (c->store_bytes > memory || c->task_bytes > memory)
+        return td_problem_set(problem, EINVAL, "%s: %zu bytes are more than the %zu of memory",
+                              c->store_bytes > memory ? "store-bytes" : "task-bytes",
+                              c->store_bytes > memory ? c->store_bytes : c->task_bytes, memory);
+    td_memory.limit = memory;
+    td_memory.reserve = memory / 16; /* in which health, metrics and problems are still answered */
+    limits->store_bytes = c->store_bytes ? c->store_bytes : memory / 2;
+    limits->task_bytes = c->task_bytes ? c->task_bytes : memory / 4;
+    limits->body = c->max_body < memory ? c->max_body : memory;
+    return 0;
+}
+
 static int start(struct server *s, struct td_problem *problem)
 {
     const struct td_config *c = &s->config;
     strcpy(problem->text, "out of memory");
     int err = td_runtime_init(c->pin_backend, problem->text, sizeof problem->text);
-    if (err || (err = td_topology_create(&s->topology)) ||
+    if (err || (err = td_topology_create(&s->topology)) || (err = share_memory(s, problem)) ||
         (err = td_pools_create(&s->pools, s->topology)))
         return err;
     *problem->text = 0;
@@ -75,12 +98,10 @@ static int start(struct server *s, struct td_problem *problem)
         return err;
     s->service.topology = s->topology;
     s->service.pools = s->pools;
-    s->service.limits.body = c->max_body;
     s->service.limits.headers = c->max_headers;
     s->service.limits.json_depth = c->json_depth;
     s->service.limits.task_ttl_s = c->task_ttl_s;
     s->service.limits.tasks = c->tasks;
-    s->service.limits.task_bytes = c->task_bytes;
     s->service.shm_clients = c->client_shared_memory;
     if ((err = td_service_init(&s->service)))
         return err;
@@ -169,8 +190,11 @@ int td_command_serve(int argc, char **argv)
         td_config_fini(&s.config);
         return status;
     }
-    /* Big buffers are kept by pools/buffer.c; what malloc frees at the top goes back at 1 MiB. */
+    /* Big buffers are kept by pools/buffer.c; what malloc has of 256 KiB or more, such as a stored
+     * tensor, goes back to the system when it is freed, and the free top of its heaps at 1 MiB. */
     mallopt(M_ARENA_MAX, 2);
+    mallopt(M_MMAP_THRESHOLD, 256 << 10);
+    mallopt(M_TRIM_THRESHOLD, 1 << 20);
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);

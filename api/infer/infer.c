@@ -208,12 +208,10 @@ static int submit_task(struct td_infer *in)
 {
     struct td_request *req = in->req;
     struct td_task *task;
-    size_t bytes = req->body_size;
-    for (int i = 0; i < in->run.call.n_out; i++) {
-        const struct td_tensor *out = &in->run.call.out[i];
-        bytes += in->output[i].form == TD_FORM_shared ? 0 : td_nbytes(out);
-        bytes += in->output[i].form == TD_FORM_json ? td_json_data_bound(out) : 0;
-    }
+    size_t bytes = HEAD + in->binary_size;
+    for (int i = 0; i < in->run.call.n_out; i++)
+        if (in->output[i].form == TD_FORM_json)
+            bytes += td_json_data_bound(&in->run.call.out[i]);
     int err = td_task_add(&task, req, &in->req, in->run.handle->full, td_pool_name(in->pool), bytes,
                           &in->run.problem);
     if (err)

@@ -88,18 +88,21 @@ static struct td_json_kept *take(struct set *set, uint64_t h, const char *text, 
     return kept;
 }
 
-/* Gives the tree a place; the caller is its other reader. NULL when there is no memory. */
+/* Gives the json's tree a place; the json is its other reader. NULL when there is no memory. */
 static struct td_json_kept *put(struct set *set, uint64_t h, const char *text, size_t length,
-                                cJSON *root)
+                                struct td_json *json)
 {
-    struct td_json_kept *kept = malloc(sizeof *kept + length);
+    size_t size = sizeof(struct td_json_kept) + length;
+    struct td_json_kept *kept = td_budget_take(&td_memory, size) ? NULL : malloc(size);
     if (!kept)
         return NULL;
     atomic_init(&kept->readers, 2);
     atomic_init(&kept->companion, NULL);
-    kept->root = root;
+    kept->root = json->root;
     kept->hash = h;
     kept->length = length;
+    kept->bytes = size + json->tree_bytes_;
+    json->tree_bytes_ = 0;
     memcpy(kept->text, text, length);
     pthread_mutex_lock(&set->lock);
     struct td_json_kept **place = &set->place[PLACES - 1], *old = *place;
@@ -118,14 +121,13 @@ int td_json_cache_parse(struct td_json_cache *cache, struct td_json *json, const
     struct set *set = &cache->set[h % SETS];
     struct td_json_kept *kept = take(set, h, text, length);
     if (kept) {
+        td_json_init(json);
         json->root = kept->root;
-        json->n_spans = 0;
-        json->copy_ = NULL;
     } else {
         int err = td_json_parse(json, text, length, cache->depth, problem);
         if (err || json->n_spans)
             return err;
-        kept = put(set, h, text, length, json->root);
+        kept = put(set, h, text, length, json);
     }
     json->kept_ = kept;
     return 0;

@@ -12,6 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a value takes in cJSON's tree, beside the text of its key and its own: the item and the
+ * allocator's share of all three. */
+#define VALUE_BYTES 144
+
 struct scan {
     const char *text, *end, *at;
     size_t out, room; /* the copy's length, and what is allocated for it */
@@ -39,6 +43,9 @@ static int put(struct scan *s, const char *text, size_t n)
 {
     if (s->room - s->out <= n) { /* a 0 fits behind it, always */
         size_t room = 2 * (s->out + n) + 1024;
+        if (td_budget_take(&td_memory, room - s->room))
+            return fail(s, ENOMEM, "no memory for it");
+        s->json->copy_bytes_ = room;
         char *copy = realloc(s->json->copy_, room);
         if (!copy)
             return fail(s, ENOMEM, "no memory for it");
@@ -255,6 +262,10 @@ int td_json_parse(struct td_json *json, const char *text, size_t length, int dep
         return err;
     json->copy_[s.out] = 0;
     const char *copy = json->copy_, *stop = copy;
+    size_t tree = s.out + (size_t)(s.values + 1) * VALUE_BYTES;
+    if (td_budget_take(&td_memory, tree))
+        return fail(&s, ENOMEM, "no memory for it");
+    json->tree_bytes_ = tree;
     json->root = cJSON_ParseWithLengthOpts(copy, s.out + 1, &stop, 1);
     if (json->root)
         return 0;
@@ -274,9 +285,9 @@ void td_json_free(struct td_json *json)
     else
         cJSON_Delete(json->root);
     free(json->copy_);
-    json->kept_ = NULL;
-    json->root = NULL;
-    json->copy_ = NULL;
+    if (json->copy_bytes_ + json->tree_bytes_)
+        td_budget_give(&td_memory, json->copy_bytes_ + json->tree_bytes_);
+    td_json_init(json);
 }
 
 const struct td_span *td_json_span(const struct td_json *json, const cJSON *item)

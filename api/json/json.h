@@ -29,7 +29,8 @@ struct td_json {
     struct td_span span[TD_MAX_SPANS];
     int n_spans;
     char *copy_;
-    struct td_json_kept *kept_; /* the root's owner, when others read it too */
+    size_t copy_bytes_, tree_bytes_; /* taken from td_memory */
+    struct td_json_kept *kept_;      /* the root's owner, when others read it too */
 };
 
 /* text need not end in 0. depth: deepest nesting allowed, inside of data arrays too. -EINVAL with
@@ -44,6 +45,7 @@ static inline void td_json_init(struct td_json *json)
     json->root = NULL;
     json->n_spans = 0;
     json->copy_ = NULL;
+    json->copy_bytes_ = json->tree_bytes_ = 0;
     json->kept_ = NULL;
 }
 /* As td_json_parse with the cache's depth, but the tree may be that of an earlier text with the

@@ -10,6 +10,7 @@ void td_json_kept_drop(struct td_json_kept *kept)
         return;
     cJSON_Delete(kept->root);
     free(kept->companion);
+    td_budget_give(&td_memory, kept->bytes);
     free(kept);
 }
 

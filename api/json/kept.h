@@ -11,7 +11,7 @@ struct td_json_kept {
     cJSON *root;
     _Atomic(void *) companion;
     uint64_t hash;
-    size_t length;
+    size_t length, bytes; /* of the text; taken from td_memory, with the tree */
     char text[];
 };
 

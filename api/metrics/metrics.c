@@ -196,7 +196,8 @@ static void tasks(struct text *t, struct td_task_table *table)
     line(t, "tensord_tasks{state=\"queued\"} %d", s.queued);
     line(t, "tensord_tasks{state=\"running\"} %d", s.running);
     line(t, "tensord_tasks{state=\"done\"} %d", s.results);
-    family(t, "tensord_task_memory_bytes", "gauge", "What tasks count for, against task-bytes.");
+    family(t, "tensord_task_memory_bytes", "gauge",
+           "What results of tasks hold or may come to (task-bytes).");
     line(t, "tensord_task_memory_bytes %zu", s.bytes);
     family(t, "tensord_tasks_total", "counter", "What has become of tasks.");
     line(t, "tensord_tasks_total{event=\"accepted\"} %lld", (long long)s.accepted);
@@ -204,6 +205,21 @@ static void tasks(struct text *t, struct td_task_table *table)
     line(t, "tensord_tasks_total{event=\"cancelled\"} %lld", (long long)s.cancelled);
     line(t, "tensord_tasks_total{event=\"expired\"} %lld", (long long)s.expired);
     line(t, "tensord_tasks_total{event=\"refused\"} %lld", (long long)s.refused);
+}
+
+static void memory(struct text *t)
+{
+    family(t, "tensord_memory_bytes", "gauge",
+           "What requests, tasks and stored tensors hold, and what is kept for the next ones.");
+    line(t, "tensord_memory_bytes %zu", (size_t)td_memory.used);
+    family(t, "tensord_memory_kept_bytes", "gauge", "Of these, kept for the next requests.");
+    line(t, "tensord_memory_kept_bytes %zu", td_memory_kept());
+    family(t, "tensord_memory_most_bytes", "gauge", "The most that was held since the start.");
+    line(t, "tensord_memory_most_bytes %zu", (size_t)td_memory.most);
+    family(t, "tensord_memory_limit_bytes", "gauge", "The most that may be held (memory).");
+    line(t, "tensord_memory_limit_bytes %zu", (size_t)td_memory.limit);
+    family(t, "tensord_memory_refused_total", "counter", "Allocations refused: it was all in use.");
+    line(t, "tensord_memory_refused_total %zu", (size_t)td_memory.refused);
 }
 
 static void process(struct text *t)
@@ -245,6 +261,7 @@ int td_api_metrics_get(struct td_request *req, struct td_response *res)
     line(&t, "tensord_io_waits_total{how=\"sleep\"} %llu",
          (unsigned long long)req->service->io_sleeps);
     tasks(&t, req->service->tasks);
+    memory(&t);
     process(&t);
     res->status = 200;
     res->type = "text/plain; version=0.0.4; charset=utf-8";

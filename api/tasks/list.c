@@ -42,16 +42,11 @@ void td_task_unlink(struct td_task *task)
     td_task_cut(task->state == TD_TASK_done ? &task->table->done : &task->table->active, task);
 }
 
-void td_task_count(struct td_task_table *table, size_t bytes, int tasks)
-{
-    table->stats.bytes += bytes;
-    table->stats.kept += tasks;
-}
-
 void td_task_unref(struct td_task *task)
 {
     if (!task || atomic_fetch_sub(&task->refs, 1) != 1)
         return;
+    td_budget_give(&task->table->budget, task->bytes);
     free(task->block_);
     free(task);
 }
@@ -94,5 +89,6 @@ void td_task_stats(struct td_task_table *table, struct td_task_stats *stats)
 {
     pthread_mutex_lock(&table->lock);
     *stats = table->stats;
+    stats->bytes = table->budget.used;
     pthread_mutex_unlock(&table->lock);
 }

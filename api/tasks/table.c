@@ -3,8 +3,8 @@
  * A call lives in its request's arena, so the arena gets a second holder and the call a copy of the
  * request in it, whose reply() ends here instead of on a connection. The result is copied out and
  * everything else of the call freed at once: what is kept is what a client can still fetch. Tasks
- * that are done are forgotten task_ttl_s later; number and bytes of all tasks are bounded when a
- * new one is accepted, by what it may come to.
+ * that are done are forgotten task_ttl_s later. What a result may take is taken when its task is
+ * accepted, so that one that was computed can be kept; the call itself holds its arena, like any.
  *
  * `lock` guards the table: lists, hash, states, waiters. It is never held while a reply is made or
  * memory copied. Who waits for a task and when results run out is wait.c's. */
@@ -23,13 +23,26 @@ struct own { /* a call's own request */
 
 /* ---- the life of a task ---- */
 
+/* Has the task hold that many bytes: fewer than were taken for it, but for a long explanation. */
+static int settle(struct td_task *task, size_t bytes)
+{
+    struct td_budget *budget = &task->table->budget;
+    int err = bytes > task->bytes ? td_budget_take(budget, bytes - task->bytes) : 0;
+    if (bytes < task->bytes)
+        td_budget_give(budget, task->bytes - bytes);
+    if (!err)
+        task->bytes = bytes;
+    return err;
+}
+
 /* Copies what the call has answered to where it may stay. */
 static void keep_reply(struct td_task *task, const struct td_response *res)
 {
     size_t size = res->size + 1;
     for (int i = 0; i < 4 && res->header[i].name; i++)
         size += strlen(res->header[i].value) + 1;
-    char *at = task->block_ = malloc(size);
+    char *at = settle(task, size) ? NULL : malloc(size);
+    task->block_ = at;
     if (!at) {
         td_api_text(&task->reply, 503, "application/problem+json",
                     "{\"type\":\"/problems/out-of-memory\",\"title\":\"The server is short of "
@@ -62,15 +75,15 @@ static void finish(struct td_request *req)
     req->release_(req);
     td_arena_destroy(arena); /* and req with it */
     pthread_mutex_lock(&table->lock);
-    td_task_count(table, (cancelled ? 0 : task->reply.size) - task->bytes, cancelled ? -1 : 0);
     struct td_task_waiter *waiters = NULL;
-    if (!cancelled) {
+    if (cancelled) {
+        table->stats.kept--;
+    } else {
         table->stats.running--;
         table->stats.done++;
         table->stats.results++;
         td_task_cut(&table->active, task);
         task->state = TD_TASK_done;
-        task->bytes = task->reply.size;
         task->end_ns = td_now_ns();
         td_task_append(&table->done, task);
         waiters = td_task_take_waiters(table, task, 0);
@@ -105,8 +118,8 @@ static int enter(struct td_task_table *table, struct td_task *task, struct td_pr
     if (task->bytes > limits->task_bytes)
         return td_problem_set(
             problem, EMSGSIZE,
-            "as a task this call may take %zu bytes, and all tasks together have "
-            "%zu (task-bytes); without Prefer: respond-async it has no such limit",
+            "the result may have %zu bytes, and those of all tasks together have %zu "
+            "(task-bytes); without Prefer: respond-async there is no such limit",
             task->bytes, limits->task_bytes);
     pthread_mutex_lock(&table->lock);
     if (table->stats.kept >= limits->tasks)
@@ -114,13 +127,14 @@ static int enter(struct td_task_table *table, struct td_task *task, struct td_pr
                              "%d tasks are kept, and that is the most; DELETE /v1/tasks/{id} "
                              "forgets one, as does time",
                              limits->tasks);
-    else if (table->stats.bytes + task->bytes > limits->task_bytes)
-        err = td_problem_set(problem, ENOBUFS,
-                             "the tasks have %zu bytes, and with up to %zu more it would be above "
-                             "%zu; DELETE /v1/tasks/{id} forgets one, as does time",
-                             table->stats.bytes, task->bytes, limits->task_bytes);
     else if (td_task_start_clock(table))
         err = td_problem_set(problem, ENOMEM, "no thread for tasks");
+    else if ((err = td_budget_take(&table->budget, task->bytes)))
+        td_problem_set(
+            problem, -err,
+            "the results of tasks have %zu of their %zu bytes (task-bytes), and this one "
+            "may have %zu; DELETE /v1/tasks/{id} forgets one, as does time",
+            (size_t)table->budget.used, limits->task_bytes, task->bytes);
     if (err) {
         table->stats.refused++;
     } else {
@@ -128,7 +142,7 @@ static int enter(struct td_task_table *table, struct td_task *task, struct td_pr
         task->same = *at;
         *at = task;
         td_task_append(&table->active, task);
-        td_task_count(table, task->bytes, 1);
+        table->stats.kept++;
         table->stats.accepted++;
         table->stats.queued++;
     }
@@ -184,7 +198,7 @@ void td_task_take_back(struct td_request *req, struct td_request *own_req)
     pthread_mutex_lock(&table->lock);
     bool cancelled = task->state == TD_TASK_cancelled; /* by somebody who saw it in the list */
     struct td_task_waiter *waiters = td_task_take_waiters(table, task, 0);
-    td_task_count(table, -task->bytes, -1);
+    table->stats.kept--;
     if (!cancelled) {
         td_task_unlink(task);
         task->state = TD_TASK_cancelled;
@@ -226,7 +240,7 @@ int td_task_forget(struct td_task *task)
     if (!err) {
         td_task_unlink(task);
         if (task->state == TD_TASK_done) {
-            td_task_count(table, -task->bytes, -1);
+            table->stats.kept--;
             table->stats.results--;
         } else { /* still in its pool's queue: it counts until it comes out there */
             task->state = TD_TASK_cancelled;
@@ -256,6 +270,7 @@ struct td_task_table *td_task_create(struct td_service *service)
     pthread_cond_init(&table->earlier, &attr);
     pthread_condattr_destroy(&attr);
     table->service = service;
+    td_budget_init(&table->budget, &td_memory, service->limits.task_bytes, ENOBUFS);
     return table;
 }
 

@@ -22,8 +22,9 @@ struct td_task_table {
     struct td_task *bucket[TD_TASK_BUCKETS];
     struct td_task_waiter *waiters;
     struct td_task_stats stats;
-    pthread_cond_t earlier; /* something runs out before next_ns */
-    int64_t next_ns;        /* until when the clock sleeps */
+    struct td_budget budget; /* of results: what is taken for a task goes with its last reference */
+    pthread_cond_t earlier;  /* something runs out before next_ns */
+    int64_t next_ns;         /* until when the clock sleeps */
     pthread_t clock;
     bool ticks, stopping;
 };
@@ -37,7 +38,6 @@ struct td_task **td_task_place(struct td_task_table *table, const char *id);
 
 /* Nobody finds the task any more. The table's reference becomes the caller's. */
 void td_task_unlink(struct td_task *task);
-void td_task_count(struct td_task_table *table, size_t bytes, int tasks); /* adds to the stats */
 
 /* ---- wait.c ---- */
 

@@ -7,7 +7,7 @@
 
 struct td_task_stats {
     int kept, queued, running, results; /* now; kept is all, with those cancelled in a queue */
-    size_t bytes;
+    size_t bytes;                       /* taken for results, those to come included */
     int64_t accepted, done, cancelled, expired, refused; /* since start */
 };
 struct td_task_table *td_task_create(struct td_service *service); /* NULL: out of memory */
@@ -20,11 +20,11 @@ struct td_task { /* one task; references are counted */
     struct td_task *next, *prev, *same;
     struct td_task_table *table;
     atomic_int refs;
-    enum td_task_state state; /* guarded by the table's lock, as are bytes and the links */
+    enum td_task_state state; /* guarded by the table's lock, as are the links */
     char id[33];              /* 128 random bits */
     char op[2 * TD_NAME_SIZE], pool[TD_POOL_NAME];
     int64_t begin_ns, end_ns; /* accepted, done; CLOCK_MONOTONIC */
-    size_t bytes;             /* of memory that it counts for */
+    size_t bytes;             /* taken for its result until it is there, then by it */
     struct td_response reply; /* the call's own, once done; lives as long as the task */
     void *block_;             /* what reply points into */
 };
@@ -32,8 +32,8 @@ struct td_task { /* one task; references are counted */
 /* Gives the call behind req (req->call_, req->release_, and the arena with all it has) a request of
  * its own, *own, which lives on in a new task after req has been answered; whoever runs the call
  * makes its response and calls own->reply. The task has a reference of the table's and one for the
- * caller. bytes: what call and result take. -ENOBUFS (too many tasks or bytes), -EMSGSIZE (more
- * bytes than all tasks may have), -ESHUTDOWN (draining), -ENOMEM; the sentence is in problem, and
+ * caller. bytes: what the result may take. -ENOBUFS (too many tasks or bytes), -EMSGSIZE (more
+ * bytes than all results may have), -ESHUTDOWN (draining), -ENOMEM; the sentence is in problem, and
  * nothing has changed. */
 int td_task_add(struct td_task **task, struct td_request *req, struct td_request **own,
                 const char *op, const char *pool, size_t bytes, struct td_problem *problem);

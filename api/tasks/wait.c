@@ -81,7 +81,7 @@ static struct td_task *expire(struct td_task_table *table, int64_t now)
     struct td_task *expired = NULL, *task;
     while ((task = table->done.first) && task->end_ns + td_task_ttl_ns(table) <= now) {
         td_task_unlink(task);
-        td_task_count(table, -task->bytes, -1);
+        table->stats.kept--;
         table->stats.expired++;
         table->stats.results--;
         task->next = expired;

@@ -97,10 +97,10 @@ START_TEST(test_reset)
         td_arena_reset(arena);
         ck_assert_ptr_eq(td_arena_alloc(arena, 100), first);
     }
-    size_t kept = td_buffers_kept();
+    size_t kept = td_memory_kept();
     td_arena_reset(arena);
     td_arena_reset(arena);
-    ck_assert_uint_eq(td_buffers_kept(), kept);
+    ck_assert_uint_eq(td_memory_kept(), kept);
     td_arena_ref(arena); /* one that others hold is left to them */
     struct td_arena *other = td_arena_reset(arena);
     ck_assert_ptr_ne(other, arena);
@@ -123,7 +123,7 @@ END_TEST
 
 START_TEST(test_buffers_are_kept_within_a_bound)
 {
-    ck_assert_uint_eq(td_buffers_kept(), 0);
+    ck_assert_uint_eq(td_memory_kept(), 0);
     void *first = NULL;
     for (int round = 0; round < 4; round++) {
         struct td_arena *arena = td_arena_create();
@@ -131,23 +131,23 @@ START_TEST(test_buffers_are_kept_within_a_bound)
         ck_assert(!first || block == first); /* the same touched memory again */
         first = block;
         td_arena_destroy(arena);
-        ck_assert_uint_ge(td_buffers_kept(), 3 << 20);
+        ck_assert_uint_ge(td_memory_kept(), 3 << 20);
     }
     struct td_arena *arena = td_arena_create();
     for (int i = 0; i < 40; i++)
         ck_assert_ptr_nonnull(td_arena_alloc(arena, 3 << 20));
     td_arena_destroy(arena);
-    ck_assert_uint_le(td_buffers_kept(), 32 << 20);
-    ck_assert_uint_ge(td_buffers_kept(), 24 << 20);
+    ck_assert_uint_le(td_memory_kept(), 32 << 20);
+    ck_assert_uint_ge(td_memory_kept(), 24 << 20);
 
     arena = td_arena_create();
     ck_assert_ptr_nonnull(td_arena_alloc(arena, 100 << 20));
     td_arena_destroy(arena); /* larger than the bound: never kept */
-    ck_assert_uint_le(td_buffers_kept(), 32 << 20);
+    ck_assert_uint_le(td_memory_kept(), 32 << 20);
     td_buffers_trim(INT64_C(3600000000000));
-    ck_assert_uint_gt(td_buffers_kept(), 0);
+    ck_assert_uint_gt(td_memory_kept(), 0);
     td_buffers_trim(0);
-    ck_assert_uint_eq(td_buffers_kept(), 0);
+    ck_assert_uint_eq(td_memory_kept(), 0);
 }
 END_TEST
 
@@ -199,7 +199,7 @@ START_TEST(test_nodes_do_not_share_buffers)
         td_arena_destroy(arena);
     }
     td_machine_fini(&machine);
-    ck_assert_uint_eq(td_buffers_kept(), 0);
+    ck_assert_uint_eq(td_memory_kept(), 0);
 }
 END_TEST
 

@@ -303,12 +303,12 @@ START_TEST(test_idle_workers_give_memory_back)
     struct td_pool *pool = td_machine_pool(&machine, "a=:threads=1");
     struct td_job job = {.run = run_allocating};
     ck_assert_int_eq(td_pool_submit(pool, &job), 0);
-    for (int i = 0; i < 10000 && !td_buffers_kept(); i++)
+    for (int i = 0; i < 10000 && !td_memory_kept(); i++)
         usleep(200);
-    ck_assert_uint_ge(td_buffers_kept(), 4 << 20);
-    for (int i = 0; i < 1000 && td_buffers_kept(); i++)
+    ck_assert_uint_ge(td_memory_kept(), 4 << 20);
+    for (int i = 0; i < 1000 && td_memory_kept(); i++)
         usleep(10000);
-    ck_assert_uint_eq(td_buffers_kept(), 0);
+    ck_assert_uint_eq(td_memory_kept(), 0);
     td_pool_unref(pool);
 }
 END_TEST

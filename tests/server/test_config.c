@@ -52,7 +52,7 @@ START_TEST(test_defaults)
     ck_assert(config.max_body == 268435456 && config.max_headers == 32768);
     ck_assert(config.json_depth == 32 && config.connections == 1024);
     ck_assert_int_eq(config.client_shared_memory, TD_SHM_auto);
-    ck_assert(config.task_ttl_s == 60 && config.tasks == 1024 && config.task_bytes == 1 << 30);
+    ck_assert(config.task_ttl_s == 60 && config.tasks == 1024 && config.task_bytes == 0);
     ck_assert(config.idle_s == 30 && config.drain_s == 30 && config.io_threads == 0);
     td_config_fini(&config);
 }
