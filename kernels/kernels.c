@@ -1,4 +1,4 @@
-/* The tables behind kernels.h: element types, level names, the operators; and the few helpers that
+/* What is behind kernels.h for everybody: element types, level names, and the few helpers that
  * every descriptor uses. All of it is const, so any thread may enter. */
 #include "kernels/kernels.h"
 
@@ -112,14 +112,3 @@ int td_problem_set(struct td_problem *problem, int error, const char *format, ..
     va_end(args);
     return -error;
 }
-
-#define TD_OP(id) extern const struct td_op td_op_##id;
-#include "kernels/ops.def"
-#undef TD_OP
-
-const struct td_op *const td_ops[] = {
-#define TD_OP(id) &td_op_##id,
-#include "kernels/ops.def"
-#undef TD_OP
-    NULL,
-};

@@ -1,9 +1,7 @@
 /* Primitives of oneDNN, found and run.
  *
  * A primitive costs milliseconds to make and well under a microsecond to find: they sit in a memo
- * keyed by everything that shaped them. What executing needs besides (memory objects, a stream) is
- * a frame; each primitive keeps a few spare ones, taken and put back with an atomic exchange, so
- * that a warm call does not allocate.
+ * keyed by everything that shaped them. Making one is onednn_prim.c.
  *
  * The number of threads is a property of a primitive, and oneDNN reads it from OpenMP's per-thread
  * setting both when it makes and when it runs one. Setting that is a store to thread-local memory,
@@ -13,21 +11,12 @@
 #include "kernels/weight.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #ifdef _OPENMP
 #include <omp.h>
 #endif
-
-dnnl_engine_t td_onednn_engine;
-
-static void start(void)
-{
-    if (dnnl_engine_create(&td_onednn_engine, dnnl_cpu, 0) != dnnl_success)
-        td_onednn_engine = NULL;
-}
 
 static int threads_set(int threads) /* gives back what was set before */
 {
@@ -41,66 +30,6 @@ static int threads_set(int threads) /* gives back what was set before */
 #endif
 }
 
-/* ---- frames: what executing needs besides the primitive ---- */
-
-struct td_onednn_frame {
-    dnnl_stream_t stream;
-    dnnl_memory_t user[SLOTS], own[SLOTS], bias, pad;
-};
-
-void td_onednn_frame_destroy(struct td_onednn_frame *f)
-{
-    if (!f)
-        return;
-    for (int i = 0; i < SLOTS; i++) {
-        dnnl_memory_destroy(f->user[i]);
-        dnnl_memory_destroy(f->own[i]);
-    }
-    dnnl_memory_destroy(f->bias);
-    dnnl_memory_destroy(f->pad);
-    dnnl_stream_destroy(f->stream);
-    free(f);
-}
-
-static struct td_onednn_frame *frame_create(const struct td_onednn_prim *p)
-{
-    dnnl_status_t status = dnnl_out_of_memory;
-    struct td_onednn_frame *f = calloc(1, sizeof *f);
-    if (!f)
-        return NULL;
-    TRY(dnnl_stream_create(&f->stream, td_onednn_engine, dnnl_stream_default_flags));
-    for (int i = 0; i < SLOTS; i++) {
-        TRY(dnnl_memory_create(&f->user[i], p->user[i], td_onednn_engine, DNNL_MEMORY_NONE));
-        if (p->own[i])
-            TRY(dnnl_memory_create(&f->own[i], p->own[i], td_onednn_engine, DNNL_MEMORY_NONE));
-    }
-    if (p->bias)
-        TRY(dnnl_memory_create(&f->bias, p->bias, td_onednn_engine, DNNL_MEMORY_NONE));
-    TRY(dnnl_memory_create(&f->pad, p->pad, td_onednn_engine, DNNL_MEMORY_NONE));
-out:
-    if (status == dnnl_success)
-        return f;
-    td_onednn_frame_destroy(f);
-    return NULL;
-}
-
-static struct td_onednn_frame *frame_take(struct td_onednn_prim *p)
-{
-    for (int i = 0; i < TD_ONEDNN_SPARES; i++) {
-        struct td_onednn_frame *f = atomic_exchange(&p->spare[i], NULL);
-        if (f)
-            return f;
-    }
-    return frame_create(p);
-}
-
-static void frame_put(struct td_onednn_prim *p, struct td_onednn_frame *f)
-{
-    for (int i = 0; f && i < TD_ONEDNN_SPARES; i++)
-        f = atomic_exchange(&p->spare[i], f); /* one that was there moves on */
-    td_onednn_frame_destroy(f);
-}
-
 /* ---- the memo ---- */
 
 _Static_assert(sizeof(struct td_onednn_desc) == (4 * TD_MAX_RANK + 6) * 8 + 10 * 4,
@@ -108,10 +37,8 @@ _Static_assert(sizeof(struct td_onednn_desc) == (4 * TD_MAX_RANK + 6) * 8 + 10 *
 
 static void *create(const void *key, int *error)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     const struct td_onednn_desc *desc = key;
-    pthread_once(&once, start);
-    if (!td_onednn_engine)
+    if (!td_onednn_start())
         return NULL;
     int before = threads_set(desc->threads);
     void *value = td_onednn_prim_create(desc, error);
@@ -239,7 +166,7 @@ int td_onednn_run(const struct td_onednn_desc *desc, const struct td_onednn_args
 {
     struct td_memo_item *item = td_memo_get(&primitives, desc);
     struct td_onednn_prim *p = item ? td_memo_value(item) : NULL;
-    struct td_onednn_frame *f = p ? frame_take(p) : NULL;
+    struct td_onednn_frame *f = p ? td_onednn_frame_take(p) : NULL;
     dnnl_status_t status = dnnl_out_of_memory;
     if (f) {
         int before = threads_set(desc->threads);
@@ -247,91 +174,9 @@ int td_onednn_run(const struct td_onednn_desc *desc, const struct td_onednn_args
         if (status == dnnl_success)
             status = execute(p, f);
         threads_set(before);
-        frame_put(p, f);
+        td_onednn_frame_put(p, f);
     }
     if (item)
         td_memo_unref(&primitives, &item);
     return status == dnnl_success ? 0 : status == dnnl_out_of_memory ? -ENOMEM : -EIO;
-}
-
-/* ---- the library as a whole ---- */
-
-static const struct {
-    enum td_isa isa;
-    dnnl_cpu_isa_t cap;
-} levels[] = {
-    /* lowest first; oneDNN counts FP16 without AMX below AMX, we do the reverse */
-    {TD_ISA_default, dnnl_cpu_isa_sse41},
-    {TD_ISA_avx2, dnnl_cpu_isa_avx2},
-    {TD_ISA_avx2_vnni, dnnl_cpu_isa_avx2_vnni},
-    {TD_ISA_avx512, dnnl_cpu_isa_avx512_core},
-    {TD_ISA_avx512_vnni, dnnl_cpu_isa_avx512_core_vnni},
-    {TD_ISA_avx512_bf16, dnnl_cpu_isa_avx512_core_bf16},
-    {TD_ISA_amx, dnnl_cpu_isa_avx512_core_amx},
-    {TD_ISA_avx512_fp16, dnnl_cpu_isa_avx512_core_amx}, /* of which FP16's vectors are a part */
-};
-
-static enum td_isa cap = TD_ISAS - 1; /* as told; set before there are threads */
-
-int td_onednn_cap(enum td_isa isa)
-{
-    if (isa >= TD_ISAS)
-        return 0;
-    dnnl_status_t status = dnnl_set_max_cpu_isa(levels[isa].cap);
-    cap = isa;
-    return status == dnnl_success ? 0 : status == dnnl_unimplemented ? -ENOTSUP : -EBUSY;
-}
-
-enum td_isa td_onednn_isa(void)
-{
-    unsigned has = dnnl_get_effective_cpu_isa();
-    int i = (int)cap;
-    while (i > 0 && (has & levels[i].cap) != (unsigned)levels[i].cap)
-        i--;
-    return levels[i].isa;
-}
-
-const char *td_onednn_isa_name(void)
-{
-    switch (dnnl_get_effective_cpu_isa()) {
-    case dnnl_cpu_isa_sse41:
-        return "sse41";
-    case dnnl_cpu_isa_avx:
-        return "avx";
-    case dnnl_cpu_isa_avx2:
-        return "avx2";
-    case dnnl_cpu_isa_avx2_vnni:
-        return "avx2_vnni";
-    case dnnl_cpu_isa_avx2_vnni_2:
-        return "avx2_vnni_2";
-    case dnnl_cpu_isa_avx512_core:
-        return "avx512_core";
-    case dnnl_cpu_isa_avx512_core_vnni:
-        return "avx512_core_vnni";
-    case dnnl_cpu_isa_avx512_core_bf16:
-        return "avx512_core_bf16";
-    case dnnl_cpu_isa_avx512_core_fp16:
-        return "avx512_core_fp16";
-    case dnnl_cpu_isa_avx512_core_amx:
-        return "avx512_core_amx";
-    case dnnl_cpu_isa_avx512_core_amx_fp16:
-        return "avx512_core_amx_fp16";
-    default:
-        return "default";
-    }
-}
-
-static char version[32];
-
-static void version_write(void)
-{
-    const dnnl_version_t *v = dnnl_version();
-    snprintf(version, sizeof version, "%d.%d.%d", v->major, v->minor, v->patch);
-}
-
-const char *td_onednn_version(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, version_write);
-    return version;
 }

@@ -1,6 +1,6 @@
 /* oneDNN as one implementation among others: a product, a convolution or its gradient is described,
  * the primitive for it is made once and found again, and weights that the server stores are packed
- * once. Nothing of dnnl.h is seen outside onednn.c. Any thread may enter. */
+ * once. Nothing of dnnl.h is seen outside the onednn*.c files. Any thread may enter. */
 #ifndef TD_KERNELS_ONEDNN_H
 #define TD_KERNELS_ONEDNN_H
 

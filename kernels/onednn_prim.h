@@ -1,5 +1,5 @@
-/* What onednn.c and onednn_prim.c share: a primitive with its layouts. The only header that
- * includes dnnl.h, and included by nobody else. */
+/* What the onednn*.c files share: a primitive with its layouts, and the frames that it is executed
+ * in. The only header that includes dnnl.h, and included by nobody else. */
 #ifndef TD_KERNELS_ONEDNN_PRIM_H
 #define TD_KERNELS_ONEDNN_PRIM_H
 
@@ -37,13 +37,27 @@ struct td_onednn_prim {
             goto out;                                                                              \
     } while (0)
 
-extern dnnl_engine_t td_onednn_engine; /* the CPU; made before the first primitive */
+/* ---- onednn_frame.c ---- */
+
+extern dnnl_engine_t td_onednn_engine; /* the CPU */
+bool td_onednn_start(void);            /* makes it, once; false: the library could not */
+
+struct td_onednn_frame {
+    dnnl_stream_t stream;
+    dnnl_memory_t user[SLOTS], own[SLOTS], bias, pad;
+};
+
+struct td_onednn_frame *td_onednn_frame_take(struct td_onednn_prim *prim); /* NULL: no memory */
+void td_onednn_frame_put(struct td_onednn_prim *prim,
+                         struct td_onednn_frame *frame);     /* NULL is fine */
+void td_onednn_frame_destroy(struct td_onednn_frame *frame); /* NULL is fine */
+
+/* ---- onednn_prim.c ---- */
 
 /* NULL with *error 0: the library has nothing (but its reference) for this; -ENOMEM: no memory. To
  * be called with OpenMP's setting at desc->threads. */
 struct td_onednn_prim *td_onednn_prim_create(const struct td_onednn_desc *desc, int *error);
-void td_onednn_prim_destroy(void *value);                    /* NULL is fine */
-void td_onednn_frame_destroy(struct td_onednn_frame *frame); /* NULL is fine */
+void td_onednn_prim_destroy(void *value); /* NULL is fine */
 
 /* A reorder between two layouts. pad: raised to its scratchpad's bytes; NULL: it uses the
  * library's own, and must then run on this thread. */

@@ -17,10 +17,9 @@ rm -rf "$work"
 mkdir -p "$work/found"
 cd "$work"
 clang-14 -std=gnu17 "${flags[@]}" -c "${sources[@]}"
-# The table of operators is in there too; the linker drops it, and then misses no operator.
-clang-14 -std=gnu17 -O1 -I"$root" -I"$build" -fdata-sections -c "$root/kernels/kernels.c"
+clang-14 -std=gnu17 -O1 -I"$root" -I"$build" -c "$root/kernels/kernels.c"
 clang++-14 -std=c++17 -fno-exceptions -fno-rtti "${flags[@]}" -c "$root/api/json/numbers.cc"
-clang++-14 "${flags[@]}" -Wl,--gc-sections ./*.o -lcjson -lm -o "fuzz_$name"
+clang++-14 "${flags[@]}" ./*.o -lcjson -lm -o "fuzz_$name"
 echo "$work/fuzz_$name -seed=1 -runs=20000 found $root/tests/fuzz/corpus/$name"
 "./fuzz_$name" -seed=1 -runs=20000 -max_len=4096 -print_final_stats=1 found \
     "$root/tests/fuzz/corpus/$name" 2>&1 | tail -20
