@@ -92,9 +92,9 @@ struct td_request { /* lives in its own arena */
     const char *json_length_text;      /* Inference-Header-Content-Length or NULL */
     uint64_t content_length;           /* UINT64_MAX when unknown (chunked) */
     int64_t begin_ns;                  /* CLOCK_MONOTONIC when its head had come */
-    bool local;           /* came over loopback or a Unix socket, so from the same machine */
-    struct td_pool *home; /* borrowed; the pool whose CPU the calling thread is bound to, or NULL:
-                             small calls for it may be run at once */
+    bool local;       /* came over loopback or a Unix socket, so from the same machine */
+    const char *home; /* the name of the pool on whose CPU the calling thread sits, or NULL:
+                         small calls for it may be run at once */
     /* To be called by a handler before the request may be seen by another thread; from then on only
        reply sends the response, once, from any thread, and the handler returns -EINPROGRESS. */
     void (*defer)(struct td_request *req);

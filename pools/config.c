@@ -2,12 +2,14 @@
  *
  * CPUs that this process may not use are dropped with a warning, as a restricted process (taskset,
  * a container) should still run a configuration written for the whole machine; only when nothing is
- * left is it an error. */
+ * left is it an error. A CPU quota bounds the default threads of every pool and leaves them
+ * unpinned; who asks for more, or for pins, gets them with a warning. */
 #include "pools/pool.h"
 #include "pools/runtime.h"
 #include "pools/topology.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,9 +36,22 @@ __attribute__((format(printf, 2, 3))) static int refuse(struct problem problem, 
     return -EINVAL;
 }
 
+/* Adds a sentence to the warnings. */
+__attribute__((format(printf, 2, 3))) static void warn(struct problem problem, const char *format,
+                                                       ...)
+{
+    size_t used = strlen(problem.text);
+    if (used && used + 3 < problem.size)
+        used += (size_t)snprintf(problem.text + used, problem.size - used, "; ");
+    va_list args;
+    va_start(args, format);
+    vsnprintf(problem.text + used, problem.size - used, format, args);
+    va_end(args);
+}
+
 struct td_pool_config td_pool_config_default(const char *name)
 {
-    struct td_pool_config config = {.numa_node = -1, .spin_us = -1, .pin = true};
+    struct td_pool_config config = {.numa_node = -1, .spin_us = -1, .pinned = -1};
     snprintf(config.name, sizeof config.name, "%s", name);
     return config;
 }
@@ -49,38 +64,49 @@ static bool name_valid(const char *name)
 
 /* ---- text ---- */
 
-static int set_key(struct td_pool_config *config, const char *key, const char *value,
-                   struct problem problem)
+static int set_number(int *field, const char *key, const char *value, int low,
+                      struct problem problem)
 {
-    const struct {
-        const char *name;
-        int *field;
-    } keys[] = {{"threads", &config->threads},
-                {"streams", &config->streams},
-                {"spin_us", &config->spin_us},
-                {"queue_depth", &config->queue_depth},
-                {"numa_node", &config->numa_node}};
     char *end;
     errno = 0;
     long number = strtol(value, &end, 10);
-    bool is_number = *value && !*end && !errno && number >= -1 && number <= 1 << 24;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        if (strcmp(key, keys[i].name))
-            continue;
-        if (!is_number)
-            return refuse(problem, "%s: '%.40s' is not a number", key, value);
-        *keys[i].field = (int)number;
+    if (!*value || *end || errno || number < low || number > INT_MAX)
+        return refuse(problem, "%s: '%.40s' is not a whole number from %d", key, value, low);
+    *field = (int)number;
+    return 0;
+}
+
+int td_pool_config_set(struct td_pool_config *config, const char *key, const char *value,
+                       char *problem_text, size_t problem_size)
+{
+    struct problem problem = {problem_text, problem_size};
+    const struct {
+        const char *name;
+        int *field, low;
+    } numbers[] = {{"threads", &config->threads, 1},
+                   {"streams", &config->streams, 1},
+                   {"spin_us", &config->spin_us, 0},
+                   {"queue_depth", &config->queue_depth, 1},
+                   {"numa_node", &config->numa_node, 0}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!strcmp(key, numbers[i].name))
+            return set_number(numbers[i].field, key, value, numbers[i].low, problem);
+    if (!strcmp(key, "cpus")) {
+        if (strlen(value) >= TD_CPUS_TEXT)
+            return refuse(problem, "cpus: a list of %zu characters; at most %d", strlen(value),
+                          TD_CPUS_TEXT - 1);
+        strcpy(config->cpus, value);
         return 0;
     }
-    if (strcmp(key, "pin"))
+    if (strcmp(key, "pinned") && strcmp(key, "pin"))
         return refuse(problem,
-                      "'%.40s' is not a key: valid are threads, streams, spin_us, queue_depth, "
-                      "numa_node, pin",
+                      "'%.40s' is not a field of a pool; right are cpus, numa_node, threads, "
+                      "streams, spin_us, queue_depth, pinned",
                       key);
     bool yes = !strcmp(value, "1") || !strcmp(value, "true");
     if (!yes && strcmp(value, "0") && strcmp(value, "false"))
-        return refuse(problem, "pin: '%.40s' is neither true nor false", value);
-    config->pin = yes;
+        return refuse(problem, "%s: '%.40s' is neither true nor false", key, value);
+    config->pinned = yes;
     return 0;
 }
 
@@ -100,21 +126,16 @@ int td_pool_config_parse(struct td_pool_config *config, const char *text, char *
     if (!name_valid(first) || strlen(first) >= TD_POOL_NAME)
         return refuse(problem, "'%.70s' is not a pool's name: 1 to %d of A-Z a-z 0-9 . _ -", first,
                       TD_POOL_NAME - 1);
-    if (strlen(cpus) >= TD_CPUS_TEXT)
-        return refuse(problem, "a CPU list of %zu characters; at most %d", strlen(cpus),
-                      TD_CPUS_TEXT - 1);
     *config = td_pool_config_default(first);
-    memcpy(config->cpus, cpus, strlen(cpus) + 1);
-    for (char *key; (key = strsep(&rest, ":"));) {
+    int error = td_pool_config_set(config, "cpus", cpus, problem.text, problem.size);
+    for (char *key; !error && (key = strsep(&rest, ":"));) {
         char *value = strchr(key, '=');
         if (!value)
             return refuse(problem, "'%.60s' is not key=value", key);
         *value++ = 0;
-        int error = set_key(config, key, value, problem);
-        if (error)
-            return error;
+        error = td_pool_config_set(config, key, value, problem.text, problem.size);
     }
-    return 0;
+    return error;
 }
 
 /* ---- against the machine ---- */
@@ -131,7 +152,7 @@ static int filter(const struct td_topology *topology, const char *text, struct t
     if (!error && dropped.n) {
         char list[TD_CPUS_TEXT];
         td_cpus_format(&dropped, list, sizeof list);
-        snprintf(problem.text, problem.size, "cpus: this process may not use %.200s", list);
+        warn(problem, "cpus: this process may not use %.100s", list);
     }
     td_cpus_fini(&asked);
     td_cpus_fini(&dropped);
@@ -139,17 +160,16 @@ static int filter(const struct td_topology *topology, const char *text, struct t
 }
 
 static int find_cpus(const struct td_pool_config *config, const struct td_topology *topology,
-                     struct td_cpus *cpus, struct problem problem)
+                     const struct td_machine_facts *facts, struct td_cpus *cpus,
+                     struct problem problem)
 {
-    struct td_machine_facts facts;
-    td_topology_facts(topology, &facts);
     if (config->cpus[0]) {
         int error = filter(topology, config->cpus, cpus, problem);
-        if (!error && config->numa_node >= 0 && !problem.text[0])
-            snprintf(problem.text, problem.size, "numa_node: left aside, as cpus are given");
+        if (!error && config->numa_node >= 0)
+            warn(problem, "numa_node: left aside, as cpus are given");
         if (!error && !cpus->n)
             return refuse(problem, "cpus: none of %.100s is allowed here; allowed are %.100s",
-                          config->cpus, facts.allowed);
+                          config->cpus, facts->allowed);
         return error;
     }
     if (config->numa_node >= td_topology_nodes(topology))
@@ -158,47 +178,60 @@ static int find_cpus(const struct td_pool_config *config, const struct td_topolo
     int error = td_topology_cpus(topology, config->numa_node, cpus);
     if (!error && !cpus->n)
         return refuse(problem, "numa_node: no CPU of node %d is allowed here; allowed are %.100s",
-                      config->numa_node, facts.allowed);
+                      config->numa_node, facts->allowed);
     return error;
 }
 
-static int check_counts(struct td_pool_config *config, int n_cpus, int default_threads,
-                        struct problem problem)
+static int check_counts(struct td_pool_config *config, int n_cpus,
+                        const struct td_machine_facts *facts, struct problem problem)
 {
-    if (config->streams < 0 || config->threads < 0 || config->queue_depth < 0)
-        return refuse(problem, "%s: a negative count",
-                      config->streams < 0   ? "streams"
-                      : config->threads < 0 ? "threads"
-                                            : "queue_depth");
     if (config->threads > THREADS_PER_CPU * n_cpus)
         return refuse(problem, "threads: %d is too many; at most %d for each of %d CPUs",
                       config->threads, THREADS_PER_CPU, n_cpus);
     if (config->queue_depth > QUEUE_DEPTH_MAX)
         return refuse(problem, "queue_depth: %d is too many; at most %d", config->queue_depth,
                       QUEUE_DEPTH_MAX);
-    if (config->spin_us < -1 || config->spin_us > SPIN_US_MAX)
-        return refuse(problem, "spin_us: %d is not in 0 to %d (or -1, the default)",
-                      config->spin_us, SPIN_US_MAX);
+    if (config->spin_us > SPIN_US_MAX)
+        return refuse(problem, "spin_us: %d is too many; at most %d", config->spin_us, SPIN_US_MAX);
     if (config->streams > n_cpus) {
-        snprintf(problem.text, problem.size, "streams: reduced from %d to the %d CPUs",
-                 config->streams, n_cpus);
+        warn(problem, "streams: reduced from %d to the %d CPUs", config->streams, n_cpus);
         config->streams = n_cpus;
     }
     if (!config->streams)
         config->streams = 1;
-    if (!config->threads)
-        config->threads = default_threads > config->streams ? default_threads : config->streams;
-    if (config->threads < config->streams)
+    if (config->threads && config->threads < config->streams)
         return refuse(problem, "threads: %d is fewer than the %d streams, each of which needs one",
                       config->threads, config->streams);
+    int most = n_cpus < facts->default_threads ? n_cpus : facts->default_threads;
+    if (!config->threads)
+        config->threads = most > config->streams ? most : config->streams;
     if (config->threads > config->streams && !td_runtime()->library) {
-        snprintf(problem.text, problem.size,
-                 "threads: one for each stream, as no OpenMP runtime is loaded");
+        warn(problem, "threads: one for each stream, as no OpenMP runtime is loaded");
         config->threads = config->streams;
     }
     if (!config->queue_depth)
         config->queue_depth = QUEUE_DEPTH;
     return 0;
+}
+
+/* Pinning, and what a quota makes of a pool. */
+static void settle_pinning(struct td_pool_config *config, const struct td_pool_config *asked,
+                           const struct td_topology *topology, int n_cpus,
+                           const struct td_machine_facts *facts, struct problem problem)
+{
+    bool can_bind = td_topology_can_bind(topology);
+    bool free = !facts->pin_by_default; /* time is granted, not CPUs */
+    config->pinned = can_bind && (asked->pinned < 0 ? !free : asked->pinned);
+    if (asked->pinned > 0 && !can_bind)
+        warn(problem, "pinned: threads cannot be bound here");
+    if (free && (config->threads > facts->default_threads || config->pinned))
+        warn(problem,
+             "%s: as asked for, though the control group grants %.2f CPUs' worth of time only",
+             config->pinned ? "pinned" : "threads", facts->quota);
+    else if (free && !asked->threads && config->threads < n_cpus)
+        warn(problem,
+             "threads: %d on %d CPUs, as the control group grants %.2f CPUs' worth of time",
+             config->threads, n_cpus, facts->quota);
 }
 
 /* Polling takes a CPU from whoever else is on it: it pays only where HTTP work is known to sit
@@ -220,15 +253,15 @@ int td_pool_config_resolve(struct td_pool_config *config, const struct td_topolo
     if (!memchr(config->name, 0, sizeof config->name) || !name_valid(config->name))
         return refuse(problem, "'%.*s' is not a pool's name: 1 to %d of A-Z a-z 0-9 . _ -",
                       TD_POOL_NAME, config->name, TD_POOL_NAME - 1);
-    int error = find_cpus(config, topology, cpus, problem);
+    struct td_machine_facts facts;
+    td_topology_facts(topology, &facts);
+    const struct td_pool_config asked = *config;
+    int error = find_cpus(config, topology, &facts, cpus, problem);
+    if (!error)
+        error = check_counts(config, cpus->n, &facts, problem);
     if (error)
         return error;
-    /* Only a pool of everything has to live within the group's quota by itself. */
-    bool everything = !config->cpus[0] && config->numa_node < 0;
-    error = check_counts(config, cpus->n,
-                         everything ? td_topology_default_threads(topology) : cpus->n, problem);
-    if (error)
-        return error;
+    settle_pinning(config, &asked, topology, cpus->n, &facts, problem);
     if (config->spin_us < 0)
         config->spin_us = default_spin(io, cpus);
     td_cpus_format(cpus, config->cpus, sizeof config->cpus);

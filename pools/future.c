@@ -84,8 +84,10 @@ int td_future_submit(struct td_future **result, struct td_pool *pool,
     if (!future)
         return -ENOMEM;
     memset(future, 0, sizeof *future);
-    future->job = (struct td_job){
-        .run = run, .priority = config->priority, .deadline_ns = config->deadline_ns};
+    future->job = (struct td_job){.run = run,
+                                  .what = config->what,
+                                  .priority = config->priority,
+                                  .deadline_ns = config->deadline_ns};
     future->run = config->run;
     future->fini = config->fini;
     future->pool = pool;

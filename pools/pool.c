@@ -211,7 +211,10 @@ static void *work(void *arg)
         job->late = job->deadline_ns && start > job->deadline_ns;
         if (job->late)
             atomic_fetch_add_explicit(&pool->late, 1, memory_order_relaxed);
+        atomic_store_explicit(&worker->what, job->what, memory_order_relaxed);
+        atomic_store(&worker->since_ns, start);
         job->run(job, worker); /* may free the job */
+        atomic_store(&worker->since_ns, 0);
         end = td_now_ns();
         atomic_fetch_add_explicit(&worker->busy_ns, end - start, memory_order_relaxed);
         atomic_fetch_add_explicit(&worker->done, 1, memory_order_relaxed);
@@ -263,14 +266,14 @@ static int prepare_worker(struct td_pool *pool, int index, const struct td_topol
     if (error)
         return error;
     worker->numa_node = td_topology_nodes(topology) > 1 ? td_topology_node(topology, &share) : -1;
-    if (!pool->requested[0]) /* a list that was asked for keeps its order */
+    if (!pool->asked.cpus[0]) /* a list that was asked for keeps its order */
         td_topology_spread(topology, &share);
     return td_team_init(&worker->team, (int)threads, pool->binding, &share);
 }
 
 int td_pool_create(struct td_pool **result, struct td_pools *set,
                    const struct td_topology *topology, const struct td_pool_config *config,
-                   const char *requested, struct td_cpus *cpus)
+                   const struct td_pool_config *asked, struct td_cpus *cpus, const char *warning)
 {
     size_t size = sizeof(struct td_pool) + config->streams * sizeof(struct td_worker);
     struct td_pool *pool = aligned_alloc(64, (size + 63) & ~(size_t)63);
@@ -278,12 +281,14 @@ int td_pool_create(struct td_pool **result, struct td_pools *set,
         return -ENOMEM;
     memset(pool, 0, size);
     pool->config = *config;
-    snprintf(pool->requested, sizeof pool->requested, "%s", requested);
+    pool->asked = *asked;
+    snprintf(pool->warning, sizeof pool->warning, "%s", warning);
     pool->cpus = *cpus;
     *cpus = (struct td_cpus){0};
     pool->numa_node = td_topology_node(topology, &pool->cpus);
-    bool can_bind = td_topology_is_real(topology) && strcmp(td_runtime()->backend, "none");
-    pool->binding = !can_bind ? TD_BIND_none : config->pin ? TD_BIND_each : TD_BIND_share;
+    pool->binding = !td_topology_can_bind(topology) ? TD_BIND_none
+                    : config->pinned                ? TD_BIND_each
+                                                    : TD_BIND_share;
     pool->set = set;
     pool->n_workers = config->streams;
     atomic_init(&pool->users, 1);

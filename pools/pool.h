@@ -17,13 +17,15 @@ struct td_worker {
     struct td_team team;
     struct td_future *waits_for; /* without a time limit; with walk guarded by future.c */
     uint64_t walk;
-    _Alignas(64) atomic_llong done, busy_ns; /* written by the worker only */
+    _Alignas(64) atomic_llong done, busy_ns; /* written by the worker only, as these two: */
+    _Atomic(const char *) what;              /* the job it is in, if that has a name */
+    atomic_llong since_ns;                   /* when it began that; 0: it is in none */
     int64_t idle_ns; /* how long it has lately been without work between two jobs; see pool.c */
 };
 
 struct td_pool {
-    struct td_pool_config config; /* as effective */
-    char requested[TD_CPUS_TEXT];
+    struct td_pool_config config, asked; /* as effective, and as asked for */
+    char warning[TD_POOL_WARNING];
     struct td_cpus cpus;
     int numa_node;           /* of all its CPUs; -1 when they span several */
     enum td_binding binding; /* of all its workers */
@@ -43,15 +45,20 @@ struct td_pool {
 };
 
 /* Starts a pool of config.streams workers on cpus (taken over; shares are cut in their order).
- * requested: the list as asked for. -ENOMEM, -EAGAIN. */
+ * asked: what config was made from. -ENOMEM, -EAGAIN. */
 int td_pool_create(struct td_pool **pool, struct td_pools *set, const struct td_topology *topology,
-                   const struct td_pool_config *config, const char *requested,
-                   struct td_cpus *cpus);
+                   const struct td_pool_config *config, const struct td_pool_config *asked,
+                   struct td_cpus *cpus, const char *warning);
 void td_pool_ref(struct td_pool *pool);
 /* Lets the workers leave once what is queued has run; refuses further jobs. Does not wait. */
 void td_pool_stop(struct td_pool *pool);
 
 struct td_worker *td_worker_current(void); /* NULL on a thread that is no worker */
+
+/* Takes over what the pool before it has counted. */
+void td_pool_inherit(struct td_pool *pool, const struct td_pool *before);
+/* Binds members anew that are not where they belong; true if there were any. Any thread. */
+bool td_pool_mend(struct td_pool *pool);
 
 /* set.c: one worker more (+1) or less (-1) of the set's pools is alive. */
 void td_pools_count(struct td_pools *pools, int workers);

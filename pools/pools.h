@@ -9,16 +9,18 @@
 #ifndef TD_POOLS_H
 #define TD_POOLS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define TD_CPUS_TEXT 256 /* bytes of a formatted CPU list, "0-3,8" */
 #define TD_POOL_NAME 64
+#define TD_POOL_WARNING 320
 
 /* ---- the machine, as this process may use it ---- */
 
-struct td_topology; /* process lifetime; read-only after create, so any thread may read it */
+struct td_topology; /* process lifetime; any thread may read it */
 
 /* Reads the machine and the process's limits: affinity mask, cpuset, CPU quota and memory limit of
  * the cgroup and its parents (v1 and v2). -ENOMEM, or -EIO when the machine cannot be read. */
@@ -36,7 +38,7 @@ struct td_cache {
 struct td_pu {
     int cpu;                      /* the operating system's number */
     int core, package, numa_node; /* logical indices; numa_node -1 when the machine has none */
-    bool allowed;                 /* this process may run there */
+    atomic_bool allowed;          /* this process may run there, for now */
 };
 
 struct td_machine_facts {
@@ -57,10 +59,11 @@ struct td_machine_facts {
                               each td_topology_facts */
     int default_threads;   /* min(allowed CPUs, quota rounded down), at least 1 */
     bool pin_by_default;   /* false when the quota is smaller than the allowed set */
-    const char *decision;  /* one sentence that says why so */
+    char decision[256];    /* one sentence that says why so */
 };
 
-/* Fills facts; what it borrows lives as long as the topology. */
+/* Fills facts with how things are now: the limits may change while the process runs. What is
+ * borrowed lives as long as the topology. */
 void td_topology_facts(const struct td_topology *topology, struct td_machine_facts *facts);
 
 /* ---- the OpenMP runtime and the binding of threads ---- */
@@ -91,20 +94,25 @@ struct td_pool_config {
     char name[TD_POOL_NAME]; /* [A-Za-z0-9._-]+ */
     char cpus[TD_CPUS_TEXT]; /* CPU list "0-3,8"; "" means all allowed ones */
     int numa_node;           /* -1: not asked for; else the node's CPUs, unless cpus are given */
-    int threads;             /* team size of all workers together; 0: one a CPU, and for a pool
-                                of all allowed CPUs no more than default_threads */
+    int threads;             /* team size of all workers together; 0: one a CPU, and no more
+                                than default_threads */
     int streams;             /* workers, each with an equal share of the CPUs; 0: 1 */
     int spin_us;             /* microseconds a worker polls before it sleeps; -1: 0 unless
                                 td_pools_set_io_cpus told that HTTP work sits elsewhere, then 50 */
     int queue_depth;         /* jobs that may wait; 0: 1024 */
-    bool pin;                /* each thread on a CPU of its own; else each on all of its worker's */
+    int pinned;              /* 1: each thread on a CPU of its own; 0: each on all of its worker's;
+                                -1: 1 unless a CPU quota is less than the allowed CPUs */
 };
 
 /* A configuration with every field at its default. */
 struct td_pool_config td_pool_config_default(const char *name);
 
-/* Parses NAME=CPUS[:key=value...] (keys: threads, streams, spin_us, queue_depth, numa_node, pin).
- * -EINVAL with the sentence in problem. */
+/* Sets one field from its text; key is cpus, numa_node, threads, streams, spin_us, queue_depth, or
+ * pinned, for which pin will do. -EINVAL with the sentence, which begins with the key, in problem.
+ */
+int td_pool_config_set(struct td_pool_config *config, const char *key, const char *value,
+                       char *problem, size_t problem_size);
+/* Parses NAME=CPUS[:key=value...], with the same keys. -EINVAL with the sentence in problem. */
 int td_pool_config_parse(struct td_pool_config *config, const char *text, char *problem,
                          size_t problem_size);
 
@@ -115,7 +123,8 @@ struct td_job { /* embedded in what the caller wants done; stays the caller's */
     /* Runs on a worker; afterwards the pool does not look at the job again, so it may free itself.
      * worker: borrowed, valid during the call. */
     void (*run)(struct td_job *job, struct td_worker *worker);
-    int priority;        /* larger runs first; 0 normal; beyond -3 and 3 no difference is made */
+    const char *what; /* names it, for the watchdog; lives as long as the process. NULL is fine */
+    int priority;     /* larger runs first; 0 normal; beyond -3 and 3 no difference is made */
     int64_t deadline_ns; /* CLOCK_MONOTONIC after which it is late; 0 never. The pool still runs
                             a late job: job->late tells, and the job answers without computing */
     bool late;
@@ -133,12 +142,17 @@ void td_pools_destroy(struct td_pools *pools);
 int td_pools_set_io_cpus(struct td_pools *pools, const char *cpus, char *problem,
                          size_t problem_size);
 
-/* Creates a pool and starts its workers; the first one created is the default pool. With 0, problem
- * is "" or a warning (CPUs left out, streams reduced).
+/* Creates a pool and starts its workers; the first one created is the default pool. What had to be
+ * done otherwise than asked for is a warning in td_pool_stats.
  * -EEXIST (the name is taken), -EINVAL (no CPU of the list is allowed here, unknown node, counts
  * out of range; the sentence says which), -ENOMEM, -EAGAIN (no thread to be had), -ENOSYS (a second
  * pool with binding backend "none"). */
 int td_pools_add(struct td_pools *pools, const struct td_pool_config *config, char *problem,
+                 size_t problem_size);
+/* The same, but a pool of that name is replaced: calls that have it already still run there, and it
+ * is left as it is when the new one cannot be made. 0 new, 1 replaced; -EBUSY for the default pool.
+ */
+int td_pools_put(struct td_pools *pools, const struct td_pool_config *config, char *problem,
                  size_t problem_size);
 /* Takes the pool out of the set and stops it once the last reference is gone; what is queued runs.
  * -ENOENT; -EBUSY for the default pool. */
@@ -155,12 +169,13 @@ int td_pool_submit(struct td_pool *pool, struct td_job *job);
 struct td_pool_thread {
     int tid; /* the kernel's */
     int cpu; /* the CPU it is bound to; -1 when not pinned */
-    bool ok; /* the affinity read back is exactly that CPU, or the CPUs of its worker */
+    bool ok; /* the affinity read back is that CPU, or its worker's CPUs; where threads are bound */
 };
 
 struct td_pool_stats {
-    struct td_pool_config config; /* as effective: cpus filtered, counts filled in */
-    char requested[TD_CPUS_TEXT]; /* cpus as asked for */
+    struct td_pool_config config;  /* as effective: cpus filtered, counts filled in */
+    char requested[TD_CPUS_TEXT];  /* cpus as asked for */
+    char warning[TD_POOL_WARNING]; /* what is otherwise than asked for, or "" */
     int first_cpu;
     int depth;                    /* jobs waiting now */
     int running;                  /* jobs being run now */
@@ -195,6 +210,35 @@ int td_worker_share(struct td_worker *worker, int parts, td_part *run, void *arg
 int td_streams_parse(const char *text, int n_cpus, int *streams, char *problem,
                      size_t problem_size);
 
+/* ---- what changes under the pools while they work ---- */
+
+/* Looks once whether the process may now use other CPUs or another share of their time (a cpuset
+ * that moved, a new quota), and then makes every pool anew from what it was asked to be, under its
+ * name and with its counters; a pool of whose CPUs none is left takes all there are, with a
+ * warning. Puts threads back that somebody has moved. The number of pools made anew, or -errno. The
+ * calling thread may afterwards run on all CPUs that the process may use. */
+int td_pools_look(struct td_pools *pools);
+
+/* Binds the calling thread to the named pool's first CPU, or where that is not pinned or not there
+ * to all allowed ones; and again whenever that changes, until td_pools_unwatch. -ENOMEM, or what
+ * the kernel says. */
+int td_pools_seat(struct td_pools *pools, const char *name);
+
+struct td_hung { /* a worker that has been in one job for longer than it should */
+    char pool[TD_POOL_NAME];
+    int worker;
+    const char *what; /* td_job.what, or "a job" */
+    int64_t for_ns;
+};
+/* The hung workers now, at most max; returns how many. */
+int td_pools_hung(struct td_pools *pools, struct td_hung *hung, int max);
+
+/* Starts a thread that looks twice a second. A worker counts as hung after hung_ns in one job (0:
+ * never). say: told, on that thread, what was found and done. -EAGAIN: no thread. */
+int td_pools_watch(struct td_pools *pools, int64_t hung_ns, void (*say)(const char *sentence));
+/* Ends it and forgets the seats; also part of td_pools_destroy. */
+void td_pools_unwatch(struct td_pools *pools);
+
 /* ---- scopes: a thread on a pool's CPUs without a job ---- */
 
 /* From enter to leave the calling thread runs on the pool's CPUs, and leads an OpenMP team of the
@@ -220,7 +264,8 @@ struct td_future_config {
     const void *args; /* args_bytes are copied at submission, 64-byte aligned */
     size_t args_bytes;
     void (*fini)(void *args); /* frees what the copy owns, with the last reference; may be NULL */
-    int priority; /* these two as in td_job; a late future ends with -ETIMEDOUT, not run */
+    const char *what;         /* as in td_job, as are the next two */
+    int priority;             /* a late future ends with -ETIMEDOUT, not run */
     int64_t deadline_ns;
 };
 

@@ -4,27 +4,16 @@
  * held while a pool is made, which takes as long as its threads take to start, so that lookups need
  * not wait and two pools of one name cannot both be made. Worker threads are detached and count
  * themselves out at their end, which is what destroy waits for. */
+#include "pools/set.h"
+
 #include "pools/buffer.h"
-#include "pools/pool.h"
 #include "pools/runtime.h"
 #include "pools/topology.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define POOLS_MAX 64
-
-struct td_pools {
-    const struct td_topology *topology;
-    pthread_mutex_t lock, adding;
-    pthread_cond_t left; /* the last worker is gone */
-    struct td_cpus io;   /* CPUs of threads that serve HTTP; guarded by adding */
-    int workers, n;
-    struct td_pool *pools[POOLS_MAX]; /* the default one first; each holds a reference */
-};
 
 int td_pools_create(struct td_pools **result, struct td_topology *topology)
 {
@@ -37,6 +26,11 @@ int td_pools_create(struct td_pools **result, struct td_topology *topology)
     pthread_mutex_init(&pools->lock, NULL);
     pthread_mutex_init(&pools->adding, NULL);
     pthread_cond_init(&pools->left, NULL);
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&pools->enough, &clock);
+    pthread_condattr_destroy(&clock);
     *result = pools;
     return 0;
 }
@@ -45,6 +39,7 @@ void td_pools_destroy(struct td_pools *pools)
 {
     if (!pools)
         return;
+    td_pools_unwatch(pools);
     for (int i = 0; i < pools->n; i++) { /* even where a caller still holds a reference */
         td_pool_stop(pools->pools[i]);
         td_pool_unref(pools->pools[i]);
@@ -54,6 +49,7 @@ void td_pools_destroy(struct td_pools *pools)
         pthread_cond_wait(&pools->left, &pools->lock);
     pthread_mutex_unlock(&pools->lock);
     pthread_cond_destroy(&pools->left);
+    pthread_cond_destroy(&pools->enough);
     pthread_mutex_destroy(&pools->adding);
     pthread_mutex_destroy(&pools->lock);
     td_cpus_fini(&pools->io);
@@ -95,58 +91,91 @@ static int index_of(const struct td_pools *pools, const char *name)
     return -1;
 }
 
-/* With adding held. */
-static int add(struct td_pools *pools, const struct td_pool_config *config, char *problem,
-               size_t problem_size)
+/* ---- making pools ---- */
+
+int td_pools_make(struct td_pools *pools, const struct td_pool_config *asked, struct td_pool **pool,
+                  char *problem, size_t problem_size)
 {
-    struct td_pool *same = td_pools_find(pools, config->name);
-    td_pool_unref(same);
-    if (same && config->name[0]) {
-        snprintf(problem, problem_size, "name: there is a pool '%s' already", config->name);
-        return -EEXIST;
-    }
-    if (pools->n == POOLS_MAX) {
-        snprintf(problem, problem_size, "there are %d pools already, and that is the most",
-                 POOLS_MAX);
-        return -EINVAL;
-    }
-    if (pools->n && !strcmp(td_runtime()->backend, "none")) {
-        snprintf(problem, problem_size,
-                 "no pools but the default one: threads are not bound here (pin backend none)");
-        return -ENOSYS;
-    }
-    struct td_pool_config effective = *config;
+    struct td_pool_config effective = *asked;
     struct td_cpus cpus = {0};
-    struct td_pool *pool = NULL;
     int error = td_pool_config_resolve(&effective, pools->topology, &pools->io, &cpus, problem,
                                        problem_size);
     if (!error) {
-        error = td_pool_create(&pool, pools, pools->topology, &effective, config->cpus, &cpus);
+        error = td_pool_create(pool, pools, pools->topology, &effective, asked, &cpus, problem);
         if (error)
             snprintf(problem, problem_size, "no memory or no thread to be had: %s",
                      strerror(-error));
     }
     td_cpus_fini(&cpus);
-    if (error)
-        return error;
+    return error;
+}
+
+void td_pools_place(struct td_pools *pools, int i, struct td_pool *pool)
+{
     pthread_mutex_lock(&pools->lock);
-    pools->pools[pools->n++] = pool;
+    struct td_pool *old = i < pools->n ? pools->pools[i] : NULL;
+    pools->pools[i] = pool;
+    pools->n += !old;
     pthread_mutex_unlock(&pools->lock);
-    return 0;
+    td_pool_unref(old);
+    td_pools_reseat(pools);
+}
+
+/* With adding held. */
+static int add(struct td_pools *pools, const struct td_pool_config *config, bool replace,
+               char *problem, size_t problem_size)
+{
+    pthread_mutex_lock(&pools->lock);
+    int i = config->name[0] ? index_of(pools, config->name) : -1, last = pools->n;
+    pthread_mutex_unlock(&pools->lock);
+    if (i >= 0 && !replace) {
+        snprintf(problem, problem_size, "name: there is a pool '%s' already", config->name);
+        return -EEXIST;
+    }
+    if (i == 0) {
+        snprintf(problem, problem_size, "pool %s: the default pool cannot be replaced",
+                 config->name);
+        return -EBUSY;
+    }
+    if (i < 0 && last == TD_MAX_POOLS) {
+        snprintf(problem, problem_size, "there are %d pools already, and that is the most",
+                 TD_MAX_POOLS);
+        return -EINVAL;
+    }
+    if (last && !strcmp(td_runtime()->backend, "none")) {
+        snprintf(problem, problem_size,
+                 "no pools but the default one: threads are not bound here (pin backend none)");
+        return -ENOSYS;
+    }
+    struct td_pool *pool;
+    int error = td_pools_make(pools, config, &pool, problem, problem_size);
+    if (!error)
+        td_pools_place(pools, i < 0 ? last : i, pool);
+    return error ? error : i >= 0;
 }
 
 int td_pools_add(struct td_pools *pools, const struct td_pool_config *config, char *problem,
                  size_t problem_size)
 {
     pthread_mutex_lock(&pools->adding);
-    int error = add(pools, config, problem, problem_size);
+    int error = add(pools, config, false, problem, problem_size);
     pthread_mutex_unlock(&pools->adding);
     return error;
+}
+
+int td_pools_put(struct td_pools *pools, const struct td_pool_config *config, char *problem,
+                 size_t problem_size)
+{
+    pthread_mutex_lock(&pools->adding);
+    int result = add(pools, config, true, problem, problem_size);
+    pthread_mutex_unlock(&pools->adding);
+    return result;
 }
 
 int td_pools_remove(struct td_pools *pools, const char *name)
 {
     struct td_pool *pool = NULL;
+    pthread_mutex_lock(&pools->adding);
     pthread_mutex_lock(&pools->lock);
     int i = index_of(pools, name);
     if (i > 0) {
@@ -155,6 +184,9 @@ int td_pools_remove(struct td_pools *pools, const char *name)
         memmove(pools->pools + i, pools->pools + i + 1, (pools->n - i) * sizeof *pools->pools);
     }
     pthread_mutex_unlock(&pools->lock);
+    if (pool)
+        td_pools_reseat(pools);
+    pthread_mutex_unlock(&pools->adding);
     td_pool_unref(pool);
     return i < 0 ? -ENOENT : i == 0 ? -EBUSY : 0;
 }

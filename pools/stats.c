@@ -12,7 +12,8 @@ void td_pool_stats(struct td_pool *pool, struct td_pool_stats *stats)
                                     .running = atomic_load(&pool->running),
                                     .rejected = atomic_load(&pool->rejected),
                                     .late = atomic_load(&pool->late)};
-    memcpy(stats->requested, pool->requested, sizeof stats->requested);
+    memcpy(stats->requested, pool->asked.cpus, sizeof stats->requested);
+    memcpy(stats->warning, pool->warning, sizeof stats->warning);
     const int max = sizeof stats->threads / sizeof *stats->threads;
     for (int i = 0; i < pool->n_workers; i++) {
         const struct td_worker *worker = &pool->workers[i];
@@ -23,6 +24,24 @@ void td_pool_stats(struct td_pool *pool, struct td_pool_stats *stats)
                 td_team_look(&worker->team, k, &stats->threads[stats->n_threads++]);
         }
     }
+}
+
+void td_pool_inherit(struct td_pool *pool, const struct td_pool *before)
+{
+    for (int i = 0; i < before->n_workers; i++) {
+        atomic_fetch_add(&pool->workers[0].done, before->workers[i].done);
+        atomic_fetch_add(&pool->workers[0].busy_ns, before->workers[i].busy_ns);
+    }
+    atomic_fetch_add(&pool->rejected, before->rejected);
+    atomic_fetch_add(&pool->late, before->late);
+}
+
+bool td_pool_mend(struct td_pool *pool)
+{
+    bool any = false;
+    for (int i = 0; i < pool->n_workers && pool->binding != TD_BIND_none; i++)
+        any = td_team_rebind(&pool->workers[i].team) || any;
+    return any;
 }
 
 const char *td_pool_name(const struct td_pool *pool)

@@ -16,6 +16,7 @@
 #include "pools/runtime.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -190,4 +191,26 @@ void td_team_look(const struct td_team *team, int member, struct td_pool_thread 
     thread->ok = thread->tid && team->binding != TD_BIND_none &&
                  !td_affinity_get(thread->tid, &is) && td_cpus_equal(&is, &wanted);
     td_cpus_fini(&is);
+}
+
+/* Members that have left stand here with the number of a thread that may now be anybody's: only
+ * those of this process are touched, and such a one is bound when it enters a region. */
+static bool is_ours(pid_t tid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d", (int)tid);
+    return !access(path, F_OK);
+}
+
+bool td_team_rebind(struct td_team *team)
+{
+    bool any = false;
+    for (int i = 0; i < team->n; i++) {
+        struct td_pool_thread thread;
+        struct td_cpus cpus = cpus_of(team, i);
+        td_team_look(team, i, &thread);
+        if (thread.tid && !thread.ok && is_ours(thread.tid))
+            any = !td_affinity_set(thread.tid, &cpus) || any;
+    }
+    return any;
 }

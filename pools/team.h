@@ -41,6 +41,8 @@ int td_team_open(struct td_team *team);
 void td_team_close(struct td_team *team, const struct td_cpus *outside);
 /* Brings members back that have left since (see shrunk). */
 void td_team_mend(struct td_team *team);
+/* Binds members that are not where the team says, from any thread; true if there were any. */
+bool td_team_rebind(struct td_team *team);
 /* Where the member is, its affinity read back now: ok when it is what the team says. */
 void td_team_look(const struct td_team *team, int member, struct td_pool_thread *thread);
 

@@ -1,10 +1,15 @@
 /* The machine as this process may use it: what hwloc sees, less the CPUs outside the affinity mask
  * and the cpuset, and the CPU time that the control groups grant.
  *
- * Read once at start (about 2 ms) and constant afterwards, so that any thread may read it; only
- * nr_throttled is read anew. The affinity mask is the one the process was started with (taskset,
- * numactl, a container's cpuset): whoever restricts the process thereby restricts every pool. On a
- * synthetic machine all CPUs count as allowed, so that tests can lay out pools of any size. */
+ * The machine is read once at start (about 2 ms). What the process may use of it can change while
+ * it runs (a kubelet that hands out CPUs, `docker update`) and is read anew by td_topology_refresh;
+ * `lock` guards that part, but for the CPUs' flags, which are set one by one.
+ *
+ * The affinity mask counts as the one the process was started with (taskset, numactl): whoever
+ * restricts the process thereby restricts every pool. Asked for it again, the kernel gives what is
+ * left of it within the cpuset of that moment; a process that was started on all that its cpuset
+ * had asks for everything. On a synthetic machine all CPUs count as allowed, so that tests can lay
+ * out pools of any size. */
 #include "pools/topology.h"
 
 #include "pools/cgroup.h"
@@ -12,6 +17,7 @@
 
 #include <errno.h>
 #include <hwloc.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,11 +26,19 @@
 
 struct td_topology {
     hwloc_topology_t hwloc;
+    hwloc_bitmap_t wanted; /* the CPUs to ask the kernel for */
+    char root[256];        /* of the control groups' files */
+    pthread_mutex_t lock;  /* of what follows */
     hwloc_bitmap_t allowed;
     struct td_cgroup cgroup;
     struct td_machine_facts facts;
-    char decision[256];
 };
+
+/* Its CPUs are this machine's, and threads can be bound to them. */
+static bool is_real(const struct td_topology *topology)
+{
+    return hwloc_topology_is_thissystem(topology->hwloc);
+}
 
 static void format(hwloc_const_bitmap_t set, char *text, size_t size)
 {
@@ -47,24 +61,48 @@ static int load(struct td_topology *t)
     return hwloc_topology_load(t->hwloc) ? -EIO : 0;
 }
 
-/* The affinity mask and the cpuset, within what the machine has. */
-static int find_allowed(struct td_topology *t)
+static hwloc_const_bitmap_t all_of(const struct td_topology *t)
 {
-    t->allowed = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(t->hwloc));
+    return hwloc_topology_get_complete_cpuset(t->hwloc);
+}
+
+/* Asks the kernel for CPUs (NULL: not for others), and says what the calling thread has then. NULL:
+ * none of them are granted, or out of memory. */
+static hwloc_bitmap_t ask(const struct td_topology *t, hwloc_const_bitmap_t cpus)
+{
     hwloc_bitmap_t mask = hwloc_bitmap_alloc();
-    if (!t->allowed || !mask) {
-        hwloc_bitmap_free(mask);
-        return -ENOMEM;
-    }
-    if (td_topology_is_real(t) && !hwloc_get_cpubind(t->hwloc, mask, HWLOC_CPUBIND_THREAD))
-        hwloc_bitmap_and(t->allowed, t->allowed, mask);
-    hwloc_bitmap_zero(mask);
-    for (int i = 0; i < t->cgroup.cpuset.n; i++)
-        hwloc_bitmap_set(mask, t->cgroup.cpuset.cpu[i]);
-    if (hwloc_bitmap_intersects(t->allowed, mask)) /* a stale or foreign cpuset is ignored */
-        hwloc_bitmap_and(t->allowed, t->allowed, mask);
+    if (mask && (!cpus || !hwloc_set_cpubind(t->hwloc, cpus, HWLOC_CPUBIND_THREAD)) &&
+        !hwloc_get_cpubind(t->hwloc, mask, HWLOC_CPUBIND_THREAD))
+        return mask;
     hwloc_bitmap_free(mask);
-    return hwloc_bitmap_weight(t->allowed) > 0 ? 0 : -EIO;
+    return NULL;
+}
+
+/* All, unless the process was started on fewer CPUs than its cpuset has. */
+static int find_wanted(struct td_topology *t)
+{
+    hwloc_bitmap_t mask = is_real(t) ? ask(t, NULL) : NULL, most = mask ? ask(t, all_of(t)) : NULL;
+    bool fewer = mask && !(most && hwloc_bitmap_isequal(mask, most));
+    t->wanted = hwloc_bitmap_dup(fewer ? mask : all_of(t));
+    hwloc_bitmap_free(mask);
+    hwloc_bitmap_free(most);
+    return t->wanted ? 0 : -ENOMEM;
+}
+
+/* What the kernel and the groups grant now. NULL: out of memory. */
+static hwloc_bitmap_t find_allowed(const struct td_topology *t, const struct td_cgroup *cgroup)
+{
+    hwloc_bitmap_t allowed = is_real(t) ? ask(t, t->wanted) : NULL, group = hwloc_bitmap_alloc();
+    if (!allowed)
+        allowed = is_real(t) ? ask(t, all_of(t)) : NULL;
+    if (!allowed)
+        allowed = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(t->hwloc));
+    for (int i = 0; i < cgroup->cpuset.n && group; i++)
+        hwloc_bitmap_set(group, cgroup->cpuset.cpu[i]);
+    if (allowed && group && hwloc_bitmap_intersects(allowed, group)) /* else stale, or foreign */
+        hwloc_bitmap_and(allowed, allowed, group);
+    hwloc_bitmap_free(group);
+    return allowed;
 }
 
 static int logical(hwloc_topology_t hwloc, hwloc_obj_type_t type, hwloc_obj_t below)
@@ -95,7 +133,6 @@ static int list_pus(struct td_topology *t)
             .core = logical(t->hwloc, HWLOC_OBJ_CORE, pu),
             .package = logical(t->hwloc, HWLOC_OBJ_PACKAGE, pu),
             .numa_node = node_of(t->hwloc, pu->cpuset),
-            .allowed = hwloc_bitmap_isset(t->allowed, pu->os_index),
         };
     return 0;
 }
@@ -134,17 +171,30 @@ static void decide(struct td_topology *t)
     if (facts->quota > 0 && facts->quota < facts->n_allowed) {
         facts->default_threads = facts->quota < 1 ? 1 : (int)facts->quota;
         facts->pin_by_default = false;
-        snprintf(t->decision, sizeof t->decision,
+        snprintf(facts->decision, sizeof facts->decision,
                  "%d thread%s, not pinned: the control group grants %.2f CPUs' worth of time, "
                  "rounded down, on %d allowed CPUs",
                  facts->default_threads, facts->default_threads == 1 ? "" : "s", facts->quota,
                  facts->n_allowed);
     } else {
-        snprintf(t->decision, sizeof t->decision,
+        snprintf(facts->decision, sizeof facts->decision,
                  "%d thread%s, pinned: one for each allowed CPU, and no smaller quota",
                  facts->n_allowed, facts->n_allowed == 1 ? "" : "s");
     }
-    facts->decision = t->decision;
+}
+
+/* What follows from the allowed CPUs and the group's limits. */
+static void read_limits(struct td_topology *t)
+{
+    struct td_machine_facts *facts = &t->facts;
+    for (int i = 0; i < facts->n_pus; i++)
+        facts->pus[i].allowed = hwloc_bitmap_isset(t->allowed, facts->pus[i].cpu);
+    facts->n_allowed = hwloc_bitmap_weight(t->allowed);
+    format(t->allowed, facts->allowed, sizeof facts->allowed);
+    facts->quota = t->cgroup.quota;
+    facts->memory_limit = t->cgroup.memory;
+    memcpy(facts->cgroup, t->cgroup.path, sizeof facts->cgroup);
+    decide(t);
 }
 
 static int read_facts(struct td_topology *t)
@@ -156,14 +206,26 @@ static int read_facts(struct td_topology *t)
     facts->n_pus = hwloc_get_nbobjs_by_type(t->hwloc, HWLOC_OBJ_PU);
     facts->memory = hwloc_get_root_obj(t->hwloc)->total_memory;
     facts->system_memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    facts->n_allowed = hwloc_bitmap_weight(t->allowed);
-    format(t->allowed, facts->allowed, sizeof facts->allowed);
-    facts->quota = t->cgroup.quota;
-    facts->memory_limit = t->cgroup.memory;
-    memcpy(facts->cgroup, t->cgroup.path, sizeof facts->cgroup);
-    decide(t);
     int error = list_pus(t);
-    return error ? error : list_caches(t);
+    if (!error)
+        error = list_caches(t);
+    if (!error)
+        read_limits(t);
+    return error;
+}
+
+static int read_allowed(struct td_topology *t)
+{
+    t->allowed = find_allowed(t, &t->cgroup);
+    return !t->allowed ? -ENOMEM : hwloc_bitmap_weight(t->allowed) > 0 ? 0 : -EIO;
+}
+
+/* This machine's groups mean nothing on another. */
+static void read_cgroup(const struct td_topology *t, struct td_cgroup *cgroup)
+{
+    *cgroup = (struct td_cgroup){0};
+    if (*t->root || is_real(t))
+        td_cgroup_init(cgroup, t->root);
 }
 
 int td_topology_create_at(struct td_topology **topology, const char *root)
@@ -171,12 +233,15 @@ int td_topology_create_at(struct td_topology **topology, const char *root)
     struct td_topology *t = calloc(1, sizeof *t);
     if (!t)
         return -ENOMEM;
+    pthread_mutex_init(&t->lock, NULL);
+    snprintf(t->root, sizeof t->root, "%s", root);
     int error = load(t);
-    if (!error &&
-        (*root || td_topology_is_real(t))) /* this machine's groups mean nothing elsewhere */
-        td_cgroup_init(&t->cgroup, root);
     if (!error)
-        error = find_allowed(t);
+        error = find_wanted(t);
+    if (!error) {
+        read_cgroup(t, &t->cgroup);
+        error = read_allowed(t);
+    }
     if (!error)
         error = read_facts(t);
     if (error) {
@@ -185,6 +250,29 @@ int td_topology_create_at(struct td_topology **topology, const char *root)
     }
     *topology = t;
     return 0;
+}
+
+int td_topology_refresh(struct td_topology *t)
+{
+    struct td_cgroup cgroup;
+    read_cgroup(t, &cgroup);
+    hwloc_bitmap_t allowed = find_allowed(t, &cgroup);
+    if (!allowed || hwloc_bitmap_iszero(allowed)) {
+        hwloc_bitmap_free(allowed);
+        td_cgroup_fini(&cgroup);
+        return allowed ? 0 : -ENOMEM;
+    }
+    pthread_mutex_lock(&t->lock);
+    bool changed = !hwloc_bitmap_isequal(allowed, t->allowed) || cgroup.quota != t->cgroup.quota;
+    hwloc_bitmap_t old_allowed = t->allowed;
+    struct td_cgroup old = t->cgroup;
+    t->allowed = allowed;
+    t->cgroup = cgroup;
+    read_limits(t);
+    pthread_mutex_unlock(&t->lock);
+    hwloc_bitmap_free(old_allowed);
+    td_cgroup_fini(&old);
+    return changed;
 }
 
 int td_topology_create(struct td_topology **topology)
@@ -199,6 +287,8 @@ void td_topology_destroy(struct td_topology *topology)
     if (topology->hwloc)
         hwloc_topology_destroy(topology->hwloc);
     hwloc_bitmap_free(topology->allowed);
+    hwloc_bitmap_free(topology->wanted);
+    pthread_mutex_destroy(&topology->lock);
     td_cgroup_fini(&topology->cgroup);
     free(topology->facts.pus);
     free(topology->facts.caches);
@@ -207,13 +297,16 @@ void td_topology_destroy(struct td_topology *topology)
 
 void td_topology_facts(const struct td_topology *topology, struct td_machine_facts *facts)
 {
+    pthread_mutex_t *lock = (pthread_mutex_t *)&topology->lock;
+    pthread_mutex_lock(lock);
     *facts = topology->facts;
     facts->nr_throttled = td_cgroup_throttled(&topology->cgroup);
+    pthread_mutex_unlock(lock);
 }
 
-bool td_topology_is_real(const struct td_topology *topology)
+bool td_topology_can_bind(const struct td_topology *topology)
 {
-    return hwloc_topology_is_thissystem(topology->hwloc);
+    return is_real(topology) && strcmp(td_runtime()->backend, "none");
 }
 
 int td_topology_cpus(const struct td_topology *topology, int node, struct td_cpus *cpus)
@@ -278,11 +371,6 @@ int td_topology_node(const struct td_topology *topology, const struct td_cpus *c
         if (pu_of(topology, cpus->cpu[i])->numa_node != node)
             return -1;
     return node;
-}
-
-int td_topology_default_threads(const struct td_topology *topology)
-{
-    return topology->facts.default_threads;
 }
 
 int td_topology_nodes(const struct td_topology *topology)

@@ -84,12 +84,11 @@ static void place_threads(struct td_http *http)
         thread->cpu = -1;
         if (!*http->config.io_cpus && i < n) {
             thread->cpu = td_pool_first_cpu(pools[i]);
-            thread->home = pools[i];
+            strcpy(thread->home, td_pool_name(pools[i]));
         }
     }
     for (int i = 0; i < n; i++)
-        if (i >= wanted || http->thread[i].home != pools[i])
-            td_pool_unref(pools[i]);
+        td_pool_unref(pools[i]);
     http->n_threads = wanted;
 }
 
@@ -172,7 +171,6 @@ void td_http_stop(struct td_http *http)
             MHD_stop_daemon(http->thread[i].daemon);
         if (http->thread[i].listening > 0)
             close(http->thread[i].listening);
-        td_pool_unref(http->thread[i].home);
         td_arena_destroy(http->thread[i].spare);
     }
     td_watch_stop(&http->watch);

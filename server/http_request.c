@@ -183,7 +183,7 @@ static void begin(struct exchange *x, struct td_http_thread *thread, const char 
             req->method = methods[i].method;
     req->path = url;
     req->query = read_query(x);
-    req->home = thread->home;
+    req->home = *thread->home ? thread->home : NULL;
     req->local = td_listener_is_local(&thread->http->listener);
     req->defer = defer;
     req->reply = reply;

@@ -14,11 +14,11 @@
 struct td_http_thread {
     struct td_http *http;
     struct MHD_Daemon *daemon;
-    struct td_pool *home;   /* a reference, or NULL */
-    int cpu;                /* -1: not bound to one */
-    int listening;          /* the socket that a quiesced daemon has left, or 0 */
-    struct td_arena *spare; /* of the last request, for the next; the thread's own, or NULL */
-    atomic_int handling;    /* requests inside td_api_handle or with a worker */
+    char home[TD_POOL_NAME]; /* the pool on whose first CPU it sits, or "" */
+    int cpu;                 /* at its start; -1: not bound to one */
+    int listening;           /* the socket that a quiesced daemon has left, or 0 */
+    struct td_arena *spare;  /* of the last request, for the next; the thread's own, or NULL */
+    atomic_int handling;     /* requests inside td_api_handle or with a worker */
     /* When it last took a call with a small answer, sent a piece of much, and had to share its CPU.
      */
     int64_t small_ns, piece_ns, contended_ns;

@@ -30,6 +30,8 @@ void td_http_settle(struct td_http_thread *thread)
     if (here)
         return;
     here = thread;
+    if (*thread->home)
+        td_pools_seat(thread->http->service->pools, thread->home);
     td_thread_alone(); /* small calls run here, on no team */
     td_thread_brisk(); /* beside the pool's worker */
 }

@@ -29,13 +29,11 @@ static int fail(const char *what)
 /* The pools asked for; without any, one on all CPUs that the process may use. */
 static int add_pools(struct server *s, struct td_problem *problem)
 {
-    struct td_machine_facts facts;
-    td_topology_facts(s->topology, &facts);
     int err = 0;
     for (int i = 0; i < s->config.pool.n && !err; i++) {
         struct td_pool_config config;
         const char *text = s->config.pool.text[i];
-        char note[sizeof problem->text - 64] = "";
+        char note[TD_POOL_WARNING] = "";
         err = td_pool_config_parse(&config, text, note, sizeof note);
         if (!err)
             err = td_pools_add(s->pools, &config, note, sizeof note);
@@ -47,7 +45,6 @@ static int add_pools(struct server *s, struct td_problem *problem)
     if (err || s->config.pool.n)
         return err;
     struct td_pool_config config = td_pool_config_default("default");
-    config.pin = facts.pin_by_default;
     return td_pools_add(s->pools, &config, problem->text, sizeof problem->text);
 }
 
@@ -82,6 +79,11 @@ static int share_memory(struct server *s, struct td_problem *problem)
     return 0;
 }
 
+static void say(const char *sentence)
+{
+    fprintf(stderr, "tensord: %s\n", sentence);
+}
+
 static int start(struct server *s, struct td_problem *problem)
 {
     const struct td_config *c = &s->config;
@@ -94,7 +96,8 @@ static int start(struct server *s, struct td_problem *problem)
     if (*c->io_cpus &&
         (err = td_pools_set_io_cpus(s->pools, c->io_cpus, problem->text, sizeof problem->text)))
         return err;
-    if ((err = add_pools(s, problem)))
+    if ((err = add_pools(s, problem)) ||
+        (err = td_pools_watch(s->pools, c->watchdog_s * INT64_C(1000000000), say)))
         return err;
     s->service.topology = s->topology;
     s->service.pools = s->pools;
@@ -141,6 +144,8 @@ static void drain(struct server *s)
 
 static void stop(struct server *s)
 {
+    if (s->pools)
+        td_pools_unwatch(s->pools); /* the HTTP threads that it moves end now */
     for (int i = 0; i < s->config.listen.n; i++)
         td_http_stop(s->http[i]);
     td_pools_destroy(s->pools);

@@ -180,7 +180,8 @@ static void run_job(struct td_job *job, struct td_worker *worker)
 
 static int enqueue(struct td_infer *in)
 {
-    in->job = (struct td_job){.run = run_job, .priority = in->priority};
+    in->job =
+        (struct td_job){.run = run_job, .what = in->run.handle->full, .priority = in->priority};
     if (in->timeout_ms)
         in->job.deadline_ns = in->req->begin_ns + in->timeout_ms * 1000000;
     return td_pool_submit(in->pool, &in->job);
@@ -269,7 +270,7 @@ static int start(struct td_infer *in)
     in->queued_ns = td_now_ns();
     if (td_api_task_is_wanted(req))
         return submit_task(in);
-    if (in->pool == req->home && in->streams.parts < 2 &&
+    if (req->home && !strcmp(td_pool_name(in->pool), req->home) && in->streams.parts < 2 &&
         td_run_estimate(&in->run) < INLINE_SECONDS + INLINE_BYTE_SECONDS * (double)req->body_size) {
         in->ran_inline = true;
         compute(in, NULL);

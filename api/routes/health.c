@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 int td_api_v2_live(struct td_request *req, struct td_response *res)
 {
@@ -13,13 +14,57 @@ int td_api_v2_live(struct td_request *req, struct td_response *res)
     return td_api_text(res, 200, NULL, "{\"live\":true}");
 }
 
+/* Why the server is not ready; "" when it is. hung: the workers to blame, at most max. */
+static int find_hindrance(struct td_request *req, struct td_hung *hung, int max, char *why,
+                          size_t size)
+{
+    int n = td_pools_hung(req->service->pools, hung, max);
+    *why = 0;
+    if (req->service->draining)
+        snprintf(why, size, "the server is draining");
+    else if (n)
+        snprintf(why, size, "pool %s: worker %d has been in %.80s for %lld s", hung->pool,
+                 hung->worker, hung->what, (long long)(hung->for_ns / 1000000000));
+    return n;
+}
+
+static void write_hung(struct td_writer *w, const struct td_hung *hung, int n)
+{
+    td_write_open(w, "hung", '[');
+    for (int i = 0; i < n; i++) {
+        time_t since = time(NULL) - hung[i].for_ns / 1000000000;
+        struct tm utc;
+        char text[32];
+        strftime(text, sizeof text, "%FT%TZ", gmtime_r(&since, &utc));
+        td_write_open(w, NULL, '{');
+        td_write_str(w, "pool", hung[i].pool);
+        td_write_int(w, "worker", hung[i].worker);
+        td_write_str(w, "operator", hung[i].what);
+        td_write_str(w, "since", text);
+        td_write_int(w, "seconds", hung[i].for_ns / 1000000000);
+        td_write_close(w, '}');
+    }
+    td_write_close(w, ']');
+}
+
 int td_api_v2_ready(struct td_request *req, struct td_response *res)
 {
-    if (!req->service->draining)
+    struct td_hung hung[16];
+    struct td_writer w;
+    char why[256];
+    int n = find_hindrance(req, hung, 16, why, sizeof why);
+    if (!*why)
         return td_api_text(res, 200, NULL, "{\"live\":true,\"ready\":true}");
     res->header[0] = (struct td_header){"Retry-After", "1"};
-    return td_api_text(res, 503, NULL,
-                       "{\"live\":true,\"ready\":false,\"error\":\"the server is draining\"}");
+    td_write_init(&w, req->arena, 512);
+    td_write_open(&w, NULL, '{');
+    td_write_bool(&w, "live", true);
+    td_write_bool(&w, "ready", false);
+    td_write_str(&w, "error", why);
+    if (n)
+        write_hung(&w, hung, n);
+    td_write_close(&w, '}');
+    return td_write_response(&w, res, 503);
 }
 
 int td_api_v2_server(struct td_request *req, struct td_response *res)
@@ -103,7 +148,10 @@ int td_api_v2_model_ready(struct td_request *req, struct td_response *res)
     if (!find_model(req))
         return -ENOENT;
     struct td_writer w;
-    bool ready = !req->service->draining;
+    struct td_hung hung;
+    char why[256];
+    find_hindrance(req, &hung, 1, why, sizeof why);
+    bool ready = !*why;
     td_write_init(&w, req->arena, 256);
     td_write_open(&w, NULL, '{');
     td_write_str(&w, "name", req->var[0]);

@@ -2,6 +2,7 @@
 #include "api/handlers.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 static void write_threads(struct td_writer *w, const struct td_pool_stats *stats)
@@ -18,7 +19,7 @@ static void write_threads(struct td_writer *w, const struct td_pool_stats *stats
     td_write_close(w, ']');
 }
 
-static void write_pool(struct td_writer *w, struct td_pool *pool, const char *warning)
+static void write_pool(struct td_writer *w, struct td_pool *pool)
 {
     struct td_pool_stats stats;
     td_pool_stats(pool, &stats);
@@ -31,7 +32,7 @@ static void write_pool(struct td_writer *w, struct td_pool *pool, const char *wa
     td_write_int(w, "streams", stats.config.streams);
     td_write_int(w, "spin_us", stats.config.spin_us);
     td_write_int(w, "queue_depth", stats.config.queue_depth);
-    td_write_bool(w, "pinned", stats.config.pin);
+    td_write_bool(w, "pinned", stats.config.pinned);
     td_write_int(w, "depth", stats.depth);
     td_write_int(w, "running", stats.running);
     td_write_int(w, "done", stats.done);
@@ -40,8 +41,8 @@ static void write_pool(struct td_writer *w, struct td_pool *pool, const char *wa
     td_write_int(w, "busy_us", stats.busy_ns / 1000);
     write_threads(w, &stats);
     td_write_open(w, "warnings", '[');
-    if (warning && *warning)
-        td_write_str(w, NULL, warning);
+    if (*stats.warning)
+        td_write_str(w, NULL, stats.warning);
     td_write_close(w, ']');
     td_write_close(w, '}');
 }
@@ -55,7 +56,7 @@ int td_api_pools_list(struct td_request *req, struct td_response *res)
     td_write_open(&w, NULL, '{');
     td_write_open(&w, "pools", '[');
     for (int i = 0; i < n; i++) {
-        write_pool(&w, list[i], NULL);
+        write_pool(&w, list[i]);
         td_pool_unref(list[i]);
     }
     td_write_close(&w, ']');
@@ -70,14 +71,14 @@ int td_api_pools_list(struct td_request *req, struct td_response *res)
     return td_write_response(&w, res, 200);
 }
 
-static int answer(struct td_request *req, const char *name, int status, const char *warning)
+static int answer(struct td_request *req, const char *name, int status)
 {
     struct td_pool *pool = td_pools_find(req->service->pools, name);
     if (!pool)
         return td_api_problem(req, -ENOENT, "no pool '%.80s'; GET /v1/pools lists them", name);
     struct td_writer w;
     td_write_init(&w, req->arena, 2048);
-    write_pool(&w, pool, warning);
+    write_pool(&w, pool);
     td_pool_unref(pool);
     return td_write_response(&w, &req->response, status);
 }
@@ -85,65 +86,46 @@ static int answer(struct td_request *req, const char *name, int status, const ch
 int td_api_pools_get(struct td_request *req, struct td_response *res)
 {
     (void)res;
-    return answer(req, req->var[0], 200, NULL);
+    return answer(req, req->var[0], 200);
 }
 
-/* A member that must be a whole number; absent leaves *value. */
-static int read_int(struct td_request *req, const cJSON *root, const char *key, int low, int *value)
+/* A member as the text that td_pool_config_set takes, when it is of the right kind. */
+static int set_member(struct td_request *req, struct td_pool_config *config, const cJSON *item)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, key);
-    if (!item)
-        return 0;
-    if (!cJSON_IsNumber(item) || item->valuedouble != item->valueint || item->valueint < low)
-        return td_api_problem(req, -EINVAL, "%s: must be a whole number, %d or more", key, low);
-    *value = item->valueint;
-    return 0;
+    char text[TD_CPUS_TEXT + 8], problem[256];
+    const char *key = item->string;
+    bool is_cpus = !strcmp(key, "cpus"), is_pin = !strcmp(key, "pinned") || !strcmp(key, "pin");
+    if (is_cpus && (!cJSON_IsString(item) || !*item->valuestring))
+        return td_api_problem(req, -EINVAL, "cpus: must be a list such as \"0-3,8\"");
+    if (is_pin && !cJSON_IsBool(item))
+        return td_api_problem(req, -EINVAL, "%s: must be true or false", key);
+    if (is_cpus)
+        snprintf(text, sizeof text, "%s", item->valuestring);
+    else if (cJSON_IsNumber(item))
+        snprintf(text, sizeof text, "%.17g", item->valuedouble);
+    else
+        snprintf(text, sizeof text, "%s",
+                 cJSON_IsBool(item) && cJSON_IsTrue(item) ? "true" : "false");
+    int err = td_pool_config_set(config, key, text, problem, sizeof problem);
+    return err ? td_api_problem(req, err, "%s", problem) : 0;
 }
 
 static int read_config(struct td_request *req, struct td_pool_config *config)
 {
-    static const char *const known[] = {"cpus",    "numa_node",   "threads", "streams",
-                                        "spin_us", "queue_depth", "pinned"};
     struct td_json json;
     struct td_problem problem;
     int err =
         td_json_parse(&json, req->body, req->body_size, req->service->limits.json_depth, &problem);
-    if (err) {
-        td_json_free(&json);
-        return td_api_problem(req, -EINVAL, "%s", problem.text);
-    }
-    const cJSON *item, *cpus = cJSON_GetObjectItemCaseSensitive(json.root, "cpus");
-    const cJSON *pin = cJSON_GetObjectItemCaseSensitive(json.root, "pinned");
-    if (!cJSON_IsObject(json.root))
+    if (err)
+        td_api_problem(req, -EINVAL, "%s", problem.text);
+    else if (!cJSON_IsObject(json.root))
         err =
             td_api_problem(req, -EINVAL, "the body: must be an object such as {\"cpus\":\"0-3\"}");
-    cJSON_ArrayForEach(item, json.root)
-    {
-        size_t k = 0;
-        while (!err && k < sizeof known / sizeof *known && strcmp(item->string, known[k]))
-            k++;
-        if (!err && k == sizeof known / sizeof *known)
-            err = td_api_problem(req, -EINVAL,
-                                 "%.60s: no such field; right are cpus, numa_node, threads, "
-                                 "streams, spin_us, queue_depth, pinned",
-                                 item->string);
-    }
-    if (!err && cpus &&
-        (!cJSON_IsString(cpus) || !*cpus->valuestring || strlen(cpus->valuestring) >= TD_CPUS_TEXT))
-        err = td_api_problem(req, -EINVAL, "cpus: must be a list such as \"0-3,8\"");
-    else if (!err && cpus)
-        strcpy(config->cpus, cpus->valuestring);
-    if (!err && pin && !cJSON_IsBool(pin))
-        err = td_api_problem(req, -EINVAL, "pinned: must be true or false");
-    else if (!err && pin)
-        config->pin = cJSON_IsTrue(pin);
-    if (!err && !(err = read_int(req, json.root, "numa_node", 0, &config->numa_node)) &&
-        !(err = read_int(req, json.root, "threads", 1, &config->threads)) &&
-        !(err = read_int(req, json.root, "streams", 1, &config->streams)) &&
-        !(err = read_int(req, json.root, "spin_us", 0, &config->spin_us)))
-        err = read_int(req, json.root, "queue_depth", 1, &config->queue_depth);
+    const cJSON *item = err ? NULL : json.root->child;
+    for (; item && !err; item = item->next)
+        err = set_member(req, config, item);
     td_json_free(&json);
-    return err;
+    return err ? -EINVAL : 0;
 }
 
 int td_api_pools_put(struct td_request *req, struct td_response *res)
@@ -154,26 +136,14 @@ int td_api_pools_put(struct td_request *req, struct td_response *res)
         return td_api_problem(req, -EINVAL, "the pool's name: at most %d letters",
                               TD_POOL_NAME - 1);
     struct td_pool_config config = td_pool_config_default(name);
-    char problem[400] = "";
+    char problem[TD_POOL_WARNING];
     int err = read_config(req, &config);
     if (err)
         return err;
-    struct td_pool *old = td_pools_find(req->service->pools, name);
-    struct td_pool_stats before;
-    if (old)
-        td_pool_stats(old, &before);
-    td_pool_unref(old);
-    if (old && (err = td_pools_remove(req->service->pools, name)))
-        return td_api_problem(req, err, "pool %s: the default pool cannot be replaced", name);
-    err = td_pools_add(req->service->pools, &config, problem, sizeof problem);
-    if (err && old) { /* a replacement that cannot be made leaves the old one */
-        char none[400];
-        td_pools_add(req->service->pools, &before.config, none, sizeof none);
-    }
-    if (err)
-        return td_api_problem(req, err == -EAGAIN ? -ENOMEM : err, "%s",
-                              *problem ? problem : strerror(-err));
-    return answer(req, name, old ? 200 : 201, problem);
+    int result = td_pools_put(req->service->pools, &config, problem, sizeof problem);
+    if (result < 0)
+        return td_api_problem(req, result == -EAGAIN ? -ENOMEM : result, "%s", problem);
+    return answer(req, name, result ? 200 : 201);
 }
 
 int td_api_pools_delete(struct td_request *req, struct td_response *res)

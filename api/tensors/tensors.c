@@ -133,8 +133,10 @@ static int add(struct batch *batch, const char *name, const struct td_tensor *t,
     err = one ? td_weight_create(&one->weight, t) : -ENOMEM;
     if (err)
         return td_problem_set(problem, -err, "no memory for the tensor");
-    if (req->home) /* this thread sits on its first CPU */
-        td_weight_set_home(one->weight, td_pool_home_node(req->home));
+    struct td_pool *home = req->home ? td_pools_find(req->service->pools, req->home) : NULL;
+    if (home) /* this thread sits on its first CPU */
+        td_weight_set_home(one->weight, td_pool_home_node(home));
+    td_pool_unref(home);
     one->name = name;
     *batch->end = one;
     batch->end = &one->next;

@@ -1,57 +1,6 @@
-/* pools/cgroup.c through pools/topology.c: control groups laid out below a directory of the test's
- * own. */
-#include "pools/topology.h"
+/* pools/cgroup.c through pools/topology.c: what control groups say, and what follows from it. */
+#include "groups_test.h"
 
-#include "pools_test.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-
-static char root[64];
-
-static void set_up(void)
-{
-    strcpy(root, "/tmp/td_cgroup_XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(root));
-}
-
-static void tear_down(void)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", root);
-    ck_assert_int_eq(system(command), 0);
-    unsetenv("HWLOC_SYNTHETIC");
-}
-
-/* Writes a file below root, making its directories. */
-static void put(const char *path, const char *text)
-{
-    char full[512];
-    snprintf(full, sizeof full, "%s/%s", root, path);
-    for (char *slash = full + strlen(root) + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
-        *slash = 0;
-        mkdir(full, 0755);
-    }
-    FILE *file = fopen(full, "w");
-    ck_assert_ptr_nonnull(file);
-    fputs(text, file);
-    fclose(file);
-}
-
-static struct td_machine_facts facts;
-
-static struct td_topology *machine(const char *synthetic)
-{
-    struct td_topology *topology;
-    setenv("HWLOC_SYNTHETIC", synthetic, 1);
-    ck_assert_int_eq(td_topology_create_at(&topology, root), 0);
-    td_topology_facts(topology, &facts);
-    return topology;
-}
-
-#define MOUNT_V2 "31 23 0:28 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
 #define MOUNT_V1                                                                                   \
     "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n"                                            \
     "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup "                \
@@ -271,22 +220,36 @@ START_TEST(test_memory_limit)
 }
 END_TEST
 
-/* A pool of everything has as many threads as the quota pays for; one of given CPUs has its own. */
-START_TEST(test_quota_limits_the_default_pool)
+/* Under a quota every pool keeps to it, whatever CPUs it was given, and pins nothing; who asks for
+ * more gets it, and is told. */
+START_TEST(test_quota_limits_pools)
 {
+    static const struct {
+        const char *pool;
+        int threads;
+        const char *says;
+    } cases[] = {
+        {"all=", 2, "2 on 8 CPUs"},
+        {"four=0-3", 2, "2 on 4 CPUs"},
+        {"one=0", 1, ""},
+        {"asked=0-3:threads=4", 4, "threads: as asked for"},
+        {"s=0-3:streams=3", 3, "as asked for"},
+    };
     put("proc/self/cgroup", "0::/\n");
     put("proc/self/mountinfo", MOUNT_V2);
     put("sys/fs/cgroup/cpu.max", "250000 100000\n");
     struct td_machine m = {.topology = machine("core:8 pu:1")};
     ck_assert_int_eq(td_pools_create(&m.pools, m.topology), 0);
-    struct td_pool *all = td_machine_pool(&m, "all="), *four = td_machine_pool(&m, "four=0-3");
-    struct td_pool_stats stats;
-    td_pool_stats(all, &stats);
-    ck_assert_int_eq(stats.config.threads, td_test_has_teams() ? 2 : 1);
-    td_pool_stats(four, &stats);
-    ck_assert_int_eq(stats.config.threads, td_test_has_teams() ? 4 : 1);
-    td_pool_unref(all);
-    td_pool_unref(four);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && td_test_has_teams(); i++) {
+        struct td_pool *pool = td_machine_pool(&m, cases[i].pool);
+        struct td_pool_stats stats;
+        td_pool_stats(pool, &stats);
+        ck_assert_msg(stats.config.threads == cases[i].threads && !stats.config.pinned, "%s: %d",
+                      cases[i].pool, stats.config.threads);
+        ck_assert_msg(strstr(stats.warning, cases[i].says), "%s: '%s'", cases[i].pool,
+                      stats.warning);
+        td_pool_unref(pool);
+    }
     td_machine_fini(&m);
 }
 END_TEST
@@ -300,7 +263,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_groups, 0, sizeof groups / sizeof *groups);
     tcase_add_loop_test(tcase, test_memory_limit, 0, sizeof memories / sizeof *memories);
     tcase_add_test(tcase, test_throttled_is_read_anew);
-    tcase_add_test(tcase, test_quota_limits_the_default_pool);
+    tcase_add_test(tcase, test_quota_limits_pools);
     suite_add_tcase(suite, tcase);
     return td_test_run(suite);
 }
