@@ -1,4 +1,4 @@
-/* The fused activations' names, defaults and plain formulas. */
+/* The activations' names, defaults and plain formulas, which their operators' references share. */
 #include "kernels/activation.h"
 
 #include <errno.h>
@@ -10,13 +10,13 @@ static const struct {
     const char *name;
     double alpha, beta;
 } acts[TD_ACTS] = {
-#define TD_ACT(id, name, alpha, beta, post_op) {name, alpha, beta},
+#define TD_ACT(id, name, alpha, beta) {name, alpha, beta},
 #include "kernels/activation.def"
 #undef TD_ACT
 };
 
 const char *const td_act_names = &(
-#define TD_ACT(id, name, alpha, beta, post_op) ", " name
+#define TD_ACT(id, name, alpha, beta) ", " name
 #include "kernels/activation.def"
 #undef TD_ACT
     )[2];
@@ -40,8 +40,8 @@ static double clamp(double x, double low, double high) /* NaN stays NaN */
 double td_act_apply(const struct td_act *act, double x)
 {
     switch (act->kind) {
-    case TD_ACT_relu: /* not a product with 0, which is NaN for -inf */
-        return x <= 0 ? 0 : x;
+    case TD_ACT_relu: /* NaN and -0 stay; not a product with 0, which is NaN for -inf */
+        return x < 0 ? 0 : x;
     case TD_ACT_leaky_relu:
         return x <= 0 ? x * act->alpha : x;
     case TD_ACT_relu6:

@@ -3,7 +3,7 @@
 #define TD_KERNELS_ACTIVATION_H
 
 enum td_act_kind {
-#define TD_ACT(id, name, alpha, beta, post_op) TD_ACT_##id,
+#define TD_ACT(id, name, alpha, beta) TD_ACT_##id,
 #include "kernels/activation.def"
 #undef TD_ACT
     TD_ACTS

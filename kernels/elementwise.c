@@ -148,10 +148,10 @@ void td_put_real(const struct td_tensor *t, int64_t i, double x)
 {
     switch (t->dtype) {
     case TD_f16:
-        ((uint16_t *)t->data)[i] = td_f32_to_f16((float)x);
+        ((uint16_t *)t->data)[i] = td_f32_to_f16(td_f64_to_odd(x));
         break;
     case TD_bf16:
-        ((uint16_t *)t->data)[i] = td_f32_to_bf16((float)x);
+        ((uint16_t *)t->data)[i] = td_f32_to_bf16(td_f64_to_odd(x));
         break;
     case TD_f32:
         ((float *)t->data)[i] = (float)x;
@@ -186,8 +186,11 @@ void td_put_whole(const struct td_tensor *t, int64_t i, int64_t x)
     case TD_i64:
         ((int64_t *)t->data)[i] = x;
         break;
+    case TD_f64:
+        ((double *)t->data)[i] = (double)x;
+        break;
     default:
-        td_put_real(t, i, (double)x);
+        td_put_real(t, i, td_i64_to_odd(x));
     }
 }
 

@@ -23,7 +23,7 @@ typedef int64_t td_ref_whole(const struct td_call *call, const int64_t *x);
 void td_elementwise_ref(const struct td_call *call, int n_in, td_ref_real *real,
                         td_ref_whole *whole);
 
-/* Element i of a dense tensor, converted; put rounds to nearest even (FP32, FP16, BF16) and wraps
+/* Element i of a dense tensor, converted; put rounds once, to nearest even, and wraps
  * (integers). For references, not for speed. */
 double td_get_real(const struct td_tensor *t, int64_t i);
 int64_t td_get_whole(const struct td_tensor *t, int64_t i);

@@ -22,6 +22,25 @@ static inline float td_bits_f32(uint32_t u)
     return x;
 }
 
+/* A double to FP32 by rounding to odd: a second rounding, to a half type, then gives what one
+ * rounding would have given (Boldo and Melquiond, 2008). */
+static inline float td_f64_to_odd(double x)
+{
+    float f = (float)x;
+    uint32_t bits = td_f32_bits(f);
+    if (x == (double)f || bits & 1 || x != x)
+        return f;
+    return td_bits_f32((x < 0 ? x < (double)f : x > (double)f) ? bits + 1 : bits - 1);
+}
+
+/* A whole number to a double that rounds to any shorter type as the number itself would. */
+static inline double td_i64_to_odd(int64_t x)
+{
+    if (x >= -(INT64_C(1) << 53) && x <= INT64_C(1) << 53)
+        return (double)x;
+    return (double)(x >> 11 | ((x & 0x7ff) != 0)) * 2048;
+}
+
 static inline float td_bf16_to_f32(uint16_t h)
 {
     return td_bits_f32((uint32_t)h << 16);

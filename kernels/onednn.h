@@ -4,7 +4,6 @@
 #ifndef TD_KERNELS_ONEDNN_H
 #define TD_KERNELS_ONEDNN_H
 
-#include "kernels/activation.h"
 #include "kernels/kernels.h"
 
 enum td_onednn_kind {
@@ -21,14 +20,12 @@ struct td_onednn_desc {
     int64_t src[TD_MAX_RANK], weight[TD_MAX_RANK], dst[TD_MAX_RANK];
     int64_t step[TD_MAX_RANK];                  /* the weight's, in elements */
     int64_t stride[2], padding[2], dilation[2]; /* conv2d only; dilation 1 is a plain kernel */
+    int64_t stored; /* 1: the weight is a td_weight, so any packed form will do */
     enum td_onednn_kind kind;
     enum td_dtype dtype;
     int rank, weight_rank;
     int threads; /* OpenMP threads: baked into a primitive when it is made */
     int bias;    /* 1: there is one */
-    int stored;  /* 1: the weight is a td_weight, so any packed form will do */
-    enum td_act_kind act;
-    float alpha, beta; /* the activation's */
 };
 
 struct td_onednn_args {

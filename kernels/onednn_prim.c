@@ -34,24 +34,12 @@ static dnnl_status_t dense(dnnl_memory_desc_t *md, int rank, const int64_t *dims
     return dnnl_memory_desc_create_with_strides(md, rank, sizes, type, steps);
 }
 
-static dnnl_status_t attributes(dnnl_primitive_attr_t *attr, const struct td_onednn_desc *d)
+static dnnl_status_t attributes(dnnl_primitive_attr_t *attr)
 {
-    static const dnnl_alg_kind_t alg[TD_ACTS] = {
-#define TD_ACT(id, name, alpha, beta, post_op) dnnl_##post_op,
-#include "kernels/activation.def"
-#undef TD_ACT
-    };
-    dnnl_post_ops_t ops = NULL;
     dnnl_status_t status;
     TRY(dnnl_primitive_attr_create(attr));
     TRY(dnnl_primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user));
-    if (d && d->act != TD_ACT_none) {
-        TRY(dnnl_post_ops_create(&ops));
-        TRY(dnnl_post_ops_append_eltwise(ops, alg[d->act], d->alpha, d->beta));
-        TRY(dnnl_primitive_attr_set_post_ops(*attr, ops));
-    }
 out:
-    dnnl_post_ops_destroy(ops);
     return status;
 }
 
@@ -91,7 +79,7 @@ static dnnl_status_t describe(dnnl_primitive_desc_t *pd, const struct td_onednn_
 {
     dnnl_primitive_attr_t attr = NULL;
     dnnl_status_t status;
-    TRY(attributes(&attr, d));
+    TRY(attributes(&attr));
     if (d->kind == TD_ONEDNN_linear) {
         TRY(dnnl_inner_product_forward_primitive_desc_create(
             pd, td_onednn_engine, dnnl_forward_inference, want[SRC], want[WEIGHT], p->bias,
@@ -118,7 +106,7 @@ dnnl_status_t td_onednn_reorder(dnnl_primitive_t *r, const_dnnl_memory_desc_t fr
     dnnl_primitive_desc_t pd = NULL;
     dnnl_status_t status;
     if (pad)
-        TRY(attributes(&attr, NULL));
+        TRY(attributes(&attr));
     TRY(dnnl_reorder_primitive_desc_create(&pd, from, td_onednn_engine, to, td_onednn_engine,
                                            attr));
     TRY(dnnl_primitive_create(r, pd));

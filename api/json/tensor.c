@@ -65,23 +65,12 @@ INLINE const char *read_f64(const char *text, const char *end, void *out, int64_
     return after ? after : read_special(text, end, (double *)out + i);
 }
 
-/* A double to FP32 by rounding to odd: a second rounding, to a half type, then gives what one
- * rounding would have given (Boldo and Melquiond, 2008). */
-static float round_to_odd(double x)
-{
-    float f = (float)x;
-    uint32_t bits = td_f32_bits(f);
-    if (x == (double)f || bits & 1 || isnan(x))
-        return f;
-    return td_bits_f32(fabs(x) > fabs((double)f) ? bits + 1 : bits - 1);
-}
-
 INLINE const char *read_half(const char *text, const char *end, void *out, int64_t i,
                              enum td_dtype dtype)
 {
     double x = 0;
     const char *after = read_f64(text, end, &x, 0, TD_f64);
-    float f = round_to_odd(x);
+    float f = td_f64_to_odd(x);
     ((uint16_t *)out)[i] = dtype == TD_f16 ? td_f32_to_f16(f) : td_f32_to_bf16(f);
     return after;
 }

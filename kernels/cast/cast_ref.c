@@ -1,5 +1,5 @@
 /* cast, reference, for every pair of types: an integer travels as int64, the rest as double, which
- * holds each of the others exactly; so there is one rounding. Only from BF16 to FP32 the bits move,
+ * holds each of the others exactly; td_put_ rounds once. Only from BF16 to FP32 the bits move,
  * as half.h has it: through double a signalling NaN would become quiet. */
 #include "kernels/elementwise.h"
 

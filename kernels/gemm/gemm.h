@@ -73,6 +73,9 @@ size_t td_gemm_scratch_pairs(const struct td_gemm *g);
 /* There are rows enough that packing b pays, as the rows that do nothing else want it. */
 bool td_gemm_packs(const struct td_gemm *g);
 
+/* Applies the activation to a result that a library has made without it. */
+void td_gemm_activate_default(const struct td_gemm *g);
+
 /* The oneDNN row of an operator that is a product (kernels/onednn.h). */
 bool td_gemm_onednn_accepts(const struct td_gemm *g);
 size_t td_gemm_onednn_scratch(const struct td_gemm *g);

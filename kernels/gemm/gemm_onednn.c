@@ -13,9 +13,6 @@ static void describe(const struct td_gemm *g, struct td_onednn_desc *d)
     d->threads = g->threads;
     d->bias = g->bias != NULL;
     d->stored = td_weight_of(g->b) != NULL;
-    d->act = g->act.kind;
-    d->alpha = (float)g->act.alpha;
-    d->beta = (float)g->act.beta;
     d->rank = d->weight_rank = g->rank + 2;
     if (!g->rank) {
         d->kind = TD_ONEDNN_linear;
@@ -71,4 +68,6 @@ void td_gemm_onednn_run(const struct td_gemm *g, void *scratch)
     };
     if (td_onednn_run(&d, &args))
         td_gemm_ref(g); /* no memory left for the library: slow, but an answer */
+    else if (g->act.kind != TD_ACT_none)
+        td_gemm_activate_default(g);
 }

@@ -1,14 +1,13 @@
 /* silu, reference. In double, exp(-x) overflows far outside of FP32's range. */
+#include "kernels/activation.h"
 #include "kernels/elementwise.h"
-
-#include <math.h>
 
 td_kernel td_silu_ref;
 
 static double real(const struct td_call *call, const double *x)
 {
     (void)call;
-    return x[0] / (1 + exp(-x[0]));
+    return td_act_apply(&(struct td_act){.kind = TD_ACT_silu}, x[0]);
 }
 
 void td_silu_ref(const struct td_call *call)

@@ -1,9 +1,11 @@
 /* kernels/cast: every row that runs here gives the bits that half.h says: for all BF16 and FP16
  * numbers, and for FP32 numbers of every exponent, at both sides of every rounding boundary. */
+#include "kernels/elementwise.h"
 #include "kernels/half.h"
 #include "tests/sample.h"
 
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 
 #define N (1 << 20)
@@ -130,6 +132,56 @@ START_TEST(test_known)
 }
 END_TEST
 
+/* The nearest number of a type of so many digits (FP16 within its range), by long doubles, which
+ * hold an INT64. */
+static long double nearest(long double x, int digits)
+{
+    int e = 0;
+    if (x == 0)
+        return x;
+    frexpl(x, &e);
+    return ldexpl(rintl(ldexpl(x, digits - e)), e - digits);
+}
+
+/* One rounding and not two: numbers just beside the middle between two of the result's type, which
+ * a type in between would take for the middle. */
+START_TEST(test_one_rounding)
+{
+    static const struct {
+        enum td_dtype dtype;
+        int digits, shift; /* the number's leading bits come to lie there */
+    } types[] = {{TD_f32, 24, 60}, {TD_f64, 53, 62}, {TD_bf16, 8, 60},
+                 {TD_bf16, 8, 30}, {TD_f16, 11, 15}, {TD_f16, 11, 14}};
+    const struct td_impl *ref = td_op_cast.impls;
+    while (ref[1].run)
+        ref++;
+    for (size_t k = 0; k < sizeof types / sizeof *types; k++)
+        for (int64_t n = 0; n < 64; n++)
+            for (int beside = -1; beside <= 1; beside++) {
+                int digits = types[k].digits, shift = types[k].shift;
+                int64_t lead = (INT64_C(1) << (digits - 1)) + n;
+                int64_t whole =
+                    (lead << (shift - digits + 1)) + (INT64_C(1) << (shift - digits)) + beside;
+                whole = n & 1 ? -whole : whole;
+                double real = (double)whole + (shift < 50 ? beside * 0x1p-12 : 0);
+                union {
+                    double d;
+                    float f;
+                    uint16_t h;
+                } from_whole, from_real;
+                cast(ref, &whole, TD_i64, &from_whole, types[k].dtype, 1);
+                cast(ref, &real, TD_f64, &from_real, types[k].dtype, 1);
+                struct td_tensor t = {.dtype = types[k].dtype, .rank = 0};
+                t.data = &from_whole;
+                ck_assert_ldouble_eq((long double)td_get_real(&t, 0),
+                                     nearest((long double)whole, digits));
+                t.data = &from_real;
+                ck_assert_ldouble_eq((long double)td_get_real(&t, 0),
+                                     nearest((long double)real, digits));
+            }
+}
+END_TEST
+
 int main(void)
 {
     sample_start();
@@ -138,6 +190,7 @@ int main(void)
     tcase_add_test(tc, test_bits);
     tcase_add_test(tc, test_lengths);
     tcase_add_test(tc, test_known);
+    tcase_add_test(tc, test_one_rounding);
     tcase_set_timeout(tc, 60);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);

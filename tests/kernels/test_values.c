@@ -86,6 +86,43 @@ START_TEST(test_nan_passes)
 }
 END_TEST
 
+/* A product with one element keeps the input, so what a row fuses is seen alone: it is what the
+ * operator of that name gives, for NaN and infinities too. */
+static struct sample plain;
+
+static void as_the_operator(const struct td_call *call, const char *name)
+{
+    const float *x = call->arg[0].tensor.data, *want = plain.run.call.out[0].data;
+    for (int i = 0; i < td_numel(&call->out[0]); i++)
+        ck_assert_msg(isnan(want[i]) ? isnan(at(call, i))
+                                     : at(call, i) == want[i] || fabsf(at(call, i) - want[i]) <=
+                                                                     1e-6f * (1 + fabsf(want[i])),
+                      "%s %s(%g) is %g, the operator's is %g", name, call->arg[3].str, x[i],
+                      at(call, i), want[i]);
+}
+
+START_TEST(test_fused_as_the_operator)
+{
+    static const char *const calls[][3] = {
+        {"relu", "self=[17]", "relu"},       {"silu", "self=[17]", "silu"},
+        {"sigmoid", "self=[17]", "sigmoid"}, {"tanh", "self=[17]", "tanh"},
+        {"gelu", "self=[17]", "gelu"},       {"gelu", "self=[17] approximate=tanh", "gelu_tanh"},
+    };
+    float x[17] = {NAN, INFINITY, -INFINITY, 0, 1, -1, 88, -88, -95, -104, 3e38f, -3e38f};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        char pattern[80];
+        start(&plain, calls[i][0], calls[i][1], x);
+        plain.run.call.op->impls->run(&plain.run.call);
+        struct sample s;
+        snprintf(pattern, sizeof pattern, "X=[17,1] W=[1,1] attr=%s", calls[i][2]);
+        start(&s, "linear_pointwise", pattern, x);
+        *(float *)s.input[1].data = 1;
+        each(&s, as_the_operator);
+        sample_fini(&plain);
+    }
+}
+END_TEST
+
 START_TEST(test_softmax_without_maximum)
 {
     struct sample s;
@@ -217,6 +254,7 @@ int main(void)
     Suite *suite = suite_create("values");
     TCase *tc = tcase_create("values");
     tcase_add_test(tc, test_nan_passes);
+    tcase_add_test(tc, test_fused_as_the_operator);
     tcase_add_test(tc, test_softmax_without_maximum);
     tcase_add_test(tc, test_empty);
     tcase_add_test(tc, test_layer_norm_offset);
