@@ -200,7 +200,7 @@ static void *work(void *arg)
 {
     struct td_worker *worker = current = arg;
     struct td_pool *pool = worker->pool;
-    struct td_pools *set = pool->set;
+    atomic_int *alive = pool->alive;
     td_team_open(&worker->team); /* a member that cannot be bound still works; stats tell */
     sem_post(&pool->started);
     int64_t end = td_now_ns();
@@ -221,7 +221,8 @@ static void *work(void *arg)
         atomic_fetch_sub_explicit(&pool->running, 1, memory_order_relaxed);
     }
     release(pool);
-    td_pools_count(set, -1);
+    if (atomic_fetch_sub(alive, 1) == 1) /* after that it may be gone, which wakes nobody */
+        td_futex_wake(alive, INT_MAX);
     return NULL;
 }
 
@@ -271,9 +272,9 @@ static int prepare_worker(struct td_pool *pool, int index, const struct td_topol
     return td_team_init(&worker->team, (int)threads, pool->binding, &share);
 }
 
-int td_pool_create(struct td_pool **result, struct td_pools *set,
-                   const struct td_topology *topology, const struct td_pool_config *config,
-                   const struct td_pool_config *asked, struct td_cpus *cpus, const char *warning)
+int td_pool_create(struct td_pool **result, atomic_int *alive, const struct td_topology *topology,
+                   const struct td_pool_config *config, const struct td_pool_config *asked,
+                   struct td_cpus *cpus, const char *warning)
 {
     size_t size = sizeof(struct td_pool) + config->streams * sizeof(struct td_worker);
     struct td_pool *pool = aligned_alloc(64, (size + 63) & ~(size_t)63);
@@ -289,7 +290,7 @@ int td_pool_create(struct td_pool **result, struct td_pools *set,
     pool->binding = !td_topology_can_bind(topology) ? TD_BIND_none
                     : config->pinned                ? TD_BIND_each
                                                     : TD_BIND_share;
-    pool->set = set;
+    pool->alive = alive;
     pool->n_workers = config->streams;
     atomic_init(&pool->users, 1);
     atomic_init(&pool->holds, 1);
@@ -301,11 +302,11 @@ int td_pool_create(struct td_pool **result, struct td_pools *set,
         error = prepare_worker(pool, i, topology);
     for (; running < pool->n_workers && !error; running += !error) {
         atomic_fetch_add(&pool->holds, 1);
-        td_pools_count(set, 1);
+        atomic_fetch_add(alive, 1);
         error = start_worker(&pool->workers[running]);
         if (error) {
             atomic_fetch_sub(&pool->holds, 1);
-            td_pools_count(set, -1);
+            atomic_fetch_sub(alive, 1);
         }
     }
     for (int i = 0; i < running; i++)

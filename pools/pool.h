@@ -29,7 +29,7 @@ struct td_pool {
     struct td_cpus cpus;
     int numa_node;           /* of all its CPUs; -1 when they span several */
     enum td_binding binding; /* of all its workers */
-    struct td_pools *set;
+    atomic_int *alive;       /* workers of all pools, borrowed; slept on until there are none */
     atomic_int users; /* references of callers and of the set: the pool stops when they are gone */
     atomic_int holds; /* workers alive, and one for all users: the memory goes when they are gone */
     sem_t started;
@@ -46,7 +46,7 @@ struct td_pool {
 
 /* Starts a pool of config.streams workers on cpus (taken over; shares are cut in their order).
  * asked: what config was made from. -ENOMEM, -EAGAIN. */
-int td_pool_create(struct td_pool **pool, struct td_pools *set, const struct td_topology *topology,
+int td_pool_create(struct td_pool **pool, atomic_int *alive, const struct td_topology *topology,
                    const struct td_pool_config *config, const struct td_pool_config *asked,
                    struct td_cpus *cpus, const char *warning);
 void td_pool_ref(struct td_pool *pool);
@@ -59,9 +59,6 @@ struct td_worker *td_worker_current(void); /* NULL on a thread that is no worker
 void td_pool_inherit(struct td_pool *pool, const struct td_pool *before);
 /* Binds members anew that are not where they belong; true if there were any. Any thread. */
 bool td_pool_mend(struct td_pool *pool);
-
-/* set.c: one worker more (+1) or less (-1) of the set's pools is alive. */
-void td_pools_count(struct td_pools *pools, int workers);
 
 /* config.c */
 /* Checks config against the machine, fills in its counts and its CPUs (text and list). 0, perhaps

@@ -236,7 +236,7 @@ int td_pools_hung(struct td_pools *pools, struct td_hung *hung, int max);
 /* Starts a thread that looks twice a second. A worker counts as hung after hung_ns in one job (0:
  * never). say: told, on that thread, what was found and done. -EAGAIN: no thread. */
 int td_pools_watch(struct td_pools *pools, int64_t hung_ns, void (*say)(const char *sentence));
-/* Ends it and forgets the seats; also part of td_pools_destroy. */
+/* Ends it, if there is one, and forgets the seats. To be called before td_pools_destroy. */
 void td_pools_unwatch(struct td_pools *pools);
 
 /* ---- scopes: a thread on a pool's CPUs without a job ---- */

@@ -1,19 +1,22 @@
 /* The pools of the process, found by name.
  *
- * `lock` guards the list and the count of workers; it is held for a few instructions. `adding` is
- * held while a pool is made, which takes as long as its threads take to start, so that lookups need
- * not wait and two pools of one name cannot both be made. Worker threads are detached and count
- * themselves out at their end, which is what destroy waits for. */
+ * `lock` guards the list; it is held for a few instructions. `adding` is held while a pool is made,
+ * which takes as long as its threads take to start, so that lookups need not wait and two pools of
+ * one name cannot both be made. Worker threads are detached and count themselves out at their end,
+ * which is what destroy waits for. Threads that are no workers may have a seat at a pool. */
 #include "pools/set.h"
 
 #include "pools/buffer.h"
+#include "pools/futex.h"
 #include "pools/runtime.h"
 #include "pools/topology.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int td_pools_create(struct td_pools **result, struct td_topology *topology)
 {
@@ -25,7 +28,6 @@ int td_pools_create(struct td_pools **result, struct td_topology *topology)
     pools->topology = topology;
     pthread_mutex_init(&pools->lock, NULL);
     pthread_mutex_init(&pools->adding, NULL);
-    pthread_cond_init(&pools->left, NULL);
     pthread_condattr_t clock;
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
@@ -39,31 +41,20 @@ void td_pools_destroy(struct td_pools *pools)
 {
     if (!pools)
         return;
-    td_pools_unwatch(pools);
+    assert(!pools->watched);
     for (int i = 0; i < pools->n; i++) { /* even where a caller still holds a reference */
         td_pool_stop(pools->pools[i]);
         td_pool_unref(pools->pools[i]);
     }
-    pthread_mutex_lock(&pools->lock);
-    while (pools->workers)
-        pthread_cond_wait(&pools->left, &pools->lock);
-    pthread_mutex_unlock(&pools->lock);
-    pthread_cond_destroy(&pools->left);
+    for (int alive; (alive = atomic_load(&pools->alive));)
+        td_futex_wait(&pools->alive, alive, -1);
     pthread_cond_destroy(&pools->enough);
     pthread_mutex_destroy(&pools->adding);
     pthread_mutex_destroy(&pools->lock);
     td_cpus_fini(&pools->io);
+    free(pools->seats);
     free(pools);
     td_buffers_fini();
-}
-
-void td_pools_count(struct td_pools *pools, int workers)
-{
-    pthread_mutex_lock(&pools->lock);
-    pools->workers += workers;
-    if (!pools->workers)
-        pthread_cond_broadcast(&pools->left);
-    pthread_mutex_unlock(&pools->lock);
 }
 
 int td_pools_set_io_cpus(struct td_pools *pools, const char *cpus, char *problem,
@@ -91,6 +82,45 @@ static int index_of(const struct td_pools *pools, const char *name)
     return -1;
 }
 
+/* ---- seats ---- */
+
+static int reseat(struct td_pools *pools, const struct td_seat *seat)
+{
+    struct td_pool *pool = td_pools_find(pools, seat->pool);
+    int cpu = pool ? td_pool_first_cpu(pool) : -1, error = 0;
+    struct td_cpus cpus = {0};
+    td_pool_unref(pool);
+    if (!td_topology_can_bind(pools->topology))
+        return 0;
+    error = cpu < 0 ? td_topology_cpus(pools->topology, -1, &cpus) : td_cpus_append(&cpus, cpu);
+    if (!error)
+        error = td_affinity_set(seat->tid, &cpus);
+    td_cpus_fini(&cpus);
+    return error;
+}
+
+void td_pools_reseat(struct td_pools *pools)
+{
+    for (int i = 0; i < pools->n_seats; i++)
+        reseat(pools, &pools->seats[i]);
+}
+
+int td_pools_seat(struct td_pools *pools, const char *name)
+{
+    struct td_seat seat = {.tid = gettid()};
+    snprintf(seat.pool, sizeof seat.pool, "%s", name);
+    pthread_mutex_lock(&pools->adding);
+    struct td_seat *more = realloc(pools->seats, (pools->n_seats + 1) * sizeof *more);
+    int error = -ENOMEM;
+    if (more) {
+        pools->seats = more;
+        pools->seats[pools->n_seats++] = seat;
+        error = reseat(pools, &seat);
+    }
+    pthread_mutex_unlock(&pools->adding);
+    return error;
+}
+
 /* ---- making pools ---- */
 
 int td_pools_make(struct td_pools *pools, const struct td_pool_config *asked, struct td_pool **pool,
@@ -101,7 +131,8 @@ int td_pools_make(struct td_pools *pools, const struct td_pool_config *asked, st
     int error = td_pool_config_resolve(&effective, pools->topology, &pools->io, &cpus, problem,
                                        problem_size);
     if (!error) {
-        error = td_pool_create(pool, pools, pools->topology, &effective, asked, &cpus, problem);
+        error =
+            td_pool_create(pool, &pools->alive, pools->topology, &effective, asked, &cpus, problem);
         if (error)
             snprintf(problem, problem_size, "no memory or no thread to be had: %s",
                      strerror(-error));

@@ -16,11 +16,11 @@ struct td_seat { /* a thread that is no worker and sits on a pool's first CPU */
 struct td_pools {
     struct td_topology *topology;
     pthread_mutex_t lock, adding;
-    pthread_cond_t left; /* the last worker is gone */
-    struct td_cpus io;   /* CPUs of threads that serve HTTP; guarded by adding, as are the seats: */
+    struct td_cpus io; /* CPUs of threads that serve HTTP; guarded by adding, as are the seats: */
     struct td_seat *seats;
     int n_seats;
-    int workers, n;
+    atomic_int alive; /* workers */
+    int n;
     struct td_pool *pools[TD_MAX_POOLS]; /* the default one first; each holds a reference */
     /* The thread of watch.c, if there is one; lock guards these but hung_ns. */
     pthread_t watcher;

@@ -18,48 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define LOOK_NS INT64_C(500000000)
-
-/* ---- seats ---- */
-
-static int reseat(struct td_pools *pools, const struct td_seat *seat)
-{
-    struct td_pool *pool = td_pools_find(pools, seat->pool);
-    int cpu = pool ? td_pool_first_cpu(pool) : -1, error = 0;
-    struct td_cpus cpus = {0};
-    td_pool_unref(pool);
-    if (!td_topology_can_bind(pools->topology))
-        return 0;
-    error = cpu < 0 ? td_topology_cpus(pools->topology, -1, &cpus) : td_cpus_append(&cpus, cpu);
-    if (!error)
-        error = td_affinity_set(seat->tid, &cpus);
-    td_cpus_fini(&cpus);
-    return error;
-}
-
-void td_pools_reseat(struct td_pools *pools)
-{
-    for (int i = 0; i < pools->n_seats; i++)
-        reseat(pools, &pools->seats[i]);
-}
-
-int td_pools_seat(struct td_pools *pools, const char *name)
-{
-    struct td_seat seat = {.tid = gettid()};
-    snprintf(seat.pool, sizeof seat.pool, "%s", name);
-    pthread_mutex_lock(&pools->adding);
-    struct td_seat *more = realloc(pools->seats, (pools->n_seats + 1) * sizeof *more);
-    int error = -ENOMEM;
-    if (more) {
-        pools->seats = more;
-        pools->seats[pools->n_seats++] = seat;
-        error = reseat(pools, &seat);
-    }
-    pthread_mutex_unlock(&pools->adding);
-    return error;
-}
 
 /* ---- looking ---- */
 
