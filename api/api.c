@@ -125,6 +125,11 @@ int td_api_begin(struct td_request *req)
 {
     if (find_route(req) || read_json_length(req))
         return -1;
+    if (atomic_load_explicit(&req->service->draining, memory_order_relaxed) &&
+        req->method != TD_GET && req->method != TD_HEAD) {
+        td_api_problem(req, -ESHUTDOWN, "the server is draining and takes no new work");
+        return -1;
+    }
     if (req->content_length != UINT64_MAX && req->content_length > req->service->limits.body) {
         td_api_problem(req, -EMSGSIZE, "the body has %llu bytes; at most %zu are taken",
                        (unsigned long long)req->content_length, req->service->limits.body);

@@ -1,7 +1,7 @@
-/* HTTP threads by libmicrohttpd, which only this file and http_request.c know.
+/* HTTP threads by libmicrohttpd, which only the files of http_threads.h know.
  *
- * Each is a daemon of its own with an epoll loop, all on one port (SO_REUSEPORT), bound to a CPU:
- * by default the first one of a pool, whose small calls it then runs itself.
+ * Each has a daemon of its own and runs it (http_loop.c), all on one port (SO_REUSEPORT), bound to
+ * a CPU: by default the first one of a pool, whose small calls it then runs itself.
  *
  * The connection's memory pool is little more than the header block may have: libmicrohttpd clears
  * all of it for each request (measured: 20 us a MiB, 11 % of a small GET at 64 KiB). */
@@ -27,7 +27,7 @@ static int start_thread(struct td_http *http, struct td_http_thread *thread,
 {
     sa_family_t family = http->listener.address.ss_family;
     size_t memory = http->service->limits.headers + BESIDE_HEADERS;
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_TURBO;
+    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_TURBO;
     if (family == AF_INET6)
         flags |= MHD_USE_IPv6;
     struct MHD_OptionItem options[] = {
@@ -51,9 +51,9 @@ static int start_thread(struct td_http *http, struct td_http_thread *thread,
     thread->daemon =
         MHD_start_daemon(flags, 0, NULL, NULL, td_http_on_request, thread, MHD_OPTION_ARRAY,
                          options, MHD_OPTION_NOTIFY_COMPLETED, td_http_on_completed, NULL,
-                         MHD_OPTION_NOTIFY_CONNECTION, td_http_on_connection, &http->watch,
+                         MHD_OPTION_NOTIFY_CONNECTION, td_http_on_connection, thread,
                          MHD_OPTION_UNESCAPE_CALLBACK, td_http_keep_escapes, NULL, MHD_OPTION_END);
-    err = thread->daemon ? 0 : errno ? -errno : -EIO;
+    err = thread->daemon ? td_http_thread_start(thread) : errno ? -errno : -EIO;
     td_bind_allowed(http->service->topology);
     return err ? td_problem_set(problem, -err, "listen: '%.120s': %s", http->config.listen,
                                 strerror(-err))
@@ -144,17 +144,14 @@ const char *td_http_address(const struct td_http *http)
     return http->address;
 }
 
-void td_http_quiesce(struct td_http *http)
+/* Without its listening socket: several may have the same one, of the listener. */
+static void stop_daemon(struct td_http *http, struct MHD_Daemon *daemon)
 {
-    td_listener_unlink(&http->listener);
-    for (int i = 0; i < http->n_threads; i++)
-        if (http->thread[i].daemon) {
-            int fd = MHD_quiesce_daemon(http->thread[i].daemon);
-            if (fd < 0 || fd == http->listener.fd)
-                continue;
-            shutdown(fd, SHUT_RDWR); /* nobody connects any more, but the daemon may still look */
-            http->thread[i].listening = fd;
-        }
+    int fd = daemon ? MHD_quiesce_daemon(daemon) : -1;
+    if (fd >= 0 && fd != http->listener.fd)
+        close(fd);
+    if (daemon)
+        MHD_stop_daemon(daemon);
 }
 
 void td_http_stop(struct td_http *http)
@@ -162,15 +159,15 @@ void td_http_stop(struct td_http *http)
     if (!http)
         return;
     struct timespec tick = {.tv_nsec = 1000000};
-    td_http_quiesce(http); /* else each daemon would close the Unix socket they share */
+    td_listener_unlink(&http->listener);
     atomic_store(&http->closing, true);
-    for (int i = 0; i < http->n_threads; i++) {
+    for (int i = 0; i < http->n_threads; i++)
         while (atomic_load(&http->thread[i].handling)) /* a daemon must not hold suspended ones */
             nanosleep(&tick, NULL);
-        if (http->thread[i].daemon)
-            MHD_stop_daemon(http->thread[i].daemon);
-        if (http->thread[i].listening > 0)
-            close(http->thread[i].listening);
+    atomic_store(&http->stopping, true);
+    for (int i = 0; i < http->n_threads; i++) {
+        td_http_thread_join(&http->thread[i]);
+        stop_daemon(http, http->thread[i].daemon);
         td_arena_destroy(http->thread[i].spare);
     }
     td_watch_stop(&http->watch);

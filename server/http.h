@@ -22,8 +22,6 @@ int td_http_start(struct td_http **http, struct td_service *service,
                   const struct td_http_config *config, struct td_problem *problem);
 /* Where it listens, with the port that was taken: "http://127.0.0.1:8080". Borrowed. */
 const char *td_http_address(const struct td_http *http);
-/* Takes no new connections; those that are open go on. */
-void td_http_quiesce(struct td_http *http);
 /* Handles no request any more, waits for those that workers have (so the pools must still run),
  * closes everything and frees. NULL is fine. */
 void td_http_stop(struct td_http *http);

@@ -4,19 +4,20 @@
  *
  * Where other programs want the thread's CPU as well, such as clients on the same machine, turns
  * are not enough: between two pieces these programs run, read their piece, and small calls wait for
- * all of it. Then a piece goes out every PACE_NS as long as small calls keep coming, which leaves
- * big replies 40 MB/s. Measured with both on one CPU, 4 MiB replies beside calls of 0.2 ms: the p99
- * of these was 3 to 5 times what it is alone with whole buffers, 1.4 to 1.5 with turns, 1.0 to 1.2
- * so (tests/bench/isolation.py). */
+ * all of it. Then a piece goes out every TD_HTTP_PACE_NS as long as small calls keep coming, which
+ * leaves big replies 40 MB/s; until its time has come, the reply's connection is suspended.
+ * Measured with both on one CPU, 4 MiB replies beside calls of 0.2 ms: the p99 of these was 3 to 5
+ * times what it is alone with whole buffers, 1.4 to 1.5 with turns, 1.0 to 1.2 so
+ * (tests/bench/isolation.py). */
 #include "server/http_threads.h"
 
 #include <string.h>
 
 #define PIECE (32 * 1024)
 #define RECENT_NS 20000000 /* as long as this after the last one, small calls keep coming */
-#define PACE_NS 800000
 
 struct body {
+    struct td_http_held held;
     struct td_http_thread *thread;
     const char *bytes;
 };
@@ -27,17 +28,21 @@ static bool give_way(struct td_http_thread *thread, int64_t *now)
     if (*now - thread->small_ns > RECENT_NS)
         return false;
     *now = td_http_yield(thread, *now);
-    return td_http_is_contended(thread, *now) && *now - thread->piece_ns < PACE_NS;
+    return td_http_is_contended(thread, *now) && *now - thread->piece_ns < TD_HTTP_PACE_NS;
 }
 
-/* MHD_ContentReaderCallback; 0: not now. */
+/* MHD_ContentReaderCallback; 0: not now, the connection is suspended. */
 static ssize_t next_piece(void *cls, uint64_t at, char *to, size_t room)
 {
     struct body *body = cls;
+    struct td_http_thread *thread = body->thread;
     int64_t now = td_now_ns();
-    if (give_way(body->thread, &now))
+    thread->callbacks++;
+    if (give_way(thread, &now)) {
+        td_http_hold(thread, &body->held);
         return 0;
-    body->thread->piece_ns = now;
+    }
+    thread->piece_ns = now;
     memcpy(to, body->bytes + at, room); /* no more is asked for than there is */
     return (ssize_t)room;
 }
@@ -47,13 +52,14 @@ static void no_free(void *bytes)
     (void)bytes;
 }
 
-struct MHD_Response *td_http_body(struct td_http_thread *thread, const struct td_request *req)
+struct MHD_Response *td_http_body(struct td_http_thread *thread, struct MHD_Connection *connection,
+                                  const struct td_request *req)
 {
     const struct td_response *res = &req->response;
     bool small = res->size <= 4 * PIECE || res->shared;
     struct body *body = small ? NULL : td_arena_alloc(req->arena, sizeof *body);
     if (body) {
-        *body = (struct body){thread, res->body};
+        *body = (struct body){{.connection = connection}, thread, res->body};
         return MHD_create_response_from_callback(res->size, PIECE, next_piece, body, NULL);
     }
     thread->small_ns = req->begin_ns;

@@ -25,6 +25,7 @@ struct exchange { /* a request with what the server needs of it */
     struct td_client *client;
     size_t room;  /* bytes that fit at req.body */
     bool refused; /* the response was settled before the body; the body is dropped */
+    bool counted; /* in service->in_flight */
     _Atomic enum state state;
 };
 
@@ -33,7 +34,7 @@ struct exchange { /* a request with what the server needs of it */
 static struct MHD_Response *make_response(struct exchange *x, bool close_after)
 {
     const struct td_response *res = &x->req.response;
-    struct MHD_Response *r = td_http_body(x->thread, &x->req);
+    struct MHD_Response *r = td_http_body(x->thread, x->connection, &x->req);
     if (r && res->type && MHD_add_response_header(r, "Content-Type", res->type) != MHD_YES)
         goto fail;
     for (int i = 0; r && i < 4 && res->header[i].name; i++)
@@ -83,7 +84,17 @@ static void reply(struct td_request *req)
     struct td_http_thread *thread = x->thread;
     atomic_store(&x->state, ST_replied);
     MHD_resume_connection(x->connection);
+    td_http_wake(thread);
     atomic_fetch_sub(&thread->handling, 1);
+}
+
+/* The end of the server waits for it. Once that has begun, what is answered at once is not counted:
+ * probes without a pause would keep the server from ending. */
+static void count(struct exchange *x)
+{
+    if (!x->counted)
+        atomic_fetch_add_explicit(&x->req.service->in_flight, 1, memory_order_relaxed);
+    x->counted = true;
 }
 
 /* The handler is about to give the request to a worker, which may be done before the handler is
@@ -91,6 +102,7 @@ static void reply(struct td_request *req)
 static void defer(struct td_request *req)
 {
     struct exchange *x = (struct exchange *)req;
+    count(x);
     atomic_store(&x->state, ST_running);
     MHD_suspend_connection(x->connection);
 }
@@ -269,7 +281,8 @@ static struct exchange *create(struct td_http_thread *thread, struct MHD_Connect
     x->client = client;
     x->req.begin_ns = td_now_ns();
     atomic_store_explicit(&client->since_ns, x->req.begin_ns, memory_order_relaxed);
-    atomic_fetch_add_explicit(&service->in_flight, 1, memory_order_relaxed);
+    if (!atomic_load_explicit(&service->draining, memory_order_relaxed))
+        count(x);
     return x;
 }
 
@@ -295,8 +308,8 @@ enum MHD_Result td_http_on_request(void *cls, struct MHD_Connection *connection,
     struct td_http_thread *thread = cls;
     struct exchange *x = *context;
     (void)version;
+    thread->callbacks++;
     if (!x) {
-        td_http_settle(thread);
         *context = x = create(thread, connection);
         if (!x)
             return MHD_NO;
@@ -347,15 +360,20 @@ void td_http_on_completed(void *cls, struct MHD_Connection *connection, void **c
     atomic_store_explicit(&x->client->received, 0, memory_order_relaxed);
     atomic_store_explicit(&x->client->arriving, true, memory_order_relaxed);
     td_api_end(&x->req, now);
+    bool counted = x->counted;
     free_arena(x->thread, x->req.arena);
-    atomic_fetch_sub(&service->in_flight, 1);
+    if (counted)
+        atomic_fetch_sub(&service->in_flight, 1);
     *context = NULL;
 }
 
 void td_http_on_connection(void *cls, struct MHD_Connection *connection, void **context,
                            enum MHD_ConnectionNotificationCode code)
 {
-    struct td_watch *watch = cls;
+    struct td_http_thread *thread = cls;
+    struct td_watch *watch = &thread->http->watch;
+    thread->callbacks++;
+    thread->again |= code == MHD_CONNECTION_NOTIFY_CLOSED;
     if (code == MHD_CONNECTION_NOTIFY_STARTED)
         *context = td_watch_add(
             watch,

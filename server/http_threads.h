@@ -1,5 +1,5 @@
-/* What http.c and http_request.c share: the threads, and the callbacks that libmicrohttpd makes on
- * them. Internal to these two. */
+/* What the files of http.c share: the threads, and the callbacks that libmicrohttpd makes on them.
+ * Internal to these. */
 #ifndef TD_SERVER_HTTP_THREADS_H
 #define TD_SERVER_HTTP_THREADS_H
 
@@ -8,15 +8,29 @@
 #include "server/watch.h"
 
 #include <microhttpd.h>
+#include <pthread.h>
 
 #define TD_MAX_HTTP_THREADS 64
+#define TD_HTTP_PACE_NS                                                                            \
+    800000 /* between pieces of big replies that small calls must not wait for */
 
-struct td_http_thread {
+struct td_http_held { /* a reply that waits for its turn, with its connection suspended */
+    struct td_http_held *next;
+    struct MHD_Connection *connection;
+};
+
+struct td_http_thread { /* the fields without comment are its own */
     struct td_http *http;
     struct MHD_Daemon *daemon;
+    pthread_t thread;
+    bool runs;           /* thread was created */
+    atomic_bool asleep;  /* cleared by who wakes it */
+    atomic_uint replies; /* of workers, counted after each has resumed its connection */
+    unsigned replies_seen;
+    bool again;              /* a connection has gone: the daemon, when it runs, may listen again */
+    int epoll, wake;         /* the daemon's descriptor, and the one that ends the thread's sleep */
     char home[TD_POOL_NAME]; /* the pool on whose first CPU it sits, or "" */
     int cpu;                 /* at its start; -1: not bound to one */
-    int listening;           /* the socket that a quiesced daemon has left, or 0 */
     struct td_arena *spare;  /* of the last request, for the next; the thread's own, or NULL */
     atomic_int handling;     /* requests inside td_api_handle or with a worker */
     /* When it last took a call with a small answer, sent a piece of much, and had to share its CPU.
@@ -24,6 +38,8 @@ struct td_http_thread {
     int64_t small_ns, piece_ns, contended_ns;
     /* How long it last waited for events; when it may poll again, and how long it does not. */
     int64_t pause_ns, poll_from_ns, rest_ns;
+    unsigned long long callbacks;           /* that libmicrohttpd has made */
+    struct td_http_held *held, **last_held; /* in the order of their turns */
 };
 
 struct td_http {
@@ -34,12 +50,22 @@ struct td_http {
     struct td_listener listener;
     struct td_watch watch;
     char address[160];
-    int64_t spin_ns;     /* how long threads poll for events before they sleep */
-    atomic_bool closing; /* no request is handled any more */
+    int64_t spin_ns;      /* how long threads poll for events before they sleep */
+    atomic_bool closing;  /* no request is handled any more */
+    atomic_bool stopping; /* the threads are to end */
 };
 
 /* The request's response with its body, without headers. NULL: no memory. */
-struct MHD_Response *td_http_body(struct td_http_thread *thread, const struct td_request *req);
+struct MHD_Response *td_http_body(struct td_http_thread *thread, struct MHD_Connection *connection,
+                                  const struct td_request *req);
+/* To be called from a content reader, which then returns 0: the reply waits for its turn. */
+void td_http_hold(struct td_http_thread *thread, struct td_http_held *held);
+/* A connection of the thread has been resumed; from any thread. */
+void td_http_wake(struct td_http_thread *thread);
+/* Starts the thread that runs the daemon, and ends it once http->stopping is set; a thread that was
+ * not started is fine. -EIO, -EAGAIN. */
+int td_http_thread_start(struct td_http_thread *thread);
+void td_http_thread_join(struct td_http_thread *thread);
 /* MHD_AccessHandlerCallback; cls: the thread. */
 enum MHD_Result td_http_on_request(void *cls, struct MHD_Connection *connection, const char *url,
                                    const char *method, const char *version, const char *data,
@@ -47,13 +73,11 @@ enum MHD_Result td_http_on_request(void *cls, struct MHD_Connection *connection,
 /* MHD_RequestCompletedCallback: the response has been sent, or the connection is lost. */
 void td_http_on_completed(void *cls, struct MHD_Connection *connection, void **context,
                           enum MHD_RequestTerminationCode code);
-/* MHD_NotifyConnectionCallback; cls: the watch. */
+/* MHD_NotifyConnectionCallback; cls: the thread. */
 void td_http_on_connection(void *cls, struct MHD_Connection *connection, void **context,
                            enum MHD_ConnectionNotificationCode code);
 /* UnescapeCallback that leaves the text as it is: the router unescapes, segment by segment. */
 size_t td_http_keep_escapes(void *cls, struct MHD_Connection *connection, char *text);
-/* On a thread's first request: makes the calling thread what the rest expects it to be. */
-void td_http_settle(struct td_http_thread *thread);
 /* Lets others have the CPU at time before; when it is back. Whether others wanted it of late. */
 int64_t td_http_yield(struct td_http_thread *thread, int64_t before);
 bool td_http_is_contended(const struct td_http_thread *thread, int64_t now);

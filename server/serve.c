@@ -121,15 +121,25 @@ static int start(struct server *s, struct td_problem *problem)
     return err;
 }
 
-/* No new connections, not ready any more; then as long as it takes, up to drain_s. What is under
- * way after that is cut off by the end of the process: its workers cannot be stopped in a kernel.
- */
-static void drain(struct server *s)
+/* The second signal. */
+static void end_at_once(int caught)
+{
+    static const char said[] = "tensord: a second signal: what is under way is cut off\n";
+    (void)caught;
+    ssize_t n = write(STDERR_FILENO, said, sizeof said - 1);
+    _exit(n < 0);
+}
+
+/* Not ready any more, which new connections are told too, and no new work; what is under way may
+ * take as long as it takes, up to drain_s. What is left after that is cut off by the end of the
+ * process: its workers cannot be stopped in a kernel. */
+static void drain(struct server *s, const sigset_t *signals)
 {
     int64_t end = td_now_ns() + (int64_t)s->config.drain_s * 1000000000;
+    signal(SIGTERM, end_at_once);
+    signal(SIGINT, end_at_once);
+    pthread_sigmask(SIG_UNBLOCK, signals, NULL);
     atomic_store(&s->service.draining, true);
-    for (int i = 0; i < s->config.listen.n; i++)
-        td_http_quiesce(s->http[i]);
     struct timespec tick = {.tv_nsec = 5000000};
     int left;
     while ((left = atomic_load(&s->service.in_flight)) > 0) {
@@ -215,7 +225,7 @@ int td_command_serve(int argc, char **argv)
     print_ready(&s);
     int caught;
     sigwait(&signals, &caught);
-    drain(&s);
+    drain(&s, &signals);
     stop(&s);
     return 0;
 }

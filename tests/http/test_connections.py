@@ -275,7 +275,7 @@ class BigReplies(service.ServiceTest):
 
     def test_one_thread_a_cpu(self):
         names = [p.read_text() for p in pathlib.Path(f"/proc/{self.service.pid}/task").glob("*/comm")]
-        self.assertEqual(sum(name.startswith("MHD") for name in names), 1, names)
+        self.assertEqual(sum(name.startswith("td http") for name in names), 1, names)
 
 
 class Idle(service.ServiceTest):

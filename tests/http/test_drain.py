@@ -36,9 +36,10 @@ class Drain(unittest.TestCase):
             self.assertLess(time.monotonic() - begin, 10 if service.SANITIZED else 2)
 
     def test_in_flight_is_finished(self):
-        """Ready turns 503 on a connection that is open; new ones are not taken; the call ends well."""
+        """Ready turns 503, on a connection that is open and on new ones; other questions are answered,
+        no new work is taken, and the calls end well."""
         s, call = slow_service()
-        replies, seen = [], []
+        replies = []
         threads = [threading.Thread(target=lambda: replies.append(call())) for _ in range(3)]
         probe = s.connect()
         s.call("GET", "/v2/health/ready", connection=probe)
@@ -47,27 +48,68 @@ class Drain(unittest.TestCase):
         time.sleep(0.2)
         s.process.send_signal(signal.SIGTERM)
         time.sleep(0.1)
-        refused = False
-        try:
-            seen.append(s.call("GET", "/v2/health/ready", connection=probe))
-        except OSError:
-            pass # it may close what is idle
-        try:
-            s.call("GET", "/v1/isa")
-        except OSError:
-            refused = True
+        ready = [s.call("GET", "/v2/health/ready", connection=probe), s.call("GET", "/v2/health/ready"),
+                 s.call("GET", "/v2/health/ready")]
+        live, work = s.call("GET", "/v2/health/live"), call()
         still = s.process.poll() is None
         for t in threads:
             t.join()
+        s.process.wait(60) # stop() would be a second signal
         s.stop()
         self.assertTrue(still, "it did not wait for the calls")
-        self.assertTrue(refused, "a new connection was taken")
         self.assertEqual([r.status for r in replies], [200] * 3)
         self.assertTrue(all((r.out == SIDE).all() for r in replies))
-        for reply in seen:
+        for reply in ready:
             self.assertEqual((reply.status, reply.json["ready"]), (503, False))
+            self.assertEqual(reply.headers["Connection"], "close")
             self.assertGreaterEqual(int(reply.headers["Retry-After"]), 0)
-        self.assertTrue(seen, "the open connection was not answered")
+        self.assertEqual(live.status, 200)
+        self.assertEqual(work.status, 503)
+        self.assertIn("draining", work.json["detail"])
+        self.assertGreaterEqual(int(work.headers["Retry-After"]), 0)
+
+    def test_probes_without_a_pause(self):
+        """They are answered while it drains, and do not keep it from ending."""
+        s, call = slow_service()
+        replies, probes = [], []
+        work = threading.Thread(target=lambda: replies.append(call()))
+
+        def probe():
+            try:
+                while True:
+                    probes.append(s.call("GET", "/v2/health/ready").status)
+            except OSError:
+                pass # it has ended
+
+        probing = [threading.Thread(target=probe) for _ in range(4)]
+        work.start()
+        time.sleep(0.2)
+        s.process.send_signal(signal.SIGTERM)
+        for t in probing:
+            t.start()
+        s.process.wait(25) # less than drain_s
+        for t in [work, *probing]:
+            t.join()
+        s.stop()
+        self.assertEqual([r.status for r in replies], [200])
+        self.assertIn(503, probes)
+
+    def test_a_second_signal(self):
+        """It ends at once, whatever is under way."""
+        for sig in (signal.SIGTERM, signal.SIGINT):
+            s = Service()
+            with s.socket() as c:
+                c.sendall(b"POST /v1/ops/relu HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+                time.sleep(0.2)
+                s.process.send_signal(signal.SIGTERM)
+                time.sleep(0.3)
+                self.assertIsNone(s.process.poll(), "it did not wait for the request")
+                begin = time.monotonic()
+                s.process.send_signal(sig)
+                s.process.wait(20)
+                self.assertLess(time.monotonic() - begin, 10)
+                s.stop()
+                self.assertIn("second signal", s.log)
 
     def test_at_most_drain_s(self):
         """A client that never ends its request does not keep the service alive."""

@@ -379,6 +379,7 @@ class Drain(unittest.TestCase, Tasks):
         refused = self.submit("relu", {"self": A}, connection=kept)
         for t in threads:
             t.join()
+        self.service.process.wait(60) # stop() would be a second signal
         self.service.stop()
         self.assertEqual(refused.status, 503)
         self.assertIn("draining", refused.json["detail"])
