@@ -2,6 +2,7 @@
 #include "kernels/elementwise.h"
 
 #include <math.h>
+#include <string.h>
 
 /* The distance between neighbours at x in a type, at its greatest number when x overflowed it; for
  * integers 1. */
@@ -37,6 +38,8 @@ double distance(const struct td_tensor *got, const struct td_tensor *want,
 {
     double worst = 0, squares = 0;
     int64_t n = td_numel(want);
+    if (!memcmp(got->data, want->data, td_nbytes(want)))
+        return 0;
     bool whole = td_dtype_kind(want->dtype) != 'f';
     for (int64_t i = 0; scale && i < n; i++)
         if (isfinite(td_get_real(scale, i)) && isfinite(td_get_real(want, i)))

@@ -72,6 +72,8 @@ static void fill(struct td_tensor *t, enum sample_values values, uint64_t seed)
 {
     static const double special[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e-40, -1e-40, 3e4, -3e4};
     int64_t n = td_numel(t);
+    if (values == SAMPLE_NONE)
+        return;
     if (values & SAMPLE_BITS) {
         fill_bits(t, seed);
         return;
@@ -222,13 +224,15 @@ bool sample_runnable(const struct td_impl *impl, char why[100])
 {
 #ifdef TD_WIDE /* the rows above AVX2 are made of AVX2 instructions here, the others are as ever   \
                 */
-    snprintf(why, 100, "not built wide");
-    return impl->isa > TD_ISA_avx2 && td_cpu()->levels >> TD_ISA_avx2 & 1;
+    bool runnable = impl->isa > TD_ISA_avx2 && td_cpu()->levels >> TD_ISA_avx2 & 1;
+    snprintf(why, 100, runnable ? "" : "not built wide");
 #else
-    int n = snprintf(why, 100, "this CPU lacks ");
-    td_cpu_missing(td_cpu(), impl->isa, why + n, 100 - (size_t)n);
-    return td_cpu()->levels >> impl->isa & 1;
+    bool runnable = td_cpu()->levels >> impl->isa & 1;
+    int n = snprintf(why, 100, runnable ? "" : "this CPU lacks ");
+    if (!runnable)
+        td_cpu_missing(td_cpu(), impl->isa, why + n, 100 - (size_t)n);
 #endif
+    return runnable;
 }
 
 void sample_run(const struct td_impl *impl, struct td_call *call)

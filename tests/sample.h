@@ -10,6 +10,7 @@ enum sample_values {
     SAMPLE_BITS = 2,     /* any bit pattern at all */
     SAMPLE_NORMAL = 8,   /* with SPECIAL: but no denormals */
     SAMPLE_ABSOLUTE = 4, /* with either of the first two: the same numbers without their signs */
+    SAMPLE_NONE = 16,    /* nothing yet: the caller fills the tensors */
 };
 
 #define SAMPLE_TEXT 200 /* bytes of an argument in a pattern */
@@ -36,7 +37,7 @@ int sample_init(struct sample *sample, const char *name, const char *pattern, st
                 enum td_dtype dtype, enum sample_values values, uint64_t seed);
 void sample_fini(struct sample *sample);
 
-/* Whether this CPU can run the row; if not, why says what is missing. */
+/* Whether this CPU can run the row; why says what is missing, or is "". */
 bool sample_runnable(const struct td_impl *impl, char why[100]);
 
 /* Runs the row, with scratch memory as it asks for. */

@@ -26,7 +26,7 @@ class Report(service.ServiceTest):
 
     def test_report(self):
         with tempfile.TemporaryDirectory() as directory:
-            ran = self.load("--seconds", "1", "--connections", "2,1", "--mib", "0.125", "--threads", "2",
+            ran = self.load("--seconds", "0.4", "--connections", "2,1", "--mib", "0.125", "--threads", "2",
                             "--out", directory)
             self.assertEqual(ran.returncode, 0, ran.stderr)
             files = {p.name: p.read_text() for p in pathlib.Path(directory).iterdir()}
@@ -53,7 +53,7 @@ class Report(service.ServiceTest):
     def test_left_out(self):
         """What the server has no memory for, or does not take, is named."""
         with tempfile.TemporaryDirectory() as directory:
-            ran = self.load("--seconds", "1", "--connections", "1,2", "--mib", "0.5", "--memory-mib", "3", "--out", directory)
+            ran = self.load("--seconds", "0.4", "--connections", "1,2", "--mib", "0.5", "--memory-mib", "3", "--out", directory)
             self.assertEqual(ran.returncode, 0, ran.stderr)
             text = (pathlib.Path(directory) / "report.md").read_text()
         self.assertIn("left out", text)
