@@ -90,7 +90,7 @@ static bool take(struct formula *f, char c)
     return *f->at == c && f->at++;
 }
 
-static struct td_run *refuse(struct formula *f, const char *what)
+static struct td_run *wrong(struct formula *f, const char *what)
 {
     if (!f->err)
         f->err = td_problem_set(&f->run->problem, EINVAL, "%s: its formula '%s' %s at '%s'",
@@ -128,7 +128,7 @@ static bool operand(struct formula *f, struct td_value *value, struct td_run **f
 {
     char name[TD_NAME_SIZE];
     if (!word(f, name))
-        return refuse(f, "has no operand");
+        return wrong(f, "has no operand");
     if (isdigit((unsigned char)*name)) {
         *value = (struct td_value){.kind = TD_KIND_int};
         for (const char *c = name; isdigit((unsigned char)*c); c++)
@@ -136,7 +136,7 @@ static bool operand(struct formula *f, struct td_value *value, struct td_run **f
         return true;
     }
     if (*f->at != '(')
-        return argument(f, name, value, from) || refuse(f, "names what is no argument");
+        return argument(f, name, value, from) || wrong(f, "names what is no argument");
     *from = call(f, name);
     if (!*from)
         return false;
@@ -152,7 +152,7 @@ static struct td_run *call(struct formula *f, const char *op)
     struct td_run *from[TD_MAX_ARGS] = {0};
     const struct td_handle *handle = td_registry_find(name);
     if (!handle || !take(f, '('))
-        return refuse(f, "has no such operator");
+        return wrong(f, "has no such operator");
     int n = 0;
     for (const char *more = "("; *more && n < TD_MAX_ARGS; n++) {
         if (!operand(f, &values[n], &from[n]))
@@ -160,14 +160,14 @@ static struct td_run *call(struct formula *f, const char *op)
         more = take(f, ',') ? "," : "";
     }
     if (!take(f, ')') || n > handle->schema.n_params)
-        return refuse(f, "goes wrong");
+        return wrong(f, "goes wrong");
     for (; n < handle->schema.n_params; n++)
         values[n] = handle->schema.param[n].def;
     struct td_run *part = add_part(f->run, handle->full, values, f->keys, &f->err);
     for (int i = 0; part && i < n; i++)
         if (from[i]) {
             if (part->n_feeds == TD_MAX_CASTS)
-                return refuse(f, "has too many operands");
+                return wrong(f, "has too many operands");
             part->feed[part->n_feeds].arg = i;
             part->feed[part->n_feeds++].of = from[i];
         }
@@ -214,7 +214,7 @@ int td_kernel_composite(struct td_run *run, td_keyset keys)
     struct formula f = {
         .run = run, .keys = td_keyset_minus(run->keys, run->done), .at = run->call.op->composite};
     char name[TD_NAME_SIZE];
-    const struct td_run *last = word(&f, name) ? call(&f, name) : refuse(&f, "is none");
+    const struct td_run *last = word(&f, name) ? call(&f, name) : wrong(&f, "is none");
     if (!last || f.err)
         return f.err;
     run->n_casts = 0; /* they are parts now */

@@ -18,7 +18,7 @@
     65535 /* above any kernel's limit; keeps "0-999999999" from eating memory                      \
            */
 
-static int refuse(const char *text, char *problem, size_t size)
+static int no_list(const char *text, char *problem, size_t size)
 {
     snprintf(problem, size, "'%.60s' is not a list of CPUs such as 0-3,8", text);
     return -EINVAL;
@@ -46,7 +46,7 @@ int td_cpus_parse(struct td_cpus *cpus, const char *text, char *problem, size_t 
         }
         if (first < 0 || last < first || (*at && *at != ',')) {
             td_cpus_fini(cpus);
-            return refuse(text, problem, problem_size);
+            return no_list(text, problem, problem_size);
         }
         for (long cpu = first; cpu <= last; cpu++)
             if (td_cpus_append(cpus, (int)cpu)) {

@@ -9,6 +9,8 @@
 #include "api/tensors/tensors.h"
 #include "kernels/weight.h"
 
+#include <errno.h>
+
 enum td_form { /* how an output goes back */
                TD_FORM_json,
                TD_FORM_binary,
@@ -69,6 +71,12 @@ struct td_infer { /* lives in the request's arena */
     struct td_run run;
 };
 
+/* "WHO: WHAT" as what is wrong with the request: -EINVAL. */
+static inline int td_infer_refuse(struct td_problem *problem, const char *who, const char *what)
+{
+    return td_problem_set(problem, EINVAL, "%s: %s", who, what);
+}
+
 /* Parses the request's JSON into in->json; then reads it into in. On failure problem says why:
  * -EINVAL, -ENOENT (pool or stored tensor), -ENOMEM. */
 int td_infer_parse(struct td_infer *in, struct td_problem *problem);
@@ -97,22 +105,23 @@ int td_infer_store(struct td_infer *in);
 /* The reply's JSON up to its parameters: model and outputs. */
 void td_infer_write_front(struct td_infer *in, struct td_writer *w);
 
-/* ---- what the client says to the dispatcher, and what it says back: explain.c ---- */
+/* ---- keys.c: what the client says to the dispatcher ---- */
 
 /* meta, device and layout, which are wanted before the tensors are read. */
-int td_infer_dispatch_defaults(struct td_infer *in, const cJSON *parameters,
-                               struct td_problem *problem);
+int td_infer_key_defaults(struct td_infer *in, const cJSON *parameters, struct td_problem *problem);
 /* Whether an input with these parameters (may be NULL) is asked for its shape alone. */
 bool td_infer_is_meta(const struct td_infer *in, const cJSON *parameters);
 /* Reads the parameter when it is one for the dispatcher: trace, autocast, ... *err: 0 or -EINVAL.
  */
-bool td_infer_dispatch_parameter(struct td_infer *in, const cJSON *item, int *err,
-                                 struct td_problem *problem);
+bool td_infer_key_parameter(struct td_infer *in, const cJSON *item, int *err,
+                            struct td_problem *problem);
 /* The keys of an input, from its own parameters (may be NULL) and the call's. */
 int td_infer_keys(struct td_infer *in, const cJSON *parameters, const struct td_tensor *t,
                   const char *who, td_keyset *keys, struct td_problem *problem);
+/* ---- explain.c: what it says back ---- */
+
 /* Writes members explain and trace of the reply's parameters, where asked for. */
-void td_infer_write_dispatch(struct td_infer *in, struct td_writer *w);
+void td_infer_write_explain(struct td_infer *in, struct td_writer *w);
 /* The reply to a call that no kernel takes: the operator's computed table. */
 int td_infer_no_kernel(struct td_infer *in);
 

@@ -79,7 +79,7 @@ static void write_parameters(struct td_infer *in, struct td_writer *w)
         if (*in->streams.warning)
             td_write_str(w, "warning", in->streams.warning);
     }
-    td_infer_write_dispatch(in, w);
+    td_infer_write_explain(in, w);
     td_write_close(w, '}');
 }
 

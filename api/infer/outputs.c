@@ -7,11 +7,6 @@
 #include <errno.h>
 #include <string.h>
 
-static int refuse(struct td_infer *in, const char *who, const char *what)
-{
-    return td_problem_set(&in->run.problem, EINVAL, "%s: %s", who, what);
-}
-
 static const cJSON *member(const cJSON *object, const char *key)
 {
     return cJSON_GetObjectItemCaseSensitive(object, key);
@@ -35,8 +30,9 @@ static const char *self_tensor(struct td_infer *in, struct td_weight **weight)
 static int store(struct td_infer *in, int i, const char *name, struct td_weight *expected)
 {
     if (!td_tensors_name_is_right(name))
-        return refuse(in, in->output[i].name,
-                      "parameters.tensor must be letters, digits and . _ - in segments split by /");
+        return td_infer_refuse(
+            &in->run.problem, in->output[i].name,
+            "parameters.tensor must be letters, digits and . _ - in segments split by /");
     in->output[i].form = TD_FORM_stored;
     in->output[i].store = name;
     in->output[i].expected = expected;
@@ -51,7 +47,8 @@ static int store_out(struct td_infer *in, int i, const char *name)
     if (old && !err && td_weight_tensor(old)->dtype != in->run.call.out[i].dtype)
         err = in->run.call.n_out == 1
                   ? td_run_convert(&in->run, td_weight_tensor(old)->dtype)
-                  : refuse(in, in->output[i].name, "the stored tensor there is of another type");
+                  : td_infer_refuse(&in->run.problem, in->output[i].name,
+                                    "the stored tensor there is of another type");
     td_weight_unref(&old);
     return err;
 }
@@ -107,13 +104,13 @@ static int settle_output(struct td_infer *in, const cJSON *parameters, int i)
     const cJSON *binary = member(parameters, "binary_data"), *tensor = member(parameters, "tensor");
     bool is_binary = binary ? cJSON_IsTrue(binary) : in->binary_output;
     if (binary && !cJSON_IsBool(binary))
-        return refuse(in, "binary_data", "must be true or false");
+        return td_infer_refuse(&in->run.problem, "binary_data", "must be true or false");
     if (tensor && !cJSON_IsString(tensor))
-        return refuse(in, in->output[i].name,
-                      "parameters.tensor must be the name to store the result under");
+        return td_infer_refuse(&in->run.problem, in->output[i].name,
+                               "parameters.tensor must be the name to store the result under");
     in->output[i].form = is_binary ? TD_FORM_binary : TD_FORM_json;
     if (!!tensor + td_shm_is_meant(parameters) + in->run.in_place > 1)
-        return refuse(in, in->output[i].name, "can go to one place only");
+        return td_infer_refuse(&in->run.problem, in->output[i].name, "can go to one place only");
     if (tensor)
         return store_out(in, i, tensor->valuestring);
     if (!td_shm_is_meant(parameters))
@@ -126,12 +123,13 @@ static int wanted_output(struct td_infer *in, const cJSON *item)
 {
     const cJSON *name = member(item, "name"), *parameters = member(item, "parameters");
     if (!cJSON_IsString(name))
-        return refuse(in, "outputs", "every output needs a name");
+        return td_infer_refuse(&in->run.problem, "outputs", "every output needs a name");
     for (int i = 0; i < in->run.call.n_out; i++)
         if (!strcmp(in->output[i].name, name->valuestring))
             return in->output[i].form == TD_FORM_none
                        ? settle_output(in, parameters, i)
-                       : refuse(in, in->output[i].name, "is asked for twice");
+                       : td_infer_refuse(&in->run.problem, in->output[i].name,
+                                         "is asked for twice");
     return td_problem_set(&in->run.problem, EINVAL,
                           "outputs: %s has no '%.60s'; the first is called %s",
                           in->run.handle->full, name->valuestring, in->output[0].name);
@@ -162,8 +160,9 @@ int td_infer_outputs(struct td_infer *in)
     struct td_weight *weight;
     const char *self = self_tensor(in, &weight);
     return self ? store(in, 0, self, weight)
-                : refuse(in, "self",
-                         "in place it must be a stored tensor: {\"parameters\":{\"tensor\":NAME}}");
+                : td_infer_refuse(
+                      &in->run.problem, "self",
+                      "in place it must be a stored tensor: {\"parameters\":{\"tensor\":NAME}}");
 }
 
 /* ---- what the reply says of them ---- */

@@ -9,11 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static int refuse(struct td_problem *problem, const char *who, const char *what)
-{
-    return td_problem_set(problem, EINVAL, "%s: %s", who, what);
-}
-
 static const cJSON *member(const cJSON *object, const char *key)
 {
     return td_json_member(object, key);
@@ -25,9 +20,9 @@ static int add_arg(struct td_infer *in, const char *name, const struct td_value 
 {
     for (int i = 0; name && i < in->n_args; i++)
         if (in->args[i].name && !strcmp(in->args[i].name, name))
-            return refuse(problem, name, "is given twice");
+            return td_infer_refuse(problem, name, "is given twice");
     if (in->n_args == TD_MAX_ARGS * 2)
-        return refuse(problem, name ? name : "args", "too many arguments");
+        return td_infer_refuse(problem, name ? name : "args", "too many arguments");
     in->args[in->n_args++] = (struct td_named){.name = name, .value = *value, .keys = keys};
     return 0;
 }
@@ -38,7 +33,7 @@ static int stored_input(struct td_infer *in, const cJSON *object, const char *te
                         const char *who, struct td_value *v, struct td_problem *problem)
 {
     if (in->n_held == TD_MAX_ARGS)
-        return refuse(problem, who, "too many stored tensors");
+        return td_infer_refuse(problem, who, "too many stored tensors");
     struct td_weight *weight = td_tensors_find(in->req->service->tensors, tensor);
     if (!weight)
         return td_problem_set(problem, ENOENT,
@@ -54,7 +49,7 @@ static int stored_input(struct td_infer *in, const cJSON *object, const char *te
         err = td_json_dtype(object, &said, who, problem);
     if (!err && (said.rank != v->tensor.rank || said.dtype != v->tensor.dtype ||
                  memcmp(said.shape, v->tensor.shape, (size_t)said.rank * sizeof *said.shape)))
-        err = refuse(problem, who, "shape or datatype differs from the stored tensor's");
+        err = td_infer_refuse(problem, who, "shape or datatype differs from the stored tensor's");
     return err;
 }
 
@@ -72,9 +67,9 @@ static int binary_input(struct td_infer *in, const cJSON *size, const char *who,
 {
     size_t bytes = td_nbytes(t), left = in->req->body_size - in->binary_at;
     if (in->req->json_length < 0)
-        return refuse(problem, who,
-                      "binary_data_size needs the header "
-                      "Inference-Header-Content-Length");
+        return td_infer_refuse(problem, who,
+                               "binary_data_size needs the header "
+                               "Inference-Header-Content-Length");
     if (!cJSON_IsNumber(size) || size->valuedouble != (double)bytes)
         return td_problem_set(
             problem, EINVAL, "%s: binary_data_size is wrong; its shape and datatype need %zu bytes",
@@ -97,21 +92,22 @@ static int read_tensor(struct td_infer *in, const cJSON *object, const char *nam
     const cJSON *parameters = member(object, "parameters");
     struct td_value v = {.kind = TD_KIND_tensor};
     if (parameters && !cJSON_IsObject(parameters))
-        return refuse(problem, who, "parameters must be an object");
+        return td_infer_refuse(problem, who, "parameters must be an object");
     if (in->n_args == TD_MAX_ARGS * 2)
-        return refuse(problem, who, "too many arguments");
+        return td_infer_refuse(problem, who, "too many arguments");
     const cJSON *tensor = member(parameters, "tensor"), *data = member(object, "data");
     const cJSON *size = member(parameters, "binary_data_size");
     bool shared = td_shm_is_meant(parameters);
     bool empty = !tensor && !data && !size && !shared && td_infer_is_meta(in, parameters);
     in->shapes_only = in->shapes_only || empty;
     if (!tensor + !data + !size + !shared != 3 && !empty)
-        return refuse(problem, who,
-                      "must have exactly one of data, parameters.binary_data_size, "
-                      "parameters.tensor and parameters.shared_memory_region");
+        return td_infer_refuse(problem, who,
+                               "must have exactly one of data, parameters.binary_data_size, "
+                               "parameters.tensor and parameters.shared_memory_region");
     int err;
     if (tensor && !cJSON_IsString(tensor))
-        err = refuse(problem, who, "parameters.tensor must be the name of a stored tensor");
+        err =
+            td_infer_refuse(problem, who, "parameters.tensor must be the name of a stored tensor");
     else if (tensor)
         err = stored_input(in, object, tensor->valuestring, who, &v, problem);
     else if (!(err = td_json_shape(object, &v.tensor, who, problem)) &&
@@ -131,9 +127,9 @@ static int read_input(struct td_infer *in, const cJSON *object, struct td_proble
 {
     const cJSON *name = member(object, "name");
     if (!cJSON_IsObject(object))
-        return refuse(problem, "inputs", "must hold tensor objects");
+        return td_infer_refuse(problem, "inputs", "must hold tensor objects");
     if (!cJSON_IsString(name) || !*name->valuestring || strlen(name->valuestring) >= TD_NAME_SIZE)
-        return refuse(problem, "inputs", "every tensor needs a name of 1 to 47 letters");
+        return td_infer_refuse(problem, "inputs", "every tensor needs a name of 1 to 47 letters");
     return read_tensor(in, object, name->valuestring, name->valuestring, problem);
 }
 
@@ -151,9 +147,9 @@ static int read_list(const cJSON *item, const char *who, struct td_value *v,
         if (bools ? !cJSON_IsBool(one)
                   : !cJSON_IsNumber(one) || one->valuedouble != floor(one->valuedouble) ||
                         fabs(one->valuedouble) > 0x1p53)
-            return refuse(problem, who, "must hold whole numbers, or bools only");
+            return td_infer_refuse(problem, who, "must hold whole numbers, or bools only");
         if (v->ints.n == TD_MAX_RANK * 2)
-            return refuse(problem, who, "has more than 16 numbers");
+            return td_infer_refuse(problem, who, "has more than 16 numbers");
         v->ints.v[v->ints.n++] = bools ? cJSON_IsTrue(one) : (int64_t)one->valuedouble;
     }
     return 0;
@@ -181,7 +177,8 @@ static int read_argument(struct td_infer *in, const cJSON *item, const char *nam
     } else if (cJSON_IsArray(item)) {
         err = read_list(item, who, &v, problem);
     } else if (!cJSON_IsNull(item)) {
-        err = refuse(problem, who, "must be a number, bool, text, or list of numbers or bools");
+        err = td_infer_refuse(problem, who,
+                              "must be a number, bool, text, or list of numbers or bools");
     }
     return err ? err : add_arg(in, name, &v, 0, problem);
 }
@@ -218,7 +215,7 @@ static int read_number(const cJSON *item, double low, double high, int64_t *valu
 static int read_bool(const cJSON *item, bool *value, struct td_problem *problem)
 {
     if (!cJSON_IsBool(item))
-        return refuse(problem, item->string, "must be true or false");
+        return td_infer_refuse(problem, item->string, "must be true or false");
     *value = cJSON_IsTrue(item);
     return 0;
 }
@@ -226,7 +223,7 @@ static int read_bool(const cJSON *item, bool *value, struct td_problem *problem)
 static int read_text(const cJSON *item, const char **value, struct td_problem *problem)
 {
     if (!cJSON_IsString(item))
-        return refuse(problem, item->string, "must be a text");
+        return td_infer_refuse(problem, item->string, "must be a text");
     *value = item->valuestring;
     return 0;
 }
@@ -258,8 +255,8 @@ static int read_parameter(struct td_infer *in, const cJSON *item, struct td_prob
         return err;
     }
     if (!strncmp(key, "triton_", 7) || !strcmp(key, "headers"))
-        return refuse(problem, key, "is reserved by the protocol");
-    if (td_infer_dispatch_parameter(in, item, &err, problem))
+        return td_infer_refuse(problem, key, "is reserved by the protocol");
+    if (td_infer_key_parameter(in, item, &err, problem))
         return err;
     if (td_streams_parameter(in, item))
         return 0;
@@ -289,7 +286,7 @@ int td_infer_parse(struct td_infer *in, struct td_problem *problem)
     struct td_request *req = in->req;
     size_t length = req->json_length >= 0 ? (size_t)req->json_length : req->body_size;
     if (!length)
-        return refuse(problem, "the body", "is empty; it must be an object with inputs");
+        return td_infer_refuse(problem, "the body", "is empty; it must be an object with inputs");
     in->binary_at = length;
     int err = td_json_cache_parse(req->service->json_cache, &in->json, req->body, length, problem);
     return !err || err == -ENOMEM ? err : -EINVAL;
@@ -302,20 +299,20 @@ int td_infer_read(struct td_infer *in, struct td_problem *problem)
     const cJSON *id = member(root, "id"), *args = member(root, "args");
     in->outputs = member(root, "outputs");
     if (!cJSON_IsObject(root))
-        return refuse(problem, "the body", "must be an object with inputs");
+        return td_infer_refuse(problem, "the body", "must be an object with inputs");
     if (inputs && !cJSON_IsArray(inputs))
-        return refuse(problem, "inputs", "must be an array of tensors");
+        return td_infer_refuse(problem, "inputs", "must be an array of tensors");
     if (parameters && !cJSON_IsObject(parameters))
-        return refuse(problem, "parameters", "must be an object");
+        return td_infer_refuse(problem, "parameters", "must be an object");
     if (args && !cJSON_IsArray(args))
-        return refuse(problem, "args", "must be an array of tensors and values");
+        return td_infer_refuse(problem, "args", "must be an array of tensors and values");
     if (in->outputs && !cJSON_IsArray(in->outputs))
-        return refuse(problem, "outputs", "must be an array");
+        return td_infer_refuse(problem, "outputs", "must be an array");
     if (id && !cJSON_IsString(id))
-        return refuse(problem, "id", "must be a text");
+        return td_infer_refuse(problem, "id", "must be a text");
     if (id && *id->valuestring)
         in->id = id->valuestring;
-    int err = td_infer_dispatch_defaults(in, parameters, problem);
+    int err = td_infer_key_defaults(in, parameters, problem);
     if (!err)
         err = read_positional(in, args, problem);
     cJSON_ArrayForEach(item, inputs)

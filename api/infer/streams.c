@@ -95,11 +95,6 @@ static int joins_at(const struct td_tensor *part, const struct td_tensor *whole,
     return at;
 }
 
-static int refuse(struct td_infer *in, const char *who, const char *what)
-{
-    return td_problem_set(&in->run.problem, EINVAL, "%s: %s", who, what);
-}
-
 /* Whether parts of count rows give results that can be joined. Open outputs are settled;
  * first_only: at dimension 0. */
 static int try_count(struct td_infer *in, int64_t count, bool first_only)
@@ -116,7 +111,8 @@ static int try_count(struct td_infer *in, int64_t count, bool first_only)
         return td_problem_set(&in->run.problem, -err, "streams: a part of %lld rows is refused: %s",
                               (long long)count, part->problem.text);
     if (part->call.n_out != whole->n_out)
-        return refuse(in, "streams", "the parts have another number of results");
+        return td_infer_refuse(&in->run.problem, "streams",
+                               "the parts have another number of results");
     for (int i = 0; i < whole->n_out; i++) {
         int at = joins_at(&part->call.out[i], &whole->out[i], s->batch, count);
         const char *name = in->output[i].name;
@@ -298,7 +294,8 @@ static int read_input_hints(struct td_infer *in, const cJSON *hints)
     if (!err)
         err = check_hints(in, hints, "inputs", used);
     if (!err && s->batch < 0)
-        err = refuse(in, "stream_hints", "inputs: at least one must have a dimension");
+        err = td_infer_refuse(&in->run.problem, "stream_hints",
+                              "inputs: at least one must have a dimension");
     return err;
 }
 
@@ -322,13 +319,14 @@ static int follow_hints(struct td_infer *in, int wanted)
     const cJSON *inputs = cJSON_GetObjectItemCaseSensitive(s->hints, "inputs");
     const cJSON *outputs = cJSON_GetObjectItemCaseSensitive(s->hints, "outputs"), *item;
     if (!cJSON_IsObject(s->hints) || !inputs)
-        return refuse(in, "stream_hints",
-                      "must be an object with inputs and perhaps outputs, such as "
-                      "{\"inputs\":{\"self\":0}}");
+        return td_infer_refuse(&in->run.problem, "stream_hints",
+                               "must be an object with inputs and perhaps outputs, such as "
+                               "{\"inputs\":{\"self\":0}}");
     cJSON_ArrayForEach(item, s->hints)
     {
         if (item != inputs && item != outputs)
-            return refuse(in, "stream_hints", "has inputs and outputs, and nothing else");
+            return td_infer_refuse(&in->run.problem, "stream_hints",
+                                   "has inputs and outputs, and nothing else");
     }
     set_all(s, TD_WHOLE, TD_OPEN);
     int err = read_input_hints(in, inputs);
@@ -365,7 +363,7 @@ static int judge_evenness(struct td_infer *in, int wanted)
 {
     const cJSON *strict = in->streams.strict;
     if (strict && !cJSON_IsBool(strict))
-        return refuse(in, "strict_divisible", "must be true or false");
+        return td_infer_refuse(&in->run.problem, "strict_divisible", "must be true or false");
     if (!cJSON_IsTrue(strict) || in->streams.parts < 2 || in->streams.batch % wanted == 0)
         return 0;
     return td_problem_set(&in->run.problem, ERANGE,
@@ -379,7 +377,8 @@ int td_streams_plan(struct td_infer *in)
     int wanted = 1, err = 0;
     s->parts = 1;
     if (s->hints && !s->asked)
-        return refuse(in, "stream_hints", "says how streams are to be cut, and there are none");
+        return td_infer_refuse(&in->run.problem, "stream_hints",
+                               "says how streams are to be cut, and there are none");
     if (s->asked)
         err = read_streams(in, &wanted);
     if (!err && s->hints)

@@ -179,7 +179,7 @@ static int cut_span(struct scan *s)
     int err = skip_array(s);
     if (err)
         return err;
-    json->span[json->n_spans] = (struct td_span){start, (size_t)(s->at - start)};
+    json->span[json->n_spans] = (struct td_json_span){start, (size_t)(s->at - start)};
     const char mark[] = {'"', (char)0xff, (char)('0' + json->n_spans / 10),
                          (char)('0' + json->n_spans % 10), '"'};
     json->n_spans++;
@@ -290,7 +290,7 @@ void td_json_free(struct td_json *json)
     td_json_init(json);
 }
 
-const struct td_span *td_json_span(const struct td_json *json, const cJSON *item)
+const struct td_json_span *td_json_span(const struct td_json *json, const cJSON *item)
 {
     if (!cJSON_IsString(item) || *item->valuestring != (char)0xff)
         return NULL;

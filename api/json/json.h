@@ -14,7 +14,7 @@
  * td_json_parse walks the text once. Every array that is the value of a member called "data" is cut
  * out: the tree holds a mark in its place, which td_json_span knows. The rest becomes a cJSON tree.
  * So the tree's size follows the request's structure and never its tensors. */
-struct td_span {
+struct td_json_span {
     const char *text; /* from '[' on; borrowed from the parsed text */
     size_t length;    /* up to and with its ']' */
 };
@@ -26,7 +26,7 @@ struct td_span {
 
 struct td_json {
     cJSON *root; /* freed by td_json_free */
-    struct td_span span[TD_MAX_SPANS];
+    struct td_json_span span[TD_MAX_SPANS];
     int n_spans;
     char *copy_;
     size_t copy_bytes_, tree_bytes_; /* taken from td_memory */
@@ -76,13 +76,13 @@ static inline const cJSON *td_json_member(const cJSON *object, const char *key)
 int td_json_bytes(const cJSON *object, const char *key, const char *who, size_t *value,
                   struct td_problem *problem);
 /* The span that a member called "data" stands for; NULL when it is something else. */
-const struct td_span *td_json_span(const struct td_json *json, const cJSON *item);
+const struct td_json_span *td_json_span(const struct td_json *json, const cJSON *item);
 
 /* Decodes a span, flat or nested in any mix, into exactly count elements at out (aligned to the
  * element). Integers must fit their type and be whole; FP16 and BF16 are rounded to nearest even;
  * NaN, Infinity and -Infinity are numbers for floating types; BOOL takes true, false, 0 and 1.
  * name: the tensor's, for the sentence. -EINVAL. */
-int td_json_decode(const struct td_span *span, enum td_dtype dtype, int64_t count, void *out,
+int td_json_decode(const struct td_json_span *span, enum td_dtype dtype, int64_t count, void *out,
                    const char *name, struct td_problem *problem);
 
 /* ---- tensor -> text ---- */

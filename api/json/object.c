@@ -50,7 +50,7 @@ int td_json_data(const struct td_json *json, const cJSON *object, struct td_tens
                  const char *who, struct td_arena *arena, struct td_problem *problem)
 {
     const cJSON *data = td_json_member(object, "data");
-    const struct td_span *span = td_json_span(json, data);
+    const struct td_json_span *span = td_json_span(json, data);
     if (!span)
         return td_problem_set(problem, EINVAL, "%s: data must be an array", who);
     int64_t n = td_numel(t);

@@ -250,7 +250,7 @@ static int bad_value(const struct decode *d, enum td_dtype dtype, const char *na
                           (long long)d->i, quoted(d->at, d->end), d->at, right);
 }
 
-int td_json_decode(const struct td_span *span, enum td_dtype dtype, int64_t count, void *out,
+int td_json_decode(const struct td_json_span *span, enum td_dtype dtype, int64_t count, void *out,
                    const char *name, struct td_problem *problem)
 {
     struct decode d = {span->text, span->text + span->length, 0, count};

@@ -12,7 +12,7 @@ static void must(bool good)
 }
 
 /* Elements of a span: as many as make the decoder content. */
-static int64_t decode(const struct td_span *span, enum td_dtype dtype, void *out,
+static int64_t decode(const struct td_json_span *span, enum td_dtype dtype, void *out,
                       struct td_problem *problem)
 {
     for (int64_t count = 0; count <= (int64_t)span->length; count++) {
@@ -26,7 +26,7 @@ static int64_t decode(const struct td_span *span, enum td_dtype dtype, void *out
     return -1;
 }
 
-static void round_trip(const struct td_span *span, enum td_dtype dtype)
+static void round_trip(const struct td_json_span *span, enum td_dtype dtype)
 {
     struct td_problem problem;
     size_t bytes = (span->length + 1) * td_dtype_size(dtype);
@@ -36,7 +36,7 @@ static void round_trip(const struct td_span *span, enum td_dtype dtype)
         struct td_tensor t = {.data = first, .dtype = dtype, .rank = 1, .shape = {count}};
         size_t room = td_json_data_bound(&t);
         char *text = malloc(room);
-        struct td_span again = {text, td_json_encode(&t, text)};
+        struct td_json_span again = {text, td_json_encode(&t, text)};
         must(again.length <= room);
         must(!td_json_decode(&again, dtype, count, second, "x", &problem));
         must(!memcmp(first, second, td_nbytes(&t)));

@@ -18,7 +18,7 @@ static int parse(const char *text)
     return td_json_parse(&json, text, strlen(text), 32, &problem);
 }
 
-static const struct td_span *span_of(const cJSON *object)
+static const struct td_json_span *span_of(const cJSON *object)
 {
     return td_json_span(&json, cJSON_GetObjectItemCaseSensitive(object, "data"));
 }
@@ -29,8 +29,8 @@ START_TEST(cuts_data)
 {
     ck_assert_int_eq(parse(" {\"a\" : [1, {\"data\" : [[1,2],\n[3,4]] }],\"data\":[ ]} "), 0);
     ck_assert_int_eq(json.n_spans, 2);
-    const struct td_span *outer = span_of(json.root);
-    const struct td_span *inner =
+    const struct td_json_span *outer = span_of(json.root);
+    const struct td_json_span *inner =
         span_of(cJSON_GetArrayItem(cJSON_GetObjectItem(json.root, "a"), 1));
     ck_assert_ptr_eq(inner, &json.span[0]);
     ck_assert_ptr_eq(outer, &json.span[1]);

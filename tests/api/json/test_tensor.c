@@ -13,7 +13,7 @@ static struct td_problem problem;
 
 static int decode(const char *text, enum td_dtype dtype, int64_t count, void *out)
 {
-    struct td_span span = {text, strlen(text)};
+    struct td_json_span span = {text, strlen(text)};
     *problem.text = 0;
     return td_json_decode(&span, dtype, count, out, "self", &problem);
 }
@@ -233,7 +233,7 @@ static void round_trips(enum td_dtype dtype, int64_t n, const uint64_t *bits, ui
     }
     t.data = first;
     char *text = malloc(td_json_data_bound(&t));
-    struct td_span span = {text, td_json_encode(&t, text)};
+    struct td_json_span span = {text, td_json_encode(&t, text)};
     ck_assert_uint_le(span.length, td_json_data_bound(&t));
     ck_assert_int_eq(td_json_decode(&span, dtype, n, second, "x", &problem), 0);
     ck_assert_int_eq(memcmp(first, second, (size_t)n * size), 0);
