@@ -181,15 +181,17 @@ def environment():
 
 
 class Service:
-    """`tensord serve ARGS`, ready. stop() wants a good end, and no word of a sanitizer."""
+    """`tensord serve ARGS`, ready, in control groups if any are given (groups.py). stop() wants a good
+    end, and no word of a sanitizer."""
 
-    def __init__(self, *args, env=None, port=None):
+    def __init__(self, *args, env=None, port=None, groups=()):
         self.port = port or free_port()
         self.log = ""
         begin = time.monotonic()
         self.process = subprocess.Popen(
             [BINARY, "serve", "--listen", f"127.0.0.1:{self.port}", *args], text=True,
-            env={**environment(), **(env or {})}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            env={**environment(), **(env or {})}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            preexec_fn=(lambda: [group.join() for group in groups]) if groups else None)
         while time.monotonic() < begin + 30:
             try:
                 if self.call("GET", "/v2/health/ready").status == 200:

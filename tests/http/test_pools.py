@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Pools: made, listed, replaced, removed; and that calls run where they are sent."""
+import calendar
 import os
 import threading
 import time
@@ -208,6 +209,56 @@ class Unpinned(service.ServiceTest):
         self.assertEqual([pool["name"] for pool in pools], ["default"])
         self.assertEqual(pools[0]["threads"], topology["default_threads"])
         self.assertEqual(pools[0]["pinned"], topology["pin_by_default"])
+
+
+class Hung(service.ServiceTest):
+    """A worker that does not come back, here from a computation that is only long."""
+    args = ("--pool", f"a={CPUS[0]}", "--pool", f"b={LAST}", "--watchdog-s", "1")
+
+    def ready(self):
+        reply = self.service.call("GET", "/v2/health/ready")
+        return reply.status, reply.json
+
+    def until(self, status):
+        end = time.monotonic() + 120
+        while self.ready()[0] != status:
+            self.assertLess(time.monotonic(), end, f"never {status}")
+            time.sleep(0.05)
+
+    def test_watchdog(self):
+        """503 that names pool, worker, operator and since when; 200 when it goes on."""
+        side = 900 if service.SANITIZED else 1500
+        x = np.ones((side, side), np.float32)
+        call = threading.Thread(target=self.service.op, args=("matmul", {"self": x, "other": x}),
+                                kwargs={"parameters": {"pool": "b", "kernel": "ref"}, "binary": True})
+        begin = time.time()
+        call.start()
+        self.until(503)
+        reply = self.service.call("GET", "/v2/health/ready")
+        if reply.status == 503:
+            self.assertIn("pool b: worker 0 has been in matmul", reply.json["error"])
+            hung = reply.json["hung"]
+            self.assertEqual([(h["pool"], h["worker"], h["operator"]) for h in hung], [("b", 0, "matmul")])
+            since = calendar.timegm(time.strptime(hung[0]["since"], "%Y-%m-%dT%H:%M:%SZ"))
+            self.assertTrue(begin - 2 <= since <= time.time(), hung)
+            self.assertGreaterEqual(hung[0]["seconds"], 1)
+        self.assertEqual(self.service.call("GET", "/v2/health/live").status, 200)
+        self.assertEqual(self.service.infer("relu", X, {"pool": "a"}).status, 200)
+        call.join()
+        self.until(200)
+        self.assertNotIn("hung", self.ready()[1])
+
+
+class NothingBound(service.ServiceTest):
+    """What there is without binding threads, and that it says so."""
+    args = ("--pin-backend", "none")
+
+    def test_pools(self): # RT-12
+        seen = self.service.call("GET", "/v1/pools").json
+        self.assertEqual((seen["runtime_ext"]["enabled"], seen["runtime_ext"]["backend"]), (False, "none"))
+        pool = seen["pools"][0]
+        self.assertFalse(pool["pinned"])
+        self.assertTrue(all(t["cpu"] == -1 and t["tid"] for t in pool["thread_list"]), pool)
 
 
 class TwoNodes(service.ServiceTest):

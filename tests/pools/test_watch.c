@@ -2,6 +2,8 @@
 #include "groups_test.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <unistd.h>
 
 static void expect(struct td_machine *m, const char *name, const char *cpus, int threads,
                    const char *says)
@@ -96,6 +98,111 @@ START_TEST(test_calls_survive_a_move)
 }
 END_TEST
 
+struct stuck {
+    struct td_job job;
+    atomic_int state; /* 0, 1 once it runs, 2 to let it go, 3 gone */
+};
+
+static void hang(struct td_job *job, struct td_worker *worker)
+{
+    struct stuck *stuck = (struct stuck *)job;
+    (void)worker;
+    atomic_store(&stuck->state, 1);
+    while (atomic_load(&stuck->state) != 2)
+        usleep(1000);
+    atomic_store(&stuck->state, 3);
+}
+
+static atomic_int told;
+
+static void count(const char *sentence)
+{
+    if (strstr(sentence, "pool a: worker 0 has been in some.op for") ||
+        strstr(sentence, "no worker"))
+        atomic_fetch_add(&told, 1);
+}
+
+static void wait_for(atomic_int *what, int value)
+{
+    for (int i = 0; i < 20000 && atomic_load(what) != value; i++)
+        usleep(1000);
+    ck_assert_int_eq(atomic_load(what), value);
+}
+
+/* A worker that stays in one job is named until it goes on; an idle one, however long, is not. */
+START_TEST(test_hung_worker)
+{
+    struct td_machine m;
+    struct td_hung hung[4];
+    struct stuck stuck = {.job = {.run = hang, .what = "some.op"}};
+    td_machine_init(&m, NULL);
+    struct td_pool *pool = td_machine_pool(&m, "a=:threads=1");
+    ck_assert_int_eq(td_pools_hung(m.pools, hung, 4), 0);
+    ck_assert_int_eq(td_pools_watch(m.pools, 20000000, count), 0);
+    usleep(50000);
+    ck_assert_int_eq(td_pools_hung(m.pools, hung, 4), 0);
+    ck_assert_int_eq(td_pool_submit(pool, &stuck.job), 0);
+    wait_for(&stuck.state, 1);
+    usleep(50000);
+    ck_assert_int_eq(td_pools_hung(m.pools, hung, 4), 1);
+    ck_assert_str_eq(hung[0].pool, "a");
+    ck_assert_int_eq(hung[0].worker, 0);
+    ck_assert_str_eq(hung[0].what, "some.op");
+    ck_assert_int_gt(hung[0].for_ns, 20000000);
+    wait_for(&told, 1);
+    atomic_store(&stuck.state, 2);
+    wait_for(&stuck.state, 3);
+    wait_for(&told, 2);
+    ck_assert_int_eq(td_pools_hung(m.pools, hung, 4), 0);
+    td_pool_unref(pool);
+    td_pools_unwatch(m.pools);
+    td_machine_fini(&m);
+}
+END_TEST
+
+static void *sit(void *arg)
+{
+    struct td_machine *m = arg;
+    struct td_cpus cpus = {0};
+    ck_assert_int_eq(td_pools_seat(m->pools, "a"), 0);
+    for (int i = 0; i < 10000; i++) { /* until both CPUs are its own */
+        ck_assert_int_eq(td_affinity_get(0, &cpus), 0);
+        int n = cpus.n;
+        td_cpus_fini(&cpus);
+        if (n > 1)
+            return m;
+        usleep(1000);
+    }
+    return NULL;
+}
+
+/* A thread that sits on a pool's CPU is freed with it; names are all that it holds. */
+START_TEST(test_seat_follows)
+{
+    struct td_machine m;
+    pthread_t thread;
+    void *freed;
+    char text[64];
+    int first, last;
+    td_machine_init(&m, NULL);
+    td_machine_cpus(&m, &first, &last);
+    if (first == last) {
+        puts("skipped: one CPU only");
+        td_machine_fini(&m);
+        return;
+    }
+    td_pool_unref(td_machine_pool(&m, "default="));
+    snprintf(text, sizeof text, "a=%d:threads=1", last);
+    td_pool_unref(td_machine_pool(&m, text));
+    ck_assert_int_eq(pthread_create(&thread, NULL, sit, &m), 0);
+    usleep(50000);
+    ck_assert_int_eq(td_pools_remove(m.pools, "a"), 0);
+    pthread_join(thread, &freed);
+    ck_assert_ptr_nonnull(freed);
+    td_machine_fini(&m);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("watch");
@@ -104,6 +211,8 @@ int main(void)
     tcase_set_timeout(tcase, 30);
     tcase_add_test(tcase, test_limits_that_change);
     tcase_add_test(tcase, test_calls_survive_a_move);
+    tcase_add_test(tcase, test_hung_worker);
+    tcase_add_test(tcase, test_seat_follows);
     suite_add_tcase(suite, tcase);
     return td_test_run(suite);
 }
