@@ -21,6 +21,7 @@ struct td_limits {
     int tasks;          /* at a time, kept results included; 1024 */
     size_t task_bytes;  /* that their results may have of td_memory */
     size_t store_bytes; /* and stored tensors with all their forms */
+    int timeout_ms;     /* of calls that do not say; 0: none; 300,000 */
 };
 
 struct td_tensors;    /* the stored tensors, by name: api/tensors/tensors.c */
@@ -111,6 +112,9 @@ struct td_request { /* lives in its own arena */
                    aligned (see td_api_body), so that binary tensors are used in place */
     size_t body_size;
     struct td_response response;
+    /* Who may stop what is computed for it: asked is set by the server once nobody is there any
+       more to take the response, from any thread as long as the request lives. */
+    struct td_stop stop;
     void *call_; /* the handler's own, between its return and the reply */
     void (*release_)(struct td_request *req); /* frees what call_ holds, once the reply is sent */
 };

@@ -27,10 +27,17 @@ const char *td_row_objection(const struct td_call *call, const struct td_impl *r
  */
 const struct td_impl *td_rows_choose(const struct td_impl *rows, const struct td_call *call);
 
+/* The row that will be chosen, told without having a library make anything: where that would be
+ * needed, its row, and ready is false. */
+const struct td_impl *td_row_likely(const struct td_run *run, bool *ready);
+
 /* The composite kernel: expands run->call.op->composite. */
 td_boxed td_kernel_composite;
 
 /* "CPU, Meta": the backends that have a kernel; returns how many. */
 int td_backends_of(const struct td_handle *handle, char *list, size_t size);
+
+/* Notes what the executed kernel took, for td_run_cost. */
+void td_run_learn(struct td_run *run, int64_t ns, int threads);
 
 #endif

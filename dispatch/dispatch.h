@@ -135,8 +135,10 @@ struct td_run { /* a call on its way: the kernel's part, and dispatch's around i
                       before select */
     bool in_place; /* called as "add_": the first result is to become the first argument */
     int depth;     /* of nesting, for the trace */
+    const struct td_stop *stop; /* borrowed; who may stop its execution, or NULL */
     bool timed;
-    int64_t ns; /* its kernel took; when timed */
+    int64_t ns;         /* its kernel took; when timed */
+    uint64_t cost_key_; /* what its time is known by: dispatch/cost.c */
     struct td_problem problem;
 };
 
@@ -197,9 +199,14 @@ enum td_isa td_impl_isa(const struct td_impl *impl);
  * max). */
 int td_run_explain(const struct td_run *run, struct td_why *why, int max);
 
-/* What the call costs, in seconds on one thread, as far as known: the learned time of its operator
- * and implementation, else a guess from its arithmetic and bytes. */
-double td_run_estimate(const struct td_run *run);
+/* What a bound call costs in seconds on one thread: as far as is known, and what it can be relied
+ * on not to take more than: what it took before, row, shapes and attributes being the same, or a
+ * generous bound from its arithmetic, where that is little. INFINITY where a library would have to
+ * make its code first. */
+struct td_cost {
+    double likely, most;
+};
+struct td_cost td_run_cost(struct td_run *run);
 
 /* The common type of ATen's promotion rules. tensors: types of tensors with dimensions; zero_dim:
  * of tensors without; scalars: the kinds of plain numbers (types i64, f64 or bool); each a set. */

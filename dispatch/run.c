@@ -174,58 +174,6 @@ static void cast(struct td_run *run, int i, void *room)
     to->data = room;
 }
 
-/* ---- learned times ---- */
-
-#define MAX_OPS 512
-#define GUESS_NS 0.5f /* a unit of work, before anything is known */
-
-/* Nanoseconds a unit of work of each operator, a moving average; 0: not measured yet. A race loses
- * one sample, which is fine. */
-static _Atomic float learned[MAX_OPS];
-
-/* Units of work: an operation or a byte moved, whichever the operator has more of. */
-static double work(const struct td_run *run)
-{
-    double bytes = 64, flops = 0;
-    for (int i = 0; i < run->call.n_args; i++)
-        if (run->call.arg[i].kind == TD_KIND_tensor)
-            bytes += (double)td_nbytes(&run->call.arg[i].tensor);
-    for (int i = 0; i < run->call.n_out; i++)
-        bytes += (double)td_nbytes(&run->call.out[i]);
-    if (run->call.op->flops)
-        flops = run->call.op->flops(&run->call);
-    return bytes > flops / 8 ? bytes : flops / 8;
-}
-
-double td_run_estimate(const struct td_run *run)
-{
-    double parts = 0;
-    for (const struct td_run *part = run->parts; part; part = part->next)
-        parts += td_run_estimate(part);
-    if (run->parts)
-        return parts;
-    float ns = run->handle->index < MAX_OPS
-                   ? atomic_load_explicit(&learned[run->handle->index], memory_order_relaxed)
-                   : 0;
-    return work(run) * (double)(ns > 0 ? ns : GUESS_NS) * 1e-9;
-}
-
-/* A thread that was preempted in a kernel reports milliseconds for a microsecond: a sample counts
- * at most twice what is known, or one of them would send the next dozens of small calls to the
- * queue. */
-static void learn(const struct td_run *run, int64_t ns, int threads)
-{
-    if (run->handle->index >= MAX_OPS)
-        return;
-    _Atomic float *slot = &learned[run->handle->index];
-    float known = atomic_load_explicit(slot, memory_order_relaxed);
-    float old = known > 0 ? known : GUESS_NS;
-    float sample = (float)((double)ns / work(run) * threads);
-    float step =
-        sample < old ? (sample - old) / 4 : ((sample < 2 * old ? sample : 2 * old) - old) / 16;
-    atomic_store_explicit(slot, old + step, memory_order_relaxed);
-}
-
 static int64_t now_ns(void)
 {
     struct timespec t;
@@ -273,8 +221,12 @@ int64_t td_run_execute(struct td_run *run, void *scratch)
     char *at = scratch;
     if (is_nothing(&run->call))
         return begin;
+    const struct td_stop *before = td_stop_obeyed;
+    if (run->stop) /* else whom the whole obeys, of which this may be a part */
+        td_stop_obey(run->stop);
     if (run->parts) {
         execute_parts(run, at);
+        td_stop_obey(before);
         end = now_ns();
         run->ns = end - begin;
         return end;
@@ -289,6 +241,8 @@ int64_t td_run_execute(struct td_run *run, void *scratch)
     end = now_ns();
     run->ns = end - begin;
     bool alone = !run->impl->library && td_teams_opened() == teams; /* too small to be split */
-    learn(run, run->ns, alone ? 1 : run->call.threads);
+    if (!td_stopped())
+        td_run_learn(run, run->ns, alone ? 1 : run->call.threads);
+    td_stop_obey(before);
     return end;
 }

@@ -29,16 +29,23 @@ bool td_row_is_named(const struct td_impl *impl, const char *name)
            (!name[n] || (name[n] == '@' && !strcmp(name + n + 1, td_isa_name(impl->isa))));
 }
 
-const char *td_row_objection(const struct td_call *call, const struct td_impl *impl)
+/* Why the row serves no call of that type here, or NULL. */
+static const char *unfit(const struct td_call *call, const struct td_impl *impl)
 {
     if (!(td_cpu()->levels >> impl->isa & 1))
         return td_cpu()->cpu_levels >> impl->isa & 1 ? "its level is above the cap"
                                                      : "this CPU lacks its level";
     if (!(impl->dtypes & first_dtype(call)))
         return "does not take this type";
-    if (impl->accepts && !impl->accepts(call))
-        return "does not take this call";
     return NULL;
+}
+
+const char *td_row_objection(const struct td_call *call, const struct td_impl *impl)
+{
+    const char *no = unfit(call, impl);
+    if (!no && impl->accepts && !impl->accepts(call))
+        no = "does not take this call";
+    return no;
 }
 
 const struct td_impl *td_rows_choose(const struct td_impl *rows, const struct td_call *call)
@@ -46,6 +53,19 @@ const struct td_impl *td_rows_choose(const struct td_impl *rows, const struct td
     while (rows[1].run && td_row_objection(call, rows))
         rows++;
     return rows;
+}
+
+const struct td_impl *td_row_likely(const struct td_run *run, bool *ready)
+{
+    const struct td_impl *impl = run->rows;
+    for (*ready = true; impl[1].run; impl++) {
+        if (unfit(&run->call, impl) || (run->forced && !td_row_is_named(impl, run->forced)))
+            continue;
+        *ready = !impl->ready || impl->ready(&run->call);
+        if (!*ready || !impl->accepts || impl->accepts(&run->call))
+            break;
+    }
+    return impl;
 }
 
 int td_run_explain(const struct td_run *run, struct td_why *why, int max)

@@ -200,7 +200,7 @@ void td_elementwise_ref(const struct td_call *call, int n_in, td_ref_real *real,
     const struct td_tensor *out = &call->out[0];
     bool is_whole = td_dtype_kind(out->dtype) != 'f' && whole;
     int64_t n = td_numel(out), index[TD_MAX_RANK] = {0};
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && (i % TD_STRIDE || !td_stopped()); i++) {
         double x[TD_EW_INPUTS];
         int64_t w[TD_EW_INPUTS];
         for (int k = 0; k < n_in; k++) {

@@ -11,6 +11,7 @@
 #ifndef TD_KERNELS_H
 #define TD_KERNELS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -135,7 +136,10 @@ struct td_impl {
     enum td_isa isa;  /* the level its object was compiled for */
     unsigned dtypes;  /* types of the first tensor argument that it takes */
     bool library;     /* runs at whatever level its library has chosen */
-    bool (*accepts)(const struct td_call *call);   /* NULL: all calls of its dtypes */
+    bool (*accepts)(const struct td_call *call); /* NULL: all calls of its dtypes */
+    /* Of a library's row: whether accepts and run find all that they would otherwise have to make,
+       which takes milliseconds. */
+    bool (*ready)(const struct td_call *call);
     size_t (*scratch)(const struct td_call *call); /* bytes of scratch; NULL: none */
 };
 
@@ -198,9 +202,27 @@ const char *td_onednn_version(void);  /* "3.2.0" */
 
 /* ---- for descriptors and kernels ---- */
 
+/* Whoever computes may be asked to stop: between pieces of their work, of some ten thousand
+ * operations each, kernels look, and return early. What they have written then is of no use. */
+struct td_stop {
+    atomic_bool asked;   /* by any thread */
+    int64_t deadline_ns; /* CLOCK_MONOTONIC at which it is as if asked; 0: never */
+};
+bool td_stop_is_due(const struct td_stop *stop);
+/* From here on the calling thread computes for somebody who may stop it (NULL: nobody); gives back
+ * who could before. The team of td_parallel obeys its caller's. */
+const struct td_stop *td_stop_obey(const struct td_stop *stop);
+extern _Thread_local const struct td_stop *td_stop_obeyed;
+static inline bool td_stopped(void)
+{
+    return td_stop_obeyed && td_stop_is_due(td_stop_obeyed);
+}
+#define TD_STRIDE 4096 /* elements after which a loop over single ones looks */
+
 typedef void td_range(void *arg, int64_t begin, int64_t end);
 
-/* Runs fn over [0, n) in contiguous pieces on the calling thread's team. Uses one thread when
+/* Runs fn over [0, n) in contiguous pieces on the calling thread's team, up to where it is stopped.
+ * grain: how many of them are worth a thread, some ten thousand operations. Uses one thread when
  * n < 2 * grain; a team is always opened at its full size, since libgomp keeps threads (and where
  * they are bound) only while the size stays the same. */
 void td_parallel(int threads, int64_t n, int64_t grain, td_range *fn, void *arg);

@@ -58,6 +58,15 @@ bool td_onednn_accepts(const struct td_onednn_desc *desc)
     return yes;
 }
 
+bool td_onednn_ready(const struct td_onednn_desc *desc)
+{
+    struct td_memo_item *item = td_memo_find(&primitives, desc);
+    bool yes = item != NULL;
+    if (item)
+        td_memo_unref(&primitives, &item);
+    return yes;
+}
+
 size_t td_onednn_scratch(const struct td_onednn_desc *desc)
 {
     struct td_memo_item *item = td_memo_get(&primitives, desc);

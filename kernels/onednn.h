@@ -37,6 +37,9 @@ struct td_onednn_args {
 /* The library has a primitive for this that is more than its own reference. Makes it. */
 bool td_onednn_accepts(const struct td_onednn_desc *desc);
 
+/* Whether that is known, and the primitive there: without making it. */
+bool td_onednn_ready(const struct td_onednn_desc *desc);
+
 /* Bytes of scratch that run needs. When there is no memory for the primitive itself it asks for
  * more than anybody can give, so that the call ends in "no memory" and not in run. */
 size_t td_onednn_scratch(const struct td_onednn_desc *desc);
@@ -48,16 +51,17 @@ int td_onednn_run(const struct td_onednn_desc *desc, const struct td_onednn_args
 /* Drops all primitives, for tests and for a clean end. */
 void td_onednn_forget(void);
 
-/* An operator's row, and the declarations of its three functions. */
+/* An operator's row, and the declarations of its four functions. */
 #define TD_ONEDNN(what, types)                                                                     \
     {                                                                                              \
         .name = "onednn", .run = td_##what##_onednn, .isa = TD_ISA_default, .dtypes = (types),     \
-        .library = true, .accepts = td_##what##_onednn_accepts,                                    \
+        .library = true, .accepts = td_##what##_onednn_accepts, .ready = td_##what##_onednn_ready, \
         .scratch = td_##what##_onednn_scratch                                                      \
     }
 #define TD_ONEDNN_ROW(what)                                                                        \
     td_kernel td_##what##_onednn;                                                                  \
     bool td_##what##_onednn_accepts(const struct td_call *call);                                   \
+    bool td_##what##_onednn_ready(const struct td_call *call);                                     \
     size_t td_##what##_onednn_scratch(const struct td_call *call)
 
 #endif

@@ -149,8 +149,11 @@ static const struct td_weight_form *make(struct td_weight *w, const void *key, s
     struct form *form = form_create(key, key_len, name, bytes);
     void *data = form ? buffer(bytes) : NULL;
     if (data)
-        memset(data, 0, bytes); /* what fill leaves out */
-    if (!data || fill(data, &w->tensor, arg)) {
+        memset(data, 0, bytes);                        /* what fill leaves out */
+    const struct td_stop *before = td_stop_obey(NULL); /* others will use what this call makes */
+    int err = data ? fill(data, &w->tensor, arg) : -ENOMEM;
+    td_stop_obey(before);
+    if (err) {
         free(data);
         free(form);
         return NULL;
@@ -246,7 +249,9 @@ int td_weight_convert(struct td_weight *as, td_weight_fill *fill, void *arg)
         return 0;
     pthread_mutex_lock(&as->lock);
     if (!atomic_load_explicit(&as->written, memory_order_relaxed)) {
+        const struct td_stop *before = td_stop_obey(NULL);
         err = fill(as->tensor.data, &as->of->tensor, arg);
+        td_stop_obey(before);
         atomic_store_explicit(&as->written, !err, memory_order_release);
     }
     pthread_mutex_unlock(&as->lock);

@@ -197,6 +197,9 @@ struct td_pool *td_worker_pool(const struct td_worker *worker); /* borrowed */
 int td_worker_index(const struct td_worker *worker);            /* 0 to streams - 1 */
 /* The NUMA node of the worker's CPUs; -1 where the machine has one only, or they lie on several. */
 int td_worker_numa_node(const struct td_worker *worker);
+/* Up to how many seconds of one thread's work are done sooner by whoever has it in hand than by an
+ * idle worker of the pool with its team; INFINITY when no worker is idle, or none has a team. */
+double td_pool_worth_seconds(const struct td_pool *pool);
 int td_pool_home_node(const struct td_pool *pool); /* the same for its first CPU's worker */
 
 /* Runs run(arg, part, worker) for each part from 0 to parts - 1, once, on the worker and on others

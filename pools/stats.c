@@ -2,6 +2,7 @@
  * so they need not belong to one moment; affinities are read back from the kernel at each call. */
 #include "pools/pool.h"
 
+#include <math.h>
 #include <string.h>
 
 void td_pool_stats(struct td_pool *pool, struct td_pool_stats *stats)
@@ -42,6 +43,17 @@ bool td_pool_mend(struct td_pool *pool)
     for (int i = 0; i < pool->n_workers && pool->binding != TD_BIND_none; i++)
         any = td_team_rebind(&pool->workers[i].team) || any;
     return any;
+}
+
+#define HANDOVER_SECONDS 40e-6 /* wake-ups of a worker, its team and the caller again */
+
+double td_pool_worth_seconds(const struct td_pool *pool)
+{
+    double team = pool->config.threads / pool->n_workers;
+    int busy = atomic_load_explicit(&pool->running, memory_order_relaxed) +
+               atomic_load_explicit(&pool->waiting, memory_order_relaxed);
+    return team < 2 || busy >= pool->n_workers ? (double)INFINITY
+                                               : HANDOVER_SECONDS * team / (team - 1);
 }
 
 const char *td_pool_name(const struct td_pool *pool)

@@ -104,6 +104,7 @@ static int start(struct server *s, struct td_problem *problem)
     s->service.limits.headers = c->max_headers;
     s->service.limits.json_depth = c->json_depth;
     s->service.limits.task_ttl_s = c->task_ttl_s;
+    s->service.limits.timeout_ms = c->timeout_ms;
     s->service.limits.tasks = c->tasks;
     s->service.shm_clients = c->client_shared_memory;
     if ((err = td_service_init(&s->service)))

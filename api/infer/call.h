@@ -57,6 +57,7 @@ struct td_infer { /* lives in the request's arena */
     } output[TD_MAX_OUTS];
     const cJSON *outputs;               /* what was asked for; NULL: all */
     bool ran_inline, in_place, is_task; /* a task: answered 202, req is its own */
+    bool alone;                         /* too little for a team */
     const char *front; /* the reply's JSON up to its parameters, when known already */
     size_t front_size;
     char *binary;

@@ -46,7 +46,7 @@ static void write_explain(struct td_infer *in, struct td_writer *w)
     td_write_int(w, "threads", run->call.threads);
     td_write_int(w, "promoted", run->n_casts);
     td_write_bool(w, "inline", in->ran_inline);
-    td_write_num(w, "estimate_us", td_run_estimate(run) * 1e6);
+    td_write_num(w, "estimate_us", td_run_cost(&in->run).likely * 1e6);
     write_candidates(w, run);
     if (run->parts)
         write_parts(w, run);

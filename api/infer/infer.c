@@ -14,12 +14,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a hand-over costs with its wake-ups of a worker, its team and this thread again (40 us on a
- * virtual machine, an add of 1 MiB tensors; 20 more before a team of two gains as much as it cost),
- * and a sixth of what a byte of the body costs on its way through the socket. */
+/* The most that this thread's other connections are kept waiting for a call, and a sixth of what a
+ * byte of the body costs on its way through the socket. */
 #define INLINE_SECONDS 70e-6
 #define INLINE_BYTE_SECONDS 50e-12
-#define HEAD 4096 /* room before a binary output for the reply's JSON */
+#define INLINE_TEXT_SECONDS 2e-9 /* a byte of a result's JSON, written behind the computing */
+#define HEAD 4096                /* room before a binary output for the reply's JSON */
 
 static int place_outputs(struct td_infer *in)
 {
@@ -131,13 +131,34 @@ static void reply(struct td_infer *in)
 
 /* ---- running ---- */
 
+static struct td_stop *stop_of(struct td_infer *in)
+{
+    return in->is_task ? td_task_stop(in->req) : &in->req->stop;
+}
+
+/* Whether the time is over, or nobody wants a result any more; the response is then that. A
+ * library's kernel runs to its end nevertheless. */
+static bool is_over(struct td_infer *in, const char *what)
+{
+    const struct td_stop *stop = stop_of(in);
+    if (!td_stop_is_due(stop))
+        return false;
+    if (atomic_load(&stop->asked))
+        td_api_problem(in->req, -ETIMEDOUT, "nobody waits for the result any more");
+    else
+        td_api_problem(in->req, -ETIMEDOUT, "timeout_ms: the request %s longer than %lld ms", what,
+                       (long long)in->timeout_ms);
+    return true;
+}
+
 /* On a worker, or without one on the HTTP thread. */
 static void compute(struct td_infer *in, struct td_worker *worker)
 {
     size_t scratch_bytes;
     void *scratch = NULL;
     bool whole = in->streams.parts < 2;
-    in->run.call.threads = worker ? td_worker_threads(worker) : 1;
+    in->run.call.threads = worker && !in->alone ? td_worker_threads(worker) : 1;
+    in->run.stop = worker ? stop_of(in) : NULL;
     in->run.node = worker ? td_worker_numa_node(worker) : td_pool_home_node(in->pool);
     in->begin_ns = in->ran_inline ? in->queued_ns : td_now_ns();
     int err = td_run_select(&in->run, &scratch_bytes);
@@ -155,6 +176,8 @@ static void compute(struct td_infer *in, struct td_worker *worker)
     in->end_ns = whole ? td_run_execute(&in->run, scratch) : td_now_ns();
     td_metrics_call(in->req->service->metrics, &in->run, in->begin_ns - in->queued_ns,
                     in->end_ns - in->begin_ns);
+    if (worker && is_over(in, "took"))
+        return;
     err = td_shm_end(&in->shm, in->run.call.out, &in->run.problem);
     if (!err)
         err = td_infer_store(in);
@@ -170,10 +193,7 @@ static void run_job(struct td_job *job, struct td_worker *worker)
     struct td_request *req = in->req;
     if (in->is_task && !td_task_begin(req))
         ; /* cancelled: nobody wants an answer */
-    else if (job->late)
-        td_api_problem(req, -ETIMEDOUT, "timeout_ms: the request waited longer than %lld ms",
-                       (long long)in->timeout_ms);
-    else
+    else if (!is_over(in, "waited"))
         compute(in, worker);
     req->reply(req);
 }
@@ -184,6 +204,7 @@ static int enqueue(struct td_infer *in)
         (struct td_job){.run = run_job, .what = in->run.handle->full, .priority = in->priority};
     if (in->timeout_ms)
         in->job.deadline_ns = in->req->begin_ns + in->timeout_ms * 1000000;
+    stop_of(in)->deadline_ns = in->job.deadline_ns;
     return td_pool_submit(in->pool, &in->job);
 }
 
@@ -256,6 +277,26 @@ static int bind(struct td_infer *in)
     return err ? td_api_problem(req, err, "%s", in->run.problem.text) : 0;
 }
 
+/* Whether this HTTP thread runs the call itself: only when it is known to be little. One that is
+ * merely likely to be is run by a worker as this thread would, alone, so that what it makes and
+ * learns serves the next here. */
+static bool is_small(struct td_infer *in)
+{
+    const struct td_request *req = in->req;
+    if (!req->home || strcmp(td_pool_name(in->pool), req->home) || in->streams.parts > 1)
+        return false;
+    struct td_cost cost = td_run_cost(&in->run);
+    double text = 0;
+    for (int i = 0; i < in->run.call.n_out; i++)
+        if (in->output[i].form == TD_FORM_json)
+            text += (double)td_json_data_bound(&in->run.call.out[i]);
+    double most = td_pool_worth_seconds(in->pool);
+    most = most < INLINE_SECONDS ? most : INLINE_SECONDS;
+    most += INLINE_BYTE_SECONDS * (double)req->body_size - INLINE_TEXT_SECONDS * text;
+    in->alone = cost.likely < most;
+    return cost.most < most;
+}
+
 static int start(struct td_infer *in)
 {
     struct td_request *req = in->req;
@@ -270,8 +311,7 @@ static int start(struct td_infer *in)
     in->queued_ns = td_now_ns();
     if (td_api_task_is_wanted(req))
         return submit_task(in);
-    if (req->home && !strcmp(td_pool_name(in->pool), req->home) && in->streams.parts < 2 &&
-        td_run_estimate(&in->run) < INLINE_SECONDS + INLINE_BYTE_SECONDS * (double)req->body_size) {
+    if (is_small(in)) {
         in->ran_inline = true;
         compute(in, NULL);
         return 0;
@@ -302,6 +342,7 @@ int td_api_infer(struct td_request *req, const char *op, const char *model)
     in->req = req;
     in->op = op;
     in->model = model;
+    in->timeout_ms = req->service->limits.timeout_ms;
     req->call_ = in;
     req->release_ = free_call;
     struct td_problem problem;

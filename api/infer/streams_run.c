@@ -101,6 +101,7 @@ static int select_kernel(struct parts *parts, struct part *part, int threads, si
 {
     const char *forced = parts->in->forced;
     part->run.call.threads = threads;
+    part->run.stop = parts->in->run.stop;
     part->run.forced = forced ? forced : *parts->kernel ? parts->kernel : NULL;
     int err = td_run_select(&part->run, scratch);
     if (err && !forced && part->run.forced) { /* some kernels want a number of rows */

@@ -69,12 +69,12 @@ static void finish(struct td_request *req)
     struct td_task_table *table = task->table;
     struct td_service *service = req->service;
     struct td_arena *arena = req->arena;
-    bool cancelled = td_task_state(task) == TD_TASK_cancelled;
-    if (!cancelled)
+    if (td_task_state(task) != TD_TASK_cancelled)
         keep_reply(task, &req->response);
     req->release_(req);
     td_arena_destroy(arena); /* and req with it */
     pthread_mutex_lock(&table->lock);
+    bool cancelled = task->state == TD_TASK_cancelled; /* perhaps only now */
     struct td_task_waiter *waiters = NULL;
     if (cancelled) {
         table->stats.kept--;
@@ -229,22 +229,27 @@ bool td_task_begin(struct td_request *own_req)
     return begins;
 }
 
+struct td_stop *td_task_stop(struct td_request *own_req)
+{
+    return &((struct own *)own_req)->task->stop;
+}
+
 int td_task_forget(struct td_task *task)
 {
     struct td_task_table *table = task->table;
     struct td_task_waiter *waiters = NULL;
     pthread_mutex_lock(&table->lock);
-    int err = *td_task_place(table, task->id) != task ? -ENOENT
-              : task->state == TD_TASK_running        ? -EBUSY
-                                                      : 0;
+    int err = *td_task_place(table, task->id) == task ? 0 : -ENOENT;
     if (!err) {
         td_task_unlink(task);
         if (task->state == TD_TASK_done) {
             table->stats.kept--;
             table->stats.results--;
-        } else { /* still in its pool's queue: it counts until it comes out there */
+        } else { /* it counts until it comes out of its pool's queue, or its kernel ends */
+            bool runs = task->state == TD_TASK_running;
+            *(runs ? &table->stats.running : &table->stats.queued) -= 1;
             task->state = TD_TASK_cancelled;
-            table->stats.queued--;
+            atomic_store(&task->stop.asked, true);
             table->stats.cancelled++;
             waiters = td_task_take_waiters(table, task, 0);
         }

@@ -75,7 +75,7 @@ static void answer(struct td_request *req, struct td_task *task)
     if (state == TD_TASK_done)
         req->response = task->reply;
     else if (state == TD_TASK_cancelled)
-        td_api_problem(req, -ENOENT, "the task '%s' was cancelled before it ran", task->id);
+        td_api_problem(req, -ENOENT, "the task '%s' was cancelled", task->id);
     else
         answer_state(req, task);
 }
@@ -147,13 +147,8 @@ int td_api_tasks_delete(struct td_request *req, struct td_response *res)
     struct td_task *task = td_task_find(req->service->tasks, req->var[0]);
     int err = task ? td_task_forget(task) : -ENOENT;
     td_task_unref(task);
-    if (err == -ENOENT)
-        return no_task(req);
     if (err)
-        return td_api_problem(req, err,
-                              "the task '%s' runs and cannot be stopped; DELETE it when "
-                              "it is done, or leave it to time",
-                              req->var[0]);
+        return no_task(req);
     res->status = 204;
     return 0;
 }

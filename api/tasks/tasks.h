@@ -25,6 +25,7 @@ struct td_task { /* one task; references are counted */
     char op[2 * TD_NAME_SIZE], pool[TD_POOL_NAME];
     int64_t begin_ns, end_ns; /* accepted, done; CLOCK_MONOTONIC */
     size_t bytes;             /* taken for its result until it is there, then by it */
+    struct td_stop stop;      /* of its call: asked when a client deletes it */
     struct td_response reply; /* the call's own, once done; lives as long as the task */
     void *block_;             /* what reply points into */
 };
@@ -43,13 +44,14 @@ void td_task_take_back(struct td_request *req, struct td_request *own);
 /* To be asked by the worker first: false when the task has been cancelled. own->reply is due in
  * either case. */
 bool td_task_begin(struct td_request *own);
+struct td_stop *td_task_stop(struct td_request *own); /* borrowed; what its call has to obey */
 
 /* A new reference, for td_task_unref; NULL when there is none of that id. */
 struct td_task *td_task_find(struct td_task_table *table, const char *id);
 void td_task_unref(struct td_task *task); /* NULL is fine */
 enum td_task_state td_task_state(struct td_task *task);
-/* Forgets a task that is done, or that has not begun (it never will). -EBUSY: it runs. -ENOENT:
- * somebody else was faster. */
+/* Forgets a task: its result, or its call, which never begins, or is stopped where it is (a
+ * library's kernel runs to its end for nothing). -ENOENT: somebody else was faster. */
 int td_task_forget(struct td_task *task);
 
 /* Defers req until the task has ended or until_ns has come, then calls answer and replies. false:

@@ -16,7 +16,7 @@ void td_cast_ref(const struct td_call *call)
             memcpy(out->data, in->data, td_nbytes(in));
         return;
     }
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n && (i % TD_STRIDE || !td_stopped()); i++)
         if (in->dtype == TD_bf16 && out->dtype == TD_f32)
             ((uint32_t *)out->data)[i] = (uint32_t)((const uint16_t *)in->data)[i] << 16;
         else if (td_dtype_kind(in->dtype) == 'f')

@@ -82,6 +82,17 @@ bool td_conv2d_onednn_accepts(const struct td_call *call)
     return td_onednn_accepts(&d);
 }
 
+bool td_conv2d_onednn_ready(const struct td_call *call)
+{
+    struct td_conv2d c;
+    struct td_onednn_desc d;
+    td_conv2d_of(call, &c);
+    if (!td_conv2d_suits_onednn(&c))
+        return true;
+    td_conv2d_describe(&c, call->threads, &d);
+    return td_onednn_ready(&d);
+}
+
 size_t td_conv2d_onednn_scratch(const struct td_call *call)
 {
     struct td_conv2d c;

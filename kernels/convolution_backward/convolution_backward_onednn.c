@@ -33,6 +33,20 @@ bool td_convolution_backward_onednn_accepts(const struct td_call *call)
     return td_wants(call, 0) || td_wants(call, 1);
 }
 
+bool td_convolution_backward_onednn_ready(const struct td_call *call)
+{
+    struct td_onednn_desc d;
+    struct td_conv2d c;
+    td_convolution_backward_of(call, &c);
+    for (int i = 0; i < 2 && td_conv2d_suits_onednn(&c); i++)
+        if (td_wants(call, i)) {
+            describe(call, i, &d);
+            if (!td_onednn_ready(&d))
+                return false;
+        }
+    return true;
+}
+
 size_t td_convolution_backward_onednn_scratch(const struct td_call *call)
 {
     struct td_onednn_desc d;

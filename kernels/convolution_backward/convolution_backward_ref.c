@@ -73,14 +73,14 @@ void td_convolution_backward_ref(const struct td_call *call)
     for (int64_t n = 0; td_wants(call, 0) && n < c.images; n++)
         for (int64_t ch = 0; ch < ins; ch++)
             for (int64_t row = 0; row < c.in[0]; row++)
-                for (int64_t col = 0; col < c.in[1]; col++)
+                for (int64_t col = 0; col < c.in[1] && (at % 64 || !td_stopped()); col++)
                     td_put_real(&call->out[0], at++, for_input(&c, n, ch, row, col));
     at = 0;
     for (int64_t o = 0; td_wants(call, 1) && o < outs; o++)
         for (int64_t ch = 0; ch < c.in_channels; ch++)
             for (int64_t i = 0; i < c.kernel[0]; i++)
-                for (int64_t j = 0; j < c.kernel[1]; j++)
+                for (int64_t j = 0; j < c.kernel[1] && !td_stopped(); j++)
                     td_put_real(&call->out[1], at++, for_weight(&c, o, ch, i, j));
-    for (int64_t o = 0; td_wants(call, 2) && o < outs; o++)
+    for (int64_t o = 0; td_wants(call, 2) && o < outs && !td_stopped(); o++)
         td_put_real(&call->out[2], o, for_bias(&c, o));
 }

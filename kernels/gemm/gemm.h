@@ -78,6 +78,7 @@ void td_gemm_activate_default(const struct td_gemm *g);
 
 /* The oneDNN row of an operator that is a product (kernels/onednn.h). */
 bool td_gemm_onednn_accepts(const struct td_gemm *g);
+bool td_gemm_onednn_ready(const struct td_gemm *g);
 size_t td_gemm_onednn_scratch(const struct td_gemm *g);
 void td_gemm_onednn_run(const struct td_gemm *g, void *scratch);
 

@@ -39,13 +39,28 @@ static void describe(const struct td_gemm *g, struct td_onednn_desc *d)
     d->step[g->rank + 1] = g->step_n;
 }
 
+/* Else nothing to do, or only bias and activation: not worth a primitive. */
+static bool is_product(const struct td_gemm *g)
+{
+    return g->m && g->n && g->k && td_gemm_batches(g);
+}
+
 bool td_gemm_onednn_accepts(const struct td_gemm *g)
 {
     struct td_onednn_desc d;
-    if (!g->m || !g->n || !g->k || !td_gemm_batches(g))
-        return false; /* nothing to do, or only bias and activation: not worth a primitive */
+    if (!is_product(g))
+        return false;
     describe(g, &d);
     return td_onednn_accepts(&d);
+}
+
+bool td_gemm_onednn_ready(const struct td_gemm *g)
+{
+    struct td_onednn_desc d;
+    if (!is_product(g))
+        return true;
+    describe(g, &d);
+    return td_onednn_ready(&d);
 }
 
 size_t td_gemm_onednn_scratch(const struct td_gemm *g)

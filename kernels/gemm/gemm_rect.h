@@ -87,7 +87,7 @@ static void td_gemm_slots(void *arg, int64_t begin, int64_t end)
     const struct td_gemm_plan *plan = &job->plan;
     for (int64_t slot = begin; slot < end; slot++) {
         int64_t last = plan->items * (slot + 1) / plan->slots;
-        for (int64_t i = plan->items * slot / plan->slots; i < last; i++) {
+        for (int64_t i = plan->items * slot / plan->slots; i < last && !td_stopped(); i++) {
             struct td_rect r = td_rect_of(job, i, slot);
             bool half = job->g->out->dtype == TD_bf16;
             r.c = half ? (float *)(r.slot + plan->at_out) : (float *)r.out + r.i * job->g->n + r.j;

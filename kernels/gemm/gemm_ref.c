@@ -61,7 +61,7 @@ void td_gemm_ref(const struct td_gemm *g)
     for (int64_t i = 0; i < batches; i++) {
         int64_t a, b;
         td_gemm_at(g, i, &a, &b);
-        for (int64_t row = 0; row < g->m; row++)
+        for (int64_t row = 0; row < g->m && !td_stopped(); row++)
             for (int64_t col = 0; col < g->n; col++)
                 one(g, (i * g->m + row) * g->n + col, (a * g->m + row) * g->k,
                     b * g->n * g->k + col * g->step_n, col);

@@ -14,7 +14,7 @@ void td_layer_norm_ref(const struct td_call *call)
     struct td_rows rows = td_normalized_rows(x, &call->arg[1]);
     int64_t n = rows.n;
     bool native = call->n_out == 3;
-    for (int64_t r = 0, at = 0; r < (n || native ? rows.count : 0); r++, at += n) {
+    for (int64_t r = 0, at = 0; r < (n || native ? rows.count : 0) && !td_stopped(); r++, at += n) {
         double mean = 0, var = 0;
         for (int64_t i = 0; i < n; i++)
             mean += td_get_real(x, at + i);

@@ -25,7 +25,7 @@ static double scaled(const struct args *a, int64_t r, int64_t i)
 static void input(const struct args *a, const struct td_tensor *out)
 {
     int64_t n = a->rows.n;
-    for (int64_t r = 0; r < a->rows.count; r++) {
+    for (int64_t r = 0; r < a->rows.count && !td_stopped(); r++) {
         double mean = 0, slope = 0;
         for (int64_t i = 0; i < n; i++) {
             mean += scaled(a, r, i) / (double)n;
@@ -40,7 +40,7 @@ static void input(const struct args *a, const struct td_tensor *out)
 
 static void affine(const struct args *a, const struct td_tensor *out, bool weight)
 {
-    for (int64_t i = 0; i < a->rows.n; i++) {
+    for (int64_t i = 0; i < a->rows.n && !td_stopped(); i++) {
         double sum = 0;
         for (int64_t r = 0; r < a->rows.count; r++)
             sum += td_get_real(a->grad, r * a->rows.n + i) * (weight ? normal(a, r, i) : 1);

@@ -7,7 +7,7 @@ td_kernel td_linear_backward_ref;
 
 static void weight(const struct td_linear_backward *l, const struct td_tensor *out)
 {
-    for (int64_t o = 0; o < l->out; o++)
+    for (int64_t o = 0; o < l->out && !td_stopped(); o++)
         for (int64_t i = 0; i < l->in; i++) {
             double sum = 0;
             for (int64_t r = 0; r < l->rows; r++)
@@ -18,7 +18,7 @@ static void weight(const struct td_linear_backward *l, const struct td_tensor *o
 
 static void bias(const struct td_linear_backward *l, const struct td_tensor *out)
 {
-    for (int64_t o = 0; o < l->out; o++) {
+    for (int64_t o = 0; o < l->out && !td_stopped(); o++) {
         double sum = 0;
         for (int64_t r = 0; r < l->rows; r++)
             sum += td_get_real(l->grad, r * l->out + o);

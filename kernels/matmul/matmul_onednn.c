@@ -11,6 +11,13 @@ bool td_matmul_onednn_accepts(const struct td_call *call)
     return td_gemm_onednn_accepts(&g);
 }
 
+bool td_matmul_onednn_ready(const struct td_call *call)
+{
+    struct td_gemm g;
+    td_matmul_gemm(call, &g);
+    return td_gemm_onednn_ready(&g);
+}
+
 size_t td_matmul_onednn_scratch(const struct td_call *call)
 {
     struct td_gemm g;

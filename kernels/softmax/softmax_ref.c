@@ -11,7 +11,7 @@ void td_softmax_ref(const struct td_call *call)
     const struct td_tensor *x = &call->arg[0].tensor;
     struct td_span s = td_span(x, (int)call->arg[1].i);
     int64_t rows = s.size ? s.outer * s.inner : 0;
-    for (int64_t row = 0; row < rows; row++) {
+    for (int64_t row = 0; row < rows && !td_stopped(); row++) {
         int64_t at = row / s.inner * s.size * s.inner + row % s.inner;
         double top = -INFINITY, sum = 0;
         for (int64_t k = 0; k < s.size; k++) {

@@ -8,7 +8,7 @@ void td_softmax_backward_data_ref(const struct td_call *call)
 {
     const struct td_tensor *grad = &call->arg[0].tensor, *y = &call->arg[1].tensor;
     struct td_span s = td_span(y, (int)call->arg[2].i);
-    for (int64_t row = 0; row < s.outer * s.inner; row++) {
+    for (int64_t row = 0; row < s.outer * s.inner && !td_stopped(); row++) {
         int64_t at = row / s.inner * s.size * s.inner + row % s.inner;
         double sum = 0;
         for (int64_t k = 0; k < s.size; k++)

@@ -21,8 +21,9 @@ void td_sum_ref(const struct td_call *call)
     const struct td_tensor *x = &call->arg[0].tensor, *out = &call->out[0];
     unsigned dims = td_sum_dims(call);
     bool whole = td_dtype_kind(out->dtype) != 'f', any = td_numel(x) > 0;
-    int64_t n = td_numel(out), index[TD_MAX_RANK] = {0};
-    for (int64_t i = 0; i < n; i++) {
+    bool stopped = false;
+    int64_t seen = 0, n = td_numel(out), index[TD_MAX_RANK] = {0};
+    for (int64_t i = 0; i < n && !stopped; i++) {
         double sum = 0;
         uint64_t count = 0;
         bool more = any;
@@ -34,7 +35,8 @@ void td_sum_ref(const struct td_call *call)
                 count += (uint64_t)td_get_whole(x, at);
             else
                 sum += td_get_real(x, at);
-            more = advance(index, x, dims);
+            stopped = !(++seen % TD_STRIDE) && td_stopped();
+            more = !stopped && advance(index, x, dims);
         }
         if (whole)
             td_put_whole(out, i, (int64_t)count);

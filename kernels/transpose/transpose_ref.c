@@ -11,7 +11,7 @@ static void permute(const struct td_call *call, const int *dims)
     const struct td_tensor *in = &call->arg[0].tensor, *out = &call->out[0];
     size_t size = td_dtype_size(in->dtype);
     int64_t n = td_numel(out), index[TD_MAX_RANK] = {0};
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && (i % TD_STRIDE || !td_stopped()); i++) {
         int64_t at = 0, from[TD_MAX_RANK] = {0};
         for (int d = 0; d < out->rank; d++)
             from[dims[d]] = index[d];

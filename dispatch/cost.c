@@ -1,0 +1,151 @@
+/* What a call costs, before it is run: whether a thread that others wait for may run it itself.
+ *
+ * Arithmetic alone does not tell: a kernel that is offered sizes nobody thought of may take a
+ * thousand times what its operations promise, and a library makes code for milliseconds before its
+ * first call. So what is relied on is what has been measured, of the same row on a call of the same
+ * shape, down to every attribute: its signature. A call that has not been seen is given the worst
+ * that any row takes for a unit of work; and one that waits for a library's first primitive is
+ * never sure.
+ *
+ * Times lie in one table, by hash; a new one takes the place of an old one. A race loses a sample,
+ * or mixes two, which is fine: entries are told apart by 64 bits. */
+#include "dispatch/call.h"
+#include "kernels/weight.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define ENTRIES 8192
+#define GUESS_NS 0.5 /* a unit of work, before anything is known of a row */
+#define WORST_NS 100 /* and what it takes at most: references in double, an element at a time */
+
+static struct entry {
+    _Atomic uint64_t key;
+    _Atomic float ns;
+} table[ENTRIES];
+
+static uint64_t mix(uint64_t h, uint64_t x)
+{
+    __uint128_t wide = (__uint128_t)(h ^ x) * 0xa0761d6478bd642fu;
+    return (uint64_t)wide ^ (uint64_t)(wide >> 64) ^ (h << 7);
+}
+
+static uint64_t mix_tensor(uint64_t h, const struct td_tensor *t)
+{
+    h = mix(h, (uint64_t)t->dtype << 8 | (uint64_t)t->rank);
+    for (int d = 0; d < t->rank; d++)
+        h = mix(h, (uint64_t)t->shape[d]);
+    return t->weight ? mix(h, (uintptr_t)t->weight) : h; /* it is packed first */
+}
+
+static uint64_t mix_value(uint64_t h, const struct td_value *v)
+{
+    uint64_t bits = 0;
+    switch (v->kind) {
+    case TD_KIND_tensor:
+        return mix_tensor(h, &v->tensor);
+    case TD_KIND_tensors:
+        for (int i = 0; i < v->tensors.n; i++)
+            h = mix_tensor(h, &v->tensors.v[i]);
+        return mix(h, (uint64_t)v->tensors.n);
+    case TD_KIND_ints:
+    case TD_KIND_bools:
+        for (int i = 0; i < v->ints.n; i++)
+            h = mix(h, (uint64_t)v->ints.v[i]);
+        return mix(h, (uint64_t)v->ints.n);
+    case TD_KIND_str:
+        for (const char *c = v->str; c && *c; c++)
+            h = mix(h, (uint64_t)*c);
+        return h;
+    case TD_KIND_float:
+        memcpy(&bits, &v->f, sizeof bits);
+        return mix(h, bits);
+    case TD_KIND_dtype:
+        return mix(h, v->dtype);
+    default:
+        return mix(h, v->kind == TD_KIND_none ? 7 : (uint64_t)v->i);
+    }
+}
+
+/* Of the row, for any call of that type; and of the row for this very call. Never 0. */
+static uint64_t key_of(const struct td_run *run, const struct td_impl *impl, bool exact)
+{
+    uint64_t h = mix((uintptr_t)impl, (uint64_t)run->call.out[0].dtype + 1);
+    for (int i = 0; i < run->n_casts; i++)
+        h = mix(h, run->cast[i].from.dtype);
+    for (int i = 0; exact && i < run->call.n_args; i++)
+        h = mix_value(h, &run->call.arg[i]);
+    return h | 1;
+}
+
+static double known(uint64_t key)
+{
+    struct entry *e = &table[key / 2 % ENTRIES];
+    return atomic_load_explicit(&e->key, memory_order_relaxed) == key
+               ? (double)atomic_load_explicit(&e->ns, memory_order_relaxed)
+               : -1;
+}
+
+/* A thread that was preempted in a kernel reports milliseconds for a microsecond: a sample counts
+ * at most twice what is known, or one of them would send the next dozens of small calls to the
+ * queue. The first call touches and makes what later ones find, so less is believed sooner. */
+static void note(uint64_t key, double ns)
+{
+    struct entry *e = &table[key / 2 % ENTRIES];
+    double old = known(key);
+    if (old < 0)
+        atomic_store_explicit(&e->key, key, memory_order_relaxed);
+    else
+        ns = ns < old ? (ns + old) / 2 : old + ((ns < 2 * old ? ns : 2 * old) - old) / 16;
+    atomic_store_explicit(&e->ns, (float)ns, memory_order_relaxed);
+}
+
+static double bytes_of(const struct td_value *v)
+{
+    double bytes = v->kind == TD_KIND_tensor ? (double)td_nbytes(&v->tensor) : 0;
+    for (int i = 0; v->kind == TD_KIND_tensors && i < v->tensors.n; i++)
+        bytes += (double)td_nbytes(&v->tensors.v[i]);
+    return bytes;
+}
+
+/* Units of work: an operation or a byte moved, whichever the operator has more of. */
+static double work(const struct td_run *run)
+{
+    double bytes = 64, flops = 0;
+    for (int i = 0; i < run->call.n_args; i++)
+        bytes += bytes_of(&run->call.arg[i]);
+    for (int i = 0; i < run->call.n_out; i++)
+        bytes += (double)td_nbytes(&run->call.out[i]);
+    for (int i = 0; i < run->n_casts; i++)
+        bytes += (double)td_nbytes(&run->cast[i].from);
+    if (run->call.op->flops)
+        flops = run->call.op->flops(&run->call);
+    return bytes > flops / 8 ? bytes : flops / 8;
+}
+
+struct td_cost td_run_cost(struct td_run *run)
+{
+    struct td_cost cost = {0};
+    for (struct td_run *part = run->parts; part; part = part->next) {
+        struct td_cost of_part = td_run_cost(part);
+        cost.likely += of_part.likely;
+        cost.most += of_part.most;
+    }
+    if (run->parts || !run->rows)
+        return cost;
+    bool ready;
+    const struct td_impl *impl = td_row_likely(run, &ready);
+    double units = work(run), unit = known(key_of(run, impl, false));
+    double ns = ready ? known(run->cost_key_ = key_of(run, impl, true)) : -1;
+    cost.likely = 1e-9 * (ns >= 0 ? ns : units * (unit >= 0 ? unit : GUESS_NS));
+    cost.most = ready ? 1e-9 * (ns >= 0 ? ns : units * WORST_NS) : (double)INFINITY;
+    return cost;
+}
+
+void td_run_learn(struct td_run *run, int64_t ns, int threads)
+{
+    double all = (double)ns * threads;
+    note(run->cost_key_ ? run->cost_key_ : key_of(run, run->impl, true), all);
+    note(key_of(run, run->impl, false), all / work(run));
+}
