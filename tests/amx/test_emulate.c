@@ -1,8 +1,8 @@
 /* tests/amx/emulate.c: every instruction, the ways to address memory, and what must not be done. On
  * a CPU with AMX the same assertions are about the CPU. */
 #include "tests/amx/emulate.h"
+#include "tests/run_tests.h"
 
-#include <check.h>
 #include <immintrin.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -286,9 +286,5 @@ int main(void)
     if (!__builtin_cpu_supports("avx512f")) /* hardware faults in its own ways */
         tcase_add_loop_exit_test(wrong, test_wrong, 134, 0, 9);
     suite_add_tcase(suite, wrong);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return td_run_suite(suite);
 }

@@ -1,28 +1,15 @@
-/* What the dispatcher's tests share: a main, and a toy operator. */
+/* What the dispatcher's tests share: a start, and a toy operator. */
 #ifndef TD_DISPATCH_TEST_H
 #define TD_DISPATCH_TEST_H
 
 #include "dispatch/dispatch.h"
 
-#include <check.h>
+#include "tests/run_tests.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static inline int run_tests(const char *name, const TTest *const *tests, size_t n)
-{
-    Suite *suite = suite_create(name);
-    TCase *tcase = tcase_create(name);
-    for (size_t i = 0; i < n; i++)
-        tcase_add_test(tcase, tests[i]);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
 
 static inline void start(void)
 {

@@ -276,5 +276,5 @@ int main(void)
                                   test_factory,           test_boxed_and_unboxed,
                                   test_composite,         test_composites_against_reference,
                                   test_promotion};
-    return run_tests("calls", tests, sizeof tests / sizeof *tests);
+    return td_run_tests("calls", tests, sizeof tests / sizeof *tests);
 }

@@ -327,5 +327,5 @@ int main(void)
 {
     const TTest *const tests[] = {test_machines, test_caps,   test_xcr0, test_names,
                                   test_features, test_leaves, test_uarch};
-    return run_tests("cpu", tests, sizeof tests / sizeof *tests);
+    return td_run_tests("cpu", tests, sizeof tests / sizeof *tests);
 }

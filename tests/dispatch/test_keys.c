@@ -212,5 +212,5 @@ int main(void)
                                   test_iteration,  test_highest,
                                   test_backends,   test_names,
                                   test_compute_key};
-    return run_tests("keys", tests, sizeof tests / sizeof *tests);
+    return td_run_tests("keys", tests, sizeof tests / sizeof *tests);
 }

@@ -100,5 +100,5 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {test_once, test_cpuinfo, test_this_machine};
-    return run_tests("machine", tests, sizeof tests / sizeof *tests);
+    return td_run_tests("machine", tests, sizeof tests / sizeof *tests);
 }

@@ -285,5 +285,5 @@ int main(void)
                                   test_signatures, test_override,
                                   test_aliases,    test_fallbacks,
                                   test_readers,    test_built_in};
-    return run_tests("registry", tests, sizeof tests / sizeof *tests);
+    return td_run_tests("registry", tests, sizeof tests / sizeof *tests);
 }

@@ -153,5 +153,5 @@ int main(void)
 {
     const TTest *const tests[] = {test_round_trip, test_parts, test_errors, test_mangled,
                                   test_all_operators};
-    return run_tests("schema", tests, sizeof tests / sizeof *tests);
+    return td_run_tests("schema", tests, sizeof tests / sizeof *tests);
 }

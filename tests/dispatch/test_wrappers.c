@@ -144,5 +144,5 @@ int main(void)
 {
     const TTest *const tests[] = {test_redispatch, test_scopes, test_fallthrough, test_autocast,
                                   test_trace};
-    return run_tests("wrappers", tests, sizeof tests / sizeof *tests);
+    return td_run_tests("wrappers", tests, sizeof tests / sizeof *tests);
 }

@@ -2,9 +2,9 @@
  * numbers, and for FP32 numbers of every exponent, at both sides of every rounding boundary. */
 #include "kernels/elementwise.h"
 #include "kernels/half.h"
+#include "tests/run_tests.h"
 #include "tests/sample.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -193,9 +193,5 @@ int main(void)
     tcase_add_test(tc, test_one_rounding);
     tcase_set_timeout(tc, 60);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return td_run_suite(suite);
 }

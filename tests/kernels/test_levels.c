@@ -1,8 +1,8 @@
 /* kernels/levels.c: what the objects of each level were told by the build. These functions return
  * constants, so they are called at every level that was built, whatever this CPU has. */
 #include "kernels/level.h"
+#include "tests/run_tests.h"
 
-#include <check.h>
 #include <string.h>
 
 /* ISA-19: CPU_CAPABILITY_x of the level and of those below it in the same width family: the 64-byte
@@ -46,9 +46,5 @@ int main(void)
     tcase_add_test(tcase, test_macros);
     tcase_add_test(tcase, test_lanes);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return td_run_suite(suite);
 }

@@ -1,7 +1,7 @@
 /* kernels/memo.c: what is made once, what is remembered, what is dropped, and by whom. */
 #include "kernels/memo.h"
+#include "tests/run_tests.h"
 
-#include <check.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -127,9 +127,5 @@ int main(void)
     tcase_add_test(tcase, test_bound);
     tcase_add_test(tcase, test_threads);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return td_run_suite(suite);
 }

@@ -2,9 +2,9 @@
  * stored weights that are packed once; a library that is capped only in time. */
 #include "kernels/onednn.h"
 #include "kernels/weight.h"
+#include "tests/run_tests.h"
 #include "tests/sample.h"
 
-#include <check.h>
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
@@ -263,9 +263,5 @@ int main(void)
     tcase_add_test(tcase, test_cap);
     tcase_add_test(tcase, test_library);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return td_run_suite(suite);
 }

@@ -1,9 +1,9 @@
 /* kernels: matmul, linear and conv2d beyond what checkimpl asks: each activation on each row, the
  * sentences of calls that are refused, values worked out by hand. */
 #include "kernels/activation.h"
+#include "tests/run_tests.h"
 #include "tests/sample.h"
 
-#include <check.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -295,9 +295,5 @@ int main(void)
     tcase_add_test(tcase, test_whole_numbers);
     tcase_add_loop_test(tcase, test_signedness, 0, 4);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return td_run_suite(suite);
 }

@@ -1,9 +1,9 @@
 /* Sizes that no memory could hold, in every operator: the sample patterns with their tensors' sizes
  * replaced by hostile ones. What dispatch lets through can be counted, argument by argument and
  * result by result, and is computed at once where it is small, whatever stands beside its 0. */
+#include "tests/run_tests.h"
 #include "tests/sample.h"
 
-#include <check.h>
 #include <ctype.h>
 #include <errno.h>
 #include <signal.h>
@@ -135,9 +135,5 @@ int main(void)
     tcase_add_test(tcase, test_all_operators);
     tcase_add_test(tcase, test_widened);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return td_run_suite(suite);
 }

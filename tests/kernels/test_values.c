@@ -1,9 +1,9 @@
 /* kernels: the values that PyTorch's users rely on, written down and not taken from a reference:
  * where NaN goes, what an empty tensor gives, how accuracy holds far from 1. Each holds for every
  * row that runs here, the reference's among them. */
+#include "tests/run_tests.h"
 #include "tests/sample.h"
 
-#include <check.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -262,9 +262,5 @@ int main(void)
     tcase_add_test(tc, test_denormals);
     tcase_add_test(tc, test_refusals);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return td_run_suite(suite);
 }

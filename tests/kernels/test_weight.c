@@ -1,7 +1,7 @@
 /* kernels/weight.c: ownership, and packed forms that are made once. */
 #include "kernels/weight.h"
+#include "tests/run_tests.h"
 
-#include <check.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -238,9 +238,5 @@ int main(void)
     tcase_add_test(tcase, test_as);
     tcase_add_test(tcase, test_on);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return td_run_suite(suite);
 }

@@ -4,7 +4,8 @@
 
 #include "pools/pools.h"
 
-#include <check.h>
+#include "tests/run_tests.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #ifdef _OPENMP
@@ -16,11 +17,7 @@ static inline int td_test_run(Suite *suite)
 #ifdef _OPENMP
     omp_get_level(); /* else the linker leaves the runtime out, and teams are of one */
 #endif
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return td_run_suite(suite);
 }
 
 static inline int td_test_has_teams(void)

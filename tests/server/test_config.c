@@ -2,10 +2,11 @@
  */
 #include "api/api.h"
 #include "server/config.h"
-#include "server_test.h"
+#include "tests/run_tests.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -1,10 +1,11 @@
 /* server/listen.c: texts of addresses, ports that are taken, and Unix sockets left behind. */
 #include "server/listen.h"
-#include "server_test.h"
+#include "tests/run_tests.h"
 
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/un.h>

@@ -1,8 +1,8 @@
 /* api/json/cache.c: what comes out of it is what td_json_parse gives for the same bytes, whatever
  * came before, whoever else reads it, and however many texts there are. */
 #include "api/json/json.h"
+#include "tests/run_tests.h"
 
-#include <check.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -196,9 +196,5 @@ int main(void)
     tcase_add_test(tests, threads);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return td_run_suite(suite);
 }

@@ -1,8 +1,8 @@
 /* api/json/json.c and api/json/write.c: what is cut out and what becomes a tree, the sentences for
  * what is wrong with a text, and what the writer makes of any string. */
 #include "api/handlers.h"
+#include "tests/run_tests.h"
 
-#include <check.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -269,9 +269,5 @@ int main(void)
     tcase_add_test(tests, writes);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return td_run_suite(suite);
 }

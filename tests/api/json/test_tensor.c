@@ -1,8 +1,8 @@
 /* api/json/tensor.c and api/json/numbers.cc: the numbers of every type both ways, beside the C
  * library, and the sentences for those that are wrong. */
 #include "api/json/json.h"
+#include "tests/run_tests.h"
 
-#include <check.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -349,9 +349,5 @@ int main(void)
     tcase_add_test(tests, reads_middles_as_strtof_does);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return td_run_suite(suite);
 }
