@@ -184,7 +184,7 @@ void td_service_fini(struct td_service *service)
 
 int td_service_init(struct td_service *service)
 {
-    service->tensors = td_tensors_create();
+    service->tensors = td_tensors_create(service->limits.store_bytes);
     service->metrics = td_metrics_create();
     service->shm = td_shm_create();
     service->tasks = td_task_create(service);

@@ -109,6 +109,25 @@ out:
     return status == dnnl_success ? 0 : status == dnnl_out_of_memory ? -ENOMEM : -EIO;
 }
 
+static size_t form_size(const struct td_onednn_prim *p)
+{
+    return dnnl_memory_desc_get_size(p->own[WEIGHT]);
+}
+
+/* The stored weight as the primitive wants it; where the store has no room for that, made for this
+ * call and put into the frame. */
+static const void *form_of(const struct td_onednn_prim *p, struct td_onednn_frame *f,
+                           struct td_weight *weight)
+{
+    struct packing how = {p, f};
+    const void *kept = weight ? td_weight_pack(weight, &p->form, sizeof p->form, p->form_name,
+                                               form_size(p), pack, &how)
+                              : NULL;
+    if (!kept && weight)
+        f->once = td_weight_pack_once(weight, form_size(p), pack, &how);
+    return kept ? kept : f->once;
+}
+
 /* Points the frame's memory objects at this call's data. */
 static dnnl_status_t aim(const struct td_onednn_prim *p, struct td_onednn_frame *f,
                          const struct td_onednn_args *args)
@@ -122,15 +141,10 @@ static dnnl_status_t aim(const struct td_onednn_prim *p, struct td_onednn_frame 
             TRY(dnnl_memory_set_data_handle(f->own[i], scratch + p->at[i]));
     }
     if (p->own[WEIGHT] && !p->reorder[WEIGHT]) {
-        struct packing how = {p, f};
-        struct td_weight *weight = td_weight_of(args->weight);
-        const void *packed =
-            weight ? td_weight_pack(weight, &p->form, sizeof p->form, p->form_name,
-                                    dnnl_memory_desc_get_size(p->own[WEIGHT]), pack, &how)
-                   : NULL;
-        if (!packed)
+        const void *form = form_of(p, f, td_weight_of(args->weight));
+        if (!form)
             return dnnl_out_of_memory;
-        TRY(dnnl_memory_set_data_handle(f->own[WEIGHT], (void *)packed));
+        TRY(dnnl_memory_set_data_handle(f->own[WEIGHT], (void *)form));
     }
     if (p->bias)
         TRY(dnnl_memory_set_data_handle(f->bias, (void *)args->bias));
@@ -183,6 +197,9 @@ int td_onednn_run(const struct td_onednn_desc *desc, const struct td_onednn_args
         if (status == dnnl_success)
             status = execute(p, f);
         threads_set(before);
+        if (f->once)
+            td_weight_unpack(td_weight_of(args->weight), f->once, form_size(p));
+        f->once = NULL;
         td_onednn_frame_put(p, f);
     }
     if (item)

@@ -45,6 +45,7 @@ bool td_onednn_start(void);            /* makes it, once; false: the library cou
 struct td_onednn_frame {
     dnnl_stream_t stream;
     dnnl_memory_t user[SLOTS], own[SLOTS], bias, pad;
+    void *once; /* the weight in its form, when that is not kept; only during a call */
 };
 
 struct td_onednn_frame *td_onednn_frame_take(struct td_onednn_prim *prim); /* NULL: no memory */

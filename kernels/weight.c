@@ -11,6 +11,7 @@
 
 struct form {
     struct td_weight_form see; /* first, so that the list that readers see is the list itself */
+    size_t taken;              /* bytes, without a weight's own */
     size_t key_len;
     unsigned char key[];
 };
@@ -18,55 +19,84 @@ struct form {
 struct td_weight {
     atomic_int refs;
     struct td_tensor tensor;
-    const struct td_weight *of; /* that this one is converted from, or NULL */
-    atomic_bool written;        /* its elements are there */
-    int home;                   /* NUMA node, or -1 */
-    pthread_mutex_t lock;       /* held while a form is made or the elements are converted */
+    struct td_weight_room *room; /* or NULL */
+    const struct td_weight *of;  /* that this one is converted from, or NULL */
+    atomic_bool written;         /* its elements are there */
+    int home;                    /* NUMA node, or -1 */
+    pthread_mutex_t lock;        /* held while a form is made or the elements are converted */
     _Atomic(const struct td_weight_form *) forms;
 };
 
-/* On a cache line, with 64 readable bytes behind, which are zero. NULL when there is no memory. */
-static void *buffer(size_t bytes)
+static int take(struct td_weight_room *room, size_t bytes, bool kept)
 {
-    if (bytes > SIZE_MAX - 127)
-        return NULL;
-    size_t size = (bytes + 127) & ~(size_t)63;
-    char *p = aligned_alloc(64, size);
+    return room ? room->take(room, bytes, kept) : 0;
+}
+
+static void give(struct td_weight_room *room, size_t bytes, bool kept)
+{
+    if (room)
+        room->give(room, bytes, kept);
+}
+
+/* The whole block of so many bytes: on a cache line, with 64 readable bytes behind, which are zero.
+ * At least bytes only where they can be counted. */
+static size_t block_size(size_t bytes)
+{
+    return (bytes + 127) & ~(size_t)63;
+}
+
+static void *block(size_t bytes)
+{
+    size_t size = block_size(bytes);
+    char *p = size > bytes ? aligned_alloc(64, size) : NULL;
     if (p)
         memset(p + bytes, 0, size - bytes);
     return p;
 }
 
-static struct td_weight *create(const struct td_tensor *like, const struct td_weight *of)
+static size_t taken_by(const struct td_weight *w)
 {
-    struct td_weight *w = calloc(1, sizeof *w);
-    void *data = buffer(td_nbytes(like));
-    if (!w || !data) {
-        free(w);
-        free(data);
-        return NULL;
-    }
-    atomic_init(&w->refs, 1);
-    atomic_init(&w->written, !of);
-    pthread_mutex_init(&w->lock, NULL);
-    w->of = of;
-    w->home = -1;
-    w->tensor = *like;
-    w->tensor.data = data;
-    w->tensor.weight = w;
-    return w;
+    return sizeof *w + block_size(td_nbytes(&w->tensor));
 }
 
-int td_weight_create(struct td_weight **weight, const struct td_tensor *like)
+static int create(struct td_weight **weight, const struct td_tensor *like,
+                  const struct td_weight *of, struct td_weight_room *room)
 {
-    struct td_weight *w = create(like, NULL);
+    struct td_weight *w = calloc(1, sizeof *w);
     if (!w)
         return -ENOMEM;
-    if (like->data)
-        memcpy(w->tensor.data, like->data, td_nbytes(like));
-    else
-        memset(w->tensor.data, 0, td_nbytes(like));
+    atomic_init(&w->refs, 1);
+    atomic_init(&w->written, !of);
+    w->of = of;
+    w->room = room;
+    w->home = -1;
+    w->tensor = *like;
+    w->tensor.weight = w;
+    size_t bytes = taken_by(w);
+    int err = take(room, bytes, true);
+    w->tensor.data = err ? NULL : block(td_nbytes(like));
+    if (!w->tensor.data) {
+        if (!err)
+            give(room, bytes, true);
+        free(w);
+        return err ? err : -ENOMEM;
+    }
+    pthread_mutex_init(&w->lock, NULL);
     *weight = w;
+    return 0;
+}
+
+int td_weight_create(struct td_weight **weight, const struct td_tensor *like,
+                     struct td_weight_room *room)
+{
+    int err = create(weight, like, NULL, room);
+    if (err)
+        return err;
+    void *data = (*weight)->tensor.data;
+    if (like->data)
+        memcpy(data, like->data, td_nbytes(like));
+    else
+        memset(data, 0, td_nbytes(like));
     return 0;
 }
 
@@ -74,6 +104,33 @@ struct td_weight *td_weight_ref(struct td_weight *weight)
 {
     atomic_fetch_add(&weight->refs, 1);
     return weight;
+}
+
+/* bytes: of its data; own: they belong to the form, and not to a weight. */
+static struct form *form_create(struct td_weight *w, const void *key, size_t key_len,
+                                const char *name, size_t bytes, bool own)
+{
+    size_t taken = sizeof(struct form) + key_len + (own ? block_size(bytes) : 0);
+    if (bytes > PTRDIFF_MAX || take(w->room, taken, true))
+        return NULL;
+    struct form *form = calloc(1, sizeof *form + key_len);
+    if (!form) {
+        give(w->room, taken, true);
+        return NULL;
+    }
+    form->taken = taken;
+    form->see.bytes = bytes;
+    strncpy(form->see.name, name, sizeof form->see.name - 1);
+    form->key_len = key_len;
+    memcpy(form->key, key, key_len);
+    return form;
+}
+
+static void form_free(struct td_weight *w, struct form *form)
+{
+    if (form)
+        give(w->room, form->taken, true);
+    free(form);
 }
 
 void td_weight_unref(struct td_weight **weight)
@@ -89,8 +146,9 @@ void td_weight_unref(struct td_weight **weight)
             td_weight_unref(&f->see.weight);
         else
             free((void *)form->data);
-        free(f);
+        form_free(w, f);
     }
+    give(w->room, taken_by(w), true);
     pthread_mutex_destroy(&w->lock);
     free(w->tensor.data);
     free(w);
@@ -121,18 +179,6 @@ static const struct td_weight_form *find(const struct td_weight *w, const void *
     return NULL;
 }
 
-static struct form *form_create(const void *key, size_t key_len, const char *name, size_t bytes)
-{
-    struct form *form = calloc(1, sizeof *form + key_len);
-    if (!form)
-        return NULL;
-    form->see.bytes = bytes;
-    strncpy(form->see.name, name, sizeof form->see.name - 1);
-    form->key_len = key_len;
-    memcpy(form->key, key, key_len);
-    return form;
-}
-
 /* With the lock held. */
 static const struct td_weight_form *publish(struct td_weight *w, struct form *form)
 {
@@ -141,21 +187,30 @@ static const struct td_weight_form *publish(struct td_weight *w, struct form *fo
     return &form->see;
 }
 
+/* What fill writes, and zero where it writes nothing. */
+static void *filled(struct td_weight *w, size_t bytes, td_weight_fill *fill, void *arg)
+{
+    void *data = block(bytes);
+    if (!data)
+        return NULL;
+    memset(data, 0, bytes);
+    const struct td_stop *before = td_stop_obey(NULL); /* others will use what this call makes */
+    int err = fill(data, &w->tensor, arg);
+    td_stop_obey(before);
+    if (err)
+        free(data);
+    return err ? NULL : data;
+}
+
 /* With the lock held. */
 static const struct td_weight_form *make(struct td_weight *w, const void *key, size_t key_len,
                                          const char *name, size_t bytes, td_weight_fill *fill,
                                          void *arg)
 {
-    struct form *form = form_create(key, key_len, name, bytes);
-    void *data = form ? buffer(bytes) : NULL;
-    if (data)
-        memset(data, 0, bytes);                        /* what fill leaves out */
-    const struct td_stop *before = td_stop_obey(NULL); /* others will use what this call makes */
-    int err = data ? fill(data, &w->tensor, arg) : -ENOMEM;
-    td_stop_obey(before);
-    if (err) {
-        free(data);
-        free(form);
+    struct form *form = form_create(w, key, key_len, name, bytes, true);
+    void *data = form ? filled(w, bytes, fill, arg) : NULL;
+    if (!data) {
+        form_free(w, form);
         return NULL;
     }
     form->see.data = data;
@@ -176,11 +231,29 @@ const void *td_weight_pack(struct td_weight *weight, const void *key, size_t key
     return form ? form->data : NULL;
 }
 
+void *td_weight_pack_once(struct td_weight *weight, size_t bytes, td_weight_fill *fill, void *arg)
+{
+    if (take(weight->room, block_size(bytes), false))
+        return NULL;
+    void *form = filled(weight, bytes, fill, arg);
+    if (!form)
+        give(weight->room, block_size(bytes), false);
+    return form;
+}
+
+void td_weight_unpack(struct td_weight *weight, void *form, size_t bytes)
+{
+    if (form)
+        give(weight->room, block_size(bytes), false);
+    free(form);
+}
+
 /* Publishes a weight that belongs to this one. With the lock held. */
 static const struct td_weight_form *adopt(struct td_weight *w, const void *key, size_t key_len,
                                           const char *name, struct td_weight *twin)
 {
-    struct form *form = twin ? form_create(key, key_len, name, td_nbytes(&twin->tensor)) : NULL;
+    struct form *form =
+        twin ? form_create(w, key, key_len, name, td_nbytes(&twin->tensor), false) : NULL;
     if (!form) {
         td_weight_unref(&twin);
         return NULL;
@@ -198,8 +271,10 @@ struct td_weight *td_weight_as(struct td_weight *weight, enum td_dtype type)
         form = find(weight, &type, sizeof type);
         if (!form) {
             struct td_tensor like = weight->tensor;
+            struct td_weight *twin = NULL;
             like.dtype = type;
-            form = adopt(weight, &type, sizeof type, td_dtype_name(type), create(&like, weight));
+            create(&twin, &like, weight, weight->room);
+            form = adopt(weight, &type, sizeof type, td_dtype_name(type), twin);
         }
         pthread_mutex_unlock(&weight->lock);
     }
@@ -213,11 +288,9 @@ void td_weight_set_home(struct td_weight *weight, int node)
 
 static struct td_weight *replica(const struct td_weight *w, int node)
 {
-    struct td_weight *twin = create(&w->tensor, NULL);
-    if (twin) {
-        memcpy(twin->tensor.data, w->tensor.data, td_nbytes(&w->tensor));
+    struct td_weight *twin = NULL;
+    if (!td_weight_create(&twin, &w->tensor, w->room))
         twin->home = node;
-    }
     return twin;
 }
 
@@ -256,6 +329,15 @@ int td_weight_convert(struct td_weight *as, td_weight_fill *fill, void *arg)
     }
     pthread_mutex_unlock(&as->lock);
     return err;
+}
+
+size_t td_weight_bytes(const struct td_weight *weight)
+{
+    size_t bytes = taken_by(weight);
+    for (const struct td_weight_form *form = td_weight_forms(weight); form; form = form->next)
+        bytes +=
+            ((const struct form *)form)->taken + (form->weight ? td_weight_bytes(form->weight) : 0);
+    return bytes;
 }
 
 const struct td_weight_form *td_weight_forms(const struct td_weight *weight)

@@ -14,10 +14,20 @@ struct td_weight_form {
     const struct td_weight_form *next; /* the one made before; NULL at the end */
 };
 
+/* Who answers for the memory of weights and of all their forms. take is asked before bytes are
+ * allocated, and what is not to be had is not made: 0 or a negative errno. kept: for as long as the
+ * weight lives, else for one call. */
+struct td_weight_room {
+    int (*take)(struct td_weight_room *room, size_t bytes, bool kept);
+    void (*give)(struct td_weight_room *room, size_t bytes, bool kept);
+};
+
 /* A new weight of like's type and shape with one reference, caller owns. Copies like's data; when
  * that is NULL the elements are zero, to be written through td_weight_tensor() before anybody else
- * sees the weight. -ENOMEM. */
-int td_weight_create(struct td_weight **weight, const struct td_tensor *like);
+ * sees the weight. room: borrowed, must outlive it; NULL: nobody counts. -ENOMEM, what room says.
+ */
+int td_weight_create(struct td_weight **weight, const struct td_tensor *like,
+                     struct td_weight_room *room);
 struct td_weight *td_weight_ref(struct td_weight *weight);
 void td_weight_unref(struct td_weight **weight); /* nulls the pointer; NULL is fine */
 
@@ -36,6 +46,10 @@ typedef int td_weight_fill(void *packed, const struct td_tensor *plain, void *ar
 const void *td_weight_pack(struct td_weight *weight, const void *key, size_t key_len,
                            const char *name, size_t bytes, td_weight_fill *fill, void *arg);
 
+/* A form for one call, where none can be kept; the caller's, for td_weight_unpack. */
+void *td_weight_pack_once(struct td_weight *weight, size_t bytes, td_weight_fill *fill, void *arg);
+void td_weight_unpack(struct td_weight *weight, void *form, size_t bytes); /* NULL is fine */
+
 /* The weight in another type, which is a weight too, with packed forms of its own: for calls that
  * convert it. Borrowed; lives as long as the first. Nobody may read its elements, through its view
  * or its forms, before td_weight_convert. NULL when there is no memory. */
@@ -51,6 +65,9 @@ void td_weight_set_home(struct td_weight *weight, int node);
 /* Has fill write the elements of what td_weight_as gave from the first weight's, once; others wait.
  * 0 or fill's -errno. */
 int td_weight_convert(struct td_weight *as, td_weight_fill *fill, void *arg);
+
+/* What it has taken, with all its forms. */
+size_t td_weight_bytes(const struct td_weight *weight);
 
 /* The forms, the youngest first; NULL when there is none. */
 const struct td_weight_form *td_weight_forms(const struct td_weight *weight);

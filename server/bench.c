@@ -127,7 +127,7 @@ static int name_tensors(struct context *x, const struct td_case *c, const struct
         bool stored = n == 1 && (!strcmp(handle->schema.name, "linear") ||
                                  !strcmp(handle->schema.name, "conv2d"));
         if (stored) {
-            if (td_weight_create(weight, &arg->value.tensor))
+            if (td_weight_create(weight, &arg->value.tensor, NULL))
                 return -ENOMEM;
             arg->value.tensor = *td_weight_tensor(*weight);
         }

@@ -55,13 +55,14 @@ static int store_out(struct td_infer *in, int i, const char *name)
 
 int td_infer_place_stored(struct td_infer *in)
 {
+    struct td_tensors *store = in->req->service->tensors;
     for (int i = 0; i < in->run.call.n_out; i++) {
         struct td_tensor *out = &in->run.call.out[i];
         if (in->output[i].form != TD_FORM_stored)
             continue;
-        int err = td_weight_create(&in->output[i].made, out);
+        int err = td_tensors_make(store, &in->output[i].made, out);
         if (err)
-            return td_problem_set(&in->run.problem, -err, "no memory for the result");
+            return td_tensors_no_room(store, err, "the result", &in->run.problem);
         out->data = td_weight_tensor(in->output[i].made)->data;
     }
     return 0;
@@ -69,6 +70,7 @@ int td_infer_place_stored(struct td_infer *in)
 
 int td_infer_store(struct td_infer *in)
 {
+    struct td_tensors *store = in->req->service->tensors;
     struct td_tensors_new result[TD_MAX_OUTS], *list = NULL;
     for (int i = 0; i < in->run.call.n_out; i++) {
         if (!in->output[i].made)
@@ -78,13 +80,13 @@ int td_infer_store(struct td_infer *in)
         in->output[i].made = NULL; /* put takes it */
         list = &result[i];
     }
-    int err = list ? td_tensors_put(in->req->service->tensors, list) : 0;
+    int err = list ? td_tensors_put(store, list) : 0;
     if (err == -EBUSY)
         return td_problem_set(&in->run.problem, EBUSY,
                               "%s: the stored tensor was replaced while the call ran; nothing has "
                               "been changed, send it again",
                               list->name);
-    return err < 0 ? td_problem_set(&in->run.problem, -err, "no memory to store the result") : 0;
+    return err < 0 ? td_tensors_no_room(store, err, "the result", &in->run.problem) : 0;
 }
 
 /* ---- names and forms ---- */

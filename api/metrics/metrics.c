@@ -3,6 +3,7 @@
  * which Prometheus allows. Histograms, not summaries, so that instances can be added up. */
 #include "api/metrics/metrics.h"
 #include "api/tasks/tasks.h"
+#include "api/tensors/tensors.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -207,7 +208,7 @@ static void tasks(struct text *t, struct td_task_table *table)
     line(t, "tensord_tasks_total{event=\"refused\"} %lld", (long long)s.refused);
 }
 
-static void memory(struct text *t)
+static void memory(struct text *t, const struct td_budget *store)
 {
     family(t, "tensord_memory_bytes", "gauge",
            "What requests, tasks and stored tensors hold, and what is kept for the next ones.");
@@ -220,6 +221,13 @@ static void memory(struct text *t)
     line(t, "tensord_memory_limit_bytes %zu", (size_t)td_memory.limit);
     family(t, "tensord_memory_refused_total", "counter", "Allocations refused: it was all in use.");
     line(t, "tensord_memory_refused_total %zu", (size_t)td_memory.refused);
+    family(t, "tensord_store_bytes", "gauge", "What of it stored tensors hold, with their forms.");
+    line(t, "tensord_store_bytes %zu", (size_t)store->used);
+    family(t, "tensord_store_limit_bytes", "gauge", "The most that these may hold (store-bytes).");
+    line(t, "tensord_store_limit_bytes %zu", (size_t)store->limit);
+    family(t, "tensord_store_refused_total", "counter",
+           "Tensors and forms of tensors that the store had no room for.");
+    line(t, "tensord_store_refused_total %zu", (size_t)store->refused);
 }
 
 static void process(struct text *t)
@@ -261,7 +269,7 @@ int td_api_metrics_get(struct td_request *req, struct td_response *res)
     line(&t, "tensord_io_waits_total{how=\"sleep\"} %llu",
          (unsigned long long)req->service->io_sleeps);
     tasks(&t, req->service->tasks);
-    memory(&t);
+    memory(&t, td_tensors_budget(req->service->tensors));
     process(&t);
     res->status = 200;
     res->type = "text/plain; version=0.0.4; charset=utf-8";

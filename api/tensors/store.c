@@ -1,6 +1,8 @@
 /* Tensors that stay in the server, mostly weights. A name maps to a reference-counted td_weight;
  * replacing or removing one only drops the store's reference, so calls under way keep theirs. One
- * lock guards the names; it is never held while elements are read, written or freed. */
+ * lock guards the names; it is never held while elements are read, written or freed. What weights
+ * and their forms hold is taken from one budget as long as they live, whoever has the last
+ * reference. */
 #include "api/tensors/tensors.h"
 
 #include <ctype.h>
@@ -24,16 +26,42 @@ struct entry {
 };
 
 struct td_tensors {
+    struct td_weight_room room; /* first, so that weights lead back here */
+    struct td_budget budget;
     pthread_mutex_t lock;
     struct entry *entries; /* uthash's head: also the first of all, in the order they came */
 };
 
-struct td_tensors *td_tensors_create(void)
+static int take(struct td_weight_room *room, size_t bytes, bool kept)
+{
+    return td_budget_take(kept ? &((struct td_tensors *)room)->budget : &td_memory, bytes);
+}
+
+static void give(struct td_weight_room *room, size_t bytes, bool kept)
+{
+    td_budget_give(kept ? &((struct td_tensors *)room)->budget : &td_memory, bytes);
+}
+
+struct td_tensors *td_tensors_create(size_t bytes)
 {
     struct td_tensors *tensors = calloc(1, sizeof *tensors);
-    if (tensors)
-        pthread_mutex_init(&tensors->lock, NULL);
+    if (!tensors)
+        return NULL;
+    tensors->room = (struct td_weight_room){take, give};
+    td_budget_init(&tensors->budget, &td_memory, bytes, ENOSPC);
+    pthread_mutex_init(&tensors->lock, NULL);
     return tensors;
+}
+
+const struct td_budget *td_tensors_budget(const struct td_tensors *tensors)
+{
+    return &tensors->budget;
+}
+
+int td_tensors_make(struct td_tensors *tensors, struct td_weight **weight,
+                    const struct td_tensor *like)
+{
+    return td_weight_create(weight, like, &tensors->room);
 }
 
 /* ---- entries; the lock is held ---- */
@@ -45,27 +73,37 @@ static struct entry *find(struct td_tensors *tensors, const char *name)
     return entry;
 }
 
+/* What an entry takes, with its share of the table. */
+static size_t entry_bytes(size_t length)
+{
+    return sizeof(struct entry) + length + 1 + 2 * sizeof(UT_hash_bucket);
+}
+
 /* A new one, without a tensor yet. */
-static struct entry *add(struct td_tensors *tensors, const char *name)
+static int add(struct td_tensors *tensors, const char *name)
 {
     size_t length = strlen(name);
+    int err = td_budget_take(&tensors->budget, entry_bytes(length));
+    if (err)
+        return err;
     struct entry *entry = malloc(sizeof *entry + length + 1);
-    if (!entry)
-        return NULL;
-    memset(entry, 0, sizeof *entry);
-    memcpy(entry->name, name, length + 1);
-    HASH_ADD_KEYPTR(hh, tensors->entries, entry->name, length, entry);
-    if (!entry->hh.tbl) {
-        free(entry);
-        return NULL;
+    if (entry) {
+        memset(entry, 0, sizeof *entry);
+        memcpy(entry->name, name, length + 1);
+        HASH_ADD_KEYPTR(hh, tensors->entries, entry->name, length, entry);
+        if (entry->hh.tbl)
+            return 0;
     }
-    return entry;
+    free(entry);
+    td_budget_give(&tensors->budget, entry_bytes(length));
+    return -ENOMEM;
 }
 
 /* What it held is the caller's. */
 static struct td_weight *drop(struct td_tensors *tensors, struct entry *entry)
 {
     struct td_weight *weight = entry->weight;
+    td_budget_give(&tensors->budget, entry_bytes(entry->hh.keylen));
     HASH_DEL(tensors->entries, entry);
     free(entry);
     return weight;
@@ -140,8 +178,9 @@ static int add_names(struct td_tensors *tensors, const struct td_tensors_new *li
             return -EBUSY;
         if (entry)
             continue;
-        if (!add(tensors, list->name))
-            return -ENOMEM;
+        int err = add(tensors, list->name);
+        if (err)
+            return err;
         status = 201;
     }
     return status;
@@ -168,4 +207,15 @@ int td_tensors_put(struct td_tensors *tensors, struct td_tensors_new *list)
     for (one = list; one; one = one->next)
         td_weight_unref(&one->weight);
     return status;
+}
+
+int td_tensors_no_room(const struct td_tensors *tensors, int err, const char *what,
+                       struct td_problem *problem)
+{
+    if (err != -ENOSPC)
+        return td_problem_set(problem, -err, "no memory for %s", what);
+    return td_problem_set(problem, ENOSPC,
+                          "no room for %s: stored tensors have %zu of their %zu bytes "
+                          "(store-bytes); DELETE /v1/tensors/{name} makes some",
+                          what, (size_t)tensors->budget.used, (size_t)tensors->budget.limit);
 }

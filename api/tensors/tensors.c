@@ -28,6 +28,7 @@ static void write_tensor(struct td_writer *w, const char *name, const struct td_
     td_write_str(w, "datatype", td_dtype_name(t->dtype));
     td_write_shape(w, t);
     td_write_int(w, "bytes", (int64_t)td_nbytes(t));
+    td_write_int(w, "total_bytes", (int64_t)td_weight_bytes(weight));
     td_write_open(w, "packed", '[');
     write_forms(w, weight);
     td_write_close(w, ']');
@@ -45,6 +46,14 @@ static void write_listed(void *w, const char *name, const struct td_weight *weig
     write_tensor(w, name, weight, false);
 }
 
+static void write_budget(struct td_writer *w, const char *key, const struct td_budget *budget)
+{
+    td_write_open(w, key, '{');
+    td_write_int(w, "bytes", (int64_t)budget->used);
+    td_write_int(w, "limit_bytes", (int64_t)budget->limit);
+    td_write_close(w, '}');
+}
+
 int td_api_tensors_list(struct td_request *req, struct td_response *res)
 {
     struct td_writer w;
@@ -53,6 +62,8 @@ int td_api_tensors_list(struct td_request *req, struct td_response *res)
     td_write_open(&w, "tensors", '[');
     td_tensors_each(req->service->tensors, write_listed, &w);
     td_write_close(&w, ']');
+    write_budget(&w, "store", td_tensors_budget(req->service->tensors));
+    write_budget(&w, "memory", &td_memory);
     td_write_close(&w, '}');
     return td_write_response(&w, res, 200);
 }
@@ -110,6 +121,11 @@ static int read_json(struct td_request *req, struct td_tensor *t, struct td_prob
     return err == -E2BIG ? -EINVAL : err;
 }
 
+static int no_room(const struct td_request *req, int err, struct td_problem *problem)
+{
+    return td_tensors_no_room(req->service->tensors, err, "the tensor", problem);
+}
+
 /* What a body brings: all of it takes its names when all of it has been read, or nothing does. */
 struct batch {
     struct td_request *req;
@@ -130,9 +146,9 @@ static int add(struct batch *batch, const char *name, const struct td_tensor *t,
     if (err)
         return err;
     struct td_tensors_new *one = td_arena_zalloc(req->arena, sizeof *one);
-    err = one ? td_weight_create(&one->weight, t) : -ENOMEM;
+    err = one ? td_tensors_make(req->service->tensors, &one->weight, t) : -ENOMEM;
     if (err)
-        return td_problem_set(problem, -err, "no memory for the tensor");
+        return no_room(req, err, problem);
     struct td_pool *home = req->home ? td_pools_find(req->service->pools, req->home) : NULL;
     if (home) /* this thread sits on its first CPU */
         td_weight_set_home(one->weight, td_pool_home_node(home));
@@ -157,7 +173,7 @@ static int finish(struct batch *batch, int err, struct td_problem *problem)
 {
     if (!err) {
         err = td_tensors_put(batch->req->service->tensors, batch->list);
-        return err < 0 ? td_problem_set(problem, -err, "no memory for the tensor") : err;
+        return err < 0 ? no_room(batch->req, err, problem) : err;
     }
     for (struct td_tensors_new *one = batch->list; one; one = one->next)
         td_weight_unref(&one->weight);

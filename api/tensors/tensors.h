@@ -3,10 +3,13 @@
 #define TD_API_TENSORS_H
 
 #include "kernels/weight.h"
+#include "pools/pools.h"
 
 struct td_tensors;
-struct td_tensors *td_tensors_create(void); /* NULL: out of memory */
-void td_tensors_destroy(struct td_tensors *tensors);
+/* bytes: that names, tensors and all their forms may have of td_memory. NULL: out of memory. */
+struct td_tensors *td_tensors_create(size_t bytes);
+void td_tensors_destroy(struct td_tensors *tensors); /* after the last of its weights' users */
+const struct td_budget *td_tensors_budget(const struct td_tensors *tensors);
 
 /* Letters, digits, . _ - in segments split by '/', none of them dots only; 200 at most. */
 bool td_tensors_name_is_right(const char *name);
@@ -19,6 +22,15 @@ int td_tensors_remove(struct td_tensors *tensors, const char *name); /* 0 or -EN
 typedef void td_tensors_each_fn(void *arg, const char *name, const struct td_weight *weight);
 void td_tensors_each(struct td_tensors *tensors, td_tensors_each_fn *each, void *arg);
 
+/* As td_weight_create, a weight that counts as the store's from now on. -ENOMEM, or -ENOSPC: the
+ * store is full. */
+int td_tensors_make(struct td_tensors *tensors, struct td_weight **weight,
+                    const struct td_tensor *like);
+
+/* The sentence for -ENOSPC or -ENOMEM of the store; what: that has no place. Gives back err. */
+int td_tensors_no_room(const struct td_tensors *tensors, int err, const char *what,
+                       struct td_problem *problem);
+
 struct td_tensors_new { /* a tensor on its way into the store */
     struct td_tensors_new *next;
     const char *name;
@@ -27,7 +39,7 @@ struct td_tensors_new { /* a tensor on its way into the store */
 };
 /* Gives all of the list their names at once, or none of them; takes the references in any case.
  * 201 one of the names is new, 200 all are replaced, -EBUSY one has another tensor than expected,
- * -ENOMEM. */
+ * -ENOMEM, -ENOSPC. */
 int td_tensors_put(struct td_tensors *tensors, struct td_tensors_new *list);
 
 #endif

@@ -96,7 +96,7 @@ static void ours_init(struct ours *o, const int64_t mkn[3], void *x, void *w, vo
     struct td_tensor bias = {b, TD_f32, 1, {mkn[2]}, NULL};
     struct td_weight *stored;
     size_t bytes;
-    MUST(td_weight_create(&stored, &weight));
+    MUST(td_weight_create(&stored, &weight, NULL));
     struct td_named args[] = {
         {"input", {.kind = TD_KIND_tensor, .tensor = input}},
         {"weight", {.kind = TD_KIND_tensor, .tensor = *td_weight_tensor(stored)}},

@@ -187,7 +187,7 @@ static void run_shape(struct shared *s, int op, const char *pattern, enum td_dty
                 continue;
             sample_init(&got, ops[op].op, pattern, (struct sizes){0}, dtype, 0, state);
             struct td_tensor *arg = &got.run.call.arg[ops[op].weight].tensor;
-            if (stored && !td_weight_create(&weight, arg))
+            if (stored && !td_weight_create(&weight, arg, NULL))
                 *arg = *td_weight_tensor(weight);
             got.run.call.threads = threads;
             if (!impl->accepts || impl->accepts(&got.run.call))

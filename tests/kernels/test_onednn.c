@@ -81,7 +81,7 @@ START_TEST(test_stored)
         bind(&s, stored[_i].op, stored[_i].pattern, (struct sizes){n});
         struct td_tensor *weight = &s.run.call.arg[stored[_i].weight].tensor;
         if (!w)
-            ck_assert_int_eq(td_weight_create(&w, weight), 0);
+            ck_assert_int_eq(td_weight_create(&w, weight, NULL), 0);
         *weight = *td_weight_tensor(w);
         same_as_ref(&s);
         int now = count_forms(w);
@@ -92,6 +92,59 @@ START_TEST(test_stored)
         sample_fini(&s);
     }
     td_weight_unref(&w);
+    td_onednn_forget();
+}
+END_TEST
+
+/* A store without room for forms: each call makes its own and gives it back. */
+struct tight {
+    struct td_weight_room room;
+    size_t kept, once;
+    int n_once;
+    bool full;
+};
+
+static int take(struct td_weight_room *room, size_t bytes, bool kept)
+{
+    struct tight *tight = (struct tight *)room;
+    if (kept && tight->full)
+        return -ENOSPC;
+    *(kept ? &tight->kept : &tight->once) += bytes;
+    tight->n_once += !kept;
+    return 0;
+}
+
+static void give(struct td_weight_room *room, size_t bytes, bool kept)
+{
+    struct tight *tight = (struct tight *)room;
+    *(kept ? &tight->kept : &tight->once) -= bytes;
+}
+
+START_TEST(test_stored_without_room)
+{
+    struct tight tight = {.room = {take, give}};
+    struct td_weight *w;
+    struct sample s;
+    bind(&s, stored[_i].op, stored[_i].pattern, (struct sizes){5});
+    struct td_tensor *weight = &s.run.call.arg[stored[_i].weight].tensor;
+    ck_assert_int_eq(td_weight_create(&w, weight, &tight.room), 0);
+    ck_assert_uint_eq(tight.kept, td_weight_bytes(w));
+    *weight = *td_weight_tensor(w);
+    tight.full = true;
+    same_as_ref(&s);
+    same_as_ref(&s);
+    ck_assert_ptr_null(td_weight_forms(w));
+    ck_assert_int_eq(tight.n_once % 2, 0);
+    ck_assert_uint_eq(tight.once, 0);
+    int n_once = tight.n_once;
+    tight.full = false;
+    same_as_ref(&s);
+    ck_assert_int_eq(count_forms(w) > 0, n_once > 0); /* it wants one, or there is no need */
+    ck_assert_int_eq(tight.n_once, n_once);
+    ck_assert_uint_eq(tight.kept, td_weight_bytes(w));
+    td_weight_unref(&w);
+    ck_assert_uint_eq(tight.kept, 0);
+    sample_fini(&s);
     td_onednn_forget();
 }
 END_TEST
@@ -254,6 +307,7 @@ int main(void)
     Suite *suite = suite_create("onednn");
     TCase *tcase = tcase_create("onednn");
     tcase_set_timeout(tcase, 60);
+    tcase_add_loop_test(tcase, test_stored_without_room, 0, (int)(sizeof stored / sizeof *stored));
     tcase_add_loop_test(tcase, test_stored, 0, sizeof stored / sizeof *stored);
     tcase_add_loop_test(tcase, test_threads, 0, 2);
     tcase_add_test(tcase, test_team);

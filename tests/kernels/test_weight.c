@@ -11,7 +11,7 @@ static struct td_weight *make(const float *data)
 {
     struct td_tensor like = {.data = (void *)data, .dtype = TD_f32, .rank = 2, .shape = {3, 5}};
     struct td_weight *w = NULL;
-    ck_assert_int_eq(td_weight_create(&w, &like), 0);
+    ck_assert_int_eq(td_weight_create(&w, &like, NULL), 0);
     return w;
 }
 
@@ -51,11 +51,11 @@ START_TEST(test_empty)
 {
     struct td_tensor like = {.dtype = TD_f32, .rank = 2, .shape = {0, 5}};
     struct td_weight *w;
-    ck_assert_int_eq(td_weight_create(&w, &like), 0);
+    ck_assert_int_eq(td_weight_create(&w, &like, NULL), 0);
     ck_assert_ptr_nonnull(td_weight_tensor(w)->data);
     td_weight_unref(&w);
     like.shape[0] = INT64_MAX / 40; /* more than there is */
-    ck_assert_int_eq(td_weight_create(&w, &like), -ENOMEM);
+    ck_assert_int_eq(td_weight_create(&w, &like, NULL), -ENOMEM);
 }
 END_TEST
 
@@ -225,6 +225,64 @@ START_TEST(test_on)
 }
 END_TEST
 
+/* ---- what it takes ---- */
+
+struct room {
+    struct td_weight_room room;
+    size_t used, limit;
+};
+
+static int take(struct td_weight_room *room, size_t bytes, bool kept)
+{
+    struct room *r = (struct room *)room;
+    if (bytes > r->limit - r->used)
+        return kept ? -ENOSPC : -ENOMEM;
+    r->used += bytes;
+    return 0;
+}
+
+static void give(struct td_weight_room *room, size_t bytes, bool kept)
+{
+    (void)kept;
+    ((struct room *)room)->used -= bytes;
+}
+
+START_TEST(test_room)
+{
+    struct room r = {{take, give}, 0, 5000};
+    struct td_tensor like = {.dtype = TD_f32, .rank = 2, .shape = {100, 5}};
+    struct td_weight *w, *second;
+    struct td_weight_room *room = &r.room;
+    ck_assert_int_eq(td_weight_create(&w, &like, room), 0);
+    ck_assert_uint_ge(r.used, 2000);
+    ck_assert_uint_eq(r.used, td_weight_bytes(w));
+    ck_assert_ptr_nonnull(td_weight_pack(w, "key", 3, "form", 100, fill, "a"));
+    ck_assert_ptr_nonnull(td_weight_as(w, TD_i16)); /* 1000 bytes */
+    ck_assert_uint_ge(r.used, 3100);
+    ck_assert_uint_eq(r.used, td_weight_bytes(w));
+    size_t used = r.used;
+    ck_assert_int_eq(td_weight_create(&second, &like, room), -ENOSPC);
+    ck_assert_ptr_null(td_weight_pack(w, "keys", 4, "form", 3000, fill, "a"));
+    ck_assert_ptr_null(td_weight_as(w, TD_f64));
+    ck_assert_ptr_null(td_weight_on(w, 1));
+    ck_assert_ptr_null(td_weight_pack_once(w, 3000, fill, "a"));
+    fill_result = -EIO;
+    ck_assert_ptr_null(td_weight_pack(w, "keys", 4, "form", 100, fill, "x"));
+    ck_assert_ptr_null(td_weight_pack_once(w, 100, fill, "x"));
+    fill_result = 0;
+    ck_assert_uint_eq(r.used, used);
+    char *once = td_weight_pack_once(w, 100, fill, "b");
+    ck_assert_ptr_nonnull(once);
+    ck_assert(once[0] == 'b');
+    ck_assert_uint_gt(r.used, used);
+    td_weight_unpack(w, once, 100);
+    td_weight_unpack(w, NULL, 100);
+    ck_assert_uint_eq(r.used, used);
+    td_weight_unref(&w);
+    ck_assert_uint_eq(r.used, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("weight");
@@ -237,6 +295,7 @@ int main(void)
     tcase_add_test(tcase, test_threads);
     tcase_add_test(tcase, test_as);
     tcase_add_test(tcase, test_on);
+    tcase_add_test(tcase, test_room);
     suite_add_tcase(suite, tcase);
     return td_run_suite(suite);
 }
