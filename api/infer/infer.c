@@ -26,7 +26,7 @@ static int place_outputs(struct td_infer *in)
     struct td_call *call = &in->run.call;
     size_t limit = in->req->service->limits.body, at = 0, total = 0;
     for (int i = 0; i < call->n_out; i++) {
-        size_t bytes = td_nbytes(&call->out[i]);
+        size_t bytes = td_streams_bytes(in, i);
         if (bytes > limit)
             return td_problem_set(&in->run.problem, EINVAL,
                                   "the result would have %zu bytes; at most %zu are made", bytes,
@@ -40,7 +40,7 @@ static int place_outputs(struct td_infer *in)
     in->binary_size = total;
     for (int i = 0; i < call->n_out; i++) {
         struct td_tensor *out = &call->out[i];
-        size_t bytes = td_nbytes(out);
+        size_t bytes = td_streams_bytes(in, i);
         if (in->output[i].form == TD_FORM_shared) {
             int err = td_shm_place(&in->shm, in->req->arena, i, out, &in->run.problem);
             if (err)
@@ -101,7 +101,7 @@ static int join(struct td_infer *in, struct td_writer *w, struct td_response *re
     for (int i = 0; i < call->n_out; i++) {
         char *to = body + json + in->output[i].offset;
         if (in->output[i].form == TD_FORM_binary && to != call->out[i].data)
-            memcpy(to, call->out[i].data, td_nbytes(&call->out[i]));
+            memcpy(to, call->out[i].data, td_streams_bytes(in, i));
     }
     char *length = td_arena_alloc(in->req->arena, TD_NUMBER_ROOM + 1);
     if (!length)
@@ -229,11 +229,19 @@ static int submit(struct td_infer *in)
 static int submit_task(struct td_infer *in)
 {
     struct td_request *req = in->req;
+    struct td_runtime_facts facts;
+    td_runtime_facts(&facts);
+    if (!facts.enabled)
+        return td_api_problem(
+            req, -ENOSYS,
+            "Prefer: respond-async: there are no tasks without bound threads (pin "
+            "backend none)");
     struct td_task *task;
     size_t bytes = HEAD + in->binary_size;
     for (int i = 0; i < in->run.call.n_out; i++)
         if (in->output[i].form == TD_FORM_json)
-            bytes += td_json_data_bound(&in->run.call.out[i]);
+            bytes += td_json_data_bound(&in->run.call.out[i]) *
+                     (in->streams.apart ? (size_t)in->streams.parts : 1);
     int err = td_task_add(&task, req, &in->req, in->run.handle->full, td_pool_name(in->pool), bytes,
                           &in->run.problem);
     if (err)

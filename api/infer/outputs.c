@@ -5,6 +5,7 @@
 #include "api/infer/call.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 static const cJSON *member(const cJSON *object, const char *key)
@@ -169,11 +170,12 @@ int td_infer_outputs(struct td_infer *in)
 
 /* ---- what the reply says of them ---- */
 
-static void write_output(struct td_infer *in, struct td_writer *w, int i)
+/* Result i, or what one part has of it: t, called name. */
+static void write_result(struct td_infer *in, struct td_writer *w, int i, const char *name,
+                         const struct td_tensor *t)
 {
-    const struct td_tensor *t = &in->run.call.out[i];
     td_write_open(w, NULL, '{');
-    td_write_str(w, "name", in->output[i].name);
+    td_write_str(w, "name", name);
     td_write_str(w, "datatype", td_dtype_name(t->dtype));
     td_write_shape(w, t);
     if (in->output[i].form == TD_FORM_binary) {
@@ -191,6 +193,19 @@ static void write_output(struct td_infer *in, struct td_writer *w, int i)
             td_write_took(w, td_json_encode(t, room));
     }
     td_write_close(w, '}');
+}
+
+static void write_output(struct td_infer *in, struct td_writer *w, int i)
+{
+    char name[TD_NAME_SIZE + 16];
+    struct td_tensor part;
+    if (!in->streams.apart)
+        write_result(in, w, i, in->output[i].name, &in->run.call.out[i]);
+    for (int k = 0; k < in->streams.parts && in->streams.apart; k++) {
+        snprintf(name, sizeof name, "%s[%d]", in->output[i].name, k);
+        td_streams_result(in, i, k, &part);
+        write_result(in, w, i, name, &part);
+    }
 }
 
 void td_infer_write_front(struct td_infer *in, struct td_writer *w)

@@ -24,28 +24,16 @@ bool td_streams_parameter(struct td_infer *in, const cJSON *item)
         in->streams.hints = item;
     else if (!strcmp(item->string, "strict_divisible"))
         in->streams.strict = item;
+    else if (!strcmp(item->string, "concat_output"))
+        in->streams.concat = item;
+    else if (!strcmp(item->string, "stream_mode"))
+        in->streams.mode = item;
     else
         return false;
     return true;
 }
 
 /* ---- parts ---- */
-
-static bool is_tensor(const struct td_infer *in, int i)
-{
-    return in->args[i].value.kind == TD_KIND_tensor;
-}
-
-/* The name of args[i], which may be given by its position. */
-static const char *name_of(const struct td_infer *in, int i)
-{
-    int position = 0;
-    if (in->args[i].name)
-        return in->args[i].name;
-    for (int k = 0; k < i; k++)
-        position += !in->args[k].name;
-    return in->run.handle->schema.param[position].name;
-}
 
 void td_streams_cut(const struct td_infer *in, struct td_named *args, int64_t begin, int64_t count)
 {
@@ -95,8 +83,16 @@ static int joins_at(const struct td_tensor *part, const struct td_tensor *whole,
     return at;
 }
 
-/* Whether parts of count rows give results that can be joined. Open outputs are settled;
- * first_only: at dimension 0. */
+/* Rows of the first part, which has as many as any. */
+static int64_t most_of(const struct td_streams *s)
+{
+    int64_t begin, most;
+    td_split(s->batch, s->parts, 0, &begin, &most);
+    return most;
+}
+
+/* Whether parts of count rows give results that can be joined, or stay apart: then their shapes are
+ * kept. Open outputs are settled; first_only: at dimension 0. */
 static int try_count(struct td_infer *in, int64_t count, bool first_only)
 {
     struct td_streams *s = &in->streams;
@@ -113,7 +109,9 @@ static int try_count(struct td_infer *in, int64_t count, bool first_only)
     if (part->call.n_out != whole->n_out)
         return td_infer_refuse(&in->run.problem, "streams",
                                "the parts have another number of results");
-    for (int i = 0; i < whole->n_out; i++) {
+    for (int i = 0; i < whole->n_out && s->apart; i++)
+        s->apart[i].shape_of[count != most_of(s)] = part->call.out[i];
+    for (int i = 0; i < whole->n_out && !s->apart; i++) {
         int at = joins_at(&part->call.out[i], &whole->out[i], s->batch, count);
         const char *name = in->output[i].name;
         if (s->out[i] == TD_WHOLE && at == TD_WHOLE)
@@ -207,7 +205,7 @@ static int find_cut(struct td_infer *in, int wanted)
     s->batch = 1;
     for (int i = 0; i < in->n_args; i++) {
         const struct td_tensor *t = &in->args[i].value.tensor;
-        if (!is_tensor(in, i) || !t->rank || t->shape[0] < 2)
+        if (!td_streams_is_tensor(in, i) || !t->rank || t->shape[0] < 2)
             continue;
         if (!n)
             s->batch = t->shape[0];
@@ -221,7 +219,7 @@ static int find_cut(struct td_infer *in, int wanted)
     if (err != -EINVAL)
         return err;
     for (int i = 0; i < in->n_args; i++) /* one row, and none of its inputs can be cut */
-        if (is_tensor(in, i) && in->args[i].value.tensor.rank) {
+        if (td_streams_is_tensor(in, i) && in->args[i].value.tensor.rank) {
             if (in->args[i].value.tensor.shape[0] > 1)
                 break;
             s->parts = 1;
@@ -235,103 +233,11 @@ static int find_cut(struct td_infer *in, int wanted)
 
 /* ---- with hints ---- */
 
-static int read_hint(struct td_infer *in, const cJSON *item, const char *who, int rank,
-                     signed char *dim)
-{
-    *dim = TD_WHOLE;
-    if (cJSON_IsNull(item))
-        return 0;
-    if (!cJSON_IsNumber(item) || item->valuedouble != item->valueint || item->valueint < -rank ||
-        item->valueint >= rank)
-        return td_problem_set(&in->run.problem, EINVAL,
-                              "stream_hints: %s: must be null (whole) or a dimension from %d to %d",
-                              who, -rank, rank - 1);
-    *dim = (signed char)(item->valueint < 0 ? item->valueint + rank : item->valueint);
-    return 0;
-}
-
-/* The member for one of the tensors: by its name of an object, by its place of an array. */
-static const cJSON *hint_of(const cJSON *hints, const char *name, int place)
-{
-    return cJSON_IsArray(hints) ? cJSON_GetArrayItem(hints, place)
-                                : cJSON_GetObjectItemCaseSensitive(hints, name);
-}
-
-static int check_hints(struct td_infer *in, const cJSON *hints, const char *what, int used)
-{
-    if (hints && !cJSON_IsArray(hints) && !cJSON_IsObject(hints))
-        return td_problem_set(&in->run.problem, EINVAL,
-                              "stream_hints: %s must be an object by name or an array", what);
-    if (hints && cJSON_GetArraySize(hints) != used)
-        return td_problem_set(&in->run.problem, EINVAL,
-                              "stream_hints: %s names a tensor that the call does not have", what);
-    return 0;
-}
-
-static int read_input_hints(struct td_infer *in, const cJSON *hints)
-{
-    struct td_streams *s = &in->streams;
-    const cJSON *item;
-    int place = 0, used = 0, err = 0;
-    s->batch = -1;
-    for (int i = 0; i < in->n_args && !err; i++) {
-        const struct td_tensor *t = &in->args[i].value.tensor;
-        if (!is_tensor(in, i) || !(item = hint_of(hints, name_of(in, i), place++)))
-            continue;
-        used++;
-        err = read_hint(in, item, name_of(in, i), t->rank, &s->in[i]);
-        if (err || s->in[i] < 0)
-            continue;
-        if (s->batch < 0)
-            s->batch = t->shape[s->in[i]];
-        else if (s->batch != t->shape[s->in[i]])
-            err =
-                td_problem_set(&in->run.problem, EINVAL,
-                               "stream_hints: %s has %lld rows to be cut, the input before it "
-                               "%lld",
-                               name_of(in, i), (long long)t->shape[s->in[i]], (long long)s->batch);
-    }
-    if (!err)
-        err = check_hints(in, hints, "inputs", used);
-    if (!err && s->batch < 0)
-        err = td_infer_refuse(&in->run.problem, "stream_hints",
-                              "inputs: at least one must have a dimension");
-    return err;
-}
-
-static int read_output_hints(struct td_infer *in, const cJSON *hints)
-{
-    const cJSON *item;
-    int used = 0, err = 0;
-    for (int i = 0; i < in->run.call.n_out && hints && !err; i++) {
-        if (!(item = hint_of(hints, in->output[i].name, i)))
-            continue;
-        used++;
-        err =
-            read_hint(in, item, in->output[i].name, in->run.call.out[i].rank, &in->streams.out[i]);
-    }
-    return err ? err : check_hints(in, hints, "outputs", used);
-}
-
 static int follow_hints(struct td_infer *in, int wanted)
 {
     struct td_streams *s = &in->streams;
-    const cJSON *inputs = cJSON_GetObjectItemCaseSensitive(s->hints, "inputs");
-    const cJSON *outputs = cJSON_GetObjectItemCaseSensitive(s->hints, "outputs"), *item;
-    if (!cJSON_IsObject(s->hints) || !inputs)
-        return td_infer_refuse(&in->run.problem, "stream_hints",
-                               "must be an object with inputs and perhaps outputs, such as "
-                               "{\"inputs\":{\"self\":0}}");
-    cJSON_ArrayForEach(item, s->hints)
-    {
-        if (item != inputs && item != outputs)
-            return td_infer_refuse(&in->run.problem, "stream_hints",
-                                   "has inputs and outputs, and nothing else");
-    }
     set_all(s, TD_WHOLE, TD_OPEN);
-    int err = read_input_hints(in, inputs);
-    if (!err)
-        err = read_output_hints(in, outputs);
+    int err = td_streams_read_hints(in);
     if (err)
         return err;
     s->parts = wanted < s->batch ? wanted : (int)s->batch;
@@ -371,23 +277,105 @@ static int judge_evenness(struct td_infer *in, int wanted)
                           (long long)in->streams.batch, wanted);
 }
 
+/* The parts' results are to stay apart (RT-33): notes what each will be. */
+static int keep_apart(struct td_infer *in)
+{
+    struct td_streams *s = &in->streams;
+    const struct td_call *whole = &in->run.call;
+    if (s->concat && !cJSON_IsBool(s->concat))
+        return td_infer_refuse(&in->run.problem, "concat_output", "must be true or false");
+    if (!cJSON_IsFalse(s->concat))
+        return 0;
+    s->apart = td_arena_zalloc(in->req->arena, sizeof *s->apart * TD_MAX_OUTS);
+    if (!s->apart)
+        return td_problem_set(&in->run.problem, ENOMEM, "no memory for the streams");
+    for (int i = 0; i < whole->n_out; i++) {
+        s->apart[i].shape_of[0] = s->apart[i].shape_of[1] = whole->out[i];
+        if (in->output[i].form == TD_FORM_stored || in->output[i].form == TD_FORM_shared)
+            return td_infer_refuse(&in->run.problem, "concat_output",
+                                   "what is not joined goes back in the reply, to no other place");
+    }
+    return 0;
+}
+
+/* RT-36: every stream computes the whole, which only makes sense to whoever measures. */
+static int run_whole(struct td_infer *in, int wanted)
+{
+    struct td_streams *s = &in->streams;
+    if (!cJSON_IsString(s->mode) || strcmp(s->mode->valuestring, "benchmark"))
+        return td_infer_refuse(&in->run.problem, "stream_mode", "must be \"benchmark\"");
+    if (s->hints || s->strict)
+        return td_infer_refuse(&in->run.problem, "stream_mode",
+                               "in a benchmark nothing is cut, so neither stream_hints nor "
+                               "strict_divisible say anything");
+    set_all(s, TD_WHOLE, TD_WHOLE);
+    s->batch = s->parts = wanted;
+    return 0;
+}
+
+static int plan(struct td_infer *in, int wanted)
+{
+    struct td_streams *s = &in->streams;
+    if (s->mode)
+        return run_whole(in, wanted);
+    if (s->hints)
+        return follow_hints(in, wanted);
+    if (wanted < 2)
+        return 0;
+    struct td_apart *apart = s->apart;
+    s->apart = NULL; /* what is cut is judged by how results would join */
+    int err = find_cut(in, wanted);
+    s->apart = apart;
+    return err || !apart || s->parts < 2 ? err : try_parts(in, true);
+}
+
 int td_streams_plan(struct td_infer *in)
 {
     struct td_streams *s = &in->streams;
-    int wanted = 1, err = 0;
+    struct td_runtime_facts facts;
+    int wanted = 1;
     s->parts = 1;
-    if (s->hints && !s->asked)
-        return td_infer_refuse(&in->run.problem, "stream_hints",
-                               "says how streams are to be cut, and there are none");
-    if (s->asked)
-        err = read_streams(in, &wanted);
-    if (!err && s->hints)
-        err = follow_hints(in, wanted);
-    else if (!err && wanted > 1)
-        err = find_cut(in, wanted);
+    if (!s->asked && (s->hints || s->concat || s->mode))
+        return td_infer_refuse(&in->run.problem,
+                               s->hints    ? "stream_hints"
+                               : s->concat ? "concat_output"
+                                           : "stream_mode",
+                               "belongs to streams, and there are none");
+    if (!s->asked)
+        return 0;
+    td_runtime_facts(&facts);
+    if (!facts.enabled)
+        return td_problem_set(&in->run.problem, ENOSYS,
+                              "streams: there are none without bound threads (pin backend none)");
+    int err = read_streams(in, &wanted);
+    if (!err)
+        err = keep_apart(in);
+    if (!err)
+        err = plan(in, wanted);
     if (!err)
         err = judge_evenness(in, wanted);
     if (s->parts < 1) /* an empty batch */
         s->parts = 1;
     return err == -EDOM ? -EINVAL : err;
+}
+
+size_t td_streams_bytes(const struct td_infer *in, int output)
+{
+    struct td_tensor part;
+    const struct td_streams *s = &in->streams;
+    return s->apart ? td_streams_result(in, output, s->parts, &part)
+                    : td_nbytes(&in->run.call.out[output]);
+}
+
+size_t td_streams_result(const struct td_infer *in, int output, int part, struct td_tensor *t)
+{
+    const struct td_streams *s = &in->streams;
+    const struct td_tensor *shape_of = s->apart[output].shape_of;
+    int longer = s->parts < 2 ? 0 : (int)(s->batch % s->parts);
+    int before = !longer || part < longer ? part : longer; /* of them, as long as the first */
+    size_t at = (size_t)before * td_nbytes(&shape_of[0]) +
+                (size_t)(part - before) * td_nbytes(&shape_of[1]);
+    *t = shape_of[longer && part >= longer];
+    t->data = (char *)in->run.call.out[output].data + at;
+    return at;
 }

@@ -87,7 +87,9 @@ static int place_outputs(const struct td_infer *in, struct part *part, int index
         const struct td_tensor *whole = &in->run.call.out[i];
         int64_t blocks;
         int dim = in->streams.out[i];
-        if (dim == 0)
+        if (in->streams.apart)
+            td_streams_result(in, i, index, out);
+        else if (dim == 0)
             out->data = (char *)whole->data + (size_t)part->begin * row_bytes(whole, 0, &blocks);
         else if (dim == TD_WHOLE && index == 0)
             out->data = whole->data;
@@ -133,7 +135,7 @@ static int compute(struct parts *parts, struct part *part, int index, int thread
         return err;
     td_run_execute(&part->run, scratch);
     for (int i = 0; i < part->run.call.n_out; i++)
-        if (in->streams.out[i] > 0)
+        if (in->streams.out[i] > 0 && !in->streams.apart)
             copy_rows(&in->run.call.out[i], in->streams.out[i], part->begin, part->count,
                       part->run.call.out[i].data, true);
     return 0;

@@ -260,6 +260,16 @@ class NothingBound(service.ServiceTest):
         self.assertFalse(pool["pinned"])
         self.assertTrue(all(t["cpu"] == -1 and t["tid"] for t in pool["thread_list"]), pool)
 
+    def test_what_needs_binding(self): # RT-12
+        """Pools, tasks and streams are 501 with the reason; plain calls are served."""
+        self.assertEqual(self.service.infer("relu", X).status, 200)
+        self.problem(self.service.call("PUT", "/v1/pools/more", {"cpus": LAST}), 501, "pin backend none")
+        body, headers = service.pack(X)
+        self.problem(self.service.call("POST", "/v1/ops/relu", body, {**headers, "Prefer": "respond-async"}), 501,
+                     "tasks", "pin backend none")
+        self.problem(self.service.infer("relu", X, {"streams": 2}), 501, "streams", "pin backend none")
+        self.assertEqual(self.service.call("GET", "/v1/topology").status, 200)
+
 
 class TwoNodes(service.ServiceTest):
     """hwloc's description of another machine: two NUMA nodes of one CPU each."""

@@ -175,6 +175,73 @@ class Hints(Streams):
         self.refused("matmul", {"self": a, "other": b}, {"streams": 3, "stream_hints": {"inputs": {"self": 0}, "outputs": [None]}},
                      "null")
 
+    def test_lists_of_results(self): # RT-33
+        """concat_output false: each stream's own result, one even where there is one stream only."""
+        weight = f32(5, 12)
+        whole = X @ weight.T
+        for binary in (False, True):
+            for asked in (1, 2, 3, 9):
+                reply = self.service.infer("linear", {"input": X, "weight": weight}, {
+                    "bias": None, "streams": asked, "concat_output": False, "pool": "two"}, binary=binary)
+                self.assertEqual(reply.status, 200, reply.body[:300])
+                n = self.parts(asked, 7)
+                self.assertEqual([o["name"] for o in reply.json["outputs"]], [f"out[{i}]" for i in range(n)])
+                self.assertEqual([len(reply.outputs[f"out[{i}]"]) for i in range(n)],
+                                 [7 // n + (i < 7 % n) for i in range(n)])
+                np.testing.assert_allclose(np.concatenate(list(reply.outputs.values())), whole, rtol=1e-5, atol=1e-5)
+        a, b = f32(3, 6), f32(6, 2) # partial sums, which nothing could join
+        for inputs, hints, want in (
+                ({"self": a, "other": b}, {"inputs": [1, 0], "outputs": [None]}, lambda rows: a[:, rows] @ b[rows]),
+                ({"self": b.T.copy(), "other": a.T.copy()}, {"inputs": [1, 0]}, lambda rows: b[rows].T @ a[:, rows].T)):
+            reply = self.service.infer("matmul", inputs, {"streams": 2, "pool": "one", "concat_output": False,
+                                                         "stream_hints": hints}, binary=True)
+            self.assertEqual(reply.status, 200, reply.body[:300])
+            for i, rows in enumerate((slice(0, 3), slice(3, 6))[:self.parts(2, 6, "one")]):
+                np.testing.assert_allclose(reply.outputs[f"out[{i}]"], want(rows), rtol=1e-5, atol=1e-5)
+        reply = self.service.infer("add", {"self": X, "other": X}, {
+            "streams": 2, "pool": "one", "concat_output": False, "stream_hints": {"inputs": [1, 1]}})
+        np.testing.assert_array_equal(np.concatenate(list(reply.outputs.values()), 1), X + X)
+        self.assertEqual(self.service.infer("relu", {"self": X}, {"streams": 2, "concat_output": True}).out.shape, X.shape)
+        self.refused("relu", {"self": X}, {"streams": 2, "concat_output": 0}, "concat_output", "true or false")
+        self.refused("relu", {"self": X}, {"concat_output": False}, "concat_output", "streams")
+        self.refused("relu", {"self": X}, {"streams": 2, "concat_output": False}, "concat_output",
+                     outputs=[{"name": "out", "parameters": {"tensor": "kept"}}])
+
+    def test_nested_hints(self): # RT-34
+        """Arrays and objects nest freely; what is no tensor is whole; leaves are null or dimensions."""
+        x, w, bias = f32(2, 5), f32(7, 5), f32(7)
+        inputs = {"input": x, "weight": w, "bias": bias}
+        for hints in ({"input": None, "weight": 0, "bias": 0}, [None, 0, 0], [[None, 0], 0], [[[None]], [0, [0]]],
+                      [None, {"bias": 0, "weight": 0}], {"args": [None], "kwargs": {"weight": 0, "bias": 0}},
+                      [{"input": None}, 0, -1]):
+            for outputs in ({"out": 1}, [1], [[1]], {"group": {"out": -1}}, {"group": [1]}):
+                with self.subTest(inputs=hints, outputs=outputs):
+                    self.hinted("linear", inputs, {}, {"inputs": hints, "outputs": outputs})
+        norm = {"input": f32(6, 4), "weight": f32(4), "bias": f32(4)}
+        for hints in ({"input": 0, "weight": None, "bias": None, "normalized_shape": None}, [0, [None, None]]):
+            self.both("layer_norm", norm, {"normalized_shape": [4]}, 3, stream_hints={"inputs": hints})
+        for wrong in ([[None, 0], "0"], [[None, True], 0], [None, [0, 0, 0]], [None, {"weight": 0}, 0, 0],
+                      [None, {"weight": [0]}, 0], {"input": 0, "more": {"input": 0}}, [[], 0.5],
+                      {"kwargs": {"nosuch": 0}}):
+            with self.subTest(wrong=wrong):
+                self.refused("linear", inputs, {"streams": 2, "stream_hints": {"inputs": wrong}}, "stream_hints")
+        self.refused("layer_norm", norm, {"normalized_shape": [4], "streams": 2, "stream_hints": {
+            "inputs": {"input": 0, "normalized_shape": 0}}}, "stream_hints")
+
+    def test_benchmark(self): # RT-36
+        """Every stream computes the whole: as much work as streams, and a result that is not joined."""
+        reply = self.service.infer("tanh", {"self": X}, {"streams": 3, "pool": "two", "stream_mode": "benchmark"})
+        self.assertEqual((reply.status, reply.parameters["streams"]), (200, min(3, self.most["two"])), reply.body)
+        np.testing.assert_allclose(reply.out, np.tanh(X), rtol=1e-6)
+        reply = self.service.infer("sum", {"self": X}, {"streams": 2, "pool": "two", "stream_mode": "benchmark",
+                                                       "concat_output": False})
+        np.testing.assert_allclose([float(v) for v in reply.outputs.values()], [X.sum()] * 2, rtol=1e-5)
+        for more, words in (({"stream_mode": "other"}, ("stream_mode", "benchmark")), ({"stream_mode": 1}, ("stream_mode",)),
+                            ({"stream_mode": "benchmark", "strict_divisible": True}, ("stream_mode",)),
+                            ({"stream_mode": "benchmark", "stream_hints": {"inputs": [0]}}, ("stream_mode",))):
+            self.refused("relu", {"self": X}, {"streams": 2, **more}, *words)
+        self.refused("relu", {"self": X}, {"stream_mode": "benchmark"}, "stream_mode", "streams")
+
     def test_wrong_hints(self):
         a, b = f32(4, 6), f32(4, 6)
         for hints in (1, "0", [], [0, 0], {}, {"inputs": 0}, {"inputs": {}}, {"inputs": {"self": None}},

@@ -3,8 +3,8 @@
 
 Both ways: every route of api/routes.def is described and everything described is a route. A path's
 variables are declared, a described error is one that api/problems.def can give, operations under
-/v1/pools and /v1/tasks are marked experimental and nothing else is (RT-1), and the version is the
-program's.
+/v1/pools and /v1/tasks and the parameters of streams are marked experimental and nothing else is
+(RT-1), and the version is the program's.
 """
 import pathlib
 import re
@@ -16,6 +16,7 @@ except ImportError:
     print("skipped: no PyYAML in .deps/venv: run deploy/setup.sh check")
     sys.exit(77)
 
+STREAMS = {"streams", "stream_hints", "strict_divisible", "concat_output", "stream_mode"}
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 METHODS = ("get", "put", "post", "delete", "patch", "head", "options", "trace")
 
@@ -57,6 +58,16 @@ def check_operation(api, path, item, method, statuses):
         yield f"{name}: x-stability belongs to pools and tasks, and to nothing else"
 
 
+def marked(node, name=""):
+    """The names of all schemas' properties that are marked."""
+    if isinstance(node, list):
+        return set().union(*(marked(item, name) for item in node))
+    if not isinstance(node, dict):
+        return set()
+    found = {name} if "x-stability" in node else set()
+    return found.union(*(marked(item, key) for key, item in node.items()))
+
+
 def main():
     api = yaml.safe_load((ROOT / "openapi/openapi.yaml").read_text())
     coded = coded_routes()
@@ -68,6 +79,8 @@ def main():
         for method in METHODS:
             if method in item:
                 wrong += check_operation(api, path, item, method, statuses)
+    if marked(api["components"]["schemas"]) != STREAMS:
+        wrong.append(f"x-stability is due to the parameters {sorted(STREAMS)}")
     if api["info"]["version"] != sys.argv[1]:
         wrong.append(f"info.version is {api['info']['version']}, the program's is {sys.argv[1]}")
     print("\n".join(wrong) or f"{len(coded)} routes, all described and nothing else")
