@@ -15,7 +15,7 @@ findings=$work/findings
 may_include=(
     "kernels:"
     "pools:"
-    "dispatch:kernels|pools"
+    "dispatch:kernels"
     "api:dispatch|kernels|pools"
     "server:api|dispatch|kernels|pools"
 )
