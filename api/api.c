@@ -125,7 +125,7 @@ int td_api_begin(struct td_request *req)
 {
     if (find_route(req) || read_json_length(req))
         return -1;
-    if (atomic_load_explicit(&req->service->draining, memory_order_relaxed) &&
+    if (atomic_load_explicit(&req->service->front.draining, memory_order_relaxed) &&
         req->method != TD_GET && req->method != TD_HEAD) {
         td_api_problem(req, -ESHUTDOWN, "the server is draining and takes no new work");
         return -1;

@@ -33,25 +33,30 @@ struct td_json_cache; /* JSON texts that come again: api/json/cache.c */
 /* Whose shared memory is taken; auto: that of clients on the same machine. */
 enum td_shm_clients { TD_SHM_auto, TD_SHM_on, TD_SHM_off };
 
+/* What the server in front does and counts while it runs; the api counts its tasks with it. */
+struct td_front {
+    atomic_bool draining; /* set on SIGTERM: not ready any more */
+    atomic_int in_flight; /* requests begun and not yet replied to, and tasks that are not done */
+    /* How often an HTTP thread's wait for events ended while it polled, and in sleep. */
+    atomic_ullong io_polls, io_sleeps;
+    /* Frees what the server has left in td_response.shared; called by td_service_fini unless NULL.
+     */
+    void (*drop_shared)(void *made);
+};
+
 struct td_service {
     struct td_topology *topology; /* borrowed */
     struct td_pools *pools;       /* borrowed */
     struct td_limits limits;
     enum td_shm_clients shm_clients;
+    struct td_front front;
+    /* Made by td_service_init: */
     struct td_tensors *tensors;
     struct td_metrics *metrics;
     struct td_shm *shm;
     struct td_task_table *tasks;
     struct td_json_cache *json_cache;
-    atomic_bool draining; /* set on SIGTERM: not ready any more */
-    atomic_int in_flight; /* requests begun and not yet replied to, counted by the server, and
-                             tasks that are not done */
-    /* How often an HTTP thread's wait for events ended while it polled, and in sleep; counted by
-     * the server. */
-    atomic_ullong io_polls, io_sleeps;
-    void *fixed_; /* replies that never change, formatted once: api/api.c */
-    /* Frees what a server has left in td_response.shared; called by td_service_fini unless NULL. */
-    void (*drop_shared)(void *made);
+    void *fixed_; /* replies that never change, formatted once: api/routes/fixed.c */
 };
 
 /* Fills the api's part of a service whose topology, pools, limits and shm_clients are set, and has

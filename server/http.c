@@ -118,7 +118,7 @@ int td_http_start(struct td_http **result, struct td_service *service,
         return err;
     }
     http->service = service;
-    service->drop_shared = td_http_drop_response;
+    service->front.drop_shared = td_http_drop_response;
     http->config = *config;
     http->spin_ns = config->io_spin_us * INT64_C(1000);
     err = td_watch_start(&http->watch, config->idle_s);

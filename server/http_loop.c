@@ -142,7 +142,7 @@ static void wait_and_run(struct td_http_thread *thread)
         thread->pause_ns = now - begin;
         note_poll(thread, now, found);
     }
-    atomic_fetch_add_explicit(found ? &service->io_polls : &service->io_sleeps, 1,
+    atomic_fetch_add_explicit(found ? &service->front.io_polls : &service->front.io_sleeps, 1,
                               memory_order_relaxed);
     if (found)
         return;

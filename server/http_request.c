@@ -25,7 +25,7 @@ struct exchange { /* a request with what the server needs of it */
     struct td_client *client;
     size_t room;  /* bytes that fit at req.body */
     bool refused; /* the response was settled before the body; the body is dropped */
-    bool counted; /* in service->in_flight */
+    bool counted; /* in service->front.in_flight */
     _Atomic enum state state;
 };
 
@@ -53,7 +53,7 @@ fail:
 static enum MHD_Result queue(struct exchange *x)
 {
     const struct td_response *res = &x->req.response;
-    bool draining = atomic_load_explicit(&x->req.service->draining, memory_order_relaxed);
+    bool draining = atomic_load_explicit(&x->req.service->front.draining, memory_order_relaxed);
     struct MHD_Response **shared = draining ? NULL : res->shared;
     struct MHD_Response *r = shared ? __atomic_load_n(shared, __ATOMIC_ACQUIRE) : NULL;
     bool keep = r != NULL;
@@ -93,7 +93,7 @@ static void reply(struct td_request *req)
 static void count(struct exchange *x)
 {
     if (!x->counted)
-        atomic_fetch_add_explicit(&x->req.service->in_flight, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&x->req.service->front.in_flight, 1, memory_order_relaxed);
     x->counted = true;
 }
 
@@ -281,7 +281,7 @@ static struct exchange *create(struct td_http_thread *thread, struct MHD_Connect
     x->client = client;
     x->req.begin_ns = td_now_ns();
     atomic_store_explicit(&client->since_ns, x->req.begin_ns, memory_order_relaxed);
-    if (!atomic_load_explicit(&service->draining, memory_order_relaxed))
+    if (!atomic_load_explicit(&service->front.draining, memory_order_relaxed))
         count(x);
     return x;
 }
@@ -363,7 +363,7 @@ void td_http_on_completed(void *cls, struct MHD_Connection *connection, void **c
     bool counted = x->counted;
     free_arena(x->thread, x->req.arena);
     if (counted)
-        atomic_fetch_sub(&service->in_flight, 1);
+        atomic_fetch_sub(&service->front.in_flight, 1);
     *context = NULL;
 }
 

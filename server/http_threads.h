@@ -81,7 +81,7 @@ size_t td_http_keep_escapes(void *cls, struct MHD_Connection *connection, char *
 /* Lets others have the CPU at time before; when it is back. Whether others wanted it of late. */
 int64_t td_http_yield(struct td_http_thread *thread, int64_t before);
 bool td_http_is_contended(const struct td_http_thread *thread, int64_t now);
-/* Frees a shared response, if there is one: td_service.drop_shared. */
+/* Frees a shared response, if there is one: td_service.front.drop_shared. */
 void td_http_drop_response(void *response);
 
 #endif

@@ -140,10 +140,10 @@ static void drain(struct server *s, const sigset_t *signals)
     signal(SIGTERM, end_at_once);
     signal(SIGINT, end_at_once);
     pthread_sigmask(SIG_UNBLOCK, signals, NULL);
-    atomic_store(&s->service.draining, true);
+    atomic_store(&s->service.front.draining, true);
     struct timespec tick = {.tv_nsec = 5000000};
     int left;
-    while ((left = atomic_load(&s->service.in_flight)) > 0) {
+    while ((left = atomic_load(&s->service.front.in_flight)) > 0) {
         if (td_now_ns() >= end) {
             fprintf(stderr, "tensord: %d requests cut off after %d s (drain-s)\n", left,
                     s->config.drain_s);

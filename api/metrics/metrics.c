@@ -261,13 +261,13 @@ int td_api_metrics_get(struct td_request *req, struct td_response *res)
     texts(&t, req->service->json_cache);
     pools(&t, req->service->pools);
     family(&t, "tensord_requests_in_flight", "gauge", "Requests begun and not answered yet.");
-    line(&t, "tensord_requests_in_flight %d", (int)req->service->in_flight);
+    line(&t, "tensord_requests_in_flight %d", (int)req->service->front.in_flight);
     family(&t, "tensord_io_waits_total", "counter",
            "Waits of HTTP threads for requests, by what they did when one came.");
     line(&t, "tensord_io_waits_total{how=\"poll\"} %llu",
-         (unsigned long long)req->service->io_polls);
+         (unsigned long long)req->service->front.io_polls);
     line(&t, "tensord_io_waits_total{how=\"sleep\"} %llu",
-         (unsigned long long)req->service->io_sleeps);
+         (unsigned long long)req->service->front.io_sleeps);
     tasks(&t, req->service->tasks);
     memory(&t, td_tensors_budget(req->service->tensors));
     process(&t);

@@ -43,9 +43,9 @@ void td_fixed_destroy(struct td_service *service)
     struct fixed *fixed = service->fixed_;
     if (!fixed)
         return;
-    if (service->drop_shared) {
-        service->drop_shared(fixed->isa.shared);
-        service->drop_shared(fixed->ops.shared);
+    if (service->front.drop_shared) {
+        service->front.drop_shared(fixed->isa.shared);
+        service->front.drop_shared(fixed->ops.shared);
     }
     td_arena_destroy(fixed->arena);
     free(fixed);

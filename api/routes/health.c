@@ -20,7 +20,7 @@ static int find_hindrance(struct td_request *req, struct td_hung *hung, int max,
 {
     int n = td_pools_hung(req->service->pools, hung, max);
     *why = 0;
-    if (req->service->draining)
+    if (req->service->front.draining)
         snprintf(why, size, "the server is draining");
     else if (n)
         snprintf(why, size, "pool %s: worker %d has been in %.80s for %lld s", hung->pool,

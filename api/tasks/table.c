@@ -92,7 +92,7 @@ static void finish(struct td_request *req)
     pthread_mutex_unlock(&table->lock);
     td_task_answer_waiters(waiters);
     td_task_unref(task);
-    atomic_fetch_sub(&service->in_flight, 1); /* the last: then the service may go */
+    atomic_fetch_sub(&service->front.in_flight, 1); /* the last: then the service may go */
 }
 
 static void no_defer(struct td_request *req)
@@ -157,7 +157,7 @@ int td_task_add(struct td_task **result, struct td_request *req, struct td_reque
     struct td_task *task = calloc(1, sizeof *task);
     struct own *own = td_arena_alloc(req->arena, sizeof *own);
     int err = 0;
-    if (atomic_load(&service->draining))
+    if (atomic_load(&service->front.draining))
         err = td_problem_set(problem, ESHUTDOWN, "the server is draining and begins no tasks");
     else if (!task || !own || make_id(task->id))
         err = td_problem_set(problem, ENOMEM, "no memory for a task");
@@ -183,7 +183,7 @@ int td_task_add(struct td_task **result, struct td_request *req, struct td_reque
     td_arena_ref(req->arena);
     req->call_ = NULL;
     req->release_ = NULL;
-    atomic_fetch_add(&service->in_flight, 1);
+    atomic_fetch_add(&service->front.in_flight, 1);
     *own_req = &own->req;
     *result = task;
     return 0;
@@ -211,7 +211,7 @@ void td_task_take_back(struct td_request *req, struct td_request *own_req)
         td_task_unref(task);      /* the table's */
     td_task_unref(task);          /* the call's */
     td_arena_destroy(req->arena); /* there is still req's own hold */
-    atomic_fetch_sub(&req->service->in_flight, 1);
+    atomic_fetch_sub(&req->service->front.in_flight, 1);
 }
 
 bool td_task_begin(struct td_request *own_req)
