@@ -23,6 +23,7 @@ DATATYPES = operators.INTEGERS + operators.FLOATS + ("BOOL",)
 WORDS = (b'"data":', b'"shape":', b"null", b"-1", b"2147483648", b"1e999", b"NaN", b"[[", b"]]", b"{}", b'"', b"\\u0000",
          b"\xff", b"\x00", b",,", b'"parameters":', b'"tensor":', b"9" * 400, b"\xf0\x9f\x98\x80", b"[" * 40)
 MOST = 8192 # elements of a tensor that comes with its data
+LIGHT = ("abs", "add", "exp", "mul", "neg", "relu", "sigmoid", "softmax", "sub", "tanh", "transpose") # for millions of them
 
 
 def one_of(rng, *choices):
@@ -118,6 +119,7 @@ class Maker:
         self.kernels = sorted({k["name"] for op in ops for k in op["kernels"]}) + ["simd@AVX2", "ref@DEFAULT", "none"]
         self.names = [f"{tag}/{i}" for i in range(4)]
         self.shared = ["all/0", "all/1"]
+        self.chain = [f"{tag}/chain{i}" for i in range(3)]
 
     def likely(self, chance):
         return self.rng.random() < chance
@@ -140,6 +142,35 @@ class Maker:
                   for key, value in parameters.items()}
         tensors = [Tensor(name, [sizes[n] for n in shape], datatype) for name, shape in shapes.items()]
         return op, Call(op["name"], tensors, mapped)
+
+    # ---- a chain of calls: what one has left in the store is the next one's input ----
+
+    def first_link(self):
+        """Its result is of a few numbers, or, of a call of 300 bytes, of up to 25 million."""
+        if self.likely(0.7):
+            return self.base()[1]
+        padding = self.rng.choice((30, 300, 1000, 1500, 2500))
+        call = Call("conv2d", [Tensor(name, [1, 1, 1, 1], "FP32") for name in ("input", "weight")], {"padding": [padding] * 2})
+        return call
+
+    def link(self, name, shape, datatype):
+        """A call whose first tensor is the stored one, and whose others have shapes that go with it; None: none found."""
+        for _ in range(200):
+            op = self.rng.choice(self.ops)
+            judge = operators.JUDGES.get(op["name"])
+            if not judge or datatype not in op["dtypes"] or (math.prod(shape) > 1 << 20 and op["name"] not in LIGHT):
+                continue
+            shapes, parameters = self.rng.choice(judge.calls)
+            first = next(iter(shapes.values()), None)
+            if first is None or len(first) != len(shape) or "normalized_shape" in parameters:
+                continue
+            sizes = dict(zip(first, shape))
+            tensors = [Tensor(n, [sizes.get(k, k) for k in dims], datatype) for n, dims in shapes.items()]
+            if any(t.count > MOST for t in tensors[1:]):
+                continue
+            tensors[0].source, tensors[0].where = "stored", {"tensor": name}
+            return Call(op["name"], tensors, dict(parameters))
+        return None
 
     def by_position(self, call, op):
         """The first arguments without their names."""

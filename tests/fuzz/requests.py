@@ -4,10 +4,11 @@ tensors that come and go, memory that its owner takes away, tasks, pools and byt
 
 What must hold: the service lives, and answers in time; a reply is what was asked for or a problem
 with a sentence; right calls in between get exactly the right numbers; the shapes of a result are
-those that the same call gives under meta; memory stays bounded; and SIGTERM ends it without a leak.
+those that the same call gives under meta; what is resident stays below --memory at any time, and below
+what the service has counted, but for OWN; all of it is given back; and SIGTERM ends it without a leak.
 
     TENSORD_BIN=build/tensord PYTHONPATH=tests .deps/venv/bin/python tests/fuzz/requests.py \\
-        [--seconds 10] [--seed 1] [--clients 2]
+        [--seconds 10] [--seed 1] [--clients 2] [--limits small] [--memory BYTES]
 
 --seed 0 draws one. Each client's requests follow from the seed; how they meet does not.
 """
@@ -18,6 +19,7 @@ import json
 import math
 import os
 import random
+import re
 import threading
 import time
 
@@ -26,11 +28,12 @@ import numpy as np
 import making
 import service
 
-STATUSES = {400, 404, 405, 409, 413, 415, 429, 431, 501, 503, 504} # of problems, but never 500
+STATUSES = {400, 404, 405, 409, 413, 415, 429, 431, 501, 503, 504, 507} # of problems, but never 500
 LAST = str(sorted(os.sched_getaffinity(0))[-1])
-LIMITS = ("--max-body", str(1 << 20), "--tasks", "32", "--task-bytes", str(4 << 20), "--task-ttl-s", "1",
-          "--idle-s", "5", "--pool", f"default={LAST}", "--pool", f"few={LAST}:queue_depth=2")
-MEMORY = (1 << 31) if service.SANITIZED else (400 << 20) # bytes resident; a sanitizer keeps what was freed
+POOLS = ("--pool", f"default={LAST}", "--pool", f"few={LAST}:queue_depth=2")
+LIMITS = {"small": ("--max-body", str(1 << 20), "--tasks", "32", "--task-bytes", str(4 << 20), "--task-ttl-s", "1",
+                    "--idle-s", "5", "--memory", str(256 << 20), "--store-bytes", str(32 << 20)), "default": ()}
+OWN = (2 << 30) if service.SANITIZED else (256 << 20) # bytes that are not counted; a sanitizer keeps what was freed
 PATIENCE = 120 if service.SANITIZED else 30
 PATHS = ("/v1/isa", "/v1/ops", "/v1/ops/add", "/v1/tensors", "/v1/tensors/all/0", "/v1/pools", "/v1/pools/few", "/v1/tasks",
          "/v1/dispatch/ops/silu/table", "/v1/dispatch/ops/nosuch/state", "/v1/dispatch/keyset?keys=CPU,Tracer",
@@ -51,6 +54,7 @@ class Client:
         self.maker = making.Maker(self.rng, run.ops, run.keys, self.regions, f"own{number}")
         self.connection, self.last, self.tasks = None, collections.deque(maxlen=8), []
         self.statuses, self.right, self.twins = collections.Counter(), collections.Counter(), 0
+        self.links = collections.Counter()
 
     # ---- sending ----
 
@@ -160,6 +164,27 @@ class Client:
         if any(out not in there for out in found) or (call.outputs is None and found != there):
             raise Fault(f"{found} were computed, and under meta it is {there}")
         self.twins += 1
+
+    def one_chain(self):
+        """Results go into the store, and from there into other operators."""
+        call, known = self.maker.first_link(), None
+        for _ in range(self.rng.randrange(2, 8)):
+            if call is None:
+                break
+            name = self.rng.choice(self.maker.chain)
+            call.outputs = [{"name": "out", "parameters": {"tensor": name}}]
+            if known and math.prod(known[1]) < 1 << 20 and self.maker.likely(0.2):
+                call.outputs = None
+            body, headers = call.body(self.rng)
+            reply = self.call("POST", call.path, body, headers)
+            if reply.status != 200:
+                break
+            (_, datatype, shape), *_ = self.outputs(reply)
+            if known:
+                self.links[call.op] += 1
+            if call.outputs:
+                known = name, shape, datatype
+            call = self.maker.link(*known) if known else None
 
     def keep(self, tensor):
         blobs = []
@@ -275,17 +300,17 @@ class Client:
     def step(self, n):
         if n % 25 == 0:
             self.control()
-        do = self.rng.choices((self.one_call, self.one_tensor, self.one_region, self.one_look, self.one_raw, self.one_pool),
-                              (100, 5, 5, 4, 2, 1))[0]
+        do = self.rng.choices((self.one_call, self.one_chain, self.one_tensor, self.one_region, self.one_look, self.one_raw,
+                               self.one_pool), (100, 10, 5, 5, 4, 2, 1))[0]
         do()
 
 
 class Run:
     """Clients on one service until the time is over or one of them has found something."""
 
-    def __init__(self, seed, seconds, clients):
+    def __init__(self, seed, seconds, clients, args):
         self.fault, self.most = None, 0
-        self.service = service.Service(*LIMITS)
+        self.service = service.Service(*POOLS, *args)
         self.ops = self.service.call("GET", "/v1/ops").json["ops"]
         keys = self.service.call("GET", "/v1/dispatch/keys").json
         self.keys = [f["name"] for f in keys["functionalities"]] + keys["backends"] + [
@@ -304,33 +329,69 @@ class Run:
         with open(f"/proc/{self.service.pid}/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
 
+    def counted(self):
+        """Of /metrics: tensord_memory_NAME_bytes by NAME."""
+        text = self.service.call("GET", "/metrics").body.decode()
+        return {name[:-1] or "used": int(n) for name, n in re.findall(r"^tensord_memory_(\w+_)?bytes (\d+)$", text, re.M)}
+
+    def watch(self):
+        """Looks at what is resident every 20 ms, and at what was counted where that is too much."""
+        counted = self.counted()
+        while not self.over.wait(0.02):
+            now = self.resident()
+            self.most = max(self.most, now)
+            if now > counted["most"] + OWN:
+                counted = self.counted()
+            if now > counted["most"] + OWN or now > counted["limit"] + OWN:
+                self.fault = self.fault or (Fault(f"{now >> 20} MiB are resident, {counted}"), self.clients[0], 0)
+                return
+
+    def empty(self):
+        """Everything that clients have left is taken away: then nothing may be counted any more."""
+        for kind, member, key in (("tensors", "tensors", "name"), ("tasks", "tasks", "id")):
+            for one in self.service.call("GET", f"/v1/{kind}").json[member]:
+                self.service.call("GET", f"/v1/tasks/{one[key]}?wait=60") if kind == "tasks" else None
+                self.service.call("DELETE", f"/v1/{kind}/{one[key]}")
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            counted = self.counted()
+            left = counted["used"] - counted["kept"] - self.idle
+            if left < 24 << 20: # JSON texts that come again are kept, 128 with their trees
+                return
+            if time.monotonic() > deadline:
+                raise Fault(f"{left >> 20} MiB are counted for nothing: {counted}")
+            time.sleep(0.1)
+
     def work(self, client):
         n = 0
         try:
             while time.monotonic() < self.end and not self.fault:
                 client.step(n)
                 n += 1
-                if n % 100 == 0:
-                    self.most = max(self.most, self.resident())
-                    if self.most > MEMORY:
-                        raise Fault(f"{self.most >> 20} MiB are resident")
         except Exception as error: # pylint: disable=broad-except
             self.fault = self.fault or (error, client, n)
         finally:
             client.hang_up()
 
     def go(self):
+        counted = self.counted()
+        self.idle, self.over = counted["used"] - counted["kept"], threading.Event()
+        watch = threading.Thread(target=self.watch)
         threads = [threading.Thread(target=self.work, args=[client]) for client in self.clients]
-        for thread in threads:
+        for thread in [watch, *threads]:
             thread.start()
         for thread in threads:
             thread.join()
+        self.over.set()
+        watch.join()
         for client in self.clients:
             client.regions.close()
         self.tell()
         try:
+            if not self.fault:
+                self.empty()
             self.service.stop()
-        except AssertionError as error:
+        except (AssertionError, Fault) as error:
             self.fault = self.fault or (error, self.clients[0], 0)
             print(str(error)[:6000])
         return self.fault is None
@@ -339,6 +400,8 @@ class Run:
         statuses = sum((client.statuses for client in self.clients), collections.Counter())
         right = sum((client.right for client in self.clients), collections.Counter())
         print(f"{statuses.total()} replies: " + ", ".join(f"{n} of {status}" for status, n in sorted(statuses.items())))
+        links = sum((client.links for client in self.clients), collections.Counter())
+        print(f"{links.total()} calls of {len(links)} operators on what another one had left in the store")
         print(f"{right.total()} results of {len(right)} of {len(self.ops)} operators, {sum(c.twins for c in self.clients)} "
               f"with their shapes compared; at most {self.most >> 20} MiB resident")
         if self.fault:
@@ -353,12 +416,15 @@ def main():
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--seed", type=int, default=1, help="0 draws one [1]")
     parser.add_argument("--clients", type=int, default=2)
+    parser.add_argument("--limits", choices=sorted(LIMITS), default="small", help="the service's [small]")
+    parser.add_argument("--memory", help="and what it may hold, in bytes")
     args = parser.parse_args()
     if not os.access("/dev/shm", os.W_OK):
         service.skip("no /dev/shm to write to")
     seed = args.seed or random.SystemRandom().randrange(1, 2**31)
     print(f"--seed {seed}", flush=True)
-    raise SystemExit(0 if Run(seed, args.seconds, args.clients).go() else 1)
+    limits = [*LIMITS[args.limits], *(["--memory", args.memory] if args.memory else [])]
+    raise SystemExit(0 if Run(seed, args.seconds, args.clients, limits).go() else 1)
 
 
 if __name__ == "__main__":
