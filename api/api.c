@@ -154,12 +154,7 @@ int td_api_handle(struct td_request *req)
                        (long long)req->json_length, req->body_size);
         return 0;
     }
-    int err = req->route->handler(req, &req->response);
-    if (err == -EINPROGRESS)
-        return err;
-    if (!req->response.status)
-        td_api_problem(req, -ENOMEM, "no memory for the reply");
-    return 0;
+    return td_api_run(req);
 }
 
 void td_api_end(struct td_request *req, int64_t now_ns)

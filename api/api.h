@@ -117,6 +117,8 @@ struct td_request { /* lives in its own arena */
                    aligned (see td_api_body), so that binary tensors are used in place */
     size_t body_size;
     struct td_response response;
+    struct td_worker *worker; /* borrowed; the one that runs the handler, the request then being
+                                 deferred already and replied to in its place; NULL: none does */
     /* Who may stop what is computed for it: asked is set by the server once nobody is there any
        more to take the response, from any thread as long as the request lives. */
     struct td_stop stop;

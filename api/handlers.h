@@ -20,6 +20,17 @@ void td_api_problem_begin(struct td_request *req, struct td_writer *w, int error
                           const char *detail);
 int td_api_problem_end(struct td_request *req, struct td_writer *w, int error);
 
+/* ---- bulk.c ---- */
+
+/* Whether a request with so much text to read or write, or so many bytes, is for a worker; false
+ * where one has it already. */
+bool td_api_is_bulk(const struct td_request *req, size_t text, size_t bytes);
+/* Has a worker run the route's handler, with req->worker set. -EINPROGRESS, for the handler to
+ * return, or what td_api_problem gave. */
+int td_api_hand_over(struct td_request *req);
+/* What td_api_handle does once the request is judged: runs the handler. 0 or -EINPROGRESS. */
+int td_api_run(struct td_request *req);
+
 /* ---- query.c ---- */
 
 /* Un-escapes n bytes of a path segment or query value. NULL when an escape is malformed, stands

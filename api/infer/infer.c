@@ -198,13 +198,18 @@ static void run_job(struct td_job *job, struct td_worker *worker)
     req->reply(req);
 }
 
+static int64_t set_deadline(struct td_infer *in)
+{
+    int64_t at = in->timeout_ms ? in->req->begin_ns + in->timeout_ms * 1000000 : 0;
+    stop_of(in)->deadline_ns = at;
+    return at;
+}
+
 static int enqueue(struct td_infer *in)
 {
     in->job =
         (struct td_job){.run = run_job, .what = in->run.handle->full, .priority = in->priority};
-    if (in->timeout_ms)
-        in->job.deadline_ns = in->req->begin_ns + in->timeout_ms * 1000000;
-    stop_of(in)->deadline_ns = in->job.deadline_ns;
+    in->job.deadline_ns = set_deadline(in);
     return td_pool_submit(in->pool, &in->job);
 }
 
@@ -216,7 +221,10 @@ static int refuse_queue(struct td_request *req, struct td_pool *pool, int err)
 
 static int submit(struct td_infer *in)
 {
-    in->req->defer(in->req);
+    if (in->req->worker) /* who has had his part */
+        in->req->worker = NULL;
+    else
+        in->req->defer(in->req);
     int err = enqueue(in);
     if (err) {
         refuse_queue(in->req, in->pool, err);
@@ -291,7 +299,8 @@ static int bind(struct td_infer *in)
 static bool is_small(struct td_infer *in)
 {
     const struct td_request *req = in->req;
-    if (!req->home || strcmp(td_pool_name(in->pool), req->home) || in->streams.parts > 1)
+    if (req->worker || !req->home || strcmp(td_pool_name(in->pool), req->home) ||
+        in->streams.parts > 1)
         return false;
     struct td_cost cost = td_run_cost(&in->run);
     double text = 0;
@@ -319,6 +328,12 @@ static int start(struct td_infer *in)
     in->queued_ns = td_now_ns();
     if (td_api_task_is_wanted(req))
         return submit_task(in);
+    if (req->worker && td_worker_pool(req->worker) == in->pool) {
+        set_deadline(in);
+        if (!is_over(in, "waited"))
+            compute(in, req->worker);
+        return 0;
+    }
     if (is_small(in)) {
         in->ran_inline = true;
         compute(in, NULL);
@@ -342,6 +357,9 @@ static void free_call(struct td_request *req)
 
 int td_api_infer(struct td_request *req, const char *op, const char *model)
 {
+    size_t text = req->json_length >= 0 ? (size_t)req->json_length : req->body_size;
+    if (td_api_is_bulk(req, text, req->body_size))
+        return td_api_hand_over(req);
     struct td_infer *in = td_arena_alloc(req->arena, sizeof *in);
     if (!in)
         return td_api_problem(req, -ENOMEM, "no memory for the request");

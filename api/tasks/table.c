@@ -178,6 +178,7 @@ int td_task_add(struct td_task **result, struct td_request *req, struct td_reque
     own->req.path = own->req.query = ""; /* these lie in the connection's memory */
     own->req.content_type = own->req.prefer = own->req.json_length_text = NULL;
     own->req.home = NULL;
+    own->req.worker = NULL;
     own->req.defer = no_defer;
     own->req.reply = finish;
     td_arena_ref(req->arena);

@@ -29,23 +29,29 @@ static enum td_dtype npy_dtype(const char *descr)
     return TD_DTYPE_none;
 }
 
-/* Rearranges Fortran order to C order. */
+/* Rearranges Fortran order, which is C order with the dimensions the other way round. */
 static int to_c_order(struct td_request *req, struct td_tensor *t, struct td_problem *problem)
 {
-    size_t size = td_dtype_size(t->dtype);
-    int64_t n = td_numel(t), index[TD_MAX_RANK] = {0};
-    char *out = td_arena_alloc(req->arena, td_nbytes(t) + 1);
-    if (!out)
-        return td_problem_set(problem, ENOMEM, "no memory for the tensor");
-    for (int64_t i = 0; i < n; i++) {
-        int64_t at = 0;
-        for (int d = t->rank - 1; d >= 0; d--)
-            at = at * t->shape[d] + index[d];
-        memcpy(out + (size_t)i * size, (const char *)t->data + (size_t)at * size, size);
-        for (int d = t->rank - 1; d >= 0 && ++index[d] == t->shape[d]; d--)
-            index[d] = 0;
+    struct td_named args[] = {{.name = "self", .value = {.kind = TD_KIND_tensor, .tensor = *t}},
+                              {.name = "dims", .value = {.kind = TD_KIND_ints}}};
+    struct td_run *run = td_arena_alloc(req->arena, sizeof *run);
+    size_t bytes = 0;
+    for (int d = 0; d < t->rank; d++) {
+        args[0].value.tensor.shape[d] = t->shape[t->rank - 1 - d];
+        args[1].value.ints.v[args[1].value.ints.n++] = t->rank - 1 - d;
     }
-    t->data = out;
+    int err = run ? td_run_bind(run, "permute", args, 2, NULL) : -ENOMEM;
+    if (!err) {
+        run->call.threads = req->worker ? td_worker_threads(req->worker) : 1;
+        err = td_run_select(run, &bytes);
+    }
+    if (err)
+        return td_problem_set(problem, -err, "%s", run ? run->problem.text : "no memory");
+    void *scratch = td_arena_alloc(req->arena, bytes + 1);
+    t->data = run->call.out[0].data = td_arena_alloc(req->arena, td_nbytes(t) + 1);
+    if (!scratch || !t->data)
+        return td_problem_set(problem, ENOMEM, "no memory for the tensor");
+    td_run_execute(run, scratch);
     return 0;
 }
 

@@ -79,6 +79,11 @@ int td_api_tensors_get(struct td_request *req, struct td_response *res)
     struct td_weight *weight = td_tensors_find(req->service->tensors, req->var[0]);
     if (!weight)
         return no_tensor(req);
+    size_t text = td_json_data_bound(td_weight_tensor(weight));
+    if (td_api_is_bulk(req, text, text)) {
+        td_weight_unref(&weight);
+        return td_api_hand_over(req);
+    }
     struct td_writer w;
     td_write_init(&w, req->arena, 1024);
     write_tensor(&w, req->var[0], weight, true);
@@ -150,7 +155,9 @@ static int add(struct batch *batch, const char *name, const struct td_tensor *t,
     if (err)
         return no_room(req, err, problem);
     struct td_pool *home = req->home ? td_pools_find(req->service->pools, req->home) : NULL;
-    if (home) /* this thread sits on its first CPU */
+    if (req->worker)
+        td_weight_set_home(one->weight, td_worker_numa_node(req->worker));
+    else if (home) /* this thread sits on its first CPU */
         td_weight_set_home(one->weight, td_pool_home_node(home));
     td_pool_unref(home);
     one->name = name;
@@ -198,6 +205,9 @@ int td_api_tensors_put(struct td_request *req, struct td_response *res)
                               "'%.60s': a tensor's name is letters, digits and . _ - in segments "
                               "split by '/'",
                               req->var[0]);
+    if (td_api_is_bulk(req, req->json_length >= 0 ? (size_t)req->json_length : req->body_size,
+                       req->body_size))
+        return td_api_hand_over(req);
     if (is_type(req, "application/x-safetensors")) {
         err = td_read_safetensors(req, add_keyed, &batch, &problem);
     } else if (is_type(req, "application/x-npy")) {

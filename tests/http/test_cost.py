@@ -3,6 +3,9 @@
 
 Bounds are those of a machine shared with anything else: a second, where some milliseconds are usual.
 """
+import io
+import json
+import os
 import threading
 import time
 
@@ -88,6 +91,71 @@ class Cost(service.ServiceTest):
         x = np.ones(8, np.float32)
         self.assertTrue(any(self.explained("add", {"self": x, "other": x})["explain"]["inline"]
                             for _ in range(20)))
+
+    def done(self):
+        """Jobs that workers have done so far."""
+        return sum(pool["done"] for pool in self.service.call("GET", "/v1/pools").json["pools"])
+
+    def by_a_worker(self, work, statuses=(200, 201)):
+        before = self.done()
+        reply = self.answers_meanwhile(work, statuses)
+        deadline = time.monotonic() + 60 # it is counted behind the reply
+        while self.done() == before and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.assertEqual(self.done(), before + 1)
+        return reply
+
+    def test_a_big_file_in_fortran_order(self):
+        """34 MiB took 6 s, one element at a time; any rank, and elements of each size."""
+        rng = np.random.default_rng(3)
+        shape = (1024, 64) if service.SANITIZED else (6000, 6000)
+        for big in (rng.integers(0, 255, shape, np.uint8), rng.random((30, 20, 50), np.float32),
+                    rng.integers(0, 255, (3, 2, 5, 1, 4, 3, 2, 7), np.int16),
+                    rng.random((7, 1, 9)), np.ones(5), np.ones(()), np.ones((3, 0, 2))):
+            file = io.BytesIO()
+            np.save(file, np.asfortranarray(big))
+            reply = self.answers_meanwhile(lambda: self.service.call(
+                "PUT", "/v1/tensors/fortran", file.getvalue(), {"Content-Type": "application/x-npy"}),
+                (200, 201))
+            self.assertIn(reply.status, (200, 201))
+            out = self.service.op("cast", {"self": service.stored("fortran")},
+                                  {"dtype": service.datatype(big), "binary_data_output": True})
+            np.testing.assert_array_equal(out, big)
+
+    def test_text_is_read_and_written_by_workers(self):
+        """A tensor as JSON, there and back, and in a call of an operator: each a job, and one only."""
+        n = 100_000
+        numbers = np.arange(n, dtype=np.float32) / 8
+        body = json.dumps({"shape": [n], "datatype": "FP32", "data": numbers.tolist()})
+        self.by_a_worker(lambda: self.service.call("PUT", "/v1/tensors/text", body))
+        got = self.by_a_worker(lambda: self.service.call("GET", "/v1/tensors/text")).json
+        np.testing.assert_array_equal(np.array(got["data"], np.float32), numbers)
+        got = self.by_a_worker(lambda: self.service.infer("neg", {"self": numbers}))
+        np.testing.assert_array_equal(got.out, -numbers)
+        small = np.ones(3, np.float32)
+        wide = {"self": small.reshape(3, 1), "other": service.stored("text")}
+        got = self.by_a_worker(lambda: self.service.infer("add", wide)) # a small body, a big reply
+        np.testing.assert_array_equal(got.out, np.tile(numbers + 1, (3, 1)))
+        self.problem(self.service.call("POST", "/v1/ops/neg", '{"inputs":[' + " " * 200_000), 400)
+        self.problem(self.service.call("PUT", "/v1/tensors/text", '{"shape":[' + "1," * 200_000), 400)
+
+    def test_a_task_with_much_text(self):
+        numbers = np.arange(50_000, dtype=np.float32)
+        body, headers = service.pack({"self": numbers})
+        reply = self.service.call("POST", "/v1/ops/neg", body, {**headers, "Prefer": "respond-async"})
+        self.assertEqual(reply.status, 202, reply.body[:300])
+        result = self.service.call("GET", reply.headers["Location"] + "?wait=60")
+        np.testing.assert_array_equal(result.out, -numbers)
+
+
+class OtherPools(Cost):
+    """The same with HTTP threads on no pool's CPU, so that nothing is run where it arrives."""
+
+    args = ("--io-threads", "1", "--io-cpus", str(min(os.sched_getaffinity(0))))
+
+    def test_small_calls_are_run_where_they_arrive(self):
+        x = np.ones(8, np.float32)
+        self.assertFalse(self.explained("add", {"self": x, "other": x})["explain"]["inline"])
 
 
 if __name__ == "__main__":

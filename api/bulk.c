@@ -1,0 +1,65 @@
+/* Requests whose reading or writing takes long, whatever is computed: a hundred megabytes of JSON
+ * are two seconds' work. An HTTP thread has other connections, so a worker runs the handler
+ * instead, as it would run a call; a call for the worker's own pool is then computed right there.
+ *
+ * Which requests these are, a handler says itself, before it has done anything. */
+#include "api/handlers.h"
+
+#include <errno.h>
+
+#define BULK_TEXT (128 * 1024) /* bytes of JSON, some tenths of a millisecond */
+#define BULK_BODY (8 << 20)    /* bytes of anything */
+
+struct bulk {
+    struct td_job job;
+    struct td_request *req;
+    struct td_pool *pool; /* a reference */
+};
+
+bool td_api_is_bulk(const struct td_request *req, size_t text, size_t bytes)
+{
+    return !req->worker && (text > BULK_TEXT || bytes > BULK_BODY);
+}
+
+int td_api_run(struct td_request *req)
+{
+    int err = req->route->handler(req, &req->response);
+    if (err == -EINPROGRESS)
+        return err;
+    if (!req->response.status)
+        td_api_problem(req, -ENOMEM, "no memory for the reply");
+    return 0;
+}
+
+static void run_job(struct td_job *job, struct td_worker *worker)
+{
+    struct td_request *req = ((struct bulk *)job)->req;
+    struct td_pool *pool = ((struct bulk *)job)->pool;
+    int err = 0;
+    req->worker = worker;
+    if (atomic_load(&req->stop.asked))
+        td_api_problem(req, -ETIMEDOUT, "nobody waits for the answer any more");
+    else
+        err = td_api_run(req);
+    if (err != -EINPROGRESS)
+        req->reply(req);
+    td_pool_unref(pool);
+}
+
+int td_api_hand_over(struct td_request *req)
+{
+    struct bulk *bulk = td_arena_zalloc(req->arena, sizeof *bulk);
+    struct td_pool *pool = bulk ? td_pools_find(req->service->pools, req->home) : NULL;
+    if (!pool)
+        return td_api_problem(req, -ENOMEM, "no memory for the request");
+    *bulk = (struct bulk){{.run = run_job, .what = req->route->pattern}, req, pool};
+    req->defer(req);
+    int err = td_pool_submit(pool, &bulk->job);
+    if (err) {
+        td_api_problem(req, err, "pool %s: %s", td_pool_name(pool),
+                       err == -EAGAIN ? "its queue is full" : "it is stopping");
+        td_pool_unref(pool);
+        req->reply(req);
+    }
+    return -EINPROGRESS; /* the worker may have answered by now */
+}
