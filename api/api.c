@@ -109,6 +109,8 @@ static int read_json_length(struct td_request *req)
     char *end;
     errno = 0;
     long long n = isdigit((unsigned char)*text) ? strtoll(text, &end, 10) : -1;
+    if (n >= 0)
+        end += strspn(end, " \t"); /* blanks behind a value are no part of it */
     if (n < 0 || errno || *end ||
         (req->content_length != UINT64_MAX && (uint64_t)n > req->content_length)) {
         td_api_problem(req, -EINVAL,

@@ -1,16 +1,22 @@
 #!/usr/bin/env bash
-# deploy/setup.sh build|check: installs what a fresh Debian or Ubuntu lacks to build tensord
-# ("build") or to test it as well ("check"). The distribution's packages come first; what it does
-# not have goes into .deps/, where `rm -rf .deps` takes it away again: oneDNN 3.2 in .deps/onednn,
-# the tests' Python and node in .deps/venv, the OpenAPI linter in .deps/npm.
+# deploy/setup.sh build|check: installs what a fresh Debian 12 or 13 or Ubuntu 24.04 lacks to build
+# tensord ("build") or to test it as well ("check"). The distribution's packages come first; what it
+# does not have goes into .deps/, where `rm -rf .deps` takes it away again: oneDNN 3.2 in
+# .deps/onednn, the tests' Python and node in .deps/venv, the OpenAPI linter in .deps/npm.
 #
-# Root (or sudo) is used for apt-get alone. Every step looks first at what is there, so a second
-# call changes nothing; .deps/LEVEL.stamp, newer than this file and than dpkg's database, even
-# spares the looking. TENSORD_NO_INSTALL=1: says what is missing, installs nothing, goes on.
+# deploy/setup.sh packages build|check: prints the packages' names and does nothing, for whoever may
+# install them where you may not.
+#
+# Root (or sudo) is used for apt-get alone; without either, what is missing is named, and meson and
+# ninja come from PyPI. Every step looks first at what is there, so a second call changes nothing;
+# .deps/LEVEL.stamp, newer than this file and than dpkg's database, even spares the looking.
+# TENSORD_NO_INSTALL=1: says what is missing, installs nothing, goes on if that is enough to build.
 set -euo pipefail
 
+list=
+[ "${1:-}" != packages ] || { list=1; shift; }
 level=${1:-}
-case $level in build | check) ;; *) echo "usage: deploy/setup.sh build|check" >&2; exit 2 ;; esac
+case $level in build | check) ;; *) echo "usage: deploy/setup.sh [packages] build|check" >&2; exit 2 ;; esac
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 deps=$root/.deps
 stamp=$deps/$level.stamp
@@ -24,13 +30,14 @@ packages=(
 )
 check_packages=(
     git curl wrk # tests/style.sh, tests/http, tests/bench
-    clang-14 clang-format-14 libclang-rt-14-dev libomp-14-dev valgrind # style, sanitizers
+    clang libclang-rt-dev libomp-dev # tests/fuzz, tests/pools
     bubblewrap mmdebstrap systemd # tests/deploy
 )
 onednn_wheels='
 onednn-cpu-gomp==2023.2.0 --hash=sha256:2f22a54d6a890ed14bfa185d42a4be65d8b5b1df85dc1f0f3a9abe31620416fb
 onednn-devel-cpu-gomp==2023.2.0 --hash=sha256:9763c69e8c907e119056bd52ad918ca84ac9ba939d130a99dfa95ccca3e5e284
 '
+build_wheels='meson==1.7.2 ninja==1.11.1.4' # where the distribution's cannot be installed
 linter=@redocly/cli@2.77.0
 
 say() {
@@ -79,7 +86,11 @@ install_packages() {
     fi
     local as_root=()
     if [ "$(id -u)" != 0 ]; then
-        command -v sudo >/dev/null || die "this takes root or sudo: apt-get install ${missing[*]}"
+        command -v sudo >/dev/null || {
+            say "that takes root or sudo, and there is neither: going on without"
+            skipped=1
+            return
+        }
         as_root=(sudo)
     fi
     # An empty or an old package list fails here; a fresh one answers both.
@@ -89,7 +100,8 @@ install_packages() {
 }
 
 venv() {
-    [ -x "$deps/venv/bin/pip" ] || quietly /usr/bin/python3 -m venv "$deps/venv"
+    [ -x "$deps/venv/bin/pip" ] || quietly /usr/bin/python3 -m venv "$deps/venv" ||
+        die "python3 -m venv is needed for .deps/venv (Debian: python3-venv)"
 }
 
 # True where the distribution's own oneDNN speaks the C API v3 we need.
@@ -103,7 +115,7 @@ has_onednn() {
 
 install_onednn() {
     local dir=$deps/onednn new=$deps/onednn.new
-    if has_onednn || [ -e "$dir/lib/pkgconfig/dnnl.pc" ]; then
+    if has_onednn || [ -e "$dir/lib/libdnnl.so" ]; then
         return
     fi
     may_install "oneDNN 3.2 into .deps/onednn" || return 0
@@ -114,18 +126,6 @@ install_onednn() {
     # Wheels cannot hold links: the library came three times.
     ln -sf libdnnl.so.3.2 "$new/lib/libdnnl.so.3"
     ln -sf libdnnl.so.3 "$new/lib/libdnnl.so"
-    mkdir -p "$new/lib/pkgconfig"
-    cat >"$new/lib/pkgconfig/dnnl.pc" <<'EOF'
-prefix=${pcfiledir}/../..
-libdir=${prefix}/lib
-includedir=${prefix}/include
-
-Name: dnnl
-Description: oneAPI Deep Neural Network Library (GNU OpenMP)
-Version: 3.2
-Libs: -L${libdir} -ldnnl
-Cflags: -isystem ${includedir}
-EOF
     mv "$new" "$dir"
 }
 
@@ -149,13 +149,35 @@ install_linter() {
         --ignore-scripts "$linter"
 }
 
-check_compiler() {
-    local version
-    version=$(gcc -dumpversion 2>/dev/null || echo 0)
+# meson and ninja, which need no root: ./run and ./check look into .deps/venv/bin as well.
+install_build_tools() {
+    PATH=$PATH:$deps/venv/bin
+    if command -v meson >/dev/null && command -v ninja >/dev/null; then
+        return
+    fi
+    may_install "$build_wheels into .deps/venv" || return 0
+    venv
+    # shellcheck disable=SC2086 # the wheels are words
+    quietly "$deps/venv/bin/python" -m pip install --no-compile $build_wheels
+}
+
+# Without these nothing can be built: better said here than by the first that is missed.
+check_tools() {
+    local missing=() tool version
+    for tool in gcc g++ pkg-config meson ninja; do
+        command -v "$tool" >/dev/null || missing+=("$tool")
+    done
+    [ ${#missing[@]} = 0 ] || die "cannot build without ${missing[*]}. Have root install what" \
+        "\`deploy/setup.sh packages $level\` prints, or see \"Without root\" in README.md"
+    version=$(gcc -dumpversion)
     [ "${version%%.*}" -ge 12 ] || say "gcc is $version; tensord needs 12 or newer"
 }
 
 [ "$level" = build ] || packages+=("${check_packages[@]}")
+if [ -n "$list" ]; then
+    echo "${packages[*]}"
+    exit
+fi
 if [ "$stamp" -nt "$0" ] && [ "$stamp" -nt "$root/tests/requirements.txt" ] &&
     [ "$stamp" -nt /var/lib/dpkg/status ] && { [ -e "$deps/onednn" ] || has_onednn; } &&
     { [ "$level" = build ] || [ -e "$deps/venv/requirements.txt" ] && [ -e "$deps/npm" ]; }; then
@@ -166,7 +188,8 @@ exec 9>"$deps/lock"
 flock 9 # two set-ups at once would write the same folders
 skipped=
 install_packages "${packages[@]}"
-check_compiler
+install_build_tools
+check_tools
 install_onednn
 if [ "$level" = check ]; then
     install_python

@@ -37,7 +37,7 @@ static int remake(struct td_pools *pools, const struct td_pool *old, struct td_p
     error = td_pools_make(pools, &anywhere, pool, none, sizeof none);
     if (!error) {
         (*pool)->asked = old->asked;
-        snprintf((*pool)->warning, TD_POOL_WARNING, "%s; not pinned, until they are", problem);
+        snprintf((*pool)->warning, TD_POOL_WARNING, "%.280s; not pinned, until they are", problem);
     }
     return error;
 }

@@ -40,9 +40,9 @@ mapfile -t sources < <(git ls-files '*.c' '*.h' '*.cc')
 mapfile -t layered < <(for f in $folders; do git ls-files "$f/*.c" "$f/*.h" "$f/*.cc"; done)
 
 format() {
-    local clang_format
-    clang_format=$(command -v clang-format-14) || {
-        echo "no clang-format-14: run deploy/setup.sh check"
+    local clang_format=.deps/venv/bin/clang-format # one version for all: each has its own mind
+    [ -x "$clang_format" ] || {
+        echo "no clang-format in .deps/venv: run deploy/setup.sh check"
         return
     }
     "$clang_format" --dry-run -Werror "${sources[@]}" 2>&1 | grep error: || true

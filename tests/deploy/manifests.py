@@ -17,6 +17,12 @@ DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
 DRAIN_S = 30  # the server's default
 
 
+def size(text):
+    """Bytes of Kubernetes' 512Mi."""
+    number, unit = re.fullmatch(r"(\d+)(Ki|Mi|Gi|)", str(text)).groups()
+    return int(number) << {"": 0, "Ki": 10, "Mi": 20, "Gi": 30}[unit]
+
+
 class Kubernetes(unittest.TestCase):
     def setUp(self):
         documents = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
@@ -42,6 +48,17 @@ class Kubernetes(unittest.TestCase):
             self.assertEqual(resources["requests"], resources["limits"])
             self.assertIn("memory", resources["limits"])
             self.assertRegex(str(resources["limits"]["cpu"]), r"^[1-9][0-9]*$")
+
+    def test_memory_is_bounded_within_the_limit(self):
+        """What clients may make the server hold, by default half of the limit, and what they may leave in
+        shared memory fit with a quarter to spare."""
+        limit = size(self.container["resources"]["limits"]["memory"])
+        env = {e["name"]: e["value"] for e in self.container.get("env", [])}
+        budget = size(env["TENSORD_MEMORY"]) if "TENSORD_MEMORY" in env else limit // 2
+        volumes = sum(size(v["emptyDir"]["sizeLimit"]) for v in self.pod["volumes"]
+                      if v.get("emptyDir", {}).get("medium") == "Memory")
+        self.assertGreater(volumes, 0)
+        self.assertLessEqual(budget + volumes, limit * 3 // 4)
 
     def test_probes(self):
         port = {p["name"]: p["containerPort"] for p in self.container["ports"]}

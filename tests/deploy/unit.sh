@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # tests/deploy/unit.sh TENSORD: systemd accepts the unit, alone and with each recipe, and finds it
-# hardened. The unit names the installed binary; a copy names the one just built, since verify looks
-# whether it can be executed.
+# hardened; and what the unit allows is what listening on a Unix socket takes. The unit names the
+# installed binary; a copy names the one just built, since verify looks whether it can be executed.
 set -euo pipefail
 unit=$(dirname "${BASH_SOURCE[0]}")/../../deploy/tensord.service
 command -v systemd-analyze >/dev/null || {
@@ -10,9 +10,9 @@ command -v systemd-analyze >/dev/null || {
 }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-sed "s|/usr/bin/tensord|$1|" "$unit" >"$work/tensord.service"
+sed "s|^ExecStart=tensord|ExecStart=$1|" "$unit" >"$work/tensord.service"
 
-sed "s|/usr/bin/tensord|$1|" "$unit" >"$work/tensord@.service"
+sed "s|^ExecStart=tensord|ExecStart=$1|" "$unit" >"$work/tensord@.service"
 mkdir "$work/tensord.service.d" "$work/tensord@.service.d"
 cp "$(dirname "$unit")/recipes/latency.conf" "$work/tensord.service.d"
 cp "$(dirname "$unit")/recipes/node.conf" "$work/tensord@.service.d"
@@ -24,6 +24,10 @@ for name in tensord.service tensord@0.service; do
         exit 1
     fi
 done
-grep -q '^CPUAffinity=' "$work/tensord.service"
+grep -q '^RestrictAddressFamilies=.*\bAF_UNIX\b' "$work/tensord.service"
+grep -q '^RuntimeDirectory=tensord$' "$work/tensord.service"
+if grep '^CPUAffinity=' "$work/tensord.service"; then # all cores, unless a drop-in says less
+    exit 1
+fi
 # 0 is locked up, 10 is wide open; --threshold takes tenths.
 systemd-analyze security --no-pager --offline=true --threshold=20 "$work/tensord.service" | tail -1

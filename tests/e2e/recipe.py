@@ -133,5 +133,4 @@ class Recipe(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("PKG_CONFIG_PATH", str(ROOT / ".deps/onednn/lib/pkgconfig"))
     service.main()

@@ -4,8 +4,8 @@
 set -euo pipefail
 root=$1 name=$3 dragonbox=$4
 build=$(cd "$2" && pwd)
-if ! command -v clang-14 >/dev/null || ! command -v clang++-14 >/dev/null; then
-    echo "skipped: no clang-14, which brings libFuzzer"
+if ! command -v clang >/dev/null || ! command -v clang++ >/dev/null; then
+    echo "skipped: no clang, which brings libFuzzer"
     exit 77
 fi
 work=$build/tests/fuzz/$name
@@ -16,10 +16,10 @@ sources=("$root/tests/fuzz/fuzz_$name.c" "$root"/api/json/{json,cache,kept,tenso
 rm -rf "$work"
 mkdir -p "$work/found"
 cd "$work"
-clang-14 -std=gnu17 "${flags[@]}" -c "${sources[@]}"
-clang-14 -std=gnu17 -O1 -I"$root" -I"$build" -c "$root/kernels/kernels.c"
-clang++-14 -std=c++17 -fno-exceptions -fno-rtti "${flags[@]}" -c "$root/api/json/numbers.cc"
-clang++-14 "${flags[@]}" ./*.o -lcjson -lm -o "fuzz_$name"
+clang -std=gnu17 "${flags[@]}" -c "${sources[@]}"
+clang -std=gnu17 -O1 -I"$root" -I"$build" -c "$root/kernels/kernels.c"
+clang++ -std=c++17 -fno-exceptions -fno-rtti "${flags[@]}" -c "$root/api/json/numbers.cc"
+clang++ "${flags[@]}" ./*.o -lcjson -lm -o "fuzz_$name"
 echo "$work/fuzz_$name -seed=1 -runs=20000 found $root/tests/fuzz/corpus/$name"
 "./fuzz_$name" -seed=1 -runs=20000 -max_len=4096 -print_final_stats=1 found \
     "$root/tests/fuzz/corpus/$name" 2>&1 | tail -20
