@@ -36,7 +36,8 @@ static const char *unfit(const struct td_call *call, const struct td_impl *impl)
         return td_cpu()->cpu_levels >> impl->isa & 1 ? "its level is above the cap"
                                                      : "this CPU lacks its level";
     if (!(impl->dtypes & first_dtype(call)))
-        return "does not take this type";
+        return impl->run == td_impl_absent ? "registered as absent at this level"
+                                           : "does not take this type";
     return NULL;
 }
 

@@ -59,7 +59,7 @@ enum td_dtype td_dtype_find(const char *name)
 const char *td_isa_name(enum td_isa isa)
 {
     static const char *const names[] = {
-#define TD_ISA(id, name, base, gcc) #name,
+#define TD_ISA(id, name, base) #name,
 #include "kernels/isa.def"
 #undef TD_ISA
         "OutOfBoundaryLevel",
@@ -111,4 +111,10 @@ int td_problem_set(struct td_problem *problem, int error, const char *format, ..
     vsnprintf(problem->text, sizeof problem->text, format, args);
     va_end(args);
     return -error;
+}
+
+void td_impl_absent(const struct td_call *call)
+{
+    (void)call;
+    assert(!"a row that is registered as absent is never chosen");
 }

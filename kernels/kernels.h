@@ -55,7 +55,7 @@ enum td_dtype td_dtype_find(const char *name);
 /* ---- ISA levels ---- */
 
 enum td_isa {
-#define TD_ISA(id, name, base, gcc) TD_ISA_##id,
+#define TD_ISA(id, name, base) TD_ISA_##id,
 #include "kernels/isa.def"
 #undef TD_ISA
     TD_ISAS
@@ -142,6 +142,8 @@ struct td_impl {
     bool (*ready)(const struct td_call *call);
     size_t (*scratch)(const struct td_call *call); /* bytes of scratch; NULL: none */
 };
+
+void td_impl_absent(const struct td_call *call); /* the run of a row made by TD_ABSENT: never run */
 
 enum td_promote { /* what happens to tensor arguments of different types before the rule runs */
                   TD_PROMOTE_none,  /* they stay as they are; the rule judges */
@@ -253,6 +255,9 @@ unsigned td_teams_opened(void);
                .isa = TD_ISA_amx,                                                                  \
                .dtypes = (types),                                                                  \
                __VA_ARGS__}, )
+/* A level that is passed over on purpose: the next lower row serves. It is listed as such. */
+#define TD_ABSENT(level)                                                                           \
+    TD_IF_##level({.name = "simd", .run = td_impl_absent, .isa = TD_ISA_##level}, )
 #define TD_REF(what)                                                                               \
     {                                                                                              \
         .name = "ref", .run = td_##what##_ref, .isa = TD_ISA_default, .dtypes = TD_ALL             \

@@ -123,13 +123,42 @@ int td_command_isa(int argc, char **argv)
     return 0;
 }
 
+static bool usable(const struct td_impl *row)
+{
+    return row->run != td_impl_absent && td_cpu()->levels >> row->isa & 1;
+}
+
+/* One line: its name, its best kernel here, its formula. */
+static void print_line(const struct td_handle *handle)
+{
+    const struct td_impl *best = handle->op->impls;
+    char kernel[64];
+    while (best[1].run && !usable(best))
+        best++;
+    snprintf(kernel, sizeof kernel, "%s@%s", best->name, td_isa_name(td_impl_isa(best)));
+    printf("%-27s %-18s %s\n", handle->full, kernel, handle->op->doc);
+}
+
+/* All of it, a line a kernel. */
 static void print_op(const struct td_handle *handle)
 {
-    printf("%s\n    %s\n   ", handle->op->schema, handle->op->doc);
-    for (const struct td_impl *i = handle->op->impls; i->run; i++)
-        printf(" %s%s@%s", td_cpu()->levels >> i->isa & 1 ? "" : "-", i->name,
-               td_isa_name(td_impl_isa(i)));
-    putchar('\n');
+    const struct td_cpu *cpu = td_cpu();
+    printf("%s\n  %s\n", handle->op->schema, handle->op->doc);
+    for (const struct td_impl *row = handle->op->impls; row->run; row++) {
+        char missing[400];
+        td_cpu_missing(cpu, row->isa, missing, sizeof missing);
+        printf("    %-8s %-12s", row->name, td_isa_name(usable(row) ? td_impl_isa(row) : row->isa));
+        for (int i = 0; usable(row) && i < TD_DTYPES; i++)
+            if (row->dtypes & handle->op->dtypes & 1u << i)
+                printf(" %s", td_dtype_name(1 << i));
+        if (!usable(row))
+            printf(" %s%s",
+                   row->run == td_impl_absent ? "absent on purpose: the next one serves"
+                   : *missing                 ? "cannot run here; missing: "
+                                              : "above the cap",
+                   row->run == td_impl_absent ? "" : missing);
+        putchar('\n');
+    }
 }
 
 int td_command_ops(int argc, char **argv)
@@ -139,8 +168,9 @@ int td_command_ops(int argc, char **argv)
     char path[200];
     int stop = read_args(argc, argv, &json, &name,
                          "usage: tensord ops [NAME] [--json]\n\n"
-                         "The operators: schema, formula, kernels best first (a '-' marks one that "
-                         "cannot run here).\n\n"
+                         "The operators, each with its best kernel here and its formula; of NAME, "
+                         "its overloads\nwith their schemas and kernels, best first, and the types "
+                         "that each takes.\n\n"
                          "  --json    what GET /v1/ops or /v1/ops/NAME answers\n");
     if (stop)
         return stop - 1;
@@ -157,7 +187,7 @@ int td_command_ops(int argc, char **argv)
         return 2;
     }
     for (int i = 0; !name && i < td_registry_count(); i++)
-        print_op(td_registry_at(i));
+        print_line(td_registry_at(i));
     bool one = name && strcmp(name, first->schema.name);
     for (; name && first; first = one ? NULL : first->next)
         print_op(first);

@@ -222,6 +222,10 @@ void sample_start(void)
 
 bool sample_runnable(const struct td_impl *impl, char why[100])
 {
+    if (impl->run == td_impl_absent) {
+        snprintf(why, 100, "registered as absent");
+        return false;
+    }
 #ifdef TD_WIDE /* the rows above AVX2 are made of AVX2 instructions here, the others are as ever   \
                 */
     bool runnable = impl->isa > TD_ISA_avx2 && td_cpu()->levels >> TD_ISA_avx2 & 1;

@@ -17,11 +17,18 @@ static bool fits(const struct td_call *call)
     return from == to || (from == TD_f32 && to & half) || (from & half && to == TD_f32);
 }
 
-td_kernel td_cast_ref;
+static bool to_bf16(const struct td_call *call)
+{
+    return call->out[0].dtype == TD_bf16;
+}
+
+td_kernel td_cast_ref, td_cast_avx512_bf16;
 TD_KERNELS_3(cast);
 
 static const struct td_impl impls[] = {
-    TD_SIMD_3(cast, TD_ALL, .accepts = fits) TD_REF(cast),
+    /* FP16 is converted by instructions that AVX512 has already. */
+    TD_ABSENT(avx512_fp16) TD_SIMD(avx512_bf16, cast, TD_f32, .accepts = to_bf16)
+        TD_SIMD_3(cast, TD_ALL, .accepts = fits) TD_REF(cast),
     {0},
 };
 

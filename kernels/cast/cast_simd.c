@@ -1,6 +1,7 @@
 /* cast, vector form, between FP32 and BF16 or FP16: bit for bit what half.h says, at every level.
  * FP16 by the conversion instruction from AVX2 on, which follows the same rules; before, and for
- * BF16, in integers. */
+ * BF16 below AVX512_BF16, in integers. That level's own instruction flushes denormals, so that a
+ * vector which holds one is done in integers there too. */
 #include "kernels/elementwise.h"
 #include "kernels/half.h"
 #include "kernels/vec.h"
@@ -45,6 +46,37 @@ static td_vf f16_to_f32(td_vh h)
 #endif
 }
 
+#ifdef CPU_CAPABILITY_AVX512
+
+static td_vh f32_to_bf16(td_vf x)
+{
+#ifdef CPU_CAPABILITY_AVX512_BF16
+    enum { DENORMAL = 0x20 };
+    if (__builtin_expect(!_mm512_fpclass_ps_mask((__m512)x, DENORMAL), 1))
+        return (td_vh)_mm512_cvtneps_pbh((__m512)x);
+#endif
+    return td_narrow_bf16(x);
+}
+
+TD_INLINE void narrow(int64_t n, half *y, const float *x, td_vh (*f)(td_vf), half (*one)(float))
+{
+    int64_t i = 0;
+    (void)one;
+    for (; i + TD_LANES <= n; i += TD_LANES) {
+        td_vh h = f(td_load(x + i));
+        memcpy(y + i, &h, sizeof h);
+    }
+    if (i < n) { /* the rest under a mask: nothing is read or written beside it */
+        __mmask16 rest = (__mmask16)((1u << (n - i)) - 1);
+        td_vh h = f((td_vf)_mm512_maskz_loadu_ps(rest, x + i));
+        _mm256_mask_storeu_epi16(y + i, rest, (__m256i)h);
+    }
+}
+
+#else
+
+#define f32_to_bf16 td_narrow_bf16
+
 TD_INLINE void narrow(int64_t n, half *y, const float *x, td_vh (*f)(td_vf), half (*one)(float))
 {
     int64_t i = 0;
@@ -55,6 +87,8 @@ TD_INLINE void narrow(int64_t n, half *y, const float *x, td_vh (*f)(td_vf), hal
     for (; i < n; i++)
         y[i] = one(x[i]);
 }
+
+#endif
 
 TD_INLINE void widen(int64_t n, float *y, const half *x, td_vf (*f)(td_vh), float (*one)(half))
 {
@@ -76,7 +110,7 @@ static void row(const struct td_call *call, int64_t n, void *out, const void *co
     if (from == to)
         memcpy(out, in[0], (size_t)n * td_dtype_size(to));
     else if (to == TD_bf16)
-        narrow(n, out, in[0], td_narrow_bf16, td_f32_to_bf16);
+        narrow(n, out, in[0], f32_to_bf16, td_f32_to_bf16);
     else if (to == TD_f16)
         narrow(n, out, in[0], f32_to_f16, td_f32_to_f16);
     else if (from == TD_bf16)

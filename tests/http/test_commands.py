@@ -85,6 +85,10 @@ class Commands(unittest.TestCase):
         for level in LEVELS:
             self.assertIn(level.upper(), run("isa").stdout)
         self.assertIn("softmax.int(Tensor self, int dim", run("ops", "softmax").stdout)
+        lines = run("ops").stdout.splitlines() # one an overload
+        names = [op["name"] for op in json.loads(run("ops", "--json").stdout)["ops"]]
+        self.assertEqual([line.split()[0] for line in lines], names)
+        self.assertRegex(run("ops", "cast").stdout, r"(?m)^    ref +DEFAULT +BOOL UINT8")
 
     def test_where_options_come_from(self):
         """Flags go before the environment, which goes before the file; all use the same names."""

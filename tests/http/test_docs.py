@@ -25,7 +25,24 @@ def steady(text):
     return re.sub(r"ops\.def:\d+", "ops.def:_", text)
 
 
+LEVELS = "DEFAULT AVX2 AVX2_VNNI AVX512 AVX512_VNNI AVX512_BF16 AMX AVX512_FP16".split()
+RELEASES = { # as the design document that the levels come from has them
+    "PyTorch": "DEFAULT AVX2 AVX512", "IPEX 1.11": "AVX2 AVX512", "IPEX 1.12": "AVX2 AVX512 AVX512_VNNI AVX512_BF16 AMX",
+    "IPEX 1.13": "AVX2 AVX2_VNNI AVX512 AVX512_VNNI AVX512_BF16 AMX",
+    "IPEX 2.1": " ".join(LEVELS[1:]), "IPEX 2.2": " ".join(LEVELS[1:])}
+
+
 class Docs(service.ServiceTest):
+    def test_releases(self): # ISA-3
+        """The table of releases has the document's rows, and ours says what this source builds."""
+        text = (ROOT / "docs/isa.md").read_text().partition("## Which release builds what")[2]
+        head, _, *rows = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in text.splitlines() if line.startswith("|")]
+        self.assertEqual(head[1:], LEVELS)
+        said = {row[0]: [level for level, cell in zip(LEVELS, row[1:]) if cell == "yes"] for row in rows}
+        version = ".".join(re.search(r"version: '([\d.]+)'", (ROOT / "meson.build").read_text()).group(1).split(".")[:2])
+        ours = re.findall(r"^TD_ISA\(\w+, (\w+),", (ROOT / "kernels/isa.def").read_text(), re.M)
+        self.assertEqual(said, {**{name: levels.split() for name, levels in RELEASES.items()}, f"tensord {version}": ours})
+
     def test_transcripts(self):
         n = 0
         for path in sorted((ROOT / "docs").glob("*.md")):

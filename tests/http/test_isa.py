@@ -114,7 +114,7 @@ class Isa(service.ServiceTest):
         self.assertEqual(theirs["onednn"]["synced"], free["current"] == "DEFAULT") # it differs now, whoever said so
         self.assertEqual(free["onednn"]["synced"], free["onednn"]["level"] == free["current"])
 
-    def test_resolved_levels(self): # ISA-24, ISA-25, ISA-26
+    def test_resolved_levels(self): # ISA-24
         """Each kernel's level, and the one that a call forced to it would be resolved to here."""
         isa = self.service.call("GET", "/v1/isa").json
         here = runnable(isa)
@@ -132,6 +132,44 @@ class Isa(service.ServiceTest):
                 offered = {k["isa"] for k in s.call("GET", "/v1/ops/tanh").json["overloads"][0]["kernels"]}
                 self.assertEqual(ran, max((l for l in offered if LEVELS.index(l) <= LEVELS.index(level) and l in here),
                                           key=LEVELS.index))
+
+    def test_kernels(self): # ISA-24, ISA-25, ISA-26
+        """Every row of every operator: the level it is registered for, and where it would run."""
+        def kernels(s):
+            return {op["op"]: op for op in s.call("GET", "/v1/kernels").json["kernels"]}
+        isa = self.service.call("GET", "/v1/isa").json
+        in_use = runnable(isa)
+        names = [op["name"] for op in self.service.call("GET", "/v1/ops").json["ops"]]
+        listed = kernels(self.service)
+        self.assertEqual(list(listed), names)
+        for op in listed.values():
+            self.assertEqual(op["requested_level"], isa["current"])
+            usable = [row for row in op["implementations"] if row["resolved"]]
+            self.assertEqual(op["resolved_level"], usable[0]["resolved"])
+            self.assertEqual((usable[-1]["name"], usable[-1]["level"]), ("ref", "DEFAULT"))
+            for row in op["implementations"]:
+                self.assertEqual(row["resolved"] is not None, row["level"] in in_use and not row["absent"], (op["op"], row))
+                if row["name"] != "onednn": # a library's row is asked for at any level, and runs at the library's
+                    self.assertIn(row["resolved"], (None, row["level"]))
+                elif row["resolved"]:
+                    self.assertEqual((row["level"], row["resolved"]), ("DEFAULT", isa["onednn"]["level"]))
+                self.assertEqual((row["dtypes"], row["layouts"]) == ([], []), row["absent"])
+        # cast is absent at AVX512_FP16 on purpose: what stands below serves, whatever is asked for.
+        rows = listed["cast"]["implementations"]
+        self.assertEqual([row["level"] for row in rows if row["absent"]],
+                         ["AVX512_FP16"] if isa["levels"][-1]["binary"] else [])
+        x = {"self": np.linspace(-2, 2, 100, dtype=np.float32)}
+        for level in in_use:
+            with Service(env={"TENSORD_CPU_CAPABILITY": level.lower()}) as s:
+                self.assertEqual(kernels(s)["cast"]["requested_level"], level)
+                best = next(row for row in kernels(s)["cast"]["implementations"] if row["resolved"])
+                ran = s.infer("cast", x, {"dtype": "BF16", "explain": True}).parameters
+                self.assertEqual((ran["kernel"], ran["isa"]), (best["name"], best["level"]))
+                if level == "AVX512_FP16":
+                    self.assertEqual(ran["isa"], "AVX512_BF16") # ISA-31: by the hardware's instruction
+                    self.assertEqual(ran["explain"]["candidates"][0], {
+                        "kernel": "simd", "isa": level, "verdict": "registered as absent at this level"})
+                    self.problem(s.infer("cast", x, {"dtype": "BF16", "kernel": "simd@AVX512_FP16"}), 400, "absent")
 
     def test_people_can_read_it(self):
         text = run("isa").stdout

@@ -11,7 +11,8 @@
 #define N (1 << 20)
 extern const struct td_op td_op_cast;
 
-static void cast(const struct td_impl *impl, const void *in, enum td_dtype from, void *out,
+/* False when the row does not take such a call. */
+static bool cast(const struct td_impl *impl, const void *in, enum td_dtype from, void *out,
                  enum td_dtype to, int64_t n)
 {
     struct td_call call = {.op = &td_op_cast, .n_args = 2, .threads = 1};
@@ -21,9 +22,11 @@ static void cast(const struct td_impl *impl, const void *in, enum td_dtype from,
     call.arg[1].kind = TD_KIND_dtype;
     call.arg[1].dtype = to;
     ck_assert_int_eq(td_op_cast.rule(&call), 0);
-    ck_assert(!impl->accepts || impl->accepts(&call));
+    if (!(impl->dtypes & from) || (impl->accepts && !impl->accepts(&call)))
+        return false;
     call.out[0].data = out;
     sample_run(impl, &call);
+    return true;
 }
 
 static void check_widen(const struct td_impl *impl, enum td_dtype from, float (*one)(uint16_t))
@@ -32,8 +35,8 @@ static void check_widen(const struct td_impl *impl, enum td_dtype from, float (*
     float *out = malloc(65536 * sizeof *out);
     for (int i = 0; i < 65536; i++)
         in[i] = (uint16_t)i;
-    cast(impl, in, from, out, TD_f32, 65536);
-    for (int i = 0; i < 65536; i++)
+    bool took = cast(impl, in, from, out, TD_f32, 65536);
+    for (int i = 0; i < 65536 && took; i++)
         if (td_f32_bits(out[i]) != td_f32_bits(one(in[i])))
             ck_abort_msg("%s@%s, %s 0x%04x: 0x%08x", impl->name, td_isa_name(impl->isa),
                          td_dtype_name(from), in[i], td_f32_bits(out[i]));
@@ -51,8 +54,8 @@ static void check_narrow(const struct td_impl *impl, enum td_dtype to, uint16_t 
     for (size_t k = 0; k < sizeof low / sizeof *low; k++) {
         for (uint32_t i = 0; i < N; i++)
             in[i] = td_bits_f32(i << 12 | low[k]);
-        cast(impl, in, TD_f32, out, to, N);
-        for (int i = 0; i < N; i++)
+        bool took = cast(impl, in, TD_f32, out, to, N);
+        for (int i = 0; i < N && took; i++)
             if (out[i] != one(in[i]))
                 ck_abort_msg("%s@%s, %s of 0x%08x: 0x%04x, not 0x%04x", impl->name,
                              td_isa_name(impl->isa), td_dtype_name(to), td_f32_bits(in[i]), out[i],
@@ -77,7 +80,8 @@ START_TEST(test_bits)
 }
 END_TEST
 
-/* ISA-31: lengths around whole vectors, with nothing written beside them. */
+/* ISA-31, ISA-27: lengths around whole vectors, with nothing written beside them, at every level of
+ * the one source: the hardware's conversion inside the block of AVX512, and what is below. */
 START_TEST(test_lengths)
 {
     enum { MOST = 80, GUARD = 0x5aa5 };
@@ -92,7 +96,7 @@ START_TEST(test_lengths)
         for (int n = 0; n <= MOST; n++) {
             for (int i = 0; i < MOST + 2; i++)
                 out[i] = GUARD;
-            cast(impl, in, TD_f32, out + 1, TD_bf16, n);
+            ck_assert(cast(impl, in, TD_f32, out + 1, TD_bf16, n));
             for (int i = 0; i < MOST + 2; i++)
                 ck_assert_uint_eq(out[i], i >= 1 && i <= n ? td_f32_to_bf16(in[i - 1]) : GUARD);
         }

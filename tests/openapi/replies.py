@@ -95,7 +95,7 @@ class Replies(service.ServiceTest):
 
     def test_what_can_be_read(self):
         for path in ("/v1/isa", "/v1/isa/features", "/v1/isa/veclen?dtype=FP32", "/v1/topology", "/v1/ops", "/v1/ops/add", "/v1/ops/sum.dim_IntList",
-                     "/v1/dispatch/ops/silu/state", "/v1/dispatch/ops/silu/table", "/v1/dispatch/keys",
+                     "/v1/dispatch/ops/silu/state", "/v1/dispatch/ops/silu/table", "/v1/dispatch/keys", "/v1/kernels",
                      "/v1/dispatch/keyset?keys=CPU,Tracer", "/v1/dispatch/keyset?bits=0x1", "/v1/dispatch/dangling",
                      "/v1/tensors", "/v1/pools", "/v1/pools/default", "/v1/tasks", "/v2", "/v2/health/live", "/v2/health/ready",
                      "/v2/models/op.conv2d", "/v2/models/op.add/ready", "/v2/models/op.add/versions/1",
