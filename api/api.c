@@ -174,7 +174,7 @@ void td_service_fini(struct td_service *service)
     td_tensors_destroy(service->tensors);
     td_metrics_destroy(service->metrics);
     td_shm_destroy(service->shm);
-    td_task_destroy(service->tasks);
+    td_task_table_destroy(service->tasks);
     td_json_cache_destroy(service->json_cache);
     td_fixed_destroy(service);
 }
@@ -184,7 +184,7 @@ int td_service_init(struct td_service *service)
     service->tensors = td_tensors_create(service->limits.store_bytes);
     service->metrics = td_metrics_create();
     service->shm = td_shm_create();
-    service->tasks = td_task_create(service);
+    service->tasks = td_task_table_create(service);
     service->json_cache = td_json_cache_create(service->limits.json_depth);
     if (!service->tensors || !service->metrics || !service->shm || !service->tasks ||
         !service->json_cache || td_fixed_create(service)) {

@@ -24,7 +24,7 @@ struct td_limits {
     int timeout_ms;     /* of calls that do not say; 0: none; 300,000 */
 };
 
-struct td_tensors;    /* the stored tensors, by name: api/tensors/tensors.c */
+struct td_tensors;    /* the stored tensors, by name: api/tensors/store.c */
 struct td_metrics;    /* counters and histograms: api/metrics/metrics.c */
 struct td_shm;        /* regions of clients' shared memory: api/shm/shm.c */
 struct td_task_table; /* calls answered 202, and their results: api/tasks/table.c */

@@ -49,8 +49,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (!strcmp(argv[1], commands[i].name))
             return commands[i].run(argc - 2, argv + 2);
-    fprintf(stderr,
-            "tensord: unknown command '%s'; there are serve, isa, ops, bench, cpu-features\n",
-            argv[1]);
+    fprintf(stderr, "tensord: unknown command '%s'; there are", argv[1]);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        fprintf(stderr, "%s %s", i ? "," : "", commands[i].name);
+    fprintf(stderr, "\n");
     return 2;
 }

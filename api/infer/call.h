@@ -55,10 +55,10 @@ struct td_infer { /* lives in the request's arena */
         struct td_weight *expected; /* what must have had the name until then, or NULL */
         struct td_weight *made;     /* a reference, until it has the name */
     } output[TD_MAX_OUTS];
-    const cJSON *outputs;               /* what was asked for; NULL: all */
-    bool ran_inline, in_place, is_task; /* a task: answered 202, req is its own */
-    bool alone;                         /* too little for a team */
-    const char *front; /* the reply's JSON up to its parameters, when known already */
+    const cJSON *outputs;     /* what was asked for; NULL: all */
+    bool ran_inline, is_task; /* a task: answered 202, req is its own */
+    bool alone;               /* too little for a team */
+    const char *front;        /* the reply's JSON up to its parameters, when known already */
     size_t front_size;
     char *binary;
     size_t binary_size;
@@ -119,6 +119,7 @@ bool td_infer_key_parameter(struct td_infer *in, const cJSON *item, int *err,
 /* The keys of an input, from its own parameters (may be NULL) and the call's. */
 int td_infer_keys(struct td_infer *in, const cJSON *parameters, const struct td_tensor *t,
                   const char *who, td_keyset *keys, struct td_problem *problem);
+
 /* ---- explain.c: what it says back ---- */
 
 /* Writes members explain and trace of the reply's parameters, where asked for. */

@@ -35,7 +35,6 @@ static int place_outputs(struct td_infer *in)
             total += bytes;
     }
     char *block = total ? td_arena_alloc(in->req->arena, HEAD + total) : NULL;
-    in->in_place = block != NULL;
     in->binary = block ? block + HEAD : NULL;
     in->binary_size = total;
     for (int i = 0; i < call->n_out; i++) {

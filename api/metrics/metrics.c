@@ -192,7 +192,7 @@ static void pools(struct text *t, struct td_pools *set)
 static void tasks(struct text *t, struct td_task_table *table)
 {
     struct td_task_stats s;
-    td_task_stats(table, &s);
+    td_task_table_stats(table, &s);
     family(t, "tensord_tasks", "gauge", "Tasks that wait, run, or are done and kept.");
     line(t, "tensord_tasks{state=\"queued\"} %d", s.queued);
     line(t, "tensord_tasks{state=\"running\"} %d", s.running);

@@ -85,7 +85,7 @@ int td_task_list(struct td_task_table *table, struct td_task **list, int max)
     return n;
 }
 
-void td_task_stats(struct td_task_table *table, struct td_task_stats *stats)
+void td_task_table_stats(struct td_task_table *table, struct td_task_stats *stats)
 {
     pthread_mutex_lock(&table->lock);
     *stats = table->stats;

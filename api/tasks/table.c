@@ -264,7 +264,7 @@ int td_task_forget(struct td_task *task)
 
 /* ---- the table ---- */
 
-struct td_task_table *td_task_create(struct td_service *service)
+struct td_task_table *td_task_table_create(struct td_service *service)
 {
     struct td_task_table *table = calloc(1, sizeof *table);
     pthread_condattr_t attr;
@@ -280,7 +280,7 @@ struct td_task_table *td_task_create(struct td_service *service)
     return table;
 }
 
-void td_task_destroy(struct td_task_table *table)
+void td_task_table_destroy(struct td_task_table *table)
 {
     if (!table)
         return;

@@ -1,7 +1,7 @@
 /* The table of tasks from the inside: list.c is its structure, table.c the
  * life of a task, wait.c who waits for one and when results run out. Internal to this room. */
-#ifndef TD_API_ASYNC_TABLE_H
-#define TD_API_ASYNC_TABLE_H
+#ifndef TD_API_TASKS_TABLE_H
+#define TD_API_TASKS_TABLE_H
 
 #include "api/tasks/tasks.h"
 

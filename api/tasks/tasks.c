@@ -124,7 +124,7 @@ int td_api_tasks_get(struct td_request *req, struct td_response *res)
 int td_api_tasks_list(struct td_request *req, struct td_response *res)
 {
     struct td_task_stats stats;
-    td_task_stats(req->service->tasks, &stats);
+    td_task_table_stats(req->service->tasks, &stats);
     struct td_task **list = td_arena_alloc(req->arena, ((size_t)stats.kept + 1) * sizeof *list);
     if (!list)
         return td_api_problem(req, -ENOMEM, "no memory for the reply");

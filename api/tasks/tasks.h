@@ -1,7 +1,7 @@
 /* Calls that go on when their request has been answered 202: the table of tasks, their results, and
  * requests that wait for one. Internal to api/. */
-#ifndef TD_API_ASYNC_H
-#define TD_API_ASYNC_H
+#ifndef TD_API_TASKS_H
+#define TD_API_TASKS_H
 
 #include "api/handlers.h"
 
@@ -10,9 +10,9 @@ struct td_task_stats {
     size_t bytes;                       /* taken for results, those to come included */
     int64_t accepted, done, cancelled, expired, refused; /* since start */
 };
-struct td_task_table *td_task_create(struct td_service *service); /* NULL: out of memory */
-void td_task_destroy(struct td_task_table *table);
-void td_task_stats(struct td_task_table *table, struct td_task_stats *stats);
+struct td_task_table *td_task_table_create(struct td_service *service); /* NULL: out of memory */
+void td_task_table_destroy(struct td_task_table *table);
+void td_task_table_stats(struct td_task_table *table, struct td_task_stats *stats);
 
 enum td_task_state { TD_TASK_queued, TD_TASK_running, TD_TASK_done, TD_TASK_cancelled };
 
