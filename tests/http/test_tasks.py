@@ -13,7 +13,7 @@ import numpy as np
 import service
 from service import Service, stored
 
-LAST = str(sorted(os.sched_getaffinity(0))[-1])
+FIRST, LAST = (str(sorted(os.sched_getaffinity(0))[i]) for i in (0, -1))
 SIDE = 400 if service.SANITIZED else 500 # of a product that takes some tenths of a second
 ASYNC = {"Prefer": "respond-async"}
 A = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -231,6 +231,34 @@ class Life(service.ServiceTest, Tasks):
         self.until(lambda: self.running(first) and self.running(second), "never at the same time")
         self.end(first)
         self.end(second)
+
+
+class TwoPools(service.ServiceTest, Tasks):
+    """On CPUs of their own, each with a worker."""
+    args = ("--pool", f"a={FIRST}", "--pool", f"b={LAST}", "--io-cpus", FIRST)
+
+    @unittest.skipIf(FIRST == LAST, "skipped: one CPU")
+    @unittest.skipIf(service.SANITIZED, "skipped: an instrumented program, of which nothing is timed")
+    def test_two_take_less_than_one_after_the_other(self): # RT-16
+        """Three quarters of the time at most, in one of some turns: the machine may be busy."""
+        def timed(together):
+            begin = time.monotonic()
+            first = self.slow("a")
+            if not together:
+                self.end(first)
+            second = self.slow("b")
+            if together:
+                self.end(first)
+            self.end(second)
+            return time.monotonic() - begin
+        timed(True)
+        parts = []
+        for _ in range(20):
+            serial = timed(False)
+            parts.append(timed(True) / serial)
+            if parts[-1] < 0.75:
+                return
+        self.fail(f"together as part of one after the other: {parts}")
 
 
 class Arguments(service.ServiceTest, Tasks):

@@ -59,7 +59,7 @@ static int run_softmax(void *args, struct td_worker *worker, char *problem, size
     return 0;
 }
 
-/* RT-14, RT-15, RT-22, RT-24: one input for two futures on two pools, one of them in place after.
+/* RT-14, RT-15, RT-22: one input for two futures on two pools, one of them in place after.
  */
 START_TEST(test_softmax)
 {

@@ -261,7 +261,7 @@ START_TEST(test_backend_none)
 }
 END_TEST
 
-/* RT-11, RT-13: found by name, once, by the main thread; what is found is told. */
+/* RT-11: found by name; what is found is told. */
 START_TEST(test_backend_auto)
 {
     struct td_runtime_facts facts;

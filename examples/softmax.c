@@ -1,0 +1,101 @@
+/* An operator on a pool without HTTP: softmax over 100 rows of 8,276, on the CPUs that are named.
+ *
+ *     build/examples/softmax [CPUS]        0-1, say; all that the process may use otherwise
+ *
+ * The function runs on a worker of the pool, where its OpenMP team is bound, while the caller is
+ * free; the future gives what it returned. Its argument is copied at submission and can be read
+ * afterwards. */
+#include "dispatch/dispatch.h"
+#include "pools/pools.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define ROWS 100
+#define COLUMNS 8276
+
+struct softmax {
+    float *input, *output; /* the caller's */
+    const char *kernel;    /* which one ran */
+};
+
+static int softmax(void *args, struct td_worker *worker, char *problem, size_t problem_size)
+{
+    struct softmax *s = args;
+    struct td_tensor input = {
+        .data = s->input, .dtype = TD_f32, .rank = 2, .shape = {ROWS, COLUMNS}};
+    struct td_named named[] = {{"self", {.kind = TD_KIND_tensor, .tensor = input}},
+                               {"dim", {.kind = TD_KIND_int, .i = 1}}};
+    struct td_run run;
+    size_t bytes;
+    int error = td_run_bind(&run, "softmax", named, 2, NULL);
+    run.call.threads = td_worker_threads(worker);
+    if (!error)
+        error = td_run_select(&run, &bytes);
+    if (error) {
+        snprintf(problem, problem_size, "%s", run.problem.text);
+        return error;
+    }
+    void *scratch = malloc(bytes + 1);
+    if (!scratch)
+        return -1;
+    run.call.out[0].data = s->output;
+    td_run_execute(&run, scratch);
+    free(scratch);
+    s->kernel = run.impl->name;
+    return 0;
+}
+
+/* How far a row's sum is from 1, at most. */
+static double worst_sum(const float *rows)
+{
+    double worst = 0;
+    for (int r = 0; r < ROWS; r++) {
+        double sum = -1;
+        for (int c = 0; c < COLUMNS; c++)
+            sum += rows[r * COLUMNS + c];
+        worst = sum > worst ? sum : -sum > worst ? -sum : worst;
+    }
+    return worst;
+}
+
+int main(int argc, char **argv)
+{
+    td_runtime_tune(argv);
+    struct td_topology *topology;
+    struct td_pools *pools;
+    struct td_problem problem = {""};
+    struct td_pool_config config = td_pool_config_default("example");
+    if (argc > 1 && td_pool_config_set(&config, "cpus", argv[1], problem.text, sizeof problem.text))
+        return fprintf(stderr, "%s\n", problem.text), 2;
+    if (td_cpu_init(NULL, &problem) || td_registry_init(&problem) ||
+        td_topology_create(&topology) || td_pools_create(&pools, topology))
+        return fprintf(stderr, "cannot start: %s\n", problem.text), 1;
+    if (td_pools_add(pools, &config, problem.text, sizeof problem.text))
+        return fprintf(stderr, "%s\n", problem.text), 1;
+
+    size_t bytes = sizeof(float) * ROWS * COLUMNS;
+    struct softmax args = {.input = malloc(bytes), .output = malloc(bytes)};
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        args.input[i] = (float)rand() / (float)RAND_MAX;
+    struct td_pool *pool = td_pools_find(pools, NULL);
+    struct td_future *future;
+    struct td_future_config call = {.run = softmax, .args = &args, .args_bytes = sizeof args};
+    int result, error = td_future_submit(&future, pool, &call);
+    if (error || (error = td_future_wait(future, -1, &result)) || (error = result))
+        return fprintf(stderr, "failed: %d\n", error), 1;
+    const struct softmax *done = td_future_args(future);
+    double worst = worst_sum(args.output);
+    printf("kernel %s on %d threads: sums of rows are 1 to %.1e\n", done->kernel,
+           td_pool_threads(pool), worst);
+    bool is_input = args.output[0] == args.input[0]; /* what the original's sample returned */
+
+    td_future_unref(future);
+    td_pool_unref(pool);
+    td_pools_destroy(pools);
+    td_topology_destroy(topology);
+    td_registry_fini();
+    free(args.input);
+    free(args.output);
+    return worst < 1e-4 && !is_input ? 0 : 1;
+}
