@@ -46,6 +46,12 @@ static void run_job(struct td_job *job, struct td_worker *worker)
     td_pool_unref(pool);
 }
 
+int td_api_refused(struct td_request *req, struct td_pool *pool, int err)
+{
+    return td_api_problem(req, err, "pool %s: %s", td_pool_name(pool),
+                          err == -EAGAIN ? "its queue is full" : "it is stopping");
+}
+
 int td_api_hand_over(struct td_request *req)
 {
     struct bulk *bulk = td_arena_zalloc(req->arena, sizeof *bulk);
@@ -56,8 +62,7 @@ int td_api_hand_over(struct td_request *req)
     req->defer(req);
     int err = td_pool_submit(pool, &bulk->job);
     if (err) {
-        td_api_problem(req, err, "pool %s: %s", td_pool_name(pool),
-                       err == -EAGAIN ? "its queue is full" : "it is stopping");
+        td_api_refused(req, pool, err);
         td_pool_unref(pool);
         req->reply(req);
     }

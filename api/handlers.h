@@ -28,6 +28,8 @@ bool td_api_is_bulk(const struct td_request *req, size_t text, size_t bytes);
 /* Has a worker run the route's handler, with req->worker set. -EINPROGRESS, for the handler to
  * return, or what td_api_problem gave. */
 int td_api_hand_over(struct td_request *req);
+/* The problem for a job that td_pool_submit has refused with err, which it gives back. */
+int td_api_refused(struct td_request *req, struct td_pool *pool, int err);
 /* What td_api_handle does once the request is judged: runs the handler. 0 or -EINPROGRESS. */
 int td_api_run(struct td_request *req);
 

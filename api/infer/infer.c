@@ -212,12 +212,6 @@ static int enqueue(struct td_infer *in)
     return td_pool_submit(in->pool, &in->job);
 }
 
-static int refuse_queue(struct td_request *req, struct td_pool *pool, int err)
-{
-    return td_api_problem(req, err, "pool %s: %s", td_pool_name(pool),
-                          err == -EAGAIN ? "its queue is full" : "it is stopping");
-}
-
 static int submit(struct td_infer *in)
 {
     if (in->req->worker) /* who has had his part */
@@ -226,7 +220,7 @@ static int submit(struct td_infer *in)
         in->req->defer(in->req);
     int err = enqueue(in);
     if (err) {
-        refuse_queue(in->req, in->pool, err);
+        td_api_refused(in->req, in->pool, err);
         in->req->reply(in->req);
     }
     return -EINPROGRESS; /* the worker may have answered and freed all of it by now */
@@ -259,7 +253,7 @@ static int submit_task(struct td_infer *in)
     if (err) {
         td_task_take_back(req, in->req);
         in->req = req;
-        err = refuse_queue(req, in->pool, err);
+        err = td_api_refused(req, in->pool, err);
     }
     td_task_unref(task);
     return err;

@@ -1,4 +1,5 @@
-/* Replies of routes that never change while the process lives. Internal to api/. */
+/* What the handlers of this room share, and replies of theirs that never change while the process
+ * lives, made with the service. Internal to api/. */
 #ifndef TD_API_ROUTES_H
 #define TD_API_ROUTES_H
 
@@ -13,5 +14,11 @@ void td_fixed_destroy(struct td_service *service);
 
 void td_write_isa(struct td_writer *w);
 void td_write_ops(struct td_writer *w);
+
+/* ---- health.c ---- */
+
+/* Why the server is not ready; "" when it is. hung: the workers to blame, at most max; how many. */
+int td_api_find_hindrance(struct td_request *req, struct td_hung *hung, int max, char *why,
+                          size_t size);
 
 #endif
