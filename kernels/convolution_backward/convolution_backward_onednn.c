@@ -7,6 +7,9 @@
 
 TD_ONEDNN_ROW(convolution_backward);
 
+/* From 512 on or so the library's gradient of the input walks all of a stride for each element. */
+#define MOST_STRIDE 256
+
 /* The primitive for result i, 0 or 1. */
 static void describe(const struct td_call *call, int i, struct td_onednn_desc *d)
 {
@@ -17,12 +20,21 @@ static void describe(const struct td_call *call, int i, struct td_onednn_desc *d
     d->stored = !i && td_weight_of(c.weight) != NULL;
 }
 
-bool td_convolution_backward_onednn_accepts(const struct td_call *call)
+static bool suits(const struct td_call *call)
 {
-    struct td_conv2d c;
     struct td_onednn_desc d;
+    struct td_conv2d c;
     td_convolution_backward_of(call, &c);
     if (!td_conv2d_suits_onednn(&c))
+        return false;
+    describe(call, 0, &d);
+    return d.stride[0] <= MOST_STRIDE && d.stride[1] <= MOST_STRIDE;
+}
+
+bool td_convolution_backward_onednn_accepts(const struct td_call *call)
+{
+    struct td_onednn_desc d;
+    if (!suits(call))
         return false;
     for (int i = 0; i < 2; i++)
         if (td_wants(call, i)) {
@@ -36,9 +48,7 @@ bool td_convolution_backward_onednn_accepts(const struct td_call *call)
 bool td_convolution_backward_onednn_ready(const struct td_call *call)
 {
     struct td_onednn_desc d;
-    struct td_conv2d c;
-    td_convolution_backward_of(call, &c);
-    for (int i = 0; i < 2 && td_conv2d_suits_onednn(&c); i++)
+    for (int i = 0; i < 2 && suits(call); i++)
         if (td_wants(call, i)) {
             describe(call, i, &d);
             if (!td_onednn_ready(&d))
