@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import resource
 import threading
 import time
 import unittest
@@ -75,6 +76,51 @@ class Memory:
         print(f"at most {watch.most / MIB:.0f} MiB resident, with --memory {limit / MIB:.0f} MiB")
         self.assertLess(watch.most, limit + OWN)
         self.assertLessEqual(self.metrics()["tensord_memory_most_bytes"], limit + 16 * MIB) # first pieces of requests
+
+    def hammer(self, clients, seconds):
+        """All kinds of calls, that together want several times what there is. Answers by status."""
+        answers, wrong = collections.Counter(), []
+        end = time.monotonic() + seconds
+
+        def work(seed):
+            rng = random.Random(seed)
+            mine = f"many/{seed}"
+            while time.monotonic() < end:
+                try:
+                    reply = self.one(rng, mine)
+                except OSError: # refused before its body had come, whose rest was then reset
+                    answers["reset"] += 1
+                    continue
+                answers[reply.status] += 1
+                if reply.status not in (200, 201, 202, 204, 404, 413, 429, 503, 507):
+                    wrong.append((reply.status, reply.body[:300]))
+            self.service.call("DELETE", f"/v1/tensors/{mine}")
+        threads = [threading.Thread(target=work, args=[i]) for i in range(clients)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        print(dict(answers))
+        self.assertEqual(wrong, [])
+        self.assertGreater(answers[200], 0)
+        return answers
+
+    def one(self, rng, mine):
+        side = rng.choice((300, 800, 1500))
+        how = rng.randrange(6)
+        if how == 0:
+            return self.service.call("POST", "/v1/ops/conv2d", conv2d(side // 2))
+        if how == 1:
+            return self.service.call("POST", "/v1/ops/conv2d", conv2d(side, outputs=[
+                {"name": "out", "parameters": {"tensor": mine}}]))
+        if how == 2:
+            return self.service.infer("softmax", {"self": stored(mine)}, {"dim": 3, "binary_data_output": True})
+        if how == 3:
+            return self.service.call("POST", "/v1/ops/conv2d", conv2d(side // 2), {"Prefer": "respond-async"})
+        if how == 4:
+            return self.service.call("GET", f"/v1/tensors/{mine}")
+        x = np.ones((side, side), np.float32)
+        return self.service.infer("matmul" if side < 1000 else "add", {"self": x, "other": x}, binary=True)
 
 
 class Limit(service.ServiceTest, Memory):
@@ -151,33 +197,10 @@ class Limit(service.ServiceTest, Memory):
         self.comes_back(before)
 
     def test_many_clients(self):
-        """All kinds of calls from 24 clients at a time that together want several times what there is."""
-        before, answers, wrong = self.held(), collections.Counter(), []
-        end = time.monotonic() + (10 if service.SANITIZED else 4)
-
-        def work(seed):
-            rng = random.Random(seed)
-            mine = f"many/{seed}"
-            while time.monotonic() < end:
-                try:
-                    reply = self.one(rng, mine)
-                except OSError: # refused before its body had come, whose rest was then reset
-                    answers["reset"] += 1
-                    continue
-                answers[reply.status] += 1
-                if reply.status not in (200, 201, 202, 204, 404, 413, 429, 503, 507):
-                    wrong.append((reply.status, reply.body[:300]))
-            self.service.call("DELETE", f"/v1/tensors/{mine}")
+        before = self.held()
         with Watch(self.service.pid) as watch:
-            threads = [threading.Thread(target=work, args=[i]) for i in range(24)]
-            for t in threads:
-                t.start()
-            for t in threads:
-                t.join()
-        print(dict(answers))
-        self.assertEqual(wrong, [])
+            answers = self.hammer(24, 10 if service.SANITIZED else 4)
         self.assertGreater(answers[503] + answers["reset"], 0, "the test asks for too little")
-        self.assertGreater(answers[200], 0)
         self.bounded(watch, self.LIMIT)
         for task in self.service.call("GET", "/v1/tasks").json["tasks"]:
             self.service.call("GET", f"/v1/tasks/{task['id']}?wait=60")
@@ -186,22 +209,18 @@ class Limit(service.ServiceTest, Memory):
         self.assertLess(self.metrics()["tensord_store_bytes"], MIB)
         self.alive()
 
-    def one(self, rng, mine):
-        side = rng.choice((300, 800, 1500))
-        how = rng.randrange(6)
-        if how == 0:
-            return self.service.call("POST", "/v1/ops/conv2d", conv2d(side // 2))
-        if how == 1:
-            return self.service.call("POST", "/v1/ops/conv2d", conv2d(side, outputs=[
-                {"name": "out", "parameters": {"tensor": mine}}]))
-        if how == 2:
-            return self.service.infer("softmax", {"self": stored(mine)}, {"dim": 3, "binary_data_output": True})
-        if how == 3:
-            return self.service.call("POST", "/v1/ops/conv2d", conv2d(side // 2), {"Prefer": "respond-async"})
-        if how == 4:
-            return self.service.call("GET", f"/v1/tensors/{mine}")
-        x = np.ones((side, side), np.float32)
-        return self.service.infer("matmul" if side < 1000 else "add", {"self": x, "other": x}, binary=True)
+
+@unittest.skipIf(service.SANITIZED, "a sanitizer's own memory is address space too")
+class Refused(service.ServiceTest, Memory):
+    """The system itself has no memory: an address space that is smaller than --memory."""
+
+    args = ("--memory", str(8 << 30))
+
+    def test_many_clients(self):
+        resource.prlimit(self.service.pid, resource.RLIMIT_AS, (300 * MIB, 300 * MIB))
+        answers = self.hammer(12, 3)
+        self.assertGreater(answers[503] + answers["reset"], 0, "the test asks for too little")
+        self.alive()
 
 
 class Store(service.ServiceTest, Memory):
