@@ -27,7 +27,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct td_buffer *newest, *oldest;
 static _Atomic size_t kept;
-static const struct td_topology *nodes; /* NULL: one node */
+static const struct td_topology *machine, *nodes; /* nodes: NULL with one */
 
 static void relieve(void)
 {
@@ -37,13 +37,14 @@ static void relieve(void)
 void td_buffers_init(const struct td_topology *topology)
 {
     td_memory.relieve = relieve;
+    machine = topology;
     nodes = td_topology_nodes(topology) > 1 ? topology : NULL;
 }
 
 void td_buffers_fini(void)
 {
     td_buffers_trim(0);
-    nodes = NULL;
+    machine = nodes = NULL;
 }
 
 static size_t round_up(size_t bytes, size_t step)
@@ -180,4 +181,13 @@ void td_buffers_trim(int64_t age_ns)
     struct td_buffer *dropped = drop(KEEP, td_now_ns() - age_ns);
     pthread_mutex_unlock(&lock);
     unmap_all(dropped);
+}
+
+void td_buffers_look(int node, struct td_pool_memory *memory)
+{
+    struct td_buffer *buffer = td_buffer_get(1, node);
+    memory->numa_node = nodes ? node : 0;
+    memory->found = buffer && machine ? td_topology_node_of(machine, buffer) : -1;
+    if (buffer)
+        td_buffer_put(buffer);
 }

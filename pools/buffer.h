@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 struct td_topology;
+struct td_pool_memory; /* pools.h */
 
 struct td_buffer {    /* at the start of its own memory */
     size_t capacity;  /* usable bytes behind the header */
@@ -25,6 +26,8 @@ void td_buffers_fini(void);
  * td_memory is full. */
 struct td_buffer *td_buffer_get(size_t bytes, int node);
 void td_buffer_put(struct td_buffer *buffer);
+/* Where blocks for the node are bound to, and where one just taken lies. */
+void td_buffers_look(int node, struct td_pool_memory *memory);
 
 /* Gives back to the system what has been kept for age_ns or longer. */
 void td_buffers_trim(int64_t age_ns);

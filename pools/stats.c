@@ -2,6 +2,8 @@
  * so they need not belong to one moment; affinities are read back from the kernel at each call. */
 #include "pools/pool.h"
 
+#include "pools/buffer.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -18,6 +20,8 @@ void td_pool_stats(struct td_pool *pool, struct td_pool_stats *stats)
     const int max = sizeof stats->threads / sizeof *stats->threads;
     for (int i = 0; i < pool->n_workers; i++) {
         const struct td_worker *worker = &pool->workers[i];
+        if (stats->n_workers < max)
+            td_buffers_look(worker->numa_node, &stats->memory[stats->n_workers++]);
         stats->done += atomic_load(&worker->done);
         stats->busy_ns += atomic_load(&worker->busy_ns);
         for (int k = 0; k < worker->team.n; k++) {

@@ -10,29 +10,15 @@
  * left of it within the cpuset of that moment; a process that was started on all that its cpuset
  * had asks for everything. On a synthetic machine all CPUs count as allowed, so that tests can lay
  * out pools of any size. */
-#include "pools/topology.h"
-
-#include "pools/cgroup.h"
+#include "pools/machine.h"
 #include "pools/runtime.h"
 
 #include <errno.h>
-#include <hwloc.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-struct td_topology {
-    hwloc_topology_t hwloc;
-    hwloc_bitmap_t wanted; /* the CPUs to ask the kernel for */
-    char root[256];        /* of the control groups' files */
-    pthread_mutex_t lock;  /* of what follows */
-    hwloc_bitmap_t allowed;
-    struct td_cgroup cgroup;
-    struct td_machine_facts facts;
-};
 
 /* Its CPUs are this machine's, and threads can be bound to them. */
 static bool is_real(const struct td_topology *topology)
@@ -307,94 +293,4 @@ void td_topology_facts(const struct td_topology *topology, struct td_machine_fac
 bool td_topology_can_bind(const struct td_topology *topology)
 {
     return is_real(topology) && strcmp(td_runtime()->backend, "none");
-}
-
-int td_topology_cpus(const struct td_topology *topology, int node, struct td_cpus *cpus)
-{
-    const struct td_machine_facts *facts = &topology->facts;
-    if (node >= td_topology_nodes(topology))
-        return -EINVAL;
-    for (int i = 0; i < facts->n_pus; i++) {
-        const struct td_pu *pu = &facts->pus[i];
-        bool there = node < 0 || (pu->numa_node < 0 ? 0 : pu->numa_node) == node;
-        if (there && pu->allowed && td_cpus_append(cpus, pu->cpu)) {
-            td_cpus_fini(cpus);
-            return -ENOMEM;
-        }
-    }
-    return 0;
-}
-
-int td_bind_allowed(const struct td_topology *topology)
-{
-    struct td_cpus cpus = {0};
-    int error = td_topology_cpus(topology, -1, &cpus);
-    if (!error)
-        error = td_runtime_bind(&cpus);
-    td_cpus_fini(&cpus);
-    return error;
-}
-
-static const struct td_pu *pu_of(const struct td_topology *topology, int cpu)
-{
-    for (int i = 0; i < topology->facts.n_pus; i++)
-        if (topology->facts.pus[i].cpu == cpu)
-            return &topology->facts.pus[i];
-    return NULL;
-}
-
-bool td_topology_allows(const struct td_topology *topology, int cpu)
-{
-    const struct td_pu *pu = pu_of(topology, cpu);
-    return pu && pu->allowed;
-}
-
-void td_topology_spread(const struct td_topology *topology, struct td_cpus *cpus)
-{
-    int placed = 0;
-    for (int i = 0; i < cpus->n; i++) { /* a CPU whose core has none before it moves forward */
-        int cpu = cpus->cpu[i], core = pu_of(topology, cpu)->core;
-        bool taken = false;
-        for (int k = 0; k < placed; k++)
-            taken = taken || (core >= 0 && pu_of(topology, cpus->cpu[k])->core == core);
-        if (taken)
-            continue;
-        memmove(cpus->cpu + placed + 1, cpus->cpu + placed, (i - placed) * sizeof(int));
-        cpus->cpu[placed++] = cpu;
-    }
-}
-
-int td_topology_node(const struct td_topology *topology, const struct td_cpus *cpus)
-{
-    int node = cpus->n ? pu_of(topology, cpus->cpu[0])->numa_node : -1;
-    for (int i = 1; i < cpus->n; i++)
-        if (pu_of(topology, cpus->cpu[i])->numa_node != node)
-            return -1;
-    return node;
-}
-
-int td_topology_nodes(const struct td_topology *topology)
-{
-    return topology->facts.n_numa_nodes > 1 ? topology->facts.n_numa_nodes : 1;
-}
-
-int td_topology_node_here(const struct td_topology *topology)
-{
-    unsigned cpu, number;
-    if (td_topology_nodes(topology) == 1 || getcpu(&cpu, &number))
-        return 0;
-    hwloc_obj_t node = hwloc_get_numanode_obj_by_os_index(topology->hwloc, number);
-    return node ? (int)node->logical_index : 0;
-}
-
-int td_topology_bind_memory(const struct td_topology *topology, void *memory, size_t bytes,
-                            int node)
-{
-    hwloc_obj_t obj = hwloc_get_obj_by_type(topology->hwloc, HWLOC_OBJ_NUMANODE, node);
-    if (!obj)
-        return -EINVAL;
-    if (hwloc_set_area_membind(topology->hwloc, memory, bytes, obj->nodeset, HWLOC_MEMBIND_BIND,
-                               HWLOC_MEMBIND_BYNODESET))
-        return -errno;
-    return 0;
 }

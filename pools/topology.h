@@ -27,6 +27,9 @@ int td_topology_node(const struct td_topology *topology, const struct td_cpus *c
 
 int td_topology_nodes(const struct td_topology *topology);     /* at least 1 */
 int td_topology_node_here(const struct td_topology *topology); /* of the calling thread */
+/* The node on which the page at memory lies, which must have been touched; -1: the kernel does not
+ * say. */
+int td_topology_node_of(const struct td_topology *topology, const void *memory);
 /* Puts pages not yet touched on the node. 0 or -errno. */
 int td_topology_bind_memory(const struct td_topology *topology, void *memory, size_t bytes,
                             int node);

@@ -85,6 +85,10 @@ class Quota(Group):
     def move(self, cpus):
         self.set(**_quota(cpus))
 
+    def prefer(self):
+        """Before other work on the machine, within the quota."""
+        self.set(**({"cpu__weight": 10000} if V2 else {"cpu__shares": 262144}))
+
 
 class Cpuset(Group):
     def __init__(self, cpus):

@@ -23,7 +23,7 @@ may_include=(
 owners=(
     "microhttpd\.h:server/http_threads\.h"
     "(cjson/)?cJSON\.h:api/json/[a-z_]*\.[ch]"
-    "hwloc.*\.h:pools/(topology|arena)\.c"
+    "hwloc.*\.h:pools/machine\.h"
     "cpuinfo\.h:dispatch/cpu[a-z_]*\.c"
     "(oneapi/dnnl/)?dnnl.*\.h:kernels/onednn_prim\.h"
     "sleef\.h:kernels/vec[a-z0-9_]*\.h"

@@ -19,6 +19,24 @@ static void write_threads(struct td_writer *w, const struct td_pool_stats *stats
     td_write_close(w, ']');
 }
 
+/* What memory its workers' requests get, and whether a block is there. */
+static void write_memory(struct td_writer *w, const struct td_pool_stats *stats)
+{
+    td_write_open(w, "membind", '[');
+    for (int i = 0; i < stats->n_workers; i++) {
+        const struct td_pool_memory *memory = &stats->memory[i];
+        td_write_open(w, NULL, '{');
+        td_write_int(w, "worker", i);
+        td_write_int(w, "numa_node", memory->numa_node);
+        td_write_int(w, "found", memory->found);
+        td_write_bool(w, "ok",
+                      memory->found >= 0 &&
+                          (memory->numa_node < 0 || memory->numa_node == memory->found));
+        td_write_close(w, '}');
+    }
+    td_write_close(w, ']');
+}
+
 static void write_pool(struct td_writer *w, struct td_pool *pool)
 {
     struct td_pool_stats stats;
@@ -40,6 +58,7 @@ static void write_pool(struct td_writer *w, struct td_pool *pool)
     td_write_int(w, "late", stats.late);
     td_write_int(w, "busy_us", stats.busy_ns / 1000);
     write_threads(w, &stats);
+    write_memory(w, &stats);
     td_write_open(w, "warnings", '[');
     if (*stats.warning)
         td_write_str(w, NULL, stats.warning);

@@ -65,6 +65,7 @@ def main():
                 group = Quota(cpus)
             except Unavailable as reason:
                 sys.exit(str(reason))
+            group.prefer()
             with group, Service(*options, groups=[group]) as service:
                 print(f"quota {cpus or 'none':4} {layout:10} {measure(service, group, arguments)}", flush=True)
 

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """One call on a pool with two streams of one thread, its batch split, beside the same call on a pool
 with one worker and a team of two: a convolution 64 -> 128 channels with a 3 x 3 kernel, and a softmax
-over 100 rows of 8,276. compute_us of the replies; inputs, weights and outputs stay in the server.
+over 100 rows of 8,276. compute_us of the replies; inputs, weights and outputs stay in the server. Then
+calls from four connections at a time, products of 128 x 256 by 256 x 256, a second: the workers run them
+side by side, the team of two one after the other.
 """
 import json
 import sys
 
 import figures
-from figures import Connection, Service, call, np, spread, stored
+from figures import Connection, Crowd, Service, call, np, spread, stored
 
 
 def cases(batch):
@@ -24,6 +26,20 @@ def compute_us(connection, data):
     if status != 200:
         sys.exit(f"{status}: {reply['detail']}")
     return reply["parameters"]["compute_us"]
+
+
+def calls_a_second(service, pool, seconds):
+    x, w = np.ones((128, 256), np.float32), np.ones((256, 256), np.float32)
+    crowd = Crowd(service.port, 4)
+    data = call("matmul", {"self": stored("x"), "other": stored("w")}, {"pool": pool},
+                outputs=[{"name": "out", "parameters": {"tensor": "of_" + pool}}])
+    for name, tensor in (("x", x), ("w", w)):
+        service.call("PUT", "/v1/tensors/" + name, {"shape": list(tensor.shape), "datatype": "FP32",
+                                                    "data": tensor.ravel().tolist()})
+    replies = crowd.run(data, seconds)
+    crowd.close()
+    assert all(status == 200 for status, _, _ in replies)
+    return len(replies) / seconds
 
 
 def main():
@@ -46,6 +62,9 @@ def main():
             print(f"{name:18} 2 streams x 1 thread {spread([a / 1e3 for a, _ in turns])} ms, "
                   f"1 x 2 {spread([b / 1e3 for _, b in turns])} ms, "
                   f"times as fast {spread([b / a for a, b in turns])}", flush=True)
+        turns = [[calls_a_second(service, pool, 0.5) for pool in ("two", "one")] for _ in range(arguments.rounds // 2 + 1)]
+        print(f"calls of 4 clients 2 workers x 1 thread {spread([a for a, _ in turns], '{:.0f}')}/s, "
+              f"1 x 2 {spread([b for _, b in turns], '{:.0f}')}/s, times as many {spread([a / b for a, b in turns])}")
 
 
 if __name__ == "__main__":

@@ -48,6 +48,17 @@ class Pools(service.ServiceTest):
                 self.assertEqual(cpus_of_thread(self.service.pid, thread["tid"]), str(thread["cpu"]))
                 self.assertEqual(str(thread["cpu"]), pool["cpus"])
 
+    def test_memory_is_where_it_says(self): # RT-7
+        """Bound to the node of the pool's CPUs, and a block read back from there."""
+        nodes = {pu["cpu"]: max(pu["numa_node"], 0) for pu in self.service.call("GET", "/v1/topology").json["pus"]}
+        for name, cpu in (("a", CPUS[0]), ("b", CPUS[-1])):
+            memory = self.get(name)["membind"]
+            self.assertEqual([(m["worker"], m["numa_node"]) for m in memory], [(0, nodes[cpu])])
+            if memory[0]["found"] < 0:
+                print("the kernel does not say where memory lies (move_pages is forbidden?)")
+            else:
+                self.assertEqual((memory[0]["found"], memory[0]["ok"]), (nodes[cpu], True))
+
     def test_routing(self):
         """The first pool is the default; every form of call takes the parameter."""
         self.assertEqual(self.service.infer("relu", X).parameters["pool"], "a")
@@ -279,7 +290,7 @@ class TwoNodes(service.ServiceTest):
     def forms(self):
         return sorted(f["form"] for f in self.service.call("GET", "/v1/tensors/w").json["packed"])
 
-    def test_replicas(self): # RT-27
+    def test_replicas(self): # RT-7
         """A pool reads stored tensors from its own node, also a stream's part and a converted weight."""
         self.assertEqual(self.service.call("GET", "/v1/topology").json["numa_nodes"], 2)
         rng = np.random.default_rng(7)
@@ -287,6 +298,9 @@ class TwoNodes(service.ServiceTest):
         inputs = {"input": x, "weight": service.stored("w")}
         self.service.call("PUT", "/v1/tensors/w", {"shape": [80, 96], "datatype": "FP32", "data": w.ravel().tolist()})
         self.assertEqual(self.forms(), [])
+        for node, pool in enumerate("ab"): # on a machine that is made up, a node is chosen but not bound
+            self.assertEqual(self.service.call("GET", "/v1/pools/" + pool).json["membind"],
+                             [{"worker": 0, "numa_node": node, "found": -1, "ok": False}])
         outs = [self.service.op("linear", inputs, {"pool": pool}, binary=True) for pool in "abab"]
         for out in outs:
             np.testing.assert_allclose(out, x @ w.T, rtol=1e-4, atol=1e-4)

@@ -271,7 +271,7 @@ class Ways(Streams):
                 np.testing.assert_array_equal(reply.out, X * X)
                 self.assertEqual(reply.parameters["streams"], self.parts(3, 7))
 
-    def test_stored_weight(self): # RT-27
+    def test_stored_weight(self):
         """Shared by the parts, not copied for each."""
         weight = f32(9, 12)
         self.service.call("PUT", "/v1/tensors/w", {"shape": [9, 12], "datatype": "FP32", "data": weight.ravel().tolist()})
