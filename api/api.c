@@ -28,12 +28,12 @@ static const char *const method_names[TD_METHODS + 1] = {"GET",  "POST",    "PUT
 
 /* ---- routes ---- */
 
-/* Whether path has the pattern's form; the variables' places are noted. */
+/* Whether path has the form of the pattern, up to its '?'; the variables' places are noted. */
 static bool matches(const char *pattern, const char *path, const char *var[TD_MAX_VARS],
                     size_t var_size[TD_MAX_VARS])
 {
     int n = 0;
-    while (*pattern) {
+    while (*pattern && *pattern != '?') {
         if (*pattern != '{') {
             if (*pattern++ != *path++)
                 return false;
@@ -99,6 +99,24 @@ static int find_route(struct td_request *req)
     return no_route(req, path);
 }
 
+/* The query has the parameters that follow the '?' of the route's pattern, and no other. */
+static int judge_query(struct td_request *req)
+{
+    const char *right = strchr(req->route->pattern, '?');
+    for (const char *at = req->query; *at; at += strcspn(at, "&"), at += *at == '&') {
+        size_t n = strcspn(at, "=&");
+        const char *name = right ? right + 1 : "";
+        while (*name && (strcspn(name, "&") != n || memcmp(name, at, n)))
+            name += strcspn(name, "&") + (name[strcspn(name, "&")] == '&');
+        if (!*name && n)
+            return td_api_problem(
+                req, -EINVAL, "query: '%.*s' is no parameter here; %s%s%s", n < 60 ? (int)n : 60,
+                at, right ? "right are: " : "this route has none", right ? right + 1 : "",
+                req->method == TD_POST ? "; a call's own go into the body's \"parameters\"" : "");
+    }
+    return 0;
+}
+
 /* Inference-Header-Content-Length: bytes of JSON before the binary tensors. */
 static int read_json_length(struct td_request *req)
 {
@@ -123,9 +141,23 @@ static int read_json_length(struct td_request *req)
     return 0;
 }
 
+static int judge_type(struct td_request *req)
+{
+    if (!req->content_type || req->route->handler == td_api_tensors_put /* which takes more */ ||
+        td_api_is_type(req, "application/json") ||
+        td_api_is_type(req, "application/octet-stream") ||
+        td_api_is_type(req, "application/x-www-form-urlencoded")) /* curl's word for -d */
+        return 0;
+    return td_api_problem(
+        req, -EPROTONOSUPPORT,
+        "Content-Type: '%.60s' is not understood; right are application/json, and "
+        "application/octet-stream for JSON with binary tensors behind it",
+        req->content_type);
+}
+
 int td_api_begin(struct td_request *req)
 {
-    if (find_route(req) || read_json_length(req))
+    if (find_route(req) || judge_query(req) || judge_type(req) || read_json_length(req))
         return -1;
     if (atomic_load_explicit(&req->service->front.draining, memory_order_relaxed) &&
         req->method != TD_GET && req->method != TD_HEAD) {

@@ -147,7 +147,8 @@ typedef int td_handler(struct td_request *req, struct td_response *res);
 
 struct td_route {
     enum td_method method;
-    const char *pattern; /* "/v1/tensors/{name}"; {name*} takes the rest of the path */
+    const char *pattern; /* "/v1/tensors/{name}"; {name*} takes the rest of the path; behind
+                            a ? the query's parameters, split by & */
     td_handler
         *handler; /* 0, -EINPROGRESS, or a negative errno that td_api_problem has explained */
 };

@@ -40,5 +40,7 @@ int td_api_run(struct td_request *req);
 char *td_api_unescape(struct td_arena *arena, const char *text, size_t n);
 /* The value of name in the request's query, unescaped; NULL when it is not there. -EINVAL. */
 int td_api_query(struct td_request *req, const char *name, const char **value);
+/* Whether its Content-Type is that, whatever parameters follow. */
+bool td_api_is_type(const struct td_request *req, const char *type);
 
 #endif

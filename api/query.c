@@ -1,10 +1,11 @@
-/* Percent-escapes of a request's path and query, undone. */
+/* Percent-escapes of a request's path and query, undone; and its media type. */
 #include "api/handlers.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 char *td_api_unescape(struct td_arena *arena, const char *text, size_t n)
 {
@@ -27,6 +28,13 @@ char *td_api_unescape(struct td_arena *arena, const char *text, size_t n)
     if (out)
         out[k] = 0;
     return out;
+}
+
+bool td_api_is_type(const struct td_request *req, const char *type)
+{
+    size_t n = strlen(type);
+    return req->content_type && !strncasecmp(req->content_type, type, n) &&
+           strchr("; ", req->content_type[n]);
 }
 
 int td_api_query(struct td_request *req, const char *name, const char **value)

@@ -27,7 +27,7 @@ static int start_thread(struct td_http *http, struct td_http_thread *thread,
 {
     sa_family_t family = http->listener.address.ss_family;
     size_t memory = http->service->limits.headers + BESIDE_HEADERS;
-    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_TURBO;
+    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_TURBO | MHD_USE_ERROR_LOG;
     if (family == AF_INET6)
         flags |= MHD_USE_IPv6;
     struct MHD_OptionItem options[] = {
@@ -39,6 +39,9 @@ static int start_thread(struct td_http *http, struct td_http_thread *thread,
         {MHD_OPTION_LISTEN_BACKLOG_SIZE, 1024, NULL},
         {family ? MHD_OPTION_SOCK_ADDR : MHD_OPTION_LISTEN_SOCKET, http->listener.fd,
          family ? &http->listener.address : NULL},
+#if MHD_VERSION >= 0x00097700
+        {MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1, NULL},
+#endif
         {MHD_OPTION_END, 0, NULL},
     };
     /* The new thread inherits where this one may run. */
@@ -48,11 +51,12 @@ static int start_thread(struct td_http *http, struct td_http_thread *thread,
     if (err && err != -ENOSYS) /* "none" was asked for: threads run anywhere */
         return td_problem_set(problem, -err, "io-cpus: '%.120s': none of them can be used here",
                               http->config.io_cpus);
-    thread->daemon =
-        MHD_start_daemon(flags, 0, NULL, NULL, td_http_on_request, thread, MHD_OPTION_ARRAY,
-                         options, MHD_OPTION_NOTIFY_COMPLETED, td_http_on_completed, NULL,
-                         MHD_OPTION_NOTIFY_CONNECTION, td_http_on_connection, thread,
-                         MHD_OPTION_UNESCAPE_CALLBACK, td_http_keep_escapes, NULL, MHD_OPTION_END);
+    thread->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, td_http_on_request, thread, MHD_OPTION_EXTERNAL_LOGGER,
+        td_http_on_log, thread, MHD_OPTION_ARRAY, options, MHD_OPTION_NOTIFY_COMPLETED,
+        td_http_on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION, td_http_on_connection, thread,
+        MHD_OPTION_URI_LOG_CALLBACK, td_http_on_target, thread, MHD_OPTION_UNESCAPE_CALLBACK,
+        td_http_keep_escapes, NULL, MHD_OPTION_END);
     err = thread->daemon ? td_http_thread_start(thread) : errno ? -errno : -EIO;
     td_bind_allowed(http->service->topology);
     return err ? td_problem_set(problem, -err, "listen: '%.120s': %s", http->config.listen,
@@ -82,6 +86,7 @@ static void place_threads(struct td_http *http)
         struct td_http_thread *thread = &http->thread[i];
         thread->http = http;
         thread->cpu = -1;
+        td_watch_init(&thread->watch, http->config.idle_s);
         if (!*http->config.io_cpus && i < n) {
             thread->cpu = td_pool_first_cpu(pools[i]);
             strcpy(thread->home, td_pool_name(pools[i]));
@@ -121,11 +126,7 @@ int td_http_start(struct td_http **result, struct td_service *service,
     service->front.drop_shared = td_http_drop_response;
     http->config = *config;
     http->spin_ns = config->io_spin_us * INT64_C(1000);
-    err = td_watch_start(&http->watch, config->idle_s);
-    if (err)
-        td_problem_set(problem, -err, "no thread: %s", strerror(-err));
-    else
-        place_threads(http);
+    place_threads(http);
     for (int i = 0; i < http->n_threads && !err; i++) {
         err = start_thread(http, &http->thread[i], problem);
         if (!err && !i)
@@ -170,7 +171,6 @@ void td_http_stop(struct td_http *http)
         stop_daemon(http, http->thread[i].daemon);
         td_arena_destroy(http->thread[i].spare);
     }
-    td_watch_stop(&http->watch);
     td_listener_close(&http->listener);
     free(http);
 }

@@ -83,8 +83,11 @@ static bool run(struct td_http_thread *thread)
     unsigned long long before = thread->callbacks;
     thread->replies_seen = atomic_load(&thread->replies);
     thread->again = false;
-    if (thread->held && !held_for(thread, td_now_ns()))
+    int64_t now = thread->now_ns = td_now_ns();
+    if (thread->held && !held_for(thread, now))
         release_one(thread);
+    if (!td_watch_due(&thread->watch, now))
+        td_watch_look(&thread->watch, now);
     MHD_run(thread->daemon);
     return thread->callbacks != before;
 }
@@ -118,6 +121,9 @@ static void sleep_until_event(struct td_http_thread *thread, int64_t now)
                            {.fd = thread->wake, .events = POLLIN}};
     unsigned long long ms;
     int64_t ns = MHD_get_timeout(thread->daemon, &ms) == MHD_YES ? (int64_t)ms * 1000000 : -1;
+    int64_t due = td_watch_due(&thread->watch, now);
+    if (due >= 0 && (ns < 0 || due < ns))
+        ns = due;
     if (thread->held && (ns < 0 || held_for(thread, now) < ns))
         ns = held_for(thread, now);
     struct timespec most = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};

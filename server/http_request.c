@@ -23,13 +23,25 @@ struct exchange { /* a request with what the server needs of it */
     struct MHD_Connection *connection;
     struct td_http_thread *thread;
     struct td_client *client;
-    size_t room;  /* bytes that fit at req.body */
-    bool refused; /* the response was settled before the body; the body is dropped */
-    bool counted; /* in service->front.in_flight */
+    struct td_http_line line;
+    struct td_http_head head;
+    bool begun;        /* its head has come */
+    size_t room;       /* bytes that fit at req.body */
+    uint64_t received; /* bytes of the body, taken or dropped */
+    bool refused;      /* the response was settled before the body; the body is dropped */
+    bool counted;      /* in service->front.in_flight */
     _Atomic enum state state;
 };
 
 /* ---- responses ---- */
+
+/* The page that sent it may read the reply. */
+static bool allow_origin(struct exchange *x, struct MHD_Response *r)
+{
+    return MHD_add_response_header(r, "Access-Control-Allow-Origin", x->head.origin) == MHD_YES &&
+           MHD_add_response_header(r, "Access-Control-Expose-Headers", "*") == MHD_YES &&
+           MHD_add_response_header(r, "Vary", "Origin") == MHD_YES;
+}
 
 static struct MHD_Response *make_response(struct exchange *x, bool close_after)
 {
@@ -40,6 +52,8 @@ static struct MHD_Response *make_response(struct exchange *x, bool close_after)
     for (int i = 0; r && i < 4 && res->header[i].name; i++)
         if (MHD_add_response_header(r, res->header[i].name, res->header[i].value) != MHD_YES)
             goto fail;
+    if (r && x->head.origin && !allow_origin(x, r))
+        goto fail;
     if (r && close_after && MHD_add_response_header(r, "Connection", "close") != MHD_YES)
         goto fail;
     return r;
@@ -53,17 +67,19 @@ fail:
 static enum MHD_Result queue(struct exchange *x)
 {
     const struct td_response *res = &x->req.response;
-    bool draining = atomic_load_explicit(&x->req.service->front.draining, memory_order_relaxed);
-    struct MHD_Response **shared = draining ? NULL : res->shared;
+    bool close = x->head.must_close ||
+                 atomic_load_explicit(&x->req.service->front.draining, memory_order_relaxed);
+    struct MHD_Response **shared = close || x->head.origin ? NULL : res->shared;
     struct MHD_Response *r = shared ? __atomic_load_n(shared, __ATOMIC_ACQUIRE) : NULL;
     bool keep = r != NULL;
-    if (!r && !(r = make_response(x, draining)))
+    if (!r && !(r = make_response(x, close)))
         return MHD_NO;
     if (shared && !keep) {
         struct MHD_Response *none = NULL; /* the first thread here leaves its response for all */
         keep = __atomic_compare_exchange_n(shared, &none, r, false, __ATOMIC_RELEASE,
                                            __ATOMIC_RELAXED);
     }
+    td_watch_phase(&x->thread->watch, x->client, TD_PHASE_sends, x->thread->now_ns);
     enum MHD_Result result = MHD_queue_response(x->connection, (unsigned)res->status, r);
     if (!keep)
         MHD_destroy_response(r);
@@ -109,39 +125,6 @@ static void defer(struct td_request *req)
 
 /* ---- requests ---- */
 
-/* What of the head a request with a body needs; where a header comes twice, the first counts. One
- * walk over all of them: a look-up of each name would walk, and compare, every time. */
-struct head {
-    const char *length, *type, *prefer, *json_length;
-};
-
-static enum MHD_Result note_header(void *cls, enum MHD_ValueKind kind, const char *name,
-                                   const char *value)
-{
-    struct head *head = cls;
-    const char **to = NULL;
-    (void)kind;
-    switch (*name | 0x20) {
-    case 'c':
-        if (!strcasecmp(name, "Content-Length"))
-            to = &head->length;
-        else if (!strcasecmp(name, "Content-Type"))
-            to = &head->type;
-        break;
-    case 'i':
-        if (!strcasecmp(name, "Inference-Header-Content-Length"))
-            to = &head->json_length;
-        break;
-    case 'p':
-        if (!strcasecmp(name, "Prefer"))
-            to = &head->prefer;
-        break;
-    }
-    if (to && !*to)
-        *to = value;
-    return MHD_YES;
-}
-
 static const char *header(struct td_request *req, const char *name)
 {
     struct exchange *x = (struct exchange *)((char *)req - offsetof(struct exchange, req));
@@ -154,69 +137,48 @@ static const struct {
 } methods[] = {{"GET", TD_GET},       {"POST", TD_POST}, {"PUT", TD_PUT},
                {"DELETE", TD_DELETE}, {"HEAD", TD_HEAD}, {"OPTIONS", TD_OPTIONS}};
 
-struct query {
-    struct td_request *req;
-    char *text;
-    size_t length;
-};
-
-static enum MHD_Result add_to_query(void *cls, enum MHD_ValueKind kind, const char *key,
-                                    const char *value)
+/* A page that --allow-origin names asks before it sends. */
+static void answer_preflight(struct exchange *x)
 {
-    struct query *query = cls;
-    size_t room = query->req->service->limits.headers; /* it came in the head */
-    (void)kind;
-    if (!query->text && !(query->text = td_arena_alloc(query->req->arena, room)))
-        return MHD_NO;
-    int n = snprintf(query->text + query->length, room - query->length, "%s%s%s%s",
-                     query->length ? "&" : "", key, value ? "=" : "", value ? value : "");
-    query->length += (size_t)n;
-    return query->length < room ? MHD_YES : MHD_NO;
-}
-
-/* What followed the '?', put together again; nearly always nothing. */
-static const char *read_query(struct exchange *x)
-{
-    struct query query = {.req = &x->req};
-    MHD_get_connection_values(x->connection, MHD_GET_ARGUMENT_KIND, add_to_query, &query);
-    return query.text ? query.text : "";
+    x->req.response =
+        (struct td_response){.status = 204,
+                             .header = {{"Access-Control-Allow-Methods", "GET, POST, PUT, DELETE"},
+                                        {"Access-Control-Allow-Headers", "*"},
+                                        {"Access-Control-Max-Age", "600"}}};
+    x->refused = true;
 }
 
 /* The head is there: set the request up and let the api judge it. */
 static void begin(struct exchange *x, struct td_http_thread *thread, const char *url,
-                  const char *method)
+                  const char *method, const char *version)
 {
     struct td_request *req = &x->req;
-    size_t size = MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)
-                      ->header_size;
     req->method = TD_METHODS;
     for (size_t i = 0; i < sizeof methods / sizeof *methods && req->method == TD_METHODS; i++)
         if (!strcmp(method, methods[i].name))
             req->method = methods[i].method;
     req->path = url;
-    req->query = read_query(x);
+    req->begin_ns = td_now_ns();
     req->home = *thread->home ? thread->home : NULL;
-    req->local = td_listener_is_local(&thread->http->listener);
     req->defer = defer;
     req->reply = reply;
     req->header = header;
     req->content_length = UINT64_MAX;
-    if (req->method == TD_POST || req->method == TD_PUT) {
-        struct head head = {0};
-        MHD_get_connection_values(x->connection, MHD_HEADER_KIND, note_header, &head);
-        if (head.length)
-            req->content_length = strtoull(head.length, NULL, 10);
-        req->content_type = head.type;
-        req->prefer = head.prefer;
-        req->json_length_text = head.json_length;
-    }
-    if (size > req->service->limits.headers) {
-        td_api_problem(req, -EOVERFLOW, "the headers have %zu bytes; at most %zu are taken", size,
-                       req->service->limits.headers);
-        x->refused = true;
-    } else {
+    x->begun = true;
+    x->line.method = method;
+    x->line.version = version;
+    x->line.end =
+        method + MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)
+                     ->header_size;
+    x->line.loopback = x->client->loopback;
+    if (!atomic_load_explicit(&req->service->front.draining, memory_order_relaxed))
+        count(x);
+    td_watch_phase(&thread->watch, x->client, TD_PHASE_body, req->begin_ns);
+    x->refused = td_http_head_judge(thread, x->connection, &x->line, req, &x->head) != 0;
+    if (!x->refused && x->head.preflight)
+        answer_preflight(x);
+    else if (!x->refused)
         x->refused = td_api_begin(req) != 0;
-    }
     if (x->refused || req->content_length == UINT64_MAX || !req->content_length)
         return;
     req->body = td_api_body(req, req->content_length);
@@ -234,10 +196,10 @@ static void begin(struct exchange *x, struct td_http_thread *thread, const char 
 static int take_body(struct exchange *x, const char *data, size_t size)
 {
     struct td_request *req = &x->req;
-    long long before =
-        atomic_fetch_add_explicit(&x->client->received, (long long)size, memory_order_relaxed);
+    x->client->received += size;
+    x->received += size;
     if (x->refused)
-        return before / 2 > (long long)req->service->limits.body ? -EMSGSIZE : 0;
+        return x->received / 2 > req->service->limits.body ? -EMSGSIZE : 0;
     if (req->body_size + size > req->service->limits.body) {
         td_api_problem(req, -EMSGSIZE, "the body has more than the %zu bytes that are taken",
                        req->service->limits.body);
@@ -262,7 +224,21 @@ static int take_body(struct exchange *x, const char *data, size_t size)
     return 0;
 }
 
-static struct exchange *create(struct td_http_thread *thread, struct MHD_Connection *connection)
+/* What follows the '?', copied: libmicrohttpd takes it apart afterwards. NULL: no memory. */
+static const char *copy_query(struct td_arena *arena, const char *target, size_t n)
+{
+    const char *mark = memchr(target, '?', n);
+    if (!mark)
+        return "";
+    char *query = td_arena_strdup(arena, mark + 1, n - (size_t)(mark + 1 - target));
+    for (char *p = query; p && *p; p++)
+        if (*p == '+')
+            *p = ' ';
+    return query;
+}
+
+static struct exchange *create(struct td_http_thread *thread, struct MHD_Connection *connection,
+                               const char *target)
 {
     struct td_service *service = thread->http->service;
     struct td_arena *arena = thread->spare ? thread->spare : td_arena_create();
@@ -270,19 +246,20 @@ static struct exchange *create(struct td_http_thread *thread, struct MHD_Connect
     struct exchange *x = arena ? td_arena_zalloc(arena, sizeof *x) : NULL;
     struct td_client *client = *(struct td_client **)MHD_get_connection_info(
         connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    if (!x || !client) { /* a connection that cannot be watched is closed */
+    const char *query = x ? copy_query(arena, target, strlen(target)) : NULL;
+    if (!query || !client) { /* a connection that cannot be watched is closed */
         td_arena_destroy(arena);
         return NULL;
     }
     x->req.arena = arena;
     x->req.service = service;
+    x->req.query = query;
+    td_http_line_begin(&x->line, target);
     x->connection = connection;
     x->thread = thread;
     x->client = client;
-    x->req.begin_ns = td_now_ns();
-    atomic_store_explicit(&client->since_ns, x->req.begin_ns, memory_order_relaxed);
-    if (!atomic_load_explicit(&service->front.draining, memory_order_relaxed))
-        count(x);
+    client->exchange = x;
+    td_watch_phase(&thread->watch, client, TD_PHASE_head, thread->now_ns);
     return x;
 }
 
@@ -291,7 +268,7 @@ static struct exchange *create(struct td_http_thread *thread, struct MHD_Connect
 static enum MHD_Result handle(struct exchange *x)
 {
     struct td_http_thread *thread = x->thread;
-    atomic_store_explicit(&x->client->arriving, false, memory_order_relaxed);
+    td_watch_phase(&thread->watch, x->client, TD_PHASE_works, thread->now_ns);
     if (x->refused)
         return queue(x);
     atomic_fetch_add(&thread->handling, 1);
@@ -301,21 +278,28 @@ static enum MHD_Result handle(struct exchange *x)
     return x->req.response.status ? queue(x) : MHD_NO;
 }
 
+void *td_http_on_target(void *cls, const char *target, struct MHD_Connection *connection)
+{
+    struct td_http_thread *thread = cls;
+    thread->callbacks++;
+    return create(thread, connection, target);
+}
+
 enum MHD_Result td_http_on_request(void *cls, struct MHD_Connection *connection, const char *url,
                                    const char *method, const char *version, const char *data,
                                    size_t *size, void **context)
 {
     struct td_http_thread *thread = cls;
     struct exchange *x = *context;
-    (void)version;
+    (void)connection;
     thread->callbacks++;
-    if (!x) {
-        *context = x = create(thread, connection);
-        if (!x)
-            return MHD_NO;
-        begin(x, thread, url, method);
+    if (!x)
+        return MHD_NO;
+    if (!x->begun) {
+        begin(x, thread, url, method, version);
         /* A body that would be dropped anyway is not waited for when it is big. */
-        if (x->refused && x->req.content_length > SMALL_BODY && x->req.content_length != UINT64_MAX)
+        uint64_t length = x->req.content_length;
+        if (x->refused && (x->head.must_close || (length > SMALL_BODY && length != UINT64_MAX)))
             return queue(x);
         return MHD_YES;
     }
@@ -356,9 +340,8 @@ void td_http_on_completed(void *cls, struct MHD_Connection *connection, void **c
         return;
     struct td_service *service = x->req.service;
     int64_t now = td_now_ns();
-    atomic_store_explicit(&x->client->since_ns, now, memory_order_relaxed);
-    atomic_store_explicit(&x->client->received, 0, memory_order_relaxed);
-    atomic_store_explicit(&x->client->arriving, true, memory_order_relaxed);
+    x->client->exchange = NULL;
+    td_watch_phase(&x->thread->watch, x->client, TD_PHASE_waits, now);
     td_api_end(&x->req, now);
     bool counted = x->counted;
     free_arena(x->thread, x->req.arena);
@@ -371,15 +354,22 @@ void td_http_on_connection(void *cls, struct MHD_Connection *connection, void **
                            enum MHD_ConnectionNotificationCode code)
 {
     struct td_http_thread *thread = cls;
-    struct td_watch *watch = &thread->http->watch;
+    struct td_watch *watch = &thread->watch;
     thread->callbacks++;
     thread->again |= code == MHD_CONNECTION_NOTIFY_CLOSED;
-    if (code == MHD_CONNECTION_NOTIFY_STARTED)
-        *context = td_watch_add(
-            watch,
-            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
-    else if (*context)
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        *context = td_watch_add(watch, info->connect_fd, thread->now_ns);
+    } else if (*context)
         td_watch_remove(watch, *context);
+}
+
+bool td_http_head_is_there(void *exchange)
+{
+    struct exchange *x = exchange;
+    return !x->begun &&
+           MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
 }
 
 size_t td_http_keep_escapes(void *cls, struct MHD_Connection *connection, char *text)

@@ -19,6 +19,20 @@ struct td_http_held { /* a reply that waits for its turn, with its connection su
     struct MHD_Connection *connection;
 };
 
+struct td_http_line { /* a request's first line, in libmicrohttpd's buffer */
+    const char *method, *target, *version;
+    size_t size; /* of target, with the query */
+    bool target_is_right;
+    const char *end; /* behind the empty line after the last header */
+    bool loopback;   /* it came over loopback */
+};
+
+struct td_http_head {   /* what the server itself makes of a head */
+    const char *origin; /* the page's that sent it, which is to be allowed the reply; or NULL */
+    bool preflight;     /* the page asks what it may send */
+    bool must_close;    /* nobody can tell where the next request begins */
+};
+
 struct td_http_thread { /* the fields without comment are its own */
     struct td_http *http;
     struct MHD_Daemon *daemon;
@@ -38,7 +52,9 @@ struct td_http_thread { /* the fields without comment are its own */
     int64_t small_ns, piece_ns, contended_ns;
     /* How long it last waited for events; when it may poll again, and how long it does not. */
     int64_t pause_ns, poll_from_ns, rest_ns;
-    unsigned long long callbacks;           /* that libmicrohttpd has made */
+    unsigned long long callbacks; /* that libmicrohttpd has made */
+    struct td_watch watch;
+    int64_t now_ns;                         /* when the daemon was last run */
     struct td_http_held *held, **last_held; /* in the order of their turns */
 };
 
@@ -48,7 +64,6 @@ struct td_http {
     struct td_http_thread thread[TD_MAX_HTTP_THREADS];
     int n_threads;
     struct td_listener listener;
-    struct td_watch watch;
     char address[160];
     int64_t spin_ns;      /* how long threads poll for events before they sleep */
     atomic_bool closing;  /* no request is handled any more */
@@ -66,6 +81,16 @@ void td_http_wake(struct td_http_thread *thread);
  * not started is fine. -EIO, -EAGAIN. */
 int td_http_thread_start(struct td_http_thread *thread);
 void td_http_thread_join(struct td_http_thread *thread);
+/* Notes the path and query, which libmicrohttpd takes apart afterwards. */
+void td_http_line_begin(struct td_http_line *line, const char *target);
+/* Fills req with what the server reads of its head. 0, or the negative errno that td_api_problem
+ * has explained. req: method, path and query are set; line: as the head came. */
+int td_http_head_judge(const struct td_http_thread *thread, struct MHD_Connection *connection,
+                       const struct td_http_line *line, struct td_request *req,
+                       struct td_http_head *head);
+/* The callback of MHD_OPTION_URI_LOG_CALLBACK; cls: the thread. A request begins; what it returns
+ * becomes the request's context. */
+void *td_http_on_target(void *cls, const char *target, struct MHD_Connection *connection);
 /* MHD_AccessHandlerCallback; cls: the thread. */
 enum MHD_Result td_http_on_request(void *cls, struct MHD_Connection *connection, const char *url,
                                    const char *method, const char *version, const char *data,
@@ -76,6 +101,11 @@ void td_http_on_completed(void *cls, struct MHD_Connection *connection, void **c
 /* MHD_NotifyConnectionCallback; cls: the thread. */
 void td_http_on_connection(void *cls, struct MHD_Connection *connection, void **context,
                            enum MHD_ConnectionNotificationCode code);
+/* Whether a request (td_client.exchange) whose head we have not been given has come with all of it.
+ */
+bool td_http_head_is_there(void *exchange);
+/* MHD_LogCallback; cls: the thread. */
+void td_http_on_log(void *cls, const char *format, va_list args);
 /* UnescapeCallback that leaves the text as it is: the router unescapes, segment by segment. */
 size_t td_http_keep_escapes(void *cls, struct MHD_Connection *connection, char *text);
 /* Lets others have the CPU at time before; when it is back. Whether others wanted it of late. */

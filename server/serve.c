@@ -114,7 +114,9 @@ static int start(struct server *s, struct td_problem *problem)
                                   .io_threads = c->io_threads,
                                   .io_spin_us = io_spin_us(s),
                                   .connections = c->connections / c->listen.n,
-                                  .idle_s = c->idle_s};
+                                  .idle_s = c->idle_s,
+                                  .allow_host = &c->allow_host,
+                                  .allow_origin = &c->allow_origin};
     for (int i = 0; i < c->listen.n && !err; i++) {
         http.listen = c->listen.text[i];
         err = td_http_start(&s->http[i], &s->service, &http, problem);

@@ -136,8 +136,9 @@ static void requests(struct text *t, struct td_metrics *m)
         for (int s = 1; s < 6; s++)
             if (m->requests[r][s])
                 line(t,
-                     "tensord_http_requests_total{method=\"%s\",route=\"%s\",code=\"%dxx\"} %lld",
-                     routes[r].method, routes[r].pattern, s, (long long)m->requests[r][s]);
+                     "tensord_http_requests_total{method=\"%s\",route=\"%.*s\",code=\"%dxx\"} %lld",
+                     routes[r].method, (int)strcspn(routes[r].pattern, "?"), routes[r].pattern, s,
+                     (long long)m->requests[r][s]);
 }
 
 static void calls(struct text *t, struct td_metrics *m)

@@ -187,13 +187,6 @@ static int finish(struct batch *batch, int err, struct td_problem *problem)
     return err;
 }
 
-static bool is_type(const struct td_request *req, const char *type)
-{
-    size_t n = strlen(type);
-    return req->content_type && !strncasecmp(req->content_type, type, n) &&
-           strchr("; ", req->content_type[n]);
-}
-
 int td_api_tensors_put(struct td_request *req, struct td_response *res)
 {
     struct td_tensor t = {0};
@@ -208,14 +201,14 @@ int td_api_tensors_put(struct td_request *req, struct td_response *res)
     if (td_api_is_bulk(req, req->json_length >= 0 ? (size_t)req->json_length : req->body_size,
                        req->body_size))
         return td_api_hand_over(req);
-    if (is_type(req, "application/x-safetensors")) {
+    if (td_api_is_type(req, "application/x-safetensors")) {
         err = td_read_safetensors(req, add_keyed, &batch, &problem);
-    } else if (is_type(req, "application/x-npy")) {
+    } else if (td_api_is_type(req, "application/x-npy")) {
         err = td_read_npy(req, &t, &problem);
         err = err ? err : add(&batch, req->var[0], &t, &problem);
-    } else if (!req->content_type || is_type(req, "application/json") ||
-               is_type(req, "application/octet-stream") ||
-               is_type(req, "application/x-www-form-urlencoded")) { /* curl's word for -d */
+    } else if (!req->content_type || td_api_is_type(req, "application/json") ||
+               td_api_is_type(req, "application/octet-stream") ||
+               td_api_is_type(req, "application/x-www-form-urlencoded")) { /* curl's word for -d */
         err = read_json(req, &t, &problem);
         err = err ? err : add(&batch, req->var[0], &t, &problem);
     } else {

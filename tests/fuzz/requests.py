@@ -271,7 +271,7 @@ class Client:
     def one_raw(self):
         """A request turned over as a whole. libmicrohttpd may answer it itself, in its own words."""
         body, headers = self.maker.call().body(self.rng)
-        headers |= {"Host": "x", "Content-Length": str(len(body)), "Connection": "close"}
+        headers |= {"Host": "localhost", "Content-Length": str(len(body)), "Connection": "close"}
         head = "POST /v1/ops/add HTTP/1.1\r\n" + "".join(f"{k}: {v}\r\n" for k, v in headers.items()) + "\r\n"
         data = self.maker.mutated(head.encode()) + body
         self.last.append(("raw", None, None, data))

@@ -131,7 +131,7 @@ class Commands(unittest.TestCase):
             self.assertIn("unix:" + path, line)
             with socket.socket(socket.AF_UNIX) as c:
                 c.connect(path)
-                c.sendall(b"GET /v1/isa HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                c.sendall(b"GET /v1/isa HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                 self.assertIn(b" 200 ", c.recv(1000).split(b"\r\n")[0])
             process.terminate()
             process.communicate(timeout=60)

@@ -17,7 +17,7 @@ ADD = json.dumps({"inputs": [{"name": n, "shape": [2], "datatype": "FP32", "data
 
 
 def post(body, *headers, path="/v1/ops/add"):
-    lines = [f"POST {path} HTTP/1.1", "Host: x", f"Content-Length: {len(body)}", *headers, "", ""]
+    lines = [f"POST {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}", *headers, "", ""]
     return "\r\n".join(lines).encode() + body
 
 
@@ -61,7 +61,7 @@ class Connections(service.ServiceTest):
                                            "data": [0.123456] * 400000}]}).encode(), path="/v1/ops/relu")
         sockets = [self.service.socket() for _ in range(50)]
         for s in sockets: # known to the server
-            s.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+            s.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             read_replies(s, 1)
         with self.service.socket(60) as busy:
             busy.sendall(big) # the end then comes along with the last bytes
@@ -102,7 +102,7 @@ class Connections(service.ServiceTest):
 
     def test_http_1_0_and_close(self):
         for request in (b"GET /v1/isa HTTP/1.0\r\n\r\n",
-                        b"GET /v1/isa HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"):
+                        b"GET /v1/isa HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"):
             with self.service.socket() as s:
                 s.sendall(request)
                 data = b""
@@ -117,7 +117,7 @@ class Connections(service.ServiceTest):
         body, headers = service.pack({"self": big, "other": big}, {"binary_data_output": False},
                                      binary=True)
         slow = post(body, *(f"{k}: {v}" for k, v in headers.items()), path="/v1/ops/matmul")
-        requests = [post(ADD), slow, b"GET /v1/isa HTTP/1.1\r\nHost: x\r\n\r\n", post(b"{"), post(ADD)] * 4
+        requests = [post(ADD), slow, b"GET /v1/isa HTTP/1.1\r\nHost: localhost\r\n\r\n", post(b"{"), post(ADD)] * 4
         with self.service.socket(60) as s:
             s.sendall(b"".join(requests))
             replies, rest = read_replies(s, len(requests))
@@ -158,20 +158,20 @@ class Connections(service.ServiceTest):
             self.assertTrue(s.recv(1000).startswith(b"HTTP/1.1 100 Continue"))
             s.sendall(body)
             self.assertEqual(read_replies(s, 1)[0][0][0], 200)
-        head = b"POST /v1/ops/add HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n"
+        head = b"POST /v1/ops/add HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n"
         with self.service.socket() as s:
             s.sendall(head % (300 << 20))
             self.assertIn(b" 413 ", s.recv(1000).split(b"\r\n")[0])
 
     def test_content_types(self):
         """curl's -d says that it is a form; a client may say nothing at all."""
-        for name in (None, "application/json", "application/x-www-form-urlencoded", "text/plain"):
+        for name in (None, "application/json", "application/x-www-form-urlencoded"):
             reply = self.service.call("POST", "/v1/ops/add", ADD, {"Content-Type": name} if name else {})
             self.assertEqual(reply.status, 200, name)
 
     def test_post_without_a_body(self):
         with self.service.socket() as s:
-            s.sendall(b"POST /v1/ops/relu HTTP/1.1\r\nHost: x\r\n\r\n")
+            s.sendall(b"POST /v1/ops/relu HTTP/1.1\r\nHost: localhost\r\n\r\n")
             self.assertEqual(read_replies(s, 1)[0][0][0], 400)
 
     def test_eight_clients_at_once(self):
@@ -307,7 +307,7 @@ class Idle(service.ServiceTest):
         served = 0
         for s in held:
             try:
-                s.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+                s.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 served += b" 200 " in s.recv(1000)
             except OSError:
                 pass

@@ -115,7 +115,7 @@ class Drain(unittest.TestCase):
         """A client that never ends its request does not keep the service alive."""
         s = Service("--drain-s", "1")
         with s.socket() as c:
-            c.sendall(b"POST /v1/ops/relu HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+            c.sendall(b"POST /v1/ops/relu HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
             time.sleep(0.2)
             begin = time.monotonic()
             s.process.send_signal(signal.SIGTERM)

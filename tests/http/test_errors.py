@@ -277,7 +277,7 @@ class Errors(service.ServiceTest):
         for size in (257 * MIB, 2**40, 2**63, 10**30):
             for method, path in (("POST", "/v1/ops/relu"), ("PUT", "/v1/tensors/x"),
                                  ("POST", "/v2/models/op.relu/infer")):
-                said = self.answer(f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {size}")
+                said = self.answer(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {size}")
                 self.assertIn(b" 413 " if size < 2**63 else b" 4", said.split(b"\r\n")[0], size)
 
     def test_a_chunked_body_of_257_mib(self):
@@ -286,7 +286,7 @@ class Errors(service.ServiceTest):
             self.skipTest("257 MiB through an instrumented server")
         piece = b"%x\r\n%s\r\n" % (MIB, b" " * MIB)
         with self.service.socket(60) as s:
-            s.sendall(b"POST /v1/ops/relu HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+            s.sendall(b"POST /v1/ops/relu HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
             try:
                 for _ in range(258):
                     s.sendall(piece)
@@ -296,21 +296,21 @@ class Errors(service.ServiceTest):
             self.assertIn(b" 413 ", s.recv(65536).split(b"\r\n")[0])
 
     def test_headers_of_33_kib(self):
-        for head in ("GET /v1/isa HTTP/1.1\r\nHost: x\r\nX: " + "y" * 33 * 1024,
-                     "GET /v1/isa HTTP/1.1\r\nHost: x\r\n" + "\r\n".join(f"X{i}: " + "y" * 90 for i in range(360)),
-                     "GET /v1/isa HTTP/1.1\r\nHost: x\r\nX: " + "y" * 300 * 1024,
-                     "GET /" + "y" * 300 * 1024 + " HTTP/1.1\r\nHost: x"):
+        for head in ("GET /v1/isa HTTP/1.1\r\nHost: localhost\r\nX: " + "y" * 33 * 1024,
+                     "GET /v1/isa HTTP/1.1\r\nHost: localhost\r\n" + "\r\n".join(f"X{i}: " + "y" * 90 for i in range(360)),
+                     "GET /v1/isa HTTP/1.1\r\nHost: localhost\r\nX: " + "y" * 300 * 1024,
+                     "GET /" + "y" * 300 * 1024 + " HTTP/1.1\r\nHost: localhost"):
             said = self.answer(head)
             self.assertRegex(said.split(b"\r\n")[0], rb" (431|414) ", head[:30])
-        said = self.answer("GET /v1/isa HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX: " + "y" * 30 * 1024)
+        said = self.answer("GET /v1/isa HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX: " + "y" * 30 * 1024)
         self.assertIn(b" 200 ", said.split(b"\r\n")[0])
 
     def test_what_is_not_http(self):
         for junk in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"GET\r\n\r\n", b"\r\n\r\n\r\n",
                      b"GET /v1/isa HTTP/9.9\r\n\r\n", b"A" * 100000, b"GET /v1/isa HTTP/1.1\r\nHost x\r\n\r\n",
-                     b"POST /v1/ops/relu HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-                     b"POST /v1/ops/relu HTTP/1.1\r\nHost: x\r\nContent-Length: 1x\r\n\r\n",
-                     b"POST /v1/ops/relu HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"):
+                     b"POST /v1/ops/relu HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+                     b"POST /v1/ops/relu HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1x\r\n\r\n",
+                     b"POST /v1/ops/relu HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"):
             with self.service.socket(1) as s:
                 try:
                     s.sendall(junk)
@@ -324,7 +324,7 @@ class Errors(service.ServiceTest):
         """In the head, in the body, and while the result is computed."""
         body, headers = service.pack({"self": np.ones((300, 300), np.float32),
                                       "other": np.ones((300, 300), np.float32)}, binary=True)
-        head = "POST /v1/ops/matmul HTTP/1.1\r\nHost: x\r\n" + "".join(f"{k}: {v}\r\n" for k, v in headers.items())
+        head = "POST /v1/ops/matmul HTTP/1.1\r\nHost: localhost\r\n" + "".join(f"{k}: {v}\r\n" for k, v in headers.items())
         whole = head.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body
         # libmicrohttpd may see the end of a half-sent body only when the connection has been idle.
         with service.Service("--idle-s", "2") as own:

@@ -127,8 +127,10 @@ class Life(service.ServiceTest, Tasks):
         self.assertEqual(pending.status, 202, "it was done too soon to be waited for")
         self.assertIn(pending.json["state"], ("queued", "running"))
         self.assertGreaterEqual(time.monotonic() - begin, 0.05)
-        for query in ("", "?", "?wait=0", "?other=wait", "?wai=1", "?x=1&wait=0"):
+        for query in ("", "?", "?wait=0", "?&wait=0"):
             self.assertEqual(self.get(location, query).status, 202, query)
+        for query in ("?other=wait", "?wai=1", "?x=1&wait=0"):
+            self.assertEqual(self.get(location, query).status, 400, query)
         reply = self.end(location)
         self.assertTrue((reply.out == SIDE).all())
         self.assertEqual(self.end(location, 600).body, reply.body) # at once, again

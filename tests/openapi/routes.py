@@ -2,9 +2,9 @@
 """routes.py VERSION: openapi.yaml and the code say the same.
 
 Both ways: every route of api/routes.def is described and everything described is a route. A path's
-variables are declared, a described error is one that api/problems.def can give, operations under
-/v1/pools and /v1/tasks and the parameters of streams are marked experimental and nothing else is
-(RT-1), and the version is the program's.
+variables and the query's parameters are declared, a described error is one that api/problems.def can
+give, operations under /v1/pools and /v1/tasks and the parameters of streams are marked experimental
+and nothing else is (RT-1), and the version is the program's.
 """
 import pathlib
 import re
@@ -22,11 +22,13 @@ METHODS = ("get", "put", "post", "delete", "patch", "head", "options", "trace")
 
 
 def coded_routes():
-    """(method, path) of each route; {name*} takes slashes too, which OpenAPI cannot say."""
+    """(method, path) of each route -> its query's parameters; {name*} takes slashes too, which OpenAPI
+    cannot say."""
     text = (ROOT / "api/routes.def").read_text()
     found = re.findall(r'^TD_ROUTE\((\w+), "([^"]+)", \w+\)', text, re.M)
     assert len(found) == len(re.findall(r"^TD_ROUTE", text, re.M)) > 0, "routes.def is not understood"
-    return {(method, path.replace("*}", "}")) for method, path in found}
+    return {(method, path.partition("?")[0].replace("*}", "}")): path.partition("?")[2]
+            for method, path in found}
 
 
 def problem_statuses():
@@ -43,13 +45,16 @@ def resolve(api, node):
     return node
 
 
-def check_operation(api, path, item, method, statuses):
+def check_operation(api, path, item, method, statuses, query):
     name, operation = f"{method.upper()} {path}", item[method]
     parameters = [resolve(api, p) for p in item.get("parameters", []) + operation.get("parameters", [])]
     declared = {p["name"] for p in parameters if p["in"] == "path"}
     wanted = set(re.findall(r"{(\w+)}", path))
     if declared != wanted:
         yield f"{name}: path parameters {sorted(declared)} are declared, {sorted(wanted)} are right"
+    asked = "&".join(p["name"] for p in parameters if p["in"] == "query")
+    if asked != query:
+        yield f"{name}: query parameters '{asked}' are described, '{query}' are taken"
     for status, response in operation["responses"].items():
         problem = "application/problem+json" in resolve(api, response).get("content", {})
         if problem and status != "4XX" and status not in statuses:
@@ -72,13 +77,14 @@ def main():
     api = yaml.safe_load((ROOT / "openapi/openapi.yaml").read_text())
     coded = coded_routes()
     described = {(m.upper(), path) for path, item in api["paths"].items() for m in METHODS if m in item}
-    wrong = [f"{m} {p}: a route that openapi.yaml does not describe" for m, p in sorted(coded - described)]
-    wrong += [f"{m} {p}: described, but no route" for m, p in sorted(described - coded)]
+    wrong = [f"{m} {p}: a route that openapi.yaml does not describe" for m, p in sorted(coded.keys() - described)]
+    wrong += [f"{m} {p}: described, but no route" for m, p in sorted(described - coded.keys())]
     statuses = problem_statuses()
     for path, item in api["paths"].items():
         for method in METHODS:
             if method in item:
-                wrong += check_operation(api, path, item, method, statuses)
+                wrong += check_operation(api, path, item, method, statuses,
+                                         coded.get((method.upper(), path), ""))
     if marked(api["components"]["schemas"]) != STREAMS:
         wrong.append(f"x-stability is due to the parameters {sorted(STREAMS)}")
     if api["info"]["version"] != sys.argv[1]:

@@ -1,0 +1,241 @@
+/* A request's head, judged before anything is made of it: whether all who read it must agree where
+ * the request ends (RFC 9112; else what follows a body could be taken for a request that somebody
+ * in front of us has not seen), and whether a browser sent it for a page that is none of ours.
+ *
+ * libmicrohttpd takes much that it should not, older ones more; what it lets through is refused
+ * here. Before 0.9.77 it ends names and values at a zero byte, joins folded lines and takes a bare
+ * line feed for the end of one, and says nothing: but the lines still lie where they came, so each
+ * must begin two bytes after the last one's end. */
+#include "server/http_threads.h"
+
+#include "server/origin.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define SAYS_WHAT_IT_SKIPS (MHD_VERSION >= 0x00097700)
+
+struct fields { /* one walk over all headers: a look-up of each would walk, and compare, anew */
+    const char *host, *length, *transfer, *encoding, *origin, *type, *prefer, *json_length, *asks;
+    int hosts, lengths, transfers;
+    bool forwarded;
+    const char *wrong; /* what the first wrong one is, or NULL */
+    const char *next;  /* where the next line must begin; NULL: that cannot be told */
+};
+
+/* Characters of a token (RFC 9110, 5.6.2). */
+static bool is_token(const char *text, size_t n)
+{
+    static const bool other[128] = {
+        ['!'] = 1, ['#'] = 1, ['$'] = 1, ['%'] = 1, ['&'] = 1, ['\''] = 1, ['*'] = 1, ['+'] = 1,
+        ['-'] = 1, ['.'] = 1, ['^'] = 1, ['_'] = 1, ['`'] = 1, ['|'] = 1,  ['~'] = 1};
+    bool right = n > 0;
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)text[i];
+        right &= (unsigned)(c | 0x20) - 'a' < 26 || (unsigned)c - '0' < 10 || (c < 128 && other[c]);
+    }
+    return right;
+}
+
+static bool has_controls(const char *text, size_t n)
+{
+    bool found = false;
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)text[i];
+        found |= (c < ' ' && c != '\t') || c == 127;
+    }
+    return found;
+}
+
+void td_http_line_begin(struct td_http_line *line, const char *target)
+{
+    line->target = target;
+    line->size = strlen(target);
+    line->target_is_right = !has_controls(target, line->size) && !strpbrk(target, " \t");
+}
+
+static const char **place(struct fields *f, const char *name, size_t n)
+{
+#define IS(text) (n == sizeof text - 1 && !strncasecmp(name, text, sizeof text - 1))
+    switch (*name | 0x20) {
+    case 'a':
+        return IS("Access-Control-Request-Method") ? &f->asks : NULL;
+    case 'c':
+        f->lengths += IS("Content-Length");
+        return IS("Content-Length")     ? &f->length
+               : IS("Content-Type")     ? &f->type
+               : IS("Content-Encoding") ? &f->encoding
+                                        : NULL;
+    case 'f':
+        f->forwarded |= IS("Forwarded");
+        return NULL;
+    case 'h':
+        f->hosts += IS("Host");
+        return IS("Host") ? &f->host : NULL;
+    case 'i':
+        return IS("Inference-Header-Content-Length") ? &f->json_length : NULL;
+    case 'o':
+        return IS("Origin") ? &f->origin : NULL;
+    case 'p':
+        return IS("Prefer") ? &f->prefer : NULL;
+    case 't':
+        f->transfers += IS("Transfer-Encoding");
+        return IS("Transfer-Encoding") ? &f->transfer : NULL;
+    case 'x':
+        f->forwarded |= IS("X-Forwarded-For");
+        return NULL;
+    default:
+        return NULL;
+    }
+#undef IS
+}
+
+/* MHD_KeyValueIteratorN. Where a header comes twice, the first counts. */
+static enum MHD_Result note_field(void *cls, enum MHD_ValueKind kind, const char *name,
+                                  size_t name_size, const char *value, size_t value_size)
+{
+    struct fields *f = cls;
+    (void)kind;
+    if (!value) {
+        value = "";
+        value_size = 0;
+    }
+    if (!is_token(name, name_size))
+        f->wrong = "a header's name holds what no name may hold, such as a space before the colon";
+    else if (has_controls(value, value_size))
+        f->wrong = "a header's value holds a control character, such as a bare CR";
+    else if (f->next && name != f->next)
+        f->wrong = "a header holds a zero byte, is folded over lines, or ends without CR LF";
+    if (f->next)
+        f->next = value + value_size + 2;
+    const char **to = place(f, name, name_size);
+    if (to && !*to)
+        *to = value;
+    return MHD_YES;
+}
+
+/* What is wrong with where the lines and the body lie; NULL when nothing is. */
+static const char *judge_framing(const struct fields *f, const struct td_http_line *line)
+{
+    bool is_1_0 = !strcmp(line->version, "HTTP/1.0");
+    if (f->wrong)
+        return f->wrong;
+    if (f->next && f->next + 2 != line->end)
+        return "a header holds a zero byte, is folded over lines, or ends without CR LF";
+    if (f->lengths > 1)
+        return "Content-Length: comes more than once";
+    if (f->transfers && f->lengths)
+        return "Content-Length beside Transfer-Encoding: only one may say where the body ends";
+    if (f->transfers && is_1_0)
+        return "Transfer-Encoding: HTTP/1.0 has none";
+    if (f->transfers > 1)
+        return "Transfer-Encoding: comes more than once";
+    if (f->hosts > 1 || (!f->hosts && !is_1_0))
+        return "Host: must come once";
+    return NULL;
+}
+
+/* The request line, as it came. */
+static const char *judge_line(const struct td_http_line *line)
+{
+    size_t n = strlen(line->method);
+    if (!is_token(line->method, n))
+        return "the method is not a word";
+    if (!line->target_is_right)
+        return "the path holds a space or a control character";
+#if !SAYS_WHAT_IT_SKIPS
+    if (line->method + n + 1 != line->target || line->target + line->size + 1 != line->version)
+        return "the request line holds a zero byte, or more than one space between its parts";
+#endif
+    return NULL;
+}
+
+/* http://host/path (RFC 9112, 3.2.2): the host counts, whatever the header says. */
+static int read_absolute(struct td_request *req, struct fields *f)
+{
+    const char *path = req->path;
+    size_t scheme = !strncasecmp(path, "http://", 7)    ? 7
+                    : !strncasecmp(path, "https://", 8) ? 8
+                                                        : 0;
+    if (!scheme)
+        return 0;
+    size_t n = strcspn(path + scheme, "/");
+    f->host = td_arena_strdup(req->arena, path + scheme, n);
+    req->path = path[scheme + n] ? path + scheme + n : "/";
+    return f->host ? 0 : td_api_problem(req, -ENOMEM, "no memory for the request");
+}
+
+static int judge_sender(const struct td_http_thread *thread, const struct td_http_line *line,
+                        struct td_request *req, const struct fields *f)
+{
+    const struct td_http_config *config = &thread->http->config;
+    if (f->host && *f->host && !td_host_is_right(f->host))
+        return td_api_problem(req, -EINVAL, "Host: '%.80s' is no host", f->host);
+    if (line->loopback && f->host && !td_host_is_ours(f->host, config->allow_host))
+        return td_api_problem(req, -EACCES,
+                              "Host: '%.80s' is not taken over loopback; right are localhost, a "
+                              "loopback address and what --allow-host names",
+                              f->host);
+    if (f->origin && !td_origin_is_ours(f->origin, f->host, config->allow_origin))
+        return td_api_problem(req, -EACCES,
+                              "Origin: '%.80s' is another page's; right are this server's own "
+                              "and what --allow-origin names",
+                              f->origin);
+    return 0;
+}
+
+static int judge(const struct td_http_thread *thread, const struct td_http_line *line,
+                 struct td_request *req, struct fields *f, bool *close)
+{
+    size_t size = (size_t)(line->end - line->method);
+    const char *wrong = judge_line(line);
+    *close = true;
+    if (!wrong)
+        wrong = judge_framing(f, line);
+    if (wrong)
+        return td_api_problem(req, -EINVAL, "%s", wrong);
+    if (f->transfer && strcasecmp(f->transfer, "chunked"))
+        return td_api_problem(req, -ENOSYS,
+                              "Transfer-Encoding: '%.80s' is not known here; right is "
+                              "chunked",
+                              f->transfer);
+    if (size > req->service->limits.headers)
+        return td_api_problem(req, -EOVERFLOW, "the headers have %zu bytes; at most %zu are taken",
+                              size, req->service->limits.headers);
+    *close = false;
+    int err = read_absolute(req, f);
+    if (!err)
+        err = judge_sender(thread, line, req, f);
+    if (!err && f->encoding && strcasecmp(f->encoding, "identity"))
+        err = td_api_problem(req, -EPROTONOSUPPORT,
+                             "Content-Encoding: '%.80s' is not known here; send the body as it is",
+                             f->encoding);
+    return err;
+}
+
+int td_http_head_judge(const struct td_http_thread *thread, struct MHD_Connection *connection,
+                       const struct td_http_line *line, struct td_request *req,
+                       struct td_http_head *head)
+{
+    struct fields f = {0};
+#if !SAYS_WHAT_IT_SKIPS
+    f.next = line->version + strlen(line->version) + 2;
+#endif
+    MHD_get_connection_values_n(connection, MHD_HEADER_KIND, note_field, &f);
+    int err = judge(thread, line, req, &f, &head->must_close);
+    req->local = td_listener_is_local(&thread->http->listener) && !f.forwarded;
+    if (req->method == TD_POST || req->method == TD_PUT) {
+        if (f.length)
+            req->content_length = strtoull(f.length, NULL, 10);
+        req->content_type = f.type;
+        req->prefer = f.prefer;
+        req->json_length_text = f.json_length;
+    }
+    if (err)
+        return err;
+    head->origin = f.origin;
+    head->preflight = f.origin && f.asks && req->method == TD_OPTIONS;
+    return 0;
+}
