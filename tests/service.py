@@ -20,6 +20,7 @@ except ImportError:
     sys.exit(77)
 
 BINARY = os.environ.get("TENSORD_BIN", "build/tensord")
+CPUS = [str(cpu) for cpu in sorted(os.sched_getaffinity(0))] # this process's; 0 need not be one
 SANITIZED = os.environ.get("TENSORD_SANITIZED") == "1"
 
 DATATYPES = {"BOOL": np.bool_, "UINT8": np.uint8, "INT8": np.int8, "INT16": np.int16,

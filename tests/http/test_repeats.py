@@ -134,7 +134,7 @@ class Repeats(service.ServiceTest):
         call = lambda: self.service.infer("relu", x, {"pool": "passing"}, binary=True)  # noqa: E731
         self.problem(call(), 404, "passing")
         for threads in (1, 1, 1):
-            made = self.service.call("PUT", "/v1/pools/passing", {"cpus": "0", "threads": threads})
+            made = self.service.call("PUT", "/v1/pools/passing", {"cpus": service.CPUS[0], "threads": threads})
             self.assertIn(made.status, (200, 201), made.body)
             for _ in range(3):
                 self.assertEqual(call().parameters["pool"], "passing")

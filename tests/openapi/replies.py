@@ -167,12 +167,12 @@ class Replies(service.ServiceTest):
         self.check("DELETE", "/v1/tensors/a/b", status=404)
 
     def test_pools(self):
-        self.check("PUT", "/v1/pools/p", {"cpus": "0", "threads": 1, "streams": 1, "spin_us": 0,
+        self.check("PUT", "/v1/pools/p", {"cpus": service.CPUS[0], "threads": 1, "streams": 1, "spin_us": 0,
                                           "queue_depth": 5, "pinned": False}, status=201)
-        self.check("PUT", "/v1/pools/p", {"cpus": "0"})
+        self.check("PUT", "/v1/pools/p", {"cpus": service.CPUS[0]})
         self.check("GET", "/v1/pools/p")
         self.check("PUT", "/v1/pools/p", b"{", status=400)
-        self.check("PUT", "/v1/pools/default", {"cpus": "0"}, status=409)
+        self.check("PUT", "/v1/pools/default", {"cpus": service.CPUS[0]}, status=409)
         self.check("DELETE", "/v1/pools/default", status=409)
         self.check("DELETE", "/v1/pools/p", status=204)
         self.check("DELETE", "/v1/pools/p", status=404)
@@ -192,7 +192,7 @@ class Replies(service.ServiceTest):
                 self.check("DELETE", task, status=204)
                 self.check("GET", task, status=404)
                 self.check("DELETE", task, status=404)
-        big = np.ones((400, 400), np.float32)
+        big = np.ones((640, 640), np.float32) # computed for longer than the requests below take
         body, headers = service.pack({"self": big, "other": big}, {"kernel": "ref"}, binary=True)
         tasks = [self.check("POST", "/v1/ops/matmul", body, {**headers, "Prefer": "respond-async"}, status=202).headers["Location"]
                  for _ in range(2)]
