@@ -172,11 +172,6 @@ struct td_pool_thread {
     bool ok; /* the affinity read back is that CPU, or its worker's CPUs; where threads are bound */
 };
 
-struct td_pool_memory { /* where a worker's requests get their big blocks from */
-    int numa_node; /* bound to it; -1: the node of the CPU that asks, as its CPUs lie on several */
-    int found;     /* the node of a block just taken; -1: the kernel does not say */
-};
-
 struct td_pool_stats {
     struct td_pool_config config;  /* as effective: cpus filtered, counts filled in */
     char requested[TD_CPUS_TEXT];  /* cpus as asked for */
@@ -186,11 +181,16 @@ struct td_pool_stats {
     int running;                  /* jobs being run now */
     int64_t done, rejected, late; /* since start */
     int64_t busy_ns;              /* time spent in jobs, all workers */
-    int n_threads, n_workers;
+    int n_threads;
     struct td_pool_thread threads[64]; /* the first 64 */
-    struct td_pool_memory memory[64];  /* of the first 64 workers */
 };
 void td_pool_stats(struct td_pool *pool, struct td_pool_stats *stats);
+struct td_pool_memory { /* where a worker's requests get their big blocks from */
+    int numa_node; /* bound to it; -1: the node of the CPU that asks, as its CPUs lie on several */
+    int found;     /* the node of a block just taken; -1: the kernel does not say */
+};
+/* Of the first max workers; returns how many. Takes a block for each, so some us. */
+int td_pool_memory(struct td_pool *pool, struct td_pool_memory *memory, int max);
 const char *td_pool_name(const struct td_pool *pool);
 int td_pool_threads(const struct td_pool *pool);   /* of all its workers */
 int td_pool_streams(const struct td_pool *pool);   /* its workers */

@@ -20,8 +20,6 @@ void td_pool_stats(struct td_pool *pool, struct td_pool_stats *stats)
     const int max = sizeof stats->threads / sizeof *stats->threads;
     for (int i = 0; i < pool->n_workers; i++) {
         const struct td_worker *worker = &pool->workers[i];
-        if (stats->n_workers < max)
-            td_buffers_look(worker->numa_node, &stats->memory[stats->n_workers++]);
         stats->done += atomic_load(&worker->done);
         stats->busy_ns += atomic_load(&worker->busy_ns);
         for (int k = 0; k < worker->team.n; k++) {
@@ -29,6 +27,14 @@ void td_pool_stats(struct td_pool *pool, struct td_pool_stats *stats)
                 td_team_look(&worker->team, k, &stats->threads[stats->n_threads++]);
         }
     }
+}
+
+int td_pool_memory(struct td_pool *pool, struct td_pool_memory *memory, int max)
+{
+    int n = pool->n_workers < max ? pool->n_workers : max;
+    for (int i = 0; i < n; i++)
+        td_buffers_look(pool->workers[i].numa_node, &memory[i]);
+    return n;
 }
 
 void td_pool_inherit(struct td_pool *pool, const struct td_pool *before)

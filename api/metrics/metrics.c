@@ -165,8 +165,18 @@ static void texts(struct text *t, struct td_json_cache *cache)
     line(t, "tensord_json_texts_total{known=\"no\"} %lld", misses);
 }
 
+static int count_hung(const struct td_hung *hung, int n, const char *pool)
+{
+    int found = 0;
+    for (int i = 0; i < n; i++)
+        found += !strcmp(hung[i].pool, pool);
+    return found;
+}
+
 static void pools(struct text *t, struct td_pools *set)
 {
+    struct td_hung hung[64];
+    int n_hung = td_pools_hung(set, hung, 64);
     struct td_pool *list[64];
     struct td_pool_stats stats[64];
     int n = td_pools_list(set, list, 64);
@@ -181,6 +191,8 @@ static void pools(struct text *t, struct td_pools *set)
     POOL_FAMILY("tensord_pool_queue_depth", "gauge", "Jobs waiting.", "%d", stats[i].depth)
     POOL_FAMILY("tensord_pool_threads", "gauge", "Threads of the pool.", "%d",
                 stats[i].config.threads)
+    POOL_FAMILY("tensord_pool_hung_workers", "gauge", "In one call for longer than --watchdog-s.",
+                "%d", count_hung(hung, n_hung, stats[i].config.name))
     POOL_FAMILY("tensord_pool_jobs_total", "counter", "Jobs done.", "%lld",
                 (long long)stats[i].done)
     POOL_FAMILY("tensord_pool_rejected_total", "counter", "Jobs refused: the queue was full.",

@@ -20,18 +20,18 @@ static void write_threads(struct td_writer *w, const struct td_pool_stats *stats
 }
 
 /* What memory its workers' requests get, and whether a block is there. */
-static void write_memory(struct td_writer *w, const struct td_pool_stats *stats)
+static void write_memory(struct td_writer *w, struct td_pool *pool)
 {
+    struct td_pool_memory memory[64];
+    int n = td_pool_memory(pool, memory, 64);
     td_write_open(w, "membind", '[');
-    for (int i = 0; i < stats->n_workers; i++) {
-        const struct td_pool_memory *memory = &stats->memory[i];
+    for (int i = 0; i < n; i++) {
+        bool fits = memory[i].numa_node < 0 || memory[i].numa_node == memory[i].found;
         td_write_open(w, NULL, '{');
         td_write_int(w, "worker", i);
-        td_write_int(w, "numa_node", memory->numa_node);
-        td_write_int(w, "found", memory->found);
-        td_write_bool(w, "ok",
-                      memory->found >= 0 &&
-                          (memory->numa_node < 0 || memory->numa_node == memory->found));
+        td_write_int(w, "numa_node", memory[i].numa_node);
+        td_write_int(w, "found", memory[i].found);
+        td_write_bool(w, "ok", memory[i].found >= 0 && fits);
         td_write_close(w, '}');
     }
     td_write_close(w, ']');
@@ -58,7 +58,7 @@ static void write_pool(struct td_writer *w, struct td_pool *pool)
     td_write_int(w, "late", stats.late);
     td_write_int(w, "busy_us", stats.busy_ns / 1000);
     write_threads(w, &stats);
-    write_memory(w, &stats);
+    write_memory(w, pool);
     td_write_open(w, "warnings", '[');
     if (*stats.warning)
         td_write_str(w, NULL, stats.warning);

@@ -211,6 +211,39 @@ class Pools(service.ServiceTest):
         self.assertEqual(len(statuses), 180)
 
 
+class StartUp(service.ServiceTest):
+    """Pools of the command line go and are replaced as any other; HTTP threads hold none of them."""
+    args = ("--pool", f"a={CPUS[0]}", "--pool", f"b={LAST}")
+
+    def worker(self):
+        return self.service.call("GET", "/v1/pools/b").json["thread_list"][0]["tid"]
+
+    def gone(self, tid):
+        end = time.monotonic() + 30
+        while os.path.exists(f"/proc/{self.service.pid}/task/{tid}"):
+            self.assertLess(time.monotonic(), end, "the removed pool's worker is still there")
+            time.sleep(0.02)
+
+    def test_replaced_and_removed(self):
+        connections = [self.service.connect() for _ in range(8)] # some with either HTTP thread
+        self.addCleanup(lambda: [c.close() for c in connections])
+
+        def call(status):
+            for connection in connections:
+                self.assertEqual(self.service.infer("relu", X, {"pool": "b"}, connection=connection).status, status)
+        call(200)
+        first = self.worker()
+        self.assertEqual(self.service.call("PUT", "/v1/pools/b", {"cpus": LAST, "queue_depth": 3}).status, 200)
+        self.gone(first)
+        call(200)
+        second = self.worker()
+        self.assertEqual(self.service.call("DELETE", "/v1/pools/b").status, 204)
+        self.gone(second)
+        call(404)
+        self.assertEqual(self.service.call("PUT", "/v1/pools/b", {"cpus": LAST}).status, 201)
+        call(200)
+
+
 class Unpinned(service.ServiceTest):
     """Without --pool there is one pool, called default, on all CPUs allowed."""
 
@@ -253,6 +286,10 @@ class Hung(service.ServiceTest):
             since = calendar.timegm(time.strptime(hung[0]["since"], "%Y-%m-%dT%H:%M:%SZ"))
             self.assertTrue(begin - 2 <= since <= time.time(), hung)
             self.assertGreaterEqual(hung[0]["seconds"], 1)
+            metrics = self.service.call("GET", "/metrics").body.decode()
+            if self.ready()[0] == 503:
+                self.assertIn('tensord_pool_hung_workers{pool="b"} 1\n', metrics)
+                self.assertIn('tensord_pool_hung_workers{pool="a"} 0\n', metrics)
         self.assertEqual(self.service.call("GET", "/v2/health/live").status, 200)
         self.assertEqual(self.service.infer("relu", X, {"pool": "a"}).status, 200)
         call.join()
