@@ -62,6 +62,8 @@ struct td_infer { /* lives in the request's arena */
     size_t front_size;
     char *binary;
     size_t binary_size;
+    struct td_writer text; /* the reply's JSON */
+    size_t text_size;      /* bytes that the JSON outputs' elements may take */
 
     int64_t queued_ns, begin_ns, end_ns;
 

@@ -20,6 +20,20 @@
 #define INLINE_BYTE_SECONDS 50e-12
 #define INLINE_TEXT_SECONDS 2e-9 /* a byte of a result's JSON, written behind the computing */
 #define HEAD 4096                /* room before a binary output for the reply's JSON */
+#define AROUND 1024              /* bytes of that, as a rule, that are not elements */
+
+/* Room for the reply's JSON, so that a call without it is refused before it is computed. */
+static int place_text(struct td_infer *in)
+{
+    in->text_size = 0;
+    for (int i = 0; i < in->run.call.n_out; i++)
+        if (in->output[i].form == TD_FORM_json)
+            in->text_size += td_json_data_bound(&in->run.call.out[i]) *
+                             (in->streams.apart ? (size_t)in->streams.parts : 1);
+    td_write_init(&in->text, in->req->arena, AROUND + in->text_size);
+    return in->text.failed ? td_problem_set(&in->run.problem, ENOMEM, "no memory for the reply")
+                           : 0;
+}
 
 static int place_outputs(struct td_infer *in)
 {
@@ -58,7 +72,7 @@ static int place_outputs(struct td_infer *in)
             at += bytes;
         }
     }
-    return 0;
+    return place_text(in);
 }
 
 /* ---- the reply ---- */
@@ -115,16 +129,14 @@ static int join(struct td_infer *in, struct td_writer *w, struct td_response *re
 
 static void reply(struct td_infer *in)
 {
-    struct td_response *res = &in->req->response;
-    struct td_writer w;
-    td_write_init(&w, in->req->arena, 768);
+    struct td_writer *w = &in->text;
     if (in->front)
-        td_write_raw(&w, NULL, in->front, in->front_size);
+        td_write_raw(w, NULL, in->front, in->front_size);
     else
-        td_infer_write_front(in, &w);
-    write_parameters(in, &w);
-    td_write_close(&w, '}');
-    if (join(in, &w, res))
+        td_infer_write_front(in, w);
+    write_parameters(in, w);
+    td_write_close(w, '}');
+    if (join(in, w, &in->req->response))
         td_api_problem(in->req, -ENOMEM, "no memory for the reply");
 }
 
@@ -238,13 +250,8 @@ static int submit_task(struct td_infer *in)
             "Prefer: respond-async: there are no tasks without bound threads (pin "
             "backend none)");
     struct td_task *task;
-    size_t bytes = HEAD + in->binary_size;
-    for (int i = 0; i < in->run.call.n_out; i++)
-        if (in->output[i].form == TD_FORM_json)
-            bytes += td_json_data_bound(&in->run.call.out[i]) *
-                     (in->streams.apart ? (size_t)in->streams.parts : 1);
-    int err = td_task_add(&task, req, &in->req, in->run.handle->full, td_pool_name(in->pool), bytes,
-                          &in->run.problem);
+    int err = td_task_add(&task, req, &in->req, in->run.handle->full, td_pool_name(in->pool),
+                          HEAD + in->binary_size + in->text_size, &in->run.problem);
     if (err)
         return td_api_problem(req, err, "%s", in->run.problem.text);
     in->is_task = true;
@@ -296,13 +303,10 @@ static bool is_small(struct td_infer *in)
         in->streams.parts > 1)
         return false;
     struct td_cost cost = td_run_cost(&in->run);
-    double text = 0;
-    for (int i = 0; i < in->run.call.n_out; i++)
-        if (in->output[i].form == TD_FORM_json)
-            text += (double)td_json_data_bound(&in->run.call.out[i]);
     double most = td_pool_worth_seconds(in->pool);
     most = most < INLINE_SECONDS ? most : INLINE_SECONDS;
-    most += INLINE_BYTE_SECONDS * (double)req->body_size - INLINE_TEXT_SECONDS * text;
+    most +=
+        INLINE_BYTE_SECONDS * (double)req->body_size - INLINE_TEXT_SECONDS * (double)in->text_size;
     in->alone = cost.likely < most;
     return cost.most < most;
 }
@@ -311,6 +315,7 @@ static int start(struct td_infer *in)
 {
     struct td_request *req = in->req;
     if (in->meta) {
+        td_write_init(&in->text, req->arena, AROUND);
         reply(in);
         return 0;
     }
