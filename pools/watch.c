@@ -3,7 +3,7 @@
  *
  * A container's CPUs move when a kubelet hands them out anew or by `docker update`. The kernel then
  * moves every thread at once, wherever it was bound, and tells nobody, so one thread looks twice a
- * second, which takes it 0.2 ms. It makes affected pools anew from what they were asked to be
+ * second, which takes it 0.4 ms. It makes affected pools anew from what they were asked to be
  * instead of moving their threads: a pool that has lost CPUs must also have fewer threads. Calls
  * that hold the old one still run there, and it ends with the last of them.
  *
