@@ -1,6 +1,7 @@
 /* What is registered at the start: every operator's rows for the CPU, its reference for RefCPU (the
  * second backend, on the key that PyTorch leaves to private use), shapes alone for Meta, formulas
- * of composite operators, and the wrappers Autocast and Tracer. */
+ * of composite operators, and the wrappers Autocast, Tracer and, of operators with derivatives,
+ * Autograd. */
 #include "dispatch/call.h"
 #include "kernels/weight.h"
 
@@ -61,7 +62,16 @@ static int register_op(const struct td_handle *handle, struct td_problem *proble
     composite.key = TD_KEY_CompositeImplicitAutograd;
     composite.rows = NULL;
     composite.boxed = td_kernel_composite;
-    int err = td_register(handle->full, &cpu, NULL, problem);
+    static const char *const nothing[] = {NULL}, *const backward[] = {"grad", "result", NULL};
+    int err = op->composite ? td_formula_check(handle, op->composite, nothing, problem) : 0;
+    const struct td_derivative *d = td_derivative_find(handle->full);
+    struct td_kernel_def autograd = {
+        .key = TD_KEY_Autograd, .boxed = td_kernel_autograd, .origin = TD_HERE};
+    if (d && !err)
+        err = td_register(handle->full, &autograd, NULL, problem);
+    for (; d && !err; d = td_derivative_next(d))
+        err = td_formula_check(handle, d->formula, backward, problem);
+    err = err ? err : td_register(handle->full, &cpu, NULL, problem);
     return err ? err
                : td_register(handle->full, op->composite ? &composite : &reference, NULL, problem);
 }
@@ -85,7 +95,7 @@ static int register_all(struct td_problem *problem)
     int err = td_backend_rename(TD_BACKEND_PrivateUse1, "RefCPU");
     for (size_t i = 0; i < sizeof every / sizeof *every && !err; i++)
         err = td_register_fallback(&every[i], NULL, problem);
-    /* Nobody records gradients here: requires_grad puts these keys in front, at no cost. */
+    /* Without a derivative nothing is recorded: these keys stand in front at no cost. */
     for (int b = 1; b < TD_BACKENDS_END && !err; b++) {
         struct td_kernel_def through = {
             .key = td_key_runtime(TD_KEY_AutogradFunctionality, (enum td_backend)b),

@@ -45,15 +45,17 @@ size_t td_trace_format(const struct td_trace_line *line, char *text, size_t size
     return (size_t)n;
 }
 
-/* TENSORD_SHOW_DISPATCH_TRACE=1 writes every line to stderr as it happens. */
+/* TENSORD_SHOW_DISPATCH_TRACE=1, or TORCH_SHOW_DISPATCH_TRACE as PyTorch has it, writes every line
+ * to stderr as it happens. */
 static bool to_stderr(void)
 {
     static _Atomic int known; /* 1 no, 2 yes */
     if (!known) {
-        const char *said = getenv("TENSORD_SHOW_DISPATCH_TRACE");
+        const char *name = "TENSORD_SHOW_DISPATCH_TRACE", *said = getenv(name);
+        if (!said)
+            said = getenv(name = "TORCH_SHOW_DISPATCH_TRACE");
         if (said && strcmp(said, "0") && strcmp(said, "1"))
-            fprintf(stderr, "tensord: TENSORD_SHOW_DISPATCH_TRACE: '%s' is neither 0 nor 1\n",
-                    said);
+            fprintf(stderr, "tensord: %s: '%s' is neither 0 nor 1\n", name, said);
         known = said && !strcmp(said, "1") ? 2 : 1;
     }
     return known == 2;
@@ -161,14 +163,46 @@ int td_redispatch(struct td_run *run, td_keyset keys)
     return go(run, keys, true);
 }
 
-void td_call_unboxed(const struct td_handle *handle, struct td_call *call, td_keyset keys,
-                     void *scratch)
+/* ---- for composites, and calls from C ---- */
+
+void td_param_default(const struct td_param *param, struct td_value *value)
+{
+    const struct td_value *def = &param->def;
+    *value = *def;
+    if (param->type.base == TD_BASE_ScalarType && def->kind == TD_KIND_str)
+        *value =
+            (struct td_value){.kind = TD_KIND_dtype, .dtype = td_dtype_find(param->default_str)};
+    else if (def->kind == TD_KIND_str)
+        value->str = param->default_str;
+}
+
+int td_run_bind_values(struct td_run *run, const struct td_handle *handle,
+                       const struct td_value *values, td_keyset keys)
+{
+    run->handle = handle;
+    run->call.op = handle->op;
+    run->call.n_args = handle->schema.n_params;
+    run->call.threads = 1;
+    run->call.problem = &run->problem;
+    run->keys = keys;
+    memcpy(run->call.arg, values, (size_t)run->call.n_args * sizeof *values);
+    for (int i = 0; i < run->call.n_args; i++) /* texts of defaults */
+        if (values[i].kind == TD_KIND_str && !values[i].str)
+            td_param_default(&handle->schema.param[i], &run->call.arg[i]);
+    return td_dispatch_keys(run, keys);
+}
+
+td_boxed *td_call_rows(const struct td_handle *handle, struct td_call *call, td_keyset keys,
+                       void *scratch)
 {
     const struct td_table *table = atomic_load_explicit(&handle->table, memory_order_acquire);
     const struct td_registration *r = table->entry[td_keyset_index(keys)].from;
-    assert(call->op == handle->op && r && r->def.rows && "no unboxed kernel for these keys");
+    assert(call->op == handle->op && r && "no kernel for these keys");
     assert(call->n_args == handle->schema.n_params && "not called by its own schema");
+    if (r->def.boxed)
+        return r->def.boxed;
     const struct td_impl *impl = td_rows_choose(r->def.rows, call);
     call->scratch = scratch;
     impl->run(call);
+    return NULL;
 }

@@ -10,6 +10,13 @@ int td_dispatch(struct td_run *run);
 /* The same with these keys and nothing of the thread's scope. */
 int td_dispatch_keys(struct td_run *run, td_keyset keys);
 
+/* Binds one overload by arguments in the schema's order, all given; run zeroed, options set. */
+int td_run_bind_values(struct td_run *run, const struct td_handle *handle,
+                       const struct td_value *values, td_keyset keys);
+/* Runs a call by the rows that its table has for the keys. Where a boxed kernel stands there, gives
+ * it back and does nothing. */
+td_boxed *td_call_rows(const struct td_handle *handle, struct td_call *call, td_keyset keys,
+                       void *scratch);
 /* What a parameter is when it is not given. */
 void td_param_default(const struct td_param *param, struct td_value *value);
 
@@ -33,6 +40,13 @@ const struct td_impl *td_row_likely(const struct td_run *run, bool *ready);
 
 /* The composite kernel: expands run->call.op->composite. */
 td_boxed td_kernel_composite;
+/* Whether a formula's words are arguments of the operator, or more (NULL-ended), or operators there
+ * are. -EINVAL. */
+int td_formula_check(const struct td_handle *handle, const char *formula, const char *const *more,
+                     struct td_problem *problem);
+
+/* The autograd kernel: records in run->derivative what a backward needs, and redispatches below. */
+td_boxed td_kernel_autograd;
 
 /* "CPU, Meta": the backends that have a kernel; returns how many. */
 int td_backends_of(const struct td_handle *handle, char *list, size_t size);

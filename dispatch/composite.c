@@ -5,37 +5,10 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- parts ---- */
-
-void td_param_default(const struct td_param *param, struct td_value *value)
-{
-    const struct td_value *def = &param->def;
-    *value = *def;
-    if (param->type.base == TD_BASE_ScalarType && def->kind == TD_KIND_str)
-        *value =
-            (struct td_value){.kind = TD_KIND_dtype, .dtype = td_dtype_find(param->default_str)};
-    else if (def->kind == TD_KIND_str)
-        value->str = param->default_str;
-}
-
-/* Binds by arguments in the schema's order, all given, and dispatches with the keys. */
-static int bind_values(struct td_run *run, const struct td_handle *handle,
-                       const struct td_value *values, td_keyset keys)
-{
-    run->handle = handle;
-    run->call.op = handle->op;
-    run->call.n_args = handle->schema.n_params;
-    run->call.threads = 1;
-    run->call.problem = &run->problem;
-    run->keys = keys;
-    memcpy(run->call.arg, values, (size_t)run->call.n_args * sizeof *values);
-    for (int i = 0; i < run->call.n_args; i++) /* texts of defaults */
-        if (values[i].kind == TD_KIND_str && !values[i].str)
-            td_param_default(&handle->schema.param[i], &run->call.arg[i]);
-    return td_dispatch_keys(run, keys);
-}
 
 /* A part of the run: bound, dispatched with keys, put behind the parts that are there. NULL when
  * that fails, with the reason in run->problem and in *err. */
@@ -51,7 +24,7 @@ static struct td_run *add_part(struct td_run *run, const char *op, const struct 
     }
     *part = (struct td_run){
         .options = run->options, .depth = run->depth, .timed = run->timed, .node = -1};
-    *err = bind_values(part, td_registry_find(op), values, keys);
+    *err = td_run_bind_values(part, td_registry_find(op), values, keys);
     if (*err) {
         run->problem = part->problem;
         return NULL;
@@ -70,6 +43,7 @@ struct formula {
     td_keyset keys;
     const char *at; /* what is left of the text */
     int err;
+    struct td_run *converted[TD_MAX_ARGS]; /* the part that converts an argument, once for all */
 };
 
 static const char *word(struct formula *f, char name[TD_NAME_SIZE])
@@ -108,13 +82,14 @@ static bool argument(struct formula *f, const char *name, struct td_value *value
         if (strcmp(run->handle->schema.param[i].name, name))
             continue;
         *value = run->call.arg[i];
-        for (int c = 0; c < run->n_casts; c++)
+        *from = f->converted[i];
+        for (int c = 0; c < run->n_casts && !*from; c++)
             if (run->cast[c].arg == i) {
                 struct td_value values[2] = {
                     {.kind = TD_KIND_tensor, .tensor = run->cast[c].from},
                     {.kind = TD_KIND_dtype, .dtype = value->tensor.dtype},
                 };
-                *from = add_part(run, "cast", values, f->keys, &f->err);
+                *from = f->converted[i] = add_part(run, "cast", values, f->keys, &f->err);
             }
         return true;
     }
@@ -123,18 +98,31 @@ static bool argument(struct formula *f, const char *name, struct td_value *value
 
 static struct td_run *call(struct formula *f, const char *op);
 
+/* A number: 2 is an integer, 2.0, -0.5 and 1e-3 are floats. */
+static bool number(struct formula *f, struct td_value *value)
+{
+    char *end;
+    f->at += strspn(f->at, " ");
+    if (!isdigit((unsigned char)*f->at) && *f->at != '-')
+        return false;
+    double real = strtod(f->at, &end);
+    bool whole = strcspn(f->at, ".eE") >= (size_t)(end - f->at);
+    if (end == f->at)
+        return false;
+    *value = whole ? (struct td_value){.kind = TD_KIND_int, .i = strtoll(f->at, NULL, 10)}
+                   : (struct td_value){.kind = TD_KIND_float, .f = real};
+    f->at = end;
+    return true;
+}
+
 /* One operand: an argument, a number, or a call whose first result it is. */
 static bool operand(struct formula *f, struct td_value *value, struct td_run **from)
 {
     char name[TD_NAME_SIZE];
+    if (number(f, value))
+        return true;
     if (!word(f, name))
         return wrong(f, "has no operand");
-    if (isdigit((unsigned char)*name)) {
-        *value = (struct td_value){.kind = TD_KIND_int};
-        for (const char *c = name; isdigit((unsigned char)*c); c++)
-            value->i = value->i * 10 + (*c - '0');
-        return true;
-    }
     if (*f->at != '(')
         return argument(f, name, value, from) || wrong(f, "names what is no argument");
     *from = call(f, name);
@@ -172,6 +160,44 @@ static struct td_run *call(struct formula *f, const char *op)
             part->feed[part->n_feeds++].of = from[i];
         }
     return part;
+}
+
+/* Whether a formula's words are the operator's arguments and operators there are: looked at once,
+ * when it is registered. */
+static bool is_right(struct formula *f, const struct td_schema *schema, const char *const *more)
+{
+    char name[TD_NAME_SIZE];
+    struct td_value value;
+    if (number(f, &value))
+        return true;
+    if (!word(f, name))
+        return false;
+    if (take(f, '(')) {
+        const struct td_handle *handle = td_registry_find(name);
+        int n = 0;
+        do
+            if (!is_right(f, schema, more))
+                return false;
+        while (++n < TD_MAX_ARGS && take(f, ','));
+        return take(f, ')') && handle && n <= handle->schema.n_params;
+    }
+    for (int i = 0; i < schema->n_params; i++)
+        if (!strcmp(schema->param[i].name, name))
+            return true;
+    for (; *more; more++)
+        if (!strcmp(*more, name))
+            return true;
+    return false;
+}
+
+int td_formula_check(const struct td_handle *handle, const char *formula, const char *const *more,
+                     struct td_problem *problem)
+{
+    struct formula f = {.at = formula};
+    if (is_right(&f, &handle->schema, more) && !*f.at)
+        return 0;
+    return td_problem_set(problem, EINVAL, "%s: its formula '%s' goes wrong at '%s'", handle->full,
+                          formula, f.at);
 }
 
 /* The run becomes the first part of itself. */

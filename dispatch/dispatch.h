@@ -135,7 +135,8 @@ struct td_run { /* a call on its way: the kernel's part, and dispatch's around i
                       before select */
     bool in_place; /* called as "add_": the first result is to become the first argument */
     int depth;     /* of nesting, for the trace */
-    const struct td_stop *stop; /* borrowed; who may stop its execution, or NULL */
+    const struct td_derivative *derivative; /* recorded where a gradient is required, or NULL */
+    const struct td_stop *stop;             /* borrowed; who may stop its execution, or NULL */
     bool timed;
     int64_t ns;         /* its kernel took; when timed */
     uint64_t cost_key_; /* what its time is known by: dispatch/cost.c */
@@ -175,11 +176,41 @@ void td_keys_leave(struct td_key_scope before);
 
 /* For boxed kernels: goes on with the call as if its arguments had only these keys. */
 int td_redispatch(struct td_run *run, td_keyset keys);
-/* A direct call from C, unboxed: call->op, arg and threads set, arguments of the right kinds in the
- * schema's order, out[].data and shapes set, no conversions needed, no wrapper in the way (asserted
- * in debug builds). scratch: as td_run_execute's. Goes through the table of the handle. */
+/* ---- derivatives: autograd.c ---- */
+
+struct td_derivative {
+    const char *op, *arg; /* "relu", "self" */
+    const char *formula;  /* of grad, result and the operator's arguments: "neg(grad)" */
+};
+/* The first of an operator's ("add.Tensor"), NULL when it has none; and the one after. */
+const struct td_derivative *td_derivative_find(const char *op);
+const struct td_derivative *td_derivative_next(const struct td_derivative *derivative);
+/* Whether one of its operator's formulas names an argument, or "result". */
+bool td_derivative_needs(const struct td_derivative *first, const char *word);
+
+/* ---- calls from C: direct.c ---- */
+
+/* The operator for callers that were written for a signature ("relu(Tensor self) -> Tensor"): to be
+ * looked up once. -ENOENT no such operator; -EINVAL it has another signature: problem shows both.
+ */
+int td_handle_typed(const struct td_handle **handle, const char *op, const char *signature,
+                    struct td_problem *problem);
+/* A direct call, unboxed: call->op, arg and threads set, arguments of the right kinds in the
+ * schema's order, out[].data and shapes set, no conversions needed (asserted in debug builds). A
+ * kernel that is registered boxed is called all the same. scratch: as td_run_execute's. Goes
+ * through the table of the handle. */
 void td_call_unboxed(const struct td_handle *handle, struct td_call *call, td_keyset keys,
                      void *scratch);
+
+struct td_stack { /* of tagged values */
+    int n;
+    struct td_value v[2 * TD_MAX_ARGS];
+};
+/* A call by a stack: takes the operator's arguments off it, the last one on top, and puts its
+ * results there; on failure the stack stays as it was, but for -ENOMEM. Memory of results and
+ * scratch is options->alloc's. -EINVAL, -ENOSYS, -ENOMEM. */
+int td_call_boxed(const struct td_handle *handle, struct td_stack *stack, td_keyset keys,
+                  const struct td_options *options, struct td_problem *problem);
 /* "[call] op=[aten::silu], key=[CPU]", indented by depth, without line end; with kernel and time
  * once the call has run. Returns its full length. */
 size_t td_trace_format(const struct td_trace_line *line, char *text, size_t size);

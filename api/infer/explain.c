@@ -65,8 +65,30 @@ static void write_trace(struct td_infer *in, struct td_writer *w)
     td_write_close(w, ']');
 }
 
+/* What a backward of the call needs: a formula for each argument, and what to keep for them. */
+static void write_derivative(const struct td_run *run, struct td_writer *w)
+{
+    const struct td_derivative *first = run->derivative;
+    td_write_open(w, "grad_fn", '{');
+    td_write_str(w, "operator", first->op);
+    td_write_open(w, "gradients", '{');
+    for (const struct td_derivative *d = first; d; d = td_derivative_next(d))
+        td_write_str(w, d->arg, d->formula);
+    td_write_close(w, '}');
+    td_write_open(w, "saved", '[');
+    for (int i = 0; i < run->handle->schema.n_params; i++)
+        if (td_derivative_needs(first, run->handle->schema.param[i].name))
+            td_write_str(w, NULL, run->handle->schema.param[i].name);
+    if (td_derivative_needs(first, "result"))
+        td_write_str(w, NULL, "result");
+    td_write_close(w, ']');
+    td_write_close(w, '}');
+}
+
 void td_infer_write_explain(struct td_infer *in, struct td_writer *w)
 {
+    if (in->run.derivative)
+        write_derivative(&in->run, w);
     if (in->explain)
         write_explain(in, w);
     if (in->options.trace)

@@ -1,4 +1,6 @@
-/* dispatch/call.c, bind.c, composite.c, backends.c: the way of a call through its keys. */
+/* dispatch/call.c, direct.c, bind.c, composite.c, backends.c: the way of a call through its keys.
+ */
+#include "dispatch/call.h"
 #include "tests/dispatch/dispatch_test.h"
 
 #include <math.h>
@@ -141,7 +143,26 @@ static int boxed_toy(struct td_run *run, td_keyset keys)
     return toy_rule(&run->call);
 }
 
-/* DSP-21, DSP-31: kernels registered boxed and unboxed, called boxed and unboxed. */
+/* DSP-31: a caller written for another signature is told so, with both. */
+START_TEST(test_typed)
+{
+    const struct td_handle *handle;
+    struct td_problem problem = {0};
+    const char *right = "mul.Tensor(Tensor self, Tensor other) -> Tensor",
+               *other = "mul.Tensor(Tensor self, Scalar other) -> Tensor";
+    start();
+    ck_assert_int_eq(td_handle_typed(&handle, "mul.Tensor", right, &problem), 0);
+    ck_assert_str_eq(handle->full, "mul.Tensor");
+    ck_assert_int_eq(td_handle_typed(&handle, "mul.Tensor", other, &problem), -EINVAL);
+    ck_assert_ptr_null(handle);
+    ck_assert_ptr_nonnull(strstr(problem.text, right));
+    ck_assert_ptr_nonnull(strstr(problem.text, other));
+    ck_assert_int_eq(td_handle_typed(&handle, "mul", right, &problem), -ENOENT);
+    ck_assert_int_eq(td_handle_typed(&handle, "nosuch", right, &problem), -ENOENT);
+}
+END_TEST
+
+/* DSP-21: kernels registered boxed and unboxed, called boxed, unboxed and by a stack. */
 START_TEST(test_boxed_and_unboxed)
 {
     struct td_run run;
@@ -163,10 +184,26 @@ START_TEST(test_boxed_and_unboxed)
     call.arg[0] = args[0].value;
     call.out[0] = args[0].value.tensor;
     call.out[0].data = out;
-    memset(out, 0, sizeof out);
-    td_call_unboxed(td_registry_find("toy"), &call, td_keyset_of(TD_KEY_CPU), NULL);
-    ck_assert_float_eq(out[3], 4);
-    ck_assert_int_eq(toy_ran, 3);
+    const struct td_handle *toy = td_registry_find("toy");
+    for (int i = 0; i < 2; i++) {
+        td_keyset keys = td_keyset_of(i ? TD_KEY_XLA : TD_KEY_CPU);
+        memset(out, 0, sizeof out);
+        td_call_unboxed(toy, &call, keys, NULL);
+        ck_assert_float_eq(out[3], 4);
+        ck_assert_int_eq(toy_ran, 3 + 2 * i);
+        struct td_options options = {.alloc = heap};
+        struct td_stack stack = {.n = 2, .v = {{.kind = TD_KIND_int, .i = 7}, args[0].value}};
+        ck_assert_int_eq(td_call_boxed(toy, &stack, keys, &options, &problem), 0);
+        ck_assert_int_eq(stack.n, 2); /* what lay below, and the result */
+        ck_assert_int_eq(stack.v[0].i, 7);
+        ck_assert_float_eq(((float *)stack.v[1].tensor.data)[3], 4);
+        ck_assert_int_eq(toy_ran, 4 + 2 * i);
+    }
+    struct td_stack empty = {0};
+    struct td_options options = {.alloc = heap};
+    ck_assert_int_eq(td_call_boxed(toy, &empty, td_keyset_of(TD_KEY_CPU), &options, &problem),
+                     -EINVAL);
+    ck_assert_ptr_nonnull(strstr(problem.text, "stack"));
 }
 END_TEST
 
@@ -204,6 +241,45 @@ START_TEST(test_composite)
     args[0].keys = 0;
     ck_assert_int_eq(td_run_bind(&run, "silu", args, 1, NULL), 0);
     ck_assert_ptr_null(run.parts);
+}
+END_TEST
+
+/* DSP-19: numbers in a formula; an argument that is converted is converted once for all its places;
+ * and a formula that is none is noticed when it is registered. */
+START_TEST(test_formulas)
+{
+    static struct td_op swish;
+    struct td_run run;
+    struct td_problem problem;
+    struct td_named args[] = {tensor_arg("self", x, 4)};
+    struct td_kernel_def def = {
+        .key = TD_KEY_CompositeImplicitAutograd, .boxed = td_kernel_composite, .origin = TD_HERE};
+    start();
+    swish = toy_op;
+    swish.schema = "odd(Tensor self) -> Tensor";
+    swish.promote = TD_PROMOTE_float;
+    swish.composite = "add.Scalar(mul(self, mul.Scalar(self, -0.25)), 1.5e-1)";
+    ck_assert_int_eq(td_define(&swish, "here:1", &problem), 0);
+    const char *const nothing[] = {NULL};
+    ck_assert_int_eq(td_formula_check(td_registry_find("odd"), swish.composite, nothing, &problem),
+                     0);
+    ck_assert_int_eq(td_register("odd", &def, NULL, &problem), 0);
+    ck_assert_int_eq(bind(&run, "odd", args, 1, NULL), 0);
+    execute(&run, out);
+    for (int i = 0; i < 4; i++)
+        ck_assert_float_eq_tol(out[i], -0.25F * x[i] * x[i] + 0.15F, 1e-6);
+    int32_t whole[4] = {-1, 0, 1, 2};
+    args[0].value.tensor.dtype = TD_i32;
+    args[0].value.tensor.data = whole;
+    ck_assert_int_eq(bind(&run, "odd", args, 1, NULL), 0);
+    execute(&run, out);
+    ck_assert_float_eq_tol(out[3], -0.85, 1e-6);
+    static const char *const none[] = {"mul(self",          "mul(self, nosuch)", "nosuch(self)",
+                                       "mul(self, self) x", "neg(self, self)",   ""};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        ck_assert_msg(td_formula_check(td_registry_find("odd"), none[i], nothing, &problem) ==
+                          -EINVAL,
+                      "%s", none[i]);
 }
 END_TEST
 
@@ -271,10 +347,16 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_keys_of_arguments, test_meta,
-                                  test_positions,         test_no_kernel,
-                                  test_factory,           test_boxed_and_unboxed,
-                                  test_composite,         test_composites_against_reference,
+    const TTest *const tests[] = {test_keys_of_arguments,
+                                  test_meta,
+                                  test_positions,
+                                  test_no_kernel,
+                                  test_factory,
+                                  test_boxed_and_unboxed,
+                                  test_typed,
+                                  test_formulas,
+                                  test_composite,
+                                  test_composites_against_reference,
                                   test_promotion};
     return td_run_tests("calls", tests, sizeof tests / sizeof *tests);
 }

@@ -55,14 +55,7 @@ START_TEST(test_scopes)
 }
 END_TEST
 
-static int autograd(struct td_run *run, td_keyset keys)
-{
-    wrapped++;
-    return td_redispatch(run, keys & td_keyset_below(TD_KEY_AutogradFunctionality));
-}
-
-/* DSP-20: falling through is no call, not even a line of the trace; DSP-12, DSP-36: that is what
- * requires_grad comes to. */
+/* DSP-20: falling through is no call, not even a line of the trace. */
 START_TEST(test_fallthrough)
 {
     struct td_run run;
@@ -71,15 +64,45 @@ START_TEST(test_fallthrough)
     start();
     args[0].keys = td_keyset_of(TD_KEY_CPU) | td_keyset_of(TD_KEY_AutogradCPU) |
                    td_keyset_of(TD_KEY_AutocastCPU) | td_keyset_of(TD_KEY_ADInplaceOrView);
-    ck_assert_int_eq(bind(&run, "relu", args, 1, &trace), 0);
+    ck_assert_int_eq(bind(&run, "abs", args, 1, &trace), 0);
     ck_assert_int_eq(trace.n, 1);
     ck_assert_int_eq(trace.line[0].key, TD_KEY_CPU);
-    ck_assert_int_eq(register_key("relu", TD_KEY_AutogradCPU, autograd), 0);
-    struct td_trace second = {0}; /* a kernel there is called, and first */
-    wrapped = 0;
-    ck_assert_int_eq(bind(&run, "relu", args, 1, &second), 0);
-    ck_assert_int_eq(wrapped, 1);
-    ck_assert_int_eq(second.line[0].key, TD_KEY_AutogradCPU);
+    ck_assert_ptr_null(run.derivative);
+}
+END_TEST
+
+/* DSP-12, DSP-28, DSP-36: what requires a gradient reaches the autograd kernel first; it records
+ * what a backward needs and redispatches to the backend, from any of them. */
+START_TEST(test_autograd)
+{
+    static const enum td_key backends[] = {TD_KEY_CPU, TD_KEY_PrivateUse1, TD_KEY_Meta};
+    struct td_named args[] = {tensor_arg("self", x, 4), tensor_arg("other", y, 4)};
+    start();
+    for (int i = 0; i < 3; i++) {
+        struct td_run run;
+        struct td_trace trace = {0};
+        enum td_key key = td_key_runtime(TD_KEY_AutogradFunctionality, td_key_backend(backends[i]));
+        args[0].keys = args[1].keys = td_keyset_of(backends[i]);
+        ck_assert_int_eq(bind(&run, "mul", args, 2, NULL), 0);
+        ck_assert_ptr_null(run.derivative);
+        args[1].keys |= td_keyset_of(key); /* one of the arguments is enough */
+        ck_assert_int_eq(bind(&run, "mul", args, 2, &trace), 0);
+        ck_assert_int_eq(trace.n, 2);
+        ck_assert(trace.line[0].key == key && !trace.line[0].redispatch);
+        ck_assert(trace.line[1].key == backends[i] && trace.line[1].redispatch);
+        ck_assert_int_eq(run.key, backends[i]);
+        const struct td_derivative *d = run.derivative;
+        ck_assert_str_eq(d->arg, "self");
+        ck_assert_str_eq(td_derivative_next(d)->arg, "other");
+        ck_assert_ptr_null(td_derivative_next(td_derivative_next(d)));
+        ck_assert(td_derivative_needs(d, "self") && td_derivative_needs(d, "other"));
+        ck_assert(!td_derivative_needs(d, "result") && !td_derivative_needs(d, "mul"));
+        struct td_key_scope before = td_keys_enter(0, td_keyset_of(key));
+        ck_assert_int_eq(bind(&run, "mul", args, 2, NULL), 0);
+        td_keys_leave(before);
+        ck_assert_ptr_null(run.derivative);
+        ck_assert_int_eq(run.key, backends[i]);
+    }
 }
 END_TEST
 
@@ -142,7 +165,7 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_redispatch, test_scopes, test_fallthrough, test_autocast,
-                                  test_trace};
+    const TTest *const tests[] = {test_redispatch, test_scopes,   test_fallthrough,
+                                  test_autograd,   test_autocast, test_trace};
     return td_run_tests("wrappers", tests, sizeof tests / sizeof *tests);
 }

@@ -243,6 +243,18 @@ class Dispatch(service.ServiceTest):
         self.assertNotIn("trace", self.post("silu", [x], trace=False).json["parameters"])
         self.problem(self.post("silu", [x], 400, trace=1), 400, "trace")
 
+    def test_trace_switch(self): # DSP-32
+        """The environment's, by our name or PyTorch's; ours counts; other values are warned of."""
+        def said(**env):
+            return service.run("bench", "--dispatch", "--item", "bind_redispatch", "--repeat", "1", env=env).stderr
+        lines = ["[call] op=[aten::add.Tensor], key=[TESTING_ONLY_GenericWrapper]",
+                 "  [redispatch] op=[aten::add.Tensor], key=[CPU]"]
+        for name in ("TENSORD_SHOW_DISPATCH_TRACE", "TORCH_SHOW_DISPATCH_TRACE"):
+            self.assertEqual(said(**{name: "1"}).splitlines()[-2:], lines)
+            self.assertEqual(said(**{name: "0"}), "")
+            self.assertIn(f"{name}: 'yes' is neither 0 nor 1", said(**{name: "yes"}))
+        self.assertEqual(said(TENSORD_SHOW_DISPATCH_TRACE="0", TORCH_SHOW_DISPATCH_TRACE="1"), "")
+
     def test_a_worker_does_as_the_request_said(self): # RT-20
         """Keys, trace and cap go with a call that is handed to the pool's worker."""
         big = np.ones((400, 400), np.float32)
@@ -256,18 +268,70 @@ class Dispatch(service.ServiceTest):
         small = self.service.infer("add", {"self": big[0], "other": big[0]}, {"explain": True})
         self.assertEqual(small.parameters["explain"]["keyset"], ["CPU"])
 
-    def test_requires_grad(self): # DSP-12, DSP-36
-        reply = self.post("relu", [tensor(ONE, requires_grad=True)], trace=True, explain=True).json["parameters"]
+    def test_requires_grad(self): # DSP-12, DSP-28, DSP-36
+        reply = self.post("add", [tensor(ONE, requires_grad=True), tensor(TWO)], trace=True, explain=True).json["parameters"]
         self.assertIn("AutogradCPU", reply["explain"]["keyset"])
-        self.assertEqual([line.partition("key=")[2][:8] for line in reply["trace"]], ["[Tracer]", "[CPU], k"])
+        self.assertEqual([line.partition("key=")[2].partition("]")[0] for line in reply["trace"]],
+                         ["[Tracer", "[AutogradCPU", "[CPU"])
+        self.assertEqual(reply["grad_fn"], {"operator": "add.Tensor", "saved": ["alpha"],
+                                            "gradients": {"self": "grad", "other": "mul.Scalar(grad, alpha)"}})
+        without = self.post("add", [tensor(ONE, requires_grad=True), tensor(TWO)], trace=True,
+                            exclude_keys=["AutogradCPU"]).json["parameters"]
+        self.assertEqual([line.partition("key=")[2].partition("]")[0] for line in without["trace"]], ["[Tracer", "[CPU"])
+        self.assertNotIn("grad_fn", without)
+        self.assertNotIn("grad_fn", self.post("abs", [tensor(ONE, requires_grad=True)]).json["parameters"]) # none is known
+        self.assertNotIn("grad_fn", self.post("add", [tensor(ONE), tensor(TWO)]).json["parameters"])
         self.problem(self.post("relu", [tensor(ONE, requires_grad="x")], 400), 400, "requires_grad")
+
+    def value(self, formula, known):
+        """A formula's value, operator by operator over HTTP."""
+        name, bracket, rest = formula.strip().partition("(")
+        if not bracket:
+            return known[name] if name in known else float(name)
+        args, depth, begin = [], 0, 0
+        for i, c in enumerate(rest[:-1] + ","):
+            depth += (c == "(") - (c == ")")
+            if c == "," and not depth:
+                args.append(rest[begin:i])
+                begin = i + 1
+        names = [p["name"] for p in self.service.call("GET", "/v1/ops/" + name).json["overloads"][0]["arguments"]]
+        values = dict(zip(names, [self.value(arg, known) for arg in args]))
+        return self.service.op(name, {k: v for k, v in values.items() if isinstance(v, np.ndarray)},
+                               {k: v for k, v in values.items() if not isinstance(v, np.ndarray)}, binary=True)
+
+    def test_gradients_by_what_was_recorded(self): # DSP-12, DSP-28
+        """The formulas of grad_fn, on what it says was to be kept, against differences of the operator."""
+        rng, h, tried = np.random.default_rng(9), 1e-5, set()
+        for op in self.service.call("GET", "/v1/ops").json["ops"]:
+            arguments = op["arguments"]
+            scalars = {p["name"]: 1.5 for p in arguments if p["type"] == "Scalar"}
+            if "FP64" not in op["dtypes"] or any(p["type"] not in ("Tensor", "Scalar", "str") for p in arguments):
+                continue
+            x = {p["name"]: rng.uniform(0.5, 2, 6) for p in arguments if p["type"] == "Tensor"}
+
+            def call(inputs, **how):
+                return self.service.call("POST", "/v1/ops/" + op["name"], {
+                    "inputs": [{**tensor(value, **how), "name": name} for name, value in inputs.items()], "parameters": scalars})
+            made = call(x, requires_grad=True)
+            if "grad_fn" not in made.json["parameters"]:
+                continue
+            recorded = made.json["parameters"]["grad_fn"]
+            kept = {"approximate": "none", **scalars, **x, "result": np.array(made.json["outputs"][0]["data"])}
+            grad = rng.standard_normal(6)
+            known = {"grad": grad, **{name: kept[name] for name in recorded["saved"]}}
+            for name, formula in recorded["gradients"].items():
+                with self.subTest(op=op["name"], argument=name, formula=formula):
+                    up, down = (np.array(call({**x, name: x[name] + step}).json["outputs"][0]["data"]) for step in (h, -h))
+                    np.testing.assert_allclose(self.value(formula, known), grad * (up - down) / (2 * h), rtol=1e-6, atol=1e-8)
+                    tried.add(op["name"])
+        self.assertLessEqual({"add.Tensor", "mul.Tensor", "div.Tensor", "exp", "rsqrt", "erf", "relu", "silu", "gelu"}, tried)
 
     def test_tables(self): # DSP-33, DSP-19
         for op in self.service.call("GET", "/v1/ops").json["ops"]:
             table = self.service.call("GET", f"/v1/dispatch/ops/{op['name']}/table").json
             rows = {row["key"]: row["provenance"] for row in table["table"]}
             self.assertEqual(rows["CPU"], "kernel")
-            self.assertEqual(rows["AutogradCPU"], "backend fallback")
+            self.assertIn(rows["AutogradCPU"], ("autograd kernel", "backend fallback"))
             state = self.service.call("GET", f"/v1/dispatch/ops/{op['name']}/state").json
             self.assertEqual(state["schema"], op["schema"])
             self.assertRegex(state["origin"], r"^kernels/ops\.def:\d+$")
