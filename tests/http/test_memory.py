@@ -199,7 +199,7 @@ class Limit(service.ServiceTest, Memory):
     def test_many_clients(self):
         before = self.held()
         with Watch(self.service.pid) as watch:
-            answers = self.hammer(24, 10 if service.SANITIZED else 4)
+            answers = self.hammer(24, 4)
         self.assertGreater(answers[503] + answers["reset"], 0, "the test asks for too little")
         self.bounded(watch, self.LIMIT)
         for task in self.service.call("GET", "/v1/tasks").json["tasks"]:
