@@ -28,15 +28,15 @@ struct fields { /* one walk over all headers: a look-up of each would walk, and 
 /* Characters of a token (RFC 9110, 5.6.2). */
 static bool is_token(const char *text, size_t n)
 {
-    static const bool other[128] = {
+    static const bool other[256] = {
         ['!'] = 1, ['#'] = 1, ['$'] = 1, ['%'] = 1, ['&'] = 1, ['\''] = 1, ['*'] = 1, ['+'] = 1,
         ['-'] = 1, ['.'] = 1, ['^'] = 1, ['_'] = 1, ['`'] = 1, ['|'] = 1,  ['~'] = 1};
-    bool right = n > 0;
     for (size_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)text[i];
-        right &= (unsigned)(c | 0x20) - 'a' < 26 || (unsigned)c - '0' < 10 || (c < 128 && other[c]);
+        if ((unsigned)(c | 0x20) - 'a' >= 26 && (unsigned)c - '0' >= 10 && !other[c])
+            return false;
     }
-    return right;
+    return n > 0;
 }
 
 static bool has_controls(const char *text, size_t n)
@@ -167,10 +167,13 @@ static int read_absolute(struct td_request *req, struct fields *f)
     return f->host ? 0 : td_api_problem(req, -ENOMEM, "no memory for the request");
 }
 
-static int judge_sender(const struct td_http_thread *thread, const struct td_http_line *line,
+/* Clients name the same host again and again: the last one that was right is remembered. */
+static int judge_sender(struct td_http_thread *thread, const struct td_http_line *line,
                         struct td_request *req, const struct fields *f)
 {
     const struct td_http_config *config = &thread->http->config;
+    if (!f->origin && line->loopback && f->host && !strcmp(f->host, thread->host))
+        return 0;
     if (f->host && *f->host && !td_host_is_right(f->host))
         return td_api_problem(req, -EINVAL, "Host: '%.80s' is no host", f->host);
     if (line->loopback && f->host && !td_host_is_ours(f->host, config->allow_host))
@@ -183,10 +186,12 @@ static int judge_sender(const struct td_http_thread *thread, const struct td_htt
                               "Origin: '%.80s' is another page's; right are this server's own "
                               "and what --allow-origin names",
                               f->origin);
+    if (line->loopback && f->host && strlen(f->host) < sizeof thread->host)
+        strcpy(thread->host, f->host);
     return 0;
 }
 
-static int judge(const struct td_http_thread *thread, const struct td_http_line *line,
+static int judge(struct td_http_thread *thread, const struct td_http_line *line,
                  struct td_request *req, struct fields *f, bool *close)
 {
     size_t size = (size_t)(line->end - line->method);
@@ -215,7 +220,7 @@ static int judge(const struct td_http_thread *thread, const struct td_http_line 
     return err;
 }
 
-int td_http_head_judge(const struct td_http_thread *thread, struct MHD_Connection *connection,
+int td_http_head_judge(struct td_http_thread *thread, struct MHD_Connection *connection,
                        const struct td_http_line *line, struct td_request *req,
                        struct td_http_head *head)
 {

@@ -54,6 +54,7 @@ struct td_http_thread { /* the fields without comment are its own */
     int64_t pause_ns, poll_from_ns, rest_ns;
     unsigned long long callbacks; /* that libmicrohttpd has made */
     struct td_watch watch;
+    char host[64];                          /* the last one that came over loopback and was taken */
     int64_t now_ns;                         /* when the daemon was last run */
     struct td_http_held *held, **last_held; /* in the order of their turns */
 };
@@ -85,7 +86,7 @@ void td_http_thread_join(struct td_http_thread *thread);
 void td_http_line_begin(struct td_http_line *line, const char *target);
 /* Fills req with what the server reads of its head. 0, or the negative errno that td_api_problem
  * has explained. req: method, path and query are set; line: as the head came. */
-int td_http_head_judge(const struct td_http_thread *thread, struct MHD_Connection *connection,
+int td_http_head_judge(struct td_http_thread *thread, struct MHD_Connection *connection,
                        const struct td_http_line *line, struct td_request *req,
                        struct td_http_head *head);
 /* The callback of MHD_OPTION_URI_LOG_CALLBACK; cls: the thread. A request begins; what it returns

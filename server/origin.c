@@ -9,13 +9,25 @@
 #include <string.h>
 #include <strings.h>
 
+static bool is_name(unsigned char c)
+{
+    static const bool other[256] = {
+        ['-'] = 1, ['.'] = 1, ['_'] = 1, ['~'] = 1,  ['%'] = 1, ['!'] = 1, ['$'] = 1, ['&'] = 1,
+        ['('] = 1, [')'] = 1, ['*'] = 1, ['\''] = 1, ['+'] = 1, [','] = 1, [';'] = 1, ['='] = 1};
+    return (unsigned)(c | 0x20) - 'a' < 26 || (unsigned)c - '0' < 10 || other[c];
+}
+
 /* Bytes of the host before its port; 0 when it is none. */
 static size_t name_length(const char *text)
 {
-    size_t n = *text == '[' ? strspn(text + 1, "0123456789abcdefABCDEF:.") + 2
-                            : strspn(text, "0123456789abcdefghijklmnopqrstuvwxyz"
-                                           "ABCDEFGHIJKLMNOPQRSTUVWXYZ-._~%!$&'()*+,;=");
-    return *text == '[' && text[n - 1] != ']' ? 0 : n;
+    size_t n = 0;
+    if (*text == '[') {
+        n = strspn(text + 1, "0123456789abcdefABCDEF:.") + 2;
+        return text[n - 1] == ']' ? n : 0;
+    }
+    while (is_name((unsigned char)text[n]))
+        n++;
+    return n;
 }
 
 bool td_host_is_right(const char *text)
