@@ -195,6 +195,8 @@ const char *td_pool_name(const struct td_pool *pool);
 int td_pool_threads(const struct td_pool *pool);   /* of all its workers */
 int td_pool_streams(const struct td_pool *pool);   /* its workers */
 int td_pool_first_cpu(const struct td_pool *pool); /* -1 when not pinned */
+/* The first CPU of a part, of equal ones from 0 to parts - 1; -1 when not pinned. */
+int td_pool_cpu(const struct td_pool *pool, int part, int parts);
 int td_pool_numa_node(const struct td_pool *pool); /* of all its CPUs; -1: none, or several */
 
 /* OpenMP threads that the worker's jobs may use (itself included), and its pool. */
@@ -228,10 +230,10 @@ int td_streams_parse(const char *text, int n_cpus, int *streams, char *problem,
  * calling thread may afterwards run on all CPUs that the process may use. */
 int td_pools_look(struct td_pools *pools);
 
-/* Binds the calling thread to the named pool's first CPU, or where that is not pinned or not there
- * to all allowed ones; and again whenever that changes, until td_pools_unwatch. -ENOMEM, or what
- * the kernel says. */
-int td_pools_seat(struct td_pools *pools, const char *name);
+/* Binds the calling thread to the first CPU of a part of the named pool (td_pool_cpu), or where
+ * that is not pinned or not there to all allowed ones; and again whenever that changes, until
+ * td_pools_unwatch. -ENOMEM, or what the kernel says. */
+int td_pools_seat(struct td_pools *pools, const char *name, int part, int parts);
 
 struct td_hung { /* a worker that has been in one job for longer than it should */
     char pool[TD_POOL_NAME];

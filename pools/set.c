@@ -87,7 +87,7 @@ static int index_of(const struct td_pools *pools, const char *name)
 static int reseat(struct td_pools *pools, const struct td_seat *seat)
 {
     struct td_pool *pool = td_pools_find(pools, seat->pool);
-    int cpu = pool ? td_pool_first_cpu(pool) : -1, error = 0;
+    int cpu = pool ? td_pool_cpu(pool, seat->part, seat->parts) : -1, error = 0;
     struct td_cpus cpus = {0};
     td_pool_unref(pool);
     if (!td_topology_can_bind(pools->topology))
@@ -105,9 +105,9 @@ void td_pools_reseat(struct td_pools *pools)
         reseat(pools, &pools->seats[i]);
 }
 
-int td_pools_seat(struct td_pools *pools, const char *name)
+int td_pools_seat(struct td_pools *pools, const char *name, int part, int parts)
 {
-    struct td_seat seat = {.tid = gettid()};
+    struct td_seat seat = {.tid = gettid(), .part = part, .parts = parts};
     snprintf(seat.pool, sizeof seat.pool, "%s", name);
     pthread_mutex_lock(&pools->adding);
     struct td_seat *more = realloc(pools->seats, (pools->n_seats + 1) * sizeof *more);

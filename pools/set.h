@@ -8,8 +8,9 @@
 
 #define TD_MAX_POOLS 64
 
-struct td_seat { /* a thread that is no worker and sits on a pool's first CPU */
+struct td_seat { /* a thread that is no worker and sits on a pool's CPU: the first of a part */
     pid_t tid;
+    int part, parts;
     char pool[TD_POOL_NAME];
 };
 

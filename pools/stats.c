@@ -81,9 +81,16 @@ int td_pool_streams(const struct td_pool *pool)
     return pool->n_workers;
 }
 
+int td_pool_cpu(const struct td_pool *pool, int part, int parts)
+{
+    if (pool->binding != TD_BIND_each)
+        return -1;
+    return pool->cpus.cpu[(int64_t)pool->cpus.n * part / parts];
+}
+
 int td_pool_first_cpu(const struct td_pool *pool)
 {
-    return pool->binding == TD_BIND_each ? pool->workers[0].team.cpus.cpu[0] : -1;
+    return td_pool_cpu(pool, 0, 1);
 }
 
 int td_pool_numa_node(const struct td_pool *pool)

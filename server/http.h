@@ -7,8 +7,8 @@
 
 struct td_http_config {
     const char *listen;  /* "127.0.0.1:8080", "[::1]:8080", "unix:/run/tensord.sock" */
-    const char *io_cpus; /* CPU list for the HTTP threads, "" : each pool's first CPU */
-    int io_threads;      /* 0: one a pool, or one a CPU of io_cpus */
+    const char *io_cpus; /* CPU list for the HTTP threads, "": on CPUs of the pools */
+    int io_threads;      /* 0: by the pools' threads, or one a CPU of io_cpus */
     int io_spin_us;      /* how long they poll before they sleep */
     int connections;     /* open at a time */
     int idle_s;          /* seconds after which a silent connection is closed */

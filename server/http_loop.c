@@ -163,7 +163,7 @@ static void *serve(void *arg)
     td_thread_alone(); /* small calls run here, on no team */
     td_thread_brisk(); /* beside the pool's worker */
     if (*thread->home)
-        td_pools_seat(thread->http->service->pools, thread->home);
+        td_pools_seat(thread->http->service->pools, thread->home, thread->part, thread->parts);
     while (!atomic_load_explicit(&thread->http->stopping, memory_order_relaxed))
         if (thread->pause_ns > SOON_NS || !run(thread))
             wait_and_run(thread);

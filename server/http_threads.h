@@ -43,8 +43,8 @@ struct td_http_thread { /* the fields without comment are its own */
     unsigned replies_seen;
     bool again;              /* a connection has gone: the daemon, when it runs, may listen again */
     int epoll, wake;         /* the daemon's descriptor, and the one that ends the thread's sleep */
-    char home[TD_POOL_NAME]; /* the pool on whose first CPU it sits, or "" */
-    int cpu;                 /* at its start; -1: not bound to one */
+    char home[TD_POOL_NAME]; /* the pool on whose CPU it sits, or "" */
+    int part, parts;         /* on which of them: td_pool_cpu */
     struct td_arena *spare;  /* of the last request, for the next; the thread's own, or NULL */
     atomic_int handling;     /* requests inside td_api_handle or with a worker */
     /* When it last took a call with a small answer, sent a piece of much, and had to share its CPU.

@@ -278,6 +278,26 @@ class BigReplies(service.ServiceTest):
         self.assertEqual(sum(name.startswith("td http") for name in names), 1, names)
 
 
+class Threads(service.ServiceTest):
+    args = ("--io-threads", "3")
+
+    def test_spread(self):
+        """They share out their pool's CPUs, and each serves."""
+        end, tasks = time.monotonic() + 20, []
+        while len(tasks) < 3 and time.monotonic() < end: # the first serves while the others start
+            time.sleep(0.05)
+            tasks = [p for p in pathlib.Path(f"/proc/{self.service.pid}/task").iterdir()
+                     if (p / "comm").read_text() == "td http\n"]
+        self.assertEqual(len(tasks), 3)
+        time.sleep(0.2) # and sit down
+        pool = self.service.call("GET", "/v1/pools/default").json
+        if pool["pinned"]: # not so under a quota
+            self.assertEqual(len({tuple(os.sched_getaffinity(int(p.name))) for p in tasks}),
+                             min(3, len(os.sched_getaffinity(0))))
+        for _ in range(30):
+            self.assertEqual(self.service.call("POST", "/v1/ops/add", ADD).status, 200)
+
+
 class Idle(service.ServiceTest):
     args = ("--idle-s", "1", "--max-body", "2000", "--max-headers", "2000", "--json-depth", "4",
             "--connections", "8")

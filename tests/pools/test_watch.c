@@ -164,7 +164,7 @@ static void *sit(void *arg)
 {
     struct td_machine *m = arg;
     struct td_cpus cpus = {0};
-    ck_assert_int_eq(td_pools_seat(m->pools, "a"), 0);
+    ck_assert_int_eq(td_pools_seat(m->pools, "a", 0, 1), 0);
     for (int i = 0; i < 10000; i++) { /* until both CPUs are its own */
         ck_assert_int_eq(td_affinity_get(0, &cpus), 0);
         int n = cpus.n;
