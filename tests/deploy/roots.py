@@ -39,8 +39,8 @@ def bootstrap(suite, target, *sources):
                              capture_output=True).stdout.splitlines()
     wanted = re.compile(r"Acquire::(Check-|Retries|ForceIPv|https?::(proxy|timeout|CaInfo))", re.I)
     options = [f"--aptopt={line}" for line in acquire if wanted.match(line)]
-    return subprocess.run(["mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", *options, suite,
-                           target, *sources], stderr=subprocess.PIPE, text=True)
+    return subprocess.run(["mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--include=apt",
+                           *options, suite, target, *sources], stderr=subprocess.PIPE, text=True)
 
 
 def debian(suite, target):
@@ -123,9 +123,9 @@ class Stage:
                 "--bounding-set=-all", "--inh-caps=-all"]
         script = f"""
             {shlex.join(self.entrypoint + self.cmd)} & server=$!
-            for try in $(seq 100); do
+            for try in $(seq 400); do
                 {shlex.join(self.healthcheck)} 2>/dev/null && break
-                kill -0 $server && [ $try -lt 100 ] && sleep 0.05 || exit 1
+                kill -0 $server && [ $try -lt 400 ] && sleep 0.05 || exit 1
             done
             exec 3<>/dev/tcp/127.0.0.1/8080
             printf 'GET /v1/isa HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3
