@@ -95,6 +95,27 @@ void td_infer_write_explain(struct td_infer *in, struct td_writer *w)
         write_trace(in, w);
 }
 
+/* The backends that the operator has kernels for, and what may be the matter. */
+static void write_instead(const struct td_run *run, struct td_writer *w)
+{
+    const struct td_table *table = td_handle_table(run->handle);
+    td_write_open(w, "backends", '[');
+    for (int i = 1; i < TD_TABLE_SIZE; i++) {
+        const struct td_entry *e = &table->entry[i];
+        if (e->from && !e->fallthrough && td_key_functionality(td_key_at(i)) <= TD_KEY_SparseCsr)
+            td_write_str(w, NULL, td_key_name(td_key_at(i)));
+    }
+    td_write_close(w, ']');
+    td_write_open(w, "reasons", '[');
+    if (run->key == TD_KEY_Undefined) {
+        td_write_str(w, NULL, "no tensor argument has a backend, or exclude_keys took it away");
+    } else {
+        td_write_str(w, NULL, "the operator has no kernel for this backend or layout");
+        td_write_str(w, NULL, "this server was not made for it: device names one of backends");
+    }
+    td_write_close(w, ']');
+}
+
 int td_infer_no_kernel(struct td_infer *in)
 {
     struct td_request *req = in->req;
@@ -103,6 +124,7 @@ int td_infer_no_kernel(struct td_infer *in)
     td_write_str(&w, "operator", in->run.handle->full);
     td_write_str(&w, "key", td_key_name(in->run.key));
     td_write_keys(&w, "keyset", in->run.keys);
+    write_instead(&in->run, &w);
     td_write_table(&w, in->run.handle);
     if (in->options.trace)
         write_trace(in, &w);

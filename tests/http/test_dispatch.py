@@ -102,11 +102,16 @@ class Dispatch(service.ServiceTest):
             self.assertEqual(problem["key"], key)
             self.assertIn(f"'{key}'", problem["detail"])
             self.assertIn("CPU, RefCPU, Meta", problem["detail"])
+            self.assertEqual((problem["backends"], problem["operator"], problem["keyset"]), (["CPU", "RefCPU", "Meta"], "relu", [key]))
+            self.assertGreaterEqual(len(problem["reasons"]), 2)
+            self.assertIn(["AutocastCPU", "fallthrough", "backend fallback"],
+                          [[row[k] for k in ("key", "kernel", "provenance")] for row in problem["table"]])
             self.assertIn({"key": "CPU", "kernel": "unboxed", "provenance": "kernel"},
                           [{k: v for k, v in row.items() if k != "origin"} for row in problem["table"]])
         problem = self.post("relu", [x], 501, exclude_keys=["CPU"]).json # DSP-30
         self.assertEqual((problem["key"], problem["keyset"]), ("Undefined", []))
         self.assertIn("excluded", problem["detail"])
+        self.assertIn("exclude_keys", problem["reasons"][0])
         for device, key in (("CUDA", "CUDA"), ("Mps", "MPS"), ("XLA", "XLA"), ("Cpu", None), ("REFCPU", None)): # in any case
             reply = self.post("relu", [x], 501 if key else 200, device=device).json
             self.assertEqual(reply.get("key"), key)
