@@ -119,9 +119,10 @@ struct td_request { /* lives in its own arena */
     struct td_response response;
     struct td_worker *worker; /* borrowed; the one that runs the handler, the request then being
                                  deferred already and replied to in its place; NULL: none does */
-    /* Who may stop what is computed for it: asked is set by the server once nobody is there any
-       more to take the response, from any thread as long as the request lives. */
-    struct td_stop stop;
+    struct td_stop stop;      /* what is computed for it obeys */
+    /* Borrowed, or NULL: set by the server once the client has closed its side. It may have gone,
+       or wait for the response all the same: what is computed already goes on, nothing begins. */
+    const atomic_bool *gone;
     void *call_; /* the handler's own, between its return and the reply */
     void (*release_)(struct td_request *req); /* frees what call_ holds, once the reply is sent */
 };

@@ -31,15 +31,22 @@ int td_api_run(struct td_request *req)
     return 0;
 }
 
+bool td_api_is_gone(struct td_request *req)
+{
+    if (!req->gone || !atomic_load(req->gone))
+        return false;
+    td_api_problem(req, -ETIMEDOUT,
+                   "the client closed its side while the request waited in a queue");
+    return true;
+}
+
 static void run_job(struct td_job *job, struct td_worker *worker)
 {
     struct td_request *req = ((struct bulk *)job)->req;
     struct td_pool *pool = ((struct bulk *)job)->pool;
     int err = 0;
     req->worker = worker;
-    if (atomic_load(&req->stop.asked))
-        td_api_problem(req, -ETIMEDOUT, "nobody waits for the answer any more");
-    else
+    if (!td_api_is_gone(req))
         err = td_api_run(req);
     if (err != -EINPROGRESS)
         req->reply(req);

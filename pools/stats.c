@@ -122,3 +122,8 @@ struct td_pool *td_worker_pool(const struct td_worker *worker)
 {
     return worker->pool;
 }
+
+void td_worker_note(struct td_worker *worker, const char *what)
+{
+    atomic_store_explicit(&worker->what, what, memory_order_relaxed);
+}

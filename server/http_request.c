@@ -259,6 +259,7 @@ static struct exchange *create(struct td_http_thread *thread, struct MHD_Connect
     x->thread = thread;
     x->client = client;
     client->exchange = x;
+    x->req.gone = &client->gone;
     td_watch_phase(&thread->watch, client, TD_PHASE_head, thread->now_ns);
     return x;
 }

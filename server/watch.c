@@ -11,6 +11,7 @@
  * last bytes and of the end in one event, reads the bytes and waits for another event. */
 #include "server/watch.h"
 
+#include <errno.h>
 #include <linux/tcp.h> /* netinet/tcp.h does not have tcpi_bytes_acked */
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -88,6 +89,7 @@ void td_watch_phase(struct td_watch *watch, struct td_client *client, enum td_ph
     }
     client->phase = phase;
     client->since_ns = now;
+    atomic_store(&client->gone, false);
 }
 
 int64_t td_watch_due(const struct td_watch *watch, int64_t now)
@@ -150,11 +152,24 @@ static bool has_ended(struct td_client *client)
     return again;
 }
 
+/* A request that still waits in a queue is not run then. The client may only have closed its own
+ * side; but most that do so have gone, and TCP does not tell. */
+static void note_gone(struct td_client *client)
+{
+    char next;
+    if (client->phase != TD_PHASE_works)
+        return;
+    ssize_t n = recv(client->fd, &next, sizeof next, MSG_PEEK | MSG_DONTWAIT);
+    if (!n || (n < 0 && errno != EAGAIN && errno != EINTR))
+        atomic_store(&client->gone, true);
+}
+
 void td_watch_look(struct td_watch *watch, int64_t now)
 {
     for (struct td_client *c = watch->active.next; c != &watch->active; c = c->next) {
         if (has_ended(c) || is_slow(watch, c, now))
             shutdown(c->fd, SHUT_RDWR);
+        note_gone(c);
         c->seen = c->phase;
     }
     struct td_client *c = watch->waiting.next;

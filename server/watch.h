@@ -3,6 +3,7 @@
 #ifndef TD_SERVER_WATCH_H
 #define TD_SERVER_WATCH_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,6 +21,7 @@ struct td_client { /* one connection */
     enum td_phase phase, seen; /* now, and at the last look */
     bool loopback;             /* its address is one: it comes from this machine */
     bool ended;                /* at the last look nothing was left to read */
+    atomic_bool gone;          /* it has closed its side while the server has its request */
     int64_t since_ns;          /* of the phase; from the first look on, of the last window */
     uint64_t received;         /* bytes of bodies */
     uint64_t moved, at_end;    /* of what counts: at the window's begin, and at the last look */

@@ -204,7 +204,7 @@ static void run_job(struct td_job *job, struct td_worker *worker)
     struct td_request *req = in->req;
     if (in->is_task && !td_task_begin(req))
         ; /* cancelled: nobody wants an answer */
-    else if (!is_over(in, "waited"))
+    else if (!td_api_is_gone(req) && !is_over(in, "waited"))
         compute(in, worker);
     req->reply(req);
 }
@@ -327,6 +327,7 @@ static int start(struct td_infer *in)
     if (td_api_task_is_wanted(req))
         return submit_task(in);
     if (req->worker && td_worker_pool(req->worker) == in->pool) {
+        td_worker_note(req->worker, in->run.handle->full);
         set_deadline(in);
         if (!is_over(in, "waited"))
             compute(in, req->worker);

@@ -179,6 +179,7 @@ int td_task_add(struct td_task **result, struct td_request *req, struct td_reque
     own->req.content_type = own->req.prefer = own->req.json_length_text = NULL;
     own->req.home = NULL;
     own->req.worker = NULL;
+    own->req.gone = NULL; /* whoever was answered 202 may go */
     own->req.defer = no_defer;
     own->req.reply = finish;
     td_arena_ref(req->arena);

@@ -74,8 +74,31 @@ class Connections(service.ServiceTest):
             time.sleep(0.05)
         self.assertLessEqual(descriptors(), before)
 
+    def test_clients_that_left_the_queue(self):
+        """What they asked for is not computed when its turn comes; what others asked for is."""
+        image = np.ones((1, 32, 128, 128), np.float32)
+        body, headers = service.pack({"input": image, "weight": np.ones((512, 32, 5, 5), np.float32)},
+                                     {"kernel": "ref", "padding": [2, 2], "timeout_ms": 3000}, binary=True)
+        slow = self.service.call("POST", "/v1/ops/conv2d", body, {**headers, "Prefer": "respond-async"})
+        self.assertEqual(slow.status, 202)
+        tensor = {"name": "self", "shape": [1 << 15], "datatype": "FP32", "data": [0.5] * (1 << 15)}
+        body = json.dumps({"inputs": [tensor], "parameters": {"kernel": "ref"}}).encode() # too much for inline
+        left = [self.service.socket(60) for _ in range(8)]
+        for s in left:
+            s.sendall(post(body, path="/v1/ops/erf"))
+        with self.service.socket(60) as stays:
+            stays.sendall(post(body, path="/v1/ops/rsqrt"))
+            time.sleep(0.3) # all are in the queue
+            for s in left:
+                s.close()
+            self.assertEqual(read_replies(stays, 1)[0][0][0], 200)
+        said = self.service.call("GET", "/metrics").body.decode()
+        self.assertIn('op="rsqrt"', said)
+        self.assertNotIn('op="erf"', said)
+
     def test_half_closed(self):
-        """A client that has nothing more to say may close its side; it is answered all the same."""
+        """A client that has nothing more to say may close its side; it is answered all the same,
+        unless its request stands in a queue for long."""
         n = 700
         body = json.dumps({"inputs": [{"name": name, "shape": [n, n], "datatype": "FP32", "data": [1] * n * n}
                                       for name in ("self", "other")], "parameters": {"kernel": "ref"},
