@@ -4,10 +4,11 @@
  *
  * An overload fits when every argument given is one of its parameters, of a fitting kind, and none
  * without default is missing. The first that fits is taken (ops.def has them in order); when none
- * does, the sentence is about the overload that came furthest. */
+ * does, the sentence says of each why. */
 #include "dispatch/call.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -46,7 +47,13 @@ static int to_list(const struct td_param *param, const struct td_value *in, stru
     }
     if (in->kind != many)
         return wrong_kind(param, in, problem);
-    /* As ATen has it: int[1] takes any length, a longer one only its own. */
+    if (!of_bools && in->ints.n == 1 && param->type.list_size > 1) { /* [2] is 2 */
+        *out = (struct td_value){.kind = many, .ints = {.n = param->type.list_size}};
+        for (int i = 0; i < param->type.list_size; i++)
+            out->ints.v[i] = in->ints.v[0];
+        return 0;
+    }
+    /* As ATen has it: int[1] takes any length, a longer one only its own or one. */
     if (param->type.list_size > 1 && in->ints.n != param->type.list_size)
         return td_problem_set(problem, EINVAL, "%s: must have %d %s, but has %d", param->name,
                               param->type.list_size, of_bools ? "bools" : "numbers", in->ints.n);
@@ -69,12 +76,33 @@ static int to_dtype(const struct td_param *param, const struct td_value *in, str
     return 0;
 }
 
+/* The strings that stand for what JSON has no number for. */
+static bool to_special(const struct td_value *in, struct td_value *out)
+{
+    static const struct {
+        const char *text;
+        double value;
+    } words[] = {{"NaN", (double)NAN}, {"Infinity", HUGE_VAL}, {"-Infinity", -HUGE_VAL}};
+    for (int i = 0; in->kind == TD_KIND_str && i < 3; i++)
+        if (!strcmp(in->str, words[i].text)) {
+            *out = (struct td_value){.kind = TD_KIND_float, .f = words[i].value};
+            return true;
+        }
+    return false;
+}
+
+/* Left out or null, where there is no default, it is None. */
+static bool is_optional(const struct td_param *param)
+{
+    return param->type.optional || param->type.list_optional;
+}
+
 /* The value as the parameter wants it. */
 static int convert(const struct td_param *param, const struct td_value *in, struct td_value *out,
                    struct td_problem *problem)
 {
     const struct td_type *type = &param->type;
-    if (in->kind == TD_KIND_none && (type->optional || type->list_optional)) {
+    if (in->kind == TD_KIND_none && is_optional(param)) {
         out->kind = TD_KIND_none;
         return 0;
     }
@@ -93,12 +121,16 @@ static int convert(const struct td_param *param, const struct td_value *in, stru
             *out = (struct td_value){.kind = TD_KIND_float, .f = (double)in->i};
             return 0;
         }
+        if (to_special(in, out))
+            return 0;
         fits = in->kind == TD_KIND_float;
         break;
     case TD_BASE_bool:
         fits = in->kind == TD_KIND_bool;
         break;
     case TD_BASE_Scalar:
+        if (to_special(in, out))
+            return 0;
         fits = in->kind == TD_KIND_int || in->kind == TD_KIND_float || in->kind == TD_KIND_bool;
         break;
     case TD_BASE_ScalarType:
@@ -149,21 +181,53 @@ static int check_positions(const struct td_handle *handle, const struct td_named
     return 0;
 }
 
-static int unknown_arg(const struct td_handle *handle, const char *name, struct td_problem *problem)
+/* "self, dtype": the parameters of the operator's overloads, each once, and their names. */
+static int all_params(const struct td_handle *handle, bool one, const char **names, int max,
+                      char *list, size_t size)
 {
-    char list[300] = "";
-    size_t n = 0;
-    for (int i = 0; i < handle->schema.n_params && n < sizeof list; i++)
-        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "",
-                              handle->schema.param[i].name);
-    return td_problem_set(problem, EINVAL, "%.60s: %s has no such argument; right are: %s", name,
-                          handle->full, list);
+    int n = 0;
+    *list = 0;
+    for (; handle; handle = one ? NULL : handle->next)
+        for (int i = 0; i < handle->schema.n_params && n < max; i++) {
+            int k = 0;
+            while (k < n && strcmp(names[k], handle->schema.param[i].name))
+                k++;
+            if (k < n)
+                continue;
+            names[n++] = handle->schema.param[i].name;
+            snprintf(list + strlen(list), size - strlen(list), "%s%s", k ? ", " : "", names[k]);
+        }
+    return n;
 }
 
-/* Binds to one overload. *matched: how many arguments were right, for choosing whose sentence to
- * show. */
+/* A name that is no parameter of any overload is a mistake whatever else fits. */
+static int check_names(struct td_run *run, const struct td_handle *handle, bool one,
+                       const struct td_named *args, int n_args)
+{
+    const char *names[64], *const *also = run->options.also;
+    char list[300];
+    int n = all_params(handle, one, names, 32, list, sizeof list);
+    for (int i = 0; i < n_args; i++) {
+        int k = 0;
+        while (args[i].name && k < n && strcmp(args[i].name, names[k]))
+            k++;
+        if (!args[i].name || k < n)
+            continue;
+        for (; also && *also && n < 64; also++)
+            names[n++] = *also;
+        const char *near = td_nearest(args[i].name, names, n);
+        return td_problem_set(&run->problem, EINVAL,
+                              "%.60s: %s has no such argument%s%s%s; right are: %s%s", args[i].name,
+                              one ? handle->full : handle->schema.name,
+                              near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "",
+                              list, run->options.also ? ", and what all calls take" : "");
+    }
+    return 0;
+}
+
+/* Binds to one overload. */
 static int bind(struct td_run *run, const struct td_handle *handle, const struct td_named *args,
-                int n_args, int *matched)
+                int n_args)
 {
     const struct td_schema *schema = &handle->schema;
     struct td_call *call = &run->call;
@@ -173,7 +237,6 @@ static int bind(struct td_run *run, const struct td_handle *handle, const struct
     call->threads = 1;
     call->problem = &run->problem;
     run->keys = 0;
-    *matched = 0;
     int used = 0, err = 0;
     for (int i = 0; i < schema->n_params; i++) {
         const struct td_param *param = &schema->param[i];
@@ -181,10 +244,9 @@ static int bind(struct td_run *run, const struct td_handle *handle, const struct
         used += arg != NULL;
         if (arg && !err) {
             err = convert(param, &arg->value, &call->arg[i], &run->problem);
-            *matched += !err;
             if (arg->value.kind == TD_KIND_tensor || arg->value.kind == TD_KIND_tensors)
                 run->keys |= arg->keys ? arg->keys : td_keyset_of(TD_KEY_CPU);
-        } else if (!err && !param->has_default) {
+        } else if (!err && !param->has_default && !is_optional(param)) {
             err = td_problem_set(&run->problem, EINVAL, "%s: missing; %s needs it", param->name,
                                  handle->full);
         } else if (!arg) {
@@ -198,7 +260,8 @@ static int bind(struct td_run *run, const struct td_handle *handle, const struct
         for (int k = 0; k < schema->n_params && !known; k++)
             known = !strcmp(args[i].name, schema->param[k].name);
         if (!known)
-            return unknown_arg(handle, args[i].name, &run->problem);
+            return td_problem_set(&run->problem, EINVAL, "%s: it has no such argument",
+                                  args[i].name);
     }
     return err;
 }
@@ -251,13 +314,29 @@ static int settle_in_place(struct td_run *run)
     return out->dtype == self.dtype ? 0 : td_run_convert(run, self.dtype);
 }
 
+/* Binds to the first overload that fits; else says of each why it does not. */
+static int choose(struct td_run *run, const struct td_handle *handle, bool one,
+                  const struct td_named *args, int n_args)
+{
+    char why[sizeof run->problem.text] = "";
+    for (const struct td_handle *h = handle; h; h = h->next) {
+        int err = bind(run, h, args, n_args);
+        if (!err || one || !handle->next)
+            return err;
+        snprintf(why + strlen(why), sizeof why - strlen(why), "; %s: %s", h->full,
+                 run->problem.text);
+    }
+    return td_problem_set(&run->problem, EINVAL, "no overload of %s fits%.500s",
+                          handle->schema.name, why);
+}
+
 int td_run_bind(struct td_run *run, const char *name, const struct td_named *args, int n_args,
                 const struct td_options *options)
 {
     *run = (struct td_run){.node = -1};
     if (options)
         run->options = *options;
-    const struct td_handle *handle = td_registry_find(name), *best = NULL;
+    const struct td_handle *handle = td_registry_find(name);
     char plain[2 * TD_NAME_SIZE];
     if (!handle && (handle = find_in_place(name, plain))) {
         name = plain;
@@ -266,16 +345,8 @@ int td_run_bind(struct td_run *run, const char *name, const struct td_named *arg
     if (!handle)
         return unknown_op(run, name);
     bool one = strcmp(name, handle->schema.name) != 0;
-    int best_matched = -1, matched, err = -EINVAL;
-    for (const struct td_handle *h = handle; h && err; h = one ? NULL : h->next) {
-        err = bind(run, h, args, n_args, &matched);
-        if (err && matched > best_matched) {
-            best = h;
-            best_matched = matched;
-        }
-    }
-    if (err && best != run->handle)
-        err = bind(run, best, args, n_args, &matched); /* for its sentence */
+    int err = check_names(run, handle, one, args, n_args);
+    err = err ? err : choose(run, handle, one, args, n_args);
     if (!err)
         err = td_dispatch(run);
     return err || !run->in_place ? err : settle_in_place(run);

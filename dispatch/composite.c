@@ -234,6 +234,15 @@ int td_run_convert(struct td_run *run, enum td_dtype to)
     return 0;
 }
 
+/* The problem is that of a part: says what it is a part of. */
+static int no_part(struct td_run *run)
+{
+    struct td_problem why = run->problem;
+    return td_problem_set(&run->problem, ENOSYS,
+                          "could not run '%s', which is computed as %s: %.400s", run->handle->full,
+                          run->call.op->composite, why.text);
+}
+
 int td_kernel_composite(struct td_run *run, td_keyset keys)
 {
     (void)keys; /* what the whole fell through may well concern a part */
@@ -241,6 +250,8 @@ int td_kernel_composite(struct td_run *run, td_keyset keys)
         .run = run, .keys = td_keyset_minus(run->keys, run->done), .at = run->call.op->composite};
     char name[TD_NAME_SIZE];
     const struct td_run *last = word(&f, name) ? call(&f, name) : wrong(&f, "is none");
+    if (f.err == -ENOSYS)
+        return no_part(run);
     if (!last || f.err)
         return f.err;
     run->n_casts = 0; /* they are parts now */

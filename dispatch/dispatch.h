@@ -95,6 +95,9 @@ struct td_trace { /* the way of a call through keys and kernels */
     } line[TD_MAX_TRACE];
 };
 
+/* The one of names that name was most likely to be; NULL when none is near. */
+const char *td_nearest(const char *name, const char *const *names, int n);
+
 struct td_options {         /* what a call wants of dispatch; zeroed: nothing */
     enum td_dtype autocast; /* BF16 or FP16: what AutocastCPU converts to */
     struct td_trace *trace; /* borrowed; filled while binding */
@@ -102,6 +105,8 @@ struct td_options {         /* what a call wants of dispatch; zeroed: nothing */
      * operators. */
     void *(*alloc)(void *arg, size_t bytes);
     void *alloc_arg;
+    const char *const
+        *also; /* borrowed, NULL-ended: names that sentences suggest beside arguments */
 };
 
 struct td_why { /* one candidate, for explain */

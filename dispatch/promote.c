@@ -138,10 +138,24 @@ static int check_sizes(struct td_run *run)
     return 0;
 }
 
+/* The type that argument dtype names; TD_DTYPE_none when it is not given. */
+static enum td_dtype wanted(const struct td_call *call)
+{
+    for (int i = 0; i < call->n_args; i++)
+        if (call->arg[i].kind == TD_KIND_dtype)
+            return call->arg[i].dtype;
+    return TD_DTYPE_none;
+}
+
 int td_run_settle(struct td_run *run)
 {
     struct td_call *call = &run->call;
-    int err = call->op->promote != TD_PROMOTE_none ? promote(run) : 0;
+    enum td_dtype to = call->op->casts ? wanted(call) : TD_DTYPE_none;
+    int err = 0;
+    if (to && to != call->arg[0].tensor.dtype)
+        err = td_run_cast(run, 0, to);
+    else if (!to && call->op->promote != TD_PROMOTE_none)
+        err = promote(run);
     if (!err)
         err = check_dtype(run);
     if (!err)

@@ -159,6 +159,7 @@ struct td_op {
      * refuses those that cannot be counted. */
     int (*rule)(struct td_call *call);
     enum td_promote promote;
+    bool casts;      /* argument dtype, where given, is what self becomes before all else */
     unsigned dtypes; /* types of the first tensor argument that the rule accepts */
     double ulp;      /* bound against ref, in units in the last place of the output type */
     bool sums;       /* the bound counts against the same call on absolute values */

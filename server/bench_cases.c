@@ -40,7 +40,7 @@ static struct td_value plain(const cJSON *item)
         return (struct td_value){.kind = TD_KIND_str, .str = item->valuestring};
     if (cJSON_IsBool(item))
         return (struct td_value){.kind = TD_KIND_bool, .i = cJSON_IsTrue(item)};
-    if (cJSON_IsNumber(item) && item->valuedouble != item->valueint)
+    if (cJSON_IsNumber(item) && td_json_is_float(item))
         return (struct td_value){.kind = TD_KIND_float, .f = item->valuedouble};
     return cJSON_IsNumber(item) ? whole(item) : (struct td_value){.kind = TD_KIND_none};
 }

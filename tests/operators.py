@@ -255,7 +255,7 @@ JUDGES = {
     "softmax.int": Judge(on_floats(softmax), SOFTMAX, floating, "all"),
     "sum": Judge(total, ONE + [({"self": (33,)}, {"dtype": "FP64"})], summed, total),
     "sum.dim_IntList": Judge(total, SUMS, summed, total),
-    "layer_norm": Judge(layer_norm, NORM, floating, "all"),
+    "layer_norm": Judge(layer_norm, NORM, same, "all"),
     "native_layer_norm": Judge(native_layer_norm, NATIVE_NORM, same, native_layer_norm_scale),
     "cast": Judge(cast, CASTS, lambda name, parameters: parameters["dtype"]),
     "transpose.int": Judge(
@@ -278,7 +278,8 @@ JUDGES = {
     "silu_backward": Judge(gradients.silu, gradients.ofs("self"), same, gradients.unit_slope),
     "gelu_backward": Judge(gradients.gelu, gradients.GELU, same, gradients.unit_slope),
     "_softmax_backward_data": Judge(
-        gradients.softmax, gradients.SOFTMAX, lambda _, parameters: parameters["input_dtype"],
+        gradients.softmax, gradients.SOFTMAX,
+        lambda name, parameters: "FP16" if (name, parameters["input_dtype"]) == ("FP32", "FP16") else name,
         gradients.softmax_scale),
     "native_layer_norm_backward": Judge(
         gradients.layer_norm, gradients.NORM, same, gradients.layer_norm_scale),

@@ -83,6 +83,8 @@ static inline int td_infer_refuse(struct td_problem *problem, const char *who, c
 /* Parses the request's JSON into in->json; then reads it into in. On failure problem says why:
  * -EINVAL, -ENOENT (pool or stored tensor), -ENOMEM. */
 int td_infer_parse(struct td_infer *in, struct td_problem *problem);
+/* The parameters that all calls share, NULL-ended. */
+extern const char *const td_infer_shared[];
 int td_infer_read(struct td_infer *in, struct td_problem *problem);
 
 /* The bytes of a binary tensor that begin at offset at of the body, copied only where its type may

@@ -185,6 +185,8 @@ static void compute(struct td_infer *in, struct td_worker *worker)
         return;
     }
     in->end_ns = whole ? td_run_execute(&in->run, scratch) : td_now_ns();
+    if (!whole) /* for the trace: what all parts took */
+        in->run.ns = in->end_ns - in->begin_ns;
     td_metrics_call(in->req->service->metrics, &in->run, in->begin_ns - in->queued_ns,
                     in->end_ns - in->begin_ns);
     if (worker && is_over(in, "took"))
@@ -276,6 +278,7 @@ static int bind(struct td_infer *in)
     struct td_request *req = in->req;
     in->options.alloc = alloc_part;
     in->options.alloc_arg = req->arena;
+    in->options.also = td_infer_shared;
     struct td_key_scope before = td_keys_enter(in->scope.include, in->scope.exclude);
     int err = td_run_bind(&in->run, in->op, in->args, in->n_args, &in->options);
     td_keys_leave(before);
@@ -324,8 +327,11 @@ static int start(struct td_infer *in)
         return td_api_problem(req, err, "%s", in->run.problem.text);
     in->run.forced = in->forced;
     in->queued_ns = td_now_ns();
-    if (td_api_task_is_wanted(req))
-        return submit_task(in);
+    if (td_api_task_is_wanted(req)) {
+        size_t scratch;
+        err = in->forced ? td_run_select(&in->run, &scratch) : 0; /* a wrong one is said now */
+        return err ? td_api_problem(req, err, "%s", in->run.problem.text) : submit_task(in);
+    }
     if (req->worker && td_worker_pool(req->worker) == in->pool) {
         td_worker_note(req->worker, in->run.handle->full);
         set_deadline(in);

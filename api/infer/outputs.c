@@ -124,7 +124,17 @@ static int settle_output(struct td_infer *in, const cJSON *parameters, int i)
 
 static int wanted_output(struct td_infer *in, const cJSON *item)
 {
+    static const char *const members[] = {"name", "parameters", NULL};
+    static const char *const known[] = {"tensor",
+                                        "binary_data",
+                                        "shared_memory_region",
+                                        "shared_memory_byte_size",
+                                        "shared_memory_offset",
+                                        NULL};
     const cJSON *name = member(item, "name"), *parameters = member(item, "parameters");
+    int err = td_json_members(item, "outputs", members, &in->run.problem);
+    if (err || (err = td_json_members(parameters, "outputs", known, &in->run.problem)))
+        return err;
     if (!cJSON_IsString(name))
         return td_infer_refuse(&in->run.problem, "outputs", "every output needs a name");
     for (int i = 0; i < in->run.call.n_out; i++)

@@ -85,6 +85,13 @@ static int binary_input(struct td_infer *in, const cJSON *size, const char *who,
     return 0;
 }
 
+static const char *const tensor_members[] = {"name", "shape",      "datatype",
+                                             "data", "parameters", NULL};
+static const char *const tensor_parameters[] = {
+    "tensor", "binary_data_size", "shared_memory_region", "shared_memory_byte_size",
+    "device", "layout",           "requires_grad",        "shared_memory_offset",
+    NULL};
+
 /* A tensor object. name: as which argument; who: for sentences. */
 static int read_tensor(struct td_infer *in, const cJSON *object, const char *name, const char *who,
                        struct td_problem *problem)
@@ -95,6 +102,9 @@ static int read_tensor(struct td_infer *in, const cJSON *object, const char *nam
         return td_infer_refuse(problem, who, "parameters must be an object");
     if (in->n_args == TD_MAX_ARGS * 2)
         return td_infer_refuse(problem, who, "too many arguments");
+    int err = td_json_members(object, who, tensor_members, problem);
+    if (err || (err = td_json_members(parameters, who, tensor_parameters, problem)))
+        return err;
     const cJSON *tensor = member(parameters, "tensor"), *data = member(object, "data");
     const cJSON *size = member(parameters, "binary_data_size");
     bool shared = td_shm_is_meant(parameters);
@@ -104,7 +114,6 @@ static int read_tensor(struct td_infer *in, const cJSON *object, const char *nam
         return td_infer_refuse(problem, who,
                                "must have exactly one of data, parameters.binary_data_size, "
                                "parameters.tensor and parameters.shared_memory_region");
-    int err;
     if (tensor && !cJSON_IsString(tensor))
         err =
             td_infer_refuse(problem, who, "parameters.tensor must be the name of a stored tensor");
@@ -144,9 +153,9 @@ static int read_list(const cJSON *item, const char *who, struct td_value *v,
     v->ints.n = 0;
     cJSON_ArrayForEach(one, item)
     {
-        if (bools ? !cJSON_IsBool(one)
-                  : !cJSON_IsNumber(one) || one->valuedouble != floor(one->valuedouble) ||
-                        fabs(one->valuedouble) > 0x1p53)
+        if (bools
+                ? !cJSON_IsBool(one)
+                : !cJSON_IsNumber(one) || td_json_is_float(one) || fabs(one->valuedouble) > 0x1p53)
             return td_infer_refuse(problem, who, "must hold whole numbers, or bools only");
         if (v->ints.n == TD_MAX_RANK * 2)
             return td_infer_refuse(problem, who, "has more than 16 numbers");
@@ -155,19 +164,30 @@ static int read_list(const cJSON *item, const char *who, struct td_value *v,
     return 0;
 }
 
-/* An argument of the operator. JSON knows one kind of number, so 2.0 is 2. */
+/* 2 is an integer; 2.0 a float, as in Python. */
+static int read_number_of(const cJSON *item, const char *who, struct td_value *v,
+                          struct td_problem *problem)
+{
+    if (td_json_is_float(item)) {
+        *v = (struct td_value){.kind = TD_KIND_float, .f = item->valuedouble};
+        return 0;
+    }
+    if (fabs(item->valuedouble) > 0x1p53)
+        return td_infer_refuse(problem, who,
+                               "whole numbers beyond 2^53 are not kept to the last digit; write a "
+                               "float, with a point");
+    *v = (struct td_value){.kind = TD_KIND_int, .i = (int64_t)item->valuedouble};
+    return 0;
+}
+
+/* An argument of the operator. */
 static int read_argument(struct td_infer *in, const cJSON *item, const char *name, const char *who,
                          struct td_problem *problem)
 {
     struct td_value v = {0};
     int err = 0;
-    if (cJSON_IsNumber(item) && item->valuedouble == floor(item->valuedouble) &&
-        fabs(item->valuedouble) <= 0x1p53) {
-        v.kind = TD_KIND_int;
-        v.i = (int64_t)item->valuedouble;
-    } else if (cJSON_IsNumber(item)) {
-        v.kind = TD_KIND_float;
-        v.f = item->valuedouble;
+    if (cJSON_IsNumber(item)) {
+        err = read_number_of(item, who, &v, problem);
     } else if (cJSON_IsBool(item)) {
         v.kind = TD_KIND_bool;
         v.i = cJSON_IsTrue(item);
@@ -227,6 +247,25 @@ static int read_text(const cJSON *item, const char **value, struct td_problem *p
     *value = item->valuestring;
     return 0;
 }
+
+const char *const td_infer_shared[] = {"pool",
+                                       "kernel",
+                                       "explain",
+                                       "binary_data_output",
+                                       "timeout_ms",
+                                       "timeout",
+                                       "priority",
+                                       "device",
+                                       "layout",
+                                       "meta",
+                                       "trace",
+                                       "autocast",
+                                       "include_keys",
+                                       "exclude_keys",
+                                       "streams",
+                                       "stream_hints",
+                                       "strict_divisible",
+                                       NULL};
 
 /* An option that all calls share, or else an argument of the operator. */
 static int read_parameter(struct td_infer *in, const cJSON *item, struct td_problem *problem)
@@ -294,12 +333,16 @@ int td_infer_parse(struct td_infer *in, struct td_problem *problem)
 
 int td_infer_read(struct td_infer *in, struct td_problem *problem)
 {
+    static const char *const members[] = {"inputs", "parameters", "outputs", "args", "id", NULL};
     const cJSON *root = in->json.root, *item;
     const cJSON *inputs = member(root, "inputs"), *parameters = member(root, "parameters");
     const cJSON *id = member(root, "id"), *args = member(root, "args");
     in->outputs = member(root, "outputs");
     if (!cJSON_IsObject(root))
         return td_infer_refuse(problem, "the body", "must be an object with inputs");
+    int err = td_json_members(root, "the body", members, problem);
+    if (err)
+        return err;
     if (inputs && !cJSON_IsArray(inputs))
         return td_infer_refuse(problem, "inputs", "must be an array of tensors");
     if (parameters && !cJSON_IsObject(parameters))
@@ -312,7 +355,7 @@ int td_infer_read(struct td_infer *in, struct td_problem *problem)
         return td_infer_refuse(problem, "id", "must be a text");
     if (id && *id->valuestring)
         in->id = id->valuestring;
-    int err = td_infer_key_defaults(in, parameters, problem);
+    err = td_infer_key_defaults(in, parameters, problem);
     if (!err)
         err = read_positional(in, args, problem);
     cJSON_ArrayForEach(item, inputs)

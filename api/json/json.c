@@ -9,6 +9,7 @@
 #include "api/json/kept.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ struct scan {
     const char *text, *end, *at;
     size_t out, room; /* the copy's length, and what is allocated for it */
     int depth, max_depth, values;
+    bool floats; /* some number has a point or an exponent */
     struct td_json *json;
     struct td_problem *problem;
 };
@@ -217,6 +219,24 @@ static int copy_string(struct scan *s)
     return (err = put(s, ":", 1)) ? err : cut_span(s);
 }
 
+/* NaN and infinities as bare words become the strings that stand for them. */
+static int copy_special(struct scan *s, bool *was)
+{
+    static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
+    for (int i = 0; i < 3; i++) {
+        size_t n = strlen(words[i]);
+        if ((size_t)(s->end - s->at) < n || memcmp(s->at, words[i], n))
+            continue;
+        int err = put(s, "\"", 1);
+        err = err ? err : put(s, words[i], n);
+        err = err ? err : put(s, "\"", 1);
+        s->at += n;
+        *was = true;
+        return err;
+    }
+    return 0;
+}
+
 static int scan(struct scan *s)
 {
     while (s->at < s->end) {
@@ -227,6 +247,15 @@ static int scan(struct scan *s)
                 return err;
             continue;
         }
+        if (c == 'N' || c == 'I' || c == '-') {
+            bool was = false;
+            if ((err = copy_special(s, &was)))
+                return err;
+            if (was)
+                continue;
+        }
+        bool behind_digit = s->at > s->text && s->at[-1] >= '0' && s->at[-1] <= '9';
+        s->floats |= c == '.' || ((c | 0x20) == 'e' && behind_digit);
         bool opens = c == '[' || c == '{';
         if (opens && ++s->depth > s->max_depth)
             return too_deep(s);
@@ -245,6 +274,53 @@ static int scan(struct scan *s)
         s->at++;
     }
     return 0;
+}
+
+/* The next number of a text behind at, and where it ends. */
+static const char *next_number(const char *at, const char **end)
+{
+    while (*at != '-' && (*at < '0' || *at > '9')) {
+        if (*at == '"')
+            for (at++; *at != '"'; at++)
+                at += *at == '\\';
+        at++;
+    }
+    *end = at + strspn(at, "+-.0123456789eE");
+    return at;
+}
+
+/* Marks the numbers with a point or an exponent: tree and text have them in the same order. */
+static void mark_floats(cJSON *item, const char **at)
+{
+    for (; item; item = item->next) {
+        if (cJSON_IsNumber(item)) {
+            const char *end, *number = next_number(*at, &end);
+            if (strcspn(number, ".eE") < (size_t)(end - number))
+                item->type |= TD_JSON_FLOAT;
+            *at = end;
+        }
+        mark_floats(item->child, at);
+    }
+}
+
+/* What cJSON did not take, as the client has written it but for data arrays. */
+static int refuse_text(const char *copy, const char *stop, struct td_problem *problem)
+{
+    char near[40];
+    const char *at = stop - copy > 8 ? stop - 8 : copy;
+    size_t n = 0;
+    for (int k = 1; k < 5 && at - k >= copy; k++)
+        if (at[1 - k] == (char)0xff) { /* amid a mark: at its quote */
+            at -= k;
+            break;
+        }
+    for (const char *end = at + 24; *at && at < end && n < sizeof near - 6;) {
+        bool mark = *at == '"' && at[1] == (char)0xff;
+        n += (size_t)sprintf(near + n, mark ? "[...]" : "%c", *at);
+        at += mark ? 5 : 1;
+    }
+    near[n] = 0;
+    return td_problem_set(problem, EINVAL, "the JSON is wrong near %s", near);
 }
 
 int td_json_parse(struct td_json *json, const char *text, size_t length, int depth,
@@ -267,15 +343,18 @@ int td_json_parse(struct td_json *json, const char *text, size_t length, int dep
         return fail(&s, ENOMEM, "no memory for it");
     json->tree_bytes_ = tree;
     json->root = cJSON_ParseWithLengthOpts(copy, s.out + 1, &stop, 1);
-    if (json->root)
+    if (json->root) {
+        const char *at = copy;
+        if (s.floats)
+            mark_floats(json->root, &at);
         return 0;
+    }
     if (!copy[strspn(copy, " \t\r\n")])
         return td_problem_set(problem, EINVAL, "the JSON is empty");
     if (s.depth > 0 && stop >= copy + s.out)
         return td_problem_set(problem, EINVAL, "the JSON is wrong at byte %zu: the text ends early",
                               length);
-    return td_problem_set(problem, EINVAL, "the JSON is wrong near %.24s",
-                          stop - copy > 8 ? stop - 8 : copy);
+    return refuse_text(copy, stop, problem);
 }
 
 void td_json_free(struct td_json *json)

@@ -38,6 +38,12 @@ struct td_json {
  * Of members of the same name, cJSON finds the first. */
 int td_json_parse(struct td_json *json, const char *text, size_t length, int depth,
                   struct td_problem *problem);
+/* Whether a number was written as a float: 2.0 or 2e0, and not 2. */
+#define TD_JSON_FLOAT (1 << 16) /* set in the type of a cJSON item */
+static inline bool td_json_is_float(const cJSON *item)
+{
+    return item->type & TD_JSON_FLOAT;
+}
 void td_json_free(struct td_json *json); /* also after a failed parse, and when zeroed */
 /* As good as zeroed, for td_json_free; writes no span. */
 static inline void td_json_init(struct td_json *json)
@@ -75,13 +81,17 @@ static inline const cJSON *td_json_member(const cJSON *object, const char *key)
  * sentence, or NULL. -EINVAL. */
 int td_json_bytes(const cJSON *object, const char *key, const char *who, size_t *value,
                   struct td_problem *problem);
+/* Every member of the object (NULL is none) is among right, NULL-ended; else the sentence names the
+ * one that was likely meant. who: the object's name. 0 or -EINVAL. */
+int td_json_members(const cJSON *object, const char *who, const char *const *right,
+                    struct td_problem *problem);
 /* The span that a member called "data" stands for; NULL when it is something else. */
 const struct td_json_span *td_json_span(const struct td_json *json, const cJSON *item);
 
 /* Decodes a span, flat or nested in any mix, into exactly count elements at out (aligned to the
  * element). Integers must fit their type and be whole; FP16 and BF16 are rounded to nearest even;
- * NaN, Infinity and -Infinity are numbers for floating types; BOOL takes true, false, 0 and 1.
- * name: the tensor's, for the sentence. -EINVAL. */
+ * NaN, Infinity and -Infinity, as strings or bare, are numbers for floating types; BOOL takes true,
+ * false, 0 and 1. name: the tensor's, for the sentence. -EINVAL. */
 int td_json_decode(const struct td_json_span *span, enum td_dtype dtype, int64_t count, void *out,
                    const char *name, struct td_problem *problem);
 
@@ -90,8 +100,8 @@ int td_json_decode(const struct td_json_span *span, enum td_dtype dtype, int64_t
 /* An upper bound on the bytes of a tensor's data as a flat array, brackets included. */
 size_t td_json_data_bound(const struct td_tensor *t);
 /* Writes the flat array at out, which has room for the bound; floats in the shortest form that
- * reads back to the same bits, NaN and infinities as NaN, Infinity, -Infinity. Returns the bytes.
- */
+ * reads back to the same bits, what is not finite as "NaN", "Infinity", "-Infinity". Returns the
+ * bytes. */
 size_t td_json_encode(const struct td_tensor *t, char *out);
 
 /* Bytes of the UTF-8 character at text, 1 to 4; 0 when what stands there is none. text < end. */

@@ -141,11 +141,11 @@ char *lay_out(const char *digits, int n, int point, char *out)
 template <class T> char *print(T value, char *out)
 {
     if (std::isnan(value))
-        return put(out, "NaN", 3);
+        return put(out, "\"NaN\"", 5);
+    if (std::isinf(value))
+        return value < 0 ? put(out, "\"-Infinity\"", 11) : put(out, "\"Infinity\"", 10);
     if (std::signbit(value))
         *out++ = '-';
-    if (std::isinf(value))
-        return put(out, "Infinity", 8);
     if (value == 0) /* readers that know integers lose the sign of -0 */
         return std::signbit(value) ? put(out, "0.0", 3) : put(out, "0", 1);
     auto decimal = jkj::dragonbox::to_decimal(value, jkj::dragonbox::policy::sign::ignore);

@@ -15,8 +15,8 @@ extern "C" {
 const char *td_parse_f32(const char *text, const char *end, float *value);
 const char *td_parse_f64(const char *text, const char *end, double *value);
 
-/* Print the shortest text that reads back to the same bits, as valid JSON; not finite: NaN,
- * Infinity, -Infinity. Return where it ends; no 0 is written. */
+/* Print the shortest text that reads back to the same bits, as valid JSON; not finite: the
+ * strings "NaN", "Infinity", "-Infinity". Return where it ends; no 0 is written. */
 char *td_print_f32(float value, char *out);
 char *td_print_f64(double value, char *out);
 char *td_print_i64(int64_t value, char *out);

@@ -3,9 +3,31 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define MAX_BYTES ((int64_t)1 << 46) /* of one tensor: what any address space could hold */
+
+int td_json_members(const cJSON *object, const char *who, const char *const *right,
+                    struct td_problem *problem)
+{
+    char list[200] = "";
+    int n = 0;
+    for (const cJSON *item = object ? object->child : NULL; item; item = item->next) {
+        for (n = 0; right[n] && strcmp(item->string, right[n]);)
+            n++;
+        if (right[n])
+            continue;
+        for (int i = 0; right[i]; i++)
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "",
+                     right[i]);
+        const char *near = td_nearest(item->string, right, n);
+        return td_problem_set(problem, EINVAL, "%.60s: has no member '%.60s'%s%s%s; right are: %s",
+                              who, item->string, near ? "; did you mean '" : "", near ? near : "",
+                              near ? "'?" : "", list);
+    }
+    return 0;
+}
 
 int td_json_shape(const cJSON *object, struct td_tensor *t, const char *who,
                   struct td_problem *problem)
@@ -21,7 +43,7 @@ int td_json_shape(const cJSON *object, struct td_tensor *t, const char *who,
     cJSON_ArrayForEach(dim, shape)
     {
         double size = cJSON_IsNumber(dim) ? dim->valuedouble : -1;
-        if (size < 0 || size != floor(size))
+        if (size < 0 || size != floor(size) || td_json_is_float(dim))
             return td_problem_set(problem, EINVAL,
                                   "%s: shape[%d] must be a whole number, 0 or more", who, t->rank);
         if (size > (double)MAX_BYTES || (size > 0 && n > MAX_BYTES / (int64_t)size))

@@ -30,9 +30,11 @@ INLINE bool is_word(const char **text, const char *end, const char *word)
     return true;
 }
 
-/* NaN, Infinity, -Infinity: not JSON, but what the protocol's clients write. */
+/* "NaN", "Infinity", "-Infinity": as strings, which is JSON, or bare, which clients write too. */
 static const char *read_special(const char *text, const char *end, double *x)
 {
+    bool quoted = *text == '"';
+    text += quoted;
     if (is_word(&text, end, "NaN"))
         *x = (double)NAN;
     else if (is_word(&text, end, "Infinity"))
@@ -41,7 +43,7 @@ static const char *read_special(const char *text, const char *end, double *x)
         *x = -(double)INFINITY;
     else
         return NULL;
-    return text;
+    return !quoted || is_word(&text, end, "\"") ? text : NULL;
 }
 
 INLINE const char *read_f32(const char *text, const char *end, void *out, int64_t i,

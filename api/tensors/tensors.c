@@ -102,6 +102,7 @@ int td_api_tensors_delete(struct td_request *req, struct td_response *res)
 /* The tensor of a JSON body, or of its binary part. */
 static int read_json(struct td_request *req, struct td_tensor *t, struct td_problem *problem)
 {
+    static const char *const members[] = {"name", "shape", "datatype", "data", "parameters", NULL};
     struct td_json json;
     size_t length = req->json_length >= 0 ? (size_t)req->json_length : req->body_size;
     int err = td_json_parse(&json, req->body, length, req->service->limits.json_depth, problem);
@@ -109,6 +110,8 @@ static int read_json(struct td_request *req, struct td_tensor *t, struct td_prob
     const cJSON *parameters = cJSON_GetObjectItemCaseSensitive(root, "parameters");
     if (!err && !cJSON_IsObject(root))
         err = td_problem_set(problem, EINVAL, "the body: must be a tensor object");
+    if (!err)
+        err = td_json_members(root, "the tensor", members, problem);
     if (!err && !(err = td_json_shape(root, t, "the tensor", problem)))
         err = td_json_dtype(root, t, "the tensor", problem);
     if (!err && td_shm_is_meant(parameters)) {

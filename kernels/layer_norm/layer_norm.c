@@ -24,6 +24,26 @@ int td_rule_normalized(struct td_call *call, const struct td_tensor *x, int i)
     return 0;
 }
 
+int td_rule_normalizing(struct td_call *call, const struct td_tensor *input, int first, int last,
+                        const char *const *names, enum td_dtype *type)
+{
+    bool half = input->dtype & (TD_f16 | TD_bf16), any = false;
+    *type = input->dtype;
+    for (int i = first; i <= last; i++) {
+        const struct td_tensor *t = td_arg(call, i);
+        if (!t)
+            continue;
+        bool fits = any ? t->dtype == *type : t->dtype == *type || (half && t->dtype == TD_f32);
+        if (!fits)
+            return td_refuse(call, "%s: is %s; %s%s is right", names[i - first],
+                             td_dtype_name(t->dtype), td_dtype_name(*type),
+                             half && !any ? " or FP32" : "");
+        *type = t->dtype;
+        any = true;
+    }
+    return 0;
+}
+
 struct td_rows td_normalized_rows(const struct td_tensor *input, const struct td_value *shape)
 {
     struct td_rows rows = {1, 1};
@@ -32,25 +52,32 @@ struct td_rows td_normalized_rows(const struct td_tensor *input, const struct td
     return rows;
 }
 
-static int rule(struct td_call *call)
+static int judge(struct td_call *call, enum td_dtype *type)
 {
+    static const char *const names[] = {"weight", "bias"};
     const struct td_value *shape = &call->arg[1];
     int err = td_rule_normalized(call, &call->arg[0].tensor, 1);
-    for (int i = 2; !err && i < 4; i++) {
-        const char *name = i == 2 ? "weight" : "bias";
-        err = td_rule_type(call, i, name);
-        if (!err)
-            err = td_rule_shape(call, i, name, "normalized_shape", shape->ints.n, shape->ints.v);
-    }
+    err = err ? err : td_rule_normalizing(call, &call->arg[0].tensor, 2, 3, names, type);
+    for (int i = 2; !err && i < 4; i++)
+        err =
+            td_rule_shape(call, i, names[i - 2], "normalized_shape", shape->ints.n, shape->ints.v);
     td_rule_unary(call);
     return err;
 }
 
+static int rule(struct td_call *call)
+{
+    enum td_dtype type;
+    return judge(call, &type);
+}
+
 static int rule_native(struct td_call *call)
 {
-    int err = rule(call);
+    enum td_dtype type;
+    int err = judge(call, &type);
     for (int i = 1; i < 3; i++) {
         call->out[i] = call->out[0];
+        call->out[i].dtype = type;
         for (int d = 0; !err && d < call->arg[1].ints.n; d++)
             call->out[i].shape[call->out[i].rank - 1 - d] = 1;
     }
@@ -77,8 +104,7 @@ const struct td_op td_op_layer_norm = {
     .doc = "out = (input - mean) / sqrt(var + eps) * weight + bias, mean and var over the last "
            "dimensions",
     .rule = rule,
-    .promote = TD_PROMOTE_float,
-    .dtypes = TD_ALL,
+    .dtypes = TD_FLOATS,
     .ulp = 8,
     .sums = true,
     .impls = impls,
@@ -92,7 +118,7 @@ const struct td_op td_op_layer_norm = {
 const struct td_op td_op_native_layer_norm = {
     .schema = "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, "
               "Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
-    .doc = "layer_norm's result, the mean, and 1 / sqrt(var + eps)",
+    .doc = "layer_norm's result, the mean, and 1 / sqrt(var + eps), these of weight's type",
     .rule = rule_native,
     .dtypes = TD_FLOATS,
     .ulp = 8,

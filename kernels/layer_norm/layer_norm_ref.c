@@ -1,5 +1,5 @@
 /* layer_norm and native_layer_norm, reference: mean, then variance around it, then the rest, in
- * double. Both are NaN for rows without elements. */
+ * double. Of a row without elements the mean is 0 and the rest NaN. */
 #include "kernels/elementwise.h"
 #include "kernels/layer_norm/layer_norm.h"
 
@@ -18,7 +18,7 @@ void td_layer_norm_ref(const struct td_call *call)
         double mean = 0, var = 0;
         for (int64_t i = 0; i < n; i++)
             mean += td_get_real(x, at + i);
-        mean /= (double)n;
+        mean = n ? mean / (double)n : 0;
         for (int64_t i = 0; i < n; i++)
             var += pow(td_get_real(x, at + i) - mean, 2);
         double scale = 1 / sqrt(var / (double)n + td_scalar(&call->arg[4]));

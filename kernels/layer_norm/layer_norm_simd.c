@@ -2,7 +2,8 @@
  * a mean of 1e6 may be off by a tenth. A second sums the differences from it and their squares; the
  * sum of differences says how far the mean was off, and both variance and result are put right by
  * it. So an offset in the input costs no digits (Chan, Golub and LeVeque, "Algorithms for computing
- * the sample variance", 1983, formula 1.7). The third pass writes. */
+ * the sample variance", 1983, formula 1.7). The third pass writes. A row whose sums are beyond FP32
+ * is done in doubles. */
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/vec.h"
 
@@ -27,7 +28,7 @@ static float rough_mean(const float *x, int64_t n)
     }
     for (; i < n; i += TD_LANES)
         a += td_load_next(x + i, n - i, 0);
-    return td_hsum(a + b) / (float)n;
+    return n ? td_hsum(a + b) / (float)n : 0;
 }
 
 /* Sums of the differences from the rough mean and of their squares, in doubles every RUN vectors.
@@ -56,6 +57,32 @@ static void moments(const float *x, int64_t n, float rough, double *sum, double 
     }
 }
 
+static void write_stats(const struct job *job, int64_t r, double mean, double scale)
+{
+    if (job->mean) {
+        job->mean[r] = (float)mean;
+        job->scale[r] = (float)scale;
+    }
+}
+
+/* Numbers near FP32's greatest, of which neither sums nor squares fit; NaN and infinities too. */
+static void wide_row(const struct job *job, int64_t r)
+{
+    int64_t n = job->n;
+    const float *x = job->x + r * n;
+    double mean = 0, var = 0;
+    for (int64_t i = 0; i < n; i++)
+        mean += (double)x[i] / (double)n;
+    for (int64_t i = 0; i < n; i++)
+        var += ((double)x[i] - mean) * ((double)x[i] - mean) / (double)n;
+    double scale = 1 / sqrt(var + job->eps);
+    write_stats(job, r, mean, scale);
+    for (int64_t i = 0; i < n; i++) {
+        float v = (float)(((double)x[i] - mean) * scale);
+        job->y[r * n + i] = v * (job->weight ? job->weight[i] : 1) + (job->bias ? job->bias[i] : 0);
+    }
+}
+
 static void row(const struct job *job, int64_t r)
 {
     int64_t n = job->n;
@@ -64,13 +91,14 @@ static void row(const struct job *job, int64_t r)
     float rough = rough_mean(x, n);
     double sum, squares;
     moments(x, n, rough, &sum, &squares);
-    double delta = sum / (double)n, var = squares / (double)n - delta * delta;
+    if (!isfinite(sum) || !isfinite(squares)) {
+        wide_row(job, r);
+        return;
+    }
+    double delta = n ? sum / (double)n : 0, var = squares / (double)n - delta * delta;
     td_vf mean = td_set(rough), rest = td_set((float)delta);
     td_vf scale = td_set((float)(1 / sqrt((var < 0 ? 0 : var) + job->eps)));
-    if (job->mean) {
-        job->mean[r] = isfinite(rough) ? (float)((double)rough + delta) : rough;
-        job->scale[r] = scale[0];
-    }
+    write_stats(job, r, (double)rough + delta, (double)scale[0]);
     for (int64_t i = 0; i < n; i += TD_LANES) {
         td_vf v = (td_load_next(x + i, n - i, 0) - mean - rest) * scale;
         if (job->weight)

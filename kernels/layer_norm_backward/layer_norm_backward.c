@@ -27,15 +27,16 @@ static int check_mask(struct td_call *call, int i, const char *name)
 
 static int rule(struct td_call *call)
 {
-    static const char *const name[] = {"grad_out", "input", "", "mean", "rstd", "weight", "bias"};
+    static const char *const name[] = {"mean", "rstd", "weight", "bias"};
+    enum td_dtype type = TD_DTYPE_none;
     const struct td_tensor *x = &call->arg[1].tensor;
     const struct td_value *shape = &call->arg[2];
     int err = td_rule_normalized(call, x, 2);
-    for (int i = 1; !err && i < 7; i++)
-        err = td_rule_type(call, i, name[i]);
+    err = err ? err : td_rule_type(call, 1, "input");
+    err = err ? err : td_rule_normalizing(call, x, 3, 6, name, &type);
     err = err ? err : td_rule_shape(call, 0, "grad_out", "input's", x->rank, x->shape);
     for (int i = 5; !err && i < 7; i++)
-        err = td_rule_shape(call, i, name[i], "normalized_shape", shape->ints.n, shape->ints.v);
+        err = td_rule_shape(call, i, name[i - 3], "normalized_shape", shape->ints.n, shape->ints.v);
     if (err)
         return err;
     struct td_rows rows = td_normalized_rows(x, shape);
@@ -52,6 +53,7 @@ static int rule(struct td_call *call)
             call->out[i].shape[d] = shape->ints.v[d];
     }
     td_rule_mask(call);
+    call->out[1].dtype = call->out[2].dtype = type;
     return 0;
 }
 

@@ -8,20 +8,12 @@
 static int rule(struct td_call *call)
 {
     td_rule_unary(call);
-    if (call->arg[2].kind == TD_KIND_dtype) {
-        call->out[0].dtype = call->arg[2].dtype;
-        if (!(call->out[0].dtype & TD_FLOATS))
-            return td_refuse(call,
-                             "dtype: softmax gives a floating type, not %s; FP16, BF16, FP32 "
-                             "or FP64 is right",
-                             td_dtype_name(call->arg[2].dtype));
-    }
+    if (!(call->out[0].dtype & TD_FLOATS))
+        return td_refuse(call,
+                         "dtype: softmax gives a floating type, not %s; FP16, BF16, FP32 or FP64 "
+                         "is right",
+                         td_dtype_name(call->out[0].dtype));
     return td_rule_dim(call, 1, "dim", call->out[0].rank);
-}
-
-static bool same_type(const struct td_call *call)
-{
-    return call->out[0].dtype == call->arg[0].tensor.dtype;
 }
 
 static double flops(const struct td_call *call)
@@ -33,7 +25,7 @@ td_kernel td_softmax_ref;
 TD_KERNELS_3(softmax);
 
 static const struct td_impl impls[] = {
-    TD_SIMD_3(softmax, TD_f32, .accepts = same_type) TD_REF(softmax),
+    TD_SIMD_3(softmax, TD_f32) TD_REF(softmax),
     {0},
 };
 
@@ -42,6 +34,7 @@ const struct td_op td_op_softmax_int = {
     .doc = "out = exp(self - max) / sum(exp(self - max)), max and sum along dim",
     .rule = rule,
     .promote = TD_PROMOTE_float,
+    .casts = true,
     .dtypes = TD_ALL,
     .ulp = 10,
     .sums = true,

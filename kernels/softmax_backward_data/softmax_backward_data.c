@@ -15,7 +15,8 @@ static int rule(struct td_call *call)
                         "input_dtype: softmax has a gradient for floating types, not for %s; FP16, "
                         "BF16, FP32 or FP64 is right",
                         td_dtype_name(type));
-    call->out[0].dtype = type;
+    if (type == TD_f16 && call->out[0].dtype == TD_f32) /* as ATen has it: no other type counts */
+        call->out[0].dtype = type;
     return err;
 }
 
@@ -40,8 +41,8 @@ static const struct td_impl impls[] = {
 const struct td_op td_op__softmax_backward_data = {
     .schema = "_softmax_backward_data(Tensor grad_output, Tensor output, int dim, "
               "ScalarType input_dtype) -> Tensor",
-    .doc = "out = (grad_output - sum(grad_output * output)) * output, sum along dim; of type "
-           "input_dtype",
+    .doc = "out = (grad_output - sum(grad_output * output)) * output, sum along dim; in "
+           "grad_output's type, or in FP16 where that is FP32 and input_dtype FP16",
     .rule = rule,
     .dtypes = TD_FLOATS,
     .ulp = 4,
@@ -52,6 +53,6 @@ const struct td_op td_op__softmax_backward_data = {
                                      "grad_output=[2,5,n] output=[2,5,n] dim=1 input_dtype=FP32",
                                      "grad_output=[2,n,5] output=[2,n,5] dim=1 input_dtype=FP32",
                                      "grad_output=[3,m,n] output=[3,m,n] dim=-2 input_dtype=FP32",
-                                     "grad_output=[9,n] output=[9,n] dim=1 input_dtype=BF16", NULL},
+                                     "grad_output=[9,n] output=[9,n] dim=1 input_dtype=FP16", NULL},
     .flops = flops,
 };

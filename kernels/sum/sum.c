@@ -43,9 +43,7 @@ static int finish(struct td_call *call, bool keepdim, const struct td_value *dty
     struct td_tensor *out = &call->out[0];
     td_rule_unary(call);
     td_reduced_shape(out, &call->arg[0].tensor, td_sum_dims(call), keepdim);
-    if (dtype->kind == TD_KIND_dtype)
-        out->dtype = dtype->dtype;
-    else if (td_dtype_kind(out->dtype) != 'f')
+    if (dtype->kind != TD_KIND_dtype && td_dtype_kind(out->dtype) != 'f')
         out->dtype = TD_i64;
     return 0;
 }
@@ -85,6 +83,7 @@ const struct td_op td_op_sum = {
     .schema = "sum(Tensor self, *, ScalarType? dtype=None) -> Tensor",
     .doc = "out = the sum of all elements",
     .rule = rule,
+    .casts = true,
     .dtypes = TD_ALL,
     .ulp = 8,
     .sums = true,
@@ -99,6 +98,7 @@ const struct td_op td_op_sum_dim_IntList = {
               "ScalarType? dtype=None) -> Tensor",
     .doc = "out = the sum along the dimensions in dim, along all when there are none",
     .rule = rule_dim,
+    .casts = true,
     .dtypes = TD_ALL,
     .ulp = 8,
     .sums = true,

@@ -1,14 +1,10 @@
 /* threshold_backward: relu's gradient, with a threshold of 0. Where self is NaN the gradient
- * passes, as in ATen. FP16 and BF16 are held against the threshold as an FP32 number, as there too.
- */
+ * passes, as in ATen. FP16 and BF16 are held against the threshold as an FP32 number, integers
+ * against its whole part, as there too. */
 #include "kernels/backward.h"
-
-#include <errno.h>
 
 static int rule(struct td_call *call)
 {
-    if (td_dtype_kind(call->arg[0].tensor.dtype) != 'f' && call->arg[2].kind == TD_KIND_float)
-        return td_refuse(call, "threshold: must be an integer when self is of an integer type");
     return td_rule_gradient(call, "self");
 }
 

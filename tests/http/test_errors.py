@@ -61,7 +61,7 @@ class Errors(service.ServiceTest):
         self.refused(request(tensor(shape=[3], data=[[], [[]]])), "self")
 
     def test_data_that_is_none(self):
-        for data in (["x"], [None], ["NaN"], ["1"], [True]):
+        for data in (["x"], [None], ["nan"], ["Inf"], ["1"], [True]):
             self.refused(request(tensor(shape=[1], data=data)), "self")
         self.refused(request(tensor(shape=[1], data=[{}])), "data")
         for data in (None, 1, "1", {"a": [1]}):
@@ -191,7 +191,7 @@ class Errors(service.ServiceTest):
     def test_depth(self):
         """As deep as 32 is read, 33 is refused, and 100,000 costs nothing."""
         def nested(depth):
-            return request(tensor(), extra=json.loads("[" * (depth - 1) + "]" * (depth - 1)))
+            return request(tensor(shape=[1], data=json.loads("[" * (depth - 3) + "1" + "]" * (depth - 3))))
         self.assertEqual(self.service.call("POST", "/v1/ops/relu", nested(32)).status, 200)
         self.refused(nested(33), "32")
         self.refused(b"[" * 100000, "32")

@@ -139,9 +139,6 @@ class Infer(service.ServiceTest):
                 json.loads(service.pack({"self": A})[0]))
             self.assertNotIn("id", reply.json)
 
-    def test_unknown_members_are_ignored_where_the_protocol_says_so(self):
-        self.run_op("relu", {"self": A}, model_name="x", extra={"deep": [1, {}]})
-
     def test_overloads_and_arguments(self):
         x = np.array([1, 2, 3], np.int64)
         y = np.array([4, 5, 6], np.int64)

@@ -110,13 +110,13 @@ class Life(service.ServiceTest, Tasks):
 
     def test_errors_surface_with_the_result(self): # RT-19
         """And can be read as often as any other result."""
-        location = self.begin("relu", {"self": A}, {"kernel": "nosuch"})
-        for _ in range(2):
-            self.problem(self.end(location, status=400), 400, "nosuch")
+        reply = self.submit("relu", {"self": A}, {"kernel": "nosuch"}) # what is known at once is no task
+        self.problem(reply, 400, "kernel", "nosuch", "simd")
         first = self.slow("b")
         self.until(lambda: self.running(first), "it does not run")
         late = self.begin("relu", {"self": A}, {"pool": "b", "timeout_ms": 1})
-        self.problem(self.end(late, status=504), 504, "timeout_ms")
+        for _ in range(2):
+            self.problem(self.end(late, status=504), 504, "timeout_ms")
         self.assertEqual([t["status"] for t in self.list() if t["id"] in late], [504])
         self.end(first)
 

@@ -161,10 +161,14 @@ START_TEST(specials)
     ck_assert(isnan(f[0]) && f[1] == INFINITY && f[2] == -INFINITY);
     ck_assert(f[3] == 0 && signbit(f[3]) && f[4] == 0 && signbit(f[4]));
     ck_assert(f[5] == INFINITY && f[6] == -INFINITY && f[7] == 0);
-    encodes(f, TD_f32, 5, "[NaN,Infinity,-Infinity,-0.0,-0.0]");
+    encodes(f, TD_f32, 5, "[\"NaN\",\"Infinity\",\"-Infinity\",-0.0,-0.0]");
+    ck_assert_int_eq(decode("[\"NaN\",\"Infinity\",\"-Infinity\"]", TD_f32, 3, f), 0);
+    ck_assert(isnan(f[0]) && f[1] == INFINITY && f[2] == -INFINITY);
+    ck_assert_int_eq(decode("[\"NaN]", TD_f32, 1, f), -EINVAL);
+    ck_assert_int_eq(decode("[\"NaN\"\"]", TD_f32, 1, f), -EINVAL);
     ck_assert_int_eq(decode("[NaN,Infinity,-Infinity]", TD_f16, 3, h), 0);
     ck_assert(h[0] == 0x7e00 && h[1] == 0x7c00 && h[2] == 0xfc00);
-    encodes(h, TD_f16, 3, "[NaN,Infinity,-Infinity]");
+    encodes(h, TD_f16, 3, "[\"NaN\",\"Infinity\",\"-Infinity\"]");
     ck_assert_int_eq(decode("[NaN,5e-324,1.7976931348623157e308]", TD_f64, 3, d), 0);
     ck_assert(isnan(d[0]) && d[1] == 0x1p-1074 && d[2] == 0x1.fffffffffffffp1023);
 }
