@@ -29,13 +29,16 @@
 #define CONTENDED_NS 20000000
 #define LEAST_REST_NS 500000 /* from polling, after that */
 #define MOST_REST_NS 64000000
+#define LOST_PART 32 /* a yield may cost this part of the time */
 
 int64_t td_http_yield(struct td_http_thread *thread, int64_t before)
 {
     sched_yield();
     int64_t now = td_now_ns();
-    if (now - before > LOST_NS)
+    if (now - before > LOST_NS) {
         thread->contended_ns = now;
+        thread->lost_ns = now - before;
+    }
     return now;
 }
 
@@ -92,14 +95,15 @@ static bool run(struct td_http_thread *thread)
     return thread->callbacks != before;
 }
 
-/* Each time that others wanted the CPU, the next attempt comes twice as late. */
+/* Each time that others wanted the CPU, the next attempt comes twice as late, and so late that what
+ * they took is a small part of the time: among programs that compute, a yield costs their slice. */
 static void note_poll(struct td_http_thread *thread, int64_t now, bool found)
 {
     if (thread->contended_ns == now) {
-        int64_t rest = thread->rest_ns * 2;
-        thread->rest_ns = rest < LEAST_REST_NS  ? LEAST_REST_NS
-                          : rest < MOST_REST_NS ? rest
-                                                : MOST_REST_NS;
+        int64_t rest = thread->rest_ns * 2, least = LOST_PART * thread->lost_ns;
+        rest = rest < LEAST_REST_NS ? LEAST_REST_NS : rest;
+        rest = rest < MOST_REST_NS ? rest : MOST_REST_NS;
+        thread->rest_ns = rest < least ? least : rest;
         thread->poll_from_ns = now + thread->rest_ns;
     } else if (found) {
         thread->rest_ns = 0;

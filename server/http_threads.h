@@ -49,7 +49,7 @@ struct td_http_thread { /* the fields without comment are its own */
     atomic_int handling;     /* requests inside td_api_handle or with a worker */
     /* When it last took a call with a small answer, sent a piece of much, and had to share its CPU.
      */
-    int64_t small_ns, piece_ns, contended_ns;
+    int64_t small_ns, piece_ns, contended_ns, lost_ns; /* lost_ns: what sharing it took */
     /* How long it last waited for events; when it may poll again, and how long it does not. */
     int64_t pause_ns, poll_from_ns, rest_ns;
     unsigned long long callbacks; /* that libmicrohttpd has made */
