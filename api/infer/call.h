@@ -11,12 +11,13 @@
 
 #include <errno.h>
 
-enum td_form { /* how an output goes back */
-               TD_FORM_json,
-               TD_FORM_binary,
-               TD_FORM_shared, /* into the client's shared memory */
-               TD_FORM_stored, /* kept in the server under a name */
-               TD_FORM_none,   /* not asked for */
+/* How an output goes back. */
+enum td_form {
+    TD_FORM_json,
+    TD_FORM_binary,
+    TD_FORM_shared, /* into the client's shared memory */
+    TD_FORM_stored, /* kept in the server under a name */
+    TD_FORM_none,   /* not asked for */
 };
 
 struct td_infer { /* lives in the request's arena */

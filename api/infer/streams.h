@@ -1,5 +1,5 @@
 /* A call cut into parts along its batch, which run side by side on their pool's streams. Internal
- * to api/; part of infer.h. */
+ * to this room; part of call.h. */
 #ifndef TD_API_STREAMS_H
 #define TD_API_STREAMS_H
 
@@ -7,10 +7,10 @@
 
 struct td_infer;
 
-enum { /* in place of a dimension */
-       TD_WHOLE =
-           -1,       /* an input that every part gets; an output of which the first part's counts */
-       TD_OPEN = -2, /* an output whose dimension follows from its shapes */
+/* In place of a dimension. */
+enum {
+    TD_WHOLE = -1, /* an input that every part gets; an output of which the first part's counts */
+    TD_OPEN = -2,  /* an output whose dimension follows from its shapes */
 };
 
 struct td_apart {                 /* a result of which each part keeps its own */
