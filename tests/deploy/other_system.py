@@ -12,7 +12,7 @@ from roots import Stage, enter_namespace, system
 CLONE = "/src"
 BUILD = """--mount=type=cache,target=/root/.cache/ccache
     deploy/setup.sh build &&
-    meson setup --buildtype=release -Doptimization=1 -Dwerror=true build &&
+    meson setup -Doptimization=1 -Dwerror=true build &&
     ./run --help >/dev/null && meson install -C build --no-rebuild --quiet && rm -rf /src"""
 
 
