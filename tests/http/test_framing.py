@@ -4,7 +4,7 @@ and its connection closed; and so is what a browser sends for somebody else's pa
 import json
 import re
 import socket
-import unittest
+import tempfile
 
 import service
 from service import Service
@@ -229,8 +229,11 @@ class Browsers(service.ServiceTest):
 
     def test_unix_sockets(self):
         """No browser comes there: any Host will do."""
-        with Service("--listen", "unix:/tmp/td_framing.sock") as s, socket.socket(socket.AF_UNIX) as c:
-            c.connect("/tmp/td_framing.sock")
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = folder.name + "/s"
+        with Service("--listen", "unix:" + path) as s, socket.socket(socket.AF_UNIX) as c:
+            c.connect(path)
             c.sendall(head(b"Connection: close", request=b"GET /v1/isa HTTP/1.1", host=b"Host: docker"))
             self.assertIn(b" 200 ", c.recv(65536))
             self.assertEqual(s.call("GET", "/v1/isa").status, 200)
