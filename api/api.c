@@ -143,10 +143,7 @@ static int read_json_length(struct td_request *req)
 
 static int judge_type(struct td_request *req)
 {
-    if (!req->content_type || req->route->handler == td_api_tensors_put /* which takes more */ ||
-        td_api_is_type(req, "application/json") ||
-        td_api_is_type(req, "application/octet-stream") ||
-        td_api_is_type(req, "application/x-www-form-urlencoded")) /* curl's word for -d */
+    if (td_api_is_json(req) || req->route->handler == td_api_tensors_put /* which takes more */)
         return 0;
     return td_api_problem(
         req, -EPROTONOSUPPORT,

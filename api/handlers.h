@@ -30,9 +30,8 @@ bool td_api_is_bulk(const struct td_request *req, size_t text, size_t bytes);
 int td_api_hand_over(struct td_request *req);
 /* The problem for a job that td_pool_submit has refused with err, which it gives back. */
 int td_api_refused(struct td_request *req, struct td_pool *pool, int err);
-/* To be asked by a worker before it begins: whether the client has closed; the response then says
- * so.
- */
+/* To be asked by a worker before it begins: whether the client has closed, which the response then
+ * says. */
 bool td_api_is_gone(struct td_request *req);
 /* What td_api_handle does once the request is judged: runs the handler. 0 or -EINPROGRESS. */
 int td_api_run(struct td_request *req);
@@ -46,5 +45,7 @@ char *td_api_unescape(struct td_arena *arena, const char *text, size_t n);
 int td_api_query(struct td_request *req, const char *name, const char **value);
 /* Whether its Content-Type is that, whatever parameters follow. */
 bool td_api_is_type(const struct td_request *req, const char *type);
+/* Whether it says JSON, alone or with binary tensors behind it, or nothing. */
+bool td_api_is_json(const struct td_request *req);
 
 #endif

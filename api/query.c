@@ -37,6 +37,13 @@ bool td_api_is_type(const struct td_request *req, const char *type)
            strchr("; ", req->content_type[n]);
 }
 
+bool td_api_is_json(const struct td_request *req)
+{
+    return !req->content_type || td_api_is_type(req, "application/json") ||
+           td_api_is_type(req, "application/octet-stream") ||
+           td_api_is_type(req, "application/x-www-form-urlencoded"); /* curl's word for -d */
+}
+
 int td_api_query(struct td_request *req, const char *name, const char **value)
 {
     size_t n = strlen(name);

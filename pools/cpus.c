@@ -14,9 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CPU_NUMBER_MAX                                                                             \
-    65535 /* above any kernel's limit; keeps "0-999999999" from eating memory                      \
-           */
+#define CPU_NUMBER_MAX 65535 /* above any kernel's limit, and not enough to eat memory */
 
 static int no_list(const char *text, char *problem, size_t size)
 {

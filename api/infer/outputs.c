@@ -8,11 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const cJSON *member(const cJSON *object, const char *key)
-{
-    return cJSON_GetObjectItemCaseSensitive(object, key);
-}
-
 /* ---- stored results ---- */
 
 /* The stored tensor that the first argument came from, or NULL. */
@@ -104,7 +99,8 @@ static const char *output_name(struct td_infer *in, int i)
 
 static int settle_output(struct td_infer *in, const cJSON *parameters, int i)
 {
-    const cJSON *binary = member(parameters, "binary_data"), *tensor = member(parameters, "tensor");
+    const cJSON *binary = td_json_member(parameters, "binary_data"),
+                *tensor = td_json_member(parameters, "tensor");
     bool is_binary = binary ? cJSON_IsTrue(binary) : in->binary_output;
     if (binary && !cJSON_IsBool(binary))
         return td_infer_refuse(&in->run.problem, "binary_data", "must be true or false");
@@ -131,7 +127,8 @@ static int wanted_output(struct td_infer *in, const cJSON *item)
                                         "shared_memory_byte_size",
                                         "shared_memory_offset",
                                         NULL};
-    const cJSON *name = member(item, "name"), *parameters = member(item, "parameters");
+    const cJSON *name = td_json_member(item, "name"),
+                *parameters = td_json_member(item, "parameters");
     int err = td_json_members(item, "outputs", members, &in->run.problem);
     if (err || (err = td_json_members(parameters, "outputs", known, &in->run.problem)))
         return err;
@@ -197,10 +194,7 @@ static void write_result(struct td_infer *in, struct td_writer *w, int i, const 
         td_write_str(w, "tensor", in->output[i].store);
         td_write_close(w, '}');
     } else if (!in->meta && in->output[i].form != TD_FORM_shared) {
-        td_write_raw(w, "data", "", 0);
-        char *room = td_write_room(w, td_json_data_bound(t));
-        if (room)
-            td_write_took(w, td_json_encode(t, room));
+        td_write_data(w, t);
     }
     td_write_close(w, '}');
 }

@@ -9,11 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const cJSON *member(const cJSON *object, const char *key)
-{
-    return td_json_member(object, key);
-}
-
 /* name: NULL for one given by its position. */
 static int add_arg(struct td_infer *in, const char *name, const struct td_value *value,
                    td_keyset keys, struct td_problem *problem)
@@ -44,8 +39,8 @@ static int stored_input(struct td_infer *in, const cJSON *object, const char *te
     in->stored[in->n_args].weight = weight;
     v->tensor = *td_weight_tensor(weight);
     struct td_tensor said = v->tensor;
-    int err = member(object, "shape") ? td_json_shape(object, &said, who, problem) : 0;
-    if (!err && member(object, "datatype"))
+    int err = td_json_member(object, "shape") ? td_json_shape(object, &said, who, problem) : 0;
+    if (!err && td_json_member(object, "datatype"))
         err = td_json_dtype(object, &said, who, problem);
     if (!err && (said.rank != v->tensor.rank || said.dtype != v->tensor.dtype ||
                  memcmp(said.shape, v->tensor.shape, (size_t)said.rank * sizeof *said.shape)))
@@ -96,7 +91,7 @@ static const char *const tensor_parameters[] = {
 static int read_tensor(struct td_infer *in, const cJSON *object, const char *name, const char *who,
                        struct td_problem *problem)
 {
-    const cJSON *parameters = member(object, "parameters");
+    const cJSON *parameters = td_json_member(object, "parameters");
     struct td_value v = {.kind = TD_KIND_tensor};
     if (parameters && !cJSON_IsObject(parameters))
         return td_infer_refuse(problem, who, "parameters must be an object");
@@ -105,8 +100,9 @@ static int read_tensor(struct td_infer *in, const cJSON *object, const char *nam
     int err = td_json_members(object, who, tensor_members, problem);
     if (err || (err = td_json_members(parameters, who, tensor_parameters, problem)))
         return err;
-    const cJSON *tensor = member(parameters, "tensor"), *data = member(object, "data");
-    const cJSON *size = member(parameters, "binary_data_size");
+    const cJSON *tensor = td_json_member(parameters, "tensor"),
+                *data = td_json_member(object, "data");
+    const cJSON *size = td_json_member(parameters, "binary_data_size");
     bool shared = td_shm_is_meant(parameters);
     bool empty = !tensor && !data && !size && !shared && td_infer_is_meta(in, parameters);
     in->shapes_only = in->shapes_only || empty;
@@ -134,7 +130,7 @@ static int read_tensor(struct td_infer *in, const cJSON *object, const char *nam
 
 static int read_input(struct td_infer *in, const cJSON *object, struct td_problem *problem)
 {
-    const cJSON *name = member(object, "name");
+    const cJSON *name = td_json_member(object, "name");
     if (!cJSON_IsObject(object))
         return td_infer_refuse(problem, "inputs", "must hold tensor objects");
     if (!cJSON_IsString(name) || !*name->valuestring || strlen(name->valuestring) >= TD_NAME_SIZE)
@@ -327,17 +323,17 @@ int td_infer_parse(struct td_infer *in, struct td_problem *problem)
     if (!length)
         return td_infer_refuse(problem, "the body", "is empty; it must be an object with inputs");
     in->binary_at = length;
-    int err = td_json_cache_parse(req->service->json_cache, &in->json, req->body, length, problem);
-    return !err || err == -ENOMEM ? err : -EINVAL;
+    return td_json_cache_parse(req->service->json_cache, &in->json, req->body, length, problem);
 }
 
 int td_infer_read(struct td_infer *in, struct td_problem *problem)
 {
     static const char *const members[] = {"inputs", "parameters", "outputs", "args", "id", NULL};
     const cJSON *root = in->json.root, *item;
-    const cJSON *inputs = member(root, "inputs"), *parameters = member(root, "parameters");
-    const cJSON *id = member(root, "id"), *args = member(root, "args");
-    in->outputs = member(root, "outputs");
+    const cJSON *inputs = td_json_member(root, "inputs"),
+                *parameters = td_json_member(root, "parameters");
+    const cJSON *id = td_json_member(root, "id"), *args = td_json_member(root, "args");
+    in->outputs = td_json_member(root, "outputs");
     if (!cJSON_IsObject(root))
         return td_infer_refuse(problem, "the body", "must be an object with inputs");
     int err = td_json_members(root, "the body", members, problem);

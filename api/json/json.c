@@ -34,7 +34,7 @@ static int fail(struct scan *s, int error, const char *what)
 
 static int too_deep(struct scan *s)
 {
-    return td_problem_set(s->problem, E2BIG,
+    return td_problem_set(s->problem, EINVAL,
                           "the JSON is nested too deep at byte %zu; at most %d levels are taken",
                           (size_t)(s->at - s->text), s->max_depth);
 }

@@ -20,9 +20,7 @@ struct td_json_span {
 };
 
 #define TD_MAX_SPANS 64
-#define TD_MAX_VALUES                                                                              \
-    (1 << 17) /* in the tree, each of which takes 80 bytes for two of the text                     \
-               */
+#define TD_MAX_VALUES (1 << 17) /* in the tree; each takes 80 bytes for two of the text */
 
 struct td_json {
     cJSON *root; /* freed by td_json_free */
@@ -34,7 +32,7 @@ struct td_json {
 };
 
 /* text need not end in 0. depth: deepest nesting allowed, inside of data arrays too. -EINVAL with
- * the sentence in problem (where: byte offset, and what is wrong), -E2BIG nested too deep, -ENOMEM.
+ * the sentence in problem (where: byte offset, and what is wrong), -ENOMEM.
  * Of members of the same name, cJSON finds the first. */
 int td_json_parse(struct td_json *json, const char *text, size_t length, int depth,
                   struct td_problem *problem);
@@ -145,6 +143,7 @@ int td_json_data(const struct td_json *json, const cJSON *object, struct td_tens
 /* A BOOL from outside may hold any byte; kernels count on 0 and 1. -EINVAL. */
 int td_check_bools(const struct td_tensor *t, const char *who, struct td_problem *problem);
 void td_write_shape(struct td_writer *w, const struct td_tensor *t); /* "shape":[...] */
+void td_write_data(struct td_writer *w, const struct td_tensor *t);  /* "data":[...] */
 
 /* ---- what the dispatcher knows of an operator ---- */
 

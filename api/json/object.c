@@ -103,6 +103,14 @@ void td_write_shape(struct td_writer *w, const struct td_tensor *t)
     td_write_close(w, ']');
 }
 
+void td_write_data(struct td_writer *w, const struct td_tensor *t)
+{
+    td_write_raw(w, "data", "", 0);
+    char *room = td_write_room(w, td_json_data_bound(t));
+    if (room)
+        td_write_took(w, td_json_encode(t, room));
+}
+
 int td_json_bytes(const cJSON *object, const char *key, const char *who, size_t *value,
                   struct td_problem *problem)
 {

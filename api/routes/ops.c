@@ -58,13 +58,21 @@ void td_write_ops(struct td_writer *w)
     td_write_close(w, '}');
 }
 
+const struct td_handle *td_api_find_op(struct td_request *req)
+{
+    const struct td_handle *handle = td_registry_find(req->var[0]);
+    if (!handle)
+        td_api_problem(req, -ENOENT, "no operator '%.80s'; GET /v1/ops lists what there is",
+                       req->var[0]);
+    return handle;
+}
+
 int td_api_ops_get(struct td_request *req, struct td_response *res)
 {
     const char *name = req->var[0];
-    const struct td_handle *handle = td_registry_find(name);
+    const struct td_handle *handle = td_api_find_op(req);
     if (!handle)
-        return td_api_problem(req, -ENOENT, "no operator '%.80s'; GET /v1/ops lists what there is",
-                              name);
+        return -ENOENT;
     bool one = strcmp(name, handle->schema.name) != 0;
     struct td_writer w;
     td_write_init(&w, req->arena, 4096);

@@ -136,7 +136,7 @@ static int read_config(struct td_request *req, struct td_pool_config *config)
     int err =
         td_json_parse(&json, req->body, req->body_size, req->service->limits.json_depth, &problem);
     if (err)
-        td_api_problem(req, -EINVAL, "%s", problem.text);
+        td_api_problem(req, err, "%s", problem.text);
     else if (!cJSON_IsObject(json.root))
         err =
             td_api_problem(req, -EINVAL, "the body: must be an object such as {\"cpus\":\"0-3\"}");
@@ -144,7 +144,7 @@ static int read_config(struct td_request *req, struct td_pool_config *config)
     for (; item && !err; item = item->next)
         err = set_member(req, config, item);
     td_json_free(&json);
-    return err ? -EINVAL : 0;
+    return err;
 }
 
 int td_api_pools_put(struct td_request *req, struct td_response *res)

@@ -15,6 +15,9 @@ void td_fixed_destroy(struct td_service *service);
 void td_write_isa(struct td_writer *w);
 void td_write_ops(struct td_writer *w);
 
+/* The path's {op}; NULL: there is none, and the response says so. */
+const struct td_handle *td_api_find_op(struct td_request *req);
+
 /* ---- health.c ---- */
 
 /* Why the server is not ready; "" when it is. hung: the workers to blame, at most max; how many. */

@@ -1,21 +1,12 @@
 /* Looking into the dispatcher: keys and sets of keys, what is registered for an operator, the table
  * computed from it, and schemas. */
-#include "api/handlers.h"
+#include "api/routes/routes.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const struct td_handle *find_op(struct td_request *req)
-{
-    const struct td_handle *handle = td_registry_find(req->var[0]);
-    if (!handle)
-        td_api_problem(req, -ENOENT, "no operator '%.80s'; GET /v1/ops lists what there is",
-                       req->var[0]);
-    return handle;
-}
 
 /* ---- registrations ---- */
 
@@ -44,7 +35,7 @@ static void write_registration(struct td_writer *w, const struct td_registration
 
 int td_api_dispatch_state(struct td_request *req, struct td_response *res)
 {
-    const struct td_handle *handle = find_op(req);
+    const struct td_handle *handle = td_api_find_op(req);
     if (!handle)
         return -ENOENT;
     struct td_writer w;
@@ -69,7 +60,7 @@ int td_api_dispatch_state(struct td_request *req, struct td_response *res)
 
 int td_api_dispatch_table(struct td_request *req, struct td_response *res)
 {
-    const struct td_handle *handle = find_op(req);
+    const struct td_handle *handle = td_api_find_op(req);
     if (!handle)
         return -ENOENT;
     struct td_writer w;
@@ -222,7 +213,7 @@ int td_api_dispatch_schema(struct td_request *req, struct td_response *res)
         td_json_parse(&json, req->body, req->body_size, req->service->limits.json_depth, &problem);
     const cJSON *text = cJSON_GetObjectItemCaseSensitive(json.root, "schema");
     if (err)
-        err = td_api_problem(req, err == -ENOMEM ? err : -EINVAL, "%s", problem.text);
+        err = td_api_problem(req, err, "%s", problem.text);
     else if (cJSON_IsString(text))
         err = write_schema(req, text->valuestring, res);
     else

@@ -127,7 +127,7 @@ static int read_region(struct td_request *req, struct region *region, struct td_
     if (!err)
         strcpy(region->key, key->valuestring);
     td_json_free(&json);
-    return err == -E2BIG ? -EINVAL : err;
+    return err;
 }
 
 static int add_region(struct td_shm *shm, struct region *region, struct td_problem *problem)

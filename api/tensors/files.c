@@ -274,5 +274,5 @@ int td_read_safetensors(struct td_request *req, td_each_tensor *each, void *arg,
     if (!err)
         err = read_entries(req, json.root, req->body + 8 + length, each, arg, problem);
     td_json_free(&json);
-    return err == -E2BIG ? -EINVAL : err;
+    return err;
 }

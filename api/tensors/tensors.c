@@ -32,12 +32,8 @@ static void write_tensor(struct td_writer *w, const char *name, const struct td_
     td_write_open(w, "packed", '[');
     write_forms(w, weight);
     td_write_close(w, ']');
-    if (data) {
-        td_write_raw(w, "data", "", 0);
-        char *room = td_write_room(w, td_json_data_bound(t));
-        if (room)
-            td_write_took(w, td_json_encode(t, room));
-    }
+    if (data)
+        td_write_data(w, t);
     td_write_close(w, '}');
 }
 
@@ -126,7 +122,7 @@ static int read_json(struct td_request *req, struct td_tensor *t, struct td_prob
         err = td_json_data(&json, root, t, "the tensor", req->arena, problem);
     }
     td_json_free(&json);
-    return err == -E2BIG ? -EINVAL : err;
+    return err;
 }
 
 static int no_room(const struct td_request *req, int err, struct td_problem *problem)
@@ -140,18 +136,23 @@ struct batch {
     struct td_tensors_new *list, **end;
 };
 
+static int judge_name(const char *name, struct td_problem *problem)
+{
+    return td_tensors_name_is_right(name)
+               ? 0
+               : td_problem_set(problem, EINVAL,
+                                "'%.60s': a tensor's name is letters, digits and . _ - in segments "
+                                "split by '/'",
+                                name);
+}
+
 /* name: the whole name. */
 static int add(struct batch *batch, const char *name, const struct td_tensor *t,
                struct td_problem *problem)
 {
     struct td_request *req = batch->req;
-    if (!td_tensors_name_is_right(name))
-        return td_problem_set(problem, EINVAL,
-                              "'%.60s': a tensor's name is letters, digits and . _ - in segments "
-                              "split by '/'",
-                              name);
-    int err = td_check_bools(t, name, problem);
-    if (err)
+    int err = judge_name(name, problem);
+    if (err || (err = td_check_bools(t, name, problem)))
         return err;
     struct td_tensors_new *one = td_arena_zalloc(req->arena, sizeof *one);
     err = one ? td_tensors_make(req->service->tensors, &one->weight, t) : -ENOMEM;
@@ -160,7 +161,7 @@ static int add(struct batch *batch, const char *name, const struct td_tensor *t,
     struct td_pool *home = req->home ? td_pools_find(req->service->pools, req->home) : NULL;
     if (req->worker)
         td_weight_set_home(one->weight, td_worker_numa_node(req->worker));
-    else if (home) /* this thread sits on its first CPU */
+    else if (home) /* this thread sits on one of its CPUs */
         td_weight_set_home(one->weight, td_pool_home_node(home));
     td_pool_unref(home);
     one->name = name;
@@ -195,12 +196,9 @@ int td_api_tensors_put(struct td_request *req, struct td_response *res)
     struct td_tensor t = {0};
     struct td_problem problem;
     struct batch batch = {req, NULL, &batch.list};
-    int err;
-    if (!td_tensors_name_is_right(req->var[0]))
-        return td_api_problem(req, -EINVAL,
-                              "'%.60s': a tensor's name is letters, digits and . _ - in segments "
-                              "split by '/'",
-                              req->var[0]);
+    int err = judge_name(req->var[0], &problem);
+    if (err)
+        return td_api_problem(req, err, "%s", problem.text);
     if (td_api_is_bulk(req, req->json_length >= 0 ? (size_t)req->json_length : req->body_size,
                        req->body_size))
         return td_api_hand_over(req);
@@ -209,9 +207,7 @@ int td_api_tensors_put(struct td_request *req, struct td_response *res)
     } else if (td_api_is_type(req, "application/x-npy")) {
         err = td_read_npy(req, &t, &problem);
         err = err ? err : add(&batch, req->var[0], &t, &problem);
-    } else if (!req->content_type || td_api_is_type(req, "application/json") ||
-               td_api_is_type(req, "application/octet-stream") ||
-               td_api_is_type(req, "application/x-www-form-urlencoded")) { /* curl's word for -d */
+    } else if (td_api_is_json(req)) {
         err = read_json(req, &t, &problem);
         err = err ? err : add(&batch, req->var[0], &t, &problem);
     } else {
