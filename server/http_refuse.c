@@ -19,6 +19,7 @@ static const struct {
     int error;
     const char *detail;
 } refusals[] = {
+    /* the first stands for all statuses that are not here */
     {400, -EINVAL,
      "the request is not as RFC 9112 has it: a request line, a header without a colon, a "
      "Content-Length that is no number, or a chunk's length"},
@@ -80,12 +81,11 @@ void td_http_on_log(void *cls, const char *format, va_list args)
     struct td_arena *arena = client ? td_arena_create() : NULL;
     if (!arena)
         return;
-    size_t i = 0;
-    while (i + 1 < sizeof refusals / sizeof *refusals && refusals[i].status != status)
-        i++;
+    size_t i = sizeof refusals / sizeof *refusals - 1;
+    while (i && refusals[i].status != status)
+        i--;
     struct td_request req = {.service = thread->http->service, .arena = arena};
-    td_api_problem(&req, refusals[i].status == status ? refusals[i].error : -EINVAL, "%s",
-                   refusals[i].status == status ? refusals[i].detail : refusals[0].detail);
+    td_api_problem(&req, refusals[i].error, "%s", refusals[i].detail);
     send_problem(client, &req);
     td_arena_destroy(arena);
 }

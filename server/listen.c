@@ -127,14 +127,18 @@ int td_listener_open(struct td_listener *listener, const char *text, struct td_p
     return err;
 }
 
+bool td_address_is_loopback(const struct sockaddr_storage *address)
+{
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+    return address->ss_family == AF_INET6 ? IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr)
+                                          : address->ss_family == AF_INET &&
+                                                ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
 bool td_listener_is_local(const struct td_listener *listener)
 {
-    if (listener->address.ss_family == AF_INET6)
-        return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)&listener->address)->sin6_addr);
-    if (listener->address.ss_family == AF_INET)
-        return ntohl(((const struct sockaddr_in *)&listener->address)->sin_addr.s_addr) >> 24 ==
-               IN_LOOPBACKNET;
-    return true;
+    return !listener->address.ss_family || td_address_is_loopback(&listener->address);
 }
 
 void td_listener_name(const struct td_listener *listener, char *name, size_t size)

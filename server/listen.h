@@ -18,6 +18,8 @@ struct td_listener {
  * sentence is in problem. After an error there is nothing to close. */
 int td_listener_open(struct td_listener *listener, const char *text, struct td_problem *problem);
 
+bool td_address_is_loopback(const struct sockaddr_storage *address); /* of IPv4 or IPv6 */
+
 /* Whether all who can reach it are on this machine: a loopback address or a Unix socket. */
 bool td_listener_is_local(const struct td_listener *listener);
 

@@ -63,7 +63,7 @@ static int share_memory(struct server *s, struct td_problem *problem)
     struct td_limits *limits = &s->service.limits;
     struct td_machine_facts facts;
     td_topology_facts(s->topology, &facts);
-    uint64_t least = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t least = facts.system_memory;
     if (facts.memory_limit && facts.memory_limit < least)
         least = facts.memory_limit;
     size_t memory = c->memory ? c->memory : least / 2;

@@ -11,6 +11,8 @@
  * last bytes and of the end in one event, reads the bytes and waits for another event. */
 #include "server/watch.h"
 
+#include "server/listen.h"
+
 #include <errno.h>
 #include <linux/tcp.h> /* netinet/tcp.h does not have tcpi_bytes_acked */
 #include <netinet/in.h>
@@ -50,14 +52,8 @@ void td_watch_init(struct td_watch *watch, int idle_s)
 static bool is_loopback(int fd)
 {
     struct sockaddr_storage address = {0};
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&address;
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&address;
     socklen_t size = sizeof address;
-    if (getpeername(fd, (struct sockaddr *)&address, &size))
-        return false;
-    return address.ss_family == AF_INET6
-               ? IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr)
-               : address.ss_family == AF_INET && ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    return !getpeername(fd, (struct sockaddr *)&address, &size) && td_address_is_loopback(&address);
 }
 
 struct td_client *td_watch_add(struct td_watch *watch, int fd, int64_t now)
