@@ -82,13 +82,10 @@ int td_backends_of(const struct td_handle *handle, char *list, size_t size)
     const struct td_table *table = td_handle_table(handle);
     int n = 0;
     *list = 0;
-    for (int i = 1; i < TD_TABLE_SIZE; i++) {
-        enum td_key key = td_key_at(i);
-        const struct td_entry *e = &table->entry[i];
-        if (!e->from || e->fallthrough || td_key_functionality(key) > TD_KEY_SparseCsr)
-            continue;
+    for (int i = 0; i < TD_TABLE_SIZE; i++) {
         size_t used = strlen(list);
-        snprintf(list + used, size - used, "%s%s", n++ ? ", " : "", td_key_name(key));
+        if (td_table_has_backend(table, i))
+            snprintf(list + used, size - used, "%s%s", n++ ? ", " : "", td_key_name(td_key_at(i)));
     }
     return n;
 }

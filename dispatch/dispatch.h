@@ -230,6 +230,9 @@ int64_t td_run_execute(struct td_run *run, void *scratch);
 
 /* The level at which impl runs: its own, or the library's. */
 enum td_isa td_impl_isa(const struct td_impl *impl);
+/* Whether there is something to run, at a level that may be used here. */
+bool td_impl_is_usable(const struct td_impl *impl);
+const struct td_impl *td_op_best(const struct td_op *op); /* the first usable implementation */
 
 /* Every candidate of the run's operator with why it was chosen or not; returns how many (at most
  * max). */

@@ -105,6 +105,8 @@ struct td_table {
 };
 
 const struct td_table *td_handle_table(const struct td_handle *handle);
+/* Whether place i of the table is a backend's, and holds a kernel. */
+bool td_table_has_backend(const struct td_table *table, int i);
 const struct td_registration *td_fallbacks(void); /* newest first */
 /* Names that have kernels but no schema; returns how many (at most max are written). */
 int td_registry_dangling(const char **names, int max);

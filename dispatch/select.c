@@ -11,6 +11,19 @@ enum td_isa td_impl_isa(const struct td_impl *impl)
     return impl->library ? td_onednn_isa() : impl->isa;
 }
 
+bool td_impl_is_usable(const struct td_impl *impl)
+{
+    return impl->run != td_impl_absent && td_cpu()->levels >> impl->isa & 1;
+}
+
+const struct td_impl *td_op_best(const struct td_op *op)
+{
+    const struct td_impl *impl = op->impls;
+    while (impl[1].run && !td_impl_is_usable(impl))
+        impl++;
+    return impl;
+}
+
 static enum td_dtype first_dtype(const struct td_call *call)
 {
     for (int i = 0; i < call->n_args; i++) {

@@ -124,6 +124,13 @@ void td_table_free(const struct td_table *table)
     }
 }
 
+bool td_table_has_backend(const struct td_table *table, int i)
+{
+    const struct td_entry *e = &table->entry[i];
+    return i && e->from && !e->fallthrough &&
+           td_key_functionality(td_key_at(i)) <= TD_KEY_SparseCsr;
+}
+
 int td_table_check(const struct td_handle *handle, const struct td_registration *fallbacks,
                    struct td_problem *problem)
 {

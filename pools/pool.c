@@ -286,7 +286,6 @@ int td_pool_create(struct td_pool **result, atomic_int *alive, const struct td_t
     snprintf(pool->warning, sizeof pool->warning, "%s", warning);
     pool->cpus = *cpus;
     *cpus = (struct td_cpus){0};
-    pool->numa_node = td_topology_node(topology, &pool->cpus);
     pool->binding = !td_topology_can_bind(topology) ? TD_BIND_none
                     : config->pinned                ? TD_BIND_each
                                                     : TD_BIND_share;

@@ -27,7 +27,6 @@ struct td_pool {
     struct td_pool_config config, asked; /* as effective, and as asked for */
     char warning[TD_POOL_WARNING];
     struct td_cpus cpus;
-    int numa_node;           /* of all its CPUs; -1 when they span several */
     enum td_binding binding; /* of all its workers */
     atomic_int *alive;       /* workers of all pools, borrowed; slept on until there are none */
     atomic_int users; /* references of callers and of the set: the pool stops when they are gone */

@@ -176,11 +176,10 @@ struct td_pool_stats {
     struct td_pool_config config;  /* as effective: cpus filtered, counts filled in */
     char requested[TD_CPUS_TEXT];  /* cpus as asked for */
     char warning[TD_POOL_WARNING]; /* what is otherwise than asked for, or "" */
-    int first_cpu;
-    int depth;                    /* jobs waiting now */
-    int running;                  /* jobs being run now */
-    int64_t done, rejected, late; /* since start */
-    int64_t busy_ns;              /* time spent in jobs, all workers */
+    int depth;                     /* jobs waiting now */
+    int running;                   /* jobs being run now */
+    int64_t done, rejected, late;  /* since start */
+    int64_t busy_ns;               /* time spent in jobs, all workers */
     int n_threads;
     struct td_pool_thread threads[64]; /* the first 64 */
 };
@@ -192,12 +191,10 @@ struct td_pool_memory { /* where a worker's requests get their big blocks from *
 /* Of the first max workers; returns how many. Takes a block for each, so some us. */
 int td_pool_memory(struct td_pool *pool, struct td_pool_memory *memory, int max);
 const char *td_pool_name(const struct td_pool *pool);
-int td_pool_threads(const struct td_pool *pool);   /* of all its workers */
-int td_pool_streams(const struct td_pool *pool);   /* its workers */
-int td_pool_first_cpu(const struct td_pool *pool); /* -1 when not pinned */
+int td_pool_threads(const struct td_pool *pool); /* of all its workers */
+int td_pool_streams(const struct td_pool *pool); /* its workers */
 /* The first CPU of a part, of equal ones from 0 to parts - 1; -1 when not pinned. */
 int td_pool_cpu(const struct td_pool *pool, int part, int parts);
-int td_pool_numa_node(const struct td_pool *pool); /* of all its CPUs; -1: none, or several */
 
 /* OpenMP threads that the worker's jobs may use (itself included), and its pool. */
 int td_worker_threads(const struct td_worker *worker);

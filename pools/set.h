@@ -8,7 +8,7 @@
 
 #define TD_MAX_POOLS 64
 
-struct td_seat { /* a thread that is no worker and sits on a pool's CPU: the first of a part */
+struct td_seat { /* a thread that is no worker, on the first CPU of a part of a pool's */
     pid_t tid;
     int part, parts;
     char pool[TD_POOL_NAME];
@@ -37,7 +37,7 @@ int td_pools_make(struct td_pools *pools, const struct td_pool_config *asked, st
                   char *problem, size_t problem_size);
 /* With adding held: puts the pool at a place of the list; what was there runs out. */
 void td_pools_place(struct td_pools *pools, int i, struct td_pool *pool);
-/* With adding held: threads that sit on a pool's first CPU follow it. */
+/* With adding held: threads that sit on a pool's CPUs follow it. */
 void td_pools_reseat(struct td_pools *pools);
 
 #endif

@@ -10,7 +10,6 @@
 void td_pool_stats(struct td_pool *pool, struct td_pool_stats *stats)
 {
     *stats = (struct td_pool_stats){.config = pool->config,
-                                    .first_cpu = td_pool_first_cpu(pool),
                                     .depth = atomic_load(&pool->waiting),
                                     .running = atomic_load(&pool->running),
                                     .rejected = atomic_load(&pool->rejected),
@@ -86,16 +85,6 @@ int td_pool_cpu(const struct td_pool *pool, int part, int parts)
     if (pool->binding != TD_BIND_each)
         return -1;
     return pool->cpus.cpu[(int64_t)pool->cpus.n * part / parts];
-}
-
-int td_pool_first_cpu(const struct td_pool *pool)
-{
-    return td_pool_cpu(pool, 0, 1);
-}
-
-int td_pool_numa_node(const struct td_pool *pool)
-{
-    return pool->numa_node;
 }
 
 int td_worker_threads(const struct td_worker *worker)

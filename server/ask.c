@@ -123,18 +123,11 @@ int td_command_isa(int argc, char **argv)
     return 0;
 }
 
-static bool usable(const struct td_impl *row)
-{
-    return row->run != td_impl_absent && td_cpu()->levels >> row->isa & 1;
-}
-
 /* One line: its name, its best kernel here, its formula. */
 static void print_line(const struct td_handle *handle)
 {
-    const struct td_impl *best = handle->op->impls;
+    const struct td_impl *best = td_op_best(handle->op);
     char kernel[64];
-    while (best[1].run && !usable(best))
-        best++;
     snprintf(kernel, sizeof kernel, "%s@%s", best->name, td_isa_name(td_impl_isa(best)));
     printf("%-27s %-18s %s\n", handle->full, kernel, handle->op->doc);
 }
@@ -147,11 +140,12 @@ static void print_op(const struct td_handle *handle)
     for (const struct td_impl *row = handle->op->impls; row->run; row++) {
         char missing[400];
         td_cpu_missing(cpu, row->isa, missing, sizeof missing);
-        printf("    %-8s %-12s", row->name, td_isa_name(usable(row) ? td_impl_isa(row) : row->isa));
-        for (int i = 0; usable(row) && i < TD_DTYPES; i++)
+        printf("    %-8s %-12s", row->name,
+               td_isa_name(td_impl_is_usable(row) ? td_impl_isa(row) : row->isa));
+        for (int i = 0; td_impl_is_usable(row) && i < TD_DTYPES; i++)
             if (row->dtypes & handle->op->dtypes & 1u << i)
                 printf(" %s", td_dtype_name(1 << i));
-        if (!usable(row))
+        if (!td_impl_is_usable(row))
             printf(" %s%s",
                    row->run == td_impl_absent ? "absent on purpose: the next one serves"
                    : *missing                 ? "cannot run here; missing: "

@@ -100,11 +100,9 @@ static void write_instead(const struct td_run *run, struct td_writer *w)
 {
     const struct td_table *table = td_handle_table(run->handle);
     td_write_open(w, "backends", '[');
-    for (int i = 1; i < TD_TABLE_SIZE; i++) {
-        const struct td_entry *e = &table->entry[i];
-        if (e->from && !e->fallthrough && td_key_functionality(td_key_at(i)) <= TD_KEY_SparseCsr)
+    for (int i = 0; i < TD_TABLE_SIZE; i++)
+        if (td_table_has_backend(table, i))
             td_write_str(w, NULL, td_key_name(td_key_at(i)));
-    }
     td_write_close(w, ']');
     td_write_open(w, "reasons", '[');
     if (run->key == TD_KEY_Undefined) {

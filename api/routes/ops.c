@@ -24,7 +24,7 @@ static void write_kernels(struct td_writer *w, const struct td_op *op)
         td_write_str(w, "name", i->name);
         td_write_str(w, "isa", td_isa_name(td_impl_isa(i)));
         write_dtypes(w, i->dtypes & op->dtypes);
-        td_write_bool(w, "runnable", td_cpu()->levels >> i->isa & 1);
+        td_write_bool(w, "runnable", td_impl_is_usable(i));
         td_write_close(w, '}');
     }
     td_write_close(w, ']');
@@ -90,15 +90,14 @@ int td_api_ops_get(struct td_request *req, struct td_response *res)
  * here. A library's row is registered for any and runs at the library's. */
 static void write_row(struct td_writer *w, const struct td_op *op, const struct td_impl *row)
 {
-    bool absent = row->run == td_impl_absent, usable = td_cpu()->levels >> row->isa & 1;
     td_write_open(w, NULL, '{');
     td_write_str(w, "name", row->name);
     td_write_str(w, "level", td_isa_name(row->isa));
-    td_write_str(w, "resolved", absent || !usable ? NULL : td_isa_name(td_impl_isa(row)));
-    td_write_bool(w, "absent", absent);
+    td_write_str(w, "resolved", td_impl_is_usable(row) ? td_isa_name(td_impl_isa(row)) : NULL);
+    td_write_bool(w, "absent", row->run == td_impl_absent);
     write_dtypes(w, row->dtypes & op->dtypes);
     td_write_open(w, "layouts", '[');
-    if (!absent)
+    if (row->run != td_impl_absent)
         td_write_str(w, NULL, "strided");
     td_write_close(w, ']');
     td_write_close(w, '}');
@@ -113,14 +112,10 @@ int td_api_kernels_list(struct td_request *req, struct td_response *res)
     td_write_open(&w, "kernels", '[');
     for (int i = 0; i < td_registry_count(); i++) {
         const struct td_handle *handle = td_registry_at(i);
-        const struct td_impl *first = handle->op->impls;
-        while (first[1].run &&
-               (first->run == td_impl_absent || !(td_cpu()->levels >> first->isa & 1)))
-            first++;
         td_write_open(&w, NULL, '{');
         td_write_str(&w, "op", handle->full);
         td_write_str(&w, "requested_level", td_isa_name(td_cpu()->current));
-        td_write_str(&w, "resolved_level", td_isa_name(td_impl_isa(first)));
+        td_write_str(&w, "resolved_level", td_isa_name(td_impl_isa(td_op_best(handle->op))));
         td_write_open(&w, "implementations", '[');
         for (const struct td_impl *row = handle->op->impls; row->run; row++)
             write_row(&w, handle->op, row);
