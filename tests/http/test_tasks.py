@@ -208,6 +208,16 @@ class Life(service.ServiceTest, Tasks):
         self.until(lambda: self.metric('tensord_tasks{state="running"}') == 0, "it still runs")
         self.assertLess(time.monotonic() - begin, 10)
 
+    def test_a_call_that_says_nothing(self):
+        """The server's own limit ends it, unless the client has one of its own."""
+        image, weight = np.ones((1, 32, 128, 128), np.float32), np.ones((512, 32, 5, 5), np.float32)
+        small = {"input": image[:, :, :9, :9], "weight": weight[:9]}
+        with Service("--timeout-ms", "300") as s:
+            late = s.infer("conv2d", {"input": image, "weight": weight}, {"kernel": "ref", "padding": [2, 2]}, binary=True)
+            self.problem(late, 504, "timeout_ms", "300 ms")
+            own = s.infer("conv2d", small, {"kernel": "ref", "timeout_ms": 60000}, binary=True)
+            self.assertEqual(own.status, 200, own.body[:300])
+
     def test_full_queue(self): # RT-18
         first = self.slow("b")
         self.until(lambda: self.running(first), "it does not run")
