@@ -41,7 +41,8 @@ int td_api_run(struct td_request *req);
 /* Un-escapes n bytes of a path segment or query value. NULL when an escape is malformed, stands
  * for 0, or memory is out. */
 char *td_api_unescape(struct td_arena *arena, const char *text, size_t n);
-/* The value of name in the request's query, unescaped; NULL when it is not there. -EINVAL. */
+/* The value of name in the request's query, unescaped, "" when it stands alone; NULL when it is not
+ * there. -EINVAL. */
 int td_api_query(struct td_request *req, const char *name, const char **value);
 /* Whether its Content-Type is that, whatever parameters follow. */
 bool td_api_is_type(const struct td_request *req, const char *type);

@@ -49,9 +49,10 @@ int td_api_query(struct td_request *req, const char *name, const char **value)
     size_t n = strlen(name);
     *value = NULL;
     for (const char *at = req->query; *at; at += strcspn(at, "&"), at += *at == '&') {
-        if (strncmp(at, name, n) || at[n] != '=')
+        if (strncmp(at, name, n) || !strchr("=&", at[n]))
             continue;
-        *value = td_api_unescape(req->arena, at + n + 1, strcspn(at + n + 1, "&"));
+        const char *from = at + n + (at[n] == '=');
+        *value = td_api_unescape(req->arena, from, strcspn(from, "&"));
         if (!*value)
             return td_api_problem(req, -EINVAL, "%s: holds a malformed escape", name);
         return 0;

@@ -29,11 +29,6 @@ const char *td_dtype_name(enum td_dtype dtype)
     return dtypes[index_of(dtype)].name;
 }
 
-const char *td_dtype_aten(enum td_dtype dtype)
-{
-    return dtypes[index_of(dtype)].aten;
-}
-
 size_t td_dtype_size(enum td_dtype dtype)
 {
     return dtypes[index_of(dtype)].size;

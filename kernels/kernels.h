@@ -42,10 +42,9 @@ enum td_dtype {
 #define TD_FLOATS (TD_f16 | TD_bf16 | TD_f32 | TD_f64)
 #define TD_ALL (TD_bool | TD_INTS | TD_FLOATS)
 
-/* The protocol's name ("FP32"), ATen's ("float32"), bytes an element, and the kind letter of
- * dtype.def. dtype: exactly one bit. */
+/* The protocol's name ("FP32"), bytes an element, and the kind letter of dtype.def. dtype: exactly
+ * one bit. */
 const char *td_dtype_name(enum td_dtype dtype);
-const char *td_dtype_aten(enum td_dtype dtype);
 size_t td_dtype_size(enum td_dtype dtype);
 char td_dtype_kind(enum td_dtype dtype);
 

@@ -3,8 +3,8 @@
  * A limit holds for a group and all below it, so the least one on the way up to the mount point
  * counts; a container usually sees only its own group there, and its runtime's limit is then that
  * group's. The mount table says where each controller lives and which part of the hierarchy is
- * mounted, since neither is the same inside and outside a container. Files are small and read once
- * at start; a root other than "" lets tests lay out machines of their own. */
+ * mounted, since neither is the same inside and outside a container. Files are small, and read anew
+ * twice a second (watch.c); a root other than "" lets tests lay out machines of their own. */
 #include "pools/cgroup.h"
 
 #include <stdbool.h>

@@ -11,8 +11,7 @@
 #include <pthread.h>
 
 #define TD_MAX_HTTP_THREADS 64
-#define TD_HTTP_PACE_NS                                                                            \
-    800000 /* between pieces of big replies that small calls must not wait for */
+#define TD_HTTP_PACE_NS 800000 /* between pieces of big replies, where small calls come as well */
 
 struct td_http_held { /* a reply that waits for its turn, with its connection suspended */
     struct td_http_held *next;

@@ -89,17 +89,17 @@ static void release(struct td_request *req)
 /* wait=SECONDS of the query, in *ns; absent is 0. */
 static int read_wait(struct td_request *req, int64_t *ns)
 {
+    const char *text;
+    char *end;
+    int err = td_api_query(req, "wait", &text);
     *ns = 0;
-    for (const char *p = req->query; *p; p += strcspn(p, "&"), p += *p == '&') {
-        if (strncmp(p, "wait", 4) || !strchr("=&", p[4]))
-            continue;
-        char *end = NULL;
-        double seconds = p[4] == '=' ? strtod(p + 5, &end) : -1;
-        if (!end || end == p + 5 || (*end && *end != '&') || !(seconds >= 0 && seconds <= WAIT_MAX))
-            return td_api_problem(req, -EINVAL, "wait: must be a number of seconds from 0 to %d",
-                                  WAIT_MAX);
-        *ns = (int64_t)(seconds * 1e9);
-    }
+    if (err || !text)
+        return err;
+    double seconds = strtod(text, &end);
+    if (end == text || *end || !(seconds >= 0 && seconds <= WAIT_MAX))
+        return td_api_problem(req, -EINVAL, "wait: must be a number of seconds from 0 to %d",
+                              WAIT_MAX);
+    *ns = (int64_t)(seconds * 1e9);
     return 0;
 }
 

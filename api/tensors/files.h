@@ -9,8 +9,9 @@
  * over a copy in the arena. -EINVAL, -ENOMEM. */
 int td_read_npy(struct td_request *req, struct td_tensor *t, struct td_problem *problem);
 
-/* Calls each for every tensor of a .safetensors body, in the header's order; stops at the first
- * error and gives it back. t->data may be unaligned and lives as long as the body. -EINVAL. */
+/* Calls each for every tensor of a .safetensors body, in the order of their data, once all of it
+ * has been judged; stops at the first error and gives it back. t->data may be unaligned and lives
+ * as long as the body. -EINVAL. */
 typedef int td_each_tensor(void *arg, const char *key, const struct td_tensor *t,
                            struct td_problem *problem);
 int td_read_safetensors(struct td_request *req, td_each_tensor *each, void *arg,
