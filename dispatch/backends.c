@@ -1,7 +1,7 @@
 /* What is registered at the start: every operator's rows for the CPU, its reference for RefCPU (the
  * second backend, on the key that PyTorch leaves to private use), shapes alone for Meta, formulas
- * of composite operators, and the wrappers Autocast, Tracer and, of operators with derivatives,
- * Autograd. */
+ * of composite operators, and the wrappers Autocast, Tracer, Autograd of operators with
+ * derivatives, and BackendSelect of operators that make tensors of numbers alone. */
 #include "dispatch/call.h"
 #include "kernels/weight.h"
 
@@ -46,6 +46,46 @@ static int tracer(struct td_run *run, td_keyset keys)
     return td_redispatch(run, keys & td_keyset_below(TD_KEY_Tracer));
 }
 
+/* ---- BackendSelect: of operators without tensors ---- */
+
+static const char *text_of(const struct td_run *run, enum td_base base)
+{
+    for (int i = 0; i < run->call.n_args; i++)
+        if (run->handle->schema.param[i].type.base == base && run->call.arg[i].kind == TD_KIND_str)
+            return run->call.arg[i].str;
+    return NULL;
+}
+
+static enum td_dtype dtype_of(const struct td_call *call)
+{
+    for (int i = 0; i < call->n_args; i++)
+        if (call->arg[i].kind == TD_KIND_dtype)
+            return call->arg[i].dtype;
+    return TD_f32;
+}
+
+/* The key that arguments dtype, layout and device have together. */
+static int backend_select(struct td_run *run, td_keyset keys)
+{
+    enum td_key key;
+    int err =
+        td_compute_key(&key, td_dtype_name(dtype_of(&run->call)), text_of(run, TD_BASE_Layout),
+                       text_of(run, TD_BASE_Device), &run->problem);
+    return err ? err
+               : td_redispatch(run,
+                               (keys & td_keyset_below(TD_KEY_BackendSelect)) | td_keyset_of(key));
+}
+
+static bool is_factory(const struct td_schema *schema)
+{
+    bool device = false, tensor = false;
+    for (int i = 0; i < schema->n_params; i++) {
+        device |= schema->param[i].type.base == TD_BASE_Device;
+        tensor |= schema->param[i].type.base == TD_BASE_Tensor;
+    }
+    return device && !tensor;
+}
+
 /* ---- registering it ---- */
 
 static int register_op(const struct td_handle *handle, struct td_problem *problem)
@@ -71,6 +111,10 @@ static int register_op(const struct td_handle *handle, struct td_problem *proble
         err = td_register(handle->full, &autograd, NULL, problem);
     for (; d && !err; d = td_derivative_next(d))
         err = td_formula_check(handle, d->formula, backward, problem);
+    struct td_kernel_def select = {
+        .key = TD_KEY_BackendSelect, .boxed = backend_select, .origin = TD_HERE};
+    if (!err && is_factory(&handle->schema))
+        err = td_register(handle->full, &select, NULL, problem);
     err = err ? err : td_register(handle->full, &cpu, NULL, problem);
     return err ? err
                : td_register(handle->full, op->composite ? &composite : &reference, NULL, problem);

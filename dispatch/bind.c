@@ -135,6 +135,13 @@ static int convert(const struct td_param *param, const struct td_value *in, stru
         break;
     case TD_BASE_ScalarType:
         return to_dtype(param, in, out, problem);
+    case TD_BASE_Generator:
+        if (in->kind != TD_KIND_int)
+            return td_problem_set(problem, EINVAL,
+                                  "%s: must be a whole number, the seed, but is %s", param->name,
+                                  kind_name(in));
+        fits = true;
+        break;
     default:
         fits = in->kind == TD_KIND_str;
     }

@@ -146,6 +146,9 @@ static int go(struct td_run *run, td_keyset keys, bool redispatch)
 
 int td_dispatch(struct td_run *run)
 {
+    if (!run->keys) /* no tensor among the arguments: others may say which backend is meant */
+        run->keys = td_handle_table(run->handle)->through[TD_BACKEND_none] &
+                    td_keyset_of(TD_KEY_BackendSelect);
     run->keys = td_keyset_minus(run->keys | scope.include, scope.exclude);
     return go(run, run->keys, false);
 }

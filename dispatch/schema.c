@@ -106,6 +106,8 @@ static int parse_type(struct parser *p, struct td_type *type)
     for (int i = 0; i < TD_BASES; i++)
         if (!strcmp(name, td_base_name(i)))
             type->base = i;
+    if (!strcmp(name, "SymInt")) /* ATen's int that may be a symbol while it traces */
+        type->base = TD_BASE_int;
     if (type->base == TD_BASES) {
         p->at = start;
         return fail(p, "expected a type (Tensor, int, float, bool, str, Scalar, ScalarType, ...)");

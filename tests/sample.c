@@ -173,11 +173,16 @@ int sample_init(struct sample *s, const char *name, const char *pattern, struct 
     const struct td_schema *schema = &td_registry_find(name)->schema;
     struct td_named args[TD_MAX_ARGS];
     int count = 0;
+    bool tensors = false;
     memset(s, 0, sizeof *s);
     for (int i = 0; i < schema->n_params; i++) {
-        if (!find(pattern, schema->param[i].name, s->text[i]))
-            continue;
         bool tensor = schema->param[i].type.base == TD_BASE_Tensor;
+        tensors |= tensor;
+        if (!find(pattern, schema->param[i].name, s->text[i])) {
+            if (tensors || schema->param[i].type.base != TD_BASE_ScalarType)
+                continue;
+            strcpy(s->text[i], td_dtype_name(dtype)); /* of a result made from numbers */
+        }
         struct td_named *arg = &args[count++];
         *arg = (struct td_named){schema->param[i].name, value(s->text[i], tensor, sizes)};
         if (arg->value.kind == TD_KIND_tensor) {

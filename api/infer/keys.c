@@ -9,7 +9,7 @@ static int read_text(const cJSON *parameters, const char *key, const char **text
                      struct td_problem *problem)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(parameters, key);
-    if (!item)
+    if (!item || cJSON_IsNull(item))
         return 0;
     if (!cJSON_IsString(item))
         return td_infer_refuse(problem, key, "must be a text");

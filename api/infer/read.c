@@ -263,6 +263,16 @@ const char *const td_infer_shared[] = {"pool",
                                        "strict_divisible",
                                        NULL};
 
+/* Whether an overload has an argument of that name: device and layout of those without tensors. */
+static bool is_own(const struct td_infer *in, const char *key)
+{
+    for (const struct td_handle *h = td_registry_find(in->op); h; h = h->next)
+        for (int i = 0; i < h->schema.n_params; i++)
+            if (!strcmp(h->schema.param[i].name, key))
+                return true;
+    return false;
+}
+
 /* An option that all calls share, or else an argument of the operator. */
 static int read_parameter(struct td_infer *in, const cJSON *item, struct td_problem *problem)
 {
@@ -291,7 +301,7 @@ static int read_parameter(struct td_infer *in, const cJSON *item, struct td_prob
     }
     if (!strncmp(key, "triton_", 7) || !strcmp(key, "headers"))
         return td_infer_refuse(problem, key, "is reserved by the protocol");
-    if (td_infer_key_parameter(in, item, &err, problem))
+    if (!is_own(in, key) && td_infer_key_parameter(in, item, &err, problem))
         return err;
     if (td_streams_parameter(in, item))
         return 0;

@@ -121,18 +121,18 @@ START_TEST(test_factory)
     static struct td_op make;
     make = toy_op;
     make.schema = "make(int n) -> Tensor";
-    struct td_named n = {.name = "n",
-                         .value = {.kind = TD_KIND_int, .i = 3},
-                         .keys = td_keyset_of(TD_KEY_BackendSelect)};
+    struct td_named n = {.name = "n", .value = {.kind = TD_KIND_int, .i = 3}};
     start();
     ck_assert_int_eq(td_define(&make, "here:1", &problem), 0);
     ck_assert_int_eq(register_key("make", TD_KEY_BackendSelect, make_backend), 0);
     ck_assert_int_eq(register_key("make", TD_KEY_CPU, made), 0);
-    struct td_key_scope before = td_keys_enter(td_keyset_of(TD_KEY_BackendSelect), 0);
     ck_assert_int_eq(bind(&run, "make", &n, 1, NULL), 0);
-    td_keys_leave(before);
     ck_assert_int_eq(run.call.out[0].shape[0], 3);
     ck_assert_int_eq(run.key, TD_KEY_CPU);
+    struct td_key_scope before = td_keys_enter(0, td_keyset_of(TD_KEY_BackendSelect));
+    ck_assert_int_eq(bind(&run, "make", &n, 1, NULL), -ENOSYS);
+    td_keys_leave(before);
+    ck_assert_ptr_nonnull(strstr(run.problem.text, "no tensor among its arguments"));
 }
 END_TEST
 

@@ -53,6 +53,9 @@ START_TEST(test_parts)
 {
     struct td_schema s;
     struct td_problem problem;
+    ck_assert_int_eq(td_schema_parse(&s, "zeros(SymInt[] size) -> Tensor", &problem), 0);
+    ck_assert_int_eq(s.param[0].type.base, TD_BASE_int);
+    ck_assert(s.param[0].type.list);
     ck_assert_int_eq(td_schema_parse(&s,
                                      "ns::op.over(Tensor(a!) x, int[2] stride=1, *, Scalar? "
                                      "alpha=2, float[]? f=None) -> (Tensor(a!) out, int n)",

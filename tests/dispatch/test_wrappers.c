@@ -1,4 +1,5 @@
-/* Kernels that pass a call on: redispatch, scopes, falling through, Autocast, Tracer. */
+/* Kernels that pass a call on: redispatch, scopes, falling through, Autocast, Tracer,
+ * BackendSelect. */
 #include "tests/dispatch/dispatch_test.h"
 
 static float x[4] = {-1, 0, 1, 2}, y[4] = {4, 5, 6, 7}, out[4];
@@ -163,9 +164,52 @@ START_TEST(test_trace)
 }
 END_TEST
 
+/* DSP-30: BackendSelect of the operators that make tensors: device and layout choose the key. */
+START_TEST(test_backend_select)
+{
+    static const struct {
+        const char *name, *value;
+        int err;
+        enum td_key key;
+        const char *problem;
+    } cases[] = {
+        {"device", "cpu", 0, TD_KEY_CPU, ""},
+        {"device", "refcpu", 0, TD_KEY_PrivateUse1, ""},
+        {"device", "meta", 0, TD_KEY_Meta, ""},
+        {"layout", "strided", 0, TD_KEY_CPU, ""},
+        {"layout", "sparse_coo", -ENOSYS, TD_KEY_SparseCPU, "'SparseCPU'"},
+        {"device", "cuda", -ENOSYS, TD_KEY_CUDA, "has kernels for: CPU, RefCPU, Meta"},
+        {"device", "Vulkan", -ENOSYS, TD_KEY_BackendSelect, "nothing here computes on Vulkan"},
+        {"device", "tpu", -EINVAL, TD_KEY_BackendSelect, "right are cpu, meta, RefCPU"},
+    };
+    struct td_named args[] = {
+        {.name = "size", .value = {.kind = TD_KIND_ints, .ints = {.v = {2, 3}, .n = 2}}}, {0}};
+    start();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct td_trace trace = {0};
+        struct td_run run;
+        args[1] = (struct td_named){.name = cases[i].name,
+                                    .value = {.kind = TD_KIND_str, .str = cases[i].value}};
+        ck_assert_int_eq(bind(&run, "zeros", args, 2, &trace), cases[i].err);
+        ck_assert_int_eq(run.key, cases[i].key);
+        ck_assert_ptr_nonnull(strstr(run.problem.text, cases[i].problem));
+        ck_assert_int_eq(trace.line[0].key, TD_KEY_BackendSelect);
+        ck_assert(!trace.line[0].redispatch);
+        if (cases[i].err)
+            continue;
+        ck_assert_int_eq(trace.n, 2);
+        ck_assert(trace.line[1].redispatch);
+        ck_assert_int_eq(trace.line[1].key, cases[i].key);
+        ck_assert_int_eq(run.call.out[0].shape[1], 3);
+        ck_assert_int_eq(td_run_is_meta(&run), cases[i].key == TD_KEY_Meta);
+    }
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {test_redispatch, test_scopes,   test_fallthrough,
-                                  test_autograd,   test_autocast, test_trace};
+    const TTest *const tests[] = {test_backend_select, test_redispatch, test_scopes,
+                                  test_fallthrough,    test_autograd,   test_autocast,
+                                  test_trace};
     return td_run_tests("wrappers", tests, sizeof tests / sizeof *tests);
 }

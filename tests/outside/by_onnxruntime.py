@@ -83,6 +83,8 @@ def pair(value):
 
 def build(m, op, p):
     """The nodes of a call; the name of its output, or None where ONNX has no such thing."""
+    if not m.tensors:
+        return None
     rank = next(iter(m.tensors.values())).ndim
     if op in SAME_NAME:
         other = "other" if "other" in m.tensors else None

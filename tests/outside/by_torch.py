@@ -61,8 +61,8 @@ def run(op, t, p):
     if name in ("gelu", "silu", "layer_norm", "conv2d", "softmax"):
         first = t.pop("self" if "self" in t else "input")
         return getattr(F, name)(first, **t, **p)
-    if not hasattr(torch, name):
-        return None # this version is too old
+    if not hasattr(torch, name) or name == "rand":
+        return None # this version is too old; it draws other numbers
     return getattr(torch, name)(**{("input" if k == "self" else k): v for k, v in t.items()}, **p)
 
 
