@@ -51,5 +51,5 @@ bool td_derivative_needs(const struct td_derivative *first, const char *word)
 int td_kernel_autograd(struct td_run *run, td_keyset keys)
 {
     run->derivative = td_derivative_find(run->handle->full);
-    return td_redispatch(run, keys & td_keyset_below(TD_KEY_AutogradFunctionality));
+    return td_redispatch(run, keys & td_keyset_below(TD_KEY_AutogradOther)); /* its lowest key */
 }

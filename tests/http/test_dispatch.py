@@ -90,6 +90,10 @@ class Dispatch(service.ServiceTest):
         for keys in (["AutogradOther"], ["AutogradOther", "Tracer"]): # before which a composite one stops
             self.assertEqual(self.post("silu", [shape], meta=True, include_keys=keys).json["outputs"], [
                 {"name": "out", "datatype": "FP32", "shape": [3, 4]}])
+        for key in self.service.call("GET", "/v1/dispatch/keys").json["functionalities"]: # none comes back to itself
+            for op in ("relu", "silu"):
+                self.assertIn(self.service.call("POST", "/v1/ops/" + op, {"args": [shape], "parameters": {
+                    "meta": True, "include_keys": [key["name"]]}}).status, (200, 501), key)
         mixed = self.post("add", [tensor(ONE), tensor(np.ones((2, 1), np.float32), device="meta")]).json
         self.assertEqual(mixed["outputs"], [{"name": "out", "datatype": "FP32", "shape": [2, 3]}])
         self.assertNotIn("kernel", mixed["parameters"])
