@@ -330,15 +330,8 @@ static void free_arena(struct td_http_thread *thread, struct td_arena *arena)
     }
 }
 
-void td_http_on_completed(void *cls, struct MHD_Connection *connection, void **context,
-                          enum MHD_RequestTerminationCode code)
+static void end(struct exchange *x)
 {
-    struct exchange *x = *context;
-    (void)cls;
-    (void)connection;
-    (void)code;
-    if (!x)
-        return;
     struct td_service *service = x->req.service;
     int64_t now = td_now_ns();
     x->client->exchange = NULL;
@@ -348,6 +341,16 @@ void td_http_on_completed(void *cls, struct MHD_Connection *connection, void **c
     free_arena(x->thread, x->req.arena);
     if (counted)
         atomic_fetch_sub(&service->front.in_flight, 1);
+}
+
+void td_http_on_completed(void *cls, struct MHD_Connection *connection, void **context,
+                          enum MHD_RequestTerminationCode code)
+{
+    (void)cls;
+    (void)connection;
+    (void)code;
+    if (*context)
+        end(*context);
     *context = NULL;
 }
 
@@ -362,8 +365,12 @@ void td_http_on_connection(void *cls, struct MHD_Connection *connection, void **
         const union MHD_ConnectionInfo *info =
             MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
         *context = td_watch_add(watch, info->connect_fd, thread->now_ns);
-    } else if (*context)
-        td_watch_remove(watch, *context);
+    } else if (*context) {
+        struct td_client *client = *context;
+        if (client->exchange) /* a query with more than there is room for ends without a word */
+            end(client->exchange);
+        td_watch_remove(watch, client);
+    }
 }
 
 bool td_http_head_is_there(void *exchange)

@@ -139,6 +139,20 @@ class Framing(Raw):
             found = replies(self.exchange(head(*lines, request=b"GET /v1/isa HTTP/1.1")))
             self.assertEqual([(s, kind) for s, kind, _ in found], [(431, "application/problem+json")])
 
+    def test_too_many_parameters(self):
+        """A query with more of them than there is room for leaves nothing behind."""
+        request = head(request=b"GET /v1/tasks?" + b"&" * 30000 + b" HTTP/1.1")
+        before = self.resident()
+        for _ in range(1000):
+            self.exchange(request)
+        if not service.SANITIZED: # which keeps what was freed, and says itself what was not
+            self.assertLess(self.resident() - before, 16 << 20)
+        self.alive()
+
+    def resident(self):
+        with open(f"/proc/{self.service.pid}/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * 4096
+
     def test_others_are_left_alone(self):
         """While clients are in the middle of a head, another one's error is only its own."""
         waiting = [self.service.socket() for _ in range(3)]
