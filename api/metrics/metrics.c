@@ -28,17 +28,18 @@ static const struct {
 #undef TD_ROUTE
 };
 #define ROUTES (sizeof routes / sizeof *routes)
+#define ROWS 16 /* of an operator; the last one counts calls without a row: composite ones */
 
 struct td_metrics {
     atomic_llong requests[ROUTES][6]; /* by route and status class */
     struct histogram request, queue, compute;
-    atomic_llong *calls; /* by operator and implementation: index * 16 + row */
+    atomic_llong *calls; /* by operator and implementation: index * ROWS + row */
 };
 
 struct td_metrics *td_metrics_create(void)
 {
     struct td_metrics *m = calloc(1, sizeof *m);
-    if (m && !(m->calls = calloc((size_t)td_registry_count() * 16, sizeof *m->calls))) {
+    if (m && !(m->calls = calloc((size_t)td_registry_count() * ROWS, sizeof *m->calls))) {
         free(m);
         return NULL;
     }
@@ -75,11 +76,18 @@ void td_metrics_request(struct td_metrics *m, int route, const struct td_request
     observe(&m->request, now_ns - req->begin_ns);
 }
 
+static int row_of(const struct td_op *op, const struct td_impl *impl)
+{
+    int row = 0;
+    while (row < ROWS - 1 && op->impls[row].run && &op->impls[row] != impl)
+        row++;
+    return op->impls[row].run ? row : ROWS - 1;
+}
+
 void td_metrics_call(struct td_metrics *m, const struct td_run *run, int64_t queue_ns,
                      int64_t compute_ns)
 {
-    size_t row = (size_t)(run->impl - run->call.op->impls);
-    bump(&m->calls[(size_t)run->handle->index * 16 + (row < 16 ? row : 15)], 1);
+    bump(&m->calls[run->handle->index * ROWS + row_of(run->handle->op, run->impl)], 1);
     observe(&m->queue, queue_ns);
     observe(&m->compute, compute_ns);
 }
@@ -143,15 +151,18 @@ static void requests(struct text *t, struct td_metrics *m)
 
 static void calls(struct text *t, struct td_metrics *m)
 {
+    static const struct td_impl composite = {.name = "composite"};
     family(t, "tensord_op_calls_total", "counter", "Operator calls, by kernel and level.");
     for (int i = 0; i < td_registry_count(); i++) {
         const struct td_handle *handle = td_registry_at(i);
-        for (int k = 0; k < 16 && handle->op->impls[k].run; k++)
-            if (m->calls[i * 16 + k])
-                line(t, "tensord_op_calls_total{op=\"%s\",kernel=\"%s\",isa=\"%s\"} %lld",
-                     handle->full, handle->op->impls[k].name,
-                     td_isa_name(td_impl_isa(&handle->op->impls[k])),
-                     (long long)m->calls[i * 16 + k]);
+        for (int k = 0; k < ROWS; k++) {
+            long long n = m->calls[i * ROWS + k];
+            if (!n)
+                continue;
+            const struct td_impl *impl = k < ROWS - 1 ? &handle->op->impls[k] : &composite;
+            line(t, "tensord_op_calls_total{op=\"%s\",kernel=\"%s\",isa=\"%s\"} %lld", handle->full,
+                 impl->name, td_isa_name(td_impl_isa(impl)), n);
+        }
     }
 }
 

@@ -77,16 +77,19 @@ class Metrics(service.ServiceTest):
             self.assertEqual(self.service.infer("relu", x, {"kernel": "ref"}).status, 200)
         for _ in range(3):
             self.assertEqual(self.service.infer("relu", x, {"kernel": "nosuch"}).status, 400)
+        for _ in range(2): # no row of silu's own, but of what it is composed of
+            self.assertEqual(self.service.infer("silu", x, {"device": "refcpu"}).status, 200)
         after, _ = self.scrape()
         route = {"route": "/v1/ops/{op}", "method": "POST"}
-        for labels, more in (({**route, "code": "2xx"}, 7), ({**route, "code": "4xx"}, 3)):
+        for labels, more in (({**route, "code": "2xx"}, 9), ({**route, "code": "4xx"}, 3)):
             self.assertEqual(count(after, "tensord_http_requests_total", **labels)
                              - count(before, "tensord_http_requests_total", **labels), more)
-        for labels, more in (({"op": "relu", "kernel": "ref"}, 7), ({"op": "relu"}, 7)):
+        for labels, more in (({"op": "relu", "kernel": "ref"}, 7), ({"op": "relu"}, 7),
+                             ({"op": "silu", "kernel": "composite"}, 2), ({"op": "silu"}, 2)):
             self.assertEqual(count(after, "tensord_op_calls_total", **labels)
                              - count(before, "tensord_op_calls_total", **labels), more)
         name = "tensord_compute_duration_seconds_count"
-        self.assertEqual(after[name, ()] - before[name, ()], 7)
+        self.assertEqual(after[name, ()] - before[name, ()], 9)
         name = "tensord_request_duration_seconds_count"
         self.assertGreaterEqual(after[name, ()] - before[name, ()], 10)
         self.assertEqual(after["tensord_requests_in_flight", ()], 1)
