@@ -17,6 +17,7 @@
 #define TD_CPUS_TEXT 256 /* bytes of a formatted CPU list, "0-3,8" */
 #define TD_POOL_NAME 64
 #define TD_POOL_WARNING 320
+#define TD_MAX_POOLS 64 /* in a set */
 
 /* ---- the machine, as this process may use it ---- */
 

@@ -6,8 +6,6 @@
 
 #include <pthread.h>
 
-#define TD_MAX_POOLS 64
-
 struct td_seat { /* a thread that is no worker, on the first CPU of a part of a pool's */
     pid_t tid;
     int part, parts;

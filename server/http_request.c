@@ -18,8 +18,8 @@ enum state {             /* of a request, between its worker and its HTTP thread
              ST_replied, /* the response is there and not queued yet */
 };
 
-struct exchange { /* a request with what the server needs of it */
-    struct td_request req;
+struct exchange {          /* a request with what the server needs of it */
+    struct td_request req; /* first, so that one leads to the other */
     struct MHD_Connection *connection;
     struct td_http_thread *thread;
     struct td_client *client;
@@ -127,7 +127,7 @@ static void defer(struct td_request *req)
 
 static const char *header(struct td_request *req, const char *name)
 {
-    struct exchange *x = (struct exchange *)((char *)req - offsetof(struct exchange, req));
+    struct exchange *x = (struct exchange *)req;
     return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
 }
 

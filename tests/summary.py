@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """summary.py BROKEN LOG...: the closing lines of ./check, from meson's testlog.json files.
 
-The five slowest tests stand before the last line, so that what makes ./check long is seen when it begins to. BROKEN
-build folders that did not compile count as one failure each, and so does a log that holds no test: a
-run that tested nothing has not passed.
+The five slowest tests stand before the last line, so that what makes ./check long is seen when it
+begins to. BROKEN build folders that did not compile count as one failure each, and so does a log that
+holds no test: a run that tested nothing has not passed.
 """
 import json
 import pathlib

@@ -188,9 +188,9 @@ static void pools(struct text *t, struct td_pools *set)
 {
     struct td_hung hung[64];
     int n_hung = td_pools_hung(set, hung, 64);
-    struct td_pool *list[64];
-    struct td_pool_stats stats[64];
-    int n = td_pools_list(set, list, 64);
+    struct td_pool *list[TD_MAX_POOLS];
+    struct td_pool_stats stats[TD_MAX_POOLS];
+    int n = td_pools_list(set, list, TD_MAX_POOLS);
     for (int i = 0; i < n; i++) {
         td_pool_stats(list[i], &stats[i]);
         td_pool_unref(list[i]);

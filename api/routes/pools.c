@@ -68,9 +68,9 @@ static void write_pool(struct td_writer *w, struct td_pool *pool)
 
 int td_api_pools_list(struct td_request *req, struct td_response *res)
 {
-    struct td_pool *list[64];
+    struct td_pool *list[TD_MAX_POOLS];
     struct td_writer w;
-    int n = td_pools_list(req->service->pools, list, 64);
+    int n = td_pools_list(req->service->pools, list, TD_MAX_POOLS);
     td_write_init(&w, req->arena, 2048);
     td_write_open(&w, NULL, '{');
     td_write_open(&w, "pools", '[');
