@@ -98,11 +98,18 @@ static bool argument(struct formula *f, const char *name, struct td_value *value
 
 static struct td_run *call(struct formula *f, const char *op);
 
-/* A number: 2 is an integer, 2.0, -0.5 and 1e-3 are floats. */
+/* A number: 2 is an integer, 2.0, -0.5 and 1e-3 are floats; or True or False. */
 static bool number(struct formula *f, struct td_value *value)
 {
     char *end;
     f->at += strspn(f->at, " ");
+    size_t letters = strspn(f->at, "TrueFals");
+    bool yes = letters == 4 && !strncmp(f->at, "True", 4);
+    if (yes || (letters == 5 && !strncmp(f->at, "False", 5))) {
+        *value = (struct td_value){.kind = TD_KIND_bool, .i = yes};
+        f->at += letters;
+        return true;
+    }
     if (!isdigit((unsigned char)*f->at) && *f->at != '-')
         return false;
     double real = strtod(f->at, &end);

@@ -274,8 +274,16 @@ START_TEST(test_formulas)
     ck_assert_int_eq(bind(&run, "odd", args, 1, NULL), 0);
     execute(&run, out);
     ck_assert_float_eq_tol(out[3], -0.85, 1e-6);
-    static const char *const none[] = {"mul(self",          "mul(self, nosuch)", "nosuch(self)",
-                                       "mul(self, self) x", "neg(self, self)",   ""};
+    ck_assert_int_eq(td_formula_check(td_registry_find("odd"), "sum.dim_IntList(self, 0, True)",
+                                      nothing, &problem),
+                     0);
+    static const char *const none[] = {"sum.dim_IntList(self, 0, Tru)",
+                                       "mul(self",
+                                       "mul(self, nosuch)",
+                                       "nosuch(self)",
+                                       "mul(self, self) x",
+                                       "neg(self, self)",
+                                       ""};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
         ck_assert_msg(td_formula_check(td_registry_find("odd"), none[i], nothing, &problem) ==
                           -EINVAL,

@@ -335,6 +335,22 @@ class Dispatch(service.ServiceTest):
                     tried.add(op["name"])
         self.assertLessEqual({"add.Tensor", "mul.Tensor", "div.Tensor", "exp", "rsqrt", "erf", "relu", "silu", "gelu"}, tried)
 
+    def test_gradient_of_softmax(self): # DSP-28
+        rng, h = np.random.default_rng(4), 1e-5
+        x, grad = rng.standard_normal((3, 4)), rng.standard_normal((3, 4))
+        for dim in (0, -1):
+            made = self.post("softmax", [tensor(x, requires_grad=True), dim]).json
+            recorded = made["parameters"]["grad_fn"]
+            self.assertEqual((recorded["operator"], recorded["saved"]), ("softmax.int", ["dim", "result"]))
+            result = np.reshape(made["outputs"][0]["data"], (3, 4))
+            got = self.value(recorded["gradients"]["self"], {"grad": grad, "result": result, "dim": dim, "True": True})
+            for i in np.ndindex(x.shape):
+                step = np.zeros_like(x)
+                step[i] = h
+                up, down = (np.reshape(self.post("softmax", [tensor(v), dim]).json["outputs"][0]["data"], (3, 4))
+                            for v in (x + step, x - step))
+                self.assertAlmostEqual(got[i], float((grad * (up - down)).sum() / (2 * h)), places=6)
+
     def test_tables(self): # DSP-33, DSP-19
         for op in self.service.call("GET", "/v1/ops").json["ops"]:
             table = self.service.call("GET", f"/v1/dispatch/ops/{op['name']}/table").json
