@@ -253,6 +253,10 @@ static int no_part(struct td_run *run)
 int td_kernel_composite(struct td_run *run, td_keyset keys)
 {
     (void)keys; /* what the whole fell through may well concern a part */
+
+    int err = td_run_settle(run); /* as before a kernel: what is to be converted is known now */
+    if (err)
+        return err;
     struct formula f = {
         .run = run, .keys = td_keyset_minus(run->keys, run->done), .at = run->call.op->composite};
     char name[TD_NAME_SIZE];

@@ -227,7 +227,7 @@ START_TEST(test_composite)
     ck_assert_int_eq(trace.line[0].depth, 0);
     ck_assert_int_eq(trace.line[1].depth, 1);
     ck_assert(!trace.line[1].redispatch);
-    args[0].value.tensor.dtype = TD_i32; /* converted in the first part, promoted in the second */
+    args[0].value.tensor.dtype = TD_i32; /* converted in a part of its own */
     int32_t whole[4] = {-1, 0, 1, 2};
     args[0].value.tensor.data = whole;
     ck_assert_int_eq(bind(&run, "silu", args, 1, NULL), 0);
@@ -243,6 +243,14 @@ START_TEST(test_composite)
     ck_assert_ptr_null(run.parts);
 }
 END_TEST
+
+static int parts_of(const struct td_run *run)
+{
+    int n = 0;
+    for (const struct td_run *part = run->parts; part; part = part->next)
+        n++;
+    return n;
+}
 
 /* DSP-19: numbers in a formula; an argument that is converted is converted once for all its places;
  * and a formula that is none is noticed when it is registered. */
@@ -265,6 +273,7 @@ START_TEST(test_formulas)
                      0);
     ck_assert_int_eq(td_register("odd", &def, NULL, &problem), 0);
     ck_assert_int_eq(bind(&run, "odd", args, 1, NULL), 0);
+    ck_assert_int_eq(parts_of(&run), 3);
     execute(&run, out);
     for (int i = 0; i < 4; i++)
         ck_assert_float_eq_tol(out[i], -0.25F * x[i] * x[i] + 0.15F, 1e-6);
@@ -272,6 +281,7 @@ START_TEST(test_formulas)
     args[0].value.tensor.dtype = TD_i32;
     args[0].value.tensor.data = whole;
     ck_assert_int_eq(bind(&run, "odd", args, 1, NULL), 0);
+    ck_assert_int_eq(parts_of(&run), 4); /* self is converted once, for both its places */
     execute(&run, out);
     ck_assert_float_eq_tol(out[3], -0.85, 1e-6);
     ck_assert_int_eq(td_formula_check(td_registry_find("odd"), "sum.dim_IntList(self, 0, True)",
