@@ -319,6 +319,21 @@ class Threads(service.ServiceTest):
             self.assertEqual(self.service.call("POST", "/v1/ops/add", ADD).status, 200)
 
 
+class BigMachine(service.ServiceTest):
+    """hwloc's description of another machine, of 64 cores."""
+    env = {"HWLOC_SYNTHETIC": "node:1 core:64 pu:1", "HWLOC_THISSYSTEM": "0"}
+    args = ("--pool", "small=0-7", "--pool", "big=8-40")
+
+    def test_threads_by_cores(self):
+        """One for every eight CPUs of a pool, so one and five."""
+        end, n = time.monotonic() + 20, 0
+        while n != 6 and time.monotonic() < end: # the first serves while the others start
+            time.sleep(0.02)
+            names = [p.read_text() for p in pathlib.Path(f"/proc/{self.service.pid}/task").glob("*/comm")]
+            n = names.count("td http\n")
+        self.assertEqual(n, 6)
+
+
 class Idle(service.ServiceTest):
     args = ("--idle-s", "1", "--max-body", "2000", "--max-headers", "2000", "--json-depth", "4",
             "--connections", "8")
