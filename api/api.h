@@ -98,7 +98,7 @@ struct td_request { /* lives in its own arena */
     const char *json_length_text;      /* Inference-Header-Content-Length or NULL */
     uint64_t content_length;           /* UINT64_MAX when unknown (chunked) */
     int64_t begin_ns;                  /* CLOCK_MONOTONIC when its head had come */
-    bool local;       /* came over loopback or a Unix socket, so from the same machine */
+    bool local;       /* only the same machine can reach where it came in, and no proxy said more */
     const char *home; /* the name of the pool on whose CPU the calling thread sits, or NULL:
                          small calls for it may be run at once */
     /* To be called by a handler before the request may be seen by another thread; from then on only

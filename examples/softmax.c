@@ -8,6 +8,7 @@
 #include "dispatch/dispatch.h"
 #include "pools/pools.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -38,7 +39,7 @@ static int softmax(void *args, struct td_worker *worker, char *problem, size_t p
     }
     void *scratch = malloc(bytes + 1);
     if (!scratch)
-        return -1;
+        return -ENOMEM;
     run.call.out[0].data = s->output;
     td_run_execute(&run, scratch);
     free(scratch);
