@@ -1,51 +1,331 @@
-/* The API's own description: as it was built in, with the names of the operators that there are. */
-#include "api/handlers.h"
+/* The API's own description: openapi.yaml as it was built in, which ends where the schemas of
+ * operators belong, and these from the operators' own schemas: OpName, their names; OpRequest, any
+ * operator's request; and for each operator op.NAME, any of its overloads. An overload says in its
+ * title how it is declared, and then what it makes of an InferRequest: the tensors' names, the
+ * other arguments with types and defaults, and what must be there unless arguments are given by
+ * position. Each is one line of JSON, which is YAML as well. */
+#include "api/routes/routes.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-extern const unsigned char td_openapi_yaml[]; /* a zero byte behind it */
+extern const unsigned char td_openapi_yaml[];
 extern const unsigned int td_openapi_yaml_size;
 
-static const char mark[] = "{type: string} # operators"; /* of the path's {op} */
+#define REF "#/components/schemas/"
 
-static size_t names_size(void)
+/* YAML between the pieces of JSON. */
+static void put(struct td_writer *w, const char *text, size_t n)
 {
-    size_t size = 0;
-    for (int i = 0; i < td_registry_count(); i++)
-        size += 2 * (strlen(td_registry_at(i)->full) + sizeof ", ");
-    return size;
+    w->comma = false;
+    td_write_raw(w, NULL, text, n);
+    w->comma = false;
 }
 
-/* Of each operator its name, then its overloads'. */
-static char *write_names(char *at)
+static void put_key(struct td_writer *w, const char *prefix, const char *name)
 {
-    const char *gap = "";
+    char line[TD_NAME_SIZE + 32];
+    put(w, line, (size_t)snprintf(line, sizeof line, "    %s%s: ", prefix, name));
+    td_write_open(w, NULL, '{');
+}
+
+static void end_key(struct td_writer *w)
+{
+    td_write_close(w, '}');
+    put(w, "\n", 1);
+}
+
+static void write_ref(struct td_writer *w, const char *prefix, const char *name)
+{
+    char ref[TD_NAME_SIZE + 64];
+    snprintf(ref, sizeof ref, REF "%s%s", prefix, name);
+    td_write_open(w, NULL, '{');
+    td_write_str(w, "$ref", ref);
+    td_write_close(w, '}');
+}
+
+static bool is_tensor(const struct td_param *param)
+{
+    return param->type.base == TD_BASE_Tensor;
+}
+
+static bool is_optional(const struct td_param *param)
+{
+    return param->type.optional || param->type.list_optional;
+}
+
+/* ---- an argument that is no tensor ---- */
+
+/* The JSON types of a value, without null and lists. */
+static void write_types(struct td_writer *w, enum td_base base)
+{
+    if (base == TD_BASE_int)
+        td_write_str(w, NULL, "integer");
+    else if (base == TD_BASE_float || base == TD_BASE_Scalar)
+        td_write_str(w, NULL, "number");
+    if (base == TD_BASE_bool || base == TD_BASE_Scalar)
+        td_write_str(w, NULL, "boolean");
+    if (base != TD_BASE_int && base != TD_BASE_bool) /* "NaN" is a number's too */
+        td_write_str(w, NULL, "string");
+}
+
+static void write_type(struct td_writer *w, const struct td_type *type)
+{
+    td_write_open(w, "type", '[');
+    if (type->list)
+        td_write_str(w, NULL, "array");
+    if (!type->list || type->list_size)
+        write_types(w, type->base);
+    if (type->optional || type->list_optional)
+        td_write_str(w, NULL, "null");
+    td_write_close(w, ']');
+    if (!type->list)
+        return;
+    td_write_open(w, "items", '{');
+    td_write_open(w, "type", '[');
+    write_types(w, type->base);
+    td_write_close(w, ']');
+    td_write_close(w, '}');
+}
+
+static void write_default(struct td_writer *w, const struct td_param *param)
+{
+    const struct td_value *v = &param->def;
+    const char *text = param->default_text, *e = strchr(text, 'e');
+    char number[sizeof param->default_text + 3];
+    switch (v->kind) {
+    case TD_KIND_int:
+        td_write_int(w, "default", v->i);
+        break;
+    case TD_KIND_bool:
+        td_write_bool(w, "default", v->i);
+        break;
+    case TD_KIND_float: /* as declared; before an exponent, YAML 1.1 needs a point */
+        if (e && !strchr(text, '.')) {
+            snprintf(number, sizeof number, "%.*s.0%s", (int)(e - text), text, e);
+            text = number;
+        }
+        td_write_raw(w, "default", text, strlen(text));
+        break;
+    case TD_KIND_ints:
+    case TD_KIND_bools:
+        td_write_open(w, "default", '[');
+        for (int i = 0; i < v->ints.n; i++)
+            if (v->kind == TD_KIND_bools)
+                td_write_bool(w, NULL, v->ints.v[i]);
+            else
+                td_write_int(w, NULL, v->ints.v[i]);
+        td_write_close(w, ']');
+        break;
+    default:
+        td_write_str(w, "default", v->kind == TD_KIND_str ? param->default_str : NULL);
+    }
+}
+
+static void write_argument(struct td_writer *w, const struct td_param *param)
+{
+    char type[64];
+    td_type_format(&param->type, type, sizeof type);
+    td_write_open(w, param->name, '{');
+    td_write_str(w, "description", type);
+    if (param->type.base != TD_BASE_ScalarType || param->type.list) {
+        write_type(w, &param->type);
+    } else if (!is_optional(param)) {
+        td_write_str(w, "$ref", REF "Datatype");
+    } else {
+        static const char or_null[] = "[{\"$ref\":\"" REF "Datatype\"},{\"type\":\"null\"}]";
+        td_write_raw(w, "anyOf", or_null, sizeof or_null - 1);
+    }
+    if (param->has_default)
+        write_default(w, param);
+    td_write_close(w, '}');
+}
+
+/* ---- an overload ---- */
+
+static bool is_required(const struct td_param *param)
+{
+    return !param->has_default && !is_optional(param);
+}
+
+/* How many arguments are tensors, or are not, and must be given if only those count. */
+static int count(const struct td_schema *schema, bool tensors, bool required)
+{
+    int n = 0;
+    for (int i = 0; i < schema->n_params; i++)
+        n += is_tensor(&schema->param[i]) == tensors &&
+             (!required || is_required(&schema->param[i]));
+    return n;
+}
+
+static void write_arguments(struct td_writer *w, const struct td_schema *schema)
+{
+    td_write_open(w, "properties", '{');
+    td_write_open(w, "inputs", '{');
+    if (!count(schema, true, false)) {
+        td_write_int(w, "maxItems", 0);
+    } else {
+        td_write_open(w, "items", '{');
+        td_write_open(w, "properties", '{');
+        td_write_open(w, "name", '{');
+        td_write_open(w, "enum", '[');
+        for (int i = 0; i < schema->n_params; i++)
+            if (is_tensor(&schema->param[i]))
+                td_write_str(w, NULL, schema->param[i].name);
+        td_write_close(w, ']');
+        for (int i = 0; i < 3; i++)
+            td_write_close(w, '}');
+    }
+    td_write_close(w, '}');
+    td_write_open(w, "parameters", '{');
+    td_write_open(w, "properties", '{');
+    for (int i = 0; i < schema->n_params; i++)
+        if (!is_tensor(&schema->param[i]))
+            write_argument(w, &schema->param[i]);
+    for (int i = 0; i < 3; i++)
+        td_write_close(w, '}');
+}
+
+/* One item of inputs is the argument. */
+static void write_contains(struct td_writer *w, const char *name)
+{
+    td_write_open(w, "contains", '{');
+    td_write_open(w, "properties", '{');
+    td_write_open(w, "name", '{');
+    td_write_str(w, "const", name);
+    for (int i = 0; i < 3; i++)
+        td_write_close(w, '}');
+}
+
+static void write_required_inputs(struct td_writer *w, const struct td_schema *schema, int n)
+{
+    td_write_open(w, "inputs", '{');
+    if (n > 1) /* for one alone the linter wants it plain */
+        td_write_open(w, "allOf", '[');
+    for (int i = 0; i < schema->n_params; i++) {
+        if (!is_tensor(&schema->param[i]) || !is_required(&schema->param[i]))
+            continue;
+        if (n > 1)
+            td_write_open(w, NULL, '{');
+        write_contains(w, schema->param[i].name);
+        if (n > 1)
+            td_write_close(w, '}');
+    }
+    if (n > 1)
+        td_write_close(w, ']');
+    td_write_close(w, '}');
+}
+
+static void write_required_parameters(struct td_writer *w, const struct td_schema *schema)
+{
+    td_write_open(w, "parameters", '{');
+    for (int pass = 0; pass < 2; pass++) { /* the linter wants what is required named */
+        td_write_open(w, pass ? "required" : "properties", pass ? '[' : '{');
+        for (int i = 0; i < schema->n_params; i++) {
+            const struct td_param *param = &schema->param[i];
+            if (is_tensor(param) || !is_required(param))
+                continue;
+            if (pass)
+                td_write_str(w, NULL, param->name);
+            else
+                td_write_bool(w, param->name, true);
+        }
+        td_write_close(w, pass ? ']' : '}');
+    }
+    td_write_close(w, '}');
+}
+
+/* What must be there by name, unless there are arguments by position. */
+static void write_required(struct td_writer *w, const struct td_schema *schema)
+{
+    static const char by_position[] = "{\"properties\":{\"args\":true},\"required\":[\"args\"]}";
+    int tensors = count(schema, true, true), others = count(schema, false, true);
+    if (!tensors && !others)
+        return;
+    td_write_raw(w, "if", by_position, sizeof by_position - 1);
+    td_write_open(w, "else", '{');
+    td_write_open(w, "properties", '{');
+    if (tensors)
+        write_required_inputs(w, schema, tensors);
+    if (others)
+        write_required_parameters(w, schema);
+    td_write_close(w, '}');
+    td_write_open(w, "required", '[');
+    if (tensors)
+        td_write_str(w, NULL, "inputs");
+    if (others)
+        td_write_str(w, NULL, "parameters");
+    td_write_close(w, ']');
+    td_write_close(w, '}');
+}
+
+static void write_overload(struct td_writer *w, const struct td_handle *handle)
+{
+    char schema[1024];
+    td_schema_format(&handle->schema, schema, sizeof schema);
+    td_write_str(w, "title", schema);
+    td_write_str(w, "description", handle->op->doc);
+    td_write_open(w, "allOf", '[');
+    write_ref(w, "", "InferRequest");
+    td_write_close(w, ']');
+    write_arguments(w, &handle->schema);
+    write_required(w, &handle->schema);
+}
+
+static void write_op(struct td_writer *w, const struct td_handle *handle)
+{
+    put_key(w, "op.", handle->schema.name);
+    if (!handle->next) {
+        write_overload(w, handle);
+    } else {
+        td_write_open(w, "anyOf", '[');
+        for (; handle; handle = handle->next) {
+            td_write_open(w, NULL, '{');
+            write_overload(w, handle);
+            td_write_close(w, '}');
+        }
+        td_write_close(w, ']');
+    }
+    end_key(w);
+}
+
+/* ---- all ---- */
+
+static void write_names(struct td_writer *w)
+{
+    static const char in_place[] =
+        "{\"description\":\"To be run in place.\",\"pattern\":\"_([.]|$)\"}";
+    put_key(w, "", "OpName");
+    td_write_str(w, "type", "string");
+    td_write_open(w, "anyOf", '[');
+    td_write_open(w, NULL, '{');
+    td_write_open(w, "enum", '[');
     for (int i = 0; i < td_registry_count(); i++) {
         const struct td_handle *handle = td_registry_at(i);
-        if (handle->first && strcmp(handle->schema.name, handle->full)) {
-            at += sprintf(at, "%s%s", gap, handle->schema.name);
-            gap = ", ";
-        }
-        at += sprintf(at, "%s%s", gap, handle->full);
-        gap = ", ";
+        if (handle->first && *handle->schema.overload)
+            td_write_str(w, NULL, handle->schema.name);
+        td_write_str(w, NULL, handle->full);
     }
-    return at;
+    td_write_close(w, ']');
+    td_write_close(w, '}');
+    td_write_raw(w, NULL, in_place, sizeof in_place - 1);
+    td_write_close(w, ']');
+    end_key(w);
 }
 
-int td_api_openapi_yaml(struct td_request *req, struct td_response *res)
+void td_write_openapi(struct td_writer *w)
 {
-    const char *text = (const char *)td_openapi_yaml, *here = strstr(text, mark);
-    char *out = td_arena_alloc(req->arena, td_openapi_yaml_size + names_size() + sizeof mark);
-    if (!out)
-        return td_api_problem(req, -ENOMEM, "no memory for the description");
-    char *at = out + sprintf(out, "%.*s{type: string, enum: [", (int)(here - text), text);
-    at = write_names(at);
-    at += sprintf(at, "]}%s", here + sizeof mark - 1);
-    res->status = 200;
-    res->type = "application/yaml";
-    res->body = out;
-    res->size = (size_t)(at - out);
-    return 0;
+    put(w, (const char *)td_openapi_yaml, td_openapi_yaml_size);
+    write_names(w);
+    put_key(w, "", "OpRequest");
+    td_write_str(w, "description", "The request of the operator that the path names.");
+    td_write_open(w, "anyOf", '[');
+    for (int i = 0; i < td_registry_count(); i++)
+        if (td_registry_at(i)->first)
+            write_ref(w, "op.", td_registry_at(i)->schema.name);
+    td_write_close(w, ']');
+    end_key(w);
+    for (int i = 0; i < td_registry_count(); i++)
+        if (td_registry_at(i)->first)
+            write_op(w, td_registry_at(i));
 }

@@ -97,7 +97,7 @@ def copy_tree(to):
 
 
 class Recipe(unittest.TestCase):
-    def test_a_toy_operator(self): # ISA-28, ISA-22, ISA-17
+    def test_a_toy_operator(self): # ISA-28, ISA-22, ISA-17, DSP-22
         with tempfile.TemporaryDirectory() as folder:
             tree = pathlib.Path(folder) / "tensord"
             copy_tree(tree)
@@ -129,6 +129,7 @@ class Recipe(unittest.TestCase):
                 kernel = "simd" if level == "DEFAULT" else "hand"
                 self.assertEqual(reply.parameters["kernel"], kernel, level)
                 self.assertEqual(s.call("GET", "/v2/models/op.twice").status, 200)
+                self.assertIn(b"\n    op.twice: {", s.call("GET", "/openapi.yaml").body)
                 self.assertEqual(s.infer("twice", {"self": x}, {"device": "refcpu"}).parameters["kernel"], "ref")
 
 
