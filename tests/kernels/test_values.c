@@ -86,6 +86,28 @@ START_TEST(test_nan_passes)
 }
 END_TEST
 
+static void keeps_zeros(const struct td_call *call, const char *name)
+{
+    for (int i = 0; i < 17; i++)
+        ck_assert_msg(at(call, i) == 0 && !!signbit(at(call, i)) == !(i % 2),
+                      "%s: element %d is %g", name, i, at(call, i));
+}
+
+/* Odd functions and what is the identity near 0 keep the sign of a zero. */
+START_TEST(test_zeros)
+{
+    static const char *const unary[] = {"relu", "tanh", "gelu", "erf", "silu", "sqrt"};
+    struct sample s;
+    float x[17];
+    for (int i = 0; i < 17; i++)
+        x[i] = i % 2 ? 0.F : -0.F;
+    for (size_t i = 0; i < sizeof unary / sizeof *unary; i++) {
+        start(&s, unary[i], "self=[17]", x);
+        each(&s, keeps_zeros);
+    }
+}
+END_TEST
+
 /* A product with one element keeps the input, so what a row fuses is seen alone: it is what the
  * operator of that name gives, for NaN and infinities too. */
 static struct sample plain;
@@ -254,6 +276,7 @@ int main(void)
     Suite *suite = suite_create("values");
     TCase *tc = tcase_create("values");
     tcase_add_test(tc, test_nan_passes);
+    tcase_add_test(tc, test_zeros);
     tcase_add_test(tc, test_fused_as_the_operator);
     tcase_add_test(tc, test_softmax_without_maximum);
     tcase_add_test(tc, test_empty);
