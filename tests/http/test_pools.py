@@ -101,6 +101,7 @@ class Pools(service.ServiceTest):
         every = f"{CPUS[0]}-{CPUS[-1]}" if len(CPUS) > 1 else LAST
         warned = self.put("form", {"cpus": LAST, "numa_node": 0}, 200)
         self.assertEqual((warned["cpus"], len(warned["warnings"])), (LAST, 1))
+        self.assertEqual(self.get("form")["warnings"], warned["warnings"]) # and as long as the pool is there
         whole = self.put("form", {"cpus": every, "pinned": False}, 200)
         self.assertEqual((whole["threads"], whole["pinned"]), (CPUS[-1] - CPUS[0] + 1, False))
         self.service.call("DELETE", "/v1/pools/form")
