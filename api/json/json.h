@@ -79,8 +79,9 @@ static inline const cJSON *td_json_member(const cJSON *object, const char *key)
  * sentence, or NULL. -EINVAL. */
 int td_json_bytes(const cJSON *object, const char *key, const char *who, size_t *value,
                   struct td_problem *problem);
-/* Every member of the object (NULL is none) is among right, NULL-ended; else the sentence names the
- * one that was likely meant. who: the object's name. 0 or -EINVAL. */
+/* The value is an object (NULL and null are none) and every member of it is among right,
+ * NULL-ended; else the sentence names the one that was likely meant. who: the object's name. 0 or
+ * -EINVAL. */
 int td_json_members(const cJSON *object, const char *who, const char *const *right,
                     struct td_problem *problem);
 /* The span that a member called "data" stands for; NULL when it is something else. */

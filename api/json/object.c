@@ -8,19 +8,29 @@
 
 #define MAX_BYTES ((int64_t)1 << 46) /* of one tensor: what any address space could hold */
 
+static void list_names(const char *const *names, char list[200])
+{
+    *list = 0;
+    for (int i = 0; names[i]; i++)
+        snprintf(list + strlen(list), 200 - strlen(list), "%s%s", i ? ", " : "", names[i]);
+}
+
 int td_json_members(const cJSON *object, const char *who, const char *const *right,
                     struct td_problem *problem)
 {
-    char list[200] = "";
+    char list[200];
     int n = 0;
+    if (object && !cJSON_IsObject(object) && !cJSON_IsNull(object)) { /* no member has a name */
+        list_names(right, list);
+        return td_problem_set(problem, EINVAL, "%.60s: must be an object with, of these: %s", who,
+                              list);
+    }
     for (const cJSON *item = object ? object->child : NULL; item; item = item->next) {
         for (n = 0; right[n] && strcmp(item->string, right[n]);)
             n++;
         if (right[n])
             continue;
-        for (int i = 0; right[i]; i++)
-            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "",
-                     right[i]);
+        list_names(right, list);
         const char *near = td_nearest(item->string, right, n);
         return td_problem_set(problem, EINVAL, "%.60s: has no member '%.60s'%s%s%s; right are: %s",
                               who, item->string, near ? "; did you mean '" : "", near ? near : "",

@@ -129,7 +129,7 @@ class Errors(service.ServiceTest):
         x = {"name": "self", **service.stored("empty")}
         self.refused(request(x, parameters={"dim": [2]}), "too large", op="sum")
         guesses = {"Tensor": None, "int": 2, "bool": True, "float": 1.0, "Scalar": 1,
-                   "ScalarType": "INT64", "str": "none", "int[]": [2], "int[1]": [2],
+                   "ScalarType": "INT64", "str": "none", "Generator": 7, "int[]": [2], "int[1]": [2],
                    "int[2]": [2, 2], "bool[3]": [True, True, True]}
         for op in self.service.call("GET", "/v1/ops").json["ops"]:
             for axis in range(3):
@@ -179,6 +179,8 @@ class Errors(service.ServiceTest):
         for rest in ({"parameters": []}, {"parameters": 1}, {"outputs": {}}, {"outputs": [1]},
                      {"outputs": [{}]}, {"id": 7}):
             self.refused(request(tensor(), **rest))
+        for output in (["out"], [["out"]], {"name": "out", "parameters": ["x"]}, {"name": "out", "parameters": 1}): # nameless
+            self.refused(request(tensor(), outputs=[output]), "outputs", "must be an object")
 
     def test_outputs(self):
         self.refused(request(tensor(), outputs=[{"name": "nosuch"}]), "nosuch", "out")
