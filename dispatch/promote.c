@@ -76,6 +76,8 @@ static int promote(struct td_run *run)
     unsigned tensors = 0, zero_dim = 0, scalars = 0;
     for (int i = 0; i < call->n_args; i++) {
         const struct td_value *v = &call->arg[i];
+        if (call->op->unpromoted >> i & 1)
+            continue;
         const struct td_param *param = &run->handle->schema.param[i];
         if (v->kind == TD_KIND_tensor && v->tensor.rank)
             tensors |= v->tensor.dtype;
@@ -91,7 +93,8 @@ static int promote(struct td_run *run)
         common = TD_f32;
     for (int i = 0; i < call->n_args; i++) {
         struct td_tensor *t = &call->arg[i].tensor;
-        if (call->arg[i].kind != TD_KIND_tensor || t->dtype == common)
+        if (call->arg[i].kind != TD_KIND_tensor || t->dtype == common ||
+            call->op->unpromoted >> i & 1)
             continue;
         int err = td_run_cast(run, i, common);
         if (err)
@@ -105,7 +108,7 @@ static int check_dtype(struct td_run *run)
     struct td_call *call = &run->call;
     for (int i = 0; i < call->n_args; i++) {
         const struct td_tensor *t = td_arg(call, i);
-        if (!t)
+        if (!t || call->op->unpromoted >> i & 1)
             continue;
         if (!(t->dtype & call->op->dtypes)) {
             char list[100] = "";

@@ -27,6 +27,8 @@ const struct td_impl *td_op_best(const struct td_op *op)
 static enum td_dtype first_dtype(const struct td_call *call)
 {
     for (int i = 0; i < call->n_args; i++) {
+        if (call->op->unpromoted >> i & 1) /* a mask says nothing */
+            continue;
         if (call->arg[i].kind == TD_KIND_tensor)
             return call->arg[i].tensor.dtype;
         if (call->arg[i].kind == TD_KIND_tensors && call->arg[i].tensors.n)

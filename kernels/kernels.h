@@ -158,16 +158,18 @@ struct td_op {
      * refuses those that cannot be counted. */
     int (*rule)(struct td_call *call);
     enum td_promote promote;
-    bool casts;      /* argument dtype, where given, is what self becomes before all else */
-    unsigned dtypes; /* types of the first tensor argument that the rule accepts */
-    double ulp;      /* bound against ref, in units in the last place of the output type */
-    bool sums;       /* the bound counts against the same call on absolute values */
+    bool casts;          /* argument dtype, where given, is what self becomes before all else */
+    unsigned unpromoted; /* tensor arguments that stay as they are all the same, one bit each */
+    unsigned dtypes;     /* types of the first tensor argument that the rule accepts */
+    double ulp;          /* bound against ref, in units in the last place of the output type */
+    bool sums;           /* the bound counts against the same call on absolute values */
     const struct td_impl *impls; /* best first, ended by a row without run; the last is ref */
     const char *const *samples;  /* argument patterns for tests, docs, bench; NULL-ended */
     double (*flops)(const struct td_call *call); /* NULL: one an output element */
     /* The operator by others, "mul(self, sigmoid(self))", for backends without kernels of it; NULL:
      * there is no such formula. */
     const char *composite;
+    const void *family; /* what the operator's family knows of it, in the family's own form */
 };
 
 struct td_call {

@@ -1,6 +1,6 @@
 /* The vector vocabulary of the per-level files: one source, as many lanes as the level's registers
  * hold. It is written in the compiler's vector types, so that an operator's source names no
- * instruction set; SLEEF gives the functions, in the variant of the level.
+ * instruction set.
  *
  * Include only from files built once per level (kernels/meson.build passes TD_LEVEL and the flags).
  * All functions are static inline: an object built here must export nothing but its kernels. */
@@ -19,27 +19,18 @@
 #endif
 
 #include <immintrin.h>
-#include <sleef.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 #if defined CPU_CAPABILITY_AVX512
 #define TD_VBYTES 64
-#define TD_SLEEF(name, ulp) Sleef_##name##f16_##ulp##avx512f
 #elif defined CPU_CAPABILITY_AVX2
 #define TD_VBYTES 32
-#define TD_SLEEF(name, ulp) Sleef_##name##f8_##ulp##avx2
 #elif defined CPU_CAPABILITY_WIDE /* tests only: the 64-byte logic on a machine without AVX-512 */
 #define TD_VBYTES 64
-#define TD_SLEEF(name, ulp) Sleef_##name##f8_##ulp##avx2
-#define TD_SLEEF_BYTES 32
 #else
 #define TD_VBYTES 16
-#define TD_SLEEF(name, ulp) Sleef_##name##f4_##ulp##sse2
-#endif
-#ifndef TD_SLEEF_BYTES
-#define TD_SLEEF_BYTES TD_VBYTES
 #endif
 
 #define TD_LANES (TD_VBYTES / 4)
@@ -143,6 +134,47 @@ TD_INLINE td_vh td_narrow_bf16(td_vf x)
 {
     td_vu u = (td_vu)x, rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, nan = (td_vu)(x != x);
     return __builtin_convertvector((nan & (u >> 16 | 0x40)) | (~nan & rounded), td_vh);
+}
+
+/* FP16 likewise: by the conversion instruction from AVX2 on, which follows the same rules; before,
+ * in integers. */
+TD_INLINE td_vu td_mix(td_vi mask, td_vu a, td_vu b)
+{
+    return ((td_vu)mask & a) | (~(td_vu)mask & b);
+}
+
+TD_INLINE td_vh td_narrow_f16(td_vf x)
+{
+#ifdef __AVX512F__
+    return (td_vh)_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT);
+#elif TD_VBYTES == 32
+    return (td_vh)_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT);
+#else
+    td_vu u = (td_vu)x, mag = u & 0x7fffffff;
+    td_vu nan = 0x7e00 | (mag >> 13 & 0x3ff);
+    td_vu small = (td_vu)((td_vf)mag + 0.5f) - 0x3f000000;
+    td_vu plain = (mag + 0xfff + (mag >> 13 & 1) - ((127 - 15) << 23)) >> 13;
+    td_vu h = td_mix((td_vi)(mag < 0x38800000), small, plain);
+    h = td_mix((td_vi)(mag >= 0x477ff000), (td_vu)td_first(0) | 0x7c00, h);
+    return __builtin_convertvector(td_mix(x != x, nan, h) | (u >> 16 & 0x8000), td_vh);
+#endif
+}
+
+TD_INLINE td_vf td_widen_f16(td_vh h)
+{
+#ifdef __AVX512F__
+    return (td_vf)_mm512_cvtph_ps((__m256i)h);
+#elif TD_VBYTES == 32
+    return (td_vf)_mm256_cvtph_ps((__m128i)h);
+#else
+    td_vu u = __builtin_convertvector(h, td_vu), mag = u & 0x7fff;
+    td_vu small = (td_vu)(__builtin_convertvector((td_vi)mag, td_vf) * 0x1p-24f);
+    td_vu big = mag << 13 | 0x7f800000, quiet = (td_vu)(mag > 0x7c00) & 0x400000;
+    td_vu plain = (mag << 13) + ((127 - 15) << 23);
+    td_vu f =
+        td_mix((td_vi)(mag < 0x400), small, td_mix((td_vi)(mag >= 0x7c00), big | quiet, plain));
+    return (td_vf)(f | (u & 0x8000) << 16);
+#endif
 }
 
 /* One round of the exchange: rows i and i + step swap the halves of 2 * step lanes that lie off the
@@ -284,93 +316,5 @@ TD_INLINE float td_hmax(td_vf v)
     v = td_max(v, td_swap(v, 1));
     return v[0];
 }
-
-/* Functions, at most 1.0 ulp from the exact value (SLEEF's u10 variants). */
-#define TD_FUNCTION(what)                                                                          \
-    TD_INLINE td_vf td_##what(td_vf x)                                                             \
-    {                                                                                              \
-        typedef float part __attribute__((vector_size(TD_SLEEF_BYTES)));                           \
-        part p[TD_VBYTES / TD_SLEEF_BYTES];                                                        \
-        memcpy(p, &x, sizeof x);                                                                   \
-        for (int i = 0; i < TD_VBYTES / TD_SLEEF_BYTES; i++)                                       \
-            p[i] = (part)TD_SLEEF(what, u10)(p[i]);                                                \
-        memcpy(&x, p, sizeof x);                                                                   \
-        return x;                                                                                  \
-    }
-TD_FUNCTION(exp)
-TD_FUNCTION(tanh)
-TD_FUNCTION(erf)
-
-/* 1 / (1 + exp(-x)). Only exp(-|x|) is formed: it cannot overflow, and x / (1 + x) of it keeps its
- * digits down to the denormals. */
-TD_INLINE td_vf td_sigmoid(td_vf x)
-{
-    td_vf e = td_exp(-td_abs(x));
-    return td_select((td_vi)(x < 0), e, td_set(1)) / (1 + e);
-}
-
-/* ---- rows: the loops of elementwise operators, given what happens to one vector ---- */
-
-TD_INLINE void td_row_unary(int64_t n, float *y, const float *x, td_vf (*f)(td_vf))
-{
-    int64_t i = 0;
-    for (; i + TD_LANES <= n; i += TD_LANES)
-        td_store(y + i, f(td_load(x + i)));
-    if (i < n)
-        td_store_n(y + i, n - i, f(td_load_n(x + i, n - i, 0)));
-}
-
-/* y = f(a, b, c), c the same for all elements (an operator's scalar); a step is 1 or 0. */
-TD_INLINE void td_row_binary(int64_t n, float *y, const float *a, int step_a, const float *b,
-                             int step_b, td_vf c, td_vf (*f)(td_vf, td_vf, td_vf))
-{
-    int64_t i = 0;
-    td_vf va = td_set(*a), vb = td_set(*b);
-    for (; i + TD_LANES <= n; i += TD_LANES) {
-        if (step_a)
-            va = td_load(a + i);
-        if (step_b)
-            vb = td_load(b + i);
-        td_store(y + i, f(va, vb, c));
-    }
-    if (i < n) {
-        if (step_a)
-            va = td_load_n(a + i, n - i, 1);
-        if (step_b)
-            vb = td_load_n(b + i, n - i, 1);
-        td_store_n(y + i, n - i, f(va, vb, c));
-    }
-}
-
-/* The kernel of an operator of one or two FP32 tensors, from its function of vectors. */
-#define TD_KERNEL_UNARY(what, f)                                                                   \
-    static void what##_row(const struct td_call *call, int64_t n, void *out,                       \
-                           const void *const *in, const int *step)                                 \
-    {                                                                                              \
-        (void)call;                                                                                \
-        (void)step;                                                                                \
-        td_row_unary(n, out, in[0], f);                                                            \
-    }                                                                                              \
-    TD_KERNEL(what)                                                                                \
-    {                                                                                              \
-        td_elementwise(call, 1, what##_row);                                                       \
-    }
-
-#define TD_KERNEL_BINARY(what, f)                                                                  \
-    static td_vf what##_one(td_vf a, td_vf b, td_vf c)                                             \
-    {                                                                                              \
-        (void)c;                                                                                   \
-        return f(a, b);                                                                            \
-    }                                                                                              \
-    static void what##_row(const struct td_call *call, int64_t n, void *out,                       \
-                           const void *const *in, const int *step)                                 \
-    {                                                                                              \
-        (void)call;                                                                                \
-        td_row_binary(n, out, in[0], step[0], in[1], step[1], td_set(0), what##_one);              \
-    }                                                                                              \
-    TD_KERNEL(what)                                                                                \
-    {                                                                                              \
-        td_elementwise(call, 2, what##_row);                                                       \
-    }
 
 #endif

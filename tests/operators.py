@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 import gradients
+import pointwise
 from service import BF16, NAMES, DATATYPES
 
 INTEGERS = ("UINT8", "INT8", "INT16", "INT32", "INT64")
@@ -341,6 +342,7 @@ JUDGES = {
     "linear_backward": Judge(gradients.linear, gradients.LINEAR, same, gradients.linear),
     "convolution_backward": Judge(
         gradients.convolution, gradients.IMAGES, same, gradients.convolution),
+    **{name: Judge(*row) for name, row in pointwise.TABLE.items()},
 }
 
 
@@ -355,6 +357,11 @@ def draw(rng, name, shape):
         return np.asarray(rng.integers(low, 10, shape), DATATYPES[name])
     values = np.asarray(3 * rng.standard_normal(shape))
     return BF16(values) if name == "BF16" else values.astype(DATATYPES[name])
+
+
+def draw_all(rng, datatype, shapes):
+    """The tensors of a call; those that choose are BOOL."""
+    return {name: draw(rng, "BOOL" if name in pointwise.MASKS else datatype, shape) for name, shape in shapes.items()}
 
 
 def wide(tensor):

@@ -66,6 +66,12 @@ static void fill_bits(struct td_tensor *t, uint64_t seed)
     for (int64_t i = 0; t->dtype == TD_f32 && i < td_numel(t); i++)
         if (fabsf(((float *)t->data)[i]) > 0x1p126f) /* twice as big must still be finite */
             ((float *)t->data)[i] /= 4;
+    for (int64_t i = 0; t->dtype == TD_f64 && i < td_numel(t); i++)
+        if (fabs(((double *)t->data)[i]) > 0x1p1022)
+            ((double *)t->data)[i] /= 4;
+    for (int64_t i = 0; t->dtype == TD_bf16 && i < td_numel(t); i++)
+        if (fabs(td_get_real(t, i)) > 0x1p126)
+            td_put_real(t, i, td_get_real(t, i) / 4);
 }
 
 static void fill(struct td_tensor *t, enum sample_values values, uint64_t seed)
@@ -87,7 +93,9 @@ static void fill(struct td_tensor *t, enum sample_values values, uint64_t seed)
             x = 0;
         if (values & SAMPLE_ABSOLUTE)
             x = fabs(x);
-        if (td_dtype_kind(t->dtype) == 'f')
+        if (t->dtype == TD_bool)
+            td_put_whole(t, i, (int64_t)(bits >> 7 & 1));
+        else if (td_dtype_kind(t->dtype) == 'f')
             td_put_real(t, i, x);
         else
             td_put_whole(t, i, isfinite(x) ? (int64_t)(x * 25) : 100);
@@ -187,7 +195,7 @@ int sample_init(struct sample *s, const char *name, const char *pattern, struct 
         *arg = (struct td_named){schema->param[i].name, value(s->text[i], tensor, sizes)};
         if (arg->value.kind == TD_KIND_tensor) {
             struct td_tensor *t = &arg->value.tensor;
-            t->dtype = dtype;
+            t->dtype = strstr(s->text[i], ":bool") ? TD_bool : dtype;
             if (!td_fits(t) || td_numel(t) > MOST)
                 return -E2BIG;
             t->data = guarded_alloc(td_nbytes(t));

@@ -26,7 +26,7 @@ owners=(
     "hwloc.*\.h:pools/machine\.h"
     "cpuinfo\.h:dispatch/cpu[a-z_]*\.c"
     "(oneapi/dnnl/)?dnnl.*\.h:kernels/onednn_prim\.h"
-    "sleef\.h:kernels/vec[a-z0-9_]*\.h"
+    "sleef\.h:kernels/functions\.h"
     "uthash\.h:api/tensors/store\.c"
     "fast_float/.*|dragonbox/.*:api/json/[a-z_]*\.cc"
 )

@@ -2,49 +2,11 @@
  * FP16 by the conversion instruction from AVX2 on, which follows the same rules; before, and for
  * BF16 below AVX512_BF16, in integers. That level's own instruction flushes denormals, so that a
  * vector which holds one is done in integers there too. */
-#include "kernels/elementwise.h"
 #include "kernels/half.h"
+#include "kernels/kernels.h"
 #include "kernels/vec.h"
 
 typedef uint16_t half;
-
-TD_INLINE td_vu mix(td_vi mask, td_vu a, td_vu b)
-{
-    return ((td_vu)mask & a) | (~(td_vu)mask & b);
-}
-
-static td_vh f32_to_f16(td_vf x)
-{
-#ifdef __AVX512F__
-    return (td_vh)_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT);
-#elif TD_VBYTES == 32
-    return (td_vh)_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT);
-#else
-    td_vu u = (td_vu)x, mag = u & 0x7fffffff;
-    td_vu nan = 0x7e00 | (mag >> 13 & 0x3ff);
-    td_vu small = (td_vu)((td_vf)mag + 0.5f) - 0x3f000000;
-    td_vu plain = (mag + 0xfff + (mag >> 13 & 1) - ((127 - 15) << 23)) >> 13;
-    td_vu h = mix((td_vi)(mag < 0x38800000), small, plain);
-    h = mix((td_vi)(mag >= 0x477ff000), (td_vu)td_first(0) | 0x7c00, h);
-    return __builtin_convertvector(mix(x != x, nan, h) | (u >> 16 & 0x8000), td_vh);
-#endif
-}
-
-static td_vf f16_to_f32(td_vh h)
-{
-#ifdef __AVX512F__
-    return (td_vf)_mm512_cvtph_ps((__m256i)h);
-#elif TD_VBYTES == 32
-    return (td_vf)_mm256_cvtph_ps((__m128i)h);
-#else
-    td_vu u = __builtin_convertvector(h, td_vu), mag = u & 0x7fff;
-    td_vu small = (td_vu)(__builtin_convertvector((td_vi)mag, td_vf) * 0x1p-24f);
-    td_vu big = mag << 13 | 0x7f800000, quiet = (td_vu)(mag > 0x7c00) & 0x400000;
-    td_vu plain = (mag << 13) + ((127 - 15) << 23);
-    td_vu f = mix((td_vi)(mag < 0x400), small, mix((td_vi)(mag >= 0x7c00), big | quiet, plain));
-    return (td_vf)(f | (u & 0x8000) << 16);
-#endif
-}
 
 #ifdef CPU_CAPABILITY_AVX512
 
@@ -102,24 +64,27 @@ TD_INLINE void widen(int64_t n, float *y, const half *x, td_vf (*f)(td_vh), floa
         y[i] = one(x[i]);
 }
 
-static void row(const struct td_call *call, int64_t n, void *out, const void *const *in,
-                const int *step)
+static void run_range(void *arg, int64_t begin, int64_t end)
 {
-    enum td_dtype from = call->arg[0].tensor.dtype, to = call->out[0].dtype;
-    (void)step;
+    const struct td_call *call = arg;
+    const struct td_tensor *in = &call->arg[0].tensor;
+    enum td_dtype from = in->dtype, to = call->out[0].dtype;
+    const void *x = (const char *)in->data + (size_t)begin * td_dtype_size(from);
+    void *y = (char *)call->out[0].data + (size_t)begin * td_dtype_size(to);
+    int64_t n = end - begin;
     if (from == to)
-        memcpy(out, in[0], (size_t)n * td_dtype_size(to));
+        memcpy(y, x, (size_t)n * td_dtype_size(to));
     else if (to == TD_bf16)
-        narrow(n, out, in[0], f32_to_bf16, td_f32_to_bf16);
+        narrow(n, y, x, f32_to_bf16, td_f32_to_bf16);
     else if (to == TD_f16)
-        narrow(n, out, in[0], f32_to_f16, td_f32_to_f16);
+        narrow(n, y, x, td_narrow_f16, td_f32_to_f16);
     else if (from == TD_bf16)
-        widen(n, out, in[0], td_widen_bf16, td_bf16_to_f32);
+        widen(n, y, x, td_widen_bf16, td_bf16_to_f32);
     else
-        widen(n, out, in[0], f16_to_f32, td_f16_to_f32);
+        widen(n, y, x, td_widen_f16, td_f16_to_f32);
 }
 
 TD_KERNEL(cast)
 {
-    td_elementwise(call, 1, row);
+    td_parallel(call->threads, td_numel(&call->out[0]), 65536, run_range, (void *)call);
 }

@@ -4,7 +4,7 @@
  * through the sum it reaches the whole row. */
 #include "kernels/dims.h"
 #include "kernels/elementwise.h"
-#include "kernels/vec.h"
+#include "kernels/formulas.h"
 
 #include <math.h>
 
@@ -38,7 +38,7 @@ static void row(float *y, const float *x, int64_t n)
         max = top(td_load_next(x + i, n - i, -INFINITY), max);
     max = td_set(td_hmax(top(max, max1)));
     for (i = 0; i < n; i += TD_LANES) {
-        td_vf e = td_exp(td_load_next(x + i, n - i, -INFINITY) - max);
+        td_vf e = o_exp(td_load_next(x + i, n - i, -INFINITY) - max);
         td_sum_add(&sum, &lost, e);
         td_store_next(y + i, n - i, e);
     }
@@ -67,7 +67,7 @@ static void block(float *y, const float *x, int64_t n, int64_t size, int64_t str
             max[v] = top(td_load_next(x + k * stride + i, n - i, 0), max[v]);
     for (int64_t k = 0; k < size; k++) {
         for (int64_t i = 0, v = 0; i < n; i += TD_LANES, v++) {
-            td_vf e = td_exp(td_load_next(x + k * stride + i, n - i, 0) - max[v]);
+            td_vf e = o_exp(td_load_next(x + k * stride + i, n - i, 0) - max[v]);
             td_sum_add(&sum[v], &lost[v], e);
             td_store_next(y + k * stride + i, n - i, e);
         }

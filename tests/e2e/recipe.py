@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""CONTRIBUTING's first two recipes, followed to the letter by a program: in a copy of the tree an
-operator `twice` is added (one folder, two lines), with one source for three ISA levels and a
-variant of its own for AVX2. It is built, served, and answers over HTTP at each level that runs.
+"""CONTRIBUTING's first two recipes, followed to the letter by a program: in a copy of the tree a
+pointwise operator `thrice` is added (one line), and an operator `twice` with kernels of its own (one
+folder, two lines), with one source for three ISA levels and a variant for AVX2. Both are built,
+served, and answer over HTTP at each level that runs.
 """
 import os
 import pathlib
@@ -47,31 +48,31 @@ const struct td_op td_op_twice = {
 
 td_kernel td_twice_ref;
 
-static double real(const struct td_call *call, const double *x)
-{
-    (void)call;
-    return 2 * x[0];
-}
-
 void td_twice_ref(const struct td_call *call)
 {
-    td_elementwise_ref(call, 1, real, NULL);
+    for (int64_t i = 0, n = td_numel(&call->out[0]); i < n; i++)
+        td_put_real(&call->out[0], i, 2 * td_get_real(&call->arg[0].tensor, i));
 }
 ''',
     "twice_simd.c": '''/* twice, vector form. */
-#include "kernels/elementwise.h"
 #include "kernels/vec.h"
 
-static td_vf twice1(td_vf x)
-{
-    return x + x;
-}
+#include "kernels/kernels.h"
 
-TD_KERNEL_UNARY(twice, twice1)
+TD_KERNEL(twice)
+{
+    const float *in = call->arg[0].tensor.data;
+    float *out = call->out[0].data;
+    for (int64_t left = td_numel(&call->out[0]); left > 0; left -= TD_LANES) {
+        td_vf x = td_load_next(in, left, 0);
+        td_store_next(out, left, x + x);
+        in += TD_LANES;
+        out += TD_LANES;
+    }
+}
 ''',
     "twice_hand.c": '''/* twice, by hand. */
-#include "kernels/elementwise.h"
-#include "kernels/vec.h"
+#include "kernels/kernels.h"
 
 TD_KERNEL(twice_hand)
 {
@@ -82,8 +83,11 @@ TD_KERNEL(twice_hand)
 }
 ''',
 }
-LINES = (("kernels/ops.def", "TD_OP(abs)\n", "TD_OP(twice)\n"),
-         ("kernels/meson.build", "  ['abs', [['simd', vec]], []],\n", "  ['twice', [['simd', vec], ['hand', ['avx2']]], []],\n"))
+LINES = (("kernels/ops.def", "TD_OP(cast)\n", "TD_OP(twice)\n"),
+         ("kernels/meson.build", "  ['softmax', [['simd', vec]], []],\n",
+          "  ['twice', [['simd', vec], ['hand', ['avx2']]], []],\n"),
+         ("kernels/pointwise/pointwise.def", "/* ---- more arithmetic ---- */\n",
+          'TD_UNARY(thrice, "3 self", none, TD_FLOATS, 0, 1, 3 * a, 0, L_mul(L_c(3), a))\n'))
 
 
 def copy_tree(to):
@@ -130,6 +134,9 @@ class Recipe(unittest.TestCase):
                 self.assertEqual(reply.parameters["kernel"], kernel, level)
                 self.assertEqual(s.call("GET", "/v2/models/op.twice").status, 200)
                 self.assertIn(b"\n    op.twice: {", s.call("GET", "/openapi.yaml").body)
+                reply = s.infer("thrice", {"self": x})
+                np.testing.assert_array_equal(reply.out, 3 * x)
+                self.assertEqual(reply.parameters["kernel"], "simd", level)
                 self.assertEqual(s.infer("twice", {"self": x}, {"device": "refcpu"}).parameters["kernel"], "ref")
 
 

@@ -10,6 +10,7 @@ import os
 import numpy as np
 
 import operators
+import pointwise
 import service
 
 SIZES = (0, 1, 1, 2, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64, 130, 900)
@@ -140,7 +141,7 @@ class Maker:
         sizes = {n: n if pick is SIZES and self.likely(0.4) else self.rng.choice(pick) for s in shapes.values() for n in s}
         mapped = {key: [sizes.get(n, n) for n in value] if key == "normalized_shape" else value
                   for key, value in parameters.items()}
-        tensors = [Tensor(name, [sizes[n] for n in shape], datatype) for name, shape in shapes.items()]
+        tensors = [Tensor(name, [sizes[n] for n in shape], "BOOL" if name in pointwise.MASKS else datatype) for name, shape in shapes.items()]
         return op, Call(op["name"], tensors, mapped)
 
     # ---- a chain of calls: what one has left in the store is the next one's input ----
@@ -165,7 +166,8 @@ class Maker:
             if first is None or len(first) != len(shape) or "normalized_shape" in parameters:
                 continue
             sizes = dict(zip(first, shape))
-            tensors = [Tensor(n, [sizes.get(k, k) for k in dims], datatype) for n, dims in shapes.items()]
+            tensors = [Tensor(n, [sizes.get(k, k) for k in dims], "BOOL" if n in pointwise.MASKS else datatype)
+                       for n, dims in shapes.items()]
             if any(t.count > MOST for t in tensors[1:]):
                 continue
             tensors[0].source, tensors[0].where = "stored", {"tensor": name}

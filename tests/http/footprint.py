@@ -33,7 +33,7 @@ class Footprint(unittest.TestCase):
             rng = np.random.default_rng(1)
             for name, judged in operators.JUDGES.items():
                 shapes, parameters = judged.calls[0]
-                tensors = {k: operators.draw(rng, judged.datatype, v) for k, v in shapes.items()}
+                tensors = operators.draw_all(rng, judged.datatype, shapes)
                 self.assertEqual(s.infer(name, tensors, parameters, binary=True).status, 200, name)
             served = resident(s.pid)
         print(f"{idle / MIB:.1f} MiB idle, {served / MIB:.1f} MiB after each operator")

@@ -5,6 +5,7 @@ import unittest
 import numpy as np
 
 import operators
+import pointwise
 import service
 
 
@@ -24,7 +25,7 @@ class Operators(service.ServiceTest):
     def try_call(self, op, datatype, call, binary, kernel=None):
         shapes, parameters = call
         rng = np.random.default_rng(len(shapes) + 7)
-        tensors = {name: operators.draw(rng, datatype, shape) for name, shape in shapes.items()}
+        tensors = operators.draw_all(rng, datatype, shapes)
         forced = {"kernel": kernel} if kernel else {}
         reply = self.service.infer(op["name"], tensors, {**parameters, **forced}, binary=binary,
                                    connection=self.connection)
@@ -81,8 +82,8 @@ class Operators(service.ServiceTest):
                 if "normalized_shape" in parameters:
                     parameters["normalized_shape"] = [sizes[n] for n in parameters["normalized_shape"]]
                 body = {"parameters": parameters, "inputs": [
-                    {"name": name, "shape": [sizes[n] for n in shape], "data": [], "datatype": datatype}
-                    for name, shape in shapes.items()]}
+                    {"name": name, "shape": [sizes[n] for n in shape], "data": [],
+                     "datatype": "BOOL" if name in pointwise.MASKS else datatype} for name, shape in shapes.items()]}
                 with self.subTest(op=op["name"], body=body):
                     reply = self.service.call("POST", "/v1/ops/" + op["name"], body, connection=self.quick)
                     self.assertIn(reply.status, (200, 400), reply.body[:300])
@@ -114,7 +115,7 @@ class Levels(unittest.TestCase):
                 for datatype in op["dtypes"]:
                     for i, (shapes, parameters) in enumerate(judge.calls):
                         rng = np.random.default_rng(i)
-                        tensors = {name: operators.draw(rng, datatype, shape) for name, shape in shapes.items()}
+                        tensors = operators.draw_all(rng, datatype, shapes)
                         forced = {} if level else {"kernel": "ref"}
                         reply = s.infer(op["name"], tensors, {**parameters, **forced}, binary=True, connection=connection)
                         self.assertEqual(reply.status, 200, reply.body[:300])

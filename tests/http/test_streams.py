@@ -58,7 +58,7 @@ class Cutting(Streams):
         cut, refused = 0, 0
         for name, judged in operators.JUDGES.items():
             for shapes, parameters in judged.calls:
-                inputs = {k: operators.draw(RNG, judged.datatype, v) for k, v in shapes.items()}
+                inputs = operators.draw_all(RNG, judged.datatype, shapes)
                 for pool in ("two", "one"):
                     with self.subTest(op=name, shapes=shapes, parameters=parameters, pool=pool):
                         how = {"binary": True}

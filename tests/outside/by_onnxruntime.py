@@ -18,7 +18,16 @@ KIND = {"BOOL": "BOOL", "UINT8": "UINT8", "INT8": "INT8", "INT16": "INT16", "INT
 SAME_NAME = {"add.Tensor": "Add", "sub.Tensor": "Sub", "mul.Tensor": "Mul", "div.Tensor": "Div",
              "add.Scalar": "Add", "sub.Scalar": "Sub", "mul.Scalar": "Mul", "div.Scalar": "Div",
              "maximum": "Max", "minimum": "Min", "neg": "Neg", "abs": "Abs", "sqrt": "Sqrt", "erf": "Erf",
-             "relu": "Relu", "tanh": "Tanh", "exp": "Exp", "matmul": "MatMul"}
+             "relu": "Relu", "tanh": "Tanh", "exp": "Exp", "matmul": "MatMul", "log": "Log", "sin": "Sin", "cos": "Cos",
+             "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh", "asinh": "Asinh",
+             "acosh": "Acosh", "atanh": "Atanh", "reciprocal": "Reciprocal", "sign": "Sign", "floor": "Floor", "ceil": "Ceil",
+             "round": "Round", "isnan": "IsNaN", "isinf": "IsInf", "eq.Tensor": "Equal", "eq.Scalar": "Equal", "lt.Tensor": "Less",
+             "lt.Scalar": "Less", "le.Tensor": "LessOrEqual", "le.Scalar": "LessOrEqual", "gt.Tensor": "Greater",
+             "gt.Scalar": "Greater", "ge.Tensor": "GreaterOrEqual", "ge.Scalar": "GreaterOrEqual", "max.other": "Max",
+             "min.other": "Min", "pow.Tensor_Tensor": "Pow", "where.self": "Where", "mish": "Mish", "hardswish": "HardSwish",
+             "bitwise_and.Tensor": "BitwiseAnd", "bitwise_or.Tensor": "BitwiseOr", "bitwise_xor.Tensor": "BitwiseXor",
+             "__and__.Tensor": "BitwiseAnd", "__or__.Tensor": "BitwiseOr", "__xor__.Tensor": "BitwiseXor",
+             "bitwise_not": "BitwiseNot", "fmax": "Max", "fmin": "Min", "clamp_min.Tensor": "Max", "clamp_max.Tensor": "Min"}
 ACTIVATIONS = {
     "none": [], "relu": ["Relu"], "leaky_relu": [("LeakyRelu", {"alpha": 0.01})], "sigmoid": ["Sigmoid"],
     "tanh": ["Tanh"], "gelu": ["Gelu"], "gelu_tanh": [("Gelu", {"approximate": "tanh"})],
@@ -87,12 +96,12 @@ def build(m, op, p):
         return None
     rank = next(iter(m.tensors.values())).ndim
     if op in SAME_NAME:
-        other = "other" if "other" in m.tensors else None
+        operands = list(m.tensors)
         if "other" in p:
-            other = m.constant(p["other"], np.float32)
+            operands.append(m.constant(p["other"], m.tensors["self"].dtype))
         if p.get("alpha", 1) != 1:
-            other = m("Mul", other, m.constant(p["alpha"], np.float32))
-        return m(SAME_NAME[op], "self", *([other] if other else []))
+            operands[1] = m("Mul", operands[1], m.constant(p["alpha"], np.float32))
+        return m(SAME_NAME[op], *operands)
     if op == "_int_mm":
         empty = m.tensors["mat2"].size == 0 # it leaves the result unwritten then
         return None if empty else m("MatMulInteger", "self", "mat2")

@@ -87,7 +87,7 @@ def draw_call(rng, op):
         return {"self": shape}, parameters[op]
     if op in gradients.DRAWS:
         return gradients.DRAWS[op](rng, draw_shape)
-    if operators.JUDGES[op].calls[0][1]: # Scalar forms, cast: what matters are the parameters
+    if operators.JUDGES[op].calls[0][1] or len(operators.JUDGES[op].calls[0][0]) > 1: # Scalar forms, cast: what matters are the parameters
         return None
     return {"self": draw_shape(rng)}, {}
 
@@ -118,7 +118,7 @@ class Outside(service.ServiceTest):
         self.assertGreater(sum(judged.values()), 10 * known)
 
     def try_call(self, rng, op, judge, shapes, parameters):
-        tensors = {name: operators.draw(rng, judge.datatype, shape) for name, shape in shapes.items()}
+        tensors = operators.draw_all(rng, judge.datatype, shapes)
         want = self.result(op, tensors, parameters)
         if want is None:
             return 0

@@ -1,5 +1,0 @@
-/* exp, vector form, FP32. SLEEF's. */
-#include "kernels/elementwise.h"
-#include "kernels/vec.h"
-
-TD_KERNEL_UNARY(exp, td_exp)

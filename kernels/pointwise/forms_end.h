@@ -1,0 +1,21 @@
+/* Takes away what forms.h and its reader have defined. */
+#undef TD_POINT
+#undef TD_VARIANT
+#undef TD_OVERLOAD
+#undef TD_SAMPLES_1
+#undef TD_SAMPLES_2
+#undef TD_SAMPLES_SCALAR
+#undef TD_SAMPLES_ALPHA
+#undef TD_SAMPLES_SCALAR_ALPHA
+#undef TD_UNARY_BY
+#undef TD_UNARY
+#undef TD_ASK
+#undef TD_PAIR_
+#undef TD_PAIR
+#undef TD_LOGIC
+#undef TD_BOTH_
+#undef TD_BINARY
+#undef TD_COMPARE
+#undef TD_BITS
+#undef TD_ALPHA
+#undef TD_GRADIENT

@@ -1,0 +1,62 @@
+/* What the files of the pointwise family share: the formulas by number, and the walk over tensors
+ * that broadcast against each other. The walk is compiled once with base flags; the rows that it
+ * calls are the level's own. */
+#ifndef TD_KERNELS_POINTWISE_H
+#define TD_KERNELS_POINTWISE_H
+
+#include "kernels/kernels.h"
+
+enum td_point {
+#define TD_POINT(id, ...) TD_POINT_##id,
+#include "kernels/pointwise/pointwise.def"
+    TD_POINTS
+};
+
+#define TD_POINT_OPERANDS 3
+#define TD_POINT_PARAMS 3
+
+/* td_op.family of a pointwise operator. */
+struct td_pointwise {
+    enum td_point point;
+    const char *operands, *params; /* which of the call's arguments they are, a digit each */
+    const char *words;             /* "approximate none tanh": the string argument's name, and what
+                                      it may be; NULL: there is none */
+};
+
+/* What a formula makes of its operands' type. */
+enum td_point_result {
+    TD_POINT_IS_same,
+    TD_POINT_IS_truth, /* BOOL */
+    TD_POINT_IS_pick,  /* as same; operand 0 is BOOL and chooses */
+};
+enum td_point_result td_point_result(enum td_point point);
+
+/* The type in which the call is computed: that of its tensors, a choosing one apart. */
+enum td_dtype td_point_type(const struct td_call *call);
+
+/* Parameter k as either kind of number; absent, it is a limit that limits nothing: the first the
+ * lower one. */
+void td_point_param(const struct td_call *call, int k, double *real, int64_t *whole);
+
+/* What a row gets beside its elements. */
+struct td_point_args {
+    enum td_dtype type;                    /* of the operands, but for constants: theirs is FP32
+                                              where type is BF16 or FP16 */
+    enum td_dtype from[TD_POINT_OPERANDS]; /* of each operand */
+    double real[TD_POINT_PARAMS];          /* the parameters */
+    int64_t whole[TD_POINT_PARAMS];
+};
+
+/* out[i] = formula(in[0][i], ...) for i in [0, n), n a multiple of the walk's unit. in[k] may be
+ * out. */
+typedef void td_point_row(const struct td_point_args *args, int64_t n, void *out,
+                          const void *const *in);
+
+/* The formula that computes the call: its operator's, or a variant. */
+enum td_point td_point_of(const struct td_call *call);
+
+/* Runs row over the call's elements, in multiples of unit elements of the type; splits big results
+ * over the team. */
+void td_pointwise(const struct td_call *call, td_point_row *row, int unit);
+
+#endif

@@ -1,0 +1,65 @@
+/* The pointwise operators in whole numbers and BOOL: plain loops over one type each, which the
+ * compiler turns into the level's vectors. Arithmetic is unsigned, so that it wraps. */
+#include "kernels/pointwise/pointwise.h"
+#include "kernels/pointwise/whole.h"
+#include "kernels/vec.h"
+
+/* A formula for all types asks whether unsigned numbers are below 0, and those that whole numbers
+ * never reach use no operand. */
+#pragma GCC diagnostic ignored "-Wtype-limits"
+#pragma GCC diagnostic ignored "-Wunused-variable"
+
+#define IN_(k) ((const T *)in[k])[i]
+#define IN_1 const T a = IN_(0);
+#define IN_2 const T a = IN_(0), b = IN_(1);
+#define IN_3 const T a = IN_(0), b = IN_(1), c = IN_(2);
+#define OUT_pick OUT_same
+#define OUT_same(x) ((T *)out)[i] = TO_T(x)
+#define OUT_truth(x) ((uint8_t *)out)[i] = (x) != 0
+
+#define W_add(a, b) ((T)((U)(a) + (U)(b)))
+#define W_sub(a, b) ((T)((U)(a) - (U)(b)))
+#define W_mul(a, b) ((T)((U)(a) * (U)(b)))
+#define W_not(a) W_NOT(a)
+/* Limits of the type's own size: the loop then stays in it. */
+#define LOWEST ((T)-1 > 0 ? (T)0 : (T)((U)1 << (8 * sizeof(T) - 1)))
+#define HELD(x) ((x) < (int64_t)LOWEST ? LOWEST : (x) > (int64_t)(T)~LOWEST ? (T)~LOWEST : (T)(x))
+#define AT_LEAST(a, p) ((a) < (p) ? (p) : (a))
+#define AT_MOST(a, q) ((a) > (q) ? (q) : (a))
+#define W_clamp(a, p, q) AT_MOST(AT_LEAST(a, HELD(p)), HELD(q))
+
+#define NAME u8
+#define T uint8_t
+#define U unsigned
+#include "kernels/pointwise/int_rows.def"
+#define NAME i8
+#define T int8_t
+#define U unsigned
+#include "kernels/pointwise/int_rows.def"
+#define NAME i16
+#define T int16_t
+#define U unsigned
+#include "kernels/pointwise/int_rows.def"
+#define NAME i32
+#define T int32_t
+#define U unsigned
+#include "kernels/pointwise/int_rows.def"
+#define NAME i64
+#define T int64_t
+#define U uint64_t
+#include "kernels/pointwise/int_rows.def"
+#define NAME truth /* BOOL: whatever is not 0 is 1 */
+#define T uint8_t
+#define U unsigned
+#define TO_T(x) ((x) != 0)
+#define W_NOT(a) (!(a))
+#include "kernels/pointwise/int_rows.def"
+
+TD_KERNEL(pointwise_int)
+{
+    static td_point_row *const rows[TD_POINTS][6] = {
+#define TD_POINT(id, ...) {id##_truth, id##_u8, id##_i8, id##_i16, id##_i32, id##_i64},
+#include "kernels/pointwise/pointwise.def"
+    };
+    td_pointwise(call, rows[td_point_of(call)][__builtin_ctz(td_point_type(call))], 1);
+}

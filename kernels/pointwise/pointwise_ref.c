@@ -1,0 +1,182 @@
+/* The pointwise operators' judge: one element at a time in double, or in INT64 where the operands
+ * are whole numbers, by formulas that share nothing with the lanes'. Integers wrap, as two's
+ * complement hardware does. A number takes part in FP32 unless the tensors are FP64; compared, it
+ * is first rounded to the tensors' type, as in ATen. */
+#include "kernels/pointwise/pointwise.h"
+
+#include "kernels/elementwise.h"
+#include "kernels/pointwise/whole.h"
+
+#include <math.h>
+
+#define W_add(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
+#define W_sub(a, b) ((int64_t)((uint64_t)(a) - (uint64_t)(b)))
+#define W_mul(a, b) ((int64_t)((uint64_t)(a) * (uint64_t)(b)))
+
+/* A limit beyond what the type holds is its last number. */
+static int64_t held(int64_t x, enum td_dtype type)
+{
+    int bits = 8 * (int)td_dtype_size(type) - (td_dtype_kind(type) == 'i');
+    int64_t high = bits > 62 ? INT64_MAX : ((int64_t)1 << bits) - 1;
+    int64_t low = td_dtype_kind(type) == 'i' ? -high - 1 : 0;
+    return x < low ? low : x > high ? high : x;
+}
+
+static int64_t clamped(int64_t a, int64_t p, int64_t q, enum td_dtype type)
+{
+    int64_t low = a < held(p, type) ? held(p, type) : a;
+    return low > held(q, type) ? held(q, type) : low;
+}
+#define W_clamp(a, p, q) clamped(a, p, q, type)
+
+static double J_clamp(double a, double p, double q)
+{
+    double low = a < p ? p : a;
+    return p != p || q != q ? NAN : low > q ? q : low;
+}
+
+static double J_remainder(double a, double b)
+{
+    double rest = fmod(a, b);
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+/* As Python divides: the quotient without its rest is whole but for rounding. */
+static double J_floor_divide(double a, double b)
+{
+    double rest = fmod(a, b), quotient = (a - rest) / b;
+    if (b == 0)
+        return a / b;
+    if (rest != 0 && (rest < 0) != (b < 0))
+        quotient -= 1;
+    return quotient == 0 ? copysign(0, a / b) : rint(quotient);
+}
+
+static double J_logaddexp(double a, double b)
+{
+    return a == b && isinf(a) ? a : fmax(a, b) + log1p(exp(-fabs(a - b)));
+}
+
+static double J_sigmoid(double a)
+{
+    return a < 0 ? exp(a) / (1 + exp(a)) : 1 / (1 + exp(-a));
+}
+
+static double J_silu(double a)
+{
+    return a < -40 ? a * exp(a / 2) * exp(a / 2) : a * J_sigmoid(a);
+}
+
+static double J_mish(double a) /* far below 0 exp(a) is a denormal with few digits */
+{
+    return a < -40 ? a * exp(a / 2) * exp(a / 2) : a * tanh(log1p(exp(a)));
+}
+
+static double J_gelu_tanh_slope(double a, double b)
+{
+    double scale = M_SQRT2 * M_2_SQRTPI / 2, square = b * b;
+    double u = scale * b * (1 + 0.044715 * square), wide = cosh(u);
+    double slope = scale * (1 + 3 * 0.044715 * square);
+    return a * ((1 + tanh(u)) / 2 + b / 2 * slope / (wide * wide));
+}
+
+static double real(enum td_point point, const double *x, const double *param)
+{
+    double a = x[0], b = x[1], c = x[2], p = param[0], q = param[1], r = param[2];
+    (void)b, (void)c, (void)p, (void)q, (void)r;
+    switch (point) {
+#define TD_POINT(id, operands, result, cost, judge, whole, lanes)                                  \
+    case TD_POINT_##id:                                                                            \
+        return judge;
+#include "kernels/pointwise/pointwise.def"
+    default:
+        return NAN;
+    }
+}
+
+static int64_t whole(enum td_point point, const int64_t *x, const int64_t *param,
+                     enum td_dtype type)
+{
+    int64_t a = x[0], b = x[1], c = x[2], p = param[0], q = param[1], r = param[2];
+    (void)b, (void)c, (void)p, (void)q, (void)r;
+    switch (point) {
+#define W_not(a) (type == TD_bool ? !(a) : ~(a))
+#define TD_POINT(id, operands, result, cost, judge, formula, lanes)                                \
+    case TD_POINT_##id:                                                                            \
+        return formula;
+#include "kernels/pointwise/pointwise.def"
+    default:
+        return 0;
+    }
+}
+
+/* A number as the tensors' type takes it in. */
+static double number(const struct td_value *v, enum td_dtype type, bool compared)
+{
+    double x = td_scalar(v);
+    uint64_t room;
+    if (type == TD_f64)
+        return x;
+    if (!compared)
+        return (double)(float)x;
+    struct td_tensor one = {.data = &room, .dtype = type};
+    td_put_real(&one, 0, x);
+    return td_get_real(&one, 0);
+}
+
+static int64_t wrapped(const struct td_value *v, enum td_dtype type)
+{
+    uint64_t room;
+    struct td_tensor one = {.data = &room, .dtype = type};
+    td_put_whole(&one, 0, td_scalar_int(v));
+    return td_get_whole(&one, 0);
+}
+
+static int64_t place(const struct td_tensor *t, const struct td_tensor *out, const int64_t *index)
+{
+    int64_t at = 0;
+    for (int d = 0; d < t->rank; d++)
+        at = at * t->shape[d] + (t->shape[d] == 1 ? 0 : index[d + out->rank - t->rank]);
+    return at;
+}
+
+td_kernel td_pointwise_ref;
+void td_pointwise_ref(const struct td_call *call)
+{
+    const struct td_pointwise *family = call->op->family;
+    const struct td_tensor *out = &call->out[0];
+    enum td_point point = td_point_of(call);
+    enum td_dtype type = td_point_type(call);
+    bool compares = td_point_result(point) == TD_POINT_IS_truth,
+         picks = td_point_result(point) == TD_POINT_IS_pick;
+    bool reals = td_dtype_kind(type) == 'f';
+    double x[TD_POINT_OPERANDS] = {0}, param[TD_POINT_PARAMS] = {0};
+    int64_t w[TD_POINT_OPERANDS] = {0}, whole_param[TD_POINT_PARAMS] = {0};
+    for (int k = 0; family->params[k]; k++) {
+        td_point_param(call, k, &param[k], &whole_param[k]);
+        if (type != TD_f64)
+            param[k] = (double)(float)param[k];
+    }
+    int64_t n = td_numel(out), index[TD_MAX_RANK] = {0};
+    for (int64_t i = 0; i < n; i++) {
+        for (int k = 0; family->operands[k]; k++) {
+            const struct td_value *v = &call->arg[family->operands[k] - '0'];
+            const struct td_tensor *t = &v->tensor;
+            if (v->kind != TD_KIND_tensor) {
+                x[k] = number(v, reals ? type : TD_f32, compares && reals);
+                w[k] = wrapped(v, type);
+            } else if (reals && !(picks && k == 0)) {
+                x[k] = td_get_real(t, place(t, out, index));
+            } else {
+                w[k] = td_get_whole(t, place(t, out, index));
+                x[k] = (double)w[k];
+            }
+        }
+        if (reals)
+            td_put_real(out, i, real(point, x, param));
+        else
+            td_put_whole(out, i, whole(point, w, whole_param, type));
+        for (int d = out->rank - 1; d >= 0 && ++index[d] == out->shape[d]; d--)
+            index[d] = 0;
+    }
+}
