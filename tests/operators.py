@@ -187,9 +187,7 @@ def uniform(size, generator, dtype="FP32"):
 
 
 def arange(end, start=0, step=1, dtype=None):
-    if dtype == "INT64":
-        end, start, step = int(end), int(start), int(step)
-    n = math.ceil((end - start) / step) # of the other types too, as ATen counts
+    n = math.ceil((end - start) / step) # before they become whole, as ATen counts
     if dtype in INTEGERS:
         start, step = int(start), int(step)
     return start + np.arange(n) * step

@@ -91,19 +91,16 @@ static int rule_full(struct td_call *call)
     return 0;
 }
 
-/* How many: of INT64 in whole numbers, of other types in doubles, as ATen counts. Below 0: none can
- * be told, or the step leads away. */
-static double count(const struct td_progression *p, enum td_dtype dtype)
+/* How many: of whole numbers exactly, else in doubles, as ATen counts. Below 0: none can be told,
+ * or the step leads away. */
+static double count(const struct td_progression *p, bool real)
 {
-    if (dtype == TD_i64) {
+    if (!real) {
         __int128 step = td_scalar_int(p->step);
         __int128 far = (__int128)td_scalar_int(p->end) - td_scalar_int(p->start);
-        return !step || (far && (far > 0) != (step > 0))
-                   ? -1
-                   : (double)((far + step - (step > 0 ? 1 : -1)) / step);
+        return far && (far > 0) != (step > 0) ? -1
+                                              : (double)((far + step - (step > 0 ? 1 : -1)) / step);
     }
-    if (td_dtype_kind(dtype) != 'f' && !td_scalar_int(p->step))
-        return -1;
     double far = td_scalar(p->end) - td_scalar(p->start), step = td_scalar(p->step);
     double n = far && (far > 0) != (step > 0) ? -1 : ceil(far / step);
     return isfinite(n) ? n : -1;
@@ -120,13 +117,11 @@ static int rule_arange(struct td_call *call)
     if (!isfinite(td_scalar(p.start)) || !isfinite(td_scalar(p.end)) || !td_scalar(p.step) ||
         !isfinite(td_scalar(p.step)))
         return td_refuse(call, "step: start, end and step must be finite, and step not 0");
-    double n = count(&p, call->out[0].dtype);
+    double n = count(&p, real);
     if (n < 0)
         return td_refuse(call,
-                         "step: %g leads from %g away from %g, or is 0 as a number of %s; one of "
-                         "the other sign is right",
-                         td_scalar(p.step), td_scalar(p.start), td_scalar(p.end),
-                         td_dtype_name(call->out[0].dtype));
+                         "step: %g leads from %g away from %g; one of the other sign is right",
+                         td_scalar(p.step), td_scalar(p.start), td_scalar(p.end));
     if (n >= 0x1p62)
         return td_refuse(call, "end: the result would be too large to be counted");
     call->out[0].rank = 1;
