@@ -89,7 +89,7 @@ class Factories(service.ServiceTest):
                 ("full", [[1], 65505], {"dtype": "FP16"}, "fill_value"), ("full", [[1], 2**31], {"dtype": "INT32"}, "fill_value"),
                 ("arange.start_step", [0, 4, 0], {}, "step"), ("arange.start", [4, 0], {}, "step", "away"),
                 ("arange.start", [1.0, 0.5], {}, "step"), ("arange", ["Infinity"], {}, "finite"),
-                ("arange", [4], {"dtype": "BOOL"}, "dtype", "BOOL"), 
+                ("arange", [4], {"dtype": "BOOL"}, "dtype", "BOOL"),
                 ("rand", [[4]], {"dtype": "INT8"}, "dtype", "FP32"), ("rand", [[4]], {"generator": "x"}, "generator", "seed"),
                 ("zeros_", [[3]], {}, "in place")):
             with self.subTest(op=op, args=args):
