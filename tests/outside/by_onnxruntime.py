@@ -3,6 +3,7 @@
 import numpy as np
 
 import gradients
+import pointwise
 import service
 from judging import Outside
 
@@ -90,6 +91,35 @@ def pair(value):
     return [value, value] if isinstance(value, int) else list(value)
 
 
+def number(m, value):
+    return m.constant(value, np.float32)
+
+
+FORMS = { # of pointwise operators that ONNX has by other words
+    "square": lambda m, p: m("Mul", "self", "self"), "log1p": lambda m, p: m("Log", m("Add", "self", number(m, 1))),
+    "expm1": lambda m, p: m("Sub", m("Exp", "self"), number(m, 1)), "exp2": lambda m, p: m("Pow", number(m, 2), "self"),
+    "log2": lambda m, p: m("Div", m("Log", "self"), number(m, np.log(2))),
+    "log10": lambda m, p: m("Div", m("Log", "self"), number(m, np.log(10))),
+    "erfc": lambda m, p: m("Sub", number(m, 1), m("Erf", "self")), "selu": lambda m, p: m("Selu", "self"),
+    "relu6": lambda m, p: m("Clip", "self", number(m, 0), number(m, 6)),
+    "hardsigmoid": lambda m, p: m("HardSigmoid", "self", alpha=1 / 6, beta=0.5),
+    "hardtanh": lambda m, p: m("Clip", "self", number(m, p["min_val"]), number(m, p["max_val"])),
+    "leaky_relu": lambda m, p: m("LeakyRelu", "self", alpha=p.get("negative_slope", 0.01)),
+    "softplus": lambda m, p: None if p else m("Softplus", "self"), "elu": lambda m, p: None if p else m("Elu", "self"),
+    "logical_not": lambda m, p: m("Equal", "self", number(m, 0)), "ne.Tensor": lambda m, p: m("Not", m("Equal", "self", "other")),
+    "ne.Scalar": lambda m, p: m("Not", m("Equal", "self", number(m, p["other"]))),
+    "fmod.Tensor": lambda m, p: m("Mod", "self", "other", fmod=1),
+    "fmod.Scalar": lambda m, p: m("Mod", "self", number(m, p["other"]), fmod=1),
+    "pow.Tensor_Scalar": lambda m, p: m("Pow", "self", number(m, p["exponent"])),
+    "pow.Scalar": lambda m, p: m("Pow", number(m, p["self"]), "exponent"),
+    "clamp_min": lambda m, p: m("Max", "self", number(m, p["min"])), "clamp_max": lambda m, p: m("Min", "self", number(m, p["max"])),
+    "where.ScalarOther": lambda m, p: m("Where", "condition", "self", number(m, p["other"])),
+    "where.ScalarSelf": lambda m, p: m("Where", "condition", number(m, p["self"]), "other"),
+    "masked_fill.Scalar": lambda m, p: m("Where", "mask", number(m, p["value"]), "self"),
+    "addcmul": lambda m, p: m("Add", "self", m("Mul", m("Mul", "tensor1", "tensor2"), number(m, p.get("value", 1)))),
+}
+
+
 def build(m, op, p):
     """The nodes of a call; the name of its output, or None where ONNX has no such thing."""
     if not m.tensors:
@@ -150,7 +180,9 @@ def build(m, op, p):
                 strides=pair(p.get("stride", 1)), pads=[py, px, py, px],
                 dilations=pair(p.get("dilation", 1)), group=p.get("groups", 1))
         return out if rank == 4 else m("Squeeze", out, m.constant([0], np.int64))
-    if op in gradients.DRAWS or op == "native_layer_norm":
+    if op in FORMS:
+        return FORMS[op](m, p)
+    if op in gradients.DRAWS or op == "native_layer_norm" or op in pointwise.TABLE:
         return None
     raise AssertionError(f"{op}: no ONNX form is written down here")
 
