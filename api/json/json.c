@@ -316,7 +316,8 @@ static int refuse_text(const char *copy, const char *stop, struct td_problem *pr
         }
     for (const char *end = at + 24; *at && at < end && n < sizeof near - 6;) {
         bool mark = *at == '"' && at[1] == (char)0xff;
-        n += (size_t)sprintf(near + n, mark ? "[...]" : "%c", *at);
+        memcpy(near + n, mark ? "[...]" : at, mark ? 5 : 1);
+        n += mark ? 5 : 1;
         at += mark ? 5 : 1;
     }
     near[n] = 0;
