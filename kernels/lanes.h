@@ -328,7 +328,7 @@ TD_INLINE V L_ldexp(V x, V n)
 {
     V half = L_floor(n * (td_real)0.5), rest = n - half;
     VI h = __builtin_convertvector(half, VI), r = __builtin_convertvector(rest, VI);
-    return x * (V)(VU)((h + TD_BIAS) << TD_MANTISSA) * (V)(VU)((r + TD_BIAS) << TD_MANTISSA);
+    return x * (V)((VU)(h + TD_BIAS) << TD_MANTISSA) * (V)((VU)(r + TD_BIAS) << TD_MANTISSA);
 }
 
 #endif
@@ -339,10 +339,10 @@ TD_INLINE V L_frexp(V x, V *n)
 {
     VI small = (VI)(x < (td_real)(TD_REAL_BITS == 32 ? 0x1p-126 : 0x1p-1022)); /* denormal */
     V big = x * (td_real)(TD_REAL_BITS == 32 ? 0x1p25 : 0x1p54);
-    VI bits = (small & (VI)big) | (~small & (VI)x);
-    VI from = (VI)L_c((td_real)0.75), e = (bits - from) >> TD_MANTISSA;
+    VU bits = (VU)((small & (VI)big) | (~small & (VI)x));
+    VI e = (VI)(bits - (VU)L_c((td_real)0.75)) >> TD_MANTISSA;
     *n = __builtin_convertvector(e - (small & (TD_REAL_BITS == 32 ? 25 : 54)), V);
-    return (V)(bits - (VI)((VU)e << TD_MANTISSA));
+    return (V)(bits - ((VU)e << TD_MANTISSA));
 }
 
 #endif
