@@ -33,7 +33,6 @@
 typedef float td_real;
 typedef int32_t td_whole;
 typedef uint32_t td_word;
-#define TD_P(op) op##_ps
 #define TD_P512(op) _mm512_##op##_ps
 #define TD_P512_MASK(op) _mm512_##op##_ps_mask
 #define TD_MANTISSA 23
@@ -43,7 +42,6 @@ typedef uint32_t td_word;
 typedef double td_real;
 typedef int64_t td_whole;
 typedef uint64_t td_word;
-#define TD_P(op) op##_pd
 #define TD_P512(op) _mm512_##op##_pd
 #define TD_P512_MASK(op) _mm512_##op##_pd_mask
 #define TD_MANTISSA 52
@@ -191,9 +189,6 @@ TD_INLINE VM L_uno(V a, V b)
 }
 
 #ifdef TD_LANES_256
-
-#define TD_P256_(op) _mm256_##op
-#define TD_P256(op) TD_P256_(op)
 
 #if TD_REAL_BITS == 32
 #define TD_256(op) _mm256_##op##_ps
