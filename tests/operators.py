@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 import gradients
+import norm
 import pointwise
 from service import BF16, NAMES, DATATYPES
 
@@ -340,7 +341,7 @@ JUDGES = {
     "linear_backward": Judge(gradients.linear, gradients.LINEAR, same, gradients.linear),
     "convolution_backward": Judge(
         gradients.convolution, gradients.IMAGES, same, gradients.convolution),
-    **{name: Judge(*row) for name, row in pointwise.TABLE.items()},
+    **{name: Judge(*row) for table in (norm.TABLE, pointwise.TABLE) for name, row in table.items()},
 }
 
 

@@ -2,7 +2,7 @@
 #ifndef TD_KERNELS_LAYER_NORM_BACKWARD_H
 #define TD_KERNELS_LAYER_NORM_BACKWARD_H
 
-#include "kernels/layer_norm/layer_norm.h"
+#include "kernels/norm/norm.h"
 
 /* Rows are shared out in parts; each sums what they give to weight and bias in 2 n floats of its
  * own, which are added up in order. So the result is the same with any number of threads. */

@@ -2,7 +2,7 @@
  */
 #include "kernels/backward.h"
 #include "kernels/elementwise.h"
-#include "kernels/layer_norm/layer_norm.h"
+#include "kernels/norm/norm.h"
 
 td_kernel td_layer_norm_backward_ref;
 

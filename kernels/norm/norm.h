@@ -1,0 +1,50 @@
+/* The operators that take a mean away and divide by a deviation, by the names that they share: the
+ * input is [images, channels, inner]. Either some of an image's channels are normalized together,
+ * or each channel over all images, or the statistics are given, one of each channel. */
+#ifndef TD_KERNELS_NORM_H
+#define TD_KERNELS_NORM_H
+
+#include "kernels/kernels.h"
+
+/* td_op.family: which of the call's arguments are what; -1 where there is none. */
+struct td_norm_args {
+    enum td_norm_form {
+        TD_NORM_layer, /* over the last dimensions, argument 1, normalized_shape */
+        TD_NORM_rms,   /* the same, and the mean is taken for 0 */
+        TD_NORM_batch,
+        TD_NORM_instance,
+        TD_NORM_group,        /* argument group is the number of groups */
+        TD_NORM_native_group, /* and N, C, HxW stand before it */
+    } form;
+    int weight, bias, mean, var, training, eps, group;
+};
+
+struct td_norm {
+    const struct td_tensor *x, *weight, *bias, *out; /* borrowed; weight, bias NULL: none */
+    const struct td_tensor *mean, *var;              /* given; NULL: to be found */
+    const struct td_tensor *out_mean, *out_rstd;     /* NULL: not wanted */
+    int64_t images, channels, inner;
+    int64_t together;  /* channels of an image that are one group; 0: each over all images */
+    int64_t groups, n; /* how many, and the elements of each */
+    bool root;         /* no mean */
+    double eps;
+};
+
+/* What a checked call computes. */
+void td_norm_of(const struct td_call *call, struct td_norm *n);
+
+/* Argument i, normalized_shape, is the sizes of the input's last dimensions. 0 or -EINVAL. */
+int td_rule_normalized(struct td_call *call, const struct td_tensor *input, int i);
+
+/* Arguments first to last, as far as they are given, are all of the input's type, or all FP32
+ * beside FP16 or BF16: *type, the input's where none is given. names: theirs. 0 or -EINVAL. */
+int td_rule_normalizing(struct td_call *call, const struct td_tensor *input, int first, int last,
+                        const char *const *names, enum td_dtype *type);
+
+/* The input as rows of n elements that are normalized together. */
+struct td_rows {
+    int64_t count, n;
+};
+struct td_rows td_normalized_rows(const struct td_tensor *input, const struct td_value *shape);
+
+#endif

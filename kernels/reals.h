@@ -1,0 +1,107 @@
+/* Elements of any floating-point type as the lanes of lanes.h: BF16 and FP16 as FP32. Where the
+ * type is a constant, nothing is left of the choice. */
+#ifndef TD_KERNELS_REALS_H
+#define TD_KERNELS_REALS_H
+
+#include "kernels/half.h"
+#include "kernels/kernels.h"
+#include "kernels/lanes.h"
+
+#if TD_REAL_BITS == 64
+#define TD_REAL_TYPE TD_f64
+#else
+#define TD_REAL_TYPE TD_f32
+#endif
+
+TD_INLINE V L_get(const void *p, int64_t i, const enum td_dtype from)
+{
+#if TD_REAL_BITS == 32
+    td_vh h;
+    if (from != TD_f32) {
+        memcpy(&h, (const uint16_t *)p + i, sizeof h);
+        return from == TD_bf16 ? td_widen_bf16(h) : td_widen_f16(h);
+    }
+#endif
+    (void)from;
+    return L_load((const td_real *)p + i);
+}
+
+TD_INLINE void L_put(void *p, int64_t i, const enum td_dtype to, V v)
+{
+#if TD_REAL_BITS == 32
+    if (to != TD_f32) {
+        td_vh h = to == TD_bf16 ? td_narrow_bf16(v) : td_narrow_f16(v);
+        memcpy((uint16_t *)p + i, &h, sizeof h);
+        return;
+    }
+#endif
+    (void)to;
+    L_store((td_real *)p + i, v);
+}
+
+/* Bytes of an element. */
+#define TD_REAL_SIZE(type) ((type) & (TD_f16 | TD_bf16) ? 2 : (int64_t)sizeof(td_real))
+
+/* The first n < L_LANES elements, and fill in the other lanes. */
+TD_INLINE V L_get_n(const void *p, int64_t i, int64_t n, const enum td_dtype from, td_real fill)
+{
+    td_real lane[L_LANES];
+    uint16_t half[L_LANES] = {0};
+#if TD_REAL_BITS == 32
+    if (from == TD_f32)
+        return td_load_n((const float *)p + i, n, fill);
+#endif
+    L_store(lane, L_c(fill));
+    if (from == TD_REAL_TYPE) {
+        td_copy_few(lane, (const td_real *)p + i, n, sizeof *lane);
+        return L_load(lane);
+    }
+    td_copy_few(half, (const uint16_t *)p + i, n, sizeof *half);
+    V v = L_get(half, 0, from);
+    if (fill == 0)
+        return v;
+    L_store(lane, v);
+    for (int64_t k = n; k < L_LANES; k++)
+        lane[k] = fill;
+    return L_load(lane);
+}
+
+TD_INLINE void L_put_n(void *p, int64_t i, int64_t n, const enum td_dtype to, V v)
+{
+    td_real lane[L_LANES];
+#if TD_REAL_BITS == 32
+    if (to == TD_f32) {
+        td_store_n((float *)p + i, n, v);
+        return;
+    }
+#endif
+    L_put(lane, 0, to, v);
+    td_copy_few((char *)p + i * TD_REAL_SIZE(to), lane, n, TD_REAL_SIZE(to));
+}
+
+/* The next elements of the left > 0 that remain: a whole vector, or the last few. */
+TD_INLINE V L_next(const void *p, int64_t i, int64_t left, const enum td_dtype from, td_real fill)
+{
+    return left >= L_LANES ? L_get(p, i, from) : L_get_n(p, i, left, from, fill);
+}
+
+TD_INLINE void L_put_next(void *p, int64_t i, int64_t left, const enum td_dtype to, V v)
+{
+    if (left >= L_LANES)
+        L_put(p, i, to, v);
+    else
+        L_put_n(p, i, left, to, v);
+}
+
+/* The lanes' sum, in double. */
+TD_INLINE double L_hsum(V v)
+{
+    td_real lane[L_LANES];
+    double sum = 0;
+    L_store(lane, v);
+    for (int k = 0; k < L_LANES; k++)
+        sum += (double)lane[k];
+    return sum;
+}
+
+#endif
