@@ -94,7 +94,7 @@ static bool to_special(const struct td_value *in, struct td_value *out)
 /* Left out or null, where there is no default, it is None. */
 static bool is_optional(const struct td_param *param)
 {
-    return param->type.optional || param->type.list_optional;
+    return param->type.list ? param->type.list_optional : param->type.optional;
 }
 
 /* The value as the parameter wants it. */
@@ -112,6 +112,10 @@ static int convert(const struct td_param *param, const struct td_value *in, stru
     switch (type->base) {
     case TD_BASE_Tensor:
         fits = in->kind == (type->list ? TD_KIND_tensors : TD_KIND_tensor);
+        for (int i = 0; fits && type->list && !type->optional && i < in->tensors.n; i++)
+            if (!in->tensors.v[i].dtype)
+                return td_problem_set(problem, EINVAL, "%s: must hold tensors, but [%d] is null",
+                                      param->name, i);
         break;
     case TD_BASE_int:
         fits = in->kind == TD_KIND_int;
@@ -306,10 +310,22 @@ static const struct td_handle *find_in_place(const char *name, char plain[2 * TD
     return td_registry_find(plain);
 }
 
+bool td_op_follows(const char *name, const char *arg, int position)
+{
+    char plain[2 * TD_NAME_SIZE];
+    const struct td_handle *h = td_registry_find(name);
+    for (h = h ? h : find_in_place(name, plain); h; h = h->next)
+        for (int i = 0; i < h->schema.n_params; i++)
+            if (h->op->follows >> i & 1 &&
+                (arg ? !strcmp(h->schema.param[i].name, arg) : i == position))
+                return true;
+    return false;
+}
+
 static int settle_in_place(struct td_run *run)
 {
     struct td_tensor self = run->call.arg[0].tensor, *out = &run->call.out[0];
-    if (run->call.arg[0].kind != TD_KIND_tensor || run->call.n_out != 1)
+    if (run->call.arg[0].kind != TD_KIND_tensor || run->call.n_out != 1 || run->call.op->counted)
         return td_problem_set(&run->problem, EINVAL, "%s: has no form in place", run->handle->full);
     for (int i = 0; i < run->n_casts; i++)
         if (!run->cast[i].arg)

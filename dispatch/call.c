@@ -192,17 +192,17 @@ int td_run_bind_values(struct td_run *run, const struct td_handle *handle,
     return td_dispatch_keys(run, keys);
 }
 
-td_boxed *td_call_rows(const struct td_handle *handle, struct td_call *call, td_keyset keys,
-                       void *scratch)
+int td_call_rows(const struct td_handle *handle, struct td_call *call, td_keyset keys,
+                 void *scratch, td_boxed **boxed)
 {
     const struct td_table *table = atomic_load_explicit(&handle->table, memory_order_acquire);
     const struct td_registration *r = table->entry[td_keyset_index(keys)].from;
     assert(call->op == handle->op && r && "no kernel for these keys");
     assert(call->n_args == handle->schema.n_params && "not called by its own schema");
-    if (r->def.boxed)
-        return r->def.boxed;
+    *boxed = r->def.boxed;
+    if (*boxed)
+        return 0;
     const struct td_impl *impl = td_rows_choose(r->def.rows, call);
     call->scratch = scratch;
-    impl->run(call);
-    return NULL;
+    return td_impl_run(impl, call);
 }

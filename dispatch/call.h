@@ -13,10 +13,10 @@ int td_dispatch_keys(struct td_run *run, td_keyset keys);
 /* Binds one overload by arguments in the schema's order, all given; run zeroed, options set. */
 int td_run_bind_values(struct td_run *run, const struct td_handle *handle,
                        const struct td_value *values, td_keyset keys);
-/* Runs a call by the rows that its table has for the keys. Where a boxed kernel stands there, gives
- * it back and does nothing. */
-td_boxed *td_call_rows(const struct td_handle *handle, struct td_call *call, td_keyset keys,
-                       void *scratch);
+/* Runs a call by the rows that its table has for the keys: what td_impl_run says. Where a boxed
+ * kernel stands there, gives it in *boxed and does nothing; *boxed is NULL else. */
+int td_call_rows(const struct td_handle *handle, struct td_call *call, td_keyset keys,
+                 void *scratch, td_boxed **boxed);
 /* What a parameter is when it is not given. */
 void td_param_default(const struct td_param *param, struct td_value *value);
 

@@ -161,6 +161,8 @@ static struct td_run *call(struct formula *f, const char *op)
     struct td_run *part = add_part(f->run, handle->full, values, f->keys, &f->err);
     for (int i = 0; part && i < n; i++)
         if (from[i]) {
+            if (from[i]->call.op->counted)
+                return wrong(f, "goes on from a result whose size is not known yet");
             if (part->n_feeds == TD_MAX_CASTS)
                 return wrong(f, "has too many operands");
             part->feed[part->n_feeds].arg = i;
@@ -170,9 +172,11 @@ static struct td_run *call(struct formula *f, const char *op)
 }
 
 /* Whether a formula's words are the operator's arguments and operators there are: looked at once,
- * when it is registered. */
-static bool is_right(struct formula *f, const struct td_schema *schema, const char *const *more)
+ * when it is registered. What a part follows, the whole does. */
+static bool is_right(struct formula *f, const struct td_handle *own, const char *const *more,
+                     bool followed)
 {
+    const struct td_schema *schema = &own->schema;
     char name[TD_NAME_SIZE];
     struct td_value value;
     if (number(f, &value))
@@ -183,14 +187,14 @@ static bool is_right(struct formula *f, const struct td_schema *schema, const ch
         const struct td_handle *handle = td_registry_find(name);
         int n = 0;
         do
-            if (!is_right(f, schema, more))
+            if (!is_right(f, own, more, handle && handle->op->follows >> n & 1))
                 return false;
         while (++n < TD_MAX_ARGS && take(f, ','));
         return take(f, ')') && handle && n <= handle->schema.n_params;
     }
     for (int i = 0; i < schema->n_params; i++)
         if (!strcmp(schema->param[i].name, name))
-            return true;
+            return !followed || own->op->follows >> i & 1;
     for (; *more; more++)
         if (!strcmp(*more, name))
             return true;
@@ -201,7 +205,7 @@ int td_formula_check(const struct td_handle *handle, const char *formula, const 
                      struct td_problem *problem)
 {
     struct formula f = {.at = formula};
-    if (is_right(&f, &handle->schema, more) && !*f.at)
+    if (is_right(&f, handle, more, false) && !*f.at)
         return 0;
     return td_problem_set(problem, EINVAL, "%s: its formula '%s' goes wrong at '%s'", handle->full,
                           formula, f.at);
@@ -211,6 +215,10 @@ int td_formula_check(const struct td_handle *handle, const char *formula, const 
 int td_run_convert(struct td_run *run, enum td_dtype to)
 {
     enum td_dtype from = run->call.out[0].dtype;
+    if (run->call.op->counted)
+        return td_problem_set(&run->problem, EINVAL,
+                              "the result's size is known only when it is there, so it stays %s",
+                              td_dtype_name(from));
     if (td_promote_types(from | to, 0, 0) != to &&
         td_promote_types(to, from, 0) != to) /* of a higher category */
         return td_problem_set(&run->problem, EINVAL,
@@ -265,6 +273,10 @@ int td_kernel_composite(struct td_run *run, td_keyset keys)
         return no_part(run);
     if (!last || f.err)
         return f.err;
+    if (last->call.op->counted != run->call.op->counted) {
+        wrong(&f, "counts other results than the operator");
+        return f.err;
+    }
     run->n_casts = 0; /* they are parts now */
     run->rows = NULL;
     run->call.n_out = last->call.n_out;

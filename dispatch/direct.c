@@ -24,8 +24,8 @@ int td_handle_typed(const struct td_handle **handle, const char *op, const char 
 }
 
 /* A boxed kernel for a call with its data in place: the kernel changes the call and names rows. */
-static void unbox(const struct td_handle *handle, td_boxed *boxed, struct td_call *call,
-                  td_keyset keys, void *scratch)
+static int unbox(const struct td_handle *handle, td_boxed *boxed, struct td_call *call,
+                 td_keyset keys, void *scratch)
 {
     struct td_run run = {.handle = handle, .call = *call, .keys = keys, .node = -1};
     size_t bytes;
@@ -37,14 +37,19 @@ static void unbox(const struct td_handle *handle, td_boxed *boxed, struct td_cal
         run.call.out[i].data = call->out[i].data;
     if (!err)
         td_run_execute(&run, scratch);
+    err = err ? err : run.error;
+    if (err)
+        return td_problem_set(call->problem, -err, "%s", run.problem.text);
+    memcpy(call->out, run.call.out, (size_t)call->n_out * sizeof *call->out);
+    return 0;
 }
 
-void td_call_unboxed(const struct td_handle *handle, struct td_call *call, td_keyset keys,
-                     void *scratch)
+int td_call_unboxed(const struct td_handle *handle, struct td_call *call, td_keyset keys,
+                    void *scratch)
 {
-    td_boxed *boxed = td_call_rows(handle, call, keys, scratch);
-    if (boxed)
-        unbox(handle, boxed, call, keys, scratch);
+    td_boxed *boxed;
+    int err = td_call_rows(handle, call, keys, scratch, &boxed);
+    return boxed ? unbox(handle, boxed, call, keys, scratch) : err;
 }
 
 int td_call_boxed(const struct td_handle *handle, struct td_stack *stack, td_keyset keys,
@@ -74,6 +79,11 @@ int td_call_boxed(const struct td_handle *handle, struct td_stack *stack, td_key
             return td_problem_set(problem, ENOMEM, "no memory for the results");
     }
     td_run_execute(run, scratch);
+    if (run->error) {
+        stack->n += n;
+        *problem = run->problem;
+        return run->error;
+    }
     for (int i = 0; i < run->call.n_out; i++)
         stack->v[stack->n++] =
             (struct td_value){.kind = TD_KIND_tensor, .tensor = run->call.out[i]};

@@ -144,6 +144,7 @@ struct td_run { /* a call on its way: the kernel's part, and dispatch's around i
     const struct td_stop *stop;             /* borrowed; who may stop its execution, or NULL */
     bool timed;
     int64_t ns;         /* its kernel took; when timed */
+    int error;          /* of its execution: 0, or -EINVAL where its data are refused */
     uint64_t cost_key_; /* what its time is known by: dispatch/cost.c */
     struct td_problem problem;
 };
@@ -158,6 +159,10 @@ struct td_run { /* a call on its way: the kernel's part, and dispatch's around i
  * lists what would be right. */
 int td_run_bind(struct td_run *run, const char *name, const struct td_named *args, int n_args,
                 const struct td_options *options);
+
+/* Whether the values of an argument decide what an operator called so, in whichever overload, reads
+ * or writes (struct td_op's follows). arg: its name; NULL: the position-th without one. */
+bool td_op_follows(const char *name, const char *arg, int position);
 
 /* The elements of a bound call's tensor argument as they came, before a conversion (NULL for other
  * arguments); and others in their place, of the same type and shape. */
@@ -203,9 +208,10 @@ int td_handle_typed(const struct td_handle **handle, const char *op, const char 
 /* A direct call, unboxed: call->op, arg and threads set, arguments of the right kinds in the
  * schema's order, out[].data and shapes set, no conversions needed (asserted in debug builds). A
  * kernel that is registered boxed is called all the same. scratch: as td_run_execute's. Goes
- * through the table of the handle. */
-void td_call_unboxed(const struct td_handle *handle, struct td_call *call, td_keyset keys,
-                     void *scratch);
+ * through the table of the handle. 0, or -EINVAL: the data are refused, call->problem, where it is
+ * set, says why. */
+int td_call_unboxed(const struct td_handle *handle, struct td_call *call, td_keyset keys,
+                    void *scratch);
 
 struct td_stack { /* of tagged values */
     int n;
@@ -225,7 +231,9 @@ size_t td_trace_format(const struct td_trace_line *line, char *text, size_t size
  * does not exist or does not take this call. */
 int td_run_select(struct td_run *run, size_t *scratch);
 /* Runs it on the calling thread. scratch: borrowed, as many bytes as select said, 64-byte aligned.
- * out[].data must be set. Returns the time at its end, CLOCK_MONOTONIC in ns. */
+ * out[].data must be set. Returns the time at its end, CLOCK_MONOTONIC in ns. Where the data are
+ * refused, run->error is -EINVAL and run->problem says why; else it is 0, and the results that the
+ * operator counts have their sizes. */
 int64_t td_run_execute(struct td_run *run, void *scratch);
 
 /* The level at which impl runs: its own, or the library's. */

@@ -36,7 +36,7 @@ static size_t round_up(size_t bytes)
  * counted through these would be at it for days. */
 static bool is_nothing(const struct td_call *call)
 {
-    bool nothing = call->n_out > 0;
+    bool nothing = call->n_out > 0 && !call->op->counted;
     for (int i = 0; i < call->n_out; i++)
         nothing = nothing && !td_numel(&call->out[i]);
     return nothing;
@@ -157,10 +157,10 @@ static int convert(void *out, const struct td_tensor *from, void *arg)
     call.arg[1] = (struct td_value){.kind = TD_KIND_dtype, .dtype = c->to->dtype};
     call.out[0] = *c->to;
     call.out[0].data = out;
-    td_boxed *boxed = td_call_rows(handle, &call, td_keyset_of(c->run->key), NULL);
+    td_boxed *boxed;
+    int err = td_call_rows(handle, &call, td_keyset_of(c->run->key), NULL, &boxed);
     assert(!boxed && "cast has rows on every backend");
-    (void)boxed;
-    return 0;
+    return err;
 }
 
 /* Converts an argument, into room or, a stored tensor, once for all calls. */
@@ -213,6 +213,13 @@ static void execute_parts(struct td_run *run, char *at)
         size_t bytes;
         td_run_select(part, &bytes);
         td_run_execute(part, at);
+        if ((run->error = part->error)) {
+            run->problem = part->problem;
+            return;
+        }
+        if (!part->next) /* counted, it may be */
+            for (int i = 0; i < run->call.n_out; i++)
+                run->call.out[i] = part->call.out[i];
         at += bytes;
     }
 }
@@ -221,6 +228,7 @@ int64_t td_run_execute(struct td_run *run, void *scratch)
 {
     int64_t begin = now_ns(), end;
     char *at = scratch;
+    run->error = 0;
     if (is_nothing(&run->call))
         return begin;
     const struct td_stop *before = td_stop_obeyed;
@@ -239,11 +247,11 @@ int64_t td_run_execute(struct td_run *run, void *scratch)
     }
     run->call.scratch = at;
     unsigned teams = td_teams_opened();
-    run->impl->run(&run->call);
+    run->error = td_impl_run(run->impl, &run->call);
     end = now_ns();
     run->ns = end - begin;
     bool alone = !run->impl->library && td_teams_opened() == teams; /* too small to be split */
-    if (!td_stopped())
+    if (!td_stopped() && !run->error)
         td_run_learn(run, run->ns, alone ? 1 : run->call.threads);
     td_stop_obey(before);
     return end;

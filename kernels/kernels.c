@@ -72,7 +72,7 @@ int64_t td_numel(const struct td_tensor *t)
 
 size_t td_nbytes(const struct td_tensor *t)
 {
-    return (size_t)td_numel(t) * td_dtype_size(t->dtype);
+    return t->dtype ? (size_t)td_numel(t) * td_dtype_size(t->dtype) : 0;
 }
 
 bool td_fits(const struct td_tensor *t)
@@ -103,9 +103,24 @@ int td_problem_set(struct td_problem *problem, int error, const char *format, ..
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(problem->text, sizeof problem->text, format, args);
+    if (problem)
+        vsnprintf(problem->text, sizeof problem->text, format, args);
     va_end(args);
     return -error;
+}
+
+int td_impl_run(const struct td_impl *impl, struct td_call *call)
+{
+    int64_t rows = 0;
+    int err = call->op->check ? call->op->check(call) : 0;
+    if (err)
+        return err;
+    call->rows = &rows;
+    impl->run(call);
+    for (int i = 0; i < call->n_out; i++)
+        if (call->op->counted >> i & 1)
+            call->out[i].shape[0] = rows;
+    return 0;
 }
 
 void td_impl_absent(const struct td_call *call)

@@ -125,7 +125,8 @@ struct td_problem {
     char text[600];
 };
 int td_problem_set(struct td_problem *problem, int error, const char *format, ...)
-    __attribute__((format(printf, 3, 4))); /* writes the sentence, gives back -error */
+    __attribute__((format(printf, 3,
+                          4))); /* writes the sentence, gives back -error; NULL: nowhere */
 
 typedef void td_kernel(const struct td_call *call);
 
@@ -166,6 +167,16 @@ struct td_op {
     const struct td_impl *impls; /* best first, ended by a row without run; the last is ref */
     const char *const *samples;  /* argument patterns for tests, docs, bench; NULL-ended */
     double (*flops)(const struct td_call *call); /* NULL: one an output element */
+    unsigned follows; /* arguments whose values say where the kernel reads or writes, how much, or
+                         what it divides whole numbers by, one bit each: nobody may change these
+                         while a call is on its way */
+    /* Judges such values: 0, or -EINVAL by td_refuse. Runs before each kernel, once all data are
+     * there and converted; NULL: any will do. */
+    int (*check)(const struct td_call *call);
+    unsigned counted; /* results whose first size the rule only bounds, one bit each: the kernel
+                         tells it in *call->rows */
+    bool mixes;       /* shapes do not tell which rows of its arguments a row of its results is made
+                         of: it is cut into streams by hints alone */
     /* The operator by others, "mul(self, sigmoid(self))", for backends without kernels of it; NULL:
      * there is no such formula. */
     const char *composite;
@@ -180,7 +191,8 @@ struct td_call {
     struct td_tensor out[TD_MAX_OUTS]; /* shape and type from the rule; data from the caller */
     int threads;                       /* size of the OpenMP team that may be used, >= 1 */
     void *scratch; /* borrowed; as many bytes as the implementation asked for, 64-byte aligned */
-    struct td_problem *problem; /* borrowed; where a rule that refuses writes why */
+    struct td_problem *problem; /* borrowed; where a rule that refuses writes why; NULL: nowhere */
+    int64_t *rows;              /* set while a row runs: how many rows its counted results have */
 };
 
 /* The tensor argument i, which the schema says is a tensor; NULL when optional and absent. */
@@ -189,7 +201,11 @@ static inline const struct td_tensor *td_arg(const struct td_call *call, int i)
     return call->arg[i].kind == TD_KIND_tensor ? &call->arg[i].tensor : NULL;
 }
 
-/* Refuses a call from its rule: writes the sentence and gives back -EINVAL. */
+/* Runs a row on a call with its data in place: has them checked, and gives counted results their
+ * size. 0, or -EINVAL: the data are refused, and nothing has been written. */
+int td_impl_run(const struct td_impl *impl, struct td_call *call);
+
+/* Refuses a call from its rule or its check: writes the sentence and gives back -EINVAL. */
 #define td_refuse(call, ...) td_problem_set((call)->problem, EINVAL, __VA_ARGS__)
 
 /* The table of all operators, NULL-ended, in the order of ops.def. */

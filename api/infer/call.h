@@ -88,6 +88,11 @@ int td_infer_parse(struct td_infer *in, struct td_problem *problem);
 extern const char *const td_infer_shared[];
 int td_infer_read(struct td_infer *in, struct td_problem *problem);
 
+/* A tensor object, into v->tensor, and the keys that it brings. name: as which argument, NULL: the
+ * next by position; who: for sentences. What td_infer_read says. */
+int td_infer_input(struct td_infer *in, const cJSON *object, const char *name, const char *who,
+                   struct td_value *v, td_keyset *keys, struct td_problem *problem);
+
 /* The bytes of a binary tensor that begin at offset at of the body, copied only where its type may
  * not lie there. NULL when there is no memory. */
 void *td_infer_binary(const struct td_infer *in, size_t at, size_t bytes, size_t align);
@@ -104,8 +109,17 @@ void td_infer_keep(struct td_infer *in);
 
 /* Names the outputs of the bound call and settles the form of each. -EINVAL, -ENOMEM. */
 int td_infer_outputs(struct td_infer *in);
-/* Memory for the stored outputs; for the worker, since it is touched here. -ENOMEM. */
+/* Whether the size of output i is known only when it has been computed. */
+static inline bool td_infer_is_counted(const struct td_infer *in, int i)
+{
+    return in->run.call.op->counted >> i & 1;
+}
+
+/* Memory for the stored outputs but counted ones; for the worker, since it is touched here.
+ * -ENOMEM. */
 int td_infer_place_stored(struct td_infer *in);
+/* Counted results have their sizes: has binary outputs stand together again. */
+void td_infer_close_gaps(struct td_infer *in);
 /* Gives the stored outputs their names. -EBUSY, -ENOMEM. */
 int td_infer_store(struct td_infer *in);
 /* The reply's JSON up to its parameters: model and outputs. */

@@ -60,7 +60,7 @@ static int place_outputs(struct td_infer *in)
                 return err;
             continue;
         }
-        if (in->output[i].form == TD_FORM_stored)
+        if (in->output[i].form == TD_FORM_stored && !td_infer_is_counted(in, i))
             continue;
         bool fits =
             in->output[i].form == TD_FORM_binary && block && at % td_dtype_size(out->dtype) == 0;
@@ -114,7 +114,7 @@ static int join(struct td_infer *in, struct td_writer *w, struct td_response *re
     for (int i = 0; i < call->n_out; i++) {
         char *to = body + json + in->output[i].offset;
         if (in->output[i].form == TD_FORM_binary && to != call->out[i].data)
-            memcpy(to, call->out[i].data, td_streams_bytes(in, i));
+            memmove(to, call->out[i].data, td_streams_bytes(in, i));
     }
     char *length = td_arena_alloc(in->req->arena, TD_NUMBER_ROOM + 1);
     if (!length)
@@ -130,6 +130,8 @@ static int join(struct td_infer *in, struct td_writer *w, struct td_response *re
 static void reply(struct td_infer *in)
 {
     struct td_writer *w = &in->text;
+    if (in->run.call.op->counted)
+        td_infer_close_gaps(in);
     if (in->front)
         td_write_raw(w, NULL, in->front, in->front_size);
     else
@@ -185,6 +187,10 @@ static void compute(struct td_infer *in, struct td_worker *worker)
         return;
     }
     in->end_ns = whole ? td_run_execute(&in->run, scratch) : td_now_ns();
+    if (in->run.error) {
+        td_api_problem(in->req, in->run.error, "%s", in->run.problem.text);
+        return;
+    }
     if (!whole) /* for the trace: what all parts took */
         in->run.ns = in->end_ns - in->begin_ns;
     td_metrics_call(in->req->service->metrics, &in->run, in->begin_ns - in->queued_ns,

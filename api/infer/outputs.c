@@ -54,7 +54,7 @@ int td_infer_place_stored(struct td_infer *in)
     struct td_tensors *store = in->req->service->tensors;
     for (int i = 0; i < in->run.call.n_out; i++) {
         struct td_tensor *out = &in->run.call.out[i];
-        if (in->output[i].form != TD_FORM_stored)
+        if (in->output[i].form != TD_FORM_stored || td_infer_is_counted(in, i))
             continue;
         int err = td_tensors_make(store, &in->output[i].made, out);
         if (err)
@@ -64,11 +64,28 @@ int td_infer_place_stored(struct td_infer *in)
     return 0;
 }
 
+/* A result whose size is known only now. */
+static int store_counted(struct td_infer *in, int i)
+{
+    struct td_tensors *store = in->req->service->tensors;
+    const struct td_tensor *out = &in->run.call.out[i];
+    int err = td_tensors_make(store, &in->output[i].made, out);
+    if (err)
+        return td_tensors_no_room(store, err, "the result", &in->run.problem);
+    memcpy(td_weight_tensor(in->output[i].made)->data, out->data, td_nbytes(out));
+    return 0;
+}
+
 int td_infer_store(struct td_infer *in)
 {
     struct td_tensors *store = in->req->service->tensors;
     struct td_tensors_new result[TD_MAX_OUTS], *list = NULL;
     for (int i = 0; i < in->run.call.n_out; i++) {
+        if (in->output[i].form == TD_FORM_stored && td_infer_is_counted(in, i)) {
+            int err = store_counted(in, i);
+            if (err)
+                return err;
+        }
         if (!in->output[i].made)
             continue;
         result[i] = (struct td_tensors_new){list, in->output[i].store, in->output[i].made,
@@ -83,6 +100,16 @@ int td_infer_store(struct td_infer *in)
                               "been changed, send it again",
                               list->name);
     return err < 0 ? td_tensors_no_room(store, err, "the result", &in->run.problem) : 0;
+}
+
+void td_infer_close_gaps(struct td_infer *in)
+{
+    in->binary_size = 0;
+    for (int i = 0; i < in->run.call.n_out; i++)
+        if (in->output[i].form == TD_FORM_binary) {
+            in->output[i].offset = in->binary_size;
+            in->binary_size += td_streams_bytes(in, i);
+        }
 }
 
 /* ---- names and forms ---- */
@@ -149,6 +176,10 @@ int td_infer_outputs(struct td_infer *in)
 {
     const cJSON *item;
     bool all = !in->outputs || !cJSON_GetArraySize(in->outputs);
+    if (in->meta && in->run.call.op->counted)
+        return td_problem_set(&in->run.problem, EINVAL,
+                              "%s: the size of its result follows from values, and Meta has none",
+                              in->run.handle->full);
     for (int i = 0; i < in->run.call.n_out; i++) {
         in->output[i].name = output_name(in, i);
         if (!in->output[i].name)

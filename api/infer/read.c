@@ -24,109 +24,58 @@ static int add_arg(struct td_infer *in, const char *name, const struct td_value 
 
 /* ---- inputs ---- */
 
-static int stored_input(struct td_infer *in, const cJSON *object, const char *tensor,
-                        const char *who, struct td_value *v, struct td_problem *problem)
-{
-    if (in->n_held == TD_MAX_ARGS)
-        return td_infer_refuse(problem, who, "too many stored tensors");
-    struct td_weight *weight = td_tensors_find(in->req->service->tensors, tensor);
-    if (!weight)
-        return td_problem_set(problem, ENOENT,
-                              "%s: no stored tensor '%.100s'; GET /v1/tensors lists them", who,
-                              tensor);
-    in->held[in->n_held++] = weight;
-    in->stored[in->n_args].name = tensor;
-    in->stored[in->n_args].weight = weight;
-    v->tensor = *td_weight_tensor(weight);
-    struct td_tensor said = v->tensor;
-    int err = td_json_member(object, "shape") ? td_json_shape(object, &said, who, problem) : 0;
-    if (!err && td_json_member(object, "datatype"))
-        err = td_json_dtype(object, &said, who, problem);
-    if (!err && (said.rank != v->tensor.rank || said.dtype != v->tensor.dtype ||
-                 memcmp(said.shape, v->tensor.shape, (size_t)said.rank * sizeof *said.shape)))
-        err = td_infer_refuse(problem, who, "shape or datatype differs from the stored tensor's");
-    return err;
-}
-
-void *td_infer_binary(const struct td_infer *in, size_t at, size_t bytes, size_t align)
-{
-    char *data = in->req->body + at;
-    if ((uintptr_t)data % align == 0)
-        return data;
-    void *copy = td_arena_alloc(in->req->arena, bytes + 1);
-    return copy ? memcpy(copy, data, bytes) : NULL;
-}
-
-static int binary_input(struct td_infer *in, const cJSON *size, const char *who,
-                        struct td_tensor *t, struct td_problem *problem)
-{
-    size_t bytes = td_nbytes(t), left = in->req->body_size - in->binary_at;
-    if (in->req->json_length < 0)
-        return td_infer_refuse(problem, who,
-                               "binary_data_size needs the header "
-                               "Inference-Header-Content-Length");
-    if (!cJSON_IsNumber(size) || size->valuedouble != (double)bytes)
-        return td_problem_set(
-            problem, EINVAL, "%s: binary_data_size is wrong; its shape and datatype need %zu bytes",
-            who, bytes);
-    if (bytes > left)
-        return td_problem_set(problem, EINVAL,
-                              "%s: needs %zu binary bytes, but the body has %zu left", who, bytes,
-                              left);
-    t->data = td_infer_binary(in, in->binary_at, bytes, td_dtype_size(t->dtype));
-    if (!t->data)
-        return td_problem_set(problem, ENOMEM, "no memory for %s", who);
-    in->binary_at += bytes;
-    return 0;
-}
-
-static const char *const tensor_members[] = {"name", "shape",      "datatype",
-                                             "data", "parameters", NULL};
-static const char *const tensor_parameters[] = {
-    "tensor", "binary_data_size", "shared_memory_region", "shared_memory_byte_size",
-    "device", "layout",           "requires_grad",        "shared_memory_offset",
-    NULL};
-
-/* A tensor object. name: as which argument; who: for sentences. */
 static int read_tensor(struct td_infer *in, const cJSON *object, const char *name, const char *who,
                        struct td_problem *problem)
 {
-    const cJSON *parameters = td_json_member(object, "parameters");
     struct td_value v = {.kind = TD_KIND_tensor};
-    if (parameters && !cJSON_IsObject(parameters))
-        return td_infer_refuse(problem, who, "parameters must be an object");
-    if (in->n_args == TD_MAX_ARGS * 2)
-        return td_infer_refuse(problem, who, "too many arguments");
-    int err = td_json_members(object, who, tensor_members, problem);
-    if (err || (err = td_json_members(parameters, who, tensor_parameters, problem)))
-        return err;
-    const cJSON *tensor = td_json_member(parameters, "tensor"),
-                *data = td_json_member(object, "data");
-    const cJSON *size = td_json_member(parameters, "binary_data_size");
-    bool shared = td_shm_is_meant(parameters);
-    bool empty = !tensor && !data && !size && !shared && td_infer_is_meta(in, parameters);
-    in->shapes_only = in->shapes_only || empty;
-    if (!tensor + !data + !size + !shared != 3 && !empty)
-        return td_infer_refuse(problem, who,
-                               "must have exactly one of data, parameters.binary_data_size, "
-                               "parameters.tensor and parameters.shared_memory_region");
-    if (tensor && !cJSON_IsString(tensor))
-        err =
-            td_infer_refuse(problem, who, "parameters.tensor must be the name of a stored tensor");
-    else if (tensor)
-        err = stored_input(in, object, tensor->valuestring, who, &v, problem);
-    else if (!(err = td_json_shape(object, &v.tensor, who, problem)) &&
-             !(err = td_json_dtype(object, &v.tensor, who, problem)) && !empty)
-        err = shared ? td_shm_input(&in->shm, in->req, parameters, who, &v.tensor, problem)
-              : size ? binary_input(in, size, who, &v.tensor, problem)
-                     : td_json_data(&in->json, object, &v.tensor, who, in->req->arena, problem);
-    if (!err && (size || shared))
-        err = td_check_bools(&v.tensor, who, problem);
     td_keyset keys = 0;
-    if (!err)
-        err = td_infer_keys(in, parameters, &v.tensor, who, &keys, problem);
+    int err = td_infer_input(in, object, name, who, &v, &keys, problem);
     return err ? err : add_arg(in, name, &v, keys, problem);
 }
+
+/* A list of tensor objects; null stands for a tensor that there is not. */
+static int read_tensors(struct td_infer *in, const cJSON *list, const char *name, const char *who,
+                        struct td_problem *problem)
+{
+    struct td_value v = {.kind = TD_KIND_tensors};
+    td_keyset all = 0;
+    const cJSON *item;
+    v.tensors.v =
+        td_arena_zalloc(in->req->arena, (size_t)cJSON_GetArraySize(list) * sizeof *v.tensors.v + 1);
+    if (!v.tensors.v)
+        return td_problem_set(problem, ENOMEM, "no memory for %s", who);
+    cJSON_ArrayForEach(item, list)
+    {
+        struct td_value one = {.kind = TD_KIND_tensor};
+        td_keyset keys = 0;
+        const char *which = td_arena_printf(in->req->arena, "%s[%d]", who, v.tensors.n);
+        if (!which)
+            return td_problem_set(problem, ENOMEM, "no memory for %s", who);
+        if (!cJSON_IsNull(item) && !cJSON_IsObject(item))
+            return td_infer_refuse(problem, which, "must be a tensor object or null");
+        int err =
+            cJSON_IsNull(item) ? 0 : td_infer_input(in, item, name, which, &one, &keys, problem);
+        if (err)
+            return err;
+        if (!cJSON_IsNull(item))
+            all |= keys ? keys : td_keyset_of(TD_KEY_CPU);
+        v.tensors.v[v.tensors.n++] = one.tensor;
+    }
+    return add_arg(in, name, &v, all, problem);
+}
+
+static bool is_tensors(const cJSON *item)
+{
+    const cJSON *one;
+    cJSON_ArrayForEach(one, item)
+    {
+        if (cJSON_IsNull(one) || cJSON_IsObject(one))
+            return true;
+    }
+    return false;
+}
+
+static const char *const list_members[] = {"name", "tensors", NULL};
 
 static int read_input(struct td_infer *in, const cJSON *object, struct td_problem *problem)
 {
@@ -135,7 +84,13 @@ static int read_input(struct td_infer *in, const cJSON *object, struct td_proble
         return td_infer_refuse(problem, "inputs", "must hold tensor objects");
     if (!cJSON_IsString(name) || !*name->valuestring || strlen(name->valuestring) >= TD_NAME_SIZE)
         return td_infer_refuse(problem, "inputs", "every tensor needs a name of 1 to 47 letters");
-    return read_tensor(in, object, name->valuestring, name->valuestring, problem);
+    const cJSON *list = td_json_member(object, "tensors");
+    if (!list)
+        return read_tensor(in, object, name->valuestring, name->valuestring, problem);
+    if (!cJSON_IsArray(list))
+        return td_infer_refuse(problem, name->valuestring, "tensors must be an array");
+    int err = td_json_members(object, name->valuestring, list_members, problem);
+    return err ? err : read_tensors(in, list, name->valuestring, name->valuestring, problem);
 }
 
 /* ---- parameters ---- */
@@ -199,7 +154,8 @@ static int read_argument(struct td_infer *in, const cJSON *item, const char *nam
     return err ? err : add_arg(in, name, &v, 0, problem);
 }
 
-/* Arguments by position: tensors as objects, all others as they are. They come first. */
+/* Arguments by position: tensors as objects, or lists of them, all others as they are. They come
+ * first. */
 static int read_positional(struct td_infer *in, const cJSON *args, struct td_problem *problem)
 {
     const cJSON *item;
@@ -210,6 +166,7 @@ static int read_positional(struct td_infer *in, const cJSON *args, struct td_pro
         if (!who)
             return td_problem_set(problem, ENOMEM, "no memory for the request");
         err = cJSON_IsObject(item) ? read_tensor(in, item, NULL, who, problem)
+              : is_tensors(item)   ? read_tensors(in, item, NULL, who, problem)
                                    : read_argument(in, item, NULL, who, problem);
         if (err)
             return err;

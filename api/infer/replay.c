@@ -115,7 +115,7 @@ static bool follows_from_its_text(const struct td_infer *in)
     const struct td_run *run = &in->run;
     return !in->n_held && !in->shm.n_in && !in->streams.asked && !in->streams.hints &&
            !in->explain && !in->options.trace && !in->meta && !run->parts && !run->in_place &&
-           run->call.n_out == 1 && strlen(in->op) < TD_NAME_SIZE &&
+           run->call.n_out == 1 && !run->call.op->counted && strlen(in->op) < TD_NAME_SIZE &&
            strlen(in->model) < TD_NAME_SIZE &&
            (in->output[0].form == TD_FORM_json || in->output[0].form == TD_FORM_binary);
 }
@@ -134,6 +134,8 @@ void td_infer_keep(struct td_infer *in)
     for (int i = 0; right && i < in->n_args; i++)
         if (in->args[i].value.kind == TD_KIND_tensor)
             right = note_input(in, i, kept);
+        else
+            right = in->args[i].value.kind != TD_KIND_tensors;
     if (!right) {
         free(kept);
         return;

@@ -316,12 +316,22 @@ static int run_whole(struct td_infer *in, int wanted)
 static int plan(struct td_infer *in, int wanted)
 {
     struct td_streams *s = &in->streams;
+    if (in->run.call.op->counted && wanted > 1)
+        return td_problem_set(&in->run.problem, EINVAL,
+                              "streams: the size of %s's result is known only when it is there, so "
+                              "it is not cut; leave streams out",
+                              in->run.handle->full);
     if (s->mode)
         return run_whole(in, wanted);
     if (s->hints)
         return follow_hints(in, wanted);
     if (wanted < 2)
         return 0;
+    if (in->run.call.op->mixes)
+        return td_problem_set(&in->run.problem, EINVAL,
+                              "streams: %s goes where its arguments point, so that shapes do not "
+                              "say how to cut it; give stream_hints, or leave streams out",
+                              in->run.handle->full);
     struct td_apart *apart = s->apart;
     s->apart = NULL; /* what is cut is judged by how results would join */
     int err = find_cut(in, wanted);

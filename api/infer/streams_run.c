@@ -134,6 +134,8 @@ static int compute(struct parts *parts, struct part *part, int index, int thread
     if (err)
         return err;
     td_run_execute(&part->run, scratch);
+    if (part->run.error)
+        return part->run.error;
     for (int i = 0; i < part->run.call.n_out; i++)
         if (in->streams.out[i] > 0 && !in->streams.apart)
             copy_rows(&in->run.call.out[i], in->streams.out[i], part->begin, part->count,

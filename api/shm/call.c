@@ -1,9 +1,10 @@
 /* Tensors of a call that lie in clients' shared memory. One is used where it lies. Copied are:
- * elements that are not aligned to their size; BOOL inputs, which are checked and must not change
- * afterwards; and an output that lies exactly where an input does, since not every kernel may write
- * what it has yet to read. Anything else may change under a kernel: what it reads twice may differ,
- * which spoils that client's own result and nothing else. Bounds are judged at every use, against
- * the region and against what is left of the segment at that moment. */
+ * elements that are not aligned to their size; BOOL inputs and those whose values a kernel follows
+ * (indices, divisors), which are checked and must not change afterwards; and an output that lies
+ * exactly where an input does, since not every kernel may write what it has yet to read. Anything
+ * else may change under a kernel: what it reads twice may differ, which spoils that client's own
+ * result and nothing else. Bounds are judged at every use, against the region and against what is
+ * left of the segment at that moment. */
 #include "api/shm/shm.h"
 
 #include <errno.h>
@@ -74,7 +75,7 @@ static bool is_aligned(const char *data, const struct td_tensor *t)
 }
 
 int td_shm_input(struct td_shm_call *call, struct td_request *req, const cJSON *parameters,
-                 const char *who, struct td_tensor *t, struct td_problem *problem)
+                 const char *who, bool followed, struct td_tensor *t, struct td_problem *problem)
 {
     size_t bytes = td_nbytes(t);
     if (call->n_in == TD_MAX_ARGS)
@@ -91,7 +92,7 @@ int td_shm_input(struct td_shm_call *call, struct td_request *req, const cJSON *
     if (err)
         return err;
     t->data = td_segment_data(part->segment) + part->at;
-    if (t->dtype == TD_bool || !is_aligned(t->data, t)) {
+    if (followed || t->dtype == TD_bool || !is_aligned(t->data, t)) {
         void *copy = td_arena_alloc(req->arena, bytes + 1);
         if (!copy)
             return td_problem_set(problem, ENOMEM, "no memory for %s", who);
@@ -162,7 +163,7 @@ int td_shm_end(struct td_shm_call *call, const struct td_tensor *out, struct td_
     for (int i = 0; i < TD_MAX_OUTS; i++) {
         struct td_shm_part *part = &call->out[i];
         if (part->segment && call->aside[i])
-            memcpy(td_segment_data(part->segment) + part->at, out[i].data, part->size);
+            memcpy(td_segment_data(part->segment) + part->at, out[i].data, td_nbytes(&out[i]));
         if (part->segment && td_segment_is_broken(part->segment))
             return refuse_broken(part, problem);
     }
@@ -192,7 +193,7 @@ int td_shm_copy(struct td_request *req, const cJSON *parameters, const char *who
                 struct td_tensor *t, struct td_problem *problem)
 {
     struct td_shm_call call = {0};
-    int err = td_shm_input(&call, req, parameters, who, t, problem);
+    int err = td_shm_input(&call, req, parameters, who, false, t, problem);
     void *copy = err ? NULL : td_arena_alloc(req->arena, td_nbytes(t) + 1);
     if (!err && !copy)
         err = td_problem_set(problem, ENOMEM, "no memory for %s", who);
