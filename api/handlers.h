@@ -9,6 +9,9 @@
 #include "api/routes.def"
 #undef TD_ROUTE
 
+/* Arguments of a call as they are sent, each element of a list of tensors being one. */
+#define TD_MAX_INPUTS 64
+
 /* ---- reply.c; td_api_problem and td_api_text are in api.h ---- */
 
 /* Makes the text the response's body (application/json). 0 or -ENOMEM. */

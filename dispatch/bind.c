@@ -8,152 +8,9 @@
 #include "dispatch/call.h"
 
 #include <errno.h>
-#include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
-static const char *kind_name(const struct td_value *v)
-{
-    static const char *const names[] = {
-        [TD_KIND_none] = "null",      [TD_KIND_tensor] = "a tensor", [TD_KIND_tensors] = "tensors",
-        [TD_KIND_int] = "an integer", [TD_KIND_float] = "a float",   [TD_KIND_bool] = "a bool",
-        [TD_KIND_ints] = "a list",    [TD_KIND_bools] = "bools",     [TD_KIND_dtype] = "a type",
-        [TD_KIND_str] = "a text",
-    };
-    return names[v->kind];
-}
-
-static int wrong_kind(const struct td_param *param, const struct td_value *v,
-                      struct td_problem *problem)
-{
-    char type[64];
-    td_type_format(&param->type, type, sizeof type);
-    return td_problem_set(problem, EINVAL, "%s: must be %s, but is %s", param->name, type,
-                          kind_name(v));
-}
-
-static int to_list(const struct td_param *param, const struct td_value *in, struct td_value *out,
-                   struct td_problem *problem)
-{
-    bool of_bools = param->type.base == TD_BASE_bool;
-    enum td_kind one = of_bools ? TD_KIND_bool : TD_KIND_int;
-    enum td_kind many = of_bools ? TD_KIND_bools : TD_KIND_ints;
-    if (in->kind == one && param->type.list_size) {
-        out->kind = many;
-        out->ints.n = param->type.list_size;
-        for (int i = 0; i < param->type.list_size; i++)
-            out->ints.v[i] = in->i;
-        return 0;
-    }
-    if (in->kind != many)
-        return wrong_kind(param, in, problem);
-    if (!of_bools && in->ints.n == 1 && param->type.list_size > 1) { /* [2] is 2 */
-        *out = (struct td_value){.kind = many, .ints = {.n = param->type.list_size}};
-        for (int i = 0; i < param->type.list_size; i++)
-            out->ints.v[i] = in->ints.v[0];
-        return 0;
-    }
-    /* As ATen has it: int[1] takes any length, a longer one only its own or one. */
-    if (param->type.list_size > 1 && in->ints.n != param->type.list_size)
-        return td_problem_set(problem, EINVAL, "%s: must have %d %s, but has %d", param->name,
-                              param->type.list_size, of_bools ? "bools" : "numbers", in->ints.n);
-    *out = *in;
-    return 0;
-}
-
-static int to_dtype(const struct td_param *param, const struct td_value *in, struct td_value *out,
-                    struct td_problem *problem)
-{
-    if (in->kind != TD_KIND_str)
-        return wrong_kind(param, in, problem);
-    out->kind = TD_KIND_dtype;
-    out->dtype = td_dtype_find(in->str);
-    if (!out->dtype)
-        return td_problem_set(problem, EINVAL,
-                              "%s: '%.32s' is no type; right are BOOL UINT8 INT8 INT16 INT32 INT64 "
-                              "FP16 BF16 FP32 FP64",
-                              param->name, in->str);
-    return 0;
-}
-
-/* The strings that stand for what JSON has no number for. */
-static bool to_special(const struct td_value *in, struct td_value *out)
-{
-    static const struct {
-        const char *text;
-        double value;
-    } words[] = {{"NaN", (double)NAN}, {"Infinity", HUGE_VAL}, {"-Infinity", -HUGE_VAL}};
-    for (int i = 0; in->kind == TD_KIND_str && i < 3; i++)
-        if (!strcmp(in->str, words[i].text)) {
-            *out = (struct td_value){.kind = TD_KIND_float, .f = words[i].value};
-            return true;
-        }
-    return false;
-}
-
-/* Left out or null, where there is no default, it is None. */
-static bool is_optional(const struct td_param *param)
-{
-    return param->type.list ? param->type.list_optional : param->type.optional;
-}
-
-/* The value as the parameter wants it. */
-static int convert(const struct td_param *param, const struct td_value *in, struct td_value *out,
-                   struct td_problem *problem)
-{
-    const struct td_type *type = &param->type;
-    if (in->kind == TD_KIND_none && is_optional(param)) {
-        out->kind = TD_KIND_none;
-        return 0;
-    }
-    if (type->list && (type->base == TD_BASE_int || type->base == TD_BASE_bool))
-        return to_list(param, in, out, problem);
-    bool fits = false;
-    switch (type->base) {
-    case TD_BASE_Tensor:
-        fits = in->kind == (type->list ? TD_KIND_tensors : TD_KIND_tensor);
-        for (int i = 0; fits && type->list && !type->optional && i < in->tensors.n; i++)
-            if (!in->tensors.v[i].dtype)
-                return td_problem_set(problem, EINVAL, "%s: must hold tensors, but [%d] is null",
-                                      param->name, i);
-        break;
-    case TD_BASE_int:
-        fits = in->kind == TD_KIND_int;
-        break;
-    case TD_BASE_float:
-        if (in->kind == TD_KIND_int) {
-            *out = (struct td_value){.kind = TD_KIND_float, .f = (double)in->i};
-            return 0;
-        }
-        if (to_special(in, out))
-            return 0;
-        fits = in->kind == TD_KIND_float;
-        break;
-    case TD_BASE_bool:
-        fits = in->kind == TD_KIND_bool;
-        break;
-    case TD_BASE_Scalar:
-        if (to_special(in, out))
-            return 0;
-        fits = in->kind == TD_KIND_int || in->kind == TD_KIND_float || in->kind == TD_KIND_bool;
-        break;
-    case TD_BASE_ScalarType:
-        return to_dtype(param, in, out, problem);
-    case TD_BASE_Generator:
-        if (in->kind != TD_KIND_int)
-            return td_problem_set(problem, EINVAL,
-                                  "%s: must be a whole number, the seed, but is %s", param->name,
-                                  kind_name(in));
-        fits = true;
-        break;
-    default:
-        fits = in->kind == TD_KIND_str;
-    }
-    if (!fits)
-        return wrong_kind(param, in, problem);
-    *out = *in;
-    return 0;
-}
 
 /* The argument for parameter i: by name, or the ith of those without one. */
 static const struct td_named *find_arg(const struct td_named *args, int n_args, const char *name,
@@ -192,6 +49,15 @@ static int check_positions(const struct td_handle *handle, const struct td_named
     return 0;
 }
 
+static bool is_param(const struct td_handle *handle, bool one, const char *name)
+{
+    for (; handle; handle = one ? NULL : handle->next)
+        for (int i = 0; i < handle->schema.n_params; i++)
+            if (!strcmp(handle->schema.param[i].name, name))
+                return true;
+    return false;
+}
+
 /* "self, dtype": the parameters of the operator's overloads, each once, and their names. */
 static int all_params(const struct td_handle *handle, bool one, const char **names, int max,
                       char *list, size_t size)
@@ -211,28 +77,27 @@ static int all_params(const struct td_handle *handle, bool one, const char **nam
     return n;
 }
 
-/* A name that is no parameter of any overload is a mistake whatever else fits. */
-static int check_names(struct td_run *run, const struct td_handle *handle, bool one,
-                       const struct td_named *args, int n_args)
+static int no_param(struct td_run *run, const struct td_handle *handle, bool one, const char *name)
 {
     const char *names[64], *const *also = run->options.also;
     char list[300];
     int n = all_params(handle, one, names, 32, list, sizeof list);
-    for (int i = 0; i < n_args; i++) {
-        int k = 0;
-        while (args[i].name && k < n && strcmp(args[i].name, names[k]))
-            k++;
-        if (!args[i].name || k < n)
-            continue;
-        for (; also && *also && n < 64; also++)
-            names[n++] = *also;
-        const char *near = td_nearest(args[i].name, names, n);
-        return td_problem_set(&run->problem, EINVAL,
-                              "%.60s: %s has no such argument%s%s%s; right are: %s%s", args[i].name,
-                              one ? handle->full : handle->schema.name,
-                              near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "",
-                              list, run->options.also ? ", and what all calls take" : "");
-    }
+    for (; also && *also && n < 64; also++)
+        names[n++] = *also;
+    const char *near = td_nearest(name, names, n);
+    return td_problem_set(
+        &run->problem, EINVAL, "%.60s: %s has no such argument%s%s%s; right are: %s%s", name,
+        one ? handle->full : handle->schema.name, near ? "; did you mean '" : "", near ? near : "",
+        near ? "'?" : "", list, run->options.also ? ", and what all calls take" : "");
+}
+
+/* A name that is no parameter of any overload is a mistake whatever else fits. */
+static int check_names(struct td_run *run, const struct td_handle *handle, bool one,
+                       const struct td_named *args, int n_args)
+{
+    for (int i = 0; i < n_args; i++)
+        if (args[i].name && !is_param(handle, one, args[i].name))
+            return no_param(run, handle, one, args[i].name);
     return 0;
 }
 
@@ -254,10 +119,10 @@ static int bind(struct td_run *run, const struct td_handle *handle, const struct
         const struct td_named *arg = find_arg(args, n_args, param->name, i);
         used += arg != NULL;
         if (arg && !err) {
-            err = convert(param, &arg->value, &call->arg[i], &run->problem);
+            err = td_value_convert(param, &arg->value, &call->arg[i], &run->problem);
             if (arg->value.kind == TD_KIND_tensor || arg->value.kind == TD_KIND_tensors)
                 run->keys |= arg->keys ? arg->keys : td_keyset_of(TD_KEY_CPU);
-        } else if (!err && !param->has_default && !is_optional(param)) {
+        } else if (!err && !param->has_default && !td_type_takes_none(&param->type)) {
             err = td_problem_set(&run->problem, EINVAL, "%s: missing; %s needs it", param->name,
                                  handle->full);
         } else if (!arg) {
@@ -310,6 +175,13 @@ static const struct td_handle *find_in_place(const char *name, char plain[2 * TD
     return td_registry_find(plain);
 }
 
+/* Whether it is the parameter's name, or of its elements': "indices.1". */
+static bool names_it(const struct td_param *param, const char *name)
+{
+    size_t n = strlen(param->name);
+    return !strncmp(param->name, name, n) && (!name[n] || (param->type.list && name[n] == '.'));
+}
+
 bool td_op_follows(const char *name, const char *arg, int position)
 {
     char plain[2 * TD_NAME_SIZE];
@@ -317,7 +189,7 @@ bool td_op_follows(const char *name, const char *arg, int position)
     for (h = h ? h : find_in_place(name, plain); h; h = h->next)
         for (int i = 0; i < h->schema.n_params; i++)
             if (h->op->follows >> i & 1 &&
-                (arg ? !strcmp(h->schema.param[i].name, arg) : i == position))
+                (arg ? names_it(&h->schema.param[i], arg) : i == position))
                 return true;
     return false;
 }
@@ -353,10 +225,23 @@ static int choose(struct td_run *run, const struct td_handle *handle, bool one,
                           handle->schema.name, why);
 }
 
+/* Zeroes it but for arguments and results, which count only as far as they are written (of results
+ * the first few: rules leave out what is 0). */
+static void clear(struct td_run *run)
+{
+    char *at = (char *)run;
+    memset(at, 0, offsetof(struct td_run, call.arg));
+    memset(run->call.out, 0, 4 * sizeof *run->call.out);
+    memset(at + offsetof(struct td_run, handle), 0,
+           offsetof(struct td_run, problem) - offsetof(struct td_run, handle));
+    run->problem.text[0] = 0;
+    run->node = -1;
+}
+
 int td_run_bind(struct td_run *run, const char *name, const struct td_named *args, int n_args,
                 const struct td_options *options)
 {
-    *run = (struct td_run){.node = -1};
+    clear(run);
     if (options)
         run->options = *options;
     const struct td_handle *handle = td_registry_find(name);

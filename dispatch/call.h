@@ -17,6 +17,9 @@ int td_run_bind_values(struct td_run *run, const struct td_handle *handle,
  * kernel stands there, gives it in *boxed and does nothing; *boxed is NULL else. */
 int td_call_rows(const struct td_handle *handle, struct td_call *call, td_keyset keys,
                  void *scratch, td_boxed **boxed);
+/* The value as the parameter wants it. -EINVAL: it is of another kind, which problem says. */
+int td_value_convert(const struct td_param *param, const struct td_value *in, struct td_value *out,
+                     struct td_problem *problem);
 /* What a parameter is when it is not given. */
 void td_param_default(const struct td_param *param, struct td_value *value);
 

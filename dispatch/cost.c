@@ -54,6 +54,12 @@ static uint64_t mix_value(uint64_t h, const struct td_value *v)
         for (int i = 0; i < v->ints.n; i++)
             h = mix(h, (uint64_t)v->ints.v[i]);
         return mix(h, (uint64_t)v->ints.n);
+    case TD_KIND_floats:
+        for (int i = 0; i < v->floats.n; i++) {
+            memcpy(&bits, &v->floats.v[i], sizeof bits);
+            h = mix(h, bits);
+        }
+        return mix(h, (uint64_t)v->floats.n);
     case TD_KIND_str:
         for (const char *c = v->str; c && *c; c++)
             h = mix(h, (uint64_t)*c);

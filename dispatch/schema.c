@@ -124,7 +124,7 @@ static int parse_type(struct parser *p, struct td_type *type)
     if (*p->at == '[') {
         type->list = true;
         p->at++;
-        while (isdigit((unsigned char)*p->at) && type->list_size < TD_MAX_RANK * 2)
+        while (isdigit((unsigned char)*p->at) && type->list_size < TD_MAX_LIST)
             type->list_size = type->list_size * 10 + (*p->at++ - '0');
         if ((err = expect(p, "]")))
             return err;
@@ -167,7 +167,7 @@ static int parse_list(struct parser *p, struct td_value *v)
         int err = parse_number(p, &one);
         if (err)
             return err;
-        if (one.kind != TD_KIND_int || v->ints.n == TD_MAX_RANK * 2)
+        if (one.kind != TD_KIND_int || v->ints.n == TD_MAX_LIST)
             return fail(p, "expected at most 16 whole numbers in a list");
         v->ints.v[v->ints.n++] = one.i;
     } while (accept(p, ","));
@@ -238,7 +238,7 @@ static int parse_default(struct parser *p, struct td_param *param)
             int n = param->type.list_size ? param->type.list_size : 1;
             v->kind = TD_KIND_ints;
             v->ints.n = n;
-            for (int i = 0; i < n && i < TD_MAX_RANK * 2; i++)
+            for (int i = 0; i < n && i < TD_MAX_LIST; i++)
                 v->ints.v[i] = one;
         }
     } else {
@@ -308,8 +308,8 @@ static int parse_return(struct parser *p, struct td_schema *s)
         s->varret = true;
         return 0;
     }
-    if (s->n_returns == TD_MAX_OUTS)
-        return fail(p, "expected at most 4 results");
+    if (s->n_returns == TD_MAX_RETURNS)
+        return fail(p, "expected at most 6 results");
     struct td_param *ret = &s->ret[s->n_returns++];
     int err = parse_type(p, &ret->type);
     blanks(p);

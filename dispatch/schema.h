@@ -32,7 +32,14 @@ struct td_type {
 
 const char *td_base_name(enum td_base base); /* "ScalarType" */
 
+/* Whether None may stand for it: Tensor?, int[]?, but not Tensor?[], whose elements may be None. */
+static inline bool td_type_takes_none(const struct td_type *type)
+{
+    return type->list ? type->list_optional : type->optional;
+}
+
 #define TD_NAME_SIZE 48
+#define TD_MAX_RETURNS 6
 
 struct td_param {
     struct td_type type;
@@ -51,7 +58,7 @@ struct td_schema {
     struct td_param param[TD_MAX_ARGS];
     bool vararg; /* ... at the end of the arguments */
     int n_returns;
-    struct td_param ret[TD_MAX_OUTS];
+    struct td_param ret[TD_MAX_RETURNS]; /* one of type Tensor[] is many results */
     bool varret;
 };
 

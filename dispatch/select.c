@@ -31,8 +31,9 @@ static enum td_dtype first_dtype(const struct td_call *call)
             continue;
         if (call->arg[i].kind == TD_KIND_tensor)
             return call->arg[i].tensor.dtype;
-        if (call->arg[i].kind == TD_KIND_tensors && call->arg[i].tensors.n)
-            return call->arg[i].tensors.v[0].dtype;
+        for (int k = 0; call->arg[i].kind == TD_KIND_tensors && k < call->arg[i].tensors.n; k++)
+            if (call->arg[i].tensors.v[k].dtype)
+                return call->arg[i].tensors.v[k].dtype;
     }
     return call->out[0].dtype;
 }

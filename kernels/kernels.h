@@ -20,7 +20,8 @@
 
 #define TD_MAX_RANK 8
 #define TD_MAX_ARGS 16
-#define TD_MAX_OUTS 4
+#define TD_MAX_OUTS 32
+#define TD_MAX_LIST (TD_MAX_RANK * 2) /* numbers in a list */
 
 /* ---- element types: one bit each, so that a type and a set of types share a field ---- */
 
@@ -88,6 +89,7 @@ enum td_kind { /* what a value holds */
                TD_KIND_bool,
                TD_KIND_ints,
                TD_KIND_bools, /* as ints, each 0 or 1 */
+               TD_KIND_floats,
                TD_KIND_dtype,
                TD_KIND_str,
 };
@@ -97,15 +99,19 @@ struct td_value {
     union {
         struct td_tensor tensor;
         struct {
-            struct td_tensor *v; /* borrowed */
+            struct td_tensor *v; /* borrowed; one without type (dtype none) stands for None */
             int n;
         } tensors;
         int64_t i; /* int, and bool as 0 or 1 */
         double f;
         struct {
-            int64_t v[TD_MAX_RANK * 2];
+            int64_t v[TD_MAX_LIST];
             int n;
         } ints;
+        struct {
+            double v[TD_MAX_LIST];
+            int n;
+        } floats;
         enum td_dtype dtype;
         const char *str; /* borrowed */
     };
@@ -185,14 +191,15 @@ struct td_op {
 
 struct td_call {
     const struct td_op *op;
-    int n_args;
-    struct td_value arg[TD_MAX_ARGS]; /* in the schema's order, defaults filled in */
-    int n_out;
-    struct td_tensor out[TD_MAX_OUTS]; /* shape and type from the rule; data from the caller */
-    int threads;                       /* size of the OpenMP team that may be used, >= 1 */
+    int n_args, n_out;
+    int threads;   /* size of the OpenMP team that may be used, >= 1 */
     void *scratch; /* borrowed; as many bytes as the implementation asked for, 64-byte aligned */
     struct td_problem *problem; /* borrowed; where a rule that refuses writes why; NULL: nowhere */
     int64_t *rows;              /* set while a row runs: how many rows its counted results have */
+    struct td_value arg[TD_MAX_ARGS]; /* in the schema's order, defaults filled in */
+    /* Shape and type from the rule; data from the caller. A list of results, which the schema calls
+     * Tensor[], has one here for each of its elements. */
+    struct td_tensor out[TD_MAX_OUTS];
 };
 
 /* The tensor argument i, which the schema says is a tensor; NULL when optional and absent. */

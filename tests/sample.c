@@ -133,6 +133,16 @@ static int list(const char *p, struct sizes sizes, int64_t *v)
     return count;
 }
 
+/* "[0.5,2.0]" as floats; how many. */
+static int reals(const char *p, double *v)
+{
+    int count = 0;
+    char *end;
+    for (p++; *p && *p != ']'; p = end + (*end == ','))
+        v[count++] = strtod(p, &end);
+    return count;
+}
+
 /* A value as a client would give it: what the text looks like decides, and the schema only between
  * a tensor's shape and a list. text: the sample's own, which strings stay in. */
 static struct td_value value(const char *text, bool tensor, struct sizes sizes)
@@ -145,6 +155,9 @@ static struct td_value value(const char *text, bool tensor, struct sizes sizes)
         v.kind = TD_KIND_tensor;
         v.tensor = (struct td_tensor){.rank = 0};
         v.tensor.rank = list(text, sizes, v.tensor.shape);
+    } else if (*text == '[' && strchr(text, '.')) {
+        v.kind = TD_KIND_floats;
+        v.floats.n = reals(text, v.floats.v);
     } else if (*text == '[') {
         v.kind = isupper((unsigned char)text[1]) ? TD_KIND_bools : TD_KIND_ints;
         v.ints.n = list(text, sizes, v.ints.v);
@@ -175,32 +188,72 @@ static bool find(const char *pattern, const char *name, char text[SAMPLE_TEXT])
     return *p;
 }
 
+/* A tensor of the shape that t has, of which the text may say that it is BOOL. */
+static int make(struct sample *s, const char *text, struct td_tensor *t, enum td_dtype dtype,
+                enum sample_values values, uint64_t seed)
+{
+    t->dtype = strstr(text, ":bool") ? TD_bool : dtype;
+    if (!td_fits(t) || td_numel(t) > MOST)
+        return -E2BIG;
+    t->data = guarded_alloc(td_nbytes(t));
+    fill(t, values, seed);
+    s->input[s->n_inputs++] = *t;
+    return 0;
+}
+
+/* A list of tensors, "[n,3]|[m,3]|None", of argument i. */
+static int tensors(struct sample *s, int i, struct td_value *v, struct sizes sizes,
+                   enum td_dtype dtype, enum sample_values values, uint64_t seed)
+{
+    char *text = s->text[i];
+    v->tensors.v = &s->list[s->n_list];
+    for (int k = 0; *text; k++) {
+        char *end = text + strcspn(text, "|"), behind = *end;
+        struct td_tensor *t = &s->list[s->n_list++];
+        *end = 0;
+        t->rank = *text == '[' ? list(text, sizes, t->shape) : 0;
+        int err = *text == '['
+                      ? make(s, text, t, dtype, values, seed + (uint64_t)(100 * i + k) * 1000003)
+                      : 0;
+        if (err)
+            return err;
+        *end = behind;
+        text = end + (behind == '|');
+        v->tensors.n = k + 1;
+    }
+    return 0;
+}
+
 int sample_init(struct sample *s, const char *name, const char *pattern, struct sizes sizes,
                 enum td_dtype dtype, enum sample_values values, uint64_t seed)
 {
     const struct td_schema *schema = &td_registry_find(name)->schema;
     struct td_named args[TD_MAX_ARGS];
     int count = 0;
-    bool tensors = false;
+    bool any = false;
     memset(s, 0, sizeof *s);
     for (int i = 0; i < schema->n_params; i++) {
         bool tensor = schema->param[i].type.base == TD_BASE_Tensor;
-        tensors |= tensor;
+        any |= tensor;
         if (!find(pattern, schema->param[i].name, s->text[i])) {
-            if (tensors || schema->param[i].type.base != TD_BASE_ScalarType)
+            if (any || schema->param[i].type.base != TD_BASE_ScalarType)
                 continue;
             strcpy(s->text[i], td_dtype_name(dtype)); /* of a result made from numbers */
         }
         struct td_named *arg = &args[count++];
+        if (tensor && schema->param[i].type.list) {
+            *arg = (struct td_named){schema->param[i].name, {.kind = TD_KIND_tensors}};
+            int err = tensors(s, i, &arg->value, sizes, dtype, values, seed);
+            if (err)
+                return err;
+            continue;
+        }
         *arg = (struct td_named){schema->param[i].name, value(s->text[i], tensor, sizes)};
         if (arg->value.kind == TD_KIND_tensor) {
-            struct td_tensor *t = &arg->value.tensor;
-            t->dtype = strstr(s->text[i], ":bool") ? TD_bool : dtype;
-            if (!td_fits(t) || td_numel(t) > MOST)
-                return -E2BIG;
-            t->data = guarded_alloc(td_nbytes(t));
-            fill(t, values, seed + (uint64_t)i * 1000003);
-            s->input[s->n_inputs++] = *t;
+            int err = make(s, s->text[i], &arg->value.tensor, dtype, values,
+                           seed + (uint64_t)i * 1000003);
+            if (err)
+                return err;
         }
     }
     int err = td_run_bind(&s->run, name, args, count, NULL);

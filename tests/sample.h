@@ -19,7 +19,9 @@ struct sample {
     struct td_run run; /* bound; run.call.out has memory */
     char text[TD_MAX_ARGS][SAMPLE_TEXT];
     int n_inputs;
-    struct td_tensor input[TD_MAX_ARGS]; /* with their memory */
+    struct td_tensor input[2 * TD_MAX_ARGS]; /* with their memory */
+    int n_list;
+    struct td_tensor list[TD_MAX_ARGS]; /* those of lists, in the order of the arguments */
 };
 
 /* Reads the CPU and the operators; ends the process when that fails. */

@@ -29,8 +29,8 @@ struct td_infer { /* lives in the request's arena */
     struct {
         const char *name;
         struct td_weight *weight;
-    } stored[TD_MAX_ARGS * 2];           /* where args[i] came from; borrowed of held */
-    struct td_weight *held[TD_MAX_ARGS]; /* references to stored tensors in use */
+    } stored[TD_MAX_INPUTS];               /* where args[i] came from; borrowed of held */
+    struct td_weight *held[TD_MAX_INPUTS]; /* references to stored tensors in use */
     int n_held;
     struct td_shm_call shm;
     struct td_streams streams;
@@ -68,10 +68,10 @@ struct td_infer { /* lives in the request's arena */
 
     int64_t queued_ns, begin_ns, end_ns;
 
-    /* From here on not zeroed: 9 KiB that td_infer_parse, td_infer_read and td_run_bind fill as far
-     * as needed. */
+    /* From here on not zeroed: 30 KiB that td_infer_parse, td_infer_read and td_run_bind fill as
+     * far as needed. */
     struct td_json json;
-    struct td_named args[TD_MAX_ARGS * 2];
+    struct td_named args[TD_MAX_INPUTS];
     struct td_run run;
 };
 
@@ -96,6 +96,14 @@ int td_infer_input(struct td_infer *in, const cJSON *object, const char *name, c
 /* The bytes of a binary tensor that begin at offset at of the body, copied only where its type may
  * not lie there. NULL when there is no memory. */
 void *td_infer_binary(const struct td_infer *in, size_t at, size_t bytes, size_t align);
+
+/* ---- lists.c ---- */
+
+/* A list of numbers or of bools. -EINVAL. */
+int td_infer_read_list(const cJSON *item, const char *who, struct td_value *v,
+                       struct td_problem *problem);
+/* Makes one argument of the tensors that are called as elements of a list. -ENOMEM. */
+int td_infer_gather_lists(struct td_infer *in, struct td_problem *problem);
 
 /* ---- replay.c ---- */
 

@@ -12,8 +12,8 @@
 
 struct slots { /* the tensors of one side of the call */
     const char *what;
-    const char *name[TD_MAX_ARGS * 2];
-    const cJSON *leaf[TD_MAX_ARGS * 2];
+    const char *name[TD_MAX_INPUTS];
+    const cJSON *leaf[TD_MAX_INPUTS];
     int n;
 };
 
@@ -125,7 +125,7 @@ static int read_inputs(struct td_infer *in, const cJSON *hints)
 {
     struct td_streams *s = &in->streams;
     struct slots slots = {.what = "inputs"};
-    int arg[TD_MAX_ARGS * 2];
+    int arg[TD_MAX_INPUTS];
     for (int i = 0; i < in->n_args; i++)
         if (td_streams_is_tensor(in, i)) {
             arg[slots.n] = i;

@@ -9,7 +9,7 @@
 static int stored_input(struct td_infer *in, const cJSON *object, const char *tensor,
                         const char *who, struct td_value *v, struct td_problem *problem)
 {
-    if (in->n_held == TD_MAX_ARGS)
+    if (in->n_held == TD_MAX_INPUTS)
         return td_infer_refuse(problem, who, "too many stored tensors");
     struct td_weight *weight = td_tensors_find(in->req->service->tensors, tensor);
     if (!weight)
@@ -75,7 +75,7 @@ int td_infer_input(struct td_infer *in, const cJSON *object, const char *name, c
     const cJSON *parameters = td_json_member(object, "parameters");
     if (parameters && !cJSON_IsObject(parameters))
         return td_infer_refuse(problem, who, "parameters must be an object");
-    if (in->n_args == TD_MAX_ARGS * 2)
+    if (in->n_args == TD_MAX_INPUTS)
         return td_infer_refuse(problem, who, "too many arguments");
     int err = td_json_members(object, who, tensor_members, problem);
     if (err || (err = td_json_members(parameters, who, tensor_parameters, problem)))

@@ -116,10 +116,11 @@ void td_infer_close_gaps(struct td_infer *in)
 
 static const char *output_name(struct td_infer *in, int i)
 {
-    const struct td_param *ret = &in->run.handle->schema.ret[i];
-    if (in->run.handle->schema.n_returns > i && *ret->name)
+    const struct td_schema *schema = &in->run.handle->schema;
+    const struct td_param *ret = &schema->ret[i];
+    if (schema->n_returns > i && *ret->name)
         return ret->name;
-    if (in->run.call.n_out == 1)
+    if (in->run.call.n_out == 1 && !schema->ret[0].type.list)
         return "out";
     return td_arena_printf(in->req->arena, "out%d", i);
 }

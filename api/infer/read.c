@@ -16,7 +16,7 @@ static int add_arg(struct td_infer *in, const char *name, const struct td_value 
     for (int i = 0; name && i < in->n_args; i++)
         if (in->args[i].name && !strcmp(in->args[i].name, name))
             return td_infer_refuse(problem, name, "is given twice");
-    if (in->n_args == TD_MAX_ARGS * 2)
+    if (in->n_args == TD_MAX_INPUTS)
         return td_infer_refuse(problem, name ? name : "args", "too many arguments");
     in->args[in->n_args++] = (struct td_named){.name = name, .value = *value, .keys = keys};
     return 0;
@@ -75,8 +75,6 @@ static bool is_tensors(const cJSON *item)
     return false;
 }
 
-static const char *const list_members[] = {"name", "tensors", NULL};
-
 static int read_input(struct td_infer *in, const cJSON *object, struct td_problem *problem)
 {
     const cJSON *name = td_json_member(object, "name");
@@ -84,36 +82,10 @@ static int read_input(struct td_infer *in, const cJSON *object, struct td_proble
         return td_infer_refuse(problem, "inputs", "must hold tensor objects");
     if (!cJSON_IsString(name) || !*name->valuestring || strlen(name->valuestring) >= TD_NAME_SIZE)
         return td_infer_refuse(problem, "inputs", "every tensor needs a name of 1 to 47 letters");
-    const cJSON *list = td_json_member(object, "tensors");
-    if (!list)
-        return read_tensor(in, object, name->valuestring, name->valuestring, problem);
-    if (!cJSON_IsArray(list))
-        return td_infer_refuse(problem, name->valuestring, "tensors must be an array");
-    int err = td_json_members(object, name->valuestring, list_members, problem);
-    return err ? err : read_tensors(in, list, name->valuestring, name->valuestring, problem);
+    return read_tensor(in, object, name->valuestring, name->valuestring, problem);
 }
 
 /* ---- parameters ---- */
-
-static int read_list(const cJSON *item, const char *who, struct td_value *v,
-                     struct td_problem *problem)
-{
-    const cJSON *one;
-    bool bools = cJSON_IsBool(item->child);
-    v->kind = bools ? TD_KIND_bools : TD_KIND_ints;
-    v->ints.n = 0;
-    cJSON_ArrayForEach(one, item)
-    {
-        if (bools
-                ? !cJSON_IsBool(one)
-                : !cJSON_IsNumber(one) || td_json_is_float(one) || fabs(one->valuedouble) > 0x1p53)
-            return td_infer_refuse(problem, who, "must hold whole numbers, or bools only");
-        if (v->ints.n == TD_MAX_RANK * 2)
-            return td_infer_refuse(problem, who, "has more than 16 numbers");
-        v->ints.v[v->ints.n++] = bools ? cJSON_IsTrue(one) : (int64_t)one->valuedouble;
-    }
-    return 0;
-}
 
 /* 2 is an integer; 2.0 a float, as in Python. */
 static int read_number_of(const cJSON *item, const char *who, struct td_value *v,
@@ -146,7 +118,7 @@ static int read_argument(struct td_infer *in, const cJSON *item, const char *nam
         v.kind = TD_KIND_str;
         v.str = item->valuestring;
     } else if (cJSON_IsArray(item)) {
-        err = read_list(item, who, &v, problem);
+        err = td_infer_read_list(item, who, &v, problem);
     } else if (!cJSON_IsNull(item)) {
         err = td_infer_refuse(problem, who,
                               "must be a number, bool, text, or list of numbers or bools");
@@ -162,7 +134,7 @@ static int read_positional(struct td_infer *in, const cJSON *args, struct td_pro
     int i = 0, err = 0;
     cJSON_ArrayForEach(item, args)
     {
-        const char *who = td_arena_printf(in->req->arena, "args[%d]", i++);
+        const char *who = td_arena_printf(in->req->arena, "args[%d]", i);
         if (!who)
             return td_problem_set(problem, ENOMEM, "no memory for the request");
         err = cJSON_IsObject(item) ? read_tensor(in, item, NULL, who, problem)
@@ -331,5 +303,6 @@ int td_infer_read(struct td_infer *in, struct td_problem *problem)
     if (in->req->json_length >= 0 && in->binary_at != in->req->body_size)
         return td_problem_set(problem, EINVAL, "the body has %zu bytes more than its tensors need",
                               in->req->body_size - in->binary_at);
-    return read_parameters(in, parameters, problem);
+    err = td_infer_gather_lists(in, problem);
+    return err ? err : read_parameters(in, parameters, problem);
 }

@@ -60,9 +60,9 @@ static bool fill(struct td_infer *in, const struct td_replay *kept)
 /* All but the arguments that there are not, two thirds of it, and the problem. */
 static void copy_run(struct td_run *run, const struct td_run *from)
 {
-    size_t args = offsetof(struct td_run, call.arg), n = (size_t)from->call.n_args;
-    size_t behind = args + sizeof from->call.arg;
-    memcpy(run, from, args + n * sizeof *from->call.arg);
+    size_t args = offsetof(struct td_run, call.arg), behind = offsetof(struct td_run, handle);
+    memcpy(run, from, args + (size_t)from->call.n_args * sizeof *from->call.arg);
+    memcpy(run->call.out, from->call.out, (size_t)from->call.n_out * sizeof *from->call.out);
     memcpy((char *)run + behind, (const char *)from + behind,
            offsetof(struct td_run, problem) - behind);
     run->call.problem = &run->problem;
@@ -110,13 +110,21 @@ static bool note_input(const struct td_infer *in, int i, struct td_replay *kept)
     return false;
 }
 
+static bool has_list(const struct td_infer *in)
+{
+    for (int i = 0; i < in->n_args; i++)
+        if (in->args[i].value.kind == TD_KIND_tensors)
+            return true;
+    return false;
+}
+
 static bool follows_from_its_text(const struct td_infer *in)
 {
     const struct td_run *run = &in->run;
     return !in->n_held && !in->shm.n_in && !in->streams.asked && !in->streams.hints &&
            !in->explain && !in->options.trace && !in->meta && !run->parts && !run->in_place &&
-           run->call.n_out == 1 && !run->call.op->counted && strlen(in->op) < TD_NAME_SIZE &&
-           strlen(in->model) < TD_NAME_SIZE &&
+           !has_list(in) && run->call.n_out == 1 && !run->call.op->counted &&
+           strlen(in->op) < TD_NAME_SIZE && strlen(in->model) < TD_NAME_SIZE &&
            (in->output[0].form == TD_FORM_json || in->output[0].form == TD_FORM_binary);
 }
 

@@ -3,7 +3,7 @@
 #ifndef TD_API_STREAMS_H
 #define TD_API_STREAMS_H
 
-#include "api/json/json.h"
+#include "api/handlers.h"
 
 struct td_infer;
 
@@ -22,7 +22,7 @@ struct td_streams {
     struct td_apart *apart; /* one an output, when results are not joined; or NULL */
     int parts;              /* 1: not cut */
     int64_t batch;          /* what is cut, over that many parts */
-    signed char in[TD_MAX_ARGS * 2], out[TD_MAX_OUTS]; /* dimensions, of args and outputs */
+    signed char in[TD_MAX_INPUTS], out[TD_MAX_OUTS]; /* dimensions, of args and outputs */
     char warning[160];
 };
 

@@ -54,7 +54,7 @@ static void copy_rows(const struct td_tensor *whole, int dim, int64_t begin, int
 
 struct part {
     struct td_run run;
-    struct td_named args[TD_MAX_ARGS * 2];
+    struct td_named args[TD_MAX_INPUTS];
     struct td_arena *arena;
     int64_t begin, count;
 };

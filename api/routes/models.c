@@ -44,8 +44,9 @@ static void write_io(struct td_writer *w, const char *key, const struct td_param
         if (param[i].type.base != TD_BASE_Tensor)
             continue;
         char name[TD_NAME_SIZE];
-        snprintf(name, sizeof name, "%s", param[i].name);
-        if (!*name && n == 1)
+        snprintf(name, sizeof name, "%s%s", param[i].name,
+                 *param[i].name && param[i].type.list ? ".0" : "");
+        if (!*name && n == 1 && !param[i].type.list)
             strcpy(name, "out");
         else if (!*name)
             snprintf(name, sizeof name, "out%d", i);
@@ -55,7 +56,7 @@ static void write_io(struct td_writer *w, const char *key, const struct td_param
         td_write_open(w, "shape", '[');
         td_write_int(w, NULL, -1);
         td_write_close(w, ']');
-        if (!outputs && (param[i].has_default || param[i].type.optional))
+        if (!outputs && (param[i].has_default || td_type_takes_none(&param[i].type)))
             td_write_bool(w, "optional", true);
         td_write_close(w, '}');
     }

@@ -51,7 +51,7 @@ static bool is_tensor(const struct td_param *param)
 
 static bool is_optional(const struct td_param *param)
 {
-    return param->type.optional || param->type.list_optional;
+    return td_type_takes_none(&param->type);
 }
 
 /* ---- an argument that is no tensor ---- */
@@ -158,6 +158,38 @@ static int count(const struct td_schema *schema, bool tensors, bool required)
     return n;
 }
 
+static bool has_list(const struct td_schema *schema)
+{
+    for (int i = 0; i < schema->n_params; i++)
+        if (is_tensor(&schema->param[i]) && schema->param[i].type.list)
+            return true;
+    return false;
+}
+
+/* The names that inputs may have: elements of a list are NAME.0, NAME.1, ... */
+static void write_tensor_names(struct td_writer *w, const struct td_schema *schema)
+{
+    char pattern[TD_MAX_ARGS * (TD_NAME_SIZE + 16)] = "^(";
+    bool lists = has_list(schema);
+    size_t n = 2;
+    if (!lists)
+        td_write_open(w, "enum", '[');
+    for (int i = 0; i < schema->n_params; i++) {
+        const struct td_param *param = &schema->param[i];
+        if (!is_tensor(param))
+            continue;
+        if (!lists)
+            td_write_str(w, NULL, param->name);
+        n += (size_t)snprintf(pattern + n, sizeof pattern - n, "%s%s%s", n > 2 ? "|" : "",
+                              param->name, param->type.list ? "\\.[0-9]+" : "");
+    }
+    snprintf(pattern + n, sizeof pattern - n, ")$");
+    if (lists)
+        td_write_str(w, "pattern", pattern);
+    else
+        td_write_close(w, ']');
+}
+
 static void write_arguments(struct td_writer *w, const struct td_schema *schema)
 {
     td_write_open(w, "properties", '{');
@@ -168,11 +200,7 @@ static void write_arguments(struct td_writer *w, const struct td_schema *schema)
         td_write_open(w, "items", '{');
         td_write_open(w, "properties", '{');
         td_write_open(w, "name", '{');
-        td_write_open(w, "enum", '[');
-        for (int i = 0; i < schema->n_params; i++)
-            if (is_tensor(&schema->param[i]))
-                td_write_str(w, NULL, schema->param[i].name);
-        td_write_close(w, ']');
+        write_tensor_names(w, schema);
         for (int i = 0; i < 3; i++)
             td_write_close(w, '}');
     }
@@ -187,8 +215,10 @@ static void write_arguments(struct td_writer *w, const struct td_schema *schema)
 }
 
 /* One item of inputs is the argument. */
-static void write_contains(struct td_writer *w, const char *name)
+static void write_contains(struct td_writer *w, const struct td_param *param)
 {
+    char name[TD_NAME_SIZE + 2];
+    snprintf(name, sizeof name, "%s%s", param->name, param->type.list ? ".0" : "");
     td_write_open(w, "contains", '{');
     td_write_open(w, "properties", '{');
     td_write_open(w, "name", '{');
@@ -207,7 +237,7 @@ static void write_required_inputs(struct td_writer *w, const struct td_schema *s
             continue;
         if (n > 1)
             td_write_open(w, NULL, '{');
-        write_contains(w, schema->param[i].name);
+        write_contains(w, &schema->param[i]);
         if (n > 1)
             td_write_close(w, '}');
     }

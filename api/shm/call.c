@@ -78,7 +78,7 @@ int td_shm_input(struct td_shm_call *call, struct td_request *req, const cJSON *
                  const char *who, bool followed, struct td_tensor *t, struct td_problem *problem)
 {
     size_t bytes = td_nbytes(t);
-    if (call->n_in == TD_MAX_ARGS)
+    if (call->n_in == TD_MAX_INPUTS)
         return td_problem_set(problem, EINVAL, "%s: too many inputs in shared memory", who);
     struct td_shm_part *part = &call->in[call->n_in++];
     int err = find_part(req, parameters, who, part, problem);

@@ -24,7 +24,7 @@ struct td_shm_part { /* bytes of a segment */
 };
 
 struct td_shm_call {
-    struct td_shm_part in[TD_MAX_ARGS],
+    struct td_shm_part in[TD_MAX_INPUTS],
         out[TD_MAX_OUTS]; /* an out without segment lies elsewhere */
     int n_in;
     bool aside[TD_MAX_OUTS]; /* computed elsewhere, to be copied by td_shm_end */

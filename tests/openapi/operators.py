@@ -38,6 +38,11 @@ def is_tensor(argument):
     return argument["type"].startswith("Tensor")
 
 
+def as_input(argument):
+    """The name of its input; of a list's, that of the first."""
+    return argument["name"] + ".0" * ("[]" in argument["type"])
+
+
 class Operators(service.ServiceTest):
     @classmethod
     def setUpClass(cls):
@@ -77,8 +82,11 @@ class Operators(service.ServiceTest):
             with self.subTest(op=op["name"]):
                 schema, = (s for s in self.overloads(op["op"]) if s["title"] == op["schema"])
                 inputs, parameters = schema["properties"]["inputs"], schema["properties"]["parameters"]["properties"]
-                tensors = [a["name"] for a in op["arguments"] if is_tensor(a)]
-                self.assertEqual(inputs, {"items": {"properties": {"name": {"enum": tensors}}}} if tensors else {"maxItems": 0})
+                tensors = [a for a in op["arguments"] if is_tensor(a)]
+                names = {"enum": [a["name"] for a in tensors]}
+                if any("[]" in a["type"] for a in tensors):
+                    names = {"pattern": "^(" + "|".join(a["name"] + r"\.[0-9]+" * ("[]" in a["type"]) for a in tensors) + ")$"}
+                self.assertEqual(inputs, {"items": {"properties": {"name": names}}} if tensors else {"maxItems": 0})
                 others = {a["name"]: a for a in op["arguments"] if not is_tensor(a)}
                 self.assertEqual(list(parameters), list(others))
                 for name, argument in others.items():
@@ -103,7 +111,7 @@ class Operators(service.ServiceTest):
             must = [a for a in op["arguments"] if is_required(a)]
             def request(without=None):
                 given = [a for a in must if a is not without]
-                return {"inputs": [{"name": a["name"], "shape": [1], "datatype": "FP32", "data": [1]} for a in given if is_tensor(a)],
+                return {"inputs": [{"name": as_input(a), "shape": [1], "datatype": "FP32", "data": [1]} for a in given if is_tensor(a)],
                         "parameters": {a["name"]: values.get(a["type"], "x") for a in given if not is_tensor(a)}}
             with self.subTest(op=op["name"]):
                 self.assertTrue(self.fits(op, request()))
