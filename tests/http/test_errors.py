@@ -128,22 +128,24 @@ class Errors(service.ServiceTest):
         self.assertEqual(reply.status, 200, reply.body)
         x = {"name": "self", **service.stored("empty")}
         self.refused(request(x, parameters={"dim": [2]}), "too large", op="sum")
-        guesses = {"Tensor": None, "int": 2, "bool": True, "float": 1.0, "Scalar": 1,
-                   "ScalarType": "INT64", "str": "none", "Generator": 7, "int[]": [2], "int[1]": [2],
-                   "int[2]": [2, 2], "bool[3]": [True, True, True]}
+        guesses = {"int": 2, "bool": True, "float": 1.0, "Scalar": 1, "ScalarType": "INT64", "str": "none",
+                   "Generator": 7}
         for op in self.service.call("GET", "/v1/ops").json["ops"]:
             for axis in range(3):
                 shape = [2**31, 2**31, 2**31]
                 shape[axis] = 0
                 inputs, parameters = [], {}
                 for argument in op["arguments"]:
-                    kind, name = argument["type"].rstrip("?"), argument["name"]
+                    kind, size = re.match(r"(\w+)[^[]*(\[\d*\])?", argument["type"]).groups()
+                    name = argument["name"]
+                    names = [f"{name}.{i}" for i in range(2)] if size else [name]
                     if kind == "Tensor" and axis == 2:
-                        inputs.append({"name": name, **service.stored("empty")})
+                        inputs += [{"name": name, **service.stored("empty")} for name in names]
                     elif kind == "Tensor":
-                        inputs.append(tensor(name, shape, "FP32", []))
+                        inputs += [tensor(name, shape, "FP32", []) for name in names]
                     elif "default" not in argument:
-                        parameters[name] = [axis] if kind == "int[1]" else guesses[kind]
+                        several = [guesses[kind]] * int(size.strip("[]") or 1) if size else guesses[kind]
+                        parameters[name] = [axis] if argument["type"].startswith("int[1]") else several
                 reply = self.service.call("POST", "/v1/ops/" + op["name"],
                                           request(*inputs, parameters=parameters))
                 self.assertIn(reply.status, (200, 400), reply.body)
