@@ -54,8 +54,10 @@ static int to_list(const struct td_param *param, const struct td_value *in, stru
             out->ints.v[i] = in->ints.v[0];
         return 0;
     }
-    /* As ATen has it: int[1] takes any length, a longer one only its own or one. */
-    if (param->type.list_size > 1 && in->ints.n != param->type.list_size)
+    /* As ATen has it: int[1] takes any length, a longer one only its own or one, or none where that
+     * is what it is when left out. */
+    bool none = !in->ints.n && param->has_default && !param->def.ints.n;
+    if (param->type.list_size > 1 && in->ints.n != param->type.list_size && !none)
         return td_problem_set(problem, EINVAL, "%s: must have %d %s, but has %d", param->name,
                               param->type.list_size, of_bools ? "bools" : "numbers", in->ints.n);
     *out = *in;

@@ -11,6 +11,7 @@ import numpy as np
 import gradients
 import norm
 import pointwise
+import window
 from service import BF16, NAMES, DATATYPES
 
 INTEGERS = ("UINT8", "INT8", "INT16", "INT32", "INT64")
@@ -27,7 +28,7 @@ def erf(x):
 class Judge:
     """formula(arrays and parameters by name) -> the exact result, wide; several as a tuple.
     calls: ({argument: shape}, {parameter: value}) each.
-    result: the output's datatype for the input's and the parameters.
+    result: the output's datatype for the input's and the parameters; several as a tuple.
     scale: what the error bound is in units of: "own", each result; "all", the largest result; or
     a formula for it on the absolute values, where sums cancel.
     datatype: what judges from outside draw its tensors in."""
@@ -341,7 +342,7 @@ JUDGES = {
     "linear_backward": Judge(gradients.linear, gradients.LINEAR, same, gradients.linear),
     "convolution_backward": Judge(
         gradients.convolution, gradients.IMAGES, same, gradients.convolution),
-    **{name: Judge(*row) for table in (norm.TABLE, pointwise.TABLE) for name, row in table.items()},
+    **{name: Judge(*row) for table in (norm.TABLE, pointwise.TABLE, window.TABLE) for name, row in table.items()},
 }
 
 
@@ -427,12 +428,17 @@ def exact_and_scale(judged, tensors, parameters):
         return exact, {key: np.abs(one) for key, one in scale.items()}
 
 
+def each_of(name, results):
+    """The datatype of each result, where they share one or each has its own."""
+    return name if isinstance(name, tuple) else (name,) * len(results)
+
+
 def compare_all(outputs, name, exact, scale, units):
     """compare() for each result of a reply, by its name."""
     if sorted(outputs) != sorted(exact):
         return f"has results {sorted(outputs)}; {sorted(exact)} are right"
-    for key, tensor in outputs.items():
-        wrong = compare(tensor, name, exact[key], scale[key], units)
+    for (key, one), datatype in zip(exact.items(), each_of(name, exact)):
+        wrong = compare(outputs[key], datatype, one, scale[key], units)
         if wrong:
             return f"{key}: {wrong}"
     return None

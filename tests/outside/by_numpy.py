@@ -9,8 +9,8 @@ class NumPy(Outside):
     def result(self, op, tensors, parameters):
         judge = operators.JUDGES[op]
         exact, _ = operators.exact_and_scale(judge, tensors, parameters)
-        datatype = judge.result(judge.datatype, parameters)
-        return {name: operators.narrow(datatype, one) for name, one in exact.items()}
+        datatypes = operators.each_of(judge.result(judge.datatype, parameters), exact)
+        return {name: operators.narrow(datatype, one) for (name, one), datatype in zip(exact.items(), datatypes)}
 
 
 del Outside # which unittest would run as well

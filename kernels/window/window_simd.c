@@ -1,0 +1,200 @@
+/* The pools, vector form. A piece of work is a row of the result. Where windows lie evenly, as many
+ * results as fit a tile go through the window together, one element of each at a time: loads are
+ * next to each other, or every second one. Otherwise one result after the other, its rows of
+ * elements in vectors.
+ *
+ * Loops are plain, over one type of number each (window_rows.def), and the compiler makes the
+ * level's vectors of them. BF16 and FP16 are widened a line at a time; a mean of many elements is
+ * computed in FP64. */
+#include "kernels/lines.h"
+#include "kernels/window/window.h"
+
+#include <math.h>
+
+#define TILE 256  /* results */
+#define LINE 2048 /* elements that are widened together */
+#define MANY 512  /* elements, of which FP32 would lose digits in a mean */
+#define FEW 8     /* results in a row, elements in a window */
+#define NEAR 4    /* of strides */
+#define GRAIN 32768
+
+struct job {
+    struct td_pool pool;
+    enum td_dtype type;
+    const char *in;
+    char *out;
+    int64_t *places; /* NULL: not asked for */
+    bool max, wide;  /* wide: FP32 is computed in FP64 */
+};
+
+/* Windows that take a whole plane, without gaps, become ones along its width, which are taken in
+ * long runs. */
+static void fold(struct td_axis *outer, struct td_axis *inner)
+{
+    bool whole = !inner->adaptive && !outer->adaptive && inner->out == 1 &&
+                 inner->kernel == inner->in && !inner->padding && inner->dilation == 1 &&
+                 outer->dilation == 1;
+    if (!whole)
+        return;
+    int64_t size = inner->in;
+    *inner = (struct td_axis){.in = outer->in * size,
+                              .out = outer->out,
+                              .kernel = outer->kernel * size,
+                              .stride = outer->stride * size,
+                              .padding = outer->padding * size,
+                              .dilation = 1};
+    *outer = (struct td_axis){.in = 1, .out = 1, .kernel = 1, .stride = 1, .dilation = 1};
+}
+
+struct row { /* of the result */
+    const struct job *job;
+    int64_t number, plane; /* the plane's first element in the tensor */
+    struct td_taps d, h;
+    int64_t full; /* elements of a window in the planes' other dimensions, for the mean */
+};
+
+static struct row row_at(const struct job *job, int64_t number)
+{
+    const struct td_axis *a = job->pool.axis;
+    struct row r = {.job = job, .number = number};
+    r.h = td_axis_at(&a[1], number % a[1].out);
+    r.d = td_axis_at(&a[0], number / a[1].out % a[0].out);
+    r.plane = number / a[1].out / a[0].out * a[0].in * a[1].in * a[2].in;
+    r.full = job->pool.include_pad ? r.d.full * r.h.full : r.d.n * r.h.n;
+    return r;
+}
+
+/* The number of the plane's row that window row i of all takes. */
+static int64_t row_of(const struct row *r, int64_t i)
+{
+    const struct td_axis *a = r->job->pool.axis;
+    return (r->d.first + i / r->h.n * a[0].dilation) * a[1].in + r->h.first +
+           i % r->h.n * a[1].dilation;
+}
+
+/* The mean's divisor for the window of result o. */
+static int64_t count_of(const struct row *r, int64_t o)
+{
+    const struct td_pool *pool = &r->job->pool;
+    struct td_taps w = td_axis_at(&pool->axis[2], o);
+    return pool->divisor ? pool->divisor : r->full * (pool->include_pad ? w.full : w.n);
+}
+
+/* Whether a row's results are taken together. */
+static bool together(const struct td_axis *w)
+{
+    bool near = w->stride <= NEAR && w->out >= FEW;
+    return !w->adaptive && w->dilation * (w->kernel - 1) < LINE / 2 && w->stride < LINE / 2 &&
+           (near || w->kernel < FEW);
+}
+
+/* ---- numbers of each type ---- */
+
+static const float *line_float(const struct job *j, int64_t at, int64_t n, float *room)
+{
+    if (j->type == TD_f32)
+        return (const float *)j->in + at;
+    td_line_widen(room, (const uint16_t *)j->in + at, n, j->type);
+    return room;
+}
+
+static const double *line_double(const struct job *j, int64_t at, int64_t n, double *room)
+{
+    if (j->type == TD_f64)
+        return (const double *)j->in + at;
+    const float *from = (const float *)j->in + at;
+    for (int64_t i = 0; i < n; i++)
+        room[i] = (double)from[i];
+    return room;
+}
+
+static void put_float(const struct job *j, int64_t at, int64_t n, const float *x)
+{
+    if (j->type == TD_f32)
+        memcpy((float *)j->out + at, x, (size_t)n * sizeof *x);
+    else
+        td_line_narrow((uint16_t *)j->out + at, x, n, j->type);
+}
+
+static void put_double(const struct job *j, int64_t at, int64_t n, const double *x)
+{
+    if (j->type == TD_f64)
+        memcpy((double *)j->out + at, x, (size_t)n * sizeof *x);
+    else
+        for (int64_t i = 0; i < n; i++)
+            ((float *)j->out)[at + i] = (float)x[i];
+}
+
+#define WHOLE(T)                                                                                   \
+    static const T *line_##T(const struct job *j, int64_t at, int64_t n, T *room)                  \
+    {                                                                                              \
+        (void)n, (void)room;                                                                       \
+        return (const T *)j->in + at;                                                              \
+    }                                                                                              \
+    static void put_##T(const struct job *j, int64_t at, int64_t n, const T *x)                    \
+    {                                                                                              \
+        memcpy((T *)j->out + at, x, (size_t)n * sizeof *x);                                        \
+    }
+WHOLE(uint8_t)
+WHOLE(int8_t)
+WHOLE(int16_t)
+WHOLE(int32_t)
+WHOLE(int64_t)
+
+#define T float
+#define REAL
+#define LEAST (-INFINITY)
+#include "kernels/window/window_rows.def"
+#define T double
+#define REAL
+#define LEAST ((double)-INFINITY)
+#define PLACE int64_t
+#include "kernels/window/window_rows.def"
+#define T uint8_t
+#define LEAST 0
+#include "kernels/window/window_rows.def"
+#define T int8_t
+#define LEAST INT8_MIN
+#include "kernels/window/window_rows.def"
+#define T int16_t
+#define LEAST INT16_MIN
+#include "kernels/window/window_rows.def"
+#define T int32_t
+#define LEAST INT32_MIN
+#include "kernels/window/window_rows.def"
+#define T int64_t
+#define LEAST INT64_MIN
+#define PLACE int64_t
+#include "kernels/window/window_rows.def"
+
+TD_KERNEL(window)
+{
+    const struct td_window *family = call->op->family;
+    const struct td_tensor *in = &call->arg[0].tensor;
+    struct job job = {.pool = td_pool_of(call),
+                      .type = in->dtype,
+                      .in = in->data,
+                      .out = call->out[0].data,
+                      .places = call->n_out > 1 ? call->out[1].data : NULL,
+                      .max = family->kind == TD_WINDOW_max};
+    struct td_axis *a = job.pool.axis;
+    int64_t n = td_numel(&call->out[0]);
+    if (!n)
+        return;
+    if (!job.places) { /* a place is one in the plane as it was */
+        fold(&a[1], &a[2]);
+        fold(&a[0], &a[1]);
+        fold(&a[1], &a[2]);
+    }
+    double size = call->op->flops(call) / (double)n;
+    job.wide = !job.max && job.type == TD_f32 && size > MANY;
+    static td_range *const rows[TD_DTYPES] = {
+        [TD_DTYPE_INDEX_u8] = rows_uint8_t,  [TD_DTYPE_INDEX_i8] = rows_int8_t,
+        [TD_DTYPE_INDEX_i16] = rows_int16_t, [TD_DTYPE_INDEX_i32] = rows_int32_t,
+        [TD_DTYPE_INDEX_i64] = rows_int64_t, [TD_DTYPE_INDEX_f16] = rows_float,
+        [TD_DTYPE_INDEX_bf16] = rows_float,  [TD_DTYPE_INDEX_f32] = rows_float,
+        [TD_DTYPE_INDEX_f64] = rows_double,
+    };
+    td_parallel(call->threads, n / a[2].out, 1 + (int64_t)(GRAIN / size / (double)a[2].out),
+                job.wide ? rows_double : rows[__builtin_ctz(job.type)], &job);
+}
