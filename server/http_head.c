@@ -25,35 +25,32 @@ struct fields { /* one walk over all headers: a look-up of each would walk, and 
     const char *next;  /* where the next line must begin; NULL: that cannot be told */
 };
 
-/* Characters of a token (RFC 9110, 5.6.2). */
-static bool is_token(const char *text, size_t n)
-{
-    static const bool other[256] = {
-        ['!'] = 1, ['#'] = 1, ['$'] = 1, ['%'] = 1, ['&'] = 1, ['\''] = 1, ['*'] = 1, ['+'] = 1,
-        ['-'] = 1, ['.'] = 1, ['^'] = 1, ['_'] = 1, ['`'] = 1, ['|'] = 1,  ['~'] = 1};
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if ((unsigned)(c | 0x20) - 'a' >= 26 && (unsigned)c - '0' >= 10 && !other[c])
-            return false;
-    }
-    return n > 0;
-}
+enum { IN_NAME = 1, IN_TARGET = 2, IN_VALUE = 4 };
+#define NAME IN_NAME | IN_TARGET | IN_VALUE
+#define TEXT IN_TARGET | IN_VALUE
 
-static bool has_controls(const char *text, size_t n)
+/* In which parts of a head a character may be. Names are tokens (RFC 9110, 5.6.2). */
+static const unsigned char may_be[256] = {
+    ['\t'] = IN_VALUE,     [' '] = IN_VALUE,     ['!'] = NAME,         ['"'] = TEXT,
+    ['#' ... '\''] = NAME, ['(' ... ')'] = TEXT, ['*' ... '+'] = NAME, [','] = TEXT,
+    ['-' ... '.'] = NAME,  ['/'] = TEXT,         ['0' ... '9'] = NAME, [':' ... '@'] = TEXT,
+    ['A' ... 'Z'] = NAME,  ['[' ... ']'] = TEXT, ['^' ... 'z'] = NAME, ['{'] = TEXT,
+    ['|'] = NAME,          ['}'] = TEXT,         ['~'] = NAME,         [128 ... 255] = TEXT,
+};
+
+static bool is_made_of(int part, const char *text, size_t n)
 {
-    bool found = false;
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)text[i];
-        found |= (c < ' ' && c != '\t') || c == 127;
-    }
-    return found;
+    int all = part;
+    for (size_t i = 0; i < n; i++)
+        all &= may_be[(unsigned char)text[i]];
+    return all;
 }
 
 void td_http_line_begin(struct td_http_line *line, const char *target)
 {
     line->target = target;
     line->size = strlen(target);
-    line->target_is_right = !has_controls(target, line->size) && !strpbrk(target, " \t");
+    line->target_is_right = is_made_of(IN_TARGET, target, line->size);
 }
 
 static const char **place(struct fields *f, const char *name, size_t n)
@@ -102,9 +99,9 @@ static enum MHD_Result note_field(void *cls, enum MHD_ValueKind kind, const char
         value = "";
         value_size = 0;
     }
-    if (!is_token(name, name_size))
+    if (!name_size || !is_made_of(IN_NAME, name, name_size))
         f->wrong = "a header's name holds what no name may hold, such as a space before the colon";
-    else if (has_controls(value, value_size))
+    else if (!is_made_of(IN_VALUE, value, value_size))
         f->wrong = "a header's value holds a control character, such as a bare CR";
     else if (f->next && name != f->next)
         f->wrong = "a header holds a zero byte, is folded over lines, or ends without CR LF";
@@ -141,7 +138,7 @@ static const char *judge_framing(const struct fields *f, const struct td_http_li
 static const char *judge_line(const struct td_http_line *line)
 {
     size_t n = strlen(line->method);
-    if (!is_token(line->method, n))
+    if (!n || !is_made_of(IN_NAME, line->method, n))
         return "the method is not a word";
     if (!line->target_is_right)
         return "the path holds a space or a control character";

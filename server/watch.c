@@ -85,7 +85,8 @@ void td_watch_phase(struct td_watch *watch, struct td_client *client, enum td_ph
     }
     client->phase = phase;
     client->since_ns = now;
-    atomic_store(&client->gone, false);
+    if (atomic_load_explicit(&client->gone, memory_order_relaxed)) /* a store costs more */
+        atomic_store(&client->gone, false);
 }
 
 int64_t td_watch_due(const struct td_watch *watch, int64_t now)
