@@ -31,6 +31,8 @@ int td_run_cast(struct td_run *run, int i, enum td_dtype to);
 
 /* "simd" is any row of that name, "simd@AVX2" the one of that level. */
 bool td_row_is_named(const struct td_impl *row, const char *name);
+/* The type of a settled call by which a row is chosen. */
+enum td_dtype td_row_dtype(const struct td_call *call);
 /* Why the row does not serve a call, a constant; NULL when it does. */
 const char *td_row_objection(const struct td_call *call, const struct td_impl *row);
 /* The first row that takes the call; there always is one, as the last row of rows is the reference.

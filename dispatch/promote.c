@@ -74,6 +74,7 @@ static int promote(struct td_run *run)
 {
     struct td_call *call = &run->call;
     unsigned tensors = 0, zero_dim = 0, scalars = 0;
+    bool text = false;
     for (int i = 0; i < call->n_args; i++) {
         const struct td_value *v = &call->arg[i];
         if (call->op->unpromoted >> i & 1)
@@ -83,13 +84,19 @@ static int promote(struct td_run *run)
             tensors |= v->tensor.dtype;
         else if (v->kind == TD_KIND_tensor)
             zero_dim |= v->tensor.dtype;
-        else if (param->type.base == TD_BASE_Scalar && !param->has_default)
+        else if (param->type.base == TD_BASE_Scalar && v->kind != TD_KIND_none &&
+                 (param->type.optional || !param->has_default))
             scalars |= v->kind == TD_KIND_float ? TD_f64
                        : v->kind == TD_KIND_int ? TD_i64
                                                 : TD_bool;
+        text = text || v->kind == TD_KIND_str;
     }
     enum td_dtype common = td_promote_types(tensors, zero_dim, scalars);
-    if (call->op->promote == TD_PROMOTE_float && td_dtype_kind(common) != 'f')
+    enum td_promote how = call->op->promote;
+    if (how == TD_PROMOTE_first)
+        common = call->arg[0].tensor.dtype;
+    else if ((how == TD_PROMOTE_float || (how == TD_PROMOTE_quotient && !text)) &&
+             td_dtype_kind(common) != 'f')
         common = TD_f32;
     for (int i = 0; i < call->n_args; i++) {
         struct td_tensor *t = &call->arg[i].tensor;

@@ -24,7 +24,7 @@ const struct td_impl *td_op_best(const struct td_op *op)
     return impl;
 }
 
-static enum td_dtype first_dtype(const struct td_call *call)
+enum td_dtype td_row_dtype(const struct td_call *call)
 {
     for (int i = 0; i < call->n_args; i++) {
         if (call->op->unpromoted >> i & 1) /* a mask says nothing */
@@ -51,7 +51,7 @@ static const char *unfit(const struct td_call *call, const struct td_impl *impl)
     if (!(td_cpu()->levels >> impl->isa & 1))
         return td_cpu()->cpu_levels >> impl->isa & 1 ? "its level is above the cap"
                                                      : "this CPU lacks its level";
-    if (!(impl->dtypes & first_dtype(call)))
+    if (!(impl->dtypes & td_row_dtype(call)))
         return impl->run == td_impl_absent ? "registered as absent at this level"
                                            : "does not take this type";
     return NULL;

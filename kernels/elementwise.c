@@ -3,6 +3,8 @@
 
 #include "kernels/half.h"
 
+#include <float.h>
+
 double td_get_real(const struct td_tensor *t, int64_t i)
 {
     switch (t->dtype) {
@@ -87,6 +89,14 @@ void td_put_whole(const struct td_tensor *t, int64_t i, int64_t x)
     default:
         td_put_real(t, i, td_i64_to_odd(x));
     }
+}
+
+double td_most(enum td_dtype dtype)
+{
+    return dtype == TD_f16    ? 65504
+           : dtype == TD_bf16 ? 0x1.fep127
+           : dtype == TD_f32  ? (double)FLT_MAX
+                              : DBL_MAX;
 }
 
 int td_rule_unary(struct td_call *call)

@@ -11,6 +11,9 @@ int64_t td_get_whole(const struct td_tensor *t, int64_t i);
 void td_put_real(const struct td_tensor *t, int64_t i, double x);
 void td_put_whole(const struct td_tensor *t, int64_t i, int64_t x);
 
+/* The largest finite number of a floating type. */
+double td_most(enum td_dtype dtype);
+
 /* A rule: out is like the first argument. */
 int td_rule_unary(struct td_call *call);
 

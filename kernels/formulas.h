@@ -187,7 +187,46 @@ TD_INLINE V o_logaddexp(V a, V b)
     return L_sel(same, a, y);
 }
 
+TD_INLINE V o_logaddexp2(V a, V b)
+{
+    V less = o_log1p(o_exp2(L_neg(L_abs(L_sub(a, b)))));
+    V y = L_fma(less, L_c((td_real)1.4426950408889634), o_maximum(a, b));
+    VM same = L_both(L_eq(a, b), L_eq(L_abs(a), L_c((td_real)INFINITY)));
+    return L_sel(same, a, y);
+}
+
+/* From the nearer end. */
+TD_INLINE V o_lerp(V a, V b, V weight)
+{
+    V way = L_sub(b, a), from_b = L_fnma(way, L_sub(L_c(1), weight), b);
+    return L_sel(L_lt(L_abs(weight), L_c((td_real)0.5)), L_fma(weight, way, a), from_b);
+}
+
+/* log(x / (1 - x)); near 1/2, where that is about log(1), by what the quotient is above 1. */
+TD_INLINE V o_logit(V x)
+{
+    V rest = L_sub(L_c(1), x), above = L_sub(L_add(x, x), L_c(1));
+    return L_sel(L_lt(L_abs(above), L_c((td_real)0.5)), o_log1p(L_div(above, rest)),
+                 o_log(L_div(x, rest)));
+}
+
+/* sin(pi x) by x's distance from the nearest whole number, which is exact. */
+TD_INLINE V o_sinc(V x)
+{
+    V n = L_round(x), half = L_mul(L_c((td_real)0.5), n);
+    V s = o_sin(L_mul(L_c((td_real)3.1415926535897932), L_sub(x, n)));
+    s = L_sel(L_ne(half, L_floor(half)), L_neg(s), s);
+    V y = L_div(s, L_mul(L_c((td_real)3.1415926535897932), x));
+    return L_sel(L_eq(x, L_c(0)), L_c(1), y);
+}
+
 /* ---- activations ---- */
+
+TD_INLINE V o_softshrink(V x, V by)
+{
+    V inside = L_sel(L_uno(x, x), x, L_c(0));
+    return L_sel(L_gt(x, by), L_sub(x, by), L_sel(L_lt(x, L_neg(by)), L_add(x, by), inside));
+}
 
 TD_INLINE V o_hardsigmoid(V x)
 {

@@ -156,6 +156,8 @@ enum td_promote { /* what happens to tensor arguments of different types before 
                   TD_PROMOTE_arith, /* all are converted to their common type, by ATen's categories
                                      */
                   TD_PROMOTE_float, /* the same, and integers become FP32 */
+                  TD_PROMOTE_quotient, /* so, unless a text is given, which says how to round */
+                  TD_PROMOTE_first,    /* all are converted to the first one's type */
 };
 
 struct td_op {

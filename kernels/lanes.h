@@ -15,6 +15,7 @@
  *   L_any(m)                   whether any lane is: for a slow way that few lanes need
  *   L_round L_floor L_ceil L_trunc   to a whole number; L_round: nearest, ties to even
  *   L_ldexp(x, n)              x * 2^n, n whole in the lanes' own type, rounded once
+ *   L_toward(a, b)             the number next to a on the way to b
  *   L_frexp(x, &n)             x = m * 2^n with 0.75 <= m < 1.5, of positive finite x
  *
  * Include only from files built once per level. Products and sums are never contracted
@@ -327,6 +328,14 @@ TD_INLINE V L_ldexp(V x, V n)
 }
 
 #endif
+
+/* By the bits: one more leads away from 0. */
+TD_INLINE V L_toward(V a, V b)
+{
+    VI up = (VI)(a < b), above = (VI)(a > 0), step = 1 - (((up ^ above) & 1) << 1);
+    V y = L_sel(L_eq(a, L_c(0)), L_copysign((V)((VI){0} + 1), b), (V)((VI)a + step));
+    return L_sel(L_uno(a, b), L_add(a, b), L_sel(L_eq(a, b), b, y));
+}
 
 /* 0.75 <= m < 1.5 by taking the bits of 0.75 away from those of x: what is left above the mantissa
  * is the exponent. */

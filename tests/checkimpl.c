@@ -8,6 +8,7 @@
  *   checkimpl [--seed N] [--op NAME] [--impl NAME[@LEVEL]] [--list]
  *
  * NAME matches the beginning: --op add takes both overloads. */
+#include "dispatch/call.h"
 #include "kernels/elementwise.h"
 #include "tests/distance.h"
 #include "tests/sample.h"
@@ -198,7 +199,8 @@ static void compare(struct row *row, const struct input *in, struct right *right
              in->pattern, (long long)in->sizes.n, (long long)in->sizes.m, (long long)in->sizes.k,
              td_dtype_name(in->dtype), in->values, in->threads, (unsigned long long)seed);
     remember(right, row->handle, in);
-    if (!right->made || (row->impl->accepts && !row->impl->accepts(&right->want.run.call)))
+    if (!right->made || !(row->impl->dtypes & td_row_dtype(&right->want.run.call)) ||
+        (row->impl->accepts && !row->impl->accepts(&right->want.run.call)))
         return;
     row->reached |= in->dtype;
     if (!make(&got, row->handle, in, SAMPLE_NONE)) {

@@ -344,6 +344,7 @@ JUDGES = {
         gradients.convolution, gradients.IMAGES, same, gradients.convolution),
     **{name: Judge(*row) for table in (norm.TABLE, pointwise.TABLE, window.TABLE) for name, row in table.items()},
 }
+JUDGES |= {name: JUDGES[of] for name, of in pointwise.ALSO.items()}
 
 
 # ---- making and comparing tensors ----

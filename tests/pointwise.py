@@ -78,11 +78,58 @@ def clip(low, high):
     return run
 
 
+def quotient(self, other, rounding_mode=None):
+    if rounding_mode is None:
+        return self / np.float64(other)
+    if self.dtype.kind == "f":
+        return (np.floor if rounding_mode == "floor" else np.trunc)(self / other)
+    rest = np.fmod(self, other)
+    return self // other if rounding_mode == "floor" else (self - rest) // other
+
+
+def of_quotient(name, parameters):
+    return floating(name, parameters) if parameters["rounding_mode"] is None else name
+
+
+def between(self, min=None, max=None):
+    low = self if min is None else np.maximum(self, min)
+    return low if max is None else np.minimum(low, max)
+
+
+def prelu(self, weight):
+    weight = weight.reshape(-1, *[1] * (self.ndim - 2)) if weight.size > 1 else weight.ravel()
+    return np.where(self > 0, self, self * weight)
+
+
+def xlogy(self, other):
+    return np.where(np.asarray(self) == 0, 0.0, self * np.log(np.where(np.asarray(self) == 0, 1.0, other)))
+
+
+def shifted(left):
+    """Of INT32; from 32 on nothing is left, or the sign."""
+    def run(self, other):
+        a, b = np.asarray(self, np.int64), np.asarray(other, np.int64)
+        far, held = (b < 0) | (b > 31), np.clip(b, 0, 31)
+        return np.where(far, 0, a << held) if left else a >> np.where(far, 63, held)
+    return run
+
+
+def logit(self, eps=None):
+    x = self if eps is None else np.clip(self, eps, 1 - eps)
+    return np.where((x > 0.25) & (x < 0.75), np.log1p((2 * x - 1) / (1 - x)), np.log(x / (1 - x)))
+
+
+def sinc(x):
+    whole = np.rint(x)
+    turned = np.sin(np.pi * (x - whole)) * np.where(np.fmod(whole, 2) != 0, -1, 1)
+    return np.where(x == 0, 1, turned / (np.pi * np.where(x == 0, 1, x)))
+
+
 CURVES = {
     "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
     "sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
-    "erfc": each(math.erfc), "reciprocal": lambda x: 1 / x,
+    "erfc": each(math.erfc), "reciprocal": lambda x: 1 / x, "deg2rad": np.deg2rad, "rad2deg": np.rad2deg, "sinc": sinc,
 }
 REAL = { # of floating types alone
     "frac": lambda self: self - np.trunc(self), "mish": lambda self: self * np.tanh(np.log1p(np.exp(self))),
@@ -91,12 +138,16 @@ REAL = { # of floating types alone
 }
 WHOLE = {
     "sign": np.sign, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint, "square": lambda x: x * x,
-    "relu6": lambda x: np.clip(x, 0, 6),
+    "relu6": lambda x: np.clip(x, 0, 6), "positive": lambda x: x,
 }
-ASKS = {"isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite, "logical_not": lambda self: self == 0}
+ASKS = {"isposinf": lambda self: self == np.inf, "isneginf": lambda self: self == -np.inf,
+        "signbit": lambda self: self < 0, "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite, "logical_not": lambda self: self == 0}
 COMPARISONS = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
 LOGIC = {"logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor}
 BITS = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+SHIFTS = {"bitwise_left_shift": shifted(True), "bitwise_right_shift": shifted(False)}
+FRONT = [({"other": (40,)}, {"self": 3}), ({"other": (2, 9)}, {"self": 5})]
+MODES = ("trunc", "floor", None)
 MASKED = [({"condition": (40,), "self": (40,), "other": (40,)}, {}), ({"condition": (3, 1), "self": (9,), "other": (3, 9)}, {})]
 
 TABLE = {
@@ -109,6 +160,34 @@ TABLE = {
     **{name: (two(f), PAIRS, truth) for name, f in LOGIC.items()},
     **{how.format(name) + ".Tensor": (two(f), PAIRS, same, "own", "INT32") for name, f in BITS.items() for how in ("bitwise_{}", "__{}__")},
     **{how.format(name) + ".Scalar": (two(f), SCALAR, with_number, "own", "INT32") for name, f in BITS.items() for how in ("bitwise_{}", "__{}__")},
+    **{f"bitwise_{name}.Scalar_Tensor": (two(f), FRONT, with_number, "own", "INT32") for name, f in BITS.items()},
+    **{name + "." + how: (two(f), calls, same, "own", "INT32") for name, f in SHIFTS.items()
+       for how, calls in (("Tensor", PAIRS), ("Tensor_Scalar", SCALAR), ("Scalar_Tensor", FRONT))},
+    "div.Tensor_mode": (quotient, [(shapes, {"rounding_mode": m}) for m in MODES for shapes, _ in PAIRS], of_quotient),
+    "div.Scalar_mode": (quotient, [(shapes, {**how, "rounding_mode": m}) for m in MODES for shapes, how in SCALAR], of_quotient),
+    "copysign.Tensor": (lambda self, other: np.copysign(self.astype(np.float64), other.astype(np.float64)), PAIRS, floating),
+    "copysign.Scalar": (lambda self, other: np.copysign(self.astype(np.float64), other), [({"self": (40,)}, {"other": -3})], floating),
+    "heaviside": (lambda self, values: np.heaviside(self.astype(np.float64), values), [({"self": (40,), "values": (40,)}, {}), ({"self": (3, 9), "values": (9,)}, {})], same),
+    "nextafter": (lambda self, other: np.nextafter(self, other), PAIRS, same),
+    "logit": (on_floats(logit), ONE + [({"self": (70,)}, {"eps": 0.125})], floating),
+    "xlogy.Tensor": (xlogy, PAIRS, floating), "xlogy.Scalar_Other": (xlogy, SCALAR, floating), "xlogy.Scalar_Self": (xlogy, FRONT, floating),
+    "addcdiv": (lambda self, tensor1, tensor2, value=1: self + value * tensor1 / tensor2, THREE, same,
+                lambda self, tensor1, tensor2, value=1: self + value * tensor1 / tensor2),
+    "lerp.Scalar": (lambda self, end, weight: self + weight * (end - self),
+                    [({"self": (40,), "end": (40,)}, {"weight": 0.25}), ({"self": (3, 9), "end": (9,)}, {"weight": 0.75})], same,
+                    lambda self, end, weight: self + weight * (end + self)),
+    "logaddexp2": (two(np.logaddexp2), PAIRS, same, lambda self, other: self + other + 1),
+    "clamp.Tensor": (between, [({"self": (40,), "min": (40,), "max": (40,)}, {}), ({"self": (3, 9), "min": (9,)}, {}), ({"self": (9,), "max": ()}, {})], same),
+    "nan_to_num": (lambda self, nan=0, posinf=0, neginf=0: self, ONE + [({"self": (9,)}, {"nan": 1.5, "posinf": 2.5, "neginf": -3.0})], same),
+    "hardshrink": (lambda self, lambd=0.5: np.where(np.abs(self) <= lambd, 0, self), ONE + [({"self": (70,)}, {"lambd": 1.5})], same),
+    "softshrink": (lambda self, lambd=0.5: np.sign(self) * np.maximum(np.abs(self) - lambd, 0), ONE + [({"self": (70,)}, {"lambd": 1.5})], same),
+    "celu": (lambda self, alpha=1: np.where(self > 0, self, alpha * np.expm1(self / alpha)), ONE + [({"self": (70,)}, {"alpha": 0.5})], same),
+    "prelu": (prelu, [({"self": (3, 4, 5), "weight": (4,)}, {}), ({"self": (9,), "weight": (1,)}, {}), ({"self": (2, 9), "weight": (9,)}, {})], same),
+    "_prelu_kernel": (lambda self, weight: np.where(self > 0, self, self * weight), [({"self": (3, 9), "weight": (3, 1)}, {})], same),
+    "rrelu": (lambda self, lower=1 / 8, upper=1 / 3: np.where(self > 0, self, self * ((lower + upper) / 2)), ONE + [({"self": (70,)}, {"lower": 0.25, "upper": 0.5})], same),
+    "remainder.Scalar_Tensor": (two(np.remainder), FRONT, same, lambda self, other: self + other),
+    "where.Scalar": (choose, [({"condition": (3, 5)}, {"self": 2, "other": 3})], lambda *_: "INT64"),
+    "masked_fill.Tensor": (lambda self, mask, value: np.where(mask, value, self), [({"self": (3, 9), "mask": (3, 1), "value": ()}, {})], same),
     "bitwise_not": (lambda self: np.invert(self), ONE, same, "own", "INT32"),
     "rsub.Tensor": (lambda self, other, alpha=1: other - alpha * self, PAIRS + [({"self": (4, 9), "other": (9,)}, {"alpha": 2})], same),
     "rsub.Scalar": (lambda self, other, alpha=1: other - alpha * self, SCALAR + [({"self": (4, 9)}, {"other": 1, "alpha": 2})], same),
@@ -142,4 +221,15 @@ TABLE = {
     "where.ScalarOther": (choose, [({"condition": (3, 1), "self": (9,)}, {"other": 2})], with_number),
     "where.ScalarSelf": (choose, [({"condition": (3, 1), "other": (9,)}, {"self": 2})], with_number),
     "masked_fill.Scalar": (lambda self, mask, value: np.where(mask, value, self), [({"self": (3, 9), "mask": (3, 1)}, {"value": 2})], same),
+}
+
+# Other names of the same, here and in operators.py.
+ALSO = {
+    "negative": "neg", "absolute": "abs", "sgn": "sign", "fix": "trunc", "clip": "clamp", "clip.Tensor": "clamp.Tensor",
+    **{f"{name}.{how}": f"{of}.{how}" for name, of in (
+        ("multiply", "mul"), ("subtract", "sub"), ("divide", "div"), ("true_divide", "div"), ("not_equal", "ne"), ("less", "lt"),
+        ("less_equal", "le"), ("greater", "gt"), ("greater_equal", "ge")) for how in ("Tensor", "Scalar")},
+    "divide.Tensor_mode": "div.Tensor_mode", "divide.Scalar_mode": "div.Scalar_mode",
+    "__lshift__.Tensor": "bitwise_left_shift.Tensor", "__lshift__.Scalar": "bitwise_left_shift.Tensor_Scalar",
+    "__rshift__.Tensor": "bitwise_right_shift.Tensor", "__rshift__.Scalar": "bitwise_right_shift.Tensor_Scalar",
 }

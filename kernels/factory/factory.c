@@ -4,7 +4,6 @@
 #include "kernels/factory/factory.h"
 
 #include <errno.h>
-#include <float.h>
 #include <math.h>
 #include <time.h>
 #include <unistd.h>
@@ -70,11 +69,7 @@ static bool holds(enum td_dtype dtype, const struct td_value *v)
         double end = ldexp(1, (int)(8 * size) - (dtype != TD_u8));
         return dtype == TD_u8 ? x > -end && x < end : x >= -end && x < end;
     }
-    double most = dtype == TD_f16    ? 65504
-                  : dtype == TD_bf16 ? 0x1.fep127
-                  : dtype == TD_f32  ? (double)FLT_MAX
-                                     : DBL_MAX;
-    return !isfinite(x) || fabs(x) <= most;
+    return !isfinite(x) || fabs(x) <= td_most(dtype);
 }
 
 static int rule_full(struct td_call *call)

@@ -9,6 +9,7 @@
 #undef TD_SAMPLES_SCALAR_ALPHA
 #undef TD_UNARY_BY
 #undef TD_UNARY
+#undef TD_ALSO
 #undef TD_ASK
 #undef TD_PAIR_
 #undef TD_PAIR
@@ -16,6 +17,10 @@
 #undef TD_BOTH_
 #undef TD_BINARY
 #undef TD_COMPARE
+#undef TD_FRONT_
 #undef TD_BITS
+#undef TD_SHIFT
 #undef TD_ALPHA
+#undef TD_QUOTIENT
+#undef TD_QUOTIENT_
 #undef TD_GRADIENT

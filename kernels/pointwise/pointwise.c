@@ -27,10 +27,32 @@ enum td_point_result td_point_result(enum td_point point)
 enum td_dtype td_point_type(const struct td_call *call)
 {
     const struct td_pointwise *family = call->op->family;
-    const char *o = family->operands + (points[family->point].result == TD_POINT_IS_pick);
-    while (call->arg[*o - '0'].kind != TD_KIND_tensor)
-        o++;
-    return call->arg[*o - '0'].tensor.dtype;
+    const char *first = family->operands + (points[family->point].result == TD_POINT_IS_pick);
+    enum td_dtype made = TD_bool;
+    for (const char *o = first; *o; o++) {
+        const struct td_value *v = &call->arg[*o - '0'];
+        if (v->kind == TD_KIND_tensor)
+            return v->tensor.dtype;
+        if (v->kind == TD_KIND_float)
+            made = TD_f32;
+        else if (v->kind == TD_KIND_int && made == TD_bool)
+            made = TD_i64;
+    }
+    return made;
+}
+
+struct td_value td_point_number(const struct td_call *call, int k)
+{
+    const struct td_pointwise *family = call->op->family;
+    const struct td_value *v = &call->arg[family->operands[k] - '0'];
+    enum td_dtype type = td_point_type(call);
+    if (v->kind != TD_KIND_none)
+        return *v;
+    if (td_dtype_kind(type) == 'f')
+        return (struct td_value){.kind = TD_KIND_float, .f = k == 1 ? -INFINITY : INFINITY};
+    int bits = 8 * (int)td_dtype_size(type) - (type != TD_u8);
+    int64_t most = (int64_t)((UINT64_C(1) << bits) - 1), least = type == TD_u8 ? 0 : -most - 1;
+    return (struct td_value){.kind = TD_KIND_int, .i = k == 1 ? least : most};
 }
 
 /* The string argument, "" when there is none. */
@@ -47,7 +69,8 @@ enum td_point td_point_of(const struct td_call *call)
     const struct td_pointwise *family = call->op->family;
     const struct td_value *second =
         family->operands[1] ? &call->arg[family->operands[1] - '0'] : NULL;
-    double s = second && second->kind != TD_KIND_tensor ? td_scalar(second) : NAN;
+    bool number = second && second->kind != TD_KIND_tensor && second->kind != TD_KIND_none;
+    double s = number ? td_scalar(second) : NAN;
     const struct td_value *first = *family->params ? &call->arg[*family->params - '0'] : NULL;
     double p = first && first->kind != TD_KIND_none ? td_scalar(first) : NAN;
     const char *text = family->words ? text_of(call) : "";
@@ -104,8 +127,11 @@ static int broadcast(struct td_call *call, struct td_tensor *out, int i)
 static int rule_words(struct td_call *call, const char *words)
 {
     const char *text = text_of(call), *space = strchr(words, ' ');
-    if (!*text)
-        return 0; /* left out */
+    for (int i = 0; i < call->n_args && !*text; i++)
+        if (call->arg[i].kind == TD_KIND_str)
+            break;
+        else if (i == call->n_args - 1)
+            return 0; /* left out */
     for (const char *word = space; word; word = strchr(word + 1, ' ')) {
         size_t n = strcspn(word + 1, " ");
         if (n == strlen(text) && !memcmp(word + 1, text, n))
@@ -143,11 +169,12 @@ static int rule_params(struct td_call *call, const struct td_pointwise *family)
     return 0;
 }
 
-static int rule_broadcast(struct td_call *call)
+/* Whole tensors may have real parameters: of those that speak of real numbers alone. */
+static int rule_plain(struct td_call *call)
 {
     const struct td_pointwise *family = call->op->family;
     struct td_tensor *out = &call->out[0];
-    int err = rule_params(call, family);
+    int err = 0;
     *out = (struct td_tensor){.dtype = td_point_type(call)};
     if (!err && family->words)
         err = rule_words(call, family->words);
@@ -160,6 +187,56 @@ static int rule_broadcast(struct td_call *call)
     }
     call->n_out = 1;
     return err;
+}
+
+static int rule_broadcast(struct td_call *call)
+{
+    int err = rule_params(call, call->op->family);
+    return err ? err : rule_plain(call);
+}
+
+static int rule_limits(struct td_call *call)
+{
+    char low[32], high[32];
+    if (call->arg[1].kind == TD_KIND_none && call->arg[2].kind == TD_KIND_none)
+        return td_refuse(call, "%s: neither it nor %s is given; one of them is right",
+                         name_of(call, 1, low), name_of(call, 2, high));
+    return rule_broadcast(call);
+}
+
+/* Operand 1 has one element, or one for each of dimension 1; it is given the dimensions behind. */
+static int rule_channels(struct td_call *call)
+{
+    const struct td_tensor *self = &call->arg[0].tensor;
+    struct td_tensor *weight = &call->arg[1].tensor;
+    int64_t n = self->rank > 1 ? self->shape[1] : 1;
+    if (weight->rank > 1 || (td_numel(weight) != 1 && td_numel(weight) != n))
+        return td_refuse(call,
+                         "weight: has rank %d and %lld elements; rank 1 and 1 element, or %lld, "
+                         "are right",
+                         weight->rank, (long long)td_numel(weight), (long long)n);
+    weight->rank = td_numel(weight) != 1 ? self->rank - 1 : 0;
+    for (int d = 1; d < weight->rank; d++)
+        weight->shape[d] = 1;
+    return rule_broadcast(call);
+}
+
+static int rule_inference(struct td_call *call)
+{
+    for (int i = 0; i < call->n_args; i++)
+        if (call->arg[i].kind == TD_KIND_bool && call->arg[i].i)
+            return td_refuse(call, "training: chance plays no part here; False is right");
+    return rule_broadcast(call);
+}
+
+static int rule_number(struct td_call *call)
+{
+    char room[32];
+    int i = ((const struct td_pointwise *)call->op->family)->operands[1] - '0';
+    if (call->arg[i].tensor.rank)
+        return td_refuse(call, "%s: has %d dimensions; none is right", name_of(call, i, room),
+                         call->arg[i].tensor.rank);
+    return rule_broadcast(call);
 }
 
 /* Integers are held against a parameter's whole part, as in ATen. */
@@ -184,11 +261,12 @@ TD_KERNELS_3(pointwise_f64);
 TD_KERNELS_3(pointwise_int);
 
 /* clang-format off */
-#define REAL_ROWS                                                                                  \
-    TD_SIMD_3(pointwise_f32, TD_f32 | TD_f16 | TD_bf16) TD_SIMD_3(pointwise_f64, TD_f64)
+#define SHORT_ROWS TD_SIMD_3(pointwise_f32, TD_f32 | TD_f16 | TD_bf16)
+#define REAL_ROWS SHORT_ROWS TD_SIMD_3(pointwise_f64, TD_f64)
 #define WHOLE_ROWS TD_SIMD_3(pointwise_int, TD_INTS | TD_bool)
 static const struct td_impl rows_real[] = {REAL_ROWS TD_REF(pointwise), {0}};
 static const struct td_impl rows_whole[] = {WHOLE_ROWS TD_REF(pointwise), {0}};
+static const struct td_impl rows_numbers[] = {SHORT_ROWS WHOLE_ROWS TD_REF(pointwise), {0}};
 static const struct td_impl rows_all[] = {REAL_ROWS WHOLE_ROWS TD_REF(pointwise), {0}};
 /* clang-format on */
 
@@ -196,14 +274,19 @@ static const struct td_impl rows_all[] = {REAL_ROWS WHOLE_ROWS TD_REF(pointwise)
 #define PROMOTE_arith TD_PROMOTE_arith
 #define PROMOTE_float TD_PROMOTE_float
 #define PROMOTE_whole TD_PROMOTE_arith
+#define PROMOTE_quotient TD_PROMOTE_quotient
+#define PROMOTE_first TD_PROMOTE_first
 #define FLOATS_ONLY_float true
 #define FLOATS_ONLY_none false
 #define FLOATS_ONLY_arith false
 #define FLOATS_ONLY_whole false
+#define FLOATS_ONLY_quotient false
+#define FLOATS_ONLY_first false
 #define ROWS(promotion, types)                                                                     \
     (FLOATS_ONLY_##promotion || !((types) & ~TD_FLOATS) ? rows_real                                \
-     : (types)&TD_FLOATS                                ? rows_all                                 \
-                                                        : rows_whole)
+     : !((types)&TD_FLOATS)                             ? rows_whole                               \
+     : !((types)&TD_f64)                                ? rows_numbers                             \
+                                                        : rows_all)
 #define SCALE_own false
 #define SCALE_sums true
 enum { /* of each formula: the operand that is BOOL whatever the others are, as a bit */

@@ -31,11 +31,15 @@ enum td_point_result {
 };
 enum td_point_result td_point_result(enum td_point point);
 
-/* The type in which the call is computed: that of its tensors, a choosing one apart. */
+/* The type in which the call is computed: that of its tensors, a choosing one apart;
+ * of numbers alone, what they make. */
 enum td_dtype td_point_type(const struct td_call *call);
 
+/* The number that operand k is; left out, one that limits nothing: operand 1 is the lower limit. */
+struct td_value td_point_number(const struct td_call *call, int k);
+
 /* Parameter k as either kind of number; absent, it is a limit that limits nothing: the first the
- * lower one. */
+ * lower one; nan_to_num's are 0 and the type's last numbers. */
 void td_point_param(const struct td_call *call, int k, double *real, int64_t *whole);
 
 /* What a row gets beside its elements. */

@@ -26,6 +26,9 @@
 #define HELD(x) ((x) < (int64_t)LOWEST ? LOWEST : (x) > (int64_t)(T)~LOWEST ? (T)~LOWEST : (T)(x))
 #define AT_LEAST(a, p) ((a) < (p) ? (p) : (a))
 #define AT_MOST(a, q) ((a) > (q) ? (q) : (a))
+#define BITS ((T)(8 * sizeof(T)))
+#define W_shl(a, b) ((b) < 0 || (b) >= BITS ? 0 : (T)((U)(a) << (b)))
+#define W_shr(a, b) ((a) >> ((b) < 0 || (b) >= BITS ? BITS - ((T)-1 < 0) : (b)))
 #define W_clamp(a, p, q) AT_MOST(AT_LEAST(a, HELD(p)), HELD(q))
 
 #define NAME u8

@@ -28,11 +28,27 @@ static int64_t clamped(int64_t a, int64_t p, int64_t q, enum td_dtype type)
     return low > held(q, type) ? held(q, type) : low;
 }
 #define W_clamp(a, p, q) clamped(a, p, q, type)
+#define AT_LEAST(a, p) ((a) < (p) ? (p) : (a))
+#define AT_MOST(a, q) ((a) > (q) ? (q) : (a))
+
+/* Beyond the type's bits nothing is left, or the sign alone. */
+static bool beyond(int64_t b, enum td_dtype type)
+{
+    return b < 0 || b >= 8 * (int64_t)td_dtype_size(type);
+}
+#define W_shl(a, b) (beyond(b, type) ? 0 : (int64_t)((uint64_t)(a) << (b)))
+#define W_shr(a, b) ((a) >> (beyond(b, type) ? 63 : (b)))
 
 static double J_clamp(double a, double p, double q)
 {
     double low = a < p ? p : a;
     return p != p || q != q ? NAN : low > q ? q : low;
+}
+
+/* A step that the result hangs on, rounded as the rows compute it: half types in FP32. */
+static double J_step(double x, enum td_dtype type)
+{
+    return type == TD_f64 ? x : (double)(float)x;
 }
 
 static double J_remainder(double a, double b)
@@ -55,6 +71,28 @@ static double J_floor_divide(double a, double b)
 static double J_logaddexp(double a, double b)
 {
     return a == b && isinf(a) ? a : fmax(a, b) + log1p(exp(-fabs(a - b)));
+}
+
+static double J_logaddexp2(double a, double b)
+{
+    return a == b && isinf(a) ? a : fmax(a, b) + log1p(exp2(-fabs(a - b))) * M_LOG2E;
+}
+
+static double J_logit(double a) /* near 1/2 by what is above it */
+{
+    double above = 2 * a - 1;
+    return fabs(above) < 0.5 ? log1p(above / (1 - a)) : log(a / (1 - a));
+}
+
+static double J_sinc(double a) /* whole turns taken away before pi comes in */
+{
+    double whole = rint(a), turned = sin(M_PI * (a - whole));
+    return a == 0 ? 1 : (fmod(whole, 2) != 0 ? -turned : turned) / (M_PI * a);
+}
+
+static double J_nextafter(double a, double b, enum td_dtype type)
+{
+    return type == TD_f64 ? nextafter(a, b) : (double)nextafterf((float)a, (float)b);
 }
 
 static double J_sigmoid(double a)
@@ -80,10 +118,10 @@ static double J_gelu_tanh_slope(double a, double b)
     return a * ((1 + tanh(u)) / 2 + b / 2 * slope / (wide * wide));
 }
 
-static double real(enum td_point point, const double *x, const double *param)
+static double real(enum td_point point, const double *x, const double *param, enum td_dtype type)
 {
     double a = x[0], b = x[1], c = x[2], p = param[0], q = param[1], r = param[2];
-    (void)b, (void)c, (void)p, (void)q, (void)r;
+    (void)b, (void)c, (void)p, (void)q, (void)r, (void)type;
     switch (point) {
 #define TD_POINT(id, operands, result, cost, judge, whole, lanes)                                  \
     case TD_POINT_##id:                                                                            \
@@ -163,8 +201,9 @@ void td_pointwise_ref(const struct td_call *call)
             const struct td_value *v = &call->arg[family->operands[k] - '0'];
             const struct td_tensor *t = &v->tensor;
             if (v->kind != TD_KIND_tensor) {
-                x[k] = number(v, reals ? type : TD_f32, compares && reals);
-                w[k] = wrapped(v, type);
+                struct td_value given = td_point_number(call, k);
+                x[k] = number(&given, reals ? type : TD_f32, compares && reals);
+                w[k] = wrapped(&given, type);
             } else if (reals && !(picks && k == 0)) {
                 x[k] = td_get_real(t, place(t, out, index));
             } else {
@@ -173,7 +212,7 @@ void td_pointwise_ref(const struct td_call *call)
             }
         }
         if (reals)
-            td_put_real(out, i, real(point, x, param));
+            td_put_real(out, i, real(point, x, param, type));
         else
             td_put_whole(out, i, whole(point, w, whole_param, type));
         for (int d = out->rank - 1; d >= 0 && ++index[d] == out->shape[d]; d--)

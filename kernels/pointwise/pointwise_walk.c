@@ -11,6 +11,8 @@
  * equally well. Compiled once, with base flags. */
 #include "kernels/pointwise/pointwise.h"
 
+#include "kernels/elementwise.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -48,7 +50,10 @@ void td_point_param(const struct td_call *call, int k, double *real, int64_t *wh
     const struct td_pointwise *family = call->op->family;
     const struct td_value *v = &call->arg[family->params[k] - '0'];
     bool given = v->kind != TD_KIND_none;
-    *real = given ? td_scalar(v) : k ? INFINITY : -INFINITY;
+    double otherwise = k ? INFINITY : -INFINITY;
+    if (family->point == TD_POINT_nan_to_num)
+        otherwise = k ? (k == 1 ? 1 : -1) * td_most(td_point_type(call)) : 0;
+    *real = given ? td_scalar(v) : otherwise;
     *whole = given ? td_scalar_int(v) : k ? INT64_MAX : INT64_MIN;
 }
 
@@ -110,8 +115,9 @@ static enum td_dtype constant_type(enum td_dtype type)
 }
 
 /* A Scalar as one element of the type that rows expect of constants. */
-static void set_number(struct walk *w, int k, const struct td_value *v)
+static void set_number(struct walk *w, int k, struct td_value number)
 {
+    const struct td_value *v = &number;
     struct operand *o = &w->in[k];
     enum td_dtype type = constant_type(w->args.type);
     bool real = td_dtype_kind(type) == 'f';
@@ -282,7 +288,7 @@ void td_pointwise(const struct td_call *call, td_point_row *row, int unit)
         const struct td_value *v = &call->arg[family->operands[w.n_in] - '0'];
         struct operand *o = &w.in[w.n_in];
         if (v->kind != TD_KIND_tensor) {
-            set_number(&w, w.n_in, v);
+            set_number(&w, w.n_in, td_point_number(call, w.n_in));
             continue;
         }
         enum td_dtype type = v->tensor.dtype;

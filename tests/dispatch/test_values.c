@@ -8,7 +8,7 @@
 static float x[4] = {3, -1, 2, 5}, y[4] = {3, NAN, 2, 5};
 static int ran;
 
-/* positive(Tensor self): its elements above 0, in a row; NaN is refused. */
+/* toy_positive(Tensor self): its elements above 0, in a row; NaN is refused. */
 static int check(const struct td_call *call)
 {
     const float *in = call->arg[0].tensor.data;
@@ -29,20 +29,20 @@ static void positive(const struct td_call *call)
 }
 
 static const struct td_impl rows[] = {{.name = "ref", .run = positive, .dtypes = TD_ALL}, {0}};
-static const struct td_op op = {.schema = "positive(Tensor self) -> Tensor",
+static const struct td_op op = {.schema = "toy_positive(Tensor self) -> Tensor",
                                 .rule = toy_rule,
                                 .dtypes = TD_ALL,
                                 .impls = rows,
                                 .follows = 1,
                                 .check = check,
                                 .counted = 1};
-static struct td_op negative = {.schema = "negative(Tensor self) -> Tensor",
+static struct td_op negative = {.schema = "toy_negative(Tensor self) -> Tensor",
                                 .rule = toy_rule,
                                 .dtypes = TD_ALL,
                                 .impls = rows,
                                 .follows = 1,
                                 .counted = 1,
-                                .composite = "positive(neg(self))"};
+                                .composite = "toy_positive(neg(self))"};
 
 static int boxed(struct td_run *run, td_keyset keys)
 {
@@ -57,8 +57,8 @@ static void define(void)
     struct td_kernel_def unboxed = {.key = TD_KEY_CPU, .rows = rows, .origin = TD_HERE};
     start();
     ck_assert_int_eq(td_define(&op, "here:1", &problem), 0);
-    ck_assert_int_eq(td_register("positive", &unboxed, NULL, &problem), 0);
-    ck_assert_int_eq(register_key("positive", TD_KEY_XLA, boxed), 0);
+    ck_assert_int_eq(td_register("toy_positive", &unboxed, NULL, &problem), 0);
+    ck_assert_int_eq(register_key("toy_positive", TD_KEY_XLA, boxed), 0);
 }
 
 /* Boxed, unboxed and by a stack; kernels of either kind. */
@@ -66,7 +66,7 @@ START_TEST(test_each_way)
 {
     float out[4];
     define();
-    const struct td_handle *handle = td_registry_find("positive");
+    const struct td_handle *handle = td_registry_find("toy_positive");
     for (int i = 0; i < 4; i++) {
         bool right = i % 2;
         struct td_named arg = tensor_arg("self", right ? x : y, 4);
@@ -74,7 +74,7 @@ START_TEST(test_each_way)
         struct td_problem problem = {0};
         td_keyset keys = arg.keys = td_keyset_of(i / 2 ? TD_KEY_XLA : TD_KEY_CPU);
         ran = 0;
-        ck_assert_int_eq(bind(&run, "positive", &arg, 1, NULL), 0);
+        ck_assert_int_eq(bind(&run, "toy_positive", &arg, 1, NULL), 0);
         ck_assert_int_eq(run.call.out[0].shape[0], 4);
         execute(&run, out);
         ck_assert_int_eq(run.error, right ? 0 : -EINVAL);
@@ -119,7 +119,7 @@ START_TEST(test_composites)
     define();
     struct td_op silent = negative, bounded = negative, on = negative;
     silent.schema = "silent(Tensor self) -> Tensor";
-    silent.composite = "positive(self)";
+    silent.composite = "toy_positive(self)";
     silent.follows = 0;
     define_composite(&silent);
     ck_assert_int_eq(td_formula_check(td_registry_find("silent"), silent.composite,
@@ -127,16 +127,16 @@ START_TEST(test_composites)
                      -EINVAL);
     define_composite(&negative);
     struct td_kernel_def unboxed = {.key = TD_KEY_PrivateUse1, .rows = rows, .origin = TD_HERE};
-    ck_assert_int_eq(td_register("positive", &unboxed, NULL, &problem), 0);
+    ck_assert_int_eq(td_register("toy_positive", &unboxed, NULL, &problem), 0);
     struct td_named arg = tensor_arg("self", x, 4);
     arg.keys = td_keyset_of(TD_KEY_PrivateUse1);
-    ck_assert_int_eq(bind(&run, "negative", &arg, 1, NULL), 0);
+    ck_assert_int_eq(bind(&run, "toy_negative", &arg, 1, NULL), 0);
     execute(&run, out);
     ck_assert_int_eq(run.error, 0);
     ck_assert_int_eq(run.call.out[0].shape[0], 1);
     ck_assert_float_eq(out[0], 1);
     arg.value.tensor.data = y;
-    ck_assert_int_eq(bind(&run, "negative", &arg, 1, NULL), 0);
+    ck_assert_int_eq(bind(&run, "toy_negative", &arg, 1, NULL), 0);
     execute(&run, out);
     ck_assert_int_eq(run.error, -EINVAL);
     ck_assert_ptr_nonnull(strstr(run.problem.text, "is NaN"));
@@ -144,7 +144,7 @@ START_TEST(test_composites)
     bounded.schema = "bounded(Tensor self) -> Tensor";
     bounded.counted = 0;
     on.schema = "on(Tensor self) -> Tensor";
-    on.composite = "positive(positive(self))";
+    on.composite = "toy_positive(toy_positive(self))";
     define_composite(&bounded);
     define_composite(&on);
     ck_assert_int_eq(bind(&run, "bounded", &arg, 1, NULL), -EINVAL);
@@ -159,11 +159,11 @@ START_TEST(test_counted_stay)
     struct td_run run;
     struct td_named arg = tensor_arg("self", x, 4);
     define();
-    ck_assert_int_eq(bind(&run, "positive_", &arg, 1, NULL), -EINVAL);
-    ck_assert_int_eq(bind(&run, "positive", &arg, 1, NULL), 0);
+    ck_assert_int_eq(bind(&run, "toy_positive_", &arg, 1, NULL), -EINVAL);
+    ck_assert_int_eq(bind(&run, "toy_positive", &arg, 1, NULL), 0);
     ck_assert_int_eq(td_run_convert(&run, TD_f64), -EINVAL);
-    ck_assert(td_op_follows("positive", "self", 9));
-    ck_assert(td_op_follows("positive_", NULL, 0));
+    ck_assert(td_op_follows("toy_positive", "self", 9));
+    ck_assert(td_op_follows("toy_positive_", NULL, 0));
     ck_assert(!td_op_follows("neg", "self", 0));
     ck_assert(!td_op_follows("nosuch", "self", 0));
 }

@@ -105,6 +105,32 @@ class Values(service.ServiceTest):
                                   {"normalized_shape": [4], "kernel": kernel})
             np.testing.assert_allclose(out, [1, 1, -1, -1], rtol=1e-5)
 
+    def test_limits_slopes_and_quotients(self):
+        whole, real = np.array([-7, 7, 8]), f32(-7, 7, 8)
+        self.gives(f32(-7, 0.5, 0.5), "clamp", {"self": whole}, {"max": 0.5})
+        self.gives(f32(-7, 2, 2), "clamp", {"self": whole, "max": f32(2)})
+        self.problem(self.service.infer("clamp", {"self": real}), 400, "min", "max")
+        for mode, want in (("floor", [-4, 3, 4]), ("trunc", [-3, 3, 4])):
+            self.gives(np.array(want), "div", {"self": whole}, {"other": 2, "rounding_mode": mode})
+            self.gives(f32(*want), "div", {"self": real}, {"other": 2, "rounding_mode": mode})
+        self.gives(f32(-3.5, 3.5, 4), "div.Tensor_mode", {"self": whole, "other": np.array(2)}, {"rounding_mode": None})
+        for mode in ("", "up"):
+            self.problem(self.service.infer("div", {"self": real}, {"other": 2, "rounding_mode": mode}), 400, "rounding_mode", "trunc")
+        self.gives(f32(-0.5, 7, 8), "prelu", {"self": real, "weight": f32(1 / 14)})
+        self.problem(self.service.infer("prelu", {"self": f32(1, 2, 3), "weight": f32(1, 2)}), 400, "weight")
+        self.problem(self.service.infer("rrelu", {"self": real}, {"training": True}), 400, "training")
+        where = {"condition": np.array([True, False])}
+        self.gives(f32(1, 2.5), "where", where, {"self": True, "other": 2.5})
+        self.gives(np.array([1, 3]), "where", where, {"self": 1, "other": 3})
+        mask = {"self": np.array([1, 2, 3], np.int8), "mask": np.array([True, False, True])}
+        self.gives(np.array([9, 2, 9], np.int8), "masked_fill", {**mask, "value": np.array(9.75)})
+        self.problem(self.service.infer("masked_fill", {**mask, "value": f32(1)}), 400, "value")
+        top = np.finfo(np.float16).max
+        self.gives(np.array([0, top, -top], np.float16), "nan_to_num", {"self": np.array([NAN, INF, -INF], np.float16)})
+        self.gives(np.array([-128, 0, 0, -1], np.int8), "bitwise_left_shift",
+                   {"self": np.array([1, 1, 1, -1], np.int8), "other": np.array([7, 8, -1, 0], np.int8)})
+        self.gives(np.array([-1, 0, 0], np.int8), "bitwise_right_shift", {"self": np.array([-5, 5, 5], np.int8), "other": np.array([9, 3, -1], np.int8)})
+
     def test_gradients(self):
         whole = {"grad_output": np.array([1, 2, 3]), "self": np.array([1, 0, 3])}
         self.gives(np.array([1, 0, 3]), "threshold_backward", whole, {"threshold": 0.5})

@@ -45,14 +45,20 @@ def gradient(name, t, p):
     return (out[0][0], *out[1:]) if alone and out[0] is not None else out
 
 
-def by_schema(op, t, p):
-    """ATen's overload of that name, all arguments in its order."""
+def aten(op):
+    """ATen's overload of that name; None when this version has none."""
     name, _, overload = op.partition(".")
-    schema = getattr(getattr(torch.ops.aten, name), overload or "default")._schema
-    given = {**t, **p}
-    named = {a.name: given[a.name] if a.name in given else a.default_value if a.has_default_value() else None
-             for a in schema.arguments}
-    return getattr(getattr(torch.ops.aten, name), overload or "default")(**named)
+    return getattr(getattr(torch.ops.aten, name, None), overload or "default", None)
+
+
+def call(overload, given):
+    """By its schema, which says what goes by position; what is left out has its default."""
+    def value(a):
+        v = given[a.name] if a.name in given else a.default_value
+        return [v] * a.N if a.N and isinstance(v, int) else v
+    listed = [a for a in overload._schema.arguments if not a.kwarg_only]
+    named = {a.name: given[a.name] for a in overload._schema.arguments if a.kwarg_only and a.name in given}
+    return overload(*map(value, listed), **named)
 
 
 def run(op, t, p):
@@ -60,7 +66,7 @@ def run(op, t, p):
     if op in window.TABLE:
         return by_schema(op, t, p) if all(v.numel() for v in t.values()) else None
     if name in norm.NAMES:
-        return by_schema(op, t, p) if t["input"].numel() else None # it refuses nothing at all
+        return call(aten(op), {**t, **p}) if t["input"].numel() else None # it refuses nothing at all
     if name == "cast":
         return t["self"].to(p["dtype"])
     if name == "linear":
@@ -74,12 +80,12 @@ def run(op, t, p):
         return activation(x, "gelu_tanh" if p.get("algorithm") == "tanh" else attr)
     if name in gradients.DRAWS or name == "native_layer_norm":
         return gradient(name, t, p)
-    if name in ("gelu", "silu", "layer_norm", "conv2d", "softmax"):
-        first = t.pop("self" if "self" in t else "input")
-        return getattr(F, name)(first, **t, **p)
-    if not hasattr(torch, name) or name == "rand":
-        return None # this version is too old; it draws other numbers
-    return getattr(torch, name)(**{("input" if k == "self" else k): v for k, v in t.items()}, **p)
+    if name.startswith("rand") or (name == "full" and p.get("dtype") == torch.uint8 and p["fill_value"] < 0):
+        return None # it draws other numbers; it refuses what torch.full() takes
+    if name in ("logit", "sinc"): # it cancels what is near 0
+        t = {k: v.double() for k, v in t.items()}
+    overload = aten(op)
+    return overload and call(overload, {**t, **p})
 
 
 class PyTorch(Outside):
