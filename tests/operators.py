@@ -11,6 +11,7 @@ import numpy as np
 import gradients
 import norm
 import pointwise
+import reductions
 import window
 from service import BF16, NAMES, DATATYPES
 
@@ -26,7 +27,8 @@ def erf(x):
 
 
 class Judge:
-    """formula(arrays and parameters by name) -> the exact result, wide; several as a tuple.
+    """formula(arrays and parameters by name) -> the exact result, wide; several as a tuple,
+    or by the names that the schema gives them.
     calls: ({argument: shape}, {parameter: value}) each.
     result: the output's datatype for the input's and the parameters; several as a tuple.
     scale: what the error bound is in units of: "own", each result; "all", the largest result; or
@@ -52,10 +54,6 @@ def floating(name, parameters):
 def with_number(name, _):
     """A whole number makes an INT64 of a BOOL, and leaves all others."""
     return "INT64" if name == "BOOL" else name
-
-
-def summed(name, parameters):
-    return parameters.get("dtype") or (name if name in FLOATS else "INT64")
 
 
 # ---- formulas ----
@@ -85,12 +83,6 @@ def softmax(self, dim, dtype=None):
     axis = dim if self.ndim else None
     raised = np.exp(self - self.max(axis=axis, keepdims=True))
     return raised / raised.sum(axis=axis, keepdims=True)
-
-
-def total(self, dim=None, keepdim=False, dtype=None):
-    axis = tuple(dim) if dim else None
-    return np.sum(self if self.dtype == np.float64 else self.astype(np.int64), axis=axis,
-                  keepdims=keepdim)
 
 
 def cast(self, dtype):
@@ -242,8 +234,6 @@ def curve(formula, scale="own"):
 SCALAR = [({"self": (40,)}, {"other": 3}), ({"self": (2, 9)}, {"other": -2})]
 SCALAR_ALPHA = SCALAR + [({"self": (2, 9)}, {"other": 1, "alpha": 2})]
 CASTS = [({"self": (300,)}, {"dtype": name}) for name in [*DATATYPES, "BF16"]]
-SUMS = [({"self": (4, 9)}, {"dim": [1]}), ({"self": (2, 3, 4, 5)}, {"dim": [1, -1]}),
-        ({"self": (7, 3)}, {"dim": [0], "keepdim": True}), ({"self": (0, 3)}, {"dim": [0]})]
 SOFTMAX = [({"self": (3, 21)}, {"dim": -1}), ({"self": (21, 3)}, {"dim": 0}),
            ({"self": (2, 9, 5)}, {"dim": 1}), ({"self": ()}, {"dim": 0}),
            ({"self": (2, 9)}, {"dim": 1, "dtype": "FP64"})]
@@ -295,8 +285,6 @@ JUDGES = {
     "gelu": Judge(on_floats(gelu), ONE + [({"self": (70,)}, {"approximate": "tanh"})], floating,
                   lambda self: self),
     "softmax.int": Judge(on_floats(softmax), SOFTMAX, floating, "all"),
-    "sum": Judge(total, ONE + [({"self": (33,)}, {"dtype": "FP64"})], summed, total),
-    "sum.dim_IntList": Judge(total, SUMS, summed, total),
     "layer_norm": Judge(layer_norm, NORM, same, "all"),
     "native_layer_norm": Judge(native_layer_norm, NATIVE_NORM, same, native_layer_norm_scale),
     "cast": Judge(cast, CASTS, lambda name, parameters: parameters["dtype"]),
@@ -342,7 +330,7 @@ JUDGES = {
     "linear_backward": Judge(gradients.linear, gradients.LINEAR, same, gradients.linear),
     "convolution_backward": Judge(
         gradients.convolution, gradients.IMAGES, same, gradients.convolution),
-    **{name: Judge(*row) for table in (norm.TABLE, pointwise.TABLE, window.TABLE) for name, row in table.items()},
+    **{name: Judge(*row) for table in (norm.TABLE, pointwise.TABLE, reductions.TABLE, window.TABLE) for name, row in table.items()},
 }
 JUDGES |= {name: JUDGES[of] for name, of in pointwise.ALSO.items()}
 
@@ -407,7 +395,9 @@ def compare(tensor, name, exact, scale, units):
 
 
 def named(results):
-    """Results by the names that a reply gives them."""
+    """Results by the names that a reply gives them, those of a schema that has its own as a dict."""
+    if isinstance(results, dict):
+        return results
     if isinstance(results, tuple):
         return {f"out{i}": one for i, one in enumerate(results)}
     return {"out": results}

@@ -4,6 +4,7 @@ import numpy as np
 
 import gradients
 import norm
+import reductions
 import service
 import window
 from judging import Outside
@@ -65,6 +66,8 @@ def run(op, t, p):
     name = op.split(".")[0]
     if op in window.TABLE:
         return by_schema(op, t, p) if all(v.numel() for v in t.values()) else None
+    if op in reductions.TABLE:
+        return by_schema(op, t, p)
     if name in norm.NAMES:
         return call(aten(op), {**t, **p}) if t["input"].numel() else None # it refuses nothing at all
     if name == "cast":

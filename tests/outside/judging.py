@@ -10,6 +10,7 @@ import numpy as np
 
 import gradients
 import operators
+import reductions
 import service
 
 CALLS = 12 # random ones an operator, besides those of its judge in operators.py
@@ -78,12 +79,13 @@ def draw_call(rng, op):
         kept = shape[len(shape) - n:]
         more = {} if op == "layer_norm" else {"eps": float(rng.random())}
         return {"input": shape, "weight": kept, "bias": kept}, {"normalized_shape": list(kept), **more}
-    if op in ("softmax.int", "sum.dim_IntList", "permute", "transpose.int"):
+    if op in reductions.TABLE:
+        return reductions.draw(rng, op, draw_shape)
+    if op in ("softmax.int", "permute", "transpose.int"):
         shape = draw_shape(rng, 1)
         dims = [int(d) for d in rng.permutation(len(shape))]
         parameters = {"softmax.int": {"dim": dims[0]}, "permute": {"dims": dims},
-                      "transpose.int": {"dim0": dims[0], "dim1": dims[-1] - len(shape)},
-                      "sum.dim_IntList": {"dim": dims[:1 + len(dims) // 2], "keepdim": len(dims) > 2}}
+                      "transpose.int": {"dim0": dims[0], "dim1": dims[-1] - len(shape)}}
         return {"self": shape}, parameters[op]
     if op in gradients.DRAWS:
         return gradients.DRAWS[op](rng, draw_shape)
@@ -125,9 +127,9 @@ class Outside(service.ServiceTest):
             return 0
         reply = self.service.infer(op, tensors, parameters, binary=bool(rng.integers(2)))
         self.assertEqual(reply.status, 200, reply.body[:300])
-        _, scale = operators.exact_and_scale(judge, tensors, parameters)
+        exact, scale = operators.exact_and_scale(judge, tensors, parameters)
         datatype = judge.result(judge.datatype, parameters)
-        want = want if isinstance(want, dict) else operators.named(want)
+        want = want if isinstance(want, dict) else dict(zip(exact, want if isinstance(want, tuple) else (want,)))
         wrong = operators.compare_all(
             reply.outputs, datatype, {k: operators.wide(np.asarray(v)) for k, v in want.items()},
             {k: np.maximum(v, self.least) for k, v in scale.items()}, UNITS)

@@ -1,0 +1,268 @@
+/* The folds of reduce.def in lanes, of FP32 or FP64 by TD_REAL_BITS: along rows in four vectors at
+ * once, down columns four rows at a time, so that memory is read in its order. FP32 totals go to a
+ * double every RUN steps, so that long sums keep their digits; the walk hands down at most as many
+ * rows. Folds with two totals walk a piece more than once; the walk keeps it in the first cache. */
+#ifndef TD_KERNELS_REDUCE_ROWS_H
+#define TD_KERNELS_REDUCE_ROWS_H
+
+#include "kernels/formulas.h"
+#include "kernels/reals.h"
+#include "kernels/reduce/reduce.h"
+
+#define RUN (64 * 4 * L_LANES)
+
+/* The first n lanes, and the n < L_LANES elements that end a row. */
+TD_INLINE VM first_lanes(int64_t n)
+{
+    V lane;
+    for (int i = 0; i < L_LANES; i++)
+        lane[i] = (td_real)i;
+    return L_lt(lane, L_c((td_real)n));
+}
+
+TD_INLINE V load_last(const td_real *x, int64_t n)
+{
+    return L_get_n(x, 0, n, TD_REAL_TYPE, 0);
+}
+
+TD_INLINE V swap_lanes(V v, const int step)
+{
+    VI from;
+    for (int i = 0; i < L_LANES; i++)
+        from[i] = i ^ step;
+    return __builtin_shuffle(v, from);
+}
+
+#define JOIN(name, lanes, scalar)                                                                  \
+    TD_INLINE V join_##name(V a, V b)                                                              \
+    {                                                                                              \
+        return lanes;                                                                              \
+    }                                                                                              \
+    TD_INLINE double total_##name(double a, double b)                                              \
+    {                                                                                              \
+        return scalar;                                                                             \
+    }                                                                                              \
+    TD_INLINE double lanes_##name(V v)                                                             \
+    {                                                                                              \
+        _Pragma("GCC unroll 4") for (int step = L_LANES / 2; step; step /= 2) v =                  \
+            join_##name(v, swap_lanes(v, step));                                                   \
+        return (double)v[0];                                                                       \
+    }
+JOIN(add, L_add(a, b), a + b)
+JOIN(mul, L_mul(a, b), a *b)
+JOIN(max, o_maximum(a, b), a > b || a != a ? a : b)
+JOIN(min, o_minimum(a, b), a < b || a != a ? a : b)
+
+/* pivot: p of the first row or column; that of the next one is `each` behind it. */
+#define TD_STEP(id, width, joins, cost, init, whole_init, judge, whole, lanes)                     \
+    TD_INLINE V id##_step(V s, V x, V p)                                                           \
+    {                                                                                              \
+        (void)p;                                                                                   \
+        return lanes;                                                                              \
+    }                                                                                              \
+    TD_INLINE double id##_row(const td_real *x, int64_t n, V p)                                    \
+    {                                                                                              \
+        const V none = L_c((td_real)(init));                                                       \
+        V a = none, b = none, c = none, d = none;                                                  \
+        for (; n >= 4 * L_LANES; n -= 4 * L_LANES, x += 4 * L_LANES) {                             \
+            a = id##_step(a, L_load(x), p);                                                        \
+            b = id##_step(b, L_load(x + L_LANES), p);                                              \
+            c = id##_step(c, L_load(x + 2 * L_LANES), p);                                          \
+            d = id##_step(d, L_load(x + 3 * L_LANES), p);                                          \
+        }                                                                                          \
+        for (; n >= L_LANES; n -= L_LANES, x += L_LANES)                                           \
+            a = id##_step(a, L_load(x), p);                                                        \
+        if (n)                                                                                     \
+            b = L_sel(first_lanes(n), id##_step(b, load_last(x, n), p), b);                        \
+        return lanes_##joins(join_##joins(join_##joins(a, b), join_##joins(c, d)));                \
+    }                                                                                              \
+    static void id##_rows(const td_real *x, int64_t n, int64_t rows, int64_t step,                 \
+                          const double *pivot, int each, union td_total *s)                        \
+    {                                                                                              \
+        for (int64_t r = 0; r < rows; r++, x += step, pivot += each) {                             \
+            V p = L_c((td_real)*pivot);                                                            \
+            s[r].f = id##_row(x, n < RUN ? n : RUN, p);                                            \
+            for (int64_t i = RUN; i < n; i += RUN)                                                 \
+                s[r].f = total_##joins(s[r].f, id##_row(x + i, n - i < RUN ? n - i : RUN, p));     \
+        }                                                                                          \
+    }                                                                                              \
+    static void id##_columns(const td_real *x, int64_t n, int64_t rows, int64_t step,              \
+                             const double *pivot, int each, union td_total *s)                     \
+    {                                                                                              \
+        td_real sum[TD_REDUCE_COLUMNS], ps[TD_REDUCE_COLUMNS];                                     \
+        int64_t whole_lanes = n - n % L_LANES, r = 0;                                              \
+        for (int64_t i = 0; i < (n + L_LANES - 1) / L_LANES * L_LANES; i++) {                      \
+            sum[i] = (td_real)(init);                                                              \
+            ps[i] = (td_real)pivot[i < n ? i * each : 0];                                          \
+        }                                                                                          \
+        for (; r + 4 <= rows; r += 4, x += 4 * step) {                                             \
+            for (int64_t i = 0; i < whole_lanes; i += L_LANES) {                                   \
+                V v = L_load(sum + i), p = L_load(ps + i);                                         \
+                v = id##_step(v, L_load(x + i), p);                                                \
+                v = id##_step(v, L_load(x + step + i), p);                                         \
+                v = id##_step(v, L_load(x + 2 * step + i), p);                                     \
+                L_store(sum + i, id##_step(v, L_load(x + 3 * step + i), p));                       \
+            }                                                                                      \
+            for (int k = 0; k < 4 && whole_lanes < n; k++)                                         \
+                L_store(sum + whole_lanes,                                                         \
+                        id##_step(L_load(sum + whole_lanes),                                       \
+                                  load_last(x + k * step + whole_lanes, n - whole_lanes),          \
+                                  L_load(ps + whole_lanes)));                                      \
+        }                                                                                          \
+        for (; r < rows; r++, x += step)                                                           \
+            for (int64_t i = 0; i < n; i += L_LANES) {                                             \
+                V v = i < whole_lanes ? L_load(x + i) : load_last(x + i, n - i);                   \
+                L_store(sum + i, id##_step(L_load(sum + i), v, L_load(ps + i)));                   \
+            }                                                                                      \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            s[i].f = (double)sum[i];                                                               \
+    }                                                                                              \
+    static __attribute__((unused)) void id##_along(const void *x, int64_t n, int64_t rows,         \
+                                                   int64_t step, double p, union td_total *s,      \
+                                                   union td_total *t)                              \
+    {                                                                                              \
+        (void)t;                                                                                   \
+        id##_rows(x, n, rows, step, &p, 0, s);                                                     \
+    }                                                                                              \
+    static __attribute__((unused)) void id##_down(const void *x, int64_t n, int64_t rows,          \
+                                                  int64_t step, double p, union td_total *s,       \
+                                                  union td_total *t)                               \
+    {                                                                                              \
+        (void)t;                                                                                   \
+        id##_columns(x, n, rows, step, &p, 0, s);                                                  \
+    }
+#include "kernels/reduce/reduce.def"
+
+/* ---- folds with two totals: about a pivot near the mean, or at the largest, little is lost ----
+ */
+
+static void moments_about(const double *pivot, int64_t count, int64_t n, union td_total *s,
+                          union td_total *t)
+{
+    for (int64_t i = 0; i < count; i++) { /* s: the sum of what is off the pivot, t: its squares */
+        double off = s[i].f / (double)n;
+        t[i].f -= s[i].f * off;
+        s[i].f = pivot[i] + off;
+    }
+}
+
+static void set_means(double *pivot, int64_t count, int64_t n, const union td_total *s)
+{
+    for (int64_t i = 0; i < count; i++) {
+        td_real mean = (td_real)(s[i].f / (double)n);
+        pivot[i] = isinf(mean) ? 0 : (double)mean; /* so that it is infinite in the end, too */
+    }
+}
+
+static void moments_along(const void *from, int64_t n, int64_t rows, int64_t step, double p,
+                          union td_total *s, union td_total *t)
+{
+    const td_real *x = from;
+    for (int64_t r = 0; r < rows; r++, x += step) {
+        sum_rows(x, n, 1, 0, &p, 0, s + r);
+        set_means(&p, 1, n, s + r);
+        offset_rows(x, n, 1, 0, &p, 0, s + r);
+        spread_rows(x, n, 1, 0, &p, 0, t + r);
+        moments_about(&p, 1, n, s + r, t + r);
+    }
+}
+
+static void moments_down(const void *x, int64_t n, int64_t rows, int64_t step, double p,
+                         union td_total *s, union td_total *t)
+{
+    double pivot[TD_REDUCE_COLUMNS] = {0};
+    sum_columns(x, n, rows, step, &p, 0, s);
+    set_means(pivot, n, rows, s);
+    offset_columns(x, n, rows, step, pivot, 1, s);
+    spread_columns(x, n, rows, step, pivot, 1, t);
+    moments_about(pivot, n, rows, s, t);
+}
+
+static void hold_finite(int64_t count, union td_total *s)
+{
+    for (int64_t i = 0; i < count; i++)
+        s[i].f = isinf(s[i].f) ? 0 : s[i].f;
+}
+
+static void exponents_along(const void *from, int64_t n, int64_t rows, int64_t step, double p,
+                            union td_total *s, union td_total *t)
+{
+    const td_real *x = from;
+    for (int64_t r = 0; r < rows; r++, x += step) {
+        max_rows(x, n, 1, 0, &p, 0, s + r);
+        hold_finite(1, s + r);
+        raised_rows(x, n, 1, 0, &s[r].f, 0, t + r);
+    }
+}
+
+static void exponents_down(const void *x, int64_t n, int64_t rows, int64_t step, double p,
+                           union td_total *s, union td_total *t)
+{
+    double pivot[TD_REDUCE_COLUMNS] = {0};
+    max_columns(x, n, rows, step, &p, 0, s);
+    hold_finite(n, s);
+    for (int64_t i = 0; i < n; i++)
+        pivot[i] = s[i].f;
+    raised_columns(x, n, rows, step, pivot, 1, t);
+}
+
+/* Where value stands first in a row that holds it; NaN, where any NaN does. */
+static int64_t find(const td_real *x, int64_t n, td_real value)
+{
+    V wanted = L_c(value);
+    int64_t i = 0;
+    for (; i + L_LANES <= n; i += L_LANES) {
+        V v = L_load(x + i);
+        if (L_any(L_either(L_eq(v, wanted), L_both(L_uno(v, v), L_uno(wanted, wanted)))))
+            break;
+    }
+    while (i + 1 < n && x[i] != value && (x[i] == x[i] || value == value))
+        i++;
+    return i;
+}
+
+/* The first of the largest, or smallest: a later one takes its place when it is better. */
+#define ARGUMENT(best, is_better)                                                                  \
+    static void arg##best##_along(const void *from, int64_t n, int64_t rows, int64_t step,         \
+                                  double p, union td_total *s, union td_total *t)                  \
+    {                                                                                              \
+        const td_real *x = from;                                                                   \
+        for (int64_t r = 0; r < rows; r++, x += step) {                                            \
+            best##_rows(x, n, 1, 0, &p, 0, s + r);                                                 \
+            t[r].i = find(x, n, (td_real)s[r].f);                                                  \
+        }                                                                                          \
+    }                                                                                              \
+    static void arg##best##_down(const void *from, int64_t n, int64_t rows, int64_t step,          \
+                                 double p, union td_total *s, union td_total *t)                   \
+    {                                                                                              \
+        const td_real *x = from;                                                                   \
+        (void)p;                                                                                   \
+        for (int64_t i = 0; i < n; i += L_LANES) {                                                 \
+            int64_t some = n - i < L_LANES ? n - i : L_LANES;                                      \
+            V a = some < L_LANES ? load_last(x + i, some) : L_load(x + i), at = L_c(0);            \
+            for (int64_t r = 1; r < rows; r++) {                                                   \
+                const td_real *here = x + r * step + i;                                            \
+                V v = some < L_LANES ? load_last(here, some) : L_load(here);                       \
+                VM better = L_either(is_better(v, a), L_both(L_uno(v, v), L_not(L_uno(a, a))));    \
+                a = L_sel(better, v, a);                                                           \
+                at = L_sel(better, L_c((td_real)r), at);                                           \
+            }                                                                                      \
+            for (int64_t k = 0; k < some; k++) {                                                   \
+                s[i + k].f = (double)a[k];                                                         \
+                t[i + k].i = (int64_t)at[k];                                                       \
+            }                                                                                      \
+        }                                                                                          \
+    }
+ARGUMENT(max, L_gt)
+ARGUMENT(min, L_lt)
+
+static const struct td_fold_rows fold_rows[TD_FOLDS] = {
+#define TD_STEP(id, ...) {id##_along, id##_down},
+#include "kernels/reduce/reduce.def"
+    {moments_along, moments_down},
+    {exponents_along, exponents_down},
+    {argmax_along, argmax_down},
+    {argmin_along, argmin_down},
+};
+
+#endif

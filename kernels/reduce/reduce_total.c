@@ -1,0 +1,217 @@
+/* What becomes of totals: two pieces are joined, and a result is made of them and written in its
+ * type. Compiled once, with base flags: there are far fewer totals than elements. */
+#include "kernels/half.h"
+#include "kernels/reduce/reduce.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+static const enum td_join joins[TD_FOLDS] = {
+#define TD_STEP(id, width, how, ...) TD_JOIN_##how,
+#include "kernels/reduce/reduce.def"
+    [TD_FOLD_moments] = TD_JOIN_moments,
+    [TD_FOLD_exponents] = TD_JOIN_exponents,
+    [TD_FOLD_argmax] = TD_JOIN_argmax,
+    [TD_FOLD_argmin] = TD_JOIN_argmin,
+};
+
+/* T. Chan, G. Golub, R. LeVeque, "Updating formulae and a pairwise algorithm", 1979. */
+static void join_moments(union td_total *s, union td_total *t, double n, double mean,
+                         double squares, double m)
+{
+    double off = mean - s->f;
+    if (!isfinite(off)) { /* infinite numbers have a mean, but no distance from it */
+        s->f += mean;
+        t->f = NAN;
+        return;
+    }
+    s->f += off * (m / (n + m));
+    t->f += squares + off * off * (n * m / (n + m));
+}
+
+static void join_exponents(union td_total *s, union td_total *t, double from, double sum)
+{
+    double top = from > s->f ? from : s->f;
+    if (t->f == 0 || sum == 0) { /* one of them is nothing but -inf, and says nothing of where */
+        s->f = t->f == 0 ? from : s->f;
+        t->f += sum;
+        return;
+    }
+    if (!isfinite(t->f) || !isfinite(sum)) {
+        t->f += sum;
+        return;
+    }
+    t->f = t->f * exp(s->f - top) + sum * exp(from - top);
+    s->f = top;
+}
+
+static bool real_is_better(enum td_join how, double a, double b)
+{
+    if (b != b)
+        return false;
+    return a != a || (how == TD_JOIN_argmax ? a > b : a < b);
+}
+
+static void join_reals(enum td_join how, int64_t count, struct td_piece *piece,
+                       const struct td_piece *next)
+{
+    union td_total *s = piece->s, *t = piece->t;
+    const union td_total *a = next->s, *b = next->t;
+    switch (how) {
+    case TD_JOIN_add:
+        for (int64_t i = 0; i < count; i++)
+            s[i].f += a[i].f;
+        break;
+    case TD_JOIN_mul:
+        for (int64_t i = 0; i < count; i++)
+            s[i].f *= a[i].f;
+        break;
+    case TD_JOIN_max:
+        for (int64_t i = 0; i < count; i++)
+            s[i].f = a[i].f > s[i].f || a[i].f != a[i].f ? a[i].f : s[i].f;
+        break;
+    case TD_JOIN_min:
+        for (int64_t i = 0; i < count; i++)
+            s[i].f = a[i].f < s[i].f || a[i].f != a[i].f ? a[i].f : s[i].f;
+        break;
+    case TD_JOIN_moments:
+        for (int64_t i = 0; i < count; i++)
+            join_moments(&s[i], &t[i], (double)piece->n, a[i].f, b[i].f, (double)next->n);
+        break;
+    case TD_JOIN_exponents:
+        for (int64_t i = 0; i < count; i++)
+            join_exponents(&s[i], &t[i], a[i].f, b[i].f);
+        break;
+    case TD_JOIN_argmax:
+    case TD_JOIN_argmin:
+        for (int64_t i = 0; i < count; i++)
+            if (real_is_better(how, a[i].f, s[i].f)) {
+                s[i] = a[i];
+                t[i].i = next->first - piece->first + b[i].i;
+            }
+    }
+}
+
+static void join_wholes(enum td_join how, int64_t count, struct td_piece *piece,
+                        const struct td_piece *next)
+{
+    union td_total *s = piece->s, *t = piece->t;
+    const union td_total *a = next->s, *b = next->t;
+    switch (how) {
+    case TD_JOIN_add:
+        for (int64_t i = 0; i < count; i++)
+            s[i].i = (int64_t)((uint64_t)s[i].i + (uint64_t)a[i].i);
+        break;
+    case TD_JOIN_mul:
+        for (int64_t i = 0; i < count; i++)
+            s[i].i = (int64_t)((uint64_t)s[i].i * (uint64_t)a[i].i);
+        break;
+    case TD_JOIN_max:
+        for (int64_t i = 0; i < count; i++)
+            s[i].i = a[i].i > s[i].i ? a[i].i : s[i].i;
+        break;
+    case TD_JOIN_min:
+        for (int64_t i = 0; i < count; i++)
+            s[i].i = a[i].i < s[i].i ? a[i].i : s[i].i;
+        break;
+    default:
+        assert(how == TD_JOIN_argmax || how == TD_JOIN_argmin);
+        for (int64_t i = 0; i < count; i++)
+            if (how == TD_JOIN_argmax ? a[i].i > s[i].i : a[i].i < s[i].i) {
+                s[i] = a[i];
+                t[i].i = next->first - piece->first + b[i].i;
+            }
+    }
+}
+
+void td_join(enum td_fold fold, bool whole, int64_t count, struct td_piece *piece,
+             const struct td_piece *next)
+{
+    (whole ? join_wholes : join_reals)(joins[fold], count, piece, next);
+    piece->n += next->n;
+}
+
+/* ---- results ---- */
+
+static void put_reals(const struct td_tensor *out, int64_t at, int64_t count, const double *y)
+{
+    switch (out->dtype) {
+    case TD_f32:
+        for (int64_t i = 0; i < count; i++)
+            ((float *)out->data)[at + i] = (float)y[i];
+        break;
+    case TD_f64:
+        memcpy((double *)out->data + at, y, (size_t)count * sizeof *y);
+        break;
+    case TD_bf16:
+        for (int64_t i = 0; i < count; i++)
+            ((uint16_t *)out->data)[at + i] = td_f32_to_bf16(td_f64_to_odd(y[i]));
+        break;
+    case TD_f16:
+        for (int64_t i = 0; i < count; i++)
+            ((uint16_t *)out->data)[at + i] = td_f32_to_f16(td_f64_to_odd(y[i]));
+        break;
+    case TD_i64:
+        for (int64_t i = 0; i < count; i++)
+            ((int64_t *)out->data)[at + i] = (int64_t)y[i];
+        break;
+    default:
+        assert(out->dtype == TD_bool);
+        for (int64_t i = 0; i < count; i++)
+            ((uint8_t *)out->data)[at + i] = y[i] != 0;
+    }
+}
+
+static void put_wholes(const struct td_tensor *out, int64_t at, int64_t count,
+                       const union td_total *y)
+{
+    switch (td_dtype_size(out->dtype)) {
+#define TD_PUT(type)                                                                               \
+    case sizeof(type):                                                                             \
+        for (int64_t i = 0; i < count; i++)                                                        \
+            ((type *)out->data)[at + i] = (type)y[i].i;                                            \
+        break;
+        TD_PUT(uint8_t)
+        TD_PUT(uint16_t)
+        TD_PUT(uint32_t)
+        TD_PUT(uint64_t)
+#undef TD_PUT
+    }
+}
+
+static void finish(enum td_reduce id, int64_t count, double n, double p, const union td_total *a,
+                   const union td_total *b, double *y)
+{
+    (void)n, (void)p;
+    switch (id) {
+#define TD_REDUCE(id, fold, result, nothing, finish)                                               \
+    case TD_REDUCE_##id:                                                                           \
+        for (int64_t i = 0; i < count; i++) {                                                      \
+            const double s = a[i].f, t = b[i].f;                                                   \
+            (void)s, (void)t;                                                                      \
+            y[i] = finish;                                                                         \
+        }                                                                                          \
+        break;
+#include "kernels/reduce/reduce.def"
+    default:
+        assert(!"a reduction");
+    }
+}
+
+void td_finish(const struct td_call *call, int k, int64_t at, int64_t count, int64_t n,
+               const union td_total *s, const union td_total *t)
+{
+    enum td_reduce id = td_reduce_of(call, k);
+    double p = td_reduce_param(call), y[TD_REDUCE_COLUMNS];
+    if (td_reduce_result(id) == TD_REDUCE_IS_place)
+        put_wholes(&call->out[k], at, count, t);
+    else if (td_dtype_kind(call->arg[0].tensor.dtype) != 'f')
+        put_wholes(&call->out[k], at, count, s);
+    else
+        for (int64_t some; count; at += some, s += some, t += some, count -= some) {
+            some = count < TD_REDUCE_COLUMNS ? count : TD_REDUCE_COLUMNS;
+            finish(id, some, (double)n, p, s, t, y);
+            put_reals(&call->out[k], at, some, y);
+        }
+}
