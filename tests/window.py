@@ -119,4 +119,74 @@ def pools():
             yield name, (mean(n, True), ADAPTED[n], same, mean(n, True))
 
 
-TABLE = dict(pools())
+# ---- pads, and resampling to the nearest element ----
+
+def padded(self, pad, mode="constant", value=None):
+    pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)][::-1]
+    pairs = [(0, 0)] * (self.ndim - len(pairs)) + pairs
+    for axis, (before, behind) in enumerate(pairs):
+        keep = range(max(0, -before), self.shape[axis] - max(0, -behind))
+        if mode == "circular":
+            self, before, behind = self.take(keep, axis), max(0, before), max(0, behind)
+        at = np.arange(-before, self.shape[axis] + behind)
+        how = {"constant": at.clip(0, max(0, self.shape[axis] - 1)), "reflect": self.shape[axis] - 1 - abs(
+                   self.shape[axis] - 1 - abs(at)), "replicate": at.clip(0, self.shape[axis] - 1),
+               "circular": at % max(1, self.shape[axis])}[mode]
+        inside = ((at >= 0) & (at < self.shape[axis])).reshape([-1] + [1] * (self.ndim - axis - 1))
+        picked = self.take(how, axis) if self.size else np.zeros(self.shape[:axis] + at.shape + self.shape[axis + 1:])
+        self = picked if mode != "constant" else np.where(inside, picked, np.asarray(value or 0).astype(self.dtype))
+    return self
+
+
+def continued(mode):
+    return lambda self, padding: padded(self, padding, mode)
+
+
+def resized(dims, shift, self, sizes, factors):
+    shape = self.shape[-dims:]
+    factors = [float(f) for f in factors or []]
+    sizes = sizes or [int(n * f) for n, f in zip(shape, factors)]
+    for d, (n, out) in enumerate(zip(shape, sizes)):
+        scale = np.float32(1 / factors[d]) if factors else np.float32(n) / np.float32(out)
+        at = np.floor((np.arange(out, dtype=np.float32) + np.float32(shift)) * scale).astype(int)
+        self = self.take(at.clip(0, n - 1), self.ndim - dims + d)
+    return self
+
+
+def nearest(dims, shift):
+    return lambda self, output_size, **scales: resized(dims, shift, self, output_size, [*scales.values()])
+
+
+def nearest_vec(dims, shift):
+    return lambda input, output_size=None, scale_factors=None: resized(dims, shift, input, output_size, scale_factors)
+
+
+NAMED_SCALES = {1: ["scales"], 2: ["scales_h", "scales_w"], 3: ["scales_d", "scales_h", "scales_w"]}
+PADS = [({"self": (5,)}, {"pad": [2, 3], "value": 2}), ({"self": (3, 4)}, {"pad": [-1, 1, 0, 2]}),
+        ({"self": (2, 0, 3)}, {"pad": [0, 1, 1, 1], "value": -3}), ({"self": (4,)}, {"pad": []}),
+        ({"self": (2, 3, 4)}, {"pad": [0, 0, 0, 0, 2, -1], "value": 1})]
+MODES = [({"self": (3, 9)}, {"pad": [2, 1], "mode": "reflect"}), ({"self": (3, 4, 9)}, {"pad": [7, -2, 1, 9], "mode": "replicate"}),
+         ({"self": (2, 3, 4)}, {"pad": [4, 2], "mode": "circular"}), ({"self": (2, 3)}, {"pad": [1, 2], "value": 0.5}),
+         ({"self": (1, 2, 3, 4, 5)}, {"pad": [1, 2, -1, 3, 2, 1], "mode": "circular"}), ({"self": (2, 3)}, {"pad": [1, 2, 0, 1]})]
+SIZES = {1: [(2, 3, 7)], 2: [(2, 3, 5, 9)], 3: [(1, 2, 3, 4, 5)]}
+
+
+def pads():
+    yield "constant_pad_nd", (lambda self, pad, value=0: padded(self, pad, "constant", value), PADS, same)
+    yield "pad", (padded, MODES, same)
+    for n in (1, 2, 3):
+        calls = [({"self": (2, 3, 4, 5, 6)[-n - 1:]}, {"padding": [2, 1, 0, 2, 1, 1][:2 * n]}),
+                 ({"self": (2, 3, 4, 5, 6)[-n - 2:]}, {"padding": [-1, 2, 1, -2, 1, 0][:2 * n]})]
+        yield f"reflection_pad{n}d", (continued("reflect"), calls, same)
+        yield f"replication_pad{n}d", (continued("replicate"), calls, same)
+        for name, shift in (("upsample_nearest", 0), ("_upsample_nearest_exact", 0.5)):
+            shape, sizes = SIZES[n][0], [13, 5, 10][-n:]
+            yield f"{name}{n}d", (nearest(n, shift), [
+                ({"self": shape}, {"output_size": sizes}),
+                ({"self": shape}, {"output_size": [2 * s for s in shape[2:]], **dict.fromkeys(NAMED_SCALES[n], 2.1)})], same)
+            yield f"{name}{n}d.vec", (nearest_vec(n, shift), [
+                ({"input": shape}, {"output_size": sizes, "scale_factors": None}),
+                ({"input": shape}, {"output_size": None, "scale_factors": [1.7, 2.0, 0.9][:n]})], same)
+
+
+TABLE = {**dict(pools()), **dict(pads())}

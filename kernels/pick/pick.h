@@ -1,0 +1,73 @@
+/* What the files of the pick family share. Each element of a result is one of self's, or a number
+ * that fills: which one is told dimension by dimension, by a struct td_pick_axis. */
+#ifndef TD_KERNELS_PICK_H
+#define TD_KERNELS_PICK_H
+
+#include "kernels/elementwise.h"
+
+#include <math.h>
+
+enum td_pick_how {
+    TD_PICK_constant, /* outside of self is the number */
+    TD_PICK_reflect,
+    TD_PICK_replicate,
+    TD_PICK_circular,
+    TD_PICK_by_mode, /* as the call's argument mode says */
+    TD_PICK_nearest,
+    TD_PICK_exact, /* the nearest to the middle of what a result stands for */
+};
+
+/* td_op.family of a picking operator. */
+struct td_pick {
+    enum td_pick_how how;
+    int dims; /* that it picks in, the last ones; 0: as the padding says */
+    bool vec; /* the size may be given by factors */
+};
+
+struct td_pick_axis {
+    enum td_pick_how how;
+    int64_t in, out;
+    int64_t before;    /* elements of padding */
+    int64_t low, size; /* circular: what comes around is [low, low + size) of self */
+    double scale;      /* nearest: elements of self for one of the result */
+    bool wide;         /* computed in FP64, else in FP32 */
+};
+
+/* The dimensions of a call that the rule has judged. */
+void td_pick_axes(const struct td_call *call, struct td_pick_axis axis[TD_MAX_RANK]);
+
+/* The element that fills, as bits of the result's type. */
+uint64_t td_pick_filling(const struct td_call *call);
+
+/* The nearest element, rounded step by step as in ATen: whoever is at a tie comes out the same. */
+static inline int64_t td_pick_nearest(const struct td_pick_axis *a, int64_t o)
+{
+    float scale = (float)a->scale, narrow = scale * ((float)o + 0.5f) - 0.5f;
+    double x = a->wide ? a->scale * ((double)o + 0.5) - 0.5 : (double)narrow;
+    if (a->how == TD_PICK_exact)
+        return (int64_t)floorf((float)((x < 0 ? 0 : x) + 0.5));
+    return (int64_t)floorf(a->wide ? (float)((double)o * a->scale) : (float)o * scale);
+}
+
+/* Where result o comes from; -1: the number that fills. */
+static inline int64_t td_pick_from(const struct td_pick_axis *a, int64_t o)
+{
+    int64_t x = o - a->before, last = a->in - 1;
+    switch (a->how) {
+    case TD_PICK_reflect:
+        return x < 0 ? -x : x > last ? 2 * last - x : x;
+    case TD_PICK_replicate:
+        return x < 0 ? 0 : x > last ? last : x;
+    case TD_PICK_circular:
+        x = (x - a->low) % a->size;
+        return a->low + (x < 0 ? x + a->size : x);
+    case TD_PICK_nearest:
+    case TD_PICK_exact:
+        x = a->scale == 1 ? o : td_pick_nearest(a, o);
+        return x > last ? last : x;
+    default:
+        return x < 0 || x > last ? -1 : x;
+    }
+}
+
+#endif
