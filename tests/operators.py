@@ -11,6 +11,7 @@ import numpy as np
 import gradients
 import norm
 import pointwise
+import product
 import reductions
 import window
 from service import BF16, NAMES, DATATYPES
@@ -330,7 +331,8 @@ JUDGES = {
     "linear_backward": Judge(gradients.linear, gradients.LINEAR, same, gradients.linear),
     "convolution_backward": Judge(
         gradients.convolution, gradients.IMAGES, same, gradients.convolution),
-    **{name: Judge(*row) for table in (norm.TABLE, pointwise.TABLE, reductions.TABLE, window.TABLE) for name, row in table.items()},
+    **{name: Judge(*row) for table in (norm.TABLE, pointwise.TABLE, product.TABLE, reductions.TABLE, window.TABLE)
+       for name, row in table.items()},
 }
 JUDGES |= {name: JUDGES[of] for name, of in pointwise.ALSO.items()}
 

@@ -28,6 +28,27 @@ void td_gemm_at(const struct td_gemm *g, int64_t i, int64_t *a, int64_t *b)
     }
 }
 
+int64_t td_gemm_bias_at(const struct td_gemm *g, int64_t i)
+{
+    int64_t at = 0, step = g->bias_batch;
+    for (int d = g->rank - 1; d >= 0 && step; d--) {
+        if (g->has_bias[d]) {
+            at += i % g->batch[d] * step;
+            step *= g->batch[d];
+        }
+        i /= g->batch[d];
+    }
+    return at;
+}
+
+bool td_gemm_bias_is_plain(const struct td_gemm *g)
+{
+    return !g->scaled
+               ? !g->bias_i && !g->bias_batch
+               : g->alpha == 1 &&
+                     (!g->bias || (g->beta == 1 && g->bias_j && !g->bias_i && !g->bias_batch));
+}
+
 /* ---- the plan of the vector rows ---- */
 
 #define FEW_SUMS 4      /* the same where b's columns are runs in memory */
@@ -111,6 +132,42 @@ size_t td_gemm_scratch(const struct td_gemm *g)
     struct td_gemm_plan plan;
     td_gemm_plan(g, &plan);
     return (size_t)plan.slots * plan.slot;
+}
+
+struct td_gemm_cut td_gemm_cut(const struct td_gemm *g)
+{
+    enum { ROWS = 192, COLS = 128, DEPTH = 192 }; /* of 8 bytes, two floats */
+    struct td_gemm_cut cut = {.rows = g->m < ROWS ? g->m : ROWS, .cols = COLS};
+    int64_t batches = td_gemm_batches(g);
+    cut.depth = g->k < DEPTH ? g->k : DEPTH;
+    cut.slots =
+        (double)batches * (double)g->m * (double)g->n * (double)g->k < ALONE / 4 ? 1 : g->threads;
+    for (;;) {
+        cut.down = cut.rows ? (g->m + cut.rows - 1) / cut.rows : 0;
+        cut.across = (g->n + cut.cols - 1) / cut.cols;
+        cut.items = batches * cut.down * cut.across;
+        if (cut.items >= cut.slots)
+            break;
+        if (cut.rows > 24)
+            cut.rows = halve(cut.rows, 12);
+        else if (cut.cols > 32)
+            cut.cols /= 2;
+        else
+            break;
+    }
+    if (cut.slots > cut.items)
+        cut.slots = cut.items ? (int)cut.items : 1;
+    cut.at_b = line(cut.rows * cut.depth * 2);
+    cut.at_gathered = cut.at_b + line(cut.depth * cut.cols * 2);
+    cut.at_c = cut.at_gathered + (g->gather ? line(cut.depth * cut.cols * 2) : 0);
+    cut.slot = cut.at_c + line(cut.rows * cut.cols * 2);
+    return cut;
+}
+
+size_t td_gemm_scratch_any(const struct td_gemm *g)
+{
+    struct td_gemm_cut cut = td_gemm_cut(g);
+    return (size_t)cut.slots * cut.slot;
 }
 
 size_t td_gemm_scratch_pairs(const struct td_gemm *g)

@@ -1,8 +1,9 @@
 /* One matrix product, as matmul and linear describe it to each of their implementations:
  *
- *     out[.., i, j] = act(sum over p of a[.., i, p] * b[.., p, j] + bias[j])
+ *     out[.., i, j] = act(alpha * sum over p of a[.., i, p] * b[.., p, j] + beta * bias[.., i, j])
  *
- * a and out are dense and row-major; b may lie either way, which its two steps say. */
+ * a and out are dense and row-major; b may lie either way, which its two steps say, or is gathered
+ * as it is packed. */
 #ifndef TD_KERNELS_GEMM_H
 #define TD_KERNELS_GEMM_H
 
@@ -16,19 +17,34 @@ struct td_gemm {
     int64_t batch[TD_MAX_RANK]; /* out's sizes */
     bool has_a[TD_MAX_RANK], has_b[TD_MAX_RANK]; /* a walks the dimension, or is broadcast */
     const struct td_tensor *a, *b, *bias, *out;  /* borrowed; bias NULL: none */
+    int64_t bias_i, bias_j, bias_batch; /* its steps, in elements; 0: it is the same all along */
+    bool has_bias[TD_MAX_RANK];         /* the batch dimensions that it walks */
+    bool scaled;                        /* else alpha and beta are 1, and not set */
+    double alpha, beta;
+    int64_t whole_alpha, whole_beta; /* the same, for whole numbers */
     struct td_act act;
+    /* NULL, or writes rows p to p + k of b, in b's type, cols elements of each from column j on, to
+       rows; context is what it wants to know. Only td_gemm_any asks it. */
+    void (*gather)(const struct td_gemm *g, int64_t batch, int64_t p, int64_t k, int64_t j,
+                   int64_t cols, void *rows);
+    const void *context;
     int threads;
     int group, pad; /* gemm_group.h: elements of k in 32 bits, and the multiple of lanes that a
                        depth is filled up to. 0, 0: one FP32 a lane */
 };
 
 /* What a checked call of the operator computes. */
-void td_matmul_gemm(const struct td_call *call, struct td_gemm *g);
-void td_linear_gemm(const struct td_call *call, struct td_gemm *g);
+void td_product_gemm(const struct td_call *call, struct td_gemm *g);
 
 /* Products in the batch, and the number of the matrices of a and b that the i-th one uses. */
 int64_t td_gemm_batches(const struct td_gemm *g);
 void td_gemm_at(const struct td_gemm *g, int64_t i, int64_t *a, int64_t *b);
+
+/* Where the bias of the i-th product starts, in elements. */
+int64_t td_gemm_bias_at(const struct td_gemm *g, int64_t i);
+
+/* One number a column and nothing scaled: what libraries know. */
+bool td_gemm_bias_is_plain(const struct td_gemm *g);
 
 /* Double (floats) or wrapping 64-bit (integers) accumulators, one element at a time. */
 void td_gemm_ref(const struct td_gemm *g);
@@ -70,10 +86,23 @@ void td_gemm_plan(const struct td_gemm *g, struct td_gemm_plan *plan);
 size_t td_gemm_scratch(const struct td_gemm *g);
 size_t td_gemm_scratch_pairs(const struct td_gemm *g);
 
+/* Any type that the operators take, and b gathered where g says so; scratch of
+ * td_gemm_scratch_any(g) bytes. */
+td_gemm_run td_gemm_any_default, td_gemm_any_avx2, td_gemm_any_avx512;
+size_t td_gemm_scratch_any(const struct td_gemm *g);
+
+/* How it cuts a product: rectangles of rows x cols, k in steps of depth. */
+struct td_gemm_cut {
+    int64_t rows, cols, depth, down, across, items;
+    int slots;
+    size_t at_b, at_gathered, at_c, slot; /* bytes: rows of a first, then these */
+};
+struct td_gemm_cut td_gemm_cut(const struct td_gemm *g);
+
 /* There are rows enough that packing b pays, as the rows that do nothing else want it. */
 bool td_gemm_packs(const struct td_gemm *g);
 
-/* Applies the activation to a result that a library has made without it. */
+/* Applies alpha, the bias and the activation to a result that a library has made without them. */
 void td_gemm_activate_default(const struct td_gemm *g);
 
 /* The oneDNN row of an operator that is a product (kernels/onednn.h). */

@@ -1,45 +1,40 @@
-/* The activation behind a library's product, in the result's place: the library's own fused ones
- * make 0 of NaN or NaN of an infinity. Built once, for the lowest level: it is little beside the
- * product. FP16 and BF16 are rounded twice, before and behind it. */
+/* Scales, bias and activation behind a library's product, in the result's place: the library's own
+ * fused activations make 0 of NaN or NaN of an infinity. Built once, for the lowest level: it is
+ * little beside the product. FP16 and BF16 are rounded twice, before and behind it. */
+#define TD_REAL_BITS 32
 #include "kernels/act_vec.h"
 #include "kernels/gemm/gemm.h"
-#include "kernels/half.h"
+#include "kernels/reals.h"
 
-#define RUN 256 /* a multiple of any level's lanes */
-
-static void load(float *x, const struct td_tensor *t, int64_t at, int64_t n)
+/* Up to a vector of the bias of row i of product batch. */
+static td_vf bias_of(const struct td_gemm *g, int64_t batch, int64_t i, int64_t j, int64_t left)
 {
-    const uint16_t *half = (const uint16_t *)t->data + at;
-    for (int64_t i = 0; i < n; i++)
-        x[i] = t->dtype == TD_bf16 ? td_bf16_to_f32(half[i]) : td_f16_to_f32(half[i]);
+    enum td_dtype type = g->bias->dtype;
+    int64_t at = td_gemm_bias_at(g, batch) + i * g->bias_i + j * g->bias_j;
+    if (g->bias_j)
+        return L_next(g->bias->data, at, left, type, 0);
+    return td_set(L_get_n(g->bias->data, at, 1, type, 0)[0]);
 }
 
-static void store(const float *x, const struct td_tensor *t, int64_t at, int64_t n)
-{
-    uint16_t *half = (uint16_t *)t->data + at;
-    for (int64_t i = 0; i < n; i++)
-        half[i] = t->dtype == TD_bf16 ? td_f32_to_bf16(x[i]) : td_f32_to_f16(x[i]);
-}
-
+/* Rows of all products. */
 static void some(void *arg, int64_t begin, int64_t end)
 {
     const struct td_gemm *g = arg;
-    float room[RUN];
-    for (int64_t at = begin; at < end; at += RUN) {
-        int64_t n = end - at < RUN ? end - at : RUN;
-        bool half = g->out->dtype != TD_f32;
-        float *x = half ? room : (float *)g->out->data + at;
-        if (half)
-            load(x, g->out, at, n);
-        for (int64_t i = 0; i < n; i += TD_LANES)
-            td_store_next(x + i, n - i, td_act_vec(&g->act, td_load_next(x + i, n - i, 0)));
-        if (half)
-            store(x, g->out, at, n);
-    }
+    enum td_dtype type = g->out->dtype;
+    bool plain = td_gemm_bias_is_plain(g);
+    td_vf alpha = td_set(plain ? 1 : (float)g->alpha), beta = td_set(plain ? 1 : (float)g->beta);
+    for (int64_t row = begin; row < end; row++)
+        for (int64_t j = 0; j < g->n; j += TD_LANES) {
+            int64_t left = g->n - j;
+            td_vf x = L_next(g->out->data, row * g->n + j, left, type, 0) * alpha;
+            if (!plain && g->bias)
+                x += bias_of(g, row / g->m, row % g->m, j, left) * beta;
+            L_put_next(g->out->data, row * g->n + j, left, type, td_act_vec(&g->act, x));
+        }
 }
 
 void TD_NAME(gemm_activate)(const struct td_gemm *g)
 {
     struct td_gemm copy = *g;
-    td_parallel(g->threads, td_numel(g->out), 16384, some, &copy);
+    td_parallel(g->threads, td_gemm_batches(g) * g->m, 1 + 16384 / g->n, some, &copy);
 }

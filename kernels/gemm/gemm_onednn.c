@@ -11,7 +11,7 @@ static void describe(const struct td_gemm *g, struct td_onednn_desc *d)
     memset(d, 0, sizeof *d);
     d->dtype = g->a->dtype;
     d->threads = g->threads;
-    d->bias = g->bias != NULL;
+    d->bias = g->bias && td_gemm_bias_is_plain(g);
     d->stored = td_weight_of(g->b) != NULL;
     d->rank = d->weight_rank = g->rank + 2;
     if (!g->rank) {
@@ -77,12 +77,12 @@ void td_gemm_onednn_run(const struct td_gemm *g, void *scratch)
     const struct td_onednn_args args = {
         .src = g->a->data,
         .weight = g->b,
-        .bias = g->bias ? g->bias->data : NULL,
+        .bias = d.bias ? g->bias->data : NULL,
         .dst = g->out->data,
         .scratch = scratch,
     };
     if (td_onednn_run(&d, &args))
         td_gemm_ref(g); /* no memory left for the library: slow, but an answer */
-    else if (g->act.kind != TD_ACT_none)
+    else if (g->act.kind != TD_ACT_none || !td_gemm_bias_is_plain(g))
         td_gemm_activate_default(g);
 }

@@ -14,6 +14,7 @@ struct td_rect {
     const float *panels; /* all of b, packed; or NULL */
     const void *a, *b;   /* the matrices of this batch */
     void *out;           /* and this batch's result */
+    int64_t bias;        /* where its bias starts */
     int64_t i, j, rows, cols;
     char *slot;
     float *c; /* where it is summed: in out, or in the slot */
@@ -30,22 +31,34 @@ struct td_gemm_job {
     td_rect_run *run;
 };
 
-/* Bias and activation, and BF16's rounding, over a finished rectangle. */
+/* The bias of row i and up to a vector of columns. */
+TD_INLINE td_vf td_rect_bias(const struct td_rect *r, int64_t i, int64_t j, int64_t left, bool half)
+{
+    const struct td_gemm *g = r->g;
+    int64_t at = r->bias + (r->i + i) * g->bias_i + (r->j + j) * g->bias_j;
+    if (g->bias_j)
+        return td_gemm_load_n(g->bias->data, at, left, half);
+    return td_set(half ? td_bf16_to_f32(((const uint16_t *)g->bias->data)[at])
+                       : ((const float *)g->bias->data)[at]);
+}
+
+/* Scales, bias and activation, and BF16's rounding, over a finished rectangle. */
 static inline void td_rect_finish(const struct td_rect *r)
 {
     const struct td_gemm *g = r->g;
-    const void *bias = g->bias ? g->bias->data : NULL;
     bool half = g->out->dtype == TD_bf16;
-    if (!half && !bias && g->act.kind == TD_ACT_none)
+    td_vf alpha = td_set(g->scaled ? (float)g->alpha : 1);
+    td_vf beta = td_set(g->scaled ? (float)g->beta : 1);
+    if (!half && !g->bias && !g->scaled && g->act.kind == TD_ACT_none)
         return;
     for (int64_t i = 0; i < r->rows; i++) {
         float *c = r->c + i * r->ldc;
         uint16_t *out = (uint16_t *)r->out + (r->i + i) * g->n + r->j;
         for (int64_t j = 0; j < r->cols; j += TD_LANES) {
             int64_t left = r->cols - j;
-            td_vf x = td_load_next(c + j, left, 0);
-            if (bias)
-                x += td_gemm_load_n(bias, r->j + j, left, half);
+            td_vf x = td_load_next(c + j, left, 0) * alpha;
+            if (g->bias)
+                x += td_rect_bias(r, i, j, left, half) * beta;
             x = td_act_vec(&g->act, x);
             if (!half) {
                 td_store_next(c + j, left, x);
@@ -76,6 +89,7 @@ static inline struct td_rect td_rect_of(const struct td_gemm_job *job, int64_t i
     r.j = item % plan->across * plan->cols;
     r.rows = g->m - r.i < plan->rows ? g->m - r.i : plan->rows;
     r.cols = g->n - r.j < plan->cols ? g->n - r.j : plan->cols;
+    r.bias = td_gemm_bias_at(g, batch);
     r.slot = job->scratch + (size_t)slot * plan->slot;
     return r;
 }

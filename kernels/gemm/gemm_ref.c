@@ -35,35 +35,63 @@ static double dot_real(const struct td_gemm *g, int64_t at_a, int64_t at_b)
     }
 }
 
+/* Likewise, wrapping. */
+#define TD_DOT_WHOLE(type)                                                                         \
+    for (int64_t p = 0; p < g->k; p++)                                                             \
+        sum += (uint64_t)((const type *)g->a->data)[at_a + p] *                                    \
+               (uint64_t)((const type *)g->b->data)[at_b + p * g->step_k];                         \
+    return (int64_t)sum;
+
 static int64_t dot_whole(const struct td_gemm *g, int64_t at_a, int64_t at_b)
 {
     uint64_t sum = 0;
-    for (int64_t p = 0; p < g->k; p++)
-        sum += (uint64_t)td_get_whole(g->a, at_a + p) *
-               (uint64_t)td_get_whole(g->b, at_b + p * g->step_k);
-    return (int64_t)sum;
+    switch (g->a->dtype == g->b->dtype ? g->a->dtype : TD_DTYPE_none) {
+    case TD_i8:
+        TD_DOT_WHOLE(int8_t)
+    case TD_i16:
+        TD_DOT_WHOLE(int16_t)
+    case TD_i32:
+        TD_DOT_WHOLE(int32_t)
+    case TD_i64:
+        TD_DOT_WHOLE(int64_t)
+    default:
+        for (int64_t p = 0; p < g->k; p++)
+            sum += (uint64_t)td_get_whole(g->a, at_a + p) *
+                   (uint64_t)td_get_whole(g->b, at_b + p * g->step_k);
+        return (int64_t)sum;
+    }
 }
 
-static void one(const struct td_gemm *g, int64_t at, int64_t at_a, int64_t at_b, int64_t j)
+/* at_bias: of the element's bias. */
+static void one(const struct td_gemm *g, int64_t at, int64_t at_a, int64_t at_b, int64_t at_bias)
 {
     if (td_dtype_kind(g->out->dtype) != 'f') {
-        uint64_t bias = g->bias ? (uint64_t)td_get_whole(g->bias, j) : 0;
-        td_put_whole(g->out, at, (int64_t)((uint64_t)dot_whole(g, at_a, at_b) + bias));
+        uint64_t sum = (uint64_t)dot_whole(g, at_a, at_b);
+        uint64_t bias = g->bias ? (uint64_t)td_get_whole(g->bias, at_bias) : 0;
+        if (g->scaled)
+            sum = sum * (uint64_t)g->whole_alpha + bias * (uint64_t)g->whole_beta;
+        else
+            sum += bias;
+        td_put_whole(g->out, at, (int64_t)sum);
         return;
     }
-    double bias = g->bias ? td_get_real(g->bias, j) : 0;
-    td_put_real(g->out, at, td_act_apply(&g->act, dot_real(g, at_a, at_b) + bias));
+    double sum = dot_real(g, at_a, at_b), bias = g->bias ? td_get_real(g->bias, at_bias) : 0;
+    if (g->scaled) {
+        sum *= g->alpha;
+        bias *= g->bias ? g->beta : 0;
+    }
+    td_put_real(g->out, at, td_act_apply(&g->act, g->bias ? sum + bias : sum));
 }
 
 void td_gemm_ref(const struct td_gemm *g)
 {
     int64_t batches = td_numel(g->out) ? td_gemm_batches(g) : 0;
     for (int64_t i = 0; i < batches; i++) {
-        int64_t a, b;
+        int64_t a, b, bias = td_gemm_bias_at(g, i);
         td_gemm_at(g, i, &a, &b);
         for (int64_t row = 0; row < g->m && !td_stopped(); row++)
             for (int64_t col = 0; col < g->n; col++)
                 one(g, (i * g->m + row) * g->n + col, (a * g->m + row) * g->k,
-                    b * g->n * g->k + col * g->step_n, col);
+                    b * g->n * g->k + col * g->step_n, bias + row * g->bias_i + col * g->bias_j);
     }
 }

@@ -4,6 +4,7 @@ import numpy as np
 
 import gradients
 import norm
+import product
 import reductions
 import service
 import window
@@ -66,7 +67,7 @@ def run(op, t, p):
     name = op.split(".")[0]
     if op in window.TABLE:
         return by_schema(op, t, p) if all(v.numel() for v in t.values()) else None
-    if op in reductions.TABLE:
+    if op in reductions.TABLE or op in product.TABLE:
         return by_schema(op, t, p)
     if name in norm.NAMES:
         return call(aten(op), {**t, **p}) if t["input"].numel() else None # it refuses nothing at all

@@ -1,7 +1,6 @@
 /* linear, with an activation that is applied before the result is stored: as linear's keyword for
  * people, and as linear_pointwise with PyTorch's words for the graphs that name it. */
-#include "kernels/gemm/gemm.h"
-#include "kernels/onednn.h"
+#include "kernels/product/product.h"
 
 #include <errno.h>
 #include <string.h>
@@ -103,13 +102,14 @@ static int rule_pointwise(struct td_call *call)
     return err ? err : check_floats(call, &act, "attr");
 }
 
-void td_linear_gemm(const struct td_call *call, struct td_gemm *g)
+static void gemm(const struct td_call *call, struct td_gemm *g)
 {
     const struct td_tensor *input = &call->arg[0].tensor, *weight = &call->arg[1].tensor;
     const struct td_value *act = &call->arg[3];
     *g = (struct td_gemm){.a = input,
                           .b = weight,
                           .bias = td_arg(call, 2),
+                          .bias_j = 1,
                           .out = &call->out[0],
                           .step_k = 1,
                           .threads = call->threads};
@@ -130,50 +130,7 @@ void td_linear_gemm(const struct td_call *call, struct td_gemm *g)
         g->act.kind = TD_ACT_gelu_tanh;
 }
 
-static double flops(const struct td_call *call)
-{
-    struct td_gemm g;
-    td_linear_gemm(call, &g);
-    return 2.0 * (double)td_numel(g.out) * (double)g.k;
-}
-
-static size_t scratch(const struct td_call *call)
-{
-    struct td_gemm g;
-    td_linear_gemm(call, &g);
-    return td_gemm_scratch(&g);
-}
-
-static bool packs(const struct td_call *call)
-{
-    struct td_gemm g;
-    td_linear_gemm(call, &g);
-    return td_gemm_packs(&g);
-}
-
-static size_t scratch_pairs(const struct td_call *call)
-{
-    struct td_gemm g;
-    td_linear_gemm(call, &g);
-    return td_gemm_scratch_pairs(&g);
-}
-
-td_kernel td_linear_ref, td_linear_amx, td_linear_avx512_bf16;
-TD_KERNELS_3(linear);
-TD_ONEDNN_ROW(linear);
-
-static const struct td_impl impls[] = {
-    /* FP32: level with oneDNN's AVX2 code or ahead of it at all sizes. */
-    TD_SIMD_3(linear, TD_f32, .scratch = scratch)
-    /* BF16: the library is ahead wherever it has it at all, with AVX-512 or AMX. */
-    TD_ONEDNN(linear, TD_f32 | TD_bf16 | TD_f16),
-    TD_AMX(linear, TD_bf16, .scratch = scratch_pairs, .accepts = packs)
-        TD_SIMD(avx512_bf16, linear, TD_bf16, .scratch = scratch_pairs, .accepts = packs)
-            TD_SIMD_3(linear, TD_bf16, .scratch = scratch)
-    /* All the rest. */
-    TD_REF(linear),
-    {0},
-};
+static const struct td_product family = {.gemm = gemm};
 
 const struct td_op td_op_linear = {
     .schema = "linear(Tensor input, Tensor weight, Tensor? bias=None, *, str? activation=None) "
@@ -183,14 +140,15 @@ const struct td_op td_op_linear = {
     .dtypes = TD_INTS | TD_FLOATS,
     .ulp = 24,
     .sums = true,
-    .impls = impls,
+    .impls = td_product_impls,
+    .family = &family,
     .samples = (const char *const[]){"input=[n,m] weight=[n,m] bias=[n]",
                                      "input=[5,n] weight=[m,n] bias=[m]", "input=[n] weight=[m,n]",
                                      "input=[2,n,m] weight=[9,m]", "input=[3,n] weight=[n]",
                                      "input=[7,n] weight=[40,n]",
                                      "input=[n,m] weight=[17,m] bias=[17] activation=relu",
                                      "input=[5,n] weight=[m,n] bias=[m] activation=gelu", NULL},
-    .flops = flops,
+    .flops = td_product_flops,
 };
 
 const struct td_op td_op_linear_pointwise = {
@@ -201,8 +159,9 @@ const struct td_op td_op_linear_pointwise = {
     .dtypes = TD_FLOATS,
     .ulp = 24,
     .sums = true,
-    .impls = impls,
+    .impls = td_product_impls,
+    .family = &family,
     .samples = (const char *const[]){"X=[n,m] W=[20,m] B=[20] attr=leaky_relu alpha=0.5",
                                      "X=[3,n] W=[m,n] attr=silu", NULL},
-    .flops = flops,
+    .flops = td_product_flops,
 };

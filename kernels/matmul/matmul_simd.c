@@ -1,9 +1,0 @@
-/* matmul, FP32 and BF16: the level's product. */
-#include "kernels/gemm/gemm.h"
-
-TD_KERNEL(matmul)
-{
-    struct td_gemm g;
-    td_matmul_gemm(call, &g);
-    TD_NAME(gemm)(&g, call->scratch);
-}

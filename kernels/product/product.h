@@ -1,0 +1,20 @@
+/* What the operators that are one matrix product share: how the tables of product.c and linear.c
+ * describe one, and the rows of all. */
+#ifndef TD_KERNELS_PRODUCT_H
+#define TD_KERNELS_PRODUCT_H
+
+#include "kernels/gemm/gemm.h"
+
+/* td_op.family: which argument is what, -1 where there is none, and what each must be. */
+struct td_product {
+    void (*gemm)(const struct td_call *call, struct td_gemm *g); /* what a checked call computes */
+    int a, b, add, beta, alpha;
+    int rank_a, rank_b; /* 0: any from 1 on */
+    const char *names;  /* of a and b: "mat1 mat2" */
+};
+
+extern const struct td_impl td_product_impls[];
+
+double td_product_flops(const struct td_call *call);
+
+#endif
