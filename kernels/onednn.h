@@ -7,19 +7,22 @@
 #include "kernels/kernels.h"
 
 enum td_onednn_kind {
-    TD_ONEDNN_linear, /* src [m,k], weight [n,k], bias [n], dst [m,n] */
-    TD_ONEDNN_matmul, /* src [..,m,k], weight [..,k,n], dst [..,m,n], batch sizes equal or 1 */
-    TD_ONEDNN_conv2d, /* src [n,c,h,w], weight [groups,o,c,h,w], bias [groups*o], dst [n,o,h,w] */
-    TD_ONEDNN_conv2d_src,    /* its gradient: src from weight and dst */
-    TD_ONEDNN_conv2d_weight, /* and weight from src and dst */
+    TD_ONEDNN_linear,      /* src [m,k], weight [n,k], bias [n], dst [m,n] */
+    TD_ONEDNN_matmul,      /* src [..,m,k], weight [..,k,n], dst [..,m,n], batch sizes equal or 1 */
+    TD_ONEDNN_conv,        /* src [n,c,..], weight [groups,o,c,..], bias [groups*o], dst [n,o,..] */
+    TD_ONEDNN_conv_src,    /* its gradient: src from weight and dst */
+    TD_ONEDNN_conv_weight, /* and weight from src and dst */
+    TD_ONEDNN_deconv,      /* as conv, transposed: dst is the larger */
 };
 
 /* A primitive's description, which is also its key: set all of it to zero first (memset), since it
  * is compared byte for byte. All tensors are of type dtype; src and dst are dense. */
 struct td_onednn_desc {
     int64_t src[TD_MAX_RANK], weight[TD_MAX_RANK], dst[TD_MAX_RANK];
-    int64_t step[TD_MAX_RANK];                  /* the weight's, in elements */
-    int64_t stride[2], padding[2], dilation[2]; /* conv2d only; dilation 1 is a plain kernel */
+    int64_t step[TD_MAX_RANK]; /* the weight's, in elements */
+    /* Of convolutions, in up to three dimensions; dilation 1 is a plain kernel; after: padding
+     * behind. */
+    int64_t stride[3], padding[3], after[3], dilation[3];
     int64_t stored; /* 1: the weight is a td_weight, so any packed form will do */
     enum td_onednn_kind kind;
     enum td_dtype dtype;

@@ -44,31 +44,36 @@ out:
 }
 
 /* A convolution, or the gradient that d->kind says. */
-static dnnl_status_t describe_conv2d(dnnl_primitive_desc_t *pd, const struct td_onednn_prim *p,
-                                     const struct td_onednn_desc *d, dnnl_memory_desc_t *want,
-                                     dnnl_primitive_attr_t attr)
+static dnnl_status_t describe_conv(dnnl_primitive_desc_t *pd, const struct td_onednn_prim *p,
+                                   const struct td_onednn_desc *d, dnnl_memory_desc_t *want,
+                                   dnnl_primitive_attr_t attr)
 {
     dnnl_primitive_desc_t hint = NULL;
-    dnnl_dims_t stride, gaps, pad;
+    dnnl_dims_t stride, gaps, pad, after;
     dnnl_status_t status;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < d->rank - 2; i++) {
         stride[i] = d->stride[i];
         gaps[i] = d->dilation[i] - 1;
         pad[i] = d->padding[i];
+        after[i] = d->after[i];
     }
-    bool forward = d->kind == TD_ONEDNN_conv2d;
+    if (d->kind == TD_ONEDNN_deconv)
+        return dnnl_deconvolution_forward_primitive_desc_create(
+            pd, td_onednn_engine, dnnl_forward_inference, dnnl_deconvolution_direct, want[SRC],
+            want[WEIGHT], p->bias, want[DST], stride, gaps, pad, after, attr);
+    bool forward = d->kind == TD_ONEDNN_conv;
     TRY(dnnl_convolution_forward_primitive_desc_create(
         forward ? pd : &hint, td_onednn_engine,
         forward ? dnnl_forward_inference : dnnl_forward_training, dnnl_convolution_direct,
-        want[SRC], want[WEIGHT], p->bias, want[DST], stride, gaps, pad, pad, attr));
-    if (d->kind == TD_ONEDNN_conv2d_src)
+        want[SRC], want[WEIGHT], p->bias, want[DST], stride, gaps, pad, after, attr));
+    if (d->kind == TD_ONEDNN_conv_src)
         TRY(dnnl_convolution_backward_data_primitive_desc_create(
             pd, td_onednn_engine, dnnl_convolution_direct, want[SRC], want[WEIGHT], want[DST],
-            stride, gaps, pad, pad, hint, attr));
-    else if (d->kind == TD_ONEDNN_conv2d_weight)
+            stride, gaps, pad, after, hint, attr));
+    else if (d->kind == TD_ONEDNN_conv_weight)
         TRY(dnnl_convolution_backward_weights_primitive_desc_create(
             pd, td_onednn_engine, dnnl_convolution_direct, want[SRC], want[WEIGHT], NULL, want[DST],
-            stride, gaps, pad, pad, hint, attr));
+            stride, gaps, pad, after, hint, attr));
 out:
     dnnl_primitive_desc_destroy(hint);
     return status;
@@ -88,7 +93,7 @@ static dnnl_status_t describe(dnnl_primitive_desc_t *pd, const struct td_onednn_
         TRY(dnnl_matmul_primitive_desc_create(pd, td_onednn_engine, want[SRC], want[WEIGHT],
                                               p->bias, want[DST], attr));
     } else {
-        TRY(describe_conv2d(pd, p, d, want, attr));
+        TRY(describe_conv(pd, p, d, want, attr));
     }
     const char *how = "";
     TRY(dnnl_primitive_desc_query(*pd, dnnl_query_impl_info_str, 0, &how));
@@ -184,7 +189,7 @@ static dnnl_status_t lay_out(struct td_onednn_prim *p, const struct td_onednn_de
 /* How main calls its tensors, and the question after their layouts. */
 static void name_slots(struct td_onednn_prim *p, enum td_onednn_kind kind, dnnl_query_t *query)
 {
-    bool src = kind == TD_ONEDNN_conv2d_src, weight = kind == TD_ONEDNN_conv2d_weight;
+    bool src = kind == TD_ONEDNN_conv_src, weight = kind == TD_ONEDNN_conv_weight;
     p->out = src ? SRC : weight ? WEIGHT : DST;
     p->arg[SRC] = src ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC;
     p->arg[WEIGHT] = weight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS;
@@ -206,7 +211,7 @@ static dnnl_status_t build(struct td_onednn_prim *p, const struct td_onednn_desc
     name_slots(p, d->kind, query);
     for (int i = 0; i < SLOTS; i++) {
         int rank = i == WEIGHT ? d->weight_rank : d->rank;
-        bool any = d->kind >= TD_ONEDNN_conv2d || (i == WEIGHT && any_weight);
+        bool any = d->kind >= TD_ONEDNN_conv || (i == WEIGHT && any_weight);
         TRY(dense(&p->user[i], rank, dims[i], i == WEIGHT ? d->step : NULL, type));
         if (any)
             TRY(dnnl_memory_desc_create_with_tag(&want[i], rank, dims[i], type,

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+import convolution
 import gradients
 import norm
 import pointwise
@@ -331,7 +332,8 @@ JUDGES = {
     "linear_backward": Judge(gradients.linear, gradients.LINEAR, same, gradients.linear),
     "convolution_backward": Judge(
         gradients.convolution, gradients.IMAGES, same, gradients.convolution),
-    **{name: Judge(*row) for table in (norm.TABLE, pointwise.TABLE, product.TABLE, reductions.TABLE, window.TABLE)
+    **{name: Judge(*row) for table in (convolution.TABLE, norm.TABLE, pointwise.TABLE, product.TABLE, reductions.TABLE,
+                                       window.TABLE)
        for name, row in table.items()},
 }
 JUDGES |= {name: JUDGES[of] for name, of in pointwise.ALSO.items()}

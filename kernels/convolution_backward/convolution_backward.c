@@ -98,12 +98,12 @@ static int rule(struct td_call *call)
     return 0;
 }
 
-void td_convolution_backward_of(const struct td_call *call, struct td_conv2d *c)
+void td_convolution_backward_of(const struct td_call *call, struct td_conv *c)
 {
     struct td_call forward;
     forward_of(call, &forward);
     forward.out[0] = call->arg[GRAD].tensor;
-    td_conv2d_of(&forward, c);
+    td_conv_of(&forward, c);
     c->input = &call->arg[INPUT].tensor;
     c->weight = &call->arg[WEIGHT].tensor;
     c->out = &call->arg[GRAD].tensor;

@@ -2,9 +2,9 @@
 #ifndef TD_KERNELS_CONVOLUTION_BACKWARD_H
 #define TD_KERNELS_CONVOLUTION_BACKWARD_H
 
-#include "kernels/conv2d/conv2d.h"
+#include "kernels/convolution/convolution.h"
 
 /* out is grad_output, bias NULL. */
-void td_convolution_backward_of(const struct td_call *call, struct td_conv2d *c);
+void td_convolution_backward_of(const struct td_call *call, struct td_conv *c);
 
 #endif

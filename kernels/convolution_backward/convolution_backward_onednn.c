@@ -13,19 +13,19 @@ TD_ONEDNN_ROW(convolution_backward);
 /* The primitive for result i, 0 or 1. */
 static void describe(const struct td_call *call, int i, struct td_onednn_desc *d)
 {
-    struct td_conv2d c;
+    struct td_conv c;
     td_convolution_backward_of(call, &c);
-    td_conv2d_describe(&c, call->threads, d);
-    d->kind = i ? TD_ONEDNN_conv2d_weight : TD_ONEDNN_conv2d_src;
+    td_conv_describe(&c, call->threads, d);
+    d->kind = i ? TD_ONEDNN_conv_weight : TD_ONEDNN_conv_src;
     d->stored = !i && td_weight_of(c.weight) != NULL;
 }
 
 static bool suits(const struct td_call *call)
 {
     struct td_onednn_desc d;
-    struct td_conv2d c;
+    struct td_conv c;
     td_convolution_backward_of(call, &c);
-    if (!td_conv2d_suits_onednn(&c))
+    if (!td_conv_suits_onednn(&c))
         return false;
     describe(call, 0, &d);
     return d.stride[0] <= MOST_STRIDE && d.stride[1] <= MOST_STRIDE;
@@ -71,7 +71,7 @@ size_t td_convolution_backward_onednn_scratch(const struct td_call *call)
 }
 
 struct sums {
-    struct td_conv2d c;
+    struct td_conv c;
     float *out;
 };
 

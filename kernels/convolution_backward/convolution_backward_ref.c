@@ -30,21 +30,21 @@ static struct lattice lattice_of(int64_t dilation, int64_t stride)
 }
 
 /* The first such i; the kernel's size when there is none. */
-static int64_t first(const struct td_conv2d *c, const struct lattice *l, int d, int64_t at)
+static int64_t first(const struct td_conv *c, const struct lattice *l, int d, int64_t at)
 {
     int64_t from = at + c->padding[d];
     return from % l->common ? c->kernel[d] : from / l->common % l->period * l->inverse % l->period;
 }
 
 /* The output position in which it does so; beyond the output, or negative, when it does not. */
-static int64_t reached(const struct td_conv2d *c, int d, int64_t at, int64_t i)
+static int64_t reached(const struct td_conv *c, int d, int64_t at, int64_t i)
 {
     int64_t from = at + c->padding[d] - i * c->dilation[d];
     return from < 0 ? -1 : from / c->stride[d];
 }
 
 /* Input channel ch, already counted over all groups, of image n at (row, col). */
-static double for_input(const struct td_conv2d *c, const struct lattice l[2], int64_t n, int64_t ch,
+static double for_input(const struct td_conv *c, const struct lattice l[2], int64_t n, int64_t ch,
                         int64_t row, int64_t col)
 {
     double sum = 0;
@@ -67,7 +67,7 @@ static double for_input(const struct td_conv2d *c, const struct lattice l[2], in
 }
 
 /* Output channel o, already counted over all groups, and input channel ch of its group. */
-static double for_weight(const struct td_conv2d *c, int64_t o, int64_t ch, int64_t i, int64_t j)
+static double for_weight(const struct td_conv *c, int64_t o, int64_t ch, int64_t i, int64_t j)
 {
     double sum = 0;
     int64_t outs = c->groups * c->out_channels, ins = c->groups * c->in_channels;
@@ -86,7 +86,7 @@ static double for_weight(const struct td_conv2d *c, int64_t o, int64_t ch, int64
     return sum;
 }
 
-static double for_bias(const struct td_conv2d *c, int64_t o)
+static double for_bias(const struct td_conv *c, int64_t o)
 {
     double sum = 0;
     int64_t outs = c->groups * c->out_channels, pixels = c->size[0] * c->size[1];
@@ -98,7 +98,7 @@ static double for_bias(const struct td_conv2d *c, int64_t o)
 
 void td_convolution_backward_ref(const struct td_call *call)
 {
-    struct td_conv2d c;
+    struct td_conv c;
     td_convolution_backward_of(call, &c);
     const struct lattice lattices[2] = {lattice_of(c.dilation[0], c.stride[0]),
                                         lattice_of(c.dilation[1], c.stride[1])};

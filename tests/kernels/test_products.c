@@ -228,7 +228,9 @@ START_TEST(test_whole_numbers)
     size_t scratch;
     ck_assert_int_eq(td_run_select(&run, &scratch), 0);
     run.call.out[0].data = out;
-    td_run_execute(&run, NULL);
+    void *room = aligned_alloc(64, (scratch + 63) / 64 * 64);
+    td_run_execute(&run, room);
+    free(room);
     ck_assert_int_eq(out[0], 321);
     ck_assert_int_eq(out[1], INT64_MIN + 99); /* wraps */
 }

@@ -1,0 +1,59 @@
+/* A checked call of a convolution in one to three dimensions, its numbers by name. */
+#ifndef TD_KERNELS_CONVOLUTION_H
+#define TD_KERNELS_CONVOLUTION_H
+
+#include "kernels/gemm/gemm.h"
+#include "kernels/kernels.h"
+
+#define TD_CONV_DIMS 3
+
+/* td_op.family: the arguments' places; -1 where there is none. */
+struct td_conv_args {
+    int dims; /* 0: as many as weight has */
+    int stride, padding, dilation, groups, output_padding;
+    int transposed; /* the argument that says so; -1: none does, and always says it */
+    bool always;
+};
+
+struct td_conv {
+    const struct td_tensor *input, *weight, *bias, *out; /* borrowed; bias NULL: none */
+    int64_t images, groups;
+    int64_t in_channels, out_channels; /* of one group */
+    int dims;
+    /* Of each dimension, outermost first; those beyond dims are 1, without padding. */
+    int64_t in[TD_CONV_DIMS], kernel[TD_CONV_DIMS], size[TD_CONV_DIMS]; /* size: the output's */
+    int64_t stride[TD_CONV_DIMS], dilation[TD_CONV_DIMS];
+    int64_t padding[TD_CONV_DIMS], after[TD_CONV_DIMS]; /* before and behind the input */
+    bool transposed; /* the gradient of such a convolution: weight is [in, out / groups, ..] */
+};
+
+void td_conv_of(const struct td_call *call, struct td_conv *c);
+
+/* Leaves out dimensions in which there is nothing but one element and one position of the kernel;
+ * one stays. Libraries know the rest better: a column is as well a row. */
+void td_conv_squeeze(struct td_conv *c);
+
+/* Positions of the kernel, and elements of an image's channel: inside and out. */
+int64_t td_conv_positions(const struct td_conv *c);
+int64_t td_conv_pixels(const struct td_conv *c, const int64_t *size);
+
+/* The convolution as td_gemm_any's product: for each image and group, weight [o, c * positions]
+ * times what lies under the kernel, gathered. weight: in that order, which a transposed
+ * convolution's is not. Lives as long as c and weight. */
+void td_conv_gemm(const struct td_conv *c, const struct td_tensor *weight, int threads,
+                  struct td_gemm *g);
+
+/* Its weight in that order, for an element of that many bytes. */
+void td_conv_turn_weight(const struct td_conv *c, void *to);
+
+/* What oneDNN is to do, described as TD_ONEDNN_conv or, transposed, as TD_ONEDNN_deconv. */
+struct td_onednn_desc;
+void td_conv_describe(const struct td_conv *c, int threads, struct td_onednn_desc *d);
+
+/* Whether the library is to be asked for it at all: there is something to compute, its loops run
+ * over the tensors and little else (paddings and dilations of any size would be walked), and in
+ * each dimension some position of the kernel lies on the input somewhere: where it only ever meets
+ * padding, oneDNN 3.2 crashes while it makes the primitive for AMX. */
+bool td_conv_suits_onednn(const struct td_conv *c);
+
+#endif

@@ -1,0 +1,108 @@
+/* The convolutions, reference: the sum as it is written, in double, or wrapping. Where nothing of
+ * the input lies under the kernel there are zeros. They are passed over, but for weights that are
+ * not finite, of which they make NaN. */
+#include "kernels/convolution/convolution.h"
+#include "kernels/elementwise.h"
+
+#include <math.h>
+
+td_kernel td_convolution_ref;
+
+struct range {
+    int64_t begin, end;
+};
+
+/* The kernel's positions in dimension d that may take part in output at. With a big kernel and a
+ * small input most lie on its padding. */
+static struct range inside(const struct td_conv *c, int d, int64_t at, bool zeros)
+{
+    if (c->transposed || zeros)
+        return (struct range){0, c->kernel[d]};
+    int64_t from = at * c->stride[d] - c->padding[d], step = c->dilation[d], room = c->in[d] - from;
+    int64_t end = room > 0 && c->in_channels ? (room + step - 1) / step : 0;
+    return (struct range){from < 0 ? (step - 1 - from) / step : 0,
+                          end < c->kernel[d] ? end : c->kernel[d]};
+}
+
+/* The element of the input under position i; -1: none. */
+static int64_t under(const struct td_conv *c, int d, int64_t at, int64_t i)
+{
+    int64_t x = at * c->stride[d] - c->padding[d] + i * c->dilation[d];
+    if (c->transposed) {
+        x = at + c->padding[d] - i * c->dilation[d];
+        x = x < 0 || x % c->stride[d] ? -1 : x / c->stride[d];
+    }
+    return x < c->in[d] ? x : -1;
+}
+
+struct sum {
+    double real;
+    uint64_t whole;
+};
+
+/* What the channels under one position of the kernel give to output channel o. pixel -1: zeros. */
+static void add(const struct td_conv *c, struct sum *sum, int64_t first, int64_t o, int64_t pixel,
+                int64_t position)
+{
+    int64_t pixels = td_conv_pixels(c, c->in), positions = td_conv_positions(c);
+    for (int64_t ch = 0; ch < c->in_channels; ch++) {
+        int64_t at = (first + ch) * pixels + pixel, group = o / c->out_channels;
+        int64_t w = c->transposed
+                        ? (group * c->in_channels + ch) * c->out_channels + o % c->out_channels
+                        : o * c->in_channels + ch;
+        w = w * positions + position;
+        if (td_dtype_kind(c->out->dtype) == 'f')
+            sum->real += (pixel < 0 ? 0 : td_get_real(c->input, at)) * td_get_real(c->weight, w);
+        else if (pixel >= 0)
+            sum->whole +=
+                (uint64_t)td_get_whole(c->input, at) * (uint64_t)td_get_whole(c->weight, w);
+    }
+}
+
+/* Output channel o, already counted over all groups, of image n at (z, y, x). */
+static struct sum one(const struct td_conv *c, int64_t n, int64_t o, const int64_t at[TD_CONV_DIMS],
+                      bool zeros)
+{
+    struct sum sum = {0};
+    struct range r[TD_CONV_DIMS];
+    int64_t first = (n * c->groups + o / c->out_channels) * c->in_channels;
+    if (c->bias && td_dtype_kind(c->out->dtype) == 'f')
+        sum.real = td_get_real(c->bias, o);
+    else if (c->bias)
+        sum.whole = (uint64_t)td_get_whole(c->bias, o);
+    for (int d = 0; d < TD_CONV_DIMS; d++)
+        r[d] = inside(c, d, at[d], zeros);
+    for (int64_t i = r[0].begin; i < r[0].end; i++) {
+        int64_t z = under(c, 0, at[0], i);
+        for (int64_t j = r[1].begin; (z >= 0 || zeros) && j < r[1].end; j++) {
+            int64_t y = under(c, 1, at[1], j);
+            for (int64_t k = r[2].begin; (y >= 0 || zeros) && k < r[2].end; k++) {
+                int64_t x = under(c, 2, at[2], k);
+                bool there = z >= 0 && y >= 0 && x >= 0;
+                if (there || zeros)
+                    add(c, &sum, first, o, there ? (z * c->in[1] + y) * c->in[2] + x : -1,
+                        (i * c->kernel[1] + j) * c->kernel[2] + k);
+            }
+        }
+    }
+    return sum;
+}
+
+void td_convolution_ref(const struct td_call *call)
+{
+    struct td_conv c;
+    td_conv_of(call, &c);
+    int64_t pixels = td_conv_pixels(&c, c.size), outs = c.groups * c.out_channels;
+    bool zeros = false;
+    for (int64_t i = 0; i < td_numel(c.weight) && td_numel(c.out) && !zeros; i++)
+        zeros = !isfinite(td_get_real(c.weight, i));
+    for (int64_t i = 0; i < td_numel(c.out) && (i % 64 || !td_stopped()); i++) {
+        int64_t p = i % pixels, place[TD_CONV_DIMS] = {p / c.size[2] / c.size[1],
+                                                       p / c.size[2] % c.size[1], p % c.size[2]};
+        struct sum sum = one(&c, i / pixels / outs, i / pixels % outs, place, zeros);
+        if (td_dtype_kind(c.out->dtype) == 'f')
+            td_put_real(c.out, i, sum.real);
+        else
+            td_put_whole(c.out, i, (int64_t)sum.whole);
+    }
+}
