@@ -208,6 +208,7 @@ DRAWS = {
     "silu_backward": draw_like("self"),
     "gelu_backward": draw_like("self", approximate=("none", "tanh")),
     "_softmax_backward_data": draw_softmax,
+    "_log_softmax_backward_data": draw_softmax,
     "native_layer_norm_backward": draw_norm,
     "linear_backward": draw_linear,
     "convolution_backward": draw_convolution,

@@ -14,6 +14,7 @@ import norm
 import pointwise
 import product
 import reductions
+import softmax
 import window
 from service import BF16, NAMES, DATATYPES
 
@@ -79,12 +80,6 @@ def gelu(self, approximate="none"):
 
 def sigmoid(self):
     return 1 / (1 + np.exp(-self))
-
-
-def softmax(self, dim, dtype=None):
-    axis = dim if self.ndim else None
-    raised = np.exp(self - self.max(axis=axis, keepdims=True))
-    return raised / raised.sum(axis=axis, keepdims=True)
 
 
 def cast(self, dtype):
@@ -236,9 +231,6 @@ def curve(formula, scale="own"):
 SCALAR = [({"self": (40,)}, {"other": 3}), ({"self": (2, 9)}, {"other": -2})]
 SCALAR_ALPHA = SCALAR + [({"self": (2, 9)}, {"other": 1, "alpha": 2})]
 CASTS = [({"self": (300,)}, {"dtype": name}) for name in [*DATATYPES, "BF16"]]
-SOFTMAX = [({"self": (3, 21)}, {"dim": -1}), ({"self": (21, 3)}, {"dim": 0}),
-           ({"self": (2, 9, 5)}, {"dim": 1}), ({"self": ()}, {"dim": 0}),
-           ({"self": (2, 9)}, {"dim": 1, "dtype": "FP64"})]
 NORM = [({"input": (5, 16), "weight": (16,), "bias": (16,)}, {"normalized_shape": [16]}),
         ({"input": (2, 3, 7)}, {"normalized_shape": [3, 7]}),
         ({"input": (4, 30), "weight": (30,)}, {"normalized_shape": [30], "eps": 0.1})]
@@ -286,7 +278,6 @@ JUDGES = {
     "exp": curve(np.exp),
     "gelu": Judge(on_floats(gelu), ONE + [({"self": (70,)}, {"approximate": "tanh"})], floating,
                   lambda self: self),
-    "softmax.int": Judge(on_floats(softmax), SOFTMAX, floating, "all"),
     "layer_norm": Judge(layer_norm, NORM, same, "all"),
     "native_layer_norm": Judge(native_layer_norm, NATIVE_NORM, same, native_layer_norm_scale),
     "cast": Judge(cast, CASTS, lambda name, parameters: parameters["dtype"]),
@@ -323,17 +314,13 @@ JUDGES = {
     "tanh_backward": Judge(gradients.tanh, gradients.ofs("output"), same),
     "silu_backward": Judge(gradients.silu, gradients.ofs("self"), same, gradients.unit_slope),
     "gelu_backward": Judge(gradients.gelu, gradients.GELU, same, gradients.unit_slope),
-    "_softmax_backward_data": Judge(
-        gradients.softmax, gradients.SOFTMAX,
-        lambda name, parameters: "FP16" if (name, parameters["input_dtype"]) == ("FP32", "FP16") else name,
-        gradients.softmax_scale),
     "native_layer_norm_backward": Judge(
         gradients.layer_norm, gradients.NORM, same, gradients.layer_norm_scale),
     "linear_backward": Judge(gradients.linear, gradients.LINEAR, same, gradients.linear),
     "convolution_backward": Judge(
         gradients.convolution, gradients.IMAGES, same, gradients.convolution),
     **{name: Judge(*row) for table in (convolution.TABLE, norm.TABLE, pointwise.TABLE, product.TABLE, reductions.TABLE,
-                                       window.TABLE)
+                                       softmax.TABLE, window.TABLE)
        for name, row in table.items()},
 }
 JUDGES |= {name: JUDGES[of] for name, of in pointwise.ALSO.items()}

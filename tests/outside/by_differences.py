@@ -58,12 +58,14 @@ def of_output(forward):
     return case
 
 
-def softmax(rng):
-    shape = shape_of(rng, 1)
-    how = {"dim": int(rng.integers(-len(shape), len(shape)))}
-    return Case("softmax.int", {"self": normal(rng, *shape)}, how, {"out": "self"},
-                lambda g, results, datatype: ({"grad_output": g, "output": results["out"]},
-                                              {**how, "input_dtype": datatype}))
+def along_dim(forward):
+    def make(rng):
+        shape = shape_of(rng, 1)
+        how = {"dim": int(rng.integers(-len(shape), len(shape)))}
+        return Case(forward, {"self": normal(rng, *shape)}, how, {"out": "self"},
+                    lambda g, results, datatype: ({"grad_output": g, "output": results["out"]},
+                                                  {**how, "input_dtype": datatype}))
+    return make
 
 
 THREE = ("out0", "out1", "out2")
@@ -106,7 +108,8 @@ CASES = {
     "tanh_backward": of_output("tanh"),
     "silu_backward": of_input("silu"),
     "gelu_backward": of_input("gelu", approximate=("none", "tanh")),
-    "_softmax_backward_data": softmax,
+    "_softmax_backward_data": along_dim("softmax.int"),
+    "_log_softmax_backward_data": along_dim("log_softmax.int"),
     "native_layer_norm_backward": layer_norm,
     "linear_backward": linear,
     "convolution_backward": convolution,

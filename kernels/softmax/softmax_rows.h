@@ -1,0 +1,247 @@
+/* softmax and its kin in lanes, of FP32 or FP64 by TD_REAL_BITS. Along the last dimension a row is
+ * walked two or three times while it is in cache; along another one, blocks of columns are, with a
+ * maximum and a sum for each column. The maximum may lose a NaN: its exponential is NaN too, and
+ * through the sum it reaches the whole row.
+ *
+ * Sums are made in doubles, and a gradient's is taken off in two parts, since what is left of
+ * grad_output may be little: all of it goes in a row of one element. Exponentials are kept in the
+ * result where it is of the lanes' type, else computed again. */
+#ifndef TD_KERNELS_SOFTMAX_ROWS_H
+#define TD_KERNELS_SOFTMAX_ROWS_H
+
+#include "kernels/formulas.h"
+#include "kernels/reals.h"
+#include "kernels/softmax/softmax.h"
+
+#define COLUMNS 64 /* of a block: 4 vectors of 64 bytes; their maxima and sums stay in L1 */
+#define RUN 64     /* vectors, whose sum may be of the lanes' type */
+
+struct job {
+    struct td_span s;
+    enum td_soft kind;
+    enum td_dtype from, to;
+    const char *x, *y; /* y: a gradient's second operand */
+    char *out;
+};
+
+/* A double as two numbers of the lanes' type. */
+struct split {
+    V high, low;
+};
+
+TD_INLINE struct split split(double x)
+{
+    td_real high = (td_real)x;
+    return (struct split){L_c(high), L_c(isfinite(high) ? (td_real)(x - (double)high) : 0)};
+}
+
+#if TD_REAL_BITS == 32
+typedef double wide __attribute__((vector_size(2 * TD_VBYTES)));
+#else
+typedef V wide;
+#endif
+
+TD_INLINE wide product(V a, V b)
+{
+    return __builtin_convertvector(a, wide) * __builtin_convertvector(b, wide);
+}
+
+/* What enters the sum: x, or what it is the logarithm of, or its share of the gradient. */
+TD_INLINE V raised(V x, V top)
+{
+    return o_exp(L_sub(x, top));
+}
+
+TD_INLINE V forward(const enum td_soft kind, V x, V top, V sum)
+{
+    return kind == TD_SOFT_log ? L_sub(L_sub(x, top), sum) : L_div(raised(x, top), sum);
+}
+
+TD_INLINE V slope(const enum td_soft kind, V x, V y, V high, V low)
+{
+    if (kind == TD_SOFT_plain_slope)
+        return L_mul(L_sub(L_sub(x, high), low), y);
+    return L_fnma(o_exp(y), high, x);
+}
+
+/* ---- rows ---- */
+
+TD_INLINE void forward_row(const enum td_soft kind, void *out, const void *x, int64_t n,
+                           const enum td_dtype from, const enum td_dtype to)
+{
+    const bool keeps = kind == TD_SOFT_plain && to == TD_REAL_TYPE;
+    V top = L_c(-INFINITY), other = top;
+    int64_t i = 0;
+    for (; i + 2 * L_LANES <= n; i += 2 * L_LANES) {
+        top = L_max(L_get(x, i, from), top);
+        other = L_max(L_get(x, i + L_LANES, from), other);
+    }
+    for (; i < n; i += L_LANES)
+        top = L_max(L_next(x, i, n - i, from, -INFINITY), top);
+    td_real lane[L_LANES], most = -INFINITY;
+    L_store(lane, L_max(top, other));
+    for (int k = 0; k < L_LANES; k++)
+        most = lane[k] > most ? lane[k] : most;
+    top = L_c(most);
+    long double total = 0; /* FP64's are not to lose digits here, either */
+    for (i = 0; i < n;) {
+        int64_t end = n - i < RUN * L_LANES ? n : i + RUN * L_LANES;
+        V sum = L_c(0);
+        for (; i < end; i += L_LANES) {
+            V e = raised(L_next(x, i, n - i, from, -INFINITY), top);
+            sum = L_add(sum, e);
+            if (keeps)
+                L_put_next(out, i, n - i, to, e);
+        }
+        total += (long double)L_hsum(sum);
+    }
+    V scale = L_c((td_real)(1 / total)), sum = L_c((td_real)log((double)total));
+    for (i = 0; i < n; i += L_LANES) {
+        V v = keeps ? L_next(out, i, n - i, to, 0) : L_next(x, i, n - i, from, 0);
+        v = kind == TD_SOFT_log ? forward(kind, v, top, sum)
+            : keeps             ? L_mul(v, scale)
+                                : L_mul(raised(v, top), scale);
+        L_put_next(out, i, n - i, to, v);
+    }
+}
+
+TD_INLINE void slope_row(const enum td_soft kind, void *out, const void *x, const void *y,
+                         int64_t n, const enum td_dtype from, const enum td_dtype to)
+{
+    wide sum = {0};
+    double total = 0;
+    for (int64_t i = 0; i < n; i += L_LANES) {
+        V a = L_next(x, i, n - i, from, 0);
+        sum += product(a, kind == TD_SOFT_plain_slope ? L_next(y, i, n - i, from, 0) : L_c(1));
+    }
+    for (size_t k = 0; k < sizeof sum / sizeof total; k++)
+        total += (double)sum[k];
+    struct split s = split(total);
+    for (int64_t i = 0; i < n; i += L_LANES)
+        L_put_next(
+            out, i, n - i, to,
+            slope(kind, L_next(x, i, n - i, from, 0), L_next(y, i, n - i, from, 0), s.high, s.low));
+}
+
+/* ---- blocks of n columns, walked row by row, so that memory is read in its order ---- */
+
+TD_INLINE void forward_block(const enum td_soft kind, char *out, const char *x, int64_t n,
+                             int64_t size, int64_t stride, const enum td_dtype from,
+                             const enum td_dtype to)
+{
+    const bool keeps = kind == TD_SOFT_plain && to == TD_REAL_TYPE;
+    V top[COLUMNS / L_LANES], sum[COLUMNS / L_LANES], lost[COLUMNS / L_LANES];
+    for (int64_t v = 0; v < COLUMNS / L_LANES; v++) {
+        top[v] = L_c(-INFINITY);
+        sum[v] = lost[v] = L_c(0);
+    }
+    for (int64_t k = 0; k < size; k++)
+        for (int64_t i = 0, v = 0; i < n; i += L_LANES, v++)
+            top[v] = L_max(L_next(x, k * stride + i, n - i, from, 0), top[v]);
+    for (int64_t k = 0; k < size; k++)
+        for (int64_t i = 0, v = 0; i < n; i += L_LANES, v++) {
+            V e = raised(L_next(x, k * stride + i, n - i, from, 0), top[v]);
+            V back = L_sub(e, lost[v]), next = L_add(sum[v], back); /* W. Kahan, 1965 */
+            lost[v] = L_sub(L_sub(next, sum[v]), back);
+            sum[v] = next;
+            if (keeps)
+                L_put_next(out, k * stride + i, n - i, to, e);
+        }
+    for (int64_t v = 0; kind == TD_SOFT_log && v < COLUMNS / L_LANES; v++)
+        sum[v] = o_log(sum[v]);
+    for (int64_t k = 0; k < size; k++)
+        for (int64_t i = 0, v = 0; i < n; i += L_LANES, v++) {
+            int64_t at = k * stride + i;
+            V r = keeps ? L_div(L_next(out, at, n - i, to, 0), sum[v])
+                        : forward(kind, L_next(x, at, n - i, from, 0), top[v], sum[v]);
+            L_put_next(out, at, n - i, to, r);
+        }
+}
+
+TD_INLINE void slope_block(const enum td_soft kind, char *out, const char *x, const char *y,
+                           int64_t n, int64_t size, int64_t stride, const enum td_dtype from,
+                           const enum td_dtype to)
+{
+    wide sum[COLUMNS / L_LANES] = {0};
+    td_real high[COLUMNS], low[COLUMNS];
+    for (int64_t k = 0; k < size; k++)
+        for (int64_t i = 0, v = 0; i < n; i += L_LANES, v++) {
+            V a = L_next(x, k * stride + i, n - i, from, 0), b = L_c(1);
+            if (kind == TD_SOFT_plain_slope)
+                b = L_next(y, k * stride + i, n - i, from, 0);
+            sum[v] += product(a, b);
+        }
+    for (int64_t i = 0; i < COLUMNS; i++) {
+        struct split s = split((double)sum[i / L_LANES][i % L_LANES]);
+        high[i] = s.high[0];
+        low[i] = s.low[0];
+    }
+    for (int64_t k = 0; k < size; k++)
+        for (int64_t i = 0; i < n; i += L_LANES) {
+            int64_t at = k * stride + i;
+            L_put_next(out, at, n - i, to,
+                       slope(kind, L_next(x, at, n - i, from, 0), L_next(y, at, n - i, from, 0),
+                             L_load(high + i), L_load(low + i)));
+        }
+}
+
+/* ---- the walk ---- */
+
+TD_INLINE void run(const enum td_soft kind, const struct job *job, int64_t at, int64_t n,
+                   const enum td_dtype from, const enum td_dtype to)
+{
+    const char *x = job->x + at * TD_REAL_SIZE(from), *y = job->y + at * TD_REAL_SIZE(from);
+    char *out = job->out + at * TD_REAL_SIZE(to);
+    const struct td_span *s = &job->s;
+    if (s->inner == 1 && kind < TD_SOFT_plain_slope)
+        forward_row(kind, out, x, s->size, from, to);
+    else if (s->inner == 1)
+        slope_row(kind, out, x, y, s->size, from, to);
+    else if (kind < TD_SOFT_plain_slope)
+        forward_block(kind, out, x, n, s->size, s->inner, from, to);
+    else
+        slope_block(kind, out, x, y, n, s->size, s->inner, from, to);
+}
+
+#define RUN_KIND(which)                                                                            \
+    static void run_##which(const struct job *job, int64_t at, int64_t n)                          \
+    {                                                                                              \
+        if (TD_REAL_BITS == 64 || (job->from == TD_REAL_TYPE && job->to == TD_REAL_TYPE))          \
+            run(TD_SOFT_##which, job, at, n, TD_REAL_TYPE, TD_REAL_TYPE);                          \
+        else                                                                                       \
+            run(TD_SOFT_##which, job, at, n, job->from, job->to);                                  \
+    }
+RUN_KIND(plain)
+RUN_KIND(log)
+RUN_KIND(plain_slope)
+RUN_KIND(log_slope)
+
+static void pieces(void *arg, int64_t begin, int64_t end)
+{
+    static void (*const run_kind[])(const struct job *, int64_t,
+                                    int64_t) = {run_plain, run_log, run_plain_slope, run_log_slope};
+    const struct job *job = arg;
+    int64_t inner = job->s.inner, blocks = (inner + COLUMNS - 1) / COLUMNS;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t col = i % blocks * COLUMNS;
+        run_kind[job->kind](job, i / blocks * job->s.size * inner + col,
+                            inner - col < COLUMNS ? inner - col : COLUMNS);
+    }
+}
+
+static void soft(const struct td_call *call)
+{
+    struct job job = {td_soft_span(call), td_soft_of(call),         call->arg[0].tensor.dtype,
+                      call->out[0].dtype, call->arg[0].tensor.data, call->arg[0].tensor.data,
+                      call->out[0].data};
+    const struct td_span *s = &job.s;
+    if (!td_numel(&call->out[0]))
+        return;
+    if (job.kind >= TD_SOFT_plain_slope)
+        job.y = call->arg[1].tensor.data;
+    int64_t width = s->inner < COLUMNS ? s->inner : COLUMNS;
+    td_parallel(call->threads, s->outer * ((s->inner + COLUMNS - 1) / COLUMNS),
+                1 + 8192 / (s->size * width), pieces, &job);
+}
+
+#endif
