@@ -189,4 +189,71 @@ def pads():
                 ({"input": shape}, {"output_size": None, "scale_factors": [1.7, 2.0, 0.9][:n]})], same)
 
 
-TABLE = {**dict(pools()), **dict(pads())}
+# ---- resampling; places are exact here, that FP32 and FP64 agree on them ----
+
+def keys_curve(x, a):
+    x = abs(x)
+    return np.where(x < 1, (a + 2) * x**3 - (a + 3) * x**2 + 1,
+                    np.where(x < 2, a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a, 0))
+
+
+def weights(n, out, cubic, antialias, align_corners, factor):
+    """The matrix that makes out elements of n."""
+    scale = ((n - 1) / (out - 1) if out > 1 else 0) if align_corners else 1 / factor if factor else n / out
+    matrix = np.zeros((out, n))
+    for i in range(out):
+        if antialias:
+            wide = max(scale, 1)
+            middle, reach = scale * (i + 0.5), wide * (2 if cubic else 1)
+            at = np.arange(max(0, int(middle - reach + 0.5)), min(n, int(middle + reach + 0.5)))
+            x = (at - middle + 0.5) / wide
+            w = keys_curve(x, -0.5) if cubic else np.maximum(0, 1 - abs(x))
+            matrix[i, at] = w / w.sum()
+            continue
+        x = scale * i if align_corners else scale * (i + 0.5) - 0.5
+        x = x if cubic else max(0, x)
+        for at in range(int(np.floor(x)) - 1, int(np.floor(x)) + 3):
+            w = keys_curve(x - at, -0.75) if cubic else max(0, 1 - abs(x - at))
+            matrix[i, min(max(at, 0), n - 1)] += w
+    return matrix
+
+
+def resampled(dims, cubic, antialias):
+    def run(align_corners, self=None, input=None, output_size=None, scale_factors=None, **scales):
+        x = self if input is None else input
+        factors = [*scales.values()] or scale_factors or [None] * dims
+        kind = x.dtype
+        for d in reversed(range(dims)):
+            n = x.shape[d + 2]
+            out = output_size[d] if output_size else int(n * factors[d])
+            matrix = weights(n, out, cubic, antialias, align_corners, factors[d])
+            x = np.moveaxis(np.tensordot(matrix, x, (1, d + 2)), 0, d + 2)
+            x = x if kind.kind == "f" else np.clip(np.floor(x + 0.5), 0, 255)
+        return x
+    return run
+
+
+def magnitude(formula):
+    """Of what sums could be: the result without signs is never far below."""
+    return lambda **how: np.max(np.abs(formula(**how)), initial=0) * np.ones_like(formula(**how))
+
+
+def resamplings():
+    for name, dims, cubic, antialias in (("upsample_linear1d", 1, False, False), ("upsample_bilinear2d", 2, False, False),
+                                         ("upsample_trilinear3d", 3, False, False), ("upsample_bicubic2d", 2, True, False),
+                                         ("_upsample_bilinear2d_aa", 2, False, True), ("_upsample_bicubic2d_aa", 2, True, True)):
+        shape = (2, 3, 5, 8, 9)[:2] + (3, 8, 5)[-dims:]
+        sizes, corners = [[n * 2 for n in shape[2:]], [n * 2 - 1 for n in shape[2:]]]
+        few = [n // 4 or 1 for n in (4, 8, 16)[-dims:]]
+        formula = resampled(dims, cubic, antialias)
+        how = (formula, [
+            ({"self": shape}, {"output_size": sizes, "align_corners": False}),
+            ({"self": shape}, {"output_size": corners, "align_corners": True}),
+            ({"self": (1, 2, *(4, 8, 16)[-dims:])}, {"output_size": few, "align_corners": False})], same, magnitude(formula))
+        yield name, how
+        yield name + ".vec", (formula, [
+            ({"input": shape}, {"output_size": sizes, "align_corners": False, "scale_factors": None}),
+            ({"input": shape}, {"output_size": None, "align_corners": False, "scale_factors": [2.0] * dims})], same, magnitude(formula))
+
+
+TABLE = {**dict(pools()), **dict(pads()), **dict(resamplings())}

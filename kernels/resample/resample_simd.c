@@ -1,0 +1,123 @@
+/* Resampling, vector form. A piece of work is a piece of a row of the result, and pieces that lie
+ * above each other follow on each other: the rows of self that they share are resampled in their
+ * width once, and kept while they are at hand. Loops are plain, in FP32 or FP64
+ * (resample_rows.def); the compiler makes the level's vectors of them. */
+#include "kernels/lines.h"
+#include "kernels/resample/resample.h"
+
+#include <math.h>
+
+#define PIECE 512 /* results */
+#define KEPT 8    /* lines */
+#define GRAIN 65536
+
+struct job {
+    struct td_resampled axis[3];
+    struct td_resample_table table[3];
+    const int32_t *at;  /* table[2] once more */
+    const void *weight; /* in the type that is computed in */
+    const void *in;     /* in that type, too */
+    void *out;
+    enum td_dtype type;
+    int64_t pieces; /* of a row */
+};
+
+struct piece { /* of a row of the result */
+    const struct job *job;
+    int64_t plane, d, h, begin, n;
+};
+
+static struct piece piece_at(const struct job *j, int64_t i)
+{
+    const struct td_resampled *a = j->axis;
+    struct piece p = {.job = j, .h = i % a[1].out, .d = i / a[1].out % a[0].out};
+    int64_t rest = i / a[1].out / a[0].out;
+    p.plane = rest / j->pieces;
+    p.begin = rest % j->pieces * PIECE;
+    p.n = a[2].out - p.begin < PIECE ? a[2].out - p.begin : PIECE;
+    return p;
+}
+
+/* Where a line of self is kept: neighbours are in different places. */
+static int slot_of(int64_t d, int64_t h)
+{
+    return (int)(d % 2 * (KEPT / 2) + h % (KEPT / 2));
+}
+
+/* To the nearest, half upwards, and held within what a byte can be. */
+TD_INLINE uint8_t byte_of(double x)
+{
+    return (uint8_t)(x + 0.5 > 255 ? 255 : x > 0 ? x + 0.5 : 0);
+}
+
+static void put_float(const struct job *j, int64_t at, int64_t n, const float *x)
+{
+    if (j->type == TD_f32)
+        memcpy((float *)j->out + at, x, (size_t)n * sizeof *x);
+    else
+        td_line_narrow((uint16_t *)j->out + at, x, n, j->type);
+}
+
+static void put_double(const struct job *j, int64_t at, int64_t n, const double *x)
+{
+    if (j->type == TD_f64) {
+        memcpy((double *)j->out + at, x, (size_t)n * sizeof *x);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        ((uint8_t *)j->out)[at + i] = byte_of(x[i]);
+}
+
+#define T float
+#include "kernels/resample/resample_rows.def"
+#define T double
+#include "kernels/resample/resample_rows.def"
+
+/* ---- self as numbers that are computed with ---- */
+
+struct copy {
+    const struct td_tensor *in;
+    void *out;
+};
+
+static void copy_range(void *arg, int64_t begin, int64_t end)
+{
+    const struct copy *c = arg;
+    if (c->in->dtype == TD_u8)
+        for (int64_t i = begin; i < end; i++)
+            ((double *)c->out)[i] = ((const uint8_t *)c->in->data)[i];
+    else
+        td_line_widen((float *)c->out + begin, (const uint16_t *)c->in->data + begin, end - begin,
+                      c->in->dtype);
+}
+
+TD_KERNEL(resample)
+{
+    const struct td_tensor *in = &call->arg[0].tensor, *out = &call->out[0];
+    struct job j = {.in = in->data, .out = out->data, .type = in->dtype};
+    const struct td_resampled *a = j.axis;
+    bool wide = j.type & (TD_f64 | TD_u8);
+    if (!td_numel(out))
+        return;
+    td_resample_axes(call, j.axis);
+    td_resample_fill(j.axis, j.table, call->scratch);
+    char *room = (char *)call->scratch + td_resample_size(a);
+    int64_t last = a[2].taps * a[2].out;
+    int32_t *at = (int32_t *)room;
+    float *weight = (float *)(at + last);
+    for (int64_t i = 0; i < last; i++) {
+        at[i] = (int32_t)j.table[2].at[i];
+        weight[i] = (float)j.table[2].weight[i];
+    }
+    j.at = at;
+    j.weight = wide ? (void *)j.table[2].weight : weight;
+    j.pieces = (a[2].out + PIECE - 1) / PIECE;
+    if (j.type & (TD_u8 | TD_f16 | TD_bf16)) {
+        struct copy c = {in, room + (last * 8 + 63) / 64 * 64};
+        td_parallel(call->threads, td_numel(in), GRAIN, copy_range, &c);
+        j.in = c.out;
+    }
+    int64_t n = td_numel(out) / a[2].out * j.pieces;
+    double cost = call->op->flops(call) / (double)n;
+    td_parallel(call->threads, n, 1 + (int64_t)(GRAIN / cost), wide ? rows_double : rows_float, &j);
+}
