@@ -130,6 +130,17 @@ static double work(const struct td_run *run)
     return bytes > flops / 8 ? bytes : flops / 8;
 }
 
+/* Follows from what was bound, and is asked for twice a call; a call that comes again has it. */
+static void sign(struct td_run *run, const struct td_impl *impl)
+{
+    if (run->cost_.impl == impl)
+        return;
+    run->cost_.impl = impl;
+    run->cost_.row = key_of(run, impl, false);
+    run->cost_.call = key_of(run, impl, true);
+    run->cost_.units = work(run);
+}
+
 struct td_cost td_run_cost(struct td_run *run)
 {
     struct td_cost cost = {0};
@@ -142,16 +153,17 @@ struct td_cost td_run_cost(struct td_run *run)
         return cost;
     bool ready;
     const struct td_impl *impl = td_row_likely(run, &ready);
-    double units = work(run), unit = known(key_of(run, impl, false));
-    double ns = ready ? known(run->cost_key_ = key_of(run, impl, true)) : -1;
-    cost.likely = 1e-9 * (ns >= 0 ? ns : units * (unit >= 0 ? unit : GUESS_NS));
-    cost.most = ready ? 1e-9 * (ns >= 0 ? ns : units * WORST_NS) : (double)INFINITY;
+    sign(run, impl);
+    double unit = known(run->cost_.row), ns = ready ? known(run->cost_.call) : -1;
+    cost.likely = 1e-9 * (ns >= 0 ? ns : run->cost_.units * (unit >= 0 ? unit : GUESS_NS));
+    cost.most = ready ? 1e-9 * (ns >= 0 ? ns : run->cost_.units * WORST_NS) : (double)INFINITY;
     return cost;
 }
 
 void td_run_learn(struct td_run *run, int64_t ns, int threads)
 {
     double all = (double)ns * threads;
-    note(run->cost_key_ ? run->cost_key_ : key_of(run, run->impl, true), all);
-    note(key_of(run, run->impl, false), all / work(run));
+    sign(run, run->impl);
+    note(run->cost_.call, all);
+    note(run->cost_.row, all / run->cost_.units);
 }

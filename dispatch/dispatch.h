@@ -143,9 +143,13 @@ struct td_run { /* a call on its way: the kernel's part, and dispatch's around i
     const struct td_derivative *derivative; /* recorded where a gradient is required, or NULL */
     const struct td_stop *stop;             /* borrowed; who may stop its execution, or NULL */
     bool timed;
-    int64_t ns;         /* its kernel took; when timed */
-    int error;          /* of its execution: 0, or -EINVAL where its data are refused */
-    uint64_t cost_key_; /* what its time is known by: dispatch/cost.c */
+    int64_t ns; /* its kernel took; when timed */
+    int error;  /* of its execution: 0, or -EINVAL where its data are refused */
+    struct {    /* dispatch/cost.c: by what its time is known, once there is a row */
+        const struct td_impl *impl;
+        uint64_t row, call;
+        double units;
+    } cost_;
     struct td_problem problem;
 };
 

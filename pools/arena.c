@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST ((size_t)24 << 10) /* the arena with its first chunk: all that a small call needs */
+#define FIRST ((size_t)TD_ARENA_FIRST)
 #define CHUNK ((size_t)64 << 10)
 #define ALIGN 64
 #define PAD 64 /* readable bytes behind each allocation */

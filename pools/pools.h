@@ -360,8 +360,12 @@ size_t td_memory_kept(void);
 
 /* ---- request memory ---- */
 
+/* Bytes of an arena with its first chunk: all that a small call needs, or each pays for another. */
+#define TD_ARENA_FIRST (40 << 10)
+
 /* An arena belongs to one request: whatever is allocated from it is freed with it, at once. One
- * thread at a time may use it. All of it is taken from td_memory, the first 24 KiB by force. */
+ * thread at a time may use it. All of it is taken from td_memory, the first TD_ARENA_FIRST by
+ * force. */
 struct td_arena;
 struct td_arena *td_arena_create(void); /* NULL when out of memory */
 /* Its big blocks lie on the NUMA node; -1 is the node of the thread that allocates. */

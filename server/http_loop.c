@@ -168,7 +168,9 @@ static void *serve(void *arg)
     td_thread_brisk(); /* beside the pool's worker */
     if (*thread->home)
         td_pools_seat(thread->http->service->pools, thread->home, thread->part, thread->parts);
-    while (!atomic_load_explicit(&thread->http->stopping, memory_order_relaxed))
+    /* Also what was given to a worker while td_http_stop looked. */
+    while (!atomic_load_explicit(&thread->http->stopping, memory_order_relaxed) ||
+           atomic_load(&thread->handling))
         if (thread->pause_ns > SOON_NS || !run(thread))
             wait_and_run(thread);
     while (thread->held) /* a daemon must not be stopped with suspended connections */

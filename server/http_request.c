@@ -119,6 +119,7 @@ static void defer(struct td_request *req)
 {
     struct exchange *x = (struct exchange *)req;
     count(x);
+    atomic_fetch_add(&x->thread->handling, 1);
     atomic_store(&x->state, ST_running);
     MHD_suspend_connection(x->connection);
 }
@@ -158,7 +159,7 @@ static void begin(struct exchange *x, struct td_http_thread *thread, const char 
         if (!strcmp(method, methods[i].name))
             req->method = methods[i].method;
     req->path = url;
-    req->begin_ns = td_now_ns();
+    req->begin_ns = thread->now_ns;
     req->home = *thread->home ? thread->home : NULL;
     req->defer = defer;
     req->reply = reply;
@@ -264,18 +265,15 @@ static struct exchange *create(struct td_http_thread *thread, struct MHD_Connect
     return x;
 }
 
-/* The body is there: run, unless td_http_stop has begun; counted first, so that it cannot miss us.
- */
+/* The body is there: run, unless td_http_stop has begun. */
 static enum MHD_Result handle(struct exchange *x)
 {
     struct td_http_thread *thread = x->thread;
     td_watch_phase(&thread->watch, x->client, TD_PHASE_works, thread->now_ns);
     if (x->refused)
         return queue(x);
-    atomic_fetch_add(&thread->handling, 1);
     if (!atomic_load(&thread->http->closing) && td_api_handle(&x->req) == -EINPROGRESS)
         return MHD_YES;
-    atomic_fetch_sub(&thread->handling, 1);
     return x->req.response.status ? queue(x) : MHD_NO;
 }
 
@@ -333,7 +331,7 @@ static void free_arena(struct td_http_thread *thread, struct td_arena *arena)
 static void end(struct exchange *x)
 {
     struct td_service *service = x->req.service;
-    int64_t now = td_now_ns();
+    int64_t now = x->thread->now_ns = td_now_ns();
     x->client->exchange = NULL;
     td_watch_phase(&x->thread->watch, x->client, TD_PHASE_waits, now);
     td_api_end(&x->req, now);

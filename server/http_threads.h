@@ -45,7 +45,7 @@ struct td_http_thread { /* the fields without comment are its own */
     char home[TD_POOL_NAME]; /* the pool on whose CPU it sits, or "" */
     int part, parts;         /* on which of them: td_pool_cpu */
     struct td_arena *spare;  /* of the last request, for the next; the thread's own, or NULL */
-    atomic_int handling;     /* requests inside td_api_handle or with a worker */
+    atomic_int handling;     /* requests that are with a worker */
     /* When it last took a call with a small answer, sent a piece of much, and had to share its CPU.
      */
     int64_t small_ns, piece_ns, contended_ns, lost_ns; /* lost_ns: what sharing it took */
@@ -54,7 +54,7 @@ struct td_http_thread { /* the fields without comment are its own */
     unsigned long long callbacks; /* that libmicrohttpd has made */
     struct td_watch watch;
     char host[64];                          /* the last one that came over loopback and was taken */
-    int64_t now_ns;                         /* when the daemon was last run */
+    int64_t now_ns;                         /* when the daemon was run or, since, a request done */
     struct td_http_held *held, **last_held; /* in the order of their turns */
 };
 

@@ -32,7 +32,6 @@ struct td_infer { /* lives in the request's arena */
     } stored[TD_MAX_INPUTS];               /* where args[i] came from; borrowed of held */
     struct td_weight *held[TD_MAX_INPUTS]; /* references to stored tensors in use */
     int n_held;
-    struct td_shm_call shm;
     struct td_streams streams;
     size_t binary_at; /* where in the body the next binary tensor begins */
 
@@ -48,14 +47,7 @@ struct td_infer { /* lives in the request's arena */
     const char *device, *layout; /* of all tensors that do not say; NULL: cpu, strided */
     struct td_key_scope scope;   /* keys that the client adds and takes away */
 
-    struct {
-        const char *name;
-        enum td_form form;
-        size_t offset;              /* of a binary one, behind the JSON */
-        const char *store;          /* of a stored one: the name it is to take */
-        struct td_weight *expected; /* what must have had the name until then, or NULL */
-        struct td_weight *made;     /* a reference, until it has the name */
-    } output[TD_MAX_OUTS];
+    int n_outputs;            /* whose places in output are set */
     const cJSON *outputs;     /* what was asked for; NULL: all */
     bool ran_inline, is_task; /* a task: answered 202, req is its own */
     bool alone;               /* too little for a team */
@@ -71,9 +63,20 @@ struct td_infer { /* lives in the request's arena */
     /* From here on not zeroed: 30 KiB that td_infer_parse, td_infer_read and td_run_bind fill as
      * far as needed. */
     struct td_json json;
+    struct td_shm_call shm;
+    struct {
+        const char *name;
+        enum td_form form;
+        size_t offset;              /* of a binary one, behind the JSON */
+        const char *store;          /* of a stored one: the name it is to take */
+        struct td_weight *expected; /* what must have had the name until then, or NULL */
+        struct td_weight *made;     /* a reference, until it has the name */
+    } output[TD_MAX_OUTS];
     struct td_named args[TD_MAX_INPUTS];
     struct td_run run;
 };
+_Static_assert(sizeof(struct td_infer) + (13 << 10) <= TD_ARENA_FIRST,
+               "a call with 3 KiB each of JSON and tensors takes one allocation");
 
 /* "WHO: WHAT" as what is wrong with the request: -EINVAL. */
 static inline int td_infer_refuse(struct td_problem *problem, const char *who, const char *what)
@@ -115,7 +118,9 @@ void td_infer_keep(struct td_infer *in);
 
 /* ---- outputs.c; sentences go to run.problem ---- */
 
-/* Names the outputs of the bound call and settles the form of each. -EINVAL, -ENOMEM. */
+/* Clears the places of the bound call's outputs. */
+void td_infer_begin_outputs(struct td_infer *in);
+/* Does that, names the outputs, and settles the form of each. -EINVAL, -ENOMEM. */
 int td_infer_outputs(struct td_infer *in);
 /* Whether the size of output i is known only when it has been computed. */
 static inline bool td_infer_is_counted(const struct td_infer *in, int i)

@@ -173,7 +173,7 @@ static void compute(struct td_infer *in, struct td_worker *worker)
     in->run.call.threads = worker && !in->alone ? td_worker_threads(worker) : 1;
     in->run.stop = worker ? stop_of(in) : NULL;
     in->run.node = worker ? td_worker_numa_node(worker) : td_pool_home_node(in->pool);
-    in->begin_ns = in->ran_inline ? in->queued_ns : td_now_ns();
+    in->begin_ns = in->ran_inline ? 0 : td_now_ns();
     int err = td_run_select(&in->run, &scratch_bytes);
     if (!err && whole && scratch_bytes &&
         !(scratch = td_arena_alloc(in->req->arena, scratch_bytes)))
@@ -187,6 +187,8 @@ static void compute(struct td_infer *in, struct td_worker *worker)
         return;
     }
     in->end_ns = whole ? td_run_execute(&in->run, scratch) : td_now_ns();
+    if (in->ran_inline) /* it did not wait, and each look at the clock counts */
+        in->queued_ns = in->begin_ns = in->end_ns - in->run.ns;
     if (in->run.error) {
         td_api_problem(in->req, in->run.error, "%s", in->run.problem.text);
         return;
@@ -217,10 +219,11 @@ static void run_job(struct td_job *job, struct td_worker *worker)
     req->reply(req);
 }
 
-static int64_t set_deadline(struct td_infer *in)
+static int64_t begin_wait(struct td_infer *in)
 {
     int64_t at = in->timeout_ms ? in->req->begin_ns + in->timeout_ms * 1000000 : 0;
     stop_of(in)->deadline_ns = at;
+    in->queued_ns = td_now_ns();
     return at;
 }
 
@@ -228,7 +231,7 @@ static int enqueue(struct td_infer *in)
 {
     in->job =
         (struct td_job){.run = run_job, .what = in->run.handle->full, .priority = in->priority};
-    in->job.deadline_ns = set_deadline(in);
+    in->job.deadline_ns = begin_wait(in);
     return td_pool_submit(in->pool, &in->job);
 }
 
@@ -332,7 +335,6 @@ static int start(struct td_infer *in)
     if (err)
         return td_api_problem(req, err, "%s", in->run.problem.text);
     in->run.forced = in->forced;
-    in->queued_ns = td_now_ns();
     if (td_api_task_is_wanted(req)) {
         size_t scratch;
         err = in->forced ? td_run_select(&in->run, &scratch) : 0; /* a wrong one is said now */
@@ -340,7 +342,7 @@ static int start(struct td_infer *in)
     }
     if (req->worker && td_worker_pool(req->worker) == in->pool) {
         td_worker_note(req->worker, in->run.handle->full);
-        set_deadline(in);
+        begin_wait(in);
         if (!is_over(in, "waited"))
             compute(in, req->worker);
         return 0;
@@ -359,7 +361,7 @@ static void free_call(struct td_request *req)
     td_json_free(&in->json);
     for (int i = 0; i < in->n_held; i++)
         td_weight_unref(&in->held[i]);
-    for (int i = 0; i < TD_MAX_OUTS; i++)
+    for (int i = 0; i < in->n_outputs; i++)
         td_weight_unref(&in->output[i].made);
     td_shm_release(&in->shm);
     td_pool_unref(in->pool);

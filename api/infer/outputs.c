@@ -173,10 +173,17 @@ static int wanted_output(struct td_infer *in, const cJSON *item)
                           in->run.handle->full, name->valuestring, in->output[0].name);
 }
 
+void td_infer_begin_outputs(struct td_infer *in)
+{
+    in->n_outputs = in->run.call.n_out;
+    memset(in->output, 0, (size_t)in->n_outputs * sizeof *in->output);
+}
+
 int td_infer_outputs(struct td_infer *in)
 {
     const cJSON *item;
     bool all = !in->outputs || !cJSON_GetArraySize(in->outputs);
+    td_infer_begin_outputs(in);
     if (in->meta && in->run.call.op->counted)
         return td_problem_set(&in->run.problem, EINVAL,
                               "%s: the size of its result follows from values, and Meta has none",

@@ -259,6 +259,7 @@ int td_infer_parse(struct td_infer *in, struct td_problem *problem)
 {
     struct td_request *req = in->req;
     size_t length = req->json_length >= 0 ? (size_t)req->json_length : req->body_size;
+    in->shm.n_in = in->shm.n_out = 0;
     if (!length)
         return td_infer_refuse(problem, "the body", "is empty; it must be an object with inputs");
     in->binary_at = length;

@@ -83,6 +83,7 @@ bool td_infer_replay(struct td_infer *in)
     in->forced = kept->forced;
     in->timeout_ms = kept->timeout_ms;
     in->priority = kept->priority;
+    td_infer_begin_outputs(in);
     in->output[0].name = kept->output_name;
     in->output[0].form = kept->form;
     in->streams.parts = 1;
@@ -132,6 +133,7 @@ void td_infer_keep(struct td_infer *in)
 {
     if (!td_json_is_kept(&in->json) || td_json_companion(&in->json) || !follows_from_its_text(in))
         return;
+    td_run_cost(&in->run); /* what that follows from goes along */
     struct td_writer w = {0};
     if (in->output[0].form == TD_FORM_binary) {
         td_write_init(&w, in->req->arena, 512);

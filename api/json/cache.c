@@ -53,18 +53,22 @@ void td_json_cache_destroy(struct td_json_cache *cache)
     free(cache);
 }
 
+static uint64_t mix(uint64_t h, const uint64_t word[2])
+{
+    __uint128_t wide = (__uint128_t)(h ^ word[0]) * (word[1] ^ 0x9e3779b97f4a7c15);
+    return (uint64_t)wide ^ (uint64_t)(wide >> 64);
+}
+
 static uint64_t hash(const char *text, size_t length)
 {
-    uint64_t h = length, word;
+    uint64_t h = length, word[2];
     for (; length >= sizeof word; text += sizeof word, length -= sizeof word) {
-        memcpy(&word, text, sizeof word);
-        h = (h ^ word) * 0x9e3779b97f4a7c15;
-        h ^= h >> 32;
+        memcpy(word, text, sizeof word);
+        h = mix(h, word);
     }
-    word = 0;
-    memcpy(&word, text, length);
-    h = (h ^ word) * 0x9e3779b97f4a7c15;
-    return h ^ h >> 29;
+    memset(word, 0, sizeof word);
+    memcpy(word, text, length);
+    return mix(mix(h, word), (uint64_t[]){h, 0});
 }
 
 /* A reference to the tree of the text, which moves to the set's first place; NULL: not there. */

@@ -13,8 +13,9 @@
 #include <unistd.h>
 
 #define BUCKETS 12
-static const double bounds[BUCKETS] = {10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 1e-3,
-                                       5e-3,  25e-3, 0.1,   0.5,    2.5,    10};
+static const int64_t bounds_ns[BUCKETS] = {10000,     25000,     50000,      100000,
+                                           250000,    1000000,   5000000,    25000000,
+                                           100000000, 500000000, 2500000000, 10000000000};
 
 struct histogram {
     atomic_llong bucket[BUCKETS + 1], sum_ns;
@@ -61,10 +62,11 @@ static void bump(atomic_llong *counter, long long n)
 static void observe(struct histogram *h, int64_t ns)
 {
     int i = 0;
-    while (i < BUCKETS && (double)ns * 1e-9 > bounds[i])
+    while (i < BUCKETS && ns > bounds_ns[i])
         i++;
     bump(&h->bucket[i], 1);
-    bump(&h->sum_ns, ns);
+    if (ns)
+        bump(&h->sum_ns, ns);
 }
 
 void td_metrics_request(struct td_metrics *m, int route, const struct td_request *req,
@@ -129,7 +131,7 @@ static void histogram(struct text *t, const char *name, const char *help, struct
     family(t, name, "histogram", help);
     for (int i = 0; i < BUCKETS; i++) {
         n += h->bucket[i];
-        line(t, "%s_bucket{le=\"%g\"} %lld", name, bounds[i], n);
+        line(t, "%s_bucket{le=\"%g\"} %lld", name, (double)bounds_ns[i] * 1e-9, n);
     }
     n += h->bucket[BUCKETS];
     line(t, "%s_bucket{le=\"+Inf\"} %lld", name, n);

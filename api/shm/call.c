@@ -81,6 +81,7 @@ int td_shm_input(struct td_shm_call *call, struct td_request *req, const cJSON *
     if (call->n_in == TD_MAX_INPUTS)
         return td_problem_set(problem, EINVAL, "%s: too many inputs in shared memory", who);
     struct td_shm_part *part = &call->in[call->n_in++];
+    *part = (struct td_shm_part){0};
     int err = find_part(req, parameters, who, part, problem);
     if (!err && part->size != bytes)
         err = td_problem_set(problem, EINVAL,
@@ -110,6 +111,10 @@ int td_shm_output(struct td_shm_call *call, struct td_request *req, const cJSON 
                               "%s: cannot go into shared memory and into the reply; leave out "
                               "binary_data or shared_memory_region",
                               who);
+    for (; call->n_out <= i; call->n_out++) {
+        call->out[call->n_out] = (struct td_shm_part){0};
+        call->aside[call->n_out] = false;
+    }
     return find_part(req, parameters, who, &call->out[i], problem);
 }
 
@@ -160,7 +165,7 @@ int td_shm_place(struct td_shm_call *call, struct td_arena *arena, int i, struct
 
 int td_shm_end(struct td_shm_call *call, const struct td_tensor *out, struct td_problem *problem)
 {
-    for (int i = 0; i < TD_MAX_OUTS; i++) {
+    for (int i = 0; i < call->n_out; i++) {
         struct td_shm_part *part = &call->out[i];
         if (part->segment && call->aside[i])
             memcpy(td_segment_data(part->segment) + part->at, out[i].data, td_nbytes(&out[i]));
@@ -184,15 +189,16 @@ void td_shm_release(struct td_shm_call *call)
 {
     for (int i = 0; i < call->n_in; i++)
         release(&call->in[i]);
-    for (int i = 0; i < TD_MAX_OUTS; i++)
+    for (int i = 0; i < call->n_out; i++)
         release(&call->out[i]);
-    call->n_in = 0;
+    call->n_in = call->n_out = 0;
 }
 
 int td_shm_copy(struct td_request *req, const cJSON *parameters, const char *who,
                 struct td_tensor *t, struct td_problem *problem)
 {
-    struct td_shm_call call = {0};
+    struct td_shm_call call;
+    call.n_in = call.n_out = 0;
     int err = td_shm_input(&call, req, parameters, who, false, t, problem);
     void *copy = err ? NULL : td_arena_alloc(req->arena, td_nbytes(t) + 1);
     if (!err && !copy)

@@ -16,7 +16,7 @@ struct td_segment *td_shm_find(const struct td_request *req, const char *name);
 
 /* ---- call.c ---- */
 
-/* What one call uses of shared memory. Zeroed by its owner; td_shm_release undoes the rest. */
+/* What one call uses of shared memory: most use none, and then it must cost nothing. */
 struct td_shm_part { /* bytes of a segment */
     struct td_segment *segment;
     size_t at, size;
@@ -24,9 +24,9 @@ struct td_shm_part { /* bytes of a segment */
 };
 
 struct td_shm_call {
+    int n_in, n_out; /* what of the rest is set; both 0 at first, set so by its owner */
     struct td_shm_part in[TD_MAX_INPUTS],
-        out[TD_MAX_OUTS]; /* an out without segment lies elsewhere */
-    int n_in;
+        out[TD_MAX_OUTS];    /* an out without segment lies elsewhere */
     bool aside[TD_MAX_OUTS]; /* computed elsewhere, to be copied by td_shm_end */
 };
 
@@ -48,7 +48,7 @@ int td_shm_place(struct td_shm_call *call, struct td_arena *arena, int i, struct
 /* To be called when the outputs have been computed: brings them where they should be. -EINVAL when
  * the memory did not hold: the results are then worth nothing. */
 int td_shm_end(struct td_shm_call *call, const struct td_tensor *out, struct td_problem *problem);
-void td_shm_release(struct td_shm_call *call);
+void td_shm_release(struct td_shm_call *call); /* what it refers to; it is then as at first */
 
 /* Copies the elements of a single tensor into the arena. As td_shm_input and td_shm_end. */
 int td_shm_copy(struct td_request *req, const cJSON *parameters, const char *who,
