@@ -197,7 +197,7 @@ bool td_op_follows(const char *name, const char *arg, int position)
 static int settle_in_place(struct td_run *run)
 {
     struct td_tensor self = run->call.arg[0].tensor, *out = &run->call.out[0];
-    if (run->call.arg[0].kind != TD_KIND_tensor || run->call.n_out != 1 || run->call.op->counted)
+    if (run->call.arg[0].kind != TD_KIND_tensor || run->call.n_out != 1 || run->call.counted)
         return td_problem_set(&run->problem, EINVAL, "%s: has no form in place", run->handle->full);
     for (int i = 0; i < run->n_casts; i++)
         if (!run->cast[i].arg)

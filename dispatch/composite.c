@@ -161,7 +161,7 @@ static struct td_run *call(struct formula *f, const char *op)
     struct td_run *part = add_part(f->run, handle->full, values, f->keys, &f->err);
     for (int i = 0; part && i < n; i++)
         if (from[i]) {
-            if (from[i]->call.op->counted)
+            if (from[i]->call.counted)
                 return wrong(f, "goes on from a result whose size is not known yet");
             if (part->n_feeds == TD_MAX_CASTS)
                 return wrong(f, "has too many operands");
@@ -215,7 +215,7 @@ int td_formula_check(const struct td_handle *handle, const char *formula, const 
 int td_run_convert(struct td_run *run, enum td_dtype to)
 {
     enum td_dtype from = run->call.out[0].dtype;
-    if (run->call.op->counted)
+    if (run->call.counted)
         return td_problem_set(&run->problem, EINVAL,
                               "the result's size is known only when it is there, so it stays %s",
                               td_dtype_name(from));
@@ -273,13 +273,11 @@ int td_kernel_composite(struct td_run *run, td_keyset keys)
         return no_part(run);
     if (!last || f.err)
         return f.err;
-    if (last->call.op->counted != run->call.op->counted) {
-        wrong(&f, "counts other results than the operator");
-        return f.err;
-    }
     run->n_casts = 0; /* they are parts now */
     run->rows = NULL;
     run->call.n_out = last->call.n_out;
+    run->call.counted = last->call.counted;
+    run->call.counted_dim = last->call.counted_dim;
     memcpy(run->call.out, last->call.out, sizeof run->call.out);
     return 0;
 }

@@ -36,7 +36,7 @@ static size_t round_up(size_t bytes)
  * counted through these would be at it for days. */
 static bool is_nothing(const struct td_call *call)
 {
-    bool nothing = call->n_out > 0 && !call->op->counted;
+    bool nothing = call->n_out > 0 && !call->counted;
     for (int i = 0; i < call->n_out; i++)
         nothing = nothing && !td_numel(&call->out[i]);
     return nothing;

@@ -118,8 +118,8 @@ int td_impl_run(const struct td_impl *impl, struct td_call *call)
     call->rows = &rows;
     impl->run(call);
     for (int i = 0; i < call->n_out; i++)
-        if (call->op->counted >> i & 1)
-            call->out[i].shape[0] = rows;
+        if (call->counted >> i & 1)
+            call->out[i].shape[call->counted_dim] = rows;
     return 0;
 }
 

@@ -181,10 +181,8 @@ struct td_op {
     /* Judges such values: 0, or -EINVAL by td_refuse. Runs before each kernel, once all data are
      * there and converted; NULL: any will do. */
     int (*check)(const struct td_call *call);
-    unsigned counted; /* results whose first size the rule only bounds, one bit each: the kernel
-                         tells it in *call->rows */
-    bool mixes;       /* shapes do not tell which rows of its arguments a row of its results is made
-                         of: it is cut into streams by hints alone */
+    bool mixes; /* shapes do not tell which rows of its arguments a row of its results is made
+                   of: it is cut into streams by hints alone */
     /* The operator by others, "mul(self, sigmoid(self))", for backends without kernels of it; NULL:
      * there is no such formula. */
     const char *composite;
@@ -197,7 +195,11 @@ struct td_call {
     int threads;   /* size of the OpenMP team that may be used, >= 1 */
     void *scratch; /* borrowed; as many bytes as the implementation asked for, 64-byte aligned */
     struct td_problem *problem; /* borrowed; where a rule that refuses writes why; NULL: nowhere */
-    int64_t *rows;              /* set while a row runs: how many rows its counted results have */
+    /* Results of which the rule only bounds a size, one bit each, and its dimension: the kernel
+     * tells it in *rows, which is set while a row runs. */
+    unsigned counted;
+    int counted_dim;
+    int64_t *rows;
     struct td_value arg[TD_MAX_ARGS]; /* in the schema's order, defaults filled in */
     /* Shape and type from the rule; data from the caller. A list of results, which the schema calls
      * Tensor[], has one here for each of its elements. */

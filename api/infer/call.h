@@ -125,7 +125,7 @@ int td_infer_outputs(struct td_infer *in);
 /* Whether the size of output i is known only when it has been computed. */
 static inline bool td_infer_is_counted(const struct td_infer *in, int i)
 {
-    return in->run.call.op->counted >> i & 1;
+    return in->run.call.counted >> i & 1;
 }
 
 /* Memory for the stored outputs but counted ones; for the worker, since it is touched here.

@@ -130,7 +130,7 @@ static int join(struct td_infer *in, struct td_writer *w, struct td_response *re
 static void reply(struct td_infer *in)
 {
     struct td_writer *w = &in->text;
-    if (in->run.call.op->counted)
+    if (in->run.call.counted)
         td_infer_close_gaps(in);
     if (in->front)
         td_write_raw(w, NULL, in->front, in->front_size);

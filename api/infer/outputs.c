@@ -184,7 +184,7 @@ int td_infer_outputs(struct td_infer *in)
     const cJSON *item;
     bool all = !in->outputs || !cJSON_GetArraySize(in->outputs);
     td_infer_begin_outputs(in);
-    if (in->meta && in->run.call.op->counted)
+    if (in->meta && in->run.call.counted)
         return td_problem_set(&in->run.problem, EINVAL,
                               "%s: the size of its result follows from values, and Meta has none",
                               in->run.handle->full);

@@ -316,7 +316,7 @@ static int run_whole(struct td_infer *in, int wanted)
 static int plan(struct td_infer *in, int wanted)
 {
     struct td_streams *s = &in->streams;
-    if (in->run.call.op->counted && wanted > 1)
+    if (in->run.call.counted && wanted > 1)
         return td_problem_set(&in->run.problem, EINVAL,
                               "streams: the size of %s's result is known only when it is there, so "
                               "it is not cut; leave streams out",
