@@ -10,6 +10,7 @@ import numpy as np
 
 import convolution
 import gradients
+import index
 import norm
 import pointwise
 import product
@@ -319,7 +320,7 @@ JUDGES = {
     "linear_backward": Judge(gradients.linear, gradients.LINEAR, same, gradients.linear),
     "convolution_backward": Judge(
         gradients.convolution, gradients.IMAGES, same, gradients.convolution),
-    **{name: Judge(*row) for table in (convolution.TABLE, norm.TABLE, pointwise.TABLE, product.TABLE, reductions.TABLE,
+    **{name: Judge(*row) for table in (index.TABLE, convolution.TABLE, norm.TABLE, pointwise.TABLE, product.TABLE, reductions.TABLE,
                                        softmax.TABLE, window.TABLE)
        for name, row in table.items()},
 }
@@ -341,7 +342,8 @@ def draw(rng, name, shape):
 
 def draw_all(rng, datatype, shapes):
     """The tensors of a call; those that choose are BOOL."""
-    return {name: draw(rng, "BOOL" if name in pointwise.MASKS else datatype, shape) for name, shape in shapes.items()}
+    return {name: shape.draw(rng) if isinstance(shape, index.Below) else
+            draw(rng, "BOOL" if name in pointwise.MASKS else datatype, shape) for name, shape in shapes.items()}
 
 
 def wide(tensor):

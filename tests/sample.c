@@ -188,15 +188,28 @@ static bool find(const char *pattern, const char *name, char text[SAMPLE_TEXT])
     return *p;
 }
 
-/* A tensor of the shape that t has, of which the text may say that it is BOOL. */
-static int make(struct sample *s, const char *text, struct td_tensor *t, enum td_dtype dtype,
-                enum sample_values values, uint64_t seed)
+/* A tensor of the shape that t has. Behind that the text may say that it is of another type, and of
+ * whole numbers what they are below: "[n]:i64<m". */
+static int make(struct sample *s, const char *text, struct td_tensor *t, struct sizes sizes,
+                enum td_dtype dtype, enum sample_values values, uint64_t seed)
 {
-    t->dtype = strstr(text, ":bool") ? TD_bool : dtype;
+    const char *type = strchr(text, ':'), *below = type ? strchr(type, '<') : NULL;
+    t->dtype = !type                        ? dtype
+               : !strncmp(type, ":i64", 4)  ? TD_i64
+               : !strncmp(type, ":i32", 4)  ? TD_i32
+               : !strncmp(type, ":bool", 5) ? TD_bool
+                                            : dtype;
     if (!td_fits(t) || td_numel(t) > MOST)
         return -E2BIG;
     t->data = guarded_alloc(td_nbytes(t));
-    fill(t, values, seed);
+    if (below && values != SAMPLE_NONE) {
+        below++;
+        int64_t bound = number(&below, sizes);
+        for (int64_t i = 0; i < td_numel(t); i++)
+            td_put_whole(t, i, bound ? (int64_t)(next(&seed) % (uint64_t)bound) : 0);
+    } else {
+        fill(t, values, seed);
+    }
     s->input[s->n_inputs++] = *t;
     return 0;
 }
@@ -212,9 +225,9 @@ static int tensors(struct sample *s, int i, struct td_value *v, struct sizes siz
         struct td_tensor *t = &s->list[s->n_list++];
         *end = 0;
         t->rank = *text == '[' ? list(text, sizes, t->shape) : 0;
-        int err = *text == '['
-                      ? make(s, text, t, dtype, values, seed + (uint64_t)(100 * i + k) * 1000003)
-                      : 0;
+        int err = *text == '[' ? make(s, text, t, sizes, dtype, values,
+                                      seed + (uint64_t)(100 * i + k) * 1000003)
+                               : 0;
         if (err)
             return err;
         *end = behind;
@@ -250,7 +263,7 @@ int sample_init(struct sample *s, const char *name, const char *pattern, struct 
         }
         *arg = (struct td_named){schema->param[i].name, value(s->text[i], tensor, sizes)};
         if (arg->value.kind == TD_KIND_tensor) {
-            int err = make(s, s->text[i], &arg->value.tensor, dtype, values,
+            int err = make(s, s->text[i], &arg->value.tensor, sizes, dtype, values,
                            seed + (uint64_t)i * 1000003);
             if (err)
                 return err;
@@ -261,8 +274,10 @@ int sample_init(struct sample *s, const char *name, const char *pattern, struct 
         err = td_numel(&s->run.call.out[i]) > MOST ? -E2BIG : 0;
     if (err)
         s->run.call.n_out = 0;
-    for (int i = 0; i < s->run.call.n_out; i++)
-        s->run.call.out[i].data = guarded_alloc(td_nbytes(&s->run.call.out[i]));
+    for (int i = 0; i < s->run.call.n_out; i++) {
+        s->out_bytes[i] = td_nbytes(&s->run.call.out[i]);
+        s->run.call.out[i].data = guarded_alloc(s->out_bytes[i]);
+    }
     return err;
 }
 
@@ -271,7 +286,7 @@ void sample_fini(struct sample *s)
     for (int i = 0; i < s->n_inputs; i++)
         guarded_free(s->input[i].data, td_nbytes(&s->input[i]));
     for (int i = 0; i < s->run.call.n_out; i++)
-        guarded_free(s->run.call.out[i].data, td_nbytes(&s->run.call.out[i]));
+        guarded_free(s->run.call.out[i].data, s->out_bytes[i]);
 }
 
 void sample_start(void)
@@ -305,11 +320,12 @@ bool sample_runnable(const struct td_impl *impl, char why[100])
     return runnable;
 }
 
-void sample_run(const struct td_impl *impl, struct td_call *call)
+int sample_run(const struct td_impl *impl, struct td_call *call)
 {
     size_t size = impl->scratch ? (impl->scratch(call) + 63) / 64 * 64 : 0;
     call->scratch = size ? guarded_alloc(size) : NULL;
-    impl->run(call);
+    int err = td_impl_run(impl, call);
     guarded_free(call->scratch, size);
     call->scratch = NULL;
+    return err;
 }

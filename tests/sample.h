@@ -20,6 +20,7 @@ struct sample {
     char text[TD_MAX_ARGS][SAMPLE_TEXT];
     int n_inputs;
     struct td_tensor input[2 * TD_MAX_ARGS]; /* with their memory */
+    size_t out_bytes[TD_MAX_OUTS];           /* of the results' memory */
     int n_list;
     struct td_tensor list[TD_MAX_ARGS]; /* those of lists, in the order of the arguments */
 };
@@ -42,8 +43,8 @@ void sample_fini(struct sample *sample);
 /* Whether this CPU can run the row; why says what is missing, or is "". */
 bool sample_runnable(const struct td_impl *impl, char why[100]);
 
-/* Runs the row, with scratch memory as it asks for. */
-void sample_run(const struct td_impl *impl, struct td_call *call);
+/* Runs the row, with scratch memory as it asks for. What td_impl_run says. */
+int sample_run(const struct td_impl *impl, struct td_call *call);
 
 /* Whether the guard in front of a sample's tensor is whole. */
 bool sample_guarded(const struct td_tensor *t);
