@@ -114,6 +114,17 @@ static size_t scratch(const struct td_call *call)
     return room;
 }
 
+/* Where little is beside, there may be more positions than elements anywhere. */
+static double flops(const struct td_call *call)
+{
+    struct td_index_plan plan;
+    double positions = 8;
+    td_index_plan(call, &plan, NULL);
+    for (int d = 0; d < plan.rank; d++)
+        positions *= (double)plan.size[d];
+    return positions;
+}
+
 td_kernel td_index_ref;
 TD_KERNELS_3(index);
 
@@ -141,6 +152,7 @@ static const struct td_impl rows[] = {
         .follows = bits,                                                                           \
         .check = td_index_check,                                                                   \
         .mixes = (bits) != 0,                                                                      \
+        .flops = flops,                                                                            \
         .family = &(const struct td_index){TD_INDEX_BY_##shape, TD_INDEX_##how, where, negative},  \
         .samples = (const char *const[]){__VA_ARGS__, NULL},                                       \
     };
