@@ -256,4 +256,59 @@ def resamplings():
             ({"input": shape}, {"output_size": None, "align_corners": False, "scale_factors": [2.0] * dims})], same, magnitude(formula))
 
 
-TABLE = {**dict(pools()), **dict(pads()), **dict(resamplings())}
+# ---- gradients of means, windows side by side ----
+
+def mean_gradient(grad_output, self, kernel_size=None, stride=None, padding=0, ceil_mode=False,
+                  count_include_pad=True, divisor_override=None):
+    shape = self.shape[-2:]
+    axes = ([adapted(n, out) for n, out in zip(shape, grad_output.shape[-2:])] if kernel_size is None
+            else given(self, 2, kernel_size, stride, padding, 1, ceil_mode))
+    out = np.zeros(self.shape)
+    rows, cols = map(list, axes)
+    for (y, row), (x, col) in itertools.product(enumerate(rows), enumerate(cols)):
+        count = divisor_override or (row[1] * col[1] if count_include_pad else len(row[0]) * len(col[0]))
+        out[(..., *np.ix_(row[0], col[0]))] += grad_output[..., y, x, None, None] / count
+    return out
+
+
+def places(size, kernel_size, dilation, padding, stride):
+    """Of each place in a window and each window: where in the padded image it lies."""
+    axes = []
+    for n, k, d, p, s in zip(size, *(many(v, 2) for v in (kernel_size, dilation, padding, stride))):
+        windows = (n + 2 * p - d * (k - 1) - 1) // s + 1
+        axes.append(np.arange(k)[:, None] * d + np.arange(windows) * s)
+    return axes
+
+
+def im2col(self, kernel_size, dilation, padding, stride):
+    (py, px), (rows, cols) = many(padding, 2), places(self.shape[-2:], kernel_size, dilation, padding, stride)
+    image = np.pad(self, [(0, 0)] * (self.ndim - 2) + [(py, py), (px, px)])
+    columns = image[..., rows[:, None, :, None], cols[None, :, None, :]]
+    return columns.reshape(*self.shape[:-3], -1, rows.shape[1] * cols.shape[1])
+
+
+def col2im(self, output_size, kernel_size, dilation, padding, stride):
+    (py, px), (rows, cols) = many(padding, 2), places(output_size, kernel_size, dilation, padding, stride)
+    parts = self.reshape(*self.shape[:-2], -1, len(rows), len(cols), rows.shape[1], cols.shape[1])
+    image = np.zeros((*parts.shape[:-4], output_size[0] + 2 * py, output_size[1] + 2 * px))
+    for i, j in itertools.product(range(len(rows)), range(len(cols))):
+        image[(..., *np.ix_(rows[i], cols[j]))] += parts[..., i, j, :, :]
+    return image[..., py:py + output_size[0], px:px + output_size[1]]
+
+
+BACK = {"ceil_mode": False, "count_include_pad": True, "divisor_override": None}
+STEPS = {"kernel_size": [2, 3], "dilation": [2, 1], "padding": [1, 2], "stride": [1, 2]}
+OTHERS = {
+    "avg_pool2d_backward": (mean_gradient, [
+        ({"grad_output": (2, 3, 4, 5), "self": (2, 3, 8, 9)}, {"kernel_size": 3, "stride": 2, "padding": 1, **BACK}),
+        ({"grad_output": (2, 3, 4), "self": (2, 6, 9)},
+         {"kernel_size": [2, 4], "stride": [2, 3], "padding": [0, 2], **BACK, "ceil_mode": True, "count_include_pad": False}),
+        ({"grad_output": (1, 7, 4), "self": (1, 8, 5)}, {"kernel_size": 2, "stride": 1, "padding": 0, **BACK, "divisor_override": 3})],
+        same, mean_gradient),
+    "_adaptive_avg_pool2d_backward": (mean_gradient, [
+        ({"grad_output": (2, 3, 4), "self": (2, 7, 10)}, {}), ({"grad_output": (1, 2, 9, 1), "self": (1, 2, 4, 5)}, {})], same, mean_gradient),
+    "im2col": (im2col, [({"self": (2, 3, 6, 7)}, STEPS), ({"self": (2, 5, 5)}, {"kernel_size": 3, "dilation": 1, "padding": 1, "stride": 1})], same),
+    "col2im": (col2im, [({"self": (2, 12, 24)}, {"output_size": [6, 6], **STEPS}),
+                        ({"self": (9, 25)}, {"output_size": [5, 5], "kernel_size": 3, "dilation": 1, "padding": 1, "stride": 1})], same, col2im),
+}
+TABLE = {**dict(pools()), **dict(pads()), **dict(resamplings()), **OTHERS}

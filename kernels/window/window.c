@@ -190,6 +190,40 @@ static int rule(struct td_call *call)
     return 0;
 }
 
+/* The gradient has the shape of what was pooled, and is told of results of the right one. */
+static int rule_back(struct td_call *call)
+{
+    const struct td_window *f = family_of(call);
+    const struct td_tensor *grad = &call->arg[0].tensor, *in = &call->arg[1].tensor;
+    int64_t sizes[3];
+    int err = rule_rank(call);
+    if (err)
+        return err;
+    if (grad->rank != in->rank || grad->dtype != in->dtype)
+        return td_refuse(call, "grad_output: has %d dimensions of %s; %d of %s, as self, are right",
+                         grad->rank, td_dtype_name(grad->dtype), in->rank,
+                         td_dtype_name(in->dtype));
+    for (int d = 0; d < f->dims && f->adaptive; d++) {
+        sizes[d] = grad->shape[in->rank - f->dims + d];
+        if (!sizes[d])
+            return td_refuse(call, "grad_output: dimension %d is 0; only the batch may be",
+                             in->rank - f->dims + d);
+    }
+    err = f->adaptive ? 0 : rule_windows(call, sizes);
+    for (int d = 0; !err && d < in->rank; d++) {
+        int own = d - (in->rank - f->dims);
+        int64_t right = own < 0 ? in->shape[d] : sizes[own];
+        if (grad->shape[d] != right)
+            err = td_refuse(call,
+                            "grad_output: dimension %d is %lld; %lld, as in the result, is right",
+                            d, (long long)grad->shape[d], (long long)right);
+    }
+    call->out[0] = *in;
+    call->out[0].weight = NULL;
+    call->n_out = 1;
+    return err;
+}
+
 static double flops(const struct td_call *call)
 {
     struct td_pool pool = td_pool_of(call);
@@ -218,6 +252,13 @@ static const struct td_impl impls[] = {
     {0},
 };
 
+td_kernel td_window_back_ref;
+TD_KERNELS_3(window_back);
+static const struct td_impl impls_back[] = {
+    TD_SIMD_3(window_back, TD_FLOATS) TD_REF(window_back),
+    {0},
+};
+
 #define WINDOWS_given false
 #define WINDOWS_adaptive true
 #define TD_POOL(symbol, which, n, windows, results, text, formula, types, bound, ...)              \
@@ -233,6 +274,22 @@ static const struct td_impl impls[] = {
                                             .dims = n,                                             \
                                             .adaptive = WINDOWS_##windows,                         \
                                             .indices = results == 2},                              \
+        .samples = (const char *const[]){__VA_ARGS__, NULL},                                       \
+        .flops = flops,                                                                            \
+    };
+#define TD_POOL_BACK(symbol, windows, text, formula, ...)                                          \
+    const struct td_op td_op_##symbol = {                                                          \
+        .schema = text,                                                                            \
+        .doc = formula,                                                                            \
+        .rule = rule_back,                                                                         \
+        .dtypes = TD_FLOATS,                                                                       \
+        .ulp = 8,                                                                                  \
+        .sums = true,                                                                              \
+        .impls = impls_back,                                                                       \
+        .family = &(const struct td_window){.kind = TD_WINDOW_mean,                                \
+                                            .dims = 2,                                             \
+                                            .adaptive = WINDOWS_##windows,                         \
+                                            .backward = true},                                     \
         .samples = (const char *const[]){__VA_ARGS__, NULL},                                       \
         .flops = flops,                                                                            \
     };

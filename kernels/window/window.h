@@ -58,4 +58,17 @@ static inline struct td_taps td_axis_at(const struct td_axis *a, int64_t o)
     return (struct td_taps){begin + skipped * d, n < 0 ? 0 : n, most < k ? most : k};
 }
 
+/* The windows [*low, *high) that element i is in. Those have no gaps. */
+static inline void td_axis_around(const struct td_axis *a, int64_t i, int64_t *low, int64_t *high)
+{
+    if (a->adaptive) {
+        *low = (int64_t)((__int128)i * a->out / a->in);
+        *high = (int64_t)(((__int128)(i + 1) * a->out - 1) / a->in) + 1;
+        return;
+    }
+    int64_t first = i + a->padding - a->kernel + 1, last = (i + a->padding) / a->stride + 1;
+    *low = first < 0 ? 0 : (first + a->stride - 1) / a->stride;
+    *high = last < a->out ? last : a->out;
+}
+
 #endif

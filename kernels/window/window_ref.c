@@ -78,3 +78,24 @@ void td_window_ref(const struct td_call *call)
               family->kind == TD_WINDOW_max);
     }
 }
+
+td_kernel td_window_back_ref;
+void td_window_back_ref(const struct td_call *call)
+{
+    const struct td_tensor *grad = &call->arg[0].tensor, *out = &call->out[0];
+    struct td_pool pool = td_pool_of(call);
+    const struct td_axis *h = &pool.axis[1], *w = &pool.axis[2];
+    int64_t n = td_numel(out), y, rows, x, cols;
+    for (int64_t i = 0; i < n && !td_stopped(); i++) {
+        double sum = 0;
+        td_axis_around(h, i / w->in % h->in, &y, &rows);
+        for (; y < rows; y++)
+            for (td_axis_around(w, i % w->in, &x, &cols); x < cols; x++) {
+                struct td_taps a = td_axis_at(h, y), b = td_axis_at(w, x);
+                int64_t count = pool.include_pad ? a.full * b.full : a.n * b.n;
+                int64_t at = (i / (h->in * w->in) * h->out + y) * w->out + x;
+                sum += td_get_real(grad, at) / (double)(pool.divisor ? pool.divisor : count);
+            }
+        td_put_real(out, i, sum);
+    }
+}
