@@ -12,6 +12,7 @@ import convolution
 import gradients
 import index
 import norm
+import order
 import pointwise
 import product
 import reductions
@@ -320,7 +321,7 @@ JUDGES = {
     "linear_backward": Judge(gradients.linear, gradients.LINEAR, same, gradients.linear),
     "convolution_backward": Judge(
         gradients.convolution, gradients.IMAGES, same, gradients.convolution),
-    **{name: Judge(*row) for table in (index.TABLE, convolution.TABLE, norm.TABLE, pointwise.TABLE, product.TABLE, reductions.TABLE,
+    **{name: Judge(*row) for table in (index.TABLE, order.TABLE, convolution.TABLE, norm.TABLE, pointwise.TABLE, product.TABLE, reductions.TABLE,
                                        softmax.TABLE, window.TABLE)
        for name, row in table.items()},
 }

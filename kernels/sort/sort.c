@@ -1,0 +1,103 @@
+/* The descriptors of the sort family, made from sort.def, its rule, and the calls in numbers. */
+#include "kernels/sort/sort.h"
+
+#include "kernels/dims.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+static const struct td_value *arg(const struct td_call *call, int which)
+{
+    const struct td_sort *family = call->op->family;
+    return family->args[which] == '-' ? NULL : &call->arg[family->args[which] - '0'];
+}
+
+struct td_sorting td_sorting(const struct td_call *call)
+{
+    const struct td_sort *family = call->op->family;
+    const struct td_value *k = arg(call, 1), *down = arg(call, 2);
+    struct td_span span = td_span(&call->arg[0].tensor, (int)arg(call, 0)->i);
+    bool middle = family->kind == TD_SORT_middle;
+    return (struct td_sorting){
+        .values = call->n_out > 1 ? &call->out[0] : NULL,
+        .indices = &call->out[call->n_out - 1],
+        .outer = span.outer,
+        .size = span.size,
+        .inner = span.inner,
+        .k = k        ? k->i
+             : middle ? (span.size + 1) / 2
+                      : span.size,
+        .down = down && down->i,
+        .one = middle || family->kind == TD_SORT_kth,
+        .nan = middle,
+    };
+}
+
+static int rule(struct td_call *call)
+{
+    const struct td_sort *family = call->op->family;
+    const struct td_tensor *self = &call->arg[0].tensor;
+    const struct td_value *k = arg(call, 1);
+    int err = td_rule_dim(call, family->args[0] - '0', "dim", self->rank);
+    if (err)
+        return err;
+    int dim = (int)arg(call, 0)->i;
+    int64_t size = self->rank ? self->shape[dim] : 1;
+    bool one = family->kind == TD_SORT_kth || family->kind == TD_SORT_middle;
+    if (k && (k->i < one || k->i > size))
+        return td_refuse(call, "k: is %lld; from %d to %lld is right", (long long)k->i, one,
+                         (long long)size);
+    if (one && !size)
+        return td_refuse(call, "dim: dimension %d has no elements to choose from", dim);
+    struct td_tensor out = *self;
+    if (one)
+        td_reduced_shape(&out, self, 1u << dim, call->arg[call->n_args - 1].i);
+    else if (k && self->rank)
+        out.shape[dim] = k->i;
+    call->n_out = 0;
+    if (k && !one && !self->rank && !k->i)
+        return td_refuse(call, "k: is 0; of a single number 1 is right");
+    if (family->kind != TD_SORT_indices)
+        call->out[call->n_out++] = out;
+    out.dtype = TD_i64;
+    call->out[call->n_out++] = out;
+    return 0;
+}
+
+static double flops(const struct td_call *call)
+{
+    struct td_sorting s = td_sorting(call);
+    return 8 * (double)td_numel(&call->arg[0].tensor) * (1 + log2(1 + (double)s.size));
+}
+
+/* For each of the threads two rows of keys, each with its index. */
+static size_t scratch(const struct td_call *call)
+{
+    struct td_sorting s = td_sorting(call);
+    int64_t rows = s.outer * s.inner < call->threads ? s.outer * s.inner : call->threads;
+    return (size_t)rows * 2 * (size_t)s.size * 2 * sizeof(uint64_t);
+}
+
+td_kernel td_sort_ref, td_sort_default;
+
+/* clang-format off */
+static const struct td_impl rows[] = {
+    TD_SIMD(default, sort, TD_ALL, .scratch = scratch)
+    {.name = "ref", .run = td_sort_ref, .isa = TD_ISA_default, .dtypes = TD_ALL, .scratch = scratch},
+    {0},
+};
+/* clang-format on */
+
+#define TD_SORT(symbol, text, formula, what, where, ...)                                           \
+    const struct td_op td_op_##symbol = {                                                          \
+        .schema = text,                                                                            \
+        .doc = formula,                                                                            \
+        .rule = rule,                                                                              \
+        .dtypes = TD_ALL,                                                                          \
+        .impls = rows,                                                                             \
+        .flops = flops,                                                                            \
+        .family = &(const struct td_sort){TD_SORT_##what, where},                                  \
+        .samples = (const char *const[]){__VA_ARGS__, NULL},                                       \
+    };
+#include "kernels/sort/sort.def"
