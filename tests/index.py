@@ -109,6 +109,18 @@ def embedding_backward(grad_output, indices, num_weights, padding_idx, scale_gra
     return out
 
 
+def masked_scatter(self, mask, source):
+    out = np.broadcast_to(self, np.broadcast_shapes(self.shape, mask.shape)).copy()
+    mask = np.broadcast_to(mask, out.shape)
+    out[mask] = source.ravel()[:np.count_nonzero(mask)]
+    return out
+
+
+def masked_select(self, mask):
+    self, mask = np.broadcast_arrays(self, mask)
+    return self[mask]
+
+
 # ---- parts ----
 
 def part(view):
@@ -189,6 +201,12 @@ TABLE = {
         for padding, scaled in ((-1, False), (1, False), (2, True))]),
     "index.Tensor": (index, without(LISTS, "values") + [({"self": (4, 6), "indices.0": Below((5,), 4, -4)}, {})], same),
     "index_put": summed(index_put, LISTS[:1] + LISTS[2:] + without(LISTS[2:], accumulate=True)),
+    "nonzero": (lambda self: np.argwhere(self), [({"self": shape}, {}) for shape in ((40,), (3, 7, 2), (), (2, 0))],
+                lambda *_: "INT64"),
+    "masked_select": (masked_select, [({"self": (5, 7), "mask": (5, 7)}, {}), ({"self": (5, 1), "mask": (7,)}, {}),
+                                      ({"self": (), "mask": (9,)}, {})], same),
+    "masked_scatter": (masked_scatter, [({"self": (5, 7), "mask": (5, 7), "source": (40,)}, {}),
+                                        ({"self": (7,), "mask": (5, 1), "source": (6, 7)}, {})], same),
     "one_hot": (lambda self, num_classes: np.eye(num_classes, dtype=int)[self],
                 [({"self": Below((4, 3), 5)}, {"num_classes": 5})], lambda *_: "INT64"),
     "select_scatter": (part(lambda out, dim, index: np.moveaxis(out, dim, 0)[index]),

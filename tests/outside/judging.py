@@ -9,7 +9,9 @@ import random
 import numpy as np
 
 import gradients
+import index
 import operators
+import order
 import reductions
 import service
 
@@ -87,6 +89,9 @@ def draw_call(rng, op):
         parameters = {"softmax.int": {"dim": dims[0]}, "permute": {"dims": dims},
                       "transpose.int": {"dim0": dims[0], "dim1": dims[-1] - len(shape)}}
         return {"self": shape}, parameters[op]
+    if op in index.TABLE or op in order.TABLE: # with other indices each time
+        calls = operators.JUDGES[op].calls
+        return calls[rng.integers(len(calls))]
     if op in gradients.DRAWS:
         return gradients.DRAWS[op](rng, draw_shape)
     if operators.JUDGES[op].calls[0][1] or len(operators.JUDGES[op].calls[0][0]) > 1: # Scalar forms, cast: what matters are the parameters
