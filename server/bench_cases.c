@@ -62,7 +62,9 @@ static void translate(struct td_case *c, const cJSON *item)
         struct td_value v = {.kind = TD_KIND_ints, .ints = {.n = 1}};
         v.ints.v[0] = c->shape[1].shape[0];
         add(c, "normalized_shape", v);
-    } else if (axis && !strcmp(c->op, "sum")) {
+    } else if (axis && (!strcmp(c->op, "sum") || !strcmp(c->op, "max"))) {
+        if (*c->op == 'm')
+            strcpy(c->op, "amax");
         struct td_value v = {.kind = TD_KIND_ints, .ints = {.n = 1}};
         v.ints.v[0] = axis->valueint;
         add(c, "dim", v);

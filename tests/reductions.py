@@ -1,4 +1,4 @@
-"""NumPy's word on the reductions: {operator: (formula, calls, result, scale, datatype)}, as
+"""NumPy's word on the reductions and scans: {operator: (formula, calls, result, scale, datatype)}, as
 tests/operators.py has them for the others. Formulas get wide arrays: float64, int64 or bool."""
 import numpy as np
 
@@ -134,7 +134,35 @@ def norm(self, ord=2, dim=None, keepdim=False, dtype=None, p=None):
     return np.sum(size ** power, axis=axis, keepdims=keepdim) ** (1 / power)
 
 
+# ---- scans ----
+
+def scanned(formula):
+    def run(self, dim, dtype=None):
+        return formula(np.atleast_1d(self), axis=dim).reshape(self.shape)
+    return run
+
+
+def picked(best):
+    """What np.maximum or minimum keeps, and where it stood last."""
+    def values(self, axis):
+        return best.accumulate(self, axis=axis)
+
+    def places(self, axis):
+        new = (self == values(self, axis)) | (self != self)
+        at = np.moveaxis(np.broadcast_to(np.arange(self.shape[axis]), np.moveaxis(self, axis, -1).shape), -1, axis)
+        return np.maximum.accumulate(np.where(new, at, 0), axis=axis)
+    return both(values=scanned(values), indices=scanned(places))
+
+
+def log_scan(self, axis):
+    return np.logaddexp.accumulate(self, axis=axis)
+
+
 summed = along(whole(np.sum))
+SCANS = [({"self": (4, 9)}, {"dim": 1}), ({"self": (7, 3)}, {"dim": 0}), ({"self": (2, 9, 5)}, {"dim": -2}), ({"self": ()}, {"dim": 0}),
+         ({"self": (2, 0)}, {"dim": 1})]
+LONG = [({"self": (2, 700)}, {"dim": 1}), ({"self": (3, 600)}, {"dim": 0})]
+TYPED = [({"self": (9,)}, {"dim": 0, "dtype": "FP64"})]
 VARS = [({"self": (131,)}, {}), ({"self": (30, 4)}, {"unbiased": False})]
 VARS_DIM = [(shapes, {**how, "unbiased": False}) for shapes, how in DIMS[:1]] + DIMS
 VARS_BY = [(shapes, {**how, "correction": n}) for n, (shapes, how) in enumerate(DIMS)] + DIMS[1:3]
@@ -169,6 +197,9 @@ TABLE = {
     "norm.Scalar": (norm, ALL + [({"self": (9,)}, {"p": 1})], same, norm),
     "norm.ScalarOpt_dim": (norm, [(shapes, {**how, "p": 3}) for shapes, how in DIMS] + [({"self": (4, 9)}, {"dim": [1], "p": None})], same, norm),
     "norm.ScalarOpt_dtype": (norm, [({"self": (4, 9)}, {"p": 2, "dtype": "FP64"})], asked, norm),
+    "cumsum": (scanned(whole(np.cumsum)), SCANS + LONG + TYPED, total, scanned(whole(np.cumsum))),
+    "cumprod": (scanned(whole(np.cumprod)), SCANS + TYPED, total), "logcumsumexp": (scanned(log_scan), SCANS + LONG, same),
+    "cummax": (picked(np.maximum), SCANS + LONG, placed), "cummin": (picked(np.minimum), SCANS + LONG, placed),
     "norm.ScalarOpt_dim_dtype": (norm, [({"self": (4, 9)}, {"p": 1, "dim": [1], "keepdim": True, "dtype": "FP32"})], asked, norm),
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The dispatcher over HTTP: overloads and positions, keys, wrappers, tables, schemas."""
+import itertools
 import json
 import threading
 import unittest
@@ -338,16 +339,17 @@ class Dispatch(service.ServiceTest):
     def test_gradient_of_softmax(self): # DSP-28
         rng, h = np.random.default_rng(4), 1e-5
         x, grad = rng.standard_normal((3, 4)), rng.standard_normal((3, 4))
-        for dim in (0, -1):
-            made = self.post("softmax", [tensor(x, requires_grad=True), dim]).json
+        for op, dim in itertools.product(("softmax.int", "log_softmax.int", "_softmax", "_log_softmax"), (0, -1)):
+            rest = [dim] if op.endswith("int") else [dim, False]
+            made = self.post(op, [tensor(x, requires_grad=True), *rest]).json
             recorded = made["parameters"]["grad_fn"]
-            self.assertEqual((recorded["operator"], recorded["saved"]), ("softmax.int", ["dim", "result"]))
+            self.assertEqual((recorded["operator"], recorded["saved"]), (op, ["dim", "result"]))
             result = np.reshape(made["outputs"][0]["data"], (3, 4))
             got = self.value(recorded["gradients"]["self"], {"grad": grad, "result": result, "dim": dim, "True": True})
             for i in np.ndindex(x.shape):
                 step = np.zeros_like(x)
                 step[i] = h
-                up, down = (np.reshape(self.post("softmax", [tensor(v), dim]).json["outputs"][0]["data"], (3, 4))
+                up, down = (np.reshape(self.post(op, [tensor(v), *rest]).json["outputs"][0]["data"], (3, 4))
                             for v in (x + step, x - step))
                 self.assertAlmostEqual(got[i], float((grad * (up - down)).sum() / (2 * h)), places=6)
 

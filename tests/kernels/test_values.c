@@ -60,6 +60,12 @@ static void all_zero(const struct td_call *call, const char *name)
         ck_assert_msg(at(call, i) == 0, "%s: element %d is %g", name, i, at(call, i));
 }
 
+static void all_low(const struct td_call *call, const char *name)
+{
+    for (int i = 0; i < td_numel(&call->out[0]); i++)
+        ck_assert_msg(at(call, i) == -INFINITY, "%s: element %d is %g", name, i, at(call, i));
+}
+
 static void nothing(const struct td_call *call, const char *name)
 {
     ck_assert_msg(td_numel(&call->out[0]) == 0, "%s", name);
@@ -167,6 +173,12 @@ START_TEST(test_empty)
     start(&s, "sum.dim_IntList", "self=[3,0,2] dim=[1]", NULL);
     ck_assert_int_eq(td_numel(&s.run.call.out[0]), 6);
     each(&s, all_zero);
+    start(&s, "mean.dim", "self=[3,0] dim=[1]", NULL);
+    each(&s, all_nan);
+    start(&s, "logsumexp", "self=[3,0] dim=[1]", NULL);
+    each(&s, all_low);
+    start(&s, "amax", "self=[3,0] dim=[0]", NULL);
+    each(&s, nothing);
     start(&s, "softmax.int", "self=[3,0] dim=1", NULL);
     each(&s, nothing);
     start(&s, "layer_norm", "input=[0,4] normalized_shape=[4]", NULL);
@@ -248,6 +260,12 @@ START_TEST(test_refusals)
         {"softmax.int", "self=[2,3] dim=0 dtype=INT64", {"dtype: ", "INT64", "FP32"}},
         {"sum.dim_IntList", "self=[2,3] dim=[0,-2]", {"dim: ", "twice", "once"}},
         {"sum.dim_IntList", "self=[2,3] dim=[9]", {"dim: ", "9", "-2 to 1"}},
+        {"amax", "self=[2,0] dim=[1]", {"self: ", "dimension 1", "at least 1"}},
+        {"argmin", "self=[0] dim=None", {"self: ", "no elements", "at least 1"}},
+        {"linalg_vector_norm", "self=[0] ord=-1", {"self: ", "dimension 0", "at least 1"}},
+        {"max.dim", "self=[2,3] dim=2", {"dim: ", "rank 2", "-2 to 1"}},
+        {"cumsum", "self=[2,3] dim=-3", {"dim: ", "-3", "-2 to 1"}},
+        {"_softmax", "self=[3] dim=0 half_to_float=True", {"half_to_float: ", "True", "False"}},
         {"transpose.int", "self=[2,3] dim0=0 dim1=5", {"dim1: ", "5", "-2 to 1"}},
         {"permute", "self=[2,3] dims=[0]", {"dims: ", "1 ", "2"}},
         {"permute", "self=[2,3] dims=[0,0]", {"dims: ", "twice", "once"}},
