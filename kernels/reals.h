@@ -46,16 +46,10 @@ TD_INLINE void L_put(void *p, int64_t i, const enum td_dtype to, V v)
 TD_INLINE V L_get_n(const void *p, int64_t i, int64_t n, const enum td_dtype from, td_real fill)
 {
     td_real lane[L_LANES];
-    uint16_t half[L_LANES] = {0};
 #if TD_REAL_BITS == 32
+    uint16_t half[L_LANES] = {0};
     if (from == TD_f32)
         return td_load_n((const float *)p + i, n, fill);
-#endif
-    L_store(lane, L_c(fill));
-    if (from == TD_REAL_TYPE) {
-        td_copy_few(lane, (const td_real *)p + i, n, sizeof *lane);
-        return L_load(lane);
-    }
     td_copy_few(half, (const uint16_t *)p + i, n, sizeof *half);
     V v = L_get(half, 0, from);
     if (fill == 0)
@@ -63,6 +57,11 @@ TD_INLINE V L_get_n(const void *p, int64_t i, int64_t n, const enum td_dtype fro
     L_store(lane, v);
     for (int64_t k = n; k < L_LANES; k++)
         lane[k] = fill;
+#else
+    (void)from;
+    L_store(lane, L_c(fill));
+    td_copy_few(lane, (const td_real *)p + i, n, sizeof *lane);
+#endif
     return L_load(lane);
 }
 

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+import attention
 import convolution
 import gradients
 import index
@@ -321,8 +322,8 @@ JUDGES = {
     "linear_backward": Judge(gradients.linear, gradients.LINEAR, same, gradients.linear),
     "convolution_backward": Judge(
         gradients.convolution, gradients.IMAGES, same, gradients.convolution),
-    **{name: Judge(*row) for table in (index.TABLE, order.TABLE, convolution.TABLE, norm.TABLE, pointwise.TABLE, product.TABLE, reductions.TABLE,
-                                       softmax.TABLE, window.TABLE)
+    **{name: Judge(*row) for table in (attention.TABLE, convolution.TABLE, index.TABLE, norm.TABLE, order.TABLE, pointwise.TABLE,
+                                       product.TABLE, reductions.TABLE, softmax.TABLE, window.TABLE)
        for name, row in table.items()},
 }
 JUDGES |= {name: JUDGES[of] for name, of in pointwise.ALSO.items()}

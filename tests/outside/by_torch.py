@@ -2,6 +2,7 @@
 """PyTorch on random calls, where it is installed: the operators have ATen's names."""
 import numpy as np
 
+import attention
 import convolution
 import gradients
 import norm
@@ -71,7 +72,7 @@ def run(op, t, p):
     name = op.split(".")[0]
     if op in norm.TABLE or op in window.TABLE: # they refuse what has no elements
         return call(aten(op), {**t, **p}) if all(v.numel() for v in t.values()) else None
-    if op in convolution.TABLE or op in product.TABLE or op in reductions.TABLE or (
+    if op in attention.TABLE or op in convolution.TABLE or op in product.TABLE or op in reductions.TABLE or (
             op in softmax.TABLE and op not in gradients.DRAWS):
         return call(aten(op), {**t, **p})
     if name == "cast":

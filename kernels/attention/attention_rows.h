@@ -1,0 +1,206 @@
+/* Attention in lanes: read once for FP32, BF16 and FP16, and once for FP64. A block of query's rows
+ * meets one block of keys after the other, and what there is of each row's softmax and result is
+ * corrected when a greater score comes, so that the scores of all keys are never kept (M. Milakov,
+ * N. Gimelshein, "Online normalizer calculation for softmax", 2018; T. Dao et al.,
+ * "FlashAttention", 2022). */
+#ifndef TD_KERNELS_ATTENTION_ROWS_H
+#define TD_KERNELS_ATTENTION_ROWS_H
+
+#include "kernels/attention/attention.h"
+#include "kernels/formulas.h"
+#include "kernels/reals.h"
+
+#include <math.h>
+
+#if TD_VBYTES == 64
+#define MR 12
+#else
+#define MR 6
+#endif
+#define T td_real
+#define N(name) attention_##name
+#define MUL_ADD(a, b, sum) L_fma(a, b, sum)
+#include "kernels/gemm/gemm_column.def"
+
+#define KEYS TD_ATTENTION_KEYS
+
+struct job {
+    struct td_attention a;
+    struct td_attention_cut cut;
+    char *scratch;
+};
+
+/* One block of rows of one head, and what its slot holds. */
+struct block {
+    const struct td_attention *a;
+    struct td_attention_place at;
+    int64_t first, rows, depth, width; /* the latter two filled up to panels */
+    td_real *query, *out, *score, *most, *sum, *plain, *keys, *values;
+};
+
+/* n numbers from element at on, and zeros up to wide. */
+static void fetch(td_real *to, const struct td_tensor *t, int64_t at, int64_t n, int64_t wide)
+{
+    int64_t i = 0;
+    for (; i < n; i += L_LANES)
+        L_store(to + i, L_next(t->data, at + i, n - i, t->dtype, 0));
+    for (; i < wide; i++)
+        to[i] = 0;
+}
+
+/* Keys j to j + n, transposed, in panels of NR columns. */
+static void pack_keys(const struct block *b, int64_t j, int64_t n)
+{
+    int64_t depth = b->a->depth, wide = (n + NR - 1) / NR * NR;
+    for (int64_t i = 0; i < wide; i++) {
+        td_real *row = b->plain + i * b->depth;
+        fetch(row, b->a->key, b->at.key + (j + i) * depth, i < n ? depth : 0, b->depth);
+#if TD_REAL_BITS == 64
+        td_real *to = b->keys + i / NR * b->depth * NR + i % NR;
+        for (int64_t e = 0; e < depth; e++)
+            to[e * NR] = row[e];
+#endif
+    }
+#if TD_REAL_BITS == 32
+    for (int64_t i = 0; i < wide; i += L_LANES)
+        for (int64_t e = 0; e < b->depth; e += L_LANES)
+            td_transpose((uint32_t *)(void *)(b->keys + i / NR * b->depth * NR + e * NR + i % NR),
+                         NR, (const uint32_t *)(const void *)(b->plain + i * b->depth + e),
+                         b->depth);
+#endif
+}
+
+static void pack_values(const struct block *b, int64_t j, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        fetch(b->plain, b->a->value, b->at.value + (j + i) * b->a->width, b->a->width, b->width);
+        for (int64_t e = 0; e < b->width; e += NR)
+            memcpy(b->values + e * n + i * NR, b->plain + e, NR * sizeof *b->plain);
+    }
+}
+
+/* Scale and mask over the scores of row i with keys j to j + n; what fills the row up is -inf. */
+static void mask_row(const struct block *b, int64_t i, int64_t j, int64_t n)
+{
+    const struct td_attention *a = b->a;
+    td_real *s = b->score + i * KEYS;
+    int64_t end = a->causal && b->first + i - j + 1 < n ? b->first + i - j + 1 : n;
+    int64_t at = b->at.mask + (b->first + i) * b->at.mask_row + j * b->at.mask_key;
+    if (a->mask && a->mask->dtype == TD_bool) {
+        const uint8_t *mask = (const uint8_t *)a->mask->data + at;
+        for (int64_t k = 0; k < n; k++)
+            s[k] = mask[k * b->at.mask_key] ? s[k] : -(td_real)INFINITY;
+    } else if (a->mask && b->at.mask_key) {
+        fetch(b->plain, a->mask, at, n, n);
+        for (int64_t k = 0; k < n; k++)
+            s[k] += b->plain[k];
+    } else if (a->mask) {
+        td_real one = L_get_n(a->mask->data, at, 1, a->mask->dtype, 0)[0];
+        for (int64_t k = 0; k < n; k++)
+            s[k] += one;
+    }
+    for (int64_t k = end > 0 ? end : 0; k < KEYS; k++)
+        s[k] = -(td_real)INFINITY;
+}
+
+/* The scores of row i become weights against the greatest one so far, and the row's result and sum
+ * are corrected for it. */
+static void weigh_row(const struct block *b, int64_t i, int64_t n)
+{
+    td_real *s = b->score + i * KEYS, *out = b->out + i * b->width, lane[L_LANES];
+    V most = L_c(-(td_real)INFINITY), sum = L_c(0);
+    for (int64_t k = 0; k < n; k += L_LANES)
+        most = o_maximum(most, L_load(s + k));
+    L_store(lane, most);
+    td_real top = b->most[i];
+    for (int k = 0; k < L_LANES; k++)
+        top = lane[k] > top || lane[k] != lane[k] ? lane[k] : top;
+    td_real base = top == -(td_real)INFINITY ? 0 : top; /* nothing to look at yet */
+    for (int64_t k = 0; k < n; k += L_LANES) {
+        V weight = o_exp(L_load(s + k) - L_c(base));
+        L_store(s + k, weight);
+        sum += weight;
+    }
+    V less = o_exp(L_c(b->most[i]) - L_c(base));
+    b->sum[i] = b->sum[i] * less[0] + (td_real)L_hsum(sum);
+    if (top != b->most[i])
+        for (int64_t e = 0; e < b->width; e += L_LANES)
+            L_store(out + e, L_load(out + e) * less);
+    b->most[i] = top;
+}
+
+/* The block's rows with keys j to j + n. */
+static void meet(const struct block *b, int64_t j, int64_t n)
+{
+    int64_t wide = (n + NR - 1) / NR * NR;
+    pack_keys(b, j, n);
+    for (int64_t k = 0; k < wide; k += NR)
+        attention_column(b->a->depth, b->query, b->depth, b->keys + k * b->depth, b->score + k,
+                         KEYS, false, b->rows);
+    for (int64_t i = 0; i < b->rows; i++) {
+        mask_row(b, i, j, n);
+        weigh_row(b, i, wide);
+    }
+    pack_values(b, j, n);
+    for (int64_t e = 0; e < b->width; e += NR)
+        attention_column(n, b->score, KEYS, b->values + e * n, b->out + e, b->width, true, b->rows);
+}
+
+static void compute(const struct job *job, int64_t item, char *slot)
+{
+    const struct td_attention *a = &job->a;
+    int64_t head = item / job->cut.blocks,
+            most = a->rows < TD_ATTENTION_ROWS ? a->rows : TD_ATTENTION_ROWS;
+    struct block b = {.a = a,
+                      .at = td_attention_at(a, head),
+                      .first = item % job->cut.blocks * TD_ATTENTION_ROWS,
+                      .depth = job->cut.wide_depth,
+                      .width = job->cut.wide_width};
+    b.rows = a->rows - b.first < most ? a->rows - b.first : most;
+    b.query = (td_real *)(void *)slot;
+    b.out = b.query + most * b.depth;
+    b.score = b.out + most * b.width;
+    b.keys = b.score + most * KEYS;
+    b.values = b.keys + KEYS * b.depth;
+    b.plain = b.values + KEYS * b.width;
+    b.most = b.plain + KEYS * (b.depth > b.width ? b.depth : b.width);
+    b.sum = b.most + most;
+    for (int64_t i = 0; i < b.rows; i++) {
+        td_real *q = b.query + i * b.depth;
+        fetch(q, a->query, b.at.query + (b.first + i) * a->depth, a->depth, b.depth);
+        for (int64_t e = 0; e < b.depth; e++)
+            q[e] *= (td_real)a->scale;
+        b.most[i] = -(td_real)INFINITY;
+        b.sum[i] = 0;
+    }
+    memset(b.out, 0, (size_t)(b.rows * b.width) * sizeof *b.out);
+    int64_t end = a->causal && b.first + b.rows < a->keys ? b.first + b.rows : a->keys;
+    for (int64_t j = 0; j < end && !td_stopped(); j += KEYS)
+        meet(&b, j, end - j < KEYS ? end - j : KEYS);
+    for (int64_t i = 0; i < b.rows; i++) {
+        const td_real *out = b.out + i * b.width;
+        int64_t to = (head * a->rows + b.first + i) * a->width;
+        V sum = L_c(b.most[i] == -(td_real)INFINITY ? 1 : b.sum[i]);
+        for (int64_t e = 0; e < a->width; e += L_LANES)
+            L_put_next(a->out->data, to + e, a->width - e, a->out->dtype, L_load(out + e) / sum);
+    }
+}
+
+/* Items by turns: of causal ones the last blocks are the long ones. */
+static void slots(void *arg, int64_t begin, int64_t end)
+{
+    const struct job *job = arg;
+    for (int64_t slot = begin; slot < end; slot++)
+        for (int64_t i = slot; i < job->cut.items && !td_stopped(); i += job->cut.slots)
+            compute(job, i, job->scratch + (size_t)slot * job->cut.slot);
+}
+
+static inline void attention_run(const struct td_call *call)
+{
+    struct job job = {.scratch = call->scratch};
+    td_attention_of(call, &job.a);
+    job.cut = td_attention_cut(&job.a, call->threads);
+    td_parallel(job.cut.slots, job.cut.slots, 1, slots, &job);
+}
+
+#endif
