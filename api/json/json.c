@@ -348,7 +348,7 @@ int td_json_parse(struct td_json *json, const char *text, size_t length, int dep
         const char *at = copy;
         if (s.floats)
             mark_floats(json->root, &at);
-        return 0;
+        return td_json_unique(json->root, problem);
     }
     if (!copy[strspn(copy, " \t\r\n")])
         return td_problem_set(problem, EINVAL, "the JSON is empty");

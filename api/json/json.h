@@ -79,6 +79,8 @@ static inline const cJSON *td_json_member(const cJSON *object, const char *key)
  * sentence, or NULL. -EINVAL. */
 int td_json_bytes(const cJSON *object, const char *key, const char *who, size_t *value,
                   struct td_problem *problem);
+/* No object in the tree has two members of one name; else -EINVAL. -ENOMEM. */
+int td_json_unique(const cJSON *item, struct td_problem *problem);
 /* The value is an object (NULL and null are none) and every member of it is among right,
  * NULL-ended; else the sentence names the one that was likely meant. who: the object's name. 0 or
  * -EINVAL. */

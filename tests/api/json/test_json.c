@@ -45,7 +45,7 @@ END_TEST
 START_TEST(keeps_the_rest)
 {
     ck_assert_int_eq(parse("{\"k\":\"data\",\"l\":[\"data\",[1]],\"data\":{\"data\":7},"
-                           "\"s\":\"[\\\"]{\\\\\",\"Data\":[1],\"d\\u0061ta\":0}"),
+                           "\"s\":\"[\\\"]{\\\\\",\"Data\":[1],\"t\":{\"d\\u0061ta\":0}}"),
                      0);
     ck_assert_int_eq(json.n_spans, 0);
     ck_assert_str_eq(cJSON_GetObjectItem(json.root, "k")->valuestring, "data");
@@ -80,11 +80,27 @@ START_TEST(spans_cannot_be_forged)
 }
 END_TEST
 
-START_TEST(first_duplicate_counts)
+/* At any depth, beside any others, and however its name is written. */
+START_TEST(members_come_once)
 {
-    ck_assert_int_eq(parse("{\"data\":[1],\"data\":[2],\"a\":1,\"a\":2}"), 0);
-    ck_assert_int_eq(strncmp(span_of(json.root)->text, "[1]", 3), 0);
-    ck_assert_int_eq(cJSON_GetObjectItem(json.root, "a")->valueint, 1);
+    const char *twice[] = {"{\"data\":[1],\"data\":[2]}", "{\"a\":1,\"a\":1}",
+                           "[{\"b\":{\"a\":1,\"c\":2,\"\\u0061\":3}}]", "{\"\":1,\"\":2}"};
+    char many[8192] = "{", *at = many + 1;
+    for (size_t i = 0; i < sizeof twice / sizeof *twice; i++) {
+        ck_assert_int_eq(parse(twice[i]), -EINVAL);
+        ck_assert_ptr_nonnull(strstr(problem.text, "twice"));
+        td_json_free(&json);
+    }
+    for (int i = 0; i < 500; i++)
+        at += sprintf(at, "\"k%d\":%d,", i, i);
+    strcpy(at, "\"K0\":0}");
+    ck_assert_int_eq(parse(many), 0);
+    td_json_free(&json);
+    strcpy(at, "\"k7\":0}");
+    ck_assert_int_eq(parse(many), -EINVAL);
+    ck_assert_ptr_nonnull(strstr(problem.text, "'k7'"));
+    td_json_free(&json);
+    ck_assert_int_eq(parse("[{\"a\":1},{\"a\":1,\"A\":{\"a\":2}}]"), 0);
     td_json_free(&json);
 }
 END_TEST
@@ -259,7 +275,7 @@ int main(void)
     tcase_add_test(tests, cuts_data);
     tcase_add_test(tests, keeps_the_rest);
     tcase_add_test(tests, spans_cannot_be_forged);
-    tcase_add_test(tests, first_duplicate_counts);
+    tcase_add_test(tests, members_come_once);
     tcase_add_test(tests, strings_in_data);
     tcase_add_test(tests, many_values);
     tcase_add_test(tests, truncated_text);
