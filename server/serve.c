@@ -219,6 +219,7 @@ int td_command_serve(int argc, char **argv)
     sigaddset(&signals, SIGINT);
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* all threads inherit this; main waits for them */
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN); /* nothing is read anew, and a terminal's end is none of ours */
     int err = start(&s, &problem);
     if (err) {
         fail(problem.text);

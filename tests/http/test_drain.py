@@ -35,6 +35,13 @@ class Drain(unittest.TestCase):
             s.stop()
             self.assertLess(time.monotonic() - begin, 10)
 
+    def test_hangup_is_ignored(self):
+        s = Service()
+        s.process.send_signal(signal.SIGHUP)
+        time.sleep(0.1)
+        self.assertEqual(s.call("GET", "/v2/health/ready").status, 200)
+        s.stop()
+
     def test_in_flight_is_finished(self):
         """Ready turns 503, on a connection that is open and on new ones; other questions are answered,
         no new work is taken, and the calls end well."""
