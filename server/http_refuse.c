@@ -4,13 +4,18 @@
  * then shut for sending: what libmicrohttpd sends goes nowhere, and it closes the connection.
  *
  * The log does not say whose request it was. It is taken for the one connection of the thread that
- * it can be; where there are several, which takes several that are in the middle of a head at that
- * moment, the library's own words stand rather than that an innocent one is refused. */
+ * it can be: not for one that waits and has sent nothing since its last request, as TCP knows.
+ * Where there are several, which takes several that are in the middle of a head at that moment, the
+ * library's own words stand rather than that an innocent one is refused. */
 #include "server/http_threads.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
+#include <linux/tcp.h> /* netinet/tcp.h does not have tcpi_bytes_received */
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -27,14 +32,28 @@ static const struct {
     {414, -EOVERFLOW, "the request line is longer than all headers may be"},
     {431, -EOVERFLOW, "the headers are longer than is taken"},
     {501, -ENOSYS, "the request asks for what HTTP/1.1 has, and this server has not"},
-    {505, -ENOSYS, "the request line names a version of HTTP that is not spoken here"},
+    {505, -EPROTO, "the request line names a version of HTTP that is not spoken here"},
 };
+
+/* Whether more of a connection has been read than its requests have. Of Unix sockets, and behind a
+ * body in chunks, whose frames nobody counts, that cannot be told. */
+static bool has_begun(const struct td_client *client)
+{
+    struct tcp_info info = {0};
+    socklen_t size = sizeof info;
+    int unread;
+    if (client->chunked || getsockopt(client->fd, IPPROTO_TCP, TCP_INFO, &info, &size) ||
+        ioctl(client->fd, SIOCINQ, &unread))
+        return true;
+    return info.tcpi_bytes_received > client->heads + client->received + (uint64_t)unread;
+}
 
 /* 431 and 413 come behind the request line, chunks behind the head, the others anywhere. */
 static bool can_be(const struct td_client *client, unsigned status, bool chunk)
 {
     return client->phase == TD_PHASE_body || (client->phase == TD_PHASE_head && !chunk) ||
-           (client->phase == TD_PHASE_waits && !chunk && status != 431 && status != 413);
+           (client->phase == TD_PHASE_waits && !chunk && status != 431 && status != 413 &&
+            has_begun(client));
 }
 
 static struct td_client *find_client(struct td_watch *watch, unsigned status, bool chunk)

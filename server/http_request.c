@@ -171,6 +171,7 @@ static void begin(struct exchange *x, struct td_http_thread *thread, const char 
     x->line.end =
         method + MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)
                      ->header_size;
+    x->client->heads += (uint64_t)(x->line.end - method);
     x->line.loopback = x->client->loopback;
     if (!atomic_load_explicit(&req->service->front.draining, memory_order_relaxed))
         count(x);
@@ -198,6 +199,7 @@ static int take_body(struct exchange *x, const char *data, size_t size)
 {
     struct td_request *req = &x->req;
     x->client->received += size;
+    x->client->chunked |= req->content_length == UINT64_MAX;
     x->received += size;
     if (x->refused)
         return x->received / 2 > req->service->limits.body ? -EMSGSIZE : 0;

@@ -23,7 +23,8 @@ struct td_client { /* one connection */
     bool ended;                /* at the last look nothing was left to read */
     atomic_bool gone;          /* it has closed its side while the server has its request */
     int64_t since_ns;          /* of the phase; from the first look on, of the last window */
-    uint64_t received;         /* bytes of bodies */
+    uint64_t received, heads;  /* bytes of bodies, and of heads */
+    bool chunked;              /* there were bytes that are neither */
     uint64_t moved, at_end;    /* of what counts: at the window's begin, and at the last look */
     void *exchange;            /* the server's own: the request, or NULL */
 };

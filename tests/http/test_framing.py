@@ -107,11 +107,26 @@ class Framing(Raw):
             self.refused(400, head(line, length()) + BODY)
             self.refused(400, head(length(), line) + BODY)
             self.refused(400, head(line, request=b"GET /v1/isa HTTP/1.1"))
-        # While other connections are open, libmicrohttpd's own words stand for this one.
-        for data in (head(b"Foo", length()) + BODY, head(length(), b"Foo") + BODY + HIDDEN):
-            self.assertEqual([s for s, _, _ in replies(self.exchange(data))], [400])
+        for data in (head(b"Foo", length()) + BODY, head(length(), b"Foo") + BODY):
+            self.refused(400, data)
         long = head(*(b"X-%d: %s" % (i, b"y" * 90) for i in range(150)), b"Foo:bar", b"Foo:", b"Foo:  \t x \t", length())
         self.assertEqual(self.served(long + BODY)[0], 200)
+
+    def test_beside_others_that_wait(self):
+        """What libmicrohttpd refuses by itself is a problem also while other connections are open."""
+        with self.service.socket() as new, self.service.socket() as used:
+            used.sendall(head(length()) + BODY + head(request=b"GET /v1/isa HTTP/1.1"))
+            data = b""
+            while data.count(b"HTTP/1.1 200") < 2 or not data.endswith(b"}"):
+                data += used.recv(65536)
+            for status, request in ((400, head(b"Foo", length()) + BODY),
+                                    (505, head(request=b"GET /v1/isa HTTP/2.0")),
+                                    (400, head(request=b"GET /v1/isa\x00HTTP/1.1")),
+                                    (431, head(request=b"GET /" + b"x" * 70000 + b" HTTP/1.1"))):
+                self.refused(status, request)
+            for s in (new, used): # they are not meant
+                s.sendall(head(request=b"GET /v2/health/live HTTP/1.1"))
+                self.assertTrue(s.recv(65536).startswith(b"HTTP/1.1 200"))
 
     def test_request_lines(self):
         for line in (b"GET /v1/isa\x00 HTTP/1.1", b"GET /v1/\x00isa HTTP/1.1", b"GET\x00 /v1/isa HTTP/1.1",
