@@ -311,4 +311,45 @@ OTHERS = {
     "col2im": (col2im, [({"self": (2, 12, 24)}, {"output_size": [6, 6], **STEPS}),
                         ({"self": (9, 25)}, {"output_size": [5, 5], "kernel_size": 3, "dilation": 1, "padding": 1, "stride": 1})], same, col2im),
 }
-TABLE = {**dict(pools()), **dict(pads()), **dict(resamplings()), **OTHERS}
+# ---- images looked up at places ----
+
+def looked_up(input, grid, interpolation_mode, padding_mode, align_corners):
+    sizes, out = input.shape[2:], np.zeros((*input.shape[:2], *grid.shape[1:-1]))
+
+    def inside(x, n):
+        if padding_mode == 2:
+            low, span = (0, n - 1) if align_corners else (-0.5, n)
+            x = low + span - abs((x - low) % (2 * span) - span) if span else 0
+        return min(max(x, 0), n - 1) if padding_mode else x
+
+    def taps(x, n):
+        x = (x + 1) / 2 * (n - 1) if align_corners else ((x + 1) * n - 1) / 2
+        if interpolation_mode == 2:
+            return [(inside(np.floor(x) + k, n), keys_curve(x - np.floor(x) - k, -0.75)) for k in range(-1, 3)]
+        x = inside(x, n)
+        return [(np.rint(x), 1)] if interpolation_mode else [(np.floor(x), 1 - x % 1), (np.floor(x) + 1, x % 1)]
+
+    for at in np.ndindex(*grid.shape[:-1]):
+        for several in itertools.product(*map(taps, grid[at][::-1], sizes)):
+            place = tuple(int(p) for p, _ in several)
+            if all(0 <= p < n for p, n in zip(place, sizes)):
+                out[(at[0], slice(None), *at[1:])] += input[(at[0], slice(None), *place)] * np.prod([w for _, w in several])
+    return out
+
+
+def steepness(input, grid, **_):
+    """Places are rounded in FP32, and between neighbours lies up to twice the largest element."""
+    return np.full((*input.shape[:2], *grid.shape[1:-1]), 16 * np.max(input, initial=0) * (1 + np.max(grid, initial=0)))
+
+
+def look_ups():
+    def calls(shape, dims, modes):
+        return [({"input": shape, "grid": (shape[0], *(4, 5, 3)[:dims], dims)},
+                 {"interpolation_mode": mode, "padding_mode": padding, "align_corners": corners})
+                for mode in modes for padding, corners in ((0, False), (1, True), (2, False))]
+    planes, spaces = calls((2, 3, 6, 7), 2, (0, 2)), calls((1, 2, 3, 4, 5), 3, (0,))
+    for name, every in (("grid_sampler", planes[:2] + spaces[:1]), ("grid_sampler_2d", planes), ("grid_sampler_3d", spaces)):
+        yield name, (looked_up, every, same, steepness)
+
+
+TABLE = {**dict(look_ups()), **dict(pools()), **dict(pads()), **dict(resamplings()), **OTHERS}
