@@ -25,8 +25,10 @@ static int check(const cJSON *object, struct td_problem *problem)
     qsort(names, n, sizeof *names, compare);
     for (i = 1; i < n && !err; i++)
         if (!strcmp(names[i - 1], names[i]))
-            err = td_problem_set(problem, EINVAL,
-                                 "the JSON is wrong: '%.60s' comes twice in one object", names[i]);
+            err = td_problem_set(
+                problem, EINVAL,
+                "the JSON is wrong: '%.60s' comes twice; a member comes once in its object",
+                names[i]);
     if (names != few)
         free(names);
     return err;
