@@ -134,7 +134,7 @@ static int read_positional(struct td_infer *in, const cJSON *args, struct td_pro
     int i = 0, err = 0;
     cJSON_ArrayForEach(item, args)
     {
-        const char *who = td_arena_printf(in->req->arena, "args[%d]", i);
+        const char *who = td_arena_printf(in->req->arena, "args[%d]", i++);
         if (!who)
             return td_problem_set(problem, ENOMEM, "no memory for the request");
         err = cJSON_IsObject(item) ? read_tensor(in, item, NULL, who, problem)
