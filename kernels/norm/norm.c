@@ -204,6 +204,14 @@ static int rule_native_group(struct td_call *call)
 
 /* ---- what is computed ---- */
 
+/* Groups of nothing are groups all the same: they have statistics. */
+static void without_elements(struct td_norm *n, int64_t groups)
+{
+    n->channels = groups;
+    n->together = 1;
+    n->inner = 0;
+}
+
 static void sizes_of(const struct td_call *call, struct td_norm *n)
 {
     const struct td_norm_args *args = call->op->family;
@@ -213,6 +221,8 @@ static void sizes_of(const struct td_call *call, struct td_norm *n)
         struct td_rows rows = td_normalized_rows(x, &call->arg[1]);
         n->images = rows.count;
         n->channels = n->together = rows.n;
+        if (!rows.n)
+            without_elements(n, 1);
         return;
     }
     if (args->form == TD_NORM_native_group) {
@@ -229,6 +239,8 @@ static void sizes_of(const struct td_call *call, struct td_norm *n)
         n->together = n->channels / call->arg[args->group].i;
     else if (args->form == TD_NORM_instance && finds(call))
         n->together = 1;
+    if (args->group > 0 && !n->channels)
+        without_elements(n, call->arg[args->group].i);
 }
 
 void td_norm_of(const struct td_call *call, struct td_norm *n)
@@ -257,8 +269,6 @@ void td_norm_of(const struct td_call *call, struct td_norm *n)
     if (n->together) {
         n->groups = n->images * (n->channels / n->together);
         n->n = n->together * n->inner;
-    } else if (args->form > TD_NORM_rms && args->group > 0) { /* no channels, so no groups */
-        n->groups = n->n = 0;
     }
 }
 

@@ -189,6 +189,8 @@ TD_INLINE void groups(const struct norm_job *job, int64_t begin, int64_t end,
         struct norm_stats s = stats_of(n, k, type);
         int64_t first = k * n->together % n->channels;
         write_stats(n, k, &s);
+        if (!n->n)
+            continue;
         if (s.wide) {
             wide_group(job, k, &s);
             continue;
@@ -327,14 +329,14 @@ EACH(channels)
 EACH(apply)
 
 /* A parameter as numbers of the lanes' type: where they lie, or converted into room. */
-static const td_real *param(const struct td_tensor *t, int64_t n, td_real **room)
+static const td_real *param(const struct td_tensor *t, td_real **room)
 {
     if (!t || t->dtype == TD_REAL_TYPE)
         return t ? t->data : NULL;
     const td_real *to = *room;
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < td_numel(t); i++)
         (*room)[i] = (td_real)td_get_real(t, i);
-    *room += n;
+    *room += td_numel(t);
     return to;
 }
 
@@ -344,8 +346,8 @@ static inline void norm_run(const struct td_call *call)
     struct td_norm *n = &job.n;
     td_real *room = call->scratch;
     td_norm_of(call, n);
-    job.weight = param(n->weight, n->channels, &room);
-    job.bias = param(n->bias, n->channels, &room);
+    job.weight = param(n->weight, &room);
+    job.bias = param(n->bias, &room);
     int64_t grain = 1 + 16384 / (1 + n->n);
     if (n->together) {
         td_parallel(call->threads, n->groups, grain, groups_range, &job);

@@ -50,8 +50,8 @@ class Errors(service.ServiceTest):
         self.refused(request(tensor("input", (2, 2), data=[1, 2, 3, 4]),
                              tensor("weight", (2, 2), "FP64", [1, 2, 3, 4])),
                      "weight", "FP64", "FP32", op="linear")
-        self.refused(request(tensor("input", (1, 1, 2), "INT32"), tensor("weight", (1, 1, 1, 1), "INT32", [1])),
-                     "INT32", op="conv2d")
+        self.refused(request(tensor("input", (1, 1, 2), "BOOL", [True, False]),
+                             tensor("weight", (1, 1, 1, 1), "BOOL", [True])), "BOOL", op="conv2d")
 
     def test_data_of_another_length(self):
         self.refused(request(tensor(shape=[4])), "self", "4")

@@ -66,6 +66,19 @@ class Gradients(service.ServiceTest):
         reply = self.service.infer("native_layer_norm_backward", bare, {**NORM, **none, **mask})
         self.assertEqual(reply.status, 200, reply.body)
 
+    def test_groups_without_elements(self):
+        """Their mean is 0 and the rest NaN, and no weight that is not there is read."""
+        for channels, size in ((0, 5), (4, 0)):
+            for kernel in ("simd", "ref"):
+                with self.subTest(channels=channels, kernel=kernel):
+                    reply = self.service.infer(
+                        "native_group_norm", {"input": np.zeros((3, channels, size), np.float32),
+                                              "weight": np.zeros(channels, np.float32)},
+                        {"N": 3, "C": channels, "HxW": size, "group": 2, "eps": 1e-5, "kernel": kernel})
+                    self.assertEqual(reply.status, 200, reply.body[:300])
+                    self.assertEqual(reply.outputs["out1"].tolist(), [[0, 0]] * 3)
+                    self.assertTrue(np.isnan(reply.outputs["out2"]).all())
+
     def test_rows_without_elements(self):
         reply = self.service.infer("native_layer_norm", zeros(input=(2, 0)), {
             "normalized_shape": [0], "weight": None, "bias": None, "eps": 0.1}, binary=True)
