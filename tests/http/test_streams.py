@@ -66,8 +66,9 @@ class Cutting(Streams):
                         self.assertEqual(whole.status, 200, whole.body[:300])
                         parts = self.service.infer(name, inputs, {**parameters, "pool": pool, "streams": 3}, **how)
                         if parts.status == 400:
-                            self.problem(parts, 400, "streams: ", "stream_hints")
-                            refused += "point" not in parts.json["detail"] # which only hints can cut
+                            counted = "size" in parts.json["detail"] # nothing can cut these
+                            self.problem(parts, 400, "streams: ", "leave streams out" if counted else "stream_hints")
+                            refused += not counted and "point" not in parts.json["detail"] # these only hints
                             continue
                         self.assertEqual(parts.status, 200, parts.body[:300])
                         cut += parts.parameters["streams"] > 1
