@@ -34,6 +34,18 @@ def median(self, dim, keepdim=False):
     return kth(self, (self.shape[dim] + 1) // 2, dim, keepdim)
 
 
+def nms(dets, scores, iou_threshold):
+    kept, left = [], list(np.argsort(-scores, kind="stable"))
+    area = (dets[:, 2] - dets[:, 0]) * (dets[:, 3] - dets[:, 1])
+    while left:
+        kept.append(left[0])
+        low, high = np.maximum(dets[left, :2], dets[left[0], :2]), np.minimum(dets[left, 2:], dets[left[0], 2:])
+        shared = np.prod(np.maximum(high - low, 0), 1)
+        over = shared / (area[left] + area[left[0]] - shared) > iou_threshold
+        left = [i for i, out in zip(left[1:], over[1:]) if not out]
+    return np.array(kept, int)
+
+
 def both(name, _):
     return name, "INT64"
 
@@ -55,4 +67,5 @@ TABLE = {
                     ({"self": (2, 5, 3)}, {"k": 5, "dim": 1}), ({"self": (4, 9)}, {"k": 0})], both),
     "kthvalue": (kth, [(shapes, {**how, "k": k}) for shapes, how in ONE for k in (1, 5)], both),
     "median.dim": (median, ONE, both),
+    "nms": (nms, [({"dets": (n, 4), "scores": (n,)}, {"iou_threshold": 0.25}) for n in (60, 7, 1)], places),
 }
