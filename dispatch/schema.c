@@ -260,6 +260,10 @@ static int parse_default(struct parser *p, struct td_param *param)
     if (v->kind == TD_KIND_str) { /* the value is the text without its quotes */
         bool quoted = *start == '\'' || *start == '"';
         memcpy(param->default_str, start + quoted, n - 2 * quoted);
+        if (param->type.base == TD_BASE_ScalarType && !td_dtype_find(param->default_str)) {
+            p->at = start;
+            return fail(p, "expected a type's name, such as float32");
+        }
     }
     param->has_default = true;
     return 0;

@@ -3,7 +3,9 @@
 
 #include "kernels/half.h"
 
+#include <errno.h>
 #include <float.h>
+#include <string.h>
 
 double td_get_real(const struct td_tensor *t, int64_t i)
 {
@@ -97,6 +99,26 @@ double td_most(enum td_dtype dtype)
            : dtype == TD_bf16 ? 0x1.fep127
            : dtype == TD_f32  ? (double)FLT_MAX
                               : DBL_MAX;
+}
+
+int td_rule_placement(struct td_call *call, int first)
+{
+    static const char *const right[] = {"cpu",           "cpu:0",
+                                        "strided",       "preserve_format",
+                                        "channels_last", "contiguous_format",
+                                        "RefCPU",        "channels_last_3d"};
+    for (int i = first; i < call->n_args; i++) {
+        size_t k = 0;
+        while (call->arg[i].kind == TD_KIND_str && k < sizeof right / sizeof *right &&
+               strcmp(call->arg[i].str, right[k]))
+            k++;
+        if (k == sizeof right / sizeof *right)
+            return td_refuse(call,
+                             "'%.40s' is no place for a tensor here; right are device cpu, layout "
+                             "strided, and ATen's memory formats, which change nothing",
+                             call->arg[i].str);
+    }
+    return 0;
 }
 
 int td_rule_unary(struct td_call *call)

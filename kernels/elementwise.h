@@ -14,6 +14,10 @@ void td_put_whole(const struct td_tensor *t, int64_t i, int64_t x);
 /* The largest finite number of a floating type. */
 double td_most(enum td_dtype dtype);
 
+/* Part of a rule: arguments from first on that are texts say where a result lies and in which
+ * order; here that is one place, and tensors are dense. */
+int td_rule_placement(struct td_call *call, int first);
+
 /* A rule: out is like the first argument. */
 int td_rule_unary(struct td_call *call);
 

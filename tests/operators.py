@@ -10,12 +10,15 @@ import numpy as np
 
 import attention
 import convolution
+import copies
+import factories
 import gradients
 import index
 import norm
 import order
 import pointwise
 import product
+import quantizing
 import reductions
 import softmax
 import window
@@ -25,7 +28,6 @@ INTEGERS = ("UINT8", "INT8", "INT16", "INT32", "INT64")
 FLOATS = ("FP16", "BF16", "FP32", "FP64")
 EPSILON = {"FP16": 2.0**-10, "BF16": 2.0**-7, "FP32": 2.0**-23, "FP64": 2.0**-52}
 TINY = {"FP16": 2.0**-24, "BF16": 2.0**-133, "FP32": 2.0**-149, "FP64": 2.0**-1074}
-
 
 
 def erf(x):
@@ -83,12 +85,6 @@ def gelu(self, approximate="none"):
 
 def sigmoid(self):
     return 1 / (1 + np.exp(-self))
-
-
-def cast(self, dtype):
-    if dtype == "BOOL":
-        return self != 0
-    return self.astype(np.float64) if dtype in FLOATS else np.trunc(self).astype(np.int64)
 
 
 def layer_norm(input, normalized_shape, weight=1, bias=0, eps=1e-5):
@@ -164,29 +160,6 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     return out if input.ndim == 4 else out[0]
 
 
-def uniform(size, generator, dtype="FP32"):
-    """Philox4x32-10: an element is as many bits as its type holds of half a block's words."""
-    n, low = int(np.prod(size)), np.uint64(2**32 - 1)
-    block = np.arange((n + 1) // 2, dtype=np.uint64)
-    word = [block & low, block >> np.uint64(32), block * np.uint64(0), block * np.uint64(0)]
-    key = [generator % 2**64 % 2**32, generator % 2**64 // 2**32]
-    for _ in range(10):
-        a, b = np.uint64(0xD2511F53) * word[0], np.uint64(0xCD9E8D57) * word[2]
-        word = [b >> np.uint64(32) ^ word[1] ^ np.uint64(key[0]), b & low,
-                a >> np.uint64(32) ^ word[3] ^ np.uint64(key[1]), a & low]
-        key = [(key[0] + 0x9E3779B9) % 2**32, (key[1] + 0xBB67AE85) % 2**32]
-    bits = {"FP16": 11, "BF16": 8, "FP32": 24, "FP64": 53}[dtype]
-    pairs = np.stack([word[0] << np.uint64(32) | word[1], word[2] << np.uint64(32) | word[3]], 1)
-    return ((pairs >> np.uint64(64 - bits)) / 2.0**bits).ravel()[:n].reshape(size)
-
-
-def arange(end, start=0, step=1, dtype=None):
-    n = math.ceil((end - start) / step) # before they become whole, as ATen counts
-    if dtype in INTEGERS:
-        start, step = int(start), int(step)
-    return start + np.arange(n) * step
-
-
 ACTIVATION_PARAMETERS = ("activation", "attr", "alpha", "beta", "algorithm", "approximate")
 
 # ---- the table ----
@@ -220,8 +193,6 @@ IMAGES = [
     ({"input": (1, 6, 5, 5), "weight": (6, 1, 1, 1)}, {"groups": 6})]
 
 
-
-
 def on_floats(formula):
     """The formula, given its first argument in float64 whatever it was."""
     return lambda self, **how: formula(self.astype(np.float64), **how)
@@ -233,7 +204,6 @@ def curve(formula, scale="own"):
 
 SCALAR = [({"self": (40,)}, {"other": 3}), ({"self": (2, 9)}, {"other": -2})]
 SCALAR_ALPHA = SCALAR + [({"self": (2, 9)}, {"other": 1, "alpha": 2})]
-CASTS = [({"self": (300,)}, {"dtype": name}) for name in [*DATATYPES, "BF16"]]
 NORM = [({"input": (5, 16), "weight": (16,), "bias": (16,)}, {"normalized_shape": [16]}),
         ({"input": (2, 3, 7)}, {"normalized_shape": [3, 7]}),
         ({"input": (4, 30), "weight": (30,)}, {"normalized_shape": [30], "eps": 0.1})]
@@ -242,21 +212,6 @@ for shapes, how in NATIVE_NORM: # both are to be given, and may be null
     for name in shapes:
         how.pop(name, None)
 
-
-def made(*calls, datatypes=("BOOL", *INTEGERS, *FLOATS)):
-    """Of operators without tensors: each with the type that numbers give, and with every other."""
-    return [({}, call) for call in calls] + [({}, {**call, "dtype": d}) for call in calls for d in datatypes]
-
-
-def of_numbers(*names, otherwise=None):
-    """What the numbers themselves make: FP32 of floats, else INT64; or otherwise."""
-    def result(_, parameters):
-        real = any(isinstance(parameters.get(name), float) for name in names)
-        return parameters.get("dtype") or otherwise or ("FP32" if real else "INT64")
-    return result
-
-
-COUNTED = (*INTEGERS, *FLOATS)
 
 JUDGES = {
     "add.Tensor": Judge(add, PAIRS + ALPHA, same),
@@ -283,7 +238,6 @@ JUDGES = {
                   lambda self: self),
     "layer_norm": Judge(layer_norm, NORM, same, "all"),
     "native_layer_norm": Judge(native_layer_norm, NATIVE_NORM, same, native_layer_norm_scale),
-    "cast": Judge(cast, CASTS, lambda name, parameters: parameters["dtype"]),
     "transpose.int": Judge(
         lambda self, dim0, dim1: np.swapaxes(self, dim0, dim1),
         [({"self": (4, 9)}, {"dim0": 0, "dim1": 1}),
@@ -298,20 +252,6 @@ JUDGES = {
     "linear": Judge(linear, LINEAR, same, linear),
     "linear_pointwise": Judge(linear_pointwise, POINTWISE, same, linear_pointwise),
     "conv2d": Judge(conv2d, IMAGES, same, conv2d),
-    "zeros": Judge(lambda size, dtype=None: np.zeros(size), made({"size": [2, 3]}, {"size": []}, {"size": [0, 7]}),
-                   of_numbers(otherwise="FP32")),
-    "ones": Judge(lambda size, dtype=None: np.ones(size), made({"size": [131]}, {"size": [1, 5, 1]}),
-                  of_numbers(otherwise="FP32")),
-    "full": Judge(lambda size, fill_value, dtype=None: np.full(size, np.trunc(fill_value) if dtype in INTEGERS else fill_value),
-                  made({"size": [4, 9], "fill_value": 7}, {"size": [33], "fill_value": -2.75}), of_numbers("fill_value")),
-    "arange": Judge(arange, made({"end": 17}, {"end": 3.5}, datatypes=COUNTED), of_numbers("end")),
-    "arange.start": Judge(arange, made({"start": -3, "end": 40}, {"start": 0.25, "end": 9}, datatypes=COUNTED),
-                          of_numbers("start", "end")),
-    "arange.start_step": Judge(
-        arange, made({"start": 9, "end": -9, "step": -4}, {"start": 1.5, "end": 9, "step": 1.25}, datatypes=COUNTED),
-        of_numbers("start", "end", "step")),
-    "rand.generator": Judge(uniform, made({"size": [3, 5], "generator": 7}, {"size": [100], "generator": -2**40},
-                                          datatypes=FLOATS), of_numbers(otherwise="FP32")),
     "threshold_backward": Judge(gradients.threshold, gradients.THRESHOLD, same),
     "sigmoid_backward": Judge(gradients.sigmoid, gradients.ofs("output"), same),
     "tanh_backward": Judge(gradients.tanh, gradients.ofs("output"), same),
@@ -322,9 +262,21 @@ JUDGES = {
     "linear_backward": Judge(gradients.linear, gradients.LINEAR, same, gradients.linear),
     "convolution_backward": Judge(
         gradients.convolution, gradients.IMAGES, same, gradients.convolution),
-    **{name: Judge(*row) for table in (attention.TABLE, convolution.TABLE, index.TABLE, norm.TABLE, order.TABLE, pointwise.TABLE,
-                                       product.TABLE, reductions.TABLE, softmax.TABLE, window.TABLE)
-       for name, row in table.items()},
+    **{name: Judge(*row) for module in (
+        attention,
+        convolution,
+        copies,
+        factories,
+        index,
+        norm,
+        order,
+        pointwise,
+        product,
+        quantizing,
+        reductions,
+        softmax,
+        window,
+    ) for name, row in module.TABLE.items()},
 }
 JUDGES |= {name: JUDGES[of] for name, of in pointwise.ALSO.items()}
 

@@ -1,20 +1,79 @@
-/* cast: the type conversion, by the rules of half.h for BF16 and FP16. A call of its own name,
- * since what ATen calls to.dtype also moves between devices and layouts. */
-#include "kernels/elementwise.h"
+/* The descriptors of the operators that copy, made from cast.def, by the rules of half.h for BF16
+ * and FP16. cast is a call of its own name, since what ATen calls to.dtype also moves between
+ * devices and layouts, of which there is one here. */
+#include "kernels/cast/cast.h"
 
-static int rule(struct td_call *call)
+#include "kernels/elementwise.h"
+#include "kernels/pointwise/pointwise.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum type_of { TYPE_self, TYPE_dtype, TYPE_other };
+
+/* Which argument is copied, and whose type the result has. The walk of the pointwise family, which
+ * brings the elements into their places, wants its own form of that first. */
+struct copies {
+    struct td_pointwise walk;
+    enum type_of type;
+};
+
+static enum td_dtype result_type(const struct td_call *call)
 {
-    td_rule_unary(call);
-    call->out[0].dtype = call->arg[1].dtype;
+    const struct copies *family = call->op->family;
+    if (family->type == TYPE_other)
+        return call->arg[1].tensor.dtype;
+    for (int i = 0; family->type == TYPE_dtype && i < call->n_args; i++)
+        if (call->arg[i].kind == TD_KIND_dtype)
+            return call->arg[i].dtype;
+    return call->arg[0].tensor.dtype;
+}
+
+static int rule_placed(struct td_call *call)
+{
+    const struct copies *family = call->op->family;
+    const struct td_tensor *self = &call->arg[0].tensor;
+    const struct td_tensor *from = &call->arg[*family->walk.operands - '0'].tensor;
+    call->n_out = 1;
+    call->out[0] = *self;
+    call->out[0].dtype = result_type(call);
+    int err = td_rule_placement(call, 1);
+    if (!err && from->rank > self->rank)
+        return td_refuse(call, "src: has %d dimensions, more than self's %d", from->rank,
+                         self->rank);
+    for (int d = 0; d < from->rank && !err; d++) {
+        int64_t size = self->shape[d + self->rank - from->rank];
+        if (from->shape[d] != size && from->shape[d] != 1)
+            return td_refuse(call,
+                             "src: dimension %d is %lld, which does not broadcast to self's %lld; "
+                             "1 or %lld is right",
+                             d, (long long)from->shape[d], (long long)size, (long long)size);
+    }
+    return err;
+}
+
+static int rule_inference(struct td_call *call)
+{
+    const struct td_value *train = &call->arg[2];
+    int err = rule_placed(call);
+    double p = td_scalar(&call->arg[1]);
+    if (err)
+        return err;
+    if (!(p >= 0 && p <= 1))
+        return td_refuse(call, "p: is %g; from 0 to 1 is right", p);
+    if (train->kind == TD_KIND_none || train->i)
+        return td_refuse(call, "train: chance plays no part here; False is right");
+    if (strstr(call->op->schema, "(Tensor, Tensor)")) {
+        call->out[1] = call->out[0];
+        call->out[1].dtype = TD_bool;
+        call->n_out = 2;
+    }
     return 0;
 }
 
-/* Between FP32 and a half type; and a plain copy. */
-static bool fits(const struct td_call *call)
+static double flops(const struct td_call *call)
 {
-    unsigned from = call->arg[0].tensor.dtype, to = call->out[0].dtype;
-    unsigned half = TD_f16 | TD_bf16;
-    return from == to || (from == TD_f32 && to & half) || (from & half && to == TD_f32);
+    return (double)td_numel(&call->out[0]);
 }
 
 static bool to_bf16(const struct td_call *call)
@@ -27,20 +86,23 @@ TD_KERNELS_3(cast);
 
 static const struct td_impl impls[] = {
     /* FP16 is converted by instructions that AVX512 has already. */
-    TD_ABSENT(avx512_fp16) TD_SIMD(avx512_bf16, cast, TD_f32, .accepts = to_bf16)
-        TD_SIMD_3(cast, TD_ALL, .accepts = fits) TD_REF(cast),
+    TD_ABSENT(avx512_fp16) TD_SIMD(avx512_bf16, cast, TD_ALL & ~TD_bf16, .accepts = to_bf16)
+        TD_SIMD_3(cast, TD_ALL) TD_REF(cast),
     {0},
 };
+/* Where the result has self's type, nothing needs the level of BF16. */
+static const struct td_impl impls_same[] = {TD_SIMD_3(cast, TD_ALL) TD_REF(cast), {0}};
 
-const struct td_op td_op_cast = {
-    .schema = "cast(Tensor self, ScalarType dtype) -> Tensor",
-    .doc = "out = self in another type: to nearest even, wrapping for integers",
-    .rule = rule,
-    .dtypes = TD_ALL,
-    .impls = impls,
-    .samples =
-        (const char *const[]){"self=[n] dtype=BF16", "self=[n] dtype=FP16", "self=[n] dtype=FP32",
-                              "self=[n] dtype=INT8", "self=[n] dtype=INT64", "self=[n] dtype=INT32",
-                              "self=[n] dtype=INT16", "self=[n] dtype=UINT8", "self=[n] dtype=BOOL",
-                              "self=[n] dtype=FP64", "self=[] dtype=FP32", NULL},
-};
+#define TD_COPY(symbol, text, formula, judged, whose, arg, ...)                                    \
+    const struct td_op td_op_##symbol = {                                                          \
+        .schema = text,                                                                            \
+        .doc = "out = " formula,                                                                   \
+        .rule = rule_##judged,                                                                     \
+        .dtypes = TD_ALL,                                                                          \
+        .impls = TYPE_##whose == TYPE_dtype ? impls : impls_same,                                  \
+        .samples = (const char *const[]){__VA_ARGS__, NULL},                                       \
+        .flops = flops,                                                                            \
+        .family = &(const struct copies){{TD_POINT_positive, #arg, "", NULL}, TYPE_##whose},       \
+    };
+#include "kernels/cast/cast.def"
+#undef TD_COPY

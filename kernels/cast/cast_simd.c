@@ -1,18 +1,23 @@
-/* cast, vector form, between FP32 and BF16 or FP16: bit for bit what half.h says, at every level.
- * FP16 by the conversion instruction from AVX2 on, which follows the same rules; before, and for
- * BF16 below AVX512_BF16, in integers. That level's own instruction flushes denormals, so that a
- * vector which holds one is done in integers there too. */
+/* Conversion between all pairs of types, vector form: bit for bit what half.h and the reference
+ * say, at every level. Numbers of native types go through plain loops, which the compiler turns
+ * into the level's vectors; BF16 and FP16 as FP32 through a small tile, which a source with more
+ * digits enters rounded to odd, so that the result is rounded once. FP16 by the conversion
+ * instruction from AVX2 on, which follows the same rules; before, and for BF16 below AVX512_BF16,
+ * in integers. That level's own instruction flushes denormals, so that a vector which holds one is
+ * done in integers there too. */
+#include "kernels/cast/cast.h"
 #include "kernels/half.h"
-#include "kernels/kernels.h"
+#include "kernels/pointwise/pointwise.h"
 #include "kernels/vec.h"
 
+#define TILE 512 /* elements */
 typedef uint16_t half;
 
-#ifdef CPU_CAPABILITY_AVX512
+/* ---- FP32 and the half types ---- */
 
 static td_vh f32_to_bf16(td_vf x)
 {
-#ifdef CPU_CAPABILITY_AVX512_BF16
+#ifdef __AVX512BF16__
     enum { DENORMAL = 0x20 };
     if (__builtin_expect(!_mm512_fpclass_ps_mask((__m512)x, DENORMAL), 1))
         return (td_vh)_mm512_cvtneps_pbh((__m512)x);
@@ -20,71 +25,198 @@ static td_vh f32_to_bf16(td_vf x)
     return td_narrow_bf16(x);
 }
 
-TD_INLINE void narrow(int64_t n, half *y, const float *x, td_vh (*f)(td_vf), half (*one)(float))
-{
-    int64_t i = 0;
-    (void)one;
-    for (; i + TD_LANES <= n; i += TD_LANES) {
-        td_vh h = f(td_load(x + i));
-        memcpy(y + i, &h, sizeof h);
-    }
-    if (i < n) { /* the rest under a mask: nothing is read or written beside it */
-        __mmask16 rest = (__mmask16)((1u << (n - i)) - 1);
-        td_vh h = f((td_vf)_mm512_maskz_loadu_ps(rest, x + i));
-        _mm256_mask_storeu_epi16(y + i, rest, (__m256i)h);
-    }
-}
-
-#else
-
-#define f32_to_bf16 td_narrow_bf16
-
-TD_INLINE void narrow(int64_t n, half *y, const float *x, td_vh (*f)(td_vf), half (*one)(float))
+TD_INLINE void narrow(int64_t n, half *y, const float *x, td_vh (*f)(td_vf))
 {
     int64_t i = 0;
     for (; i + TD_LANES <= n; i += TD_LANES) {
         td_vh h = f(td_load(x + i));
         memcpy(y + i, &h, sizeof h);
     }
-    for (; i < n; i++)
-        y[i] = one(x[i]);
+    if (i < n) {
+        td_vh h = f(td_load_n(x + i, n - i, 0));
+        td_copy_few(y + i, &h, n - i, sizeof *y);
+    }
 }
 
-#endif
-
-TD_INLINE void widen(int64_t n, float *y, const half *x, td_vf (*f)(td_vh), float (*one)(half))
+TD_INLINE void widen(int64_t n, float *y, const half *x, td_vf (*f)(td_vh))
 {
     int64_t i = 0;
+    td_vh h = {0};
     for (; i + TD_LANES <= n; i += TD_LANES) {
-        td_vh h;
         memcpy(&h, x + i, sizeof h);
         td_store(y + i, f(h));
     }
-    for (; i < n; i++)
-        y[i] = one(x[i]);
+    if (i < n) {
+        td_copy_few(&h, x + i, n - i, sizeof *x);
+        td_store_n(y + i, n - i, f(h));
+    }
 }
 
-static void run_range(void *arg, int64_t begin, int64_t end)
+/* ---- native types ---- */
+
+typedef uint8_t t_truth;
+typedef uint8_t t_u8;
+typedef int8_t t_i8;
+typedef int16_t t_i16;
+typedef int32_t t_i32;
+typedef int64_t t_i64;
+typedef float t_f32;
+typedef double t_f64;
+typedef float t_odd; /* FP32, but rounded to odd */
+
+#define GET_truth(x) ((x) != 0)
+#define GET_u8(x) (x)
+#define GET_i8(x) (x)
+#define GET_i16(x) (x)
+#define GET_i32(x) (x)
+#define GET_i64(x) (x)
+#define GET_f32(x) (x)
+#define GET_f64(x) (x)
+#define PUT_truth(x) ((x) != 0)
+#define PUT_i8(x) ((int8_t)(x))
+#define PUT_i16(x) ((int16_t)(x))
+#define PUT_i32(x) ((int32_t)(x))
+#define PUT_i64(x) ((int64_t)(x))
+#define PUT_f32(x) ((float)(x))
+#define PUT_f64(x) ((double)(x))
+#define PUT_odd(x) real_to_odd((double)(x))
+
+/* Cut off, and then 1 in the last place where that took anything. td_f64_to_odd without a branch.
+ */
+TD_INLINE float real_to_odd(double x)
 {
-    const struct td_call *call = arg;
-    const struct td_tensor *in = &call->arg[0].tensor;
-    enum td_dtype from = in->dtype, to = call->out[0].dtype;
-    const void *x = (const char *)in->data + (size_t)begin * td_dtype_size(from);
-    void *y = (char *)call->out[0].data + (size_t)begin * td_dtype_size(to);
-    int64_t n = end - begin;
-    if (from == to)
-        memcpy(y, x, (size_t)n * td_dtype_size(to));
-    else if (to == TD_bf16)
-        narrow(n, y, x, f32_to_bf16, td_f32_to_bf16);
-    else if (to == TD_f16)
-        narrow(n, y, x, td_narrow_f16, td_f32_to_f16);
-    else if (from == TD_bf16)
-        widen(n, y, x, td_widen_bf16, td_bf16_to_f32);
+    double back = (double)(float)x, m = x < 0 ? -x : x, b = back < 0 ? -back : back;
+    return td_bits_f32((td_f32_bits((float)x) - (b > m)) | (back < x) | (back > x));
+}
+
+static inline int64_t real_to_whole(double x)
+{
+    return x >= 0x1p63 ? INT64_MAX : x >= -0x1p63 ? (int64_t)x : INT64_MIN;
+}
+
+#define LOOP(from, to)                                                                             \
+    static void from##_to_##to(int64_t n, void *out, const void *in)                               \
+    {                                                                                              \
+        const t_##from *x = in;                                                                    \
+        t_##to *y = out;                                                                           \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            y[i] = PUT_##to(GET_##from(x[i]));                                                     \
+    }
+/* Of real numbers that all fit an INT32 the conversion has an instruction at every level. */
+#define WHOLE_LOOP(from, to)                                                                       \
+    static void from##_to_##to(int64_t n, void *out, const void *in)                               \
+    {                                                                                              \
+        const t_##from *x = in;                                                                    \
+        t_##to *y = out;                                                                           \
+        int far = 0;                                                                               \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            far |= !((x[i] < 0 ? -x[i] : x[i]) < (t_##from)0x1p31);                                \
+        if (far)                                                                                   \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                y[i] = PUT_##to(real_to_whole((double)x[i]));                                      \
+        else                                                                                       \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                y[i] = PUT_##to((int32_t)x[i]);                                                    \
+    }
+#define LOOPS_OF_WHOLE(from)                                                                       \
+    LOOP(from, truth)                                                                              \
+    LOOP(from, i8) LOOP(from, i16) LOOP(from, i32) LOOP(from, i64) LOOP(from, f32) LOOP(from, f64)
+#define LOOPS_OF_REAL(from)                                                                        \
+    LOOP(from, truth)                                                                              \
+    WHOLE_LOOP(from, i8)                                                                           \
+    WHOLE_LOOP(from, i16)                                                                          \
+    WHOLE_LOOP(from, i32) WHOLE_LOOP(from, i64) LOOP(from, f32) LOOP(from, f64)
+
+LOOPS_OF_WHOLE(truth)
+LOOPS_OF_WHOLE(u8)
+LOOPS_OF_WHOLE(i8)
+LOOPS_OF_WHOLE(i16)
+LOOPS_OF_WHOLE(i32)
+LOOPS_OF_WHOLE(i64)
+LOOPS_OF_REAL(f32)
+LOOPS_OF_REAL(f64)
+LOOP(i32, odd)
+LOOP(f64, odd)
+
+static void i64_to_odd(int64_t n, void *out, const void *in)
+{
+    for (int64_t i = 0; i < n; i++)
+        ((float *)out)[i] = real_to_odd(td_i64_to_odd(((const int64_t *)in)[i]));
+}
+
+typedef void loop(int64_t n, void *out, const void *in);
+
+/* To each native type in the order of dtype.def, and to FP32 on the way to a half type. */
+#define TO_ALL(from, odd)                                                                          \
+    {                                                                                              \
+        from##_to_truth, from##_to_i8, from##_to_i8, from##_to_i16, from##_to_i32, from##_to_i64,  \
+            odd, odd, from##_to_f32, from##_to_f64                                                 \
+    }
+static loop *const loops[TD_DTYPES][TD_DTYPES] = {
+    [TD_DTYPE_INDEX_bool] = TO_ALL(truth, truth_to_f32),
+    [TD_DTYPE_INDEX_u8] = TO_ALL(u8, u8_to_f32),
+    [TD_DTYPE_INDEX_i8] = TO_ALL(i8, i8_to_f32),
+    [TD_DTYPE_INDEX_i16] = TO_ALL(i16, i16_to_f32),
+    [TD_DTYPE_INDEX_i32] = TO_ALL(i32, i32_to_odd),
+    [TD_DTYPE_INDEX_i64] = TO_ALL(i64, i64_to_odd),
+    [TD_DTYPE_INDEX_f32] = TO_ALL(f32, NULL),
+    [TD_DTYPE_INDEX_f64] = TO_ALL(f64, f64_to_odd),
+};
+
+/* ---- all of them ---- */
+
+#define HALF (TD_bf16 | TD_f16)
+
+static void convert_tile(int64_t n, void *out, enum td_dtype to, const void *in, enum td_dtype from)
+{
+    float wide[TILE], odd[TILE];
+    if (from & HALF) {
+        float *y = to == TD_f32 ? out : wide;
+        if (from == TD_bf16)
+            widen(n, y, in, td_widen_bf16);
+        else
+            widen(n, y, in, td_widen_f16);
+        if (to == TD_f32)
+            return;
+        in = wide;
+        from = TD_f32;
+    }
+    loop *run = loops[__builtin_ctz(from)][__builtin_ctz(to)];
+    if (!(to & HALF)) {
+        run(n, out, in);
+        return;
+    }
+    if (run) {
+        run(n, odd, in);
+        in = odd;
+    }
+    if (to == TD_bf16)
+        narrow(n, out, in, f32_to_bf16);
     else
-        widen(n, y, x, td_widen_f16, td_f16_to_f32);
+        narrow(n, out, in, td_narrow_f16);
+}
+
+td_convert TD_NAME(convert);
+void TD_NAME(convert)(int64_t n, void *out, enum td_dtype to, const void *in, enum td_dtype from)
+{
+    size_t size_to = td_dtype_size(to), size_from = td_dtype_size(from);
+    if (from == to) {
+        memmove(out, in, (size_t)n * size_to);
+        return;
+    }
+    for (int64_t i = 0; i < n; i += TILE)
+        convert_tile(n - i < TILE ? n - i : TILE, (char *)out + (size_t)i * size_to, to,
+                     (const char *)in + (size_t)i * size_from, from);
+}
+
+static void row(const struct td_point_args *args, int64_t n, void *out, const void *const *in)
+{
+    TD_NAME(convert)(n, out, args->to, in[0], args->from[0]);
 }
 
 TD_KERNEL(cast)
 {
-    td_parallel(call->threads, td_numel(&call->out[0]), 65536, run_range, (void *)call);
+    td_pointwise(call, row, 1);
+    if (call->n_out > 1) /* a mask that lets all through */
+        memset(call->out[1].data, 1, td_nbytes(&call->out[1]));
 }

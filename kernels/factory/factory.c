@@ -1,6 +1,6 @@
-/* Operators that make tensors from numbers alone: zeros, ones, full, arange, rand. Having no tensor
- * to take a backend from, they are dispatched by their arguments dtype, layout and device
- * (BackendSelect, dispatch/backends.c); what is judged here are sizes, types and values. */
+/* The operators that make tensors from numbers, from factory.def. Those without a tensor to take a
+ * backend from are dispatched by their arguments dtype, layout and device (BackendSelect,
+ * dispatch/backends.c); what is judged here are sizes, types and values. */
 #include "kernels/factory/factory.h"
 
 #include <errno.h>
@@ -8,37 +8,29 @@
 #include <time.h>
 #include <unistd.h>
 
-td_kernel td_zeros_ref, td_ones_ref, td_full_ref, td_arange_ref, td_rand_ref;
-TD_KERNELS_3(zeros);
-TD_KERNELS_3(ones);
-TD_KERNELS_3(full);
-TD_KERNELS_3(arange);
-TD_KERNELS_3(rand);
-
 /* ---- rules ---- */
 
-/* The result's type, and the one argument that says nothing of it. */
+/* The result's type, and the arguments that say nothing of it. */
 static int typed(struct td_call *call, enum td_dtype otherwise)
 {
-    const struct td_value *dtype = &call->arg[call->n_args - 4],
-                          *pin = &call->arg[call->n_args - 1];
+    int tail = td_factory(call)->tail, at = call->n_args - tail;
+    const struct td_value *dtype = &call->arg[at], *pin = &call->arg[at + 3];
     call->n_out = 1;
-    call->out[0].dtype = dtype->kind == TD_KIND_dtype ? dtype->dtype : otherwise;
+    call->out[0].dtype = tail && dtype->kind == TD_KIND_dtype ? dtype->dtype : otherwise;
     if (!(call->out[0].dtype & call->op->dtypes))
         return td_refuse(call, "dtype: %s is not made by this operator; %s",
                          td_dtype_name(call->out[0].dtype),
                          call->op->dtypes == TD_FLOATS ? "FP16, BF16, FP32 or FP64 is right"
                                                        : "any type but BOOL is right");
-    if (pin->kind == TD_KIND_bool && pin->i)
+    if (tail && pin->kind == TD_KIND_bool && pin->i)
         return td_refuse(call, "pin_memory: there is no device here that memory is pinned for; "
                                "false or null is right");
-    return 0;
+    return tail && call->arg[0].kind == TD_KIND_tensor ? td_rule_placement(call, at + 1) : 0;
 }
 
-/* The result's shape, from argument 0. */
-static int sized(struct td_call *call)
+/* The result's shape, from the argument size. */
+static int sized(struct td_call *call, const struct td_value *size)
 {
-    const struct td_value *size = &call->arg[0];
     if (size->ints.n > TD_MAX_RANK)
         return td_refuse(call, "size: has %d dimensions; up to %d are right", size->ints.n,
                          TD_MAX_RANK);
@@ -50,12 +42,6 @@ static int sized(struct td_call *call)
         call->out[0].shape[d] = size->ints.v[d];
     }
     return 0;
-}
-
-static int rule_constant(struct td_call *call)
-{
-    int err = sized(call);
-    return err ? err : typed(call, TD_f32);
 }
 
 /* Whether a value fits the type. A negative one may wrap round to an unsigned type, as in ATen, and
@@ -72,18 +58,37 @@ static bool holds(enum td_dtype dtype, const struct td_value *v)
     return !isfinite(x) || fabs(x) <= td_most(dtype);
 }
 
-static int rule_full(struct td_call *call)
+static int rule_shaped(struct td_call *call)
 {
-    const struct td_value *value = &call->arg[1];
-    int err = sized(call);
-    if (err || (err = typed(call, value->kind == TD_KIND_float ? TD_f32
-                                  : value->kind == TD_KIND_int ? TD_i64
-                                                               : TD_bool)))
-        return err;
-    if (!holds(call->out[0].dtype, value))
+    const struct td_value *value = td_factory_constant(call), *size = call->arg;
+    enum td_factory_type from = td_factory(call)->otherwise;
+    enum td_dtype otherwise = from == TD_FACTORY_real ? TD_f32 : TD_i64;
+    bool like = call->arg[0].kind == TD_KIND_tensor;
+    int err = 0;
+    call->out[0] = (struct td_tensor){0};
+    while (size < call->arg + call->n_args && size->kind != TD_KIND_ints)
+        size++;
+    if (size < call->arg + call->n_args)
+        err = sized(call, size);
+    else if (like)
+        call->out[0] = call->arg[0].tensor;
+    if (from == TD_FACTORY_like)
+        otherwise = call->arg[0].tensor.dtype;
+    else if (from == TD_FACTORY_number && value->kind != TD_KIND_int)
+        otherwise = value->kind == TD_KIND_float ? TD_f32 : TD_bool;
+    err = err ? err : typed(call, otherwise);
+    if (!err && value && !holds(call->out[0].dtype, value))
         return td_refuse(call, "fill_value: %g is beyond what %s can hold", td_scalar(value),
                          td_dtype_name(call->out[0].dtype));
-    return 0;
+    return err;
+}
+
+static int rule_strided(struct td_call *call)
+{
+    int n = call->arg[0].ints.n, given = call->arg[1].ints.n;
+    if (n != given)
+        return td_refuse(call, "stride: has %d numbers; as many as size, %d, are right", given, n);
+    return rule_shaped(call);
 }
 
 /* How many: of whole numbers exactly, else in doubles, as ATen counts. Below 0: none can be told,
@@ -124,11 +129,85 @@ static int rule_arange(struct td_call *call)
     return 0;
 }
 
+static int rule_steps(struct td_call *call)
+{
+    int64_t steps = call->arg[2].i;
+    if (steps < 0)
+        return td_refuse(call, "steps: %lld is negative; 0 and up is right", (long long)steps);
+    call->out[0].rank = 1;
+    call->out[0].shape[0] = steps;
+    return typed(call, TD_f32);
+}
+
+static int rule_square(struct td_call *call)
+{
+    for (int d = 0; d < 2; d++) {
+        int64_t size = call->arg[call->arg[d].kind == TD_KIND_int && call->n_args == 6 ? d : 0].i;
+        if (size < 0)
+            return td_refuse(call, "%s: %lld is negative; 0 and up is right", d ? "m" : "n",
+                             (long long)size);
+        call->out[0].shape[d] = size;
+    }
+    call->out[0].rank = 2;
+    return typed(call, TD_f32);
+}
+
+/* Whether the type has the number itself. */
+static bool is_exact(enum td_dtype dtype, int64_t x)
+{
+    uint64_t room = 0;
+    struct td_tensor one = {.data = &room, .dtype = dtype};
+    td_put_whole(&one, 0, x);
+    return td_get_whole(&one, 0) == x;
+}
+
+static int rule_range(struct td_call *call)
+{
+    int64_t low = td_range_low(call), last = call->arg[call->arg[1].kind == TD_KIND_int].i;
+    int err = rule_shaped(call);
+    if (err)
+        return err;
+    if (last-- <= low)
+        return td_refuse(call, "high: %lld leaves nothing to draw from; above %lld is right",
+                         (long long)last + 1, (long long)low);
+    if (!is_exact(call->out[0].dtype, low) || !is_exact(call->out[0].dtype, last))
+        return td_refuse(call, "high: from %lld to %lld is beyond what %s can hold", (long long)low,
+                         (long long)last, td_dtype_name(call->out[0].dtype));
+    return 0;
+}
+
+static int rule_order(struct td_call *call)
+{
+    int64_t n = call->arg[0].i;
+    int err = typed(call, TD_i64);
+    if (err)
+        return err;
+    if (n < 0)
+        return td_refuse(call, "n: %lld is negative; 0 and up is right", (long long)n);
+    if (n > 1 && (!is_exact(call->out[0].dtype, n - 1) || !is_exact(call->out[0].dtype, n - 2)))
+        return td_refuse(call, "n: %lld is more than %s can count", (long long)n,
+                         td_dtype_name(call->out[0].dtype));
+    call->out[0].rank = 1;
+    call->out[0].shape[0] = n;
+    return 0;
+}
+
+static int rule_triangle(struct td_call *call)
+{
+    int rank = call->arg[0].tensor.rank;
+    if (rank < 2)
+        return td_refuse(call, "self: has %d dimensions; 2 and up are right", rank);
+    return rule_shaped(call);
+}
+
+/* ---- what chance needs ---- */
+
 uint64_t td_factory_seed(const struct td_call *call)
 {
     uint64_t seed;
-    if (call->arg[1].kind == TD_KIND_int)
-        return (uint64_t)call->arg[1].i;
+    int given = td_factory(call)->seed;
+    if (given >= 0 && call->arg[given].kind == TD_KIND_int)
+        return (uint64_t)call->arg[given].i;
     if (!getentropy(&seed, sizeof seed))
         return seed;
     struct timespec t; /* where a sandbox forbids it */
@@ -136,81 +215,52 @@ uint64_t td_factory_seed(const struct td_call *call)
     return (uint64_t)t.tv_sec << 32 ^ (uint64_t)t.tv_nsec;
 }
 
+void td_factory_order(const struct td_call *call)
+{
+    const struct td_tensor *out = &call->out[0];
+    uint64_t seed = td_factory_seed(call);
+    int64_t n = td_numel(out);
+    for (int64_t i = 0; i < n; i++)
+        td_put_whole(out, i, i);
+    for (int64_t i = n - 1; i > 0 && (i % TD_STRIDE || !td_stopped()); i--) {
+        uint32_t word[4];
+        td_philox(seed, (uint64_t)i, word);
+        int64_t with = (int64_t)td_one_of(td_philox_word(word, 0), (uint64_t)i + 1);
+        int64_t here = td_get_whole(out, i);
+        td_put_whole(out, i, td_get_whole(out, with));
+        td_put_whole(out, with, here);
+    }
+}
+
+static double flops(const struct td_call *call)
+{
+    static const double cost[] = {
+        [TD_MAKE_line] = 2,   [TD_MAKE_powers] = 60, [TD_MAKE_uniform] = 20, [TD_MAKE_normal] = 80,
+        [TD_MAKE_whole] = 20, [TD_MAKE_order] = 60,  [TD_MAKE_upper] = 0};
+    double one = cost[td_factory(call)->make];
+    return (one > 0 ? one : 1) * (double)td_numel(&call->out[0]);
+}
+
 /* ---- operators ---- */
 
-#define TD_MADE                                                                                    \
-    ", *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "                \
-    "pin_memory=None) -> Tensor"
-#define TD_FACTORY(what, types)                                                                    \
-    static const struct td_impl what##_impls[] = {                                                 \
-        TD_SIMD_3(what, types) TD_REF(what),                                                       \
-        {0},                                                                                       \
-    }
+td_kernel td_factory_ref;
+TD_KERNELS_3(factory);
 
-TD_FACTORY(zeros, TD_ALL);
-TD_FACTORY(ones, TD_ALL);
-TD_FACTORY(full, TD_ALL);
-TD_FACTORY(arange, TD_f32 | TD_f64 | TD_i32 | TD_i64);
-TD_FACTORY(rand, TD_f32 | TD_f64);
+static const struct td_impl impls[] = {TD_SIMD_3(factory, TD_ALL) TD_REF(factory), {0}};
 
-const struct td_op td_op_zeros = {
-    .schema = "zeros(int[] size" TD_MADE,
-    .doc = "out[i] = 0",
-    .rule = rule_constant,
-    .dtypes = TD_ALL,
-    .impls = zeros_impls,
-    .samples = (const char *const[]){"size=[n]", "size=[2,n]", NULL},
-};
-const struct td_op td_op_ones = {
-    .schema = "ones(int[] size" TD_MADE,
-    .doc = "out[i] = 1",
-    .rule = rule_constant,
-    .dtypes = TD_ALL,
-    .impls = ones_impls,
-    .samples = (const char *const[]){"size=[n]", "size=[2,n]", NULL},
-};
-const struct td_op td_op_full = {
-    .schema = "full(int[] size, Scalar fill_value" TD_MADE,
-    .doc = "out[i] = fill_value",
-    .rule = rule_full,
-    .dtypes = TD_ALL,
-    .impls = full_impls,
-    .samples = (const char *const[]){"size=[n] fill_value=-2.75", "size=[2,n] fill_value=7", NULL},
-};
-const struct td_op td_op_arange = {
-    .schema = "arange(Scalar end" TD_MADE,
-    .doc = "out[i] = i, below end",
-    .rule = rule_arange,
-    .dtypes = TD_ALL & ~TD_bool,
-    .ulp = 1,
-    .impls = arange_impls,
-    .samples = (const char *const[]){"end=n", "end=9.5", NULL},
-};
-const struct td_op td_op_arange_start = {
-    .schema = "arange.start(Scalar start, Scalar end" TD_MADE,
-    .doc = "out[i] = start + i, below end",
-    .rule = rule_arange,
-    .dtypes = TD_ALL & ~TD_bool,
-    .ulp = 1,
-    .impls = arange_impls,
-    .samples = (const char *const[]){"start=-3 end=n", "start=0.25 end=9.5", NULL},
-};
-const struct td_op td_op_arange_start_step = {
-    .schema = "arange.start_step(Scalar start, Scalar end, Scalar step=1" TD_MADE,
-    .doc = "out[i] = start + i * step, before end",
-    .rule = rule_arange,
-    .dtypes = TD_ALL & ~TD_bool,
-    .ulp = 1,
-    .impls = arange_impls,
-    .samples = (const char *const[]){"start=0 end=n step=3", "start=9.5 end=-7 step=-1.25", NULL},
-};
-const struct td_op td_op_rand_generator = {
-    .schema = "rand.generator(int[] size, *, Generator? generator" /* keyword-only from here */
-              ", ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
-              "pin_memory=None) -> Tensor",
-    .doc = "out[i] = uniform in [0, 1), by Philox4x32-10 from the seed generator",
-    .rule = rule_constant,
-    .dtypes = TD_FLOATS,
-    .impls = rand_impls,
-    .samples = (const char *const[]){"size=[n] generator=7", "size=[2,n] generator=-1", NULL},
-};
+#define TD_FACTORY(symbol, text, formula, judged, how, at, seed_at, tail_, type, types, bound,     \
+                   ...)                                                                            \
+    const struct td_op td_op_##symbol = {                                                          \
+        .schema = text,                                                                            \
+        .doc = "out[i] = " formula,                                                                \
+        .rule = rule_##judged,                                                                     \
+        .dtypes = types,                                                                           \
+        .ulp = bound,                                                                              \
+        .impls = impls,                                                                            \
+        .flops = flops,                                                                            \
+        .samples = (const char *const[]){__VA_ARGS__, NULL},                                       \
+        .family =                                                                                  \
+            &(const struct td_factory){TD_MAKE_##how, at, seed_at, tail_, TD_FACTORY_##type},      \
+    };
+#include "kernels/factory/factory.def"
+#undef TD_FACTORY

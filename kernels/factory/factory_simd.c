@@ -1,9 +1,14 @@
-/* zeros, ones, full, arange and rand, vector form: plain loops of one type each, over the team. */
+/* The factories, vector form: one value as its bytes; what is different in each element in small
+ * tiles of double or INT64, converted by the level's casts; over the team. */
+#include "kernels/cast/cast.h"
 #include "kernels/factory/factory.h"
 
 #include <string.h>
 
-#define GRAIN 16384 /* elements worth a thread */
+td_convert TD_NAME(convert);
+
+#define GRAIN 16384 /* plain elements worth a thread */
+#define TILE 256
 
 /* ---- one value ---- */
 
@@ -43,79 +48,145 @@ static void fill(const struct td_call *call, const struct td_value *value)
     td_parallel(call->threads, td_numel(out), GRAIN, fill_range, &f);
 }
 
-TD_KERNEL(zeros)
-{
-    fill(call, &td_zero);
-}
+/* ---- other ones in each place ---- */
 
-TD_KERNEL(ones)
-{
-    fill(call, &td_one);
-}
-
-TD_KERNEL(full)
-{
-    fill(call, &call->arg[1]);
-}
-
-/* ---- arange ---- */
-
-static void arange_range(void *arg, int64_t begin, int64_t end)
-{
-    const struct td_call *call = arg;
-    struct td_progression p = td_progression(call);
-    double start = td_scalar(p.start), step = td_scalar(p.step);
-    uint64_t first = (uint64_t)td_scalar_int(p.start), by = (uint64_t)td_scalar_int(p.step);
-    void *out = call->out[0].data;
-    switch (call->out[0].dtype) {
-    case TD_f32:
-        for (int64_t i = begin; i < end; i++)
-            ((float *)out)[i] = (float)(start + (double)i * step);
-        break;
-    case TD_f64:
-        for (int64_t i = begin; i < end; i++)
-            ((double *)out)[i] = start + (double)i * step;
-        break;
-    case TD_i32:
-        for (int64_t i = begin; i < end; i++)
-            ((uint32_t *)out)[i] = (uint32_t)(first + (uint64_t)i * by);
-        break;
-    default:
-        for (int64_t i = begin; i < end; i++)
-            ((uint64_t *)out)[i] = first + (uint64_t)i * by;
-    }
-}
-
-TD_KERNEL(arange)
-{
-    td_parallel(call->threads, td_numel(&call->out[0]), GRAIN, arange_range, (void *)call);
-}
-
-/* ---- rand ---- */
-
-struct draw {
-    void *out;
-    bool wide; /* FP64 */
+struct making {
+    const struct td_call *call;
+    enum td_make make;
+    bool real; /* in double, else in INT64 */
     uint64_t seed;
+    double start, step;
+    uint64_t first, by;
 };
 
-static void draw_range(void *arg, int64_t begin, int64_t end)
+static void draw(const struct making *m, int64_t begin, int64_t n, double *real, int64_t *whole)
 {
-    const struct draw *d = arg;
+    const struct td_call *call = m->call;
+    int bits = td_uniform_bits(call->out[0].dtype);
+    uint64_t low = (uint64_t)td_range_low(call), size = whole ? td_range_size(call) : 0;
     uint32_t word[4];
-    for (int64_t i = begin; i < end; i++) {
-        if (i == begin || i % 2 == 0)
-            td_philox(d->seed, (uint64_t)i / 2, word);
-        if (d->wide)
-            ((double *)d->out)[i] = td_uniform(word, (int)(i % 2), 53);
+    for (int64_t k = 0; k < n; k++) {
+        int which = (int)((begin + k) % 2);
+        if (!k || !which)
+            td_philox(m->seed, (uint64_t)(begin + k) / 2, word);
+        if (whole)
+            whole[k] = (int64_t)(low + td_one_of(td_philox_word(word, which), size));
+        else if (m->make == TD_MAKE_uniform)
+            real[k] = td_uniform(td_philox_word(word, which), bits);
         else
-            ((float *)d->out)[i] = (float)td_uniform(word, (int)(i % 2), 24);
+            real[k] = td_normal(word, which);
     }
 }
 
-TD_KERNEL(rand)
+static void make_reals(const struct making *m, int64_t begin, int64_t n, double *real)
+{
+    switch (m->make) {
+    case TD_MAKE_progression:
+        for (int64_t k = 0; k < n; k++)
+            real[k] = m->start + (double)(begin + k) * m->step;
+        break;
+    case TD_MAKE_line:
+    case TD_MAKE_powers:
+        for (int64_t k = 0; k < n; k++)
+            real[k] = td_on_line(m->call, begin + k);
+        for (int64_t k = 0; k < n && m->make == TD_MAKE_powers; k++)
+            real[k] = pow(td_scalar(&m->call->arg[3]), real[k]);
+        break;
+    default:
+        draw(m, begin, n, real, NULL);
+    }
+}
+
+static void make_wholes(const struct making *m, int64_t begin, int64_t n, int64_t *whole)
+{
+    int64_t columns = m->call->out[0].shape[1];
+    if (m->make == TD_MAKE_whole) {
+        draw(m, begin, n, NULL, whole);
+    } else if (m->make == TD_MAKE_diagonal) {
+        int64_t next = begin / columns * (columns + 1); /* the one of this row, or the row's end */
+        memset(whole, 0, (size_t)n * sizeof *whole);
+        for (next += next < begin ? columns + 1 : 0; next < begin + n; next += columns + 1)
+            whole[next - begin] = next / columns == next % columns;
+    } else {
+        for (int64_t k = 0; k < n; k++)
+            whole[k] = (int64_t)(m->first + (uint64_t)(begin + k) * m->by);
+    }
+}
+
+static void make_range(void *arg, int64_t begin, int64_t end)
+{
+    const struct making *m = arg;
+    const struct td_tensor *out = &m->call->out[0];
+    union {
+        double real[TILE];
+        int64_t whole[TILE];
+    } tile;
+    for (int64_t i = begin; i < end; i += TILE) {
+        int64_t n = end - i < TILE ? end - i : TILE;
+        if (m->real)
+            make_reals(m, i, n, tile.real);
+        else
+            make_wholes(m, i, n, tile.whole);
+        TD_NAME(convert)
+        (n, (char *)out->data + (size_t)i * td_dtype_size(out->dtype), out->dtype, &tile,
+         m->real ? TD_f64 : TD_i64);
+    }
+}
+
+static void make(const struct td_call *call, enum td_make how)
 {
     const struct td_tensor *out = &call->out[0];
-    struct draw d = {out->data, out->dtype == TD_f64, td_factory_seed(call)};
-    td_parallel(call->threads, td_numel(out), GRAIN / 8, draw_range, &d);
+    struct making m = {.call = call, .make = how, .seed = td_factory_seed(call)};
+    m.real = how == TD_MAKE_line || how == TD_MAKE_powers || how == TD_MAKE_uniform ||
+             how == TD_MAKE_normal;
+    if (how == TD_MAKE_progression) {
+        struct td_progression p = td_progression(call);
+        m.real = td_dtype_kind(out->dtype) == 'f';
+        m.start = td_scalar(p.start);
+        m.step = td_scalar(p.step);
+        m.first = (uint64_t)td_scalar_int(p.start);
+        m.by = (uint64_t)td_scalar_int(p.step);
+    }
+    td_parallel(call->threads, td_numel(out), how > TD_MAKE_diagonal ? GRAIN / 8 : GRAIN,
+                make_range, &m);
+}
+
+/* ---- triangles: of each row a part is copied, the rest is 0 ---- */
+
+static void triangle_rows(void *arg, int64_t begin, int64_t end)
+{
+    const struct td_call *call = arg;
+    const struct td_tensor *in = &call->arg[0].tensor;
+    int64_t columns = in->shape[in->rank - 1], rows = in->shape[in->rank - 2];
+    bool lower = td_factory(call)->make == TD_MAKE_lower;
+    size_t size = td_dtype_size(in->dtype);
+    for (int64_t r = begin; r < end; r++) {
+        /* The first column right of what lower keeps, or of what upper drops. */
+        __int128 at = (__int128)(r % rows) + call->arg[1].i + lower;
+        size_t cut = (size_t)(at < 0 ? 0 : at > columns ? columns : (int64_t)at) * size;
+        size_t all = (size_t)columns * size;
+        char *to = (char *)call->out[0].data + (size_t)r * all;
+        const char *from = (const char *)in->data + (size_t)r * all;
+        memcpy(lower ? to : to + cut, lower ? from : from + cut, lower ? cut : all - cut);
+        memset(lower ? to + cut : to, 0, lower ? all - cut : cut);
+    }
+}
+
+TD_KERNEL(factory)
+{
+    const struct td_value *constant = td_factory_constant(call);
+    enum td_make how = td_factory(call)->make;
+    const struct td_tensor *out = &call->out[0];
+    int64_t n = td_numel(out);
+    if (!n)
+        return;
+    if (constant)
+        fill(call, constant);
+    else if (how == TD_MAKE_order)
+        td_factory_order(call);
+    else if (how >= TD_MAKE_lower)
+        td_parallel(call->threads, n / out->shape[out->rank - 1],
+                    1 + 4 * GRAIN / out->shape[out->rank - 1], triangle_rows, (void *)call);
+    else
+        make(call, how);
 }

@@ -47,6 +47,7 @@ struct td_point_args {
     enum td_dtype type;                    /* of the operands, but for constants: theirs is FP32
                                               where type is BF16 or FP16 */
     enum td_dtype from[TD_POINT_OPERANDS]; /* of each operand */
+    enum td_dtype to;                      /* of the result */
     double real[TD_POINT_PARAMS];          /* the parameters */
     int64_t whole[TD_POINT_PARAMS];
 };

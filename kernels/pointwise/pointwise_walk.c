@@ -284,6 +284,7 @@ void td_pointwise(const struct td_call *call, td_point_row *row, int unit)
         return;
     w.out_size = td_dtype_size(out->dtype);
     w.args.type = td_point_type(call);
+    w.args.to = out->dtype;
     for (; family->operands[w.n_in]; w.n_in++) {
         const struct td_value *v = &call->arg[family->operands[w.n_in] - '0'];
         struct operand *o = &w.in[w.n_in];

@@ -84,6 +84,7 @@ START_TEST(test_errors)
         const char *text;
         int column;
     } cases[] = {
+        {"f(ScalarType t=float33) -> Tensor", 16},
         {"add.Tensor", 11}, /* a name where a schema is needed */
         {"", 1},
         {"f(Tensor self", 14},

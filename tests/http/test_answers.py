@@ -105,6 +105,18 @@ class Values(service.ServiceTest):
                                   {"normalized_shape": [4], "kernel": kernel})
             np.testing.assert_allclose(out, [1, 1, -1, -1], rtol=1e-5)
 
+    def test_copies(self):
+        self.gives(np.array([1, 0], np.int8), "copy", {"self": np.zeros(2, np.int8), "src": f32(1.9, -0.5)})
+        self.gives(np.array([[3, 3], [4, 4]]), "copy", {"self": np.zeros((2, 2), np.int64), "src": np.array([[3], [4]])})
+        self.problem(self.service.infer("copy", {"self": f32(0, 0), "src": f32(1, 2, 3)}), 400, "src", "2")
+        self.problem(self.service.infer("copy", {"self": f32(0, 0), "src": np.ones((1, 2))}), 400, "src")
+        self.gives(np.array([True, False]), "to", {"self": f32(NAN, 0)}, {"dtype": "BOOL", "device": "cpu"})
+        self.assertEqual(self.service.infer("to", {"self": f32(1)}, {"dtype": "FP64", "device": "cuda"}).status, 501)
+        self.problem(self.service.infer("clone", {"self": f32(1)}, {"memory_format": "upside_down"}), 400, "upside_down", "cpu")
+        for train in (True, None):
+            self.problem(self.service.infer("native_dropout", {"input": f32(1)}, {"p": 0.5, "train": train}), 400, "train")
+        self.problem(self.service.infer("dropout", {"input": f32(1)}, {"p": 2, "train": False}), 400, "p")
+
     def test_limits_slopes_and_quotients(self):
         whole, real = np.array([-7, 7, 8]), f32(-7, 7, 8)
         self.gives(f32(-7, 0.5, 0.5), "clamp", {"self": whole}, {"max": 0.5})

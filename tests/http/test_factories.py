@@ -80,8 +80,24 @@ class Factories(service.ServiceTest):
             self.assertAlmostEqual(values.mean(), 0.5, delta=0.03)
             self.assertAlmostEqual(values.var(), 1 / 12, delta=0.01)
 
+    def test_chance(self):
+        for op, args in (("randn", [[40]]), ("randint", [100, [40]]), ("randperm", [40])):
+            drawn = [self.one(op, *args, **how)[2] for how in ({}, {}, {"generator": 5})]
+            self.assertEqual(len(set(map(tuple, drawn))), 3, op)
+            self.assertEqual(self.one(op, *args, generator=5, device="refcpu")[2], drawn[2], op)
+        self.assertEqual(sorted(self.one("randperm", 200)[2]), list(range(200)))
+        self.assertEqual(set(self.one("randint", -2, 3, [400])[2]), set(range(-2, 3)))
+        values = np.array(self.one("randn", size=[20000])[2])
+        self.assertAlmostEqual(values.mean(), 0, delta=0.04)
+        self.assertAlmostEqual(values.var(), 1, delta=0.06)
+        whole = np.array(self.one("randint", 10, [20000])[2])
+        self.assertAlmostEqual(whole.mean(), 4.5, delta=0.1)
+
     def test_what_is_wrong(self):
         for op, args, parameters, *words in (
+                ("randint", [0, [3]], {}, "high", "0"), ("randint", [5, 5, [3]], {}, "high"), ("randint", [300, [3]], {"dtype": "INT8"}, "high", "INT8"),
+                ("randperm", [-1], {}, "n"), ("randperm", [300], {"dtype": "INT8"}, "n", "INT8"), ("eye", [-1], {}, "n"), ("eye", [2, -1], {}, "m"),
+                ("linspace", [0, 1, -1], {}, "steps"), ("empty_strided", [[2, 3], [1]], {}, "stride"),
                 ("zeros", [[2, -1]], {}, "size", "-1"), ("zeros", [[1] * 9], {}, "size", "8"), ("zeros", [], {}, "size", "missing"),
                 ("zeros", [3], {}, "size", "int[]"), ("zeros", [[3]], {"pin_memory": True}, "pin_memory"),
                 ("zeros", [[3]], {"dtype": "quint8"}, "dtype"), ("full", [[1], 300], {"dtype": "UINT8"}, "fill_value", "UINT8"),

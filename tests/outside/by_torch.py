@@ -100,6 +100,8 @@ class PyTorch(Outside):
     def result(self, op, tensors, parameters):
         arguments = {k: torch.from_numpy(np.array(v)) for k, v in tensors.items()}
         parameters = {k: DTYPES[v] if k.endswith("dtype") else v for k, v in parameters.items()}
+        placed = {"layout": torch.strided, "memory_format": torch.contiguous_format}
+        parameters = {k: placed.get(k, v) for k, v in parameters.items()}
         out = run(op, arguments, parameters)
         if isinstance(out, tuple):
             return tuple(np.zeros(0, np.float32) if one is None else one.numpy() for one in out)

@@ -13,7 +13,7 @@ import unittest
 import service
 
 LIST = pathlib.Path(__file__).with_name("core_aten.txt")
-MOST_MISSING = 32 # to be lowered with every operator that comes; those of NOT_WANTED apart
+MOST_MISSING = 19 # to be lowered with every operator that comes; those of NOT_WANTED apart
 NOT_WANTED = {
     "sym_numel": "a size is no tensor: shapes stand in every reply",
     "sym_size.int": "a size is no tensor: shapes stand in every reply",
@@ -32,7 +32,7 @@ def name_of(schema):
 def canonical(schema):
     schema = re.sub(r"\([a-z]\)|\([a-z] -> \*\)", "", schema) # (a!) stays: what is written to
     schema = schema.replace("SymInt", "int").replace('"', "'")
-    return re.sub(r"=(-?\d+)\.0*(?=[,)])", r"=\1", schema).replace("dtype=4", "dtype=long") # as ATen numbers types
+    return re.sub(r"=(-?\d+)\.0*(?=[,)])", r"=\1", schema).replace("dtype=4", "dtype=int64") # as ATen numbers types
 
 
 def judge(schema, there):

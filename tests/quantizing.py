@@ -1,0 +1,65 @@
+"""NumPy's word on the quantizing operators: {operator: (formula, calls, result, scale, datatype)}, as
+tests/pointwise.py has them for the pointwise ones. Each step is in FP32, as the definition has it."""
+import numpy as np
+
+F = np.float32
+TO = {"INT8": (-128, 127), "UINT8": (0, 255), "INT16": (-300, 300)}
+
+
+def along(input, numbers, axis):
+    """One number a size of dimension axis."""
+    shape = [1] * input.ndim
+    shape[axis] = -1
+    return F(numbers).reshape(shape)
+
+
+def quantize(input, scale, zero_point, quant_min, quant_max, **_):
+    with np.errstate(all="ignore"):
+        y = np.rint(input.astype(F) * (F(1) / F(scale))) + F(zero_point)
+    return np.trunc(np.where(y > quant_min, np.minimum(y, quant_max), quant_min)).astype(np.int64)
+
+
+def dequantize(input, scale, zero_point, out_dtype=None, **_):
+    return ((input.astype(F) - F(zero_point)) * F(scale)).astype(np.float64)
+
+
+def by_channel(formula):
+    def run(input, scales, axis, zero_points=0, **how):
+        zero = along(input, zero_points, axis) if np.ndim(zero_points) else 0
+        return formula(input, along(input, scales, axis), zero, **how)
+    return run
+
+
+def dynamic(x):
+    low, high = min(x.min(initial=0), 0), max(x.max(initial=0), 0)
+    scale = (F(high) - F(low)) / F(255) or F(1)
+    zero = np.clip(np.rint(-F(low) / scale), 0, 255)
+    return np.clip(np.rint(x.astype(F) / scale) + zero, 0, 255).astype(np.int64), np.float64(scale), np.int64(zero)
+
+
+def made(_, parameters):
+    return parameters["dtype"]
+
+
+def back(_, parameters):
+    return parameters.get("out_dtype", "FP32")
+
+
+def limits(name, **more):
+    return {"quant_min": TO[name][0], "quant_max": TO[name][1], "dtype": name, **more}
+
+
+PLAIN = [({"input": (300,)}, limits(name, scale=0.05, zero_point=zero)) for name, zero in (("INT8", -3), ("UINT8", 128), ("INT16", 7))]
+CHANNELS = [({"input": (3, 4, 50), "scales": (3,), "zero_points": (3,)}, limits("INT8", axis=0)),
+            ({"input": (3, 40), "scales": (40,), "zero_points": (40,)}, limits("UINT8", axis=-1))]
+EIGHT = [({"input": (300,)}, limits("INT8", scale=0.05, zero_point=-3)), ({"input": (2, 9)}, limits("INT8", scale=0.25, zero_point=0, out_dtype="FP64")),
+         ({"input": (70,)}, limits("INT8", scale=0.25, zero_point=1, out_dtype="BF16"))]
+EIGHT_CHANNELS = [({"input": (3, 4, 50), "scales": (3,), "zero_points": (3,)}, limits("INT8", axis=0)),
+                  ({"input": (3, 40), "scales": (40,)}, limits("INT8", axis=1, zero_points=None, out_dtype="BF16"))]
+
+TABLE = {
+    "quantize_per_tensor": (quantize, PLAIN, made), "quantize_per_channel": (by_channel(quantize), CHANNELS, made),
+    "dequantize_per_tensor": (dequantize, EIGHT, back, "own", "INT8"),
+    "dequantize_per_channel": (by_channel(dequantize), EIGHT_CHANNELS, back, "own", "INT8"),
+    "dynamic_quantize_linear": (dynamic, [({"x": (300,)}, {}), ({"x": (2, 9)}, {})], lambda *_: ("UINT8", "FP32", "UINT8")),
+}
