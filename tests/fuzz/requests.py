@@ -156,6 +156,8 @@ class Client:
         """The same under meta, of shapes alone: all results, though the call may have wanted a few."""
         body, headers = call.body(self.rng, shapes_only=True)
         reply = self.call("POST", call.path, body, headers)
+        if b"the size of its result follows from values" in reply.body:
+            return
         if reply.status != 200:
             raise Fault(f"{found} were computed, but under meta: {reply.status} {reply.body[:300]!r}")
         there = self.outputs(reply)
