@@ -75,12 +75,16 @@ static struct td_handle *find(const char *name)
 
 /* ---- defining ---- */
 
-/* Behind the overloads of its name that are there. */
+/* Behind the overloads of its name that are there; the one without a name of its own goes before
+ * them, as their common name is its full one. */
 static void link_overload(struct td_handle *handle)
 {
     struct td_handle *before = find(handle->schema.name);
-    if (!before) {
+    if (!before || !*handle->schema.overload) {
         handle->first = true;
+        handle->next = before;
+        if (before)
+            before->first = false;
         return;
     }
     while (before->next)

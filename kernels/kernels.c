@@ -39,6 +39,34 @@ char td_dtype_kind(enum td_dtype dtype)
     return dtypes[index_of(dtype)].kind;
 }
 
+int td_dtype_category(enum td_dtype dtype)
+{
+    char kind = td_dtype_kind(dtype);
+    return kind == 'b' ? 0 : kind == 'f' ? 2 : 1;
+}
+
+/* The smallest type that holds both; none is neutral. */
+static enum td_dtype join(enum td_dtype a, enum td_dtype b)
+{
+    if (!a || !b || a == b)
+        return a | b;
+    int category = td_dtype_category(a);
+    if (category != td_dtype_category(b))
+        return category > td_dtype_category(b) ? a : b;
+    if (category == 2) /* FP16 and BF16 hold each other only in FP32 */
+        return td_dtype_size(a) == td_dtype_size(b) ? TD_f32 : a > b ? a : b;
+    enum td_dtype low = a < b ? a : b, high = a < b ? b : a;
+    return low == TD_u8 && high == TD_i8 ? TD_i16 : high;
+}
+
+enum td_dtype td_dtype_join(unsigned set)
+{
+    enum td_dtype all = TD_DTYPE_none;
+    for (unsigned rest = set; rest; rest &= rest - 1)
+        all = join(all, (enum td_dtype)(rest & -rest));
+    return all;
+}
+
 enum td_dtype td_dtype_find(const char *name)
 {
     for (int i = 0; i < TD_DTYPES; i++) {

@@ -49,6 +49,13 @@ const char *td_dtype_name(enum td_dtype dtype);
 size_t td_dtype_size(enum td_dtype dtype);
 char td_dtype_kind(enum td_dtype dtype);
 
+/* ATen's: 0 bool, 1 integers, 2 floats. */
+int td_dtype_category(enum td_dtype dtype);
+
+/* The smallest type that holds all types of a set, by ATen's rules: of floats where there is one,
+ * else of integers; TD_DTYPE_none for none. */
+enum td_dtype td_dtype_join(unsigned set);
+
 /* The type called so by the protocol or by ATen, case-sensitive; TD_DTYPE_none if none is. */
 enum td_dtype td_dtype_find(const char *name);
 
@@ -170,6 +177,8 @@ struct td_op {
     bool casts;          /* argument dtype, where given, is what self becomes before all else */
     unsigned unpromoted; /* tensor arguments that stay as they are all the same, one bit each */
     unsigned dtypes;     /* types of the first tensor argument that the rule accepts */
+    bool across;         /* results look across the first dimension, whatever arguments say: calls
+                            are cut into streams only by hints */
     double ulp;          /* bound against ref, in units in the last place of the output type */
     bool sums;           /* the bound counts against the same call on absolute values */
     const struct td_impl *impls; /* best first, ended by a row without run; the last is ref */

@@ -36,14 +36,13 @@ def take_along_dim(self, indices, dim=None):
     return np.take_along_axis(self, indices, dim)
 
 
-def listed(named):
-    """The list that arguments indices.0, indices.1, ... are; what is left out is the whole dimension."""
-    n = 1 + max(int(name.split(".")[1]) for name in named)
-    return tuple(named.get(f"indices.{i}", slice(None)) for i in range(n))
+def whole_or(indices):
+    """What is None, or left out, is the whole dimension."""
+    return tuple(slice(None) if one is None else one for one in indices)
 
 
-def index(self, **indices):
-    return self[listed(indices)]
+def index(self, indices):
+    return self[whole_or(indices)]
 
 
 # ---- writing ----
@@ -94,9 +93,9 @@ def put(self, index, source, accumulate=False):
 def index_put(self, values, accumulate=False, **indices):
     out = self.copy()
     if accumulate:
-        np.add.at(out, listed(indices), values)
+        np.add.at(out, whole_or(indices), values)
     else:
-        out[listed(indices)] = values
+        out[whole_or(indices)] = values
     return out
 
 

@@ -14,6 +14,7 @@ import copies
 import factories
 import gradients
 import index
+import move
 import norm
 import order
 import pointwise
@@ -238,13 +239,6 @@ JUDGES = {
                   lambda self: self),
     "layer_norm": Judge(layer_norm, NORM, same, "all"),
     "native_layer_norm": Judge(native_layer_norm, NATIVE_NORM, same, native_layer_norm_scale),
-    "transpose.int": Judge(
-        lambda self, dim0, dim1: np.swapaxes(self, dim0, dim1),
-        [({"self": (4, 9)}, {"dim0": 0, "dim1": 1}),
-         ({"self": (2, 3, 5)}, {"dim0": -1, "dim1": 0})], same),
-    "permute": Judge(
-        lambda self, dims: np.transpose(self, dims),
-        [({"self": (2, 3, 5)}, {"dims": [2, 0, 1]}), ({"self": (4, 9)}, {"dims": [-1, 0]})], same),
     "matmul": Judge(matmul, MATRICES, same, matmul),
     "_int_mm": Judge(lambda self, mat2: self @ mat2,
                      [({"self": (5, 7), "mat2": (7, 3)}, {}), ({"self": (64, 33), "mat2": (33, 70)}, {}),
@@ -268,6 +262,7 @@ JUDGES = {
         copies,
         factories,
         index,
+        move,
         norm,
         order,
         pointwise,
@@ -345,22 +340,35 @@ def named(results):
     """Results by the names that a reply gives them, those of a schema that has its own as a dict."""
     if isinstance(results, dict):
         return results
-    if isinstance(results, tuple):
+    if isinstance(results, (tuple, list)): # a list has its names even where it is of one
         return {f"out{i}": one for i, one in enumerate(results)}
     return {"out": results}
+
+
+def gather(tensors):
+    """Elements of a list, called NAME.0, NAME.1, ..., as one argument NAME; one that is not there is None."""
+    found = {}
+    for name, tensor in tensors.items():
+        name, dot, place = name.partition(".")
+        if not dot:
+            found[name] = tensor
+            continue
+        several = found.setdefault(name, [])
+        several += [None] * (int(place) - len(several)) + [tensor]
+    return found
 
 
 def exact_and_scale(judged, tensors, parameters):
     """The exact results by name, wide, and what the units of their error bounds are relative to."""
     with np.errstate(all="ignore"):
-        arrays = {key: wide(value) for key, value in tensors.items()}
+        arrays = gather({key: wide(value) for key, value in tensors.items()})
         exact = named(judged.formula(**arrays, **parameters))
         if judged.scale == "own":
             return exact, {key: np.abs(np.asarray(one, np.float64)) for key, one in exact.items()}
         if judged.scale == "all":
             return exact, {key: np.max(np.abs(one), initial=0) for key, one in exact.items()}
         # activations come after the sum, and none is much steeper than 1
-        absolute = {key: np.abs(value) for key, value in arrays.items()}
+        absolute = {key: np.abs(value) for key, value in arrays.items()} # a list becomes an array here
         rest = {k: v for k, v in parameters.items() if k not in ACTIVATION_PARAMETERS}
         scale = named(judged.scale(**absolute, **rest))
         return exact, {key: np.abs(one) for key, one in scale.items()}

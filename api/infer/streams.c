@@ -215,7 +215,7 @@ static int find_cut(struct td_infer *in, int wanted)
     s->parts = wanted < s->batch ? wanted : (int)s->batch;
     if (s->parts < 2)
         return 0;
-    int err = try_sets(in, candidate, n);
+    int err = in->run.call.op->across ? -EINVAL : try_sets(in, candidate, n);
     if (err != -EINVAL)
         return err;
     for (int i = 0; i < in->n_args; i++) /* one row, and none of its inputs can be cut */

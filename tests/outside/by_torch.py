@@ -5,7 +5,9 @@ import numpy as np
 import attention
 import convolution
 import gradients
+import move
 import norm
+import operators
 import product
 import reductions
 import service
@@ -72,7 +74,7 @@ def run(op, t, p):
     name = op.split(".")[0]
     if op in norm.TABLE or op in window.TABLE: # they refuse what has no elements
         return call(aten(op), {**t, **p}) if all(v.numel() for v in t.values()) else None
-    if op in attention.TABLE or op in convolution.TABLE or op in product.TABLE or op in reductions.TABLE or (
+    if op in attention.TABLE or op in convolution.TABLE or op in move.TABLE or op in product.TABLE or op in reductions.TABLE or (
             op in softmax.TABLE and op not in gradients.DRAWS):
         return call(aten(op), {**t, **p})
     if name == "cast":
@@ -98,12 +100,12 @@ def run(op, t, p):
 
 class PyTorch(Outside):
     def result(self, op, tensors, parameters):
-        arguments = {k: torch.from_numpy(np.array(v)) for k, v in tensors.items()}
+        arguments = operators.gather({k: torch.from_numpy(np.array(v)) for k, v in tensors.items()})
         parameters = {k: DTYPES[v] if k.endswith("dtype") else v for k, v in parameters.items()}
         placed = {"layout": torch.strided, "memory_format": torch.contiguous_format}
         parameters = {k: placed.get(k, v) for k, v in parameters.items()}
         out = run(op, arguments, parameters)
-        if isinstance(out, tuple):
+        if isinstance(out, (tuple, list)):
             return tuple(np.zeros(0, np.float32) if one is None else one.numpy() for one in out)
         return None if out is None or out.dtype == torch.bfloat16 else out.numpy()
 

@@ -10,6 +10,7 @@ import numpy as np
 
 import gradients
 import index
+import move
 import operators
 import order
 import reductions
@@ -83,12 +84,11 @@ def draw_call(rng, op):
         return {"input": shape, "weight": kept, "bias": kept}, {"normalized_shape": list(kept), **more}
     if op in reductions.TABLE:
         return reductions.draw(rng, op, draw_shape)
-    if op in ("softmax.int", "permute", "transpose.int"):
+    if op in move.TABLE:
+        return move.draw(rng, op, draw_shape)
+    if op == "softmax.int":
         shape = draw_shape(rng, 1)
-        dims = [int(d) for d in rng.permutation(len(shape))]
-        parameters = {"softmax.int": {"dim": dims[0]}, "permute": {"dims": dims},
-                      "transpose.int": {"dim0": dims[0], "dim1": dims[-1] - len(shape)}}
-        return {"self": shape}, parameters[op]
+        return {"self": shape}, {"dim": int(rng.integers(len(shape)))}
     if op in index.TABLE or op in order.TABLE: # with other indices each time
         calls = operators.JUDGES[op].calls
         return calls[rng.integers(len(calls))]

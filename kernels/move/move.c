@@ -1,0 +1,86 @@
+/* Moves: the rule that takes shapes from layouts, and the operators' descriptors from move.def. */
+#include "kernels/move/move.h"
+
+#include <errno.h>
+
+/* A tensor like the layout, of its type. */
+static int shape_of(struct td_call *call, const struct td_layout *l, bool paired,
+                    struct td_tensor *out)
+{
+    int many = paired ? 2 : 1;
+    *out = (struct td_tensor){.dtype = l->from->dtype, .rank = l->rank / many};
+    for (int d = 0; d < out->rank; d++)
+        if (!paired)
+            out->shape[d] = l->shape[d];
+        else if (__builtin_mul_overflow(l->shape[2 * d], l->shape[2 * d + 1], &out->shape[d]))
+            return td_refuse(call, "the result would be too large to be counted");
+    return 0;
+}
+
+static int rule(struct td_call *call)
+{
+    const struct td_move *move = call->op->family;
+    int n = move->count ? move->count(call) : 1, err = n < 0 ? n : 0;
+    for (int i = 0; i < n && !err; i++) {
+        struct td_layout l;
+        if (call->arg[0].kind == TD_KIND_tensor)
+            td_layout_of(&l, &call->arg[0].tensor);
+        err = move->lay(call, i, &l);
+        err = err ? err : shape_of(call, &l, move->paired, &call->out[i]);
+    }
+    call->n_out = n;
+    return err;
+}
+
+static double flops(const struct td_call *call)
+{
+    (void)call;
+    return 0;
+}
+
+/* Tensors of several types are converted one element at a time. */
+static bool is_one_type(const struct td_call *call)
+{
+    const struct td_value *v = &call->arg[0];
+    for (int i = 0; v->kind == TD_KIND_tensors && i < v->tensors.n; i++)
+        if (v->tensors.v[i].dtype != call->out[0].dtype && call->n_out == 1)
+            return false;
+    return true;
+}
+
+td_kernel td_move_ref;
+TD_KERNELS_3(move);
+
+static const struct td_impl impls[] = {
+    TD_SIMD_3(move, TD_ALL, .accepts = is_one_type) TD_REF(move),
+    {0},
+};
+
+#define TD_OP_OF(id, schema_, doc_, rule_, move, ...)                                              \
+    const struct td_op td_op_##id = {                                                              \
+        .schema = schema_,                                                                         \
+        .doc = doc_,                                                                               \
+        .rule = rule_,                                                                             \
+        .across = true,                                                                            \
+        .dtypes = TD_ALL,                                                                          \
+        .impls = impls,                                                                            \
+        .samples = (const char *const[]){__VA_ARGS__, NULL},                                       \
+        .flops = flops,                                                                            \
+        .family = &(const struct td_move)move,                                                     \
+    };
+#define TD_BRACED(...)                                                                             \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+#define TD_LAY(id, schema, doc, lay_, ...)                                                         \
+    TD_OP_OF(id, schema, doc, rule, TD_BRACED(.lay = lay_, .piece_at = td_piece_of_lay),           \
+             __VA_ARGS__)
+#define TD_LAYS(id, schema, doc, lay_, count_, ...)                                                \
+    TD_OP_OF(id, schema, doc, rule,                                                                \
+             TD_BRACED(.lay = lay_, .count = count_, .piece_at = td_piece_of_lay), __VA_ARGS__)
+#define TD_PAIRED(id, schema, doc, lay_, ...)                                                      \
+    TD_OP_OF(id, schema, doc, rule,                                                                \
+             TD_BRACED(.lay = lay_, .paired = true, .piece_at = td_piece_of_lay), __VA_ARGS__)
+#define TD_PIECES(id, schema, doc, rule_, piece, ...)                                              \
+    TD_OP_OF(id, schema, doc, rule_, TD_BRACED(.piece_at = piece), __VA_ARGS__)
+#include "kernels/move/move.def"

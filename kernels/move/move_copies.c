@@ -1,0 +1,249 @@
+/* Operators whose results are copies: elements in another order, more often than once, or of
+ * several tensors. See move.h. */
+#include "kernels/dims.h"
+#include "kernels/move/move.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- one box, copied ---- */
+
+int td_lay_flip(const struct td_call *call, int i, struct td_layout *l)
+{
+    (void)i;
+    unsigned seen = 0;
+    for (int k = 0; k < call->arg[1].ints.n; k++) {
+        int dim, err = td_lay_dim(call, call->arg[1].ints.v[k], "dims", l->rank, &dim);
+        if (err)
+            return err;
+        if (seen >> dim & 1)
+            return td_refuse(call, "dims: dimension %d appears twice; each at most once is right",
+                             dim);
+        seen |= 1u << dim;
+        if (!l->rank || !l->shape[dim])
+            continue;
+        td_lay_cut(l, dim, l->shape[dim] - 1, l->shape[dim]);
+        l->stride[dim] = -l->stride[dim];
+    }
+    return 0;
+}
+
+/* Each dimension becomes two: how often it is repeated, and itself. */
+static int repeat(const struct td_call *call, struct td_layout *l, const int64_t *times, int rank)
+{
+    struct td_layout old = *l;
+    if (rank < old.rank || rank > TD_MAX_RANK)
+        return td_refuse(call,
+                         "repeats: has %d numbers for a tensor of rank %d; from %d to %d is "
+                         "right",
+                         rank, old.rank, old.rank, TD_MAX_RANK);
+    l->rank = 2 * rank;
+    for (int d = 0; d < rank; d++) {
+        int own = d - (rank - old.rank);
+        if (times[d] < 0)
+            return td_refuse(call, "repeats: %lld is negative", (long long)times[d]);
+        l->shape[2 * d] = times[d];
+        l->stride[2 * d] = 0;
+        l->shape[2 * d + 1] = own < 0 ? 1 : old.shape[own];
+        l->stride[2 * d + 1] = own < 0 ? 0 : old.stride[own];
+    }
+    return 0;
+}
+
+int td_lay_repeat(const struct td_call *call, int i, struct td_layout *l)
+{
+    (void)i;
+    return repeat(call, l, call->arg[1].ints.v, call->arg[1].ints.n);
+}
+
+/* As repeat, but where there are fewer numbers than dimensions, the first ones stay. */
+int td_lay_tile(const struct td_call *call, int i, struct td_layout *l)
+{
+    (void)i;
+    int64_t times[TD_MAX_LIST + TD_MAX_RANK];
+    int n = call->arg[1].ints.n, more = l->rank > n ? l->rank - n : 0;
+    for (int d = 0; d < more; d++)
+        times[d] = 1;
+    memcpy(times + more, call->arg[1].ints.v, (size_t)n * sizeof *times);
+    return repeat(call, l, times, more + n);
+}
+
+bool td_piece_of_lay(const struct td_call *call, int i, struct td_piece *p)
+{
+    const struct td_move *move = call->op->family;
+    if (i >= call->n_out)
+        return false;
+    if (call->arg[0].kind == TD_KIND_tensor)
+        td_layout_of(&p->box, &call->arg[0].tensor);
+    move->lay(call, i, &p->box);
+    p->out = (struct td_tensor *)&call->out[i];
+    p->offset = 0;
+    int64_t step = 1;
+    for (int d = p->box.rank - 1; d >= 0; step *= p->box.shape[d--])
+        p->stride[d] = step;
+    return true;
+}
+
+/* ---- several boxes ---- */
+
+/* Tensors without elements and of one dimension are left out, whatever the others are like: an old
+ * habit of ATen's. */
+static bool counts(const struct td_tensor *t)
+{
+    return t->rank != 1 || t->shape[0];
+}
+
+/* Their common type. */
+static int settle_type(struct td_call *call)
+{
+    const struct td_value *all = &call->arg[0];
+    unsigned types = 0;
+    for (int i = 0; i < all->tensors.n; i++)
+        types |= all->tensors.v[i].dtype;
+    call->out[0].dtype = types & (types - 1) ? td_dtype_join(types) : (enum td_dtype)types;
+    return 0;
+}
+
+int td_rule_cat(struct td_call *call)
+{
+    const struct td_value *all = &call->arg[0];
+    const struct td_tensor *first = NULL;
+    struct td_tensor *out = &call->out[0];
+    for (int i = 0; i < all->tensors.n; i++) {
+        if (!all->tensors.v[i].rank)
+            return td_refuse(call, "tensors.%d: has no dimensions, and cannot be joined", i);
+        if (!first && counts(&all->tensors.v[i]))
+            first = &all->tensors.v[i];
+    }
+    if (!all->tensors.n)
+        return td_refuse(call, "tensors: is empty");
+    *out = first ? *first : all->tensors.v[0];
+    call->n_out = 1;
+    int err = td_rule_dim(call, 1, "dim", out->rank);
+    if (err)
+        return err;
+    int dim = (int)call->arg[1].i;
+    out->shape[dim] = 0;
+    for (int i = 0; i < all->tensors.n; i++) {
+        const struct td_tensor *t = &all->tensors.v[i];
+        if (!counts(t))
+            continue;
+        bool same = t->rank == out->rank;
+        for (int d = 0; same && d < out->rank; d++)
+            same = d == dim || t->shape[d] == out->shape[d];
+        if (!same)
+            return td_refuse(call,
+                             "tensors.%d: its sizes must be those of the others but for "
+                             "dimension %d",
+                             i, dim);
+        if (__builtin_add_overflow(out->shape[dim], t->shape[dim], &out->shape[dim]))
+            return td_refuse(call, "the result would be too large to be counted");
+    }
+    return settle_type(call);
+}
+
+int td_rule_stack(struct td_call *call)
+{
+    const struct td_value *all = &call->arg[0];
+    struct td_tensor *out = &call->out[0];
+    if (!all->tensors.n)
+        return td_refuse(call, "tensors: is empty");
+    const struct td_tensor *first = &all->tensors.v[0];
+    *out = *first;
+    call->n_out = 1;
+    int err = td_rule_dim(call, 1, "dim", first->rank + 1);
+    if (err)
+        return err;
+    if (first->rank == TD_MAX_RANK)
+        return td_refuse(call, "tensors: the result would be of rank %d; at most %d is right",
+                         TD_MAX_RANK + 1, TD_MAX_RANK);
+    for (int i = 1; i < all->tensors.n; i++)
+        if (all->tensors.v[i].rank != first->rank ||
+            memcmp(all->tensors.v[i].shape, first->shape,
+                   (size_t)first->rank * sizeof *first->shape))
+            return td_refuse(call, "tensors.%d: its shape must be that of the first", i);
+    int dim = (int)call->arg[1].i;
+    memmove(&out->shape[dim + 1], &out->shape[dim], (size_t)(out->rank - dim) * sizeof *out->shape);
+    out->shape[dim] = all->tensors.n;
+    out->rank++;
+    return settle_type(call);
+}
+
+/* cat and stack: what is joined is one dimension, of each tensor's size, or 1. */
+bool td_piece_of_cat(const struct td_call *call, int i, struct td_piece *p)
+{
+    const struct td_value *all = &call->arg[0];
+    const struct td_tensor *out = &call->out[0];
+    int dim = (int)call->arg[1].i;
+    struct td_layout whole;
+    if (i >= all->tensors.n)
+        return false;
+    const struct td_tensor *t = &all->tensors.v[i];
+    bool stacked = out->rank != t->rank && counts(t);
+    int64_t begin = stacked ? i : 0;
+    for (int k = 0; k < i && !stacked; k++)
+        begin += counts(&all->tensors.v[k]) ? all->tensors.v[k].shape[dim] : 0;
+    td_layout_of(&p->box, t);
+    td_layout_of(&whole, out);
+    if (!counts(t))
+        p->box.shape[0] = 0;
+    p->out = (struct td_tensor *)out;
+    p->offset = begin * whole.stride[dim];
+    for (int d = 0, at = 0; d < out->rank; d++)
+        if (!stacked || d != dim)
+            p->stride[at++] = whole.stride[d];
+    return true;
+}
+
+int td_rule_roll(struct td_call *call)
+{
+    struct td_value *shifts = &call->arg[1], *dims = &call->arg[2];
+    call->out[0] = call->arg[0].tensor;
+    call->n_out = 1;
+    if (!dims->ints.n && shifts->ints.n == 1)
+        return 0; /* of all elements in a row */
+    if (shifts->ints.n != dims->ints.n || !dims->ints.n)
+        return td_refuse(call, "shifts: has %d numbers for %d dims; as many as dims is right",
+                         shifts->ints.n, dims->ints.n);
+    for (int k = 0; k < dims->ints.n; k++) {
+        int dim, err = td_lay_dim(call, dims->ints.v[k], "dims", call->out[0].rank, &dim);
+        if (err)
+            return err;
+        dims->ints.v[k] = dim;
+    }
+    return 0;
+}
+
+/* Each rolled dimension is cut in two, which change places: piece i takes the k-th dimension's
+ * second part where bit k is set. */
+bool td_piece_of_roll(const struct td_call *call, int i, struct td_piece *p)
+{
+    const struct td_tensor *self = &call->arg[0].tensor;
+    const struct td_value *shifts = &call->arg[1], *dims = &call->arg[2];
+    int64_t by[TD_MAX_RANK] = {0};
+    td_layout_of(&p->box, self);
+    p->out = (struct td_tensor *)&call->out[0];
+    p->offset = 0;
+    if (!dims->ints.n) { /* seen as one dimension */
+        p->box.rank = 1;
+        p->box.shape[0] = td_numel(self);
+        p->box.stride[0] = 1;
+    }
+    memcpy(p->stride, p->box.stride, sizeof p->stride);
+    for (int k = 0; k < shifts->ints.n; k++) {
+        int d = dims->ints.n ? (int)dims->ints.v[k] : 0;
+        int64_t n = d < p->box.rank ? p->box.shape[d] : 0;
+        if (n)
+            by[d] = ((by[d] + shifts->ints.v[k] % n) % n + n) % n;
+    }
+    for (int d = 0; d < p->box.rank; d++) {
+        if (!by[d])
+            continue;
+        bool second = i & 1;
+        i >>= 1;
+        int64_t n = p->box.shape[d], at = n - by[d]; /* [0, at) goes to [by, n), the rest before */
+        p->offset += second ? 0 : by[d] * p->stride[d];
+        td_lay_cut(&p->box, d, second ? at : 0, second ? by[d] : at);
+    }
+    return !i;
+}

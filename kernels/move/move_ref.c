@@ -1,0 +1,41 @@
+/* The reference of moves: every element's place by counting. Elements move as bytes, so that each
+ * type and each NaN arrives as it was, unless several types come together. */
+#include "kernels/elementwise.h"
+#include "kernels/move/move.h"
+
+#include <string.h>
+
+td_kernel td_move_ref;
+
+static void put(const struct td_tensor *out, int64_t to, const struct td_tensor *in, int64_t from)
+{
+    size_t size = td_dtype_size(out->dtype);
+    if (in->dtype == out->dtype)
+        memcpy((char *)out->data + (size_t)to * size, (const char *)in->data + (size_t)from * size,
+               size);
+    else if (td_dtype_kind(in->dtype) == 'f')
+        td_put_real(out, to, td_get_real(in, from));
+    else if (td_dtype_kind(out->dtype) == 'f')
+        td_put_real(out, to, (double)td_get_whole(in, from));
+    else
+        td_put_whole(out, to, td_get_whole(in, from));
+}
+
+void td_move_ref(const struct td_call *call)
+{
+    const struct td_move *move = call->op->family;
+    struct td_piece p;
+    for (int i = 0; move->piece_at(call, i, &p); i++) {
+        int64_t n = 1;
+        for (int d = 0; d < p.box.rank; d++)
+            n = p.box.shape[d] ? n * p.box.shape[d] : 0;
+        for (int64_t k = 0; k < n && (k % TD_STRIDE || !td_stopped()); k++) {
+            int64_t from = p.box.offset, to = p.offset, rest = k;
+            for (int d = p.box.rank - 1; d >= 0; rest /= p.box.shape[d--]) {
+                from += rest % p.box.shape[d] * p.box.stride[d];
+                to += rest % p.box.shape[d] * p.stride[d];
+            }
+            put(p.out, to, p.box.from, from);
+        }
+    }
+}

@@ -1,0 +1,243 @@
+/* Moves, vector form, for every element size. A box's dimensions are folded where both sides walk
+ * them as one; then either the innermost run is copied, spread or picked, or there is a plane: the
+ * result's last dimension, which strides through the input, and one that is contiguous there. A
+ * plane is cut into blocks that stay in L1 with their pages in the TLB, a block into tiles of whole
+ * cache lines, and tiles of 4-byte elements turn in registers. */
+#include "kernels/move/move.h"
+#include "kernels/vec.h"
+
+#include <string.h>
+
+#define BLOCK 64 /* elements a side: a multiple of any TD_LANES */
+
+struct job {
+    const char *in;
+    char *out;
+    int64_t size;               /* bytes an element */
+    int rank;                   /* of the dimensions outside of the run or plane */
+    int64_t shape[TD_BOX_RANK]; /* theirs, and their steps in elements */
+    int64_t in_step[TD_BOX_RANK], out_step[TD_BOX_RANK];
+    int64_t rows, cols; /* plane: out[r * out_row + c] = in[r + c * in_col] */
+    int64_t out_row, in_col;
+    int64_t out_col; /* of a run */
+};
+
+/* The input's and the output's position of the i-th outer combination, in elements. */
+static void place(const struct job *job, int64_t i, int64_t *in, int64_t *out)
+{
+    *in = *out = 0;
+    for (int d = job->rank - 1; d >= 0; d--) {
+        int64_t k = d ? i % job->shape[d] : i;
+        i /= job->shape[d];
+        *in += k * job->in_step[d];
+        *out += k * job->out_step[d];
+    }
+}
+
+/* ---- planes ---- */
+
+#define DEFINE_BLOCK(type)                                                                         \
+    static void block_##type(type *out, int64_t out_row, const type *in, int64_t in_col,           \
+                             int64_t rows, int64_t cols)                                           \
+    {                                                                                              \
+        for (int64_t r = 0; r < rows; r++)                                                         \
+            for (int64_t c = 0; c < cols; c++)                                                     \
+                out[r * out_row + c] = in[r + c * in_col];                                         \
+    }
+DEFINE_BLOCK(uint8_t)
+DEFINE_BLOCK(uint16_t)
+DEFINE_BLOCK(uint32_t)
+DEFINE_BLOCK(uint64_t)
+
+/* A block in squares of one cache line a side, in tiles; the ragged rest one by one. */
+static void block_tiled(uint32_t *out, int64_t out_row, const uint32_t *in, int64_t in_col,
+                        int64_t rows, int64_t cols)
+{
+    int64_t r = rows - rows % TD_LANES, c = cols - cols % TD_LANES;
+    for (int64_t r0 = 0; r0 < r; r0 += 16)
+        for (int64_t c0 = 0; c0 < c; c0 += 16)
+            for (int64_t i = r0; i < r0 + 16 && i < r; i += TD_LANES)
+                for (int64_t j = c0; j < c0 + 16 && j < c; j += TD_LANES)
+                    td_transpose(out + i * out_row + j, out_row, in + i + j * in_col, in_col);
+    if (c < cols)
+        block_uint32_t(out + c, out_row, in + c * in_col, in_col, r, cols - c);
+    if (r < rows)
+        block_uint32_t(out + r * out_row, out_row, in + r, in_col, rows - r, cols);
+}
+
+static void planes(void *arg, int64_t begin, int64_t end)
+{
+    const struct job *job = arg;
+    int64_t down = (job->rows + BLOCK - 1) / BLOCK, across = (job->cols + BLOCK - 1) / BLOCK;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t at_in, at_out, r = i / across % down * BLOCK, c = i % across * BLOCK;
+        place(job, i / across / down, &at_in, &at_out);
+        int64_t rows = job->rows - r < BLOCK ? job->rows - r : BLOCK;
+        int64_t cols = job->cols - c < BLOCK ? job->cols - c : BLOCK;
+        const void *in = job->in + (at_in + r + c * job->in_col) * job->size;
+        void *out = job->out + (at_out + r * job->out_row + c) * job->size;
+        switch (job->size) {
+        case 1:
+            block_uint8_t(out, job->out_row, in, job->in_col, rows, cols);
+            break;
+        case 2:
+            block_uint16_t(out, job->out_row, in, job->in_col, rows, cols);
+            break;
+        case 4:
+            block_tiled(out, job->out_row, in, job->in_col, rows, cols);
+            break;
+        default:
+            block_uint64_t(out, job->out_row, in, job->in_col, rows, cols);
+        }
+    }
+}
+
+/* ---- runs ---- */
+
+#define DEFINE_RUN(type)                                                                           \
+    static void run_##type(type *out, int64_t out_step, const type *in, int64_t in_step,           \
+                           int64_t n)                                                              \
+    {                                                                                              \
+        type one = *in;                                                                            \
+        if (!in_step && out_step == 1)                                                             \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                out[i] = one;                                                                      \
+        else if (in_step == -1 && out_step == 1)                                                   \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                out[i] = in[-i];                                                                   \
+        else if (out_step == 1)                                                                    \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                out[i] = in[i * in_step];                                                          \
+        else                                                                                       \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                out[i * out_step] = in[i * in_step];                                               \
+    }
+DEFINE_RUN(uint8_t)
+DEFINE_RUN(uint16_t)
+DEFINE_RUN(uint32_t)
+DEFINE_RUN(uint64_t)
+
+static void run(const struct job *job, int64_t in, int64_t out)
+{
+    const void *from = job->in + in * job->size;
+    void *to = job->out + out * job->size;
+    if (job->in_col == 1 && job->out_col == 1) {
+        memcpy(to, from, (size_t)(job->cols * job->size));
+        return;
+    }
+    switch (job->size) {
+    case 1:
+        run_uint8_t(to, job->out_col, from, job->in_col, job->cols);
+        break;
+    case 2:
+        run_uint16_t(to, job->out_col, from, job->in_col, job->cols);
+        break;
+    case 4:
+        run_uint32_t(to, job->out_col, from, job->in_col, job->cols);
+        break;
+    default:
+        run_uint64_t(to, job->out_col, from, job->in_col, job->cols);
+    }
+}
+
+/* Runs [begin, end), walking the outer dimensions like an odometer. */
+static void runs(void *arg, int64_t begin, int64_t end)
+{
+    const struct job *job = arg;
+    int64_t index[TD_BOX_RANK], in, out, rest = begin;
+    for (int d = job->rank - 1; d >= 0; rest /= job->shape[d--])
+        index[d] = rest % job->shape[d];
+    place(job, begin, &in, &out);
+    for (int64_t i = begin; i < end; i++) {
+        if (i % 64 == 0 && td_stopped())
+            return;
+        run(job, in, out);
+        for (int d = job->rank - 1; d >= 0; d--) {
+            in += job->in_step[d];
+            out += job->out_step[d];
+            if (++index[d] < job->shape[d])
+                break;
+            in -= job->shape[d] * job->in_step[d];
+            out -= job->shape[d] * job->out_step[d];
+            index[d] = 0;
+        }
+    }
+}
+
+/* ---- a piece ---- */
+
+/* Leaves out dimensions of one element and folds those that both sides walk as one; the number of
+ * elements. */
+static int64_t fold(struct job *job, const struct td_piece *p)
+{
+    int64_t all = 1;
+    for (int d = 0; d < p->box.rank; d++) {
+        int64_t n = p->box.shape[d];
+        int last = job->rank - 1;
+        all = n ? all * n : 0;
+        if (!n)
+            return 0;
+        if (n == 1)
+            continue;
+        if (last >= 0 && job->in_step[last] == p->box.stride[d] * n &&
+            job->out_step[last] == p->stride[d] * n) {
+            job->shape[last] *= n;
+        } else {
+            job->shape[++last] = n;
+            job->rank++;
+        }
+        job->in_step[last] = p->box.stride[d];
+        job->out_step[last] = p->stride[d];
+    }
+    return all;
+}
+
+static void take_out(struct job *job, int d)
+{
+    for (job->rank--; d < job->rank; d++) {
+        job->shape[d] = job->shape[d + 1];
+        job->in_step[d] = job->in_step[d + 1];
+        job->out_step[d] = job->out_step[d + 1];
+    }
+}
+
+static void move_piece(const struct td_piece *p, int threads)
+{
+    int64_t size = (int64_t)td_dtype_size(p->out->dtype);
+    struct job job = {.in = (const char *)p->box.from->data + p->box.offset * size,
+                      .out = (char *)p->out->data + p->offset * size,
+                      .size = size,
+                      .rows = 1,
+                      .cols = 1,
+                      .in_col = 1,
+                      .out_col = 1};
+    int64_t total = fold(&job, p);
+    if (!total)
+        return;
+    if (job.rank) { /* the last dimension leaves the outer ones */
+        job.cols = job.shape[--job.rank];
+        job.in_col = job.in_step[job.rank];
+        job.out_col = job.out_step[job.rank];
+    }
+    int d = job.rank - 1; /* and so does one that is contiguous in the input, where there is one */
+    while (d >= 0 && job.in_step[d] != 1)
+        d--;
+    if (d < 0 || job.in_col <= 1 || job.out_col != 1) {
+        td_parallel(threads, total / job.cols, 1 + 65536 / (job.cols * size), runs, &job);
+        return;
+    }
+    job.rows = job.shape[d];
+    job.out_row = job.out_step[d];
+    take_out(&job, d);
+    int64_t down = (job.rows + BLOCK - 1) / BLOCK, across = (job.cols + BLOCK - 1) / BLOCK;
+    int64_t blocks = total / (job.rows * job.cols) * down * across;
+    td_parallel(threads, blocks, 1 + 32768 * blocks / total, planes, &job);
+}
+
+TD_KERNEL(move)
+{
+    const struct td_move *move = call->op->family;
+    struct td_piece p;
+    for (int i = 0; move->piece_at(call, i, &p) && !td_stopped(); i++)
+        move_piece(&p, call->threads);
+}
