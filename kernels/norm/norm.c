@@ -342,11 +342,21 @@ static const struct td_impl impls[] = {
         TD_NORM_native_group, 1, 2, -1, -1, -1, 7, 6                                               \
     }
 
+enum { /* which rules are for operators that may take statistics over all rows */
+       ACROSS_layer = 0,
+       ACROSS_native_layer = 0,
+       ACROSS_group = 0,
+       ACROSS_native_group = 0,
+       ACROSS_batch = 1,
+       ACROSS_native_batch = 1
+};
+
 #define TD_NORM(symbol, text, formula, shapes, which, ...)                                         \
     const struct td_op td_op_##symbol = {                                                          \
         .schema = text,                                                                            \
         .doc = formula,                                                                            \
         .rule = rule_##shapes,                                                                     \
+        .across = ACROSS_##shapes,                                                                 \
         .dtypes = TD_FLOATS,                                                                       \
         .ulp = 8,                                                                                  \
         .sums = true,                                                                              \
