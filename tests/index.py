@@ -90,7 +90,7 @@ def put(self, index, source, accumulate=False):
     return out.reshape(self.shape)
 
 
-def index_put(self, values, accumulate=False, **indices):
+def index_put(self, indices, values, accumulate=False):
     out = self.copy()
     if accumulate:
         np.add.at(out, whole_or(indices), values)

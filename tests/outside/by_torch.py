@@ -61,8 +61,6 @@ def aten(op):
 def call(overload, given):
     """By its schema, which says what goes by position; what is left out has its default."""
     def value(a):
-        if places := [int(name.rpartition(".")[2]) for name in given if name.startswith(a.name + ".")]: # of a list
-            return [given.get(f"{a.name}.{i}") for i in range(max(places) + 1)]
         v = given[a.name] if a.name in given else a.default_value
         return [v] * a.N if a.N and isinstance(v, int) else v
     listed = [a for a in overload._schema.arguments if not a.kwarg_only]
