@@ -25,6 +25,8 @@ def types(kind):
 
 def default(kind, text):
     """What the text of a default stands for; one number of int[2] is two."""
+    if text.isidentifier() and text not in ("True", "False", "None"):
+        return text # the name of a type or of a memory format
     value = ast.literal_eval(text)
     sized = re.search(r"\[(\d+)\]", kind)
     return [value] * int(sized.group(1)) if sized and type(value) is int else value
