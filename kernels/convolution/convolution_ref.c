@@ -16,8 +16,14 @@ struct range {
  * small input most lie on its padding. */
 static struct range inside(const struct td_conv *c, int d, int64_t at, bool zeros)
 {
-    if (c->transposed || zeros)
+    if (zeros)
         return (struct range){0, c->kernel[d]};
+    if (c->transposed) { /* i * dilation is at + padding less a multiple of stride below in */
+        int64_t most = at + c->padding[d], least = most - (c->in[d] - 1) * c->stride[d];
+        int64_t last = most / c->dilation[d] + 1;
+        return (struct range){least > 0 ? (least - 1) / c->dilation[d] + 1 : 0,
+                              last < c->kernel[d] ? last : c->kernel[d]};
+    }
     int64_t from = at * c->stride[d] - c->padding[d], step = c->dilation[d], room = c->in[d] - from;
     int64_t end = room > 0 && c->in_channels ? (room + step - 1) / step : 0;
     return (struct range){from < 0 ? (step - 1 - from) / step : 0,
