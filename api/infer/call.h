@@ -42,6 +42,7 @@ struct td_infer { /* lives in the request's arena */
     int64_t timeout_ms;
     int priority;
     bool explain, meta, binary_output;
+    bool brief;       /* in the short form, and to be answered so */
     bool shapes_only; /* an input came without data */
     struct td_options options;
     const char *device, *layout; /* of all tensors that do not say; NULL: cpu, strided */
@@ -90,6 +91,11 @@ int td_infer_parse(struct td_infer *in, struct td_problem *problem);
 /* The parameters that all calls share, NULL-ended. */
 extern const char *const td_infer_shared[];
 int td_infer_read(struct td_infer *in, struct td_problem *problem);
+/* Of these, what brief.c reads with: a member of parameters, and an argument that has been read.
+ * name: NULL for one given by its position. -EINVAL, -ENOENT, -ENOMEM. */
+int td_infer_read_parameter(struct td_infer *in, const cJSON *item, struct td_problem *problem);
+int td_infer_add(struct td_infer *in, const char *name, const struct td_value *value,
+                 td_keyset keys, struct td_problem *problem);
 
 /* A tensor object, into v->tensor, and the keys that it brings. name: as which argument, NULL: the
  * next by position; who: for sentences. What td_infer_read says. */
@@ -107,6 +113,15 @@ int td_infer_read_list(const cJSON *item, const char *who, struct td_value *v,
                        struct td_problem *problem);
 /* Makes one argument of the tensors that are called as elements of a list. -ENOMEM. */
 int td_infer_gather_lists(struct td_infer *in, struct td_problem *problem);
+
+/* ---- brief.c ---- */
+
+/* Whether a body names arguments directly. */
+bool td_infer_is_brief(const cJSON *root);
+/* As td_infer_read. */
+int td_infer_read_brief(struct td_infer *in, struct td_problem *problem);
+/* Writes the reply up to its parameters. */
+void td_infer_write_brief(struct td_infer *in, struct td_writer *w);
 
 /* ---- replay.c ---- */
 
@@ -154,8 +169,9 @@ int td_infer_keys(struct td_infer *in, const cJSON *parameters, const struct td_
 
 /* ---- explain.c: what it says back ---- */
 
-/* Writes members explain and trace of the reply's parameters, where asked for. */
-void td_infer_write_explain(struct td_infer *in, struct td_writer *w);
+/* Writes the reply's parameters, explain and trace among them where asked for; in a brief reply
+ * only where one of these was. */
+void td_infer_write_parameters(struct td_infer *in, struct td_writer *w);
 /* The reply to a call that no kernel takes: the operator's computed table. */
 int td_infer_no_kernel(struct td_infer *in);
 

@@ -85,7 +85,7 @@ static void write_derivative(const struct td_run *run, struct td_writer *w)
     td_write_close(w, '}');
 }
 
-void td_infer_write_explain(struct td_infer *in, struct td_writer *w)
+static void write_answers(struct td_infer *in, struct td_writer *w)
 {
     if (in->run.derivative)
         write_derivative(&in->run, w);
@@ -112,6 +112,27 @@ static void write_instead(const struct td_run *run, struct td_writer *w)
         td_write_str(w, NULL, "this server was not made for it: device names one of backends");
     }
     td_write_close(w, ']');
+}
+
+void td_infer_write_parameters(struct td_infer *in, struct td_writer *w)
+{
+    if (in->brief && !in->explain && !in->options.trace)
+        return;
+    td_write_open(w, "parameters", '{');
+    if (!in->meta) {
+        td_write_str(w, "kernel", in->run.impl->name);
+        td_write_str(w, "isa", td_isa_name(td_impl_isa(in->run.impl)));
+        td_write_str(w, "pool", td_pool_name(in->pool));
+        td_write_int(w, "queue_us", (in->begin_ns - in->queued_ns) / 1000);
+        td_write_num(w, "compute_us", (double)(in->end_ns - in->begin_ns) / 1000);
+    }
+    if (!in->meta && in->streams.asked) {
+        td_write_int(w, "streams", in->streams.parts);
+        if (*in->streams.warning)
+            td_write_str(w, "warning", in->streams.warning);
+    }
+    write_answers(in, w);
+    td_write_close(w, '}');
 }
 
 int td_infer_no_kernel(struct td_infer *in)

@@ -77,25 +77,6 @@ static int place_outputs(struct td_infer *in)
 
 /* ---- the reply ---- */
 
-static void write_parameters(struct td_infer *in, struct td_writer *w)
-{
-    td_write_open(w, "parameters", '{');
-    if (!in->meta) {
-        td_write_str(w, "kernel", in->run.impl->name);
-        td_write_str(w, "isa", td_isa_name(td_impl_isa(in->run.impl)));
-        td_write_str(w, "pool", td_pool_name(in->pool));
-        td_write_int(w, "queue_us", (in->begin_ns - in->queued_ns) / 1000);
-        td_write_num(w, "compute_us", (double)(in->end_ns - in->begin_ns) / 1000);
-    }
-    if (!in->meta && in->streams.asked) {
-        td_write_int(w, "streams", in->streams.parts);
-        if (*in->streams.warning)
-            td_write_str(w, "warning", in->streams.warning);
-    }
-    td_infer_write_explain(in, w);
-    td_write_close(w, '}');
-}
-
 /* The JSON into the room before the outputs where it fits there, else everything into one block. */
 static int join(struct td_infer *in, struct td_writer *w, struct td_response *res)
 {
@@ -136,7 +117,7 @@ static void reply(struct td_infer *in)
         td_write_raw(w, NULL, in->front, in->front_size);
     else
         td_infer_write_front(in, w);
-    write_parameters(in, w);
+    td_infer_write_parameters(in, w);
     td_write_close(w, '}');
     if (join(in, w, &in->req->response))
         td_api_problem(in->req, -ENOMEM, "no memory for the reply");

@@ -253,6 +253,10 @@ static void write_output(struct td_infer *in, struct td_writer *w, int i)
 
 void td_infer_write_front(struct td_infer *in, struct td_writer *w)
 {
+    if (in->brief) {
+        td_infer_write_brief(in, w);
+        return;
+    }
     td_write_open(w, NULL, '{');
     td_write_str(w, "model_name", in->model);
     td_write_str(w, "model_version", "1");

@@ -9,9 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* name: NULL for one given by its position. */
-static int add_arg(struct td_infer *in, const char *name, const struct td_value *value,
-                   td_keyset keys, struct td_problem *problem)
+int td_infer_add(struct td_infer *in, const char *name, const struct td_value *value,
+                 td_keyset keys, struct td_problem *problem)
 {
     for (int i = 0; name && i < in->n_args; i++)
         if (in->args[i].name && !strcmp(in->args[i].name, name))
@@ -30,7 +29,7 @@ static int read_tensor(struct td_infer *in, const cJSON *object, const char *nam
     struct td_value v = {.kind = TD_KIND_tensor};
     td_keyset keys = 0;
     int err = td_infer_input(in, object, name, who, &v, &keys, problem);
-    return err ? err : add_arg(in, name, &v, keys, problem);
+    return err ? err : td_infer_add(in, name, &v, keys, problem);
 }
 
 /* A list of tensor objects; null stands for a tensor that there is not. */
@@ -61,7 +60,7 @@ static int read_tensors(struct td_infer *in, const cJSON *list, const char *name
             all |= keys ? keys : td_keyset_of(TD_KEY_CPU);
         v.tensors.v[v.tensors.n++] = one.tensor;
     }
-    return add_arg(in, name, &v, all, problem);
+    return td_infer_add(in, name, &v, all, problem);
 }
 
 static bool is_tensors(const cJSON *item)
@@ -123,7 +122,7 @@ static int read_argument(struct td_infer *in, const cJSON *item, const char *nam
         err = td_infer_refuse(problem, who,
                               "must be a number, bool, text, or list of numbers or bools");
     }
-    return err ? err : add_arg(in, name, &v, 0, problem);
+    return err ? err : td_infer_add(in, name, &v, 0, problem);
 }
 
 /* Arguments by position: tensors as objects, or lists of them, all others as they are. They come
@@ -203,7 +202,7 @@ static bool is_own(const struct td_infer *in, const char *key)
 }
 
 /* An option that all calls share, or else an argument of the operator. */
-static int read_parameter(struct td_infer *in, const cJSON *item, struct td_problem *problem)
+int td_infer_read_parameter(struct td_infer *in, const cJSON *item, struct td_problem *problem)
 {
     const char *key = item->string;
     int64_t number = 0;
@@ -243,9 +242,14 @@ static int read_parameters(struct td_infer *in, const cJSON *parameters, struct 
     int err = 0;
     cJSON_ArrayForEach(item, parameters)
     {
-        if ((err = read_parameter(in, item, problem)))
-            return err;
+        if ((err = td_infer_read_parameter(in, item, problem)))
+            break;
     }
+    return err;
+}
+
+static int find_pool(struct td_infer *in, struct td_problem *problem)
+{
     in->pool = td_pools_find(in->req->service->pools, in->pool_name);
     if (!in->pool)
         return td_problem_set(problem, ENOENT, "pool: no pool '%.80s'; GET /v1/pools lists them",
@@ -266,7 +270,7 @@ int td_infer_parse(struct td_infer *in, struct td_problem *problem)
     return td_json_cache_parse(req->service->json_cache, &in->json, req->body, length, problem);
 }
 
-int td_infer_read(struct td_infer *in, struct td_problem *problem)
+static int read_full(struct td_infer *in, struct td_problem *problem)
 {
     static const char *const members[] = {"inputs", "parameters", "outputs", "args", "id", NULL};
     const cJSON *root = in->json.root, *item;
@@ -299,11 +303,16 @@ int td_infer_read(struct td_infer *in, struct td_problem *problem)
         if (err || (err = read_input(in, item, problem)))
             break;
     }
-    if (err)
-        return err;
-    if (in->req->json_length >= 0 && in->binary_at != in->req->body_size)
-        return td_problem_set(problem, EINVAL, "the body has %zu bytes more than its tensors need",
-                              in->req->body_size - in->binary_at);
-    err = td_infer_gather_lists(in, problem);
     return err ? err : read_parameters(in, parameters, problem);
+}
+
+int td_infer_read(struct td_infer *in, struct td_problem *problem)
+{
+    bool brief = in->model == in->op && td_infer_is_brief(in->json.root); /* not by the protocol */
+    int err = brief ? td_infer_read_brief(in, problem) : read_full(in, problem);
+    if (!err && in->req->json_length >= 0 && in->binary_at != in->req->body_size)
+        err = td_problem_set(problem, EINVAL, "the body has %zu bytes more than its tensors need",
+                             in->req->body_size - in->binary_at);
+    err = err ? err : td_infer_gather_lists(in, problem);
+    return err ? err : find_pool(in, problem);
 }

@@ -122,7 +122,7 @@ static bool has_list(const struct td_infer *in)
 static bool follows_from_its_text(const struct td_infer *in)
 {
     const struct td_run *run = &in->run;
-    return !in->n_held && !in->shm.n_in && !in->streams.asked && !in->streams.hints &&
+    return !in->n_held && !in->shm.n_in && !in->streams.asked && !in->streams.hints && !in->brief &&
            !in->explain && !in->options.trace && !in->meta && !run->parts && !run->in_place &&
            !has_list(in) && run->call.n_out == 1 && !run->call.counted &&
            strlen(in->op) < TD_NAME_SIZE && strlen(in->model) < TD_NAME_SIZE &&

@@ -1,0 +1,255 @@
+/* The short form of a call, for people: {"self": [[1,2],[3,4]], "other": 10}, answered with
+ * {"out": [[11,12],[13,14]]}. Members are arguments by name, or parameters that all calls share. An
+ * array is a tensor where the operator has one of that name, and a list else; a number is a tensor
+ * only where it can be nothing else. Types follow from the values: floats are FP32, whole numbers
+ * INT64, unless "dtype" says otherwise. */
+#include "api/infer/call.h"
+#include "kernels/elementwise.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+bool td_infer_is_brief(const cJSON *root)
+{
+    static const char *const full[] = {"inputs", "args", "parameters", "outputs", "id"};
+    bool brief = cJSON_IsObject(root) && root->child;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, root) /* tensors as objects: a name of the long form, written wrong */
+    {
+        brief = brief && !cJSON_IsObject(item) && !cJSON_IsObject(item->child);
+    }
+    for (size_t i = 0; i < sizeof full / sizeof *full; i++)
+        brief = brief && !td_json_member(root, full[i]);
+    return brief;
+}
+
+/* ---- values ---- */
+
+/* What a string stands for where a number belongs: NaN, Infinity, -Infinity. */
+static bool special(const cJSON *item, double *value)
+{
+    static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
+    static const double values[] = {(double)NAN, HUGE_VAL, -HUGE_VAL};
+    for (int i = 0; cJSON_IsString(item) && i < 3; i++)
+        if (!strcmp(item->valuestring, words[i])) {
+            *value = values[i];
+            return true;
+        }
+    return false;
+}
+
+/* Sizes by the first element of each level, and the type that holds all values: bools, whole
+ * numbers, floats. */
+static int survey(const cJSON *item, int depth, struct td_tensor *t, int *category, const char *who,
+                  struct td_problem *problem)
+{
+    double value;
+    if (!cJSON_IsArray(item)) {
+        int own = cJSON_IsBool(item) ? 0 : cJSON_IsNumber(item) && !td_json_is_float(item) ? 1 : 2;
+        if (!cJSON_IsBool(item) && !cJSON_IsNumber(item) && !special(item, &value))
+            return td_infer_refuse(problem, who, "must hold numbers, or arrays of them");
+        *category = own > *category ? own : *category;
+        return depth == t->rank ? 0
+                                : td_infer_refuse(problem, who, "its rows are not of one shape");
+    }
+    if (depth == t->rank)
+        return td_infer_refuse(problem, who, "its rows are not of one shape");
+    const cJSON *one;
+    int64_t n = 0;
+    cJSON_ArrayForEach(one, item)
+    {
+        int err = survey(one, depth + 1, t, category, who, problem);
+        if (err)
+            return err;
+        n++;
+    }
+    return n == t->shape[depth] ? 0
+                                : td_infer_refuse(problem, who, "its rows are not of one length");
+}
+
+/* Writes an element; -EINVAL where the type cannot hold it. */
+static int put(struct td_tensor *t, int64_t i, const cJSON *item, const char *who,
+               struct td_problem *problem)
+{
+    double value = cJSON_IsBool(item) ? cJSON_IsTrue(item) : item->valuedouble;
+    special(item, &value);
+    if (td_dtype_category(t->dtype) == 2) {
+        td_put_real(t, i, value);
+        return 0;
+    }
+    bool is_signed = td_dtype_kind(t->dtype) == 'i';
+    int bits = t->dtype == TD_bool ? 1 : 8 * (int)td_dtype_size(t->dtype) - is_signed;
+    double above = ldexp(1, bits), below = is_signed ? -above : 0;
+    if (!(value >= below && value < above) || value != floor(value) || fabs(value) > 0x1p53)
+        return td_problem_set(problem, EINVAL, "%s: %.17g is no %s", who, value,
+                              td_dtype_name(t->dtype));
+    td_put_whole(t, i, (int64_t)value);
+    return 0;
+}
+
+static int fill(struct td_tensor *t, int64_t *at, const cJSON *item, const char *who,
+                struct td_problem *problem)
+{
+    if (!cJSON_IsArray(item))
+        return put(t, (*at)++, item, who, problem);
+    const cJSON *one;
+    int err = 0;
+    cJSON_ArrayForEach(one, item)
+    {
+        if ((err = fill(t, at, one, who, problem)))
+            break;
+    }
+    return err;
+}
+
+static int read_plain(struct td_infer *in, const cJSON *item, const char *who, enum td_dtype dtype,
+                      struct td_tensor *t, struct td_problem *problem)
+{
+    static const enum td_dtype types[] = {TD_bool, TD_i64, TD_f32};
+    int category = item->child || !cJSON_IsArray(item) ? 0 : 2;
+    int64_t at = 0;
+    *t = (struct td_tensor){0};
+    for (const cJSON *one = item; cJSON_IsArray(one); one = one->child) {
+        if (t->rank == TD_MAX_RANK)
+            return td_problem_set(problem, EINVAL, "%s: is nested deeper than %d", who,
+                                  TD_MAX_RANK);
+        t->shape[t->rank++] = cJSON_GetArraySize(one);
+    }
+    int err = survey(item, 0, t, &category, who, problem);
+    if (err)
+        return err;
+    t->dtype = dtype ? dtype : types[category];
+    t->data = td_arena_alloc(in->req->arena, td_nbytes(t) + 1);
+    if (!t->data)
+        return td_problem_set(problem, ENOMEM, "no memory for %s", who);
+    return fill(t, &at, item, who, problem);
+}
+
+/* ---- members ---- */
+
+enum { IS_TENSOR = 1, IS_LIST = 2, IS_OTHER = 4 };
+
+/* What the operator's overloads have under that name; 0: nothing. */
+static unsigned kinds_of(const struct td_infer *in, const char *name)
+{
+    unsigned kinds = 0;
+    for (const struct td_handle *h = td_registry_find(in->op); h; h = h->next)
+        for (int i = 0; i < h->schema.n_params; i++) {
+            const struct td_type *type = &h->schema.param[i].type;
+            if (!strcmp(h->schema.param[i].name, name))
+                kinds |= type->base != TD_BASE_Tensor ? IS_OTHER : type->list ? IS_LIST : IS_TENSOR;
+        }
+    return kinds;
+}
+
+static int add_tensor(struct td_infer *in, const cJSON *item, const char *name, enum td_dtype dtype,
+                      struct td_problem *problem)
+{
+    struct td_value v = {.kind = TD_KIND_tensor};
+    td_keyset keys = 0;
+    int err = read_plain(in, item, name, dtype, &v.tensor, problem);
+    if (!err)
+        err = td_infer_keys(in, NULL, &v.tensor, name, &keys, problem);
+    return err ? err : td_infer_add(in, name, &v, keys, problem);
+}
+
+static int read_member(struct td_infer *in, const cJSON *item, enum td_dtype dtype,
+                       struct td_problem *problem)
+{
+    unsigned kinds = kinds_of(in, item->string);
+    bool number = cJSON_IsNumber(item) || cJSON_IsBool(item), array = cJSON_IsArray(item);
+    const cJSON *one;
+    int i = 0, err = 0;
+    if ((array && kinds & IS_TENSOR) || (number && kinds == IS_TENSOR))
+        return add_tensor(in, item, item->string, dtype, problem);
+    if (!array || !(kinds & IS_LIST))
+        return td_infer_read_parameter(in, item, problem);
+    cJSON_ArrayForEach(one, item)
+    {
+        const char *name = td_arena_printf(in->req->arena, "%s.%d", item->string, i++);
+        if (!name)
+            return td_problem_set(problem, ENOMEM, "no memory for the request");
+        err = cJSON_IsNull(one) ? 0 : add_tensor(in, one, name, dtype, problem);
+        if (err)
+            break;
+    }
+    return err;
+}
+
+int td_infer_read_brief(struct td_infer *in, struct td_problem *problem)
+{
+    const cJSON *said = td_json_member(in->json.root, "dtype"), *item;
+    enum td_dtype dtype = TD_DTYPE_none;
+    in->brief = true;
+    if (kinds_of(in, "dtype"))
+        said = NULL; /* the operator's own */
+    if (said && cJSON_IsString(said))
+        dtype = td_dtype_find(said->valuestring);
+    if (said && !dtype)
+        return td_infer_refuse(
+            problem, "dtype",
+            "must be one of BOOL UINT8 INT8 INT16 INT32 INT64 FP16 BF16 FP32 FP64");
+    int err = td_infer_key_defaults(in, in->json.root, problem);
+    cJSON_ArrayForEach(item, in->json.root)
+    {
+        if (err || (item != said && (err = read_member(in, item, dtype, problem))))
+            break;
+    }
+    return err;
+}
+
+/* ---- the reply ---- */
+
+/* Nested arrays; a tensor of rank 0 is its value. row: room for the text of an innermost one. */
+static void write_plain(struct td_writer *w, const char *key, const struct td_tensor *t, char *row)
+{
+    struct td_tensor part = *t;
+    if (t->rank < 2) {
+        size_t length = td_json_encode(t, row);
+        td_write_raw(w, key, row + !t->rank, length - 2 * (size_t)!t->rank); /* its brackets */
+        return;
+    }
+    part.rank--;
+    memmove(part.shape, t->shape + 1, (size_t)part.rank * sizeof *part.shape);
+    td_write_open(w, key, '[');
+    for (int64_t i = 0; i < t->shape[0]; i++) {
+        part.data = (char *)t->data + (size_t)i * td_nbytes(&part);
+        write_plain(w, NULL, &part, row);
+    }
+    td_write_close(w, ']');
+}
+
+static void write_result(struct td_writer *w, const char *name, const struct td_tensor *t)
+{
+    struct td_tensor last = *t;
+    last.rank = t->rank ? 1 : 0;
+    last.shape[0] = t->rank ? t->shape[t->rank - 1] : 1;
+    char *row = td_arena_alloc(w->arena, td_json_data_bound(&last));
+    if (row)
+        write_plain(w, name, t, row);
+    w->failed = w->failed || !row;
+}
+
+void td_infer_write_brief(struct td_infer *in, struct td_writer *w)
+{
+    char name[TD_NAME_SIZE + 16];
+    struct td_tensor part;
+    td_write_open(w, NULL, '{');
+    for (int i = 0; i < in->run.call.n_out; i++) {
+        if (in->meta) { /* its shape is all there is */
+            td_write_open(w, in->output[i].name, '{');
+            td_write_str(w, "datatype", td_dtype_name(in->run.call.out[i].dtype));
+            td_write_shape(w, &in->run.call.out[i]);
+            td_write_close(w, '}');
+        } else if (!in->streams.apart) {
+            write_result(w, in->output[i].name, &in->run.call.out[i]);
+        }
+        for (int k = 0; k < in->streams.parts && in->streams.apart; k++) {
+            snprintf(name, sizeof name, "%s[%d]", in->output[i].name, k);
+            td_streams_result(in, i, k, &part);
+            write_result(w, name, &part);
+        }
+    }
+}

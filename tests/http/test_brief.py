@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""The short form of a call: arguments as plain arrays and numbers, results as plain nested arrays."""
+import json
+
+import service
+
+
+class Brief(service.ServiceTest):
+    def post(self, op, status=200, headers=None, /, **arguments):
+        reply = self.service.call("POST", "/v1/ops/" + op, arguments, **({"headers": headers} if headers else {}))
+        self.assertEqual(reply.status, status, reply.body[:300])
+        return reply
+
+    def is_answered(self, op, wanted, /, **arguments):
+        text = self.post(op, **arguments).body.decode()
+        self.assertEqual(json.loads(text), wanted)
+
+    def test_plain_arrays(self):
+        self.is_answered("add", {"out": [[11, 12], [13, 14]]}, self=[[1, 2], [3, 4]], other=10)
+        self.is_answered("add", {"out": [[[2], [4]]]}, self=[[[1], [2]]], other=[[[1], [2]]])
+        self.is_answered("relu", {"out": 0}, self=-5)
+        self.is_answered("relu", {"out": []}, self=[])
+        self.is_answered("add", {"out": ["NaN", "Infinity"]}, self=["NaN", "Infinity"], other=1)
+        self.is_answered("where", {"out": [1, 4]}, condition=[True, False], self=[1, 2], other=[3, 4])
+        self.is_answered("sum", {"out": [3, 7]}, self=[[1, 2], [3, 4]], dim=[1])
+        self.is_answered("zeros", {"out": [[0, 0]]}, size=[1, 2])
+
+    def test_lists_and_several_results(self):
+        self.is_answered("cat", {"out": [1, 2, 3]}, tensors=[[1, 2], [3]])
+        self.is_answered("split", {"out0": [1, 2], "out1": [3]}, self=[1, 2, 3], split_size=2)
+        self.is_answered("topk", {"values": [3, 2], "indices": [0, 2]}, self=[3, 1, 2], k=2)
+        self.is_answered("index", {"out": [[2], [4]]}, self=[[1, 2], [3, 4]], indices=[None, [1]])
+
+    def test_types_follow_from_values(self):
+        def types(**arguments):
+            return self.post("add", meta=True, **arguments).json["out"]["datatype"]
+        self.assertEqual(types(self=[1, 2], other=[1, 2]), "INT64")
+        self.assertEqual(types(self=[1, 2.0], other=[1, 2]), "FP32")
+        self.assertEqual(types(self=[1, True], other=1), "INT64")
+        self.assertEqual(types(self=[1, 2], other=[1, 2], dtype="FP64"), "FP64")
+        self.assertEqual(self.post("zeros", size=[1], dtype="INT8", meta=True).json["out"]["datatype"], "INT8")
+
+    def test_parameters_where_asked_for(self):
+        reply = self.post("add", self=[1], other=2, explain=True, kernel="ref").json
+        self.assertEqual((reply["out"], reply["parameters"]["kernel"]), ([3], "ref"))
+        self.assertIn("explain", reply["parameters"])
+        self.assertIn("trace", self.post("add", self=[1], other=2, trace=True).json["parameters"])
+
+    def test_what_is_wrong(self):
+        for words, op, arguments in (
+                (("self", "not of one length"), "relu", {"self": [[1], [2, 3]]}), (("self", "not of one shape"), "relu", {"self": [[1], 2]}),
+                (("self", "nested deeper than 8"), "relu", {"self": [[[[[[[[[1]]]]]]]]]}),
+                (("self", "300", "UINT8"), "add", {"self": [300], "other": 1, "dtype": "UINT8"}),
+                (("self", "1.5", "INT8"), "relu", {"self": [1.5], "dtype": "INT8"}), (("self", "numbers"), "relu", {"self": ["x"]}),
+                (("slf", "did you mean 'self'"), "add", {"slf": [1], "other": 1}), (("dtype", "FP32"), "relu", {"self": [1], "dtype": "FP3"}),
+                (("input", "did you mean 'inputs'"), "relu", {"input": [{"name": "self"}]})):
+            with self.subTest(op=op, arguments=arguments):
+                self.problem(self.post(op, 400, **arguments), 400, *words)
+        self.problem(self.post("nosuch", 404, self=[1]), 404, "nosuch")
+        by_protocol = self.service.call("POST", "/v2/models/op.add/infer", {"self": [1], "other": 1})
+        self.problem(by_protocol, 400, "self", "inputs")
+
+    def test_as_a_task(self):
+        reply = self.post("add", 202, {"Prefer": "respond-async"}, self=[1], other=2)
+        done = self.service.call("GET", reply.headers["Location"] + "?wait=10")
+        self.assertEqual((done.status, done.json), (200, {"out": [3]}), done.body[:300])
+
+    def test_again_and_again(self):
+        """The same text twice is not answered from the first call's tensors."""
+        for _ in range(3):
+            self.is_answered("add", {"out": [5]}, self=[2], other=3)
+
+
+if __name__ == "__main__":
+    service.main()
