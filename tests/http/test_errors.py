@@ -129,7 +129,7 @@ class Errors(service.ServiceTest):
         x = {"name": "self", **service.stored("empty")}
         self.refused(request(x, parameters={"dim": [2]}), "too large", op="sum")
         guesses = {"int": 2, "bool": True, "float": 1.0, "Scalar": 1, "ScalarType": "INT64", "str": "none",
-                   "Generator": 7}
+                   "Generator": 7, "Device": "cpu"}
         for op in self.service.call("GET", "/v1/ops").json["ops"]:
             for axis in range(3):
                 shape = [2**31, 2**31, 2**31]
