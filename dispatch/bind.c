@@ -214,12 +214,15 @@ static int choose(struct td_run *run, const struct td_handle *handle, bool one,
                   const struct td_named *args, int n_args)
 {
     char why[sizeof run->problem.text] = "";
+    size_t len = 0; /* of what fits of why */
     for (const struct td_handle *h = handle; h; h = h->next) {
         int err = bind(run, h, args, n_args);
         if (!err || one || !handle->next)
             return err;
-        snprintf(why + strlen(why), sizeof why - strlen(why), "; %s: %s", h->full,
-                 run->problem.text);
+        len +=
+            (size_t)snprintf(why + len, sizeof why - len, "; %s: %s", h->full, run->problem.text);
+        if (len >= sizeof why)
+            len = sizeof why - 1;
     }
     return td_problem_set(&run->problem, EINVAL, "no overload of %s fits%.500s",
                           handle->schema.name, why);

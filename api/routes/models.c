@@ -43,7 +43,7 @@ static void write_io(struct td_writer *w, const char *key, const struct td_param
     for (int i = 0; i < n; i++) {
         if (param[i].type.base != TD_BASE_Tensor)
             continue;
-        char name[TD_NAME_SIZE];
+        char name[TD_NAME_SIZE + 2];
         snprintf(name, sizeof name, "%s%s", param[i].name,
                  *param[i].name && param[i].type.list ? ".0" : "");
         if (!*name && n == 1 && !param[i].type.list)
