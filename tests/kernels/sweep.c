@@ -81,9 +81,11 @@ int main(int argc, char **argv)
         const struct td_handle *handle = td_registry_at(i);
         const struct td_op *op = handle->op;
         struct td_call call = {.op = op, .n_args = 1};
-        call.arg[0] = (struct td_value){.kind = TD_KIND_tensor, .tensor = {.dtype = TD_f32}};
+        call.arg[0] = (struct td_value){.kind = TD_KIND_tensor,
+                                        .tensor = {.dtype = TD_f32, .rank = 1, .shape = {CHUNK}}};
         bool unary = handle->schema.n_params == 1 && op->family && op->dtypes & TD_f32 &&
-                     !op->rule(&call) && call.out[0].dtype == TD_f32;
+                     !op->rule(&call) && call.out[0].dtype == TD_f32 && call.out[0].rank == 1 &&
+                     call.out[0].shape[0] == CHUNK;
         if (unary && (argc < 3 || !strcmp(argv[2], handle->full)))
             failures += sweep(handle, step ? step : 1);
     }
