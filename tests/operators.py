@@ -358,6 +358,11 @@ def gather(tensors):
     return found
 
 
+def magnitude(value):
+    """Of an array, or of each of a list's."""
+    return [None if one is None else np.abs(one) for one in value] if isinstance(value, list) else np.abs(value)
+
+
 def exact_and_scale(judged, tensors, parameters):
     """The exact results by name, wide, and what the units of their error bounds are relative to."""
     with np.errstate(all="ignore"):
@@ -368,7 +373,7 @@ def exact_and_scale(judged, tensors, parameters):
         if judged.scale == "all":
             return exact, {key: np.max(np.abs(one), initial=0) for key, one in exact.items()}
         # activations come after the sum, and none is much steeper than 1
-        absolute = {key: np.abs(value) for key, value in arrays.items()} # a list becomes an array here
+        absolute = {key: magnitude(value) for key, value in arrays.items()}
         rest = {k: v for k, v in parameters.items() if k not in ACTIVATION_PARAMETERS}
         scale = named(judged.scale(**absolute, **rest))
         return exact, {key: np.abs(one) for key, one in scale.items()}

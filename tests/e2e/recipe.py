@@ -83,8 +83,8 @@ TD_KERNEL(twice_hand)
 }
 ''',
 }
-LINES = (("kernels/ops.def", "TD_OP(cast)\n", "TD_OP(twice)\n"),
-         ("kernels/meson.build", "  ['transpose', [['simd', vec]], []],\n",
+LINES = (("kernels/ops.def", "TD_OP(nms)\n", "TD_OP(twice)\n"),
+         ("kernels/meson.build", "kernels = [ # folder, [[suffix, levels]...], [base suffixes]\n",
           "  ['twice', [['simd', vec], ['hand', ['avx2']]], []],\n"),
          ("kernels/pointwise/pointwise.def", "/* ---- more arithmetic ---- */\n",
           'TD_UNARY(thrice, "3 self", none, TD_FLOATS, 0, 1, 3 * a, 0, L_mul(L_c(3), a))\n'))

@@ -94,9 +94,10 @@ def draw_call(rng, op):
         return calls[rng.integers(len(calls))]
     if op in gradients.DRAWS:
         return gradients.DRAWS[op](rng, draw_shape)
-    if operators.JUDGES[op].calls[0][1] or len(operators.JUDGES[op].calls[0][0]) > 1: # Scalar forms, cast: what matters are the parameters
+    (name, *others), parameters = operators.JUDGES[op].calls[0]
+    if parameters or others: # Scalar forms, cast: what matters are the parameters
         return None
-    return {"self": draw_shape(rng)}, {}
+    return {name: draw_shape(rng, 2 if op in ("tril", "triu") else 0)}, {}
 
 
 class Outside(service.ServiceTest):
