@@ -4,10 +4,8 @@
  * only where it can be nothing else. Types follow from the values: floats are FP32, whole numbers
  * INT64, unless "dtype" says otherwise. */
 #include "api/infer/call.h"
-#include "kernels/elementwise.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,28 +25,14 @@ bool td_infer_is_brief(const cJSON *root)
 
 /* ---- values ---- */
 
-/* What a string stands for where a number belongs: NaN, Infinity, -Infinity. */
-static bool special(const cJSON *item, double *value)
-{
-    static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
-    static const double values[] = {(double)NAN, HUGE_VAL, -HUGE_VAL};
-    for (int i = 0; cJSON_IsString(item) && i < 3; i++)
-        if (!strcmp(item->valuestring, words[i])) {
-            *value = values[i];
-            return true;
-        }
-    return false;
-}
-
 /* Sizes by the first element of each level, and the type that holds all values: bools, whole
  * numbers, floats. */
 static int survey(const cJSON *item, int depth, struct td_tensor *t, int *category, const char *who,
                   struct td_problem *problem)
 {
-    double value;
     if (!cJSON_IsArray(item)) {
         int own = cJSON_IsBool(item) ? 0 : cJSON_IsNumber(item) && !td_json_is_float(item) ? 1 : 2;
-        if (!cJSON_IsBool(item) && !cJSON_IsNumber(item) && !special(item, &value))
+        if (!cJSON_IsBool(item) && !cJSON_IsNumber(item) && !cJSON_IsString(item))
             return td_infer_refuse(problem, who, "must hold numbers, or arrays of them");
         *category = own > *category ? own : *category;
         return depth == t->rank ? 0
@@ -69,39 +53,25 @@ static int survey(const cJSON *item, int depth, struct td_tensor *t, int *catego
                                 : td_infer_refuse(problem, who, "its rows are not of one length");
 }
 
-/* Writes an element; -EINVAL where the type cannot hold it. */
-static int put(struct td_tensor *t, int64_t i, const cJSON *item, const char *who,
-               struct td_problem *problem)
-{
-    double value = cJSON_IsBool(item) ? cJSON_IsTrue(item) : item->valuedouble;
-    special(item, &value);
-    if (td_dtype_category(t->dtype) == 2) {
-        td_put_real(t, i, value);
-        return 0;
-    }
-    bool is_signed = td_dtype_kind(t->dtype) == 'i';
-    int bits = t->dtype == TD_bool ? 1 : 8 * (int)td_dtype_size(t->dtype) - is_signed;
-    double above = ldexp(1, bits), below = is_signed ? -above : 0;
-    if (!(value >= below && value < above) || value != floor(value) || fabs(value) > 0x1p53)
-        return td_problem_set(problem, EINVAL, "%s: %.17g is no %s", who, value,
-                              td_dtype_name(t->dtype));
-    td_put_whole(t, i, (int64_t)value);
-    return 0;
-}
-
-static int fill(struct td_tensor *t, int64_t *at, const cJSON *item, const char *who,
+/* By way of the text, which is read as that of a tensor's data is. */
+static int fill(struct td_infer *in, const cJSON *item, struct td_tensor *t, const char *who,
                 struct td_problem *problem)
 {
-    if (!cJSON_IsArray(item))
-        return put(t, (*at)++, item, who, problem);
-    const cJSON *one;
-    int err = 0;
-    cJSON_ArrayForEach(one, item)
-    {
-        if ((err = fill(t, at, one, who, problem)))
-            break;
+    size_t room = 64 + 32 * (size_t)td_numel(t);
+    int64_t rows = 1; /* brackets and a comma of each */
+    for (int d = 0; d < t->rank; rows *= t->shape[d++])
+        room += 3 * (size_t)rows;
+    char *text = td_arena_alloc(in->req->arena, room);
+    if (!text || !cJSON_PrintPreallocated((cJSON *)item, text + 1, (int)room - 2, false))
+        return td_problem_set(problem, ENOMEM, "no memory for %s", who);
+    size_t length = strlen(text + 1);
+    struct td_json_span span = {text + 1, length};
+    if (!t->rank) { /* one value becomes an array of one */
+        *text = '[';
+        text[1 + length] = ']';
+        span = (struct td_json_span){text, length + 2};
     }
-    return err;
+    return td_json_decode(&span, t->dtype, td_numel(t), t->data, who, problem);
 }
 
 static int read_plain(struct td_infer *in, const cJSON *item, const char *who, enum td_dtype dtype,
@@ -109,7 +79,6 @@ static int read_plain(struct td_infer *in, const cJSON *item, const char *who, e
 {
     static const enum td_dtype types[] = {TD_bool, TD_i64, TD_f32};
     int category = item->child || !cJSON_IsArray(item) ? 0 : 2;
-    int64_t at = 0;
     *t = (struct td_tensor){0};
     for (const cJSON *one = item; cJSON_IsArray(one); one = one->child) {
         if (t->rank == TD_MAX_RANK)
@@ -124,7 +93,7 @@ static int read_plain(struct td_infer *in, const cJSON *item, const char *who, e
     t->data = td_arena_alloc(in->req->arena, td_nbytes(t) + 1);
     if (!t->data)
         return td_problem_set(problem, ENOMEM, "no memory for %s", who);
-    return fill(t, &at, item, who, problem);
+    return fill(in, item, t, who, problem);
 }
 
 /* ---- members ---- */
