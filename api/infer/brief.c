@@ -32,7 +32,8 @@ static int survey(const cJSON *item, int depth, struct td_tensor *t, int *catego
 {
     if (!cJSON_IsArray(item)) {
         int own = cJSON_IsBool(item) ? 0 : cJSON_IsNumber(item) && !td_json_is_float(item) ? 1 : 2;
-        if (!cJSON_IsBool(item) && !cJSON_IsNumber(item) && !cJSON_IsString(item))
+        bool word = cJSON_IsString(item) && strlen(item->valuestring) <= 9; /* -Infinity */
+        if (!cJSON_IsBool(item) && !cJSON_IsNumber(item) && !word)
             return td_infer_refuse(problem, who, "must hold numbers, or arrays of them");
         *category = own > *category ? own : *category;
         return depth == t->rank ? 0

@@ -51,6 +51,7 @@ class Brief(service.ServiceTest):
                 (("self", "nested deeper than 8"), "relu", {"self": [[[[[[[[[1]]]]]]]]]}),
                 (("self", "300", "255"), "add", {"self": [300], "other": 1, "dtype": "UINT8"}),
                 (("self", "1.5", "127"), "relu", {"self": [1.5], "dtype": "INT8"}), (("self", "a number is right"), "relu", {"self": ["x"]}),
+                (("self", "numbers"), "relu", {"self": ["x" * 10000]}),
                 (("slf", "did you mean 'self'"), "add", {"slf": [1], "other": 1}), (("dtype", "FP32"), "relu", {"self": [1], "dtype": "FP3"}),
                 (("input", "did you mean 'inputs'"), "relu", {"input": [{"name": "self"}]})):
             with self.subTest(op=op, arguments=arguments):
