@@ -177,8 +177,6 @@ struct td_op {
     bool casts;          /* argument dtype, where given, is what self becomes before all else */
     unsigned unpromoted; /* tensor arguments that stay as they are all the same, one bit each */
     unsigned dtypes;     /* types of the first tensor argument that the rule accepts */
-    bool across;         /* results look across the first dimension, whatever arguments say: calls
-                            are cut into streams only by hints */
     double ulp;          /* bound against ref, in units in the last place of the output type */
     bool sums;           /* the bound counts against the same call on absolute values */
     const struct td_impl *impls; /* best first, ended by a row without run; the last is ref */
@@ -190,8 +188,9 @@ struct td_op {
     /* Judges such values: 0, or -EINVAL by td_refuse. Runs before each kernel, once all data are
      * there and converted; NULL: any will do. */
     int (*check)(const struct td_call *call);
-    bool mixes; /* shapes do not tell which rows of its arguments a row of its results is made
-                   of: it is cut into streams by hints alone */
+    /* Up to this rank of its first result, TD_MAX_RANK for any, a row of results may be made of any
+     * rows of arguments, whatever shapes say: it is cut into streams by hints alone. */
+    int mixes;
     /* The operator by others, "mul(self, sigmoid(self))", for backends without kernels of it; NULL:
      * there is no such formula. */
     const char *composite;

@@ -215,7 +215,7 @@ static int find_cut(struct td_infer *in, int wanted)
     s->parts = wanted < s->batch ? wanted : (int)s->batch;
     if (s->parts < 2)
         return 0;
-    int err = in->run.call.op->across ? -EINVAL : try_sets(in, candidate, n);
+    int err = try_sets(in, candidate, n);
     if (err != -EINVAL)
         return err;
     for (int i = 0; i < in->n_args; i++) /* one row, and none of its inputs can be cut */
@@ -313,6 +313,11 @@ static int run_whole(struct td_infer *in, int wanted)
     return 0;
 }
 
+static bool mixes_rows(const struct td_call *call)
+{
+    return call->op->mixes && call->out[0].rank <= call->op->mixes;
+}
+
 static int plan(struct td_infer *in, int wanted)
 {
     struct td_streams *s = &in->streams;
@@ -327,10 +332,10 @@ static int plan(struct td_infer *in, int wanted)
         return follow_hints(in, wanted);
     if (wanted < 2)
         return 0;
-    if (in->run.call.op->mixes)
+    if (mixes_rows(&in->run.call))
         return td_problem_set(&in->run.problem, EINVAL,
-                              "streams: %s goes where its arguments point, so that shapes do not "
-                              "say how to cut it; give stream_hints, or leave streams out",
+                              "streams: what a row of %s's results is made of, shapes do not say; "
+                              "give stream_hints, or leave streams out",
                               in->run.handle->full);
     struct td_apart *apart = s->apart;
     s->apart = NULL; /* what is cut is judged by how results would join */

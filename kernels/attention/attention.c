@@ -234,6 +234,7 @@ const struct td_op td_op_scaled_dot_product_attention = {
     .dtypes = TD_FLOATS,
     .ulp = 48,
     .sums = true,
+    .mixes = 2, /* is_causal counts rows */
     .impls = impls,
     /* finite: a weight of 0 makes NaN of an infinite value, unless its block is skipped */
     .samples =

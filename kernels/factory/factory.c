@@ -257,6 +257,7 @@ static const struct td_impl impls[] = {TD_SIMD_3(factory, TD_ALL) TD_REF(factory
         .dtypes = types,                                                                           \
         .ulp = bound,                                                                              \
         .impls = impls,                                                                            \
+        .mixes = TD_MAKE_##how == TD_MAKE_lower || TD_MAKE_##how == TD_MAKE_upper ? 2 : 0,         \
         .flops = flops,                                                                            \
         .samples = (const char *const[]){__VA_ARGS__, NULL},                                       \
         .family =                                                                                  \

@@ -151,7 +151,7 @@ static const struct td_impl rows[] = {
         .impls = rows,                                                                             \
         .follows = bits,                                                                           \
         .check = td_index_check,                                                                   \
-        .mixes = (bits) != 0,                                                                      \
+        .mixes = (bits) ? TD_MAX_RANK : 0,                                                         \
         .flops = flops,                                                                            \
         .family = &(const struct td_index){TD_INDEX_BY_##shape, TD_INDEX_##how, where, negative},  \
         .samples = (const char *const[]){__VA_ARGS__, NULL},                                       \

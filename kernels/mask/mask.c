@@ -171,7 +171,7 @@ const struct td_op td_op_masked_scatter = {
     .unpromoted = 2,
     .follows = 2,
     .check = check_scatter,
-    .mixes = true,
+    .mixes = TD_MAX_RANK,
     .samples = (const char *const[]){"self=[n,m] mask=[n,m]:bool source=[n,m]",
                                      "self=[n,m] mask=[m]:bool source=[n,m]", NULL},
 };

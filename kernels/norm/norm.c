@@ -343,12 +343,12 @@ static const struct td_impl impls[] = {
     }
 
 enum { /* which rules are for operators that may take statistics over all rows */
-       ACROSS_layer = 0,
-       ACROSS_native_layer = 0,
-       ACROSS_group = 0,
-       ACROSS_native_group = 0,
-       ACROSS_batch = 1,
-       ACROSS_native_batch = 1
+       MIXES_layer = 0,
+       MIXES_native_layer = 0,
+       MIXES_group = 0,
+       MIXES_native_group = 0,
+       MIXES_batch = TD_MAX_RANK,
+       MIXES_native_batch = TD_MAX_RANK
 };
 
 #define TD_NORM(symbol, text, formula, shapes, which, ...)                                         \
@@ -356,7 +356,7 @@ enum { /* which rules are for operators that may take statistics over all rows *
         .schema = text,                                                                            \
         .doc = formula,                                                                            \
         .rule = rule_##shapes,                                                                     \
-        .across = ACROSS_##shapes,                                                                 \
+        .mixes = MIXES_##shapes,                                                                   \
         .dtypes = TD_FLOATS,                                                                       \
         .ulp = 8,                                                                                  \
         .sums = true,                                                                              \

@@ -68,7 +68,7 @@ class Cutting(Streams):
                         if parts.status == 400:
                             counted = "size" in parts.json["detail"] # nothing can cut these
                             self.problem(parts, 400, "streams: ", "leave streams out" if counted else "stream_hints")
-                            refused += not counted and "point" not in parts.json["detail"] # these only hints
+                            refused += not counted and "shapes" not in parts.json["detail"] # these only hints
                             continue
                         self.assertEqual(parts.status, 200, parts.body[:300])
                         cut += parts.parameters["streams"] > 1
@@ -120,6 +120,9 @@ class Cutting(Streams):
             self.both("matmul", {"self": f32(5, 2, 3), "other": f32(5, 3, 4)}, {}, 3, pool)
             self.both("conv2d", {"input": f32(4, 4, 5, 5), "weight": f32(4, 4, 3, 3)}, {}, 3, pool)
             self.both("layer_norm", {"input": square, "weight": f32(6), "bias": f32(6)}, {"normalized_shape": [6]}, 4, pool)
+            self.both("tril", {"self": f32(4, 5, 5)}, {}, 3, pool)
+            self.both("scaled_dot_product_attention", {name: f32(4, 5, 6) for name in ("query", "key", "value")},
+                      {"is_causal": True}, 3, pool)
             self.both("add", {"self": f32(1, 5), "other": f32(6, 5)}, {}, 3, pool)
             self.both("add", {"self": f32(6, 1, 1), "other": f32(6, 5)}, {}, 3, pool)
             self.both("add", {"self": f32(6, 5), "other": f32(6, 5).astype(np.float64)}, {}, 4, pool)
@@ -128,7 +131,8 @@ class Cutting(Streams):
         for op, inputs, parameters, word in (
                 ("sum", {"self": X}, {}, "nothing to cut"), ("sum", {"self": X}, {"dim": [0]}, "nothing to cut"),
                 ("softmax", {"self": X}, {"dim": 0}, "looks along"), ("softmax", {"self": X}, {"dim": -2}, "looks along"),
-                ("transpose", {"self": f32(5, 5)}, {"dim0": 0, "dim1": 1}, "nothing to cut"),
+                ("transpose", {"self": f32(5, 5)}, {"dim0": 0, "dim1": 1}, "shapes do not say"),
+                ("tril", {"self": f32(5, 5)}, {}, "shapes do not say"),
                 ("matmul", {"self": f32(5), "other": f32(5)}, {}, "nothing to cut")):
             with self.subTest(op=op):
                 self.refused(op, inputs, {**parameters, "streams": 2}, "streams", word)
