@@ -333,7 +333,7 @@ TD_INLINE V L_ldexp(V x, V n)
 TD_INLINE V L_toward(V a, V b)
 {
     VI up = (VI)(a < b), above = (VI)(a > 0), step = 1 - (((up ^ above) & 1) << 1);
-    V y = L_sel(L_eq(a, L_c(0)), L_copysign((V)((VI){0} + 1), b), (V)((VI)a + step));
+    V y = L_sel(L_eq(a, L_c(0)), L_copysign((V)((VI){0} + 1), b), (V)((VU)a + (VU)step));
     return L_sel(L_uno(a, b), L_add(a, b), L_sel(L_eq(a, b), b, y));
 }
 

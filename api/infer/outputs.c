@@ -117,9 +117,8 @@ void td_infer_close_gaps(struct td_infer *in)
 static const char *output_name(struct td_infer *in, int i)
 {
     const struct td_schema *schema = &in->run.handle->schema;
-    const struct td_param *ret = &schema->ret[i];
-    if (schema->n_returns > i && *ret->name)
-        return ret->name;
+    if (i < schema->n_returns && *schema->ret[i].name)
+        return schema->ret[i].name;
     if (in->run.call.n_out == 1 && !schema->ret[0].type.list)
         return "out";
     return td_arena_printf(in->req->arena, "out%d", i);
@@ -168,9 +167,11 @@ static int wanted_output(struct td_infer *in, const cJSON *item)
                        ? settle_output(in, parameters, i)
                        : td_infer_refuse(&in->run.problem, in->output[i].name,
                                          "is asked for twice");
-    return td_problem_set(&in->run.problem, EINVAL,
-                          "outputs: %s has no '%.60s'; the first is called %s",
-                          in->run.handle->full, name->valuestring, in->output[0].name);
+    bool any = in->run.call.n_out;
+    return td_problem_set(&in->run.problem, EINVAL, "outputs: %s has no '%.60s'; %s%s",
+                          in->run.handle->full, name->valuestring,
+                          any ? "the first is called " : "here it has none",
+                          any ? in->output[0].name : "");
 }
 
 void td_infer_begin_outputs(struct td_infer *in)

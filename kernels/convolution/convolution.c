@@ -58,10 +58,10 @@ static int check_types(struct td_call *call)
 /* A list of one number for each dimension; a single one is for all. */
 static int check_list(struct td_call *call, int i, const char *name, int64_t least)
 {
+    if (i < 0 || call->arg[i].kind != TD_KIND_ints)
+        return 0;
     struct td_value *v = &call->arg[i];
     int dims = dims_of(call);
-    if (i < 0 || v->kind != TD_KIND_ints)
-        return 0;
     for (int d = 1; v->ints.n == 1 && d < dims; d++)
         v->ints.v[d] = v->ints.v[0];
     if (v->ints.n != 1 && v->ints.n != dims)

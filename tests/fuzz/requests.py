@@ -183,7 +183,10 @@ class Client:
             reply = self.call("POST", call.path, body, headers)
             if reply.status != 200:
                 break
-            (_, datatype, shape), *_ = self.outputs(reply)
+            found = self.outputs(reply)
+            if not found: # of the parts of nothing
+                break
+            _, datatype, shape = found[0]
             if known:
                 self.links[call.op] += 1
             if call.outputs:

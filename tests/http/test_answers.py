@@ -40,6 +40,14 @@ class Values(service.ServiceTest):
         for op, how in (("softmax", {"dim": 0.0}), ("sum", {"dim": [0.0]})):
             self.problem(self.service.infer(op, {"self": f32(1)}, how), 400, "dim")
 
+    def test_lists_of_results(self):
+        """They have names, however many there are; of none, none can be asked for."""
+        parts = self.service.infer("unbind", {"self": np.arange(9)}).outputs
+        self.assertEqual([(name, int(x)) for name, x in parts.items()], [(f"out{i}", i) for i in range(9)])
+        nothing = {"self": np.zeros((0, 3), np.float32)}
+        self.assertEqual(self.service.infer("unbind", nothing).outputs, {})
+        self.problem(self.service.infer("unbind", nothing, outputs=[{"name": "out0"}]), 400, "out0", "none")
+
     def test_what_json_has_no_number_for(self):
         """Strings both ways, which every parser reads; bare words are taken too."""
         special = f32(NAN, INF, -INF)
