@@ -169,6 +169,16 @@ static int rule_params(struct td_call *call, const struct td_pointwise *family)
     return 0;
 }
 
+/* What says which of two to pick is BOOL. */
+static int rule_pick(struct td_call *call, int i)
+{
+    enum td_dtype type = call->arg[i].tensor.dtype;
+    char name[32];
+    return type == TD_bool ? 0
+                           : td_refuse(call, "%s: is %s; BOOL is right", name_of(call, i, name),
+                                       td_dtype_name(type));
+}
+
 /* Whole tensors may have real parameters: of those that speak of real numbers alone. */
 static int rule_plain(struct td_call *call)
 {
@@ -178,6 +188,8 @@ static int rule_plain(struct td_call *call)
     *out = (struct td_tensor){.dtype = td_point_type(call)};
     if (!err && family->words)
         err = rule_words(call, family->words);
+    if (!err && points[family->point].result == TD_POINT_IS_pick)
+        err = rule_pick(call, *family->operands - '0');
     for (const char *o = family->operands; !err && *o; o++)
         if (call->arg[*o - '0'].kind == TD_KIND_tensor)
             err = broadcast(call, out, *o - '0');

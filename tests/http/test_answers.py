@@ -40,6 +40,14 @@ class Values(service.ServiceTest):
         for op, how in (("softmax", {"dim": 0.0}), ("sum", {"dim": [0.0]})):
             self.problem(self.service.infer(op, {"self": f32(1)}, how), 400, "dim")
 
+    def test_masks_are_bool(self):
+        ones = np.ones((40, 7), np.float32)
+        for mask in (np.ones((40, 7), kind) for kind in (np.float16, np.float32, np.int64, np.uint8)):
+            wrong = service.datatype(mask)
+            self.problem(self.service.infer("where", {"condition": mask, "self": ones, "other": ones}), 400, "condition", wrong)
+            self.problem(self.service.infer("masked_fill", {"self": ones, "mask": mask}, {"value": 2}), 400, "mask", wrong)
+        self.gives(ones, "where", {"condition": ones > 0, "self": ones, "other": ones})
+
     def test_lists_of_results(self):
         """They have names, however many there are; of none, none can be asked for."""
         parts = self.service.infer("unbind", {"self": np.arange(9)}).outputs
