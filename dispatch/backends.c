@@ -165,5 +165,7 @@ int td_registry_init(struct td_problem *problem)
         err = register_all(problem);
     if (err)
         td_registry_fini();
+    else
+        td_registry_open();
     return err;
 }

@@ -155,12 +155,22 @@ int td_define(const struct td_op *op, const char *origin, struct td_problem *pro
 
 /* ---- registering ---- */
 
+static bool open; /* tables may be read while they are replaced, so these are kept */
+
+void td_registry_open(void)
+{
+    open = true;
+}
+
 static int recompute(struct td_handle *handle)
 {
     struct td_table *table = td_table_make(handle, fallbacks);
     if (!table)
         return -ENOMEM;
-    table->retired = atomic_load(&handle->table);
+    if (open)
+        table->retired = atomic_load(&handle->table);
+    else
+        td_table_free(atomic_load(&handle->table));
     atomic_store(&handle->table, table);
     return 0;
 }
@@ -359,6 +369,7 @@ static void free_list(struct td_registration **list)
 
 void td_registry_fini(void)
 {
+    open = false;
     for (int i = 0; i < n_handles; i++) {
         td_table_free(handles[i].table);
         free_list(&handles[i].kernels);
