@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-bool td_infer_is_brief(const cJSON *root)
+static bool is_brief(const cJSON *root)
 {
     static const char *const full[] = {"inputs", "args", "parameters", "outputs", "id"};
     bool brief = cJSON_IsObject(root) && root->child;
@@ -148,7 +148,7 @@ static int read_member(struct td_infer *in, const cJSON *item, enum td_dtype dty
     return err;
 }
 
-int td_infer_read_brief(struct td_infer *in, struct td_problem *problem)
+static int read_brief(struct td_infer *in, struct td_problem *problem)
 {
     const cJSON *said = td_json_member(in->json.root, "dtype"), *item;
     enum td_dtype dtype = TD_DTYPE_none;
@@ -168,6 +168,28 @@ int td_infer_read_brief(struct td_infer *in, struct td_problem *problem)
             break;
     }
     return err;
+}
+
+/* ---- either form ---- */
+
+static int find_pool(struct td_infer *in, struct td_problem *problem)
+{
+    in->pool = td_pools_find(in->req->service->pools, in->pool_name);
+    if (!in->pool)
+        return td_problem_set(problem, ENOENT, "pool: no pool '%.80s'; GET /v1/pools lists them",
+                              in->pool_name);
+    return 0;
+}
+
+int td_infer_read(struct td_infer *in, struct td_problem *problem)
+{
+    bool brief = in->model == in->op && is_brief(in->json.root); /* not by the protocol */
+    int err = brief ? read_brief(in, problem) : td_infer_read_full(in, problem);
+    if (!err && in->req->json_length >= 0 && in->binary_at != in->req->body_size)
+        err = td_problem_set(problem, EINVAL, "the body has %zu bytes more than its tensors need",
+                             in->req->body_size - in->binary_at);
+    err = err ? err : td_infer_gather_lists(in, problem);
+    return err ? err : find_pool(in, problem);
 }
 
 /* ---- the reply ---- */

@@ -90,9 +90,11 @@ static inline int td_infer_refuse(struct td_problem *problem, const char *who, c
 int td_infer_parse(struct td_infer *in, struct td_problem *problem);
 /* The parameters that all calls share, NULL-ended. */
 extern const char *const td_infer_shared[];
-int td_infer_read(struct td_infer *in, struct td_problem *problem);
-/* Of these, what brief.c reads with: a member of parameters, and an argument that has been read.
- * name: NULL for one given by its position. -EINVAL, -ENOENT, -ENOMEM. */
+int td_infer_read(struct td_infer *in, struct td_problem *problem); /* in brief.c */
+/* The long form alone; and what the short one is read with, too: a member of parameters, and an
+ * argument that has been read. name: NULL for one given by its position. -EINVAL, -ENOENT, -ENOMEM.
+ */
+int td_infer_read_full(struct td_infer *in, struct td_problem *problem);
 int td_infer_read_parameter(struct td_infer *in, const cJSON *item, struct td_problem *problem);
 int td_infer_add(struct td_infer *in, const char *name, const struct td_value *value,
                  td_keyset keys, struct td_problem *problem);
@@ -116,10 +118,6 @@ int td_infer_gather_lists(struct td_infer *in, struct td_problem *problem);
 
 /* ---- brief.c ---- */
 
-/* Whether a body names arguments directly. */
-bool td_infer_is_brief(const cJSON *root);
-/* As td_infer_read. */
-int td_infer_read_brief(struct td_infer *in, struct td_problem *problem);
 /* Writes the reply up to its parameters. */
 void td_infer_write_brief(struct td_infer *in, struct td_writer *w);
 

@@ -248,15 +248,6 @@ static int read_parameters(struct td_infer *in, const cJSON *parameters, struct 
     return err;
 }
 
-static int find_pool(struct td_infer *in, struct td_problem *problem)
-{
-    in->pool = td_pools_find(in->req->service->pools, in->pool_name);
-    if (!in->pool)
-        return td_problem_set(problem, ENOENT, "pool: no pool '%.80s'; GET /v1/pools lists them",
-                              in->pool_name);
-    return 0;
-}
-
 /* ---- the whole ---- */
 
 int td_infer_parse(struct td_infer *in, struct td_problem *problem)
@@ -270,7 +261,7 @@ int td_infer_parse(struct td_infer *in, struct td_problem *problem)
     return td_json_cache_parse(req->service->json_cache, &in->json, req->body, length, problem);
 }
 
-static int read_full(struct td_infer *in, struct td_problem *problem)
+int td_infer_read_full(struct td_infer *in, struct td_problem *problem)
 {
     static const char *const members[] = {"inputs", "parameters", "outputs", "args", "id", NULL};
     const cJSON *root = in->json.root, *item;
@@ -304,15 +295,4 @@ static int read_full(struct td_infer *in, struct td_problem *problem)
             break;
     }
     return err ? err : read_parameters(in, parameters, problem);
-}
-
-int td_infer_read(struct td_infer *in, struct td_problem *problem)
-{
-    bool brief = in->model == in->op && td_infer_is_brief(in->json.root); /* not by the protocol */
-    int err = brief ? td_infer_read_brief(in, problem) : read_full(in, problem);
-    if (!err && in->req->json_length >= 0 && in->binary_at != in->req->body_size)
-        err = td_problem_set(problem, EINVAL, "the body has %zu bytes more than its tensors need",
-                             in->req->body_size - in->binary_at);
-    err = err ? err : td_infer_gather_lists(in, problem);
-    return err ? err : find_pool(in, problem);
 }
