@@ -10,6 +10,7 @@
 #include "kernels/reduce/reduce.h"
 
 #define RUN (64 * 4 * L_LANES)
+#define ONCE static __attribute__((noinline)) /* for all who call it */
 
 /* The first n lanes, and the n < L_LANES elements that end a row. */
 TD_INLINE VM first_lanes(int64_t n)
@@ -76,18 +77,23 @@ JOIN(min, o_minimum(a, b), a < b || a != a ? a : b)
             b = L_sel(first_lanes(n), id##_step(b, load_last(x, n), p), b);                        \
         return lanes_##joins(join_##joins(join_##joins(a, b), join_##joins(c, d)));                \
     }                                                                                              \
-    static void id##_rows(const td_real *x, int64_t n, int64_t rows, int64_t step,                 \
-                          const double *pivot, int each, union td_total *s)                        \
+    ONCE void id##_rows(const td_real *x, int64_t n, int64_t rows, int64_t step,                   \
+                        const double *pivot, int each, union td_total *s)                          \
     {                                                                                              \
         for (int64_t r = 0; r < rows; r++, x += step, pivot += each) {                             \
-            V p = L_c((td_real)*pivot);                                                            \
-            s[r].f = id##_row(x, n < RUN ? n : RUN, p);                                            \
-            for (int64_t i = RUN; i < n; i += RUN)                                                 \
-                s[r].f = total_##joins(s[r].f, id##_row(x + i, n - i < RUN ? n - i : RUN, p));     \
+            if (n <= RUN) {                                                                        \
+                s[r].f = id##_row(x, n, L_c((td_real)*pivot));                                     \
+                continue;                                                                          \
+            }                                                                                      \
+            for (int64_t i = 0; i < n; i += RUN) {                                                 \
+                union td_total run;                                                                \
+                id##_rows(x + i, n - i < RUN ? n - i : RUN, 1, 0, pivot, 0, &run);                 \
+                s[r].f = i ? total_##joins(s[r].f, run.f) : run.f;                                 \
+            }                                                                                      \
         }                                                                                          \
     }                                                                                              \
-    static void id##_columns(const td_real *x, int64_t n, int64_t rows, int64_t step,              \
-                             const double *pivot, int each, union td_total *s)                     \
+    ONCE void id##_columns(const td_real *x, int64_t n, int64_t rows, int64_t step,                \
+                           const double *pivot, int each, union td_total *s)                       \
     {                                                                                              \
         td_real sum[TD_REDUCE_COLUMNS], ps[TD_REDUCE_COLUMNS];                                     \
         int64_t whole_lanes = n - n % L_LANES, r = 0;                                              \
@@ -103,7 +109,7 @@ JOIN(min, o_minimum(a, b), a < b || a != a ? a : b)
                 v = id##_step(v, L_load(x + 2 * step + i), p);                                     \
                 L_store(sum + i, id##_step(v, L_load(x + 3 * step + i), p));                       \
             }                                                                                      \
-            for (int k = 0; k < 4 && whole_lanes < n; k++)                                         \
+            _Pragma("GCC unroll 1") for (int k = 0; k < 4 && whole_lanes < n; k++)                 \
                 L_store(sum + whole_lanes,                                                         \
                         id##_step(L_load(sum + whole_lanes),                                       \
                                   load_last(x + k * step + whole_lanes, n - whole_lanes),          \
