@@ -5,9 +5,10 @@
  *
  * This is how levels are held to each other: all of them to one reference (ISA-37, ISA-20, DSP-34).
  *
- *   checkimpl [--seed N] [--op NAME] [--impl NAME[@LEVEL]] [--list]
+ *   checkimpl [--seed N] [--op NAME] [--impl NAME[@LEVEL]] [--part I/N] [--list]
  *
- * NAME matches the beginning: --op add takes both overloads. */
+ * NAME matches the beginning: --op add takes both overloads. --part 0/2: every second operator,
+ * from the first on. */
 #include "dispatch/call.h"
 #include "kernels/elementwise.h"
 #include "tests/distance.h"
@@ -294,6 +295,7 @@ static void check_rows(struct row *rows, int n)
 
 struct options {
     const char *op, *impl;
+    int part, parts;
     bool list;
 };
 
@@ -309,6 +311,10 @@ static bool parse(struct options *o, int argc, char **argv)
             o->op = argv[++i];
         else if (!strcmp(argv[i], "--impl") && more)
             o->impl = argv[++i];
+        else if (!strcmp(argv[i], "--part") && more &&
+                 sscanf(argv[++i], "%d/%d", &o->part, &o->parts) == 2 && o->part >= 0 &&
+                 o->part < o->parts)
+            continue;
         else
             return false;
     }
@@ -339,18 +345,20 @@ static int choose_rows(const struct td_handle *handle, const struct options *o,
 
 int main(int argc, char **argv)
 {
-    struct options o = {.op = "", .impl = ""};
+    struct options o = {.op = "", .impl = "", .parts = 1};
     int failures = 0, rows = 0;
     seed = (uint64_t)time(NULL);
     if (!parse(&o, argc, argv)) {
-        fprintf(stderr, "usage: checkimpl [--seed N] [--op NAME] [--impl NAME[@LEVEL]] [--list]\n");
+        fprintf(stderr,
+                "usage: checkimpl [--seed N] [--op NAME] [--impl NAME[@LEVEL]] [--part I/N] "
+                "[--list]\n");
         return 2;
     }
     for (int number = 0; number < 4; number++)
         signal((int[]){SIGILL, SIGSEGV, SIGBUS, SIGFPE}[number], on_signal);
     sample_start();
     printf("# --seed %llu\n", (unsigned long long)seed);
-    for (int i = 0; i < td_registry_count(); i++) {
+    for (int i = o.part; i < td_registry_count(); i += o.parts) {
         struct row row[MAX_ROWS];
         int n = choose_rows(td_registry_at(i), &o, row);
         for (int r = 0; o.list && r < n; r++)
