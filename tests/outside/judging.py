@@ -94,7 +94,10 @@ def draw_call(rng, op):
         return calls[rng.integers(len(calls))]
     if op in gradients.DRAWS:
         return gradients.DRAWS[op](rng, draw_shape)
-    (name, *others), parameters = operators.JUDGES[op].calls[0]
+    shapes, parameters = operators.JUDGES[op].calls[0]
+    if not shapes: # made from numbers
+        return None
+    name, *others = shapes
     if parameters or others: # Scalar forms, cast: what matters are the parameters
         return None
     return {name: draw_shape(rng, 2 if op in ("tril", "triu") else 0)}, {}
