@@ -141,10 +141,9 @@ void td_index_ref(const struct td_call *call)
     td_index_plan(call, &plan, call->scratch);
     for (int d = 0; d < plan.rank; d++)
         n *= plan.size[d];
-    if (counts)
-        memset(room, 0,
-               sizeof *room *
-                   (size_t)(td_index_rows(call).by_frequency ? out->shape[0] : td_numel(out)));
+    int64_t rooms = td_index_rows(call).by_frequency ? out->shape[0] : td_numel(out);
+    if (counts && rooms)
+        memset(room, 0, sizeof *room * (size_t)rooms);
     if (td_index_way(call) != TD_INDEX_read) {
         if (self->kind == TD_KIND_tensor)
             memcpy(out->data, self->tensor.data, td_nbytes(out));

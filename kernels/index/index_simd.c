@@ -292,7 +292,8 @@ static void divide_range(void *arg, int64_t begin, int64_t end)
 
 static void count_rows(struct walk *w, const struct td_tensor *index)
 {
-    memset(w->counts, 0, (size_t)w->plan.by[0].bound * sizeof *w->counts);
+    if (w->plan.by[0].bound)
+        memset(w->counts, 0, (size_t)w->plan.by[0].bound * sizeof *w->counts);
     for (int64_t i = 0, n = td_numel(index); i < n; i++)
         w->counts[fetch(&w->plan.by[0], i)]++;
 }
@@ -322,7 +323,8 @@ static void write(const struct td_call *call, struct walk *w)
     w->beside = source.data;
     if (way == TD_INDEX_mean) {
         w->counts = counts;
-        memset(counts, 0, (size_t)td_numel(out) * sizeof *counts);
+        if (td_numel(out))
+            memset(counts, 0, (size_t)td_numel(out) * sizeof *counts);
     } else if (w->rows.by_frequency) {
         w->counts = counts;
         count_rows(w, &td_index_arg(call, 2)->tensor);

@@ -31,7 +31,9 @@ td_kernel td_nms_ref;
     {                                                                                              \
         const T *boxes = call->arg[0].tensor.data, *score = call->arg[1].tensor.data;              \
         int64_t n = call->arg[0].tensor.shape[0], best;                                            \
-        char *out = memset(call->scratch, 0, (size_t)n);                                           \
+        char *out = call->scratch;                                                                 \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            out[i] = 0;                                                                            \
         while (!td_stopped() && (best = best_##T(score, out, n)) >= 0) {                           \
             const T *a = boxes + 4 * best;                                                         \
             out[best] = 1;                                                                         \
