@@ -3,8 +3,10 @@
 TENSORD_BIN names the binary (meson sets it). TENSORD_SANITIZED=1 says that it is an instrumented
 one: what is timed or weighed then has no meaning, and everything takes longer.
 """
+import functools
 import http.client
 import json
+import math
 import os
 import signal
 import socket
@@ -256,6 +258,21 @@ class Service:
         reply = self.infer(op, inputs, parameters, **how)
         assert reply.status == 200, f"{op}: {reply.status} {reply.body[:300]!r}"
         return reply.out
+
+
+@functools.cache
+def reference_rate():
+    """How many products and sums a second the reference's matmul makes in this binary, on this machine."""
+    m = np.ones((160, 160), np.float32)
+    with Service() as s:
+        took = min(s.infer("matmul", {"self": m, "other": m}, {"kernel": "ref"}, binary=True).parameters["compute_us"]
+                   for _ in range(5))
+    return m.shape[0] ** 3 / (took * 1e-6)
+
+
+def slow_side(seconds):
+    """The side of square matrices whose product by the reference takes about this long."""
+    return math.ceil((seconds * reference_rate()) ** (1 / 3))
 
 
 class ServiceTest(unittest.TestCase):

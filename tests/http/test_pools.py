@@ -136,8 +136,7 @@ class Pools(service.ServiceTest):
 
     def test_a_full_queue(self):
         """429 with Retry-After, and what was taken is answered."""
-        side = 600 if service.SANITIZED else 1000
-        self.service.call("PUT", "/v1/tensors/m", *self.tensor(side))
+        self.service.call("PUT", "/v1/tensors/m", *self.tensor(service.slow_side(0.5)))
         inputs = {"self": stored("m"), "other": stored("m")}
         body, headers = service.pack(inputs, {"pool": "b", "binary_data_output": True, "kernel": "ref"})
         statuses, lock = [], threading.Lock()
@@ -165,7 +164,7 @@ class Pools(service.ServiceTest):
 
     def test_a_timeout_in_the_queue(self):
         """A call that waits too long gives 504; one without a limit behind it is still run."""
-        self.service.call("PUT", "/v1/tensors/slow", *self.tensor(600 if service.SANITIZED else 1000))
+        self.service.call("PUT", "/v1/tensors/slow", *self.tensor(service.slow_side(0.5)))
         self.put("late", {"cpus": LAST})
         slow = {"self": stored("slow"), "other": stored("slow")}
         replies = {}
@@ -272,7 +271,7 @@ class Hung(service.ServiceTest):
 
     def test_watchdog(self):
         """503 that names pool, worker, operator and since when; 200 when it goes on."""
-        side = 900 if service.SANITIZED else 1500
+        side = service.slow_side(2.5)
         x = np.ones((side, side), np.float32)
         call = threading.Thread(target=self.service.op, args=("matmul", {"self": x, "other": x}),
                                 kwargs={"parameters": {"pool": "b", "kernel": "ref"}, "binary": True})

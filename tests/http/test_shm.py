@@ -18,7 +18,7 @@ if not os.access(DIRECTORY, os.W_OK):
 
 A = np.arange(12, dtype=np.float32).reshape(3, 4)
 B = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
-SIDE = 300 if service.SANITIZED else 700 # of a product that takes some tenths of a second
+SIDE = service.slow_side(0.4)
 
 
 class Segment:

@@ -14,7 +14,7 @@ import service
 from service import Service, stored
 
 FIRST, LAST = (str(sorted(os.sched_getaffinity(0))[i]) for i in (0, -1))
-SIDE = 400 if service.SANITIZED else 500 # of a product that takes some tenths of a second
+SIDE = service.slow_side(0.4)
 ASYNC = {"Prefer": "respond-async"}
 A = np.arange(6, dtype=np.float32).reshape(2, 3)
 
