@@ -163,9 +163,9 @@ int td_registry_init(struct td_problem *problem)
     int err = td_registry_define(problem);
     if (!err)
         err = register_all(problem);
+    if (!err)
+        err = td_registry_open(problem);
     if (err)
         td_registry_fini();
-    else
-        td_registry_open();
     return err;
 }

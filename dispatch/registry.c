@@ -155,22 +155,16 @@ int td_define(const struct td_op *op, const char *origin, struct td_problem *pro
 
 /* ---- registering ---- */
 
-static bool open; /* tables may be read while they are replaced, so these are kept */
-
-void td_registry_open(void)
-{
-    open = true;
-}
+static bool open; /* there are tables, which follow every registration */
 
 static int recompute(struct td_handle *handle)
 {
+    if (!open)
+        return 0;
     struct td_table *table = td_table_make(handle, fallbacks);
     if (!table)
         return -ENOMEM;
-    if (open)
-        table->retired = atomic_load(&handle->table);
-    else
-        td_table_free(atomic_load(&handle->table));
+    table->retired = atomic_load(&handle->table);
     atomic_store(&handle->table, table);
     return 0;
 }
@@ -241,6 +235,15 @@ static int recompute_all(void)
     for (int i = 0; i < n_handles && !err; i++)
         err = recompute(&handles[i]);
     return err;
+}
+
+int td_registry_open(struct td_problem *problem)
+{
+    pthread_mutex_lock(&lock);
+    open = true;
+    int err = recompute_all();
+    pthread_mutex_unlock(&lock);
+    return err ? td_problem_set(problem, ENOMEM, "out of memory") : 0;
 }
 
 int td_register_fallback(const struct td_kernel_def *def, struct td_registration **made,

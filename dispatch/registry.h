@@ -113,8 +113,9 @@ int td_registry_dangling(const char **names, int max);
 /* Computes every table anew and compares. -EINVAL when one is not what it should be. */
 int td_registry_check(struct td_problem *problem);
 
-/* From here on tables are read while others change them. For td_registry_init. */
-void td_registry_open(void);
+/* Computes all tables, which follow every registration from here on. For td_registry_init. -ENOMEM.
+ */
+int td_registry_open(struct td_problem *problem);
 /* The operators of kernels/, without a kernel. For td_registry_init, which is in backends.c. */
 int td_registry_define(struct td_problem *problem);
 
