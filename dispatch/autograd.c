@@ -3,18 +3,35 @@
  * recorded is the operator's derivatives: a formula for each argument that has one, and by its
  * words the arguments and the result that have to be kept for it. The server keeps none of them:
  * whoever called has the arguments already and gets the result. Operators without derivatives fall
- * through. */
+ * through; of calls that an operator's formulas are not for, nothing is recorded. */
 #include "dispatch/call.h"
 
 #include <ctype.h>
 #include <string.h>
 
+const char *const td_derivative_words[] = {"grad", "result", "result1", "result2", NULL};
+
 static const struct td_derivative derivatives[] = {
 #define TD_DERIVATIVE(op, arg, formula) {op, arg, formula},
+#define TD_NO_DERIVATIVE(op, of)
 #include "dispatch/derivatives.def"
 #undef TD_DERIVATIVE
+#undef TD_NO_DERIVATIVE
     {0},
 };
+
+/* Whether the formulas are not for this call: what derivatives.def says of its arguments. */
+static bool is_none(const char *op, const struct td_value *arg)
+{
+#define TD_DERIVATIVE(op, arg, formula)
+#define TD_NO_DERIVATIVE(name, of)                                                                 \
+    if (!strcmp(op, name))                                                                         \
+        return of;
+#include "dispatch/derivatives.def"
+#undef TD_DERIVATIVE
+#undef TD_NO_DERIVATIVE
+    return false;
+}
 
 const struct td_derivative *td_derivative_find(const char *op)
 {
@@ -50,6 +67,7 @@ bool td_derivative_needs(const struct td_derivative *first, const char *word)
 
 int td_kernel_autograd(struct td_run *run, td_keyset keys)
 {
-    run->derivative = td_derivative_find(run->handle->full);
+    const char *op = run->handle->full;
+    run->derivative = is_none(op, run->call.arg) ? NULL : td_derivative_find(op);
     return td_redispatch(run, keys & td_keyset_below(TD_KEY_AutogradOther)); /* its lowest key */
 }

@@ -102,7 +102,7 @@ static int register_op(const struct td_handle *handle, struct td_problem *proble
     composite.key = TD_KEY_CompositeImplicitAutograd;
     composite.rows = NULL;
     composite.boxed = td_kernel_composite;
-    static const char *const nothing[] = {NULL}, *const backward[] = {"grad", "result", NULL};
+    static const char *const nothing[] = {NULL};
     int err = op->composite ? td_formula_check(handle, op->composite, nothing, problem) : 0;
     const struct td_derivative *d = td_derivative_find(handle->full);
     struct td_kernel_def autograd = {
@@ -110,7 +110,7 @@ static int register_op(const struct td_handle *handle, struct td_problem *proble
     if (d && !err)
         err = td_register(handle->full, &autograd, NULL, problem);
     for (; d && !err; d = td_derivative_next(d))
-        err = td_formula_check(handle, d->formula, backward, problem);
+        err = td_formula_check(handle, d->formula, td_derivative_words, problem);
     struct td_kernel_def select = {
         .key = TD_KEY_BackendSelect, .boxed = backend_select, .origin = TD_HERE};
     if (!err && is_factory(&handle->schema))

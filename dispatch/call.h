@@ -46,7 +46,8 @@ const struct td_impl *td_row_likely(const struct td_run *run, bool *ready);
 /* The composite kernel: expands run->call.op->composite. */
 td_boxed td_kernel_composite;
 /* Whether a formula's words are arguments of the operator, or more (NULL-ended), or operators there
- * are. -EINVAL. */
+ * are. With more words, as derivatives have them, it may also hold lists, "[True, dim]", and says
+ * which of several results it means, "[1]". -EINVAL. */
 int td_formula_check(const struct td_handle *handle, const char *formula, const char *const *more,
                      struct td_problem *problem);
 

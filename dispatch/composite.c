@@ -171,6 +171,35 @@ static struct td_run *call(struct formula *f, const char *op)
     return part;
 }
 
+static bool is_right(struct formula *f, const struct td_handle *own, const char *const *more,
+                     bool followed);
+
+/* Items up to the end of a list or of a call's arguments; item i is followed where bit i says so.
+ */
+static bool are_right(struct formula *f, const struct td_handle *own, const char *const *more,
+                      unsigned follows, char end, int *n)
+{
+    for (*n = 0; *n < TD_MAX_ARGS; (*n)++)
+        if (!is_right(f, own, more, follows >> *n & 1))
+            return false;
+        else if (!take(f, ','))
+            return (*n)++, take(f, end);
+    return false;
+}
+
+/* Nothing, or "[1]": which of several results. */
+static bool is_pick(struct formula *f, const struct td_handle *handle)
+{
+    if (handle->schema.n_returns < 2)
+        return true;
+    char *end;
+    long i = take(f, '[') ? strtol(f->at, &end, 10) : -1;
+    if (i < 0 || end == f->at || i >= handle->schema.n_returns)
+        return false;
+    f->at = end;
+    return take(f, ']');
+}
+
 /* Whether a formula's words are the operator's arguments and operators there are: looked at once,
  * when it is registered. What a part follows, the whole does. */
 static bool is_right(struct formula *f, const struct td_handle *own, const char *const *more,
@@ -179,19 +208,20 @@ static bool is_right(struct formula *f, const struct td_handle *own, const char 
     const struct td_schema *schema = &own->schema;
     char name[TD_NAME_SIZE];
     struct td_value value;
+    int n;
     if (number(f, &value))
         return true;
+    if (*more && take(f, '['))
+        return are_right(f, own, more, followed ? ~0u : 0, ']', &n);
     if (!word(f, name))
         return false;
     if (take(f, '(')) {
         const struct td_handle *handle = td_registry_find(name);
-        int n = 0;
-        do
-            if (!is_right(f, own, more, handle && handle->op->follows >> n & 1))
-                return false;
-        while (++n < TD_MAX_ARGS && take(f, ','));
-        return take(f, ')') && handle && n <= handle->schema.n_params;
+        return handle && are_right(f, own, more, handle->op->follows, ')', &n) &&
+               n <= handle->schema.n_params && (!*more || is_pick(f, handle));
     }
+    if (*more && !strcmp(name, "None"))
+        return true;
     for (int i = 0; i < schema->n_params; i++)
         if (!strcmp(schema->param[i].name, name))
             return !followed || own->op->follows >> i & 1;

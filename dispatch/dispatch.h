@@ -196,6 +196,8 @@ struct td_derivative {
     const char *op, *arg; /* "relu", "self" */
     const char *formula;  /* of grad, result and the operator's arguments: "neg(grad)" */
 };
+/* What a formula may name beside arguments: "grad", "result", "result1" of several; NULL-ended. */
+extern const char *const td_derivative_words[];
 /* The first of an operator's ("add.Tensor"), NULL when it has none; and the one after. */
 const struct td_derivative *td_derivative_find(const char *op);
 const struct td_derivative *td_derivative_next(const struct td_derivative *derivative);

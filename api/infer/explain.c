@@ -3,6 +3,7 @@
 #include "api/infer/call.h"
 
 #include <errno.h>
+#include <string.h>
 
 static void write_candidates(struct td_writer *w, const struct td_run *run)
 {
@@ -79,8 +80,9 @@ static void write_derivative(const struct td_run *run, struct td_writer *w)
     for (int i = 0; i < run->handle->schema.n_params; i++)
         if (td_derivative_needs(first, run->handle->schema.param[i].name))
             td_write_str(w, NULL, run->handle->schema.param[i].name);
-    if (td_derivative_needs(first, "result"))
-        td_write_str(w, NULL, "result");
+    for (const char *const *word = td_derivative_words; *word; word++)
+        if (strcmp(*word, "grad") && td_derivative_needs(first, *word))
+            td_write_str(w, NULL, *word);
     td_write_close(w, ']');
     td_write_close(w, '}');
 }

@@ -298,6 +298,22 @@ START_TEST(test_formulas)
         ck_assert_msg(td_formula_check(td_registry_find("odd"), none[i], nothing, &problem) ==
                           -EINVAL,
                       "%s", none[i]);
+    /* Derivatives have lists besides, and one of several results; composites have not. */
+    static const char *const lists[] = {
+        "flip(grad, [0, -1])", "linear_backward(self, grad, self, [True, False, None])[2]"};
+    static const char *const no_lists[] = {
+        "flip(grad, [0)", "linear_backward(self, grad, self, [True])",
+        "linear_backward(self, grad, self, [True])[3]", "neg(grad)[0]", "flip(grad, [dim])"};
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(
+            td_formula_check(td_registry_find("odd"), lists[i], td_derivative_words, &problem), 0);
+        ck_assert_int_eq(td_formula_check(td_registry_find("odd"), lists[i], nothing, &problem),
+                         -EINVAL);
+    }
+    for (size_t i = 0; i < sizeof no_lists / sizeof *no_lists; i++)
+        ck_assert_msg(td_formula_check(td_registry_find("odd"), no_lists[i], td_derivative_words,
+                                       &problem) == -EINVAL,
+                      "%s", no_lists[i]);
 }
 END_TEST
 

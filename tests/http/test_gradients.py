@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""What backward operators refuse and leave out: masks, shapes that are another layer's, types."""
+"""What backward operators refuse and leave out: masks, shapes that are another layer's, types. And
+what calls record for a backward where an input requires a gradient."""
+import ast
+
 import numpy as np
 
 import service
@@ -11,6 +14,11 @@ CONV = {"bias_sizes": [5], "stride": [1, 1], "padding": [1, 1], "dilation": [1, 
 
 def zeros(**shapes):
     return {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+
+
+def described(array, parameters):
+    parameters = parameters if array.dtype == np.float64 else {}
+    return {"shape": list(array.shape), "datatype": service.NAMES[array.dtype], "data": array.ravel().tolist(), "parameters": parameters}
 
 
 class Gradients(service.ServiceTest):
@@ -105,6 +113,142 @@ class Gradients(service.ServiceTest):
         self.assertEqual((out.dtype, out.tolist()), (np.int64, [0, 0, 2, 3]))
         np.testing.assert_array_equal(self.service.op("threshold_backward", whole, {"threshold": 1.9}), [0, 0, 0, 3])
         self.refused("gelu_backward", zeros(grad_output=3, self=3), {"approximate": "erf"}, "approximate", "'tanh'")
+
+
+class Records(service.ServiceTest):
+    def value(self, node, known):
+        """A formula's value, operator by operator over HTTP; formulas are Python's expressions too."""
+        if isinstance(node, ast.Name):
+            return known[node.id]
+        if isinstance(node, ast.List):
+            return [self.value(item, known) for item in node.elts]
+        if isinstance(node, ast.Subscript):
+            return self.results(node.value, known)[node.slice.value]
+        return self.results(node, known)[0] if isinstance(node, ast.Call) else ast.literal_eval(node)
+
+    def results(self, call, known):
+        op = ast.unparse(call.func)
+        names = [p["name"] for p in self.service.call("GET", "/v1/ops/" + op).json["overloads"][0]["arguments"]]
+        values = {name: self.value(arg, known) for name, arg in zip(names, call.args)}
+        reply = self.service.infer(op, {k: v for k, v in values.items() if isinstance(v, np.ndarray)},
+                                   {k: v for k, v in values.items() if not isinstance(v, np.ndarray)}, binary=True)
+        self.assertEqual(reply.status, 200, reply.body)
+        return list(reply.outputs.values())
+
+    def try_gradients(self, op, tensors, parameters):
+        """What grad_fn records of a call, its formulas on what it says was to be kept, against differences of the
+        operator at one element after the other; False where nothing is recorded."""
+        def call(tensors, **how):
+            return self.service.call("POST", "/v1/ops/" + op, {
+                "inputs": [{**described(value, how), "name": name} for name, value in tensors.items()], "parameters": parameters})
+
+        def first(tensors):
+            out = call(tensors).json["outputs"][0]
+            return np.reshape(out["data"], out["shape"])
+        made = call(tensors, requires_grad=True)
+        if made.status != 200 or "grad_fn" not in made.json["parameters"]:
+            return False
+        recorded = made.json["parameters"]["grad_fn"]
+        results = [np.reshape(np.float64(out["data"]), out["shape"]) for out in made.json["outputs"]]
+        overload = self.service.call("GET", "/v1/ops/" + recorded["operator"]).json["overloads"][0]
+        defaults = {p["name"]: self.default(p) for p in overload["arguments"]}
+        kept = {**defaults, **parameters, **tensors, "result": results[0]}
+        kept |= {f"result{i}": result for i, result in enumerate(results[1:], 1)}
+        grad = np.random.default_rng(9).standard_normal(results[0].shape)
+        known, h = {"grad": grad, **{name: kept[name] for name in recorded["saved"]}}, 1e-5
+        for name in [name for name in recorded["gradients"] if name in tensors and tensors[name].dtype == np.float64]:
+            formula, slope = recorded["gradients"][name], np.zeros_like(tensors[name])
+            with self.subTest(op=op, argument=name, formula=formula, parameters=parameters):
+                for at in np.ndindex(slope.shape):
+                    ends = [tensors[name].copy(), tensors[name].copy()]
+                    ends[0][at] += h
+                    ends[1][at] -= h
+                    up, down = (first({**tensors, name: end}) for end in ends)
+                    slope[at] = (grad * (up - down)).sum() / (2 * h)
+                got = self.value(ast.parse(formula, mode="eval").body, known)
+                extra = tuple(range(got.ndim - slope.ndim)) # where it was broadcast, it is the sum
+                got = got.sum(axis=extra) if extra else got
+                axes = tuple(i for i, n in enumerate(slope.shape) if n < got.shape[i])
+                np.testing.assert_allclose(got.sum(axis=axes, keepdims=True), slope, rtol=1e-6, atol=1e-7)
+                self.assertEqual(got.sum(axis=axes, keepdims=True).shape, slope.shape)
+        return True
+
+    @staticmethod
+    def default(argument):
+        """1 of an int[2] stands for both."""
+        try:
+            value = ast.literal_eval(argument.get("default") or "None")
+        except ValueError: # a word, such as contiguous_format
+            return None
+        many = argument["type"].startswith("int[") and isinstance(value, int)
+        return [value] * int(argument["type"][4:-1]) if many else value
+
+    def test_gradients_by_what_was_recorded(self): # DSP-12, DSP-28
+        """Every operator of tensors and numbers alone."""
+        tried = {}
+        for op in self.service.call("GET", "/v1/ops").json["ops"]:
+            arguments = op["arguments"]
+            if "FP64" not in op["dtypes"] or any(p["type"] not in ("Tensor", "Scalar", "str") for p in arguments):
+                continue
+            scalars = {p["name"]: 1.5 for p in arguments if p["type"] == "Scalar" and "default" not in p}
+            for low, high in ((-0.9, -0.3), (0.3, 0.9), (1.1, 2)):
+                rng = np.random.default_rng(9)
+                x = {p["name"]: rng.uniform(low, high, 6) for p in arguments if p["type"] == "Tensor"}
+                reply = self.service.infer(op["name"], x, scalars, binary=True)
+                if reply.status == 200 and np.isfinite(reply.out).all():
+                    tried[op["name"]] = self.try_gradients(op["name"], x, scalars)
+        self.assertGreater(sum(tried.values()), 55)
+
+    def test_gradients_of_shapes(self): # DSP-12, DSP-28
+        rng = np.random.default_rng(4)
+        x = lambda *shape: rng.standard_normal(shape)
+        for op, tensors, parameters in (
+                ("softmax.int", {"self": x(3, 4)}, {"dim": 0}), ("log_softmax.int", {"self": x(3, 4)}, {"dim": -1}),
+                ("_softmax", {"self": x(3, 4)}, {"dim": -1, "half_to_float": False}),
+                ("_log_softmax", {"self": x(3, 4)}, {"dim": 0, "half_to_float": False}),
+                ("add", {"self": x(2, 3), "other": x(3)}, {"alpha": 0.5}), ("mul", {"self": x(2, 1), "other": x(2, 3)}, {}),
+                ("elu", {"self": x(9)}, {"alpha": 0.7, "scale": 1.3, "input_scale": 0.9}), ("hardswish", {"self": 3 * x(9)}, {}),
+                ("clamp", {"self": x(9)}, {"min": -0.3}), ("hardtanh", {"self": x(9)}, {}), ("softplus", {"self": x(9)}, {"beta": 2}),
+                ("pow.Tensor_Scalar", {"self": x(5)}, {"exponent": 2}), ("gelu", {"self": x(5)}, {"approximate": "tanh"}),
+                ("sum", {"self": x(2, 3)}, {}), ("mean", {"self": x(2, 3)}, {}), ("cumsum", {"self": x(3, 4)}, {"dim": 0}),
+                ("layer_norm", {"input": x(3, 4), "weight": x(4), "bias": x(4)}, {"normalized_shape": [4]}),
+                ("layer_norm", {"input": x(2, 2, 3)}, {"normalized_shape": [2, 3]}),
+                ("native_layer_norm", {"input": x(3, 4), "weight": x(4), "bias": x(4)}, {"normalized_shape": [4], "eps": 1e-3}),
+                ("mm", {"self": x(2, 3), "mat2": x(3, 4)}, {}), ("bmm", {"self": x(2, 2, 3), "mat2": x(2, 3, 2)}, {}),
+                ("mv", {"self": x(2, 3), "vec": x(3)}, {}), ("dot", {"self": x(3), "tensor": x(3)}, {}),
+                ("outer", {"self": x(2), "vec2": x(3)}, {}), ("matmul", {"self": x(2, 2, 3), "other": x(3, 2)}, {}),
+                ("addmm", {"self": x(2), "mat1": x(3, 4), "mat2": x(4, 2)}, {"beta": 0.5, "alpha": 2}),
+                ("baddbmm", {"self": x(2, 3, 2), "batch1": x(2, 3, 4), "batch2": x(2, 4, 2)}, {"beta": 0.5, "alpha": 2}),
+                ("addmv", {"self": x(3), "mat": x(3, 4), "vec": x(4)}, {"beta": 0.5, "alpha": 2}),
+                ("linear", {"input": x(2, 3), "weight": x(4, 3), "bias": x(4)}, {}), ("linear", {"input": x(3), "weight": x(4, 3)}, {}),
+                ("conv2d", {"input": x(1, 2, 4, 3), "weight": x(2, 1, 2, 2), "bias": x(2)}, {"groups": 2, "stride": [2, 1], "padding": [1, 0]}),
+                ("convolution", {"input": x(1, 2, 3, 3), "weight": x(2, 2, 2, 2)},
+                 {"bias": None, "stride": [1, 1], "padding": [1, 1], "dilation": [2, 1], "transposed": False, "output_padding": [0, 0], "groups": 1}),
+                ("avg_pool2d", {"self": x(1, 1, 4, 5)}, {"kernel_size": [2, 2], "stride": [1, 2]}),
+                ("_adaptive_avg_pool2d", {"self": x(1, 1, 4, 5)}, {"output_size": [2, 2]}),
+                ("view", {"self": x(2, 3)}, {"size": [3, 2]}), ("flatten", {"self": x(2, 1, 3)}, {}), ("unsqueeze", {"self": x(3)}, {"dim": 0}),
+                ("expand", {"self": x(2, 1)}, {"size": [3, 2, 2]}), ("t", {"self": x(2, 3)}, {}), ("flip", {"self": x(2, 3)}, {"dims": [1]}),
+                ("transpose.int", {"self": x(2, 3, 2)}, {"dim0": 0, "dim1": -2}), ("tril", {"self": x(3, 3)}, {}),
+                ("squeeze.dim", {"self": x(2, 1)}, {"dim": 1}), ("select.int", {"self": x(2, 3)}, {"dim": 1, "index": -1}),
+                ("gather", {"self": x(3, 2), "index": np.array([[2, 0], [2, 1]])}, {"dim": 0}),
+                ("index_select", {"self": x(3, 2), "index": np.array([2, 0, 2])}, {"dim": 0}),
+                ("where", {"condition": x(3) > 0, "self": x(2, 3), "other": x(3)}, {}),
+                ("masked_fill", {"self": x(2, 3), "mask": x(3) > 0}, {"value": 7}),
+                ("slice.Tensor", {"self": x(5)}, {"start": 1, "step": 2})):
+            self.assertTrue(self.try_gradients(op, tensors, parameters), op)
+
+    def test_what_is_not_recorded(self): # DSP-28
+        """Calls that an operator's formulas are not for."""
+        x = lambda *shape: np.ones(shape)
+        images = {"input": x(1, 2, 3, 3), "weight": x(2, 2, 2, 2)}
+        how = {"bias": None, "stride": [1, 1], "padding": [0, 0], "dilation": [1, 1], "output_padding": [0, 0], "groups": 1}
+        for op, tensors, parameters in (("matmul", {"self": x(3), "other": x(3)}, {}),
+                                        ("linear", {"input": x(2, 3), "weight": x(4, 3)}, {"activation": "relu"}),
+                                        ("convolution", images, {**how, "transposed": True})):
+            reply = self.service.call("POST", "/v1/ops/" + op, {
+                "inputs": [{**described(v, {"requires_grad": True}), "name": k} for k, v in tensors.items()], "parameters": parameters})
+            self.assertEqual(reply.status, 200, reply.body)
+            self.assertNotIn("grad_fn", reply.json["parameters"])
 
 
 if __name__ == "__main__":
