@@ -62,7 +62,10 @@ static int no_route(struct td_request *req, const char *path)
                      method_names[route->method], route->method == TD_GET ? ", HEAD" : "");
     }
     if (!*allow) {
-        td_api_problem(req, -ENOENT, "no route '%.200s'; GET /openapi.yaml lists them", req->path);
+        const char *near = td_nearest_route(req->arena, path);
+        td_api_problem(req, -ENOENT, "no route '%.200s'; %s%s%sGET /openapi.yaml lists them",
+                       req->path, near ? "the nearest is " : "", near ? near : "",
+                       near ? "; " : "");
         return -1;
     }
     td_api_problem(req, -ENOTSUP, "%s is not allowed on %.200s; right are: %s",

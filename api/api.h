@@ -75,12 +75,14 @@ struct td_header {
     const char *name, *value; /* borrowed, or in the request's arena */
 };
 
+#define TD_MAX_HEADERS 6
+
 struct td_response {
     int status;       /* HTTP's; 0 until somebody has set it */
     const char *type; /* Content-Type; a constant */
     const void *body; /* in the request's arena, or constant */
     size_t size;
-    struct td_header header[4]; /* further headers, up to the first without name */
+    struct td_header header[TD_MAX_HEADERS]; /* further ones, up to the first without name */
     void *shared; /* where a server may keep what it made of a constant body, so as to make
                      it once: a void ** that lives as long as the service, or NULL */
 };

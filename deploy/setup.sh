@@ -7,8 +7,8 @@
 # deploy/setup.sh packages build|check: prints the packages' names and does nothing, for whoever may
 # install them where you may not.
 #
-# Root (or sudo) is used for apt-get alone; without either, what is missing is named, and meson and
-# ninja come from PyPI. Every step looks first at what is there, so a second call changes nothing;
+# Root (or sudo) is used for apt-get alone; without either, what is missing is named, and meson,
+# ninja and PyYAML come from PyPI. Every step looks first at what is there, so a second call changes nothing;
 # .deps/LEVEL.stamp, newer than this file and than dpkg's database, even spares the looking.
 # TENSORD_NO_INSTALL=1: says what is missing, installs nothing, goes on if that is enough to build.
 set -euo pipefail
@@ -23,10 +23,10 @@ stamp=$deps/$level.stamp
 
 packages=(
     # tools
-    ca-certificates ccache gcc g++ libc6-dev meson ninja-build pkg-config python3-venv
+    ca-certificates ccache gcc g++ libc6-dev meson ninja-build pkg-config python3-venv python3-yaml
     # libraries
     check libcjson-dev libcpuinfo-dev libdragonbox-dev libfast-float-dev libhwloc-dev
-    libmicrohttpd-dev libsleef-dev libsubunit-dev uthash-dev
+    libmicrohttpd-dev libsleef-dev libsubunit-dev uthash-dev zlib1g-dev
 )
 check_packages=(
     git curl wrk # tests/style.sh, tests/http, tests/bench
@@ -37,7 +37,7 @@ onednn_wheels='
 onednn-cpu-gomp==2023.2.0 --hash=sha256:2f22a54d6a890ed14bfa185d42a4be65d8b5b1df85dc1f0f3a9abe31620416fb
 onednn-devel-cpu-gomp==2023.2.0 --hash=sha256:9763c69e8c907e119056bd52ad918ca84ac9ba939d130a99dfa95ccca3e5e284
 '
-build_wheels='meson==1.7.2 ninja==1.11.1.4' # where the distribution's cannot be installed
+build_wheels='meson==1.7.2 ninja==1.11.1.4 PyYAML==6.0.3' # where the distribution's cannot be installed
 linter=@redocly/cli@2.77.0
 
 say() {
@@ -149,10 +149,11 @@ install_linter() {
         --ignore-scripts "$linter"
 }
 
-# meson and ninja, which need no root: ./run and ./check look into .deps/venv/bin as well.
+# meson, ninja and PyYAML, which need no root: ./run and ./check look into .deps/venv/bin as well.
 install_build_tools() {
     PATH=$PATH:$deps/venv/bin
-    if command -v meson >/dev/null && command -v ninja >/dev/null; then
+    if command -v meson >/dev/null && command -v ninja >/dev/null &&
+        { python3 -c 'import yaml' || "$deps/venv/bin/python" -c 'import yaml'; } 2>/dev/null; then
         return
     fi
     may_install "$build_wheels into .deps/venv" || return 0

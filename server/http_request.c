@@ -49,7 +49,7 @@ static struct MHD_Response *make_response(struct exchange *x, bool close_after)
     struct MHD_Response *r = td_http_body(x->thread, x->connection, &x->req);
     if (r && res->type && MHD_add_response_header(r, "Content-Type", res->type) != MHD_YES)
         goto fail;
-    for (int i = 0; r && i < 4 && res->header[i].name; i++)
+    for (int i = 0; r && i < TD_MAX_HEADERS && res->header[i].name; i++)
         if (MHD_add_response_header(r, res->header[i].name, res->header[i].value) != MHD_YES)
             goto fail;
     if (r && x->head.origin && !allow_origin(x, r))

@@ -81,7 +81,7 @@ def try_known_ones():
 def main():
     build = pathlib.Path(sys.argv[1])
     wrong = try_known_ones()
-    archives = [path for folder in ("kernels", "pools", "dispatch", "api", "server", "openapi")
+    archives = [path for folder in ("kernels", "pools", "dispatch", "api", "server")
                 for path in sorted((build / folder).glob("*.a"))]
     objects = sorted((build / "tensord.p").glob("*.o"))
     total, seen = 0, set()

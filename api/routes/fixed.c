@@ -13,7 +13,7 @@ struct reply {
 
 struct fixed {
     struct td_arena *arena;
-    struct reply isa, ops, openapi;
+    struct reply isa, ops;
 };
 
 static int format(struct fixed *fixed, struct reply *reply, void (*write)(struct td_writer *w))
@@ -35,8 +35,7 @@ int td_fixed_create(struct td_service *service)
     if (!fixed || !(fixed->arena = td_arena_create()))
         return -ENOMEM;
     int err = format(fixed, &fixed->isa, td_write_isa);
-    err = err ? err : format(fixed, &fixed->ops, td_write_ops);
-    return err ? err : format(fixed, &fixed->openapi, td_write_openapi);
+    return err ? err : format(fixed, &fixed->ops, td_write_ops);
 }
 
 void td_fixed_destroy(struct td_service *service)
@@ -47,7 +46,6 @@ void td_fixed_destroy(struct td_service *service)
     if (service->front.drop_shared) {
         service->front.drop_shared(fixed->isa.shared);
         service->front.drop_shared(fixed->ops.shared);
-        service->front.drop_shared(fixed->openapi.shared);
     }
     td_arena_destroy(fixed->arena);
     free(fixed);
@@ -72,11 +70,4 @@ int td_api_isa_get(struct td_request *req, struct td_response *res)
 int td_api_ops_list(struct td_request *req, struct td_response *res)
 {
     return answer(&((struct fixed *)req->service->fixed_)->ops, res);
-}
-
-int td_api_openapi_yaml(struct td_request *req, struct td_response *res)
-{
-    answer(&((struct fixed *)req->service->fixed_)->openapi, res);
-    res->type = "application/yaml";
-    return 0;
 }

@@ -3,6 +3,7 @@
 #include "api/infer/infer.h"
 #include "api/routes/routes.h"
 #include "api/shm/shm.h"
+#include "api/web/web.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,13 +11,21 @@
 
 int td_api_v2_server(struct td_request *req, struct td_response *res)
 {
-#define EXTENSIONS(more)                                                                           \
-    "{\"name\":\"tensord\",\"version\":\"" TD_VERSION                                              \
-    "\",\"extensions\":[\"binary_tensor_data\",\"parameters\"" more "]}"
-    return td_api_text(res, 200, NULL,
-                       td_shm_is_open(req) ? EXTENSIONS(",\"system_shared_memory\"")
-                                           : EXTENSIONS(""));
-#undef EXTENSIONS
+    struct td_writer w;
+    td_write_init(&w, req->arena, 2048);
+    td_write_open(&w, NULL, '{');
+    td_write_str(&w, "name", "tensord");
+    td_write_str(&w, "version", TD_VERSION);
+    td_write_open(&w, "extensions", '[');
+    td_write_str(&w, NULL, "binary_tensor_data");
+    td_write_str(&w, NULL, "parameters");
+    if (td_shm_is_open(req))
+        td_write_str(&w, NULL, "system_shared_memory");
+    td_write_close(&w, ']');
+    if (td_asks_for(req, "Accept", "application/json")) /* beyond what the protocol says */
+        td_write_routes(&w, req->arena, "/v2");
+    td_write_close(&w, '}');
+    return td_write_response(&w, res, 200);
 }
 
 /* The operator behind the path's model name, or NULL with the problem in the response. */

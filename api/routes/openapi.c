@@ -3,14 +3,14 @@
  * operator's request; and for each operator op.NAME, any of its overloads. An overload says in its
  * title how it is declared, and then what it makes of an InferRequest: the tensors' names, the
  * other arguments with types and defaults, and what must be there unless arguments are given by
- * position. Each is one line of JSON, which is YAML as well. */
+ * position. Each is one line of JSON, which is YAML as well; /openapi.json is all JSON. It is
+ * written when asked for: it is half a megabyte that few read. */
 #include "api/routes/routes.h"
+#include "api/web/web.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-extern const unsigned char td_openapi_yaml[];
-extern const unsigned int td_openapi_yaml_size;
 
 #define REF "#/components/schemas/"
 
@@ -22,17 +22,26 @@ static void put(struct td_writer *w, const char *text, size_t n)
     w->comma = false;
 }
 
-static void put_key(struct td_writer *w, const char *prefix, const char *name)
+/* Which of the two forms is written. */
+struct form {
+    const char *file, *key, *end,
+        *last; /* before a schema's name, after it, after the schema, all */
+};
+static const struct form as_yaml = {"openapi.yaml", "    %s%s: ", "\n", ""};
+static const struct form as_json = {"openapi.json", ",\"%s%s\":", "", "}}}"};
+
+static void put_key(struct td_writer *w, const struct form *form, const char *prefix,
+                    const char *name)
 {
     char line[TD_NAME_SIZE + 32];
-    put(w, line, (size_t)snprintf(line, sizeof line, "    %s%s: ", prefix, name));
+    put(w, line, (size_t)snprintf(line, sizeof line, form->key, prefix, name));
     td_write_open(w, NULL, '{');
 }
 
-static void end_key(struct td_writer *w)
+static void end_key(struct td_writer *w, const struct form *form)
 {
     td_write_close(w, '}');
-    put(w, "\n", 1);
+    put(w, form->end, strlen(form->end));
 }
 
 static void write_ref(struct td_writer *w, const char *prefix, const char *name)
@@ -302,9 +311,9 @@ static void write_overload(struct td_writer *w, const struct td_handle *handle)
     write_required(w, &handle->schema);
 }
 
-static void write_op(struct td_writer *w, const struct td_handle *handle)
+static void write_op(struct td_writer *w, const struct form *form, const struct td_handle *handle)
 {
-    put_key(w, "op.", handle->schema.name);
+    put_key(w, form, "op.", handle->schema.name);
     if (!handle->next) {
         write_overload(w, handle);
     } else {
@@ -316,16 +325,16 @@ static void write_op(struct td_writer *w, const struct td_handle *handle)
         }
         td_write_close(w, ']');
     }
-    end_key(w);
+    end_key(w, form);
 }
 
 /* ---- all ---- */
 
-static void write_names(struct td_writer *w)
+static void write_names(struct td_writer *w, const struct form *form)
 {
     static const char in_place[] =
         "{\"description\":\"To be run in place.\",\"pattern\":\"_([.]|$)\"}";
-    put_key(w, "", "OpName");
+    put_key(w, form, "", "OpName");
     td_write_str(w, "type", "string");
     td_write_open(w, "anyOf", '[');
     td_write_open(w, NULL, '{');
@@ -340,22 +349,49 @@ static void write_names(struct td_writer *w)
     td_write_close(w, '}');
     td_write_raw(w, NULL, in_place, sizeof in_place - 1);
     td_write_close(w, ']');
-    end_key(w);
+    end_key(w, form);
 }
 
-void td_write_openapi(struct td_writer *w)
+static void write_schemas(struct td_writer *w, const struct form *form)
 {
-    put(w, (const char *)td_openapi_yaml, td_openapi_yaml_size);
-    write_names(w);
-    put_key(w, "", "OpRequest");
+    write_names(w, form);
+    put_key(w, form, "", "OpRequest");
     td_write_str(w, "description", "The request of the operator that the path names.");
     td_write_open(w, "anyOf", '[');
     for (int i = 0; i < td_registry_count(); i++)
         if (td_registry_at(i)->first)
             write_ref(w, "op.", td_registry_at(i)->schema.name);
     td_write_close(w, ']');
-    end_key(w);
+    end_key(w, form);
     for (int i = 0; i < td_registry_count(); i++)
         if (td_registry_at(i)->first)
-            write_op(w, td_registry_at(i));
+            write_op(w, form, td_registry_at(i));
+}
+
+static int answer(struct td_request *req, struct td_response *res, const struct form *form)
+{
+    const struct td_asset *asset = td_asset_find(form->file);
+    if (td_api_is_bulk(req, 8 * asset->size, 0))
+        return td_api_hand_over(req);
+    const char *text = td_asset_text(req->arena, asset);
+    struct td_writer w;
+    td_write_init(&w, req->arena, 8 * asset->size);
+    if (!text)
+        return -ENOMEM;
+    put(&w, text, asset->size);
+    write_schemas(&w, form);
+    put(&w, form->last, strlen(form->last));
+    int err = td_write_response(&w, res, 200);
+    res->type = asset->type;
+    return err;
+}
+
+int td_api_openapi_yaml(struct td_request *req, struct td_response *res)
+{
+    return answer(req, res, &as_yaml);
+}
+
+int td_api_openapi_json(struct td_request *req, struct td_response *res)
+{
+    return answer(req, res, &as_json);
 }

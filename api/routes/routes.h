@@ -10,14 +10,20 @@
 int td_fixed_create(struct td_service *service); /* -ENOMEM */
 void td_fixed_destroy(struct td_service *service);
 
-/* ---- isa.c, ops.c, openapi.c: the texts that fixed.c keeps ---- */
+/* ---- isa.c, ops.c: the texts that fixed.c keeps ---- */
 
 void td_write_isa(struct td_writer *w);
 void td_write_ops(struct td_writer *w);
-void td_write_openapi(struct td_writer *w);
 
 /* The path's {op}; NULL: there is none, and the response says so. */
 const struct td_handle *td_api_find_op(struct td_request *req);
+
+/* ---- index.c ---- */
+
+/* The member routes: the paths that begin so, each with its methods. */
+void td_write_routes(struct td_writer *w, struct td_arena *arena, const char *under);
+/* The pattern of the route that was likely meant, in the arena, or NULL. */
+const char *td_nearest_route(struct td_arena *arena, const char *path);
 
 /* ---- health.c ---- */
 

@@ -1,10 +1,16 @@
 #!/usr/bin/env python3
 """Every route answers what openapi.yaml says, methods and paths that are not there are refused."""
+import gzip
 import os
 import pathlib
 import re
 
 import service
+
+try:
+    import yaml
+except ImportError as error:
+    service.skip(f"no {error.name}: run deploy/setup.sh check")
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LEVELS = ["DEFAULT", "AVX2", "AVX2_VNNI", "AVX512", "AVX512_VNNI", "AVX512_BF16", "AMX",
@@ -94,6 +100,46 @@ class Routes(service.ServiceTest):
         reply = self.service.call("GET", "/openapi.yaml")
         self.assertEqual(reply.headers["Content-Type"], "application/yaml")
         self.assertTrue(reply.body.startswith((ROOT / "openapi/openapi.yaml").read_bytes()))
+        as_json = self.service.call("GET", "/openapi.json")
+        self.assertEqual(as_json.headers["Content-Type"], "application/json")
+        self.assertEqual(as_json.json, yaml.safe_load(reply.body))
+
+    def test_lists(self):
+        """/, /v1 and /v2 list every route of theirs to whoever asks for JSON."""
+        wanted = {}
+        for method, path in routes():
+            wanted.setdefault(path, []).append(method)
+        for path in ("/", "/v1", "/v2"):
+            said = self.service.call("GET", path, headers={"Accept": "text/plain, application/json;q=0.9"}).json
+            self.assertEqual({r["path"]: r["methods"] for r in said["routes"]},
+                             {p: methods for p, methods in wanted.items() if p.startswith(path)})
+
+    def test_nearest_route(self):
+        for path, near in (("/v1/pool", "/v1/pools"), ("/v1/op/add", "/v1/ops/{op}"), ("/v1/tensor/a/b", "/v1/tensors/{name*}"),
+                           ("/metric", "/metrics"), ("/isa", "/v1/isa"), ("/health/live", "/v2/health/live"), ("/openapi", "/openapi.yaml"),
+                           ("/v2/models/op.add/versions/1/infr", "/v2/models/{model}/versions/{version}/infer")):
+            with self.subTest(path=path):
+                self.problem(self.service.call("GET", path), 404, f"nearest is {near};")
+        self.assertNotIn("nearest", self.problem(self.service.call("GET", "/quite/another/thing"), 404)["detail"])
+
+    def test_page(self):
+        """The page goes compressed to who takes that, and not again to who has it; it runs no foreign code."""
+        plain = self.service.call("GET", "/")
+        self.assertTrue(plain.body.startswith(b"<!doctype html>"))
+        self.assertEqual(plain.headers["Content-Type"], "text/html; charset=utf-8")
+        for word in ("default-src 'none'", "script-src 'self'", "style-src 'self'"):
+            self.assertIn(word, plain.headers["Content-Security-Policy"])
+        self.assertNotIn("unsafe", plain.headers["Content-Security-Policy"])
+        for browser in ("gzip, deflate, br", "br;q=1.0, gzip;q=0.8", "GZIP"):
+            packed = self.service.call("GET", "/", headers={"Accept-Encoding": browser, "Accept": "text/html,*/*;q=0.8"})
+            self.assertEqual(packed.headers["Content-Encoding"], "gzip")
+            self.assertEqual(gzip.decompress(packed.body), plain.body)
+        for other in ("identity", "gzip;q=0", "gzip; q=0.0, br", "xgzip"):
+            self.assertEqual(self.service.call("GET", "/", headers={"Accept-Encoding": other}).body, plain.body)
+        again = self.service.call("GET", "/", headers={"If-None-Match": f'W/"x", {plain.headers["ETag"]}'})
+        self.assertEqual((again.status, again.body), (304, b""))
+        self.assertEqual(self.service.call("GET", "/", headers={"If-None-Match": 'W/"x"'}).status, 200)
+        self.problem(self.service.call("GET", "/web/openapi.json"), 404, "openapi.json")
 
     def test_wrong_methods(self):
         """405 with all right methods in Allow, on every path, for methods known and unknown."""
@@ -122,7 +168,7 @@ class Routes(service.ServiceTest):
                 self.assertGreater(int(head.headers["Content-Length"]), 0)
 
     def test_what_is_not_there(self):
-        for path in ("/v1", "/v1/nosuch", "/v1/isa/nosuch", "/v1/ops/add/more", "/v3", "//v1/isa",
+        for path in ("/v1/nosuch", "/v1/isa/nosuch", "/v1/ops/add/more", "/v3", "//v1/isa",
                      "/v1//isa", "/V1/isa", "/v1/ops/" + "x" * 3000 + "/"  + "y", "/v1/isa%00",
                      "/%76%31/isa", "*"):
             with self.subTest(path=path[:40]):

@@ -99,9 +99,13 @@ class Replies(service.ServiceTest):
                      "/v1/tensors", "/v1/pools", "/v1/pools/default", "/v1/tasks", "/v2", "/v2/health/live", "/v2/health/ready",
                      "/v2/models/op.conv2d", "/v2/models/op.add/ready", "/v2/models/op.add/versions/1",
                      "/v2/models/op.add/versions/1/ready", "/v2/systemsharedmemory/status", "/v2/cudasharedmemory/status",
-                     "/metrics", "/openapi.yaml"):
+                     "/metrics", "/openapi.yaml", "/openapi.json", "/", "/v1", "/web/index.html"):
             with self.subTest(path=path):
                 self.check("GET", path)
+        self.check("GET", "/", headers={"Accept": "application/json"})
+        self.check("GET", "/v2", headers={"Accept": "application/json"})
+        self.check("GET", "/", headers={"If-None-Match": self.check("GET", "/").headers["ETag"]}, status=304)
+        self.check("GET", "/web/nosuch", status=404)
         self.check("GET", "/v1/dispatch/keyset", status=400)
         self.check("GET", "/v1/isa/veclen?dtype=INT8", status=400)
         for path in ("/v1/ops/x", "/v1/dispatch/ops/x/state", "/v1/dispatch/ops/x/table", "/v1/tensors/x", "/v1/pools/x",
