@@ -1,5 +1,6 @@
-/* Lines of BF16 or FP16 as FP32 and back, for kernels that compute on whole lines. Include only
- * from files built once per level. */
+/* Lines of BF16 or FP16 as FP32 and back, for kernels that compute on whole lines, and lines of any
+ * floating-point type as FP64, for those that are sums above all. Include only from files built
+ * once per level. */
 #ifndef TD_KERNELS_LINES_H
 #define TD_KERNELS_LINES_H
 
@@ -31,5 +32,12 @@ TD_INLINE void td_line_narrow(uint16_t *to, const float *from, int64_t n, enum t
             td_copy_few(to + i, &h, n - i, sizeof *to);
     }
 }
+
+/* Elements from at on, n <= TD_RUN, of a tensor of any floating-point type; level.c has them. */
+#define TD_RUN 256
+#define td_line_get TD_NAME(line_get)
+#define td_line_put TD_NAME(line_put)
+void td_line_get(double *to, const struct td_tensor *t, int64_t at, int64_t n);
+void td_line_put(const struct td_tensor *t, int64_t at, int64_t n, const double *x);
 
 #endif

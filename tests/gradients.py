@@ -75,6 +75,20 @@ def layer_norm_scale(**arguments):
     return layer_norm(**arguments, sign=1)
 
 
+def group_norm(grad_out, input, mean, rstd, N, C, HxW, group, output_mask, weight=None, sign=-1):
+    g, rstd = grad_out.reshape(N, C, HxW), rstd.reshape(N, group, 1)
+    x = (input.reshape(N, group, -1) + sign * mean.reshape(N, group, 1)) * rstd
+    scaled = (g if weight is None else g * weight[:, None]).reshape(N, group, -1)
+    level, slope = (v.mean(axis=2, keepdims=True) for v in (scaled, scaled * x))
+    to_input = rstd * (scaled + sign * (level + x * slope))
+    return masked(output_mask, to_input.reshape(input.shape), (g * x.reshape(N, C, HxW)).sum(axis=(0, 2)),
+                  g.sum(axis=(0, 2)))
+
+
+def group_norm_scale(**arguments):
+    return group_norm(**arguments, sign=1)
+
+
 # ---- products ----
 
 def linear(self, grad_output, weight, output_mask):
@@ -136,6 +150,13 @@ NORM = [
      {"normalized_shape": [5], "weight": None, "output_mask": [False, False, True]}),
     ({"grad_out": (0, 5), "input": (0, 5), "mean": (0, 1), "rstd": (0, 1), "weight": (5,), "bias": (5,)},
      {"normalized_shape": [5], "output_mask": [True, True, True]})]
+GROUPS = [
+    ({"grad_out": (2, 6, 5), "input": (2, 6, 5), "mean": (2, 3), "rstd": (2, 3), "weight": (6,)},
+     {"N": 2, "C": 6, "HxW": 5, "group": 3, "output_mask": [True, True, True]}),
+    ({"grad_out": (3, 4, 20, 20), "input": (3, 4, 20, 20), "mean": (3, 1), "rstd": (3, 1)},
+     {"weight": None, "N": 3, "C": 4, "HxW": 400, "group": 1, "output_mask": [True, False, False]}),
+    ({"grad_out": (4, 8, 1), "input": (4, 8, 1), "mean": (4, 8), "rstd": (4, 8), "weight": (8,)},
+     {"N": 4, "C": 8, "HxW": 1, "group": 8, "output_mask": [False, True, True]})]
 LINEAR = [({"self": (*rows, n), "grad_output": (*rows, m), "weight": (m, n)}, {"output_mask": mask})
           for rows, n, m, mask in (((5,), 9, 4, [True, True, True]), ((2, 30), 33, 65, [True, True, True]),
                                    ((), 7, 3, [True, True, False]), ((8,), 6, 5, [False, False, True]),

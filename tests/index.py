@@ -13,6 +13,12 @@ class Below(tuple):
         return np.asarray(rng.integers(self.low, self.bound, self))
 
 
+class Ascending(Below):
+    """The same from 0 to bound in this order, and both are there."""
+    def draw(self, rng):
+        return np.sort(np.concatenate([[0], rng.integers(0, self.bound + 1, self[0] - 2), [self.bound]]))
+
+
 def same(name, _):
     return name
 
@@ -108,6 +114,29 @@ def embedding_backward(grad_output, indices, num_weights, padding_idx, scale_gra
     return out
 
 
+def max_pool_backward(grad_output, self, indices, **_):
+    out = np.zeros((*self.shape[:-2], self.shape[-2] * self.shape[-1]))
+    for at in np.ndindex(indices.shape):
+        out[(*at[:-2], indices[at])] += grad_output[at]
+    return out.reshape(self.shape)
+
+
+def bags(weight, indices, offsets, mode=0, per_sample_weights=None, include_last_offset=False, padding_idx=-1, **_):
+    n = len(offsets) - include_last_offset
+    ends = [*offsets, len(indices)]
+    out, sizes, largest = np.zeros((n, weight.shape[1])), np.zeros(n, int), np.zeros((n, weight.shape[1]), int)
+    for bag in range(n):
+        kept = [i for i in range(ends[bag], ends[bag + 1]) if indices[i] != padding_idx]
+        rows = weight[indices[kept]] * (1 if per_sample_weights is None else per_sample_weights[kept][:, None])
+        sizes[bag] = len(kept) if mode else 0
+        if kept and mode == 2:
+            largest[bag] = indices[kept][rows.argmax(axis=0)]
+        if kept:
+            out[bag] = (np.sum, np.mean, np.max)[mode](rows, axis=0)
+    of_index = np.repeat(np.arange(n), np.diff(ends[:n + 1]))
+    return out, of_index, sizes, largest if mode == 2 else sizes
+
+
 def masked_scatter(self, mask, source):
     out = np.broadcast_to(self, np.broadcast_shapes(self.shape, mask.shape)).copy()
     mask = np.broadcast_to(mask, out.shape)
@@ -159,6 +188,22 @@ LISTS = [({"self": (5, 7, 3), "indices.0": Below((4,), 5), "values": (4, 7, 3)},
          ({"self": (2, 5, 7, 3), "indices.1": Below((4,), 5), "indices.3": Below((2, 1), 3), "values": ()}, {})]
 
 
+BAGS = [({"weight": (9, 40), "indices": Below((12,), 9), "offsets": Ascending((4,), 12)}, {"mode": mode})
+        for mode in (1, 2)] + [
+        ({"weight": (3, 7), "indices": Below((9,), 3), "offsets": Ascending((5,), 9)},
+         {"mode": 1, "include_last_offset": True})]
+PADDED = [(s, {**how, "padding_idx": 2}) for s, how in BAGS] + [
+    ({"weight": (5, 300), "indices": Below((12,), 5), "offsets": Ascending((4,), 12)}, {"mode": 0, "padding_idx": 1}),
+    ({"weight": (5, 3), "indices": Below((12,), 5), "offsets": Ascending((3,), 12), "per_sample_weights": (12,)},
+     {"mode": 0, "padding_idx": 0})]
+EVERY = {"scale_grad_by_freq": False, "sparse": False, "include_last_offset": False}
+POOLED = {"kernel_size": 2, "stride": 2, "padding": 0, "dilation": 1, "ceil_mode": False}
+
+
+def bag_types(name, _):
+    return name, "INT64", "INT64", "INT64"
+
+
 def without(calls, *names, **more):
     return [({k: v for k, v in shapes.items() if k not in names}, {**how, **more}) for shapes, how in calls]
 
@@ -198,6 +243,14 @@ TABLE = {
         ({"grad_output": (6, 5), "indices": Below((6,), 4)},
          {"num_weights": 4, "padding_idx": padding, "scale_grad_by_freq": scaled})
         for padding, scaled in ((-1, False), (1, False), (2, True))]),
+    "embedding_bag": (bags, BAGS, bag_types, bags),
+    "embedding_bag.padding_idx": (bags, [(s, {**EVERY, **({} if "per_sample_weights" in s else {"per_sample_weights": None}),
+                                              **how}) for s, how in PADDED], bag_types, bags),
+    "_embedding_bag": (bags, PADDED, bag_types, bags),
+    "_embedding_bag_forward_only": (bags, PADDED, bag_types, bags),
+    "max_pool2d_with_indices_backward": summed(max_pool_backward, [
+        ({"grad_output": (*planes, 3, 4), "self": (*planes, 6, 8), "indices": Below((*planes, 3, 4), 48)},
+         POOLED) for planes in ((2,), (2, 3))]),
     "index.Tensor": (index, without(LISTS, "values") + [({"self": (4, 6), "indices.0": Below((5,), 4, -4)}, {})], same),
     "index_put": summed(index_put, LISTS[:1] + LISTS[2:] + without(LISTS[2:], accumulate=True)),
     "nonzero": (lambda self: np.argwhere(self), [({"self": shape}, {}) for shape in ((40,), (3, 7, 2), (), (2, 0))],

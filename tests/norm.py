@@ -2,6 +2,8 @@
 them for the others."""
 import numpy as np
 
+import gradients
+
 
 def same(name, _):
     return name
@@ -79,6 +81,17 @@ def general(formula):
     return run
 
 
+def distances(x1, x2, p, compute_mode=None):
+    apart = np.abs(x1[..., :, None, :] - x2[..., None, :, :])
+    if p in (0, np.inf):
+        return (apart != 0).sum(axis=-1) if p == 0 else apart.max(axis=-1, initial=0)
+    return np.sum(apart**p, axis=-1)**(1 / p)
+
+
+def distances_of_pairs(self, p=2.0):
+    return distances(self, self, p)[np.triu_indices(len(self), 1)]
+
+
 LAST = {"momentum": 0.1, "eps": 50.0}
 FOUND = {"momentum": 0.1, "eps": 1e-5}
 ABSENT = {"weight": None, "bias": None}
@@ -117,5 +130,11 @@ TABLE = {
     "native_group_norm": (native_group_norm, NATIVE, same, general(native_group_norm)),
     "rms_norm": (rms_norm, [({"input": (5, 16), "weight": (16,)}, {**SHAPE, "eps": 1e-6}),
                             ({"input": (2, 3, 16)}, {**SHAPE, "eps": 0.1})], same, general(rms_norm)),
+    "native_group_norm_backward": (gradients.group_norm, gradients.GROUPS, same, gradients.group_norm_scale),
+    "_cdist_forward": (distances, [({"x1": x1, "x2": x2}, {"p": p, "compute_mode": None}) for x1, x2, p in (
+        ((5, 7), (40, 7), 2.0), ((2, 1, 3, 100), (3, 4, 100), 1.0), ((4, 3), (2, 3), 0.0), ((9, 5), (9, 5), 1e999),
+        ((3, 2), (5, 2), 2.5), ((33, 90), (70, 90), 2.0))], same),
+    "_pdist_forward": (distances_of_pairs, [({"self": (40, 3)}, {"p": 1.0}), ({"self": (5, 7)}, {}),
+                                            ({"self": (9, 70)}, {"p": 3.0}), ({"self": (1, 4)}, {})], same),
 }
 NAMES = {name.split(".")[0] for name in TABLE}

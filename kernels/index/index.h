@@ -21,6 +21,8 @@ enum td_index_form {                      /* how the arguments make a plan */
                                              each other */
                      TD_INDEX_BY_hot, /* each index says which of a new last dimension's elements is
                                          1 */
+                     TD_INDEX_BY_planes, /* each index says one element of its plane, the last two
+                                            dimensions */
                      TD_INDEX_BY_select, /* no index: a part of self that numbers say */
                      TD_INDEX_BY_slice,
                      TD_INDEX_BY_diagonal,
@@ -114,7 +116,8 @@ typedef int td_index_rule(struct td_call *call);
 td_index_rule td_index_rule_gather, td_index_rule_scatter, td_index_rule_select,
     td_index_rule_slices, td_index_rule_fill, td_index_rule_take, td_index_rule_put,
     td_index_rule_take_along, td_index_rule_rows, td_index_rule_rows_backward,
-    td_index_rule_tensors, td_index_rule_tensors_put, td_index_rule_hot, td_index_rule_select_part,
-    td_index_rule_slice_part, td_index_rule_diagonal_part, td_index_rule_strided_part;
+    td_index_rule_tensors, td_index_rule_tensors_put, td_index_rule_hot, td_index_rule_planes,
+    td_index_rule_select_part, td_index_rule_slice_part, td_index_rule_diagonal_part,
+    td_index_rule_strided_part;
 
 #endif

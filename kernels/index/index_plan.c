@@ -83,6 +83,20 @@ static void plan_slices(struct td_index_plan *plan, const struct td_tensor *self
         plan->into[d] = d == dim ? 0 : own[d];
 }
 
+/* The gradient of a pool: planes of the result, of which indices say places. */
+static void plan_planes(struct td_index_plan *plan, const struct td_tensor *out,
+                        const struct td_tensor *index)
+{
+    int64_t windows = index->shape[index->rank - 1] * index->shape[index->rank - 2];
+    plan->rank = 2;
+    plan->size[0] = windows ? td_numel(index) / windows : 0;
+    plan->size[1] = windows;
+    plan->into[0] = out->shape[out->rank - 1] * out->shape[out->rank - 2];
+    struct td_pointer *by = point(plan, index, plan->into[0], 1);
+    by->step[0] = windows;
+    by->step[1] = 1;
+}
+
 /* embedding: index's dimensions, then a row's. */
 static void plan_rows(struct td_index_plan *plan, const struct td_tensor *table,
                       const struct td_tensor *index)
@@ -192,6 +206,9 @@ static void plan_form(const struct td_call *call, struct td_index_plan *plan, vo
         dense(index, point(plan, index, call->arg[1].i, 1)->step);
         dense(&call->out[0], plan->into);
         break;
+    case TD_INDEX_BY_planes:
+        plan_planes(plan, &call->out[0], index);
+        break;
     case TD_INDEX_BY_tensors:
         plan_tensors(call, plan, room);
         break;
@@ -219,7 +236,8 @@ void td_index_plan(const struct td_call *call, struct td_index_plan *plan, void 
         return;
     else if (family->form == TD_INDEX_BY_along && source->tensor.rank == plan->rank)
         dense(&source->tensor, plan->beside); /* which may be larger than the index */
-    else if (family->form == TD_INDEX_BY_flat || family->form == TD_INDEX_BY_rows)
+    else if (family->form == TD_INDEX_BY_flat || family->form == TD_INDEX_BY_rows ||
+             family->form == TD_INDEX_BY_planes)
         dense(&all, plan->beside);
     else
         spread(&source->tensor, plan->rank, plan->beside);

@@ -1,6 +1,7 @@
 /* The rules of the index family: which shapes and types its operators take. */
 #include "kernels/index/index.h"
 
+#include "kernels/backward.h"
 #include "kernels/dims.h"
 
 #include <errno.h>
@@ -262,6 +263,30 @@ int td_index_rule_rows_backward(struct td_call *call)
     *out = (struct td_tensor){
         .dtype = grad->dtype, .rank = 2, .shape = {call->arg[2].i, grad->shape[index->rank]}};
     return 0;
+}
+
+/* The windows have said where their maxima are: their sizes add nothing. */
+int td_index_rule_planes(struct td_call *call)
+{
+    const struct td_tensor *grad = &call->arg[0].tensor, *self = &call->arg[1].tensor;
+    if (index_of(call)->dtype != TD_i64)
+        return td_refuse(call, "indices: is %s; INT64 is right",
+                         td_dtype_name(index_of(call)->dtype));
+    if (self->rank != 3 && self->rank != 4)
+        return td_refuse(call, "self: has %d dimensions; 3, or 4 with a batch, are right",
+                         self->rank);
+    int err = td_rule_type(call, 1, "self");
+    err = err ? err : td_rule_shape(call, 7, "indices", "grad_output's", grad->rank, grad->shape);
+    bool right = grad->rank == self->rank;
+    for (int d = 0; d < self->rank - 2 && right; d++)
+        right = grad->shape[d] == self->shape[d];
+    if (!err && !right)
+        err = td_refuse(call, "grad_output: must have self's dimensions, and its sizes but in the "
+                              "last two");
+    call->n_out = 1;
+    call->out[0] = *self;
+    call->out[0].weight = NULL;
+    return err;
 }
 
 int td_index_rule_tensors(struct td_call *call)

@@ -41,6 +41,12 @@ int td_rule_normalized(struct td_call *call, const struct td_tensor *input, int 
 int td_rule_normalizing(struct td_call *call, const struct td_tensor *input, int first, int last,
                         const char *const *names, enum td_dtype *type);
 
+/* What native_group_norm_backward says of the input. */
+struct td_group_sizes {
+    int64_t images, channels, inner, groups;
+};
+struct td_group_sizes td_group_sizes(const struct td_call *call);
+
 /* The input as rows of n elements that are normalized together. */
 struct td_rows {
     int64_t count, n;
