@@ -103,6 +103,7 @@ struct td_request { /* lives in its own arena */
     bool local;       /* only the same machine can reach where it came in, and no proxy said more */
     const char *home; /* the name of the pool on whose CPU the calling thread sits, or NULL:
                          small calls for it may be run at once */
+    struct td_busy *busy; /* borrowed, that thread's own, or NULL */
     /* To be called by a handler before the request may be seen by another thread; from then on only
        reply sends the response, once, from any thread, and the handler returns -EINPROGRESS. */
     void (*defer)(struct td_request *req);

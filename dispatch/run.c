@@ -8,7 +8,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 static int no_such_row(struct td_run *run)
 {
@@ -176,13 +175,6 @@ static void cast(struct td_run *run, int i, void *room)
     to->data = room;
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
 const void *td_run_input(const struct td_run *run, int arg)
 {
     for (int i = 0; i < run->n_casts; i++)
@@ -226,7 +218,7 @@ static void execute_parts(struct td_run *run, char *at)
 
 int64_t td_run_execute(struct td_run *run, void *scratch)
 {
-    int64_t begin = now_ns(), end;
+    int64_t begin = td_clock_ns(), end;
     char *at = scratch;
     run->error = 0;
     if (is_nothing(&run->call))
@@ -237,7 +229,7 @@ int64_t td_run_execute(struct td_run *run, void *scratch)
     if (run->parts) {
         execute_parts(run, at);
         td_stop_obey(before);
-        end = now_ns();
+        end = td_clock_ns();
         run->ns = end - begin;
         return end;
     }
@@ -248,7 +240,7 @@ int64_t td_run_execute(struct td_run *run, void *scratch)
     run->call.scratch = at;
     unsigned teams = td_teams_opened();
     run->error = td_impl_run(run->impl, &run->call);
-    end = now_ns();
+    end = td_clock_ns();
     run->ns = end - begin;
     bool alone = !run->impl->library && td_teams_opened() == teams; /* too small to be split */
     if (!td_stopped() && !run->error)

@@ -248,6 +248,7 @@ struct td_stop {
     int64_t deadline_ns; /* CLOCK_MONOTONIC at which it is as if asked; 0: never */
 };
 bool td_stop_is_due(const struct td_stop *stop);
+int64_t td_clock_ns(void); /* CLOCK_MONOTONIC */
 /* From here on the calling thread computes for somebody who may stop it (NULL: nobody); gives back
  * who could before. The team of td_parallel obeys its caller's. */
 const struct td_stop *td_stop_obey(const struct td_stop *stop);

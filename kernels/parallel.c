@@ -22,15 +22,20 @@ unsigned td_teams_opened(void)
     return teams;
 }
 
+int64_t td_clock_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
 bool td_stop_is_due(const struct td_stop *stop)
 {
     if (atomic_load_explicit(&stop->asked, memory_order_relaxed))
         return true;
     if (!stop->deadline_ns)
         return false;
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec > stop->deadline_ns;
+    return td_clock_ns() > stop->deadline_ns;
 }
 
 const struct td_stop *td_stop_obey(const struct td_stop *stop)

@@ -211,10 +211,10 @@ static void *work(void *arg)
         job->late = job->deadline_ns && start > job->deadline_ns;
         if (job->late)
             atomic_fetch_add_explicit(&pool->late, 1, memory_order_relaxed);
-        atomic_store_explicit(&worker->what, job->what, memory_order_relaxed);
-        atomic_store(&worker->since_ns, start);
+        atomic_store_explicit(&worker->busy.what, job->what, memory_order_relaxed);
+        atomic_store(&worker->busy.since_ns, start);
         job->run(job, worker); /* may free the job */
-        atomic_store(&worker->since_ns, 0);
+        atomic_store(&worker->busy.since_ns, 0);
         end = td_now_ns();
         atomic_fetch_add_explicit(&worker->busy_ns, end - start, memory_order_relaxed);
         atomic_fetch_add_explicit(&worker->done, 1, memory_order_relaxed);

@@ -17,9 +17,8 @@ struct td_worker {
     struct td_team team;
     struct td_future *waits_for; /* without a time limit; with walk guarded by future.c */
     uint64_t walk;
-    _Alignas(64) atomic_llong done, busy_ns; /* written by the worker only, as these two: */
-    _Atomic(const char *) what;              /* the job it is in, if that has a name */
-    atomic_llong since_ns;                   /* when it began that; 0: it is in none */
+    _Alignas(64) atomic_llong done, busy_ns; /* written by the worker only, as is busy */
+    struct td_busy busy;
     int64_t idle_ns; /* how long it has lately been without work between two jobs; see pool.c */
 };
 

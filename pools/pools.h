@@ -230,21 +230,31 @@ int td_streams_parse(const char *text, int n_cpus, int *streams, char *problem,
  * calling thread may afterwards run on all CPUs that the process may use. */
 int td_pools_look(struct td_pools *pools);
 
+struct td_busy {                /* what a thread is in; written by that thread only */
+    _Atomic(const char *) what; /* a constant, or NULL: it has no name */
+    atomic_llong since_ns;      /* when it began that; 0: it is in nothing */
+};
+
 /* Binds the calling thread to the first CPU of a part of the named pool (td_pool_cpu), or where
  * that is not pinned or not there to all allowed ones; and again whenever that changes, until
- * td_pools_unwatch. -ENOMEM, or what the kernel says. */
-int td_pools_seat(struct td_pools *pools, const char *name, int part, int parts);
+ * td_pools_unwatch. busy: watched until then, as the workers are. -ENOMEM, or what the kernel says.
+ */
+int td_pools_seat(struct td_pools *pools, const char *name, int part, int parts,
+                  struct td_busy *busy);
 
-struct td_hung { /* a worker that has been in one job for longer than it should */
+struct td_hung { /* a thread that has been in one thing for longer than it should */
     char pool[TD_POOL_NAME];
-    int worker;
-    const char *what; /* td_job.what, or "a job" */
+    bool is_seat;     /* it is no worker, but has a seat at the pool */
+    int index;        /* of the worker; of a seat its part */
+    const char *what; /* td_busy.what, or "a job" */
     int64_t for_ns;
 };
-/* The hung workers now, at most max; returns how many. */
+/* The hung threads now, at most max; returns how many. */
 int td_pools_hung(struct td_pools *pools, struct td_hung *hung, int max);
+/* "pool a: worker 0 has been in matmul for 70 s". */
+void td_hung_describe(const struct td_hung *hung, char *text, size_t size);
 
-/* Starts a thread that looks twice a second. A worker counts as hung after hung_ns in one job (0:
+/* Starts a thread that looks twice a second. A thread counts as hung after hung_ns in one job (0:
  * never). say: told, on that thread, what was found and done. -EAGAIN: no thread. */
 int td_pools_watch(struct td_pools *pools, int64_t hung_ns, void (*say)(const char *sentence));
 /* Ends it, if there is one, and forgets the seats. To be called before td_pools_destroy. */

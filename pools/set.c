@@ -105,18 +105,20 @@ void td_pools_reseat(struct td_pools *pools)
         reseat(pools, &pools->seats[i]);
 }
 
-int td_pools_seat(struct td_pools *pools, const char *name, int part, int parts)
+int td_pools_seat(struct td_pools *pools, const char *name, int part, int parts,
+                  struct td_busy *busy)
 {
-    struct td_seat seat = {.tid = gettid(), .part = part, .parts = parts};
+    struct td_seat seat = {.tid = gettid(), .part = part, .parts = parts, .busy = busy};
     snprintf(seat.pool, sizeof seat.pool, "%s", name);
     pthread_mutex_lock(&pools->adding);
+    pthread_mutex_lock(&pools->lock);
     struct td_seat *more = realloc(pools->seats, (pools->n_seats + 1) * sizeof *more);
-    int error = -ENOMEM;
     if (more) {
         pools->seats = more;
         pools->seats[pools->n_seats++] = seat;
-        error = reseat(pools, &seat);
     }
+    pthread_mutex_unlock(&pools->lock);
+    int error = more ? reseat(pools, &seat) : -ENOMEM;
     pthread_mutex_unlock(&pools->adding);
     return error;
 }

@@ -10,13 +10,14 @@ struct td_seat { /* a thread that is no worker, on the first CPU of a part of a 
     pid_t tid;
     int part, parts;
     char pool[TD_POOL_NAME];
+    struct td_busy *busy; /* borrowed */
 };
 
 struct td_pools {
     struct td_topology *topology;
     pthread_mutex_t lock, adding;
-    struct td_cpus io; /* CPUs of threads that serve HTTP; guarded by adding, as are the seats: */
-    struct td_seat *seats;
+    struct td_cpus io;     /* CPUs of threads that serve HTTP; guarded by adding */
+    struct td_seat *seats; /* read with adding or lock held, changed with both, as n_seats */
     int n_seats;
     atomic_int alive; /* workers */
     int n;

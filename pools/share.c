@@ -68,7 +68,7 @@ int td_worker_share(struct td_worker *worker, int parts, td_part *run, void *arg
         struct helper *helper = &shared->helpers[i];
         helper->shared = shared;
         helper->job = (struct td_job){
-            .run = help, .what = atomic_load(&worker->what), .priority = TD_PRIORITIES / 2};
+            .run = help, .what = atomic_load(&worker->busy.what), .priority = TD_PRIORITIES / 2};
         atomic_fetch_add(&shared->refs, 1);
         if (td_pool_submit(worker->pool, &helper->job)) { /* no room: the parts are run here */
             unref(shared);

@@ -114,5 +114,5 @@ struct td_pool *td_worker_pool(const struct td_worker *worker)
 
 void td_worker_note(struct td_worker *worker, const char *what)
 {
-    atomic_store_explicit(&worker->what, what, memory_order_relaxed);
+    atomic_store_explicit(&worker->busy.what, what, memory_order_relaxed);
 }

@@ -1,5 +1,5 @@
 /* What changes under the pools while they work: the CPUs and the time that the process may use,
- * where its threads are, and workers that do not come back.
+ * where its threads are, and threads that do not come back.
  *
  * A container's CPUs move when a kubelet hands them out anew or by `docker update`. The kernel then
  * moves every thread at once, wherever it was bound, and tells nobody, so one thread looks twice a
@@ -7,8 +7,9 @@
  * instead of moving their threads: a pool that has lost CPUs must also have fewer threads. Calls
  * that hold the old one still run there, and it ends with the last of them.
  *
- * A worker cannot be interrupted in a kernel; that it has been in one job for too long can only be
- * said. Workers note what they are in and since when; whoever asks compares with the clock. */
+ * A thread cannot be interrupted in a kernel; that it has been in one job for too long can only be
+ * said. Workers, and threads with a seat, note what they are in and since when; whoever asks
+ * compares with the clock. */
 #include "pools/set.h"
 
 #include "pools/topology.h"
@@ -83,19 +84,39 @@ int td_pools_look(struct td_pools *pools)
     return error ? error : made;
 }
 
-/* ---- hung workers ---- */
+/* ---- hung threads ---- */
 
-/* The worker's job, when it has been in it for longer than limit_ns. */
-static bool is_hung(struct td_worker *worker, int64_t limit_ns, struct td_hung *hung)
+/* Fills hung's what and for_ns when the thread has been in that for longer than limit_ns. */
+static bool is_hung(struct td_busy *busy, int64_t limit_ns, struct td_hung *hung)
 {
-    int64_t since = atomic_load(&worker->since_ns), for_ns = td_now_ns() - since;
-    const char *what = atomic_load(&worker->what);
-    if (!since || for_ns <= limit_ns || atomic_load(&worker->since_ns) != since)
+    int64_t since = atomic_load(&busy->since_ns), for_ns = td_now_ns() - since;
+    const char *what = atomic_load(&busy->what);
+    if (!since || for_ns <= limit_ns || atomic_load(&busy->since_ns) != since)
         return false;
-    *hung =
-        (struct td_hung){.worker = worker->index, .what = what ? what : "a job", .for_ns = for_ns};
-    snprintf(hung->pool, sizeof hung->pool, "%s", worker->pool->config.name);
+    hung->what = what ? what : "a job";
+    hung->for_ns = for_ns;
     return true;
+}
+
+static bool is_worker_hung(struct td_worker *worker, int64_t limit_ns, struct td_hung *hung)
+{
+    *hung = (struct td_hung){.index = worker->index};
+    snprintf(hung->pool, sizeof hung->pool, "%s", worker->pool->config.name);
+    return is_hung(&worker->busy, limit_ns, hung);
+}
+
+static bool is_seat_hung(const struct td_seat *seat, int64_t limit_ns, struct td_hung *hung)
+{
+    *hung = (struct td_hung){.is_seat = true, .index = seat->part};
+    memcpy(hung->pool, seat->pool, sizeof hung->pool);
+    return is_hung(seat->busy, limit_ns, hung);
+}
+
+void td_hung_describe(const struct td_hung *hung, char *text, size_t size)
+{
+    snprintf(text, size, "pool %s: %s %d has been in %.80s for %lld s", hung->pool,
+             hung->is_seat ? "HTTP thread" : "worker", hung->index, hung->what,
+             (long long)(hung->for_ns / 1000000000));
 }
 
 int td_pools_hung(struct td_pools *pools, struct td_hung *hung, int max)
@@ -105,9 +126,13 @@ int td_pools_hung(struct td_pools *pools, struct td_hung *hung, int max)
     int n = limit_ns ? td_pools_list(pools, list, TD_MAX_POOLS) : 0, found = 0;
     for (int i = 0; i < n; i++) {
         for (int k = 0; k < list[i]->n_workers && found < max; k++)
-            found += is_hung(&list[i]->workers[k], limit_ns, &hung[found]);
+            found += is_worker_hung(&list[i]->workers[k], limit_ns, &hung[found]);
         td_pool_unref(list[i]);
     }
+    pthread_mutex_lock(&pools->lock);
+    for (int i = 0; i < pools->n_seats && limit_ns && found < max; i++)
+        found += is_seat_hung(&pools->seats[i], limit_ns, &hung[found]);
+    pthread_mutex_unlock(&pools->lock);
     return found;
 }
 
@@ -116,7 +141,7 @@ int td_pools_hung(struct td_pools *pools, struct td_hung *hung, int max)
 static void say_changes(struct td_pools *pools, int result, int *hung_before)
 {
     struct td_hung hung;
-    char text[256];
+    char text[256], who[200];
     int n_hung = td_pools_hung(pools, &hung, 1);
     if (result < 0) {
         snprintf(text, sizeof text, "a pool could not be made anew: %s", strerror(-result));
@@ -129,11 +154,11 @@ static void say_changes(struct td_pools *pools, int result, int *hung_before)
         pools->say(text);
     }
     if (n_hung && !*hung_before) {
-        snprintf(text, sizeof text, "pool %s: worker %d has been in %.60s for %lld s: not ready",
-                 hung.pool, hung.worker, hung.what, (long long)(hung.for_ns / 1000000000));
+        td_hung_describe(&hung, who, sizeof who);
+        snprintf(text, sizeof text, "%s: not ready", who);
         pools->say(text);
     } else if (!n_hung && *hung_before) {
-        pools->say("no worker hangs any more: ready");
+        pools->say("nothing hangs any more: ready");
     }
     *hung_before = n_hung;
 }
@@ -181,8 +206,10 @@ void td_pools_unwatch(struct td_pools *pools)
         pools->watched = false;
     }
     pthread_mutex_lock(&pools->adding);
+    pthread_mutex_lock(&pools->lock);
     free(pools->seats);
     pools->seats = NULL;
     pools->n_seats = 0;
+    pthread_mutex_unlock(&pools->lock);
     pthread_mutex_unlock(&pools->adding);
 }

@@ -87,6 +87,8 @@ static bool run(struct td_http_thread *thread)
     thread->replies_seen = atomic_load(&thread->replies);
     thread->again = false;
     int64_t now = thread->now_ns = td_now_ns();
+    atomic_store_explicit(&thread->busy.what, NULL, memory_order_relaxed);
+    atomic_store_explicit(&thread->busy.since_ns, now, memory_order_relaxed);
     if (thread->held && !held_for(thread, now))
         release_one(thread);
     if (!td_watch_due(&thread->watch, now))
@@ -131,6 +133,7 @@ static void sleep_until_event(struct td_http_thread *thread, int64_t now)
     if (thread->held && (ns < 0 || held_for(thread, now) < ns))
         ns = held_for(thread, now);
     struct timespec most = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    atomic_store_explicit(&thread->busy.since_ns, 0, memory_order_relaxed);
     atomic_store(&thread->asleep, true);
     if (!thread->again && atomic_load(&thread->replies) == thread->replies_seen &&
         !atomic_load(&thread->http->stopping))
@@ -167,7 +170,8 @@ static void *serve(void *arg)
     td_thread_alone(); /* small calls run here, on no team */
     td_thread_brisk(); /* beside the pool's worker */
     if (*thread->home)
-        td_pools_seat(thread->http->service->pools, thread->home, thread->part, thread->parts);
+        td_pools_seat(thread->http->service->pools, thread->home, thread->part, thread->parts,
+                      &thread->busy);
     /* Also what was given to a worker while td_http_stop looked. */
     while (!atomic_load_explicit(&thread->http->stopping, memory_order_relaxed) ||
            atomic_load(&thread->handling))

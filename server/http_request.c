@@ -161,6 +161,7 @@ static void begin(struct exchange *x, struct td_http_thread *thread, const char 
     req->path = url;
     req->begin_ns = thread->now_ns;
     req->home = *thread->home ? thread->home : NULL;
+    req->busy = &thread->busy;
     req->defer = defer;
     req->reply = reply;
     req->header = header;

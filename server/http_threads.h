@@ -42,6 +42,7 @@ struct td_http_thread { /* the fields without comment are its own */
     unsigned replies_seen;
     bool again;              /* a connection has gone: the daemon, when it runs, may listen again */
     int epoll, wake;         /* the daemon's descriptor, and the one that ends the thread's sleep */
+    struct td_busy busy;     /* each run of the daemon is one thing; see td_pools_seat */
     char home[TD_POOL_NAME]; /* the pool on whose CPU it sits, or "" */
     int part, parts;         /* on which of them: td_pool_cpu */
     struct td_arena *spare;  /* of the last request, for the next; the thread's own, or NULL */

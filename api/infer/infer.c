@@ -330,6 +330,8 @@ static int start(struct td_infer *in)
     }
     if (is_small(in)) {
         in->ran_inline = true;
+        if (req->busy)
+            atomic_store_explicit(&req->busy->what, in->run.handle->full, memory_order_relaxed);
         compute(in, NULL);
         return 0;
     }

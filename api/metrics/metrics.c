@@ -182,7 +182,7 @@ static int count_hung(const struct td_hung *hung, int n, const char *pool)
 {
     int found = 0;
     for (int i = 0; i < n; i++)
-        found += !strcmp(hung[i].pool, pool);
+        found += !hung[i].is_seat && !strcmp(hung[i].pool, pool);
     return found;
 }
 

@@ -18,8 +18,7 @@ int td_api_find_hindrance(struct td_request *req, struct td_hung *hung, int max,
     if (req->service->front.draining)
         snprintf(why, size, "the server is draining");
     else if (n)
-        snprintf(why, size, "pool %s: worker %d has been in %.80s for %lld s", hung->pool,
-                 hung->worker, hung->what, (long long)(hung->for_ns / 1000000000));
+        td_hung_describe(hung, why, size);
     return n;
 }
 
@@ -33,7 +32,7 @@ static void write_hung(struct td_writer *w, const struct td_hung *hung, int n)
         strftime(text, sizeof text, "%FT%TZ", gmtime_r(&since, &utc));
         td_write_open(w, NULL, '{');
         td_write_str(w, "pool", hung[i].pool);
-        td_write_int(w, "worker", hung[i].worker);
+        td_write_int(w, hung[i].is_seat ? "http_thread" : "worker", hung[i].index);
         td_write_str(w, "operator", hung[i].what);
         td_write_str(w, "since", text);
         td_write_int(w, "seconds", hung[i].for_ns / 1000000000);

@@ -27,7 +27,7 @@ const char *td_nearest_route(struct td_arena *arena, const char *path);
 
 /* ---- health.c ---- */
 
-/* Why the server is not ready; "" when it is. hung: the workers to blame, at most max; how many. */
+/* Why the server is not ready; "" when it is. hung: the threads to blame, at most max; how many. */
 int td_api_find_hindrance(struct td_request *req, struct td_hung *hung, int max, char *why,
                           size_t size);
 

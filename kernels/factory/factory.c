@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- rules ---- */
@@ -208,11 +207,8 @@ uint64_t td_factory_seed(const struct td_call *call)
     int given = td_factory(call)->seed;
     if (given >= 0 && call->arg[given].kind == TD_KIND_int)
         return (uint64_t)call->arg[given].i;
-    if (!getentropy(&seed, sizeof seed))
-        return seed;
-    struct timespec t; /* where a sandbox forbids it */
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec << 32 ^ (uint64_t)t.tv_nsec;
+    bool random = !getentropy(&seed, sizeof seed); /* a sandbox may forbid it */
+    return random ? seed : (uint64_t)td_clock_ns();
 }
 
 void td_factory_order(const struct td_call *call)
