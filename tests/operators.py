@@ -20,6 +20,7 @@ import order
 import pointwise
 import product
 import quantizing
+import recurrent
 import reductions
 import softmax
 import window
@@ -268,6 +269,7 @@ JUDGES = {
         pointwise,
         product,
         quantizing,
+        recurrent,
         reductions,
         softmax,
         window,

@@ -13,6 +13,7 @@ import index
 import move
 import operators
 import order
+import recurrent
 import reductions
 import service
 
@@ -89,7 +90,7 @@ def draw_call(rng, op):
     if op == "softmax.int":
         shape = draw_shape(rng, 1)
         return {"self": shape}, {"dim": int(rng.integers(len(shape)))}
-    if op in index.TABLE or op in order.TABLE: # with other indices each time
+    if op in index.TABLE or op in order.TABLE or op in recurrent.TABLE: # with other values each time
         calls = operators.JUDGES[op].calls
         return calls[rng.integers(len(calls))]
     if op in gradients.DRAWS:
