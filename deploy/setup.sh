@@ -2,7 +2,7 @@
 # deploy/setup.sh build|check: installs what a fresh Debian 12 or 13 or Ubuntu 24.04 lacks to build
 # tensord ("build") or to test it as well ("check"). The distribution's packages come first; what it
 # does not have goes into .deps/, where `rm -rf .deps` takes it away again: oneDNN 3.2 in
-# .deps/onednn, the tests' Python and node in .deps/venv, the OpenAPI linter in .deps/npm.
+# .deps/onednn, the tests' Python and node in .deps/venv, the OpenAPI linter and what drives a browser in .deps/npm.
 #
 # deploy/setup.sh packages build|check: prints the packages' names and does nothing, for whoever may
 # install them where you may not.
@@ -38,7 +38,10 @@ onednn-cpu-gomp==2023.2.0 --hash=sha256:2f22a54d6a890ed14bfa185d42a4be65d8b5b1df
 onednn-devel-cpu-gomp==2023.2.0 --hash=sha256:9763c69e8c907e119056bd52ad918ca84ac9ba939d130a99dfa95ccca3e5e284
 '
 build_wheels='meson==1.7.2 ninja==1.11.1.4 PyYAML==6.0.3' # where the distribution's cannot be installed
-linter=@redocly/cli@2.77.0
+npm_packages=(
+    @redocly/cli@2.77.0 # tests/openapi: the linter
+    axe-core@4.14.1 playwright-core@1.65.1 # tests/web
+)
 
 say() {
     echo "setup: $*" >&2
@@ -139,14 +142,18 @@ install_python() {
     cp "$wanted" "$got"
 }
 
-# Debian's node is too old for the linter: the one in the venv (a wheel) runs it.
-install_linter() {
-    local node=$deps/venv/bin
-    grep -qs "\"version\": \"${linter##*@}\"" "$deps/npm/node_modules/@redocly/cli/package.json" &&
-        return
-    may_install "$linter into .deps/npm" || return 0
+# Debian's node is too old for these: the one in the venv (a wheel) runs them.
+install_npm_packages() {
+    local node=$deps/venv/bin p missing=()
+    for p in "${npm_packages[@]}"; do
+        grep -qs "\"version\": \"${p##*@}\"" "$deps/npm/node_modules/${p%@*}/package.json" ||
+            missing+=("$p")
+    done
+    if [ ${#missing[@]} = 0 ] || ! may_install "${missing[*]} into .deps/npm"; then
+        return 0
+    fi
     PATH=$node:$PATH quietly "$node/npm" install --prefix "$deps/npm" --no-audit --no-fund \
-        --ignore-scripts "$linter"
+        --ignore-scripts --save-exact "${missing[@]}"
 }
 
 # meson, ninja and PyYAML, which need no root: ./run and ./check look into .deps/venv/bin as well.
@@ -174,6 +181,8 @@ check_tools() {
     [ "${version%%.*}" -ge 12 ] || say "gcc is $version; tensord needs 12 or newer"
 }
 
+# For tests/web; Ubuntu has it as a snap alone.
+! grep -q '^ID=debian' /etc/os-release || check_packages+=(chromium)
 [ "$level" = build ] || packages+=("${check_packages[@]}")
 if [ -n "$list" ]; then
     echo "${packages[*]}"
@@ -194,6 +203,6 @@ check_tools
 install_onednn
 if [ "$level" = check ]; then
     install_python
-    install_linter
+    install_npm_packages
 fi
 [ -n "$skipped" ] || touch "$stamp"

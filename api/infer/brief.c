@@ -101,11 +101,13 @@ static int read_plain(struct td_infer *in, const cJSON *item, const char *who, e
 
 enum { IS_TENSOR = 1, IS_LIST = 2, IS_OTHER = 4 };
 
-/* What the operator's overloads have under that name; 0: nothing. */
+/* What the operator's overloads, or the one that is meant, have under that name; 0: nothing. */
 static unsigned kinds_of(const struct td_infer *in, const char *name)
 {
     unsigned kinds = 0;
-    for (const struct td_handle *h = td_registry_find(in->op); h; h = h->next)
+    const struct td_handle *h = td_registry_find(in->op);
+    bool one = h && strcmp(in->op, h->schema.name); /* it is named by its overload */
+    for (; h; h = one ? NULL : h->next)
         for (int i = 0; i < h->schema.n_params; i++) {
             const struct td_type *type = &h->schema.param[i].type;
             if (!strcmp(h->schema.param[i].name, name))

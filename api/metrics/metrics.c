@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BUCKETS 12
@@ -264,6 +265,10 @@ static void process(struct text *t)
         resident = 0;
     if (f)
         fclose(f);
+    struct timespec cpu = {0};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+    family(t, "process_cpu_seconds_total", "counter", "CPU time spent, of user and system.");
+    line(t, "process_cpu_seconds_total %lld.%06ld", (long long)cpu.tv_sec, cpu.tv_nsec / 1000);
     family(t, "process_resident_memory_bytes", "gauge", "Resident memory size in bytes.");
     line(t, "process_resident_memory_bytes %lld", (long long)resident * sysconf(_SC_PAGESIZE));
     family(t, "tensord_build_info", "gauge", "Version and ISA level; always 1.");

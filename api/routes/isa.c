@@ -179,6 +179,9 @@ int td_api_isa_features(struct td_request *req, struct td_response *res)
 
 static void write_pus(struct td_writer *w, const struct td_machine_facts *facts)
 {
+    double busy[1024];
+    int n_busy = (int)(sizeof busy / sizeof *busy);
+    td_cpus_busy(busy, n_busy);
     td_write_open(w, "pus", '[');
     for (int i = 0; i < facts->n_pus; i++) {
         td_write_open(w, NULL, '{');
@@ -187,6 +190,8 @@ static void write_pus(struct td_writer *w, const struct td_machine_facts *facts)
         td_write_int(w, "package", facts->pus[i].package);
         td_write_int(w, "numa_node", facts->pus[i].numa_node);
         td_write_bool(w, "allowed", facts->pus[i].allowed);
+        if (facts->pus[i].cpu < n_busy && busy[facts->pus[i].cpu] >= 0)
+            td_write_num(w, "busy_s", busy[facts->pus[i].cpu]);
         td_write_close(w, '}');
     }
     td_write_close(w, ']');

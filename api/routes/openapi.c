@@ -100,7 +100,8 @@ static void write_type(struct td_writer *w, const struct td_type *type)
 static void write_default(struct td_writer *w, const struct td_param *param)
 {
     const struct td_value *v = &param->def;
-    const char *text = param->default_text, *e = strchr(text, 'e');
+    const char *text = param->default_text;
+    size_t n = strcspn(text, "e"); /* up to an exponent */
     char number[sizeof param->default_text + 3];
     switch (v->kind) {
     case TD_KIND_int:
@@ -109,12 +110,13 @@ static void write_default(struct td_writer *w, const struct td_param *param)
     case TD_KIND_bool:
         td_write_bool(w, "default", v->i);
         break;
-    case TD_KIND_float: /* as declared; before an exponent, YAML 1.1 needs a point */
-        if (e && !strchr(text, '.')) {
-            snprintf(number, sizeof number, "%.*s.0%s", (int)(e - text), text, e);
-            text = number;
-        }
-        td_write_raw(w, "default", text, strlen(text));
+    case TD_KIND_float: /* before an exponent, YAML 1.1 needs a point; after one, JSON a digit */
+        snprintf(number, sizeof number, "%.*s%s%s", (int)n, text,
+                 text[n] && !memchr(text, '.', n) ? ".0"
+                 : n && text[n - 1] == '.'        ? "0"
+                                                  : "",
+                 text + n);
+        td_write_raw(w, "default", number, strlen(number));
         break;
     case TD_KIND_ints:
     case TD_KIND_bools:

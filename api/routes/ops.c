@@ -30,7 +30,8 @@ static void write_kernels(struct td_writer *w, const struct td_op *op)
     td_write_close(w, ']');
 }
 
-static void write_handle(struct td_writer *w, const struct td_handle *handle)
+/* With samples it says as well how arguments look that tests and page try it with. */
+static void write_handle(struct td_writer *w, const struct td_handle *handle, bool samples)
 {
     char schema[1024];
     td_schema_format(&handle->schema, schema, sizeof schema);
@@ -45,6 +46,12 @@ static void write_handle(struct td_writer *w, const struct td_handle *handle)
     write_dtypes(w, handle->op->dtypes);
     td_write_num(w, "ulp", handle->op->ulp);
     write_kernels(w, handle->op);
+    if (samples) {
+        td_write_open(w, "samples", '[');
+        for (const char *const *sample = handle->op->samples; sample && *sample; sample++)
+            td_write_str(w, NULL, *sample);
+        td_write_close(w, ']');
+    }
     td_write_close(w, '}');
 }
 
@@ -53,7 +60,7 @@ void td_write_ops(struct td_writer *w)
     td_write_open(w, NULL, '{');
     td_write_open(w, "ops", '[');
     for (int i = 0; i < td_registry_count(); i++)
-        write_handle(w, td_registry_at(i));
+        write_handle(w, td_registry_at(i), false);
     td_write_close(w, ']');
     td_write_close(w, '}');
 }
@@ -80,7 +87,7 @@ int td_api_ops_get(struct td_request *req, struct td_response *res)
     td_write_str(&w, "name", name);
     td_write_open(&w, "overloads", '[');
     for (; handle; handle = one ? NULL : handle->next)
-        write_handle(&w, handle);
+        write_handle(&w, handle, true);
     td_write_close(&w, ']');
     td_write_close(&w, '}');
     return td_write_response(&w, res, 200);

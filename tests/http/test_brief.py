@@ -25,6 +25,11 @@ class Brief(service.ServiceTest):
         self.is_answered("sum", {"out": [3, 7]}, self=[[1, 2], [3, 4]], dim=[1])
         self.is_answered("zeros", {"out": [[0, 0]]}, size=[1, 2])
 
+    def test_number_for_a_tensor(self):
+        """Where the overload is named, a number is the tensor that it wants."""
+        self.is_answered("masked_fill.Tensor", {"out": [7, 2]}, self=[1, 2], mask=[True, False], value=7)
+        self.is_answered("add.Tensor", {"out": [11, 12]}, self=[1, 2], other=10)
+
     def test_lists_and_several_results(self):
         self.is_answered("cat", {"out": [1, 2, 3]}, tensors=[[1, 2], [3]])
         self.is_answered("split", {"out0": [1, 2], "out1": [3]}, self=[1, 2, 3], split_size=2)

@@ -51,6 +51,7 @@ class Routes(service.ServiceTest):
         self.assertEqual(seen["allowed"]["count"], len(allowed))
         self.assertEqual({pu["cpu"] for pu in seen["pus"] if pu["allowed"]}, allowed)
         self.assertGreaterEqual(len(seen["pus"]), len(allowed))
+        self.assertTrue(all(0 < pu["busy_s"] < 1e9 for pu in seen["pus"] if pu["allowed"]))
         pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         self.assertEqual(seen["system_memory"], pages) # not beside memory: the nodes may say otherwise
         self.assertGreater(seen["memory"], 0)
@@ -71,6 +72,7 @@ class Routes(service.ServiceTest):
             self.assertTrue(op["kernels"][-1]["runnable"])
             one = self.service.call("GET", "/v1/ops/" + op["name"]).json["overloads"]
             self.assertEqual([o["name"] for o in one][:1], [op["name"]])
+            self.assertTrue(one[0]["samples"] and all("=" in sample for sample in one[0]["samples"]))
             all_of_it = self.service.call("GET", "/v1/ops/" + op["op"]).json["overloads"]
             self.assertCountEqual([o["name"] for o in all_of_it], [n["name"] for n in ops if n["op"] == op["op"]])
 

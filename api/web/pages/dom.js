@@ -1,0 +1,80 @@
+// Elements by short words, and figures as people read them.
+
+/** h('td.n', {title: 'x'}, 'text', more...): an element; null and false children are left out. */
+export function h(kind, attributes, ...children) {
+  const [tag, ...classes] = kind.split('.');
+  const e = document.createElement(tag);
+  if (classes.length) e.className = classes.join(' ');
+  for (const [name, value] of Object.entries(attributes || {}))
+    if (name.startsWith('on')) e.addEventListener(name.slice(2), value);
+    else if (value === true) e.setAttribute(name, '');
+    else if (value !== null && value !== false && value !== undefined) e.setAttribute(name, value);
+  e.append(...children.flat().filter((c) => c !== null && c !== false && c !== undefined));
+  return e;
+}
+
+export const chips = (words, on) => words.map((w) => h(on?.(w) ? 'span.chip.on' : 'span.chip', null, w));
+
+/** A table that can be scrolled by keyboard. Columns that begin with # are numbers. */
+export function table(label, columns, rows) {
+  const kind = (i, tag) => (columns[i].startsWith('#') ? tag + '.n' : tag);
+  return h('div.scroll', {tabindex: 0, role: 'region', 'aria-label': label}, h('table', null,
+    h('thead', null, h('tr', null, columns.map((c, i) => h(kind(i, 'th'), {scope: 'col'}, c.replace('#', ''))))),
+    h('tbody', null, rows.map((r) => h('tr', null, r.map((c, i) => h(kind(i, 'td'), null, c)))))));
+}
+
+export const tile = (name) => {
+  const value = h('dd', null, '–');
+  const e = h('dl.tile', null, h('dt', null, name), value);
+  return {e, set: (text, small) => value.replaceChildren(text, small ? h('small', null, small) : '')};
+};
+
+export function bar(share) {
+  const i = h('i');
+  const e = h('div.bar', {'aria-hidden': 'true'}, i);
+  const set = (v) => i.style.setProperty('--v', `${Math.min(100, 100 * v || 0).toFixed(1)}%`);
+  set(share);
+  return {e, set};
+}
+
+/** A line through numbers, the newest at the right. */
+export function sparkline() {
+  const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
+  const path = document.createElementNS('http://www.w3.org/2000/svg', 'path');
+  svg.setAttribute('class', 'line');
+  svg.setAttribute('viewBox', '0 0 59 20');
+  svg.setAttribute('preserveAspectRatio', 'none');
+  svg.setAttribute('aria-hidden', 'true');
+  svg.append(path);
+  return {e: svg, set(values, top) {
+    const most = top || Math.max(...values, 1e-9), from = 60 - values.length;
+    path.setAttribute('d', values.map((v, i) => `${i ? 'L' : 'M'}${from + i} ${19 - 18 * Math.min(1, v / most)}`).join(''));
+  }};
+}
+
+export function bytes(n) {
+  for (const unit of ['B', 'KiB', 'MiB', 'GiB'])
+    if (n < 1024 || unit === 'GiB') return `${+n.toFixed(n < 10 && unit !== 'B' ? 1 : 0)} ${unit}`;
+    else n /= 1024;
+}
+export function time(us) {
+  return us < 1000 ? `${+us.toPrecision(3)} µs` : us < 1e6 ? `${+(us / 1000).toPrecision(3)} ms` : `${+(us / 1e6).toPrecision(3)} s`;
+}
+export const count = (n) => Math.round(n).toLocaleString('en');
+export const percent = (v) => `${Math.round(100 * v || 0)} %`;
+
+/** "0-2,5" as [0, 1, 2, 5]. */
+export function cpus(text) {
+  return text.split(',').filter(Boolean).flatMap((part) => {
+    const [from, to = from] = part.split('-').map(Number);
+    return Array.from({length: to - from + 1}, (_, i) => from + i);
+  });
+}
+
+/** A field that offers the names of all operators. */
+export function operatorField(ops, value, onchange) {
+  const list = h('datalist', {id: 'names'}, ops.map((o) => h('option', {value: o.name}, o.doc)));
+  const input = h('input.mono', {list: 'names', id: 'op', autocomplete: 'off', spellcheck: 'false', onchange: () => onchange(input.value.trim())});
+  input.value = value;
+  return h('div', null, h('label', {for: 'op'}, `Operator, of ${ops.length}`), input, list);
+}

@@ -1,0 +1,45 @@
+// The views and the way between them: #VIEW or #VIEW/OPERATOR in the address.
+import {h} from './dom.js';
+import {ask, once, watch} from './server.js';
+import * as machine from './machine.js';
+import * as pools from './pools.js';
+import * as operators from './operators.js';
+import * as attempt from './try.js';
+import * as dispatch from './dispatch.js';
+import * as tensors from './tensors.js';
+
+const views = {machine, pools, operators, try: attempt, dispatch, tensors};
+const main = document.getElementById('main'), alarm = document.getElementById('alarm');
+let shown = 0;
+
+function say(text) {
+  if (alarm.textContent !== text) alarm.textContent = text;
+  alarm.hidden = !text;
+}
+
+async function show() {
+  const [name, arg] = decodeURIComponent(location.hash.slice(1)).split('/');
+  const view = views[name] || machine, mine = ++shown;
+  for (const a of document.querySelectorAll('#views a'))
+    if (views[a.hash.slice(1)] === view) a.setAttribute('aria-current', 'page');
+    else a.removeAttribute('aria-current');
+  document.title = `${view.title} · tensord`;
+  watch([], null, null);
+  try {
+    const parts = await view.open(arg);
+    if (mine !== shown) return;
+    say('');
+    main.replaceChildren(h('h1', null, view.title), ...parts);
+    if (view.paths) watch(view.paths, view.draw, say);
+  } catch (e) {
+    say(e.message);
+  }
+}
+
+document.getElementById('skip').addEventListener('click', (e) => { e.preventDefault(); main.focus(); });
+window.addEventListener('hashchange', () => { show().then(() => { main.focus({preventScroll: true}); scrollTo(0, 0); }); });
+show();
+once('/v1/isa').then(async (isa) => {
+  const {version} = await ask('/v1');
+  document.getElementById('host').textContent = `${version} on ${isa.cpu.model}, ${isa.cpu.uarch}`;
+}).catch((e) => say(e.message));

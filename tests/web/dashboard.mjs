@@ -1,0 +1,178 @@
+// What a person meets at /: in a browser, at two widths and in both colour schemes.
+import assert from 'node:assert';
+import {execFileSync} from 'node:child_process';
+import {createRequire} from 'node:module';
+import test from 'node:test';
+import {fill, inOrder, typeOf} from '../../api/web/pages/samples.js';
+
+const require = createRequire(new URL('../../.deps/npm/node_modules/', import.meta.url));
+const {chromium} = require('playwright-core');
+const axe = require.resolve('axe-core/axe.min.js');
+const {PAGE, CHROMIUM} = process.env;
+const VIEWS = ['machine', 'pools', 'operators', 'try/softmax.int', 'dispatch/silu', 'tensors'];
+
+const browser = await chromium.launch({executablePath: CHROMIUM, args: ['--no-sandbox', '--disable-dev-shm-usage']});
+
+/** A page that notes what it should not do. */
+async function open({width = 1440, scheme = 'light', before} = {}) {
+  const context = await browser.newContext({viewport: {width, height: 900}, colorScheme: scheme, bypassCSP: false, permissions: ['clipboard-read', 'clipboard-write']});
+  const page = await context.newPage(), wrong = [], asked = [];
+  page.on('console', (m) => ['error', 'warning'].includes(m.type()) && wrong.push(`${m.text()} ${m.location().url}`));
+  page.on('pageerror', (e) => wrong.push(String(e)));
+  page.on('request', (r) => { asked.push(r.url()); if (!r.url().startsWith(PAGE) && !r.url().startsWith('data:')) wrong.push(`asks ${r.url()}`); });
+  if (before) await page.addInitScript(before);
+  await page.goto(`${PAGE}/`);
+  return {page, wrong, asked, async view(name, ready = 'h1') {
+    await page.evaluate((v) => { location.hash = v; }, name);
+    const title = {try: 'Try it'}[name.split('/')[0]] || name[0].toUpperCase() + name.slice(1).split('/')[0];
+    await page.locator('h1', {hasText: title}).waitFor();
+    await page.locator(ready).first().waitFor();
+  }, async close() {
+    assert.deepEqual(wrong, []);
+    await context.close();
+  }};
+}
+
+const post = (path, body) => fetch(PAGE + path, {method: 'POST', body, headers: {'Content-Type': 'application/json'}});
+
+async function loaded(seconds, work) {
+  let on = true;
+  const load = (async () => { while (on) await post('/v1/ops/add', '{"self":[1.5,2],"other":3}').then((r) => r.text()); })();
+  try { return await work(); } finally { on = false; await load; }
+}
+
+if (process.argv[2] === '--pictures') {
+  const folder = process.argv[3];
+  for (const [width, scheme] of [[1440, 'light'], [1440, 'dark'], [390, 'light'], [390, 'dark']]) {
+    const o = await open({width, scheme});
+    await loaded(8, async () => {
+      for (const v of VIEWS) {
+        await o.view(v);
+        if (v === 'try/softmax.int') await o.page.locator('button[type=submit]').click();
+        if (v === 'operators') await o.page.locator('summary', {hasText: 'softmax'}).first().click();
+        await o.page.waitForTimeout(['machine', 'pools'].includes(v) ? 5000 : 700);
+        await o.page.screenshot({path: `${folder}/${v.split('/')[0]}-${width}-${scheme}.png`, fullPage: v !== 'operators'});
+      }
+    });
+    if (o.wrong.length) console.log(o.wrong);
+  }
+  await browser.close();
+  process.exit();
+}
+
+test.after(() => browser.close());
+
+for (const width of [390, 1440])
+  for (const scheme of ['light', 'dark'])
+    test(`each view is clean and for everybody: ${width} px, ${scheme}`, async () => {
+      const o = await open({width, scheme});
+      for (const v of VIEWS) {
+        await o.view(v, v === 'tensors' ? 'table' : 'h1');
+        if (v.startsWith('try')) {
+          await o.page.locator('button[type=submit]').click();
+          await o.page.locator('h2', {hasText: 'Candidates'}).waitFor();
+        }
+        assert.ok(await o.page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${v} is wider than ${width} px`);
+        await o.page.evaluate(await import('node:fs').then((fs) => fs.readFileSync(axe, 'utf8')));
+        const {violations} = await o.page.evaluate(() => window.axe.run({resultTypes: ['violations']}));
+        const bad = violations.filter((x) => ['serious', 'critical'].includes(x.impact));
+        assert.deepEqual(bad.map((x) => [v, x.id, x.nodes[0].html, x.nodes[0].failureSummary]), []);
+      }
+      await o.close();
+    });
+
+test('it follows the load, and asks nothing while nobody looks', async () => {
+  const o = await open({before: () => Object.defineProperty(document, 'hidden', {get: () => Boolean(window.away)})});
+  await o.view('machine');
+  await loaded(10, async () => {
+    await o.page.waitForFunction(() => /[1-9][\d,]*\/s/.test(document.querySelector('main').textContent), null, {timeout: 10000});
+    await o.view('pools', 'td:has-text("POST /v1/ops/{op}")');
+  });
+  await o.page.evaluate(() => { window.away = true; document.dispatchEvent(new Event('visibilitychange')); });
+  await o.page.waitForTimeout(300);
+  const before = o.asked.length;
+  await o.page.waitForTimeout(3000);
+  assert.equal(o.asked.length, before);
+  await o.page.evaluate(() => { window.away = false; document.dispatchEvent(new Event('visibilitychange')); });
+  await o.page.waitForTimeout(1000);
+  assert.ok(o.asked.length > before);
+  await o.close();
+});
+
+test('try it runs, explains, and gives the call to take along', async () => {
+  const o = await open();
+  await o.view('try/add.Tensor', '#arg-self');
+  await o.page.fill('#arg-self', '[[1, 2], [3, 4]]');
+  await o.page.fill('#arg-other', '[10]');
+  await o.page.click('button[type=submit]');
+  await o.page.locator('pre', {hasText: /^\[\[11, 12\],\s+\[13, 14\]\]$/}).waitFor();
+  assert.equal(await o.page.locator('b.good').textContent(), 'chosen');
+  assert.match(await o.page.locator('main').textContent(), /Kernel \w+ at \w+ in pool default/);
+  for (const [name, command] of [['curl', ['sh', '-c']], ['Python', ['python3', '-c']]]) {
+    const row = o.page.locator('div.row', {has: o.page.locator('h3', {hasText: name})});
+    await row.locator('button').click();
+    await row.locator('button', {hasText: 'Copied'}).waitFor();
+    const call = await o.page.evaluate(() => navigator.clipboard.readText());
+    const said = execFileSync(command[0], [command[1], call], {encoding: 'utf8'});
+    assert.match(said.replaceAll(' ', '').replaceAll("'", '"'), /"out":\[\[11,12\],\[13,14\]\]/);
+  }
+  await o.page.selectOption('#kernel', 'ref');
+  await o.page.click('button[type=submit]');
+  await o.page.locator('p b', {hasText: 'ref at DEFAULT'}).waitFor();
+  await o.page.fill('#arg-other', '[1, 2, 3]');
+  await o.page.click('button[type=submit]');
+  await o.page.locator('[role=alert]', {hasText: /shape|size|broadcast/}).waitFor();
+  await o.page.fill('#arg-other', '[1, 2');
+  await o.page.click('button[type=submit]');
+  await o.page.locator('[role=alert]', {hasText: 'other:'}).waitFor();
+  assert.equal(o.wrong.splice(0).filter((w) => !w.includes('400 (Bad Request)')).length, 0);
+  await o.close();
+});
+
+test('the keyboard alone is enough', async () => {
+  const o = await open(), press = (k) => o.page.keyboard.press(k), at = () => o.page.evaluate(() => document.activeElement.textContent + document.activeElement.id);
+  await press('Tab');
+  assert.match(await at(), /^Skip to content/);
+  await press('Enter');
+  assert.match(await at(), /main$/);
+  await o.page.locator('#skip').focus();
+  for (let i = 0; i < 12 && await at() !== 'Try it'; i++) await press('Tab');
+  await press('Enter');
+  await o.page.locator('#arg-self').waitFor();
+  for (let i = 0; i < 20 && !(await at()).endsWith('arg-dim'); i++) await press('Tab');
+  await press('Control+a');
+  await o.page.keyboard.type('-1');
+  await press('Control+Enter');
+  await o.page.locator('b.good', {hasText: 'chosen'}).waitFor();
+  await o.view('operators', '#find');
+  await o.page.locator('#find').focus();
+  await o.page.keyboard.type('layer_norm');
+  await o.page.locator('[role=status]', {hasText: /^[1-9] of/}).waitFor();
+  for (let i = 0; i < 6 && !(await at()).startsWith('native_layer_norm') && !(await at()).startsWith('layer_norm'); i++) await press('Tab');
+  await press('Enter');
+  await o.page.locator('pre', {hasText: 'layer_norm('}).first().waitFor();
+  await o.close();
+});
+
+test('what is offered to begin with is right for every operator', async () => {
+  const {ops} = await (await fetch(`${PAGE}/v1/ops`)).json(), wrong = [];
+  // Plain arrays are FP32 or INT64, unless dtype says otherwise, which is these operators' own argument.
+  for (const {name} of ops.filter((o) => !/^dequantize_per_(tensor|channel)$/.test(o.name))) {
+    const [op] = (await (await fetch(`${PAGE}/v1/ops/${name}`)).json()).overloads, [sample] = inOrder(op);
+    const body = `{${Object.entries(fill(op, sample)).map(([k, v]) => `"${k}":${v}`).concat(typeOf(op) ? `"dtype":"${typeOf(op)}"` : []).join()}}`;
+    const reply = await post(`/v1/ops/${name}`, body);
+    const said = await reply.json();
+    if (!reply.ok) wrong.push(`${name} (${sample}): ${said.detail}`);
+  }
+  assert.deepEqual(wrong, []);
+});
+
+test('the page is small', async () => {
+  const o = await open();
+  await o.view('machine');
+  const files = [...new Set(o.asked.filter((u) => u === `${PAGE}/` || u.includes('/web/')))];
+  assert.ok(files.length > 8);
+  const sizes = await Promise.all(files.map(async (f) => +(await fetch(f, {method: 'HEAD', headers: {'Accept-Encoding': 'gzip', Accept: 'text/html'}})).headers.get('content-length')));
+  assert.ok(sizes.reduce((a, b) => a + b) < 40000, `${sizes}`);
+  await o.close();
+});

@@ -1,0 +1,30 @@
+#!/usr/bin/env python3
+"""web.py [--pictures DIR]: the dashboard in headless Chromium, as dashboard.mjs looks at it, or pictures of it."""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+
+import service
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NODE = ROOT / ".deps/venv/bin/node"
+CHROMIUM = shutil.which("chromium")
+
+if not CHROMIUM:
+    service.skip("no Chromium: install Debian's package chromium; other systems may have none that runs without a desktop")
+if not NODE.exists() or not (ROOT / ".deps/npm/node_modules/playwright-core").exists():
+    service.skip("no playwright-core in .deps/npm: run deploy/setup.sh check")
+
+with service.Service() as s:
+    for name in ("mlp/1/weight", "mlp/1/bias"):
+        tensor = np.ones((48, 64) if "weight" in name else 48, np.float32)
+        s.call("PUT", f"/v1/tensors/{name}", {"shape": list(tensor.shape), "datatype": "FP32", "data": tensor.ravel().tolist()})
+    x = {"name": "input", "shape": [64, 64], "datatype": "FP32", "data": [0.5] * 4096} # has a packed form made
+    s.call("POST", "/v1/ops/linear", {"inputs": [x, {"name": "weight", **service.stored("mlp/1/weight")}]})
+    done = subprocess.run([NODE, ROOT / "tests/web/dashboard.mjs", *sys.argv[1:]], cwd=ROOT,
+                          env={**os.environ, "PAGE": f"http://127.0.0.1:{s.port}", "CHROMIUM": CHROMIUM})
+sys.exit(done.returncode)
