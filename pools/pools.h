@@ -67,8 +67,7 @@ struct td_machine_facts {
  * borrowed lives as long as the topology. */
 void td_topology_facts(const struct td_topology *topology, struct td_machine_facts *facts);
 
-/* The seconds that CPUs 0 to n - 1 have worked since the machine started; -1: Linux does not tell.
- */
+/* Seconds that CPUs 0 to n - 1 have worked since the machine started; -1: Linux does not tell. */
 void td_cpus_busy(double *seconds, int n);
 
 /* ---- the OpenMP runtime and the binding of threads ---- */
