@@ -71,6 +71,25 @@ def roll(self, shifts, dims=()):
     return np.roll(self, shifts, tuple(dims) if dims else None) if dims else np.roll(self, shifts[0])
 
 
+def pixel_shuffle(self, upscale_factor):
+    r, (c, h, w) = upscale_factor, self.shape[-3:]
+    out = self.reshape(*self.shape[:-3], c // r**2, r, r, h, w)
+    order = [*range(out.ndim - 5), *(out.ndim - 5 + k for k in (0, 3, 1, 4, 2))]
+    return out.transpose(order).reshape(*self.shape[:-3], c // r**2, h * r, w * r)
+
+
+def pixel_unshuffle(self, downscale_factor):
+    r, (c, h, w) = downscale_factor, self.shape[-3:]
+    out = self.reshape(*self.shape[:-3], c, h // r, r, w // r, r)
+    order = [*range(out.ndim - 5), *(out.ndim - 5 + k for k in (0, 2, 4, 1, 3))]
+    return out.transpose(order).reshape(*self.shape[:-3], c * r**2, h // r, w // r)
+
+
+def channel_shuffle(self, groups):
+    n, channels, *rest = self.shape
+    return self.reshape(n, groups, channels // groups, *rest).swapaxes(1, 2).reshape(self.shape)
+
+
 def on(shape, *parameters):
     return [({"self": shape}, dict(how)) for how in parameters]
 
@@ -123,6 +142,12 @@ TABLE = {
     "meshgrid.indexing": (lambda tensors, indexing: np.meshgrid(*tensors, indexing=indexing),
                           [(listed("tensors", (3,), (4,), (2,)), {"indexing": how}) for how in ("ij", "xy")], same),
     "repeat": (lambda self, repeats: np.tile(self, repeats), on((3, 4), {"repeats": [2, 3]}, {"repeats": [2, 1, 3]}), same),
+    "repeat_interleave.self_int": (lambda self, repeats, dim=None, output_size=None: np.repeat(self, repeats, dim),
+                                   on((3, 4), {"repeats": 2}, {"repeats": 3, "dim": 0}, {"repeats": 2, "dim": -1, "output_size": 8},
+                                      {"repeats": 0, "dim": 1}), same),
+    "pixel_shuffle": (pixel_shuffle, on((2, 8, 3, 5), {"upscale_factor": 2}) + on((9, 2, 2), {"upscale_factor": 3}), same),
+    "pixel_unshuffle": (pixel_unshuffle, on((2, 3, 4, 6), {"downscale_factor": 2}) + on((1, 9, 3), {"downscale_factor": 3}), same),
+    "channel_shuffle": (channel_shuffle, on((2, 6, 3, 4), {"groups": 3}) + on((1, 4, 40), {"groups": 2}), same),
     "tile": (tile, on((3, 4), {"dims": [2]}, {"dims": [2, 1, 3]}), same),
     **{name: (lambda tensors, dim=0: np.concatenate(tensors, dim), [(listed("tensors", (3, 4), (2, 4), (1, 4)), {}),
                                                                    (listed("tensors", (3, 4), (3, 1)), {"dim": -1})], same) for name in ("cat", "concat")},

@@ -37,7 +37,23 @@ def with_self(first, second, *calls):
     return [({"self": self, first: a, second: b}, how) for self, a, b, how in calls]
 
 
+def einsum(equation, tensors, path=None):
+    return np.einsum(equation, *tensors)
+
+
+def summed(*calls):
+    return [({f"tensors.{i}": shape for i, shape in enumerate(shapes)}, {"equation": equation})
+            for equation, *shapes in calls]
+
+
 TABLE = {
+    "einsum": (einsum, summed(
+        ("ij,jk->ik", (5, 7), (7, 40)), ("bqhd,bkhd->bhqk", (2, 5, 3, 8), (2, 6, 3, 8)), ("ii->i", (9, 9)), ("ii", (9, 9)),
+        ("ij->ji", (5, 40)), ("i,i->i", (300,), (300,)), ("...ij,...jk", (2, 1, 5, 7), (4, 7, 3)), ("i , j -> j i", (5,), (70,)),
+        ("a,ab,bc,cd->d", (5,), (5, 6), (6, 7), (7, 3)), ("bij,bj->bi", (3, 40, 5), (3, 5)), ("ijk->", (3, 4, 50)),
+        ("...,...->...", (5, 1), (5, 7)), ("ij,kl->jl", (3, 4), (5, 6)), ("aij,bij,cij->abc", (2, 3, 4), (3, 3, 4), (2, 3, 4)),
+        ("bi,bj,b->ji", (40, 3), (40, 5), (40,)), ("ij,jk->ik", (0, 7), (7, 4)), ("ij,jk->ik", (5, 0), (0, 4)),
+        ("a...b->b...a", (2, 3, 4, 5)), ("iij,jk,k", (3, 3, 40), (40, 5), (5,))), same, einsum),
     "mm": (MM, factors("self", "mat2", ((5, 7), (7, 3)), ((64, 33), (33, 70)), ((3, 0), (0, 4))), same, MM),
     "bmm": (BMM, factors("self", "mat2", ((2, 5, 7), (2, 7, 3)), ((3, 30, 33), (3, 33, 40)), ((0, 2, 3), (0, 3, 4))),
             same, BMM),

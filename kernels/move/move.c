@@ -83,4 +83,7 @@ static const struct td_impl impls[] = {
              TD_BRACED(.lay = lay_, .paired = true, .piece_at = td_piece_of_lay), __VA_ARGS__)
 #define TD_PIECES(id, schema, doc, rule_, piece, ...)                                              \
     TD_OP_OF(id, schema, doc, rule_, TD_BRACED(.piece_at = piece), __VA_ARGS__)
+#define TD_SHAPED(id, schema, doc, lay_, rule_, ...)                                               \
+    TD_OP_OF(id, schema, doc, rule_, TD_BRACED(.lay = lay_, .piece_at = td_piece_of_lay),          \
+             __VA_ARGS__)
 #include "kernels/move/move.def"

@@ -64,10 +64,16 @@ int td_lay_broadcast_to(const struct td_call *call, struct td_layout *layout, co
                         int rank, const char *name);
 
 /* move_copies.c */
-td_lay td_lay_flip, td_lay_repeat, td_lay_tile;
+td_lay td_lay_flip, td_lay_repeat, td_lay_tile, td_lay_pixel_shuffle, td_lay_pixel_unshuffle,
+    td_lay_channel_shuffle, td_lay_repeat_interleave;
 td_piece_at td_piece_of_lay, td_piece_of_cat, td_piece_of_roll;
 int td_rule_cat(struct td_call *call);
 int td_rule_stack(struct td_call *call);
 int td_rule_roll(struct td_call *call);
+int td_rule_pixel_unshuffle(struct td_call *call);
+
+/* move_simd.c: the level's copy of one piece, for others. */
+typedef void td_move_piece_run(const struct td_piece *piece, int threads);
+td_move_piece_run td_move_piece_default, td_move_piece_avx2, td_move_piece_avx512;
 
 #endif

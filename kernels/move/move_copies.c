@@ -247,3 +247,140 @@ bool td_piece_of_roll(const struct td_call *call, int i, struct td_piece *p)
     }
     return !i;
 }
+
+/* ---- images and channels ---- */
+
+/* Adds a dimension of the result, two of the layout: outer elements, and inner ones of each. */
+static void pair(struct td_layout *l, int64_t outer, int64_t step, int64_t inner,
+                 int64_t inner_step)
+{
+    l->shape[l->rank] = outer;
+    l->stride[l->rank++] = step;
+    l->shape[l->rank] = inner;
+    l->stride[l->rank++] = inner_step;
+}
+
+static int check_factor(const struct td_call *call, const char *name, int64_t factor, int rank)
+{
+    if (factor < 1 || factor > INT32_MAX)
+        return td_refuse(call, "%s: is %lld; from 1 to %d is right", name, (long long)factor,
+                         INT32_MAX);
+    return call->arg[0].tensor.rank >= rank
+               ? 0
+               : td_refuse(call, "self: has %d dimensions; at least %d are right",
+                           call->arg[0].tensor.rank, rank);
+}
+
+/* out[.., c, h * r + i, w * r + j] = self[.., c * r * r + i * r + j, h, w] */
+int td_lay_pixel_shuffle(const struct td_call *call, int i, struct td_layout *l)
+{
+    (void)i;
+    struct td_layout old = *l;
+    int64_t r = call->arg[1].i;
+    int c = old.rank - 3, err = check_factor(call, "upscale_factor", r, 3);
+    if (err)
+        return err;
+    if (old.shape[c] % (r * r))
+        return td_refuse(call,
+                         "self: has %lld channels; a multiple of upscale_factor squared, "
+                         "%lld, is right",
+                         (long long)old.shape[c], (long long)(r * r));
+    l->rank = 0;
+    for (int d = 0; d < c; d++)
+        pair(l, old.shape[d], old.stride[d], 1, 0);
+    pair(l, old.shape[c] / (r * r), old.stride[c] * r * r, 1, 0);
+    pair(l, old.shape[c + 1], old.stride[c + 1], r, old.stride[c] * r);
+    pair(l, old.shape[c + 2], old.stride[c + 2], r, old.stride[c]);
+    return 0;
+}
+
+/* out[n, k * groups + g, ..] = self[n, g * (channels / groups) + k, ..] */
+int td_lay_channel_shuffle(const struct td_call *call, int i, struct td_layout *l)
+{
+    (void)i;
+    struct td_layout old = *l;
+    int64_t groups = call->arg[1].i;
+    int err = check_factor(call, "groups", groups, 3);
+    if (err)
+        return err;
+    if (old.shape[1] % groups)
+        return td_refuse(call, "groups: is %lld; a divisor of the %lld channels is right",
+                         (long long)groups, (long long)old.shape[1]);
+    int64_t each = old.shape[1] / groups;
+    l->rank = 0;
+    for (int d = 0; d < old.rank; d++)
+        if (d == 1)
+            pair(l, each, old.stride[1], groups, old.stride[1] * each);
+        else
+            pair(l, old.shape[d], old.stride[d], 1, 0);
+    return 0;
+}
+
+/* Each element so many times in a row; without dim, of all in one. */
+int td_lay_repeat_interleave(const struct td_call *call, int i, struct td_layout *l)
+{
+    (void)i;
+    struct td_layout old = *l;
+    int64_t times = call->arg[1].i, size = 0;
+    bool flat = call->arg[2].kind == TD_KIND_none;
+    int dim = 0, err = flat ? 0 : td_lay_dim(call, call->arg[2].i, "dim", old.rank, &dim);
+    if (err)
+        return err;
+    if (times < 0)
+        return td_refuse(call, "repeats: is %lld; 0 and up is right", (long long)times);
+    if (flat || !old.rank) {
+        old.rank = 1;
+        old.shape[0] = td_numel(l->from);
+        old.stride[0] = 1;
+    }
+    if (call->arg[3].kind == TD_KIND_int &&
+        (__builtin_mul_overflow(old.shape[dim], times, &size) || size != call->arg[3].i))
+        return td_refuse(call, "output_size: is %lld; the size of dim times repeats is right",
+                         (long long)call->arg[3].i);
+    l->rank = 0;
+    for (int d = 0; d < old.rank; d++)
+        pair(l, old.shape[d], old.stride[d], d == dim ? times : 1, 0);
+    return 0;
+}
+
+/* The opposite of pixel_shuffle: there three dimensions become one. */
+int td_lay_pixel_unshuffle(const struct td_call *call, int i, struct td_layout *l)
+{
+    (void)i;
+    struct td_layout old = *l;
+    int64_t r = call->arg[1].i;
+    int c = old.rank - 3;
+    l->rank = c + 1;
+    for (int k = 0; k < 2; k++) {
+        l->shape[l->rank] = r;
+        l->stride[l->rank++] = old.stride[c + 1 + k];
+    }
+    for (int k = 0; k < 2; k++) {
+        l->shape[l->rank] = old.shape[c + 1 + k] / r;
+        l->stride[l->rank++] = old.stride[c + 1 + k] * r;
+    }
+    return 0;
+}
+
+int td_rule_pixel_unshuffle(struct td_call *call)
+{
+    struct td_tensor *out = &call->out[0];
+    int64_t r = call->arg[1].i;
+    int err = check_factor(call, "downscale_factor", r, 3);
+    call->n_out = 1;
+    *out = call->arg[0].tensor;
+    out->weight = NULL;
+    if (err)
+        return err;
+    for (int d = out->rank - 2; d < out->rank; d++) {
+        if (out->shape[d] % r)
+            return td_refuse(call,
+                             "self: dimension %d is %lld; a multiple of downscale_factor, "
+                             "%lld, is right",
+                             d, (long long)out->shape[d], (long long)r);
+        out->shape[d] /= r;
+    }
+    if (__builtin_mul_overflow(out->shape[out->rank - 3], r * r, &out->shape[out->rank - 3]))
+        return td_refuse(call, "downscale_factor: the result would be too large to be counted");
+    return 0;
+}

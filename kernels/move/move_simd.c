@@ -201,7 +201,7 @@ static void take_out(struct job *job, int d)
     }
 }
 
-static void move_piece(const struct td_piece *p, int threads)
+void TD_NAME(move_piece)(const struct td_piece *p, int threads)
 {
     int64_t size = (int64_t)td_dtype_size(p->out->dtype);
     struct job job = {.in = (const char *)p->box.from->data + p->box.offset * size,
@@ -239,5 +239,5 @@ TD_KERNEL(move)
     const struct td_move *move = call->op->family;
     struct td_piece p;
     for (int i = 0; move->piece_at(call, i, &p) && !td_stopped(); i++)
-        move_piece(&p, call->threads);
+        TD_NAME(move_piece)(&p, call->threads);
 }
