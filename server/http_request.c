@@ -149,15 +149,28 @@ static void answer_preflight(struct exchange *x)
     x->refused = true;
 }
 
+static void judge(struct exchange *x)
+{
+    struct td_request *req = &x->req;
+    req->method = TD_METHODS;
+    for (size_t i = 0; i < sizeof methods / sizeof *methods && req->method == TD_METHODS; i++)
+        if (!strcmp(x->line.method, methods[i].name))
+            req->method = methods[i].method;
+    x->refused = td_http_head_judge(x->thread, x->connection, &x->line, req, &x->head) != 0;
+    if (!x->refused && x->head.preflight)
+        answer_preflight(x);
+    else if (!x->refused)
+        x->refused = td_api_begin(req) != 0;
+    if (!x->refused && !x->head.origin)
+        td_http_repeat_keep(&x->client->repeat, &x->line, req);
+}
+
 /* The head is there: set the request up and let the api judge it. */
 static void begin(struct exchange *x, struct td_http_thread *thread, const char *url,
                   const char *method, const char *version)
 {
     struct td_request *req = &x->req;
-    req->method = TD_METHODS;
-    for (size_t i = 0; i < sizeof methods / sizeof *methods && req->method == TD_METHODS; i++)
-        if (!strcmp(method, methods[i].name))
-            req->method = methods[i].method;
+    bool draining = atomic_load_explicit(&req->service->front.draining, memory_order_relaxed);
     req->path = url;
     req->begin_ns = thread->now_ns;
     req->home = *thread->home ? thread->home : NULL;
@@ -174,14 +187,11 @@ static void begin(struct exchange *x, struct td_http_thread *thread, const char 
                      ->header_size;
     x->client->heads += (uint64_t)(x->line.end - method);
     x->line.loopback = x->client->loopback;
-    if (!atomic_load_explicit(&req->service->front.draining, memory_order_relaxed))
+    if (!draining)
         count(x);
     td_watch_phase(&thread->watch, x->client, TD_PHASE_body, req->begin_ns);
-    x->refused = td_http_head_judge(thread, x->connection, &x->line, req, &x->head) != 0;
-    if (!x->refused && x->head.preflight)
-        answer_preflight(x);
-    else if (!x->refused)
-        x->refused = td_api_begin(req) != 0;
+    if (draining || !td_http_repeat_take(x->client->repeat, &x->line, req))
+        judge(x);
     if (x->refused || req->content_length == UINT64_MAX || !req->content_length)
         return;
     req->body = td_api_body(req, req->content_length);

@@ -89,6 +89,13 @@ void td_http_line_begin(struct td_http_line *line, const char *target);
 int td_http_head_judge(struct td_http_thread *thread, struct MHD_Connection *connection,
                        const struct td_http_line *line, struct td_request *req,
                        struct td_http_head *head);
+/* Notes what was made of a right head; *repeat: the connection's, NULL at first, to be freed. */
+void td_http_repeat_keep(struct td_http_repeat **repeat, const struct td_http_line *line,
+                         const struct td_request *req);
+/* Whether this head is that one again; req is then filled as td_http_head_judge and td_api_begin
+ * would. repeat: may be NULL. */
+bool td_http_repeat_take(const struct td_http_repeat *repeat, const struct td_http_line *line,
+                         struct td_request *req);
 /* The callback of MHD_OPTION_URI_LOG_CALLBACK; cls: the thread. A request begins; what it returns
  * becomes the request's context. */
 void *td_http_on_target(void *cls, const char *target, struct MHD_Connection *connection);

@@ -73,6 +73,7 @@ void td_watch_remove(struct td_watch *watch, struct td_client *client)
 {
     unlink_client(client);
     watch->n--;
+    free(client->repeat);
     free(client);
 }
 

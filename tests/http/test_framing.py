@@ -186,7 +186,7 @@ class Framing(Raw):
         for request, status in ((b"http://localhost/v1/isa", 200), (b"HTTP://127.0.0.1:8080/v1/isa", 200),
                                 (b"http://localhost/v1/isa/veclen?dtype=float", 200),
                                 (b"http://evil.example/v1/isa", 403), (b"http://u@localhost/v1/isa", 400),
-                                (b"http://localhost", 404), (b"ftp://localhost/v1/isa", 404)):
+                                (b"http://localhost", 200), (b"ftp://localhost/v1/isa", 404)):
             self.assertEqual(self.served(head(request=b"GET %s HTTP/1.1" % request))[0], status, request)
 
     def test_hosts(self):
@@ -206,6 +206,44 @@ class Framing(Raw):
 
 def call(s, body=BODY, path="/v1/ops/relu", **headers):
     return s.call("POST", path, body, {k.replace("_", "-"): v for k, v in headers.items()})
+
+
+class Repeats(Raw):
+    """Apart, as heads that break off are taken for one another."""
+
+    def after(self, first, request):
+        """The status of the last request alone, or behind others on its connection; None: no reply."""
+        with self.service.socket() as s:
+            for one in first:
+                s.sendall(one)
+                data = b""
+                while not data.endswith(b"}"):
+                    data += s.recv(65536)
+            s.sendall(request)
+            s.shutdown(socket.SHUT_WR)
+            try:
+                data = s.recv(65536)
+            except ConnectionError:
+                return None
+        return int(data.split()[1]) if data else None
+
+    def test_heads_that_came_before(self):
+        """What the last head was, or what it nearly was, makes no difference to a request: each byte replaced."""
+        get, post = head(request=b"GET /v2/health/live HTTP/1.1"), head(length(), b"Content-Type: application/json") + BODY
+        self.assertEqual((self.after([get, get], get), self.after([post, get, post, post], post)), (200, 200))
+        other = post.replace(b"/relu", b"/sqrt")
+        self.assertEqual(replies(self.exchange(post + post + other + head(b"Connection: close", request=b"GET /v2 HTTP/1.1")))[2][2][:20],
+                         b'{"model_name":"sqrt"')
+        statuses = set()
+        for right in (get, post):
+            end = right.index(b"\r\n\r\n") + 4
+            for at in range(end):
+                for byte in (b" ", b"\0", b"\n", b"x", b":")[at % 3::3]:
+                    wrong = right[:at] + byte + right[at + 1:]
+                    alone = self.after([], wrong)
+                    self.assertEqual(self.after([right, right], wrong), alone, wrong)
+                    statuses.add(alone)
+        self.assertLessEqual({200, 400, 403, 404, 415}, statuses)
 
 
 class Browsers(service.ServiceTest):

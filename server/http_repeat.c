@@ -1,0 +1,83 @@
+/* Heads that come again. A client sends the same head with every call over a connection, so the
+ * last one that was taken is kept with it: a request whose head has the same bytes, as
+ * libmicrohttpd has left them in its buffer, is the same request but for its body, and what was
+ * made of it holds. Walking, judging and routing a head was a tenth of the server's own part of a
+ * small call.
+ *
+ * Kept are heads without a query, of which libmicrohttpd leaves other bytes than came; and of those
+ * alone that were found right, and that no page has sent, for what is refused may change. */
+#include "server/http_threads.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LONGEST 512
+
+struct td_http_repeat {
+    size_t size;
+    struct td_http_kept {
+        enum td_method method;
+        const struct td_route *route;
+        bool local;
+        int64_t json_length;
+        uint64_t content_length;
+        ptrdiff_t type, prefer; /* where the values lie behind the method; -1: there is none */
+        char var[TD_MAX_VARS][TD_NAME_SIZE];
+    } kept;
+    char head[LONGEST];
+};
+
+static ptrdiff_t place(const char *value, const char *head)
+{
+    return value ? value - head : -1;
+}
+
+void td_http_repeat_keep(struct td_http_repeat **repeat, const struct td_http_line *line,
+                         const struct td_request *req)
+{
+    size_t size = (size_t)(line->end - line->method);
+    if (size > LONGEST || *req->query || req->path != line->target)
+        return;
+    for (int i = 0; i < TD_MAX_VARS; i++)
+        if (req->var[i] && strlen(req->var[i]) >= TD_NAME_SIZE)
+            return;
+    struct td_http_repeat *r = *repeat ? *repeat : malloc(sizeof *r);
+    if (!r)
+        return;
+    *repeat = r;
+    r->size = size;
+    r->kept = (struct td_http_kept){req->method,
+                                    req->route,
+                                    req->local,
+                                    req->json_length,
+                                    req->content_length,
+                                    place(req->content_type, line->method),
+                                    place(req->prefer, line->method),
+                                    {""}};
+    for (int i = 0; i < TD_MAX_VARS; i++)
+        if (req->var[i])
+            strcpy(r->kept.var[i], req->var[i]);
+    memcpy(r->head, line->method, size);
+}
+
+bool td_http_repeat_take(const struct td_http_repeat *repeat, const struct td_http_line *line,
+                         struct td_request *req)
+{
+    size_t size = (size_t)(line->end - line->method);
+    if (!repeat || repeat->size != size || *req->query || memcmp(repeat->head, line->method, size))
+        return false;
+    const struct td_http_kept *kept = &repeat->kept;
+    for (int i = 0; i < TD_MAX_VARS && *kept->var[i]; i++) {
+        req->var[i] = td_arena_strdup(req->arena, kept->var[i], strlen(kept->var[i]));
+        if (!req->var[i])
+            return false;
+    }
+    req->method = kept->method;
+    req->route = kept->route;
+    req->local = kept->local;
+    req->json_length = kept->json_length;
+    req->content_length = kept->content_length;
+    req->content_type = kept->type < 0 ? NULL : line->method + kept->type;
+    req->prefer = kept->prefer < 0 ? NULL : line->method + kept->prefer;
+    return true;
+}
