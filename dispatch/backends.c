@@ -3,6 +3,7 @@
  * of composite operators, and the wrappers Autocast, Tracer, Autograd of operators with
  * derivatives, and BackendSelect of operators that make tensors of numbers alone. */
 #include "dispatch/call.h"
+#include "dispatch/graph/graph.h"
 #include "kernels/weight.h"
 
 #include <errno.h>
@@ -160,6 +161,7 @@ int td_registry_init(struct td_problem *problem)
 {
     if (td_registry_count())
         return 0;
+    td_graph_init();
     int err = td_registry_define(problem);
     if (!err)
         err = register_all(problem);

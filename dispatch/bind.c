@@ -210,11 +210,15 @@ static int settle_in_place(struct td_run *run)
 }
 
 /* Binds to the first overload that fits; else says of each why it does not. */
-static int choose(struct td_run *run, const struct td_handle *handle, bool one,
+int td_run_choose(struct td_run *run, const struct td_handle *handle, bool one,
                   const struct td_named *args, int n_args)
 {
-    char why[sizeof run->problem.text] = "";
+    char why[sizeof run->problem.text];
     size_t len = 0; /* of what fits of why */
+    int wrong = check_names(run, handle, one, args, n_args);
+    if (wrong)
+        return wrong;
+    *why = 0;
     for (const struct td_handle *h = handle; h; h = h->next) {
         int err = bind(run, h, args, n_args);
         if (!err || one || !handle->next)
@@ -228,25 +232,10 @@ static int choose(struct td_run *run, const struct td_handle *handle, bool one,
                           handle->schema.name, why);
 }
 
-/* Zeroes it but for arguments and results, which count only as far as they are written (of results
- * the first few: rules leave out what is 0). */
-static void clear(struct td_run *run)
-{
-    char *at = (char *)run;
-    memset(at, 0, offsetof(struct td_run, call.arg));
-    memset(run->call.out, 0, 4 * sizeof *run->call.out);
-    memset(at + offsetof(struct td_run, handle), 0,
-           offsetof(struct td_run, problem) - offsetof(struct td_run, handle));
-    run->problem.text[0] = 0;
-    run->node = -1;
-}
-
 int td_run_bind(struct td_run *run, const char *name, const struct td_named *args, int n_args,
                 const struct td_options *options)
 {
-    clear(run);
-    if (options)
-        run->options = *options;
+    td_run_clear(run, options);
     const struct td_handle *handle = td_registry_find(name);
     char plain[2 * TD_NAME_SIZE];
     if (!handle && (handle = find_in_place(name, plain))) {
@@ -256,8 +245,7 @@ int td_run_bind(struct td_run *run, const char *name, const struct td_named *arg
     if (!handle)
         return unknown_op(run, name);
     bool one = strcmp(name, handle->schema.name) != 0;
-    int err = check_names(run, handle, one, args, n_args);
-    err = err ? err : choose(run, handle, one, args, n_args);
+    int err = td_run_choose(run, handle, one, args, n_args);
     if (!err)
         err = td_dispatch(run);
     return err || !run->in_place ? err : settle_in_place(run);

@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,6 +165,21 @@ int td_redispatch(struct td_run *run, td_keyset keys)
 }
 
 /* ---- for composites, and calls from C ---- */
+
+/* Zeroes it but for arguments and results, which count only as far as they are written (of results
+ * the first few: rules leave out what is 0). */
+void td_run_clear(struct td_run *run, const struct td_options *options)
+{
+    char *at = (char *)run;
+    memset(at, 0, offsetof(struct td_run, call.arg));
+    memset(run->call.out, 0, 4 * sizeof *run->call.out);
+    memset(at + offsetof(struct td_run, handle), 0,
+           offsetof(struct td_run, problem) - offsetof(struct td_run, handle));
+    run->problem.text[0] = 0;
+    run->node = -1;
+    if (options)
+        run->options = *options;
+}
 
 void td_param_default(const struct td_param *param, struct td_value *value)
 {

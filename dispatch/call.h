@@ -10,6 +10,21 @@ int td_dispatch(struct td_run *run);
 /* The same with these keys and nothing of the thread's scope. */
 int td_dispatch_keys(struct td_run *run, td_keyset keys);
 
+/* Makes it one that nothing is known of yet. */
+void td_run_clear(struct td_run *run, const struct td_options *options);
+/* Binds it to the first overload from handle on that fits, or to that one alone: what td_run_bind
+ * does before dispatch. */
+int td_run_choose(struct td_run *run, const struct td_handle *handle, bool one,
+                  const struct td_named *args, int n_args);
+
+/* Parts of a run: one more, still to be bound, in the run's memory (NULL, and *err is -ENOMEM);
+ * put behind those that are there; and both, bound with values in the schema's order (NULL: the
+ * reason is in run->problem, and in *err). */
+struct td_run *td_run_new_part(struct td_run *run, int *err);
+void td_run_append(struct td_run *run, struct td_run *part);
+struct td_run *td_run_add_part(struct td_run *run, const char *op, const struct td_value *values,
+                               td_keyset keys, int *err);
+
 /* Binds one overload by arguments in the schema's order, all given; run zeroed, options set. */
 int td_run_bind_values(struct td_run *run, const struct td_handle *handle,
                        const struct td_value *values, td_keyset keys);
@@ -45,9 +60,8 @@ const struct td_impl *td_row_likely(const struct td_run *run, bool *ready);
 
 /* The composite kernel: expands run->call.op->composite. */
 td_boxed td_kernel_composite;
-/* Whether a formula's words are arguments of the operator, or more (NULL-ended), or operators there
- * are. With more words, as derivatives have them, it may also hold lists, "[True, dim]", and says
- * which of several results it means, "[1]". -EINVAL. */
+/* Whether a formula, an expression, has only arguments of the operator, or more (NULL-ended), and
+ * operators there are. With more words, as derivatives have them, its result is one. -EINVAL. */
 int td_formula_check(const struct td_handle *handle, const char *formula, const char *const *more,
                      struct td_problem *problem);
 

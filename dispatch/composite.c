@@ -2,281 +2,71 @@
  * calls of these with the keys that the whole was called with. It serves every backend that has no
  * kernel of the operator's own. */
 #include "dispatch/call.h"
+#include "dispatch/graph/graph.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- parts ---- */
-
-/* A part of the run: bound, dispatched with keys, put behind the parts that are there. NULL when
- * that fails, with the reason in run->problem and in *err. */
-static struct td_run *add_part(struct td_run *run, const char *op, const struct td_value *values,
-                               td_keyset keys, int *err)
+/* The operator's own arguments, as an expression's. */
+static int own_arguments(const struct td_handle *handle, const struct td_value *values,
+                         struct td_named *args)
 {
-    struct td_run *part =
-        run->options.alloc ? run->options.alloc(run->options.alloc_arg, sizeof *part) : NULL;
-    if (!part) {
-        *err = td_problem_set(&run->problem, ENOMEM, "no memory for the parts of %s",
-                              run->handle->full);
-        return NULL;
+    for (int i = 0; i < handle->schema.n_params; i++) {
+        args[i] = (struct td_named){.name = handle->schema.param[i].name};
+        args[i].value.kind = TD_KIND_tensor;
+        if (values)
+            args[i].value = values[i];
     }
-    *part = (struct td_run){
-        .options = run->options, .depth = run->depth, .timed = run->timed, .node = -1};
-    *err = td_run_bind_values(part, td_registry_find(op), values, keys);
-    if (*err) {
-        run->problem = part->problem;
-        return NULL;
+    return handle->schema.n_params;
+}
+
+/* Whether an operand is right: what a part follows, the whole does; and of several results it is
+ * said which. */
+static bool is_right(const struct td_graph *g, const struct td_handle *own,
+                     const struct td_operand *o, bool followed)
+{
+    const struct td_node *node = &g->node[o->node];
+    if (node->handle)
+        return !td_graph_check_pick(node->handle, o, false, NULL);
+    bool right = !followed || node->argument < 0 || node->argument >= own->schema.n_params ||
+                 own->op->follows >> node->argument & 1;
+    for (int i = 0; node->argument == TD_NODE_LIST && i < node->n; i++)
+        right = right && is_right(g, own, &g->operand[node->first + i], followed);
+    return right;
+}
+
+static bool are_right(const struct td_graph *g, const struct td_handle *own, bool whole)
+{
+    const struct td_handle *last = g->node[g->result[0].of.node].handle;
+    bool right = !g->named && (!last || !td_graph_check_pick(last, &g->result[0].of, whole, NULL));
+    for (int i = 0; i < g->n_nodes; i++) {
+        const struct td_handle *handle = g->node[i].handle;
+        right = right && (!handle || g->node[i].n <= handle->schema.n_params);
+        for (int k = 0; handle && right && k < g->node[i].n; k++)
+            right =
+                is_right(g, own, &g->operand[g->node[i].first + k], handle->op->follows >> k & 1);
     }
-    struct td_run **end = &run->parts;
-    while (*end)
-        end = &(*end)->next;
-    *end = part;
-    return part;
-}
-
-/* ---- formulas ---- */
-
-struct formula {
-    struct td_run *run;
-    td_keyset keys;
-    const char *at; /* what is left of the text */
-    int err;
-    struct td_run *converted[TD_MAX_ARGS]; /* the part that converts an argument, once for all */
-};
-
-static const char *word(struct formula *f, char name[TD_NAME_SIZE])
-{
-    size_t n = 0;
-    f->at += strspn(f->at, " ");
-    while (n < TD_NAME_SIZE - 1 && (isalnum((unsigned char)*f->at) || strchr("_.", *f->at)) &&
-           *f->at)
-        name[n++] = *f->at++;
-    name[n] = 0;
-    f->at += strspn(f->at, " ");
-    return n ? name : NULL;
-}
-
-static bool take(struct formula *f, char c)
-{
-    f->at += strspn(f->at, " ");
-    return *f->at == c && f->at++;
-}
-
-static struct td_run *wrong(struct formula *f, const char *what)
-{
-    if (!f->err)
-        f->err = td_problem_set(&f->run->problem, EINVAL, "%s: its formula '%s' %s at '%s'",
-                                f->run->handle->full, f->run->call.op->composite, what, f->at);
-    return NULL;
-}
-
-/* The value of one of the operator's own arguments. One that is to be converted first becomes a
- * part that does it. */
-static bool argument(struct formula *f, const char *name, struct td_value *value,
-                     struct td_run **from)
-{
-    struct td_run *run = f->run;
-    for (int i = 0; i < run->handle->schema.n_params; i++) {
-        if (strcmp(run->handle->schema.param[i].name, name))
-            continue;
-        *value = run->call.arg[i];
-        *from = f->converted[i];
-        for (int c = 0; c < run->n_casts && !*from; c++)
-            if (run->cast[c].arg == i) {
-                struct td_value values[2] = {
-                    {.kind = TD_KIND_tensor, .tensor = run->cast[c].from},
-                    {.kind = TD_KIND_dtype, .dtype = value->tensor.dtype},
-                };
-                *from = f->converted[i] = add_part(run, "cast", values, f->keys, &f->err);
-            }
-        return true;
-    }
-    return false;
-}
-
-static struct td_run *call(struct formula *f, const char *op);
-
-/* A number: 2 is an integer, 2.0, -0.5 and 1e-3 are floats; or True or False. */
-static bool number(struct formula *f, struct td_value *value)
-{
-    char *end;
-    f->at += strspn(f->at, " ");
-    size_t letters = strspn(f->at, "TrueFals");
-    bool yes = letters == 4 && !strncmp(f->at, "True", 4);
-    if (yes || (letters == 5 && !strncmp(f->at, "False", 5))) {
-        *value = (struct td_value){.kind = TD_KIND_bool, .i = yes};
-        f->at += letters;
-        return true;
-    }
-    if (!isdigit((unsigned char)*f->at) && *f->at != '-')
-        return false;
-    double real = strtod(f->at, &end);
-    bool whole = strcspn(f->at, ".eE") >= (size_t)(end - f->at);
-    if (end == f->at)
-        return false;
-    *value = whole ? (struct td_value){.kind = TD_KIND_int, .i = strtoll(f->at, NULL, 10)}
-                   : (struct td_value){.kind = TD_KIND_float, .f = real};
-    f->at = end;
-    return true;
-}
-
-/* One operand: an argument, a number, or a call whose first result it is. */
-static bool operand(struct formula *f, struct td_value *value, struct td_run **from)
-{
-    char name[TD_NAME_SIZE];
-    if (number(f, value))
-        return true;
-    if (!word(f, name))
-        return wrong(f, "has no operand");
-    if (*f->at != '(')
-        return argument(f, name, value, from) || wrong(f, "names what is no argument");
-    *from = call(f, name);
-    if (!*from)
-        return false;
-    *value = (struct td_value){.kind = TD_KIND_tensor, .tensor = (*from)->call.out[0]};
-    return true;
-}
-
-static struct td_run *call(struct formula *f, const char *op)
-{
-    char name[TD_NAME_SIZE];
-    strcpy(name, op);
-    struct td_value values[TD_MAX_ARGS];
-    struct td_run *from[TD_MAX_ARGS] = {0};
-    const struct td_handle *handle = td_registry_find(name);
-    if (!handle || !take(f, '('))
-        return wrong(f, "has no such operator");
-    int n = 0;
-    for (const char *more = "("; *more && n < TD_MAX_ARGS; n++) {
-        if (!operand(f, &values[n], &from[n]))
-            return NULL;
-        more = take(f, ',') ? "," : "";
-    }
-    if (!take(f, ')') || n > handle->schema.n_params)
-        return wrong(f, "goes wrong");
-    for (; n < handle->schema.n_params; n++)
-        values[n] = handle->schema.param[n].def;
-    struct td_run *part = add_part(f->run, handle->full, values, f->keys, &f->err);
-    for (int i = 0; part && i < n; i++)
-        if (from[i]) {
-            if (from[i]->call.counted)
-                return wrong(f, "goes on from a result whose size is not known yet");
-            if (part->n_feeds == TD_MAX_CASTS)
-                return wrong(f, "has too many operands");
-            part->feed[part->n_feeds].arg = i;
-            part->feed[part->n_feeds++].of = from[i];
-        }
-    return part;
-}
-
-static bool is_right(struct formula *f, const struct td_handle *own, const char *const *more,
-                     bool followed);
-
-/* Items up to the end of a list or of a call's arguments; item i is followed where bit i says so.
- */
-static bool are_right(struct formula *f, const struct td_handle *own, const char *const *more,
-                      unsigned follows, char end, int *n)
-{
-    for (*n = 0; *n < TD_MAX_ARGS; (*n)++)
-        if (!is_right(f, own, more, follows >> *n & 1))
-            return false;
-        else if (!take(f, ','))
-            return (*n)++, take(f, end);
-    return false;
-}
-
-/* Nothing, or "[1]": which of several results. */
-static bool is_pick(struct formula *f, const struct td_handle *handle)
-{
-    if (handle->schema.n_returns < 2)
-        return true;
-    char *end;
-    long i = take(f, '[') ? strtol(f->at, &end, 10) : -1;
-    if (i < 0 || end == f->at || i >= handle->schema.n_returns)
-        return false;
-    f->at = end;
-    return take(f, ']');
-}
-
-/* Whether a formula's words are the operator's arguments and operators there are: looked at once,
- * when it is registered. What a part follows, the whole does. */
-static bool is_right(struct formula *f, const struct td_handle *own, const char *const *more,
-                     bool followed)
-{
-    const struct td_schema *schema = &own->schema;
-    char name[TD_NAME_SIZE];
-    struct td_value value;
-    int n;
-    if (number(f, &value))
-        return true;
-    if (*more && take(f, '['))
-        return are_right(f, own, more, followed ? ~0u : 0, ']', &n);
-    if (!word(f, name))
-        return false;
-    if (take(f, '(')) {
-        const struct td_handle *handle = td_registry_find(name);
-        return handle && are_right(f, own, more, handle->op->follows, ')', &n) &&
-               n <= handle->schema.n_params && (!*more || is_pick(f, handle));
-    }
-    if (*more && !strcmp(name, "None"))
-        return true;
-    for (int i = 0; i < schema->n_params; i++)
-        if (!strcmp(schema->param[i].name, name))
-            return !followed || own->op->follows >> i & 1;
-    for (; *more; more++)
-        if (!strcmp(*more, name))
-            return true;
-    return false;
+    return right;
 }
 
 int td_formula_check(const struct td_handle *handle, const char *formula, const char *const *more,
                      struct td_problem *problem)
 {
-    struct formula f = {.at = formula};
-    if (is_right(&f, handle, more, false) && !*f.at)
-        return 0;
-    return td_problem_set(problem, EINVAL, "%s: its formula '%s' goes wrong at '%s'", handle->full,
-                          formula, f.at);
-}
-
-/* The run becomes the first part of itself. */
-int td_run_convert(struct td_run *run, enum td_dtype to)
-{
-    enum td_dtype from = run->call.out[0].dtype;
-    if (run->call.counted)
-        return td_problem_set(&run->problem, EINVAL,
-                              "the result's size is known only when it is there, so it stays %s",
-                              td_dtype_name(from));
-    if (td_promote_types(from | to, 0, 0) != to &&
-        td_promote_types(to, from, 0) != to) /* of a higher category */
-        return td_problem_set(&run->problem, EINVAL,
-                              "the result is %s, which cannot become %s: that would lose its kind",
-                              td_dtype_name(from), td_dtype_name(to));
-    struct td_run *first =
-        run->options.alloc ? run->options.alloc(run->options.alloc_arg, sizeof *first) : NULL;
-    if (!first)
-        return td_problem_set(&run->problem, ENOMEM, "no memory to convert the result");
-    *first = *run;
-    first->call.problem = &first->problem;
-    run->parts = first;
-    struct td_value values[2] = {
-        {.kind = TD_KIND_tensor, .tensor = run->call.out[0]},
-        {.kind = TD_KIND_dtype, .dtype = to},
-    };
-    int err;
-    struct td_run *cast =
-        add_part(run, "cast", values, td_keyset_minus(run->keys, run->done), &err);
-    if (!cast)
-        return err;
-    cast->feed[0].arg = 0;
-    cast->feed[0].of = first;
-    cast->n_feeds = 1;
-    run->n_casts = 0;
-    run->rows = NULL;
-    run->call.out[0] = cast->call.out[0];
-    return 0;
+    struct td_named args[TD_MAX_ARGS + 8];
+    struct td_graph *g = malloc(sizeof *g);
+    if (!g)
+        return td_problem_set(problem, ENOMEM, "no memory to read formulas");
+    bool whole = !*more; /* a composite, which may have all results of its last call */
+    int n = own_arguments(handle, NULL, args);
+    for (; *more; more++)
+        args[n++] = (struct td_named){.name = *more, .value.kind = TD_KIND_tensor};
+    int err = td_graph_parse(g, formula, args, n, handle->full, problem);
+    if (!err && !are_right(g, handle, whole))
+        err = td_problem_set(problem, EINVAL, "%s: its formula '%s' goes wrong", handle->full,
+                             formula);
+    free(g);
+    return err;
 }
 
 /* The problem is that of a part: says what it is a part of. */
@@ -293,21 +83,37 @@ int td_kernel_composite(struct td_run *run, td_keyset keys)
     (void)keys; /* what the whole fell through may well concern a part */
 
     int err = td_run_settle(run); /* as before a kernel: what is to be converted is known now */
+    struct td_run *parts[TD_MAX_ARGS] = {0};
+    struct td_named args[TD_MAX_ARGS];
+    struct td_sources from = {.args = args, .parts = parts, .own = true};
+    from.keys = td_keyset_minus(run->keys, run->done);
+    from.who = run->handle->full;
+    struct td_graph *g =
+        run->options.alloc ? run->options.alloc(run->options.alloc_arg, sizeof *g) : NULL;
+    if (!err && !g)
+        err = td_problem_set(&run->problem, ENOMEM, "no memory for the parts of %s", from.who);
     if (err)
         return err;
-    struct formula f = {
-        .run = run, .keys = td_keyset_minus(run->keys, run->done), .at = run->call.op->composite};
-    char name[TD_NAME_SIZE];
-    const struct td_run *last = word(&f, name) ? call(&f, name) : wrong(&f, "is none");
-    if (f.err == -ENOSYS)
+    int n = own_arguments(run->handle, run->call.arg, args);
+    for (int i = 0; i < run->n_casts && !err; i++) {
+        struct td_value values[2] = {
+            {.kind = TD_KIND_tensor, .tensor = run->cast[i].from},
+            {.kind = TD_KIND_dtype, .dtype = run->call.arg[run->cast[i].arg].tensor.dtype}};
+        struct td_run *cast = td_run_add_part(run, "cast", values, from.keys, &err);
+        if (!cast)
+            break;
+        cast->feed[0].of = run;
+        cast->feed[0].result = run->cast[i].arg;
+        cast->feed[0].element = -1;
+        cast->n_feeds = 1;
+        parts[run->cast[i].arg] = cast;
+    }
+    if (!err)
+        err = td_graph_parse(g, run->call.op->composite, args, n, from.who, &run->problem);
+    if (!err)
+        err = td_graph_bind(run, g, &from);
+    if (err == -ENOSYS)
         return no_part(run);
-    if (!last || f.err)
-        return f.err;
-    run->n_casts = 0; /* they are parts now */
     run->rows = NULL;
-    run->call.n_out = last->call.n_out;
-    run->call.counted = last->call.counted;
-    run->call.counted_dim = last->call.counted_dim;
-    memcpy(run->call.out, last->call.out, sizeof run->call.out);
-    return 0;
+    return err;
 }

@@ -93,8 +93,12 @@ static int to_tensors(const struct td_param *param, const struct td_value *in, s
 static int to_dtype(const struct td_param *param, const struct td_value *in, struct td_value *out,
                     struct td_problem *problem)
 {
-    if (in->kind != TD_KIND_str)
+    if (in->kind != TD_KIND_str && in->kind != TD_KIND_dtype)
         return wrong_kind(param, in, problem);
+    if (in->kind == TD_KIND_dtype) {
+        *out = *in;
+        return 0;
+    }
     out->kind = TD_KIND_dtype;
     out->dtype = td_dtype_find(in->str);
     if (!out->dtype)

@@ -83,6 +83,7 @@ struct td_named {          /* an argument, as a client gives it */
 };
 
 #define TD_MAX_CASTS 4
+#define TD_MAX_FEEDS 16
 #define TD_MAX_TRACE 64
 
 struct td_trace { /* the way of a call through keys and kernels */
@@ -129,13 +130,20 @@ struct td_run { /* a call on its way: the kernel's part, and dispatch's around i
         int arg;
         struct td_tensor from;
     } cast[TD_MAX_CASTS];
-    /* The calls that a composite one consists of, in order; the last one makes its results. */
-    struct td_run *parts, *next;
+    struct td_run *parts, *next; /* the calls that this one consists of, in order */
     struct {
-        int arg;                 /* of this part */
-        const struct td_run *of; /* is the first result of that one */
-    } feed[TD_MAX_CASTS];
+        int arg;     /* of this part, which is that result of a part before, or that argument of the
+                        whole */
+        int element; /* of that argument, where it is a list; else -1 */
+        int result;
+        const struct td_run *of;
+    } feed[TD_MAX_FEEDS];
     int n_feeds;
+    unsigned char gives[TD_MAX_OUTS]; /* of this part's results: 1 + which of the whole's it is */
+    const struct td_run *with;    /* the last of those that it is computed together with, or NULL */
+    bool kept;                    /* so, and its result is wanted elsewhere */
+    size_t room;                  /* bytes of scratch, once selected */
+    const struct td_graph *graph; /* the expression that it is; NULL: it is an operator */
     int node;      /* stored tensors are read from its replicas; -1: from where they are; to be set
                       before select */
     bool in_place; /* called as "add_": the first result is to become the first argument */
@@ -163,6 +171,14 @@ struct td_run { /* a call on its way: the kernel's part, and dispatch's around i
  * lists what would be right. */
 int td_run_bind(struct td_run *run, const char *name, const struct td_named *args, int n_args,
                 const struct td_options *options);
+
+/* The same of an expression over the named arguments: dispatch/graph/graph.h says what it may be.
+ * Its handle is of no operator and has no table, and run->graph is set. Memory, which options must
+ * give, is as the run's. -EINVAL, -ENOSYS, -ENOMEM. */
+int td_run_bind_expr(struct td_run *run, const char *expr, const struct td_named *args, int n_args,
+                     const struct td_options *options);
+/* What result i is called by the schema, or by the expression; NULL: it has but its number. */
+const char *td_run_result_name(const struct td_run *run, int i);
 
 /* Whether the values of an argument decide what an operator called so, in whichever overload, reads
  * or writes (struct td_op's follows). arg: its name; NULL: the position-th without one. */

@@ -1,6 +1,7 @@
 /* From a settled call to its result: have the implementation chosen (select.c), convert what was
  * promoted, run. */
 #include "dispatch/call.h"
+#include "dispatch/graph/graph.h"
 #include "kernels/weight.h"
 
 #include <assert.h>
@@ -44,33 +45,48 @@ static bool is_nothing(const struct td_call *call)
 /* What stands for the kernel of a call that is computed by its parts. */
 static const struct td_impl composite = {.name = "composite", .isa = TD_ISA_default};
 
-static size_t outs_bytes(const struct td_run *run)
+/* The same where parts are computed together, at a level. */
+static const struct td_impl fused[TD_ISAS] = {
+#define TD_ISA(id, ...) {.name = "fused", .isa = TD_ISA_##id},
+#include "kernels/isa.def"
+#undef TD_ISA
+};
+
+/* Whether a part's result i is to have memory that is not the whole's. */
+static bool is_between(const struct td_run *part, int i)
 {
-    size_t bytes = 0;
-    for (int i = 0; i < run->call.n_out; i++)
-        bytes += round_up(td_nbytes(&run->call.out[i]));
-    return bytes;
+    return !part->gives[i] && (!part->with || part->kept);
 }
 
-/* Results of all parts but the last, and the scratch of each. */
+static bool is_converted(const struct td_run *run) /* itself, and its result's conversion */
+{
+    return run->parts->handle == run->handle;
+}
+
+/* Results that are not the whole's, and the scratch of each. */
 static int select_parts(struct td_run *run, size_t *scratch)
 {
-    bool converts = run->parts->handle == run->handle; /* itself, and its result's conversion */
+    const struct td_impl *impl = run->parts->next ? &composite : NULL;
     *scratch = 0;
-    if (converts)
-        run->parts->forced = run->forced;
     for (struct td_run *part = run->parts; part; part = part->next) {
-        size_t bytes;
         part->call.threads = run->call.threads;
         part->node = run->node;
-        int err = td_run_select(part, &bytes);
+        if (run->graph || part->handle == run->handle)
+            part->forced = run->forced;
+        int err = td_run_select(part, &part->room);
         if (err) {
             run->problem = part->problem;
             return err;
         }
-        *scratch += bytes + (part->next ? outs_bytes(part) : 0);
     }
-    run->impl = converts ? run->parts->impl : &composite;
+    td_fuse_plan(run);
+    for (struct td_run *part = run->parts; part; part = part->next) {
+        *scratch += part->room;
+        for (int i = 0; i < part->call.n_out; i++)
+            *scratch += is_between(part, i) ? round_up(td_nbytes(&part->call.out[i])) : 0;
+        impl = part->with ? &fused[part->impl->isa] : impl;
+    }
+    run->impl = is_converted(run) || !impl ? run->parts->impl : impl;
     return 0;
 }
 
@@ -109,7 +125,7 @@ int td_run_select(struct td_run *run, size_t *scratch)
 {
     if (run->node >= 0)
         use_replicas(run);
-    if (run->parts && (!run->forced || run->parts->handle == run->handle))
+    if (run->parts && (!run->forced || is_converted(run) || run->graph))
         return select_parts(run, scratch);
     if (!run->rows)
         return td_problem_set(&run->problem, EINVAL,
@@ -193,26 +209,44 @@ void td_run_set_input(struct td_run *run, int arg, void *data)
     run->call.arg[arg].tensor.data = data;
 }
 
+/* Where a part's results go, and its arguments come from. Returns the scratch behind. */
+static char *place(struct td_run *run, struct td_run *part, char *at)
+{
+    for (int i = 0; i < part->call.n_out; i++) {
+        struct td_tensor *out = &part->call.out[i];
+        out->data = part->gives[i] ? run->call.out[part->gives[i] - 1].data : NULL;
+        if (is_between(part, i)) {
+            out->data = at;
+            at += round_up(td_nbytes(out));
+        }
+    }
+    for (int i = 0; i < part->n_feeds; i++) {
+        const struct td_run *of = part->feed[i].of;
+        int result = part->feed[i].result;
+        const void *data = of == run ? td_run_input(run, result) : of->call.out[result].data;
+        if (part->feed[i].element >= 0)
+            part->call.arg[part->feed[i].arg].tensors.v[part->feed[i].element].data = (void *)data;
+        else
+            td_run_set_input(part, part->feed[i].arg, (void *)data);
+    }
+    return at;
+}
+
 static void execute_parts(struct td_run *run, char *at)
 {
-    for (struct td_run *part = run->parts; part; part = part->next) {
-        for (int i = 0; i < part->call.n_out; i++) {
-            part->call.out[i].data = part->next ? (void *)at : run->call.out[i].data;
-            at += part->next ? round_up(td_nbytes(&part->call.out[i])) : 0;
-        }
-        for (int i = 0; i < part->n_feeds; i++)
-            td_run_set_input(part, part->feed[i].arg, part->feed[i].of->call.out[0].data);
-        size_t bytes;
-        td_run_select(part, &bytes);
-        td_run_execute(part, at);
-        if ((run->error = part->error)) {
+    for (struct td_run *part = run->parts; part && !run->error && !td_stopped();
+         part = part->next) {
+        at = place(run, part, at);
+        if (part->with == part)
+            td_fuse_execute(run->parts, part);
+        else if (!part->with)
+            td_run_execute(part, at);
+        at += part->room;
+        if ((run->error = part->error))
             run->problem = part->problem;
-            return;
-        }
-        if (!part->next) /* counted, it may be */
-            for (int i = 0; i < run->call.n_out; i++)
-                run->call.out[i] = part->call.out[i];
-        at += bytes;
+        for (int i = 0; i < part->call.n_out; i++) /* counted, it may be */
+            if (part->gives[i] && !run->error)
+                run->call.out[part->gives[i] - 1] = part->call.out[i];
     }
 }
 

@@ -101,10 +101,20 @@ static int read_plain(struct td_infer *in, const cJSON *item, const char *who, e
 
 enum { IS_TENSOR = 1, IS_LIST = 2, IS_OTHER = 4 };
 
-/* What the operator's overloads, or the one that is meant, have under that name; 0: nothing. */
+static bool is_shared(const char *name)
+{
+    const char *const *shared = td_infer_shared;
+    while (*shared && strcmp(*shared, name))
+        shared++;
+    return *shared;
+}
+
+/* What the operator's overloads, or the one that is meant, have under that name; 0: nothing. An
+ * expression's inputs are called as they like. */
 static unsigned kinds_of(const struct td_infer *in, const char *name)
 {
-    unsigned kinds = 0;
+    unsigned kinds =
+        in->eval && strcmp(name, "dtype") && !is_shared(name) ? IS_TENSOR | IS_OTHER : 0;
     const struct td_handle *h = td_registry_find(in->op);
     bool one = h && strcmp(in->op, h->schema.name); /* it is named by its overload */
     for (; h; h = one ? NULL : h->next)
@@ -153,6 +163,7 @@ static int read_member(struct td_infer *in, const cJSON *item, enum td_dtype dty
 static int read_brief(struct td_infer *in, struct td_problem *problem)
 {
     const cJSON *said = td_json_member(in->json.root, "dtype"), *item;
+    const cJSON *expr = in->eval ? td_json_member(in->json.root, "expr") : NULL;
     enum td_dtype dtype = TD_DTYPE_none;
     in->brief = true;
     if (kinds_of(in, "dtype"))
@@ -166,8 +177,8 @@ static int read_brief(struct td_infer *in, struct td_problem *problem)
     int err = td_infer_key_defaults(in, in->json.root, problem);
     cJSON_ArrayForEach(item, in->json.root)
     {
-        if (err || (item != said && (err = read_member(in, item, dtype, problem))))
-            break;
+        if (!err && item != said && item != expr)
+            err = read_member(in, item, dtype, problem);
     }
     return err;
 }
@@ -186,7 +197,9 @@ static int find_pool(struct td_infer *in, struct td_problem *problem)
 int td_infer_read(struct td_infer *in, struct td_problem *problem)
 {
     bool brief = in->model == in->op && is_brief(in->json.root); /* not by the protocol */
-    int err = brief ? read_brief(in, problem) : td_infer_read_full(in, problem);
+    int err = in->eval ? td_infer_read_expr(in, problem) : 0;
+    if (!err)
+        err = brief ? read_brief(in, problem) : td_infer_read_full(in, problem);
     if (!err && in->req->json_length >= 0 && in->binary_at != in->req->body_size)
         err = td_problem_set(problem, EINVAL, "the body has %zu bytes more than its tensors need",
                              in->req->body_size - in->binary_at);

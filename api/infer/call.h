@@ -24,6 +24,8 @@ struct td_infer { /* lives in the request's arena */
     struct td_job job;
     struct td_request *req;
     const char *op, *model, *id;
+    bool eval;        /* an expression, in place of an operator */
+    const char *expr; /* it, once read */
 
     int n_args;
     struct {
@@ -95,6 +97,7 @@ int td_infer_read(struct td_infer *in, struct td_problem *problem); /* in brief.
  * argument that has been read. name: NULL for one given by its position. -EINVAL, -ENOENT, -ENOMEM.
  */
 int td_infer_read_full(struct td_infer *in, struct td_problem *problem);
+int td_infer_read_expr(struct td_infer *in, struct td_problem *problem);
 int td_infer_read_parameter(struct td_infer *in, const cJSON *item, struct td_problem *problem);
 int td_infer_add(struct td_infer *in, const char *name, const struct td_value *value,
                  td_keyset keys, struct td_problem *problem);

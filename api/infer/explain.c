@@ -20,13 +20,25 @@ static void write_candidates(struct td_writer *w, const struct td_run *run)
     td_write_close(w, ']');
 }
 
+static int distance(const struct td_run *part, const struct td_run *to)
+{
+    int n = 0;
+    for (; part && part != to; part = part->next)
+        n++;
+    return n;
+}
+
 static void write_parts(struct td_writer *w, const struct td_run *run)
 {
+    int n = 0;
     td_write_open(w, "parts", '[');
     for (const struct td_run *part = run->parts; part; part = part->next) {
         td_write_open(w, NULL, '{');
         td_write_str(w, "operator", part->handle->full);
         td_write_str(w, "key", td_key_name(part->key));
+        if (part->with) /* the place of the one that they are computed with */
+            td_write_int(w, "with", n + distance(part, part->with));
+        n++;
         write_candidates(w, part);
         td_write_close(w, '}');
     }
@@ -36,14 +48,16 @@ static void write_parts(struct td_writer *w, const struct td_run *run)
 static void write_explain(struct td_infer *in, struct td_writer *w)
 {
     const struct td_run *run = &in->run;
-    const struct td_table *table = td_handle_table(run->handle);
+    const struct td_table *table = in->eval ? NULL : td_handle_table(run->handle);
     td_write_open(w, "explain", '{');
     td_write_str(w, "operator", run->handle->full);
-    td_write_str(w, "schema", run->handle->op->schema);
+    if (table)
+        td_write_str(w, "schema", run->handle->op->schema);
     td_write_keys(w, "keyset", run->keys);
     td_write_str(w, "key", td_key_name(run->key));
-    td_write_str(w, "provenance",
-                 td_provenance_name(table->entry[td_key_index(run->key)].provenance));
+    if (table)
+        td_write_str(w, "provenance",
+                     td_provenance_name(table->entry[td_key_index(run->key)].provenance));
     td_write_int(w, "threads", run->call.threads);
     td_write_int(w, "promoted", run->n_casts);
     td_write_bool(w, "inline", in->ran_inline);

@@ -270,9 +270,10 @@ static int bind(struct td_infer *in)
     in->options.alloc_arg = req->arena;
     in->options.also = td_infer_shared;
     struct td_key_scope before = td_keys_enter(in->scope.include, in->scope.exclude);
-    int err = td_run_bind(&in->run, in->op, in->args, in->n_args, &in->options);
+    int err = in->eval ? td_run_bind_expr(&in->run, in->expr, in->args, in->n_args, &in->options)
+                       : td_run_bind(&in->run, in->op, in->args, in->n_args, &in->options);
     td_keys_leave(before);
-    if (err == -ENOSYS)
+    if (err == -ENOSYS && !in->eval)
         return td_infer_no_kernel(in);
     in->meta = !err && td_run_is_meta(&in->run);
     if (!err && in->shapes_only && !in->meta)
@@ -351,7 +352,7 @@ static void free_call(struct td_request *req)
     req->call_ = NULL;
 }
 
-int td_api_infer(struct td_request *req, const char *op, const char *model)
+static int begin(struct td_request *req, const char *op, const char *model, bool eval)
 {
     size_t text = req->json_length >= 0 ? (size_t)req->json_length : req->body_size;
     if (td_api_is_bulk(req, text, req->body_size))
@@ -364,12 +365,13 @@ int td_api_infer(struct td_request *req, const char *op, const char *model)
     in->req = req;
     in->op = op;
     in->model = model;
+    in->eval = eval;
     in->timeout_ms = req->service->limits.timeout_ms;
     req->call_ = in;
     req->release_ = free_call;
     struct td_problem problem;
     int err = td_infer_parse(in, &problem);
-    if (!err && td_infer_replay(in))
+    if (!err && !eval && td_infer_replay(in))
         return start(in);
     if (!err)
         err = td_infer_read(in, &problem);
@@ -380,4 +382,16 @@ int td_api_infer(struct td_request *req, const char *op, const char *model)
         return err;
     td_infer_keep(in);
     return start(in);
+}
+
+int td_api_infer(struct td_request *req, const char *op, const char *model)
+{
+    return begin(req, op, model, false);
+}
+
+int td_api_eval(struct td_request *req, struct td_response *res)
+{
+    (void)res;
+    static const char name[] = "eval";
+    return begin(req, name, name, true);
 }

@@ -98,7 +98,8 @@ int td_infer_input(struct td_infer *in, const cJSON *object, const char *name, c
     else if (!(err = td_json_shape(object, &v->tensor, who, problem)) &&
              !(err = td_json_dtype(object, &v->tensor, who, problem)) && !empty)
         err = shared ? td_shm_input(&in->shm, in->req, parameters, who,
-                                    td_op_follows(in->op, name, in->n_args), &v->tensor, problem)
+                                    in->eval || td_op_follows(in->op, name, in->n_args), &v->tensor,
+                                    problem)
               : size ? binary_input(in, size, who, &v->tensor, problem)
                      : td_json_data(&in->json, object, &v->tensor, who, in->req->arena, problem);
     if (!err && (size || shared))

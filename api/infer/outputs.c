@@ -116,12 +116,8 @@ void td_infer_close_gaps(struct td_infer *in)
 
 static const char *output_name(struct td_infer *in, int i)
 {
-    const struct td_schema *schema = &in->run.handle->schema;
-    if (i < schema->n_returns && *schema->ret[i].name)
-        return schema->ret[i].name;
-    if (in->run.call.n_out == 1 && !schema->ret[0].type.list)
-        return "out";
-    return td_arena_printf(in->req->arena, "out%d", i);
+    const char *name = td_run_result_name(&in->run, i);
+    return name ? name : td_arena_printf(in->req->arena, "out%d", i);
 }
 
 static int settle_output(struct td_infer *in, const cJSON *parameters, int i)

@@ -191,6 +191,15 @@ const char *const td_infer_shared[] = {"pool",
                                        "strict_divisible",
                                        NULL};
 
+int td_infer_read_expr(struct td_infer *in, struct td_problem *problem)
+{
+    const cJSON *expr = td_json_member(in->json.root, "expr");
+    if (!cJSON_IsString(expr))
+        return td_infer_refuse(problem, "expr", "must be a text, such as \"relu(a * b + c)\"");
+    in->expr = expr->valuestring;
+    return 0;
+}
+
 /* Whether an overload has an argument of that name: device and layout of those without tensors. */
 static bool is_own(const struct td_infer *in, const char *key)
 {
@@ -263,7 +272,8 @@ int td_infer_parse(struct td_infer *in, struct td_problem *problem)
 
 int td_infer_read_full(struct td_infer *in, struct td_problem *problem)
 {
-    static const char *const members[] = {"inputs", "parameters", "outputs", "args", "id", NULL};
+    const char *const members[] = {"inputs", "parameters", "outputs", in->eval ? "expr" : "args",
+                                   "id",     NULL};
     const cJSON *root = in->json.root, *item;
     const cJSON *inputs = td_json_member(root, "inputs"),
                 *parameters = td_json_member(root, "parameters");

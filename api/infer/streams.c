@@ -358,6 +358,8 @@ int td_streams_plan(struct td_infer *in)
                                "belongs to streams, and there are none");
     if (!s->asked)
         return 0;
+    if (in->eval)
+        return td_infer_refuse(&in->run.problem, "streams", "an expression is not cut into parts");
     td_runtime_facts(&facts);
     if (!facts.enabled)
         return td_problem_set(&in->run.problem, ENOSYS,

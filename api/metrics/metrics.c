@@ -90,7 +90,9 @@ static int row_of(const struct td_op *op, const struct td_impl *impl)
 void td_metrics_call(struct td_metrics *m, const struct td_run *run, int64_t queue_ns,
                      int64_t compute_ns)
 {
-    bump(&m->calls[run->handle->index * ROWS + row_of(run->handle->op, run->impl)], 1);
+    const bool one = run->handle->index >= 0; /* else an expression: the calls in it */
+    for (const struct td_run *part = one ? run : run->parts; part; part = one ? NULL : part->next)
+        bump(&m->calls[part->handle->index * ROWS + row_of(part->handle->op, part->impl)], 1);
     observe(&m->queue, queue_ns);
     observe(&m->compute, compute_ns);
 }

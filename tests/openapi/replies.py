@@ -134,6 +134,15 @@ class Replies(service.ServiceTest):
             self.assertIn(b" 413 ", head.split(b"\r\n")[0])
             validate({"$ref": "#/components/schemas/Problem"}, json.loads(said), closed=True)
 
+    def test_expressions(self):
+        path, x = "/v1/eval", {"name": "x", "shape": [2], "datatype": "FP32", "data": [1, 2]}
+        self.check("POST", path, {"expr": "x + 2 * y", "x": [1, 2], "y": [[1], [2]], "explain": True})
+        for more in ({}, {"explain": True}, {"trace": True}, {"device": "refcpu"}, {"meta": True}, {"binary_data_output": True}):
+            self.check("POST", path, {"expr": "relu(x) * x + n", "inputs": [x], "parameters": {"n": 2, **more},
+                                      "outputs": [{"name": "out"}]})
+        self.check("POST", path, {"expr": "x +", "inputs": [x]}, status=400)
+        self.check("POST", path, {"expr": "x + 1", "inputs": [x], "parameters": {"device": "cuda"}}, status=501)
+
     def test_schemas(self):
         path = "/v1/dispatch/schema:parse"
         self.check("POST", path, API["paths"][path]["post"]["requestBody"]["content"]["application/json"]["example"])

@@ -1,0 +1,217 @@
+/* The nodes that an expression's text becomes, and what its operators mean: each value is a node
+ * that is counted, the same constant or call is one, numbers alone are computed here, as Python
+ * does. */
+#include "dispatch/graph/parser.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct td_operand td_parse_wrong(struct td_parser *p, const char *at, const char *format, ...)
+{
+    char what[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    if (!p->err)
+        p->err = td_problem_set(p->problem, EINVAL, "%s: column %d: %s", p->who,
+                                (int)(at - p->text) + 1, what);
+    return td_no_operand;
+}
+
+struct td_operand td_parse_unknown(struct td_parser *p, const char *at, const char *what,
+                                   const char *name, const char *const *names, int n)
+{
+    const char *near = td_nearest(name, names, n);
+    return td_parse_wrong(p, at, "%s '%.60s'%s%s%s", what, name, near ? "; did you mean '" : "",
+                          near ? near : "", near ? "'?" : "");
+}
+
+/* ---- nodes ---- */
+
+static struct td_operand add(struct td_parser *p, const char *at, const struct td_node *node)
+{
+    struct td_graph *g = p->graph;
+    if (g->n_nodes == TD_GRAPH_NODES)
+        return td_parse_wrong(p, at, "there are more than %d values", TD_GRAPH_NODES);
+    g->node[g->n_nodes] = *node;
+    g->node[g->n_nodes].column = (short)(at - p->text + 1);
+    return (struct td_operand){.node = (short)g->n_nodes++};
+}
+
+struct td_operand td_parse_argument(struct td_parser *p, const char *at, int argument)
+{
+    for (short i = 0; i < p->graph->n_nodes; i++)
+        if (p->graph->node[i].argument == argument)
+            return (struct td_operand){.node = i};
+    return add(p, at, &(struct td_node){.argument = (short)argument});
+}
+
+static bool is_number(const struct td_node *node)
+{
+    enum td_kind kind = node->value.kind;
+    return !node->handle && node->argument == -1 &&
+           (kind == TD_KIND_int || kind == TD_KIND_float || kind == TD_KIND_bool);
+}
+
+const struct td_value *td_parse_number_of(const struct td_parser *p, struct td_operand a)
+{
+    const struct td_node *node = p->graph->node + a.node;
+    return a.node >= 0 && is_number(node) ? &node->value : NULL;
+}
+
+struct td_operand td_parse_constant(struct td_parser *p, const char *at,
+                                    const struct td_value *value)
+{
+    struct td_node node = {.argument = -1, .value = *value};
+    for (short i = 0; is_number(&node) && i < p->graph->n_nodes; i++)
+        if (is_number(&p->graph->node[i]) && p->graph->node[i].value.kind == value->kind &&
+            p->graph->node[i].value.i == value->i) /* a float's bits, too */
+            return (struct td_operand){.node = i};
+    return add(p, at, &node);
+}
+
+struct td_operand td_parse_number(struct td_parser *p, const char *at, enum td_kind kind, int64_t i,
+                                  double f)
+{
+    struct td_value v = {.kind = kind, .i = i};
+    if (kind == TD_KIND_float)
+        v.f = f;
+    return td_parse_constant(p, at, &v);
+}
+
+static bool draws_chance(const struct td_handle *handle)
+{
+    for (int i = 0; i < handle->schema.n_params; i++)
+        if (handle->schema.param[i].type.base == TD_BASE_Generator)
+            return true;
+    return false;
+}
+
+static bool are_same(const struct td_operand *a, const struct td_operand *b, int n)
+{
+    int i = 0;
+    while (i < n && a[i].node == b[i].node && a[i].result == b[i].result &&
+           a[i].picked == b[i].picked && a[i].name == b[i].name)
+        i++;
+    return i == n;
+}
+
+struct td_operand td_parse_call(struct td_parser *p, const char *at, const struct td_handle *handle,
+                                bool one, const struct td_operand *operands, int n)
+{
+    struct td_graph *g = p->graph;
+    struct td_node node = {.handle = handle, .one = one, .argument = handle ? -1 : TD_NODE_LIST};
+    node.n = (short)n;
+    node.first = (short)g->n_operands;
+    for (short i = 0; i < g->n_nodes; i++)
+        if (g->node[i].handle == handle && g->node[i].argument == node.argument &&
+            g->node[i].one == one && g->node[i].n == n &&
+            are_same(&g->operand[g->node[i].first], operands, n) &&
+            !(handle && draws_chance(handle)))
+            return (struct td_operand){.node = i};
+    if (g->n_operands + n > 2 * TD_GRAPH_NODES)
+        return td_parse_wrong(p, at, "there are more than %d operands", 2 * TD_GRAPH_NODES);
+    for (int i = 0; i < n; i++)
+        g->operand[g->n_operands++] = operands[i];
+    return add(p, at, &node);
+}
+
+static struct td_operand call(struct td_parser *p, const char *at, const char *op,
+                              struct td_operand a, struct td_operand b, int n)
+{
+    const struct td_operand operands[2] = {a, b};
+    return p->err ? td_no_operand : td_parse_call(p, at, td_registry_find(op), false, operands, n);
+}
+
+/* ---- operators ---- */
+
+static const struct td_infix infixes[] = {
+    {"==", TD_LEVEL_COMPARISON, "eq", "eq"},
+    {"!=", TD_LEVEL_COMPARISON, "ne", "ne"},
+    {"<=", TD_LEVEL_COMPARISON, "le", "ge"},
+    {">=", TD_LEVEL_COMPARISON, "ge", "le"},
+    {"<<", 5, "bitwise_left_shift", NULL},
+    {">>", 5, "bitwise_right_shift", NULL},
+    {"//", 7, "floor_divide", NULL},
+    {"**", TD_LEVEL_POWER, "pow", NULL},
+    {"<", TD_LEVEL_COMPARISON, "lt", "gt"},
+    {">", TD_LEVEL_COMPARISON, "gt", "lt"},
+    {"|", 2, "bitwise_or", NULL},
+    {"^", 3, "bitwise_xor", NULL},
+    {"&", 4, "bitwise_and", NULL},
+    {"+", 6, "add", "add"},
+    {"-", 6, "sub", "rsub"},
+    {"*", 7, "mul", "mul"},
+    {"/", 7, "div", "reciprocal"}, /* which is multiplied by the number then, as in PyTorch */
+    {"%", 7, "remainder", NULL},
+};
+
+const struct td_infix *td_parse_infix(const char *at)
+{
+    for (size_t i = 0; i < sizeof infixes / sizeof *infixes; i++)
+        if (!strncmp(at, infixes[i].sign, strlen(infixes[i].sign)))
+            return &infixes[i];
+    return NULL;
+}
+
+static uint64_t whole_power(uint64_t base, uint64_t exponent)
+{
+    uint64_t result = 1;
+    for (; exponent; exponent >>= 1, base *= base)
+        result *= exponent & 1 ? base : 1;
+    return result;
+}
+
+/* Of two numbers: +, -, *, / and **; whole ones wrap round. */
+static struct td_operand fold(struct td_parser *p, const char *at, const char *sign,
+                              const struct td_value *a, const struct td_value *b)
+{
+    double x = td_scalar(a), y = td_scalar(b);
+    uint64_t i = (uint64_t)td_scalar_int(a), k = (uint64_t)td_scalar_int(b);
+    bool whole = a->kind != TD_KIND_float && b->kind != TD_KIND_float;
+    if (!strcmp(sign, "**"))
+        return td_parse_number(p, at, whole && y >= 0 ? TD_KIND_int : TD_KIND_float,
+                               (int64_t)whole_power(i, k), pow(x, y));
+    enum td_kind kind = whole ? TD_KIND_int : TD_KIND_float;
+    switch (sign[1] ? 0 : *sign) {
+    case '+':
+        return td_parse_number(p, at, kind, (int64_t)(i + k), x + y);
+    case '-':
+        return td_parse_number(p, at, kind, (int64_t)(i - k), x - y);
+    case '*':
+        return td_parse_number(p, at, kind, (int64_t)(i * k), x * y);
+    case '/':
+        return td_parse_number(p, at, TD_KIND_float, 0, x / y);
+    default:
+        return td_parse_wrong(p, at, "'%s' between two numbers; one of them must be a tensor",
+                              sign);
+    }
+}
+
+struct td_operand td_parse_join(struct td_parser *p, const char *at, const struct td_infix *infix,
+                                struct td_operand a, struct td_operand b)
+{
+    const struct td_value *x = td_parse_number_of(p, a), *y = td_parse_number_of(p, b);
+    if (p->err)
+        return td_no_operand;
+    if (x && y)
+        return fold(p, at, infix->sign, x, y);
+    if (!x || !infix->turned)
+        return call(p, at, infix->op, a, b, 2);
+    if (*infix->sign == '/')
+        return call(p, at, "mul", call(p, at, infix->turned, b, td_no_operand, 1), a, 2);
+    return call(p, at, infix->turned, b, a, 2);
+}
+
+struct td_operand td_parse_sign(struct td_parser *p, const char *at, struct td_operand a)
+{
+    const struct td_value *x = td_parse_number_of(p, a);
+    if (x && *at == '-')
+        return td_parse_number(p, at, x->kind == TD_KIND_float ? TD_KIND_float : TD_KIND_int,
+                               (int64_t)(0 - (uint64_t)td_scalar_int(x)), -td_scalar(x));
+    return call(p, at, *at == '-' ? "neg" : "bitwise_not", a, td_no_operand, 1);
+}

@@ -1,0 +1,349 @@
+/* An expression's text becomes a graph, by recursive descent: each level is a step of depth that is
+ * counted, each value a node that is, so that no text takes more than its share. */
+#include "dispatch/graph/parser.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define wrong td_parse_wrong
+#define WORD (2 * TD_NAME_SIZE)
+
+static struct td_operand expression(struct td_parser *p, int level);
+
+/* ---- words ---- */
+
+static void skip(struct td_parser *p)
+{
+    p->at += strspn(p->at, " \t\r\n");
+}
+
+static bool take(struct td_parser *p, char c)
+{
+    skip(p);
+    return *p->at == c && p->at++;
+}
+
+static bool begins_word(char c)
+{
+    return isalpha((unsigned char)c) || c == '_';
+}
+
+/* Where it is too long, it is cut, and nothing is called so. */
+static void word(struct td_parser *p, char name[WORD])
+{
+    size_t n = 0;
+    for (; isalnum((unsigned char)*p->at) || *p->at == '_' || *p->at == '.'; p->at++)
+        if (n < WORD - 1)
+            name[n++] = *p->at;
+    name[n] = 0;
+    skip(p);
+}
+
+/* Whether a word stands before a single =. */
+static bool is_named(const struct td_parser *p)
+{
+    const char *at = p->at;
+    while (isalnum((unsigned char)*at) || *at == '_')
+        at++;
+    at += begins_word(*p->at) ? strspn(at, " \t\r\n") : strlen(at);
+    return *at == '=' && at[1] != '=';
+}
+
+/* ---- constants ---- */
+
+static struct td_operand number(struct td_parser *p)
+{
+    const char *at = p->at;
+    char *end;
+    double real = strtod(at, &end);
+    int64_t whole = 0;
+    bool is_whole = strcspn(at, ".eE") >= (size_t)(end - at);
+    errno = 0;
+    if (is_whole)
+        whole = strtoll(at, &end, 10);
+    if (errno)
+        return wrong(p, at, "no INT64 is that; a float has a point");
+    if (begins_word(*end))
+        return wrong(p, at, "is no number");
+    p->at = end;
+    return td_parse_number(p, at, is_whole ? TD_KIND_int : TD_KIND_float, whole, real);
+}
+
+static struct td_operand quoted(struct td_parser *p)
+{
+    const char *at = p->at++, *end = strchr(p->at, *at);
+    struct td_graph *g = p->graph;
+    size_t n = end ? (size_t)(end - p->at) : 0;
+    if (!end)
+        return wrong(p, at, "the text has no end");
+    if (g->text_used + n + 1 > sizeof g->text)
+        return wrong(p, at, "texts are too long");
+    char *text = memcpy(g->text + g->text_used, p->at, n);
+    text[n] = 0;
+    g->text_used += n + 1;
+    p->at = end + 1;
+    return td_parse_constant(p, at, &(struct td_value){.kind = TD_KIND_str, .str = text});
+}
+
+/* Of numbers alone: whole ones, floats or bools; one float makes floats of all. */
+static struct td_operand numbers(struct td_parser *p, const char *at,
+                                 const struct td_operand *operand, int n)
+{
+    struct td_value v = {.kind = TD_KIND_ints, .ints.n = n};
+    struct td_value reals = {.kind = TD_KIND_floats, .floats.n = n};
+    int floats = 0, bools = 0;
+    for (int i = 0; i < n; i++) {
+        const struct td_value *x = td_parse_number_of(p, operand[i]);
+        floats += x->kind == TD_KIND_float;
+        bools += x->kind == TD_KIND_bool;
+        reals.floats.v[i] = td_scalar(x);
+        v.ints.v[i] = td_scalar_int(x);
+    }
+    if (bools && bools == n)
+        v.kind = TD_KIND_bools;
+    return td_parse_constant(p, at, floats ? &reals : &v);
+}
+
+/* Of numbers, or of tensors and None. */
+static struct td_operand list(struct td_parser *p)
+{
+    const char *at = p->at++;
+    struct td_operand operand[TD_MAX_LIST];
+    int n = 0, n_numbers = 0;
+    for (bool more = !take(p, ']'); more; more = !take(p, ']')) {
+        skip(p);
+        if (n == TD_MAX_LIST || *p->at == '[')
+            return wrong(p, p->at, "a list has numbers or tensors, at most %d", TD_MAX_LIST);
+        operand[n] = expression(p, 1);
+        n_numbers += td_parse_number_of(p, operand[n++]) != NULL;
+        if (p->err || (!take(p, ',') && *p->at != ']'))
+            return wrong(p, p->at, "',' or ']' is right here");
+    }
+    if (n_numbers == n)
+        return numbers(p, at, operand, n);
+    return td_parse_call(p, at, NULL, false, operand, n);
+}
+
+/* What a word alone stands for. */
+static struct td_operand meaning(struct td_parser *p, const char *at, const char *name)
+{
+    static const struct {
+        const char *name;
+        enum td_kind kind;
+        double f;
+    } words[] = {
+        {"True", TD_KIND_bool, 1},           {"False", TD_KIND_bool, 0},
+        {"None", TD_KIND_none, 0},           {"inf", TD_KIND_float, HUGE_VAL},
+        {"nan", TD_KIND_float, (double)NAN},
+    };
+    const char *names[128];
+    int n = 0;
+    for (int i = 0; i < p->graph->n_results; i++)
+        if (!strcmp(p->graph->result[i].name, name))
+            return p->graph->result[i].of;
+    for (int i = 0; i < p->n_args; i++) {
+        const struct td_named *arg = &p->args[i];
+        if (arg->name && !strcmp(arg->name, name)) {
+            p->graph->used |= UINT64_C(1) << (i & 63);
+            return arg->value.kind == TD_KIND_tensor ? td_parse_argument(p, at, i)
+                                                     : td_parse_constant(p, at, &arg->value);
+        }
+        if (arg->name && n < 128)
+            names[n++] = arg->name;
+    }
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(words[i].name, name))
+            return td_parse_number(p, at, words[i].kind, words[i].f == 1, words[i].f);
+    enum td_dtype type = td_dtype_find(name);
+    if (type) /* dtype=FP32 */
+        return td_parse_constant(p, at, &(struct td_value){.kind = TD_KIND_dtype, .dtype = type});
+    return td_parse_unknown(p, at, "there is no input", name, names, n);
+}
+
+/* ---- calls ---- */
+
+/* The name of an overload's argument, as it stands there. */
+static const char *keyword(struct td_parser *p, const struct td_handle *handle, bool one)
+{
+    char name[WORD], what[2 * WORD];
+    const char *at = p->at, *names[64];
+    int n = 0;
+    word(p, name);
+    for (const struct td_handle *h = handle; h; h = one ? NULL : h->next)
+        for (int i = 0; i < h->schema.n_params; i++) {
+            if (!strcmp(h->schema.param[i].name, name))
+                return h->schema.param[i].name;
+            names[n] = h->schema.param[i].name;
+            n += n < 63;
+        }
+    snprintf(what, sizeof what, "%s has no argument", handle->schema.name);
+    td_parse_unknown(p, at, what, name, names, n);
+    return NULL;
+}
+
+static struct td_operand no_operator(struct td_parser *p, const char *at, const char *name)
+{
+    const char *names[1024];
+    int n = 0;
+    for (int i = 0; i < td_registry_count() && n < 1024; i++)
+        if (td_registry_at(i)->first)
+            names[n++] = td_registry_at(i)->schema.name;
+    return td_parse_unknown(p, at, "there is no operator", name, names, n);
+}
+
+/* A call of name, behind its opening bracket. */
+static struct td_operand call(struct td_parser *p, const char *at, const char *name)
+{
+    struct td_operand operand[TD_MAX_ARGS];
+    const struct td_handle *handle = td_registry_find(name);
+    int n = 0;
+    if (!handle)
+        return no_operator(p, at, name);
+    bool one = strcmp(name, handle->schema.name) != 0;
+    for (bool more = !take(p, ')'); more && !p->err; more = !take(p, ')')) {
+        skip(p);
+        const char *key = NULL;
+        if (n == TD_MAX_ARGS)
+            return wrong(p, p->at, "%s has more than %d arguments", name, TD_MAX_ARGS);
+        if (is_named(p)) {
+            key = keyword(p, handle, one);
+            take(p, '=');
+        } else if (n && operand[n - 1].name) {
+            return wrong(p, p->at, "an argument by position comes before those by keyword");
+        }
+        operand[n] = expression(p, 1);
+        operand[n++].name = key;
+        if (!take(p, ',') && *p->at != ')')
+            return wrong(p, p->at, "',' or ')' is right here");
+    }
+    return p->err ? td_no_operand : td_parse_call(p, at, handle, one, operand, n);
+}
+
+/* ---- the grammar ---- */
+
+static struct td_operand primary(struct td_parser *p)
+{
+    char name[WORD];
+    const char *at = p->at;
+    if (isdigit((unsigned char)*at) || (*at == '.' && isdigit((unsigned char)at[1])))
+        return number(p);
+    if (*at == '\'' || *at == '"')
+        return quoted(p);
+    if (*at == '[')
+        return list(p);
+    if (take(p, '(')) {
+        struct td_operand a = expression(p, 1);
+        return p->err || take(p, ')') ? a : wrong(p, p->at, "')' is right here");
+    }
+    if (!begins_word(*at))
+        return wrong(p, at, *at ? "a value is right here" : "the text ends where a value is right");
+    word(p, name);
+    return take(p, '(') ? call(p, at, name) : meaning(p, at, name);
+}
+
+static struct td_operand unary(struct td_parser *p);
+
+/* RESULTS[1], and powers, which bind tighter than a sign before them. */
+static struct td_operand power(struct td_parser *p)
+{
+    struct td_operand a = primary(p);
+    while (!p->err && take(p, '[')) {
+        const char *at = p->at;
+        const struct td_value *i = td_parse_number_of(p, expression(p, 1));
+        if (!i || i->kind != TD_KIND_int || i->i < 0 || i->i >= TD_MAX_OUTS ||
+            !p->graph->node[a.node].handle || a.picked)
+            return wrong(p, at, "which of a call's results is right here, from 0 on");
+        if (!take(p, ']'))
+            return wrong(p, p->at, "']' is right here");
+        a.result = (short)i->i;
+        a.picked = true;
+    }
+    const char *at = p->at;
+    const struct td_infix *infix = p->err ? NULL : td_parse_infix(at);
+    if (!infix || infix->level != TD_LEVEL_POWER)
+        return a;
+    p->at += strlen(infix->sign);
+    return td_parse_join(p, at, infix, a, unary(p));
+}
+
+static struct td_operand unary(struct td_parser *p)
+{
+    skip(p);
+    const char *at = p->at;
+    if (p->depth == TD_GRAPH_DEPTH)
+        return wrong(p, at, "is nested deeper than %d", TD_GRAPH_DEPTH);
+    p->depth++;
+    bool sign = *at && strchr("-~+", *at);
+    p->at += sign;
+    struct td_operand a = sign ? unary(p) : power(p);
+    p->depth--;
+    skip(p);
+    return p->err || !sign || *at == '+' ? a : td_parse_sign(p, at, a);
+}
+
+static struct td_operand expression(struct td_parser *p, int level)
+{
+    struct td_operand a = unary(p);
+    const struct td_infix *infix, *last = NULL;
+    while (!p->err && (infix = td_parse_infix(p->at)) && infix->level >= level) {
+        const char *at = p->at;
+        if (infix->level == TD_LEVEL_COMPARISON && last && last->level == infix->level)
+            return wrong(p, at, "comparisons do not chain; brackets say which is meant");
+        p->at += strlen(infix->sign);
+        a = td_parse_join(p, at, infix, a, expression(p, infix->level + 1));
+        last = infix;
+    }
+    return p->err ? td_no_operand : a;
+}
+
+/* NAME = EXPRESSION, or one alone. */
+static void statement(struct td_parser *p)
+{
+    struct td_graph *g = p->graph;
+    const char *at = p->at;
+    char name[WORD] = "";
+    if (is_named(p)) {
+        word(p, name);
+        take(p, '=');
+    }
+    for (int i = 0; *name && i < p->n_args + g->n_results; i++) {
+        const char *old = i < p->n_args ? p->args[i].name : g->result[i - p->n_args].name;
+        if (old && !strcmp(old, name))
+            wrong(p, at, "'%.60s' has a value already", name);
+    }
+    if (g->n_results && (!*name || !g->named))
+        wrong(p, at, "of several expressions each has a name: NAME = ...");
+    if (g->n_results == TD_MAX_OUTS || strlen(name) >= TD_NAME_SIZE)
+        wrong(p, at, "at most %d results, with names of at most %d letters, are right", TD_MAX_OUTS,
+              TD_NAME_SIZE - 1);
+    struct td_operand of = p->err ? td_no_operand : expression(p, 1);
+    if (p->err)
+        return;
+    g->named = *name;
+    strcpy(g->result[g->n_results].name, name);
+    g->result[g->n_results++].of = of;
+}
+
+int td_graph_parse(struct td_graph *graph, const char *text, const struct td_named *args,
+                   int n_args, const char *who, struct td_problem *problem)
+{
+    struct td_parser p = {.text = text, .at = text, .who = who, .args = args, .n_args = n_args};
+    p.graph = graph;
+    p.problem = problem;
+    memset(graph, 0, offsetof(struct td_graph, result));
+    if (strlen(text) > TD_GRAPH_TEXT)
+        return td_problem_set(problem, EINVAL, "%s: is longer than %d bytes", who, TD_GRAPH_TEXT);
+    do {
+        skip(&p);
+        if (graph->n_results && !*p.at) /* behind a last ; */
+            break;
+        statement(&p);
+    } while (!p.err && take(&p, ';'));
+    if (!p.err && *p.at)
+        wrong(&p, p.at, "'%.1s' is not right here", p.at);
+    return p.err;
+}

@@ -1,0 +1,51 @@
+/* What the two files that read expressions share. Internal to this folder. */
+#ifndef TD_DISPATCH_GRAPH_PARSER_H
+#define TD_DISPATCH_GRAPH_PARSER_H
+
+#include "dispatch/graph/graph.h"
+
+struct td_parser {
+    const char *text, *at, *who;
+    const struct td_named *args;
+    struct td_graph *graph;
+    struct td_problem *problem;
+    int n_args, depth, err;
+};
+
+static const struct td_operand td_no_operand = {.node = -1};
+
+/* Says what is wrong at a place of the text, if it is the first; gives back no operand. */
+struct td_operand td_parse_wrong(struct td_parser *p, const char *at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* So: "WHAT 'NAME'; did you mean 'NEAR'?" */
+struct td_operand td_parse_unknown(struct td_parser *p, const char *at, const char *what,
+                                   const char *name, const char *const *names, int n);
+
+/* Nodes; of the same constant or call there is one. */
+struct td_operand td_parse_argument(struct td_parser *p, const char *at, int argument);
+struct td_operand td_parse_constant(struct td_parser *p, const char *at,
+                                    const struct td_value *value);
+struct td_operand td_parse_number(struct td_parser *p, const char *at, enum td_kind kind, int64_t i,
+                                  double f);
+/* handle: NULL makes a list of the operands. */
+struct td_operand td_parse_call(struct td_parser *p, const char *at, const struct td_handle *handle,
+                                bool one, const struct td_operand *operands, int n);
+/* The number that an operand is; NULL: it is a tensor, or something else. */
+const struct td_value *td_parse_number_of(const struct td_parser *p, struct td_operand a);
+
+/* The operators between two values. What binds tighter has more of level. */
+#define TD_LEVEL_COMPARISON 1
+#define TD_LEVEL_POWER 9
+struct td_infix {
+    char sign[3];
+    signed char level;
+    const char *op;
+    const char *turned; /* with a number in front: of the operands turned round; NULL: the same */
+};
+const struct td_infix *td_parse_infix(const char *at); /* the one that stands there, or NULL */
+struct td_operand td_parse_join(struct td_parser *p, const char *at, const struct td_infix *infix,
+                                struct td_operand a, struct td_operand b);
+/* sign: '-' or '~' */
+struct td_operand td_parse_sign(struct td_parser *p, const char *at, struct td_operand a);
+
+#endif

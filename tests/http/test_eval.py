@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""Expressions: what they give is what the same calls give one by one, bit for bit, and what NumPy says."""
+import random
+
+import numpy as np
+
+import service
+
+TYPES = "BOOL UINT8 INT8 INT16 INT32 INT64 FP16 BF16 FP32 FP64".split()
+SHAPES = [[], [1], [7], [3, 7], [3, 1], [1, 7], [2, 3, 7], [2, 1, 1]]
+INFIX = {"+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floor_divide", "%": "remainder", "==": "eq", "<": "lt",
+         ">=": "ge", "&": "bitwise_and", "|": "bitwise_or", "^": "bitwise_xor"}
+UNARY = ("relu neg abs sigmoid tanh exp sqrt floor round sign isnan square silu logical_not erf").split()
+CALLS = {"maximum": 2, "minimum": 2, "where": 3, "pow": 2, "atan2": 2, "logical_and": 2, "hypot": 2}
+REDUCTIONS = "sum mean amax amin any prod".split()
+
+
+class Refused(Exception):
+    pass
+
+
+class Eval(service.ServiceTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.line = cls.service.connect()
+        cls.addClassCleanup(cls.line.close)
+
+    def post(self, path, status=200, headers=None, /, **body):
+        reply = self.service.call("POST", path, body, headers or {}, self.line)
+        self.assertEqual(reply.status, status, (body, reply.body[:400]))
+        return reply
+
+    def is_answered(self, expr, wanted, /, **inputs):
+        self.assertEqual(self.post("/v1/eval", expr=expr, **inputs).json, wanted)
+
+    def refused(self, expr, *words, **inputs):
+        self.problem(self.post("/v1/eval", 400, expr=expr, **inputs), 400, *words)
+
+    # ---- one by one ----
+
+    def call(self, op, *args):
+        """The tensor (without name) that an operator makes of tensors and numbers."""
+        reply = self.service.call("POST", "/v1/ops/" + op, {"args": list(args)}, {}, self.line)
+        if reply.status == 400:
+            raise Refused(reply.json["detail"])
+        self.assertEqual(reply.status, 200, reply.body[:300])
+        out = reply.json["outputs"][0]
+        return {key: out[key] for key in ("shape", "datatype", "data")}
+
+    def tensor(self, rng, shapes=SHAPES):
+        datatype, shape = rng.choice(TYPES), rng.choice(shapes)
+        low = 0 if datatype in ("BOOL", "UINT8") else -6
+        def one():
+            return rng.random() < 0.5 if datatype == "BOOL" else rng.randint(low, 6) if "INT" in datatype \
+                else rng.choice([rng.randint(-48, 48) / 8, "NaN", "Infinity"] + 9 * [rng.randint(-48, 48) / 16])
+        return {"shape": shape, "datatype": datatype, "data": [one() for _ in range(int(np.prod(shape)))]}
+
+    def grow(self, rng, inputs, depth):
+        """(text, value): a random expression, and its value by calls one after the other."""
+        if depth == 0 or rng.random() < 0.1:
+            name = rng.choice(sorted(inputs))
+            return name, inputs[name]
+        kind = rng.random()
+        if kind < 0.35:
+            sign = rng.choice(sorted(INFIX))
+            left, a = self.grow(rng, inputs, depth - 1)
+            if rng.random() < 0.3:
+                number = rng.choice([2, 3, 0.5, 1.5])
+                return f"({left} {sign} {number})", self.call(INFIX[sign], a, number)
+            right, b = self.grow(rng, inputs, depth - 1)
+            return f"({left} {sign} {right})", self.call(INFIX[sign], a, b)
+        if kind < 0.65:
+            op = rng.choice(UNARY)
+            text, a = self.grow(rng, inputs, depth - 1)
+            return f"{op}({text})", self.call(op, a)
+        if kind < 0.85:
+            op = rng.choice(sorted(CALLS))
+            parts = [self.grow(rng, inputs, depth - 1) for _ in range(CALLS[op])]
+            if op == "where":
+                parts[0] = f"({parts[0][0]} > 0)", self.call("gt", parts[0][1], 0)
+            return f"{op}({', '.join(text for text, _ in parts)})", self.call(op, *(value for _, value in parts))
+        text, a = self.grow(rng, inputs, depth - 1)
+        if not a["shape"]:
+            return text, a
+        op, dim = rng.choice(REDUCTIONS), rng.randrange(len(a["shape"]))
+        if op in ("any", "prod"):
+            return f"{op}({text}, {dim}, True)", self.call(op, a, dim, True)
+        return f"{op}({text}, [{dim}], keepdim=True)", self.call(op, a, [dim], True)
+
+    def agree(self, rng, inputs, depth):
+        try:
+            text, value = self.grow(rng, inputs, depth)
+        except Refused:
+            return False
+        for more in ({}, {"kernel": "ref"}) if rng.random() < 0.1 else ({},):
+            named = [{"name": name, **tensor} for name, tensor in inputs.items() if name in text]
+            used = [t for t in named if t["name"] in set("".join(c if c.isalnum() else " " for c in text).split())]
+            reply = self.post("/v1/eval", expr=text, inputs=used, parameters=more).json
+            out = {key: reply["outputs"][0][key] for key in value}
+            if not more:
+                self.assertEqual(out, value, (text, used))
+            else:
+                self.assertEqual((out["shape"], out["datatype"]), (value["shape"], value["datatype"]), text)
+        return True
+
+    def test_is_what_calls_one_by_one_give(self):
+        seed = random.randrange(2**32)
+        rng = random.Random(seed)
+        with self.subTest(seed=seed):
+            done = sum(self.agree(rng, {name: self.tensor(rng) for name in ("x0", "x1", "x2")}, rng.randint(1, 5))
+                       for _ in range(250))
+            self.assertGreater(done, 60)
+
+    def test_across_tiles(self):
+        """Sizes round and beyond a tile, in two threads and one."""
+        seed = random.randrange(2**32)
+        rng, done = random.Random(seed), 0
+        with self.subTest(seed=seed):
+            for n in (511, 513, 1024, 2047, 4099):
+                for _ in range(3):
+                    shapes = [[n], [1], [2, n], [2, 1]]
+                    done += self.agree(rng, {name: self.tensor(rng, shapes) for name in ("x0", "x1")}, 3)
+            self.assertGreater(done, 4)
+
+    def test_numpy(self):
+        rng = np.random.default_rng(5)
+        a, b, c = (rng.standard_normal(shape) for shape in ((3, 5), (5,), (3, 1)))
+        space = {"a": a, "b": b, "c": c, "relu": lambda x: np.maximum(x, 0), "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+                 "exp": np.exp, "where": np.where, "sum": lambda x, dim: x.sum(dim), "tanh": np.tanh, "maximum": np.maximum}
+        for expr in ("relu(a*b+c)*sigmoid(a)", "-a**2 + 2**-b", "(a - 2) / 3 // 0.25 % 2", "where((a > b) & (a != c), a, -b * 2)",
+                     "exp(a - maximum(b, c)) / (1 + sum(c * b, 0))", "2 - 3 * (1 - a) / 4", "7 % exp(a) + 1e-3"):
+            with self.subTest(expr=expr):
+                used = {name: space[name] for name in "abc" if name in set("".join(ch if ch.isalpha() else " " for ch in expr).split())}
+                got = self.service.infer("", used, binary=True, path="/v1/eval", expr=expr)
+                self.assertEqual(got.status, 200, got.body[:300])
+                np.testing.assert_allclose(got.out, eval(expr, space), rtol=1e-12)
+
+    # ---- forms ----
+
+    def test_short_form(self):
+        self.is_answered("a+b", {"out": [4, 5]}, a=[1, 2], b=3)
+        self.is_answered("a+b", {"out": [2.5]}, a=[1], b=1.5)
+        self.is_answered("a", {"out": [1]}, a=[1])
+        self.is_answered("max(a, 1)", {"values": [2, 5], "indices": [1, 0]}, a=[[1, 2], [5, 3]])
+        self.is_answered("max(a, 1)[1] * n + (1 + 2 * 3)", {"out": [9, 7]}, a=[[1, 2], [5, 3]], n=2)
+        self.is_answered("gelu(a, approximate=how)", {"out": [0]}, a=[0.0], how="tanh")
+        self.is_answered("x = a * 2; _y = x + 1; z = _y * _y; same = x", {"x": [2], "z": [9], "same": [2]}, a=[1])
+        self.is_answered("cat(l, 0)", {"out": [1, 2]}, **{"l.0": [1], "l.1": [2]})
+        self.is_answered("cat([a * 2, b], 0)", {"out": [2, 3]}, a=[1], b=[3])
+        self.is_answered("stack([split(a, 1)[0], split(a, 1)[1]])", {"out": [[1], [2]]}, a=[1, 2])
+        self.is_answered("index(a * 2, [None, i])", {"out": [[4], [8]]}, a=[[1, 2], [3, 4]], i=[1])
+        self.is_answered("ones([2]) * 3", {"out": [3, 3]})
+        self.is_answered("to(a, FP16) < 2 ** 3 - 2.5", {"out": [True]}, a=[1])
+        self.assertEqual(self.post("/v1/eval", expr="a * 2", a=[1], dtype="INT8", meta=True).json,
+                         {"out": {"datatype": "INT8", "shape": [1]}})
+        reply = self.post("/v1/eval", expr="silu(a) + 1", a=[0.0], device="refcpu", trace=True).json
+        self.assertEqual(reply["out"], [1])
+        self.assertIn("[call] op=[aten::silu], key=[Tracer]", reply["parameters"]["trace"])
+
+    def test_binary_stored_and_tasks(self):
+        x = np.arange(6, dtype=np.float32).reshape(2, 3)
+        self.assertIn(self.service.call("PUT", "/v1/tensors/w", {"shape": [3], "datatype": "FP32", "data": [1, 2, 3]}).status, (200, 201))
+        out = self.service.infer("", {"x": x, "w": service.stored("w")}, binary=True, path="/v1/eval", expr="x * w + 1").out
+        np.testing.assert_array_equal(out, x * [1, 2, 3] + 1)
+        asked = [{"name": "z", "parameters": {"tensor": "kept/z"}}]
+        reply = self.service.infer("", {"x": x}, path="/v1/eval", expr="y = x + 1; z = y * 2", outputs=asked).json
+        self.assertEqual([o["name"] for o in reply["outputs"]], ["z"])
+        stored = self.service.infer("relu", {"self": service.stored("kept/z")}).out
+        np.testing.assert_array_equal(stored, (x + 1) * 2)
+        task = self.post("/v1/eval", 202, {"Prefer": "respond-async"}, expr="a + 1", a=[1]).headers["Location"]
+        self.assertEqual(self.service.call("GET", task + "?wait=10").json, {"out": [2]})
+
+    def test_explain(self):
+        told = self.post("/v1/eval", expr="a * 2 + a", a=[1.5], explain=True).json["parameters"]
+        parts = told["explain"]["parts"]
+        self.assertEqual([part["operator"] for part in parts], ["mul.Scalar", "add.Tensor"])
+        self.assertEqual(told["explain"]["operator"], "eval")
+        self.assertTrue(all(any(c["verdict"] == "chosen" for c in part["candidates"]) for part in parts))
+        self.assertEqual(self.post("/v1/eval", expr="a * 2", a=[1.5], kernel="ref", explain=True).json["parameters"]["kernel"], "ref")
+        # the same call twice is one
+        parts = self.post("/v1/eval", expr="exp(a) / sum(exp(a))", a=[1.5], explain=True).json["parameters"]["explain"]["parts"]
+        self.assertEqual([part["operator"] for part in parts], ["exp", "sum", "div.Tensor"])
+
+    # ---- what is wrong ----
+
+    def test_what_is_wrong(self):
+        for expr, *words in (
+                ("", "column 1", "the text ends"), ("a+", "column 3", "the text ends"), ("rleu(a)", "column 1", "did you mean 'relu'"),
+                ("aa+a", "column 1", "no input 'aa'"), ("a<a<a", "column 4", "chain"), ("a a", "column 3", "'a' is not right"),
+                ("sum(a,dmi=1)", "column 7", "did you mean 'dim'"), ("sum(a, dim=7)", "column 1", "out of range"), ("relu(a", "column 7", "')'"),
+                ("a*1+(2", "column 7", "')'"), ("a[0]", "column 3", "results"), ("max(a,0)[7]", "max.dim has 2 results"), ("a=a", "column 1", "value already"), ("max(a,0)+1", "several results"), ("neg(a)[0]", "one result"),
+                ("cat([a, 2], 0)", "None, or numbers alone"), ("cat([[a]], 0)", "column 6", "a list has"),
+                ("x=a;a", "column 5", "has a name"), ("a+nonzero(a)", "not known"), ("a+1..2", "column"), ("a+99999999999999999999", "no INT64"),
+                ("[a]+1", "column 4", "no overload"), ("sum(dim=0, a)", "column 12", "by keyword"), ("a+'x", "no end"), ("a+'x'", "column 2"),
+                ("a" + "+a" * 5000, "8192"), ("-" * 99 + "a", "deeper than 64"), ("(" * 70 + "a" + ")" * 70, "deeper than 64"),
+                ("a+" + "+".join(f"{i}*a" for i in range(300)), "more than 256"), ("_x=a", "no result"), ("1+2*(a<<3>4>5)", "chain"),
+                ("1//a", "floor_divide"), ("add_(a, 1)", "no operator"), ("a+\u00e9", "column 3"), ("a;b=a", "name"), ("sum(a,[1,2", "']'")):
+            with self.subTest(expr=expr[:40]):
+                self.refused(expr, "expr", *words, a=[1, 2])
+        self.refused("a", "kernl", "did you mean 'kernel'", a=[1], kernl="ref")
+        self.refused("3", "expr", "no tensor")
+        self.refused("b+1", "no input 'b'", b1=[1])
+        self.problem(self.post("/v1/eval", 400, a=[1]), 400, "expr", "text")
+        self.problem(self.post("/v1/eval", 400, expr=3, a=[1]), 400, "expr", "text")
+        x = {"name": "a", "shape": [2], "datatype": "FP32", "data": [1, 2]}
+        self.problem(self.post("/v1/eval", 400, expr="a", inputs=[x], args=[]), 400, "args")
+        self.problem(self.post("/v1/eval", 400, expr="a", inputs=[x], parameters={"streams": 2}), 400, "streams")
+        self.problem(self.post("/v1/eval", 400, expr="a", inputs=[x], outputs=[{"name": "b"}]), 400, "'b'", "out")
+        self.problem(self.post("/v1/eval", 400, expr="a*2", inputs=[x], parameters={"kernel": "onednn"}), 400, "kernel")
+        self.problem(self.post("/v1/eval", 501, expr="a*2", inputs=[x], parameters={"device": "cuda"}), 501, "mul.Scalar")
+
+
+if __name__ == "__main__":
+    service.main()
