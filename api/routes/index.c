@@ -75,6 +75,12 @@ int td_api_root_get(struct td_request *req, struct td_response *res)
     return td_asset_send(req, res, td_asset_find("index.html"));
 }
 
+/* The same page, which begins with the reference there. */
+int td_api_docs_get(struct td_request *req, struct td_response *res)
+{
+    return td_asset_send(req, res, td_asset_find("index.html"));
+}
+
 /* ---- what was meant ---- */
 
 /* The pattern, {variables} replaced by what stands at their place in the path. */

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""embed.py OUT FILE...: files as the C table td_assets (api/web/web.h), compressed; a .yaml as .json too.
+"""embed.py OUT FILE...: files as the C table td_assets (api/web/web.h), compressed; a .yaml as .json too, and
+book.json, the list of the .md with their titles.
 
 Of the JSON, as of the YAML, the last member of the last object of the last member is where more is written
 behind it (api/routes/openapi.c): its three closing braces are left out.
@@ -13,7 +14,8 @@ import sys
 import yaml
 
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
-         ".js": "text/javascript; charset=utf-8", ".yaml": "application/yaml", ".json": "application/json"}
+         ".js": "text/javascript; charset=utf-8", ".yaml": "application/yaml", ".json": "application/json",
+         ".md": "text/markdown; charset=utf-8"}
 
 
 def open_ended(text):
@@ -24,6 +26,8 @@ def open_ended(text):
 
 files = {path.name: path.read_bytes() for path in map(pathlib.Path, sys.argv[2:])}
 files |= {name.removesuffix("yaml") + "json": open_ended(data) for name, data in files.items() if name.endswith(".yaml")}
+files["book.json"] = json.dumps([{"name": name, "title": data.decode().split("\n")[0].removeprefix("# ")}
+                                 for name, data in sorted(files.items()) if name.endswith(".md")]).encode()
 with open(sys.argv[1], "w") as out:
     out.write('#include "api/web/web.h"\n')
     for i, data in enumerate(files.values()):

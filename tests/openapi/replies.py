@@ -99,7 +99,7 @@ class Replies(service.ServiceTest):
                      "/v1/tensors", "/v1/pools", "/v1/pools/default", "/v1/tasks", "/v2", "/v2/health/live", "/v2/health/ready",
                      "/v2/models/op.conv2d", "/v2/models/op.add/ready", "/v2/models/op.add/versions/1",
                      "/v2/models/op.add/versions/1/ready", "/v2/systemsharedmemory/status", "/v2/cudasharedmemory/status",
-                     "/metrics", "/openapi.yaml", "/openapi.json", "/", "/v1", "/web/index.html"):
+                     "/metrics", "/openapi.yaml", "/openapi.json", "/", "/docs", "/v1", "/web/index.html", "/web/isa.md", "/web/load.svg", "/web/book.json"):
             with self.subTest(path=path):
                 self.check("GET", path)
         self.check("GET", "/", headers={"Accept": "application/json"})

@@ -1,6 +1,7 @@
 // What a person meets at /: in a browser, at two widths and in both colour schemes.
 import assert from 'node:assert';
 import {execFileSync} from 'node:child_process';
+import {readdirSync, readFileSync} from 'node:fs';
 import {createRequire} from 'node:module';
 import test from 'node:test';
 import {fill, inOrder, typeOf} from '../../api/web/pages/samples.js';
@@ -9,7 +10,7 @@ const require = createRequire(new URL('../../.deps/npm/node_modules/', import.me
 const {chromium} = require('playwright-core');
 const axe = require.resolve('axe-core/axe.min.js');
 const {PAGE, CHROMIUM} = process.env;
-const VIEWS = ['machine', 'pools', 'operators', 'try/softmax.int', 'dispatch/silu', 'tensors'];
+const VIEWS = ['machine', 'pools', 'operators', 'try/softmax.int', 'dispatch/silu', 'tensors', 'api', 'book/isa.md'];
 
 const browser = await chromium.launch({executablePath: CHROMIUM, args: ['--no-sandbox', '--disable-dev-shm-usage']});
 
@@ -24,7 +25,7 @@ async function open({width = 1440, scheme = 'light', before} = {}) {
   await page.goto(`${PAGE}/`);
   return {page, wrong, asked, async view(name, ready = 'h1') {
     await page.evaluate((v) => { location.hash = v; }, name);
-    const title = {try: 'Try it'}[name.split('/')[0]] || name[0].toUpperCase() + name.slice(1).split('/')[0];
+    const title = {try: 'Try it', api: 'API'}[name.split('/')[0]] || name[0].toUpperCase() + name.slice(1).split('/')[0];
     await page.locator('h1', {hasText: title}).waitFor();
     await page.locator(ready).first().waitFor();
   }, async close() {
@@ -73,7 +74,7 @@ for (const width of [390, 1440])
           await o.page.locator('h2', {hasText: 'Candidates'}).waitFor();
         }
         assert.ok(await o.page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${v} is wider than ${width} px`);
-        await o.page.evaluate(await import('node:fs').then((fs) => fs.readFileSync(axe, 'utf8')));
+        await o.page.evaluate(readFileSync(axe, 'utf8'));
         const {violations} = await o.page.evaluate(() => window.axe.run({resultTypes: ['violations']}));
         const bad = violations.filter((x) => ['serious', 'critical'].includes(x.impact));
         assert.deepEqual(bad.map((x) => [v, x.id, x.nodes[0].html, x.nodes[0].failureSummary]), []);
@@ -165,6 +166,42 @@ test('what is offered to begin with is right for every operator', async () => {
     if (!reply.ok) wrong.push(`${name} (${sample}): ${said.detail}`);
   }
   assert.deepEqual(wrong, []);
+});
+
+test('the reference has every operation, and each can be opened', async () => {
+  const o = await open(), api = await (await fetch(`${PAGE}/openapi.json`)).json();
+  await o.page.goto(`${PAGE}/docs`);
+  await o.page.locator('h1', {hasText: 'API'}).waitFor();
+  const wanted = Object.values(api.paths).flatMap((p) => ['get', 'put', 'post', 'delete'].filter((m) => p[m]).map((m) => p[m].operationId));
+  assert.deepEqual((await o.page.locator('main details[id]').evaluateAll((all) => all.map((e) => e.id))).sort(), wanted.sort());
+  for (let depth = 0; depth < 4; depth++) {
+    await o.page.evaluate(() => document.querySelectorAll('main details').forEach((e) => { e.open = true; }));
+    await o.page.waitForTimeout(200);
+  }
+  assert.match(await o.page.locator('#runOp').textContent(), /Body.*inputs.*Replies.*200/);
+  await o.page.fill('#call', 'PUT pools');
+  await o.page.locator('[role=status]', {hasText: '1 of'}).waitFor();
+  await o.page.goto(`${PAGE}/docs#api/getIsa`);
+  await o.page.locator('#getIsa[open]').waitFor();
+  await o.close();
+});
+
+test('the book has every page of docs/, and its links lead somewhere', async () => {
+  const o = await open();
+  const names = readdirSync(new URL('../../docs', import.meta.url)).filter((n) => n.endsWith('.md')).sort();
+  for (const name of names) {
+    await o.view(`book/${name}`, 'article h2');
+    assert.equal(await o.page.locator('nav[aria-label=Pages] a').count(), names.length);
+    const text = readFileSync(new URL(`../../docs/${name}`, import.meta.url), 'utf8');
+    await o.page.locator('article h2', {hasText: text.split('\n')[0].slice(2)}).waitFor();
+    assert.equal(await o.page.locator('article table').count(), (text.match(/^\|[ :|-]*---[ :|-]*$/gm) || []).length, name);
+    assert.equal(await o.page.locator('article pre').count(), (text.match(/^```\w+$/gm) || []).length + (text.match(/^\n {4}|\n\n {4}/gm) || []).length, name);
+    const lost = await o.page.locator('article a[href^="#book/"]').evaluateAll((all) => all.map((a) => a.hash.split('/')).filter(([, , id]) => id && !document.getElementById(id)));
+    assert.deepEqual(lost, [], name);
+  }
+  await o.page.fill('#words', 'AMX tile');
+  await o.page.locator('nav li a').first().waitFor();
+  await o.close();
 });
 
 test('the page is small', async () => {

@@ -9,7 +9,7 @@ export function h(kind, attributes, ...children) {
     if (name.startsWith('on')) e.addEventListener(name.slice(2), value);
     else if (value === true) e.setAttribute(name, '');
     else if (value !== null && value !== false && value !== undefined) e.setAttribute(name, value);
-  e.append(...children.flat().filter((c) => c !== null && c !== false && c !== undefined));
+  e.append(...children.flat(9).filter((c) => c !== null && c !== false && c !== undefined));
   return e;
 }
 

@@ -7,8 +7,10 @@ import * as operators from './operators.js';
 import * as attempt from './try.js';
 import * as dispatch from './dispatch.js';
 import * as tensors from './tensors.js';
+import * as api from './reference.js';
+import * as book from './book.js';
 
-const views = {machine, pools, operators, try: attempt, dispatch, tensors};
+const views = {machine, pools, operators, try: attempt, dispatch, tensors, api, book};
 const main = document.getElementById('main'), alarm = document.getElementById('alarm');
 let shown = 0;
 
@@ -18,18 +20,18 @@ function say(text) {
 }
 
 async function show() {
-  const [name, arg] = decodeURIComponent(location.hash.slice(1)).split('/');
-  const view = views[name] || machine, mine = ++shown;
+  const [name, ...args] = decodeURIComponent(location.hash.slice(1)).split('/');
+  const view = views[name] || (location.pathname === '/docs' ? api : machine), mine = ++shown;
   for (const a of document.querySelectorAll('#views a'))
     if (views[a.hash.slice(1)] === view) a.setAttribute('aria-current', 'page');
     else a.removeAttribute('aria-current');
   document.title = `${view.title} · tensord`;
   watch([], null, null);
   try {
-    const parts = await view.open(arg);
+    const parts = await view.open(...args);
     if (mine !== shown) return;
     say('');
-    main.replaceChildren(h('h1', null, view.title), ...parts);
+    main.replaceChildren(h('h1', null, view.title), ...parts.flat(9));
     if (view.paths) watch(view.paths, view.draw, say);
   } catch (e) {
     say(e.message);
@@ -37,7 +39,7 @@ async function show() {
 }
 
 document.getElementById('skip').addEventListener('click', (e) => { e.preventDefault(); main.focus(); });
-window.addEventListener('hashchange', () => { show().then(() => { main.focus({preventScroll: true}); scrollTo(0, 0); }); });
+window.addEventListener('hashchange', () => { show().then(() => { main.focus({preventScroll: true}); if (!document.querySelector('main details[open]')) scrollTo(0, 0); }); });
 show();
 once('/v1/isa').then(async (isa) => {
   const {version} = await ask('/v1');
