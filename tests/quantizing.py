@@ -2,6 +2,8 @@
 tests/pointwise.py has them for the pointwise ones. Each step is in FP32, as the definition has it."""
 import numpy as np
 
+import index
+
 F = np.float32
 TO = {"INT8": (-128, 127), "UINT8": (0, 255), "INT16": (-300, 300)}
 
@@ -57,7 +59,40 @@ EIGHT = [({"input": (300,)}, limits("INT8", scale=0.05, zero_point=-3)), ({"inpu
 EIGHT_CHANNELS = [({"input": (3, 4, 50), "scales": (3,), "zero_points": (3,)}, limits("INT8", axis=0)),
                   ({"input": (3, 40), "scales": (40,)}, limits("INT8", axis=1, zero_points=None, out_dtype="BF16"))]
 
+class Real(index.Below):
+    """The shape of an FP32 argument, numbers that can be scales."""
+    def draw(self, rng):
+        return np.asarray(rng.uniform(0.02, 0.3, self), F)
+
+
+def real(*shape):
+    return Real(shape, 0)
+
+
+def column(rows):
+    return np.reshape(rows, (-1, 1)) if np.ndim(rows) else rows
+
+
+def matmul_integer(A, B, a_zero_point=0, b_zero_point=0):
+    return (A - column(a_zero_point)) @ (B - b_zero_point)
+
+
+def qlinear_matmul(a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point):
+    low, high = (-128, 127) if np.min(a) < 0 else (0, 255) # as INT8 is drawn, or UINT8
+    sums = matmul_integer(a, b, a_zero_point, b_zero_point).astype(F)
+    scale = column(a_scale.astype(F)) * b_scale.astype(F) / y_scale.astype(F)
+    return np.clip(np.rint(sums * scale) + y_zero_point, low, high).astype(np.int64)
+
+
+PRODUCTS = [({"A": (5, 7), "B": (7, 40)}, {}), ({"A": (2, 20, 33), "B": (33, 70), "a_zero_point": (), "b_zero_point": ()}, {}),
+            ({"A": (2, 1, 9, 40), "B": (3, 40, 5), "a_zero_point": (9,), "b_zero_point": (5,)}, {}), ({"A": (3, 0), "B": (0, 4)}, {})]
+ROUNDED = [({"a": (*batch, 20, 40), "a_scale": rows, "a_zero_point": tuple(rows), "b": (40, 33), "b_scale": cols,
+             "b_zero_point": tuple(cols), "y_scale": real(), "y_zero_point": ()}, {})
+           for batch, rows, cols in (((), real(), real()), ((2,), real(20), real(33)))]
+
 TABLE = {
+    "matmul_integer": (matmul_integer, PRODUCTS, lambda *_: "INT32", "own", "INT8"),
+    "qlinear_matmul": (qlinear_matmul, ROUNDED, lambda name, _: name, "own", "INT8"),
     "quantize_per_tensor": (quantize, PLAIN, made), "quantize_per_channel": (by_channel(quantize), CHANNELS, made),
     "dequantize_per_tensor": (dequantize, EIGHT, back, "own", "INT8"),
     "dequantize_per_channel": (by_channel(dequantize), EIGHT_CHANNELS, back, "own", "INT8"),

@@ -197,6 +197,7 @@ static int make(struct sample *s, const char *text, struct td_tensor *t, struct 
     t->dtype = !type                        ? dtype
                : !strncmp(type, ":i64", 4)  ? TD_i64
                : !strncmp(type, ":i32", 4)  ? TD_i32
+               : !strncmp(type, ":f32", 4)  ? TD_f32
                : !strncmp(type, ":bool", 5) ? TD_bool
                                             : dtype;
     if (!td_fits(t) || td_numel(t) > MOST)

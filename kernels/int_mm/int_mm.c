@@ -1,55 +1,276 @@
-/* _int_mm: ATen's product of 8-bit integers, here for either signedness on each side. */
+/* Products of 8-bit integers, of either signedness on each side: ATen's _int_mm, and ONNX's
+ * MatMulInteger and QLinearMatMul. Zero points are taken into account afterwards, by the sums of
+ * rows and columns: (a - za)(b - zb) = ab - za b - zb a + za zb. */
 #include "kernels/int_mm/int_mm.h"
-#include "kernels/gemm/gemm.h"
+
+#include "kernels/elementwise.h"
 
 #include <errno.h>
+#include <string.h>
 
-static int rule(struct td_call *call)
+static const struct td_int_mm_args *args_of(const struct td_call *call)
 {
-    const struct td_tensor *a = &call->arg[0].tensor, *b = &call->arg[1].tensor;
-    if (a->rank != 2 || b->rank != 2)
-        return td_refuse(call, "%s: is of rank %d; both must be matrices, of rank 2",
-                         a->rank == 2 ? "mat2" : "self", a->rank == 2 ? b->rank : a->rank);
+    return call->op->family;
+}
+
+static const struct td_tensor *arg(const struct td_call *call, int i)
+{
+    return i < 0 ? NULL : td_arg(call, i);
+}
+
+/* ---- rules ---- */
+
+static int rule_types(struct td_call *call)
+{
+    const struct td_int_mm_args *args = args_of(call);
+    const struct td_tensor *b = td_arg(call, args->b),
+                           *zero[] = {arg(call, args->a_zero), arg(call, args->b_zero)};
+    int scales[] = {args->a_scale, args->b_scale, args->y_scale};
     if (!(b->dtype & (TD_i8 | TD_u8)))
-        return td_refuse(call, "mat2: is %s; INT8 and UINT8 are right", td_dtype_name(b->dtype));
-    if (a->shape[1] != b->shape[0])
-        return td_refuse(call, "mat2: has %lld rows, self has %lld columns; they must be equal",
-                         (long long)b->shape[0], (long long)a->shape[1]);
-    call->out[0] =
-        (struct td_tensor){.dtype = TD_i32, .rank = 2, .shape = {a->shape[0], b->shape[1]}};
+        return td_refuse(call, "%s: is %s; INT8 and UINT8 are right",
+                         args->a_zero < 0 ? "mat2" : "b", td_dtype_name(b->dtype));
+    for (int i = 0; i < 2; i++)
+        if (zero[i] && zero[i]->dtype != td_arg(call, i ? args->b : args->a)->dtype)
+            return td_refuse(call, "%c_zero_point: is %s; the type of %c is right", "ab"[i],
+                             td_dtype_name(zero[i]->dtype), "ab"[i]);
+    for (int i = 0; i < 3 && args->y_scale >= 0; i++)
+        if (td_arg(call, scales[i])->dtype != TD_f32)
+            return td_refuse(call, "%c_scale: is %s; FP32 is right", "aby"[i],
+                             td_dtype_name(td_arg(call, scales[i])->dtype));
+    if (args->y_zero >= 0 && !(td_arg(call, args->y_zero)->dtype & (TD_i8 | TD_u8)))
+        return td_refuse(call, "y_zero_point: is %s; INT8 or UINT8 is right",
+                         td_dtype_name(td_arg(call, args->y_zero)->dtype));
+    return 0;
+}
+
+/* One number, or as many as there are rows, or columns. */
+static int rule_numbers(struct td_call *call, int i, const char *name, int64_t each)
+{
+    const struct td_tensor *t = arg(call, i);
+    if (!t || td_numel(t) == 1 || td_numel(t) == each)
+        return 0;
+    if (each < 2)
+        return td_refuse(call, "%s: has %lld numbers; one is right", name, (long long)td_numel(t));
+    return td_refuse(call, "%s: has %lld numbers; one, or %lld, is right", name,
+                     (long long)td_numel(t), (long long)each);
+}
+
+static int rule_shapes(struct td_call *call)
+{
+    const struct td_int_mm_args *args = args_of(call);
+    const struct td_tensor *a = td_arg(call, args->a), *b = td_arg(call, args->b);
+    struct td_tensor *out = &call->out[0];
+    bool plain = args->a_zero < 0;
+    const char *names[] = {plain ? "self" : "a", plain ? "mat2" : "b"};
+    for (int i = 0; i < 2; i++) {
+        int rank = (i ? b : a)->rank;
+        if (rank < 2 || (plain && rank > 2))
+            return td_refuse(call, "%s: is of rank %d; both must be matrices%s", names[i], rank,
+                             plain ? ", of rank 2" : ", or several");
+    }
+    if (a->shape[a->rank - 1] != b->shape[b->rank - 2])
+        return td_refuse(call, "%s: has %lld rows, %s has %lld columns; they must be equal",
+                         names[1], (long long)b->shape[b->rank - 2], names[0],
+                         (long long)a->shape[a->rank - 1]);
+    *out = (struct td_tensor){.dtype = TD_i32, .rank = a->rank > b->rank ? a->rank : b->rank};
+    for (int k = 3; k <= out->rank; k++) {
+        int64_t x = k <= a->rank ? a->shape[a->rank - k] : 1;
+        int64_t y = k <= b->rank ? b->shape[b->rank - k] : 1;
+        if (x != y && x != 1 && y != 1)
+            return td_refuse(call, "b: size %lld does not broadcast with a's %lld", (long long)y,
+                             (long long)x);
+        out->shape[out->rank - k] = x == 1 ? y : x;
+    }
+    out->shape[out->rank - 2] = a->shape[a->rank - 2];
+    out->shape[out->rank - 1] = b->shape[b->rank - 1];
+    if (args->y_zero >= 0)
+        out->dtype = td_arg(call, args->y_zero)->dtype;
     call->n_out = 1;
     return 0;
 }
 
-void td_int_mm_gemm(const struct td_call *call, struct td_gemm *g, int group, int pad)
+static int rule(struct td_call *call)
 {
-    const struct td_tensor *a = &call->arg[0].tensor, *b = &call->arg[1].tensor;
-    *g = (struct td_gemm){.a = a, .b = b, .out = &call->out[0], .threads = call->threads};
-    g->m = a->shape[0];
-    g->k = a->shape[1];
-    g->n = g->step_k = b->shape[1];
-    g->step_n = 1;
-    g->group = group;
-    g->pad = pad;
+    const struct td_int_mm_args *args = args_of(call);
+    int err = rule_shapes(call);
+    err = err ? err : rule_types(call);
+    if (err)
+        return err;
+    int64_t m = call->out[0].shape[call->out[0].rank - 2],
+            n = call->out[0].shape[call->out[0].rank - 1];
+    err = rule_numbers(call, args->a_zero, "a_zero_point", m);
+    err = err ? err : rule_numbers(call, args->b_zero, "b_zero_point", n);
+    err = err ? err : rule_numbers(call, args->a_scale, "a_scale", m);
+    err = err ? err : rule_numbers(call, args->b_scale, "b_scale", n);
+    err = err ? err : rule_numbers(call, args->y_scale, "y_scale", 1);
+    return err ? err : rule_numbers(call, args->y_zero, "y_zero_point", 1);
 }
+
+/* ---- what is computed ---- */
+
+static bool walks(const struct td_tensor *t, int back) /* dimension, counted from the end */
+{
+    return back <= t->rank && t->shape[t->rank - back] != 1;
+}
+
+static void gemm(const struct td_call *call, struct td_gemm *g, int group, int pad)
+{
+    const struct td_tensor *a = td_arg(call, args_of(call)->a), *b = td_arg(call, args_of(call)->b),
+                           *out = &call->out[0];
+    *g = (struct td_gemm){.a = a,
+                          .b = b,
+                          .rank = out->rank - 2,
+                          .m = a->shape[a->rank - 2],
+                          .k = a->shape[a->rank - 1],
+                          .n = b->shape[b->rank - 1],
+                          .step_k = b->shape[b->rank - 1],
+                          .step_n = 1,
+                          .threads = call->threads,
+                          .group = group,
+                          .pad = pad};
+    for (int d = 0; d < g->rank; d++) {
+        g->batch[d] = out->shape[d];
+        g->has_a[d] = walks(a, out->rank - d);
+        g->has_b[d] = walks(b, out->rank - d);
+    }
+}
+
+static size_t lines(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* In bytes: sums, where they are not the result; sums of a's rows and of b's columns. */
+static size_t room_of(const struct td_call *call, size_t *of_a, size_t *of_b)
+{
+    const struct td_int_mm_args *args = args_of(call);
+    const struct td_tensor *a = td_arg(call, args->a), *b = td_arg(call, args->b);
+    bool zero_a = arg(call, args->a_zero), zero_b = arg(call, args->b_zero);
+    int64_t rows = a->shape[a->rank - 1] ? td_numel(a) / a->shape[a->rank - 1] : 0;
+    int64_t cols = b->shape[b->rank - 2] ? td_numel(b) / b->shape[b->rank - 2] : 0;
+    *of_a = zero_b ? lines((size_t)rows * 4) : 0;
+    *of_b = zero_a ? lines((size_t)cols * 4) : 0;
+    return args->y_zero >= 0 ? lines((size_t)td_numel(&call->out[0]) * 4) : 0;
+}
+
+static size_t scratch_of(const struct td_call *call, int group, int pad)
+{
+    struct td_tensor sums = {.dtype = TD_i32};
+    struct td_gemm g;
+    size_t of_a, of_b, own = room_of(call, &of_a, &of_b);
+    gemm(call, &g, group, pad);
+    g.out = &sums;
+    return lines(td_gemm_scratch(&g)) + own + of_a + of_b;
+}
+
+void td_int_mm_begin(const struct td_call *call, struct td_int_mm *m, int group, int pad)
+{
+    size_t of_a, of_b, own = room_of(call, &of_a, &of_b);
+    gemm(call, &m->g, group, pad);
+    m->sums = call->out[0];
+    m->g.out = &m->sums;
+    m->sums.dtype = TD_i32;
+    char *room = (char *)call->scratch + lines(td_gemm_scratch(&m->g));
+    if (own)
+        m->sums.data = room;
+    m->of_a = of_a ? (uint32_t *)(room + own) : NULL;
+    m->of_b = of_b ? (uint32_t *)(room + own + of_a) : NULL;
+}
+
+double td_int_mm_number(const struct td_call *call, int i, int64_t at)
+{
+    const struct td_tensor *t = arg(call, i);
+    return t ? td_get_real(t, td_numel(t) == 1 ? 0 : at) : 0;
+}
+
+static uint32_t element(const struct td_tensor *t, int64_t i)
+{
+    return t->dtype == TD_u8 ? ((const uint8_t *)t->data)[i]
+                             : (uint32_t)((const int8_t *)t->data)[i];
+}
+
+/* The sums of a's rows and of b's columns, of all matrices. */
+static void add_up(const struct td_int_mm *m)
+{
+    const struct td_gemm *g = &m->g;
+    for (int64_t row = 0; m->of_a && g->k && row < td_numel(g->a) / g->k; row++) {
+        uint32_t sum = 0;
+        for (int64_t p = 0; p < g->k; p++)
+            sum += element(g->a, row * g->k + p);
+        m->of_a[row] = sum;
+    }
+    for (int64_t i = 0; m->of_b && g->k && i < td_numel(g->b) / (g->k * g->n); i++) {
+        uint32_t *sum = m->of_b + i * g->n;
+        memset(sum, 0, (size_t)g->n * sizeof *sum);
+        for (int64_t p = 0; p < g->k; p++)
+            for (int64_t j = 0; j < g->n; j++)
+                sum[j] += element(g->b, (i * g->k + p) * g->n + j);
+    }
+}
+
+struct job {
+    const struct td_call *call;
+    const struct td_int_mm *m;
+};
+
+static void finish_row(const struct job *job, int64_t row)
+{
+    const struct td_gemm *g = &job->m->g;
+    const struct td_int_mm_args *args = args_of(job->call);
+    const struct td_tensor *out = &job->call->out[0];
+    int64_t a, b, i = row % g->m;
+    td_gemm_at(g, row / g->m, &a, &b);
+    uint32_t *sum = (uint32_t *)job->m->sums.data + row * g->n; /* which wrap */
+    uint32_t za = (uint32_t)(int32_t)td_int_mm_number(job->call, args->a_zero, i);
+    uint32_t of_a = job->m->of_a ? job->m->of_a[a * g->m + i] - (uint32_t)g->k * za : 0;
+    float scale = (float)td_int_mm_number(job->call, args->a_scale, i);
+    float y_scale = (float)td_int_mm_number(job->call, args->y_scale, 0);
+    float y_zero = (float)td_int_mm_number(job->call, args->y_zero, 0);
+    for (int64_t j = 0; j < g->n; j++) {
+        uint32_t x = sum[j] - (job->m->of_b ? za * job->m->of_b[b * g->n + j] : 0);
+        if (job->m->of_a)
+            x -= (uint32_t)(int32_t)td_int_mm_number(job->call, args->b_zero, j) * of_a;
+        if (args->y_zero < 0)
+            sum[j] = x;
+        else
+            ((uint8_t *)out->data)[row * g->n + j] = (uint8_t)td_int_mm_round(
+                (int32_t)x, scale * (float)td_int_mm_number(job->call, args->b_scale, j) / y_scale,
+                y_zero, out->dtype);
+    }
+}
+
+static void finish(void *arg, int64_t begin, int64_t end)
+{
+    for (int64_t row = begin; row < end && !td_stopped(); row++)
+        finish_row(arg, row);
+}
+
+void td_int_mm_end(const struct td_call *call, struct td_int_mm *m)
+{
+    struct job job = {call, m};
+    int64_t n = td_numel(&call->out[0]);
+    if (!n || !(m->of_a || m->of_b || args_of(call)->y_zero >= 0))
+        return;
+    add_up(m);
+    td_parallel(call->threads, n / m->g.n, 1 + 4096 / m->g.n, finish, &job);
+}
+
+/* ---- descriptors ---- */
 
 static size_t scratch_pairs(const struct td_call *call)
 {
-    struct td_gemm g;
-    td_int_mm_gemm(call, &g, 2, 1);
-    return td_gemm_scratch(&g);
+    return scratch_of(call, 2, 1);
 }
 
 static size_t scratch_quads(const struct td_call *call)
 {
-    struct td_gemm g;
-    td_int_mm_gemm(call, &g, 4, 16);
-    return td_gemm_scratch(&g);
+    return scratch_of(call, 4, 16);
 }
 
 static double flops(const struct td_call *call)
 {
-    return 2.0 * (double)td_numel(&call->out[0]) * (double)call->arg[0].tensor.shape[1];
+    const struct td_tensor *a = td_arg(call, args_of(call)->a);
+    return 2.0 * (double)td_numel(&call->out[0]) * (double)(a->shape[a->rank - 1] + 8);
 }
 
 td_kernel td_int_mm_ref, td_int_mm_amx, td_int_mm_avx512_vnni, td_int_mm_avx2_vnni;
@@ -65,13 +286,40 @@ static const struct td_impl impls[] = {
     {0},
 };
 
-const struct td_op td_op_int_mm = {
-    .schema = "_int_mm(Tensor self, Tensor mat2) -> Tensor",
-    .doc = "out[i, j] = sum over p of self[i, p] * mat2[p, j], in INT32, which wraps",
-    .rule = rule,
-    .dtypes = TYPES,
-    .impls = impls,
-    .samples = (const char *const[]){"self=[n,m] mat2=[m,k]", "self=[n,n] mat2=[n,40]",
-                                     "self=[3,n] mat2=[n,37]", "self=[200,m] mat2=[m,n]", NULL},
-    .flops = flops,
-};
+#define TD_INT_MM(symbol, text, formula, places, ...)                                              \
+    const struct td_op td_op_##symbol = {                                                          \
+        .schema = text,                                                                            \
+        .doc = formula,                                                                            \
+        .rule = rule,                                                                              \
+        .dtypes = TYPES,                                                                           \
+        .impls = impls,                                                                            \
+        .family = &(const struct td_int_mm_args)places,                                            \
+        .samples = (const char *const[]){__VA_ARGS__, NULL},                                       \
+        .flops = flops,                                                                            \
+        .mixes = TD_MAX_RANK,                                                                      \
+    };
+#define PLACES(...)                                                                                \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+TD_INT_MM(int_mm, "_int_mm(Tensor self, Tensor mat2) -> Tensor",
+          "out[i, j] = sum over p of self[i, p] * mat2[p, j], in INT32, which wraps",
+          PLACES(0, 1, -1, -1, -1, -1, -1, -1), "self=[n,m] mat2=[m,k]", "self=[n,n] mat2=[n,40]",
+          "self=[3,n] mat2=[n,37]", "self=[200,m] mat2=[m,n]")
+TD_INT_MM(matmul_integer,
+          "matmul_integer(Tensor A, Tensor B, Tensor? a_zero_point=None, Tensor? "
+          "b_zero_point=None) -> Tensor",
+          "ONNX's MatMulInteger: out = (A - a_zero_point) x (B - b_zero_point) in INT32; zero "
+          "points are one number, or one a row of A, a column of B",
+          PLACES(0, 1, -1, -1, -1, 2, 3, -1), "A=[n,m] B=[m,9] a_zero_point=[] b_zero_point=[]",
+          "A=[2,n,5] B=[5,m] a_zero_point=[n]", "A=[3,1,7,n] B=[2,n,m] b_zero_point=[m]")
+TD_INT_MM(qlinear_matmul,
+          "qlinear_matmul(Tensor a, Tensor a_scale, Tensor a_zero_point, Tensor b, Tensor b_scale, "
+          "Tensor b_zero_point, Tensor y_scale, Tensor y_zero_point) -> Tensor",
+          "ONNX's QLinearMatMul: out = round(matmul_integer(a, b) * (a_scale * b_scale / y_scale)) "
+          "+ y_zero_point, within its type",
+          PLACES(0, 3, 1, 4, 6, 2, 5, 7),
+          "a=[n,m] a_scale=[]:f32 a_zero_point=[] b=[m,9] b_scale=[9]:f32 b_zero_point=[9] "
+          "y_scale=[]:f32 y_zero_point=[]",
+          "a=[2,n,5] a_scale=[n]:f32 a_zero_point=[n] b=[5,m] b_scale=[]:f32 b_zero_point=[] "
+          "y_scale=[]:f32 y_zero_point=[]")

@@ -6,7 +6,8 @@
 
 TD_KERNEL(int_mm)
 {
-    struct td_gemm g;
-    td_int_mm_gemm(call, &g, TD_QUADS, TD_TILES_DEPTH);
-    td_group_simd(&g, call->scratch);
+    struct td_int_mm m;
+    td_int_mm_begin(call, &m, TD_QUADS, TD_TILES_DEPTH);
+    td_group_simd(&m.g, call->scratch);
+    td_int_mm_end(call, &m);
 }
