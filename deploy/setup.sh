@@ -2,7 +2,8 @@
 # deploy/setup.sh build|check: installs what a fresh Debian 12 or 13 or Ubuntu 24.04 lacks to build
 # tensord ("build") or to test it as well ("check"). The distribution's packages come first; what it
 # does not have goes into .deps/, where `rm -rf .deps` takes it away again: oneDNN 3.2 in
-# .deps/onednn, the tests' Python and node in .deps/venv, the OpenAPI linter and what drives a browser in .deps/npm.
+# .deps/onednn, the tests' Python and node in .deps/venv, the OpenAPI linter and what drives a browser in .deps/npm,
+# Prometheus' checker in .deps/prometheus.
 #
 # deploy/setup.sh packages build|check: prints the packages' names and does nothing, for whoever may
 # install them where you may not.
@@ -156,6 +157,20 @@ install_npm_packages() {
         --ignore-scripts --save-exact "${missing[@]}"
 }
 
+# The checker of metrics and alert rules alone: its package would start a server.
+install_promtool() {
+    local dir=$deps/prometheus
+    if [ -e "$dir/usr/bin/promtool" ] || ! command -v apt-get >/dev/null ||
+        ! may_install "promtool into .deps/prometheus"; then
+        return 0
+    fi
+    mkdir -p "$dir"
+    (cd "$dir" && quietly apt-get download prometheus &&
+        dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool) ||
+        say "cannot have Debian's package prometheus: tests/deploy/monitoring.py will say so"
+    rm -f "$dir"/*.deb
+}
+
 # meson, ninja and PyYAML, which need no root: ./run and ./check look into .deps/venv/bin as well.
 install_build_tools() {
     PATH=$PATH:$deps/venv/bin
@@ -182,7 +197,8 @@ check_tools() {
 }
 
 # For tests/web; Ubuntu has it as a snap alone.
-! grep -q '^ID=debian' /etc/os-release || check_packages+=(chromium)
+# shellcheck source=/dev/null
+[ "$(. /etc/os-release && echo "$ID")" != debian ] || check_packages+=(chromium)
 [ "$level" = build ] || packages+=("${check_packages[@]}")
 if [ -n "$list" ]; then
     echo "${packages[*]}"
@@ -204,5 +220,6 @@ install_onednn
 if [ "$level" = check ]; then
     install_python
     install_npm_packages
+    install_promtool
 fi
 [ -n "$skipped" ] || touch "$stamp"

@@ -11,7 +11,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NEEDED = ("bash", "env", "cat", "dirname", "mkdir", "flock", "touch", "awk")
 SCRIPTS = {"apt-get": "echo apt-get was called >&2; exit 1", "dpkg-query": "exit 1", "id": "echo 1000"}
-TOOLS = {tool: "echo 12" for tool in ("gcc", "g++", "pkg-config", "meson", "ninja")}
+TOOLS = {tool: "echo 12" for tool in ("gcc", "g++", "pkg-config", "meson", "ninja", "python3")}
 
 
 class Setup(unittest.TestCase):
