@@ -130,17 +130,41 @@ static void write_instead(const struct td_run *run, struct td_writer *w)
     td_write_close(w, ']');
 }
 
+/* Which kernel ran and where: mostly what the thread wrote last, which is kept as it was. */
+static void write_kernel(const struct td_infer *in, struct td_writer *w)
+{
+    static _Thread_local struct {
+        const struct td_impl *impl;
+        size_t size;
+        char pool[TD_POOL_NAME], text[TD_POOL_NAME + 128];
+    } last;
+    const char *pool = td_pool_name(in->pool);
+    if (last.impl == in->run.impl && !strcmp(last.pool, pool)) {
+        td_write_raw(w, NULL, last.text, last.size);
+        return;
+    }
+    size_t begin = w->length;
+    td_write_str(w, "kernel", in->run.impl->name);
+    td_write_str(w, "isa", td_isa_name(td_impl_isa(in->run.impl)));
+    td_write_str(w, "pool", pool);
+    last.impl = NULL;
+    last.size = w->length - begin;
+    if (w->failed || last.size > sizeof last.text)
+        return;
+    last.impl = in->run.impl;
+    strcpy(last.pool, pool);
+    memcpy(last.text, w->text + begin, last.size);
+}
+
 void td_infer_write_parameters(struct td_infer *in, struct td_writer *w)
 {
     if (in->brief && !in->explain && !in->options.trace)
         return;
     td_write_open(w, "parameters", '{');
     if (!in->meta) {
-        td_write_str(w, "kernel", in->run.impl->name);
-        td_write_str(w, "isa", td_isa_name(td_impl_isa(in->run.impl)));
-        td_write_str(w, "pool", td_pool_name(in->pool));
+        write_kernel(in, w);
         td_write_int(w, "queue_us", (in->begin_ns - in->queued_ns) / 1000);
-        td_write_num(w, "compute_us", (double)(in->end_ns - in->begin_ns) / 1000);
+        td_write_us(w, "compute_us", in->end_ns - in->begin_ns);
     }
     if (!in->meta && in->streams.asked) {
         td_write_int(w, "streams", in->streams.parts);

@@ -10,7 +10,8 @@
  * a set's last place and move to the first when they are used, so that texts which come once (each
  * with an id of its own) do not drive out those that come often. Texts with data arrays, and long
  * ones, are parsed each time. Every HTTP thread enters; a set's lock guards its places, and a tree
- * goes with its last reader. */
+ * goes with its last reader. A text that comes twice in a row stays at hand for the thread, which
+ * then needs neither hash nor lock for it. */
 #include "api/json/json.h"
 #include "api/json/kept.h"
 
@@ -30,11 +31,45 @@ struct set {
 
 struct td_json_cache {
     int depth;
+    atomic_llong at_hand; /* texts that were */
     struct set set[SETS];
 };
 
+static _Thread_local struct {
+    const struct td_json_cache *cache;
+    struct td_json_kept *kept; /* with a reference, which goes with the thread */
+    uint64_t before;           /* the last hash */
+} hand;
+static pthread_key_t hand_key;
+static pthread_once_t hand_once = PTHREAD_ONCE_INIT;
+
+static void drop_hand(void *kept)
+{
+    td_json_kept_drop(kept);
+    hand.kept = NULL;
+}
+
+static void make_hand(void)
+{
+    if (pthread_key_create(&hand_key, drop_hand))
+        abort(); /* 1,024 of them are in use */
+}
+
+/* Keeps the tree at hand when its text comes the second time. */
+static void keep_at_hand(const struct td_json_cache *cache, struct td_json_kept *kept, uint64_t h)
+{
+    if (hand.before == h && !pthread_setspecific(hand_key, kept)) {
+        atomic_fetch_add_explicit(&kept->readers, 1, memory_order_relaxed);
+        td_json_kept_drop(hand.kept);
+        hand.kept = kept;
+        hand.cache = cache;
+    }
+    hand.before = h;
+}
+
 struct td_json_cache *td_json_cache_create(int depth)
 {
+    pthread_once(&hand_once, make_hand);
     struct td_json_cache *cache = calloc(1, sizeof *cache);
     if (cache)
         cache->depth = depth;
@@ -121,12 +156,23 @@ int td_json_cache_parse(struct td_json_cache *cache, struct td_json *json, const
 {
     if (length > LONGEST)
         return td_json_parse(json, text, length, cache->depth, problem);
+    struct td_json_kept *near = hand.kept;
+    if (near && near->length == length && hand.cache == cache &&
+        !memcmp(near->text, text, length)) {
+        atomic_fetch_add_explicit(&near->readers, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&cache->at_hand, 1, memory_order_relaxed);
+        td_json_init(json);
+        json->root = near->root;
+        json->kept_ = near;
+        return 0;
+    }
     uint64_t h = hash(text, length);
     struct set *set = &cache->set[h % SETS];
     struct td_json_kept *kept = take(set, h, text, length);
     if (kept) {
         td_json_init(json);
         json->root = kept->root;
+        keep_at_hand(cache, kept, h);
     } else {
         int err = td_json_parse(json, text, length, cache->depth, problem);
         if (err || json->n_spans)
@@ -139,7 +185,8 @@ int td_json_cache_parse(struct td_json_cache *cache, struct td_json *json, const
 
 void td_json_cache_counts(struct td_json_cache *cache, long long *hits, long long *misses)
 {
-    *hits = *misses = 0;
+    *hits = atomic_load(&cache->at_hand);
+    *misses = 0;
     for (int i = 0; i < SETS; i++) {
         pthread_mutex_lock(&cache->set[i].lock);
         *hits += cache->set[i].hits;

@@ -125,6 +125,8 @@ void td_write_close(struct td_writer *w, char bracket); /* '}' or ']' */
 void td_write_str(struct td_writer *w, const char *key,
                   const char *value); /* escaped, what is not UTF-8 as U+FFFD; NULL: null */
 void td_write_int(struct td_writer *w, const char *key, int64_t value);
+/* Nanoseconds as microseconds: 1678 is 1.678. */
+void td_write_us(struct td_writer *w, const char *key, int64_t ns);
 void td_write_num(struct td_writer *w, const char *key,
                   double value); /* shortest; not finite: null */
 void td_write_bool(struct td_writer *w, const char *key, bool value);

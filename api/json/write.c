@@ -173,6 +173,25 @@ void td_write_num(struct td_writer *w, const char *key, double value)
         put(w, "null", 4);
 }
 
+void td_write_us(struct td_writer *w, const char *key, int64_t ns)
+{
+    begin(w, key);
+    char *room = td_write_room(w, TD_NUMBER_ROOM);
+    if (!room)
+        return;
+    char *at = td_print_i64(ns / 1000, room);
+    if (ns % 1000) {
+        memcpy(at,
+               (char[]){'.', (char)('0' + ns / 100 % 10), (char)('0' + ns / 10 % 10),
+                        (char)('0' + ns % 10)},
+               4);
+        at += 4;
+        while (at[-1] == '0')
+            at--;
+    }
+    w->length += (size_t)(at - room);
+}
+
 void td_write_bool(struct td_writer *w, const char *key, bool value)
 {
     td_write_raw(w, key, value ? "true" : "false", value ? 4 : 5);

@@ -84,6 +84,23 @@ START_TEST(shares)
 }
 END_TEST
 
+/* What is at hand for a thread is another cache's, whose limits it has. */
+START_TEST(two_caches)
+{
+    struct td_json json;
+    struct td_problem problem;
+    struct td_json_cache *shallow = td_json_cache_create(2);
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(parse(&json, heads[0]), 0);
+        td_json_free(&json);
+        ck_assert_int_eq(td_json_cache_parse(shallow, &json, heads[0], strlen(heads[0]), &problem),
+                         -EINVAL);
+        td_json_free(&json);
+    }
+    td_json_cache_destroy(shallow);
+}
+END_TEST
+
 /* Every text that differs from a known one in one byte, or is cut or longer, has its own outcome.
  */
 START_TEST(neighbours)
@@ -190,6 +207,7 @@ int main(void)
     TCase *tests = tcase_create("json_cache");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, shares);
+    tcase_add_test(tests, two_caches);
     tcase_add_test(tests, neighbours);
     tcase_add_test(tests, parsed_each_time);
     tcase_add_test(tests, many_texts);

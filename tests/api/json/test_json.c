@@ -250,6 +250,9 @@ START_TEST(writes)
     td_write_int(&w, NULL, INT64_MIN);
     td_write_num(&w, NULL, 0.1);
     td_write_num(&w, NULL, (double)NAN);
+    static const int64_t ns[] = {0, 7, 70, 700, 1000, 1678, 12000034, 120};
+    for (size_t i = 0; i < sizeof ns / sizeof *ns; i++)
+        td_write_us(&w, NULL, ns[i]);
     td_write_open(&w, NULL, '{');
     td_write_close(&w, '}');
     td_write_close(&w, ']');
@@ -259,7 +262,8 @@ START_TEST(writes)
     ck_assert_int_eq(td_write_response(&w, &res, 200), 0);
     ck_assert_str_eq(td_arena_strdup(arena, res.body, res.size),
                      "{\"a\":\"\\\"\\\\b\\u000a\\u0001\xc3\xa9\\ufffd\",\"n\":null,\"l\":["
-                     "-9223372036854775808,0.1,null,{}],\"t\":true,\"r\":[1]}");
+                     "-9223372036854775808,0.1,null,0,0.007,0.07,0.7,1,1.678,12000.034,0.12,{}],"
+                     "\"t\":true,\"r\":[1]}");
     ck_assert_int_eq(res.status, 200);
     ck_assert_ptr_nonnull(td_write_room(&w, 1000));
     ck_assert_ptr_null(td_write_room(&w, (size_t)1 << 60));
