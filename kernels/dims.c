@@ -3,39 +3,75 @@
 #include "kernels/dims.h"
 
 #include <errno.h>
+#include <string.h>
 
-static int judge(struct td_call *call, const char *name, int rank, int64_t *dim)
+int td_dim(const struct td_call *call, const char *name, int rank, int64_t said, int *dim)
 {
     int n = rank ? rank : 1;
-    if (*dim < -n || *dim >= n)
-        return td_refuse(call,
-                         "%s: dimension %lld is out of range for a tensor of rank %d; from "
-                         "%d to %d is right",
-                         name, (long long)*dim, rank, -n, n - 1);
-    if (*dim < 0)
-        *dim += n;
+    *dim = (int)(said < 0 ? said + n : said);
+    if (said >= -n && said < n)
+        return 0;
+    return td_refuse(call,
+                     "%s: dimension %lld is out of range for a tensor of rank %d; from %d to %d "
+                     "is right",
+                     name, (long long)said, rank, -n, n - 1);
+}
+
+int td_dims(const struct td_call *call, const char *name, int rank, const struct td_value *list,
+            int *dims)
+{
+    unsigned seen = 0;
+    for (int k = 0; k < list->ints.n; k++) {
+        int err = td_dim(call, name, rank, list->ints.v[k], &dims[k]);
+        if (err)
+            return err;
+        if (seen >> dims[k] & 1)
+            return td_refuse(call, "%s: dimension %d appears twice; each at most once is right",
+                             name, dims[k]);
+        seen |= 1u << dims[k];
+    }
     return 0;
 }
 
 int td_rule_dim(struct td_call *call, int i, const char *name, int rank)
 {
-    return judge(call, name, rank, &call->arg[i].i);
+    int dim, err = td_dim(call, name, rank, call->arg[i].i, &dim);
+    if (!err)
+        call->arg[i].i = dim;
+    return err;
 }
 
 int td_rule_dims(struct td_call *call, int i, const char *name, int rank)
 {
-    unsigned seen = 0;
-    for (int k = 0; k < call->arg[i].ints.n; k++) {
-        int64_t *dim = &call->arg[i].ints.v[k];
-        int err = judge(call, name, rank, dim);
-        if (err)
-            return err;
-        if (seen & 1u << *dim)
-            return td_refuse(call, "%s: dimension %lld appears twice; each at most once is right",
-                             name, (long long)*dim);
-        seen |= 1u << *dim;
+    int dims[TD_MAX_LIST], err = td_dims(call, name, rank, &call->arg[i], dims);
+    for (int k = 0; k < call->arg[i].ints.n && !err; k++)
+        call->arg[i].ints.v[k] = dims[k];
+    return err;
+}
+
+void td_rank_up(struct td_tensor *t, int rank)
+{
+    int more = rank - t->rank;
+    if (more <= 0)
+        return;
+    memmove(t->shape + more, t->shape, sizeof *t->shape * (size_t)t->rank);
+    for (int d = 0; d < more; d++)
+        t->shape[d] = 1;
+    t->rank = rank;
+}
+
+int td_broadcast(struct td_tensor *to, const struct td_tensor *t, int64_t *other)
+{
+    td_rank_up(to, t->rank);
+    for (int d = 0; d < t->rank; d++) {
+        int64_t *size = &to->shape[d + to->rank - t->rank];
+        *other = *size;
+        if (*size == 1)
+            *size = t->shape[d];
+        else if (t->shape[d] != 1 && t->shape[d] != *size)
+            return d;
     }
-    return 0;
+    return -1;
 }
 
 struct td_span td_span(const struct td_tensor *t, int dim)

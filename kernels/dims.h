@@ -5,11 +5,23 @@
 
 #include "kernels/kernels.h"
 
-/* Judges argument i, called name in the schema: one dimension, or a list without repeats, of a
- * tensor of that rank. Negative ones, which count from the end, are replaced in the call. A tensor
- * of rank 0 is treated as if of rank 1. 0 or -EINVAL. */
+/* Judges a dimension, or a list of them without repeats, that argument `name` says for a tensor of
+ * that rank. Negative ones count from the end; a tensor of rank 0 is treated as if of rank 1. dims
+ * has room for TD_MAX_LIST. 0 or -EINVAL. */
+int td_dim(const struct td_call *call, const char *name, int rank, int64_t said, int *dim);
+int td_dims(const struct td_call *call, const char *name, int rank, const struct td_value *list,
+            int *dims);
+
+/* The same of argument i, in which what was judged stands afterwards. */
 int td_rule_dim(struct td_call *call, int i, const char *name, int rank);
 int td_rule_dims(struct td_call *call, int i, const char *name, int rank);
+
+/* Puts dimensions of size 1 before t's, until it has that rank at least. */
+void td_rank_up(struct td_tensor *t, int rank);
+
+/* The common shape of to and t becomes to's. -1, or the dimension of t whose size does not go with
+ * that of to, which is in *other. */
+int td_broadcast(struct td_tensor *to, const struct td_tensor *t, int64_t *other);
 
 /* The tensor seen as [outer, size, inner] around dimension dim, which the rule has judged. */
 struct td_span {

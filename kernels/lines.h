@@ -1,5 +1,6 @@
-/* Lines of BF16 or FP16 as FP32 and back, for kernels that compute on whole lines, and lines of any
- * floating-point type as FP64, for those that are sums above all. Include only from files built
+/* Lines of a tensor as numbers that loops compute with, and back, for kernels that compute on whole
+ * lines: BF16 and FP16 as FP32, FP32 as FP64, all others as they are; or any floating-point type as
+ * FP64, for those that are sums above all. Include only from files built
  * once per level. */
 #ifndef TD_KERNELS_LINES_H
 #define TD_KERNELS_LINES_H
@@ -32,6 +33,65 @@ TD_INLINE void td_line_narrow(uint16_t *to, const float *from, int64_t n, enum t
             td_copy_few(to + i, &h, n - i, sizeof *to);
     }
 }
+
+/* n elements of FP32, BF16 or FP16 from the at-th on: where they lie, or in room. */
+TD_INLINE const float *td_line_of_float(enum td_dtype type, const void *from, int64_t at, int64_t n,
+                                        float *room)
+{
+    if (type == TD_f32)
+        return (const float *)from + at;
+    td_line_widen(room, (const uint16_t *)from + at, n, type);
+    return room;
+}
+
+TD_INLINE void td_line_to_float(enum td_dtype type, void *to, int64_t at, int64_t n, const float *x)
+{
+    if (type == TD_f32)
+        memcpy((float *)to + at, x, (size_t)n * sizeof *x);
+    else
+        td_line_narrow((uint16_t *)to + at, x, n, type);
+}
+
+/* n elements of FP64 or FP32. */
+TD_INLINE const double *td_line_of_double(enum td_dtype type, const void *from, int64_t at,
+                                          int64_t n, double *room)
+{
+    if (type == TD_f64)
+        return (const double *)from + at;
+    const float *x = (const float *)from + at;
+    for (int64_t i = 0; i < n; i++)
+        room[i] = (double)x[i];
+    return room;
+}
+
+TD_INLINE void td_line_to_double(enum td_dtype type, void *to, int64_t at, int64_t n,
+                                 const double *x)
+{
+    if (type == TD_f64)
+        memcpy((double *)to + at, x, (size_t)n * sizeof *x);
+    else
+        for (int64_t i = 0; i < n; i++)
+            ((float *)to)[at + i] = (float)x[i];
+}
+
+#define TD_LINE_WHOLE(T)                                                                           \
+    TD_INLINE const T *td_line_of_##T(enum td_dtype type, const void *from, int64_t at, int64_t n, \
+                                      T *room)                                                     \
+    {                                                                                              \
+        (void)type, (void)n, (void)room;                                                           \
+        return (const T *)from + at;                                                               \
+    }                                                                                              \
+    TD_INLINE void td_line_to_##T(enum td_dtype type, void *to, int64_t at, int64_t n, const T *x) \
+    {                                                                                              \
+        (void)type;                                                                                \
+        memcpy((T *)to + at, x, (size_t)n * sizeof *x);                                            \
+    }
+TD_LINE_WHOLE(uint8_t)
+TD_LINE_WHOLE(int8_t)
+TD_LINE_WHOLE(int16_t)
+TD_LINE_WHOLE(int32_t)
+TD_LINE_WHOLE(int64_t)
+#undef TD_LINE_WHOLE
 
 /* Elements from at on, n <= TD_RUN, of a tensor of any floating-point type; level.c has them. */
 #define TD_RUN 256

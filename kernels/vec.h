@@ -220,38 +220,6 @@ TD_INLINE td_vf td_select(td_vi mask, td_vf a, td_vf b)
     return (td_vf)((mask & (td_vi)a) | (~mask & (td_vi)b));
 }
 
-TD_INLINE td_vf td_abs(td_vf x)
-{
-    return (td_vf)((td_vi)x & 0x7fffffff);
-}
-
-/* The larger or smaller, and NaN when either is NaN. */
-TD_INLINE td_vf td_max(td_vf a, td_vf b)
-{
-    return td_select((td_vi)(a > b) | (td_vi)(a != a), a, b);
-}
-
-TD_INLINE td_vf td_min(td_vf a, td_vf b)
-{
-    return td_select((td_vi)(a < b) | (td_vi)(a != a), a, b);
-}
-
-/* The square root, exact to the last bit. */
-TD_INLINE td_vf td_sqrt(td_vf x)
-{
-#ifdef __AVX512F__
-    return (td_vf)_mm512_sqrt_ps((__m512)x);
-#elif TD_VBYTES == 32
-    return (td_vf)_mm256_sqrt_ps((__m256)x);
-#elif TD_VBYTES == 16
-    return (td_vf)_mm_sqrt_ps((__m128)x);
-#else
-    for (int i = 0; i < TD_LANES; i++)
-        x[i] = __builtin_sqrtf(x[i]);
-    return x;
-#endif
-}
-
 /* a * b + c, rounded once where the level has FMA. */
 TD_INLINE td_vf td_fma(td_vf a, td_vf b, td_vf c)
 {
@@ -271,16 +239,6 @@ TD_INLINE td_vf td_fma(td_vf a, td_vf b, td_vf c)
 #endif
 }
 
-/* sum += x without loss: what rounding takes goes into lost and is given back with the next x (W.
- * Kahan, "Further remarks on reducing truncation errors", CACM 8, 1965). For long sums where an
- * addition is cheap beside what makes x. */
-TD_INLINE void td_sum_add(td_vf *sum, td_vf *lost, td_vf x)
-{
-    td_vf back = x - *lost, next = *sum + back;
-    *lost = (next - *sum) - back;
-    *sum = next;
-}
-
 /* Lane i becomes lane i ^ step. */
 TD_INLINE td_vf td_swap(td_vf v, const int step)
 {
@@ -290,7 +248,7 @@ TD_INLINE td_vf td_swap(td_vf v, const int step)
     return __builtin_shuffle(v, from);
 }
 
-/* Sums and maxima over the lanes, as a tree; a maximum is NaN when any lane is. */
+/* The sum of the lanes, as a tree. */
 TD_INLINE float td_hsum(td_vf v)
 {
 #if TD_LANES == 16
@@ -301,19 +259,6 @@ TD_INLINE float td_hsum(td_vf v)
 #endif
     v += td_swap(v, 2);
     v += td_swap(v, 1);
-    return v[0];
-}
-
-TD_INLINE float td_hmax(td_vf v)
-{
-#if TD_LANES == 16
-    v = td_max(v, td_swap(v, 8));
-#endif
-#if TD_LANES >= 8
-    v = td_max(v, td_swap(v, 4));
-#endif
-    v = td_max(v, td_swap(v, 2));
-    v = td_max(v, td_swap(v, 1));
     return v[0];
 }
 

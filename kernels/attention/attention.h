@@ -24,7 +24,6 @@ struct td_attention_place td_attention_at(const struct td_attention *a, int64_t 
 /* How it is cut: blocks of rows, shared among slots, which have so many bytes of scratch each. */
 #define TD_ATTENTION_ROWS 96
 #define TD_ATTENTION_KEYS 128
-#define TD_ATTENTION_FEW 4 /* rows that are not worth packing keys and values for */
 struct td_attention_cut {
     int64_t blocks, items; /* of one head; in all */
     int slots;

@@ -16,19 +16,6 @@ struct job {
     int64_t tiles; /* of an image */
 };
 
-static void put_float(const struct job *j, int64_t at, int64_t n, const float *x)
-{
-    if (j->type == TD_f32)
-        memcpy((float *)j->out + at, x, (size_t)n * sizeof *x);
-    else
-        td_line_narrow((uint16_t *)j->out + at, x, n, j->type);
-}
-
-static void put_double(const struct job *j, int64_t at, int64_t n, const double *x)
-{
-    memcpy((double *)j->out + at, x, (size_t)n * sizeof *x);
-}
-
 #define TD_TILES(T)                                                                                \
     static void add_##T(T *restrict sum, const T *restrict x, const int32_t *restrict at,          \
                         const T *restrict weight, int64_t n)                                       \
@@ -60,7 +47,7 @@ static void put_double(const struct job *j, int64_t at, int64_t n, const double 
                 memset(sum, 0, sizeof sum);                                                        \
                 for (int k = 0; k < g->taps; k++)                                                  \
                     add_##T(sum, (const T *)j->in + c * plane, places[k], weights[k], n);          \
-                put_##T(j, c * g->places + first, n, sum);                                         \
+                td_line_to_##T(j->type, j->out, c * g->places + first, n, sum);                    \
             }                                                                                      \
         }                                                                                          \
     }

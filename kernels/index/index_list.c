@@ -1,6 +1,7 @@
 /* Lists of indices as index.Tensor has them: masks become an index a dimension, all broadcast to
  * each other, and what they have in common stands where the indices stood, or in front when there
  * is a dimension between them. */
+#include "kernels/dims.h"
 #include "kernels/index/index.h"
 
 #include <errno.h>
@@ -68,13 +69,7 @@ static int add_mask(const struct td_call *call, int i, const struct td_tensor *m
 static int join(const struct td_call *call, struct td_index_list *list, const struct td_tensor *t)
 {
     struct td_tensor *common = &list->common;
-    int more = t->rank - common->rank;
-    if (more > 0) {
-        memmove(common->shape + more, common->shape, sizeof *common->shape * (size_t)common->rank);
-        for (int d = 0; d < more; d++)
-            common->shape[d] = 1;
-        common->rank = t->rank;
-    }
+    td_rank_up(common, t->rank);
     for (int d = 0; d < t->rank; d++) {
         int64_t *size = &common->shape[d + common->rank - t->rank];
         if (*size == 1 || (*size == UNKNOWN && t->shape[d] != 1))

@@ -1,6 +1,7 @@
 /* nonzero, masked_select and masked_scatter: descriptors, rules, and the check that a source has as
  * many elements as the mask asks for. */
 #include "kernels/mask/mask.h"
+#include "kernels/dims.h"
 
 #include <errno.h>
 #include <string.h>
@@ -35,29 +36,11 @@ bool td_mask_is_set(const struct td_tensor *t, int64_t i)
     }
 }
 
-static int broadcast(const struct td_call *call, struct td_tensor *out, const struct td_tensor *t)
-{
-    int more = t->rank - out->rank;
-    if (more > 0) {
-        memmove(out->shape + more, out->shape, sizeof *out->shape * (size_t)out->rank);
-        for (int d = 0; d < more; d++)
-            out->shape[d] = 1;
-        out->rank = t->rank;
-    }
-    for (int d = 0; d < t->rank; d++) {
-        int64_t *size = &out->shape[d + out->rank - t->rank];
-        if (*size != t->shape[d] && *size != 1 && t->shape[d] != 1)
-            return td_refuse(call, "mask: size %lld does not broadcast with self's %lld",
-                             (long long)t->shape[d], (long long)*size);
-        *size = *size == 1 ? t->shape[d] : *size;
-    }
-    return 0;
-}
-
 struct td_tensor td_mask_common(const struct td_call *call)
 {
     struct td_tensor all = call->arg[0].tensor;
-    broadcast(call, &all, &call->arg[1].tensor);
+    int64_t other;
+    td_broadcast(&all, &call->arg[1].tensor, &other);
     return all;
 }
 
@@ -67,8 +50,12 @@ static int judged_mask(struct td_call *call, struct td_tensor *all)
     *all = call->arg[0].tensor;
     if (mask->dtype != TD_bool)
         return td_refuse(call, "mask: is %s; BOOL is right", td_dtype_name(mask->dtype));
-    int err = broadcast(call, all, mask);
-    return err || td_fits(all) ? err : td_refuse(call, "mask: with self it is too large");
+    int64_t other;
+    int d = td_broadcast(all, mask, &other);
+    if (d >= 0)
+        return td_refuse(call, "mask: size %lld does not broadcast with self's %lld",
+                         (long long)mask->shape[d], (long long)other);
+    return td_fits(all) ? 0 : td_refuse(call, "mask: with self it is too large");
 }
 
 static int rule_nonzero(struct td_call *call)

@@ -4,7 +4,7 @@
 #ifndef TD_KERNELS_MOVE_H
 #define TD_KERNELS_MOVE_H
 
-#include "kernels/kernels.h"
+#include "kernels/dims.h"
 
 #define TD_BOX_RANK (2 * TD_MAX_RANK)
 
@@ -53,7 +53,6 @@ td_lay td_lay_split, td_lay_split_with_sizes, td_lay_chunk, td_lay_unbind, td_la
 td_lay_count td_count_split, td_count_split_with_sizes, td_count_chunk, td_count_unbind,
     td_count_tensors;
 /* what those share */
-int td_lay_dim(const struct td_call *call, int64_t value, const char *name, int rank, int *dim);
 /* The dimension that argument i names, of a tensor that has some. */
 int td_lay_dim_of(const struct td_call *call, int i, int rank, int *dim);
 /* Leaves elements [start, start + length) of a dimension. */

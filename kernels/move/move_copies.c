@@ -11,21 +11,15 @@
 int td_lay_flip(const struct td_call *call, int i, struct td_layout *l)
 {
     (void)i;
-    unsigned seen = 0;
-    for (int k = 0; k < call->arg[1].ints.n; k++) {
-        int dim, err = td_lay_dim(call, call->arg[1].ints.v[k], "dims", l->rank, &dim);
-        if (err)
-            return err;
-        if (seen >> dim & 1)
-            return td_refuse(call, "dims: dimension %d appears twice; each at most once is right",
-                             dim);
-        seen |= 1u << dim;
+    int dims[TD_MAX_LIST], err = td_dims(call, "dims", l->rank, &call->arg[1], dims);
+    for (int k = 0; k < call->arg[1].ints.n && !err; k++) {
+        int dim = dims[k];
         if (!l->rank || !l->shape[dim])
             continue;
         td_lay_cut(l, dim, l->shape[dim] - 1, l->shape[dim]);
         l->stride[dim] = -l->stride[dim];
     }
-    return 0;
+    return err;
 }
 
 /* Each dimension becomes two: how often it is repeated, and itself. */
@@ -206,7 +200,7 @@ int td_rule_roll(struct td_call *call)
         return td_refuse(call, "shifts: has %d numbers for %d dims; as many as dims is right",
                          shifts->ints.n, dims->ints.n);
     for (int k = 0; k < dims->ints.n; k++) {
-        int dim, err = td_lay_dim(call, dims->ints.v[k], "dims", call->out[0].rank, &dim);
+        int dim, err = td_dim(call, "dims", call->out[0].rank, dims->ints.v[k], &dim);
         if (err)
             return err;
         dims->ints.v[k] = dim;
@@ -323,7 +317,7 @@ int td_lay_repeat_interleave(const struct td_call *call, int i, struct td_layout
     struct td_layout old = *l;
     int64_t times = call->arg[1].i, size = 0;
     bool flat = call->arg[2].kind == TD_KIND_none;
-    int dim = 0, err = flat ? 0 : td_lay_dim(call, call->arg[2].i, "dim", old.rank, &dim);
+    int dim = 0, err = flat ? 0 : td_dim(call, "dim", old.rank, call->arg[2].i, &dim);
     if (err)
         return err;
     if (times < 0)

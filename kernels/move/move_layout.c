@@ -26,23 +26,11 @@ void td_layout_of(struct td_layout *l, const struct td_tensor *t)
 
 /* ---- what they share ---- */
 
-int td_lay_dim(const struct td_call *call, int64_t value, const char *name, int rank, int *dim)
-{
-    int n = rank ? rank : 1;
-    *dim = (int)(value < 0 ? value + n : value);
-    if (value >= -n && value < n)
-        return 0;
-    return td_refuse(call,
-                     "%s: dimension %lld is out of range for a tensor of rank %d; from %d to %d "
-                     "is right",
-                     name, (long long)value, rank, -n, n - 1);
-}
-
 int td_lay_dim_of(const struct td_call *call, int i, int rank, int *dim)
 {
     if (!rank)
         return td_refuse(call, "self: has no dimensions; at least one is right");
-    return td_lay_dim(call, call->arg[i].i, "dim", rank, dim);
+    return td_dim(call, "dim", rank, call->arg[i].i, dim);
 }
 
 void td_lay_cut(struct td_layout *l, int dim, int64_t start, int64_t length)
@@ -95,8 +83,8 @@ static void swap(struct td_layout *l, int a, int b)
 int td_lay_transpose(const struct td_call *call, int i, struct td_layout *l)
 {
     (void)i;
-    int a, b, err = td_lay_dim(call, call->arg[1].i, "dim0", l->rank, &a);
-    err = err ? err : td_lay_dim(call, call->arg[2].i, "dim1", l->rank, &b);
+    int a, b, err = td_dim(call, "dim0", l->rank, call->arg[1].i, &a);
+    err = err ? err : td_dim(call, "dim1", l->rank, call->arg[2].i, &b);
     if (!err && l->rank)
         swap(l, a, b);
     return err;
@@ -121,22 +109,6 @@ static void reorder(struct td_layout *l, const int *dims)
     }
 }
 
-/* The dimensions of a list, each at most once. */
-static int read_dims(const struct td_call *call, int arg, const char *name, int rank, int *dims)
-{
-    unsigned seen = 0;
-    for (int k = 0; k < call->arg[arg].ints.n; k++) {
-        int err = td_lay_dim(call, call->arg[arg].ints.v[k], name, rank, &dims[k]);
-        if (err)
-            return err;
-        if (seen >> dims[k] & 1)
-            return td_refuse(call, "%s: dimension %d appears twice; each at most once is right",
-                             name, dims[k]);
-        seen |= 1u << dims[k];
-    }
-    return 0;
-}
-
 int td_lay_permute(const struct td_call *call, int i, struct td_layout *l)
 {
     (void)i;
@@ -144,7 +116,7 @@ int td_lay_permute(const struct td_call *call, int i, struct td_layout *l)
     if (call->arg[1].ints.n != l->rank)
         return td_refuse(call, "dims: has %d entries; one for each dimension of self, %d, is right",
                          call->arg[1].ints.n, l->rank);
-    int err = read_dims(call, 1, "dims", l->rank, dims);
+    int err = td_dims(call, "dims", l->rank, &call->arg[1], dims);
     if (!err)
         reorder(l, dims);
     return err;
@@ -154,19 +126,19 @@ int td_lay_permute(const struct td_call *call, int i, struct td_layout *l)
 int td_lay_movedim(const struct td_call *call, int i, struct td_layout *l)
 {
     (void)i;
-    struct td_call lists = {.problem = call->problem};
+    struct td_value list[2];
     int from[TD_MAX_LIST], to[TD_MAX_LIST], dims[TD_MAX_RANK];
-    for (int k = 1; k <= 2; k++) {
-        lists.arg[k] = call->arg[k];
-        if (call->arg[k].kind == TD_KIND_int)
-            lists.arg[k] = (struct td_value){.kind = TD_KIND_ints, .ints = {{call->arg[k].i}, 1}};
+    for (int k = 0; k < 2; k++) {
+        list[k] = call->arg[1 + k];
+        if (list[k].kind == TD_KIND_int)
+            list[k] = (struct td_value){.kind = TD_KIND_ints, .ints = {{list[k].i}, 1}};
     }
-    int n = lists.arg[1].ints.n, err = 0;
-    if (n != lists.arg[2].ints.n)
+    int n = list[0].ints.n;
+    if (n != list[1].ints.n)
         return td_refuse(call, "destination: has %d dimensions; as many as source, %d, is right",
-                         lists.arg[2].ints.n, n);
-    err = read_dims(&lists, 1, "source", l->rank, from);
-    err = err ? err : read_dims(&lists, 2, "destination", l->rank, to);
+                         list[1].ints.n, n);
+    int err = td_dims(call, "source", l->rank, &list[0], from);
+    err = err ? err : td_dims(call, "destination", l->rank, &list[1], to);
     if (err || !l->rank)
         return err;
     unsigned moved = 0, taken = 0;
@@ -248,8 +220,8 @@ int td_lay_narrow(const struct td_call *call, int i, struct td_layout *l)
 int td_lay_diagonal(const struct td_call *call, int i, struct td_layout *l)
 {
     (void)i;
-    int a, b, err = td_lay_dim(call, call->arg[2].i, "dim1", l->rank, &a);
-    err = err ? err : td_lay_dim(call, call->arg[3].i, "dim2", l->rank, &b);
+    int a, b, err = td_dim(call, "dim1", l->rank, call->arg[2].i, &a);
+    err = err ? err : td_dim(call, "dim2", l->rank, call->arg[3].i, &b);
     if (!err && a == b)
         err = td_refuse(call, "dim2: is the same dimension as dim1, %d", a);
     if (err)
@@ -272,7 +244,7 @@ int td_lay_diagonal(const struct td_call *call, int i, struct td_layout *l)
 int td_lay_unfold(const struct td_call *call, int i, struct td_layout *l)
 {
     (void)i;
-    int dim, err = td_lay_dim(call, call->arg[1].i, "dimension", l->rank, &dim);
+    int dim, err = td_dim(call, "dimension", l->rank, call->arg[1].i, &dim);
     int64_t size = call->arg[2].i, step = call->arg[3].i, n = l->rank && !err ? l->shape[dim] : 1;
     if (err)
         return err;

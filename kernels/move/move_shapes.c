@@ -8,7 +8,7 @@
 int td_lay_unsqueeze(const struct td_call *call, int i, struct td_layout *l)
 {
     (void)i;
-    int dim, err = td_lay_dim(call, call->arg[1].i, "dim", l->rank + 1, &dim);
+    int dim, err = td_dim(call, "dim", l->rank + 1, call->arg[1].i, &dim);
     if (err)
         return err;
     if (l->rank == TD_MAX_RANK)
@@ -28,19 +28,18 @@ int td_lay_squeeze(const struct td_call *call, int i, struct td_layout *l)
 {
     (void)i;
     const struct td_value *v = call->n_args > 1 ? &call->arg[1] : NULL;
+    struct td_value one = {.kind = TD_KIND_ints};
     unsigned which = v ? 0 : ~0u;
-    int n = !v ? 0 : v->kind == TD_KIND_int ? 1 : v->ints.n;
-    for (int k = 0; k < n; k++) {
-        int dim;
-        int64_t said = v->kind == TD_KIND_int ? v->i : v->ints.v[k];
-        int err = td_lay_dim(call, said, "dim", l->rank, &dim);
-        if (err)
-            return err;
-        if (which >> dim & 1)
-            return td_refuse(call, "dim: dimension %d appears twice; each at most once is right",
-                             dim);
-        which |= 1u << dim;
+    int dims[TD_MAX_LIST];
+    if (v && v->kind == TD_KIND_int) {
+        one.ints.v[one.ints.n++] = v->i;
+        v = &one;
     }
+    int err = v ? td_dims(call, "dim", l->rank, v, dims) : 0;
+    if (err)
+        return err;
+    for (int k = 0; v && k < v->ints.n; k++)
+        which |= 1u << dims[k];
     for (int d = l->rank - 1; d >= 0; d--)
         if (which >> d & 1 && l->shape[d] == 1)
             td_lay_drop(l, d);
@@ -145,9 +144,9 @@ int td_lay_view_as(const struct td_call *call, int i, struct td_layout *l)
 int td_lay_flatten(const struct td_call *call, int i, struct td_layout *l)
 {
     (void)i;
-    int start, end, n = 0, err = td_lay_dim(call, call->arg[1].i, "start_dim", l->rank, &start);
+    int start, end, n = 0, err = td_dim(call, "start_dim", l->rank, call->arg[1].i, &start);
     int64_t size[TD_MAX_RANK] = {1}, together = 1;
-    err = err ? err : td_lay_dim(call, call->arg[2].i, "end_dim", l->rank, &end);
+    err = err ? err : td_dim(call, "end_dim", l->rank, call->arg[2].i, &end);
     if (!err && end < start)
         err = td_refuse(call, "end_dim: stands before start_dim");
     if (err)

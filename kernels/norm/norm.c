@@ -358,7 +358,7 @@ enum { /* which rules are for operators that may take statistics over all rows *
         .rule = rule_##shapes,                                                                     \
         .mixes = MIXES_##shapes,                                                                   \
         .dtypes = TD_FLOATS,                                                                       \
-        .ulp = 8,                                                                                  \
+        .ulp = 16,                                                                                 \
         .sums = true,                                                                              \
         .impls = impls,                                                                            \
         .family = &(which),                                                                        \

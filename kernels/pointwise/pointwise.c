@@ -4,6 +4,7 @@
 #include "kernels/pointwise/pointwise.h"
 
 #include "kernels/backward.h"
+#include "kernels/dims.h"
 #include "kernels/elementwise.h"
 
 #include <errno.h>
@@ -103,24 +104,14 @@ static const char *name_of(const struct td_call *call, int i, char room[32])
 static int broadcast(struct td_call *call, struct td_tensor *out, int i)
 {
     const struct td_tensor *t = &call->arg[i].tensor;
-    int more = t->rank - out->rank;
-    if (more > 0) {
-        memmove(out->shape + more, out->shape, sizeof *out->shape * (size_t)out->rank);
-        for (int d = 0; d < more; d++)
-            out->shape[d] = 1;
-        out->rank = t->rank;
-    }
-    for (int d = 0; d < t->rank; d++) {
-        int64_t *size = &out->shape[d + out->rank - t->rank];
-        if (*size == 1)
-            *size = t->shape[d];
-        else if (t->shape[d] != 1 && t->shape[d] != *size)
-            return td_refuse(call,
-                             "the shapes do not broadcast: dimension %d of argument %d is "
-                             "%lld, the others say %lld; equal sizes or 1 are right",
-                             d, i, (long long)t->shape[d], (long long)*size);
-    }
-    return 0;
+    int64_t other;
+    int d = td_broadcast(out, t, &other);
+    if (d < 0)
+        return 0;
+    return td_refuse(call,
+                     "the shapes do not broadcast: dimension %d of argument %d is %lld, the others "
+                     "say %lld; equal sizes or 1 are right",
+                     d, i, (long long)t->shape[d], (long long)other);
 }
 
 /* The string argument is one of the words behind its name in "approximate none tanh". */

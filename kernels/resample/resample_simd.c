@@ -52,16 +52,13 @@ TD_INLINE uint8_t byte_of(double x)
 
 static void put_float(const struct job *j, int64_t at, int64_t n, const float *x)
 {
-    if (j->type == TD_f32)
-        memcpy((float *)j->out + at, x, (size_t)n * sizeof *x);
-    else
-        td_line_narrow((uint16_t *)j->out + at, x, n, j->type);
+    td_line_to_float(j->type, j->out, at, n, x);
 }
 
 static void put_double(const struct job *j, int64_t at, int64_t n, const double *x)
 {
-    if (j->type == TD_f64) {
-        memcpy((double *)j->out + at, x, (size_t)n * sizeof *x);
+    if (j->type != TD_u8) {
+        td_line_to_double(j->type, j->out, at, n, x);
         return;
     }
     for (int64_t i = 0; i < n; i++)

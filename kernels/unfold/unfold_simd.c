@@ -84,33 +84,6 @@ TD_KERNEL(im2col)
 
 /* ---- col2im ---- */
 
-static const float *line_float(const struct job *j, int64_t at, int64_t n, float *room)
-{
-    if (j->type == TD_f32)
-        return (const float *)j->in + at;
-    td_line_widen(room, (const uint16_t *)j->in + at, n, j->type);
-    return room;
-}
-
-static void put_float(const struct job *j, int64_t at, int64_t n, const float *x)
-{
-    if (j->type == TD_f32)
-        memcpy((float *)j->out + at, x, (size_t)n * sizeof *x);
-    else
-        td_line_narrow((uint16_t *)j->out + at, x, n, j->type);
-}
-
-static const double *line_double(const struct job *j, int64_t at, int64_t n, double *room)
-{
-    (void)n, (void)room;
-    return (const double *)j->in + at;
-}
-
-static void put_double(const struct job *j, int64_t at, int64_t n, const double *x)
-{
-    memcpy((double *)j->out + at, x, (size_t)n * sizeof *x);
-}
-
 /* Of row y of channel c the n < TILE elements from x on; to them all windows' shares are added. */
 #define TD_ADD_UP(T)                                                                               \
     static void add_##T(const struct job *j, int64_t c, int64_t y, int64_t x, int64_t n, T *sum)   \
@@ -131,7 +104,8 @@ static void put_double(const struct job *j, int64_t at, int64_t n, const double 
             if (low >= high)                                                                       \
                 continue;                                                                          \
             int64_t block = (c * h->kernel * w->kernel + k) * h->windows + row;                    \
-            const T *part = line_##T(j, block * w->windows + low, high - low, room);               \
+            const T *part =                                                                        \
+                td_line_of_##T(j->type, j->in, block * w->windows + low, high - low, room);        \
             T *to = sum + (first + low * w->stride - x);                                           \
             if (w->stride == 1)                                                                    \
                 for (int64_t i = 0; i < high - low; i++)                                           \
@@ -151,7 +125,7 @@ static void put_double(const struct job *j, int64_t at, int64_t n, const double 
                 int64_t n = width - x < TILE ? width - x : TILE;                                   \
                 memset(sum, 0, sizeof sum);                                                        \
                 add_##T(j, i / j->u.h.size, i % j->u.h.size, x, n, sum);                           \
-                put_##T(j, i *width + x, n, sum);                                                  \
+                td_line_to_##T(j->type, j->out, i *width + x, n, sum);                             \
             }                                                                                      \
     }
 TD_ADD_UP(float)

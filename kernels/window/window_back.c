@@ -20,33 +20,6 @@ static double count_of(const struct td_pool *pool, const struct td_taps *taps)
     return pool->divisor ? 1 : (double)(pool->include_pad ? taps->full : taps->n);
 }
 
-static const float *line_float(const struct job *j, int64_t at, int64_t n, float *room)
-{
-    if (j->type == TD_f32)
-        return (const float *)j->grad + at;
-    td_line_widen(room, (const uint16_t *)j->grad + at, n, j->type);
-    return room;
-}
-
-static void put_float(const struct job *j, int64_t at, int64_t n, const float *x)
-{
-    if (j->type == TD_f32)
-        memcpy((float *)j->out + at, x, (size_t)n * sizeof *x);
-    else
-        td_line_narrow((uint16_t *)j->out + at, x, n, j->type);
-}
-
-static const double *line_double(const struct job *j, int64_t at, int64_t n, double *room)
-{
-    (void)n, (void)room;
-    return (const double *)j->grad + at;
-}
-
-static void put_double(const struct job *j, int64_t at, int64_t n, const double *x)
-{
-    memcpy((double *)j->out + at, x, (size_t)n * sizeof *x);
-}
-
 #define T float
 #include "kernels/window/window_back.def"
 #define T double

@@ -88,58 +88,7 @@ static bool together(const struct td_axis *w)
            (near || w->kernel < FEW);
 }
 
-/* ---- numbers of each type ---- */
-
-static const float *line_float(const struct job *j, int64_t at, int64_t n, float *room)
-{
-    if (j->type == TD_f32)
-        return (const float *)j->in + at;
-    td_line_widen(room, (const uint16_t *)j->in + at, n, j->type);
-    return room;
-}
-
-static const double *line_double(const struct job *j, int64_t at, int64_t n, double *room)
-{
-    if (j->type == TD_f64)
-        return (const double *)j->in + at;
-    const float *from = (const float *)j->in + at;
-    for (int64_t i = 0; i < n; i++)
-        room[i] = (double)from[i];
-    return room;
-}
-
-static void put_float(const struct job *j, int64_t at, int64_t n, const float *x)
-{
-    if (j->type == TD_f32)
-        memcpy((float *)j->out + at, x, (size_t)n * sizeof *x);
-    else
-        td_line_narrow((uint16_t *)j->out + at, x, n, j->type);
-}
-
-static void put_double(const struct job *j, int64_t at, int64_t n, const double *x)
-{
-    if (j->type == TD_f64)
-        memcpy((double *)j->out + at, x, (size_t)n * sizeof *x);
-    else
-        for (int64_t i = 0; i < n; i++)
-            ((float *)j->out)[at + i] = (float)x[i];
-}
-
-#define WHOLE(T)                                                                                   \
-    static const T *line_##T(const struct job *j, int64_t at, int64_t n, T *room)                  \
-    {                                                                                              \
-        (void)n, (void)room;                                                                       \
-        return (const T *)j->in + at;                                                              \
-    }                                                                                              \
-    static void put_##T(const struct job *j, int64_t at, int64_t n, const T *x)                    \
-    {                                                                                              \
-        memcpy((T *)j->out + at, x, (size_t)n * sizeof *x);                                        \
-    }
-WHOLE(uint8_t)
-WHOLE(int8_t)
-WHOLE(int16_t)
-WHOLE(int32_t)
-WHOLE(int64_t)
+/* ---- rows of each type ---- */
 
 #define T float
 #define REAL
