@@ -293,8 +293,13 @@ def draw(rng, name, shape):
 
 def draw_all(rng, datatype, shapes):
     """The tensors of a call; those that choose are BOOL."""
-    return {name: shape.draw(rng) if isinstance(shape, index.Below) else
-            draw(rng, "BOOL" if name in pointwise.MASKS else datatype, shape) for name, shape in shapes.items()}
+    drawn = {name: shape.draw(rng) if isinstance(shape, index.Below) else
+             draw(rng, "BOOL" if name in pointwise.MASKS else datatype, shape) for name, shape in shapes.items()}
+    return drawn | {name: in_order(drawn[name]) for name, shape in shapes.items() if isinstance(shape, order.Sorted)}
+
+
+def in_order(tensor):
+    return BF16(np.sort(tensor.values)) if isinstance(tensor, BF16) else np.sort(tensor)
 
 
 def wide(tensor):

@@ -46,6 +46,33 @@ def nms(dets, scores, iou_threshold):
     return np.array(kept, int)
 
 
+class Sorted(tuple):
+    """The shape of an argument whose last dimension is drawn in order."""
+
+
+def search(sequence, values, right=False, side=None, sorter=None, out_int32=False):
+    side, values = side or ("right" if right else "left"), np.asarray(values)
+    if sorter is not None:
+        sequence = np.take_along_axis(sequence, sorter, -1)
+    if sequence.ndim == 1:
+        return np.searchsorted(sequence, values, side)
+    out = np.zeros(values.shape, int)
+    for at in np.ndindex(values.shape[:-1]):
+        out[at] = np.searchsorted(sequence[at], values[at], side)
+    return out
+
+
+def narrow(_, parameters):
+    return "INT32" if parameters.get("out_int32") else "INT64"
+
+
+NARROW = {"out_int32": True, "right": True}
+SEARCHES = [({"sorted_sequence": Sorted((9,)), "self": (3, 40)}, {}), ({"sorted_sequence": Sorted((3, 20)), "self": (3, 5)}, {"side": "right"}),
+            ({"sorted_sequence": Sorted((40,)), "self": (7,)}, NARROW), ({"sorted_sequence": Sorted((0,)), "self": (4,)}, {}),
+            ({"sorted_sequence": Sorted((9,)), "self": ()}, {"right": True})]
+NUMBERS = [2, 3.5, -1]
+
+
 def both(name, _):
     return name, "INT64"
 
@@ -67,5 +94,12 @@ TABLE = {
                     ({"self": (2, 5, 3)}, {"k": 5, "dim": 1}), ({"self": (4, 9)}, {"k": 0})], both),
     "kthvalue": (kth, [(shapes, {**how, "k": k}) for shapes, how in ONE for k in (1, 5)], both),
     "median.dim": (median, ONE, both),
+    "searchsorted.Tensor": (lambda sorted_sequence, self, **how: search(sorted_sequence, self, **how), SEARCHES, narrow),
+    "searchsorted.Scalar": (lambda sorted_sequence, self, **how: search(sorted_sequence, self, **how),
+                            [({"sorted_sequence": Sorted((30,))}, {"self": n, "right": n > 2}) for n in NUMBERS], narrow),
+    "bucketize.Tensor": (lambda self, boundaries, **how: search(boundaries, self, **how),
+                         [({"self": (3, 40), "boundaries": Sorted((9,))}, how) for how in ({}, NARROW)], narrow),
+    "bucketize.Scalar": (lambda self, boundaries, **how: search(boundaries, self, **how),
+                         [({"boundaries": Sorted((30,))}, {"self": n}) for n in NUMBERS], narrow),
     "nms": (nms, [({"dets": (n, 4), "scores": (n,)}, {"iou_threshold": 0.25}) for n in (60, 7, 1)], places),
 }
