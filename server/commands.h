@@ -6,8 +6,9 @@
 #include "api/api.h"
 
 typedef int td_command(int argc, char **argv);
-td_command td_command_serve, td_command_isa, td_command_ops, td_command_bench,
-    td_command_cpu_features;
+#define TD_COMMAND(id, ...) td_command td_command_##id;
+#include "server/commands.def"
+#undef TD_COMMAND
 
 /* Detects the CPU under TENSORD_CPU_CAPABILITY (or cap when it is not NULL) and parses the
  * operators; says what went wrong on standard error. 0, or the exit status. */

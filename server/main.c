@@ -12,11 +12,9 @@ static const struct {
     td_command *run;
     const char *help;
 } commands[] = {
-    {"serve", td_command_serve, "run the server"},
-    {"isa", td_command_isa, "what this machine can do, level by level"},
-    {"ops", td_command_ops, "the operators, their schemas and kernels"},
-    {"bench", td_command_bench, "time every kernel on a list of cases"},
-    {"cpu-features", td_command_cpu_features, "CPUID and operating system bits, one a line"},
+#define TD_COMMAND(id, word, options, help) {word, td_command_##id, help},
+#include "server/commands.def"
+#undef TD_COMMAND
 };
 
 static void usage(FILE *to)
@@ -28,7 +26,10 @@ static void usage(FILE *to)
     fprintf(
         to,
         "\n`tensord COMMAND --help` tells the options of each. TENSORD_CPU_CAPABILITY caps the\n"
-        "ISA level for all of them.\n");
+        "ISA level for all of them.\n\n"
+        "  tensord serve                         then http://localhost:8080/ in a browser\n"
+        "  tensord ops softmax                   its schema and kernels\n"
+        "  tensord bench --op matmul             how long each kernel takes here\n");
 }
 
 int main(int argc, char **argv)

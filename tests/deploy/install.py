@@ -55,6 +55,13 @@ class Install(unittest.TestCase):
         self.assertEqual(ran.returncode, 0, ran.stderr)
         self.assertTrue(json.loads(ran.stdout)["current"])
 
+    def test_words_of_shells_and_man(self):
+        for path, args in (("share/bash-completion/completions/tensord", ("completion", "bash")),
+                           ("share/zsh/site-functions/_tensord", ("completion", "zsh")),
+                           ("share/fish/vendor_completions.d/tensord.fish", ("completion", "fish")), ("share/man/man1/tensord.1", ("man",))):
+            said = subprocess.run([self.prefix / "bin/tensord", *args], check=True, text=True, capture_output=True).stdout
+            self.assertEqual((self.prefix / path).read_text(), said)
+
     def test_what_goes_along(self):
         self.assertTrue(os.access(self.prefix / "lib/tensord/healthcheck", os.X_OK))
         self.assertTrue((self.prefix / "lib/systemd/system/tensord.service").exists())

@@ -2,6 +2,8 @@
 """The program's commands and options: help, wrong words, the cap, and where options come from."""
 import json
 import os
+import re
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -35,6 +37,39 @@ class Commands(unittest.TestCase):
         for option in ("--listen", "--config", "--pool", "--io-threads", "--io-cpus"):
             self.assertIn(option, run("serve", "--help").stdout)
         self.assertEqual(run().returncode, 2)
+
+    def completions(self, *words):
+        """What bash offers for the last word."""
+        with tempfile.NamedTemporaryFile("w", suffix=".bash") as script:
+            script.write(run("completion", "bash").stdout)
+            script.flush()
+            text = f'. {script.name}; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tensord; echo "${{COMPREPLY[@]}}"'
+            done = subprocess.run(["bash", "-c", text, "bash", *words], text=True, capture_output=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.split()
+
+    def test_completion(self):
+        self.assertEqual(self.completions("tensord", "b"), ["bench"])
+        self.assertEqual(self.completions("tensord", "serve", "--task"), ["--task-ttl-s", "--tasks", "--task-bytes"])
+        self.assertEqual(self.completions("tensord", "serve", "--client-shared-memory", "o"), ["on", "off"])
+        self.assertEqual(self.completions("tensord", "serve", "--config", ""), []) # files, then
+        self.assertEqual(self.completions("tensord", "completion", "z"), ["zsh"])
+        self.wrong("completion", "nosuch", word="zsh")
+
+    def test_words_are_complete(self):
+        """Every option that serve has is in each shell's completion and in the manual; bench's as its help has them."""
+        flags = re.findall(r"^  --([\w-]+) ", run("serve", "--help").stdout, re.M)
+        self.assertGreater(len(flags), 20)
+        for args, form in ((("completion", "bash"), "--{} "), (("completion", "zsh"), "--{}["), (("completion", "fish"), " -l {} ")):
+            said = run(*args).stdout
+            self.assertEqual([f for f in flags if form.format(f) not in said], [], args)
+        page = run("man").stdout.replace("\\", "")
+        self.assertEqual([f for f in flags if f"--{f}" not in page], [])
+        self.assertEqual(set(re.findall(r"^  (--[\w-]+)", run("bench", "--help").stdout, re.M)) | {"--help"},
+                         set(self.completions("tensord", "bench", "--")))
+        if groff := shutil.which("groff"):
+            done = subprocess.run([groff, "-man", "-Tutf8", "-ww", "-z"], input=run("man").stdout, text=True, capture_output=True)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_wrong_words(self):
         self.wrong("nosuch", word="nosuch")
