@@ -2,6 +2,8 @@
 them for the others."""
 import numpy as np
 
+import index
+
 
 def same(name, _):
     return name
@@ -22,6 +24,17 @@ def attention(query, key, value, attn_mask=None, is_causal=False, scale=None, en
     return weights / np.maximum(weights.sum(axis=-1, keepdims=True), 1e-300) @ value
 
 
+def rotary(X, cos_cache, sin_cache, position_ids=None, interleaved=False, num_heads=0, rotary_embedding_dim=0, sign=-1):
+    x = X.reshape(*X.shape[:2], num_heads, -1).swapaxes(1, 2) if X.ndim == 3 else X
+    cosine, sine = (c[:, None] if position_ids is None else c[position_ids][:, None] for c in (cos_cache, sin_cache))
+    turned, kept = np.split(x, [rotary_embedding_dim or x.shape[-1]], axis=-1)
+    a, b = (turned[..., 0::2], turned[..., 1::2]) if interleaved else np.split(turned, 2, axis=-1)
+    parts = a * cosine + sign * b * sine, a * sine + b * cosine
+    turned = np.stack(parts, axis=-1).reshape(turned.shape) if interleaved else np.concatenate(parts, axis=-1)
+    out = np.concatenate([turned, kept], axis=-1)
+    return out.swapaxes(1, 2).reshape(X.shape) if X.ndim == 3 else out
+
+
 def general(value, **_):
     """No result is larger than the largest value."""
     return np.max(value, initial=0)
@@ -32,6 +45,13 @@ def shapes(query, key, value, **mask):
 
 
 TABLE = {
+    "rotary_embedding": (rotary, [
+        ({"X": (2, 3, 5, 8), "cos_cache": (2, 5, 4), "sin_cache": (2, 5, 4)}, {}),
+        ({"X": (2, 5, 24), "cos_cache": (7, 4), "sin_cache": (7, 4), "position_ids": index.Below((2, 5), 7)}, {"num_heads": 3}),
+        ({"X": (2, 3, 5, 8), "cos_cache": (9, 2), "sin_cache": (9, 2), "position_ids": index.Below((2, 5), 9)},
+         {"interleaved": True, "rotary_embedding_dim": 4}),
+        ({"X": (1, 2, 3, 400), "cos_cache": (1, 3, 200), "sin_cache": (1, 3, 200)}, {"interleaved": True})],
+        same, lambda **how: rotary(**how, sign=1)),
     "scaled_dot_product_attention": (attention, [
         (shapes((2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 6)), {}),
         (shapes((100, 9), (300, 9), (300, 40)), {"is_causal": True}),

@@ -37,7 +37,13 @@ def slope_scale(grad_output, output, dim, input_dtype): # absolute outputs are l
     return grad_output + np.exp(output) * grad_output.sum(axis=dim if output.ndim else None, keepdims=True)
 
 
+def glu(self, dim=-1):
+    a, b = np.split(self, 2, axis=dim)
+    return a / (1 + np.exp(-b))
+
+
 TABLE = {
+    "glu": (glu, [({"self": (2, 4, 5)}, {"dim": 1}), ({"self": (3, 40)}, {}), ({"self": (6, 300)}, {"dim": 0}), ({"self": (2, 0)}, {})], floating),
     "softmax.int": (softmax, CALLS + TYPED, floating, "all"), "_softmax": (softmax, HALVES, floating, "all"),
     "log_softmax.int": (log_softmax, CALLS + TYPED, floating, "all"), "_log_softmax": (log_softmax, HALVES, floating, "all"),
     "_softmax_backward_data": (gradients.softmax, gradients.SOFTMAX, of_gradient, gradients.softmax_scale),
