@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import unittest
 
 import numpy as np
@@ -38,6 +39,31 @@ class Commands(unittest.TestCase):
             self.assertIn(option, run("serve", "--help").stdout)
         self.assertEqual(run().returncode, 2)
 
+    def test_top(self):
+        """Two looks at a server that works, one text; every line of it has figures that others give too."""
+        with Service("--pool", f"first={service.CPUS[0]}") as s:
+            stop = threading.Event()
+            def work():
+                while not stop.is_set():
+                    s.call("POST", "/v1/ops/relu", {"self": [1.5]})
+            worker = threading.Thread(target=work)
+            worker.start()
+            try:
+                done = run("top", f"127.0.0.1:{s.port}")
+            finally:
+                stop.set()
+                worker.join()
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertNotIn("\033", done.stdout)
+        self.assertRegex(done.stdout, rf"tensord \S+ at 127.0.0.1:{s.port}, [A-Z]")
+        self.assertGreater(int(re.search(r"^(\d+) requests/s", done.stdout, re.M)[1]), 10)
+        self.assertRegex(done.stdout, r"(?m)^first +1 +\d+ % ")
+        self.assertGreater(int(re.search(r"^relu +\w+ +\w+ +(\d+) ", done.stdout, re.M)[1]), 10)
+        away = run("top", f"127.0.0.1:{service.free_port()}")
+        self.assertEqual((away.returncode, away.stdout), (1, ""))
+        self.assertIn("no server at", away.stderr)
+        self.wrong("top", "--nosuch", word="nosuch")
+
     def completions(self, *words):
         """What bash offers for the last word."""
         with tempfile.NamedTemporaryFile("w", suffix=".bash") as script:
@@ -50,6 +76,7 @@ class Commands(unittest.TestCase):
 
     def test_completion(self):
         self.assertEqual(self.completions("tensord", "b"), ["bench"])
+        self.assertEqual(self.completions("tensord", "t"), ["top"])
         self.assertEqual(self.completions("tensord", "serve", "--task"), ["--task-ttl-s", "--tasks", "--task-bytes"])
         self.assertEqual(self.completions("tensord", "serve", "--client-shared-memory", "o"), ["on", "off"])
         self.assertEqual(self.completions("tensord", "serve", "--config", ""), []) # files, then

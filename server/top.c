@@ -1,0 +1,264 @@
+/* `tensord top`: what a running server does, from its own /metrics and /v1/topology; a screen that
+ * is drawn again on a terminal, two looks and one text otherwise. */
+#include "server/commands.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ROWS 12 /* operators shown */
+
+struct look {
+    char *metrics, *topology;
+    double at; /* seconds */
+};
+
+/* ---- asking ---- */
+
+static int reach(const char *where)
+{
+    char host[256];
+    const char *colon = strrchr(where, ':');
+    struct addrinfo wanted = {.ai_socktype = SOCK_STREAM}, *found = NULL;
+    snprintf(host, sizeof host, "%.*s", colon ? (int)(colon - where) : 200, where);
+    if (!colon || getaddrinfo(host, colon + 1, &wanted, &found))
+        return -EINVAL;
+    int err = -ECONNREFUSED, s = -1;
+    for (struct addrinfo *a = found; a && s < 0; a = a->ai_next) {
+        s = socket(a->ai_family, a->ai_socktype, a->ai_protocol);
+        if (s >= 0 && connect(s, a->ai_addr, a->ai_addrlen)) {
+            err = -errno;
+            close(s);
+            s = -1;
+        }
+    }
+    freeaddrinfo(found);
+    return s < 0 ? err : s;
+}
+
+/* The body of what GET path answers, to be freed; NULL, with errno set. */
+static char *get(const char *where, const char *path)
+{
+    char request[512], *text = NULL;
+    size_t room = 0, n = 0;
+    int s = reach(where);
+    if (s < 0) {
+        errno = -s;
+        return NULL;
+    }
+    snprintf(request, sizeof request,
+             "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", path);
+    ssize_t got = write(s, request, strlen(request));
+    while (got > 0) {
+        if (n + 65536 > room) {
+            char *more = realloc(text, room = 2 * room + 131072);
+            if (!more)
+                break;
+            text = more;
+        }
+        got = read(s, text + n, room - n - 1);
+        n += got > 0 ? (size_t)got : 0;
+    }
+    close(s);
+    if (!text || got < 0 || n < 12 || memcmp(text + 9, "200", 3)) {
+        free(text);
+        errno = got < 0 ? errno : EPROTO;
+        return NULL;
+    }
+    text[n] = 0;
+    char *body = strstr(text, "\r\n\r\n");
+    memmove(text, body ? body + 4 : text + n, strlen(body ? body + 4 : "") + 1);
+    return text;
+}
+
+static int take_look(struct look *look, const char *where)
+{
+    free(look->metrics);
+    free(look->topology);
+    look->topology = NULL;
+    look->metrics = get(where, "/metrics");
+    if (look->metrics)
+        look->topology = get(where, "/v1/topology");
+    look->at = (double)td_now_ns() * 1e-9;
+    return look->topology ? 0 : -errno;
+}
+
+/* ---- reading ---- */
+
+/* The next line of the metric name, after the line at, or from the start where it is NULL. */
+static const char *next(const struct look *look, const char *name, const char *at)
+{
+    size_t n = strlen(name);
+    at = at ? strchr(at, '\n') : look->metrics - 1;
+    for (; at && at[1]; at = strchr(at + 1, '\n'))
+        if (!strncmp(at + 1, name, n) && strchr("{ ", at[1 + n]))
+            return at + 1;
+    return NULL;
+}
+
+static double value(const char *line)
+{
+    const char *end = strchr(line, '\n'), *at = end ? end : line + strlen(line);
+    while (at > line && at[-1] != ' ')
+        at--;
+    return strtod(at, NULL);
+}
+
+static double total(const struct look *look, const char *name)
+{
+    double sum = 0;
+    for (const char *line = NULL; (line = next(look, name, line));)
+        sum += value(line);
+    return sum;
+}
+
+/* How much the line's value has grown since the earlier look, a second. */
+static double rate(const struct look *was, const struct look *now, const char *line)
+{
+    size_t n = strcspn(line, "\n");
+    while (n && line[n - 1] != ' ')
+        n--;
+    for (const char *at = was->metrics; at; at = (at = strchr(at, '\n')) ? at + 1 : NULL)
+        if (!strncmp(at, line, n))
+            return (value(line) - value(at)) / (now->at - was->at);
+    return value(line) / (now->at - was->at); /* it is new */
+}
+
+/* The text of a label, into one of a few buffers that take turns. */
+static const char *label(const char *line, const char *name)
+{
+    static char buffers[4][80];
+    static int turn;
+    char *out = buffers[turn++ % 4], mark[40];
+    snprintf(mark, sizeof mark, "%s=\"", name);
+    const char *at = strstr(line, mark), *end = strchr(line, '\n');
+    *out = 0;
+    if (at && (!end || at < end))
+        snprintf(out, sizeof buffers[0], "%.*s", (int)strcspn(at + strlen(mark), "\""),
+                 at + strlen(mark));
+    return out;
+}
+
+/* ---- showing ---- */
+
+static void show_cores(const struct look *was, const struct look *now)
+{
+    const char *a = was->topology, *b = now->topology;
+    int shown = 0;
+    while ((a = strstr(a, "\"busy_s\":")) && (b = strstr(b, "\"busy_s\":"))) {
+        double busy = (strtod(b + 9, NULL) - strtod(a + 9, NULL)) / (now->at - was->at);
+        printf("%s%3d %3.0f %%",
+               shown % 8 ? "  "
+               : shown   ? "\n     "
+                         : "CPU  ",
+               shown, 100 * (busy < 1 ? busy : 1));
+        shown++;
+        a++;
+        b++;
+    }
+    printf(shown ? "\n\n" : "");
+}
+
+static void show_pools(const struct look *was, const struct look *now)
+{
+    printf("%-16s %7s %8s %8s %10s %9s\n", "POOL", "threads", "load", "waiting", "queued/s",
+           "refused");
+    for (const char *line = NULL; (line = next(now, "tensord_pool_threads", line));) {
+        const char *pool = label(line, "pool"), *at;
+        double threads = value(line), figures[4] = {0};
+        static const char *const names[] = {"tensord_pool_busy_seconds_total",
+                                            "tensord_pool_queue_depth", "tensord_pool_jobs_total",
+                                            "tensord_pool_rejected_total"};
+        for (int i = 0; i < 4; i++)
+            for (at = NULL; (at = next(now, names[i], at));)
+                if (!strcmp(label(at, "pool"), pool))
+                    figures[i] = i % 2 ? value(at) : rate(was, now, at);
+        printf("%-16s %7.0f %6.0f %% %8.0f %10.0f %9.0f\n", pool, threads,
+               100 * figures[0] / threads, figures[1], figures[2], figures[3]);
+    }
+}
+
+struct row {
+    const char *line;
+    double rate;
+};
+
+static int by_rate(const void *a, const void *b)
+{
+    double x = ((const struct row *)a)->rate, y = ((const struct row *)b)->rate;
+    return (x < y) - (x > y);
+}
+
+static void show_operators(const struct look *was, const struct look *now)
+{
+    struct row rows[512];
+    int n = 0;
+    for (const char *line = NULL; n < 512 && (line = next(now, "tensord_op_calls_total", line));)
+        rows[n++] = (struct row){line, rate(was, now, line)};
+    qsort(rows, (size_t)n, sizeof *rows, by_rate);
+    printf("\n%-32s %-10s %-12s %10s %12s\n", "OPERATOR", "kernel", "level", "calls/s", "calls");
+    for (int i = 0; i < n && i < ROWS; i++)
+        printf("%-32s %-10s %-12s %10.0f %12.0f\n", label(rows[i].line, "op"),
+               label(rows[i].line, "kernel"), label(rows[i].line, "isa"), rows[i].rate,
+               value(rows[i].line));
+}
+
+static void show(const struct look *was, const struct look *now, const char *where, bool terminal)
+{
+    double seconds = now->at - was->at;
+    const char *build = next(now, "tensord_build_info", NULL);
+    printf(terminal ? "\033[H\033[2J\033[1m" : "");
+    printf("tensord %s at %s, %s", build ? label(build, "version") : "", where,
+           build ? label(build, "isa") : "");
+    printf(terminal ? "\033[0m\n" : "\n");
+    printf("%.0f requests/s, %.0f under way, %.0f %% of a CPU, %.1f of %.0f MiB held\n\n",
+           (total(now, "tensord_http_requests_total") - total(was, "tensord_http_requests_total")) /
+               seconds,
+           total(now, "tensord_requests_in_flight") - 1,
+           100 *
+               (total(now, "process_cpu_seconds_total") - total(was, "process_cpu_seconds_total")) /
+               seconds,
+           total(now, "tensord_memory_bytes") / 1048576,
+           total(now, "tensord_memory_limit_bytes") / 1048576);
+    show_cores(was, now);
+    show_pools(was, now);
+    show_operators(was, now);
+    fflush(stdout);
+}
+
+int td_command_top(int argc, char **argv)
+{
+    const char *where = argc ? argv[0] : "127.0.0.1:8080";
+    if (argc && (!strcmp(where, "--help") || !strcmp(where, "-h"))) {
+        puts("usage: tensord top [ADDR:PORT]\n\nWhat a server does now: CPUs, pools, operators; "
+             "every "
+             "two seconds on a terminal,\nover one second and once elsewhere. [127.0.0.1:8080]");
+        return 0;
+    }
+    if (argc > 1 || *where == '-') {
+        fprintf(stderr, "tensord: top takes one ADDR:PORT, not '%s'; see --help\n", argv[argc - 1]);
+        return 2;
+    }
+    struct look looks[2] = {0};
+    bool terminal = isatty(STDOUT_FILENO);
+    int err = take_look(&looks[0], where);
+    for (int i = 1; !err; i++) {
+        struct look *now = &looks[i % 2], *was = &looks[(i + 1) % 2];
+        sleep(terminal && i > 1 ? 2 : 1);
+        if (!(err = take_look(now, where)))
+            show(was, now, where, terminal);
+        if (!terminal)
+            break;
+    }
+    if (err)
+        fprintf(stderr, "tensord: no server at %s: %s\n", where, strerror(-err));
+    for (int i = 0; i < 2; i++) {
+        free(looks[i].metrics);
+        free(looks[i].topology);
+    }
+    return err ? 1 : 0;
+}
