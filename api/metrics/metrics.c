@@ -1,6 +1,7 @@
-/* Counters and histograms, as Prometheus reads them (text format 0.0.4). Increments are relaxed
- * atomics on lines of their own kind: a scrape may see one counter a request ahead of another,
- * which Prometheus allows. Histograms, not summaries, so that instances can be added up. */
+/* Counters and histograms, as Prometheus reads them (text format 0.0.4). HTTP threads have
+ * counters of their own, others share some; a scrape adds them up, and may see one counter a
+ * request ahead of another, which Prometheus allows. Histograms, not summaries, so that instances
+ * can be added up. */
 #include "api/metrics/metrics.h"
 #include "api/tasks/tasks.h"
 #include "api/tensors/tensors.h"
@@ -30,18 +31,36 @@ static const struct {
 #undef TD_ROUTE
 };
 #define ROUTES (sizeof routes / sizeof *routes)
+#define OWN 64  /* threads that have their own counters */
 #define ROWS 16 /* of an operator; the last one counts calls without a row: composite ones */
 
-struct td_metrics {
+struct counts {                       /* nothing but counters, so that these can be added up */
     atomic_llong requests[ROUTES][6]; /* by route and status class */
     struct histogram request, queue, compute;
-    atomic_llong *calls; /* by operator and implementation: index * ROWS + row */
+    atomic_llong calls[]; /* by operator and implementation: index * ROWS + row */
 };
+
+struct td_metrics {
+    atomic_int n_own;
+    _Atomic(struct counts *) own[OWN]; /* of an HTTP thread each */
+    struct counts *shared;             /* of all others */
+};
+
+static _Thread_local struct {
+    const struct td_metrics *of;
+    struct counts *counts; /* NULL: there were too many threads */
+} mine;
+
+static size_t counters(void)
+{
+    return offsetof(struct counts, calls) / sizeof(atomic_llong) +
+           (size_t)td_registry_count() * ROWS;
+}
 
 struct td_metrics *td_metrics_create(void)
 {
     struct td_metrics *m = calloc(1, sizeof *m);
-    if (m && !(m->calls = calloc((size_t)td_registry_count() * ROWS, sizeof *m->calls))) {
+    if (m && !(m->shared = calloc(counters(), sizeof(atomic_llong)))) {
         free(m);
         return NULL;
     }
@@ -50,33 +69,71 @@ struct td_metrics *td_metrics_create(void)
 
 void td_metrics_destroy(struct td_metrics *m)
 {
+    for (int i = 0; m && i < OWN; i++)
+        free(m->own[i]);
     if (m)
-        free(m->calls);
+        free(m->shared);
     free(m);
 }
 
-static void bump(atomic_llong *counter, long long n)
+/* Gives the calling thread counters of its own, while there are. */
+static void make_own(struct td_metrics *m)
 {
-    atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+    int i = atomic_fetch_add(&m->n_own, 1);
+    mine.of = m;
+    mine.counts = i < OWN ? calloc(counters(), sizeof(atomic_llong)) : NULL;
+    if (mine.counts)
+        atomic_store(&m->own[i], mine.counts);
 }
 
-static void observe(struct histogram *h, int64_t ns)
+static bool has_own(const struct td_metrics *m)
+{
+    return mine.of == m && mine.counts;
+}
+
+/* A thread's own counter needs no locked instruction, which is most of what counting costs. */
+static void bump(atomic_llong *counter, long long n, bool own)
+{
+    if (own)
+        atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+                              memory_order_relaxed);
+    else
+        atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+/* All that has been counted; NULL: no memory. */
+static struct counts *add_up(const struct td_metrics *m, struct td_arena *arena)
+{
+    atomic_llong *total = td_arena_zalloc(arena, counters() * sizeof *total);
+    for (int k = -1; total && k < OWN; k++) {
+        atomic_llong *part = (atomic_llong *)(k < 0 ? m->shared : m->own[k]);
+        for (size_t i = 0; part && i < counters(); i++)
+            bump(&total[i], atomic_load_explicit(&part[i], memory_order_relaxed), true);
+    }
+    return (struct counts *)total;
+}
+
+static void observe(struct histogram *h, int64_t ns, bool own)
 {
     int i = 0;
     while (i < BUCKETS && ns > bounds_ns[i])
         i++;
-    bump(&h->bucket[i], 1);
+    bump(&h->bucket[i], 1, own);
     if (ns)
-        bump(&h->sum_ns, ns);
+        bump(&h->sum_ns, ns, own);
 }
 
 void td_metrics_request(struct td_metrics *m, int route, const struct td_request *req,
                         int64_t now_ns)
 {
     int status = req->response.status / 100;
+    if (mine.of != m)
+        make_own(m);
+    bool own = has_own(m);
+    struct counts *counts = own ? mine.counts : m->shared;
     if (status < 6)
-        bump(&m->requests[route][status], 1);
-    observe(&m->request, now_ns - req->begin_ns);
+        bump(&counts->requests[route][status], 1, own);
+    observe(&counts->request, now_ns - req->begin_ns, own);
 }
 
 static int row_of(const struct td_op *op, const struct td_impl *impl)
@@ -91,10 +148,13 @@ void td_metrics_call(struct td_metrics *m, const struct td_run *run, int64_t que
                      int64_t compute_ns)
 {
     const bool one = run->handle->index >= 0; /* else an expression: the calls in it */
+    bool own = has_own(m);
+    struct counts *counts = own ? mine.counts : m->shared;
     for (const struct td_run *part = one ? run : run->parts; part; part = one ? NULL : part->next)
-        bump(&m->calls[part->handle->index * ROWS + row_of(part->handle->op, part->impl)], 1);
-    observe(&m->queue, queue_ns);
-    observe(&m->compute, compute_ns);
+        bump(&counts->calls[part->handle->index * ROWS + row_of(part->handle->op, part->impl)], 1,
+             own);
+    observe(&counts->queue, queue_ns, own);
+    observe(&counts->compute, compute_ns, own);
 }
 
 /* ---- the text ---- */
@@ -142,7 +202,7 @@ static void histogram(struct text *t, const char *name, const char *help, struct
     line(t, "%s_count %lld", name, n);
 }
 
-static void requests(struct text *t, struct td_metrics *m)
+static void requests(struct text *t, struct counts *m)
 {
     family(t, "tensord_http_requests_total", "counter", "Requests answered, by route and status.");
     for (size_t r = 0; r < ROUTES; r++)
@@ -154,7 +214,7 @@ static void requests(struct text *t, struct td_metrics *m)
                      (long long)m->requests[r][s]);
 }
 
-static void calls(struct text *t, struct td_metrics *m)
+static void calls(struct text *t, struct counts *m)
 {
     static const struct td_impl composite = {.name = "composite"};
     family(t, "tensord_op_calls_total", "counter", "Operator calls, by kernel and level.");
@@ -280,10 +340,10 @@ static void process(struct text *t)
 
 int td_api_metrics_get(struct td_request *req, struct td_response *res)
 {
-    struct td_metrics *m = req->service->metrics;
+    struct counts *m = add_up(req->service->metrics, req->arena);
     struct text t = {.arena = req->arena, .room = 16384};
     t.at = td_arena_alloc(t.arena, t.room);
-    if (!t.at)
+    if (!t.at || !m)
         return td_api_problem(req, -ENOMEM, "no memory for the reply");
     requests(&t, m);
     histogram(&t, "tensord_request_duration_seconds", "From a request's head to its reply.",

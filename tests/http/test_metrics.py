@@ -94,6 +94,24 @@ class Metrics(service.ServiceTest):
         self.assertGreaterEqual(after[name, ()] - before[name, ()], 10)
         self.assertEqual(after["tensord_requests_in_flight", ()], 1)
 
+    def test_counted_by_many_threads(self):
+        """HTTP threads and workers count apart; a scrape, from whichever thread, has it all."""
+        x = np.ones(4, np.float32)
+        with service.Service("--io-threads", "4") as s:
+            for i in range(60):
+                connection = s.connect() # each may come to another thread
+                how = {"Prefer": "respond-async"} if i % 3 == 0 else {}
+                body, headers = service.pack({"self": x})
+                reply = s.call("POST", "/v1/ops/relu", body, {**headers, **how}, connection)
+                self.assertEqual(reply.status, 202 if how else 200)
+                if how:
+                    s.call("GET", reply.headers["Location"] + "?wait=60", connection=connection)
+                connection.close()
+            text = s.call("GET", "/metrics").body.decode()
+            self.assertEqual(sum(map(int, re.findall(r'^tensord_op_calls_total\{op="relu".* (\d+)$', text, re.M))), 60)
+            self.assertIn('tensord_http_requests_total{method="POST",route="/v1/ops/{op}",code="2xx"} 60\n', text)
+            self.assertIn("tensord_compute_duration_seconds_count 60\n", text)
+
     def test_what_the_machine_says(self):
         samples, _ = self.scrape()
         with open(f"/proc/{self.service.pid}/statm") as statm:
