@@ -286,7 +286,7 @@ static const struct td_impl impls[] = {
     {0},
 };
 
-#define TD_INT_MM(symbol, text, formula, places, ...)                                              \
+#define TD_INT_MM(symbol, text, formula, mixed, places, ...)                                       \
     const struct td_op td_op_##symbol = {                                                          \
         .schema = text,                                                                            \
         .doc = formula,                                                                            \
@@ -296,14 +296,14 @@ static const struct td_impl impls[] = {
         .family = &(const struct td_int_mm_args)places,                                            \
         .samples = (const char *const[]){__VA_ARGS__, NULL},                                       \
         .flops = flops,                                                                            \
-        .mixes = TD_MAX_RANK,                                                                      \
+        .mixes = mixed,                                                                            \
     };
 #define PLACES(...)                                                                                \
     {                                                                                              \
         __VA_ARGS__                                                                                \
     }
 TD_INT_MM(int_mm, "_int_mm(Tensor self, Tensor mat2) -> Tensor",
-          "out[i, j] = sum over p of self[i, p] * mat2[p, j], in INT32, which wraps",
+          "out[i, j] = sum over p of self[i, p] * mat2[p, j], in INT32, which wraps", 0,
           PLACES(0, 1, -1, -1, -1, -1, -1, -1), "self=[n,m] mat2=[m,k]", "self=[n,n] mat2=[n,40]",
           "self=[3,n] mat2=[n,37]", "self=[200,m] mat2=[m,n]")
 TD_INT_MM(matmul_integer,
@@ -311,14 +311,15 @@ TD_INT_MM(matmul_integer,
           "b_zero_point=None) -> Tensor",
           "ONNX's MatMulInteger: out = (A - a_zero_point) x (B - b_zero_point) in INT32; zero "
           "points are one number, or one a row of A, a column of B",
-          PLACES(0, 1, -1, -1, -1, 2, 3, -1), "A=[n,m] B=[m,9] a_zero_point=[] b_zero_point=[]",
-          "A=[2,n,5] B=[5,m] a_zero_point=[n]", "A=[3,1,7,n] B=[2,n,m] b_zero_point=[m]")
+          TD_MAX_RANK, PLACES(0, 1, -1, -1, -1, 2, 3, -1),
+          "A=[n,m] B=[m,9] a_zero_point=[] b_zero_point=[]", "A=[2,n,5] B=[5,m] a_zero_point=[n]",
+          "A=[3,1,7,n] B=[2,n,m] b_zero_point=[m]")
 TD_INT_MM(qlinear_matmul,
           "qlinear_matmul(Tensor a, Tensor a_scale, Tensor a_zero_point, Tensor b, Tensor b_scale, "
           "Tensor b_zero_point, Tensor y_scale, Tensor y_zero_point) -> Tensor",
           "ONNX's QLinearMatMul: out = round(matmul_integer(a, b) * (a_scale * b_scale / y_scale)) "
           "+ y_zero_point, within its type",
-          PLACES(0, 3, 1, 4, 6, 2, 5, 7),
+          TD_MAX_RANK, PLACES(0, 3, 1, 4, 6, 2, 5, 7),
           "a=[n,m] a_scale=[]:f32 a_zero_point=[] b=[m,9] b_scale=[9]:f32 b_zero_point=[9] "
           "y_scale=[]:f32 y_zero_point=[]",
           "a=[2,n,5] a_scale=[n]:f32 a_zero_point=[n] b=[5,m] b_scale=[]:f32 b_zero_point=[] "
