@@ -56,6 +56,18 @@ struct td_value td_point_number(const struct td_call *call, int k)
     return (struct td_value){.kind = TD_KIND_int, .i = k == 1 ? least : most};
 }
 
+void td_point_param(const struct td_call *call, int k, double *real, int64_t *whole)
+{
+    const struct td_pointwise *family = call->op->family;
+    const struct td_value *v = &call->arg[family->params[k] - '0'];
+    bool given = v->kind != TD_KIND_none;
+    double otherwise = k ? INFINITY : -INFINITY;
+    if (family->point == TD_POINT_nan_to_num)
+        otherwise = k ? (k == 1 ? 1 : -1) * td_most(td_point_type(call)) : 0;
+    *real = given ? td_scalar(v) : otherwise;
+    *whole = given ? td_scalar_int(v) : k ? INT64_MAX : INT64_MIN;
+}
+
 /* The string argument, "" when there is none. */
 static const char *text_of(const struct td_call *call)
 {

@@ -1,112 +1,90 @@
-/* The walk over operands that broadcast to a result. A row function sees only dense elements, whole
- * multiples of its unit; everything else is arranged here, in tiles that stay in the first-level
- * cache:
+/* The walk over operands that broadcast to a result, for one call, or for several over one shape
+ * that are computed together. A row function sees only dense elements, whole multiples of its unit;
+ * everything else is arranged here, in tiles that stay in the first-level cache:
  *
  * - dimensions that all operands walk as one are folded, so most calls are one run;
  * - an operand that lies dense beside the result is read in place;
  * - any other (a column, a row against short rows, one number) is laid out in a tile first;
- * - the few elements beyond the last whole unit go through tiles, too.
+ * - a BOOL among operands of another type is made one of theirs in a tile;
+ * - what one call makes for another stays in a tile, in the type that it is rounded to.
  *
- * A piece of work is a range of the result's elements, so that short and long rows are split
- * equally well. Compiled once, with base flags. */
+ * Work is split by ranges of the result's elements. Compiled once, with base flags. */
 #include "kernels/pointwise/pointwise.h"
 
 #include "kernels/elementwise.h"
+#include "kernels/fused.h"
 
-#include <math.h>
 #include <string.h>
 
-#define TILE 512  /* elements; of 8 bytes, three tiles are a fourth of a 48 KiB cache */
-#define SHORT 128 /* runs below are laid out many at a time */
+#define TILE 1024  /* elements at most */
+#define ROOM 16384 /* bytes of all tiles: a third of a 48 KiB cache */
+#define SHORT 128  /* runs below are laid out many at a time */
+#define VALUES 64
 
-struct operand {
-    const char *data;
+struct value {                 /* an operand in memory, or what an op makes */
+    char *data;                /* NULL: it is in its tile alone */
     size_t size;               /* bytes an element */
+    size_t slot;               /* bytes an element of the tiles before its own */
     int64_t step[TD_MAX_RANK]; /* elements; 0 where it is broadcast */
-    bool mask;                 /* BOOL among operands of another type: made one of constants' */
+    uint64_t number;           /* where a Scalar's element stands */
+    bool made;                 /* by an op */
+    bool tiled;                /* has a tile */
     bool dense;                /* lies exactly like the result */
     bool constant;             /* one element for all */
 };
 
-struct walk {
+struct op { /* a row over values */
     struct td_point_args args;
     td_point_row *row;
-    int unit, n_in, rank;
-    int64_t shape[TD_MAX_RANK]; /* folded, outermost first; never empty */
-    struct operand in[TD_POINT_OPERANDS];
-    uint64_t number[TD_POINT_OPERANDS]; /* where a Scalar's element stands */
-    char *out;
-    size_t out_size;
+    int unit, n_in, in[TD_POINT_OPERANDS], out;
 };
 
-struct tiles {
-    char in[TD_POINT_OPERANDS][TILE * 8];
-} __attribute__((aligned(64)));
+struct walk {
+    int rank, n_values, n_ops;
+    int64_t tile;               /* elements */
+    int64_t shape[TD_MAX_RANK]; /* folded, outermost first; never empty */
+    const struct td_tensor *out;
+    struct value value[VALUES];
+    struct op op[VALUES];
+};
+_Static_assert(VALUES * 8 * 32 <= ROOM, "the widest tiles hold 32 elements");
 
 /* ---- setting up ---- */
 
-void td_point_param(const struct td_call *call, int k, double *real, int64_t *whole)
+/* A value that is still to be filled in. */
+static struct value *add_value(struct walk *w, enum td_dtype type, bool made)
 {
-    const struct td_pointwise *family = call->op->family;
-    const struct td_value *v = &call->arg[family->params[k] - '0'];
-    bool given = v->kind != TD_KIND_none;
-    double otherwise = k ? INFINITY : -INFINITY;
-    if (family->point == TD_POINT_nan_to_num)
-        otherwise = k ? (k == 1 ? 1 : -1) * td_most(td_point_type(call)) : 0;
-    *real = given ? td_scalar(v) : otherwise;
-    *whole = given ? td_scalar_int(v) : k ? INT64_MAX : INT64_MIN;
+    struct value *v = &w->value[w->n_values++];
+    v->data = NULL;
+    v->size = td_dtype_size(type);
+    v->made = v->constant = made;
+    return v;
 }
 
-static void set_steps(struct operand *o, const struct td_tensor *t, const struct td_tensor *out)
+static void set_steps(struct value *v, const struct td_tensor *t, const struct td_tensor *out)
 {
     int64_t step = 1;
     for (int d = out->rank - 1; d >= 0; d--) {
         int own = d - (out->rank - t->rank);
-        o->step[d] = own >= 0 && t->shape[own] != 1 ? step : 0;
+        v->step[d] = own >= 0 && t->shape[own] != 1 ? step : 0;
         if (own >= 0)
             step *= t->shape[own];
     }
 }
 
-/* Leaves out dimensions of one element, and folds one into its inner neighbour wherever every
- * operand walks both as one. */
-static void fold(struct walk *w, const struct td_tensor *out)
+/* The operand, or the same one that is there already. */
+static int add_operand(struct walk *w, const struct td_tensor *t)
 {
-    int rank = 0;
-    for (int d = 0; d < out->rank; d++) {
-        if (out->shape[d] == 1)
-            continue;
-        bool joins = rank > 0;
-        for (int k = 0; joins && k < w->n_in; k++)
-            joins = w->in[k].step[rank - 1] == w->in[k].step[d] * out->shape[d];
-        rank -= joins;
-        w->shape[rank] = out->shape[d] * (joins ? w->shape[rank] : 1);
-        for (int k = 0; k < w->n_in; k++)
-            w->in[k].step[rank] = w->in[k].step[d];
-        rank++;
-    }
-    if (!rank) {
-        w->shape[rank] = 1;
-        for (int k = 0; k < w->n_in; k++)
-            w->in[k].step[rank] = 0;
-        rank++;
-    }
-    w->rank = rank;
-}
-
-static void classify(struct walk *w)
-{
-    for (int k = 0; k < w->n_in; k++) {
-        struct operand *o = &w->in[k];
-        int64_t step = 1;
-        o->dense = o->constant = true;
-        for (int d = w->rank - 1; d >= 0; d--) {
-            o->dense = o->dense && o->step[d] == step;
-            o->constant = o->constant && !o->step[d];
-            step *= w->shape[d];
-        }
-        o->dense = o->dense && !o->constant && !o->mask;
-    }
+    struct value *v = add_value(w, t->dtype, false);
+    int same = 0, rank = w->out->rank;
+    v->data = t->data;
+    set_steps(v, t, w->out);
+    while (w->value[same].made || w->value[same].data != v->data ||
+           w->value[same].size != v->size ||
+           memcmp(w->value[same].step, v->step, (size_t)rank * sizeof *v->step))
+        same++;
+    w->n_values = same < w->n_values - 1 ? w->n_values - 1 : w->n_values;
+    return same;
 }
 
 static enum td_dtype constant_type(enum td_dtype type)
@@ -115,23 +93,146 @@ static enum td_dtype constant_type(enum td_dtype type)
 }
 
 /* A Scalar as one element of the type that rows expect of constants. */
-static void set_number(struct walk *w, int k, struct td_value number)
+static int add_number(struct walk *w, struct td_value number, enum td_dtype type)
 {
-    const struct td_value *v = &number;
-    struct operand *o = &w->in[k];
-    enum td_dtype type = constant_type(w->args.type);
-    bool real = td_dtype_kind(type) == 'f';
-    w->args.from[k] = type;
-    o->data = (char *)&w->number[k];
-    o->size = td_dtype_size(type);
-    double x = td_scalar(v);
+    struct value *v = add_value(w, type, false);
+    double x = td_scalar(&number);
     float narrow = (float)x;
-    int64_t whole = td_scalar_int(v);
-    memcpy(&w->number[k],
-           !real            ? (void *)&whole
-           : type == TD_f32 ? (void *)&narrow
-                            : (void *)&x,
-           o->size);
+    int64_t whole = td_scalar_int(&number);
+    for (int d = 0; d < w->out->rank; d++)
+        v->step[d] = 0;
+    v->data = (char *)&v->number;
+    memcpy(&v->number,
+           td_dtype_kind(type) != 'f' ? (void *)&whole
+           : type == TD_f32           ? (void *)&narrow
+                                      : (void *)&x,
+           v->size);
+    return w->n_values - 1;
+}
+
+/* Elements of BOOL, made ones of another type. */
+static void widen(const struct td_point_args *args, int64_t n, void *out, const void *const *in)
+{
+    const uint8_t *from = in[0];
+    switch (args->to) {
+#define TD_TO(id, type)                                                                            \
+    case id:                                                                                       \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            ((type *)out)[i] = from[i];                                                            \
+        break;
+        TD_TO(TD_f32, float)
+        TD_TO(TD_f64, double)
+        TD_TO(TD_i16, int16_t)
+        TD_TO(TD_i32, int32_t)
+        TD_TO(TD_i64, int64_t)
+    default:
+        memcpy(out, from, (size_t)n);
+#undef TD_TO
+    }
+}
+
+/* The op makes a value of its own. */
+static int add_op(struct walk *w, struct op *op)
+{
+    op->out = (int)(add_value(w, op->args.to, true) - w->value);
+    w->op[w->n_ops++] = *op;
+    return op->out;
+}
+
+static int add_widened(struct walk *w, int from, enum td_dtype to)
+{
+    struct op op = {.row = widen, .unit = 1, .n_in = 1, .in = {from}, .args.to = to};
+    op.args.from[0] = TD_bool;
+    return add_op(w, &op);
+}
+
+/* made: of the calls before, the values that they make; of: which of these an argument is. */
+static int add_call(struct walk *w, const struct td_call *call, td_point_row *row, int unit,
+                    const signed char *of, const int *made)
+{
+    const struct td_pointwise *family = call->op->family;
+    struct op op = {.row = row, .unit = unit};
+    op.args.type = td_point_type(call);
+    op.args.to = call->out[0].dtype;
+    for (int k = 0; family->operands[k]; k++, op.n_in++) {
+        int arg = family->operands[k] - '0';
+        const struct td_value *v = &call->arg[arg];
+        op.args.from[k] = constant_type(op.args.type);
+        if (v->kind != TD_KIND_tensor) {
+            op.in[k] = add_number(w, td_point_number(call, k), op.args.from[k]);
+            continue;
+        }
+        op.in[k] = of && of[arg] >= 0 ? made[of[arg]] : add_operand(w, &v->tensor);
+        if (v->tensor.dtype == op.args.type)
+            op.args.from[k] = op.args.type;
+        else
+            op.in[k] = add_widened(w, op.in[k], op.args.from[k]);
+    }
+    for (int k = 0; family->params[k]; k++)
+        td_point_param(call, k, &op.args.real[k], &op.args.whole[k]);
+    int i = add_op(w, &op);
+    w->value[i].data = call->out[0].data;
+    return i;
+}
+
+/* Leaves out dimensions of one element, and folds one into its inner neighbour wherever every
+ * operand walks both as one. */
+static void fold(struct walk *w)
+{
+    int rank = 0;
+    for (int d = 0; d < w->out->rank; d++) {
+        int64_t size = w->out->shape[d];
+        if (size == 1)
+            continue;
+        bool joins = rank > 0;
+        for (int k = 0; joins && k < w->n_values; k++)
+            joins = w->value[k].made || w->value[k].step[rank - 1] == w->value[k].step[d] * size;
+        rank -= joins;
+        w->shape[rank] = size * (joins ? w->shape[rank] : 1);
+        for (int k = 0; k < w->n_values; k++)
+            if (!w->value[k].made)
+                w->value[k].step[rank] = w->value[k].step[d];
+        rank++;
+    }
+    if (!rank) {
+        w->shape[rank] = 1;
+        for (int k = 0; k < w->n_values; k++)
+            w->value[k].step[rank] = 0;
+        rank++;
+    }
+    w->rank = rank;
+}
+
+/* What lies how, and with that which values have tiles and of how many elements. */
+static void classify(struct walk *w)
+{
+    size_t bytes = 0;
+    for (int k = 0, last = w->rank - 1; k < w->n_values; k++) {
+        struct value *v = &w->value[k];
+        int64_t step = 1;
+        v->dense = v->made && v->data;
+        v->constant = v->constant && !v->dense;
+        if (!v->made) {
+            v->dense = v->constant = true;
+            for (int d = last; d >= 0; d--) {
+                v->dense = v->dense && v->step[d] == step;
+                v->constant = v->constant && !v->step[d];
+                step *= w->shape[d];
+            }
+            v->dense = v->dense && !v->constant;
+        }
+        v->tiled = !v->dense && (v->made || w->shape[last] < SHORT || v->step[last] != 1);
+        v->slot = bytes;
+        bytes += v->tiled ? v->size : 0;
+    }
+    for (int k = 0; k < w->n_ops; k++) /* constant is what constants make */
+        for (int i = 0; i < w->op[k].n_in; i++) {
+            struct value *out = &w->value[w->op[k].out];
+            out->constant = out->constant && w->value[w->op[k].in[i]].constant;
+        }
+    int64_t most = bytes ? (int64_t)(ROOM / bytes) & ~INT64_C(31) : INT64_MAX;
+    int64_t wanted = td_numel(w->out) < TILE ? td_numel(w->out) : TILE;
+    w->tile = (bytes || w->n_ops > 1) && most > wanted ? (wanted + 63) & ~INT64_C(63) : most;
 }
 
 /* ---- laying out tiles ---- */
@@ -152,158 +253,148 @@ static void copy_strided(char *to, const char *from, int64_t n, int64_t step, si
     }
 }
 
-/* n elements of BOOL, in the end of the room that they fill as the type of constants. */
-static void widen(char *room, int64_t n, enum td_dtype type)
-{
-    const uint8_t *from = (uint8_t *)room + (size_t)n * (td_dtype_size(type) - 1);
-    for (int64_t i = 0; i < n; i++) { /* from the front: each is read before it is overwritten */
-        uint8_t one = from[i];
-        switch (type) {
-        case TD_f32:
-            ((float *)room)[i] = one;
-            break;
-        case TD_f64:
-            ((double *)room)[i] = one;
-            break;
-        case TD_i16:
-            ((int16_t *)room)[i] = one;
-            break;
-        case TD_i32:
-            ((int32_t *)room)[i] = one;
-            break;
-        case TD_i64:
-            ((int64_t *)room)[i] = one;
-            break;
-        default:
-            room[i] = (char)one;
-        }
-    }
-}
-
 /* The operand's elements for the result's n from number begin on, in order. */
-static void lay_out(const struct walk *w, int k, int64_t begin, int64_t n, char *to)
+static void lay_out(const struct walk *w, const struct value *v, int64_t begin, int64_t n, char *to)
 {
-    const struct operand *o = &w->in[k];
     int64_t index[TD_MAX_RANK], at = 0, rest = begin;
     int last = w->rank - 1;
-    int64_t all = n;
-    char *room = to;
-    if (o->mask) /* the elements in the room's end, to be widened from there */
-        to += (size_t)n * (td_dtype_size(constant_type(w->args.type)) - 1);
     for (int d = last; d >= 0; d--) {
         index[d] = rest % w->shape[d];
         rest /= w->shape[d];
-        at += index[d] * o->step[d];
+        at += index[d] * v->step[d];
     }
     while (n > 0) {
         int64_t run = w->shape[last] - index[last];
         run = run < n ? run : n;
-        copy_strided(to, o->data + at * (int64_t)o->size, run, o->step[last], o->size);
-        to += run * (int64_t)o->size;
+        copy_strided(to, v->data + at * (int64_t)v->size, run, v->step[last], v->size);
+        to += run * (int64_t)v->size;
         n -= run;
-        at += run * o->step[last];
+        at += run * v->step[last];
         index[last] += run;
         for (int d = last; d > 0 && index[d] == w->shape[d]; d--) {
-            at += o->step[d - 1] - index[d] * o->step[d];
+            at += v->step[d - 1] - index[d] * v->step[d];
             index[d] = 0;
             index[d - 1]++;
         }
     }
-    if (o->mask)
-        widen(room, all, constant_type(w->args.type));
 }
 
 /* ---- running ---- */
 
-/* n elements from in to out: whole units in place, the rest through tiles. */
-static void run_dense(const struct walk *w, int64_t n, char *out, const void *const *in)
+/* Whole units of n elements in place, the few beyond through tiles. */
+static void run_op(const struct op *op, int64_t n, char *const *at)
 {
-    int64_t whole = n - n % w->unit, rest = n - whole;
+    int64_t whole = n - n % op->unit, rest = n - whole;
+    size_t out_size = td_dtype_size(op->args.to);
+    const void *in[TD_POINT_OPERANDS];
+    for (int k = 0; k < op->n_in; k++)
+        in[k] = at[op->in[k]];
     if (whole)
-        w->row(&w->args, whole, out, in);
+        op->row(&op->args, whole, at[op->out], in);
     if (!rest)
         return;
     char room[TD_POINT_OPERANDS][64], result[64]; /* a unit is at most 64 bytes */
     const void *few[TD_POINT_OPERANDS];
-    for (int k = 0; k < w->n_in; k++) {
-        size_t size = td_dtype_size(w->args.from[k]);
+    for (int k = 0; k < op->n_in; k++) {
+        size_t size = td_dtype_size(op->args.from[k]);
         memset(room[k], 0, sizeof room[k]);
         memcpy(room[k], (const char *)in[k] + (size_t)whole * size, (size_t)rest * size);
         few[k] = room[k];
     }
-    w->row(&w->args, w->unit, result, few);
-    memcpy(out + (size_t)whole * w->out_size, result, (size_t)rest * w->out_size);
+    op->row(&op->args, op->unit, result, few);
+    memcpy(at[op->out] + (size_t)whole * out_size, result, (size_t)rest * out_size);
 }
 
 static void run_range(void *arg, int64_t begin, int64_t end)
 {
     const struct walk *w = arg;
-    struct tiles tiles;
+    char tiles[ROOM] __attribute__((aligned(64))), *at[VALUES];
     int last = w->rank - 1;
     int64_t inner = w->shape[last];
-    for (int k = 0; k < w->n_in; k++)
-        if (w->in[k].constant && !w->in[k].mask)
-            copy_strided(tiles.in[k], w->in[k].data, TILE, 0, w->in[k].size);
+    for (int k = 0; k < w->n_values; k++) {
+        at[k] = tiles + w->value[k].slot * (size_t)w->tile;
+        if (w->value[k].constant && !w->value[k].made)
+            copy_strided(at[k], w->value[k].data, w->tile, 0, w->value[k].size);
+    }
+    for (int k = 0; k < w->n_ops; k++)
+        if (w->value[w->op[k].out].constant)
+            run_op(&w->op[k], w->tile, at);
     while (begin < end) {
         int64_t n = end - begin, col = begin % inner;
         if (inner >= SHORT && n > inner - col)
             n = inner - col;
-        bool tiled = false;
-        const void *in[TD_POINT_OPERANDS];
-        for (int k = 0; k < w->n_in; k++)
-            tiled = tiled || w->in[k].mask ||
-                    !(w->in[k].dense || (inner >= SHORT && w->in[k].step[last] == 1));
-        if (tiled && n > TILE)
-            n = TILE;
-        for (int k = 0; k < w->n_in; k++) {
-            const struct operand *o = &w->in[k];
-            in[k] = tiles.in[k];
-            if (o->dense) {
-                in[k] = o->data + (size_t)begin * o->size;
-            } else if (!o->mask && inner >= SHORT && o->step[last] == 1) {
-                int64_t at = col, row = begin / inner;
+        if (n > w->tile)
+            n = w->tile;
+        for (int k = 0; k < w->n_values; k++) {
+            const struct value *v = &w->value[k];
+            if (v->dense) {
+                at[k] = v->data + (size_t)begin * v->size;
+            } else if (!v->tiled) {
+                int64_t from = col, row = begin / inner;
                 for (int d = last - 1; d >= 0; row /= w->shape[d--])
-                    at += row % w->shape[d] * o->step[d];
-                in[k] = o->data + at * (int64_t)o->size;
-            } else if (!o->constant || o->mask) {
-                lay_out(w, k, begin, n, tiles.in[k]);
+                    from += row % w->shape[d] * v->step[d];
+                at[k] = v->data + from * (int64_t)v->size;
+            } else if (!v->constant && !v->made) {
+                lay_out(w, v, begin, n, at[k]);
             }
         }
-        run_dense(w, n, w->out + (size_t)begin * w->out_size, in);
+        for (int k = 0; k < w->n_ops; k++)
+            if (!w->value[w->op[k].out].constant)
+                run_op(&w->op[k], n, at);
         begin += n;
     }
 }
 
+static void run_walk(struct walk *w, double flops, int threads)
+{
+    int64_t n = td_numel(w->out);
+    fold(w);
+    classify(w);
+    /* Waking a team takes 25 us and more: about 250,000 of the cheapest elements. */
+    int64_t grain = (int64_t)(262144.0 * (double)n / flops);
+    td_parallel(threads, n, grain > 1024 ? grain : 1024, run_range, w);
+}
+
+/* ---- one call, or several ---- */
+
+struct way { /* that a kernel would have gone */
+    td_point_row *row;
+    int unit;
+};
+
 void td_pointwise(const struct td_call *call, td_point_row *row, int unit)
 {
-    const struct td_pointwise *family = call->op->family;
-    const struct td_tensor *out = &call->out[0];
-    int64_t n = td_numel(out);
-    struct walk w = {.row = row, .unit = unit, .out = out->data};
-    if (!n)
+    struct walk w;
+    if (!call->threads) { /* it is only asked */
+        *(struct way *)call->scratch = (struct way){row, unit};
         return;
-    w.out_size = td_dtype_size(out->dtype);
-    w.args.type = td_point_type(call);
-    w.args.to = out->dtype;
-    for (; family->operands[w.n_in]; w.n_in++) {
-        const struct td_value *v = &call->arg[family->operands[w.n_in] - '0'];
-        struct operand *o = &w.in[w.n_in];
-        if (v->kind != TD_KIND_tensor) {
-            set_number(&w, w.n_in, td_point_number(call, w.n_in));
-            continue;
-        }
-        enum td_dtype type = v->tensor.dtype;
-        o->data = v->tensor.data;
-        o->size = td_dtype_size(type);
-        o->mask = type != w.args.type;
-        w.args.from[w.n_in] = o->mask ? constant_type(w.args.type) : type;
-        set_steps(o, &v->tensor, out);
     }
-    for (int k = 0; family->params[k]; k++)
-        td_point_param(call, k, &w.args.real[k], &w.args.whole[k]);
-    fold(&w, out);
-    classify(&w);
-    /* Waking a team takes 25 us and more: about 250,000 of the cheapest elements. */
-    int64_t grain = (int64_t)(262144.0 * (double)n / call->op->flops(call));
-    td_parallel(call->threads, n, grain > 1024 ? grain : 1024, run_range, &w);
+    if (!td_numel(&call->out[0]))
+        return;
+    w.n_values = w.n_ops = 0;
+    w.out = &call->out[0];
+    add_call(&w, call, row, unit, NULL, NULL);
+    run_walk(&w, call->op->flops(call), call->threads);
+}
+
+void td_fused(const struct td_fused *calls, int n, int threads)
+{
+    struct walk w;
+    int made[TD_FUSED_MOST];
+    double flops = 0;
+    w.n_values = w.n_ops = 0;
+    w.out = &calls[0].call->out[0];
+    if (!td_numel(w.out))
+        return;
+    for (int i = 0; i < n; i++) {
+        struct way way;
+        struct td_call *call = calls[i].call;
+        call->threads = 0;
+        call->scratch = &way;
+        calls[i].impl->run(call);
+        call->threads = threads;
+        flops += call->op->flops(call);
+        made[i] = add_call(&w, call, way.row, way.unit, calls[i].of, made);
+    }
+    run_walk(&w, flops, threads);
 }

@@ -175,7 +175,14 @@ class Eval(service.ServiceTest):
         told = self.post("/v1/eval", expr="a * 2 + a", a=[1.5], explain=True).json["parameters"]
         parts = told["explain"]["parts"]
         self.assertEqual([part["operator"] for part in parts], ["mul.Scalar", "add.Tensor"])
+        self.assertEqual([part["with"] for part in parts], [1, 1])
         self.assertEqual(told["explain"]["operator"], "eval")
+        self.assertEqual(told["kernel"], "fused")
+        parts = self.post("/v1/eval", expr="relu(a * b) - sum(exp(a) * 2, [0]) + i / 2", a=[[1.5, 2]], b=[[2.0], [3]], i=[1],
+                          explain=True).json["parameters"]["explain"]["parts"]
+        self.assertEqual([(part["operator"], part.get("with")) for part in parts],
+                         [("mul.Tensor", 8), ("relu", 8), ("exp", 3), ("mul.Scalar", 3), ("sum.dim_IntList", None), ("sub.Tensor", 8),
+                          ("cast", 7), ("div.Scalar", 7), ("add.Tensor", 8)])
         self.assertTrue(all(any(c["verdict"] == "chosen" for c in part["candidates"]) for part in parts))
         self.assertEqual(self.post("/v1/eval", expr="a * 2", a=[1.5], kernel="ref", explain=True).json["parameters"]["kernel"], "ref")
         # the same call twice is one

@@ -1,0 +1,20 @@
+/* Which calls can be computed together: those whose rows go through the walk of the pointwise
+ * family, its own and those that copy and convert. */
+#include "kernels/fused.h"
+
+#include "kernels/pointwise/pointwise.h"
+
+#include <string.h>
+
+td_kernel td_pointwise_ref, td_cast_ref;
+
+int td_fused_values(const struct td_call *call, const struct td_impl *impl)
+{
+    const struct td_impl *ref = call->op->impls;
+    while (ref[1].run)
+        ref++;
+    if (impl == ref || (ref->run != td_pointwise_ref && ref->run != td_cast_ref) ||
+        call->n_out != 1)
+        return 0;
+    return 2 + (int)strlen(((const struct td_pointwise *)call->op->family)->operands);
+}

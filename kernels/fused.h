@@ -1,0 +1,23 @@
+/* Pointwise calls over one shape, computed together: a tile of the result's elements at a time goes
+ * through all of them, each by its own row, and what lies between stays in the cache. */
+#ifndef TD_KERNELS_FUSED_H
+#define TD_KERNELS_FUSED_H
+
+#include "kernels/kernels.h"
+
+/* Calls together have at most so many values, by td_fused_values. */
+#define TD_FUSED_VALUES 64
+#define TD_FUSED_MOST 21
+
+struct td_fused {
+    struct td_call *call; /* out[0].data: NULL where only others of these read it */
+    const struct td_impl *impl;
+    signed char of[TD_MAX_ARGS]; /* argument i is the result of that call before; -1: in memory */
+};
+
+/* How many values the call brings at most when it runs by impl, 0: it cannot be one of these. */
+int td_fused_values(const struct td_call *call, const struct td_impl *impl);
+/* All results have one shape, but for leading dimensions of 1. */
+void td_fused(const struct td_fused *calls, int n, int threads);
+
+#endif
