@@ -191,6 +191,25 @@ class Eval(service.ServiceTest):
 
     # ---- what is wrong ----
 
+    def test_any_text(self):
+        """Whatever stands there, it is computed or refused with its place, and the service lives."""
+        seed = random.randrange(2**32)
+        rng = random.Random(seed)
+        words = ["a", "b", "l", "(", ")", "[", "]", ",", "=", ";", "_t", "x", "0", "1", "-1", "2.5", "1e400", "'tanh'", "None", "inf", "dim", "dtype",
+                 "FP16", "relu", "sum", "max", "cat", "where", "to", "gather", "softmax", "full", "nonzero", "split", "matmul", "9" * 18, "\"", "\u00fc",
+                 "+", "-", "*", "/", "//", "%", "**", "<", "==", "<<", "&", "|", "^", "~", ".", "keepdim=True", "arange(3)", "a+b", "sum(a,[0])"]
+        with self.subTest(seed=seed):
+            done = 0
+            for _ in range(1500):
+                expr = rng.choice(["", "a+", "max(a,0)[0]*", "x=b;y=a*"]) + "".join(rng.choice(words) + rng.choice(["", "", " "]) for _ in range(rng.randint(1, 9)))
+                inputs = {name: value for name, value in (("a", [[1.5, -2], [0, 3]]), ("b", [1, 0]), ("l", 2))
+                          if name in "".join(c if c.isalnum() or c == "_" else " " for c in expr).split()}
+                reply = self.service.call("POST", "/v1/eval", {"expr": expr, "meta": rng.random() < 0.2, **inputs}, {}, self.line)
+                self.assertIn(reply.status, (200, 400, 501, 503), (expr, reply.body[:300]))
+                done += reply.status == 200
+            self.assertGreater(done, 20)
+            self.assertIsNone(self.service.process.poll())
+
     def test_what_is_wrong(self):
         for expr, *words in (
                 ("", "column 1", "the text ends"), ("a+", "column 3", "the text ends"), ("rleu(a)", "column 1", "did you mean 'relu'"),
