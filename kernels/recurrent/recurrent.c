@@ -185,8 +185,12 @@ static void most(size_t *bytes, enum td_dtype type, int64_t m, int64_t n, int64_
     struct td_tensor t = {.dtype = type};
     struct td_gemm g;
     td_recurrent_gemm(&g, &t, &t, NULL, 0, &t, m, n, k, threads);
-    size_t need = type == TD_f64 ? td_gemm_scratch_any(&g) : td_gemm_scratch(&g);
-    *bytes = need > *bytes ? need : *bytes;
+    for (int turned = 0; turned < 2; turned++) { /* b as it lies, and transposed */
+        size_t need = type == TD_f64 ? td_gemm_scratch_any(&g) : td_gemm_scratch(&g);
+        *bytes = need > *bytes ? need : *bytes;
+        g.step_k = n;
+        g.step_n = 1;
+    }
 }
 
 static int64_t take(int64_t *end, int64_t n)
@@ -213,7 +217,7 @@ struct td_recurrent_room td_recurrent_room(const struct td_recurrent *r, int thr
     room.cells = take(end, r->c ? r->batch * r->hidden : 0);
     room.plain = take(end, r->shown != r->hidden ? r->batch * r->hidden : 0);
     room.w_input = take(end, half ? rows * wide : 0);
-    room.w_hidden = take(end, half ? rows * r->shown : 0);
+    room.w_hidden = take(end, rows * r->shown);
     room.w_shown = take(end, half && r->shown != r->hidden ? r->shown * r->hidden : 0);
     room.bias = take(end, 2 * rows);
     most(&room.products, type, room.stretch * r->batch, rows, r->inputs, threads);
@@ -280,12 +284,14 @@ static const struct td_impl impls[] = {
         .samples = (const char *const[]){__VA_ARGS__, NULL},                                       \
     };
 /* clang-format off */
-#define TD_RNN(symbol, name, formula, which, rows)                                                 \
+#define TD_RNN(symbol, name, formula, which, rows, wide)                                           \
     TD_CELL(symbol, name TD_FORM("Tensor") "(Tensor, Tensor)", formula, which,                     \
         "input=[2,n,m] hx=[1,n,5] params=[" rows ",m]|[" rows ",5]|[" rows "]|[" rows "] "         \
         "has_biases=True num_layers=1" TD_RUN_OF("False") "False",                                 \
         "input=[n,1,2] hx=[2,n,5] params=[" rows ",2]|[" rows ",5]|[" rows ",2]|[" rows ",5] "     \
-        "has_biases=False num_layers=1" TD_RUN_OF("True") "True")
+        "has_biases=False num_layers=1" TD_RUN_OF("True") "True",                                  \
+        "input=[6,9,n] hx=[1,9,2] params=[" wide ",n]|[" wide ",2] has_biases=False num_layers=1"  \
+        TD_RUN_OF("False") "False")
 
 TD_CELL(lstm_input, "lstm.input" TD_FORM("Tensor[]") "(Tensor, Tensor, Tensor)",
     "c = sigmoid(f) * c + sigmoid(i) * tanh(g), h = sigmoid(o) * tanh(c), of i, f, g, o = input x "
@@ -299,10 +305,11 @@ TD_CELL(lstm_input, "lstm.input" TD_FORM("Tensor[]") "(Tensor, Tensor, Tensor)",
     "num_layers=2" TD_RUN_OF("False") "False finite")
 TD_RNN(gru_input, "gru.input",
     "h = (1 - z) * n + z * h, of r, z = sigmoid(input x w_ih transposed + b_ih + h x w_hh "
-    "transposed + b_hh), n = tanh(input x w_in transposed + b_in + r * (h x w_hn transposed + b_hn))",
-    gru, "15")
+    "transposed + b_hh), n = tanh(input x w_in transposed + b_in + r * (h x w_hn transposed + "
+    "b_hn))",
+    gru, "15", "6")
 TD_RNN(rnn_tanh_input, "rnn_tanh.input",
-    "h = tanh(input x w_ih transposed + b_ih + h x w_hh transposed + b_hh)", tanh, "5")
+    "h = tanh(input x w_ih transposed + b_ih + h x w_hh transposed + b_hh)", tanh, "5", "2")
 TD_RNN(rnn_relu_input, "rnn_relu.input",
-    "h = relu(input x w_ih transposed + b_ih + h x w_hh transposed + b_hh)", relu, "5")
+    "h = relu(input x w_ih transposed + b_ih + h x w_hh transposed + b_hh)", relu, "5", "2")
 /* clang-format on */

@@ -58,6 +58,13 @@ struct td_recurrent_room {
 };
 struct td_recurrent_room td_recurrent_room(const struct td_recurrent *r, int threads);
 
+/* Whether a step's weight is transposed first, once for all steps: where it would else be packed
+ * anew at each. One that is stored is packed once in any case. */
+static inline bool td_recurrent_turns(const struct td_recurrent *r, const struct td_tensor *w)
+{
+    return r->batch > 4 && r->steps > 4 && w->dtype & (TD_f32 | TD_f64) && !w->weight;
+}
+
 /* The product out[m, n] = a[m, k] x b[n, k] transposed + bias, in one type; bias_step: elements
  * from one row of it to the next. */
 struct td_gemm;

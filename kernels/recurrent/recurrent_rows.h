@@ -6,6 +6,7 @@
 
 #include "kernels/formulas.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/move/move.h"
 #include "kernels/reals.h"
 #include "kernels/recurrent/recurrent.h"
 
@@ -23,6 +24,7 @@ struct job {
     void *products; /* scratch of theirs */
     td_real *of_input, *gates, *state, *cells, *plain, *bias;
     struct td_tensor w_input, w_hidden, w_shown; /* as td_real */
+    bool turned;                                 /* w_hidden is a copy, transposed */
     td_real *y;                                  /* where the step's result goes */
     int64_t width;                               /* from one row of it to the next */
 };
@@ -49,16 +51,34 @@ static struct td_tensor weight(const struct td_tensor *t, td_real *room)
     return copy;
 }
 
+/* The weight as its products of a few rows read it best. */
+static struct td_tensor turned(const struct td_tensor *t, td_real *room, int threads)
+{
+    struct td_tensor copy = {.dtype = TD_REAL_TYPE, .data = room};
+    struct td_piece piece = {.box = {.from = t,
+                                     .rank = 2,
+                                     .shape = {t->shape[1], t->shape[0]},
+                                     .stride = {1, t->shape[1]}},
+                             .out = &copy,
+                             .stride = {t->shape[0], 1}};
+    TD_NAME(move_piece)(&piece, threads);
+    return copy;
+}
+
 /* out[m, n] = a[m, k] x w transposed + bias. */
 static void product(const struct job *j, const td_real *a, const struct td_tensor *w,
                     const td_real *bias, int64_t bias_step, td_real *out, int64_t m, int64_t n,
-                    int64_t k)
+                    int64_t k, bool turned)
 {
     struct td_tensor left = {.dtype = TD_REAL_TYPE, .data = (void *)(uintptr_t)a},
                      add = {.dtype = TD_REAL_TYPE, .data = (void *)(uintptr_t)bias},
                      to = {.dtype = TD_REAL_TYPE, .data = out};
     struct td_gemm g;
     td_recurrent_gemm(&g, &left, w, bias ? &add : NULL, bias_step, &to, m, n, k, j->threads);
+    if (turned) {
+        g.step_k = n;
+        g.step_n = 1;
+    }
     if (m && n)
         PRODUCT(&g, j->products);
 }
@@ -119,11 +139,11 @@ static void step(struct job *j)
     int64_t rows = r->gates * r->hidden;
     bool gru = r->cell == TD_RECURRENT_gru; /* which keeps both parts to itself */
     product(j, j->state, &j->w_hidden, gru ? j->bias + rows : j->of_input, gru ? 0 : rows, j->gates,
-            r->batch, rows, r->shown);
+            r->batch, rows, r->shown, j->turned);
     td_parallel(j->threads, r->batch, 1 + GRAIN / (rows + 1), cells, j);
     if (!j->l.w_shown)
         return;
-    product(j, j->plain, &j->w_shown, NULL, 0, j->state, r->batch, r->shown, r->hidden);
+    product(j, j->plain, &j->w_shown, NULL, 0, j->state, r->batch, r->shown, r->hidden, false);
     for (int64_t b = 0; b < r->batch; b++)
         memcpy(j->y + b * j->width, j->state + b * r->shown, (size_t)r->shown * sizeof *j->y);
 }
@@ -150,7 +170,9 @@ static void run_way(struct job *j, int64_t layer, int64_t way, const td_real *x,
     td_real *parts = scratch + room->gates;
     j->l = td_recurrent_layer(r, layer, way);
     j->w_input = weight(j->l.w_input, scratch + room->w_input);
-    j->w_hidden = weight(j->l.w_hidden, scratch + room->w_hidden);
+    j->turned = td_recurrent_turns(r, j->l.w_hidden);
+    j->w_hidden = j->turned ? turned(j->l.w_hidden, scratch + room->w_hidden, j->threads)
+                            : weight(j->l.w_hidden, scratch + room->w_hidden);
     j->w_shown = weight(j->l.w_shown, scratch + room->w_shown);
     add_biases(j);
     fetch(j->state, r->h, state * r->shown, r->batch * r->shown);
@@ -160,7 +182,7 @@ static void run_way(struct job *j, int64_t layer, int64_t way, const td_real *x,
         int64_t n = r->steps - done < room->stretch ? r->steps - done : room->stretch;
         int64_t first = way ? r->steps - done - n : done;
         product(j, x + first * r->batch * j->l.inputs, &j->w_input, j->bias, 0, parts, n * r->batch,
-                rows, j->l.inputs);
+                rows, j->l.inputs, false);
         for (int64_t k = 0; k < n && !td_stopped(); k++) {
             int64_t t = way ? n - 1 - k : k;
             j->of_input = parts + t * r->batch * rows;
