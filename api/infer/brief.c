@@ -25,16 +25,29 @@ static bool is_brief(const cJSON *root)
 
 /* ---- values ---- */
 
-/* Sizes by the first element of each level, and the type that holds all values: bools, whole
- * numbers, floats. */
+static bool is_value(const cJSON *item)
+{
+    return cJSON_IsBool(item) || cJSON_IsNumber(item) ||
+           (cJSON_IsString(item) &&
+            (!strcmp(item->valuestring, "NaN") || !strcmp(item->valuestring, "Infinity") ||
+             !strcmp(item->valuestring, "-Infinity")));
+}
+
+enum { BOOLS, WHOLE, FLOATS, TOO_WIDE };
+
+/* Whether sizes are those of the first element of each level, and what holds all values. */
 static int survey(const cJSON *item, int depth, struct td_tensor *t, int *category, const char *who,
                   struct td_problem *problem)
 {
     if (!cJSON_IsArray(item)) {
-        int own = cJSON_IsBool(item) ? 0 : cJSON_IsNumber(item) && !td_json_is_float(item) ? 1 : 2;
-        bool word = cJSON_IsString(item) && strlen(item->valuestring) <= 9; /* -Infinity */
-        if (!cJSON_IsBool(item) && !cJSON_IsNumber(item) && !word)
-            return td_infer_refuse(problem, who, "must hold numbers, or arrays of them");
+        int own = cJSON_IsBool(item)                                            ? BOOLS
+                  : !cJSON_IsNumber(item) || td_json_is_float(item)             ? FLOATS
+                  : item->valuedouble <= -0x1p53 || item->valuedouble >= 0x1p53 ? TOO_WIDE
+                                                                                : WHOLE;
+        if (!is_value(item))
+            return td_infer_refuse(problem, who,
+                                   "must hold numbers, bools, \"NaN\" and \"Infinity\", or arrays "
+                                   "of them");
         *category = own > *category ? own : *category;
         return depth == t->rank ? 0
                                 : td_infer_refuse(problem, who, "its rows are not of one shape");
@@ -54,32 +67,44 @@ static int survey(const cJSON *item, int depth, struct td_tensor *t, int *catego
                                 : td_infer_refuse(problem, who, "its rows are not of one length");
 }
 
-/* By way of the text, which is read as that of a tensor's data is. */
+/* The values one after the other, each with a comma behind it. */
+static char *write_values(const cJSON *item, char *out)
+{
+    const cJSON *one;
+    if (cJSON_IsArray(item)) {
+        cJSON_ArrayForEach(one, item) out = write_values(one, out);
+        return out;
+    }
+    if (cJSON_IsBool(item))
+        *out++ = cJSON_IsTrue(item) ? '1' : '0';
+    else if (cJSON_IsNumber(item))
+        out = td_print_f64(item->valuedouble, out);
+    else
+        out += sprintf(out, "\"%s\"", item->valuestring);
+    *out++ = ',';
+    return out;
+}
+
+/* By way of a text, which is read as that of a tensor's data is. */
 static int fill(struct td_infer *in, const cJSON *item, struct td_tensor *t, const char *who,
                 struct td_problem *problem)
 {
-    size_t room = 64 + 32 * (size_t)td_numel(t);
-    int64_t rows = 1; /* brackets and a comma of each */
-    for (int d = 0; d < t->rank; rows *= t->shape[d++])
-        room += 3 * (size_t)rows;
-    char *text = td_arena_alloc(in->req->arena, room);
-    if (!text || !cJSON_PrintPreallocated((cJSON *)item, text + 1, (int)room - 2, false))
+    char *text = td_arena_alloc(in->req->arena, (TD_NUMBER_ROOM + 1) * (size_t)td_numel(t) + 2);
+    if (!text)
         return td_problem_set(problem, ENOMEM, "no memory for %s", who);
-    size_t length = strlen(text + 1);
-    struct td_json_span span = {text + 1, length};
-    if (!t->rank) { /* one value becomes an array of one */
-        *text = '[';
-        text[1 + length] = ']';
-        span = (struct td_json_span){text, length + 2};
-    }
+    *text = '[';
+    char *end = write_values(item, text + 1);
+    end -= end[-1] == ',';
+    *end++ = ']';
+    struct td_json_span span = {text, (size_t)(end - text)};
     return td_json_decode(&span, t->dtype, td_numel(t), t->data, who, problem);
 }
 
 static int read_plain(struct td_infer *in, const cJSON *item, const char *who, enum td_dtype dtype,
                       struct td_tensor *t, struct td_problem *problem)
 {
-    static const enum td_dtype types[] = {TD_bool, TD_i64, TD_f32};
-    int category = item->child || !cJSON_IsArray(item) ? 0 : 2;
+    static const enum td_dtype types[] = {TD_bool, TD_i64, TD_f32, TD_i64};
+    int category = -1;
     *t = (struct td_tensor){0};
     for (const cJSON *one = item; cJSON_IsArray(one); one = one->child) {
         if (t->rank == TD_MAX_RANK)
@@ -90,7 +115,12 @@ static int read_plain(struct td_infer *in, const cJSON *item, const char *who, e
     int err = survey(item, 0, t, &category, who, problem);
     if (err)
         return err;
+    category = category < 0 ? FLOATS : category; /* of none */
     t->dtype = dtype ? dtype : types[category];
+    if (category == TOO_WIDE && t->dtype & TD_INTS)
+        return td_infer_refuse(problem, who,
+                               "whole numbers from 2^53 on are not kept to the last digit; write "
+                               "floats, with a point, or a tensor with its data among inputs");
     t->data = td_arena_alloc(in->req->arena, td_nbytes(t) + 1);
     if (!t->data)
         return td_problem_set(problem, ENOMEM, "no memory for %s", who);

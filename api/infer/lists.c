@@ -23,7 +23,7 @@ int td_infer_read_list(const cJSON *item, const char *who, struct td_value *v,
     cJSON_ArrayForEach(one, item)
     {
         if (bools ? !cJSON_IsBool(one)
-                  : !cJSON_IsNumber(one) || (!floats && fabs(one->valuedouble) > 0x1p53))
+                  : !cJSON_IsNumber(one) || (!floats && fabs(one->valuedouble) >= 0x1p53))
             return td_infer_refuse(problem, who, "must hold numbers, or bools only");
         if (floats)
             v->floats.v[v->floats.n++] = one->valuedouble;

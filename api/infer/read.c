@@ -94,9 +94,9 @@ static int read_number_of(const cJSON *item, const char *who, struct td_value *v
         *v = (struct td_value){.kind = TD_KIND_float, .f = item->valuedouble};
         return 0;
     }
-    if (fabs(item->valuedouble) > 0x1p53)
+    if (fabs(item->valuedouble) >= 0x1p53)
         return td_infer_refuse(problem, who,
-                               "whole numbers beyond 2^53 are not kept to the last digit; write a "
+                               "whole numbers from 2^53 on are not kept to the last digit; write a "
                                "float, with a point");
     *v = (struct td_value){.kind = TD_KIND_int, .i = (int64_t)item->valuedouble};
     return 0;

@@ -59,6 +59,8 @@ static struct td_operand number(struct td_parser *p)
 {
     const char *at = p->at;
     char *end;
+    if (*at == '0' && (at[1] | 0x20) == 'x') /* which strtod takes */
+        return wrong(p, at, "is no number");
     double real = strtod(at, &end);
     int64_t whole = 0;
     bool is_whole = strcspn(at, ".eE") >= (size_t)(end - at);
@@ -206,7 +208,7 @@ static struct td_operand call(struct td_parser *p, const char *at, const char *n
     bool one = strcmp(name, handle->schema.name) != 0;
     for (bool more = !take(p, ')'); more && !p->err; more = !take(p, ')')) {
         skip(p);
-        const char *key = NULL;
+        const char *key = NULL, *here = p->at;
         if (n == TD_MAX_ARGS)
             return wrong(p, p->at, "%s has more than %d arguments", name, TD_MAX_ARGS);
         if (is_named(p)) {
@@ -215,6 +217,9 @@ static struct td_operand call(struct td_parser *p, const char *at, const char *n
         } else if (n && operand[n - 1].name) {
             return wrong(p, p->at, "an argument by position comes before those by keyword");
         }
+        for (int i = 0; key && i < n; i++)
+            if (operand[i].name == key)
+                return wrong(p, here, "%s: %s is given twice", name, key);
         operand[n] = expression(p, 1);
         operand[n++].name = key;
         if (!take(p, ',') && *p->at != ')')

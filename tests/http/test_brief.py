@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """The short form of a call: arguments as plain arrays and numbers, results as plain nested arrays."""
 import json
+import math
+import random
+import struct
 
 import service
 
@@ -44,6 +47,19 @@ class Brief(service.ServiceTest):
         self.assertEqual(types(self=[1, 2], other=[1, 2], dtype="FP64"), "FP64")
         self.assertEqual(self.post("zeros", size=[1], dtype="INT8", meta=True).json["out"]["datatype"], "INT8")
 
+        self.assertEqual(types(self=[[], []], other=[]), "FP32")
+        self.is_answered("add", {"out": [3, 4]}, self=[True, 2], other=2)
+        self.is_answered("add", {"out": [3, 2.5]}, self=[True, 0.5], other=2)
+
+    def test_to_the_last_bit(self):
+        rng = random.Random(3)
+        drawn = [x for x in (struct.unpack("d", rng.randbytes(8))[0] for _ in range(300)) if math.isfinite(x)]
+        floats = [0.1 + 0.2, 1.7976931348623157e308, 5e-324, 2**60 + 0.5, 1e22, *drawn]
+        self.is_answered("add", {"out": floats}, self=floats, other=0, dtype="FP64")
+        self.is_answered("add", {"out": [1e19]}, self=[10**19], other=0, dtype="FP64")
+        whole = [2**53 - 1, 1 - 2**53, *(rng.randrange(-2**53, 2**53) for _ in range(99))]
+        self.is_answered("add", {"out": whole}, self=whole, other=0)
+
     def test_parameters_where_asked_for(self):
         reply = self.post("add", self=[1], other=2, explain=True, kernel="ref").json
         self.assertEqual((reply["out"], reply["parameters"]["kernel"]), ([3], "ref"))
@@ -55,8 +71,10 @@ class Brief(service.ServiceTest):
                 (("self", "not of one length"), "relu", {"self": [[1], [2, 3]]}), (("self", "not of one shape"), "relu", {"self": [[1], 2]}),
                 (("self", "nested deeper than 8"), "relu", {"self": [[[[[[[[[1]]]]]]]]]}),
                 (("self", "300", "255"), "add", {"self": [300], "other": 1, "dtype": "UINT8"}),
-                (("self", "1.5", "127"), "relu", {"self": [1.5], "dtype": "INT8"}), (("self", "a number is right"), "relu", {"self": ["x"]}),
-                (("self", "numbers"), "relu", {"self": ["x" * 10000]}),
+                (("self", "1.5", "127"), "relu", {"self": [1.5], "dtype": "INT8"}), (("self", "numbers"), "relu", {"self": ["x"]}),
+                (("self", "numbers"), "relu", {"self": ["x" * 10000]}), (("self", "numbers"), "relu", {"self": 99 * ["\1" * 9]}),
+                *((("self", "2^53"), "relu", {"self": [1, n]}) for n in (2**53, 2**53 + 1, -2**53 - 1, 2**63, 10**400)),
+                *((("other", "2^53"), "add", {"self": [1], "other": n}) for n in (2**53 + 1, -2**53 - 1)),
                 (("slf", "did you mean 'self'"), "add", {"slf": [1], "other": 1}), (("dtype", "FP32"), "relu", {"self": [1], "dtype": "FP3"}),
                 (("input", "did you mean 'inputs'"), "relu", {"input": [{"name": "self"}]})):
             with self.subTest(op=op, arguments=arguments):
