@@ -166,18 +166,28 @@ enum td_key td_key_find(const char *name)
     return TD_KEYS;
 }
 
+/* Whether a device, with or without an index ("cuda:1"), is called so, in any case. */
+static bool is_called(const char *device, const char *name)
+{
+    size_t n = strlen(name);
+    if (!n || strncasecmp(device, name, n))
+        return false;
+    const char *index = device + n;
+    return !*index || (*index == ':' && index[1] && !index[1 + strspn(index + 1, "0123456789")]);
+}
+
 enum td_backend td_backend_find(const char *device)
 {
     for (int b = 1; b < TD_BACKENDS_END; b++)
-        if (!strcasecmp(devices[b], device) || (*renamed[b] && !strcasecmp(renamed[b], device)))
+        if (is_called(device, devices[b]) || is_called(device, renamed[b]))
             return (enum td_backend)b;
     return TD_BACKEND_none;
 }
 
-static bool is_elsewhere(const char *name)
+static bool is_elsewhere(const char *device)
 {
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
-        if (!strcasecmp(elsewhere[i], name))
+        if (is_called(device, elsewhere[i]))
             return true;
     return false;
 }
@@ -308,7 +318,7 @@ int td_compute_key(enum td_key *key, const char *dtype, const char *layout, cons
     device = device ? device : "cpu";
     enum td_backend backend = td_backend_find(device);
     if (!backend && is_elsewhere(device))
-        return td_problem_set(problem, ENOSYS, "device: nothing here computes on %s", device);
+        return td_problem_set(problem, ENOSYS, "device: nothing here computes on %.40s", device);
     if (!backend)
         return td_problem_set(problem, EINVAL,
                               "device: '%.40s' is none; right are cpu, meta, %s, and by name cuda, "

@@ -78,7 +78,7 @@ enum td_key td_key_runtime(enum td_key functionality, enum td_backend backend);
 const char *td_key_name(enum td_key key);
 /* By name; CatchAll is Undefined, DenseCPU is CPU. TD_KEYS when there is none. */
 enum td_key td_key_find(const char *name);
-enum td_backend td_backend_find(const char *device); /* "cuda", in any case; renamed ones too */
+enum td_backend td_backend_find(const char *device); /* "cuda" or "cuda:0", any case; renamed too */
 /* Refuses a name that td_key_find does not know, what: "keys". -ENOSYS when it is a key that
  * PyTorch has, else -EINVAL. */
 int td_key_refuse(const char *what, const char *name, struct td_problem *problem);

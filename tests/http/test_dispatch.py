@@ -116,7 +116,8 @@ class Dispatch(service.ServiceTest):
         self.assertEqual((problem["key"], problem["keyset"]), ("Undefined", []))
         self.assertIn("excluded", problem["detail"])
         self.assertIn("exclude_keys", problem["reasons"][0])
-        for device, key in (("CUDA", "CUDA"), ("Mps", "MPS"), ("XLA", "XLA"), ("Cpu", None), ("REFCPU", None)): # in any case
+        for device, key in (("CUDA", "CUDA"), ("Mps", "MPS"), ("XLA", "XLA"), ("Cpu", None), ("REFCPU", None),
+                            ("cuda:1", "CUDA"), ("cpu:0", None)): # in any case, with an index or without
             reply = self.post("relu", [x], 501 if key else 200, device=device).json
             self.assertEqual(reply.get("key"), key)
         for device in ("vulkan", "Metal", "opencl"): # PyTorch has them; nothing here has
