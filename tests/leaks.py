@@ -2,8 +2,9 @@
 """tests/leaks.py BUILD_DIR: no object holds an instruction above its level (ISA-17, ISA-21).
 
 What is not compiled once per level must be plain x86-64: it runs before detection, or on machines
-that have no more. And a level's objects may use what the level has, and nothing of a higher one.
-Both are read off the disassembly. The check is tried on known instructions first.
+that have no more. And a level's objects may use what the level has, and nothing of a higher one; what a level is
+there for, its kernels do use (ISA-31: BF16 by the hardware's conversion). All is read off the disassembly.
+The check is tried on known instructions first.
 """
 import pathlib
 import re
@@ -32,20 +33,33 @@ LEVELS = { # what each may use
     "avx512_fp16": {"avx", "avx512", "vnni", "bf16", "amx", "fp16"},
 }
 
+USED = { # by which source of a level
+    "avx2_vnni": {("int_mm_simd.c", "vnni")},
+    "avx512_vnni": {("int_mm_simd.c", "vnni")},
+    "avx512_bf16": {("cast_simd.c", "bf16"), ("gemm_bf16.c", "bf16")},
+    "amx": {("int_mm_amx.c", "amx"), ("gemm_amx.c", "amx")},
+}
+
 
 def leaks(path, level):
-    """One line for the first instruction of each feature that the level lacks, by function."""
+    """One line for the first instruction of each feature that the level lacks, by function; how many
+    instructions there are; and what of USED is missing."""
+    unused, source = set(USED.get(level, ())), ""
     text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", path], capture_output=True, text=True, check=True).stdout
     found, where, lines = {}, "?", 0
     for line in text.splitlines():
         if line.endswith(">:"):
             where = line.split("<")[-1][:-2]
+        elif "file format" in line:
+            source = line.partition(".o:")[0]
         elif line.startswith(" "):
             lines += 1
             for feature, pattern in FEATURES.items():
                 if feature not in LEVELS[level] and feature not in found and pattern.search(line):
                     found[feature] = f"{pathlib.Path(path).name} ({level}): {feature} in {where}: {line.split(':', 1)[1].strip()}"
-    return list(found.values()), lines
+            unused -= {(name, feature) for name, feature in unused
+                       if source.endswith("_" + name) and FEATURES[feature].search(line)}
+    return list(found.values()), lines, [f"{level}: {name} uses no {feature}" for name, feature in sorted(unused)]
 
 
 def level_of(path):
@@ -86,8 +100,8 @@ def main():
     objects = sorted((build / "tensord.p").glob("*.o"))
     total, seen = 0, set()
     for path in archives + objects:
-        found, lines = leaks(path, level_of(path))
-        wrong += found
+        found, lines, unused = leaks(path, level_of(path))
+        wrong += found + unused
         total += lines
         seen.add(level_of(path))
     if not {"base", "default", "avx2"} <= seen or total < 10000:

@@ -81,20 +81,26 @@ class Connections(service.ServiceTest):
                                      {"kernel": "ref", "padding": [2, 2], "timeout_ms": 3000}, binary=True)
         slow = self.service.call("POST", "/v1/ops/conv2d", body, {**headers, "Prefer": "respond-async"})
         self.assertEqual(slow.status, 202)
-        tensor = {"name": "self", "shape": [1 << 15], "datatype": "FP32", "data": [0.5] * (1 << 15)}
-        body = json.dumps({"inputs": [tensor], "parameters": {"kernel": "ref"}}).encode() # too much for inline
-        left = [self.service.socket(60) for _ in range(8)]
+        vector, square = np.ones(1 << 15, np.float32), np.ones((64, 64), np.float32)
+        tried = ((("erf", "rsqrt"), {"self": vector}, False), # text that a worker is to read
+                 (("mm", "bmm"), {"self": square, "mat2": square}, True)) # what is read already, too much for inline
+        left, stay = [], []
+        for (name, other), inputs, binary in tried:
+            for op, sockets in ((name, left), (name, left), (other, stay)):
+                inputs = {k: x[None] if op == "bmm" else x for k, x in inputs.items()}
+                body, headers = service.pack(inputs, {"kernel": "ref"}, binary=binary)
+                sockets.append(self.service.socket(60))
+                sockets[-1].sendall(post(body, *map(": ".join, headers.items()), path="/v1/ops/" + op))
+        time.sleep(0.3) # all are in the queue
         for s in left:
-            s.sendall(post(body, path="/v1/ops/erf"))
-        with self.service.socket(60) as stays:
-            stays.sendall(post(body, path="/v1/ops/rsqrt"))
-            time.sleep(0.3) # all are in the queue
-            for s in left:
-                s.close()
-            self.assertEqual(read_replies(stays, 1)[0][0][0], 200)
+            s.close()
+        for s in stay:
+            with s:
+                self.assertEqual(read_replies(s, 1)[0][0][0], 200)
         said = self.service.call("GET", "/metrics").body.decode()
-        self.assertIn('op="rsqrt"', said)
-        self.assertNotIn('op="erf"', said)
+        for (name, other), *_ in tried:
+            self.assertIn(f'op="{other}"', said)
+            self.assertNotIn(f'op="{name}"', said)
 
     def test_half_closed(self):
         """A client that has nothing more to say may close its side; it is answered all the same,

@@ -66,6 +66,14 @@ START_TEST(test_waiting)
     peer = old_peer;
     ck_assert(!is_kept(32 * S, 32 * S));
     td_watch_remove(&watch, old);
+    /* A look beside one that sends a body leaves the waiting alone, however many there are. */
+    struct td_client *idle = client;
+    idle->seen = TD_PHASE_body;
+    connect_pair(32 * S);
+    td_watch_phase(&watch, client, TD_PHASE_body, 32 * S);
+    ck_assert(is_kept(32 * S, 33 * S));
+    ck_assert(client->seen == TD_PHASE_body && idle->seen == TD_PHASE_body);
+    td_watch_remove(&watch, idle);
     td_watch_remove(&watch, client);
     ck_assert_int_eq(watch.n, 0);
     ck_assert_int_lt(td_watch_due(&watch, 33 * S), 0);
