@@ -99,7 +99,7 @@ static int rule(struct td_call *call)
                          td_dtype_name(out->dtype), name, td_dtype_name(t->dtype));
     out->dtype = call->arg[p->narrow].i ? TD_i32 : TD_i64;
     call->n_out = 1;
-    bool right = t->rank == 1 || (t->rank == out->rank && !p->sequence);
+    bool right = t->rank == 1 || (t->rank && t->rank == out->rank && !p->sequence);
     for (int d = 0; right && t->rank > 1 && d < t->rank - 1; d++)
         right = t->shape[d] == out->shape[d];
     if (!right)

@@ -48,6 +48,12 @@ class Index(service.ServiceTest):
         self.assertEqual(self.service.call("GET", "/v1/tensors/table").status, 200)
         self.assertTrue((self.service.op("relu", {"self": stored("table")}) == TABLE).all())
 
+    def test_sequence_without_dimensions(self):
+        point = np.float32(2)
+        for values in (point, TABLE):
+            tensors = {"sorted_sequence": np.asarray(point), "self": np.asarray(values)}
+            self.problem(self.service.infer("searchsorted", tensors), 400, "one dimension")
+
     def test_streams_by_hints_alone(self):
         if self.service.call("GET", "/v1/pools/default").json["threads"] < 2:
             self.skipTest("skipped: one thread, which no call is cut for")
