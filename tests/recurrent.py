@@ -75,12 +75,19 @@ def calls(gates, states):
         yield one(2, 2, 5, 6, 1, 2, True, False, 3)
 
 
-def general(formula):
-    """The scale: no result of squeezed sums is larger than a few; others are by their absolute sums."""
-    return lambda **how: tuple(one + 1 for one in formula(**how))
+def sums(cell):
+    """The scale: of a cell that squeezes, what its gates add up, and 1 for what they make; relu keeps its sums."""
+    def run(x, h, gates, weights):
+        if cell is relu_cell:
+            return (gates(x, 0) + gates(h[0], 1) + 1,)
+        added = gates(x, 0) + gates(np.minimum(h[0], 1), 1)
+        out = 1 + np.max(np.reshape(added, (len(x), -1, h[-1].shape[-1])), axis=1)
+        return (out if weights is None else out @ weights.T), *(state + out for state in h[1:])
+    return network(run)
 
 
+relu_cell = plain_cell(lambda x: np.maximum(x, 0))
 CELLS = {"lstm.input": (lstm_cell, 4, 2), "gru.input": (gru_cell, 3, 1), "rnn_tanh.input": (plain_cell(np.tanh), 1, 1),
-         "rnn_relu.input": (plain_cell(lambda x: np.maximum(x, 0)), 1, 1)}
-TABLE = {name: (network(cell), list(calls(gates, states)), same, general(network(cell)))
+         "rnn_relu.input": (relu_cell, 1, 1)}
+TABLE = {name: (network(cell), list(calls(gates, states)), same, sums(cell))
          for name, (cell, gates, states) in CELLS.items()}

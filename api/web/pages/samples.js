@@ -41,8 +41,14 @@ export function fill(op, sample) {
 /** The type to say, where neither FP32 nor INT64 will do and no argument says it. */
 export const typeOf = (op) => (op.dtypes.some((t) => /FP32|INT64/.test(t)) || op.arguments.some((a) => a.name === 'dtype') ? '' : op.dtypes.find((t) => t.includes('INT')) || '');
 
+/** Whether plain arrays can say it: they are FP32 and INT64, or all of one type that no argument is called. */
+export function isPlain(op, sample) {
+  const usual = op.dtypes.some((t) => /FP32|INT64/.test(t));
+  return usual || (Boolean(typeOf(op)) && !/:[a-z]+\d/.test(sample));
+}
+
 /** Samples, those that are easy to look at first. */
 export function inOrder(op) {
-  const weight = (s) => { const n = Object.values(fill(op, s)).join().length; return (/\w=\[\]/.test(s) ? 2000 : 0) + (/dtype=/.test(s) ? 900 : 0) + (n < 24 ? 1000 - n : n); };
+  const weight = (s) => { const n = Object.values(fill(op, s)).join().length; return (/\w=\[\]/.test(s) ? 2000 : 0) + (/dtype=/.test(s) ? 900 : 0) + (isPlain(op, s) ? 0 : 4000) + (n < 24 ? 1000 - n : n); };
   return [...op.samples].sort((a, b) => weight(a) - weight(b));
 }

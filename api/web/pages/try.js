@@ -2,7 +2,7 @@
 // and the same call for elsewhere.
 import {h, operatorField, table, time} from './dom.js';
 import {ask, once} from './server.js';
-import {fill, inOrder, typeOf} from './samples.js';
+import {fill, inOrder, isPlain, typeOf} from './samples.js';
 
 export const title = 'Try it';
 
@@ -88,6 +88,7 @@ function form(op) {
   return [h('form.card', {onsubmit: run, onkeydown: (e) => e.key === 'Enter' && e.ctrlKey && run(e)},
     h('pre', null, op.schema), h('p', null, op.doc),
     h('div.fields', null, samples.length > 1 && field('sample', 'Begin with', sample), field('kernel', 'Kernel', kernel), !own && field('dtype', 'Type of tensors', dtype)),
+    samples.length > 0 && !isPlain(op, samples[0]) && h('p.soft.small', null, 'It mixes types that plain arrays cannot say; ', h('a', {href: '#api/runOp'}, 'the longer form'), ' can.'),
     h('div.fields', null, fields.map((f) => f.field)),
     h('div.row', null, h('button', {type: 'submit'}, 'Run'), h('span.soft.small', null, 'Ctrl+Enter runs it too'))), results];
 }
