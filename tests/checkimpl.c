@@ -142,10 +142,11 @@ static void judge(struct row *row, struct sample *got, const struct sample *want
         }
         int64_t where = 0;
         double d = distance(&call->out[i], right, scale ? &scale->run.call.out[i] : NULL, &where);
-        if (d > row->handle->op->ulp) {
+        double bound = bound_of(row->handle->op, right->dtype);
+        if (d > bound) {
             snprintf(text, sizeof text, "[%lld] is %g, not %g: %.3g ulp off, %g allowed",
                      (long long)where, td_get_real(&call->out[i], where), td_get_real(right, where),
-                     d, row->handle->op->ulp);
+                     d, bound);
             failed(row, text);
         }
         row->worst = d > row->worst ? d : row->worst;

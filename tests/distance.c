@@ -56,3 +56,9 @@ double distance(const struct td_tensor *got, const struct td_tensor *want,
     }
     return worst;
 }
+
+double bound_of(const struct td_op *op, enum td_dtype dtype)
+{
+    bool narrow = dtype == TD_bf16 || dtype == TD_f16;
+    return narrow && op->ulp > 8 ? 8 : op->ulp;
+}

@@ -12,4 +12,8 @@
 double distance(const struct td_tensor *got, const struct td_tensor *want,
                 const struct td_tensor *scale, int64_t *where);
 
+/* How many units a result of op of this type may be off: op's, but few for narrow types, which are
+ * rounded once, or once a step, from FP32; it is FP32 that needs many, for its sums. */
+double bound_of(const struct td_op *op, enum td_dtype dtype);
+
 #endif

@@ -200,7 +200,7 @@ const struct td_op td_op_einsum = {
                                      "equation=bqhd,bkhd->bhqk tensors=[2,n,3,4]|[2,5,3,4]",
                                      "equation=i,i->i tensors=[n]|[n]",
                                      "equation=bi,b->ib tensors=[n,3]|[n]",
-                                     "equation=iij,jk,k tensors=[3,3,n]|[n,5]|[5]",
+                                     "equation=iij,jk,k tensors=[3,3,n]|[n,5]|[5] finite",
                                      "equation=...ij,...jk->...ki tensors=[2,1,n,3]|[4,3,m]",
                                      "equation=ij->j tensors=[n,7]", NULL},
     .flops = flops,
