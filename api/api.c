@@ -5,6 +5,7 @@
 
 #include "api/handlers.h"
 #include "api/metrics/metrics.h"
+#include "api/openapi/openapi.h"
 #include "api/routes/routes.h"
 #include "api/shm/shm.h"
 #include "api/tasks/tasks.h"
@@ -209,6 +210,7 @@ void td_service_fini(struct td_service *service)
     td_task_table_destroy(service->tasks);
     td_json_cache_destroy(service->json_cache);
     td_fixed_destroy(service);
+    td_openapi_fini(service);
 }
 
 int td_service_init(struct td_service *service)

@@ -28,6 +28,7 @@ struct td_tensors;    /* the stored tensors, by name: api/tensors/store.c */
 struct td_metrics;    /* counters and histograms: api/metrics/metrics.c */
 struct td_shm;        /* regions of clients' shared memory: api/shm/shm.c */
 struct td_task_table; /* calls answered 202, and their results: api/tasks/table.c */
+struct td_asset;      /* a text kept compressed: api/web/web.h */
 struct td_json_cache; /* JSON texts that come again: api/json/cache.c */
 
 /* Whose shared memory is taken; auto: that of clients on the same machine. */
@@ -56,6 +57,8 @@ struct td_service {
     struct td_shm *shm;
     struct td_task_table *tasks;
     struct td_json_cache *json_cache;
+    /* The description of the API in its two forms, once asked for: api/openapi/openapi.c */
+    _Atomic(struct td_asset *) described_[2];
     void *fixed_; /* replies that never change, formatted once: api/routes/fixed.c */
 };
 

@@ -2,8 +2,9 @@
 """embed.py OUT FILE...: files as the C table td_assets (api/web/web.h), compressed; a .yaml as .json too, and
 book.json, the list of the .md with their titles.
 
-Of the JSON, as of the YAML, the last member of the last object of the last member is where more is written
-behind it (api/routes/openapi.c): its three closing braces are left out.
+Of the JSON, as of the YAML, the last member of the last object of the last member is where schemas are
+written behind it, and the end of the paths where paths are (api/openapi/openapi.c): its three closing
+braces are left out. What all operators' operations have like the one of /v1/ops/{op} is a text of its own.
 """
 import gzip
 import hashlib
@@ -20,12 +21,20 @@ TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
 
 def open_ended(text):
     api = yaml.safe_load(text)
-    assert list(api)[-1] == "components" and list(api["components"])[-1] == "schemas", "schemas come last"
+    assert list(api)[-2:] == ["paths", "components"] and list(api["components"])[-1] == "schemas", "they come last"
     return json.dumps(api, separators=(",", ":"), ensure_ascii=False, default=str)[:-3].encode()
+
+
+def operation(text):
+    run = yaml.safe_load(text)["paths"]["/v1/ops/{op}"]["post"]
+    return json.dumps({"tags": ["calls"], "parameters": run["parameters"], "responses": run["responses"]},
+                      separators=(",", ":"))[1:-1].encode()
 
 
 files = {path.name: path.read_bytes() for path in map(pathlib.Path, sys.argv[2:])}
 files |= {name.removesuffix("yaml") + "json": open_ended(data) for name, data in files.items() if name.endswith(".yaml")}
+files |= {name.removesuffix(".yaml") + "-operation.json": operation(data) for name, data in files.items()
+          if name.endswith(".yaml")}
 files["book.json"] = json.dumps([{"name": name, "title": data.decode().split("\n")[0].removeprefix("# ")}
                                  for name, data in sorted(files.items()) if name.endswith(".md")]).encode()
 with open(sys.argv[1], "w") as out:

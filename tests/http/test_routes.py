@@ -101,10 +101,12 @@ class Routes(service.ServiceTest):
     def test_openapi(self):
         reply = self.service.call("GET", "/openapi.yaml")
         self.assertEqual(reply.headers["Content-Type"], "application/yaml")
-        self.assertTrue(reply.body.startswith((ROOT / "openapi/openapi.yaml").read_bytes()))
+        written = (ROOT / "openapi/openapi.yaml").read_bytes().partition(b"\ncomponents:\n")
+        self.assertTrue(reply.body.startswith(written[0]))
+        self.assertIn(b"".join(written[1:]), reply.body)
         as_json = self.service.call("GET", "/openapi.json")
         self.assertEqual(as_json.headers["Content-Type"], "application/json")
-        self.assertEqual(as_json.json, yaml.safe_load(reply.body))
+        self.assertEqual(as_json.json, yaml.load(reply.body, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
 
     def test_lists(self):
         """/, /v1 and /v2 list every route of theirs to whoever asks for JSON."""

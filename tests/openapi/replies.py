@@ -17,12 +17,13 @@ import service
 
 try:
     import jsonschema
-    import yaml
 except ImportError as error:
     service.skip(f"no {error.name}: run deploy/setup.sh check")
 
 with service.Service() as told:
-    API = yaml.safe_load(told.call("GET", "/openapi.yaml").body)
+    API = told.call("GET", "/openapi.json").json
+API["paths"] = {path: item for path, item in API["paths"].items() # operators.py sees to the others
+                if item.get("post", {}).get("tags") != ["calls"]}
 COMMON = {"Date", "Connection", "Content-Type", "Content-Length", "Allow"}
 
 
@@ -89,7 +90,7 @@ class Replies(service.ServiceTest):
             validate({"$ref": "#/components/schemas/InferReply"}, reply.json, closed=True)
         if isinstance(body, dict) and status < 400:
             sent = resolve(described["requestBody"])["content"]["application/json"]["schema"]
-            validate(sent, body, closed=True)
+            validate(sent, body, closed=False) # these schemas are closed themselves
         return reply
 
     def test_what_can_be_read(self):

@@ -6,7 +6,12 @@ import {inline, markdown} from './markdown.js';
 export const title = 'API';
 let api;
 
-const resolve = (node) => (node?.$ref ? resolve(node.$ref.slice(2).split('/').reduce((at, part) => at?.[part.replaceAll('~1', '/').replaceAll('~0', '~')], api)) : node);
+/** What a node refers to, and what it says beside that, which comes first. */
+function resolve(node) {
+  if (!node?.$ref) return node;
+  const {$ref, ...own} = node, of = resolve($ref.slice(2).split('/').reduce((at, part) => at?.[part.replaceAll('~1', '/').replaceAll('~0', '~')], api));
+  return own.properties ? {...of, ...own, properties: {...own.properties, ...of.properties, ...own.properties}} : of;
+}
 const nameOf = (node) => node?.$ref?.split('/').pop();
 
 function typeOf(schema) {
@@ -34,7 +39,7 @@ function members(schema, seen = []) {
   if (some?.length > 12) return h('p.soft', null, 'Any of the ', h('a', {href: '#operators'}, 'operators'), ', each with its arguments.');
   const all = Object.assign({}, ...(s.allOf || []).map((x) => resolve(x).properties), s.properties);
   const required = [...(s.allOf || []).flatMap((x) => resolve(x).required || []), ...(s.required || [])];
-  if (!Object.keys(all).length) return some ? h('div', null, some.map((x) => members(x, inside))) : h('p.soft', null, typeOf(schema));
+  if (!Object.keys(all).length) return some ? h('div', null, some.map((x) => (resolve(x).title ? fold(h('b', null, resolve(x).title), () => [members(x, inside)]) : members(x, inside)))) : h('p.soft', null, typeOf(schema));
   return h('ul.members', null, Object.entries(all).map(([key, value]) => {
     const v = resolve(value) || {}, deep = v.properties || v.allOf || v.items?.properties || (v.items && resolve(v.items)?.properties);
     const line = [h('code', null, h('b', null, key)), ' ', h('span.soft', null, `${nameOf(value) || typeOf(value)}${required.includes(key) ? ', must be there' : ''}`),
@@ -66,7 +71,7 @@ function operation(method, path, item, op) {
       const parts = content('As', resolve(r));
       return parts.length ? parts : [h('p.soft', null, 'Nothing in its body.')];
     })),
-    h('p', null, h('a', {href: `#api/${op.operationId}`}, 'Link to this'))))},
+    h('p', null, h('a', {href: `#api/${op.operationId}`}, 'Link to this'), op.tags[0] === 'calls' && [', ', h('a', {href: `#try/${op.operationId}`}, 'try it')])))},
   h('summary', null, h('b', null, h('span.verb', null, method.toUpperCase()), ` ${path}`), h('span', null, op.summary), h('em', null, op['x-stability'] || '')));
   e.words = `${method} ${path} ${op.summary} ${op.description || ''} ${op.operationId}`.toLowerCase();
   return e;
@@ -78,18 +83,20 @@ export async function open(wanted) {
   const tags = api.tags.map((tag) => {
     const own = Object.entries(api.paths).flatMap(([path, item]) => ['get', 'put', 'post', 'delete'].filter((m) => item[m]?.tags.includes(tag.name)).map((m) => operation(m, path, item, item[m])));
     all.push(...own);
-    return h('section.card', null, h('h2', null, tag.name), h('p.soft', null, tag.description), own);
+    return h('section.card', null, h('h2', null, tag.name), h('p.soft', null, tag.description), own.length < 50 ? own :
+      h('details.many', null, h('summary', null, h('span', null, `All ${own.length}`)), own));
   });
   const search = h('input', {id: 'call', type: 'search', placeholder: 'a path, a method, a word', oninput: filter});
   function filter() {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     for (const e of all) e.hidden = !words.every((w) => e.words.includes(w));
-    for (const s of tags) s.hidden = ![...s.querySelectorAll(':scope > details')].some((e) => !e.hidden);
+    for (const s of tags) s.hidden = ![...s.querySelectorAll('details[id]')].some((e) => !e.hidden);
+    for (const e of document.querySelectorAll('details.many')) e.open ||= words.length > 0;
     found.textContent = `${all.filter((e) => !e.hidden).length} of ${all.length} operations`;
   }
   filter();
   const one = all.find((e) => e.id === wanted);
-  if (one) requestAnimationFrame(() => { one.open = true; one.scrollIntoView(); });
+  if (one) requestAnimationFrame(() => { one.closest('.many')?.setAttribute('open', ''); one.open = true; one.scrollIntoView(); });
   return [h('p', null, api.info.summary, ` Version ${api.info.version}; the same as `, h('a', {href: '/openapi.json'}, 'JSON'), ' and ', h('a', {href: '/openapi.yaml'}, 'YAML'), '. How things work: the ', h('a', {href: '#book'}, 'book'), '.'),
     h('div.fields', null, h('div', null, h('label', {for: 'call'}, 'Search'), search)), found, tags,
     h('section.card', null, h('h2', null, 'What holds for all'), markdown(api.info.description, undefined, (level, words) => h('h3', null, words))),

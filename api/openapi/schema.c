@@ -1,57 +1,11 @@
-/* The API's own description: openapi.yaml as it was built in, which ends where the schemas of
- * operators belong, and these from the operators' own schemas: OpName, their names; OpRequest, any
- * operator's request; and for each operator op.NAME, any of its overloads. An overload says in its
- * title how it is declared, and then what it makes of an InferRequest: the tensors' names, the
- * other arguments with types and defaults, and what must be there unless arguments are given by
- * position. Each is one line of JSON, which is YAML as well; /openapi.json is all JSON. It is
- * written when asked for: it is half a megabyte that few read. */
-#include "api/routes/routes.h"
-#include "api/web/web.h"
+/* An operator's request as a JSON schema, from its own schema. There are two, as there are two
+ * forms of requests: op.NAME for InferRequest, with the tensors' names, all other arguments with
+ * types and defaults, and what must be there unless arguments are given by position; and
+ * brief.NAME, with all arguments side by side. Neither takes what the operator does not have. */
+#include "api/openapi/openapi.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-#define REF "#/components/schemas/"
-
-/* YAML between the pieces of JSON. */
-static void put(struct td_writer *w, const char *text, size_t n)
-{
-    w->comma = false;
-    td_write_raw(w, NULL, text, n);
-    w->comma = false;
-}
-
-/* Which of the two forms is written. */
-struct form {
-    const char *file, *key, *end,
-        *last; /* before a schema's name, after it, after the schema, all */
-};
-static const struct form as_yaml = {"openapi.yaml", "    %s%s: ", "\n", ""};
-static const struct form as_json = {"openapi.json", ",\"%s%s\":", "", "}}}"};
-
-static void put_key(struct td_writer *w, const struct form *form, const char *prefix,
-                    const char *name)
-{
-    char line[TD_NAME_SIZE + 32];
-    put(w, line, (size_t)snprintf(line, sizeof line, form->key, prefix, name));
-    td_write_open(w, NULL, '{');
-}
-
-static void end_key(struct td_writer *w, const struct form *form)
-{
-    td_write_close(w, '}');
-    put(w, form->end, strlen(form->end));
-}
-
-static void write_ref(struct td_writer *w, const char *prefix, const char *name)
-{
-    char ref[TD_NAME_SIZE + 64];
-    snprintf(ref, sizeof ref, REF "%s%s", prefix, name);
-    td_write_open(w, NULL, '{');
-    td_write_str(w, "$ref", ref);
-    td_write_close(w, '}');
-}
 
 static bool is_tensor(const struct td_param *param)
 {
@@ -65,16 +19,16 @@ static bool is_optional(const struct td_param *param)
 
 /* ---- an argument that is no tensor ---- */
 
-/* The JSON types of a value, without null and lists. */
+/* The JSON types of a value, without null and lists. Generators are given by their seeds. */
 static void write_types(struct td_writer *w, enum td_base base)
 {
-    if (base == TD_BASE_int)
-        td_write_str(w, NULL, "integer");
-    else if (base == TD_BASE_float || base == TD_BASE_Scalar)
-        td_write_str(w, NULL, "number");
+    bool number = base == TD_BASE_float || base == TD_BASE_Scalar;
+    bool whole = base == TD_BASE_int || base == TD_BASE_Generator;
+    if (whole || number)
+        td_write_str(w, NULL, whole ? "integer" : "number");
     if (base == TD_BASE_bool || base == TD_BASE_Scalar)
         td_write_str(w, NULL, "boolean");
-    if (base != TD_BASE_int && base != TD_BASE_bool) /* "NaN" is a number's too */
+    if (!whole && base != TD_BASE_bool)
         td_write_str(w, NULL, "string");
 }
 
@@ -88,21 +42,35 @@ static void write_type(struct td_writer *w, const struct td_type *type)
     if (type->optional || type->list_optional)
         td_write_str(w, NULL, "null");
     td_write_close(w, ']');
+    if (!type->list && (type->base == TD_BASE_float || type->base == TD_BASE_Scalar))
+        td_write_str(w, "pattern", "^(NaN|-?Infinity)$");
     if (!type->list)
         return;
     td_write_open(w, "items", '{');
-    td_write_open(w, "type", '[');
-    write_types(w, type->base);
-    td_write_close(w, ']');
+    td_write_str(w, "type",
+                 type->base == TD_BASE_int    ? "integer"
+                 : type->base == TD_BASE_bool ? "boolean"
+                                              : "number");
     td_write_close(w, '}');
+    td_write_int(w, "maxItems", TD_MAX_LIST);
+}
+
+/* Before an exponent, YAML 1.1 needs a point; after one, JSON a digit. */
+void td_openapi_number(struct td_writer *w, const char *key, const char *text)
+{
+    size_t n = strcspn(text, "e"); /* up to an exponent */
+    char number[64];
+    snprintf(number, sizeof number, "%.*s%s%s", (int)n, text,
+             text[n] && !memchr(text, '.', n) ? ".0"
+             : n && text[n - 1] == '.'        ? "0"
+                                              : "",
+             text + n);
+    td_write_raw(w, key, number, strlen(number));
 }
 
 static void write_default(struct td_writer *w, const struct td_param *param)
 {
     const struct td_value *v = &param->def;
-    const char *text = param->default_text;
-    size_t n = strcspn(text, "e"); /* up to an exponent */
-    char number[sizeof param->default_text + 3];
     switch (v->kind) {
     case TD_KIND_int:
         td_write_int(w, "default", v->i);
@@ -110,13 +78,8 @@ static void write_default(struct td_writer *w, const struct td_param *param)
     case TD_KIND_bool:
         td_write_bool(w, "default", v->i);
         break;
-    case TD_KIND_float: /* before an exponent, YAML 1.1 needs a point; after one, JSON a digit */
-        snprintf(number, sizeof number, "%.*s%s%s", (int)n, text,
-                 text[n] && !memchr(text, '.', n) ? ".0"
-                 : n && text[n - 1] == '.'        ? "0"
-                                                  : "",
-                 text + n);
-        td_write_raw(w, "default", number, strlen(number));
+    case TD_KIND_float:
+        td_openapi_number(w, "default", param->default_text);
         break;
     case TD_KIND_ints:
     case TD_KIND_bools:
@@ -142,9 +105,10 @@ static void write_argument(struct td_writer *w, const struct td_param *param)
     if (param->type.base != TD_BASE_ScalarType || param->type.list) {
         write_type(w, &param->type);
     } else if (!is_optional(param)) {
-        td_write_str(w, "$ref", REF "Datatype");
+        td_write_str(w, "$ref", TD_OPENAPI_REF "Datatype");
     } else {
-        static const char or_null[] = "[{\"$ref\":\"" REF "Datatype\"},{\"type\":\"null\"}]";
+        static const char or_null[] =
+            "[{\"$ref\":\"" TD_OPENAPI_REF "Datatype\"},{\"type\":\"null\"}]";
         td_write_raw(w, "anyOf", or_null, sizeof or_null - 1);
     }
     if (param->has_default)
@@ -201,6 +165,19 @@ static void write_tensor_names(struct td_writer *w, const struct td_schema *sche
         td_write_close(w, ']');
 }
 
+/* What stands beside each other in parameters, and in the short form in all: the arguments of the
+ * operator, and what all calls take. */
+static void write_others(struct td_writer *w, const struct td_schema *schema)
+{
+    td_write_str(w, "$ref", TD_OPENAPI_REF "CallParameters");
+    td_write_open(w, "properties", '{');
+    for (int i = 0; i < schema->n_params; i++)
+        if (!is_tensor(&schema->param[i]))
+            write_argument(w, &schema->param[i]);
+    td_write_close(w, '}');
+    td_write_bool(w, "unevaluatedProperties", false);
+}
+
 static void write_arguments(struct td_writer *w, const struct td_schema *schema)
 {
     td_write_open(w, "properties", '{');
@@ -217,12 +194,9 @@ static void write_arguments(struct td_writer *w, const struct td_schema *schema)
     }
     td_write_close(w, '}');
     td_write_open(w, "parameters", '{');
-    td_write_open(w, "properties", '{');
-    for (int i = 0; i < schema->n_params; i++)
-        if (!is_tensor(&schema->param[i]))
-            write_argument(w, &schema->param[i]);
-    for (int i = 0; i < 3; i++)
-        td_write_close(w, '}');
+    write_others(w, schema);
+    td_write_close(w, '}');
+    td_write_close(w, '}');
 }
 
 /* One item of inputs is the argument. */
@@ -300,100 +274,61 @@ static void write_required(struct td_writer *w, const struct td_schema *schema)
     td_write_close(w, '}');
 }
 
-static void write_overload(struct td_writer *w, const struct td_handle *handle)
+/* ---- the short form ---- */
+
+static void write_tensor(struct td_writer *w, const struct td_param *param)
+{
+    const char *ref =
+        param->type.list ? TD_OPENAPI_REF "PlainTensors" : TD_OPENAPI_REF "PlainTensor";
+    td_write_open(w, param->name, '{');
+    if (param->type.optional && !param->type.list) {
+        static const char or_null[] =
+            "[{\"$ref\":\"" TD_OPENAPI_REF "PlainTensor\"},{\"type\":\"null\"}]";
+        td_write_raw(w, "anyOf", or_null, sizeof or_null - 1);
+    } else {
+        td_write_str(w, "$ref", ref);
+    }
+    td_write_close(w, '}');
+}
+
+static bool has(const struct td_schema *schema, const char *name)
+{
+    for (int i = 0; i < schema->n_params; i++)
+        if (!strcmp(schema->param[i].name, name))
+            return true;
+    return false;
+}
+
+void td_openapi_brief(struct td_writer *w, const struct td_handle *handle)
+{
+    const struct td_schema *schema = &handle->schema;
+    td_write_str(w, "title", "The short form");
+    td_write_str(w, "type", "object");
+    td_write_str(w, "$ref", TD_OPENAPI_REF "CallParameters");
+    td_write_open(w, "properties", '{');
+    for (int i = 0; i < schema->n_params; i++)
+        (is_tensor(&schema->param[i]) ? write_tensor : write_argument)(w, &schema->param[i]);
+    if (!has(schema, "dtype")) {
+        td_write_open(w, "dtype", '{');
+        td_write_str(w, "$ref", TD_OPENAPI_REF "Datatype");
+        td_write_close(w, '}');
+    }
+    td_write_close(w, '}');
+    td_write_open(w, "required", '[');
+    for (int i = 0; i < schema->n_params; i++)
+        if (is_required(&schema->param[i]))
+            td_write_str(w, NULL, schema->param[i].name);
+    td_write_close(w, ']');
+    td_write_bool(w, "unevaluatedProperties", false);
+}
+
+void td_openapi_full(struct td_writer *w, const struct td_handle *handle)
 {
     char schema[1024];
     td_schema_format(&handle->schema, schema, sizeof schema);
     td_write_str(w, "title", schema);
     td_write_str(w, "description", handle->op->doc);
-    td_write_open(w, "allOf", '[');
-    write_ref(w, "", "InferRequest");
-    td_write_close(w, ']');
+    td_write_str(w, "$ref", TD_OPENAPI_REF "InferRequest");
     write_arguments(w, &handle->schema);
     write_required(w, &handle->schema);
-}
-
-static void write_op(struct td_writer *w, const struct form *form, const struct td_handle *handle)
-{
-    put_key(w, form, "op.", handle->schema.name);
-    if (!handle->next) {
-        write_overload(w, handle);
-    } else {
-        td_write_open(w, "anyOf", '[');
-        for (; handle; handle = handle->next) {
-            td_write_open(w, NULL, '{');
-            write_overload(w, handle);
-            td_write_close(w, '}');
-        }
-        td_write_close(w, ']');
-    }
-    end_key(w, form);
-}
-
-/* ---- all ---- */
-
-static void write_names(struct td_writer *w, const struct form *form)
-{
-    static const char in_place[] =
-        "{\"description\":\"To be run in place.\",\"pattern\":\"_([.]|$)\"}";
-    put_key(w, form, "", "OpName");
-    td_write_str(w, "type", "string");
-    td_write_open(w, "anyOf", '[');
-    td_write_open(w, NULL, '{');
-    td_write_open(w, "enum", '[');
-    for (int i = 0; i < td_registry_count(); i++) {
-        const struct td_handle *handle = td_registry_at(i);
-        if (handle->first && *handle->schema.overload)
-            td_write_str(w, NULL, handle->schema.name);
-        td_write_str(w, NULL, handle->full);
-    }
-    td_write_close(w, ']');
-    td_write_close(w, '}');
-    td_write_raw(w, NULL, in_place, sizeof in_place - 1);
-    td_write_close(w, ']');
-    end_key(w, form);
-}
-
-static void write_schemas(struct td_writer *w, const struct form *form)
-{
-    write_names(w, form);
-    put_key(w, form, "", "OpRequest");
-    td_write_str(w, "description", "The request of the operator that the path names.");
-    td_write_open(w, "anyOf", '[');
-    for (int i = 0; i < td_registry_count(); i++)
-        if (td_registry_at(i)->first)
-            write_ref(w, "op.", td_registry_at(i)->schema.name);
-    td_write_close(w, ']');
-    end_key(w, form);
-    for (int i = 0; i < td_registry_count(); i++)
-        if (td_registry_at(i)->first)
-            write_op(w, form, td_registry_at(i));
-}
-
-static int answer(struct td_request *req, struct td_response *res, const struct form *form)
-{
-    const struct td_asset *asset = td_asset_find(form->file);
-    if (td_api_is_bulk(req, 8 * asset->size, 0))
-        return td_api_hand_over(req);
-    const char *text = td_asset_text(req->arena, asset);
-    struct td_writer w;
-    td_write_init(&w, req->arena, 8 * asset->size);
-    if (!text)
-        return -ENOMEM;
-    put(&w, text, asset->size);
-    write_schemas(&w, form);
-    put(&w, form->last, strlen(form->last));
-    int err = td_write_response(&w, res, 200);
-    res->type = asset->type;
-    return err;
-}
-
-int td_api_openapi_yaml(struct td_request *req, struct td_response *res)
-{
-    return answer(req, res, &as_yaml);
-}
-
-int td_api_openapi_json(struct td_request *req, struct td_response *res)
-{
-    return answer(req, res, &as_json);
 }
