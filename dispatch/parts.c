@@ -42,10 +42,31 @@ struct td_run *td_run_add_part(struct td_run *run, const char *op, const struct 
     return part;
 }
 
-/* The run becomes the first part of itself. */
+/* The part that gives the whole's first result, and no longer does; NULL, with *err: no memory. Of
+ * an expression it is there; any other run becomes the first part of itself. */
+static struct td_run *take_first(struct td_run *run, int *result, int *err)
+{
+    for (struct td_run *part = run->graph ? run->parts : NULL; part; part = part->next)
+        for (int i = 0; i < part->call.n_out; i++)
+            if (part->gives[i] == 1) {
+                part->gives[i] = 0;
+                *result = i;
+                return part;
+            }
+    struct td_run *first = td_run_new_part(run, err);
+    if (first) {
+        *first = *run;
+        first->call.problem = &first->problem;
+        run->parts = first;
+        *result = 0;
+    }
+    return first;
+}
+
 int td_run_convert(struct td_run *run, enum td_dtype to)
 {
     enum td_dtype from = run->call.out[0].dtype;
+    int err = 0, result;
     if (run->call.counted)
         return td_problem_set(&run->problem, EINVAL,
                               "the result's size is known only when it is there, so it stays %s",
@@ -55,24 +76,20 @@ int td_run_convert(struct td_run *run, enum td_dtype to)
         return td_problem_set(&run->problem, EINVAL,
                               "the result is %s, which cannot become %s: that would lose its kind",
                               td_dtype_name(from), td_dtype_name(to));
-    struct td_run *first =
-        run->options.alloc ? run->options.alloc(run->options.alloc_arg, sizeof *first) : NULL;
+    struct td_run *first = take_first(run, &result, &err);
     if (!first)
-        return td_problem_set(&run->problem, ENOMEM, "no memory to convert the result");
-    *first = *run;
-    first->call.problem = &first->problem;
-    run->parts = first;
+        return err;
     struct td_value values[2] = {
         {.kind = TD_KIND_tensor, .tensor = run->call.out[0]},
         {.kind = TD_KIND_dtype, .dtype = to},
     };
-    int err;
     struct td_run *cast =
         td_run_add_part(run, "cast", values, td_keyset_minus(run->keys, run->done), &err);
     if (!cast)
         return err;
     cast->feed[0].of = first;
     cast->feed[0].element = -1;
+    cast->feed[0].result = result;
     cast->n_feeds = 1;
     cast->gives[0] = 1;
     run->rows = NULL;

@@ -23,6 +23,7 @@ ODD = (None, True, False, 0, 1, -1, 2, -7, 0.5, -0.0, 1e-310, 1e39, -1e300, 2**3
 DATATYPES = operators.INTEGERS + operators.FLOATS + ("BOOL",)
 WORDS = (b'"data":', b'"shape":', b"null", b"-1", b"2147483648", b"1e999", b"NaN", b"[[", b"]]", b"{}", b'"', b"\\u0000",
          b"\xff", b"\x00", b",,", b'"parameters":', b'"tensor":', b"9" * 400, b"\xf0\x9f\x98\x80", b"[" * 40)
+SIGNS = "+ - * / // % ** < == & | ^ <<".split()
 MOST = 8192 # elements of a tensor that comes with its data
 LIGHT = ("abs", "add", "exp", "mul", "neg", "relu", "sigmoid", "softmax", "sub", "tanh", "transpose") # for millions of them
 
@@ -187,6 +188,27 @@ class Maker:
             else:
                 break
 
+    def by_expression(self, call):
+        """The call as part of an expression, over the same tensors."""
+        names = dict.fromkeys(t.name.partition(".")[0] for t in call.tensors)
+        args = [f"{n}={n}" for n in names] + [f"{n}={self.word(value)}" for n, value in call.parameters.items()]
+        text, some = f"{call.op}({', '.join(args)})", list(names) or ["1"]
+        for _ in range(self.rng.randrange(6)):
+            other = one_of(self.rng, text, self.rng.choice(some), "2", "-0.5", "True")
+            text = one_of(self.rng, f"{self.rng.choice(LIGHT)}({text})", f"({text} {self.rng.choice(SIGNS)} {other})", f"-{text}",
+                          f"{text}[{self.rng.randrange(3)}]", f"cat([{text}, {other}], 0)", f"where({text} > 0, {other}, {text})",
+                          f"sum({text}, [-1], keepdim=True)", f"expand({text}, [3, -1, -1])")
+        if self.likely(0.3):
+            text = f"x = {text}; _y = x * 2; z = {one_of(self.rng, 'x + _y', 'x', '_y', 'matmul(x, _y)')}"
+        if self.likely(0.2):
+            at = self.rng.randrange(len(text))
+            text = text[:at] + one_of(self.rng, "", "(", ")", "[", ",", "=", ";", " ", "_", "1e9", "None", text) + text[at + self.rng.randrange(3):]
+        call.path, call.parameters, call.rest = "/v1/eval", {}, {"expr": text}
+
+    def word(self, value):
+        """A constant as expressions have it."""
+        return f"[{', '.join(map(self.word, value))}]" if isinstance(value, list) else repr(value)
+
     def place(self, call):
         for tensor in call.tensors:
             where = self.rng.random()
@@ -288,16 +310,20 @@ class Maker:
 
     def call(self):
         op, call = self.base()
-        if self.likely(0.3):
+        if self.likely(0.1):
+            self.by_expression(call)
+        elif self.likely(0.3):
             self.by_position(call, op)
         self.place(call)
         if self.likely(0.4):
             self.options(call)
         if self.likely(0.2):
             self.results(call)
-        if self.likely(0.07) and call.tensors:
+        if call.path == "/v1/eval":
+            pass
+        elif self.likely(0.07) and call.tensors:
             self.in_place(call)
-        if self.likely(0.15):
+        elif self.likely(0.15):
             call.path = one_of(self.rng, f"/v2/models/op.{call.op}/infer", f"/v2/models/op.{call.op}/versions/1/infer")
         if self.likely(0.1):
             call.headers["Prefer"] = one_of(self.rng, "respond-async", "wait=1, respond-async;x=y", "respond-asyn")

@@ -171,6 +171,18 @@ class Eval(service.ServiceTest):
         task = self.post("/v1/eval", 202, {"Prefer": "respond-async"}, expr="a + 1", a=[1]).headers["Location"]
         self.assertEqual(self.service.call("GET", task + "?wait=10").json, {"out": [2]})
 
+    def test_into_a_tensor_that_keeps_its_type(self):
+        x = np.array([1.5, 2.5], np.float32)
+        for expr, want in (("a", x), ("a * 2", x * 2), ("a * 2 + 1", x * 2 + 1), ("sum(a * a, [0], True)", [8.5]), ("max(a, 0)[0]", 2.5),
+                           ("_y = a * 2; out = _y + a * _y", x * 2 + x * x * 2)):
+            for more in ({}, {"kernel": "ref"}):
+                self.service.call("PUT", "/v1/tensors/wide", {"shape": [1], "datatype": "FP64", "data": [0]})
+                reply = self.service.infer("", {"a": x}, more, path="/v1/eval", expr=expr,
+                                           outputs=[{"name": "out", "parameters": {"tensor": "wide"}}])
+                self.assertEqual((reply.status, reply.json.get("outputs", [{}])[0].get("datatype")), (200, "FP64"), reply.body[:300])
+                there = self.service.infer("add", {"self": service.stored("wide"), "other": np.array(0.0)}).out
+                np.testing.assert_array_equal(there, want)
+
     def test_explain(self):
         told = self.post("/v1/eval", expr="a * 2 + a", a=[1.5], explain=True).json["parameters"]
         parts = told["explain"]["parts"]

@@ -65,6 +65,12 @@ class Index(service.ServiceTest):
         hints = {"dim": 1, "streams": 2, "stream_hints": {"inputs": {"self": 0, "index": 0}}}
         self.assertTrue((self.service.op("gather", tensors, hints) == np.take_along_axis(TABLE, tensors["index"], 1)).all())
 
+    def test_searched_without_a_dimension(self):
+        one = np.array(1.5, np.float32)
+        for op, inputs, parameters in (("searchsorted", {"sorted_sequence": one, "self": one}, {}), ("searchsorted", {"sorted_sequence": one}, {"self": 2.5}),
+                                       ("bucketize", {"boundaries": one, "self": one}, {}), ("bucketize", {"boundaries": one}, {"self": 2.5})):
+            self.problem(self.service.infer(op, inputs, parameters), 400, "must have one dimension")
+
     def test_size_that_values_give(self):
         right = TABLE[MASK]
         for binary in (False, True):
