@@ -40,9 +40,8 @@ struct td_front {
     atomic_int in_flight; /* requests begun and not yet replied to, and tasks that are not done */
     /* How often an HTTP thread's wait for events ended while it polled, and in sleep. */
     atomic_ullong io_polls, io_sleeps;
-    /* Frees what the server has left in td_response.shared; called by td_service_fini unless NULL.
-     */
-    void (*drop_shared)(void *made);
+    /* Requests that the log has left out, and lines for which it had no room or no reader. */
+    atomic_ullong log_skipped, log_lost;
 };
 
 struct td_service {
@@ -86,8 +85,17 @@ struct td_response {
     const void *body; /* in the request's arena, or constant */
     size_t size;
     struct td_header header[TD_MAX_HEADERS]; /* further ones, up to the first without name */
-    void *shared; /* where a server may keep what it made of a constant body, so as to make
-                     it once: a void ** that lives as long as the service, or NULL */
+    bool constant;       /* the body is the same whenever there is one at its place, as long as the
+                            service lives: what the server makes of it can be kept */
+    const char *problem; /* its type (problems.def); NULL when all went well */
+};
+
+struct td_trail {   /* what became of a call; the texts are borrowed until td_api_end */
+    const char *op; /* the operator or expression that was asked for; NULL: it was no call */
+    const char *pool;
+    const struct td_impl
+        *impl; /* of the kernel that ran; NULL: none did, and the rest is not set */
+    int64_t queue_ns, compute_ns;
 };
 
 #define TD_MAX_VARS 2
@@ -123,6 +131,7 @@ struct td_request { /* lives in its own arena */
                    aligned (see td_api_body), so that binary tensors are used in place */
     size_t body_size;
     struct td_response response;
+    struct td_trail trail;
     struct td_worker *worker; /* borrowed; the one that runs the handler, the request then being
                                  deferred already and replied to in its place; NULL: none does */
     struct td_stop stop;      /* what is computed for it obeys */
@@ -131,6 +140,8 @@ struct td_request { /* lives in its own arena */
     const atomic_bool *gone;
     void *call_; /* the handler's own, between its return and the reply */
     void (*release_)(struct td_request *req); /* frees what call_ holds, once the reply is sent */
+    /* Why the kernel that ran was chosen, as JSON in the arena; NULL, or gives NULL: none has. */
+    const char *(*explain_)(struct td_request *req);
 };
 
 /* Looks at a request whose headers are there and whose body is not: finds the route, judges method,

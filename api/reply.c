@@ -60,6 +60,7 @@ int td_api_problem_end(struct td_request *req, struct td_writer *w, int error)
     if (td_write_response(w, res, problems[problem_row(error)].status))
         td_api_text(res, 503, NULL, "{\"status\":503,\"error\":\"out of memory\"}");
     res->type = "application/problem+json";
+    res->problem = problems[problem_row(error)].type;
     if (res->status == 429 || res->status == 503)
         res->header[0] = (struct td_header){"Retry-After", "1"};
     return error;

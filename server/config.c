@@ -253,6 +253,21 @@ static int judge(struct reader *r, int option, struct td_problem *problem)
     return err;
 }
 
+static void note_given(struct reader *r)
+{
+    char *at = r->config->given;
+    size_t room = sizeof r->config->given;
+    for (int i = 0; i < OPTIONS; i++) {
+        const struct td_given *list = given(r->config, i);
+        for (int k = 0; r->place[i] && k < (list ? list->n : 1); k++) {
+            int n = snprintf(at, room, "%s--%s %s", at > r->config->given ? " " : "", flag(i).text,
+                             list ? list->text[k] : r->text[i]);
+            at += (size_t)n < room ? n : (int)room - 1;
+            room = sizeof r->config->given - (size_t)(at - r->config->given);
+        }
+    }
+}
+
 int td_config_read(struct td_config *config, int argc, char **argv, struct td_problem *problem)
 {
     struct reader r = {.config = config};
@@ -268,6 +283,7 @@ int td_config_read(struct td_config *config, int argc, char **argv, struct td_pr
         return err;
     for (int i = 0; i < OPTIONS && !err; i++)
         err = judge(&r, i, problem);
+    note_given(&r);
     return err;
 }
 

@@ -21,7 +21,8 @@ struct td_config {
 #define TD_OPTION(type, name, ...) TD_OPTION_##type name;
 #include "server/options.def"
 #undef TD_OPTION
-    char *memory_; /* what file values point into */
+    char given[1024]; /* as flags: those that do not have their default, as far as there is room */
+    char *memory_;    /* what file values point into */
 };
 
 /* Reads them; flags go before the environment, which goes before the file; of a repeatable option

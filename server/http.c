@@ -9,7 +9,7 @@
  * Silent connections are the watch's; libmicrohttpd's own timeout, which costs each request two
  * locks and two looks at the clock, is for Unix sockets alone, whose readers the watch cannot see.
  */
-#include "server/http_threads.h"
+#include "server/http_exchange.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -138,7 +138,6 @@ int td_http_start(struct td_http **result, struct td_service *service,
         return err;
     }
     http->service = service;
-    service->front.drop_shared = td_http_drop_response;
     http->config = *config;
     http->spin_ns = config->io_spin_us * INT64_C(1000);
     place_threads(http);
@@ -185,6 +184,7 @@ void td_http_stop(struct td_http *http)
         td_http_thread_join(&http->thread[i]);
         stop_daemon(http, http->thread[i].daemon);
         td_arena_destroy(http->thread[i].spare);
+        td_http_drop_kept(&http->thread[i]);
     }
     td_listener_close(&http->listener);
     free(http);

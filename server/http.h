@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "server/config.h"
+#include "server/log.h"
 
 struct td_http_config {
     const char *listen;  /* "127.0.0.1:8080", "[::1]:8080", "unix:/run/tensord.sock" */
@@ -12,6 +13,7 @@ struct td_http_config {
     int io_spin_us;      /* how long they poll before they sleep */
     int connections;     /* open at a time */
     int idle_s;          /* seconds after which a silent connection is closed */
+    struct td_log *log;  /* borrowed; NULL: none */
     const struct td_given *allow_host, *allow_origin; /* borrowed; as in options.def */
 };
 

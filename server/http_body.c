@@ -56,7 +56,7 @@ struct MHD_Response *td_http_body(struct td_http_thread *thread, struct MHD_Conn
                                   const struct td_request *req)
 {
     const struct td_response *res = &req->response;
-    bool small = res->size <= 4 * PIECE || res->shared;
+    bool small = res->size <= 4 * PIECE || res->constant;
     struct body *body = small ? NULL : td_arena_alloc(req->arena, sizeof *body);
     if (body) {
         *body = (struct body){{.connection = connection}, thread, res->body};

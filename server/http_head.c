@@ -18,7 +18,8 @@
 #define SAYS_WHAT_IT_SKIPS (MHD_VERSION >= 0x00097700)
 
 struct fields { /* one walk over all headers: a look-up of each would walk, and compare, anew */
-    const char *host, *length, *transfer, *encoding, *origin, *type, *prefer, *json_length, *asks;
+    const char *host, *length, *transfer, *encoding, *origin, *type, *prefer, *json_length, *asks,
+        *id, *trace;
     int hosts, lengths, transfers;
     bool forwarded;
     const char *wrong; /* what the first wrong one is, or NULL */
@@ -79,10 +80,10 @@ static const char **place(struct fields *f, const char *name, size_t n)
         return IS("Prefer") ? &f->prefer : NULL;
     case 't':
         f->transfers += IS("Transfer-Encoding");
-        return IS("Transfer-Encoding") ? &f->transfer : NULL;
+        return IS("Transfer-Encoding") ? &f->transfer : IS(TD_TRACE_HEADER) ? &f->trace : NULL;
     case 'x':
         f->forwarded |= IS("X-Forwarded-For");
-        return NULL;
+        return IS(TD_ID_HEADER) ? &f->id : NULL;
     default:
         return NULL;
     }
@@ -235,6 +236,8 @@ int td_http_head_judge(struct td_http_thread *thread, struct MHD_Connection *con
         req->prefer = f.prefer;
         req->json_length_text = f.json_length;
     }
+    head->id = td_http_id_judge(f.id);
+    head->trace = td_http_trace_judge(f.trace);
     if (err)
         return err;
     head->origin = f.origin;

@@ -72,18 +72,19 @@ static struct td_client *find_client(struct td_watch *watch, unsigned status, bo
     return n == 1 ? found : NULL;
 }
 
-static void send_problem(struct td_client *client, const struct td_request *req)
+static void send_problem(struct td_client *client, const struct td_request *req, const char *id)
 {
     const struct td_response *res = &req->response;
     char head[512], date[64] = "";
     time_t now = time(NULL);
     struct tm utc;
     strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &utc));
-    int n = snprintf(head, sizeof head,
-                     "HTTP/1.1 %d %s\r\nDate: %s\r\nConnection: close\r\nContent-Type: %s\r\n"
-                     "Content-Length: %zu\r\n\r\n",
-                     res->status, MHD_get_reason_phrase_for((unsigned)res->status), date, res->type,
-                     res->size);
+    int n = snprintf(
+        head, sizeof head,
+        "HTTP/1.1 %d %s\r\nDate: %s\r\nConnection: close\r\nContent-Type: %s\r\n" TD_ID_HEADER
+        ": %s\r\nContent-Length: %zu\r\n\r\n",
+        res->status, MHD_get_reason_phrase_for((unsigned)res->status), date, res->type, id,
+        res->size);
     if (send(client->fd, head, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_MORE) == n)
         send(client->fd, res->body, res->size, MSG_NOSIGNAL | MSG_DONTWAIT);
     shutdown(client->fd, SHUT_WR);
@@ -103,8 +104,15 @@ void td_http_on_log(void *cls, const char *format, va_list args)
     size_t i = sizeof refusals / sizeof *refusals - 1;
     while (i && refusals[i].status != status)
         i--;
-    struct td_request req = {.service = thread->http->service, .arena = arena};
+    struct td_request req = {
+        .service = thread->http->service, .arena = arena, .begin_ns = thread->now_ns};
+    struct td_log_request said = {.req = &req, .client = &client->address, .now = thread->now_ns};
+    char id[TD_ID_SIZE];
+    said.id = td_http_id_make(thread, id);
     td_api_problem(&req, refusals[i].error, "%s", refusals[i].detail);
-    send_problem(client, &req);
+    send_problem(client, &req, id);
+    if (td_log_wants(thread->http->config.log, &thread->turn, &req, said.now))
+        td_log_write(thread->http->config.log, &thread->turn, &said);
+    td_api_end(&req, said.now);
     td_arena_destroy(arena);
 }

@@ -15,17 +15,22 @@
 
 struct td_http_repeat {
     size_t size;
-    struct td_http_kept {
+    struct made {
         enum td_method method;
         const struct td_route *route;
         bool local;
         int64_t json_length;
         uint64_t content_length;
-        ptrdiff_t type, prefer; /* where the values lie behind the method; -1: there is none */
+        ptrdiff_t type, prefer, id, trace; /* where the values lie behind the method; -1: none */
         char var[TD_MAX_VARS][TD_NAME_SIZE];
-    } kept;
+    } made;
     char head[LONGEST];
 };
+
+static const char *value(ptrdiff_t place, const char *head)
+{
+    return place < 0 ? NULL : head + place;
+}
 
 static ptrdiff_t place(const char *value, const char *head)
 {
@@ -33,7 +38,7 @@ static ptrdiff_t place(const char *value, const char *head)
 }
 
 void td_http_repeat_keep(struct td_http_repeat **repeat, const struct td_http_line *line,
-                         const struct td_request *req)
+                         const struct td_request *req, const struct td_http_head *head)
 {
     size_t size = (size_t)(line->end - line->method);
     if (size > LONGEST || *req->query || req->path != line->target)
@@ -46,38 +51,42 @@ void td_http_repeat_keep(struct td_http_repeat **repeat, const struct td_http_li
         return;
     *repeat = r;
     r->size = size;
-    r->kept = (struct td_http_kept){req->method,
-                                    req->route,
-                                    req->local,
-                                    req->json_length,
-                                    req->content_length,
-                                    place(req->content_type, line->method),
-                                    place(req->prefer, line->method),
-                                    {""}};
+    r->made = (struct made){req->method,
+                            req->route,
+                            req->local,
+                            req->json_length,
+                            req->content_length,
+                            place(req->content_type, line->method),
+                            place(req->prefer, line->method),
+                            place(head->id, line->method),
+                            place(head->trace, line->method),
+                            {""}};
     for (int i = 0; i < TD_MAX_VARS; i++)
         if (req->var[i])
-            strcpy(r->kept.var[i], req->var[i]);
+            strcpy(r->made.var[i], req->var[i]);
     memcpy(r->head, line->method, size);
 }
 
 bool td_http_repeat_take(const struct td_http_repeat *repeat, const struct td_http_line *line,
-                         struct td_request *req)
+                         struct td_request *req, struct td_http_head *head)
 {
     size_t size = (size_t)(line->end - line->method);
     if (!repeat || repeat->size != size || *req->query || memcmp(repeat->head, line->method, size))
         return false;
-    const struct td_http_kept *kept = &repeat->kept;
-    for (int i = 0; i < TD_MAX_VARS && *kept->var[i]; i++) {
-        req->var[i] = td_arena_strdup(req->arena, kept->var[i], strlen(kept->var[i]));
+    const struct made *made = &repeat->made;
+    for (int i = 0; i < TD_MAX_VARS && *made->var[i]; i++) {
+        req->var[i] = td_arena_strdup(req->arena, made->var[i], strlen(made->var[i]));
         if (!req->var[i])
             return false;
     }
-    req->method = kept->method;
-    req->route = kept->route;
-    req->local = kept->local;
-    req->json_length = kept->json_length;
-    req->content_length = kept->content_length;
-    req->content_type = kept->type < 0 ? NULL : line->method + kept->type;
-    req->prefer = kept->prefer < 0 ? NULL : line->method + kept->prefer;
+    req->method = made->method;
+    req->route = made->route;
+    req->local = made->local;
+    req->json_length = made->json_length;
+    req->content_length = made->content_length;
+    req->content_type = value(made->type, line->method);
+    req->prefer = value(made->prefer, line->method);
+    head->id = value(made->id, line->method);
+    head->trace = value(made->trace, line->method);
     return true;
 }

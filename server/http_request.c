@@ -2,7 +2,7 @@
  * Content-Length; end -> td_api_handle, which answers, or leaves the connection suspended until a
  * worker calls reply(). Everything of a request lies in its arena and goes with it when
  * libmicrohttpd has sent the response. */
-#include "server/http_threads.h"
+#include "server/http_exchange.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,91 +12,11 @@
 
 #define SMALL_BODY (40 * 1024) /* a refused request's is read to its end up to here */
 
-enum state {             /* of a request, between its worker and its HTTP thread */
-             ST_own,     /* the HTTP thread's */
-             ST_running, /* suspended, a worker has it */
-             ST_replied, /* the response is there and not queued yet */
-};
-
-struct exchange {          /* a request with what the server needs of it */
-    struct td_request req; /* first, so that one leads to the other */
-    struct MHD_Connection *connection;
-    struct td_http_thread *thread;
-    struct td_client *client;
-    struct td_http_line line;
-    struct td_http_head head;
-    bool begun;        /* its head has come */
-    size_t room;       /* bytes that fit at req.body */
-    uint64_t received; /* bytes of the body, taken or dropped */
-    bool refused;      /* the response was settled before the body; the body is dropped */
-    bool counted;      /* in service->front.in_flight */
-    _Atomic enum state state;
-};
-
-/* ---- responses ---- */
-
-/* The page that sent it may read the reply. */
-static bool allow_origin(struct exchange *x, struct MHD_Response *r)
-{
-    return MHD_add_response_header(r, "Access-Control-Allow-Origin", x->head.origin) == MHD_YES &&
-           MHD_add_response_header(r, "Access-Control-Expose-Headers", "*") == MHD_YES &&
-           MHD_add_response_header(r, "Vary", "Origin") == MHD_YES;
-}
-
-static struct MHD_Response *make_response(struct exchange *x, bool close_after)
-{
-    const struct td_response *res = &x->req.response;
-    struct MHD_Response *r = td_http_body(x->thread, x->connection, &x->req);
-    if (r && res->type && MHD_add_response_header(r, "Content-Type", res->type) != MHD_YES)
-        goto fail;
-    for (int i = 0; r && i < TD_MAX_HEADERS && res->header[i].name; i++)
-        if (MHD_add_response_header(r, res->header[i].name, res->header[i].value) != MHD_YES)
-            goto fail;
-    if (r && x->head.origin && !allow_origin(x, r))
-        goto fail;
-    if (r && close_after && MHD_add_response_header(r, "Connection", "close") != MHD_YES)
-        goto fail;
-    return r;
-fail:
-    MHD_destroy_response(r);
-    return NULL;
-}
-
-/* While the server drains, each response is its connection's last: else clients that never pause
- * would keep it from ending. */
-static enum MHD_Result queue(struct exchange *x)
-{
-    const struct td_response *res = &x->req.response;
-    bool close = x->head.must_close ||
-                 atomic_load_explicit(&x->req.service->front.draining, memory_order_relaxed);
-    struct MHD_Response **shared = close || x->head.origin ? NULL : res->shared;
-    struct MHD_Response *r = shared ? __atomic_load_n(shared, __ATOMIC_ACQUIRE) : NULL;
-    bool keep = r != NULL;
-    if (!r && !(r = make_response(x, close)))
-        return MHD_NO;
-    if (shared && !keep) {
-        struct MHD_Response *none = NULL; /* the first thread here leaves its response for all */
-        keep = __atomic_compare_exchange_n(shared, &none, r, false, __ATOMIC_RELEASE,
-                                           __ATOMIC_RELAXED);
-    }
-    td_watch_phase(&x->thread->watch, x->client, TD_PHASE_sends, x->thread->now_ns);
-    enum MHD_Result result = MHD_queue_response(x->connection, (unsigned)res->status, r);
-    if (!keep)
-        MHD_destroy_response(r);
-    return result;
-}
-
-void td_http_drop_response(void *response)
-{
-    if (response)
-        MHD_destroy_response(response);
-}
-
 /* Called by the worker that has made the response (or by the handler on our own thread). The
  * exchange may be gone as soon as its connection is resumed. */
 static void reply(struct td_request *req)
 {
-    struct exchange *x = (struct exchange *)req;
+    struct td_exchange *x = (struct td_exchange *)req;
     struct td_http_thread *thread = x->thread;
     atomic_store(&x->state, ST_replied);
     MHD_resume_connection(x->connection);
@@ -106,7 +26,7 @@ static void reply(struct td_request *req)
 
 /* The end of the server waits for it. Once that has begun, what is answered at once is not counted:
  * probes without a pause would keep the server from ending. */
-static void count(struct exchange *x)
+static void count(struct td_exchange *x)
 {
     if (!x->counted)
         atomic_fetch_add_explicit(&x->req.service->front.in_flight, 1, memory_order_relaxed);
@@ -117,7 +37,7 @@ static void count(struct exchange *x)
  * back: so the connection is suspended now. */
 static void defer(struct td_request *req)
 {
-    struct exchange *x = (struct exchange *)req;
+    struct td_exchange *x = (struct td_exchange *)req;
     count(x);
     atomic_fetch_add(&x->thread->handling, 1);
     atomic_store(&x->state, ST_running);
@@ -128,7 +48,7 @@ static void defer(struct td_request *req)
 
 static const char *header(struct td_request *req, const char *name)
 {
-    struct exchange *x = (struct exchange *)req;
+    struct td_exchange *x = (struct td_exchange *)req;
     return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
 }
 
@@ -139,7 +59,7 @@ static const struct {
                {"DELETE", TD_DELETE}, {"HEAD", TD_HEAD}, {"OPTIONS", TD_OPTIONS}};
 
 /* A page that --allow-origin names asks before it sends. */
-static void answer_preflight(struct exchange *x)
+static void answer_preflight(struct td_exchange *x)
 {
     x->req.response =
         (struct td_response){.status = 204,
@@ -149,7 +69,7 @@ static void answer_preflight(struct exchange *x)
     x->refused = true;
 }
 
-static void judge(struct exchange *x)
+static void judge(struct td_exchange *x)
 {
     struct td_request *req = &x->req;
     req->method = TD_METHODS;
@@ -162,11 +82,11 @@ static void judge(struct exchange *x)
     else if (!x->refused)
         x->refused = td_api_begin(req) != 0;
     if (!x->refused && !x->head.origin)
-        td_http_repeat_keep(&x->client->repeat, &x->line, req);
+        td_http_repeat_keep(&x->client->repeat, &x->line, req, &x->head);
 }
 
 /* The head is there: set the request up and let the api judge it. */
-static void begin(struct exchange *x, struct td_http_thread *thread, const char *url,
+static void begin(struct td_exchange *x, struct td_http_thread *thread, const char *url,
                   const char *method, const char *version)
 {
     struct td_request *req = &x->req;
@@ -190,8 +110,10 @@ static void begin(struct exchange *x, struct td_http_thread *thread, const char 
     if (!draining)
         count(x);
     td_watch_phase(&thread->watch, x->client, TD_PHASE_body, req->begin_ns);
-    if (draining || !td_http_repeat_take(x->client->repeat, &x->line, req))
+    if (draining || !td_http_repeat_take(x->client->repeat, &x->line, req, &x->head))
         judge(x);
+    if (!x->head.id)
+        x->head.id = td_http_id_make(thread, x->made);
     if (x->refused || req->content_length == UINT64_MAX || !req->content_length)
         return;
     req->body = td_api_body(req, req->content_length);
@@ -206,7 +128,7 @@ static void begin(struct exchange *x, struct td_http_thread *thread, const char 
 /* A piece of the body. One of unknown length moves to twice the room as it grows. -EMSGSIZE when
  * the client goes on and on after its request has been refused: libmicrohttpd takes a response only
  * before the body or after it. */
-static int take_body(struct exchange *x, const char *data, size_t size)
+static int take_body(struct td_exchange *x, const char *data, size_t size)
 {
     struct td_request *req = &x->req;
     x->client->received += size;
@@ -251,13 +173,13 @@ static const char *copy_query(struct td_arena *arena, const char *target, size_t
     return query;
 }
 
-static struct exchange *create(struct td_http_thread *thread, struct MHD_Connection *connection,
-                               const char *target)
+static struct td_exchange *create(struct td_http_thread *thread, struct MHD_Connection *connection,
+                                  const char *target)
 {
     struct td_service *service = thread->http->service;
     struct td_arena *arena = thread->spare ? thread->spare : td_arena_create();
     thread->spare = NULL;
-    struct exchange *x = arena ? td_arena_zalloc(arena, sizeof *x) : NULL;
+    struct td_exchange *x = arena ? td_arena_zalloc(arena, sizeof *x) : NULL;
     struct td_client *client = *(struct td_client **)MHD_get_connection_info(
         connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     const char *query = x ? copy_query(arena, target, strlen(target)) : NULL;
@@ -279,15 +201,15 @@ static struct exchange *create(struct td_http_thread *thread, struct MHD_Connect
 }
 
 /* The body is there: run, unless td_http_stop has begun. */
-static enum MHD_Result handle(struct exchange *x)
+static enum MHD_Result handle(struct td_exchange *x)
 {
     struct td_http_thread *thread = x->thread;
     td_watch_phase(&thread->watch, x->client, TD_PHASE_works, thread->now_ns);
     if (x->refused)
-        return queue(x);
+        return td_http_send(x);
     if (!atomic_load(&thread->http->closing) && td_api_handle(&x->req) == -EINPROGRESS)
         return MHD_YES;
-    return x->req.response.status ? queue(x) : MHD_NO;
+    return x->req.response.status ? td_http_send(x) : MHD_NO;
 }
 
 void *td_http_on_target(void *cls, const char *target, struct MHD_Connection *connection)
@@ -302,7 +224,7 @@ enum MHD_Result td_http_on_request(void *cls, struct MHD_Connection *connection,
                                    size_t *size, void **context)
 {
     struct td_http_thread *thread = cls;
-    struct exchange *x = *context;
+    struct td_exchange *x = *context;
     (void)connection;
     thread->callbacks++;
     if (!x)
@@ -312,11 +234,11 @@ enum MHD_Result td_http_on_request(void *cls, struct MHD_Connection *connection,
         /* A body that would be dropped anyway is not waited for when it is big. */
         uint64_t length = x->req.content_length;
         if (x->refused && (x->head.must_close || (length > SMALL_BODY && length != UINT64_MAX)))
-            return queue(x);
+            return td_http_send(x);
         return MHD_YES;
     }
     if (atomic_load(&x->state) == ST_replied)
-        return queue(x);
+        return td_http_send(x);
     if (*size) {
         int err = take_body(x, data, *size);
         *size = 0;
@@ -341,12 +263,29 @@ static void free_arena(struct td_http_thread *thread, struct td_arena *arena)
     }
 }
 
-static void end(struct exchange *x)
+/* What was not answered, as its client has gone in the middle, gets no line. */
+static void log_end(struct td_exchange *x, int64_t now)
+{
+    struct td_http_thread *thread = x->thread;
+    struct td_log *log = thread->http->config.log;
+    if (x->req.response.status && td_log_wants(log, &thread->turn, &x->req, now))
+        td_log_write(log, &thread->turn,
+                     &(struct td_log_request){.req = &x->req,
+                                              .id = x->head.id,
+                                              .method = x->line.method,
+                                              .trace = x->head.trace,
+                                              .client = &x->client->address,
+                                              .received = x->received,
+                                              .now = now});
+}
+
+static void end(struct td_exchange *x)
 {
     struct td_service *service = x->req.service;
     int64_t now = x->thread->now_ns = td_now_ns();
     x->client->exchange = NULL;
     td_watch_phase(&x->thread->watch, x->client, TD_PHASE_waits, now);
+    log_end(x, now);
     td_api_end(&x->req, now);
     bool counted = x->counted;
     free_arena(x->thread, x->req.arena);
@@ -386,7 +325,7 @@ void td_http_on_connection(void *cls, struct MHD_Connection *connection, void **
 
 bool td_http_head_is_there(void *exchange)
 {
-    struct exchange *x = exchange;
+    struct td_exchange *x = exchange;
     return !x->begun &&
            MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
 }

@@ -13,6 +13,11 @@
 #define TD_MAX_HTTP_THREADS 64
 #define TD_HTTP_PACE_NS 800000 /* between pieces of big replies, where small calls come as well */
 
+#define TD_ID_HEADER "X-Request-Id"
+#define TD_TRACE_HEADER "traceparent"
+#define TD_ID_SIZE 17  /* bytes of an id of ours, with the 0 */
+#define TD_HTTP_KEPT 2 /* there are so many constant bodies */
+
 struct td_http_held { /* a reply that waits for its turn, with its connection suspended */
     struct td_http_held *next;
     struct MHD_Connection *connection;
@@ -28,6 +33,8 @@ struct td_http_line { /* a request's first line, in libmicrohttpd's buffer */
 
 struct td_http_head {   /* what the server itself makes of a head */
     const char *origin; /* the page's that sent it, which is to be allowed the reply; or NULL */
+    const char *id;     /* the client's, or the exchange's own */
+    const char *trace;  /* traceparent, or NULL */
     bool preflight;     /* the page asks what it may send */
     bool must_close;    /* nobody can tell where the next request begins */
 };
@@ -54,7 +61,14 @@ struct td_http_thread { /* the fields without comment are its own */
     int64_t pause_ns, poll_from_ns, rest_ns;
     unsigned long long callbacks; /* that libmicrohttpd has made */
     struct td_watch watch;
-    char host[64];                          /* the last one that came over loopback and was taken */
+    char host[64]; /* the last one that came over loopback and was taken */
+    uint64_t ids;  /* the last one that was made */
+    struct td_log_turn turn;
+    struct td_http_kept { /* a response that does not change but for its id, which lies at id */
+        const void *body;
+        struct MHD_Response *response;
+        char *id;
+    } kept[TD_HTTP_KEPT];
     int64_t now_ns;                         /* when the daemon was run or, since, a request done */
     struct td_http_held *held, **last_held; /* in the order of their turns */
 };
@@ -91,11 +105,11 @@ int td_http_head_judge(struct td_http_thread *thread, struct MHD_Connection *con
                        struct td_http_head *head);
 /* Notes what was made of a right head; *repeat: the connection's, NULL at first, to be freed. */
 void td_http_repeat_keep(struct td_http_repeat **repeat, const struct td_http_line *line,
-                         const struct td_request *req);
-/* Whether this head is that one again; req is then filled as td_http_head_judge and td_api_begin
- * would. repeat: may be NULL. */
+                         const struct td_request *req, const struct td_http_head *head);
+/* Whether this head is that one again; req and head are then filled as td_http_head_judge and
+ * td_api_begin would. repeat: may be NULL. */
 bool td_http_repeat_take(const struct td_http_repeat *repeat, const struct td_http_line *line,
-                         struct td_request *req);
+                         struct td_request *req, struct td_http_head *head);
 /* The callback of MHD_OPTION_URI_LOG_CALLBACK; cls: the thread. A request begins; what it returns
  * becomes the request's context. */
 void *td_http_on_target(void *cls, const char *target, struct MHD_Connection *connection);
@@ -119,7 +133,13 @@ size_t td_http_keep_escapes(void *cls, struct MHD_Connection *connection, char *
 /* Lets others have the CPU at time before; when it is back. Whether others wanted it of late. */
 int64_t td_http_yield(struct td_http_thread *thread, int64_t before);
 bool td_http_is_contended(const struct td_http_thread *thread, int64_t now);
-/* Frees a shared response, if there is one: td_service.front.drop_shared. */
-void td_http_drop_response(void *response);
+
+/* ---- http_id.c ---- */
+
+/* An id for a request whose client gave none; id, filled. */
+const char *td_http_id_make(struct td_http_thread *thread, char id[TD_ID_SIZE]);
+/* What came as X-Request-Id and as traceparent, or NULL where that is none or cannot be one. */
+const char *td_http_id_judge(const char *id);
+const char *td_http_trace_judge(const char *trace);
 
 #endif

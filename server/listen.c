@@ -141,20 +141,27 @@ bool td_listener_is_local(const struct td_listener *listener)
     return !listener->address.ss_family || td_address_is_loopback(&listener->address);
 }
 
-void td_listener_name(const struct td_listener *listener, char *name, size_t size)
+void td_address_name(const struct sockaddr_storage *address, char *name, size_t size)
 {
     char host[INET6_ADDRSTRLEN];
-    if (listener->address.ss_family == AF_INET6) {
-        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&listener->address;
-        inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host);
-        snprintf(name, size, "http://[%s]:%d", host, ntohs(in6->sin6_port));
-    } else if (listener->address.ss_family == AF_INET) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)&listener->address;
-        inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
-        snprintf(name, size, "http://%s:%d", host, ntohs(in->sin_port));
-    } else {
-        snprintf(name, size, "unix:%s", listener->path);
-    }
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
+    const struct sockaddr_in *in = (const struct sockaddr_in *)address;
+    if (address->ss_family == AF_INET6)
+        snprintf(name, size, "[%s]:%d", inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host),
+                 ntohs(in6->sin6_port));
+    else if (address->ss_family == AF_INET)
+        snprintf(name, size, "%s:%d", inet_ntop(AF_INET, &in->sin_addr, host, sizeof host),
+                 ntohs(in->sin_port));
+    else
+        snprintf(name, size, "unix");
+}
+
+void td_listener_name(const struct td_listener *listener, char *name, size_t size)
+{
+    char host[80];
+    td_address_name(&listener->address, host, sizeof host);
+    bool is_tcp = listener->address.ss_family;
+    snprintf(name, size, "%s%s", is_tcp ? "http://" : "unix:", is_tcp ? host : listener->path);
 }
 
 void td_listener_unlink(struct td_listener *listener)

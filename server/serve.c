@@ -2,8 +2,10 @@
 #include "server/commands.h"
 #include "server/config.h"
 #include "server/http.h"
+#include "server/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,10 +22,12 @@ struct server {
     struct td_http *http[TD_MAX_GIVEN]; /* one a --listen */
 };
 
-static int fail(const char *what)
+static struct td_log *server_log; /* for those who say something and are given nothing else */
+
+/* Before the log is there, and for what keeps the server from starting. */
+static void fail(const char *what)
 {
     fprintf(stderr, "tensord: %s\n", what);
-    return -1;
 }
 
 /* The pools asked for; without any, one on all CPUs that the process may use. */
@@ -40,7 +44,7 @@ static int add_pools(struct server *s, struct td_problem *problem)
         if (err)
             snprintf(problem->text, sizeof problem->text, "pool '%.50s': %s", text, note);
         else if (*note)
-            fprintf(stderr, "tensord: pool %s: %s\n", config.name, note);
+            td_log_event(server_log, "pool", "pool %s: %s", config.name, note);
     }
     if (err || s->config.pool.n)
         return err;
@@ -81,7 +85,39 @@ static int share_memory(struct server *s, struct td_problem *problem)
 
 static void say(const char *sentence)
 {
-    fprintf(stderr, "tensord: %s\n", sentence);
+    td_log_event(server_log, "watch", "%s", sentence);
+}
+
+/* What follows from the machine and the options. */
+static void say_decisions(const struct server *s)
+{
+    const struct td_limits *limits = &s->service.limits;
+    struct td_machine_facts machine;
+    struct td_runtime_facts runtime;
+    td_topology_facts(s->topology, &machine);
+    td_runtime_facts(&runtime);
+    td_log_event(server_log, "threads", "%s; threads are bound by %s", machine.decision,
+                 runtime.enabled ? runtime.backend : "nobody");
+    td_log_event(server_log, "isa", "level %s of %s that the CPU has",
+                 td_isa_name(td_cpu()->current), td_isa_name(td_cpu()->highest_cpu));
+    td_log_event(server_log, "memory",
+                 "%zu bytes for all, of these %zu for stored tensors and %zu for tasks; bodies to "
+                 "%zu",
+                 (size_t)td_memory.limit, limits->store_bytes, limits->task_bytes, limits->body);
+}
+
+static void say_pools(const struct server *s)
+{
+    struct td_pool *list[TD_MAX_GIVEN];
+    int n = td_pools_list(s->pools, list, TD_MAX_GIVEN);
+    for (int i = 0; i < n; i++) {
+        struct td_pool_stats stats;
+        td_pool_stats(list[i], &stats);
+        td_log_event(server_log, "pool", "pool %s: CPUs %s, %d threads%s in %d workers",
+                     stats.config.name, stats.config.cpus, stats.config.threads,
+                     stats.config.pinned > 0 ? ", each pinned," : "", stats.config.streams);
+        td_pool_unref(list[i]);
+    }
 }
 
 static int start(struct server *s, struct td_problem *problem)
@@ -115,6 +151,7 @@ static int start(struct server *s, struct td_problem *problem)
                                   .io_spin_us = io_spin_us(s),
                                   .connections = c->connections / c->listen.n,
                                   .idle_s = c->idle_s,
+                                  .log = server_log,
                                   .allow_host = &c->allow_host,
                                   .allow_origin = &c->allow_origin};
     for (int i = 0; i < c->listen.n && !err; i++) {
@@ -127,10 +164,9 @@ static int start(struct server *s, struct td_problem *problem)
 /* The second signal. */
 static void end_at_once(int caught)
 {
-    static const char said[] = "tensord: a second signal: what is under way is cut off\n";
     (void)caught;
-    ssize_t n = write(STDERR_FILENO, said, sizeof said - 1);
-    _exit(n < 0);
+    td_log_last_words(server_log);
+    _exit(0);
 }
 
 /* Not ready any more, which new connections are told too, and no new work; what is under way may
@@ -147,8 +183,9 @@ static void drain(struct server *s, const sigset_t *signals)
     int left;
     while ((left = atomic_load(&s->service.front.in_flight)) > 0) {
         if (td_now_ns() >= end) {
-            fprintf(stderr, "tensord: %d requests cut off after %d s (drain-s)\n", left,
-                    s->config.drain_s);
+            td_log_event(server_log, "stop", "%d requests cut off after %d s (drain-s)", left,
+                         s->config.drain_s);
+            td_log_stop(server_log);
             _exit(0);
         }
         nanosleep(&tick, NULL);
@@ -169,27 +206,35 @@ static void stop(struct server *s)
     td_config_fini(&s->config);
 }
 
-static void print_ready(const struct server *s)
+static void say_ready(const struct server *s)
 {
-    struct td_pool *list[TD_MAX_GIVEN];
-    int n = td_pools_list(s->pools, list, TD_MAX_GIVEN);
-    fprintf(stderr, "tensord: ready on ");
-    for (int i = 0; i < s->config.listen.n; i++)
-        fprintf(stderr, "%s, ", td_http_address(s->http[i]));
-    fprintf(stderr, "%s", td_isa_name(td_cpu()->current));
-    for (int i = 0; i < n; i++) {
-        struct td_pool_stats stats;
-        td_pool_stats(list[i], &stats);
-        fprintf(stderr, "%s %s=%s", i ? "" : ", pools", stats.config.name, stats.config.cpus);
-        td_pool_unref(list[i]);
+    char text[2048] = "";
+    td_log_event(server_log, "start", "version " TD_VERSION ", process %d: serve %s", (int)getpid(),
+                 s->config.given);
+    say_decisions(s);
+    say_pools(s);
+    for (int i = 0; i < s->config.listen.n; i++) {
+        size_t n = strlen(text);
+        snprintf(text + n, sizeof text - n, "%s%s", i ? ", " : "", td_http_address(s->http[i]));
     }
-    fprintf(stderr, "\n");
+    td_log_event(server_log, "ready", "ready on %s", text);
+}
+
+/* What is opened later must not become standard error, nor be written the log. */
+static void hold_standard_files(void)
+{
+    int fd;
+    while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO)
+        ;
+    if (fd >= 0)
+        close(fd);
 }
 
 int td_command_serve(int argc, char **argv)
 {
     struct server s = {0};
     struct td_problem problem = {""};
+    hold_standard_files();
     int read = td_config_read(&s.config, argc, argv, &problem);
     if (read == 1) {
         printf(
@@ -222,16 +267,25 @@ int td_command_serve(int argc, char **argv)
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* all threads inherit this; main waits for them */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN); /* nothing is read anew, and a terminal's end is none of ours */
-    int err = start(&s, &problem);
+    int err = td_log_start(&server_log, (enum td_log_form)s.config.log, s.config.log_slow_ms,
+                           &s.service.front);
+    if (err)
+        fail("no memory or thread for the log");
+    else if ((err = start(&s, &problem)))
+        td_log_event(server_log, "failed", "%s", problem.text);
     if (err) {
-        fail(problem.text);
         stop(&s);
+        td_log_stop(server_log);
         return err == -EINVAL ? 2 : 1;
     }
-    print_ready(&s);
+    say_ready(&s);
     int caught;
     sigwait(&signals, &caught);
+    td_log_event(server_log, "stop", "%s: no new work; %d requests are under way",
+                 caught == SIGTERM ? "SIGTERM" : "SIGINT", atomic_load(&s.service.front.in_flight));
     drain(&s, &signals);
     stop(&s);
+    td_log_event(server_log, "stop", "all is done");
+    td_log_stop(server_log);
     return 0;
 }

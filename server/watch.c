@@ -49,20 +49,15 @@ void td_watch_init(struct td_watch *watch, int idle_s)
     ring_init(&watch->active);
 }
 
-static bool is_loopback(int fd)
-{
-    struct sockaddr_storage address = {0};
-    socklen_t size = sizeof address;
-    return !getpeername(fd, (struct sockaddr *)&address, &size) && td_address_is_loopback(&address);
-}
-
 struct td_client *td_watch_add(struct td_watch *watch, int fd, int64_t now)
 {
     struct td_client *client = calloc(1, sizeof *client);
     if (!client)
         return NULL;
     client->fd = fd;
-    client->loopback = is_loopback(fd);
+    socklen_t size = sizeof client->address;
+    getpeername(fd, (struct sockaddr *)&client->address, &size);
+    client->loopback = td_address_is_loopback(&client->address);
     client->since_ns = now;
     append(&watch->waiting, client);
     watch->n++;

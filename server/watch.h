@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 enum td_phase {                 /* of a connection */
                 TD_PHASE_waits, /* for a request, of which there may be some bytes */
@@ -18,13 +19,14 @@ enum td_phase {                 /* of a connection */
 struct td_client { /* one connection */
     struct td_client *next, *last;
     int fd;
-    enum td_phase phase, seen;     /* now, and at the last look */
-    bool loopback;                 /* its address is one: it comes from this machine */
-    bool ended;                    /* at the last look nothing was left to read */
-    atomic_bool gone;              /* it has closed its side while the server has its request */
-    int64_t since_ns;              /* of the phase; from the first look on, of the last window */
-    uint64_t received, heads;      /* bytes of bodies, and of heads */
-    bool chunked;                  /* there were bytes that are neither */
+    enum td_phase phase, seen;       /* now, and at the last look */
+    struct sockaddr_storage address; /* where it comes from */
+    bool loopback;                   /* that is this machine */
+    bool ended;                      /* at the last look nothing was left to read */
+    atomic_bool gone;                /* it has closed its side while the server has its request */
+    int64_t since_ns;                /* of the phase; from the first look on, of the last window */
+    uint64_t received, heads;        /* bytes of bodies, and of heads */
+    bool chunked;                    /* there were bytes that are neither */
     uint64_t moved, at_end;        /* of what counts: at the window's begin, and at the last look */
     void *exchange;                /* the server's own: the request, or NULL */
     struct td_http_repeat *repeat; /* and its last head, or NULL; freed with the connection */

@@ -187,13 +187,13 @@ class Service:
     """`tensord serve ARGS`, ready, in control groups if any are given (groups.py). stop() wants a good
     end, and no word of a sanitizer."""
 
-    def __init__(self, *args, env=None, port=None, groups=()):
+    def __init__(self, *args, env=None, port=None, groups=(), stderr=subprocess.PIPE):
         self.port = port or free_port()
         self.log = ""
         begin = time.monotonic()
         self.process = subprocess.Popen(
             [BINARY, "serve", "--listen", f"127.0.0.1:{self.port}", *args], text=True,
-            env={**environment(), **(env or {})}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            env={**environment(), **(env or {})}, stdout=subprocess.DEVNULL, stderr=stderr,
             preexec_fn=(lambda: [group.join() for group in groups]) if groups else None)
         while time.monotonic() < begin + 30:
             try:
@@ -217,10 +217,10 @@ class Service:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
-            self.log += self.process.communicate(timeout=60)[1]
+            self.log += self.process.communicate(timeout=60)[1] or ""
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.log += self.process.communicate()[1]
+            self.log += self.process.communicate()[1] or ""
             raise AssertionError("SIGTERM did not end it:\n" + self.log) from None
         assert self.process.returncode == 0, f"exit {self.process.returncode}:\n{self.log}"
         assert "Sanitizer" not in self.log and "runtime error" not in self.log, self.log

@@ -173,6 +173,10 @@ int td_infer_keys(struct td_infer *in, const cJSON *parameters, const struct td_
 /* Writes the reply's parameters, explain and trace among them where asked for; in a brief reply
  * only where one of these was. */
 void td_infer_write_parameters(struct td_infer *in, struct td_writer *w);
+/* Notes for the log what has been computed, and where. */
+void td_infer_note_trail(struct td_infer *in);
+/* What the log says of a call that took long: td_request.explain_. */
+const char *td_infer_explain(struct td_request *req);
 /* The reply to a call that no kernel takes: the operator's computed table. */
 int td_infer_no_kernel(struct td_infer *in);
 

@@ -45,11 +45,11 @@ static void write_parts(struct td_writer *w, const struct td_run *run)
     td_write_close(w, ']');
 }
 
-static void write_explain(struct td_infer *in, struct td_writer *w)
+static void write_record(struct td_infer *in, struct td_writer *w, const char *key)
 {
     const struct td_run *run = &in->run;
     const struct td_table *table = in->eval ? NULL : td_handle_table(run->handle);
-    td_write_open(w, "explain", '{');
+    td_write_open(w, key, '{');
     td_write_str(w, "operator", run->handle->full);
     if (table)
         td_write_str(w, "schema", run->handle->op->schema);
@@ -66,6 +66,29 @@ static void write_explain(struct td_infer *in, struct td_writer *w)
     if (run->parts)
         write_parts(w, run);
     td_write_close(w, '}');
+}
+
+void td_infer_note_trail(struct td_infer *in)
+{
+    in->req->trail = (struct td_trail){.op = in->eval ? in->expr : in->run.handle->full,
+                                       .pool = td_pool_name(in->pool),
+                                       .impl = in->run.impl,
+                                       .queue_ns = in->begin_ns - in->queued_ns,
+                                       .compute_ns = in->end_ns - in->begin_ns};
+}
+
+const char *td_infer_explain(struct td_request *req)
+{
+    struct td_writer w;
+    if (!req->trail.impl)
+        return NULL;
+    td_write_init(&w, req->arena, 2048);
+    write_record(req->call_, &w, NULL);
+    td_write_took(&w, td_write_room(&w, 1) ? 1 : 0);
+    if (w.failed)
+        return NULL;
+    w.text[w.length - 1] = 0;
+    return w.text;
 }
 
 static void write_trace(struct td_infer *in, struct td_writer *w)
@@ -106,7 +129,7 @@ static void write_answers(struct td_infer *in, struct td_writer *w)
     if (in->run.derivative)
         write_derivative(&in->run, w);
     if (in->explain)
-        write_explain(in, w);
+        write_record(in, w, "explain");
     if (in->options.trace)
         write_trace(in, w);
 }

@@ -178,6 +178,7 @@ static void compute(struct td_infer *in, struct td_worker *worker)
         in->run.ns = in->end_ns - in->begin_ns;
     td_metrics_call(in->req->service->metrics, &in->run, in->begin_ns - in->queued_ns,
                     in->end_ns - in->begin_ns);
+    td_infer_note_trail(in);
     if (worker && is_over(in, "took"))
         return;
     err = td_shm_end(&in->shm, in->run.call.out, &in->run.problem);
@@ -247,7 +248,8 @@ static int submit_task(struct td_infer *in)
     if (err)
         return td_api_problem(req, err, "%s", in->run.problem.text);
     in->is_task = true;
-    td_api_task_accepted(req, task); /* before a worker can use the arena */
+    req->trail.op = in->run.handle->full; /* the expression is the task's */
+    td_api_task_accepted(req, task);      /* before a worker can use the arena */
     err = enqueue(in);
     if (err) {
         td_task_take_back(req, in->req);
@@ -363,12 +365,13 @@ static int begin(struct td_request *req, const char *op, const char *model, bool
     memset(in, 0, offsetof(struct td_infer, json));
     td_json_init(&in->json);
     in->req = req;
-    in->op = op;
+    in->op = req->trail.op = op;
     in->model = model;
     in->eval = eval;
     in->timeout_ms = req->service->limits.timeout_ms;
     req->call_ = in;
     req->release_ = free_call;
+    req->explain_ = td_infer_explain;
     struct td_problem problem;
     int err = td_infer_parse(in, &problem);
     if (!err && !eval && td_infer_replay(in))

@@ -196,7 +196,7 @@ int td_infer_read_expr(struct td_infer *in, struct td_problem *problem)
     const cJSON *expr = td_json_member(in->json.root, "expr");
     if (!cJSON_IsString(expr))
         return td_infer_refuse(problem, "expr", "must be a text, such as \"relu(a * b + c)\"");
-    in->expr = expr->valuestring;
+    in->req->trail.op = in->expr = expr->valuestring;
     return 0;
 }
 

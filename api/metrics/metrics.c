@@ -361,6 +361,12 @@ int td_api_metrics_get(struct td_request *req, struct td_response *res)
          (unsigned long long)req->service->front.io_polls);
     line(&t, "tensord_io_waits_total{how=\"sleep\"} %llu",
          (unsigned long long)req->service->front.io_sleeps);
+    family(&t, "tensord_log_dropped_total", "counter",
+           "Requests that the log has left out for their number, and lines that nobody took.");
+    line(&t, "tensord_log_dropped_total{why=\"rate\"} %llu",
+         (unsigned long long)req->service->front.log_skipped);
+    line(&t, "tensord_log_dropped_total{why=\"reader\"} %llu",
+         (unsigned long long)req->service->front.log_lost);
     tasks(&t, req->service->tasks);
     memory(&t, td_tensors_budget(req->service->tensors));
     process(&t);

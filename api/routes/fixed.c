@@ -8,7 +8,6 @@
 struct reply {
     const char *text;
     size_t size;
-    void *shared; /* what the server made of it */
 };
 
 struct fixed {
@@ -43,10 +42,6 @@ void td_fixed_destroy(struct td_service *service)
     struct fixed *fixed = service->fixed_;
     if (!fixed)
         return;
-    if (service->front.drop_shared) {
-        service->front.drop_shared(fixed->isa.shared);
-        service->front.drop_shared(fixed->ops.shared);
-    }
     td_arena_destroy(fixed->arena);
     free(fixed);
     service->fixed_ = NULL;
@@ -58,7 +53,7 @@ static int answer(struct reply *reply, struct td_response *res)
     res->type = "application/json";
     res->body = reply->text;
     res->size = reply->size;
-    res->shared = &reply->shared;
+    res->constant = true;
     return 0;
 }
 

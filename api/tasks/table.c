@@ -51,7 +51,7 @@ static void keep_reply(struct td_task *task, const struct td_response *res)
         return;
     }
     task->reply = *res;
-    task->reply.shared = NULL;
+    task->reply.constant = false;
     task->reply.body = at;
     if (res->size)
         memcpy(at, res->body, res->size);

@@ -1,0 +1,51 @@
+/* What the server says on standard error: a line for each request, and lines of its own. Internal
+ * to server/. */
+#ifndef TD_SERVER_LOG_H
+#define TD_SERVER_LOG_H
+
+#include "api/api.h"
+
+#include <sys/socket.h>
+
+enum td_log_form { TD_LOG_auto, TD_LOG_text, TD_LOG_json, TD_LOG_off }; /* as in options.def */
+
+/* Lines go into memory, and a thread of the log's own writes them: whoever says something never
+ * waits for the reader. What there is no room or no reader for is counted in front->log_lost. */
+struct td_log;
+
+/* form: auto is text on a terminal, json elsewhere; off leaves out the requests, the rest is text.
+ * slow_ms: requests that took as long say why their kernel was chosen; 0: none do. front: borrowed.
+ * -ENOMEM, -EAGAIN (no thread). */
+int td_log_start(struct td_log **log, enum td_log_form form, int slow_ms, struct td_front *front);
+/* Writes what is left, for a second at most, and frees the log. NULL is fine. */
+void td_log_stop(struct td_log *log);
+
+/* A line of the server's own; event: a word for what it is about. log: NULL says nothing. */
+void td_log_event(struct td_log *log, const char *event, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The end of the process by a second signal: a constant line, from the signal's handler. */
+void td_log_last_words(const struct td_log *log);
+
+/* ---- requests ---- */
+
+struct td_log_turn { /* of one HTTP thread, zeroed at first */
+    int64_t next_ns;
+    unsigned long long skipped; /* requests since the last line that got none */
+};
+
+struct td_log_request {
+    struct td_request *req;          /* with its response */
+    const char *id, *method, *trace; /* trace: NULL where there is none */
+    const struct sockaddr_storage *client;
+    uint64_t received; /* bytes of its body, taken or not */
+    int64_t now;       /* when it ended */
+};
+
+/* Whether a request that has ended gets a line. A thread writes 1,000 a second, after a pause as
+ * many at once; where more end, some are left out, and of these first those that went well. */
+bool td_log_wants(struct td_log *log, struct td_log_turn *turn, const struct td_request *req,
+                  int64_t now);
+/* Writes it. In its turn, if td_log_wants. */
+void td_log_write(struct td_log *log, struct td_log_turn *turn, const struct td_log_request *r);
+
+#endif
