@@ -123,6 +123,15 @@ class Eval(service.ServiceTest):
                     done += self.agree(rng, {name: self.tensor(rng, shapes) for name in ("x0", "x1")}, 3)
             self.assertGreater(done, 4)
 
+    def test_tiles_of_any_size(self):
+        """Of what is broadcast, of 24 bytes an element: some sizes round up to more than there is room for."""
+        for n in range(1, 140):
+            a, b, c = np.arange(n, dtype=np.float64).reshape(n, 1), np.arange(8.0), np.array([3.0])
+            for op in ("addcmul", "lerp"):
+                inputs = {"self": a, **dict(zip(("end", "weight") if op == "lerp" else ("tensor1", "tensor2"), (b, c)))}
+                want = a + (b - a) * c if op == "lerp" else a + b * c
+                np.testing.assert_array_equal(self.service.infer(op, inputs, binary=True, connection=self.line).out, want)
+
     def test_numpy(self):
         rng = np.random.default_rng(5)
         a, b, c = (rng.standard_normal(shape) for shape in ((3, 5), (5,), (3, 1)))
