@@ -194,8 +194,9 @@ int td_api_handle(struct td_request *req)
 
 void td_api_end(struct td_request *req, int64_t now_ns)
 {
-    if (req->route && req->response.status)
-        td_metrics_request(req->service->metrics, (int)(req->route - td_routes), req, now_ns);
+    if (req->response.status)
+        td_metrics_request(req->service->metrics, req->route ? (int)(req->route - td_routes) : -1,
+                           req, now_ns);
     if (req->release_)
         req->release_(req);
 }

@@ -176,8 +176,8 @@ static void compute(struct td_infer *in, struct td_worker *worker)
     }
     if (!whole) /* for the trace: what all parts took */
         in->run.ns = in->end_ns - in->begin_ns;
-    td_metrics_call(in->req->service->metrics, &in->run, in->begin_ns - in->queued_ns,
-                    in->end_ns - in->begin_ns);
+    td_metrics_call(in->req->service->metrics, &in->run, td_pool_name(in->pool),
+                    in->begin_ns - in->queued_ns, in->end_ns - in->begin_ns);
     td_infer_note_trail(in);
     if (worker && is_over(in, "took"))
         return;

@@ -33,10 +33,9 @@ def requests(lines):
 
 
 def raw(s, data):
-    """The reply's bytes to a request's bytes, on a connection that the client ends."""
-    with s.socket() as c:
+    """The replies' bytes to requests' bytes, after which the server closes."""
+    with s.socket(60) as c:
         c.sendall(data)
-        c.shutdown(socket.SHUT_WR)
         got = b""
         while part := c.recv(1 << 16):
             got += part
@@ -209,6 +208,7 @@ class Ids(service.ServiceTest):
         """Many requests in one piece: each reply has the id of its own request."""
         head = "GET /v1/isa HTTP/1.1\r\nHost: localhost\r\n"
         data = b"".join((head + (f"X-Request-Id: n{i}\r\n" if i % 3 else "") + "\r\n").encode() for i in range(60))
+        data = data[:-2] + b"Connection: close\r\n\r\n"
         got = re.findall(rb"\r\nX-Request-Id: (\S+)\r\n", raw(self.service, data))
         self.assertEqual(len(got), 60)
         self.assertEqual([one for i, one in enumerate(got) if i % 3], [b"n%d" % i for i in range(60) if i % 3])
@@ -245,8 +245,8 @@ class Hostile(unittest.TestCase):
                 s.call("POST", "/v1/eval", {"expr": evil, "a": [1]})
                 s.call("GET", "/v2/models/" + quoted)
                 s.call("POST", "/v1/ops/%ff%fe", {})
-                raw(s, b"GET /\xff\xc3(\x80 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                raw(s, b"B|{}~ /" + b"%0a" * 900 + b" HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: \x80\r\n\r\n")
+                raw(s, b"GET /\xff\xc3(\x80 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                raw(s, b"B|{}~ /" + b"%0a" * 900 + b" HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: \x80\r\nConnection: close\r\n\r\n")
                 raw(s, b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: a\r\n X-Request-Id: b\r\n\r\n")
                 s.stop()
                 lines = s.log.split("\n")[:-1]

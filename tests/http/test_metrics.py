@@ -12,6 +12,11 @@ UNITS = ("_seconds", "_bytes", "_total", "_info", "_ratio")
 
 
 class Metrics(service.ServiceTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.service.infer("relu", {"self": np.ones(4, np.float32)})
+
     def scrape(self):
         """({(name, labels): value}, {family: type}); the text's grammar is checked on the way."""
         reply = self.service.call("GET", "/metrics")
@@ -56,21 +61,80 @@ class Metrics(service.ServiceTest):
 
     def test_histograms(self):
         samples, types = self.scrape()
-        for name in (n for n, kind in types.items() if kind == "histogram"):
-            buckets = [(dict(labels)["le"], value) for (n, labels), value in samples.items()
-                       if n == name + "_bucket"]
-            bounds = [float(le.replace("+Inf", "inf")) for le, _ in buckets]
-            self.assertEqual(bounds, sorted(bounds))
-            self.assertEqual(bounds[-1], float("inf"))
-            counts = [value for _, value in buckets]
-            self.assertEqual(counts, sorted(counts))
-            self.assertEqual(counts[-1], samples[name + "_count", ()])
-            self.assertIn((name + "_sum", ()), samples)
+        names = [n for n, kind in types.items() if kind == "histogram"]
+        self.assertEqual(len(names), 4)
+        for name in names:
+            series = {}
+            for (n, labels), value in samples.items():
+                if n == name + "_bucket":
+                    by = dict(labels)
+                    le = by.pop("le")
+                    series.setdefault(tuple(sorted(by.items())), []).append((le, value))
+            self.assertTrue(series, name)
+            for by, buckets in series.items():
+                bounds = [float(le.replace("+Inf", "inf")) for le, _ in buckets]
+                self.assertEqual(bounds, sorted(bounds))
+                self.assertEqual(bounds[-1], float("inf"))
+                counts = [value for _, value in buckets]
+                self.assertEqual(counts, sorted(counts))
+                self.assertEqual(counts[-1], samples[name + "_count", by])
+                self.assertGreater(samples[name + "_sum", by], -1)
+
+    def test_what_they_are_counted_by(self):
+        """Bytes, time and errors by route, operator, pool and type; what no route fits has one of its own."""
+        def grown(name, **labels):
+            return self.count(after, name, **labels) - self.count(before, name, **labels)
+        before, _ = self.scrape()
+        body, headers = service.pack({"self": np.ones(1000, np.float32)}, binary=True)
+        replies = [self.service.call("POST", "/v1/ops/relu", body, headers) for _ in range(4)]
+        self.service.call("POST", "/v1/eval", {"expr": "relu(a)+1", "a": [1.5, 2]})
+        for path in ("/nope", "/nope/2", "/v1/tensors/none"):
+            self.assertEqual(self.service.call("GET", path).status, 404)
+        with self.service.socket() as c: # libmicrohttpd refuses it; see test_framing
+            c.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nbad\r\n\r\n")
+            refused = b"problem+json" in c.recv(4096)
+        after, _ = self.scrape()
+        route = {"method": "POST", "route": "/v1/ops/{op}"}
+        self.assertEqual(grown("tensord_http_request_bytes_total", **route), 4 * len(body))
+        self.assertEqual(grown("tensord_http_response_bytes_total", **route), sum(len(r.body) for r in replies))
+        self.assertEqual(grown("tensord_request_duration_seconds_count", **route), 4)
+        self.assertGreater(grown("tensord_request_duration_seconds_sum", **route), 0)
+        self.assertEqual(grown("tensord_op_duration_seconds_count", op="relu"), 4)
+        self.assertEqual(grown("tensord_op_duration_seconds_count", op="eval"), 1)
+        for name in ("queue", "compute"):
+            self.assertEqual(grown(f"tensord_{name}_duration_seconds_count", pool="default"), 5)
+        self.assertEqual(grown("tensord_problems_total", type="not-found"), 3)
+        self.assertEqual(grown("tensord_http_requests_total", route="none"), 2 + refused)
+        self.assertEqual(grown("tensord_problems_total", type="invalid-request"), refused)
+
+    def test_pools_that_come_and_go(self):
+        """Each has counts of its own, and keeps them; there is an end to how many."""
+        with service.Service() as s:
+            x = {"self": np.ones(4, np.float32)}
+            for i in range(70):
+                self.assertEqual(s.call("PUT", f"/v1/pools/p{i}", {"cpus": service.CPUS[0]}).status, 201)
+                self.assertEqual(s.infer("relu", x, {"pool": f"p{i}"}).status, 200)
+                s.call("DELETE", f"/v1/pools/p{i}")
+            text = s.call("GET", "/metrics").body.decode()
+        counts = dict(re.findall(r'^tensord_compute_duration_seconds_count\{pool="(.*)"\} (\d+)$', text, re.M))
+        self.assertEqual(counts, {**{f"p{i}": "1" for i in range(63)}, "others": "7"})
+        self.assertNotIn('tensord_pool_threads{pool="p1"}', text)
+
+    def test_workers(self):
+        samples, _ = self.scrape()
+        for pool in self.service.call("GET", "/v1/pools").json["pools"]:
+            by = (("pool", pool["name"]),)
+            self.assertEqual(samples["tensord_pool_workers", by], pool["streams"])
+            self.assertEqual(samples["tensord_pool_queue_limit", by], pool["queue_depth"])
+            self.assertEqual(samples["tensord_pool_running_workers", by], 0)
+            self.assertEqual(samples["tensord_pool_late_total", by], 0)
+
+    @staticmethod
+    def count(samples, name, **labels):
+        return sum(v for (n, have), v in samples.items() if n == name and set(labels.items()) <= set(have))
 
     def test_counting(self):
-        def count(samples, name, **labels):
-            return sum(v for (n, have), v in samples.items()
-                       if n == name and set(labels.items()) <= set(have))
+        count = self.count
         before, _ = self.scrape()
         x = {"self": np.ones(4, np.float32)}
         for _ in range(7):
@@ -89,9 +153,9 @@ class Metrics(service.ServiceTest):
             self.assertEqual(count(after, "tensord_op_calls_total", **labels)
                              - count(before, "tensord_op_calls_total", **labels), more)
         name = "tensord_compute_duration_seconds_count"
-        self.assertEqual(after[name, ()] - before[name, ()], 9)
+        self.assertEqual(count(after, name) - count(before, name), 9)
         name = "tensord_request_duration_seconds_count"
-        self.assertGreaterEqual(after[name, ()] - before[name, ()], 10)
+        self.assertGreaterEqual(count(after, name) - count(before, name), 10)
         self.assertEqual(after["tensord_requests_in_flight", ()], 1)
 
     def test_counted_by_many_threads(self):
@@ -110,7 +174,7 @@ class Metrics(service.ServiceTest):
             text = s.call("GET", "/metrics").body.decode()
             self.assertEqual(sum(map(int, re.findall(r'^tensord_op_calls_total\{op="relu".* (\d+)$', text, re.M))), 60)
             self.assertIn('tensord_http_requests_total{method="POST",route="/v1/ops/{op}",code="2xx"} 60\n', text)
-            self.assertIn("tensord_compute_duration_seconds_count 60\n", text)
+            self.assertIn('tensord_compute_duration_seconds_count{pool="default"} 60\n', text)
 
     def test_what_the_machine_says(self):
         samples, _ = self.scrape()

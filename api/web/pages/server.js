@@ -35,11 +35,14 @@ class Look {
   rate(name, fits) {
     return this.before ? Math.max(0, this.total(name, fits) - this.before.total(name, fits)) / this.seconds : 0;
   }
-  /** The quantile of a histogram since the last look, in its unit; NaN when nothing came. */
+  /** The quantile of a family of histograms since the last look, in its unit; NaN when nothing came. */
   quantile(name, q) {
-    const was = new Map((this.before?.metrics[name + '_bucket'] || []).map(([by, v]) => [by.le, v]));
-    const rows = this.metrics[name + '_bucket'].map(([by, v]) => [+by.le.replace('+Inf', 'Infinity'), v - (was.get(by.le) || 0)]);
-    const all = rows.at(-1)[1];
+    const sums = new Map();
+    for (const [look, sign] of [[this, 1], [this.before, -1]]) {
+      for (const [{le}, v] of look?.metrics[name + '_bucket'] || []) sums.set(le, (sums.get(le) || 0) + sign * v);
+    }
+    const rows = [...sums].map(([le, n]) => [+le.replace('+Inf', 'Infinity'), n]);
+    const all = rows.at(-1)?.[1];
     let low = 0, below = 0;
     for (const [le, n] of rows) {
       if (all && n >= q * all) return le === Infinity ? low : low + (le - low) * (q * all - below) / (n - below || 1);

@@ -1,0 +1,48 @@
+/* What is counted, between who counts it (metrics.c) and who tells it (text.c). Internal to this
+ * room. */
+#ifndef TD_API_METRICS_COUNTS_H
+#define TD_API_METRICS_COUNTS_H
+
+#include "api/metrics/metrics.h"
+
+#define TD_BUCKETS 12 /* of a histogram, beside the one without an end */
+extern const int64_t td_bounds_ns[TD_BUCKETS];
+
+enum {
+    TD_ROUTES = 0
+#define TD_ROUTE(...) +1
+#include "api/routes.def"
+#undef TD_ROUTE
+    ,
+    TD_PROBLEMS = 0
+#define TD_PROBLEM(...) +1
+#include "api/problems.def"
+#undef TD_PROBLEM
+    ,
+    TD_OP_ROWS = 16, /* of an operator; the last one counts calls without a row: composite ones */
+};
+extern const char *const td_problem_types[TD_PROBLEMS];
+
+struct td_histogram {
+    atomic_llong bucket[TD_BUCKETS + 1], sum_ns;
+};
+
+struct td_counts { /* nothing but counters, so that these can be added up */
+    struct td_route_counts {
+        atomic_llong requests[6], in, out; /* by status class; bytes of bodies */
+        struct td_histogram took;
+    } route[TD_ROUTES + 1]; /* the last: what none fits */
+    atomic_llong problems[TD_PROBLEMS];
+    struct td_histogram queue[TD_MAX_POOLS], compute[TD_MAX_POOLS];
+    struct td_op_counts {
+        atomic_llong calls[TD_OP_ROWS];
+        struct td_histogram took;
+    } op[]; /* the last: expressions */
+};
+
+/* All that has been counted, in the arena; NULL: no memory. */
+struct td_counts *td_counts_add_up(const struct td_metrics *metrics, struct td_arena *arena);
+/* The name of the pool whose counts lie at i, "" where there is none yet. */
+const char *td_counts_pool(const struct td_metrics *metrics, int i);
+
+#endif
