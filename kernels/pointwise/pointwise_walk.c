@@ -14,7 +14,6 @@
 #include "kernels/elementwise.h"
 #include "kernels/fused.h"
 
-#include <assert.h>
 #include <string.h>
 
 #define TILE 1024  /* elements at most */
@@ -234,7 +233,6 @@ static void classify(struct walk *w)
     int64_t most = bytes ? (int64_t)(ROOM / bytes) & ~INT64_C(31) : INT64_MAX;
     int64_t wanted = ((td_numel(w->out) < TILE ? td_numel(w->out) : TILE) + 63) & ~INT64_C(63);
     w->tile = (bytes || w->n_ops > 1) && most > wanted ? wanted : most;
-    assert(!bytes || (size_t)w->tile * bytes <= ROOM);
 }
 
 /* ---- laying out tiles ---- */
