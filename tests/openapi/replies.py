@@ -24,7 +24,8 @@ with service.Service() as told:
     API = told.call("GET", "/openapi.json").json
 API["paths"] = {path: item for path, item in API["paths"].items() # operators.py sees to the others
                 if item.get("post", {}).get("tags") != ["calls"]}
-COMMON = {"Date", "Connection", "Content-Type", "Content-Length", "Allow"}
+COMMON = {"Date", "Connection", "Content-Type", "Content-Length", "Allow", # and what info.description says of all
+          "X-Request-Id"}
 
 
 def strict(schema):
