@@ -206,6 +206,8 @@ class Replies(service.ServiceTest):
                 self.check("DELETE", task, status=204)
                 self.check("GET", task, status=404)
                 self.check("DELETE", task, status=404)
+        task = self.check("POST", "/v1/ops/relu", {"self": [1, 2]}, {"Prefer": "respond-async"}, status=202).headers["Location"]
+        self.assertEqual(self.check("GET", task + "?wait=60").json, {"out": [1, 2]}) # in the form of its request
         big = np.ones((400, 400), np.float32)
         body, headers = service.pack({"self": big, "other": big}, {"kernel": "ref"}, binary=True)
         tasks = [self.check("POST", "/v1/ops/matmul", body, {**headers, "Prefer": "respond-async"}, status=202).headers["Location"]
