@@ -16,5 +16,7 @@ int td_fused_values(const struct td_call *call, const struct td_impl *impl)
     if (impl == ref || (ref->run != td_pointwise_ref && ref->run != td_cast_ref) ||
         call->n_out != 1)
         return 0;
+    if (call->op->check && td_dtype_kind(td_point_type(call)) != 'f') /* values are judged first */
+        return 0;
     return 2 + (int)strlen(((const struct td_pointwise *)call->op->family)->operands);
 }

@@ -182,9 +182,9 @@ struct td_op {
     const struct td_impl *impls; /* best first, ended by a row without run; the last is ref */
     const char *const *samples;  /* argument patterns for tests, docs, bench; NULL-ended */
     double (*flops)(const struct td_call *call); /* NULL: one an output element */
-    unsigned follows; /* arguments whose values say where the kernel reads or writes, how much, or
-                         what it divides whole numbers by, one bit each: nobody may change these
-                         while a call is on its way */
+    unsigned follows; /* arguments whose values say where the kernel reads or writes, or how much,
+                         one bit each: nobody may change these while a call is on its way (what it
+                         divides whole numbers by may change: it cannot trap) */
     /* Judges such values: 0, or -EINVAL by td_refuse. Runs before each kernel, once all data are
      * there and converted; NULL: any will do. */
     int (*check)(const struct td_call *call);

@@ -295,6 +295,8 @@ def draw_all(rng, datatype, shapes):
     """The tensors of a call; those that choose are BOOL."""
     drawn = {name: shape.draw(rng) if isinstance(shape, index.Below) else
              draw(rng, "BOOL" if name in pointwise.MASKS else datatype, shape) for name, shape in shapes.items()}
+    drawn |= {name: np.where(drawn[name] == 0, 1, drawn[name]).astype(drawn[name].dtype) for name, shape in shapes.items()
+              if isinstance(shape, pointwise.Divisor) and datatype in INTEGERS}
     return drawn | {name: in_order(drawn[name]) for name, shape in shapes.items() if isinstance(shape, order.Sorted)}
 
 

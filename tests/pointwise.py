@@ -10,6 +10,11 @@ PAIRS = [({"self": (37,), "other": (37,)}, {}), ({"self": (3, 20), "other": (20,
          ({"self": (2, 0), "other": (1,)}, {})]
 THREE = [({"self": (30,), "tensor1": (30,), "tensor2": (30,)}, {}),
          ({"self": (3, 1), "tensor1": (9,), "tensor2": (3, 9)}, {"value": 2})]
+class Divisor(tuple):
+    """The shape of what others are divided by: of whole numbers none is 0."""
+
+
+RATIOS = [({"self": shapes["self"], "other": Divisor(shapes["other"])}, p) for shapes, p in PAIRS]
 SCALAR = [({"self": (40,)}, {"other": 3}), ({"self": (2, 9)}, {"other": 5})]
 GRADIENT = [({"grad_output": (131,), "self": (131,)}, {}), ({"grad_output": (2, 9), "self": (2, 9)}, {})]
 MASKS = {"condition", "mask"} # arguments that are BOOL whatever the others are
@@ -147,6 +152,7 @@ LOGIC = {"logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xo
 BITS = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 SHIFTS = {"bitwise_left_shift": shifted(True), "bitwise_right_shift": shifted(False)}
 FRONT = [({"other": (40,)}, {"self": 3}), ({"other": (2, 9)}, {"self": 5})]
+FRONT_RATIOS = [({"other": Divisor(shapes["other"])}, p) for shapes, p in FRONT]
 MODES = ("trunc", "floor", None)
 MASKED = [({"condition": (40,), "self": (40,), "other": (40,)}, {}), ({"condition": (3, 1), "self": (9,), "other": (3, 9)}, {})]
 
@@ -163,7 +169,7 @@ TABLE = {
     **{f"bitwise_{name}.Scalar_Tensor": (two(f), FRONT, with_number, "own", "INT32") for name, f in BITS.items()},
     **{name + "." + how: (two(f), calls, same, "own", "INT32") for name, f in SHIFTS.items()
        for how, calls in (("Tensor", PAIRS), ("Tensor_Scalar", SCALAR), ("Scalar_Tensor", FRONT))},
-    "div.Tensor_mode": (quotient, [(shapes, {"rounding_mode": m}) for m in MODES for shapes, _ in PAIRS], of_quotient),
+    "div.Tensor_mode": (quotient, [(shapes, {"rounding_mode": m}) for m in MODES for shapes, _ in RATIOS], of_quotient),
     "div.Scalar_mode": (quotient, [(shapes, {**how, "rounding_mode": m}) for m in MODES for shapes, how in SCALAR], of_quotient),
     "copysign.Tensor": (lambda self, other: np.copysign(self.astype(np.float64), other.astype(np.float64)), PAIRS, floating),
     "copysign.Scalar": (lambda self, other: np.copysign(self.astype(np.float64), other), [({"self": (40,)}, {"other": -3})], floating),
@@ -190,7 +196,7 @@ TABLE = {
     "prelu": (prelu, [({"self": (3, 4, 5), "weight": (4,)}, {}), ({"self": (9,), "weight": (1,)}, {}), ({"self": (2, 9), "weight": (9,)}, {})], same),
     "_prelu_kernel": (lambda self, weight: np.where(self > 0, self, self * weight), [({"self": (3, 9), "weight": (3, 1)}, {})], same),
     "rrelu": (lambda self, lower=1 / 8, upper=1 / 3: np.where(self > 0, self, self * ((lower + upper) / 2)), ONE + [({"self": (70,)}, {"lower": 0.25, "upper": 0.5})], same),
-    "remainder.Scalar_Tensor": (two(np.remainder), FRONT, same, lambda self, other: self + other),
+    "remainder.Scalar_Tensor": (two(np.remainder), FRONT_RATIOS, same, lambda self, other: self + other),
     "where.Scalar": (choose, [({"condition": (3, 5)}, {"self": 2, "other": 3})], lambda *_: "INT64"),
     "masked_fill.Tensor": (lambda self, mask, value: np.where(mask, value, self), [({"self": (3, 9), "mask": (3, 1), "value": ()}, {})], same),
     "bitwise_not": (lambda self: np.invert(self), ONE, same, "own", "INT32"),
@@ -200,9 +206,9 @@ TABLE = {
     "max.other": (two(np.maximum), PAIRS, same), "min.other": (two(np.minimum), PAIRS, same),
     "atan2": (lambda self, other: np.arctan2(self.astype(np.float64), other), PAIRS, floating),
     "hypot": (two(np.hypot), PAIRS, same), "logaddexp": (two(np.logaddexp), PAIRS, same, lambda self, other: self + other + 1),
-    "fmod.Tensor": (two(np.fmod), PAIRS, same), "fmod.Scalar": (two(np.fmod), SCALAR, same),
-    "remainder.Tensor": (two(np.remainder), PAIRS, same, lambda self, other: self + other), "remainder.Scalar": (two(np.remainder), SCALAR, same, lambda self, other: self + other),
-    "floor_divide": (two(np.floor_divide), PAIRS, same), "floor_divide.Scalar": (two(np.floor_divide), SCALAR, same),
+    "fmod.Tensor": (two(np.fmod), RATIOS, same), "fmod.Scalar": (two(np.fmod), SCALAR, same),
+    "remainder.Tensor": (two(np.remainder), RATIOS, same, lambda self, other: self + other), "remainder.Scalar": (two(np.remainder), SCALAR, same, lambda self, other: self + other),
+    "floor_divide": (two(np.floor_divide), RATIOS, same), "floor_divide.Scalar": (two(np.floor_divide), SCALAR, same),
     "pow.Tensor_Tensor": (power, [({"self": (37,), "exponent": (37,)}, {}), ({"self": (5, 1), "exponent": (1, 7)}, {})], same),
     "pow.Tensor_Scalar": (power, [({"self": (37,)}, {"exponent": n}) for n in (2, 3, 5)], same),
     "pow.Scalar": (lambda exponent, self: power(self, exponent), [({"exponent": (37,)}, {"self": 3})], same),

@@ -102,6 +102,13 @@ static void fill(struct td_tensor *t, enum sample_values values, uint64_t seed)
     }
 }
 
+static void without_zeros(struct td_tensor *t)
+{
+    for (int64_t i = 0; td_dtype_kind(t->dtype) != 'f' && i < td_numel(t); i++)
+        if (!td_get_whole(t, i))
+            td_put_whole(t, i, 1);
+}
+
 static int64_t number(const char **p, struct sizes sizes)
 {
     char *end;
@@ -273,6 +280,10 @@ int sample_init(struct sample *s, const char *name, const char *pattern, struct 
     int err = td_run_bind(&s->run, name, args, count, NULL);
     for (int i = 0; !err && i < s->run.call.n_out; i++)
         err = td_numel(&s->run.call.out[i]) > MOST ? -E2BIG : 0;
+    if (!err && values != SAMPLE_NONE && s->run.call.op->check &&
+        s->run.call.op->check(&s->run.call))
+        for (int i = 0; i < s->n_inputs; i++) /* it divides */
+            without_zeros(&s->input[i]);
     if (err)
         s->run.call.n_out = 0;
     for (int i = 0; i < s->run.call.n_out; i++) {

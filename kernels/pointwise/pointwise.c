@@ -263,6 +263,41 @@ static int rule_gradient(struct td_call *call)
     return err || !family->words ? err : rule_words(call, family->words);
 }
 
+static bool has_zero(const struct td_tensor *t)
+{
+    int64_t n = td_numel(t);
+    bool found = false;
+#define LOOK(bytes, type)                                                                          \
+    case bytes:                                                                                    \
+        for (int64_t i = 0; i < n && !found; i += TD_STRIDE)                                       \
+            for (int64_t k = i; k < n && k < i + TD_STRIDE; k++)                                   \
+                found |= ((const type *)t->data)[k] == 0;                                          \
+        break;
+    switch (td_dtype_size(t->dtype)) {
+        LOOK(1, uint8_t)
+        LOOK(2, uint16_t)
+        LOOK(4, uint32_t)
+    default:
+        LOOK(8, uint64_t)
+    }
+#undef LOOK
+    return found;
+}
+
+/* Of whole numbers there is no ratio to 0, as in ATen. */
+static int check_ratio(const struct td_call *call)
+{
+    int i = ((const struct td_pointwise *)call->op->family)->operands[1] - '0';
+    const struct td_value *v = &call->arg[i];
+    char room[32];
+    if (td_dtype_kind(td_point_type(call)) == 'f' || !td_numel(&call->out[0]))
+        return 0;
+    if (v->kind == TD_KIND_tensor ? !has_zero(&v->tensor) : td_scalar_int(v) != 0)
+        return 0;
+    return td_refuse(call, "%s: has a 0, by which whole numbers cannot be divided",
+                     name_of(call, i, room));
+}
+
 static double flops(const struct td_call *call)
 {
     return points[td_point_of(call)].cost * (double)td_numel(&call->out[0]);
@@ -304,8 +339,11 @@ static const struct td_impl rows_all[] = {REAL_ROWS WHOLE_ROWS TD_REF(pointwise)
                                                         : rows_all)
 #define SCALE_own false
 #define SCALE_sums true
-enum { /* of each formula: the operand that is BOOL whatever the others are, as a bit */
-#define TD_POINT(id, operands, result, ...) PICKS_##id = TD_POINT_IS_##result == TD_POINT_IS_pick,
+enum { /* of each formula: whether operand 0 is BOOL whatever the others are, operand 1 may be no 0
+        */
+#define TD_POINT(id, operands, result, ...)                                                        \
+    PICKS_##id = TD_POINT_IS_##result == TD_POINT_IS_pick,                                         \
+    RATIO_##id = TD_POINT_IS_##result == TD_POINT_IS_ratio,
 #include "kernels/pointwise/pointwise.def"
 };
 
@@ -315,6 +353,7 @@ enum { /* of each formula: the operand that is BOOL whatever the others are, as 
         .schema = text,                                                                            \
         .doc = "out = " formula,                                                                   \
         .rule = rule_##shapes,                                                                     \
+        .check = RATIO_##id ? check_ratio : NULL,                                                  \
         .promote = PROMOTE_##promotion,                                                            \
         .unpromoted = PICKS_##id ? 1u << (in[0] - '0') : 0,                                        \
         .dtypes = types,                                                                           \

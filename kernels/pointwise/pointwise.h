@@ -28,6 +28,7 @@ enum td_point_result {
     TD_POINT_IS_same,
     TD_POINT_IS_truth, /* BOOL */
     TD_POINT_IS_pick,  /* as same; operand 0 is BOOL and chooses */
+    TD_POINT_IS_ratio, /* as same; whole numbers are not divided by a 0 in operand 1 */
 };
 enum td_point_result td_point_result(enum td_point point);
 

@@ -42,7 +42,9 @@ TD_INLINE void store_truth(void *p, int64_t i, VM m)
 #define OUT_F32_same(v) L_store((float *)out + i, v)
 #define OUT_ANY_same(v) store(out, i, args->type, v)
 #define OUT_F32_pick OUT_F32_same
+#define OUT_F32_ratio OUT_F32_same
 #define OUT_ANY_pick OUT_ANY_same
+#define OUT_ANY_ratio OUT_ANY_same
 #define OUT_F32_truth(m) store_truth(out, i, m)
 #define OUT_ANY_truth(m) store_truth(out, i, m)
 

@@ -22,6 +22,7 @@ TD_INLINE void store_truth(void *p, int64_t i, VM m)
 #define IN_3 V a = IN_(0), b = IN_(1), c = IN_(2);
 #define OUT_same(v) L_store((double *)out + i, v)
 #define OUT_pick OUT_same
+#define OUT_ratio OUT_same
 #define OUT_truth(m) store_truth(out, i, m)
 
 #define TD_POINT(id, operands, result, cost, judge, whole, lanes)                                  \

@@ -14,6 +14,7 @@
 #define IN_2 const T a = IN_(0), b = IN_(1);
 #define IN_3 const T a = IN_(0), b = IN_(1), c = IN_(2);
 #define OUT_pick OUT_same
+#define OUT_ratio OUT_same
 #define OUT_same(x) ((T *)out)[i] = TO_T(x)
 #define OUT_truth(x) ((uint8_t *)out)[i] = (x) != 0
 

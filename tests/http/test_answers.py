@@ -159,6 +159,24 @@ class Values(service.ServiceTest):
                    {"self": np.array([1, 1, 1, -1], np.int8), "other": np.array([7, 8, -1, 0], np.int8)})
         self.gives(np.array([-1, 0, 0], np.int8), "bitwise_right_shift", {"self": np.array([-5, 5, 5], np.int8), "other": np.array([9, 3, -1], np.int8)})
 
+    def test_whole_numbers_by_zero(self):
+        """As in ATen an error; real numbers have an answer, and so has what divides nothing."""
+        ratios = [("div.Tensor_mode", {"rounding_mode": mode}) for mode in ("floor", "trunc")]
+        ratios += [(name, {}) for name in ("floor_divide", "remainder.Tensor", "fmod.Tensor")]
+        for kind in (np.uint8, np.int8, np.int16, np.int32, np.int64):
+            one, zeros = np.ones((3, 5000), kind), np.ones(5000, kind)
+            zeros[4999] = 0
+            for name, how in ratios:
+                with self.subTest(name=name, kind=kind):
+                    self.problem(self.service.infer(name, {"self": one, "other": zeros}, how), 400, "other", "0")
+                    self.gives(np.ones((0, 5000), kind), name, {"self": one[:0], "other": zeros}, how)
+                    real = self.service.op(name, {"self": f32(1), "other": f32(0)}, how)
+                    self.assertFalse(np.isfinite(real).any())
+            for name in ("floor_divide.Scalar", "remainder.Scalar", "fmod.Scalar"):
+                self.problem(self.service.infer(name, {"self": one}, {"other": 0}), 400, "other", "0")
+            self.problem(self.service.infer("remainder.Scalar_Tensor", {"other": zeros}, {"self": 1}), 400, "other", "0")
+        self.gives(np.float32([np.inf]), "div.Tensor", {"self": np.ones(1, np.int32), "other": np.zeros(1, np.int32)})
+
     def test_gradients(self):
         whole = {"grad_output": np.array([1, 2, 3]), "self": np.array([1, 0, 3])}
         self.gives(np.array([1, 0, 3]), "threshold_backward", whole, {"threshold": 0.5})

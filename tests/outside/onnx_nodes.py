@@ -112,6 +112,12 @@ def text(value):
     return [text(v) for v in value] if isinstance(value, list) else value.decode() if isinstance(value, bytes) else value
 
 
+class Named(dict):
+    """Values by name; what older opsets do not have is None."""
+    def __missing__(self, name):
+        return None
+
+
 class Node:
     """Inputs and attributes under the names that ONNX gives them; None where they are absent."""
 
@@ -137,7 +143,7 @@ class Node:
         if callable(row):
             return row(operators, self)
         formula = ast.fix_missing_locations(Calls().visit(ast.parse(row, mode="eval")))
-        return eval(compile(formula, self.op, "eval"), {**self.values, "operators": operators})
+        return eval(compile(formula, self.op, "eval"), {}, Named(self.values, operators=operators))
 
 
 def run_model(operators, model, inputs):

@@ -729,9 +729,11 @@ def QuantizeLinear(t, n):
             x = t["add.Tensor"](x, along(t, n.y_zero_point, n.x, n.axis, n.block_size))
         return t["to.dtype"](t["clamp"](x, *RANGES[to]), to)
     if is_one(n.y_scale):
-        return t["quantize_per_tensor"](n.x, number(n.y_scale), number(n.y_zero_point, 0), *RANGES[to], to)
+        x = t["div.Tensor"](n.x, n.y_scale) # quantize_per_tensor would multiply by 1 / y_scale, which rounds twice
+        return t["quantize_per_tensor"](x, 1, number(n.y_zero_point, 0), *RANGES[to], to)
     zeros = t["zeros_like"](n.y_scale, dtype="INT64") if n.y_zero_point is None else t["to.dtype"](n.y_zero_point, "INT64")
-    return t["quantize_per_channel"](n.x, n.y_scale, zeros, n.axis, *RANGES[to], to)
+    x = t["div.Tensor"](n.x, along(t, n.y_scale, n.x, n.axis))
+    return t["quantize_per_channel"](x, t["ones_like"](n.y_scale), zeros, n.axis, *RANGES[to], to)
 
 
 @row
