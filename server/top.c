@@ -10,7 +10,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define ROWS 12 /* operators shown */
+#define ROWS 12                 /* operators shown */
+#define MOST ((size_t)16 << 20) /* bytes of an answer */
+#define PATIENCE 10             /* seconds for a piece of it */
 
 struct look {
     char *metrics, *topology;
@@ -52,8 +54,10 @@ static char *get(const char *where, const char *path)
     }
     snprintf(request, sizeof request,
              "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", path);
-    ssize_t got = write(s, request, strlen(request));
-    while (got > 0) {
+    struct timeval patience = {.tv_sec = PATIENCE};
+    setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    ssize_t got = send(s, request, strlen(request), MSG_NOSIGNAL);
+    while (got > 0 && n < MOST) {
         if (n + 65536 > room) {
             char *more = realloc(text, room = 2 * room + 131072);
             if (!more)
@@ -63,15 +67,20 @@ static char *get(const char *where, const char *path)
         got = read(s, text + n, room - n - 1);
         n += got > 0 ? (size_t)got : 0;
     }
+    int err = got < 0 ? errno == EAGAIN ? ETIMEDOUT : errno : EPROTO;
     close(s);
-    if (!text || got < 0 || n < 12 || memcmp(text + 9, "200", 3)) {
+    char *body = text ? memmem(text, n, "\r\n\r\n", 4) : NULL;
+    if (!body || body < text + 12 || got || memcmp(text + 9, "200", 3)) {
         free(text);
-        errno = got < 0 ? errno : EPROTO;
+        errno = err;
         return NULL;
     }
+    n -= (size_t)(body + 4 - text);
+    memmove(text, body + 4, n);
     text[n] = 0;
-    char *body = strstr(text, "\r\n\r\n");
-    memmove(text, body ? body + 4 : text + n, strlen(body ? body + 4 : "") + 1);
+    for (size_t i = 0; i < n; i++) /* a terminal would obey what is no letter */
+        if (text[i] != '\n' && (text[i] < ' ' || text[i] > '~'))
+            text[i] = '?';
     return text;
 }
 

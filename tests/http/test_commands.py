@@ -64,6 +64,27 @@ class Commands(unittest.TestCase):
         self.assertIn("no server at", away.stderr)
         self.wrong("top", "--nosuch", word="nosuch")
 
+    def test_top_of_a_server_that_lies(self):
+        """What would command the terminal is no letter; an answer without an end has one."""
+        def answer(listener, body, times):
+            for _ in range(times):
+                with listener.accept()[0] as s:
+                    s.recv(4096)
+                    try:
+                        s.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + body)
+                    except OSError:
+                        pass # it has heard enough
+        for body, times, right in (
+                (b'tensord_build_info{version="\033]0;a\007\x9b2J\0"} 1\ntensord_pool_threads{pool="\r\033[8m"} 1e999\n', 4, 0),
+                (b"tensord_op_calls_total", 4, 0), (b"\0", 4, 0), (bytes(40 << 20), 1, 1), (b"", 4, 0)):
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                thread = threading.Thread(target=answer, args=(listener, body, times))
+                thread.start()
+                done = run("top", f"127.0.0.1:{listener.getsockname()[1]}")
+                thread.join()
+            self.assertEqual((done.returncode, bool(done.stderr)), (right, bool(right)), body[:50])
+            self.assertTrue(done.stdout.replace("\n", "").isprintable(), done.stdout)
+
     def completions(self, *words):
         """What bash offers for the last word."""
         with tempfile.NamedTemporaryFile("w", suffix=".bash") as script:
