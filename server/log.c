@@ -6,7 +6,8 @@
  * between two looks: many requests then cost one wake-up and one write.
  *
  * Standard error is other programs' as well, so it is not made non-blocking: before each piece it
- * is asked whether there is room, and what a pipe then takes without waiting is PIPE_BUF. */
+ * is asked whether there is room, and no more is written than a pipe then takes without waiting,
+ * PIPE_BUF. */
 #include "server/log.h"
 
 #include "server/listen.h"
@@ -53,6 +54,13 @@ static bool is_over(struct td_log *log)
     return over;
 }
 
+/* As many whole lines as a pipe takes at once, so that they stay whole beside others' there. */
+static size_t piece(const char *text, size_t n)
+{
+    const char *end = n > PIPE_BUF ? memrchr(text, '\n', PIPE_BUF) : NULL;
+    return end ? (size_t)(end + 1 - text) : n < PIPE_BUF ? n : PIPE_BUF;
+}
+
 /* False when nobody reads, or not in time. */
 static bool write_out(struct td_log *log, const char *text, size_t n)
 {
@@ -61,7 +69,7 @@ static bool write_out(struct td_log *log, const char *text, size_t n)
         int ready = poll(&room, 1, 100);
         if (ready > 0 && (room.revents & (POLLERR | POLLNVAL)))
             return false;
-        ssize_t some = ready > 0 ? write(STDERR_FILENO, text, n < PIPE_BUF ? n : PIPE_BUF) : 0;
+        ssize_t some = ready > 0 ? write(STDERR_FILENO, text, piece(text, n)) : 0;
         if (some < 0 && errno != EAGAIN && errno != EINTR)
             return false;
         if (some > 0) {

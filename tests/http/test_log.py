@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -213,6 +214,31 @@ class Ids(service.ServiceTest):
         self.assertEqual(len(got), 60)
         self.assertEqual([one for i, one in enumerate(got) if i % 3], [b"n%d" % i for i in range(60) if i % 3])
         self.assertEqual(len(set(got)), 60)
+
+    def test_many_connections(self):
+        """The kept reply of a thread has each time the id of the request that the log names so."""
+        with tempfile.TemporaryFile("w+") as f, Service("--log", "json", stderr=f) as s:
+            got = {}
+            def ask():
+                with s.socket(60) as c:
+                    name = "127.0.0.1:%d" % c.getsockname()[1]
+                    for i in range(30):
+                        c.sendall(b"GET /v1/isa HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2)
+                        while got.setdefault(name, b"").count(b"X-Request-Id") < 2 * i + 2:
+                            got[name] += c.recv(1 << 16)
+            threads = [threading.Thread(target=ask) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            s.stop()
+            f.seek(0)
+            lines = requests(f.read().splitlines())
+        self.assertEqual(len(got), 8)
+        for name, text in got.items():
+            ids = re.findall(rb"\r\nX-Request-Id: (\S+)\r\n", text)
+            self.assertEqual([line["id"] for line in lines if line["client"] == name], [i.decode() for i in ids])
+            self.assertEqual(len(ids), 60)
 
     def test_refused_heads(self):
         """Also what libmicrohttpd refuses before we see it."""
