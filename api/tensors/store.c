@@ -160,12 +160,34 @@ int td_tensors_remove(struct td_tensors *tensors, const char *name)
     return found ? 0 : -ENOENT;
 }
 
-void td_tensors_each(struct td_tensors *tensors, td_tensors_each_fn *each, void *arg)
+int td_tensors_count(struct td_tensors *tensors)
 {
     pthread_mutex_lock(&tensors->lock);
-    for (const struct entry *entry = tensors->entries; entry; entry = entry->hh.next)
-        each(arg, entry->name, entry->weight);
+    int n = (int)HASH_COUNT(tensors->entries);
     pthread_mutex_unlock(&tensors->lock);
+    return n;
+}
+
+/* Copies, as writing them out under the lock would hold up whoever looks for one. */
+int td_tensors_list(struct td_tensors *tensors, struct td_arena *arena,
+                    struct td_tensors_listed **list)
+{
+    pthread_mutex_lock(&tensors->lock);
+    int n = 0, room = (int)HASH_COUNT(tensors->entries);
+    struct td_tensors_listed *at = *list = td_arena_alloc(arena, (size_t)room * sizeof *at + 1);
+    for (struct entry *entry = tensors->entries; at && entry; entry = entry->hh.next, n++) {
+        char *name = td_arena_alloc(arena, entry->hh.keylen + 1);
+        if (!name)
+            break;
+        memcpy(name, entry->name, entry->hh.keylen + 1);
+        at[n] = (struct td_tensors_listed){name, td_weight_ref(entry->weight)};
+    }
+    pthread_mutex_unlock(&tensors->lock);
+    if (at && n == room)
+        return n;
+    while (n)
+        td_weight_unref(&at[--n].weight);
+    return -ENOMEM;
 }
 
 /* An entry for each name that has none. */

@@ -37,11 +37,6 @@ static void write_tensor(struct td_writer *w, const char *name, const struct td_
     td_write_close(w, '}');
 }
 
-static void write_listed(void *w, const char *name, const struct td_weight *weight)
-{
-    write_tensor(w, name, weight, false);
-}
-
 static void write_budget(struct td_writer *w, const char *key, const struct td_budget *budget)
 {
     td_write_open(w, key, '{');
@@ -50,13 +45,24 @@ static void write_budget(struct td_writer *w, const char *key, const struct td_b
     td_write_close(w, '}');
 }
 
+#define LISTED 100 /* bytes of a tensor's text, about */
+
 int td_api_tensors_list(struct td_request *req, struct td_response *res)
 {
+    struct td_tensors_listed *list;
     struct td_writer w;
+    if (td_api_is_bulk(req, LISTED * (size_t)td_tensors_count(req->service->tensors), 0))
+        return td_api_hand_over(req);
+    int n = td_tensors_list(req->service->tensors, req->arena, &list);
+    if (n < 0)
+        return td_api_problem(req, n, "no memory for the list");
     td_write_init(&w, req->arena, 1024);
     td_write_open(&w, NULL, '{');
     td_write_open(&w, "tensors", '[');
-    td_tensors_each(req->service->tensors, write_listed, &w);
+    for (int i = 0; i < n; i++) {
+        write_tensor(&w, list[i].name, list[i].weight, false);
+        td_weight_unref(&list[i].weight);
+    }
     td_write_close(&w, ']');
     write_budget(&w, "store", td_tensors_budget(req->service->tensors));
     write_budget(&w, "memory", &td_memory);

@@ -18,9 +18,15 @@ bool td_tensors_name_is_right(const char *name);
 struct td_weight *td_tensors_find(struct td_tensors *tensors, const char *name);
 int td_tensors_remove(struct td_tensors *tensors, const char *name); /* 0 or -ENOENT */
 
-/* Calls each for every tensor under the store's lock, so that it must not enter the store. */
-typedef void td_tensors_each_fn(void *arg, const char *name, const struct td_weight *weight);
-void td_tensors_each(struct td_tensors *tensors, td_tensors_each_fn *each, void *arg);
+int td_tensors_count(struct td_tensors *tensors);
+
+struct td_tensors_listed {
+    const char *name;
+    struct td_weight *weight; /* a reference, for td_weight_unref */
+};
+/* All that are stored now, in an array of the arena: how many, or -ENOMEM. */
+int td_tensors_list(struct td_tensors *tensors, struct td_arena *arena,
+                    struct td_tensors_listed **list);
 
 /* As td_weight_create, a weight that counts as the store's from now on. -ENOMEM, or -ENOSPC: the
  * store is full. */
