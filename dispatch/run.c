@@ -10,12 +10,21 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Rows for several types have one name. */
+static bool has_name_of_another(const struct td_impl *rows, const struct td_impl *row)
+{
+    while (rows < row && (rows->isa != row->isa || strcmp(rows->name, row->name)))
+        rows++;
+    return rows < row;
+}
+
 static int no_such_row(struct td_run *run)
 {
     char list[300] = "";
     for (const struct td_impl *i = run->rows; i->run; i++)
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s@%s", *list ? ", " : "",
-                 i->name, td_isa_name(i->isa));
+        if (!has_name_of_another(run->rows, i))
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s@%s", *list ? ", " : "",
+                     i->name, td_isa_name(i->isa));
     for (const struct td_impl *i = run->rows; i->run; i++)
         if (td_row_is_named(i, run->forced))
             return td_problem_set(

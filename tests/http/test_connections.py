@@ -81,7 +81,7 @@ class Connections(service.ServiceTest):
                                      {"kernel": "ref", "padding": [2, 2], "timeout_ms": 3000}, binary=True)
         slow = self.service.call("POST", "/v1/ops/conv2d", body, {**headers, "Prefer": "respond-async"})
         self.assertEqual(slow.status, 202)
-        vector, square = np.ones(1 << 15, np.float32), np.ones((64, 64), np.float32)
+        vector, square = np.ones(1 << 15, np.float32), np.ones((128, 128), np.float32)
         tried = ((("erf", "rsqrt"), {"self": vector}, False), # text that a worker is to read
                  (("mm", "bmm"), {"self": square, "mat2": square}, True)) # what is read already, too much for inline
         left, stay = [], []

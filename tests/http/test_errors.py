@@ -154,7 +154,8 @@ class Errors(service.ServiceTest):
     def test_shared_parameters(self):
         x = tensor()
         self.refused(request(x, parameters={"pool": "nosuch"}), "pool", "nosuch", status=404)
-        self.refused(request(x, parameters={"kernel": "nosuch"}), "kernel", "nosuch", "ref")
+        said = self.refused(request(x, parameters={"kernel": "nosuch"}), "kernel", "nosuch", "ref")
+        self.assertEqual(said["detail"].count("simd@DEFAULT"), 1) # whose rows are several, by type
         for wrong in ({"pool": 1}, {"kernel": 1}, {"explain": 1}, {"meta": "yes"}, {"timeout_ms": -1},
                       {"timeout_ms": 1.5}, {"timeout_ms": "1"}, {"priority": -1}, {"timeout": []},
                       {"binary_data_output": 1}, {"triton_enable_empty_final_response": True},
