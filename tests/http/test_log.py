@@ -89,6 +89,18 @@ class Lines(unittest.TestCase):
         self.assertEqual(lines[1]["status"], 202)
         self.assertNotIn("kernel", lines[1])
 
+    def test_a_unix_socket(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "s")
+            with Service("--log", "json", "--listen", "unix:" + path) as s:
+                with socket.socket(socket.AF_UNIX) as c:
+                    c.connect(path)
+                    c.sendall(b"GET /v1/isa HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                    while c.recv(1 << 16):
+                        pass
+                lines = requests(ended(s))
+        self.assertEqual([line["client"] for line in lines if line["route"] == "/v1/isa"], ["unix"])
+
     def test_an_expression(self):
         lines, _ = self.log_of(lambda s: s.call("POST", "/v1/eval", {"expr": "relu(a*2)+3", "a": [1.5, 2]}),
                                lambda s: s.call("POST", "/v1/eval", {"expr": "nosuch(a)", "a": [1.5]}))
