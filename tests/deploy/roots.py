@@ -68,6 +68,12 @@ def system(suite, target):
         skip(f"no {kind} {suite} to be had from the mirrors: {' '.join(made.stderr.split())[:200]}")
 
 
+ISA = "GET /v1/isa HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n"
+BODY = '{"input":[[1.5,3]],"weight":[[3,3]],"dtype":"FP32","kernel":"onednn"}'
+LINEAR = ("POST /v1/ops/linear HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n"
+          f"Content-Length: {len(BODY)}\\r\\n\\r\\n{BODY}")
+
+
 class Stage:
     """A root file system and what the instructions so far have set for it."""
 
@@ -127,10 +133,12 @@ class Stage:
                 {shlex.join(self.healthcheck)} 2>/dev/null && break
                 kill -0 $server && [ $try -lt 400 ] && sleep 0.05 || exit 1
             done
-            exec 3<>/dev/tcp/127.0.0.1/8080
-            printf 'GET /v1/isa HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3
-            cat <&3
-            exec 3>&-
+            for request in {shlex.quote(LINEAR)} {shlex.quote(ISA)}; do
+                exec 3<>/dev/tcp/127.0.0.1/8080
+                printf "$request" >&3
+                cat <&3
+                exec 3>&-
+            done
             grep ^Uid: /proc/$server/status
             kill -TERM $server && wait $server && echo drained"""
         done = subprocess.run(
@@ -139,7 +147,9 @@ class Stage:
         said = done.stdout.decode()
         print(said, done.stderr.decode(), sep="")
         done.check_returncode()
-        status, _, rest = said.partition("\r\n")
+        computed, _, rest = said.partition("HTTP/1.1 200")[2].partition("HTTP/1.1")
+        assert '{"out":[[13.5]]' in computed, f"oneDNN does not compute: {computed}"
+        status, _, rest = (f"HTTP/1.1{rest}").partition("\r\n")
         assert status.startswith("HTTP/1.1 200"), status
         body, _, tail = rest.partition("\r\n\r\n")[2].partition("Uid:")
         assert json.loads(body)["current"], "no level in use"
