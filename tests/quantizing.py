@@ -65,6 +65,12 @@ class Real(index.Below):
         return np.asarray(rng.uniform(0.02, 0.3, self), F)
 
 
+class Half(Real):
+    """The same in FP16."""
+    def draw(self, rng):
+        return super().draw(rng).astype(np.float16)
+
+
 def real(*shape):
     return Real(shape, 0)
 
@@ -89,6 +95,8 @@ PRODUCTS = [({"A": (5, 7), "B": (7, 40)}, {}), ({"A": (2, 20, 33), "B": (33, 70)
 ROUNDED = [({"a": (*batch, 20, 40), "a_scale": rows, "a_zero_point": tuple(rows), "b": (40, 33), "b_scale": cols,
              "b_zero_point": tuple(cols), "y_scale": real(), "y_zero_point": ()}, {})
            for batch, rows, cols in (((), real(), real()), ((2,), real(20), real(33)))]
+
+ROUNDED += [({name: Half(shape, 0) if isinstance(shape, Real) else shape for name, shape in shapes.items()}, p) for shapes, p in ROUNDED]
 
 TABLE = {
     "matmul_integer": (matmul_integer, PRODUCTS, lambda *_: "INT32", "own", "INT8"),

@@ -34,8 +34,8 @@ static int rule_types(struct td_call *call)
             return td_refuse(call, "%c_zero_point: is %s; the type of %c is right", "ab"[i],
                              td_dtype_name(zero[i]->dtype), "ab"[i]);
     for (int i = 0; i < 3 && args->y_scale >= 0; i++)
-        if (td_arg(call, scales[i])->dtype != TD_f32)
-            return td_refuse(call, "%c_scale: is %s; FP32 is right", "aby"[i],
+        if (!(td_arg(call, scales[i])->dtype & (TD_f32 | TD_f16 | TD_bf16)))
+            return td_refuse(call, "%c_scale: is %s; FP32, FP16 or BF16 is right", "aby"[i],
                              td_dtype_name(td_arg(call, scales[i])->dtype));
     if (args->y_zero >= 0 && !(td_arg(call, args->y_zero)->dtype & (TD_i8 | TD_u8)))
         return td_refuse(call, "y_zero_point: is %s; INT8 or UINT8 is right",

@@ -31,7 +31,8 @@ except ImportError as error:
 import onnx_rows
 from onnx_rows import KINDS, Refused, to_service
 
-LEAST = 1000 # of the cases of one node pass
+LEAST = 1120 # of the cases of one node pass
+NOISY = dict.fromkeys(("test_dft_inverse", "test_dft_inverse_opset19"), 1e-6) # absolute: NumPy's FP32 rounding is in them
 
 # ---- operators over HTTP ----
 
@@ -167,7 +168,7 @@ def difference(got, want, case):
                 f"{service.datatype(want)}{list(want.shape)}")
     rtol = max(case.rtol, 2**-6) if isinstance(want, service.BF16) else case.rtol # as ONNX's own runner has it
     got, want = (v.values if isinstance(v, service.BF16) else v for v in (got, want))
-    if np.allclose(got, want, rtol, case.atol, equal_nan=True):
+    if np.allclose(got, want, rtol, NOISY.get(case.name, case.atol), equal_nan=True):
         return None
     return f"{np.ravel(got)[:6]} in place of {np.ravel(want)[:6]}"
 

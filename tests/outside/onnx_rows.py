@@ -706,6 +706,71 @@ def NonMaxSuppression(t, n):
     return t["cat"](found)
 
 
+# ---- places in images, by grid_sampler ----
+
+def sampled(t, x, rows, cols, padding):
+    """x at places given in its elements, of one shape: batch, height, width. There and back in FP64."""
+    def edges(at, size): # -1 and 1
+        at = t["to.dtype"](at, "FP64")
+        return t["sub.Scalar"](t["div.Scalar"](t["add.Scalar"](t["mul.Scalar"](at, 2), 1), size), 1)
+    grid = t["stack"]([edges(cols, x.shape[3]), edges(rows, x.shape[2])], -1)
+    return t["to.dtype"](t["grid_sampler"](t["to.dtype"](x, "FP64"), grid, 0, padding, False), kind(x))
+
+
+@row
+def RoiAlign(t, n):
+    if n.mode != "avg" or not n.sampling_ratio:
+        raise Refused("no operator roi_align: largest of shares, or as many samples as a box has elements")
+    half = 0.5 if n.coordinate_transformation_mode == "half_pixel" else 0
+    box = t["sub.Scalar"](t["mul.Scalar"](n.rois, n.spatial_scale), half)
+    left, top, right, bottom = (t["view"](side, [-1, 1]) for side in t["unbind.int"](box, 1))
+
+    def line(low, high, size, results): # the samples' places along a dimension, and which lie within
+        long = t["sub.Tensor"](high, low)
+        long = long if half else t["clamp_min"](long, 1)
+        count = results * n.sampling_ratio
+        steps = t["div.Scalar"](t["add.Scalar"](t["arange"](count, dtype=kind(n.X)), 0.5), count)
+        at = t["addcmul"](low, long, t["view"](steps, [1, -1]))
+        return at, t["logical_and"](t["ge.Scalar"](at, -1), t["le.Scalar"](at, size))
+    (y, in_y), (x, in_x) = (line(low, high, n.X.shape[d], results) for low, high, d, results in
+                            ((top, bottom, 2, n.output_height), (left, right, 3, n.output_width)))
+    sizes = [y.shape[0], y.shape[1], x.shape[1]]
+    y, in_y = (t["expand"](t["unsqueeze"](v, 2), sizes) for v in (y, in_y))
+    x, in_x = (t["expand"](t["unsqueeze"](v, 1), sizes) for v in (x, in_x))
+    values = sampled(t, t["index_select"](n.X, 0, n.batch_indices), y, x, 1)
+    values = t["masked_fill.Scalar"](values, t["logical_not"](t["unsqueeze"](t["logical_and"](in_y, in_x), 1)), 0)
+    return t["avg_pool2d"](values, [n.sampling_ratio] * 2)
+
+
+@row
+def DeformConv(t, n):
+    w = Window(n, n.X.shape[2:], shape(n.W)[2:])
+    if w.dims != 2:
+        raise Refused("no operator deform_conv in other than two dimensions")
+    (batch, channels, *image), outs, parts = n.X.shape, n.W.shape[0], n.offset_group
+    high, wide = w.results(image, False)
+    taps = math.prod(w.kernel)
+    offset = t["view"](n.offset, [batch, parts, taps, 2, high, wide])
+
+    def line(d, along): # where the taps lie, without offsets
+        at = (np.arange(w.kernel[d]) * w.dilations[d])[:, None] + np.arange([high, wide][d]) * w.strides[d] - w.begin[d]
+        return array(np.broadcast_to(at.reshape(along), (*w.kernel, high, wide)).reshape(taps, high, wide), kind(n.X))
+    places = [line(0, (w.kernel[0], 1, high, 1)), line(1, (1, w.kernel[1], 1, wide))]
+    columns = []
+    for g, x in enumerate(t["chunk"](n.X, parts, 1)):
+        own = t["select.int"](offset, 1, g)
+        y, x_at = (t["view"](t["add.Tensor"](t["select.int"](own, 2, d), places[d]), [batch, taps * high, wide]) for d in (0, 1))
+        values = t["view"](sampled(t, x, y, x_at, 0), [batch, channels // parts, taps, high, wide])
+        if n.mask is not None:
+            mask = t["select.int"](t["view"](n.mask, [batch, parts, 1, taps, high, wide]), 1, g)
+            values = t["mul.Tensor"](values, mask)
+        columns.append(values)
+    columns = t["view"](t["cat"](columns, 1), [batch, n.group, channels // n.group * taps, high * wide])
+    out = t["matmul"](t["view"](n.W, [1, n.group, outs // n.group, -1]), columns)
+    out = t["view"](out, [batch, outs, high, wide])
+    return out if n.B is None else t["add.Tensor"](out, t["view"](n.B, [1, -1, 1, 1]))
+
+
 # ---- 8 bits ----
 
 def along(t, values, like, axis, block=0):
@@ -928,6 +993,129 @@ def long_attention(t, n, q, k, v, mask, scale):
         share = t["masked_fill.Scalar"](share, t["isneginf"](t["amax"](masked, [-1], True)), 0)
     stages += [capped, masked, share]
     return t["matmul"](share, v), stages[n.qk_matmul_output_mode]
+
+
+@row
+def CausalConvWithState(t, n):
+    (batch, channels, _), before = n.input.shape, n.weight.shape[2] - 1
+    past = t["zeros"]([batch, channels, before], dtype=kind(n.input)) if n.past_state is None else n.past_state
+    x = t["cat"]([past, n.input], 2)
+    y = t["conv1d"](x, n.weight, n.bias, groups=channels)
+    y = y if n.activation == "none" else t["silu"](y)
+    return y, t["slice.Tensor"](x, 2, x.shape[2] - before)
+
+
+@row
+def LinearAttention(t, n):
+    """Step by step: the state fades, learns a key's value, and answers a query."""
+    def heads(x, count):
+        x = t["to.dtype"](t["view"](x, [*x.shape[:2], count, -1]), "FP32")
+        return t["unbind.int"](t["unsqueeze"](x, -1), 1) # a step: batch, heads, size, 1
+
+    h = n.kv_num_heads
+    steps = [heads(n.query, n.q_num_heads), heads(n.key, h), heads(n.value, h)]
+    fades = heads(n.decay, h) if n.decay is not None else [None] * n.query.shape[1]
+    rates = heads(n.beta, n.beta.shape[2]) if n.beta is not None else fades
+    wide, high = steps[1][0].shape[2], steps[2][0].shape[2]
+    given = n.past_state
+    state = t["zeros"]([n.query.shape[0], h, wide, high], dtype="FP32") if given is None else t["to.dtype"](given, "FP32")
+    scale, outputs = n.scale or 1 / math.sqrt(wide), []
+    for q, k, v, fade, rate in zip(*steps, fades, rates):
+        if n.decay is not None:
+            state = t["mul.Tensor"](state, t["exp"](fade))
+        v = t["transpose.int"](v, 2, 3)
+        if n.beta is not None:
+            known = t["matmul"](t["transpose.int"](k, 2, 3), state)
+            v = t["mul.Tensor"](t["sub.Tensor"](v, known), rate)
+        state = t["addcmul"](state, k, v)
+        read = t["repeat_interleave.self_int"](state, n.q_num_heads // h, 1)
+        outputs.append(t["mul.Scalar"](t["matmul"](t["transpose.int"](q, 2, 3), read), scale))
+    y = t["reshape"](t["stack"](outputs, 1), [*n.query.shape[:2], -1])
+    return t["to.dtype"](y, kind(n.query)), t["to.dtype"](state, kind(n.query if given is None else given))
+
+
+# ---- losses ----
+
+def loss(t, n, x, target, weight):
+    """Of logarithms: the target's own, negative; by weights, none where it is to be ignored."""
+    ignored = None if n.ignore_index is None else t["eq.Scalar"](target, n.ignore_index)
+    at = target if ignored is None else t["masked_fill.Scalar"](target, ignored, 0)
+    own = t["neg"](t["squeeze.dim"](t["gather"](x, 1, t["to.dtype"](t["unsqueeze"](at, 1), "INT64")), 1))
+    share = t["ones_like"](own) if weight is None else t["index.Tensor"](weight, [at])
+    share = share if ignored is None else t["masked_fill.Scalar"](share, ignored, 0)
+    own = t["mul.Tensor"](own, share)
+    if n.reduction == "none":
+        return own
+    return t["sum"](own) if n.reduction == "sum" else t["div.Tensor"](t["sum"](own), t["sum"](share))
+
+
+@row
+def NegativeLogLikelihoodLoss(t, n):
+    return loss(t, n, n.input, n.target, n.weight)
+
+
+@row
+def SoftmaxCrossEntropyLoss(t, n):
+    x = t["log_softmax.int"](n.scores, 1)
+    return loss(t, n, x, n.labels, n.weights), x
+
+
+# ---- signals ----
+
+def cosines(*factors):
+    """A window: the sum of factors[i] * cos(2 pi i x), x from 0 to 1."""
+    def window(t, n):
+        count = number(n.size)
+        x = t["mul.Scalar"](t["arange"](count, dtype="FP64"), 2 * math.pi / (count if n.periodic else count - 1))
+        out = t["full"]([count], factors[0], dtype="FP64")
+        for i, factor in enumerate(factors[1:], 1):
+            out = t["add.Tensor"](out, t["cos"](t["mul.Scalar"](x, i)), factor)
+        return t["to.dtype"](out, n.output_datatype)
+    return window
+
+
+ROWS |= {"HannWindow": cosines(0.5, -0.5), "HammingWindow": cosines(25 / 46, -21 / 46),
+         "BlackmanWindow": cosines(0.42, -0.5, 0.08)}
+
+
+def transformed(t, x, count, inverse=False, onesided=False):
+    """The last dimension but one, real or complex by the last, by a product with sines and cosines."""
+    size, parts = x.shape[-2:]
+    half = inverse and onesided # the other half of the frequencies is as the first, conjugate
+    x = t["constant_pad_nd"](x, [0, 0, 0, (count // 2 + 1 if half else count) - size])
+    there = np.arange(x.shape[-2])
+    turn = 2 * np.pi * np.outer(there, np.arange(count // 2 + 1 if onesided and not inverse else count)) / count
+    turn *= 1 if inverse else -1
+    share = 1 / count if inverse else 1
+    if half:
+        share = share * np.where((there == 0) | (2 * there == count), 1, 2)[:, None]
+    cos, sin = np.cos(turn) * share, np.sin(turn) * share
+    if half:
+        matrix = np.stack([cos, -sin], 1)[..., None]
+    else:
+        matrix = np.stack([np.stack([cos, sin], -1), np.stack([-sin, cos], -1)], 1)[:, :parts]
+    ends = matrix.shape[2:]
+    flat = t["reshape"](x, [*x.shape[:-2], -1])
+    out = t["matmul"](t["to.dtype"](flat, "FP64"), array(matrix.reshape(flat.shape[-1], -1), "FP64"))
+    return t["to.dtype"](t["reshape"](out, [*x.shape[:-2], *ends]), kind(x))
+
+
+@row
+def DFT(t, n):
+    axis = (n.axis if n.opset < 20 else number(n.axis, -2)) % rank(n.input)
+    inverse, onesided = bool(n.inverse), bool(n.onesided)
+    size = n.input.shape[axis]
+    count = number(n.dft_length, 2 * (size - 1) if inverse and onesided else size)
+    x = t["movedim.int"](n.input, axis, -2)
+    return t["movedim.int"](transformed(t, x, count, inverse, onesided), -2, axis)
+
+
+@row
+def STFT(t, n):
+    count = number(n.frame_length, n.window.shape[0] if n.window is not None else None)
+    frames = t["unfold"](n.signal, 1, count, number(n.frame_step)) # batch, frames, parts, size
+    frames = frames if n.window is None else t["mul.Tensor"](frames, n.window)
+    return transformed(t, t["transpose.int"](frames, 2, 3), count, onesided=bool(n.onesided))
 
 
 # ---- made from numbers ----
