@@ -63,7 +63,7 @@ def percentile(values, p):
 
 def request(method, path, body=b"", headers=None):
     """Its bytes."""
-    lines = [f"{k}: {v}" for k, v in {"Host": "bench", **(headers or {}), "Content-Length": len(body)}.items()]
+    lines = [f"{k}: {v}" for k, v in {"Host": "localhost", **(headers or {}), "Content-Length": len(body)}.items()]
     return "\r\n".join([f"{method} {path} HTTP/1.1", *lines, "", ""]).encode() + body
 
 

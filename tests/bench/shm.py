@@ -36,7 +36,7 @@ def rate(s, request, buffer):
 
 
 def post(body, headers):
-    lines = [f"{k}: {v}" for k, v in {**headers, "Host": "x", "Content-Length": len(body)}.items()]
+    lines = [f"{k}: {v}" for k, v in {**headers, "Host": "localhost", "Content-Length": len(body)}.items()]
     return "\r\n".join(["POST /v1/ops/add HTTP/1.1", *lines, "", ""]).encode() + body
 
 

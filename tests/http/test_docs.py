@@ -43,6 +43,23 @@ class Docs(service.ServiceTest):
         ours = re.findall(r"^TD_ISA\(\w+, (\w+),", (ROOT / "kernels/isa.def").read_text(), re.M)
         self.assertEqual(said, {**{name: levels.split() for name, levels in RELEASES.items()}, f"tensord {version}": ours})
 
+    def test_pictures_and_links(self):
+        """What README.md and docs/ show and name is there, and no picture is heavy."""
+        shown = set()
+        for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+            text = re.sub(r"```.*?```", "", path.read_text(), flags=re.S)
+            for picture, target in re.findall(r"(!?)\[[^\]]*\]\((?!https?:|/)([^)#]+)", text):
+                self.assertTrue((path.parent / target).exists(), f"{path.name}: {target}")
+                shown |= {(path.parent / target).resolve()} if picture else set()
+        for name in re.findall(r"`((?:docs|tests|deploy|api|kernels|server|pools|dispatch|openapi|examples)/[\w./]+)`",
+                               (ROOT / "README.md").read_text()):
+            self.assertTrue((ROOT / name).exists(), name)
+        pictures = set((ROOT / "docs/pictures").iterdir())
+        self.assertEqual(pictures - shown, set())
+        self.assertGreaterEqual(len(pictures), 8)
+        for picture in pictures:
+            self.assertLess(picture.stat().st_size, 100_000, picture.name)
+
     def test_transcripts(self):
         n = 0
         for path in sorted((ROOT / "docs").glob("*.md")):

@@ -84,7 +84,7 @@ export async function open(wanted) {
     const own = Object.entries(api.paths).flatMap(([path, item]) => ['get', 'put', 'post', 'delete'].filter((m) => item[m]?.tags.includes(tag.name)).map((m) => operation(m, path, item, item[m])));
     all.push(...own);
     return h('section.card', null, h('h2', null, tag.name), h('p.soft', null, tag.description), own.length < 50 ? own :
-      h('details.many', null, h('summary', null, h('span', null, `All ${own.length}`)), own));
+      h('details.many', null, h('summary', null, `All ${own.length}; or search for one above`), own));
   });
   const search = h('input', {id: 'call', type: 'search', placeholder: 'a path, a method, a word', oninput: filter});
   function filter() {
