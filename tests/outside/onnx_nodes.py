@@ -2,16 +2,18 @@
 """ONNX's own node tests through the operators: how much of ONNX they cover, and that they mean the same.
 
 The onnx package makes its cases when asked. onnx_rows.py says which operators an ONNX node becomes, and
-each of them is called over HTTP. A case passes when its results are the expected ones, is refused where an
+each of them is called over HTTP. Models of older opsets, which PyTorch has written, are stored in the package
+and run as well. A case passes when its results are the expected ones, is refused where an
 operator or a type is missing, and fails when the results are others: none may.
 
     python tests/outside/onnx_nodes.py [-v] [-a] [NAME...]    from the project's folder
 
--v says why each case was refused; -a takes the cases of several nodes as well; NAME is a case or an ONNX
+-v says why each case was refused; -a takes the node tests of several nodes as well; NAME is a case or an ONNX
 operator.
 """
 import ast
 import collections
+import pathlib
 import re
 import sys
 import unittest
@@ -25,13 +27,14 @@ try:
     import onnx
     from onnx import defs, numpy_helper
     from onnx.backend.test.case.node import collect_testcases
+    from onnx.backend.test.loader import load_model_tests
 except ImportError as error:
     service.skip(f"no {error.name}: run deploy/setup.sh check")
 
 import onnx_rows
 from onnx_rows import KINDS, Refused, to_service
 
-LEAST = 1120 # of the cases of one node pass
+LEAST = 1237 # pass, of the cases of one node and of the stored ones
 NOISY = dict.fromkeys(("test_dft_inverse", "test_dft_inverse_opset19"), 1e-6) # absolute: NumPy's FP32 rounding is in them
 
 # ---- operators over HTTP ----
@@ -129,7 +132,7 @@ class Node:
                   for name, a in schema.attributes.items()}
         values |= {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
         self.values = {name: text(value) for name, value in values.items()}
-        self.values |= {"first": inputs[0] if inputs else None, "first_and_more": inputs}
+        self.values |= {"opset": opset, "first": inputs[0] if inputs else None, "first_and_more": inputs}
         for i, formal in enumerate(schema.inputs):
             several = formal.option == defs.OpSchema.FormalParameterOption.Variadic
             self.values[formal.name] = inputs[i:] if several else inputs[i] if i < len(inputs) else None
@@ -186,19 +189,31 @@ def judge(operators, case):
     return None, None
 
 
+def stored(kind):
+    """The cases of a suite that lie in files."""
+    def values(folder, which):
+        found = sorted(folder.glob(f"{which}_*.pb"), key=lambda path: int(path.stem.split("_")[1]))
+        return [onnx.TensorProto.FromString(path.read_bytes()) for path in found]
+    for case in load_model_tests(kind=kind):
+        folder = pathlib.Path(case.model_dir)
+        case.model = onnx.load(folder / "model.onnx")
+        case.data_sets = [(values(data, "input"), values(data, "output")) for data in sorted(folder.glob("test_data_set_*"))]
+        yield case
+
+
 class Nodes(service.ServiceTest):
     def test_nodes(self):
         operators = Operators(self.service)
         self.addCleanup(operators.connection.close)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            cases = collect_testcases(None)
+            cases = [*collect_testcases(None), *stored("pytorch-converted"), *stored("pytorch-operator")]
         names = [a for a in sys.argv[1:] if not a.startswith("-")]
         of, missing = collections.defaultdict(collections.Counter), collections.Counter()
         for case in cases:
             nodes = case.model.graph.node
-            op = nodes[0].op_type if len(nodes) == 1 else "(several nodes)"
-            if (len(nodes) > 1 and "-a" not in sys.argv) or (names and not {op, case.name} & set(names)):
+            op = f"({case.kind})" if case.kind != "node" else nodes[0].op_type if len(nodes) == 1 else "(several nodes)"
+            if (op == "(several nodes)" and "-a" not in sys.argv) or (names and not {op, case.name} & set(names)):
                 continue
             with self.subTest(case=case.name):
                 try:

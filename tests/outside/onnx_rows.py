@@ -153,7 +153,7 @@ ROWS |= {
     "IsInf": "isinf(X) if detect_negative and detect_positive else isneginf(X) if detect_negative else "
              "isposinf(X) if detect_positive else zeros_like(X, dtype='BOOL')",
     "LeakyRelu": "leaky_relu(X, alpha)",
-    "PRelu": "where.self(lt.Scalar(X, 0), mul.Tensor(X, slope), X)",
+    "PRelu": "prelu(X, slope) if opset < 7 else where.self(lt.Scalar(X, 0), mul.Tensor(X, slope), X)",
     "Elu": "elu(X, alpha)",
     "Selu": "elu(X, alpha, gamma)",
     "Celu": "celu(X, alpha)",
@@ -336,7 +336,7 @@ def GroupNormalization(t, n):
 def BatchNormalization(t, n):
     def normal(mean, var):
         return t["batch_norm"](n.X, n.scale, n.B, mean, var, False, 0, n.epsilon, False)
-    means = [n.input_mean, n.input_var]
+    means = [n.input_mean, n.input_var] if n.opset > 13 else [n.mean, n.var]
     if not n.training_mode:
         return normal(*means)
     var, mean = t["var_mean.correction"](n.X, [0, *dims_from(n.X, 2)], correction=0)
