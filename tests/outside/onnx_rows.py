@@ -4,7 +4,7 @@ A row is a formula of calls, in which arguments are the node's inputs and attrib
 attribute of an older opset and the input that it has become since have the same name), or a function of
 the operators and the node where a formula cannot say it. What is called is an operator of the service by
 its whole name, or a helper, which knows shapes, types and numbers alone: nothing here computes on elements.
-Several calls a row are as good as one; what ONNX defines by random numbers or control flow has no row.
+Several calls a row are as good as one; what ONNX defines by random numbers has no row.
 """
 import math
 
