@@ -128,6 +128,9 @@ class Replies(service.ServiceTest):
                                               "outputs": [{"name": "out"}]})
             self.check("POST", path, {"inputs": [x]}, status=400)
             self.check("POST", path.replace("add", "nosuch"), body, status=404)
+            self.check("POST", path, b"{}", {"Host": "elsewhere.example"}, status=403)
+            self.check("POST", path, b"x", {"Content-Type": "text/plain"}, status=415)
+            self.check("POST", path, b"{}", {"X-Long": "x" * 40000}, status=431)
             binary, headers = service.pack({"self": np.ones(3), "other": np.ones(3)}, binary=True)
             self.check("POST", path, binary, headers)
             with self.service.socket() as s:
@@ -143,6 +146,8 @@ class Replies(service.ServiceTest):
             self.check("POST", path, {"expr": "relu(x) * x + n", "inputs": [x], "parameters": {"n": 2, **more},
                                       "outputs": [{"name": "out"}]})
         self.check("POST", path, {"expr": "x +", "inputs": [x]}, status=400)
+        for headers, status in (({"Host": "elsewhere.example"}, 403), ({"Content-Type": "text/plain"}, 415), ({"X-Long": "x" * 40000}, 431)):
+            self.check("POST", path, b"{}", headers, status=status)
         self.check("POST", path, {"expr": "x + 1", "inputs": [x], "parameters": {"device": "cuda"}}, status=501)
 
     def test_schemas(self):
