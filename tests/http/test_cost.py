@@ -114,10 +114,9 @@ class Cost(service.ServiceTest):
                     rng.random((7, 1, 9)), np.ones(5), np.ones(()), np.ones((3, 0, 2))):
             file = io.BytesIO()
             np.save(file, np.asfortranarray(big))
-            reply = self.answers_meanwhile(lambda: self.service.call(
-                "PUT", "/v1/tensors/fortran", file.getvalue(), {"Content-Type": "application/x-npy"}),
-                (200, 201))
-            self.assertIn(reply.status, (200, 201))
+            put = self.by_a_worker if big.nbytes > 1 << 20 else self.answers_meanwhile
+            put(lambda: self.service.call("PUT", "/v1/tensors/fortran", file.getvalue(),
+                                          {"Content-Type": "application/x-npy"}), (200, 201))
             out = self.service.op("cast", {"self": service.stored("fortran")},
                                   {"dtype": service.datatype(big), "binary_data_output": True})
             np.testing.assert_array_equal(out, big)

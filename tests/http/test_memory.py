@@ -195,6 +195,10 @@ class Limit(service.ServiceTest, Memory):
         self.assertLessEqual(set(answers), {400, 503}, answers)
         self.bounded(watch, self.LIMIT)
         self.comes_back(before)
+        with service.Service("--memory", str(16 * MIB)) as small: # a text of 0.2 MB takes 18
+            for values, status in ((62000, 503), (10000, 400)):
+                body = b"[" + b"[]," * values + b"1]"
+                self.problem(small.call("POST", "/v1/ops/sum", body), status, "memory" if status == 503 else "the body")
 
     def test_many_clients(self):
         before = self.held()
