@@ -138,7 +138,8 @@ static int settle_output(struct td_infer *in, const cJSON *parameters, int i)
     if (!td_shm_is_meant(parameters))
         return 0;
     in->output[i].form = TD_FORM_shared;
-    return td_shm_output(&in->shm, in->req, parameters, in->output[i].name, i, &in->run.problem);
+    return td_shm_output(&in->shm, in->req, parameters, in->output[i].name, i, in->eval,
+                         &in->run.problem);
 }
 
 static int wanted_output(struct td_infer *in, const cJSON *item)

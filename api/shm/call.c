@@ -103,7 +103,7 @@ int td_shm_input(struct td_shm_call *call, struct td_request *req, const cJSON *
 }
 
 int td_shm_output(struct td_shm_call *call, struct td_request *req, const cJSON *parameters,
-                  const char *who, int i, struct td_problem *problem)
+                  const char *who, int i, bool read, struct td_problem *problem)
 {
     const cJSON *binary = cJSON_GetObjectItemCaseSensitive(parameters, "binary_data");
     if (cJSON_IsTrue(binary))
@@ -115,6 +115,7 @@ int td_shm_output(struct td_shm_call *call, struct td_request *req, const cJSON 
         call->out[call->n_out] = (struct td_shm_part){0};
         call->aside[call->n_out] = false;
     }
+    call->aside[i] = read;
     return find_part(req, parameters, who, &call->out[i], problem);
 }
 

@@ -38,9 +38,10 @@ bool td_shm_is_meant(const cJSON *parameters);
  * a kernel reads or writes, or divides by. -ENOENT (no such region), -EINVAL, -ENOMEM. */
 int td_shm_input(struct td_shm_call *call, struct td_request *req, const cJSON *parameters,
                  const char *who, bool followed, struct td_tensor *t, struct td_problem *problem);
-/* Notes where output i is wanted. -ENOENT, -EINVAL. */
+/* Notes where output i is wanted. read: the call may read it again, so it is made elsewhere: its
+ * client may change what lies there. -ENOENT, -EINVAL. */
 int td_shm_output(struct td_shm_call *call, struct td_request *req, const cJSON *parameters,
-                  const char *who, int i, struct td_problem *problem);
+                  const char *who, int i, bool read, struct td_problem *problem);
 /* Sets out->data of output i, of which td_shm_output was told. -EINVAL: it does not fit, or
  * overlaps another tensor of the call in part. -ENOMEM. */
 int td_shm_place(struct td_shm_call *call, struct td_arena *arena, int i, struct td_tensor *out,

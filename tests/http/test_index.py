@@ -125,6 +125,9 @@ class Shared(test_shm.Shm):
                     reply = self.service.infer(op, tensors, {**parameters, "kernel": ("simd", "ref")[i % 2]}, binary=True)
                     self.assertIn(reply.status, (200, 400), reply.body[:200])
                     seen.add(reply.status)
+                again = self.service.infer("", {"a": TABLE, "b": index}, binary=True, path="/v1/eval", expr="x = abs(b); y = embedding(a, x)",
+                                           outputs=[*test_shm.output("index", index.nbytes, name="x"), {"name": "y"}])
+                self.assertEqual(again.status, 200, again.body[:200])
         finally:
             stop.set()
             thread.join()
