@@ -29,6 +29,10 @@ static int store(struct td_infer *in, int i, const char *name, struct td_weight 
         return td_infer_refuse(
             &in->run.problem, in->output[i].name,
             "parameters.tensor must be letters, digits and . _ - in segments split by /");
+    for (int k = 0; k < in->run.call.n_out; k++)
+        if (k != i && in->output[k].form == TD_FORM_stored && !strcmp(in->output[k].store, name))
+            return td_infer_refuse(&in->run.problem, in->output[i].name,
+                                   "parameters.tensor is that of another output, too");
     in->output[i].form = TD_FORM_stored;
     in->output[i].store = name;
     in->output[i].expected = expected;

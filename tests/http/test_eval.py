@@ -255,6 +255,8 @@ class Eval(service.ServiceTest):
         self.problem(self.post("/v1/eval", 400, expr="a", inputs=[x], args=[]), 400, "args")
         self.problem(self.post("/v1/eval", 400, expr="a", inputs=[x], parameters={"streams": 2}), 400, "streams")
         self.problem(self.post("/v1/eval", 400, expr="a", inputs=[x], outputs=[{"name": "b"}]), 400, "'b'", "out")
+        both = [{"name": name, "parameters": {"tensor": "one"}} for name in "cb"]
+        self.problem(self.post("/v1/eval", 400, expr="b=a*2;c=b", inputs=[x], outputs=both), 400, "b: ", "another output")
         self.problem(self.post("/v1/eval", 400, expr="a*2", inputs=[x], parameters={"kernel": "onednn"}), 400, "kernel")
         self.problem(self.post("/v1/eval", 501, expr="a*2", inputs=[x], parameters={"device": "cuda"}), 501, "mul.Scalar")
 
