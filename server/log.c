@@ -2,8 +2,9 @@
  *
  * Who has a line copies it into memory under a lock that nobody holds for longer than such a copy
  * takes; one thread takes what there is and writes it. So a reader that has stopped keeps that
- * thread alone, and a line that finds the memory full is counted instead. The thread waits a little
- * between two looks: many requests then cost one wake-up and one write.
+ * thread alone, and a line that finds the memory full is counted instead. The thread lets a while
+ * pass between two looks: it may need the CPU of an HTTP thread, which polls less when it must
+ * share.
  *
  * Standard error is other programs' as well, so it is not made non-blocking: before each piece it
  * is asked whether there is room, and no more is written than a pipe then takes without waiting,
@@ -24,12 +25,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ROOM (256 << 10)    /* bytes of lines that wait, and as many that are being written */
-#define BETWEEN_NS 10000000 /* two looks */
-#define LINE_NS 1000000     /* a line of a thread's, as 1,000 make a second */
-#define BURST 1000          /* lines at once after a pause */
-#define RESERVE 200         /* lines more for what has failed or was slow */
-#define LAST_NS 1000000000  /* to be rid of the rest at the end */
+#define ROOM (256 << 10)     /* bytes of lines that wait, and as many that are being written */
+#define BETWEEN_NS 100000000 /* two looks */
+#define LINE_NS 1000000      /* a line of a thread's, as 1,000 make a second */
+#define BURST 1000           /* lines at once after a pause */
+#define RESERVE 200          /* lines more for what has failed or was slow */
+#define LAST_NS 1000000000   /* to be rid of the rest at the end */
 
 struct td_log {
     struct td_front *front;
@@ -82,19 +83,25 @@ static bool write_out(struct td_log *log, const char *text, size_t n)
     return true;
 }
 
+/* Until there are lines, and a while has passed or there are many. Holds the lock. */
+static void wait_for_lines(struct td_log *log)
+{
+    while (!log->used && !log->until)
+        pthread_cond_wait(&log->some, &log->lock);
+    int64_t at = td_now_ns() + BETWEEN_NS;
+    struct timespec end = {.tv_sec = at / 1000000000, .tv_nsec = at % 1000000000};
+    while (log->used < ROOM / 2 && !log->until)
+        if (pthread_cond_timedwait(&log->some, &log->lock, &end))
+            break;
+}
+
 static void *run(void *arg)
 {
     struct td_log *log = arg;
-    struct timespec pause = {.tv_nsec = BETWEEN_NS};
     for (bool last = false; !last;) {
         pthread_mutex_lock(&log->lock);
-        while (!log->used && !log->until)
-            pthread_cond_wait(&log->some, &log->lock);
+        wait_for_lines(log);
         last = log->until;
-        pthread_mutex_unlock(&log->lock);
-        if (!last)
-            nanosleep(&pause, NULL);
-        pthread_mutex_lock(&log->lock);
         char *lines = log->lines;
         size_t used = log->used;
         int n = log->n;
@@ -113,16 +120,17 @@ static void hand_over(struct td_log *log, struct td_line *line)
 {
     td_line_end(line);
     pthread_mutex_lock(&log->lock);
-    bool fits = line->length <= ROOM - log->used, first = !log->used;
+    bool fits = line->length <= ROOM - log->used, first = !log->used, few = log->used < ROOM / 2;
     if (fits) {
         memcpy(log->lines + log->used, line->text, line->length);
         log->used += line->length;
         log->n++;
     }
+    bool many = few && log->used >= ROOM / 2;
     pthread_mutex_unlock(&log->lock);
     if (!fits)
         atomic_fetch_add(&log->front->log_lost, 1);
-    else if (first)
+    else if (first || many)
         pthread_cond_signal(&log->some);
 }
 
@@ -140,7 +148,10 @@ int td_log_start(struct td_log **result, enum td_log_form form, int slow_ms, str
     log->lines = malloc(ROOM);
     log->written = malloc(ROOM);
     pthread_mutex_init(&log->lock, NULL);
-    pthread_cond_init(&log->some, NULL);
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&log->some, &attr);
     int err = log->lines && log->written ? -pthread_create(&log->thread, NULL, run, log) : -ENOMEM;
     if (err) {
         free(log->lines);

@@ -18,6 +18,7 @@ def turn(server, arguments, path, body, headers):
     """(requests/s, CPU us a request) of one side."""
     before = figures.cpu_seconds(server.pid)
     rate, _ = figures.wrk(server.port, path, CONNECTIONS, arguments.seconds, body, headers)
+    assert rate, "no reply in all that time"
     return rate, (figures.cpu_seconds(server.pid) - before) / (rate * arguments.seconds) * 1e6
 
 
