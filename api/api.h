@@ -36,6 +36,7 @@ enum td_shm_clients { TD_SHM_auto, TD_SHM_on, TD_SHM_off };
 
 /* What the server in front does and counts while it runs; the api counts its tasks with it. */
 struct td_front {
+    atomic_bool starting; /* until the last address is listened on: not ready yet */
     atomic_bool draining; /* set on SIGTERM: not ready any more */
     atomic_int in_flight; /* requests begun and not yet replied to, and tasks that are not done */
     /* How often an HTTP thread's wait for events ended while it polled, and in sleep. */

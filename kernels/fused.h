@@ -7,7 +7,7 @@
 
 /* Calls together have at most so many values, by td_fused_values. */
 #define TD_FUSED_VALUES 64
-#define TD_FUSED_MOST 21
+#define TD_FUSED_MOST (TD_FUSED_VALUES / 3) /* calls, of 3 values or more each */
 
 struct td_fused {
     struct td_call *call; /* out[0].data: NULL where only others of these read it */

@@ -200,7 +200,7 @@ struct td_op {
 struct td_call {
     const struct td_op *op;
     int n_args, n_out;
-    int threads;   /* size of the OpenMP team that may be used, >= 1 */
+    int threads;   /* OpenMP threads it may use, >= 1; 0: td_fused only asks, see td_pointwise */
     void *scratch; /* borrowed; as many bytes as the implementation asked for, 64-byte aligned */
     struct td_problem *problem; /* borrowed; where a rule that refuses writes why; NULL: nowhere */
     /* Results of which the rule only bounds a size, one bit each, and its dimension: the kernel

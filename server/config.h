@@ -21,7 +21,7 @@ struct td_config {
 #define TD_OPTION(type, name, ...) TD_OPTION_##type name;
 #include "server/options.def"
 #undef TD_OPTION
-    char given[1024]; /* as flags: those that do not have their default, as far as there is room */
+    char given[1024]; /* as flags: those that were given, as far as there is room */
     char *memory_;    /* what file values point into */
 };
 

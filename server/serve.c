@@ -24,7 +24,7 @@ struct server {
 
 static struct td_log *server_log; /* for those who say something and are given nothing else */
 
-/* Before the log is there, and for what keeps the server from starting. */
+/* Before the log is there. */
 static void fail(const char *what)
 {
     fprintf(stderr, "tensord: %s\n", what);
@@ -154,10 +154,12 @@ static int start(struct server *s, struct td_problem *problem)
                                   .log = server_log,
                                   .allow_host = &c->allow_host,
                                   .allow_origin = &c->allow_origin};
+    atomic_store(&s->service.front.starting, true);
     for (int i = 0; i < c->listen.n && !err; i++) {
         http.listen = c->listen.text[i];
         err = td_http_start(&s->http[i], &s->service, &http, problem);
     }
+    atomic_store(&s->service.front.starting, false);
     return err;
 }
 

@@ -25,8 +25,10 @@ static int reach(const char *where)
 {
     char host[256];
     const char *colon = strrchr(where, ':');
+    bool bracketed = *where == '[' && colon && colon[-1] == ']'; /* an IPv6 address */
     struct addrinfo wanted = {.ai_socktype = SOCK_STREAM}, *found = NULL;
-    snprintf(host, sizeof host, "%.*s", colon ? (int)(colon - where) : 200, where);
+    snprintf(host, sizeof host, "%.*s", colon ? (int)(colon - where) - 2 * bracketed : 200,
+             where + bracketed);
     if (!colon || getaddrinfo(host, colon + 1, &wanted, &found))
         return -EINVAL;
     int err = -ECONNREFUSED, s = -1;
@@ -174,7 +176,7 @@ static void show_cores(const struct look *was, const struct look *now)
 
 static void show_pools(const struct look *was, const struct look *now)
 {
-    printf("%-16s %7s %8s %8s %10s %9s\n", "POOL", "threads", "load", "waiting", "queued/s",
+    printf("%-16s %7s %8s %8s %10s %9s\n", "POOL", "threads", "load", "waiting", "jobs/s",
            "refused");
     for (const char *line = NULL; (line = next(now, "tensord_pool_threads", line));) {
         const char *pool = label(line, "pool"), *at;
@@ -204,9 +206,9 @@ static int by_rate(const void *a, const void *b)
 
 static void show_operators(const struct look *was, const struct look *now)
 {
-    struct row rows[512];
+    struct row rows[4096];
     int n = 0;
-    for (const char *line = NULL; n < 512 && (line = next(now, "tensord_op_calls_total", line));)
+    for (const char *line = NULL; n < 4096 && (line = next(now, "tensord_op_calls_total", line));)
         rows[n++] = (struct row){line, rate(was, now, line)};
     qsort(rows, (size_t)n, sizeof *rows, by_rate);
     printf("\n%-32s %-10s %-12s %10s %12s\n", "OPERATOR", "kernel", "level", "calls/s", "calls");

@@ -45,7 +45,6 @@ static void put_flag(size_t option, const char *quoted)
     put(options[option].name, "", '_', '-', quoted);
 }
 
-/* What may follow the option: one of some words, a file, or anything. */
 static bool is_file(size_t option)
 {
     return !strcmp(options[option].value, "FILE");

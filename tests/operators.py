@@ -404,12 +404,12 @@ def compare_all(outputs, name, exact, scale, units):
     return None
 
 
-def judge(judged, tensors, parameters, outputs, name, ulp):
+def judge(judged, tensors, parameters, outputs, name, ulp, known=None):
     """compare_all() for one call of an operator whose served bound against its reference is ulp; the
     reference itself may round each step, which is the one unit more; and what is exact here is
     FP64, which for FP64 rounds as often as what it judges. Narrow results are rounded from FP32,
-    whose units a bound of many counts."""
-    exact, scale = exact_and_scale(judged, tensors, parameters)
+    whose units a bound of many counts. known: what exact_and_scale() has given for the call already."""
+    exact, scale = known or exact_and_scale(judged, tensors, parameters)
     more = 16 if name == "FP64" else 1
     ulp = min(ulp, 8) if EPSILON.get(name, 0) > EPSILON["FP32"] else ulp
     return compare_all(outputs, judged.result(name, parameters), exact, scale, ulp + more)

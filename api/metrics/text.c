@@ -157,11 +157,11 @@ static void texts(struct text *t, struct td_json_cache *cache)
     line(t, "tensord_json_texts_total{known=\"no\"} %lld", misses);
 }
 
-static int count_hung(const struct td_hung *hung, int n, const char *pool)
+static int count_hung(const struct td_hung *hung, int n, const char *pool, bool seats)
 {
     int found = 0;
     for (int i = 0; i < n; i++)
-        found += !hung[i].is_seat && !strcmp(hung[i].pool, pool);
+        found += hung[i].is_seat == seats && !strcmp(hung[i].pool, pool);
     return found;
 }
 
@@ -190,7 +190,9 @@ static void pools(struct text *t, struct td_pools *set)
     POOL_FAMILY("tensord_pool_running_workers", "gauge", "Of these, in a job now.", "%d",
                 stats[i].running)
     POOL_FAMILY("tensord_pool_hung_workers", "gauge", "In one call for longer than --watchdog-s.",
-                "%d", count_hung(hung, n_hung, stats[i].config.name))
+                "%d", count_hung(hung, n_hung, stats[i].config.name, false))
+    POOL_FAMILY("tensord_pool_hung_http_threads", "gauge", "In one turn for as long.", "%d",
+                count_hung(hung, n_hung, stats[i].config.name, true))
     POOL_FAMILY("tensord_pool_jobs_total", "counter", "Jobs done.", "%lld",
                 (long long)stats[i].done)
     POOL_FAMILY("tensord_pool_rejected_total", "counter", "Jobs refused: the queue was full.",

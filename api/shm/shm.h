@@ -35,7 +35,7 @@ bool td_shm_is_meant(const cJSON *parameters);
 
 /* Finds the elements of an input, whose shape and type are set; t->data is then in the region or,
  * where kernels could not use that, a copy in the request's arena. followed: its values decide what
- * a kernel reads or writes, or divides by. -ENOENT (no such region), -EINVAL, -ENOMEM. */
+ * a kernel reads or writes. -ENOENT (no such region), -EINVAL, -ENOMEM. */
 int td_shm_input(struct td_shm_call *call, struct td_request *req, const cJSON *parameters,
                  const char *who, bool followed, struct td_tensor *t, struct td_problem *problem);
 /* Notes where output i is wanted. read: the call may read it again, so it is made elsewhere: its

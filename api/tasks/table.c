@@ -39,7 +39,7 @@ static int settle(struct td_task *task, size_t bytes)
 static void keep_reply(struct td_task *task, const struct td_response *res)
 {
     size_t size = res->size + 1;
-    for (int i = 0; i < 4 && res->header[i].name; i++)
+    for (int i = 0; i < TD_MAX_HEADERS && res->header[i].name; i++)
         size += strlen(res->header[i].value) + 1;
     char *at = settle(task, size) ? NULL : malloc(size);
     task->block_ = at;
@@ -56,7 +56,7 @@ static void keep_reply(struct td_task *task, const struct td_response *res)
     if (res->size)
         memcpy(at, res->body, res->size);
     at += res->size;
-    for (int i = 0; i < 4 && res->header[i].name; i++) {
+    for (int i = 0; i < TD_MAX_HEADERS && res->header[i].name; i++) {
         task->reply.header[i].value = strcpy(at, res->header[i].value);
         at += strlen(at) + 1;
     }

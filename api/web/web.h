@@ -1,5 +1,5 @@
-/* What a browser is given: the dashboard's files, which the build compresses into the program, and
- * the reference pages, which lie in a directory. */
+/* What a browser is given: the dashboard's files, which the build compresses into the program,
+ * those of the reference and the book among them. */
 #ifndef TD_API_WEB_H
 #define TD_API_WEB_H
 

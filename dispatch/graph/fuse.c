@@ -7,7 +7,6 @@
 #include "kernels/fused.h"
 
 #include <string.h>
-#include <time.h>
 
 /* Whether both have one shape, but for leading dimensions of 1. */
 static bool has_shape(const struct td_tensor *a, const struct td_tensor *b)
@@ -104,19 +103,12 @@ void td_fuse_plan(struct td_run *run)
     settle(run);
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
 void td_fuse_execute(struct td_run *parts, struct td_run *last)
 {
     struct td_fused call[TD_FUSED_MOST];
     struct td_run *of[TD_FUSED_MOST];
     int n = 0;
-    int64_t begin = now_ns();
+    int64_t begin = td_clock_ns();
     for (struct td_run *part = parts; part; part = part->next) {
         if (part->with != last)
             continue;
@@ -131,7 +123,7 @@ void td_fuse_execute(struct td_run *parts, struct td_run *last)
     }
     unsigned teams = td_teams_opened();
     td_fused(call, n, last->call.threads);
-    int64_t ns = (now_ns() - begin) / n;
+    int64_t ns = (td_clock_ns() - begin) / n;
     int threads = td_teams_opened() == teams ? 1 : last->call.threads;
     for (int i = 0; i < n; i++) { /* each its share */
         of[i]->ns = ns;

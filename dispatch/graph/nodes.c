@@ -1,6 +1,6 @@
 /* The nodes that an expression's text becomes, and what its operators mean: each value is a node
- * that is counted, the same constant or call is one, numbers alone are computed here, as Python
- * does. */
+ * that is counted, a number or a call of tensors and numbers that stands twice is one; + - * / and
+ * ** of numbers alone are computed here, as Python does. */
 #include "dispatch/graph/parser.h"
 
 #include <errno.h>
@@ -83,11 +83,13 @@ struct td_operand td_parse_number(struct td_parser *p, const char *at, enum td_k
     return td_parse_constant(p, at, &v);
 }
 
+/* By any of its overloads: those without a generator draw a seed of their own. */
 static bool draws_chance(const struct td_handle *handle)
 {
-    for (int i = 0; i < handle->schema.n_params; i++)
-        if (handle->schema.param[i].type.base == TD_BASE_Generator)
-            return true;
+    for (const struct td_handle *h = handle; h; h = h->next)
+        for (int i = 0; i < h->schema.n_params; i++)
+            if (h->schema.param[i].type.base == TD_BASE_Generator)
+                return true;
     return false;
 }
 

@@ -21,7 +21,7 @@ struct td_operand td_parse_wrong(struct td_parser *p, const char *at, const char
 struct td_operand td_parse_unknown(struct td_parser *p, const char *at, const char *what,
                                    const char *name, const char *const *names, int n);
 
-/* Nodes; of the same constant or call there is one. */
+/* Nodes; of the same number, or the same call of tensors and numbers, there is one. */
 struct td_operand td_parse_argument(struct td_parser *p, const char *at, int argument);
 struct td_operand td_parse_constant(struct td_parser *p, const char *at,
                                     const struct td_value *value);

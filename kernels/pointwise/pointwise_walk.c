@@ -19,7 +19,6 @@
 #define TILE 1024  /* elements at most */
 #define ROOM 16384 /* bytes of all tiles: a third of a 48 KiB cache */
 #define SHORT 128  /* runs below are laid out many at a time */
-#define VALUES 64
 
 struct value {                 /* an operand in memory, or what an op makes */
     char *data;                /* NULL: it is in its tile alone */
@@ -44,10 +43,10 @@ struct walk {
     int64_t tile;               /* elements */
     int64_t shape[TD_MAX_RANK]; /* folded, outermost first; never empty */
     const struct td_tensor *out;
-    struct value value[VALUES];
-    struct op op[VALUES];
+    struct value value[TD_FUSED_VALUES];
+    struct op op[TD_FUSED_VALUES];
 };
-_Static_assert(VALUES * 8 * 32 <= ROOM, "the widest tiles hold 32 elements");
+_Static_assert(TD_FUSED_VALUES * 8 * 32 <= ROOM, "the widest tiles hold 32 elements");
 
 /* ---- setting up ---- */
 
@@ -308,7 +307,7 @@ static void run_op(const struct op *op, int64_t n, char *const *at)
 static void run_range(void *arg, int64_t begin, int64_t end)
 {
     const struct walk *w = arg;
-    char tiles[ROOM] __attribute__((aligned(64))), *at[VALUES];
+    char tiles[ROOM] __attribute__((aligned(64))), *at[TD_FUSED_VALUES];
     int last = w->rank - 1;
     int64_t inner = w->shape[last];
     for (int k = 0; k < w->n_values; k++) {

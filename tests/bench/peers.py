@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """One operator at a time: tensord's kernel and its whole answer over HTTP, beside PyTorch, ONNX Runtime and
-OpenVINO called inside this process, one thread each; and what each needs before its first result.
+OpenVINO called inside this process, one thread each; and the time until each could be called.
 
 Whatever is not installed for the Python that runs this is left out: pip install torch onnx onnxruntime openvino.
 Microseconds, the least of many.
@@ -47,7 +47,6 @@ def tensord(service, op, x):
     for name, value in x.items():
         inputs[name] = value
         if name in WEIGHTS:
-            body, headers = figures.pack({name: value}, binary=True)
             service.call("PUT", f"/v1/tensors/{name}", {"shape": list(value.shape), "datatype": "FP32", "data": value.ravel().tolist()})
             inputs[name] = figures.stored(name)
     rest = {"expr": CHAIN} if op == "eval" else {}

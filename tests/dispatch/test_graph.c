@@ -68,6 +68,7 @@ START_TEST(test_nodes)
                  {"a + b", 3},
                  {"exp(a) / sum(exp(a), [0])", 6}, /* exp(a) once, 0, and its list */
                  {"rand([2], generator=1) + rand([2], generator=1)", 7}, /* chance is drawn twice */
+                 {"randperm(4) - randperm(4)", 4},
                  {"x = a * n; y = x * n; z = a * n", 4},
                  {"cat([a, b, a], dim=0)", 5}};
     struct td_problem problem;

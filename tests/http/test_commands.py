@@ -64,6 +64,26 @@ class Commands(unittest.TestCase):
         self.assertIn("no server at", away.stderr)
         self.wrong("top", "--nosuch", word="nosuch")
 
+    def test_top_by_ipv6(self):
+        with socket.socket(socket.AF_INET6) as s:
+            try:
+                s.bind(("::1", 0))
+            except OSError:
+                self.skipTest("skipped: no IPv6 here")
+            port = s.getsockname()[1]
+            s.listen()
+            s.settimeout(20)
+            def answer():
+                for _ in range(4):
+                    with s.accept()[0] as c:
+                        c.recv(4096)
+                        c.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            thread = threading.Thread(target=answer)
+            thread.start()
+            done = run("top", f"[::1]:{port}")
+            thread.join()
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
     def test_top_of_a_server_that_lies(self):
         """What would command the terminal is no letter; an answer without an end has one."""
         def answer(listener, body, times):
@@ -204,6 +224,14 @@ class Commands(unittest.TestCase):
             self.assertNotIn("ready on", said)
             self.assertIn(str(s.port), said)
             self.assertNotEqual(second.returncode, 0)
+
+    def test_ready_on_all(self):
+        """Who is told on the first address that the server is ready can reach it on the last."""
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [os.path.join(folder, str(i)) for i in range(40)]
+            with Service(*(word for path in paths for word in ("--listen", "unix:" + path))):
+                with socket.socket(socket.AF_UNIX) as c:
+                    c.connect(paths[-1])
 
     def test_unix_socket(self):
         with tempfile.TemporaryDirectory() as folder:

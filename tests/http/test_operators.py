@@ -74,7 +74,7 @@ class Operators(service.ServiceTest):
         big = 2**16 if service.SANITIZED else 2**20 # of which a result may well have elements, and more of n
         for op in self.ops:
             calls = operators.JUDGES[op["name"]].calls
-            for _ in range(120):
+            for _ in range(15 if service.SANITIZED else 50):
                 shapes, parameters = calls[rng.integers(len(calls))]
                 sizes = {n: int(rng.choice([0, 0, n, big, 2**40])) for s in shapes.values() for n in s}
                 datatype = str(rng.choice(sorted({"FP32", "FP64", "INT64", "INT8"} & {*op["dtypes"]})))
@@ -101,6 +101,7 @@ class Operators(service.ServiceTest):
 
 
 
+@unittest.skipIf(service.SANITIZED, "skipped: levels differ in vector rows, which have no sanitizer; build/ compares them")
 class Levels(unittest.TestCase):
     """The same vectors at every level that runs here, forced by the environment: each level against
     the exact result, against the reference, and against the level below it."""
@@ -131,17 +132,18 @@ class Levels(unittest.TestCase):
             if not level["runnable"]:
                 print(f"not run: {level['name']}: this machine lacks {', '.join(level['missing']) or 'nothing; not built'}")
         ulp = {op["name"]: op["ulp"] for op in ops}
-        below, n = self.results(None, ops), 0
+        below, n, known = self.results(None, ops), 0, {}
         for level in (level["name"] for level in levels if level["runnable"]):
             here = self.results(level, ops)
             for key, (tensors, parameters, out) in here.items():
                 name, datatype, _ = key
                 judge = operators.JUDGES[name]
                 with self.subTest(level=level, op=name, datatype=datatype, parameters=parameters):
-                    self.assertIsNone(operators.judge(judge, tensors, parameters, out, datatype, ulp[name]))
+                    if key not in known:
+                        known[key] = operators.exact_and_scale(judge, tensors, parameters)
+                    self.assertIsNone(operators.judge(judge, tensors, parameters, out, datatype, ulp[name], known[key]))
                     other = {key: operators.wide(one) for key, one in below[key][2].items()}
-                    _, scale = operators.exact_and_scale(judge, tensors, parameters)
-                    self.assertIsNone(operators.compare_all(out, judge.result(datatype, parameters), other, scale,
+                    self.assertIsNone(operators.compare_all(out, judge.result(datatype, parameters), other, known[key][1],
                                                             2 * ulp[name] + 2))
                     n += 1
             below = here

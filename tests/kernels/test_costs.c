@@ -67,7 +67,7 @@ static double units(const struct td_call *call)
 static void judge(struct sample *s)
 {
     double work = units(&s->run.call);
-    for (const struct td_impl *impl = s->run.rows; impl->run && work < 1e7; impl++) {
+    for (const struct td_impl *impl = s->run.rows; impl->run && work < 1e6; impl++) {
         char why[100], row[100];
         size_t bytes;
         snprintf(row, sizeof row, "%s@%s", impl->name, td_isa_name(impl->isa));

@@ -130,7 +130,7 @@ class Replies(service.ServiceTest):
             self.check("POST", path.replace("add", "nosuch"), body, status=404)
             self.check("POST", path, b"{}", {"Host": "elsewhere.example"}, status=403)
             self.check("POST", path, b"x", {"Content-Type": "text/plain"}, status=415)
-            self.check("POST", path, b"{}", {"X-Long": "x" * 40000}, status=431)
+            self.check("POST", path, None, {"X-Long": "x" * 40000}, status=431) # in one piece: the server may hang up within
             binary, headers = service.pack({"self": np.ones(3), "other": np.ones(3)}, binary=True)
             self.check("POST", path, binary, headers)
             with self.service.socket() as s:
@@ -147,7 +147,7 @@ class Replies(service.ServiceTest):
                                       "outputs": [{"name": "out"}]})
         self.check("POST", path, {"expr": "x +", "inputs": [x]}, status=400)
         for headers, status in (({"Host": "elsewhere.example"}, 403), ({"Content-Type": "text/plain"}, 415), ({"X-Long": "x" * 40000}, 431)):
-            self.check("POST", path, b"{}", headers, status=status)
+            self.check("POST", path, None if status == 431 else b"{}", headers, status=status)
         self.check("POST", path, {"expr": "x + 1", "inputs": [x], "parameters": {"device": "cuda"}}, status=501)
 
     def test_schemas(self):
