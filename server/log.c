@@ -164,21 +164,25 @@ int td_log_start(struct td_log **result, enum td_log_form form, int slow_ms, str
     return 0;
 }
 
-void td_log_stop(struct td_log *log)
+bool td_log_finish(struct td_log *log)
 {
     struct timespec until;
-    if (!log)
-        return;
     pthread_mutex_lock(&log->lock);
     log->until = td_now_ns() + LAST_NS;
     pthread_mutex_unlock(&log->lock);
     pthread_cond_signal(&log->some);
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += 2;
-    if (pthread_timedjoin_np(log->thread, NULL, &until)) {
-        pthread_detach(log->thread); /* a stopped terminal holds it in a write */
+    if (!pthread_timedjoin_np(log->thread, NULL, &until))
+        return true;
+    pthread_detach(log->thread); /* a stopped terminal holds it in a write */
+    return false;
+}
+
+void td_log_stop(struct td_log *log)
+{
+    if (!log || !td_log_finish(log))
         return;
-    }
     free(log->lines);
     free(log->written);
     free(log);

@@ -17,7 +17,10 @@ struct td_log;
  * slow_ms: requests that took as long say why their kernel was chosen; 0: none do. front: borrowed.
  * -ENOMEM, -EAGAIN (no thread). */
 int td_log_start(struct td_log **log, enum td_log_form form, int slow_ms, struct td_front *front);
-/* Writes what is left, for a second at most, and frees the log. NULL is fine. */
+/* Writes what is left, for a second at most; later lines are lost. False: its reader still holds
+ * the log's thread, so that it must stay. */
+bool td_log_finish(struct td_log *log);
+/* That, and frees the log; nobody else may have it any more. NULL is fine. */
 void td_log_stop(struct td_log *log);
 
 /* A line of the server's own; event: a word for what it is about. log: NULL says nothing. */

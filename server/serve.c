@@ -187,7 +187,7 @@ static void drain(struct server *s, const sigset_t *signals)
         if (td_now_ns() >= end) {
             td_log_event(server_log, "stop", "%d requests cut off after %d s (drain-s)", left,
                          s->config.drain_s);
-            td_log_stop(server_log);
+            td_log_finish(server_log); /* it stays: threads that are cut off still have it */
             _exit(0);
         }
         nanosleep(&tick, NULL);
