@@ -1,0 +1,67 @@
+/* Whole models: a file of PyTorch's (.pt2) or ONNX's becomes a program of operator calls, which is
+ * run on a client's tensors. The operators are the table's; importers say what a node of their
+ * format is in these (dispatch/model/program.h), and there is no other executor.
+ *
+ * Errors are 0 or a negative errno; the sentence for the user goes to a struct td_problem. */
+#ifndef TD_DISPATCH_MODEL_H
+#define TD_DISPATCH_MODEL_H
+
+#include "kernels/kernels.h"
+#include "kernels/weight.h"
+
+struct td_model; /* as loaded: does not change, any number of threads may run it */
+
+struct td_model_port { /* an input or an output; a name is the file's, whatever is in it */
+    const char *name;
+    enum td_dtype dtype;        /* none: not known before a call (of an output) */
+    int rank;                   /* -1: not known before a call */
+    int64_t shape[TD_MAX_RANK]; /* -1: not known before a call */
+};
+
+/* Reads a file, whose kind is seen from its bytes; they are not needed afterwards. Its constants
+ * become stored tensors, for which room (borrowed, must outlive the model; NULL: nobody counts)
+ * answers. The caller owns one reference. -EINVAL: the file is no model, is damaged, or asks for
+ * what there is none of (problem names the node), -ENOMEM, what room says. */
+int td_model_load(struct td_model **model, const void *file, size_t size,
+                  struct td_weight_room *room, struct td_problem *problem);
+struct td_model *td_model_ref(struct td_model *model);
+void td_model_unref(struct td_model **model); /* nulls the pointer; NULL is fine */
+
+const char *td_model_format(const struct td_model *model); /* "onnx", "pt2" */
+int td_model_count_nodes(const struct td_model *model);    /* those of inner graphs, too */
+size_t td_model_bytes(const struct td_model *model);       /* of its constants, packed forms too */
+/* The ports in the file's order; returns how many. */
+int td_model_inputs(const struct td_model *model, const struct td_model_port **ports);
+int td_model_outputs(const struct td_model *model, const struct td_model_port **ports);
+
+struct td_model_call { /* what a run is to be like */
+    int threads;       /* >= 1 */
+    int node;          /* NUMA; -1: any */
+    bool eager;        /* call by call as the file has them, nothing fused or packed */
+    const struct td_stop *stop; /* borrowed; who may stop it, or NULL */
+};
+
+/* Judges the tensors against the ports: as many as there are inputs, in their order, of their types
+ * and shapes. -EINVAL. */
+int td_model_check(const struct td_model *model, const struct td_tensor *inputs, int n,
+                   struct td_problem *problem);
+
+/* Runs it on the calling thread and its team. inputs: checked, borrowed until the results are
+ * freed, which may lie in them. -EINVAL: the data do not fit the model (problem names the node),
+ * -ENOMEM, -ETIMEDOUT when it was stopped. */
+struct td_model_results;
+int td_model_run(struct td_model *model, const struct td_tensor *inputs,
+                 const struct td_model_call *call, struct td_model_results **results,
+                 struct td_problem *problem);
+/* In the order of the outputs; borrowed. */
+const struct td_tensor *td_model_result(const struct td_model_results *results, int i);
+/* Of the run: operator calls made, ns in their kernels, most bytes held between calls. */
+struct td_model_figures {
+    int calls;
+    int64_t kernel_ns;
+    size_t most_bytes;
+};
+struct td_model_figures td_model_figures(const struct td_model_results *results);
+void td_model_free_results(struct td_model_results **results); /* nulls the pointer; NULL is fine */
+
+#endif

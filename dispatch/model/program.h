@@ -1,0 +1,193 @@
+/* The program that a model is: nodes that name, in their format's words, what is to be computed of
+ * which values, and for each node the function that says it in calls of operators. Nodes become
+ * calls while the program is walked with real inputs, so types and shapes are known then, and so
+ * are the values of what is small and decides about shapes. Internal to dispatch/model/.
+ *
+ * An importer fills a struct td_model through td_program_*; its functions (td_lower) are given a
+ * node and its items, and make calls through td_walk_*. */
+#ifndef TD_DISPATCH_PROGRAM_H
+#define TD_DISPATCH_PROGRAM_H
+
+#include "dispatch/dispatch.h"
+#include "dispatch/model/model.h"
+
+struct td_walk;
+struct td_block;
+struct td_node_graph;
+
+/* ---- items: values under way ---- */
+
+struct td_item { /* kind none: there is none */
+    /* A tensor has its data, or NULL where only its type and shape are known yet. Lists of tensors
+     * stand in list, not in v. */
+    struct td_value v;
+    struct td_item *list; /* of kind tensors: n items, kind none among them for None */
+    int n;
+    struct td_block *block; /* which holds the data; NULL: they are constant, or the caller's */
+};
+
+static inline struct td_item td_item_int(int64_t i)
+{
+    return (struct td_item){.v = {.kind = TD_KIND_int, .i = i}};
+}
+static inline struct td_item td_item_float(double f)
+{
+    return (struct td_item){.v = {.kind = TD_KIND_float, .f = f}};
+}
+static inline struct td_item td_item_bool(bool b)
+{
+    return (struct td_item){.v = {.kind = TD_KIND_bool, .i = b}};
+}
+static inline struct td_item td_item_dtype(enum td_dtype dtype)
+{
+    return (struct td_item){.v = {.kind = TD_KIND_dtype, .dtype = dtype}};
+}
+static inline struct td_item td_item_str(const char *str)
+{
+    return (struct td_item){.v = {.kind = TD_KIND_str, .str = str}};
+}
+struct td_item td_item_ints(const int64_t *v, int n); /* n <= TD_MAX_LIST */
+
+/* ---- nodes ---- */
+
+enum td_operand_kind { TD_OPERAND_none, TD_OPERAND_value, TD_OPERAND_constant, TD_OPERAND_list,
+                       TD_OPERAND_graph };
+
+struct td_node_operand {
+    const char *name; /* of an attribute or a keyword; NULL: by position */
+    enum td_operand_kind kind;
+    int value;                           /* its number; of kind value */
+    struct td_value constant;            /* of kind constant; a list of ints of up to TD_MAX_LIST */
+    const struct td_node_operand *list;  /* of kind list: n of them, values or constants */
+    int n;
+    struct td_node_graph *graph;         /* of kind graph: what If and Loop run */
+};
+
+struct td_node;
+/* Makes of a node the calls that compute its results, through td_walk_*: fills out[node->n_outs].
+ * in: the items of its operands; those of kind graph have none. 0, -EINVAL (td_walk_refuse),
+ * -EAGAIN: a value decides that is not known yet (td_walk_known), -ENOMEM. */
+typedef int td_lower(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
+                     struct td_item *out);
+
+struct td_node {
+    const char *name; /* the node's own, or "" */
+    const char *op;   /* "Conv", "aten.conv2d.default": for sentences and listings */
+    td_lower *lower;
+    const void *form; /* what lower wants to know: a formula, an operator's handle */
+    int version;      /* of the operator set, where there are such */
+    int n_operands, n_outs;
+    const struct td_node_operand *operand;
+    const int *out;  /* the values' numbers; -1: nobody wants it */
+    const int *last; /* numbers of this graph's values that nobody wants after this node, */
+    int n_last;      /* filled by td_program_close */
+};
+
+struct td_node_graph {
+    int n_nodes, n_inputs, n_outputs;
+    struct td_node *node; /* in an order in which they can be computed */
+    const int *input, *output; /* values' numbers */
+};
+
+/* ---- what an importer fills ---- */
+
+struct td_constant {
+    int value; /* its number */
+    struct td_tensor tensor;
+    struct td_weight *weight; /* a reference; NULL: the bytes are in the model's memory */
+};
+
+struct td_model {
+    _Atomic int refs;
+    const char *format;
+    struct td_arena *arena; /* of everything but the weights */
+    struct td_weight_room *room;
+    int n_values; /* numbers of values are below it, over all graphs */
+    int n_nodes;
+    struct td_node_graph graph;
+    int n_inputs, n_outputs; /* the ports are graph.input and output's, in their order */
+    struct td_model_port *input, *output;
+    int n_constants, constants_room_;
+    struct td_constant *constant;
+};
+
+/* Memory that lives as long as the model, zeroed; NULL when there is none. */
+void *td_program_alloc(struct td_model *model, size_t bytes);
+char *td_program_text(struct td_model *model, const char *text, size_t length);
+/* A new value's number. */
+int td_program_value(struct td_model *model);
+/* Gives a value's number to a constant, whose elements are copied. -EINVAL (td_fits), -ENOMEM, what
+ * the room says. */
+int td_program_constant(struct td_model *model, int value, const struct td_tensor *tensor);
+/* To be called when all is there: finds what dies where. -ENOMEM; -EINVAL when a node reads a value
+ * that nothing before it makes. */
+int td_program_close(struct td_model *model, struct td_problem *problem);
+
+/* The importers. file: size bytes, of which each has seen the beginning. What td_model_load says. */
+typedef int td_importer(struct td_model *model, const void *file, size_t size,
+                        struct td_problem *problem);
+td_importer td_import_onnx, td_import_pt2;
+
+/* ---- what a td_lower calls ---- */
+
+struct td_given { /* an argument of a call */
+    const char *name; /* NULL: by position */
+    struct td_item item;
+};
+
+/* Calls an operator ("add.Tensor", or "add" for whichever overload fits) and gives its results: one,
+ * or for a Tensor[] result, or several results, *n of them in result[TD_MAX_OUTS]. Arguments are
+ * bound as a client's would be. n NULL: there is one. What td_run_bind gives back; the sentence has
+ * the operator's name. */
+int td_walk_call(struct td_walk *walk, const char *op, const struct td_given *args, int n_args,
+                 struct td_item *result, int *n);
+/* The same for up to eight arguments by position, with one result. */
+#define TD_CALL(walk, op, result, ...)                                                             \
+    td_walk_call(walk, op, (const struct td_given[]){__VA_ARGS__},                                 \
+                 (int)(sizeof((const struct td_given[]){__VA_ARGS__}) / sizeof(struct td_given)),  \
+                 result, NULL)
+#define TD_GIVE(x) {NULL, x}
+#define TD_NAMED(name, x) {name, x}
+
+/* Computes a formula in the language of expressions (dispatch/graph/graph.h) over named items;
+ * absent ones (kind none) are None there. One result, or several: "y = ...; z = ...". */
+int td_walk_formula(struct td_walk *walk, const char *formula, const struct td_given *args,
+                    int n_args, struct td_item *result, int *n);
+
+/* Runs an inner graph on items for its inputs, and gives those of its outputs. */
+int td_walk_graph(struct td_walk *walk, const struct td_node_graph *graph,
+                  const struct td_item *inputs, struct td_item *outputs);
+
+/* A tensor's elements as whole numbers or as numbers, when there are at most max: how many, or
+ * -EAGAIN where they are not known yet, -EINVAL where it is no tensor, or of more. Ints, floats and
+ * bools are taken, too. */
+int td_walk_ints(struct td_walk *walk, const struct td_item *item, int64_t *v, int max);
+int td_walk_floats(struct td_walk *walk, const struct td_item *item, double *v, int max);
+/* Whether a tensor's elements are known. */
+bool td_item_is_known(const struct td_item *item);
+
+/* A tensor that is made of numbers: of dtype, shape [n], or [] for n = -1. -ENOMEM. */
+int td_walk_tensor(struct td_walk *walk, enum td_dtype dtype, const double *v, int n,
+                   struct td_item *result);
+int td_walk_tensor_i64(struct td_walk *walk, const int64_t *v, int n, struct td_item *result);
+/* The same elements in another shape, which has as many; nothing is copied. */
+struct td_item td_item_reshaped(const struct td_item *item, const int64_t *shape, int rank);
+/* Memory until the run's end; NULL when there is none. */
+void *td_walk_alloc(struct td_walk *walk, size_t bytes);
+
+/* Writes why a node is refused; gives back -EINVAL. The node's name is put before it. */
+int td_walk_refuse(struct td_walk *walk, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* ---- what nodes say ---- */
+
+/* The operand called so, its index, -1 when there is none. */
+int td_node_find(const struct td_node *node, const char *name);
+/* An attribute's value, or otherwise. */
+int64_t td_node_int(const struct td_node *node, const char *name, int64_t otherwise);
+double td_node_float(const struct td_node *node, const char *name, double otherwise);
+const char *td_node_str(const struct td_node *node, const char *name, const char *otherwise);
+/* The list of an attribute, at most TD_MAX_LIST; how many, -1 when there is none. */
+int td_node_ints(const struct td_node *node, const char *name, int64_t v[TD_MAX_LIST]);
+
+#endif
