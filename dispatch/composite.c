@@ -26,7 +26,7 @@ static int own_arguments(const struct td_handle *handle, const struct td_value *
 static bool is_right(const struct td_graph *g, const struct td_handle *own,
                      const struct td_operand *o, bool followed)
 {
-    const struct td_node *node = &g->node[o->node];
+    const struct td_graph_node *node = &g->node[o->node];
     if (node->handle)
         return !td_graph_check_pick(node->handle, o, false, NULL);
     bool right = !followed || node->argument < 0 || node->argument >= own->schema.n_params ||

@@ -15,7 +15,7 @@ findings=$work/findings
 may_include=(
     "kernels:"
     "pools:"
-    "dispatch:kernels"
+    "dispatch:kernels|pools"
     "api:dispatch|kernels|pools"
     "server:api|dispatch|kernels|pools"
 )
@@ -73,7 +73,7 @@ layers() {
             [ "$other" != "$folder" ] || continue
             local path="$other/[^\"]*"
             [[ ! "|$allowed|" == *"|$other|"* ]] ||
-                path="$other/(?!$other\.h\"|[a-z]+\.def\"|(?<=kernels/)(weight|half|level|fused)\.h\"|(?<=api/)json/json\.h\")[^\"]*"
+                path="$other/(?!$other\.h\"|[a-z]+\.def\"|(?<=kernels/)(weight|half|level|fused|view)\.h\"|(?<=api/)json/json\.h\")[^\"]*"
             git grep -nP "^\s*#\s*include\s*\"$path\"" -- "$folder/*.c" "$folder/*.h" "$folder/*.cc" |
                 sed "s/:\s*#.*\"\(.*\)\".*/: $folder may not include \1/"
         done

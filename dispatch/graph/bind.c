@@ -95,7 +95,7 @@ struct binding {
 
 static struct td_run *maker(struct binding *b, const struct td_operand *o)
 {
-    const struct td_node *node = &b->graph->node[o->node];
+    const struct td_graph_node *node = &b->graph->node[o->node];
     if (node->handle)
         return b->part[o->node];
     return node->argument >= 0 && b->from->parts ? b->from->parts[node->argument] : NULL;
@@ -133,11 +133,11 @@ static int check_result(struct binding *b, const struct td_run *part, const stru
     return err;
 }
 
-static int list_of(struct binding *b, const struct td_node *node, struct td_named *named);
+static int list_of(struct binding *b, const struct td_graph_node *node, struct td_named *named);
 
 static int value_of(struct binding *b, const struct td_operand *o, struct td_named *named)
 {
-    const struct td_node *node = &b->graph->node[o->node];
+    const struct td_graph_node *node = &b->graph->node[o->node];
     struct td_run *part = maker(b, o);
     *named = (struct td_named){.keys = b->from->keys ? b->from->keys : b->keys};
     if (node->argument == TD_NODE_LIST)
@@ -154,7 +154,7 @@ static int value_of(struct binding *b, const struct td_operand *o, struct td_nam
     return err;
 }
 
-static int list_of(struct binding *b, const struct td_node *node, struct td_named *named)
+static int list_of(struct binding *b, const struct td_graph_node *node, struct td_named *named)
 {
     struct td_run *run = b->run;
     struct td_tensor *v = run->options.alloc(run->options.alloc_arg, sizeof *v * (size_t)node->n);
@@ -178,7 +178,7 @@ static int list_of(struct binding *b, const struct td_node *node, struct td_name
 static int feed_operand(struct binding *b, struct td_run *part, int arg, int element,
                         const struct td_operand *o)
 {
-    const struct td_node *node = &b->graph->node[o->node];
+    const struct td_graph_node *node = &b->graph->node[o->node];
     struct td_run *of = maker(b, o);
     int err = 0;
     if (of)
@@ -190,7 +190,7 @@ static int feed_operand(struct binding *b, struct td_run *part, int arg, int ele
     return err;
 }
 
-static int set_feeds(struct binding *b, struct td_run *part, const struct td_node *node)
+static int set_feeds(struct binding *b, struct td_run *part, const struct td_graph_node *node)
 {
     const struct td_schema *schema = &part->handle->schema;
     int err = 0;
@@ -207,7 +207,7 @@ static int set_feeds(struct binding *b, struct td_run *part, const struct td_nod
 
 static int bind_call(struct binding *b, int i)
 {
-    const struct td_node *node = &b->graph->node[i];
+    const struct td_graph_node *node = &b->graph->node[i];
     struct td_named named[TD_MAX_ARGS];
     int err = 0;
     for (int k = 0; k < node->n && !err; k++) {

@@ -24,7 +24,7 @@ struct td_operand { /* a value: what a node makes, or a result of it */
     const char *name; /* given by keyword: as the schema has it */
 };
 
-struct td_node {
+struct td_graph_node {
     const struct td_handle *handle; /* of a call; NULL: an argument, a constant or a list */
     bool one;                       /* this overload, not whichever fits */
     short column;                   /* in the text, from 1 */
@@ -45,7 +45,7 @@ struct td_graph { /* refers to the arguments that it was read with, and to nothi
     } result[TD_MAX_OUTS]; /* also those that are none: name[0] is '_' */
     struct td_operand operand[2 * TD_GRAPH_NODES];
     char text[1024]; /* of constants */
-    struct td_node node[TD_GRAPH_NODES];
+    struct td_graph_node node[TD_GRAPH_NODES];
 };
 
 /* Reads text over named arguments: tensors stay arguments, other values become constants. who: in

@@ -32,7 +32,7 @@ struct td_operand td_parse_unknown(struct td_parser *p, const char *at, const ch
 
 /* ---- nodes ---- */
 
-static struct td_operand add(struct td_parser *p, const char *at, const struct td_node *node)
+static struct td_operand add(struct td_parser *p, const char *at, const struct td_graph_node *node)
 {
     struct td_graph *g = p->graph;
     if (g->n_nodes == TD_GRAPH_NODES)
@@ -47,10 +47,10 @@ struct td_operand td_parse_argument(struct td_parser *p, const char *at, int arg
     for (short i = 0; i < p->graph->n_nodes; i++)
         if (p->graph->node[i].argument == argument)
             return (struct td_operand){.node = i};
-    return add(p, at, &(struct td_node){.argument = (short)argument});
+    return add(p, at, &(struct td_graph_node){.argument = (short)argument});
 }
 
-static bool is_number(const struct td_node *node)
+static bool is_number(const struct td_graph_node *node)
 {
     enum td_kind kind = node->value.kind;
     return !node->handle && node->argument == -1 &&
@@ -59,14 +59,14 @@ static bool is_number(const struct td_node *node)
 
 const struct td_value *td_parse_number_of(const struct td_parser *p, struct td_operand a)
 {
-    const struct td_node *node = p->graph->node + a.node;
+    const struct td_graph_node *node = p->graph->node + a.node;
     return a.node >= 0 && is_number(node) ? &node->value : NULL;
 }
 
 struct td_operand td_parse_constant(struct td_parser *p, const char *at,
                                     const struct td_value *value)
 {
-    struct td_node node = {.argument = -1, .value = *value};
+    struct td_graph_node node = {.argument = -1, .value = *value};
     for (short i = 0; is_number(&node) && i < p->graph->n_nodes; i++)
         if (is_number(&p->graph->node[i]) && p->graph->node[i].value.kind == value->kind &&
             p->graph->node[i].value.i == value->i) /* a float's bits, too */
@@ -106,7 +106,8 @@ struct td_operand td_parse_call(struct td_parser *p, const char *at, const struc
                                 bool one, const struct td_operand *operands, int n)
 {
     struct td_graph *g = p->graph;
-    struct td_node node = {.handle = handle, .one = one, .argument = handle ? -1 : TD_NODE_LIST};
+    struct td_graph_node node = {
+        .handle = handle, .one = one, .argument = handle ? -1 : TD_NODE_LIST};
     node.n = (short)n;
     node.first = (short)g->n_operands;
     for (short i = 0; i < g->n_nodes; i++)

@@ -34,10 +34,10 @@ size_t td_model_bytes(const struct td_model *model);       /* of its constants, 
 int td_model_inputs(const struct td_model *model, const struct td_model_port **ports);
 int td_model_outputs(const struct td_model *model, const struct td_model_port **ports);
 
-struct td_model_call { /* what a run is to be like */
-    int threads;       /* >= 1 */
-    int node;          /* NUMA; -1: any */
-    bool eager;        /* call by call as the file has them, nothing fused or packed */
+struct td_model_call {          /* what a run is to be like */
+    int threads;                /* >= 1 */
+    int node;                   /* NUMA; -1: any */
+    bool eager;                 /* call by call as the file has them, nothing fused or packed */
     const struct td_stop *stop; /* borrowed; who may stop it, or NULL */
 };
 

@@ -17,11 +17,14 @@ struct td_node_graph;
 
 /* ---- items: values under way ---- */
 
+/* Items are copied freely: what a node's function is given, and what it makes through td_walk_*,
+ * stays there until the function has returned, and what it gives as results stays for its readers.
+ * Nobody frees anything (but loops: td_walk_release). */
 struct td_item { /* kind none: there is none */
     /* A tensor has its data, or NULL where only its type and shape are known yet. Lists of tensors
      * stand in list, not in v. */
     struct td_value v;
-    struct td_item *list; /* of kind tensors: n items, kind none among them for None */
+    const struct td_item *list; /* of kind tensors: n items, kind none among them for None */
     int n;
     struct td_block *block; /* which holds the data; NULL: they are constant, or the caller's */
 };
@@ -50,17 +53,22 @@ struct td_item td_item_ints(const int64_t *v, int n); /* n <= TD_MAX_LIST */
 
 /* ---- nodes ---- */
 
-enum td_operand_kind { TD_OPERAND_none, TD_OPERAND_value, TD_OPERAND_constant, TD_OPERAND_list,
-                       TD_OPERAND_graph };
+enum td_operand_kind {
+    TD_OPERAND_none,
+    TD_OPERAND_value,
+    TD_OPERAND_constant,
+    TD_OPERAND_list,
+    TD_OPERAND_graph
+};
 
 struct td_node_operand {
     const char *name; /* of an attribute or a keyword; NULL: by position */
     enum td_operand_kind kind;
-    int value;                           /* its number; of kind value */
-    struct td_value constant;            /* of kind constant; a list of ints of up to TD_MAX_LIST */
-    const struct td_node_operand *list;  /* of kind list: n of them, values or constants */
+    int value;                          /* its number; of kind value */
+    struct td_value constant;           /* of kind constant; a list of ints of up to TD_MAX_LIST */
+    const struct td_node_operand *list; /* of kind list: n of them, values or constants */
     int n;
-    struct td_node_graph *graph;         /* of kind graph: what If and Loop run */
+    struct td_node_graph *graph; /* of kind graph: what If and Loop run */
 };
 
 struct td_node;
@@ -85,7 +93,7 @@ struct td_node {
 
 struct td_node_graph {
     int n_nodes, n_inputs, n_outputs;
-    struct td_node *node; /* in an order in which they can be computed */
+    struct td_node *node;      /* in an order in which they can be computed */
     const int *input, *output; /* values' numbers */
 };
 
@@ -123,22 +131,23 @@ int td_program_constant(struct td_model *model, int value, const struct td_tenso
  * that nothing before it makes. */
 int td_program_close(struct td_model *model, struct td_problem *problem);
 
-/* The importers. file: size bytes, of which each has seen the beginning. What td_model_load says. */
+/* The importers. file: size bytes, of which each has seen the beginning. What td_model_load says.
+ */
 typedef int td_importer(struct td_model *model, const void *file, size_t size,
                         struct td_problem *problem);
 td_importer td_import_onnx, td_import_pt2;
 
 /* ---- what a td_lower calls ---- */
 
-struct td_given { /* an argument of a call */
+struct td_given {     /* an argument of a call */
     const char *name; /* NULL: by position */
     struct td_item item;
 };
 
-/* Calls an operator ("add.Tensor", or "add" for whichever overload fits) and gives its results: one,
- * or for a Tensor[] result, or several results, *n of them in result[TD_MAX_OUTS]. Arguments are
- * bound as a client's would be. n NULL: there is one. What td_run_bind gives back; the sentence has
- * the operator's name. */
+/* Calls an operator ("add.Tensor", or "add" for whichever overload fits) and gives its results:
+ * one, or for a Tensor[] result, or several results, *n of them in result[TD_MAX_OUTS]. Arguments
+ * are bound as a client's would be. n NULL: there is one. What td_run_bind gives back; the sentence
+ * has the operator's name. */
 int td_walk_call(struct td_walk *walk, const char *op, const struct td_given *args, int n_args,
                  struct td_item *result, int *n);
 /* The same for up to eight arguments by position, with one result. */
@@ -146,8 +155,14 @@ int td_walk_call(struct td_walk *walk, const char *op, const struct td_given *ar
     td_walk_call(walk, op, (const struct td_given[]){__VA_ARGS__},                                 \
                  (int)(sizeof((const struct td_given[]){__VA_ARGS__}) / sizeof(struct td_given)),  \
                  result, NULL)
-#define TD_GIVE(x) {NULL, x}
-#define TD_NAMED(name, x) {name, x}
+#define TD_GIVE(x)                                                                                 \
+    {                                                                                              \
+        NULL, x                                                                                    \
+    }
+#define TD_NAMED(name, x)                                                                          \
+    {                                                                                              \
+        name, x                                                                                    \
+    }
 
 /* Computes a formula in the language of expressions (dispatch/graph/graph.h) over named items;
  * absent ones (kind none) are None there. One result, or several: "y = ...; z = ...". */
@@ -170,10 +185,15 @@ bool td_item_is_known(const struct td_item *item);
 int td_walk_tensor(struct td_walk *walk, enum td_dtype dtype, const double *v, int n,
                    struct td_item *result);
 int td_walk_tensor_i64(struct td_walk *walk, const int64_t *v, int n, struct td_item *result);
+/* A list of tensors (and of none), for arguments that are Tensor[]. -ENOMEM. */
+int td_walk_list(struct td_walk *walk, const struct td_item *items, int n, struct td_item *result);
 /* The same elements in another shape, which has as many; nothing is copied. */
 struct td_item td_item_reshaped(const struct td_item *item, const int64_t *shape, int rank);
-/* Memory until the run's end; NULL when there is none. */
-void *td_walk_alloc(struct td_walk *walk, size_t bytes);
+
+/* For a function that goes round and round: what was made since the mark is given back, but for
+ * those n items. */
+size_t td_walk_mark(const struct td_walk *walk);
+void td_walk_release(struct td_walk *walk, size_t mark, const struct td_item *keep, int n);
 
 /* Writes why a node is refused; gives back -EINVAL. The node's name is put before it. */
 int td_walk_refuse(struct td_walk *walk, const char *format, ...)

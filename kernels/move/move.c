@@ -1,5 +1,6 @@
 /* Moves: the rule that takes shapes from layouts, and the operators' descriptors from move.def. */
 #include "kernels/move/move.h"
+#include "kernels/view.h"
 
 #include <errno.h>
 
@@ -55,6 +56,32 @@ static const struct td_impl impls[] = {
     TD_SIMD_3(move, TD_ALL, .accepts = is_one_type) TD_REF(move),
     {0},
 };
+
+/* Row by row, without gaps; where a dimension has one element, its stride says nothing. */
+static bool is_dense(const struct td_layout *l)
+{
+    int64_t n = 1;
+    for (int d = l->rank - 1; d >= 0; d--) {
+        if (l->shape[d] != 1 && l->stride[d] != n)
+            return false;
+        n *= l->shape[d];
+    }
+    return true;
+}
+
+int64_t td_view_in(const struct td_call *call, int i, const struct td_tensor **from)
+{
+    const struct td_move *move = call->op->impls == impls ? call->op->family : NULL;
+    struct td_layout l;
+    if (!move || !move->lay)
+        return -1;
+    if (call->arg[0].kind == TD_KIND_tensor)
+        td_layout_of(&l, &call->arg[0].tensor);
+    if (move->lay(call, i, &l) || !is_dense(&l))
+        return -1;
+    *from = l.from;
+    return l.offset;
+}
 
 #define TD_OP_OF(id, schema_, doc_, rule_, move, ...)                                              \
     const struct td_op td_op_##id = {                                                              \

@@ -36,7 +36,7 @@ static struct td_value constant(const char *text)
 {
     struct td_problem problem;
     struct td_graph *g = parse(text, 0, &problem);
-    const struct td_node *node = &g->node[g->result[0].of.node];
+    const struct td_graph_node *node = &g->node[g->result[0].of.node];
     ck_assert(!node->handle && node->argument == -1);
     return node->value;
 }

@@ -1,0 +1,206 @@
+/* The memory of tensors while a program is walked: blocks that are counted by their holders, and
+ * taken again when free, since what was touched once is in the caches and mapped. */
+#include "dispatch/model/walk.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PADDING 64 /* bytes that may be read beyond the end */
+
+/* The smallest free block that is large enough, and not more than twice so. */
+static struct td_block *take_free(struct td_walk *walk, size_t bytes)
+{
+    struct td_block **best = NULL, *found;
+    for (struct td_block **at = &walk->free; *at; at = &(*at)->next)
+        if ((*at)->bytes >= bytes && (*at)->bytes / 2 <= bytes &&
+            (!best || (*at)->bytes < (*best)->bytes))
+            best = at;
+    if (!best)
+        return NULL;
+    found = *best;
+    *best = found->next;
+    return found;
+}
+
+static struct td_block *allocate(struct td_walk *walk, size_t bytes)
+{
+    size_t all = (sizeof(struct td_block) + bytes + PADDING + 63) & ~(size_t)63;
+    if (bytes > (size_t)1 << 47 || td_budget_take(&td_memory, all))
+        return NULL;
+    struct td_block *block = aligned_alloc(64, all);
+    if (!block) {
+        td_budget_give(&td_memory, all);
+        return NULL;
+    }
+    block->bytes = all - sizeof *block - PADDING;
+    walk->bytes += all;
+    if (walk->bytes > walk->figures.most_bytes)
+        walk->figures.most_bytes = walk->bytes;
+    return block;
+}
+
+bool td_block_keep(struct td_walk *walk, struct td_block *block)
+{
+    if (walk->n_made == walk->made_room) {
+        size_t room = walk->made_room ? 2 * walk->made_room : 64;
+        struct td_block **more = realloc(walk->made, room * sizeof *more);
+        if (!more)
+            return false;
+        walk->made = more;
+        walk->made_room = room;
+    }
+    walk->made[walk->n_made++] = block;
+    block->refs++;
+    return true;
+}
+
+struct td_block *td_block_make(struct td_walk *walk, size_t bytes)
+{
+    struct td_block *block = take_free(walk, bytes);
+    block = block ? block : allocate(walk, bytes);
+    if (!block) { /* what is kept for speed may be what is missing */
+        td_blocks_free(walk);
+        block = allocate(walk, bytes);
+    }
+    if (!block)
+        return NULL;
+    block->refs = 0;
+    block->n_items = 0;
+    if (td_block_keep(walk, block))
+        return block;
+    block->next = walk->free;
+    walk->free = block;
+    return NULL;
+}
+
+void td_block_release(struct td_walk *walk, struct td_block *block)
+{
+    if (!block || --block->refs)
+        return;
+    const struct td_item *item = (const void *)block->data;
+    for (int i = 0; i < block->n_items; i++)
+        td_block_release(walk, item[i].block);
+    block->next = walk->free;
+    walk->free = block;
+}
+
+void td_blocks_free(struct td_walk *walk)
+{
+    while (walk->free) {
+        struct td_block *block = walk->free;
+        size_t all = sizeof *block + block->bytes + PADDING;
+        walk->free = block->next;
+        walk->bytes -= all;
+        td_budget_give(&td_memory, all);
+        free(block);
+    }
+}
+
+/* ---- items ---- */
+
+struct td_item td_item_hold(const struct td_item *item)
+{
+    if (item->block)
+        item->block->refs++;
+    return *item;
+}
+
+void td_item_drop(struct td_walk *walk, struct td_item *item)
+{
+    td_block_release(walk, item->block);
+    *item = (struct td_item){0};
+}
+
+size_t td_walk_mark(const struct td_walk *walk)
+{
+    return walk->n_made;
+}
+
+/* Those to be kept move to the mark. */
+void td_walk_release(struct td_walk *walk, size_t mark, const struct td_item *keep, int n)
+{
+    for (int i = 0; i < n; i++)
+        td_item_hold(&keep[i]);
+    for (size_t i = mark; i < walk->n_made; i++)
+        td_block_release(walk, walk->made[i]);
+    size_t end = walk->n_made;
+    walk->n_made = mark;
+    for (int i = 0; i < n; i++) {
+        if (!keep[i].block)
+            continue;
+        if (walk->n_made < end)
+            walk->made[walk->n_made++] = keep[i].block; /* held above */
+        else if (td_block_keep(walk, keep[i].block))
+            td_block_release(walk, keep[i].block);
+    } /* without memory it stays held until the end: then it is lost to nobody but this run */
+}
+
+int td_walk_list(struct td_walk *walk, const struct td_item *items, int n, struct td_item *result)
+{
+    struct td_block *block = td_block_make(walk, sizeof *items * (size_t)n);
+    if (!block)
+        return td_problem_set(walk->problem, ENOMEM, "no memory for a list");
+    struct td_item *list = memcpy(block->data, items, sizeof *items * (size_t)n);
+    for (int i = 0; i < n; i++)
+        td_item_hold(&list[i]);
+    block->n_items = n;
+    *result =
+        (struct td_item){.v = {.kind = TD_KIND_tensors}, .list = list, .n = n, .block = block};
+    return 0;
+}
+
+static int make_tensor(struct td_walk *walk, enum td_dtype dtype, int n, struct td_item *result)
+{
+    struct td_tensor t = {.dtype = dtype, .rank = n >= 0, .shape = {n}};
+    struct td_block *block = td_block_make(walk, td_nbytes(&t));
+    if (!block)
+        return td_problem_set(walk->problem, ENOMEM, "no memory for a tensor");
+    t.data = block->data;
+    *result = (struct td_item){.v = {.kind = TD_KIND_tensor, .tensor = t}, .block = block};
+    return 0;
+}
+
+int td_walk_tensor_i64(struct td_walk *walk, const int64_t *v, int n, struct td_item *result)
+{
+    int err = make_tensor(walk, TD_i64, n, result);
+    if (!err)
+        memcpy(result->v.tensor.data, v, sizeof *v * (size_t)(n < 0 ? 1 : n));
+    return err;
+}
+
+int td_walk_tensor(struct td_walk *walk, enum td_dtype dtype, const double *v, int n,
+                   struct td_item *result)
+{
+    struct td_item wide;
+    int err = make_tensor(walk, TD_f64, n, &wide);
+    if (err)
+        return err;
+    memcpy(wide.v.tensor.data, v, sizeof *v * (size_t)(n < 0 ? 1 : n));
+    if (dtype == TD_f64) {
+        *result = wide;
+        return 0;
+    }
+    return TD_CALL(walk, "cast", result, TD_GIVE(wide), TD_GIVE(td_item_dtype(dtype)));
+}
+
+struct td_item td_item_reshaped(const struct td_item *item, const int64_t *shape, int rank)
+{
+    struct td_item other = *item;
+    other.v.tensor.rank = rank;
+    memcpy(other.v.tensor.shape, shape, sizeof *shape * (size_t)rank);
+    return other;
+}
+
+struct td_item td_item_ints(const int64_t *v, int n)
+{
+    struct td_item item = {.v = {.kind = TD_KIND_ints}};
+    item.v.ints.n = n;
+    memcpy(item.v.ints.v, v, sizeof *v * (size_t)n);
+    return item;
+}
+
+bool td_item_is_known(const struct td_item *item)
+{
+    return item->v.kind != TD_KIND_tensor || item->v.tensor.data || !td_numel(&item->v.tensor);
+}

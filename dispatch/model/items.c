@@ -1,0 +1,216 @@
+/* Items read as numbers, and formulas over items. */
+#include "dispatch/graph/graph.h"
+#include "dispatch/model/walk.h"
+#include "kernels/half.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- numbers ---- */
+
+/* One element as a double, and, of whole types, as a whole number. */
+static void element(const struct td_tensor *t, int64_t i, double *f, int64_t *whole)
+{
+    *whole = 0;
+    switch (t->dtype) {
+    case TD_f64:
+        *f = ((const double *)t->data)[i];
+        return;
+    case TD_f32:
+        *f = (double)((const float *)t->data)[i];
+        return;
+    case TD_f16:
+        *f = (double)td_f16_to_f32(((const uint16_t *)t->data)[i]);
+        return;
+    case TD_bf16:
+        *f = (double)td_bf16_to_f32(((const uint16_t *)t->data)[i]);
+        return;
+    case TD_i64:
+        *whole = ((const int64_t *)t->data)[i];
+        break;
+    case TD_i32:
+        *whole = ((const int32_t *)t->data)[i];
+        break;
+    case TD_i16:
+        *whole = ((const int16_t *)t->data)[i];
+        break;
+    case TD_i8:
+        *whole = ((const int8_t *)t->data)[i];
+        break;
+    default: /* TD_u8, TD_bool */
+        *whole = ((const uint8_t *)t->data)[i];
+    }
+    *f = (double)*whole;
+}
+
+/* How many elements a tensor has, that are to be read. */
+static int count(struct td_walk *walk, const struct td_item *item, int max)
+{
+    const struct td_tensor *t = &item->v.tensor;
+    if (item->v.kind != TD_KIND_tensor)
+        return td_walk_refuse(walk, "has numbers where it may have none");
+    if (!td_item_is_known(item))
+        return -EAGAIN;
+    int64_t n = td_numel(t);
+    if (n > max)
+        return td_walk_refuse(walk, "%lld numbers stand where at most %d may", (long long)n, max);
+    return (int)n;
+}
+
+int td_walk_ints(struct td_walk *walk, const struct td_item *item, int64_t *v, int max)
+{
+    const struct td_value *value = &item->v;
+    if ((value->kind == TD_KIND_ints || value->kind == TD_KIND_bools) && value->ints.n <= max) {
+        memcpy(v, value->ints.v, sizeof *v * (size_t)value->ints.n);
+        return value->ints.n;
+    }
+    if ((value->kind == TD_KIND_int || value->kind == TD_KIND_bool) && max > 0) {
+        *v = value->i;
+        return 1;
+    }
+    int n = count(walk, item, max);
+    double f;
+    if (n >= 0 && value->tensor.dtype & TD_FLOATS)
+        return td_walk_refuse(walk, "whole numbers are wanted where it has %s",
+                              td_dtype_name(value->tensor.dtype));
+    for (int i = 0; i < n; i++)
+        element(&value->tensor, i, &f, &v[i]);
+    return n;
+}
+
+int td_walk_floats(struct td_walk *walk, const struct td_item *item, double *v, int max)
+{
+    const struct td_value *value = &item->v;
+    if (value->kind == TD_KIND_floats && value->floats.n <= max) {
+        memcpy(v, value->floats.v, sizeof *v * (size_t)value->floats.n);
+        return value->floats.n;
+    }
+    bool ints = value->kind == TD_KIND_ints || value->kind == TD_KIND_bools;
+    if (ints && value->ints.n <= max) {
+        for (int i = 0; i < value->ints.n; i++)
+            v[i] = (double)value->ints.v[i];
+        return value->ints.n;
+    }
+    bool one =
+        value->kind == TD_KIND_int || value->kind == TD_KIND_bool || value->kind == TD_KIND_float;
+    if (one && max > 0) {
+        *v = td_scalar(value);
+        return 1;
+    }
+    int n = count(walk, item, max);
+    int64_t whole;
+    for (int i = 0; i < n; i++)
+        element(&value->tensor, i, &v[i], &whole);
+    return n;
+}
+
+/* ---- formulas ---- */
+
+struct formula { /* under way */
+    struct td_walk *walk;
+    const struct td_graph *graph;
+    const struct td_given *args;
+    const struct td_named *named;
+    int n_args;
+    struct td_item value[TD_GRAPH_NODES];    /* of nodes with one result */
+    struct td_item *several[TD_GRAPH_NODES]; /* of those with more, in made */
+    struct td_item made[4 * TD_MAX_OUTS];
+    int n_made;
+};
+
+/* A list of tensors is a constant to the parser, which knows it by where its tensors stand. */
+static struct td_item constant(const struct formula *f, const struct td_value *value)
+{
+    for (int i = 0; i < f->n_args && value->kind == TD_KIND_tensors; i++)
+        if (f->named[i].value.kind == TD_KIND_tensors &&
+            f->named[i].value.tensors.v == value->tensors.v)
+            return f->args[i].item;
+    return (struct td_item){.v = *value};
+}
+
+static struct td_item of_operand(const struct formula *f, const struct td_operand *o)
+{
+    return f->several[o->node] ? f->several[o->node][o->result] : f->value[o->node];
+}
+
+static int compute(struct formula *f, int i)
+{
+    const struct td_graph_node *node = &f->graph->node[i];
+    const struct td_operand *operand = &f->graph->operand[node->first];
+    struct td_given given[TD_MAX_ARGS];
+    struct td_item list[TD_MAX_LIST], result[TD_MAX_OUTS];
+    int n;
+    if (node->argument == TD_NODE_LIST) {
+        for (int k = 0; k < node->n; k++)
+            list[k] = of_operand(f, &operand[k]);
+        return td_walk_list(f->walk, list, node->n, &f->value[i]);
+    }
+    if (!node->handle) {
+        f->value[i] =
+            node->argument >= 0 ? f->args[node->argument].item : constant(f, &node->value);
+        return 0;
+    }
+    for (int k = 0; k < node->n; k++)
+        given[k] = (struct td_given){operand[k].name, of_operand(f, &operand[k])};
+    const char *op = node->one ? node->handle->full : node->handle->schema.name;
+    int err = td_walk_call(f->walk, op, given, node->n, result, &n);
+    if (err)
+        return err;
+    f->value[i] = result[0];
+    if (n > 1 && f->n_made + n > (int)(sizeof f->made / sizeof *f->made))
+        return td_walk_refuse(f->walk, "the formula has too many results");
+    if (n > 1) {
+        f->several[i] = memcpy(&f->made[f->n_made], result, sizeof *result * (size_t)n);
+        f->n_made += n;
+    }
+    return 0;
+}
+
+static int give(struct formula *f, struct td_item *result, int *n)
+{
+    const struct td_graph *g = f->graph;
+    int made = 0;
+    for (int i = 0; i < g->n_results && made < TD_MAX_OUTS; i++) {
+        if (g->named && g->result[i].name[0] == '_')
+            continue;
+        result[made++] = of_operand(f, &g->result[i].of);
+        if (!n)
+            return 0;
+    }
+    if (n)
+        *n = made;
+    return 0;
+}
+
+int td_walk_formula(struct td_walk *walk, const char *formula, const struct td_given *args,
+                    int n_args, struct td_item *result, int *n)
+{
+    struct td_named named[2 * TD_MAX_ARGS];
+    struct td_tensor mark[2 * TD_MAX_ARGS];
+    if (n_args > (int)(sizeof named / sizeof *named))
+        return td_walk_refuse(walk, "has too many operands for its formula");
+    for (int i = 0; i < n_args; i++) {
+        named[i] = (struct td_named){.name = args[i].name, .value = args[i].item.v};
+        if (named[i].value.kind == TD_KIND_tensors) { /* borrowed, as a mark alone */
+            named[i].value.tensors.v = &mark[i];
+            named[i].value.tensors.n = args[i].item.n;
+        }
+    }
+    struct td_block *room = td_block_make(walk, sizeof(struct td_graph) + sizeof(struct formula));
+    if (!room)
+        return td_problem_set(walk->problem, ENOMEM, "no memory for a formula");
+    struct td_graph *graph = (void *)room->data;
+    struct formula *f = (void *)(graph + 1);
+    int err = td_graph_parse(graph, formula, named, n_args, "formula", walk->problem);
+    f->walk = walk;
+    f->graph = graph;
+    f->args = args;
+    f->named = named;
+    f->n_args = n_args;
+    f->n_made = 0;
+    for (int i = 0; !err && i < graph->n_nodes; i++) {
+        f->several[i] = NULL;
+        err = compute(f, i);
+    }
+    return err ? err : give(f, result, n);
+}

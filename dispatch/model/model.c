@@ -1,0 +1,134 @@
+/* A model from its file to its end: which importer reads it, what its ports are, and whether a
+ * client's tensors fit them. */
+#include "dispatch/model/model.h"
+#include "dispatch/model/program.h"
+#include "pools/pools.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A zip begins so; everything else that is not ONNX is said to be so by its importer. */
+static bool is_zip(const void *file, size_t size)
+{
+    return size >= 4 && !memcmp(file, "PK\3\4", 4);
+}
+
+int td_model_load(struct td_model **model, const void *file, size_t size,
+                  struct td_weight_room *room, struct td_problem *problem)
+{
+    struct td_model *m = calloc(1, sizeof *m);
+    struct td_arena *arena = m ? td_arena_create() : NULL;
+    *model = NULL;
+    if (!arena) {
+        free(m);
+        return td_problem_set(problem, ENOMEM, "no memory for the model");
+    }
+    *m = (struct td_model){.refs = 1, .arena = arena, .room = room};
+    *problem->text = 0;
+    bool zip = is_zip(file, size);
+    m->format = zip ? "pt2" : "onnx";
+    int err = (zip ? td_import_pt2 : td_import_onnx)(m, file, size, problem);
+    err = err ? err : td_program_close(m, problem);
+    if (err && !*problem->text)
+        td_problem_set(problem, -err, "no memory for the model's constants");
+    if (err)
+        td_model_unref(&m);
+    *model = m;
+    return err;
+}
+
+struct td_model *td_model_ref(struct td_model *model)
+{
+    atomic_fetch_add_explicit(&model->refs, 1, memory_order_relaxed);
+    return model;
+}
+
+void td_model_unref(struct td_model **model)
+{
+    struct td_model *m = *model;
+    *model = NULL;
+    if (!m || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) > 1)
+        return;
+    for (int i = 0; i < m->n_constants; i++)
+        td_weight_unref(&m->constant[i].weight);
+    td_arena_destroy(m->arena);
+    free(m);
+}
+
+const char *td_model_format(const struct td_model *model)
+{
+    return model->format;
+}
+
+int td_model_count_nodes(const struct td_model *model)
+{
+    return model->n_nodes;
+}
+
+size_t td_model_bytes(const struct td_model *model)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < model->n_constants; i++)
+        bytes += model->constant[i].weight ? td_weight_bytes(model->constant[i].weight)
+                                           : td_nbytes(&model->constant[i].tensor);
+    return bytes;
+}
+
+int td_model_inputs(const struct td_model *model, const struct td_model_port **ports)
+{
+    *ports = model->input;
+    return model->n_inputs;
+}
+
+int td_model_outputs(const struct td_model *model, const struct td_model_port **ports)
+{
+    *ports = model->output;
+    return model->n_outputs;
+}
+
+/* ---- checking ---- */
+
+/* "[?, 3, 224]" */
+static void write_shape(char *text, size_t size, const int64_t *shape, int rank)
+{
+    size_t at = (size_t)snprintf(text, size, "[");
+    for (int d = 0; d < rank && at < size; d++)
+        at += (size_t)(shape[d] < 0 ? snprintf(text + at, size - at, "%s?", d ? ", " : "")
+                                    : snprintf(text + at, size - at, "%s%lld", d ? ", " : "",
+                                               (long long)shape[d]));
+    if (at < size)
+        snprintf(text + at, size - at, "]");
+}
+
+static bool has_shape(const struct td_model_port *port, const struct td_tensor *t)
+{
+    bool right = port->rank < 0 || port->rank == t->rank;
+    for (int d = 0; d < port->rank && right; d++)
+        right = port->shape[d] < 0 || port->shape[d] == t->shape[d];
+    return right;
+}
+
+int td_model_check(const struct td_model *model, const struct td_tensor *inputs, int n,
+                   struct td_problem *problem)
+{
+    if (n != model->n_inputs)
+        return td_problem_set(problem, EINVAL, "inputs: the model has %d, but %d were given",
+                              model->n_inputs, n);
+    for (int i = 0; i < n; i++) {
+        const struct td_model_port *port = &model->input[i];
+        char is[200], right[200];
+        if (port->dtype && inputs[i].dtype != port->dtype)
+            return td_problem_set(problem, EINVAL, "%.80s: must be %s, but is %s", port->name,
+                                  td_dtype_name(port->dtype), td_dtype_name(inputs[i].dtype));
+        if (has_shape(port, &inputs[i]))
+            continue;
+        write_shape(right, sizeof right, port->shape, port->rank);
+        write_shape(is, sizeof is, inputs[i].shape, inputs[i].rank);
+        return td_problem_set(problem, EINVAL, "%.80s: must have the shape %s, but has %s",
+                              port->name, right, is);
+    }
+    return 0;
+}

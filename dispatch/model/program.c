@@ -1,0 +1,232 @@
+/* What importers fill, and what is worked out of it once: the memory of a program, its values, its
+ * constants, and after which node each value is wanted no more. */
+#include "dispatch/model/program.h"
+#include "pools/pools.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SMALL                                                                                      \
+    256 /* bytes of a constant that is no stored tensor: it is a number rather than a weight */
+
+void *td_program_alloc(struct td_model *model, size_t bytes)
+{
+    return td_arena_zalloc(model->arena, bytes ? bytes : 1);
+}
+
+char *td_program_text(struct td_model *model, const char *text, size_t length)
+{
+    return td_arena_strdup(model->arena, text, length);
+}
+
+int td_program_value(struct td_model *model)
+{
+    return model->n_values++;
+}
+
+static int more_constants(struct td_model *model)
+{
+    int room = model->constants_room_ ? 2 * model->constants_room_ : 64;
+    struct td_constant *more = td_program_alloc(model, sizeof *more * (size_t)room);
+    if (!more)
+        return -ENOMEM;
+    if (model->n_constants)
+        memcpy(more, model->constant, sizeof *more * (size_t)model->n_constants);
+    model->constant = more;
+    model->constants_room_ = room;
+    return 0;
+}
+
+int td_program_constant(struct td_model *model, int value, const struct td_tensor *tensor)
+{
+    if (!td_fits(tensor))
+        return -EINVAL;
+    if (model->n_constants == model->constants_room_ && more_constants(model))
+        return -ENOMEM;
+    struct td_constant *c = &model->constant[model->n_constants];
+    size_t bytes = td_nbytes(tensor);
+    *c = (struct td_constant){.value = value, .tensor = *tensor};
+    c->tensor.weight = NULL;
+    if (bytes > SMALL) {
+        int err = td_weight_create(&c->weight, tensor, model->room);
+        if (err)
+            return err;
+        c->tensor = *td_weight_tensor(c->weight);
+    } else {
+        c->tensor.data = td_program_alloc(model, bytes);
+        if (!c->tensor.data)
+            return -ENOMEM;
+        if (bytes)
+            memcpy(c->tensor.data, tensor->data, bytes);
+    }
+    model->n_constants++;
+    return 0;
+}
+
+/* ---- what dies where ---- */
+
+#define DEPTH 64 /* of graphs in graphs */
+
+struct frame { /* a graph that is being gone through */
+    int at;    /* the node */
+    int depth;
+};
+
+struct closing {
+    struct td_model *model;
+    struct td_problem *problem;
+    struct frame **owner; /* by value: of the graph that makes it; NULL: nobody has */
+    struct frame always;  /* of constants */
+    int *last;            /* by value: the node of its graph that is the last to want it */
+};
+
+static int want(struct closing *c, int value, const struct td_node *node)
+{
+    if (value >= 0 && value < c->model->n_values && c->owner[value]) {
+        c->last[value] = c->owner[value]->at;
+        return 0;
+    }
+    return td_problem_set(c->problem, EINVAL, "%s%.80s%s%.80s reads a value that nothing makes",
+                          node ? "node '" : "", node ? node->name : "the graph", node ? "', " : "",
+                          node ? node->op : "");
+}
+
+static int make(struct closing *c, int value, struct frame *frame)
+{
+    if (value < 0)
+        return 0;
+    if (value >= c->model->n_values || c->owner[value])
+        return td_problem_set(c->problem, EINVAL, "a value is made twice");
+    c->owner[value] = frame;
+    c->last[value] = frame->at;
+    return 0;
+}
+
+static int close_graph(struct closing *c, struct td_node_graph *graph, int depth);
+
+static int want_operands(struct closing *c, const struct td_node *node,
+                         const struct td_node_operand *operand, int n, int depth)
+{
+    int err = 0;
+    for (int i = 0; i < n && !err; i++) {
+        const struct td_node_operand *o = &operand[i];
+        if (o->kind == TD_OPERAND_value)
+            err = want(c, o->value, node);
+        else if (o->kind == TD_OPERAND_list)
+            err = want_operands(c, node, o->list, o->n, depth);
+        else if (o->kind == TD_OPERAND_graph)
+            err = close_graph(c, o->graph, depth + 1);
+    }
+    return err;
+}
+
+/* Notes with each node those values of its graph that it is the last to want. */
+static int note_last(struct closing *c, struct td_node_graph *graph, const struct frame *frame)
+{
+    int *count = calloc((size_t)graph->n_nodes + 1, sizeof *count);
+    int err = count ? 0 : -ENOMEM, n = c->model->n_values;
+    for (int v = 0; v < n && !err; v++)
+        if (c->owner[v] == frame && c->last[v] >= 0 && c->last[v] < graph->n_nodes)
+            count[c->last[v]]++;
+    for (int i = 0; i < graph->n_nodes && !err; i++) {
+        struct td_node *node = &graph->node[i];
+        node->last = td_program_alloc(c->model, sizeof(int) * (size_t)count[i]);
+        node->n_last = 0;
+        err = node->last ? 0 : -ENOMEM;
+    }
+    for (int v = 0; v < n && !err; v++) {
+        if (c->owner[v] != frame)
+            continue;
+        if (c->last[v] >= 0 && c->last[v] < graph->n_nodes) {
+            struct td_node *node = &graph->node[c->last[v]];
+            ((int *)node->last)[node->n_last++] = v;
+        }
+        c->owner[v] = NULL; /* outside it is not known */
+    }
+    free(count);
+    return err;
+}
+
+static int close_graph(struct closing *c, struct td_node_graph *graph, int depth)
+{
+    struct frame frame = {.at = -1, .depth = depth};
+    int err = depth > DEPTH ? td_problem_set(c->problem, EINVAL,
+                                             "graphs stand in each other more than %d deep", DEPTH)
+                            : 0;
+    for (int i = 0; i < graph->n_inputs && !err; i++)
+        err = make(c, graph->input[i], &frame);
+    for (int i = 0; i < graph->n_nodes && !err; i++) {
+        const struct td_node *node = &graph->node[i];
+        frame.at = i;
+        err = want_operands(c, node, node->operand, node->n_operands, depth);
+        for (int k = 0; k < node->n_outs && !err; k++)
+            err = make(c, node->out[k], &frame);
+    }
+    frame.at = graph->n_nodes;
+    for (int i = 0; i < graph->n_outputs && !err; i++)
+        err = want(c, graph->output[i], NULL);
+    c->model->n_nodes += graph->n_nodes;
+    return err ? err : note_last(c, graph, &frame);
+}
+
+int td_program_close(struct td_model *model, struct td_problem *problem)
+{
+    size_t n = (size_t)model->n_values + 1;
+    struct closing c = {.model = model, .problem = problem};
+    c.owner = calloc(n, sizeof *c.owner);
+    c.last = calloc(n, sizeof *c.last);
+    int err = c.owner && c.last ? 0 : -ENOMEM;
+    model->n_nodes = 0;
+    for (int i = 0; i < model->n_constants && !err; i++)
+        err = make(&c, model->constant[i].value, &c.always);
+    if (!err)
+        err = close_graph(&c, &model->graph, 0);
+    free(c.owner);
+    free(c.last);
+    return err;
+}
+
+/* ---- what nodes say ---- */
+
+int td_node_find(const struct td_node *node, const char *name)
+{
+    for (int i = 0; i < node->n_operands; i++)
+        if (node->operand[i].name && !strcmp(node->operand[i].name, name))
+            return i;
+    return -1;
+}
+
+static const struct td_value *attribute(const struct td_node *node, const char *name)
+{
+    int i = td_node_find(node, name);
+    return i >= 0 && node->operand[i].kind == TD_OPERAND_constant ? &node->operand[i].constant
+                                                                  : NULL;
+}
+
+int64_t td_node_int(const struct td_node *node, const char *name, int64_t otherwise)
+{
+    const struct td_value *v = attribute(node, name);
+    return v && (v->kind == TD_KIND_int || v->kind == TD_KIND_bool) ? v->i : otherwise;
+}
+
+double td_node_float(const struct td_node *node, const char *name, double otherwise)
+{
+    const struct td_value *v = attribute(node, name);
+    return v && (v->kind == TD_KIND_float || v->kind == TD_KIND_int) ? td_scalar(v) : otherwise;
+}
+
+const char *td_node_str(const struct td_node *node, const char *name, const char *otherwise)
+{
+    const struct td_value *v = attribute(node, name);
+    return v && v->kind == TD_KIND_str ? v->str : otherwise;
+}
+
+int td_node_ints(const struct td_node *node, const char *name, int64_t v[TD_MAX_LIST])
+{
+    const struct td_value *list = attribute(node, name);
+    if (!list || (list->kind != TD_KIND_ints && list->kind != TD_KIND_bools))
+        return -1;
+    memcpy(v, list->ints.v, sizeof *v * (size_t)list->ints.n);
+    return list->ints.n;
+}

@@ -1,0 +1,356 @@
+/* From a program and its inputs to results: node by node, in order, each made calls of by its
+ * format's function, each call bound by the operators' own rules and run at once. What nobody wants
+ * any more is given back after each node. */
+#include "dispatch/model/walk.h"
+#include "dispatch/graph/graph.h"
+#include "kernels/view.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEPTH 64 /* of graphs and formulas in each other */
+
+int td_walk_refuse(struct td_walk *walk, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(walk->problem->text, sizeof walk->problem->text, format, args);
+    va_end(args);
+    return -EINVAL;
+}
+
+static int no_memory(struct td_walk *walk)
+{
+    return td_problem_set(walk->problem, ENOMEM, "no memory for the model's tensors");
+}
+
+/* ---- one call ---- */
+
+static void *alloc_once(void *walk, size_t bytes)
+{
+    return td_arena_alloc(((struct td_walk *)walk)->once, bytes);
+}
+
+/* The item as dispatch's arguments are; lists become tensors side by side. */
+static int as_value(struct td_walk *walk, const struct td_item *item, struct td_value *value)
+{
+    *value = item->v;
+    if (item->v.kind != TD_KIND_tensors)
+        return 0;
+    struct td_tensor *v = alloc_once(walk, sizeof *v * (size_t)(item->n + 1));
+    if (!v)
+        return no_memory(walk);
+    for (int i = 0; i < item->n; i++)
+        v[i] =
+            item->list[i].v.kind == TD_KIND_tensor ? item->list[i].v.tensor : (struct td_tensor){0};
+    value->tensors.v = v;
+    value->tensors.n = item->n;
+    return 0;
+}
+
+/* Whose block a tensor's data lie in: of the argument that begins there. */
+static struct td_block *block_of(const struct td_given *args, int n_args, const void *data)
+{
+    for (int i = 0; i < n_args; i++) {
+        const struct td_item *item = &args[i].item;
+        if (item->v.kind == TD_KIND_tensor && item->v.tensor.data == data)
+            return item->block;
+        for (int k = 0; k < item->n; k++)
+            if (item->list[k].v.tensor.data == data)
+                return item->list[k].block;
+    }
+    return NULL;
+}
+
+/* Result i as a view of an argument, where it is one without gaps. */
+static bool is_view(struct td_walk *walk, int i, const struct td_given *args, int n_args,
+                    struct td_item *result)
+{
+    struct td_run *run = &walk->run;
+    const struct td_tensor *from;
+    int64_t at = run->parts || run->n_casts ? -1 : td_view_in(&run->call, i, &from);
+    if (at < 0 || !from->data)
+        return false;
+    *result = (struct td_item){.v = {.kind = TD_KIND_tensor, .tensor = run->call.out[i]}};
+    result->v.tensor.data = (char *)from->data + (size_t)at * td_dtype_size(from->dtype);
+    if (from->weight && td_nbytes(from) == td_nbytes(&result->v.tensor))
+        result->v.tensor.weight = from->weight;
+    result->block = block_of(args, n_args, from->data);
+    return true;
+}
+
+static int place(struct td_walk *walk, struct td_item *result)
+{
+    struct td_call *call = &walk->run.call;
+    for (int i = 0; i < call->n_out; i++) {
+        struct td_block *block = td_block_make(walk, td_nbytes(&call->out[i]));
+        if (!block)
+            return no_memory(walk);
+        call->out[i].data = block->data;
+        result[i] = (struct td_item){.v = {.kind = TD_KIND_tensor}, .block = block};
+    }
+    return 0;
+}
+
+/* Scratch is held by the walk, and grows. */
+static int have_scratch(struct td_walk *walk, size_t bytes)
+{
+    if (walk->scratch && walk->scratch->bytes >= bytes)
+        return 0;
+    td_block_release(walk, walk->scratch);
+    walk->scratch = td_block_make(walk, bytes);
+    if (!walk->scratch)
+        return no_memory(walk);
+    walk->scratch->refs++;
+    return 0;
+}
+
+static int execute(struct td_walk *walk, struct td_item *result)
+{
+    struct td_run *run = &walk->run;
+    size_t scratch = 0;
+    run->call.threads = walk->call->threads;
+    run->node = walk->call->node;
+    int err = td_run_select(run, &scratch);
+    if (!err)
+        err = have_scratch(walk, scratch);
+    if (!err)
+        err = place(walk, result);
+    if (err)
+        return err;
+    td_run_execute(run, walk->scratch->data);
+    walk->figures.calls++;
+    walk->figures.kernel_ns += run->ns;
+    for (int i = 0; i < run->call.n_out; i++)
+        result[i].v.tensor = run->call.out[i];
+    if (td_stopped())
+        return td_problem_set(walk->problem, ETIMEDOUT, "the model was stopped");
+    return run->error;
+}
+
+static int call_bound(struct td_walk *walk, const struct td_given *args, int n_args,
+                      struct td_item *result)
+{
+    int n = walk->run.call.n_out, views = 0;
+    while (views < n && is_view(walk, views, args, n_args, &result[views]))
+        views++;
+    return views < n || !n ? execute(walk, result) : 0;
+}
+
+int td_walk_call(struct td_walk *walk, const char *op, const struct td_given *args, int n_args,
+                 struct td_item *result, int *n)
+{
+    struct td_item several[TD_MAX_OUTS];
+    struct td_options options = {.alloc = alloc_once, .alloc_arg = walk};
+    struct td_named named[TD_MAX_ARGS];
+    int err = 0, given = 0;
+    walk->once = td_arena_reset(walk->once);
+    if (!walk->once)
+        return no_memory(walk);
+    for (int i = 0; i < n_args && !err; i++) {
+        if (given == TD_MAX_ARGS)
+            return td_walk_refuse(walk, "%s: too many arguments", op);
+        named[given] = (struct td_named){.name = args[i].name};
+        if (!args[i].name || args[i].item.v.kind != TD_KIND_none) /* else it is left out */
+            err = as_value(walk, &args[i].item, &named[given++].value);
+    }
+    err = err ? err : td_run_bind(&walk->run, op, named, given, &options);
+    if (!err && td_run_is_meta(&walk->run))
+        err = td_problem_set(&walk->run.problem, ENOSYS, "there is no kernel for it");
+    if (!err)
+        err = call_bound(walk, args, n_args, n ? result : several);
+    if (err && *walk->run.problem.text)
+        return td_problem_set(walk->problem, -err, "%s: %s", op, walk->run.problem.text);
+    if (err)
+        return err;
+    if (n) {
+        *n = walk->run.call.n_out;
+        return 0;
+    }
+    *result = several[0];
+    return walk->run.call.n_out ? 0 : td_walk_refuse(walk, "%s gives nothing", op);
+}
+
+/* ---- nodes ---- */
+
+static int operand_item(struct td_walk *walk, const struct td_node_operand *o, struct td_item *item)
+{
+    *item = (struct td_item){0};
+    if (o->kind == TD_OPERAND_value)
+        *item = walk->item[o->value];
+    else if (o->kind == TD_OPERAND_constant)
+        item->v = o->constant;
+    if (o->kind != TD_OPERAND_list)
+        return 0;
+    struct td_item few[16], *list = o->n <= 16 ? few : malloc(sizeof *list * (size_t)o->n);
+    int err = list ? 0 : no_memory(walk);
+    for (int i = 0; i < o->n && !err; i++)
+        err = operand_item(walk, &o->list[i], &list[i]);
+    err = err ? err : td_walk_list(walk, list, o->n, item);
+    if (list != few)
+        free(list);
+    return err;
+}
+
+static int in_node(struct td_walk *walk, const struct td_node *node, int err)
+{
+    struct td_problem why = *walk->problem;
+    if (!*why.text)
+        td_problem_set(&why, -err, "no memory");
+    return td_problem_set(walk->problem, -err, "node '%.100s' (%.60s): %.400s", node->name,
+                          node->op, why.text);
+}
+
+/* in, out: room for the node's items. */
+static int run_node_in(struct td_walk *walk, const struct td_node *node, struct td_item *in,
+                       struct td_item *out)
+{
+    size_t mark = td_walk_mark(walk);
+    int err = 0;
+    memset(out, 0, sizeof *out * (size_t)node->n_outs);
+    *walk->problem->text = 0;
+    for (int i = 0; i < node->n_operands && !err; i++)
+        err = operand_item(walk, &node->operand[i], &in[i]);
+    err = err ? err : node->lower(walk, node, in, out);
+    for (int i = 0; i < node->n_outs && !err; i++)
+        if (node->out[i] >= 0)
+            walk->item[node->out[i]] = td_item_hold(&out[i]);
+    td_walk_release(walk, mark, NULL, 0);
+    for (int i = 0; i < node->n_last && !err; i++)
+        td_item_drop(walk, &walk->item[node->last[i]]);
+    return err ? in_node(walk, node, err) : 0;
+}
+
+static int run_node(struct td_walk *walk, const struct td_node *node)
+{
+    struct td_item few[12], *items = few;
+    size_t n = (size_t)node->n_operands + (size_t)node->n_outs;
+    if (n > sizeof few / sizeof *few)
+        items = malloc(sizeof *items * n);
+    int err = items ? run_node_in(walk, node, items, items + node->n_operands) : no_memory(walk);
+    if (items != few)
+        free(items);
+    return err;
+}
+
+int td_walk_graph(struct td_walk *walk, const struct td_node_graph *graph,
+                  const struct td_item *inputs, struct td_item *outputs)
+{
+    int err = 0;
+    if (walk->depth == DEPTH)
+        return td_walk_refuse(walk, "graphs stand in each other more than %d deep", DEPTH);
+    walk->depth++;
+    for (int i = 0; i < graph->n_inputs; i++)
+        walk->item[graph->input[i]] = td_item_hold(&inputs[i]);
+    for (int i = 0; i < graph->n_nodes && !err; i++)
+        err = td_stopped() ? td_problem_set(walk->problem, ETIMEDOUT, "the model was stopped")
+                           : run_node(walk, &graph->node[i]);
+    for (int i = 0; i < graph->n_outputs && !err; i++) {
+        outputs[i] = walk->item[graph->output[i]];
+        if (outputs[i].block && !td_block_keep(walk, outputs[i].block))
+            err = no_memory(walk);
+    }
+    for (int i = 0; i < graph->n_inputs; i++)
+        td_item_drop(walk, &walk->item[graph->input[i]]);
+    for (int i = 0; i < graph->n_nodes; i++) /* those that live to the end, or to the failure */
+        for (int k = 0; k < graph->node[i].n_outs; k++)
+            if (graph->node[i].out[k] >= 0)
+                td_item_drop(walk, &walk->item[graph->node[i].out[k]]);
+    walk->depth--;
+    return err;
+}
+
+/* ---- a run ---- */
+
+struct td_model_results {
+    struct td_walk walk; /* holds the results' memory */
+    struct td_problem problem;
+    int n;
+    struct td_item item[];
+};
+
+static int begin(struct td_walk *walk)
+{
+    struct td_model *model = walk->model;
+    walk->item = calloc((size_t)model->n_values + 1, sizeof *walk->item);
+    walk->once = td_arena_create();
+    if (!walk->item || !walk->once)
+        return no_memory(walk);
+    for (int i = 0; i < model->n_constants; i++)
+        walk->item[model->constant[i].value].v =
+            (struct td_value){.kind = TD_KIND_tensor, .tensor = model->constant[i].tensor};
+    return have_scratch(walk, 4096);
+}
+
+/* What a run needs no more once it has its results. */
+static void end(struct td_walk *walk)
+{
+    td_block_release(walk, walk->scratch);
+    walk->scratch = NULL;
+    td_blocks_free(walk);
+    free(walk->item);
+    walk->item = NULL;
+    td_arena_destroy(walk->once);
+    walk->once = NULL;
+}
+
+int td_model_run(struct td_model *model, const struct td_tensor *inputs,
+                 const struct td_model_call *call, struct td_model_results **results,
+                 struct td_problem *problem)
+{
+    size_t n_in = (size_t)model->n_inputs, n_out = (size_t)model->n_outputs;
+    struct td_model_results *r = calloc(1, sizeof *r + sizeof *r->item * n_out);
+    struct td_item *in = calloc(n_in + 1, sizeof *in);
+    *results = NULL;
+    if (!r || !in) {
+        free(r);
+        free(in);
+        return td_problem_set(problem, ENOMEM, "no memory for the model's run");
+    }
+    struct td_walk *walk = &r->walk;
+    *walk = (struct td_walk){.model = td_model_ref(model), .call = call, .problem = problem};
+    r->n = model->n_outputs;
+    const struct td_stop *before = td_stop_obeyed;
+    if (call->stop)
+        td_stop_obey(call->stop);
+    for (size_t i = 0; i < n_in; i++)
+        in[i].v = (struct td_value){.kind = TD_KIND_tensor, .tensor = inputs[i]};
+    int err = begin(walk);
+    err = err ? err : td_walk_graph(walk, &model->graph, in, r->item);
+    for (int i = 0; i < r->n && !err; i++)
+        if (r->item[i].v.kind != TD_KIND_tensor)
+            err = td_walk_refuse(walk, "output %d is no tensor", i);
+    td_stop_obey(before);
+    end(walk);
+    free(in);
+    if (err)
+        td_model_free_results(&r);
+    *results = r;
+    return err;
+}
+
+const struct td_tensor *td_model_result(const struct td_model_results *results, int i)
+{
+    return &results->item[i].v.tensor;
+}
+
+struct td_model_figures td_model_figures(const struct td_model_results *results)
+{
+    return results->walk.figures;
+}
+
+void td_model_free_results(struct td_model_results **results)
+{
+    struct td_model_results *r = *results;
+    *results = NULL;
+    if (!r)
+        return;
+    td_walk_release(&r->walk, 0, NULL, 0);
+    td_blocks_free(&r->walk);
+    free(r->walk.made);
+    td_model_unref(&r->walk.model);
+    free(r);
+}

@@ -1,0 +1,48 @@
+/* A program under way, as the files of the walk share it. Internal to dispatch/model/. */
+#ifndef TD_DISPATCH_WALK_H
+#define TD_DISPATCH_WALK_H
+
+#include "dispatch/model/program.h"
+#include "pools/pools.h"
+
+/* Memory of a tensor, or of a list's items: counted by its holders, and used again within the run.
+ */
+struct td_block {
+    int refs;
+    int n_items; /* of a list, which holds the blocks of its items; 0: a tensor's data */
+    size_t bytes;
+    struct td_block *next; /* of those that are free */
+    _Alignas(64) unsigned char data[];
+};
+
+struct td_walk {
+    struct td_model *model;
+    const struct td_model_call *call;
+    struct td_problem *problem;
+    struct td_item *item;     /* by value's number */
+    struct td_block *free;    /* to be used again */
+    struct td_block *scratch; /* of kernels; grows */
+    struct td_block **made;   /* by the nodes under way, which hold them until they are done */
+    size_t n_made, made_room;
+    struct td_arena *once; /* for one call */
+    size_t bytes;          /* of all blocks */
+    int depth;             /* of graphs and formulas */
+    struct td_model_figures figures;
+    struct td_run run;
+};
+
+/* ---- blocks.c ---- */
+
+/* A block that the node under way holds; NULL when there is no memory. */
+struct td_block *td_block_make(struct td_walk *walk, size_t bytes);
+/* The node under way holds the block, too. False when there is no memory. */
+bool td_block_keep(struct td_walk *walk, struct td_block *block);
+/* One holder less. NULL is fine. */
+void td_block_release(struct td_walk *walk, struct td_block *block);
+/* Gives back those that are free. */
+void td_blocks_free(struct td_walk *walk);
+/* Whoever keeps an item beyond the node that made it holds its block. */
+struct td_item td_item_hold(const struct td_item *item);
+void td_item_drop(struct td_walk *walk, struct td_item *item); /* makes it none */
+
+#endif
