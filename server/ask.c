@@ -53,14 +53,14 @@ static int print_route(const char *path, const char *(*header)(struct td_request
 }
 
 /* Reads [--json] and at most one name. 0, or 1 + the exit status. */
-static int read_args(int argc, char **argv, bool *json, const char **name, const char *help)
+static int read_args(int argc, char **argv, bool *json, const char **name, const char *word,
+                     const char *help)
 {
     *json = false;
     *name = NULL;
     for (int i = 0; i < argc; i++) {
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-            fputs(help, stdout);
-            return 1;
+            return 1 + td_command_help(word, help);
         }
         if (!strcmp(argv[i], "--json")) {
             *json = true;
@@ -103,7 +103,7 @@ int td_command_isa(int argc, char **argv)
 {
     bool json;
     const char *name;
-    int stop = read_args(argc, argv, &json, &name,
+    int stop = read_args(argc, argv, &json, &name, "isa",
                          "usage: tensord isa [--json]\n\n"
                          "The ISA levels of this machine: which can be used, and what the others "
                          "lack.\n\n"
@@ -160,7 +160,7 @@ int td_command_ops(int argc, char **argv)
     bool json;
     const char *name;
     char path[200];
-    int stop = read_args(argc, argv, &json, &name,
+    int stop = read_args(argc, argv, &json, &name, "ops",
                          "usage: tensord ops [NAME] [--json]\n\n"
                          "The operators, each with its best kernel here and its formula; of NAME, "
                          "its overloads\nwith their schemas and kernels, best first, and the types "
@@ -192,7 +192,7 @@ int td_command_cpu_features(int argc, char **argv)
 {
     bool json;
     const char *name;
-    int stop = read_args(argc, argv, &json, &name,
+    int stop = read_args(argc, argv, &json, &name, "cpu-features",
                          "usage: tensord cpu-features [--json]\n\n"
                          "XCR0, what the operating system enables, and 39 CPUID features.\n\n"
                          "  --json    what GET /v1/isa/features answers\n");

@@ -4,14 +4,17 @@
  * drift of the machine meets all of them alike. */
 #include "server/bench.h"
 #include "server/commands.h"
+#include "server/terminal.h"
 
 #include "kernels/weight.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define ROUNDS 9
 #define ROUND_NS 20000000 /* of repeating one kernel in one round */
@@ -38,6 +41,7 @@ struct job {
     struct td_job job;
     struct row *row;
     int n_rows;
+    atomic_int rounds; /* so far */
     pthread_mutex_t lock;
     pthread_cond_t done;
     bool is_done;
@@ -73,7 +77,7 @@ static void run_rows(struct td_job *base, struct td_worker *worker)
         td_run_execute(&job->row[k].run, job->row[k].scratch);
         job->row[k].rounds = td_now_ns() - begin > SLOW_NS ? 1 : ROUNDS;
     }
-    for (int r = 0; r < ROUNDS; r++)
+    for (int r = 0; r < ROUNDS; r++, job->rounds++)
         for (int k = 0; k < job->n_rows; k++)
             if (r < job->row[k].rounds)
                 job->row[k].us[r] = time_once(&job->row[k]);
@@ -89,7 +93,7 @@ struct context {
     const struct bench *bench;
     struct td_pool *pool;
     struct td_arena *arena; /* of the case */
-    int matched;            /* cases that --op let through */
+    int cases, matched;     /* that --op lets through: all, and those begun */
 };
 
 /* Small reproducible values: nothing overflows, denormals do not appear. */
@@ -192,6 +196,23 @@ static void print_row(const struct context *x, const struct td_case *c, const st
     fflush(stdout);
 }
 
+/* Waits for the job, which a worker runs, and says meanwhile how far all cases are. */
+static void await(const struct context *x, const struct td_case *c, struct job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    while (!job->is_done) {
+        struct timespec until;
+        td_progress((x->matched - 1 + job->rounds / (double)ROUNDS) / x->cases, c->id);
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 100000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&job->done, &job->lock, &until);
+    }
+    pthread_mutex_unlock(&job->lock);
+    td_progress_clear();
+}
+
 static int time_case(struct context *x, const struct td_case *c, struct td_run *run)
 {
     static struct row rows[MAX_ROWS];
@@ -206,13 +227,23 @@ static int time_case(struct context *x, const struct td_case *c, struct td_run *
     pthread_mutex_init(&job.lock, NULL);
     pthread_cond_init(&job.done, NULL);
     int err = td_pool_submit(x->pool, &job.job);
-    pthread_mutex_lock(&job.lock);
-    while (!err && !job.is_done)
-        pthread_cond_wait(&job.done, &job.lock);
-    pthread_mutex_unlock(&job.lock);
+    if (!err)
+        await(x, c, &job);
     for (int k = 0; !err && k < job.n_rows; k++)
         print_row(x, c, &rows[k]);
     return err;
+}
+
+static bool is_wanted(const struct bench *bench, const struct td_case *c)
+{
+    return !bench->op || !strcmp(bench->op, c->op) || !strcmp(bench->op, c->id);
+}
+
+static int count_case(void *arg, const struct td_case *c)
+{
+    struct context *x = arg;
+    x->cases += is_wanted(x->bench, c);
+    return 0;
 }
 
 static int bench_case(void *arg, const struct td_case *c)
@@ -222,7 +253,7 @@ static int bench_case(void *arg, const struct td_case *c)
     struct td_named args[16];
     struct td_weight *weight = NULL;
     struct td_run run;
-    if (x->bench->op && strcmp(x->bench->op, c->op) && strcmp(x->bench->op, c->id))
+    if (!is_wanted(x->bench, c))
         return 0;
     x->matched++;
     if (!x->bench->json && x->matched == 1)
@@ -289,7 +320,9 @@ static int run_bench(const struct bench *bench)
         err = td_pools_add(pools, &config, problem.text, sizeof problem.text);
     if (!err) {
         x.pool = td_pools_find(pools, NULL);
-        err = td_bench_each_case(text, length, bench_case, &x, &problem);
+        err = td_bench_each_case(text, length, count_case, &x, &problem);
+        if (!err)
+            err = td_bench_each_case(text, length, bench_case, &x, &problem);
         if (!err && !x.matched)
             err = td_problem_set(&problem, EINVAL, "no case of '%s'",
                                  bench->op ? bench->op : "any operator");
@@ -326,8 +359,7 @@ int td_command_bench(int argc, char **argv)
                             : !strcmp(argv[i], "--item")   ? &bench.item
                                                            : NULL;
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-            fputs(help, stdout);
-            return 0;
+            return td_command_help("bench", help);
         }
         if (!strcmp(argv[i], "--json")) {
             bench.json = true;

@@ -14,4 +14,10 @@ typedef int td_command(int argc, char **argv);
  * operators; says what went wrong on standard error. 0, or the exit status. */
 int td_command_begin(const char *cap);
 
+/* Prints a command's help: the text, and its examples behind it. The exit status, 0. */
+int td_command_help(const char *word, const char *text);
+
+/* Prints the first example of every command. */
+void td_command_examples(void);
+
 #endif

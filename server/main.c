@@ -12,7 +12,7 @@ static const struct {
     td_command *run;
     const char *help;
 } commands[] = {
-#define TD_COMMAND(id, word, options, help) {word, td_command_##id, help},
+#define TD_COMMAND(id, word, options, examples, help) {word, td_command_##id, help},
 #include "server/commands.def"
 #undef TD_COMMAND
 };
@@ -23,13 +23,8 @@ static void usage(FILE *to)
                 "usage: tensord COMMAND [OPTIONS]\n\n");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         fprintf(to, "  %-14s %s\n", commands[i].name, commands[i].help);
-    fprintf(
-        to,
-        "\n`tensord COMMAND --help` tells the options of each. TENSORD_CPU_CAPABILITY caps the\n"
-        "ISA level for all of them.\n\n"
-        "  tensord serve                         then http://localhost:8080/ in a browser\n"
-        "  tensord ops softmax                   its schema and kernels\n"
-        "  tensord bench --op matmul             how long each kernel takes here\n");
+    fprintf(to, "\n`tensord COMMAND --help` tells the options of each. TENSORD_CPU_CAPABILITY caps "
+                "the\nISA level for all of them.\n");
 }
 
 int main(int argc, char **argv)
@@ -41,6 +36,7 @@ int main(int argc, char **argv)
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
         usage(stdout);
+        td_command_examples();
         return 0;
     }
     if (!strcmp(argv[1], "--version")) {

@@ -243,9 +243,7 @@ int td_command_serve(int argc, char **argv)
             "usage: tensord serve [OPTIONS]\n\nEach option is also TENSORD_NAME in the environment "
             "and a key of the --config file.\n\n");
         td_config_help();
-        printf("\n  tensord serve --listen 0.0.0.0:8080 --allow-host tensors.example\n"
-               "  tensord serve --pool main=0-3 --pool jobs=4-7:queue_depth=64\n");
-        return 0;
+        return td_command_help("serve", "");
     }
     if (read) {
         fail(problem.text);

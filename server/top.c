@@ -1,6 +1,7 @@
 /* `tensord top`: what a running server does, from its own /metrics and /v1/topology; a screen that
  * is drawn again on a terminal, two looks and one text otherwise. */
 #include "server/commands.h"
+#include "server/terminal.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -222,10 +223,11 @@ static void show(const struct look *was, const struct look *now, const char *whe
 {
     double seconds = now->at - was->at;
     const char *build = next(now, "tensord_build_info", NULL);
-    printf(terminal ? "\033[H\033[2J\033[1m" : "");
+    bool bold = terminal && td_terminal_has_color(STDOUT_FILENO);
+    printf(terminal ? "\033[H\033[2J%s" : "", bold ? "\033[1m" : "");
     printf("tensord %s at %s, %s", build ? label(build, "version") : "", where,
            build ? label(build, "isa") : "");
-    printf(terminal ? "\033[0m\n" : "\n");
+    printf(bold ? "\033[0m\n" : "\n");
     printf("%.0f requests/s, %.0f under way, %.0f %% of a CPU, %.1f of %.0f MiB held\n\n",
            (total(now, "tensord_http_requests_total") - total(was, "tensord_http_requests_total")) /
                seconds,
@@ -245,10 +247,10 @@ int td_command_top(int argc, char **argv)
 {
     const char *where = argc ? argv[0] : "127.0.0.1:8080";
     if (argc && (!strcmp(where, "--help") || !strcmp(where, "-h"))) {
-        puts("usage: tensord top [ADDR:PORT]\n\nWhat a server does now: CPUs, pools, operators; "
-             "every "
-             "two seconds on a terminal,\nover one second and once elsewhere. [127.0.0.1:8080]");
-        return 0;
+        return td_command_help(
+            "top", "usage: tensord top [ADDR:PORT]\n\nWhat a server does now: CPUs, pools, "
+                   "operators; every two seconds on a terminal,\nover one second and once "
+                   "elsewhere. [127.0.0.1:8080]\n");
     }
     if (argc > 1 || *where == '-') {
         fprintf(stderr, "tensord: top takes one ADDR:PORT, not '%s'; see --help\n", argv[argc - 1]);

@@ -8,9 +8,9 @@
 #include <string.h>
 
 static const struct {
-    const char *word, *options, *help;
+    const char *word, *options, *examples, *help;
 } commands[] = {
-#define TD_COMMAND(id, word, options, help) {word, options, help},
+#define TD_COMMAND(id, word, options, examples, help) {word, options, examples, help},
 #include "server/commands.def"
 #undef TD_COMMAND
 };
@@ -48,6 +48,59 @@ static void put_flag(size_t option, const char *quoted)
 static bool is_file(size_t option)
 {
     return !strcmp(options[option].value, "FILE");
+}
+
+/* ---- help ---- */
+
+/* The most examples of a command, or one of each, side by side with what they are for. */
+struct examples {
+    const char *line[16];
+    size_t n;
+    int width;
+};
+
+/* Takes the next example at text. What follows it, or NULL. */
+static const char *take_example(struct examples *e, const char *text)
+{
+    int width = (int)strcspn(text, "\t");
+    e->line[e->n++] = text;
+    e->width = width > e->width ? width : e->width;
+    const char *end = strchr(text, '\n');
+    return end ? end + 1 : NULL;
+}
+
+static void print_examples(const struct examples *e)
+{
+    puts("\nExamples:");
+    for (size_t i = 0; i < e->n; i++) {
+        int width = (int)strcspn(e->line[i], "\t");
+        const char *what = e->line[i] + width + 1;
+        printf("  %-*.*s   %.*s\n", e->width, width, e->line[i], (int)strcspn(what, "\n"), what);
+    }
+}
+
+int td_command_help(const char *word, const char *text)
+{
+    struct examples e = {.n = 0};
+    for (size_t i = 0; i < COMMANDS; i++)
+        for (const char *at = strcmp(commands[i].word, word) ? NULL : commands[i].examples; at;)
+            at = take_example(&e, at);
+    fputs(text, stdout);
+    print_examples(&e);
+    return 0;
+}
+
+void td_command_examples(void)
+{
+    struct examples e = {.n = 0};
+    for (size_t i = 0; i < COMMANDS; i++)
+        take_example(&e, commands[i].examples);
+    print_examples(&e);
+}
+
+static bool asks_help(int argc, char **argv)
+{
+    return argc == 1 && (!strcmp(argv[0], "--help") || !strcmp(argv[0], "-h"));
 }
 
 /* ---- shells ---- */
@@ -138,11 +191,13 @@ int td_command_completion(int argc, char **argv)
         write_zsh();
     } else if (argc == 1 && !strcmp(argv[0], "fish")) {
         write_fish();
+    } else if (asks_help(argc, argv)) {
+        return td_command_help("completion",
+                               "usage: tensord completion bash|zsh|fish\n\nWrites what makes that "
+                               "shell complete commands and options.\n");
     } else {
-        bool help = argc == 1 && (!strcmp(argv[0], "--help") || !strcmp(argv[0], "-h"));
-        fprintf(help ? stdout : stderr, "usage: tensord completion bash|zsh|fish%s",
-                help ? "\n\n  source <(tensord completion bash)\n" : "; no other shell\n");
-        return help ? 0 : 2;
+        fprintf(stderr, "usage: tensord completion bash|zsh|fish; no other shell\n");
+        return 2;
     }
     return 0;
 }
@@ -160,15 +215,28 @@ static void put_prose(const char *text)
     putchar('\n');
 }
 
+/* Examples, each with what it is for below it. */
+static void put_examples(const char *text)
+{
+    for (const char *end; text; text = end ? end + 1 : NULL) {
+        char line[200];
+        int width = (int)strcspn(text, "\t");
+        printf(".TP\n.B ");
+        snprintf(line, sizeof line, "%.*s", width, text);
+        put_prose(line);
+        end = strchr(text, '\n');
+        snprintf(line, sizeof line, "%.*s", (int)strcspn(text + width + 1, "\n"), text + width + 1);
+        put_prose(line);
+    }
+}
+
 int td_command_man(int argc, char **argv)
 {
+    if (asks_help(argc, argv))
+        return td_command_help("man", "usage: tensord man\n\nWrites the manual page.\n");
     if (argc) {
-        bool help = !strcmp(argv[0], "--help") || !strcmp(argv[0], "-h");
-        fprintf(help ? stdout : stderr,
-                help ? "usage: tensord man\n\nWrites the manual page.\n"
-                     : "tensord: man takes no '%s'\n",
-                argv[0]);
-        return help ? 0 : 2;
+        fprintf(stderr, "tensord: man takes no '%s'\n", argv[0]);
+        return 2;
     }
     printf(".TH TENSORD 1 \"\" \"tensord " TD_VERSION "\"\n.SH NAME\n"
            "tensord \\- a CPU's vector and matrix units behind plain HTTP\n.SH SYNOPSIS\n"
@@ -190,8 +258,8 @@ int td_command_man(int argc, char **argv)
         if (*options[i].def)
             printf("Default: %s.\n", options[i].def);
     }
-    printf(".SH EXAMPLES\n.nf\ntensord serve \\-\\-pool main=0\\-3 \\-\\-pool jobs=4\\-7\n"
-           "curl \\-s localhost:8080/v1/ops/add \\-d '{\"self\":[1,2],\"other\":10}'\n"
-           "tensord bench \\-\\-op matmul\n.fi\n");
+    printf(".SH EXAMPLES\n");
+    for (size_t i = 0; i < COMMANDS; i++)
+        put_examples(commands[i].examples);
     return 0;
 }

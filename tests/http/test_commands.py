@@ -2,6 +2,7 @@
 """The program's commands and options: help, wrong words, the cap, and where options come from."""
 import json
 import os
+import pty
 import re
 import shutil
 import socket
@@ -38,6 +39,77 @@ class Commands(unittest.TestCase):
         for option in ("--listen", "--config", "--pool", "--io-threads", "--io-cpus"):
             self.assertIn(option, run("serve", "--help").stdout)
         self.assertEqual(run().returncode, 2)
+
+    def examples(self, *args):
+        """The command lines that a help shows; each is followed by what it is for."""
+        said = run(*args, "--help").stdout.partition("\nExamples:\n")[2]
+        found = [re.fullmatch(r"  (\S.*?)   +(\S.*)", line) for line in said.splitlines()]
+        self.assertTrue(found and all(found), said)
+        return [line[1] for line in found]
+
+    def test_examples(self):
+        """Each command has some, and they run as they stand: on other ports and CPUs where these are not ours."""
+        words = re.findall(r"^  ([a-z-]+)  ", run("--help").stdout.partition("\nExamples:")[0], re.M)
+        self.assertGreater(len(words), 7)
+        self.assertEqual(len(self.examples()), len(words))
+        manual = run("man").stdout.replace("\\", "")
+        with tempfile.TemporaryDirectory() as folder, Service() as s:
+            os.symlink(os.path.abspath(service.BINARY), os.path.join(folder, "tensord"))
+            for word in words:
+                for example in self.examples(word):
+                    self.assertIn(f"tensord {word}", example)
+                    self.assertIn(f".B {example}\n", manual)
+                    if shutil.which("man") or "| man" not in example:
+                        with self.subTest(example=example):
+                            self.example(word, example, folder, s.port)
+
+    def example(self, word, line, folder, port):
+        line = line.replace("tensord top", f"tensord top localhost:{port}") if line == "tensord top" else line
+        line = line.replace("localhost:8080", f"localhost:{port}").replace("0.0.0.0:8080", f"127.0.0.1:{service.free_port()}")
+        line = line.replace("main=0", "main=" + service.CPUS[0]).replace("jobs=1", "jobs=" + service.CPUS[-1])
+        process = subprocess.Popen(["bash", "-c", ("exec " if word == "serve" else "set -o pipefail; ") + line], text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   env={**service.environment(), "PATH": folder + ":" + os.environ["PATH"],
+                                        "TENSORD_LISTEN": "127.0.0.1:0", "TENSORD_LOG": "off"})
+        if word == "serve":
+            self.assertTrue(any("ready on" in said for said in iter(process.stderr.readline, "")))
+            process.terminate()
+        out, errors = process.communicate(timeout=300)
+        self.assertEqual((process.returncode, errors if word != "serve" else ""), (0, ""))
+        if word not in ("serve", "completion"):
+            self.assertNotEqual(out, "")
+
+    def bench(self, **env):
+        """A bench of some seconds with its errors on a terminal: what it gave, and what the terminal was told."""
+        ours, theirs = pty.openpty()
+        with subprocess.Popen([service.BINARY, "bench", "--op", "add", "--json"], stdout=subprocess.PIPE, stderr=theirs,
+                              text=True, env={**service.environment(), "TERM": "xterm", **env}) as process:
+            os.close(theirs)
+            seen = b""
+            try:
+                while more := os.read(ours, 4096):
+                    seen += more
+            except OSError: # so a terminal says that nobody is left
+                os.close(ours)
+            return process.stdout.read(), seen.decode()
+
+    def test_progress(self):
+        """How far a long command is, where somebody may see it; then it is gone. Elsewhere there is nothing of it."""
+        out, seen = self.bench()
+        rows = [json.loads(line)["id"] for line in out.splitlines()]
+        shares = [int(share) for share in re.findall(r"\r\[\x1b\[32m#*\x1b\[0m *\] +(\d+) % add_", seen)]
+        self.assertEqual(shares, sorted(shares))
+        self.assertGreater(len(set(shares)), 3, seen)
+        self.assertGreater(shares[-1], 50)
+        self.assertTrue(seen.endswith("\r\x1b[K"), seen)
+        self.assertEqual(set(rows), set(re.findall("add_[a-z0-9]+", seen)))
+        without = self.bench(NO_COLOR="1")[1]
+        self.assertRegex(without, r"\r\[#+ *\] +\d+ % add_")
+        self.assertNotIn("\x1b[3", without)
+        self.assertEqual(self.bench(TERM="dumb")[1], "")
+        piped = run("bench", "--op", "add", "--json")
+        self.assertEqual((piped.returncode, piped.stderr), (0, ""))
+        self.assertNotRegex(piped.stdout, "[\r\x1b]")
 
     def test_top(self):
         """Two looks at a server that works, one text; every line of it has figures that others give too."""
