@@ -85,15 +85,24 @@ void td_block_release(struct td_walk *walk, struct td_block *block)
     walk->free = block;
 }
 
+static size_t size_of(const struct td_block *block)
+{
+    return sizeof *block + block->bytes + PADDING;
+}
+
+void td_block_free(struct td_block *block)
+{
+    td_budget_give(&td_memory, size_of(block));
+    free(block);
+}
+
 void td_blocks_free(struct td_walk *walk)
 {
     while (walk->free) {
         struct td_block *block = walk->free;
-        size_t all = sizeof *block + block->bytes + PADDING;
         walk->free = block->next;
-        walk->bytes -= all;
-        td_budget_give(&td_memory, all);
-        free(block);
+        walk->bytes -= size_of(block);
+        td_block_free(block);
     }
 }
 

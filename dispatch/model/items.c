@@ -1,6 +1,6 @@
 /* Items read as numbers, and formulas over items. */
 #include "dispatch/graph/graph.h"
-#include "dispatch/model/walk.h"
+#include "dispatch/model/plan.h"
 #include "kernels/half.h"
 
 #include <errno.h>
@@ -51,6 +51,7 @@ static int count(struct td_walk *walk, const struct td_item *item, int max)
         return td_walk_refuse(walk, "has numbers where it may have none");
     if (!td_item_is_known(item))
         return -EAGAIN;
+    td_record_read(walk, item);
     int64_t n = td_numel(t);
     if (n > max)
         return td_walk_refuse(walk, "%lld numbers stand where at most %d may", (long long)n, max);

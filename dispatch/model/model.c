@@ -1,7 +1,7 @@
 /* A model from its file to its end: which importer reads it, what its ports are, and whether a
  * client's tensors fit them. */
 #include "dispatch/model/model.h"
-#include "dispatch/model/program.h"
+#include "dispatch/model/plan.h"
 #include "pools/pools.h"
 
 #include <errno.h>
@@ -27,6 +27,7 @@ int td_model_load(struct td_model **model, const void *file, size_t size,
         return td_problem_set(problem, ENOMEM, "no memory for the model");
     }
     *m = (struct td_model){.refs = 1, .arena = arena, .room = room};
+    pthread_mutex_init(&m->lock_, NULL);
     *problem->text = 0;
     bool zip = is_zip(file, size);
     m->format = zip ? "pt2" : "onnx";
@@ -52,6 +53,8 @@ void td_model_unref(struct td_model **model)
     *model = NULL;
     if (!m || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) > 1)
         return;
+    td_plans_free(m);
+    pthread_mutex_destroy(&m->lock_);
     for (int i = 0; i < m->n_constants; i++)
         td_weight_unref(&m->constant[i].weight);
     td_arena_destroy(m->arena);

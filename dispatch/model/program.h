@@ -11,6 +11,8 @@
 #include "dispatch/dispatch.h"
 #include "dispatch/model/model.h"
 
+#include <pthread.h>
+
 struct td_walk;
 struct td_block;
 struct td_node_graph;
@@ -27,6 +29,7 @@ struct td_item { /* kind none: there is none */
     const struct td_item *list; /* of kind tensors: n items, kind none among them for None */
     int n;
     struct td_block *block; /* which holds the data; NULL: they are constant, or the caller's */
+    int recorded; /* 1 + the number of the plan's value whose memory it lies in; 0: of none */
 };
 
 static inline struct td_item td_item_int(int64_t i)
@@ -117,6 +120,10 @@ struct td_model {
     struct td_model_port *input, *output;
     int n_constants, constants_room_;
     struct td_constant *constant;
+    pthread_mutex_t lock_;     /* over the plans */
+    struct td_plan *plans_;    /* made so far */
+    uint64_t clock_, seen_[8]; /* calls; what inputs were like in the last ones */
+    bool fixes_;               /* plans are for the values of small whole inputs */
 };
 
 /* Memory that lives as long as the model, zeroed; NULL when there is none. */

@@ -1,8 +1,8 @@
 /* From a program and its inputs to results: node by node, in order, each made calls of by its
  * format's function, each call bound by the operators' own rules and run at once. What nobody wants
  * any more is given back after each node. */
-#include "dispatch/model/walk.h"
 #include "dispatch/graph/graph.h"
+#include "dispatch/model/plan.h"
 #include "kernels/view.h"
 
 #include <errno.h>
@@ -51,16 +51,16 @@ static int as_value(struct td_walk *walk, const struct td_item *item, struct td_
     return 0;
 }
 
-/* Whose block a tensor's data lie in: of the argument that begins there. */
-static struct td_block *block_of(const struct td_given *args, int n_args, const void *data)
+/* The argument that begins at data. */
+static const struct td_item *item_at(const struct td_given *args, int n_args, const void *data)
 {
     for (int i = 0; i < n_args; i++) {
         const struct td_item *item = &args[i].item;
         if (item->v.kind == TD_KIND_tensor && item->v.tensor.data == data)
-            return item->block;
+            return item;
         for (int k = 0; k < item->n; k++)
             if (item->list[k].v.tensor.data == data)
-                return item->list[k].block;
+                return &item->list[k];
     }
     return NULL;
 }
@@ -78,8 +78,10 @@ static bool is_view(struct td_walk *walk, int i, const struct td_given *args, in
     result->v.tensor.data = (char *)from->data + (size_t)at * td_dtype_size(from->dtype);
     if (from->weight && td_nbytes(from) == td_nbytes(&result->v.tensor))
         result->v.tensor.weight = from->weight;
-    result->block = block_of(args, n_args, from->data);
-    return true;
+    const struct td_item *item = item_at(args, n_args, from->data);
+    result->block = item ? item->block : NULL;
+    result->recorded = item ? item->recorded : 0;
+    return item != NULL;
 }
 
 static int place(struct td_walk *walk, struct td_item *result)
@@ -137,7 +139,10 @@ static int call_bound(struct td_walk *walk, const struct td_given *args, int n_a
     int n = walk->run.call.n_out, views = 0;
     while (views < n && is_view(walk, views, args, n_args, &result[views]))
         views++;
-    return views < n || !n ? execute(walk, result) : 0;
+    if (views == n && n)
+        return 0;
+    int err = execute(walk, result);
+    return !err && walk->plan ? td_record_call(walk, args, n_args, result) : err;
 }
 
 int td_walk_call(struct td_walk *walk, const char *op, const struct td_given *args, int n_args,
@@ -210,6 +215,7 @@ static int run_node_in(struct td_walk *walk, const struct td_node *node, struct 
 {
     size_t mark = td_walk_mark(walk);
     int err = 0;
+    walk->node = node;
     memset(out, 0, sizeof *out * (size_t)node->n_outs);
     *walk->problem->text = 0;
     for (int i = 0; i < node->n_operands && !err; i++)
@@ -266,8 +272,8 @@ int td_walk_graph(struct td_walk *walk, const struct td_node_graph *graph,
 /* ---- a run ---- */
 
 struct td_model_results {
-    struct td_walk walk; /* holds the results' memory */
-    struct td_problem problem;
+    struct td_walk walk;  /* holds the results' memory, but for a plan's */
+    struct td_plan *plan; /* that has run, or NULL */
     int n;
     struct td_item item[];
 };
@@ -297,35 +303,64 @@ static void end(struct td_walk *walk)
     walk->once = NULL;
 }
 
-int td_model_run(struct td_model *model, const struct td_tensor *inputs,
-                 const struct td_model_call *call, struct td_model_results **results,
-                 struct td_problem *problem)
+/* The program, node by node; a plan is recorded where the walk has one. */
+static int walk_program(struct td_model_results *r, const struct td_tensor *inputs)
 {
-    size_t n_in = (size_t)model->n_inputs, n_out = (size_t)model->n_outputs;
-    struct td_model_results *r = calloc(1, sizeof *r + sizeof *r->item * n_out);
-    struct td_item *in = calloc(n_in + 1, sizeof *in);
-    *results = NULL;
-    if (!r || !in) {
-        free(r);
-        free(in);
-        return td_problem_set(problem, ENOMEM, "no memory for the model's run");
-    }
     struct td_walk *walk = &r->walk;
-    *walk = (struct td_walk){.model = td_model_ref(model), .call = call, .problem = problem};
-    r->n = model->n_outputs;
-    const struct td_stop *before = td_stop_obeyed;
-    if (call->stop)
-        td_stop_obey(call->stop);
-    for (size_t i = 0; i < n_in; i++)
-        in[i].v = (struct td_value){.kind = TD_KIND_tensor, .tensor = inputs[i]};
-    int err = begin(walk);
+    struct td_model *model = walk->model;
+    struct td_item *in = calloc((size_t)model->n_inputs + 1, sizeof *in);
+    int err = in ? begin(walk) : no_memory(walk);
+    for (int i = 0; i < model->n_inputs && !err; i++) {
+        bool fixed = walk->plan && walk->plan->fixed[i];
+        in[i].v = (struct td_value){.kind = TD_KIND_tensor,
+                                    .tensor = fixed ? walk->plan->input[i] : inputs[i]};
+        err = walk->plan ? td_record_input(walk->plan, i, &in[i]) : 0;
+    }
     err = err ? err : td_walk_graph(walk, &model->graph, in, r->item);
     for (int i = 0; i < r->n && !err; i++)
         if (r->item[i].v.kind != TD_KIND_tensor)
             err = td_walk_refuse(walk, "output %d is no tensor", i);
-    td_stop_obey(before);
+    if (!err && walk->plan)
+        err = td_record_outputs(walk, r->item, r->n);
     end(walk);
     free(in);
+    return err;
+}
+
+/* A plan that cannot be made is no failure of the run that was to be recorded. */
+static void close_plan(struct td_model *model, struct td_plan *plan, int err)
+{
+    struct td_problem problem;
+    if (!err && !*plan->refused && td_plan_close(plan, &problem))
+        err = -ENOMEM;
+    if (err)
+        td_plan_free(&plan);
+    else
+        td_plan_add(model, plan);
+}
+
+int td_model_run(struct td_model *model, const struct td_tensor *inputs,
+                 const struct td_model_call *call, struct td_model_results **results,
+                 struct td_problem *problem)
+{
+    struct td_model_results *r = calloc(1, sizeof *r + sizeof *r->item * (size_t)model->n_outputs);
+    bool is_new = false;
+    *results = NULL;
+    if (!r)
+        return td_problem_set(problem, ENOMEM, "no memory for the model's run");
+    r->walk = (struct td_walk){.model = td_model_ref(model), .call = call, .problem = problem};
+    r->n = model->n_outputs;
+    struct td_plan *plan = call->eager ? NULL : td_plan_take(model, inputs, call, &is_new);
+    const struct td_stop *before = td_stop_obeyed;
+    if (call->stop)
+        td_stop_obey(call->stop);
+    r->plan = is_new ? NULL : plan;
+    r->walk.plan = is_new ? plan : NULL;
+    int err = r->plan ? td_plan_execute(plan, inputs, &r->walk.figures, problem)
+                      : walk_program(r, inputs);
+    if (r->walk.plan)
+        close_plan(model, plan, err);
+    td_stop_obey(before);
     if (err)
         td_model_free_results(&r);
     *results = r;
@@ -334,7 +369,7 @@ int td_model_run(struct td_model *model, const struct td_tensor *inputs,
 
 const struct td_tensor *td_model_result(const struct td_model_results *results, int i)
 {
-    return &results->item[i].v.tensor;
+    return results->plan ? &results->plan->output[i].tensor : &results->item[i].v.tensor;
 }
 
 struct td_model_figures td_model_figures(const struct td_model_results *results)
@@ -348,6 +383,8 @@ void td_model_free_results(struct td_model_results **results)
     *results = NULL;
     if (!r)
         return;
+    if (r->plan)
+        td_plan_leave(r->walk.model, r->plan);
     td_walk_release(&r->walk, 0, NULL, 0);
     td_blocks_free(&r->walk);
     free(r->walk.made);

@@ -27,6 +27,8 @@ struct td_walk {
     struct td_arena *once; /* for one call */
     size_t bytes;          /* of all blocks */
     int depth;             /* of graphs and formulas */
+    const struct td_node *node;
+    struct td_plan *plan; /* that is being recorded, or NULL */
     struct td_model_figures figures;
     struct td_run run;
 };
@@ -44,5 +46,7 @@ void td_blocks_free(struct td_walk *walk);
 /* Whoever keeps an item beyond the node that made it holds its block. */
 struct td_item td_item_hold(const struct td_item *item);
 void td_item_drop(struct td_walk *walk, struct td_item *item); /* makes it none */
+/* Gives a block that nobody holds back to the system. */
+void td_block_free(struct td_block *block);
 
 #endif

@@ -1,0 +1,99 @@
+/* Plans: what a walk has computed of a model's inputs, as a list of bound calls that is run again
+ * on others of the same types and shapes. What did not depend on the inputs has become constants,
+ * and decisions (which branch, how many times) have been taken, which is right only while no
+ * decision depends on the inputs' values: such a model is walked each time. Internal to
+ * dispatch/model/. */
+#ifndef TD_DISPATCH_PLAN_H
+#define TD_DISPATCH_PLAN_H
+
+#include "dispatch/model/walk.h"
+
+struct td_plan_value {     /* a tensor that depends on the inputs */
+    struct td_tensor like; /* its data: where it lay while it was recorded */
+    int step, result;      /* which made it; step -1: it is the model's input result */
+    int last;              /* the last step that reads it; beyond all: an output */
+    size_t at;             /* its place in the plan's memory, bytes */
+};
+
+struct td_plan_use {  /* a step's argument that is such a value, or a view of it */
+    int arg, element; /* of the step's; of a list, else -1 */
+    int value;
+    size_t offset; /* bytes */
+};
+
+struct td_plan_step { /* a call, as it was given; and as it is bound again once passes are through
+                       */
+    const struct td_handle *handle; /* NULL: the step is gone */
+    bool in_place;
+    const char *node; /* the name of the node that it came from */
+    int n_args, n_uses, n_outs;
+    struct td_named *arg; /* constants have their data */
+    struct td_plan_use *use;
+    int value; /* its first result; the others follow */
+    struct td_run *run;
+    size_t scratch;
+};
+
+struct td_plan_output {
+    struct td_tensor tensor; /* where it lies, once the plan has run */
+    int value;               /* -1: it is a constant */
+    size_t offset;
+};
+
+struct td_plan {
+    struct td_plan *next; /* of the model's */
+    bool busy;
+    uint64_t used; /* when, by the model's clock */
+    int threads, node;
+    /* What the inputs are like; of those that are fixed, the data are copies and part of it. */
+    int n_inputs;
+    struct td_tensor *input;
+    bool *fixed;
+    char refused[200];      /* why there are no steps; "": there are */
+    struct td_arena *arena; /* of all that follows */
+    int n_steps, steps_room, n_values, values_room, n_held, held_room, n_outputs;
+    struct td_plan_step *step;
+    struct td_plan_value *value;
+    struct td_block **held; /* of constants */
+    struct td_plan_output *output;
+    unsigned char *memory;
+    size_t bytes, bytes_before, scratch; /* of memory; of all values side by side */
+    int n_folded;                        /* calls that became constants */
+};
+
+/* ---- record.c ---- */
+
+/* A plan without steps for such inputs, of which the small whole numbers are fixed or not. NULL
+ * when there is no memory. */
+struct td_plan *td_plan_create(const struct td_tensor *inputs, int n,
+                               const struct td_model_call *call, bool fix);
+void td_plan_free(struct td_plan **plan);
+bool td_plan_is_for(const struct td_plan *plan, const struct td_tensor *inputs,
+                    const struct td_model_call *call);
+/* Input i, which the item is. */
+int td_record_input(struct td_plan *plan, int i, struct td_item *item);
+/* The walk's call, which has run, of these arguments; gives the results their values. Calls whose
+ * arguments depend on no input are none of the plan's. */
+int td_record_call(struct td_walk *walk, const struct td_given *args, int n_args,
+                   struct td_item *result);
+int td_record_outputs(struct td_walk *walk, const struct td_item *item, int n);
+/* Whether the item's elements depend on the inputs: then there can be no plan, for that reason. */
+void td_record_read(struct td_walk *walk, const struct td_item *item);
+
+/* ---- plan.c ---- */
+
+/* The plan of the model for such inputs that is free, or a new one to be recorded (*is_new), which
+ * is added once that is done, or freed. NULL: the model is to be walked. Whoever takes one that is
+ * not new leaves it. */
+struct td_plan *td_plan_take(struct td_model *model, const struct td_tensor *inputs,
+                             const struct td_model_call *call, bool *is_new);
+void td_plan_add(struct td_model *model, struct td_plan *plan);
+void td_plan_leave(struct td_model *model, struct td_plan *plan);
+/* Once all is recorded: binds the steps, and gives values their places. -EINVAL, -ENOMEM. */
+int td_plan_close(struct td_plan *plan, struct td_problem *problem);
+/* Runs it. 0, -EINVAL, -ETIMEDOUT. */
+int td_plan_execute(struct td_plan *plan, const struct td_tensor *inputs,
+                    struct td_model_figures *figures, struct td_problem *problem);
+void td_plans_free(struct td_model *model);
+
+#endif

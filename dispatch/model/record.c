@@ -1,0 +1,281 @@
+/* Recording: while a program is walked, each call that depends on the inputs becomes a step of a
+ * plan, which names its arguments as they were given, and which of them are results of steps. */
+#include "dispatch/model/plan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what a plan is for ---- */
+
+#define SMALL 16 /* elements of an input that may decide what is computed: a rate, a length */
+
+static bool is_like(const struct td_tensor *a, const struct td_tensor *b)
+{
+    return a->dtype == b->dtype && a->rank == b->rank &&
+           !memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->rank);
+}
+
+bool td_plan_is_for(const struct td_plan *plan, const struct td_tensor *inputs,
+                    const struct td_model_call *call)
+{
+    bool same = plan->threads == call->threads && plan->node == call->node;
+    for (int i = 0; i < plan->n_inputs && same; i++)
+        same = is_like(&plan->input[i], &inputs[i]) &&
+               (!plan->fixed[i] ||
+                !memcmp(plan->input[i].data, inputs[i].data, td_nbytes(&inputs[i])));
+    return same;
+}
+
+static int copy_inputs(struct td_plan *plan, const struct td_tensor *inputs, int n, bool fix)
+{
+    plan->n_inputs = n;
+    plan->input = td_arena_zalloc(plan->arena, sizeof *plan->input * (size_t)(n + 1));
+    plan->fixed = td_arena_zalloc(plan->arena, sizeof *plan->fixed * (size_t)(n + 1));
+    if (!plan->input || !plan->fixed)
+        return -ENOMEM;
+    for (int i = 0; i < n; i++) {
+        struct td_tensor *t = &plan->input[i];
+        *t = inputs[i];
+        t->data = NULL;
+        t->weight = NULL;
+        if (!fix || !(t->dtype & (TD_INTS | TD_bool)) || td_numel(t) > SMALL)
+            continue;
+        plan->fixed[i] = true;
+        t->data = td_arena_alloc(plan->arena, td_nbytes(t) + 1);
+        if (!t->data)
+            return -ENOMEM;
+        memcpy(t->data, inputs[i].data, td_nbytes(t));
+    }
+    return 0;
+}
+
+struct td_plan *td_plan_create(const struct td_tensor *inputs, int n,
+                               const struct td_model_call *call, bool fix)
+{
+    struct td_plan *plan = calloc(1, sizeof *plan);
+    if (!plan)
+        return NULL;
+    plan->threads = call->threads;
+    plan->node = call->node;
+    plan->arena = td_arena_create();
+    if (!plan->arena || copy_inputs(plan, inputs, n, fix))
+        td_plan_free(&plan);
+    return plan;
+}
+
+void td_plan_free(struct td_plan **plan)
+{
+    struct td_plan *p = *plan;
+    *plan = NULL;
+    if (!p)
+        return;
+    for (int i = 0; i < p->n_held; i++)
+        if (!--p->held[i]->refs)
+            td_block_free(p->held[i]);
+    free(p->held);
+    free(p->step);
+    free(p->value);
+    td_arena_destroy(p->arena);
+    free(p);
+}
+
+/* ---- growing ---- */
+
+static bool grow(void **array, int n, int *room, size_t size)
+{
+    if (n < *room)
+        return true;
+    int more = *room ? 2 * *room : 64;
+    void *bigger = realloc(*array, size * (size_t)more);
+    if (!bigger)
+        return false;
+    *array = bigger;
+    *room = more;
+    return true;
+}
+
+static int refuse(struct td_plan *plan, const char *why, const struct td_node *node)
+{
+    if (!*plan->refused)
+        snprintf(plan->refused, sizeof plan->refused, "%s: node '%.60s' (%.40s)", why,
+                 node ? node->name : "", node ? node->op : "");
+    return 0;
+}
+
+/* A new value; its number, or -ENOMEM. */
+static int add_value(struct td_plan *plan, const struct td_tensor *like, int step, int result)
+{
+    if (!grow((void **)&plan->value, plan->n_values, &plan->values_room, sizeof *plan->value))
+        return -ENOMEM;
+    plan->value[plan->n_values] =
+        (struct td_plan_value){.like = *like, .step = step, .result = result};
+    return plan->n_values++;
+}
+
+int td_record_input(struct td_plan *plan, int i, struct td_item *item)
+{
+    if (plan->fixed[i])
+        return 0;
+    int value = add_value(plan, &item->v.tensor, -1, i);
+    item->recorded = value + 1;
+    return value < 0 ? value : 0;
+}
+
+void td_record_read(struct td_walk *walk, const struct td_item *item)
+{
+    if (walk->plan && item->recorded)
+        refuse(walk->plan, "what is computed depends on values", walk->node);
+}
+
+/* Constants that were made under way stay with the plan. */
+static int hold(struct td_plan *plan, struct td_block *block)
+{
+    if (!block)
+        return 0;
+    if (plan->n_held && plan->held[plan->n_held - 1] == block)
+        return 0;
+    if (!grow((void **)&plan->held, plan->n_held, &plan->held_room, sizeof(struct td_block *)))
+        return -ENOMEM;
+    plan->held[plan->n_held++] = block;
+    block->refs++;
+    return 0;
+}
+
+/* ---- calls ---- */
+
+static bool depends(const struct td_given *args, int n_args)
+{
+    for (int i = 0; i < n_args; i++) {
+        if (args[i].item.recorded)
+            return true;
+        for (int k = 0; k < args[i].item.n; k++)
+            if (args[i].item.list[k].recorded)
+                return true;
+    }
+    return false;
+}
+
+static bool draws_chance(const struct td_handle *handle)
+{
+    for (int i = 0; i < handle->schema.n_params; i++)
+        if (handle->schema.param[i].type.base == TD_BASE_Generator)
+            return true;
+    return false;
+}
+
+static int use(struct td_plan *plan, struct td_plan_step *step, int arg, int element,
+               const struct td_item *item)
+{
+    if (!item->recorded)
+        return hold(plan, item->block);
+    const struct td_plan_value *value = &plan->value[item->recorded - 1];
+    step->use[step->n_uses++] = (struct td_plan_use){
+        .arg = arg,
+        .element = element,
+        .value = item->recorded - 1,
+        .offset = (size_t)((char *)item->v.tensor.data - (char *)value->like.data)};
+    return 0;
+}
+
+/* A copy of an argument that lives as long as the plan. */
+static int copy_arg(struct td_plan *plan, struct td_plan_step *step, int i,
+                    const struct td_given *given)
+{
+    struct td_named *arg = &step->arg[i];
+    const struct td_item *item = &given->item;
+    *arg = (struct td_named){.value = item->v};
+    if (given->name &&
+        !(arg->name = td_arena_strdup(plan->arena, given->name, strlen(given->name))))
+        return -ENOMEM;
+    if (item->v.kind == TD_KIND_str) {
+        arg->value.str = td_arena_strdup(plan->arena, item->v.str, strlen(item->v.str));
+        return arg->value.str ? 0 : -ENOMEM;
+    }
+    if (item->v.kind == TD_KIND_tensor)
+        return use(plan, step, i, -1, item);
+    if (item->v.kind != TD_KIND_tensors)
+        return 0;
+    struct td_tensor *v = td_arena_zalloc(plan->arena, sizeof *v * (size_t)(item->n + 1));
+    int err = v ? 0 : -ENOMEM;
+    for (int k = 0; k < item->n && !err; k++) {
+        bool there = item->list[k].v.kind == TD_KIND_tensor;
+        if (there)
+            v[k] = item->list[k].v.tensor;
+        err = there ? use(plan, step, i, k, &item->list[k]) : 0;
+    }
+    arg->value.tensors.v = v;
+    arg->value.tensors.n = item->n;
+    return err;
+}
+
+static int add_step(struct td_plan *plan, const struct td_given *args, int n_args)
+{
+    size_t most = 0;
+    if (!grow((void **)&plan->step, plan->n_steps, &plan->steps_room, sizeof *plan->step))
+        return -ENOMEM;
+    struct td_plan_step *step = &plan->step[plan->n_steps];
+    *step = (struct td_plan_step){0};
+    for (int i = 0; i < n_args; i++)
+        most += 1 + (size_t)args[i].item.n;
+    step->arg = td_arena_zalloc(plan->arena, sizeof *step->arg * (size_t)(n_args + 1));
+    step->use = td_arena_alloc(plan->arena, sizeof *step->use * (most + 1));
+    int err = step->arg && step->use ? 0 : -ENOMEM;
+    for (int i = 0; i < n_args && !err; i++)
+        if (!args[i].name || args[i].item.v.kind != TD_KIND_none)
+            err = copy_arg(plan, step, step->n_args++, &args[i]);
+    return err;
+}
+
+int td_record_call(struct td_walk *walk, const struct td_given *args, int n_args,
+                   struct td_item *result)
+{
+    struct td_plan *plan = walk->plan;
+    const struct td_run *run = &walk->run;
+    if (*plan->refused)
+        return 0;
+    if (draws_chance(run->handle))
+        return refuse(plan, "chance is drawn anew in each run", walk->node);
+    if (!depends(args, n_args)) {
+        plan->n_folded++;
+        return 0;
+    }
+    if (run->call.counted)
+        return refuse(plan, "the size of a result depends on values", walk->node);
+    int err = add_step(plan, args, n_args);
+    if (err)
+        return err;
+    struct td_plan_step *step = &plan->step[plan->n_steps];
+    step->handle = run->handle;
+    step->in_place = run->in_place;
+    step->node = walk->node ? walk->node->name : "";
+    step->n_outs = run->call.n_out;
+    step->value = plan->n_values;
+    for (int i = 0; i < step->n_outs; i++) {
+        int value = add_value(plan, &result[i].v.tensor, plan->n_steps, i);
+        if (value < 0)
+            return value;
+        result[i].recorded = value + 1;
+    }
+    plan->n_steps++;
+    return 0;
+}
+
+int td_record_outputs(struct td_walk *walk, const struct td_item *item, int n)
+{
+    struct td_plan *plan = walk->plan;
+    plan->output = td_arena_zalloc(plan->arena, sizeof *plan->output * (size_t)(n + 1));
+    plan->n_outputs = n;
+    int err = plan->output ? 0 : -ENOMEM;
+    for (int i = 0; i < n && !err; i++) {
+        struct td_plan_output *out = &plan->output[i];
+        *out = (struct td_plan_output){.tensor = item[i].v.tensor, .value = item[i].recorded - 1};
+        if (out->value < 0)
+            err = hold(plan, item[i].block);
+        else
+            out->offset =
+                (size_t)((char *)out->tensor.data - (char *)plan->value[out->value].like.data);
+    }
+    return err;
+}
