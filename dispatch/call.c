@@ -170,15 +170,27 @@ int td_redispatch(struct td_run *run, td_keyset keys)
  * the first few: rules leave out what is 0). */
 void td_run_clear(struct td_run *run, const struct td_options *options)
 {
-    char *at = (char *)run;
-    memset(at, 0, offsetof(struct td_run, call.arg));
-    memset(run->call.out, 0, 4 * sizeof *run->call.out);
-    memset(at + offsetof(struct td_run, handle), 0,
-           offsetof(struct td_run, problem) - offsetof(struct td_run, handle));
+    memset(run, 0, offsetof(struct td_run, arg));
+    memset(run->out, 0, 4 * sizeof *run->out);
     run->problem.text[0] = 0;
+    run->call.arg = run->arg;
+    run->call.out = run->out;
     run->node = -1;
     if (options)
         run->options = *options;
+}
+
+void td_run_copy(struct td_run *run, const struct td_run *from)
+{
+    memcpy(run, from, offsetof(struct td_run, arg));
+    memcpy(run->arg, from->arg, (size_t)from->call.n_args * sizeof *from->arg);
+    memcpy(run->out, from->out, (size_t)from->call.n_out * sizeof *from->out);
+    run->problem.text[0] = 0;
+    run->call.arg = run->arg;
+    run->call.out = run->out;
+    run->call.problem = &run->problem;
+    run->call.prepared = NULL;
+    run->prepared = (struct td_prepared){0};
 }
 
 void td_param_default(const struct td_param *param, struct td_value *value)
@@ -201,7 +213,7 @@ int td_run_bind_values(struct td_run *run, const struct td_handle *handle,
     run->call.threads = 1;
     run->call.problem = &run->problem;
     run->keys = keys;
-    memcpy(run->call.arg, values, (size_t)run->call.n_args * sizeof *values);
+    memcpy(run->arg, values, (size_t)run->call.n_args * sizeof *values);
     for (int i = 0; i < run->call.n_args; i++) /* texts of defaults */
         if (values[i].kind == TD_KIND_str && !values[i].str)
             td_param_default(&handle->schema.param[i], &run->call.arg[i]);
@@ -218,7 +230,13 @@ int td_call_rows(const struct td_handle *handle, struct td_call *call, td_keyset
     *boxed = r->def.boxed;
     if (*boxed)
         return 0;
-    const struct td_impl *impl = td_rows_choose(r->def.rows, call);
+    if (td_call_is_nothing(call))
+        return 0;
+    struct td_prepared prepared = {0};
+    const struct td_impl *impl = td_rows_choose(r->def.rows, call, &prepared);
     call->scratch = scratch;
-    return td_impl_run(impl, call);
+    call->prepared = &prepared;
+    int err = td_impl_run(impl, call);
+    td_prepared_release(&prepared);
+    return err;
 }

@@ -48,11 +48,17 @@ int td_run_cast(struct td_run *run, int i, enum td_dtype to);
 bool td_row_is_named(const struct td_impl *row, const char *name);
 /* The type of a settled call by which a row is chosen. */
 enum td_dtype td_row_dtype(const struct td_call *call);
-/* Why the row does not serve a call, a constant; NULL when it does. */
-const char *td_row_objection(const struct td_call *call, const struct td_impl *row);
+/* Why the row does not serve a call, a constant; NULL when it does, and prepared, which was
+ * released or zeroed, is its answer. */
+const char *td_row_objection(const struct td_call *call, const struct td_impl *row,
+                             struct td_prepared *prepared);
 /* The first row that takes the call; there always is one, as the last row of rows is the reference.
  */
-const struct td_impl *td_rows_choose(const struct td_impl *rows, const struct td_call *call);
+const struct td_impl *td_rows_choose(const struct td_impl *rows, const struct td_call *call,
+                                     struct td_prepared *prepared);
+/* A call whose results are there already, having no elements, whatever sizes stand beside the 0: a
+ * kernel that counted through these would be at it for days. */
+bool td_call_is_nothing(const struct td_call *call);
 
 /* The row that will be chosen, told without having a library make anything: where that would be
  * needed, its row, and ready is false. */

@@ -27,9 +27,17 @@ int td_handle_typed(const struct td_handle **handle, const char *op, const char 
 static int unbox(const struct td_handle *handle, td_boxed *boxed, struct td_call *call,
                  td_keyset keys, void *scratch)
 {
-    struct td_run run = {.handle = handle, .call = *call, .keys = keys, .node = -1};
+    struct td_run run;
     size_t bytes;
+    td_run_clear(&run, NULL);
+    run.handle = handle;
+    run.keys = keys;
+    run.call = *call;
+    run.call.arg = run.arg;
+    run.call.out = run.out;
     run.call.problem = &run.problem;
+    memcpy(run.arg, call->arg, (size_t)call->n_args * sizeof *call->arg);
+    memcpy(run.out, call->out, (size_t)call->n_out * sizeof *call->out);
     int err = boxed(&run, keys);
     assert(!err && "the kernel refuses the call");
     err = err ? err : td_run_select(&run, &bytes);
@@ -37,6 +45,7 @@ static int unbox(const struct td_handle *handle, td_boxed *boxed, struct td_call
         run.call.out[i].data = call->out[i].data;
     if (!err)
         td_run_execute(&run, scratch);
+    td_run_release(&run);
     err = err ? err : run.error;
     if (err)
         return td_problem_set(call->problem, -err, "%s", run.problem.text);
@@ -63,7 +72,7 @@ int td_call_boxed(const struct td_handle *handle, struct td_stack *stack, td_key
     size_t bytes;
     if (!run)
         return td_problem_set(problem, ENOMEM, "no memory for the call");
-    *run = (struct td_run){.options = *options, .node = -1};
+    td_run_clear(run, options);
     int err = td_run_bind_values(run, handle, &stack->v[stack->n - n], keys);
     err = err ? err : td_run_select(run, &bytes);
     if (err) {
@@ -75,10 +84,13 @@ int td_call_boxed(const struct td_handle *handle, struct td_stack *stack, td_key
     for (int i = 0; i < run->call.n_out; i++) {
         struct td_tensor *out = &run->call.out[i];
         out->data = options->alloc(options->alloc_arg, td_nbytes(out) + 1);
-        if (!scratch || !out->data)
-            return td_problem_set(problem, ENOMEM, "no memory for the results");
+        err = err || !scratch || !out->data ? -ENOMEM : 0;
     }
-    td_run_execute(run, scratch);
+    if (!err)
+        td_run_execute(run, scratch);
+    td_run_release(run);
+    if (err)
+        return td_problem_set(problem, ENOMEM, "no memory for the results");
     if (run->error) {
         stack->n += n;
         *problem = run->problem;

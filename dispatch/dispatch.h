@@ -112,11 +112,11 @@ struct td_options {         /* what a call wants of dispatch; zeroed: nothing */
 
 struct td_why { /* one candidate, for explain */
     const struct td_impl *impl;
-    const char *reason; /* "chosen", or why not; a constant */
+    const char *reason; /* "chosen", or why not, in the row's own words; a constant */
 };
 
-struct td_run { /* a call on its way: the kernel's part, and dispatch's around it */
-    struct td_call call;
+struct td_run {          /* a call on its way: the kernel's part, and dispatch's around it */
+    struct td_call call; /* its arguments and results are the run's own; copied by td_run_copy */
     const struct td_handle *handle;
     struct td_options options;
     td_keyset keys;             /* what it was dispatched by */
@@ -124,8 +124,9 @@ struct td_run { /* a call on its way: the kernel's part, and dispatch's around i
     enum td_key key;            /* the one that settled it */
     const struct td_impl *rows; /* that key's kernels to choose from; NULL when composite or meta */
     const struct td_impl *impl; /* once selected */
-    const char *forced;         /* borrowed; the kernel asked for ("ref", "simd@AVX2") or NULL */
-    int n_casts;                /* conversions to be made before the kernel runs */
+    struct td_prepared prepared; /* and what it needs, until td_run_release */
+    const char *forced;          /* borrowed; the kernel asked for ("ref", "simd@AVX2") or NULL */
+    int n_casts;                 /* conversions to be made before the kernel runs */
     struct {
         int arg;
         struct td_tensor from;
@@ -158,8 +159,13 @@ struct td_run { /* a call on its way: the kernel's part, and dispatch's around i
         uint64_t row, call;
         double units;
     } cost_;
+    struct td_value arg[TD_MAX_ARGS];
+    struct td_tensor out[TD_MAX_OUTS];
     struct td_problem problem;
 };
+
+/* Copies a bound run, but for its problem and what select has prepared. */
+void td_run_copy(struct td_run *run, const struct td_run *from);
 
 /* Finds the overload that the arguments fit and binds them: kinds converted, defaults filled in.
  * Then promotes types, and asks the rule; run->call.out[] has shapes and types afterwards.
@@ -227,7 +233,7 @@ bool td_derivative_needs(const struct td_derivative *first, const char *word);
  */
 int td_handle_typed(const struct td_handle **handle, const char *op, const char *signature,
                     struct td_problem *problem);
-/* A direct call, unboxed: call->op, arg and threads set, arguments of the right kinds in the
+/* A direct call, unboxed: call->op, arg, out and threads set, arguments of the right kinds in the
  * schema's order, out[].data and shapes set, no conversions needed (asserted in debug builds). A
  * kernel that is registered boxed is called all the same. scratch: as td_run_execute's. Goes
  * through the table of the handle. 0, or -EINVAL: the data are refused, call->problem, where it is
@@ -249,9 +255,13 @@ int td_call_boxed(const struct td_handle *handle, struct td_stack *stack, td_key
 size_t td_trace_format(const struct td_trace_line *line, char *text, size_t size);
 
 /* Bytes that td_run_execute needs besides inputs and outputs: promoted inputs, the kernel's
- * scratch. Selects the implementation first (with call.threads set). -EINVAL when the forced kernel
- * does not exist or does not take this call. */
+ * scratch. Selects the implementation first (with call.threads set), and keeps what that has
+ * prepared until td_run_release. -EINVAL when the forced kernel does not exist or does not take
+ * this call; -ENOMEM. */
 int td_run_select(struct td_run *run, size_t *scratch);
+/* Gives back what select has prepared; to be called of every run that it succeeded on, before it is
+ * bound anew or forgotten. */
+void td_run_release(struct td_run *run);
 /* Runs it on the calling thread. scratch: borrowed, as many bytes as select said, 64-byte aligned.
  * out[].data must be set. Returns the time at its end, CLOCK_MONOTONIC in ns. Where the data are
  * refused, run->error is -EINVAL and run->problem says why; else it is 0, and the results that the

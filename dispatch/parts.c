@@ -55,8 +55,7 @@ static struct td_run *take_first(struct td_run *run, int *result, int *err)
             }
     struct td_run *first = td_run_new_part(run, err);
     if (first) {
-        *first = *run;
-        first->call.problem = &first->problem;
+        td_run_copy(first, run);
         run->parts = first;
         *result = 0;
     }

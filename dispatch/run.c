@@ -27,9 +27,10 @@ static int no_such_row(struct td_run *run)
                      i->name, td_isa_name(i->isa));
     for (const struct td_impl *i = run->rows; i->run; i++)
         if (td_row_is_named(i, run->forced))
-            return td_problem_set(
-                &run->problem, EINVAL, "kernel: '%.40s' cannot run this call: %s; %s has: %s",
-                run->forced, td_row_objection(&run->call, i), run->handle->full, list);
+            return td_problem_set(&run->problem, EINVAL,
+                                  "kernel: '%.40s' cannot run this call: %s; %s has: %s",
+                                  run->forced, td_row_objection(&run->call, i, &run->prepared),
+                                  run->handle->full, list);
     return td_problem_set(&run->problem, EINVAL, "kernel: %s has no '%.40s'; it has: %s",
                           run->handle->full, run->forced, list);
 }
@@ -39,16 +40,6 @@ static int no_such_row(struct td_run *run)
 static size_t round_up(size_t bytes)
 {
     return (bytes + 127) & ~(size_t)63; /* 64-byte steps, and 64 bytes that may be over-read */
-}
-
-/* A result without elements is there already, whatever sizes stand beside its 0: a kernel that
- * counted through these would be at it for days. */
-static bool is_nothing(const struct td_call *call)
-{
-    bool nothing = call->n_out > 0 && !call->counted;
-    for (int i = 0; i < call->n_out; i++)
-        nothing = nothing && !td_numel(&call->out[i]);
-    return nothing;
 }
 
 /* What stands for the kernel of a call that is computed by its parts. */
@@ -130,7 +121,14 @@ static void use_replicas(struct td_run *run)
     }
 }
 
-int td_run_select(struct td_run *run, size_t *scratch)
+void td_run_release(struct td_run *run)
+{
+    for (struct td_run *part = run->parts; part; part = part->next)
+        td_run_release(part);
+    td_prepared_release(&run->prepared);
+}
+
+static int select_row(struct td_run *run, size_t *scratch)
 {
     if (run->node >= 0)
         use_replicas(run);
@@ -140,28 +138,36 @@ int td_run_select(struct td_run *run, size_t *scratch)
         return td_problem_set(&run->problem, EINVAL,
                               "kernel: %s is composite on %s: it has no '%.40s'", run->handle->full,
                               td_key_name(run->key), run->forced);
-    const struct td_impl *impl;
-    if (run->forced) {
-        impl = run->rows;
-        while (impl->run &&
-               (!td_row_is_named(impl, run->forced) || td_row_objection(&run->call, impl)))
-            impl++;
-        if (!impl->run)
-            return no_such_row(run);
-    } else {
-        impl = td_rows_choose(run->rows, &run->call);
-    }
+    const struct td_impl *impl = run->rows;
+    td_run_release(run);
+    run->call.prepared = &run->prepared;
+    if (!run->forced)
+        impl = td_rows_choose(impl, &run->call, &run->prepared);
+    while (
+        run->forced && impl->run &&
+        (!td_row_is_named(impl, run->forced) || td_row_objection(&run->call, impl, &run->prepared)))
+        impl++;
+    if (!impl->run)
+        return no_such_row(run);
     run->impl = impl;
     *scratch = 0;
-    if (is_nothing(&run->call))
+    if (td_call_is_nothing(&run->call))
         return 0;
-    size_t own = impl->scratch ? impl->scratch(&run->call) : 0;
+    size_t own = run->prepared.scratch;
     if (own > SCRATCH_MOST)
         return td_problem_set(&run->problem, ENOMEM, "no memory for %zu bytes of scratch", own);
     *scratch = own ? round_up(own) : 0;
     for (int i = 0; i < run->n_casts; i++)
         *scratch += cast_room(run, i);
     return 0;
+}
+
+int td_run_select(struct td_run *run, size_t *scratch)
+{
+    int err = select_row(run, scratch);
+    if (err)
+        td_run_release(run);
+    return err;
 }
 
 struct casting {
@@ -175,12 +181,16 @@ static int convert(void *out, const struct td_tensor *from, void *arg)
     const struct casting *c = arg;
     const struct td_handle *handle = td_registry_find("cast");
     assert(handle);
-    struct td_call call = {
-        .op = handle->op, .n_args = 2, .threads = c->run->call.threads, .n_out = 1};
-    call.arg[0] = (struct td_value){.kind = TD_KIND_tensor, .tensor = *from};
-    call.arg[1] = (struct td_value){.kind = TD_KIND_dtype, .dtype = c->to->dtype};
-    call.out[0] = *c->to;
-    call.out[0].data = out;
+    struct td_value args[2] = {{.kind = TD_KIND_tensor, .tensor = *from},
+                               {.kind = TD_KIND_dtype, .dtype = c->to->dtype}};
+    struct td_tensor to = *c->to;
+    struct td_call call = {.op = handle->op,
+                           .n_args = 2,
+                           .arg = args,
+                           .n_out = 1,
+                           .out = &to,
+                           .threads = c->run->call.threads};
+    to.data = out;
     td_boxed *boxed;
     int err = td_call_rows(handle, &call, td_keyset_of(c->run->key), NULL, &boxed);
     assert(!boxed && "cast has rows on every backend");
@@ -264,7 +274,7 @@ int64_t td_run_execute(struct td_run *run, void *scratch)
     int64_t begin = td_clock_ns(), end;
     char *at = scratch;
     run->error = 0;
-    if (is_nothing(&run->call))
+    if (td_call_is_nothing(&run->call))
         return begin;
     const struct td_stop *before = td_stop_obeyed;
     if (run->stop) /* else whom the whole obeys, of which this may be a part */

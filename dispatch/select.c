@@ -1,7 +1,7 @@
 /* The choice of an implementation: the key's rows are walked, best first, and the first is taken
- * whose level may be used here and that accepts the call. A walk costs some tens of nanoseconds, as
- * rows are few and their tests are compares; accepts() of library rows keeps its own cache of what
- * the library can do. */
+ * whose level may be used here and that takes the call when it is asked. A walk costs some tens of
+ * nanoseconds, as rows are few and answer after compares; library rows keep what they have made for
+ * a call, and find it for the next. */
 #include "dispatch/call.h"
 
 #include <string.h>
@@ -57,31 +57,43 @@ static const char *unfit(const struct td_call *call, const struct td_impl *impl)
     return NULL;
 }
 
-const char *td_row_objection(const struct td_call *call, const struct td_impl *impl)
+bool td_call_is_nothing(const struct td_call *call)
+{
+    bool nothing = call->n_out > 0 && !call->counted;
+    for (int i = 0; i < call->n_out; i++)
+        nothing = nothing && !td_numel(&call->out[i]);
+    return nothing;
+}
+
+const char *td_row_objection(const struct td_call *call, const struct td_impl *impl,
+                             struct td_prepared *prepared)
 {
     const char *no = unfit(call, impl);
-    if (!no && impl->accepts && !impl->accepts(call))
-        no = "does not take this call";
+    if (no || !impl->prepare || td_call_is_nothing(call))
+        return no;
+    no = impl->prepare(call, prepared);
+    if (no)
+        td_prepared_release(prepared);
     return no;
 }
 
-const struct td_impl *td_rows_choose(const struct td_impl *rows, const struct td_call *call)
+const struct td_impl *td_rows_choose(const struct td_impl *rows, const struct td_call *call,
+                                     struct td_prepared *prepared)
 {
-    while (rows[1].run && td_row_objection(call, rows))
+    while (td_row_objection(call, rows, prepared) && rows[1].run)
         rows++;
     return rows;
 }
 
 const struct td_impl *td_row_likely(const struct td_run *run, bool *ready)
 {
+    struct td_prepared prepared = {.only_look = true};
     const struct td_impl *impl = run->rows;
-    for (*ready = true; impl[1].run; impl++) {
-        if (unfit(&run->call, impl) || (run->forced && !td_row_is_named(impl, run->forced)))
-            continue;
-        *ready = !impl->ready || impl->ready(&run->call);
-        if (!*ready || !impl->accepts || impl->accepts(&run->call))
-            break;
-    }
+    while (impl[1].run && ((run->forced && !td_row_is_named(impl, run->forced)) ||
+                           td_row_objection(&run->call, impl, &prepared)))
+        impl++;
+    *ready = !prepared.unmade;
+    td_prepared_release(&prepared);
     return impl;
 }
 
@@ -90,9 +102,11 @@ int td_run_explain(const struct td_run *run, struct td_why *why, int max)
     int n = 0;
     bool chosen = false;
     for (const struct td_impl *i = run->rows; i && i->run && n < max; i++, n++) {
+        struct td_prepared prepared = {0};
         const char *no = run->forced && !td_row_is_named(i, run->forced)
                              ? "not the kernel asked for"
-                             : td_row_objection(&run->call, i);
+                             : td_row_objection(&run->call, i, &prepared);
+        td_prepared_release(&prepared);
         why[n].impl = i;
         why[n].reason = no ? no : chosen ? "accepted, but a better one stands before it" : "chosen";
         chosen = chosen || !no;

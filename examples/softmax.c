@@ -39,13 +39,13 @@ static int softmax(void *args, struct td_worker *worker, char *problem, size_t p
         return error;
     }
     void *scratch = malloc(bytes + 1);
-    if (!scratch)
-        return -ENOMEM;
     run.call.out[0].data = s->output;
-    td_run_execute(&run, scratch);
+    if (scratch)
+        td_run_execute(&run, scratch);
+    td_run_release(&run);
     free(scratch);
     s->kernel = run.impl->name;
-    return 0;
+    return scratch ? 0 : -ENOMEM;
 }
 
 /* How far an element is from its exponential's part of the row's, at most, relative to it. */

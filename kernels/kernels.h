@@ -132,6 +132,7 @@ int64_t td_scalar_int(const struct td_value *v);
 
 struct td_call;
 struct td_impl;
+struct td_memo_item; /* something made once, by counted references: kernels/memo.h */
 
 /* One sentence for the user: the field, what was wrong with it, what would be right. */
 struct td_problem {
@@ -143,17 +144,28 @@ int td_problem_set(struct td_problem *problem, int error, const char *format, ..
 
 typedef void td_kernel(const struct td_call *call);
 
+#define TD_MAX_STATES 2
+
+struct td_prepared { /* what a row needs for a call that it takes */
+    bool only_look;  /* asked: to make nothing that takes milliseconds */
+    bool unmade;     /* and answered, that it would have to: who knows whether it takes the call */
+    size_t scratch;  /* bytes */
+    struct td_memo_item *state[TD_MAX_STATES]; /* references, the first ones; then NULL */
+};
+/* Gives the references back; it is as before the row was asked then. */
+void td_prepared_release(struct td_prepared *prepared);
+
 struct td_impl {
     const char *name; /* "simd", "onednn", "ref": the reply's parameters.kernel */
     td_kernel *run;   /* called on a checked call only; cannot fail */
     enum td_isa isa;  /* the level its object was compiled for */
     unsigned dtypes;  /* types of the first tensor argument that it takes */
     bool library;     /* runs at whatever level its library has chosen */
-    bool (*accepts)(const struct td_call *call); /* NULL: all calls of its dtypes */
-    /* Of a library's row: whether accepts and run find all that they would otherwise have to make,
-       which takes milliseconds. */
-    bool (*ready)(const struct td_call *call);
-    size_t (*scratch)(const struct td_call *call); /* bytes of scratch; NULL: none */
+    /* Asked once, before a call or before many that are alike but for their data. Gives NULL, and
+     * in prepared, which the asker has zeroed and releases in either case, what it needs; or why it
+     * does not take the call, a constant text. NULL here: it takes all calls of its dtypes and
+     * needs nothing. Dispatch asks for no call whose results have no elements, nor runs it. */
+    const char *(*prepare)(const struct td_call *call, struct td_prepared *prepared);
 };
 
 void td_impl_absent(const struct td_call *call); /* the run of a row made by TD_ABSENT: never run */
@@ -202,16 +214,18 @@ struct td_call {
     int n_args, n_out;
     int threads;   /* OpenMP threads it may use, >= 1; 0: td_fused only asks, see td_pointwise */
     void *scratch; /* borrowed; as many bytes as the implementation asked for, 64-byte aligned */
+    const struct td_prepared *prepared; /* borrowed; what the row that runs has answered */
     struct td_problem *problem; /* borrowed; where a rule that refuses writes why; NULL: nowhere */
     /* Results of which the rule only bounds a size, one bit each, and its dimension: the kernel
      * tells it in *rows, which is set while a row runs. */
     unsigned counted;
     int counted_dim;
     int64_t *rows;
-    struct td_value arg[TD_MAX_ARGS]; /* in the schema's order, defaults filled in */
-    /* Shape and type from the rule; data from the caller. A list of results, which the schema calls
-     * Tensor[], has one here for each of its elements. */
-    struct td_tensor out[TD_MAX_OUTS];
+    struct td_value *arg; /* borrowed; n_args in the schema's order, defaults filled in */
+    /* Borrowed, TD_MAX_OUTS where a rule is asked, then n_out. Shape and type from the rule; data
+     * from the caller. A list of results, which the schema calls Tensor[], has one here for each of
+     * its elements. */
+    struct td_tensor *out;
 };
 
 /* The tensor argument i, which the schema says is a tensor; NULL when optional and absent. */
@@ -280,7 +294,7 @@ unsigned td_teams_opened(void);
     void TD_NAME(what)(const struct td_call *call)
 
 /* Rows of an implementation table. TD_SIMD(avx2, add, TD_f32) is td_add_avx2, or nothing at all
- * when the compiler could not build that level; more fields may follow: .accepts = fits. */
+ * when the compiler could not build that level; more fields may follow: .prepare = prepare. */
 #define TD_SIMD(level, what, types, ...)                                                           \
     TD_IF_##level({.name = "simd",                                                                 \
                    .run = td_##what##_##level,                                                     \

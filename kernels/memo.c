@@ -5,6 +5,8 @@
  * its own away. Items are counted, so one that is in use survives being pushed out. */
 #include "kernels/memo.h"
 
+#include "kernels/kernels.h"
+
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -13,6 +15,7 @@
 
 struct td_memo_item {
     atomic_int refs;
+    void (*destroy)(void *value);
     uint64_t hash, used; /* used: the set's clock at the last look-up */
     void *value;
     unsigned char key[];
@@ -31,12 +34,12 @@ static uint64_t hash_of(const unsigned char *key, size_t len)
     return h;
 }
 
-static void drop(struct td_memo *memo, struct td_memo_item *item)
+static void drop(struct td_memo_item *item)
 {
     if (!item || atomic_fetch_sub(&item->refs, 1) != 1)
         return;
     if (item->value)
-        memo->destroy(item->value);
+        item->destroy(item->value);
     free(item);
 }
 
@@ -81,6 +84,7 @@ static struct td_memo_item *make(struct td_memo *memo, uint64_t hash, const void
         return NULL;
     }
     atomic_init(&item->refs, 1);
+    item->destroy = memo->destroy;
     item->hash = hash;
     item->used = 0;
     memcpy(item->key, key, memo->key_len);
@@ -102,7 +106,7 @@ static struct td_memo_item *get(struct td_memo *memo, const void *key, bool may_
     if (!item)
         old = place(set, mine);
     pthread_mutex_unlock(&set->lock);
-    drop(memo, item ? mine : old);
+    drop(item ? mine : old);
     return item ? item : mine;
 }
 
@@ -121,9 +125,9 @@ void *td_memo_value(const struct td_memo_item *item)
     return item->value;
 }
 
-void td_memo_unref(struct td_memo *memo, struct td_memo_item **item)
+void td_memo_unref(struct td_memo_item **item)
 {
-    drop(memo, *item);
+    drop(*item);
     *item = NULL;
 }
 
@@ -136,6 +140,13 @@ void td_memo_clear(struct td_memo *memo)
         memset(memo->set[s].way, 0, sizeof old);
         pthread_mutex_unlock(&memo->set[s].lock);
         for (int i = 0; i < TD_MEMO_WAYS; i++)
-            drop(memo, old[i]);
+            drop(old[i]);
     }
+}
+
+void td_prepared_release(struct td_prepared *prepared)
+{
+    for (int i = 0; i < TD_MAX_STATES && prepared->state[i]; i++)
+        td_memo_unref(&prepared->state[i]);
+    *prepared = (struct td_prepared){.only_look = prepared->only_look};
 }

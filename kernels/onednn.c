@@ -1,7 +1,8 @@
 /* Primitives of oneDNN, found and run.
  *
  * A primitive costs milliseconds to make and well under a microsecond to find: they sit in a memo
- * keyed by everything that shaped them. Making one is onednn_prim.c.
+ * keyed by everything that shaped them. Who has found one keeps a reference for as long as he calls
+ * it. Making one is onednn_prim.c.
  *
  * The number of threads is a property of a primitive, and oneDNN reads it from OpenMP's per-thread
  * setting both when it makes and when it runs one. Setting that is a store to thread-local memory,
@@ -49,33 +50,21 @@ static void *create(const void *key, int *error)
 static struct td_memo primitives =
     TD_MEMO(sizeof(struct td_onednn_desc), create, td_onednn_prim_destroy);
 
-bool td_onednn_accepts(const struct td_onednn_desc *desc)
+const char *td_onednn_prepare(const struct td_onednn_desc *desc, struct td_prepared *prepared)
 {
-    struct td_memo_item *item = td_memo_get(&primitives, desc);
-    bool yes = item && td_memo_value(item);
-    if (item)
-        td_memo_unref(&primitives, &item);
-    return yes;
-}
-
-bool td_onednn_ready(const struct td_onednn_desc *desc)
-{
-    struct td_memo_item *item = td_memo_find(&primitives, desc);
-    bool yes = item != NULL;
-    if (item)
-        td_memo_unref(&primitives, &item);
-    return yes;
-}
-
-size_t td_onednn_scratch(const struct td_onednn_desc *desc)
-{
-    struct td_memo_item *item = td_memo_get(&primitives, desc);
-    if (!item)
-        return SIZE_MAX / 4;
-    const struct td_onednn_prim *p = td_memo_value(item);
-    size_t bytes = p ? p->scratch : 0;
-    td_memo_unref(&primitives, &item);
-    return bytes;
+    struct td_memo_item **item = prepared->state;
+    while (*item)
+        item++;
+    *item = prepared->only_look ? td_memo_find(&primitives, desc) : td_memo_get(&primitives, desc);
+    if (!*item) {
+        prepared->unmade = prepared->only_look;
+        return prepared->only_look ? NULL : "there is no memory for its primitive";
+    }
+    const struct td_onednn_prim *p = td_memo_value(*item);
+    if (!p)
+        return "the library has nothing but its own reference for this";
+    prepared->scratch = p->scratch > prepared->scratch ? p->scratch : prepared->scratch;
+    return NULL;
 }
 
 void td_onednn_forget(void)
@@ -185,14 +174,13 @@ out:
     return status;
 }
 
-int td_onednn_run(const struct td_onednn_desc *desc, const struct td_onednn_args *args)
+int td_onednn_run(const struct td_memo_item *item, const struct td_onednn_args *args)
 {
-    struct td_memo_item *item = td_memo_get(&primitives, desc);
-    struct td_onednn_prim *p = item ? td_memo_value(item) : NULL;
-    struct td_onednn_frame *f = p ? td_onednn_frame_take(p) : NULL;
+    struct td_onednn_prim *p = td_memo_value(item);
+    struct td_onednn_frame *f = td_onednn_frame_take(p);
     dnnl_status_t status = dnnl_out_of_memory;
     if (f) {
-        int before = threads_set(desc->threads);
+        int before = threads_set(p->threads);
         status = aim(p, f, args);
         if (status == dnnl_success)
             status = execute(p, f);
@@ -202,7 +190,5 @@ int td_onednn_run(const struct td_onednn_desc *desc, const struct td_onednn_args
         f->once = NULL;
         td_onednn_frame_put(p, f);
     }
-    if (item)
-        td_memo_unref(&primitives, &item);
     return status == dnnl_success ? 0 : status == dnnl_out_of_memory ? -ENOMEM : -EIO;
 }

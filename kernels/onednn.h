@@ -32,39 +32,31 @@ struct td_onednn_desc {
 };
 
 struct td_onednn_args {
-    const void *bias;
+    const void *bias; /* where the primitive has one */
     const struct td_tensor *weight;
     void *src, *dst, *scratch; /* one of src, weight and dst is written */
 };
 
-/* The library has a primitive for this that is more than its own reference. Makes it. */
-bool td_onednn_accepts(const struct td_onednn_desc *desc);
+/* A row's answer (struct td_impl): adds the primitive for this to the prepared state, where the
+ * library has one that is more than its own reference, and raises scratch to its bytes. A row that
+ * needs several asks for each. */
+const char *td_onednn_prepare(const struct td_onednn_desc *desc, struct td_prepared *prepared);
 
-/* Whether that is known, and the primitive there: without making it. */
-bool td_onednn_ready(const struct td_onednn_desc *desc);
-
-/* Bytes of scratch that run needs. When there is no memory for the primitive itself it asks for
- * more than anybody can give, so that the call ends in "no memory" and not in run. */
-size_t td_onednn_scratch(const struct td_onednn_desc *desc);
-
-/* Computes. A negative errno when the library failed at run time: nothing written is of use then.
- */
-int td_onednn_run(const struct td_onednn_desc *desc, const struct td_onednn_args *args);
+/* Computes by a prepared primitive. A negative errno when the library failed at run time: nothing
+ * written is of use then. */
+int td_onednn_run(const struct td_memo_item *primitive, const struct td_onednn_args *args);
 
 /* Drops all primitives, for tests and for a clean end. */
 void td_onednn_forget(void);
 
-/* An operator's row, and the declarations of its four functions. */
+/* An operator's row, and the declarations of its two functions. */
 #define TD_ONEDNN(what, types)                                                                     \
     {                                                                                              \
         .name = "onednn", .run = td_##what##_onednn, .isa = TD_ISA_default, .dtypes = (types),     \
-        .library = true, .accepts = td_##what##_onednn_accepts, .ready = td_##what##_onednn_ready, \
-        .scratch = td_##what##_onednn_scratch                                                      \
+        .library = true, .prepare = td_##what##_onednn_prepare                                     \
     }
 #define TD_ONEDNN_ROW(what)                                                                        \
     td_kernel td_##what##_onednn;                                                                  \
-    bool td_##what##_onednn_accepts(const struct td_call *call);                                   \
-    bool td_##what##_onednn_ready(const struct td_call *call);                                     \
-    size_t td_##what##_onednn_scratch(const struct td_call *call)
+    const char *td_##what##_onednn_prepare(const struct td_call *call, struct td_prepared *prepared)
 
 #endif

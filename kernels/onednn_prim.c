@@ -250,8 +250,10 @@ struct td_onednn_prim *td_onednn_prim_create(const struct td_onednn_desc *desc, 
     for (int any_weight = desc->stored; any_weight < 2; any_weight++) {
         struct td_onednn_prim *p = calloc(1, sizeof *p);
         status = p ? build(p, desc, any_weight) : dnnl_out_of_memory;
-        if (status == dnnl_success)
+        if (status == dnnl_success) {
+            p->threads = desc->threads;
             return p;
+        }
         td_onednn_prim_destroy(p);
         if (status == dnnl_out_of_memory)
             break;

@@ -23,6 +23,7 @@ struct td_onednn_prim {
     dnnl_primitive_t main, reorder[SLOTS];
     dnnl_memory_desc_t user[SLOTS], own[SLOTS], bias, pad; /* own NULL: main takes the user's */
     enum slot out;                                         /* the one that main writes */
+    int threads;                                           /* made for, and to be run with */
     int arg[SLOTS];                                        /* what main calls them: DNNL_ARG_SRC */
     size_t at[SLOTS], scratch;  /* where reordered tensors lie in scratch; the pad is at 0 */
     struct td_onednn_form form; /* of the stored weight, when own[WEIGHT] is there */

@@ -148,7 +148,10 @@ static int prepare_row(struct context *x, struct row *row)
     if (td_run_select(&row->run, &bytes))
         return -EINVAL;
     row->scratch = bytes ? td_arena_alloc(x->arena, bytes) : NULL;
-    return bytes && !row->scratch ? -ENOMEM : 0;
+    if (!bytes || row->scratch)
+        return 0;
+    td_run_release(&row->run);
+    return -ENOMEM;
 }
 
 /* One row a kernel that can run the call. */
@@ -156,11 +159,14 @@ static int make_rows(struct context *x, const struct td_run *bound, struct row *
 {
     char name[48];
     int n = 0;
-    struct row first = {.run = *bound};
+    struct row first;
+    td_run_copy(&first.run, bound);
     if (prepare_row(x, &first))
         return 0;
+    td_run_release(&first.run);
     for (const struct td_impl *i = bound->call.op->impls; i->run && n < MAX_ROWS; i++) {
-        rows[n] = (struct row){.run = *bound};
+        rows[n].rounds = 0;
+        td_run_copy(&rows[n].run, bound);
         snprintf(name, sizeof name, "%s@%s", i->name, td_isa_name(i->isa));
         rows[n].run.forced = td_arena_strdup(x->arena, name, strlen(name));
         if ((x->bench->kernel && strcmp(i->name, x->bench->kernel) &&
@@ -229,8 +235,11 @@ static int time_case(struct context *x, const struct td_case *c, struct td_run *
     int err = td_pool_submit(x->pool, &job.job);
     if (!err)
         await(x, c, &job);
-    for (int k = 0; !err && k < job.n_rows; k++)
-        print_row(x, c, &rows[k]);
+    for (int k = 0; k < job.n_rows; k++) {
+        if (!err)
+            print_row(x, c, &rows[k]);
+        td_run_release(&rows[k].run);
+    }
     return err;
 }
 

@@ -52,6 +52,7 @@ static void boxed(struct bench *b)
     select_kernel(b);
     b->run.call.out[0].data = b->out;
     td_run_execute(&b->run, b->scratch);
+    td_run_release(&b->run);
 }
 
 static int wrapper(struct td_run *run, td_keyset keys)
@@ -85,6 +86,7 @@ static void prepare(struct bench *b, const char *op, int keys)
     if (keys & PASSED)
         set |= td_keyset_of(TD_KEY_AutogradCPU) | td_keyset_of(TD_KEY_ADInplaceOrView) |
                td_keyset_of(TD_KEY_AutocastCPU);
+    td_run_release(&b->run);
     b->op = op;
     const char *const names[] = {"self", "other"};
     float *const data[] = {b->x, b->y};

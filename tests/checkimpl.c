@@ -206,7 +206,7 @@ static void compare(struct row *row, const struct input *in, struct right *right
              td_dtype_name(in->dtype), in->values, in->threads, (unsigned long long)seed);
     remember(right, row->handle, in);
     if (!right->made || !(row->impl->dtypes & td_row_dtype(&right->want.run.call)) ||
-        (row->impl->accepts && !row->impl->accepts(&right->want.run.call)))
+        !sample_takes(row->impl, &right->want.run.call))
         return;
     row->reached |= in->dtype;
     if (!make(&got, row->handle, in, SAMPLE_NONE)) {

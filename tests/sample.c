@@ -332,12 +332,29 @@ bool sample_runnable(const struct td_impl *impl, char why[100])
     return runnable;
 }
 
+bool sample_takes(const struct td_impl *impl, const struct td_call *call)
+{
+    struct td_prepared prepared = {0};
+    bool takes = !impl->prepare || !impl->prepare(call, &prepared);
+    td_prepared_release(&prepared);
+    return takes;
+}
+
 int sample_run(const struct td_impl *impl, struct td_call *call)
 {
-    size_t size = impl->scratch ? (impl->scratch(call) + 63) / 64 * 64 : 0;
+    struct td_prepared prepared = {0};
+    const char *no = impl->prepare ? impl->prepare(call, &prepared) : NULL;
+    if (no) {
+        fprintf(stderr, "%s@%s: %s\n", impl->name, td_isa_name(impl->isa), no);
+        exit(2);
+    }
+    size_t size = (prepared.scratch + 63) / 64 * 64;
     call->scratch = size ? guarded_alloc(size) : NULL;
+    call->prepared = &prepared;
     int err = td_impl_run(impl, call);
     guarded_free(call->scratch, size);
+    td_prepared_release(&prepared);
     call->scratch = NULL;
+    call->prepared = NULL;
     return err;
 }

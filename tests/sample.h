@@ -43,7 +43,10 @@ void sample_fini(struct sample *sample);
 /* Whether this CPU can run the row; why says what is missing, or is "". */
 bool sample_runnable(const struct td_impl *impl, char why[100]);
 
-/* Runs the row, with scratch memory as it asks for. What td_impl_run says. */
+/* Whether the row, of the call's type, takes the call. */
+bool sample_takes(const struct td_impl *impl, const struct td_call *call);
+
+/* Runs a row that takes the call, with what it asks for. What td_impl_run says. */
 int sample_run(const struct td_impl *impl, struct td_call *call);
 
 /* Whether the guard in front of a sample's tensor is whole. */

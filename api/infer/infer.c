@@ -163,17 +163,14 @@ static void compute(struct td_infer *in, struct td_worker *worker)
         err = td_infer_place_stored(in);
     if (!err && !whole)
         err = td_streams_run(in, worker);
-    if (err) {
-        td_api_problem(in->req, err, "%s", in->run.problem.text);
+    in->end_ns = whole && !err ? td_run_execute(&in->run, scratch) : td_now_ns();
+    td_run_release(&in->run);
+    if (err || in->run.error) {
+        td_api_problem(in->req, err ? err : in->run.error, "%s", in->run.problem.text);
         return;
     }
-    in->end_ns = whole ? td_run_execute(&in->run, scratch) : td_now_ns();
     if (in->ran_inline) /* it did not wait, and each look at the clock counts */
         in->queued_ns = in->begin_ns = in->end_ns - in->run.ns;
-    if (in->run.error) {
-        td_api_problem(in->req, in->run.error, "%s", in->run.problem.text);
-        return;
-    }
     if (!whole) /* for the trace: what all parts took */
         in->run.ns = in->end_ns - in->begin_ns;
     td_metrics_call(in->req->service->metrics, &in->run, td_pool_name(in->pool),
@@ -322,6 +319,7 @@ static int start(struct td_infer *in)
     if (td_api_task_is_wanted(req)) {
         size_t scratch;
         err = in->forced ? td_run_select(&in->run, &scratch) : 0; /* a wrong one is said now */
+        td_run_release(&in->run);
         return err ? td_api_problem(req, err, "%s", in->run.problem.text) : submit_task(in);
     }
     if (req->worker && td_worker_pool(req->worker) == in->pool) {

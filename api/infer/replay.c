@@ -57,17 +57,6 @@ static bool fill(struct td_infer *in, const struct td_replay *kept)
     return in->pool != NULL;
 }
 
-/* All but the arguments that there are not, two thirds of it, and the problem. */
-static void copy_run(struct td_run *run, const struct td_run *from)
-{
-    size_t args = offsetof(struct td_run, call.arg), behind = offsetof(struct td_run, handle);
-    memcpy(run, from, args + (size_t)from->call.n_args * sizeof *from->call.arg);
-    memcpy(run->call.out, from->call.out, (size_t)from->call.n_out * sizeof *from->call.out);
-    memcpy((char *)run + behind, (const char *)from + behind,
-           offsetof(struct td_run, problem) - behind);
-    run->call.problem = &run->problem;
-}
-
 bool td_infer_replay(struct td_infer *in)
 {
     const struct td_replay *kept = td_json_companion(&in->json);
@@ -75,7 +64,7 @@ bool td_infer_replay(struct td_infer *in)
         table_of(&kept->run) != kept->table || strcmp(kept->op, in->op) ||
         strcmp(kept->model, in->model))
         return false;
-    copy_run(&in->run, &kept->run);
+    td_run_copy(&in->run, &kept->run);
     in->run.options.alloc_arg = in->req->arena;
     if (!fill(in, kept))
         return false;
@@ -160,7 +149,7 @@ void td_infer_keep(struct td_infer *in)
     kept->priority = in->priority;
     kept->output_name = in->output[0].name;
     kept->form = in->output[0].form;
-    copy_run(&kept->run, &in->run);
+    td_run_copy(&kept->run, &in->run);
     kept->front_size = w.length;
     if (w.length)
         memcpy(kept->front, w.text, w.length);

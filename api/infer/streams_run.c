@@ -131,9 +131,11 @@ static int compute(struct parts *parts, struct part *part, int index, int thread
         err = select_kernel(parts, part, threads, &bytes);
     if (!err && bytes && !(scratch = td_arena_alloc(part->arena, bytes)))
         err = no_memory(part);
+    if (!err)
+        td_run_execute(&part->run, scratch);
+    td_run_release(&part->run);
     if (err)
         return err;
-    td_run_execute(&part->run, scratch);
     if (part->run.error)
         return part->run.error;
     for (int i = 0; i < part->run.call.n_out; i++)

@@ -114,10 +114,11 @@ static int to_c_order(struct td_request *req, struct td_tensor *t, struct td_pro
         return td_problem_set(problem, -err, "%s", run ? run->problem.text : "no memory");
     void *scratch = td_arena_alloc(req->arena, bytes + 1);
     t->data = run->call.out[0].data = td_arena_alloc(req->arena, td_nbytes(t) + 1);
-    if (!scratch || !t->data)
-        return td_problem_set(problem, ENOMEM, "no memory for the tensor");
-    td_run_execute(run, scratch);
-    return 0;
+    err = scratch && t->data ? 0 : td_problem_set(problem, ENOMEM, "no memory for the tensor");
+    if (!err)
+        td_run_execute(run, scratch);
+    td_run_release(run);
+    return err;
 }
 
 int td_read_npy(struct td_request *req, struct td_tensor *t, struct td_problem *problem)

@@ -74,6 +74,9 @@ void td_plan_free(struct td_plan **plan)
     for (int i = 0; i < p->n_held; i++)
         if (!--p->held[i]->refs)
             td_block_free(p->held[i]);
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->step[i].run)
+            td_run_release(p->step[i].run);
     free(p->held);
     free(p->step);
     free(p->value);

@@ -121,9 +121,11 @@ static int execute(struct td_walk *walk, struct td_item *result)
         err = have_scratch(walk, scratch);
     if (!err)
         err = place(walk, result);
+    if (!err)
+        td_run_execute(run, walk->scratch->data);
+    td_run_release(run);
     if (err)
         return err;
-    td_run_execute(run, walk->scratch->data);
     walk->figures.calls++;
     walk->figures.kernel_ns += run->ns;
     for (int i = 0; i < run->call.n_out; i++)

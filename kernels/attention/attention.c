@@ -194,12 +194,13 @@ struct td_attention_cut td_attention_cut(const struct td_attention *a, int threa
     return cut;
 }
 
-static size_t scratch(const struct td_call *call)
+static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
     struct td_attention a;
     td_attention_of(call, &a);
     struct td_attention_cut cut = td_attention_cut(&a, call->threads);
-    return (size_t)cut.slots * cut.slot;
+    prepared->scratch = (size_t)cut.slots * cut.slot;
+    return NULL;
 }
 
 static double flops(const struct td_call *call)
@@ -216,8 +217,8 @@ TD_KERNELS_3(attention_f64);
 
 /* clang-format off */
 static const struct td_impl impls[] = {
-    TD_SIMD_3(attention_f32, TD_f32 | TD_bf16 | TD_f16, .scratch = scratch)
-    TD_SIMD_3(attention_f64, TD_f64, .scratch = scratch)
+    TD_SIMD_3(attention_f32, TD_f32 | TD_bf16 | TD_f16, .prepare = prepare)
+    TD_SIMD_3(attention_f64, TD_f64, .prepare = prepare)
     TD_REF(attention),
     {0},
 };

@@ -76,9 +76,10 @@ static double flops(const struct td_call *call)
     return (double)td_numel(&call->out[0]);
 }
 
-static bool to_bf16(const struct td_call *call)
+static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
-    return call->out[0].dtype == TD_bf16;
+    (void)prepared;
+    return call->out[0].dtype == TD_bf16 ? NULL : "its result is not BF16, all that the level adds";
 }
 
 td_kernel td_cast_ref, td_cast_avx512_bf16;
@@ -86,7 +87,7 @@ TD_KERNELS_3(cast);
 
 static const struct td_impl impls[] = {
     /* FP16 is converted by instructions that AVX512 has already. */
-    TD_ABSENT(avx512_fp16) TD_SIMD(avx512_bf16, cast, TD_ALL & ~TD_bf16, .accepts = to_bf16)
+    TD_ABSENT(avx512_fp16) TD_SIMD(avx512_bf16, cast, TD_ALL & ~TD_bf16, .prepare = prepare)
         TD_SIMD_3(cast, TD_ALL) TD_REF(cast),
     {0},
 };

@@ -245,26 +245,31 @@ static double flops(const struct td_call *call)
 
 /* What is gathered is little more than what there is: kernels beyond their input and holes between
  * the elements of a transposed one's would be walked. */
-static bool gathers(const struct td_call *call)
+static const char *ungathered(const struct td_conv *c)
 {
-    struct td_conv c;
     double holes = 1;
-    td_conv_of(call, &c);
-    for (int d = 0; d < c.dims; d++) {
-        holes *= c.transposed ? (double)c.stride[d] : 1;
-        if (c.kernel[d] > 64 + c.in[d])
-            return false;
+    for (int d = 0; d < c->dims; d++) {
+        holes *= c->transposed ? (double)c->stride[d] : 1;
+        if (c->kernel[d] > 64 + c->in[d])
+            return "its kernel is much wider than its input";
     }
-    return holes <= 16 && td_numel(c.out) && td_numel(c.input) && td_numel(c.weight);
+    bool some = td_numel(c->out) && td_numel(c->input) && td_numel(c->weight);
+    return !some        ? "there is nothing to gather"
+           : holes > 16 ? "its stride leaves too many holes"
+                        : NULL;
 }
 
-static size_t scratch(const struct td_call *call)
+static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
     struct td_conv c;
     struct td_gemm g;
     td_conv_of(call, &c);
+    const char *no = ungathered(&c);
+    if (no)
+        return no;
     td_conv_gemm(&c, c.weight, call->threads, &g);
-    return td_gemm_scratch_any(&g) + (c.transposed ? td_nbytes(c.weight) : 0);
+    prepared->scratch = td_gemm_scratch_any(&g) + (c.transposed ? td_nbytes(c.weight) : 0);
+    return NULL;
 }
 
 td_kernel td_convolution_ref;
@@ -274,7 +279,7 @@ TD_ONEDNN_ROW(convolution);
 /* clang-format off */
 static const struct td_impl impls[] = {
     TD_ONEDNN(convolution, TD_f32 | TD_bf16 | TD_f16),
-    TD_SIMD_3(convolution_any, TD_FLOATS | TD_INTS, .accepts = gathers, .scratch = scratch)
+    TD_SIMD_3(convolution_any, TD_FLOATS | TD_INTS, .prepare = prepare)
     TD_REF(convolution),
     {0},
 };

@@ -50,10 +50,10 @@ void td_conv_turn_weight(const struct td_conv *c, void *to);
 struct td_onednn_desc;
 void td_conv_describe(const struct td_conv *c, int threads, struct td_onednn_desc *d);
 
-/* Whether the library is to be asked for it at all: there is something to compute, its loops run
- * over the tensors and little else (paddings and dilations of any size would be walked), and in
- * each dimension some position of the kernel lies on the input somewhere: where it only ever meets
- * padding, oneDNN 3.2 crashes while it makes the primitive for AMX. */
-bool td_conv_suits_onednn(const struct td_conv *c);
+/* Why the library is not to be asked for it at all, or NULL: there is something to compute, its
+ * loops run over the tensors and little else (paddings and dilations of any size would be walked),
+ * and in each dimension some position of the kernel lies on the input somewhere: where it only ever
+ * meets padding, oneDNN 3.2 crashes while it makes the primitive for AMX. */
+const char *td_conv_unfit_for_onednn(const struct td_conv *c);
 
 #endif

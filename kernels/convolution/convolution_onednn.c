@@ -82,53 +82,46 @@ static bool meets(const struct td_conv *c, int d)
     return i < c->kernel[d];
 }
 
-bool td_conv_suits_onednn(const struct td_conv *c)
+const char *td_conv_unfit_for_onednn(const struct td_conv *c)
 {
     for (int d = 0; d < c->dims; d++) {
         int64_t gap = c->kernel[d] > 1 ? c->dilation[d] : 0, in = c->in[d];
         in = c->transposed ? c->size[d] : in;
-        if (!meets(c, d) || gap > MOST_GAP + in || c->padding[d] > in + gap * (c->kernel[d] - 1) ||
-            (c->transposed && c->stride[d] > MOST_STRIDE))
-            return false;
+        if (!meets(c, d))
+            return "its kernel lies on nothing but padding";
+        if (gap > MOST_GAP + in)
+            return "its dilation is much wider than its input";
+        if (c->padding[d] > in + gap * (c->kernel[d] - 1))
+            return "its padding is wider than its input";
+        if (c->transposed && c->stride[d] > MOST_STRIDE)
+            return "its stride is too wide";
     }
-    return td_numel(c->out) && td_numel(c->weight) && td_numel(c->input);
+    bool some = td_numel(c->out) && td_numel(c->weight) && td_numel(c->input);
+    return some ? NULL : "there is nothing to multiply: not worth a primitive";
 }
 
-static bool describe(const struct td_call *call, struct td_conv *c, struct td_onednn_desc *d)
+static void describe(const struct td_call *call, struct td_conv *c)
 {
     td_conv_of(call, c);
     td_conv_squeeze(c);
-    td_conv_describe(c, call->threads, d);
-    return td_conv_suits_onednn(c);
 }
 
-bool td_convolution_onednn_accepts(const struct td_call *call)
+const char *td_convolution_onednn_prepare(const struct td_call *call, struct td_prepared *prepared)
 {
     struct td_conv c;
     struct td_onednn_desc d;
-    return describe(call, &c, &d) && td_onednn_accepts(&d);
-}
-
-bool td_convolution_onednn_ready(const struct td_call *call)
-{
-    struct td_conv c;
-    struct td_onednn_desc d;
-    return !describe(call, &c, &d) || td_onednn_ready(&d);
-}
-
-size_t td_convolution_onednn_scratch(const struct td_call *call)
-{
-    struct td_conv c;
-    struct td_onednn_desc d;
-    describe(call, &c, &d);
-    return td_onednn_scratch(&d);
+    describe(call, &c);
+    const char *no = td_conv_unfit_for_onednn(&c);
+    if (no)
+        return no;
+    td_conv_describe(&c, call->threads, &d);
+    return td_onednn_prepare(&d, prepared);
 }
 
 void td_convolution_onednn(const struct td_call *call)
 {
     struct td_conv c;
-    struct td_onednn_desc d;
-    describe(call, &c, &d);
+    describe(call, &c);
     const struct td_onednn_args args = {
         .src = c.input->data,
         .weight = c.weight,
@@ -136,7 +129,7 @@ void td_convolution_onednn(const struct td_call *call)
         .dst = c.out->data,
         .scratch = call->scratch,
     };
-    if (td_onednn_run(&d, &args)) {
+    if (td_onednn_run(call->prepared->state[0], &args)) {
         td_kernel td_convolution_ref;
         td_convolution_ref(call); /* no memory left for the library: slow, but an answer */
     }

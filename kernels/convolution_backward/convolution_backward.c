@@ -24,12 +24,21 @@ enum { /* arguments */
        GROUPS
 };
 
+struct forward {
+    struct td_call call;
+    struct td_value arg[7];
+    struct td_tensor out[1];
+};
+
 /* The call of conv2d whose gradient is asked for. */
-static void forward_of(const struct td_call *call, struct td_call *forward)
+static void forward_of(const struct td_call *call, struct forward *forward)
 {
-    *forward = (struct td_call){
-        .op = &td_op_conv2d,
-        .n_args = 7,
+    *forward = (struct forward){
+        .call = {.op = &td_op_conv2d,
+                 .n_args = 7,
+                 .arg = forward->arg,
+                 .out = forward->out,
+                 .problem = call->problem},
         .arg = {call->arg[INPUT],
                 call->arg[WEIGHT],
                 {.kind = TD_KIND_none},
@@ -37,7 +46,6 @@ static void forward_of(const struct td_call *call, struct td_call *forward)
                 call->arg[PADDING],
                 call->arg[DILATION],
                 call->arg[GROUPS]},
-        .problem = call->problem,
     };
 }
 
@@ -75,7 +83,7 @@ static int check_bias(struct td_call *call, int64_t channels)
 
 static int rule(struct td_call *call)
 {
-    struct td_call forward;
+    struct forward forward;
     const struct td_tensor *weight = &call->arg[WEIGHT].tensor, *right = &forward.out[0];
     int err = check_lists(call);
     err = err ? err : td_rule_type(call, INPUT, "input");
@@ -83,7 +91,7 @@ static int rule(struct td_call *call)
     if (err)
         return err;
     forward_of(call, &forward);
-    err = td_op_conv2d.rule(&forward);
+    err = td_op_conv2d.rule(&forward.call);
     err = err ? err
               : td_rule_shape(call, GRAD, "grad_output", "that of conv2d(input, weight)",
                               right->rank, right->shape);
@@ -100,10 +108,10 @@ static int rule(struct td_call *call)
 
 void td_convolution_backward_of(const struct td_call *call, struct td_conv *c)
 {
-    struct td_call forward;
+    struct forward forward;
     forward_of(call, &forward);
     forward.out[0] = call->arg[GRAD].tensor;
-    td_conv_of(&forward, c);
+    td_conv_of(&forward.call, c);
     c->input = &call->arg[INPUT].tensor;
     c->weight = &call->arg[WEIGHT].tensor;
     c->out = &call->arg[GRAD].tensor;

@@ -20,54 +20,24 @@ static void describe(const struct td_call *call, int i, struct td_onednn_desc *d
     d->stored = !i && td_weight_of(c.weight) != NULL;
 }
 
-static bool suits(const struct td_call *call)
+const char *td_convolution_backward_onednn_prepare(const struct td_call *call,
+                                                   struct td_prepared *prepared)
 {
     struct td_onednn_desc d;
     struct td_conv c;
     td_convolution_backward_of(call, &c);
-    if (!td_conv_suits_onednn(&c))
-        return false;
-    describe(call, 0, &d);
-    return d.stride[0] <= MOST_STRIDE && d.stride[1] <= MOST_STRIDE;
-}
-
-bool td_convolution_backward_onednn_accepts(const struct td_call *call)
-{
-    struct td_onednn_desc d;
-    if (!suits(call))
-        return false;
-    for (int i = 0; i < 2; i++)
-        if (td_wants(call, i)) {
-            describe(call, i, &d);
-            if (!td_onednn_accepts(&d))
-                return false;
-        }
-    return td_wants(call, 0) || td_wants(call, 1);
-}
-
-bool td_convolution_backward_onednn_ready(const struct td_call *call)
-{
-    struct td_onednn_desc d;
-    for (int i = 0; i < 2 && suits(call); i++)
-        if (td_wants(call, i)) {
-            describe(call, i, &d);
-            if (!td_onednn_ready(&d))
-                return false;
-        }
-    return true;
-}
-
-size_t td_convolution_backward_onednn_scratch(const struct td_call *call)
-{
-    struct td_onednn_desc d;
-    size_t most = 0;
-    for (int i = 0; i < 2; i++)
-        if (td_wants(call, i)) {
-            describe(call, i, &d);
-            size_t bytes = td_onednn_scratch(&d);
-            most = bytes > most ? bytes : most;
-        }
-    return most;
+    const char *no = td_conv_unfit_for_onednn(&c);
+    if (no)
+        return no;
+    if (!td_wants(call, 0) && !td_wants(call, 1))
+        return "only the bias's gradient is asked for, which is a sum";
+    for (int i = 0; i < 2 && !no; i++) {
+        describe(call, i, &d);
+        if (d.stride[0] > MOST_STRIDE || d.stride[1] > MOST_STRIDE)
+            return "its stride is too wide";
+        no = td_wants(call, i) ? td_onednn_prepare(&d, prepared) : NULL;
+    }
+    return no;
 }
 
 struct sums {
@@ -101,7 +71,7 @@ static void channels(void *arg, int64_t begin, int64_t end)
 void td_convolution_backward_onednn(const struct td_call *call)
 {
     struct sums s = {.out = call->out[2].data};
-    struct td_onednn_desc d;
+    struct td_memo_item *const *primitive = call->prepared->state;
     td_convolution_backward_of(call, &s.c);
     for (int i = 0; i < 2; i++) {
         const struct td_onednn_args args = {
@@ -110,8 +80,7 @@ void td_convolution_backward_onednn(const struct td_call *call)
             .dst = s.c.out->data,
             .scratch = call->scratch,
         };
-        describe(call, i, &d);
-        if (td_wants(call, i) && td_onednn_run(&d, &args)) {
+        if (td_wants(call, i) && td_onednn_run(*primitive++, &args)) {
             td_kernel td_convolution_backward_ref;
             td_convolution_backward_ref(call); /* no memory left: slow, but an answer */
             return;

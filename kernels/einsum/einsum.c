@@ -168,9 +168,10 @@ static int rule(struct td_call *call)
     return 0;
 }
 
-static size_t scratch(const struct td_call *call)
+static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
-    return td_einsum_run(call, NULL).bytes;
+    prepared->scratch = td_einsum_run(call, NULL).bytes;
+    return NULL;
 }
 
 static double flops(const struct td_call *call)
@@ -182,7 +183,7 @@ td_kernel td_einsum_ref;
 TD_KERNELS_3(einsum);
 
 static const struct td_impl impls[] = {
-    TD_SIMD_3(einsum, TD_INTS | TD_FLOATS, .scratch = scratch) TD_REF(einsum),
+    TD_SIMD_3(einsum, TD_INTS | TD_FLOATS, .prepare = prepare) TD_REF(einsum),
     {0},
 };
 

@@ -105,10 +105,9 @@ bool td_gemm_packs(const struct td_gemm *g);
 /* Applies alpha, the bias and the activation to a result that a library has made without them. */
 void td_gemm_activate_default(const struct td_gemm *g);
 
-/* The oneDNN row of an operator that is a product (kernels/onednn.h). */
-bool td_gemm_onednn_accepts(const struct td_gemm *g);
-bool td_gemm_onednn_ready(const struct td_gemm *g);
-size_t td_gemm_onednn_scratch(const struct td_gemm *g);
-void td_gemm_onednn_run(const struct td_gemm *g, void *scratch);
+/* The oneDNN row of an operator that is a product (kernels/onednn.h); call: what it is asked for,
+ * or prepared for. */
+const char *td_gemm_onednn_prepare(const struct td_gemm *g, struct td_prepared *prepared);
+void td_gemm_onednn_run(const struct td_gemm *g, const struct td_call *call);
 
 #endif

@@ -39,49 +39,25 @@ static void describe(const struct td_gemm *g, struct td_onednn_desc *d)
     d->step[g->rank + 1] = g->step_n;
 }
 
-/* Else nothing to do, or only bias and activation: not worth a primitive. */
-static bool is_product(const struct td_gemm *g)
-{
-    return g->m && g->n && g->k && td_gemm_batches(g);
-}
-
-bool td_gemm_onednn_accepts(const struct td_gemm *g)
+const char *td_gemm_onednn_prepare(const struct td_gemm *g, struct td_prepared *prepared)
 {
     struct td_onednn_desc d;
-    if (!is_product(g))
-        return false;
+    if (!g->m || !g->n || !g->k || !td_gemm_batches(g))
+        return "there is nothing to multiply: not worth a primitive";
     describe(g, &d);
-    return td_onednn_accepts(&d);
+    return td_onednn_prepare(&d, prepared);
 }
 
-bool td_gemm_onednn_ready(const struct td_gemm *g)
+void td_gemm_onednn_run(const struct td_gemm *g, const struct td_call *call)
 {
-    struct td_onednn_desc d;
-    if (!is_product(g))
-        return true;
-    describe(g, &d);
-    return td_onednn_ready(&d);
-}
-
-size_t td_gemm_onednn_scratch(const struct td_gemm *g)
-{
-    struct td_onednn_desc d;
-    describe(g, &d);
-    return td_onednn_scratch(&d);
-}
-
-void td_gemm_onednn_run(const struct td_gemm *g, void *scratch)
-{
-    struct td_onednn_desc d;
-    describe(g, &d);
     const struct td_onednn_args args = {
         .src = g->a->data,
         .weight = g->b,
-        .bias = d.bias ? g->bias->data : NULL,
+        .bias = g->bias ? g->bias->data : NULL,
         .dst = g->out->data,
-        .scratch = scratch,
+        .scratch = call->scratch,
     };
-    if (td_onednn_run(&d, &args))
+    if (td_onednn_run(call->prepared->state[0], &args))
         td_gemm_ref(g); /* no memory left for the library: slow, but an answer */
     else if (g->act.kind != TD_ACT_none || !td_gemm_bias_is_plain(g))
         td_gemm_activate_default(g);

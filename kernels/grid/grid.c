@@ -168,23 +168,22 @@ static double flops(const struct td_call *call)
            (double)td_numel(&call->arg[0].tensor);
 }
 
-static bool accepts(const struct td_call *call)
-{
-    struct td_grid g = td_grid_of(call);
-    return g.size[0] * g.size[1] < INT32_MAX / g.size[2];
-}
-
-/* BF16 and FP16 as FP32. */
-static size_t scratch(const struct td_call *call)
+/* Positions are counted in 32 bits; BF16 and FP16 are wanted as FP32. */
+static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
     const struct td_tensor *in = &call->arg[0].tensor;
-    return in->dtype & (TD_f16 | TD_bf16) && td_numel(&call->out[0]) ? (size_t)td_numel(in) * 4 : 0;
+    struct td_grid g = td_grid_of(call);
+    if (g.size[0] * g.size[1] >= INT32_MAX / g.size[2])
+        return "its input has more positions than 32 bits count";
+    if (in->dtype & (TD_f16 | TD_bf16) && td_numel(&call->out[0]))
+        prepared->scratch = (size_t)td_numel(in) * 4;
+    return NULL;
 }
 
 td_kernel td_grid_ref;
 TD_KERNELS_3(grid);
 static const struct td_impl impls[] = {
-    TD_SIMD_3(grid, TD_FLOATS, .accepts = accepts, .scratch = scratch) TD_REF(grid),
+    TD_SIMD_3(grid, TD_FLOATS, .prepare = prepare) TD_REF(grid),
     {0},
 };
 

@@ -104,14 +104,15 @@ const struct td_value *td_index_alpha(const struct td_call *call)
 }
 
 /* Masks as indices; and how often each element, or row, is meant where that is asked for. */
-static size_t scratch(const struct td_call *call)
+static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
     size_t room = td_index_room(call);
     if (td_index_way(call) == TD_INDEX_mean)
         room += (size_t)td_numel(&call->out[0]) * sizeof(int64_t);
     if (td_index_rows(call).by_frequency)
         room += (size_t)call->out[0].shape[0] * sizeof(int64_t);
-    return room;
+    prepared->scratch = room;
+    return NULL;
 }
 
 /* Where little is beside, there may be more positions than elements anywhere. */
@@ -130,8 +131,8 @@ TD_KERNELS_3(index);
 
 /* clang-format off */
 static const struct td_impl rows[] = {
-    TD_SIMD_3(index, TD_ALL, .scratch = scratch)
-    {.name = "ref", .run = td_index_ref, .isa = TD_ISA_default, .dtypes = TD_ALL, .scratch = scratch},
+    TD_SIMD_3(index, TD_ALL, .prepare = prepare)
+    {.name = "ref", .run = td_index_ref, .isa = TD_ISA_default, .dtypes = TD_ALL, .prepare = prepare},
     {0},
 };
 /* clang-format on */

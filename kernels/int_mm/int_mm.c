@@ -257,14 +257,16 @@ void td_int_mm_end(const struct td_call *call, struct td_int_mm *m)
 
 /* ---- descriptors ---- */
 
-static size_t scratch_pairs(const struct td_call *call)
+static const char *prepare_pairs(const struct td_call *call, struct td_prepared *prepared)
 {
-    return scratch_of(call, 2, 1);
+    prepared->scratch = scratch_of(call, 2, 1);
+    return NULL;
 }
 
-static size_t scratch_quads(const struct td_call *call)
+static const char *prepare_quads(const struct td_call *call, struct td_prepared *prepared)
 {
-    return scratch_of(call, 4, 16);
+    prepared->scratch = scratch_of(call, 4, 16);
+    return NULL;
 }
 
 static double flops(const struct td_call *call)
@@ -279,10 +281,10 @@ TD_KERNELS_3(int_mm);
 #define TYPES TD_i8 | TD_u8
 
 static const struct td_impl impls[] = {
-    TD_AMX(int_mm, TYPES, .scratch = scratch_quads)
-        TD_SIMD(avx512_vnni, int_mm, TYPES, .scratch = scratch_quads)
-            TD_SIMD(avx2_vnni, int_mm, TYPES, .scratch = scratch_quads)
-                TD_SIMD_3(int_mm, TYPES, .scratch = scratch_pairs) TD_REF(int_mm),
+    TD_AMX(int_mm, TYPES, .prepare = prepare_quads)
+        TD_SIMD(avx512_vnni, int_mm, TYPES, .prepare = prepare_quads)
+            TD_SIMD(avx2_vnni, int_mm, TYPES, .prepare = prepare_quads)
+                TD_SIMD_3(int_mm, TYPES, .prepare = prepare_pairs) TD_REF(int_mm),
     {0},
 };
 

@@ -67,11 +67,12 @@ struct td_layer_norm_cut td_layer_norm_cut(const struct td_call *call)
     return cut;
 }
 
-static size_t scratch(const struct td_call *call)
+static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
     struct td_layer_norm_cut cut = td_layer_norm_cut(call);
     bool sums = td_wants(call, 1) || td_wants(call, 2);
-    return sums ? (size_t)(cut.parts * cut.rows.n) * 2 * sizeof(float) : 0;
+    prepared->scratch = sums ? (size_t)(cut.parts * cut.rows.n) * 2 * sizeof(float) : 0;
+    return NULL;
 }
 
 static double flops(const struct td_call *call)
@@ -83,7 +84,7 @@ td_kernel td_layer_norm_backward_ref;
 TD_KERNELS_3(layer_norm_backward);
 
 static const struct td_impl impls[] = {
-    TD_SIMD_3(layer_norm_backward, TD_f32, .scratch = scratch) TD_REF(layer_norm_backward),
+    TD_SIMD_3(layer_norm_backward, TD_f32, .prepare = prepare) TD_REF(layer_norm_backward),
     {0},
 };
 

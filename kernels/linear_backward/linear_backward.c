@@ -91,7 +91,7 @@ size_t td_linear_backward_turned(const struct td_call *call)
     return (td_nbytes(td_arg(call, 1)) + 63) & ~(size_t)63;
 }
 
-static size_t scratch(const struct td_call *call)
+static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
     struct td_gemm g;
     size_t bytes = 0;
@@ -104,7 +104,8 @@ static size_t scratch(const struct td_call *call)
         size_t more = td_gemm_scratch(&g) + td_linear_backward_turned(call);
         bytes = more > bytes ? more : bytes;
     }
-    return bytes;
+    prepared->scratch = bytes;
+    return NULL;
 }
 
 static double flops(const struct td_call *call)
@@ -119,7 +120,7 @@ td_kernel td_linear_backward_ref;
 TD_KERNELS_3(linear_backward);
 
 static const struct td_impl impls[] = {
-    TD_SIMD_3(linear_backward, TD_f32, .scratch = scratch) TD_REF(linear_backward),
+    TD_SIMD_3(linear_backward, TD_f32, .prepare = prepare) TD_REF(linear_backward),
     {0},
 };
 

@@ -40,20 +40,21 @@ static double flops(const struct td_call *call)
 }
 
 /* Tensors of several types are converted one element at a time. */
-static bool is_one_type(const struct td_call *call)
+static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
+    (void)prepared;
     const struct td_value *v = &call->arg[0];
     for (int i = 0; v->kind == TD_KIND_tensors && i < v->tensors.n; i++)
         if (v->tensors.v[i].dtype != call->out[0].dtype && call->n_out == 1)
-            return false;
-    return true;
+            return "its tensors are of several types";
+    return NULL;
 }
 
 td_kernel td_move_ref;
 TD_KERNELS_3(move);
 
 static const struct td_impl impls[] = {
-    TD_SIMD_3(move, TD_ALL, .accepts = is_one_type) TD_REF(move),
+    TD_SIMD_3(move, TD_ALL, .prepare = prepare) TD_REF(move),
     {0},
 };
 

@@ -21,9 +21,11 @@ static int rule(struct td_call *call)
     return 0;
 }
 
-static size_t scratch(const struct td_call *call) /* which boxes are out */
+/* Which boxes are out. */
+static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
-    return (size_t)call->out[0].shape[0];
+    prepared->scratch = (size_t)call->out[0].shape[0];
+    return NULL;
 }
 
 static double flops(const struct td_call *call)
@@ -35,7 +37,7 @@ static double flops(const struct td_call *call)
 td_kernel td_nms_ref;
 
 static const struct td_impl impls[] = {
-    {.name = "ref", .run = td_nms_ref, .dtypes = TD_f32 | TD_f64, .scratch = scratch},
+    {.name = "ref", .run = td_nms_ref, .dtypes = TD_f32 | TD_f64, .prepare = prepare},
     {0},
 };
 

@@ -278,14 +278,15 @@ static double flops(const struct td_call *call)
 }
 
 /* Parameters of the lanes' type, and what each channel is made with. */
-static size_t scratch(const struct td_call *call)
+static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
     struct td_norm n;
     td_norm_of(call, &n);
     int64_t arrays = (n.weight != NULL) + (n.bias != NULL);
     if (n.x->dtype & (TD_f32 | TD_f64))
         arrays = 0;
-    return (size_t)(n.channels * (arrays + (n.together ? 0 : 3))) * sizeof(double);
+    prepared->scratch = (size_t)(n.channels * (arrays + (n.together ? 0 : 3))) * sizeof(double);
+    return NULL;
 }
 
 td_kernel td_norm_ref;
@@ -294,8 +295,8 @@ TD_KERNELS_3(norm_f64);
 
 /* clang-format off */
 static const struct td_impl impls[] = {
-    TD_SIMD_3(norm_f32, TD_f32 | TD_bf16 | TD_f16, .scratch = scratch)
-    TD_SIMD_3(norm_f64, TD_f64, .scratch = scratch)
+    TD_SIMD_3(norm_f32, TD_f32 | TD_bf16 | TD_f16, .prepare = prepare)
+    TD_SIMD_3(norm_f64, TD_f64, .prepare = prepare)
     TD_REF(norm),
     {0},
 };

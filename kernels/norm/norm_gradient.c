@@ -64,9 +64,10 @@ static int rule(struct td_call *call)
     return err;
 }
 
-static size_t scratch(const struct td_call *call)
+static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
-    return (size_t)(call->arg[5].i * call->arg[6].i) * 2 * sizeof(double);
+    prepared->scratch = (size_t)(call->arg[5].i * call->arg[6].i) * 2 * sizeof(double);
+    return NULL;
 }
 
 static double flops(const struct td_call *call)
@@ -144,7 +145,7 @@ void td_group_norm_backward_ref(const struct td_call *call)
 TD_KERNELS_3(norm_back);
 
 static const struct td_impl impls[] = {
-    TD_SIMD_3(norm_back, TD_FLOATS, .scratch = scratch) TD_REF(group_norm_backward),
+    TD_SIMD_3(norm_back, TD_FLOATS, .prepare = prepare) TD_REF(group_norm_backward),
     {0},
 };
 

@@ -175,19 +175,21 @@ static double flops(const struct td_call *call)
 }
 
 /* Where the elements of the last dimension that picks come from. */
-static size_t scratch(const struct td_call *call)
+static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
     const struct td_tensor *out = &call->out[0];
     int64_t most = 0;
     for (int d = 0; d < out->rank; d++)
         most = out->shape[d] > most ? out->shape[d] : most;
-    return call->op->rule == rule_pad || !td_numel(out) ? 0 : (size_t)most * sizeof(int64_t);
+    prepared->scratch =
+        call->op->rule == rule_pad || !td_numel(out) ? 0 : (size_t)most * sizeof(int64_t);
+    return NULL;
 }
 
 td_kernel td_pick_ref;
 TD_KERNELS_3(pick);
 static const struct td_impl impls[] = {
-    TD_SIMD_3(pick, TD_ALL, .scratch = scratch) TD_REF(pick),
+    TD_SIMD_3(pick, TD_ALL, .prepare = prepare) TD_REF(pick),
     {0},
 };
 

@@ -212,32 +212,30 @@ double td_product_flops(const struct td_call *call)
     return (double)td_numel(g.out) * (2.0 * (double)g.k + (g.scaled ? 2 : 0));
 }
 
-static size_t scratch(const struct td_call *call)
+static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
     struct td_gemm g;
     td_product_gemm(call, &g);
-    return td_gemm_scratch(&g);
+    prepared->scratch = td_gemm_scratch(&g);
+    return NULL;
 }
 
-static size_t scratch_any(const struct td_call *call)
+static const char *prepare_any(const struct td_call *call, struct td_prepared *prepared)
 {
     struct td_gemm g;
     td_product_gemm(call, &g);
-    return td_gemm_scratch_any(&g);
+    prepared->scratch = td_gemm_scratch_any(&g);
+    return NULL;
 }
 
-static bool packs(const struct td_call *call)
+static const char *prepare_pairs(const struct td_call *call, struct td_prepared *prepared)
 {
     struct td_gemm g;
     td_product_gemm(call, &g);
-    return td_gemm_packs(&g);
-}
-
-static size_t scratch_pairs(const struct td_call *call)
-{
-    struct td_gemm g;
-    td_product_gemm(call, &g);
-    return td_gemm_scratch_pairs(&g);
+    if (!td_gemm_packs(&g))
+        return "it has too few rows for packing to pay";
+    prepared->scratch = td_gemm_scratch_pairs(&g);
+    return NULL;
 }
 
 td_kernel td_product_ref, td_product_amx, td_product_avx512_bf16;
@@ -249,16 +247,16 @@ TD_ONEDNN_ROW(product);
 /* FP32: level with oneDNN's AVX2 code or ahead of it at all sizes. BF16: the library is ahead
  * wherever it has it at all, with AVX-512 or AMX. */
 #define LIBRARY_ROWS                                                                               \
-    TD_SIMD_3(product, TD_f32, .scratch = scratch)                                                 \
+    TD_SIMD_3(product, TD_f32, .prepare = prepare)                                                 \
     TD_ONEDNN(product, TD_f32 | TD_bf16 | TD_f16),
 #define OTHER_ROWS                                                                                 \
-    TD_SIMD_3(product, TD_bf16, .scratch = scratch)                                                \
-    TD_SIMD_3(product_any, TD_f64 | TD_f16 | TD_INTS, .scratch = scratch_any)                      \
+    TD_SIMD_3(product, TD_bf16, .prepare = prepare)                                                \
+    TD_SIMD_3(product_any, TD_f64 | TD_f16 | TD_INTS, .prepare = prepare_any)                      \
     TD_REF(product), {0},
 const struct td_impl td_product_impls[] = {
     LIBRARY_ROWS
-    TD_AMX(product, TD_bf16, .scratch = scratch_pairs, .accepts = packs)
-    TD_SIMD(avx512_bf16, product, TD_bf16, .scratch = scratch_pairs, .accepts = packs)
+    TD_AMX(product, TD_bf16, .prepare = prepare_pairs)
+    TD_SIMD(avx512_bf16, product, TD_bf16, .prepare = prepare_pairs)
     OTHER_ROWS
 };
 static const struct td_impl vector_impls[] = {LIBRARY_ROWS OTHER_ROWS}; /* nothing is packed */

@@ -228,18 +228,22 @@ struct td_recurrent_room td_recurrent_room(const struct td_recurrent *r, int thr
     return room;
 }
 
-static size_t scratch(const struct td_call *call)
+static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
     struct td_recurrent r = td_recurrent_of(call);
     struct td_recurrent_room room = td_recurrent_room(&r, call->threads);
-    return (size_t)room.end * (r.input->dtype == TD_f64 ? 8 : 4) + room.products;
+    prepared->scratch = (size_t)room.end * (r.input->dtype == TD_f64 ? 8 : 4) + room.products;
+    return NULL;
 }
 
-static size_t scratch_ref(const struct td_call *call) /* two layers' results, and the states */
+/* Two layers' results, and the states. */
+static const char *prepare_ref(const struct td_call *call, struct td_prepared *prepared)
 {
     struct td_recurrent r = td_recurrent_of(call);
     int64_t wide = td_recurrent_width(&r) > r.inputs ? td_recurrent_width(&r) : r.inputs;
-    return sizeof(double) * (size_t)(2 * r.steps * r.batch * wide + 2 * r.shown + 3 * r.hidden);
+    prepared->scratch =
+        sizeof(double) * (size_t)(2 * r.steps * r.batch * wide + 2 * r.shown + 3 * r.hidden);
+    return NULL;
 }
 
 static double flops(const struct td_call *call)
@@ -257,10 +261,10 @@ TD_KERNELS_3(recurrent_f64);
 
 /* clang-format off */
 static const struct td_impl impls[] = {
-    TD_SIMD_3(recurrent_f32, TD_f32 | TD_bf16 | TD_f16, .scratch = scratch)
-    TD_SIMD_3(recurrent_f64, TD_f64, .scratch = scratch)
+    TD_SIMD_3(recurrent_f32, TD_f32 | TD_bf16 | TD_f16, .prepare = prepare)
+    TD_SIMD_3(recurrent_f64, TD_f64, .prepare = prepare)
     {.name = "ref", .run = td_recurrent_ref, .isa = TD_ISA_default, .dtypes = TD_ALL,
-     .scratch = scratch_ref},
+     .prepare = prepare_ref},
     {0},
 };
 /* clang-format on */

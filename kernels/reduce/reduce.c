@@ -153,22 +153,36 @@ static bool is_narrow(const struct td_call *call)
     return !folds[td_reduce_fold(td_reduce_of(call, 0))].wide;
 }
 
-static bool is_wide(const struct td_call *call)
+static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
-    return call->arg[0].tensor.dtype == TD_f64 || !is_narrow(call);
+    prepared->scratch = td_reduce_scratch(call);
+    return NULL;
+}
+
+/* Of a reduction whose fold a parameter says. */
+static const char *prepare_narrow(const struct td_call *call, struct td_prepared *prepared)
+{
+    return is_narrow(call) ? prepare(call, prepared) : "its totals are wide";
+}
+
+static const char *prepare_wide(const struct td_call *call, struct td_prepared *prepared)
+{
+    return call->arg[0].tensor.dtype == TD_f64 || !is_narrow(call) ? prepare(call, prepared)
+                                                                   : "its totals are narrow";
 }
 
 /* clang-format off */
-#define SHORT_ROWS(...)                                                                            \
-    TD_SIMD_3(reduce_f32, TD_f32 | TD_f16 | TD_bf16, .scratch = td_reduce_scratch, __VA_ARGS__)
-#define LONG_ROWS(types, ...)                                                                      \
-    TD_SIMD_3(reduce_f64, types, .scratch = td_reduce_scratch, __VA_ARGS__)
-#define WHOLE_ROWS TD_SIMD_3(reduce_int, TD_INTS | TD_bool, .scratch = td_reduce_scratch)
-static const struct td_impl rows_narrow[] = {SHORT_ROWS() LONG_ROWS(TD_f64) TD_REF(reduce), {0}};
-static const struct td_impl rows_narrow_all[] = {SHORT_ROWS() LONG_ROWS(TD_f64) WHOLE_ROWS TD_REF(reduce), {0}};
-static const struct td_impl rows_wide_all[] = {LONG_ROWS(TD_FLOATS) WHOLE_ROWS TD_REF(reduce), {0}};
+#define SHORT_ROWS(ask) TD_SIMD_3(reduce_f32, TD_f32 | TD_f16 | TD_bf16, .prepare = ask)
+#define LONG_ROWS(types, ask) TD_SIMD_3(reduce_f64, types, .prepare = ask)
+#define WHOLE_ROWS TD_SIMD_3(reduce_int, TD_INTS | TD_bool, .prepare = prepare)
+static const struct td_impl rows_narrow[] = {
+    SHORT_ROWS(prepare) LONG_ROWS(TD_f64, prepare) TD_REF(reduce), {0}};
+static const struct td_impl rows_narrow_all[] = {
+    SHORT_ROWS(prepare) LONG_ROWS(TD_f64, prepare) WHOLE_ROWS TD_REF(reduce), {0}};
+static const struct td_impl rows_wide_all[] = {
+    LONG_ROWS(TD_FLOATS, prepare) WHOLE_ROWS TD_REF(reduce), {0}};
 static const struct td_impl rows_norm[] = { /* by its parameter */
-    SHORT_ROWS(.accepts = is_narrow) LONG_ROWS(TD_FLOATS, .accepts = is_wide) TD_REF(reduce), {0}};
+    SHORT_ROWS(prepare_narrow) LONG_ROWS(TD_FLOATS, prepare_wide) TD_REF(reduce), {0}};
 /* clang-format on */
 enum { /* of each reduction, whether its fold is wide */
 #define TD_STEP(id, width, ...) WIDE_##id = width,

@@ -171,32 +171,27 @@ static double flops(const struct td_call *call)
     return n * lines * (1 + 2.0 * a[2].taps) + 16.0 * (double)td_numel(&call->arg[0].tensor);
 }
 
-/* What elements of a dimension are counted in. */
-static bool accepts(const struct td_call *call)
-{
-    struct td_resampled a[3];
-    td_resample_axes(call, a);
-    return a[2].in < INT32_MAX;
-}
-
-/* Beside the tables: the last one as rows want it, and self as numbers that they compute with. */
-static size_t scratch(const struct td_call *call)
+/* Elements of a dimension are counted in 32 bits. Beside the tables there are: the last one as rows
+ * want it, and self as numbers that they compute with. */
+static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
     const struct td_tensor *in = &call->arg[0].tensor;
     struct td_resampled a[3];
     td_resample_axes(call, a);
     bool copied = in->dtype & (TD_u8 | TD_f16 | TD_bf16);
     size_t number = in->dtype == TD_u8 ? 8 : 4, last = (size_t)a[2].taps * (size_t)a[2].out;
-    if (!td_numel(&call->out[0]))
-        return 0;
-    return td_resample_size(a) + (last * 8 + 63) / 64 * 64 +
-           (copied ? (size_t)td_numel(in) * number : 0);
+    if (a[2].in >= INT32_MAX)
+        return "its last dimension is longer than 32 bits count";
+    if (td_numel(&call->out[0]))
+        prepared->scratch = td_resample_size(a) + (last * 8 + 63) / 64 * 64 +
+                            (copied ? (size_t)td_numel(in) * number : 0);
+    return NULL;
 }
 
 td_kernel td_resample_ref;
 TD_KERNELS_3(resample);
 static const struct td_impl impls[] = {
-    TD_SIMD_3(resample, TD_FLOATS | TD_u8, .accepts = accepts, .scratch = scratch) TD_REF(resample),
+    TD_SIMD_3(resample, TD_FLOATS | TD_u8, .prepare = prepare) TD_REF(resample),
     {0},
 };
 

@@ -72,19 +72,20 @@ static double flops(const struct td_call *call)
 }
 
 /* For each of the threads two rows of keys, each with its index. */
-static size_t scratch(const struct td_call *call)
+static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
     struct td_sorting s = td_sorting(call);
     int64_t rows = s.outer * s.inner < call->threads ? s.outer * s.inner : call->threads;
-    return (size_t)rows * 2 * (size_t)s.size * 2 * sizeof(uint64_t);
+    prepared->scratch = (size_t)rows * 2 * (size_t)s.size * 2 * sizeof(uint64_t);
+    return NULL;
 }
 
 td_kernel td_sort_ref, td_sort_default;
 
 /* clang-format off */
 static const struct td_impl rows[] = {
-    TD_SIMD(default, sort, TD_ALL, .scratch = scratch)
-    {.name = "ref", .run = td_sort_ref, .isa = TD_ISA_default, .dtypes = TD_ALL, .scratch = scratch},
+    TD_SIMD(default, sort, TD_ALL, .prepare = prepare)
+    {.name = "ref", .run = td_sort_ref, .isa = TD_ISA_default, .dtypes = TD_ALL, .prepare = prepare},
     {0},
 };
 /* clang-format on */

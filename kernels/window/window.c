@@ -238,17 +238,20 @@ static double flops(const struct td_call *call)
 
 /* ---- descriptors ---- */
 
-/* Whether where a maximum stands can be counted in 32 bits. */
-static bool accepts(const struct td_call *call)
+/* Where a maximum stands is counted in 32 bits. */
+static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
+    (void)prepared;
     struct td_pool pool = td_pool_of(call);
-    return pool.axis[0].in * pool.axis[1].in < INT32_MAX / pool.axis[2].in;
+    return pool.axis[0].in * pool.axis[1].in < INT32_MAX / pool.axis[2].in
+               ? NULL
+               : "its input has more positions than 32 bits count";
 }
 
 td_kernel td_window_ref;
 TD_KERNELS_3(window);
 static const struct td_impl impls[] = {
-    TD_SIMD_3(window, TD_INTS | TD_FLOATS, .accepts = accepts) TD_REF(window),
+    TD_SIMD_3(window, TD_INTS | TD_FLOATS, .prepare = prepare) TD_REF(window),
     {0},
 };
 

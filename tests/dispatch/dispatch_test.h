@@ -69,6 +69,7 @@ static inline void execute(struct td_run *run, void *result)
     ck_assert_uint_le(bytes, sizeof scratch);
     run->call.out[0].data = result;
     td_run_execute(run, scratch);
+    td_run_release(run);
 }
 
 static inline int bind(struct td_run *run, const char *op, const struct td_named *args, int n,

@@ -180,10 +180,14 @@ START_TEST(test_boxed_and_unboxed)
         execute(&run, out);
         ck_assert_float_eq(out[3], 4);
     }
-    struct td_call call = {.op = &toy_op, .n_args = 1, .threads = 1, .n_out = 1};
-    call.arg[0] = args[0].value;
-    call.out[0] = args[0].value.tensor;
-    call.out[0].data = out;
+    struct td_tensor result = args[0].value.tensor;
+    struct td_call call = {.op = &toy_op,
+                           .n_args = 1,
+                           .arg = &args[0].value,
+                           .n_out = 1,
+                           .out = &result,
+                           .threads = 1};
+    result.data = out;
     const struct td_handle *toy = td_registry_find("toy");
     for (int i = 0; i < 2; i++) {
         td_keyset keys = td_keyset_of(i ? TD_KEY_XLA : TD_KEY_CPU);

@@ -121,6 +121,7 @@ static void run_to(struct td_run *run, float *to)
     ck_assert_int_eq(td_run_select(run, &bytes), 0);
     run->call.out[0].data = to;
     td_run_execute(run, room(NULL, bytes + 64));
+    td_run_release(run);
     ck_assert_int_eq(run->error, 0);
 }
 

@@ -86,11 +86,15 @@ START_TEST(test_each_way)
         ck_assert_int_eq(run.call.out[0].shape[0], right ? 3 : 4);
         ck_assert(right || strstr(run.problem.text, "self: [1] is NaN"));
 
-        struct td_call call = {
-            .op = &op, .n_args = 1, .threads = 1, .n_out = 1, .problem = &problem};
-        call.arg[0] = arg.value;
-        call.out[0] = arg.value.tensor;
-        call.out[0].data = out;
+        struct td_tensor result = arg.value.tensor;
+        struct td_call call = {.op = &op,
+                               .n_args = 1,
+                               .arg = &arg.value,
+                               .n_out = 1,
+                               .out = &result,
+                               .threads = 1,
+                               .problem = &problem};
+        result.data = out;
         call.counted = 1;
         ck_assert_int_eq(td_call_unboxed(handle, &call, keys, NULL), right ? 0 : -EINVAL);
         ck_assert_int_eq(call.out[0].shape[0], right ? 3 : 4);

@@ -190,7 +190,7 @@ static void run_shape(struct shared *s, int op, const char *pattern, enum td_dty
             if (stored && !td_weight_create(&weight, arg, NULL))
                 *arg = *td_weight_tensor(weight);
             got.run.call.threads = threads;
-            if (!impl->accepts || impl->accepts(&got.run.call))
+            if (sample_takes(impl, &got.run.call))
                 run_row(s, impl, &got, &want, &scale);
             td_weight_unref(&weight);
             sample_fini(&got);

@@ -27,7 +27,14 @@ static int sweep(const struct td_handle *handle, uint64_t step)
 {
     const struct td_op *op = handle->op;
     struct worst worst[16] = {0};
-    struct td_call call = {.op = op, .n_args = handle->schema.n_params, .n_out = 1, .threads = 1};
+    struct td_value arg[TD_MAX_ARGS] = {{0}};
+    struct td_tensor out[1];
+    struct td_call call = {.op = op,
+                           .n_args = handle->schema.n_params,
+                           .arg = arg,
+                           .n_out = 1,
+                           .out = out,
+                           .threads = 1};
     const struct td_impl *ref = op->impls;
     while (ref[1].run)
         ref++;
@@ -80,7 +87,9 @@ int main(int argc, char **argv)
     for (int i = 0; i < td_registry_count(); i++) {
         const struct td_handle *handle = td_registry_at(i);
         const struct td_op *op = handle->op;
-        struct td_call call = {.op = op, .n_args = 1};
+        struct td_value arg[TD_MAX_ARGS] = {{0}};
+        struct td_tensor out[TD_MAX_OUTS] = {{0}};
+        struct td_call call = {.op = op, .n_args = 1, .arg = arg, .out = out};
         call.arg[0] = (struct td_value){.kind = TD_KIND_tensor,
                                         .tensor = {.dtype = TD_f32, .rank = 1, .shape = {CHUNK}}};
         bool unary = handle->schema.n_params == 1 && op->family && op->dtypes & TD_f32 &&

@@ -15,14 +15,13 @@ extern const struct td_op td_op_cast;
 static bool cast(const struct td_impl *impl, const void *in, enum td_dtype from, void *out,
                  enum td_dtype to, int64_t n)
 {
-    struct td_call call = {.op = &td_op_cast, .n_args = 2, .threads = 1};
-    call.arg[0].kind = TD_KIND_tensor;
-    call.arg[0].tensor =
-        (struct td_tensor){.data = (void *)in, .dtype = from, .rank = 1, .shape = {n}};
-    call.arg[1].kind = TD_KIND_dtype;
-    call.arg[1].dtype = to;
+    struct td_tensor tensor = {.data = (void *)in, .dtype = from, .rank = 1, .shape = {n}};
+    struct td_value arg[2] = {{.kind = TD_KIND_tensor, .tensor = tensor},
+                              {.kind = TD_KIND_dtype, .dtype = to}};
+    struct td_tensor result[TD_MAX_OUTS] = {{0}};
+    struct td_call call = {.op = &td_op_cast, .n_args = 2, .arg = arg, .out = result, .threads = 1};
     ck_assert_int_eq(td_op_cast.rule(&call), 0);
-    if (!(impl->dtypes & from) || (impl->accepts && !impl->accepts(&call)))
+    if (!(impl->dtypes & from) || !sample_takes(impl, &call))
         return false;
     call.out[0].data = out;
     sample_run(impl, &call);

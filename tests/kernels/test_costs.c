@@ -81,6 +81,7 @@ static void judge(struct sample *s)
             ck_assert_ptr_nonnull(scratch);
             td_run_execute(&s->run, scratch);
             free(scratch);
+            td_run_release(&s->run);
         }
         alarm(0);
         double ratio = (now() - begin) / bound;

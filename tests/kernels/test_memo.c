@@ -41,12 +41,12 @@ START_TEST(test_once)
     ck_assert_ptr_eq(a, b);
     ck_assert_int_eq(*(int64_t *)td_memo_value(a), 7);
     ck_assert_int_eq(created, 1);
-    td_memo_unref(&memo, &a);
+    td_memo_unref(&a);
     ck_assert_ptr_null(a);
     td_memo_clear(&memo);
     ck_assert_int_eq(destroyed, 0); /* b still holds it */
     ck_assert_int_eq(*(int64_t *)td_memo_value(b), 7);
-    td_memo_unref(&memo, &b);
+    td_memo_unref(&b);
     ck_assert_int_eq(destroyed, 1);
     ck_assert_ptr_null(td_memo_find(&memo, &key));
     ck_assert_int_eq(created, 1);
@@ -60,7 +60,7 @@ START_TEST(test_failures)
         struct td_memo_item *item = td_memo_get(&memo, &never);
         ck_assert_ptr_nonnull(item);
         ck_assert_ptr_null(td_memo_value(item));
-        td_memo_unref(&memo, &item);
+        td_memo_unref(&item);
     }
     ck_assert_int_eq(created, 1); /* it is remembered that it cannot be made */
     for (int i = 0; i < 3; i++)
@@ -78,10 +78,10 @@ START_TEST(test_bound)
         struct key key = {i, 0};
         struct td_memo_item *item = td_memo_get(&memo, &key);
         ck_assert_int_eq(*(int64_t *)td_memo_value(item), i);
-        td_memo_unref(&memo, &item);
+        td_memo_unref(&item);
         item = td_memo_find(&memo, &key); /* the one just made is not the one to go */
         ck_assert_ptr_nonnull(item);
-        td_memo_unref(&memo, &item);
+        td_memo_unref(&item);
     }
     ck_assert_int_eq(created, n);
     ck_assert_int_ge(destroyed, n - TD_MEMO_SETS * TD_MEMO_WAYS);
@@ -98,7 +98,7 @@ static void *many(void *arg)
         struct td_memo_item *item = td_memo_get(&memo, &key);
         if (*(int64_t *)td_memo_value(item) != key.number)
             return "wrong value";
-        td_memo_unref(&memo, &item);
+        td_memo_unref(&item);
     }
     return NULL;
 }

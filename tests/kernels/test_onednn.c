@@ -38,7 +38,7 @@ static void same_as_ref(struct sample *s)
     row(call, "ref")->run(call);
     memcpy(want, got, (size_t)n * sizeof *want);
     memset(got, 0xff, (size_t)n * sizeof *want);
-    ck_assert(row(call, "onednn")->accepts(call));
+    ck_assert(sample_takes(row(call, "onednn"), call));
     sample_run(row(call, "onednn"), call);
     for (int64_t i = 0; i < n; i++)
         ck_assert_msg(fabsf(got[i] - want[i]) <= 1e-4f * (1 + fabsf(want[i])),
@@ -160,17 +160,22 @@ static void *run_often(void *arg)
 {
     struct shared *shared = arg;
     struct td_call call = shared->sample.run.call;
+    struct td_tensor out = call.out[0];
+    struct td_prepared prepared = {0};
     const struct td_impl *onednn = row(&call, "onednn");
-    size_t bytes = td_nbytes(&call.out[0]);
-    char *want = call.out[0].data;
-    call.out[0].data = malloc(bytes);
-    call.scratch = aligned_alloc(64, (onednn->scratch(&call) + 127) & ~(size_t)63);
+    size_t bytes = td_nbytes(&out);
+    shared->wrong += onednn->prepare(&call, &prepared) != NULL;
+    call.out = &out;
+    call.prepared = &prepared;
+    call.scratch = aligned_alloc(64, (prepared.scratch + 127) & ~(size_t)63);
+    out.data = malloc(bytes);
     for (int i = 0; i < 100; i++) {
-        memset(call.out[0].data, 0xff, bytes);
+        memset(out.data, 0xff, bytes);
         onednn->run(&call);
-        shared->wrong += memcmp(call.out[0].data, want, bytes) != 0;
+        shared->wrong += memcmp(out.data, shared->sample.run.call.out[0].data, bytes) != 0;
     }
-    free(call.out[0].data);
+    td_prepared_release(&prepared);
+    free(out.data);
     free(call.scratch);
     return NULL;
 }
@@ -231,13 +236,13 @@ static double seconds(void)
 /* The best of many rounds, so that a busy machine does not matter: 200 ns is what it may cost. */
 static double look_up_ns(const struct td_call *call)
 {
-    bool (*accepts)(const struct td_call *) = row(call, "onednn")->accepts;
+    const struct td_impl *onednn = row(call, "onednn");
     double best = 1;
-    accepts(call);
+    sample_takes(onednn, call);
     for (int i = 0; i < 200; i++) {
         double begin = seconds();
         for (int j = 0; j < 100; j++)
-            accepts(call);
+            sample_takes(onednn, call);
         double took = (seconds() - begin) / 100;
         best = took < best ? took : best;
     }
@@ -261,18 +266,18 @@ START_TEST(test_refuses)
 {
     struct sample s;
     bind(&s, "linear", "input=[n,16] weight=[4,16]", (struct sizes){0});
-    ck_assert(!row(&s.run.call, "onednn")->accepts(&s.run.call)); /* nothing to compute */
+    ck_assert(!sample_takes(row(&s.run.call, "onednn"), &s.run.call)); /* nothing to compute */
     sample_fini(&s);
     bind(&s, "linear", "input=[3,n] weight=[4,n]", (struct sizes){0});
-    ck_assert(!row(&s.run.call, "onednn")->accepts(&s.run.call));
+    ck_assert(!sample_takes(row(&s.run.call, "onednn"), &s.run.call));
     sample_fini(&s);
     bind(&s, "conv2d", "input=[1,n,5,5] weight=[4,n,3,3]", (struct sizes){0});
-    ck_assert(!row(&s.run.call, "onednn")->accepts(&s.run.call));
+    ck_assert(!sample_takes(row(&s.run.call, "onednn"), &s.run.call));
     sample_fini(&s);
     /* of one row only padding is ever seen: on AMX the library crashes making the primitive */
     bind(&s, "conv2d", "input=[1,6,n,16] weight=[9,6,2,3] padding=[2,3] dilation=[3,2]",
          (struct sizes){1});
-    ck_assert(!row(&s.run.call, "onednn")->accepts(&s.run.call));
+    ck_assert(!sample_takes(row(&s.run.call, "onednn"), &s.run.call));
     sample_fini(&s);
     bind(&s, "conv2d", "input=[1,6,n,16] weight=[9,6,2,3] padding=[2,3] dilation=[3,2]",
          (struct sizes){2});

@@ -25,7 +25,7 @@ static void each(struct sample *s, void (*judge)(const struct td_call *, const c
     struct td_call *call = &s->run.call;
     int ran = 0;
     for (const struct td_impl *i = call->op->impls; i->run; i++) {
-        if (!sample_runnable(i, why) || !(i->dtypes & TD_f32) || (i->accepts && !i->accepts(call)))
+        if (!sample_runnable(i, why) || !(i->dtypes & TD_f32) || !sample_takes(i, call))
             continue;
         snprintf(name, sizeof name, "%.60s %.20s@%s", s->run.handle->full, i->name,
                  td_isa_name(i->isa));
