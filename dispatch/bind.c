@@ -194,6 +194,15 @@ bool td_op_follows(const char *name, const char *arg, int position)
     return false;
 }
 
+bool td_op_draws_chance(const char *name)
+{
+    for (const struct td_handle *h = td_registry_find(name); h; h = h->next)
+        for (int i = 0; i < h->schema.n_params; i++)
+            if (h->schema.param[i].type.base == TD_BASE_Generator)
+                return true;
+    return false;
+}
+
 static int settle_in_place(struct td_run *run)
 {
     struct td_tensor self = run->call.arg[0].tensor, *out = &run->call.out[0];

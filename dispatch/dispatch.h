@@ -190,6 +190,10 @@ const char *td_run_result_name(const struct td_run *run, int i);
  * or writes (struct td_op's follows). arg: its name; NULL: the position-th without one. */
 bool td_op_follows(const char *name, const char *arg, int position);
 
+/* Whether an operator of that name ("rand"), by any of its overloads, draws chance: those without a
+ * generator draw a seed of their own. */
+bool td_op_draws_chance(const char *name);
+
 /* The elements of a bound call's tensor argument as they came, before a conversion (NULL for other
  * arguments); and others in their place, of the same type and shape. */
 const void *td_run_input(const struct td_run *run, int arg);

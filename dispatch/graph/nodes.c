@@ -83,16 +83,6 @@ struct td_operand td_parse_number(struct td_parser *p, const char *at, enum td_k
     return td_parse_constant(p, at, &v);
 }
 
-/* By any of its overloads: those without a generator draw a seed of their own. */
-static bool draws_chance(const struct td_handle *handle)
-{
-    for (const struct td_handle *h = handle; h; h = h->next)
-        for (int i = 0; i < h->schema.n_params; i++)
-            if (h->schema.param[i].type.base == TD_BASE_Generator)
-                return true;
-    return false;
-}
-
 static bool are_same(const struct td_operand *a, const struct td_operand *b, int n)
 {
     int i = 0;
@@ -114,7 +104,7 @@ struct td_operand td_parse_call(struct td_parser *p, const char *at, const struc
         if (g->node[i].handle == handle && g->node[i].argument == node.argument &&
             g->node[i].one == one && g->node[i].n == n &&
             are_same(&g->operand[g->node[i].first], operands, n) &&
-            !(handle && draws_chance(handle)))
+            !(handle && td_op_draws_chance(handle->schema.name)))
             return (struct td_operand){.node = i};
     if (g->n_operands + n > 2 * TD_GRAPH_NODES)
         return td_parse_wrong(p, at, "there are more than %d operands", 2 * TD_GRAPH_NODES);

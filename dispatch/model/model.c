@@ -32,6 +32,8 @@ int td_model_load(struct td_model **model, const void *file, size_t size,
     bool zip = is_zip(file, size);
     m->format = zip ? "pt2" : "onnx";
     int err = (zip ? td_import_pt2 : td_import_onnx)(m, file, size, problem);
+    err = err ? err : td_program_close(m, problem); /* judges it, too */
+    err = err ? err : td_program_fold(m, problem);
     err = err ? err : td_program_close(m, problem);
     if (err && !*problem->text)
         td_problem_set(problem, -err, "no memory for the model's constants");

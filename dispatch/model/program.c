@@ -66,8 +66,6 @@ int td_program_constant(struct td_model *model, int value, const struct td_tenso
 
 /* ---- what dies where ---- */
 
-#define DEPTH 64 /* of graphs in graphs */
-
 struct frame { /* a graph that is being gone through */
     int at;    /* the node */
     int depth;
@@ -151,9 +149,10 @@ static int note_last(struct closing *c, struct td_node_graph *graph, const struc
 static int close_graph(struct closing *c, struct td_node_graph *graph, int depth)
 {
     struct frame frame = {.at = -1, .depth = depth};
-    int err = depth > DEPTH ? td_problem_set(c->problem, EINVAL,
-                                             "graphs stand in each other more than %d deep", DEPTH)
-                            : 0;
+    int err = depth > TD_PROGRAM_DEPTH
+                  ? td_problem_set(c->problem, EINVAL,
+                                   "graphs stand in each other more than %d deep", TD_PROGRAM_DEPTH)
+                  : 0;
     for (int i = 0; i < graph->n_inputs && !err; i++)
         err = make(c, graph->input[i], &frame);
     for (int i = 0; i < graph->n_nodes && !err; i++) {

@@ -13,6 +13,8 @@
 
 #include <pthread.h>
 
+#define TD_PROGRAM_DEPTH 64 /* of graphs in graphs */
+
 struct td_walk;
 struct td_block;
 struct td_node_graph;
@@ -113,8 +115,8 @@ struct td_model {
     const char *format;
     struct td_arena *arena; /* of everything but the weights */
     struct td_weight_room *room;
-    int n_values; /* numbers of values are below it, over all graphs */
-    int n_nodes;
+    int n_values;          /* numbers of values are below it, over all graphs */
+    int n_nodes, n_folded; /* of the program; and those that have become constants */
     struct td_node_graph graph;
     int n_inputs, n_outputs; /* the ports are graph.input and output's, in their order */
     struct td_model_port *input, *output;
@@ -134,6 +136,11 @@ int td_program_value(struct td_model *model);
 /* Gives a value's number to a constant, whose elements are copied. -EINVAL (td_fits), -ENOMEM, what
  * the room says. */
 int td_program_constant(struct td_model *model, int value, const struct td_tensor *tensor);
+/* Of a program that has been closed, and is to be closed again. Computes what depends on constants
+ * alone, in this place of once a run: its results are constants
+ * then, and those that nobody wants any more are gone. What takes long, grows large or fails stays
+ * as it is. -ENOMEM, what the room says. */
+int td_program_fold(struct td_model *model, struct td_problem *problem);
 /* To be called when all is there: finds what dies where. -ENOMEM; -EINVAL when a node reads a value
  * that nothing before it makes. */
 int td_program_close(struct td_model *model, struct td_problem *problem);

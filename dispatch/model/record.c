@@ -160,14 +160,6 @@ static bool depends(const struct td_given *args, int n_args)
     return false;
 }
 
-static bool draws_chance(const struct td_handle *handle)
-{
-    for (int i = 0; i < handle->schema.n_params; i++)
-        if (handle->schema.param[i].type.base == TD_BASE_Generator)
-            return true;
-    return false;
-}
-
 static int use(struct td_plan *plan, struct td_plan_step *step, int arg, int element,
                const struct td_item *item)
 {
@@ -238,7 +230,7 @@ int td_record_call(struct td_walk *walk, const struct td_given *args, int n_args
     const struct td_run *run = &walk->run;
     if (*plan->refused)
         return 0;
-    if (draws_chance(run->handle))
+    if (walk->chance)
         return refuse(plan, "chance is drawn anew in each run", walk->node);
     if (!depends(args, n_args)) {
         plan->n_folded++;

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEPTH 64 /* of graphs and formulas in each other */
-
 int td_walk_refuse(struct td_walk *walk, const char *format, ...)
 {
     va_list args;
@@ -144,6 +142,7 @@ static int call_bound(struct td_walk *walk, const struct td_given *args, int n_a
     if (views == n && n)
         return 0;
     int err = execute(walk, result);
+    walk->chance |= td_op_draws_chance(walk->run.handle->schema.name);
     return !err && walk->plan ? td_record_call(walk, args, n_args, result) : err;
 }
 
@@ -211,18 +210,24 @@ static int in_node(struct td_walk *walk, const struct td_node *node, int err)
                           node->op, why.text);
 }
 
-/* in, out: room for the node's items. */
-static int run_node_in(struct td_walk *walk, const struct td_node *node, struct td_item *in,
-                       struct td_item *out)
+int td_walk_node(struct td_walk *walk, const struct td_node *node, struct td_item *in,
+                 struct td_item *out)
 {
-    size_t mark = td_walk_mark(walk);
     int err = 0;
     walk->node = node;
     memset(out, 0, sizeof *out * (size_t)node->n_outs);
     *walk->problem->text = 0;
     for (int i = 0; i < node->n_operands && !err; i++)
         err = operand_item(walk, &node->operand[i], &in[i]);
-    err = err ? err : node->lower(walk, node, in, out);
+    return err ? err : node->lower(walk, node, in, out);
+}
+
+/* in, out: room for the node's items. */
+static int run_node_in(struct td_walk *walk, const struct td_node *node, struct td_item *in,
+                       struct td_item *out)
+{
+    size_t mark = td_walk_mark(walk);
+    int err = td_walk_node(walk, node, in, out);
     for (int i = 0; i < node->n_outs && !err; i++)
         if (node->out[i] >= 0)
             walk->item[node->out[i]] = td_item_hold(&out[i]);
@@ -248,8 +253,9 @@ int td_walk_graph(struct td_walk *walk, const struct td_node_graph *graph,
                   const struct td_item *inputs, struct td_item *outputs)
 {
     int err = 0;
-    if (walk->depth == DEPTH)
-        return td_walk_refuse(walk, "graphs stand in each other more than %d deep", DEPTH);
+    if (walk->depth == TD_PROGRAM_DEPTH)
+        return td_walk_refuse(walk, "graphs stand in each other more than %d deep",
+                              TD_PROGRAM_DEPTH);
     walk->depth++;
     for (int i = 0; i < graph->n_inputs; i++)
         walk->item[graph->input[i]] = td_item_hold(&inputs[i]);
@@ -271,16 +277,9 @@ int td_walk_graph(struct td_walk *walk, const struct td_node_graph *graph,
     return err;
 }
 
-/* ---- a run ---- */
+/* ---- beginning and end ---- */
 
-struct td_model_results {
-    struct td_walk walk;  /* holds the results' memory, but for a plan's */
-    struct td_plan *plan; /* that has run, or NULL */
-    int n;
-    struct td_item item[];
-};
-
-static int begin(struct td_walk *walk)
+int td_walk_begin(struct td_walk *walk)
 {
     struct td_model *model = walk->model;
     walk->item = calloc((size_t)model->n_values + 1, sizeof *walk->item);
@@ -293,8 +292,7 @@ static int begin(struct td_walk *walk)
     return have_scratch(walk, 4096);
 }
 
-/* What a run needs no more once it has its results. */
-static void end(struct td_walk *walk)
+void td_walk_end(struct td_walk *walk)
 {
     td_block_release(walk, walk->scratch);
     walk->scratch = NULL;
@@ -303,93 +301,4 @@ static void end(struct td_walk *walk)
     walk->item = NULL;
     td_arena_destroy(walk->once);
     walk->once = NULL;
-}
-
-/* The program, node by node; a plan is recorded where the walk has one. */
-static int walk_program(struct td_model_results *r, const struct td_tensor *inputs)
-{
-    struct td_walk *walk = &r->walk;
-    struct td_model *model = walk->model;
-    struct td_item *in = calloc((size_t)model->n_inputs + 1, sizeof *in);
-    int err = in ? begin(walk) : no_memory(walk);
-    for (int i = 0; i < model->n_inputs && !err; i++) {
-        bool fixed = walk->plan && walk->plan->fixed[i];
-        in[i].v = (struct td_value){.kind = TD_KIND_tensor,
-                                    .tensor = fixed ? walk->plan->input[i] : inputs[i]};
-        err = walk->plan ? td_record_input(walk->plan, i, &in[i]) : 0;
-    }
-    err = err ? err : td_walk_graph(walk, &model->graph, in, r->item);
-    for (int i = 0; i < r->n && !err; i++)
-        if (r->item[i].v.kind != TD_KIND_tensor)
-            err = td_walk_refuse(walk, "output %d is no tensor", i);
-    if (!err && walk->plan)
-        err = td_record_outputs(walk, r->item, r->n);
-    end(walk);
-    free(in);
-    return err;
-}
-
-/* A plan that cannot be made is no failure of the run that was to be recorded. */
-static void close_plan(struct td_model *model, struct td_plan *plan, int err)
-{
-    struct td_problem problem;
-    if (!err && !*plan->refused && td_plan_close(plan, &problem))
-        err = -ENOMEM;
-    if (err)
-        td_plan_free(&plan);
-    else
-        td_plan_add(model, plan);
-}
-
-int td_model_run(struct td_model *model, const struct td_tensor *inputs,
-                 const struct td_model_call *call, struct td_model_results **results,
-                 struct td_problem *problem)
-{
-    struct td_model_results *r = calloc(1, sizeof *r + sizeof *r->item * (size_t)model->n_outputs);
-    bool is_new = false;
-    *results = NULL;
-    if (!r)
-        return td_problem_set(problem, ENOMEM, "no memory for the model's run");
-    r->walk = (struct td_walk){.model = td_model_ref(model), .call = call, .problem = problem};
-    r->n = model->n_outputs;
-    struct td_plan *plan = call->eager ? NULL : td_plan_take(model, inputs, call, &is_new);
-    const struct td_stop *before = td_stop_obeyed;
-    if (call->stop)
-        td_stop_obey(call->stop);
-    r->plan = is_new ? NULL : plan;
-    r->walk.plan = is_new ? plan : NULL;
-    int err = r->plan ? td_plan_execute(plan, inputs, &r->walk.figures, problem)
-                      : walk_program(r, inputs);
-    if (r->walk.plan)
-        close_plan(model, plan, err);
-    td_stop_obey(before);
-    if (err)
-        td_model_free_results(&r);
-    *results = r;
-    return err;
-}
-
-const struct td_tensor *td_model_result(const struct td_model_results *results, int i)
-{
-    return results->plan ? &results->plan->output[i].tensor : &results->item[i].v.tensor;
-}
-
-struct td_model_figures td_model_figures(const struct td_model_results *results)
-{
-    return results->walk.figures;
-}
-
-void td_model_free_results(struct td_model_results **results)
-{
-    struct td_model_results *r = *results;
-    *results = NULL;
-    if (!r)
-        return;
-    if (r->plan)
-        td_plan_leave(r->walk.model, r->plan);
-    td_walk_release(&r->walk, 0, NULL, 0);
-    td_blocks_free(&r->walk);
-    free(r->walk.made);
-    td_model_unref(&r->walk.model);
-    free(r);
 }

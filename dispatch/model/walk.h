@@ -27,11 +27,22 @@ struct td_walk {
     struct td_arena *once; /* for one call */
     size_t bytes;          /* of all blocks */
     int depth;             /* of graphs and formulas */
+    bool chance;           /* a call has drawn chance, which is to be drawn anew each time */
     const struct td_node *node;
     struct td_plan *plan; /* that is being recorded, or NULL */
     struct td_model_figures figures;
     struct td_run run;
 };
+
+/* ---- walk.c ---- */
+
+/* Of a walk whose model, call and problem are set: constants become items. -ENOMEM. */
+int td_walk_begin(struct td_walk *walk);
+/* What is needed no more once there are results. */
+void td_walk_end(struct td_walk *walk);
+/* A node's results, in room for its items, which the caller's mark holds: -EINVAL, -ENOMEM. */
+int td_walk_node(struct td_walk *walk, const struct td_node *node, struct td_item *in,
+                 struct td_item *out);
 
 /* ---- blocks.c ---- */
 

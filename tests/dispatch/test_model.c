@@ -155,6 +155,48 @@ START_TEST(test_walk_and_plan)
 }
 END_TEST
 
+START_TEST(test_folding)
+{
+    float w[100], x[100], got[200];
+    for (int i = 0; i < 100; i++)
+        x[i] = w[i] = (float)i;
+    make_small(w, 100);
+    int nodes_before = model.n_nodes;
+    ck_assert_int_eq(td_program_fold(&model, &problem), 0);
+    ck_assert_int_eq(td_program_close(&model, &problem), 0);
+    ck_assert_int_eq(model.n_folded, 1);
+    ck_assert_int_eq(model.n_nodes, nodes_before - 1);
+    ck_assert_int_eq(model.n_constants, 1); /* 2 w; w is gone */
+    ck_assert_ptr_nonnull(model.constant[0].weight);
+    ck_assert_float_eq(((const float *)model.constant[0].tensor.data)[99], 198);
+    for (int turn = 0; turn < 3; turn++) {
+        ck_assert_int_eq(run(x, 100, NULL, false, got), 200);
+        ck_assert_float_eq(got[199], 100 * 2 * 99);
+    }
+    end();
+}
+END_TEST
+
+/* What draws chance draws it in each run. */
+START_TEST(test_chance)
+{
+    float w[100] = {0}, x[100] = {0}, got[100], other[100];
+    begin(1);
+    int k = constant(w, 100), drawn = add("a + rand([100])", 1, V(k));
+    finish(add("a + b", 2, V(graph_inputs[0], drawn)));
+    ck_assert_int_eq(td_program_fold(&model, &problem), 0);
+    ck_assert_int_eq(model.n_folded, 0);
+    ck_assert_int_eq(td_program_close(&model, &problem), 0);
+    for (int turn = 0; turn < 4; turn++) {
+        memcpy(other, got, sizeof other);
+        ck_assert_msg(run(x, 100, NULL, false, got) == 100, "%s", problem.text);
+        ck_assert(!turn || memcmp(got, other, sizeof got));
+    }
+    ck_assert(model.plans_ && *model.plans_->refused);
+    end();
+}
+END_TEST
+
 START_TEST(test_other_sizes)
 {
     float w[1] = {3}, x[300], got[600];
@@ -248,7 +290,7 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_walk_and_plan, test_other_sizes, test_values_decide,
-                                  test_wrong, test_stopped};
+    const TTest *const tests[] = {test_walk_and_plan, test_folding, test_chance, test_other_sizes,
+                                  test_values_decide, test_wrong,   test_stopped};
     return td_run_tests("model", tests, sizeof tests / sizeof *tests);
 }

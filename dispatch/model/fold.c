@@ -1,0 +1,167 @@
+/* Constant folding: nodes of constants alone are computed when the model is loaded. Their results
+ * are stored tensors as those of the file are, so that kernels find packed forms of a weight that
+ * the file has transposed, or converted from INT8. */
+#include "dispatch/model/walk.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_NS INT64_C(5000000000) /* that all of it may take */
+#define MOST_GROWTH 8               /* times the bytes that it is made of, or */
+#define LITTLE ((size_t)1 << 20)    /* so many bytes in any case */
+
+struct folding {
+    struct td_walk walk;
+    struct td_model *model;
+    bool *known; /* by value: it is a constant */
+};
+
+/* Whether an operand is known when the model is loaded; counts its bytes. */
+static bool is_known(const struct folding *f, const struct td_node_operand *o, size_t *bytes)
+{
+    bool known = o->kind != TD_OPERAND_graph;
+    if (o->kind == TD_OPERAND_value) {
+        known = f->known[o->value];
+        *bytes += known ? td_nbytes(&f->walk.item[o->value].v.tensor) : 0;
+    }
+    for (int i = 0; o->kind == TD_OPERAND_list && i < o->n && known; i++)
+        known = is_known(f, &o->list[i], bytes);
+    return known;
+}
+
+/* Whether results may take the place of their node. */
+static bool is_worth(const struct td_node *node, const struct td_item *out, size_t bytes)
+{
+    size_t made = 0, most = bytes * MOST_GROWTH > LITTLE ? bytes * MOST_GROWTH : LITTLE;
+    for (int i = 0; i < node->n_outs; i++) {
+        if (node->out[i] < 0)
+            continue;
+        if (out[i].v.kind != TD_KIND_tensor || !out[i].v.tensor.data)
+            return false;
+        made += td_nbytes(&out[i].v.tensor);
+    }
+    return made <= most;
+}
+
+static int keep(struct folding *f, const struct td_node *node, const struct td_item *out)
+{
+    int err = 0;
+    for (int i = 0; i < node->n_outs && !err; i++) {
+        if (node->out[i] < 0)
+            continue;
+        err = td_program_constant(f->model, node->out[i], &out[i].v.tensor);
+        if (err)
+            break;
+        f->known[node->out[i]] = true;
+        f->walk.item[node->out[i]].v = (struct td_value){
+            .kind = TD_KIND_tensor, .tensor = f->model->constant[f->model->n_constants - 1].tensor};
+    }
+    return err;
+}
+
+/* Whether the node has become constants; -ENOMEM, what the room says. */
+static int fold_node(struct folding *f, const struct td_node *node, bool *folded)
+{
+    size_t bytes = 0, n = (size_t)node->n_operands + (size_t)node->n_outs;
+    *folded = false;
+    for (int i = 0; i < node->n_operands; i++)
+        if (!is_known(f, &node->operand[i], &bytes))
+            return 0;
+    struct td_item *in = malloc(sizeof *in * (n + 1)), *out = in + node->n_operands;
+    if (!in)
+        return -ENOMEM;
+    size_t mark = td_walk_mark(&f->walk);
+    f->walk.chance = false;
+    int err = td_walk_node(&f->walk, node, in, out);
+    *folded = !err && !f->walk.chance && !td_stopped() && is_worth(node, out, bytes);
+    err = *folded ? keep(f, node, out) : 0;
+    td_walk_release(&f->walk, mark, NULL, 0);
+    free(in);
+    return err;
+}
+
+static int fold_graph(struct folding *f, struct td_node_graph *graph, int depth)
+{
+    int n = 0, err = 0;
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const struct td_node *node = &graph->node[i];
+        bool folded = false;
+        if (!err && !td_stopped() && depth < TD_PROGRAM_DEPTH)
+            err = fold_node(f, node, &folded);
+        for (int k = 0; k < node->n_operands && !err && depth < TD_PROGRAM_DEPTH; k++)
+            if (node->operand[k].kind == TD_OPERAND_graph)
+                err = fold_graph(f, node->operand[k].graph, depth + 1);
+        f->model->n_folded += folded;
+        if (!folded)
+            graph->node[n++] = graph->node[i];
+    }
+    graph->n_nodes = n;
+    return err;
+}
+
+/* ---- what nobody wants ---- */
+
+static void note_operands(bool *wanted, const struct td_node_operand *operand, int n);
+
+static void note_graph(bool *wanted, const struct td_node_graph *graph)
+{
+    for (int i = 0; i < graph->n_nodes; i++)
+        note_operands(wanted, graph->node[i].operand, graph->node[i].n_operands);
+    for (int i = 0; i < graph->n_outputs; i++)
+        wanted[graph->output[i]] = true;
+}
+
+static void note_operands(bool *wanted, const struct td_node_operand *operand, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (operand[i].kind == TD_OPERAND_value)
+            wanted[operand[i].value] = true;
+        else if (operand[i].kind == TD_OPERAND_list)
+            note_operands(wanted, operand[i].list, operand[i].n);
+        else if (operand[i].kind == TD_OPERAND_graph)
+            note_graph(wanted, operand[i].graph);
+}
+
+static void drop_unwanted(struct folding *f)
+{
+    struct td_model *model = f->model;
+    int n = 0;
+    memset(f->known, 0, sizeof *f->known * (size_t)model->n_values);
+    note_graph(f->known, &model->graph);
+    for (int i = 0; i < model->n_constants; i++)
+        if (f->known[model->constant[i].value])
+            model->constant[n++] = model->constant[i];
+        else
+            td_weight_unref(&model->constant[i].weight);
+    model->n_constants = n;
+}
+
+int td_program_fold(struct td_model *model, struct td_problem *problem)
+{
+    struct td_model_call call = {.threads = 1, .node = -1};
+    struct folding *f = calloc(1, sizeof *f);
+    bool *known = calloc((size_t)model->n_values + 1, sizeof *known);
+    struct td_problem why; /* a node that fails will say so when it is run */
+    int err = f && known ? 0 : -ENOMEM;
+    if (!err) {
+        *f = (struct folding){.model = model, .known = known};
+        f->walk = (struct td_walk){.model = model, .call = &call, .problem = &why};
+        err = td_walk_begin(&f->walk);
+    }
+    for (int i = 0; i < model->n_constants && !err; i++)
+        known[model->constant[i].value] = true;
+    struct td_stop stop = {.deadline_ns = td_clock_ns() + MOST_NS};
+    const struct td_stop *before = td_stop_obey(&stop);
+    err = err ? err : fold_graph(f, &model->graph, 0);
+    td_stop_obey(before);
+    if (!err)
+        drop_unwanted(f);
+    if (f) {
+        td_walk_end(&f->walk);
+        free(f->walk.made);
+    }
+    free(known);
+    free(f);
+    return err ? td_problem_set(problem, -err, "no memory for the model's constants") : 0;
+}

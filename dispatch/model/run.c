@@ -1,0 +1,102 @@
+/* One run of a model: by a plan that is there, else by a walk, of which a plan may be recorded. */
+#include "dispatch/model/plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct td_model_results {
+    struct td_walk walk;  /* holds the results' memory, but for a plan's */
+    struct td_plan *plan; /* that has run, or NULL */
+    int n;
+    struct td_item item[];
+};
+
+/* The program, node by node; a plan is recorded where the walk has one. */
+static int walk_program(struct td_model_results *r, const struct td_tensor *inputs)
+{
+    struct td_walk *walk = &r->walk;
+    struct td_model *model = walk->model;
+    struct td_item *in = calloc((size_t)model->n_inputs + 1, sizeof *in);
+    int err = in ? td_walk_begin(walk)
+                 : td_problem_set(walk->problem, ENOMEM, "no memory for the model's run");
+    for (int i = 0; i < model->n_inputs && !err; i++) {
+        bool fixed = walk->plan && walk->plan->fixed[i];
+        in[i].v = (struct td_value){.kind = TD_KIND_tensor,
+                                    .tensor = fixed ? walk->plan->input[i] : inputs[i]};
+        err = walk->plan ? td_record_input(walk->plan, i, &in[i]) : 0;
+    }
+    err = err ? err : td_walk_graph(walk, &model->graph, in, r->item);
+    for (int i = 0; i < r->n && !err; i++)
+        if (r->item[i].v.kind != TD_KIND_tensor)
+            err = td_walk_refuse(walk, "output %d is no tensor", i);
+    if (!err && walk->plan)
+        err = td_record_outputs(walk, r->item, r->n);
+    td_walk_end(walk);
+    free(in);
+    return err;
+}
+
+/* A plan that cannot be made is no failure of the run that was to be recorded. */
+static void close_plan(struct td_model *model, struct td_plan *plan, int err)
+{
+    struct td_problem problem;
+    if (!err && !*plan->refused && td_plan_close(plan, &problem))
+        err = -ENOMEM;
+    if (err)
+        td_plan_free(&plan);
+    else
+        td_plan_add(model, plan);
+}
+
+int td_model_run(struct td_model *model, const struct td_tensor *inputs,
+                 const struct td_model_call *call, struct td_model_results **results,
+                 struct td_problem *problem)
+{
+    struct td_model_results *r = calloc(1, sizeof *r + sizeof *r->item * (size_t)model->n_outputs);
+    bool is_new = false;
+    *results = NULL;
+    if (!r)
+        return td_problem_set(problem, ENOMEM, "no memory for the model's run");
+    r->walk = (struct td_walk){.model = td_model_ref(model), .call = call, .problem = problem};
+    r->n = model->n_outputs;
+    struct td_plan *plan = call->eager ? NULL : td_plan_take(model, inputs, call, &is_new);
+    const struct td_stop *before = td_stop_obeyed;
+    if (call->stop)
+        td_stop_obey(call->stop);
+    r->plan = is_new ? NULL : plan;
+    r->walk.plan = is_new ? plan : NULL;
+    int err = r->plan ? td_plan_execute(plan, inputs, &r->walk.figures, problem)
+                      : walk_program(r, inputs);
+    if (r->walk.plan)
+        close_plan(model, plan, err);
+    td_stop_obey(before);
+    if (err)
+        td_model_free_results(&r);
+    *results = r;
+    return err;
+}
+
+const struct td_tensor *td_model_result(const struct td_model_results *results, int i)
+{
+    return results->plan ? &results->plan->output[i].tensor : &results->item[i].v.tensor;
+}
+
+struct td_model_figures td_model_figures(const struct td_model_results *results)
+{
+    return results->walk.figures;
+}
+
+void td_model_free_results(struct td_model_results **results)
+{
+    struct td_model_results *r = *results;
+    *results = NULL;
+    if (!r)
+        return;
+    if (r->plan)
+        td_plan_leave(r->walk.model, r->plan);
+    td_walk_release(&r->walk, 0, NULL, 0);
+    td_blocks_free(&r->walk);
+    free(r->walk.made);
+    td_model_unref(&r->walk.model);
+    free(r);
+}
