@@ -88,6 +88,13 @@ test('it follows the load, and asks nothing while nobody looks', async () => {
   await loaded(10, async () => {
     await o.page.waitForFunction(() => /[1-9][\d,]*\/s/.test(document.querySelector('main').textContent), null, {timeout: 10000});
     await o.view('pools', 'td:has-text("POST /v1/ops/{op}")');
+    const tile = (name) => o.page.locator('section', {has: o.page.locator('h2', {hasText: 'default'})}).locator('dl', {hasText: name});
+    for (const [name, figure] of [['Calls', /[1-9][\d,]*\/s/], ['Kernel', /Kernel\d[\d.]* µs99 % within \d/], ['Wait', /Wait\d[\d.]* µs/], ['Queue', /\d of 1,024\d running/]])
+      await tile(name).filter({hasText: figure}).waitFor({timeout: 10000});
+    await o.view('operators/add', 'details:not([hidden])');
+    await o.page.locator('summary', {has: o.page.locator('b', {hasText: /^add$/})}).click();
+    await o.page.locator('p', {hasText: /^Called [\d,]+ times \(simd \w+ [\d,]+.*\): half within [\d.]+ µs, 99 % within [\d.]+ [µm]s, [\d.]+ [µm]s on average/}).waitFor();
+    await o.view('pools', 'table');
   });
   await o.page.evaluate(() => { window.away = true; document.dispatchEvent(new Event('visibilitychange')); });
   await o.page.waitForTimeout(300);
@@ -193,6 +200,22 @@ test('the reference has every operation, and each can be opened', async () => {
   await one.locator('li', {hasText: /^dim integer, must be there/}).waitFor();
   await one.locator('a', {hasText: 'try it'}).click();
   await o.page.locator('#arg-dim').waitFor();
+  await o.close();
+});
+
+test('models are shown as soon as there are any', async () => {
+  const o = await open(), page = o.page, json = (body) => (route) => route.fulfill({json: body});
+  assert.equal(await page.locator('a[href="#models"]').isVisible(), false);
+  const model = {name: 'minilm', format: 'onnx', bytes: 90 * 2 ** 20, nodes: 312, inputs: [{name: 'input_ids', datatype: 'INT64', shape: [-1, -1]}],
+    outputs: [{name: 'out', datatype: 'FP32', shape: [-1, 384]}], later: {what: [1]}};
+  const {routes} = await (await fetch(`${PAGE}/v1`, {headers: {Accept: 'application/json'}})).json();
+  await page.route('**/v1', json({version: '0', routes: [...routes, {path: '/v1/models', methods: ['GET']}]}));
+  await page.route('**/v1/models', json({models: [model, {name: 'bare'}]}));
+  await page.reload();
+  await page.locator('a[href="#models"]').click();
+  await page.locator('section', {hasText: /minilm.*formatonnx.*bytes90 MiB.*nodes312.*\{"what":\[1\]\}.*input_idsINT64any × any.*outFP32any × 384/s}).waitFor();
+  await page.locator('h2', {hasText: 'bare'}).waitFor();
+  await page.locator('section', {hasText: /Budget.*of .*GiB/}).waitFor();
   await o.close();
 });
 

@@ -92,6 +92,8 @@ export function draw(look) {
     now.load.set(busy);
     now.text.textContent = percent(Math.min(1, busy));
   }
-  const throttled = cgroup.nr_throttled === null ? '' : `, throttled ${count(cgroup.nr_throttled)} times`;
+  const now = (cgroup.nr_throttled - look.before?.topology.cgroup.nr_throttled) / look.seconds;
+  const throttled = cgroup.nr_throttled === null ? '' : `, throttled ${count(cgroup.nr_throttled)} times${now > 0 ? `, ${count(Math.ceil(now))} times a second now` : ''}`;
+  quota.className = now > 0 ? 'bad small' : 'soft small';
   quota.textContent = `${pools.length === 1 ? 'One pool' : pools.length + ' pools'}. CPU quota: ${cgroup.quota_cpus === null ? 'none' : cgroup.quota_cpus + ' CPUs'}${throttled}. Memory: ${bytes(look.topology.memory)}.`;
 }

@@ -7,10 +7,11 @@ import * as operators from './operators.js';
 import * as attempt from './try.js';
 import * as dispatch from './dispatch.js';
 import * as tensors from './tensors.js';
+import * as models from './models.js';
 import * as api from './reference.js';
 import * as book from './book.js';
 
-const views = {machine, pools, operators, try: attempt, dispatch, tensors, api, book};
+const views = {machine, pools, operators, try: attempt, dispatch, tensors, models, api, book};
 const main = document.getElementById('main'), alarm = document.getElementById('alarm');
 let shown = 0;
 
@@ -42,6 +43,7 @@ document.getElementById('skip').addEventListener('click', (e) => { e.preventDefa
 window.addEventListener('hashchange', () => { show().then(() => { main.focus({preventScroll: true}); if (!document.querySelector('main details[open]')) scrollTo(0, 0); }); });
 show();
 once('/v1/isa').then(async (isa) => {
-  const {version} = await ask('/v1');
+  const {version, routes} = await ask('/v1');
   document.getElementById('host').textContent = `${version} on ${isa.cpu.model}, ${isa.cpu.uarch}`;
+  if (routes.some((r) => r.path === '/v1/models') && (await ask('/v1/models')).models.length) document.querySelector('a[href="#models"]').hidden = false;
 }).catch((e) => say(e.message));

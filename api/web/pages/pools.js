@@ -14,34 +14,41 @@ export async function open() {
   return [h('p.soft', null, 'A pool is a set of pinned cores with a queue. Calls known to be small run on its HTTP thread without waiting.'), list, h('p'), routes];
 }
 
-function card(pool, was, seconds, i) {
-  const load = was ? (pool.busy_us - was.busy_us) / 1e6 / seconds / pool.threads : 0;
-  const rate = was ? (pool.done - was.done) / seconds : 0;
+/** Half of what histograms saw since the last look, and 99 % of it. */
+function half(look, name, fits) {
+  const [median, most] = [0.5, 0.99].map((q) => look.quantile(name, q, fits) * 1e6);
+  return [median, most].map((us) => (us >= 0 ? time(us) : '–'));
+}
+
+function card(pool, was, look, i) {
+  const mine = (by) => by.pool === pool.name, {seconds} = look;
+  const busy = look.rate('tensord_compute_duration_seconds_sum', mine) / pool.streams;
+  const queued = was ? (pool.done - was.done) / seconds : 0;
   const line = lines.get(pool.name) || lines.set(pool.name, sparkline()).get(pool.name);
-  line.set(remember(`load of ${pool.name}`, load), 1);
-  const fact = (name, value) => h('dl.tile', null, h('dt', null, name), h('dd', null, value));
+  line.set(remember(`load of ${pool.name}`, busy), 1);
+  const fact = (name, value, small) => h('dl.tile', null, h('dt', null, name), h('dd', null, value, small && h('small', null, small)));
+  const [kernel, kernels] = half(look, 'tensord_compute_duration_seconds', mine), [wait, waits] = half(look, 'tensord_queue_duration_seconds', mine);
   const off = pool.thread_list.filter((t) => !t.ok).length;
   return h(`section.card`, null, h('div.row', null, h('h2.dot', {class: `dot p${i % 6}`}, pool.name), h('span.soft.small', null,
     `CPUs ${pool.cpus}, ${pool.threads} threads${pool.pinned ? ', pinned' : ''}${off ? `, ${off} not where they should be` : ''}`)),
-    h('div.tiles', null, fact('Load', percent(load)), fact('Through the queue', `${count(rate)}/s`), fact('Waiting', `${pool.depth} of ${pool.queue_depth}`),
-      fact('Running', pool.running), fact('Refused', count(pool.rejected)), fact('Late', count(pool.late))),
-    line.e, h('p.soft.small', null, 'Load over the last two minutes.'),
+    h('div.tiles', null, fact('Computing', percent(busy), 'of the time'),
+      fact('Calls', `${count(look.rate('tensord_compute_duration_seconds_count', mine))}/s`, `${count(queued)}/s through the queue`),
+      fact('Kernel', kernel, `99 % within ${kernels}`), fact('Wait', wait, `99 % within ${waits}`),
+      fact('Queue', `${pool.depth} of ${count(pool.queue_depth)}`, `${pool.running} running`), fact('Turned away', count(pool.rejected), `${count(pool.late)} late`)),
+    line.e, h('p.soft.small', null, 'Computing, over the last two minutes.'),
     pool.warnings.map((w) => h('p.bad.small', null, w)));
 }
 
 export function draw(look) {
   const was = new Map(look.before?.pools.pools.map((p) => [p.name, p]));
-  list.replaceChildren(...look.pools.pools.map((p, i) => card(p, was.get(p.name), look.seconds, i)));
+  list.replaceChildren(...look.pools.pools.map((p, i) => card(p, was.get(p.name), look, i)));
   const by = new Map();
   for (const [l] of look.metrics.tensord_http_requests_total || []) {
     const name = `${l.method} ${l.route}`, mine = (o) => o.method === l.method && o.route === l.route;
     by.set(name, [name, count(look.rate('tensord_http_requests_total', mine)), count(look.total('tensord_http_requests_total', mine)),
       count(look.total('tensord_http_requests_total', (o) => mine(o) && !/^[23]/.test(o.code)))]);
   }
-  const part = (name, words) => {
-    const [half, most] = [0.5, 0.99].map((q) => look.quantile(name, q) * 1e6);
-    return [words, half >= 0 ? time(half) : '–', most >= 0 ? time(most) : '–'];
-  };
+  const part = (name, words) => [words, ...half(look, name)];
   all.set(remember('requests', look.rate('tensord_http_requests_total')));
   const at = document.activeElement?.getAttribute('aria-label');
   routes.replaceChildren(h('div.row', null, h('h2', null, 'Requests'), h('span.soft.small', null, `${count(look.rate('tensord_http_requests_total'))}/s now; the last two minutes:`)), all.e, table('Where time goes', ['Since the last look', '#Median', '#99 %'], [

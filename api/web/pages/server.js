@@ -35,11 +35,11 @@ class Look {
   rate(name, fits) {
     return this.before ? Math.max(0, this.total(name, fits) - this.before.total(name, fits)) / this.seconds : 0;
   }
-  /** The quantile of a family of histograms since the last look, in its unit; NaN when nothing came. */
-  quantile(name, q) {
+  /** The quantile of histograms since the last look, or all in the first, in their unit; NaN when nothing came. */
+  quantile(name, q, fits = () => true) {
     const sums = new Map();
     for (const [look, sign] of [[this, 1], [this.before, -1]]) {
-      for (const [{le}, v] of look?.metrics[name + '_bucket'] || []) sums.set(le, (sums.get(le) || 0) + sign * v);
+      for (const [by, v] of look?.metrics[name + '_bucket'] || []) if (fits(by)) sums.set(by.le, (sums.get(by.le) || 0) + sign * v);
     }
     const rows = [...sums].map(([le, n]) => [+le.replace('+Inf', 'Infinity'), n]);
     const all = rows.at(-1)?.[1];
@@ -51,6 +51,9 @@ class Look {
     return NaN;
   }
 }
+
+/** One look at the metrics, of all since the server began. */
+export const glance = async () => new Look(0, {metrics: await ask('/metrics')});
 
 let timer, last, watching;
 const history = {};
