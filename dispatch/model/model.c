@@ -1,7 +1,7 @@
 /* A model from its file to its end: which importer reads it, what its ports are, and whether a
  * client's tensors fit them. */
 #include "dispatch/model/model.h"
-#include "dispatch/model/plan.h"
+#include "dispatch/model/pass.h"
 #include "pools/pools.h"
 
 #include <errno.h>
@@ -56,6 +56,7 @@ void td_model_unref(struct td_model **model)
     if (!m || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) > 1)
         return;
     td_plans_free(m);
+    td_derived_free(m);
     pthread_mutex_destroy(&m->lock_);
     for (int i = 0; i < m->n_constants; i++)
         td_weight_unref(&m->constant[i].weight);

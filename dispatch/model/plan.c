@@ -43,12 +43,14 @@ static int bind_step(struct td_plan *plan, struct td_plan_step *step, struct td_
     run->call.threads = plan->threads;
     run->node = plan->node;
     err = err ? err : td_run_select(run, &step->scratch);
-    if (err)
+    if (err) {
         *problem = run->problem;
+        return err;
+    }
     if (step->scratch > plan->scratch)
         plan->scratch = step->scratch;
     step->run = run;
-    return err;
+    return 0;
 }
 
 static size_t room_of(const struct td_plan_value *value)

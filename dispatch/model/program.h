@@ -122,10 +122,11 @@ struct td_model {
     struct td_model_port *input, *output;
     int n_constants, constants_room_;
     struct td_constant *constant;
-    pthread_mutex_t lock_;     /* over the plans */
-    struct td_plan *plans_;    /* made so far */
-    uint64_t clock_, seen_[8]; /* calls; what inputs were like in the last ones */
-    bool fixes_;               /* plans are for the values of small whole inputs */
+    pthread_mutex_t lock_;       /* over the plans */
+    struct td_plan *plans_;      /* made so far */
+    struct td_derived *derived_; /* constants that they share */
+    uint64_t clock_, seen_[8];   /* calls; what inputs were like in the last ones */
+    bool fixes_;                 /* plans are for the values of small whole inputs */
 };
 
 /* Memory that lives as long as the model, zeroed; NULL when there is none. */

@@ -77,6 +77,9 @@ void td_plan_free(struct td_plan **plan)
     for (int i = 0; i < p->n_steps; i++)
         if (p->step[i].run)
             td_run_release(p->step[i].run);
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->step[i].run)
+            td_run_release(p->step[i].run);
     free(p->held);
     free(p->step);
     free(p->value);
@@ -214,7 +217,7 @@ static int add_step(struct td_plan *plan, const struct td_given *args, int n_arg
     *step = (struct td_plan_step){0};
     for (int i = 0; i < n_args; i++)
         most += 1 + (size_t)args[i].item.n;
-    step->arg = td_arena_zalloc(plan->arena, sizeof *step->arg * (size_t)(n_args + 1));
+    step->arg = td_arena_zalloc(plan->arena, sizeof *step->arg * (size_t)(n_args + 2)); /* passes */
     step->use = td_arena_alloc(plan->arena, sizeof *step->use * (most + 1));
     int err = step->arg && step->use ? 0 : -ENOMEM;
     for (int i = 0; i < n_args && !err; i++)

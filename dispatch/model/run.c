@@ -1,5 +1,5 @@
 /* One run of a model: by a plan that is there, else by a walk, of which a plan may be recorded. */
-#include "dispatch/model/plan.h"
+#include "dispatch/model/pass.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -40,7 +40,8 @@ static int walk_program(struct td_model_results *r, const struct td_tensor *inpu
 static void close_plan(struct td_model *model, struct td_plan *plan, int err)
 {
     struct td_problem problem;
-    if (!err && !*plan->refused && td_plan_close(plan, &problem))
+    bool made = !err && !*plan->refused;
+    if (made && (td_passes_run(model, plan) || td_plan_close(plan, &problem)))
         err = -ENOMEM;
     if (err)
         td_plan_free(&plan);

@@ -108,22 +108,16 @@ static int have_scratch(struct td_walk *walk, size_t bytes)
     return 0;
 }
 
-static int execute(struct td_walk *walk, struct td_item *result)
+/* A run whose row is selected. */
+static int execute(struct td_walk *walk, size_t scratch, struct td_item *result)
 {
     struct td_run *run = &walk->run;
-    size_t scratch = 0;
-    run->call.threads = walk->call->threads;
-    run->node = walk->call->node;
-    int err = td_run_select(run, &scratch);
-    if (!err)
-        err = have_scratch(walk, scratch);
+    int err = have_scratch(walk, scratch);
     if (!err)
         err = place(walk, result);
-    if (!err)
-        td_run_execute(run, walk->scratch->data);
-    td_run_release(run);
     if (err)
         return err;
+    td_run_execute(run, walk->scratch->data);
     walk->figures.calls++;
     walk->figures.kernel_ns += run->ns;
     for (int i = 0; i < run->call.n_out; i++)
@@ -131,6 +125,20 @@ static int execute(struct td_walk *walk, struct td_item *result)
     if (td_stopped())
         return td_problem_set(walk->problem, ETIMEDOUT, "the model was stopped");
     return run->error;
+}
+
+static int compute(struct td_walk *walk, struct td_item *result)
+{
+    struct td_run *run = &walk->run;
+    size_t scratch = 0;
+    run->call.threads = walk->call->threads;
+    run->node = walk->call->node;
+    int err = td_run_select(run, &scratch);
+    if (err)
+        return err;
+    err = execute(walk, scratch, result);
+    td_run_release(run);
+    return err;
 }
 
 static int call_bound(struct td_walk *walk, const struct td_given *args, int n_args,
@@ -141,7 +149,7 @@ static int call_bound(struct td_walk *walk, const struct td_given *args, int n_a
         views++;
     if (views == n && n)
         return 0;
-    int err = execute(walk, result);
+    int err = compute(walk, result);
     walk->chance |= td_op_draws_chance(walk->run.handle->schema.name);
     return !err && walk->plan ? td_record_call(walk, args, n_args, result) : err;
 }

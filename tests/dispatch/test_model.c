@@ -1,7 +1,9 @@
 /* Programs made by hand: what a walk gives, what is recorded of it and run again, and what is
  * refused. */
-#include "dispatch/model/plan.h"
+#include "dispatch/model/pass.h"
 #include "tests/dispatch/dispatch_test.h"
+
+#include <math.h>
 #define MOST 16
 
 static struct td_model model;
@@ -68,6 +70,7 @@ static void end(void)
 {
     ck_assert_int_eq(model.refs, 2);
     td_plans_free(&model);
+    td_derived_free(&model);
     for (int i = 0; i < model.n_constants; i++)
         td_weight_unref(&model.constant[i].weight);
     td_arena_destroy(model.arena);
@@ -255,6 +258,64 @@ START_TEST(test_values_decide)
 }
 END_TEST
 
+static int constant_of(float *data, int rank, const int64_t *shape)
+{
+    struct td_tensor t = {.data = data, .dtype = TD_f32, .rank = rank};
+    int value = td_program_value(&model);
+    memcpy(t.shape, shape, sizeof *shape * (size_t)rank);
+    ck_assert_int_eq(td_program_constant(&model, value, &t), 0);
+    return value;
+}
+
+/* What a convolution, a normalisation and what changes nothing become; and that the numbers stay.
+ * read: somebody else reads the convolution, too. */
+static void check_norm(const char *conv, bool read, int steps)
+{
+    float w[2 * 3 * 9], stats[3][4], x[3 * 64], got[2000], wanted[2000];
+    for (int i = 0; i < 54; i++)
+        w[i] = (float)(i % 7) - 3;
+    for (int i = 0; i < 12; i++)
+        stats[i / 4][i % 4] = (float)(i % 5) / 4 + 0.5f;
+    begin(1);
+    bool turned = strstr(conv, "transpose") != NULL;
+    int weight = constant_of(w, 4, (int64_t[]){turned ? 3 : 2, turned ? 2 : 3, 3, 3});
+    int one[3];
+    for (int i = 0; i < 3; i++)
+        one[i] = constant_of(stats[i], 1, (int64_t[]){2});
+    int image = add("reshape(a, [1, 3, 8, 8])", 1, V(graph_inputs[0]));
+    int y = add(conv, 2, V(image, weight));
+    int z = add("batch_norm(a, None, b, b, c, False, 0.1, 0.001, False)", 3, V(y, one[1], one[2]));
+    int same = add("contiguous(clone(a))", 1, V(z));
+    finish(add(read ? "reshape(a + b, [-1])" : "reshape(relu(a), [-1])", read ? 2 : 1, V(same, y)));
+    for (int turn = 0; turn < 3; turn++) {
+        for (int i = 0; i < 3 * 64; i++)
+            x[i] = (float)((i * 7 + turn) % 11) - 5;
+        int n = run(x, 3 * 64, NULL, false, got);
+        ck_assert_msg(n > 0, "%d %s", n, problem.text);
+        ck_assert_int_eq(run(x, 3 * 64, NULL, true, wanted), n);
+        for (int i = 0; i < n; i++)
+            ck_assert_msg(fabsf(got[i] - wanted[i]) <= 1e-4f * (1 + fabsf(wanted[i])), "%d: %g %g",
+                          i, (double)got[i], (double)wanted[i]);
+    }
+    const struct td_plan *plan = model.plans_;
+    int left = 0;
+    for (int s = 0; s < plan->n_steps; s++)
+        left += plan->step[s].handle != NULL;
+    ck_assert_int_eq(left, steps);
+    ck_assert_int_eq(plan->pass[0].done, 2); /* clone, contiguous */
+    ck_assert_int_eq(plan->pass[1].done, !read);
+    ck_assert_int_eq(plan->pass[1].n_refused, read);
+    end();
+}
+
+START_TEST(test_norm)
+{
+    check_norm("conv2d(a, b, None, 1, 1)", false, 2);
+    check_norm("conv_transpose2d(a, b, None, [2, 1])", false, 2);
+    check_norm("conv2d(a, b, None, 2)", true, 3);
+}
+END_TEST
+
 START_TEST(test_wrong)
 {
     float x[4] = {0}, got[8], w[3] = {1, 2, 3};
@@ -291,6 +352,6 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {test_walk_and_plan, test_folding, test_chance, test_other_sizes,
-                                  test_values_decide, test_wrong,   test_stopped};
+                                  test_values_decide, test_norm,    test_wrong,  test_stopped};
     return td_run_tests("model", tests, sizeof tests / sizeof *tests);
 }

@@ -1,0 +1,217 @@
+/* The passes in their order, what they share, and the first of them: what changes nothing is left
+ * out. */
+#include "dispatch/model/pass.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    td_pass_run *run;
+} passes[] = {
+    {"clean", td_pass_clean},
+    {"fold_batch_norm", td_pass_fold_norm},
+};
+
+int td_passes_run(struct td_model *model, struct td_plan *plan)
+{
+    int n = (int)(sizeof passes / sizeof *passes), err = 0;
+    plan->pass = td_arena_zalloc(plan->arena, sizeof *plan->pass * (size_t)n);
+    if (!plan->pass)
+        return -ENOMEM;
+    for (int i = 0; i < n && !err; i++) {
+        plan->pass[i].name = passes[i].name;
+        plan->n_passes = i + 1;
+        err = passes[i].run(model, plan, &plan->pass[i]);
+    }
+    return err;
+}
+
+void td_pass_refuse(struct td_plan_pass *pass, const struct td_plan_step *step, const char *why)
+{
+    if (pass->n_refused < TD_PLAN_REFUSED) {
+        pass->refused[pass->n_refused].node = step->node;
+        pass->refused[pass->n_refused].why = why;
+    }
+    pass->n_refused++;
+}
+
+/* ---- steps ---- */
+
+/* The index among the step's arguments; -1. */
+static int find_arg(const struct td_plan_step *step, const char *name)
+{
+    const struct td_schema *schema = &step->handle->schema;
+    for (int i = 0; i < step->n_args; i++) {
+        const char *is = step->arg[i].name ? step->arg[i].name : schema->param[i].name;
+        if (!strcmp(is, name))
+            return i;
+    }
+    return -1;
+}
+
+struct td_named *td_step_arg(const struct td_plan_step *step, const char *name)
+{
+    int i = find_arg(step, name);
+    return i < 0 ? NULL : &step->arg[i];
+}
+
+static const struct td_plan_use *use_of(const struct td_plan_step *step, int arg)
+{
+    for (int k = 0; k < step->n_uses; k++)
+        if (step->use[k].arg == arg)
+            return &step->use[k];
+    return NULL;
+}
+
+int td_step_value(const struct td_plan *plan, const struct td_plan_step *step, const char *name)
+{
+    int i = find_arg(step, name);
+    const struct td_plan_use *use = i < 0 ? NULL : use_of(step, i);
+    if (!use || use->element >= 0 || use->offset)
+        return -1;
+    const struct td_tensor *like = &plan->value[use->value].like, *t = &step->arg[i].value.tensor;
+    bool same = t->rank == like->rank && t->dtype == like->dtype &&
+                !memcmp(t->shape, like->shape, sizeof *t->shape * (size_t)t->rank);
+    return same ? use->value : -1;
+}
+
+const struct td_tensor *td_step_constant(const struct td_plan_step *step, const char *name)
+{
+    int i = find_arg(step, name);
+    if (i < 0 || use_of(step, i) || step->arg[i].value.kind != TD_KIND_tensor)
+        return NULL;
+    const struct td_tensor *t = &step->arg[i].value.tensor;
+    return t->dtype == TD_f32 ? t : NULL;
+}
+
+double td_step_number(const struct td_plan_step *step, const char *name, double otherwise)
+{
+    const struct td_named *arg = td_step_arg(step, name);
+    bool number = arg && (arg->value.kind == TD_KIND_int || arg->value.kind == TD_KIND_float ||
+                          arg->value.kind == TD_KIND_bool);
+    return number ? td_scalar(&arg->value) : otherwise;
+}
+
+bool td_step_is(const struct td_plan_step *step, const char *const *names)
+{
+    for (; step->handle && *names; names++)
+        if (!strcmp(step->handle->schema.name, *names))
+            return true;
+    return false;
+}
+
+void td_step_set(struct td_plan_step *step, const char *name, const struct td_value *value)
+{
+    int i = find_arg(step, name);
+    if (i < 0) {
+        i = step->n_args++;
+        step->arg[i].name = name;
+        step->arg[i].keys = 0;
+    }
+    step->arg[i].value = *value;
+}
+
+/* ---- values ---- */
+
+int td_value_readers(const struct td_plan *plan, int value)
+{
+    int n = 0;
+    for (int s = 0; s < plan->n_steps; s++)
+        for (int k = 0; plan->step[s].handle && k < plan->step[s].n_uses; k++)
+            n += plan->step[s].use[k].value == value;
+    for (int i = 0; i < plan->n_outputs; i++)
+        n += plan->output[i].value == value;
+    return n;
+}
+
+void td_value_replace(struct td_plan *plan, int old, int now, size_t offset)
+{
+    for (int s = 0; s < plan->n_steps; s++)
+        for (int k = 0; k < plan->step[s].n_uses; k++)
+            if (plan->step[s].use[k].value == old) {
+                plan->step[s].use[k].value = now;
+                plan->step[s].use[k].offset += offset;
+            }
+    for (int i = 0; i < plan->n_outputs; i++)
+        if (plan->output[i].value == old) {
+            plan->output[i].value = now;
+            plan->output[i].offset += offset;
+        }
+}
+
+/* ---- constants made of constants ---- */
+
+const struct td_derived *td_derived_find(const struct td_model *model, const void *const *key,
+                                         double number)
+{
+    const struct td_derived *d = model->derived_;
+    while (d && (d->number != number || memcmp(d->key, key, sizeof d->key)))
+        d = d->next;
+    return d;
+}
+
+const struct td_derived *td_derived_add(struct td_model *model, const struct td_derived *derived)
+{
+    struct td_derived *d = malloc(sizeof *d);
+    if (!d)
+        return NULL;
+    *d = *derived;
+    d->next = model->derived_;
+    model->derived_ = d;
+    return d;
+}
+
+void td_derived_free(struct td_model *model)
+{
+    while (model->derived_) {
+        struct td_derived *d = model->derived_;
+        model->derived_ = d->next;
+        for (int i = 0; i < 2; i++)
+            td_weight_unref(&d->weight[i]);
+        free(d);
+    }
+}
+
+/* ---- clean ---- */
+
+/* Operators whose result is self where its type is self's. */
+static const char *const same[] = {
+    "clone", "contiguous", "alias", "detach",          "dropout",    "to",          "_to_copy",
+    "cast",  "type_as",    "copy",  "lift_fresh_copy", "alias_copy", "detach_copy", "expand",
+    "view",  "reshape",    NULL};
+
+static bool changes_nothing(const struct td_plan *plan, const struct td_plan_step *step)
+{
+    const struct td_plan_use *use = use_of(step, 0);
+    if (!td_step_is(step, same) || step->n_outs != 1 || !use || use->element >= 0)
+        return false;
+    const struct td_tensor *in = &step->arg[0].value.tensor, *out = &plan->value[step->value].like;
+    return in->dtype == out->dtype && td_numel(in) == td_numel(out);
+}
+
+int td_pass_clean(struct td_model *model, struct td_plan *plan, struct td_plan_pass *pass)
+{
+    (void)model;
+    for (int s = 0; s < plan->n_steps; s++) {
+        struct td_plan_step *step = &plan->step[s];
+        if (!changes_nothing(plan, step))
+            continue;
+        const struct td_plan_use *use = use_of(step, 0);
+        td_value_replace(plan, step->value, use->value, use->offset);
+        step->handle = NULL;
+        pass->done++;
+    }
+    for (int s = plan->n_steps - 1; s >= 0; s--) { /* what nobody reads */
+        struct td_plan_step *step = &plan->step[s];
+        int readers = 0;
+        for (int i = 0; step->handle && i < step->n_outs; i++)
+            readers += td_value_readers(plan, step->value + i);
+        if (!step->handle || readers)
+            continue;
+        step->handle = NULL;
+        pass->done++;
+    }
+    return 0;
+}

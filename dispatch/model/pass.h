@@ -1,0 +1,52 @@
+/* Passes over a recorded plan, before its steps are bound: each makes fewer or better steps of
+ * those that there are, and notes what it did and what it left, and why. Internal to
+ * dispatch/model/. */
+#ifndef TD_DISPATCH_PASS_H
+#define TD_DISPATCH_PASS_H
+
+#include "dispatch/model/plan.h"
+
+/* Runs all of them, in their order. -ENOMEM. */
+int td_passes_run(struct td_model *model, struct td_plan *plan);
+
+/* One: 0 or -ENOMEM. */
+typedef int td_pass_run(struct td_model *model, struct td_plan *plan, struct td_plan_pass *pass);
+td_pass_run td_pass_clean, td_pass_fold_norm;
+
+/* ---- what passes share: pass.c ---- */
+
+/* The pass leaves a step as it is, for a reason (a constant text). */
+void td_pass_refuse(struct td_plan_pass *pass, const struct td_plan_step *step, const char *why);
+
+/* The step's argument that the operator calls so; NULL: it is not given. */
+struct td_named *td_step_arg(const struct td_plan_step *step, const char *name);
+/* The value that is all of that argument, -1 where it is a constant, or a part of one. */
+int td_step_value(const struct td_plan *plan, const struct td_plan_step *step, const char *name);
+/* A tensor that is given by name and depends on no input, in FP32; else NULL. */
+const struct td_tensor *td_step_constant(const struct td_plan_step *step, const char *name);
+/* A number, or otherwise where it is not given. */
+double td_step_number(const struct td_plan_step *step, const char *name, double otherwise);
+bool td_step_is(const struct td_plan_step *step, const char *const *names); /* NULL-ended */
+/* Gives the step one more argument, or another: room was left for two. */
+void td_step_set(struct td_plan_step *step, const char *name, const struct td_value *value);
+
+/* How many steps and outputs read a value. */
+int td_value_readers(const struct td_plan *plan, int value);
+/* Whoever read value old reads it from offset on in value now. */
+void td_value_replace(struct td_plan *plan, int old, int now, size_t offset);
+
+/* Constants that passes make of the model's, once for all its plans: key are the addresses of what
+ * they are made of. */
+struct td_derived {
+    struct td_derived *next;
+    const void *key[6];
+    double number;
+    struct td_weight *weight[2];
+};
+/* The one that is there, under the model's lock_; and one more, whose weights it takes. */
+const struct td_derived *td_derived_find(const struct td_model *model, const void *const *key,
+                                         double number);
+const struct td_derived *td_derived_add(struct td_model *model, const struct td_derived *derived);
+void td_derived_free(struct td_model *model);
+
+#endif

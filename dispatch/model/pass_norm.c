@@ -1,0 +1,161 @@
+/* Batch normalisation by constant statistics, behind a convolution that nobody else reads, goes
+ * into the convolution's weight and bias. */
+#include "dispatch/model/pass.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+static const char *const norms[] = {"batch_norm", "_native_batch_norm_legit_no_training", NULL};
+static const char *const convolutions[] = {
+    "conv1d",           "conv2d",           "conv3d",           "convolution",
+    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", NULL};
+
+struct pair {                              /* a convolution and the normalisation behind it */
+    const struct td_tensor *weight, *bias; /* the convolution's; bias NULL: none */
+    const struct td_tensor *scale, *shift, *mean, *var; /* scale, shift NULL: 1, 0 */
+    double eps;
+    bool transposed; /* output channels are the weight's second dimension */
+    int64_t channels;
+};
+
+static bool is_transposed(const struct td_plan_step *conv)
+{
+    return !strncmp(conv->handle->schema.name, "conv_transpose", 14) ||
+           td_step_number(conv, "transposed", 0) != 0;
+}
+
+/* Whether an argument is given as something else than a constant in FP32. */
+static bool varies(const struct td_plan_step *step, const char *name)
+{
+    const struct td_named *arg = td_step_arg(step, name);
+    return arg && arg->value.kind != TD_KIND_none && !td_step_constant(step, name);
+}
+
+/* Why not; NULL: they are one, and pair is filled. */
+static const char *look(const struct td_plan_step *conv, const struct td_plan_step *norm,
+                        struct pair *p)
+{
+    *p = (struct pair){.weight = td_step_constant(conv, "weight"),
+                       .bias = td_step_constant(conv, "bias"),
+                       .scale = td_step_constant(norm, "weight"),
+                       .shift = td_step_constant(norm, "bias"),
+                       .mean = td_step_constant(norm, "running_mean"),
+                       .var = td_step_constant(norm, "running_var"),
+                       .eps = td_step_number(norm, "eps", 1e-5),
+                       .transposed = is_transposed(conv)};
+    if (!p->weight || varies(conv, "bias"))
+        return "the convolution's weight or bias is no constant in FP32";
+    if (!p->mean || !p->var || varies(norm, "weight") || varies(norm, "bias"))
+        return "the normalisation's numbers are no constants in FP32";
+    if (td_step_number(norm, "training", 0) != 0)
+        return "it normalises by its input's own statistics";
+    if (p->transposed && td_step_number(conv, "groups", 1) != 1)
+        return "the transposed convolution has groups";
+    p->channels = p->weight->shape[p->transposed];
+    return td_numel(p->var) == p->channels ? NULL : "it is over other channels";
+}
+
+static float at(const struct td_tensor *t, int64_t i, float otherwise)
+{
+    return t ? ((const float *)t->data)[i] : otherwise;
+}
+
+static void compute(const struct pair *p, float *weight, float *bias)
+{
+    int64_t outer = p->transposed ? p->weight->shape[0] : 1;
+    int64_t inner = td_numel(p->weight) / (outer * p->channels);
+    const float *from = p->weight->data;
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t c = 0; c < p->channels; c++) {
+            double scale = (double)at(p->scale, c, 1) / sqrt((double)at(p->var, c, 1) + p->eps);
+            for (int64_t i = 0; i < inner; i++)
+                *weight++ = (float)((double)*from++ * scale);
+            double b = (double)at(p->bias, c, 0) - (double)at(p->mean, c, 0);
+            bias[c] = (float)(b * scale + (double)at(p->shift, c, 0));
+        }
+}
+
+/* The folded weight and bias, which all plans share. NULL: no memory. */
+static const struct td_derived *fold(struct td_model *model, const struct pair *p)
+{
+    const void *key[6] = {p->weight->data,
+                          p->bias ? p->bias->data : NULL,
+                          p->scale ? p->scale->data : NULL,
+                          p->shift ? p->shift->data : NULL,
+                          p->mean->data,
+                          p->var->data};
+    pthread_mutex_lock(&model->lock_);
+    const struct td_derived *found = td_derived_find(model, key, p->eps);
+    struct td_derived made = {.number = p->eps};
+    struct td_tensor weight = *p->weight, bias = {.dtype = TD_f32, .rank = 1};
+    memcpy(made.key, key, sizeof key);
+    bias.shape[0] = p->channels;
+    weight.data = NULL;
+    if (!found && !td_weight_create(&made.weight[0], &weight, model->room) &&
+        !td_weight_create(&made.weight[1], &bias, model->room)) {
+        compute(p, td_weight_tensor(made.weight[0])->data, td_weight_tensor(made.weight[1])->data);
+        found = td_derived_add(model, &made);
+    }
+    if (!found) {
+        td_weight_unref(&made.weight[0]);
+        td_weight_unref(&made.weight[1]);
+    }
+    pthread_mutex_unlock(&model->lock_);
+    return found;
+}
+
+/* Whether the constants stay where they are as long as the model: those that were computed while
+ * the plan was recorded are its own. */
+static bool are_lasting(const struct td_plan *plan, const struct pair *p)
+{
+    const struct td_tensor *all[] = {p->weight, p->bias, p->scale, p->shift, p->mean, p->var};
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; all[i] && k < plan->n_held; k++) {
+            const unsigned char *data = all[i]->data, *block = plan->held[k]->data;
+            if (data >= block && data < block + plan->held[k]->bytes)
+                return false;
+        }
+    return true;
+}
+
+static int fold_one(struct td_model *model, struct td_plan *plan, struct td_plan_step *norm,
+                    struct td_plan_pass *pass)
+{
+    int value = td_step_value(plan, norm, "input");
+    struct td_plan_step *conv =
+        value < 0 || plan->value[value].step < 0 ? NULL : &plan->step[plan->value[value].step];
+    struct pair p;
+    if (!conv || !td_step_is(conv, convolutions))
+        return 0;
+    for (int i = 1; i < norm->n_outs; i++)
+        if (td_value_readers(plan, norm->value + i)) {
+            td_pass_refuse(pass, norm, "its statistics are read");
+            return 0;
+        }
+    const char *no = td_value_readers(plan, value) > 1 ? "others read the convolution" : NULL;
+    no = no ? no : look(conv, norm, &p);
+    no = no || are_lasting(plan, &p) ? no : "the numbers are computed in each plan";
+    const struct td_derived *folded = no ? NULL : fold(model, &p);
+    if (!folded) {
+        td_pass_refuse(pass, norm, no ? no : "there is no memory for the folded weight");
+        return 0;
+    }
+    struct td_value v = {.kind = TD_KIND_tensor, .tensor = *td_weight_tensor(folded->weight[0])};
+    td_step_set(conv, "weight", &v);
+    v.tensor = *td_weight_tensor(folded->weight[1]);
+    td_step_set(conv, "bias", &v);
+    td_value_replace(plan, norm->value, value, 0);
+    norm->handle = NULL;
+    pass->done++;
+    return 0;
+}
+
+int td_pass_fold_norm(struct td_model *model, struct td_plan *plan, struct td_plan_pass *pass)
+{
+    int err = 0;
+    for (int s = 0; s < plan->n_steps && !err; s++)
+        if (td_step_is(&plan->step[s], norms))
+            err = fold_one(model, plan, &plan->step[s], pass);
+    return err;
+}
