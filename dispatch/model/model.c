@@ -74,6 +74,11 @@ int td_model_count_nodes(const struct td_model *model)
     return model->n_nodes;
 }
 
+int td_model_count_folded(const struct td_model *model)
+{
+    return model->n_folded;
+}
+
 size_t td_model_bytes(const struct td_model *model)
 {
     size_t bytes = 0;

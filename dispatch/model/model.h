@@ -62,6 +62,47 @@ struct td_model_figures {
     size_t most_bytes;
 };
 struct td_model_figures td_model_figures(const struct td_model_results *results);
+/* ---- plans: what is run again for inputs that have come before ---- */
+
+#define TD_MODEL_REFUSED 8 /* steps that a pass lists */
+
+struct td_model_pass {
+    const char *name;
+    int done, n_refused; /* steps that it changed; and that it would have, were it not for why */
+    struct {
+        const char *node, *why;
+    } refused[TD_MODEL_REFUSED];
+};
+
+struct td_model_step {
+    const char *node, *op; /* the file's name of its node, and the operator: "conv2d" */
+    const struct td_impl *impl;
+    const struct td_tensor *result; /* the first one's type and shape */
+    int64_t ns;                     /* that its kernel took last; 0: it is at work */
+};
+
+struct td_model_plan {
+    const char *refused; /* why there is none for such inputs, "": there is one */
+    int threads, node;
+    int n_inputs, n_steps, n_passes;
+    const struct td_tensor *input;    /* types and shapes; with data where it is for these alone */
+    const struct td_model_pass *pass; /* in their order */
+    /* Calls that depend on no input, made once; bytes of the memory that values share, what they
+     * would take side by side, and scratch. */
+    int n_folded;
+    size_t bytes, bytes_before, scratch;
+    const struct td_plan *of_;
+};
+
+/* Shows each plan, the youngest first, to visit, during which nobody runs, makes or leaves one. */
+typedef void td_model_visit(const struct td_model_plan *plan, void *arg);
+void td_model_visit_plans(struct td_model *model, td_model_visit *visit, void *arg);
+/* Step i of n_steps; false: a pass has left it out. */
+bool td_model_plan_step(const struct td_model_plan *plan, int i, struct td_model_step *step);
+
+/* Nodes that became constants when the model was loaded. */
+int td_model_count_folded(const struct td_model *model);
+
 void td_model_free_results(struct td_model_results **results); /* nulls the pointer; NULL is fine */
 
 #endif

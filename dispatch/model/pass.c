@@ -28,9 +28,9 @@ int td_passes_run(struct td_model *model, struct td_plan *plan)
     return err;
 }
 
-void td_pass_refuse(struct td_plan_pass *pass, const struct td_plan_step *step, const char *why)
+void td_pass_refuse(struct td_model_pass *pass, const struct td_plan_step *step, const char *why)
 {
-    if (pass->n_refused < TD_PLAN_REFUSED) {
+    if (pass->n_refused < TD_MODEL_REFUSED) {
         pass->refused[pass->n_refused].node = step->node;
         pass->refused[pass->n_refused].why = why;
     }
@@ -191,7 +191,7 @@ static bool changes_nothing(const struct td_plan *plan, const struct td_plan_ste
     return in->dtype == out->dtype && td_numel(in) == td_numel(out);
 }
 
-int td_pass_clean(struct td_model *model, struct td_plan *plan, struct td_plan_pass *pass)
+int td_pass_clean(struct td_model *model, struct td_plan *plan, struct td_model_pass *pass)
 {
     (void)model;
     for (int s = 0; s < plan->n_steps; s++) {

@@ -10,13 +10,13 @@
 int td_passes_run(struct td_model *model, struct td_plan *plan);
 
 /* One: 0 or -ENOMEM. */
-typedef int td_pass_run(struct td_model *model, struct td_plan *plan, struct td_plan_pass *pass);
+typedef int td_pass_run(struct td_model *model, struct td_plan *plan, struct td_model_pass *pass);
 td_pass_run td_pass_clean, td_pass_fold_norm;
 
 /* ---- what passes share: pass.c ---- */
 
 /* The pass leaves a step as it is, for a reason (a constant text). */
-void td_pass_refuse(struct td_plan_pass *pass, const struct td_plan_step *step, const char *why);
+void td_pass_refuse(struct td_model_pass *pass, const struct td_plan_step *step, const char *why);
 
 /* The step's argument that the operator calls so; NULL: it is not given. */
 struct td_named *td_step_arg(const struct td_plan_step *step, const char *name);

@@ -120,7 +120,7 @@ static bool are_lasting(const struct td_plan *plan, const struct pair *p)
 }
 
 static int fold_one(struct td_model *model, struct td_plan *plan, struct td_plan_step *norm,
-                    struct td_plan_pass *pass)
+                    struct td_model_pass *pass)
 {
     int value = td_step_value(plan, norm, "input");
     struct td_plan_step *conv =
@@ -151,7 +151,7 @@ static int fold_one(struct td_model *model, struct td_plan *plan, struct td_plan
     return 0;
 }
 
-int td_pass_fold_norm(struct td_model *model, struct td_plan *plan, struct td_plan_pass *pass)
+int td_pass_fold_norm(struct td_model *model, struct td_plan *plan, struct td_model_pass *pass)
 {
     int err = 0;
     for (int s = 0; s < plan->n_steps && !err; s++)

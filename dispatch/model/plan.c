@@ -325,3 +325,40 @@ void td_plans_free(struct td_model *model)
         td_plan_free(&plan);
     }
 }
+
+/* ---- for listings ---- */
+
+void td_model_visit_plans(struct td_model *model, td_model_visit *visit, void *arg)
+{
+    pthread_mutex_lock(&model->lock_);
+    for (const struct td_plan *p = model->plans_; p; p = p->next) {
+        const struct td_model_plan plan = {.refused = p->refused,
+                                           .threads = p->threads,
+                                           .node = p->node,
+                                           .n_inputs = p->n_inputs,
+                                           .n_steps = *p->refused ? 0 : p->n_steps,
+                                           .n_passes = p->n_passes,
+                                           .input = p->input,
+                                           .pass = p->pass,
+                                           .n_folded = p->n_folded,
+                                           .bytes = p->bytes,
+                                           .bytes_before = p->bytes_before,
+                                           .scratch = p->scratch,
+                                           .of_ = p};
+        visit(&plan, arg);
+    }
+    pthread_mutex_unlock(&model->lock_);
+}
+
+bool td_model_plan_step(const struct td_model_plan *plan, int i, struct td_model_step *step)
+{
+    const struct td_plan_step *s = &plan->of_->step[i];
+    if (!s->handle)
+        return false;
+    *step = (struct td_model_step){.node = s->node,
+                                   .op = s->handle->full,
+                                   .impl = s->run->impl,
+                                   .result = &plan->of_->value[s->value].like,
+                                   .ns = plan->of_->busy ? 0 : s->run->ns};
+    return true;
+}

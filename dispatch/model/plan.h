@@ -40,16 +40,6 @@ struct td_plan_output {
     size_t offset;
 };
 
-#define TD_PLAN_REFUSED 8 /* that are listed */
-
-struct td_plan_pass {
-    const char *name;
-    int done, n_refused; /* steps that it changed, and that it would have, were it not for why */
-    struct {
-        const char *node, *why;
-    } refused[TD_PLAN_REFUSED];
-};
-
 struct td_plan {
     struct td_plan *next; /* of the model's */
     bool busy;
@@ -66,7 +56,7 @@ struct td_plan {
     struct td_plan_value *value;
     struct td_block **held; /* of constants */
     struct td_plan_output *output;
-    struct td_plan_pass *pass;
+    struct td_model_pass *pass;
     int n_passes;
     unsigned char *memory;
     size_t bytes, bytes_before, scratch; /* of memory; of all values side by side */

@@ -135,6 +135,18 @@ static void make_small(float *w, int64_t n)
     finish(add("reshape(cat([a, b], 1), [-1])", 2, V(view, view)));
 }
 
+static void visit(const struct td_model_plan *plan, void *arg)
+{
+    struct td_model_step step;
+    char *text = arg;
+    ck_assert_str_eq(plan->refused, "");
+    ck_assert_int_eq(plan->input[0].shape[0], 100);
+    for (int i = 0; i < plan->n_steps; i++)
+        if (td_model_plan_step(plan, i, &step))
+            text +=
+                sprintf(text, "%s %s %lld, ", step.node, step.op, (long long)td_numel(step.result));
+}
+
 START_TEST(test_walk_and_plan)
 {
     float w[100], x[100], got[200];
@@ -154,6 +166,9 @@ START_TEST(test_walk_and_plan)
     ck_assert_int_eq(plan->n_steps, 3); /* add, mul, cat: reshapes are views */
     ck_assert_int_ge(plan->n_folded, 1);
     ck_assert_uint_lt(plan->bytes, plan->bytes_before);
+    char text[300];
+    td_model_visit_plans(&model, visit, text);
+    ck_assert_str_eq(text, "it add.Scalar 100, it mul.Tensor 100, it cat 200, ");
     end();
 }
 END_TEST
