@@ -178,9 +178,9 @@ void td_derived_free(struct td_model *model)
 
 /* Operators whose result is self where its type is self's. */
 static const char *const same[] = {
-    "clone", "contiguous", "alias", "detach",          "dropout",    "to",          "_to_copy",
-    "cast",  "type_as",    "copy",  "lift_fresh_copy", "alias_copy", "detach_copy", "expand",
-    "view",  "reshape",    NULL};
+    "clone",   "contiguous", "alias",           "detach",     "dropout",     "to",     "_to_copy",
+    "cast",    "type_as",    "lift_fresh_copy", "alias_copy", "detach_copy", "expand", "view",
+    "reshape", NULL};
 
 static bool changes_nothing(const struct td_plan *plan, const struct td_plan_step *step)
 {
