@@ -22,7 +22,8 @@ may_include=(
 # A foreign library's header, and the files that own it: to replace a library is to edit these.
 owners=(
     "microhttpd\.h:server/http_threads\.h"
-    "(cjson/)?cJSON\.h:api/json/[a-z_]*\.[ch]"
+    "(cjson/)?cJSON\.h:(api/json/[a-z_]*|dispatch/model/pt2[a-z_]*)\.[ch]"
+    "zip\.h:dispatch/model/pt2_archive\.c"
     "hwloc.*\.h:pools/machine\.h"
     "cpuinfo\.h:dispatch/cpu[a-z_]*\.c"
     "(oneapi/dnnl/)?dnnl.*\.h:kernels/onednn_prim\.h"

@@ -1,0 +1,216 @@
+/* A .pt2 archive on its way into a program: torch.export's graph, whose nodes name ATen's overloads
+ * and their arguments. As the files of the importer share it. Internal to dispatch/model/.
+ *
+ * pt2_archive.c reads the zip, pt2_json.c its JSON, pt2_weights.c the parameters, pt2_graph.c nodes
+ * and their operands, pt2_alias.c makes writes in place functional, pt2_ops.c knows what targets
+ * are, pt2_lower.c and pt2_number.c are what nodes do when the program is walked, and pt2.c ties
+ * them together. */
+#ifndef TD_DISPATCH_PT2_H
+#define TD_DISPATCH_PT2_H
+
+#include "dispatch/model/program.h"
+#include "pools/pools.h"
+
+#include <cjson/cJSON.h>
+
+/* ---- the archive ---- */
+
+struct td_pt2_loaded;
+struct td_pt2_key { /* of a sorted list */
+    const char *name;
+    int at;                       /* whose name it is */
+    const cJSON *item;            /* of a list of JSON members */
+    struct td_pt2_loaded *loaded; /* of an entry: the constants made of it */
+};
+/* Sorts; -EINVAL when a name comes twice, which are what. */
+int td_pt2_sort(struct td_pt2_key *key, int n, const char *what, struct td_problem *problem);
+struct td_pt2_key *td_pt2_find(struct td_pt2_key *key, int n, const char *name);
+
+struct td_pt2_archive {
+    struct zip *zip;
+    struct td_pt2_key *entry; /* sorted by name */
+    int n_entries;
+    int prefix;       /* letters before "models/" in all names */
+    const char *root; /* which begins with it */
+    char model[64];   /* the model's name in the archive: "model" */
+    size_t left;      /* bytes that may still be read: a file that says it holds more is bad */
+    size_t taken;     /* of td_memory, for libzip */
+    const struct td_pt2_key *kept; /* the entry last read, */
+    const void *bytes;             /* its bytes, */
+    struct td_arena *arena;        /* and where they are */
+};
+/* memory: lives longer than the archive. To be closed whatever this gives back. -EINVAL, -ENOMEM.
+ */
+int td_pt2_open(struct td_pt2_archive *archive, const void *file, size_t size,
+                struct td_arena *memory, struct td_problem *problem);
+void td_pt2_close(struct td_pt2_archive *archive);
+/* The entry behind the prefix; NULL when there is none. */
+struct td_pt2_key *td_pt2_entry(struct td_pt2_archive *archive, const char *folder,
+                                const char *name, const char *end);
+/* Its bytes, a 0 behind them; they last until the next is read. -EINVAL, -ENOMEM. */
+int td_pt2_read(struct td_pt2_archive *archive, const struct td_pt2_key *entry, const char **bytes,
+                size_t *size, struct td_problem *problem);
+
+/* ---- JSON ---- */
+
+struct td_pt2_json {
+    cJSON *root;
+    size_t taken; /* of td_memory */
+};
+/* Parses text (changed on the way: what no reader wants is blanked out). what: for sentences. To be
+ * freed whatever this gives back. -EINVAL, -ENOMEM. */
+int td_pt2_parse(struct td_pt2_json *json, char *text, size_t size, const char *what,
+                 struct td_problem *problem);
+void td_pt2_free(struct td_pt2_json *json);
+const cJSON *td_pt2_get(const cJSON *object, const char *name); /* a member; NULL is fine */
+const char *td_pt2_text(const cJSON *object, const char *name); /* a member's text, or NULL */
+bool td_pt2_whole(const cJSON *number, int64_t *v);             /* whether it is a whole number */
+
+/* The types by torch.export's numbers; TD_DTYPE_none for those that there are none of. */
+enum td_dtype td_pt2_dtype(const cJSON *number);
+
+struct td_pt2_leaf {       /* one of what an Argument holds */
+    const char *name;      /* of a value; NULL: a constant */
+    const cJSON *constant; /* NULL: None */
+    const char *as;        /* how it is to be read: "as_int" */
+};
+/* An Argument's only member: "as_tensor", "as_ints", ...; NULL when it is none. */
+const cJSON *td_pt2_argument(const cJSON *argument);
+/* What an Argument's member, or an element of it, is. */
+struct td_pt2_leaf td_pt2_leaf(const char *as, const cJSON *item);
+/* A constant's value: 0, or -1 where there is none of its kind. */
+int td_pt2_constant(const struct td_pt2_leaf *leaf, struct td_value *value);
+
+/* ---- under way ---- */
+
+struct td_pt2_value {  /* a tensor or number of the file's, whose contents writes in place change */
+    int number;        /* of its contents; -1: not made yet */
+    const cJSON *meta; /* of a tensor */
+    const cJSON *stored;       /* a constant that has not been wanted yet: its PayloadMeta, */
+    const char *folder;        /* and where its bytes are */
+    struct td_pt2_value *of;   /* it is a view of; NULL: of nothing */
+    struct td_pt2_value *root; /* of a view: what it is one of in the end, */
+    int depth;                 /* over so many views */
+    const cJSON *by;           /* the node that made it so, */
+    int result;                /* as which of its results */
+    bool unsure;               /* it may be a copy, too */
+    int seen;                  /* the version of the root that the contents are of */
+    /* Of a root: writes so far, the write up to which its own contents are, and what was written
+     * into since, whose contents are of the newest version. */
+    int version, flushed;
+    struct td_pt2_value *written;
+};
+
+struct td_pt2_name {
+    const char *name;
+    struct td_pt2_value *value;
+};
+
+struct td_pt2 {
+    struct td_model *model;
+    struct td_problem *problem;
+    struct td_arena *arena; /* of the import */
+    struct td_pt2_archive archive;
+    struct td_pt2_key *stored[2]; /* PayloadMeta by name: of weights, of constants */
+    int n_stored[2];
+    const cJSON *ranges; /* of symbols */
+};
+
+struct td_pt2_graph { /* being read */
+    struct td_pt2 *pt2;
+    const cJSON *json;
+    struct td_pt2_key *key; /* of the names in it, sorted: at says whose value, */
+    int n_keys;
+    struct td_pt2_value **value; /* one a key */
+    const cJSON *reading;        /* the node */
+    struct td_node *node;
+    int n_nodes, room;
+};
+
+/* ---- pt2_weights.c ---- */
+
+/* Reads the two lists of what is stored. */
+int td_pt2_stored(struct td_pt2 *pt2, struct td_pt2_json json[2]);
+/* Makes a constant of what is stored, and gives the value its number. */
+int td_pt2_load(struct td_pt2 *pt2, struct td_pt2_value *value);
+
+/* ---- pt2_graph.c ---- */
+
+/* Opens a graph: its names; and closes it: its nodes become those of into. */
+int td_pt2_begin(struct td_pt2_graph *graph, struct td_pt2 *pt2, const cJSON *json);
+int td_pt2_end(struct td_pt2_graph *graph, struct td_node_graph *into);
+/* The value called so; NULL with a sentence when there is none. */
+struct td_pt2_value *td_pt2_value(struct td_pt2_graph *graph, const char *name);
+/* The number of a name's contents as they are now. -EINVAL when it has none. */
+int td_pt2_number_of(struct td_pt2_graph *graph, const char *name, int *number);
+/* The number of what an output is, of a node's making where it is a constant. */
+int td_pt2_output(struct td_pt2_graph *graph, const cJSON *argument, int *number);
+/* Appends a node, whose arrays are copied. */
+int td_pt2_append(struct td_pt2_graph *graph, const struct td_node *node);
+/* A node's operands but the first skip, behind room for so many before; n counts these, too. */
+int td_pt2_operands(struct td_pt2_graph *graph, const cJSON *json, int skip, int before,
+                    struct td_node_operand **operand, int *n);
+/* Refuses the node that is being read. */
+int td_pt2_refuse(struct td_pt2_graph *graph, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* ---- pt2_alias.c ---- */
+
+/* The number of a value's contents as they are after all writes in place so far. */
+int td_pt2_current(struct td_pt2_graph *graph, struct td_pt2_value *value, int *number);
+/* The value has been written: its contents have that number now. */
+void td_pt2_write(struct td_pt2_value *value, int number);
+/* Whether a tensor's elements lie one after the other: sizes not known yet are taken to be right.
+ */
+bool td_pt2_is_dense(const cJSON *meta);
+/* What a target's result is to its first argument: 'v' a view, 'u' a view or a copy, 0 neither. */
+char td_pt2_view(const char *target, const cJSON *meta);
+void td_pt2_make_view(struct td_pt2_value *value, struct td_pt2_value *of, const cJSON *by,
+                      int result, bool unsure);
+/* Operands: the base, what was written into its view, and the arguments that made the view. */
+td_lower td_pt2_write_back;
+
+/* ---- pt2_ops.c ---- */
+
+struct td_pt2_target { /* one that is no operator of the table */
+    const char *name;
+    td_lower *lower;
+    char how;            /* see pt2_ops.c; of a number: what is done */
+    const char *formula; /* over its arguments, by their names, */
+    const char *also;    /* of which these may be left out: "dim dtype" */
+};
+const struct td_pt2_target *td_pt2_target(const char *name);
+/* A node's target, "relu_" of "torch.ops.aten.relu_.default", in the program's memory; or NULL. */
+const char *td_pt2_short(struct td_pt2_graph *graph, const cJSON *node);
+/* Reads a graph's nodes. */
+int td_pt2_nodes(struct td_pt2_graph *graph);
+
+/* ---- pt2_emit.c ---- */
+
+/* The node in JSON as one of the program's, with these numbers for its results. in_place: whether
+ * it writes its first argument; or NULL. */
+int td_pt2_emit(struct td_pt2_graph *graph, const cJSON *json, const int *out, int n_outs,
+                bool *in_place);
+
+/* ---- what nodes do ---- */
+
+td_lower td_pt2_call;    /* form: the operator's handle; op: its name, with _ where in place */
+td_lower td_pt2_formula; /* form: a struct td_pt2_target */
+td_lower td_pt2_same;    /* its first operand */
+td_lower td_pt2_number;  /* form: a struct td_pt2_target; arithmetic on sizes */
+td_lower td_pt2_size, td_pt2_item, td_pt2_tensor;
+td_lower td_pt2_cond, td_pt2_while, td_pt2_map, td_pt2_inline;
+/* Calls an operator on n items from in[first], and on those of the node's operands from 3 on. */
+int td_pt2_call_on(struct td_walk *walk, const char *op, const struct td_node *node,
+                   const struct td_item *in, int first, int n, struct td_item *out);
+/* The list of an operand as whole numbers; how many, or -EINVAL, -EAGAIN. */
+int td_pt2_list(struct td_walk *walk, const struct td_item *item, int64_t v[TD_MAX_LIST]);
+
+/* ---- pt2_guards.c ---- */
+
+/* Appends the node that judges whether the inputs' sizes fit each other and their ranges, where
+ * there is something to judge. input: numbers, and names, of n tensors. */
+int td_pt2_guard(struct td_pt2_graph *graph, const int *input, const struct td_pt2_name *name,
+                 int n);
+
+#endif

@@ -1,0 +1,253 @@
+/* What the targets of nodes are: most are operators of the table, by ATen's names; the others stand
+ * here, each a line. */
+#include "dispatch/model/pt2.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* How they are read: 'd' is dropped, since it computes nothing; 's' is its first argument, 'c' a
+ * copy of that, and 't' either of them where the type stays; 'w' writes its first argument. */
+static const struct td_pt2_target targets[] = {
+    {"_assert_async", .how = 'd'},
+    {"_assert_async.msg", .how = 'd'},
+    {"_assert_scalar", .how = 'd'},
+    {"_assert_tensor_metadata", .how = 'd'},
+    {"sym_constrain_range", .how = 'd'},
+    {"sym_constrain_range_for_size", .how = 'd'},
+    {"alias", .how = 's'},
+    {"alpha_dropout", .how = 's'},
+    {"alpha_dropout_", .how = 's'},
+    {"clone", .how = 'c'},
+    {"contiguous", .how = 't'},
+    {"detach", .how = 's'},
+    {"detach_", .how = 's'},
+    {"dropout", .how = 's'},
+    {"dropout_", .how = 's'},
+    {"feature_alpha_dropout", .how = 's'},
+    {"feature_dropout", .how = 's'},
+    {"feature_dropout_", .how = 's'},
+    {"lift_fresh", .how = 's'},
+    {"lift_fresh_copy", .how = 'c'},
+    {"requires_grad_", .how = 's'},
+    {"resolve_conj", .how = 's'},
+    {"resolve_neg", .how = 's'},
+    {"_to_copy", .how = 't'},
+    {"to.device", .how = 't'},
+    {"to.dtype", .how = 't'},
+    {"to.dtype_layout", .how = 't'},
+    {"to.other", .how = 't'},
+    {"type_as", .how = 't'},
+    {"zero_", td_pt2_formula, 'w', "zeros_like(self)"},
+    {"item", td_pt2_item},
+    {"_local_scalar_dense", td_pt2_item},
+    {"sym_size.int", td_pt2_size},
+    {"sym_numel", td_pt2_size},
+    {"higher_order.cond", td_pt2_cond},
+    {"higher_order.while_loop", td_pt2_while},
+    {"higher_order.map_impl", td_pt2_map},
+    {"higher_order.wrap_with_set_grad_enabled", td_pt2_inline},
+    {"_operator.add", td_pt2_number, '+'},
+    {"_operator.sub", td_pt2_number, '-'},
+    {"_operator.mul", td_pt2_number, '*'},
+    {"_operator.truediv", td_pt2_number, '/'},
+    {"_operator.floordiv", td_pt2_number, 'F'},
+    {"_operator.mod", td_pt2_number, '%'},
+    {"_operator.pow", td_pt2_number, '^'},
+    {"_operator.neg", td_pt2_number, 'n'},
+    {"_operator.pos", td_pt2_number, 'p'},
+    {"_operator.eq", td_pt2_number, '='},
+    {"_operator.ne", td_pt2_number, '!'},
+    {"_operator.lt", td_pt2_number, '<'},
+    {"_operator.le", td_pt2_number, 'l'},
+    {"_operator.gt", td_pt2_number, '>'},
+    {"_operator.ge", td_pt2_number, 'g'},
+    {"_operator.and_", td_pt2_number, '&'},
+    {"_operator.or_", td_pt2_number, '|'},
+    {"_operator.lshift", td_pt2_number, '('},
+    {"_operator.rshift", td_pt2_number, ')'},
+    {"math.trunc", td_pt2_number, 'i'},
+    {"math.floor", td_pt2_number, 'v'},
+    {"math.ceil", td_pt2_number, 'u'},
+    {"torch.sym_float", td_pt2_number, 'f'},
+    {"torch.sym_int", td_pt2_number, 'i'},
+    {"torch.sym_ite", td_pt2_number, '?'},
+    {"torch.sym_max", td_pt2_number, 'M'},
+    {"torch.sym_min", td_pt2_number, 'm'},
+    {"torch.sym_not", td_pt2_number, 'N'},
+    {"torch.sym_sqrt", td_pt2_number, 'q'},
+    {"torch._sym_sqrt", td_pt2_number, 'q'},
+};
+
+const struct td_pt2_target *td_pt2_target(const char *name)
+{
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
+        if (!strcmp(targets[i].name, name))
+            return &targets[i];
+    return NULL;
+}
+
+const char *td_pt2_short(struct td_pt2_graph *graph, const cJSON *node)
+{
+    const char *target = td_pt2_text(node, "target");
+    target = target ? target : "";
+    target += !strncmp(target, "torch.ops.", 10) ? 10 : 0;
+    target += !strncmp(target, "aten.", 5) ? 5 : 0;
+    size_t n = strlen(target);
+    n -= n > 8 && !strcmp(target + n - 8, ".default") ? 8 : 0;
+    return td_program_text(graph->pt2->model, target, n);
+}
+
+/* ---- results ---- */
+
+struct results {
+    struct td_pt2_graph *graph;
+    int n;
+    struct td_pt2_key *key[TD_MAX_OUTS]; /* NULL: it has no name */
+};
+
+static int add_result(struct results *r, const char *as, const cJSON *item)
+{
+    struct td_pt2_leaf leaf = td_pt2_leaf(as, item);
+    if (r->n == TD_MAX_OUTS)
+        return td_pt2_refuse(r->graph, "has more than %d results", TD_MAX_OUTS);
+    r->key[r->n++] = leaf.name ? td_pt2_find(r->graph->key, r->graph->n_keys, leaf.name) : NULL;
+    return 0;
+}
+
+static int read_results(struct results *r)
+{
+    const cJSON *outs = td_pt2_get(r->graph->reading, "outputs");
+    int err = 0;
+    for (const cJSON *o = outs ? outs->child : NULL; o && !err; o = o->next) {
+        const cJSON *member = td_pt2_argument(o);
+        if (!member || !cJSON_IsArray(member)) {
+            err = add_result(r, "", member);
+            continue;
+        }
+        for (const cJSON *i = member->child; i && !err; i = i->next)
+            err = add_result(r, member->string, i);
+    }
+    return err;
+}
+
+/* The value that is a node's first argument; NULL when it is none. */
+static struct td_pt2_value *first_argument(struct td_pt2_graph *graph)
+{
+    const cJSON *inputs = td_pt2_get(graph->reading, "inputs");
+    const cJSON *member = td_pt2_argument(td_pt2_get(inputs ? inputs->child : NULL, "arg"));
+    struct td_pt2_leaf leaf = {0};
+    if (member && !cJSON_IsArray(member))
+        leaf = td_pt2_leaf(member->string, member);
+    return leaf.name ? td_pt2_value(graph, leaf.name) : NULL;
+}
+
+/* ---- nodes ---- */
+
+static bool has_flag(const cJSON *node, const char *name)
+{
+    const cJSON *inputs = td_pt2_get(node, "inputs"), *i = inputs ? inputs->child : NULL;
+    for (; i; i = i->next) {
+        const char *is = td_pt2_text(i, "name");
+        if (is && !strcmp(is, name))
+            return cJSON_IsTrue(td_pt2_argument(td_pt2_get(i, "arg")));
+    }
+    return false;
+}
+
+/* What a result that is its first argument, or a copy of it, becomes: 's' or 'c'; 0 where it is
+ * neither. */
+static char kept_how(const struct results *r, const struct td_pt2_value *first, const char *name,
+                     char how)
+{
+    const cJSON *node = r->graph->reading;
+    if (how != 't')
+        return how;
+    if (!strcmp(name, "contiguous"))
+        return td_pt2_is_dense(first->meta) ? 's' : 'c';
+    const struct td_pt2_value *made = r->key[0] ? r->graph->value[r->key[0]->at] : NULL;
+    enum td_dtype is = td_pt2_dtype(td_pt2_get(first->meta, "dtype"));
+    if (!made || !is || td_pt2_dtype(td_pt2_get(made->meta, "dtype")) != is)
+        return 0;
+    return *name == '_' || has_flag(node, "copy") ? 'c' : 's';
+}
+
+/* A result that is its first argument: 0, or 1 where it is not. */
+static int keep(const struct results *r, const struct td_pt2_target *target)
+{
+    struct td_pt2_graph *graph = r->graph;
+    struct td_pt2_value *first = first_argument(graph);
+    if (!first)
+        return td_pt2_refuse(graph, "has no first argument");
+    if (has_flag(graph->reading, "train"))
+        return td_pt2_refuse(graph, "was exported while training; call model.eval() before "
+                                    "torch.export.export");
+    char how = kept_how(r, first, target->name, target->how);
+    if (!how)
+        return 1;
+    if (!r->n || !r->key[0])
+        return 0;
+    if (how == 's') {
+        graph->value[r->key[0]->at] = first;
+        return 0;
+    }
+    return td_pt2_current(graph, first, &graph->value[r->key[0]->at]->number);
+}
+
+/* A node that computes: its results get numbers, and are the views they are. */
+static int compute(struct results *r, const char *name)
+{
+    struct td_pt2_graph *graph = r->graph;
+    int out[TD_MAX_OUTS];
+    bool in_place;
+    for (int i = 0; i < r->n; i++)
+        out[i] = r->key[i] ? td_program_value(graph->pt2->model) : -1;
+    int err = td_pt2_emit(graph, graph->reading, out, r->n, &in_place);
+    if (err)
+        return err;
+    struct td_pt2_value *first = first_argument(graph);
+    if (in_place && r->n && r->key[0] && first) {
+        td_pt2_write(first, out[0]);
+        graph->value[r->key[0]->at] = first;
+        return 0;
+    }
+    char view = first ? td_pt2_view(name, first->meta) : 0;
+    for (int i = 0; i < r->n; i++) {
+        if (!r->key[i])
+            continue;
+        struct td_pt2_value *value = graph->value[r->key[i]->at];
+        value->number = out[i];
+        if (view)
+            td_pt2_make_view(value, first, graph->reading, i, view == 'u');
+    }
+    return 0;
+}
+
+static int read_node(struct td_pt2_graph *graph)
+{
+    struct results r = {.graph = graph};
+    const char *name = td_pt2_short(graph, graph->reading);
+    if (!name)
+        return -ENOMEM;
+    const struct td_pt2_target *target = td_pt2_target(name);
+    if (target && target->how == 'd')
+        return 0;
+    int err = read_results(&r);
+    if (!err && target && target->how && strchr("sct", target->how) && !target->lower) {
+        err = keep(&r, target);
+        if (err < 1)
+            return err;
+        err = 0;
+    }
+    return err ? err : compute(&r, name);
+}
+
+int td_pt2_nodes(struct td_pt2_graph *graph)
+{
+    const cJSON *nodes = td_pt2_get(graph->json, "nodes");
+    int err = 0;
+    for (const cJSON *node = nodes->child; node && !err; node = node->next) {
+        graph->reading = node;
+        err = read_node(graph);
+    }
+    return err;
+}

@@ -1,0 +1,156 @@
+/* run_model: runs models on tensors in files, for tests that bring both. Each line of standard
+ * input is MODEL <tab> DIR <tab> THREADS <tab> eager|plan <tab> RUNS, and
+ * <tab> SECONDS that it may take; inputs are DIR/in0, in1, ... in
+ * the model's order, and what comes out becomes DIR/out0, ... The reply is a line: "ok N" with the
+ * number of outputs, "load: SENTENCE" or "run: SENTENCE".
+ *
+ * A tensor's file is a line, "FP32 2 3", and the elements. */
+#include "dispatch/dispatch.h"
+#include "dispatch/model/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *read_file(const char *path, size_t *size)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file || fseek(file, 0, SEEK_END))
+        return NULL;
+    long bytes = ftell(file);
+    void *data = bytes < 0 ? NULL : aligned_alloc(64, ((size_t)bytes + 127) & ~(size_t)63);
+    rewind(file);
+    if (data)
+        *size = fread(data, 1, (size_t)bytes, file);
+    fclose(file);
+    return data;
+}
+
+/* False: there is no such file, or it is none of a tensor. Its data are the caller's. */
+static bool read_tensor(const char *path, struct td_tensor *t)
+{
+    size_t size = 0;
+    char *file = read_file(path, &size), *end = file ? memchr(file, '\n', size) : NULL;
+    if (!end)
+        return false;
+    *end = 0;
+    char *word = strtok(file, " ");
+    *t = (struct td_tensor){.dtype = td_dtype_find(word)};
+    while ((word = strtok(NULL, " ")) && t->rank < TD_MAX_RANK)
+        t->shape[t->rank++] = strtoll(word, NULL, 10);
+    size_t bytes = td_nbytes(t), room = (bytes + 127) & ~(size_t)63;
+    bool right = t->dtype && bytes == size - (size_t)(end + 1 - file);
+    t->data = right ? aligned_alloc(64, room) : NULL;
+    if (t->data)
+        memcpy(t->data, end + 1, bytes);
+    free(file);
+    return t->data;
+}
+
+static bool write_tensor(const char *path, const struct td_tensor *t)
+{
+    FILE *file = fopen(path, "wb");
+    if (!file)
+        return false;
+    fputs(td_dtype_name(t->dtype), file);
+    for (int d = 0; d < t->rank; d++)
+        fprintf(file, " %lld", (long long)t->shape[d]);
+    fputc('\n', file);
+    size_t bytes = td_nbytes(t);
+    bool written = fwrite(t->data, 1, bytes, file) == bytes;
+    return !fclose(file) && written;
+}
+
+static int read_inputs(const char *dir, struct td_tensor *in, int most)
+{
+    char path[4096];
+    int n = 0;
+    while (n < most) {
+        snprintf(path, sizeof path, "%s/in%d", dir, n);
+        if (!read_tensor(path, &in[n]))
+            break;
+        n++;
+    }
+    return n;
+}
+
+static void write_results(const char *dir, const struct td_model_results *results, int n)
+{
+    char path[4096];
+    for (int i = 0; i < n; i++) {
+        snprintf(path, sizeof path, "%s/out%d", dir, i);
+        if (!write_tensor(path, td_model_result(results, i)))
+            perror(path);
+    }
+}
+
+static int run(struct td_model *model, const char *dir, const struct td_model_call *call, int runs,
+               struct td_problem *problem)
+{
+    struct td_tensor in[256];
+    const struct td_model_port *ports;
+    int n = read_inputs(dir, in, 256), err = td_model_check(model, in, n, problem);
+    for (int i = 0; i < runs && !err; i++) {
+        struct td_model_results *results = NULL;
+        int64_t before = td_clock_ns();
+        err = td_model_run(model, in, call, &results, problem);
+        int64_t after = td_clock_ns();
+        if (!err && i == runs - 1)
+            write_results(dir, results, td_model_outputs(model, &ports));
+        if (!err && runs > 1)
+            fprintf(stderr, "%.3f ms, %d calls\n", (double)(after - before) / 1e6,
+                    td_model_figures(results).calls);
+        td_model_free_results(&results);
+    }
+    for (int i = 0; i < n; i++)
+        free(in[i].data);
+    return err;
+}
+
+static void serve(char *line)
+{
+    struct td_problem problem = {0};
+    struct td_model *model;
+    const struct td_model_port *ports;
+    size_t size = 0;
+    line[strcspn(line, "\n")] = 0;
+    char *path = strtok(line, "\t"), *dir = strtok(NULL, "\t"), *threads = strtok(NULL, "\t");
+    char *how = strtok(NULL, "\t"), *runs = strtok(NULL, "\t"), *seconds = strtok(NULL, "\t");
+    void *file = runs ? read_file(path, &size) : NULL;
+    if (!file) {
+        puts("load: no such file");
+        return;
+    }
+    struct td_stop stop = {.deadline_ns = td_clock_ns() +
+                                          (seconds ? atoi(seconds) : 60) * INT64_C(1000000000)};
+    struct td_model_call call = {.threads = atoi(threads), .node = -1};
+    call.eager = !strcmp(how, "eager");
+    call.stop = &stop;
+    int err = td_model_load(&model, file, size, NULL, &problem);
+    free(file);
+    if (err) {
+        printf("load: %s\n", problem.text);
+        return;
+    }
+    err = run(model, dir, &call, atoi(runs), &problem);
+    if (err)
+        printf("run: %s\n", problem.text);
+    else
+        printf("ok %d\n", td_model_outputs(model, &ports));
+    td_model_unref(&model);
+}
+
+int main(void)
+{
+    static char line[16384];
+    struct td_problem problem = {0};
+    if (td_cpu_init(NULL, &problem) || td_registry_init(&problem)) {
+        fprintf(stderr, "run_model: %s\n", problem.text);
+        return 1;
+    }
+    while (fgets(line, sizeof line, stdin)) {
+        serve(line);
+        fflush(stdout);
+    }
+    return 0;
+}

@@ -1,0 +1,73 @@
+"""Models through run_model: a process that loads files and runs them on arrays."""
+import pathlib
+import subprocess
+import tempfile
+
+import numpy as np
+
+TYPES = {"BOOL": np.bool_, "UINT8": np.uint8, "INT8": np.int8, "INT16": np.int16, "INT32": np.int32,
+         "INT64": np.int64, "FP16": np.float16, "FP32": np.float32, "FP64": np.float64}
+NAMES = {np.dtype(v): k for k, v in TYPES.items()}
+
+
+class Refused(Exception):
+    """The model, or the tensors it was given, were refused with this sentence."""
+
+
+class Ended(Exception):
+    """The process ended where it was to answer."""
+
+
+def read(path):
+    line, data = path.read_bytes().split(b"\n", 1)
+    name, *shape = line.decode().split()
+    shape = [int(n) for n in shape]
+    if name == "BF16":
+        return (np.frombuffer(data, np.uint16).astype(np.uint32) << 16).view(np.float32).reshape(shape)
+    return np.frombuffer(data, TYPES[name]).reshape(shape)
+
+
+class Runner:
+    def __init__(self, program):
+        self.program, self.process = program, None
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = pathlib.Path(self.folder.name)
+
+    def ask(self, line):
+        if self.process is None or self.process.poll() is not None:
+            self.process = subprocess.Popen([self.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                            stderr=subprocess.PIPE, text=True,
+                                            errors="replace")
+        try:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+            reply = self.process.stdout.readline()
+        except BrokenPipeError:
+            reply = ""
+        if not reply:
+            raise Ended(self.process.communicate()[1][-3000:])
+        return reply.strip()
+
+    def run(self, model, inputs, threads=1, how="plan", runs=3, seconds=60):
+        """The model's outputs; model: its path or its bytes. Refused, Ended."""
+        if isinstance(model, bytes):
+            (self.path / "model").write_bytes(model)
+            model = self.path / "model"
+        for old in [*self.path.glob("in*"), *self.path.glob("out*")]:
+            old.unlink()
+        for i, array in enumerate(inputs):
+            array = np.asarray(array)
+            shape = "".join(" %d" % n for n in array.shape)
+            (self.path / ("in%d" % i)).write_bytes((NAMES[array.dtype] + shape + "\n").encode() + array.tobytes())
+        reply = self.ask("%s\t%s\t%d\t%s\t%d\t%d" % (model, self.path, threads, how, runs, seconds))
+        if not reply.startswith("ok "):
+            raise Refused(reply)
+        return [read(self.path / ("out%d" % i)) for i in range(int(reply[3:]))]
+
+    def close(self):
+        if self.process:
+            self.process.stdin.close()
+            self.process.wait()
+            self.process.stdout.close()
+            self.process.stderr.close()
+        self.folder.cleanup()
