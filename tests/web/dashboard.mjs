@@ -67,8 +67,8 @@ for (const width of [390, 1440])
   for (const scheme of ['light', 'dark'])
     test(`each view is clean and for everybody: ${width} px, ${scheme}`, async () => {
       const o = await open({width, scheme});
-      for (const v of VIEWS) {
-        await o.view(v, v === 'tensors' ? 'table' : 'h1');
+      for (const v of [...VIEWS, 'api/softmax.int']) {
+        await o.view(v, v === 'tensors' ? 'table' : v.startsWith('api/') ? '[id="softmax.int"][open] pre' : 'h1');
         if (v.startsWith('try')) {
           await o.page.locator('button[type=submit]').click();
           await o.page.locator('h2', {hasText: 'Candidates'}).waitFor();
@@ -196,6 +196,14 @@ test('the reference has every operation, and each can be opened', async () => {
   await o.view('api/softmax.int', '[id="softmax.int"][open]');
   const one = o.page.locator('[id="softmax.int"]');
   await one.locator('pre', {hasText: '{"self":[['}).waitFor();
+  for (const name of ['brief', 'full']) { // each example runs as it is copied
+    const button = one.getByRole('button', {name: `Copy: Example, ${name}, as a call by curl`});
+    await button.focus();
+    await o.page.keyboard.press('Enter');
+    await one.locator('button', {hasText: 'Copied'}).nth(+(name === 'full')).waitFor();
+    const call = await o.page.evaluate(() => navigator.clipboard.readText());
+    assert.match(execFileSync('sh', ['-c', call], {encoding: 'utf8'}), name === 'full' ? /"outputs":\[\{/ : /"out":\[\[/);
+  }
   await one.locator('summary', {hasText: 'The short form'}).click();
   await one.locator('li', {hasText: /^dim integer, must be there/}).waitFor();
   await one.locator('a', {hasText: 'try it'}).click();

@@ -23,6 +23,30 @@ export function table(label, columns, rows) {
     h('tbody', null, rows.map((r) => h('tr', null, r.map((c, i) => h(kind(i, 'td'), null, c)))))));
 }
 
+/** A call as a shell takes it. */
+export const curl = (method, url, body) => `curl -s ${method === 'POST' ? '' : `-X ${method} `}${url} -d '${body.replaceAll("'", "'\\''")}'`;
+
+/** Text with a button that copies it, or only selects it where a browser has no clipboard for pages. */
+export function toCopy(name, text) {
+  const pre = h('pre', {tabindex: 0, 'aria-label': name}, text);
+  const button = h('button.quiet', {type: 'button', 'aria-label': `Copy: ${name}`, onclick: async () => {
+    getSelection().selectAllChildren(pre);
+    await navigator.clipboard?.writeText(text);
+    button.removeAttribute('aria-label');
+    button.textContent = navigator.clipboard ? 'Copied' : 'Selected';
+  }}, 'Copy');
+  return h('div', null, h('div.row', null, h('h3', null, name), button), pre);
+}
+
+/** A value as JSON that is easy to read: what is short stays in a line. */
+export function json(value, indent = '') {
+  const line = JSON.stringify(value), inner = indent + ' ';
+  if (value === null || typeof value !== 'object' || indent.length + line.length < 80) return line;
+  const parts = Array.isArray(value) ? value.map((v) => json(v, inner)) : Object.entries(value).map(([k, v]) => `${JSON.stringify(k)}: ${json(v, inner)}`);
+  const [open, close] = Array.isArray(value) ? '[]' : '{}';
+  return value.length && typeof value[0] !== 'object' ? `${open}${parts.join(', ')}${close}` : `${open}${parts.join(`,\n${inner}`)}${close}`;
+}
+
 export const tile = (name) => {
   const value = h('dd', null, '–');
   const e = h('dl.tile', null, h('dt', null, name), value);

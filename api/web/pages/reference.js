@@ -1,5 +1,5 @@
 // /openapi.json for people: operations by tag, their parameters, bodies, replies and examples.
-import {h, chips} from './dom.js';
+import {curl, h, json, toCopy} from './dom.js';
 import {once} from './server.js';
 import {inline, markdown} from './markdown.js';
 
@@ -39,8 +39,8 @@ function members(schema, seen = []) {
   if (some?.length > 12) return h('p.soft', null, 'Any of the ', h('a', {href: '#operators'}, 'operators'), ', each with its arguments.');
   const all = Object.assign({}, ...(s.allOf || []).map((x) => resolve(x).properties), s.properties);
   const required = [...(s.allOf || []).flatMap((x) => resolve(x).required || []), ...(s.required || [])];
-  if (!Object.keys(all).length) return some ? h('div', null, some.map((x) => (resolve(x).title ? fold(h('b', null, resolve(x).title), () => [members(x, inside)]) : members(x, inside)))) : h('p.soft', null, typeOf(schema));
-  return h('ul.members', null, Object.entries(all).map(([key, value]) => {
+  if (!Object.keys(all).length) return some ? h('div', null, some.map((x) => (resolve(x).title || x.$ref ? fold(h('b', null, resolve(x).title || nameOf(x)), () => [members(x, inside)]) : members(x, inside)))) : h('p.soft', null, typeOf(schema));
+  return h('ul.members', null, Object.entries(all).filter(([, value]) => value !== false).map(([key, value]) => {
     const v = resolve(value) || {}, deep = v.properties || v.allOf || v.items?.properties || (v.items && resolve(v.items)?.properties);
     const line = [h('code', null, h('b', null, key)), ' ', h('span.soft', null, `${nameOf(value) || typeOf(value)}${required.includes(key) ? ', must be there' : ''}`),
       limits(v) && h('span.soft', null, `; ${limits(v)}`), (value.description || v.description) && h('span', null, ' — ', inline(value.description || v.description))];
@@ -53,11 +53,15 @@ function fold(summary, fill) {
   return e;
 }
 
-function content(name, body) {
-  return Object.entries(body?.content || {}).map(([media, {schema, example, examples}]) => h('div', null, h('p.small', null, `${name}: `, h('code', null, media)),
-    schema && members(schema),
-    [example, ...Object.values(examples || {}).map((x) => resolve(x).value)].filter((x) => x !== undefined)
-      .map((x) => h('pre', {tabindex: 0, 'aria-label': 'Example'}, typeof x === 'string' ? x : JSON.stringify(x)))));
+/** What a body is, in each media type; call: as what a shell takes an example of it. */
+function content(body, call) {
+  return Object.entries(body?.content || {}).map(([media, {schema, example, examples}]) => {
+    const all = [...Object.entries(examples || {}).map(([name, x]) => [name, resolve(x).value]), ['', example]].filter(([, x]) => x !== undefined);
+    return h('div', null, h('p.small', null, 'As: ', h('code', null, media)), schema && members(schema), all.map(([name, x]) => {
+      const text = typeof x === 'string' ? x : json(x), asCall = call && media === 'application/json';
+      return toCopy(`Example${name && `, ${name}`}${asCall ? ', as a call by curl' : ''}`, asCall ? call(text) : text);
+    }));
+  });
 }
 
 function operation(method, path, item, op) {
@@ -66,9 +70,9 @@ function operation(method, path, item, op) {
     op.description && markdown(op.description),
     parameters.length > 0 && [h('h3', null, 'Parameters'), h('ul.members', null, parameters.map((p) => h('li', null, h('code', null, h('b', null, p.name)), ' ',
       h('span.soft', null, `in the ${p.in}, ${typeOf(p.schema)}${p.required ? ', must be there' : ''}`), p.description && [' — ', inline(p.description)])))],
-    op.requestBody && [h('h3', null, 'Body'), content('As', resolve(op.requestBody))],
+    op.requestBody && [h('h3', null, 'Body'), content(resolve(op.requestBody), (text) => curl(method.toUpperCase(), location.origin + path, text))],
     h('h3', null, 'Replies'), Object.entries(op.responses).map(([status, r]) => fold([h('b', null, status), ' ', inline(resolve(r).description || '')], () => {
-      const parts = content('As', resolve(r));
+      const parts = content(resolve(r));
       return parts.length ? parts : [h('p.soft', null, 'Nothing in its body.')];
     })),
     h('p', null, h('a', {href: `#api/${op.operationId}`}, 'Link to this'), op.tags[0] === 'calls' && [', ', h('a', {href: `#try/${op.operationId}`}, 'try it')])))},
@@ -83,7 +87,7 @@ export async function open(wanted) {
   const tags = api.tags.map((tag) => {
     const own = Object.entries(api.paths).flatMap(([path, item]) => ['get', 'put', 'post', 'delete'].filter((m) => item[m]?.tags.includes(tag.name)).map((m) => operation(m, path, item, item[m])));
     all.push(...own);
-    return h('section.card', null, h('h2', null, tag.name), h('p.soft', null, tag.description), own.length < 50 ? own :
+    return h('section.card', {id: `about-${tag.name}`}, h('h2', null, tag.name), h('p.soft', null, tag.description), own.length < 50 ? own :
       h('details.many', null, h('summary', null, `All ${own.length}; or search for one above`), own));
   });
   const search = h('input', {id: 'call', type: 'search', placeholder: 'a path, a method, a word', oninput: filter});
@@ -95,10 +99,11 @@ export async function open(wanted) {
     found.textContent = `${all.filter((e) => !e.hidden).length} of ${all.length} operations`;
   }
   filter();
-  const one = all.find((e) => e.id === wanted);
+  const one = all.find((e) => e.id === wanted) || tags.find((e) => e.id === `about-${wanted}`);
   if (one) requestAnimationFrame(() => { one.closest('.many')?.setAttribute('open', ''); one.open = true; one.scrollIntoView(); });
   return [h('p', null, api.info.summary, ` Version ${api.info.version}; the same as `, h('a', {href: '/openapi.json'}, 'JSON'), ' and ', h('a', {href: '/openapi.yaml'}, 'YAML'), '. How things work: the ', h('a', {href: '#book'}, 'book'), '.'),
-    h('div.fields', null, h('div', null, h('label', {for: 'call'}, 'Search'), search)), found, tags,
+    h('div.fields', null, h('div', null, h('label', {for: 'call'}, 'Search'), search)),
+    h('p', null, api.tags.map((tag) => [h('a', {href: `#api/${tag.name}`}, tag.name), ' '])), found, tags,
     h('section.card', null, h('h2', null, 'What holds for all'), markdown(api.info.description, undefined, (level, words) => h('h3', null, words))),
     h('section.card', null, h('h2', null, 'Errors'), h('p', null, 'Each is a problem (RFC 9457): '), members({$ref: '#/components/schemas/Problem'}))];
 }

@@ -1,23 +1,13 @@
 // Try it: an operator on plain arrays; what it gave, which kernel ran and why, where the time went,
 // and the same call for elsewhere.
-import {h, operatorField, table, time} from './dom.js';
+import {curl, h, operatorField, table, time, toCopy} from './dom.js';
 import {ask, once} from './server.js';
 import {fill, inOrder, isPlain, typeOf} from './samples.js';
 
 export const title = 'Try it';
 
-const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
-
-function code(name, text) {
-  const button = h('button.quiet', {type: 'button', onclick: async () => {
-    await navigator.clipboard.writeText(text);
-    button.textContent = 'Copied';
-  }}, 'Copy');
-  return h('div', null, h('div.row', null, h('h3', null, name), button), h('pre', {tabindex: 0, 'aria-label': `The call in ${name}`}, text));
-}
-
-const sameCall = (url, body) => [code('curl', `curl -s ${url} -d ${quoted(body)}`),
-  code('Python', `import json, urllib.request\n\nbody = r"""${body}"""\nreply = urllib.request.urlopen("${url}", body.encode())\nprint(json.load(reply))`)];
+const sameCall = (url, body) => [toCopy('curl', curl('POST', url, body)),
+  toCopy('Python', `import json, urllib.request\n\nbody = r"""${body}"""\nreply = urllib.request.urlopen("${url}", body.encode())\nprint(json.load(reply))`)];
 
 /** Results as text: the innermost arrays in a line each. */
 function pretty(value, indent = '') {
