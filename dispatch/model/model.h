@@ -77,6 +77,7 @@ struct td_model_pass {
 struct td_model_step {
     const char *node, *op; /* the file's name of its node, and the operator: "conv2d" */
     const struct td_impl *impl;
+    int with;                       /* the last step that it is computed together with, or -1 */
     const struct td_tensor *result; /* the first one's type and shape */
     int64_t ns;                     /* that its kernel took last; 0: it is at work */
 };

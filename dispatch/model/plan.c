@@ -1,6 +1,6 @@
 /* From recorded steps to what is run again and again: steps are bound, values get places in one
  * piece of memory, where those share bytes that are not wanted at the same time; then a run is a
- * loop over the steps. And which plan of a model serves which call. */
+ * loop over the steps. */
 #include "dispatch/model/plan.h"
 
 #include <errno.h>
@@ -8,12 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLANS 8 /* of a model at a time */
-
 /* ---- closing ---- */
 
-/* The call's argument behind a step's own. */
-static int argument_of(const struct td_plan_step *step, int arg)
+int td_plan_argument(const struct td_plan_step *step, int arg)
 {
     const struct td_schema *schema = &step->handle->schema;
     int i = 0;
@@ -58,17 +55,33 @@ static size_t room_of(const struct td_plan_value *value)
     return (td_nbytes(&value->like) + 127) & ~(size_t)63; /* 64 bytes may be read beyond the end */
 }
 
-/* From which step to which each value is wanted. */
+/* When a step runs: those that are computed together do so where the last of them stands. */
+static int when(const struct td_plan *plan, int step)
+{
+    return step >= 0 && plan->step[step].with >= 0 ? plan->step[step].with : step;
+}
+
+/* From when to when each value is wanted; what only those read that are computed together with its
+ * maker needs no memory. */
 static void find_lives(struct td_plan *plan)
 {
-    for (int i = 0; i < plan->n_values; i++)
-        plan->value[i].last = plan->value[i].step;
+    for (int i = 0; i < plan->n_values; i++) {
+        struct td_plan_value *value = &plan->value[i];
+        value->first = value->last = when(plan, value->step);
+        value->inside = value->step >= 0 && plan->step[value->step].with > value->step;
+    }
     for (int s = 0; s < plan->n_steps; s++)
-        for (int k = 0; plan->step[s].handle && k < plan->step[s].n_uses; k++)
-            plan->value[plan->step[s].use[k].value].last = s;
+        for (int k = 0; plan->step[s].handle && k < plan->step[s].n_uses; k++) {
+            struct td_plan_value *value = &plan->value[plan->step[s].use[k].value];
+            int at = when(plan, s);
+            value->last = at > value->last ? at : value->last;
+            value->inside = value->inside && plan->step[s].with == value->first;
+        }
     for (int i = 0; i < plan->n_outputs; i++)
-        if (plan->output[i].value >= 0)
+        if (plan->output[i].value >= 0) {
             plan->value[plan->output[i].value].last = plan->n_steps;
+            plan->value[plan->output[i].value].inside = false;
+        }
 }
 
 static int by_size(const void *a, const void *b)
@@ -92,7 +105,7 @@ static size_t find_place(struct td_plan_value *const *others, int n,
     size_t at = 0, room = room_of(value);
     for (int i = 0; i < n; i++) {
         const struct td_plan_value *o = others[i];
-        if (o->step > value->last || o->last < value->step)
+        if (o->first > value->last || o->last < value->first)
             continue;
         if (o->at >= at + room)
             break;
@@ -110,14 +123,16 @@ static int place_values(struct td_plan *plan)
     int n = 0;
     plan->bytes = plan->bytes_before = 0;
     for (int i = 0; i < plan->n_values && sorted; i++)
-        if (plan->value[i].step >= 0 && plan->step[plan->value[i].step].handle)
-            sorted[n++] = &plan->value[i];
+        if (plan->value[i].step >= 0 && plan->step[plan->value[i].step].handle) {
+            plan->bytes_before += room_of(&plan->value[i]);
+            sorted[n] = &plan->value[i];
+            n += !plan->value[i].inside;
+        }
     if (sorted && placed)
         qsort(sorted, (size_t)n, sizeof(struct td_plan_value *), by_size);
     for (int i = 0; i < n && placed; i++) {
         struct td_plan_value *value = sorted[i];
         value->at = find_place(placed, i, value);
-        plan->bytes_before += room_of(value);
         if (value->at + room_of(value) > plan->bytes)
             plan->bytes = value->at + room_of(value);
         int k = i;
@@ -133,7 +148,7 @@ static int place_values(struct td_plan *plan)
 
 static void point(const struct td_plan_step *step, const struct td_plan_use *use, void *data)
 {
-    int arg = argument_of(step, use->arg);
+    int arg = td_plan_argument(step, use->arg);
     if (use->element >= 0)
         step->run->call.arg[arg].tensors.v[use->element].data = data;
     else
@@ -145,10 +160,12 @@ static void point_steps(struct td_plan *plan)
     for (int s = 0; s < plan->n_steps; s++) {
         struct td_plan_step *step = &plan->step[s];
         for (int i = 0; step->handle && i < step->n_outs; i++)
-            step->run->call.out[i].data = plan->memory + plan->value[step->value + i].at;
+            step->run->call.out[i].data = plan->value[step->value + i].inside
+                                              ? NULL
+                                              : plan->memory + plan->value[step->value + i].at;
         for (int k = 0; step->handle && k < step->n_uses; k++) {
             const struct td_plan_value *value = &plan->value[step->use[k].value];
-            if (value->step >= 0)
+            if (value->step >= 0 && !value->inside)
                 point(step, &step->use[k], plan->memory + value->at + step->use[k].offset);
         }
     }
@@ -162,6 +179,7 @@ int td_plan_close(struct td_plan *plan, struct td_problem *problem)
             err = bind_step(plan, &plan->step[s], problem);
     if (err)
         return err;
+    td_plan_group(plan);
     find_lives(plan);
     if (place_values(plan))
         return td_problem_set(problem, ENOMEM, "no memory for the model's plan");
@@ -181,14 +199,27 @@ static char *data_of(const struct td_plan *plan, int value, const struct td_tens
     return v->step < 0 ? inputs[v->result].data : (char *)plan->memory + v->at;
 }
 
-static int run_step(const struct td_plan *plan, const struct td_plan_step *step,
-                    const struct td_tensor *inputs, struct td_problem *problem)
+/* Arguments that are the model's inputs lie elsewhere each time. */
+static void point_to_inputs(const struct td_plan *plan, const struct td_plan_step *step,
+                            const struct td_tensor *inputs)
 {
     for (int k = 0; k < step->n_uses; k++)
         if (plan->value[step->use[k].value].step < 0)
             point(step, &step->use[k],
                   data_of(plan, step->use[k].value, inputs) + step->use[k].offset);
-    td_run_execute(step->run, plan->memory + plan->bytes);
+}
+
+static int run_step(const struct td_plan *plan, int s, const struct td_tensor *inputs,
+                    struct td_problem *problem)
+{
+    const struct td_plan_step *step = &plan->step[s];
+    point_to_inputs(plan, step, inputs);
+    if (step->with >= 0 && step->with != s)
+        return 0;
+    if (step->with == s)
+        td_plan_run_group(plan, s);
+    else
+        td_run_execute(step->run, plan->memory + plan->bytes);
     if (td_stopped())
         return td_problem_set(problem, ETIMEDOUT, "the model was stopped");
     return step->run->error
@@ -203,162 +234,16 @@ int td_plan_execute(struct td_plan *plan, const struct td_tensor *inputs,
     int err = 0;
     figures->most_bytes = plan->bytes + plan->scratch;
     for (int s = 0; s < plan->n_steps && !err; s++) {
-        if (!plan->step[s].handle)
-            continue;
-        err = run_step(plan, &plan->step[s], inputs, problem);
-        figures->calls++;
-        figures->kernel_ns += plan->step[s].run->ns;
+        if (plan->step[s].handle) {
+            err = run_step(plan, s, inputs, problem);
+            figures->calls++;
+        }
     }
+    for (int s = 0; s < plan->n_steps && !err; s++)
+        figures->kernel_ns += plan->step[s].handle ? plan->step[s].run->ns : 0;
     for (int i = 0; i < plan->n_outputs; i++)
         if (plan->output[i].value >= 0)
             plan->output[i].tensor.data =
                 data_of(plan, plan->output[i].value, inputs) + plan->output[i].offset;
     return err;
-}
-
-/* ---- which plan ---- */
-
-/* FNV-1a over what the inputs are like. */
-static uint64_t hash_of(const struct td_tensor *inputs, int n, const struct td_model_call *call)
-{
-    uint64_t hash = UINT64_C(14695981039346656037);
-    for (int i = 0; i < n; i++) {
-        hash = (hash ^ (uint64_t)inputs[i].dtype) * UINT64_C(1099511628211);
-        hash = (hash ^ (uint64_t)inputs[i].rank) * UINT64_C(1099511628211);
-        for (int d = 0; d < inputs[i].rank; d++)
-            hash = (hash ^ (uint64_t)inputs[i].shape[d]) * UINT64_C(1099511628211);
-    }
-    return (hash ^ (uint64_t)call->threads) * UINT64_C(1099511628211) + (uint64_t)call->node;
-}
-
-/* Whether such inputs came before: a plan is for what comes again. */
-static bool was_seen(struct td_model *model, uint64_t hash)
-{
-    size_t n = sizeof model->seen_ / sizeof *model->seen_;
-    for (size_t i = 0; i < n; i++)
-        if (model->seen_[i] == hash)
-            return true;
-    model->seen_[model->clock_ % n] = hash;
-    return false;
-}
-
-/* Makes room for one more; false: all are at work. */
-static bool make_room(struct td_model *model)
-{
-    struct td_plan **oldest = NULL;
-    int n = 0;
-    for (struct td_plan **at = &model->plans_; *at; at = &(*at)->next, n++)
-        if (!(*at)->busy && (!oldest || (*at)->used < (*oldest)->used))
-            oldest = at;
-    if (n < PLANS)
-        return true;
-    if (!oldest)
-        return false;
-    struct td_plan *old = *oldest;
-    *oldest = old->next;
-    td_plan_free(&old);
-    return true;
-}
-
-struct td_plan *td_plan_take(struct td_model *model, const struct td_tensor *inputs,
-                             const struct td_model_call *call, bool *is_new)
-{
-    struct td_plan *plan = NULL, *same = NULL;
-    *is_new = false;
-    pthread_mutex_lock(&model->lock_);
-    model->clock_++;
-    for (struct td_plan *p = model->plans_; p; p = p->next)
-        if (td_plan_is_for(p, inputs, call)) {
-            same = p;
-            plan = p->busy || *p->refused ? plan : p;
-        }
-    bool wanted = !plan && !(same && *same->refused) &&
-                  was_seen(model, hash_of(inputs, model->n_inputs, call)) && make_room(model);
-    if (plan) {
-        plan->busy = true;
-        plan->used = model->clock_;
-    }
-    bool fix = model->fixes_;
-    pthread_mutex_unlock(&model->lock_);
-    if (!wanted)
-        return plan;
-    *is_new = true;
-    return td_plan_create(inputs, model->n_inputs, call, fix);
-}
-
-/* Whether some input is small and whole, and might be fixed. */
-static bool may_fix(const struct td_plan *plan)
-{
-    for (int i = 0; i < plan->n_inputs; i++)
-        if (!plan->fixed[i] && !(plan->input[i].dtype & TD_FLOATS))
-            return true;
-    return false;
-}
-
-void td_plan_add(struct td_model *model, struct td_plan *plan)
-{
-    pthread_mutex_lock(&model->lock_);
-    bool again = *plan->refused && !model->fixes_ && may_fix(plan);
-    model->fixes_ |= again;
-    plan->used = model->clock_;
-    if (!again) {
-        plan->next = model->plans_;
-        model->plans_ = plan;
-    }
-    pthread_mutex_unlock(&model->lock_);
-    if (again)
-        td_plan_free(&plan);
-}
-
-void td_plan_leave(struct td_model *model, struct td_plan *plan)
-{
-    pthread_mutex_lock(&model->lock_);
-    plan->busy = false;
-    pthread_mutex_unlock(&model->lock_);
-}
-
-void td_plans_free(struct td_model *model)
-{
-    while (model->plans_) {
-        struct td_plan *plan = model->plans_;
-        model->plans_ = plan->next;
-        td_plan_free(&plan);
-    }
-}
-
-/* ---- for listings ---- */
-
-void td_model_visit_plans(struct td_model *model, td_model_visit *visit, void *arg)
-{
-    pthread_mutex_lock(&model->lock_);
-    for (const struct td_plan *p = model->plans_; p; p = p->next) {
-        const struct td_model_plan plan = {.refused = p->refused,
-                                           .threads = p->threads,
-                                           .node = p->node,
-                                           .n_inputs = p->n_inputs,
-                                           .n_steps = *p->refused ? 0 : p->n_steps,
-                                           .n_passes = p->n_passes,
-                                           .input = p->input,
-                                           .pass = p->pass,
-                                           .n_folded = p->n_folded,
-                                           .bytes = p->bytes,
-                                           .bytes_before = p->bytes_before,
-                                           .scratch = p->scratch,
-                                           .of_ = p};
-        visit(&plan, arg);
-    }
-    pthread_mutex_unlock(&model->lock_);
-}
-
-bool td_model_plan_step(const struct td_model_plan *plan, int i, struct td_model_step *step)
-{
-    const struct td_plan_step *s = &plan->of_->step[i];
-    if (!s->handle)
-        return false;
-    *step = (struct td_model_step){.node = s->node,
-                                   .op = s->handle->full,
-                                   .impl = s->run->impl,
-                                   .result = &plan->of_->value[s->value].like,
-                                   .ns = plan->of_->busy ? 0 : s->run->ns};
-    return true;
 }

@@ -11,8 +11,9 @@
 struct td_plan_value {     /* a tensor that depends on the inputs */
     struct td_tensor like; /* its data: where it lay while it was recorded */
     int step, result;      /* which made it; step -1: it is the model's input result */
-    int last;              /* the last step that reads it; beyond all: an output */
-    size_t at;             /* its place in the plan's memory, bytes */
+    int first, last; /* the steps from which and to which it is wanted; beyond all: an output */
+    bool inside;     /* nobody reads it but those that are computed together with its maker */
+    size_t at;       /* its place in the plan's memory, bytes */
 };
 
 struct td_plan_use {  /* a step's argument that is such a value, or a view of it */
@@ -31,6 +32,7 @@ struct td_plan_step { /* a call, as it was given; and as it is bound again once 
     struct td_plan_use *use;
     int value; /* its first result; the others follow */
     struct td_run *run;
+    int with; /* the last of those that it is computed together with; -1: it is so alone */
     size_t scratch;
 };
 
@@ -91,6 +93,11 @@ struct td_plan *td_plan_take(struct td_model *model, const struct td_tensor *inp
                              const struct td_model_call *call, bool *is_new);
 void td_plan_add(struct td_model *model, struct td_plan *plan);
 void td_plan_leave(struct td_model *model, struct td_plan *plan);
+/* The call's argument behind a step's own. */
+int td_plan_argument(const struct td_plan_step *step, int arg);
+/* fuse.c: of steps that are bound, which are computed together; and doing so. */
+void td_plan_group(struct td_plan *plan);
+void td_plan_run_group(const struct td_plan *plan, int last);
 /* Once all is recorded: binds the steps, and gives values their places. -EINVAL, -ENOMEM. */
 int td_plan_close(struct td_plan *plan, struct td_problem *problem);
 /* Runs it. 0, -EINVAL, -ETIMEDOUT. */

@@ -237,6 +237,40 @@ START_TEST(test_other_sizes)
 END_TEST
 
 /* How often a graph runs is the second input's value: plans are for that value. */
+/* Chains, with what is read from outside, from before, and by the output. */
+START_TEST(test_fused)
+{
+    static float x[5000], got[10000], wanted[10000];
+    begin(1);
+    int a = add("a * a", 1, V(graph_inputs[0]));
+    int b = add("a + 1", 1, V(a));
+    int c = add("sigmoid(a) - b", 2, V(b, a));
+    int total = add("sum(a)", 1, V(c));
+    int d = add("a * b", 2, V(c, total));
+    int e = add("relu(a) + b", 2, V(d, b));
+    finish(add("reshape(cat([a, b]), [-1])", 2, V(e, d)));
+    for (int turn = 0; turn < 4; turn++) {
+        for (int i = 0; i < 5000; i++)
+            x[i] = (float)((i * 13 + turn) % 17) / 8 - 1;
+        ck_assert_msg(run(x, 5000, NULL, false, got) == 10000, "%s", problem.text);
+        ck_assert_int_eq(run(x, 5000, NULL, true, wanted), 10000);
+        ck_assert_int_eq(memcmp(got, wanted, sizeof got), 0);
+    }
+    struct td_model_plan plan = {.of_ = model.plans_};
+    int with[16];
+    for (int i = 0; i < model.plans_->n_steps; i++)
+        with[i] = model.plans_->step[i].with;
+    ck_assert_int_eq(model.plans_->n_steps, 9);
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(with[i], 3); /* mul, add, sigmoid, sub */
+    ck_assert_int_eq(with[4], -1);    /* sum */
+    for (int i = 5; i < 8; i++)
+        ck_assert_int_eq(with[i], 7);         /* mul, relu, add */
+    ck_assert(plan.of_->value[3 + 0].inside); /* the sigmoid's argument */
+    end();
+}
+END_TEST
+
 START_TEST(test_values_decide)
 {
     float x[3] = {1, 2, 3}, got[3];
@@ -366,7 +400,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_walk_and_plan, test_folding, test_chance, test_other_sizes,
-                                  test_values_decide, test_norm,    test_wrong,  test_stopped};
+    const TTest *const tests[] = {test_walk_and_plan, test_folding,       test_chance,
+                                  test_other_sizes,   test_values_decide, test_norm,
+                                  test_fused,         test_wrong,         test_stopped};
     return td_run_tests("model", tests, sizeof tests / sizeof *tests);
 }
