@@ -1,33 +1,6 @@
 /* Programs made by hand: what a walk gives, what is recorded of it and run again, and what is
  * refused. */
-#include "dispatch/model/pass.h"
-#include "tests/dispatch/dispatch_test.h"
-
-#include <math.h>
-#define MOST 16
-
-static struct td_model model;
-static struct td_node nodes[MOST];
-static struct td_node_operand operands[MOST][4];
-static int outs[MOST][3];
-static int graph_inputs[2], graph_outputs[2];
-static struct td_model_port ports[2];
-static struct td_problem problem;
-
-/* The node's form is a formula over its operands, which are a, b, c. */
-static int lower_formula(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
-                         struct td_item *out)
-{
-    static const char *const names[] = {"a", "b", "c"};
-    struct td_given given[3];
-    int n;
-    for (int i = 0; i < node->n_operands; i++)
-        given[i] = (struct td_given){names[i], in[i]};
-    int err = td_walk_formula(walk, node->form, given, node->n_operands, out, &n);
-    ck_assert(err || n == node->n_outs);
-    return err;
-}
-
+#include "tests/dispatch/model_test.h"
 /* Runs its inner graph as many times as its first operand says, on its second. */
 static int lower_repeat(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
                         struct td_item *out)
@@ -43,85 +16,6 @@ static int lower_repeat(struct td_walk *walk, const struct td_node *node, const 
     *out = item;
     return err < 0 ? err : 0;
 }
-
-static void begin(int n_inputs)
-{
-    start();
-    model = (struct td_model){.refs = 2, .format = "test", .arena = td_arena_create()};
-    pthread_mutex_init(&model.lock_, NULL);
-    model.graph.node = nodes;
-    model.graph.input = graph_inputs;
-    model.graph.output = graph_outputs;
-    model.input = ports;
-    model.n_inputs = model.graph.n_inputs = n_inputs;
-    for (int i = 0; i < n_inputs; i++)
-        graph_inputs[i] = td_program_value(&model);
-}
-
-static void finish(int output)
-{
-    graph_outputs[0] = output;
-    model.n_outputs = model.graph.n_outputs = 1;
-    model.output = ports;
-    ck_assert_msg(!td_program_close(&model, &problem), "%s", problem.text);
-}
-
-static void end(void)
-{
-    ck_assert_int_eq(model.refs, 2);
-    td_plans_free(&model);
-    td_derived_free(&model);
-    for (int i = 0; i < model.n_constants; i++)
-        td_weight_unref(&model.constant[i].weight);
-    td_arena_destroy(model.arena);
-}
-
-/* A node with a formula over values; its result. */
-static int add(const char *formula, int n, const int *values)
-{
-    int i = model.graph.n_nodes++;
-    outs[i][0] = td_program_value(&model);
-    for (int k = 0; k < n; k++)
-        operands[i][k] = (struct td_node_operand){.kind = TD_OPERAND_value, .value = values[k]};
-    nodes[i] = (struct td_node){.name = "it",
-                                .op = "formula",
-                                .lower = lower_formula,
-                                .form = formula,
-                                .n_operands = n,
-                                .n_outs = 1,
-                                .operand = operands[i],
-                                .out = outs[i]};
-    return outs[i][0];
-}
-
-static int constant(float *data, int64_t n)
-{
-    struct td_tensor t = {.data = data, .dtype = TD_f32, .rank = 1, .shape = {n}};
-    int value = td_program_value(&model);
-    ck_assert_int_eq(td_program_constant(&model, value, &t), 0);
-    return value;
-}
-
-/* Runs on x of n elements and gives the result's elements. */
-static int run(float *x, int64_t n, const struct td_tensor *more, bool eager, float *result)
-{
-    struct td_tensor in[2] = {{.data = x, .dtype = TD_f32, .rank = 1, .shape = {n}}};
-    struct td_model_call call = {.threads = 1, .node = -1, .eager = eager};
-    struct td_model_results *results;
-    if (more)
-        in[1] = *more;
-    int err = td_model_run(&model, in, &call, &results, &problem);
-    if (err)
-        return err;
-    const struct td_tensor *t = td_model_result(results, 0);
-    ck_assert_int_eq(t->dtype, TD_f32);
-    memcpy(result, t->data, td_nbytes(t));
-    int made = (int)td_numel(t);
-    td_model_free_results(&results);
-    return made;
-}
-
-#define V(...) ((const int[]){__VA_ARGS__})
 
 /* (x + 1) * (2 w), written twice beside each other. */
 static void make_small(float *w, int64_t n)
@@ -237,40 +131,6 @@ START_TEST(test_other_sizes)
 END_TEST
 
 /* How often a graph runs is the second input's value: plans are for that value. */
-/* Chains, with what is read from outside, from before, and by the output. */
-START_TEST(test_fused)
-{
-    static float x[5000], got[10000], wanted[10000];
-    begin(1);
-    int a = add("a * a", 1, V(graph_inputs[0]));
-    int b = add("a + 1", 1, V(a));
-    int c = add("sigmoid(a) - b", 2, V(b, a));
-    int total = add("sum(a)", 1, V(c));
-    int d = add("a * b", 2, V(c, total));
-    int e = add("relu(a) + b", 2, V(d, b));
-    finish(add("reshape(cat([a, b]), [-1])", 2, V(e, d)));
-    for (int turn = 0; turn < 4; turn++) {
-        for (int i = 0; i < 5000; i++)
-            x[i] = (float)((i * 13 + turn) % 17) / 8 - 1;
-        ck_assert_msg(run(x, 5000, NULL, false, got) == 10000, "%s", problem.text);
-        ck_assert_int_eq(run(x, 5000, NULL, true, wanted), 10000);
-        ck_assert_int_eq(memcmp(got, wanted, sizeof got), 0);
-    }
-    struct td_model_plan plan = {.of_ = model.plans_};
-    int with[16];
-    for (int i = 0; i < model.plans_->n_steps; i++)
-        with[i] = model.plans_->step[i].with;
-    ck_assert_int_eq(model.plans_->n_steps, 9);
-    for (int i = 0; i < 4; i++)
-        ck_assert_int_eq(with[i], 3); /* mul, add, sigmoid, sub */
-    ck_assert_int_eq(with[4], -1);    /* sum */
-    for (int i = 5; i < 8; i++)
-        ck_assert_int_eq(with[i], 7);         /* mul, relu, add */
-    ck_assert(plan.of_->value[3 + 0].inside); /* the sigmoid's argument */
-    end();
-}
-END_TEST
-
 START_TEST(test_values_decide)
 {
     float x[3] = {1, 2, 3}, got[3];
@@ -304,64 +164,6 @@ START_TEST(test_values_decide)
     ck_assert(model.fixes_ && model.plans_);
     ck_assert_str_eq(model.plans_->refused, "");
     end();
-}
-END_TEST
-
-static int constant_of(float *data, int rank, const int64_t *shape)
-{
-    struct td_tensor t = {.data = data, .dtype = TD_f32, .rank = rank};
-    int value = td_program_value(&model);
-    memcpy(t.shape, shape, sizeof *shape * (size_t)rank);
-    ck_assert_int_eq(td_program_constant(&model, value, &t), 0);
-    return value;
-}
-
-/* What a convolution, a normalisation and what changes nothing become; and that the numbers stay.
- * read: somebody else reads the convolution, too. */
-static void check_norm(const char *conv, bool read, int steps)
-{
-    float w[2 * 3 * 9], stats[3][4], x[3 * 64], got[2000], wanted[2000];
-    for (int i = 0; i < 54; i++)
-        w[i] = (float)(i % 7) - 3;
-    for (int i = 0; i < 12; i++)
-        stats[i / 4][i % 4] = (float)(i % 5) / 4 + 0.5f;
-    begin(1);
-    bool turned = strstr(conv, "transpose") != NULL;
-    int weight = constant_of(w, 4, (int64_t[]){turned ? 3 : 2, turned ? 2 : 3, 3, 3});
-    int one[3];
-    for (int i = 0; i < 3; i++)
-        one[i] = constant_of(stats[i], 1, (int64_t[]){2});
-    int image = add("reshape(a, [1, 3, 8, 8])", 1, V(graph_inputs[0]));
-    int y = add(conv, 2, V(image, weight));
-    int z = add("batch_norm(a, None, b, b, c, False, 0.1, 0.001, False)", 3, V(y, one[1], one[2]));
-    int same = add("contiguous(clone(a))", 1, V(z));
-    finish(add(read ? "reshape(a + b, [-1])" : "reshape(relu(a), [-1])", read ? 2 : 1, V(same, y)));
-    for (int turn = 0; turn < 3; turn++) {
-        for (int i = 0; i < 3 * 64; i++)
-            x[i] = (float)((i * 7 + turn) % 11) - 5;
-        int n = run(x, 3 * 64, NULL, false, got);
-        ck_assert_msg(n > 0, "%d %s", n, problem.text);
-        ck_assert_int_eq(run(x, 3 * 64, NULL, true, wanted), n);
-        for (int i = 0; i < n; i++)
-            ck_assert_msg(fabsf(got[i] - wanted[i]) <= 1e-4f * (1 + fabsf(wanted[i])), "%d: %g %g",
-                          i, (double)got[i], (double)wanted[i]);
-    }
-    const struct td_plan *plan = model.plans_;
-    int left = 0;
-    for (int s = 0; s < plan->n_steps; s++)
-        left += plan->step[s].handle != NULL;
-    ck_assert_int_eq(left, steps);
-    ck_assert_int_eq(plan->pass[0].done, 2); /* clone, contiguous */
-    ck_assert_int_eq(plan->pass[1].done, !read);
-    ck_assert_int_eq(plan->pass[1].n_refused, read);
-    end();
-}
-
-START_TEST(test_norm)
-{
-    check_norm("conv2d(a, b, None, 1, 1)", false, 2);
-    check_norm("conv_transpose2d(a, b, None, [2, 1])", false, 2);
-    check_norm("conv2d(a, b, None, 2)", true, 3);
 }
 END_TEST
 
@@ -400,8 +202,7 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_walk_and_plan, test_folding,       test_chance,
-                                  test_other_sizes,   test_values_decide, test_norm,
-                                  test_fused,         test_wrong,         test_stopped};
+    const TTest *const tests[] = {test_walk_and_plan, test_folding, test_chance, test_other_sizes,
+                                  test_values_decide, test_wrong,   test_stopped};
     return td_run_tests("model", tests, sizeof tests / sizeof *tests);
 }

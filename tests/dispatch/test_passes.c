@@ -1,0 +1,102 @@
+/* What passes make of a recorded plan, and that the numbers stay. */
+#include "tests/dispatch/model_test.h"
+
+#include <math.h>
+
+static int constant_of(float *data, int rank, const int64_t *shape)
+{
+    struct td_tensor t = {.data = data, .dtype = TD_f32, .rank = rank};
+    int value = td_program_value(&model);
+    memcpy(t.shape, shape, sizeof *shape * (size_t)rank);
+    ck_assert_int_eq(td_program_constant(&model, value, &t), 0);
+    return value;
+}
+
+/* What a convolution, a normalisation and what changes nothing become; and that the numbers stay.
+ * read: somebody else reads the convolution, too. */
+static void check_norm(const char *conv, bool read, int steps)
+{
+    float w[2 * 3 * 9], stats[3][4], x[3 * 64], got[2000], wanted[2000];
+    for (int i = 0; i < 54; i++)
+        w[i] = (float)(i % 7) - 3;
+    for (int i = 0; i < 12; i++)
+        stats[i / 4][i % 4] = (float)(i % 5) / 4 + 0.5f;
+    begin(1);
+    bool turned = strstr(conv, "transpose") != NULL;
+    int weight = constant_of(w, 4, (int64_t[]){turned ? 3 : 2, turned ? 2 : 3, 3, 3});
+    int one[3];
+    for (int i = 0; i < 3; i++)
+        one[i] = constant_of(stats[i], 1, (int64_t[]){2});
+    int image = add("reshape(a, [1, 3, 8, 8])", 1, V(graph_inputs[0]));
+    int y = add(conv, 2, V(image, weight));
+    int z = add("batch_norm(a, None, b, b, c, False, 0.1, 0.001, False)", 3, V(y, one[1], one[2]));
+    int same = add("contiguous(clone(a))", 1, V(z));
+    finish(add(read ? "reshape(a + b, [-1])" : "reshape(relu(a), [-1])", read ? 2 : 1, V(same, y)));
+    for (int turn = 0; turn < 3; turn++) {
+        for (int i = 0; i < 3 * 64; i++)
+            x[i] = (float)((i * 7 + turn) % 11) - 5;
+        int n = run(x, 3 * 64, NULL, false, got);
+        ck_assert_msg(n > 0, "%d %s", n, problem.text);
+        ck_assert_int_eq(run(x, 3 * 64, NULL, true, wanted), n);
+        for (int i = 0; i < n; i++)
+            ck_assert_msg(fabsf(got[i] - wanted[i]) <= 1e-4f * (1 + fabsf(wanted[i])), "%d: %g %g",
+                          i, (double)got[i], (double)wanted[i]);
+    }
+    const struct td_plan *plan = model.plans_;
+    int left = 0;
+    for (int s = 0; s < plan->n_steps; s++)
+        left += plan->step[s].handle != NULL;
+    ck_assert_int_eq(left, steps);
+    ck_assert_int_eq(plan->pass[0].done, 2); /* clone, contiguous */
+    ck_assert_int_eq(plan->pass[1].done, !read);
+    ck_assert_int_eq(plan->pass[1].n_refused, read);
+    end();
+}
+
+START_TEST(test_norm)
+{
+    check_norm("conv2d(a, b, None, 1, 1)", false, 2);
+    check_norm("conv_transpose2d(a, b, None, [2, 1])", false, 2);
+    check_norm("conv2d(a, b, None, 2)", true, 3);
+}
+END_TEST
+
+/* Chains, with what is read from outside, from before, and by the output. */
+START_TEST(test_fused)
+{
+    static float x[5000], got[10000], wanted[10000];
+    begin(1);
+    int a = add("a * a", 1, V(graph_inputs[0]));
+    int b = add("a + 1", 1, V(a));
+    int c = add("sigmoid(a) - b", 2, V(b, a));
+    int total = add("sum(a)", 1, V(c));
+    int d = add("a * b", 2, V(c, total));
+    int e = add("relu(a) + b", 2, V(d, b));
+    finish(add("reshape(cat([a, b]), [-1])", 2, V(e, d)));
+    for (int turn = 0; turn < 4; turn++) {
+        for (int i = 0; i < 5000; i++)
+            x[i] = (float)((i * 13 + turn) % 17) / 8 - 1;
+        ck_assert_msg(run(x, 5000, NULL, false, got) == 10000, "%s", problem.text);
+        ck_assert_int_eq(run(x, 5000, NULL, true, wanted), 10000);
+        ck_assert_int_eq(memcmp(got, wanted, sizeof got), 0);
+    }
+    struct td_model_plan plan = {.of_ = model.plans_};
+    int with[16];
+    for (int i = 0; i < model.plans_->n_steps; i++)
+        with[i] = model.plans_->step[i].with;
+    ck_assert_int_eq(model.plans_->n_steps, 9);
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(with[i], 3); /* mul, add, sigmoid, sub */
+    ck_assert_int_eq(with[4], -1);    /* sum */
+    for (int i = 5; i < 8; i++)
+        ck_assert_int_eq(with[i], 7);         /* mul, relu, add */
+    ck_assert(plan.of_->value[3 + 0].inside); /* the sigmoid's argument */
+    end();
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {test_norm, test_fused};
+    return td_run_tests("passes", tests, sizeof tests / sizeof *tests);
+}
