@@ -220,20 +220,27 @@ int td_run_bind_values(struct td_run *run, const struct td_handle *handle,
     return td_dispatch_keys(run, keys);
 }
 
-int td_call_rows(const struct td_handle *handle, struct td_call *call, td_keyset keys,
-                 void *scratch, td_boxed **boxed)
+const struct td_impl *td_rows_at(const struct td_handle *handle, td_keyset keys, td_boxed **boxed)
 {
     const struct td_table *table = atomic_load_explicit(&handle->table, memory_order_acquire);
     const struct td_registration *r = table->entry[td_keyset_index(keys)].from;
-    assert(call->op == handle->op && r && "no kernel for these keys");
-    assert(call->n_args == handle->schema.n_params && "not called by its own schema");
+    assert(r && "no kernel for these keys");
     *boxed = r->def.boxed;
+    return r->def.rows;
+}
+
+int td_call_rows(const struct td_handle *handle, struct td_call *call, td_keyset keys,
+                 void *scratch, td_boxed **boxed)
+{
+    const struct td_impl *rows = td_rows_at(handle, keys, boxed);
+    assert(call->op == handle->op && "a call of another operator");
+    assert(call->n_args == handle->schema.n_params && "not called by its own schema");
     if (*boxed)
         return 0;
     if (td_call_is_nothing(call))
         return 0;
     struct td_prepared prepared = {0};
-    const struct td_impl *impl = td_rows_choose(r->def.rows, call, &prepared);
+    const struct td_impl *impl = td_rows_choose(rows, call, &prepared);
     call->scratch = scratch;
     call->prepared = &prepared;
     int err = td_impl_run(impl, call);

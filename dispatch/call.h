@@ -28,6 +28,9 @@ struct td_run *td_run_add_part(struct td_run *run, const char *op, const struct 
 /* Binds one overload by arguments in the schema's order, all given; run zeroed, options set. */
 int td_run_bind_values(struct td_run *run, const struct td_handle *handle,
                        const struct td_value *values, td_keyset keys);
+/* The rows that the operator's table has for the keys; or NULL, where a boxed kernel stands there,
+ * which *boxed then is. */
+const struct td_impl *td_rows_at(const struct td_handle *handle, td_keyset keys, td_boxed **boxed);
 /* Runs a call by the rows that its table has for the keys: what td_impl_run says. Where a boxed
  * kernel stands there, gives it in *boxed and does nothing; *boxed is NULL else. */
 int td_call_rows(const struct td_handle *handle, struct td_call *call, td_keyset keys,
@@ -43,6 +46,11 @@ int td_run_settle(struct td_run *run);
 
 /* Notes that argument i is to be converted before the kernel runs. */
 int td_run_cast(struct td_run *run, int i, enum td_dtype to);
+
+/* Converts the argument of cast i: into room, to where its data then is; or a stored tensor, once
+ * for all calls. What td_impl_run says, or -ENOMEM. */
+int td_run_convert_input(struct td_run *run, int i, void *room);
+int td_run_convert_stored(const struct td_run *run, int i);
 
 /* "simd" is any row of that name, "simd@AVX2" the one of that level. */
 bool td_row_is_named(const struct td_impl *row, const char *name);

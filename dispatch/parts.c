@@ -42,6 +42,14 @@ struct td_run *td_run_add_part(struct td_run *run, const char *op, const struct 
     return part;
 }
 
+/* Argument i of the part is the whole's. */
+static void feed_whole(struct td_run *part, const struct td_run *run, int i)
+{
+    part->feed[part->n_feeds].arg = part->feed[part->n_feeds].result = i;
+    part->feed[part->n_feeds].element = -1;
+    part->feed[part->n_feeds++].of = run;
+}
+
 /* The part that gives the whole's first result, and no longer does; NULL, with *err: no memory. Of
  * an expression it is there; any other run becomes the first part of itself. */
 static struct td_run *take_first(struct td_run *run, int *result, int *err)
@@ -56,6 +64,13 @@ static struct td_run *take_first(struct td_run *run, int *result, int *err)
     struct td_run *first = td_run_new_part(run, err);
     if (first) {
         td_run_copy(first, run);
+        first->n_feeds = 0;
+        for (int i = 0; i < run->call.n_args; i++)
+            if (run->call.arg[i].kind == TD_KIND_tensor || run->call.arg[i].kind == TD_KIND_tensors)
+                feed_whole(first, run, i);
+        for (struct td_run *part = first->parts; part; part = part->next)
+            for (int i = 0; i < part->n_feeds; i++)
+                part->feed[i].of = part->feed[i].of == run ? first : part->feed[i].of;
         run->parts = first;
         *result = 0;
     }

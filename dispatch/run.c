@@ -170,64 +170,6 @@ int td_run_select(struct td_run *run, size_t *scratch)
     return err;
 }
 
-struct casting {
-    const struct td_run *run;
-    const struct td_tensor *to;
-};
-
-/* td_weight_fill, of which it never fails: converts by the cast operator's own kernels. */
-static int convert(void *out, const struct td_tensor *from, void *arg)
-{
-    const struct casting *c = arg;
-    const struct td_handle *handle = td_registry_find("cast");
-    assert(handle);
-    struct td_value args[2] = {{.kind = TD_KIND_tensor, .tensor = *from},
-                               {.kind = TD_KIND_dtype, .dtype = c->to->dtype}};
-    struct td_tensor to = *c->to;
-    struct td_call call = {.op = handle->op,
-                           .n_args = 2,
-                           .arg = args,
-                           .n_out = 1,
-                           .out = &to,
-                           .threads = c->run->call.threads};
-    to.data = out;
-    td_boxed *boxed;
-    int err = td_call_rows(handle, &call, td_keyset_of(c->run->key), NULL, &boxed);
-    assert(!boxed && "cast has rows on every backend");
-    return err;
-}
-
-/* Converts an argument, into room or, a stored tensor, once for all calls. */
-static void cast(struct td_run *run, int i, void *room)
-{
-    struct td_tensor *to = &run->call.arg[run->cast[i].arg].tensor;
-    struct casting casting = {run, to};
-    if (to->weight) {
-        td_weight_convert(to->weight, convert, &casting);
-        return;
-    }
-    convert(room, &run->cast[i].from, &casting);
-    to->data = room;
-}
-
-const void *td_run_input(const struct td_run *run, int arg)
-{
-    for (int i = 0; i < run->n_casts; i++)
-        if (run->cast[i].arg == arg)
-            return run->cast[i].from.data;
-    return run->call.arg[arg].kind == TD_KIND_tensor ? run->call.arg[arg].tensor.data : NULL;
-}
-
-void td_run_set_input(struct td_run *run, int arg, void *data)
-{
-    for (int i = 0; i < run->n_casts; i++)
-        if (run->cast[i].arg == arg) {
-            run->cast[i].from.data = data;
-            return;
-        }
-    run->call.arg[arg].tensor.data = data;
-}
-
 /* Where a part's results go, and its arguments come from. Returns the scratch behind. */
 static char *place(struct td_run *run, struct td_run *part, char *at)
 {
@@ -242,6 +184,8 @@ static char *place(struct td_run *run, struct td_run *part, char *at)
     for (int i = 0; i < part->n_feeds; i++) {
         const struct td_run *of = part->feed[i].of;
         int result = part->feed[i].result;
+        if (of == run && run->call.arg[result].kind == TD_KIND_tensors)
+            continue; /* the list is one and the same */
         const void *data = of == run ? td_run_input(run, result) : of->call.out[result].data;
         if (part->feed[i].element >= 0)
             part->call.arg[part->feed[i].arg].tensors.v[part->feed[i].element].data = (void *)data;
@@ -287,7 +231,7 @@ int64_t td_run_execute(struct td_run *run, void *scratch)
         return end;
     }
     for (int i = 0; i < run->n_casts; i++) {
-        cast(run, i, at);
+        td_run_convert_input(run, i, at);
         at += cast_room(run, i);
     }
     run->call.scratch = at;

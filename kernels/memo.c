@@ -125,6 +125,12 @@ void *td_memo_value(const struct td_memo_item *item)
     return item->value;
 }
 
+struct td_memo_item *td_memo_ref(struct td_memo_item *item)
+{
+    atomic_fetch_add(&item->refs, 1);
+    return item;
+}
+
 void td_memo_unref(struct td_memo_item **item)
 {
     drop(*item);

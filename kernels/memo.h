@@ -42,6 +42,7 @@ struct td_memo_item *td_memo_find(struct td_memo *memo, const void *key);
 /* What create gave; NULL when the value cannot be made. Lives as long as the reference. */
 void *td_memo_value(const struct td_memo_item *item);
 
+struct td_memo_item *td_memo_ref(struct td_memo_item *item);
 void td_memo_unref(struct td_memo_item **item); /* nulls the pointer */
 
 /* Drops every item that nobody holds a reference to beyond this call. */

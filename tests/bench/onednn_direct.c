@@ -1,12 +1,13 @@
 /* What our way to oneDNN costs: linear as the operator runs it (bound, selected and executed as a
  * request would) beside a bare dnnl_primitive_execute on the same data with the same packed weight.
  * The two take turns, in batches of about a millisecond, and which goes first changes; a line shows
- * both medians and the median of the ratios.
+ * both medians and the median of the ratios. With --step ours is a step (dispatch/step.h), for
+ * which all but the execution is done before.
  *
- *   onednn_direct [M K N]...     exit status 1 when a ratio is above 1.03
+ *   onednn_direct [--step] [M K N]...     exit status 1 when a ratio is above 1.03
  *
  * Run it on a quiet core: OMP_NUM_THREADS=1 taskset -c 1 onednn_direct */
-#include "dispatch/dispatch.h"
+#include "dispatch/step.h"
 #include "kernels/weight.h"
 
 #include <oneapi/dnnl/dnnl.h>
@@ -84,10 +85,19 @@ static void direct_init(struct direct *d, const int64_t mkn[3], void *x, void *w
     d->args[4] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, memory(engine, pad, NULL)};
 }
 
+static bool by_step;
+
 struct ours {
     struct td_run run;
+    struct td_step *step;
     void *scratch;
 };
+
+static void *from_heap(void *arg, size_t bytes)
+{
+    (void)arg;
+    return malloc(bytes);
+}
 
 static void ours_init(struct ours *o, const int64_t mkn[3], void *x, void *w, void *b, void *y)
 {
@@ -104,8 +114,11 @@ static void ours_init(struct ours *o, const int64_t mkn[3], void *x, void *w, vo
     MUST(td_run_bind(&o->run, "linear", args, 3, NULL));
     o->run.forced = "onednn";
     MUST(td_run_select(&o->run, &bytes));
-    o->scratch = aligned_alloc(64, (bytes + 127) & ~(size_t)63);
     o->run.call.out[0].data = y;
+    MUST(td_step_make(&o->step, &o->run, from_heap, NULL));
+    if (td_step_scratch(o->step) > bytes)
+        bytes = td_step_scratch(o->step);
+    o->scratch = aligned_alloc(64, (bytes + 127) & ~(size_t)63);
 }
 
 static double seconds(void)
@@ -129,7 +142,9 @@ static double time_ours(struct ours *o, int times)
 {
     size_t bytes;
     double begin = seconds();
-    for (int i = 0; i < times; i++) {
+    for (int i = 0; i < times && by_step; i++)
+        MUST(td_step_execute(o->step, o->scratch, NULL));
+    for (int i = 0; i < times && !by_step; i++) {
         MUST(td_run_select(&o->run, &bytes));
         td_run_execute(&o->run, o->scratch);
     }
@@ -186,6 +201,9 @@ int main(int argc, char **argv)
     bool good = true;
     MUST(td_cpu_init(getenv("TENSORD_CPU_CAPABILITY"), &problem));
     MUST(td_registry_init(&problem));
+    by_step = argc > 1 && !strcmp(argv[1], "--step");
+    argc -= by_step;
+    argv += by_step;
     for (int i = 1; i + 2 < argc; i += 3)
         good &= compare((int64_t[]){atoll(argv[i]), atoll(argv[i + 1]), atoll(argv[i + 2])});
     for (int i = 0; argc == 1 && i < 2; i++)

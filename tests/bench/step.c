@@ -1,0 +1,97 @@
+/* What a kept call costs beside its kernel: an addition of 16 floats, by the kernel's pointer, as a
+ * step (dispatch/step.h), with its data set anew or not, and as a run that is executed again or
+ * selected and executed. All take turns; a line shows the median of the rounds.
+ *
+ * Run it on a quiet core: taskset -c 1 bench_step */
+#include "dispatch/step.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define ROUNDS 101
+#define REPEAT 20000
+
+static float x[16], y[16], out[16];
+static struct td_run run;
+static struct td_step *step;
+static _Alignas(64) char scratch[4096];
+
+static void kernel(void)
+{
+    run.impl->run(&run.call);
+}
+
+static void as_step(void)
+{
+    td_step_execute(step, scratch, NULL);
+}
+
+static void as_step_aimed(void)
+{
+    td_step_set_input(step, 0, -1, x);
+    td_step_set_input(step, 1, -1, y);
+    td_step_set_result(step, 0, out);
+    td_step_execute(step, scratch, NULL);
+}
+
+static void as_run(void)
+{
+    td_run_execute(&run, scratch);
+}
+
+static void as_run_selected(void)
+{
+    size_t bytes;
+    td_run_select(&run, &bytes);
+    td_run_execute(&run, scratch);
+}
+
+static const struct {
+    const char *what;
+    void (*go)(void);
+} way[] = {{"the kernel", kernel},
+           {"a step", as_step},
+           {"a step, its data set anew", as_step_aimed},
+           {"a run", as_run},
+           {"a run, selected anew", as_run_selected}};
+#define WAYS (sizeof way / sizeof *way)
+
+static int by_value(const void *a, const void *b)
+{
+    double m = *(const double *)a, n = *(const double *)b;
+    return (m > n) - (m < n);
+}
+
+static void *from_heap(void *arg, size_t bytes)
+{
+    (void)arg;
+    return malloc(bytes);
+}
+
+int main(void)
+{
+    static double ns[WAYS][ROUNDS];
+    struct td_problem problem;
+    struct td_tensor t = {x, TD_f32, 1, {16}, NULL}, u = {y, TD_f32, 1, {16}, NULL};
+    struct td_named args[] = {{"self", {.kind = TD_KIND_tensor, .tensor = t}},
+                              {"other", {.kind = TD_KIND_tensor, .tensor = u}}};
+    size_t bytes;
+    if (td_cpu_init(NULL, &problem) || td_registry_init(&problem) ||
+        td_run_bind(&run, "add", args, 2, NULL) || td_run_select(&run, &bytes) ||
+        td_step_make(&step, &run, from_heap, NULL) || bytes > sizeof scratch)
+        return 1;
+    run.call.out[0].data = out;
+    td_step_set_result(step, 0, out);
+    for (int r = 0; r < ROUNDS; r++)
+        for (size_t w = 0; w < WAYS; w++) {
+            int64_t begin = td_clock_ns();
+            for (int i = 0; i < REPEAT; i++)
+                way[w].go();
+            ns[w][r] = (double)(td_clock_ns() - begin) / REPEAT;
+        }
+    for (size_t w = 0; w < WAYS; w++) {
+        qsort(ns[w], ROUNDS, sizeof(double), by_value);
+        printf("%-28s %7.1f ns\n", way[w].what, ns[w][ROUNDS / 2]);
+    }
+    return 0;
+}
