@@ -14,10 +14,10 @@ export async function open() {
   return [h('p.soft', null, 'A pool is a set of pinned cores with a queue. Calls known to be small run on its HTTP thread without waiting.'), list, h('p'), routes];
 }
 
-/** Half of what histograms saw since the last look, and 99 % of it. */
-function half(look, name, fits) {
-  const [median, most] = [0.5, 0.99].map((q) => look.quantile(name, q, fits) * 1e6);
-  return [median, most].map((us) => (us >= 0 ? time(us) : '–'));
+/** What histograms saw since the last look: on average, and 99 % of it. */
+function took(look, name, fits) {
+  const average = look.rate(`${name}_sum`, fits) / look.rate(`${name}_count`, fits), most = look.quantile(name, 0.99, fits);
+  return [average, most].map((s) => (s >= 0 ? time(s * 1e6) : '–'));
 }
 
 function card(pool, was, look, i) {
@@ -27,7 +27,7 @@ function card(pool, was, look, i) {
   const line = lines.get(pool.name) || lines.set(pool.name, sparkline()).get(pool.name);
   line.set(remember(`load of ${pool.name}`, busy), 1);
   const fact = (name, value, small) => h('dl.tile', null, h('dt', null, name), h('dd', null, value, small && h('small', null, small)));
-  const [kernel, kernels] = half(look, 'tensord_compute_duration_seconds', mine), [wait, waits] = half(look, 'tensord_queue_duration_seconds', mine);
+  const [kernel, kernels] = took(look, 'tensord_compute_duration_seconds', mine), [wait, waits] = took(look, 'tensord_queue_duration_seconds', mine);
   const off = pool.thread_list.filter((t) => !t.ok).length;
   return h(`section.card`, null, h('div.row', null, h('h2.dot', {class: `dot p${i % 6}`}, pool.name), h('span.soft.small', null,
     `CPUs ${pool.cpus}, ${pool.threads} threads${pool.pinned ? ', pinned' : ''}${off ? `, ${off} not where they should be` : ''}`)),
@@ -48,13 +48,13 @@ export function draw(look) {
     by.set(name, [name, count(look.rate('tensord_http_requests_total', mine)), count(look.total('tensord_http_requests_total', mine)),
       count(look.total('tensord_http_requests_total', (o) => mine(o) && !/^[23]/.test(o.code)))]);
   }
-  const part = (name, words) => [words, ...half(look, name)];
+  const part = (name, words) => [words, ...took(look, name)];
   all.set(remember('requests', look.rate('tensord_http_requests_total')));
   const at = document.activeElement?.getAttribute('aria-label');
-  routes.replaceChildren(h('div.row', null, h('h2', null, 'Requests'), h('span.soft.small', null, `${count(look.rate('tensord_http_requests_total'))}/s now; the last two minutes:`)), all.e, table('Where time goes', ['Since the last look', '#Median', '#99 %'], [
+  routes.replaceChildren(h('div.row', null, h('h2', null, 'Requests'), h('span.soft.small', null, `${count(look.rate('tensord_http_requests_total'))}/s now; the last two minutes:`)), all.e, table('Where time goes', ['Since the last look', '#Average', '#99 % within'], [
     part('tensord_request_duration_seconds', 'A request, from its head to its reply'),
     part('tensord_queue_duration_seconds', 'Waiting in a queue'), part('tensord_compute_duration_seconds', 'In a kernel')]),
-  h('p'), table('Routes', ['Route', '#A second', '#So far', '#Errors'], [...by.values()]),
+  h('p'), table('Routes', ['Route', '#/s', '#So far', '#Errors'], [...by.values()]),
   h('p.soft.small', null, `${bytes(look.total('tensord_memory_bytes'))} are held by requests, tasks and stored tensors; ${count(look.total('tensord_tasks'))} tasks are kept.`));
   if (at) routes.querySelector(`[aria-label="${at}"]`)?.focus();
 }

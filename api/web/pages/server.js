@@ -35,7 +35,7 @@ class Look {
   rate(name, fits) {
     return this.before ? Math.max(0, this.total(name, fits) - this.before.total(name, fits)) / this.seconds : 0;
   }
-  /** The quantile of histograms since the last look, or all in the first, in their unit; NaN when nothing came. */
+  /** Within what a share q of histograms was since the last look, or ever in the first, in their unit; NaN when nothing came. */
   quantile(name, q, fits = () => true) {
     const sums = new Map();
     for (const [look, sign] of [[this, 1], [this.before, -1]]) {
@@ -45,7 +45,7 @@ class Look {
     const all = rows.at(-1)?.[1];
     let low = 0, below = 0;
     for (const [le, n] of rows) {
-      if (all && n >= q * all) return le === Infinity ? low : low + (le - low) * (q * all - below) / (n - below || 1);
+      if (all && n >= q * all) return le === Infinity ? low : low === 0 ? le : low + (le - low) * (q * all - below) / (n - below || 1);
       [low, below] = [le, n];
     }
     return NaN;
