@@ -33,7 +33,7 @@ static int threads_set(int threads) /* gives back what was set before */
 
 /* ---- the memo ---- */
 
-_Static_assert(sizeof(struct td_onednn_desc) == (4 * TD_MAX_RANK + 13) * 8 + 6 * 4,
+_Static_assert(sizeof(struct td_onednn_desc) == (4 * TD_MAX_RANK + 14) * 8 + 6 * 4,
                "a description has holes, so it cannot be compared as bytes");
 
 static void *create(const void *key, int *error)

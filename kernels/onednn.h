@@ -24,6 +24,7 @@ struct td_onednn_desc {
      * behind. */
     int64_t stride[3], padding[3], after[3], dilation[3];
     int64_t stored; /* 1: the weight is a td_weight, so any packed form will do */
+    int64_t last;   /* 1: src and dst lie as [n,..,c], whatever the order of their sizes here */
     enum td_onednn_kind kind;
     enum td_dtype dtype;
     int rank, weight_rank;

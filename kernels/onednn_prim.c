@@ -34,6 +34,18 @@ static dnnl_status_t dense(dnnl_memory_desc_t *md, int rank, const int64_t *dims
     return dnnl_memory_desc_create_with_strides(md, rank, sizes, type, steps);
 }
 
+/* The steps of a dense [n,..,c] whose sizes stand as [n,c,..]. */
+static void channels_last(int rank, const int64_t *dims, int64_t *step)
+{
+    int64_t n = dims[1];
+    step[1] = 1;
+    for (int d = rank - 1; d > 1; d--) {
+        step[d] = n;
+        n *= dims[d];
+    }
+    step[0] = n;
+}
+
 static dnnl_status_t attributes(dnnl_primitive_attr_t *attr)
 {
     dnnl_status_t status;
@@ -212,7 +224,10 @@ static dnnl_status_t build(struct td_onednn_prim *p, const struct td_onednn_desc
     for (int i = 0; i < SLOTS; i++) {
         int rank = i == WEIGHT ? d->weight_rank : d->rank;
         bool any = d->kind >= TD_ONEDNN_conv || (i == WEIGHT && any_weight);
-        TRY(dense(&p->user[i], rank, dims[i], i == WEIGHT ? d->step : NULL, type));
+        int64_t last[TD_MAX_RANK];
+        if (d->last)
+            channels_last(rank, dims[i], last);
+        TRY(dense(&p->user[i], rank, dims[i], i == WEIGHT ? d->step : d->last ? last : NULL, type));
         if (any)
             TRY(dnnl_memory_desc_create_with_tag(&want[i], rank, dims[i], type,
                                                  dnnl_format_tag_any));

@@ -76,6 +76,10 @@ def shapes(input, weight, bias=True, outs=None):
     return {**some, "bias": (outs or weight[0],)} if bias else some
 
 
+def channels_last(input, **how):
+    return convolution(np.moveaxis(input, -1, 1), **how).swapaxes(1, 2).swapaxes(2, 3)
+
+
 LINES = [(shapes((2, 3, 19), (5, 3, 4)), {"stride": 2, "padding": 3}), (shapes((4, 20), (6, 2, 3), False), {"groups": 2})]
 ROOMS = [(shapes((2, 3, 5, 6, 7), (4, 3, 2, 3, 1)), {"stride": [2, 1, 3], "padding": [1, 2, 0]}),
          (shapes((4, 5, 6, 7), (6, 2, 3, 2, 2), False), {"groups": 2, "dilation": [1, 2, 1]})]
@@ -85,6 +89,9 @@ TABLE = {
     "conv1d.padding": (convolution, [(shapes((2, 3, 19), (5, 3, 4)), SAME)], same, convolution),
     "conv2d.padding": (convolution, [(shapes((2, 3, 9, 8), (5, 3, 4, 3)), {**SAME, "dilation": 2}),
                                      (shapes((3, 9, 8), (5, 3, 4, 3)), {"padding": "valid", "stride": 2})], same, convolution),
+    "conv2d_channels_last": (channels_last, [
+        (shapes((2, 9, 8, 3), (5, 3, 4, 3)), {"padding": [2, 1], "stride": 2}),
+        (shapes((1, 7, 6, 4), (6, 2, 3, 3), False), {"groups": 2, "dilation": 2})], same, channels_last),
     "conv3d": (convolution, ROOMS, same, convolution),
     "conv3d.padding": (convolution, [(shapes((1, 2, 4, 5, 6), (3, 2, 2, 3, 1)), SAME)], same, convolution),
     "conv_transpose1d": (transposed, [(shapes((2, 3, 9), (3, 5, 4), outs=5), {"stride": 2, "padding": 1, "output_padding": 1}),

@@ -23,6 +23,18 @@ static int dims_of(const struct td_call *call)
     return args_of(call)->dims ? args_of(call)->dims : call->arg[1].tensor.rank - 2;
 }
 
+/* Where the input's first size is, behind which the others follow; and its channels. */
+static int sizes_at(const struct td_call *call)
+{
+    return args_of(call)->last ? 1 : call->arg[0].tensor.rank - dims_of(call);
+}
+
+static int channels_at(const struct td_call *call)
+{
+    int rank = call->arg[0].tensor.rank;
+    return args_of(call)->last ? rank - 1 : rank - dims_of(call) - 1;
+}
+
 /* "height", of dimension d of so many. */
 static const char *dim_name(int dims, int d)
 {
@@ -43,6 +55,8 @@ static int check_types(struct td_call *call)
                          dims == 1   ? ", w"
                          : dims == 2 ? ", h, w"
                                      : ", d, h, w, of which one or two may lack");
+    if (args_of(call)->last && input->rank != dims + 2)
+        return td_refuse(call, "input: is of rank %d; its shape must be [n, h, w, c]", input->rank);
     if (input->rank != dims + 1 && input->rank != dims + 2)
         return td_refuse(call, "input: is of rank %d; its shape must be [n, c, %s] or [c, %s]",
                          input->rank, "d, h, w" + 3 * (3 - dims), "d, h, w" + 3 * (3 - dims));
@@ -98,7 +112,7 @@ static int check_groups(struct td_call *call)
     const struct td_tensor *input = &call->arg[0].tensor, *weight = &call->arg[1].tensor;
     const struct td_tensor *bias = td_arg(call, 2);
     int64_t groups = call->arg[args_of(call)->groups].i;
-    int64_t channels = input->shape[input->rank - dims_of(call) - 1];
+    int64_t channels = input->shape[channels_at(call)];
     bool turned = is_transposed(call);
     if (groups < 1 || groups > INT32_MAX)
         return td_refuse(call, "groups: is %lld; at least 1 is right", (long long)groups);
@@ -143,7 +157,7 @@ static int spatial(struct td_call *call, int d, int64_t *size)
     const struct td_conv_args *args = args_of(call);
     const struct td_tensor *input = &call->arg[0].tensor, *weight = &call->arg[1].tensor;
     int dims = dims_of(call);
-    int64_t in = input->shape[input->rank - dims + d], kernel = weight->shape[2 + d];
+    int64_t in = input->shape[sizes_at(call) + d], kernel = weight->shape[2 + d];
     int64_t stride = call->arg[args->stride].ints.v[d], before, after;
     int64_t dilation = call->arg[args->dilation].ints.v[d];
     if (in > INT32_MAX || kernel > INT32_MAX || !kernel)
@@ -184,11 +198,11 @@ static int rule(struct td_call *call)
         return err;
     *out = (struct td_tensor){.dtype = input->dtype, .rank = input->rank};
     out->shape[0] = input->shape[0];
-    out->shape[out->rank - dims - 1] = is_transposed(call)
-                                           ? weight->shape[1] * call->arg[args_of(call)->groups].i
-                                           : weight->shape[0];
+    out->shape[channels_at(call)] = is_transposed(call)
+                                        ? weight->shape[1] * call->arg[args_of(call)->groups].i
+                                        : weight->shape[0];
     for (int d = 0; d < dims && !err; d++)
-        err = spatial(call, d, &out->shape[out->rank - dims + d]);
+        err = spatial(call, d, &out->shape[sizes_at(call) + d]);
     call->n_out = 1;
     return err;
 }
@@ -205,13 +219,14 @@ void td_conv_of(const struct td_call *call, struct td_conv *c)
     c->images = input->rank == c->dims + 2 ? input->shape[0] : 1;
     c->groups = call->arg[args->groups].i;
     c->transposed = is_transposed(call);
+    c->last = args->last;
     c->in_channels = c->transposed ? weight->shape[0] / c->groups : weight->shape[1];
     c->out_channels = c->transposed ? weight->shape[1] : weight->shape[0] / c->groups;
     for (int d = 0; d < TD_CONV_DIMS; d++) {
         bool there = d < c->dims;
-        c->in[d] = there ? input->shape[input->rank - c->dims + d] : 1;
+        c->in[d] = there ? input->shape[sizes_at(call) + d] : 1;
         c->kernel[d] = there ? weight->shape[2 + d] : 1;
-        c->size[d] = there ? out->shape[out->rank - c->dims + d] : 1;
+        c->size[d] = there ? out->shape[sizes_at(call) + d] : 1;
         c->stride[d] = there ? call->arg[args->stride].ints.v[d] : 1;
         c->dilation[d] = there ? call->arg[args->dilation].ints.v[d] : 1;
         if (there)
@@ -269,6 +284,7 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
         return no;
     td_conv_gemm(&c, c.weight, call->threads, &g);
     prepared->scratch = td_gemm_scratch_any(&g) + (c.transposed ? td_nbytes(c.weight) : 0);
+    prepared->scratch += c.last ? td_conv_turned(c.input) + td_conv_turned(c.out) : 0;
     return NULL;
 }
 
@@ -285,6 +301,11 @@ static const struct td_impl impls[] = {
 };
 /* clang-format on */
 
+#define LAST(dims)                                                                                 \
+    (struct td_conv_args)                                                                          \
+    {                                                                                              \
+        dims, 3, 4, 5, 6, -1, -1, false, true                                                      \
+    }
 #define PLAIN(dims)                                                                                \
     (struct td_conv_args)                                                                          \
     {                                                                                              \

@@ -13,6 +13,7 @@ struct td_conv_args {
     int stride, padding, dilation, groups, output_padding;
     int transposed; /* the argument that says so; -1: none does, and always says it */
     bool always;
+    bool last; /* channels are the last dimension of input and result, which have images */
 };
 
 struct td_conv {
@@ -25,6 +26,7 @@ struct td_conv {
     int64_t stride[TD_CONV_DIMS], dilation[TD_CONV_DIMS];
     int64_t padding[TD_CONV_DIMS], after[TD_CONV_DIMS]; /* before and behind the input */
     bool transposed; /* the gradient of such a convolution: weight is [in, out / groups, ..] */
+    bool last;       /* input and out are [images, .., channels] */
 };
 
 void td_conv_of(const struct td_call *call, struct td_conv *c);
@@ -36,6 +38,22 @@ void td_conv_squeeze(struct td_conv *c);
 /* Positions of the kernel, and elements of an image's channel: inside and out. */
 int64_t td_conv_positions(const struct td_conv *c);
 int64_t td_conv_pixels(const struct td_conv *c, const int64_t *size);
+
+/* Where an element of a channel, counted over all groups, lies in input or out. */
+static inline int64_t td_conv_at(const struct td_conv *c, int64_t image, int64_t channel,
+                                 int64_t channels, int64_t pixel, int64_t pixels)
+{
+    return c->last ? (image * pixels + pixel) * channels + channel
+                   : (image * channels + channel) * pixels + pixel;
+}
+
+/* From channels last to channels first, or back: images of so many channels and pixels. */
+static inline size_t td_conv_turned(const struct td_tensor *t) /* bytes that it takes */
+{
+    return (td_nbytes(t) + 127) & ~(size_t)63;
+}
+void td_conv_turn_image(const struct td_tensor *from, int64_t images, int64_t channels,
+                        int64_t pixels, bool back, void *to);
 
 /* The convolution as td_gemm_any's product: for each image and group, weight [o, c * positions]
  * times what lies under the kernel, gathered. weight: in that order, which a transposed

@@ -6,13 +6,26 @@ TD_KERNEL(convolution_any)
     struct td_conv c;
     struct td_gemm g;
     td_conv_of(call, &c);
-    struct td_tensor weight = *c.weight;
+    struct td_tensor weight = *c.weight, input = *c.input, out = *c.out;
+    char *room = call->scratch;
+    int64_t pixels = td_conv_pixels(&c, c.in), outs = td_conv_pixels(&c, c.size);
+    if (c.last) { /* turned round, and back */
+        input.data = room;
+        out.data = room + td_conv_turned(&input);
+        room += td_conv_turned(&input) + td_conv_turned(&out);
+        td_conv_turn_image(c.input, c.images, c.groups * c.in_channels, pixels, false, input.data);
+        c.input = &input;
+        c.out = &out;
+    }
     if (c.transposed) {
         td_conv_gemm(&c, c.weight, call->threads, &g);
-        weight.data = (char *)call->scratch + td_gemm_scratch_any(&g);
+        weight.data = room + td_gemm_scratch_any(&g);
         weight.weight = NULL;
         td_conv_turn_weight(&c, weight.data);
     }
     td_conv_gemm(&c, &weight, call->threads, &g);
-    TD_NAME(gemm_any)(&g, call->scratch);
+    TD_NAME(gemm_any)(&g, room);
+    if (c.last)
+        td_conv_turn_image(&out, c.images, c.groups * c.out_channels, outs, true,
+                           call->out[0].data);
 }

@@ -39,6 +39,7 @@ void td_conv_describe(const struct td_conv *c, int threads, struct td_onednn_des
     d->threads = threads;
     d->bias = c->bias != NULL;
     d->stored = td_weight_of(c->weight) != NULL;
+    d->last = c->last;
     d->rank = 2 + c->dims;
     d->src[0] = d->dst[0] = c->images;
     d->src[1] = c->groups * c->in_channels;

@@ -46,13 +46,15 @@ struct sum {
     uint64_t whole;
 };
 
-/* What the channels under one position of the kernel give to output channel o. pixel -1: zeros. */
-static void add(const struct td_conv *c, struct sum *sum, int64_t first, int64_t o, int64_t pixel,
+/* What the channels of image n under one position of the kernel give to output channel o. pixel -1:
+ * zeros. */
+static void add(const struct td_conv *c, struct sum *sum, int64_t n, int64_t o, int64_t pixel,
                 int64_t position)
 {
     int64_t pixels = td_conv_pixels(c, c->in), positions = td_conv_positions(c);
+    int64_t group = o / c->out_channels, channels = c->groups * c->in_channels;
     for (int64_t ch = 0; ch < c->in_channels; ch++) {
-        int64_t at = (first + ch) * pixels + pixel, group = o / c->out_channels;
+        int64_t at = td_conv_at(c, n, group * c->in_channels + ch, channels, pixel, pixels);
         int64_t w = c->transposed
                         ? (group * c->in_channels + ch) * c->out_channels + o % c->out_channels
                         : o * c->in_channels + ch;
@@ -71,7 +73,6 @@ static struct sum one(const struct td_conv *c, int64_t n, int64_t o, const int64
 {
     struct sum sum = {0};
     struct range r[TD_CONV_DIMS];
-    int64_t first = (n * c->groups + o / c->out_channels) * c->in_channels;
     if (c->bias && td_dtype_kind(c->out->dtype) == 'f')
         sum.real = td_get_real(c->bias, o);
     else if (c->bias)
@@ -86,7 +87,7 @@ static struct sum one(const struct td_conv *c, int64_t n, int64_t o, const int64
                 int64_t x = under(c, 2, at[2], k);
                 bool there = z >= 0 && y >= 0 && x >= 0;
                 if (there || zeros)
-                    add(c, &sum, first, o, there ? (z * c->in[1] + y) * c->in[2] + x : -1,
+                    add(c, &sum, n, o, there ? (z * c->in[1] + y) * c->in[2] + x : -1,
                         (i * c->kernel[1] + j) * c->kernel[2] + k);
             }
         }
@@ -103,12 +104,14 @@ void td_convolution_ref(const struct td_call *call)
     for (int64_t i = 0; i < td_numel(c.weight) && td_numel(c.out) && !zeros; i++)
         zeros = !isfinite(td_get_real(c.weight, i));
     for (int64_t i = 0; i < td_numel(c.out) && (i % 64 || !td_stopped()); i++) {
-        int64_t p = i % pixels, place[TD_CONV_DIMS] = {p / c.size[2] / c.size[1],
-                                                       p / c.size[2] % c.size[1], p % c.size[2]};
-        struct sum sum = one(&c, i / pixels / outs, i / pixels % outs, place, zeros);
+        int64_t p = i % pixels, n = i / pixels / outs, o = i / pixels % outs;
+        int64_t place[TD_CONV_DIMS] = {p / c.size[2] / c.size[1], p / c.size[2] % c.size[1],
+                                       p % c.size[2]};
+        struct sum sum = one(&c, n, o, place, zeros);
+        int64_t at = td_conv_at(&c, n, o, outs, p, pixels);
         if (td_dtype_kind(c.out->dtype) == 'f')
-            td_put_real(c.out, i, sum.real);
+            td_put_real(c.out, at, sum.real);
         else
-            td_put_whole(c.out, i, (int64_t)sum.whole);
+            td_put_whole(c.out, at, (int64_t)sum.whole);
     }
 }
