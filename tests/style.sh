@@ -28,6 +28,7 @@ owners=(
     "cpuinfo\.h:dispatch/cpu[a-z_]*\.c"
     "(oneapi/dnnl/)?dnnl.*\.h:kernels/onednn_prim\.h"
     "sleef\.h:kernels/functions\.h"
+    "protobuf-c/.*|dispatch/onnx\.pb-c\.h:dispatch/model/onnx_file\.h"
     "uthash\.h:api/tensors/store\.c"
     "fast_float/.*|dragonbox/.*:api/json/[a-z_]*\.cc"
 )
