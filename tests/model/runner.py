@@ -35,9 +35,9 @@ class Runner:
 
     def ask(self, line):
         if self.process is None or self.process.poll() is not None:
+            self.said = open(self.path / "said", "w+", errors="replace") # a pipe would fill up
             self.process = subprocess.Popen([self.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                            stderr=subprocess.PIPE, text=True,
-                                            errors="replace")
+                                            stderr=self.said, text=True, errors="replace")
         try:
             self.process.stdin.write(line + "\n")
             self.process.stdin.flush()
@@ -45,7 +45,8 @@ class Runner:
         except BrokenPipeError:
             reply = ""
         if not reply:
-            raise Ended(self.process.communicate()[1][-3000:])
+            self.process.wait()
+            raise Ended((self.path / "said").read_text(errors="replace")[-3000:])
         return reply.strip()
 
     def run(self, model, inputs, threads=1, how="plan", runs=3, seconds=60):
@@ -57,17 +58,22 @@ class Runner:
             old.unlink()
         for i, array in enumerate(inputs):
             array = np.asarray(array)
+            kind = "BF16" if array.dtype.name == "bfloat16" else NAMES[array.dtype]
             shape = "".join(" %d" % n for n in array.shape)
-            (self.path / ("in%d" % i)).write_bytes((NAMES[array.dtype] + shape + "\n").encode() + array.tobytes())
+            (self.path / ("in%d" % i)).write_bytes((kind + shape + "\n").encode() + array.tobytes())
         reply = self.ask("%s\t%s\t%d\t%s\t%d\t%d" % (model, self.path, threads, how, runs, seconds))
         if not reply.startswith("ok "):
             raise Refused(reply)
         return [read(self.path / ("out%d" % i)) for i in range(int(reply[3:]))]
+
+    def kind(self, i):
+        """The type of the last run's output i, which may be BF16 where there are floats."""
+        return (self.path / ("out%d" % i)).read_bytes().split(maxsplit=1)[0].decode()
 
     def close(self):
         if self.process:
             self.process.stdin.close()
             self.process.wait()
             self.process.stdout.close()
-            self.process.stderr.close()
+            self.said.close()
         self.folder.cleanup()
