@@ -1,16 +1,22 @@
 /* Steps that are computed together: pointwise ones over one shape that follow one another, a tile
  * at a time, so that what lies between them never leaves the cache. */
 #include "dispatch/model/plan.h"
-#include "kernels/fused.h"
+#include "dispatch/steps.h"
 
 #include <string.h>
+
+/* What a step is, where it is one kernel; NULL: it is several, or nothing. */
+static const struct unit *unit_of(const struct td_plan_step *step)
+{
+    const struct unit *u = step->made->unit;
+    return step->made->n_units == 1 && !u->fused && u->impl ? u : NULL;
+}
 
 /* How many values the step brings to those that are computed together; 0: it is none of these. */
 static int values_of(const struct td_plan_step *step)
 {
-    const struct td_run *run = step->run;
-    bool plain = !run->parts && !run->n_casts && td_numel(&run->call.out[0]) > 0;
-    return plain ? td_fused_values(&run->call, run->impl) : 0;
+    const struct unit *u = unit_of(step);
+    return u && td_numel(&u->call.out[0]) > 0 ? td_fused_values(&u->call, u->impl) : 0;
 }
 
 static bool has_shape(const struct td_tensor *a, const struct td_tensor *b)
@@ -48,9 +54,10 @@ void td_plan_group(struct td_plan *plan)
         if (!step->handle)
             continue;
         int more = values_of(step);
-        bool joins = more && n && n < TD_FUSED_MOST && values + more <= TD_FUSED_VALUES &&
-                     has_shape(&step->run->call.out[0], &plan->step[last].run->call.out[0]) &&
-                     reads_whole(plan, step, first);
+        bool joins =
+            more && n && n < TD_FUSED_MOST && values + more <= TD_FUSED_VALUES &&
+            has_shape(&plan->value[step->value].like, &plan->value[plan->step[last].value].like) &&
+            reads_whole(plan, step, first);
         if (!joins) {
             close_group(plan, first, last, n);
             first = s;
@@ -76,13 +83,12 @@ void td_plan_run_group(const struct td_plan *plan, int last)
 {
     struct td_fused call[TD_FUSED_MOST];
     int of[TD_FUSED_MOST], n = 0;
-    int64_t begin = td_clock_ns();
     for (int s = first_of(plan, last); s <= last; s++) {
         const struct td_plan_step *step = &plan->step[s];
         if (!step->handle)
             continue;
-        call[n].call = &step->run->call;
-        call[n].impl = step->run->impl;
+        call[n].call = &step->made->unit->call;
+        call[n].impl = step->made->unit->impl;
         memset(call[n].of, -1, sizeof call[n].of);
         for (int i = 0; i < step->n_uses; i++)
             for (int k = 0; k < n; k++)
@@ -91,7 +97,4 @@ void td_plan_run_group(const struct td_plan *plan, int last)
         of[n++] = s;
     }
     td_fused(call, n, plan->threads);
-    int64_t ns = (td_clock_ns() - begin) / n;
-    for (int i = 0; i < n; i++) /* each its share */
-        plan->step[of[i]].run->ns = ns;
 }

@@ -76,10 +76,11 @@ struct td_model_pass {
 
 struct td_model_step {
     const char *node, *op; /* the file's name of its node, and the operator: "conv2d" */
-    const struct td_impl *impl;
+    const char *kernel;    /* "onednn", and its level */
+    enum td_isa isa;
     int with;                       /* the last step that it is computed together with, or -1 */
     const struct td_tensor *result; /* the first one's type and shape */
-    int64_t ns;                     /* that its kernel took last; 0: it is at work */
+    int64_t ns; /* that it took last; of those that run together, the last has all; 0: at work */
 };
 
 struct td_model_plan {

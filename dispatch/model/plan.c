@@ -26,28 +26,63 @@ static void *alloc(void *arena, size_t bytes)
     return td_arena_alloc(arena, bytes);
 }
 
-static int bind_step(struct td_plan *plan, struct td_plan_step *step, struct td_problem *problem)
+struct binding { /* what steps are bound in, one after the other */
+    struct td_plan *plan;
+    struct td_problem *problem;
+    struct td_arena *once;
+    struct td_run run;
+};
+
+static int make_step(struct binding *b, struct td_plan_step *step)
 {
-    struct td_options options = {.alloc = alloc, .alloc_arg = plan->arena};
-    char name[2 * TD_NAME_SIZE + 1];
+    struct td_plan *plan = b->plan;
+    size_t scratch;
+    b->run.call.threads = plan->threads;
+    b->run.node = plan->node;
+    int err = td_run_select(&b->run, &scratch);
+    if (err)
+        return err;
+    step->kernel = b->run.impl->name;
+    step->isa = td_impl_isa(b->run.impl);
+    err = td_step_make(&step->made, &b->run, alloc, plan->arena);
+    td_run_release(&b->run);
+    if (!err && td_step_scratch(step->made) > plan->scratch)
+        plan->scratch = td_step_scratch(step->made);
+    return err;
+}
+
+static int bind_step(struct binding *b, struct td_plan_step *step)
+{
     const struct td_schema *schema = &step->handle->schema;
     const char *underscore = step->in_place ? "_" : "", *dot = *schema->overload ? "." : "";
+    char name[2 * TD_NAME_SIZE + 1];
+    b->once = td_arena_reset(b->once);
+    if (!b->once)
+        return td_problem_set(b->problem, ENOMEM, "no memory for the model's plan");
+    struct td_options options = {.alloc = alloc, .alloc_arg = b->once};
     snprintf(name, sizeof name, "%s%s%s%s", schema->name, underscore, dot, schema->overload);
-    struct td_run *run = td_arena_alloc(plan->arena, sizeof *run);
-    if (!run)
+    int err = td_run_bind(&b->run, name, step->arg, step->n_args, &options);
+    err = err ? err : make_step(b, step);
+    if (err)
+        *b->problem = b->run.problem;
+    return err;
+}
+
+static int bind_steps(struct td_plan *plan, struct td_problem *problem)
+{
+    struct binding *b = calloc(1, sizeof *b);
+    if (!b)
         return td_problem_set(problem, ENOMEM, "no memory for the model's plan");
-    int err = td_run_bind(run, name, step->arg, step->n_args, &options);
-    run->call.threads = plan->threads;
-    run->node = plan->node;
-    err = err ? err : td_run_select(run, &step->scratch);
-    if (err) {
-        *problem = run->problem;
-        return err;
-    }
-    if (step->scratch > plan->scratch)
-        plan->scratch = step->scratch;
-    step->run = run;
-    return 0;
+    b->plan = plan;
+    b->problem = problem;
+    b->once = td_arena_create();
+    int err = 0;
+    for (int s = 0; s < plan->n_steps && !err; s++)
+        if (plan->step[s].handle)
+            err = bind_step(b, &plan->step[s]);
+    td_arena_destroy(b->once);
+    free(b);
+    return err;
 }
 
 static size_t room_of(const struct td_plan_value *value)
@@ -148,21 +183,17 @@ static int place_values(struct td_plan *plan)
 
 static void point(const struct td_plan_step *step, const struct td_plan_use *use, void *data)
 {
-    int arg = td_plan_argument(step, use->arg);
-    if (use->element >= 0)
-        step->run->call.arg[arg].tensors.v[use->element].data = data;
-    else
-        td_run_set_input(step->run, arg, data);
+    td_step_set_input(step->made, td_plan_argument(step, use->arg), use->element, data);
 }
 
 static void point_steps(struct td_plan *plan)
 {
     for (int s = 0; s < plan->n_steps; s++) {
         struct td_plan_step *step = &plan->step[s];
-        for (int i = 0; step->handle && i < step->n_outs; i++)
-            step->run->call.out[i].data = plan->value[step->value + i].inside
-                                              ? NULL
-                                              : plan->memory + plan->value[step->value + i].at;
+        for (int i = 0; step->handle && i < step->n_outs; i++) {
+            const struct td_plan_value *value = &plan->value[step->value + i];
+            td_step_set_result(step->made, i, value->inside ? NULL : plan->memory + value->at);
+        }
         for (int k = 0; step->handle && k < step->n_uses; k++) {
             const struct td_plan_value *value = &plan->value[step->use[k].value];
             if (value->step >= 0 && !value->inside)
@@ -173,10 +204,7 @@ static void point_steps(struct td_plan *plan)
 
 int td_plan_close(struct td_plan *plan, struct td_problem *problem)
 {
-    int err = 0;
-    for (int s = 0; s < plan->n_steps && !err; s++)
-        if (plan->step[s].handle)
-            err = bind_step(plan, &plan->step[s], problem);
+    int err = bind_steps(plan, problem);
     if (err)
         return err;
     td_plan_group(plan);
@@ -213,18 +241,19 @@ static int run_step(const struct td_plan *plan, int s, const struct td_tensor *i
                     struct td_problem *problem)
 {
     const struct td_plan_step *step = &plan->step[s];
+    struct td_problem why = {0};
     point_to_inputs(plan, step, inputs);
     if (step->with >= 0 && step->with != s)
         return 0;
+    int err = 0;
     if (step->with == s)
         td_plan_run_group(plan, s);
     else
-        td_run_execute(step->run, plan->memory + plan->bytes);
+        err = td_step_execute(step->made, plan->memory + plan->bytes, &why);
     if (td_stopped())
         return td_problem_set(problem, ETIMEDOUT, "the model was stopped");
-    return step->run->error
-               ? td_problem_set(problem, -step->run->error, "node '%.100s': %s: %.400s", step->node,
-                                step->handle->full, step->run->problem.text)
+    return err ? td_problem_set(problem, -err, "node '%.100s': %s: %.400s", step->node,
+                                step->handle->full, why.text)
                : 0;
 }
 
@@ -233,14 +262,19 @@ int td_plan_execute(struct td_plan *plan, const struct td_tensor *inputs,
 {
     int err = 0;
     figures->most_bytes = plan->bytes + plan->scratch;
+    int64_t begin = td_clock_ns(), last = begin;
     for (int s = 0; s < plan->n_steps && !err; s++) {
-        if (plan->step[s].handle) {
-            err = run_step(plan, s, inputs, problem);
-            figures->calls++;
-        }
+        if (!plan->step[s].handle)
+            continue;
+        err = run_step(plan, s, inputs, problem);
+        figures->calls++;
+        if (plan->step[s].with >= 0 && plan->step[s].with != s)
+            continue; /* the last of them has the time of all */
+        int64_t now = td_clock_ns();
+        plan->step[s].ns = now - last;
+        last = now;
     }
-    for (int s = 0; s < plan->n_steps && !err; s++)
-        figures->kernel_ns += plan->step[s].handle ? plan->step[s].run->ns : 0;
+    figures->kernel_ns = last - begin;
     for (int i = 0; i < plan->n_outputs; i++)
         if (plan->output[i].value >= 0)
             plan->output[i].tensor.data =

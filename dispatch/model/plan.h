@@ -7,6 +7,7 @@
 #define TD_DISPATCH_PLAN_H
 
 #include "dispatch/model/walk.h"
+#include "dispatch/step.h"
 
 struct td_plan_value {     /* a tensor that depends on the inputs */
     struct td_tensor like; /* its data: where it lay while it was recorded */
@@ -31,9 +32,11 @@ struct td_plan_step { /* a call, as it was given; and as it is bound again once 
     struct td_named *arg; /* constants have their data */
     struct td_plan_use *use;
     int value; /* its first result; the others follow */
-    struct td_run *run;
+    struct td_step *made;
+    const char *kernel; /* its row, by name */
+    enum td_isa isa;    /* and by level */
+    int64_t ns;         /* that it took last */
     int with; /* the last of those that it is computed together with; -1: it is so alone */
-    size_t scratch;
 };
 
 struct td_plan_output {

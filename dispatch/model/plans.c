@@ -142,9 +142,10 @@ bool td_model_plan_step(const struct td_model_plan *plan, int i, struct td_model
         return false;
     *step = (struct td_model_step){.node = s->node,
                                    .op = s->handle->full,
-                                   .impl = s->run->impl,
+                                   .kernel = s->kernel,
+                                   .isa = s->isa,
                                    .with = s->with,
                                    .result = &plan->of_->value[s->value].like,
-                                   .ns = plan->of_->busy ? 0 : s->run->ns};
+                                   .ns = plan->of_->busy ? 0 : s->ns};
     return true;
 }

@@ -75,11 +75,9 @@ void td_plan_free(struct td_plan **plan)
         if (!--p->held[i]->refs)
             td_block_free(p->held[i]);
     for (int i = 0; i < p->n_steps; i++)
-        if (p->step[i].run)
-            td_run_release(p->step[i].run);
+        td_step_release(&p->step[i].made);
     for (int i = 0; i < p->n_steps; i++)
-        if (p->step[i].run)
-            td_run_release(p->step[i].run);
+        td_step_release(&p->step[i].made);
     free(p->held);
     free(p->step);
     free(p->value);
