@@ -158,6 +158,7 @@ int td_program_fold(struct td_model *model, struct td_problem *problem)
     if (!err)
         drop_unwanted(f);
     if (f) {
+        td_walk_release(&f->walk, 0, NULL, 0);
         td_walk_end(&f->walk);
         free(f->walk.made);
     }

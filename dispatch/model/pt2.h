@@ -66,6 +66,7 @@ const cJSON *td_pt2_get(const cJSON *object, const char *name); /* a member; NUL
 const char *td_pt2_text(const cJSON *object, const char *name); /* a member's text, or NULL */
 bool td_pt2_whole(const cJSON *number, int64_t *v);             /* whether it is a whole number */
 
+#define TD_PT2_COMPLEX 10 /* torch.export's number of COMPLEX64 */
 /* The types by torch.export's numbers; TD_DTYPE_none for those that there are none of. */
 enum td_dtype td_pt2_dtype(const cJSON *number);
 
@@ -177,7 +178,7 @@ struct td_pt2_target { /* one that is no operator of the table */
     td_lower *lower;
     char how;            /* see pt2_ops.c; of a number: what is done */
     const char *formula; /* over its arguments, by their names, */
-    const char *also;    /* of which these may be left out: "dim dtype" */
+    const char *also;    /* of which these may be left out: "dim=-1 dtype" */
 };
 const struct td_pt2_target *td_pt2_target(const char *name);
 /* A node's target, "relu_" of "torch.ops.aten.relu_.default", in the program's memory; or NULL. */
@@ -199,6 +200,7 @@ td_lower td_pt2_formula; /* form: a struct td_pt2_target */
 td_lower td_pt2_same;    /* its first operand */
 td_lower td_pt2_number;  /* form: a struct td_pt2_target; arithmetic on sizes */
 td_lower td_pt2_size, td_pt2_item, td_pt2_tensor;
+td_lower td_pt2_fourier, td_pt2_part; /* complex tensors are lists of two, or real ones */
 td_lower td_pt2_cond, td_pt2_while, td_pt2_map, td_pt2_inline;
 /* Calls an operator on n items from in[first], and on those of the node's operands from 3 on. */
 int td_pt2_call_on(struct td_walk *walk, const char *op, const struct td_node *node,

@@ -32,7 +32,7 @@ int td_pt2_sort(struct td_pt2_key *key, int n, const char *what, struct td_probl
 struct td_pt2_key *td_pt2_find(struct td_pt2_key *key, int n, const char *name)
 {
     struct td_pt2_key wanted = {.name = name};
-    return n ? bsearch(&wanted, key, (size_t)n, sizeof *key, compare) : NULL;
+    return n && name ? bsearch(&wanted, key, (size_t)n, sizeof *key, compare) : NULL;
 }
 
 /* ---- opening ---- */

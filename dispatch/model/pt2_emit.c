@@ -6,19 +6,22 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "add_.Tensor" is add.Tensor, in place. */
+/* "add_.Tensor" is add.Tensor, in place; "slice_copy.Tensor" is slice.Tensor: nothing shares memory
+ * here. */
 static const struct td_handle *find_handle(const char *name, bool *in_place)
 {
     const struct td_handle *handle = td_registry_find(name);
     char plain[2 * TD_NAME_SIZE];
     size_t n = strcspn(name, ".");
     *in_place = false;
-    if (handle || n < 2 || name[n - 1] != '_' || strlen(name) >= sizeof plain)
+    bool copy = n > 5 && !memcmp(name + n - 5, "_copy", 5);
+    size_t ending = copy ? 5 : 1;
+    if (handle || n < 2 || (name[n - 1] != '_' && !copy) || strlen(name) >= sizeof plain)
         return handle;
-    memcpy(plain, name, n - 1);
-    strcpy(plain + n - 1, name + n);
+    memcpy(plain, name, n - ending);
+    strcpy(plain + n - ending, name + n);
     handle = td_registry_find(plain);
-    *in_place = handle != NULL;
+    *in_place = handle && !copy;
     return handle;
 }
 
@@ -65,6 +68,51 @@ static int fit_operands(struct td_pt2_graph *graph, const struct td_handle *hand
     return kept <= TD_MAX_ARGS ? 0 : td_pt2_refuse(graph, "has too many arguments");
 }
 
+/* Whether a formula has a word. */
+static bool has_word(const char *formula, const char *word)
+{
+    size_t n = strlen(word);
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    while (*formula) {
+        size_t length = strspn(formula, letters);
+        if (n && length >= n && !memcmp(formula, word, n) && (length == n || !strcmp(word, "hx")))
+            return true; /* hx: hx_0 and hx_1 */
+        formula += length ? length : 1;
+    }
+    return false;
+}
+
+/* A formula must have a place for all that it is given, or it would say something else. */
+static int check_formula(struct td_pt2_graph *graph, const struct td_pt2_target *target,
+                         const struct td_node *node)
+{
+    for (int i = 0; i < node->n_operands && target->formula; i++) {
+        const struct td_node_operand *o = &node->operand[i];
+        const char *name = o->name ? o->name : "";
+        if (o->kind != TD_OPERAND_none && !has_word(target->formula, name) && !is_idle(name))
+            return td_pt2_refuse(graph, "the argument '%.60s' is not understood here", name);
+    }
+    return 0;
+}
+
+/* What as_strided sees is memory: as it lies here only where it is dense. */
+static int check_strided(struct td_pt2_graph *graph, const struct td_node *node, const cJSON *json)
+{
+    if (strncmp(node->op, "as_strided", 10))
+        return 0;
+    const cJSON *inputs = td_pt2_get(json, "inputs");
+    const cJSON *member = td_pt2_argument(td_pt2_get(inputs ? inputs->child : NULL, "arg"));
+    const char *name = td_pt2_text(member, "name");
+    const struct td_pt2_value *of = name ? td_pt2_value(graph, name) : NULL;
+    int64_t offset;
+    bool dense =
+        of && td_pt2_is_dense(of->meta) &&
+        td_pt2_whole(td_pt2_get(td_pt2_get(of->meta, "storage_offset"), "as_int"), &offset) &&
+        !offset;
+    return dense ? 0
+                 : td_pt2_refuse(graph, "sees a tensor's memory, which lies in another way here");
+}
+
 static int check_graphs(struct td_pt2_graph *graph, const struct td_pt2_target *target,
                         const struct td_node *node)
 {
@@ -102,12 +150,15 @@ int td_pt2_emit(struct td_pt2_graph *graph, const cJSON *json, const int *out, i
         node.form = target;
         writes = target->how == 'w' && target->formula;
         err = check_graphs(graph, target, &node);
+        err = err ? err : check_formula(graph, target, &node);
     } else {
         const struct td_handle *handle = find_handle(node.op, &writes);
         node.lower = td_pt2_call;
         node.form = handle;
-        err = handle ? fit_operands(graph, handle, operand, &node.n_operands)
-                     : td_pt2_refuse(graph, "there is no such operator here");
+        err = handle ? check_strided(graph, &node, json) : 0;
+        if (!err)
+            err = handle ? fit_operands(graph, handle, operand, &node.n_operands)
+                         : td_pt2_refuse(graph, "there is no such operator here");
     }
     if (in_place)
         *in_place = writes;

@@ -87,7 +87,7 @@ static void name_call(const struct td_node *node, const struct td_handle *handle
                       size_t size)
 {
     const struct td_handle *own = node->form;
-    bool in_place = strcmp(node->op, own->full) != 0 && strcmp(node->op, own->schema.name) != 0;
+    bool in_place = strcspn(node->op, ".") == strlen(own->schema.name) + 1;
     snprintf(name, size, "%s%s%s%s", handle->schema.name, in_place ? "_" : "",
              *handle->schema.overload ? "." : "", handle->schema.overload);
 }
@@ -154,6 +154,20 @@ int td_pt2_call_on(struct td_walk *walk, const char *op, const struct td_node *n
     return td_walk_call(walk, op, given, n, out, NULL);
 }
 
+/* "dim=-1", "dtype": an argument that is left out is what stands there, or None. */
+static struct td_given left_out(char *text)
+{
+    struct td_given given = {.name = strsep(&text, "=")};
+    char *end;
+    if (!text)
+        return given;
+    int64_t i = strtoll(text, &end, 10);
+    given.item = !strcmp(text, "False") ? td_item_bool(false)
+                 : *end                 ? td_item_float(strtod(text, NULL))
+                                        : td_item_int(i);
+    return given;
+}
+
 int td_pt2_formula(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
                    struct td_item *out)
 {
@@ -169,11 +183,17 @@ int td_pt2_formula(struct td_walk *walk, const struct td_node *node, const struc
             return td_walk_refuse(walk, "has too many arguments");
         given[n].name = node->operand[i].name;
         err = as_numbers(walk, &in[i], numbers, &given[n].item);
+        if (given[n].name && !strcmp(given[n].name, "hx") && in[i].n == 2) { /* of lstm_cell */
+            given[n] = (struct td_given){"hx_0", in[i].list[0]};
+            given[++n] = (struct td_given){"hx_1", in[i].list[1]};
+        }
     }
     char *rest = also;
     for (char *name; !err && n < 2 * TD_MAX_ARGS && (name = strsep(&rest, " "));)
-        if (*name && td_node_find(node, name) < 0)
-            given[n++] = (struct td_given){.name = name};
+        if (*name) {
+            given[n] = left_out(name);
+            n += td_node_find(node, given[n].name) < 0;
+        }
     err = err ? err : td_walk_formula(walk, target->formula, given, n, result, &made);
     if (!err && made < node->n_outs)
         err = td_walk_refuse(walk, "gives %d results, but %d are wanted", made, node->n_outs);

@@ -38,6 +38,73 @@ static const struct td_pt2_target targets[] = {
     {"to.other", .how = 't'},
     {"type_as", .how = 't'},
     {"zero_", td_pt2_formula, 'w', "zeros_like(self)"},
+    {"_scaled_dot_product_flash_attention_for_cpu", td_pt2_formula, 0,
+     "y = scaled_dot_product_attention(query, key, value, attn_mask, 0.0, is_causal, scale=scale); "
+     "z = y", /* z, which the gradient wants, nobody reads */
+     "attn_mask is_causal=False scale"},
+    {"_unsafe_index.Tensor", td_pt2_formula, 0, "index(self, indices)"},
+    {"_unsafe_index_put", td_pt2_formula, 0, "index_put(self, indices, values, accumulate)",
+     "accumulate=False"},
+    {"adjoint", td_pt2_formula, 0, "transpose(self, -2, -1)"},
+    {"cdist", td_pt2_formula, 0, "_cdist_forward(x1, x2, p, compute_mode)", "p=2.0 compute_mode"},
+    {"cosine_similarity", td_pt2_formula, 0,
+     "sum(x1 * x2, dim) / (clamp_min(linalg_vector_norm(x1, 2, dim), eps) * "
+     "clamp_min(linalg_vector_norm(x2, 2, dim), eps))",
+     "dim=1 eps=1e-8"},
+    {"fliplr", td_pt2_formula, 0, "flip(self, 1)"},
+    {"flipud", td_pt2_formula, 0, "flip(self, 0)"},
+    {"gru_cell", td_pt2_formula, 0,
+     "_a = chunk(linear(input, w_ih, b_ih), 3, -1); _b = chunk(linear(hx, w_hh, b_hh), 3, -1); "
+     "_z = sigmoid(_a[1] + _b[1]); _n = tanh(_a[2] + sigmoid(_a[0] + _b[0]) * _b[2]); "
+     "h = _n + _z * (hx - _n)",
+     "b_ih b_hh"},
+    {"hstack", td_pt2_formula, 0, "cat(tensors, 1)"},
+    {"inner", td_pt2_formula, 0, "matmul(self, transpose(other, -2, -1))"},
+    {"l1_loss", td_pt2_formula, 0, "mean(abs(self - target))"},
+    {"linalg_cross", td_pt2_formula, 0,
+     "roll(self, -1, dim) * roll(other, -2, dim) - roll(self, -2, dim) * roll(other, -1, dim)",
+     "dim=-1"},
+    {"lstm_cell", td_pt2_formula, 0,
+     "_g = chunk(linear(input, w_ih, b_ih) + linear(hx_0, w_hh, b_hh), 4, -1); "
+     "_c = sigmoid(_g[1]) * hx_1 + sigmoid(_g[0]) * tanh(_g[2]); "
+     "h = sigmoid(_g[3]) * tanh(_c); c = _c + 0",
+     "b_ih b_hh"},
+    {"mH", td_pt2_formula, 0, "transpose(self, -2, -1)"},
+    {"mT", td_pt2_formula, 0, "transpose(self, -2, -1)"},
+    {"matrix_H", td_pt2_formula, 0, "transpose(self, -2, -1)"},
+    {"median", td_pt2_formula, 0, "_m = median(reshape(self, [-1]), 0); y = _m[0]"},
+    {"mse_loss", td_pt2_formula, 0, "mean((self - target) ** 2)"},
+    {"numpy_T", td_pt2_formula, 0, "t(self)"},
+    {"pairwise_distance", td_pt2_formula, 0, "linalg_vector_norm(x1 - x2 + eps, p, -1, keepdim)",
+     "p=2 eps=1e-6 keepdim=False"},
+    {"rnn_relu_cell", td_pt2_formula, 0, "relu(linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh))",
+     "b_ih b_hh"},
+    {"rnn_tanh_cell", td_pt2_formula, 0, "tanh(linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh))",
+     "b_ih b_hh"},
+    {"special_expit", td_pt2_formula, 0, "sigmoid(self)"},
+    {"special_erf", td_pt2_formula, 0, "erf(self)"},
+    {"special_log_softmax", td_pt2_formula, 0, "log_softmax(self, dim, dtype)", "dtype"},
+    {"special_softmax", td_pt2_formula, 0, "softmax(self, dim, dtype)", "dtype"},
+    {"tril_indices", td_pt2_formula, 0,
+     "_to_copy(t(nonzero(tril(ones([row, col]), offset))), dtype=dtype)", "offset=0 dtype"},
+    {"triu_indices", td_pt2_formula, 0,
+     "_to_copy(t(nonzero(triu(ones([row, col]), offset))), dtype=dtype)", "offset=0 dtype"},
+    {"unsafe_chunk", td_pt2_formula, 0, "chunk(self, chunks, dim)", "dim=0"},
+    {"unsafe_split.Tensor", td_pt2_formula, 0, "split(self, split_size, dim)", "dim=0"},
+    {"prims.convert_element_type", td_pt2_formula, 0, "_to_copy(a, dtype=dtype)"},
+    {"_fft_c2c", td_pt2_fourier},
+    {"_fft_r2c", td_pt2_fourier},
+    {"fft_fft", td_pt2_fourier},
+    {"fft_fft2", td_pt2_fourier},
+    {"fft_fftn", td_pt2_fourier},
+    {"fft_ifft", td_pt2_fourier, 'i'},
+    {"fft_ifft2", td_pt2_fourier, 'i'},
+    {"fft_ifftn", td_pt2_fourier, 'i'},
+    {"fft_rfft", td_pt2_fourier, 'h'},
+    {"imag", td_pt2_part, 'i'},
+    {"real", td_pt2_part, 'r'},
+    {"view_as_real", td_pt2_part, 'v'},
+    {"view_as_complex", td_pt2_part, 'c'},
     {"item", td_pt2_item},
     {"_local_scalar_dense", td_pt2_item},
     {"sym_size.int", td_pt2_size},
@@ -91,7 +158,10 @@ const char *td_pt2_short(struct td_pt2_graph *graph, const cJSON *node)
     const char *target = td_pt2_text(node, "target");
     target = target ? target : "";
     target += !strncmp(target, "torch.ops.", 10) ? 10 : 0;
-    target += !strncmp(target, "aten.", 5) ? 5 : 0;
+    target += !strncmp(target, "aten.", 5)                    ? 5
+              : !strncmp(target, "torchvision.", 12)          ? 12
+              : !strncmp(target, "quantized_decomposed.", 21) ? 21
+                                                              : 0;
     size_t n = strlen(target);
     n -= n > 8 && !strcmp(target + n - 8, ".default") ? 8 : 0;
     return td_program_text(graph->pt2->model, target, n);
@@ -166,6 +236,9 @@ static char kept_how(const struct results *r, const struct td_pt2_value *first, 
         return td_pt2_is_dense(first->meta) ? 's' : 'c';
     const struct td_pt2_value *made = r->key[0] ? r->graph->value[r->key[0]->at] : NULL;
     enum td_dtype is = td_pt2_dtype(td_pt2_get(first->meta, "dtype"));
+    int64_t type;
+    if (made && td_pt2_whole(td_pt2_get(made->meta, "dtype"), &type) && type == TD_PT2_COMPLEX)
+        return 'c'; /* a tensor of reals is a complex one as well */
     if (!made || !is || td_pt2_dtype(td_pt2_get(made->meta, "dtype")) != is)
         return 0;
     return *name == '_' || has_flag(node, "copy") ? 'c' : 's';

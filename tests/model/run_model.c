@@ -107,6 +107,15 @@ static int run(struct td_model *model, const char *dir, const struct td_model_ca
     return err;
 }
 
+/* A sentence on one line, whatever the file's names in it are. */
+static void say(const char *what, struct td_problem *problem)
+{
+    for (char *c = problem->text; *c; c++)
+        if (*c == '\n' || *c == '\r')
+            *c = ' ';
+    printf("%s: %s\n", what, problem->text);
+}
+
 static void serve(char *line)
 {
     struct td_problem problem = {0};
@@ -129,12 +138,12 @@ static void serve(char *line)
     int err = td_model_load(&model, file, size, NULL, &problem);
     free(file);
     if (err) {
-        printf("load: %s\n", problem.text);
+        say("load", &problem);
         return;
     }
     err = run(model, dir, &call, atoi(runs), &problem);
     if (err)
-        printf("run: %s\n", problem.text);
+        say("run", &problem);
     else
         printf("ok %d\n", td_model_outputs(model, &ports));
     td_model_unref(&model);

@@ -71,9 +71,13 @@ class Runner:
         return (self.path / ("out%d" % i)).read_bytes().split(maxsplit=1)[0].decode()
 
     def close(self):
+        """Ends the process: what it says is wrong at its end (a sanitizer, of leaks), or ""."""
+        said = ""
         if self.process:
             self.process.stdin.close()
-            self.process.wait()
+            said = "exit %d" % self.process.returncode if self.process.wait() else ""
             self.process.stdout.close()
             self.said.close()
+            said = said and (self.path / "said").read_text(errors="replace")[-3000:] + said
         self.folder.cleanup()
+        return said

@@ -170,6 +170,27 @@ class Right(unittest.TestCase):
         wanted = FLOATS @ (2 * turned + base[5:8])
         self.same(m, [FLOATS], wanted[:, [2, 0]])
 
+    def test_formulas(self):
+        """What is no operator of ours: cells, transforms, names with other endings, quantized values."""
+        m = Model()
+        x = m.user("x", sizes=["s0", 4])
+        h, c = (m.weight(n, rng.standard_normal((3, 2), np.float32)) for n in "hc")
+        w, v = (rng.standard_normal(n, np.float32) for n in ((8, 4), (8, 2)))
+        b = np.zeros(8, np.float32)
+        one, two = m.call("lstm_cell.default", ["one", "two"], input=x, hx=[h, c], w_ih=m.weight("w", w),
+                          w_hh=m.weight("v", v), b_ih=m.weight("b", b), b_hh=None)
+        f = m.call("fft_fft2.default", "f", self=x)
+        part = m.call("slice_copy.Tensor", "part", self=x, dim=1, start=1, end=3)
+        q = m.call("torch.ops.quantized_decomposed.dequantize_per_tensor.default", "q", input=m.weight(
+            "bytes", np.array([1, 2, 3], np.int8)), scale=0.5, zero_point=1, quant_min=-128, quant_max=127, dtype=Type(2))
+        m.outputs = [one, two, m.call("real.default", "re", self=f), m.call("imag.default", "im", self=f), part, q]
+        stored = [np.frombuffer(m.files["data/weights/weight_%d" % i], np.float32).reshape(3, 2) for i in (0, 1)]
+        i, g, n, o = np.split(FLOATS @ w.T + stored[0] @ v.T, 4, 1)
+        sigmoid = lambda t: 1 / (1 + np.exp(-t))
+        cell = sigmoid(g) * stored[1] + sigmoid(i) * np.tanh(n)
+        f = np.fft.fft2(FLOATS)
+        self.same(m, [FLOATS], sigmoid(o) * np.tanh(cell), cell, f.real, f.imag, FLOATS[:, 1:3], [0, .5, 1])
+
     def test_kept_out(self):
         """What computes nothing: dropout, assertions, copies of the same type; and outputs that are states."""
         m = Model()
@@ -209,9 +230,9 @@ class Wrong(unittest.TestCase):
         self.refused(m, "x: must have the shape [?, 4]", [FLOATS.T, FLOATS, FLOATS])
 
     def test_nodes(self):
-        def one(target, outs="y", **arguments):
+        def one(op, outs="y", /, **arguments):
             m = Model()
-            m.outputs = [m.call(target, outs, self=m.user("x", sizes=["s0", 4]), **arguments)]
+            m.outputs = [m.call(op, outs, self=m.user("x", sizes=["s0", 4]), **arguments)]
             return m
         self.refused(one("no_such_thing.default"), "node 'y' (torch.ops.aten.no_such_thing.default): there is no such")
         self.refused(one("relu.default", other=1), "relu has no argument 'other' here")
@@ -221,7 +242,15 @@ class Wrong(unittest.TestCase):
         self.refused(one("zeros_like.default", dtype=Type(10)), "has an argument that cannot be read (as_scalar_type)")
         self.refused(one("view.default", size=[5, -1]), "node 'y' (view): view: ")
         self.refused(one("torch.ops.higher_order.cond"), "other arguments than torch.export gives")
-        self.refused(one("relu.default", outs="x"), "two values called 'x'")
+        self.refused(one("mse_loss.default", target=Name("x"), reduction=2), "argument 'reduction' is not understood")
+        self.refused(one("fft_fft.default", norm="ortho"), "takes neither a norm")
+        m = one("as_strided.default", size=[2], stride=[1])
+        m.metas["x"] = archives.meta("float32", ["s0", 4], [1, 3])
+        self.refused(m, "sees a tensor's memory")
+        m = one("relu.default")
+        m.metas = list(m.metas.values())
+        self.refused(m, "")
+        self.refused(one("relu.default", "x"), "two values called 'x'")
         m = one("relu.default")
         m.nodes.append(copy.deepcopy(m.nodes[0]))
         self.refused(m, "two values called 'y'")
@@ -376,5 +405,5 @@ def changed(tree, draw):
 
 if __name__ == "__main__":
     RUN = Runner(sys.argv.pop(1))
-    unittest.main(exit=False)
-    RUN.close()
+    right = unittest.main(exit=False).result.wasSuccessful()
+    sys.exit(RUN.close() or not right)
