@@ -20,7 +20,7 @@ function drawCpu(pu) {
   const load = bar(0), text = h('span', null, '');
   loads.set(pu.cpu, {load, text, pool});
   return h(pool ? `div.cpu.p${i}` : 'div.cpu', null, h('span', null, h('b', null, `CPU ${pu.cpu}`), pu.allowed ? text : 'not ours'),
-    load.e, h('span.soft', null, pool || (pu.allowed ? 'in no pool' : '')));
+    load.e, h('span.soft.pool', null, pool || (pu.allowed ? 'in no pool' : '')));
 }
 
 const cacheSizes = (caches, cpu, level) => caches.filter((c) => c.level === level && cpus(c.cpus).includes(cpu))
@@ -28,7 +28,7 @@ const cacheSizes = (caches, cpu, level) => caches.filter((c) => c.level === leve
 
 function drawCores(pus, caches) {
   const cores = distinct(pus.map((p) => p.core));
-  return h(cores.length > 24 ? 'div.cores.many' : 'div.cores', null, cores.map((core) => {
+  return h('div.cores', null, cores.map((core) => {
     const own = pus.filter((p) => p.core === core);
     return h('div.box', null, h('p', null, `Core ${core}`),
       h('p.cache', null, [2, 1].flatMap((level) => cacheSizes(caches, own[0].cpu, level)).join(', ')), own.map(drawCpu));
@@ -68,7 +68,8 @@ export async function open() {
   const features = Object.entries(isa.features);
   return [h('p.soft', null, `${topology.decision}.`), h('div.tiles', null, Object.values(tiles).map((t) => t.e)),
     h('div.columns', null,
-      h('section.card', null, h('h2', null, 'Packages, caches, cores'), quota, drawMachine(topology)),
+      h(topology.cores > 16 ? 'section.card.wide.many' : 'section.card', null, h('h2', null, 'Packages, caches, cores'), quota,
+        pools.length > 1 || topology.cores > 16 ? h('ul.key', null, pools.map((p, i) => h(`li.dot.p${i % 6}`, null, p.name))) : null, drawMachine(topology)),
       h('section.card', null, h('h2', null, 'What it can do'),
         h('p.soft.small', null, 'A level is used when processor, system and program have it and no cap (TENSORD_CPU_CAPABILITY) stands below it.'),
         drawLadder(isa),
