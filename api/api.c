@@ -5,6 +5,7 @@
 
 #include "api/handlers.h"
 #include "api/metrics/metrics.h"
+#include "api/models/models.h"
 #include "api/openapi/openapi.h"
 #include "api/routes/routes.h"
 #include "api/shm/shm.h"
@@ -147,7 +148,8 @@ static int read_json_length(struct td_request *req)
 
 static int judge_type(struct td_request *req)
 {
-    if (td_api_is_json(req) || req->route->handler == td_api_tensors_put /* which takes more */)
+    if (td_api_is_json(req) || req->route->handler == td_api_tensors_put /* which take more */ ||
+        req->route->handler == td_api_models_put)
         return 0;
     return td_api_problem(
         req, -EPROTONOSUPPORT,
@@ -205,6 +207,7 @@ void td_api_end(struct td_request *req, int64_t now_ns)
 
 void td_service_fini(struct td_service *service)
 {
+    td_models_destroy(service->models);
     td_tensors_destroy(service->tensors);
     td_metrics_destroy(service->metrics);
     td_shm_destroy(service->shm);
@@ -217,12 +220,13 @@ void td_service_fini(struct td_service *service)
 int td_service_init(struct td_service *service)
 {
     service->tensors = td_tensors_create(service->limits.store_bytes);
+    service->models = service->tensors ? td_models_create(service->tensors) : NULL;
     service->metrics = td_metrics_create();
     service->shm = td_shm_create();
     service->tasks = td_task_table_create(service);
     service->json_cache = td_json_cache_create(service->limits.json_depth);
-    if (!service->tensors || !service->metrics || !service->shm || !service->tasks ||
-        !service->json_cache || td_fixed_create(service)) {
+    if (!service->tensors || !service->models || !service->metrics || !service->shm ||
+        !service->tasks || !service->json_cache || td_fixed_create(service)) {
         td_service_fini(service);
         return -ENOMEM;
     }

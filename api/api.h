@@ -20,11 +20,12 @@ struct td_limits {
     int task_ttl_s;     /* seconds for which the result of a task is kept; 60 */
     int tasks;          /* at a time, kept results included; 1024 */
     size_t task_bytes;  /* that their results may have of td_memory */
-    size_t store_bytes; /* and stored tensors with all their forms */
+    size_t store_bytes; /* and stored tensors with all their forms, and models */
     int timeout_ms;     /* of calls that do not say; 0: none; 300,000 */
 };
 
 struct td_tensors;    /* the stored tensors, by name: api/tensors/store.c */
+struct td_models;     /* the models, by name: api/models/store.c */
 struct td_metrics;    /* counters and histograms: api/metrics/metrics.c */
 struct td_shm;        /* regions of clients' shared memory: api/shm/shm.c */
 struct td_task_table; /* calls answered 202, and their results: api/tasks/table.c */
@@ -36,7 +37,7 @@ enum td_shm_clients { TD_SHM_auto, TD_SHM_on, TD_SHM_off };
 
 /* What the server in front does and counts while it runs; the api counts its tasks with it. */
 struct td_front {
-    atomic_bool starting; /* until the last address is listened on: not ready yet */
+    atomic_bool starting; /* until all addresses are listened on and models are loaded: not ready */
     atomic_bool draining; /* set on SIGTERM: not ready any more */
     atomic_int in_flight; /* requests begun and not yet replied to, and tasks that are not done */
     /* How often an HTTP thread's wait for events ended while it polled, and in sleep. */
@@ -53,6 +54,7 @@ struct td_service {
     struct td_front front;
     /* Made by td_service_init: */
     struct td_tensors *tensors;
+    struct td_models *models;
     struct td_metrics *metrics;
     struct td_shm *shm;
     struct td_task_table *tasks;
@@ -66,6 +68,16 @@ struct td_service {
  * SIGBUS handled for clients' shared memory. -ENOMEM. */
 int td_service_init(struct td_service *service);
 void td_service_fini(struct td_service *service);
+
+/* Loads the models of a directory: NAME.onnx, NAME.pt2 and NAME/VERSION/model.onnx or model.pt2, of
+ * which the highest version; what is left when the service drains is left out. say: told of each
+ * what became of it. How many could not be loaded, or -errno: the directory cannot be read. */
+int td_api_load_models(struct td_service *service, const char *directory,
+                       void (*say)(const char *sentence));
+
+/* A file's bytes, in the arena. NULL: problem says why. */
+void *td_read_file(struct td_arena *arena, const char *path, size_t *size,
+                   struct td_problem *problem);
 
 /* ---- requests and responses ---- */
 
@@ -92,7 +104,8 @@ struct td_response {
 };
 
 struct td_trail {   /* what became of a call; the texts are borrowed until td_api_end */
-    const char *op; /* the operator or expression that was asked for; NULL: it was no call */
+    const char *op; /* the operator or expression that was asked for; NULL: it was no call of one */
+    const char *model; /* the model, or NULL */
     const char *pool;
     const struct td_impl
         *impl; /* of the kernel that ran; NULL: none did, and the rest is not set */

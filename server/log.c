@@ -243,6 +243,7 @@ bool td_log_wants(struct td_log *log, struct td_log_turn *turn, const struct td_
 static void write_call(struct td_line *line, const struct td_trail *trail)
 {
     td_line_text(line, "op", trail->op);
+    td_line_text(line, "model", trail->model);
     if (!trail->impl)
         return;
     td_line_us(line, "queue_us", trail->queue_ns);

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +20,8 @@ struct server {
     struct td_pools *pools;
     struct td_service service;
     bool service_is_up;
+    struct td_job load;                 /* of the directory of models */
+    int not_loaded;                     /* of these, once they are no longer awaited */
     struct td_http *http[TD_MAX_GIVEN]; /* one a --listen */
 };
 
@@ -120,6 +123,55 @@ static void say_pools(const struct server *s)
     }
 }
 
+static void say_model(const char *sentence)
+{
+    td_log_event(server_log, "model", "%s", sentence);
+}
+
+static void load_models(struct td_job *job, struct td_worker *worker)
+{
+    struct server *s = (struct server *)((char *)job - offsetof(struct server, load));
+    (void)worker;
+    s->not_loaded = td_api_load_models(&s->service, s->config.models, say_model);
+    atomic_store(&s->service.front.starting, false);
+}
+
+/* On a worker of the default pool, as clients' models are. */
+static int begin_models(struct server *s, struct td_problem *problem)
+{
+    struct stat st;
+    const char *directory = s->config.models;
+    if (!*directory) {
+        atomic_store(&s->service.front.starting, false);
+        return 0;
+    }
+    if (stat(directory, &st) || !S_ISDIR(st.st_mode) || access(directory, R_OK | X_OK))
+        return td_problem_set(problem, EINVAL, "models: '%.300s' is no directory that can be read",
+                              directory);
+    struct td_pool *pool = td_pools_find(s->pools, NULL);
+    s->load = (struct td_job){.run = load_models, .what = "loading models"};
+    int err = td_pool_submit(pool, &s->load);
+    td_pool_unref(pool);
+    return err;
+}
+
+/* Until all models are loaded, or not, or there is a signal, which stays to be taken. False: what
+ * could not be loaded stops the server. */
+static bool await_models(struct server *s)
+{
+    sigset_t waiting;
+    struct timespec tick = {.tv_nsec = 2000000};
+    do {
+        sigpending(&waiting);
+        if (sigismember(&waiting, SIGTERM) || sigismember(&waiting, SIGINT))
+            return true;
+    } while (atomic_load(&s->service.front.starting) && !nanosleep(&tick, NULL));
+    if (!s->not_loaded || s->config.bad_models == 0)
+        return true;
+    td_log_event(server_log, "failed", "%d models could not be loaded (bad-models)", s->not_loaded);
+    return false;
+}
+
 static int start(struct server *s, struct td_problem *problem)
 {
     const struct td_config *c = &s->config;
@@ -159,8 +211,7 @@ static int start(struct server *s, struct td_problem *problem)
         http.listen = c->listen.text[i];
         err = td_http_start(&s->http[i], &s->service, &http, problem);
     }
-    atomic_store(&s->service.front.starting, false);
-    return err;
+    return err ? err : begin_models(s, problem);
 }
 
 /* The second signal. */
@@ -273,7 +324,8 @@ int td_command_serve(int argc, char **argv)
         fail("no memory or thread for the log");
     else if ((err = start(&s, &problem)))
         td_log_event(server_log, "failed", "%s", problem.text);
-    if (err) {
+    bool goes = !err && await_models(&s);
+    if (!goes) {
         stop(&s);
         td_log_stop(server_log);
         return err == -EINVAL ? 2 : 1;

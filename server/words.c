@@ -47,7 +47,7 @@ static void put_flag(size_t option, const char *quoted)
 
 static bool is_file(size_t option)
 {
-    return !strcmp(options[option].value, "FILE");
+    return !strcmp(options[option].value, "FILE") || !strcmp(options[option].value, "DIR");
 }
 
 /* ---- help ---- */

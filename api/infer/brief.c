@@ -233,7 +233,8 @@ int td_infer_read(struct td_infer *in, struct td_problem *problem)
     if (!err && in->req->json_length >= 0 && in->binary_at != in->req->body_size)
         err = td_problem_set(problem, EINVAL, "the body has %zu bytes more than its tensors need",
                              in->req->body_size - in->binary_at);
-    err = err ? err : td_infer_gather_lists(in, problem);
+    if (!err && !in->served)
+        err = td_infer_gather_lists(in, problem);
     return err ? err : find_pool(in, problem);
 }
 
@@ -274,14 +275,14 @@ void td_infer_write_brief(struct td_infer *in, struct td_writer *w)
     char name[TD_NAME_SIZE + 16];
     struct td_tensor part;
     td_write_open(w, NULL, '{');
-    for (int i = 0; i < in->run.call.n_out; i++) {
+    for (int i = 0; i < in->n_outputs; i++) {
         if (in->meta) { /* its shape is all there is */
             td_write_open(w, in->output[i].name, '{');
-            td_write_str(w, "datatype", td_dtype_name(in->run.call.out[i].dtype));
-            td_write_shape(w, &in->run.call.out[i]);
+            td_write_str(w, "datatype", td_dtype_name(in->out[i].dtype));
+            td_write_shape(w, &in->out[i]);
             td_write_close(w, '}');
         } else if (!in->streams.apart) {
-            write_result(w, in->output[i].name, &in->run.call.out[i]);
+            write_result(w, in->output[i].name, &in->out[i]);
         }
         for (int k = 0; k < in->streams.parts && in->streams.apart; k++) {
             snprintf(name, sizeof name, "%s[%d]", in->output[i].name, k);

@@ -1,10 +1,11 @@
-/* A request of the inference protocol, between its reading (read.c) and its running (infer.c).
- * Internal to this room. */
+/* A request of the inference protocol, between its reading (read.c) and its running (infer.c): of
+ * an operator, an expression or a model. Internal to this room. */
 #ifndef TD_API_INFER_CALL_H
 #define TD_API_INFER_CALL_H
 
 #include "api/infer/infer.h"
 #include "api/infer/streams.h"
+#include "api/models/models.h"
 #include "api/shm/shm.h"
 #include "api/tensors/tensors.h"
 #include "kernels/weight.h"
@@ -20,12 +21,22 @@ enum td_form {
     TD_FORM_none,   /* not asked for */
 };
 
+struct td_infer_output {
+    const char *name;
+    enum td_form form;
+    size_t offset;              /* of a binary one, behind the JSON */
+    const char *store;          /* of a stored one: the name it is to take */
+    struct td_weight *expected; /* what must have had the name until then, or NULL */
+    struct td_weight *made;     /* a reference, until it has the name */
+};
+
 struct td_infer { /* lives in the request's arena */
     struct td_job job;
     struct td_request *req;
     const char *op, *model, *id;
-    bool eval;        /* an expression, in place of an operator */
-    const char *expr; /* it, once read */
+    bool eval;                /* an expression, in place of an operator */
+    struct td_served *served; /* a reference: a model, in place of an operator; or NULL */
+    const char *expr;         /* it, once read */
 
     int n_args;
     struct {
@@ -44,17 +55,23 @@ struct td_infer { /* lives in the request's arena */
     int64_t timeout_ms;
     int priority;
     bool explain, meta, binary_output;
-    bool brief;       /* in the short form, and to be answered so */
-    bool shapes_only; /* an input came without data */
+    bool brief;                       /* in the short form, and to be answered so */
+    bool shapes_only;                 /* an input came without data */
+    bool eager;                       /* a model: op by op */
+    struct td_tensor *inputs;         /* of a model, in its order */
+    struct td_model_results *results; /* of a model, which outputs may lie in */
+    struct td_model_figures figures;  /* of its run */
     struct td_options options;
     const char *device, *layout; /* of all tensors that do not say; NULL: cpu, strided */
     struct td_key_scope scope;   /* keys that the client adds and takes away */
 
-    int n_outputs;            /* whose places in output are set */
-    const cJSON *outputs;     /* what was asked for; NULL: all */
-    bool ran_inline, is_task; /* a task: answered 202, req is its own */
-    bool alone;               /* too little for a team */
-    const char *front;        /* the reply's JSON up to its parameters, when known already */
+    int n_outputs;
+    struct td_infer_output *output; /* as many */
+    struct td_tensor *out;          /* they; of an operator its call's */
+    const cJSON *outputs;           /* what was asked for; NULL: all */
+    bool ran_inline, is_task;       /* a task: answered 202, req is its own */
+    bool alone;                     /* too little for a team */
+    const char *front;              /* the reply's JSON up to its parameters, when known already */
     size_t front_size;
     char *binary;
     size_t binary_size;
@@ -67,14 +84,6 @@ struct td_infer { /* lives in the request's arena */
      * far as needed. */
     struct td_json json;
     struct td_shm_call shm;
-    struct {
-        const char *name;
-        enum td_form form;
-        size_t offset;              /* of a binary one, behind the JSON */
-        const char *store;          /* of a stored one: the name it is to take */
-        struct td_weight *expected; /* what must have had the name until then, or NULL */
-        struct td_weight *made;     /* a reference, until it has the name */
-    } output[TD_MAX_OUTS];
     struct td_named args[TD_MAX_INPUTS];
     struct td_run run;
 };
@@ -107,6 +116,9 @@ int td_infer_add(struct td_infer *in, const char *name, const struct td_value *v
 int td_infer_input(struct td_infer *in, const cJSON *object, const char *name, const char *who,
                    struct td_value *v, td_keyset *keys, struct td_problem *problem);
 
+/* Whether a name is that of a port as replies write it: a byte that is no UTF-8 is U+FFFD there. */
+bool td_infer_is_port(const char *port, const char *name);
+
 /* The bytes of a binary tensor that begin at offset at of the body, copied only where its type may
  * not lie there. NULL when there is no memory. */
 void *td_infer_binary(const struct td_infer *in, size_t at, size_t bytes, size_t align);
@@ -132,16 +144,32 @@ bool td_infer_replay(struct td_infer *in);
 /* Keeps the bound call, before its outputs have places, for requests with the same JSON. */
 void td_infer_keep(struct td_infer *in);
 
+/* ---- model.c; sentences go to run.problem ---- */
+
+/* In place of binding: judges the inputs against the model's, and makes its outputs. -EINVAL,
+ * -ENOMEM. */
+int td_infer_bind_model(struct td_infer *in);
+/* Runs it on a worker, or without one on the HTTP thread; its outputs lie where it left them. stop:
+ * who may stop it. What td_model_run says. */
+int td_infer_run_model(struct td_infer *in, struct td_worker *worker, const struct td_stop *stop);
+double td_infer_model_cost(const struct td_infer *in); /* of a run; INFINITY: nobody knows */
+void td_infer_write_model(const struct td_infer *in, struct td_writer *w, const char *key);
+
 /* ---- outputs.c; sentences go to run.problem ---- */
 
-/* Clears the places of the bound call's outputs. */
-void td_infer_begin_outputs(struct td_infer *in);
+/* What is called, for sentences. */
+static inline const char *td_infer_called(const struct td_infer *in)
+{
+    return in->served ? in->model : in->run.handle->full;
+}
+/* Makes the bound call's outputs, without places yet. -ENOMEM. */
+int td_infer_begin_outputs(struct td_infer *in);
 /* Does that, names the outputs, and settles the form of each. -EINVAL, -ENOMEM. */
 int td_infer_outputs(struct td_infer *in);
 /* Whether the size of output i is known only when it has been computed. */
 static inline bool td_infer_is_counted(const struct td_infer *in, int i)
 {
-    return in->run.call.counted >> i & 1;
+    return in->served || in->run.call.counted >> i & 1;
 }
 
 /* Memory for the stored outputs but counted ones; for the worker, since it is touched here.
@@ -153,6 +181,14 @@ void td_infer_close_gaps(struct td_infer *in);
 int td_infer_store(struct td_infer *in);
 /* The reply's JSON up to its parameters: model and outputs. */
 void td_infer_write_front(struct td_infer *in, struct td_writer *w);
+
+/* ---- place.c ---- */
+
+/* Gives the outputs memory, and the reply's JSON. Those of a model are there, and go where the
+ * client wants them. -EINVAL, -ENOMEM, in run.problem. */
+int td_infer_place(struct td_infer *in);
+size_t td_infer_reply_bytes(const struct td_infer *in); /* that the reply may then have */
+void td_infer_reply(struct td_infer *in);               /* makes it */
 
 /* ---- keys.c: what the client says to the dispatcher ---- */
 

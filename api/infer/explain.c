@@ -47,6 +47,10 @@ static void write_parts(struct td_writer *w, const struct td_run *run)
 
 static void write_record(struct td_infer *in, struct td_writer *w, const char *key)
 {
+    if (in->served) {
+        td_infer_write_model(in, w, key);
+        return;
+    }
     const struct td_run *run = &in->run;
     const struct td_table *table = in->eval ? NULL : td_handle_table(run->handle);
     td_write_open(w, key, '{');
@@ -70,7 +74,9 @@ static void write_record(struct td_infer *in, struct td_writer *w, const char *k
 
 void td_infer_note_trail(struct td_infer *in)
 {
-    in->req->trail = (struct td_trail){.op = in->eval ? in->expr : in->run.handle->full,
+    const char *op = in->served ? NULL : in->eval ? in->expr : in->run.handle->full;
+    in->req->trail = (struct td_trail){.op = op,
+                                       .model = in->served ? in->model : NULL,
                                        .pool = td_pool_name(in->pool),
                                        .impl = in->run.impl,
                                        .queue_ns = in->begin_ns - in->queued_ns,

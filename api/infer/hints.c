@@ -155,12 +155,12 @@ static int read_inputs(struct td_infer *in, const cJSON *hints)
 
 static int read_outputs(struct td_infer *in, const cJSON *hints)
 {
-    struct slots slots = {.what = "outputs", .n = in->run.call.n_out};
+    struct slots slots = {.what = "outputs", .n = in->n_outputs};
     for (int i = 0; i < slots.n; i++)
         slots.name[i] = in->output[i].name;
     int err = place_all(in, &slots, hints);
     for (int i = 0; i < slots.n && !err; i++) {
-        int dim = read_leaf(in, slots.leaf[i], slots.name[i], in->run.call.out[i].rank, TD_OPEN);
+        int dim = read_leaf(in, slots.leaf[i], slots.name[i], in->out[i].rank, TD_OPEN);
         if (dim < TD_OPEN)
             return dim;
         in->streams.out[i] = (signed char)dim;

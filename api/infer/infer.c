@@ -1,5 +1,6 @@
 /* One operator on a client's tensors, the whole way: the protocol's request is read into named
- * arguments, dispatch binds them, a pool runs the call, the reply is written around the outputs.
+ * arguments, dispatch binds them, a pool runs the call, the reply is written around the outputs. A
+ * model goes the same way, and differs where model.c has it.
  *
  * Binary tensors are used where the body landed, and a binary output is computed right behind the
  * room where the reply's JSON will stand, so that neither is copied. A call for the pool whose CPU
@@ -11,7 +12,6 @@
 #include "api/tasks/tasks.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 /* The most that this thread's other connections are kept waiting for a call, and a sixth of what a
@@ -19,109 +19,10 @@
 #define INLINE_SECONDS 70e-6
 #define INLINE_BYTE_SECONDS 50e-12
 #define INLINE_TEXT_SECONDS 2e-9 /* a byte of a result's JSON, written behind the computing */
-#define HEAD 4096                /* room before a binary output for the reply's JSON */
-#define AROUND 1024              /* bytes of that, as a rule, that are not elements */
-
-/* Room for the reply's JSON, so that a call without it is refused before it is computed. */
-static int place_text(struct td_infer *in)
-{
-    in->text_size = 0;
-    for (int i = 0; i < in->run.call.n_out; i++)
-        if (in->output[i].form == TD_FORM_json)
-            in->text_size += td_json_data_bound(&in->run.call.out[i]) *
-                             (in->streams.apart ? (size_t)in->streams.parts : 1);
-    td_write_init(&in->text, in->req->arena, AROUND + in->text_size);
-    return in->text.failed ? td_problem_set(&in->run.problem, ENOMEM, "no memory for the reply")
-                           : 0;
-}
-
-static int place_outputs(struct td_infer *in)
-{
-    struct td_call *call = &in->run.call;
-    size_t limit = in->req->service->limits.body, at = 0, total = 0;
-    for (int i = 0; i < call->n_out; i++) {
-        size_t bytes = td_streams_bytes(in, i);
-        if (bytes > limit)
-            return td_problem_set(&in->run.problem, EINVAL,
-                                  "the result would have %zu bytes; at most %zu are made", bytes,
-                                  limit);
-        if (in->output[i].form == TD_FORM_binary)
-            total += bytes;
-    }
-    char *block = total ? td_arena_alloc(in->req->arena, HEAD + total) : NULL;
-    in->binary = block ? block + HEAD : NULL;
-    in->binary_size = total;
-    for (int i = 0; i < call->n_out; i++) {
-        struct td_tensor *out = &call->out[i];
-        size_t bytes = td_streams_bytes(in, i);
-        if (in->output[i].form == TD_FORM_shared) {
-            int err = td_shm_place(&in->shm, in->req->arena, i, out, &in->run.problem);
-            if (err)
-                return err;
-            continue;
-        }
-        if (in->output[i].form == TD_FORM_stored && !td_infer_is_counted(in, i))
-            continue;
-        bool fits =
-            in->output[i].form == TD_FORM_binary && block && at % td_dtype_size(out->dtype) == 0;
-        out->data = fits ? in->binary + at : td_arena_alloc(in->req->arena, bytes + 1);
-        if (!out->data)
-            return td_problem_set(&in->run.problem, ENOMEM, "no memory for the result");
-        if (in->output[i].form == TD_FORM_binary) {
-            in->output[i].offset = at;
-            at += bytes;
-        }
-    }
-    return place_text(in);
-}
-
-/* ---- the reply ---- */
-
-/* The JSON into the room before the outputs where it fits there, else everything into one block. */
-static int join(struct td_infer *in, struct td_writer *w, struct td_response *res)
-{
-    struct td_call *call = &in->run.call;
-    int err = td_write_response(w, res, 200);
-    if (err || !in->binary_size)
-        return err;
-    size_t json = res->size;
-    char *body = in->binary - json;
-    if (json > HEAD) {
-        body = td_arena_alloc(in->req->arena, json + in->binary_size);
-        if (!body)
-            return -ENOMEM;
-    }
-    memcpy(body, res->body, json);
-    for (int i = 0; i < call->n_out; i++) {
-        char *to = body + json + in->output[i].offset;
-        if (in->output[i].form == TD_FORM_binary && to != call->out[i].data)
-            memmove(to, call->out[i].data, td_streams_bytes(in, i));
-    }
-    char *length = td_arena_alloc(in->req->arena, TD_NUMBER_ROOM + 1);
-    if (!length)
-        return -ENOMEM;
-    *td_print_i64((int64_t)json, length) = 0;
-    res->type = "application/octet-stream";
-    res->body = body;
-    res->size = json + in->binary_size;
-    res->header[0] = (struct td_header){"Inference-Header-Content-Length", length};
-    return 0;
-}
-
-static void reply(struct td_infer *in)
-{
-    struct td_writer *w = &in->text;
-    if (in->run.call.counted)
-        td_infer_close_gaps(in);
-    if (in->front)
-        td_write_raw(w, NULL, in->front, in->front_size);
-    else
-        td_infer_write_front(in, w);
-    td_infer_write_parameters(in, w);
-    td_write_close(w, '}');
-    if (join(in, w, &in->req->response))
-        td_api_problem(in->req, -ENOMEM, "no memory for the reply");
-}
+/* Of a model, whose time may follow from values: the most that it is known to take, and that it
+ * gets. */
+#define INLINE_MODEL_SECONDS 20e-6
+#define INLINE_MODEL_NS 1000000
 
 /* ---- running ---- */
 
@@ -145,8 +46,8 @@ static bool is_over(struct td_infer *in, const char *what)
     return true;
 }
 
-/* On a worker, or without one on the HTTP thread. */
-static void compute(struct td_infer *in, struct td_worker *worker)
+/* What binding, or the kernel, says. */
+static int run_operator(struct td_infer *in, struct td_worker *worker)
 {
     size_t scratch_bytes;
     void *scratch = NULL;
@@ -165,26 +66,64 @@ static void compute(struct td_infer *in, struct td_worker *worker)
         err = td_streams_run(in, worker);
     in->end_ns = whole && !err ? td_run_execute(&in->run, scratch) : td_now_ns();
     td_run_release(&in->run);
-    if (err || in->run.error) {
-        td_api_problem(in->req, err ? err : in->run.error, "%s", in->run.problem.text);
-        return;
-    }
+    if (err)
+        return err;
     if (in->ran_inline) /* it did not wait, and each look at the clock counts */
         in->queued_ns = in->begin_ns = in->end_ns - in->run.ns;
     if (!whole) /* for the trace: what all parts took */
         in->run.ns = in->end_ns - in->begin_ns;
-    td_metrics_call(in->req->service->metrics, &in->run, td_pool_name(in->pool),
-                    in->begin_ns - in->queued_ns, in->end_ns - in->begin_ns);
+    return in->run.error;
+}
+
+static int run_model(struct td_infer *in, struct td_worker *worker)
+{
+    struct td_stop moment = {.deadline_ns = worker ? 0 : td_now_ns() + INLINE_MODEL_NS};
+    int err = td_infer_run_model(in, worker, worker ? stop_of(in) : &moment);
+    if (in->ran_inline)
+        in->queued_ns = in->begin_ns;
+    if (!err) {
+        err = td_infer_place(in);
+        atomic_store(&in->served->reply_bytes, td_infer_reply_bytes(in));
+    }
+    return err == -ETIMEDOUT && !worker ? -EAGAIN : err;
+}
+
+static void count(const struct td_infer *in)
+{
+    struct td_metrics *metrics = in->req->service->metrics;
+    int64_t queue_ns = in->begin_ns - in->queued_ns, compute_ns = in->end_ns - in->begin_ns;
+    if (in->served)
+        td_metrics_model(metrics, in->model, td_pool_name(in->pool), queue_ns, compute_ns);
+    else
+        td_metrics_call(metrics, &in->run, td_pool_name(in->pool), queue_ns, compute_ns);
+}
+
+/* On a worker, or without one on the HTTP thread. The response is made, but after -EAGAIN: it takes
+ * longer than that thread has. */
+static int compute(struct td_infer *in, struct td_worker *worker)
+{
+    int err = in->served ? run_model(in, worker) : run_operator(in, worker);
+    if (err == -EAGAIN)
+        return err;
+    if (err == -ETIMEDOUT && is_over(in, "took"))
+        return 0;
+    if (err) {
+        td_api_problem(in->req, err, "%s", in->run.problem.text);
+        return 0;
+    }
+    count(in);
     td_infer_note_trail(in);
     if (worker && is_over(in, "took"))
-        return;
-    err = td_shm_end(&in->shm, in->run.call.out, &in->run.problem);
+        return 0;
+    err = td_shm_end(&in->shm, in->out, &in->run.problem);
     if (!err)
         err = td_infer_store(in);
     if (err)
         td_api_problem(in->req, err, "%s", in->run.problem.text);
     else
-        reply(in);
+        td_infer_reply(in);
+    td_model_free_results(&in->results);
+    return 0;
 }
 
 static void run_job(struct td_job *job, struct td_worker *worker)
@@ -206,10 +145,15 @@ static int64_t begin_wait(struct td_infer *in)
     return at;
 }
 
+/* For the watchdog: lives as long as the process. */
+static const char *name_of(const struct td_infer *in)
+{
+    return in->served ? "a model" : in->run.handle->full;
+}
+
 static int enqueue(struct td_infer *in)
 {
-    in->job =
-        (struct td_job){.run = run_job, .what = in->run.handle->full, .priority = in->priority};
+    in->job = (struct td_job){.run = run_job, .what = name_of(in), .priority = in->priority};
     in->job.deadline_ns = begin_wait(in);
     return td_pool_submit(in->pool, &in->job);
 }
@@ -240,13 +184,17 @@ static int submit_task(struct td_infer *in)
             "Prefer: respond-async: there are no tasks without bound threads (pin "
             "backend none)");
     struct td_task *task;
-    int err = td_task_add(&task, req, &in->req, in->run.handle->full, td_pool_name(in->pool),
-                          HEAD + in->binary_size + in->text_size, &in->run.problem);
+    size_t bytes = td_infer_reply_bytes(in);
+    if (in->served) /* as the last time */
+        bytes += atomic_load(&in->served->reply_bytes);
+    int err = td_task_add(&task, req, &in->req, td_infer_called(in), td_pool_name(in->pool), bytes,
+                          &in->run.problem);
     if (err)
         return td_api_problem(req, err, "%s", in->run.problem.text);
     in->is_task = true;
-    req->trail.op = in->run.handle->full; /* the expression is the task's */
-    td_api_task_accepted(req, task);      /* before a worker can use the arena */
+    if (!in->served)
+        req->trail.op = in->run.handle->full; /* the expression is the task's */
+    td_api_task_accepted(req, task);          /* before a worker can use the arena */
     err = enqueue(in);
     if (err) {
         td_task_take_back(req, in->req);
@@ -265,6 +213,10 @@ static void *alloc_part(void *arena, size_t bytes)
 static int bind(struct td_infer *in)
 {
     struct td_request *req = in->req;
+    if (in->served) {
+        int bad = td_infer_bind_model(in);
+        return bad ? td_api_problem(req, bad, "%s", in->run.problem.text) : 0;
+    }
     in->options.alloc = alloc_part;
     in->options.alloc_arg = req->arena;
     in->options.also = td_infer_shared;
@@ -295,9 +247,11 @@ static bool is_small(struct td_infer *in)
     if (req->worker || !req->home || strcmp(td_pool_name(in->pool), req->home) ||
         in->streams.parts > 1)
         return false;
-    struct td_cost cost = td_run_cost(&in->run);
+    double model = in->served ? td_infer_model_cost(in) : 0;
+    struct td_cost cost = in->served ? (struct td_cost){model, model} : td_run_cost(&in->run);
     double most = td_pool_worth_seconds(in->pool);
-    most = most < INLINE_SECONDS ? most : INLINE_SECONDS;
+    double longest = in->served ? INLINE_MODEL_SECONDS : INLINE_SECONDS;
+    most = most < longest ? most : longest;
     most +=
         INLINE_BYTE_SECONDS * (double)req->body_size - INLINE_TEXT_SECONDS * (double)in->text_size;
     in->alone = cost.likely < most;
@@ -308,22 +262,21 @@ static int start(struct td_infer *in)
 {
     struct td_request *req = in->req;
     if (in->meta) {
-        td_write_init(&in->text, req->arena, AROUND);
-        reply(in);
+        td_infer_reply(in);
         return 0;
     }
-    int err = place_outputs(in);
+    int err = in->served ? 0 : td_infer_place(in); /* a model's are known when it has run */
     if (err)
         return td_api_problem(req, err, "%s", in->run.problem.text);
-    in->run.forced = in->forced;
+    in->run.forced = in->served ? NULL : in->forced;
     if (td_api_task_is_wanted(req)) {
         size_t scratch;
-        err = in->forced ? td_run_select(&in->run, &scratch) : 0; /* a wrong one is said now */
+        err = in->run.forced ? td_run_select(&in->run, &scratch) : 0; /* a wrong one is said now */
         td_run_release(&in->run);
         return err ? td_api_problem(req, err, "%s", in->run.problem.text) : submit_task(in);
     }
     if (req->worker && td_worker_pool(req->worker) == in->pool) {
-        td_worker_note(req->worker, in->run.handle->full);
+        td_worker_note(req->worker, name_of(in));
         begin_wait(in);
         if (!is_over(in, "waited"))
             compute(in, req->worker);
@@ -332,9 +285,10 @@ static int start(struct td_infer *in)
     if (is_small(in)) {
         in->ran_inline = true;
         if (req->busy)
-            atomic_store_explicit(&req->busy->what, in->run.handle->full, memory_order_relaxed);
-        compute(in, NULL);
-        return 0;
+            atomic_store_explicit(&req->busy->what, name_of(in), memory_order_relaxed);
+        if (!compute(in, NULL))
+            return 0;
+        in->ran_inline = false;
     }
     return submit(in);
 }
@@ -342,6 +296,8 @@ static int start(struct td_infer *in)
 static void free_call(struct td_request *req)
 {
     struct td_infer *in = req->call_;
+    td_model_free_results(&in->results); /* they may lie in inputs, which go next */
+    td_served_unref(&in->served);
     td_json_free(&in->json);
     for (int i = 0; i < in->n_held; i++)
         td_weight_unref(&in->held[i]);
@@ -352,19 +308,27 @@ static void free_call(struct td_request *req)
     req->call_ = NULL;
 }
 
-static int begin(struct td_request *req, const char *op, const char *model, bool eval)
+/* served: NULL, or a reference that is taken. */
+static int begin(struct td_request *req, const char *op, const char *model, bool eval,
+                 struct td_served *served)
 {
     size_t text = req->json_length >= 0 ? (size_t)req->json_length : req->body_size;
-    if (td_api_is_bulk(req, text, req->body_size))
+    bool bulk = td_api_is_bulk(req, text, req->body_size);
+    struct td_infer *in = bulk ? NULL : td_arena_alloc(req->arena, sizeof *in);
+    if (!in)
+        td_served_unref(&served);
+    if (bulk)
         return td_api_hand_over(req);
-    struct td_infer *in = td_arena_alloc(req->arena, sizeof *in);
     if (!in)
         return td_api_problem(req, -ENOMEM, "no memory for the request");
     memset(in, 0, offsetof(struct td_infer, json));
     td_json_init(&in->json);
     in->req = req;
-    in->op = req->trail.op = op;
+    in->op = op;
     in->model = model;
+    in->served = served;
+    req->trail.op = served ? NULL : op;
+    req->trail.model = served ? model : NULL;
     in->eval = eval;
     in->timeout_ms = req->service->limits.timeout_ms;
     req->call_ = in;
@@ -372,7 +336,7 @@ static int begin(struct td_request *req, const char *op, const char *model, bool
     req->explain_ = td_infer_explain;
     struct td_problem problem;
     int err = td_infer_parse(in, &problem);
-    if (!err && !eval && td_infer_replay(in))
+    if (!err && !eval && !served && td_infer_replay(in))
         return start(in);
     if (!err)
         err = td_infer_read(in, &problem);
@@ -381,18 +345,24 @@ static int begin(struct td_request *req, const char *op, const char *model, bool
     err = bind(in);
     if (err)
         return err;
-    td_infer_keep(in);
+    if (!served)
+        td_infer_keep(in);
     return start(in);
 }
 
 int td_api_infer(struct td_request *req, const char *op, const char *model)
 {
-    return begin(req, op, model, false);
+    return begin(req, op, model, false, NULL);
+}
+
+int td_api_infer_model(struct td_request *req, struct td_served *served, const char *model)
+{
+    return begin(req, "", model, false, served);
 }
 
 int td_api_eval(struct td_request *req, struct td_response *res)
 {
     (void)res;
     static const char name[] = "eval";
-    return begin(req, name, name, true);
+    return begin(req, name, name, true, NULL);
 }

@@ -1,10 +1,13 @@
-/* Running one operator, by /v1/ops and by /v2/models. Internal to api/. */
+/* Running one operator, by /v1/ops and by /v2/models, or a model. Internal to api/. */
 #ifndef TD_API_INFER_H
 #define TD_API_INFER_H
 
 #include "api/handlers.h"
+#include "api/models/models.h"
 
 /* Runs op ("add", "add.Tensor") on the request's tensors; model is what the reply calls it. */
 int td_api_infer(struct td_request *req, const char *op, const char *model);
+/* Runs a model, whose reference it takes. */
+int td_api_infer_model(struct td_request *req, struct td_served *served, const char *model);
 
 #endif

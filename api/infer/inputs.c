@@ -6,6 +6,22 @@
 #include <stdint.h>
 #include <string.h>
 
+bool td_infer_is_port(const char *port, const char *name)
+{
+    static const char instead[] = "\xef\xbf\xbd"; /* U+FFFD */
+    const char *end = port + strlen(port);
+    while (port < end) {
+        int n = td_utf8_length(port, end);
+        const char *right = n ? port : instead;
+        size_t size = n ? (size_t)n : sizeof instead - 1;
+        if (strncmp(name, right, size) != 0)
+            return false;
+        name += size;
+        port += n ? n : 1;
+    }
+    return !*name;
+}
+
 static int stored_input(struct td_infer *in, const cJSON *object, const char *tensor,
                         const char *who, struct td_value *v, struct td_problem *problem)
 {
@@ -97,9 +113,10 @@ int td_infer_input(struct td_infer *in, const cJSON *object, const char *name, c
         err = stored_input(in, object, tensor->valuestring, who, v, problem);
     else if (!(err = td_json_shape(object, &v->tensor, who, problem)) &&
              !(err = td_json_dtype(object, &v->tensor, who, problem)) && !empty)
-        err = shared ? td_shm_input(&in->shm, in->req, parameters, who,
-                                    in->eval || td_op_follows(in->op, name, in->n_args), &v->tensor,
-                                    problem)
+        err = shared
+                  ? td_shm_input(&in->shm, in->req, parameters, who,
+                                 in->eval || in->served || td_op_follows(in->op, name, in->n_args),
+                                 &v->tensor, problem)
               : size ? binary_input(in, size, who, &v->tensor, problem)
                      : td_json_data(&in->json, object, &v->tensor, who, in->req->arena, problem);
     if (!err && (size || shared))

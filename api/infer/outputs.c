@@ -29,7 +29,7 @@ static int store(struct td_infer *in, int i, const char *name, struct td_weight 
         return td_infer_refuse(
             &in->run.problem, in->output[i].name,
             "parameters.tensor must be letters, digits and . _ - in segments split by /");
-    for (int k = 0; k < in->run.call.n_out; k++)
+    for (int k = 0; k < in->n_outputs; k++)
         if (k != i && in->output[k].form == TD_FORM_stored && !strcmp(in->output[k].store, name))
             return td_infer_refuse(&in->run.problem, in->output[i].name,
                                    "parameters.tensor is that of another output, too");
@@ -39,16 +39,16 @@ static int store(struct td_infer *in, int i, const char *name, struct td_weight 
     return 0;
 }
 
-/* As ATen's out: an existing tensor keeps its type, and takes the result's shape. */
+/* As ATen's out: an existing tensor keeps its type, and takes the result's shape. A model's result,
+ * whose type is known only when it has run, replaces any. */
 static int store_out(struct td_infer *in, int i, const char *name)
 {
     struct td_weight *old = td_tensors_find(in->req->service->tensors, name);
     int err = store(in, i, name, NULL);
-    if (old && !err && td_weight_tensor(old)->dtype != in->run.call.out[i].dtype)
-        err = in->run.call.n_out == 1
-                  ? td_run_convert(&in->run, td_weight_tensor(old)->dtype)
-                  : td_infer_refuse(&in->run.problem, in->output[i].name,
-                                    "the stored tensor there is of another type");
+    if (old && !err && !in->served && td_weight_tensor(old)->dtype != in->out[i].dtype)
+        err = in->n_outputs == 1 ? td_run_convert(&in->run, td_weight_tensor(old)->dtype)
+                                 : td_infer_refuse(&in->run.problem, in->output[i].name,
+                                                   "the stored tensor there is of another type");
     td_weight_unref(&old);
     return err;
 }
@@ -56,8 +56,8 @@ static int store_out(struct td_infer *in, int i, const char *name)
 int td_infer_place_stored(struct td_infer *in)
 {
     struct td_tensors *store = in->req->service->tensors;
-    for (int i = 0; i < in->run.call.n_out; i++) {
-        struct td_tensor *out = &in->run.call.out[i];
+    for (int i = 0; i < in->n_outputs; i++) {
+        struct td_tensor *out = &in->out[i];
         if (in->output[i].form != TD_FORM_stored || td_infer_is_counted(in, i))
             continue;
         int err = td_tensors_make(store, &in->output[i].made, out);
@@ -72,7 +72,7 @@ int td_infer_place_stored(struct td_infer *in)
 static int store_counted(struct td_infer *in, int i)
 {
     struct td_tensors *store = in->req->service->tensors;
-    const struct td_tensor *out = &in->run.call.out[i];
+    const struct td_tensor *out = &in->out[i];
     int err = td_tensors_make(store, &in->output[i].made, out);
     if (err)
         return td_tensors_no_room(store, err, "the result", &in->run.problem);
@@ -83,8 +83,8 @@ static int store_counted(struct td_infer *in, int i)
 int td_infer_store(struct td_infer *in)
 {
     struct td_tensors *store = in->req->service->tensors;
-    struct td_tensors_new result[TD_MAX_OUTS], *list = NULL;
-    for (int i = 0; i < in->run.call.n_out; i++) {
+    struct td_tensors_new result[TD_MAX_PORTS], *list = NULL;
+    for (int i = 0; i < in->n_outputs; i++) {
         if (in->output[i].form == TD_FORM_stored && td_infer_is_counted(in, i)) {
             int err = store_counted(in, i);
             if (err)
@@ -109,7 +109,7 @@ int td_infer_store(struct td_infer *in)
 void td_infer_close_gaps(struct td_infer *in)
 {
     in->binary_size = 0;
-    for (int i = 0; i < in->run.call.n_out; i++)
+    for (int i = 0; i < in->n_outputs; i++)
         if (in->output[i].form == TD_FORM_binary) {
             in->output[i].offset = in->binary_size;
             in->binary_size += td_streams_bytes(in, i);
@@ -120,7 +120,7 @@ void td_infer_close_gaps(struct td_infer *in)
 
 static const char *output_name(struct td_infer *in, int i)
 {
-    const char *name = td_run_result_name(&in->run, i);
+    const char *name = in->served ? in->served->output[i].name : td_run_result_name(&in->run, i);
     return name ? name : td_arena_printf(in->req->arena, "out%d", i);
 }
 
@@ -162,35 +162,43 @@ static int wanted_output(struct td_infer *in, const cJSON *item)
         return err;
     if (!cJSON_IsString(name))
         return td_infer_refuse(&in->run.problem, "outputs", "every output needs a name");
-    for (int i = 0; i < in->run.call.n_out; i++)
-        if (!strcmp(in->output[i].name, name->valuestring))
+    for (int i = 0; i < in->n_outputs; i++)
+        if (td_infer_is_port(in->output[i].name, name->valuestring))
             return in->output[i].form == TD_FORM_none
                        ? settle_output(in, parameters, i)
                        : td_infer_refuse(&in->run.problem, in->output[i].name,
                                          "is asked for twice");
-    bool any = in->run.call.n_out;
+    bool any = in->n_outputs;
     return td_problem_set(&in->run.problem, EINVAL, "outputs: %s has no '%.60s'; %s%s",
-                          in->run.handle->full, name->valuestring,
+                          td_infer_called(in), name->valuestring,
                           any ? "the first is called " : "here it has none",
                           any ? in->output[0].name : "");
 }
 
-void td_infer_begin_outputs(struct td_infer *in)
+int td_infer_begin_outputs(struct td_infer *in)
 {
-    in->n_outputs = in->run.call.n_out;
-    memset(in->output, 0, (size_t)in->n_outputs * sizeof *in->output);
+    int n = in->served ? in->served->n_outputs : in->run.call.n_out;
+    in->output = td_arena_zalloc(in->req->arena, (size_t)n * sizeof *in->output + 1);
+    if (!in->output)
+        return td_problem_set(&in->run.problem, ENOMEM, "no memory for the request");
+    in->n_outputs = n;
+    if (!in->served)
+        in->out = in->run.call.out;
+    return 0;
 }
 
 int td_infer_outputs(struct td_infer *in)
 {
     const cJSON *item;
     bool all = !in->outputs || !cJSON_GetArraySize(in->outputs);
-    td_infer_begin_outputs(in);
+    int err = td_infer_begin_outputs(in);
+    if (err)
+        return err;
     if (in->meta && in->run.call.counted)
         return td_problem_set(&in->run.problem, EINVAL,
                               "%s: the size of its result follows from values, and Meta has none",
                               in->run.handle->full);
-    for (int i = 0; i < in->run.call.n_out; i++) {
+    for (int i = 0; i < in->n_outputs; i++) {
         in->output[i].name = output_name(in, i);
         if (!in->output[i].name)
             return td_problem_set(&in->run.problem, ENOMEM, "no memory");
@@ -200,11 +208,10 @@ int td_infer_outputs(struct td_infer *in)
     }
     cJSON_ArrayForEach(item, in->outputs)
     {
-        int err = wanted_output(in, item);
-        if (err)
+        if ((err = wanted_output(in, item)))
             return err;
     }
-    for (int i = 0; in->meta && i < in->run.call.n_out; i++) /* shapes only */
+    for (int i = 0; in->meta && i < in->n_outputs; i++) /* shapes only */
         in->output[i].form = in->output[i].form == TD_FORM_none ? TD_FORM_none : TD_FORM_json;
     if (!in->run.in_place || in->meta)
         return 0;
@@ -245,7 +252,7 @@ static void write_output(struct td_infer *in, struct td_writer *w, int i)
     char name[TD_NAME_SIZE + 16];
     struct td_tensor part;
     if (!in->streams.apart)
-        write_result(in, w, i, in->output[i].name, &in->run.call.out[i]);
+        write_result(in, w, i, in->output[i].name, &in->out[i]);
     for (int k = 0; k < in->streams.parts && in->streams.apart; k++) {
         snprintf(name, sizeof name, "%s[%d]", in->output[i].name, k);
         td_streams_result(in, i, k, &part);
@@ -265,7 +272,7 @@ void td_infer_write_front(struct td_infer *in, struct td_writer *w)
     if (in->id)
         td_write_str(w, "id", in->id);
     td_write_open(w, "outputs", '[');
-    for (int i = 0; i < in->run.call.n_out; i++)
+    for (int i = 0; i < in->n_outputs; i++)
         if (in->output[i].form != TD_FORM_none)
             write_output(in, w, i);
     td_write_close(w, ']');

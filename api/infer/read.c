@@ -79,7 +79,10 @@ static int read_input(struct td_infer *in, const cJSON *object, struct td_proble
     const cJSON *name = td_json_member(object, "name");
     if (!cJSON_IsObject(object))
         return td_infer_refuse(problem, "inputs", "must hold tensor objects");
-    if (!cJSON_IsString(name) || !*name->valuestring || strlen(name->valuestring) >= TD_NAME_SIZE)
+    bool right = cJSON_IsString(name) && *name->valuestring;
+    if (right && in->served) /* whose names are the file's */
+        return read_tensor(in, object, name->valuestring, name->valuestring, problem);
+    if (!right || strlen(name->valuestring) >= TD_NAME_SIZE)
         return td_infer_refuse(problem, "inputs", "every tensor needs a name of 1 to 47 letters");
     return read_tensor(in, object, name->valuestring, name->valuestring, problem);
 }
@@ -210,6 +213,25 @@ static bool is_own(const struct td_infer *in, const char *key)
     return false;
 }
 
+/* Of a model's call, what not all calls share. */
+static int read_model_parameter(struct td_infer *in, const cJSON *item, struct td_problem *problem)
+{
+    static const char *const right[] = {"pool",     "kernel",     "explain", "binary_data_output",
+                                        "priority", "timeout_ms", "timeout", "eager"};
+    if (!strcmp(item->string, "eager")) {
+        if (!cJSON_IsBool(item))
+            return td_infer_refuse(problem, "eager", "must be true or false");
+        in->eager = in->eager || cJSON_IsTrue(item);
+        return 0;
+    }
+    const char *near = td_nearest(item->string, right, sizeof right / sizeof *right);
+    return td_problem_set(problem, EINVAL,
+                          "%.60s: is no parameter of a model's call; %s%s%sright are pool, kernel, "
+                          "explain, binary_data_output, priority, timeout_ms, timeout, eager",
+                          item->string, near ? "the nearest is " : "", near ? near : "",
+                          near ? "; " : "");
+}
+
 /* An option that all calls share, or else an argument of the operator. */
 int td_infer_read_parameter(struct td_infer *in, const cJSON *item, struct td_problem *problem)
 {
@@ -238,6 +260,8 @@ int td_infer_read_parameter(struct td_infer *in, const cJSON *item, struct td_pr
     }
     if (!strncmp(key, "triton_", 7) || !strcmp(key, "headers"))
         return td_infer_refuse(problem, key, "is reserved by the protocol");
+    if (in->served)
+        return read_model_parameter(in, item, problem);
     if (!is_own(in, key) && td_infer_key_parameter(in, item, &err, problem))
         return err;
     if (td_streams_parameter(in, item))
@@ -272,8 +296,10 @@ int td_infer_parse(struct td_infer *in, struct td_problem *problem)
 
 int td_infer_read_full(struct td_infer *in, struct td_problem *problem)
 {
-    const char *const members[] = {"inputs", "parameters", "outputs", in->eval ? "expr" : "args",
-                                   "id",     NULL};
+    const char *own = in->served ? "model_name"
+                      : in->eval ? "expr"
+                                 : "args"; /* as KServe's client */
+    const char *const members[] = {"inputs", "parameters", "outputs", own, "id", NULL};
     const cJSON *root = in->json.root, *item;
     const cJSON *inputs = td_json_member(root, "inputs"),
                 *parameters = td_json_member(root, "parameters");

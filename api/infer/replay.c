@@ -66,13 +66,12 @@ bool td_infer_replay(struct td_infer *in)
         return false;
     td_run_copy(&in->run, &kept->run);
     in->run.options.alloc_arg = in->req->arena;
-    if (!fill(in, kept))
+    if (td_infer_begin_outputs(in) || !fill(in, kept))
         return false;
     in->id = kept->id;
     in->forced = kept->forced;
     in->timeout_ms = kept->timeout_ms;
     in->priority = kept->priority;
-    td_infer_begin_outputs(in);
     in->output[0].name = kept->output_name;
     in->output[0].form = kept->form;
     in->streams.parts = 1;

@@ -60,8 +60,8 @@ int td_streams_bind(const struct td_infer *in, struct td_run *run, const struct 
         td_keys_enter(in->scope.include & ~td_keyset_of(TD_KEY_Tracer), in->scope.exclude);
     int err = td_run_bind(run, in->op, args, in->n_args, &options);
     td_keys_leave(before);
-    if (!err && run->call.n_out == 1 && run->call.out[0].dtype != in->run.call.out[0].dtype)
-        err = td_run_convert(run, in->run.call.out[0].dtype);
+    if (!err && run->call.n_out == 1 && run->call.out[0].dtype != in->out[0].dtype)
+        err = td_run_convert(run, in->out[0].dtype);
     return err;
 }
 
@@ -380,8 +380,7 @@ size_t td_streams_bytes(const struct td_infer *in, int output)
 {
     struct td_tensor part;
     const struct td_streams *s = &in->streams;
-    return s->apart ? td_streams_result(in, output, s->parts, &part)
-                    : td_nbytes(&in->run.call.out[output]);
+    return s->apart ? td_streams_result(in, output, s->parts, &part) : td_nbytes(&in->out[output]);
 }
 
 size_t td_streams_result(const struct td_infer *in, int output, int part, struct td_tensor *t)
@@ -393,6 +392,6 @@ size_t td_streams_result(const struct td_infer *in, int output, int part, struct
     size_t at = (size_t)before * td_nbytes(&shape_of[0]) +
                 (size_t)(part - before) * td_nbytes(&shape_of[1]);
     *t = shape_of[longer && part >= longer];
-    t->data = (char *)in->run.call.out[output].data + at;
+    t->data = (char *)in->out[output].data + at;
     return at;
 }

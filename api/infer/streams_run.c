@@ -84,7 +84,7 @@ static int place_outputs(const struct td_infer *in, struct part *part, int index
 {
     for (int i = 0; i < part->run.call.n_out; i++) {
         struct td_tensor *out = &part->run.call.out[i];
-        const struct td_tensor *whole = &in->run.call.out[i];
+        const struct td_tensor *whole = &in->out[i];
         int64_t blocks;
         int dim = in->streams.out[i];
         if (in->streams.apart)
@@ -140,7 +140,7 @@ static int compute(struct parts *parts, struct part *part, int index, int thread
         return part->run.error;
     for (int i = 0; i < part->run.call.n_out; i++)
         if (in->streams.out[i] > 0 && !in->streams.apart)
-            copy_rows(&in->run.call.out[i], in->streams.out[i], part->begin, part->count,
+            copy_rows(&in->out[i], in->streams.out[i], part->begin, part->count,
                       part->run.call.out[i].data, true);
     return 0;
 }

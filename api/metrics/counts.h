@@ -5,6 +5,10 @@
 
 #include "api/metrics/metrics.h"
 
+#define TD_COUNTED                                                                                 \
+    TD_MAX_POOLS /* pools, and models, with counts of their own; the last: others                  \
+                  */
+#define TD_COUNTED_NAME 201
 #define TD_BUCKETS 12 /* of a histogram, beside the one without an end */
 extern const int64_t td_bounds_ns[TD_BUCKETS];
 
@@ -33,7 +37,7 @@ struct td_counts { /* nothing but counters, so that these can be added up */
         struct td_histogram took;
     } route[TD_ROUTES + 1]; /* the last: what none fits */
     atomic_llong problems[TD_PROBLEMS];
-    struct td_histogram queue[TD_MAX_POOLS], compute[TD_MAX_POOLS];
+    struct td_histogram queue[TD_COUNTED], compute[TD_COUNTED], model[TD_COUNTED];
     struct td_op_counts {
         atomic_llong calls[TD_OP_ROWS];
         struct td_histogram took;
@@ -44,5 +48,6 @@ struct td_counts { /* nothing but counters, so that these can be added up */
 struct td_counts *td_counts_add_up(const struct td_metrics *metrics, struct td_arena *arena);
 /* The name of the pool whose counts lie at i, "" where there is none yet. */
 const char *td_counts_pool(const struct td_metrics *metrics, int i);
+const char *td_counts_model(const struct td_metrics *metrics, int i);
 
 #endif

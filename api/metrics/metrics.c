@@ -2,8 +2,8 @@
  * adds them up, and may see one counter a request ahead of another, which Prometheus allows.
  *
  * What they are counted by is bounded: routes, types of problems and operators are those of the
- * tables; of pools, which come and go, the first ones that had a call have counts of their own, for
- * as long as the service lives, and the rest one place together. */
+ * tables; of pools and models, which come and go, the first ones that had a call have counts of
+ * their own, for as long as the service lives, and the rest one place together. */
 #include "api/metrics/counts.h"
 
 #include <pthread.h>
@@ -22,13 +22,17 @@ const char *const td_problem_types[TD_PROBLEMS] = {
 
 #define OWN 64 /* threads that have their own counters */
 
+struct names {
+    atomic_int n;
+    char name[TD_COUNTED][TD_COUNTED_NAME]; /* written once, under the lock, before n counts it */
+};
+
 struct td_metrics {
     atomic_int n_own;
     _Atomic(struct td_counts *) own[OWN]; /* of an HTTP thread each */
     struct td_counts *shared;             /* of all others */
     pthread_mutex_t lock;
-    atomic_int n_pools;
-    char pool[TD_MAX_POOLS][TD_POOL_NAME]; /* written once, under the lock, before n_pools counts */
+    struct names pools, models;
 };
 
 static _Thread_local struct {
@@ -138,32 +142,50 @@ void td_metrics_request(struct td_metrics *m, int route, const struct td_request
 
 /* ---- calls ---- */
 
-const char *td_counts_pool(const struct td_metrics *m, int i)
+static const char *name_at(const struct names *names, int i)
 {
-    return i < atomic_load(&m->n_pools) ? i < TD_MAX_POOLS - 1 ? m->pool[i] : "others" : "";
+    return i < atomic_load(&names->n) ? i < TD_COUNTED - 1 ? names->name[i] : "others" : "";
 }
 
-static int find_pool(const struct td_metrics *m, const char *name)
+const char *td_counts_pool(const struct td_metrics *m, int i)
 {
-    int i = 0, n = atomic_load_explicit(&m->n_pools, memory_order_acquire);
-    while (i < n && i < TD_MAX_POOLS - 1 && strcmp(m->pool[i], name))
+    return name_at(&m->pools, i);
+}
+
+const char *td_counts_model(const struct td_metrics *m, int i)
+{
+    return name_at(&m->models, i);
+}
+
+static int find(const struct names *names, const char *name)
+{
+    int i = 0, n = atomic_load_explicit(&names->n, memory_order_acquire);
+    while (i < n && i < TD_COUNTED - 1 && strcmp(names->name[i], name) != 0)
         i++;
     return i;
 }
 
-static int place_of(struct td_metrics *m, const char *name)
+static int place_of(struct td_metrics *m, struct names *names, const char *name)
 {
-    int i = find_pool(m, name);
-    if (i < atomic_load_explicit(&m->n_pools, memory_order_relaxed))
+    int i = find(names, name);
+    if (i < atomic_load_explicit(&names->n, memory_order_relaxed))
         return i;
     pthread_mutex_lock(&m->lock);
-    i = find_pool(m, name); /* somebody may have been faster */
-    if (i == atomic_load(&m->n_pools)) {
-        strcpy(m->pool[i], name);
-        atomic_store(&m->n_pools, i + 1);
+    i = find(names, name); /* somebody may have been faster */
+    if (i == atomic_load(&names->n)) {
+        strncpy(names->name[i], name, TD_COUNTED_NAME - 1);
+        atomic_store(&names->n, i + 1);
     }
     pthread_mutex_unlock(&m->lock);
     return i;
+}
+
+static void observe_pool(struct td_metrics *m, struct td_counts *counts, const char *pool,
+                         int64_t queue_ns, int64_t compute_ns)
+{
+    int at = place_of(m, &m->pools, pool);
+    observe(&counts->queue[at], queue_ns, has_own(m));
+    observe(&counts->compute[at], compute_ns, has_own(m));
 }
 
 static int row_of(const struct td_op *op, const struct td_impl *impl)
@@ -185,7 +207,14 @@ void td_metrics_call(struct td_metrics *m, const struct td_run *run, const char 
         bump(&counts->op[part->handle->index].calls[row], 1, own);
     }
     observe(&counts->op[one ? run->handle->index : td_registry_count()].took, compute_ns, own);
-    int at = place_of(m, pool);
-    observe(&counts->queue[at], queue_ns, own);
-    observe(&counts->compute[at], compute_ns, own);
+    observe_pool(m, counts, pool, queue_ns, compute_ns);
+}
+
+void td_metrics_model(struct td_metrics *m, const char *model, const char *pool, int64_t queue_ns,
+                      int64_t compute_ns)
+{
+    bool own = has_own(m);
+    struct td_counts *counts = own ? mine.counts : m->shared;
+    observe(&counts->model[place_of(m, &m->models, model)], compute_ns, own);
+    observe_pool(m, counts, pool, queue_ns, compute_ns);
 }

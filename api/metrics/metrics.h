@@ -12,5 +12,8 @@ void td_metrics_request(struct td_metrics *metrics, int route, const struct td_r
 /* A call computed. pool: its name. */
 void td_metrics_call(struct td_metrics *metrics, const struct td_run *run, const char *pool,
                      int64_t queue_ns, int64_t compute_ns);
+/* A model run. */
+void td_metrics_model(struct td_metrics *metrics, const char *model, const char *pool,
+                      int64_t queue_ns, int64_t compute_ns);
 
 #endif

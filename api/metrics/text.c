@@ -1,6 +1,7 @@
 /* GET /metrics: what has been counted and how things are, as Prometheus reads it (text format
  * 0.0.4). Histograms, not summaries, so that instances can be added up. */
 #include "api/metrics/counts.h"
+#include "api/models/models.h"
 #include "api/tasks/tasks.h"
 #include "api/tensors/tensors.h"
 
@@ -70,7 +71,7 @@ static void histogram(struct text *t, const char *name, const char *label, struc
 
 /* The label of a route, with a buffer's end for more. */
 struct label {
-    char text[160];
+    char text[TD_COUNTED_NAME + 32];
 };
 
 static struct label route_label(int route)
@@ -139,11 +140,24 @@ static void waits(struct text *t, struct td_counts *m, const struct td_metrics *
     for (int k = 0; k < 2; k++) {
         family(t, names[k], "histogram",
                k ? "Running a kernel, by pool." : "Waiting in a pool's queue.");
-        for (int i = 0; i < TD_MAX_POOLS && *td_counts_pool(metrics, i); i++) {
+        for (int i = 0; i < TD_COUNTED && *td_counts_pool(metrics, i); i++) {
             struct label label;
             snprintf(label.text, sizeof label.text, "pool=\"%s\"", td_counts_pool(metrics, i));
             histogram(t, names[k], label.text, k ? &m->compute[i] : &m->queue[i]);
         }
+    }
+}
+
+static void models(struct text *t, struct td_counts *m, const struct td_service *service)
+{
+    family(t, "tensord_models", "gauge", "Models that the server has.");
+    line(t, "tensord_models %d", td_models_count(service->models));
+    family(t, "tensord_model_duration_seconds", "histogram", "Running a model, by its name.");
+    for (int i = 0; i < TD_COUNTED && *td_counts_model(service->metrics, i); i++) {
+        struct label label;
+        snprintf(label.text, sizeof label.text, "model=\"%s\"",
+                 td_counts_model(service->metrics, i));
+        histogram(t, "tensord_model_duration_seconds", label.text, &m->model[i]);
     }
 }
 
@@ -274,6 +288,7 @@ int td_api_metrics_get(struct td_request *req, struct td_response *res)
     requests(&t, m);
     calls(&t, m);
     waits(&t, m, req->service->metrics);
+    models(&t, m, req->service);
     texts(&t, req->service->json_cache);
     pools(&t, req->service->pools);
     family(&t, "tensord_requests_in_flight", "gauge", "Requests begun and not answered yet.");

@@ -18,7 +18,9 @@ int td_api_find_hindrance(struct td_request *req, struct td_hung *hung, int max,
     if (req->service->front.draining)
         snprintf(why, size, "the server is draining");
     else if (req->service->front.starting)
-        snprintf(why, size, "the server does not listen on all its addresses yet");
+        snprintf(
+            why, size,
+            "the server is starting: it does not listen on all its addresses yet, or loads models");
     else if (n)
         td_hung_describe(hung, why, size);
     return n;

@@ -1,5 +1,6 @@
 /* What the server is and what models it has, in the protocol's words. Every operator is a model,
  * called op.NAME; its inputs are the schema's tensors. */
+#include "api/models/models.h"
 #include "api/infer/infer.h"
 #include "api/routes/routes.h"
 #include "api/shm/shm.h"
@@ -18,6 +19,7 @@ int td_api_v2_server(struct td_request *req, struct td_response *res)
     td_write_str(&w, "version", TD_VERSION);
     td_write_open(&w, "extensions", '[');
     td_write_str(&w, NULL, "binary_tensor_data");
+    td_write_str(&w, NULL, "model_configuration");
     td_write_str(&w, NULL, "parameters");
     if (td_shm_is_open(req))
         td_write_str(&w, NULL, "system_shared_memory");
@@ -28,27 +30,40 @@ int td_api_v2_server(struct td_request *req, struct td_response *res)
     return td_write_response(&w, res, 200);
 }
 
-/* The operator behind the path's model name, or NULL with the problem in the response. */
-static const struct td_handle *find_model(struct td_request *req)
+/* What the path's model name stands for: one of the two. */
+struct target {
+    const struct td_handle *op;
+    struct td_served *served; /* a reference */
+};
+
+/* 0, or the response says what is wrong. */
+static int find(struct td_request *req, struct target *target)
 {
     const char *name = req->var[0];
-    const struct td_handle *handle = !strncmp(name, "op.", 3) ? td_registry_find(name + 3) : NULL;
-    if (!handle)
-        td_api_problem(req, -ENOENT,
-                       "no model '%.80s'; operators are models called op.NAME, as in "
-                       "op.add",
-                       name);
-    else if (req->var[1] && strcmp(req->var[1], "1")) {
-        td_api_problem(req, -ENOENT, "%s has no version '%.20s'; it has 1", name, req->var[1]);
-        handle = NULL;
+    struct td_problem problem;
+    *target = (struct target){NULL};
+    if (!strncmp(name, "op.", 3))
+        target->op = td_registry_find(name + 3);
+    else
+        target->served = td_models_find(req->service->models, name);
+    if (!target->op && !target->served) {
+        int err = td_models_unknown(req->service->models, req->arena, name, &problem);
+        return td_api_problem(req, err, "%s", problem.text);
     }
-    return handle;
+    if (req->var[1] && strcmp(req->var[1], "1") != 0) {
+        td_served_unref(&target->served);
+        return td_api_problem(req, -ENOENT, "%s has no version '%.20s'; it has 1", name,
+                              req->var[1]);
+    }
+    return 0;
 }
 
-static void write_io(struct td_writer *w, const char *key, const struct td_param *param, int n,
-                     bool outputs)
+/* ---- metadata and configuration ---- */
+
+/* An operator's tensors take many types and any shape; FP32 [-1] stands for them. */
+static void write_params(struct td_writer *w, const struct td_param *param, int n, bool config,
+                         bool outputs)
 {
-    td_write_open(w, key, '[');
     for (int i = 0; i < n; i++) {
         if (param[i].type.base != TD_BASE_Tensor)
             continue;
@@ -59,23 +74,35 @@ static void write_io(struct td_writer *w, const char *key, const struct td_param
             strcpy(name, "out");
         else if (!*name)
             snprintf(name, sizeof name, "out%d", i);
-        td_write_open(w, NULL, '{');
-        td_write_str(w, "name", name);
-        td_write_str(w, "datatype", "FP32");
-        td_write_open(w, "shape", '[');
-        td_write_int(w, NULL, -1);
-        td_write_close(w, ']');
-        if (!outputs && (param[i].has_default || td_type_takes_none(&param[i].type)))
-            td_write_bool(w, "optional", true);
-        td_write_close(w, '}');
+        struct td_model_port port = {.name = name, .dtype = TD_f32, .rank = -1};
+        bool optional = param[i].has_default || td_type_takes_none(&param[i].type);
+        td_write_port(w, &port, config, optional && !outputs);
     }
+}
+
+static void write_side(struct td_writer *w, const struct target *of, const char *key, bool config,
+                       bool outputs)
+{
+    const struct td_served *model = of->served;
+    td_write_open(w, key, '[');
+    if (of->op)
+        write_params(w, outputs ? of->op->schema.ret : of->op->schema.param,
+                     outputs ? of->op->schema.n_returns : of->op->schema.n_params, config, outputs);
+    for (int i = 0; model && i < (outputs ? model->n_outputs : model->n_inputs); i++)
+        td_write_port(w, outputs ? &model->output[i] : &model->input[i], config, false);
     td_write_close(w, ']');
+}
+
+static const char *platform(const struct target *of)
+{
+    const char *format = of->op ? "tensord_op" : td_model_format(of->served->model);
+    return strcmp(format, "pt2") ? format : "pytorch_pt2";
 }
 
 int td_api_v2_model(struct td_request *req, struct td_response *res)
 {
-    const struct td_handle *handle = find_model(req);
-    if (!handle)
+    struct target target;
+    if (find(req, &target))
         return -ENOENT;
     struct td_writer w;
     td_write_init(&w, req->arena, 1024);
@@ -84,20 +111,58 @@ int td_api_v2_model(struct td_request *req, struct td_response *res)
     td_write_open(&w, "versions", '[');
     td_write_str(&w, NULL, "1");
     td_write_close(&w, ']');
-    td_write_str(&w, "platform", "tensord_op");
-    write_io(&w, "inputs", handle->schema.param, handle->schema.n_params, false);
-    write_io(&w, "outputs", handle->schema.ret, handle->schema.n_returns, true);
-    td_write_open(&w, "properties", '{');
-    td_write_str(&w, "schema", handle->op->schema);
+    td_write_str(&w, "platform", platform(&target));
+    write_side(&w, &target, "inputs", false, false);
+    write_side(&w, &target, "outputs", false, true);
+    if (target.op) {
+        td_write_open(&w, "properties", '{');
+        td_write_str(&w, "schema", target.op->op->schema);
+        td_write_close(&w, '}');
+    }
+    td_write_close(&w, '}');
+    td_served_unref(&target.served);
+    return td_write_response(&w, res, 200);
+}
+
+/* As Triton configures models, as far as its clients look: shapes are whole, a batch among their
+ * dimensions. */
+int td_api_v2_model_config(struct td_request *req, struct td_response *res)
+{
+    struct target target;
+    if (find(req, &target))
+        return -ENOENT;
+    struct td_writer w;
+    td_write_init(&w, req->arena, 1024);
+    td_write_open(&w, NULL, '{');
+    td_write_str(&w, "name", req->var[0]);
+    td_write_str(&w, "platform", platform(&target));
+    td_write_str(&w, "backend", "tensord");
+    td_write_int(&w, "max_batch_size", 0);
+    write_side(&w, &target, "input", true, false);
+    write_side(&w, &target, "output", true, true);
+    td_write_open(&w, "version_policy", '{');
+    td_write_open(&w, "latest", '{');
+    td_write_int(&w, "num_versions", 1);
     td_write_close(&w, '}');
     td_write_close(&w, '}');
+    td_write_open(&w, "instance_group", '[');
+    td_write_open(&w, NULL, '{');
+    td_write_str(&w, "name", req->var[0]);
+    td_write_str(&w, "kind", "KIND_CPU");
+    td_write_int(&w, "count", 1);
+    td_write_close(&w, '}');
+    td_write_close(&w, ']');
+    td_write_close(&w, '}');
+    td_served_unref(&target.served);
     return td_write_response(&w, res, 200);
 }
 
 int td_api_v2_model_ready(struct td_request *req, struct td_response *res)
 {
-    if (!find_model(req))
+    struct target target;
+    if (find(req, &target))
         return -ENOENT;
+    td_served_unref(&target.served);
     struct td_writer w;
     struct td_hung hung;
     char why[256];
@@ -111,10 +176,35 @@ int td_api_v2_model_ready(struct td_request *req, struct td_response *res)
     return td_write_response(&w, res, ready ? 200 : 503);
 }
 
+/* The models, for clients that look for them in a repository. All are ready, so that a body, which
+ * could ask for these alone, makes no difference. */
+int td_api_v2_index(struct td_request *req, struct td_response *res)
+{
+    struct td_models_listed *list;
+    struct td_writer w;
+    int n = td_models_list(req->service->models, req->arena, &list);
+    if (n < 0)
+        return td_api_problem(req, n, "no memory for the list");
+    td_write_init(&w, req->arena, 1024);
+    td_write_open(&w, NULL, '[');
+    for (int i = 0; i < n; i++) {
+        td_write_open(&w, NULL, '{');
+        td_write_str(&w, "name", list[i].name);
+        td_write_str(&w, "version", "1");
+        td_write_str(&w, "state", "READY");
+        td_write_close(&w, '}');
+        td_served_unref(&list[i].served);
+    }
+    td_write_close(&w, ']');
+    return td_write_response(&w, res, 200);
+}
+
 int td_api_v2_infer(struct td_request *req, struct td_response *res)
 {
     (void)res;
-    if (!find_model(req))
+    struct target target;
+    if (find(req, &target))
         return -ENOENT;
-    return td_api_infer(req, req->var[0] + 3, req->var[0]);
+    return target.op ? td_api_infer(req, req->var[0] + 3, req->var[0])
+                     : td_api_infer_model(req, target.served, req->var[0]);
 }

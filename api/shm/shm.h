@@ -26,8 +26,8 @@ struct td_shm_part { /* bytes of a segment */
 struct td_shm_call {
     int n_in, n_out; /* what of the rest is set; both 0 at first, set so by its owner */
     struct td_shm_part in[TD_MAX_INPUTS],
-        out[TD_MAX_OUTS];    /* an out without segment lies elsewhere */
-    bool aside[TD_MAX_OUTS]; /* computed elsewhere, to be copied by td_shm_end */
+        out[TD_MAX_INPUTS];    /* an out without segment lies elsewhere */
+    bool aside[TD_MAX_INPUTS]; /* computed elsewhere, to be copied by td_shm_end */
 };
 
 /* Whether an input's or output's parameters name a region. */

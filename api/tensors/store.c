@@ -58,6 +58,11 @@ const struct td_budget *td_tensors_budget(const struct td_tensors *tensors)
     return &tensors->budget;
 }
 
+struct td_weight_room *td_tensors_room(struct td_tensors *tensors)
+{
+    return &tensors->room;
+}
+
 int td_tensors_make(struct td_tensors *tensors, struct td_weight **weight,
                     const struct td_tensor *like)
 {
@@ -237,7 +242,8 @@ int td_tensors_no_room(const struct td_tensors *tensors, int err, const char *wh
     if (err != -ENOSPC)
         return td_problem_set(problem, -err, "no memory for %s", what);
     return td_problem_set(problem, ENOSPC,
-                          "no room for %s: stored tensors have %zu of their %zu bytes "
-                          "(store-bytes); DELETE /v1/tensors/{name} makes some",
+                          "no room for %s: stored tensors and models have %zu of their %zu bytes "
+                          "(store-bytes); DELETE /v1/tensors/{name} or /v1/models/{name} makes "
+                          "some",
                           what, (size_t)tensors->budget.used, (size_t)tensors->budget.limit);
 }

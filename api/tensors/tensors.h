@@ -11,6 +11,9 @@ struct td_tensors *td_tensors_create(size_t bytes);
 void td_tensors_destroy(struct td_tensors *tensors); /* after the last of its weights' users */
 const struct td_budget *td_tensors_budget(const struct td_tensors *tensors);
 
+/* Who answers for what is kept in the server: models' constants have their bytes there, too. */
+struct td_weight_room *td_tensors_room(struct td_tensors *tensors);
+
 /* Letters, digits, . _ - in segments split by '/', none of them dots only; 200 at most. */
 bool td_tensors_name_is_right(const char *name);
 

@@ -143,3 +143,21 @@ int td_model_check(const struct td_model *model, const struct td_tensor *inputs,
     }
     return 0;
 }
+
+/* ---- listing ---- */
+
+static void visit(const struct td_node_graph *graph, int depth, td_each_node *each, void *arg)
+{
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const struct td_node *node = &graph->node[i];
+        each(arg, node->name, node->op, depth);
+        for (int k = 0; k < node->n_operands; k++)
+            if (node->operand[k].kind == TD_OPERAND_graph)
+                visit(node->operand[k].graph, depth + 1, each, arg);
+    }
+}
+
+void td_model_each_node(const struct td_model *model, td_each_node *each, void *arg)
+{
+    visit(&model->graph, 0, each, arg);
+}

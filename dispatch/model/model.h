@@ -34,6 +34,11 @@ size_t td_model_bytes(const struct td_model *model);       /* of its constants, 
 int td_model_inputs(const struct td_model *model, const struct td_model_port **ports);
 int td_model_outputs(const struct td_model *model, const struct td_model_port **ports);
 
+/* Calls each for all nodes, those of an inner graph behind the node that runs it, at a depth one
+ * more. name: the node's own, or ""; op: in the format's words ("Conv", "aten.conv2d.default"). */
+typedef void td_each_node(void *arg, const char *name, const char *op, int depth);
+void td_model_each_node(const struct td_model *model, td_each_node *each, void *arg);
+
 struct td_model_call {          /* what a run is to be like */
     int threads;                /* >= 1 */
     int node;                   /* NUMA; -1: any */

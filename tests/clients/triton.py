@@ -1,4 +1,4 @@
-"""NVIDIA's own client talks to us: health, metadata, op.add in JSON, binary and shared memory."""
+"""NVIDIA's own client talks to us: health, metadata, op.add and a model in JSON, binary and shared memory."""
 import os
 import sys
 import unittest
@@ -7,6 +7,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from service import ServiceTest, main, skip  # noqa: E402
 
 import numpy as np
+
+import models
 
 try:
     import tritonclient.http as triton
@@ -81,6 +83,37 @@ class Triton(ServiceTest):
             self.client.infer("op.add", inputs)
         self.client.unregister_system_shared_memory("both")
         self.assertEqual(self.client.get_system_shared_memory_status(), [])
+
+    def test_model(self):
+        reply = self.service.call("PUT", "/v1/models/two", models.two("/in:0", "b"))
+        self.assertEqual(reply.status, 201, reply.body)
+        metadata = self.client.get_model_metadata("two", "1")
+        self.assertEqual([(i["name"], i["datatype"], i["shape"]) for i in metadata["inputs"]],
+                         [("/in:0", "FP32", [-1, 2]), ("b", "FP32", [2])])
+        config = self.client.get_model_config("two")
+        self.assertEqual((config["max_batch_size"], [i["name"] for i in config["input"]]), (0, ["/in:0", "b"]))
+        self.assertTrue(self.client.is_model_ready("two") and self.client.is_model_ready("two", "1"))
+        self.assertFalse(self.client.is_model_ready("two", "2"))
+        self.assertEqual(self.client.get_model_repository_index(), [{"name": "two", "version": "1", "state": "READY"}])
+        a, b = np.random.default_rng(3).standard_normal((7, 2)).astype(np.float32), np.array([3, -1], np.float32)
+        for binary in (True, False):
+            inputs = [triton.InferInput("/in:0", [7, 2], "FP32"), triton.InferInput("b", [2], "FP32")]
+            inputs[0].set_data_from_numpy(a, binary_data=binary)
+            inputs[1].set_data_from_numpy(b, binary_data=not binary)
+            for outputs in (None, [triton.InferRequestedOutput(n, binary_data=binary) for n in ("shape", "sum")]):
+                result = self.client.infer("two", inputs, outputs=outputs, model_version="1", request_id="9", priority=1,
+                                           timeout=10**7)
+                np.testing.assert_array_equal(result.as_numpy("sum"), a + b)
+                self.assertEqual(result.as_numpy("shape").tolist(), [7, 2])
+                self.assertEqual(result.as_numpy("product") is None, outputs is not None)
+                self.assertEqual(result.get_response()["model_name"], "two")
+        later = [self.client.async_infer("two", inputs) for _ in range(5)]
+        for one in later:
+            np.testing.assert_array_equal(one.get_result().as_numpy("product"), a * b)
+        with self.assertRaisesRegex(InferenceServerException, "is missing"):
+            self.client.infer("two", inputs[:1])
+        self.assertEqual(self.service.call("DELETE", "/v1/models/two").status, 204)
+        self.assertFalse(self.client.is_model_ready("two"))
 
     def test_errors_are_understood(self):
         a, b = np.zeros(2, np.float32), np.zeros(3, np.float32)

@@ -13,6 +13,7 @@ import unittest
 
 import numpy as np
 
+import models
 import service
 from service import Service, run
 
@@ -55,6 +56,9 @@ class Commands(unittest.TestCase):
         manual = run("man").stdout.replace("\\", "")
         with tempfile.TemporaryDirectory() as folder, Service() as s:
             os.symlink(os.path.abspath(service.BINARY), os.path.join(folder, "tensord"))
+            with open(os.path.join(folder, "line.onnx"), "wb") as file:
+                file.write(models.line())
+            np.save(os.path.join(folder, "x.npy"), np.ones((2, 3), np.float32))
             for word in words:
                 for example in self.examples(word):
                     self.assertIn(f"tensord {word}", example)
@@ -68,7 +72,7 @@ class Commands(unittest.TestCase):
         line = line.replace("localhost:8080", f"localhost:{port}").replace("0.0.0.0:8080", f"127.0.0.1:{service.free_port()}")
         line = line.replace("main=0", "main=" + service.CPUS[0]).replace("jobs=1", "jobs=" + service.CPUS[-1])
         process = subprocess.Popen(["bash", "-c", ("exec " if word == "serve" else "set -o pipefail; ") + line], text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder,
                                    env={**service.environment(), "PATH": folder + ":" + os.environ["PATH"],
                                         "TENSORD_LISTEN": "127.0.0.1:0", "TENSORD_LOG": "off"})
         if word == "serve":

@@ -3,7 +3,9 @@
 import pathlib
 import re
 import subprocess
+import tempfile
 
+import models
 import service
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -62,11 +64,13 @@ class Docs(service.ServiceTest):
 
     def test_transcripts(self):
         n = 0
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        pathlib.Path(folder, "line.onnx").write_bytes(models.line())
         for path in sorted((ROOT / "docs").glob("*.md")):
             for command, shown in transcripts(path.read_text()):
                 with self.subTest(file=path.name, command=command):
                     done = subprocess.run(command.replace("localhost:8080", f"127.0.0.1:{self.service.port}"),
-                                          shell=True, capture_output=True, text=True, timeout=30)
+                                          shell=True, cwd=folder, capture_output=True, text=True, timeout=30)
                     self.assertEqual(done.returncode, 0, done.stderr)
                     got = steady(done.stdout.strip())
                     want = steady(shown)

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 
+import models
 import service
 
 LINE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$')
@@ -16,6 +17,8 @@ class Metrics(service.ServiceTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.service.infer("relu", {"self": np.ones(4, np.float32)})
+        cls.service.call("PUT", "/v1/models/same", models.identity())
+        cls.service.infer("same", {"x": np.ones(4, np.float32)}, path="/v2/models/{}/infer")
 
     def scrape(self):
         """({(name, labels): value}, {family: type}); the text's grammar is checked on the way."""
@@ -62,7 +65,7 @@ class Metrics(service.ServiceTest):
     def test_histograms(self):
         samples, types = self.scrape()
         names = [n for n, kind in types.items() if kind == "histogram"]
-        self.assertEqual(len(names), 4)
+        self.assertEqual(len(names), 5)
         for name in names:
             series = {}
             for (n, labels), value in samples.items():

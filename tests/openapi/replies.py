@@ -13,6 +13,7 @@ import time
 
 import numpy as np
 
+import models
 import service
 
 try:
@@ -62,7 +63,7 @@ def operation(method, path):
     path = path.partition("?")[0]
     def fits(pattern):
         return re.fullmatch(re.sub(r"\\{name\\}", ".+", re.sub(r"\\{(?!name)\w+\\}", "[^/]+", re.escape(pattern))), path)
-    found = sorted((p for p in API["paths"] if fits(p)), key=lambda p: p.count("{"))
+    found = sorted((p for p in API["paths"] if fits(p)), key=lambda p: (p.count("{"), -len(p)))
     return API["paths"][found[0]][method.lower()], f"{method} {found[0]}"
 
 
@@ -98,9 +99,10 @@ class Replies(service.ServiceTest):
         for path in ("/v1/isa", "/v1/isa/features", "/v1/isa/veclen?dtype=FP32", "/v1/topology", "/v1/ops", "/v1/ops/add", "/v1/ops/sum.dim_IntList",
                      "/v1/dispatch/ops/silu/state", "/v1/dispatch/ops/silu/table", "/v1/dispatch/keys", "/v1/kernels",
                      "/v1/dispatch/keyset?keys=CPU,Tracer", "/v1/dispatch/keyset?bits=0x1", "/v1/dispatch/dangling",
-                     "/v1/tensors", "/v1/pools", "/v1/pools/default", "/v1/tasks", "/v2", "/v2/health/live", "/v2/health/ready",
+                     "/v1/tensors", "/v1/models", "/v1/pools", "/v1/pools/default", "/v1/tasks", "/v2", "/v2/health/live", "/v2/health/ready",
                      "/v2/models/op.conv2d", "/v2/models/op.add/ready", "/v2/models/op.add/versions/1",
-                     "/v2/models/op.add/versions/1/ready", "/v2/systemsharedmemory/status", "/v2/cudasharedmemory/status",
+                     "/v2/models/op.add/versions/1/ready",
+                     "/v2/models/op.add/config", "/v2/models/op.add/versions/1/config", "/v2/systemsharedmemory/status", "/v2/cudasharedmemory/status",
                      "/metrics", "/openapi.yaml", "/openapi.json", "/", "/docs", "/v1", "/web/index.html", "/web/isa.md", "/web/load.svg", "/web/book.json"):
             with self.subTest(path=path):
                 self.check("GET", path)
@@ -112,7 +114,8 @@ class Replies(service.ServiceTest):
         self.check("GET", "/v1/isa/veclen?dtype=INT8", status=400)
         for path in ("/v1/ops/x", "/v1/dispatch/ops/x/state", "/v1/dispatch/ops/x/table", "/v1/tensors/x", "/v1/pools/x",
                      "/v2/models/x", "/v2/models/x/ready", "/v2/models/op.add/versions/2",
-                     "/v2/models/op.add/versions/2/ready", "/v2/systemsharedmemory/region/x/status"):
+                     "/v2/models/op.add/versions/2/ready", "/v2/models/op.add/versions/2/config", "/v1/models/x",
+                     "/v1/models/x/plan", "/v2/models/x/config", "/v2/systemsharedmemory/region/x/status"):
             with self.subTest(path=path):
                 self.check("GET", path, status=404)
 
@@ -184,6 +187,23 @@ class Replies(service.ServiceTest):
         self.check("PUT", "/v1/tensors/a/b", b"x", status=400)
         self.check("DELETE", "/v1/tensors/a/b", status=204)
         self.check("DELETE", "/v1/tensors/a/b", status=404)
+
+    def test_models(self):
+        self.check("PUT", "/v1/models/m", models.two(), status=201)
+        self.check("PUT", "/v1/models/m", models.two())
+        a, b = ({"name": n, "shape": s, "datatype": "FP32", "data": [1, 2]} for n, s in (("a", [1, 2]), ("b", [2])))
+        for more in ({}, {"explain": True}, {"eager": True, "explain": True}, {"kernel": "eager"}, {"binary_data_output": True}):
+            for path in ("/v2/models/m/infer", "/v2/models/m/versions/1/infer"):
+                self.check("POST", path, {"inputs": [a, b], "parameters": more, "id": "7", "model_name": "m"})
+        for path in ("/v1/models", "/v1/models/m", "/v1/models/m/plan", "/v2/models/m", "/v2/models/m/config", "/v2/models/m/versions/1/config"):
+            self.check("GET", path)
+        for body in (None, {"ready": True}):
+            self.check("POST", "/v2/repository/index", body)
+        self.check("POST", "/v2/models/m/infer", {"inputs": [a]}, status=400)
+        self.check("PUT", "/v1/models/m", b"x", status=400)
+        self.check("PUT", "/v1/models/op.m", b"x", status=400)
+        self.check("DELETE", "/v1/models/m", status=204)
+        self.check("DELETE", "/v1/models/m", status=404)
 
     def test_pools(self):
         self.check("PUT", "/v1/pools/p", {"cpus": service.CPUS[0], "threads": 1, "streams": 1, "spin_us": 0,

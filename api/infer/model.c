@@ -1,0 +1,172 @@
+/* A model's call, where it differs from an operator's: inputs are matched by the names that the
+ * file gives them, and what the results are is known only when it has run. They lie where the run
+ * has left them, and are copied or written out from there. */
+#include "api/infer/call.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A model's kernels are the ways in which it can be run. */
+static int read_kernel(struct td_infer *in)
+{
+    if (in->forced && !strcmp(in->forced, "eager"))
+        in->eager = true;
+    else if (in->forced && strcmp(in->forced, "model") != 0)
+        return td_problem_set(&in->run.problem, EINVAL,
+                              "kernel: a model has no '%.40s'; right are model and eager",
+                              in->forced);
+    return 0;
+}
+
+/* ---- inputs ---- */
+
+/* "x FP32 [-1,3], mask INT64 []", as far as a sentence takes it. */
+static const char *list_ports(const struct td_infer *in)
+{
+    static const size_t room = 400;
+    char *text = td_arena_zalloc(in->req->arena, room);
+    size_t n = 0;
+    for (int i = 0; text && i < in->served->n_inputs && n < room; i++) {
+        const struct td_model_port *port = &in->served->input[i];
+        n += (size_t)snprintf(text + n, room - n, "%s%.60s %s [%s", i ? ", " : "", port->name,
+                              td_dtype_name(port->dtype), port->rank < 0 ? "..." : "");
+        for (int d = 0; d < port->rank && n < room; d++)
+            n += (size_t)snprintf(text + n, room - n, "%s%lld", d ? "," : "",
+                                  (long long)port->shape[d]);
+        if (n < room)
+            n += (size_t)snprintf(text + n, room - n, "]");
+    }
+    return text && n ? text : "none";
+}
+
+static int find_input(const struct td_infer *in, const char *port)
+{
+    for (int i = 0; i < in->n_args; i++)
+        if (td_infer_is_port(port, in->args[i].name))
+            return i;
+    return -1;
+}
+
+static bool is_input(const struct td_infer *in, const char *name)
+{
+    for (int i = 0; i < in->served->n_inputs; i++)
+        if (td_infer_is_port(in->served->input[i].name, name))
+            return true;
+    return false;
+}
+
+/* What the request has and the model does not. */
+static int refuse_input(struct td_infer *in, const char *name)
+{
+    const char *names[TD_MAX_PORTS];
+    for (int i = 0; i < in->served->n_inputs; i++)
+        names[i] = in->served->input[i].name;
+    const char *near = td_nearest(name, names, in->served->n_inputs);
+    return td_problem_set(&in->run.problem, EINVAL,
+                          "inputs: %.80s has no '%.60s'; %s%.60s%sits inputs: %s", in->model, name,
+                          near ? "the nearest is " : "", near ? near : "", near ? "; " : "",
+                          list_ports(in));
+}
+
+/* Into the model's order. */
+static int match_inputs(struct td_infer *in)
+{
+    for (int i = 0; i < in->n_args; i++)
+        if (!is_input(in, in->args[i].name))
+            return refuse_input(in, in->args[i].name);
+    for (int i = 0; i < in->served->n_inputs; i++) {
+        int at = find_input(in, in->served->input[i].name);
+        if (at < 0)
+            return td_problem_set(&in->run.problem, EINVAL,
+                                  "inputs: '%.60s' is missing; the inputs of %.80s: %s",
+                                  in->served->input[i].name, in->model, list_ports(in));
+        const struct td_named *arg = &in->args[at];
+        if (arg->keys & ~td_keyset_of(TD_KEY_CPU))
+            return td_infer_refuse(&in->run.problem, arg->name,
+                                   "a model's inputs are dense, on the CPU and without gradients");
+        in->inputs[i] = arg->value.tensor;
+    }
+    return 0;
+}
+
+int td_infer_bind_model(struct td_infer *in)
+{
+    const struct td_served *served = in->served;
+    memset(&in->run, 0, sizeof in->run);
+    in->streams.parts = 1;
+    in->inputs = td_arena_zalloc(in->req->arena, (size_t)served->n_inputs * sizeof *in->inputs + 1);
+    in->out = td_arena_zalloc(in->req->arena, (size_t)served->n_outputs * sizeof *in->out + 1);
+    if (!in->inputs || !in->out)
+        return td_problem_set(&in->run.problem, ENOMEM, "no memory for the request");
+    if (in->meta || in->shapes_only)
+        return td_infer_refuse(&in->run.problem, "meta",
+                               "shapes alone are to be had of operators, not of models");
+    int err = read_kernel(in);
+    if (!err)
+        err = match_inputs(in);
+    if (!err)
+        err = td_model_check(served->model, in->inputs, served->n_inputs, &in->run.problem);
+    return err ? err : td_infer_outputs(in);
+}
+
+/* ---- running ---- */
+
+/* What replies and the log call the way in which it was run, and the level of its kernels. */
+static const struct td_impl *kernel_of(const struct td_infer *in)
+{
+#define TD_ISA(id, ...)                                                                            \
+    {{.name = "model", .isa = TD_ISA_##id}, {.name = "eager", .isa = TD_ISA_##id}},
+    static const struct td_impl kernels[TD_ISAS][2] = {
+#include "kernels/isa.def"
+    };
+#undef TD_ISA
+    return &kernels[td_cpu()->current][in->eager];
+}
+
+double td_infer_model_cost(const struct td_infer *in)
+{
+    return td_served_cost(in->served, in->inputs, in->eager);
+}
+
+int td_infer_run_model(struct td_infer *in, struct td_worker *worker, const struct td_stop *stop)
+{
+    struct td_served *served = in->served;
+    struct td_model_call call = {.threads = worker && !in->alone ? td_worker_threads(worker) : 1,
+                                 .node = worker ? td_worker_numa_node(worker)
+                                                : td_pool_home_node(in->pool),
+                                 .eager = in->eager,
+                                 .stop = stop};
+    in->run.call.threads = call.threads;
+    in->begin_ns = td_now_ns();
+    int err = td_model_run(served->model, in->inputs, &call, &in->results, &in->run.problem);
+    in->end_ns = td_now_ns();
+    in->run.ns = in->end_ns - in->begin_ns;
+    if (!err || err == -ETIMEDOUT)
+        td_served_learn(served, in->inputs, in->eager, in->run.ns);
+    if (err)
+        return err;
+    in->run.impl = kernel_of(in);
+    in->figures = td_model_figures(in->results);
+    for (int i = 0; i < served->n_outputs; i++)
+        in->out[i] = *td_model_result(in->results, i);
+    atomic_fetch_add(&served->calls, 1);
+    atomic_fetch_add(&served->compute_ns, in->run.ns);
+    return 0;
+}
+
+void td_infer_write_model(const struct td_infer *in, struct td_writer *w, const char *key)
+{
+    td_write_open(w, key, '{');
+    td_write_str(w, "model", in->model);
+    td_write_str(w, "format", td_model_format(in->served->model));
+    td_write_int(w, "nodes", td_model_count_nodes(in->served->model));
+    td_write_bool(w, "eager", in->eager);
+    td_write_int(w, "threads", in->run.call.threads);
+    td_write_bool(w, "inline", in->ran_inline);
+    td_write_num(w, "estimate_us", td_infer_model_cost(in) * 1e6);
+    td_write_int(w, "calls", in->figures.calls);
+    td_write_us(w, "kernel_us", in->figures.kernel_ns);
+    td_write_int(w, "most_bytes", (int64_t)in->figures.most_bytes);
+    td_write_close(w, '}');
+}

@@ -1,0 +1,194 @@
+/* Models from a directory, as it is when the server starts: NAME.onnx and NAME.pt2, or
+ * NAME/VERSION/model.onnx and model.pt2, as other servers have them. */
+#include "api/models/models.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *const endings[] = {".onnx", ".pt2"};
+#define ENDINGS (sizeof endings / sizeof *endings)
+
+struct walk {
+    struct td_models *models;
+    const char *directory;
+    void (*say)(const char *sentence);
+    int failed;
+};
+
+/* What the file had when it was looked at: it may become less meanwhile. */
+static bool read_all(int fd, char *to, size_t size)
+{
+    while (size) {
+        ssize_t n = read(fd, to, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        to += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+void *td_read_file(struct td_arena *arena, const char *path, size_t *size,
+                   struct td_problem *problem)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const char *why = fd < 0 || fstat(fd, &st) ? strerror(errno)
+                      : !S_ISREG(st.st_mode)   ? "it is no file"
+                                               : NULL;
+    char *bytes = NULL;
+    if (!why) {
+        *size = (size_t)st.st_size;
+        bytes = td_arena_alloc(arena, *size + 1);
+        why = !bytes                       ? "there is no memory for it"
+              : read_all(fd, bytes, *size) ? NULL
+                                           : "it cannot be read to its end";
+    }
+    if (fd >= 0)
+        close(fd);
+    if (why)
+        td_problem_set(problem, EINVAL, "%.300s: %s", path, why);
+    return why ? NULL : bytes;
+}
+
+/* ---- one model ---- */
+
+static void tell(struct walk *walk, const char *path, const char *what)
+{
+    char text[1200];
+    snprintf(text, sizeof text, "%.300s: %.800s", path, what);
+    walk->say(text);
+}
+
+static void fail(struct walk *walk, const char *path, const char *why)
+{
+    walk->failed++;
+    tell(walk, path, why);
+}
+
+static bool is_taken(struct td_models *models, const char *name)
+{
+    struct td_served *served = td_models_find(models, name);
+    bool taken = served != NULL;
+    td_served_unref(&served);
+    return taken;
+}
+
+static int read_model(struct walk *walk, const char *name, const char *path, size_t *size,
+                      struct td_problem *problem)
+{
+    struct td_arena *arena = td_arena_create();
+    if (!arena)
+        return td_problem_set(problem, ENOMEM, "no memory for the file");
+    void *file = td_read_file(arena, path, size, problem);
+    int status = file ? td_models_load(walk->models, name, file, *size, problem) : -EINVAL;
+    td_arena_destroy(arena);
+    return status;
+}
+
+static void load(struct walk *walk, const char *name, const char *path)
+{
+    struct td_problem problem;
+    size_t size = 0;
+    char text[800];
+    if (!td_models_name_is_right(name)) {
+        fail(walk, path, "not loaded: a model's name is letters, digits and . _ -, and not op.*");
+        return;
+    }
+    if (is_taken(walk->models, name)) {
+        fail(walk, path, "not loaded: another file has given a model this name");
+        return;
+    }
+    int64_t begin = td_now_ns();
+    int status = read_model(walk, name, path, &size, &problem);
+    if (status < 0) {
+        snprintf(text, sizeof text, "not loaded: %s", problem.text);
+        fail(walk, path, text);
+        return;
+    }
+    snprintf(text, sizeof text, "model %s, %zu bytes, loaded in %.1f ms", name, size,
+             (double)(td_now_ns() - begin) * 1e-6);
+    tell(walk, path, text);
+}
+
+/* ---- names ---- */
+
+/* The highest version among the directory's entries, as it is spelt; false: there is none. */
+static bool highest_version(const char *path, char version[256])
+{
+    DIR *dir = opendir(path);
+    bool found = false;
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        size_t n = strspn(e->d_name, "0123456789");
+        if (!n || e->d_name[n] || n > 18)
+            continue;
+        if (!found || strtoll(e->d_name, NULL, 10) > strtoll(version, NULL, 10))
+            snprintf(version, 256, "%s", e->d_name);
+        found = true;
+    }
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
+static void load_versions(struct walk *walk, const char *name, const char *path)
+{
+    char version[256], file[4096];
+    if (!highest_version(path, version))
+        return; /* it is something else */
+    for (size_t i = 0; i < ENDINGS; i++) {
+        int n = snprintf(file, sizeof file, "%s/%s/model%s", path, version, endings[i]);
+        if (n < (int)sizeof file && !access(file, F_OK)) {
+            load(walk, name, file);
+            return;
+        }
+    }
+    snprintf(file, sizeof file, "not loaded: its version %s has no model.onnx or model.pt2",
+             version);
+    fail(walk, path, file);
+}
+
+static void load_entry(struct walk *walk, const char *entry)
+{
+    char path[4096], name[256];
+    struct stat st;
+    int n = snprintf(path, sizeof path, "%s/%s", walk->directory, entry);
+    if (*entry == '.' || n >= (int)sizeof path || stat(path, &st))
+        return;
+    if (S_ISDIR(st.st_mode)) {
+        load_versions(walk, entry, path);
+        return;
+    }
+    for (size_t i = 0; i < ENDINGS; i++) {
+        size_t all = strlen(entry), end = strlen(endings[i]);
+        if (all <= end || strcmp(entry + all - end, endings[i]) != 0)
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)(all - end), entry);
+        load(walk, name, path);
+    }
+}
+
+int td_api_load_models(struct td_service *service, const char *directory,
+                       void (*say)(const char *sentence))
+{
+    struct walk walk = {service->models, directory, say, 0};
+    struct dirent **entries;
+    int n = scandir(directory, &entries, NULL, alphasort);
+    if (n < 0)
+        return -errno;
+    for (int i = 0; i < n; i++) {
+        if (!atomic_load(&service->front.draining))
+            load_entry(&walk, entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
+    return walk.failed;
+}

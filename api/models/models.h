@@ -1,0 +1,78 @@
+/* The models that the server has, by name, without HTTP. Any thread may enter. Internal to api/. */
+#ifndef TD_API_MODELS_H
+#define TD_API_MODELS_H
+
+#include "api/handlers.h"
+#include "api/tensors/tensors.h"
+#include "dispatch/model/model.h"
+
+#include <stdatomic.h>
+
+/* Inputs, and outputs, that a request can have; a model with more is not taken. */
+#define TD_MAX_PORTS TD_MAX_INPUTS
+
+#define TD_COSTS 16 /* shapes of inputs of which it is known what a run takes */
+
+struct td_models;
+
+struct td_served { /* a model under a name; references are counted */
+    atomic_int refs;
+    struct td_model *model;
+    struct td_weight_room *room; /* of which bytes were taken for it */
+    size_t bytes;
+    size_t file_bytes;
+    int64_t load_ns;
+    int n_inputs, n_outputs;
+    const struct td_model_port *input, *output; /* borrowed of the model */
+    atomic_llong calls, compute_ns;             /* that went well */
+    _Atomic size_t reply_bytes;                 /* of the last one, about */
+    _Atomic uint64_t cost_[TD_COSTS];
+};
+
+/* tensors: borrowed, must outlive it; models and stored tensors share one budget. NULL: out of
+ * memory. */
+struct td_models *td_models_create(struct td_tensors *tensors);
+void td_models_destroy(struct td_models *models); /* NULL is fine */
+
+/* Letters, digits, . _ -, not dots only; 200 at most; and it does not begin as operators do. */
+bool td_models_name_is_right(const char *name);
+
+/* A new reference, for td_served_unref; NULL when there is none. */
+struct td_served *td_models_find(struct td_models *models, const char *name);
+void td_served_unref(struct td_served **served); /* nulls the pointer; NULL is fine */
+int td_models_remove(struct td_models *models, const char *name); /* 0 or -ENOENT */
+int td_models_count(struct td_models *models);
+
+/* Reads the file, which takes long, and gives the model its name: 201 it is new, 200 another was
+ * replaced, and requests under way finish on that. name: a right one. -EINVAL, -ENOMEM, -ENOSPC,
+ * and nothing has changed. */
+int td_models_load(struct td_models *models, const char *name, const void *file, size_t size,
+                   struct td_problem *problem);
+
+struct td_models_listed {
+    const char *name;
+    struct td_served *served; /* a reference */
+};
+/* All that there are now, by name, in an array of the arena: how many, or -ENOMEM. */
+int td_models_list(struct td_models *models, struct td_arena *arena,
+                   struct td_models_listed **list);
+
+/* The sentence for a name that no model has; gives back -ENOENT. */
+int td_models_unknown(struct td_models *models, struct td_arena *arena, const char *name,
+                      struct td_problem *problem);
+
+/* ---- models.c ---- */
+
+/* An input or output: its name, type and shape, in the words of the protocol's metadata, or of
+ * Triton's configuration of a model. optional: it can be left out. */
+void td_write_port(struct td_writer *w, const struct td_model_port *port, bool config,
+                   bool optional);
+
+/* ---- cost.c: what a run of it takes ---- */
+
+/* Of inputs of these shapes, in seconds; INFINITY: nobody knows. */
+double td_served_cost(const struct td_served *served, const struct td_tensor *inputs, bool eager);
+void td_served_learn(struct td_served *served, const struct td_tensor *inputs, bool eager,
+                     int64_t ns);
+
+#endif

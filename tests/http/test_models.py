@@ -1,0 +1,511 @@
+#!/usr/bin/env python3
+"""Whole models over HTTP: their life, calls in every form, limits, and what goes wrong."""
+import json
+import os
+import pathlib
+import tempfile
+import threading
+import time
+
+import numpy as np
+
+import models
+import service
+from service import Service, stored
+
+X = np.array([[1, 2, 3], [-1, -2, -3], [0.5, 0, 8]], np.float32)
+
+
+class Models(service.ServiceTest):
+    def put(self, name, file, headers=None, status=201):
+        reply = self.service.call("PUT", "/v1/models/" + name, file, headers)
+        self.assertEqual(reply.status, status, reply.body[:300])
+        return reply
+
+    def infer(self, name, inputs, parameters=None, **how):
+        return self.service.infer(name, inputs, parameters, path="/v2/models/{}/infer", **how)
+
+    def right(self, reply):
+        self.assertEqual(reply.status, 200, reply.body[:300])
+        return reply
+
+    def names(self):
+        return [m["name"] for m in self.service.call("GET", "/v1/models").json["models"]]
+
+    # ---- their life ----
+
+    def test_life(self):
+        file = models.line()
+        self.problem(self.service.call("GET", "/v1/models/life"), 404, "life")
+        said = self.put("life", file).json
+        self.assertGreater(said["bytes"], models.WEIGHT.nbytes)
+        self.assertGreater(said["load_us"], 0)
+        self.assertEqual({k: said[k] for k in ("name", "format", "file_bytes", "nodes", "calls", "inputs", "outputs")}, {
+            "name": "life", "format": "onnx", "file_bytes": len(file), "nodes": 3, "calls": 0,
+            "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3]}],
+            "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, 4]}]})
+        self.put("life", file, status=200)
+        self.right(self.infer("life", {"x": X}))
+        self.assertEqual(self.service.call("GET", "/v1/models/life").json["calls"], 1)
+        self.assertIn("life", self.names())
+        self.assertEqual(self.names(), sorted(self.names()))
+        self.problem(self.service.call("GET", "/v1/models/lfe"), 404, "nearest is life")
+        self.problem(self.infer("lfe", {"x": X}), 404, "nearest is life")
+        reply = self.service.call("DELETE", "/v1/models/life")
+        self.assertEqual((reply.status, reply.body), (204, b""))
+        self.problem(self.service.call("DELETE", "/v1/models/life"), 404, "life")
+        self.problem(self.infer("life", {"x": X}), 404)
+        self.assertNotIn("life", self.names())
+
+    def test_any_media_type(self):
+        for media in (None, "application/x-onnx", "application/json", "application/x-www-form-urlencoded", "text/plain"):
+            self.service.call("DELETE", "/v1/models/media")
+            self.put("media", models.line(), {"Content-Type": media} if media else None)
+
+    def test_names(self):
+        file = models.line()
+        for name in ("a", "A.b_c-9", "x" * 200, "..a", "%61bc", "operator"):
+            self.put(name, file)
+            self.right(self.infer(name, {"x": X}))
+        self.assertIn("abc", self.names())
+        for name in ("op.add", "op.mine", "..", "%2e", "a%2fb", "a%20b", "%c3%bc", "x" * 201, "a%0ab"):
+            with self.subTest(name=name):
+                self.problem(self.service.call("PUT", "/v1/models/" + name, file), 400)
+        self.problem(self.service.call("PUT", "/v1/models/a/b", file), 404)
+
+    def test_files_that_are_wrong(self):
+        good = models.line()
+        self.put("wrong", models.line(3))
+        for file in (b"", b"x", b"PK\3\4", b"\0" * 1000, good[:-7], good[:40], b"PK\3\4" + b"\0" * 100, json.dumps({}).encode(),
+                     models.onnx_file([("NoSuchOperator", ["x"], ["y"], {})], [models.port("x", [1])], [models.port("y", [1])])):
+            with self.subTest(file=file[:40]):
+                self.problem(self.service.call("PUT", "/v1/models/wrong", file), 400)
+                self.problem(self.service.call("PUT", "/v1/models/wrong-new", file), 400)
+        np.testing.assert_allclose(self.right(self.infer("wrong", {"x": X})).outputs["y"], models.line_of(X, 3))
+        self.assertNotIn("wrong-new", self.names())
+        self.alive()
+
+    def test_plan(self):
+        self.put("planned", models.line())
+        plan = self.service.call("GET", "/v1/models/planned/plan").json
+        self.assertEqual(plan["operators"], [{"operator": op, "nodes": 1} for op in ("MatMul", "Mul", "Relu")])
+        self.assertEqual((plan["nodes"], plan["inner_nodes"], plan["plans"]), (3, 0, []))
+        for rows in (1, 2):
+            for eager in (True,) + 20 * (False,): # what comes again gets a plan, for a team and for one thread
+                self.right(self.infer("planned", {"x": X[:rows]}, {"eager": eager}))
+        plans = self.service.call("GET", "/v1/models/planned/plan").json["plans"]
+        self.assertEqual({str(p["inputs"][0]["shape"]) for p in plans}, {"[2, 3]", "[1, 3]"})
+        for plan in plans:
+            self.assertIsNone(plan["op_by_op"])
+            self.assertIn("matmul", {step["operator"].partition(".")[0] for step in plan["steps"]})
+            self.assertEqual(plan["steps"][-1]["shape"], [plan["inputs"][0]["shape"][0], 4])
+        self.put("planned", models.forever(), status=200)
+        plan = self.service.call("GET", "/v1/models/planned/plan").json
+        self.assertEqual((plan["nodes"], plan["inner_nodes"]), (3, 2))
+        for _ in range(20):
+            self.right(self.infer("planned", {"n": np.array(2), "x": X[0, :1]}))
+        plan, *_ = self.service.call("GET", "/v1/models/planned/plan").json["plans"]
+        self.assertEqual([i["fixed"] for i in plan["inputs"]], [True, False])
+        self.problem(self.service.call("GET", "/v1/models/nosuch/plan"), 404)
+
+    # ---- the protocol ----
+
+    def test_metadata(self):
+        self.put("meta", models.two())
+        want = {"name": "meta", "versions": ["1"], "platform": "onnx",
+                "inputs": [{"name": "a", "datatype": "FP32", "shape": [-1, 2]}, {"name": "b", "datatype": "FP32", "shape": [2]}],
+                "outputs": [{"name": n, "datatype": "FP32", "shape": [-1, 2]} for n in ("sum", "product")]
+                + [{"name": "shape", "datatype": "INT64", "shape": [2]}]}
+        for path in ("/v2/models/meta", "/v2/models/meta/versions/1"):
+            self.assertEqual(self.service.call("GET", path).json, want)
+            self.assertEqual(self.service.call("GET", path + "/ready").json, {"name": "meta", "ready": True})
+            config = self.service.call("GET", path + "/config").json
+            self.assertEqual((config["name"], config["max_batch_size"]), ("meta", 0))
+            self.assertEqual(config["input"], [{"name": "a", "data_type": "TYPE_FP32", "dims": [-1, 2]},
+                                               {"name": "b", "data_type": "TYPE_FP32", "dims": [2]}])
+            self.assertEqual(config["output"][2], {"name": "shape", "data_type": "TYPE_INT64", "dims": [2]})
+        for path in ("/v2/models/meta/versions/2", "/v2/models/meta/versions/2/ready", "/v2/models/meta/versions/2/config",
+                     "/v2/models/nosuch", "/v2/models/nosuch/config"):
+            self.problem(self.service.call("GET", path), 404)
+        for body in (None, b"", {"ready": True}):
+            index = self.service.call("POST", "/v2/repository/index", body).json
+            self.assertIn({"name": "meta", "version": "1", "state": "READY"}, index)
+
+    def test_every_form(self):
+        self.put("forms", models.two())
+        a, b = X[:, :2].copy(), np.array([10, 0.5], np.float32)
+        want = {"sum": a + b, "product": a * b, "shape": np.array([3, 2])}
+        for binary in (False, True):
+            for path in ("/v2/models/{}/infer", "/v2/models/{}/versions/1/infer"):
+                reply = self.right(self.service.infer("forms", {"b": b, "a": a}, path=path, binary=binary, id="seven"))
+                self.assertEqual((reply.json["model_name"], reply.json["model_version"], reply.json["id"]), ("forms", "1", "seven"))
+                self.assertEqual([o["name"] for o in reply.json["outputs"]], list(want))
+                for name, value in reply.outputs.items():
+                    np.testing.assert_array_equal(value, want[name])
+                    self.assertEqual(value.dtype, want[name].dtype)
+        some = [{"name": "shape"}, {"name": "product", "parameters": {"binary_data": True}}]
+        reply = self.right(self.infer("forms", {"a": a, "b": b}, outputs=some))
+        self.assertEqual([o["name"] for o in reply.json["outputs"]], ["product", "shape"])
+        np.testing.assert_array_equal(reply.outputs["product"], want["product"])
+        self.problem(self.infer("forms", {"a": a, "b": b}, outputs=[{"name": "prod"}]), 400, "forms has no 'prod'")
+        self.problem(self.infer("forms", {"a": a, "b": b}, outputs=[{"name": "sum"}] * 2), 400, "twice")
+        empty = self.right(self.infer("forms", {"a": a[:0], "b": b}, binary=True)).outputs
+        self.assertEqual((empty["sum"].shape, empty["shape"].tolist()), ((0, 2), [0, 2]))
+
+    def test_stored_tensors(self):
+        self.put("keeps", models.line())
+        self.service.call("PUT", "/v1/tensors/in", {"shape": [3, 3], "datatype": "FP32", "data": X.ravel().tolist()})
+        reply = self.right(self.infer("keeps", {"x": stored("in")}, outputs=[{"name": "y", "parameters": {"tensor": "out"}}]))
+        self.assertEqual(reply.json["outputs"], [{"name": "y", "datatype": "FP32", "shape": [3, 4], "parameters": {"tensor": "out"}}])
+        self.assertEqual(self.service.call("GET", "/v1/tensors/out").json["data"], models.line_of(X).ravel().tolist())
+        self.put("again", models.identity(shape=("n", 3)))
+        self.right(self.infer("again", {"x": stored("in")}, outputs=[{"name": "y", "parameters": {"tensor": "in"}}]))
+        self.assertEqual(self.service.call("GET", "/v1/tensors/in").json["data"], X.ravel().tolist())
+
+    def test_shared_memory(self):
+        key, region = f"tensord_models_{os.getpid()}", "/v2/systemsharedmemory/region/models"
+        place = np.memmap("/dev/shm/" + key, np.float32, "w+", shape=64)
+        self.addCleanup(os.unlink, "/dev/shm/" + key)
+        place[:9] = X.ravel()
+        self.assertEqual(self.service.call("POST", region + "/register", {"key": "/" + key, "byte_size": 256}).status, 200)
+        self.addCleanup(self.service.call, "POST", region + "/unregister")
+        def at(offset, size):
+            return {"parameters": {"shared_memory_region": "models", "shared_memory_offset": offset, "shared_memory_byte_size": size}}
+        given = {"x": {**at(0, 36), "shape": [3, 3], "datatype": "FP32"}}
+        self.put("shared", models.line(2))
+        reply = self.right(self.infer("shared", given, outputs=[{"name": "y", **at(64, 192)}]))
+        self.assertEqual(reply.json["outputs"], [{"name": "y", "datatype": "FP32", "shape": [3, 4]}])
+        np.testing.assert_array_equal(place[16:28].reshape(3, 4), models.line_of(X, 2))
+        self.problem(self.infer("shared", given, outputs=[{"name": "y", **at(64, 40)}]), 400, "48 bytes")
+        self.put("same", models.identity(shape=("n", 3)))
+        for offset in (0, 64): # a result that is its input, onto it and elsewhere
+            self.right(self.infer("same", given, outputs=[{"name": "y", **at(offset, 36)}]))
+            np.testing.assert_array_equal(place[offset // 4:][:9], X.ravel())
+        self.problem(self.infer("same", given, outputs=[{"name": "y", **at(4, 36)}]), 400, "overlaps")
+
+    def test_tasks(self):
+        self.put("later", models.line())
+        body, headers = service.pack({"x": X}, binary=True)
+        path = "/v2/models/later/infer"
+        where = []
+        for _ in range(20):
+            reply = self.service.call("POST", path, body, {**headers, "Prefer": "respond-async"})
+            self.assertEqual(reply.status, 202)
+            where.append(reply.headers["Location"])
+        self.assertEqual(self.service.call("DELETE", "/v1/models/later").status, 204) # those that wait have it
+        for task in where:
+            reply = self.right(self.service.call("GET", task + "?wait=30"))
+            np.testing.assert_allclose(reply.outputs["y"], models.line_of(X))
+
+    def test_odd_names(self):
+        for name in ("input.1", "/model/in:0", "ü", "a b\n", 'quo"te', "n" * 300, "x.0", "self"):
+            with self.subTest(name=name):
+                self.service.call("DELETE", "/v1/models/odd")
+                self.put("odd", models.two(name, "other"))
+                reply = self.right(self.infer("odd", {name: X[:, :2], "other": X[0, :2]}))
+                np.testing.assert_array_equal(reply.outputs["sum"], X[:, :2] + X[0, :2])
+                self.assertEqual(self.service.call("GET", "/v2/models/odd").json["inputs"][0]["name"], name)
+
+    def test_names_that_are_no_text(self):
+        """A file may name its tensors with any bytes; replies write what is no UTF-8 as U+FFFD, and requests may, too."""
+        file = models.identity("\u00e4\u00e4x", "\u00e4\u00e4y").replace("\u00e4\u00e4".encode(), b"\xff\xfe\x80\xc3")
+        self.put("bytes", file)
+        name = "\ufffd\ufffd\ufffd\ufffd"
+        self.assertEqual(self.service.call("GET", "/v2/models/bytes").json["inputs"][0]["name"], name + "x")
+        reply = self.right(self.infer("bytes", {name + "x": X[0]}, outputs=[{"name": name + "y"}]))
+        np.testing.assert_array_equal(reply.outputs[name + "y"], X[0])
+
+    # ---- what can be wrong with a call ----
+
+    def test_inputs_that_are_wrong(self):
+        self.put("strict", models.two())
+        a, b = X[:, :2], X[0, :2]
+        self.problem(self.infer("strict", {}), 400, "'a' is missing", "a FP32 [-1,2], b FP32 [2]")
+        self.problem(self.infer("strict", {"a": a}), 400, "'b' is missing", "b FP32 [2]")
+        self.problem(self.infer("strict", {"a": a, "b": b, "c": b}), 400, "has no 'c'", "a FP32")
+        for wrong in (X, a[0], a.astype(np.float64), a.astype(np.int64), a[None]):
+            self.problem(self.infer("strict", {"a": wrong, "b": b}), 400, "a")
+        twice = {"name": "a", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}
+        path = "/v2/models/strict/infer"
+        for body in (b"", b"{", b"[]", {"inputs": {}}, {"inputs": [twice, twice]}, {"inputs": [1]}, {"args": [twice]}, {"x": [1]},
+                     {"inputs": [{**twice, "name": ""}]}, {"inputs": [{**twice, "data": [1]}]}, {"inputs": [{**twice, "shape": [2**40, 2**40]}]}):
+            with self.subTest(body=body):
+                self.problem(self.service.call("POST", path, body), 400)
+        good = {"inputs": [twice, {**twice, "name": "b", "shape": [2]}]}
+        self.right(self.service.call("POST", path, {**good, "model_name": "strict"}))
+        self.alive()
+
+    def test_parameters(self):
+        self.put("asked", models.line())
+        for parameters in ({}, {"eager": False}, {"eager": True}, {"kernel": "model"}, {"kernel": "eager"}, {"timeout_ms": 1000},
+                           {"priority": 1}, {"pool": "default"}, {"explain": True}):
+            reply = self.right(self.infer("asked", {"x": X}, parameters))
+            np.testing.assert_allclose(reply.outputs["y"], models.line_of(X))
+            eager = parameters.get("eager") or parameters.get("kernel") == "eager"
+            self.assertEqual((reply.parameters["kernel"], reply.parameters["pool"]), ("eager" if eager else "model", "default"))
+            self.assertGreater(reply.parameters["compute_us"], 0)
+        record = self.right(self.infer("asked", {"x": X}, {"explain": True})).parameters["explain"]
+        self.assertEqual((record["model"], record["format"], record["nodes"], record["eager"]), ("asked", "onnx", 3, False))
+        self.assertGreaterEqual(record["calls"], 1)
+        for parameters, word in (({"kernel": "simd"}, "model and eager"), ({"eager": 1}, "true or false"), ({"eagre": True}, "nearest is eager"),
+                                 ({"alpha": 2}, "alpha"), ({"trace": True}, "trace"), ({"autocast": "BF16"}, "autocast"),
+                                 ({"meta": True}, "meta"), ({"streams": 2}, "streams"), ({"triton_x": 1}, "reserved")):
+            with self.subTest(parameters=parameters):
+                self.problem(self.infer("asked", {"x": X}, parameters), 400, word)
+        self.problem(self.infer("asked", {"x": X}, {"pool": "nosuch"}), 404, "nosuch")
+
+    def test_time(self):
+        self.put("forever", models.forever())
+        begin = time.monotonic()
+        n = np.array(10**15)
+        self.problem(self.infer("forever", {"n": n, "x": X[0, :1]}, {"timeout_ms": 300}), 504, "300 ms")
+        self.assertLess(time.monotonic() - begin, 20)
+        few = self.right(self.infer("forever", {"n": np.array(3), "x": X[0, :1]}))
+        self.assertEqual(few.outputs["y"].tolist(), [8])
+        task = self.service.call("POST", "/v2/models/forever/infer", service.pack({"n": n, "x": X[0, :1]})[0],
+                                 {"Prefer": "respond-async"}).headers["Location"]
+        while self.service.call("GET", task).json.get("state") == "queued":
+            time.sleep(0.001)
+        self.assertEqual(self.service.call("DELETE", task).status, 204)
+        self.right(self.infer("forever", {"n": np.array(1), "x": X[0, :1]}))
+
+    def test_a_moment_on_the_http_thread(self):
+        """What is known to be short runs there; what then takes long, as values have it, is a worker's all the same."""
+        self.put("moody", models.forever())
+        ask = lambda n: self.right(self.infer("moody", {"n": np.array(n), "x": np.zeros(1, np.float32)}, {"explain": True}))
+        for _ in range(200):
+            ask(0)
+        print("inline:", ask(0).parameters["explain"])
+        begin = time.monotonic()
+        slow = threading.Thread(target=ask, args=(3000,))
+        slow.start()
+        waits = []
+        while slow.is_alive():
+            at = time.monotonic()
+            self.service.call("GET", "/v2/health/live")
+            waits.append(time.monotonic() - at)
+        took = time.monotonic() - begin
+        print(f"{len(waits)} looks in {took:.2f} s, the longest {max(waits) * 1e3:.1f} ms")
+        if took > 0.5 and not service.SANITIZED:
+            self.assertLess(max(waits), took / 2)
+
+    # ---- beside one another ----
+
+    def test_replaced_under_load(self):
+        """Each answer is the old model's or the new one's, and none is lost."""
+        self.put("moving", models.line(1))
+        stop, wrong, answered = threading.Event(), [], [0]
+        seen = set()
+        def work():
+            connection = self.service.connect()
+            while not stop.is_set():
+                reply = self.infer("moving", {"x": X}, binary=True, connection=connection)
+                if reply.status != 200:
+                    wrong.append(reply.body)
+                    continue
+                y = reply.outputs["y"]
+                factor = y[0].max() / models.line_of(X)[0].max()
+                if round(float(factor)) not in range(1, 40) or not np.allclose(y, models.line_of(X, round(float(factor)))):
+                    wrong.append(y)
+                seen.add(round(float(factor)))
+                answered[0] += 1
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for factor in range(2, 40):
+            self.put("moving", models.line(factor), status=200)
+            time.sleep(0.01)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+        self.assertGreater(len(seen), 3)
+        print(f"{answered[0]} answers of {len(seen)} models")
+
+    def test_the_log_and_metrics(self):
+        with Service("--log", "json", "--log-slow-ms", "1") as s:
+            s.call("PUT", "/v1/models/told", models.line())
+            s.infer("told", {"x": X}, path="/v2/models/{}/infer")
+            s.call("PUT", "/v1/models/long", models.forever())
+            s.infer("long", {"n": np.array(1500), "x": X[0, :1]}, path="/v2/models/{}/infer")
+            text = s.call("GET", "/metrics").body.decode()
+        lines = [json.loads(line) for line in s.log.splitlines()]
+        told = [l for l in lines if l.get("model") == "told"]
+        self.assertEqual([(l["kernel"], l["pool"], "op" in l) for l in told], [("model", "default", False)])
+        slow = [l for l in lines if l.get("model") == "long"]
+        self.assertEqual(slow[0]["explain"]["model"], "long")
+        self.assertIn("tensord_models 2\n", text)
+        self.assertIn('tensord_model_duration_seconds_count{model="told"} 1\n', text)
+
+    def test_limits(self):
+        """Models count against the store; what has no room changes nothing, and room comes back."""
+        with Service("--store-bytes", "12000000") as s:
+            used = lambda: s.call("GET", "/v1/models").json["store"]["bytes"]
+            before = used()
+            self.assertEqual(s.call("PUT", "/v1/models/big", models.weighty(8)).status, 201)
+            self.assertGreater(used() - before, 8 << 20)
+            self.problem(s.call("PUT", "/v1/models/other", models.weighty(8)), 507, "store-bytes", "the model")
+            self.problem(s.call("PUT", "/v1/models/big", models.weighty(8)), 507)
+            self.assertEqual([m["name"] for m in s.call("GET", "/v1/models").json["models"]], ["big"])
+            self.assertEqual(s.call("PUT", "/v1/tensors/t", {"shape": [1000000], "datatype": "FP32", "data": [0] * 1000000}).status, 507)
+            self.assertEqual(s.infer("big", {"x": np.ones((1, 1), np.float32)}, path="/v2/models/{}/infer", binary=True).status, 200)
+            self.assertEqual(s.call("DELETE", "/v1/models/big").status, 204)
+            self.assertEqual(used(), before)
+            self.assertEqual(s.call("PUT", "/v1/models/other", models.weighty(8)).status, 201)
+
+    def test_memory(self):
+        with Service("--memory", "100000000") as s:
+            self.assertEqual(s.call("PUT", "/v1/models/m", models.weighty(4)).status, 201)
+            for n in (1, 50, 1):
+                reply = s.infer("m", {"x": np.ones((n, 1), np.float32)}, path="/v2/models/{}/infer", binary=True)
+                if n == 1:
+                    self.assertEqual(reply.status, 200, reply.body[:200])
+                else:
+                    self.assertIn(reply.status, (400, 503), reply.body[:200])
+            self.assertEqual(s.call("GET", "/v2/health/ready").status, 200)
+
+
+class Directory(service.ServiceTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def write(self, path, file):
+        path = self.folder / path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(file)
+
+    def test_directory(self):
+        self.write("one.onnx", models.line(1))
+        self.write("many/2/model.onnx", models.line(2))
+        self.write("many/10/model.onnx", models.line(10))
+        self.write("many/9/model.onnx", models.line(9))
+        self.write("many/readme.txt", b"-")
+        self.write("README.md", b"-")
+        self.write("other/file", b"-")
+        self.write("bad.onnx", b"no model")
+        self.write("cut.pt2", b"PK\3\4")
+        self.write("bad name.onnx", models.line())
+        self.write("op.x.onnx", models.line())
+        self.write("empty/3/other", b"-")
+        self.write("one/1/model.onnx", models.line(5))
+        with Service("--models", str(self.folder)) as s:
+            names = [m["name"] for m in s.call("GET", "/v1/models").json["models"]]
+            self.assertEqual(len(names), 2, names)
+            for name, factors in (("one", (1, 5)), ("many", (10,))):
+                y = s.infer(name, {"x": X}, path="/v2/models/{}/infer").outputs["y"]
+                self.assertTrue(any(np.allclose(y, models.line_of(X, f)) for f in factors), name)
+        for word in ("model many, ", "bad.onnx: not loaded", "cut.pt2: not loaded", "bad name.onnx: not loaded",
+                     "op.x.onnx: not loaded", "empty: not loaded", "given a model this name"):
+            self.assertIn(word, s.log)
+        self.assertLess(s.log.index("model many, "), s.log.index("ready on"))
+
+    def test_directory_that_is_wrong(self):
+        for directory in (str(self.folder / "nosuch"), __file__):
+            done = service.run("serve", "--listen", "127.0.0.1:0", "--models", directory)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("models:", done.stderr)
+        self.write("bad.onnx", b"no model")
+        done = service.run("serve", "--listen", "127.0.0.1:0", "--models", str(self.folder), "--bad-models", "stop")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("bad-models", done.stderr)
+        self.write("bad.onnx", models.line())
+        with Service("--models", str(self.folder), "--bad-models", "stop") as s:
+            self.assertEqual(s.call("GET", "/v1/models/bad").status, 200)
+
+
+class Run(service.ServiceTest):
+    """`tensord run`."""
+
+    @classmethod
+    def setUpClass(cls):
+        pass
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def file(self, name, bytes_or_array):
+        path = self.folder / name
+        if isinstance(bytes_or_array, bytes):
+            path.write_bytes(bytes_or_array)
+        else:
+            np.save(path, bytes_or_array)
+        return str(path)
+
+    def run_model(self, *args, status=0):
+        done = service.run("run", *args)
+        self.assertEqual(done.returncode, status, done)
+        self.assertNotIn("Sanitizer", done.stderr)
+        return done
+
+    def test_run(self):
+        model, x = self.file("line.onnx", models.line()), self.file("x.npy", X)
+        for more in ((), ("--eager",)):
+            done = self.run_model(model, "--input", f"x={x}", "--json", *more)
+            said = json.loads(done.stdout)
+            self.assertEqual([(o["name"], o["datatype"], o["shape"]) for o in said["outputs"]], [("y", "FP32", [3, 4])])
+            np.testing.assert_allclose(np.reshape(said["outputs"][0]["data"], (3, 4)), models.line_of(X))
+            self.assertEqual(said["parameters"]["kernel"], "eager" if more else "model")
+            self.assertNotIn("explain", said["parameters"])
+        self.assertIn("explain", json.loads(self.run_model(model, "--input", f"x={x}", "--json", "--explain").stdout)["parameters"])
+        text = self.run_model(model, "--input", f"x={x}", "--explain").stdout
+        self.assertIn("y  FP32 [3,4]  ", text)
+        self.assertIn("3 nodes", text)
+        self.assertIn("calls of operators", text)
+        text = self.run_model(model, "--input", f"x={x}").stdout
+        self.assertNotIn("calls of operators", text)
+
+    def test_files(self):
+        names = ("/a/b:0", "..", "ü", "x", "a b\x1b[31m")
+        values = {name: np.arange(6).astype(kind).reshape(2, 3) for name, kind in
+                  zip(names, (np.float32, np.int64, np.float16, np.bool_, np.float32))}
+        kinds = {np.float32: "FP32", np.int64: "INT64", np.float16: "FP16", np.bool_: "BOOL"}
+        ports = lambda prefix: [models.port(prefix + n, [2, 3], kinds[v.dtype.type]) for n, v in values.items()]
+        model = self.file("m.onnx", models.onnx_file([("Identity", ["=" + n], [n], {}) for n in names], ports("="), ports("")))
+        given = [w for i, (n, v) in enumerate(values.items()) for w in ("--input", f"={n}={self.file(f'{i}=.npy', v)}")]
+        out = self.folder / "out"
+        for _ in range(2):
+            done = self.run_model(model, *given, "--output-dir", str(out), "--json")
+            said = {o["name"]: o["file"] for o in json.loads(done.stdout)["outputs"]}
+            self.assertEqual(set(said), set(names))
+            self.assertEqual(sorted(said.values()), sorted(os.listdir(out)))
+            for name, file in said.items():
+                self.assertRegex(file, r"^[A-Za-z0-9_][A-Za-z0-9._-]*\.npy$")
+                got = np.load(out / file)
+                np.testing.assert_array_equal(got, values[name])
+                self.assertEqual(got.dtype, values[name].dtype)
+        text = self.run_model(model, *given, "--output-dir", str(out)).stdout
+        self.assertNotIn("\x1b", text)
+        for file in said.values():
+            self.assertIn(f"{out}/{file}", text)
+
+    def test_shapes(self):
+        for shape in ((), (0,), (5,), (1, 2, 3, 1)):
+            model = self.file("same.onnx", models.identity(shape=shape))
+            x = np.arange(int(np.prod(shape)), dtype=np.float32).reshape(shape)
+            self.run_model(model, "--input", "x=" + self.file("x.npy", x), "--output-dir", str(self.folder))
+            np.testing.assert_array_equal(np.load(self.folder / "y.npy"), x)
+
+    def test_what_is_wrong(self):
+        model, x = self.file("line.onnx", models.line()), self.file("x.npy", X)
+        for status, word, args in (
+                (2, "MODEL", ()), (2, "--nosuch", (model, "--nosuch")), (2, "no value", (model, "--input")),
+                (2, "NAME=FILE", (model, "--input", "x")), (2, "two", (model, "two")),
+                (1, "'x' is missing; the inputs of model: x FP32 [-1,3]", (model,)),
+                (1, "has no 'z'", (model, "--input", f"z={x}", "--input", f"x={x}")),
+                (1, "twice", (model, "--input", f"x={x}", "--input", f"x={x}")),
+                (1, "nosuch.npy", (model, "--input", "x=nosuch.npy")), (1, ".npy file", (model, "--input", f"x={model}")),
+                (1, "x", (model, "--input", "x=" + self.file("d.npy", X.astype(np.float64)))),
+                (1, "nosuch.onnx", ("nosuch.onnx",)), (1, "run", (x,)), (1, "no file", (str(self.folder),)),
+                (1, "Not a directory", (model, "--input", f"x={x}", "--output-dir", model + "/sub"))):
+            with self.subTest(args=args):
+                done = self.run_model(*args, status=status)
+                self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1), done)
+                self.assertIn(word, done.stderr)
+
+
+if __name__ == "__main__":
+    service.main()

@@ -1,0 +1,63 @@
+"""Small models for tests: ONNX files made here, and what they give by NumPy."""
+import service
+
+try:
+    import numpy as np
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+except ImportError as error:
+    service.skip(f"no {error.name}: run deploy/setup.sh check")
+
+WEIGHT = np.arange(12, dtype=np.float32).reshape(3, 4) - 5
+TYPES = {"FP32": TensorProto.FLOAT, "INT64": TensorProto.INT64, "BOOL": TensorProto.BOOL, "FP16": TensorProto.FLOAT16}
+
+
+def port(name, shape, datatype="FP32"):
+    return helper.make_tensor_value_info(name, TYPES[datatype], shape)
+
+
+def onnx_file(nodes, inputs, outputs, constants=None, opset=17):
+    """The bytes of a model. nodes: (operator, inputs, outputs, attributes); constants: name -> array."""
+    made = [helper.make_node(op, ins, outs, **more) for op, ins, outs, more in nodes]
+    weights = [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()]
+    graph = helper.make_graph(made, "graph", inputs, outputs, weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8).SerializeToString()
+
+
+def line(factor=1.0, **how):
+    """y = relu(x w) factor, of x [n,3]."""
+    return onnx_file([("MatMul", ["x", "w"], ["m"], {}), ("Relu", ["m"], ["r"], {}), ("Mul", ["r", "f"], ["y"], {})],
+                     [port("x", ["n", 3])], [port("y", ["n", 4])],
+                     {"w": WEIGHT, "f": np.float32(factor).reshape(())}, **how)
+
+
+def line_of(x, factor=1.0):
+    return np.maximum(x @ WEIGHT, 0) * np.float32(factor)
+
+
+def identity(name="x", out="y", datatype="FP32", shape=("n",)):
+    return onnx_file([("Identity", [name], [out], {})], [port(name, list(shape), datatype)], [port(out, list(shape), datatype)])
+
+
+def weighty(megabytes):
+    """y = x + the sum of so many MB of constants, which cannot be folded away."""
+    n = megabytes * 262144
+    return onnx_file([("Mul", ["x", "w"], ["y"], {})], [port("x", ["n", 1])], [port("y", ["n", n])],
+                     {"w": np.ones((1, n), np.float32)})
+
+
+def forever():
+    """Counts for as long as x says."""
+    body = helper.make_graph([helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Add", ["v", "v"], ["w"])], "body",
+                             [port("i", [], "INT64"), port("go", [], "BOOL"), port("v", [1])],
+                             [port("on", [], "BOOL"), port("w", [1])])
+    return onnx_file([("Loop", ["n", "go", "x"], ["y"], {"body": body})], [port("n", [], "INT64"), port("x", [1])],
+                     [port("y", [1])], {"go": np.array(True)})
+
+
+def two(name_a="a", name_b="b"):
+    """sum = a + b, product = a b, both = of FP32 and INT64."""
+    return onnx_file([("Add", [name_a, name_b], ["sum"], {}), ("Mul", [name_a, name_b], ["product"], {}),
+                      ("Shape", [name_a], ["shape"], {})],
+                     [port(name_a, ["n", 2]), port(name_b, [2])],
+                     [port("sum", ["n", 2]), port("product", ["n", 2]), port("shape", [2], "INT64")])
