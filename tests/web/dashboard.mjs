@@ -211,6 +211,24 @@ test('the reference has every operation, and each can be opened', async () => {
   await o.close();
 });
 
+test('a machine of 128 CPUs fits, and says whose each is', async () => {
+  for (const [width, height] of [[1440, 2600], [390, 6500]]) {
+    const o = await open({width});
+    const topology = await (await fetch(`${PAGE}/v1/topology`)).json(), {pools: [pool]} = await (await fetch(`${PAGE}/v1/pools`)).json();
+    const pus = Array.from({length: 128}, (_, cpu) => ({cpu, core: cpu >> 1, package: cpu >> 6, numa_node: cpu >> 5, allowed: cpu < 120, busy_s: Date.now() / 1000}));
+    await o.page.route('**/v1/topology', (r) => r.fulfill({json: {...topology, cores: 64, pus: pus.map((p) => ({...p, busy_s: Date.now() / 1000}))}}));
+    await o.page.route('**/v1/pools', (r) => r.fulfill({json: {pools: [{...pool, name: 'day', cpus: '0-63'}, {...pool, name: 'night', cpus: '64-99'}]}}));
+    await o.page.reload();
+    await o.page.locator('.cpu', {hasText: '100 %'}).nth(119).waitFor();
+    assert.deepEqual(await o.page.evaluate(() => [...document.querySelectorAll('.cpu')].filter((e) => e.textContent.includes('night')).length), 36);
+    assert.equal(await o.page.locator('.cpu', {hasText: 'not ours'}).count(), 8);
+    assert.deepEqual(await o.page.locator('.key li').allTextContents(), ['day', 'night']);
+    assert.deepEqual(await o.page.evaluate(() => [...document.querySelectorAll('.cpu')].filter((e) => e.scrollWidth > e.clientWidth || e.getBoundingClientRect().right > innerWidth).length), 0);
+    assert.ok(await o.page.evaluate(() => document.documentElement.scrollHeight) < height);
+    await o.close();
+  }
+});
+
 test('models are shown as soon as there are any', async () => {
   const o = await open(), page = o.page, json = (body) => (route) => route.fulfill({json: body});
   assert.equal(await page.locator('a[href="#models"]').isVisible(), false);
