@@ -7,6 +7,7 @@
  * A tensor's file is a line, "FP32 2 3", and the elements. */
 #include "dispatch/dispatch.h"
 #include "dispatch/model/model.h"
+#include "pools/pools.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,6 +154,7 @@ int main(void)
 {
     static char line[16384];
     struct td_problem problem = {0};
+    td_memory.limit = (size_t)6 << 30; /* as a server's: what is hostile must not have more */
     if (td_cpu_init(NULL, &problem) || td_registry_init(&problem)) {
         fprintf(stderr, "run_model: %s\n", problem.text);
         return 1;

@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+"""ONNX files: small ones made by hand, against NumPy; wrong ones, against their sentence; and hostile ones,
+which must be refused, or run, and end nothing.
+
+    test_onnx.py RUN_MODEL [SECONDS]    mutates files for so long (5)
+"""
+import random
+import sys
+import time
+import unittest
+import warnings
+
+import numpy as np
+
+try:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+except ImportError:
+    print("skipped: no onnx: run deploy/setup.sh check")
+    sys.exit(77)
+
+from runner import Refused, Runner
+
+SECONDS = 5
+F, I, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+
+
+def port(name, kind=F, shape=None):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def model(nodes, inputs, outputs, constants=None, version=17, **attributes):
+    graph = helper.make_graph(nodes, "g", inputs, outputs,
+                              [numpy_helper.from_array(v, k) for k, v in (constants or {}).items()])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], **attributes)
+
+
+def network():
+    """Convolution, norm, pool, a product: what weights there are in most files."""
+    draw = np.random.default_rng(0)
+    w = {"w": draw.standard_normal((4, 3, 3, 3), np.float32), "v": draw.standard_normal((4, 5), np.float32),
+         "s": np.ones(4, np.float32), "z": np.zeros(4, np.float32)}
+    nodes = [helper.make_node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1], name="conv"),
+             helper.make_node("BatchNormalization", ["a", "s", "z", "z", "s"], ["b"]),
+             helper.make_node("Relu", ["b"], ["c"]), helper.make_node("GlobalAveragePool", ["c"], ["d"]),
+             helper.make_node("Flatten", ["d"], ["e"]), helper.make_node("MatMul", ["e", "v"], ["f"]),
+             helper.make_node("Softmax", ["f"], ["y"])]
+    return model(nodes, [port("x", F, ["n", 3, 8, 8])], [port("y")], w)
+
+
+def control():
+    """A loop of an If, whose results are stacked: inner graphs see what is around them."""
+    then = helper.make_graph([helper.make_node("Add", ["state", "step"], ["up"])], "then", [], [port("up")])
+    other = helper.make_graph([helper.make_node("Sub", ["state", "step"], ["down"])], "other", [], [port("down")])
+    body = helper.make_graph([
+        helper.make_node("Mod", ["i", "two"], ["odd"]), helper.make_node("Cast", ["odd"], ["is_odd"], to=B),
+        helper.make_node("If", ["is_odd"], ["new"], then_branch=then, else_branch=other),
+        helper.make_node("Identity", ["new"], ["row"]), helper.make_node("Identity", ["on"], ["going"])], "body",
+        [port("i", I, []), port("on", B, []), port("state", F, [2])], [port("going", B, []), port("new"), port("row")])
+    nodes = [helper.make_node("Constant", [], ["two"], value_int=2),
+             helper.make_node("Loop", ["times", "", "x"], ["last", "rows"], body=body, name="loop")]
+    return model(nodes, [port("times", I, []), port("x", F, [2]), port("step", F, [2])],
+                 [port("last"), port("rows")])
+
+
+class Right(unittest.TestCase):
+    def test_network(self):
+        for n in 1, 2:
+            y, = RUN.run(network().SerializeToString(), [np.ones((n, 3, 8, 8), np.float32)])
+            self.assertEqual(y.shape, (n, 5))
+            np.testing.assert_allclose(y.sum(1), 1, 1e-5)
+
+    def test_control(self):
+        for times in 1, 5:
+            last, rows = RUN.run(control().SerializeToString(), [np.array(times), np.float32([1, 2]), np.float32([10, 1])])
+            state, wanted = np.float32([1, 2]), []
+            for i in range(times):
+                state = state + (1 if i % 2 else -1) * np.float32([10, 1])
+                wanted.append(state)
+            np.testing.assert_array_equal(last, state)
+            np.testing.assert_array_equal(rows, wanted)
+
+    def test_defaults_of_inputs(self):
+        """An input with an initializer is none that a client gives."""
+        m = model([helper.make_node("Add", ["x", "w"], ["y"])], [port("x", F, [2]), port("w", F, [2])], [port("y")],
+                  {"w": np.float32([1, 2])})
+        np.testing.assert_array_equal(RUN.run(m.SerializeToString(), [np.float32([1, 1])])[0], [2, 3])
+
+
+class Wrong(unittest.TestCase):
+    def refused(self, file, *words, inputs=(np.float32([1, 2]),)):
+        with self.assertRaises(Refused) as caught:
+            RUN.run(file if isinstance(file, bytes) else file.SerializeToString(), inputs)
+        for word in words:
+            self.assertIn(word, str(caught.exception))
+
+    def one(self, op, inputs=("x",), **attributes):
+        return model([helper.make_node(op, inputs, ["y"], name="it", **attributes)], [port("x", F, [2])], [port("y")])
+
+    def test_sentences(self):
+        self.refused(b"", "no ONNX model")
+        self.refused(b"hello, world", "ONNX")
+        self.refused(self.one("Scan", num_scan_inputs=1), "'it' (Scan)")
+        self.refused(self.one("SequenceConstruct"), "'it' (SequenceConstruct)")
+        self.refused(self.one("Relu", strange=1), "'it' (Relu)", "'strange'")
+        self.refused(self.one("Relu", ["x", "x"]), "has 2 inputs; at most 1")
+        self.refused(self.one("Relu", ["nothing"]), "'nothing', which nothing makes")
+        self.refused(self.one("Relu", ["y"]), "reads a value that nothing makes")
+        self.refused(self.one("Cast", to=TensorProto.FLOAT8E4M3FN), "FLOAT8E4M3FN")
+        self.refused(self.one("Softmax", axis=7), "dimension 7 is out of range")
+        self.refused(self.one("Relu", domain="com.example"), "com.example")
+        twice = model([helper.make_node("Relu", ["x"], ["y"])] * 2, [port("x", F, [2])], [port("y")])
+        self.refused(twice, "'y' is made twice")
+        newer = self.one("Relu")
+        newer.opset_import[0].version = 99
+        self.refused(newer, "operator set 99")
+        sequence = self.one("Relu")
+        sequence.graph.input[0].type.CopyFrom(helper.make_sequence_type_proto(helper.make_tensor_type_proto(F, None)))
+        self.refused(sequence, "'x' is a sequence")
+
+    def test_tensors(self):
+        def tensor(change):
+            m = network()
+            change(m.graph.initializer[0])
+            return m
+
+        def external(t):
+            t.data_location = TensorProto.EXTERNAL
+        self.refused(tensor(external), "'w'", "external data")
+        self.refused(tensor(lambda t: t.ClearField("raw_data")), "'w'", "not as many")
+        self.refused(tensor(lambda t: t.dims.append(2)), "'w'", "not as many")
+        self.refused(tensor(lambda t: t.dims.extend([1 << 40] * 2)), "'w'", "no tensor has such sizes")
+        self.refused(tensor(lambda t: t.dims.append(-1)), "'w'", "no tensor has such sizes")
+        self.refused(tensor(lambda t: t.dims.extend([1] * 9)), "'w'", "at most 8 dimensions")
+
+    def test_depth(self):
+        """Graphs in graphs, in bytes that no recursion has to read."""
+        def field(number, data):
+            size, length = len(data), b""
+            while size > 127:
+                length, size = length + bytes([size & 127 | 128]), size >> 7
+            return bytes([number << 3 | 2]) + length + bytes([size]) + data
+        for deep in 20, 3000:
+            graph = b""
+            for _ in range(deep):
+                branch = field(1, b"then_branch") + field(6, graph) + bytes([0xa0, 1, 5])
+                graph = field(1, field(1, b"c") + field(4, b"If") + field(5, branch))
+            self.refused(field(7, graph + field(11, port("c", B, []).SerializeToString())) + field(8, b"\x10\x11"),
+                         "deep", inputs=[np.array(True)])
+
+    def test_endless(self):
+        body = helper.make_graph([], "body", [port("i", I, []), port("on", B, [])], [port("on", B, [])])
+        m = model([helper.make_node("Loop", ["", "on"], [], body=body)], [port("on", B, [])], [])
+        with self.assertRaisesRegex(Refused, "stopped"):
+            RUN.run(m.SerializeToString(), [np.array(True)], seconds=1)
+
+
+def mutated(good, other, draw):
+    bad = bytearray(good)
+    how = draw.random()
+    if how < 0.6:
+        for _ in range(draw.choice([1, 1, 2, 8])):
+            bad[draw.randrange(len(bad))] = draw.choice([0, 1, 127, 128, 255, draw.randrange(256)])
+    elif how < 0.7:
+        del bad[draw.randrange(len(bad)):]
+    elif how < 0.85:
+        a, n = draw.randrange(len(good)), draw.choice([1, 2, 8, 64])
+        bad[a:a + n] = bytes(draw.randrange(256) for _ in range(draw.choice([0, n])))
+    else:
+        a, b, n = draw.randrange(len(good)), draw.randrange(len(other)), draw.randrange(200)
+        bad[a:a] = other[b:b + n]
+    return bytes(bad)
+
+
+def other_attribute(good, draw):
+    """A number of a node, or a size, in another's place."""
+    m = onnx.load_from_string(good)
+    extremes = [-1, 0, 1, 2, 3, 7, 1 << 20, 1 << 31, 1 << 62, -(1 << 63)]
+    numbers = [(a, "i") for n in m.graph.node for a in n.attribute if a.type == a.INT]
+    lists = [a.ints for n in m.graph.node for a in n.attribute if a.ints] + [t.dims for t in m.graph.initializer if t.dims]
+    texts = [a for n in m.graph.node for a in n.attribute if a.s]
+    if lists and draw.random() < 0.6:
+        numbers = draw.choice(lists)
+        if draw.random() < 0.7:
+            numbers[draw.randrange(len(numbers))] = draw.choice(extremes)
+        else:
+            numbers.append(draw.choice(extremes))
+    elif numbers:
+        setattr(*draw.choice(numbers), draw.choice(extremes))
+    elif texts:
+        draw.choice(texts).s = draw.choice([b"", b"cubic", b"reflect", b"bidirectional", b"SAME_LOWER", b"x" * 5000])
+    node = draw.choice(m.graph.node)
+    if draw.random() < 0.2 and node.input:
+        node.input[draw.randrange(len(node.input))] = draw.choice(["", *node.input, *(i.name for i in m.graph.input)])
+    return m.SerializeToString()
+
+
+def other_inputs(inputs, draw):
+    """Values that go where nobody expects them."""
+    inputs = [v.copy() for v in inputs]
+    for _ in range(draw.choice([1, 1, 3])):
+        v = draw.choice(inputs) if inputs else np.zeros(0)
+        if not v.size:
+            continue
+        place = tuple(draw.randrange(n) for n in v.shape)
+        if v.dtype.kind == "f":
+            v[place] = draw.choice([0, -1, np.inf, np.nan, 1e30, -1e30])
+        elif v.dtype.kind == "i":
+            info = np.iinfo(v.dtype)
+            v[place] = draw.choice([-1, 0, 1, 7, 100, info.min, info.max, info.max // 2])
+    return inputs
+
+
+class Hostile(unittest.TestCase):
+    def inputs(self, m):
+        given = [i for i in m.graph.input if i.name not in {t.name for t in m.graph.initializer}]
+        kinds = [helper.tensor_dtype_to_np_dtype(i.type.tensor_type.elem_type) for i in given]
+        shapes = [[d.dim_value or 2 for d in i.type.tensor_type.shape.dim] for i in given]
+        return [np.ones(s, k) for s, k in zip(shapes, kinds)]
+
+    def test_mutations(self):
+        from onnx.backend.test.case.node import collect_testcases
+        seed = int(time.time()) if SECONDS > 60 else 1
+        print("seed", seed)
+        draw = random.Random(seed)
+        cases = [(m.SerializeToString(), self.inputs(m)) for m in (network(), control())]
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            every = collect_testcases(None) # operator
+        for case in every:
+            try:
+                inputs = [np.asarray(v) for v in case.data_sets[0][0]]
+            except ValueError: # lists
+                continue
+            if all(v.dtype.kind in "fib" and v.dtype.itemsize < 16 and v.size < 100000 for v in inputs):
+                cases.append((case.model.SerializeToString(), inputs))
+        done, end = {"ran": 0, "refused": 0}, time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            (good, inputs), (other, _) = draw.choice(cases), draw.choice(cases)
+            how = draw.random()
+            bad = mutated(good, other, draw) if how < 0.4 else other_attribute(good, draw) if how < 0.75 else good
+            with np.errstate(all="ignore"):
+                inputs = other_inputs(inputs, draw) if how > 0.6 else inputs
+            try:
+                RUN.run(bad, inputs, seconds=2, runs=draw.choice([1, 3]))
+                done["ran"] += 1
+            except Refused:
+                done["refused"] += 1
+            except Exception:
+                with open("hostile.onnx", "wb") as file:
+                    file.write(bad)
+                np.savez("hostile.npz", *inputs)
+                raise
+        print(done)
+        self.assertGreater(min(done.values()), 0)
+
+
+if __name__ == "__main__":
+    RUN = Runner(sys.argv.pop(1))
+    if len(sys.argv) > 1:
+        SECONDS = float(sys.argv.pop(1))
+    right = unittest.main(exit=False).result.wasSuccessful()
+    RUN.close()
+    sys.exit(not right)
