@@ -8,13 +8,23 @@
 
 td_kernel td_pointwise_ref, td_cast_ref;
 
-int td_fused_values(const struct td_call *call, const struct td_impl *impl)
+static const struct td_impl *reference(const struct td_op *op)
 {
-    const struct td_impl *ref = call->op->impls;
+    const struct td_impl *ref = op->impls;
     while (ref[1].run)
         ref++;
-    if (impl == ref || (ref->run != td_pointwise_ref && ref->run != td_cast_ref) ||
-        call->n_out != 1)
+    return ref;
+}
+
+bool td_is_pointwise(const struct td_op *op)
+{
+    const struct td_impl *ref = reference(op);
+    return ref->run == td_pointwise_ref || ref->run == td_cast_ref;
+}
+
+int td_fused_values(const struct td_call *call, const struct td_impl *impl)
+{
+    if (!td_is_pointwise(call->op) || impl == reference(call->op) || call->n_out != 1)
         return 0;
     if (call->op->check && td_dtype_kind(td_point_type(call)) != 'f') /* values are judged first */
         return 0;

@@ -15,6 +15,9 @@ struct td_fused {
     signed char of[TD_MAX_ARGS]; /* argument i is the result of that call before; -1: in memory */
 };
 
+/* Whether each element of an operator's result is computed of one element of each argument, as
+ * broadcasting has them. */
+bool td_is_pointwise(const struct td_op *op);
 /* How many values the call brings at most when it runs by impl, 0: it cannot be one of these. */
 int td_fused_values(const struct td_call *call, const struct td_impl *impl);
 /* All results have one shape, but for leading dimensions of 1. */

@@ -12,6 +12,7 @@ static const struct {
 } passes[] = {
     {"clean", td_pass_clean},
     {"fold_batch_norm", td_pass_fold_norm},
+    {"channels_last", td_pass_layout},
 };
 
 int td_passes_run(struct td_model *model, struct td_plan *plan)

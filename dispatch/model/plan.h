@@ -77,6 +77,9 @@ struct td_plan *td_plan_create(const struct td_tensor *inputs, int n,
 void td_plan_free(struct td_plan **plan);
 bool td_plan_is_for(const struct td_plan *plan, const struct td_tensor *inputs,
                     const struct td_model_call *call);
+/* A new value, and a copy of a step, behind those that are there: its number, or -ENOMEM. */
+int td_plan_add_value(struct td_plan *plan, const struct td_tensor *like, int step, int result);
+int td_plan_add_step(struct td_plan *plan, const struct td_plan_step *step);
 /* Input i, which the item is. */
 int td_record_input(struct td_plan *plan, int i, struct td_item *item);
 /* The walk's call, which has run, of these arguments; gives the results their values. Calls whose

@@ -108,8 +108,7 @@ static int refuse(struct td_plan *plan, const char *why, const struct td_node *n
     return 0;
 }
 
-/* A new value; its number, or -ENOMEM. */
-static int add_value(struct td_plan *plan, const struct td_tensor *like, int step, int result)
+int td_plan_add_value(struct td_plan *plan, const struct td_tensor *like, int step, int result)
 {
     if (!grow((void **)&plan->value, plan->n_values, &plan->values_room, sizeof *plan->value))
         return -ENOMEM;
@@ -118,11 +117,19 @@ static int add_value(struct td_plan *plan, const struct td_tensor *like, int ste
     return plan->n_values++;
 }
 
+int td_plan_add_step(struct td_plan *plan, const struct td_plan_step *step)
+{
+    if (!grow((void **)&plan->step, plan->n_steps, &plan->steps_room, sizeof *plan->step))
+        return -ENOMEM;
+    plan->step[plan->n_steps] = *step;
+    return plan->n_steps++;
+}
+
 int td_record_input(struct td_plan *plan, int i, struct td_item *item)
 {
     if (plan->fixed[i])
         return 0;
-    int value = add_value(plan, &item->v.tensor, -1, i);
+    int value = td_plan_add_value(plan, &item->v.tensor, -1, i);
     item->recorded = value + 1;
     return value < 0 ? value : 0;
 }
@@ -249,7 +256,7 @@ int td_record_call(struct td_walk *walk, const struct td_given *args, int n_args
     step->n_outs = run->call.n_out;
     step->value = plan->n_values;
     for (int i = 0; i < step->n_outs; i++) {
-        int value = add_value(plan, &result[i].v.tensor, plan->n_steps, i);
+        int value = td_plan_add_value(plan, &result[i].v.tensor, plan->n_steps, i);
         if (value < 0)
             return value;
         result[i].recorded = value + 1;

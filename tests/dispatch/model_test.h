@@ -5,7 +5,7 @@
 #include "dispatch/model/pass.h"
 #include "tests/dispatch/dispatch_test.h"
 
-#define MOST 16
+#define MOST 32
 
 static struct td_model model;
 static struct td_node nodes[MOST];

@@ -95,8 +95,66 @@ START_TEST(test_fused)
 }
 END_TEST
 
+static int weight_of(int64_t to, int64_t from, int64_t k)
+{
+    static float numbers[4096];
+    for (int i = 0; i < 4096; i++)
+        numbers[i] = (float)(i * 7 % 23) / 23 - 0.4f;
+    return constant_of(numbers, 4, (int64_t[]){to, from, k, k});
+}
+
+static int count(const char *op)
+{
+    const struct td_plan *plan = model.plans_;
+    int n = 0;
+    for (int s = 0; s < plan->n_steps; s++)
+        n += plan->step[s].handle && !strcmp(plan->step[s].handle->schema.name, op);
+    return n;
+}
+
+/* A network with what goes along with its convolutions, and what does not. */
+START_TEST(test_channels_last)
+{
+    static float x[2 * 9 * 10 * 3], got[4000], wanted[4000];
+    float scale[4] = {1, 2, -1, 0.5f};
+    begin(1);
+    int image = add("permute(reshape(a, [2, 9, 10, 3]), [0, 3, 1, 2])", 1, V(graph_inputs[0]));
+    int a = add("hardswish(conv2d(a, b, None, 1, 1))", 2, V(image, weight_of(4, 3, 3)));
+    int b = add("conv2d(a, b, None, 1, 1, 1, 4)", 2, V(a, weight_of(4, 1, 3)));
+    int k = constant_of(scale, 4, (int64_t[]){1, 4, 1, 1});
+    int c = add("relu(a * b + c)", 3, V(b, k, a)); /* what lies last in both */
+    int pooled = add("sigmoid(conv2d(mean(a, [2, 3], True), b))", 2, V(c, weight_of(4, 4, 1)));
+    int d = add("a * b", 2, V(c, pooled));
+    int e = add("cat([a, b], 1)", 2, V(d, a));
+    int f = add("max_pool2d(a, 2)", 1, V(e)); /* wants channels first */
+    int g = add("conv2d(a, b, None, 2)", 2, V(f, weight_of(5, 8, 2)));
+    int turned = add("permute(a, [0, 2, 3, 1])", 1, V(g));
+    int h = add("reshape(softmax(a, -1), [-1])", 1, V(turned));
+    int whole = add("reshape(adaptive_avg_pool2d(a, 1), [-1])", 1, V(g));
+    finish(add("cat([a, b, reshape(c, [-1])])", 3, V(h, whole, g)));
+    for (int turn = 0; turn < 3; turn++) {
+        for (int i = 0; i < 2 * 9 * 10 * 3; i++)
+            x[i] = (float)((i * 7 + turn) % 11) / 5 - 1;
+        int n = run(x, 2 * 9 * 10 * 3, NULL, false, got);
+        ck_assert_msg(n > 0, "%s", problem.text);
+        ck_assert_int_eq(run(x, 2 * 9 * 10 * 3, NULL, true, wanted), n);
+        for (int i = 0; i < n; i++)
+            ck_assert_msg(fabsf(got[i] - wanted[i]) <= 1e-5f * (1 + fabsf(wanted[i])), "%d: %g %g",
+                          i, (double)got[i], (double)wanted[i]);
+    }
+    ck_assert_int_eq(count("conv2d"), 0);
+    ck_assert_int_eq(count("conv2d_channels_last"), 4);
+    /* The input's, which is of another shape, and back; before the pool and behind it; and what
+     * lies channels first in the result. */
+    ck_assert_int_eq(count("permute"), 5);
+    ck_assert_int_eq(count("adaptive_avg_pool2d"), 0);
+    ck_assert_int_eq(count("mean"), 2);
+    end();
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {test_norm, test_fused};
+    const TTest *const tests[] = {test_norm, test_fused, test_channels_last};
     return td_run_tests("passes", tests, sizeof tests / sizeof *tests);
 }
