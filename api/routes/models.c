@@ -176,12 +176,32 @@ int td_api_v2_model_ready(struct td_request *req, struct td_response *res)
     return td_write_response(&w, res, ready ? 200 : 503);
 }
 
-/* The models, for clients that look for them in a repository. All are ready, so that a body, which
- * could ask for these alone, makes no difference. */
+/* A body of the index may be left out, and can ask for the models that are ready, as all are. */
+static int judge_index(struct td_request *req)
+{
+    struct td_json json;
+    struct td_problem problem;
+    if (!req->body_size)
+        return 0;
+    int err =
+        td_json_parse(&json, req->body, req->body_size, req->service->limits.json_depth, &problem);
+    const cJSON *ready = td_json_member(json.root, "ready");
+    if (!err && (!cJSON_IsObject(json.root) || (ready && !cJSON_IsBool(ready))))
+        err = td_problem_set(&problem, EINVAL,
+                             "the body: must be an object, whose ready, if it is there, is true or "
+                             "false");
+    td_json_free(&json);
+    return err ? td_api_problem(req, err, "%s", problem.text) : 0;
+}
+
+/* The models, for clients that look for them in a repository. */
 int td_api_v2_index(struct td_request *req, struct td_response *res)
 {
     struct td_models_listed *list;
     struct td_writer w;
+    int err = judge_index(req);
+    if (err)
+        return err;
     int n = td_models_list(req->service->models, req->arena, &list);
     if (n < 0)
         return td_api_problem(req, n, "no memory for the list");

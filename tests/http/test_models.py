@@ -127,6 +127,8 @@ class Models(service.ServiceTest):
         for path in ("/v2/models/meta/versions/2", "/v2/models/meta/versions/2/ready", "/v2/models/meta/versions/2/config",
                      "/v2/models/nosuch", "/v2/models/nosuch/config"):
             self.problem(self.service.call("GET", path), 404)
+        for body in (b"0", b"{", [], {"ready": 1}):
+            self.problem(self.service.call("POST", "/v2/repository/index", body), 400)
         for body in (None, b"", {"ready": True}):
             index = self.service.call("POST", "/v2/repository/index", body).json
             self.assertIn({"name": "meta", "version": "1", "state": "READY"}, index)
