@@ -8,32 +8,47 @@
 
 #define PADDING 64 /* bytes that may be read beyond the end */
 
-/* The smallest free block that is large enough, and not more than twice so. */
+/* Sizes are rounded up to four a power of two, so that what is free fits whoever asks: which it is,
+ * and what it becomes. */
+static int round_up(size_t *bytes)
+{
+    size_t least = *bytes < 256 ? 256 : *bytes;
+    int power = 63 - __builtin_clzll(least - 1); /* 2^power < least <= 2^(power + 1) */
+    size_t step = (size_t)1 << (power - 2), steps = (least + step - 1) / step;
+    *bytes = steps * step;
+    return 4 * (power - 7) + (int)steps - 5;
+}
+
 static struct td_block *take_free(struct td_walk *walk, size_t bytes)
 {
-    struct td_block **best = NULL, *found;
-    for (struct td_block **at = &walk->free; *at; at = &(*at)->next)
-        if ((*at)->bytes >= bytes && (*at)->bytes / 2 <= bytes &&
-            (!best || (*at)->bytes < (*best)->bytes))
-            best = at;
-    if (!best)
-        return NULL;
-    found = *best;
-    *best = found->next;
+    struct td_block **list = &walk->free[round_up(&bytes)], *found = *list;
+    if (found)
+        *list = found->next;
     return found;
+}
+
+static void keep_free(struct td_walk *walk, struct td_block *block)
+{
+    size_t bytes = block->bytes;
+    struct td_block **list = &walk->free[round_up(&bytes)];
+    block->next = *list;
+    *list = block;
 }
 
 static struct td_block *allocate(struct td_walk *walk, size_t bytes)
 {
-    size_t all = (sizeof(struct td_block) + bytes + PADDING + 63) & ~(size_t)63;
-    if (bytes > (size_t)1 << 47 || td_budget_take(&td_memory, all))
+    if (bytes > (size_t)1 << 47)
+        return NULL;
+    round_up(&bytes);
+    size_t all = sizeof(struct td_block) + bytes + PADDING;
+    if (td_budget_take(&td_memory, all))
         return NULL;
     struct td_block *block = aligned_alloc(64, all);
     if (!block) {
         td_budget_give(&td_memory, all);
         return NULL;
     }
-    block->bytes = all - sizeof *block - PADDING;
+    block->bytes = bytes;
     walk->bytes += all;
     if (walk->bytes > walk->figures.most_bytes)
         walk->figures.most_bytes = walk->bytes;
@@ -57,7 +72,7 @@ bool td_block_keep(struct td_walk *walk, struct td_block *block)
 
 struct td_block *td_block_make(struct td_walk *walk, size_t bytes)
 {
-    struct td_block *block = take_free(walk, bytes);
+    struct td_block *block = bytes <= (size_t)1 << 47 ? take_free(walk, bytes) : NULL;
     block = block ? block : allocate(walk, bytes);
     if (!block) { /* what is kept for speed may be what is missing */
         td_blocks_free(walk);
@@ -69,8 +84,7 @@ struct td_block *td_block_make(struct td_walk *walk, size_t bytes)
     block->n_items = 0;
     if (td_block_keep(walk, block))
         return block;
-    block->next = walk->free;
-    walk->free = block;
+    keep_free(walk, block);
     return NULL;
 }
 
@@ -81,8 +95,7 @@ void td_block_release(struct td_walk *walk, struct td_block *block)
     const struct td_item *item = (const void *)block->data;
     for (int i = 0; i < block->n_items; i++)
         td_block_release(walk, item[i].block);
-    block->next = walk->free;
-    walk->free = block;
+    keep_free(walk, block);
 }
 
 static size_t size_of(const struct td_block *block)
@@ -98,12 +111,13 @@ void td_block_free(struct td_block *block)
 
 void td_blocks_free(struct td_walk *walk)
 {
-    while (walk->free) {
-        struct td_block *block = walk->free;
-        walk->free = block->next;
-        walk->bytes -= size_of(block);
-        td_block_free(block);
-    }
+    for (int i = 0; i < TD_BLOCK_SIZES; i++)
+        while (walk->free[i]) {
+            struct td_block *block = walk->free[i];
+            walk->free[i] = block->next;
+            walk->bytes -= size_of(block);
+            td_block_free(block);
+        }
 }
 
 /* ---- items ---- */

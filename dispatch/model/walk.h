@@ -15,14 +15,16 @@ struct td_block {
     _Alignas(64) unsigned char data[];
 };
 
+#define TD_BLOCK_SIZES 160 /* that there are: four to a power of two */
+
 struct td_walk {
     struct td_model *model;
     const struct td_model_call *call;
     struct td_problem *problem;
-    struct td_item *item;     /* by value's number */
-    struct td_block *free;    /* to be used again */
-    struct td_block *scratch; /* of kernels; grows */
-    struct td_block **made;   /* by the nodes under way, which hold them until they are done */
+    struct td_item *item;                  /* by value's number */
+    struct td_block *free[TD_BLOCK_SIZES]; /* to be used again, by size */
+    struct td_block *scratch;              /* of kernels; grows */
+    struct td_block **made; /* by the nodes under way, which hold them until they are done */
     size_t n_made, made_room;
     struct td_arena *once; /* for one call */
     size_t bytes;          /* of all blocks */
