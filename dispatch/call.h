@@ -85,6 +85,8 @@ td_boxed td_kernel_autograd;
 /* "CPU, Meta": the backends that have a kernel; returns how many. */
 int td_backends_of(const struct td_handle *handle, char *list, size_t size);
 
+#define TD_SCRATCH_MOST ((size_t)1 << 47) /* bytes; arguments with theirs are below it too */
+
 /* Notes what the executed kernel took, for td_run_cost. */
 void td_run_learn(struct td_run *run, int64_t ns, int threads);
 

@@ -82,6 +82,8 @@ struct td_named {          /* an argument, as a client gives it */
     td_keyset keys;        /* of a tensor; 0: CPU's */
 };
 
+struct td_step; /* dispatch/step.h */
+
 #define TD_MAX_CASTS 4
 #define TD_MAX_FEEDS 16
 #define TD_MAX_TRACE 64
@@ -143,7 +145,7 @@ struct td_run {          /* a call on its way: the kernel's part, and dispatch's
     unsigned char gives[TD_MAX_OUTS]; /* of this part's results: 1 + which of the whole's it is */
     const struct td_run *with;    /* the last of those that it is computed together with, or NULL */
     bool kept;                    /* so, and its result is wanted elsewhere */
-    size_t room;                  /* bytes of scratch, once selected */
+    struct td_step *step;         /* of one that consists of others, once selected */
     const struct td_graph *graph; /* the expression that it is; NULL: it is an operator */
     int node;      /* stored tensors are read from its replicas; -1: from where they are; to be set
                       before select */

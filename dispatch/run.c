@@ -2,6 +2,7 @@
  * promoted, run. */
 #include "dispatch/call.h"
 #include "dispatch/graph/graph.h"
+#include "dispatch/steps.h"
 #include "kernels/weight.h"
 
 #include <assert.h>
@@ -35,8 +36,6 @@ static int no_such_row(struct td_run *run)
                           run->handle->full, run->forced, list);
 }
 
-#define SCRATCH_MOST ((size_t)1 << 47) /* bytes; arguments with theirs are below it too */
-
 static size_t round_up(size_t bytes)
 {
     return (bytes + 127) & ~(size_t)63; /* 64-byte steps, and 64 bytes that may be over-read */
@@ -52,42 +51,9 @@ static const struct td_impl fused[TD_ISAS] = {
 #undef TD_ISA
 };
 
-/* Whether a part's result i is to have memory that is not the whole's. */
-static bool is_between(const struct td_run *part, int i)
-{
-    return !part->gives[i] && (!part->with || part->kept);
-}
-
 static bool is_converted(const struct td_run *run) /* itself, and its result's conversion */
 {
     return run->parts->handle == run->handle;
-}
-
-/* Results that are not the whole's, and the scratch of each. */
-static int select_parts(struct td_run *run, size_t *scratch)
-{
-    const struct td_impl *impl = run->parts->next ? &composite : NULL;
-    *scratch = 0;
-    for (struct td_run *part = run->parts; part; part = part->next) {
-        part->call.threads = run->call.threads;
-        part->node = run->node;
-        if (run->graph || part->handle == run->handle)
-            part->forced = run->forced;
-        int err = td_run_select(part, &part->room);
-        if (err) {
-            run->problem = part->problem;
-            return err;
-        }
-    }
-    td_fuse_plan(run);
-    for (struct td_run *part = run->parts; part; part = part->next) {
-        *scratch += part->room;
-        for (int i = 0; i < part->call.n_out; i++)
-            *scratch += is_between(part, i) ? round_up(td_nbytes(&part->call.out[i])) : 0;
-        impl = part->with ? &fused[part->impl->isa] : impl;
-    }
-    run->impl = is_converted(run) || !impl ? run->parts->impl : impl;
-    return 0;
 }
 
 /* Scratch for a converted argument: none where it is a form of a stored tensor. */
@@ -126,6 +92,30 @@ void td_run_release(struct td_run *run)
     for (struct td_run *part = run->parts; part; part = part->next)
         td_run_release(part);
     td_prepared_release(&run->prepared);
+    td_step_release(&run->step);
+}
+
+static int select_row(struct td_run *run, size_t *scratch);
+
+static int select_parts(struct td_run *run, size_t *scratch)
+{
+    const struct td_impl *impl = run->parts->next ? &composite : NULL;
+    for (struct td_run *part = run->parts; part; part = part->next) {
+        part->call.threads = run->call.threads;
+        part->node = run->node;
+        if (run->graph || part->handle == run->handle)
+            part->forced = run->forced;
+        int err = select_row(part, scratch);
+        if (err) {
+            run->problem = part->problem;
+            return err;
+        }
+    }
+    td_fuse_plan(run);
+    for (struct td_run *part = run->parts; part; part = part->next)
+        impl = part->with ? &fused[part->impl->isa] : impl;
+    run->impl = is_converted(run) || !impl ? run->parts->impl : impl;
+    return 0;
 }
 
 static int select_row(struct td_run *run, size_t *scratch)
@@ -139,7 +129,6 @@ static int select_row(struct td_run *run, size_t *scratch)
                               "kernel: %s is composite on %s: it has no '%.40s'", run->handle->full,
                               td_key_name(run->key), run->forced);
     const struct td_impl *impl = run->rows;
-    td_run_release(run);
     run->call.prepared = &run->prepared;
     if (!run->forced)
         impl = td_rows_choose(impl, &run->call, &run->prepared);
@@ -154,7 +143,7 @@ static int select_row(struct td_run *run, size_t *scratch)
     if (td_call_is_nothing(&run->call))
         return 0;
     size_t own = run->prepared.scratch;
-    if (own > SCRATCH_MOST)
+    if (own > TD_SCRATCH_MOST)
         return td_problem_set(&run->problem, ENOMEM, "no memory for %zu bytes of scratch", own);
     *scratch = own ? round_up(own) : 0;
     for (int i = 0; i < run->n_casts; i++)
@@ -164,53 +153,48 @@ static int select_row(struct td_run *run, size_t *scratch)
 
 int td_run_select(struct td_run *run, size_t *scratch)
 {
+    td_run_release(run);
     int err = select_row(run, scratch);
+    if (!err && run->parts) {
+        err = td_step_make(&run->step, run, run->options.alloc, run->options.alloc_arg);
+        if (err)
+            td_problem_set(&run->problem, -err, "no memory for the parts of %s", run->handle->full);
+        else
+            *scratch = td_step_scratch(run->step);
+    }
     if (err)
         td_run_release(run);
     return err;
 }
 
-/* Where a part's results go, and its arguments come from. Returns the scratch behind. */
-static char *place(struct td_run *run, struct td_run *part, char *at)
+/* A part that consists of others took what these did. */
+static void add_up(struct td_run *run)
 {
-    for (int i = 0; i < part->call.n_out; i++) {
-        struct td_tensor *out = &part->call.out[i];
-        out->data = part->gives[i] ? run->call.out[part->gives[i] - 1].data : NULL;
-        if (is_between(part, i)) {
-            out->data = at;
-            at += round_up(td_nbytes(out));
-        }
+    for (struct td_run *part = run->parts; part; part = part->next) {
+        add_up(part);
+        run->ns = part == run->parts ? part->ns : run->ns + part->ns;
     }
-    for (int i = 0; i < part->n_feeds; i++) {
-        const struct td_run *of = part->feed[i].of;
-        int result = part->feed[i].result;
-        if (of == run && run->call.arg[result].kind == TD_KIND_tensors)
-            continue; /* the list is one and the same */
-        const void *data = of == run ? td_run_input(run, result) : of->call.out[result].data;
-        if (part->feed[i].element >= 0)
-            part->call.arg[part->feed[i].arg].tensors.v[part->feed[i].element].data = (void *)data;
-        else
-            td_run_set_input(part, part->feed[i].arg, (void *)data);
-    }
-    return at;
 }
 
-static void execute_parts(struct td_run *run, char *at)
+/* By the step that select has made. */
+static int execute_parts(struct td_run *run, void *scratch)
 {
-    for (struct td_run *part = run->parts; part && !run->error && !td_stopped();
-         part = part->next) {
-        at = place(run, part, at);
-        if (part->with == part)
-            td_fuse_execute(run->parts, part);
-        else if (!part->with)
-            td_run_execute(part, at);
-        at += part->room;
-        if ((run->error = part->error))
-            run->problem = part->problem;
-        for (int i = 0; i < part->call.n_out; i++) /* counted, it may be */
-            if (part->gives[i] && !run->error)
-                run->call.out[part->gives[i] - 1] = part->call.out[i];
+    const struct td_call *call = &run->call;
+    for (int i = 0; i < call->n_args; i++) {
+        if (call->arg[i].kind == TD_KIND_tensor)
+            td_step_set_input(run->step, i, -1, td_run_input(run, i));
+        for (int k = 0; call->arg[i].kind == TD_KIND_tensors && k < call->arg[i].tensors.n; k++)
+            td_step_set_input(run->step, i, k, call->arg[i].tensors.v[k].data);
     }
+    for (int i = 0; i < call->n_out; i++)
+        td_step_set_result(run->step, i, call->out[i].data);
+    int err = td_step_execute_timed(run->step, scratch, &run->problem);
+    add_up(run);
+    for (int i = 0; i < call->n_out && !err; i++)
+        if (call->counted >> i & 1)
+            call->out[i].shape[call->counted_dim] =
+                td_step_result(run->step, i)->shape[call->counted_dim];
+    return err;
 }
 
 int64_t td_run_execute(struct td_run *run, void *scratch)
@@ -224,7 +208,7 @@ int64_t td_run_execute(struct td_run *run, void *scratch)
     if (run->stop) /* else whom the whole obeys, of which this may be a part */
         td_stop_obey(run->stop);
     if (run->parts) {
-        execute_parts(run, at);
+        run->error = execute_parts(run, scratch);
         td_stop_obey(before);
         end = td_clock_ns();
         run->ns = end - begin;

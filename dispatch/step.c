@@ -53,20 +53,69 @@ static int execute(struct unit *u, struct td_problem *problem)
     return td_impl_run(u->impl, &u->call);
 }
 
+static int run_unit(struct unit *u, struct td_problem *problem)
+{
+    if (u->fused)
+        td_fused(u->fused, u->n_fused, u->call.threads);
+    return u->impl ? execute(u, problem) : 0;
+}
+
+/* What the operator has counted is the step's, too. */
+static void count(struct td_step *step)
+{
+    for (int i = 0; i < step->n_out; i++)
+        if (step->made[i])
+            step->out[i].shape[step->counted_dim] = step->made[i]->shape[step->counted_dim];
+}
+
 int td_step_execute(struct td_step *step, void *scratch, struct td_problem *problem)
 {
     int err = 0;
     if (scratch != step->placed)
         place(step, scratch);
+    for (int i = 0; i < step->n_units && !err && !td_stopped(); i++)
+        err = run_unit(&step->unit[i], problem);
+    if (step->counted && !err)
+        count(step);
+    return err;
+}
+
+static void learn(struct td_run *of, int64_t ns, int threads)
+{
+    of->ns = ns;
+    if (!td_stopped())
+        td_run_learn(of, ns, threads);
+}
+
+/* The unit took so long, with the conversions before it; of those that are computed together each
+ * has its share. */
+static void share(struct unit *u, int64_t ns, bool team)
+{
+    int threads = team || (u->impl && u->impl->library) ? u->call.threads : 1;
+    for (int i = 0; i < u->n_fused; i++)
+        learn(((struct unit *)u->fused[i].call)->of, ns / u->n_fused, threads);
+    if (u->impl)
+        learn(u->of, ns, threads);
+}
+
+int td_step_execute_timed(struct td_step *step, void *scratch, struct td_problem *problem)
+{
+    int err = 0;
+    int64_t begin = td_clock_ns();
+    unsigned teams = td_teams_opened();
+    if (scratch != step->placed)
+        place(step, scratch);
     for (int i = 0; i < step->n_units && !err && !td_stopped(); i++) {
         struct unit *u = &step->unit[i];
-        if (u->fused)
-            td_fused(u->fused, u->n_fused, u->call.threads);
-        else if (u->impl)
-            err = execute(u, problem);
+        err = run_unit(u, problem);
+        if (err || !u->of || (!u->impl && !u->fused))
+            continue;
+        int64_t end = td_clock_ns();
+        share(u, end - begin, td_teams_opened() != teams);
+        begin = end;
+        teams = td_teams_opened();
     }
-    for (int i = 0; step->counted && !err && i < step->n_out; i++)
-        if (step->made[i])
-            step->out[i].shape[step->counted_dim] = step->made[i]->shape[step->counted_dim];
+    if (step->counted && !err)
+        count(step);
     return err;
 }

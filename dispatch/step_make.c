@@ -28,17 +28,31 @@ struct build {
     int n_units, n_links, n_sources, n_made; /* at most; then so far */
     struct source *source;                   /* workspace */
     struct made *made;
+    struct link *link;
+    char *block; /* for what is measured, bytes of it left */
+    size_t left;
     size_t room, temporary; /* bytes of scratch: for kernels, and behind it for what is between */
     int error;
 };
 
+static size_t aligned(size_t bytes)
+{
+    return (bytes + 15) & ~(size_t)15;
+}
+
+/* From one block as far as that was measured, which lists and texts are not. */
 static void *take(struct build *b, size_t bytes)
 {
-    void *p = b->error ? NULL : b->alloc(b->alloc_arg, bytes + 1);
-    if (!p)
+    bool fits = aligned(bytes) <= b->left;
+    void *p = b->error ? NULL : fits ? b->block : b->alloc(b->alloc_arg, bytes + 1);
+    if (!p) {
         b->error = -ENOMEM;
-    else
-        memset(p, 0, bytes);
+        return NULL;
+    }
+    if (fits) {
+        b->block += aligned(bytes);
+        b->left -= aligned(bytes);
+    }
     return p;
 }
 
@@ -64,7 +78,11 @@ static size_t round_up(size_t bytes)
 static struct source temporary(struct build *b, const struct td_tensor *t)
 {
     struct source s = {.from = b->step->results + b->step->n_out + 1, .at = b->temporary};
-    b->temporary += round_up(td_nbytes(t));
+    size_t bytes = td_nbytes(t);
+    if (bytes > TD_SCRATCH_MOST - b->temporary) /* so that sums can be counted */
+        b->error = -ENOMEM;
+    else
+        b->temporary += round_up(bytes);
     return s;
 }
 
@@ -72,7 +90,7 @@ static void link_to(struct build *b, void **slot, const struct source *s)
 {
     *slot = s->data;
     if (s->from != FIXED)
-        b->step->link[b->step->n_links++] = (struct link){slot, s->from, s->at};
+        b->link[b->step->n_links++] = (struct link){slot, s->from, s->at};
 }
 
 static void copy_value(struct build *b, struct td_value *v, const struct source *source)
@@ -171,6 +189,7 @@ static void add_call(struct build *b, const struct td_run *run, struct source *i
     struct unit *u = b->error ? NULL : add_unit(b, &run->call, in, out);
     if (!u)
         return;
+    u->of = (struct td_run *)run;
     u->prepared = run->prepared;
     for (int i = 0; i < TD_MAX_STATES && u->prepared.state[i]; i++)
         td_memo_ref(u->prepared.state[i]);
@@ -266,9 +285,19 @@ static void add_run(struct build *b, const struct td_run *run, struct source *in
         add_call(b, run, in, out);
 }
 
+static void *take_zeros(struct build *b, size_t bytes)
+{
+    void *p = take(b, bytes);
+    return p ? memset(p, 0, bytes) : NULL;
+}
+
 /* How much there may be of everything. */
 static void measure(const struct td_run *run, struct build *b)
 {
+    size_t casts = (size_t)run->n_casts;
+    b->left += (size_t)run->call.n_args * sizeof(struct td_value) +
+               (size_t)run->call.n_out * sizeof(struct td_tensor) + 32 +
+               casts * (2 * sizeof(struct td_value) + sizeof(struct td_tensor) + 32);
     int tensors = place_of(&run->call, run->call.n_args) + run->call.n_out;
     b->n_units += 1 + run->n_casts;
     b->n_links += tensors + 1 + 3 * run->n_casts;
@@ -278,26 +307,22 @@ static void measure(const struct td_run *run, struct build *b)
         measure(part, b);
 }
 
-static int by_source(const void *a, const void *b)
-{
-    const struct link *x = a, *y = b;
-    return (x->from > y->from) - (x->from < y->from);
-}
-
+/* By what they come from: counted, then each put behind those before it. */
 static void sort_links(struct build *b)
 {
     struct td_step *step = b->step;
-    int end = step->results + step->n_out + 2, k = 0;
-    step->first = take(b, ((size_t)end + 1) * sizeof *step->first);
+    int n = step->n_links, kinds = step->results + step->n_out + 2;
+    int *first = step->first = take_zeros(b, ((size_t)kinds + 2) * sizeof *first);
+    step->link = take(b, (size_t)n * sizeof *step->link);
     if (b->error)
         return;
-    qsort(step->link, (size_t)step->n_links, sizeof *step->link, by_source);
-    for (int i = 0; i <= end; i++) {
-        while (k < step->n_links && step->link[k].from < i)
-            k++;
-        step->first[i] = k;
-    }
-    for (int i = step->first[end - 1]; i < step->n_links; i++) /* behind the kernels' */
+    for (int i = 0; i < n; i++)
+        first[b->link[i].from + 2]++;
+    for (int i = 2; i < kinds + 2; i++)
+        first[i] += first[i - 1];
+    for (int i = 0; i < n; i++)
+        step->link[first[b->link[i].from + 1]++] = b->link[i];
+    for (int i = first[kinds - 1]; i < n; i++) /* behind the kernels' */
         step->link[i].at += b->room;
     step->scratch = b->room + b->temporary;
 }
@@ -306,7 +331,11 @@ static void sort_links(struct build *b)
 static void begin(struct build *b, const struct td_run *run)
 {
     const struct td_call *call = &run->call;
-    struct td_step *step = b->step = take(b, sizeof *step);
+    b->left += (size_t)b->n_units * sizeof(struct unit) + (size_t)b->n_links * sizeof(struct link) +
+               sizeof *b->step + 256;
+    b->block = b->error ? NULL : b->alloc(b->alloc_arg, b->left);
+    b->error = b->block ? 0 : -ENOMEM;
+    struct td_step *step = b->step = take_zeros(b, sizeof *step);
     if (!step)
         return;
     step->n_args = call->n_args;
@@ -314,30 +343,41 @@ static void begin(struct build *b, const struct td_run *run)
     step->results = place_of(call, call->n_args);
     step->counted = call->counted;
     step->counted_dim = call->counted_dim;
-    step->unit = take(b, (size_t)b->n_units * sizeof *step->unit);
-    step->link = take(b, (size_t)b->n_links * sizeof *step->link);
+    step->unit = take_zeros(b, (size_t)b->n_units * sizeof *step->unit);
     step->input = take(b, (size_t)call->n_args * sizeof *step->input);
     step->out = take(b, (size_t)call->n_out * sizeof *step->out);
-    step->made = take(b, (size_t)call->n_out * sizeof *step->made);
+    step->made = take_zeros(b, (size_t)call->n_out * sizeof *step->made);
     for (int i = 0; i < call->n_args && !b->error; i++)
         step->input[i] = place_of(call, i);
     for (int i = 0; i < call->n_out && !b->error; i++)
         step->out[i] = call->out[i];
 }
 
+/* One piece of workspace, as large as was measured. */
+static void *workspace(struct build *b)
+{
+    size_t sources = (size_t)b->n_sources * sizeof *b->source;
+    size_t made = (size_t)b->n_made * sizeof *b->made;
+    char *p = malloc(sources + made + (size_t)b->n_links * sizeof *b->link + 1);
+    b->error = p ? 0 : -ENOMEM;
+    if (p) {
+        b->source = (struct source *)p;
+        b->made = (struct made *)(p + sources);
+        b->link = (struct link *)(p + sources + made);
+    }
+    b->n_made = 0;
+    return p;
+}
+
 int td_step_make(struct td_step **step, const struct td_run *run,
                  void *(*alloc)(void *arg, size_t bytes), void *alloc_arg)
 {
     struct build b = {.alloc = alloc, .alloc_arg = alloc_arg};
-    *step = NULL;
     measure(run, &b);
-    struct source *in = calloc((size_t)b.n_sources + 1, sizeof *in), *out = in;
-    b.made = calloc((size_t)b.n_made, sizeof *b.made);
-    b.error = in && b.made ? 0 : -ENOMEM;
-    b.n_made = 0;
+    void *space = workspace(&b);
     begin(&b, run);
     if (!b.error) {
-        out = in + b.step->results;
+        struct source *in = b.source, *out = in + b.step->results;
         b.source = out + b.step->n_out;
         sources_of(run, in);
         for (int i = 0; i < b.step->results; i++)
@@ -348,8 +388,7 @@ int td_step_make(struct td_step **step, const struct td_run *run,
     }
     if (!b.error)
         sort_links(&b);
-    free(in);
-    free(b.made);
+    free(space);
     *step = b.step;
     if (b.error)
         td_step_release(step);

@@ -19,6 +19,8 @@ struct unit {
     struct td_fused *fused; /* it and those before it that are computed with it */
     int n_fused;
     int64_t bound; /* of a size that is counted */
+    struct td_run
+        *of; /* whose kernel it is, while that is there; of a conversion before it: NULL */
 };
 
 struct link {
@@ -41,5 +43,9 @@ struct td_step {
     size_t scratch;
     void *placed; /* the scratch that links have */
 };
+
+/* As td_step_execute, for the run that the step was made of: its parts have their times then, and
+ * costs are learned. */
+int td_step_execute_timed(struct td_step *step, void *scratch, struct td_problem *problem);
 
 #endif

@@ -1,5 +1,5 @@
-/* Which parts of a run are computed together, and their computing: those that are pointwise over
- * one shape, by rows that walk, a tile at a time. Parts stand in an order in which they can be
+/* Which parts of a run are computed together: those that are pointwise over one shape, by rows that
+ * walk, a tile at a time. Parts stand in an order in which they can be
  * computed; a group is computed where its last one stands. So a part may join those before it
  * unless what stands between them, and is none of them, wants a result of theirs. */
 #include "dispatch/call.h"
@@ -101,33 +101,4 @@ void td_fuse_plan(struct td_run *run)
         if (values_of(part))
             place(run, part);
     settle(run);
-}
-
-void td_fuse_execute(struct td_run *parts, struct td_run *last)
-{
-    struct td_fused call[TD_FUSED_MOST];
-    struct td_run *of[TD_FUSED_MOST];
-    int n = 0;
-    int64_t begin = td_clock_ns();
-    for (struct td_run *part = parts; part; part = part->next) {
-        if (part->with != last)
-            continue;
-        call[n].call = &part->call;
-        call[n].impl = part->impl;
-        memset(call[n].of, -1, sizeof call[n].of);
-        for (int i = 0; i < part->n_feeds; i++)
-            for (int k = 0; k < n; k++)
-                if (of[k] == part->feed[i].of)
-                    call[n].of[part->feed[i].arg] = (signed char)k;
-        of[n++] = part;
-    }
-    unsigned teams = td_teams_opened();
-    td_fused(call, n, last->call.threads);
-    int64_t ns = (td_clock_ns() - begin) / n;
-    int threads = td_teams_opened() == teams ? 1 : last->call.threads;
-    for (int i = 0; i < n; i++) { /* each its share */
-        of[i]->ns = ns;
-        if (!td_stopped())
-            td_run_learn(of[i], ns, threads);
-    }
 }

@@ -76,7 +76,5 @@ void td_graph_init(void);
 
 /* Of a run whose parts are selected: settles which run together. */
 void td_fuse_plan(struct td_run *run);
-/* Runs those that run with the last of them, on its thread. */
-void td_fuse_execute(struct td_run *parts, struct td_run *last);
 
 #endif
