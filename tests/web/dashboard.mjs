@@ -9,7 +9,7 @@ import {fill, inOrder, isPlain, typeOf} from '../../api/web/pages/samples.js';
 const require = createRequire(new URL('../../.deps/npm/node_modules/', import.meta.url));
 const {chromium} = require('playwright-core');
 const axe = require.resolve('axe-core/axe.min.js');
-const {PAGE, CHROMIUM} = process.env;
+const {PAGE, CHROMIUM, MODEL} = process.env;
 const VIEWS = ['machine', 'pools', 'operators', 'try/softmax.int', 'dispatch/silu', 'tensors', 'api', 'book/isa.md'];
 
 const browser = await chromium.launch({executablePath: CHROMIUM, args: ['--no-sandbox', '--disable-dev-shm-usage']});
@@ -36,6 +36,15 @@ async function open({width = 1440, scheme = 'light', before} = {}) {
 
 const post = (path, body) => fetch(PAGE + path, {method: 'POST', body, headers: {'Content-Type': 'application/json'}});
 
+/** What keeps somebody out of a page. */
+async function barriers(page) {
+  await page.evaluate(readFileSync(axe, 'utf8'));
+  const {violations} = await page.evaluate(() => window.axe.run({resultTypes: ['violations']}));
+  return violations.filter((x) => ['serious', 'critical'].includes(x.impact)).map((x) => [x.id, x.nodes[0].html, x.nodes[0].failureSummary]);
+}
+
+const putModel = () => fetch(`${PAGE}/v1/models/scores`, {method: 'PUT', body: readFileSync(MODEL), headers: {'Content-Type': 'application/octet-stream'}});
+
 async function loaded(seconds, work) {
   let on = true;
   const load = (async () => { while (on) await post('/v1/ops/add', '{"self":[1.5,2],"other":3}').then((r) => r.text()); })();
@@ -44,11 +53,13 @@ async function loaded(seconds, work) {
 
 if (process.argv[2] === '--pictures') {
   const folder = process.argv[3];
+  await putModel();
   for (const [width, scheme] of [[1440, 'light'], [1440, 'dark'], [390, 'light'], [390, 'dark']]) {
     const o = await open({width, scheme});
     await loaded(8, async () => {
-      for (const v of VIEWS) {
+      for (const v of [...VIEWS, 'models']) {
         await o.view(v);
+        if (v === 'models') await o.page.locator('summary').click();
         if (v === 'try/softmax.int') await o.page.locator('button[type=submit]').click();
         if (v === 'operators') await o.page.locator('summary', {hasText: 'softmax'}).first().click();
         await o.page.waitForTimeout(['machine', 'pools'].includes(v) ? 5000 : 700);
@@ -74,10 +85,7 @@ for (const width of [390, 1440])
           await o.page.locator('h2', {hasText: 'Candidates'}).waitFor();
         }
         assert.ok(await o.page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${v} is wider than ${width} px`);
-        await o.page.evaluate(readFileSync(axe, 'utf8'));
-        const {violations} = await o.page.evaluate(() => window.axe.run({resultTypes: ['violations']}));
-        const bad = violations.filter((x) => ['serious', 'critical'].includes(x.impact));
-        assert.deepEqual(bad.map((x) => [v, x.id, x.nodes[0].html, x.nodes[0].failureSummary]), []);
+        assert.deepEqual(await barriers(o.page), [], v);
       }
       await o.close();
     });
@@ -230,18 +238,23 @@ test('a machine of 128 CPUs fits, and says whose each is', async () => {
 });
 
 test('models are shown as soon as there are any', async () => {
-  const o = await open(), page = o.page, json = (body) => (route) => route.fulfill({json: body});
-  assert.equal(await page.locator('a[href="#models"]').isVisible(), false);
-  const model = {name: 'minilm', format: 'onnx', bytes: 90 * 2 ** 20, nodes: 312, inputs: [{name: 'input_ids', datatype: 'INT64', shape: [-1, -1]}],
-    outputs: [{name: 'out', datatype: 'FP32', shape: [-1, 384]}], later: {what: [1]}};
-  const {routes} = await (await fetch(`${PAGE}/v1`, {headers: {Accept: 'application/json'}})).json();
-  await page.route('**/v1', json({version: '0', routes: [...routes, {path: '/v1/models', methods: ['GET']}]}));
-  await page.route('**/v1/models', json({models: [model, {name: 'bare'}]}));
-  await page.reload();
-  await page.locator('a[href="#models"]').click();
-  await page.locator('section', {hasText: /minilm.*formatonnx.*bytes90 MiB.*nodes312.*\{"what":\[1\]\}.*input_idsINT64any × any.*outFP32any × 384/s}).waitFor();
-  await page.locator('h2', {hasText: 'bare'}).waitFor();
-  await page.locator('section', {hasText: /Budget.*of .*GiB/}).waitFor();
+  const o = await open(), link = o.page.locator('a[href="#models"]'), at = `${PAGE}/v1/models/scores`;
+  assert.equal(await link.isVisible(), false);
+  assert.equal((await putModel()).status, 201);
+  await o.page.reload();
+  await link.click();
+  const card = o.page.locator('section', {has: o.page.locator('h2', {hasText: 'scores'})});
+  await card.filter({hasText: /format\s*onnx.*nodes\s*1.*calls\s*0.*x\s*FP32\s*any × 3.*y\s*FP32\s*any × 3/s}).waitFor();
+  await o.page.locator('section', {hasText: /Budget.* of .*GiB/}).waitFor();
+  await card.locator('summary', {hasText: 'Its plan'}).click();
+  await card.locator('pre', {hasText: /"format": ?"onnx"/}).waitFor();
+  const x = {name: 'x', shape: [2, 3], datatype: 'FP32', data: [1, 2, 3, 4, 5, 6]};
+  assert.equal((await post('/v2/models/scores/infer', JSON.stringify({inputs: [x]}))).status, 200);
+  await card.filter({hasText: /calls\s*1.*a call\s*[\d.]+ [µm]s/s}).waitFor();
+  assert.ok(await card.locator('details[open]').count(), 'what was open is closed');
+  assert.deepEqual(await barriers(o.page), []);
+  await fetch(at, {method: 'DELETE'});
+  await o.page.locator('p', {hasText: 'None yet'}).waitFor();
   await o.close();
 });
 

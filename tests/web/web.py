@@ -5,8 +5,10 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
+from onnx import TensorProto, helper
 
 import service
 
@@ -19,12 +21,21 @@ if not CHROMIUM:
 if not NODE.exists() or not (ROOT / ".deps/npm/node_modules/playwright-core").exists():
     service.skip("no playwright-core in .deps/npm: run deploy/setup.sh check")
 
-with service.Service() as s:
+def model(path):
+    """Softmax of rows of three, as many as come."""
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", 3]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Softmax", ["x"], ["y"])], "scores", values[:1], values[1:])
+    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString())
+    return path
+
+
+with service.Service() as s, tempfile.TemporaryDirectory() as folder:
     for name in ("mlp/1/weight", "mlp/1/bias"):
         tensor = np.ones((48, 64) if "weight" in name else 48, np.float32)
         s.call("PUT", f"/v1/tensors/{name}", {"shape": list(tensor.shape), "datatype": "FP32", "data": tensor.ravel().tolist()})
     x = {"name": "input", "shape": [64, 64], "datatype": "FP32", "data": [0.5] * 4096} # has a packed form made
     s.call("POST", "/v1/ops/linear", {"inputs": [x, {"name": "weight", **service.stored("mlp/1/weight")}]})
     done = subprocess.run([NODE, ROOT / "tests/web/dashboard.mjs", *sys.argv[1:]], cwd=ROOT,
-                          env={**os.environ, "PAGE": f"http://127.0.0.1:{s.port}", "CHROMIUM": CHROMIUM})
+                          env={**os.environ, "PAGE": f"http://127.0.0.1:{s.port}", "CHROMIUM": CHROMIUM,
+                               "MODEL": str(model(pathlib.Path(folder, "scores.onnx")))})
 sys.exit(done.returncode)

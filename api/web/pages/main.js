@@ -43,7 +43,7 @@ document.getElementById('skip').addEventListener('click', (e) => { e.preventDefa
 window.addEventListener('hashchange', () => { show().then(() => { main.focus({preventScroll: true}); if (!document.querySelector('main details[open]')) scrollTo(0, 0); }); });
 show();
 once('/v1/isa').then(async (isa) => {
-  const {version, routes} = await ask('/v1');
+  const {version} = await ask('/v1');
   document.getElementById('host').textContent = `${version} on ${isa.cpu.model}, ${isa.cpu.uarch}`;
-  if (routes.some((r) => r.path === '/v1/models') && (await ask('/v1/models')).models.length) document.querySelector('a[href="#models"]').hidden = false;
+  if ((await ask('/v1/models')).models.length) document.querySelector('a[href="#models"]').hidden = false;
 }).catch((e) => say(e.message));

@@ -1,38 +1,62 @@
 // Models in the server, as GET /v1/models lists them: what is known is shown well, the rest as it comes.
-import {h, bar, bytes, count, percent, table} from './dom.js';
+import {h, bar, bytes, count, json, percent, table, time} from './dom.js';
+import {ask} from './server.js';
 
 export const title = 'Models';
-export const paths = ['/v1/models', '/v1/tensors'];
-let budget, list, seen;
+export const paths = ['/v1/models'];
+let budget, list, cards;
 
 export async function open() {
   budget = h('section.card');
   list = h('div');
-  seen = '';
-  return [h('p.soft', null, 'A model is a file of PyTorch or ONNX, put under a name; its weights are kept as stored tensors are.'), budget, list];
+  cards = new Map();
+  return [h('p.soft', null, 'A model is a file of PyTorch or ONNX, put under a name. It is part of what stored tensors may hold.'), budget, list];
 }
 
+const words = (name) => name.replace(/_(us|bytes)$/, (unit) => (unit === '_us' ? '' : unit)).replaceAll('_', ' ');
 const shape = (sizes) => sizes.map((n) => (n === -1 ? 'any' : n)).join(' × ') || 'one number';
-const isTensors = (v) => Array.isArray(v) && v.length > 0 && v.every((t) => t?.name !== undefined && Array.isArray(t.shape));
+const isTensors = (v) => Array.isArray(v) && v.every((t) => t?.name !== undefined && Array.isArray(t.shape));
 
-function value(name, v) {
-  if (typeof v === 'number') return /bytes$/.test(name) ? bytes(v) : count(v);
+function figure(name, v) {
+  if (typeof v === 'number') return /bytes$/.test(name) ? bytes(v) : /_us$/.test(name) ? time(v) : count(v);
   return v === null || typeof v === 'object' ? h('code', null, JSON.stringify(v)) : String(v);
 }
 
-function card(model) {
-  const words = (name) => name.replaceAll('_', ' '), {name, ...rest} = model, all = Object.entries(rest);
-  const tensors = all.filter(([, v]) => isTensors(v));
-  return h('section.card', null, h('h2', null, h('code', null, name)),
-    h('dl.facts', null, all.filter(([, v]) => !isTensors(v) && v !== '').map(([k, v]) => h('div', null, h('dt', null, words(k)), h('dd', null, value(k, v))))),
-    tensors.map(([k, v]) => table(`${words(k)} of ${name}`, [words(k), 'Type', 'Shape'], v.map((t) => [h('code', null, t.name), t.datatype || t.dtype || '', shape(t.shape)]))));
+const fact = (name, value) => h('div', null, h('dt', null, name), h('dd', null, value));
+
+function facts({name, ...rest}) {
+  return [...Object.entries(rest).filter(([, v]) => !isTensors(v)).map(([k, v]) => fact(words(k), figure(k, v))),
+    rest.calls > 0 && rest.compute_us > 0 ? fact('a call', time(rest.compute_us / rest.calls)) : ''];
 }
 
-export function draw({models, tensors: {store}}) {
-  const now = JSON.stringify([models, store]);
-  if (now === seen) return;
-  seen = now;
-  budget.replaceChildren(h('div.row', null, h('h2', null, 'Budget'), h('span', null, `${bytes(store.bytes)} of ${bytes(store.limit_bytes)}, ${percent(store.bytes / store.limit_bytes)}, stored tensors with them`)),
+/** What has been made of it, asked when it is opened. */
+function plan(name) {
+  const text = h('pre', {tabindex: 0, 'aria-label': `Plan of ${name}`});
+  const e = h('details', {ontoggle: async () => {
+    if (e.open) text.textContent = await ask(`/v1/models/${encodeURIComponent(name)}/plan`).then((p) => json(p), (error) => error.message);
+  }}, h('summary', null, h('span', null, 'Its plan')), h('div.inner', null, text));
+  return e;
+}
+
+function card(model, form) {
+  const {name} = model, e = h('dl.facts');
+  const section = h('section.card', null, h('h2', null, h('code', null, name)), e,
+    Object.entries(model).filter(([, v]) => isTensors(v) && v.length).map(([k, v]) => table(`${words(k)} of ${name}`, [words(k), 'Type', 'Shape'],
+      v.map((t) => [h('code', null, t.name), t.datatype || '', shape(t.shape)]))), plan(name));
+  return {section, form, facts: e};
+}
+
+export function draw({models: {models, store}}) {
+  if (store) budget.replaceChildren(h('div.row', null, h('h2', null, 'Budget'), h('span', null, `${bytes(store.bytes)} of ${bytes(store.limit_bytes)}, ${percent(store.bytes / store.limit_bytes)}, stored tensors with them`)),
     bar(store.bytes / store.limit_bytes).e);
-  list.replaceChildren(...models.models.map(card), models.models.length ? '' : h('p', null, 'None yet.'));
+  const had = cards;
+  cards = new Map(models.map((m) => {
+    const form = JSON.stringify(Object.entries(m).filter(([, v]) => typeof v === 'object')), old = had.get(m.name);
+    const one = old?.form === form ? old : card(m, form);
+    one.facts.replaceChildren(...facts(m));
+    return [m.name, one];
+  }));
+  const sections = [...cards.values()].map((c) => c.section); // what is open stays so
+  if (sections.some((e, i) => list.children[i] !== e) || list.children.length !== sections.length || !sections.length)
+    list.replaceChildren(...sections, sections.length ? '' : h('p', null, 'None yet: ', h('code', null, `curl -T model.onnx ${location.origin}/v1/models/NAME`), ' puts one here.'));
 }
