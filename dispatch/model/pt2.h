@@ -1,10 +1,11 @@
 /* A .pt2 archive on its way into a program: torch.export's graph, whose nodes name ATen's overloads
  * and their arguments. As the files of the importer share it. Internal to dispatch/model/.
  *
- * pt2_archive.c reads the zip, pt2_json.c its JSON, pt2_weights.c the parameters, pt2_graph.c nodes
- * and their operands, pt2_alias.c makes writes in place functional, pt2_ops.c knows what targets
- * are, pt2_lower.c and pt2_number.c are what nodes do when the program is walked, and pt2.c ties
- * them together. */
+ * pt2_archive.c reads the zip, pt2_json.c its JSON, pt2_weights.c the parameters; pt2_graph.c makes
+ * operands of arguments, pt2_alias.c writes in place functional, pt2_ops.c knows what targets are,
+ * and pt2_emit.c makes nodes of them. What these do when the program is walked is in pt2_lower.c,
+ * _number, _control, _fourier and _guards; pt2.c ties all together.
+ */
 #ifndef TD_DISPATCH_PT2_H
 #define TD_DISPATCH_PT2_H
 
@@ -197,6 +198,7 @@ int td_pt2_emit(struct td_pt2_graph *graph, const cJSON *json, const int *out, i
 
 td_lower td_pt2_call;    /* form: the operator's handle; op: its name, with _ where in place */
 td_lower td_pt2_formula; /* form: a struct td_pt2_target */
+td_lower td_pt2_diff;    /* of neighbours, what may stand before and behind them */
 td_lower td_pt2_same;    /* its first operand */
 td_lower td_pt2_number;  /* form: a struct td_pt2_target; arithmetic on sizes */
 td_lower td_pt2_size, td_pt2_item, td_pt2_tensor;

@@ -113,21 +113,20 @@ static int check_strided(struct td_pt2_graph *graph, const struct td_node *node,
                  : td_pt2_refuse(graph, "sees a tensor's memory, which lies in another way here");
 }
 
+/* Where a target has its graphs. */
 static int check_graphs(struct td_pt2_graph *graph, const struct td_pt2_target *target,
                         const struct td_node *node)
 {
-    int n = 0, wanted = target->lower == td_pt2_cond || target->lower == td_pt2_while   ? 2
-                        : target->lower == td_pt2_map || target->lower == td_pt2_inline ? 1
-                                                                                        : 0;
+    const struct td_node_operand *o = node->operand;
+    bool cond = target->lower == td_pt2_cond, loop = target->lower == td_pt2_while;
+    bool map = target->lower == td_pt2_map, one = map || target->lower == td_pt2_inline;
+    int n = 0, wanted = cond || loop ? 2 : one ? 1 : 0, first = cond ? 1 : 0;
     for (int i = 0; i < node->n_operands; i++)
-        n += node->operand[i].kind == TD_OPERAND_graph;
-    bool at_place =
-        !wanted || (target->lower == td_pt2_cond || target->lower == td_pt2_inline
-                        ? node->n_operands > wanted && node->operand[1].kind == TD_OPERAND_graph &&
-                              node->operand[wanted].kind == TD_OPERAND_graph
-                        : node->n_operands > wanted && node->operand[0].kind == TD_OPERAND_graph &&
-                              node->operand[wanted - 1].kind == TD_OPERAND_graph);
-    return n == wanted && at_place && node->n_operands
+        n += o[i].kind == TD_OPERAND_graph;
+    bool right = n == wanted && node->n_operands > wanted;
+    for (int i = first; right && i < first + wanted && (cond || loop || map); i++)
+        right = o[i].kind == TD_OPERAND_graph;
+    return right || (!wanted && !n && node->n_operands)
                ? 0
                : td_pt2_refuse(graph, "has other arguments than torch.export gives it");
 }

@@ -128,6 +128,8 @@ class Right(unittest.TestCase):
         x = m.user("x", sizes=["s0", 4])
         many = m.call("_operator.gt", Bool("many"), a=m.call("sym_size.int", Number("n"), self=x, dim=0), b=1)
         y = m.call("torch.ops.higher_order.cond", "y", many, branch("add.Tensor", other=1), branch("neg.default"), [x])
+        y = m.call("torch.ops.higher_order.wrap_with_autocast", "z0", "cpu", None, False, None, branch("neg.default"), y)
+        y = m.call("torch.ops.higher_order.wrap_with_set_grad_enabled", "z1", False, branch("neg.default"), y)
         some = m.call("gt.Scalar", "some", self=m.call("sum.default", "sum", self=y), other=0)
         m.outputs = [m.call("torch.ops.higher_order.cond", "z", some, branch("mul.Tensor", other=3),
                             branch("abs.default"), [y])]
@@ -180,16 +182,20 @@ class Right(unittest.TestCase):
         one, two = m.call("lstm_cell.default", ["one", "two"], input=x, hx=[h, c], w_ih=m.weight("w", w),
                           w_hh=m.weight("v", v), b_ih=m.weight("b", b), b_hh=None)
         f = m.call("fft_fft2.default", "f", self=x)
+        n = m.call("_weight_norm.default", "n", v=x, g=m.weight("g", np.arange(4, dtype=np.float32).reshape(1, 4)), dim=1)
+        d = m.call("diff.default", "d", self=x, dim=1, prepend=m.call("zeros_like.default", "zero", self=x))
         part = m.call("slice_copy.Tensor", "part", self=x, dim=1, start=1, end=3)
         q = m.call("torch.ops.quantized_decomposed.dequantize_per_tensor.default", "q", input=m.weight(
             "bytes", np.array([1, 2, 3], np.int8)), scale=0.5, zero_point=1, quant_min=-128, quant_max=127, dtype=Type(2))
-        m.outputs = [one, two, m.call("real.default", "re", self=f), m.call("imag.default", "im", self=f), part, q]
-        stored = [np.frombuffer(m.files["data/weights/weight_%d" % i], np.float32).reshape(3, 2) for i in (0, 1)]
-        i, g, n, o = np.split(FLOATS @ w.T + stored[0] @ v.T, 4, 1)
-        sigmoid = lambda t: 1 / (1 + np.exp(-t))
-        cell = sigmoid(g) * stored[1] + sigmoid(i) * np.tanh(n)
+        m.outputs = [one, two, m.call("real.default", "re", self=f), m.call("imag.default", "im", self=f), part, q, n, d]
+        h, c = (np.frombuffer(m.files["data/weights/weight_%d" % i], np.float32).reshape(3, 2) for i in (0, 1))
+        i, g, t, o = np.split(FLOATS @ w.T + h @ v.T, 4, 1)
+        sigmoid = lambda u: 1 / (1 + np.exp(-u))
+        cell = sigmoid(g) * c + sigmoid(i) * np.tanh(t)
         f = np.fft.fft2(FLOATS)
-        self.same(m, [FLOATS], sigmoid(o) * np.tanh(cell), cell, f.real, f.imag, FLOATS[:, 1:3], [0, .5, 1])
+        self.same(m, [FLOATS], sigmoid(o) * np.tanh(cell), cell, f.real, f.imag, FLOATS[:, 1:3], [0, .5, 1],
+                  FLOATS * np.arange(4) / np.sqrt((FLOATS ** 2).sum(0)),
+                  np.diff(FLOATS, prepend=np.zeros_like(FLOATS), axis=1))
 
     def test_kept_out(self):
         """What computes nothing: dropout, assertions, copies of the same type; and outputs that are states."""
