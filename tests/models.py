@@ -1,5 +1,11 @@
-"""Small models for tests: ONNX files made here, and what they give by NumPy."""
+"""Small models for tests: ONNX files and archives made here, and what they give by NumPy."""
+import os
+import sys
+
 import service
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "model"))
+import archives  # noqa: E402
 
 try:
     import numpy as np
@@ -33,6 +39,14 @@ def line(factor=1.0, **how):
 
 def line_of(x, factor=1.0):
     return np.maximum(x @ WEIGHT, 0) * np.float32(factor)
+
+
+def line_pt2():
+    """The same without a factor, as PyTorch archives it."""
+    m = archives.Model()
+    x, w = m.user("x", sizes=["s0", 3]), m.weight("w", WEIGHT)
+    m.outputs = [m.call("relu.default", "y", self=m.call("mm.default", "m", self=x, mat2=w))]
+    return m.bytes()
 
 
 def identity(name="x", out="y", datatype="FP32", shape=("n",)):

@@ -133,6 +133,20 @@ class Models(service.ServiceTest):
             index = self.service.call("POST", "/v2/repository/index", body).json
             self.assertIn({"name": "meta", "version": "1", "state": "READY"}, index)
 
+    def test_archive(self):
+        """PyTorch's archive in place of an ONNX file, under the same name."""
+        self.put("either", models.line(2))
+        self.put("either", models.line_pt2(), status=200)
+        said = self.service.call("GET", "/v1/models/either").json
+        self.assertEqual((said["format"], said["inputs"][0]["name"], said["inputs"][0]["shape"]), ("pt2", "x", [-1, 3]))
+        self.assertEqual(self.service.call("GET", "/v2/models/either").json["platform"], "pytorch_pt2")
+        for parameters in ({}, {}, {"eager": True}):
+            for binary in (False, True):
+                reply = self.right(self.infer("either", {"x": X}, parameters, binary=binary))
+                np.testing.assert_allclose(reply.outputs[said["outputs"][0]["name"]], models.line_of(X))
+        plan = self.service.call("GET", "/v1/models/either/plan").json
+        self.assertLessEqual({"mm", "relu"}, {o["operator"] for o in plan["operators"]})
+
     def test_every_form(self):
         self.put("forms", models.two())
         a, b = X[:, :2].copy(), np.array([10, 0.5], np.float32)
@@ -380,6 +394,7 @@ class Directory(service.ServiceTest):
 
     def test_directory(self):
         self.write("one.onnx", models.line(1))
+        self.write("archive.pt2", models.line_pt2())
         self.write("many/2/model.onnx", models.line(2))
         self.write("many/10/model.onnx", models.line(10))
         self.write("many/9/model.onnx", models.line(9))
@@ -394,7 +409,7 @@ class Directory(service.ServiceTest):
         self.write("one/1/model.onnx", models.line(5))
         with Service("--models", str(self.folder)) as s:
             names = [m["name"] for m in s.call("GET", "/v1/models").json["models"]]
-            self.assertEqual(len(names), 2, names)
+            self.assertEqual(names[:1] + names[2:], ["archive", "one"])
             for name, factors in (("one", (1, 5)), ("many", (10,))):
                 y = s.infer(name, {"x": X}, path="/v2/models/{}/infer").outputs["y"]
                 self.assertTrue(any(np.allclose(y, models.line_of(X, f)) for f in factors), name)
