@@ -1,7 +1,7 @@
 /* `tensord serve`: builds the parts in order, waits for a signal, drains, takes them down again. */
 #include "server/commands.h"
 #include "server/config.h"
-#include "server/http.h"
+#include "server/http/http.h"
 #include "server/log.h"
 
 #include <errno.h>

@@ -21,7 +21,7 @@ may_include=(
 )
 # A foreign library's header, and the files that own it: to replace a library is to edit these.
 owners=(
-    "microhttpd\.h:server/http_threads\.h"
+    "microhttpd\.h:server/http/threads\.h"
     "(cjson/)?cJSON\.h:(api/json/[a-z_]*|dispatch/model/pt2[a-z_]*)\.[ch]"
     "zip\.h:dispatch/model/pt2_archive\.c"
     "hwloc.*\.h:pools/machine\.h"

@@ -1,6 +1,6 @@
-/* server/http*.c over a socket, for what no client of the whole program can bring about: a call
+/* server/http/ over a socket, for what no client of the whole program can bring about: a call
  * that hangs on the HTTP thread that runs it. */
-#include "server/http.h"
+#include "server/http/http.h"
 #include "tests/run_tests.h"
 
 #include <arpa/inet.h>

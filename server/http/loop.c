@@ -12,9 +12,9 @@
  * thread; and not where others want the CPU, which then does not go idle anyway. Polling is
  * MHD_run: one system call that finds the event and brings it.
  *
- * Big replies that have to wait (http_body.c) are suspended connections; the loop lets the first of
+ * Big replies that have to wait (body.c) are suspended connections; the loop lets the first of
  * them go on when its time has come. */
-#include "server/http_threads.h"
+#include "server/http/threads.h"
 
 #include <errno.h>
 #include <poll.h>

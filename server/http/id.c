@@ -1,7 +1,7 @@
 /* By what a request is known: the id that its client has given it, or one that is made here, and
  * its place in a trace of the client's (https://www.w3.org/TR/trace-context/). Both come back with
  * the reply and stand in the log, so they are taken as they are or not at all. */
-#include "server/http_threads.h"
+#include "server/http/threads.h"
 
 #include <string.h>
 #include <sys/random.h>

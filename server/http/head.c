@@ -6,7 +6,7 @@
  * here. Before 0.9.77 it ends names and values at a zero byte, joins folded lines and takes a bare
  * line feed for the end of one, and says nothing: but the lines still lie where they came, so each
  * must begin two bytes after the last one's end. */
-#include "server/http_threads.h"
+#include "server/http/threads.h"
 
 #include "server/origin.h"
 

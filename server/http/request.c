@@ -2,7 +2,7 @@
  * Content-Length; end -> td_api_handle, which answers, or leaves the connection suspended until a
  * worker calls reply(). Everything of a request lies in its arena and goes with it when
  * libmicrohttpd has sent the response. */
-#include "server/http_exchange.h"
+#include "server/http/exchange.h"
 
 #include <errno.h>
 #include <stdio.h>

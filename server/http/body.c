@@ -9,7 +9,7 @@
  * Measured with both on one CPU, 4 MiB replies beside calls of 0.2 ms: the p99 of these was 3 to 5
  * times what it is alone with whole buffers, 1.4 to 1.5 with turns, 1.0 to 1.2 so
  * (tests/bench/isolation.py). */
-#include "server/http_threads.h"
+#include "server/http/threads.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  *
  * Kept are heads without a query, of which libmicrohttpd leaves other bytes than came; and of those
  * alone that were found right, and that no page has sent, for what is refused may change. */
-#include "server/http_threads.h"
+#include "server/http/threads.h"
 
 #include <stdlib.h>
 #include <string.h>

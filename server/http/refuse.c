@@ -7,7 +7,7 @@
  * it can be: not for one that waits and has sent nothing since its last request, as TCP knows.
  * Where there are several, which takes several that are in the middle of a head at that moment, the
  * library's own words stand rather than that an innocent one is refused. */
-#include "server/http_threads.h"
+#include "server/http/threads.h"
 
 #include <errno.h>
 #include <linux/sockios.h>

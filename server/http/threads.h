@@ -3,7 +3,7 @@
 #ifndef TD_SERVER_HTTP_THREADS_H
 #define TD_SERVER_HTTP_THREADS_H
 
-#include "server/http.h"
+#include "server/http/http.h"
 #include "server/listen.h"
 #include "server/watch.h"
 
@@ -134,7 +134,7 @@ size_t td_http_keep_escapes(void *cls, struct MHD_Connection *connection, char *
 int64_t td_http_yield(struct td_http_thread *thread, int64_t before);
 bool td_http_is_contended(const struct td_http_thread *thread, int64_t now);
 
-/* ---- http_id.c ---- */
+/* ---- id.c ---- */
 
 /* An id for a request whose client gave none; id, filled. */
 const char *td_http_id_make(struct td_http_thread *thread, char id[TD_ID_SIZE]);

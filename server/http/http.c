@@ -1,6 +1,6 @@
-/* HTTP threads by libmicrohttpd, which only the files of http_threads.h know.
+/* HTTP threads by libmicrohttpd, which only the files of threads.h know.
  *
- * Each has a daemon of its own and runs it (http_loop.c), all on one port (SO_REUSEPORT), bound to
+ * Each has a daemon of its own and runs it (loop.c), all on one port (SO_REUSEPORT), bound to
  * a CPU: by default one of a pool, whose small calls it then runs itself.
  *
  * The connection's memory pool is little more than the header block may have: libmicrohttpd clears
@@ -9,7 +9,7 @@
  * Silent connections are the watch's; libmicrohttpd's own timeout, which costs each request two
  * locks and two looks at the clock, is for Unix sockets alone, whose readers the watch cannot see.
  */
-#include "server/http_exchange.h"
+#include "server/http/exchange.h"
 
 #include <errno.h>
 #include <netinet/in.h>

@@ -1,9 +1,9 @@
-/* A request with what the server needs of it, which http_request.c leads through its life. Internal
+/* A request with what the server needs of it, which request.c leads through its life. Internal
  * to the files of http.c. */
 #ifndef TD_SERVER_HTTP_EXCHANGE_H
 #define TD_SERVER_HTTP_EXCHANGE_H
 
-#include "server/http_threads.h"
+#include "server/http/threads.h"
 
 enum td_exchange_state {             /* between its worker and its HTTP thread */
                          ST_own,     /* the HTTP thread's */

@@ -4,7 +4,7 @@
  * changes is made once a thread and kept, and the id of the next request is written over the last
  * one: libmicrohttpd copies all headers into the connection's own memory before it turns to another
  * connection of the thread. */
-#include "server/http_exchange.h"
+#include "server/http/exchange.h"
 
 #include <string.h>
 
