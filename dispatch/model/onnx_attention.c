@@ -49,7 +49,7 @@ static void let_masks(struct td_onnx *n, int64_t before)
     let_int(n, "queries", q->shape[2]);
     let_int(n, "keys", k->shape[2]);
     let_int(n, "before", before);
-    let_int(n, "left", -left);
+    let_int(n, "left", left > 0 ? -left : 0);
     let_int(n, "right", right);
     let_given_mask(n, k->shape[2]);
     bool lengths = has(n, "nonpad_kv_seqlen");

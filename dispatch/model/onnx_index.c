@@ -158,7 +158,7 @@ void td_onnx_reverse_sequence(struct td_onnx *n)
     const struct td_tensor *x = tensor_of(n, "input");
     int64_t batch = whole(n, "batch_axis", 1), time = whole(n, "time_axis", 0);
     int64_t sizes[TD_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
-    if (x->rank < 2 || batch + time != 1 || batch < 0 || time < 0)
+    if (x->rank < 2 || (batch | time) != 1 || batch == time)
         return refuse(n, "batch_axis, time_axis: 0 and 1 are right, or 1 and 0");
     sizes[0] = x->shape[0];
     sizes[1] = x->shape[1];
@@ -177,9 +177,10 @@ void td_onnx_one_hot(struct td_onnx *n)
 {
     const struct td_tensor *x = tensor_of(n, "indices");
     int64_t sizes[TD_MAX_RANK + 1] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
-    int64_t depth = (int64_t)real(n, "depth", 0);
-    if (depth < 0 || x->rank == TD_MAX_RANK)
-        return refuse(n, "depth: cannot be less than 0");
+    double wanted = real(n, "depth", 0);
+    if (!(wanted >= 0 && wanted <= INT32_MAX) || x->rank == TD_MAX_RANK)
+        return refuse(n, "depth: there is no tensor for it");
+    int64_t depth = (int64_t)wanted;
     int axis = axis_of(n, "axis", x->rank + 1);
     sizes[axis] = depth;
     let_int(n, "depth", depth);

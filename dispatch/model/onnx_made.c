@@ -39,7 +39,10 @@ void td_onnx_range(struct td_onnx *n)
 /* a + b cos(2 pi i / size) + c cos(4 pi i / size) */
 static void window(struct td_onnx *n, double a, double b, double c)
 {
-    int64_t size = whole(n, "size", 0), period = whole(n, "periodic", 1) ? size : size - 1;
+    int64_t size = whole(n, "size", 0), period;
+    if (size < 0)
+        return refuse(n, "size: cannot be less than 0");
+    period = size - !whole(n, "periodic", 1);
     let_int(n, "size", size);
     let(n, "turn", td_item_float(2 * 3.14159265358979323846 / (double)period));
     let(n, "a", td_item_float(a));

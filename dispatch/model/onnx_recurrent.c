@@ -46,7 +46,7 @@ static bool begin(struct td_onnx *n, struct layer *l, const char *order, const c
 {
     const struct td_tensor *x = tensor_of(n, "X"), *r = tensor_of(n, "R");
     const char *direction = text(n, "direction");
-    int64_t lengths[TD_MAX_OUTS], gates = (int64_t)strlen(order);
+    int64_t lengths[4096], gates = (int64_t)strlen(order);
     *l = (struct layer){.hidden = r->shape[2], .ways = !strcmp(direction, "bidirectional") ? 2 : 1};
     l->reverse = !strcmp(direction, "reverse");
     l->sideways = whole(n, "layout", 0) != 0;
@@ -58,7 +58,7 @@ static bool begin(struct td_onnx *n, struct layer *l, const char *order, const c
         refuse(n, "direction: forward, reverse or bidirectional is right");
     judge_cell(n, l, activations);
     if (has(n, "sequence_lens")) {
-        int count = ints(n, "sequence_lens", lengths, TD_MAX_OUTS);
+        int count = ints(n, "sequence_lens", lengths, 4096);
         for (int i = 0; i < count; i++)
             if (lengths[i] != l->steps)
                 refuse(n, "sequence_lens: there is no operator for sequences of different lengths");

@@ -56,7 +56,7 @@ static double share(const struct line *l, double d)
 
 static int64_t within(double x, int64_t size)
 {
-    return x < 0 ? 0 : x >= (double)size ? size - 1 : (int64_t)x;
+    return !(x >= 0) ? 0 : x >= (double)size ? size - 1 : (int64_t)x;
 }
 
 /* One column of the matrix: how much of each element the result at x is. */
@@ -102,14 +102,15 @@ static void choose(struct td_onnx *n, const struct line *l)
 
 static void interpolate(struct td_onnx *n, const struct line *l)
 {
-    double *matrix =
-        l->size * l->count <= MOST ? room_for(n, "matrix", TD_f64, l->size, l->count) : NULL;
+    double *matrix = l->size <= MOST && l->size * l->count <= MOST
+                         ? room_for(n, "matrix", TD_f64, l->size, l->count)
+                         : NULL;
     if (!matrix)
         return refuse(n, "is too large: %lld to %lld elements", (long long)l->size,
                       (long long)l->count);
     for (int64_t i = 0; i < l->count; i++) {
         double x = place(l, i);
-        if (!(fabs(x) < MOST) || (l->spread && l->scale * (double)l->count < 1e-6))
+        if (!(fabs(x) < MOST) || (l->spread && l->scale * (double)l->size * 4 < (double)l->count))
             return refuse(n, "scales, roi: no place is so far away");
         fill_column(l, x, matrix, i);
     }
@@ -133,6 +134,12 @@ struct wanted {
     double scale[TD_MAX_RANK], roi[2 * TD_MAX_RANK];
 };
 
+/* What is too large, or no number, is refused later. */
+static int64_t to_size(double size)
+{
+    return (int64_t)floor(fmin(fmax(size, -1), 2.0 * MOST));
+}
+
 static void keep_ratio(struct td_onnx *n, const struct td_tensor *x, struct wanted *w)
 {
     const char *policy = text(n, "keep_aspect_ratio_policy");
@@ -144,7 +151,7 @@ static void keep_ratio(struct td_onnx *n, const struct td_tensor *x, struct want
         all = less ? fmin(all, w->scale[i]) : fmax(all, w->scale[i]);
     for (int i = 0; i < w->n; i++) {
         w->scale[i] = all;
-        w->size[i] = (int64_t)floor((double)x->shape[w->axis[i]] * all + 0.5);
+        w->size[i] = to_size((double)x->shape[w->axis[i]] * all + 0.5);
     }
 }
 
@@ -169,7 +176,7 @@ static bool read_wanted(struct td_onnx *n, struct wanted *w)
     for (int i = 0; i < w->n; i++) {
         double size = (double)x->shape[w->axis[i]];
         if (n_scales > 0)
-            w->size[i] = (int64_t)floor(fmin(fmax(size * w->scale[i], -1), 2.0 * MOST));
+            w->size[i] = to_size(size * w->scale[i]);
         else
             w->scale[i] = size ? (double)w->size[i] / size : 1;
     }

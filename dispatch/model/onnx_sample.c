@@ -152,8 +152,10 @@ void td_onnx_deform_conv(struct td_onnx *n)
     int64_t parts = whole(n, "offset_group", 1), group = whole(n, "group", 1);
     if (!td_onnx_window(n, &w, "X", "W"))
         return;
-    if (w.dims != 2 || parts < 1 || group < 1 || x.shape[1] % parts || x.shape[1] % group ||
-        kernel.shape[0] % group)
+    bool large = w.kernel[0] > 1 << 15 || w.kernel[1] > 1 << 15 || w.result[0] > 1 << 15 ||
+                 w.result[1] > 1 << 15;
+    if (w.dims != 2 || large || parts < 1 || group < 1 || x.shape[1] % parts ||
+        x.shape[1] % group || kernel.shape[0] % group)
         return refuse(n, "X, W: there is no operator for other than two dimensions, and groups "
                          "must divide channels");
     int64_t taps = w.kernel[0] * w.kernel[1], high = w.result[0], wide = w.result[1];

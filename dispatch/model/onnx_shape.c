@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#define MOST (1 << 20) /* of a block, and of a dimension that is padded by its own elements */
+
 static int64_t product(const int64_t *v, int n)
 {
     int64_t all = 1; /* of a tensor's sizes: they fit */
@@ -241,7 +243,9 @@ static void pad_by_index(struct td_onnx *n, int axis, int64_t begin, int64_t end
     int64_t size = tensor_of(n, "data")->shape[axis], all;
     if ((!begin && !end) || n->err)
         return;
-    if (!size || __builtin_add_overflow(size + begin, end, &all) || all < 0 || all > INT32_MAX / 2)
+    bool far = begin > MOST || begin < -MOST || end > MOST || end < -MOST || size > MOST;
+    all = far ? -1 : size + begin + end;
+    if (!size || all < 0)
         return refuse(n, "pads: nothing of %lld elements is padded so", (long long)size);
     struct td_block *room = td_block_make(n->walk, sizeof(int64_t) * (size_t)all);
     if (!room)
@@ -312,7 +316,7 @@ void td_onnx_depth_to_space(struct td_onnx *n)
     const struct td_tensor *x = tensor_of(n, "input");
     const int64_t *s = x->shape;
     int64_t b = whole(n, "blocksize", 0);
-    if (x->rank != 4 || b < 1 || b > INT32_MAX || s[1] % (b * b))
+    if (x->rank != 4 || b < 1 || b > MOST || s[2] > MOST || s[3] > MOST || s[1] % (b * b))
         return refuse(n, "blocksize, input: four dimensions are right, and channels that are a "
                          "multiple of the block");
     if (!strcmp(text(n, "mode"), "CRD"))
@@ -327,7 +331,7 @@ void td_onnx_space_to_depth(struct td_onnx *n)
     const struct td_tensor *x = tensor_of(n, "input");
     const int64_t *s = x->shape;
     int64_t b = whole(n, "blocksize", 0);
-    if (x->rank != 4 || b < 1 || b > INT32_MAX || s[2] % b || s[3] % b)
+    if (x->rank != 4 || b < 1 || b > MOST || s[1] > MOST || s[2] % b || s[3] % b)
         return refuse(n, "blocksize, input: four dimensions are right, the last two multiples of "
                          "the block");
     if (!strcmp(text(n, "mode"), "CRD"))

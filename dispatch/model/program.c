@@ -119,30 +119,48 @@ static int want_operands(struct closing *c, const struct td_node *node,
     return err;
 }
 
-/* Notes with each node those values of its graph that it is the last to want. */
-static int note_last(struct closing *c, struct td_node_graph *graph, const struct frame *frame)
+/* The values that a graph makes; the caller frees them. NULL: there is no memory. */
+static int *list_own(const struct td_node_graph *graph, int *n)
 {
-    int *count = calloc((size_t)graph->n_nodes + 1, sizeof *count);
-    int err = count ? 0 : -ENOMEM, n = c->model->n_values;
-    for (int v = 0; v < n && !err; v++)
-        if (c->owner[v] == frame && c->last[v] >= 0 && c->last[v] < graph->n_nodes)
-            count[c->last[v]]++;
+    size_t most = (size_t)graph->n_inputs;
+    for (int i = 0; i < graph->n_nodes; i++)
+        most += (size_t)graph->node[i].n_outs;
+    int *own = malloc(sizeof *own * (most + 1));
+    *n = 0;
+    for (int i = 0; i < graph->n_inputs && own; i++)
+        own[(*n)++] = graph->input[i];
+    for (int i = 0; i < graph->n_nodes && own; i++)
+        for (int k = 0; k < graph->node[i].n_outs; k++)
+            if (graph->node[i].out[k] >= 0)
+                own[(*n)++] = graph->node[i].out[k];
+    return own;
+}
+
+/* Notes with each node those values of its graph that it is the last to want. Looks at no others:
+ * there may be as many graphs as values. */
+static int note_last(struct closing *c, struct td_node_graph *graph)
+{
+    int *count = calloc((size_t)graph->n_nodes + 1, sizeof *count), n;
+    int *own = list_own(graph, &n), err = count && own ? 0 : -ENOMEM;
+    for (int i = 0; i < n && !err; i++)
+        if (c->last[own[i]] >= 0 && c->last[own[i]] < graph->n_nodes)
+            count[c->last[own[i]]]++;
     for (int i = 0; i < graph->n_nodes && !err; i++) {
         struct td_node *node = &graph->node[i];
         node->last = td_program_alloc(c->model, sizeof(int) * (size_t)count[i]);
         node->n_last = 0;
         err = node->last ? 0 : -ENOMEM;
     }
-    for (int v = 0; v < n && !err; v++) {
-        if (c->owner[v] != frame)
-            continue;
-        if (c->last[v] >= 0 && c->last[v] < graph->n_nodes) {
-            struct td_node *node = &graph->node[c->last[v]];
-            ((int *)node->last)[node->n_last++] = v;
+    for (int i = 0; i < n && !err; i++) {
+        int last = c->last[own[i]];
+        if (last >= 0 && last < graph->n_nodes) {
+            struct td_node *node = &graph->node[last];
+            ((int *)node->last)[node->n_last++] = own[i];
         }
-        c->owner[v] = NULL; /* outside it is not known */
+        c->owner[own[i]] = NULL; /* outside it is not known */
     }
     free(count);
+    free(own);
     return err;
 }
 
@@ -166,7 +184,7 @@ static int close_graph(struct closing *c, struct td_node_graph *graph, int depth
     for (int i = 0; i < graph->n_outputs && !err; i++)
         err = want(c, graph->output[i], NULL);
     c->model->n_nodes += graph->n_nodes;
-    return err ? err : note_last(c, graph, &frame);
+    return err ? err : note_last(c, graph);
 }
 
 int td_program_close(struct td_model *model, struct td_problem *problem)

@@ -148,6 +148,15 @@ class Wrong(unittest.TestCase):
             self.refused(field(7, graph + field(11, port("c", B, []).SerializeToString())) + field(8, b"\x10\x11"),
                          "deep", inputs=[np.array(True)])
 
+    def test_many(self):
+        """As many graphs as nodes: what is done once a graph must not look at all values."""
+        empty = helper.make_graph([], "empty", [], [port("c", B, [])])
+        nodes = [helper.make_node("If", ["c"], ["y%d" % i], then_branch=empty, else_branch=empty) for i in range(20000)]
+        m = model(nodes, [port("c", B, [])], [port("y7", B, [])])
+        before = time.monotonic()
+        self.assertTrue(RUN.run(m.SerializeToString(), [np.array(True)], runs=1, seconds=100)[0])
+        self.assertLess(time.monotonic() - before, 20)
+
     def test_endless(self):
         body = helper.make_graph([], "body", [port("i", I, []), port("on", B, [])], [port("on", B, [])])
         m = model([helper.make_node("Loop", ["", "on"], [], body=body)], [port("on", B, [])], [])
@@ -257,7 +266,7 @@ class Hostile(unittest.TestCase):
 
 if __name__ == "__main__":
     RUN = Runner(sys.argv.pop(1))
-    if len(sys.argv) > 1:
+    if sys.argv[1:] and sys.argv[1].isdigit():
         SECONDS = float(sys.argv.pop(1))
     right = unittest.main(exit=False).result.wasSuccessful()
     RUN.close()
