@@ -151,7 +151,7 @@ class Wrong(unittest.TestCase):
     def test_many(self):
         """As many graphs as nodes: what is done once a graph must not look at all values."""
         empty = helper.make_graph([], "empty", [], [port("c", B, [])])
-        nodes = [helper.make_node("If", ["c"], ["y%d" % i], then_branch=empty, else_branch=empty) for i in range(20000)]
+        nodes = [helper.make_node("If", ["c"], ["y%d" % i], then_branch=empty, else_branch=empty) for i in range(100000)]
         m = model(nodes, [port("c", B, [])], [port("y7", B, [])])
         before = time.monotonic()
         self.assertTrue(RUN.run(m.SerializeToString(), [np.array(True)], runs=1, seconds=100)[0])
