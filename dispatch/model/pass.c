@@ -58,10 +58,10 @@ struct td_named *td_step_arg(const struct td_plan_step *step, const char *name)
     return i < 0 ? NULL : &step->arg[i];
 }
 
-static const struct td_plan_use *use_of(const struct td_plan_step *step, int arg)
+struct td_plan_use *td_step_use(const struct td_plan_step *step, int arg, int element)
 {
     for (int k = 0; k < step->n_uses; k++)
-        if (step->use[k].arg == arg)
+        if (step->use[k].arg == arg && step->use[k].element == element)
             return &step->use[k];
     return NULL;
 }
@@ -69,8 +69,8 @@ static const struct td_plan_use *use_of(const struct td_plan_step *step, int arg
 int td_step_value(const struct td_plan *plan, const struct td_plan_step *step, const char *name)
 {
     int i = find_arg(step, name);
-    const struct td_plan_use *use = i < 0 ? NULL : use_of(step, i);
-    if (!use || use->element >= 0 || use->offset)
+    const struct td_plan_use *use = i < 0 ? NULL : td_step_use(step, i, -1);
+    if (!use || use->offset)
         return -1;
     const struct td_tensor *like = &plan->value[use->value].like, *t = &step->arg[i].value.tensor;
     bool same = t->rank == like->rank && t->dtype == like->dtype &&
@@ -81,7 +81,7 @@ int td_step_value(const struct td_plan *plan, const struct td_plan_step *step, c
 const struct td_tensor *td_step_constant(const struct td_plan_step *step, const char *name)
 {
     int i = find_arg(step, name);
-    if (i < 0 || use_of(step, i) || step->arg[i].value.kind != TD_KIND_tensor)
+    if (i < 0 || td_step_use(step, i, -1) || step->arg[i].value.kind != TD_KIND_tensor)
         return NULL;
     const struct td_tensor *t = &step->arg[i].value.tensor;
     return t->dtype == TD_f32 ? t : NULL;
@@ -185,8 +185,8 @@ static const char *const same[] = {
 
 static bool changes_nothing(const struct td_plan *plan, const struct td_plan_step *step)
 {
-    const struct td_plan_use *use = use_of(step, 0);
-    if (!td_step_is(step, same) || step->n_outs != 1 || !use || use->element >= 0)
+    const struct td_plan_use *use = td_step_use(step, 0, -1);
+    if (!td_step_is(step, same) || step->n_outs != 1 || !use)
         return false;
     const struct td_tensor *in = &step->arg[0].value.tensor, *out = &plan->value[step->value].like;
     return in->dtype == out->dtype && td_numel(in) == td_numel(out);
@@ -199,7 +199,7 @@ int td_pass_clean(struct td_model *model, struct td_plan *plan, struct td_model_
         struct td_plan_step *step = &plan->step[s];
         if (!changes_nothing(plan, step))
             continue;
-        const struct td_plan_use *use = use_of(step, 0);
+        const struct td_plan_use *use = td_step_use(step, 0, -1);
         td_value_replace(plan, step->value, use->value, use->offset);
         step->handle = NULL;
         pass->done++;

@@ -20,6 +20,9 @@ void td_pass_refuse(struct td_model_pass *pass, const struct td_plan_step *step,
 
 /* The step's argument that the operator calls so; NULL: it is not given. */
 struct td_named *td_step_arg(const struct td_plan_step *step, const char *name);
+/* The use by which it has argument arg, or that element of it (-1: the argument itself), from
+ * another; NULL: it has not. */
+struct td_plan_use *td_step_use(const struct td_plan_step *step, int arg, int element);
 /* The value that is all of that argument, -1 where it is a constant, or a part of one. */
 int td_step_value(const struct td_plan *plan, const struct td_plan_step *step, const char *name);
 /* A tensor that is given by name and depends on no input, in FP32; else NULL. */

@@ -23,11 +23,6 @@ static const struct td_tensor *like(const struct layout *l, int value)
     return &l->plan->value[value].like;
 }
 
-static bool is_image(const struct td_tensor *t)
-{
-    return t->rank == 4;
-}
-
 static struct td_tensor last_of(const struct td_tensor *t)
 {
     struct td_tensor last = *t;
@@ -146,14 +141,6 @@ static int give_twin(struct layout *l, struct td_plan_step *step)
 
 /* ---- arguments ---- */
 
-static struct td_plan_use *use_of(const struct td_plan_step *step, int arg, int element)
-{
-    for (int k = 0; k < step->n_uses; k++)
-        if (step->use[k].arg == arg && step->use[k].element == element)
-            return &step->use[k];
-    return NULL;
-}
-
 static bool is_whole(const struct layout *l, const struct td_plan_use *use,
                      const struct td_tensor *as)
 {
@@ -192,34 +179,54 @@ static void turn_pixel(struct td_tensor *t)
 
 static bool is_conv(const struct layout *l, const struct td_plan_step *step)
 {
-    const struct td_plan_use *input = use_of(step, 0, -1);
+    const struct td_plan_use *input = td_step_use(step, 0, -1);
     const struct td_named *padding = td_step_arg(step, "padding");
-    return step->handle == td_registry_find("conv2d") && input &&
-           is_whole(l, input, &step->arg[0].value.tensor) && is_image(like(l, input->value)) &&
+    bool plain = step->handle == td_registry_find("conv2d") ||
+                 (step->handle == td_registry_find("convolution") &&
+                  td_step_number(step, "transposed", 0) == 0);
+    return plain && input && is_whole(l, input, &step->arg[0].value.tensor) &&
+           like(l, input->value)->rank == 4 &&
            like(l, input->value)->dtype & (TD_f32 | TD_bf16 | TD_f16) &&
-           (!padding || padding->value.kind != TD_KIND_str) && !use_of(step, 1, -1);
+           (!padding || padding->value.kind != TD_KIND_str) && step->n_uses == 1;
 }
 
 /* Whether a pointwise step's argument may be turned; counts those that are so already. */
 static bool may_turn(const struct layout *l, const struct td_plan_step *step, int arg, int *turned)
 {
     const struct td_tensor *t = &step->arg[arg].value.tensor;
-    const struct td_plan_use *use = use_of(step, arg, -1);
+    const struct td_plan_use *use = td_step_use(step, arg, -1);
     if (step->arg[arg].value.kind != TD_KIND_tensor)
         return step->arg[arg].value.kind != TD_KIND_tensors;
     if (!use)
         return td_numel(t) == 1 || is_pixel(t);
     const struct td_tensor *out = like(l, step->value);
-    bool image = is_image(t) && is_whole(l, use, t);
+    bool image = t->rank == 4 && is_whole(l, use, t);
     *turned += image && l->twin[use->value] >= 0;
     return image && (is_pixel(t) || !memcmp(t->shape, out->shape, sizeof *t->shape * 4));
+}
+
+static int turn_conv(struct layout *l, struct td_plan_step *step)
+{
+    static const char *const names[] = {"input",   "weight",   "bias",   "stride",
+                                        "padding", "dilation", "groups", NULL};
+    int err = turn(l, step, td_step_use(step, 0, -1)), n = 0;
+    struct td_named *arg = td_arena_zalloc(l->plan->arena, 8 * sizeof *arg);
+    if (err || !arg)
+        return err ? err : -ENOMEM;
+    for (const char *const *name = names; *name; name++)
+        if (td_step_arg(step, *name))
+            arg[n++] = (struct td_named){.name = *name, .value = td_step_arg(step, *name)->value};
+    step->handle = l->conv;
+    step->arg = arg;
+    step->n_args = n;
+    return give_twin(l, step);
 }
 
 static bool is_pointwise(const struct layout *l, const struct td_plan_step *step)
 {
     int turned = 0;
     if (!td_is_pointwise(step->handle->op) || step->n_outs != 1 || step->in_place ||
-        !is_image(like(l, step->value)))
+        like(l, step->value)->rank != 4)
         return false;
     for (int i = 0; i < step->n_args; i++)
         if (!may_turn(l, step, i, &turned))
@@ -231,7 +238,7 @@ static int turn_pointwise(struct layout *l, struct td_plan_step *step)
 {
     int err = 0;
     for (int i = 0; i < step->n_args && !err; i++) {
-        struct td_plan_use *use = use_of(step, i, -1);
+        struct td_plan_use *use = td_step_use(step, i, -1);
         struct td_tensor *t = &step->arg[i].value.tensor;
         if (step->arg[i].value.kind != TD_KIND_tensor)
             continue;
@@ -247,7 +254,7 @@ static int turn_pointwise(struct layout *l, struct td_plan_step *step)
 static bool is_mean(const struct layout *l, const struct td_plan_step *step, bool *keeps)
 {
     const char *name = step->handle->schema.name;
-    const struct td_plan_use *use = use_of(step, 0, -1);
+    const struct td_plan_use *use = td_step_use(step, 0, -1);
     bool pool = !strcmp(name, "adaptive_avg_pool2d") || !strcmp(name, "_adaptive_avg_pool2d");
     const struct td_named *dims = td_step_arg(step, pool ? "output_size" : "dim");
     if (!use || !is_whole(l, use, &step->arg[0].value.tensor) || l->twin[use->value] < 0 || !dims ||
@@ -266,7 +273,7 @@ static bool is_mean(const struct layout *l, const struct td_plan_step *step, boo
 
 static int turn_mean(struct layout *l, struct td_plan_step *step, bool keeps)
 {
-    int err = turn(l, step, use_of(step, 0, -1));
+    int err = turn(l, step, td_step_use(step, 0, -1));
     struct td_named *arg = td_arena_zalloc(l->plan->arena, 5 * sizeof *arg);
     if (err || !arg)
         return err ? err : -ENOMEM;
@@ -285,11 +292,11 @@ static bool is_cat(const struct layout *l, const struct td_plan_step *step)
     int64_t dim = (int64_t)td_step_number(step, "dim", 0);
     int turned = 0;
     if (strcmp(step->handle->full, "cat") || (dim != 1 && dim != -3) ||
-        !is_image(like(l, step->value)) || step->arg[0].value.kind != TD_KIND_tensors)
+        like(l, step->value)->rank != 4 || step->arg[0].value.kind != TD_KIND_tensors)
         return false;
     for (int i = 0; i < step->arg[0].value.tensors.n; i++) {
-        const struct td_plan_use *use = use_of(step, 0, i);
-        if (!use || !is_whole(l, use, tensor_of(step, use)) || !is_image(like(l, use->value)) ||
+        const struct td_plan_use *use = td_step_use(step, 0, i);
+        if (!use || !is_whole(l, use, tensor_of(step, use)) || like(l, use->value)->rank != 4 ||
             like(l, use->value)->dtype != like(l, step->value)->dtype)
             return false;
         turned += l->twin[use->value] >= 0;
@@ -301,7 +308,7 @@ static int turn_cat(struct layout *l, struct td_plan_step *step)
 {
     int err = 0;
     for (int i = 0; i < step->arg[0].value.tensors.n && !err; i++)
-        err = turn(l, step, use_of(step, 0, i));
+        err = turn(l, step, td_step_use(step, 0, i));
     td_step_set(step, "dim", &(struct td_value){.kind = TD_KIND_int, .i = 3});
     return err ? err : give_twin(l, step);
 }
@@ -309,7 +316,7 @@ static int turn_cat(struct layout *l, struct td_plan_step *step)
 /* A permute from one order to the other is but another name; 1: to channels last, 2: from it. */
 static int is_permute(const struct layout *l, const struct td_plan_step *step)
 {
-    const struct td_plan_use *use = use_of(step, 0, -1);
+    const struct td_plan_use *use = td_step_use(step, 0, -1);
     const struct td_named *dims = td_step_arg(step, "dims");
     if (step->handle != l->permute || !use || !is_whole(l, use, &step->arg[0].value.tensor) ||
         !dims || dims->value.kind != TD_KIND_ints || dims->value.ints.n != 4)
@@ -332,7 +339,7 @@ static int stay(struct layout *l, const struct td_plan_step *step)
 static int place(struct layout *l, struct td_plan_step *step, struct td_model_pass *pass)
 {
     bool keeps;
-    int permute = is_permute(l, step), err;
+    int permute = is_permute(l, step);
     pass->done++;
     if (permute) {
         int from = step->use[0].value, to = step->value;
@@ -347,11 +354,8 @@ static int place(struct layout *l, struct td_plan_step *step, struct td_model_pa
                 l->plan->output[i].value = l->twin[from];
         return 0;
     }
-    if (is_conv(l, step)) {
-        err = turn(l, step, use_of(step, 0, -1));
-        step->handle = l->conv;
-        return err ? err : give_twin(l, step);
-    }
+    if (is_conv(l, step))
+        return turn_conv(l, step);
     if (is_pointwise(l, step))
         return turn_pointwise(l, step);
     if (is_mean(l, step, &keeps))

@@ -127,7 +127,8 @@ START_TEST(test_channels_last)
     int d = add("a * b", 2, V(c, pooled));
     int e = add("cat([a, b], 1)", 2, V(d, a));
     int f = add("max_pool2d(a, 2)", 1, V(e)); /* wants channels first */
-    int g = add("conv2d(a, b, None, 2)", 2, V(f, weight_of(5, 8, 2)));
+    int g = add("convolution(a, b, None, [2, 2], [0, 0], [1, 1], False, [0, 0], 1)", 2,
+                V(f, weight_of(5, 8, 2)));
     int turned = add("permute(a, [0, 2, 3, 1])", 1, V(g));
     int h = add("reshape(softmax(a, -1), [-1])", 1, V(turned));
     int whole = add("reshape(adaptive_avg_pool2d(a, 1), [-1])", 1, V(g));
