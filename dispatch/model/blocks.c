@@ -222,8 +222,3 @@ struct td_item td_item_ints(const int64_t *v, int n)
     memcpy(item.v.ints.v, v, sizeof *v * (size_t)n);
     return item;
 }
-
-bool td_item_is_known(const struct td_item *item)
-{
-    return item->v.kind != TD_KIND_tensor || item->v.tensor.data || !td_numel(&item->v.tensor);
-}

@@ -29,6 +29,7 @@ void td_model_unref(struct td_model **model); /* nulls the pointer; NULL is fine
 
 const char *td_model_format(const struct td_model *model); /* "onnx", "pt2" */
 int td_model_count_nodes(const struct td_model *model);    /* those of inner graphs, too */
+int td_model_count_folded(const struct td_model *model);   /* that became constants at loading */
 size_t td_model_bytes(const struct td_model *model);       /* of its constants, packed forms too */
 /* The ports in the file's order; returns how many. */
 int td_model_inputs(const struct td_model *model, const struct td_model_port **ports);
@@ -58,7 +59,7 @@ struct td_model_results;
 int td_model_run(struct td_model *model, const struct td_tensor *inputs,
                  const struct td_model_call *call, struct td_model_results **results,
                  struct td_problem *problem);
-/* In the order of the outputs; borrowed. */
+/* In the order of the outputs; borrowed of the results. */
 const struct td_tensor *td_model_result(const struct td_model_results *results, int i);
 /* Of the run: operator calls made, ns in their kernels, most bytes held between calls. */
 struct td_model_figures {
@@ -67,6 +68,8 @@ struct td_model_figures {
     size_t most_bytes;
 };
 struct td_model_figures td_model_figures(const struct td_model_results *results);
+void td_model_free_results(struct td_model_results **results); /* nulls the pointer; NULL is fine */
+
 /* ---- plans: what is run again for inputs that have come before ---- */
 
 #define TD_MODEL_REFUSED 8 /* steps that a pass lists */
@@ -106,10 +109,5 @@ typedef void td_model_visit(const struct td_model_plan *plan, void *arg);
 void td_model_visit_plans(struct td_model *model, td_model_visit *visit, void *arg);
 /* Step i of n_steps; false: a pass has left it out. */
 bool td_model_plan_step(const struct td_model_plan *plan, int i, struct td_model_step *step);
-
-/* Nodes that became constants when the model was loaded. */
-int td_model_count_folded(const struct td_model *model);
-
-void td_model_free_results(struct td_model_results **results); /* nulls the pointer; NULL is fine */
 
 #endif

@@ -222,7 +222,7 @@ static int read_version(struct td_onnx_reader *r, const TdOnnx__Model *from)
         const TdOnnx__Opset *set_ = from->opset_import[i];
         bool own = !set_->domain || !*set_->domain || !strcmp(set_->domain, "ai.onnx");
         if (own && (set_->version < 1 || set_->version > NEWEST))
-            return td_onnx_wrong(r, "the model is of operator set %lld; 7 to %d are right",
+            return td_onnx_wrong(r, "the model is of operator set %lld; 6 to %d are right",
                                  (long long)set_->version, NEWEST);
         if (own)
             r->version = (int)set_->version;

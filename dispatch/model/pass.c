@@ -72,10 +72,8 @@ int td_step_value(const struct td_plan *plan, const struct td_plan_step *step, c
     const struct td_plan_use *use = i < 0 ? NULL : td_step_use(step, i, -1);
     if (!use || use->offset)
         return -1;
-    const struct td_tensor *like = &plan->value[use->value].like, *t = &step->arg[i].value.tensor;
-    bool same = t->rank == like->rank && t->dtype == like->dtype &&
-                !memcmp(t->shape, like->shape, sizeof *t->shape * (size_t)t->rank);
-    return same ? use->value : -1;
+    const struct td_tensor *t = &step->arg[i].value.tensor;
+    return td_tensor_is_like(t, &plan->value[use->value].like) ? use->value : -1;
 }
 
 const struct td_tensor *td_step_constant(const struct td_plan_step *step, const char *name)

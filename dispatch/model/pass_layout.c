@@ -144,9 +144,7 @@ static int give_twin(struct layout *l, struct td_plan_step *step)
 static bool is_whole(const struct layout *l, const struct td_plan_use *use,
                      const struct td_tensor *as)
 {
-    const struct td_tensor *t = like(l, use->value);
-    return !use->offset && t->dtype == as->dtype && t->rank == as->rank &&
-           !memcmp(t->shape, as->shape, sizeof *t->shape * (size_t)t->rank);
+    return !use->offset && td_tensor_is_like(like(l, use->value), as);
 }
 
 static struct td_tensor *tensor_of(const struct td_plan_step *step, const struct td_plan_use *use)
@@ -335,7 +333,7 @@ static int stay(struct layout *l, const struct td_plan_step *step)
     return err ? err : append(l, step);
 }
 
-/* later: the steps from this one on. */
+/* Where a step of the old ones goes: a permute away, most as they are, the others turned. */
 static int place(struct layout *l, struct td_plan_step *step, struct td_model_pass *pass)
 {
     bool keeps;

@@ -119,19 +119,19 @@ static bool are_lasting(const struct td_plan *plan, const struct pair *p)
     return true;
 }
 
-static int fold_one(struct td_model *model, struct td_plan *plan, struct td_plan_step *norm,
-                    struct td_model_pass *pass)
+static void fold_one(struct td_model *model, struct td_plan *plan, struct td_plan_step *norm,
+                     struct td_model_pass *pass)
 {
     int value = td_step_value(plan, norm, "input");
     struct td_plan_step *conv =
         value < 0 || plan->value[value].step < 0 ? NULL : &plan->step[plan->value[value].step];
     struct pair p;
     if (!conv || !td_step_is(conv, convolutions))
-        return 0;
+        return;
     for (int i = 1; i < norm->n_outs; i++)
         if (td_value_readers(plan, norm->value + i)) {
             td_pass_refuse(pass, norm, "its statistics are read");
-            return 0;
+            return;
         }
     const char *no = td_value_readers(plan, value) > 1 ? "others read the convolution" : NULL;
     no = no ? no : look(conv, norm, &p);
@@ -139,7 +139,7 @@ static int fold_one(struct td_model *model, struct td_plan *plan, struct td_plan
     const struct td_derived *folded = no ? NULL : fold(model, &p);
     if (!folded) {
         td_pass_refuse(pass, norm, no ? no : "there is no memory for the folded weight");
-        return 0;
+        return;
     }
     struct td_value v = {.kind = TD_KIND_tensor, .tensor = *td_weight_tensor(folded->weight[0])};
     td_step_set(conv, "weight", &v);
@@ -148,14 +148,12 @@ static int fold_one(struct td_model *model, struct td_plan *plan, struct td_plan
     td_value_replace(plan, norm->value, value, 0);
     norm->handle = NULL;
     pass->done++;
-    return 0;
 }
 
 int td_pass_fold_norm(struct td_model *model, struct td_plan *plan, struct td_model_pass *pass)
 {
-    int err = 0;
-    for (int s = 0; s < plan->n_steps && !err; s++)
+    for (int s = 0; s < plan->n_steps; s++)
         if (td_step_is(&plan->step[s], norms))
-            err = fold_one(model, plan, &plan->step[s], pass);
-    return err;
+            fold_one(model, plan, &plan->step[s], pass);
+    return 0;
 }

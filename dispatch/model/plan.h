@@ -23,8 +23,7 @@ struct td_plan_use {  /* a step's argument that is such a value, or a view of it
     size_t offset; /* bytes */
 };
 
-struct td_plan_step { /* a call, as it was given; and as it is bound again once passes are through
-                       */
+struct td_plan_step {               /* a call as it was given, and bound once passes are through */
     const struct td_handle *handle; /* NULL: the step is gone */
     bool in_place;
     const char *node; /* the name of the node that it came from */
@@ -64,12 +63,15 @@ struct td_plan {
     struct td_model_pass *pass;
     int n_passes;
     unsigned char *memory;
-    size_t bytes, bytes_before, scratch; /* of memory; of all values side by side */
-    int n_folded;                        /* calls that became constants */
+    size_t bytes, bytes_before; /* of memory, scratch apart; of all values side by side */
+    size_t scratch;             /* behind them in memory: what the steps' kernels want */
+    int n_folded;               /* calls that became constants */
 };
 
 /* ---- record.c ---- */
 
+/* Of one type and shape. */
+bool td_tensor_is_like(const struct td_tensor *a, const struct td_tensor *b);
 /* A plan without steps for such inputs, of which the small whole numbers are fixed or not. NULL
  * when there is no memory. */
 struct td_plan *td_plan_create(const struct td_tensor *inputs, int n,
@@ -92,6 +94,23 @@ void td_record_read(struct td_walk *walk, const struct td_item *item);
 
 /* ---- plan.c ---- */
 
+/* Once all is recorded: binds the steps, and gives values their places. -EINVAL, -ENOMEM. */
+int td_plan_close(struct td_plan *plan, struct td_problem *problem);
+/* Runs it. 0, -EINVAL, -ETIMEDOUT. */
+int td_plan_execute(struct td_plan *plan, const struct td_tensor *inputs,
+                    struct td_model_figures *figures, struct td_problem *problem);
+/* The call's argument behind a step's own. */
+int td_plan_argument(const struct td_plan_step *step, int arg);
+
+/* ---- fuse.c ---- */
+
+/* Of steps that are bound, finds those that are computed together; and computes those that end
+ * with the step last. */
+void td_plan_group(struct td_plan *plan);
+void td_plan_run_group(const struct td_plan *plan, int last);
+
+/* ---- plans.c ---- */
+
 /* The plan of the model for such inputs that is free, or a new one to be recorded (*is_new), which
  * is added once that is done, or freed. NULL: the model is to be walked. Whoever takes one that is
  * not new leaves it. */
@@ -99,16 +118,6 @@ struct td_plan *td_plan_take(struct td_model *model, const struct td_tensor *inp
                              const struct td_model_call *call, bool *is_new);
 void td_plan_add(struct td_model *model, struct td_plan *plan);
 void td_plan_leave(struct td_model *model, struct td_plan *plan);
-/* The call's argument behind a step's own. */
-int td_plan_argument(const struct td_plan_step *step, int arg);
-/* fuse.c: of steps that are bound, which are computed together; and doing so. */
-void td_plan_group(struct td_plan *plan);
-void td_plan_run_group(const struct td_plan *plan, int last);
-/* Once all is recorded: binds the steps, and gives values their places. -EINVAL, -ENOMEM. */
-int td_plan_close(struct td_plan *plan, struct td_problem *problem);
-/* Runs it. 0, -EINVAL, -ETIMEDOUT. */
-int td_plan_execute(struct td_plan *plan, const struct td_tensor *inputs,
-                    struct td_model_figures *figures, struct td_problem *problem);
 void td_plans_free(struct td_model *model);
 
 #endif

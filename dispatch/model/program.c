@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SMALL                                                                                      \
-    256 /* bytes of a constant that is no stored tensor: it is a number rather than a weight */
+#define SMALL 256 /* bytes of a constant that is a number rather than a weight: not stored */
 
 void *td_program_alloc(struct td_model *model, size_t bytes)
 {
@@ -68,7 +67,6 @@ int td_program_constant(struct td_model *model, int value, const struct td_tenso
 
 struct frame { /* a graph that is being gone through */
     int at;    /* the node */
-    int depth;
 };
 
 struct closing {
@@ -166,7 +164,7 @@ static int note_last(struct closing *c, struct td_node_graph *graph)
 
 static int close_graph(struct closing *c, struct td_node_graph *graph, int depth)
 {
-    struct frame frame = {.at = -1, .depth = depth};
+    struct frame frame = {.at = -1};
     int err = depth > TD_PROGRAM_DEPTH
                   ? td_problem_set(c->problem, EINVAL,
                                    "graphs stand in each other more than %d deep", TD_PROGRAM_DEPTH)
@@ -214,36 +212,11 @@ int td_node_find(const struct td_node *node, const char *name)
     return -1;
 }
 
-static const struct td_value *attribute(const struct td_node *node, const char *name)
-{
-    int i = td_node_find(node, name);
-    return i >= 0 && node->operand[i].kind == TD_OPERAND_constant ? &node->operand[i].constant
-                                                                  : NULL;
-}
-
 int64_t td_node_int(const struct td_node *node, const char *name, int64_t otherwise)
 {
-    const struct td_value *v = attribute(node, name);
-    return v && (v->kind == TD_KIND_int || v->kind == TD_KIND_bool) ? v->i : otherwise;
-}
-
-double td_node_float(const struct td_node *node, const char *name, double otherwise)
-{
-    const struct td_value *v = attribute(node, name);
-    return v && (v->kind == TD_KIND_float || v->kind == TD_KIND_int) ? td_scalar(v) : otherwise;
-}
-
-const char *td_node_str(const struct td_node *node, const char *name, const char *otherwise)
-{
-    const struct td_value *v = attribute(node, name);
-    return v && v->kind == TD_KIND_str ? v->str : otherwise;
-}
-
-int td_node_ints(const struct td_node *node, const char *name, int64_t v[TD_MAX_LIST])
-{
-    const struct td_value *list = attribute(node, name);
-    if (!list || (list->kind != TD_KIND_ints && list->kind != TD_KIND_bools))
-        return -1;
-    memcpy(v, list->ints.v, sizeof *v * (size_t)list->ints.n);
-    return list->ints.n;
+    int i = td_node_find(node, name);
+    if (i < 0 || node->operand[i].kind != TD_OPERAND_constant)
+        return otherwise;
+    const struct td_value *v = &node->operand[i].constant;
+    return v->kind == TD_KIND_int || v->kind == TD_KIND_bool ? v->i : otherwise;
 }

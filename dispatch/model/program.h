@@ -24,10 +24,8 @@ struct td_node_graph;
 /* Items are copied freely: what a node's function is given, and what it makes through td_walk_*,
  * stays there until the function has returned, and what it gives as results stays for its readers.
  * Nobody frees anything (but loops: td_walk_release). */
-struct td_item { /* kind none: there is none */
-    /* A tensor has its data, or NULL where only its type and shape are known yet. Lists of tensors
-     * stand in list, not in v. */
-    struct td_value v;
+struct td_item {                /* kind none: there is none */
+    struct td_value v;          /* a tensor has its data; lists of tensors stand in list instead */
     const struct td_item *list; /* of kind tensors: n items, kind none among them for None */
     int n;
     struct td_block *block; /* which holds the data; NULL: they are constant, or the caller's */
@@ -79,7 +77,7 @@ struct td_node_operand {
 struct td_node;
 /* Makes of a node the calls that compute its results, through td_walk_*: fills out[node->n_outs].
  * in: the items of its operands; those of kind graph have none. 0, -EINVAL (td_walk_refuse),
- * -EAGAIN: a value decides that is not known yet (td_walk_known), -ENOMEM. */
+ * -ENOMEM, -ETIMEDOUT. */
 typedef int td_lower(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
                      struct td_item *out);
 
@@ -138,9 +136,9 @@ int td_program_value(struct td_model *model);
  * the room says. */
 int td_program_constant(struct td_model *model, int value, const struct td_tensor *tensor);
 /* Of a program that has been closed, and is to be closed again. Computes what depends on constants
- * alone, in this place of once a run: its results are constants
- * then, and those that nobody wants any more are gone. What takes long, grows large or fails stays
- * as it is. -ENOMEM, what the room says. */
+ * alone, here instead of in each run: its results are constants then, and those that nobody wants
+ * any more are gone. What takes long, grows large or fails stays as it is. -ENOMEM, what the room
+ * says. */
 int td_program_fold(struct td_model *model, struct td_problem *problem);
 /* To be called when all is there: finds what dies where. -ENOMEM; -EINVAL when a node reads a value
  * that nothing before it makes. */
@@ -189,12 +187,9 @@ int td_walk_graph(struct td_walk *walk, const struct td_node_graph *graph,
                   const struct td_item *inputs, struct td_item *outputs);
 
 /* A tensor's elements as whole numbers or as numbers, when there are at most max: how many, or
- * -EAGAIN where they are not known yet, -EINVAL where it is no tensor, or of more. Ints, floats and
- * bools are taken, too. */
+ * -EINVAL where it is no tensor, or of more. Ints, floats and bools are taken, too. */
 int td_walk_ints(struct td_walk *walk, const struct td_item *item, int64_t *v, int max);
 int td_walk_floats(struct td_walk *walk, const struct td_item *item, double *v, int max);
-/* Whether a tensor's elements are known. */
-bool td_item_is_known(const struct td_item *item);
 
 /* A tensor that is made of numbers: of dtype, shape [n], or [] for n = -1. -ENOMEM. */
 int td_walk_tensor(struct td_walk *walk, enum td_dtype dtype, const double *v, int n,
@@ -218,11 +213,7 @@ int td_walk_refuse(struct td_walk *walk, const char *format, ...)
 
 /* The operand called so, its index, -1 when there is none. */
 int td_node_find(const struct td_node *node, const char *name);
-/* An attribute's value, or otherwise. */
+/* An attribute that is a whole number, or otherwise. */
 int64_t td_node_int(const struct td_node *node, const char *name, int64_t otherwise);
-double td_node_float(const struct td_node *node, const char *name, double otherwise);
-const char *td_node_str(const struct td_node *node, const char *name, const char *otherwise);
-/* The list of an attribute, at most TD_MAX_LIST; how many, -1 when there is none. */
-int td_node_ints(const struct td_node *node, const char *name, int64_t v[TD_MAX_LIST]);
 
 #endif

@@ -143,8 +143,6 @@ int td_pt2_begin(struct td_pt2_graph *graph, struct td_pt2 *pt2, const cJSON *js
 int td_pt2_end(struct td_pt2_graph *graph, struct td_node_graph *into);
 /* The value called so; NULL with a sentence when there is none. */
 struct td_pt2_value *td_pt2_value(struct td_pt2_graph *graph, const char *name);
-/* The number of a name's contents as they are now. -EINVAL when it has none. */
-int td_pt2_number_of(struct td_pt2_graph *graph, const char *name, int *number);
 /* The number of what an output is, of a node's making where it is a constant. */
 int td_pt2_output(struct td_pt2_graph *graph, const cJSON *argument, int *number);
 /* Appends a node, whose arrays are copied. */
@@ -169,8 +167,6 @@ bool td_pt2_is_dense(const cJSON *meta);
 char td_pt2_view(const char *target, const cJSON *meta);
 void td_pt2_make_view(struct td_pt2_value *value, struct td_pt2_value *of, const cJSON *by,
                       int result, bool unsure);
-/* Operands: the base, what was written into its view, and the arguments that made the view. */
-td_lower td_pt2_write_back;
 
 /* ---- pt2_ops.c ---- */
 
@@ -207,7 +203,7 @@ td_lower td_pt2_cond, td_pt2_while, td_pt2_map, td_pt2_inline;
 /* Calls an operator on n items from in[first], and on those of the node's operands from 3 on. */
 int td_pt2_call_on(struct td_walk *walk, const char *op, const struct td_node *node,
                    const struct td_item *in, int first, int n, struct td_item *out);
-/* The list of an operand as whole numbers; how many, or -EINVAL, -EAGAIN. */
+/* The list of an operand as whole numbers; how many, or -EINVAL. */
 int td_pt2_list(struct td_walk *walk, const struct td_item *item, int64_t v[TD_MAX_LIST]);
 
 /* ---- pt2_guards.c ---- */

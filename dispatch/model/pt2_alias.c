@@ -110,12 +110,15 @@ static int view_again(struct td_pt2_graph *graph, struct td_pt2_value *value)
     return td_pt2_emit(graph, value->by, out, value->result + 1, NULL);
 }
 
+/* Operands: the base, what was written into its view, and the arguments that made the view. */
+static td_lower write_back;
+
 /* Appends the node that puts what was written into a view back into the whole. */
 static int put_back(struct td_pt2_graph *graph, const struct td_pt2_value *view, int whole,
                     int written, int *number)
 {
     struct td_node_operand *operand;
-    struct td_node node = {.name = "", .op = "write back", .lower = td_pt2_write_back};
+    struct td_node node = {.name = "", .op = "write back", .lower = write_back};
     int err = td_pt2_operands(graph, view->by, 1, 3, &operand, &node.n_operands);
     if (err)
         return err;
@@ -229,7 +232,7 @@ static int put_permuted(struct td_walk *walk, const struct td_item *in, struct t
                  : TD_CALL(walk, "permute", out, TD_GIVE(in[1]), TD_GIVE(td_item_ints(back, n)));
 }
 
-int td_pt2_write_back(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
+static int write_back(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
                       struct td_item *out)
 {
     static const struct {

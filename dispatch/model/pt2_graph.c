@@ -112,7 +112,8 @@ struct td_pt2_value *td_pt2_value(struct td_pt2_graph *graph, const char *name)
     return NULL;
 }
 
-int td_pt2_number_of(struct td_pt2_graph *graph, const char *name, int *number)
+/* The number of a name's contents as they are now. -EINVAL when it has none. */
+static int number_of(struct td_pt2_graph *graph, const char *name, int *number)
 {
     struct td_pt2_value *value = td_pt2_value(graph, name);
     int err = value ? td_pt2_current(graph, value, number) : -EINVAL;
@@ -128,7 +129,7 @@ static int leaf_operand(struct td_pt2_graph *graph, const struct td_pt2_leaf *le
 {
     if (leaf->name) {
         o->kind = TD_OPERAND_value;
-        return td_pt2_number_of(graph, leaf->name, &o->value);
+        return number_of(graph, leaf->name, &o->value);
     }
     if (td_pt2_constant(leaf, &o->constant))
         return td_pt2_refuse(graph, "has an argument that cannot be read (%.40s)", leaf->as);

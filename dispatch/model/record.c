@@ -11,7 +11,7 @@
 
 #define SMALL 16 /* elements of an input that may decide what is computed: a rate, a length */
 
-static bool is_like(const struct td_tensor *a, const struct td_tensor *b)
+bool td_tensor_is_like(const struct td_tensor *a, const struct td_tensor *b)
 {
     return a->dtype == b->dtype && a->rank == b->rank &&
            !memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->rank);
@@ -22,7 +22,7 @@ bool td_plan_is_for(const struct td_plan *plan, const struct td_tensor *inputs,
 {
     bool same = plan->threads == call->threads && plan->node == call->node;
     for (int i = 0; i < plan->n_inputs && same; i++)
-        same = is_like(&plan->input[i], &inputs[i]) &&
+        same = td_tensor_is_like(&plan->input[i], &inputs[i]) &&
                (!plan->fixed[i] ||
                 !memcmp(plan->input[i].data, inputs[i].data, td_nbytes(&inputs[i])));
     return same;
@@ -74,8 +74,6 @@ void td_plan_free(struct td_plan **plan)
     for (int i = 0; i < p->n_held; i++)
         if (!--p->held[i]->refs)
             td_block_free(p->held[i]);
-    for (int i = 0; i < p->n_steps; i++)
-        td_step_release(&p->step[i].made);
     for (int i = 0; i < p->n_steps; i++)
         td_step_release(&p->step[i].made);
     free(p->held);
