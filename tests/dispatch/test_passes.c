@@ -126,7 +126,11 @@ START_TEST(test_channels_last)
     int pooled = add("sigmoid(conv2d(mean(a, [2, 3], True), b))", 2, V(c, weight_of(4, 4, 1)));
     int d = add("a * b", 2, V(c, pooled));
     int e = add("cat([a, b], 1)", 2, V(d, a));
-    int f = add("max_pool2d(a, 2)", 1, V(e)); /* wants channels first */
+    int pools =
+        add("avg_pool2d(max_pool2d(constant_pad_nd(a, [1, 0, 1, 1], -9), [2, 1], [1, 2]), 2, "
+            "1, 1)",
+            1, V(e));
+    int f = add("flip(max_pool2d(a, 2), [2])", 1, V(pools)); /* wants channels first */
     int g = add("convolution(a, b, None, [2, 2], [0, 0], [1, 1], False, [0, 0], 1)", 2,
                 V(f, weight_of(5, 8, 2)));
     int turned = add("permute(a, [0, 2, 3, 1])", 1, V(g));
@@ -149,6 +153,8 @@ START_TEST(test_channels_last)
      * lies channels first in the result. */
     ck_assert_int_eq(count("permute"), 5);
     ck_assert_int_eq(count("adaptive_avg_pool2d"), 0);
+    ck_assert_int_eq(count("max_pool3d"), 2);
+    ck_assert_int_eq(count("avg_pool3d"), 1);
     ck_assert_int_eq(count("mean"), 2);
     end();
 }
