@@ -2,7 +2,6 @@
 #include "dispatch/model/onnx.h"
 
 #include <math.h>
-#include <string.h>
 
 /* [batch, n, heads * size] becomes [batch, heads, n, size]. */
 static void let_heads(struct td_onnx *n, const char *name, int64_t heads)

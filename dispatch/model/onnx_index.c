@@ -1,7 +1,6 @@
 /* ONNX's operators that go where indices say. */
 #include "dispatch/model/onnx.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* index(data, [None, ..., indices]), with None for dimensions before axis. */

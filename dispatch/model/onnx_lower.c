@@ -3,7 +3,6 @@
 #include "dispatch/model/onnx.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

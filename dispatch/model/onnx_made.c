@@ -1,7 +1,5 @@
-/* ONNX's operators that make tensors of numbers, and windows of signals. */
+/* ONNX's operators that make tensors of numbers. */
 #include "dispatch/model/onnx.h"
-
-#include <math.h>
 
 void td_onnx_constant_of_shape(struct td_onnx *n)
 {
@@ -32,37 +30,4 @@ void td_onnx_range(struct td_onnx *n)
         let(n, names[i],
             floats ? td_item_float(real(n, names[i], 1)) : td_item_int(whole(n, names[i], 1)));
     give(n, "arange(start, limit, delta, dtype=kind)");
-}
-
-/* ---- windows of signals ---- */
-
-/* a + b cos(2 pi i / size) + c cos(4 pi i / size) */
-static void window(struct td_onnx *n, double a, double b, double c)
-{
-    int64_t size = whole(n, "size", 0), period;
-    if (size < 0)
-        return refuse(n, "size: cannot be less than 0");
-    period = size - !whole(n, "periodic", 1);
-    let_int(n, "size", size);
-    let(n, "turn", td_item_float(2 * 3.14159265358979323846 / (double)period));
-    let(n, "a", td_item_float(a));
-    let(n, "b", td_item_float(b));
-    let(n, "c", td_item_float(c));
-    set(n, "x", "arange(size, dtype=FP64) * turn");
-    give(n, "to.dtype(cos(x) * b + cos(x * 2) * c + a, output_datatype)");
-}
-
-void td_onnx_hann_window(struct td_onnx *n)
-{
-    window(n, 0.5, -0.5, 0);
-}
-
-void td_onnx_hamming_window(struct td_onnx *n)
-{
-    window(n, 25.0 / 46, -21.0 / 46, 0);
-}
-
-void td_onnx_blackman_window(struct td_onnx *n)
-{
-    window(n, 0.42, -0.5, 0.08);
 }

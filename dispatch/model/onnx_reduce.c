@@ -1,8 +1,9 @@
-/* ONNX's operators that go along dimensions: reductions, running sums, softmax and its kin. */
+/* ONNX's operators that go along dimensions: reductions, running sums, softmax and its kin, and the
+ * losses that are taken of these. */
 #include "dispatch/model/onnx.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <string.h>
 
 /* ---- reductions ---- */
 
@@ -223,4 +224,48 @@ void td_onnx_log_softmax(struct td_onnx *n)
 void td_onnx_hardmax(struct td_onnx *n)
 {
     normalise(n, "scatter.value(zeros_like(input), axis, argmax(input, axis, True), 1)");
+}
+
+/* ---- losses ---- */
+
+/* Of logarithms x: the target's own, negative, by weights; none where it is to be ignored. */
+static void lose(struct td_onnx *n, const char *weight)
+{
+    const char *how = text(n, "reduction");
+    if (has(n, "ignore_index")) {
+        set(n, "ignored", "eq(target, ignore_index)");
+        set(n, "target", "masked_fill(target, ignored, 0)");
+    }
+    set(n, "y", "neg(squeeze(gather(x, 1, to.dtype(unsqueeze(target, 1), INT64)), 1))");
+    set(n, "share", "ones_like(y)");
+    if (has(n, weight)) {
+        struct td_item list = {0};
+        let(n, "target", eval(n, "to.dtype(target, INT64)"));
+        if (!n->err)
+            n->err = td_walk_list(n->walk, at(n, "target"), 1, &list);
+        let(n, "places", list);
+        let(n, "each", *at(n, weight));
+        set(n, "share", "index(each, places)");
+    }
+    if (has(n, "ignore_index"))
+        set(n, "share", "masked_fill(share, ignored, 0)");
+    set(n, "y", "y * share");
+    put(n, 0,
+        eval(n, !strcmp(how, "none")  ? "alias(y)"
+                : !strcmp(how, "sum") ? "sum(y)"
+                                      : "sum(y) / sum(share)"));
+}
+
+void td_onnx_nll_loss(struct td_onnx *n)
+{
+    let(n, "x", *at(n, "input"));
+    lose(n, "weight");
+}
+
+void td_onnx_cross_entropy(struct td_onnx *n)
+{
+    set(n, "x", "log_softmax(scores, 1)");
+    let(n, "target", *at(n, "labels"));
+    lose(n, "weights");
+    put(n, 1, *at(n, "x"));
 }

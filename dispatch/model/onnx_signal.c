@@ -1,9 +1,8 @@
-/* ONNX's Fourier transforms, by products with sines and cosines, and losses. */
+/* ONNX's operators on signals: windows, and Fourier transforms by products with matrices. */
 #include "dispatch/model/onnx.h"
 #include "dispatch/model/walk.h"
 
 #include <math.h>
-#include <string.h>
 
 #define MOST (1 << 26) /* elements of a matrix */
 
@@ -101,46 +100,35 @@ void td_onnx_stft(struct td_onnx *n)
     put(n, 0, *at(n, "x"));
 }
 
-/* ---- losses ---- */
+/* ---- windows ---- */
 
-/* Of logarithms x: the target's own, negative, by weights; none where it is to be ignored. */
-static void lose(struct td_onnx *n, const char *weight)
+/* a + b cos(2 pi i / size) + c cos(4 pi i / size) */
+static void window(struct td_onnx *n, double a, double b, double c)
 {
-    const char *how = text(n, "reduction");
-    if (has(n, "ignore_index")) {
-        set(n, "ignored", "eq(target, ignore_index)");
-        set(n, "target", "masked_fill(target, ignored, 0)");
-    }
-    set(n, "y", "neg(squeeze(gather(x, 1, to.dtype(unsqueeze(target, 1), INT64)), 1))");
-    set(n, "share", "ones_like(y)");
-    if (has(n, weight)) {
-        struct td_item list = {0};
-        let(n, "target", eval(n, "to.dtype(target, INT64)"));
-        if (!n->err)
-            n->err = td_walk_list(n->walk, at(n, "target"), 1, &list);
-        let(n, "places", list);
-        let(n, "each", *at(n, weight));
-        set(n, "share", "index(each, places)");
-    }
-    if (has(n, "ignore_index"))
-        set(n, "share", "masked_fill(share, ignored, 0)");
-    set(n, "y", "y * share");
-    put(n, 0,
-        eval(n, !strcmp(how, "none")  ? "alias(y)"
-                : !strcmp(how, "sum") ? "sum(y)"
-                                      : "sum(y) / sum(share)"));
+    int64_t size = whole(n, "size", 0), period;
+    if (size < 0)
+        return refuse(n, "size: cannot be less than 0");
+    period = size - !whole(n, "periodic", 1);
+    let_int(n, "size", size);
+    let(n, "turn", td_item_float(2 * 3.14159265358979323846 / (double)period));
+    let(n, "a", td_item_float(a));
+    let(n, "b", td_item_float(b));
+    let(n, "c", td_item_float(c));
+    set(n, "x", "arange(size, dtype=FP64) * turn");
+    give(n, "to.dtype(cos(x) * b + cos(x * 2) * c + a, output_datatype)");
 }
 
-void td_onnx_nll_loss(struct td_onnx *n)
+void td_onnx_hann_window(struct td_onnx *n)
 {
-    let(n, "x", *at(n, "input"));
-    lose(n, "weight");
+    window(n, 0.5, -0.5, 0);
 }
 
-void td_onnx_cross_entropy(struct td_onnx *n)
+void td_onnx_hamming_window(struct td_onnx *n)
 {
-    set(n, "x", "log_softmax(scores, 1)");
-    let(n, "target", *at(n, "labels"));
-    lose(n, "weights");
-    put(n, 1, *at(n, "x"));
+    window(n, 25.0 / 46, -21.0 / 46, 0);
+}
+
+void td_onnx_blackman_window(struct td_onnx *n)
+{
+    window(n, 0.42, -0.5, 0.08);
 }

@@ -2,7 +2,6 @@
  * into the convolution's weight and bias. */
 #include "dispatch/model/pass.h"
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 

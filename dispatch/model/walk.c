@@ -1,7 +1,6 @@
 /* From a program and its inputs to results: node by node, in order, each made calls of by its
  * format's function, each call bound by the operators' own rules and run at once. What nobody wants
  * any more is given back after each node. */
-#include "dispatch/graph/graph.h"
 #include "dispatch/model/plan.h"
 #include "kernels/view.h"
 

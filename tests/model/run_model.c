@@ -1,8 +1,8 @@
 /* run_model: runs models on tensors in files, for tests that bring both. Each line of standard
- * input is MODEL <tab> DIR <tab> THREADS <tab> eager|plan <tab> RUNS, and
- * <tab> SECONDS that it may take; inputs are DIR/in0, in1, ... in
- * the model's order, and what comes out becomes DIR/out0, ... The reply is a line: "ok N" with the
- * number of outputs, "load: SENTENCE" or "run: SENTENCE".
+ * input is MODEL <tab> DIR <tab> THREADS <tab> eager|plan <tab> RUNS <tab> SECONDS that it may take
+ * (60 when left out); inputs are DIR/in0, in1, ... in the model's order, and what comes out becomes
+ * DIR/out0, ... The reply is a line: "ok N" with the number of outputs, "load: SENTENCE" or "run:
+ * SENTENCE".
  *
  * A tensor's file is a line, "FP32 2 3", and the elements. */
 #include "dispatch/dispatch.h"

@@ -2,7 +2,7 @@
 """ONNX files: small ones made by hand, against NumPy; wrong ones, against their sentence; and hostile ones,
 which must be refused, or run, and end nothing.
 
-    test_onnx.py RUN_MODEL [SECONDS]    mutates files for so long (5)
+    test_onnx.py RUN_MODEL [SECONDS]    mutates files for so long (5); one that ends the program is hostile.onnx then
 """
 import random
 import sys
@@ -269,5 +269,4 @@ if __name__ == "__main__":
     if sys.argv[1:] and sys.argv[1].isdigit():
         SECONDS = float(sys.argv.pop(1))
     right = unittest.main(exit=False).result.wasSuccessful()
-    RUN.close()
-    sys.exit(not right)
+    sys.exit(RUN.close() or not right)
