@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Whole ONNX models on tensord, a line of JSON each, as a script for the peers prints them: load, first answer, the
+kernels' time of one more, growth of resident memory, and whether the stated samples agree.
+
+  models.py MODELS_DIR SMOKE_JSON [--threads N] [--only NAME,NAME] [--peers COMMAND]
+
+SMOKE_JSON says by rules what goes in, and samples of what comes out. COMMAND, which is given the same directory, file,
+threads and one name, runs before and after each model, so that both see the same hour of a shared machine.
+"""
+import argparse
+import http.client
+import json
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+
+import figures # finds the tests' service
+import numpy as np
+import service
+
+
+def numbers(rule, shape):
+    """What a rule of SMOKE_JSON makes."""
+    k = np.arange(int(np.prod(shape)), dtype=np.int64)
+    kind, *of = rule
+    if kind == "ramp":
+        return of[0] * ((k * 7919 % 1000) / 1000 - 0.5)
+    if kind == "ids":
+        return of[0] + k * 7919 % of[1]
+    if kind == "const":
+        return np.full(k.size, of[0])
+    height, width = shape[-2:]
+    row, column, (period, band) = k // width % height, k % width, of # bars
+    inside = (row >= height / 2 - band / 2) & (row < height / 2 + band / 2)
+    return np.where((column // period % 2 == 0) & inside & (column >= width / 8) & (column < 7 * width / 8), -1, 1)
+
+
+def resident(process):
+    with open(f"/proc/{process.pid}/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def body_of(model):
+    """The request, with its tensors behind the JSON."""
+    inputs, tail = [], b""
+    for one in model["inputs"]:
+        kind = service.DATATYPES[one["datatype"]]
+        data = np.asarray(numbers(one["rule"], one["shape"])).astype(kind).tobytes()
+        inputs.append({"name": one["name"], "shape": one["shape"], "datatype": one["datatype"],
+                       "parameters": {"binary_data_size": len(data)}})
+        tail += data
+    head = json.dumps({"inputs": inputs}).encode()
+    return head + tail, {"Content-Type": "application/octet-stream", "Inference-Header-Content-Length": str(len(head))}
+
+
+def excess(model, reply):
+    """The largest difference of a sample, in what it may be."""
+    most = 0.0
+    got = {one["name"]: one["data"] for one in reply["outputs"]}
+    for one in model["outputs"]:
+        for at, wanted in one["samples"].items():
+            most = max(most, abs(got[one["name"]][int(at)] - wanted) / (1e-4 + 1e-3 * abs(wanted)))
+    return most
+
+
+def measure(directory, model, threads):
+    name = model["file"].rsplit(".", 1)[0]
+    with open(os.path.join(directory, model["file"]), "rb") as file:
+        file = file.read()
+    with service.Service("--pool", f"default={','.join(service.CPUS[:threads])}", "--log", "off") as s:
+        connection = http.client.HTTPConnection("127.0.0.1", s.port, timeout=120)
+
+        def call(method, path, body, headers):
+            begin = time.perf_counter()
+            connection.request(method, path, body, headers)
+            reply = connection.getresponse()
+            text = reply.read()
+            assert reply.status < 300, (name, reply.status, text[:300])
+            return json.loads(text), (time.perf_counter() - begin) * 1e3
+
+        before = resident(s.process)
+        _, load = call("PUT", f"/v1/models/{name}", file, {"Content-Type": "application/octet-stream"})
+        request = ("POST", f"/v2/models/{name}/infer", *body_of(model))
+        reply, first = call(*request)
+        off, times, end = excess(model, reply), [], time.perf_counter() + 2
+        while time.perf_counter() < end or len(times) < 9:
+            times.append(call(*request)[0]["parameters"]["compute_us"] / 1e3)
+        times = times[3:] # walked, recorded
+        return {"model": name, "impl": "tensord", "threads": threads, "load_ms": round(load, 1),
+                "first_ms": round(first, 2), "ms_median": round(statistics.median(times), 3),
+                "ms_min": round(min(times), 3), "rss_mb": round(resident(s.process) - before, 1), "ok": off <= 1,
+                "max_excess": round(off, 3)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory")
+    parser.add_argument("smoke")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--peers")
+    args = parser.parse_args()
+    with open(args.smoke) as file:
+        models = json.load(file)["models"]
+    for model in models:
+        name = model["file"].rsplit(".", 1)[0]
+        if (args.only and name not in args.only.split(",")) or not os.path.exists(os.path.join(args.directory, model["file"])):
+            continue
+        peers = args.peers and [*shlex.split(args.peers), args.directory, args.smoke, "--threads", str(args.threads), "--only", name]
+        for turn in range(2 if peers else 1):
+            if peers:
+                subprocess.run(peers, check=False, stdout=sys.stdout)
+            print(json.dumps(measure(args.directory, model, args.threads)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
