@@ -32,6 +32,7 @@ packages=(
 )
 check_packages=(
     git curl wrk # tests/style.sh, tests/http, tests/bench
+    fish groff-base zsh # tests/http: completion, the manual
     clang libclang-rt-dev libomp-dev # tests/fuzz, tests/pools
     bubblewrap mmdebstrap systemd # tests/deploy
 )

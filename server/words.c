@@ -145,7 +145,7 @@ static void write_zsh(void)
         printf(options[i].type == TYPE_list ? "    '*--" : "    '--");
         put_flag(i, "");
         putchar('[');
-        put(options[i].help, "\n", 0, 0, "[]:");
+        put(options[i].help, ";", '\n', ' ', "[]:");
         printf("]:");
         put(options[i].value, "", 0, 0, ":");
         printf(is_file(i) ? ":_files' \\\n" : options[i].type == TYPE_choice ? ":(" : ":' \\\n");
@@ -169,7 +169,7 @@ static void write_fish(void)
         printf("complete -c tensord -n '__fish_seen_subcommand_from serve' -l ");
         put_flag(i, "");
         printf(is_file(i) ? " -rF -d '" : " -x -d '");
-        put(options[i].help, "\n", 0, 0, "'\\");
+        put(options[i].help, ";", '\n', ' ', "'\\");
         putchar('\'');
         if (options[i].type == TYPE_choice) {
             printf(" -a '");
@@ -247,7 +247,7 @@ int td_command_man(int argc, char **argv)
         put_prose(commands[i].help);
     }
     printf(".SH OPTIONS OF SERVE\nEach is also TENSORD_NAME in the environment and a key of the\n"
-           "\\-\\-config file.\n");
+           "\\-\\-config file; what it is otherwise stands in brackets.\n");
     for (size_t i = 0; i < OPTIONS; i++) {
         printf(".TP\n.BI \\-\\-");
         put(options[i].name, "", '_', '-', "_");
@@ -255,8 +255,11 @@ int td_command_man(int argc, char **argv)
         put(options[i].value, "", 0, 0, "");
         printf("\"\n");
         put_prose(options[i].help);
-        if (*options[i].def)
-            printf("Default: %s.\n", options[i].def);
+        if (*options[i].def) {
+            printf("[");
+            put(options[i].def, "", 0, 0, "-");
+            printf("]\n");
+        }
     }
     printf(".SH EXAMPLES\n");
     for (size_t i = 0; i < COMMANDS; i++)

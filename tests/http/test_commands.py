@@ -207,7 +207,13 @@ class Commands(unittest.TestCase):
         for args, form in ((("completion", "bash"), "--{} "), (("completion", "zsh"), "--{}["), (("completion", "fish"), " -l {} ")):
             said = run(*args).stdout
             self.assertEqual([f for f in flags if form.format(f) not in said], [], args)
+            if args[1] != "bash": # which shows none; they go on where a line of the help ends
+                self.assertIn("before it sleeps, while requests follow one another", said)
+            if shell := shutil.which(args[1]):
+                done = subprocess.run([shell, "-n"], input=said, text=True, capture_output=True)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), args)
         page = run("man").stdout.replace("\\", "")
+        self.assertIn("told on the ready line\n[127.0.0.1:8080]\n", page)
         self.assertEqual([f for f in flags if f"--{f}" not in page], [])
         self.assertEqual(set(re.findall(r"^  (--[\w-]+)", run("bench", "--help").stdout, re.M)) | {"--help"},
                          set(self.completions("tensord", "bench", "--")))
