@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import tempfile
 import threading
 import time
@@ -345,6 +346,10 @@ class Models(service.ServiceTest):
             s.call("PUT", "/v1/models/long", models.forever())
             s.infer("long", {"n": np.array(1500), "x": X[0, :1]}, path="/v2/models/{}/infer")
             text = s.call("GET", "/metrics").body.decode()
+            for i in range(70):
+                s.call("PUT", f"/v1/models/m{i}", models.line())
+                s.infer(f"m{i}", {"x": X}, path="/v2/models/{}/infer")
+            later = s.call("GET", "/metrics").body.decode()
         lines = [json.loads(line) for line in s.log.splitlines()]
         told = [l for l in lines if l.get("model") == "told"]
         self.assertEqual([(l["kernel"], l["pool"], "op" in l) for l in told], [("model", "default", False)])
@@ -352,6 +357,8 @@ class Models(service.ServiceTest):
         self.assertEqual(slow[0]["explain"]["model"], "long")
         self.assertIn("tensord_models 2\n", text)
         self.assertIn('tensord_model_duration_seconds_count{model="told"} 1\n', text)
+        counts = dict(re.findall(r'^tensord_model_duration_seconds_count\{model="(.*)"\} (\d+)$', later, re.M))
+        self.assertEqual(counts, {**dict.fromkeys(["told", "long", *(f"m{i}" for i in range(61))], "1"), "others": "9"})
 
     def test_limits(self):
         """Models count against the store; what has no room changes nothing, and room comes back."""
