@@ -21,7 +21,7 @@ HALVES = (("other routes", ["--exclude-tag", "calls", "--exclude-path", "/openap
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--seed", type=int, default=20260101)
-parser.add_argument("--seconds", type=int, default=70)
+parser.add_argument("--seconds", type=int, default=120)
 asked = parser.parse_args()
 if not PROGRAM.exists():
     service.skip("no schemathesis in .deps/venv: run deploy/setup.sh check")
