@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import service
 
@@ -22,10 +22,14 @@ if not NODE.exists() or not (ROOT / ".deps/npm/node_modules/playwright-core").ex
     service.skip("no playwright-core in .deps/npm: run deploy/setup.sh check")
 
 def model(path):
-    """Softmax of rows of three, as many as come."""
+    """Two layers and a softmax, of as many rows of three as come."""
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", 3]) for name in "xy"]
-    graph = helper.make_graph([helper.make_node("Softmax", ["x"], ["y"])], "scores", values[:1], values[1:])
-    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString())
+    made = [("Gemm", "x a b", "m"), ("Relu", "m", "r"), ("Gemm", "r c d", "s"), ("Softmax", "s", "y")]
+    nodes = [helper.make_node(op, inputs.split(), [out]) for op, inputs, out in made]
+    weights = [numpy_helper.from_array(np.linspace(-1, 1, np.prod(shape), dtype=np.float32).reshape(shape), name)
+               for name, shape in (("a", (3, 16)), ("b", (16,)), ("c", (16, 3)), ("d", (3,)))]
+    graph = helper.make_graph(nodes, "scores", values[:1], values[1:], weights)
+    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString())
     return path
 
 
