@@ -24,7 +24,7 @@ function entry(name, overloads, calls, seen) {
   const first = overloads[0], best = first.kernels.find((k) => k.runnable);
   const details = h('details', {ontoggle: () => details.open && details.children.length === 1 && details.append(...overloads.map((o) => overload(o, seen)))},
     h('summary', null, h('b', null, name), h('span', null, first.doc),
-      h('em', null, `${best.name} ${best.isa}${calls ? `, ${count(calls)} calls` : ''}`)));
+      h('em', null, `${best.name} ${best.isa}${calls ? `, ${count(calls)} ${calls === 1 ? 'call' : 'calls'}` : ''}`)));
   const words = overloads.map((o) => `${o.schema} ${o.doc} ${o.kernels.map((k) => `${k.name} ${k.isa}`).join(' ')}`).join(' ').toLowerCase();
   const types = new Set(overloads.flatMap((o) => o.dtypes));
   const levels = new Set(overloads.flatMap((o) => o.kernels.map((k) => k.isa)));
