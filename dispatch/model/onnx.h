@@ -49,6 +49,8 @@ td_lower td_onnx_walk;
 enum td_dtype td_onnx_dtype(int64_t type);
 const char *td_onnx_type_name(int64_t type);
 
+/* The words: short where rows' functions are made of them, and where they are defined
+ * (onnx_lower.c); the linker knows them by their prefix. */
 #define refuse(...) td_onnx_refuse(__VA_ARGS__)
 #define has(...) td_onnx_has(__VA_ARGS__)
 #define at(...) td_onnx_at(__VA_ARGS__)

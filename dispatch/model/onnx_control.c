@@ -77,10 +77,7 @@ static bool turn(struct td_onnx *n, struct round *l)
     n->err = td_walk_tensor_i64(n->walk, &number, -1, &item);
     l->in[0] = item;
     n->err = n->err ? n->err : td_walk_graph(n->walk, l->body, l->in, l->out);
-    if (!n->err && td_stopped()) { /* also where a turn has no node */
-        td_walk_refuse(n->walk, "the model was stopped");
-        n->err = -ETIMEDOUT;
-    }
+    n->err = n->err ? n->err : td_walk_stopped(n->walk); /* also where a turn has no node */
     if (!n->err && keep_rows(l))
         refuse(n, "has more than %d rows, or there is no memory for them", MOST_ROWS);
     if (n->err)

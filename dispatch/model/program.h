@@ -208,6 +208,9 @@ void td_walk_release(struct td_walk *walk, size_t mark, const struct td_item *ke
 /* Writes why a node is refused; gives back -EINVAL. The node's name is put before it. */
 int td_walk_refuse(struct td_walk *walk, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* -ETIMEDOUT with the sentence when the run has been stopped, else 0: for what may go round without
+ * a call. */
+int td_walk_stopped(struct td_walk *walk);
 
 /* ---- what nodes say ---- */
 

@@ -93,10 +93,8 @@ static int loop(struct td_walk *walk, const struct td_node *node, struct td_item
         so = run_graph(walk, cond, items, n, &go, 1);
         so = so < 0 ? so : holds(walk, &go);
         int err = so > 0 ? run_graph(walk, body, items, n, next, node->n_outs) : 0;
-        if (so > 0 && !err && td_stopped()) {
-            td_walk_refuse(walk, "the model was stopped");
-            err = -ETIMEDOUT;
-        }
+        if (so > 0 && !err)
+            err = td_walk_stopped(walk);
         if (so > 0 && !err) {
             td_walk_release(walk, mark, next, node->n_outs);
             memcpy(items, next, sizeof *items * (size_t)node->n_outs);

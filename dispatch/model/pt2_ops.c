@@ -6,7 +6,8 @@
 #include <string.h>
 
 /* How they are read: 'd' is dropped, since it computes nothing; 's' is its first argument, 'c' a
- * copy of that, and 't' either of them where the type stays; 'w' writes its first argument. */
+ * copy of that, and 't' either of them where the type stays; 'w' writes its first argument. To a
+ * function that serves several, how says which it is. */
 static const struct td_pt2_target targets[] = {
     {"_assert_async", .how = 'd'},
     {"_assert_async.msg", .how = 'd'},

@@ -19,6 +19,11 @@ int td_walk_refuse(struct td_walk *walk, const char *format, ...)
     return -EINVAL;
 }
 
+int td_walk_stopped(struct td_walk *walk)
+{
+    return td_stopped() ? td_problem_set(walk->problem, ETIMEDOUT, "the model was stopped") : 0;
+}
+
 static int no_memory(struct td_walk *walk)
 {
     return td_problem_set(walk->problem, ENOMEM, "no memory for the model's tensors");
@@ -121,9 +126,8 @@ static int execute(struct td_walk *walk, size_t scratch, struct td_item *result)
     walk->figures.kernel_ns += run->ns;
     for (int i = 0; i < run->call.n_out; i++)
         result[i].v.tensor = run->call.out[i];
-    if (td_stopped())
-        return td_problem_set(walk->problem, ETIMEDOUT, "the model was stopped");
-    return run->error;
+    err = td_walk_stopped(walk);
+    return err ? err : run->error;
 }
 
 static int compute(struct td_walk *walk, struct td_item *result)
@@ -266,9 +270,10 @@ int td_walk_graph(struct td_walk *walk, const struct td_node_graph *graph,
     walk->depth++;
     for (int i = 0; i < graph->n_inputs; i++)
         walk->item[graph->input[i]] = td_item_hold(&inputs[i]);
-    for (int i = 0; i < graph->n_nodes && !err; i++)
-        err = td_stopped() ? td_problem_set(walk->problem, ETIMEDOUT, "the model was stopped")
-                           : run_node(walk, &graph->node[i]);
+    for (int i = 0; i < graph->n_nodes && !err; i++) {
+        err = td_walk_stopped(walk);
+        err = err ? err : run_node(walk, &graph->node[i]);
+    }
     for (int i = 0; i < graph->n_outputs && !err; i++) {
         outputs[i] = walk->item[graph->output[i]];
         if (outputs[i].block && !td_block_keep(walk, outputs[i].block))
