@@ -205,7 +205,6 @@ int td_worker_threads(const struct td_worker *worker);
 struct td_pool *td_worker_pool(const struct td_worker *worker); /* borrowed */
 /* Says what the worker's job has come to, a constant: its td_job.what from then on. */
 void td_worker_note(struct td_worker *worker, const char *what);
-int td_worker_index(const struct td_worker *worker); /* 0 to streams - 1 */
 /* The NUMA node of the worker's CPUs; -1 where the machine has one only, or they lie on several. */
 int td_worker_numa_node(const struct td_worker *worker);
 /* Up to how many seconds of one thread's work are done sooner by whoever has it in hand than by an

@@ -102,11 +102,6 @@ int td_pool_home_node(const struct td_pool *pool)
     return pool->workers[0].numa_node;
 }
 
-int td_worker_index(const struct td_worker *worker)
-{
-    return worker->index;
-}
-
 struct td_pool *td_worker_pool(const struct td_worker *worker)
 {
     return worker->pool;
