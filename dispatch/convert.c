@@ -161,7 +161,7 @@ int td_value_convert(const struct td_param *param, const struct td_value *in, st
     case TD_BASE_Scalar:
         if (to_special(in, out))
             return 0;
-        fits = in->kind == TD_KIND_int || in->kind == TD_KIND_float || in->kind == TD_KIND_bool;
+        fits = td_is_number(in);
         break;
     case TD_BASE_ScalarType:
         return to_dtype(param, in, out, problem);

@@ -68,4 +68,10 @@ int td_schema_parse(struct td_schema *schema, const char *text, struct td_proble
 size_t td_schema_format(const struct td_schema *schema, char *text, size_t size);
 size_t td_type_format(const struct td_type *type, char *text, size_t size);
 
+/* A single number, which td_scalar takes. */
+static inline bool td_is_number(const struct td_value *v)
+{
+    return v->kind == TD_KIND_int || v->kind == TD_KIND_float || v->kind == TD_KIND_bool;
+}
+
 #endif

@@ -52,9 +52,7 @@ struct td_operand td_parse_argument(struct td_parser *p, const char *at, int arg
 
 static bool is_number(const struct td_graph_node *node)
 {
-    enum td_kind kind = node->value.kind;
-    return !node->handle && node->argument == -1 &&
-           (kind == TD_KIND_int || kind == TD_KIND_float || kind == TD_KIND_bool);
+    return !node->handle && node->argument == -1 && td_is_number(&node->value);
 }
 
 const struct td_value *td_parse_number_of(const struct td_parser *p, struct td_operand a)

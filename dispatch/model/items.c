@@ -90,9 +90,7 @@ int td_walk_floats(struct td_walk *walk, const struct td_item *item, double *v, 
             v[i] = (double)value->ints.v[i];
         return value->ints.n;
     }
-    bool one =
-        value->kind == TD_KIND_int || value->kind == TD_KIND_bool || value->kind == TD_KIND_float;
-    if (one && max > 0) {
+    if (td_is_number(value) && max > 0) {
         *v = td_scalar(value);
         return 1;
     }

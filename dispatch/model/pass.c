@@ -88,9 +88,7 @@ const struct td_tensor *td_step_constant(const struct td_plan_step *step, const 
 double td_step_number(const struct td_plan_step *step, const char *name, double otherwise)
 {
     const struct td_named *arg = td_step_arg(step, name);
-    bool number = arg && (arg->value.kind == TD_KIND_int || arg->value.kind == TD_KIND_float ||
-                          arg->value.kind == TD_KIND_bool);
-    return number ? td_scalar(&arg->value) : otherwise;
+    return arg && td_is_number(&arg->value) ? td_scalar(&arg->value) : otherwise;
 }
 
 bool td_step_is(const struct td_plan_step *step, const char *const *names)

@@ -6,12 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_number(const struct td_item *item)
-{
-    return item->v.kind == TD_KIND_int || item->v.kind == TD_KIND_float ||
-           item->v.kind == TD_KIND_bool;
-}
-
 int td_pt2_list(struct td_walk *walk, const struct td_item *item, int64_t v[TD_MAX_LIST])
 {
     if (item->v.kind != TD_KIND_tensors)
@@ -107,7 +101,7 @@ static int prepare(struct td_walk *walk, const struct td_node *node, const struc
     for (int i = 0; i < node->n_operands && !err; i++) {
         const struct td_param *param = param_of(*handle, given[i].name);
         if (!param || param->type.list || param->type.base != TD_BASE_Tensor ||
-            !is_number(&given[i].item))
+            !td_is_number(&given[i].item.v))
             continue;
         const struct td_handle *other = with_number(*handle, given[i].name);
         if (other)
@@ -178,7 +172,7 @@ int td_pt2_formula(struct td_walk *walk, const struct td_node *node, const struc
     int n = 0, made, err = 0;
     snprintf(also, sizeof also, "%s", target->also ? target->also : "");
     for (int i = 0; i < node->n_operands && !err; i++, n++) {
-        bool numbers = in[i].n && is_number(&in[i].list[0]);
+        bool numbers = in[i].n && td_is_number(&in[i].list[0].v);
         if (n == TD_MAX_ARGS)
             return td_walk_refuse(walk, "has too many arguments");
         given[n].name = node->operand[i].name;

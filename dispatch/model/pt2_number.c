@@ -213,8 +213,7 @@ int td_pt2_number(struct td_walk *walk, const struct td_node *node, const struct
     if (node->n_operands != n || node->n_outs != 1)
         return td_walk_refuse(walk, "has %d arguments where it takes %d", node->n_operands, n);
     for (int i = 0; i < n; i++)
-        if (in[i].v.kind != TD_KIND_int && in[i].v.kind != TD_KIND_float &&
-            in[i].v.kind != TD_KIND_bool)
+        if (!td_is_number(&in[i].v))
             return td_walk_refuse(walk, "takes numbers");
     if (n == 1)
         return unary(walk, target->how, &in[0].v, out);
