@@ -1,5 +1,5 @@
 // Models in the server, as GET /v1/models lists them: what is known is shown well, the rest as it comes.
-import {h, bar, bytes, count, json, percent, table, time} from './dom.js';
+import {h, bar, bytes, count, percent, table, time} from './dom.js';
 import {ask} from './server.js';
 
 export const title = 'Models';
@@ -29,12 +29,26 @@ function facts({name, ...rest}) {
     rest.calls > 0 && rest.compute_us > 0 ? fact('a call', time(rest.compute_us / rest.calls)) : ''];
 }
 
+const whatPassed = ({name, done, refused, why}) => h('li', null, h('code', null, name), ` did ${count(done)}`,
+  refused > 0 && `, refused ${count(refused)}: ${why.map((r) => `${r.node}, ${r.why}`).join('; ')}${refused > why.length ? '; ...' : ''}`);
+
+/** What inputs of some types and shapes get. */
+function planned(p) {
+  const label = p.inputs.map((i) => `${i.datatype} ${shape(i.shape)}`).join(', ');
+  if (p.op_by_op) return [h('h3', null, label), h('p', null, `Node by node: ${p.op_by_op}`)];
+  return [h('h3', null, label), h('p', null, `${p.steps.length} calls, threads: ${p.threads}. Results between them take ${bytes(p.memory_bytes)}; ${bytes(p.unshared_bytes)} if none lay where another was.`),
+    h('ul', null, p.passes.map(whatPassed)),
+    table(`Calls for ${label}`, ['Node', 'Operator', 'Kernel', 'Result', '#Last time'],
+      p.steps.map((t) => [h('code', null, t.node), h('code', null, t.operator), `${t.kernel} ${t.isa}`, `${t.datatype} ${shape(t.shape)}`, time(t.us)]))];
+}
+
 /** What has been made of it, asked when it is opened. */
 function plan(name) {
-  const text = h('pre', {tabindex: 0, 'aria-label': `Plan of ${name}`});
+  const inner = h('div.inner'), path = `/v1/models/${encodeURIComponent(name)}/plan`;
   const e = h('details', {ontoggle: async () => {
-    if (e.open) text.textContent = await ask(`/v1/models/${encodeURIComponent(name)}/plan`).then((p) => json(p), (error) => error.message);
-  }}, h('summary', null, h('span', null, 'Its plan')), h('div.inner', null, text));
+    if (e.open) inner.replaceChildren(...await ask(path).then((p) => [...p.plans.flatMap(planned), p.plans.length ? '' : h('p', null, 'None yet: inputs of the same shapes get one when they come again.'),
+      h('p', null, h('a', {href: path}, 'All of it as JSON'))], (error) => [h('p', null, error.message)]));
+  }}, h('summary', null, h('span', null, 'Its plan')), inner);
   return e;
 }
 
