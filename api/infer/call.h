@@ -57,7 +57,7 @@ struct td_infer { /* lives in the request's arena */
     bool explain, meta, binary_output;
     bool brief;                       /* in the short form, and to be answered so */
     bool shapes_only;                 /* an input came without data */
-    bool eager;                       /* a model: op by op */
+    bool eager;                       /* a model: node by node */
     struct td_tensor *inputs;         /* of a model, in its order */
     struct td_model_results *results; /* of a model, which outputs may lie in */
     struct td_model_figures figures;  /* of its run */
