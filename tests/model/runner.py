@@ -1,13 +1,13 @@
 """Models through run_model: a process that loads files and runs them on arrays."""
 import pathlib
 import subprocess
+import sys
 import tempfile
 
 import numpy as np
 
-TYPES = {"BOOL": np.bool_, "UINT8": np.uint8, "INT8": np.int8, "INT16": np.int16, "INT32": np.int32,
-         "INT64": np.int64, "FP16": np.float16, "FP32": np.float32, "FP64": np.float64}
-NAMES = {np.dtype(v): k for k, v in TYPES.items()}
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from service import DATATYPES, NAMES
 
 
 class Refused(Exception):
@@ -24,7 +24,7 @@ def read(path):
     shape = [int(n) for n in shape]
     if name == "BF16":
         return (np.frombuffer(data, np.uint16).astype(np.uint32) << 16).view(np.float32).reshape(shape)
-    return np.frombuffer(data, TYPES[name]).reshape(shape)
+    return np.frombuffer(data, DATATYPES[name]).reshape(shape)
 
 
 class Runner:
