@@ -140,11 +140,11 @@ void td_value_replace(struct td_plan *plan, int old, int now, size_t offset)
 
 /* ---- constants made of constants ---- */
 
-const struct td_derived *td_derived_find(const struct td_model *model, const void *const *key,
-                                         double number)
+const struct td_derived *td_derived_find(const struct td_model *model,
+                                         const struct td_derived_key *key)
 {
     const struct td_derived *d = model->derived_;
-    while (d && (d->number != number || memcmp(d->key, key, sizeof d->key)))
+    while (d && memcmp(&d->key, key, sizeof *key) != 0)
         d = d->next;
     return d;
 }

@@ -38,17 +38,20 @@ int td_value_readers(const struct td_plan *plan, int value);
 /* Whoever read value old reads it from offset on in value now. */
 void td_value_replace(struct td_plan *plan, int old, int now, size_t offset);
 
-/* Constants that passes make of the model's, once for all its plans: key are the addresses of what
- * they are made of. */
+/* Constants that passes make of the model's, once for all its plans. */
 struct td_derived {
     struct td_derived *next;
-    const void *key[6];
-    double number;
+    struct td_derived_key { /* compared as bytes, so all that is not wanted is 0 */
+        const void *of[6];  /* addresses of what they are made of, of which the first may have */
+        int64_t shape[TD_MAX_RANK]; /* several shapes, */
+        int64_t transposed;         /* and meanings */
+        double number;
+    } key;
     struct td_weight *weight[2];
 };
 /* The one that is there, under the model's lock_; and one more, whose weights it takes. */
-const struct td_derived *td_derived_find(const struct td_model *model, const void *const *key,
-                                         double number);
+const struct td_derived *td_derived_find(const struct td_model *model,
+                                         const struct td_derived_key *key);
 const struct td_derived *td_derived_add(struct td_model *model, const struct td_derived *derived);
 void td_derived_free(struct td_model *model);
 

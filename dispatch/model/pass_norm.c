@@ -31,9 +31,9 @@ static bool varies(const struct td_plan_step *step, const char *name)
     return arg && arg->value.kind != TD_KIND_none && !td_step_constant(step, name);
 }
 
-/* Why not; NULL: they are one, and pair is filled. */
+/* Why not; NULL: they are one, and pair is filled. between: what the convolution gives. */
 static const char *look(const struct td_plan_step *conv, const struct td_plan_step *norm,
-                        struct pair *p)
+                        const struct td_tensor *between, struct pair *p)
 {
     *p = (struct pair){.weight = td_step_constant(conv, "weight"),
                        .bias = td_step_constant(conv, "bias"),
@@ -52,7 +52,12 @@ static const char *look(const struct td_plan_step *conv, const struct td_plan_st
     if (p->transposed && td_step_number(conv, "groups", 1) != 1)
         return "the transposed convolution has groups";
     p->channels = p->weight->shape[p->transposed];
-    return td_numel(p->var) == p->channels ? NULL : "it is over other channels";
+    if (!td_numel(p->weight))
+        return "the weight is empty";
+    /* Of one image without a batch the second dimension is the height. */
+    return td_numel(p->var) == p->channels && between->rank == p->weight->rank
+               ? NULL
+               : "it is over other channels";
 }
 
 static float at(const struct td_tensor *t, int64_t i, float otherwise)
@@ -78,17 +83,16 @@ static void compute(const struct pair *p, float *weight, float *bias)
 /* The folded weight and bias, which all plans share. NULL: no memory. */
 static const struct td_derived *fold(struct td_model *model, const struct pair *p)
 {
-    const void *key[6] = {p->weight->data,
-                          p->bias ? p->bias->data : NULL,
-                          p->scale ? p->scale->data : NULL,
-                          p->shift ? p->shift->data : NULL,
-                          p->mean->data,
-                          p->var->data};
+    struct td_derived made = {
+        .key = {.of = {p->weight->data, p->bias ? p->bias->data : NULL,
+                       p->scale ? p->scale->data : NULL, p->shift ? p->shift->data : NULL,
+                       p->mean->data, p->var->data},
+                .transposed = p->transposed,
+                .number = p->eps}};
+    memcpy(made.key.shape, p->weight->shape, sizeof(int64_t) * (size_t)p->weight->rank);
     pthread_mutex_lock(&model->lock_);
-    const struct td_derived *found = td_derived_find(model, key, p->eps);
-    struct td_derived made = {.number = p->eps};
+    const struct td_derived *found = td_derived_find(model, &made.key);
     struct td_tensor weight = *p->weight, bias = {.dtype = TD_f32, .rank = 1};
-    memcpy(made.key, key, sizeof key);
     bias.shape[0] = p->channels;
     weight.data = NULL;
     if (!found && !td_weight_create(&made.weight[0], &weight, model->room) &&
@@ -133,7 +137,7 @@ static void fold_one(struct td_model *model, struct td_plan *plan, struct td_pla
             return;
         }
     const char *no = td_value_readers(plan, value) > 1 ? "others read the convolution" : NULL;
-    no = no ? no : look(conv, norm, &p);
+    no = no ? no : look(conv, norm, &plan->value[value].like, &p);
     no = no || are_lasting(plan, &p) ? no : "the numbers are computed in each plan";
     const struct td_derived *folded = no ? NULL : fold(model, &p);
     if (!folded) {

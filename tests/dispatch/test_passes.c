@@ -61,6 +61,76 @@ START_TEST(test_norm)
 }
 END_TEST
 
+static const char batch_norm[] = "batch_norm(a, b, b, b, c, False, 0.1, 0.001, False)";
+
+/* Runs what has been made for the plan that takes formula, and without; they must say the same. */
+static void check_same(int64_t n, int steps)
+{
+    static float x[300], got[2000], wanted[2000];
+    for (int turn = 0; turn < 3; turn++) {
+        for (int i = 0; i < 300; i++)
+            x[i] = (float)((i * 7 + turn) % 11) - 5;
+        int made = run(x, n, NULL, false, got);
+        ck_assert_msg(made >= 0, "%s", problem.text);
+        ck_assert_int_eq(run(x, n, NULL, true, wanted), made);
+        for (int i = 0; i < made; i++)
+            ck_assert_msg(fabsf(got[i] - wanted[i]) <= 1e-4f * (1 + fabsf(wanted[i])), "%d: %g %g",
+                          i, (double)got[i], (double)wanted[i]);
+    }
+    ck_assert_int_eq(model.plans_->pass[1].done, steps);
+    end();
+}
+
+/* One weight in several shapes and meanings, each with the same normalisation. */
+START_TEST(test_norm_of_one_weight)
+{
+    float w[64], ones[4] = {1, 2, 3, 4};
+    for (int i = 0; i < 64; i++)
+        w[i] = (float)(i * 5 % 13) - 6;
+    begin(1);
+    int weight = constant_of(w, 4, (int64_t[]){4, 4, 2, 2});
+    int one = constant_of(ones, 1, (int64_t[]){4}), image = graph_inputs[0];
+    image = add("reshape(a, [1, 4, 5, 5])", 1, V(image));
+    int all = add("reshape(conv_transpose2d(a, b), [-1])", 2, V(image, weight));
+    static const char *const formulas[] = {"conv2d(a, b)", "conv_transpose2d(a, b)",
+                                           "conv2d(a, reshape(b, [4, 4, 4, 1]))",
+                                           "conv2d(a, reshape(b, [4, 4, 1, 4]))"};
+    for (int i = 0; i < 4; i++) {
+        int y = add(formulas[i], 2, V(image, weight));
+        int z = add(batch_norm, 3, V(y, one, one));
+        all = add("cat([a, reshape(b, [-1])])", 2, V(all, z));
+    }
+    finish(all);
+    check_same(100, 4);
+}
+END_TEST
+
+/* An image alone: what is normalised is its height, which has as many as there are channels. */
+START_TEST(test_norm_of_the_height)
+{
+    float w[4] = {1, -2, 3, 0.5f}, ones[4] = {1, 2, 3, 4};
+    begin(1);
+    int weight = constant_of(w, 4, (int64_t[]){4, 1, 1, 1});
+    int one = constant_of(ones, 1, (int64_t[]){4});
+    int y = add("conv2d(reshape(a, [1, 4, 5]), b)", 2, V(graph_inputs[0], weight));
+    finish(add("reshape(a, [-1])", 1, V(add(batch_norm, 3, V(y, one, one)))));
+    check_same(20, 0);
+}
+END_TEST
+
+START_TEST(test_norm_of_no_weight)
+{
+    float none = 0, ones[4] = {1, 2, 3, 4};
+    begin(1);
+    int weight = constant_of(&none, 4, (int64_t[]){4, 0, 1, 1});
+    int one = constant_of(ones, 1, (int64_t[]){4});
+    int y =
+        add("conv2d(narrow(reshape(a, [1, 1, 4, 5]), 1, 0, 0), b)", 2, V(graph_inputs[0], weight));
+    finish(add("reshape(a, [-1])", 1, V(add(batch_norm, 3, V(y, one, one)))));
+    check_same(20, 0);
+}
+END_TEST
+
 /* Chains, with what is read from outside, from before, and by the output. */
 START_TEST(test_fused)
 {
@@ -162,6 +232,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_norm, test_fused, test_channels_last};
+    const TTest *const tests[] = {
+        test_norm,  test_norm_of_one_weight, test_norm_of_the_height, test_norm_of_no_weight,
+        test_fused, test_channels_last};
     return td_run_tests("passes", tests, sizeof tests / sizeof *tests);
 }
