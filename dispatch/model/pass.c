@@ -188,6 +188,38 @@ static bool changes_nothing(const struct td_plan *plan, const struct td_plan_ste
     return in->dtype == out->dtype && td_numel(in) == td_numel(out);
 }
 
+/* Counts up or down who reads what. */
+static void count_uses(const struct td_plan_step *step, int *readers, int by)
+{
+    for (int k = 0; k < step->n_uses; k++)
+        readers[step->use[k].value] += by;
+}
+
+static int leave_out_unread(struct td_plan *plan, struct td_model_pass *pass)
+{
+    int *readers = calloc((size_t)plan->n_values + 1, sizeof *readers);
+    for (int s = 0; s < plan->n_steps && readers; s++)
+        if (plan->step[s].handle)
+            count_uses(&plan->step[s], readers, 1);
+    for (int i = 0; i < plan->n_outputs && readers; i++)
+        if (plan->output[i].value >= 0)
+            readers[plan->output[i].value]++;
+    for (int s = plan->n_steps - 1; s >= 0 && readers; s--) {
+        struct td_plan_step *step = &plan->step[s];
+        int read = !step->handle;
+        for (int i = 0; i < step->n_outs; i++)
+            read += readers[step->value + i];
+        if (read)
+            continue;
+        count_uses(step, readers, -1);
+        step->handle = NULL;
+        pass->done++;
+    }
+    int err = readers ? 0 : -ENOMEM;
+    free(readers);
+    return err;
+}
+
 int td_pass_clean(struct td_model *model, struct td_plan *plan, struct td_model_pass *pass)
 {
     (void)model;
@@ -200,15 +232,5 @@ int td_pass_clean(struct td_model *model, struct td_plan *plan, struct td_model_
         step->handle = NULL;
         pass->done++;
     }
-    for (int s = plan->n_steps - 1; s >= 0; s--) { /* what nobody reads */
-        struct td_plan_step *step = &plan->step[s];
-        int readers = 0;
-        for (int i = 0; step->handle && i < step->n_outs; i++)
-            readers += td_value_readers(plan, step->value + i);
-        if (!step->handle || readers)
-            continue;
-        step->handle = NULL;
-        pass->done++;
-    }
-    return 0;
+    return leave_out_unread(plan, pass);
 }

@@ -9,6 +9,8 @@
 #include "dispatch/model/walk.h"
 #include "dispatch/step.h"
 
+#define TD_PLAN_STEPS 16384 /* at most: what loops unrolled becomes no endless list */
+
 struct td_plan_value {     /* a tensor that depends on the inputs */
     struct td_tensor like; /* its data: where it lay while it was recorded */
     int step, result;      /* which made it; step -1: it is the model's input result */
@@ -46,8 +48,8 @@ struct td_plan_output {
 
 struct td_plan {
     struct td_plan *next; /* of the model's */
-    bool busy;
-    uint64_t used; /* when, by the model's clock */
+    bool busy, lost;      /* at work; and none of the model's, to be freed after it */
+    uint64_t used;        /* when, by the model's clock */
     int threads, node;
     /* What the inputs are like; of those that are fixed, the data are copies and part of it. */
     int n_inputs;
@@ -112,8 +114,8 @@ void td_plan_run_group(const struct td_plan *plan, int last);
 /* ---- plans.c ---- */
 
 /* The plan of the model for such inputs that is free, or a new one to be recorded (*is_new), which
- * is added once that is done, or freed. NULL: the model is to be walked. Whoever takes one that is
- * not new leaves it. */
+ * is added once that is done, or lost. NULL: the model is to be walked. Whoever takes one leaves
+ * it. */
 struct td_plan *td_plan_take(struct td_model *model, const struct td_tensor *inputs,
                              const struct td_model_call *call, bool *is_new);
 void td_plan_add(struct td_model *model, struct td_plan *plan);

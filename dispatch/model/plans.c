@@ -85,18 +85,21 @@ void td_plan_add(struct td_model *model, struct td_plan *plan)
     pthread_mutex_lock(&model->lock_);
     bool again = *plan->refused && !model->fixes_ && may_fix(plan);
     model->fixes_ |= again;
+    plan->lost = again;
     plan->used = model->clock_;
     if (!again) {
         plan->next = model->plans_;
         model->plans_ = plan;
     }
     pthread_mutex_unlock(&model->lock_);
-    if (again)
-        td_plan_free(&plan);
 }
 
 void td_plan_leave(struct td_model *model, struct td_plan *plan)
 {
+    if (plan->lost) {
+        td_plan_free(&plan);
+        return;
+    }
     pthread_mutex_lock(&model->lock_);
     plan->busy = false;
     pthread_mutex_unlock(&model->lock_);

@@ -244,6 +244,8 @@ int td_record_call(struct td_walk *walk, const struct td_given *args, int n_args
     }
     if (run->call.counted)
         return refuse(plan, "the size of a result depends on values", walk->node);
+    if (plan->n_steps == TD_PLAN_STEPS)
+        return refuse(plan, "there are more calls than a plan may have", walk->node);
     int err = add_step(plan, args, n_args);
     if (err)
         return err;

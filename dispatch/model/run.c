@@ -6,7 +6,7 @@
 
 struct td_model_results {
     struct td_walk walk;  /* holds the results' memory, but for a plan's */
-    struct td_plan *plan; /* that has run, or NULL */
+    struct td_plan *plan; /* that has run, or the walk's, in which results may lie, too; or NULL */
     int n;
     struct td_item item[];
 };
@@ -36,16 +36,17 @@ static int walk_program(struct td_model_results *r, const struct td_tensor *inpu
     return err;
 }
 
-/* A plan that cannot be made is no failure of the run that was to be recorded. */
+/* A plan that cannot be made is no failure of the run that was to be recorded. Until its results
+ * are freed it is at work. */
 static void close_plan(struct td_model *model, struct td_plan *plan, int err)
 {
     struct td_problem problem;
     bool made = !err && !*plan->refused;
     if (made && (td_passes_run(model, plan) || td_plan_close(plan, &problem)))
         err = -ENOMEM;
-    if (err)
-        td_plan_free(&plan);
-    else
+    plan->busy = true;
+    plan->lost = err;
+    if (!err)
         td_plan_add(model, plan);
 }
 
@@ -64,10 +65,10 @@ int td_model_run(struct td_model *model, const struct td_tensor *inputs,
     const struct td_stop *before = td_stop_obeyed;
     if (call->stop)
         td_stop_obey(call->stop);
-    r->plan = is_new ? NULL : plan;
+    r->plan = plan;
     r->walk.plan = is_new ? plan : NULL;
-    int err = r->plan ? td_plan_execute(plan, inputs, &r->walk.figures, problem)
-                      : walk_program(r, inputs);
+    int err = plan && !is_new ? td_plan_execute(plan, inputs, &r->walk.figures, problem)
+                              : walk_program(r, inputs);
     if (r->walk.plan)
         close_plan(model, plan, err);
     td_stop_obey(before);
@@ -79,7 +80,8 @@ int td_model_run(struct td_model *model, const struct td_tensor *inputs,
 
 const struct td_tensor *td_model_result(const struct td_model_results *results, int i)
 {
-    return results->plan ? &results->plan->output[i].tensor : &results->item[i].v.tensor;
+    return results->plan && !results->walk.plan ? &results->plan->output[i].tensor
+                                                : &results->item[i].v.tensor;
 }
 
 struct td_model_figures td_model_figures(const struct td_model_results *results)
@@ -93,11 +95,11 @@ void td_model_free_results(struct td_model_results **results)
     *results = NULL;
     if (!r)
         return;
-    if (r->plan)
-        td_plan_leave(r->walk.model, r->plan);
     td_walk_release(&r->walk, 0, NULL, 0);
     td_blocks_free(&r->walk);
     free(r->walk.made);
+    if (r->plan) /* which holds blocks of the walk, until others may free it */
+        td_plan_leave(r->walk.model, r->plan);
     td_model_unref(&r->walk.model);
     free(r);
 }

@@ -130,31 +130,43 @@ START_TEST(test_other_sizes)
 }
 END_TEST
 
-/* How often a graph runs is the second input's value: plans are for that value. */
-START_TEST(test_values_decide)
+/* A graph that runs as often as the second input's value says, which is a result, too. */
+static void make_repeated(void)
 {
-    float x[3] = {1, 2, 3}, got[3];
+    static int inner_in, twice;
+    static struct td_node inner;
+    static struct td_node_operand of_inner[1];
+    static struct td_node_graph graph;
     begin(2);
-    int inner_in = td_program_value(&model), i = model.graph.n_nodes;
-    struct td_node inner;
-    int twice = add("a * 2", 1, V(inner_in));
+    int i = model.graph.n_nodes;
+    inner_in = td_program_value(&model);
+    twice = add("a * 2", 1, V(inner_in));
     inner = nodes[i];
     model.graph.n_nodes--;
-    struct td_node_operand of_inner[1] = {operands[i][0]};
-    int inner_out[1] = {twice};
+    *of_inner = operands[i][0];
     inner.operand = of_inner;
-    inner.out = inner_out;
-    struct td_node_graph graph = {.n_nodes = 1,
-                                  .n_inputs = 1,
-                                  .n_outputs = 1,
-                                  .node = &inner,
-                                  .input = &inner_in,
-                                  .output = &twice};
+    inner.out = &twice;
+    graph = (struct td_node_graph){.n_nodes = 1,
+                                   .n_inputs = 1,
+                                   .n_outputs = 1,
+                                   .node = &inner,
+                                   .input = &inner_in,
+                                   .output = &twice};
     int y = add("a + 1", 2, V(graph_inputs[1], graph_inputs[0]));
     nodes[i].lower = lower_repeat;
     nodes[i].n_operands = 3;
     operands[i][2] = (struct td_node_operand){.kind = TD_OPERAND_graph, .graph = &graph};
+    graph_outputs[1] = graph_inputs[1];
     finish(add("a + 1", 1, V(y)));
+    model.n_outputs = model.graph.n_outputs = 2;
+    ck_assert_int_eq(td_program_close(&model, &problem), 0);
+}
+
+/* Plans are for the value that decides. */
+START_TEST(test_values_decide)
+{
+    float x[3] = {1, 2, 3}, got[3];
+    make_repeated();
     for (int turn = 0; turn < 12; turn++) {
         int64_t times = turn & 3;
         struct td_tensor t = {.data = &times, .dtype = TD_i64, .rank = 0};
@@ -163,6 +175,42 @@ START_TEST(test_values_decide)
     }
     ck_assert(model.fixes_ && model.plans_);
     ck_assert_str_eq(model.plans_->refused, "");
+    end();
+}
+END_TEST
+
+/* Results stay while other plans come and go: one lies in the plan that its run has recorded. */
+START_TEST(test_results_stay)
+{
+    float x[3] = {1, 2, 3}, got[3];
+    int64_t times = 0;
+    struct td_tensor t = {.data = &times, .dtype = TD_i64, .rank = 0};
+    struct td_tensor in[2] = {{.data = x, .dtype = TD_f32, .rank = 1, .shape = {3}}, t};
+    struct td_model_call call = {.threads = 1, .node = -1};
+    struct td_model_results *kept;
+    make_repeated();
+    for (int turn = 0; turn < 3; turn++)
+        ck_assert_int_eq(run(x, 3, &t, false, got), 3);
+    times = 5;
+    ck_assert_int_eq(td_model_run(&model, in, &call, &kept, &problem), 0);
+    ck_assert_ptr_ne(td_model_result(kept, 1)->data, &times); /* it is the plan's */
+    for (times = 6; times < 30; times++)
+        ck_assert_int_eq(run(x, 3, &t, false, got), 3);
+    ck_assert_int_eq(*(const int64_t *)td_model_result(kept, 1)->data, 5);
+    td_model_free_results(&kept);
+    end();
+}
+END_TEST
+
+START_TEST(test_many_calls)
+{
+    float x[3] = {0}, got[3];
+    int64_t times = TD_PLAN_STEPS + 1;
+    struct td_tensor t = {.data = &times, .dtype = TD_i64, .rank = 0};
+    make_repeated();
+    for (int turn = 0; turn < 5; turn++)
+        ck_assert_int_eq(run(x, 3, &t, false, got), 3);
+    ck_assert_msg(strstr(model.plans_->refused, "more calls"), "%s", model.plans_->refused);
     end();
 }
 END_TEST
@@ -202,7 +250,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_walk_and_plan, test_folding, test_chance, test_other_sizes,
-                                  test_values_decide, test_wrong,   test_stopped};
+    const TTest *const tests[] = {test_walk_and_plan, test_folding,       test_chance,
+                                  test_other_sizes,   test_values_decide, test_results_stay,
+                                  test_many_calls,    test_wrong,         test_stopped};
     return td_run_tests("model", tests, sizeof tests / sizeof *tests);
 }
