@@ -10,10 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A zip begins so; everything else that is not ONNX is said to be so by its importer. */
-static bool is_zip(const void *file, size_t size)
+/* A zip begins with its mark, JSON with a brace; everything else that is not ONNX is said to be so
+ * by its importer. */
+static td_importer *importer_of(const char *file, size_t size, const char **format)
 {
-    return size >= 4 && !memcmp(file, "PK\3\4", 4);
+    size_t at = 0;
+    while (at < size && strchr(" \t\r\n", file[at]) && file[at])
+        at++;
+    bool zip = size >= 4 && !memcmp(file, "PK\3\4", 4), brace = at < size && file[at] == '{';
+    *format = zip ? "pt2" : brace ? "json" : "onnx";
+    return zip ? td_import_pt2 : brace ? td_import_expr : td_import_onnx;
 }
 
 int td_model_load(struct td_model **model, const void *file, size_t size,
@@ -29,12 +35,13 @@ int td_model_load(struct td_model **model, const void *file, size_t size,
     *m = (struct td_model){.refs = 1, .arena = arena, .room = room};
     pthread_mutex_init(&m->lock_, NULL);
     *problem->text = 0;
-    bool zip = is_zip(file, size);
-    m->format = zip ? "pt2" : "onnx";
-    int err = (zip ? td_import_pt2 : td_import_onnx)(m, file, size, problem);
+    td_importer *import = importer_of(file, size, &m->format);
+    int err = import(m, file, size, problem);
     err = err ? err : td_program_close(m, problem); /* judges it, too */
     err = err ? err : td_program_fold(m, problem);
     err = err ? err : td_program_close(m, problem);
+    if (!err && import == td_import_expr)
+        td_expr_find_types(m);
     if (err && !*problem->text)
         td_problem_set(problem, -err, "no memory for the model's constants");
     if (err)

@@ -27,7 +27,7 @@ int td_model_load(struct td_model **model, const void *file, size_t size,
 struct td_model *td_model_ref(struct td_model *model);
 void td_model_unref(struct td_model **model); /* nulls the pointer; NULL is fine */
 
-const char *td_model_format(const struct td_model *model); /* "onnx", "pt2" */
+const char *td_model_format(const struct td_model *model); /* "onnx", "pt2", "json" */
 int td_model_count_nodes(const struct td_model *model);    /* those of inner graphs, too */
 int td_model_count_folded(const struct td_model *model);   /* that became constants at loading */
 size_t td_model_bytes(const struct td_model *model);       /* of its constants, packed forms too */

@@ -1,0 +1,271 @@
+/* Models written by hand: a JSON object with inputs, constants, and an expression over them in the
+ * language of dispatch/graph/graph.h, whose results are the outputs.
+ *
+ *   {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3]}],
+ *    "constants": [{"name": "w", "datatype": "FP32", "shape": [2, 3], "data": [1, 2, 3, 4, 5, 6]}],
+ *    "expr": "y = relu(linear(x, w))"} */
+#include "dispatch/graph/graph.h"
+#include "dispatch/model/pt2.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST 64                      /* inputs and constants */
+#define MOST_NS INT64_C(1000000000)  /* that it may take */
+#define MOST_TRIED ((size_t)1 << 20) /* bytes of an input when types are found */
+
+struct reading {
+    struct td_model *model;
+    struct td_problem *problem;
+    struct td_node_operand *operand; /* all inputs, then all constants */
+    int n;
+};
+
+static int lower(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
+                 struct td_item *out)
+{
+    struct td_given given[MOST];
+    struct td_item result[TD_MAX_OUTS];
+    int n;
+    for (int i = 0; i < node->n_operands; i++)
+        given[i] = (struct td_given){node->operand[i].name, in[i]};
+    int err = td_walk_formula(walk, node->form, given, node->n_operands, result, &n);
+    for (int i = 0; i < node->n_outs && !err; i++)
+        out[i] = result[i];
+    return err;
+}
+
+/* Name, type and shape of an input or constant. least: of a size. */
+static int read_tensor(struct reading *r, const cJSON *json, const char *what, int64_t least,
+                       struct td_tensor *t, const char **name)
+{
+    const cJSON *shape = cJSON_GetObjectItemCaseSensitive(json, "shape"), *size;
+    *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "name"));
+    const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "datatype"));
+    *t = (struct td_tensor){.dtype = type ? td_dtype_find(type) : TD_DTYPE_none};
+    if (!*name || !**name)
+        return td_problem_set(r->problem, EINVAL, "%s: each has a name", what);
+    if (!t->dtype)
+        return td_problem_set(r->problem, EINVAL,
+                              "%s: %.60s: datatype must be one of BOOL UINT8 INT8 INT16 INT32 "
+                              "INT64 FP16 BF16 FP32 FP64",
+                              what, *name);
+    if (!cJSON_IsArray(shape) || cJSON_GetArraySize(shape) > TD_MAX_RANK)
+        return td_problem_set(r->problem, EINVAL, "%s: %.60s: shape must be a list of at most %d",
+                              what, *name, TD_MAX_RANK);
+    cJSON_ArrayForEach(size, shape)
+    {
+        double d = cJSON_GetNumberValue(size);
+        if (!(d >= (double)least && d <= 9e15 && d == floor(d)))
+            return td_problem_set(r->problem, EINVAL, "%s: %.60s: shape has no sizes below %d",
+                                  what, *name, (int)least);
+        t->shape[t->rank++] = (int64_t)d;
+    }
+    *name = td_program_text(r->model, *name, strlen(*name));
+    return *name ? 0 : td_problem_set(r->problem, ENOMEM, "no memory for the model");
+}
+
+static int add_operand(struct reading *r, const char *name, int value)
+{
+    for (int i = 0; i < r->n; i++)
+        if (!strcmp(r->operand[i].name, name))
+            return td_problem_set(r->problem, EINVAL, "%.60s: is the name of two", name);
+    r->operand[r->n++] =
+        (struct td_node_operand){.name = name, .kind = TD_OPERAND_value, .value = value};
+    return 0;
+}
+
+static int read_inputs(struct reading *r, const cJSON *inputs)
+{
+    struct td_model *m = r->model;
+    int n = cJSON_GetArraySize(inputs), err = 0;
+    int *value = td_program_alloc(m, sizeof *value * (size_t)n);
+    m->input = td_program_alloc(m, sizeof *m->input * (size_t)n);
+    m->graph.input = value;
+    if (!value || !m->input)
+        return td_problem_set(r->problem, ENOMEM, "no memory for the model");
+    for (const cJSON *one = inputs ? inputs->child : NULL; one && !err; one = one->next) {
+        struct td_model_port *port = &m->input[m->n_inputs];
+        struct td_tensor t;
+        err = read_tensor(r, one, "inputs", -1, &t, &port->name);
+        if (err)
+            break;
+        port->dtype = t.dtype;
+        port->rank = t.rank;
+        memcpy(port->shape, t.shape, sizeof port->shape);
+        value[m->n_inputs++] = td_program_value(m);
+        err = add_operand(r, port->name, value[m->n_inputs - 1]);
+    }
+    m->graph.n_inputs = m->n_inputs;
+    return err;
+}
+
+/* The elements, in FP64, or INT64 where the type is whole, which are then converted. */
+static int read_constant(struct reading *r, const cJSON *json)
+{
+    const cJSON *data = cJSON_GetObjectItemCaseSensitive(json, "data");
+    struct td_tensor t, wide;
+    const char *name;
+    int err = read_tensor(r, json, "constants", 0, &t, &name);
+    if (err)
+        return err;
+    if (t.dtype != TD_f32 && t.dtype != TD_f64 && t.dtype != TD_i64)
+        return td_problem_set(r->problem, EINVAL,
+                              "constants: %.60s: FP32, FP64 or INT64 is right; the expression may "
+                              "convert it",
+                              name);
+    if (!cJSON_IsArray(data) || !td_fits(&t) || cJSON_GetArraySize(data) != td_numel(&t))
+        return td_problem_set(r->problem, EINVAL,
+                              "constants: %.60s: data must be a flat list of as many numbers as "
+                              "its shape says",
+                              name);
+    wide = t;
+    char *room = malloc(td_nbytes(&t) + 1), *at = room;
+    if (!room)
+        return td_problem_set(r->problem, ENOMEM, "no memory for a constant");
+    for (const cJSON *one = data->child; one && !err; one = one->next) {
+        double d = cJSON_GetNumberValue(one);
+        if (!cJSON_IsNumber(one) || (t.dtype == TD_i64 && !(fabs(d) <= 9e15 && d == floor(d))))
+            err = td_problem_set(r->problem, EINVAL, "constants: %.60s: data has what is no %s",
+                                 name, td_dtype_name(t.dtype));
+        else if (t.dtype == TD_f32)
+            *(float *)at = (float)d;
+        else if (t.dtype == TD_f64)
+            *(double *)at = d;
+        else
+            *(int64_t *)at = (int64_t)d;
+        at += td_dtype_size(t.dtype);
+    }
+    wide.data = room;
+    int value = td_program_value(r->model);
+    if (!err && (err = td_program_constant(r->model, value, &wide)))
+        td_problem_set(r->problem, -err, "no room for the constant %.60s", name);
+    free(room);
+    return err ? err : add_operand(r, name, value);
+}
+
+/* The outputs are the results that have names; a single one without is out. */
+static int read_outputs(struct reading *r, const struct td_graph *graph, struct td_node *node)
+{
+    struct td_model *m = r->model;
+    int n = 0;
+    int *out = td_program_alloc(m, sizeof *out * TD_MAX_OUTS);
+    m->output = td_program_alloc(m, sizeof *m->output * TD_MAX_OUTS);
+    if (!out || !m->output)
+        return td_problem_set(r->problem, ENOMEM, "no memory for the model");
+    for (int i = 0; i < graph->n_results && n < TD_MAX_OUTS; i++) {
+        const char *name = graph->named ? graph->result[i].name : "out";
+        if (graph->named && *name == '_')
+            continue;
+        m->output[n] =
+            (struct td_model_port){.name = td_program_text(m, name, strlen(name)), .rank = -1};
+        if (!m->output[n].name)
+            return td_problem_set(r->problem, ENOMEM, "no memory for the model");
+        out[n++] = td_program_value(m);
+    }
+    if (!n)
+        return td_problem_set(r->problem, EINVAL, "expr: there is no result");
+    node->out = m->graph.output = out;
+    node->n_outs = m->graph.n_outputs = m->n_outputs = n;
+    return 0;
+}
+
+/* Reads the expression once, so that what is wrong with it is said now. */
+static int read_expr(struct reading *r, const char *expr, struct td_node *node)
+{
+    struct td_named named[MOST];
+    struct td_graph *graph = malloc(sizeof *graph);
+    if (!graph)
+        return td_problem_set(r->problem, ENOMEM, "no memory for the expression");
+    for (int i = 0; i < r->n; i++)
+        named[i] = (struct td_named){.name = r->operand[i].name, .value = {.kind = TD_KIND_tensor}};
+    int err = td_graph_parse(graph, expr, named, r->n, "expr", r->problem);
+    err = err ? err : read_outputs(r, graph, node);
+    free(graph);
+    return err;
+}
+
+static int read_model(struct reading *r, const cJSON *json)
+{
+    const cJSON *inputs = cJSON_GetObjectItemCaseSensitive(json, "inputs");
+    const cJSON *constants = cJSON_GetObjectItemCaseSensitive(json, "constants");
+    const char *expr = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "expr"));
+    struct td_model *m = r->model;
+    if (!expr || (inputs && !cJSON_IsArray(inputs)) || (constants && !cJSON_IsArray(constants)))
+        return td_problem_set(r->problem, EINVAL,
+                              "a model in JSON has an expression \"expr\", and lists \"inputs\" "
+                              "and \"constants\"");
+    if (cJSON_GetArraySize(inputs) + cJSON_GetArraySize(constants) > MOST)
+        return td_problem_set(r->problem, EINVAL,
+                              "inputs, constants: there are more than %d of them", MOST);
+    struct td_node *node = td_program_alloc(m, sizeof *node);
+    r->operand = td_program_alloc(m, sizeof *r->operand * MOST);
+    if (!node || !r->operand)
+        return td_problem_set(r->problem, ENOMEM, "no memory for the model");
+    int err = read_inputs(r, inputs);
+    for (const cJSON *one = constants ? constants->child : NULL; one && !err; one = one->next)
+        err = read_constant(r, one);
+    *node = (struct td_node){.name = "expr", .op = "eval", .lower = lower};
+    err = err ? err : read_expr(r, expr, node);
+    node->form = td_program_text(m, expr, strlen(expr));
+    if (!err && !node->form)
+        err = td_problem_set(r->problem, ENOMEM, "no memory for the model");
+    node->operand = r->operand;
+    node->n_operands = r->n;
+    m->graph.node = node;
+    m->graph.n_nodes = 1;
+    return err;
+}
+
+int td_import_expr(struct td_model *model, const void *file, size_t size,
+                   struct td_problem *problem)
+{
+    struct reading r = {.model = model, .problem = problem};
+    struct td_pt2_json json;
+    char *text = malloc(size + 1);
+    if (!text)
+        return td_problem_set(problem, ENOMEM, "no memory for the model");
+    memcpy(text, file, size);
+    text[size] = 0;
+    int err = td_pt2_parse(&json, text, size, "the model", problem);
+    if (!err) {
+        err = read_model(&r, json.root);
+        td_pt2_free(&json);
+    }
+    free(text);
+    return err;
+}
+
+/* Sizes that may be any are 1 here. Where such a call fails, outputs are said to be FP32. */
+void td_expr_find_types(struct td_model *model)
+{
+    struct td_tensor input[MOST];
+    struct td_stop stop = {.deadline_ns = td_clock_ns() + MOST_NS};
+    struct td_model_call call = {.threads = 1, .node = -1, .eager = true, .stop = &stop};
+    struct td_model_results *results = NULL;
+    struct td_problem why;
+    bool made = true;
+    for (int i = 0; i < model->n_inputs; i++) {
+        input[i] = (struct td_tensor){.dtype = model->input[i].dtype, .rank = model->input[i].rank};
+        for (int d = 0; d < input[i].rank; d++)
+            input[i].shape[d] = model->input[i].shape[d] < 0 ? 1 : model->input[i].shape[d];
+        input[i].data = td_fits(&input[i]) && td_nbytes(&input[i]) <= MOST_TRIED
+                            ? calloc(td_nbytes(&input[i]) + 64, 1)
+                            : NULL;
+        made = made && input[i].data;
+    }
+    if (made && !td_model_run(model, input, &call, &results, &why))
+        for (int i = 0; i < model->n_outputs; i++) {
+            model->output[i].dtype = td_model_result(results, i)->dtype;
+            model->output[i].rank = td_model_result(results, i)->rank;
+            memset(model->output[i].shape, -1, sizeof model->output[i].shape);
+        }
+    for (int i = 0; i < model->n_outputs; i++)
+        if (!model->output[i].dtype)
+            model->output[i].dtype = TD_f32;
+    td_model_free_results(&results);
+    for (int i = 0; i < model->n_inputs; i++)
+        free(input[i].data);
+}
