@@ -200,7 +200,7 @@ class Models(service.ServiceTest):
             np.testing.assert_array_equal(place[offset // 4:][:9], X.ravel())
         self.problem(self.infer("same", given, outputs=[{"name": "y", **at(4, 36)}]), 400, "overlaps")
 
-    def test_tasks(self):
+    def test_tasks(self): # RT-25
         self.put("later", models.line())
         body, headers = service.pack({"x": X}, binary=True)
         path = "/v2/models/later/infer"
