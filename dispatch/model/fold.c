@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define MOST_NS INT64_C(5000000000) /* that all of it may take */
+#define MOST_WORK 5e9               /* operations, likewise */
 #define MOST_GROWTH 8               /* times the bytes that it is made of, or */
 #define LITTLE ((size_t)1 << 20)    /* so many bytes in any case */
 
@@ -146,7 +147,8 @@ int td_program_fold(struct td_model *model, struct td_problem *problem)
     int err = f && known ? 0 : -ENOMEM;
     if (!err) {
         *f = (struct folding){.model = model, .known = known};
-        f->walk = (struct td_walk){.model = model, .call = &call, .problem = &why};
+        f->walk = (struct td_walk){
+            .model = model, .call = &call, .problem = &why, .most_work = MOST_WORK};
         err = td_walk_begin(&f->walk);
     }
     for (int i = 0; i < model->n_constants && !err; i++)

@@ -130,10 +130,25 @@ static int execute(struct td_walk *walk, size_t scratch, struct td_item *result)
     return err ? err : run->error;
 }
 
+/* Whether the call is more than the walk may do: a kernel of a library runs to its end. */
+static bool is_too_much(struct td_walk *walk)
+{
+    const struct td_call *call = &walk->run.call;
+    double more = call->op->flops ? call->op->flops(call) : 0;
+    for (int i = 0; i < call->n_out; i++)
+        more += (double)td_numel(&call->out[i]);
+    if (walk->most_work > 0 && walk->work + more > walk->most_work)
+        return true;
+    walk->work += more;
+    return false;
+}
+
 static int compute(struct td_walk *walk, struct td_item *result)
 {
     struct td_run *run = &walk->run;
     size_t scratch = 0;
+    if (is_too_much(walk))
+        return td_walk_refuse(walk, "would take too long");
     run->call.threads = walk->call->threads;
     run->node = walk->call->node;
     int err = td_run_select(run, &scratch);

@@ -26,10 +26,11 @@ struct td_walk {
     struct td_block *scratch;              /* of kernels; grows */
     struct td_block **made; /* by the nodes under way, which hold them until they are done */
     size_t n_made, made_room;
-    struct td_arena *once; /* for one call */
-    size_t bytes;          /* of all blocks */
-    int depth;             /* of graphs and formulas */
-    bool chance;           /* a call has drawn chance, which is to be drawn anew each time */
+    struct td_arena *once;  /* for one call */
+    size_t bytes;           /* of all blocks */
+    int depth;              /* of graphs and formulas */
+    double work, most_work; /* operations so far, and beyond which a call is refused; 0: none */
+    bool chance;            /* a call has drawn chance, which is to be drawn anew each time */
     const struct td_node *node;
     struct td_plan *plan; /* that is being recorded, or NULL */
     struct td_model_figures figures;

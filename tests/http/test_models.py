@@ -388,6 +388,20 @@ class Models(service.ServiceTest):
             self.assertEqual(s.call("GET", "/v2/health/ready").status, 200)
 
 
+    def test_what_is_not_folded(self):
+        """A few bytes whose constants are hours of work are loaded at once: they are left to who calls."""
+        def shape(name, *sizes):
+            return name, np.array(sizes)
+        nodes = [("ConstantOfShape", ["a"], ["image"], {}), ("ConstantOfShape", ["b"], ["kernel"], {}),
+                 ("Conv", ["image", "kernel"], ["much"], {}), ("Add", ["x", "much"], ["y"], {})]
+        file = models.onnx_file(nodes, [models.port("x", [1])], [models.port("y", None)],
+                                dict([shape("a", 1, 64, 400, 400), shape("b", 64, 64, 101, 101)]))
+        begin = time.monotonic()
+        self.put("much", file)
+        self.assertLess(time.monotonic() - begin, 20) # the convolution takes a minute
+        self.service.call("DELETE", "/v1/models/much")
+
+
 class Directory(service.ServiceTest):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
