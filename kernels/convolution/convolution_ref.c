@@ -16,6 +16,8 @@ struct range {
  * small input most lie on its padding. */
 static struct range inside(const struct td_conv *c, int d, int64_t at, bool zeros)
 {
+    if (!c->in_channels)
+        return (struct range){0, 0};
     if (zeros)
         return (struct range){0, c->kernel[d]};
     if (c->transposed) { /* i * dilation is at + padding less a multiple of stride below in */
@@ -25,7 +27,7 @@ static struct range inside(const struct td_conv *c, int d, int64_t at, bool zero
                               last < c->kernel[d] ? last : c->kernel[d]};
     }
     int64_t from = at * c->stride[d] - c->padding[d], step = c->dilation[d], room = c->in[d] - from;
-    int64_t end = room > 0 && c->in_channels ? (room + step - 1) / step : 0;
+    int64_t end = room > 0 ? (room + step - 1) / step : 0;
     return (struct range){from < 0 ? (step - 1 - from) / step : 0,
                           end < c->kernel[d] ? end : c->kernel[d]};
 }

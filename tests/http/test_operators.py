@@ -98,6 +98,10 @@ class Operators(service.ServiceTest):
                         {"name": "input", "shape": shape, "data": [], "datatype": datatype},
                         {"name": "weight", "shape": weight, "data": [], "datatype": datatype}]}, connection=self.quick)
                     self.assertEqual((reply.status, reply.json["outputs"][0]["data"]), (200, out), reply.body[:300])
+        reply = self.service.call("POST", "/v1/ops/conv_transpose1d", {"parameters": {"dilation": 3}, "inputs": [ # a wide result
+            {"name": "input", "shape": [0, big], "data": [], "datatype": "FP64"},
+            {"name": "weight", "shape": [0, 1, big], "data": [], "datatype": "FP64"}]}, connection=self.quick)
+        self.assertEqual(reply.status, 200, reply.body[:300])
 
 
 
