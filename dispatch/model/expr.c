@@ -18,6 +18,7 @@
 
 struct reading {
     struct td_model *model;
+    struct td_arena *once; /* for what the reading alone needs */
     struct td_problem *problem;
     struct td_node_operand *operand; /* all inputs, then all constants */
     int n;
@@ -102,11 +103,10 @@ static int read_inputs(struct reading *r, const cJSON *inputs)
     return err;
 }
 
-/* The elements, in FP64, or INT64 where the type is whole, which are then converted. */
 static int read_constant(struct reading *r, const cJSON *json)
 {
     const cJSON *data = cJSON_GetObjectItemCaseSensitive(json, "data");
-    struct td_tensor t, wide;
+    struct td_tensor t;
     const char *name;
     int err = read_tensor(r, json, "constants", 0, &t, &name);
     if (err)
@@ -121,9 +121,9 @@ static int read_constant(struct reading *r, const cJSON *json)
                               "constants: %.60s: data must be a flat list of as many numbers as "
                               "its shape says",
                               name);
-    wide = t;
-    char *room = malloc(td_nbytes(&t) + 1), *at = room;
-    if (!room)
+    char *at = td_arena_alloc(r->once, td_nbytes(&t) + 1);
+    t.data = at;
+    if (!at)
         return td_problem_set(r->problem, ENOMEM, "no memory for a constant");
     for (const cJSON *one = data->child; one && !err; one = one->next) {
         double d = cJSON_GetNumberValue(one);
@@ -138,11 +138,9 @@ static int read_constant(struct reading *r, const cJSON *json)
             *(int64_t *)at = (int64_t)d;
         at += td_dtype_size(t.dtype);
     }
-    wide.data = room;
     int value = td_program_value(r->model);
-    if (!err && (err = td_program_constant(r->model, value, &wide)))
+    if (!err && (err = td_program_constant(r->model, value, &t)))
         td_problem_set(r->problem, -err, "no room for the constant %.60s", name);
-    free(room);
     return err ? err : add_operand(r, name, value);
 }
 
@@ -222,19 +220,15 @@ static int read_model(struct reading *r, const cJSON *json)
 int td_import_expr(struct td_model *model, const void *file, size_t size,
                    struct td_problem *problem)
 {
-    struct reading r = {.model = model, .problem = problem};
-    struct td_pt2_json json;
-    char *text = malloc(size + 1);
-    if (!text)
-        return td_problem_set(problem, ENOMEM, "no memory for the model");
-    memcpy(text, file, size);
-    text[size] = 0;
-    int err = td_pt2_parse(&json, text, size, "the model", problem);
-    if (!err) {
-        err = read_model(&r, json.root);
-        td_pt2_free(&json);
-    }
-    free(text);
+    struct td_pt2_json json = {0};
+    struct td_arena *once = td_arena_create();
+    struct reading r = {.model = model, .once = once, .problem = problem};
+    char *text = once ? td_arena_strdup(once, file, size) : NULL; /* it is changed on the way */
+    int err = text ? td_pt2_parse(&json, text, size, "the model", problem)
+                   : td_problem_set(problem, ENOMEM, "no memory for the model");
+    err = err ? err : read_model(&r, json.root);
+    td_pt2_free(&json);
+    td_arena_destroy(once);
     return err;
 }
 

@@ -388,6 +388,19 @@ class Models(service.ServiceTest):
             self.assertEqual(s.call("GET", "/v2/health/ready").status, 200)
 
 
+    def test_json_that_is_wrong(self):
+        """Nothing of a model that is no JSON after all stays counted."""
+        with Service() as s:
+            def held():
+                text = s.call("GET", "/metrics").body.decode()
+                used, kept = (float(re.search(rf"^tensord_memory_{name} (\S+)$", text, re.M)[1]) for name in ("bytes", "kept_bytes"))
+                return used - kept
+            before = held()
+            for _ in range(20):
+                file = b'{"expr": "x", "inputs": [' + b"1," * 50000 + b"]}"
+                self.assertEqual(s.call("PUT", "/v1/models/m", file).status, 400)
+            self.assertLess(held(), before + (1 << 20))
+
     def test_what_is_not_folded(self):
         """A few bytes whose constants are hours of work are loaded at once: they are left to who calls."""
         def shape(name, *sizes):
