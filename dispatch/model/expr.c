@@ -8,13 +8,13 @@
 #include "dispatch/model/pt2.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST 64                      /* inputs and constants */
-#define MOST_NS INT64_C(1000000000)  /* that it may take */
-#define MOST_TRIED ((size_t)1 << 20) /* bytes of an input when types are found */
+#define MOST TD_FORMULA_ARGS                 /* inputs and constants */
+#define MOST_WHOLE INT64_C(9000000000000000) /* which a JSON number holds exactly */
+#define MOST_NS INT64_C(1000000000)          /* that it may take */
+#define MOST_TRIED ((size_t)1 << 20)         /* bytes of an input when types are found */
 
 struct reading {
     struct td_model *model;
@@ -42,9 +42,9 @@ static int lower(struct td_walk *walk, const struct td_node *node, const struct 
 static int read_tensor(struct reading *r, const cJSON *json, const char *what, int64_t least,
                        struct td_tensor *t, const char **name)
 {
-    const cJSON *shape = cJSON_GetObjectItemCaseSensitive(json, "shape"), *size;
-    *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "name"));
-    const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "datatype"));
+    const cJSON *shape = td_pt2_get(json, "shape"), *size;
+    const char *type = td_pt2_text(json, "datatype");
+    *name = td_pt2_text(json, "name");
     *t = (struct td_tensor){.dtype = type ? td_dtype_find(type) : TD_DTYPE_none};
     if (!*name || !**name)
         return td_problem_set(r->problem, EINVAL, "%s: each has a name", what);
@@ -58,11 +58,10 @@ static int read_tensor(struct reading *r, const cJSON *json, const char *what, i
                               what, *name, TD_MAX_RANK);
     cJSON_ArrayForEach(size, shape)
     {
-        double d = cJSON_GetNumberValue(size);
-        if (!(d >= (double)least && d <= 9e15 && d == floor(d)))
+        int64_t *d = &t->shape[t->rank++];
+        if (!td_pt2_whole(size, d) || *d < least || *d > MOST_WHOLE)
             return td_problem_set(r->problem, EINVAL, "%s: %.60s: shape has no sizes below %d",
                                   what, *name, (int)least);
-        t->shape[t->rank++] = (int64_t)d;
     }
     *name = td_program_text(r->model, *name, strlen(*name));
     return *name ? 0 : td_problem_set(r->problem, ENOMEM, "no memory for the model");
@@ -105,7 +104,7 @@ static int read_inputs(struct reading *r, const cJSON *inputs)
 
 static int read_constant(struct reading *r, const cJSON *json)
 {
-    const cJSON *data = cJSON_GetObjectItemCaseSensitive(json, "data");
+    const cJSON *data = td_pt2_get(json, "data");
     struct td_tensor t;
     const char *name;
     int err = read_tensor(r, json, "constants", 0, &t, &name);
@@ -126,16 +125,17 @@ static int read_constant(struct reading *r, const cJSON *json)
     if (!at)
         return td_problem_set(r->problem, ENOMEM, "no memory for a constant");
     for (const cJSON *one = data->child; one && !err; one = one->next) {
-        double d = cJSON_GetNumberValue(one);
-        if (!cJSON_IsNumber(one) || (t.dtype == TD_i64 && !(fabs(d) <= 9e15 && d == floor(d))))
+        int64_t whole = 0;
+        bool right = t.dtype == TD_i64 ? td_pt2_whole(one, &whole) : cJSON_IsNumber(one);
+        if (!right || whole < -MOST_WHOLE || whole > MOST_WHOLE)
             err = td_problem_set(r->problem, EINVAL, "constants: %.60s: data has what is no %s",
                                  name, td_dtype_name(t.dtype));
         else if (t.dtype == TD_f32)
-            *(float *)at = (float)d;
+            *(float *)at = (float)one->valuedouble;
         else if (t.dtype == TD_f64)
-            *(double *)at = d;
+            *(double *)at = one->valuedouble;
         else
-            *(int64_t *)at = (int64_t)d;
+            *(int64_t *)at = whole;
         at += td_dtype_size(t.dtype);
     }
     int value = td_program_value(r->model);
@@ -187,9 +187,8 @@ static int read_expr(struct reading *r, const char *expr, struct td_node *node)
 
 static int read_model(struct reading *r, const cJSON *json)
 {
-    const cJSON *inputs = cJSON_GetObjectItemCaseSensitive(json, "inputs");
-    const cJSON *constants = cJSON_GetObjectItemCaseSensitive(json, "constants");
-    const char *expr = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "expr"));
+    const cJSON *inputs = td_pt2_get(json, "inputs"), *constants = td_pt2_get(json, "constants");
+    const char *expr = td_pt2_text(json, "expr");
     struct td_model *m = r->model;
     if (!expr || (inputs && !cJSON_IsArray(inputs)) || (constants && !cJSON_IsArray(constants)))
         return td_problem_set(r->problem, EINVAL,

@@ -182,8 +182,8 @@ static int give(struct formula *f, struct td_item *result, int *n)
 int td_walk_formula(struct td_walk *walk, const char *formula, const struct td_given *args,
                     int n_args, struct td_item *result, int *n)
 {
-    struct td_named named[2 * TD_MAX_ARGS];
-    struct td_tensor mark[2 * TD_MAX_ARGS];
+    struct td_named named[TD_FORMULA_ARGS];
+    struct td_tensor mark[TD_FORMULA_ARGS];
     if (n_args > (int)(sizeof named / sizeof *named))
         return td_walk_refuse(walk, "has too many operands for its formula");
     for (int i = 0; i < n_args; i++) {

@@ -179,6 +179,8 @@ int td_walk_call(struct td_walk *walk, const char *op, const struct td_given *ar
         name, x                                                                                    \
     }
 
+#define TD_FORMULA_ARGS 64 /* that a formula may have */
+
 /* Computes a formula in the language of expressions (dispatch/graph/graph.h) over named items;
  * absent ones (kind none) are None there. One result, or several: "y = ...; z = ...". */
 int td_walk_formula(struct td_walk *walk, const char *formula, const struct td_given *args,

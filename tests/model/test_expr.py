@@ -37,6 +37,12 @@ class Expr(unittest.TestCase):
         one = self.runner.run(changed(constants=[], expr="x * 2"), [x])
         np.testing.assert_array_equal(one[0], x * 2)
 
+    def test_many(self):
+        names = [f"x{i}" for i in range(64)]
+        got = self.runner.run(changed(inputs=[{**LINE["inputs"][0], "name": name} for name in names], constants=[],
+                                      expr=" + ".join(names)), [np.full((1, 3), i, np.float32) for i in range(64)])
+        np.testing.assert_array_equal(got[0], np.full((1, 3), 64 * 63 / 2))
+
     def test_wrong(self):
         x = np.zeros((1, 3), np.float32)
         for body, sentence in [
