@@ -39,7 +39,8 @@ int td_model_load(struct td_model **model, const void *file, size_t size,
     int err = import(m, file, size, problem);
     err = err ? err : td_program_close(m, problem); /* judges it, too */
     err = err ? err : td_program_fold(m, problem);
-    err = err ? err : td_program_close(m, problem);
+    if (!err && m->n_folded) /* else nothing has changed */
+        err = td_program_close(m, problem);
     if (!err && import == td_import_expr)
         td_expr_find_types(m);
     if (err && !*problem->text)

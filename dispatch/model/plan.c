@@ -126,12 +126,6 @@ static int by_size(const void *a, const void *b)
     return m == n ? (*x > *y) - (*x < *y) : m < n ? 1 : -1;
 }
 
-static int by_place(const void *a, const void *b)
-{
-    const struct td_plan_value *const *x = a, *const *y = b;
-    return ((*x)->at > (*y)->at) - ((*x)->at < (*y)->at);
-}
-
 /* The lowest place where a value meets none of the others that live when it does; those, n of them,
  * are in the order of their places. */
 static size_t find_place(struct td_plan_value *const *others, int n,
@@ -171,7 +165,7 @@ static int place_values(struct td_plan *plan)
         if (value->at + room_of(value) > plan->bytes)
             plan->bytes = value->at + room_of(value);
         int k = i;
-        for (; k > 0 && by_place(&value, &placed[k - 1]) < 0; k--)
+        for (; k > 0 && value->at < placed[k - 1]->at; k--)
             placed[k] = placed[k - 1];
         placed[k] = value;
     }
@@ -202,6 +196,21 @@ static void point_steps(struct td_plan *plan)
     }
 }
 
+/* Which arguments are the model's inputs, so that a run need not look for them. */
+static int find_taken(struct td_plan *plan)
+{
+    int n = 0;
+    for (int s = 0; s < plan->n_steps; s++)
+        n += plan->step[s].handle ? plan->step[s].n_uses : 0;
+    plan->taken = td_arena_alloc(plan->arena, sizeof *plan->taken * (size_t)(n + 1));
+    for (int s = 0; s < plan->n_steps && plan->taken; s++)
+        for (int k = 0; plan->step[s].handle && k < plan->step[s].n_uses; k++)
+            if (plan->value[plan->step[s].use[k].value].step < 0)
+                plan->taken[plan->n_taken++] =
+                    (struct td_plan_taken){.step = s, .use = &plan->step[s].use[k]};
+    return plan->taken ? 0 : -ENOMEM;
+}
+
 int td_plan_close(struct td_plan *plan, struct td_problem *problem)
 {
     int err = bind_steps(plan, problem);
@@ -209,7 +218,7 @@ int td_plan_close(struct td_plan *plan, struct td_problem *problem)
         return err;
     td_plan_group(plan);
     find_lives(plan);
-    if (place_values(plan))
+    if (place_values(plan) || find_taken(plan))
         return td_problem_set(problem, ENOMEM, "no memory for the model's plan");
     plan->memory = td_arena_alloc(plan->arena, plan->bytes + plan->scratch + 64);
     if (!plan->memory)
@@ -228,23 +237,18 @@ static char *data_of(const struct td_plan *plan, int value, const struct td_tens
 }
 
 /* Arguments that are the model's inputs lie elsewhere each time. */
-static void point_to_inputs(const struct td_plan *plan, const struct td_plan_step *step,
-                            const struct td_tensor *inputs)
+static void point_to_inputs(const struct td_plan *plan, const struct td_tensor *inputs)
 {
-    for (int k = 0; k < step->n_uses; k++)
-        if (plan->value[step->use[k].value].step < 0)
-            point(step, &step->use[k],
-                  data_of(plan, step->use[k].value, inputs) + step->use[k].offset);
+    for (int i = 0; i < plan->n_taken; i++) {
+        const struct td_plan_taken *t = &plan->taken[i];
+        point(&plan->step[t->step], t->use, data_of(plan, t->use->value, inputs) + t->use->offset);
+    }
 }
 
-static int run_step(const struct td_plan *plan, int s, const struct td_tensor *inputs,
-                    struct td_problem *problem)
+static int run_step(const struct td_plan *plan, int s, struct td_problem *problem)
 {
     const struct td_plan_step *step = &plan->step[s];
     struct td_problem why = {0};
-    point_to_inputs(plan, step, inputs);
-    if (step->with >= 0 && step->with != s)
-        return 0;
     int err = 0;
     if (step->with == s)
         td_plan_run_group(plan, s);
@@ -263,13 +267,14 @@ int td_plan_execute(struct td_plan *plan, const struct td_tensor *inputs,
     int err = 0;
     figures->most_bytes = plan->bytes + plan->scratch;
     int64_t begin = td_clock_ns(), last = begin;
+    point_to_inputs(plan, inputs);
     for (int s = 0; s < plan->n_steps && !err; s++) {
         if (!plan->step[s].handle)
             continue;
-        err = run_step(plan, s, inputs, problem);
         figures->calls++;
         if (plan->step[s].with >= 0 && plan->step[s].with != s)
-            continue; /* the last of them has the time of all */
+            continue; /* the last of them runs all, and has their time */
+        err = run_step(plan, s, problem);
         int64_t now = td_clock_ns();
         plan->step[s].ns = now - last;
         last = now;

@@ -46,6 +46,11 @@ struct td_plan_output {
     size_t offset;
 };
 
+struct td_plan_taken { /* an argument of a step that is a model's input, or a view of one */
+    int step;
+    const struct td_plan_use *use; /* borrowed */
+};
+
 struct td_plan {
     struct td_plan *next; /* of the model's */
     bool busy, lost;      /* at work; and none of the model's, to be freed after it */
@@ -62,6 +67,8 @@ struct td_plan {
     struct td_plan_value *value;
     struct td_block **held; /* of constants */
     struct td_plan_output *output;
+    struct td_plan_taken *taken;
+    int n_taken;
     struct td_model_pass *pass;
     int n_passes;
     unsigned char *memory;

@@ -211,13 +211,10 @@ static int copy_arg(struct td_plan *plan, struct td_plan_step *step, int i,
     return err;
 }
 
-static int add_step(struct td_plan *plan, const struct td_given *args, int n_args)
+static int copy_args(struct td_plan *plan, struct td_plan_step *step, const struct td_given *args,
+                     int n_args)
 {
     size_t most = 0;
-    if (!grow((void **)&plan->step, plan->n_steps, &plan->steps_room, sizeof *plan->step))
-        return -ENOMEM;
-    struct td_plan_step *step = &plan->step[plan->n_steps];
-    *step = (struct td_plan_step){0};
     for (int i = 0; i < n_args; i++)
         most += 1 + (size_t)args[i].item.n;
     step->arg = td_arena_zalloc(plan->arena, sizeof *step->arg * (size_t)(n_args + 2)); /* passes */
@@ -246,23 +243,21 @@ int td_record_call(struct td_walk *walk, const struct td_given *args, int n_args
         return refuse(plan, "the size of a result depends on values", walk->node);
     if (plan->n_steps == TD_PLAN_STEPS)
         return refuse(plan, "there are more calls than a plan may have", walk->node);
-    int err = add_step(plan, args, n_args);
+    struct td_plan_step step = {.handle = run->handle,
+                                .in_place = run->in_place,
+                                .node = walk->node ? walk->node->name : "",
+                                .n_outs = run->call.n_out,
+                                .value = plan->n_values};
+    int err = copy_args(plan, &step, args, n_args);
     if (err)
         return err;
-    struct td_plan_step *step = &plan->step[plan->n_steps];
-    step->handle = run->handle;
-    step->in_place = run->in_place;
-    step->node = walk->node ? walk->node->name : "";
-    step->n_outs = run->call.n_out;
-    step->value = plan->n_values;
-    for (int i = 0; i < step->n_outs; i++) {
+    for (int i = 0; i < step.n_outs; i++) {
         int value = td_plan_add_value(plan, &result[i].v.tensor, plan->n_steps, i);
         if (value < 0)
             return value;
         result[i].recorded = value + 1;
     }
-    plan->n_steps++;
-    return 0;
+    return td_plan_add_step(plan, &step) < 0 ? -ENOMEM : 0;
 }
 
 int td_record_outputs(struct td_walk *walk, const struct td_item *item, int n)
