@@ -291,11 +291,11 @@ static const struct td_impl impls[] = {
 #define TD_RNN(symbol, name, formula, which, rows, wide)                                           \
     TD_CELL(symbol, name TD_FORM("Tensor") "(Tensor, Tensor)", formula, which,                     \
         "input=[2,n,m] hx=[1,n,5] params=[" rows ",m]|[" rows ",5]|[" rows "]|[" rows "] "         \
-        "has_biases=True num_layers=1" TD_RUN_OF("False") "False",                                 \
+        "has_biases=True num_layers=1" TD_RUN_OF("False") "False small",                           \
         "input=[n,1,2] hx=[2,n,5] params=[" rows ",2]|[" rows ",5]|[" rows ",2]|[" rows ",5] "     \
-        "has_biases=False num_layers=1" TD_RUN_OF("True") "True",                                  \
+        "has_biases=False num_layers=1" TD_RUN_OF("True") "True small",                            \
         "input=[6,9,n] hx=[1,9,2] params=[" wide ",n]|[" wide ",2] has_biases=False num_layers=1"  \
-        TD_RUN_OF("False") "False")
+        TD_RUN_OF("False") "False small")
 
 TD_CELL(lstm_input, "lstm.input" TD_FORM("Tensor[]") "(Tensor, Tensor, Tensor)",
     "c = sigmoid(f) * c + sigmoid(i) * tanh(g), h = sigmoid(o) * tanh(c), of i, f, g, o = input x "
