@@ -77,6 +77,27 @@ if (process.argv[2] === '--pictures') {
   process.exit();
 }
 
+if (process.argv[2] === '--cost') {
+  const seconds = Number(process.argv[3]), of = `/proc/${process.env.PID}/task`;
+  const used = () => readdirSync(of).reduce((sum, t) => sum + Number(readFileSync(`${of}/${t}/schedstat`, 'utf8').split(' ')[0]), 0);
+  const spent = async () => {
+    const before = used();
+    await new Promise((after) => setTimeout(after, seconds * 1000));
+    return `${((used() - before) / seconds / 1e7).toFixed(3)} % of a core`;
+  };
+  console.log(`no page: ${await spent()}`);
+  await putModel();
+  for (const v of [...VIEWS, 'models']) {
+    const o = await open();
+    await o.view(v);
+    await o.page.waitForTimeout(1000);
+    console.log(`${v}: ${await spent()}`);
+    await o.close();
+  }
+  await browser.close();
+  process.exit();
+}
+
 test.after(() => browser.close());
 
 for (const width of [390, 1440])

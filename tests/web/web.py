@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""web.py [--pictures DIR]: the dashboard in headless Chromium, as dashboard.mjs looks at it, or pictures of it."""
+"""web.py [--pictures DIR | --cost SECONDS]: the dashboard in headless Chromium, as dashboard.mjs looks at it, or
+pictures of it, or what each view costs the server while somebody looks."""
 import os
 import pathlib
 import shutil
@@ -40,6 +41,6 @@ with service.Service() as s, tempfile.TemporaryDirectory() as folder:
     x = {"name": "input", "shape": [64, 64], "datatype": "FP32", "data": [0.5] * 4096} # has a packed form made
     s.call("POST", "/v1/ops/linear", {"inputs": [x, {"name": "weight", **service.stored("mlp/1/weight")}]})
     done = subprocess.run([NODE, ROOT / "tests/web/dashboard.mjs", *sys.argv[1:]], cwd=ROOT,
-                          env={**os.environ, "PAGE": f"http://127.0.0.1:{s.port}", "CHROMIUM": CHROMIUM,
+                          env={**os.environ, "PAGE": f"http://127.0.0.1:{s.port}", "CHROMIUM": CHROMIUM, "PID": str(s.pid),
                                "MODEL": str(model(pathlib.Path(folder, "scores.onnx")))})
 sys.exit(done.returncode)
