@@ -80,7 +80,7 @@ int td_api_models_list(struct td_request *req, struct td_response *res)
     return td_write_response(&w, res, 200);
 }
 
-static int no_model(struct td_request *req)
+int td_api_no_model(struct td_request *req)
 {
     struct td_problem problem;
     int err = td_models_unknown(req->service->models, req->arena, req->var[0], &problem);
@@ -91,7 +91,7 @@ static int answer(struct td_request *req, struct td_response *res, int status)
 {
     struct td_served *served = td_models_find(req->service->models, req->var[0]);
     if (!served)
-        return no_model(req);
+        return td_api_no_model(req);
     struct td_writer w;
     td_write_init(&w, req->arena, 1024);
     write_model(&w, req->var[0], served);
@@ -107,7 +107,7 @@ int td_api_models_get(struct td_request *req, struct td_response *res)
 int td_api_models_delete(struct td_request *req, struct td_response *res)
 {
     if (td_models_remove(req->service->models, req->var[0]))
-        return no_model(req);
+        return td_api_no_model(req);
     res->status = 204;
     return 0;
 }

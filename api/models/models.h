@@ -68,6 +68,9 @@ int td_models_unknown(struct td_models *models, struct td_arena *arena, const ch
 void td_write_port(struct td_writer *w, const struct td_model_port *port, bool config,
                    bool optional);
 
+/* The reply for a name that no model has. */
+int td_api_no_model(struct td_request *req);
+
 /* ---- cost.c: what a run of it takes ---- */
 
 /* Of inputs of these shapes, in seconds; INFINITY: nobody knows. */

@@ -172,11 +172,8 @@ static int answer(struct td_request *req, struct td_response *res, struct td_mod
 int td_api_models_plan(struct td_request *req, struct td_response *res)
 {
     struct td_served *served = td_models_find(req->service->models, req->var[0]);
-    struct td_problem problem;
-    if (!served) {
-        int err = td_models_unknown(req->service->models, req->arena, req->var[0], &problem);
-        return td_api_problem(req, err, "%s", problem.text);
-    }
+    if (!served)
+        return td_api_no_model(req);
     int err = answer(req, res, served->model);
     td_served_unref(&served);
     return err;

@@ -9,6 +9,8 @@
 #include "kernels/kernels.h"
 #include "kernels/weight.h"
 
+#include <stdio.h>
+
 struct td_model; /* as loaded: does not change, any number of threads may run it */
 
 struct td_model_port { /* an input or an output; a name is the file's, whatever is in it */
@@ -109,5 +111,8 @@ typedef void td_model_visit(const struct td_model_plan *plan, void *arg);
 void td_model_visit_plans(struct td_model *model, td_model_visit *visit, void *arg);
 /* Step i of n_steps; false: a pass has left it out. */
 bool td_model_plan_step(const struct td_model_plan *plan, int i, struct td_model_step *step);
+/* The same as a program for people, where a plan of the model is visited: a line a call with all
+ * its operands, in ASCII. */
+void td_model_plan_print(const struct td_model *model, const struct td_model_plan *plan, FILE *to);
 
 #endif

@@ -86,6 +86,19 @@ class Models(service.ServiceTest):
         self.assertNotIn("wrong-new", self.names())
         self.alive()
 
+    def test_source(self):
+        self.put("written", models.line())
+        source = lambda query="": self.service.call("GET", "/v1/models/written/source" + query)
+        self.assertIn("no plan yet", source().body.decode())
+        for eager in 4 * (False,):
+            self.right(self.infer("written", {"x": X}, {"eager": eager}))
+        text = source("?asm=0").body.decode()
+        self.assertRegex(text, r"run\(FP32\[3,3\] x\)\n{\n    v0 = matmul\(x, FP32\[3,4\]\); // FP32\[3,4\], \w+@\w+")
+        self.assertRegex(text, r" {4}for \(each tile of \[3,4\]\) {\n {8}v1 = relu\(v0\); .* in the cache, .*\n"
+                               r" {8}v2 = mul.Tensor\(v1, 1\); .*\n {4}}\n {4}return v2;\n}")
+        self.problem(source("?asm=1"), 501, "no machine code")
+        self.problem(self.service.call("GET", "/v1/models/nosuch/source"), 404)
+
     def test_plan(self):
         self.put("planned", models.line())
         plan = self.service.call("GET", "/v1/models/planned/plan").json
