@@ -96,20 +96,6 @@ static const struct td_impl *reference(const struct td_op *op)
     return i;
 }
 
-static bool same_inputs(const struct sample *a, const struct sample *b)
-{
-    for (int i = 0; i < a->n_inputs; i++)
-        if (memcmp(a->input[i].data, b->input[i].data, td_nbytes(&a->input[i])))
-            return false;
-    return true;
-}
-
-static void copy_inputs(struct sample *to, const struct sample *from)
-{
-    for (int i = 0; i < from->n_inputs; i++)
-        memcpy(to->input[i].data, from->input[i].data, td_nbytes(&from->input[i]));
-}
-
 static void failed(struct row *row, const char *what)
 {
     if (row->failures++ < SHOWN)
@@ -130,7 +116,7 @@ static void judge(struct row *row, struct sample *got, const struct sample *want
     sample_run(row->impl, call);
     armed = false;
     row->calls++;
-    if (!same_inputs(got, want))
+    if (!sample_same_inputs(got, want))
         failed(row, "wrote to its input");
     for (int i = 0; i < call->n_out; i++) {
         if (!sample_guarded(&call->out[i]))
@@ -210,7 +196,7 @@ static void compare(struct row *row, const struct input *in, struct right *right
         return;
     row->reached |= in->dtype;
     if (!make(&got, row->handle, in, SAMPLE_NONE)) {
-        copy_inputs(&got, &right->want);
+        sample_copy_inputs(&got, &right->want);
         ask_reference(right);
         got.run.call.threads = in->threads;
         if (right->made)
@@ -228,24 +214,24 @@ static bool excused(const struct row *row, const char *pattern, enum sample_valu
            (values == SAMPLE_SPECIAL && (row->impl->library || strstr(pattern, " finite")));
 }
 
-/* The instructions that multiply BF16 take denormals for zeros, infinity times one for NaN. A
- * pattern that ends in " small" is of an operator whose sums go through a curve that flattens: of
- * big numbers that cancel, their rounding is left, which results of absolute values do not show. */
+/* The instructions that multiply BF16 take denormals for zeros, infinity times one for NaN. Where a
+ * pattern ends in " small", sums go through a curve that flattens: what rounding leaves of big
+ * numbers that cancel, results of absolute values do not show. */
 static enum sample_values some_of(const struct row *row, const struct input *in)
 {
     bool flushes =
         row->handle->op->sums && in->dtype == TD_bf16 && row->impl->isa >= TD_ISA_avx512_bf16;
-    if (in->values != SAMPLE_SPECIAL)
-        return in->values;
-    return in->values | (flushes ? SAMPLE_NORMAL : 0) |
-           (strstr(in->pattern, " small") ? SAMPLE_SMALL : 0);
+    bool small = strstr(in->pattern, " small");
+    return in->values != SAMPLE_SPECIAL
+               ? in->values
+               : in->values | (flushes ? SAMPLE_NORMAL : 0) | (small ? SAMPLE_SMALL : 0);
 }
 
 /* A row's calls for an input: on one thread, and a big one on two. */
 static void check_input(struct row *row, struct input in, struct right *right)
 {
-    if (excused(row, in.pattern, in.values) ||
-        !(row->impl->dtypes & row->handle->op->dtypes & in.dtype))
+    unsigned types = row->impl->dtypes & row->handle->op->dtypes;
+    if (excused(row, in.pattern, in.values) || !(types & in.dtype))
         return;
     in.values = some_of(row, &in);
     for (in.threads = 1; in.threads <= 1 + (in.sizes.n == BIG); in.threads++)

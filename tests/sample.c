@@ -303,6 +303,20 @@ void sample_fini(struct sample *s)
         guarded_free(s->run.call.out[i].data, s->out_bytes[i]);
 }
 
+bool sample_same_inputs(const struct sample *a, const struct sample *b)
+{
+    for (int i = 0; i < a->n_inputs; i++)
+        if (memcmp(a->input[i].data, b->input[i].data, td_nbytes(&a->input[i])))
+            return false;
+    return true;
+}
+
+void sample_copy_inputs(struct sample *to, const struct sample *from)
+{
+    for (int i = 0; i < from->n_inputs; i++)
+        memcpy(to->input[i].data, from->input[i].data, td_nbytes(&from->input[i]));
+}
+
 void sample_start(void)
 {
     struct td_problem problem = {0};

@@ -41,6 +41,10 @@ int sample_init(struct sample *sample, const char *name, const char *pattern, st
                 enum td_dtype dtype, enum sample_values values, uint64_t seed);
 void sample_fini(struct sample *sample);
 
+/* Of two samples of one call: whether their inputs hold the same, and to have it so. */
+bool sample_same_inputs(const struct sample *a, const struct sample *b);
+void sample_copy_inputs(struct sample *to, const struct sample *from);
+
 /* Whether this CPU can run the row; why says what is missing, or is "". */
 bool sample_runnable(const struct td_impl *impl, char why[100]);
 

@@ -1,7 +1,6 @@
 /* A plan as a program for people to read: a line a call, its operands by name, and round those that
  * are computed together the loop over tiles that they share. */
 #include "dispatch/model/plan.h"
-#include "kernels/elementwise.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -65,10 +64,10 @@ static void print_tensor(const struct source *s, const struct td_plan_step *step
         print_value(s, use->value, use->offset);
     else if (!t->dtype)
         fputs("None", s->to);
-    else if (!t->rank && t->data && td_dtype_kind(t->dtype) == 'f')
-        fprintf(s->to, "%.9g", td_get_real(t, 0));
-    else if (!t->rank && t->data)
-        fprintf(s->to, "%" PRId64, td_get_whole(t, 0));
+    else if (!t->rank && t->data && t->dtype == TD_f32)
+        fprintf(s->to, "%.9g", (double)*(const float *)t->data);
+    else if (!t->rank && t->data && t->dtype == TD_i64)
+        fprintf(s->to, "%" PRId64, *(const int64_t *)t->data);
     else
         print_like(s->to, t);
 }
