@@ -4,7 +4,8 @@
  *
  * - dimensions that all operands walk as one are folded, so most calls are one run;
  * - an operand that lies dense beside the result is read in place;
- * - any other (a column, a row against short rows, one number) is laid out in a tile first;
+ * - any other (a column, a row against short rows, one number) is laid out in a tile first, once
+ *   for all tiles where each innermost row wants the same;
  * - a BOOL among operands of another type is made one of theirs in a tile;
  * - what one call makes for another stays in a tile, in the type that it is rounded to.
  *
@@ -30,6 +31,7 @@ struct value {                 /* an operand in memory, or what an op makes */
     bool tiled;                /* has a tile */
     bool dense;                /* lies exactly like the result */
     bool constant;             /* one element for all */
+    bool again;                /* its elements come again with each innermost row */
 };
 
 struct op { /* a row over values */
@@ -40,7 +42,8 @@ struct op { /* a row over values */
 
 struct walk {
     int rank, n_values, n_ops;
-    int64_t tile;               /* elements */
+    int64_t tile;               /* elements that have room */
+    int64_t whole;              /* of a tile: whole rows, where operands come again with these */
     int64_t shape[TD_MAX_RANK]; /* folded, outermost first; never empty */
     const struct td_tensor *out;
     struct value value[TD_FUSED_VALUES];
@@ -206,6 +209,7 @@ static void fold(struct walk *w)
 static void classify(struct walk *w)
 {
     size_t bytes = 0;
+    bool again = false;
     for (int k = 0, last = w->rank - 1; k < w->n_values; k++) {
         struct value *v = &w->value[k];
         int64_t step = 1;
@@ -221,6 +225,10 @@ static void classify(struct walk *w)
             v->dense = v->dense && !v->constant;
         }
         v->tiled = !v->dense && (v->made || w->shape[last] < SHORT || v->step[last] != 1);
+        v->again = v->tiled && !v->made && !v->constant && w->shape[last] < SHORT;
+        for (int d = 0; d < last; d++)
+            v->again = v->again && !v->step[d];
+        again |= v->again;
         v->slot = bytes;
         bytes += v->tiled ? v->size : 0;
     }
@@ -232,6 +240,11 @@ static void classify(struct walk *w)
     int64_t most = bytes ? (int64_t)(ROOM / bytes) & ~INT64_C(31) : INT64_MAX;
     int64_t wanted = ((td_numel(w->out) < TILE ? td_numel(w->out) : TILE) + 63) & ~INT64_C(63);
     w->tile = (bytes || w->n_ops > 1) && most > wanted ? wanted : most;
+    w->whole = w->tile;
+    if (again && w->shape[w->rank - 1] <= w->tile)
+        w->whole -= w->tile % w->shape[w->rank - 1];
+    for (int k = 0; k < w->n_values; k++)
+        w->value[k].again = w->value[k].again && !(w->whole % w->shape[w->rank - 1]);
 }
 
 /* ---- laying out tiles ---- */
@@ -311,9 +324,12 @@ static void run_range(void *arg, int64_t begin, int64_t end)
     int last = w->rank - 1;
     int64_t inner = w->shape[last];
     for (int k = 0; k < w->n_values; k++) {
-        at[k] = tiles + w->value[k].slot * (size_t)w->tile;
-        if (w->value[k].constant && !w->value[k].made)
-            copy_strided(at[k], w->value[k].data, w->tile, 0, w->value[k].size);
+        const struct value *v = &w->value[k];
+        at[k] = tiles + v->slot * (size_t)w->tile;
+        if (v->constant && !v->made)
+            copy_strided(at[k], v->data, w->tile, 0, v->size);
+        else if (v->again)
+            lay_out(w, v, begin, w->whole < end - begin ? w->whole : end - begin, at[k]);
     }
     for (int k = 0; k < w->n_ops; k++)
         if (w->value[w->op[k].out].constant)
@@ -322,8 +338,8 @@ static void run_range(void *arg, int64_t begin, int64_t end)
         int64_t n = end - begin, col = begin % inner;
         if (inner >= SHORT && n > inner - col)
             n = inner - col;
-        if (n > w->tile)
-            n = w->tile;
+        if (n > w->whole)
+            n = w->whole;
         for (int k = 0; k < w->n_values; k++) {
             const struct value *v = &w->value[k];
             if (v->dense) {
@@ -333,7 +349,7 @@ static void run_range(void *arg, int64_t begin, int64_t end)
                 for (int d = last - 1; d >= 0; row /= w->shape[d--])
                     from += row % w->shape[d] * v->step[d];
                 at[k] = v->data + from * (int64_t)v->size;
-            } else if (!v->constant && !v->made) {
+            } else if (!v->constant && !v->made && !v->again) {
                 lay_out(w, v, begin, n, at[k]);
             }
         }
