@@ -58,6 +58,18 @@ struct td_point_args {
 typedef void td_point_row(const struct td_point_args *args, int64_t n, void *out,
                           const void *const *in);
 
+/* n elements of size bytes, each step elements behind the one before, side by side. */
+void td_point_copy(char *to, const char *from, int64_t n, int64_t step, size_t size);
+
+struct td_point_walked { /* an operand in memory, along a result */
+    const char *data;
+    size_t size; /* bytes an element */
+    int rank;
+    const int64_t *shape, *step; /* the result's sizes; elements, 0 where it is broadcast */
+};
+/* Its elements for the result's n from number begin on, in order. */
+void td_point_lay_out(const struct td_point_walked *v, int64_t begin, int64_t n, char *to);
+
 /* The formula that computes the call: its operator's, or a variant. */
 enum td_point td_point_of(const struct td_call *call);
 

@@ -247,50 +247,6 @@ static void classify(struct walk *w)
         w->value[k].again = w->value[k].again && !(w->whole % w->shape[w->rank - 1]);
 }
 
-/* ---- laying out tiles ---- */
-
-static void copy_strided(char *to, const char *from, int64_t n, int64_t step, size_t size)
-{
-    switch (size) {
-#define TD_COPY(type)                                                                              \
-    case sizeof(type):                                                                             \
-        for (int64_t i = 0; i < n; i++)                                                            \
-            ((type *)to)[i] = ((const type *)from)[i * step];                                      \
-        break;
-        TD_COPY(uint8_t)
-        TD_COPY(uint16_t)
-        TD_COPY(uint32_t)
-        TD_COPY(uint64_t)
-#undef TD_COPY
-    }
-}
-
-/* The operand's elements for the result's n from number begin on, in order. */
-static void lay_out(const struct walk *w, const struct value *v, int64_t begin, int64_t n, char *to)
-{
-    int64_t index[TD_MAX_RANK], at = 0, rest = begin;
-    int last = w->rank - 1;
-    for (int d = last; d >= 0; d--) {
-        index[d] = rest % w->shape[d];
-        rest /= w->shape[d];
-        at += index[d] * v->step[d];
-    }
-    while (n > 0) {
-        int64_t run = w->shape[last] - index[last];
-        run = run < n ? run : n;
-        copy_strided(to, v->data + at * (int64_t)v->size, run, v->step[last], v->size);
-        to += run * (int64_t)v->size;
-        n -= run;
-        at += run * v->step[last];
-        index[last] += run;
-        for (int d = last; d > 0 && index[d] == w->shape[d]; d--) {
-            at += v->step[d - 1] - index[d] * v->step[d];
-            index[d] = 0;
-            index[d - 1]++;
-        }
-    }
-}
-
 /* ---- running ---- */
 
 /* Whole units of n elements in place, the few beyond through tiles. */
@@ -317,6 +273,13 @@ static void run_op(const struct op *op, int64_t n, char *const *at)
     memcpy(at[op->out] + (size_t)whole * out_size, result, (size_t)rest * out_size);
 }
 
+/* The operand's elements for the result's n from number begin on. */
+static void lay_out(const struct walk *w, const struct value *v, int64_t begin, int64_t n, char *to)
+{
+    const struct td_point_walked from = {v->data, v->size, w->rank, w->shape, v->step};
+    td_point_lay_out(&from, begin, n, to);
+}
+
 static void run_range(void *arg, int64_t begin, int64_t end)
 {
     const struct walk *w = arg;
@@ -327,7 +290,7 @@ static void run_range(void *arg, int64_t begin, int64_t end)
         const struct value *v = &w->value[k];
         at[k] = tiles + v->slot * (size_t)w->tile;
         if (v->constant && !v->made)
-            copy_strided(at[k], v->data, w->tile, 0, v->size);
+            td_point_copy(at[k], v->data, w->tile, 0, v->size);
         else if (v->again)
             lay_out(w, v, begin, w->whole < end - begin ? w->whole : end - begin, at[k]);
     }
