@@ -244,7 +244,7 @@ int td_record_call(struct td_walk *walk, const struct td_given *args, int n_args
     if (plan->n_steps == TD_PLAN_STEPS)
         return refuse(plan, "there are more calls than a plan may have", walk->node);
     struct td_plan_step step = {.handle = run->handle,
-                                .in_place = run->in_place,
+                                .in_place = run->in_place && run->parts, /* and converts */
                                 .node = walk->node ? walk->node->name : "",
                                 .n_outs = run->call.n_out,
                                 .value = plan->n_values};

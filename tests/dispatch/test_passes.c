@@ -182,6 +182,20 @@ static int count(const char *op)
     return n;
 }
 
+/* A call in place, as archives have them. */
+static int lower_in_place(struct td_walk *walk, const struct td_node *node,
+                          const struct td_item *in, struct td_item *out)
+{
+    return TD_CALL(walk, node->form, out, {NULL, in[0]});
+}
+
+static int add_in_place(const char *op, int value)
+{
+    int result = add(op, 1, V(value));
+    nodes[model.graph.n_nodes - 1].lower = lower_in_place;
+    return result;
+}
+
 /* A network with what goes along with its convolutions, and what does not. */
 START_TEST(test_channels_last)
 {
@@ -189,7 +203,8 @@ START_TEST(test_channels_last)
     float scale[4] = {1, 2, -1, 0.5f};
     begin(1);
     int image = add("permute(reshape(a, [2, 9, 10, 3]), [0, 3, 1, 2])", 1, V(graph_inputs[0]));
-    int a = add("hardswish(conv2d(a, b, None, 1, 1))", 2, V(image, weight_of(4, 3, 3)));
+    int first = add("conv2d(a, b, None, 1, 1)", 2, V(image, weight_of(4, 3, 3)));
+    int a = add_in_place("hardswish_", first);
     int b = add("conv2d(a, b, None, 1, 1, 1, 4)", 2, V(a, weight_of(4, 1, 3)));
     int k = constant_of(scale, 4, (int64_t[]){1, 4, 1, 1});
     int c = add("relu(a * b + c)", 3, V(b, k, a)); /* what lies last in both */
