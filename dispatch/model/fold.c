@@ -15,7 +15,8 @@
 struct folding {
     struct td_walk walk;
     struct td_model *model;
-    bool *known; /* by value: it is a constant */
+    int *constant; /* by value: 1 + its number among the constants, 0: it is none */
+    int *readers;  /* by value: operands and outputs that it is */
 };
 
 /* Whether an operand is known when the model is loaded; counts its bytes. */
@@ -23,7 +24,7 @@ static bool is_known(const struct folding *f, const struct td_node_operand *o, s
 {
     bool known = o->kind != TD_OPERAND_graph;
     if (o->kind == TD_OPERAND_value) {
-        known = f->known[o->value];
+        known = f->constant[o->value];
         *bytes += known ? td_nbytes(&f->walk.item[o->value].v.tensor) : 0;
     }
     for (int i = 0; o->kind == TD_OPERAND_list && i < o->n && known; i++)
@@ -54,11 +55,23 @@ static int keep(struct folding *f, const struct td_node *node, const struct td_i
         err = td_program_constant(f->model, node->out[i], &out[i].v.tensor);
         if (err)
             break;
-        f->known[node->out[i]] = true;
+        f->constant[node->out[i]] = f->model->n_constants;
         f->walk.item[node->out[i]].v = (struct td_value){
             .kind = TD_KIND_tensor, .tensor = f->model->constant[f->model->n_constants - 1].tensor};
     }
     return err;
+}
+
+/* What only a folded node has read is needed no more. */
+static void drop_operands(struct folding *f, const struct td_node_operand *operand, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const struct td_node_operand *o = &operand[i];
+        if (o->kind == TD_OPERAND_value && !--f->readers[o->value])
+            td_weight_unref(&f->model->constant[f->constant[o->value] - 1].weight);
+        if (o->kind == TD_OPERAND_list)
+            drop_operands(f, o->list, o->n);
+    }
 }
 
 /* Whether the node has become constants; -ENOMEM, what the room says. */
@@ -77,6 +90,8 @@ static int fold_node(struct folding *f, const struct td_node *node, bool *folded
     int err = td_walk_node(&f->walk, node, in, out);
     *folded = !err && !f->walk.chance && !td_stopped() && is_worth(node, out, bytes);
     err = *folded ? keep(f, node, out) : 0;
+    if (*folded && !err)
+        drop_operands(f, node->operand, node->n_operands);
     td_walk_release(&f->walk, mark, NULL, 0);
     free(in);
     return err;
@@ -101,37 +116,40 @@ static int fold_graph(struct folding *f, struct td_node_graph *graph, int depth)
     return err;
 }
 
-/* ---- what nobody wants ---- */
+/* ---- who reads what ---- */
 
-static void note_operands(bool *wanted, const struct td_node_operand *operand, int n);
+static void count_operands(int *readers, const struct td_node_operand *operand, int n);
 
-static void note_graph(bool *wanted, const struct td_node_graph *graph)
+static void count_graph(int *readers, const struct td_node_graph *graph)
 {
     for (int i = 0; i < graph->n_nodes; i++)
-        note_operands(wanted, graph->node[i].operand, graph->node[i].n_operands);
+        count_operands(readers, graph->node[i].operand, graph->node[i].n_operands);
     for (int i = 0; i < graph->n_outputs; i++)
-        wanted[graph->output[i]] = true;
+        readers[graph->output[i]]++;
 }
 
-static void note_operands(bool *wanted, const struct td_node_operand *operand, int n)
+static void count_operands(int *readers, const struct td_node_operand *operand, int n)
 {
     for (int i = 0; i < n; i++)
         if (operand[i].kind == TD_OPERAND_value)
-            wanted[operand[i].value] = true;
+            readers[operand[i].value]++;
         else if (operand[i].kind == TD_OPERAND_list)
-            note_operands(wanted, operand[i].list, operand[i].n);
+            count_operands(readers, operand[i].list, operand[i].n);
         else if (operand[i].kind == TD_OPERAND_graph)
-            note_graph(wanted, operand[i].graph);
+            count_graph(readers, operand[i].graph);
 }
 
-static void drop_unwanted(struct folding *f)
+void td_program_count_readers(const struct td_model *model, int *readers)
+{
+    count_graph(readers, &model->graph);
+}
+
+static void drop_unread(struct folding *f)
 {
     struct td_model *model = f->model;
     int n = 0;
-    memset(f->known, 0, sizeof *f->known * (size_t)model->n_values);
-    note_graph(f->known, &model->graph);
     for (int i = 0; i < model->n_constants; i++)
-        if (f->known[model->constant[i].value])
+        if (f->readers[model->constant[i].value])
             model->constant[n++] = model->constant[i];
         else
             td_weight_unref(&model->constant[i].weight);
@@ -142,29 +160,32 @@ int td_program_fold(struct td_model *model, struct td_problem *problem)
 {
     struct td_model_call call = {.threads = 1, .node = -1};
     struct folding *f = calloc(1, sizeof *f);
-    bool *known = calloc((size_t)model->n_values + 1, sizeof *known);
+    size_t values = (size_t)model->n_values + 1;
+    int *room = calloc(2 * values, sizeof *room);
     struct td_problem why; /* a node that fails will say so when it is run */
-    int err = f && known ? 0 : -ENOMEM;
+    int err = f && room ? 0 : -ENOMEM;
     if (!err) {
-        *f = (struct folding){.model = model, .known = known};
+        *f = (struct folding){.model = model, .constant = room, .readers = room + values};
         f->walk = (struct td_walk){
             .model = model, .call = &call, .problem = &why, .most_work = MOST_WORK};
         err = td_walk_begin(&f->walk);
     }
     for (int i = 0; i < model->n_constants && !err; i++)
-        known[model->constant[i].value] = true;
+        f->constant[model->constant[i].value] = i + 1;
+    if (!err)
+        td_program_count_readers(model, f->readers);
     struct td_stop stop = {.deadline_ns = td_clock_ns() + MOST_NS};
     const struct td_stop *before = td_stop_obey(&stop);
     err = err ? err : fold_graph(f, &model->graph, 0);
     td_stop_obey(before);
     if (!err)
-        drop_unwanted(f);
+        drop_unread(f);
     if (f) {
         td_walk_release(&f->walk, 0, NULL, 0);
         td_walk_end(&f->walk);
         free(f->walk.made);
     }
-    free(known);
+    free(room);
     free(f);
     return err ? td_problem_set(problem, -err, "no memory for the model's constants") : 0;
 }

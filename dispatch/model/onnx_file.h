@@ -62,4 +62,9 @@ int td_onnx_constant_node(struct td_onnx_reader *r, const TdOnnx__Node *from, in
 /* A value's number, -1 where nothing in sight is called so. */
 int td_onnx_look_up(const struct td_onnx_scope *scope, const char *name);
 
+/* ---- onnx_rows.c ---- */
+
+/* Of a whole program: gathers from tables of few bits before floats are made of them. -ENOMEM. */
+int td_onnx_pick_rows(struct td_model *model);
+
 #endif

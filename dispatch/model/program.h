@@ -140,6 +140,8 @@ int td_program_constant(struct td_model *model, int value, const struct td_tenso
  * any more are gone. What takes long, grows large or fails stays as it is. -ENOMEM, what the room
  * says. */
 int td_program_fold(struct td_model *model, struct td_problem *problem);
+/* Counts up, by value, each operand and each output that it is, over all graphs. */
+void td_program_count_readers(const struct td_model *model, int *readers);
 /* To be called when all is there: finds what dies where. -ENOMEM; -EINVAL when a node reads a value
  * that nothing before it makes. */
 int td_program_close(struct td_model *model, struct td_problem *problem);

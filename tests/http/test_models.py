@@ -414,6 +414,43 @@ class Models(service.ServiceTest):
                 self.assertEqual(s.call("PUT", "/v1/models/m", file).status, 400)
             self.assertLess(held(), before + (1 << 20))
 
+    def test_tables_of_few_bits(self):
+        """Of a table that floats are made of before rows are picked, the server holds the few bits alone; a weight in few
+        bits whose product is wanted becomes floats, and those are all that is held."""
+        table = np.random.default_rng(1).integers(-128, 128, (1024, 1024), np.int8)
+        scale = np.linspace(0.1, 1, 1024, dtype=np.float32)[:, None]
+        few = [("Cast", ["t"], ["c"], {"to": 1}), ("Mul", ["c", "s"], ["m"], {}), ("Add", ["m", "b"], ["f"], {})]
+        constants = {"t": table, "s": scale, "b": np.float32([3])}
+        wanted = table * scale + np.float32(3)
+        picked = models.onnx_file([*few, ("Gather", ["f", "i"], ["y"], {})], [models.port("i", None, "INT64")],
+                                  [models.port("y", None)], constants)
+        self.assertLess(self.put("few", picked).json["bytes"], 1.5 * table.nbytes)
+        for at in np.int64([[5, -1], [0, 1023]]), np.int64(7):
+            for eager in False, True:
+                reply = self.right(self.infer("few", {"i": at}, {"eager": eager}, binary=True))
+                np.testing.assert_array_equal(reply.outputs["y"], wanted[at])
+        self.problem(self.infer("few", {"i": np.int64([1024])}), 400, "1024")
+        both = models.onnx_file([*few, ("Gather", ["f", "i"], ["y"], {}), ("Shape", ["f"], ["z"], {})],
+                                [models.port("i", None, "INT64")], [models.port("y", None), models.port("z", [2], "INT64")],
+                                constants) # another reads it, too: as it is
+        self.assertLess(abs(self.put("both", both).json["bytes"] - 4 * table.nbytes), table.nbytes)
+        reply = self.right(self.infer("both", {"i": np.int64([9])}, binary=True))
+        np.testing.assert_array_equal(reply.outputs["y"], wanted[[9]])
+        for name in "few", "both":
+            self.service.call("DELETE", "/v1/models/" + name)
+
+    def test_room_while_folding(self):
+        """What only a folded node reads is given back before the next is folded: a chain takes room for two."""
+        n = 1 << 20
+        nodes = [("Add", [f"v{i}", "x1"], [f"v{i + 1}"], {}) for i in range(8)] + [("Mul", ["v8", "x"], ["y"], {})]
+        file = models.onnx_file(nodes, [models.port("x", [1])], [models.port("y", [n])],
+                                {"v0": np.zeros(n, np.float32), "x1": np.float32([1])})
+        with Service("--store-bytes", "14000000") as s:
+            reply = s.call("PUT", "/v1/models/chain", file)
+            self.assertEqual(reply.status, 201, reply.body[:300])
+            reply = s.infer("chain", {"x": np.float32([2])}, path="/v2/models/{}/infer", binary=True)
+            np.testing.assert_array_equal(reply.outputs["y"], np.full(n, 16, np.float32))
+
     def test_what_is_not_folded(self):
         """A few bytes whose constants are hours of work are loaded at once: they are left to who calls."""
         def shape(name, *sizes):
