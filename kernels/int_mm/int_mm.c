@@ -4,6 +4,7 @@
 #include "kernels/int_mm/int_mm.h"
 
 #include "kernels/elementwise.h"
+#include "kernels/weight.h"
 
 #include <errno.h>
 #include <string.h>
@@ -128,11 +129,15 @@ static void gemm(const struct td_call *call, struct td_gemm *g, int group, int p
                           .threads = call->threads,
                           .group = group,
                           .pad = pad};
+    bool one = true; /* matrix b for all of a's, which lie one after the other: it is one product */
     for (int d = 0; d < g->rank; d++) {
         g->batch[d] = out->shape[d];
         g->has_a[d] = walks(a, out->rank - d);
         g->has_b[d] = walks(b, out->rank - d);
+        one = one && !g->has_b[d];
     }
+    for (; one && g->rank; g->rank--)
+        g->m *= g->batch[g->rank - 1];
 }
 
 static size_t lines(size_t bytes)
@@ -167,6 +172,7 @@ void td_int_mm_begin(const struct td_call *call, struct td_int_mm *m, int group,
 {
     size_t of_a, of_b, own = room_of(call, &of_a, &of_b);
     gemm(call, &m->g, group, pad);
+    m->rows = call->out[0].shape[call->out[0].rank - 2];
     m->sums = call->out[0];
     m->g.out = &m->sums;
     m->sums.dtype = TD_i32;
@@ -183,29 +189,56 @@ double td_int_mm_number(const struct td_call *call, int i, int64_t at)
     return t ? td_get_real(t, td_numel(t) == 1 ? 0 : at) : 0;
 }
 
-static uint32_t element(const struct td_tensor *t, int64_t i)
+/* Adds n elements from the i-th on to as many sums, or to one. */
+static void add(const struct td_tensor *t, int64_t i, int64_t n, uint32_t *sum, bool apart)
 {
-    return t->dtype == TD_u8 ? ((const uint8_t *)t->data)[i]
-                             : (uint32_t)((const int8_t *)t->data)[i];
+    const uint8_t *u = (const uint8_t *)t->data + i;
+    const int8_t *v = (const int8_t *)t->data + i;
+    uint32_t all = 0;
+    if (t->dtype == TD_u8)
+        for (int64_t j = 0; j < n; j++)
+            apart ? (sum[j] += u[j]) : (all += u[j]);
+    else
+        for (int64_t j = 0; j < n; j++)
+            apart ? (sum[j] += (uint32_t)v[j]) : (all += (uint32_t)v[j]);
+    if (!apart)
+        *sum = all;
 }
 
-/* The sums of a's rows and of b's columns, of all matrices. */
-static void add_up(const struct td_int_mm *m)
+/* td_weight_fill: the sums of the columns of all its matrices; arg: td_gemm of which it is b. */
+static int add_columns(void *sums, const struct td_tensor *b, void *arg)
 {
-    const struct td_gemm *g = &m->g;
-    for (int64_t row = 0; m->of_a && g->k && row < td_numel(g->a) / g->k; row++) {
-        uint32_t sum = 0;
-        for (int64_t p = 0; p < g->k; p++)
-            sum += element(g->a, row * g->k + p);
-        m->of_a[row] = sum;
+    const struct td_gemm *g = arg;
+    uint32_t *sum = sums;
+    for (int64_t row = 0; g->k && g->n && row < td_numel(b) / g->n; row++) {
+        if (row % g->k == 0)
+            memset(sum + row / g->k * g->n, 0, (size_t)g->n * sizeof *sum);
+        add(b, row * g->n, g->n, sum + row / g->k * g->n, true);
     }
-    for (int64_t i = 0; m->of_b && g->k && i < td_numel(g->b) / (g->k * g->n); i++) {
-        uint32_t *sum = m->of_b + i * g->n;
-        memset(sum, 0, (size_t)g->n * sizeof *sum);
-        for (int64_t p = 0; p < g->k; p++)
-            for (int64_t j = 0; j < g->n; j++)
-                sum[j] += element(g->b, (i * g->k + p) * g->n + j);
-    }
+    return 0;
+}
+
+/* The sums of a's rows and of b's columns, of all matrices. Those of a stored b are kept. */
+static void add_up(struct td_int_mm *m)
+{
+    struct td_gemm *g = &m->g;
+    struct {
+        char what[8];
+        int64_t k, n;
+    } key = {"sums", g->k, g->n};
+    struct td_weight *weight = td_weight_of(g->b);
+    for (int64_t row = 0; m->of_a && g->k && row < td_numel(g->a) / g->k; row++)
+        add(g->a, row * g->k, g->k, &m->of_a[row], false);
+    if (!m->of_b)
+        return;
+    size_t bytes = (size_t)(g->k ? td_numel(g->b) / g->k : 0) * sizeof(uint32_t);
+    const uint32_t *kept =
+        weight ? td_weight_pack(weight, &key, sizeof key, "sums of columns", bytes, add_columns, g)
+               : NULL;
+    if (!kept)
+        add_columns(m->of_b, g->b, g);
+    else
+        m->of_b = (uint32_t *)kept;
 }
 
 struct job {
@@ -213,30 +246,44 @@ struct job {
     const struct td_int_mm *m;
 };
 
-static void finish_row(const struct job *job, int64_t row)
+/* Takes from a row's sums what the zero points have added. */
+static void take_zeros(const struct job *job, int64_t row, uint32_t *sum)
 {
     const struct td_gemm *g = &job->m->g;
     const struct td_int_mm_args *args = args_of(job->call);
-    const struct td_tensor *out = &job->call->out[0];
-    int64_t a, b, i = row % g->m;
+    const struct td_tensor *zero = arg(job->call, args->b_zero);
+    int64_t a, b, i = row % job->m->rows;
     td_gemm_at(g, row / g->m, &a, &b);
-    uint32_t *sum = (uint32_t *)job->m->sums.data + row * g->n; /* which wrap */
+    const uint32_t *of_b = job->m->of_b ? job->m->of_b + b * g->n : NULL;
     uint32_t za = (uint32_t)(int32_t)td_int_mm_number(job->call, args->a_zero, i);
-    uint32_t of_a = job->m->of_a ? job->m->of_a[a * g->m + i] - (uint32_t)g->k * za : 0;
+    uint32_t of_a = job->m->of_a ? job->m->of_a[a * g->m + row % g->m] - (uint32_t)g->k * za : 0;
+    for (int64_t j = 0; of_b && za && j < g->n; j++)
+        sum[j] -= za * of_b[j];
+    if (!job->m->of_a)
+        return;
+    uint32_t zb = (uint32_t)(int32_t)td_int_mm_number(job->call, args->b_zero, 0);
+    bool all = td_numel(zero) == 1;
+    for (int64_t j = 0; (zb || !all) && j < g->n; j++)
+        sum[j] -=
+            of_a * (all ? zb : (uint32_t)(int32_t)td_int_mm_number(job->call, args->b_zero, j));
+}
+
+static void finish_row(const struct job *job, int64_t row)
+{
+    const struct td_int_mm_args *args = args_of(job->call);
+    const struct td_tensor *out = &job->call->out[0];
+    int64_t n = job->m->g.n, i = row % job->m->rows;
+    uint32_t *sum = (uint32_t *)job->m->sums.data + row * n; /* which wrap */
+    take_zeros(job, row, sum);
+    if (args->y_zero < 0)
+        return;
     float scale = (float)td_int_mm_number(job->call, args->a_scale, i);
     float y_scale = (float)td_int_mm_number(job->call, args->y_scale, 0);
     float y_zero = (float)td_int_mm_number(job->call, args->y_zero, 0);
-    for (int64_t j = 0; j < g->n; j++) {
-        uint32_t x = sum[j] - (job->m->of_b ? za * job->m->of_b[b * g->n + j] : 0);
-        if (job->m->of_a)
-            x -= (uint32_t)(int32_t)td_int_mm_number(job->call, args->b_zero, j) * of_a;
-        if (args->y_zero < 0)
-            sum[j] = x;
-        else
-            ((uint8_t *)out->data)[row * g->n + j] = (uint8_t)td_int_mm_round(
-                (int32_t)x, scale * (float)td_int_mm_number(job->call, args->b_scale, j) / y_scale,
-                y_zero, out->dtype);
-    }
+    for (int64_t j = 0; j < n; j++)
+        ((uint8_t *)out->data)[row * n + j] = (uint8_t)td_int_mm_round(
+            (int32_t)sum[j], scale * (float)td_int_mm_number(job->call, args->b_scale, j) / y_scale,
+            y_zero, out->dtype);
 }
 
 static void finish(void *arg, int64_t begin, int64_t end)

@@ -12,6 +12,7 @@ struct td_int_mm_args {
 
 struct td_int_mm {
     struct td_gemm g;      /* of the elements as they are; its scratch is the call's first */
+    int64_t rows;          /* of each matrix of a, of which g may have several as one */
     struct td_tensor sums; /* its result: the call's, or room of its own */
     uint32_t *of_a, *of_b; /* room for the sums of a's rows and of b's columns */
 };

@@ -12,12 +12,12 @@ void td_int_mm_ref(const struct td_call *call)
     td_int_mm_begin(call, &m, 0, 0); /* for the sizes alone */
     const struct td_gemm *g = &m.g;
     for (int64_t at = 0, n = td_numel(out); at < n && !td_stopped(); at++) {
-        int64_t a, b, i = at / g->n % g->m, j = at % g->n, sum = 0;
+        int64_t a, b, row = at / g->n, i = row % m.rows, j = at % g->n, sum = 0;
         int64_t za = (int64_t)td_int_mm_number(call, args->a_zero, i);
         int64_t zb = (int64_t)td_int_mm_number(call, args->b_zero, j);
-        td_gemm_at(g, at / (g->m * g->n), &a, &b);
+        td_gemm_at(g, row / g->m, &a, &b);
         for (int64_t p = 0; p < g->k; p++)
-            sum += (td_get_whole(g->a, (a * g->m + i) * g->k + p) - za) *
+            sum += (td_get_whole(g->a, (a * g->m + row % g->m) * g->k + p) - za) *
                    (td_get_whole(g->b, (b * g->k + p) * g->n + j) - zb);
         if (args->y_zero < 0) {
             td_put_whole(out, at, sum);

@@ -231,6 +231,21 @@ class Tensors(service.ServiceTest):
         out = self.service.op("linear", inputs, {"activation": "relu"}, binary=True)
         np.testing.assert_allclose(out, np.maximum(2 * x @ w.T + b, 0), rtol=1e-5, atol=1e-4)
 
+    def test_forms_of_whole_numbers(self):
+        """Of a stored matrix of 8 bits its packed form and its columns' sums are kept, under one matrix or several."""
+        rng = np.random.default_rng(7)
+        w, zero = rng.integers(-128, 128, (96, 64), np.int8), np.uint8(131)
+        self.put("use/q", npy(w), NPY)
+        for turn, shape in enumerate([(2, 3, 40, 96), (5, 96), (2, 3, 40, 96)]):
+            x = rng.integers(0, 256, shape, np.uint8)
+            for b_zero in np.int8(-3), rng.integers(-9, 9, 64, np.int8):
+                out = self.service.op("matmul_integer", {"A": x, "B": stored("use/q"), "a_zero_point": zero, "b_zero_point": b_zero},
+                                      binary=True)
+                np.testing.assert_array_equal(out, (x.astype(np.int32) - zero) @ (w.astype(np.int32) - b_zero))
+            forms = self.get("use/q")["packed"]
+            self.assertEqual(sorted(form["bytes"] >= w.nbytes for form in forms), [False, True], (turn, forms))
+            self.assertIn("sums of columns", [form["form"] for form in forms])
+
     def test_use_as_any_input(self):
         self.put("t", {"shape": [3], "datatype": "INT64", "data": [1, 2, 3]})
         np.testing.assert_array_equal(self.service.op("add", {"self": stored("t"), "other": stored("t")}), [2, 4, 6])
