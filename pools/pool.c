@@ -213,7 +213,9 @@ static void *work(void *arg)
             atomic_fetch_add_explicit(&pool->late, 1, memory_order_relaxed);
         atomic_store_explicit(&worker->busy.what, job->what, memory_order_relaxed);
         atomic_store(&worker->busy.since_ns, start);
+        td_team_begin(&worker->team, start);
         job->run(job, worker); /* may free the job */
+        td_team_end(&worker->team);
         atomic_store(&worker->busy.since_ns, 0);
         end = td_now_ns();
         atomic_fetch_add_explicit(&worker->busy_ns, end - start, memory_order_relaxed);

@@ -200,7 +200,7 @@ int td_pool_streams(const struct td_pool *pool); /* its workers */
 /* The first CPU of a part, of equal ones from 0 to parts - 1; -1 when not pinned. */
 int td_pool_cpu(const struct td_pool *pool, int part, int parts);
 
-/* OpenMP threads that the worker's jobs may use (itself included), and its pool. */
+/* OpenMP threads that its job may use, itself included; 1 for a while after a crowd. Its pool. */
 int td_worker_threads(const struct td_worker *worker);
 struct td_pool *td_worker_pool(const struct td_worker *worker); /* borrowed */
 /* Says what the worker's job has come to, a constant: its td_job.what from then on. */
@@ -312,12 +312,13 @@ void td_future_unref(struct td_future *future);
 
 /* ---- binding and time ---- */
 
-/* OpenMP regions that the calling thread opens run on it alone: for threads that are no workers but
- * run small calls. Binding it with one of the next two does the same. */
+/* OpenMP regions that the thread opens run on it alone, as after binding it with the next two. */
 void td_thread_alone(void);
 
-/* Asks for short time slices, with which a thread that wakes is soon let in by one that computes (a
- * choice of Linux from 6.12 on; no effect before). */
+/* Whether the calling worker's job has mostly waited for members of its team: better be alone. */
+bool td_team_is_crowded(void);
+
+/* Asks for short time slices, to be let in soon after waking (Linux from 6.12 on). */
 void td_thread_brisk(void);
 
 /* Binds the calling thread to one CPU, or to a CPU list. 0 or -errno; -ENOSYS with backend "none",

@@ -63,7 +63,8 @@ static void find_openmp(void)
                   {"omp_set_max_active_levels", &r.set_max_active_levels},
                   {"omp_get_max_active_levels", &r.get_max_active_levels}};
     bool all = find(RTLD_NEXT, "GOMP_parallel", &r.parallel) &&
-               find(RTLD_NEXT, "GOMP_parallel_start", &r.parallel_start);
+               find(RTLD_NEXT, "GOMP_parallel_start", &r.parallel_start) &&
+               find(RTLD_NEXT, "GOMP_parallel_end", &r.parallel_end);
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         all = find(RTLD_DEFAULT, wanted[i].name, wanted[i].function) && all;
     if (all && dladdr(*(void **)&r.parallel, &info)) {

@@ -10,6 +10,7 @@ struct td_runtime {
     /* The runtime's functions; all NULL without one. */
     void (*parallel)(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
     void (*parallel_start)(void (*fn)(void *), void *data, unsigned threads);
+    void (*parallel_end)(void);
     void (*set_num_threads)(int n);
     int (*get_max_threads)(void);
     int (*get_thread_num)(void);

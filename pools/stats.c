@@ -89,7 +89,7 @@ int td_pool_cpu(const struct td_pool *pool, int part, int parts)
 
 int td_worker_threads(const struct td_worker *worker)
 {
-    return worker->team.n;
+    return td_team_threads(&worker->team);
 }
 
 int td_worker_numa_node(const struct td_worker *worker)

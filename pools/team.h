@@ -25,7 +25,13 @@ struct td_team {
     int widest;         /* members of the largest region so far */
     void (*fn)(void *); /* the region that runs, and its data */
     void *data;
-    struct td_team *outer; /* while open: the opener's team before, and its */
+    int64_t begin_ns, own_ns;     /* when that began, and when the opener was through with its part;
+                                     begin_ns 0: not looked at */
+    int64_t since_ns;             /* when the job began; */
+    int64_t lost_ns;              /* what it has waited for members that were very late; */
+    bool crowded;                 /* that was most of it */
+    int64_t rests_until, rest_ns; /* it stays alone until then, and how long that is at a time */
+    struct td_team *outer;        /* while open: the opener's team before, and its */
     int outer_threads, outer_dynamic, outer_levels; /* OpenMP settings */
 };
 
@@ -41,6 +47,11 @@ int td_team_open(struct td_team *team);
 void td_team_close(struct td_team *team, const struct td_cpus *outside);
 /* Brings members back that have left since (see shrunk). */
 void td_team_mend(struct td_team *team);
+/* Around each job, by the opener: afterwards the team may have to rest (td_team_is_crowded). */
+void td_team_begin(struct td_team *team, int64_t now);
+void td_team_end(struct td_team *team);
+/* Its members; 1 while it rests. */
+int td_team_threads(const struct td_team *team);
 /* Binds members that are not where the team says, from any thread; true if there were any. */
 bool td_team_rebind(struct td_team *team);
 /* Where the member is, its affinity read back now: ok when it is what the team says. */

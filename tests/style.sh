@@ -93,13 +93,13 @@ foreign() {
 }
 
 # Weak symbols are the C++ libraries' templates; libthread_db owns the names in the second test;
-# GOMP_parallel and GOMP_parallel_start are wrapped on purpose (pools/team.c).
+# GOMP_parallel, GOMP_parallel_start and _end are wrapped on purpose (pools/team.c).
 symbols() {
     local archives
     mapfile -t archives < <(for f in $folders; do find "$build/$f" -name '*.a' 2>/dev/null; done)
     [ ${#archives[@]} -gt 0 ] || echo "$build: no libraries to look at; build first"
     [ ${#archives[@]} = 0 ] || nm -A -g --defined-only "${archives[@]}" | awk '
-        NF >= 3 && $(NF - 1) !~ /[WVuwv]/ && $NF !~ /^GOMP_parallel(_start)?$/ && ($NF !~ /^td_/ || $NF ~ /^td_(init$|log$|ta_|thr_)/) {
+        NF >= 3 && $(NF - 1) !~ /[WVuwv]/ && $NF !~ /^GOMP_parallel(_start|_end)?$/ && ($NF !~ /^td_/ || $NF ~ /^td_(init$|log$|ta_|thr_)/) {
             print $1 " global symbol " $NF " is not a td_ name" }'
 }
 

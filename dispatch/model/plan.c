@@ -278,6 +278,8 @@ int td_plan_execute(struct td_plan *plan, const struct td_tensor *inputs,
         int64_t now = td_clock_ns();
         plan->step[s].ns = now - last;
         last = now;
+        if (plan->threads > 1 && !err && td_team_is_crowded())
+            err = -EAGAIN;
     }
     figures->kernel_ns = last - begin;
     for (int i = 0; i < plan->n_outputs; i++)

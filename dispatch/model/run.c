@@ -50,9 +50,10 @@ static void close_plan(struct td_model *model, struct td_plan *plan, int err)
         td_plan_add(model, plan);
 }
 
-int td_model_run(struct td_model *model, const struct td_tensor *inputs,
-                 const struct td_model_call *call, struct td_model_results **results,
-                 struct td_problem *problem)
+/* What td_model_run says, or -EAGAIN: the team is crowded. */
+static int run_once(struct td_model *model, const struct td_tensor *inputs,
+                    const struct td_model_call *call, struct td_model_results **results,
+                    struct td_problem *problem)
 {
     struct td_model_results *r = calloc(1, sizeof *r + sizeof *r->item * (size_t)model->n_outputs);
     bool is_new = false;
@@ -76,6 +77,18 @@ int td_model_run(struct td_model *model, const struct td_tensor *inputs,
         td_model_free_results(&r);
     *results = r;
     return err;
+}
+
+int td_model_run(struct td_model *model, const struct td_tensor *inputs,
+                 const struct td_model_call *call, struct td_model_results **results,
+                 struct td_problem *problem)
+{
+    int err = run_once(model, inputs, call, results, problem);
+    if (err != -EAGAIN)
+        return err;
+    struct td_model_call alone = *call; /* soon, when the others come and go for milliseconds */
+    alone.threads = 1;
+    return run_once(model, inputs, &alone, results, problem);
 }
 
 const struct td_tensor *td_model_result(const struct td_model_results *results, int i)

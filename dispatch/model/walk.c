@@ -21,7 +21,9 @@ int td_walk_refuse(struct td_walk *walk, const char *format, ...)
 
 int td_walk_stopped(struct td_walk *walk)
 {
-    return td_stopped() ? td_problem_set(walk->problem, ETIMEDOUT, "the model was stopped") : 0;
+    if (td_stopped())
+        return td_problem_set(walk->problem, ETIMEDOUT, "the model was stopped");
+    return walk->call->threads > 1 && td_team_is_crowded() ? -EAGAIN : 0;
 }
 
 static int no_memory(struct td_walk *walk)

@@ -1,6 +1,14 @@
 /* Programs made by hand: what a walk gives, what is recorded of it and run again, and what is
  * refused. */
+#include "pools/pools.h"
 #include "tests/dispatch/model_test.h"
+
+#include <unistd.h>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 /* Runs its inner graph as many times as its first operand says, on its second. */
 static int lower_repeat(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
                         struct td_item *out)
@@ -248,10 +256,72 @@ START_TEST(test_stopped)
 }
 END_TEST
 
+#ifdef _OPENMP
+struct crowded { /* a job that has waited for its team, and then runs the model on all of it */
+    struct td_job job;
+    float *x;
+    int threads, err;
+    atomic_int done;
+};
+
+static void run_crowded(struct td_job *job, struct td_worker *worker)
+{
+    struct crowded *c = (struct crowded *)job;
+    struct td_tensor in = {.data = c->x, .dtype = TD_f32, .rank = 1, .shape = {4}};
+    struct td_model_call call = {.threads = 2, .node = -1};
+    c->threads = td_worker_threads(worker);
+#pragma omp parallel num_threads(2)
+    if (omp_get_thread_num())
+        usleep(200000);
+    for (int turn = 0; turn < 5 && !c->err; turn++) { /* walked, recorded, and run as a plan */
+        struct td_model_results *results;
+        c->err = td_model_run(&model, &in, &call, &results, &problem);
+        if (!c->err)
+            memcpy(c->x, td_model_result(results, 0)->data, 4 * sizeof *c->x);
+        td_model_free_results(&results);
+    }
+    atomic_store(&c->done, 1);
+}
+
+/* A run on a crowded team ends on one thread, whatever it began on. */
+START_TEST(test_crowded)
+{
+    float w[4] = {1, 1, 1, 1}, x[4] = {0, 1, 2, 3};
+    struct td_topology *topology;
+    struct td_pools *pools;
+    struct td_pool_config config = td_pool_config_default("all");
+    char why[256];
+    ck_assert_int_eq(td_topology_create(&topology), 0);
+    ck_assert_int_eq(td_pools_create(&pools, topology), 0);
+    ck_assert_int_eq(td_pools_add(pools, &config, why, sizeof why), 0);
+    struct td_pool *pool = td_pools_find(pools, NULL);
+    struct crowded c = {.job.run = run_crowded, .x = x};
+    make_small(w, 4);
+    ck_assert_int_eq(td_pool_submit(pool, &c.job), 0);
+    while (!atomic_load(&c.done))
+        usleep(1000);
+    ck_assert_msg(!c.err, "%d: %s", c.err, problem.text);
+    for (int i = 0; i < 4; i++) /* (x + 1) * 2, five times */
+        ck_assert_float_eq(x[i], (float)(32 * i + 62));
+    for (const struct td_plan *plan = model.plans_; plan; plan = plan->next)
+        ck_assert(plan->threads == 1 || c.threads == 1);
+    ck_assert_ptr_nonnull(model.plans_);
+    td_pool_unref(pool);
+    td_pools_destroy(pools);
+    td_topology_destroy(topology);
+    end();
+}
+END_TEST
+#endif
+
 int main(void)
 {
-    const TTest *const tests[] = {test_walk_and_plan, test_folding,       test_chance,
-                                  test_other_sizes,   test_values_decide, test_results_stay,
-                                  test_many_calls,    test_wrong,         test_stopped};
+    const TTest *const tests[] = {
+        test_walk_and_plan, test_folding,    test_chance, test_other_sizes, test_values_decide,
+        test_results_stay,  test_many_calls, test_wrong,  test_stopped,
+#ifdef _OPENMP
+        test_crowded,
+#endif
+    };
     return td_run_tests("model", tests, sizeof tests / sizeof *tests);
 }

@@ -68,6 +68,45 @@ static void look_at(struct td_pool *pool, struct look *look, int ask, bool old)
         usleep(200);
 }
 
+struct wait { /* a job whose team waits for its last member, which takes ms longer, n times */
+    struct td_job job;
+    bool old;
+    int ms, n, threads, crowded;
+    atomic_int done;
+};
+
+static void be_late(void *arg)
+{
+    const struct wait *wait = arg;
+    if (omp_get_thread_num() == omp_get_num_threads() - 1)
+        usleep((useconds_t)wait->ms * 1000);
+}
+
+static void run_wait(struct td_job *job, struct td_worker *worker)
+{
+    struct wait *wait = (struct wait *)job;
+    wait->threads = td_worker_threads(worker);
+    for (int i = 0; i < wait->n && wait->threads > 1; i++)
+        if (wait->old) {
+            td_test_old_region(be_late, wait, (unsigned)wait->threads);
+        } else {
+#pragma omp parallel num_threads(wait->threads)
+            be_late(wait);
+        }
+    wait->crowded = td_team_is_crowded();
+    atomic_store(&wait->done, 1);
+}
+
+/* The threads that it had. */
+static int wait_for_late(struct td_pool *pool, struct wait *wait, int ms, int n)
+{
+    *wait = (struct wait){.job.run = run_wait, .old = wait->old, .ms = ms, .n = n};
+    ck_assert_int_eq(td_pool_submit(pool, &wait->job), 0);
+    while (!atomic_load(&wait->done))
+        usleep(200);
+    return wait->threads;
+}
+
 static struct td_machine machine;
 static int first, last;
 
@@ -196,6 +235,30 @@ static int count_threads(void)
     closedir(dir);
     return n;
 }
+
+/* A team whose members come late leaves its worker alone for a while, longer each time, and works
+ * again when that is over. Through both doors. */
+START_TEST(test_crowded)
+{
+    struct wait wait = {.old = _i};
+    struct td_pool *pool = td_machine_pool(&machine, "a=");
+    int n = td_pool_threads(pool), alone = 0;
+    ck_assert(!td_team_is_crowded()); /* on no worker */
+    ck_assert_int_eq(wait_for_late(pool, &wait, 4, 1), n);
+    ck_assert(wait.crowded == (n > 1));
+    if (n == 1)
+        goto out;
+    for (; wait_for_late(pool, &wait, 4, 1) == 1; alone++)
+        ck_assert(!wait.crowded && alone < 10000);
+    ck_assert_int_gt(alone, 0);
+    int64_t begin = td_now_ns(); /* late again: it rests for 100 ms */
+    while (wait_for_late(pool, &wait, 0, 0) == 1)
+        usleep(1000);
+    ck_assert_int_gt(td_now_ns() - begin, 60000000);
+out:
+    td_pool_unref(pool);
+}
+END_TEST
 
 /* Pools come and go: their threads, teams included, go with them. */
 START_TEST(test_no_thread_is_left)
@@ -327,6 +390,7 @@ int main(int argc, char **argv)
     tcase_add_loop_test(team, test_members_are_bound_after_a_smaller_region, 0, 2);
     tcase_add_test(team, test_workers_share_the_cpus);
     tcase_add_test(team, test_unpinned);
+    tcase_add_loop_test(team, test_crowded, 0, 2);
     if (!getenv("TD_TEST_BACKEND")) /* LLVM's runtime keeps its threads for the next leader */
         tcase_add_test(team, test_no_thread_is_left);
     tcase_add_test(team, test_synthetic_machines_are_not_bound);
