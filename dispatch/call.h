@@ -64,6 +64,10 @@ const char *td_row_objection(const struct td_call *call, const struct td_impl *r
  */
 const struct td_impl *td_rows_choose(const struct td_impl *rows, const struct td_call *call,
                                      struct td_prepared *prepared);
+/* How many of its tensors have strides; and of a run that is selected, whether the row takes them,
+ * else dense copies are made before it. */
+int td_call_count_strides(const struct td_call *call);
+bool td_run_takes_strides(const struct td_run *run);
 /* A call whose results are there already, having no elements, whatever sizes stand beside the 0: a
  * kernel that counted through these would be at it for days. */
 bool td_call_is_nothing(const struct td_call *call);

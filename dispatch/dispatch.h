@@ -105,7 +105,7 @@ struct td_options {         /* what a call wants of dispatch; zeroed: nothing */
     enum td_dtype autocast; /* BF16 or FP16: what AutocastCPU converts to */
     struct td_trace *trace; /* borrowed; filled while binding */
     /* Memory that lives as long as the run, 16-byte aligned, NULL when there is none; for composite
-     * operators. */
+     * operators, and for tensors with strides. */
     void *(*alloc)(void *arg, size_t bytes);
     void *alloc_arg;
     const char *const
@@ -145,7 +145,8 @@ struct td_run {          /* a call on its way: the kernel's part, and dispatch's
     unsigned char gives[TD_MAX_OUTS]; /* of this part's results: 1 + which of the whole's it is */
     const struct td_run *with;    /* the last of those that it is computed together with, or NULL */
     bool kept;                    /* so, and its result is wanted elsewhere */
-    struct td_step *step;         /* of one that consists of others, once selected */
+    bool strided;                 /* some of its tensors have strides */
+    struct td_step *step;         /* of one that consists of others or has strides, once selected */
     const struct td_graph *graph; /* the expression that it is; NULL: it is an operator */
     int node;      /* stored tensors are read from its replicas; -1: from where they are; to be set
                       before select */

@@ -17,14 +17,17 @@ static int convert(void *out, const struct td_tensor *from, void *arg)
     assert(handle);
     struct td_value args[2] = {{.kind = TD_KIND_tensor, .tensor = *from},
                                {.kind = TD_KIND_dtype, .dtype = c->to->dtype}};
-    struct td_tensor to = *c->to;
+    struct td_tensor to = *from; /* a rule may see it in another shape */
     struct td_call call = {.op = handle->op,
                            .n_args = 2,
                            .arg = args,
                            .n_out = 1,
                            .out = &to,
                            .threads = c->run->call.threads};
+    to.dtype = c->to->dtype;
     to.data = out;
+    to.weight = NULL;
+    to.stride = NULL;
     td_boxed *boxed;
     int err = td_call_rows(handle, &call, td_keyset_of(c->run->key), NULL, &boxed);
     assert(!boxed && "cast has rows on every backend");

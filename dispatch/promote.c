@@ -39,6 +39,7 @@ int td_run_cast(struct td_run *run, int i, enum td_dtype to)
     t->dtype = to;
     t->data = NULL;
     t->weight = NULL;
+    t->stride = NULL;
     return 0;
 }
 
@@ -129,11 +130,35 @@ static enum td_dtype wanted(const struct td_call *call)
     return TD_DTYPE_none;
 }
 
+/* A rule may see an argument in another shape: its strides do not go with that, and it is copied
+ * first. */
+static int ask_rule_of_strides(struct td_run *run)
+{
+    struct td_value given[TD_MAX_ARGS];
+    struct td_call *call = &run->call;
+    memcpy(given, call->arg, sizeof *given * (size_t)call->n_args);
+    int err = call->op->rule(call);
+    for (int i = 0; i < call->n_args && !err; i++) {
+        struct td_tensor *t = &call->arg[i].tensor, seen = *t;
+        const struct td_tensor *was = &given[i].tensor;
+        if (given[i].kind != TD_KIND_tensor || !was->stride ||
+            (seen.rank == was->rank &&
+             !memcmp(seen.shape, was->shape, sizeof *seen.shape * (size_t)seen.rank)))
+            continue;
+        *t = *was;
+        err = td_run_cast(run, i, t->dtype);
+        t->rank = seen.rank;
+        memcpy(t->shape, seen.shape, sizeof seen.shape);
+    }
+    return err;
+}
+
 int td_run_settle(struct td_run *run)
 {
     struct td_call *call = &run->call;
     enum td_dtype to = call->op->casts ? wanted(call) : TD_DTYPE_none;
     int err = 0;
+    run->strided = td_call_count_strides(call);
     if (to && to != call->arg[0].tensor.dtype)
         err = td_run_cast(run, 0, to);
     else if (!to && call->op->promote != TD_PROMOTE_none)
@@ -141,12 +166,13 @@ int td_run_settle(struct td_run *run)
     if (!err)
         err = check_dtype(run);
     if (!err)
-        err = call->op->rule(call);
+        err = run->strided ? ask_rule_of_strides(run) : call->op->rule(call);
     if (!err)
         err = check_sizes(run);
     for (int i = 0; i < call->n_out; i++) { /* rules copy an argument, and its place with it */
         call->out[i].data = NULL;
         call->out[i].weight = NULL;
+        call->out[i].stride = NULL;
     }
     return err;
 }

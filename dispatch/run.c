@@ -155,8 +155,10 @@ int td_run_select(struct td_run *run, size_t *scratch)
 {
     td_run_release(run);
     int err = select_row(run, scratch);
-    if (!err && run->parts) {
-        err = td_step_make(&run->step, run, run->options.alloc, run->options.alloc_arg);
+    if (!err && (run->parts || run->strided)) {
+        err = run->options.alloc
+                  ? td_step_make(&run->step, run, run->options.alloc, run->options.alloc_arg)
+                  : -ENOMEM;
         if (err)
             td_problem_set(&run->problem, -err, "no memory for the parts of %s", run->handle->full);
         else
@@ -177,7 +179,7 @@ static void add_up(struct td_run *run)
 }
 
 /* By the step that select has made. */
-static int execute_parts(struct td_run *run, void *scratch)
+static int execute_step(struct td_run *run, void *scratch)
 {
     const struct td_call *call = &run->call;
     for (int i = 0; i < call->n_args; i++) {
@@ -207,8 +209,8 @@ int64_t td_run_execute(struct td_run *run, void *scratch)
     const struct td_stop *before = td_stop_obeyed;
     if (run->stop) /* else whom the whole obeys, of which this may be a part */
         td_stop_obey(run->stop);
-    if (run->parts) {
-        run->error = execute_parts(run, scratch);
+    if (run->step) {
+        run->error = execute_step(run, scratch);
         td_stop_obey(before);
         end = td_clock_ns();
         run->ns = end - begin;

@@ -65,6 +65,23 @@ bool td_call_is_nothing(const struct td_call *call)
     return nothing;
 }
 
+int td_call_count_strides(const struct td_call *call)
+{
+    int n = 0;
+    for (int i = 0; i < call->n_args; i++) {
+        const struct td_value *v = &call->arg[i];
+        n += v->kind == TD_KIND_tensor && v->tensor.stride;
+        for (int k = 0; v->kind == TD_KIND_tensors && k < v->tensors.n; k++)
+            n += v->tensors.v[k].stride != NULL;
+    }
+    return n;
+}
+
+bool td_run_takes_strides(const struct td_run *run)
+{
+    return run->impl->strided && !run->prepared.dense;
+}
+
 const char *td_row_objection(const struct td_call *call, const struct td_impl *impl,
                              struct td_prepared *prepared)
 {

@@ -7,7 +7,7 @@
  *
  * Errors are 0 or a negative errno. Kernels do not allocate, lock or parse; they read the call's
  * arguments, write its outputs, and may split their loop over the caller's OpenMP team through
- * td_parallel(). Tensors are dense and row-major. */
+ * td_parallel(). Tensors are dense and row-major, but for arguments of rows that take strides. */
 #ifndef TD_KERNELS_H
 #define TD_KERNELS_H
 
@@ -81,6 +81,10 @@ struct td_tensor {       /* a view, never an owner */
     int rank;            /* 0 to TD_MAX_RANK */
     int64_t shape[TD_MAX_RANK]; /* elements a dimension, each >= 0 */
     struct td_weight *weight;   /* borrowed; the stored tensor seen through this view, or NULL */
+    /* Borrowed: elements from one index to the next of each dimension, 0 or negative ones, too;
+     * data is where all indices are 0. NULL: dense and row-major, as results are, and stored
+     * tensors. Rules look at shapes alone. */
+    const int64_t *stride;
 };
 
 int64_t td_numel(const struct td_tensor *t);
@@ -149,6 +153,7 @@ typedef void td_kernel(const struct td_call *call);
 struct td_prepared { /* what a row needs for a call that it takes */
     bool only_look;  /* asked: to make nothing that takes milliseconds */
     bool unmade;     /* and answered, that it would have to: who knows whether it takes the call */
+    bool dense;      /* answered by a row that takes strides: not these */
     size_t scratch;  /* bytes */
     struct td_memo_item *state[TD_MAX_STATES]; /* references, the first ones; then NULL */
 };
@@ -161,6 +166,7 @@ struct td_impl {
     enum td_isa isa;  /* the level its object was compiled for */
     unsigned dtypes;  /* types of the first tensor argument that it takes */
     bool library;     /* runs at whatever level its library has chosen */
+    bool strided;     /* takes arguments with strides; others are given dense copies by dispatch */
     /* Asked once, before a call or before many that are alike but for their data. Gives NULL, and
      * in prepared, which the asker has zeroed and releases in either case, what it needs; or why it
      * does not take the call, a constant text. NULL here: it takes all calls of its dtypes and

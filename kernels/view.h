@@ -4,9 +4,22 @@
 
 #include "kernels/kernels.h"
 
-/* Whether result i of a settled call is nothing but elements of an argument, in their order and
- * without gaps: the argument's tensor is given in *from (borrowed of the call), and the first one's
- * place in it, in elements. -1: it is not, or the operator computes. Needs no data. */
-int64_t td_view_in(const struct td_call *call, int i, const struct td_tensor **from);
+struct td_view { /* how a tensor's elements lie among those of another, which is dense */
+    const struct td_tensor *from; /* borrowed */
+    int64_t offset;               /* of the first one, in elements */
+    int64_t stride[TD_MAX_RANK];  /* as a tensor's */
+};
+
+/* Whether result i of a settled call is nothing but elements of an argument, which is taken for a
+ * dense one: then the view says how they lie there. Needs no data. */
+bool td_view_of(const struct td_call *call, int i, struct td_view *view);
+
+/* Row by row, without gaps; where a dimension has one element, its stride says nothing. */
+bool td_is_dense(const struct td_tensor *shape, const int64_t *stride);
+
+/* A view of t as if that were dense, which a tensor of that shape has, becomes one of the memory in
+ * which t lies by its strides, from t's data on. False: no strides are such. */
+bool td_view_through(struct td_view *view, const struct td_tensor *shape,
+                     const struct td_tensor *t);
 
 #endif

@@ -21,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifdef __SANITIZE_ADDRESS__ /* slow; all else is tried without it, its matter is addresses */
@@ -51,7 +50,7 @@ struct row { /* one row of a table, and what was seen of it */
     const struct td_impl *impl;
     char name[160];
     double worst;
-    int calls, failures;
+    int calls, failures, strided;
     unsigned reached; /* the types of which it took a sample */
 };
 
@@ -59,7 +58,7 @@ struct input {
     const char *pattern;
     struct sizes sizes;
     enum td_dtype dtype;
-    enum sample_values values;
+    enum sample_values values; /* and enum sample_layout; the reference's are dense all the same */
     int threads;
 };
 
@@ -116,7 +115,7 @@ static void judge(struct row *row, struct sample *got, const struct sample *want
     sample_run(row->impl, call);
     armed = false;
     row->calls++;
-    if (!sample_same_inputs(got, want))
+    if (!sample_same_inputs(got, want) || !sample_is_laid(got))
         failed(row, "wrote to its input");
     for (int i = 0; i < call->n_out; i++) {
         if (!sample_guarded(&call->out[i]))
@@ -154,16 +153,17 @@ static void forget(struct right *right)
     *right = (struct right){0};
 }
 
-static void remember(struct right *right, const struct td_handle *handle, const struct input *in)
+static void remember(struct right *right, const struct td_handle *handle, struct input in)
 {
     const struct input *had = &right->input;
-    if (right->handle == handle && had->pattern == in->pattern && had->dtype == in->dtype &&
-        had->values == in->values && !memcmp(&had->sizes, &in->sizes, sizeof in->sizes))
+    in.values &= ~SAMPLE_LAYOUTS;
+    if (right->handle == handle && had->pattern == in.pattern && had->dtype == in.dtype &&
+        had->values == in.values && !memcmp(&had->sizes, &in.sizes, sizeof in.sizes))
         return;
     forget(right);
     right->handle = handle;
-    right->input = *in;
-    right->made = !make(&right->want, handle, in, in->values) && !right->want.run.n_casts;
+    right->input = in;
+    right->made = !make(&right->want, handle, &in, in.values) && !right->want.run.n_casts;
 }
 
 /* The results themselves, when a row takes the call. */
@@ -190,16 +190,18 @@ static void compare(struct row *row, const struct input *in, struct right *right
              "%s, %s, n %lld m %lld k %lld %s values %d threads %d, --seed %llu", row->name,
              in->pattern, (long long)in->sizes.n, (long long)in->sizes.m, (long long)in->sizes.k,
              td_dtype_name(in->dtype), in->values, in->threads, (unsigned long long)seed);
-    remember(right, row->handle, in);
+    remember(right, row->handle, *in);
     if (!right->made || !(row->impl->dtypes & td_row_dtype(&right->want.run.call)) ||
         !sample_takes(row->impl, &right->want.run.call))
         return;
     row->reached |= in->dtype;
-    if (!make(&got, row->handle, in, SAMPLE_NONE)) {
+    if (!make(&got, row->handle, in, SAMPLE_NONE | (in->values & SAMPLE_LAYOUTS))) {
         sample_copy_inputs(&got, &right->want);
         ask_reference(right);
         got.run.call.threads = in->threads;
-        if (right->made)
+        bool takes = !got.run.n_casts && sample_takes(row->impl, &got.run.call);
+        row->strided += takes && (in->values & SAMPLE_LAYOUTS);
+        if (right->made && takes)
             judge(row, &got, &right->want, right->scaled ? &right->scale : NULL);
     }
     sample_fini(&got);
@@ -244,6 +246,19 @@ static bool is_turn(const char *pattern, int i, int values)
     return values == SAMPLE_PLAIN || !strpbrk(pattern, "nmk") || (i + values) % 2;
 }
 
+/* The layouts take turns over the sizes, too. */
+static void check_layouts(struct row *rows, int n, struct input in, int turn, struct right *right)
+{
+    static const int layouts[] = {SAMPLE_TRANSPOSED, SAMPLE_SLICED, SAMPLE_STEP_2, SAMPLE_BACKWARDS,
+                                  SAMPLE_REPEATED};
+    for (int i = 0; i < 5; i++) {
+        in.values = (enum sample_values)layouts[i];
+        for (int r = 0; r < n && (turn % 5 == i || !strpbrk(in.pattern, "nmk")); r++)
+            if (rows[r].impl->strided)
+                check_input(&rows[r], in, right);
+    }
+}
+
 /* All sizes, in both kinds of values, each for one row after the other. */
 static void check_pattern(struct row *rows, int n, const char *pattern, enum td_dtype dtype)
 {
@@ -257,6 +272,7 @@ static void check_pattern(struct row *rows, int n, const char *pattern, enum td_
         for (int values = SAMPLE_PLAIN; values <= (big ? SAMPLE_PLAIN : LAST_KIND); values++)
             for (int r = 0; r < n && is_turn(pattern, i, values); r++)
                 check_input(&rows[r], (struct input){pattern, s, dtype, values, 1}, &right);
+        check_layouts(rows, n, (struct input){pattern, s, dtype, SAMPLE_PLAIN, 1}, i, &right);
         if (!strpbrk(pattern, "nmk"))
             break;
     }
@@ -272,10 +288,11 @@ static void report(struct row *row)
     if (row->impl->library)
         printf("# %s: NaN, infinities and denormals not tried, they are the library's\n",
                row->name);
-    if (!row->calls) {
-        snprintf(current, sizeof current, "%s", row->name);
+    snprintf(current, sizeof current, "%s", row->name);
+    if (!row->calls)
         failed(row, "no sample reaches it");
-    }
+    else if (row->impl->strided && !row->strided)
+        failed(row, "takes strides, and none of a sample's");
     printf("%s - %s: %d calls, at most %.3g ulp off, %g allowed", row->failures ? "not ok" : "ok",
            row->name, row->calls, row->worst, op->ulp);
     printf(row->failures ? ", %d failures\n" : "\n", row->failures);
@@ -340,19 +357,12 @@ static int choose_rows(const struct td_handle *handle, const struct options *o,
     return n;
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 int main(int argc, char **argv)
 {
     struct options o = {.op = "", .impl = "", .parts = 1};
     int failures = 0, rows = 0;
-    seed =
-        getenv("TENSORD_SEED") ? strtoull(getenv("TENSORD_SEED"), NULL, 0) : (uint64_t)time(NULL);
+    seed = getenv("TENSORD_SEED") ? strtoull(getenv("TENSORD_SEED"), NULL, 0)
+                                  : (uint64_t)td_clock_ns();
     if (!parse(&o, argc, argv)) {
         fprintf(stderr,
                 "usage: checkimpl [--seed N] [--op NAME] [--impl NAME[@LEVEL]] [--part I/N] "
@@ -368,10 +378,11 @@ int main(int argc, char **argv)
         int n = choose_rows(td_registry_at(i), &o, row);
         for (int r = 0; o.list && r < n; r++)
             puts(row[r].name);
-        int64_t begin = now_ns();
+        int64_t begin = td_clock_ns();
         if (!o.list && n) {
             check_rows(row, n);
-            printf("# %s: %.0f ms\n", td_registry_at(i)->full, (double)(now_ns() - begin) * 1e-6);
+            printf("# %s: %.0f ms\n", td_registry_at(i)->full,
+                   (double)(td_clock_ns() - begin) * 1e-6);
         }
         for (int r = 0; r < n; r++)
             failures += row[r].failures;

@@ -23,19 +23,19 @@ static size_t mapped(size_t size)
     return (size + GUARD + PAGE - 1) / PAGE * PAGE + PAGE;
 }
 
-static void *guarded_alloc(size_t size)
+void *sample_alloc(size_t size)
 {
     size_t all = mapped(size);
     char *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED || mprotect(p + all - PAGE, PAGE, PROT_NONE)) {
-        perror("guarded_alloc");
+        perror("sample_alloc");
         exit(1);
     }
     memset(p, 0xa5, all - PAGE);
     return p + all - PAGE - size;
 }
 
-static void guarded_free(void *data, size_t size)
+void sample_free(void *data, size_t size)
 {
     if (data)
         munmap((char *)data + size + PAGE - mapped(size), mapped(size));
@@ -78,7 +78,7 @@ static void fill(struct td_tensor *t, enum sample_values values, uint64_t seed)
 {
     static const double special[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e-40, -1e-40, 3e4, -3e4};
     int64_t n = td_numel(t);
-    if (values == SAMPLE_NONE)
+    if (values & SAMPLE_NONE)
         return;
     if (values & SAMPLE_BITS) {
         fill_bits(t, seed);
@@ -211,8 +211,8 @@ static int make(struct sample *s, const char *text, struct td_tensor *t, struct 
                                             : dtype;
     if (!td_fits(t) || td_numel(t) > MOST)
         return -E2BIG;
-    t->data = guarded_alloc(td_nbytes(t));
-    if (below && values != SAMPLE_NONE) {
+    t->data = sample_alloc(td_nbytes(t));
+    if (below && !(values & SAMPLE_NONE)) {
         below++;
         int64_t bound = number(&below, sizes);
         for (int64_t i = 0; i < td_numel(t); i++)
@@ -220,7 +220,11 @@ static int make(struct sample *s, const char *text, struct td_tensor *t, struct 
     } else {
         fill(t, values, seed);
     }
+    if (values & SAMPLE_ALIKE)
+        sample_make_alike(t);
     s->input[s->n_inputs++] = *t;
+    if (values & SAMPLE_LAYOUTS)
+        sample_place(s, values, t);
     return 0;
 }
 
@@ -279,18 +283,20 @@ int sample_init(struct sample *s, const char *name, const char *pattern, struct 
                 return err;
         }
     }
+    sample_lay(s);
     int err = td_run_bind(&s->run, name, args, count, NULL);
     for (int i = 0; !err && i < s->run.call.n_out; i++)
         err = td_numel(&s->run.call.out[i]) > MOST ? -E2BIG : 0;
-    if (!err && values != SAMPLE_NONE && s->run.call.op->check &&
+    if (!err && !(values & SAMPLE_NONE) && s->run.call.op->check &&
         s->run.call.op->check(&s->run.call))
         for (int i = 0; i < s->n_inputs; i++) /* it divides */
             without_zeros(&s->input[i]);
+    sample_lay(s);
     if (err)
         s->run.call.n_out = 0;
     for (int i = 0; i < s->run.call.n_out; i++) {
         s->out_bytes[i] = td_nbytes(&s->run.call.out[i]);
-        s->run.call.out[i].data = guarded_alloc(s->out_bytes[i]);
+        s->run.call.out[i].data = sample_alloc(s->out_bytes[i]);
     }
     return err;
 }
@@ -298,9 +304,11 @@ int sample_init(struct sample *s, const char *name, const char *pattern, struct 
 void sample_fini(struct sample *s)
 {
     for (int i = 0; i < s->n_inputs; i++)
-        guarded_free(s->input[i].data, td_nbytes(&s->input[i]));
+        sample_free(s->input[i].data, td_nbytes(&s->input[i]));
+    for (int i = 0; i < s->n_inputs; i++)
+        sample_free(s->laid[i].begin, s->laid[i].bytes);
     for (int i = 0; i < s->run.call.n_out; i++)
-        guarded_free(s->run.call.out[i].data, s->out_bytes[i]);
+        sample_free(s->run.call.out[i].data, s->out_bytes[i]);
 }
 
 bool sample_same_inputs(const struct sample *a, const struct sample *b)
@@ -315,6 +323,7 @@ void sample_copy_inputs(struct sample *to, const struct sample *from)
 {
     for (int i = 0; i < from->n_inputs; i++)
         memcpy(to->input[i].data, from->input[i].data, td_nbytes(&from->input[i]));
+    sample_lay(to);
 }
 
 void sample_start(void)
@@ -351,7 +360,7 @@ bool sample_runnable(const struct td_impl *impl, char why[100])
 bool sample_takes(const struct td_impl *impl, const struct td_call *call)
 {
     struct td_prepared prepared = {0};
-    bool takes = !impl->prepare || !impl->prepare(call, &prepared);
+    bool takes = !impl->prepare || (!impl->prepare(call, &prepared) && !prepared.dense);
     td_prepared_release(&prepared);
     return takes;
 }
@@ -365,10 +374,10 @@ int sample_run(const struct td_impl *impl, struct td_call *call)
         exit(2);
     }
     size_t size = (prepared.scratch + 63) / 64 * 64;
-    call->scratch = size ? guarded_alloc(size) : NULL;
+    call->scratch = size ? sample_alloc(size) : NULL;
     call->prepared = &prepared;
     int err = td_impl_run(impl, call);
-    guarded_free(call->scratch, size);
+    sample_free(call->scratch, size);
     td_prepared_release(&prepared);
     call->scratch = NULL;
     call->prepared = NULL;

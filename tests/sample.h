@@ -12,6 +12,17 @@ enum sample_values {
     SAMPLE_SMALL = 32,   /* with SPECIAL: but no big numbers */
     SAMPLE_ABSOLUTE = 4, /* with either of the first two: the same numbers without their signs */
     SAMPLE_NONE = 16,    /* nothing yet: the caller fills the tensors */
+    SAMPLE_ALIKE = 64,   /* with any: the parts along a tensor's first dimension are copies */
+};
+
+/* How tensors lie where values have one of these added: by strides. */
+enum sample_layout {
+    SAMPLE_TRANSPOSED = 1 << 7,              /* the dimensions in reverse */
+    SAMPLE_SLICED = 2 << 7,                  /* with room behind each row */
+    SAMPLE_STEP_2 = 3 << 7,                  /* every second element, all along */
+    SAMPLE_BACKWARDS = 4 << 7,               /* from behind */
+    SAMPLE_REPEATED = 5 << 7 | SAMPLE_ALIKE, /* one part stands for all along the first dimension */
+    SAMPLE_LAYOUTS = 7 << 7,                 /* a mask */
 };
 
 #define SAMPLE_TEXT 200 /* bytes of an argument in a pattern */
@@ -20,8 +31,15 @@ struct sample {
     struct td_run run; /* bound; run.call.out has memory */
     char text[TD_MAX_ARGS][SAMPLE_TEXT];
     int n_inputs;
-    struct td_tensor input[2 * TD_MAX_ARGS]; /* with their memory */
-    size_t out_bytes[TD_MAX_OUTS];           /* of the results' memory */
+    struct td_tensor input[2 * TD_MAX_ARGS]; /* with their memory, dense */
+    /* The same by strides, where the call has them so; bytes of their memory, which ends at end. */
+    struct {
+        struct td_tensor tensor;
+        int64_t stride[TD_MAX_RANK];
+        char *begin;
+        size_t bytes;
+    } laid[2 * TD_MAX_ARGS];
+    size_t out_bytes[TD_MAX_OUTS]; /* of the results' memory */
     int n_list;
     struct td_tensor list[TD_MAX_ARGS]; /* those of lists, in the order of the arguments */
 };
@@ -44,17 +62,32 @@ void sample_fini(struct sample *sample);
 /* Of two samples of one call: whether their inputs hold the same, and to have it so. */
 bool sample_same_inputs(const struct sample *a, const struct sample *b);
 void sample_copy_inputs(struct sample *to, const struct sample *from);
+/* Brings the elements of inputs, once they are there, to where the call has them; and whether that
+ * memory is as it was then. For samples that are not dense. */
+void sample_lay(struct sample *sample);
+bool sample_is_laid(const struct sample *sample);
 
 /* Whether this CPU can run the row; why says what is missing, or is "". */
 bool sample_runnable(const struct td_impl *impl, char why[100]);
 
-/* Whether the row, of the call's type, takes the call. */
+/* Whether the row, of the call's type, takes the call, with its strides where it has some. */
 bool sample_takes(const struct td_impl *impl, const struct td_call *call);
 
 /* Runs a row that takes the call, with what it asks for. What td_impl_run says. */
 int sample_run(const struct td_impl *impl, struct td_call *call);
 
+/* Memory that ends at an unreadable page and begins behind a guard; it exits where there is none.
+ */
+void *sample_alloc(size_t bytes);
+void sample_free(void *data, size_t bytes); /* NULL is fine */
+
 /* Whether the guard in front of a sample's tensor is whole. */
 bool sample_guarded(const struct td_tensor *t);
+
+/* ---- between sample.c and sample_layout.c ---- */
+
+/* The last input's place in a call, by strides. */
+void sample_place(struct sample *sample, enum sample_values values, struct td_tensor *t);
+void sample_make_alike(const struct td_tensor *t);
 
 #endif

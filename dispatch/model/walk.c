@@ -74,12 +74,13 @@ static bool is_view(struct td_walk *walk, int i, const struct td_given *args, in
                     struct td_item *result)
 {
     struct td_run *run = &walk->run;
-    const struct td_tensor *from;
-    int64_t at = run->parts || run->n_casts ? -1 : td_view_in(&run->call, i, &from);
-    if (at < 0 || !from->data)
+    struct td_view view;
+    if (run->parts || run->n_casts || !td_view_of(&run->call, i, &view) || !view.from->data ||
+        !td_is_dense(&run->call.out[i], view.stride))
         return false;
+    const struct td_tensor *from = view.from;
     *result = (struct td_item){.v = {.kind = TD_KIND_tensor, .tensor = run->call.out[i]}};
-    result->v.tensor.data = (char *)from->data + (size_t)at * td_dtype_size(from->dtype);
+    result->v.tensor.data = (char *)from->data + (size_t)view.offset * td_dtype_size(from->dtype);
     if (from->weight && td_nbytes(from) == td_nbytes(&result->v.tensor))
         result->v.tensor.weight = from->weight;
     const struct td_item *item = item_at(args, n_args, from->data);

@@ -28,8 +28,10 @@ void td_cast_ref(const struct td_call *call)
     int64_t n = td_numel(out), index[TD_MAX_RANK] = {0};
     for (int64_t i = 0; i < n && (i % TD_STRIDE || !td_stopped()); i++) {
         int64_t at = 0;
-        for (int d = 0; d < in->rank; d++)
-            at = at * in->shape[d] + (in->shape[d] == 1 ? 0 : index[d + out->rank - in->rank]);
+        for (int d = 0; d < in->rank; d++) {
+            int64_t k = in->shape[d] == 1 ? 0 : index[d + out->rank - in->rank];
+            at = in->stride ? at + k * in->stride[d] : at * in->shape[d] + k;
+        }
         copy_one(out, i, in, at);
         for (int d = out->rank - 1; d >= 0 && ++index[d] == out->shape[d]; d--)
             index[d] = 0;

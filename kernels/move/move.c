@@ -1,6 +1,5 @@
 /* Moves: the rule that takes shapes from layouts, and the operators' descriptors from move.def. */
 #include "kernels/move/move.h"
-#include "kernels/view.h"
 
 #include <errno.h>
 
@@ -39,14 +38,28 @@ static double flops(const struct td_call *call)
     return 0;
 }
 
+/* Whether there is a piece that is none of the memory in which its tensor lies. */
+static bool is_cut_up(const struct td_call *call)
+{
+    const struct td_move *move = call->op->family;
+    struct td_piece p;
+    for (int i = 0; move->piece_at(call, i, &p); i++)
+        if (!td_layout_through(&p.box))
+            return true;
+    return false;
+}
+
 /* Tensors of several types are converted one element at a time. */
 static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
-    (void)prepared;
     const struct td_value *v = &call->arg[0];
-    for (int i = 0; v->kind == TD_KIND_tensors && i < v->tensors.n; i++)
+    bool strided = v->kind == TD_KIND_tensor && v->tensor.stride;
+    for (int i = 0; v->kind == TD_KIND_tensors && i < v->tensors.n; i++) {
         if (v->tensors.v[i].dtype != call->out[0].dtype && call->n_out == 1)
             return "its tensors are of several types";
+        strided = strided || v->tensors.v[i].stride;
+    }
+    prepared->dense = strided && is_cut_up(call);
     return NULL;
 }
 
@@ -54,34 +67,13 @@ td_kernel td_move_ref;
 TD_KERNELS_3(move);
 
 static const struct td_impl impls[] = {
-    TD_SIMD_3(move, TD_ALL, .prepare = prepare) TD_REF(move),
+    TD_SIMD_3(move, TD_ALL, .prepare = prepare, .strided = true) TD_REF(move),
     {0},
 };
 
-/* Row by row, without gaps; where a dimension has one element, its stride says nothing. */
-static bool is_dense(const struct td_layout *l)
+bool td_is_move(const struct td_op *op)
 {
-    int64_t n = 1;
-    for (int d = l->rank - 1; d >= 0; d--) {
-        if (l->shape[d] != 1 && l->stride[d] != n)
-            return false;
-        n *= l->shape[d];
-    }
-    return true;
-}
-
-int64_t td_view_in(const struct td_call *call, int i, const struct td_tensor **from)
-{
-    const struct td_move *move = call->op->impls == impls ? call->op->family : NULL;
-    struct td_layout l;
-    if (!move || !move->lay)
-        return -1;
-    if (call->arg[0].kind == TD_KIND_tensor)
-        td_layout_of(&l, &call->arg[0].tensor);
-    if (move->lay(call, i, &l) || !is_dense(&l))
-        return -1;
-    *from = l.from;
-    return l.offset;
+    return op->impls == impls;
 }
 
 #define TD_OP_OF(id, schema_, doc_, rule_, move, ...)                                              \

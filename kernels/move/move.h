@@ -17,8 +17,12 @@ struct td_layout {
     int64_t shape[TD_BOX_RANK], stride[TD_BOX_RANK];
 };
 
-/* The layout of all of a tensor. */
+/* The layout of all of a tensor, which is taken for a dense one. */
 void td_layout_of(struct td_layout *layout, const struct td_tensor *t);
+/* Of one in a tensor that has strides, makes one of the memory in which that lies (move_view.c).
+ * False: there is none. */
+bool td_layout_through(struct td_layout *layout);
+bool td_is_move(const struct td_op *op); /* one of the family */
 
 /* Result i of the call, as it lies in an argument: 0, or -EINVAL with the sentence. Needs neither
  * data nor results. Whether the result is such a view or a copy of it, the schema says: "(a)". */

@@ -238,6 +238,8 @@ TD_KERNEL(move)
 {
     const struct td_move *move = call->op->family;
     struct td_piece p;
-    for (int i = 0; move->piece_at(call, i, &p) && !td_stopped(); i++)
+    for (int i = 0; move->piece_at(call, i, &p) && !td_stopped(); i++) {
+        td_layout_through(&p.box); /* as prepare has seen, it lies so */
         TD_NAME(move_piece)(&p, call->threads);
+    }
 }

@@ -263,17 +263,17 @@ static int rule_gradient(struct td_call *call)
     return err || !family->words ? err : rule_words(call, family->words);
 }
 
-static bool has_zero(const struct td_tensor *t)
+/* Among n elements, step apart. */
+static bool has_zero_in(const char *data, size_t size, int64_t n, int64_t step)
 {
-    int64_t n = td_numel(t);
     bool found = false;
 #define LOOK(bytes, type)                                                                          \
     case bytes:                                                                                    \
         for (int64_t i = 0; i < n && !found; i += TD_STRIDE)                                       \
             for (int64_t k = i; k < n && k < i + TD_STRIDE; k++)                                   \
-                found |= ((const type *)t->data)[k] == 0;                                          \
+                found |= ((const type *)data)[k * step] == 0;                                      \
         break;
-    switch (td_dtype_size(t->dtype)) {
+    switch (size) {
         LOOK(1, uint8_t)
         LOOK(2, uint16_t)
         LOOK(4, uint32_t)
@@ -282,6 +282,28 @@ static bool has_zero(const struct td_tensor *t)
     }
 #undef LOOK
     return found;
+}
+
+static bool has_zero(const struct td_tensor *t)
+{
+    size_t size = td_dtype_size(t->dtype);
+    int64_t index[TD_MAX_RANK] = {0}, at = 0;
+    int last = t->rank - 1, d = 0;
+    if (!t->stride || !t->rank)
+        return has_zero_in(t->data, size, td_numel(t), 1);
+    while (d >= 0) {
+        const char *row = (const char *)t->data + at * (int64_t)size;
+        if (has_zero_in(row, size, t->shape[last], t->stride[last]))
+            return true;
+        for (d = last - 1; d >= 0; d--) {
+            at += t->stride[d];
+            if (++index[d] < t->shape[d])
+                break;
+            at -= t->shape[d] * t->stride[d];
+            index[d] = 0;
+        }
+    }
+    return false;
 }
 
 /* Of whole numbers there is no ratio to 0, as in ATen. */
@@ -311,9 +333,9 @@ TD_KERNELS_3(pointwise_f64);
 TD_KERNELS_3(pointwise_int);
 
 /* clang-format off */
-#define SHORT_ROWS TD_SIMD_3(pointwise_f32, TD_f32 | TD_f16 | TD_bf16)
-#define REAL_ROWS SHORT_ROWS TD_SIMD_3(pointwise_f64, TD_f64)
-#define WHOLE_ROWS TD_SIMD_3(pointwise_int, TD_INTS | TD_bool)
+#define SHORT_ROWS TD_SIMD_3(pointwise_f32, TD_f32 | TD_f16 | TD_bf16, .strided = true)
+#define REAL_ROWS SHORT_ROWS TD_SIMD_3(pointwise_f64, TD_f64, .strided = true)
+#define WHOLE_ROWS TD_SIMD_3(pointwise_int, TD_INTS | TD_bool, .strided = true)
 static const struct td_impl rows_real[] = {REAL_ROWS TD_REF(pointwise), {0}};
 static const struct td_impl rows_whole[] = {WHOLE_ROWS TD_REF(pointwise), {0}};
 static const struct td_impl rows_numbers[] = {SHORT_ROWS WHOLE_ROWS TD_REF(pointwise), {0}};

@@ -4,8 +4,8 @@
  *
  * - dimensions that all operands walk as one are folded, so most calls are one run;
  * - an operand that lies dense beside the result is read in place;
- * - any other (a column, a row against short rows, one number) is laid out in a tile first, once
- *   for all tiles where each innermost row wants the same;
+ * - any other (a column, a row against short rows, one number, what has strides) is laid out in a
+ * tile first, once for all tiles where each innermost row wants the same;
  * - a BOOL among operands of another type is made one of theirs in a tile;
  * - what one call makes for another stays in a tile, in the type that it is rounded to.
  *
@@ -68,7 +68,8 @@ static void set_steps(struct value *v, const struct td_tensor *t, const struct t
     int64_t step = 1;
     for (int d = out->rank - 1; d >= 0; d--) {
         int own = d - (out->rank - t->rank);
-        v->step[d] = own >= 0 && t->shape[own] != 1 ? step : 0;
+        bool walked = own >= 0 && t->shape[own] != 1;
+        v->step[d] = !walked ? 0 : t->stride ? t->stride[own] : step;
         if (own >= 0)
             step *= t->shape[own];
     }
