@@ -110,7 +110,7 @@ static const void *form_of(const struct td_onednn_prim *p, struct td_onednn_fram
 {
     struct packing how = {p, f};
     const void *kept = weight ? td_weight_pack(weight, &p->form, sizeof p->form, p->form_name,
-                                               form_size(p), pack, &how)
+                                               form_size(p), pack, &how, td_onednn_unpack)
                               : NULL;
     if (!kept && weight)
         f->once = td_weight_pack_once(weight, form_size(p), pack, &how);
@@ -190,5 +190,7 @@ int td_onednn_run(const struct td_memo_item *item, const struct td_onednn_args *
         f->once = NULL;
         td_onednn_frame_put(p, f);
     }
+    if (status != dnnl_success && td_weight_of(args->weight))
+        td_weight_pin(td_weight_of(args->weight)); /* the caller computes with it as it lies */
     return status == dnnl_success ? 0 : status == dnnl_out_of_memory ? -ENOMEM : -EIO;
 }

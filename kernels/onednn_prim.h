@@ -54,6 +54,11 @@ void td_onednn_frame_put(struct td_onednn_prim *prim,
                          struct td_onednn_frame *frame);     /* NULL is fine */
 void td_onednn_frame_destroy(struct td_onednn_frame *frame); /* NULL is fine */
 
+/* ---- onednn_unpack.c ---- */
+
+/* td_weight_undo: the weight from its form, of which key is the struct td_onednn_form. */
+void td_onednn_unpack(const struct td_tensor *plain, const void *packed, const void *key);
+
 /* ---- onednn_prim.c ---- */
 
 /* NULL with *error 0: the library has nothing (but its reference) for this; -ENOMEM: no memory. To

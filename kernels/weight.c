@@ -1,31 +1,11 @@
 /* Forms hang in a list that only grows, its head atomic: a reader walks it without a lock (a weight
  * has a few forms at most), a maker holds the mutex and looks again before it makes one. */
-#include "kernels/weight.h"
+#include "kernels/weight_own.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct form {
-    struct td_weight_form see; /* first, so that the list that readers see is the list itself */
-    size_t taken;              /* bytes, without a weight's own */
-    size_t key_len;
-    unsigned char key[];
-};
-
-struct td_weight {
-    atomic_int refs;
-    struct td_tensor tensor;
-    struct td_weight_room *room; /* or NULL */
-    const struct td_weight *of;  /* that this one is converted from, or NULL */
-    atomic_bool written;         /* its elements are there */
-    int home;                    /* NUMA node, or -1 */
-    pthread_mutex_t lock;        /* held while a form is made or the elements are converted */
-    _Atomic(const struct td_weight_form *) forms;
-};
 
 static int take(struct td_weight_room *room, size_t bytes, bool kept)
 {
@@ -59,8 +39,8 @@ static size_t taken_by(const struct td_weight *w)
     return sizeof *w + block_size(td_nbytes(&w->tensor));
 }
 
-static int create(struct td_weight **weight, const struct td_tensor *like,
-                  const struct td_weight *of, struct td_weight_room *room)
+static int create(struct td_weight **weight, const struct td_tensor *like, struct td_weight *of,
+                  struct td_weight_room *room)
 {
     struct td_weight *w = calloc(1, sizeof *w);
     if (!w)
@@ -205,8 +185,9 @@ static void *filled(struct td_weight *w, size_t bytes, td_weight_fill *fill, voi
 /* With the lock held. */
 static const struct td_weight_form *make(struct td_weight *w, const void *key, size_t key_len,
                                          const char *name, size_t bytes, td_weight_fill *fill,
-                                         void *arg)
+                                         void *arg, td_weight_undo *undo)
 {
+    td_weight_wake(w);
     struct form *form = form_create(w, key, key_len, name, bytes, true);
     void *data = form ? filled(w, bytes, fill, arg) : NULL;
     if (!data) {
@@ -214,20 +195,24 @@ static const struct td_weight_form *make(struct td_weight *w, const void *key, s
         return NULL;
     }
     form->see.data = data;
+    form->undo = undo;
     return publish(w, form);
 }
 
 const void *td_weight_pack(struct td_weight *weight, const void *key, size_t key_len,
-                           const char *name, size_t bytes, td_weight_fill *fill, void *arg)
+                           const char *name, size_t bytes, td_weight_fill *fill, void *arg,
+                           td_weight_undo *undo)
 {
     const struct td_weight_form *form = find(weight, key, key_len);
     if (!form) {
         pthread_mutex_lock(&weight->lock);
         form = find(weight, key, key_len);
         if (!form)
-            form = make(weight, key, key_len, name, bytes, fill, arg);
+            form = make(weight, key, key_len, name, bytes, fill, arg, undo);
         pthread_mutex_unlock(&weight->lock);
     }
+    if (form && undo)
+        td_weight_note(weight);
     return form ? form->data : NULL;
 }
 
@@ -235,7 +220,9 @@ void *td_weight_pack_once(struct td_weight *weight, size_t bytes, td_weight_fill
 {
     if (take(weight->room, block_size(bytes), false))
         return NULL;
+    td_weight_pin(weight);
     void *form = filled(weight, bytes, fill, arg);
+    td_weight_unpin(weight);
     if (!form)
         give(weight->room, block_size(bytes), false);
     return form;
@@ -286,8 +273,9 @@ void td_weight_set_home(struct td_weight *weight, int node)
     weight->home = node;
 }
 
-static struct td_weight *replica(const struct td_weight *w, int node)
+static struct td_weight *replica(struct td_weight *w, int node)
 {
+    td_weight_wake(w);
     struct td_weight *twin = NULL;
     if (!td_weight_create(&twin, &w->tensor, w->room))
         twin->home = node;
@@ -323,7 +311,9 @@ int td_weight_convert(struct td_weight *as, td_weight_fill *fill, void *arg)
     pthread_mutex_lock(&as->lock);
     if (!atomic_load_explicit(&as->written, memory_order_relaxed)) {
         const struct td_stop *before = td_stop_obey(NULL);
+        td_weight_pin(as->of);
         err = fill(as->tensor.data, &as->of->tensor, arg);
+        td_weight_unpin(as->of);
         td_stop_obey(before);
         atomic_store_explicit(&as->written, !err, memory_order_release);
     }

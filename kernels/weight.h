@@ -41,10 +41,15 @@ struct td_weight *td_weight_of(const struct td_tensor *view);
 /* Writes the packed form of plain, which is the weight's own view. 0 or -errno. */
 typedef int td_weight_fill(void *packed, const struct td_tensor *plain, void *arg);
 
+/* The way back: writes plain, which is the weight's own view, from the form that key is of. */
+typedef void td_weight_undo(const struct td_tensor *plain, const void *packed, const void *key);
+
 /* The packed form under this key, if need be made now by fill (under the weight's lock, so only
- * once). NULL when there is no memory or fill fails. Borrowed; lives as long as the weight. */
+ * once). undo: NULL, or who has got the form reads no plain elements, and the weight may rest. NULL
+ * when there is no memory or fill fails. Borrowed; lives as long as the weight. */
 const void *td_weight_pack(struct td_weight *weight, const void *key, size_t key_len,
-                           const char *name, size_t bytes, td_weight_fill *fill, void *arg);
+                           const char *name, size_t bytes, td_weight_fill *fill, void *arg,
+                           td_weight_undo *undo);
 
 /* A form for one call, where none can be kept; the caller's, for td_weight_unpack. */
 void *td_weight_pack_once(struct td_weight *weight, size_t bytes, td_weight_fill *fill, void *arg);
@@ -65,6 +70,21 @@ void td_weight_set_home(struct td_weight *weight, int node);
 /* Has fill write the elements of what td_weight_as gave from the first weight's, once; others wait.
  * 0 or fill's -errno. */
 int td_weight_convert(struct td_weight *as, td_weight_fill *fill, void *arg);
+
+/* ---- resting: plain elements that nobody reads give their memory back ---- */
+
+/* The weight of which this thread has last been given a form with a way back, since it forgot. */
+struct td_weight *td_weight_taken(void);
+void td_weight_forget(void);
+
+/* Somebody reads its plain elements, and no more: they are there meanwhile, made of a form again
+ * where they have rested. */
+void td_weight_pin(struct td_weight *weight);
+void td_weight_unpin(struct td_weight *weight);
+
+/* Gives the memory of plain elements that are not pinned and can be had again back to the system.
+ * Their room stays taken. For who knows that nobody reads them who has not pinned them. */
+void td_weight_rest(struct td_weight *weight);
 
 /* What it has taken, with all its forms. */
 size_t td_weight_bytes(const struct td_weight *weight);

@@ -127,6 +127,14 @@ static void learn_idle(struct td_worker *worker, int64_t idle_ns)
     worker->idle_ns += (idle_ns - worker->idle_ns) / 4;
 }
 
+/* Once in a while, however busy the pool is between its rests. */
+static void trim(struct td_pool *pool)
+{
+    long long now = td_now_ns(), last = atomic_load(&pool->trimmed_ns);
+    if (now - last >= TRIM_NS && atomic_compare_exchange_strong(&pool->trimmed_ns, &last, now))
+        td_buffers_trim(TRIM_NS);
+}
+
 /* Waits for a token, and uses it. */
 static void sleep_for_token(struct td_pool *pool)
 {
@@ -135,10 +143,8 @@ static void sleep_for_token(struct td_pool *pool)
         while (tokens > 0)
             if (atomic_compare_exchange_weak(&pool->tokens, &tokens, tokens - 1))
                 return;
-        int64_t start = td_now_ns(), limit = td_memory_kept() ? TRIM_NS : LOOK_NS;
-        td_futex_wait(&pool->tokens, 0, limit);
-        if (td_now_ns() - start >= limit)
-            td_buffers_trim(TRIM_NS);
+        trim(pool);
+        td_futex_wait(&pool->tokens, 0, td_memory_kept() ? TRIM_NS : LOOK_NS);
     }
 }
 

@@ -35,6 +35,7 @@ struct td_pool {
     _Alignas(64) atomic_int waiting;     /* jobs from before their put until after their take */
     _Alignas(64) atomic_int idle;        /* workers asleep whom nobody is waking yet */
     atomic_int tokens;                   /* wake-ups given and not yet used; slept on */
+    atomic_llong trimmed_ns;             /* when kept memory was last looked at */
     atomic_bool stopping;
     _Alignas(64) atomic_int running;
     atomic_llong rejected, late;

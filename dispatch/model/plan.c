@@ -44,6 +44,7 @@ static int make_step(struct binding *b, struct td_plan_step *step)
         return err;
     step->kernel = b->run.impl->name;
     step->isa = td_impl_isa(b->run.impl);
+    step->alone = !b->run.parts && !b->run.n_casts;
     err = td_step_make(&step->made, &b->run, alloc, plan->arena);
     td_run_release(&b->run);
     if (!err && td_step_scratch(step->made) > plan->scratch)
@@ -247,13 +248,15 @@ static void point_to_inputs(const struct td_plan *plan, const struct td_tensor *
 
 static int run_step(const struct td_plan *plan, int s, struct td_problem *problem)
 {
-    const struct td_plan_step *step = &plan->step[s];
+    struct td_plan_step *step = &plan->step[s];
     struct td_problem why = {0};
     int err = 0;
+    td_weight_forget();
     if (step->with == s)
         td_plan_run_group(plan, s);
     else
         err = td_step_execute(step->made, plan->memory + plan->bytes, &why);
+    step->taken = td_weight_taken();
     if (td_stopped())
         return td_problem_set(problem, ETIMEDOUT, "the model was stopped");
     return err ? td_problem_set(problem, -err, "node '%.100s': %s: %.400s", step->node,
@@ -286,5 +289,7 @@ int td_plan_execute(struct td_plan *plan, const struct td_tensor *inputs,
         if (plan->output[i].value >= 0)
             plan->output[i].tensor.data =
                 data_of(plan, plan->output[i].value, inputs) + plan->output[i].offset;
+    if (!err && !plan->observed)
+        td_plan_unpin_taken(plan);
     return err;
 }

@@ -37,7 +37,14 @@ struct td_plan_step {               /* a call as it was given, and bound once pa
     const char *kernel; /* its row, by name */
     enum td_isa isa;    /* and by level */
     int64_t ns;         /* that it took last */
-    int with; /* the last of those that it is computed together with; -1: it is so alone */
+    int with;   /* the last of those that it is computed together with; -1: it is so alone */
+    bool alone; /* one kernel computes it of its arguments as they are */
+    struct td_weight *taken; /* whose packed form that read; compared only */
+};
+
+struct td_plan_pin { /* a stored tensor whose plain elements a step reads, for all that is known */
+    int step;        /* -1: it is an output */
+    struct td_weight *weight;
 };
 
 struct td_plan_output {
@@ -75,6 +82,9 @@ struct td_plan {
     size_t bytes, bytes_before; /* of memory, scratch apart; of all values side by side */
     size_t scratch;             /* behind them in memory: what the steps' kernels want */
     int n_folded;               /* calls that became constants */
+    int n_pins;
+    struct td_plan_pin *pin;
+    bool observed; /* a run has shown which of these are none */
 };
 
 /* ---- record.c ---- */
@@ -110,6 +120,19 @@ int td_plan_execute(struct td_plan *plan, const struct td_tensor *inputs,
                     struct td_model_figures *figures, struct td_problem *problem);
 /* The call's argument behind a step's own. */
 int td_plan_argument(const struct td_plan_step *step, int arg);
+
+/* ---- rest.c ---- */
+
+/* Pins what the steps of a closed plan read; and no more what its first run has shown to be read as
+ * packed forms; and nothing any more. -ENOMEM. */
+int td_plan_pin(const struct td_model *model, struct td_plan *plan);
+void td_plan_unpin_taken(struct td_plan *plan);
+void td_plan_unpin(struct td_plan *plan);
+/* Has the model's weights awake, until td_model_walked. */
+void td_model_wake(struct td_model *model);
+void td_model_walked(struct td_model *model);
+/* A plan has run: its weights may rest. With the model's lock_ held. */
+void td_model_rest(struct td_model *model);
 
 /* ---- fuse.c ---- */
 

@@ -102,6 +102,8 @@ void td_plan_leave(struct td_model *model, struct td_plan *plan)
     }
     pthread_mutex_lock(&model->lock_);
     plan->busy = false;
+    if (plan->observed)
+        td_model_rest(model);
     pthread_mutex_unlock(&model->lock_);
 }
 

@@ -125,6 +125,9 @@ struct td_model {
     struct td_derived *derived_; /* constants that they share */
     uint64_t clock_, seen_[8];   /* calls; what inputs were like in the last ones */
     bool fixes_;                 /* plans are for the values of small whole inputs */
+    int walks_, wakes_;          /* walks under way; times that weights were woken for one */
+    int64_t calm_;               /* runs of plans since the last walk */
+    bool rests_;                 /* weights have been sent to rest since */
 };
 
 /* Memory that lives as long as the model, zeroed; NULL when there is none. */

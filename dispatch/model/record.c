@@ -71,6 +71,7 @@ void td_plan_free(struct td_plan **plan)
     *plan = NULL;
     if (!p)
         return;
+    td_plan_unpin(p);
     for (int i = 0; i < p->n_held; i++)
         if (!--p->held[i]->refs)
             td_block_free(p->held[i]);

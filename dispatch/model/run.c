@@ -7,6 +7,7 @@
 struct td_model_results {
     struct td_walk walk;  /* holds the results' memory, but for a plan's */
     struct td_plan *plan; /* that has run, or the walk's, in which results may lie, too; or NULL */
+    bool walked;          /* results may lie in the model's constants */
     int n;
     struct td_item item[];
 };
@@ -42,7 +43,8 @@ static void close_plan(struct td_model *model, struct td_plan *plan, int err)
 {
     struct td_problem problem;
     bool made = !err && !*plan->refused;
-    if (made && (td_passes_run(model, plan) || td_plan_close(plan, &problem)))
+    if (made &&
+        (td_passes_run(model, plan) || td_plan_close(plan, &problem) || td_plan_pin(model, plan)))
         err = -ENOMEM;
     plan->busy = true;
     plan->lost = err;
@@ -68,6 +70,9 @@ static int run_once(struct td_model *model, const struct td_tensor *inputs,
         td_stop_obey(call->stop);
     r->plan = plan;
     r->walk.plan = is_new ? plan : NULL;
+    r->walked = is_new || !plan;
+    if (r->walked)
+        td_model_wake(model);
     int err = plan && !is_new ? td_plan_execute(plan, inputs, &r->walk.figures, problem)
                               : walk_program(r, inputs);
     if (r->walk.plan)
@@ -113,6 +118,8 @@ void td_model_free_results(struct td_model_results **results)
     free(r->walk.made);
     if (r->plan) /* which holds blocks of the walk, until others may free it */
         td_plan_leave(r->walk.model, r->plan);
+    if (r->walked)
+        td_model_walked(r->walk.model);
     td_model_unref(&r->walk.model);
     free(r);
 }

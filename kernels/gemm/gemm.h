@@ -86,6 +86,14 @@ void td_gemm_plan(const struct td_gemm *g, struct td_gemm_plan *plan);
 size_t td_gemm_scratch(const struct td_gemm *g);
 size_t td_gemm_scratch_pairs(const struct td_gemm *g);
 
+struct td_panels { /* how a stored b was packed; compared as bytes */
+    int64_t k, n, step_k, step_n;
+    int32_t a, b, width, group, pad;
+    char owner[4];
+};
+/* td_weight_undo: b from its panels, of which key is the struct td_panels. */
+void td_gemm_unpack(const struct td_tensor *plain, const void *packed, const void *key);
+
 /* Any type that the operators take, and b gathered where g says so; scratch of
  * td_gemm_scratch_any(g) bytes. */
 td_gemm_run td_gemm_any_default, td_gemm_any_avx2, td_gemm_any_avx512;

@@ -119,12 +119,6 @@ static inline void td_gemm_share(struct td_gemm_job *job)
 
 /* ---- weights that the server stores, packed once ---- */
 
-struct td_panels { /* how a stored weight was packed; compared as bytes */
-    int64_t k, n, step_k, step_n;
-    int32_t a, b, width, group, pad;
-    char owner[4];
-};
-
 /* All of b as panels of width lanes, packed by fill, which gets g; NULL when the server does not
  * store it, or has no memory. k: the panels' depth, in lanes. */
 static inline const float *td_gemm_stored(const struct td_gemm *g, int width, int64_t k,
@@ -147,7 +141,7 @@ static inline const float *td_gemm_stored(const struct td_gemm *g, int width, in
     memcpy(key.owner, "simd", 4);
     int64_t panels = (g->n + width - 1) / width;
     return td_weight_pack(weight, &key, sizeof key, name, (size_t)(panels * k * width) * 4, fill,
-                          (void *)g);
+                          (void *)g, td_gemm_unpack);
 }
 
 #endif

@@ -232,9 +232,9 @@ static void add_up(struct td_int_mm *m)
     if (!m->of_b)
         return;
     size_t bytes = (size_t)(g->k ? td_numel(g->b) / g->k : 0) * sizeof(uint32_t);
-    const uint32_t *kept =
-        weight ? td_weight_pack(weight, &key, sizeof key, "sums of columns", bytes, add_columns, g)
-               : NULL;
+    const uint32_t *kept = weight ? td_weight_pack(weight, &key, sizeof key, "sums of columns",
+                                                   bytes, add_columns, g, NULL)
+                                  : NULL;
     if (!kept)
         add_columns(m->of_b, g->b, g);
     else

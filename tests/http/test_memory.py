@@ -136,6 +136,18 @@ class Limit(service.ServiceTest, Memory):
         self.assertEqual(listed["memory"]["limit_bytes"], self.LIMIT)
         self.assertEqual(listed["store"], {"bytes": metrics["tensord_store_bytes"], "limit_bytes": self.LIMIT // 2})
 
+    def test_kept_under_load(self):
+        """What a big request leaves behind goes back after a second or two, though the pool is called all the time."""
+        self.service.infer("neg", {"self": np.zeros(6 * MIB // 4, np.float32)}, binary=True)
+        self.assertGreater(self.metrics()["tensord_memory_kept_bytes"], 6 * MIB)
+        x, w = np.zeros((200, 512), np.float32), np.zeros((512, 512), np.float32) # nothing for the HTTP thread
+        deadline = time.monotonic() + 20
+        while self.metrics()["tensord_memory_kept_bytes"] > 6 * MIB:
+            self.assertLess(time.monotonic(), deadline, "it is kept while others use the pool")
+            end = time.monotonic() + 0.5
+            while time.monotonic() < end:
+                self.assertEqual(self.service.infer("mm", {"self": x, "mat2": w}, binary=True).status, 200)
+
     def test_small_request_with_a_big_result(self):
         """Read slowly, by several at a time. It once took 18 bytes of JSON and 4 of result a number."""
         before = self.held()

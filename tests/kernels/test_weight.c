@@ -92,13 +92,13 @@ START_TEST(test_pack)
 {
     struct td_weight *w = make(NULL);
     ck_assert_ptr_null(td_weight_forms(w));
-    const char *a = td_weight_pack(w, "key", 3, "first", 100, fill, "a");
+    const char *a = td_weight_pack(w, "key", 3, "first", 100, fill, "a", NULL);
     ck_assert_ptr_nonnull(a);
     ck_assert_int_eq((uintptr_t)a % 64, 0);
     ck_assert(a[0] == 'a' && a[99] == 'a');
-    ck_assert_ptr_eq(td_weight_pack(w, "key", 3, "first", 100, fill, "x"), a);
+    ck_assert_ptr_eq(td_weight_pack(w, "key", 3, "first", 100, fill, "x", NULL), a);
     ck_assert_int_eq(filled, 1);
-    const char *b = td_weight_pack(w, "keys", 4, "second", 200, fill, "b");
+    const char *b = td_weight_pack(w, "keys", 4, "second", 200, fill, "b", NULL);
     ck_assert_ptr_ne(a, b);
     ck_assert_int_eq(b[150], 0);
     const struct td_weight_form *form = td_weight_forms(w);
@@ -115,12 +115,12 @@ START_TEST(test_pack_fails)
 {
     struct td_weight *w = make(NULL);
     fill_result = -EIO;
-    ck_assert_ptr_null(td_weight_pack(w, "key", 3, "form", 100, fill, "a"));
+    ck_assert_ptr_null(td_weight_pack(w, "key", 3, "form", 100, fill, "a", NULL));
     ck_assert_ptr_null(td_weight_forms(w));
-    ck_assert_ptr_null(td_weight_pack(w, "key", 3, "form", SIZE_MAX - 3, fill, "a"));
+    ck_assert_ptr_null(td_weight_pack(w, "key", 3, "form", SIZE_MAX - 3, fill, "a", NULL));
     ck_assert_int_eq(filled, 1);
     fill_result = 0;
-    ck_assert_ptr_nonnull(td_weight_pack(w, "key", 3, "form", 100, fill, "a"));
+    ck_assert_ptr_nonnull(td_weight_pack(w, "key", 3, "form", 100, fill, "a", NULL));
     td_weight_unref(&w);
 }
 END_TEST
@@ -129,7 +129,7 @@ static void *pack_many(void *arg)
 {
     for (int i = 0; i < 1000; i++) {
         char key = (char)(i % 10);
-        const char *form = td_weight_pack(arg, &key, 1, "form", 100, fill, &key);
+        const char *form = td_weight_pack(arg, &key, 1, "form", 100, fill, &key, NULL);
         if (!form || form[99] != key)
             return "wrong form";
     }
@@ -192,7 +192,7 @@ START_TEST(test_as)
         ck_assert_msg(!wrong, "%s", (char *)wrong);
     }
     ck_assert_int_eq(filled, 2); /* the failure, and once */
-    ck_assert_ptr_nonnull(td_weight_pack(as, "key", 3, "its own", 100, fill, "a"));
+    ck_assert_ptr_nonnull(td_weight_pack(as, "key", 3, "its own", 100, fill, "a", NULL));
     const struct td_weight_form *form = td_weight_forms(w);
     ck_assert_str_eq(form->name, "INT16");
     ck_assert_uint_eq(form->bytes, 30);
@@ -256,18 +256,18 @@ START_TEST(test_room)
     ck_assert_int_eq(td_weight_create(&w, &like, room), 0);
     ck_assert_uint_ge(r.used, 2000);
     ck_assert_uint_eq(r.used, td_weight_bytes(w));
-    ck_assert_ptr_nonnull(td_weight_pack(w, "key", 3, "form", 100, fill, "a"));
+    ck_assert_ptr_nonnull(td_weight_pack(w, "key", 3, "form", 100, fill, "a", NULL));
     ck_assert_ptr_nonnull(td_weight_as(w, TD_i16)); /* 1000 bytes */
     ck_assert_uint_ge(r.used, 3100);
     ck_assert_uint_eq(r.used, td_weight_bytes(w));
     size_t used = r.used;
     ck_assert_int_eq(td_weight_create(&second, &like, room), -ENOSPC);
-    ck_assert_ptr_null(td_weight_pack(w, "keys", 4, "form", 3000, fill, "a"));
+    ck_assert_ptr_null(td_weight_pack(w, "keys", 4, "form", 3000, fill, "a", NULL));
     ck_assert_ptr_null(td_weight_as(w, TD_f64));
     ck_assert_ptr_null(td_weight_on(w, 1));
     ck_assert_ptr_null(td_weight_pack_once(w, 3000, fill, "a"));
     fill_result = -EIO;
-    ck_assert_ptr_null(td_weight_pack(w, "keys", 4, "form", 100, fill, "x"));
+    ck_assert_ptr_null(td_weight_pack(w, "keys", 4, "form", 100, fill, "x", NULL));
     ck_assert_ptr_null(td_weight_pack_once(w, 100, fill, "x"));
     fill_result = 0;
     ck_assert_uint_eq(r.used, used);

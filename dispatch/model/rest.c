@@ -1,0 +1,140 @@
+/* Which stored tensors' plain elements a model needs. A plan's steps, once they have run, are known
+ * to read packed forms or not; what no plan reads plain may rest (kernels/weight.h) until somebody
+ * walks the program again, who may read anything. Waking takes a while, so a model that is walked
+ * now and again, for inputs of ever new shapes, is left awake for longer each time. */
+#include "dispatch/model/pass.h"
+
+#include <errno.h>
+
+#define CALM 4    /* runs of plans after a walk, before weights rest the first time */
+#define CALMER 20 /* times at most that this is doubled */
+
+/* ---- a plan's pins ---- */
+
+/* The stored tensor in whose elements a constant lies; NULL: in none. */
+static struct td_weight *weight_of(const struct td_model *model, const struct td_tensor *t)
+{
+    for (int i = 0; i < model->n_constants && !t->weight; i++) {
+        const struct td_tensor *c = &model->constant[i].tensor;
+        size_t at = (size_t)((const char *)t->data - (const char *)c->data);
+        if (c->weight && at < td_nbytes(c))
+            return c->weight;
+    }
+    return t->weight;
+}
+
+static void pin(const struct td_model *model, struct td_plan *plan, int step,
+                const struct td_tensor *t)
+{
+    struct td_weight *weight = t->data ? weight_of(model, t) : NULL;
+    if (!weight)
+        return;
+    td_weight_pin(weight);
+    plan->pin[plan->n_pins++] = (struct td_plan_pin){step, weight};
+}
+
+static int count_tensors(const struct td_plan *plan)
+{
+    int n = plan->n_outputs;
+    for (int s = 0; s < plan->n_steps; s++)
+        for (int i = 0; plan->step[s].handle && i < plan->step[s].n_args; i++) {
+            const struct td_value *v = &plan->step[s].arg[i].value;
+            n += v->kind == TD_KIND_tensors ? v->tensors.n : v->kind == TD_KIND_tensor;
+        }
+    return n;
+}
+
+static void pin_step(const struct td_model *model, struct td_plan *plan, int s)
+{
+    const struct td_plan_step *step = &plan->step[s];
+    for (int i = 0; step->handle && i < step->n_args; i++) {
+        const struct td_value *v = &step->arg[i].value;
+        if (v->kind == TD_KIND_tensor && !td_step_use(step, i, -1))
+            pin(model, plan, s, &v->tensor);
+        for (int k = 0; v->kind == TD_KIND_tensors && k < v->tensors.n; k++)
+            if (!td_step_use(step, i, k))
+                pin(model, plan, s, &v->tensors.v[k]);
+    }
+}
+
+int td_plan_pin(const struct td_model *model, struct td_plan *plan)
+{
+    size_t n = (size_t)count_tensors(plan) + 1;
+    plan->pin = td_arena_alloc(plan->arena, sizeof *plan->pin * n);
+    if (!plan->pin)
+        return -ENOMEM;
+    for (int s = 0; s < plan->n_steps; s++)
+        pin_step(model, plan, s);
+    for (int i = 0; i < plan->n_outputs; i++)
+        if (plan->output[i].value < 0)
+            pin(model, plan, -1, &plan->output[i].tensor);
+    return 0;
+}
+
+void td_plan_unpin_taken(struct td_plan *plan)
+{
+    int n = 0;
+    for (int i = 0; i < plan->n_pins; i++) {
+        const struct td_plan_pin *p = &plan->pin[i];
+        const struct td_plan_step *step = p->step < 0 ? NULL : &plan->step[p->step];
+        if (step && step->alone && step->taken == p->weight)
+            td_weight_unpin(p->weight);
+        else
+            plan->pin[n++] = *p;
+    }
+    plan->n_pins = n;
+    plan->observed = true;
+}
+
+void td_plan_unpin(struct td_plan *plan)
+{
+    while (plan->n_pins)
+        td_weight_unpin(plan->pin[--plan->n_pins].weight);
+}
+
+/* ---- a model's weights ---- */
+
+static void each_weight(struct td_model *model, void (*visit)(struct td_weight *weight))
+{
+    for (int i = 0; i < model->n_constants; i++)
+        if (model->constant[i].weight)
+            visit(model->constant[i].weight);
+    for (struct td_derived *d = model->derived_; d; d = d->next)
+        for (int i = 0; i < 2; i++)
+            if (d->weight[i])
+                visit(d->weight[i]);
+}
+
+static void wake(struct td_weight *weight)
+{
+    td_weight_pin(weight);
+    td_weight_unpin(weight);
+}
+
+void td_model_wake(struct td_model *model)
+{
+    pthread_mutex_lock(&model->lock_);
+    model->walks_++;
+    model->calm_ = 0;
+    if (model->rests_) {
+        each_weight(model, wake);
+        model->rests_ = false;
+        model->wakes_ += model->wakes_ < CALMER;
+    }
+    pthread_mutex_unlock(&model->lock_);
+}
+
+void td_model_walked(struct td_model *model)
+{
+    pthread_mutex_lock(&model->lock_);
+    model->walks_--;
+    pthread_mutex_unlock(&model->lock_);
+}
+
+void td_model_rest(struct td_model *model)
+{
+    if (model->walks_ || model->rests_ || ++model->calm_ < (int64_t)CALM << model->wakes_)
+        return;
+    each_weight(model, td_weight_rest);
+    model->rests_ = true;
+}
