@@ -314,110 +314,11 @@ START_TEST(test_crowded)
 END_TEST
 #endif
 
-/* ---- weights that rest ---- */
-
-enum { SIDE = 128, ROWS = 100 };
-
-static struct matrices {
-    float w[SIDE * SIDE], x[ROWS * SIDE], want[ROWS * SIDE], got[ROWS * SIDE];
-} * m;
-
-/* x w, w's rows being outputs, with whatever else is computed of both. */
-static void make_product(const char *more)
-{
-    m = malloc(sizeof *m);
-    for (int i = 0; i < SIDE * SIDE; i++)
-        m->w[i] = (float)(i % 7 + 1);
-    for (int i = 0; i < ROWS * SIDE; i++)
-        m->x[i] = (float)(i % 5 - 2);
-    begin(1);
-    int w = constant(m->w, SIDE * SIDE);
-    int y = add("linear(reshape(a, [-1, 128]), reshape(b, [128, 128]))", 2, V(graph_inputs[0], w));
-    finish(add(more, 2, V(y, w)));
-    ck_assert_int_eq(run(m->x, ROWS * SIDE, NULL, true, m->want), ROWS * SIDE);
-}
-
-/* The results of so many rows are right. */
-static void run_rows(int64_t rows, bool eager)
-{
-    memset(m->got, 0xff, sizeof m->got);
-    ck_assert_int_eq(run(m->x, rows * SIDE, NULL, eager, m->got), rows * SIDE);
-    ck_assert(!memcmp(m->got, m->want, (size_t)(rows * SIDE) * sizeof *m->got));
-}
-
-static bool is_resting(void)
-{
-    const float *at = model.constant[0].tensor.data;
-    return at[SIDE * SIDE / 2] == 0 && at[SIDE * SIDE / 2 + 100] == 0;
-}
-
-static int runs_before_rest(int64_t rows)
-{
-    int n = 0;
-    for (; !is_resting() && n < 1000; n++)
-        run_rows(rows, false);
-    return n;
-}
-
-START_TEST(test_rest)
-{
-    make_product("reshape(a, [-1])");
-    int first = runs_before_rest(ROWS);
-    ck_assert_int_lt(first, 20);
-    run_rows(ROWS, false);
-    ck_assert(is_resting());
-    run_rows(ROWS, true); /* op by op, it is wanted */
-    ck_assert(!is_resting());
-    int second = runs_before_rest(ROWS);
-    ck_assert_int_gt(second, first);
-    ck_assert_int_lt(second, 1000);
-    run_rows(90, false); /* a walk for another shape, then its own plan */
-    ck_assert(!is_resting());
-    ck_assert_int_lt(runs_before_rest(90), 1000);
-    run_rows(ROWS, false);
-    ck_assert(is_resting());
-    end();
-    free(m);
-}
-END_TEST
-
-/* A step that reads a part of it, whose tensor knows of no weight. */
-START_TEST(test_no_rest_for_parts)
-{
-    make_product("reshape(a * select(reshape(b, [128, 128]), 0, 77), [-1])");
-    ck_assert_int_eq(runs_before_rest(ROWS), 1000);
-    end();
-    free(m);
-}
-END_TEST
-
-START_TEST(test_no_rest_for_outputs)
-{
-    make_product("reshape(a, [-1])");
-    graph_outputs[1] = model.constant[0].value;
-    model.n_outputs = model.graph.n_outputs = 2;
-    ck_assert_int_eq(td_program_close(&model, &problem), 0);
-    ck_assert_int_eq(runs_before_rest(ROWS), 1000);
-    end();
-    free(m);
-}
-END_TEST
-
 int main(void)
 {
     const TTest *const tests[] = {
-        test_walk_and_plan,
-        test_folding,
-        test_chance,
-        test_other_sizes,
-        test_values_decide,
-        test_results_stay,
-        test_many_calls,
-        test_wrong,
-        test_stopped,
-        test_rest,
-        test_no_rest_for_parts,
-        test_no_rest_for_outputs,
+        test_walk_and_plan, test_folding,    test_chance, test_other_sizes, test_values_decide,
+        test_results_stay,  test_many_calls, test_wrong,  test_stopped,
 #ifdef _OPENMP
         test_crowded,
 #endif
