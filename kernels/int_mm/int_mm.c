@@ -189,6 +189,21 @@ double td_int_mm_number(const struct td_call *call, int i, int64_t at)
     return t ? td_get_real(t, td_numel(t) == 1 ? 0 : at) : 0;
 }
 
+static uint32_t element(const struct td_tensor *t, int64_t i)
+{
+    return t->dtype == TD_u8 ? ((const uint8_t *)t->data)[i]
+                             : (uint32_t)((const int8_t *)t->data)[i];
+}
+
+/* As of most weights. */
+static bool are_zero(const struct td_tensor *zero)
+{
+    int64_t n = zero ? td_numel(zero) : 0, i = 0;
+    while (i < n && !element(zero, i))
+        i++;
+    return i == n;
+}
+
 /* Adds n elements from the i-th on to as many sums, or to one. */
 static void add(const struct td_tensor *t, int64_t i, int64_t n, uint32_t *sum, bool apart)
 {
@@ -244,6 +259,7 @@ static void add_up(struct td_int_mm *m)
 struct job {
     const struct td_call *call;
     const struct td_int_mm *m;
+    td_int_mm_take *take;
 };
 
 /* Takes from a row's sums what the zero points have added. */
@@ -254,18 +270,15 @@ static void take_zeros(const struct job *job, int64_t row, uint32_t *sum)
     const struct td_tensor *zero = arg(job->call, args->b_zero);
     int64_t a, b, i = row % job->m->rows;
     td_gemm_at(g, row / g->m, &a, &b);
-    const uint32_t *of_b = job->m->of_b ? job->m->of_b + b * g->n : NULL;
     uint32_t za = (uint32_t)(int32_t)td_int_mm_number(job->call, args->a_zero, i);
-    uint32_t of_a = job->m->of_a ? job->m->of_a[a * g->m + row % g->m] - (uint32_t)g->k * za : 0;
-    for (int64_t j = 0; of_b && za && j < g->n; j++)
-        sum[j] -= za * of_b[j];
+    if (job->m->of_b && za)
+        job->take(sum, job->m->of_b + b * g->n, za, g->n);
     if (!job->m->of_a)
         return;
-    uint32_t zb = (uint32_t)(int32_t)td_int_mm_number(job->call, args->b_zero, 0);
-    bool all = td_numel(zero) == 1;
-    for (int64_t j = 0; (zb || !all) && j < g->n; j++)
-        sum[j] -=
-            of_a * (all ? zb : (uint32_t)(int32_t)td_int_mm_number(job->call, args->b_zero, j));
+    uint32_t of_a = job->m->of_a[a * g->m + row % g->m] - (uint32_t)g->k * za;
+    int64_t step = td_numel(zero) > 1;
+    for (int64_t j = 0; j < g->n; j++)
+        sum[j] -= of_a * element(zero, j * step);
 }
 
 static void finish_row(const struct job *job, int64_t row)
@@ -292,12 +305,14 @@ static void finish(void *arg, int64_t begin, int64_t end)
         finish_row(arg, row);
 }
 
-void td_int_mm_end(const struct td_call *call, struct td_int_mm *m)
+void td_int_mm_end(const struct td_call *call, struct td_int_mm *m, td_int_mm_take *take)
 {
-    struct job job = {call, m};
+    struct job job = {call, m, take};
     int64_t n = td_numel(&call->out[0]);
     if (!n || !(m->of_a || m->of_b || args_of(call)->y_zero >= 0))
         return;
+    if (are_zero(arg(call, args_of(call)->b_zero)))
+        m->of_a = NULL;
     add_up(m);
     td_parallel(call->threads, n / m->g.n, 1 + 4096 / m->g.n, finish, &job);
 }

@@ -20,8 +20,17 @@ struct td_int_mm {
 /* What a checked call computes, in lanes of so many elements (kernels/gemm/gemm.h). */
 void td_int_mm_begin(const struct td_call *call, struct td_int_mm *m, int group, int pad);
 
+/* sum[j] -= zero * of_b[j], which wrap: the level's own. */
+typedef void td_int_mm_take(uint32_t *sum, const uint32_t *of_b, uint32_t zero, int64_t n);
+static inline void td_int_mm_take_zero(uint32_t *sum, const uint32_t *of_b, uint32_t zero,
+                                       int64_t n)
+{
+    for (int64_t j = 0; j < n; j++)
+        sum[j] -= zero * of_b[j];
+}
+
 /* Takes the zero points into account, and rounds to the result's type, where the operator does. */
-void td_int_mm_end(const struct td_call *call, struct td_int_mm *m);
+void td_int_mm_end(const struct td_call *call, struct td_int_mm *m, td_int_mm_take *take);
 
 /* The number in row, or column, i of such an argument: one for all, or one each; 0 where it is not
  * given. */

@@ -8,5 +8,5 @@ TD_KERNEL(int_mm)
     struct td_int_mm m;
     td_int_mm_begin(call, &m, TD_QUADS, 1);
     td_group_simd(&m.g, call->scratch);
-    td_int_mm_end(call, &m);
+    td_int_mm_end(call, &m, td_int_mm_take_zero);
 }
