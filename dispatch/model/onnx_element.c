@@ -25,6 +25,18 @@ void td_onnx_modulo(struct td_onnx *n)
     give(n, whole(n, "fmod", 0) ? "fmod.Tensor(A, B)" : "remainder.Tensor(A, B)");
 }
 
+/* A number that is known is given as one: squares and roots have shorter ways. */
+void td_onnx_power(struct td_onnx *n)
+{
+    const struct td_tensor *x = tensor_of(n, "X"), *y = tensor_of(n, "Y");
+    double exponent = 0;
+    bool known = x->dtype & TD_FLOATS && y->rank <= x->rank && td_numel(y) == 1 &&
+                 !at(n, "Y")->recorded && reals(n, "Y", &exponent, 1) == 1;
+    if (known)
+        let(n, "Y", td_item_float(exponent));
+    give(n, known ? "pow.Tensor_Scalar(X, Y)" : "to.dtype(pow.Tensor_Tensor(X, Y), kind)");
+}
+
 void td_onnx_prelu(struct td_onnx *n)
 {
     give(n, n->version < 7 ? "prelu(X, slope)" : "where(lt(X, 0), X * slope, X)");
