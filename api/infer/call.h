@@ -152,6 +152,7 @@ int td_infer_bind_model(struct td_infer *in);
 /* Runs it on a worker, or without one on the HTTP thread; its outputs lie where it left them. stop:
  * who may stop it. What td_model_run says. */
 int td_infer_run_model(struct td_infer *in, struct td_worker *worker, const struct td_stop *stop);
+void td_infer_free_results(struct td_infer *in);
 double td_infer_model_cost(const struct td_infer *in); /* of a run; INFINITY: nobody knows */
 void td_infer_write_model(const struct td_infer *in, struct td_writer *w, const char *key);
 

@@ -41,7 +41,7 @@ static bool is_container(const cJSON *hint)
 static int find(const struct slots *slots, const char *name)
 {
     for (int i = 0; i < slots->n; i++)
-        if (name && !strcmp(slots->name[i], name))
+        if (name && td_infer_is_port(slots->name[i], name))
             return i;
     return -1;
 }
@@ -49,8 +49,8 @@ static int find(const struct slots *slots, const char *name)
 /* An argument that is no tensor can only be passed whole. */
 static bool is_other_argument(const struct td_infer *in, const char *name)
 {
-    const struct td_schema *schema = &in->run.handle->schema;
-    for (int i = 0; i < schema->n_params; i++)
+    const struct td_schema *schema = in->served ? NULL : &in->run.handle->schema;
+    for (int i = 0; schema && i < schema->n_params; i++)
         if (!strcmp(schema->param[i].name, name))
             return true;
     return false;
@@ -105,19 +105,19 @@ static int place_all(struct td_infer *in, struct slots *slots, const cJSON *hint
     return place(in, slots, hints);
 }
 
-/* The dimension at a leaf; without one, none is *dim. */
+/* The dimension at a leaf; without one, none. rank: -1: not known before the call. */
 static int read_leaf(struct td_infer *in, const cJSON *item, const char *who, int rank, int none)
 {
-    int dim = TD_WHOLE;
+    int least = rank < 0 ? 0 : -rank, most = (rank < 0 ? TD_MAX_RANK : rank) - 1;
     if (!item)
         return none;
     if (cJSON_IsNull(item))
-        return dim;
-    if (!cJSON_IsNumber(item) || item->valuedouble != item->valueint || item->valueint < -rank ||
-        item->valueint >= rank)
+        return TD_WHOLE;
+    if (!cJSON_IsNumber(item) || item->valuedouble != item->valueint || item->valueint < least ||
+        item->valueint > most)
         return td_problem_set(&in->run.problem, EINVAL,
                               "stream_hints: %s: must be null (whole) or a dimension from %d to %d",
-                              who, -rank, rank - 1);
+                              who, least, most);
     return item->valueint < 0 ? item->valueint + rank : item->valueint;
 }
 
@@ -126,7 +126,11 @@ static int read_inputs(struct td_infer *in, const cJSON *hints)
     struct td_streams *s = &in->streams;
     struct slots slots = {.what = "inputs"};
     int arg[TD_MAX_INPUTS];
-    for (int i = 0; i < in->n_args; i++)
+    for (int i = 0; in->served && i < in->served->n_inputs; i++) {
+        arg[i] = i;
+        slots.name[slots.n++] = in->served->input[i].name;
+    }
+    for (int i = 0; !in->served && i < in->n_args; i++)
         if (td_streams_is_tensor(in, i)) {
             arg[slots.n] = i;
             slots.name[slots.n++] = name_of(in, i);
@@ -134,7 +138,8 @@ static int read_inputs(struct td_infer *in, const cJSON *hints)
     int err = place_all(in, &slots, hints);
     s->batch = -1;
     for (int k = 0; k < slots.n && !err; k++) {
-        const struct td_tensor *t = &in->args[arg[k]].value.tensor;
+        const struct td_tensor *t =
+            in->served ? &in->inputs[arg[k]] : &in->args[arg[k]].value.tensor;
         int dim = read_leaf(in, slots.leaf[k], slots.name[k], t->rank, TD_WHOLE);
         if (dim < TD_OPEN)
             return dim;
@@ -160,7 +165,8 @@ static int read_outputs(struct td_infer *in, const cJSON *hints)
         slots.name[i] = in->output[i].name;
     int err = place_all(in, &slots, hints);
     for (int i = 0; i < slots.n && !err; i++) {
-        int dim = read_leaf(in, slots.leaf[i], slots.name[i], in->out[i].rank, TD_OPEN);
+        int rank = in->served ? in->served->output[i].rank : in->out[i].rank;
+        int dim = read_leaf(in, slots.leaf[i], slots.name[i], rank, TD_OPEN);
         if (dim < TD_OPEN)
             return dim;
         in->streams.out[i] = (signed char)dim;

@@ -122,7 +122,7 @@ static int compute(struct td_infer *in, struct td_worker *worker)
         td_api_problem(in->req, err, "%s", in->run.problem.text);
     else
         td_infer_reply(in);
-    td_model_free_results(&in->results);
+    td_infer_free_results(in);
     return 0;
 }
 
@@ -296,7 +296,7 @@ static int start(struct td_infer *in)
 static void free_call(struct td_request *req)
 {
     struct td_infer *in = req->call_;
-    td_model_free_results(&in->results); /* they may lie in inputs, which go next */
+    td_infer_free_results(in); /* they may lie in inputs, which go next */
     td_served_unref(&in->served);
     td_json_free(&in->json);
     for (int i = 0; i < in->n_held; i++)

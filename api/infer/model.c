@@ -94,7 +94,6 @@ int td_infer_bind_model(struct td_infer *in)
 {
     const struct td_served *served = in->served;
     memset(&in->run, 0, sizeof in->run);
-    in->streams.parts = 1;
     in->inputs = td_arena_zalloc(in->req->arena, (size_t)served->n_inputs * sizeof *in->inputs + 1);
     in->out = td_arena_zalloc(in->req->arena, (size_t)served->n_outputs * sizeof *in->out + 1);
     if (!in->inputs || !in->out)
@@ -107,7 +106,9 @@ int td_infer_bind_model(struct td_infer *in)
         err = match_inputs(in);
     if (!err)
         err = td_model_check(served->model, in->inputs, served->n_inputs, &in->run.problem);
-    return err ? err : td_infer_outputs(in);
+    if (!err)
+        err = td_infer_outputs(in);
+    return err ? err : td_streams_plan(in);
 }
 
 /* ---- running ---- */
@@ -139,20 +140,32 @@ int td_infer_run_model(struct td_infer *in, struct td_worker *worker, const stru
                                  .stop = stop};
     in->run.call.threads = call.threads;
     in->begin_ns = td_now_ns();
-    int err = td_model_run(served->model, in->inputs, &call, &in->results, &in->run.problem);
+    bool whole = in->streams.parts < 2;
+    int err = whole ? td_model_run(served->model, in->inputs, &call, &in->results, &in->run.problem)
+                    : td_streams_run_model(in, worker, stop);
     in->end_ns = td_now_ns();
     in->run.ns = in->end_ns - in->begin_ns;
-    if (!err || err == -ETIMEDOUT)
+    if (whole && (!err || err == -ETIMEDOUT))
         td_served_learn(served, in->inputs, in->eager, in->run.ns);
     if (err)
         return err;
     in->run.impl = kernel_of(in);
-    in->figures = td_model_figures(in->results);
-    for (int i = 0; i < served->n_outputs; i++)
+    if (whole)
+        in->figures = td_model_figures(in->results);
+    for (int i = 0; i < served->n_outputs && whole; i++) {
         in->out[i] = *td_model_result(in->results, i);
+        if (in->streams.apart) /* one part, which is listed all the same */
+            in->streams.apart[i].shape_of[0] = in->out[i];
+    }
     atomic_fetch_add(&served->calls, 1);
     atomic_fetch_add(&served->compute_ns, in->run.ns);
     return 0;
+}
+
+void td_infer_free_results(struct td_infer *in)
+{
+    td_model_free_results(&in->results);
+    td_streams_free_parts(&in->streams);
 }
 
 void td_infer_write_model(const struct td_infer *in, struct td_writer *w, const char *key)

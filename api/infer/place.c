@@ -14,14 +14,25 @@ size_t td_infer_reply_bytes(const struct td_infer *in)
     return HEAD + in->binary_size + in->text_size;
 }
 
+/* Bytes that an output's elements may take in JSON. */
+static size_t text_bound(const struct td_infer *in, int i)
+{
+    struct td_tensor part;
+    size_t bytes = in->streams.apart ? 0 : td_json_data_bound(&in->out[i]);
+    for (int k = 0; k < in->streams.parts && in->streams.apart; k++) {
+        td_streams_result(in, i, k, &part);
+        bytes += td_json_data_bound(&part);
+    }
+    return bytes;
+}
+
 /* Room for the reply's JSON, so that a call without it is refused before it is computed. */
 static int place_text(struct td_infer *in)
 {
     in->text_size = 0;
     for (int i = 0; i < in->n_outputs; i++)
         if (in->output[i].form == TD_FORM_json)
-            in->text_size += td_json_data_bound(&in->out[i]) *
-                             (in->streams.apart ? (size_t)in->streams.parts : 1);
+            in->text_size += text_bound(in, i);
     td_write_init(&in->text, in->req->arena, AROUND + in->text_size);
     return in->text.failed ? td_problem_set(&in->run.problem, ENOMEM, "no memory for the reply")
                            : 0;
@@ -32,8 +43,9 @@ static int place_block(struct td_infer *in)
 {
     size_t limit = in->req->service->limits.body, total = 0;
     for (int i = 0; i < in->n_outputs; i++) {
-        size_t bytes = td_streams_bytes(in, i);
-        if (bytes > limit && !(in->served && in->output[i].form == TD_FORM_none))
+        bool is_left = in->served && in->output[i].form == TD_FORM_none;
+        size_t bytes = is_left ? 0 : td_streams_bytes(in, i);
+        if (bytes > limit)
             return td_problem_set(&in->run.problem, EINVAL,
                                   "the result would have %zu bytes; at most %zu are made", bytes,
                                   limit);
@@ -54,11 +66,12 @@ static int place_output(struct td_infer *in, int i, size_t *at)
     struct td_tensor *out = &in->out[i];
     enum td_form form = in->output[i].form;
     const void *from = in->served ? out->data : NULL;
-    size_t bytes = td_streams_bytes(in, i);
-    bool stays = in->served ? form != TD_FORM_binary && form != TD_FORM_shared
-                            : form == TD_FORM_stored && !td_infer_is_counted(in, i);
+    bool stays = in->streams.part ? form == TD_FORM_none
+                 : in->served     ? form != TD_FORM_binary && form != TD_FORM_shared
+                                  : form == TD_FORM_stored && !td_infer_is_counted(in, i);
     if (stays)
         return 0;
+    size_t bytes = td_streams_bytes(in, i);
     if (form == TD_FORM_shared) {
         int err = td_shm_place(&in->shm, in->req->arena, i, out, &in->run.problem);
         if (err)
@@ -74,7 +87,9 @@ static int place_output(struct td_infer *in, int i, size_t *at)
         in->output[i].offset = *at;
         *at += bytes;
     }
-    if (from)
+    if (in->streams.part)
+        td_streams_join(in, i);
+    else if (from)
         memcpy(out->data, from, bytes);
     return 0;
 }

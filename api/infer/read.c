@@ -216,8 +216,12 @@ static bool is_own(const struct td_infer *in, const char *key)
 /* Of a model's call, what not all calls share. */
 static int read_model_parameter(struct td_infer *in, const cJSON *item, struct td_problem *problem)
 {
-    static const char *const right[] = {"pool",     "kernel",     "explain", "binary_data_output",
-                                        "priority", "timeout_ms", "timeout", "eager"};
+    static const char *const right[] = {
+        "pool",       "kernel", "explain", "binary_data_output", "priority",     "timeout_ms",
+        "timeout",    "eager",  "streams", "strict_divisible",   "stream_hints", "concat_output",
+        "stream_mode"};
+    if (td_streams_parameter(in, item))
+        return 0;
     if (!strcmp(item->string, "eager")) {
         if (!cJSON_IsBool(item))
             return td_infer_refuse(problem, "eager", "must be true or false");
@@ -227,7 +231,8 @@ static int read_model_parameter(struct td_infer *in, const cJSON *item, struct t
     const char *near = td_nearest(item->string, right, sizeof right / sizeof *right);
     return td_problem_set(problem, EINVAL,
                           "%.60s: is no parameter of a model's call; %s%s%sright are pool, kernel, "
-                          "explain, binary_data_output, priority, timeout_ms, timeout, eager",
+                          "explain, binary_data_output, priority, timeout_ms, timeout, eager, "
+                          "streams and what belongs to these",
                           item->string, near ? "the nearest is " : "", near ? near : "",
                           near ? "; " : "");
 }

@@ -39,14 +39,9 @@ void td_streams_cut(const struct td_infer *in, struct td_named *args, int64_t be
 {
     memcpy(args, in->args, (size_t)in->n_args * sizeof *args);
     for (int i = 0; i < in->n_args; i++) {
-        struct td_tensor *t = &args[i].value.tensor;
         int dim = in->streams.in[i];
-        if (dim < 0)
-            continue;
-        if (dim == 0)
-            t->data = (char *)t->data + (int64_t)td_nbytes(t) / in->streams.batch * begin;
-        t->shape[dim] = count;
-        t->weight = NULL;
+        if (dim >= 0)
+            td_streams_rows(&in->streams, &args[i].value.tensor, dim, begin, count);
     }
 }
 
@@ -243,6 +238,8 @@ static int follow_hints(struct td_infer *in, int wanted)
     s->parts = wanted < s->batch ? wanted : (int)s->batch;
     if (s->parts < 2)
         return 0;
+    if (in->served)
+        return td_streams_try_model(in);
     if ((err = check_dims(in)))
         return err;
     return try_parts(in, false);
@@ -281,16 +278,15 @@ static int judge_evenness(struct td_infer *in, int wanted)
 static int keep_apart(struct td_infer *in)
 {
     struct td_streams *s = &in->streams;
-    const struct td_call *whole = &in->run.call;
     if (s->concat && !cJSON_IsBool(s->concat))
         return td_infer_refuse(&in->run.problem, "concat_output", "must be true or false");
     if (!cJSON_IsFalse(s->concat))
         return 0;
-    s->apart = td_arena_zalloc(in->req->arena, sizeof *s->apart * TD_MAX_OUTS);
+    s->apart = td_arena_zalloc(in->req->arena, sizeof *s->apart * (size_t)in->n_outputs + 1);
     if (!s->apart)
         return td_problem_set(&in->run.problem, ENOMEM, "no memory for the streams");
-    for (int i = 0; i < whole->n_out; i++) {
-        s->apart[i].shape_of[0] = s->apart[i].shape_of[1] = whole->out[i];
+    for (int i = 0; i < in->n_outputs; i++) {
+        s->apart[i].shape_of[0] = s->apart[i].shape_of[1] = in->out[i];
         if (in->output[i].form == TD_FORM_stored || in->output[i].form == TD_FORM_shared)
             return td_infer_refuse(&in->run.problem, "concat_output",
                                    "what is not joined goes back in the reply, to no other place");
@@ -332,6 +328,8 @@ static int plan(struct td_infer *in, int wanted)
         return follow_hints(in, wanted);
     if (wanted < 2)
         return 0;
+    if (in->served)
+        return td_streams_cut_model(in, wanted);
     if (mixes_rows(&in->run.call))
         return td_problem_set(&in->run.problem, EINVAL,
                               "streams: what a row of %s's results is made of, shapes do not say; "
@@ -374,24 +372,4 @@ int td_streams_plan(struct td_infer *in)
     if (s->parts < 1) /* an empty batch */
         s->parts = 1;
     return err == -EDOM ? -EINVAL : err;
-}
-
-size_t td_streams_bytes(const struct td_infer *in, int output)
-{
-    struct td_tensor part;
-    const struct td_streams *s = &in->streams;
-    return s->apart ? td_streams_result(in, output, s->parts, &part) : td_nbytes(&in->out[output]);
-}
-
-size_t td_streams_result(const struct td_infer *in, int output, int part, struct td_tensor *t)
-{
-    const struct td_streams *s = &in->streams;
-    const struct td_tensor *shape_of = s->apart[output].shape_of;
-    int longer = s->parts < 2 ? 0 : (int)(s->batch % s->parts);
-    int before = !longer || part < longer ? part : longer; /* of them, as long as the first */
-    size_t at = (size_t)before * td_nbytes(&shape_of[0]) +
-                (size_t)(part - before) * td_nbytes(&shape_of[1]);
-    *t = shape_of[longer && part >= longer];
-    t->data = (char *)in->out[output].data + at;
-    return at;
 }

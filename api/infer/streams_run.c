@@ -15,40 +15,10 @@
 
 struct parts {
     struct td_infer *in;
-    int groups;       /* of parts; one for each worker that may take part */
     char kernel[64];  /* what the whole call runs on, "simd@AVX2"; "" when none can be named */
     atomic_int error; /* of the first part that failed, whose sentence is problem */
     struct td_problem problem;
 };
-
-/* ---- rows of a tensor ---- */
-
-/* Bytes of one row beyond dimension dim, and how many blocks of rows there are before it. */
-static size_t row_bytes(const struct td_tensor *t, int dim, int64_t *blocks)
-{
-    size_t bytes = td_dtype_size(t->dtype);
-    *blocks = 1;
-    for (int d = 0; d < t->rank; d++) {
-        if (d < dim)
-            *blocks *= t->shape[d];
-        else if (d > dim)
-            bytes *= (size_t)t->shape[d];
-    }
-    return bytes;
-}
-
-/* Copies rows [begin, begin + count) of whole along dim out of it into part, or back in. */
-static void copy_rows(const struct td_tensor *whole, int dim, int64_t begin, int64_t count,
-                      char *part, bool back)
-{
-    int64_t blocks;
-    size_t row = row_bytes(whole, dim, &blocks), size = (size_t)count * row;
-    for (int64_t b = 0; b < blocks; b++) {
-        char *at = (char *)whole->data + (size_t)(b * whole->shape[dim] + begin) * row;
-        char *piece = part + (size_t)b * size;
-        memcpy(back ? at : piece, back ? piece : at, size);
-    }
-}
 
 /* ---- one part ---- */
 
@@ -74,8 +44,8 @@ static int copy_inputs(const struct td_infer *in, struct part *part)
         t->data = td_arena_alloc(part->arena, td_nbytes(t) + 1);
         if (!t->data)
             return no_memory(part);
-        copy_rows(&in->args[i].value.tensor, in->streams.in[i], part->begin, part->count, t->data,
-                  false);
+        td_streams_copy_rows(&in->args[i].value.tensor, in->streams.in[i], part->begin, part->count,
+                             t->data, false);
     }
     return 0;
 }
@@ -85,12 +55,12 @@ static int place_outputs(const struct td_infer *in, struct part *part, int index
     for (int i = 0; i < part->run.call.n_out; i++) {
         struct td_tensor *out = &part->run.call.out[i];
         const struct td_tensor *whole = &in->out[i];
-        int64_t blocks;
         int dim = in->streams.out[i];
         if (in->streams.apart)
             td_streams_result(in, i, index, out);
         else if (dim == 0)
-            out->data = (char *)whole->data + (size_t)part->begin * row_bytes(whole, 0, &blocks);
+            out->data =
+                (char *)whole->data + (int64_t)td_nbytes(whole) / in->streams.batch * part->begin;
         else if (dim == TD_WHOLE && index == 0)
             out->data = whole->data;
         else if (!(out->data = td_arena_alloc(part->arena, td_nbytes(out) + 1)))
@@ -140,13 +110,14 @@ static int compute(struct parts *parts, struct part *part, int index, int thread
         return part->run.error;
     for (int i = 0; i < part->run.call.n_out; i++)
         if (in->streams.out[i] > 0 && !in->streams.apart)
-            copy_rows(&in->out[i], in->streams.out[i], part->begin, part->count,
-                      part->run.call.out[i].data, true);
+            td_streams_copy_rows(&in->out[i], in->streams.out[i], part->begin, part->count,
+                                 part->run.call.out[i].data, true);
     return 0;
 }
 
-static void run_part(struct parts *parts, int index, int threads, const struct td_worker *worker)
+static void run_part(void *arg, int index, int threads, struct td_worker *worker)
 {
+    struct parts *parts = arg;
     struct td_arena *arena = td_arena_create();
     struct part *part = arena ? td_arena_zalloc(arena, sizeof *part) : NULL;
     int none = 0, err = -ENOMEM;
@@ -162,8 +133,15 @@ static void run_part(struct parts *parts, int index, int threads, const struct t
 
 /* ---- all of them ---- */
 
+struct each {
+    const struct td_infer *in;
+    td_each_part *run;
+    void *arg;
+    int groups; /* of parts; one for each worker that may take part */
+};
+
 struct range { /* of parts, for the members of a team */
-    struct parts *parts;
+    const struct each *each;
     struct td_worker *worker;
     int64_t first;
 };
@@ -171,31 +149,38 @@ struct range { /* of parts, for the members of a team */
 static void run_range(void *arg, int64_t begin, int64_t end)
 {
     struct range *range = arg;
+    const struct each *each = range->each;
     for (int64_t i = begin; i < end; i++)
-        run_part(range->parts, (int)(range->first + i), 1, range->worker);
+        each->run(each->arg, (int)(range->first + i), 1, range->worker);
 }
 
 static void run_group(void *arg, int group, struct td_worker *worker)
 {
-    struct parts *parts = arg;
-    struct range range = {.parts = parts, .worker = worker};
+    const struct each *each = arg;
+    struct range range = {.each = each, .worker = worker};
     int64_t count;
-    td_split(parts->in->streams.parts, parts->groups, group, &range.first, &count);
+    td_split(each->in->streams.parts, each->groups, group, &range.first, &count);
     if (count == 1)
-        run_part(parts, (int)range.first, td_worker_threads(worker), worker);
+        each->run(each->arg, (int)range.first, td_worker_threads(worker), worker);
     else
         td_parallel(td_worker_threads(worker), count, 1, run_range, &range);
+}
+
+int td_streams_each(const struct td_infer *in, struct td_worker *worker, td_each_part *run,
+                    void *arg)
+{
+    int workers = td_pool_streams(td_worker_pool(worker)), parts = in->streams.parts;
+    struct each each = {in, run, arg, parts < workers ? parts : workers};
+    return td_worker_share(worker, each.groups, run_group, &each);
 }
 
 int td_streams_run(struct td_infer *in, struct td_worker *worker)
 {
     struct parts parts = {.in = in};
-    int workers = td_pool_streams(td_worker_pool(worker));
-    parts.groups = in->streams.parts < workers ? in->streams.parts : workers;
     if (in->run.impl->run && !in->run.parts)
         snprintf(parts.kernel, sizeof parts.kernel, "%s@%s", in->run.impl->name,
                  td_isa_name(in->run.impl->isa));
-    int err = td_worker_share(worker, parts.groups, run_group, &parts);
+    int err = td_streams_each(in, worker, run_part, &parts);
     if (err)
         return td_problem_set(&in->run.problem, -err, "no memory for the streams");
     err = atomic_load(&parts.error);

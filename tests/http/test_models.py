@@ -279,7 +279,7 @@ class Models(service.ServiceTest):
         self.assertGreaterEqual(record["calls"], 1)
         for parameters, word in (({"kernel": "simd"}, "model and eager"), ({"eager": 1}, "true or false"), ({"eagre": True}, "nearest is eager"),
                                  ({"alpha": 2}, "alpha"), ({"trace": True}, "trace"), ({"autocast": "BF16"}, "autocast"),
-                                 ({"meta": True}, "meta"), ({"streams": 2}, "streams"), ({"triton_x": 1}, "reserved")):
+                                 ({"meta": True}, "meta"), ({"streams": "x"}, "streams"), ({"triton_x": 1}, "reserved")):
             with self.subTest(parameters=parameters):
                 self.problem(self.infer("asked", {"x": X}, parameters), 400, word)
         self.problem(self.infer("asked", {"x": X}, {"pool": "nosuch"}), 404, "nosuch")
