@@ -164,7 +164,7 @@ static void running(struct td_onnx *n, const char *formula, int64_t first)
     let_int(n, "first", first);
     if (back)
         set(n, "x", "flip(x, [axis])");
-    if (whole(n, "exclusive", 0)) {
+    if (whole(n, "exclusive", 0) && x->shape[axis]) {
         pads[before] = 1;
         pads[before + 1] = -1;
         let_ints(n, "pads", pads, before + 2);

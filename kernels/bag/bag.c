@@ -83,7 +83,10 @@ static void fill_out(struct td_call *call)
     struct td_bag b;
     call->n_out = 4;
     for (int i = 1; i < 4; i++)
-        call->out[i] = (struct td_tensor){.dtype = TD_i64, .rank = 1, .shape = {bags_of(call)}};
+        call->out[i] = (struct td_tensor){
+            .dtype = td_dtype_join(call->arg[1].tensor.dtype | call->arg[2].tensor.dtype),
+            .rank = 1,
+            .shape = {bags_of(call)}};
     call->out[0] = (struct td_tensor){.dtype = call->arg[0].tensor.dtype,
                                       .rank = 2,
                                       .shape = {bags_of(call), call->arg[0].tensor.shape[1]}};

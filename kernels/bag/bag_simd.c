@@ -39,7 +39,7 @@ static void bags(void *arg, int64_t begin, int64_t end)
 {
     const struct td_bag *b = arg;
     double value[TD_RUN];
-    int64_t from[TD_RUN], *of_index = b->of_index.data, *sizes = b->sizes.data;
+    int64_t from[TD_RUN];
     for (int64_t bag = begin; bag < end && !td_stopped(); bag++) {
         struct td_bag_span span = td_bag_at(b, bag);
         int64_t rows = 0, n = b->width < TD_RUN ? b->width : TD_RUN, column = 0;
@@ -49,15 +49,14 @@ static void bags(void *arg, int64_t begin, int64_t end)
             for (int64_t k = 0; k < n && b->mode == TD_BAG_mean && rows; k++)
                 value[k] /= (double)rows;
             td_line_put(b->out, bag * b->width + column, n, value);
-            if (b->mode == TD_BAG_max)
-                memcpy((int64_t *)b->largest.data + bag * b->width + column, from,
-                       (size_t)n * sizeof *from);
+            for (int64_t k = 0; k < n && b->mode == TD_BAG_max; k++)
+                td_put_whole(&b->largest, bag * b->width + column + k, from[k]);
         } while ((column += TD_RUN) < b->width);
         for (int64_t i = span.begin; i < span.end && td_numel(&b->of_index); i++)
-            of_index[i] = bag;
-        sizes[bag] = b->mode ? rows : 0;
+            td_put_whole(&b->of_index, i, bag);
+        td_put_whole(&b->sizes, bag, b->mode ? rows : 0);
         if (b->mode != TD_BAG_max)
-            ((int64_t *)b->largest.data)[bag] = sizes[bag];
+            td_put_whole(&b->largest, bag, b->mode ? rows : 0);
     }
 }
 

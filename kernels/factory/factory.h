@@ -74,11 +74,15 @@ static inline struct td_progression td_progression(const struct td_call *call)
                                    given > 2 ? &call->arg[2] : &td_one};
 }
 
-/* Element i of a line, from the nearer end. */
+/* Element i of a line, from the nearer end. One of whole numbers begins and ends with such. */
 static inline double td_on_line(const struct td_call *call, int64_t i)
 {
     double start = td_scalar(&call->arg[0]), end = td_scalar(&call->arg[1]);
     int64_t last = call->arg[2].i - 1;
+    if (last && td_dtype_kind(call->out[0].dtype) != 'f') {
+        start = trunc(start);
+        end = trunc(end);
+    }
     double step = last ? (end - start) / (double)last : 0;
     return i < (last + 1) / 2 || !last ? start + (double)i * step : end - (double)(last - i) * step;
 }

@@ -145,6 +145,7 @@ static const struct td_impl rows[] = {
         .schema = text,                                                                            \
         .doc = formula,                                                                            \
         .rule = td_index_rule_##judge,                                                             \
+        .promote = (bits) ? TD_PROMOTE_none : TD_PROMOTE_first,                                    \
         .unpromoted = (types) == (TD_i32 | TD_i64) ? 0 : (bits),                                   \
         .dtypes = types,                                                                           \
         .ulp = bound,                                                                              \

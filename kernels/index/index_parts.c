@@ -7,15 +7,12 @@
 #include <errno.h>
 #include <string.h>
 
-/* The source is of self's type, and of this shape. */
+/* The source, which has become of self's type, is of this shape. */
 static int judged_source(struct td_call *call, const struct td_tensor *part)
 {
     const struct td_tensor *self = &call->arg[0].tensor, *src = &call->arg[1].tensor;
     call->n_out = 1;
     call->out[0] = *self;
-    if (src->dtype != self->dtype)
-        return td_refuse(call, "src: is %s, but self is %s; the same is right",
-                         td_dtype_name(src->dtype), td_dtype_name(self->dtype));
     if (src->rank != part->rank)
         return td_refuse(call, "src: has %d dimensions, but the part of self has %d", src->rank,
                          part->rank);

@@ -51,8 +51,9 @@ struct td_value td_point_number(const struct td_call *call, int k)
         return *v;
     if (td_dtype_kind(type) == 'f')
         return (struct td_value){.kind = TD_KIND_float, .f = k == 1 ? -INFINITY : INFINITY};
-    int bits = 8 * (int)td_dtype_size(type) - (type != TD_u8);
-    int64_t most = (int64_t)((UINT64_C(1) << bits) - 1), least = type == TD_u8 ? 0 : -most - 1;
+    bool below = type != TD_u8 && type != TD_bool;
+    int bits = type == TD_bool ? 1 : 8 * (int)td_dtype_size(type) - below;
+    int64_t most = (int64_t)((UINT64_C(1) << bits) - 1), least = below ? -most - 1 : 0;
     return (struct td_value){.kind = TD_KIND_int, .i = k == 1 ? least : most};
 }
 
@@ -65,7 +66,9 @@ void td_point_param(const struct td_call *call, int k, double *real, int64_t *wh
     if (family->point == TD_POINT_nan_to_num)
         otherwise = k ? (k == 1 ? 1 : -1) * td_most(td_point_type(call)) : 0;
     *real = given ? td_scalar(v) : otherwise;
-    *whole = given ? td_scalar_int(v) : k ? INT64_MAX : INT64_MIN;
+    *whole = !given                           ? (k ? INT64_MAX : INT64_MIN)
+             : td_point_type(call) == TD_bool ? *real != 0
+                                              : td_scalar_int(v);
 }
 
 /* The string argument, "" when there is none. */

@@ -166,7 +166,7 @@ static int64_t wrapped(const struct td_value *v, enum td_dtype type)
 {
     uint64_t room;
     struct td_tensor one = {.data = &room, .dtype = type};
-    td_put_whole(&one, 0, td_scalar_int(v));
+    td_put_whole(&one, 0, type == TD_bool ? td_scalar(v) != 0 : td_scalar_int(v));
     return td_get_whole(&one, 0);
 }
 

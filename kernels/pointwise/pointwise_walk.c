@@ -101,7 +101,7 @@ static int add_number(struct walk *w, struct td_value number, enum td_dtype type
     struct value *v = add_value(w, type, false);
     double x = td_scalar(&number);
     float narrow = (float)x;
-    int64_t whole = td_scalar_int(&number);
+    int64_t whole = type == TD_bool ? x != 0 : td_scalar_int(&number);
     for (int d = 0; d < w->out->rank; d++)
         v->step[d] = 0;
     v->data = (char *)&v->number;

@@ -276,12 +276,15 @@ const struct td_impl td_product_impls[] = {
 static const struct td_impl vector_impls[] = {LIBRARY_ROWS OTHER_ROWS}; /* nothing is packed */
 /* clang-format on */
 
+#define PROMOTE_gemm TD_PROMOTE_none
+#define PROMOTE_gemm_outer TD_PROMOTE_arith
 #define TD_PRODUCT(symbol, text, formula, judge, how, A, B, ADD, BETA, ALPHA, RANK_A, RANK_B,      \
                    words, ...)                                                                     \
     const struct td_op td_op_##symbol = {                                                          \
         .schema = text,                                                                            \
         .doc = formula,                                                                            \
         .rule = judge,                                                                             \
+        .promote = PROMOTE_##how,                                                                  \
         .dtypes = TD_INTS | TD_FLOATS,                                                             \
         .ulp = 24,                                                                                 \
         .sums = true,                                                                              \

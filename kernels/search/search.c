@@ -94,9 +94,6 @@ static int rule(struct td_call *call)
     if (values->kind == TD_KIND_tensor)
         *out = values->tensor;
     out->weight = NULL;
-    if (values->kind == TD_KIND_tensor && out->dtype != t->dtype)
-        return td_refuse(call, "self: is %s, but %s is %s; the same is right",
-                         td_dtype_name(out->dtype), name, td_dtype_name(t->dtype));
     out->dtype = call->arg[p->narrow].i ? TD_i32 : TD_i64;
     call->n_out = 1;
     bool right = t->rank == 1 || (t->rank && t->rank == out->rank && !p->sequence);
@@ -138,11 +135,13 @@ static const struct td_impl impls[] = {
     {0},
 };
 
-#define TD_SEARCH(symbol, text, formula, bits, place, ...)                                         \
+#define TD_SEARCH(symbol, text, formula, promotion, bits, place, ...)                              \
     const struct td_op td_op_##symbol = {                                                          \
         .schema = text,                                                                            \
         .doc = formula,                                                                            \
         .rule = rule,                                                                              \
+        .promote = TD_PROMOTE_##promotion,                                                         \
+        .unpromoted = bits,                                                                        \
         .dtypes = TD_INTS | TD_FLOATS,                                                             \
         .impls = impls,                                                                            \
         .flops = flops,                                                                            \
@@ -162,15 +161,15 @@ static const struct td_impl impls[] = {
     "out = how many elements of its sequence, the last dimension, come before each value: those "  \
     "that are smaller, or as large, too, where right is true or side 'right'"
 TD_SEARCH(searchsorted_Tensor, "searchsorted.Tensor(Tensor sorted_sequence, Tensor self" TD_SORTED,
-          TD_WHERE, 1 << 5, PLACES(0, 1, 2, 3, 4, 5), "sorted_sequence=[n] self=[m,3]",
+          TD_WHERE, arith, 1 << 5, PLACES(0, 1, 2, 3, 4, 5), "sorted_sequence=[n] self=[m,3]",
           "sorted_sequence=[3,n] self=[3,m] right=True",
           "sorted_sequence=[n] self=[m] side=right sorter=[n]:i64<n",
           "sorted_sequence=[m] self=[n] out_int32=True")
 TD_SEARCH(searchsorted_Scalar, "searchsorted.Scalar(Tensor sorted_sequence, Scalar self" TD_SORTED,
-          TD_WHERE, 1 << 5, PLACES(0, 1, 2, 3, 4, 5), "sorted_sequence=[n] self=1.5",
+          TD_WHERE, none, 1 << 5, PLACES(0, 1, 2, 3, 4, 5), "sorted_sequence=[n] self=1.5",
           "sorted_sequence=[n] self=3 side=right")
 TD_SEARCH(bucketize_Tensor, "bucketize.Tensor(Tensor self, Tensor boundaries" TD_HOW ") -> Tensor",
-          TD_WHERE, 0, PLACES(1, 0, 2, 3, -1, -1), "self=[m,n] boundaries=[9]",
+          TD_WHERE, arith, 0, PLACES(1, 0, 2, 3, -1, -1), "self=[m,n] boundaries=[9]",
           "self=[n] boundaries=[m] right=True out_int32=True")
 TD_SEARCH(bucketize_Scalar, "bucketize.Scalar(Scalar self, Tensor boundaries" TD_HOW ") -> Tensor",
-          TD_WHERE, 0, PLACES(1, 0, 2, 3, -1, -1), "self=2 boundaries=[n]")
+          TD_WHERE, none, 0, PLACES(1, 0, 2, 3, -1, -1), "self=2 boundaries=[n]")

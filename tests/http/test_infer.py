@@ -174,6 +174,35 @@ class Infer(service.ServiceTest):
                         operators.wide(out), operators.wide(a) + operators.wide(b))
         self.assertEqual(service.datatype(self.run_op("mul", {"self": ints}, {"other": 1.5}).out), "FP32")
 
+    def test_as_pytorch_converts(self):
+        """What tests/outside/by_torch.py has found once."""
+        ints, reals = np.array([3, -1], np.int32), np.array([[0.5, 2.5]], np.float32)
+        for op, inputs, parameters, right in (
+                ("outer", {"self": ints, "vec2": reals[0]}, {}, np.float32([[1.5, 7.5], [-0.5, -2.5]])),
+                ("slice_scatter", {"self": reals, "src": ints[None]}, {"dim": 1}, np.float32([[3, -1]])),
+                ("select_scatter", {"self": ints, "src": np.float32(2.75)}, {"dim": 0, "index": 1}, np.int32([3, 2])),
+                ("searchsorted", {"sorted_sequence": np.sort(ints), "self": reals}, {}, np.int64([[1, 1]])),
+                ("bucketize", {"self": ints, "boundaries": reals[0]}, {"out_int32": True}, np.int32([2, 0])),
+                ("threshold", {"self": ints}, {"threshold": 0, "value": 7}, np.int32([3, 7])),
+                ("clamp.Tensor", {"self": ints > 0, "max": ints < 9}, {}, np.array([True, False])),
+                ("masked_fill", {"self": ints > 9, "mask": ints > 0}, {"value": 0.5}, np.array([True, False])),
+                ("add", {"self": ints > 0, "other": ints < 9}, {"alpha": -1}, np.array([True, True])),
+                ("logit", {"self": reals}, {"eps": 1.0}, np.float32([[np.inf, -np.inf]])),
+                ("var.correction", {"self": reals[:0]}, {"correction": -1}, np.float32(np.nan)),
+                ("linspace", {}, {"start": -3, "end": 5.5, "steps": 9, "dtype": "INT32"}, np.arange(-3, 6, dtype=np.int32)),
+                ("logspace", {}, {"start": 0, "end": 3.5, "steps": 4, "dtype": "INT64"}, np.int64([1, 10, 100, 1000]))):
+            for kernel in ("ref", None):
+                with self.subTest(op=op, kernel=kernel):
+                    out = self.run_op(op, inputs, {**parameters, **({"kernel": kernel} if kernel else {})}).out
+                    np.testing.assert_array_equal(out, right)
+                    self.assertEqual((out.dtype, out.shape), (right.dtype, right.shape))
+        found = self.run_op("_embedding_bag", {"weight": reals, "indices": ints[:0], "offsets": np.zeros(1, np.int64)},
+                            {"mode": 1}).outputs
+        self.assertEqual([service.datatype(one) for one in found.values()], ["FP32", "INT64", "INT64", "INT64"])
+        found = self.run_op("_embedding_bag", {"weight": reals, "indices": 0 * ints, "offsets": ints[:1] * 0}, {"mode": 1}).outputs
+        self.assertEqual([operators.wide(one).tolist() for one in found.values()], [[[0.5, 2.5]], [0, 0], [2], [2]])
+        self.assertEqual([service.datatype(one) for one in found.values()], ["FP32", "INT32", "INT32", "INT32"])
+
     def test_forced_kernel(self):
         for kernel in ("ref", "simd"):
             reply = self.run_op("tanh", {"self": A}, {"kernel": kernel})

@@ -81,6 +81,11 @@ class Right(unittest.TestCase):
             np.testing.assert_array_equal(last, state)
             np.testing.assert_array_equal(rows, wanted)
 
+    def test_running_sum_of_nothing(self):
+        m = model([helper.make_node("CumSum", ["x", "axis"], ["y"], exclusive=1)], [port("x", F, [0, 2])], [port("y")],
+                  {"axis": np.array(0)})
+        self.assertEqual(RUN.run(m.SerializeToString(), [np.ones((0, 2), np.float32)])[0].shape, (0, 2))
+
     def test_defaults_of_inputs(self):
         """An input with an initializer is none that a client gives."""
         m = model([helper.make_node("Add", ["x", "w"], ["y"])], [port("x", F, [2]), port("w", F, [2])], [port("y")],
