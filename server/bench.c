@@ -18,6 +18,7 @@
 
 #define ROUNDS 9
 #define ROUND_NS 20000000 /* of repeating one kernel in one round */
+#define BATCH_NS 50000    /* and of calls between two looks at the clock, at least */
 #define SLOW_NS 200000000 /* a kernel that takes longer is timed once */
 #define MAX_ROWS 16
 
@@ -33,8 +34,8 @@ struct row {
     struct td_run run;
     void *scratch;
     bool chosen;
-    int rounds; /* fewer for a kernel that takes long */
-    double us[ROUNDS];
+    int rounds;               /* fewer for a kernel that takes long */
+    double us[ROUNDS], least; /* a call's, in the mean of each round, and in the best batch */
 };
 
 struct job {
@@ -55,15 +56,18 @@ static int by_value(const void *a, const void *b)
 
 static double time_once(struct row *row)
 {
-    int64_t begin = td_now_ns(), now;
+    int64_t begin = td_now_ns(), last = begin, now;
     long n = 0, batch = 1;
     do {
         for (long i = 0; i < batch; i++)
             td_run_execute(&row->run, row->scratch);
-        n += batch;
         now = td_now_ns();
-        if (now - begin < ROUND_NS / 16)
-            batch *= 2;
+        double us = (double)(now - last) * 1e-3 / (double)batch;
+        bool short_batch = now - last < BATCH_NS;
+        row->least = row->least > 0 && (short_batch || row->least < us) ? row->least : us;
+        n += batch;
+        batch *= short_batch ? 2 : 1;
+        last = now;
     } while (now - begin < ROUND_NS);
     return (double)(now - begin) * 1e-3 / (double)n;
 }
@@ -96,25 +100,6 @@ struct context {
     int cases, matched;     /* that --op lets through: all, and those begun */
 };
 
-/* Small reproducible values: nothing overflows, denormals do not appear. */
-static int fill(struct td_arena *arena, struct td_tensor *t)
-{
-    int64_t n = td_numel(t);
-    uint32_t seed = 12345;
-    t->data = td_arena_alloc(arena, td_nbytes(t) + 1);
-    if (!t->data)
-        return -ENOMEM;
-    for (int64_t i = 0; i < n; i++) {
-        seed = seed * 1664525 + 1013904223;
-        float x = (float)(seed >> 8) * 0x1p-23f - 1;
-        if (t->dtype == TD_f32)
-            ((float *)t->data)[i] = x;
-        else
-            ((uint16_t *)t->data)[i] = (uint16_t)(0x3f00 | (seed >> 24 & 0x3f));
-    }
-    return 0;
-}
-
 /* The tensors of a case by the operator's parameter names, the second one stored as a weight. */
 static int name_tensors(struct context *x, const struct td_case *c, const struct td_handle *handle,
                         struct td_named *args, struct td_weight **weight)
@@ -126,7 +111,7 @@ static int name_tensors(struct context *x, const struct td_case *c, const struct
         struct td_named *arg = &args[n];
         arg->name = handle->schema.param[i].name;
         arg->value = (struct td_value){.kind = TD_KIND_tensor, .tensor = c->shape[n]};
-        if (fill(x->arena, &arg->value.tensor))
+        if (td_bench_fill(x->arena, &arg->value.tensor))
             return -ENOMEM;
         bool stored = n == 1 && (!strcmp(handle->schema.name, "linear") ||
                                  !strcmp(handle->schema.name, "conv2d"));
@@ -165,17 +150,19 @@ static int make_rows(struct context *x, const struct td_run *bound, struct row *
         return 0;
     td_run_release(&first.run);
     for (const struct td_impl *i = bound->call.op->impls; i->run && n < MAX_ROWS; i++) {
-        rows[n].rounds = 0;
+        rows[n] = (struct row){.impl = i, .chosen = i == first.run.impl};
         td_run_copy(&rows[n].run, bound);
         snprintf(name, sizeof name, "%s@%s", i->name, td_isa_name(i->isa));
         rows[n].run.forced = td_arena_strdup(x->arena, name, strlen(name));
         if ((x->bench->kernel && strcmp(i->name, x->bench->kernel) &&
-             strcmp(name, x->bench->kernel)) ||
+             strcmp(name, x->bench->kernel) &&
+             (strcmp("best", x->bench->kernel) || !rows[n].chosen)) ||
             prepare_row(x, &rows[n]))
             continue;
-        rows[n].impl = i;
-        rows[n].chosen = i == first.run.impl;
-        n++;
+        if (rows[n].run.impl == i)
+            n++;
+        else /* another row of the name, for other types */
+            td_run_release(&rows[n].run);
     }
     return n;
 }
@@ -196,7 +183,7 @@ static void print_row(const struct context *x, const struct td_case *c, const st
               "\"us_min\":%.3f,\"us_median\":%.3f,\"chosen\":%s,\"gb_s\":%.2f,\"gflop_s\":%.2f}\n"
             : "%-26s %-18s %-7s %-12s %d  %11.3f %11.3f  %-5s %8.2f %9.2f\n",
         c->id, row->run.handle->full, row->impl->name, td_isa_name(td_impl_isa(row->impl)),
-        call->threads, row->us[0], us,
+        call->threads, row->least, us,
         x->bench->json ? (row->chosen ? "true" : "false") : (row->chosen ? "yes" : ""),
         bytes / us * 1e-3, flops / us * 1e-3);
     fflush(stdout);
@@ -351,7 +338,7 @@ static const char help[] =
     "selection takes.\n\n"
     "  --cases FILE     a JSON file of cases; without it, a short list of its own\n"
     "  --op NAME        only cases of this operator, or the case of this id\n"
-    "  --kernel NAME    only this kernel (ref, simd, simd@AVX2, onednn)\n"
+    "  --kernel NAME    only this kernel (ref, simd, simd@AVX2, onednn, best)\n"
     "  --threads N      OpenMP threads [1]\n"
     "  --dispatch       instead: nanoseconds of dispatch itself (selection, redispatch, boxing)\n"
     "  --item NAME      with it: only this item, --repeat times, without a clock\n"

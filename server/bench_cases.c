@@ -45,6 +45,14 @@ static struct td_value plain(const cJSON *item)
     return cJSON_IsNumber(item) ? whole(item) : (struct td_value){.kind = TD_KIND_none};
 }
 
+/* FP32 where nothing is said. */
+static enum td_dtype type_of(const cJSON *name)
+{
+    if (!cJSON_IsString(name))
+        return TD_f32;
+    return strcmp(name->valuestring, "bf16") ? td_dtype_find(name->valuestring) : TD_bf16;
+}
+
 /* What the file calls an operator and its arguments, in our words. */
 static void translate(struct td_case *c, const cJSON *item)
 {
@@ -74,7 +82,7 @@ static void translate(struct td_case *c, const cJSON *item)
     if (eps)
         add(c, "eps", (struct td_value){.kind = TD_KIND_float, .f = eps->valuedouble});
     if (to)
-        add(c, "dtype", (struct td_value){.kind = TD_KIND_str, .str = "BF16"});
+        add(c, "dtype", (struct td_value){.kind = TD_KIND_str, .str = td_dtype_name(type_of(to))});
     if (stride)
         add(c, "stride", whole(stride));
     if (pad)
@@ -99,7 +107,10 @@ static int read_case(const cJSON *item, struct td_case *c)
         if (c->n_shapes == 6 || cJSON_GetArraySize(shape) > TD_MAX_RANK)
             return -EINVAL;
         struct td_tensor *t = &c->shape[c->n_shapes++];
-        t->dtype = cJSON_IsString(dtype) && !strcmp(dtype->valuestring, "bf16") ? TD_bf16 : TD_f32;
+        t->dtype =
+            type_of(cJSON_IsArray(dtype) ? cJSON_GetArrayItem(dtype, c->n_shapes - 1) : dtype);
+        if (!t->dtype)
+            return -EINVAL;
         cJSON_ArrayForEach(dim, shape) t->shape[t->rank++] = dim->valueint;
     }
     translate(c, item);
@@ -121,7 +132,8 @@ int td_bench_each_case(const char *text, size_t length,
     {
         struct td_case c = {0};
         if (read_case(item, &c)) {
-            err = td_problem_set(problem, EINVAL, "a case lacks id, op or shapes");
+            err = td_problem_set(problem, EINVAL,
+                                 "a case lacks id, op or shapes, or its dtype is none");
             break;
         }
         if ((err = each(arg, &c)))
@@ -130,4 +142,28 @@ int td_bench_each_case(const char *text, size_t length,
 out:
     td_json_free(&json);
     return err;
+}
+
+int td_bench_fill(struct td_arena *arena, struct td_tensor *t)
+{
+    int64_t n = td_numel(t);
+    size_t size = td_dtype_size(t->dtype);
+    uint32_t seed = 12345;
+    char *to = t->data = td_arena_alloc(arena, td_nbytes(t) + 1);
+    if (!to)
+        return -ENOMEM;
+    for (int64_t i = 0; i < n; i++, to += size) {
+        seed = seed * 1664525 + 1013904223;
+        double wide = (double)(seed >> 8) * 0x1p-23 - 1;
+        float real = (float)wide;
+        uint16_t half = (uint16_t)((t->dtype == TD_f16 ? 0x3800 : 0x3f00) | (seed >> 24 & 0x3f));
+        int64_t whole = seed >> (t->dtype == TD_bool ? 31 : 26);
+        memcpy(to,
+               t->dtype == TD_f32               ? (void *)&real
+               : t->dtype == TD_f64             ? (void *)&wide
+               : td_dtype_kind(t->dtype) == 'f' ? (void *)&half
+                                                : (void *)&whole,
+               size);
+    }
+    return 0;
 }
