@@ -11,6 +11,7 @@
 
 #if TD_REAL_BITS == 64
 TD_BY_SLEEF(o_exp, exp)
+#define o_exp_below o_exp
 TD_BY_SLEEF(o_log, log)
 TD_BY_SLEEF(o_tanh, tanh)
 TD_BY_SLEEF(o_erf, erf)
@@ -47,7 +48,7 @@ TD_INLINE V o_relu(V x)
  * digits down to the denormals. */
 TD_INLINE V o_sigmoid(V x)
 {
-    V e = o_exp(L_neg(L_abs(x)));
+    V e = o_exp_below(L_neg(L_abs(x)));
     return L_div(L_sel(L_lt(x, L_c(0)), e, L_c(1)), L_add(L_c(1), e));
 }
 
@@ -55,7 +56,8 @@ TD_INLINE V o_sigmoid(V x)
  * still has most. */
 TD_INLINE V o_silu(V x)
 {
-    V half = o_exp(L_mul(L_c((td_real)-0.5), L_abs(x))), one = L_add(L_c(1), L_mul(half, half));
+    V half = o_exp_below(L_mul(L_c((td_real)-0.5), L_abs(x))),
+      one = L_add(L_c(1), L_mul(half, half));
     return L_div(L_sel(L_lt(x, L_c(0)), L_mul(half, L_mul(half, x)), x), one);
 }
 

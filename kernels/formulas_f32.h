@@ -6,12 +6,12 @@
 
 #include <math.h>
 
-/* 1.1 ulp, denormal results too. x = n log 2 + r, |r| <= log 2 / 2; a polynomial of degree 6 in r;
- * times 2^n. Beyond -104 and 89 the result is 0 or infinite whatever x is. */
-TD_INLINE V o_exp(V x)
+/* exp(x) where x is at most 89, or NaN: 1.1 ulp, denormal results too. x = n log 2 + r,
+ * |r| <= log 2 / 2; a polynomial of degree 6 in r; times 2^n. Below -104 it is 0 whatever x is. */
+TD_INLINE V o_exp_below(V x)
 {
-    V held = L_max(L_c(-104.0f), L_min(L_c(89.0f), x)); /* NaN stays */
-    V n = L_round(L_mul(held, L_c(1.44269504f)));
+    V held = L_max(L_c(-104.0f), x), magic = L_c(0x1.8p23f); /* added, it leaves no fraction */
+    V n = L_sub(L_fma(held, L_c(1.44269504f), magic), magic);
     V r =
         L_fnma(n, L_c(0.693145751953125f), held); /* log 2 in two parts, the first exact times n */
     r = L_fnma(n, L_c(1.42860677e-6f), r);
@@ -23,6 +23,12 @@ TD_INLINE V o_exp(V x)
     p = L_fma(p, r, L_c(1));
     p = L_fma(p, r, L_c(1));
     return L_ldexp(p, n);
+}
+
+/* Beyond 89 it is infinite whatever x is. */
+TD_INLINE V o_exp(V x)
+{
+    return o_exp_below(L_min(L_c(89.0f), x)); /* NaN stays */
 }
 
 /* A rational function of degrees 13 and 6, held where tanh is 1; odd, so 0 keeps its sign, and tiny

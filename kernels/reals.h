@@ -92,15 +92,46 @@ TD_INLINE void L_put_next(void *p, int64_t i, int64_t left, const enum td_dtype 
         L_put_n(p, i, left, to, v);
 }
 
-/* The lanes' sum, in double. */
+/* Lane i becomes lane i ^ step, the step being a constant; beyond the lanes, itself. */
+TD_INLINE V L_swap(V v, const int step)
+{
+    VI from;
+    for (int i = 0; i < L_LANES; i++)
+        from[i] = i ^ step;
+    return step < L_LANES ? __builtin_shuffle(v, from) : v;
+}
+
+/* The greatest lane: a NaN may be lost. */
+TD_INLINE td_real L_hmax(V v)
+{
+    v = L_max(v, L_swap(v, 8));
+    v = L_max(v, L_swap(v, 4));
+    v = L_max(v, L_swap(v, 2));
+    return L_max(v, L_swap(v, 1))[0];
+}
+
+typedef double VD __attribute__((vector_size(TD_VBYTES)));
+
+TD_INLINE VD L_add_swapped(VD v, const int step)
+{
+    int64_t __attribute__((vector_size(TD_VBYTES))) from;
+    for (int i = 0; i < TD_VBYTES / 8; i++)
+        from[i] = i ^ step;
+    return step < TD_VBYTES / 8 ? v + __builtin_shuffle(v, from) : v;
+}
+
+/* The lanes' sum, in double, as a tree. */
 TD_INLINE double L_hsum(V v)
 {
-    td_real lane[L_LANES];
-    double sum = 0;
-    L_store(lane, v);
-    for (int k = 0; k < L_LANES; k++)
-        sum += (double)lane[k];
-    return sum;
+#if TD_REAL_BITS == 32
+    float __attribute__((vector_size(TD_VBYTES / 2))) low, high;
+    memcpy(&low, &v, sizeof low);
+    memcpy(&high, (char *)&v + sizeof low, sizeof high);
+    VD sum = __builtin_convertvector(low, VD) + __builtin_convertvector(high, VD);
+#else
+    VD sum = v;
+#endif
+    return L_add_swapped(L_add_swapped(L_add_swapped(sum, 4), 2), 1)[0];
 }
 
 #endif

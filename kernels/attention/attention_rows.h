@@ -117,11 +117,11 @@ static void weigh_row(const struct block *b, int64_t i, int64_t n)
         top = lane[k] > top || lane[k] != lane[k] ? lane[k] : top;
     td_real base = top == -(td_real)INFINITY ? 0 : top; /* nothing to look at yet */
     for (int64_t k = 0; k < n; k += L_LANES) {
-        V weight = o_exp(L_load(s + k) - L_c(base));
+        V weight = o_exp_below(L_load(s + k) - L_c(base));
         L_store(s + k, weight);
         sum += weight;
     }
-    V less = o_exp(L_c(b->most[i]) - L_c(base));
+    V less = o_exp_below(L_c(b->most[i]) - L_c(base));
     b->sum[i] = b->sum[i] * less[0] + (td_real)L_hsum(sum);
     if (top != b->most[i])
         for (int64_t e = 0; e < b->width; e += L_LANES)

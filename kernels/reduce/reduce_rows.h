@@ -26,14 +26,6 @@ TD_INLINE V load_last(const td_real *x, int64_t n)
     return L_get_n(x, 0, n, TD_REAL_TYPE, 0);
 }
 
-TD_INLINE V swap_lanes(V v, const int step)
-{
-    VI from;
-    for (int i = 0; i < L_LANES; i++)
-        from[i] = i ^ step;
-    return __builtin_shuffle(v, from);
-}
-
 #define JOIN(name, lanes, scalar)                                                                  \
     TD_INLINE V join_##name(V a, V b)                                                              \
     {                                                                                              \
@@ -45,8 +37,13 @@ TD_INLINE V swap_lanes(V v, const int step)
     }                                                                                              \
     TD_INLINE double lanes_##name(V v)                                                             \
     {                                                                                              \
-        _Pragma("GCC unroll 4") for (int step = L_LANES / 2; step; step /= 2) v =                  \
-            join_##name(v, swap_lanes(v, step));                                                   \
+        if (L_LANES > 8)                                                                           \
+            v = join_##name(v, L_swap(v, 8));                                                      \
+        if (L_LANES > 4)                                                                           \
+            v = join_##name(v, L_swap(v, 4));                                                      \
+        if (L_LANES > 2)                                                                           \
+            v = join_##name(v, L_swap(v, 2));                                                      \
+        v = join_##name(v, L_swap(v, 1));                                                          \
         return (double)v[0];                                                                       \
     }
 JOIN(add, L_add(a, b), a + b)

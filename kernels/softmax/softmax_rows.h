@@ -15,6 +15,8 @@
 
 #define COLUMNS 64 /* of a block: 4 vectors of 64 bytes; their maxima and sums stay in L1 */
 #define RUN 64     /* vectors, whose sum may be of the lanes' type */
+#define ROWS 16    /* at most, of BLOCK elements, that are walked together */
+#define BLOCK 4096
 
 struct job {
     struct td_span s;
@@ -36,8 +38,10 @@ TD_INLINE struct split split(double x)
 }
 
 #if TD_REAL_BITS == 32
+typedef double total_type;
 typedef double wide __attribute__((vector_size(2 * TD_VBYTES)));
 #else
+typedef long double total_type; /* of a row's sums: they are not to lose digits */
 typedef V wide;
 #endif
 
@@ -49,7 +53,7 @@ TD_INLINE wide product(V a, V b)
 /* What enters the sum: x, or what it is the logarithm of, or its share of the gradient. */
 TD_INLINE V raised(V x, V top)
 {
-    return o_exp(L_sub(x, top));
+    return o_exp_below(L_sub(x, top));
 }
 
 TD_INLINE V forward(const enum td_soft kind, V x, V top, V sum)
@@ -66,42 +70,54 @@ TD_INLINE V slope(const enum td_soft kind, V x, V y, V high, V low)
 
 /* ---- rows ---- */
 
-TD_INLINE void forward_row(const enum td_soft kind, void *out, const void *x, int64_t n,
-                           const enum td_dtype from, const enum td_dtype to)
+/* Each pass goes over all the rows, whose chains of maxima and sums then do not wait for each
+ * other. */
+TD_INLINE void forward_rows(const enum td_soft kind, char *out, const char *x, int64_t n,
+                            int64_t rows, const enum td_dtype from, const enum td_dtype to)
 {
     const bool keeps = kind == TD_SOFT_plain && to == TD_REAL_TYPE;
-    V top = L_c(-INFINITY), other = top;
-    int64_t i = 0;
-    for (; i + 2 * L_LANES <= n; i += 2 * L_LANES) {
-        top = L_max(L_get(x, i, from), top);
-        other = L_max(L_get(x, i + L_LANES, from), other);
-    }
-    for (; i < n; i += L_LANES)
-        top = L_max(L_next(x, i, n - i, from, -INFINITY), top);
-    td_real lane[L_LANES], most = -INFINITY;
-    L_store(lane, L_max(top, other));
-    for (int k = 0; k < L_LANES; k++)
-        most = lane[k] > most ? lane[k] : most;
-    top = L_c(most);
-    long double total = 0; /* FP64's are not to lose digits here, either */
-    for (i = 0; i < n;) {
-        int64_t end = n - i < RUN * L_LANES ? n : i + RUN * L_LANES;
-        V sum = L_c(0);
-        for (; i < end; i += L_LANES) {
-            V e = raised(L_next(x, i, n - i, from, -INFINITY), top);
-            sum = L_add(sum, e);
-            if (keeps)
-                L_put_next(out, i, n - i, to, e);
+    td_real most[ROWS], rest[ROWS]; /* rest: what comes off, or the factor */
+    for (int64_t r = 0; r < rows; r++) {
+        const char *row = x + r * n * TD_REAL_SIZE(from);
+        V top = L_c(-INFINITY), other = top;
+        int64_t i = 0;
+        for (; i + 2 * L_LANES <= n; i += 2 * L_LANES) {
+            top = L_max(L_get(row, i, from), top);
+            other = L_max(L_get(row, i + L_LANES, from), other);
         }
-        total += (long double)L_hsum(sum);
+        for (; i < n; i += L_LANES)
+            top = L_max(L_next(row, i, n - i, from, -INFINITY), top);
+        most[r] = L_hmax(L_max(top, other));
     }
-    V scale = L_c((td_real)(1 / total)), sum = L_c((td_real)log((double)total));
-    for (i = 0; i < n; i += L_LANES) {
-        V v = keeps ? L_next(out, i, n - i, to, 0) : L_next(x, i, n - i, from, 0);
-        v = kind == TD_SOFT_log ? forward(kind, v, top, sum)
-            : keeps             ? L_mul(v, scale)
-                                : L_mul(raised(v, top), scale);
-        L_put_next(out, i, n - i, to, v);
+    for (int64_t r = 0; r < rows; r++) {
+        const char *row = x + r * n * TD_REAL_SIZE(from);
+        char *to_row = out + r * n * TD_REAL_SIZE(to);
+        V top = L_c(most[r]);
+        total_type total = 0;
+        for (int64_t i = 0; i < n;) {
+            int64_t end = n - i < RUN * L_LANES ? n : i + RUN * L_LANES;
+            V sum = L_c(0);
+            for (; i < end; i += L_LANES) {
+                V e = raised(L_next(row, i, n - i, from, -INFINITY), top);
+                sum = L_add(sum, e);
+                if (keeps)
+                    L_put_next(to_row, i, n - i, to, e);
+            }
+            total += (total_type)L_hsum(sum);
+        }
+        rest[r] = kind == TD_SOFT_log ? (td_real)log((double)total) : (td_real)(1 / total);
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        const char *row = x + r * n * TD_REAL_SIZE(from);
+        char *to_row = out + r * n * TD_REAL_SIZE(to);
+        V top = L_c(most[r]), last = L_c(rest[r]);
+        for (int64_t i = 0; i < n; i += L_LANES) {
+            V v = keeps ? L_next(to_row, i, n - i, to, 0) : L_next(row, i, n - i, from, 0);
+            v = kind == TD_SOFT_log ? forward(kind, v, top, last)
+                : keeps             ? L_mul(v, last)
+                                    : L_mul(raised(v, top), last);
+            L_put_next(to_row, i, n - i, to, v);
+        }
     }
 }
 
@@ -187,6 +203,7 @@ TD_INLINE void slope_block(const enum td_soft kind, char *out, const char *x, co
 
 /* ---- the walk ---- */
 
+/* From element at on, n columns, or n rows. */
 TD_INLINE void run(const enum td_soft kind, const struct job *job, int64_t at, int64_t n,
                    const enum td_dtype from, const enum td_dtype to)
 {
@@ -194,7 +211,7 @@ TD_INLINE void run(const enum td_soft kind, const struct job *job, int64_t at, i
     char *out = job->out + at * TD_REAL_SIZE(to);
     const struct td_span *s = &job->s;
     if (s->inner == 1 && kind < TD_SOFT_plain_slope)
-        forward_row(kind, out, x, s->size, from, to);
+        forward_rows(kind, out, x, s->size, n, from, to);
     else if (s->inner == 1)
         slope_row(kind, out, x, y, s->size, from, to);
     else if (kind < TD_SOFT_plain_slope)
@@ -222,10 +239,14 @@ static void pieces(void *arg, int64_t begin, int64_t end)
                                     int64_t) = {run_plain, run_log, run_plain_slope, run_log_slope};
     const struct job *job = arg;
     int64_t inner = job->s.inner, blocks = (inner + COLUMNS - 1) / COLUMNS;
-    for (int64_t i = begin; i < end; i++) {
-        int64_t col = i % blocks * COLUMNS;
-        run_kind[job->kind](job, i / blocks * job->s.size * inner + col,
-                            inner - col < COLUMNS ? inner - col : COLUMNS);
+    int64_t rows = BLOCK / job->s.size < ROWS ? BLOCK / job->s.size : ROWS;
+    if (inner > 1 || job->kind >= TD_SOFT_plain_slope || rows < 1)
+        rows = 1;
+    for (int64_t i = begin; i < end; i += rows) {
+        int64_t col = i % blocks * COLUMNS, some = end - i < rows ? end - i : rows;
+        if (inner > 1)
+            some = inner - col < COLUMNS ? inner - col : COLUMNS;
+        run_kind[job->kind](job, i / blocks * job->s.size * inner + col, some);
     }
 }
 
