@@ -39,7 +39,10 @@ void td_onnx_power(struct td_onnx *n)
 
 void td_onnx_prelu(struct td_onnx *n)
 {
-    give(n, n->version < 7 ? "prelu(X, slope)" : "where(lt(X, 0), X * slope, X)");
+    bool floats = tensor_of(n, "X")->dtype & TD_FLOATS;
+    give(n, n->version < 7 ? "prelu(X, slope)"
+            : floats       ? "_prelu_kernel(X, slope)"
+                           : "where(lt(X, 0), X * slope, X)");
 }
 
 /* x op y op z ... */
