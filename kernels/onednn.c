@@ -33,7 +33,8 @@ static int threads_set(int threads) /* gives back what was set before */
 
 /* ---- the memo ---- */
 
-_Static_assert(sizeof(struct td_onednn_desc) == (4 * TD_MAX_RANK + 14) * 8 + 6 * 4,
+_Static_assert(sizeof(struct td_onednn_desc) ==
+                   (4 * TD_MAX_RANK + 14) * 8 + 8 * 4 + TD_POSTS * sizeof(struct td_onednn_post),
                "a description has holes, so it cannot be compared as bytes");
 
 static void *create(const void *key, int *error)
@@ -137,6 +138,9 @@ static dnnl_status_t aim(const struct td_onednn_prim *p, struct td_onednn_frame 
     }
     if (p->bias)
         TRY(dnnl_memory_set_data_handle(f->bias, (void *)args->bias));
+    for (int i = 0; i < p->posts; i++)
+        if (p->post[i])
+            TRY(dnnl_memory_set_data_handle(f->post[i], (void *)args->post[i]));
     TRY(dnnl_memory_set_data_handle(f->pad, scratch));
 out:
     return status;
@@ -159,15 +163,20 @@ static dnnl_status_t execute(const struct td_onednn_prim *p, struct td_onednn_fr
     dnnl_status_t status;
     for (int i = 0; i < SLOTS; i++)
         use[i] = f->own[i] ? f->own[i] : f->user[i];
-    dnnl_exec_arg_t args[] = {{p->arg[SRC], use[SRC]},
-                              {p->arg[WEIGHT], use[WEIGHT]},
-                              {p->arg[DST], use[DST]},
-                              {DNNL_ARG_SCRATCHPAD, f->pad},
-                              {DNNL_ARG_BIAS, f->bias}};
+    dnnl_exec_arg_t args[5 + TD_POSTS] = {{p->arg[SRC], use[SRC]},
+                                          {p->arg[WEIGHT], use[WEIGHT]},
+                                          {p->arg[DST], use[DST]},
+                                          {DNNL_ARG_SCRATCHPAD, f->pad}};
+    int n = 4;
+    if (p->bias)
+        args[n++] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, f->bias};
+    for (int i = 0; i < p->posts; i++)
+        if (p->post[i])
+            args[n++] = (dnnl_exec_arg_t){p->post_arg[i], f->post[i]};
     for (int i = 0; i < SLOTS; i++)
         if (i != (int)p->out)
             TRY(reorder(p, f, i));
-    TRY(dnnl_primitive_execute(p->main, f->stream, p->bias ? 5 : 4, args));
+    TRY(dnnl_primitive_execute(p->main, f->stream, n, args));
     TRY(reorder(p, f, (int)p->out));
     TRY(dnnl_stream_wait(f->stream));
 out:

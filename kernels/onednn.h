@@ -5,6 +5,7 @@
 #define TD_KERNELS_ONEDNN_H
 
 #include "kernels/kernels.h"
+#include "kernels/post.h"
 
 enum td_onednn_kind {
     TD_ONEDNN_linear,      /* src [m,k], weight [n,k], bias [n], dst [m,n] */
@@ -17,6 +18,12 @@ enum td_onednn_kind {
 
 /* A primitive's description, which is also its key: set all of it to zero first (memset), since it
  * is compared byte for byte. All tensors are of type dtype; src and dst are dense. */
+struct td_onednn_post { /* one that the library does before it stores */
+    int32_t how;        /* onednn_post.c's number of it */
+    int32_t shape;      /* of its tensor: 0 one element, 1 one a channel, 2 all; -1 there is none */
+    float alpha, beta;
+};
+
 struct td_onednn_desc {
     int64_t src[TD_MAX_RANK], weight[TD_MAX_RANK], dst[TD_MAX_RANK];
     int64_t step[TD_MAX_RANK]; /* the weight's, in elements */
@@ -30,12 +37,15 @@ struct td_onednn_desc {
     int rank, weight_rank;
     int threads; /* OpenMP threads: baked into a primitive when it is made */
     int bias;    /* 1: there is one */
+    struct td_onednn_post post[TD_POSTS];
+    int posts, zero; /* how many; and 0 */
 };
 
 struct td_onednn_args {
     const void *bias; /* where the primitive has one */
     const struct td_tensor *weight;
-    void *src, *dst, *scratch; /* one of src, weight and dst is written */
+    void *src, *dst, *scratch;  /* one of src, weight and dst is written */
+    const void *post[TD_POSTS]; /* the tensors of those that have one */
 };
 
 /* A row's answer (struct td_impl): adds the primitive for this to the prepared state, where the

@@ -31,6 +31,8 @@ void td_onednn_frame_destroy(struct td_onednn_frame *f)
     }
     dnnl_memory_destroy(f->bias);
     dnnl_memory_destroy(f->pad);
+    for (int i = 0; i < TD_POSTS; i++)
+        dnnl_memory_destroy(f->post[i]);
     dnnl_stream_destroy(f->stream);
     free(f);
 }
@@ -49,6 +51,9 @@ static struct td_onednn_frame *frame_create(const struct td_onednn_prim *p)
     }
     if (p->bias)
         TRY(dnnl_memory_create(&f->bias, p->bias, td_onednn_engine, DNNL_MEMORY_NONE));
+    for (int i = 0; i < p->posts; i++)
+        if (p->post[i])
+            TRY(dnnl_memory_create(&f->post[i], p->post[i], td_onednn_engine, DNNL_MEMORY_NONE));
     TRY(dnnl_memory_create(&f->pad, p->pad, td_onednn_engine, DNNL_MEMORY_NONE));
 out:
     if (status == dnnl_success)

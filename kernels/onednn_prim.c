@@ -16,11 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static dnnl_data_type_t type_of(enum td_dtype dtype)
-{
-    return dtype == TD_bf16 ? dnnl_bf16 : dtype == TD_f16 ? dnnl_f16 : dnnl_f32;
-}
-
 static dnnl_status_t dense(dnnl_memory_desc_t *md, int rank, const int64_t *dims,
                            const int64_t *step, dnnl_data_type_t type)
 {
@@ -91,12 +86,16 @@ out:
     return status;
 }
 
-static dnnl_status_t describe(dnnl_primitive_desc_t *pd, const struct td_onednn_prim *p,
-                              const struct td_onednn_desc *d, dnnl_memory_desc_t *want)
+/* With post-ops, or without. how: what the library computes it by. */
+static dnnl_status_t describe_one(dnnl_primitive_desc_t *pd, struct td_onednn_prim *p,
+                                  const struct td_onednn_desc *d, dnnl_memory_desc_t *want,
+                                  bool posts, const char **how)
 {
     dnnl_primitive_attr_t attr = NULL;
     dnnl_status_t status;
     TRY(attributes(&attr));
+    if (posts)
+        TRY(td_onednn_post_attach(p, d, attr));
     if (d->kind == TD_ONEDNN_linear) {
         TRY(dnnl_inner_product_forward_primitive_desc_create(
             pd, td_onednn_engine, dnnl_forward_inference, want[SRC], want[WEIGHT], p->bias,
@@ -107,12 +106,29 @@ static dnnl_status_t describe(dnnl_primitive_desc_t *pd, const struct td_onednn_
     } else {
         TRY(describe_conv(pd, p, d, want, attr));
     }
-    const char *how = "";
-    TRY(dnnl_primitive_desc_query(*pd, dnnl_query_impl_info_str, 0, &how));
-    if (strstr(how, "ref")) /* the library's plain C: ours is no worse and is tested */
+    TRY(dnnl_primitive_desc_query(*pd, dnnl_query_impl_info_str, 0, how));
+    if (strstr(*how, "ref")) /* the library's plain C: ours is no worse and is tested */
         status = dnnl_unimplemented;
 out:
     dnnl_primitive_attr_destroy(attr);
+    return status;
+}
+
+/* Post-ops are not worth slower code than there is without. */
+static dnnl_status_t describe(dnnl_primitive_desc_t *pd, struct td_onednn_prim *p,
+                              const struct td_onednn_desc *d, dnnl_memory_desc_t *want)
+{
+    dnnl_primitive_desc_t plain = NULL;
+    const char *how = "", *plainly = "";
+    dnnl_status_t status;
+    TRY(describe_one(pd, p, d, want, true, &how));
+    if (!d->posts)
+        return status;
+    TRY(describe_one(&plain, p, d, want, false, &plainly));
+    if (strcmp(how, plainly) != 0)
+        status = dnnl_unimplemented;
+out:
+    dnnl_primitive_desc_destroy(plain);
     return status;
 }
 
@@ -211,6 +227,15 @@ static void name_slots(struct td_onednn_prim *p, enum td_onednn_kind kind, dnnl_
     query[DST] = src || weight ? dnnl_query_diff_dst_md : dnnl_query_dst_md;
 }
 
+/* Some post-op's tensor is as large as the result. */
+static bool has_whole(const struct td_onednn_desc *d)
+{
+    bool whole = false;
+    for (int i = 0; i < d->posts; i++)
+        whole = whole || d->post[i].shape == 2;
+    return whole;
+}
+
 static dnnl_status_t build(struct td_onednn_prim *p, const struct td_onednn_desc *d,
                            bool any_weight)
 {
@@ -218,12 +243,14 @@ static dnnl_status_t build(struct td_onednn_prim *p, const struct td_onednn_desc
     const int64_t *dims[SLOTS] = {d->src, d->weight, d->dst};
     dnnl_memory_desc_t want[SLOTS] = {NULL};
     dnnl_primitive_desc_t pd = NULL;
-    dnnl_data_type_t type = type_of(d->dtype);
+    dnnl_data_type_t type = td_onednn_type(d->dtype);
     dnnl_status_t status;
     name_slots(p, d->kind, query);
     for (int i = 0; i < SLOTS; i++) {
         int rank = i == WEIGHT ? d->weight_rank : d->rank;
         bool any = d->kind >= TD_ONEDNN_conv || (i == WEIGHT && any_weight);
+        if (i == DST && has_whole(d)) /* which lies as the result does */
+            any = false;
         int64_t last[TD_MAX_RANK];
         if (d->last)
             channels_last(rank, dims[i], last);
@@ -292,5 +319,7 @@ void td_onednn_prim_destroy(void *value)
     }
     dnnl_memory_desc_destroy(p->bias);
     dnnl_memory_desc_destroy(p->pad);
+    for (int i = 0; i < TD_POSTS; i++)
+        dnnl_memory_desc_destroy(p->post[i]);
     free(p);
 }

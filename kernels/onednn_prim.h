@@ -22,6 +22,8 @@ struct td_onednn_form { /* how a packed weight came about; compared as bytes */
 struct td_onednn_prim {
     dnnl_primitive_t main, reorder[SLOTS];
     dnnl_memory_desc_t user[SLOTS], own[SLOTS], bias, pad; /* own NULL: main takes the user's */
+    dnnl_memory_desc_t post[TD_POSTS];                     /* of tensors; NULL: that one has none */
+    int posts, post_arg[TD_POSTS];                         /* and what main calls them */
     enum slot out;                                         /* the one that main writes */
     int threads;                                           /* made for, and to be run with */
     int arg[SLOTS];                                        /* what main calls them: DNNL_ARG_SRC */
@@ -45,7 +47,7 @@ bool td_onednn_start(void);            /* makes it, once; false: the library cou
 
 struct td_onednn_frame {
     dnnl_stream_t stream;
-    dnnl_memory_t user[SLOTS], own[SLOTS], bias, pad;
+    dnnl_memory_t user[SLOTS], own[SLOTS], bias, pad, post[TD_POSTS];
     void *once; /* the weight in its form, when that is not kept; only during a call */
 };
 
@@ -65,6 +67,19 @@ void td_onednn_unpack(const struct td_tensor *plain, const void *packed, const v
  * be called with OpenMP's setting at desc->threads. */
 struct td_onednn_prim *td_onednn_prim_create(const struct td_onednn_desc *desc, int *error);
 void td_onednn_prim_destroy(void *value); /* NULL is fine */
+
+static inline dnnl_data_type_t td_onednn_type(enum td_dtype dtype)
+{
+    return dtype == TD_bf16 ? dnnl_bf16 : dtype == TD_f16 ? dnnl_f16 : dnnl_f32;
+}
+
+/* ---- onednn_post.c ---- */
+
+/* Gives attributes the description's post-ops, and the primitive their tensors' layouts. */
+dnnl_status_t td_onednn_post_attach(struct td_onednn_prim *prim, const struct td_onednn_desc *desc,
+                                    dnnl_primitive_attr_t attr);
+
+/* ---- onednn_prim.c, for what packs weights ---- */
 
 /* A reorder between two layouts. pad: raised to its scratchpad's bytes; NULL: it uses the
  * library's own, and must then run on this thread. */

@@ -204,7 +204,8 @@ static int rule(struct td_call *call)
     for (int d = 0; d < dims && !err; d++)
         err = spatial(call, d, &out->shape[sizes_at(call) + d]);
     call->n_out = 1;
-    return err;
+    int post = args_of(call)->post;
+    return err || !post ? err : td_post_rule(call, "activation", post, post + 1);
 }
 
 /* ---- what is computed ---- */
@@ -220,6 +221,8 @@ void td_conv_of(const struct td_call *call, struct td_conv *c)
     c->groups = call->arg[args->groups].i;
     c->transposed = is_transposed(call);
     c->last = args->last;
+    if (args->post)
+        td_post_of(call, args->post, args->post + 1, &c->post);
     c->in_channels = c->transposed ? weight->shape[0] / c->groups : weight->shape[1];
     c->out_channels = c->transposed ? weight->shape[1] : weight->shape[0] / c->groups;
     for (int d = 0; d < TD_CONV_DIMS; d++) {
@@ -304,7 +307,7 @@ static const struct td_impl impls[] = {
 #define LAST(dims)                                                                                 \
     (struct td_conv_args)                                                                          \
     {                                                                                              \
-        dims, 3, 4, 5, 6, -1, -1, false, true                                                      \
+        dims, 3, 4, 5, 6, -1, -1, false, true, 7                                                   \
     }
 #define PLAIN(dims)                                                                                \
     (struct td_conv_args)                                                                          \

@@ -4,6 +4,7 @@
 
 #include "kernels/gemm/gemm.h"
 #include "kernels/kernels.h"
+#include "kernels/post.h"
 
 #define TD_CONV_DIMS 3
 
@@ -14,6 +15,7 @@ struct td_conv_args {
     int transposed; /* the argument that says so; -1: none does, and always says it */
     bool always;
     bool last; /* channels are the last dimension of input and result, which have images */
+    int post; /* the argument that names post-ops, before that of their tensors; 0: there is none */
 };
 
 struct td_conv {
@@ -25,8 +27,9 @@ struct td_conv {
     int64_t in[TD_CONV_DIMS], kernel[TD_CONV_DIMS], size[TD_CONV_DIMS]; /* size: the output's */
     int64_t stride[TD_CONV_DIMS], dilation[TD_CONV_DIMS];
     int64_t padding[TD_CONV_DIMS], after[TD_CONV_DIMS]; /* before and behind the input */
-    bool transposed; /* the gradient of such a convolution: weight is [in, out / groups, ..] */
-    bool last;       /* input and out are [images, .., channels] */
+    bool transposed;     /* the gradient of such a convolution: weight is [in, out / groups, ..] */
+    bool last;           /* input and out are [images, .., channels] */
+    struct td_post post; /* its tensors' elements are out's, as they lie */
 };
 
 void td_conv_of(const struct td_call *call, struct td_conv *c);

@@ -28,4 +28,5 @@ TD_KERNEL(convolution_any)
     if (c.last)
         td_conv_turn_image(&out, c.images, c.groups * c.out_channels, outs, true,
                            call->out[0].data);
+    TD_NAME(post_all)(&c.post, &call->out[0], call->threads);
 }

@@ -1,6 +1,6 @@
 /* The convolutions on oneDNN. */
 #include "kernels/convolution/convolution.h"
-#include "kernels/onednn.h"
+#include "kernels/onednn_post.h"
 #include "kernels/weight.h"
 
 #include <string.h>
@@ -116,20 +116,22 @@ const char *td_convolution_onednn_prepare(const struct td_call *call, struct td_
     if (no)
         return no;
     td_conv_describe(&c, call->threads, &d);
-    return td_onednn_prepare(&d, prepared);
+    no = td_onednn_post_describe(&c.post, c.out, &d);
+    return no ? no : td_onednn_prepare(&d, prepared);
 }
 
 void td_convolution_onednn(const struct td_call *call)
 {
     struct td_conv c;
     describe(call, &c);
-    const struct td_onednn_args args = {
+    struct td_onednn_args args = {
         .src = c.input->data,
         .weight = c.weight,
         .bias = c.bias ? c.bias->data : NULL,
         .dst = c.out->data,
         .scratch = call->scratch,
     };
+    td_onednn_post_args(&c.post, &args);
     if (td_onednn_run(call->prepared->state[0], &args)) {
         td_kernel td_convolution_ref;
         td_convolution_ref(call); /* no memory left for the library: slow, but an answer */

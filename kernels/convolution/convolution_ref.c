@@ -112,7 +112,7 @@ void td_convolution_ref(const struct td_call *call)
         struct sum sum = one(&c, n, o, place, zeros);
         int64_t at = td_conv_at(&c, n, o, outs, p, pixels);
         if (td_dtype_kind(c.out->dtype) == 'f')
-            td_put_real(c.out, at, sum.real);
+            td_put_real(c.out, at, td_post_judge(&c.post, c.out, at, sum.real));
         else
             td_put_whole(c.out, at, (int64_t)sum.whole);
     }

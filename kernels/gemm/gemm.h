@@ -1,14 +1,14 @@
 /* One matrix product, as matmul and linear describe it to each of their implementations:
  *
- *     out[.., i, j] = act(alpha * sum over p of a[.., i, p] * b[.., p, j] + beta * bias[.., i, j])
+ *     out[.., i, j] = post(alpha * sum over p of a[.., i, p] * b[.., p, j] + beta * bias[.., i, j])
  *
  * a and out are dense and row-major; b may lie either way, which its two steps say, or is gathered
  * as it is packed. */
 #ifndef TD_KERNELS_GEMM_H
 #define TD_KERNELS_GEMM_H
 
-#include "kernels/activation.h"
 #include "kernels/kernels.h"
+#include "kernels/post.h"
 
 struct td_gemm {
     int64_t m, n, k;
@@ -22,7 +22,7 @@ struct td_gemm {
     bool scaled;                        /* else alpha and beta are 1, and not set */
     double alpha, beta;
     int64_t whole_alpha, whole_beta; /* the same, for whole numbers */
-    struct td_act act;
+    struct td_post post;             /* its tensors' elements are out's, as it is numbered */
     /* NULL, or writes rows p to p + k of b, in b's type, cols elements of each from column j on, to
        rows; context is what it wants to know. Only td_gemm_any asks it. */
     void (*gather)(const struct td_gemm *g, int64_t batch, int64_t p, int64_t k, int64_t j,
@@ -110,8 +110,8 @@ struct td_gemm_cut td_gemm_cut(const struct td_gemm *g);
 /* There are rows enough that packing b pays, as the rows that do nothing else want it. */
 bool td_gemm_packs(const struct td_gemm *g);
 
-/* Applies alpha, the bias and the activation to a result that a library has made without them. */
-void td_gemm_activate_default(const struct td_gemm *g);
+/* Applies alpha and the bias to a result that a library has made without them. */
+void td_gemm_scale_default(const struct td_gemm *g);
 
 /* The oneDNN row of an operator that is a product (kernels/onednn.h); call: what it is asked for,
  * or prepared for. */

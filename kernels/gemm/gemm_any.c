@@ -1,8 +1,8 @@
 /* Matrix products of any type, in vectors of FP32 (for FP32, BF16 and FP16), FP64, INT32 (for all
  * that is no longer) and INT64. Both sides are widened as they are packed; whole numbers wrap. b
  * may be gathered: that is how convolutions are products. */
-#include "kernels/act_vec.h"
 #include "kernels/elementwise.h"
+#include "kernels/formulas.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/reals.h"
 
@@ -43,9 +43,10 @@ static void f32_read(float *to, const void *from, int64_t at, int64_t n, enum td
 
 static void f32_write(const struct td_gemm *g, int64_t at, int64_t n, float *c)
 {
+    if (g->post.n)
+        TD_NAME(post)(&g->post, g->out, at, n, c);
     for (int64_t i = 0; i < n; i += TD_LANES)
-        L_put_next(g->out->data, at + i, n - i, g->out->dtype,
-                   td_act_vec(&g->act, td_load_next(c + i, n - i, 0)));
+        L_put_next(g->out->data, at + i, n - i, g->out->dtype, td_load_next(c + i, n - i, 0));
 }
 
 static void f64_read(double *to, const void *from, int64_t at, int64_t n, enum td_dtype type)
@@ -56,8 +57,8 @@ static void f64_read(double *to, const void *from, int64_t at, int64_t n, enum t
 
 static void f64_write(const struct td_gemm *g, int64_t at, int64_t n, double *c)
 {
-    for (int64_t i = 0; i < n && g->act.kind != TD_ACT_none; i++)
-        c[i] = td_act_apply(&g->act, c[i]);
+    for (int64_t i = 0; i < n && g->post.n; i++)
+        c[i] = td_post_judge(&g->post, g->out, at + i, c[i]);
     memcpy((double *)g->out->data + at, c, (size_t)n * sizeof *c);
 }
 

@@ -2,6 +2,7 @@
  * AVX2), a batch is its matmul with broadcasting. */
 #include "kernels/gemm/gemm.h"
 #include "kernels/onednn.h"
+#include "kernels/onednn_post.h"
 #include "kernels/weight.h"
 
 #include <string.h>
@@ -39,26 +40,44 @@ static void describe(const struct td_gemm *g, struct td_onednn_desc *d)
     d->step[g->rank + 1] = g->step_n;
 }
 
+/* Whether the library does all that follows; what it does not is done behind it. */
+static bool describe_post(const struct td_gemm *g, struct td_onednn_desc *d)
+{
+    if (td_gemm_bias_is_plain(g) && !td_onednn_post_describe(&g->post, g->out, d))
+        return true;
+    d->posts = 0;
+    return false;
+}
+
 const char *td_gemm_onednn_prepare(const struct td_gemm *g, struct td_prepared *prepared)
 {
     struct td_onednn_desc d;
     if (!g->m || !g->n || !g->k || !td_gemm_batches(g))
         return "there is nothing to multiply: not worth a primitive";
     describe(g, &d);
+    describe_post(g, &d);
     return td_onednn_prepare(&d, prepared);
 }
 
 void td_gemm_onednn_run(const struct td_gemm *g, const struct td_call *call)
 {
-    const struct td_onednn_args args = {
+    struct td_onednn_desc d;
+    struct td_onednn_args args = {
         .src = g->a->data,
         .weight = g->b,
         .bias = g->bias ? g->bias->data : NULL,
         .dst = g->out->data,
         .scratch = call->scratch,
     };
-    if (td_onednn_run(call->prepared->state[0], &args))
+    memset(&d, 0, sizeof d);
+    bool done = describe_post(g, &d);
+    td_onednn_post_args(&g->post, &args);
+    if (td_onednn_run(call->prepared->state[0], &args)) {
         td_gemm_ref(g); /* no memory left for the library: slow, but an answer */
-    else if (g->act.kind != TD_ACT_none || !td_gemm_bias_is_plain(g))
-        td_gemm_activate_default(g);
+        return;
+    }
+    if (!td_gemm_bias_is_plain(g))
+        td_gemm_scale_default(g);
+    if (!done)
+        td_onednn_post_behind(&g->post, g->out, g->threads);
 }

@@ -3,7 +3,6 @@
 #ifndef TD_KERNELS_GEMM_RECT_H
 #define TD_KERNELS_GEMM_RECT_H
 
-#include "kernels/act_vec.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/gemm_block.h"
 #include "kernels/weight.h"
@@ -14,7 +13,7 @@ struct td_rect {
     const float *panels; /* all of b, packed; or NULL */
     const void *a, *b;   /* the matrices of this batch */
     void *out;           /* and this batch's result */
-    int64_t bias;        /* where its bias starts */
+    int64_t bias, at;    /* where its bias starts, and its result, in elements */
     int64_t i, j, rows, cols;
     char *slot;
     float *c; /* where it is summed: in out, or in the slot */
@@ -22,6 +21,16 @@ struct td_rect {
 };
 
 typedef void td_rect_run(struct td_rect *r); /* computes one, from sums to out */
+
+/* Levels of one width share their formulas. */
+#if TD_VBYTES == 64
+#define TD_RECT_POST td_post_avx512
+#elif TD_VBYTES == 32
+#define TD_RECT_POST td_post_avx2
+#else
+#define TD_RECT_POST td_post_default
+#endif
+_Static_assert(TD_GEMM_COLS <= TD_POST_RUN, "a rectangle's row is a run");
 
 struct td_gemm_job {
     const struct td_gemm *g;
@@ -42,33 +51,43 @@ TD_INLINE td_vf td_rect_bias(const struct td_rect *r, int64_t i, int64_t j, int6
                        : ((const float *)g->bias->data)[at]);
 }
 
-/* Scales, bias and activation, and BF16's rounding, over a finished rectangle. */
-static inline void td_rect_finish(const struct td_rect *r)
+/* Scales, bias and post-ops of row i, as far as the rectangle goes. */
+static inline void td_rect_finish_row(const struct td_rect *r, int64_t i, float *x)
 {
     const struct td_gemm *g = r->g;
     bool half = g->out->dtype == TD_bf16;
     td_vf alpha = td_set(g->scaled ? (float)g->alpha : 1);
     td_vf beta = td_set(g->scaled ? (float)g->beta : 1);
-    if (!half && !g->bias && !g->scaled && g->act.kind == TD_ACT_none)
+    for (int64_t j = 0; j < r->cols; j += TD_LANES) {
+        int64_t left = r->cols - j;
+        td_vf v = td_load_next(r->c + i * r->ldc + j, left, 0) * alpha;
+        if (g->bias)
+            v += td_rect_bias(r, i, j, left, half) * beta;
+        td_store(x + j, v);
+    }
+    if (g->post.n)
+        TD_RECT_POST(&g->post, g->out, r->at + (r->i + i) * g->n + r->j, r->cols, x);
+}
+
+/* All of a finished rectangle, and BF16's rounding. */
+static inline void td_rect_finish(const struct td_rect *r)
+{
+    const struct td_gemm *g = r->g;
+    bool half = g->out->dtype == TD_bf16;
+    float x[TD_GEMM_COLS] __attribute__((aligned(64)));
+    if (!half && !g->bias && !g->scaled && !g->post.n)
         return;
     for (int64_t i = 0; i < r->rows; i++) {
-        float *c = r->c + i * r->ldc;
         uint16_t *out = (uint16_t *)r->out + (r->i + i) * g->n + r->j;
-        for (int64_t j = 0; j < r->cols; j += TD_LANES) {
-            int64_t left = r->cols - j;
-            td_vf x = td_load_next(c + j, left, 0) * alpha;
-            if (g->bias)
-                x += td_rect_bias(r, i, j, left, half) * beta;
-            x = td_act_vec(&g->act, x);
-            if (!half) {
-                td_store_next(c + j, left, x);
-                continue;
-            }
-            td_vh h = td_narrow_bf16(x);
-            if (left >= TD_LANES)
+        td_rect_finish_row(r, i, x);
+        if (!half)
+            memcpy(r->c + i * r->ldc, x, (size_t)r->cols * sizeof *x);
+        for (int64_t j = 0; half && j < r->cols; j += TD_LANES) {
+            td_vh h = td_narrow_bf16(td_load(x + j));
+            if (r->cols - j >= TD_LANES)
                 memcpy(out + j, &h, sizeof h);
             else
-                td_copy_few(out + j, &h, left, 2);
+                td_copy_few(out + j, &h, r->cols - j, 2);
         }
     }
 }
@@ -90,6 +109,7 @@ static inline struct td_rect td_rect_of(const struct td_gemm_job *job, int64_t i
     r.rows = g->m - r.i < plan->rows ? g->m - r.i : plan->rows;
     r.cols = g->n - r.j < plan->cols ? g->n - r.j : plan->cols;
     r.bias = td_gemm_bias_at(g, batch);
+    r.at = batch * g->m * g->n;
     r.slot = job->scratch + (size_t)slot * plan->slot;
     return r;
 }

@@ -80,7 +80,7 @@ static void one(const struct td_gemm *g, int64_t at, int64_t at_a, int64_t at_b,
         sum *= g->alpha;
         bias *= g->bias ? g->beta : 0;
     }
-    td_put_real(g->out, at, td_act_apply(&g->act, g->bias ? sum + bias : sum));
+    td_put_real(g->out, at, td_post_judge(&g->post, g->out, at, g->bias ? sum + bias : sum));
 }
 
 void td_gemm_ref(const struct td_gemm *g)

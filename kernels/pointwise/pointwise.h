@@ -70,6 +70,14 @@ struct td_point_walked { /* an operand in memory, along a result */
 /* Its elements for the result's n from number begin on, in order. */
 void td_point_lay_out(const struct td_point_walked *v, int64_t begin, int64_t n, char *to);
 
+/* The level's row of a formula for operands and result in FP32. A unit is one vector. */
+typedef td_point_row *td_point_row_of(enum td_point point);
+td_point_row_of td_point_row_default, td_point_row_avx2, td_point_row_avx512;
+
+/* The judge's formula of numbers: x has TD_POINT_OPERANDS, param TD_POINT_PARAMS. */
+double td_point_judge(enum td_point point, const double *x, const double *param,
+                      enum td_dtype type);
+
 /* The formula that computes the call: its operator's, or a variant. */
 enum td_point td_point_of(const struct td_call *call);
 

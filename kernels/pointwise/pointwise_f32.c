@@ -71,11 +71,17 @@ TD_INLINE void store_truth(void *p, int64_t i, VM m)
     }
 #include "kernels/pointwise/pointwise.def"
 
-TD_KERNEL(pointwise_f32)
-{
-    static td_point_row *const rows[TD_POINTS][2] = {
+static td_point_row *const rows[TD_POINTS][2] = {
 #define TD_POINT(id, ...) {id##_f32, id##_any},
 #include "kernels/pointwise/pointwise.def"
-    };
+};
+
+td_point_row *TD_NAME(point_row)(enum td_point point)
+{
+    return rows[point][0];
+}
+
+TD_KERNEL(pointwise_f32)
+{
     td_pointwise(call, rows[td_point_of(call)][td_point_type(call) != TD_f32], L_LANES);
 }

@@ -118,7 +118,7 @@ static double J_gelu_tanh_slope(double a, double b)
     return a * ((1 + tanh(u)) / 2 + b / 2 * slope / (wide * wide));
 }
 
-static double real(enum td_point point, const double *x, const double *param, enum td_dtype type)
+double td_point_judge(enum td_point point, const double *x, const double *param, enum td_dtype type)
 {
     double a = x[0], b = x[1], c = x[2], p = param[0], q = param[1], r = param[2];
     (void)b, (void)c, (void)p, (void)q, (void)r, (void)type;
@@ -212,7 +212,7 @@ void td_pointwise_ref(const struct td_call *call)
             }
         }
         if (reals)
-            td_put_real(out, i, real(point, x, param, type));
+            td_put_real(out, i, td_point_judge(point, x, param, type));
         else
             td_put_whole(out, i, whole(point, w, whole_param, type));
         for (int d = out->rank - 1; d >= 0 && ++index[d] == out->shape[d]; d--)

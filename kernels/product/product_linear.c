@@ -1,5 +1,5 @@
-/* linear, with an activation that is applied before the result is stored: as linear's keyword for
- * people, and as linear_pointwise with PyTorch's words for the graphs that name it. */
+/* linear, with post-ops that are applied before the result is stored: as linear's keyword for
+ * people and plans, and as linear_pointwise with PyTorch's words for the graphs that name it. */
 #include "kernels/product/product.h"
 
 #include <errno.h>
@@ -49,36 +49,31 @@ static int rule(struct td_call *call)
     return check_bias(call, weight->rank == 2 ? weight->shape[0] : 1);
 }
 
-static int check_floats(struct td_call *call, const struct td_act *act, const char *argument)
-{
-    if (act->kind != TD_ACT_none && td_dtype_kind(call->arg[0].tensor.dtype) != 'f')
-        return td_refuse(call, "%s: needs floating-point tensors, input is %s", argument,
-                         td_dtype_name(call->arg[0].tensor.dtype));
-    return 0;
-}
-
 static int rule_linear(struct td_call *call)
 {
-    const struct td_value *name = &call->arg[3];
-    struct td_act act;
     int err = rule(call);
-    if (err)
-        return err;
-    if (td_act_parse(&act, name->kind == TD_KIND_str ? name->str : NULL))
-        return td_refuse(call, "activation: \"%s\" is not known; one of %s is right", name->str,
-                         td_act_names);
-    return check_floats(call, &act, "activation");
+    return err ? err : td_post_rule(call, "activation", 3, 4);
+}
+
+/* What PyTorch's graphs call fusions. */
+static const char *const attrs[] = {
+    "none",    "relu", "relu6", "leaky_relu", "hardtanh", "hardsigmoid", "hardswish",
+    "sigmoid", "tanh", "silu",  "swish",      "gelu",     "gelu_tanh"};
+
+static bool is(const struct td_call *call, const char *attr)
+{
+    return !strcmp(call->arg[3].str, attr);
 }
 
 /* The two numbers of an activation must be there exactly where it has them, as in PyTorch. */
-static int check_scalars(struct td_call *call, const struct td_act *act)
+static int check_scalars(struct td_call *call)
 {
     int has = (call->arg[4].kind != TD_KIND_none) + (call->arg[5].kind != TD_KIND_none);
-    if (act->kind == TD_ACT_leaky_relu && (has != 1 || call->arg[4].kind == TD_KIND_none))
+    if (is(call, "leaky_relu") && (has != 1 || call->arg[4].kind == TD_KIND_none))
         return td_refuse(call, "alpha: leaky_relu needs its slope here, and no beta");
-    if (act->kind == TD_ACT_hardtanh && has != 2)
+    if (is(call, "hardtanh") && has != 2)
         return td_refuse(call, "alpha, beta: hardtanh needs its lower and its upper bound here");
-    if (act->kind != TD_ACT_leaky_relu && act->kind != TD_ACT_hardtanh && has)
+    if (!is(call, "leaky_relu") && !is(call, "hardtanh") && has)
         return td_refuse(call, "alpha, beta: only leaky_relu and hardtanh have numbers, attr is %s",
                          call->arg[3].str);
     return 0;
@@ -86,26 +81,29 @@ static int check_scalars(struct td_call *call, const struct td_act *act)
 
 static int rule_pointwise(struct td_call *call)
 {
-    const struct td_value *attr = &call->arg[3], *algorithm = &call->arg[6];
-    struct td_act act;
+    const struct td_value *algorithm = &call->arg[6];
+    size_t i = 0, n = sizeof attrs / sizeof *attrs;
     int err = rule(call);
     if (err)
         return err;
-    if (td_act_parse(&act, attr->str))
-        return td_refuse(call, "attr: \"%s\" is no fusion that is defined; one of %s is right",
-                         attr->str, td_act_names);
+    while (i < n && !is(call, attrs[i]))
+        i++;
+    if (i == n)
+        return td_refuse(call,
+                         "attr: \"%s\" is no fusion that is defined; none or a PyTorch activation, "
+                         "such as relu, silu or gelu, is right",
+                         call->arg[3].str);
     if (algorithm->kind == TD_KIND_str && strcmp(algorithm->str, "none") &&
         strcmp(algorithm->str, "tanh"))
         return td_refuse(call, "algorithm: \"%s\" is not known; none or tanh is right",
                          algorithm->str);
-    err = check_scalars(call, &act);
-    return err ? err : check_floats(call, &act, "attr");
+    err = check_scalars(call);
+    return err ? err : td_post_rule(call, "attr", 3, -1);
 }
 
 static void gemm(const struct td_call *call, struct td_gemm *g)
 {
     const struct td_tensor *input = &call->arg[0].tensor, *weight = &call->arg[1].tensor;
-    const struct td_value *act = &call->arg[3];
     *g = (struct td_gemm){.a = input,
                           .b = weight,
                           .bias = td_arg(call, 2),
@@ -118,24 +116,24 @@ static void gemm(const struct td_call *call, struct td_gemm *g)
     g->m = 1;
     for (int d = 0; d < input->rank - 1; d++)
         g->m *= input->shape[d];
-    td_act_parse(&g->act, act->kind == TD_KIND_str ? act->str : NULL);
-    if (call->n_args < 7)
+    bool pointwise = call->n_args == 7;
+    td_post_of(call, 3, pointwise ? -1 : 4, &g->post);
+    if (!pointwise || !g->post.n)
         return;
-    if (call->arg[4].kind != TD_KIND_none)
-        g->act.alpha = td_scalar(&call->arg[4]);
-    if (call->arg[5].kind != TD_KIND_none)
-        g->act.beta = td_scalar(&call->arg[5]);
-    if (g->act.kind == TD_ACT_gelu && call->arg[6].kind == TD_KIND_str &&
-        !strcmp(call->arg[6].str, "tanh"))
-        g->act.kind = TD_ACT_gelu_tanh;
+    for (int i = 0; i < 2; i++)
+        if (call->arg[4 + i].kind != TD_KIND_none)
+            g->post.op[0].param[i] = td_scalar(&call->arg[4 + i]);
+    if (is(call, "gelu") && call->arg[6].kind == TD_KIND_str && !strcmp(call->arg[6].str, "tanh"))
+        g->post.op[0].point = TD_POINT_gelu_tanh;
 }
 
 static const struct td_product family = {.gemm = gemm};
 
 const struct td_op td_op_linear = {
-    .schema = "linear(Tensor input, Tensor weight, Tensor? bias=None, *, str? activation=None) "
-              "-> Tensor",
-    .doc = "out = activation(input x weight transposed + bias)",
+    .schema = "linear(Tensor input, Tensor weight, Tensor? bias=None, *, str? activation=None, "
+              "Tensor[]? others=None) -> Tensor",
+    .doc = "out = activation(input x weight transposed + bias); activation may be several, 'plus, "
+           "relu', of which some take one of others",
     .rule = rule_linear,
     .dtypes = TD_INTS | TD_FLOATS,
     .ulp = 24,
@@ -147,7 +145,9 @@ const struct td_op td_op_linear = {
                                      "input=[2,n,m] weight=[9,m]", "input=[3,n] weight=[n]",
                                      "input=[7,n] weight=[40,n]",
                                      "input=[n,m] weight=[17,m] bias=[17] activation=relu",
-                                     "input=[5,n] weight=[m,n] bias=[m] activation=gelu", NULL},
+                                     "input=[5,n] weight=[m,n] bias=[m] activation=gelu",
+                                     "input=[5,n] weight=[m,n] activation=plus,relu others=[5,m]",
+                                     "input=[2,n] weight=[m,n] activation=mul others=[m]", NULL},
     .flops = td_product_flops,
 };
 

@@ -106,7 +106,7 @@ class Errors(service.ServiceTest):
         for dim in ("0", 0.5, [0], True, None):
             self.refused(request(tensor(), parameters={"dim": dim}), "dim", op="softmax")
         self.refused(request(tensor(), parameters={"approximate": "cube"}), "approximate", "tanh", op="gelu")
-        self.refused(request(tensor("input"), tensor("weight"), parameters={"activation": "cube"}),
+        self.refused(request(tensor("input"), tensor("weight"), parameters={"activation": "cubed"}),
                      "activation", "relu", op="linear")
         self.refused(request(tensor(), parameters={"dtype": "FP31"}), "dtype", op="cast")
 

@@ -1,6 +1,6 @@
 /* kernels: matmul, linear and conv2d beyond what checkimpl asks: each activation on each row, the
  * sentences of calls that are refused, values worked out by hand. */
-#include "kernels/activation.h"
+#include "kernels/post.h"
 #include "tests/run_tests.h"
 #include "tests/sample.h"
 
@@ -14,35 +14,36 @@
 
 static const struct {
     const char *op, *arguments;
-    struct td_act act;
+    struct td_post_op act;
 } acts[] = {
-    {"linear", "activation=none", {TD_ACT_none}},
-    {"linear", "activation=relu", {TD_ACT_relu}},
-    {"linear", "activation=relu6", {TD_ACT_relu6, 0, 6}},
-    {"linear", "activation=leaky_relu", {TD_ACT_leaky_relu, 0.01f}},
-    {"linear", "activation=hardtanh", {TD_ACT_hardtanh, -1, 1}},
-    {"linear", "activation=hardsigmoid", {TD_ACT_hardsigmoid}},
-    {"linear", "activation=hardswish", {TD_ACT_hardswish}},
-    {"linear", "activation=sigmoid", {TD_ACT_sigmoid}},
-    {"linear", "activation=tanh", {TD_ACT_tanh}},
-    {"linear", "activation=silu", {TD_ACT_silu}},
-    {"linear", "activation=swish", {TD_ACT_silu}},
-    {"linear", "activation=gelu", {TD_ACT_gelu}},
-    {"linear", "activation=gelu_tanh", {TD_ACT_gelu_tanh}},
-    {"linear_pointwise", "attr=leaky_relu alpha=0.25", {TD_ACT_leaky_relu, 0.25f}},
-    {"linear_pointwise", "attr=hardtanh alpha=-2 beta=3", {TD_ACT_hardtanh, -2, 3}},
-    {"linear_pointwise", "attr=gelu algorithm=none", {TD_ACT_gelu}},
-    {"linear_pointwise", "attr=gelu algorithm=tanh", {TD_ACT_gelu_tanh}},
-    {"linear_pointwise", "attr=swish", {TD_ACT_silu}},
+    {"linear", "activation=none", {TD_POINT_positive}},
+    {"linear", "activation=relu", {TD_POINT_relu}},
+    {"linear", "activation=relu6", {TD_POINT_relu6}},
+    {"linear", "activation=leaky_relu", {TD_POINT_leaky_relu, {0.01f}}},
+    {"linear", "activation=hardtanh", {TD_POINT_clamp, {-1, 1}}},
+    {"linear", "activation=hardsigmoid", {TD_POINT_hardsigmoid}},
+    {"linear", "activation=hardswish", {TD_POINT_hardswish}},
+    {"linear", "activation=sigmoid", {TD_POINT_sigmoid}},
+    {"linear", "activation=tanh", {TD_POINT_tanh}},
+    {"linear", "activation=silu", {TD_POINT_silu}},
+    {"linear", "activation=swish", {TD_POINT_silu}},
+    {"linear", "activation=gelu", {TD_POINT_gelu}},
+    {"linear", "activation=gelu_tanh", {TD_POINT_gelu_tanh}},
+    {"linear_pointwise", "attr=leaky_relu alpha=0.25", {TD_POINT_leaky_relu, {0.25f}}},
+    {"linear_pointwise", "attr=hardtanh alpha=-2 beta=3", {TD_POINT_clamp, {-2, 3}}},
+    {"linear_pointwise", "attr=gelu algorithm=none", {TD_POINT_gelu}},
+    {"linear_pointwise", "attr=gelu algorithm=tanh", {TD_POINT_gelu_tanh}},
+    {"linear_pointwise", "attr=swish", {TD_POINT_silu}},
 };
 
 /* What the row must give: the same without activation, and then the activation. */
-static void judge(const struct td_call *call, const double *plain, const struct td_act *act,
+static void judge(const struct td_call *call, const double *plain, const struct td_post_op *act,
                   const char *name)
 {
+    struct td_post post = {.n = 1, .op = {*act}};
     const float *got = call->out[0].data;
     for (int64_t i = 0; i < td_numel(&call->out[0]); i++) {
-        double want = td_act_apply(act, plain[i]);
+        double want = td_post_judge(&post, &call->out[0], i, plain[i]);
         ck_assert_msg(fabs((double)got[i] - want) <= 4e-6 * (1 + fabs(want)),
                       "%s: act(%g) is %g, not %g", name, plain[i], (double)got[i], want);
     }
@@ -82,23 +83,25 @@ END_TEST
 START_TEST(test_formulas)
 {
     static const struct {
-        struct td_act act;
+        struct td_post_op act;
         double x, y;
     } known[] = {
-        {{TD_ACT_relu}, -3, 0},
-        {{TD_ACT_relu6, 0, 6}, 7, 6},
-        {{TD_ACT_leaky_relu, 0.5f}, -3, -1.5},
-        {{TD_ACT_hardtanh, -1, 1}, -3, -1},
-        {{TD_ACT_hardsigmoid}, 1.5, 0.75},
-        {{TD_ACT_hardswish}, 1.5, 1.125},
-        {{TD_ACT_sigmoid}, 0, 0.5},
-        {{TD_ACT_tanh}, 0.5, 0.46211715726000975},
-        {{TD_ACT_silu}, 1, 0.7310585786300049},
-        {{TD_ACT_gelu}, 1, 0.8413447460685429},
-        {{TD_ACT_gelu_tanh}, 1, 0.8411919906082768},
+        {{TD_POINT_relu}, -3, 0},
+        {{TD_POINT_relu6}, 7, 6},
+        {{TD_POINT_leaky_relu, {0.5f}}, -3, -1.5},
+        {{TD_POINT_clamp, {-1, 1}}, -3, -1},
+        {{TD_POINT_hardsigmoid}, 1.5, 0.75},
+        {{TD_POINT_hardswish}, 1.5, 1.125},
+        {{TD_POINT_sigmoid}, 0, 0.5},
+        {{TD_POINT_tanh}, 0.5, 0.46211715726000975},
+        {{TD_POINT_silu}, 1, 0.7310585786300049},
+        {{TD_POINT_gelu}, 1, 0.8413447460685429},
+        {{TD_POINT_gelu_tanh}, 1, 0.8411919906082768},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        ck_assert_double_eq_tol(td_act_apply(&known[i].act, known[i].x), known[i].y, 1e-14);
+        ck_assert_double_eq_tol(
+            td_point_judge(known[i].act.point, (double[3]){known[i].x}, known[i].act.param, TD_f64),
+            known[i].y, 1e-14);
 }
 END_TEST
 
@@ -119,6 +122,20 @@ static const struct {
     {"linear", "input=[2,5] weight=[4,5] bias=[4,1]", "bias: must be of shape [4]"},
     {"linear", "input=[2,5] weight=[4,5] activation=relux", "activation: \"relux\" is not known"},
     {"linear", "input=[2,5] weight=[4,5] activation=relux", "relu, relu6, leaky_relu"},
+    {"linear", "input=[2,5] weight=[4,5] activation=lt", "activation: \"lt\" is not known"},
+    {"linear", "input=[2,5] weight=[4,5] activation=relu;", "activation: \";\" is not known"},
+    {"linear", "input=[2,5] weight=[4,5] activation=clamp(1", "activation: \"clamp(1\" has other"},
+    {"linear", "input=[2,5] weight=[4,5] activation=clamp(1)",
+     "activation: \"clamp(1)\" has other"},
+    {"linear", "input=[2,5] weight=[4,5] activation=elu(1,2,3,4)", "has other numbers"},
+    {"linear", "input=[2,5] weight=[4,5] activation=exp,exp,exp,exp,exp",
+     "\"exp\" is one too many"},
+    {"linear", "input=[2,5] weight=[4,5] activation=plus", "takes a tensor, and others has no"},
+    {"linear", "input=[2,5] weight=[4,5] activation=relu others=[4]", "others: has more tensors"},
+    {"linear", "input=[2,5] weight=[4,5] activation=plus others=[2]", "others: one is FP32 of 2"},
+    {"linear", "input=[2,5] weight=[4,5] activation=plus others=[2,1]", "others: one is FP32 of 2"},
+    {"linear", "input=[2,5] weight=[4,5] activation=plus others=[1,2,4]",
+     "others: one is FP32 of 8"},
     {"linear_pointwise", "X=[2,5] W=[4,5] attr=cube", "attr: \"cube\""},
     {"linear_pointwise", "X=[2,5] W=[4,5] attr=leaky_relu", "alpha: leaky_relu needs its slope"},
     {"linear_pointwise", "X=[2,5] W=[4,5] attr=hardtanh alpha=1", "alpha, beta: hardtanh needs"},

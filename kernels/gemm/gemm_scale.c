@@ -1,8 +1,8 @@
-/* Scales, bias and activation behind a library's product, in the result's place: the library's own
- * fused activations make 0 of NaN or NaN of an infinity. Built once, for the lowest level: it is
- * little beside the product. FP16 and BF16 are rounded twice, before and behind it. */
+/* Scales and a bias that no library knows, behind its product, in the result's place. Built once,
+ * for the lowest level: it is little beside the product. FP16 and BF16 are rounded twice, before
+ * and behind it. */
 #define TD_REAL_BITS 32
-#include "kernels/act_vec.h"
+#include "kernels/formulas.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/reals.h"
 
@@ -21,19 +21,19 @@ static void some(void *arg, int64_t begin, int64_t end)
 {
     const struct td_gemm *g = arg;
     enum td_dtype type = g->out->dtype;
-    bool plain = td_gemm_bias_is_plain(g);
-    td_vf alpha = td_set(plain ? 1 : (float)g->alpha), beta = td_set(plain ? 1 : (float)g->beta);
+    td_vf alpha = td_set(g->scaled ? (float)g->alpha : 1);
+    td_vf beta = td_set(g->scaled ? (float)g->beta : 1);
     for (int64_t row = begin; row < end; row++)
         for (int64_t j = 0; j < g->n; j += TD_LANES) {
             int64_t left = g->n - j;
             td_vf x = L_next(g->out->data, row * g->n + j, left, type, 0) * alpha;
-            if (!plain && g->bias)
+            if (g->bias)
                 x += bias_of(g, row / g->m, row % g->m, j, left) * beta;
-            L_put_next(g->out->data, row * g->n + j, left, type, td_act_vec(&g->act, x));
+            L_put_next(g->out->data, row * g->n + j, left, type, x);
         }
 }
 
-void TD_NAME(gemm_activate)(const struct td_gemm *g)
+void TD_NAME(gemm_scale)(const struct td_gemm *g)
 {
     struct td_gemm copy = *g;
     td_parallel(g->threads, td_gemm_batches(g) * g->m, 1 + 16384 / g->n, some, &copy);
