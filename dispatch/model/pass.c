@@ -10,9 +10,9 @@ static const struct {
     const char *name;
     td_pass_run *run;
 } passes[] = {
-    {"clean", td_pass_clean},
-    {"fold_batch_norm", td_pass_fold_norm},
-    {"channels_last", td_pass_layout},
+    {"clean", td_pass_clean},   {"fold_batch_norm", td_pass_fold_norm},
+    {"idioms", td_pass_idiom},  {"channels_last", td_pass_layout},
+    {"post_ops", td_pass_post},
 };
 
 int td_passes_run(struct td_model *model, struct td_plan *plan)
@@ -195,8 +195,9 @@ static void count_uses(const struct td_plan_step *step, int *readers, int by)
         readers[step->use[k].value] += by;
 }
 
-static int leave_out_unread(struct td_plan *plan, struct td_model_pass *pass)
+int td_plan_leave_unread(struct td_plan *plan)
 {
+    int left = 0;
     int *readers = calloc((size_t)plan->n_values + 1, sizeof *readers);
     for (int s = 0; s < plan->n_steps && readers; s++)
         if (plan->step[s].handle)
@@ -213,11 +214,11 @@ static int leave_out_unread(struct td_plan *plan, struct td_model_pass *pass)
             continue;
         count_uses(step, readers, -1);
         step->handle = NULL;
-        pass->done++;
+        left++;
     }
-    int err = readers ? 0 : -ENOMEM;
+    left = readers ? left : -ENOMEM;
     free(readers);
-    return err;
+    return left;
 }
 
 int td_pass_clean(struct td_model *model, struct td_plan *plan, struct td_model_pass *pass)
@@ -232,5 +233,7 @@ int td_pass_clean(struct td_model *model, struct td_plan *plan, struct td_model_
         step->handle = NULL;
         pass->done++;
     }
-    return leave_out_unread(plan, pass);
+    int left = td_plan_leave_unread(plan);
+    pass->done += left > 0 ? left : 0;
+    return left < 0 ? left : 0;
 }

@@ -11,7 +11,7 @@ int td_passes_run(struct td_model *model, struct td_plan *plan);
 
 /* One: 0 or -ENOMEM. */
 typedef int td_pass_run(struct td_model *model, struct td_plan *plan, struct td_model_pass *pass);
-td_pass_run td_pass_clean, td_pass_fold_norm, td_pass_layout;
+td_pass_run td_pass_clean, td_pass_fold_norm, td_pass_idiom, td_pass_layout, td_pass_post;
 
 /* ---- what passes share: pass.c ---- */
 
@@ -37,6 +37,9 @@ void td_step_set(struct td_plan_step *step, const char *name, const struct td_va
 int td_value_readers(const struct td_plan *plan, int value);
 /* Whoever read value old reads it from offset on in value now. */
 void td_value_replace(struct td_plan *plan, int old, int now, size_t offset);
+
+/* Takes out steps of whose results nobody reads any: how many, or -ENOMEM. */
+int td_plan_leave_unread(struct td_plan *plan);
 
 /* Constants that passes make of the model's, once for all its plans. */
 struct td_derived {

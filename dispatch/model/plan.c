@@ -26,19 +26,26 @@ static void *alloc(void *arena, size_t bytes)
     return td_arena_alloc(arena, bytes);
 }
 
-struct binding { /* what steps are bound in, one after the other */
-    struct td_plan *plan;
-    struct td_problem *problem;
-    struct td_arena *once;
-    struct td_run run;
-};
+struct td_binding *td_binding_create(struct td_plan *plan)
+{
+    struct td_binding *b = calloc(1, sizeof *b);
+    if (b)
+        b->plan = plan;
+    return b;
+}
 
-static int make_step(struct binding *b, struct td_plan_step *step)
+void td_binding_free(struct td_binding **binding)
+{
+    if (*binding)
+        td_arena_destroy((*binding)->once);
+    free(*binding);
+    *binding = NULL;
+}
+
+static int make_step(struct td_binding *b, struct td_plan_step *step)
 {
     struct td_plan *plan = b->plan;
     size_t scratch;
-    b->run.call.threads = plan->threads;
-    b->run.node = plan->node;
     int err = td_run_select(&b->run, &scratch);
     if (err)
         return err;
@@ -52,37 +59,34 @@ static int make_step(struct binding *b, struct td_plan_step *step)
     return err;
 }
 
-static int bind_step(struct binding *b, struct td_plan_step *step)
+int td_binding_bind(struct td_binding *b, const struct td_plan_step *step)
 {
     const struct td_schema *schema = &step->handle->schema;
     const char *underscore = step->in_place ? "_" : "", *dot = *schema->overload ? "." : "";
     char name[2 * TD_NAME_SIZE + 1];
-    b->once = td_arena_reset(b->once);
+    b->once = b->once ? td_arena_reset(b->once) : td_arena_create();
     if (!b->once)
-        return td_problem_set(b->problem, ENOMEM, "no memory for the model's plan");
+        return td_problem_set(&b->run.problem, ENOMEM, "no memory for the model's plan");
     struct td_options options = {.alloc = alloc, .alloc_arg = b->once};
     snprintf(name, sizeof name, "%s%s%s%s", schema->name, underscore, dot, schema->overload);
     int err = td_run_bind(&b->run, name, step->arg, step->n_args, &options);
-    err = err ? err : make_step(b, step);
-    if (err)
-        *b->problem = b->run.problem;
+    b->run.call.threads = b->plan->threads;
+    b->run.node = b->plan->node;
     return err;
 }
 
 static int bind_steps(struct td_plan *plan, struct td_problem *problem)
 {
-    struct binding *b = calloc(1, sizeof *b);
-    if (!b)
-        return td_problem_set(problem, ENOMEM, "no memory for the model's plan");
-    b->plan = plan;
-    b->problem = problem;
-    b->once = td_arena_create();
-    int err = 0;
-    for (int s = 0; s < plan->n_steps && !err; s++)
-        if (plan->step[s].handle)
-            err = bind_step(b, &plan->step[s]);
-    td_arena_destroy(b->once);
-    free(b);
+    struct td_binding *b = td_binding_create(plan);
+    int err = b ? 0 : td_problem_set(problem, ENOMEM, "no memory for the model's plan");
+    for (int s = 0; s < plan->n_steps && !err; s++) {
+        struct td_plan_step *step = &plan->step[s];
+        err = step->handle ? td_binding_bind(b, step) : 0;
+        err = err || !step->handle ? err : make_step(b, step);
+        if (err)
+            *problem = b->run.problem;
+    }
+    td_binding_free(&b);
     return err;
 }
 

@@ -121,6 +121,16 @@ int td_plan_execute(struct td_plan *plan, const struct td_tensor *inputs,
 /* The call's argument behind a step's own. */
 int td_plan_argument(const struct td_plan_step *step, int arg);
 
+struct td_binding { /* what steps are bound in, one after the other */
+    struct td_plan *plan;
+    struct td_arena *once;
+    struct td_run run;
+};
+struct td_binding *td_binding_create(struct td_plan *plan); /* NULL: no memory */
+void td_binding_free(struct td_binding **binding);          /* nulls the pointer; NULL is fine */
+/* The step as its run, until the next one. What td_run_bind gives back. */
+int td_binding_bind(struct td_binding *binding, const struct td_plan_step *step);
+
 /* ---- rest.c ---- */
 
 /* Pins what the steps of a closed plan read; and no more what its first run has shown to be read as

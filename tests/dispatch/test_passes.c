@@ -245,10 +245,137 @@ START_TEST(test_channels_last)
 }
 END_TEST
 
+static const struct td_model_pass *pass_called(const char *name)
+{
+    const struct td_plan *plan = model.plans_;
+    int i = 0;
+    while (i < plan->n_passes && strcmp(plan->pass[i].name, name) != 0)
+        i++;
+    ck_assert_int_lt(i, plan->n_passes);
+    return &plan->pass[i];
+}
+
+/* Four runs, as planned and not; where odd, NaN is among the input, and must come out alike. */
+static void check_runs(int64_t n, bool odd)
+{
+    static float x[600], got[4000], wanted[4000];
+    ck_assert_int_le(n, 600);
+    for (int turn = 0; turn < 4; turn++) {
+        for (int i = 0; i < n; i++)
+            x[i] = (float)((i * 7 + turn) % 11) / 5 - 1;
+        x[n / 2] = odd ? NAN : x[n / 2];
+        int made = run(x, n, NULL, false, got), nans = 0;
+        ck_assert_msg(made > 0, "%s", problem.text);
+        ck_assert_int_eq(run(x, n, NULL, true, wanted), made);
+        for (int i = 0; i < made; i++) {
+            ck_assert_msg(isnan(got[i]) == isnan(wanted[i]) &&
+                              !(fabsf(got[i] - wanted[i]) > 1e-5f * (1 + fabsf(wanted[i]))),
+                          "%d: %g %g", i, (double)got[i], (double)wanted[i]);
+            nans += isnan(wanted[i]);
+        }
+        ck_assert_int_eq(nans > 0, odd);
+    }
+}
+
+/* What is behind convolutions and linears and goes into them, and what stays. */
+START_TEST(test_posts)
+{
+    float slope[4] = {0.5f, -1, 2, 0}, low = -0.5f, high = 0.25f, scale = 3, bias[4] = {1, 2, 3, 4};
+    int64_t one[1] = {1};
+    begin(1);
+    int w = weight_of(4, 4, 1), k = constant_of(slope, 4, (int64_t[]){1, 4, 1, 1});
+    int limits[] = {constant_of(&low, 0, one), constant_of(&high, 0, one)};
+    int image = add("permute(reshape(a, [2, 9, 10, 3]), [0, 3, 1, 2])", 1, V(graph_inputs[0]));
+    int a = add("relu(conv2d(a, b, None, 1, 1))", 2, V(image, weight_of(4, 3, 3)));
+    int c = add("relu(a + conv2d(a, b))", 2, V(a, w)); /* the residual first */
+    int d = add("_prelu_kernel(conv2d(a, b), c)", 3, V(c, w, k));
+    int e =
+        add("clamp.Tensor(a, b, c)", 3, V(add("conv2d(a, b)", 2, V(d, w)), limits[0], limits[1]));
+    int f = add("conv2d(a, b)", 2, V(e, w));
+    int g = add("sigmoid(conv2d(a, b))", 2, V(f, w)); /* which no library does well */
+    int h = add("relu(conv2d(a, b)) + c", 3, V(g, w, f));
+    int i = add("hardswish(leaky_relu(conv2d(a, b) * c, 0.1) - 0.5) / 2", 3,
+                V(h, w, constant_of(&scale, 0, one))); /* one too many */
+    int rows = add("reshape(a, [-1, 4])", 1, V(i));
+    int weight = add("reshape(a, [4, 4])", 1, V(w));
+    int j = add("relu(linear(a, b) + c)", 3, V(rows, weight, constant_of(bias, 1, (int64_t[]){4})));
+    finish(add("reshape(a, [-1])", 1, V(j)));
+    check_runs(540, false);
+    ck_assert_int_eq(pass_called("post_ops")->done, 1 + 2 + 1 + 1 + 2 + 4 + 2);
+    ck_assert_int_eq(pass_called("post_ops")->n_refused, 2);
+    ck_assert_str_eq(pass_called("post_ops")->refused[1].why, "four others follow already");
+    ck_assert_int_eq(count("div"), 1);
+    ck_assert_int_eq(count("sigmoid"), 1);
+    ck_assert_int_eq(count("add") + count("relu") + count("clamp"), 0);
+    end();
+}
+END_TEST
+
+/* NaN goes through what the library applies to it. */
+START_TEST(test_posts_keep_nan)
+{
+    begin(1);
+    int image = add("permute(reshape(a, [2, 9, 10, 3]), [0, 3, 1, 2])", 1, V(graph_inputs[0]));
+    int a = add("relu(conv2d(a, b, None, 1, 1))", 2, V(image, weight_of(4, 3, 3)));
+    int b = add("hardswish(conv2d(a, b))", 2, V(a, weight_of(4, 4, 1)));
+    finish(add("reshape(relu(conv2d(a, b) + a), [-1])", 2, V(b, weight_of(4, 4, 1))));
+    check_runs(540, true);
+    ck_assert_int_eq(pass_called("post_ops")->done, 4);
+    end();
+}
+END_TEST
+
+/* What is made between the convolution and its follower comes too late, but the other way round
+ * it does not; and what is read twice stays. */
+START_TEST(test_posts_of_two)
+{
+    begin(1);
+    int image = add("permute(reshape(a, [2, 9, 10, 3]), [0, 3, 1, 2])", 1, V(graph_inputs[0]));
+    int a = add("conv2d(a, b, None, 1, 1)", 2, V(image, weight_of(4, 3, 3)));
+    int b = add("conv2d(a, b, None, 1, 1)", 2, V(image, weight_of(4, 3, 3)));
+    int c = add("relu(a + b)", 2, V(a, b));
+    int d = add("conv2d(a, b)", 2, V(c, weight_of(4, 4, 1)));
+    finish(add("reshape(relu(a) * a, [-1])", 1, V(d)));
+    check_runs(540, false);
+    ck_assert_int_eq(pass_called("post_ops")->done, 2);
+    ck_assert_int_eq(pass_called("post_ops")->n_refused, 0);
+    end();
+}
+END_TEST
+
+/* hardswish as files spell it, and what only looks like it. */
+START_TEST(test_idioms)
+{
+    float six = 6, zero = 0;
+    int64_t one[1] = {1};
+    begin(1);
+    int n = constant_of(&six, 0, one), z = constant_of(&zero, 0, one), x = graph_inputs[0];
+    int a = add("a * clamp(a + 3, 0, 6) / b", 2, V(x, n));
+    int b = add("clamp.Tensor(a + 3, b, c) * a / 6", 3, V(a, z, n));
+    int c = add("a * relu6(a + 3) / 6", 1, V(b));
+    int d = add("b * clamp(a + 3, 0, 6) / 6", 2, V(c, x));
+    int e = add("a * clamp(a + 3, 0, 5) / 6", 1, V(d));
+    int f = add("a * clamp(a + 2, 0, 6) / 6", 1, V(e));
+    finish(add("a * clamp(a + 3, 0, 6) / 5", 1, V(f)));
+    check_runs(540, true);
+    ck_assert_int_eq(pass_called("idioms")->done, 3);
+    ck_assert_int_eq(count("hardswish"), 3);
+    ck_assert_int_eq(count("div"), 4);
+    end();
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {
-        test_norm,  test_norm_of_one_weight, test_norm_of_the_height, test_norm_of_no_weight,
-        test_fused, test_channels_last};
+    const TTest *const tests[] = {test_norm,
+                                  test_norm_of_one_weight,
+                                  test_norm_of_the_height,
+                                  test_norm_of_no_weight,
+                                  test_fused,
+                                  test_channels_last,
+                                  test_posts,
+                                  test_posts_keep_nan,
+                                  test_posts_of_two,
+                                  test_idioms};
     return td_run_tests("passes", tests, sizeof tests / sizeof *tests);
 }
