@@ -75,6 +75,7 @@ START_TEST(test_walk_and_plan)
 }
 END_TEST
 
+/* IND-14 */
 START_TEST(test_folding)
 {
     float w[100], x[100], got[200];

@@ -53,6 +53,7 @@ static void check_norm(const char *conv, bool read, int steps)
     end();
 }
 
+/* IND-14 */
 START_TEST(test_norm)
 {
     check_norm("conv2d(a, b, None, 1, 1)", false, 2);
