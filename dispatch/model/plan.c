@@ -51,7 +51,7 @@ static int make_step(struct td_binding *b, struct td_plan_step *step)
         return err;
     step->kernel = b->run.impl->name;
     step->isa = td_impl_isa(b->run.impl);
-    step->alone = !b->run.parts && !b->run.n_casts;
+    step->alone = !b->run.parts && !b->run.n_casts && !b->run.strided;
     err = td_step_make(&step->made, &b->run, alloc, plan->arena);
     td_run_release(&b->run);
     if (!err && td_step_scratch(step->made) > plan->scratch)
