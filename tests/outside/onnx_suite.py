@@ -146,7 +146,7 @@ def judge(models, case, how):
     """("passed" | "refused" | "failed", why)."""
     try:
         for inputs, outputs in case.data:
-            got = models.run(case.model, [array(value) for value in inputs], 1, how, 4)
+            got = models.run(case.model, [array(value) for value in inputs], 1, how, 8) # weights rest by then
             if len(got) != len(outputs):
                 return "failed", f"{len(got)} results in place of {len(outputs)}"
             wrong = [w for w in (difference(g, models.kind(i), w, case) for i, (g, w) in enumerate(zip(got, outputs))) if w]

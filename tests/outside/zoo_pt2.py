@@ -5,7 +5,7 @@
 
 RUN_MODEL is tests/model/run_model of a build. A folder has model.pt2 (or other .pt2 files) and, as NumPy's files,
 in0, in1, ... and out0, out1, ... for one batch, b2_in0, ... and b2_out0, ... for another; a model whose batch was
-fixed at export may refuse that. Each is run as planned, three times, and eagerly, and agrees when |difference| <=
+fixed at export may refuse that. Each is run as planned, eight times, by when weights rest, and eagerly, and agrees when |difference| <=
 1e-4 * max(1, standard deviation of the answer) + 1e-3 * |answer|. Says per file what came out; exits with 1
 unless all passed.
 """
@@ -43,7 +43,7 @@ def judge(run, path):
     worst, ran = 0, []
     for batch in "", "b2_":
         inputs, wanted = arrays(path.parent, batch + "in"), arrays(path.parent, batch + "out")
-        for how, runs in ("plan", 3), ("eager", 1):
+        for how, runs in ("plan", 8), ("eager", 1):
             if not inputs:
                 continue
             try:
