@@ -45,6 +45,7 @@ struct td_plan_step {               /* a call as it was given, and bound once pa
 struct td_plan_pin { /* a stored tensor whose plain elements a step reads, for all that is known */
     int step;        /* -1: it is an output */
     struct td_weight *weight;
+    bool packed; /* it was seen to read its packed form alone */
 };
 
 struct td_plan_output {

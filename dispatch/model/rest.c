@@ -30,7 +30,7 @@ static void pin(const struct td_model *model, struct td_plan *plan, int step,
     if (!weight)
         return;
     td_weight_pin(weight);
-    plan->pin[plan->n_pins++] = (struct td_plan_pin){step, weight};
+    plan->pin[plan->n_pins++] = (struct td_plan_pin){.step = step, .weight = weight};
 }
 
 static int count_tensors(const struct td_plan *plan)
@@ -71,17 +71,32 @@ int td_plan_pin(const struct td_model *model, struct td_plan *plan)
     return 0;
 }
 
+/* Whether pin i's step reads that weight through one argument alone; pins are in the steps' order.
+ */
+static bool reads_once(const struct td_plan *plan, int i)
+{
+    const struct td_plan_pin *p = plan->pin;
+    int n = 0, k = i;
+    while (k > 0 && p[k - 1].step == p[i].step)
+        k--;
+    for (; k < plan->n_pins && p[k].step == p[i].step; k++)
+        n += p[k].weight == p[i].weight;
+    return n == 1;
+}
+
 void td_plan_unpin_taken(struct td_plan *plan)
 {
     int n = 0;
     for (int i = 0; i < plan->n_pins; i++) {
-        const struct td_plan_pin *p = &plan->pin[i];
+        struct td_plan_pin *p = &plan->pin[i];
         const struct td_plan_step *step = p->step < 0 ? NULL : &plan->step[p->step];
-        if (step && step->alone && step->taken == p->weight)
-            td_weight_unpin(p->weight);
-        else
-            plan->pin[n++] = *p;
+        p->packed = step && step->alone && step->taken == p->weight && reads_once(plan, i);
     }
+    for (int i = 0; i < plan->n_pins; i++)
+        if (plan->pin[i].packed)
+            td_weight_unpin(plan->pin[i].weight);
+        else
+            plan->pin[n++] = plan->pin[i];
     plan->n_pins = n;
     plan->observed = true;
 }
