@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Whole architectures as PyTorch's archives, against PyTorch's answers beside them.
+"""Whole architectures as PyTorch's archives and as ONNX files, against PyTorch's answers beside them.
 
-    zoo_pt2.py RUN_MODEL FOLDER...
+    zoo.py RUN_MODEL FOLDER...
 
-RUN_MODEL is tests/model/run_model of a build. A folder has model.pt2 (or other .pt2 files) and, as NumPy's files,
+RUN_MODEL is tests/model/run_model of a build. A folder has model.pt2 (or others, or .onnx files) and, as NumPy's files,
 in0, in1, ... and out0, out1, ... for one batch, b2_in0, ... and b2_out0, ... for another; a model whose batch was
 fixed at export may refuse that. Each is run as planned, eight times, by when weights rest, and eagerly, and agrees when |difference| <=
 1e-4 * max(1, standard deviation of the answer) + 1e-3 * |answer|. Says per file what came out; exits with 1
@@ -64,7 +64,7 @@ def judge(run, path):
 def main():
     run, counts = Runner(sys.argv[1]), {}
     for folder in map(pathlib.Path, sys.argv[2:]):
-        for path in sorted(folder.glob("*.pt2")):
+        for path in sorted([*folder.glob("*.pt2"), *folder.glob("*.onnx")]):
             result, why = judge(run, path)
             counts[result] = counts.get(result, 0) + 1
             print("%-8s %s/%s: %s" % (result, folder.name, path.name, why), flush=True)
