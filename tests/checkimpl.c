@@ -56,7 +56,7 @@ struct row { /* one row of a table, and what was seen of it */
 
 struct input {
     const char *pattern;
-    struct sizes sizes;
+    struct td_sizes sizes;
     enum td_dtype dtype;
     enum sample_values values; /* and enum sample_layout; the reference's are dense all the same */
     int threads;
@@ -265,10 +265,10 @@ static void check_pattern(struct row *rows, int n, const char *pattern, enum td_
     struct right right = {0};
     for (int i = 0; i < N_SIZES; i++) {
         bool big = sizes[i] == BIG;
-        struct sizes s = {sizes[i], 3, 3};
+        struct td_sizes s = {sizes[i], 3, 3};
         if (!big)
-            s = (struct sizes){sizes[i], sizes[(i + 3) % (N_SIZES - 1)],
-                               sizes[(i + 6) % (N_SIZES - 1)]};
+            s = (struct td_sizes){sizes[i], sizes[(i + 3) % (N_SIZES - 1)],
+                                  sizes[(i + 6) % (N_SIZES - 1)]};
         for (int values = SAMPLE_PLAIN; values <= (big ? SAMPLE_PLAIN : LAST_KIND); values++)
             for (int r = 0; r < n && is_turn(pattern, i, values); r++)
                 check_input(&rows[r], (struct input){pattern, s, dtype, values, 1}, &right);

@@ -6,7 +6,6 @@
 #include "kernels/elementwise.h"
 #include "tests/amx/emulate.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -111,112 +110,17 @@ static void without_zeros(struct td_tensor *t)
             td_put_whole(t, i, 1);
 }
 
-static int64_t number(const char **p, struct sizes sizes)
+/* Memory for a tensor, and what stands in it. */
+static int make(struct sample *s, const struct td_sample_tensor *of, enum sample_values values,
+                uint64_t seed)
 {
-    char *end;
-    int64_t value = strtoll(*p, &end, 10);
-    if (end == *p) {
-        value = **p == 'n' ? sizes.n : **p == 'm' ? sizes.m : sizes.k;
-        end += **p == 'n' || **p == 'm' || **p == 'k';
-    }
-    if (end == *p) {
-        fprintf(stderr, "'%s' in a sample: a number, n, m or k is right\n", *p);
-        exit(2);
-    }
-    *p = end;
-    return value;
-}
-
-/* "[3,n]" as numbers, "[True,False]" as bools; how many. */
-static int list(const char *p, struct sizes sizes, int64_t *v)
-{
-    int count = 0;
-    for (p++; *p && *p != ']'; p += *p == ',') {
-        if (isupper((unsigned char)*p)) {
-            v[count++] = *p == 'T';
-            p += strcspn(p, ",]");
-        } else {
-            v[count++] = number(&p, sizes);
-        }
-    }
-    return count;
-}
-
-/* "[0.5,2.0]" as floats; how many. */
-static int reals(const char *p, double *v)
-{
-    int count = 0;
-    char *end;
-    for (p++; *p && *p != ']'; p = end + (*end == ','))
-        v[count++] = strtod(p, &end);
-    return count;
-}
-
-/* A value as a client would give it: what the text looks like decides, and the schema only between
- * a tensor's shape and a list. text: the sample's own, which strings stay in. */
-static struct td_value value(const char *text, bool tensor, struct sizes sizes)
-{
-    struct td_value v = {.kind = TD_KIND_str, .str = text};
-    bool letter = strchr("nmk", *text) && !text[1];
-    if (!strcmp(text, "None")) {
-        v.kind = TD_KIND_none;
-    } else if (tensor) {
-        v.kind = TD_KIND_tensor;
-        v.tensor = (struct td_tensor){.rank = 0};
-        v.tensor.rank = list(text, sizes, v.tensor.shape);
-    } else if (*text == '[' && strchr(text, '.')) {
-        v.kind = TD_KIND_floats;
-        v.floats.n = reals(text, v.floats.v);
-    } else if (*text == '[') {
-        v.kind = isupper((unsigned char)text[1]) ? TD_KIND_bools : TD_KIND_ints;
-        v.ints.n = list(text, sizes, v.ints.v);
-    } else if (!strcmp(text, "True") || !strcmp(text, "False")) {
-        v.kind = TD_KIND_bool;
-        v.i = *text == 'T';
-    } else if ((*text == '-' || isdigit((unsigned char)*text)) && strpbrk(text, ".e")) {
-        v.kind = TD_KIND_float;
-        v.f = strtod(text, NULL);
-    } else if (letter || *text == '-' || isdigit((unsigned char)*text)) {
-        v.kind = TD_KIND_int;
-        v.i = number(&text, sizes);
-    }
-    return v;
-}
-
-/* The text after "name=" in the pattern, cut into text; false when it is not there. */
-static bool find(const char *pattern, const char *name, char text[SAMPLE_TEXT])
-{
-    size_t len = strlen(name);
-    const char *p = pattern;
-    while (*p && (strncmp(p, name, len) || p[len] != '=')) {
-        p += strcspn(p, " ");
-        p += *p == ' ';
-    }
-    if (*p)
-        snprintf(text, SAMPLE_TEXT, "%.*s", (int)strcspn(p + len + 1, " "), p + len + 1);
-    return *p;
-}
-
-/* A tensor of the shape that t has. Behind that the text may say that it is of another type, and of
- * whole numbers what they are below: "[n]:i64<m". */
-static int make(struct sample *s, const char *text, struct td_tensor *t, struct sizes sizes,
-                enum td_dtype dtype, enum sample_values values, uint64_t seed)
-{
-    const char *type = strchr(text, ':'), *below = type ? strchr(type, '<') : NULL;
-    t->dtype = !type                        ? dtype
-               : !strncmp(type, ":i64", 4)  ? TD_i64
-               : !strncmp(type, ":i32", 4)  ? TD_i32
-               : !strncmp(type, ":f32", 4)  ? TD_f32
-               : !strncmp(type, ":bool", 5) ? TD_bool
-                                            : dtype;
+    struct td_tensor *t = of->tensor;
     if (!td_fits(t) || td_numel(t) > MOST)
         return -E2BIG;
     t->data = sample_alloc(td_nbytes(t));
-    if (below && !(values & SAMPLE_NONE)) {
-        below++;
-        int64_t bound = number(&below, sizes);
+    if (of->below >= 0 && !(values & SAMPLE_NONE)) {
         for (int64_t i = 0; i < td_numel(t); i++)
-            td_put_whole(t, i, bound ? (int64_t)(next(&seed) % (uint64_t)bound) : 0);
+            td_put_whole(t, i, of->below ? (int64_t)(next(&seed) % (uint64_t)of->below) : 0);
     } else {
         fill(t, values, seed);
     }
@@ -228,63 +132,22 @@ static int make(struct sample *s, const char *text, struct td_tensor *t, struct 
     return 0;
 }
 
-/* A list of tensors, "[n,3]|[m,3]|None", of argument i. */
-static int tensors(struct sample *s, int i, struct td_value *v, struct sizes sizes,
-                   enum td_dtype dtype, enum sample_values values, uint64_t seed)
-{
-    char *text = s->text[i];
-    v->tensors.v = &s->list[s->n_list];
-    for (int k = 0; *text; k++) {
-        char *end = text + strcspn(text, "|"), behind = *end;
-        struct td_tensor *t = &s->list[s->n_list++];
-        *end = 0;
-        t->rank = *text == '[' ? list(text, sizes, t->shape) : 0;
-        int err = *text == '[' ? make(s, text, t, sizes, dtype, values,
-                                      seed + (uint64_t)(100 * i + k) * 1000003)
-                               : 0;
-        if (err)
-            return err;
-        *end = behind;
-        text = end + (behind == '|');
-        v->tensors.n = k + 1;
-    }
-    return 0;
-}
-
-int sample_init(struct sample *s, const char *name, const char *pattern, struct sizes sizes,
+int sample_init(struct sample *s, const char *name, const char *pattern, struct td_sizes sizes,
                 enum td_dtype dtype, enum sample_values values, uint64_t seed)
 {
     const struct td_schema *schema = &td_registry_find(name)->schema;
-    struct td_named args[TD_MAX_ARGS];
-    int count = 0;
-    bool any = false;
+    int err = 0;
     memset(s, 0, sizeof *s);
-    for (int i = 0; i < schema->n_params; i++) {
-        bool tensor = schema->param[i].type.base == TD_BASE_Tensor;
-        any |= tensor;
-        if (!find(pattern, schema->param[i].name, s->text[i])) {
-            if (any || schema->param[i].type.base != TD_BASE_ScalarType)
-                continue;
-            strcpy(s->text[i], td_dtype_name(dtype)); /* of a result made from numbers */
-        }
-        struct td_named *arg = &args[count++];
-        if (tensor && schema->param[i].type.list) {
-            *arg = (struct td_named){schema->param[i].name, {.kind = TD_KIND_tensors}};
-            int err = tensors(s, i, &arg->value, sizes, dtype, values, seed);
-            if (err)
-                return err;
-            continue;
-        }
-        *arg = (struct td_named){schema->param[i].name, value(s->text[i], tensor, sizes)};
-        if (arg->value.kind == TD_KIND_tensor) {
-            int err = make(s, s->text[i], &arg->value.tensor, sizes, dtype, values,
-                           seed + (uint64_t)i * 1000003);
-            if (err)
-                return err;
-        }
+    td_sample_read(&s->made, schema, pattern, &sizes, dtype);
+    for (int i = 0; i < s->made.n_tensors && !err; i++) {
+        const struct td_sample_tensor *t = &s->made.tensor[i];
+        int place = schema->param[t->param].type.list ? 100 * t->param + t->element : t->param;
+        err = make(s, t, values, seed + (uint64_t)place * 1000003);
     }
+    if (err)
+        return err;
     sample_lay(s);
-    int err = td_run_bind(&s->run, name, args, count, NULL);
+    err = td_run_bind(&s->run, name, s->made.arg, s->made.n_args, NULL);
     for (int i = 0; !err && i < s->run.call.n_out; i++)
         err = td_numel(&s->run.call.out[i]) > MOST ? -E2BIG : 0;
     if (!err && !(values & SAMPLE_NONE) && s->run.call.op->check &&

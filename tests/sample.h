@@ -2,7 +2,7 @@
 #ifndef TD_TESTS_SAMPLE_H
 #define TD_TESTS_SAMPLE_H
 
-#include "dispatch/dispatch.h"
+#include "dispatch/sample.h"
 
 enum sample_values {
     SAMPLE_PLAIN = 0,    /* between -4 and 4; whole numbers up to 100 for integers */
@@ -25,11 +25,9 @@ enum sample_layout {
     SAMPLE_LAYOUTS = 7 << 7,                 /* a mask */
 };
 
-#define SAMPLE_TEXT 200 /* bytes of an argument in a pattern */
-
 struct sample {
     struct td_run run; /* bound; run.call.out has memory */
-    char text[TD_MAX_ARGS][SAMPLE_TEXT];
+    struct td_sample made;
     int n_inputs;
     struct td_tensor input[2 * TD_MAX_ARGS]; /* with their memory, dense */
     /* The same by strides, where the call has them so; bytes of their memory, which ends at end. */
@@ -40,22 +38,16 @@ struct sample {
         size_t bytes;
     } laid[2 * TD_MAX_ARGS];
     size_t out_bytes[TD_MAX_OUTS]; /* of the results' memory */
-    int n_list;
-    struct td_tensor list[TD_MAX_ARGS]; /* those of lists, in the order of the arguments */
 };
 
 /* Reads the CPU and the operators; ends the process when that fails. */
 void sample_start(void);
 
-struct sizes { /* what the letters of a pattern stand for */
-    int64_t n, m, k;
-};
-
 /* Binds a call of the operator, by its full name: letters of the pattern become sizes, each tensor
  * is of that type and filled from the seed. Every tensor ends where its memory ends, so that
  * reading on crashes. td_run_bind's result, or -E2BIG when a tensor would have more than 2^21
  * elements; fini is right in any case. */
-int sample_init(struct sample *sample, const char *name, const char *pattern, struct sizes sizes,
+int sample_init(struct sample *sample, const char *name, const char *pattern, struct td_sizes sizes,
                 enum td_dtype dtype, enum sample_values values, uint64_t seed);
 void sample_fini(struct sample *sample);
 

@@ -167,14 +167,15 @@ static void run_shape(struct shared *s, int op, const char *pattern, enum td_dty
     struct sample want, scale, got;
     struct td_weight *weight = NULL;
     char why[100];
-    int err = sample_init(&want, ops[op].op, pattern, (struct sizes){0}, dtype, 0, state);
+    int err = sample_init(&want, ops[op].op, pattern, (struct td_sizes){0}, dtype, 0, state);
     struct td_call *call = &want.run.call;
     if (!err && call->op->flops(call) <= MOST_FLOPS) {
         const struct td_impl *impl = call->op->impls;
         const struct td_impl *ref = impl;
         while (ref[1].run)
             ref++;
-        sample_init(&scale, ops[op].op, pattern, (struct sizes){0}, dtype, SAMPLE_ABSOLUTE, state);
+        sample_init(&scale, ops[op].op, pattern, (struct td_sizes){0}, dtype, SAMPLE_ABSOLUTE,
+                    state);
         if (op < 2) /* none has a slope above 1 by much: errors stay those of the product */
             scale.run.call.arg[3] = (struct td_value){.kind = TD_KIND_str, .str = "none"};
         ref->run(call);
@@ -185,7 +186,7 @@ static void run_shape(struct shared *s, int op, const char *pattern, enum td_dty
                      stored ? " stored" : "");
             if (!(impl->dtypes & dtype) || !sample_runnable(impl, why))
                 continue;
-            sample_init(&got, ops[op].op, pattern, (struct sizes){0}, dtype, 0, state);
+            sample_init(&got, ops[op].op, pattern, (struct td_sizes){0}, dtype, 0, state);
             struct td_tensor *arg = &got.run.call.arg[ops[op].weight].tensor;
             if (stored && !td_weight_create(&weight, arg, NULL))
                 *arg = *td_weight_tensor(weight);

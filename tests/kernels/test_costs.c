@@ -98,7 +98,7 @@ static void judge(struct sample *s)
     }
 }
 
-static void run(const char *name, const char *pattern, enum td_dtype dtype, struct sizes sizes)
+static void run(const char *name, const char *pattern, enum td_dtype dtype, struct td_sizes sizes)
 {
     struct sample s;
     snprintf(current, sizeof current, "%s(%s) of %s, n=%lld m=%lld k=%lld\n", name, pattern,
@@ -152,8 +152,8 @@ START_TEST(test_all_operators)
             for (int k = 0; k < TD_DTYPES; k++)
                 for (int r = 0; (*op)->dtypes >> k & 1 && r < rounds; r++) {
                     char name[100], pattern[400];
-                    struct sizes sizes = {letters[next(&seed) % 7], letters[next(&seed) % 7],
-                                          letters[next(&seed) % 7]};
+                    struct td_sizes sizes = {letters[next(&seed) % 7], letters[next(&seed) % 7],
+                                             letters[next(&seed) % 7]};
                     snprintf(name, sizeof name, "%.*s", (int)strcspn((*op)->schema, "("),
                              (*op)->schema);
                     stretch((*op)->samples[i], next(&seed), pattern, sizeof pattern);
@@ -205,13 +205,13 @@ START_TEST(test_convolutions)
                      (long long)(g * o), (long long)c, (long long)kernel[0], (long long)kernel[1],
                      (long long)stride[0], (long long)stride[1], (long long)pad[0],
                      (long long)pad[1], (long long)gap[0], (long long)gap[1], (long long)g);
-        run("conv2d", pattern, type, (struct sizes){1, 1, 1});
+        run("conv2d", pattern, type, (struct td_sizes){1, 1, 1});
         snprintf(pattern + n, sizeof pattern - (size_t)n,
                  " grad_output=[%lld,%lld,%lld,%lld] bias_sizes=None transposed=False "
                  "output_padding=[0,0] output_mask=[True,True,%s]",
                  (long long)images, (long long)(g * o), (long long)out[0], (long long)out[1],
                  r % 2 ? "True" : "False");
-        run("convolution_backward", pattern, type, (struct sizes){1, 1, 1});
+        run("convolution_backward", pattern, type, (struct td_sizes){1, 1, 1});
     }
     printf("slowest of %ld, %.3f of the bound: %s", tried, worst, slowest);
     ck_assert_int_gt(tried, 20);

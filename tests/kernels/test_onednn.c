@@ -22,7 +22,7 @@ static const struct td_impl *row(const struct td_call *call, const char *name)
     ck_abort_msg("no row %s", name);
 }
 
-static void bind(struct sample *s, const char *op, const char *pattern, struct sizes sizes)
+static void bind(struct sample *s, const char *op, const char *pattern, struct td_sizes sizes)
 {
     sample_start();
     int err = sample_init(s, op, pattern, sizes, TD_f32, SAMPLE_PLAIN, 5);
@@ -78,7 +78,7 @@ START_TEST(test_stored)
     int forms = 0;
     for (int64_t n = 1; n < 6; n += 2) {
         struct sample s;
-        bind(&s, stored[_i].op, stored[_i].pattern, (struct sizes){n});
+        bind(&s, stored[_i].op, stored[_i].pattern, (struct td_sizes){n});
         struct td_tensor *weight = &s.run.call.arg[stored[_i].weight].tensor;
         if (!w)
             ck_assert_int_eq(td_weight_create(&w, weight, NULL), 0);
@@ -125,7 +125,7 @@ START_TEST(test_stored_without_room)
     struct tight tight = {.room = {take, give}};
     struct td_weight *w;
     struct sample s;
-    bind(&s, stored[_i].op, stored[_i].pattern, (struct sizes){5});
+    bind(&s, stored[_i].op, stored[_i].pattern, (struct td_sizes){5});
     struct td_tensor *weight = &s.run.call.arg[stored[_i].weight].tensor;
     ck_assert_int_eq(td_weight_create(&w, weight, &tight.room), 0);
     ck_assert_uint_eq(tight.kept, td_weight_bytes(w));
@@ -187,7 +187,7 @@ START_TEST(test_threads)
         "input=[2,8,14,14] weight=[16,8,3,3] padding=1"};
     static struct shared shared;
     pthread_t thread[6];
-    bind(&shared.sample, _i ? "conv2d" : "linear", patterns[_i], (struct sizes){0});
+    bind(&shared.sample, _i ? "conv2d" : "linear", patterns[_i], (struct td_sizes){0});
     same_as_ref(&shared.sample); /* leaves the library's result: the others must hit every bit */
     for (int i = 0; i < 6; i++)
         ck_assert_int_eq(pthread_create(&thread[i], NULL, run_often, &shared), 0);
@@ -202,7 +202,7 @@ END_TEST
 START_TEST(test_team)
 {
     struct sample s;
-    bind(&s, "linear", "input=[64,300] weight=[200,300] bias=[200]", (struct sizes){0});
+    bind(&s, "linear", "input=[64,300] weight=[200,300] bias=[200]", (struct td_sizes){0});
     for (int threads = 1; threads <= 3; threads++) {
         s.run.call.threads = threads;
         same_as_ref(&s);
@@ -218,7 +218,7 @@ START_TEST(test_many_shapes)
     for (int round = 0; round < 2; round++)
         for (int64_t n = 1; n < 1500; n += round ? 7 : 1) {
             struct sample s;
-            bind(&s, "linear", "input=[n,3] weight=[2,3]", (struct sizes){n});
+            bind(&s, "linear", "input=[n,3] weight=[2,3]", (struct td_sizes){n});
             same_as_ref(&s);
             sample_fini(&s);
         }
@@ -252,7 +252,7 @@ static double look_up_ns(const struct td_call *call)
 START_TEST(test_look_up)
 {
     struct sample s;
-    bind(&s, "linear", "input=[8,16] weight=[4,16]", (struct sizes){0});
+    bind(&s, "linear", "input=[8,16] weight=[4,16]", (struct td_sizes){0});
     double found = look_up_ns(&s.run.call);
     s.run.call.arg[0].tensor.dtype = s.run.call.arg[1].tensor.dtype = TD_f64;
     s.run.call.out[0].dtype = TD_bf16; /* no primitive mixes these: remembered as such */
@@ -265,22 +265,22 @@ END_TEST
 START_TEST(test_refuses)
 {
     struct sample s;
-    bind(&s, "linear", "input=[n,16] weight=[4,16]", (struct sizes){0});
+    bind(&s, "linear", "input=[n,16] weight=[4,16]", (struct td_sizes){0});
     ck_assert(!sample_takes(row(&s.run.call, "onednn"), &s.run.call)); /* nothing to compute */
     sample_fini(&s);
-    bind(&s, "linear", "input=[3,n] weight=[4,n]", (struct sizes){0});
+    bind(&s, "linear", "input=[3,n] weight=[4,n]", (struct td_sizes){0});
     ck_assert(!sample_takes(row(&s.run.call, "onednn"), &s.run.call));
     sample_fini(&s);
-    bind(&s, "conv2d", "input=[1,n,5,5] weight=[4,n,3,3]", (struct sizes){0});
+    bind(&s, "conv2d", "input=[1,n,5,5] weight=[4,n,3,3]", (struct td_sizes){0});
     ck_assert(!sample_takes(row(&s.run.call, "onednn"), &s.run.call));
     sample_fini(&s);
     /* of one row only padding is ever seen: on AMX the library crashes making the primitive */
     bind(&s, "conv2d", "input=[1,6,n,16] weight=[9,6,2,3] padding=[2,3] dilation=[3,2]",
-         (struct sizes){1});
+         (struct td_sizes){1});
     ck_assert(!sample_takes(row(&s.run.call, "onednn"), &s.run.call));
     sample_fini(&s);
     bind(&s, "conv2d", "input=[1,6,n,16] weight=[9,6,2,3] padding=[2,3] dilation=[3,2]",
-         (struct sizes){2});
+         (struct td_sizes){2});
     same_as_ref(&s);
     sample_fini(&s);
 }

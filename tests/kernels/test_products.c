@@ -57,9 +57,10 @@ START_TEST(test_activations)
     const char *shapes =
         is_linear ? "input=[9,6] weight=[37,6] bias=[37]" : "X=[9,6] W=[37,6] B=[37]";
     snprintf(pattern, sizeof pattern, "%s %s", shapes, acts[_i].arguments);
-    int err = sample_init(&plain, acts[_i].op, shapes, (struct sizes){0}, TD_f32, SAMPLE_PLAIN, 3);
+    int err =
+        sample_init(&plain, acts[_i].op, shapes, (struct td_sizes){0}, TD_f32, SAMPLE_PLAIN, 3);
     ck_assert_int_eq(err, 0);
-    err = sample_init(&s, acts[_i].op, pattern, (struct sizes){0}, TD_f32, SAMPLE_PLAIN, 3);
+    err = sample_init(&s, acts[_i].op, pattern, (struct td_sizes){0}, TD_f32, SAMPLE_PLAIN, 3);
     ck_assert_msg(!err, "%s", s.run.problem.text);
     double want[9 * 37];
     const struct td_impl *ref = s.run.call.op->impls;
@@ -168,8 +169,8 @@ START_TEST(test_refused)
 {
     struct sample s;
     enum td_dtype dtype = *wrong[_i].op == '_' ? TD_i8 : TD_f32;
-    int err =
-        sample_init(&s, wrong[_i].op, wrong[_i].pattern, (struct sizes){0}, dtype, SAMPLE_PLAIN, 1);
+    int err = sample_init(&s, wrong[_i].op, wrong[_i].pattern, (struct td_sizes){0}, dtype,
+                          SAMPLE_PLAIN, 1);
     ck_assert_int_eq(err, -EINVAL);
     ck_assert_msg(strstr(s.run.problem.text, wrong[_i].word), "%s %s: '%s' does not say '%s'",
                   wrong[_i].op, wrong[_i].pattern, s.run.problem.text, wrong[_i].word);
@@ -223,7 +224,7 @@ static const struct {
 START_TEST(test_shapes)
 {
     struct sample s;
-    int err = sample_init(&s, shapes[_i].op, shapes[_i].pattern, (struct sizes){0}, TD_f32,
+    int err = sample_init(&s, shapes[_i].op, shapes[_i].pattern, (struct td_sizes){0}, TD_f32,
                           SAMPLE_PLAIN, 1);
     ck_assert_msg(!err, "%s: %s", shapes[_i].pattern, s.run.problem.text);
     ck_assert_int_eq(s.run.call.out[0].rank, shapes[_i].rank);

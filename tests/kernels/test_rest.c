@@ -95,7 +95,7 @@ START_TEST(test_every_form)
         if (whole != (types[t] == TD_i8 || types[t] == TD_u8))
             continue;
         sample_start();
-        int err = sample_init(&s, stored[_i].op, stored[_i].pattern, (struct sizes){0}, types[t],
+        int err = sample_init(&s, stored[_i].op, stored[_i].pattern, (struct td_sizes){0}, types[t],
                               SAMPLE_PLAIN, 7);
         ck_assert_msg(!err, "%s: %s", stored[_i].op, s.run.problem.text);
         struct td_tensor was = s.run.call.arg[stored[_i].weight].tensor;

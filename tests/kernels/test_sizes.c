@@ -19,7 +19,7 @@ static const int64_t hostile[] = {0,         0,         1,         2,         3,
                                   1LL << 31, 1LL << 32, 1LL << 40, 1LL << 61, INT64_MAX};
 #define N_HOSTILE (sizeof hostile / sizeof *hostile)
 
-static char current[600];
+static char current[1300];
 
 static void on_signal(int number)
 {
@@ -72,12 +72,12 @@ static void judge(struct sample *s)
 
 static int walk(const struct td_op *op, const char *pattern, enum td_dtype dtype)
 {
-    char name[100], stretched[400];
+    char name[100], stretched[1000];
     int taken = 0;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(op->schema, "("), op->schema);
     for (unsigned seed = 0; seed < ROUNDS; seed++) {
-        struct sizes sizes = {hostile[seed % N_HOSTILE], hostile[seed / 3 % N_HOSTILE],
-                              hostile[seed / 7 % N_HOSTILE]};
+        struct td_sizes sizes = {hostile[seed % N_HOSTILE], hostile[seed / 3 % N_HOSTILE],
+                                 hostile[seed / 7 % N_HOSTILE]};
         struct sample s;
         stretch(pattern, seed, stretched, sizeof stretched);
         snprintf(current, sizeof current, "%s(%s) of %s, n=%lld m=%lld k=%lld\n", name, stretched,

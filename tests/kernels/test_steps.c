@@ -12,7 +12,7 @@ static void judge(const struct td_handle *handle, const char *pattern, enum td_d
                   int threads)
 {
     static struct sample s, other;
-    static const struct sizes sizes = {5, 3, 7};
+    static const struct td_sizes sizes = {5, 3, 7};
     char what[300];
     snprintf(what, sizeof what, "%s %s %s", handle->full, pattern, td_dtype_name(dtype));
     int err = sample_init(&s, handle->full, pattern, sizes, dtype, SAMPLE_PLAIN, 1);

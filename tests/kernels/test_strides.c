@@ -10,7 +10,7 @@ static int compared, taken, copied;
 static int init(struct sample *s, const struct td_handle *handle, const char *pattern,
                 enum td_dtype dtype, int values)
 {
-    static const struct sizes sizes = {5, 3, 7};
+    static const struct td_sizes sizes = {5, 3, 7};
     int err = sample_init(s, handle->full, pattern, sizes, dtype, (enum sample_values)values, 1);
     s->run.options = options;
     return err;

@@ -12,7 +12,7 @@
 /* A call of one operator on FP32 values; x is the first tensor's, NULL for any. */
 static void start(struct sample *s, const char *op, const char *pattern, const float *x)
 {
-    int err = sample_init(s, op, pattern, (struct sizes){0}, TD_f32, SAMPLE_PLAIN, 1);
+    int err = sample_init(s, op, pattern, (struct td_sizes){0}, TD_f32, SAMPLE_PLAIN, 1);
     ck_assert_msg(!err, "%s %s: %s", op, pattern, s->run.problem.text);
     if (x)
         memcpy(s->input[0].data, x, td_nbytes(&s->input[0]));
@@ -276,8 +276,8 @@ START_TEST(test_refusals)
     };
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         struct sample s;
-        ck_assert_int_eq(sample_init(&s, calls[i].op, calls[i].pattern, (struct sizes){0}, TD_f32,
-                                     SAMPLE_PLAIN, 1),
+        ck_assert_int_eq(sample_init(&s, calls[i].op, calls[i].pattern, (struct td_sizes){0},
+                                     TD_f32, SAMPLE_PLAIN, 1),
                          -EINVAL);
         for (int w = 0; w < 3; w++)
             ck_assert_msg(strstr(s.run.problem.text, calls[i].words[w]) != NULL,
