@@ -9,14 +9,18 @@
 #pragma GCC diagnostic ignored "-Wtype-limits"
 #pragma GCC diagnostic ignored "-Wunused-variable"
 
-#define IN_(k) ((const T *)in[k])[i]
-#define IN_1 const T a = IN_(0);
-#define IN_2 const T a = IN_(0), b = IN_(1);
-#define IN_3 const T a = IN_(0), b = IN_(1), c = IN_(2);
+/* Pointers are read once: a store of 8 bits might be one to them, for all that a compiler knows. */
+#define FROM_1 const T *const x = in[0];
+#define FROM_2 FROM_1 const T *const y = in[1];
+#define FROM_3 FROM_2 const T *const z = in[2];
+#define IN_1 const T a = x[i];
+#define IN_2 IN_1 const T b = y[i];
+#define IN_3 IN_2 const T c = z[i];
+#define UNIT(type) (64 / sizeof(type)) /* elements of which rows get multiples */
 #define OUT_pick OUT_same
 #define OUT_ratio OUT_same
-#define OUT_same(x) ((T *)out)[i] = TO_T(x)
-#define OUT_truth(x) ((uint8_t *)out)[i] = (x) != 0
+#define OUT_same(x) ((T *)to)[i] = TO_T(x)
+#define OUT_truth(x) ((uint8_t *)to)[i] = (x) != 0
 
 #define W_add(a, b) ((T)((U)(a) + (U)(b)))
 #define W_sub(a, b) ((T)((U)(a) - (U)(b)))
@@ -32,6 +36,8 @@
 #define W_shr(a, b) ((a) >> ((b) < 0 || (b) >= BITS ? BITS - ((T)-1 < 0) : (b)))
 #define W_clamp(a, p, q) AT_MOST(AT_LEAST(a, HELD(p)), HELD(q))
 
+#if !defined CPU_CAPABILITY_AVX512 /* where AVX2's rows of bytes are faster: pointwise.c */
+#define BYTES(...) __VA_ARGS__
 #define NAME u8
 #define T uint8_t
 #define U unsigned
@@ -40,6 +46,15 @@
 #define T int8_t
 #define U unsigned
 #include "kernels/pointwise/int_rows.def"
+#define NAME truth /* BOOL: whatever is not 0 is 1 */
+#define T uint8_t
+#define U unsigned
+#define TO_T(x) ((x) != 0)
+#define W_NOT(a) (!(a))
+#include "kernels/pointwise/int_rows.def"
+#else
+#define BYTES(...) NULL, NULL, NULL
+#endif
 #define NAME i16
 #define T int16_t
 #define U unsigned
@@ -52,18 +67,14 @@
 #define T int64_t
 #define U uint64_t
 #include "kernels/pointwise/int_rows.def"
-#define NAME truth /* BOOL: whatever is not 0 is 1 */
-#define T uint8_t
-#define U unsigned
-#define TO_T(x) ((x) != 0)
-#define W_NOT(a) (!(a))
-#include "kernels/pointwise/int_rows.def"
 
 TD_KERNEL(pointwise_int)
 {
     static td_point_row *const rows[TD_POINTS][6] = {
-#define TD_POINT(id, ...) {id##_truth, id##_u8, id##_i8, id##_i16, id##_i32, id##_i64},
+#define TD_POINT(id, ...) {BYTES(id##_truth, id##_u8, id##_i8), id##_i16, id##_i32, id##_i64},
 #include "kernels/pointwise/pointwise.def"
     };
-    td_pointwise(call, rows[td_point_of(call)][__builtin_ctz(td_point_type(call))], 1);
+    enum td_dtype type = td_point_type(call);
+    td_pointwise(call, rows[td_point_of(call)][__builtin_ctz(type)],
+                 (int)(64 / td_dtype_size(type)));
 }

@@ -210,7 +210,7 @@ static void fold(struct walk *w)
 static void classify(struct walk *w)
 {
     size_t bytes = 0;
-    bool again = false;
+    bool again = false, one = w->rank == 1 && w->shape[0] == 1; /* of it no tile is made */
     for (int k = 0, last = w->rank - 1; k < w->n_values; k++) {
         struct value *v = &w->value[k];
         int64_t step = 1;
@@ -223,7 +223,8 @@ static void classify(struct walk *w)
                 v->constant = v->constant && !v->step[d];
                 step *= w->shape[d];
             }
-            v->dense = v->dense && !v->constant;
+            v->constant = v->constant && !one;
+            v->dense = one || (v->dense && !v->constant);
         }
         v->tiled = !v->dense && (v->made || w->shape[last] < SHORT || v->step[last] != 1);
         v->again = v->tiled && !v->made && !v->constant && w->shape[last] < SHORT;
@@ -266,7 +267,7 @@ static void run_op(const struct op *op, int64_t n, char *const *at)
     const void *few[TD_POINT_OPERANDS];
     for (int k = 0; k < op->n_in; k++) {
         size_t size = td_dtype_size(op->args.from[k]);
-        memset(room[k], 0, sizeof room[k]);
+        memset(room[k], 1, sizeof room[k]); /* whole numbers may be divided by it */
         memcpy(room[k], (const char *)in[k] + (size_t)whole * size, (size_t)rest * size);
         few[k] = room[k];
     }
