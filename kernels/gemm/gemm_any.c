@@ -13,6 +13,7 @@
 #endif
 #define COLS 128  /* the most that td_gemm_cut says */
 #define DEPTH 192 /* likewise; more than COLS */
+#define FEW 4     /* rows or columns for which nothing is packed */
 
 struct rect {
     const struct td_gemm *g;
