@@ -2,7 +2,7 @@
 #ifndef TD_SERVER_BENCH_H
 #define TD_SERVER_BENCH_H
 
-#include "dispatch/dispatch.h"
+#include "dispatch/sample.h"
 #include "pools/pools.h"
 
 /* A case of the bench: an operator with the shapes of its tensors and its other arguments. */
@@ -25,6 +25,36 @@ int td_bench_each_case(const char *text, size_t length,
 /* Gives a tensor data from the arena: small reproducible values. Nothing overflows, denormals do
  * not appear, and whole numbers are from 0 to 63, which makes them good indices. -ENOMEM. */
 int td_bench_fill(struct td_arena *arena, struct td_tensor *t);
+
+struct td_bench_pool { /* one pinned worker */
+    struct td_topology *topology;
+    struct td_pools *pools;
+    struct td_pool *pool;
+};
+/* close is right in any case. What td_pools_add says, or -ENOMEM; problem says it in words. */
+int td_bench_pool_open(struct td_bench_pool *pool, int threads, struct td_problem *problem);
+void td_bench_pool_close(struct td_bench_pool *pool);
+
+/* An operator's call, made from one of its samples. */
+struct td_bench_cell {
+    const struct td_handle *handle;
+    const char *sample;
+    enum td_dtype dtype;
+    bool stored;      /* its argument called weight is to be */
+    int64_t elements; /* of its largest tensor */
+    struct td_sample args;
+    struct td_run run;      /* bound, for one thread, with data */
+    struct td_arena *arena; /* its memory */
+    struct td_weight *weight;
+};
+/* Makes it, of more than a quarter of so many elements and no more; handle, sample, dtype and
+ * stored are set. -EINVAL there is no such call, or it has no kernels of its own; -ENOMEM. */
+int td_bench_cell_begin(struct td_bench_cell *cell, int64_t elements);
+void td_bench_cell_end(struct td_bench_cell *cell);
+
+/* bench --all-candidates: of one operator, or with NULL of all, for about so many seconds (0: as
+ * long as it takes). The exit status: 1 when a default is not the best. */
+int td_bench_all(const char *op, double seconds, bool json);
 
 /* bench --dispatch: all items, or one of them repeat times and nothing printed. The exit status. */
 int td_bench_dispatch(bool json, const char *only, long repeat);

@@ -79,9 +79,28 @@ class Commands(unittest.TestCase):
             self.assertTrue(any("ready on" in said for said in iter(process.stderr.readline, "")))
             process.terminate()
         out, errors = process.communicate(timeout=300)
-        self.assertEqual((process.returncode, errors if word != "serve" else ""), (0, ""))
+        behind = "--all-candidates" in line and process.returncode == 1 # some default is; that is as may be
+        self.assertEqual((process.returncode - behind, errors if word != "serve" else ""), (0, ""))
         if word not in ("serve", "completion"):
             self.assertNotEqual(out, "")
+
+    def test_all_candidates(self):
+        """Every line says what was taken and what is best, the last one how many were not; the status says whether."""
+        done = run("bench", "--all-candidates", "--op", "exp", "--seconds", "3", "--json")
+        *lines, last = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual(done.stderr, "")
+        self.assertEqual({"exp"}, {line["op"] for line in lines})
+        self.assertGreater(len({line["datatype"] for line in lines}), 3)
+        self.assertGreater(len({line["elements"] for line in lines}), 3)
+        self.assertLessEqual(max(line["elements"] for line in lines), 1 << 20)
+        for line in lines:
+            self.assertGreaterEqual(line["ratio"], 1, line)
+            self.assertAlmostEqual(line["ratio"], line["default_us"] / line["best_us"], delta=0.01 * line["ratio"] + 0.1)
+            self.assertTrue(line["ratio"] == 1 or line["default"] != line["best"], line)
+        behind = [e for e in lines if e["ratio"] > 1.05 and e["default_us"] > e["best_us"] + 0.2]
+        self.assertEqual((last["cells"], last["slower"], done.returncode), (len(lines), len(behind), bool(behind)))
+        self.wrong("bench", "--all-candidates", "--op", "nosuch", word="nosuch")
+        self.wrong("bench", "--all-candidates", "--seconds", "-1", word="--seconds")
 
     def bench(self, **env):
         """A bench of some seconds with its errors on a terminal: what it gave, and what the terminal was told."""
