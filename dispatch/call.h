@@ -60,14 +60,32 @@ enum td_dtype td_row_dtype(const struct td_call *call);
  * released or zeroed, is its answer. */
 const char *td_row_objection(const struct td_call *call, const struct td_impl *row,
                              struct td_prepared *prepared);
-/* The first row that takes the call; there always is one, as the last row of rows is the reference.
- */
+/* The row that runs the call, there always is one: by measurement where td_measure says, else the
+ * first that takes it; the last of rows is the reference. */
 const struct td_impl *td_rows_choose(const struct td_impl *rows, const struct td_call *call,
                                      struct td_prepared *prepared);
 /* How many of its tensors have strides; and of a run that is selected, whether the row takes them,
  * else dense copies are made before it. */
 int td_call_count_strides(const struct td_call *call);
 bool td_run_takes_strides(const struct td_run *run);
+#define TD_MEASURED 6
+
+struct td_measured { /* of a kind of calls: what its rows took; lives as long as the process */
+    const struct td_impl *row; /* the one to take */
+    int n;
+    struct {
+        const struct td_impl *row;
+        double us; /* the least of some runs */
+    } tried[TD_MEASURED];
+};
+/* What was measured of calls of that kind; NULL where the order of rows decides. open: it would be
+ * measured now. */
+const struct td_measured *td_measured_of(const struct td_impl *rows, const struct td_call *call,
+                                         bool *open);
+/* The same, and measures where that is still to be done: on the calling thread and its team, for
+ * some 30 ms, or once each row. Whom the thread obeys may stop it; then nothing is kept. */
+const struct td_measured *td_measure(const struct td_impl *rows, const struct td_call *call);
+
 /* A call whose results are there already, having no elements, whatever sizes stand beside the 0: a
  * kernel that counted through these would be at it for days. */
 bool td_call_is_nothing(const struct td_call *call);

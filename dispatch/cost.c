@@ -10,6 +10,7 @@
  * Times lie in one table, by hash; a new one takes the place of an old one. A race loses a sample,
  * or mixes two, which is fine: entries are told apart by 64 bits. */
 #include "dispatch/call.h"
+#include "dispatch/hash.h"
 #include "kernels/weight.h"
 
 #include <math.h>
@@ -25,63 +26,14 @@ static struct entry {
     _Atomic float ns;
 } table[ENTRIES];
 
-static uint64_t mix(uint64_t h, uint64_t x)
-{
-    __uint128_t wide = (__uint128_t)(h ^ x) * 0xa0761d6478bd642fu;
-    return (uint64_t)wide ^ (uint64_t)(wide >> 64) ^ (h << 7);
-}
-
-static uint64_t mix_tensor(uint64_t h, const struct td_tensor *t)
-{
-    h = mix(h, (uint64_t)t->dtype << 8 | (uint64_t)t->rank);
-    for (int d = 0; d < t->rank; d++)
-        h = mix(h, (uint64_t)t->shape[d]);
-    return t->weight ? mix(h, (uintptr_t)t->weight) : h; /* it is packed first */
-}
-
-static uint64_t mix_value(uint64_t h, const struct td_value *v)
-{
-    uint64_t bits = 0;
-    switch (v->kind) {
-    case TD_KIND_tensor:
-        return mix_tensor(h, &v->tensor);
-    case TD_KIND_tensors:
-        for (int i = 0; i < v->tensors.n; i++)
-            h = mix_tensor(h, &v->tensors.v[i]);
-        return mix(h, (uint64_t)v->tensors.n);
-    case TD_KIND_ints:
-    case TD_KIND_bools:
-        for (int i = 0; i < v->ints.n; i++)
-            h = mix(h, (uint64_t)v->ints.v[i]);
-        return mix(h, (uint64_t)v->ints.n);
-    case TD_KIND_floats:
-        for (int i = 0; i < v->floats.n; i++) {
-            memcpy(&bits, &v->floats.v[i], sizeof bits);
-            h = mix(h, bits);
-        }
-        return mix(h, (uint64_t)v->floats.n);
-    case TD_KIND_str:
-        for (const char *c = v->str; c && *c; c++)
-            h = mix(h, (uint64_t)*c);
-        return h;
-    case TD_KIND_float:
-        memcpy(&bits, &v->f, sizeof bits);
-        return mix(h, bits);
-    case TD_KIND_dtype:
-        return mix(h, v->dtype);
-    default:
-        return mix(h, v->kind == TD_KIND_none ? 7 : (uint64_t)v->i);
-    }
-}
-
 /* Of the row, for any call of that type; and of the row for this very call. Never 0. */
 static uint64_t key_of(const struct td_run *run, const struct td_impl *impl, bool exact)
 {
-    uint64_t h = mix((uintptr_t)impl, (uint64_t)run->call.out[0].dtype + 1);
+    uint64_t h = td_hash((uintptr_t)impl, (uint64_t)run->call.out[0].dtype + 1);
     for (int i = 0; i < run->n_casts; i++)
-        h = mix(h, run->cast[i].from.dtype);
+        h = td_hash(h, run->cast[i].from.dtype);
     for (int i = 0; exact && i < run->call.n_args; i++)
-        h = mix_value(h, &run->call.arg[i]);
+        h = td_hash_value(h, &run->call.arg[i]);
     return h | 1;
 }
 

@@ -115,6 +115,7 @@ struct td_options {         /* what a call wants of dispatch; zeroed: nothing */
 struct td_why { /* one candidate, for explain */
     const struct td_impl *impl;
     const char *reason; /* "chosen", or why not, in the row's own words; a constant */
+    double us;          /* it took when calls of that kind were measured; 0: it was not timed */
 };
 
 struct td_run {          /* a call on its way: the kernel's part, and dispatch's around it */
@@ -280,6 +281,10 @@ enum td_isa td_impl_isa(const struct td_impl *impl);
 /* Whether there is something to run, at a level that may be used here. */
 bool td_impl_is_usable(const struct td_impl *impl);
 const struct td_impl *td_op_best(const struct td_op *op); /* the first usable implementation */
+
+/* Whether rows that a fixed order cannot choose from, a library's and our own, are measured by the
+ * first call of a kind, and the fastest kept (choice.c). Off at first: then the order decides. */
+void td_tune(bool on);
 
 /* Every candidate of the run's operator with why it was chosen or not; returns how many (at most
  * max). */

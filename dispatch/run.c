@@ -130,7 +130,10 @@ static int select_row(struct td_run *run, size_t *scratch)
                               td_key_name(run->key), run->forced);
     const struct td_impl *impl = run->rows;
     run->call.prepared = &run->prepared;
-    if (!run->forced)
+    for (int i = 0; i < run->n_casts && !run->forced; i++)
+        if (run->call.arg[run->cast[i].arg].tensor.weight && td_run_convert_stored(run, i))
+            return td_problem_set(&run->problem, ENOMEM, "no memory for a stored tensor's type");
+    if (!run->forced) /* which may run rows, to measure them, on stored tensors */
         impl = td_rows_choose(impl, &run->call, &run->prepared);
     while (
         run->forced && impl->run &&

@@ -1,131 +1,83 @@
 /* The choice of an implementation: the key's rows are walked, best first, and the first is taken
- * whose level may be used here and that takes the call when it is asked. A walk costs some tens of
+ * whose level may be used here and that takes the call when it is asked; but where rows of a
+ * library are among them, what was measured decides (choice.c). A walk costs some tens of
  * nanoseconds, as rows are few and answer after compares; library rows keep what they have made for
  * a call, and find it for the next. */
 #include "dispatch/call.h"
 
-#include <string.h>
-
-enum td_isa td_impl_isa(const struct td_impl *impl)
-{
-    return impl->library ? td_onednn_isa() : impl->isa;
-}
-
-bool td_impl_is_usable(const struct td_impl *impl)
-{
-    return impl->run != td_impl_absent && td_cpu()->levels >> impl->isa & 1;
-}
-
-const struct td_impl *td_op_best(const struct td_op *op)
-{
-    const struct td_impl *impl = op->impls;
-    while (impl[1].run && !td_impl_is_usable(impl))
-        impl++;
-    return impl;
-}
-
-enum td_dtype td_row_dtype(const struct td_call *call)
-{
-    for (int i = 0; i < call->n_args; i++) {
-        if (call->op->unpromoted >> i & 1) /* a mask says nothing */
-            continue;
-        if (call->arg[i].kind == TD_KIND_tensor)
-            return call->arg[i].tensor.dtype;
-        for (int k = 0; call->arg[i].kind == TD_KIND_tensors && k < call->arg[i].tensors.n; k++)
-            if (call->arg[i].tensors.v[k].dtype)
-                return call->arg[i].tensors.v[k].dtype;
-    }
-    return call->out[0].dtype;
-}
-
-bool td_row_is_named(const struct td_impl *impl, const char *name)
-{
-    size_t n = strlen(impl->name);
-    return !strncmp(impl->name, name, n) &&
-           (!name[n] || (name[n] == '@' && !strcmp(name + n + 1, td_isa_name(impl->isa))));
-}
-
-/* Why the row serves no call of that type here, or NULL. */
-static const char *unfit(const struct td_call *call, const struct td_impl *impl)
-{
-    if (!(td_cpu()->levels >> impl->isa & 1))
-        return td_cpu()->cpu_levels >> impl->isa & 1 ? "its level is above the cap"
-                                                     : "this CPU lacks its level";
-    if (!(impl->dtypes & td_row_dtype(call)))
-        return impl->run == td_impl_absent ? "registered as absent at this level"
-                                           : "does not take this type";
-    return NULL;
-}
-
-bool td_call_is_nothing(const struct td_call *call)
-{
-    bool nothing = call->n_out > 0 && !call->counted;
-    for (int i = 0; i < call->n_out; i++)
-        nothing = nothing && !td_numel(&call->out[i]);
-    return nothing;
-}
-
-int td_call_count_strides(const struct td_call *call)
-{
-    int n = 0;
-    for (int i = 0; i < call->n_args; i++) {
-        const struct td_value *v = &call->arg[i];
-        n += v->kind == TD_KIND_tensor && v->tensor.stride;
-        for (int k = 0; v->kind == TD_KIND_tensors && k < v->tensors.n; k++)
-            n += v->tensors.v[k].stride != NULL;
-    }
-    return n;
-}
-
-bool td_run_takes_strides(const struct td_run *run)
-{
-    return run->impl->strided && !run->prepared.dense;
-}
-
-const char *td_row_objection(const struct td_call *call, const struct td_impl *impl,
-                             struct td_prepared *prepared)
-{
-    const char *no = unfit(call, impl);
-    if (no || !impl->prepare || td_call_is_nothing(call))
-        return no;
-    no = impl->prepare(call, prepared);
-    if (no)
-        td_prepared_release(prepared);
-    return no;
-}
-
 const struct td_impl *td_rows_choose(const struct td_impl *rows, const struct td_call *call,
                                      struct td_prepared *prepared)
 {
+    const struct td_measured *m = td_call_is_nothing(call) ? NULL : td_measure(rows, call);
+    if (m && !td_row_objection(call, m->row, prepared))
+        return m->row;
     while (td_row_objection(call, rows, prepared) && rows[1].run)
         rows++;
     return rows;
+}
+
+/* What was measured, where that decides: the row is there, and still takes the call. */
+static const struct td_measured *measured_for(const struct td_run *run,
+                                              struct td_prepared *prepared, bool *open)
+{
+    *open = false;
+    if (run->forced || !run->rows || td_call_is_nothing(&run->call))
+        return NULL;
+    const struct td_measured *m = td_measured_of(run->rows, &run->call, open);
+    return m && !td_row_objection(&run->call, m->row, prepared) ? m : NULL;
 }
 
 const struct td_impl *td_row_likely(const struct td_run *run, bool *ready)
 {
     struct td_prepared prepared = {.only_look = true};
     const struct td_impl *impl = run->rows;
+    bool open = false;
+    const struct td_measured *m = measured_for(run, &prepared, &open);
+    if (m) {
+        *ready = !prepared.unmade;
+        td_prepared_release(&prepared);
+        return m->row;
+    }
     while (impl[1].run && ((run->forced && !td_row_is_named(impl, run->forced)) ||
                            td_row_objection(&run->call, impl, &prepared)))
         impl++;
-    *ready = !prepared.unmade;
+    *ready = !prepared.unmade && !open;
     td_prepared_release(&prepared);
     return impl;
+}
+
+static double measured_us(const struct td_measured *m, const struct td_impl *row)
+{
+    for (int i = 0; m && i < m->n; i++)
+        if (m->tried[i].row == row)
+            return m->tried[i].us;
+    return 0;
+}
+
+static const char *verdict(const struct td_measured *m, const struct td_why *why, bool chosen)
+{
+    if (m && why->impl == m->row)
+        return m->n > 1 ? "chosen by measurement" : "chosen";
+    if (m && why->us > 0)
+        return "accepted, but was slower when measured";
+    return m || chosen ? "accepted, but a better one stands before it" : "chosen";
 }
 
 int td_run_explain(const struct td_run *run, struct td_why *why, int max)
 {
     int n = 0;
-    bool chosen = false;
+    bool chosen = false, open;
+    struct td_prepared of_best = {0};
+    const struct td_measured *m = measured_for(run, &of_best, &open);
+    td_prepared_release(&of_best);
     for (const struct td_impl *i = run->rows; i && i->run && n < max; i++, n++) {
         struct td_prepared prepared = {0};
         const char *no = run->forced && !td_row_is_named(i, run->forced)
                              ? "not the kernel asked for"
                              : td_row_objection(&run->call, i, &prepared);
         td_prepared_release(&prepared);
-        why[n].impl = i;
-        why[n].reason = no ? no : chosen ? "accepted, but a better one stands before it" : "chosen";
+        why[n] = (struct td_why){.impl = i, .us = measured_us(m, i)};
+        why[n].reason = no ? no : verdict(m, &why[n], chosen);
         chosen = chosen || !no;
     }
     return n;

@@ -15,6 +15,8 @@ int td_command_begin(const char *cap)
         fprintf(stderr, "tensord: %s\n", problem.text);
         return 2;
     }
+    const char *tune = getenv("TENSORD_TUNE");
+    td_tune(!tune || strcmp(tune, "off") != 0);
     return 0;
 }
 

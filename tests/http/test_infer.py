@@ -215,7 +215,7 @@ class Infer(service.ServiceTest):
     def test_explain(self):
         explain = self.run_op("add", {"self": A, "other": B}, {"explain": True}).parameters["explain"]
         self.assertEqual(explain["operator"], "add.Tensor")
-        chosen = [c for c in explain["candidates"] if c["verdict"] == "chosen"]
+        chosen = [c for c in explain["candidates"] if c["verdict"].startswith("chosen")]
         self.assertEqual(len(chosen), 1)
         self.assertEqual(explain["candidates"][-1]["kernel"], "ref")
         for candidate in explain["candidates"]:

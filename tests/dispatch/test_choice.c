@@ -1,0 +1,213 @@
+/* Rows that are chosen by measurement: the faster one is taken and stays, whatever their order. */
+#include "tests/dispatch/dispatch_test.h"
+
+#include <math.h>
+
+static int slow_ran, fast_ran;
+static bool fast_refuses;
+
+static void spin(int64_t ns)
+{
+    for (int64_t end = td_clock_ns() + ns; td_clock_ns() < end;)
+        ;
+}
+
+static void slow(const struct td_call *call)
+{
+    slow_ran++;
+    spin(300000);
+    toy_run(call);
+}
+
+static void fast(const struct td_call *call)
+{
+    fast_ran++;
+    toy_run(call);
+}
+
+static const char *prepare_slow(const struct td_call *call, struct td_prepared *prepared)
+{
+    (void)call;
+    prepared->scratch = 100;
+    return NULL;
+}
+
+static const char *prepare_fast(const struct td_call *call, struct td_prepared *prepared)
+{
+    (void)call, (void)prepared;
+    return fast_refuses ? "not today" : NULL;
+}
+
+static double flops(const struct td_call *call)
+{
+    return (double)td_numel(&call->out[0]);
+}
+
+/* The slow row stands first; a library's row is what makes the order no matter of course. */
+static const struct td_impl rows[] = {
+    {.name = "slow", .run = slow, .dtypes = TD_ALL, .prepare = prepare_slow},
+    {.name = "fast", .run = fast, .dtypes = TD_ALL, .library = true, .prepare = prepare_fast},
+    {.name = "ref", .run = toy_run, .dtypes = TD_ALL},
+    {0}};
+static const struct td_impl own_rows[] = {
+    {.name = "slow", .run = slow, .dtypes = TD_ALL, .prepare = prepare_slow},
+    {.name = "fast", .run = fast, .dtypes = TD_ALL, .prepare = prepare_fast},
+    {.name = "ref", .run = toy_run, .dtypes = TD_ALL},
+    {0}};
+static const struct td_op op = {.schema = "toy_two(Tensor self, int mode=0) -> Tensor",
+                                .rule = toy_rule,
+                                .dtypes = TD_ALL,
+                                .impls = rows,
+                                .flops = flops};
+static const struct td_op own_op = {.schema = "toy_own(Tensor self) -> Tensor",
+                                    .rule = toy_rule,
+                                    .dtypes = TD_ALL,
+                                    .impls = own_rows,
+                                    .flops = flops};
+
+static void define(bool on)
+{
+    struct td_problem problem = {0};
+    struct td_kernel_def def = {.key = TD_KEY_CPU, .rows = rows, .origin = TD_HERE};
+    start();
+    ck_assert_int_eq(td_define(&op, "here:1", &problem), 0);
+    ck_assert_int_eq(td_register("toy_two", &def, NULL, &problem), 0);
+    def.rows = own_rows;
+    ck_assert_int_eq(td_define(&own_op, "here:2", &problem), 0);
+    ck_assert_int_eq(td_register("toy_own", &def, NULL, &problem), 0);
+    td_tune(on);
+}
+
+static float x[1000], y[1000];
+static struct td_run run;
+
+/* The row that selection takes for so many elements; both have run so often by then. */
+static const char *chosen(const char *name, int64_t n, int64_t mode)
+{
+    struct td_named args[] = {tensor_arg("self", x, n), {"mode", {.kind = TD_KIND_int, .i = mode}}};
+    size_t bytes;
+    ck_assert_int_eq(td_run_bind(&run, name, args, strcmp(name, "toy_two") ? 1 : 2, NULL), 0);
+    run.call.out[0].data = y;
+    ck_assert_int_eq(td_run_select(&run, &bytes), 0);
+    td_run_release(&run);
+    return run.impl->name;
+}
+
+START_TEST(test_the_faster_one_stays)
+{
+    struct td_why why[3];
+    define(true);
+    y[0] = 77;
+    ck_assert_str_eq(chosen("toy_two", 4, 0), "fast");
+    ck_assert_int_ge(slow_ran, 2);
+    ck_assert_int_ge(fast_ran, 2);
+    ck_assert_float_eq(y[0], 77); /* it was not on the call's own memory */
+    int n = slow_ran + fast_ran;
+    for (int i = 0; i < 5; i++)
+        ck_assert_str_eq(chosen("toy_two", 4, 0), "fast");
+    ck_assert_int_eq(td_run_explain(&run, why, 3), 3);
+    ck_assert_int_eq(slow_ran + fast_ran, n);
+    ck_assert_str_eq(why[0].reason, "accepted, but was slower when measured");
+    ck_assert_str_eq(why[1].reason, "chosen by measurement");
+    ck_assert_str_eq(why[2].reason, "accepted, but a better one stands before it");
+    ck_assert(why[0].us >= 300 && why[1].us < why[0].us && why[1].us > 0 && why[2].us == 0);
+    execute(&run, y);
+    ck_assert_int_eq(slow_ran + fast_ran, n + 1);
+    ck_assert_str_eq(chosen("toy_two", 4, 0), "fast");
+}
+END_TEST
+
+/* Sizes in the same half octave are of one kind; small ones, attributes and types are not. */
+START_TEST(test_kinds)
+{
+    define(true);
+    chosen("toy_two", 100, 0);
+    int n = slow_ran;
+    chosen("toy_two", 101, 0);
+    chosen("toy_two", 127, 0);
+    ck_assert_int_eq(slow_ran, n);
+    static const struct {
+        int64_t n, mode;
+    } others[] = {{112, 0}, {90, 0}, {200, 0}, {7, 0}, {8, 0}, {101, 1}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        ck_assert_str_eq(chosen("toy_two", others[i].n, others[i].mode), "fast");
+        ck_assert_int_gt(slow_ran, n);
+        n = slow_ran;
+    }
+}
+END_TEST
+
+/* Where it is off, where no library takes part, and where a kernel is asked for, the order decides.
+ */
+START_TEST(test_order_decides)
+{
+    struct td_why why[3];
+    size_t bytes;
+    define(false);
+    ck_assert_str_eq(chosen("toy_two", 4, 0), "slow");
+    td_tune(true);
+    ck_assert_str_eq(chosen("toy_own", 4, 0), "slow");
+    ck_assert_int_eq(slow_ran, 0);
+    ck_assert_int_eq(td_run_explain(&run, why, 3), 3);
+    ck_assert_str_eq(why[0].reason, "chosen");
+    struct td_named args[] = {tensor_arg("self", x, 4)};
+    ck_assert_int_eq(td_run_bind(&run, "toy_two", args, 1, NULL), 0);
+    run.forced = "slow";
+    ck_assert_int_eq(td_run_select(&run, &bytes), 0);
+    ck_assert_str_eq(run.impl->name, "slow");
+    td_run_release(&run);
+    args[0].value.tensor.shape[0] = 100 << 20; /* more than is copied */
+    ck_assert_int_eq(td_run_bind(&run, "toy_two", args, 1, NULL), 0);
+    ck_assert_int_eq(td_run_select(&run, &bytes), 0);
+    ck_assert_str_eq(run.impl->name, "slow");
+    td_run_release(&run);
+    ck_assert_int_eq(slow_ran, 0);
+}
+END_TEST
+
+/* A row that was the fastest, and does not take this call. */
+START_TEST(test_it_refuses)
+{
+    struct td_why why[3];
+    define(true);
+    ck_assert_str_eq(chosen("toy_two", 4, 0), "fast");
+    fast_refuses = true;
+    ck_assert_str_eq(chosen("toy_two", 4, 0), "slow");
+    td_run_explain(&run, why, 3);
+    ck_assert_str_eq(why[0].reason, "chosen");
+    ck_assert_str_eq(why[1].reason, "not today");
+    fast_refuses = false;
+    ck_assert_str_eq(chosen("toy_two", 4, 0), "fast");
+}
+END_TEST
+
+/* What is still to be measured is for no thread that others wait for; who is stopped keeps nothing.
+ */
+START_TEST(test_before)
+{
+    struct td_named args[] = {tensor_arg("self", x, 4)};
+    struct td_stop stop = {.asked = true};
+    define(true);
+    ck_assert_int_eq(td_run_bind(&run, "toy_two", args, 1, NULL), 0);
+    ck_assert(isinf(td_run_cost(&run).most));
+    const struct td_stop *before = td_stop_obey(&stop);
+    ck_assert_str_eq(chosen("toy_two", 4, 0), "slow");
+    td_stop_obey(before);
+    ck_assert(isinf(td_run_cost(&run).most));
+    ck_assert_str_eq(chosen("toy_two", 4, 0), "fast");
+    ck_assert(isfinite(td_run_cost(&run).most));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("choice");
+    TCase *tcase = tcase_create("choice");
+    tcase_add_test(tcase, test_the_faster_one_stays);
+    tcase_add_test(tcase, test_kinds);
+    tcase_add_test(tcase, test_order_decides);
+    tcase_add_test(tcase, test_it_refuses);
+    tcase_add_test(tcase, test_before);
+    suite_add_tcase(suite, tcase);
+    return td_run_suite(suite);
+}
