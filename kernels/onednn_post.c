@@ -45,6 +45,11 @@ static int shape_of(const struct td_tensor *other, const struct td_tensor *out)
     return n == 1 ? 0 : n == td_numel(out) ? 2 : 1;
 }
 
+static int channel_of(const struct td_onednn_desc *d)
+{
+    return d->kind >= TD_ONEDNN_conv ? 1 : d->rank - 1;
+}
+
 const char *td_onednn_post_describe(const struct td_post *post, const struct td_tensor *out,
                                     struct td_onednn_desc *desc)
 {
@@ -61,6 +66,8 @@ const char *td_onednn_post_describe(const struct td_post *post, const struct td_
             p->shape = shape_of(op->other, out);
         if (how == SLOPE && (p->shape > 1 || out->dtype != TD_f32))
             return "the library's slopes are FP32, one or one a channel";
+        if (p->shape == 1 && td_numel(op->other) != desc->dst[channel_of(desc)])
+            return "the library's channels are not the result's last dimension";
     }
     desc->posts = post->n;
     return NULL;
@@ -87,7 +94,7 @@ static dnnl_status_t layout(dnnl_memory_desc_t *md, const struct td_onednn_desc 
                             const_dnnl_memory_desc_t like, dnnl_data_type_t type)
 {
     dnnl_dims_t dims, steps;
-    int channel = d->kind >= TD_ONEDNN_conv ? 1 : d->rank - 1;
+    int channel = channel_of(d);
     if (d->post[i].shape == 2)
         return dnnl_memory_desc_clone(md, like);
     for (int k = 0; k < d->rank; k++)
@@ -106,7 +113,7 @@ static dnnl_status_t append(dnnl_post_ops_t ops, const struct td_onednn_desc *d,
         [ADD] = dnnl_binary_add, [SUB] = dnnl_binary_sub, [MUL] = dnnl_binary_mul,
         [DIV] = dnnl_binary_div, [MAX] = dnnl_binary_max, [MIN] = dnnl_binary_min};
     const struct td_onednn_post *p = &d->post[i];
-    int channel = d->kind >= TD_ONEDNN_conv ? 1 : d->rank - 1;
+    int channel = channel_of(d);
     if (p->how == SLOPE)
         return dnnl_post_ops_append_prelu(ops, p->shape ? 1 << channel : 0);
     if (p->how == HARDSWISH)

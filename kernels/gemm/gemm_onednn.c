@@ -69,7 +69,7 @@ void td_gemm_onednn_run(const struct td_gemm *g, const struct td_call *call)
         .dst = g->out->data,
         .scratch = call->scratch,
     };
-    memset(&d, 0, sizeof d);
+    describe(g, &d);
     bool done = describe_post(g, &d);
     td_onednn_post_args(&g->post, &args);
     if (td_onednn_run(call->prepared->state[0], &args)) {

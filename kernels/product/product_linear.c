@@ -147,7 +147,8 @@ const struct td_op td_op_linear = {
                                      "input=[n,m] weight=[17,m] bias=[17] activation=relu",
                                      "input=[5,n] weight=[m,n] bias=[m] activation=gelu",
                                      "input=[5,n] weight=[m,n] activation=plus,relu others=[5,m]",
-                                     "input=[2,n] weight=[m,n] activation=mul others=[m]", NULL},
+                                     "input=[2,n] weight=[m,n] activation=mul others=[m]",
+                                     "input=[2,3,n] weight=[n] activation=mul others=[3]", NULL},
     .flops = td_product_flops,
 };
 
