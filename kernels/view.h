@@ -10,6 +10,8 @@ struct td_view { /* how a tensor's elements lie among those of another, which is
     int64_t stride[TD_MAX_RANK];  /* as a tensor's */
 };
 
+/* Whether it does nothing but move elements: only such operators give views. */
+bool td_is_move(const struct td_op *op);
 /* Whether result i of a settled call is nothing but elements of an argument, which is taken for a
  * dense one: then the view says how they lie there. Needs no data. */
 bool td_view_of(const struct td_call *call, int i, struct td_view *view);

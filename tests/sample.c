@@ -3,6 +3,7 @@
  * guard: one byte read or written beyond its end is a SIGSEGV, one written before it is seen. */
 #include "tests/sample.h"
 
+#include "dispatch/call.h"
 #include "kernels/elementwise.h"
 #include "tests/amx/emulate.h"
 
@@ -223,7 +224,8 @@ bool sample_runnable(const struct td_impl *impl, char why[100])
 bool sample_takes(const struct td_impl *impl, const struct td_call *call)
 {
     struct td_prepared prepared = {0};
-    bool takes = !impl->prepare || (!impl->prepare(call, &prepared) && !prepared.dense);
+    bool takes = !impl->prepare || (!impl->prepare(call, &prepared) &&
+                                    !(prepared.dense && td_call_count_strides(call)));
     td_prepared_release(&prepared);
     return takes;
 }

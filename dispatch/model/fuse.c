@@ -30,8 +30,8 @@ static bool reads_whole(const struct td_plan *plan, const struct td_plan_step *s
     for (int k = 0; k < step->n_uses; k++) {
         const struct td_plan_use *use = &step->use[k];
         const struct td_plan_value *value = &plan->value[use->value];
-        bool whole = use->element < 0 && !use->offset &&
-                     has_shape(&value->like, &step->arg[use->arg].value.tensor);
+        const struct td_tensor *t = &step->arg[use->arg].value.tensor;
+        bool whole = use->element < 0 && !use->offset && !t->stride && has_shape(&value->like, t);
         if (value->step >= first && !whole)
             return false;
     }

@@ -12,7 +12,7 @@ static const struct {
 } passes[] = {
     {"clean", td_pass_clean},   {"fold_batch_norm", td_pass_fold_norm},
     {"idioms", td_pass_idiom},  {"channels_last", td_pass_layout},
-    {"post_ops", td_pass_post},
+    {"post_ops", td_pass_post}, {"views", td_pass_views},
 };
 
 int td_passes_run(struct td_model *model, struct td_plan *plan)
@@ -73,7 +73,7 @@ int td_step_value(const struct td_plan *plan, const struct td_plan_step *step, c
     if (!use || use->offset)
         return -1;
     const struct td_tensor *t = &step->arg[i].value.tensor;
-    return td_tensor_is_like(t, &plan->value[use->value].like) ? use->value : -1;
+    return !t->stride && td_tensor_is_like(t, &plan->value[use->value].like) ? use->value : -1;
 }
 
 const struct td_tensor *td_step_constant(const struct td_plan_step *step, const char *name)

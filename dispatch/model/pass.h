@@ -11,7 +11,8 @@ int td_passes_run(struct td_model *model, struct td_plan *plan);
 
 /* One: 0 or -ENOMEM. */
 typedef int td_pass_run(struct td_model *model, struct td_plan *plan, struct td_model_pass *pass);
-td_pass_run td_pass_clean, td_pass_fold_norm, td_pass_idiom, td_pass_layout, td_pass_post;
+td_pass_run td_pass_clean, td_pass_fold_norm, td_pass_idiom, td_pass_layout, td_pass_post,
+    td_pass_views;
 
 /* ---- what passes share: pass.c ---- */
 

@@ -19,7 +19,8 @@ struct td_plan_value {     /* a tensor that depends on the inputs */
     size_t at;       /* its place in the plan's memory, bytes */
 };
 
-struct td_plan_use {  /* a step's argument that is such a value, or a view of it */
+struct td_plan_use {  /* a step's argument that is such a value, or a view of it: by its strides,
+                         from  the offset on */
     int arg, element; /* of the step's; of a list, else -1 */
     int value;
     size_t offset; /* bytes */

@@ -56,11 +56,26 @@ static const struct td_plan_use *use_of(const struct td_plan_step *step, int arg
     return NULL;
 }
 
+/* A view by strides. */
+static void print_strided(const struct source *s, const struct td_plan_use *use,
+                          const struct td_tensor *t)
+{
+    fputs("as_strided(", s->to);
+    print_value(s, use->value, use->offset);
+    fputs(", ", s->to);
+    print_shape(s->to, t);
+    for (int i = 0; i < t->rank; i++)
+        fprintf(s->to, "%s%" PRId64, i ? "," : ", [", t->stride[i]);
+    fputs("])", s->to);
+}
+
 static void print_tensor(const struct source *s, const struct td_plan_step *step, int arg,
                          int element, const struct td_tensor *t)
 {
     const struct td_plan_use *use = use_of(step, arg, element);
-    if (use)
+    if (use && t->stride)
+        print_strided(s, use, t);
+    else if (use)
         print_value(s, use->value, use->offset);
     else if (!t->dtype)
         fputs("None", s->to);

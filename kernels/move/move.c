@@ -1,5 +1,6 @@
 /* Moves: the rule that takes shapes from layouts, and the operators' descriptors from move.def. */
 #include "kernels/move/move.h"
+#include "kernels/view.h"
 
 #include <errno.h>
 

@@ -22,7 +22,6 @@ void td_layout_of(struct td_layout *layout, const struct td_tensor *t);
 /* Of one in a tensor that has strides, makes one of the memory in which that lies (move_view.c).
  * False: there is none. */
 bool td_layout_through(struct td_layout *layout);
-bool td_is_move(const struct td_op *op); /* one of the family */
 
 /* Result i of the call, as it lies in an argument: 0, or -EINVAL with the sentence. Needs neither
  * data nor results. Whether the result is such a view or a copy of it, the schema says: "(a)". */
