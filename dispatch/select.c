@@ -8,7 +8,9 @@
 const struct td_impl *td_rows_choose(const struct td_impl *rows, const struct td_call *call,
                                      struct td_prepared *prepared)
 {
-    const struct td_measured *m = td_call_is_nothing(call) ? NULL : td_measure(rows, call);
+    const struct td_measured *m = NULL;
+    if (rows->prepare && !td_call_is_nothing(call)) /* most tables' first rows ask nothing */
+        m = td_measure(rows, call);
     if (m && !td_row_objection(call, m->row, prepared))
         return m->row;
     while (td_row_objection(call, rows, prepared) && rows[1].run)

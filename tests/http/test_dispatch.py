@@ -343,6 +343,27 @@ class Dispatch(service.ServiceTest):
             self.problem(parse(body), 400)
 
 
+
+class Measured(unittest.TestCase):
+    def test_choice(self):
+        """Where oneDNN competes, explain has what each kernel took, and the fastest ran; --tune off leaves it to the order."""
+        x = np.ones((64, 64), np.float32)
+        for tune in ("on", "off"):
+            with service.Service("--tune", tune) as s:
+                first = s.infer("matmul", {"self": x, "other": x}, {"explain": True})
+                again = s.infer("matmul", {"self": x, "other": x}, {"explain": True})
+                candidates = first.parameters["explain"]["candidates"]
+                timed = {(c["kernel"], c["isa"]): c["measured_us"] for c in candidates if "measured_us" in c}
+                chosen = [c for c in candidates if c["verdict"].startswith("chosen")]
+                self.assertEqual(len(chosen), 1, candidates)
+                self.assertEqual(first.parameters["kernel"], chosen[0]["kernel"])
+                self.assertEqual(again.parameters["explain"]["candidates"], candidates)
+                self.assertEqual(chosen[0]["verdict"], "chosen by measurement" if tune == "on" else "chosen")
+                self.assertEqual(len(timed) > 1, tune == "on", candidates)
+                if timed:
+                    self.assertLessEqual(chosen[0]["measured_us"], 1.04 * min(timed.values()))
+
+
 class Cost(unittest.TestCase):
     @unittest.skipIf(service.SANITIZED, "skipped: an instrumented binary's times mean nothing")
     def test_a_call_through_the_table(self): # ISA-23
