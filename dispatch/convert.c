@@ -102,10 +102,8 @@ static int to_dtype(const struct td_param *param, const struct td_value *in, str
     out->kind = TD_KIND_dtype;
     out->dtype = td_dtype_find(in->str);
     if (!out->dtype)
-        return td_problem_set(problem, EINVAL,
-                              "%s: '%.32s' is no type; right are BOOL UINT8 INT8 INT16 INT32 INT64 "
-                              "FP16 BF16 FP32 FP64",
-                              param->name, in->str);
+        return td_problem_set(problem, EINVAL, "%s: '%.32s' is no type; right are%s", param->name,
+                              in->str, td_dtype_names);
     return 0;
 }
 

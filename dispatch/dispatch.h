@@ -300,7 +300,8 @@ struct td_cost {
 struct td_cost td_run_cost(struct td_run *run);
 
 /* The common type of ATen's promotion rules. tensors: types of tensors with dimensions; zero_dim:
- * of tensors without; scalars: the kinds of plain numbers (types i64, f64 or bool); each a set. */
+ * of tensors without; scalars: the kinds of plain numbers (types i64, f64 or bool); each a set.
+ * TD_DTYPE_none: of none, or there is none. */
 enum td_dtype td_promote_types(unsigned tensors, unsigned zero_dim, unsigned scalars);
 
 #endif

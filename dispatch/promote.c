@@ -1,7 +1,8 @@
 /* ATen's type promotion. Types fall into three categories, bool < integers < floats. Tensors with
  * dimensions decide the type unless a 0-dimensional tensor, and after it a plain number, is of a
  * higher category: then the higher category's type is taken, FP32 standing for a plain float.
- * (PyTorch's documentation, "Type promotion".) */
+ * (PyTorch's documentation, "Type promotion".) The wide unsigned types have a common one with
+ * floats alone. */
 #include "dispatch/call.h"
 
 #include <errno.h>
@@ -14,8 +15,12 @@ enum td_dtype td_promote_types(unsigned tensors, unsigned zero_dim, unsigned sca
                   number = td_dtype_join(scalars);
     if (number == TD_f64)
         number = TD_f32;
+    if ((tensors && !type) || (zero_dim && !zero))
+        return TD_DTYPE_none;
     if (zero && (!type || td_dtype_category(zero) > td_dtype_category(type)))
-        type = zero;
+        type = td_dtype_join(type | zero);
+    if (zero_dim && !type)
+        return TD_DTYPE_none;
     if (number && (!type || td_dtype_category(number) > td_dtype_category(type)))
         type = number;
     return type;
@@ -43,6 +48,15 @@ int td_run_cast(struct td_run *run, int i, enum td_dtype to)
     return 0;
 }
 
+static int refuse_mixture(struct td_call *call, unsigned types)
+{
+    unsigned wide = types & TD_UINTS, other = types & ~(wide & -wide);
+    return td_refuse(call,
+                     "%s and %s have no common type: UINT16, UINT32 and UINT64 are promoted to "
+                     "floats alone; cast one of them",
+                     td_dtype_name(wide & -wide), td_dtype_name(other & -other));
+}
+
 static int promote(struct td_run *run)
 {
     struct td_call *call = &run->call;
@@ -66,6 +80,8 @@ static int promote(struct td_run *run)
     }
     enum td_dtype common = td_promote_types(tensors, zero_dim, scalars);
     enum td_promote how = call->op->promote;
+    if (!common && tensors | zero_dim && how != TD_PROMOTE_first)
+        return refuse_mixture(call, tensors | zero_dim);
     if (how == TD_PROMOTE_first)
         common = call->arg[0].tensor.dtype;
     else if ((how == TD_PROMOTE_float || (how == TD_PROMOTE_quotient && !text)) &&

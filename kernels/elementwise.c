@@ -18,6 +18,8 @@ double td_get_real(const struct td_tensor *t, int64_t i)
         return (double)((const float *)t->data)[i];
     case TD_f64:
         return ((const double *)t->data)[i];
+    case TD_u64:
+        return (double)((const uint64_t *)t->data)[i];
     default:
         return (double)td_get_whole(t, i);
     }
@@ -37,7 +39,12 @@ int64_t td_get_whole(const struct td_tensor *t, int64_t i)
     case TD_i32:
         return ((const int32_t *)t->data)[i];
     case TD_i64:
+    case TD_u64:
         return ((const int64_t *)t->data)[i];
+    case TD_u16:
+        return ((const uint16_t *)t->data)[i];
+    case TD_u32:
+        return ((const uint32_t *)t->data)[i];
     default:
         return td_scalar_int(&(struct td_value){.kind = TD_KIND_float, .f = td_get_real(t, i)});
     }
@@ -61,6 +68,9 @@ void td_put_real(const struct td_tensor *t, int64_t i, double x)
     case TD_bool:
         ((uint8_t *)t->data)[i] = x != 0;
         break;
+    case TD_u64:
+        ((uint64_t *)t->data)[i] = td_f64_to_u64(x);
+        break;
     default:
         td_put_whole(t, i, td_scalar_int(&(struct td_value){.kind = TD_KIND_float, .f = x}));
     }
@@ -77,12 +87,15 @@ void td_put_whole(const struct td_tensor *t, int64_t i, int64_t x)
         ((uint8_t *)t->data)[i] = (uint8_t)x;
         break;
     case TD_i16:
+    case TD_u16:
         ((uint16_t *)t->data)[i] = (uint16_t)x;
         break;
     case TD_i32:
+    case TD_u32:
         ((uint32_t *)t->data)[i] = (uint32_t)x;
         break;
     case TD_i64:
+    case TD_u64:
         ((int64_t *)t->data)[i] = x;
         break;
     case TD_f64:
@@ -91,6 +104,19 @@ void td_put_whole(const struct td_tensor *t, int64_t i, int64_t x)
     default:
         td_put_real(t, i, td_i64_to_odd(x));
     }
+}
+
+bool td_holds_whole(enum td_dtype dtype, int64_t x)
+{
+    uint64_t room = 0;
+    struct td_tensor one = {.data = &room, .dtype = dtype};
+    td_put_whole(&one, 0, x);
+    return td_get_whole(&one, 0) == x && (dtype != TD_u64 || x >= 0);
+}
+
+int64_t td_order_bit(enum td_dtype dtype)
+{
+    return dtype == TD_u64 ? INT64_MIN : 0;
 }
 
 double td_most(enum td_dtype dtype)

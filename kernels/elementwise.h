@@ -5,11 +5,18 @@
 #include "kernels/kernels.h"
 
 /* Element i of a dense tensor, converted; put rounds once, to nearest even, and wraps
- * (integers). For references, not for speed. */
+ * (integers). A whole number of UINT64 is its bits. For references, not for speed. */
 double td_get_real(const struct td_tensor *t, int64_t i);
 int64_t td_get_whole(const struct td_tensor *t, int64_t i);
 void td_put_real(const struct td_tensor *t, int64_t i, double x);
 void td_put_whole(const struct td_tensor *t, int64_t i, int64_t x);
+
+/* Whether a whole type has the number itself. */
+bool td_holds_whole(enum td_dtype dtype, int64_t x);
+
+/* The bit to turn round in whole numbers of the type, so that they are in order: the highest of
+ * UINT64, else none. */
+int64_t td_order_bit(enum td_dtype dtype);
 
 /* The largest finite number of a floating type. */
 double td_most(enum td_dtype dtype);

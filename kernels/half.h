@@ -41,6 +41,19 @@ static inline double td_i64_to_odd(int64_t x)
     return (double)(x >> 11 | ((x & 0x7ff) != 0)) * 2048;
 }
 
+static inline double td_u64_to_odd(uint64_t x)
+{
+    return x >> 63 ? td_i64_to_odd((int64_t)(x >> 1 | (x & 1))) * 2 : td_i64_to_odd((int64_t)x);
+}
+
+/* Cut off; a negative one wraps, and what no INT64 and no UINT64 holds becomes the nearest. */
+static inline uint64_t td_f64_to_u64(double x)
+{
+    if (x >= 0x1p63)
+        return x >= 0x1p64 ? UINT64_MAX : (uint64_t)x;
+    return (uint64_t)(x >= -0x1p63 ? (int64_t)x : INT64_MIN);
+}
+
 static inline float td_bf16_to_f32(uint16_t h)
 {
     return td_bits_f32((uint32_t)h << 16);

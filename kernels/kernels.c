@@ -18,6 +18,12 @@ static const struct {
 #undef TD_DTYPE
 };
 
+const char td_dtype_names[] =
+#define TD_DTYPE(id, name, aten, bytes, kind) " " name
+#include "kernels/dtype.def"
+#undef TD_DTYPE
+    ;
+
 static int index_of(enum td_dtype dtype)
 {
     assert(dtype && !(dtype & (dtype - 1)) && dtype < 1 << TD_DTYPES);
@@ -45,11 +51,18 @@ int td_dtype_category(enum td_dtype dtype)
     return kind == 'b' ? 0 : kind == 'f' ? 2 : 1;
 }
 
+enum td_dtype td_dtype_signed(enum td_dtype dtype)
+{
+    return dtype == TD_u16 ? TD_i16 : dtype == TD_u32 ? TD_i32 : dtype == TD_u64 ? TD_i64 : dtype;
+}
+
 /* The smallest type that holds both; none is neutral. */
 static enum td_dtype join(enum td_dtype a, enum td_dtype b)
 {
     if (!a || !b || a == b)
         return a | b;
+    if ((a | b) & TD_UINTS && !((a | b) & TD_FLOATS))
+        return TD_DTYPE_none;
     int category = td_dtype_category(a);
     if (category != td_dtype_category(b))
         return category > td_dtype_category(b) ? a : b;
@@ -62,15 +75,19 @@ static enum td_dtype join(enum td_dtype a, enum td_dtype b)
 enum td_dtype td_dtype_join(unsigned set)
 {
     enum td_dtype all = TD_DTYPE_none;
-    for (unsigned rest = set; rest; rest &= rest - 1)
-        all = join(all, (enum td_dtype)(rest & -rest));
+    for (unsigned rest = set & TD_FLOATS ? set & TD_FLOATS : set; rest; rest &= rest - 1) {
+        enum td_dtype one = (enum td_dtype)(rest & -rest), both = join(all, one);
+        if (!both)
+            return TD_DTYPE_none;
+        all = both;
+    }
     return all;
 }
 
 enum td_dtype td_dtype_find(const char *name)
 {
     for (int i = 0; i < TD_DTYPES; i++) {
-        /* ten types, of which few begin alike */
+        /* few of them begin alike */
         if (*name == *dtypes[i].name && !strcmp(name, dtypes[i].name))
             return 1 << i;
         if (*name == *dtypes[i].aten && !strcmp(name, dtypes[i].aten))

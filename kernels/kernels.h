@@ -41,7 +41,8 @@ enum td_dtype {
 
 #define TD_INTS (TD_u8 | TD_i8 | TD_i16 | TD_i32 | TD_i64)
 #define TD_FLOATS (TD_f16 | TD_bf16 | TD_f32 | TD_f64)
-#define TD_ALL (TD_bool | TD_INTS | TD_FLOATS)
+#define TD_UINTS (TD_u16 | TD_u32 | TD_u64) /* the wide unsigned ones */
+#define TD_ALL (TD_bool | TD_INTS | TD_FLOATS | TD_UINTS)
 
 /* The protocol's name ("FP32"), bytes an element, and the kind letter of dtype.def. dtype: exactly
  * one bit. */
@@ -53,11 +54,16 @@ char td_dtype_kind(enum td_dtype dtype);
 int td_dtype_category(enum td_dtype dtype);
 
 /* The smallest type that holds all types of a set, by ATen's rules: of floats where there is one,
- * else of integers; TD_DTYPE_none for none. */
+ * else of integers; TD_DTYPE_none for none, and where a wide unsigned one meets another integer. */
 enum td_dtype td_dtype_join(unsigned set);
+
+/* Of the wide unsigned types, the signed one of as many bits, of which a row serves both where it
+ * asks for no order; any other is itself. */
+enum td_dtype td_dtype_signed(enum td_dtype dtype);
 
 /* The type called so by the protocol or by ATen, case-sensitive; TD_DTYPE_none if none is. */
 enum td_dtype td_dtype_find(const char *name);
+extern const char td_dtype_names[]; /* the protocol's, each behind a space: " BOOL UINT8 ..." */
 
 /* ---- ISA levels ---- */
 

@@ -33,9 +33,10 @@ static const char *npy_type(enum td_dtype dtype)
     static const struct {
         enum td_dtype dtype;
         const char *name;
-    } types[] = {{TD_bool, "|b1"}, {TD_u8, "|u1"},  {TD_i8, "|i1"},  {TD_i16, "<i2"},
-                 {TD_i32, "<i4"},  {TD_i64, "<i8"}, {TD_f16, "<f2"}, {TD_f32, "<f4"},
-                 {TD_f64, "<f8"},  {TD_bf16, "<f4"}};
+    } types[] = {{TD_bool, "|b1"}, {TD_u8, "|u1"},   {TD_i8, "|i1"},  {TD_i16, "<i2"},
+                 {TD_i32, "<i4"},  {TD_i64, "<i8"},  {TD_f16, "<f2"}, {TD_f32, "<f4"},
+                 {TD_f64, "<f8"},  {TD_bf16, "<f4"}, {TD_u16, "<u2"}, {TD_u32, "<u4"},
+                 {TD_u64, "<u8"}};
     size_t i = 0;
     while (types[i].dtype != dtype)
         i++;

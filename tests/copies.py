@@ -3,7 +3,7 @@ has them for the pointwise ones."""
 import numpy as np
 
 FLOATS = ("FP16", "BF16", "FP32", "FP64")
-NAMES = ("BOOL", "UINT8", "INT8", "INT16", "INT32", "INT64", *FLOATS)
+NAMES = ("BOOL", "UINT8", "INT8", "INT16", "INT32", "INT64", "UINT16", "UINT32", "UINT64", *FLOATS)
 
 
 def cast(self, dtype=None, **_):

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-INTEGERS = ("UINT8", "INT8", "INT16", "INT32", "INT64")
+INTEGERS = ("UINT8", "INT8", "INT16", "INT32", "INT64", "UINT16", "UINT32", "UINT64")
 FLOATS = ("FP16", "BF16", "FP32", "FP64")
 
 
@@ -126,7 +126,7 @@ TABLE = {
     "arange.start_step": (arange, made({"start": 9, "end": -9, "step": -4}, {"start": 1.5, "end": 9, "step": 1.25}, datatypes=COUNTED),
                           of_numbers("start", "end", "step")),
     "linspace": (line, made({"start": -3, "end": 5, "steps": 9}, {"start": 0.25, "end": 2.5, "steps": 300}, {"start": 4, "end": 9, "steps": 1},
-                            {"start": 4, "end": 9, "steps": 0}, datatypes=FLOATS) + made({"start": -4, "end": 4, "steps": 3}, datatypes=INTEGERS[1:]), REAL),
+                            {"start": 4, "end": 9, "steps": 0}, datatypes=FLOATS) + made({"start": -4, "end": 4, "steps": 3}, datatypes=[d for d in INTEGERS if d[0] == "I"]), REAL),
     "logspace": (lambda start, end, steps, base=10, dtype=None: np.float64(base) ** line(start, end, steps),
                  made({"start": -2, "end": 2, "steps": 40}, {"start": 0, "end": 8, "steps": 9, "base": 2}, datatypes=FLOATS), REAL),
     "eye": (lambda n, dtype=None: np.eye(n), made({"n": 5}, {"n": 0}, {"n": 40}), REAL),

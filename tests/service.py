@@ -27,7 +27,7 @@ SANITIZED = os.environ.get("TENSORD_SANITIZED") == "1"
 
 DATATYPES = {"BOOL": np.bool_, "UINT8": np.uint8, "INT8": np.int8, "INT16": np.int16,
              "INT32": np.int32, "INT64": np.int64, "FP16": np.float16, "FP32": np.float32,
-             "FP64": np.float64}
+             "FP64": np.float64, "UINT16": np.uint16, "UINT32": np.uint32, "UINT64": np.uint64}
 NAMES = {np.dtype(kind): name for name, kind in DATATYPES.items()}
 
 

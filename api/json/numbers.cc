@@ -180,3 +180,8 @@ char *td_print_i64(int64_t value, char *out)
 {
     return std::to_chars(out, out + TD_NUMBER_ROOM, value).ptr;
 }
+
+char *td_print_u64(uint64_t value, char *out)
+{
+    return std::to_chars(out, out + TD_NUMBER_ROOM, value).ptr;
+}

@@ -20,6 +20,7 @@ const char *td_parse_f64(const char *text, const char *end, double *value);
 char *td_print_f32(float value, char *out);
 char *td_print_f64(double value, char *out);
 char *td_print_i64(int64_t value, char *out);
+char *td_print_u64(uint64_t value, char *out);
 
 #ifdef __cplusplus
 }

@@ -71,10 +71,8 @@ int td_json_dtype(const cJSON *object, struct td_tensor *t, const char *who,
     const cJSON *dtype = td_json_member(object, "datatype");
     t->dtype = cJSON_IsString(dtype) ? td_dtype_find(dtype->valuestring) : TD_DTYPE_none;
     if (!t->dtype)
-        return td_problem_set(problem, EINVAL,
-                              "%s: datatype must be one of BOOL UINT8 INT8 INT16 INT32 INT64 FP16 "
-                              "BF16 FP32 FP64",
-                              who);
+        return td_problem_set(problem, EINVAL, "%s: datatype must be one of%s", who,
+                              td_dtype_names);
     return 0;
 }
 

@@ -93,11 +93,13 @@ INLINE bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* 3, 3.0 or 3e2. With an exponent it goes through a double, which is exact as far as 2^53. */
-static const char *read_i64(const char *text, const char *end, int64_t *value)
+/* 3, 3.0 or 3e2: the sign, and how far from 0. With an exponent it goes through a double, which is
+ * exact as far as 2^53. */
+static const char *read_whole(const char *text, const char *end, bool *negative, uint64_t *value)
 {
-    bool negative = *text == '-', over = false;
-    const char *digits = text + negative, *at = digits;
+    bool over = false;
+    *negative = *text == '-';
+    const char *digits = text + *negative, *at = digits;
     uint64_t n = 0;
     for (; at < end && is_digit(*at); at++)
         over |= __builtin_mul_overflow(n, (uint64_t)10, &n) ||
@@ -110,40 +112,43 @@ static const char *read_i64(const char *text, const char *end, int64_t *value)
     if (at < end && (*at == '.' || is_digit(*at) || (*at | 0x20) == 'e')) {
         double x;
         at = td_parse_f64(text, end, &x);
-        *value = at && fabs(x) <= 0x1p53 ? (int64_t)x : 0;
-        return at && (double)*value == x ? at : NULL;
+        *value = at && fabs(x) <= 0x1p53 ? (uint64_t)fabs(x) : 0;
+        return at && (double)*value == fabs(x) ? at : NULL;
     }
-    *value = (int64_t)(negative ? 0 - n : n);
-    return over || n > (uint64_t)INT64_MAX + negative ? NULL : at;
+    *value = n;
+    return over ? NULL : at;
 }
 
-INLINE void range(enum td_dtype dtype, int64_t *low, int64_t *high)
+/* How far from 0 a whole type goes, and that below it. */
+INLINE uint64_t most(enum td_dtype dtype, uint64_t *below)
 {
-    int unused = 64 - 8 * (int)td_dtype_size(dtype);
-    *low = dtype == TD_u8 ? 0 : INT64_MIN >> unused;
-    *high = dtype == TD_u8 ? UINT8_MAX : INT64_MAX >> unused;
+    bool sign = td_dtype_kind(dtype) == 'i';
+    uint64_t above = UINT64_MAX >> (64 - 8 * td_dtype_size(dtype) + sign);
+    *below = sign ? above + 1 : 0;
+    return above;
 }
 
 INLINE const char *read_int(const char *text, const char *end, void *out, int64_t i,
                             enum td_dtype dtype)
 {
-    int64_t x = 0, low, high;
-    const char *after = read_i64(text, end, &x);
-    range(dtype, &low, &high);
-    if (x < low || x > high)
+    bool negative;
+    uint64_t x = 0, below, above = most(dtype, &below);
+    const char *after = read_whole(text, end, &negative, &x);
+    if (x > (negative ? below : above))
         return NULL;
+    x = negative ? 0 - x : x;
     switch (td_dtype_size(dtype)) {
     case 1:
         ((uint8_t *)out)[i] = (uint8_t)x;
         break;
     case 2:
-        ((int16_t *)out)[i] = (int16_t)x;
+        ((uint16_t *)out)[i] = (uint16_t)x;
         break;
     case 4:
-        ((int32_t *)out)[i] = (int32_t)x;
+        ((uint32_t *)out)[i] = (uint32_t)x;
         break;
     default:
-        ((int64_t *)out)[i] = x;
+        ((uint64_t *)out)[i] = x;
     }
     return after;
 }
@@ -242,11 +247,10 @@ static int bad_value(const struct decode *d, enum td_dtype dtype, const char *na
     char right[80] = "a number";
     if (dtype == TD_bool) {
         strcpy(right, "true or false");
-    } else if (dtype & TD_INTS) {
-        int64_t low, high;
-        range(dtype, &low, &high);
-        snprintf(right, sizeof right, "a whole number from %lld to %lld", (long long)low,
-                 (long long)high);
+    } else if (td_dtype_kind(dtype) != 'f') {
+        uint64_t below, above = most(dtype, &below);
+        snprintf(right, sizeof right, "a whole number from %s%llu to %llu", below ? "-" : "",
+                 (unsigned long long)below, (unsigned long long)above);
     }
     return td_problem_set(problem, EINVAL, "%s: data[%lld] is %.*s; %s is right", name,
                           (long long)d->i, quoted(d->at, d->end), d->at, right);
@@ -312,6 +316,12 @@ INLINE char *print_element(const void *data, int64_t i, enum td_dtype dtype, cha
         return td_print_i64(((const int16_t *)data)[i], out);
     case TD_i32:
         return td_print_i64(((const int32_t *)data)[i], out);
+    case TD_u16:
+        return td_print_i64(((const uint16_t *)data)[i], out);
+    case TD_u32:
+        return td_print_i64(((const uint32_t *)data)[i], out);
+    case TD_u64:
+        return td_print_u64(((const uint64_t *)data)[i], out);
     default:
         return td_print_i64(((const int64_t *)data)[i], out);
     }

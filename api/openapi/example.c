@@ -68,8 +68,8 @@ static void write_nested(struct td_writer *w, const char *key, const struct td_t
 /* The type of tensors of which a sample does not say it: what plain numbers are, if it may be. */
 static enum td_dtype usual(const struct td_op *op)
 {
-    static const enum td_dtype order[] = {TD_f32,  TD_i64, TD_i32, TD_i8,  TD_u8,
-                                          TD_bool, TD_f64, TD_i16, TD_f16, TD_bf16};
+    static const enum td_dtype order[] = {TD_f32, TD_i64, TD_i32,  TD_i8,  TD_u8,  TD_bool, TD_f64,
+                                          TD_i16, TD_f16, TD_bf16, TD_u16, TD_u32, TD_u64};
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
         if (op->dtypes & order[i])
             return order[i];

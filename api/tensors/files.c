@@ -31,9 +31,9 @@ static bool take_dtype(const char **at, enum td_dtype *dtype)
     static const struct {
         const char *descr;
         enum td_dtype dtype;
-    } types[] = {{"'|b1'", TD_bool}, {"'|u1'", TD_u8},  {"'|i1'", TD_i8},
-                 {"'<i2'", TD_i16},  {"'<i4'", TD_i32}, {"'<i8'", TD_i64},
-                 {"'<f2'", TD_f16},  {"'<f4'", TD_f32}, {"'<f8'", TD_f64}};
+    } types[] = {{"'|b1'", TD_bool}, {"'|u1'", TD_u8},  {"'|i1'", TD_i8},  {"'<i2'", TD_i16},
+                 {"'<i4'", TD_i32},  {"'<i8'", TD_i64}, {"'<f2'", TD_f16}, {"'<f4'", TD_f32},
+                 {"'<f8'", TD_f64},  {"'<u2'", TD_u16}, {"'<u4'", TD_u32}, {"'<u8'", TD_u64}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (take(at, types[i].descr)) {
             *dtype = types[i].dtype;
@@ -156,7 +156,8 @@ static enum td_dtype safetensors_dtype(const char *name)
         enum td_dtype dtype;
     } types[] = {{"BOOL", TD_bool}, {"U8", TD_u8},   {"I8", TD_i8},   {"I16", TD_i16},
                  {"I32", TD_i32},   {"I64", TD_i64}, {"F16", TD_f16}, {"BF16", TD_bf16},
-                 {"F32", TD_f32},   {"F64", TD_f64}};
+                 {"F32", TD_f32},   {"F64", TD_f64}, {"U16", TD_u16}, {"U32", TD_u32},
+                 {"U64", TD_u64}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (!strcmp(name, types[i].name))
             return types[i].dtype;

@@ -49,10 +49,8 @@ static int read_tensor(struct reading *r, const cJSON *json, const char *what, i
     if (!*name || !**name)
         return td_problem_set(r->problem, EINVAL, "%s: each has a name", what);
     if (!t->dtype)
-        return td_problem_set(r->problem, EINVAL,
-                              "%s: %.60s: datatype must be one of BOOL UINT8 INT8 INT16 INT32 "
-                              "INT64 FP16 BF16 FP32 FP64",
-                              what, *name);
+        return td_problem_set(r->problem, EINVAL, "%s: %.60s: datatype must be one of%s", what,
+                              *name, td_dtype_names);
     if (!cJSON_IsArray(shape) || cJSON_GetArraySize(shape) > TD_MAX_RANK)
         return td_problem_set(r->problem, EINVAL, "%s: %.60s: shape must be a list of at most %d",
                               what, *name, TD_MAX_RANK);

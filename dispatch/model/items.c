@@ -31,6 +31,16 @@ static void element(const struct td_tensor *t, int64_t i, double *f, int64_t *wh
     case TD_i32:
         *whole = ((const int32_t *)t->data)[i];
         break;
+    case TD_u64:
+        *whole = ((const int64_t *)t->data)[i];
+        *f = (double)(uint64_t)*whole;
+        return;
+    case TD_u32:
+        *whole = ((const uint32_t *)t->data)[i];
+        break;
+    case TD_u16:
+        *whole = ((const uint16_t *)t->data)[i];
+        break;
     case TD_i16:
         *whole = ((const int16_t *)t->data)[i];
         break;

@@ -108,32 +108,19 @@ static const struct type {
     const char *name;
     enum td_dtype dtype;
 } types[] = {
-    [FLOAT] = {"FLOAT", TD_f32},
-    [UINT8] = {"UINT8", TD_u8},
-    [INT8] = {"INT8", TD_i8},
-    [UINT16] = {"UINT16", TD_DTYPE_none},
-    [INT16] = {"INT16", TD_i16},
-    [INT32] = {"INT32", TD_i32},
-    [INT64] = {"INT64", TD_i64},
-    [STRING] = {"STRING", TD_DTYPE_none},
-    [BOOL] = {"BOOL", TD_bool},
-    [FLOAT16] = {"FLOAT16", TD_f16},
-    [DOUBLE] = {"DOUBLE", TD_f64},
-    [UINT32] = {"UINT32", TD_DTYPE_none},
-    [UINT64] = {"UINT64", TD_DTYPE_none},
-    {"COMPLEX64", TD_DTYPE_none},
-    {"COMPLEX128", TD_DTYPE_none},
-    [BFLOAT16] = {"BFLOAT16", TD_bf16},
-    {"FLOAT8E4M3FN", TD_DTYPE_none},
-    {"FLOAT8E4M3FNUZ", TD_DTYPE_none},
-    {"FLOAT8E5M2", TD_DTYPE_none},
-    {"FLOAT8E5M2FNUZ", TD_DTYPE_none},
-    {"UINT4", TD_DTYPE_none},
-    {"INT4", TD_DTYPE_none},
-    {"FLOAT4E2M1", TD_DTYPE_none},
-    {"FLOAT8E8M0", TD_DTYPE_none},
-    {"UINT2", TD_DTYPE_none},
-    {"INT2", TD_DTYPE_none},
+    [FLOAT] = {"FLOAT", TD_f32},     [UINT8] = {"UINT8", TD_u8},
+    [INT8] = {"INT8", TD_i8},        [UINT16] = {"UINT16", TD_u16},
+    [INT16] = {"INT16", TD_i16},     [INT32] = {"INT32", TD_i32},
+    [INT64] = {"INT64", TD_i64},     [STRING] = {"STRING", TD_DTYPE_none},
+    [BOOL] = {"BOOL", TD_bool},      [FLOAT16] = {"FLOAT16", TD_f16},
+    [DOUBLE] = {"DOUBLE", TD_f64},   [UINT32] = {"UINT32", TD_u32},
+    [UINT64] = {"UINT64", TD_u64},   {"COMPLEX64", TD_DTYPE_none},
+    {"COMPLEX128", TD_DTYPE_none},   [BFLOAT16] = {"BFLOAT16", TD_bf16},
+    {"FLOAT8E4M3FN", TD_DTYPE_none}, {"FLOAT8E4M3FNUZ", TD_DTYPE_none},
+    {"FLOAT8E5M2", TD_DTYPE_none},   {"FLOAT8E5M2FNUZ", TD_DTYPE_none},
+    {"UINT4", TD_DTYPE_none},        {"INT4", TD_DTYPE_none},
+    {"FLOAT4E2M1", TD_DTYPE_none},   {"FLOAT8E8M0", TD_DTYPE_none},
+    {"UINT2", TD_DTYPE_none},        {"INT2", TD_DTYPE_none},
 };
 #define TYPES ((int64_t)(sizeof types / sizeof *types))
 
@@ -160,17 +147,22 @@ static size_t spelled_out(const TdOnnx__Tensor *t, enum td_dtype dtype, const vo
     case TD_i64:
         *data = t->int64_data;
         return t->n_int64_data;
+    case TD_u32:
+    case TD_u64:
+        *data = t->uint64_data;
+        return t->n_uint64_data;
     default:
         *data = t->int32_data;
         return t->n_int32_data;
     }
 }
 
-/* The field of 32 bits holds narrower elements, too: they are moved together. */
-static void narrow(int32_t *v, size_t n, size_t width)
+/* The fields of whole numbers hold narrower elements, too: they are moved together. */
+static void narrow(void *field, size_t held, size_t n, size_t width)
 {
+    char *v = field;
     for (size_t i = 0; i < n; i++)
-        memmove((char *)v + i * width, &v[i], width);
+        memmove(v + i * width, v + i * held, width);
 }
 
 static void drop_data(struct td_onnx_reader *r, TdOnnx__Tensor *t)
@@ -179,14 +171,16 @@ static void drop_data(struct td_onnx_reader *r, TdOnnx__Tensor *t)
     put_back(r, t->float_data);
     put_back(r, t->int32_data);
     put_back(r, t->int64_data);
+    put_back(r, t->uint64_data);
     put_back(r, t->double_data);
     t->raw_data.data = NULL;
     t->float_data = NULL;
     t->int32_data = NULL;
     t->int64_data = NULL;
+    t->uint64_data = NULL;
     t->double_data = NULL;
     t->has_raw_data = false;
-    t->n_float_data = t->n_int32_data = t->n_int64_data = t->n_double_data = 0;
+    t->n_float_data = t->n_int32_data = t->n_int64_data = t->n_uint64_data = t->n_double_data = 0;
 }
 
 static int shape_of(struct td_onnx_reader *r, const TdOnnx__Tensor *from, const char *name,
@@ -227,7 +221,9 @@ int td_onnx_constant(struct td_onnx_reader *r, int value, TdOnnx__Tensor *from)
     if (!from->has_raw_data) {
         n = spelled_out(from, t.dtype, &data);
         if (data == from->int32_data && width < 4)
-            narrow(from->int32_data, n, width);
+            narrow(from->int32_data, 4, n, width);
+        else if (data == from->uint64_data && width < 8)
+            narrow(from->uint64_data, 8, n, width);
         right = true;
     }
     if (!right || n != (size_t)td_numel(&t))

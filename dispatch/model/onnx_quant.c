@@ -9,9 +9,10 @@ static bool is_one(const struct td_tensor *t)
 /* Names a bound of the type each: least and most. */
 static void let_bounds(struct td_onnx *n, enum td_dtype type)
 {
-    int bits = 8 * (int)td_dtype_size(type);
-    let_int(n, "least", type == TD_u8 ? 0 : -(INT64_C(1) << (bits - 1)));
-    let_int(n, "most", type == TD_u8 ? 255 : (INT64_C(1) << (bits - 1)) - 1);
+    bool sign = td_dtype_kind(type) == 'i';
+    int bits = 8 * (int)td_dtype_size(type) - sign;
+    let_int(n, "least", sign ? -(INT64_C(1) << bits) : 0);
+    let_int(n, "most", (INT64_C(1) << bits) - 1);
     let(n, "type", td_item_dtype(type));
 }
 
@@ -53,8 +54,8 @@ void td_onnx_quantize(struct td_onnx *n)
     enum td_dtype type = has(n, "y_zero_point") ? tensor_of(n, "y_zero_point")->dtype
                          : given                ? td_onnx_dtype(given)
                                                 : TD_u8;
-    if (!(type & (TD_u8 | TD_i8 | TD_i16)))
-        return refuse(n, "output_dtype: UINT8, INT8 or INT16 is right, not %s",
+    if (!(type & (TD_u8 | TD_i8 | TD_i16 | TD_u16)))
+        return refuse(n, "output_dtype: UINT8, INT8, UINT16 or INT16 is right, not %s",
                       td_onnx_type_name(given));
     let_bounds(n, type);
     let_int(n, "zero", 0);

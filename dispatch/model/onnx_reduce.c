@@ -99,8 +99,8 @@ static void extreme(struct td_onnx *n, const char *formula, double sign)
         let(n, "limit", td_item_float(sign * HUGE_VAL));
     else if (x.dtype == TD_i64)
         let_int(n, "limit", lowest ? INT64_MIN : INT64_MAX);
-    else if (x.dtype == TD_u8 || x.dtype == TD_bool)
-        let_int(n, "limit", lowest ? 0 : x.dtype == TD_u8 ? 255 : 1);
+    else if (td_dtype_kind(x.dtype) != 'i')
+        let_int(n, "limit", lowest ? 0 : -1); /* which wraps to the type's last */
     else
         let_int(n, "limit", (int64_t)limit - !lowest);
     let_ints(n, "sizes", x.shape, x.rank);

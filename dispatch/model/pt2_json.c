@@ -120,8 +120,9 @@ bool td_pt2_whole(const cJSON *number, int64_t *v)
 enum td_dtype td_pt2_dtype(const cJSON *number)
 {
     static const enum td_dtype types[] = {
-        [1] = TD_u8,  [2] = TD_i8,  [3] = TD_i16, [4] = TD_i32,   [5] = TD_i64,
-        [6] = TD_f16, [7] = TD_f32, [8] = TD_f64, [12] = TD_bool, [13] = TD_bf16,
+        [1] = TD_u8,   [2] = TD_i8,   [3] = TD_i16,  [4] = TD_i32,   [5] = TD_i64,
+        [6] = TD_f16,  [7] = TD_f32,  [8] = TD_f64,  [12] = TD_bool, [13] = TD_bf16,
+        [28] = TD_u16, [34] = TD_u32, [35] = TD_u64,
     };
     int64_t i;
     return td_pt2_whole(number, &i) && i >= 0 && i < (int64_t)(sizeof types / sizeof *types)

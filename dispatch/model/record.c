@@ -40,7 +40,7 @@ static int copy_inputs(struct td_plan *plan, const struct td_tensor *inputs, int
         *t = inputs[i];
         t->data = NULL;
         t->weight = NULL;
-        if (!fix || !(t->dtype & (TD_INTS | TD_bool)) || td_numel(t) > SMALL)
+        if (!fix || !(t->dtype & (TD_INTS | TD_UINTS | TD_bool)) || td_numel(t) > SMALL)
             continue;
         plan->fixed[i] = true;
         t->data = td_arena_alloc(plan->arena, td_nbytes(t) + 1);

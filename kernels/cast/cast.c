@@ -4,6 +4,7 @@
 #include "kernels/cast/cast.h"
 
 #include "kernels/elementwise.h"
+#include "kernels/half.h"
 #include "kernels/pointwise/pointwise.h"
 
 #include <errno.h>
@@ -81,6 +82,20 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
     (void)prepared;
     return call->out[0].dtype == TD_bf16 ? NULL : "its result is not BF16, all that the level adds";
 }
+
+#define RUN(name, T, to, ...)                                                                      \
+    void td_##name##_run(int64_t n, void *out, const void *in)                                     \
+    {                                                                                              \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            T x = ((const T *)in)[i];                                                              \
+            ((to *)out)[i] = __VA_ARGS__;                                                          \
+        }                                                                                          \
+    }
+RUN(u64_to_f32, uint64_t, float, (float)x)
+RUN(u64_to_f64, uint64_t, double, (double)x)
+RUN(u64_to_short, uint64_t, float, td_f64_to_odd(td_u64_to_odd(x)))
+RUN(f32_to_u64, float, uint64_t, td_f64_to_u64((double)x))
+RUN(f64_to_u64, double, uint64_t, td_f64_to_u64(x))
 
 td_kernel td_cast_ref, td_cast_avx512_bf16;
 TD_KERNELS_3(cast);

@@ -10,4 +10,9 @@
  * td_cast. */
 typedef void td_convert(int64_t n, void *out, enum td_dtype to, const void *in, enum td_dtype from);
 
+/* Those of UINT64 that differ from INT64's, for all levels; to_short: FP32, rounded to odd. */
+typedef void td_convert_run(int64_t n, void *out, const void *in);
+td_convert_run td_u64_to_f32_run, td_u64_to_f64_run, td_u64_to_short_run, td_f32_to_u64_run,
+    td_f64_to_u64_run;
+
 #endif

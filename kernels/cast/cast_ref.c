@@ -3,6 +3,7 @@
  * and from BF16 to FP32 the bits move, as half.h has it: through double a signalling NaN would
  * become quiet. */
 #include "kernels/elementwise.h"
+#include "kernels/half.h"
 #include "kernels/pointwise/pointwise.h"
 
 #include <string.h>
@@ -14,7 +15,9 @@ static void copy_one(const struct td_tensor *out, int64_t i, const struct td_ten
         memcpy((char *)out->data + (size_t)i * size, (char *)in->data + (size_t)at * size, size);
     else if (in->dtype == TD_bf16 && out->dtype == TD_f32)
         ((uint32_t *)out->data)[i] = (uint32_t)((const uint16_t *)in->data)[at] << 16;
-    else if (td_dtype_kind(in->dtype) == 'f')
+    else if (in->dtype == TD_u64 && td_dtype_kind(out->dtype) == 'f' && out->dtype != TD_f64)
+        td_put_real(out, i, td_u64_to_odd(((const uint64_t *)in->data)[at]));
+    else if (td_dtype_kind(in->dtype) == 'f' || out->dtype == TD_f64)
         td_put_real(out, i, td_get_real(in, at));
     else
         td_put_whole(out, i, td_get_whole(in, at));

@@ -60,6 +60,8 @@ typedef int8_t t_i8;
 typedef int16_t t_i16;
 typedef int32_t t_i32;
 typedef int64_t t_i64;
+typedef uint16_t t_u16;
+typedef uint32_t t_u32;
 typedef float t_f32;
 typedef double t_f64;
 typedef float t_odd; /* FP32, but rounded to odd */
@@ -70,6 +72,8 @@ typedef float t_odd; /* FP32, but rounded to odd */
 #define GET_i16(x) (x)
 #define GET_i32(x) (x)
 #define GET_i64(x) (x)
+#define GET_u16(x) (x)
+#define GET_u32(x) (x)
 #define GET_f32(x) (x)
 #define GET_f64(x) (x)
 #define PUT_truth(x) ((x) != 0)
@@ -135,6 +139,8 @@ LOOPS_OF_WHOLE(i32)
 LOOPS_OF_WHOLE(i64)
 LOOPS_OF_REAL(f32)
 LOOPS_OF_REAL(f64)
+LOOP(u16, i32)
+LOOP(u32, i64)
 LOOP(i32, odd)
 LOOP(f64, odd)
 
@@ -144,23 +150,27 @@ static void i64_to_odd(int64_t n, void *out, const void *in)
         ((float *)out)[i] = real_to_odd(td_i64_to_odd(((const int64_t *)in)[i]));
 }
 
-typedef void loop(int64_t n, void *out, const void *in);
-
 /* To each native type in the order of dtype.def, and to FP32 on the way to a half type. */
-#define TO_ALL(from, odd)                                                                          \
+#define TO_ALL(from, odd, ...)                                                                     \
     {                                                                                              \
         from##_to_truth, from##_to_i8, from##_to_i8, from##_to_i16, from##_to_i32, from##_to_i64,  \
-            odd, odd, from##_to_f32, from##_to_f64                                                 \
+            odd, odd, from##_to_f32, from##_to_f64, __VA_ARGS__                                    \
     }
-static loop *const loops[TD_DTYPES][TD_DTYPES] = {
+static td_convert_run *const loops[TD_DTYPES][TD_DTYPES] = {
     [TD_DTYPE_INDEX_bool] = TO_ALL(truth, truth_to_f32),
     [TD_DTYPE_INDEX_u8] = TO_ALL(u8, u8_to_f32),
     [TD_DTYPE_INDEX_i8] = TO_ALL(i8, i8_to_f32),
     [TD_DTYPE_INDEX_i16] = TO_ALL(i16, i16_to_f32),
     [TD_DTYPE_INDEX_i32] = TO_ALL(i32, i32_to_odd),
     [TD_DTYPE_INDEX_i64] = TO_ALL(i64, i64_to_odd),
-    [TD_DTYPE_INDEX_f32] = TO_ALL(f32, NULL),
-    [TD_DTYPE_INDEX_f64] = TO_ALL(f64, f64_to_odd),
+    [TD_DTYPE_INDEX_f32] = TO_ALL(f32, NULL, [TD_DTYPE_INDEX_u64] = td_f32_to_u64_run),
+    [TD_DTYPE_INDEX_f64] = TO_ALL(f64, f64_to_odd, [TD_DTYPE_INDEX_u64] = td_f64_to_u64_run),
+    [TD_DTYPE_INDEX_u16] = {[TD_DTYPE_INDEX_i32] = u16_to_i32},
+    [TD_DTYPE_INDEX_u32] = {[TD_DTYPE_INDEX_i64] = u32_to_i64},
+    [TD_DTYPE_INDEX_u64] = {[TD_DTYPE_INDEX_f16] = td_u64_to_short_run,
+                            [TD_DTYPE_INDEX_bf16] = td_u64_to_short_run,
+                            [TD_DTYPE_INDEX_f32] = td_u64_to_f32_run,
+                            [TD_DTYPE_INDEX_f64] = td_u64_to_f64_run},
 };
 
 /* ---- all of them ---- */
@@ -170,6 +180,7 @@ static loop *const loops[TD_DTYPES][TD_DTYPES] = {
 static void convert_tile(int64_t n, void *out, enum td_dtype to, const void *in, enum td_dtype from)
 {
     float wide[TILE], odd[TILE];
+    int64_t whole[TILE];
     if (from & HALF) {
         float *y = to == TD_f32 ? out : wide;
         if (from == TD_bf16)
@@ -181,7 +192,17 @@ static void convert_tile(int64_t n, void *out, enum td_dtype to, const void *in,
         in = wide;
         from = TD_f32;
     }
-    loop *run = loops[__builtin_ctz(from)][__builtin_ctz(to)];
+    if (from & (TD_u16 | TD_u32)) {
+        enum td_dtype wider = from == TD_u16 ? TD_i32 : TD_i64;
+        loops[__builtin_ctz(from)][__builtin_ctz(wider)](n, whole, in);
+        in = whole;
+        from = wider;
+    }
+    if (!loops[__builtin_ctz(from)][__builtin_ctz(to)] && !(from == TD_f32 && to & HALF)) {
+        from = td_dtype_signed(from); /* the bits are the same */
+        to = td_dtype_signed(to);
+    }
+    td_convert_run *run = loops[__builtin_ctz(from)][__builtin_ctz(to)];
     if (!(to & HALF)) {
         run(n, out, in);
         return;

@@ -51,8 +51,9 @@ static bool holds(enum td_dtype dtype, const struct td_value *v)
     if (dtype == TD_bool)
         return true;
     if (td_dtype_kind(dtype) != 'f') {
-        double end = ldexp(1, (int)(8 * size) - (dtype != TD_u8));
-        return dtype == TD_u8 ? x > -end && x < end : x >= -end && x < end;
+        bool sign = td_dtype_kind(dtype) == 'i';
+        double end = ldexp(1, (int)(8 * size) - sign);
+        return x < end && (sign ? x >= -end : x > -end);
     }
     return !isfinite(x) || fabs(x) <= td_most(dtype);
 }
@@ -151,15 +152,6 @@ static int rule_square(struct td_call *call)
     return typed(call, TD_f32);
 }
 
-/* Whether the type has the number itself. */
-static bool is_exact(enum td_dtype dtype, int64_t x)
-{
-    uint64_t room = 0;
-    struct td_tensor one = {.data = &room, .dtype = dtype};
-    td_put_whole(&one, 0, x);
-    return td_get_whole(&one, 0) == x;
-}
-
 static int rule_range(struct td_call *call)
 {
     int64_t low = td_range_low(call), last = call->arg[call->arg[1].kind == TD_KIND_int].i;
@@ -169,7 +161,7 @@ static int rule_range(struct td_call *call)
     if (last-- <= low)
         return td_refuse(call, "high: %lld leaves nothing to draw from; above %lld is right",
                          (long long)last + 1, (long long)low);
-    if (!is_exact(call->out[0].dtype, low) || !is_exact(call->out[0].dtype, last))
+    if (!td_holds_whole(call->out[0].dtype, low) || !td_holds_whole(call->out[0].dtype, last))
         return td_refuse(call, "high: from %lld to %lld is beyond what %s can hold", (long long)low,
                          (long long)last, td_dtype_name(call->out[0].dtype));
     return 0;
@@ -183,7 +175,8 @@ static int rule_order(struct td_call *call)
         return err;
     if (n < 0)
         return td_refuse(call, "n: %lld is negative; 0 and up is right", (long long)n);
-    if (n > 1 && (!is_exact(call->out[0].dtype, n - 1) || !is_exact(call->out[0].dtype, n - 2)))
+    if (n > 1 &&
+        (!td_holds_whole(call->out[0].dtype, n - 1) || !td_holds_whole(call->out[0].dtype, n - 2)))
         return td_refuse(call, "n: %lld is more than %s can count", (long long)n,
                          td_dtype_name(call->out[0].dtype));
     call->out[0].rank = 1;

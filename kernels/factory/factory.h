@@ -56,7 +56,7 @@ static inline void td_factory_put(const struct td_tensor *t, int64_t i, const st
 {
     if (t->dtype == TD_bool)
         td_put_whole(t, i, td_scalar(v) != 0);
-    else if (v->kind == TD_KIND_float && td_dtype_kind(t->dtype) == 'f')
+    else if (v->kind == TD_KIND_float)
         td_put_real(t, i, v->f);
     else
         td_put_whole(t, i, td_scalar_int(v));

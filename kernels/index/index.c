@@ -54,8 +54,8 @@ void td_index_neutral(enum td_index_way way, enum td_dtype dtype, uint64_t *room
         td_put_whole(&one, 0, way == TD_INDEX_mul);
     else if (td_dtype_kind(dtype) == 'f')
         td_put_real(&one, 0, least ? -(double)INFINITY : (double)INFINITY);
-    else if (dtype == TD_bool || dtype == TD_u8)
-        *room = least ? 0 : dtype == TD_bool ? 1 : 255;
+    else if (td_dtype_kind(dtype) != 'i')
+        td_put_whole(&one, 0, least ? 0 : -1);
     else
         td_put_whole(&one, 0, (int64_t)(((uint64_t)1 << (8 * td_dtype_size(dtype) - 1)) - !least));
 }
@@ -78,7 +78,7 @@ struct td_tensor td_index_source(const struct td_call *call, uint64_t *room)
     v = v->kind == TD_KIND_none ? &one : v;
     if (t.dtype == TD_bool)
         td_put_whole(&t, 0, td_scalar(v) != 0);
-    else if (td_dtype_kind(t.dtype) == 'f' && v->kind == TD_KIND_float)
+    else if (v->kind == TD_KIND_float)
         td_put_real(&t, 0, v->f);
     else
         td_put_whole(&t, 0, td_scalar_int(v));
@@ -115,6 +115,14 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
     return NULL;
 }
 
+static const char *prepare_rows(const struct td_call *call, struct td_prepared *prepared)
+{
+    bool ordered = td_index_way(call) >= TD_INDEX_min;
+    return ordered && call->out[0].dtype & TD_UINTS
+               ? "wide unsigned numbers are added, multiplied and moved, not compared or divided"
+               : prepare(call, prepared);
+}
+
 /* Where little is beside, there may be more positions than elements anywhere. */
 static double flops(const struct td_call *call)
 {
@@ -131,7 +139,7 @@ TD_KERNELS_3(index);
 
 /* clang-format off */
 static const struct td_impl rows[] = {
-    TD_SIMD_3(index, TD_ALL, .prepare = prepare)
+    TD_SIMD_3(index, TD_ALL, .prepare = prepare_rows)
     {.name = "ref", .run = td_index_ref, .isa = TD_ISA_default, .dtypes = TD_ALL, .prepare = prepare},
     {0},
 };

@@ -56,17 +56,18 @@ static double real(enum td_index_way way, double a, double b)
     }
 }
 
-static int64_t whole(enum td_index_way way, int64_t a, int64_t b, bool truth)
+static int64_t whole(enum td_index_way way, int64_t a, int64_t b, enum td_dtype type)
 {
+    int64_t bit = td_order_bit(type);
     switch (way) {
     case TD_INDEX_mul:
         return (int64_t)((uint64_t)a * (uint64_t)b);
     case TD_INDEX_min:
-        return a < b ? a : b;
+        return (a ^ bit) < (b ^ bit) ? a : b;
     case TD_INDEX_max:
-        return a > b ? a : b;
+        return (a ^ bit) > (b ^ bit) ? a : b;
     default:
-        return truth ? a || b : (int64_t)((uint64_t)a + (uint64_t)b);
+        return type == TD_bool ? a || b : (int64_t)((uint64_t)a + (uint64_t)b);
     }
 }
 
@@ -80,7 +81,7 @@ static void combine(enum td_index_way way, const struct td_tensor *out, int64_t 
         td_put_whole(out, i,
                      whole(way, td_get_whole(out, i),
                            (int64_t)((uint64_t)(int64_t)factor * (uint64_t)td_get_whole(from, k)),
-                           out->dtype == TD_bool));
+                           out->dtype));
 }
 
 static void divide(const struct td_tensor *out, const int64_t *counts, bool self)
@@ -94,7 +95,9 @@ static void divide(const struct td_tensor *out, const int64_t *counts, bool self
             continue;
         }
         int64_t sum = td_get_whole(out, i);
-        td_put_whole(out, i, sum / count - (sum % count < 0));
+        td_put_whole(out, i,
+                     out->dtype == TD_u64 ? (int64_t)((uint64_t)sum / (uint64_t)count)
+                                          : sum / count - (sum % count < 0));
     }
 }
 

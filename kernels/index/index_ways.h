@@ -119,31 +119,20 @@ static inline td_combine *find_combine(enum td_index_way way, enum td_dtype dtyp
 {
     static td_combine *const write[] = {
         [1] = write_8, [2] = write_16, [4] = write_32, [8] = write_64};
-    static td_combine *const ways[][TD_DTYPES] = {
-#define TD_DTYPE(id, ...) add_##id,
-        {
-#include "kernels/dtype.def"
-        },
-#undef TD_DTYPE
-#define TD_DTYPE(id, ...) mul_##id,
-        {
-#include "kernels/dtype.def"
-        },
-#undef TD_DTYPE
-#define TD_DTYPE(id, ...) min_##id,
-        {
-#include "kernels/dtype.def"
-        },
-#undef TD_DTYPE
-#define TD_DTYPE(id, ...) max_##id,
-        {
-#include "kernels/dtype.def"
-        },
-#undef TD_DTYPE
-    };
+#define EACH(way)                                                                                  \
+    {                                                                                              \
+        [TD_DTYPE_INDEX_bool] = way##_bool, [TD_DTYPE_INDEX_u8] = way##_u8,                        \
+        [TD_DTYPE_INDEX_i8] = way##_i8, [TD_DTYPE_INDEX_i16] = way##_i16,                          \
+        [TD_DTYPE_INDEX_i32] = way##_i32, [TD_DTYPE_INDEX_i64] = way##_i64,                        \
+        [TD_DTYPE_INDEX_f16] = way##_f16, [TD_DTYPE_INDEX_bf16] = way##_bf16,                      \
+        [TD_DTYPE_INDEX_f32] = way##_f32, [TD_DTYPE_INDEX_f64] = way##_f64                         \
+    }
+    static td_combine *const ways[][TD_DTYPES] = {EACH(add), EACH(mul), EACH(min), EACH(max)};
+#undef EACH
     if (way == TD_INDEX_write)
         return write[td_dtype_size(dtype)];
-    return ways[way == TD_INDEX_mean ? 0 : way - TD_INDEX_add][__builtin_ctz(dtype)];
+    return ways[way == TD_INDEX_mean ? 0 : way - TD_INDEX_add]
+               [__builtin_ctz(td_dtype_signed(dtype))];
 }
 
 typedef void td_read(void *to, const int64_t *at, const void *from, int64_t step, int64_t n);

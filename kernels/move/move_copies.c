@@ -94,8 +94,12 @@ static int settle_type(struct td_call *call)
     unsigned types = 0;
     for (int i = 0; i < all->tensors.n; i++)
         types |= all->tensors.v[i].dtype;
-    call->out[0].dtype = types & (types - 1) ? td_dtype_join(types) : (enum td_dtype)types;
-    return 0;
+    call->out[0].dtype = td_dtype_join(types);
+    return call->out[0].dtype || !types
+               ? 0
+               : td_refuse(call,
+                           "tensors: UINT16, UINT32 and UINT64 are joined with their like and "
+                           "with floats alone; cast the others");
 }
 
 int td_rule_cat(struct td_call *call)

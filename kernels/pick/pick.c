@@ -121,7 +121,7 @@ uint64_t td_pick_filling(const struct td_call *call)
         return 0;
     if (one.dtype == TD_bool)
         td_put_whole(&one, 0, td_scalar(v) != 0);
-    else if (v->kind == TD_KIND_float && td_dtype_kind(one.dtype) == 'f')
+    else if (v->kind == TD_KIND_float)
         td_put_real(&one, 0, v->f);
     else
         td_put_whole(&one, 0, td_scalar_int(v));

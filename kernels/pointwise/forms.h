@@ -64,17 +64,18 @@
                 "self=2 other=[2,n]", "self=True other=[n]")
 #define TD_BITS(id, dunder, doc, formula)                                                          \
     TD_POINT(id, 2, same, 1, 0, formula, a)                                                        \
-    TD_BOTH_(id, id, doc, whole, TD_INTS | TD_bool, 0)                                             \
-    TD_FRONT_(id, id, doc, whole, TD_INTS | TD_bool, 0)                                            \
-    TD_BOTH_(dunder, id, doc, whole, TD_INTS | TD_bool, 0)
+    TD_BOTH_(id, id, doc, whole, TD_INTS | TD_UINTS | TD_bool, 0)                                  \
+    TD_FRONT_(id, id, doc, whole, TD_INTS | TD_UINTS | TD_bool, 0)                                 \
+    TD_BOTH_(dunder, id, doc, whole, TD_INTS | TD_UINTS | TD_bool, 0)
 #define TD_SHIFT(id, dunder, doc, formula)                                                         \
     TD_POINT(id, 2, same, 2, 0, formula, a)                                                        \
     TD_OVERLOAD(id##_Tensor, id, #id ".Tensor(Tensor self, Tensor other) -> Tensor", doc,          \
-                broadcast, whole, TD_INTS, 0, own, "01", "", NULL, NULL, TD_SAMPLES_2)             \
+                broadcast, whole, TD_INTS | TD_UINTS, 0, own, "01", "", NULL, NULL, TD_SAMPLES_2)  \
     TD_OVERLOAD(id##_Tensor_Scalar, id, #id ".Tensor_Scalar(Tensor self, Scalar other) -> Tensor", \
-                doc, broadcast, whole, TD_INTS, 0, own, "01", "", NULL, NULL, TD_SAMPLES_SCALAR)   \
-    TD_FRONT_(id, id, doc, whole, TD_INTS, 0)                                                      \
-    TD_BOTH_(dunder, id, doc, whole, TD_INTS, 0)
+                doc, broadcast, whole, TD_INTS | TD_UINTS, 0, own, "01", "", NULL, NULL,           \
+                TD_SAMPLES_SCALAR)                                                                 \
+    TD_FRONT_(id, id, doc, whole, TD_INTS | TD_UINTS, 0)                                           \
+    TD_BOTH_(dunder, id, doc, whole, TD_INTS | TD_UINTS, 0)
 
 /* The overloads of a formula with a factor alpha, which has its own TD_POINT. */
 #define TD_ALPHA(name, id, doc, types)                                                             \

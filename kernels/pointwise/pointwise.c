@@ -2,6 +2,7 @@
  * share.
  */
 #include "kernels/pointwise/pointwise.h"
+#include "kernels/pointwise/signless.h"
 
 #include "kernels/backward.h"
 #include "kernels/dims.h"
@@ -51,9 +52,9 @@ struct td_value td_point_number(const struct td_call *call, int k)
         return *v;
     if (td_dtype_kind(type) == 'f')
         return (struct td_value){.kind = TD_KIND_float, .f = k == 1 ? -INFINITY : INFINITY};
-    bool below = type != TD_u8 && type != TD_bool;
-    int bits = type == TD_bool ? 1 : 8 * (int)td_dtype_size(type) - below;
-    int64_t most = (int64_t)((UINT64_C(1) << bits) - 1), least = below ? -most - 1 : 0;
+    bool sign = td_dtype_kind(type) == 'i';
+    int bits = type == TD_bool ? 1 : 8 * (int)td_dtype_size(type) - sign;
+    int64_t most = (int64_t)(UINT64_MAX >> (64 - bits)), least = sign ? -most - 1 : 0;
     return (struct td_value){.kind = TD_KIND_int, .i = k == 1 ? least : most};
 }
 
@@ -152,16 +153,12 @@ static int rule_words(struct td_call *call, const char *words)
 static int rule_compared(struct td_call *call, int i)
 {
     const struct td_value *v = &call->arg[i];
-    uint64_t room = 0;
-    struct td_tensor one = {.data = &room, .dtype = td_point_type(call)};
+    enum td_dtype type = td_point_type(call);
     char name[32];
-    if (td_dtype_kind(one.dtype) == 'f' || v->kind == TD_KIND_tensor)
+    if (td_dtype_kind(type) == 'f' || v->kind == TD_KIND_tensor || td_holds_whole(type, v->i))
         return 0;
-    td_put_whole(&one, 0, v->i);
-    return td_get_whole(&one, 0) == v->i
-               ? 0
-               : td_refuse(call, "%s: is %lld, which no %s is", name_of(call, i, name),
-                           (long long)v->i, td_dtype_name(one.dtype));
+    return td_refuse(call, "%s: is %lld, which no %s is", name_of(call, i, name), (long long)v->i,
+                     td_dtype_name(type));
 }
 
 static int rule_params(struct td_call *call, const struct td_pointwise *family)
@@ -340,14 +337,16 @@ TD_KERNELS_3(pointwise_int);
 #define REAL_ROWS SHORT_ROWS TD_SIMD_3(pointwise_f64, TD_f64, .strided = true)
 /* Elements of a byte go through AVX2 at all levels: 64K of them, mul on an Intel with AVX-512, take
  * 2.6 us there and 3.7 in vectors of 64 bytes, of which most stores cross a cache line. */
-#define WHOLE_ROWS                                                                                 \
-    TD_SIMD(avx512, pointwise_int, TD_i16 | TD_i32 | TD_i64, .strided = true)                      \
-    TD_SIMD(avx2, pointwise_int, TD_INTS | TD_bool, .strided = true)                               \
-    TD_SIMD(default, pointwise_int, TD_INTS | TD_bool, .strided = true)
+#define WHOLE_ROWS(types)                                                                          \
+    TD_SIMD(avx512, pointwise_int, TD_i16 | TD_i32 | TD_i64 | (types), .strided = true)            \
+    TD_SIMD(avx2, pointwise_int, TD_INTS | TD_bool | (types), .strided = true)                     \
+    TD_SIMD(default, pointwise_int, TD_INTS | TD_bool | (types), .strided = true)
 static const struct td_impl rows_real[] = {REAL_ROWS TD_REF(pointwise), {0}};
-static const struct td_impl rows_whole[] = {WHOLE_ROWS TD_REF(pointwise), {0}};
-static const struct td_impl rows_numbers[] = {SHORT_ROWS WHOLE_ROWS TD_REF(pointwise), {0}};
-static const struct td_impl rows_all[] = {REAL_ROWS WHOLE_ROWS TD_REF(pointwise), {0}};
+static const struct td_impl rows_whole[] = {WHOLE_ROWS(0) TD_REF(pointwise), {0}};
+static const struct td_impl rows_bits[] = {WHOLE_ROWS(TD_UINTS) TD_REF(pointwise), {0}};
+static const struct td_impl rows_numbers[] = {SHORT_ROWS WHOLE_ROWS(0) TD_REF(pointwise), {0}};
+static const struct td_impl rows_all[] = {REAL_ROWS WHOLE_ROWS(0) TD_REF(pointwise), {0}};
+static const struct td_impl rows_signless[] = {REAL_ROWS WHOLE_ROWS(TD_UINTS) TD_REF(pointwise), {0}};
 /* clang-format on */
 
 #define PROMOTE_none TD_PROMOTE_none
@@ -362,11 +361,12 @@ static const struct td_impl rows_all[] = {REAL_ROWS WHOLE_ROWS TD_REF(pointwise)
 #define FLOATS_ONLY_whole false
 #define FLOATS_ONLY_quotient false
 #define FLOATS_ONLY_first false
-#define ROWS(promotion, types)                                                                     \
+#define ROWS(id, promotion, types)                                                                 \
     (FLOATS_ONLY_##promotion || !((types) & ~TD_FLOATS) ? rows_real                                \
-     : !((types)&TD_FLOATS)                             ? rows_whole                               \
-     : !((types)&TD_f64)                                ? rows_numbers                             \
-                                                        : rows_all)
+     : !((types)&TD_FLOATS)  ? TD_POINT_SIGNLESS(id) ? rows_bits : rows_whole                      \
+     : !((types)&TD_f64)     ? rows_numbers                                                        \
+     : TD_POINT_SIGNLESS(id) ? rows_signless                                                       \
+                             : rows_all)
 #define SCALE_own false
 #define SCALE_sums true
 enum { /* of each formula: whether operand 0 is BOOL whatever the others are, operand 1 may be no 0
@@ -389,7 +389,7 @@ enum { /* of each formula: whether operand 0 is BOOL whatever the others are, op
         .dtypes = types,                                                                           \
         .ulp = bound,                                                                              \
         .sums = SCALE_##scale,                                                                     \
-        .impls = ROWS(promotion, types),                                                           \
+        .impls = ROWS(id, promotion, types),                                                       \
         .family = &(const struct td_pointwise){TD_POINT_##id, in, params_, words_},                \
         .composite = by,                                                                           \
         .samples = (const char *const[]){__VA_ARGS__, NULL},                                       \

@@ -74,7 +74,7 @@ TD_KERNEL(pointwise_int)
 #define TD_POINT(id, ...) {BYTES(id##_truth, id##_u8, id##_i8), id##_i16, id##_i32, id##_i64},
 #include "kernels/pointwise/pointwise.def"
     };
-    enum td_dtype type = td_point_type(call);
+    enum td_dtype type = td_dtype_signed(td_point_type(call));
     td_pointwise(call, rows[td_point_of(call)][__builtin_ctz(type)],
                  (int)(64 / td_dtype_size(type)));
 }

@@ -22,8 +22,14 @@ static int64_t held(int64_t x, enum td_dtype type)
     return x < low ? low : x > high ? high : x;
 }
 
+/* INT64_MAX limits nothing: UINT64 goes on behind it. */
 static int64_t clamped(int64_t a, int64_t p, int64_t q, enum td_dtype type)
 {
+    if (type == TD_u64) {
+        uint64_t least = p < 0 ? 0 : (uint64_t)p, most = q < 0 ? 0 : (uint64_t)q;
+        uint64_t x = (uint64_t)a < least ? least : (uint64_t)a;
+        return (int64_t)(x > most && q != INT64_MAX ? most : x);
+    }
     int64_t low = a < held(p, type) ? held(p, type) : a;
     return low > held(q, type) ? held(q, type) : low;
 }
@@ -148,6 +154,51 @@ static int64_t whole(enum td_point point, const int64_t *x, const int64_t *param
     }
 }
 
+/* The same of UINT64, whose numbers go beyond INT64's. */
+#pragma GCC diagnostic ignored "-Wtype-limits"
+#undef W_add
+#undef W_sub
+#undef W_mul
+#undef W_shl
+#undef W_shr
+#define W_add(a, b) ((a) + (b))
+#define W_sub(a, b) ((a) - (b))
+#define W_mul(a, b) ((a) * (b))
+#define W_shl(a, b) (beyond((int64_t)(b), type) ? 0 : (a) << (b))
+#define W_shr(a, b) (beyond((int64_t)(b), type) ? 0 : (a) >> (b))
+#define W_quotient(a, b) ((b) ? (a) / (b) : 0)
+#define W_floor_divide(a, b) W_quotient(a, b)
+#define W_fmod(a, b) ((b) ? (a) % (b) : 0)
+#define W_remainder(a, b) W_fmod(a, b)
+#define W_pow(a, b) (td_pow_u64(a, b))
+#undef W_clamp
+#define W_clamp(a, p, q) clamped((int64_t)(a), (int64_t)(p), (int64_t)(q), type)
+
+static uint64_t td_pow_u64(uint64_t a, uint64_t b)
+{
+    uint64_t result = 1;
+    for (; b; b >>= 1, a *= a)
+        if (b & 1)
+            result *= a;
+    return result;
+}
+
+static int64_t whole_u64(enum td_point point, const int64_t *x, const int64_t *param,
+                         enum td_dtype type)
+{
+    uint64_t a = (uint64_t)x[0], b = (uint64_t)x[1], c = (uint64_t)x[2], p = (uint64_t)param[0],
+             q = (uint64_t)param[1], r = (uint64_t)param[2];
+    (void)b, (void)c, (void)p, (void)q, (void)r;
+    switch (point) {
+#define TD_POINT(id, operands, result, cost, judge, formula, lanes)                                \
+    case TD_POINT_##id:                                                                            \
+        return (int64_t)(formula);
+#include "kernels/pointwise/pointwise.def"
+    default:
+        return 0;
+    }
+}
+
 /* A number as the tensors' type takes it in. */
 static double number(const struct td_value *v, enum td_dtype type, bool compared)
 {
@@ -214,7 +265,7 @@ void td_pointwise_ref(const struct td_call *call)
         if (reals)
             td_put_real(out, i, td_point_judge(point, x, param, type));
         else
-            td_put_whole(out, i, whole(point, w, whole_param, type));
+            td_put_whole(out, i, (type == TD_u64 ? whole_u64 : whole)(point, w, whole_param, type));
         for (int d = out->rank - 1; d >= 0 && ++index[d] == out->shape[d]; d--)
             index[d] = 0;
     }

@@ -117,7 +117,7 @@ static int add_number(struct walk *w, struct td_value number, enum td_dtype type
 static void widen(const struct td_point_args *args, int64_t n, void *out, const void *const *in)
 {
     const uint8_t *from = in[0];
-    switch (args->to) {
+    switch (td_dtype_signed(args->to)) {
 #define TD_TO(id, type)                                                                            \
     case id:                                                                                       \
         for (int64_t i = 0; i < n; i++)                                                            \

@@ -5,6 +5,8 @@
 
 #include <errno.h>
 
+#define WHOLES ((TD_INTS & ~TD_i64) | TD_u16)
+
 /* One scale, or one for each size of the dimension axis. */
 static int rule_channels(struct td_call *call)
 {
@@ -36,8 +38,8 @@ static int rule(struct td_call *call)
     int err = family->channels ? rule_channels(call) : 0;
     if (err)
         return err;
-    if (!(whole & TD_INTS) || whole == TD_i64)
-        return td_refuse(call, "dtype: is %s; UINT8, INT8, INT16 or INT32 is right",
+    if (!(whole & WHOLES))
+        return td_refuse(call, "dtype: is %s; UINT8, INT8, UINT16, INT16 or INT32 is right",
                          td_dtype_name(whole));
     if (limits[0].i > limits[1].i)
         return td_refuse(call, "quant_min: %lld is above quant_max, %lld", (long long)limits[0].i,
@@ -45,8 +47,9 @@ static int rule(struct td_call *call)
     call->out[0] = call->arg[0].tensor;
     call->n_out = 1;
     if (family->way == TD_QUANTIZE_to) {
-        int bits = 8 * (int)td_dtype_size(whole) - (whole != TD_u8);
-        int64_t most = (INT64_C(1) << bits) - 1, least = whole == TD_u8 ? 0 : -most - 1;
+        bool sign = td_dtype_kind(whole) == 'i';
+        int bits = 8 * (int)td_dtype_size(whole) - sign;
+        int64_t most = (INT64_C(1) << bits) - 1, least = sign ? -most - 1 : 0;
         if (limits[0].i < least || limits[1].i > most ||
             (int64_t)(float)limits[0].i != limits[0].i ||
             (int64_t)(float)limits[1].i != limits[1].i)
@@ -82,7 +85,6 @@ td_kernel td_quantize_ref;
 TD_KERNELS_3(quantize);
 
 #define REALS (TD_f16 | TD_bf16 | TD_f32)
-#define WHOLES (TD_INTS & ~TD_i64)
 static const struct td_impl impls_to[] = {TD_SIMD_3(quantize, REALS) TD_REF(quantize), {0}};
 static const struct td_impl impls_self[] = {TD_SIMD_3(quantize, TD_f32) TD_REF(quantize), {0}};
 static const struct td_impl impls_back[] = {TD_SIMD_3(quantize, WHOLES) TD_REF(quantize), {0}};

@@ -78,8 +78,9 @@ static struct total pass(struct walk *w, enum td_fold step, long double p, const
                          int64_t *n)
 {
     bool reals = td_dtype_kind(w->x->dtype) == 'f', more = td_numel(w->x) > 0;
+    bool ordered = step == TD_FOLD_max || step == TD_FOLD_min;
+    int64_t index[TD_MAX_RANK], bit = ordered ? td_order_bit(w->x->dtype) : 0;
     struct total s = first(step);
-    int64_t index[TD_MAX_RANK];
     memcpy(index, w->index, sizeof index);
     for (*n = 0; more && !w->stopped; ++*n) {
         int64_t at = 0;
@@ -94,11 +95,12 @@ static struct total pass(struct walk *w, enum td_fold step, long double p, const
             int64_t x = td_get_whole(w->x, at);
             if (find && x == find->i)
                 break;
-            s.i = whole(step, s.i, x);
+            s.i = whole(step, s.i, x ^ bit);
         }
         w->stopped = !(++w->seen % TD_STRIDE) && td_stopped();
         more = advance(index, w->x, w->dims);
     }
+    s.i ^= bit;
     return s;
 }
 

@@ -32,7 +32,7 @@ td_kernel td_scan_ref;
 TD_KERNELS_3(scan);
 
 /* clang-format off */
-static const struct td_impl rows_all[] = {TD_SIMD_3(scan, TD_ALL) TD_REF(scan), {0}};
+static const struct td_impl rows_all[] = {TD_SIMD_3(scan, TD_ALL & ~TD_UINTS) TD_REF(scan), {0}};
 static const struct td_impl rows_real[] = {TD_SIMD_3(scan, TD_FLOATS) TD_REF(scan), {0}};
 /* clang-format on */
 

@@ -79,6 +79,7 @@ void td_scan_ref(const struct td_call *call)
     const struct td_tensor *x = &call->arg[0].tensor;
     struct td_span s = td_span(x, (int)call->arg[1].i);
     bool reals = td_dtype_kind(x->dtype) == 'f';
+    int64_t bit = scan >= TD_SCAN_FIRST_PICK ? td_order_bit(x->dtype) : 0;
     int64_t rows = s.size ? s.outer * s.inner : 0;
     for (int64_t row = 0; row < rows && !td_stopped(); row++) {
         int64_t at = row / s.inner * s.size * s.inner + row % s.inner;
@@ -88,8 +89,8 @@ void td_scan_ref(const struct td_call *call)
                 real_step(scan, &state, td_get_real(x, at), k);
                 td_put_real(&call->out[0], at, state.real);
             } else {
-                whole_step(scan, &state, td_get_whole(x, at), k);
-                td_put_whole(&call->out[0], at, state.whole);
+                whole_step(scan, &state, td_get_whole(x, at) ^ bit, k);
+                td_put_whole(&call->out[0], at, state.whole ^ bit);
             }
             if (scan >= TD_SCAN_FIRST_PICK)
                 td_put_whole(&call->out[1], at, state.at);

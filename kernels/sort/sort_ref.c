@@ -24,7 +24,8 @@ static bool before(const struct row *r, int64_t a, int64_t b)
         double x = td_get_real(r->self, i), y = td_get_real(r->self, k);
         order = isnan(x) || isnan(y) ? isnan(x) - isnan(y) : (x > y) - (x < y);
     } else {
-        int64_t x = td_get_whole(r->self, i), y = td_get_whole(r->self, k);
+        int64_t bit = td_order_bit(r->self->dtype);
+        int64_t x = td_get_whole(r->self, i) ^ bit, y = td_get_whole(r->self, k) ^ bit;
         order = (x > y) - (x < y);
     }
     return order ? (r->down ? order > 0 : order < 0) : a < b;

@@ -54,6 +54,12 @@ static void read_row(enum td_dtype dtype, const void *from, int64_t step, int64_
         READ(int32_t, (uint64_t)(uint32_t)x ^ 0x80000000);
     case TD_i64:
         READ(int64_t, (uint64_t)x ^ (uint64_t)1 << 63);
+    case TD_u16:
+        READ(uint16_t, (uint64_t)x);
+    case TD_u32:
+        READ(uint32_t, (uint64_t)x);
+    case TD_u64:
+        READ(uint64_t, x);
     case TD_f16:
         READ(uint16_t, real_key(x, 16, 0x7c00));
     case TD_bf16:

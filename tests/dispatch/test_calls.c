@@ -349,40 +349,6 @@ START_TEST(test_composites_against_reference)
 }
 END_TEST
 
-/* DSP-35: types of mixed arguments, as ATen promotes them. */
-START_TEST(test_promotion)
-{
-    static const enum td_dtype types[] = {TD_bool, TD_u8,  TD_i8,   TD_i16, TD_i32,
-                                          TD_i64,  TD_f16, TD_bf16, TD_f32, TD_f64};
-    static const char *const want[] = {/* upper triangle, row by row, by first letters */
-                                       "b u c s i l h B f d",
-                                       "u s s i l h B f d",
-                                       "c s i l h B f d",
-                                       "s i l h B f d",
-                                       "i l h B f d",
-                                       "l h B f d",
-                                       "h f f d",
-                                       "B f d",
-                                       "f d",
-                                       "d"};
-    const char letters[] = "bucsilhBfd";
-    for (int i = 0; i < 10; i++)
-        for (int k = i; k < 10; k++) {
-            enum td_dtype got = td_promote_types(types[i] | types[k], 0, 0);
-            char letter = want[i][2 * (k - i)];
-            ck_assert_int_eq(got, types[strchr(letters, letter) - letters]);
-            /* A tensor without dimensions counts only across categories. */
-            bool lower = td_dtype_kind(types[i]) == td_dtype_kind(types[k]) || types[k] > TD_i64;
-            if (lower && i < k && types[i] <= TD_i64 && types[k] <= TD_i64 && i)
-                ck_assert_int_eq(td_promote_types(types[i], types[k], 0), types[i]);
-        }
-    ck_assert_int_eq(td_promote_types(TD_i32, 0, TD_f64), TD_f32); /* a plain 0.5 */
-    ck_assert_int_eq(td_promote_types(TD_f16, 0, TD_f64), TD_f16);
-    ck_assert_int_eq(td_promote_types(TD_u8, 0, TD_i64), TD_u8);
-    ck_assert_int_eq(td_promote_types(TD_bool, 0, TD_i64), TD_i64);
-}
-END_TEST
-
 int main(void)
 {
     const TTest *const tests[] = {test_keys_of_arguments,
@@ -394,7 +360,6 @@ int main(void)
                                   test_typed,
                                   test_formulas,
                                   test_composite,
-                                  test_composites_against_reference,
-                                  test_promotion};
+                                  test_composites_against_reference};
     return td_run_tests("calls", tests, sizeof tests / sizeof *tests);
 }

@@ -77,6 +77,7 @@ class Errors(service.ServiceTest):
     def test_numbers_beyond_their_type(self):
         for name, data in (("UINT8", [256]), ("UINT8", [-1]), ("INT8", [128]), ("INT16", [32768]),
                            ("INT32", [2**31]), ("INT64", [2**63]), ("INT64", [-2**63 - 1]),
+                           ("UINT16", [2**16]), ("UINT32", [-1]), ("UINT64", [2**64]), ("UINT64", [-1]),
                            ("INT32", [1.5]), ("BOOL", [2])):
             self.refused(request(tensor(shape=[1], datatype=name, data=data)), "self")
         for word in ("NaN", "Infinity", "-Infinity"):

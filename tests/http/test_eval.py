@@ -6,7 +6,7 @@ import numpy as np
 
 import service
 
-TYPES = "BOOL UINT8 INT8 INT16 INT32 INT64 FP16 BF16 FP32 FP64".split()
+TYPES = "BOOL UINT8 INT8 INT16 INT32 INT64 FP16 BF16 FP32 FP64 UINT16 UINT32 UINT64".split()
 SHAPES = [[], [1], [7], [3, 7], [3, 1], [1, 7], [2, 3, 7], [2, 1, 1]]
 INFIX = {"+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floor_divide", "%": "remainder", "==": "eq", "<": "lt",
          ">=": "ge", "&": "bitwise_and", "|": "bitwise_or", "^": "bitwise_xor"}
@@ -50,7 +50,7 @@ class Eval(service.ServiceTest):
 
     def tensor(self, rng, shapes=SHAPES):
         datatype, shape = rng.choice(TYPES), rng.choice(shapes)
-        low = 0 if datatype in ("BOOL", "UINT8") else -6
+        low = 0 if datatype[0] in "BU" else -6
         def one():
             return rng.random() < 0.5 if datatype == "BOOL" else rng.randint(low, 6) if "INT" in datatype \
                 else rng.choice([rng.randint(-48, 48) / 8, "NaN", "Infinity"] + 9 * [rng.randint(-48, 48) / 16])

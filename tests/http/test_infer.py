@@ -9,7 +9,8 @@ import operators
 import service
 from service import BF16
 
-ALL = ["BOOL", "UINT8", "INT8", "INT16", "INT32", "INT64", "FP16", "BF16", "FP32", "FP64"]
+ALL = ["BOOL", "UINT8", "INT8", "INT16", "INT32", "INT64", "FP16", "BF16", "FP32", "FP64", "UINT16",
+       "UINT32", "UINT64"]
 A = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
 B = np.array([10, 20, 30], np.float32)
 
@@ -66,6 +67,8 @@ class Infer(service.ServiceTest):
         """Integers above 2^53, every finite FP32 pattern drawn, NaN and infinities."""
         wide = np.array([2**53 + 1, -2**63, 2**63 - 1, 0, -1], np.int64)
         np.testing.assert_array_equal(self.run_op("cast", {"self": wide}, {"dtype": "INT64"}).out, wide)
+        wide = np.array([2**53 + 1, 2**64 - 1, 2**63, 0, 1], np.uint64)
+        np.testing.assert_array_equal(self.run_op("cast", {"self": wide}, {"dtype": "UINT64"}).out, wide)
         rng = np.random.default_rng(2)
         for kind, bits in ((np.float32, np.uint32), (np.float64, np.uint64), (np.float16, np.uint16)):
             x = np.frombuffer(rng.bytes(5000 * kind().nbytes), kind)

@@ -24,7 +24,8 @@ def npy(array, version=None):
 def safetensors(tensors, **more):
     """A file of that format. tensors: key -> array or BF16."""
     names = {"BOOL": "BOOL", "UINT8": "U8", "INT8": "I8", "INT16": "I16", "INT32": "I32",
-             "INT64": "I64", "FP16": "F16", "BF16": "BF16", "FP32": "F32", "FP64": "F64"}
+             "INT64": "I64", "FP16": "F16", "BF16": "BF16", "FP32": "F32", "FP64": "F64",
+             "UINT16": "U16", "UINT32": "U32", "UINT64": "U64"}
     head, blob = {"__metadata__": {"made": "by a test"}}, b""
     for key, value in tensors.items():
         data = service.elements(value)

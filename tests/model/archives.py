@@ -6,7 +6,8 @@ import zipfile
 import numpy as np
 
 CODES = {np.dtype(k): v for k, v in (("uint8", 1), ("int8", 2), ("int16", 3), ("int32", 4), ("int64", 5),
-                                     ("float16", 6), ("float32", 7), ("float64", 8), ("bool", 12))}
+                                     ("float16", 6), ("float32", 7), ("float64", 8), ("bool", 12), ("uint16", 28), ("uint32", 34),
+                                     ("uint64", 35))}
 
 
 class Name(str):

@@ -14,7 +14,7 @@ except ImportError as error:
     service.skip(f"no {error.name}: run deploy/setup.sh check")
 
 KIND = {"BOOL": "BOOL", "UINT8": "UINT8", "INT8": "INT8", "INT16": "INT16", "INT32": "INT32",
-        "INT64": "INT64", "FP16": "FLOAT16", "FP32": "FLOAT", "FP64": "DOUBLE"}
+        "INT64": "INT64", "UINT16": "UINT16", "UINT32": "UINT32", "UINT64": "UINT64", "FP16": "FLOAT16", "FP32": "FLOAT", "FP64": "DOUBLE"}
 SAME_NAME = {"add.Tensor": "Add", "sub.Tensor": "Sub", "mul.Tensor": "Mul", "div.Tensor": "Div",
              "add.Scalar": "Add", "sub.Scalar": "Sub", "mul.Scalar": "Mul", "div.Scalar": "Div",
              "maximum": "Max", "minimum": "Min", "neg": "Neg", "abs": "Abs", "sqrt": "Sqrt", "erf": "Erf",
