@@ -2,6 +2,8 @@
 compared exactly. A list of tensors has its elements' shapes under NAME.0, NAME.1, ..."""
 import numpy as np
 
+from index import Below
+
 
 def same(name, _):
     return name
@@ -103,6 +105,9 @@ CUTS = on((7, 4), {"dim": 0}) + on((3, 6), {"dim": -1})
 TABLE = {
     **{name: (lambda self: self, on((4, 9), {}) + on((), {}), same) for name in ("alias", "detach")},
     **{name: (view, SHAPES, same) for name in ("view", "_unsafe_view")},
+    "view.dtype": (lambda self, dtype: self.view({"UINT64": np.uint64, "FP64": np.float64}[dtype]),
+                   [({"self": Below((3, 7), 2**62, low)}, {"dtype": dtype}) for low, dtype in ((-2**62, "UINT64"), (2**61, "FP64"))],
+                   lambda _, parameters: parameters["dtype"]),
     "reshape": (view, on((2, 6), {"shape": [4, -1]}) + on((5,), {"shape": [1, 5, 1]}), same),
     **{name: (lambda self, other: self.reshape(other.shape), [({"self": (2, 6), "other": (3, 4)}, {})], same)
        for name in ("view_as", "reshape_as")},

@@ -41,11 +41,13 @@ static const char *const shaping[] = {
     "view",    "flatten.using_ints", "unflatten.int", "squeeze",    "squeeze.dim", "squeeze.dims",
     "reshape", "unsqueeze",          "view_as",       "reshape_as", NULL};
 static const char *const swapping[] = {"transpose.int", "t", "swapaxes", "swapdims", NULL};
-static const char *const others[] = {
-    "permute",         "slice.Tensor", "select.int",   "diagonal",          "as_strided",
-    "narrow",          "unbind.int",   "split.Tensor", "split.sizes",       "split_with_sizes",
-    "chunk",           "expand",       "expand_as",    "broadcast_to",      "movedim.int",
-    "movedim.intlist", "unfold",       "meshgrid",     "meshgrid.indexing", NULL};
+static const char *const others[] = {"permute",           "slice.Tensor", "select.int",
+                                     "diagonal",          "as_strided",   "narrow",
+                                     "unbind.int",        "split.Tensor", "split.sizes",
+                                     "split_with_sizes",  "chunk",        "expand",
+                                     "expand_as",         "broadcast_to", "movedim.int",
+                                     "movedim.intlist",   "unfold",       "meshgrid",
+                                     "meshgrid.indexing", "view.dtype",   NULL};
 
 char td_pt2_view(const char *target, const cJSON *meta)
 {
@@ -253,6 +255,9 @@ static int write_back(struct td_walk *walk, const struct td_node *node, const st
     for (int i = 0; i < 4; i++)
         if (!strcmp(target, scatters[i].view))
             return td_pt2_call_on(walk, scatters[i].scatter, node, in, 0, 2, out);
+    if (!strcmp(target, "view.dtype"))
+        return TD_CALL(walk, "view.dtype", out, TD_GIVE(in[1]),
+                       TD_GIVE(td_item_dtype(in[0].v.tensor.dtype)));
     if (!strcmp(target, "permute") && node->n_operands > 3)
         return put_permuted(walk, in, out);
     int dim = td_node_find(node, "dim");

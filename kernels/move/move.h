@@ -50,6 +50,7 @@ td_lay td_lay_all, td_lay_transpose, td_lay_t, td_lay_permute, td_lay_movedim, t
     td_lay_slice, td_lay_narrow, td_lay_unsqueeze, td_lay_squeeze, td_lay_view, td_lay_view_as,
     td_lay_flatten, td_lay_unflatten, td_lay_expand, td_lay_expand_as, td_lay_diagonal,
     td_lay_unfold, td_lay_as_strided;
+int td_rule_view_dtype(struct td_call *call);
 /* move_lists.c */
 td_lay td_lay_split, td_lay_split_with_sizes, td_lay_chunk, td_lay_unbind, td_lay_meshgrid,
     td_lay_broadcast;

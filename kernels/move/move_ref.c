@@ -7,16 +7,15 @@
 
 td_kernel td_move_ref;
 
-static void put(const struct td_tensor *out, int64_t to, const struct td_tensor *in, int64_t from)
+static void put(const struct td_tensor *out, int64_t to, const struct td_tensor *in, int64_t from,
+                bool joins)
 {
     size_t size = td_dtype_size(out->dtype);
-    if (in->dtype == out->dtype)
+    if (in->dtype == out->dtype || !joins)
         memcpy((char *)out->data + (size_t)to * size, (const char *)in->data + (size_t)from * size,
                size);
-    else if (td_dtype_kind(in->dtype) == 'f')
+    else if (td_dtype_kind(in->dtype) == 'f' || td_dtype_kind(out->dtype) == 'f')
         td_put_real(out, to, td_get_real(in, from));
-    else if (td_dtype_kind(out->dtype) == 'f')
-        td_put_real(out, to, (double)td_get_whole(in, from));
     else
         td_put_whole(out, to, td_get_whole(in, from));
 }
@@ -35,7 +34,7 @@ void td_move_ref(const struct td_call *call)
                 from += rest % p.box.shape[d] * p.box.stride[d];
                 to += rest % p.box.shape[d] * p.stride[d];
             }
-            put(p.out, to, p.box.from, from);
+            put(p.out, to, p.box.from, from, call->arg[0].kind == TD_KIND_tensors);
         }
     }
 }

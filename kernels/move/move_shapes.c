@@ -222,3 +222,20 @@ int td_lay_expand_as(const struct td_call *call, int i, struct td_layout *l)
     const struct td_tensor *other = &call->arg[1].tensor;
     return td_lay_broadcast_to(call, l, other->shape, other->rank, "other");
 }
+
+/* Of a BOOL's bytes each is 0 or 1, which those of others need not be. */
+int td_rule_view_dtype(struct td_call *call)
+{
+    const struct td_tensor *self = &call->arg[0].tensor;
+    enum td_dtype dtype = call->arg[1].dtype;
+    if (td_dtype_size(dtype) != td_dtype_size(self->dtype))
+        return td_refuse(call, "dtype: elements of %s have another size than self's, of %s",
+                         td_dtype_name(dtype), td_dtype_name(self->dtype));
+    if (dtype == TD_bool && self->dtype != TD_bool)
+        return td_refuse(call, "dtype: the bytes of %s need not be 0 or 1, as BOOL's are; cast it",
+                         td_dtype_name(self->dtype));
+    call->out[0] = *self;
+    call->out[0].dtype = dtype;
+    call->n_out = 1;
+    return 0;
+}

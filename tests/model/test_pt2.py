@@ -197,6 +197,21 @@ class Right(unittest.TestCase):
                   FLOATS * np.arange(4) / np.sqrt((FLOATS ** 2).sum(0)),
                   np.diff(FLOATS, prepend=np.zeros_like(FLOATS), axis=1))
 
+    def test_unsigned(self):
+        """Their types by number, and bits that are written through a view of another type."""
+        m = Model()
+        x = m.user("x", sizes=["s0", 4])
+        w = {k: np.array([1, np.iinfo(k).max, 3, 0], k) for k in (np.uint16, np.uint32, np.uint64)}
+        stored = [m.weight(f"w{i}", v) for i, v in enumerate(w.values())]
+        sums = [m.call("add.Tensor", f"sum{i}", self=x, other=v) for i, v in enumerate(stored)]
+        long = m.call("mul.Tensor", "long", self=stored[2], other=stored[2])
+        y = m.call("neg.default", "y", self=x)
+        bits = m.call("view.dtype", "bits", self=y, dtype=Type(4))
+        m.call("bitwise_and_.Scalar", "and_", self=bits, other=2**31 - 1)
+        m.outputs = [*sums, long, y, bits]
+        self.same(m, [FLOATS], *(FLOATS + v.astype(np.float32) for v in w.values()), w[np.uint64] * w[np.uint64],
+                  abs(FLOATS), abs(FLOATS).view(np.int32))
+
     def test_kept_out(self):
         """What computes nothing: dropout, assertions, copies of the same type; and outputs that are states."""
         m = Model()
