@@ -195,7 +195,7 @@ static int read_graph(struct td_onnx_reader *r, const TdOnnx__Graph *from,
     return err;
 }
 
-/* What an If or a Loop has inside: its bytes are a message of their own. */
+/* What an If, a Loop or a Scan has inside: its bytes are a message of their own. */
 static int read_inner(struct td_onnx_reader *r, const ProtobufCBinaryData *bytes,
                       const struct td_onnx_scope *outer, struct td_node_graph **graph)
 {

@@ -71,7 +71,7 @@ struct td_node_operand {
     struct td_value constant;           /* of kind constant; a list of ints of up to TD_MAX_LIST */
     const struct td_node_operand *list; /* of kind list: n of them, values or constants */
     int n;
-    struct td_node_graph *graph; /* of kind graph: what If and Loop run */
+    struct td_node_graph *graph; /* of kind graph: what If, Loop and Scan run */
 };
 
 struct td_node;

@@ -64,6 +64,16 @@ def control():
                  [port("last"), port("rows")])
 
 
+def scan(**attributes):
+    """Sums up to each part of x, times the part of z that goes with it."""
+    body = helper.make_graph([helper.make_node("Mul", ["a", "b"], ["c"]), helper.make_node("Add", ["s", "c"], ["t"]),
+                              helper.make_node("Identity", ["t"], ["row"])], "body",
+                             [port("s"), port("a"), port("b")], [port("t"), port("row")])
+    node = helper.make_node("Scan", ["first", "x", "z"], ["last", "rows"], body=body, name="scan",
+                            **{"num_scan_inputs": 2, **attributes})
+    return model([node], [port("first"), port("x"), port("z")], [port("last"), port("rows")])
+
+
 class Right(unittest.TestCase):
     def test_network(self):
         for n in 1, 2:
@@ -86,6 +96,45 @@ class Right(unittest.TestCase):
                   {"axis": np.array(0)})
         self.assertEqual(RUN.run(m.SerializeToString(), [np.ones((0, 2), np.float32)])[0].shape, (0, 2))
 
+    def test_scan(self):
+        """Along any dimension, from either end."""
+        draw = np.random.default_rng(5)
+        first, x, z = (draw.integers(-9, 9, shape).astype(np.float32) for shape in ((2, 3), (2, 3, 4), (4, 2, 3)))
+        for back_x, back_z, back_rows in np.ndindex(2, 2, 2):
+            m = scan(scan_input_axes=[2, -3], scan_input_directions=[back_x, back_z], scan_output_axes=[1],
+                     scan_output_directions=[back_rows])
+            last, rows = RUN.run(m.SerializeToString(), [first, x, z])
+            parts = (x[:, :, ::-1] if back_x else x).transpose(2, 0, 1) * (z[::-1] if back_z else z)
+            wanted = first + np.cumsum(parts, 0)
+            np.testing.assert_array_equal(last, wanted[-1])
+            np.testing.assert_array_equal(rows, (wanted[::-1] if back_rows else wanted).transpose(1, 0, 2))
+
+    def test_unique(self):
+        draw = np.random.default_rng(6)
+        for shape, axis in (((200,), None), ((5, 8), None), ((60, 2), 0), ((2, 60), 1), ((3, 40, 2), -2), ((1,), None)):
+            x = draw.integers(0, 4, shape)
+            how = {} if axis is None else {"axis": axis}
+            wanted, first, inverse, counts = np.unique(x, True, True, True, axis)
+            for ordered in 1, 0:
+                m = model([helper.make_node("Unique", ["x"], ["y", "i", "v", "n"], sorted=ordered, **how)],
+                          [port("x", I, shape)], [port("y", I), port("i", I), port("v", I), port("n", I)])
+                turn = np.arange(len(first)) if ordered else np.argsort(first)
+                got = RUN.run(m.SerializeToString(), [x])
+                right = np.take(wanted, turn, axis or 0), first[turn], np.argsort(turn)[np.ravel(inverse)], counts[turn]
+                for g, r in zip(got, right):
+                    np.testing.assert_array_equal(g, r)
+
+    def test_unsigned(self):
+        """Constants in each of the fields that may hold them."""
+        for kind, dtype in ((TensorProto.UINT16, np.uint16), (TensorProto.UINT32, np.uint32), (TensorProto.UINT64, np.uint64)):
+            most = int(np.iinfo(dtype).max)
+            for raw in True, False:
+                m = model([helper.make_node("Max", ["x", "w"], ["y"])], [port("x", kind, [3])], [port("y", kind)])
+                values = np.array([most, 1, most // 2 + 1], dtype)
+                m.graph.initializer.append(helper.make_tensor("w", kind, [3], values.tobytes() if raw else values.tolist(), raw))
+                y, = RUN.run(m.SerializeToString(), [np.array([5, most - 1, 7], dtype)])
+                self.assertEqual((y.dtype, y.tolist()), (dtype, [most, most - 1, most // 2 + 1]))
+
     def test_defaults_of_inputs(self):
         """An input with an initializer is none that a client gives."""
         m = model([helper.make_node("Add", ["x", "w"], ["y"])], [port("x", F, [2]), port("w", F, [2])], [port("y")],
@@ -106,7 +155,12 @@ class Wrong(unittest.TestCase):
     def test_sentences(self):
         self.refused(b"", "no ONNX model")
         self.refused(b"hello, world", "ONNX")
-        self.refused(self.one("Scan", num_scan_inputs=1), "'it' (Scan)")
+        self.refused(self.one("Scan", num_scan_inputs=1), "'it' (Scan)", "body")
+        self.refused(self.one("Scan", num_scan_inputs=2), "num_scan_inputs", "2 of 1 inputs")
+        ones = [np.ones(shape, np.float32) for shape in ((3,), (4, 3), (5, 3))]
+        self.refused(scan(), "4 and 5 parts", inputs=ones)
+        self.refused(scan(scan_input_axes=[0, 2]), "2 is no dimension", inputs=ones)
+        self.refused(scan(scan_input_axes=[-3, 0]), "-3 is no dimension", inputs=ones)
         self.refused(self.one("SequenceConstruct"), "'it' (SequenceConstruct)")
         self.refused(self.one("Relu", strange=1), "'it' (Relu)", "'strange'")
         self.refused(self.one("Relu", ["x", "x"]), "has 2 inputs; at most 1")
