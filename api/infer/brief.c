@@ -33,17 +33,18 @@ static bool is_value(const cJSON *item)
              !strcmp(item->valuestring, "-Infinity")));
 }
 
-enum { BOOLS, WHOLE, FLOATS, TOO_WIDE };
+enum { BOOLS, WHOLE, FLOATS, TOO_WIDE }; /* the last: beyond INT64 */
 
 /* Whether sizes are those of the first element of each level, and what holds all values. */
 static int survey(const cJSON *item, int depth, struct td_tensor *t, int *category, const char *who,
                   struct td_problem *problem)
 {
     if (!cJSON_IsArray(item)) {
-        int own = cJSON_IsBool(item)                                            ? BOOLS
-                  : !cJSON_IsNumber(item) || td_json_is_float(item)             ? FLOATS
-                  : item->valuedouble <= -0x1p53 || item->valuedouble >= 0x1p53 ? TOO_WIDE
-                                                                                : WHOLE;
+        __int128 whole;
+        int own = cJSON_IsBool(item)                                       ? BOOLS
+                  : !cJSON_IsNumber(item) || td_json_is_float(item)        ? FLOATS
+                  : td_json_whole(item, &whole) && whole == (int64_t)whole ? WHOLE
+                                                                           : TOO_WIDE;
         if (!is_value(item))
             return td_infer_refuse(problem, who,
                                    "must hold numbers, bools, \"NaN\" and \"Infinity\", or arrays "
@@ -75,8 +76,11 @@ static char *write_values(const cJSON *item, char *out)
         cJSON_ArrayForEach(one, item) out = write_values(one, out);
         return out;
     }
+    __int128 whole;
     if (cJSON_IsBool(item))
         *out++ = cJSON_IsTrue(item) ? '1' : '0';
+    else if (td_json_whole(item, &whole))
+        out = whole < 0 ? td_print_i64((int64_t)whole, out) : td_print_u64((uint64_t)whole, out);
     else if (cJSON_IsNumber(item))
         out = td_print_f64(item->valuedouble, out);
     else
@@ -119,8 +123,7 @@ static int read_plain(struct td_infer *in, const cJSON *item, const char *who, e
     t->dtype = dtype ? dtype : types[category];
     if (category == TOO_WIDE && t->dtype & TD_INTS)
         return td_infer_refuse(problem, who,
-                               "whole numbers from 2^53 on are not kept to the last digit; write "
-                               "floats, with a point, or a tensor with its data among inputs");
+                               "a whole number is beyond INT64; write floats, with a point");
     t->data = td_arena_alloc(in->req->arena, td_nbytes(t) + 1);
     if (!t->data)
         return td_problem_set(problem, ENOMEM, "no memory for %s", who);
@@ -201,9 +204,7 @@ static int read_brief(struct td_infer *in, struct td_problem *problem)
     if (said && cJSON_IsString(said))
         dtype = td_dtype_find(said->valuestring);
     if (said && !dtype)
-        return td_infer_refuse(
-            problem, "dtype",
-            "must be one of BOOL UINT8 INT8 INT16 INT32 INT64 FP16 BF16 FP32 FP64");
+        return td_problem_set(problem, EINVAL, "dtype: must be one of%s", td_dtype_names);
     int err = td_infer_key_defaults(in, in->json.root, problem);
     cJSON_ArrayForEach(item, in->json.root)
     {

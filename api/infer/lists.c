@@ -3,7 +3,6 @@
  * become one argument. */
 #include "api/infer/call.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,13 +21,15 @@ int td_infer_read_list(const cJSON *item, const char *who, struct td_value *v,
     *v = (struct td_value){.kind = bools ? TD_KIND_bools : floats ? TD_KIND_floats : TD_KIND_ints};
     cJSON_ArrayForEach(one, item)
     {
-        if (bools ? !cJSON_IsBool(one)
-                  : !cJSON_IsNumber(one) || (!floats && fabs(one->valuedouble) >= 0x1p53))
+        __int128 whole = cJSON_IsTrue(one);
+        if (bools    ? !cJSON_IsBool(one)
+            : floats ? !cJSON_IsNumber(one)
+                     : !td_json_whole(one, &whole) || whole != (int64_t)whole)
             return td_infer_refuse(problem, who, "must hold numbers, or bools only");
         if (floats)
             v->floats.v[v->floats.n++] = one->valuedouble;
         else
-            v->ints.v[v->ints.n++] = bools ? cJSON_IsTrue(one) : (int64_t)one->valuedouble;
+            v->ints.v[v->ints.n++] = (int64_t)whole;
     }
     return 0;
 }

@@ -93,15 +93,15 @@ static int read_input(struct td_infer *in, const cJSON *object, struct td_proble
 static int read_number_of(const cJSON *item, const char *who, struct td_value *v,
                           struct td_problem *problem)
 {
+    __int128 whole;
     if (td_json_is_float(item)) {
         *v = (struct td_value){.kind = TD_KIND_float, .f = item->valuedouble};
         return 0;
     }
-    if (fabs(item->valuedouble) >= 0x1p53)
+    if (!td_json_whole(item, &whole) || whole != (int64_t)whole)
         return td_infer_refuse(problem, who,
-                               "whole numbers from 2^53 on are not kept to the last digit; write a "
-                               "float, with a point");
-    *v = (struct td_value){.kind = TD_KIND_int, .i = (int64_t)item->valuedouble};
+                               "is a whole number beyond INT64; write a float, with a point");
+    *v = (struct td_value){.kind = TD_KIND_int, .i = (int64_t)whole};
     return 0;
 }
 

@@ -7,6 +7,7 @@
  * demanded here, nor by an escape. */
 #include "api/json/json.h"
 #include "api/json/kept.h"
+#include "api/json/marks.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,9 +20,10 @@
 
 struct scan {
     const char *text, *end, *at;
-    size_t out, room; /* the copy's length, and what is allocated for it */
-    int depth, max_depth, values;
-    bool floats; /* some number has a point or an exponent */
+    size_t out, room;                     /* the copy's length, and what is allocated for it */
+    int depth, max_depth, values, digits; /* digits: one after the other, up to here */
+    bool floats;                          /* some number has a point or an exponent */
+    bool wide;                            /* or more digits than a double keeps */
     struct td_json *json;
     struct td_problem *problem;
 };
@@ -254,8 +256,9 @@ static int scan(struct scan *s)
             if (was)
                 continue;
         }
-        bool behind_digit = s->at > s->text && s->at[-1] >= '0' && s->at[-1] <= '9';
-        s->floats |= c == '.' || ((c | 0x20) == 'e' && behind_digit);
+        s->floats |= c == '.' || ((c | 0x20) == 'e' && s->digits);
+        s->digits = c >= '0' && c <= '9' ? s->digits + 1 : 0;
+        s->wide |= s->digits == TD_JSON_DIGITS;
         bool opens = c == '[' || c == '{';
         if (opens && ++s->depth > s->max_depth)
             return too_deep(s);
@@ -274,33 +277,6 @@ static int scan(struct scan *s)
         s->at++;
     }
     return 0;
-}
-
-/* The next number of a text behind at, and where it ends. */
-static const char *next_number(const char *at, const char **end)
-{
-    while (*at != '-' && (*at < '0' || *at > '9')) {
-        if (*at == '"')
-            for (at++; *at != '"'; at++)
-                at += *at == '\\';
-        at++;
-    }
-    *end = at + strspn(at, "+-.0123456789eE");
-    return at;
-}
-
-/* Marks the numbers with a point or an exponent: tree and text have them in the same order. */
-static void mark_floats(cJSON *item, const char **at)
-{
-    for (; item; item = item->next) {
-        if (cJSON_IsNumber(item)) {
-            const char *end, *number = next_number(*at, &end);
-            if (strcspn(number, ".eE") < (size_t)(end - number))
-                item->type |= TD_JSON_FLOAT;
-            *at = end;
-        }
-        mark_floats(item->child, at);
-    }
 }
 
 /* What cJSON did not take, as the client has written it but for data arrays. */
@@ -346,8 +322,8 @@ int td_json_parse(struct td_json *json, const char *text, size_t length, int dep
     json->root = cJSON_ParseWithLengthOpts(copy, s.out + 1, &stop, 1);
     if (json->root) {
         const char *at = copy;
-        if (s.floats)
-            mark_floats(json->root, &at);
+        if (s.floats || s.wide)
+            td_json_mark(json->root, &at);
         return td_json_unique(json->root, problem);
     }
     if (!copy[strspn(copy, " \t\r\n")])

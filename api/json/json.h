@@ -42,6 +42,9 @@ static inline bool td_json_is_float(const cJSON *item)
 {
     return item->type & TD_JSON_FLOAT;
 }
+/* A whole number to its last digit, where an INT64 or a UINT64 holds it; else false. */
+#define TD_JSON_WIDE (1 << 17) /* in the type: valueint is what is to be added to valuedouble */
+bool td_json_whole(const cJSON *item, __int128 *value);
 void td_json_free(struct td_json *json); /* also after a failed parse, and when zeroed */
 /* As good as zeroed, for td_json_free; writes no span. */
 static inline void td_json_init(struct td_json *json)

@@ -36,7 +36,10 @@ class Values(service.ServiceTest):
         text = '{"inputs":[{"name":"self","shape":[1],"datatype":"INT64","data":[1]}],"parameters":{"other":%s}}'
         for other, name in (("2e0", "FP32"), ("2E+0", "FP32"), ("-2", "INT64"), ("0.0", "FP32")):
             self.assertEqual(self.raw("add", text % other).json["outputs"][0]["datatype"], name, other)
-        self.problem(self.raw("add", text % (2**53 + 2)), 400, "other", "2^53")
+        for other in (2**53 + 1, 1 - 2**60, 2**63 - 2, -2**63):
+            self.assertEqual(self.raw("add", text % other).json["outputs"][0]["data"], [other + 1])
+        for other in (2**63, -2**63 - 1, 10**30):
+            self.problem(self.raw("add", text % other), 400, "other", "INT64")
         for op, how in (("softmax", {"dim": 0.0}), ("sum", {"dim": [0.0]})):
             self.problem(self.service.infer(op, {"self": f32(1)}, how), 400, "dim")
 

@@ -57,8 +57,12 @@ class Brief(service.ServiceTest):
         floats = [0.1 + 0.2, 1.7976931348623157e308, 5e-324, 2**60 + 0.5, 1e22, *drawn]
         self.is_answered("add", {"out": floats}, self=floats, other=0, dtype="FP64")
         self.is_answered("add", {"out": [1e19]}, self=[10**19], other=0, dtype="FP64")
-        whole = [2**53 - 1, 1 - 2**53, *(rng.randrange(-2**53, 2**53) for _ in range(99))]
+        whole = [2**53 - 1, 1 - 2**53, 2**63 - 1, -2**63, *(rng.randrange(-2**63, 2**63) for _ in range(99))]
         self.is_answered("add", {"out": whole}, self=whole, other=0)
+        self.is_answered("full", {"out": [2**53 + 1]}, size=[1], fill_value=2**53 + 1)
+        self.is_answered("clamp", {"out": [2**60 + 1]}, self=[0], min=2**60 + 1)
+        whole = [2**64 - 1, 2**63, *(rng.randrange(2**64) for _ in range(99))]
+        self.is_answered("add", {"out": whole}, self=whole, other=0, dtype="UINT64")
 
     def test_parameters_where_asked_for(self):
         reply = self.post("add", self=[1], other=2, explain=True, kernel="ref").json
@@ -73,8 +77,9 @@ class Brief(service.ServiceTest):
                 (("self", "300", "255"), "add", {"self": [300], "other": 1, "dtype": "UINT8"}),
                 (("self", "1.5", "127"), "relu", {"self": [1.5], "dtype": "INT8"}), (("self", "numbers"), "relu", {"self": ["x"]}),
                 (("self", "numbers"), "relu", {"self": ["x" * 10000]}), (("self", "numbers"), "relu", {"self": 99 * ["\1" * 9]}),
-                *((("self", "2^53"), "relu", {"self": [1, n]}) for n in (2**53, 2**53 + 1, -2**53 - 1, 2**63, 10**400)),
-                *((("other", "2^53"), "add", {"self": [1], "other": n}) for n in (2**53 + 1, -2**53 - 1)),
+                *((("self", "INT64"), "relu", {"self": [1, n]}) for n in (2**63, -2**63 - 1, 2**64, 10**400)),
+                *((("other", "INT64"), "add", {"self": [1], "other": n}) for n in (2**63, -2**63 - 1)),
+                (("self", str(2**64 - 1)), "relu", {"self": [2**64], "dtype": "UINT64"}),
                 (("slf", "did you mean 'self'"), "add", {"slf": [1], "other": 1}), (("dtype", "FP32"), "relu", {"self": [1], "dtype": "FP3"}),
                 (("input", "did you mean 'inputs'"), "relu", {"input": [{"name": "self"}]})):
             with self.subTest(op=op, arguments=arguments):
