@@ -22,8 +22,9 @@
 #define ROUNDS 4
 #define MOST_ROUNDS 48 /* before a default is believed to lose */
 #define SLOW_NS 30000000
-#define FAR 2.0       /* of the best: a kernel behind that is not timed again */
-#define HOPELESS 20.0 /* nor at larger sizes */
+#define CELL_NS 1000000000 /* after which a cell gets no more rounds */
+#define FAR 2.0            /* of the best: a kernel behind that is not timed again */
+#define HOPELESS 20.0      /* nor at larger sizes */
 #define MAX_RIVALS 16
 #define CLASSES 6
 
@@ -165,6 +166,7 @@ static bool loses(struct sweep *s)
 /* False: the kernels refuse the data. */
 static bool time_rivals(struct sweep *s)
 {
+    int64_t end = td_now_ns() + CELL_NS;
     for (int i = 0; i < s->n_rivals; i++) {
         struct rival *r = &s->rival[i];
         r->ns = run_once(r); /* makes and touches what later runs find */
@@ -174,7 +176,8 @@ static bool time_rivals(struct sweep *s)
         if (r->ns < SLOW_NS)
             r->ns = run_once(r);
     }
-    for (int round = 0; round < ROUNDS || (round < MOST_ROUNDS && loses(s)); round++) {
+    for (int round = 0; (round < ROUNDS || (round < MOST_ROUNDS && loses(s))) && td_now_ns() < end;
+         round++) {
         double best = best_of(s)->ns;
         for (int i = 0; i < s->n_rivals; i++) {
             struct rival *r = &s->rival[i];
