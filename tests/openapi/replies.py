@@ -115,7 +115,7 @@ class Replies(service.ServiceTest):
         for path in ("/v1/ops/x", "/v1/dispatch/ops/x/state", "/v1/dispatch/ops/x/table", "/v1/tensors/x", "/v1/pools/x",
                      "/v2/models/x", "/v2/models/x/ready", "/v2/models/op.add/versions/2",
                      "/v2/models/op.add/versions/2/ready", "/v2/models/op.add/versions/2/config", "/v1/models/x",
-                     "/v1/models/x/plan", "/v2/models/x/config", "/v2/systemsharedmemory/region/x/status"):
+                     "/v1/models/x/plan", "/v1/models/x/source", "/v2/models/x/config", "/v2/systemsharedmemory/region/x/status"):
             with self.subTest(path=path):
                 self.check("GET", path, status=404)
 
@@ -195,8 +195,9 @@ class Replies(service.ServiceTest):
         for more in ({}, {"explain": True}, {"eager": True, "explain": True}, {"kernel": "eager"}, {"binary_data_output": True}):
             for path in ("/v2/models/m/infer", "/v2/models/m/versions/1/infer"):
                 self.check("POST", path, {"inputs": [a, b], "parameters": more, "id": "7", "model_name": "m"})
-        for path in ("/v1/models", "/v1/models/m", "/v1/models/m/plan", "/v2/models/m", "/v2/models/m/config", "/v2/models/m/versions/1/config"):
+        for path in ("/v1/models", "/v1/models/m", "/v1/models/m/plan", "/v1/models/m/source", "/v2/models/m", "/v2/models/m/config", "/v2/models/m/versions/1/config"):
             self.check("GET", path)
+        self.check("GET", "/v1/models/m/source?asm=1", status=501)
         for body in (None, {"ready": True}):
             self.check("POST", "/v2/repository/index", body)
         self.check("POST", "/v2/models/m/infer", {"inputs": [a]}, status=400)
