@@ -106,6 +106,18 @@ static inline int64_t real_to_whole(double x)
         for (int64_t i = 0; i < n; i++)                                                            \
             y[i] = PUT_##to(GET_##from(x[i]));                                                     \
     }
+/* From 2^31 on, or NaN: told by the bits, since a comparison of numbers may trap, and is a branch.
+ */
+#define FAR_f32(x) ((td_f32_bits(x) & 0x7fffffff) >= 0x4f000000)
+#define FAR_f64(x) ((f64_bits(x) & INT64_MAX) >= INT64_C(0x41e0000000000000))
+
+TD_INLINE int64_t f64_bits(double x)
+{
+    int64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
 /* Of real numbers that all fit an INT32 the conversion has an instruction at every level. */
 #define WHOLE_LOOP(from, to)                                                                       \
     static void from##_to_##to(int64_t n, void *out, const void *in)                               \
@@ -114,7 +126,7 @@ static inline int64_t real_to_whole(double x)
         t_##to *y = out;                                                                           \
         int far = 0;                                                                               \
         for (int64_t i = 0; i < n; i++)                                                            \
-            far |= !((x[i] < 0 ? -x[i] : x[i]) < (t_##from)0x1p31);                                \
+            far |= FAR_##from(x[i]);                                                               \
         if (far)                                                                                   \
             for (int64_t i = 0; i < n; i++)                                                        \
                 y[i] = PUT_##to(real_to_whole((double)x[i]));                                      \

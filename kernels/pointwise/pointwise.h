@@ -47,7 +47,7 @@ void td_point_param(const struct td_call *call, int k, double *real, int64_t *wh
 struct td_point_args {
     enum td_dtype type;                    /* of the operands, but for constants: theirs is FP32
                                               where type is BF16 or FP16 */
-    enum td_dtype from[TD_POINT_OPERANDS]; /* of each operand */
+    enum td_dtype from[TD_POINT_OPERANDS]; /* of each operand: where one picks, BOOL */
     enum td_dtype to;                      /* of the result */
     double real[TD_POINT_PARAMS];          /* the parameters */
     int64_t whole[TD_POINT_PARAMS];

@@ -3,6 +3,7 @@
 #define TD_REAL_BITS 32
 #include "kernels/formulas.h"
 #include "kernels/pointwise/pointwise.h"
+#include "kernels/pointwise/truth.h"
 
 /* Formulas of whole numbers alone stand in for none here. */
 #pragma GCC diagnostic ignored "-Wunused-variable"
@@ -23,24 +24,26 @@ TD_INLINE void store(void *p, int64_t i, enum td_dtype to, V v)
     memcpy((uint16_t *)p + i, &h, sizeof h);
 }
 
-TD_INLINE void store_truth(void *p, int64_t i, VM m)
-{
-#ifdef TD_LANES_512
-    _mm_storeu_si128((__m128i *)((char *)p + i), _mm_maskz_set1_epi8(m, 1));
-#else
-    typedef uint8_t bytes __attribute__((vector_size(TD_LANES)));
-    bytes b = __builtin_convertvector((VU)m & 1, bytes);
-    memcpy((char *)p + i, &b, sizeof b);
-#endif
-}
-
-#define IN_1(get) V a = get(0);
-#define IN_2(get) V a = get(0), b = get(1);
-#define IN_3(get) V a = get(0), b = get(1), c = get(2);
-#define AS_F32(k) L_load((const float *)in[k] + i)
-#define AS_ANY(k) load(in[k], i, args->from[k])
+/* Where operands lie and what they are is read once: a result could lie anywhere, for all a
+ * compiler knows. */
+#define FROM_1 FROM_(0)
+#define FROM_2 FROM_1 FROM_(1)
+#define FROM_3 FROM_2 FROM_(2)
+#define FROM_(k)                                                                                   \
+    const void *const in##k = in[k];                                                               \
+    const enum td_dtype from##k = args->from[k];                                                   \
+    (void)from##k;
+#define FIRST_same(get) get(0)
+#define FIRST_ratio FIRST_same
+#define FIRST_truth FIRST_same
+#define FIRST_pick(get) load_truth(in0, i)
+#define IN_1(get, first) V a = first;
+#define IN_2(get, first) V a = first, b = get(1);
+#define IN_3(get, first) V a = first, b = get(1), c = get(2);
+#define AS_F32(k) L_load((const float *)in##k + i)
+#define AS_ANY(k) load(in##k, i, from##k)
 #define OUT_F32_same(v) L_store((float *)out + i, v)
-#define OUT_ANY_same(v) store(out, i, args->type, v)
+#define OUT_ANY_same(v) store(out, i, type, v)
 #define OUT_F32_pick OUT_F32_same
 #define OUT_F32_ratio OUT_F32_same
 #define OUT_ANY_pick OUT_ANY_same
@@ -56,17 +59,18 @@ TD_INLINE void store_truth(void *p, int64_t i, VM m)
     static void id##_f32(const struct td_point_args *args, int64_t n, void *out,                   \
                          const void *const *in)                                                    \
     {                                                                                              \
-        PARAMS                                                                                     \
-        for (int64_t i = 0; i < n; i += L_LANES) {                                                 \
-            IN_##operands(AS_F32) OUT_F32_##result(lanes);                                         \
+        PARAMS FROM_##operands for (int64_t i = 0; i < n; i += L_LANES)                            \
+        {                                                                                          \
+            IN_##operands(AS_F32, FIRST_##result(AS_F32)) OUT_F32_##result(lanes);                 \
         }                                                                                          \
     }                                                                                              \
     static void id##_any(const struct td_point_args *args, int64_t n, void *out,                   \
                          const void *const *in)                                                    \
     {                                                                                              \
-        PARAMS                                                                                     \
+        PARAMS FROM_##operands const enum td_dtype type = args->type;                              \
+        (void)type;                                                                                \
         for (int64_t i = 0; i < n; i += L_LANES) {                                                 \
-            IN_##operands(AS_ANY) OUT_ANY_##result(lanes);                                         \
+            IN_##operands(AS_ANY, FIRST_##result(AS_ANY)) OUT_ANY_##result(lanes);                 \
         }                                                                                          \
     }
 #include "kernels/pointwise/pointwise.def"

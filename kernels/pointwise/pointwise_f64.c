@@ -2,24 +2,21 @@
 #define TD_REAL_BITS 64
 #include "kernels/formulas.h"
 #include "kernels/pointwise/pointwise.h"
+#include "kernels/pointwise/truth.h"
 
 /* Formulas of whole numbers alone stand in for none here. */
 #pragma GCC diagnostic ignored "-Wunused-variable"
 
-TD_INLINE void store_truth(void *p, int64_t i, VM m)
-{
-#ifdef TD_LANES_512
-    _mm_storel_epi64((__m128i *)((char *)p + i), _mm_maskz_set1_epi8(m, 1));
-#else
-    for (int k = 0; k < L_LANES; k++)
-        ((uint8_t *)p)[i + k] = m[k] & 1;
-#endif
-}
-
-#define IN_(k) L_load((const double *)in[k] + i)
-#define IN_1 V a = IN_(0);
-#define IN_2 V a = IN_(0), b = IN_(1);
-#define IN_3 V a = IN_(0), b = IN_(1), c = IN_(2);
+#define FROM_1 const double *x = in[0];
+#define FROM_2 FROM_1 const double *y = in[1];
+#define FROM_3 FROM_2 const double *z = in[2];
+#define FIRST_same L_load(x + i)
+#define FIRST_ratio FIRST_same
+#define FIRST_truth FIRST_same
+#define FIRST_pick load_truth(x, i)
+#define IN_1(first) V a = first;
+#define IN_2(first) V a = first, b = L_load(y + i);
+#define IN_3(first) V a = first, b = L_load(y + i), c = L_load(z + i);
 #define OUT_same(v) L_store((double *)out + i, v)
 #define OUT_pick OUT_same
 #define OUT_ratio OUT_same
@@ -31,8 +28,9 @@ TD_INLINE void store_truth(void *p, int64_t i, VM m)
     {                                                                                              \
         V p = L_c(args->real[0]), q = L_c(args->real[1]), r = L_c(args->real[2]);                  \
         (void)p, (void)q, (void)r;                                                                 \
-        for (int64_t i = 0; i < n; i += L_LANES) {                                                 \
-            IN_##operands OUT_##result(lanes);                                                     \
+        FROM_##operands for (int64_t i = 0; i < n; i += L_LANES)                                   \
+        {                                                                                          \
+            IN_##operands(FIRST_##result) OUT_##result(lanes);                                     \
         }                                                                                          \
     }
 #include "kernels/pointwise/pointwise.def"

@@ -10,18 +10,23 @@
 #pragma GCC diagnostic ignored "-Wunused-variable"
 
 /* Pointers are read once: a store of 8 bits might be one to them, for all that a compiler knows. */
-#define FROM_1 const T *const x = in[0];
-#define FROM_2 FROM_1 const T *const y = in[1];
-#define FROM_3 FROM_2 const T *const z = in[2];
-#define IN_1 const T a = x[i];
-#define IN_2 IN_1 const T b = y[i];
-#define IN_3 IN_2 const T c = z[i];
+#define FROM_1(first) const first *const x = in[0];
+#define FROM_2(first) FROM_1(first) const T *const y = in[1];
+#define FROM_3(first) FROM_2(first) const T *const z = in[2];
+#define FIRST_same T
+#define FIRST_ratio T
+#define FIRST_truth T
+#define FIRST_pick uint8_t
+#define IN_1(first) const first a = x[i];
+#define IN_2(first) IN_1(first) const T b = y[i];
+#define IN_3(first) IN_2(first) const T c = z[i];
 #define UNIT(type) (64 / sizeof(type)) /* elements of which rows get multiples */
 #define OUT_pick OUT_same
 #define OUT_ratio OUT_same
 #define OUT_same(x) ((T *)to)[i] = TO_T(x)
 #define OUT_truth(x) ((uint8_t *)to)[i] = (x) != 0
 
+#define W_pick(a, b, c) ((T)((c) ^ (((b) ^ (c)) & (T)(0 - (U)((a) != 0))))) /* no branch */
 #define W_add(a, b) ((T)((U)(a) + (U)(b)))
 #define W_sub(a, b) ((T)((U)(a) - (U)(b)))
 #define W_mul(a, b) ((T)((U)(a) * (U)(b)))

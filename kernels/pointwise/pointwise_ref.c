@@ -9,6 +9,7 @@
 
 #include <math.h>
 
+#define W_pick(a, b, c) ((a) != 0 ? (b) : (c))
 #define W_add(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
 #define W_sub(a, b) ((int64_t)((uint64_t)(a) - (uint64_t)(b)))
 #define W_mul(a, b) ((int64_t)((uint64_t)(a) * (uint64_t)(b)))

@@ -6,7 +6,7 @@
  * - an operand that lies dense beside the result is read in place;
  * - any other (a column, a row against short rows, one number, what has strides) is laid out in a
  * tile first, once for all tiles where each innermost row wants the same;
- * - a BOOL among operands of another type is made one of theirs in a tile;
+ * - a BOOL among operands of another type is made one of theirs in a tile, but for one that picks;
  * - what one call makes for another stays in a tile, in the type that it is rounded to.
  *
  * Work is split by ranges of the result's elements. Compiled once, with base flags. */
@@ -155,6 +155,7 @@ static int add_call(struct walk *w, const struct td_call *call, td_point_row *ro
 {
     const struct td_pointwise *family = call->op->family;
     struct op op = {.row = row, .unit = unit};
+    bool picks = td_point_result(family->point) == TD_POINT_IS_pick;
     op.args.type = td_point_type(call);
     op.args.to = call->out[0].dtype;
     for (int k = 0; family->operands[k]; k++, op.n_in++) {
@@ -166,8 +167,8 @@ static int add_call(struct walk *w, const struct td_call *call, td_point_row *ro
             continue;
         }
         op.in[k] = of && of[arg] >= 0 ? made[of[arg]] : add_operand(w, &v->tensor);
-        if (v->tensor.dtype == op.args.type)
-            op.args.from[k] = op.args.type;
+        if (v->tensor.dtype == op.args.type || (picks && !k))
+            op.args.from[k] = v->tensor.dtype;
         else
             op.in[k] = add_widened(w, op.in[k], op.args.from[k]);
     }
