@@ -16,14 +16,14 @@ enum td_onednn_kind {
     TD_ONEDNN_deconv,      /* as conv, transposed: dst is the larger */
 };
 
-/* A primitive's description, which is also its key: set all of it to zero first (memset), since it
- * is compared byte for byte. All tensors are of type dtype; src and dst are dense. */
 struct td_onednn_post { /* one that the library does before it stores */
     int32_t how;        /* onednn_post.c's number of it */
     int32_t shape;      /* of its tensor: 0 one element, 1 one a channel, 2 all; -1 there is none */
-    float alpha, beta;
+    float alpha;        /* a leaky relu's slope, else 0 */
 };
 
+/* A primitive's description, which is also its key: set all of it to zero first (memset), since it
+ * is compared byte for byte. All tensors are of type dtype; src and dst are dense. */
 struct td_onednn_desc {
     int64_t src[TD_MAX_RANK], weight[TD_MAX_RANK], dst[TD_MAX_RANK];
     int64_t step[TD_MAX_RANK]; /* the weight's, in elements */
@@ -38,7 +38,7 @@ struct td_onednn_desc {
     int threads; /* OpenMP threads: baked into a primitive when it is made */
     int bias;    /* 1: there is one */
     struct td_onednn_post post[TD_POSTS];
-    int posts, zero; /* how many; and 0 */
+    int posts, zero; /* how many; and 0, so that no byte is padding */
 };
 
 struct td_onednn_args {

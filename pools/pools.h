@@ -312,7 +312,7 @@ void td_future_unref(struct td_future *future);
 
 /* ---- binding and time ---- */
 
-/* OpenMP regions that the thread opens run on it alone, as after binding it with the next two. */
+/* OpenMP regions that the calling thread opens run on it alone, as after td_bind_cpu and _cpus. */
 void td_thread_alone(void);
 
 /* Whether the calling worker's job has mostly waited for members of its team: better be alone. */

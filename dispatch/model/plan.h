@@ -19,8 +19,8 @@ struct td_plan_value {     /* a tensor that depends on the inputs */
     size_t at;       /* its place in the plan's memory, bytes */
 };
 
-struct td_plan_use {  /* a step's argument that is such a value, or a view of it: by its strides,
-                         from  the offset on */
+struct td_plan_use {  /* a step's argument that is such a value, or a view of it: by the
+                         argument's strides, from the offset on */
     int arg, element; /* of the step's; of a list, else -1 */
     int value;
     size_t offset; /* bytes */
@@ -135,8 +135,8 @@ int td_binding_bind(struct td_binding *binding, const struct td_plan_step *step)
 
 /* ---- rest.c ---- */
 
-/* Pins what the steps of a closed plan read; and no more what its first run has shown to be read as
- * packed forms; and nothing any more. -ENOMEM. */
+/* Pins what the steps of a closed plan read. -ENOMEM. Then unpins what its first run has shown to
+ * be read as packed forms alone; and at its end the rest. */
 int td_plan_pin(const struct td_model *model, struct td_plan *plan);
 void td_plan_unpin_taken(struct td_plan *plan);
 void td_plan_unpin(struct td_plan *plan);

@@ -83,8 +83,8 @@ static const char *read_one(const char **at, struct td_post_op *op, bool *takes)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strlen(words[i].name) == n && !memcmp(words[i].name, name, n)) {
             form = find(words[i].formula, strlen(words[i].formula));
-            for (int k = given; given >= 0 && k < words[i].n; k++, given = words[i].n)
-                op->param[k] = words[i].param[k];
+            for (; given >= 0 && given < words[i].n; given++)
+                op->param[given] = words[i].param[given];
         }
     if (!form)
         return "is not known; none, relu, relu6, leaky_relu, hardtanh, hardsigmoid, hardswish, "
