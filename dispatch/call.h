@@ -68,7 +68,8 @@ const struct td_impl *td_rows_choose(const struct td_impl *rows, const struct td
  * else dense copies are made before it. */
 int td_call_count_strides(const struct td_call *call);
 bool td_run_takes_strides(const struct td_run *run);
-#define TD_MEASURED 6
+
+#define TD_MEASURED 6 /* rows of one table at most, the first that take the call */
 
 struct td_measured { /* of a kind of calls: what its rows took; lives as long as the process */
     const struct td_impl *row; /* the one to take */

@@ -102,7 +102,7 @@ static const char *object(struct looking *l, const struct td_plan_step *reader,
     if (!t->stride || !row->run)
         return t->stride ? "who reads it takes no strides" : NULL;
     if (td_is_pointwise(reader->handle->op) && !is_near(t))
-        return "its elements lie too far apart";
+        return "it lies in short runs, or far apart: a copy costs less";
     *place = *t;
     bool taken = !td_binding_bind(l->binding, reader) && !td_run_select(run, &scratch);
     taken = taken && !run->parts && (!run->strided || td_run_takes_strides(run));
@@ -111,7 +111,18 @@ static const char *object(struct looking *l, const struct td_plan_step *reader,
     return taken ? NULL : "who reads it does not take these strides";
 }
 
-/* Asks who reads the results of a step, or has them do so from now on. */
+/* Strides that last as long as the plan, in place of a caller's; false: no memory. */
+static bool keep_strides(struct td_plan *plan, struct td_tensor *t)
+{
+    const size_t bytes = TD_MAX_RANK * sizeof *t->stride;
+    int64_t *kept = t->stride ? td_arena_alloc(plan->arena, bytes) : NULL;
+    if (kept)
+        t->stride = memcpy(kept, t->stride, bytes);
+    return kept || !t->stride;
+}
+
+/* Asks who reads the results of a step whether they can read through it, and gives the first reason
+ * why not, or NULL; with change, when all can, has them do so from now on. */
 static const char *each_reader(struct looking *l, const struct td_plan_step *step, bool change)
 {
     struct td_plan *plan = l->plan;
@@ -122,7 +133,7 @@ static const char *each_reader(struct looking *l, const struct td_plan_step *ste
             int result = reader->use[k].value - step->value;
             struct td_plan_use now;
             struct td_tensor t;
-            int64_t stride[TD_MAX_RANK], *kept = stride;
+            int64_t stride[TD_MAX_RANK];
             if (result < 0 || result >= step->n_outs)
                 continue;
             if (!see_through(l, reader, &reader->use[k], result, &now, &t, stride))
@@ -131,10 +142,8 @@ static const char *each_reader(struct looking *l, const struct td_plan_step *ste
                 why = object(l, reader, &now, &t);
                 continue;
             }
-            if (t.stride && !(kept = td_arena_alloc(plan->arena, sizeof stride)))
+            if (!keep_strides(plan, &t))
                 return "there is no memory";
-            memcpy(kept, stride, sizeof stride);
-            t.stride = t.stride ? kept : NULL;
             *tensor_of(reader, &reader->use[k]) = t;
             reader->use[k] = now;
         }

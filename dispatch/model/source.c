@@ -1,6 +1,6 @@
 /* A plan as a program for people to read: a line a call, its operands by name, and round those that
  * are computed together the loop over tiles that they share. */
-#include "dispatch/model/plan.h"
+#include "dispatch/model/pass.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -48,14 +48,6 @@ static void print_value(const struct source *s, int value, size_t offset)
         fprintf(s->to, "+%zu", offset);
 }
 
-static const struct td_plan_use *use_of(const struct td_plan_step *step, int arg, int element)
-{
-    for (int k = 0; k < step->n_uses; k++)
-        if (step->use[k].arg == arg && step->use[k].element == element)
-            return &step->use[k];
-    return NULL;
-}
-
 /* A view by strides. */
 static void print_strided(const struct source *s, const struct td_plan_use *use,
                           const struct td_tensor *t)
@@ -72,7 +64,7 @@ static void print_strided(const struct source *s, const struct td_plan_use *use,
 static void print_tensor(const struct source *s, const struct td_plan_step *step, int arg,
                          int element, const struct td_tensor *t)
 {
-    const struct td_plan_use *use = use_of(step, arg, element);
+    const struct td_plan_use *use = td_step_use(step, arg, element);
     if (use && t->stride)
         print_strided(s, use, t);
     else if (use)
