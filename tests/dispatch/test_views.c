@@ -20,7 +20,7 @@ static const struct {
      2,
      0,
      1,
-     "its elements lie too far apart"},
+     "it lies in short runs, or far apart: a copy costs less"},
     {{"diagonal(reshape(a, [2, 6, 10]), 1, 1, 2)", "stack([b, b])"}, 1, 1, 0, ""},
     /* views of views, which are seen in other shapes */
     {{"permute(reshape(a, [2, 3, 4, 5]), [0, 2, 1, 3])", "narrow(reshape(b, [8, 3, 5]), 0, 3, 2)",
@@ -42,7 +42,11 @@ static const struct {
      0,
      ""},
     /* a copy is made of what lies apart, but a copy of a copy is one */
-    {{"transpose(reshape(a, [10, 12]), 0, 1)", "b + 1"}, 2, 0, 1, "its elements lie too far apart"},
+    {{"transpose(reshape(a, [10, 12]), 0, 1)", "b + 1"},
+     2,
+     0,
+     1,
+     "it lies in short runs, or far apart: a copy costs less"},
     {{"transpose(reshape(a, [10, 12]), 0, 1)", "cat([b, flip(b, [0])])"}, 1, 2, 0, ""},
     {{"transpose(reshape(a, [3, 4, 10]), 0, 1)", "permute(b, [2, 1, 0])"},
      1,
