@@ -197,6 +197,15 @@ TD_INLINE V o_logaddexp2(V a, V b)
     return L_sel(same, a, y);
 }
 
+TD_INLINE VM o_isclose(V a, V b, V rtol, V atol, V equal_nan)
+{
+    V far = L_abs(L_sub(a, b));
+    VM near =
+        L_both(L_lt(far, L_c((td_real)INFINITY)), L_le(far, L_add(atol, L_abs(L_mul(rtol, b)))));
+    VM nan = L_both(L_both(L_uno(a, a), L_uno(b, b)), L_ne(equal_nan, L_c(0)));
+    return L_either(L_either(near, nan), L_eq(a, b));
+}
+
 /* From the nearer end. */
 TD_INLINE V o_lerp(V a, V b, V weight)
 {

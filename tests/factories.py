@@ -133,6 +133,7 @@ TABLE = {
     "eye.m": (lambda n, m, dtype=None: np.eye(n, m), made({"n": 5, "m": 3}, {"n": 3, "m": 300}), REAL),
     "rand": (uniform, made({"size": [0, 3]}, datatypes=FLOATS), REAL), # each time another result: only nothing is known
     "rand.generator": (uniform, made({"size": [3, 5], "generator": 7}, {"size": [100], "generator": -2**40}, datatypes=FLOATS), REAL),
+    **{name: (lambda self: np.zeros(self.shape), [({"self": (0, 3)}, {})], like) for name in ("rand_like", "randn_like")},
     "randn": (normal, made({"size": [0, 3]}, datatypes=FLOATS), REAL),
     "randn.generator": (normal, made({"size": [3, 5], "generator": 7}, {"size": [1001], "generator": -2**40}, datatypes=FLOATS), REAL),
     "randint": (one_of, made({"high": 1, "size": [3]}, datatypes=COUNTED), of_numbers(otherwise="INT64")),

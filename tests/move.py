@@ -122,8 +122,9 @@ TABLE = {
     "t": (lambda self: self.T, on((4, 9), {}) + on((5,), {}) + on((), {}), same),
     "permute": (lambda self, dims: np.transpose(self, dims), on((2, 3, 5), {"dims": [2, 0, 1]}) + on((4, 9), {"dims": [-1, 0]}), same),
     **{name: (lambda self, source, destination: np.moveaxis(self, source, destination), on((2, 3, 5), *how), same)
-       for name, how in (("movedim.int", [{"source": 0, "destination": -1}, {"source": 2, "destination": 1}]),
-                         ("movedim.intlist", [{"source": [0, 1], "destination": [-1, 0]}]))},
+       for named in ("movedim", "moveaxis")
+       for name, how in ((named + ".int", [{"source": 0, "destination": -1}, {"source": 2, "destination": 1}]),
+                         (named + ".intlist", [{"source": [0, 1], "destination": [-1, 0]}]))},
     "flip": (lambda self, dims: np.flip(self, dims), on((4, 9), {"dims": [0]}, {"dims": [1, 0]}, {"dims": []}), same),
     "select.int": (lambda self, dim, index: part(self, dim, index), on((4, 9), {"dim": 0, "index": 2}, {"dim": -1, "index": -3}), same),
     "slice.Tensor": (lambda self, dim=0, start=None, end=None, step=1: part(self, dim, slice(start, end, step)),
@@ -152,10 +153,11 @@ TABLE = {
                                       {"repeats": 0, "dim": 1}), same),
     "pixel_shuffle": (pixel_shuffle, on((2, 8, 3, 5), {"upscale_factor": 2}) + on((9, 2, 2), {"upscale_factor": 3}), same),
     "pixel_unshuffle": (pixel_unshuffle, on((2, 3, 4, 6), {"downscale_factor": 2}) + on((1, 9, 3), {"downscale_factor": 3}), same),
-    "channel_shuffle": (channel_shuffle, on((2, 6, 3, 4), {"groups": 3}) + on((1, 4, 40), {"groups": 2}), same),
+    **{name: (channel_shuffle, on((2, 6, 3, 4), {"groups": 3}) + on((1, 4, 40), {"groups": 2}), same)
+       for name in ("channel_shuffle", "native_channel_shuffle")},
     "tile": (tile, on((3, 4), {"dims": [2]}, {"dims": [2, 1, 3]}), same),
     **{name: (lambda tensors, dim=0: np.concatenate(tensors, dim), [(listed("tensors", (3, 4), (2, 4), (1, 4)), {}),
-                                                                   (listed("tensors", (3, 4), (3, 1)), {"dim": -1})], same) for name in ("cat", "concat")},
+                                                                   (listed("tensors", (3, 4), (3, 1)), {"dim": -1})], same) for name in ("cat", "concat", "concatenate")},
     "stack": (lambda tensors, dim=0: np.stack(tensors, dim), [(listed("tensors", (3, 4), (3, 4)), {"dim": how}) for how in (0, 1, -1)], same),
     "roll": (roll, on((4, 9), {"shifts": [2, -11], "dims": [0, 1]}, {"shifts": [5]}), same),
 }
@@ -193,7 +195,7 @@ def draw(rng, op, draw_shape):
         return {"self": thin}, {"squeeze": {}, "squeeze.dim": {"dim": said}, "squeeze.dims": {"dim": some}}[op]
     if op in ("expand", "broadcast_to"):
         return {"self": thin}, {"size": [*more, *shape]}
-    if op in ("cat", "concat"):
+    if op in ("cat", "concat", "concatenate"):
         return listed("tensors", *(shape[:dim] + (int(n),) + shape[dim + 1:] for n in rng.integers(0, 9, rng.integers(1, 5)))), {"dim": said}
     if op == "stack":
         return listed("tensors", *[shape] * int(rng.integers(1, 5))), {"dim": int(rng.integers(-rank - 1, rank + 1))}

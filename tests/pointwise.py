@@ -173,6 +173,9 @@ TABLE = {
     "div.Scalar_mode": (quotient, [(shapes, {**how, "rounding_mode": m}) for m in MODES for shapes, how in SCALAR], of_quotient),
     "copysign.Tensor": (lambda self, other: np.copysign(self.astype(np.float64), other.astype(np.float64)), PAIRS, floating),
     "copysign.Scalar": (lambda self, other: np.copysign(self.astype(np.float64), other), [({"self": (40,)}, {"other": -3})], floating),
+    "gcd": (two(np.gcd), PAIRS, same, "own", "INT32"), "lcm": (two(np.lcm), PAIRS, same, "own", "INT32"),
+    "isclose": (lambda self, other, rtol=1e-5, atol=1e-8, equal_nan=False: np.isclose(self, other, rtol, atol, equal_nan),
+                PAIRS + [({"self": (3, 40), "other": (40,)}, {"rtol": 0.5, "atol": 0.25, "equal_nan": True})], truth),
     "heaviside": (lambda self, values: np.heaviside(self.astype(np.float64), values), [({"self": (40,), "values": (40,)}, {}), ({"self": (3, 9), "values": (9,)}, {})], same),
     "nextafter": (lambda self, other: np.nextafter(self, other), PAIRS, same),
     "logit": (on_floats(logit), ONE + [({"self": (70,)}, {"eps": 0.125})], floating),
@@ -236,6 +239,9 @@ TABLE = {
 
 # Other names of the same, here and in operators.py.
 ALSO = {
+    **{"arc" + name: "a" + name for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "tan2")},
+    **{"special_" + name: name for name in ("expm1", "exp2", "log1p", "sinc", "erf", "erfc")},
+    "special_expit": "sigmoid", "special_xlogy": "xlogy.Tensor",
     "negative": "neg", "absolute": "abs", "sgn": "sign", "fix": "trunc", "clip": "clamp", "clip.Tensor": "clamp.Tensor",
     **{f"{name}.{how}": f"{of}.{how}" for name, of in (
         ("multiply", "mul"), ("subtract", "sub"), ("divide", "div"), ("true_divide", "div"), ("not_equal", "ne"), ("less", "lt"),

@@ -59,6 +59,8 @@ TABLE = {
             same, BMM),
     "mv": (MV, factors("self", "vec", ((5, 7), (7,)), ((64, 133), (133,)), ((3, 0), (0,))), same, MV),
     "dot": (DOT, factors("self", "tensor", ((7,), (7,)), ((133,), (133,)), ((0,), (0,))), same, DOT),
+    "vdot": (two(np.dot, "other"), factors("self", "other", ((7,), (7,)), ((133,), (133,))), same, two(np.dot, "other")),
+    "ger": (OUTER, factors("self", "vec2", ((7,), (3,)), ((40,), (133,))), same, OUTER),
     "outer": (OUTER, factors("self", "vec2", ((7,), (3,)), ((40,), (133,)), ((0,), (2,))), same, OUTER),
     "addmm": (ADDMM, with_self("mat1", "mat2", ((3,), (5, 7), (7, 3), {}), ((64, 70), (64, 33), (33, 70), {"beta": 2}),
                                ((5, 1), (5, 20), (20, 3), {"alpha": 3, "beta": -1}), ((), (5, 2), (2, 3), {"beta": 0}),

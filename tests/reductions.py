@@ -192,7 +192,7 @@ TABLE = {
     "count_nonzero.dim_IntList": (count, [(shapes, {"dim": how["dim"]}) for shapes, how in DIMS], counted),
     **deviations("var", deviation(False)), **deviations("std", deviation(True)),
     **deviations("var_mean", with_mean(False)), **deviations("std_mean", with_mean(True)),
-    "logsumexp": (logsumexp, DIMS + NOTHING, floating, lambda self, **how: logsumexp(self, **how) + 1),
+    **{name: (logsumexp, DIMS + NOTHING, floating, lambda self, **how: logsumexp(self, **how) + 1) for name in ("logsumexp", "special_logsumexp")},
     "linalg_vector_norm": (norm, ALL + [(shapes, {**how, "ord": n}) for shapes, how in DIMS[:4] for n in NORMS] + [({"self": (9,)}, {"dtype": "FP64"})], asked, norm),
     "norm.Scalar": (norm, ALL + [({"self": (9,)}, {"p": 1})], same, norm),
     "norm.ScalarOpt_dim": (norm, [(shapes, {**how, "p": 3}) for shapes, how in DIMS] + [({"self": (4, 9)}, {"dim": [1], "p": None})], same, norm),

@@ -44,6 +44,7 @@ def glu(self, dim=-1):
 
 TABLE = {
     "glu": (glu, [({"self": (2, 4, 5)}, {"dim": 1}), ({"self": (3, 40)}, {}), ({"self": (6, 300)}, {"dim": 0}), ({"self": (2, 0)}, {})], floating),
+    "special_softmax": (softmax, CALLS, floating, "all"), "special_log_softmax": (log_softmax, CALLS, floating, "all"),
     "softmax.int": (softmax, CALLS + TYPED, floating, "all"), "_softmax": (softmax, HALVES, floating, "all"),
     "log_softmax.int": (log_softmax, CALLS + TYPED, floating, "all"), "_log_softmax": (log_softmax, HALVES, floating, "all"),
     "_softmax_backward_data": (gradients.softmax, gradients.SOFTMAX, of_gradient, gradients.softmax_scale),

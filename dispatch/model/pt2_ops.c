@@ -50,7 +50,6 @@ static const struct td_pt2_target targets[] = {
      "v * (g / reshape_as(linalg_vector_norm(flatten(transpose(v, 0, dim), 1), 2, 1), g))",
      "dim=0"},
     {"adjoint", td_pt2_formula, 0, "transpose(self, -2, -1)"},
-    {"cdist", td_pt2_formula, 0, "_cdist_forward(x1, x2, p, compute_mode)", "p=2.0 compute_mode"},
     {"cosine_similarity", td_pt2_formula, 0,
      "sum(x1 * x2, dim) / (clamp_min(linalg_vector_norm(x1, 2, dim), eps) * "
      "clamp_min(linalg_vector_norm(x2, 2, dim), eps))",
@@ -86,10 +85,6 @@ static const struct td_pt2_target targets[] = {
      "b_ih b_hh"},
     {"rnn_tanh_cell", td_pt2_formula, 0, "tanh(linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh))",
      "b_ih b_hh"},
-    {"special_expit", td_pt2_formula, 0, "sigmoid(self)"},
-    {"special_erf", td_pt2_formula, 0, "erf(self)"},
-    {"special_log_softmax", td_pt2_formula, 0, "log_softmax(self, dim, dtype)", "dtype"},
-    {"special_softmax", td_pt2_formula, 0, "softmax(self, dim, dtype)", "dtype"},
     {"tril_indices", td_pt2_formula, 0,
      "_to_copy(t(nonzero(tril(ones([row, col]), offset))), dtype=dtype)", "offset=0 dtype"},
     {"triu_indices", td_pt2_formula, 0,

@@ -111,30 +111,31 @@ static const struct td_impl impls[] = {
     {0},
 };
 
-const struct td_op td_op__cdist_forward = {
-    .schema = "_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor",
-    .doc = "out[.., i, j] = sum(|x1[.., i, :] - x2[.., j, :]|^p)^(1/p); p = 0 counts those that "
-           "differ, p = inf is the largest; compute_mode changes nothing",
-    .rule = rule_sets,
-    .dtypes = TD_f32 | TD_f64,
-    .ulp = 8,
-    .impls = impls,
-    .samples = (const char *const[]){"x1=[n,7] x2=[m,7] p=2.0 compute_mode=None",
-                                     "x1=[3,1,5,n] x2=[2,9,n] p=1.0 compute_mode=0",
-                                     "x1=[70,n] x2=[3,n] p=inf compute_mode=None",
-                                     "x1=[2,9] x2=[n,9] p=0.0 compute_mode=2",
-                                     "x1=[5,n] x2=[4,n] p=1.5 compute_mode=1", NULL},
-    .flops = flops,
-};
-
-const struct td_op td_op__pdist_forward = {
-    .schema = "_pdist_forward(Tensor self, float p=2.) -> Tensor",
-    .doc = "_cdist_forward of each two rows of self, those before first",
-    .rule = rule_pairs,
-    .dtypes = TD_f32 | TD_f64,
-    .ulp = 8,
-    .impls = impls,
-    .mixes = TD_MAX_RANK,
-    .samples = (const char *const[]){"self=[n,5]", "self=[6,n] p=1.0", "self=[67,3] p=3.0", NULL},
-    .flops = flops,
-};
+#define TD_DISTANCE(symbol, text, formula, judge, mixed, ...)                                      \
+    const struct td_op td_op_##symbol = {                                                          \
+        .schema = text,                                                                            \
+        .doc = formula,                                                                            \
+        .rule = judge,                                                                             \
+        .dtypes = TD_f32 | TD_f64,                                                                 \
+        .ulp = 8,                                                                                  \
+        .impls = impls,                                                                            \
+        .mixes = mixed,                                                                            \
+        .samples = (const char *const[]){__VA_ARGS__, NULL},                                       \
+        .flops = flops,                                                                            \
+    };
+#define TD_SETS                                                                                    \
+    "out[.., i, j] = sum(|x1[.., i, :] - x2[.., j, :]|^p)^(1/p); p = 0 counts those that differ, " \
+    "p = inf is the largest; compute_mode changes nothing"
+#define TD_PAIRS "cdist of each two rows of self, those before first"
+TD_DISTANCE(_cdist_forward,
+            "_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor", TD_SETS,
+            rule_sets, 0, "x1=[n,7] x2=[m,7] p=2.0 compute_mode=None",
+            "x1=[3,1,5,n] x2=[2,9,n] p=1.0 compute_mode=0",
+            "x1=[70,n] x2=[3,n] p=inf compute_mode=None", "x1=[2,9] x2=[n,9] p=0.0 compute_mode=2",
+            "x1=[5,n] x2=[4,n] p=1.5 compute_mode=1")
+TD_DISTANCE(cdist, "cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor",
+            TD_SETS, rule_sets, 0, "x1=[n,7] x2=[m,7]", "x1=[3,1,5,n] x2=[2,9,n] p=1.0")
+TD_DISTANCE(_pdist_forward, "_pdist_forward(Tensor self, float p=2.) -> Tensor", TD_PAIRS,
+            rule_pairs, TD_MAX_RANK, "self=[n,5]", "self=[6,n] p=1.0", "self=[67,3] p=3.0")
+TD_DISTANCE(pdist, "pdist(Tensor self, float p=2.) -> Tensor", TD_PAIRS, rule_pairs, TD_MAX_RANK,
+            "self=[n,5]", "self=[6,n] p=1.0")

@@ -125,17 +125,20 @@ TD_MASKED(nonzero);
 TD_MASKED(masked_select);
 TD_MASKED(masked_scatter);
 
-const struct td_op td_op_nonzero = {
-    .schema = "nonzero(Tensor self) -> Tensor",
-    .doc = "out[i] = where the i-th element of self is that is not 0",
-    .rule = rule_nonzero,
-    .dtypes = TD_ALL,
-    .impls = nonzero_impls,
-    .flops = flops,
-    .follows = 1,
-    .samples =
-        (const char *const[]){"self=[n,m]:bool", "self=[n]", "self=[2,n,3]", "self=[]", NULL},
-};
+#define TD_PLACES(name)                                                                            \
+    const struct td_op td_op_##name = {                                                            \
+        .schema = #name "(Tensor self) -> Tensor",                                                 \
+        .doc = "out[i] = where the i-th element of self is that is not 0",                         \
+        .rule = rule_nonzero,                                                                      \
+        .dtypes = TD_ALL,                                                                          \
+        .impls = nonzero_impls,                                                                    \
+        .flops = flops,                                                                            \
+        .follows = 1,                                                                              \
+        .samples =                                                                                 \
+            (const char *const[]){"self=[n,m]:bool", "self=[n]", "self=[2,n,3]", "self=[]", NULL}, \
+    };
+TD_PLACES(nonzero)
+TD_PLACES(argwhere)
 const struct td_op td_op_masked_select = {
     .schema = "masked_select(Tensor self, Tensor mask) -> Tensor",
     .doc = "out = the elements of self where mask is true, one behind the other",

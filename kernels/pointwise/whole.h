@@ -29,6 +29,28 @@ static inline int64_t W_floor_divide(int64_t a, int64_t b)
     return W_quotient(a, b) - (rest && (rest < 0) != (b < 0));
 }
 
+static inline uint64_t W_size(int64_t a)
+{
+    return a < 0 ? 0 - (uint64_t)a : (uint64_t)a;
+}
+
+static inline int64_t W_gcd(int64_t a, int64_t b) /* Euclid's */
+{
+    uint64_t x = W_size(a), y = W_size(b);
+    while (y) {
+        uint64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return (int64_t)x;
+}
+
+static inline int64_t W_lcm(int64_t a, int64_t b)
+{
+    uint64_t divisor = (uint64_t)W_gcd(a, b);
+    return divisor ? (int64_t)(W_size(a) / divisor * W_size(b)) : 0;
+}
+
 /* By squaring; a negative power is 0 but for 1 and -1. */
 static inline int64_t W_pow(int64_t a, int64_t b)
 {

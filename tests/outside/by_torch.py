@@ -232,6 +232,7 @@ def marked(call, said):
     tensors = tensors_of(call)
     marks = "(UINT8) " * any(service.datatype(t) == "UINT8" for t in tensors)
     marks += "(one wide) " * any(1 in shape_of(t)[-1:] for t in tensors)
+    marks += "(lowest) " * any(wide(t).dtype.kind == "i" and (wide(t) == np.iinfo(wide(t).dtype).min).any() for t in tensors)
     marks += "(beyond) " * any(type(v) in (int, float) and abs(v) > 65504 for v in call.values())
     return marks + said
 

@@ -6,7 +6,7 @@ LISTED = [
     (".*\\.Scalar", "which no .* is", "PyTorch compares with what the number wraps round to: -3 is 253 to UINT8"),
     (".*_backward.*", "has shape|of one type|must have the dimensions|does not take|gradient for floating|sizes of input's"
      "|divisor|transposed|one for each|an output channel|as in the result", "a gradient has the shape and the real type of what it belongs to"),
-    ("square|nextafter|outer|b?mm|mv|matmul|.*bmm|add.*|col2im|rnn.*|lstm.*|gru.*|_[cp]dist_forward|.*norm|scaled_dot.*"
+    ("square|pow.*|nextafter|outer|ger|rand_like|randn_like|b?mm|mv|matmul|.*bmm|add.*|col2im|rnn.*|lstm.*|gru.*|_?[cp]dist.*|.*norm|scaled_dot.*"
      "|.*upsample.*|searchsorted.*|bucketize.*|grid_sampler.*", "does not take",
      "types that PyTorch has for some shapes alone, as of a product of nothing, or without telling why"),
     (".*mm|mv|matmul|einsum|conv.*|.*norm.*|baddbmm|index_put|scaled_dot.*|cat",
@@ -26,11 +26,13 @@ LISTED = [
     (".*upsample.*", "does not make", "PyTorch follows a scale that contradicts the sizes"),
     ("pad", "come around", "PyTorch copies what it has not written yet"),
     ("lstm.*|gru.*|rnn.*", "are right|must be of shape", "PyTorch lets sizes broadcast that say how many layers there are"),
-    ("_pdist_forward|native_group_norm", "two are right|0 and up|sizes of input's", "PyTorch judges this before, in pdist and group_norm"),
+    ("_?pdist.*|native_group_norm", "two are right|0 and up|sizes of input's", "PyTorch judges this before, in pdist and group_norm"),
     ("topk", "of a single number 1 is right", "PyTorch gives one number for k of 0"),
     ("one_hot", "how many classes", "-1: the result's shape would follow from numbers"),
     ("index.*", "with a dimension is right", "a mask of no dimension adds one to the result in PyTorch"),
+    (".*", "at most 8 are taken", "tensors have up to 8 dimensions here"),
     # other results
+    ("gcd|lcm", "\\(lowest\\).*result 0:", "the lowest number of a type has no size in it"),
     (".*\\.Scalar", "\\(beyond\\).*result 0:", "a number beyond FP16 is an infinity, of the same sign, or not, by the machine"),
     ("sinc", "result 0:", "PyTorch rounds pi before it multiplies: sin(pi * 5) is not 0"),
     ("c?elu|index_add|logspace", "nan|True|result 0: 0", "0 times an infinite alpha, or one that is NaN"),
@@ -52,8 +54,8 @@ CONVERTED = r"(nan)?sum.*|prod.*|cum(sum|prod)|to\..*|_to_copy|type_as|copy|.*_s
 
 # What one infinity or NaN among many numbers does depends on how they are added up and weighed: in what
 # order, with weights of 0 or without, by Welford's or by Kahan's way. These are given finite numbers.
-SUMS = r"var_mean|std_mean|.*norm|upsample|_upsample|grid_sampler|conv|scaled_dot|.*_backward|lstm|gru|rnn|col2im|_.dist|einsum"
+SUMS = r"var_mean|std_mean|.*norm|upsample|_upsample|grid_sampler|conv|scaled_dot|.*_backward|lstm|gru|rnn|col2im|_?[cp]dist.*|einsum"
 # Where numbers are equal PyTorch gives the place of any of them.
 UNSTABLE = {"topk", "kthvalue", "median"}
 # Of these only shape and type are told.
-DRAWN = {"rand", "randn", "randint", "randperm", "empty", "empty_like", "empty_strided", "new_empty"}
+DRAWN = {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "empty", "empty_like", "empty_strided", "new_empty"}
