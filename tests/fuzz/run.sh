@@ -11,7 +11,7 @@ fi
 work=$build/tests/fuzz/$name
 flags=(-g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -D_GNU_SOURCE
     -I"$root" -I"$build" -isystem "$dragonbox")
-sources=("$root/tests/fuzz/fuzz_$name.c" "$root"/api/json/{json,cache,kept,tensor,unique}.c
+sources=("$root/tests/fuzz/fuzz_$name.c" "$root"/api/json/{json,cache,kept,marks,tensor,unique}.c
     "$root/pools/budget.c")
 rm -rf "$work"
 mkdir -p "$work/found"
