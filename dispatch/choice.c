@@ -15,6 +15,7 @@
  * is too large to copy, the order of the rows decides. */
 #include "dispatch/call.h"
 #include "dispatch/hash.h"
+#include "pools/pools.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,12 +25,13 @@
 
 #define KINDS 2048
 #define PROBES 32
-#define MOST_BYTES ((size_t)32 << 20) /* of a copy; of scratch twice that: nobody counts it */
+#define MOST_BYTES ((size_t)32 << 20) /* of a copy; of scratch twice that */
 #define MOST_FLOPS 4e9                /* half a second, with all rows */
 #define ROUNDS 7
 #define ROUND_NS 20000  /* of repeating a row in one round */
 #define ALL_NS 30000000 /* of rounds, after which there are no more */
 #define FAR 1.5         /* of the best: a row behind that is not timed again */
+#define WAIT_NS 1000000 /* for another measurement, before looking whether to stop */
 #define EQUAL 1.03      /* within that the first one listed is taken: it is the same each time */
 
 static struct kind {
@@ -144,7 +146,6 @@ static size_t size_of(const struct td_call *call)
 struct rival {
     const struct td_impl *row;
     struct td_prepared prepared;
-    void *scratch;
     double ns;
 };
 
@@ -152,7 +153,8 @@ struct trial {
     struct td_call call;
     struct td_value arg[TD_MAX_ARGS];
     struct td_tensor out[TD_MAX_OUTS], list[TD_MAX_ARGS]; /* of arguments that are lists */
-    char *room;
+    char *room, *scratch;
+    size_t taken; /* of td_memory, for both */
     int n;
     struct rival rival[TD_MEASURED];
 };
@@ -180,6 +182,15 @@ static bool place_list(struct trial *t, struct td_value *v, int *n, char **room)
     return true;
 }
 
+/* Counted memory; NULL: there is none. */
+static char *take(struct trial *t, size_t bytes)
+{
+    if (td_budget_take(&td_memory, bytes))
+        return NULL;
+    t->taken += bytes;
+    return aligned_alloc(64, bytes);
+}
+
 /* The call on other memory: numbers of every type that are neither denormal nor large. False: there
  * is no room for it. */
 static bool copy(struct trial *t, const struct td_call *call)
@@ -187,7 +198,7 @@ static bool copy(struct trial *t, const struct td_call *call)
     size_t bytes = size_of(call);
     int n_list = 0;
     bool fits = true;
-    char *room = t->room = aligned_alloc(64, bytes);
+    char *room = t->room = take(t, bytes);
     if (!room)
         return false;
     memset(room, 0x3c, bytes);
@@ -209,11 +220,12 @@ static bool copy(struct trial *t, const struct td_call *call)
     return fits;
 }
 
-/* Rows that take the call; of those at the lowest level only where there is no other, and the
- * reference never. */
+/* Rows that take the call, with scratch that they share; of those at the lowest level only where
+ * there is no other, and the reference never. */
 static void find_rivals(struct trial *t, const struct td_impl *rows)
 {
     bool own = false;
+    size_t most = 64;
     t->n = 0;
     for (const struct td_impl *row = rows; row[1].run && t->n < TD_MEASURED; row++) {
         struct rival *r = &t->rival[t->n];
@@ -223,12 +235,14 @@ static void find_rivals(struct trial *t, const struct td_impl *rows)
             continue;
         own |= !row->library;
         size_t bytes = (r->prepared.scratch + 127) & ~(size_t)63;
-        r->scratch = bytes < 2 * MOST_BYTES ? aligned_alloc(64, bytes) : NULL;
-        if (r->scratch)
-            t->n++;
-        else
+        if (bytes > 2 * MOST_BYTES) {
             td_prepared_release(&r->prepared);
+            continue;
+        }
+        most = bytes > most ? bytes : most;
+        t->n++;
     }
+    t->scratch = take(t, most);
 }
 
 /* A thread that computes alone is not charged for what others do to it. */
@@ -243,7 +257,7 @@ static double now_ns(const struct trial *t)
 static double time_rival(struct trial *t, struct rival *r, int times)
 {
     double begin = now_ns(t);
-    t->call.scratch = r->scratch;
+    t->call.scratch = t->scratch;
     t->call.prepared = &r->prepared;
     for (int i = 0; i < times; i++)
         r->row->run(&t->call);
@@ -296,18 +310,20 @@ static bool measure(const struct td_impl *rows, const struct td_call *call, stru
 {
     struct trial t;
     t.n = 0;
+    t.taken = 0;
+    t.scratch = NULL;
     if (copy(&t, call))
         find_rivals(&t, rows);
-    if (t.n > 1)
+    if (t.n > 1 && t.scratch)
         time_rivals(&t);
-    bool done = t.n && !td_stopped();
+    bool done = t.n && t.scratch && !td_stopped();
     if (done)
         settle(&t, m);
-    for (int i = 0; i < t.n; i++) {
+    for (int i = 0; i < t.n; i++)
         td_prepared_release(&t.rival[i].prepared);
-        free(t.rival[i].scratch);
-    }
+    free(t.scratch);
     free(t.room);
+    td_budget_give(&td_memory, t.taken);
     return done;
 }
 
@@ -326,13 +342,23 @@ const struct td_measured *td_measured_of(const struct td_impl *rows, const struc
     return is_free(kind) ? NULL : &kind->measured;
 }
 
+/* Waits until nobody else measures; false: this one is stopped before. */
+static bool begin_measuring(void)
+{
+    while (pthread_mutex_trylock(&measuring)) {
+        if (td_stopped())
+            return false;
+        nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
+    }
+    return true;
+}
+
 const struct td_measured *td_measure(const struct td_impl *rows, const struct td_call *call)
 {
     bool open;
     const struct td_measured *m = td_measured_of(rows, call, &open);
-    if (!open)
+    if (!open || !begin_measuring())
         return m;
-    pthread_mutex_lock(&measuring);
     uint64_t key = key_of(rows, call);
     struct kind *kind = find(key); /* which may have been measured meanwhile */
     if (kind && is_free(kind) && measure(rows, call, &kind->measured))
