@@ -1,14 +1,24 @@
 /* Rows that are chosen by measurement: the faster one is taken and stays, whatever their order. */
+#include "kernels/weight.h"
 #include "tests/dispatch/dispatch_test.h"
 
 #include <math.h>
+#include <time.h>
 
 static int slow_ran, fast_ran;
 static bool fast_refuses;
 
+/* This thread's, by which it is timed where it computes alone. */
+static int64_t cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 static void spin(int64_t ns)
 {
-    for (int64_t end = td_clock_ns() + ns; td_clock_ns() < end;)
+    for (int64_t end = cpu_ns() + ns; cpu_ns() < end;)
         ;
 }
 
@@ -80,17 +90,25 @@ static void define(bool on)
 
 static float x[1000], y[1000];
 static struct td_run run;
+static struct td_named self; /* of the call that is chosen for */
 
 /* The row that selection takes for so many elements; both have run so often by then. */
-static const char *chosen(const char *name, int64_t n, int64_t mode)
+static const char *chosen_by(const char *name, int64_t mode, int threads)
 {
-    struct td_named args[] = {tensor_arg("self", x, n), {"mode", {.kind = TD_KIND_int, .i = mode}}};
+    struct td_named args[] = {self, {"mode", {.kind = TD_KIND_int, .i = mode}}};
     size_t bytes;
     ck_assert_int_eq(td_run_bind(&run, name, args, strcmp(name, "toy_two") ? 1 : 2, NULL), 0);
+    run.call.threads = threads;
     run.call.out[0].data = y;
     ck_assert_int_eq(td_run_select(&run, &bytes), 0);
     td_run_release(&run);
     return run.impl->name;
+}
+
+static const char *chosen(const char *name, int64_t n, int64_t mode)
+{
+    self = tensor_arg("self", x, n);
+    return chosen_by(name, mode, 1);
 }
 
 START_TEST(test_the_faster_one_stays)
@@ -117,7 +135,8 @@ START_TEST(test_the_faster_one_stays)
 }
 END_TEST
 
-/* Sizes in the same half octave are of one kind; small ones, attributes and types are not. */
+/* Sizes in the same half octave are of one kind; small ones, attributes, types, threads and stored
+ * tensors are not. */
 START_TEST(test_kinds)
 {
     define(true);
@@ -134,6 +153,19 @@ START_TEST(test_kinds)
         ck_assert_int_gt(slow_ran, n);
         n = slow_ran;
     }
+    struct td_weight *stored = NULL;
+    struct td_tensor like;
+    self = tensor_arg("self", x, 100);
+    like = self.value.tensor;
+    ck_assert_int_eq(td_weight_create(&stored, &like, NULL), 0);
+    for (int turn = 0; turn < 3; turn++) {
+        self.value.tensor = turn == 1 ? *td_weight_tensor(stored) : like;
+        self.value.tensor.dtype = turn ? TD_f32 : TD_i32;
+        chosen_by("toy_two", 0, turn == 2 ? 2 : 1);
+        ck_assert_msg(slow_ran > n, "turn %d", turn);
+        n = slow_ran;
+    }
+    td_weight_unref(&stored);
 }
 END_TEST
 

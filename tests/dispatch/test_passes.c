@@ -344,6 +344,23 @@ START_TEST(test_posts_of_two)
 }
 END_TEST
 
+/* What others read, too, stays; what is added may be a part of something. */
+START_TEST(test_posts_beside_readers)
+{
+    begin(1);
+    int rows = add("reshape(a, [270, 2])", 1, V(graph_inputs[0]));
+    int weight = add("reshape(a, [2, 2])", 1, V(weight_of(4, 1, 1)));
+    int a = add("linear(a, b)", 2, V(rows, weight));
+    int b = add("sum(a, [0])", 1, V(a)), c = add("relu(a)", 1, V(a));
+    int part = add("linear(narrow(a, 0, 10, 9), b) + narrow(c, 0, 3, 9)", 3, V(c, weight, rows));
+    finish(add("reshape(cat([a, b * c]), [-1])", 3, V(c, b, part)));
+    check_runs(540, false);
+    ck_assert_int_eq(pass_called("post_ops")->done, 2);
+    ck_assert_int_eq(count("relu"), 1);
+    end();
+}
+END_TEST
+
 /* hardswish as files spell it, and what only looks like it. */
 START_TEST(test_idioms)
 {
@@ -377,6 +394,7 @@ int main(void)
                                   test_posts,
                                   test_posts_keep_nan,
                                   test_posts_of_two,
+                                  test_posts_beside_readers,
                                   test_idioms};
     return td_run_tests("passes", tests, sizeof tests / sizeof *tests);
 }

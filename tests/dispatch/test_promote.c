@@ -56,12 +56,38 @@ START_TEST(test_wide_unsigned)
         ck_assert_int_eq(td_promote_types(wide[w], 0, TD_i64), wide[w]);
         ck_assert_int_eq(td_promote_types(wide[w], 0, TD_f64), TD_f32);
         ck_assert_int_eq(td_promote_types(wide[w] | TD_f16 | TD_i8, 0, 0), TD_f16);
+        /* A float of another shape decides nothing about the others. */
+        ck_assert_int_eq(td_promote_types(wide[w] | TD_i8, TD_f32, 0), TD_DTYPE_none);
+        ck_assert_int_eq(td_promote_types(TD_f32, wide[w] | TD_i8, 0), TD_DTYPE_none);
+    }
+}
+END_TEST
+
+/* What has no common type is refused with a sentence, whichever stands first. */
+START_TEST(test_mixtures)
+{
+    static char data[16];
+    struct td_run run;
+    start();
+    for (int turn = 0; turn < 2; turn++) {
+        struct td_named args[] = {tensor_arg("self", (float *)(void *)data, 2),
+                                  tensor_arg("other", (float *)(void *)data, 2)};
+        args[turn].value.tensor.dtype = TD_u16;
+        args[!turn].value.tensor.dtype = TD_i32;
+        ck_assert_int_eq(bind(&run, "add", args, 2, NULL), -EINVAL);
+        ck_assert_ptr_nonnull(strstr(run.problem.text, "UINT16 and INT32 have no common type"));
+        args[!turn].value.tensor.dtype = TD_f16;
+        ck_assert_int_eq(bind(&run, "add", args, 2, NULL), 0);
+        ck_assert_int_eq(run.call.out[0].dtype, TD_f16);
+        args[!turn].value.tensor.dtype = TD_u16;
+        ck_assert_int_eq(bind(&run, "add", args, 2, NULL), 0);
+        ck_assert_int_eq(run.call.out[0].dtype, TD_u16);
     }
 }
 END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_promotion, test_wide_unsigned};
+    const TTest *const tests[] = {test_promotion, test_wide_unsigned, test_mixtures};
     return td_run_tests("promote", tests, sizeof tests / sizeof *tests);
 }

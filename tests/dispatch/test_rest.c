@@ -2,6 +2,8 @@
  * a plan does. */
 #include "tests/dispatch/model_test.h"
 
+#include <math.h>
+
 enum { SIDE = 128, ROWS = 100 };
 
 static struct matrices {
@@ -89,8 +91,56 @@ START_TEST(test_no_rest_for_outputs)
 }
 END_TEST
 
+/* Whose results may lie in the model's constants keeps these awake until it has freed them. */
+START_TEST(test_no_rest_for_results)
+{
+    make_product("reshape(a, [-1])");
+    struct td_tensor in = {.data = m->x, .dtype = TD_f32, .rank = 1, .shape = {ROWS * SIDE}};
+    struct td_model_call call = {.threads = 1, .node = -1, .eager = true};
+    struct td_model_results *results;
+    run_rows(ROWS, false);
+    ck_assert_int_eq(td_model_run(&model, &in, &call, &results, &problem), 0);
+    ck_assert_int_eq(runs_before_rest(ROWS), 1000);
+    td_model_free_results(&results);
+    ck_assert_int_lt(runs_before_rest(ROWS), 1000);
+    end();
+    free(m);
+}
+END_TEST
+
+/* What is made of weights once for all plans, such as a convolution's with the norm behind it. */
+START_TEST(test_rest_of_what_is_folded)
+{
+    enum { CHANNELS = 64, PLACES = 6 * 6 };
+    float w[CHANNELS * CHANNELS], one[CHANNELS], x[CHANNELS * PLACES], got[CHANNELS * PLACES];
+    float want[CHANNELS * PLACES];
+    for (int i = 0; i < CHANNELS * CHANNELS; i++)
+        w[i] = (float)(i % 7 + 1);
+    for (int i = 0; i < CHANNELS * PLACES; i++)
+        x[i] = (float)(i % 5 - 2);
+    for (int i = 0; i < CHANNELS; i++)
+        one[i] = (float)(i % 3 + 1);
+    begin(1);
+    int s = constant(one, CHANNELS);
+    int y = add("conv2d(reshape(a, [1, 64, 6, 6]), reshape(b, [64, 64, 1, 1]))", 2,
+                V(graph_inputs[0], constant(w, CHANNELS * CHANNELS)));
+    finish(add("reshape(batch_norm(a, b, b, b, b, False, 0.1, 0, False), [-1])", 2, V(y, s)));
+    ck_assert_int_eq(run(x, CHANNELS * PLACES, NULL, true, want), CHANNELS * PLACES);
+    for (int i = 0; i < 40; i++) {
+        ck_assert_int_eq(run(x, CHANNELS * PLACES, NULL, false, got), CHANNELS * PLACES);
+        for (int k = 0; k < CHANNELS * PLACES; k++)
+            ck_assert_float_eq_tol(got[k], want[k], 1e-4f * (1 + fabsf(want[k])));
+    }
+    ck_assert_ptr_nonnull(model.derived_);
+    const float *at = td_weight_tensor(model.derived_->weight[0])->data;
+    ck_assert_float_eq(at[CHANNELS * CHANNELS / 2], 0);
+    end();
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {test_rest, test_no_rest_for_parts, test_no_rest_for_outputs};
+    const TTest *const tests[] = {test_rest, test_no_rest_for_parts, test_no_rest_for_outputs,
+                                  test_no_rest_for_results, test_rest_of_what_is_folded};
     return td_run_tests("rest", tests, sizeof tests / sizeof *tests);
 }

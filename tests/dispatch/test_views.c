@@ -66,6 +66,8 @@ static const struct {
      2,
      0,
      ""},
+    /* a view of what is made just before is not read in that one's order */
+    {{"reshape(a, [2, 2, 30])", "b * 3", "transpose(b, 0, 1) - b"}, 2, 1, 0, ""},
     {{"transpose(reshape(a, [3, 5, 8]), 1, 2)", "matmul(b, reshape(a, [3, 5, 8]))"},
      2,
      0,
