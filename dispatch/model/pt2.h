@@ -158,8 +158,8 @@ int td_pt2_refuse(struct td_pt2_graph *graph, const char *format, ...)
 
 /* The number of a value's contents as they are after all writes in place so far. */
 int td_pt2_current(struct td_pt2_graph *graph, struct td_pt2_value *value, int *number);
-/* The value has been written: its contents have that number now. */
-void td_pt2_write(struct td_pt2_value *value, int number);
+/* The value has been written: its contents have that number now. As td_pt2_current fails. */
+int td_pt2_write(struct td_pt2_graph *graph, struct td_pt2_value *value, int number);
 /* Whether a tensor's elements lie one after the other: sizes not known yet are taken to be right.
  */
 bool td_pt2_is_dense(const cJSON *meta);

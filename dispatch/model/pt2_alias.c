@@ -80,16 +80,6 @@ void td_pt2_make_view(struct td_pt2_value *value, struct td_pt2_value *of, const
     value->seen = value->root->version;
 }
 
-void td_pt2_write(struct td_pt2_value *value, int number)
-{
-    struct td_pt2_value *root = root_of(value);
-    value->number = number;
-    value->seen = ++root->version;
-    root->written = value->of ? value : NULL;
-    if (!value->of)
-        root->flushed = root->version;
-}
-
 /* The view as it is now, taken anew of what it is a view of. */
 static int view_again(struct td_pt2_graph *graph, struct td_pt2_value *value)
 {
@@ -160,6 +150,21 @@ static int flush(struct td_pt2_graph *graph, struct td_pt2_value *root)
     }
     root->version = root->flushed = now;
     return err;
+}
+
+/* A write into another view of the same memory is put back first, or it would be forgotten. */
+int td_pt2_write(struct td_pt2_graph *graph, struct td_pt2_value *value, int number)
+{
+    struct td_pt2_value *root = root_of(value);
+    int err = root->written && root->written != value ? flush(graph, root) : 0;
+    if (err)
+        return err;
+    value->number = number;
+    value->seen = ++root->version;
+    root->written = value->of ? value : NULL;
+    if (!value->of)
+        root->flushed = root->version;
+    return 0;
 }
 
 int td_pt2_current(struct td_pt2_graph *graph, struct td_pt2_value *value, int *number)

@@ -280,9 +280,8 @@ static int compute(struct results *r, const char *name)
         return err;
     struct td_pt2_value *first = first_argument(graph);
     if (in_place && r->n && r->key[0] && first) {
-        td_pt2_write(first, out[0]);
         graph->value[r->key[0]->at] = first;
-        return 0;
+        return td_pt2_write(graph, first, out[0]);
     }
     char view = first ? td_pt2_view(name, first->meta) : 0;
     for (int i = 0; i < r->n; i++) {

@@ -86,6 +86,18 @@ class Right(unittest.TestCase):
         y += 1
         self.same(m, [FLOATS], y, y[:, :2], y[:, 3:])
 
+    def test_writes_into_a_view_and_then_its_part(self):
+        m = Model()
+        base = m.call("neg.default", "base", self=m.user("x", sizes=["s0", 4]))
+        turned = m.call("permute.default", "turned", self=base, dims=[1, 0])
+        m.call("add_.Tensor", "added", self=turned, other=1)
+        row = m.call("select.int", "row", self=turned, dim=0, index=2)
+        m.call("mul_.Tensor", "scaled", self=row, other=10)
+        m.outputs = [turned, row, base]
+        y = 1 - FLOATS
+        y[:, 2] *= 10
+        self.same(m, [FLOATS], y.T, y[:, 2], y)
+
     def test_several_results(self):
         m = Model()
         x = m.user("x", sizes=["s0", 4])
