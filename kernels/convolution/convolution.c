@@ -283,6 +283,8 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
     struct td_gemm g;
     td_conv_of(call, &c);
     const char *no = ungathered(&c);
+    if (!no && c.post.n && c.out->dtype == TD_f16)
+        no = "FP16 would be rounded, and be too great for it, before what follows";
     if (no)
         return no;
     td_conv_gemm(&c, c.weight, call->threads, &g);
