@@ -65,8 +65,9 @@ static void write_params(struct td_writer *w, const struct td_param *param, int 
                          bool outputs)
 {
     for (int i = 0; i < n; i++) {
-        if (param[i].type.base != TD_BASE_Tensor)
-            continue;
+        bool optional = param[i].has_default || td_type_takes_none(&param[i].type);
+        if (param[i].type.base != TD_BASE_Tensor || (param[i].type.list && optional && !outputs))
+            continue; /* how many tensors such a list has, a client decides */
         char name[TD_NAME_SIZE + 2];
         snprintf(name, sizeof name, "%s%s", param[i].name,
                  *param[i].name && param[i].type.list ? ".0" : "");
@@ -75,7 +76,6 @@ static void write_params(struct td_writer *w, const struct td_param *param, int 
         else if (!*name)
             snprintf(name, sizeof name, "out%d", i);
         struct td_model_port port = {.name = name, .dtype = TD_f32, .rank = -1};
-        bool optional = param[i].has_default || td_type_takes_none(&param[i].type);
         td_write_port(w, &port, config, optional && !outputs);
     }
 }
