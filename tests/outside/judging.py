@@ -101,6 +101,8 @@ def draw_call(rng, op):
     name, *others = shapes
     if parameters or others: # Scalar forms, cast: what matters are the parameters
         return None
+    if op in ("rand_like", "randn_like"): # nobody knows what is drawn, but that of nothing
+        return None
     return {name: draw_shape(rng, 2 if op in ("tril", "triu") else 0)}, {}
 
 
