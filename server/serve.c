@@ -175,6 +175,7 @@ static bool await_models(struct server *s)
 static int start(struct server *s, struct td_problem *problem)
 {
     const struct td_config *c = &s->config;
+    tzset(); /* once alone: libzip and libmicrohttpd ask for the time zone from any thread */
     strcpy(problem->text, "out of memory");
     int err = td_runtime_init(c->pin_backend, problem->text, sizeof problem->text);
     if (err || (err = td_topology_create(&s->topology)) || (err = share_memory(s, problem)) ||
