@@ -128,7 +128,7 @@ START_TEST(test_the_faster_one_stays)
     ck_assert_str_eq(why[0].reason, "accepted, but was slower when measured");
     ck_assert_str_eq(why[1].reason, "chosen by measurement");
     ck_assert_str_eq(why[2].reason, "accepted, but a better one stands before it");
-    ck_assert(why[0].us >= 300 && why[1].us < why[0].us && why[1].us > 0 && why[2].us == 0);
+    ck_assert(why[1].us < why[0].us && why[1].us > 0 && why[2].us == 0);
     execute(&run, y);
     ck_assert_int_eq(slow_ran + fast_ran, n + 1);
     ck_assert_str_eq(chosen("toy_two", 4, 0), "fast");
