@@ -108,6 +108,12 @@ td_boxed td_kernel_autograd;
 /* "CPU, Meta": the backends that have a kernel; returns how many. */
 int td_backends_of(const struct td_handle *handle, char *list, size_t size);
 
+/* Bytes of memory for so many: in 64-byte steps, with 64 behind that may be read. */
+static inline size_t td_room_of(size_t bytes)
+{
+    return (bytes + 127) & ~(size_t)63;
+}
+
 #define TD_SCRATCH_MOST ((size_t)1 << 47) /* bytes; arguments with theirs are below it too */
 
 /* Notes what the executed kernel took, for td_run_cost. */

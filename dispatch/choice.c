@@ -3,8 +3,8 @@
  * call of a kind has all rows that take it timed, and the fastest is kept for calls of that kind,
  * as long as the process lives: a plan that is made keeps what was chosen then, and equal calls
  * have equal results. What cuDNN's benchmark mode and Paddle's autotune do; but what is timed is a
- * copy of the call on memory of its own, so that it needs no data yet, disturbs none, and can be
- * done where models are planned. Refused: to try rows in turn on clients' calls, whose results
+ * dense copy of the call on memory of its own, so that it needs no data yet, disturbs none, and can
+ * be done where models are planned. Refused: to try rows in turn on clients' calls, whose results
  * would differ in their last bits from one to the next.
  *
  * Calls are of a kind when they have the same operator, types, ranks, attributes and threads, the
@@ -123,7 +123,7 @@ static bool is_contested(const struct td_impl *rows, const struct td_call *call)
 /* Stored ones stay where they are, and one that is left out has no type. */
 static size_t room_of(const struct td_tensor *t)
 {
-    return t->weight || !t->dtype ? 0 : (td_nbytes(t) + 127) & ~(size_t)63;
+    return t->weight || !t->dtype ? 0 : td_room_of(td_nbytes(t));
 }
 
 /* Bytes of a copy's tensors. */
@@ -162,7 +162,7 @@ struct trial {
 static void place(struct td_tensor *t, char **room)
 {
     size_t bytes = room_of(t);
-    t->stride = NULL; /* no row that competes takes others: dense copies are made before it */
+    t->stride = NULL; /* kinds tell none apart: rows that read by strides hardly take longer */
     t->data = bytes ? *room : t->data;
     *room += bytes;
 }
@@ -234,7 +234,7 @@ static void find_rivals(struct trial *t, const struct td_impl *rows)
             td_row_objection(&t->call, row, &r->prepared))
             continue;
         own |= !row->library;
-        size_t bytes = (r->prepared.scratch + 127) & ~(size_t)63;
+        size_t bytes = td_room_of(r->prepared.scratch);
         if (bytes > 2 * MOST_BYTES) {
             td_prepared_release(&r->prepared);
             continue;

@@ -112,6 +112,9 @@ struct td_options {         /* what a call wants of dispatch; zeroed: nothing */
         *also; /* borrowed, NULL-ended: names that sentences suggest beside arguments */
 };
 
+/* For alloc, where alloc_arg is a struct td_arena. */
+void *td_alloc_in_arena(void *arena, size_t bytes);
+
 struct td_why { /* one candidate, for explain */
     const struct td_impl *impl;
     const char *reason; /* "chosen", or why not, in the row's own words; a constant */
@@ -151,7 +154,8 @@ struct td_run {          /* a call on its way: the kernel's part, and dispatch's
     const struct td_graph *graph; /* the expression that it is; NULL: it is an operator */
     int node;      /* stored tensors are read from its replicas; -1: from where they are; to be set
                       before select */
-    bool in_place; /* called as "add_": the first result is to become the first argument */
+    bool in_place; /* called as "add_": the first result is to become the first argument, whose data
+                      it may be given at once where td_run_may_overwrite says so */
     int depth;     /* of nesting, for the trace */
     const struct td_derivative *derivative; /* recorded where a gradient is required, or NULL */
     const struct td_stop *stop;             /* borrowed; who may stop its execution, or NULL */
@@ -183,8 +187,8 @@ int td_run_bind(struct td_run *run, const char *name, const struct td_named *arg
                 const struct td_options *options);
 
 /* The same of an expression over the named arguments: dispatch/graph/graph.h says what it may be.
- * Its handle is of no operator and has no table, and run->graph is set. Memory, which options must
- * give, is as the run's. -EINVAL, -ENOSYS, -ENOMEM. */
+ * Its handle is of no operator and has no table, and run->graph is set where the text itself is
+ * right. Memory, which options must give, is as the run's. -EINVAL, -ENOSYS, -ENOMEM. */
 int td_run_bind_expr(struct td_run *run, const char *expr, const struct td_named *args, int n_args,
                      const struct td_options *options);
 /* What result i is called by the schema, or by the expression; NULL: it has but its number. */
@@ -205,6 +209,24 @@ void td_run_set_input(struct td_run *run, int arg, void *data);
 
 /* Whether a bound call leads to Meta: it has shapes and types, and nothing can be executed. */
 bool td_run_is_meta(const struct td_run *run);
+
+/* Where a result's size follows from values, of which Meta has none: it becomes TD_UNKNOWN. */
+void td_run_hide_counted(struct td_run *run);
+
+#define TD_UNKNOWN (-1)
+#define TD_MAX_UNKNOWNS 128
+
+/* Binds a call of tensors that lead to Meta and of which sizes may be unknown: TD_UNKNOWN is any
+ * size, a number below it the same size wherever it stands. A result then has TD_UNKNOWN where its
+ * size is not always one number, or such a number where it is always that size. expr: what
+ * td_run_bind_expr is to bind, or NULL for the operator op. Options give memory.
+ * Rules are asked for numbers in place of what is unknown, some thousand times at most: what is
+ * alike in all calls that they accept counts as known. Where many sizes hang together, trials may
+ * miss some, or find none. What td_run_bind gives back; -EINVAL also where no sizes are found,
+ * where how many results or dimensions there are follows from unknown sizes, where more than
+ * TD_MAX_UNKNOWNS are, and where the keys lead elsewhere. */
+int td_run_infer(struct td_run *run, const char *op, const char *expr, const struct td_named *args,
+                 int n_args, const struct td_options *options);
 
 /* Has the first result converted to a type behind the kernel: where it replaces a tensor that keeps
  * its type. -EINVAL when that is of a lower category (FP32 to INT64); -ENOMEM. */
@@ -270,6 +292,10 @@ int td_run_select(struct td_run *run, size_t *scratch);
 /* Gives back what select has prepared; to be called of every run that it succeeded on, before it is
  * bound anew or forgotten. */
 void td_run_release(struct td_run *run);
+/* Whether, by the row that select has chosen, the first result may be given the data of argument
+ * arg, which is gone then. That of others too that may be overwritten, if it is the same; but no
+ * other argument or result may meet it. */
+bool td_run_may_overwrite(const struct td_run *run, int arg);
 /* Runs it on the calling thread. scratch: borrowed, as many bytes as select said, 64-byte aligned.
  * out[].data must be set. Returns the time at its end, CLOCK_MONOTONIC in ns. Where the data are
  * refused, run->error is -EINVAL and run->problem says why; else it is 0, and the results that the

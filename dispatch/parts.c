@@ -1,8 +1,14 @@
 /* The parts of a run that consists of others: a composite operator, an expression, a call whose
- * result is converted. */
+ * result is converted; and the memory that they lie in. */
 #include "dispatch/call.h"
+#include "pools/pools.h"
 
 #include <errno.h>
+
+void *td_alloc_in_arena(void *arena, size_t bytes)
+{
+    return td_arena_alloc(arena, bytes);
+}
 
 struct td_run *td_run_new_part(struct td_run *run, int *err)
 {

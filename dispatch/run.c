@@ -36,11 +36,6 @@ static int no_such_row(struct td_run *run)
                           run->handle->full, run->forced, list);
 }
 
-static size_t round_up(size_t bytes)
-{
-    return (bytes + 127) & ~(size_t)63; /* 64-byte steps, and 64 bytes that may be over-read */
-}
-
 /* What stands for the kernel of a call that is computed by its parts. */
 static const struct td_impl composite = {.name = "composite", .isa = TD_ISA_default};
 
@@ -60,7 +55,7 @@ static bool is_converted(const struct td_run *run) /* itself, and its result's c
 static size_t cast_room(const struct td_run *run, int i)
 {
     const struct td_tensor *to = &run->call.arg[run->cast[i].arg].tensor;
-    return to->weight ? 0 : round_up(td_nbytes(to));
+    return to->weight ? 0 : td_room_of(td_nbytes(to));
 }
 
 bool td_run_is_meta(const struct td_run *run)
@@ -148,7 +143,7 @@ static int select_row(struct td_run *run, size_t *scratch)
     size_t own = run->prepared.scratch;
     if (own > TD_SCRATCH_MOST)
         return td_problem_set(&run->problem, ENOMEM, "no memory for %zu bytes of scratch", own);
-    *scratch = own ? round_up(own) : 0;
+    *scratch = own ? td_room_of(own) : 0;
     for (int i = 0; i < run->n_casts; i++)
         *scratch += cast_room(run, i);
     return 0;
@@ -170,6 +165,16 @@ int td_run_select(struct td_run *run, size_t *scratch)
     if (err)
         td_run_release(run);
     return err;
+}
+
+bool td_run_may_overwrite(const struct td_run *run, int arg)
+{
+    const struct td_tensor *t = td_arg(&run->call, arg), *out = &run->call.out[0];
+    bool may = !run->parts && t && !t->stride && run->impl->in_place >> arg & 1;
+    for (int i = 0; i < run->n_casts; i++)
+        may = may && run->cast[i].arg != arg;
+    return may && td_dtype_size(t->dtype) == td_dtype_size(out->dtype) &&
+           td_numel(t) == td_numel(out);
 }
 
 /* A part that consists of others took what these did. */

@@ -201,6 +201,26 @@ static bool default_fits(const struct td_type *type, const struct td_value *v, c
     }
 }
 
+/* Keeps a default's text, which begins at start; the value of a string is that without its quotes.
+ */
+static int keep_text(struct parser *p, struct td_param *param, const char *start)
+{
+    size_t n = (size_t)(p->at - start);
+    if (n >= sizeof param->default_text)
+        return fail(p, "expected a shorter default");
+    memcpy(param->default_text, start, n);
+    param->default_text[n] = 0;
+    param->has_default = true;
+    if (param->def.kind != TD_KIND_str)
+        return 0;
+    bool quoted = *start == '\'' || *start == '"';
+    memcpy(param->default_str, start + quoted, n - 2 * quoted);
+    if (param->type.base != TD_BASE_ScalarType || td_dtype_find(param->default_str))
+        return 0;
+    p->at = start;
+    return fail(p, "expected a type's name, such as float32");
+}
+
 /* The default of a parameter of this type; a single value of a sized list stands for N. */
 static int parse_default(struct parser *p, struct td_param *param)
 {
@@ -252,21 +272,7 @@ static int parse_default(struct parser *p, struct td_param *param)
         p->at = start;
         return fail(p, "expected a default of the argument's type");
     }
-    size_t n = (size_t)(p->at - start);
-    if (n >= sizeof param->default_text)
-        return fail(p, "expected a shorter default");
-    memcpy(param->default_text, start, n);
-    param->default_text[n] = 0;
-    if (v->kind == TD_KIND_str) { /* the value is the text without its quotes */
-        bool quoted = *start == '\'' || *start == '"';
-        memcpy(param->default_str, start + quoted, n - 2 * quoted);
-        if (param->type.base == TD_BASE_ScalarType && !td_dtype_find(param->default_str)) {
-            p->at = start;
-            return fail(p, "expected a type's name, such as float32");
-        }
-    }
-    param->has_default = true;
-    return 0;
+    return keep_text(p, param, start);
 }
 
 static int parse_params(struct parser *p, struct td_schema *s)

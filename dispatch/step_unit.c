@@ -38,11 +38,6 @@ int td_place_of(const struct td_call *call, int arg)
     return n;
 }
 
-static size_t round_up(size_t bytes)
-{
-    return (bytes + 127) & ~(size_t)63; /* 64-byte steps, and 64 bytes that may be over-read */
-}
-
 struct source td_build_temporary(struct build *b, const struct td_tensor *t)
 {
     struct source s = {.from = b->step->results + b->step->n_out + 1, .at = b->temporary};
@@ -50,7 +45,7 @@ struct source td_build_temporary(struct build *b, const struct td_tensor *t)
     if (bytes > TD_SCRATCH_MOST - b->temporary) /* so that sums can be counted */
         b->error = -ENOMEM;
     else
-        b->temporary += round_up(bytes);
+        b->temporary += td_room_of(bytes);
     return s;
 }
 
@@ -125,7 +120,7 @@ static struct unit *add_unit(struct build *b, const struct td_call *call, const 
 static void set_row(struct build *b, struct unit *u, const struct td_impl *impl)
 {
     struct source room = {.from = b->step->results + b->step->n_out};
-    size_t bytes = u->prepared.scratch ? round_up(u->prepared.scratch) : 0;
+    size_t bytes = u->prepared.scratch ? td_room_of(u->prepared.scratch) : 0;
     u->impl = impl;
     link_to(b, &u->call.scratch, &room);
     b->room = bytes > b->room ? bytes : b->room;

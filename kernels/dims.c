@@ -93,26 +93,37 @@ void td_reduced_shape(struct td_tensor *out, const struct td_tensor *in, unsigne
             out->shape[out->rank++] = 1;
 }
 
+bool td_has_rows(const struct td_tensor *t)
+{
+    int d = t->stride ? t->rank - 1 : -1;
+    while (d >= 0 && t->shape[d] == 1)
+        d--;
+    return d < 0 || t->stride[d] == 1;
+}
+
 struct td_reduction td_reduction(const struct td_tensor *in, unsigned dims)
 {
     struct td_reduction r = {.along = true, .kept = 1, .reduced = 1, .inner = 1};
-    int64_t step = 1;
+    int64_t dense = 1, next = 0; /* the step by which the dimension inside of this one goes on */
     int last = -1; /* whether the dimension inside of this one is reduced; -1: there is none */
-    for (int d = in->rank - 1; d >= 0; step *= in->shape[d--]) {
+    for (int d = in->rank - 1; d >= 0; dense *= in->shape[d--]) {
         int which = dims >> d & 1;
+        int64_t step = in->stride ? in->stride[d] : dense;
         if (in->shape[d] == 1)
             continue;
         if (last < 0)
             r.along = which;
-        if (last < 0 || (last == which && !r.n[0] && !r.n[1])) {
+        bool one = last == which && step == next;
+        if (last < 0 || (one && !r.n[0] && !r.n[1])) {
             r.inner *= in->shape[d];
-        } else if (last == which) {
+        } else if (one) {
             r.size[which][r.n[which] - 1] *= in->shape[d];
         } else {
             r.size[which][r.n[which]] = in->shape[d];
             r.step[which][r.n[which]++] = step;
         }
         last = which;
+        next = step * in->shape[d];
     }
     for (int which = 0; which < 2; which++) /* they came innermost first */
         for (int a = 0, b = r.n[which] - 1; a < b; a++, b--) {

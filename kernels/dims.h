@@ -34,9 +34,10 @@ struct td_span td_span(const struct td_tensor *t, int dim);
 void td_reduced_shape(struct td_tensor *out, const struct td_tensor *in, unsigned dims,
                       bool keepdim);
 
-/* A reduction as loops: dimensions that can be walked as one are folded, and the innermost is set
- * apart. Either it is reduced (along): each of `kept` outputs has `reduced` runs of `inner`
- * elements. Or it is kept: each of `kept` groups of `inner` outputs has `reduced` rows. */
+/* A reduction as loops: dimensions that can be walked as one, by the tensor's strides, are folded,
+ * and the innermost is set apart. Either it is reduced (along): each of `kept` outputs has
+ * `reduced` runs of `inner` elements. Or it is kept: each of `kept` groups of `inner` outputs has
+ * `reduced` rows. The innermost one's elements lie side by side: td_has_rows. */
 struct td_reduction {
     bool along;
     int64_t kept, reduced, inner;
@@ -44,6 +45,9 @@ struct td_reduction {
     int64_t size[2][TD_MAX_RANK], step[2][TD_MAX_RANK]; /* theirs; steps in elements */
 };
 struct td_reduction td_reduction(const struct td_tensor *in, unsigned dims);
+
+/* Elements are side by side along the last dimension that has several. */
+bool td_has_rows(const struct td_tensor *t);
 
 /* Where the i-th combination of the kept [0] or reduced [1] dimensions starts, in elements. */
 static inline int64_t td_reduction_at(const struct td_reduction *r, int reduced, int64_t i)

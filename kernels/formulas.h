@@ -1,7 +1,7 @@
 /* The functions that formulas are made of, in the primitives of lanes.h: o_exp and its like. Those
- * with an FP32 form of their own have their bound beside them, the largest error over all 2^32
- * floats in units in the last place (tests/kernels/sweep.c); FP64, and what has
- * no form here, is SLEEF's, within 1 unit. What is built on them is written once for both. */
+ * with a form of their own have their bound beside them, in units in the last place (of FP32 the
+ * largest error over all 2^32 floats, tests/kernels/sweep.c); what has no form here is SLEEF's,
+ * within 1 unit. What is built on them is written once for both. */
 #ifndef TD_KERNELS_FORMULAS_H
 #define TD_KERNELS_FORMULAS_H
 
@@ -10,11 +10,11 @@
 #include <math.h>
 
 #if TD_REAL_BITS == 64
-TD_BY_SLEEF(o_exp, exp)
+#include "kernels/formulas_f64.h"
+
 #define o_exp_below o_exp
 TD_BY_SLEEF(o_log, log)
-TD_BY_SLEEF(o_tanh, tanh)
-TD_BY_SLEEF(o_erf, erf)
+
 #define o_sin sin_sleef_
 #define o_cos cos_sleef_
 #else

@@ -7,7 +7,6 @@
 
 /* Calls together have at most so many values, by td_fused_values. */
 #define TD_FUSED_VALUES 64
-#define TD_POST_TEXT 64                     /* of one post-op */
 #define TD_FUSED_MOST (TD_FUSED_VALUES / 3) /* calls, of 3 values or more each */
 
 struct td_fused {
@@ -23,20 +22,5 @@ bool td_is_pointwise(const struct td_op *op);
 int td_fused_values(const struct td_call *call, const struct td_impl *impl);
 /* All results have one shape, but for leading dimensions of 1. */
 void td_fused(const struct td_fused *calls, int n, int threads);
-
-/* A pointwise call as post-ops of what makes its argument (kernels/post.h). */
-struct td_post_text {
-    char text[TD_POST_TEXT];
-    int n;            /* of formulas: 1 or 2 */
-    int other;        /* the call's argument that they take, a tensor or a number; -1: none */
-    double number[2]; /* and else so many numbers */
-    int n_numbers;
-};
-/* Writes it, where the libraries among the rows of products and convolutions do it at little cost.
- * arg: the argument that is the result. relu becomes a slope of 0 below 0, and limits are passed
- * over by NaN: that is what the libraries do. NULL; else why it is none, a constant. */
-const char *td_post_text(const struct td_call *call, int arg, struct td_post_text *post);
-/* Limits are so much. */
-void td_post_text_limits(double low, double high, struct td_post_text *post);
 
 #endif

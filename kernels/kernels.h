@@ -173,6 +173,11 @@ struct td_impl {
     unsigned dtypes;  /* types of the first tensor argument that it takes */
     bool library;     /* runs at whatever level its library has chosen */
     bool strided;     /* takes arguments with strides; others are given dense copies by dispatch */
+    /* Bit i: result 0 may lie where argument i does, a dense tensor of as many elements of as many
+     * bytes each, and with that where others do whose bits are set: the row reads what lies there
+     * before it writes it, and gives what it gives apart. No other argument and no other result may
+     * meet that memory. */
+    unsigned in_place;
     /* Asked once, before a call or before many that are alike but for their data. Gives NULL, and
      * in prepared, which the asker has zeroed and releases in either case, what it needs; or why it
      * does not take the call, a constant text. NULL here: it takes all calls of its dtypes and
@@ -322,9 +327,10 @@ unsigned td_teams_opened(void);
 /* A level that is passed over on purpose: the next lower row serves. It is listed as such. */
 #define TD_ABSENT(level)                                                                           \
     TD_IF_##level({.name = "simd", .run = td_impl_absent, .isa = TD_ISA_##level}, )
-#define TD_REF(what)                                                                               \
+#define TD_REF(what, ...)                                                                          \
     {                                                                                              \
-        .name = "ref", .run = td_##what##_ref, .isa = TD_ISA_default, .dtypes = TD_ALL             \
+        .name = "ref", .run = td_##what##_ref, .isa = TD_ISA_default, .dtypes = TD_ALL,            \
+        __VA_ARGS__                                                                                \
     }
 #define TD_KERNELS_3(what) td_kernel td_##what##_avx512, td_##what##_avx2, td_##what##_default
 #define TD_SIMD_3(what, ...)                                                                       \

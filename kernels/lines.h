@@ -12,11 +12,11 @@
 TD_INLINE void td_line_widen(float *to, const uint16_t *from, int64_t n, enum td_dtype type)
 {
     for (int64_t i = 0; i < n; i += TD_LANES) {
-        td_vh h = {0};
+        td_vh h;
         if (n - i >= TD_LANES)
             memcpy(&h, from + i, sizeof h);
         else
-            td_copy_few(&h, from + i, n - i, sizeof *from);
+            h = td_load_halves(from + i, n - i);
         td_vf v = type == TD_bf16 ? td_widen_bf16(h) : td_widen_f16(h);
         td_store_next(to + i, n - i, v);
     }
@@ -30,7 +30,7 @@ TD_INLINE void td_line_narrow(uint16_t *to, const float *from, int64_t n, enum t
         if (n - i >= TD_LANES)
             memcpy(to + i, &h, sizeof h);
         else
-            td_copy_few(to + i, &h, n - i, sizeof *to);
+            td_store_halves(to + i, n - i, h);
     }
 }
 

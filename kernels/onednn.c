@@ -34,7 +34,7 @@ static int threads_set(int threads) /* gives back what was set before */
 /* ---- the memo ---- */
 
 _Static_assert(sizeof(struct td_onednn_desc) ==
-                   (4 * TD_MAX_RANK + 14) * 8 + 8 * 4 + TD_POSTS * sizeof(struct td_onednn_post),
+                   (5 * TD_MAX_RANK + 15) * 8 + 8 * 4 + TD_POSTS * sizeof(struct td_onednn_post),
                "a description has holes, so it cannot be compared as bytes");
 
 static void *create(const void *key, int *error)

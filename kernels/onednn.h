@@ -23,10 +23,13 @@ struct td_onednn_post { /* one that the library does before it stores */
 };
 
 /* A primitive's description, which is also its key: set all of it to zero first (memset), since it
- * is compared byte for byte. All tensors are of type dtype; src and dst are dense. */
+ * is compared byte for byte. All tensors are of type dtype; dst is dense, and so is src but for a
+ * matmul's. */
 struct td_onednn_desc {
     int64_t src[TD_MAX_RANK], weight[TD_MAX_RANK], dst[TD_MAX_RANK];
-    int64_t step[TD_MAX_RANK]; /* the weight's, in elements */
+    int64_t step[TD_MAX_RANK];     /* the weight's, in elements */
+    int64_t src_step[TD_MAX_RANK]; /* a matmul's src's */
+    int64_t strided;               /* 1: either lies otherwise than dense ones */
     /* Of convolutions, in up to three dimensions; dilation 1 is a plain kernel; after: padding
      * behind. */
     int64_t stride[3], padding[3], after[3], dilation[3];
@@ -60,11 +63,12 @@ int td_onednn_run(const struct td_memo_item *primitive, const struct td_onednn_a
 /* Drops all primitives, for tests and for a clean end. */
 void td_onednn_forget(void);
 
-/* An operator's row, and the declarations of its two functions. */
-#define TD_ONEDNN(what, types)                                                                     \
+/* An operator's row, with more fields where it has some, and the declarations of its two functions.
+ */
+#define TD_ONEDNN(what, types, ...)                                                                \
     {                                                                                              \
         .name = "onednn", .run = td_##what##_onednn, .isa = TD_ISA_default, .dtypes = (types),     \
-        .library = true, .prepare = td_##what##_onednn_prepare                                     \
+        .library = true, .prepare = td_##what##_onednn_prepare, __VA_ARGS__                        \
     }
 #define TD_ONEDNN_ROW(what)                                                                        \
     td_kernel td_##what##_onednn;                                                                  \

@@ -114,20 +114,30 @@ out:
     return status;
 }
 
-/* Post-ops are not worth slower code than there is without. */
+/* Post-ops and strides are not worth slower code than there is without. */
 static dnnl_status_t describe(dnnl_primitive_desc_t *pd, struct td_onednn_prim *p,
                               const struct td_onednn_desc *d, dnnl_memory_desc_t *want)
 {
+    dnnl_memory_desc_t like[SLOTS] = {want[SRC], want[WEIGHT], want[DST]}, src = NULL,
+                       weight = NULL;
     dnnl_primitive_desc_t plain = NULL;
     const char *how = "", *plainly = "";
     dnnl_status_t status;
     TRY(describe_one(pd, p, d, want, true, &how));
-    if (!d->posts)
+    if (!d->posts && !d->strided)
         return status;
-    TRY(describe_one(&plain, p, d, want, false, &plainly));
+    if (d->strided) {
+        TRY(dense(&src, d->rank, d->src, NULL, td_onednn_type(d->dtype)));
+        TRY(dense(&weight, d->rank, d->weight, NULL, td_onednn_type(d->dtype)));
+        like[SRC] = src;
+        like[WEIGHT] = weight;
+    }
+    TRY(describe_one(&plain, p, d, like, false, &plainly));
     if (strcmp(how, plainly) != 0)
         status = dnnl_unimplemented;
 out:
+    dnnl_memory_desc_destroy(src);
+    dnnl_memory_desc_destroy(weight);
     dnnl_primitive_desc_destroy(plain);
     return status;
 }
@@ -236,6 +246,17 @@ static bool has_whole(const struct td_onednn_desc *d)
     return whole;
 }
 
+/* A number a channel, for products in a tensor of the result's rank. */
+static dnnl_status_t describe_bias(struct td_onednn_prim *p, const struct td_onednn_desc *d,
+                                   dnnl_data_type_t type)
+{
+    dnnl_dims_t dims = {1, 1, 1, 1, 1, 1, 1, 1};
+    bool product = d->kind == TD_ONEDNN_matmul;
+    int rank = product ? d->rank : 1;
+    dims[rank - 1] = d->dst[product ? rank - 1 : 1];
+    return d->bias ? dense(&p->bias, rank, dims, NULL, type) : dnnl_success;
+}
+
 static dnnl_status_t build(struct td_onednn_prim *p, const struct td_onednn_desc *d,
                            bool any_weight)
 {
@@ -252,17 +273,20 @@ static dnnl_status_t build(struct td_onednn_prim *p, const struct td_onednn_desc
         if (i == DST && has_whole(d)) /* which lies as the result does */
             any = false;
         int64_t last[TD_MAX_RANK];
+        const int64_t *step = i == WEIGHT                               ? d->step
+                              : i == SRC && d->kind == TD_ONEDNN_matmul ? d->src_step
+                              : d->last                                 ? last
+                                                                        : NULL;
         if (d->last)
             channels_last(rank, dims[i], last);
-        TRY(dense(&p->user[i], rank, dims[i], i == WEIGHT ? d->step : d->last ? last : NULL, type));
+        TRY(dense(&p->user[i], rank, dims[i], step, type));
         if (any)
             TRY(dnnl_memory_desc_create_with_tag(&want[i], rank, dims[i], type,
                                                  dnnl_format_tag_any));
         else
             TRY(dnnl_memory_desc_clone(&want[i], p->user[i]));
     }
-    if (d->bias)
-        TRY(dense(&p->bias, 1, &d->dst[1], NULL, type));
+    TRY(describe_bias(p, d, type));
     TRY(describe(&pd, p, d, want));
     TRY(dnnl_primitive_create(&p->main, pd));
     size_t pad =

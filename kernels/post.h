@@ -7,8 +7,8 @@
 
 #include "kernels/kernels.h"
 #include "kernels/pointwise/pointwise.h"
+#include "kernels/post_text.h"
 
-#define TD_POSTS 4
 #define TD_POST_RUN 128 /* elements that are done at a time, at most */
 
 struct td_post_op {

@@ -1,4 +1,6 @@
 /* A pointwise call as a post-op: the way back from post.c's reading. */
+#include "kernels/post_text.h"
+
 #include "kernels/fused.h"
 #include "kernels/onednn_post.h"
 

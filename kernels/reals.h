@@ -45,37 +45,40 @@ TD_INLINE void L_put(void *p, int64_t i, const enum td_dtype to, V v)
 /* The first n < L_LANES elements, and fill in the other lanes. */
 TD_INLINE V L_get_n(const void *p, int64_t i, int64_t n, const enum td_dtype from, td_real fill)
 {
-    td_real lane[L_LANES];
 #if TD_REAL_BITS == 32
-    uint16_t half[L_LANES] = {0};
     if (from == TD_f32)
         return td_load_n((const float *)p + i, n, fill);
-    td_copy_few(half, (const uint16_t *)p + i, n, sizeof *half);
-    V v = L_get(half, 0, from);
-    if (fill == 0)
-        return v;
-    L_store(lane, v);
-    for (int64_t k = n; k < L_LANES; k++)
-        lane[k] = fill;
+    td_vh h = td_load_halves((const uint16_t *)p + i, n);
+    V v = from == TD_bf16 ? td_widen_bf16(h) : td_widen_f16(h);
+    return fill == 0 ? v : td_select(td_first(n), v, L_c(fill));
+#elif defined __AVX512F__
+    (void)from;
+    return (V)_mm512_mask_loadu_pd((__m512d)L_c(fill), (__mmask8)((1u << n) - 1),
+                                   (const double *)p + i);
 #else
+    td_real lane[L_LANES];
     (void)from;
     L_store(lane, L_c(fill));
     td_copy_few(lane, (const td_real *)p + i, n, sizeof *lane);
-#endif
     return L_load(lane);
+#endif
 }
 
 TD_INLINE void L_put_n(void *p, int64_t i, int64_t n, const enum td_dtype to, V v)
 {
-    td_real lane[L_LANES];
 #if TD_REAL_BITS == 32
-    if (to == TD_f32) {
+    if (to == TD_f32)
         td_store_n((float *)p + i, n, v);
-        return;
-    }
-#endif
+    else
+        td_store_halves((uint16_t *)p + i, n, to == TD_bf16 ? td_narrow_bf16(v) : td_narrow_f16(v));
+#elif defined __AVX512F__
+    (void)to;
+    _mm512_mask_storeu_pd((double *)p + i, (__mmask8)((1u << n) - 1), (__m512d)v);
+#else
+    td_real lane[L_LANES];
     L_put(lane, 0, to, v);
-    td_copy_few((char *)p + i * TD_REAL_SIZE(to), lane, n, TD_REAL_SIZE(to));
+    td_copy_few((td_real *)p + i, lane, n, sizeof *lane);
+#endif
 }
 
 /* The next elements of the left > 0 that remain: a whole vector, or the last few. */

@@ -105,6 +105,27 @@ TD_INLINE void td_store_n(float *p, int64_t n, td_vf v)
 #endif
 }
 
+/* n < TD_LANES of 16 bits; the other lanes hold 0. */
+TD_INLINE td_vh td_load_halves(const uint16_t *p, int64_t n)
+{
+#ifdef __AVX512F__
+    return (td_vh)_mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), p);
+#else
+    td_vh h = {0};
+    td_copy_few(&h, p, n, sizeof *p);
+    return h;
+#endif
+}
+
+TD_INLINE void td_store_halves(uint16_t *p, int64_t n, td_vh h)
+{
+#ifdef __AVX512F__
+    _mm256_mask_storeu_epi16(p, (__mmask16)((1u << n) - 1), (__m256i)h);
+#else
+    td_copy_few(p, &h, n, sizeof *p);
+#endif
+}
+
 /* The next elements of the left > 0 that remain: a whole vector, or the last few. */
 TD_INLINE td_vf td_load_next(const float *p, int64_t left, float fill)
 {

@@ -23,7 +23,8 @@
 #define MOST_ROUNDS 48 /* before a default is believed to lose */
 #define SLOW_NS 30000000
 #define CELL_NS 1000000000 /* after which a cell gets no more rounds */
-#define FAR 2.0            /* of the best: a kernel behind that is not timed again */
+#define FAR 2.0            /* of the best: a kernel behind that is not timed again, */
+#define FIRST_FAR 8.0      /* nor at all where it was behind that when it ran once */
 #define HOPELESS 20.0      /* nor at larger sizes */
 #define MAX_RIVALS 16
 #define CLASSES 6
@@ -181,7 +182,7 @@ static bool time_rivals(struct sweep *s)
         double best = best_of(s)->ns;
         for (int i = 0; i < s->n_rivals; i++) {
             struct rival *r = &s->rival[i];
-            r->out |= r->ns > (round ? FAR : 2 * FAR) * best;
+            r->out |= i && r->ns > (round ? FAR : FIRST_FAR) * best;
             if (!r->out && (r->ns < SLOW_NS || round % 8 == 1))
                 time_rival(r);
         }

@@ -307,7 +307,7 @@ int td_command_serve(int argc, char **argv)
         td_config_fini(&s.config);
         return status;
     }
-    td_tune(!s.config.tune);
+    td_tune(s.config.tune == 0); /* on|off */
     /* Big buffers are kept by pools/buffer.c; what malloc has of 256 KiB or more, such as a stored
      * tensor, goes back to the system when it is freed, and the free top of its heaps at 1 MiB. */
     mallopt(M_ARENA_MAX, 2);

@@ -280,7 +280,7 @@ void td_infer_write_brief(struct td_infer *in, struct td_writer *w)
         if (in->meta) { /* its shape is all there is */
             td_write_open(w, in->output[i].name, '{');
             td_write_str(w, "datatype", td_dtype_name(in->out[i].dtype));
-            td_write_shape(w, &in->out[i]);
+            td_infer_write_shape(in, w, &in->out[i]);
             td_write_close(w, '}');
         } else if (!in->streams.apart) {
             write_result(w, in->output[i].name, &in->out[i]);

@@ -57,6 +57,8 @@ struct td_infer { /* lives in the request's arena */
     bool explain, meta, binary_output;
     bool brief;                       /* in the short form, and to be answered so */
     bool shapes_only;                 /* an input came without data */
+    bool open;                        /* a size is unknown */
+    int n_sizes;                      /* unknown ones that have names */
     bool eager;                       /* a model: node by node */
     struct td_tensor *inputs;         /* of a model, in its order */
     struct td_model_results *results; /* of a model, which outputs may lie in */
@@ -83,6 +85,7 @@ struct td_infer { /* lives in the request's arena */
     /* From here on not zeroed: 30 KiB that td_infer_parse, td_infer_read and td_run_bind fill as
      * far as needed. */
     struct td_json json;
+    const char *size[TD_MAX_UNKNOWNS]; /* the names of unknown sizes; borrowed of json */
     struct td_shm_call shm;
     struct td_named args[TD_MAX_INPUTS];
     struct td_run run;
@@ -115,6 +118,10 @@ int td_infer_add(struct td_infer *in, const char *name, const struct td_value *v
  * next by position; who: for sentences. What td_infer_read says. */
 int td_infer_input(struct td_infer *in, const cJSON *object, const char *name, const char *who,
                    struct td_value *v, td_keyset *keys, struct td_problem *problem);
+
+/* "shape", with the names of unknown sizes. */
+void td_infer_write_shape(const struct td_infer *in, struct td_writer *w,
+                          const struct td_tensor *t);
 
 /* Whether a name is that of a port as replies write it: a byte that is no UTF-8 is U+FFFD there. */
 bool td_infer_is_port(const char *port, const char *name);

@@ -205,11 +205,6 @@ static int submit_task(struct td_infer *in)
     return err;
 }
 
-static void *alloc_part(void *arena, size_t bytes)
-{
-    return td_arena_alloc(arena, bytes);
-}
-
 static int bind(struct td_infer *in)
 {
     struct td_request *req = in->req;
@@ -217,12 +212,14 @@ static int bind(struct td_infer *in)
         int bad = td_infer_bind_model(in);
         return bad ? td_api_problem(req, bad, "%s", in->run.problem.text) : 0;
     }
-    in->options.alloc = alloc_part;
+    in->options.alloc = td_alloc_in_arena;
     in->options.alloc_arg = req->arena;
     in->options.also = td_infer_shared;
     struct td_key_scope before = td_keys_enter(in->scope.include, in->scope.exclude);
-    int err = in->eval ? td_run_bind_expr(&in->run, in->expr, in->args, in->n_args, &in->options)
-                       : td_run_bind(&in->run, in->op, in->args, in->n_args, &in->options);
+    const char *expr = in->eval ? in->expr : NULL;
+    int err = in->open   ? td_run_infer(&in->run, in->op, expr, in->args, in->n_args, &in->options)
+              : in->eval ? td_run_bind_expr(&in->run, in->expr, in->args, in->n_args, &in->options)
+                         : td_run_bind(&in->run, in->op, in->args, in->n_args, &in->options);
     td_keys_leave(before);
     if (err == -ENOSYS && !in->eval)
         return td_infer_no_kernel(in);
@@ -308,6 +305,15 @@ static void free_call(struct td_request *req)
     req->call_ = NULL;
 }
 
+/* Unknown sizes are found by trial, which takes a millisecond: a worker begins anew. */
+static int hand_over(struct td_request *req)
+{
+    free_call(req);
+    req->release_ = NULL;
+    req->explain_ = NULL;
+    return td_api_hand_over(req);
+}
+
 /* served: NULL, or a reference that is taken. */
 static int begin(struct td_request *req, const char *op, const char *model, bool eval,
                  struct td_served *served)
@@ -342,6 +348,8 @@ static int begin(struct td_request *req, const char *op, const char *model, bool
         err = td_infer_read(in, &problem);
     if (err)
         return td_api_problem(req, err, "%s", problem.text);
+    if (in->open && !req->worker)
+        return hand_over(req);
     err = bind(in);
     if (err)
         return err;

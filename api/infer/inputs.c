@@ -1,5 +1,5 @@
-/* One tensor object of a request: its elements behind the JSON, in it, stored, or in shared memory.
- */
+/* One tensor object of a request: its elements behind the JSON, in it, stored, or in shared memory;
+ * and sizes that are unknown. */
 #include "api/infer/call.h"
 
 #include <errno.h>
@@ -78,6 +78,37 @@ static int binary_input(struct td_infer *in, const cJSON *size, const char *who,
     return 0;
 }
 
+/* -1 is an unknown size by itself, a name the same one wherever it stands. */
+static int64_t read_unknown(void *arg, const cJSON *size)
+{
+    struct td_infer *in = arg;
+    bool any = cJSON_IsNumber(size) && size->valuedouble == -1 && !td_json_is_float(size);
+    bool named =
+        cJSON_IsString(size) && *size->valuestring && strlen(size->valuestring) < TD_NAME_SIZE;
+    in->open |= any || named;
+    if (!named)
+        return any ? TD_UNKNOWN : 0;
+    int i = 0;
+    while (i < in->n_sizes && strcmp(in->size[i], size->valuestring) != 0)
+        i++;
+    if (i == TD_MAX_UNKNOWNS) /* too many, as will be said */
+        return TD_UNKNOWN;
+    in->size[i] = size->valuestring;
+    in->n_sizes += i == in->n_sizes;
+    return TD_UNKNOWN - 1 - i;
+}
+
+void td_infer_write_shape(const struct td_infer *in, struct td_writer *w, const struct td_tensor *t)
+{
+    td_write_open(w, "shape", '[');
+    for (int i = 0; i < t->rank; i++)
+        if (t->shape[i] < TD_UNKNOWN)
+            td_write_str(w, NULL, in->size[TD_UNKNOWN - 1 - t->shape[i]]);
+        else
+            td_write_int(w, NULL, t->shape[i]);
+    td_write_close(w, ']');
+}
+
 static const char *const tensor_members[] = {"name", "shape",      "datatype",
                                              "data", "parameters", NULL};
 static const char *const tensor_parameters[] = {
@@ -111,7 +142,8 @@ int td_infer_input(struct td_infer *in, const cJSON *object, const char *name, c
             td_infer_refuse(problem, who, "parameters.tensor must be the name of a stored tensor");
     else if (tensor)
         err = stored_input(in, object, tensor->valuestring, who, v, problem);
-    else if (!(err = td_json_shape(object, &v->tensor, who, problem)) &&
+    else if (!(err = td_json_open_shape(object, &v->tensor, who,
+                                        empty && !in->served ? read_unknown : NULL, in, problem)) &&
              !(err = td_json_dtype(object, &v->tensor, who, problem)) && !empty)
         err = shared
                   ? td_shm_input(&in->shm, in->req, parameters, who,

@@ -194,10 +194,8 @@ int td_infer_outputs(struct td_infer *in)
     int err = td_infer_begin_outputs(in);
     if (err)
         return err;
-    if (in->meta && in->run.call.counted)
-        return td_problem_set(&in->run.problem, EINVAL,
-                              "%s: the size of its result follows from values, and Meta has none",
-                              in->run.handle->full);
+    if (in->meta)
+        td_run_hide_counted(&in->run);
     for (int i = 0; i < in->n_outputs; i++) {
         in->output[i].name = output_name(in, i);
         if (!in->output[i].name)
@@ -232,7 +230,7 @@ static void write_result(struct td_infer *in, struct td_writer *w, int i, const 
     td_write_open(w, NULL, '{');
     td_write_str(w, "name", name);
     td_write_str(w, "datatype", td_dtype_name(t->dtype));
-    td_write_shape(w, t);
+    td_infer_write_shape(in, w, t);
     if (in->output[i].form == TD_FORM_binary) {
         td_write_open(w, "parameters", '{');
         td_write_int(w, "binary_data_size", (int64_t)td_nbytes(t));

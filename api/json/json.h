@@ -143,6 +143,11 @@ void td_write_took(struct td_writer *w, size_t n);
 /* Reads "shape" (required) into t. who: the tensor's name, for the sentence. -EINVAL. */
 int td_json_shape(const cJSON *object, struct td_tensor *t, const char *who,
                   struct td_problem *problem);
+/* The same where sizes may be unknown. unknown: asked of each, gives the number below 0 that is to
+ * stand for it, or 0 where it must be a size as ever; NULL: all must. */
+typedef int64_t td_json_unknown(void *arg, const cJSON *size);
+int td_json_open_shape(const cJSON *object, struct td_tensor *t, const char *who,
+                       td_json_unknown *unknown, void *arg, struct td_problem *problem);
 int td_json_dtype(const cJSON *object, struct td_tensor *t, const char *who,
                   struct td_problem *problem);
 /* "data", decoded into the arena; t's shape and type are set. -EINVAL, -ENOMEM. */

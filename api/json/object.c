@@ -42,6 +42,12 @@ int td_json_members(const cJSON *object, const char *who, const char *const *rig
 int td_json_shape(const cJSON *object, struct td_tensor *t, const char *who,
                   struct td_problem *problem)
 {
+    return td_json_open_shape(object, t, who, NULL, NULL, problem);
+}
+
+int td_json_open_shape(const cJSON *object, struct td_tensor *t, const char *who,
+                       td_json_unknown *unknown, void *arg, struct td_problem *problem)
+{
     const cJSON *shape = td_json_member(object, "shape"), *dim;
     if (!cJSON_IsArray(shape))
         return td_problem_set(problem, EINVAL, "%s: shape must be an array of sizes", who);
@@ -53,9 +59,15 @@ int td_json_shape(const cJSON *object, struct td_tensor *t, const char *who,
     cJSON_ArrayForEach(dim, shape)
     {
         double size = cJSON_IsNumber(dim) ? dim->valuedouble : -1;
+        int64_t open = unknown ? unknown(arg, dim) : 0;
+        if (open < 0) {
+            t->shape[t->rank++] = open;
+            continue;
+        }
         if (size < 0 || size != floor(size) || td_json_is_float(dim))
             return td_problem_set(problem, EINVAL,
-                                  "%s: shape[%d] must be a whole number, 0 or more", who, t->rank);
+                                  "%s: shape[%d] must be a whole number, 0 or more%s", who, t->rank,
+                                  unknown ? ", or where it is unknown -1, or a name" : "");
         if (size > (double)MAX_BYTES || (size > 0 && n > MAX_BYTES / (int64_t)size))
             return td_problem_set(problem, EINVAL, "%s: shape has more elements than any memory",
                                   who);

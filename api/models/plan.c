@@ -74,6 +74,8 @@ static void write_step(struct td_writer *w, int i, const struct td_model_step *s
     td_write_int(w, "step", i);
     if (step->with >= 0)
         td_write_int(w, "with", step->with);
+    if (step->in_place)
+        td_write_bool(w, "in_place", true);
     td_write_str(w, "node", step->node);
     td_write_str(w, "operator", step->op);
     td_write_str(w, "kernel", step->kernel);

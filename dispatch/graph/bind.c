@@ -376,10 +376,12 @@ int td_run_bind_expr(struct td_run *run, const char *expr, const struct td_named
     struct td_sources from = {.args = args, .who = "expr"};
     int err = td_graph_parse(graph, expr, args, n_args, from.who, &run->problem);
     err = err ? err : check_used(run, graph, args, n_args);
-    err = err ? err : td_graph_bind(run, graph, &from);
+    if (err)
+        return err;
+    run->graph = graph;
+    err = td_graph_bind(run, graph, &from);
     for (const struct td_run *part = run->parts; part; part = part->next)
         run->keys |= part->keys;
     run->key = run->parts ? run->parts->key : TD_KEY_Undefined;
-    run->graph = graph;
     return err;
 }

@@ -14,6 +14,7 @@
 #define MOST TD_FORMULA_ARGS                 /* inputs and constants */
 #define MOST_WHOLE INT64_C(9000000000000000) /* which a JSON number holds exactly */
 #define MOST_NS INT64_C(1000000000)          /* that it may take */
+#define MOST_BYTES ((size_t)1 << 46)         /* of a tensor whose results are inferred */
 #define MOST_TRIED ((size_t)1 << 20)         /* bytes of an input when types are found */
 
 struct reading {
@@ -21,6 +22,8 @@ struct reading {
     struct td_arena *once; /* for what the reading alone needs */
     struct td_problem *problem;
     struct td_node_operand *operand; /* all inputs, then all constants */
+    struct td_named named[MOST];     /* the same as arguments without data */
+    bool huge;                       /* one of them is larger than any memory */
     int n;
 };
 
@@ -65,11 +68,19 @@ static int read_tensor(struct reading *r, const cJSON *json, const char *what, i
     return *name ? 0 : td_problem_set(r->problem, ENOMEM, "no memory for the model");
 }
 
-static int add_operand(struct reading *r, const char *name, int value)
+static int add_operand(struct reading *r, const char *name, const struct td_tensor *t, int value)
 {
     for (int i = 0; i < r->n; i++)
         if (!strcmp(r->operand[i].name, name))
             return td_problem_set(r->problem, EINVAL, "%.60s: is the name of two", name);
+    struct td_named *named = &r->named[r->n];
+    struct td_tensor least = *t;
+    for (int i = 0; i < t->rank; i++)
+        least.shape[i] = t->shape[i] < 1 ? 1 : t->shape[i];
+    r->huge |= !td_fits(&least) || td_nbytes(&least) > MOST_BYTES;
+    *named =
+        (struct td_named){name, {.kind = TD_KIND_tensor, .tensor = *t}, td_keyset_of(TD_KEY_Meta)};
+    named->value.tensor.data = NULL;
     r->operand[r->n++] =
         (struct td_node_operand){.name = name, .kind = TD_OPERAND_value, .value = value};
     return 0;
@@ -94,7 +105,7 @@ static int read_inputs(struct reading *r, const cJSON *inputs)
         port->rank = t.rank;
         memcpy(port->shape, t.shape, sizeof port->shape);
         value[m->n_inputs++] = td_program_value(m);
-        err = add_operand(r, port->name, value[m->n_inputs - 1]);
+        err = add_operand(r, port->name, &t, value[m->n_inputs - 1]);
     }
     m->graph.n_inputs = m->n_inputs;
     return err;
@@ -139,7 +150,7 @@ static int read_constant(struct reading *r, const cJSON *json)
     int value = td_program_value(r->model);
     if (!err && (err = td_program_constant(r->model, value, &t)))
         td_problem_set(r->problem, -err, "no room for the constant %.60s", name);
-    return err ? err : add_operand(r, name, value);
+    return err ? err : add_operand(r, name, &t, value);
 }
 
 /* The outputs are the results that have names; a single one without is out. */
@@ -168,18 +179,35 @@ static int read_outputs(struct reading *r, const struct td_graph *graph, struct 
     return 0;
 }
 
+/* Of the outputs, where they follow from the inputs' and constants': no failure says more than that
+ * they do not. */
+static void infer_outputs(struct reading *r, const char *expr)
+{
+    struct td_options options = {.alloc = td_alloc_in_arena, .alloc_arg = r->once};
+    struct td_run *run = td_arena_alloc(r->once, sizeof *run);
+    struct td_key_scope before = td_keys_enter(td_keyset_of(TD_KEY_Meta), 0);
+    bool known = run && !r->huge && !td_run_infer(run, NULL, expr, r->named, r->n, &options);
+    td_keys_leave(before);
+    for (int i = 0; known && i < r->model->n_outputs && run->call.n_out == r->model->n_outputs;
+         i++) {
+        struct td_model_port *port = &r->model->output[i];
+        port->dtype = run->call.out[i].dtype;
+        port->rank = run->call.out[i].rank;
+        memcpy(port->shape, run->call.out[i].shape, sizeof port->shape);
+    }
+}
+
 /* Reads the expression once, so that what is wrong with it is said now. */
 static int read_expr(struct reading *r, const char *expr, struct td_node *node)
 {
-    struct td_named named[MOST];
     struct td_graph *graph = malloc(sizeof *graph);
     if (!graph)
         return td_problem_set(r->problem, ENOMEM, "no memory for the expression");
-    for (int i = 0; i < r->n; i++)
-        named[i] = (struct td_named){.name = r->operand[i].name, .value = {.kind = TD_KIND_tensor}};
-    int err = td_graph_parse(graph, expr, named, r->n, "expr", r->problem);
+    int err = td_graph_parse(graph, expr, r->named, r->n, "expr", r->problem);
     err = err ? err : read_outputs(r, graph, node);
     free(graph);
+    if (!err)
+        infer_outputs(r, expr);
     return err;
 }
 
@@ -229,7 +257,8 @@ int td_import_expr(struct td_model *model, const void *file, size_t size,
     return err;
 }
 
-/* Sizes that may be any are 1 here. Where such a call fails, outputs are said to be FP32. */
+/* Of outputs that could not be inferred. Sizes that may be any are 1 here. Where such a call fails,
+ * outputs are said to be FP32. */
 void td_expr_find_types(struct td_model *model)
 {
     struct td_tensor input[MOST];
@@ -238,6 +267,8 @@ void td_expr_find_types(struct td_model *model)
     struct td_model_results *results = NULL;
     struct td_problem why;
     bool made = true;
+    if (model->n_outputs && model->output[0].dtype)
+        return;
     for (int i = 0; i < model->n_inputs; i++) {
         input[i] = (struct td_tensor){.dtype = model->input[i].dtype, .rank = model->input[i].rank};
         for (int d = 0; d < input[i].rank; d++)

@@ -121,6 +121,7 @@ struct formula { /* under way */
     int n_args;
     struct td_item value[TD_GRAPH_NODES];    /* of nodes with one result */
     struct td_item *several[TD_GRAPH_NODES]; /* of those with more, in made */
+    short n[TD_GRAPH_NODES];                 /* how many results each has */
     struct td_item made[4 * TD_MAX_OUTS];
     int n_made;
 };
@@ -135,9 +136,14 @@ static struct td_item constant(const struct formula *f, const struct td_value *v
     return (struct td_item){.v = *value};
 }
 
-static struct td_item of_operand(const struct formula *f, const struct td_operand *o)
+/* Of how many results a call has, its sizes may decide. */
+static int of_operand(const struct formula *f, const struct td_operand *o, struct td_item *item)
 {
-    return f->several[o->node] ? f->several[o->node][o->result] : f->value[o->node];
+    if (o->result >= f->n[o->node])
+        return td_walk_refuse(f->walk, "%s has %d results; [%d] is none of them",
+                              f->graph->node[o->node].handle->full, f->n[o->node], o->result);
+    *item = f->several[o->node] ? f->several[o->node][o->result] : f->value[o->node];
+    return 0;
 }
 
 static int compute(struct formula *f, int i)
@@ -146,23 +152,27 @@ static int compute(struct formula *f, int i)
     const struct td_operand *operand = &f->graph->operand[node->first];
     struct td_given given[TD_MAX_ARGS];
     struct td_item list[TD_MAX_LIST], result[TD_MAX_OUTS];
-    int n;
+    int n, err = 0;
+    f->n[i] = 1;
     if (node->argument == TD_NODE_LIST) {
-        for (int k = 0; k < node->n; k++)
-            list[k] = of_operand(f, &operand[k]);
-        return td_walk_list(f->walk, list, node->n, &f->value[i]);
+        for (int k = 0; k < node->n && !err; k++)
+            err = of_operand(f, &operand[k], &list[k]);
+        return err ? err : td_walk_list(f->walk, list, node->n, &f->value[i]);
     }
     if (!node->handle) {
         f->value[i] =
             node->argument >= 0 ? f->args[node->argument].item : constant(f, &node->value);
         return 0;
     }
-    for (int k = 0; k < node->n; k++)
-        given[k] = (struct td_given){operand[k].name, of_operand(f, &operand[k])};
+    for (int k = 0; k < node->n && !err; k++) {
+        given[k].name = operand[k].name;
+        err = of_operand(f, &operand[k], &given[k].item);
+    }
     const char *op = node->one ? node->handle->full : node->handle->schema.name;
-    int err = td_walk_call(f->walk, op, given, node->n, result, &n);
+    err = err ? err : td_walk_call(f->walk, op, given, node->n, result, &n);
     if (err)
         return err;
+    f->n[i] = (short)n;
     f->value[i] = result[0];
     if (n > 1 && f->n_made + n > (int)(sizeof f->made / sizeof *f->made))
         return td_walk_refuse(f->walk, "the formula has too many results");
@@ -176,17 +186,13 @@ static int compute(struct formula *f, int i)
 static int give(struct formula *f, struct td_item *result, int *n)
 {
     const struct td_graph *g = f->graph;
-    int made = 0;
-    for (int i = 0; i < g->n_results && made < TD_MAX_OUTS; i++) {
-        if (g->named && g->result[i].name[0] == '_')
-            continue;
-        result[made++] = of_operand(f, &g->result[i].of);
-        if (!n)
-            return 0;
-    }
+    int made = 0, err = 0;
+    for (int i = 0; i < g->n_results && made < (n ? TD_MAX_OUTS : 1) && !err; i++)
+        if (!g->named || g->result[i].name[0] != '_')
+            err = of_operand(f, &g->result[i].of, &result[made++]);
     if (n)
         *n = made;
-    return 0;
+    return err;
 }
 
 int td_walk_formula(struct td_walk *walk, const char *formula, const struct td_given *args,

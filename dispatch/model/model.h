@@ -89,6 +89,7 @@ struct td_model_step {
     const char *kernel;    /* "onednn", and its level */
     enum td_isa isa;
     int with;                       /* the last step that it is computed together with, or -1 */
+    bool in_place;                  /* its first result lies where an argument did */
     const struct td_tensor *result; /* the first one's type and shape */
     int64_t ns; /* that it took last; of those that run together, the last has all; 0: at work */
 };

@@ -87,6 +87,9 @@ const struct td_tensor *td_step_constant(const struct td_plan_step *step, const 
 
 double td_step_number(const struct td_plan_step *step, const char *name, double otherwise)
 {
+    const struct td_tensor *t = td_step_constant(step, name);
+    if (t && td_numel(t) == 1)
+        return (double)*(const float *)t->data;
     const struct td_named *arg = td_step_arg(step, name);
     return arg && td_is_number(&arg->value) ? td_scalar(&arg->value) : otherwise;
 }

@@ -28,7 +28,7 @@ struct td_plan_use *td_step_use(const struct td_plan_step *step, int arg, int el
 int td_step_value(const struct td_plan *plan, const struct td_plan_step *step, const char *name);
 /* A tensor that is given by name and depends on no input, in FP32; else NULL. */
 const struct td_tensor *td_step_constant(const struct td_plan_step *step, const char *name);
-/* A number, or otherwise where it is not given. */
+/* A number, which may be such a tensor of one element; otherwise where it is neither. */
 double td_step_number(const struct td_plan_step *step, const char *name, double otherwise);
 bool td_step_is(const struct td_plan_step *step, const char *const *names); /* NULL-ended */
 /* Gives the step one more argument, or another: room was left for two. */

@@ -9,13 +9,9 @@ static bool is_op(const struct td_plan_step *step, const char *name)
     return step && step->handle && !step->in_place && !strcmp(step->handle->schema.name, name);
 }
 
-/* The constant that a step's argument is, of one element. */
 static bool is_number(const struct td_plan_step *step, const char *name, double wanted)
 {
-    const struct td_tensor *t = td_step_constant(step, name);
-    double x = t && td_numel(t) == 1 ? (double)*(const float *)t->data
-                                     : td_step_number(step, name, wanted + 1);
-    return x == wanted;
+    return td_step_number(step, name, wanted + 1) == wanted;
 }
 
 /* The step that makes what one's argument is, whole; NULL: none does. */

@@ -3,22 +3,22 @@
  * of another tensor, such as the residual of a block. */
 #include "dispatch/model/pass.h"
 #include "kernels/fused.h"
+#include "kernels/post_text.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define POSTS 4 /* what operators take, each of 63 letters and less */
-
 static const char *const heavy[] = {"conv2d_channels_last", "linear", NULL};
 
 struct follow { /* what follows a step */
-    char text[POSTS * TD_POST_TEXT];
-    int n, n_others, step[POSTS];
+    char text[TD_POSTS * TD_POST_TEXT];
+    int n, n_others, step[TD_POSTS];
     int n_steps;
-    struct td_tensor other[POSTS];
-    struct td_plan_use use[POSTS]; /* value -1: the tensor is a constant */
+    struct td_tensor other[TD_POSTS];
+    struct td_plan_use use[TD_POSTS]; /* value -1: the tensor is a constant */
 };
 
 struct posts {
@@ -50,22 +50,12 @@ static int count_readers(struct posts *p)
 
 /* ---- one that follows ---- */
 
-/* The number that a step's argument is, a constant; false: it is none. */
-static bool is_number(const struct td_plan_step *step, const char *name, double *x)
-{
-    const struct td_tensor *t = td_step_constant(step, name);
-    if (t && td_numel(t) == 1)
-        *x = (double)*(const float *)t->data;
-    return t && td_numel(t) == 1;
-}
-
 /* Limits that are tensors, but constant, are numbers. */
 static const char *text_of(struct posts *p, const struct td_plan_step *step, int arg,
                            struct td_post_text *post)
 {
-    double low, high;
-    if (!strcmp(step->handle->full, "clamp.Tensor") && is_number(step, "min", &low) &&
-        is_number(step, "max", &high) && low <= high) {
+    double low = td_step_number(step, "min", NAN), high = td_step_number(step, "max", NAN);
+    if (!strcmp(step->handle->full, "clamp.Tensor") && low <= high) {
         td_post_text_limits(low, high, post);
         return NULL;
     }
@@ -133,7 +123,7 @@ static const char *add_one(struct posts *p, struct follow *f, int s, int value, 
         return "it gives something of another type or shape";
     int before = f->n_others;
     const char *no = text_of(p, step, td_plan_argument(step, use->arg), &post);
-    if (!no && f->n + post.n > POSTS)
+    if (!no && f->n + post.n > TD_POSTS)
         no = "four others follow already";
     no = no || post.other < 0 ? no : take_other(p, f, s, step, post.other);
     for (int k = 0; !no && k < post.n_numbers; k++)
@@ -157,7 +147,7 @@ static int attach(struct td_plan *plan, const struct follow *f, struct td_plan_s
     size_t args = (size_t)step->n_args + 4, uses = (size_t)(step->n_uses + f->n_others) + 1;
     struct td_named *arg = td_arena_zalloc(plan->arena, sizeof *arg * args);
     struct td_plan_use *use = td_arena_zalloc(plan->arena, sizeof *use * uses);
-    struct td_tensor *list = td_arena_zalloc(plan->arena, sizeof *list * POSTS);
+    struct td_tensor *list = td_arena_zalloc(plan->arena, sizeof *list * TD_POSTS);
     char *text = td_arena_strdup(plan->arena, f->text, strlen(f->text));
     if (!arg || !use || !list || !text)
         return -ENOMEM;

@@ -1,6 +1,5 @@
 /* From recorded steps to what is run again and again: steps are bound, values get places in one
- * piece of memory, where those share bytes that are not wanted at the same time; then a run is a
- * loop over the steps. */
+ * piece of memory (place.c); then a run is a loop over the steps. */
 #include "dispatch/model/plan.h"
 
 #include <errno.h>
@@ -19,11 +18,6 @@ int td_plan_argument(const struct td_plan_step *step, int arg)
     while (strcmp(schema->param[i].name, step->arg[arg].name))
         i++;
     return i;
-}
-
-static void *alloc(void *arena, size_t bytes)
-{
-    return td_arena_alloc(arena, bytes);
 }
 
 struct td_binding *td_binding_create(struct td_plan *plan)
@@ -52,7 +46,10 @@ static int make_step(struct td_binding *b, struct td_plan_step *step)
     step->kernel = b->run.impl->name;
     step->isa = td_impl_isa(b->run.impl);
     step->alone = !b->run.parts && !b->run.n_casts && !b->run.strided;
-    err = td_step_make(&step->made, &b->run, alloc, plan->arena);
+    step->overwrites = 0;
+    for (int i = 0; i < b->run.call.n_args; i++)
+        step->overwrites |= (unsigned)td_run_may_overwrite(&b->run, i) << i;
+    err = td_step_make(&step->made, &b->run, td_alloc_in_arena, plan->arena);
     td_run_release(&b->run);
     if (!err && td_step_scratch(step->made) > plan->scratch)
         plan->scratch = td_step_scratch(step->made);
@@ -67,7 +64,7 @@ int td_binding_bind(struct td_binding *b, const struct td_plan_step *step)
     b->once = b->once ? td_arena_reset(b->once) : td_arena_create();
     if (!b->once)
         return td_problem_set(&b->run.problem, ENOMEM, "no memory for the model's plan");
-    struct td_options options = {.alloc = alloc, .alloc_arg = b->once};
+    struct td_options options = {.alloc = td_alloc_in_arena, .alloc_arg = b->once};
     snprintf(name, sizeof name, "%s%s%s%s", schema->name, underscore, dot, schema->overload);
     int err = td_run_bind(&b->run, name, step->arg, step->n_args, &options);
     b->run.call.threads = b->plan->threads;
@@ -88,96 +85,6 @@ static int bind_steps(struct td_plan *plan, struct td_problem *problem)
     }
     td_binding_free(&b);
     return err;
-}
-
-static size_t room_of(const struct td_plan_value *value)
-{
-    return (td_nbytes(&value->like) + 127) & ~(size_t)63; /* 64 bytes may be read beyond the end */
-}
-
-/* When a step runs: those that are computed together do so where the last of them stands. */
-static int when(const struct td_plan *plan, int step)
-{
-    return step >= 0 && plan->step[step].with >= 0 ? plan->step[step].with : step;
-}
-
-/* From when to when each value is wanted; what only those read that are computed together with its
- * maker needs no memory. */
-static void find_lives(struct td_plan *plan)
-{
-    for (int i = 0; i < plan->n_values; i++) {
-        struct td_plan_value *value = &plan->value[i];
-        value->first = value->last = when(plan, value->step);
-        value->inside = value->step >= 0 && plan->step[value->step].with > value->step;
-    }
-    for (int s = 0; s < plan->n_steps; s++)
-        for (int k = 0; plan->step[s].handle && k < plan->step[s].n_uses; k++) {
-            struct td_plan_value *value = &plan->value[plan->step[s].use[k].value];
-            int at = when(plan, s);
-            value->last = at > value->last ? at : value->last;
-            value->inside = value->inside && plan->step[s].with == value->first;
-        }
-    for (int i = 0; i < plan->n_outputs; i++)
-        if (plan->output[i].value >= 0) {
-            plan->value[plan->output[i].value].last = plan->n_steps;
-            plan->value[plan->output[i].value].inside = false;
-        }
-}
-
-static int by_size(const void *a, const void *b)
-{
-    const struct td_plan_value *const *x = a, *const *y = b;
-    size_t m = td_nbytes(&(*x)->like), n = td_nbytes(&(*y)->like);
-    return m == n ? (*x > *y) - (*x < *y) : m < n ? 1 : -1;
-}
-
-/* The lowest place where a value meets none of the others that live when it does; those, n of them,
- * are in the order of their places. */
-static size_t find_place(struct td_plan_value *const *others, int n,
-                         const struct td_plan_value *value)
-{
-    size_t at = 0, room = room_of(value);
-    for (int i = 0; i < n; i++) {
-        const struct td_plan_value *o = others[i];
-        if (o->first > value->last || o->last < value->first)
-            continue;
-        if (o->at >= at + room)
-            break;
-        if (o->at + room_of(o) > at)
-            at = o->at + room_of(o);
-    }
-    return at;
-}
-
-/* Largest first, each in the lowest place that is free for its life. */
-static int place_values(struct td_plan *plan)
-{
-    struct td_plan_value **sorted = calloc((size_t)plan->n_values + 1, sizeof *sorted);
-    struct td_plan_value **placed = calloc((size_t)plan->n_values + 1, sizeof *placed);
-    int n = 0;
-    plan->bytes = plan->bytes_before = 0;
-    for (int i = 0; i < plan->n_values && sorted; i++)
-        if (plan->value[i].step >= 0 && plan->step[plan->value[i].step].handle) {
-            plan->bytes_before += room_of(&plan->value[i]);
-            sorted[n] = &plan->value[i];
-            n += !plan->value[i].inside;
-        }
-    if (sorted && placed)
-        qsort(sorted, (size_t)n, sizeof(struct td_plan_value *), by_size);
-    for (int i = 0; i < n && placed; i++) {
-        struct td_plan_value *value = sorted[i];
-        value->at = find_place(placed, i, value);
-        if (value->at + room_of(value) > plan->bytes)
-            plan->bytes = value->at + room_of(value);
-        int k = i;
-        for (; k > 0 && value->at < placed[k - 1]->at; k--)
-            placed[k] = placed[k - 1];
-        placed[k] = value;
-    }
-    bool done = sorted && placed;
-    free(sorted);
-    free(placed);
-    return done ? 0 : -ENOMEM;
 }
 
 static void point(const struct td_plan_step *step, const struct td_plan_use *use, void *data)
@@ -222,8 +129,7 @@ int td_plan_close(struct td_plan *plan, struct td_problem *problem)
     if (err)
         return err;
     td_plan_group(plan);
-    find_lives(plan);
-    if (place_values(plan) || find_taken(plan))
+    if (td_plan_place(plan) || find_taken(plan))
         return td_problem_set(problem, ENOMEM, "no memory for the model's plan");
     plan->memory = td_arena_alloc(plan->arena, plan->bytes + plan->scratch + 64);
     if (!plan->memory)

@@ -16,7 +16,8 @@ struct td_plan_value {     /* a tensor that depends on the inputs */
     int step, result;      /* which made it; step -1: it is the model's input result */
     int first, last; /* the steps from which and to which it is wanted; beyond all: an output */
     bool inside;     /* nobody reads it but those that are computed together with its maker */
-    size_t at;       /* its place in the plan's memory, bytes */
+    int over;  /* the value in whose place it lies, that of an argument it is made of; or -1 */
+    size_t at; /* its place in the plan's memory, bytes */
 };
 
 struct td_plan_use {  /* a step's argument that is such a value, or a view of it: by the
@@ -40,6 +41,7 @@ struct td_plan_step {               /* a call as it was given, and bound once pa
     int64_t ns;         /* that it took last */
     int with;   /* the last of those that it is computed together with; -1: it is so alone */
     bool alone; /* one kernel computes it of its arguments as they are */
+    unsigned overwrites;     /* arguments of the call in whose place its first result may be made */
     struct td_weight *taken; /* whose packed form that read; compared only */
 };
 
@@ -132,6 +134,12 @@ struct td_binding *td_binding_create(struct td_plan *plan); /* NULL: no memory *
 void td_binding_free(struct td_binding **binding);          /* nulls the pointer; NULL is fine */
 /* The step as its run, until the next one. What td_run_bind gives back. */
 int td_binding_bind(struct td_binding *binding, const struct td_plan_step *step);
+
+/* ---- place.c ---- */
+
+/* Gives the values of steps that are bound and grouped their places, and counts the bytes. -ENOMEM.
+ */
+int td_plan_place(struct td_plan *plan);
 
 /* ---- rest.c ---- */
 

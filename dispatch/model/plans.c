@@ -150,6 +150,7 @@ bool td_model_plan_step(const struct td_model_plan *plan, int i, struct td_model
                                    .kernel = s->kernel,
                                    .isa = s->isa,
                                    .with = s->with,
+                                   .in_place = plan->of_->value[s->value].over >= 0,
                                    .result = &plan->of_->value[s->value].like,
                                    .ns = plan->of_->busy ? 0 : s->ns};
     return true;

@@ -41,21 +41,23 @@ static const char *const shaping[] = {
     "view",    "flatten.using_ints", "unflatten.int", "squeeze",    "squeeze.dim", "squeeze.dims",
     "reshape", "unsqueeze",          "view_as",       "reshape_as", NULL};
 static const char *const swapping[] = {"transpose.int", "t", "swapaxes", "swapdims", NULL};
-static const char *const others[] = {"permute",           "slice.Tensor", "select.int",
-                                     "diagonal",          "as_strided",   "narrow",
-                                     "unbind.int",        "split.Tensor", "split.sizes",
-                                     "split_with_sizes",  "chunk",        "expand",
-                                     "expand_as",         "broadcast_to", "movedim.int",
-                                     "movedim.intlist",   "unfold",       "meshgrid",
-                                     "meshgrid.indexing", "view.dtype",   NULL};
+/* That change places of the last two dimensions. */
+static const char *const turning[] = {"numpy_T", "mT", "mH", "matrix_H", "adjoint", NULL};
+static const char *const others[] = {
+    "permute",           "slice.Tensor",     "select.int",  "diagonal",
+    "as_strided",        "narrow",           "unbind.int",  "split.Tensor",
+    "split.sizes",       "split_with_sizes", "chunk",       "expand",
+    "expand_as",         "broadcast_to",     "movedim.int", "movedim.intlist",
+    "moveaxis.int",      "moveaxis.intlist", "unfold",      "meshgrid",
+    "meshgrid.indexing", "view.dtype",       NULL};
 
 char td_pt2_view(const char *target, const cJSON *meta)
 {
     bool copies = !strncmp(target, "reshape", 7) || !strncmp(target, "flatten", 7);
     if (copies && !td_pt2_is_dense(meta))
         return 'u';
-    bool view =
-        is_one_of(target, shaping) || is_one_of(target, swapping) || is_one_of(target, others);
+    bool view = is_one_of(target, shaping) || is_one_of(target, swapping) ||
+                is_one_of(target, turning) || is_one_of(target, others);
     return view ? 'v' : 0;
 }
 
@@ -189,6 +191,12 @@ static int part_begin(struct td_walk *walk, const struct td_node *node, const st
 {
     const char *target = node->form;
     int64_t v[TD_MAX_LIST], result = in[2].v.i, step = length;
+    int start = strcmp(target, "narrow") ? -1 : td_node_find(node, "start");
+    if (start >= 0) {
+        int found = td_walk_ints(walk, &in[start], begin, 1);
+        *begin += found == 1 && *begin < 0 ? length : 0;
+        return found < 0 ? found : 0;
+    }
     int n = td_pt2_list(walk, &in[3], v);
     *begin = 0;
     if (n < 0)
@@ -257,6 +265,9 @@ static int write_back(struct td_walk *walk, const struct td_node *node, const st
     }
     if (is_one_of(target, swapping))
         return td_pt2_call_on(walk, target, node, in, 1, 1, out);
+    if (is_one_of(target, turning) && in[1].v.tensor.rank > 1)
+        return TD_CALL(walk, "transpose.int", out, TD_GIVE(in[1]), TD_GIVE(td_item_int(-2)),
+                       TD_GIVE(td_item_int(-1)));
     for (int i = 0; i < 4; i++)
         if (!strcmp(target, scatters[i].view))
             return td_pt2_call_on(walk, scatters[i].scatter, node, in, 0, 2, out);
@@ -269,7 +280,9 @@ static int write_back(struct td_walk *walk, const struct td_node *node, const st
     if (!strcmp(target, "unbind.int"))
         return TD_CALL(walk, "select_scatter", out, TD_GIVE(in[0]), TD_GIVE(in[1]),
                        TD_GIVE(dim < 0 ? td_item_int(0) : in[dim]), TD_GIVE(in[2]));
-    if (node->n_operands > 3 && (!strncmp(target, "split", 5) || !strcmp(target, "chunk")))
+    bool part = !strncmp(target, "split", 5) || !strcmp(target, "chunk") ||
+                (!strcmp(target, "narrow") && td_node_find(node, "start") >= 0);
+    if (node->n_operands > 3 && part)
         return put_part(walk, node, in, out);
     return td_walk_refuse(walk,
                           "a write in place into what %s gives is seen through another view; "

@@ -29,6 +29,7 @@ static const struct td_pt2_target targets[] = {
     {"feature_dropout_", .how = 's'},
     {"lift_fresh", .how = 's'},
     {"lift_fresh_copy", .how = 'c'},
+    {"positive", .how = 's'},
     {"requires_grad_", .how = 's'},
     {"resolve_conj", .how = 's'},
     {"resolve_neg", .how = 's'},

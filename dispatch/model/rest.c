@@ -3,6 +3,7 @@
  * walks the program again, who may read anything. Waking takes a while, so a model that is walked
  * now and again, for inputs of ever new shapes, is left awake for longer each time. */
 #include "dispatch/model/pass.h"
+#include "dispatch/step_build.h"
 
 #include <errno.h>
 
@@ -37,10 +38,8 @@ static int count_tensors(const struct td_plan *plan)
 {
     int n = plan->n_outputs;
     for (int s = 0; s < plan->n_steps; s++)
-        for (int i = 0; plan->step[s].handle && i < plan->step[s].n_args; i++) {
-            const struct td_value *v = &plan->step[s].arg[i].value;
-            n += v->kind == TD_KIND_tensors ? v->tensors.n : v->kind == TD_KIND_tensor;
-        }
+        for (int i = 0; plan->step[s].handle && i < plan->step[s].n_args; i++)
+            n += td_count_tensors_of(&plan->step[s].arg[i].value);
     return n;
 }
 

@@ -140,8 +140,11 @@ static void print_step(const struct source *s, int i, bool together)
     }
     fputs("); // ", s->to);
     print_like(s->to, &value->like);
-    fprintf(s->to, "%s, %s@%s", value->inside ? " in the cache" : "", step->kernel,
-            td_isa_name(step->isa));
+    fprintf(s->to, "%s, %s@%s",
+            value->inside      ? " in the cache"
+            : value->over >= 0 ? " in place"
+                               : "",
+            step->kernel, td_isa_name(step->isa));
     if (step->ns && !s->plan->busy)
         fprintf(s->to, ", %.1f us", (double)step->ns * 1e-3);
     fputs(*step->node ? ", " : "", s->to);

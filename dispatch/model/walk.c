@@ -33,18 +33,13 @@ static int no_memory(struct td_walk *walk)
 
 /* ---- one call ---- */
 
-static void *alloc_once(void *walk, size_t bytes)
-{
-    return td_arena_alloc(((struct td_walk *)walk)->once, bytes);
-}
-
 /* The item as dispatch's arguments are; lists become tensors side by side. */
 static int as_value(struct td_walk *walk, const struct td_item *item, struct td_value *value)
 {
     *value = item->v;
     if (item->v.kind != TD_KIND_tensors)
         return 0;
-    struct td_tensor *v = alloc_once(walk, sizeof *v * (size_t)(item->n + 1));
+    struct td_tensor *v = td_arena_alloc(walk->once, sizeof *v * (size_t)(item->n + 1));
     if (!v)
         return no_memory(walk);
     for (int i = 0; i < item->n; i++)
@@ -179,12 +174,12 @@ int td_walk_call(struct td_walk *walk, const char *op, const struct td_given *ar
                  struct td_item *result, int *n)
 {
     struct td_item several[TD_MAX_OUTS];
-    struct td_options options = {.alloc = alloc_once, .alloc_arg = walk};
     struct td_named named[TD_MAX_ARGS];
     int err = 0, given = 0;
     walk->once = td_arena_reset(walk->once);
     if (!walk->once)
         return no_memory(walk);
+    struct td_options options = {.alloc = td_alloc_in_arena, .alloc_arg = walk->once};
     for (int i = 0; i < n_args && !err; i++) {
         if (given == TD_MAX_ARGS)
             return td_walk_refuse(walk, "%s: too many arguments", op);

@@ -139,33 +139,41 @@ void td_attention_of(const struct td_call *call, struct td_attention *a)
                                            : 1;
 }
 
-/* The number of the matrix of t that the head sees; its last batch dimension may be shared. */
-static int64_t matrix_of(const struct td_attention *a, const struct td_tensor *t, int64_t head,
-                         int64_t repeat)
+/* Elements from one index to the next in a dimension, which is counted from the end; within: those
+ * of the dimensions behind it, by which a dense tensor goes on. 0: one index stands for all. */
+static int64_t step_of(const struct td_tensor *t, int from_end, int64_t within)
 {
-    int64_t at = 0, step = 1;
+    return size_of(t, from_end) == 1 ? 0 : t->stride ? t->stride[t->rank - from_end] : within;
+}
+
+/* Where the matrix of t begins that the head sees, of which the last batch dimension may be shared;
+ * row: how far its rows are apart. */
+static int64_t matrix_of(const struct td_attention *a, const struct td_tensor *t, int64_t head,
+                         int64_t repeat, int64_t *row)
+{
+    int64_t at = 0, within = size_of(t, 1);
+    *row = step_of(t, 2, within);
+    within *= size_of(t, 2);
     for (int d = 3; d <= a->out->rank; d++) {
         int64_t i = head % size_of(a->out, d);
         head /= size_of(a->out, d);
-        i = d == 3 ? i / repeat : i;
-        at += size_of(t, d) == 1 ? 0 : i * step;
-        step *= size_of(t, d);
+        at += (d == 3 ? i / repeat : i) * step_of(t, d, within);
+        within *= size_of(t, d);
     }
     return at;
 }
 
 struct td_attention_place td_attention_at(const struct td_attention *a, int64_t head)
 {
-    struct td_attention_place place = {
-        .query = matrix_of(a, a->query, head, 1) * a->rows * a->depth,
-        .key = matrix_of(a, a->key, head, a->repeat) * a->keys * a->depth,
-        .value = matrix_of(a, a->value, head, a->repeat) * a->keys * a->width};
-    if (!a->mask)
-        return place;
-    int64_t rows = size_of(a->mask, 2), keys = size_of(a->mask, 1);
-    place.mask = matrix_of(a, a->mask, head, 1) * rows * keys;
-    place.mask_row = rows == 1 ? 0 : keys;
-    place.mask_key = keys == 1 ? 0 : 1;
+    struct td_attention_place place;
+    place.query = matrix_of(a, a->query, head, 1, &place.query_row);
+    place.key = matrix_of(a, a->key, head, a->repeat, &place.key_row);
+    place.value = matrix_of(a, a->value, head, a->repeat, &place.value_row);
+    place.mask = place.mask_row = place.mask_key = 0;
+    if (a->mask) {
+        place.mask = matrix_of(a, a->mask, head, 1, &place.mask_row);
+        place.mask_key = step_of(a->mask, 1, 1);
+    }
     return place;
 }
 
@@ -194,10 +202,18 @@ struct td_attention_cut td_attention_cut(const struct td_attention *a, int threa
     return cut;
 }
 
+/* Rows are read where they lie: their elements are side by side. */
+static bool has_rows(const struct td_tensor *t)
+{
+    return size_of(t, 1) == 1 || step_of(t, 1, 1) == 1;
+}
+
 static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
     struct td_attention a;
     td_attention_of(call, &a);
+    prepared->dense = !has_rows(a.query) || !has_rows(a.key) || !has_rows(a.value) ||
+                      (a.mask && !has_rows(a.mask));
     struct td_attention_cut cut = td_attention_cut(&a, call->threads);
     prepared->scratch = (size_t)cut.slots * cut.slot;
     return NULL;
@@ -217,8 +233,8 @@ TD_KERNELS_3(attention_f64);
 
 /* clang-format off */
 static const struct td_impl impls[] = {
-    TD_SIMD_3(attention_f32, TD_f32 | TD_bf16 | TD_f16, .prepare = prepare)
-    TD_SIMD_3(attention_f64, TD_f64, .prepare = prepare)
+    TD_SIMD_3(attention_f32, TD_f32 | TD_bf16 | TD_f16, .prepare = prepare, .strided = true)
+    TD_SIMD_3(attention_f64, TD_f64, .prepare = prepare, .strided = true)
     TD_REF(attention),
     {0},
 };

@@ -15,14 +15,15 @@ struct td_attention {
 
 void td_attention_of(const struct td_call *call, struct td_attention *a);
 
-/* Where head number i finds its query, key, value and mask, in elements, and the mask's steps. */
+/* Where head number i finds its query, key, value and mask, in elements, and how far rows are
+ * apart; elements of a row are side by side, but for the mask's, which may be one for all keys. */
 struct td_attention_place {
-    int64_t query, key, value, mask, mask_row, mask_key;
+    int64_t query, key, value, mask, query_row, key_row, value_row, mask_row, mask_key;
 };
 struct td_attention_place td_attention_at(const struct td_attention *a, int64_t head);
 
 /* How it is cut: blocks of rows, shared among slots, which have so many bytes of scratch each. */
-#define TD_ATTENTION_ROWS 96
+#define TD_ATTENTION_ROWS 128
 #define TD_ATTENTION_KEYS 128
 struct td_attention_cut {
     int64_t blocks, items; /* of one head; in all */

@@ -15,8 +15,8 @@ static double score(const struct td_attention *a, const struct td_attention_plac
     if (a->causal && j > i)
         return -INFINITY;
     for (int64_t e = 0; e < a->depth; e++)
-        sum += td_get_real(a->query, p->query + i * a->depth + e) *
-               td_get_real(a->key, p->key + j * a->depth + e);
+        sum += td_get_real(a->query, p->query + i * p->query_row + e) *
+               td_get_real(a->key, p->key + j * p->key_row + e);
     int64_t at = p->mask + i * p->mask_row + j * p->mask_key;
     if (a->mask && a->mask->dtype == TD_bool)
         return td_get_whole(a->mask, at) ? sum * a->scale : -INFINITY;
@@ -41,8 +41,8 @@ static void row(const struct td_attention *a, const struct td_attention_place *p
         for (int64_t j = 0; j < a->keys && most != -INFINITY; j++) {
             long double weight = (long double)exp(score(a, p, i, j) - most) / all;
             for (int64_t e = 0; e < n; e++)
-                sum[e] +=
-                    weight * (long double)td_get_real(a->value, p->value + j * a->width + at + e);
+                sum[e] += weight *
+                          (long double)td_get_real(a->value, p->value + j * p->value_row + at + e);
         }
         for (int64_t e = 0; e < n; e++)
             td_put_real(a->out, (head * a->rows + i) * a->width + at + e, (double)sum[e]);

@@ -54,7 +54,7 @@ static void pack_keys(const struct block *b, int64_t j, int64_t n)
     int64_t depth = b->a->depth, wide = (n + NR - 1) / NR * NR;
     for (int64_t i = 0; i < wide; i++) {
         td_real *row = b->plain + i * b->depth;
-        fetch(row, b->a->key, b->at.key + (j + i) * depth, i < n ? depth : 0, b->depth);
+        fetch(row, b->a->key, b->at.key + (j + i) * b->at.key_row, i < n ? depth : 0, b->depth);
 #if TD_REAL_BITS == 64
         td_real *to = b->keys + i / NR * b->depth * NR + i % NR;
         for (int64_t e = 0; e < depth; e++)
@@ -73,7 +73,8 @@ static void pack_keys(const struct block *b, int64_t j, int64_t n)
 static void pack_values(const struct block *b, int64_t j, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
-        fetch(b->plain, b->a->value, b->at.value + (j + i) * b->a->width, b->a->width, b->width);
+        fetch(b->plain, b->a->value, b->at.value + (j + i) * b->at.value_row, b->a->width,
+              b->width);
         for (int64_t e = 0; e < b->width; e += NR)
             memcpy(b->values + e * n + i * NR, b->plain + e, NR * sizeof *b->plain);
     }
@@ -103,30 +104,54 @@ static void mask_row(const struct block *b, int64_t i, int64_t j, int64_t n)
         s[k] = -(td_real)INFINITY;
 }
 
-/* The scores of row i become weights against the greatest one so far, and the row's result and sum
- * are corrected for it. */
-static void weigh_row(const struct block *b, int64_t i, int64_t n)
+/* The greatest of n scores and of what there was before; NaN may be passed over, whose weight is
+ * none either. */
+static td_real greatest(const td_real *s, int64_t n, td_real before)
 {
-    td_real *s = b->score + i * KEYS, *out = b->out + i * b->width, lane[L_LANES];
-    V most = L_c(-(td_real)INFINITY), sum = L_c(0);
-    for (int64_t k = 0; k < n; k += L_LANES)
-        most = o_maximum(most, L_load(s + k));
-    L_store(lane, most);
-    td_real top = b->most[i];
-    for (int k = 0; k < L_LANES; k++)
-        top = lane[k] > top || lane[k] != lane[k] ? lane[k] : top;
-    td_real base = top == -(td_real)INFINITY ? 0 : top; /* nothing to look at yet */
-    for (int64_t k = 0; k < n; k += L_LANES) {
-        V weight = o_exp_below(L_load(s + k) - L_c(base));
-        L_store(s + k, weight);
-        sum += weight;
+    V most = L_c(before), other = most;
+    int64_t k = 0;
+    for (; k + 2 * L_LANES <= n; k += 2 * L_LANES) {
+        most = L_max(L_load(s + k), most);
+        other = L_max(L_load(s + k + L_LANES), other);
     }
-    V less = o_exp_below(L_c(b->most[i]) - L_c(base));
-    b->sum[i] = b->sum[i] * less[0] + (td_real)L_hsum(sum);
-    if (top != b->most[i])
-        for (int64_t e = 0; e < b->width; e += L_LANES)
-            L_store(out + e, L_load(out + e) * less);
-    b->most[i] = top;
+    if (k < n)
+        most = L_max(L_load(s + k), most);
+    return L_hmax(L_max(most, other));
+}
+
+/* Scores become weights against base; their sum. */
+static td_real weigh(td_real *s, int64_t n, td_real base)
+{
+    V sum = L_c(0);
+    for (int64_t k = 0; k < n; k += L_LANES) {
+        V weight = o_exp_below(L_sub(L_load(s + k), L_c(base)));
+        L_store(s + k, weight);
+        sum = L_add(sum, weight);
+    }
+    return (td_real)L_hsum(sum);
+}
+
+/* The scores of all rows become weights against the greatest one so far, and what there is of their
+ * results and sums is corrected for that. Each pass goes over all rows, which then do not wait for
+ * each other. */
+static void weigh_rows(const struct block *b, int64_t n)
+{
+    td_real top[TD_ATTENTION_ROWS];
+    for (int64_t i = 0; i < b->rows; i++)
+        top[i] = greatest(b->score + i * KEYS, n, b->most[i]);
+    for (int64_t i = 0; i < b->rows; i++) {
+        td_real before = b->most[i], less = 1;
+        td_real base = top[i] == -(td_real)INFINITY ? 0 : top[i]; /* nothing to look at yet */
+        if (top[i] != before && b->sum[i] != 0) {
+            td_real *out = b->out + i * b->width;
+            V factor = o_exp_below(L_c(before - base));
+            for (int64_t e = 0; e < b->width; e += L_LANES)
+                L_store(out + e, L_mul(L_load(out + e), factor));
+            less = factor[0];
+        }
+        b->sum[i] = b->sum[i] * less + weigh(b->score + i * KEYS, n, base);
+        b->most[i] = top[i];
+    }
 }
 
 /* The block's rows with keys j to j + n. */
@@ -137,10 +162,9 @@ static void meet(const struct block *b, int64_t j, int64_t n)
     for (int64_t k = 0; k < wide; k += NR)
         attention_column(b->a->depth, b->query, b->depth, b->keys + k * b->depth, b->score + k,
                          KEYS, false, b->rows);
-    for (int64_t i = 0; i < b->rows; i++) {
+    for (int64_t i = 0; i < b->rows; i++)
         mask_row(b, i, j, n);
-        weigh_row(b, i, wide);
-    }
+    weigh_rows(b, wide);
     pack_values(b, j, n);
     for (int64_t e = 0; e < b->width; e += NR)
         attention_column(n, b->score, KEYS, b->values + e * n, b->out + e, b->width, true, b->rows);
@@ -167,7 +191,7 @@ static void compute(const struct job *job, int64_t item, char *slot)
     b.sum = b.most + most;
     for (int64_t i = 0; i < b.rows; i++) {
         td_real *q = b.query + i * b.depth;
-        fetch(q, a->query, b.at.query + (b.first + i) * a->depth, a->depth, b.depth);
+        fetch(q, a->query, b.at.query + (b.first + i) * b.at.query_row, a->depth, b.depth);
         for (int64_t e = 0; e < b.depth; e++)
             q[e] *= (td_real)a->scale;
         b.most[i] = -(td_real)INFINITY;

@@ -100,20 +100,18 @@ RUN(f64_to_u64, double, uint64_t, td_f64_to_u64(x))
 td_kernel td_cast_ref, td_cast_avx512_bf16;
 TD_KERNELS_3(cast);
 
-/* Dense copies are made by it, where a backend has nothing else. */
-#define REF                                                                                        \
-    {                                                                                              \
-        .name = "ref", .run = td_cast_ref, .isa = TD_ISA_default, .dtypes = TD_ALL,                \
-        .strided = true                                                                            \
-    }
+/* Tile by tile, each read before it is written. Dense copies are made by the reference, where a
+ * backend has nothing else. */
+#define ANYHOW .strided = true, .in_place = ~0u
+#define REF TD_REF(cast, .strided = true)
 static const struct td_impl impls[] = {
     /* FP16 is converted by instructions that AVX512 has already. */
-    TD_ABSENT(avx512_fp16) TD_SIMD(avx512_bf16, cast, TD_ALL & ~TD_bf16, .prepare = prepare,
-                                   .strided = true) TD_SIMD_3(cast, TD_ALL, .strided = true) REF,
+    TD_ABSENT(avx512_fp16) TD_SIMD(avx512_bf16, cast, TD_ALL & ~TD_bf16, .prepare = prepare, ANYHOW)
+        TD_SIMD_3(cast, TD_ALL, ANYHOW) REF,
     {0},
 };
 /* Where the result has self's type, nothing needs the level of BF16. */
-static const struct td_impl impls_same[] = {TD_SIMD_3(cast, TD_ALL, .strided = true) REF, {0}};
+static const struct td_impl impls_same[] = {TD_SIMD_3(cast, TD_ALL, ANYHOW) REF, {0}};
 
 #define TD_COPY(symbol, text, formula, judged, whose, arg, ...)                                    \
     const struct td_op td_op_##symbol = {                                                          \

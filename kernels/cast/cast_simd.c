@@ -153,13 +153,30 @@ LOOPS_OF_REAL(f32)
 LOOPS_OF_REAL(f64)
 LOOP(u16, i32)
 LOOP(u32, i64)
-LOOP(i32, odd)
 LOOP(f64, odd)
+
+/* Whole numbers that have more digits than the real type are made odd before, without a branch. */
+static void i32_to_odd(int64_t n, void *out, const void *in)
+{
+    const int32_t *x = in;
+    float *y = out;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t more = (uint32_t)x[i] + 0x1000000 > 0x2000000 ? 0xff : 0;
+        uint32_t kept = (uint32_t)x[i] & ~more, lost = (uint32_t)x[i] & more;
+        y[i] = (float)(int32_t)(kept | ((lost + more) & 0x100));
+    }
+}
 
 static void i64_to_odd(int64_t n, void *out, const void *in)
 {
-    for (int64_t i = 0; i < n; i++)
-        ((float *)out)[i] = real_to_odd(td_i64_to_odd(((const int64_t *)in)[i]));
+    const int64_t *x = in;
+    double wide[TILE];
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t more = (uint64_t)x[i] + (UINT64_C(1) << 53) > UINT64_C(1) << 54 ? 0xfff : 0;
+        uint64_t kept = (uint64_t)x[i] & ~more, lost = (uint64_t)x[i] & more;
+        wide[i] = (double)(int64_t)(kept | ((lost + more) & 0x1000));
+    }
+    f64_to_odd(n, out, wide);
 }
 
 /* To each native type in the order of dtype.def, and to FP32 on the way to a half type. */
@@ -234,7 +251,8 @@ void TD_NAME(convert)(int64_t n, void *out, enum td_dtype to, const void *in, en
 {
     size_t size_to = td_dtype_size(to), size_from = td_dtype_size(from);
     if (from == to) {
-        memmove(out, in, (size_t)n * size_to);
+        if (out != in)
+            memmove(out, in, (size_t)n * size_to);
         return;
     }
     for (int64_t i = 0; i < n; i += TILE)

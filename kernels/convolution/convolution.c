@@ -281,7 +281,12 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
 {
     struct td_conv c;
     struct td_gemm g;
+    struct td_depthwise cut;
     td_conv_of(call, &c);
+    if (td_conv_cut_depthwise(&c, call->threads, &cut)) {
+        prepared->scratch = cut.slot * (size_t)cut.slots;
+        return NULL;
+    }
     const char *no = ungathered(&c);
     if (!no && c.post.n && c.out->dtype == TD_f16)
         no = "FP16 would be rounded, and be too great for it, before what follows";

@@ -67,6 +67,27 @@ void td_conv_gemm(const struct td_conv *c, const struct td_tensor *weight, int t
 /* Its weight in that order, for an element of that many bytes. */
 void td_conv_turn_weight(const struct td_conv *c, void *to);
 
+/* A depthwise convolution of FP32, BF16 or FP16 with channels first, cut into strips of rows
+ * (convolution_cut.c), each of which convolution_depthwise.c computes. */
+#define TD_DEPTHWISE_POSITIONS 64 /* of its kernel, at most */
+#define TD_DEPTHWISE_TILE 64      /* floats: rows are laid out for whole ones */
+struct td_depthwise {
+    int h, w;              /* the dimensions */
+    int64_t positions;     /* of the kernel */
+    int64_t columns;       /* of a row that matter, with the padding */
+    int64_t wide;          /* floats: of columns of a row that are a stride apart, side by side */
+    int64_t row;           /* of a row that is laid out: of as many such parts as the stride is */
+    int64_t line;          /* of a row before that; 0: it is one part */
+    int64_t strip, strips; /* rows of the result; how many of one channel */
+    int slots;             /* that work at a time */
+    size_t slot;           /* bytes of scratch each */
+};
+/* False: it is none, or none that is worth it. */
+bool td_conv_cut_depthwise(const struct td_conv *c, int threads, struct td_depthwise *cut);
+typedef void td_conv_depthwise(const struct td_conv *c, const struct td_depthwise *cut,
+                               void *scratch);
+td_conv_depthwise td_conv_depthwise_default, td_conv_depthwise_avx2, td_conv_depthwise_avx512;
+
 /* What oneDNN is to do, described as TD_ONEDNN_conv or, transposed, as TD_ONEDNN_deconv. */
 struct td_onednn_desc;
 void td_conv_describe(const struct td_conv *c, int threads, struct td_onednn_desc *d);

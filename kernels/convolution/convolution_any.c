@@ -1,11 +1,17 @@
-/* The convolutions of any type as products: the level's, of what is gathered. */
+/* The convolutions of any type as products, the level's, of what is gathered; but depthwise ones
+ * directly. */
 #include "kernels/convolution/convolution.h"
 
 TD_KERNEL(convolution_any)
 {
     struct td_conv c;
     struct td_gemm g;
+    struct td_depthwise cut;
     td_conv_of(call, &c);
+    if (td_conv_cut_depthwise(&c, call->threads, &cut)) {
+        TD_NAME(conv_depthwise)(&c, &cut, call->scratch);
+        return;
+    }
     struct td_tensor weight = *c.weight, input = *c.input, out = *c.out;
     char *room = call->scratch;
     int64_t pixels = td_conv_pixels(&c, c.in), outs = td_conv_pixels(&c, c.size);

@@ -9,6 +9,7 @@ TD_ONEDNN_ROW(convolution_backward);
 
 /* From 512 on or so the library's gradient of the input walks all of a stride for each element. */
 #define MOST_STRIDE 256
+#define FEW_FLOPS 1000 /* which the reference does in less time than the library's calls take */
 
 /* The primitive for result i, 0 or 1. */
 static void describe(const struct td_call *call, int i, struct td_onednn_desc *d)
@@ -31,6 +32,8 @@ const char *td_convolution_backward_onednn_prepare(const struct td_call *call,
         return no;
     if (!td_wants(call, 0) && !td_wants(call, 1))
         return "only the bias's gradient is asked for, which is a sum";
+    if (call->op->flops(call) < FEW_FLOPS)
+        return "it is too small for a library";
     for (int i = 0; i < 2 && !no; i++) {
         describe(call, i, &d);
         if (d.stride[0] > MOST_STRIDE || d.stride[1] > MOST_STRIDE)

@@ -12,25 +12,27 @@ static inline double nan_or(double x, double otherwise)
     return x == x ? otherwise : x;
 }
 
-#define TD_ADD(name, next)                                                                         \
+/* Of a block's columns those from first to last are wanted: powers, which are no vectors, are taken
+ * of no others. */
+#define TD_ADD(name, from, to, next)                                                               \
     static void add_##name(double *restrict sum, const double *restrict b, const double *a,        \
-                           int64_t n, double p)                                                    \
+                           int64_t n, double p, int64_t first, int64_t last)                       \
     {                                                                                              \
-        (void)p;                                                                                   \
+        (void)p, (void)first, (void)last;                                                          \
         for (int64_t k = 0; k < n; k++)                                                            \
-            for (int j = 0; j < COLS; j++) {                                                       \
+            for (int64_t j = from; j < to; j++) {                                                  \
                 double x = fabs(a[k] - b[k * COLS + j]), s = sum[j];                               \
                 sum[j] = next;                                                                     \
             }                                                                                      \
     }
-TD_ADD(count, s + nan_or(x, x != 0))
-TD_ADD(one, s + x)
-TD_ADD(two, s + x * x)
-TD_ADD(most, x <= s ? s : nan_or(s, x))
-TD_ADD(any, s + pow(x, p))
+TD_ADD(count, 0, COLS, s + nan_or(x, x != 0))
+TD_ADD(one, 0, COLS, s + x)
+TD_ADD(two, 0, COLS, s + x * x)
+TD_ADD(most, 0, COLS, x <= s ? s : nan_or(s, x))
+TD_ADD(any, first, last, s + pow(x, p))
 
 typedef void add_fn(double *restrict sum, const double *restrict b, const double *a, int64_t n,
-                    double p);
+                    double p, int64_t first, int64_t last);
 
 struct job {
     struct td_distance d;
@@ -54,15 +56,19 @@ static double root(double sum, double p)
     return p == 2 ? sqrt(sum) : p == 0 || p == 1 || isinf(p) ? sum : pow(sum, 1 / p);
 }
 
+/* The first of the columns from col on that goes with the row: of pairs, one behind it. */
+static int64_t first_of(const struct td_distance *d, int64_t row, int64_t col)
+{
+    return d->pairs && row + 1 > col ? row + 1 - col : 0;
+}
+
 static void write_row(const struct job *j, int64_t batch, int64_t row, int64_t col, int64_t n,
                       double *sum)
 {
     const struct td_distance *d = &j->d;
-    int64_t at = (batch * d->rows + row) * d->cols + col, first = 0;
-    if (d->pairs) {
-        first = row + 1 > col ? row + 1 - col : 0;
+    int64_t at = (batch * d->rows + row) * d->cols + col, first = first_of(d, row, col);
+    if (d->pairs)
         at = row * d->cols - row * (row + 1) / 2 + col - row - 1;
-    }
     for (int64_t i = first; i < n; i++)
         sum[i] = root(sum[i], d->p);
     if (first < n)
@@ -89,7 +95,7 @@ static void blocks(void *arg, int64_t begin, int64_t end)
             lay(j, at_b + k, cols, depth, b);
             for (int64_t i = 0; i < rows; i++) {
                 td_line_get(a, d->a, at_a + i * d->n + k, depth);
-                j->add(sum + i * COLS, b, a, depth, d->p);
+                j->add(sum + i * COLS, b, a, depth, d->p, first_of(d, row + i, col), cols);
             }
         }
         for (int64_t i = 0; i < rows; i++)

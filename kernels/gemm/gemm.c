@@ -28,6 +28,23 @@ void td_gemm_at(const struct td_gemm *g, int64_t i, int64_t *a, int64_t *b)
     }
 }
 
+void td_gemm_start(const struct td_gemm *g, int64_t i, int64_t *a, int64_t *b)
+{
+    if (!g->strided) {
+        td_gemm_at(g, i, a, b);
+        *a *= g->m * g->k;
+        *b *= g->k * g->n;
+        return;
+    }
+    *a = *b = 0;
+    for (int d = g->rank - 1; d >= 0; d--) {
+        int64_t at = i % g->batch[d];
+        i /= g->batch[d];
+        *a += at * g->step_a[d];
+        *b += at * g->step_b[d];
+    }
+}
+
 int64_t td_gemm_bias_at(const struct td_gemm *g, int64_t i)
 {
     int64_t at = 0, step = g->bias_batch;
@@ -43,10 +60,8 @@ int64_t td_gemm_bias_at(const struct td_gemm *g, int64_t i)
 
 bool td_gemm_bias_is_plain(const struct td_gemm *g)
 {
-    return !g->scaled
-               ? !g->bias_i && !g->bias_batch
-               : g->alpha == 1 &&
-                     (!g->bias || (g->beta == 1 && g->bias_j && !g->bias_i && !g->bias_batch));
+    bool row = !g->bias || (g->bias_j && !g->bias_i && !g->bias_batch);
+    return row && (!g->scaled || (g->alpha == 1 && (!g->bias || g->beta == 1)));
 }
 
 /* ---- the plan of the vector rows ---- */

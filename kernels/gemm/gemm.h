@@ -2,8 +2,8 @@
  *
  *     out[.., i, j] = post(alpha * sum over p of a[.., i, p] * b[.., p, j] + beta * bias[.., i, j])
  *
- * a and out are dense and row-major; b may lie either way, which its two steps say, or is gathered
- * as it is packed. */
+ * a and out are row-major, out is dense; b may lie either way, which its two steps say, or is
+ * gathered as it is packed. */
 #ifndef TD_KERNELS_GEMM_H
 #define TD_KERNELS_GEMM_H
 
@@ -17,6 +17,11 @@ struct td_gemm {
     int64_t batch[TD_MAX_RANK]; /* out's sizes */
     bool has_a[TD_MAX_RANK], has_b[TD_MAX_RANK]; /* a walks the dimension, or is broadcast */
     const struct td_tensor *a, *b, *bias, *out;  /* borrowed; bias NULL: none */
+    /* Where a, b or bias has strides: elements from a row of a to the next, along one (1, but for
+     * who takes others), and from matrix to matrix along each batch dimension. Else rows follow
+     * one another, and so do matrices. */
+    bool strided;
+    int64_t row_a, along_a, step_a[TD_MAX_RANK], step_b[TD_MAX_RANK];
     int64_t bias_i, bias_j, bias_batch; /* its steps, in elements; 0: it is the same all along */
     bool has_bias[TD_MAX_RANK];         /* the batch dimensions that it walks */
     bool scaled;                        /* else alpha and beta are 1, and not set */
@@ -39,6 +44,13 @@ void td_product_gemm(const struct td_call *call, struct td_gemm *g);
 /* Products in the batch, and the number of the matrices of a and b that the i-th one uses. */
 int64_t td_gemm_batches(const struct td_gemm *g);
 void td_gemm_at(const struct td_gemm *g, int64_t i, int64_t *a, int64_t *b);
+
+/* Where the i-th one's matrices of a and b begin, and how far a's rows are apart, in elements. */
+void td_gemm_start(const struct td_gemm *g, int64_t i, int64_t *a, int64_t *b);
+static inline int64_t td_gemm_row(const struct td_gemm *g)
+{
+    return g->strided ? g->row_a : g->k;
+}
 
 /* Where the bias of the i-th product starts, in elements. */
 int64_t td_gemm_bias_at(const struct td_gemm *g, int64_t i);

@@ -160,10 +160,10 @@ static void slots(void *arg, int64_t begin, int64_t end)
         int64_t last = cut->items * (slot + 1) / cut->slots;
         for (int64_t item = cut->items * slot / cut->slots; item < last && !td_stopped(); item++) {
             int64_t a, b, batch = item / each;
-            td_gemm_at(g, batch, &a, &b);
+            td_gemm_start(g, batch, &a, &b);
             struct rect r = {.g = g, .cut = cut, .batch = batch, .out = batch * g->m * g->n};
-            r.a = (const char *)g->a->data + a * g->m * g->k * size;
-            r.b = (const char *)g->b->data + (g->gather ? 0 : b * g->k * g->n * size);
+            r.a = (const char *)g->a->data + a * size;
+            r.b = (const char *)g->b->data + (g->gather ? 0 : b * size);
             r.bias = td_gemm_bias_at(g, batch);
             r.i = item % each / cut->across * cut->rows;
             r.j = item % cut->across * cut->cols;

@@ -128,7 +128,7 @@ static void td_group_rows(const struct td_rect *r, int64_t i, int64_t rows, int6
         memset(sums, 0, (size_t)rows * sizeof *sums);
     for (int64_t row = 0; row < rows && lanes; row++) {
         uint32_t *to = (uint32_t *)r->slot + row * lanes;
-        const char *a = (const char *)r->a + ((r->i + i + row) * g->k + from) * size;
+        const char *a = (const char *)r->a + ((r->i + i + row) * td_gemm_row(g) + from) * size;
         int32_t sum = 0;
         memset(to, 0, (size_t)lanes * 4);
         if (size * g->group == 4)

@@ -1,11 +1,52 @@
 /* Matrix products on oneDNN: a single one is an inner product (which alone has packed weights on
- * AVX2), a batch is its matmul with broadcasting. */
+ * AVX2), a batch, or one by strides, is its matmul with broadcasting. */
 #include "kernels/gemm/gemm.h"
 #include "kernels/onednn.h"
 #include "kernels/onednn_post.h"
 #include "kernels/weight.h"
 
 #include <string.h>
+
+static void describe_linear(const struct td_gemm *g, struct td_onednn_desc *d)
+{
+    d->kind = TD_ONEDNN_linear;
+    d->rank = d->weight_rank = 2;
+    d->src[0] = d->dst[0] = g->m;
+    d->src[1] = d->weight[1] = g->k;
+    d->dst[1] = d->weight[0] = g->n;
+    d->step[0] = g->step_n;
+    d->step[1] = g->step_k;
+}
+
+/* Matrices of a batch may lie mixed row by row: the library has fast code for that where there are
+ * two dimensions in front, so there are always two then. */
+static void describe_matmul(const struct td_gemm *g, struct td_onednn_desc *d)
+{
+    int before = g->strided && g->rank == 1, rank = g->rank + before;
+    int64_t step_a = g->m * g->k, step_b = g->k * g->n;
+    d->kind = TD_ONEDNN_matmul;
+    d->rank = d->weight_rank = rank + 2;
+    d->strided = g->strided;
+    for (int i = rank - 1; i >= 0; i--) {
+        int at = i - before;
+        int64_t n = at < 0 ? 1 : g->batch[at];
+        bool strided = g->strided && n > 1; /* to a second one */
+        d->src[i] = at >= 0 && g->has_a[at] ? n : 1;
+        d->weight[i] = at >= 0 && g->has_b[at] ? n : 1;
+        d->dst[i] = n;
+        d->src_step[i] = strided && g->has_a[at] ? g->step_a[at] : step_a;
+        d->step[i] = strided && g->has_b[at] ? g->step_b[at] : step_b;
+        step_a *= d->src[i];
+        step_b *= d->weight[i];
+    }
+    d->src[rank] = d->dst[rank] = g->m;
+    d->src[rank + 1] = d->weight[rank] = g->k;
+    d->dst[rank + 1] = d->weight[rank + 1] = g->n;
+    d->src_step[rank] = td_gemm_row(g);
+    d->src_step[rank + 1] = g->strided ? g->along_a : 1;
+    d->step[rank] = g->step_k;
+    d->step[rank + 1] = g->step_n;
+}
 
 static void describe(const struct td_gemm *g, struct td_onednn_desc *d)
 {
@@ -14,30 +55,10 @@ static void describe(const struct td_gemm *g, struct td_onednn_desc *d)
     d->threads = g->threads;
     d->bias = g->bias && td_gemm_bias_is_plain(g);
     d->stored = td_weight_of(g->b) != NULL;
-    d->rank = d->weight_rank = g->rank + 2;
-    if (!g->rank) {
-        d->kind = TD_ONEDNN_linear;
-        d->src[0] = d->dst[0] = g->m;
-        d->src[1] = d->weight[1] = g->k;
-        d->dst[1] = d->weight[0] = g->n;
-        d->step[0] = g->step_n;
-        d->step[1] = g->step_k;
-        return;
-    }
-    int64_t step = g->k * g->n;
-    d->kind = TD_ONEDNN_matmul;
-    for (int i = g->rank - 1; i >= 0; i--) {
-        d->src[i] = g->has_a[i] ? g->batch[i] : 1;
-        d->weight[i] = g->has_b[i] ? g->batch[i] : 1;
-        d->dst[i] = g->batch[i];
-        d->step[i] = step;
-        step *= d->weight[i];
-    }
-    d->src[g->rank] = d->dst[g->rank] = g->m;
-    d->src[g->rank + 1] = d->weight[g->rank] = g->k;
-    d->dst[g->rank + 1] = d->weight[g->rank + 1] = g->n;
-    d->step[g->rank] = g->step_k;
-    d->step[g->rank + 1] = g->step_n;
+    if (g->rank || g->strided)
+        describe_matmul(g, d);
+    else
+        describe_linear(g, d);
 }
 
 /* Whether the library does all that follows; what it does not is done behind it. */

@@ -97,12 +97,13 @@ static inline struct td_rect td_rect_of(const struct td_gemm_job *job, int64_t i
 {
     const struct td_gemm *g = job->g;
     const struct td_gemm_plan *plan = &job->plan;
-    size_t in = td_dtype_size(g->a->dtype), size = td_dtype_size(g->out->dtype);
-    int64_t a, b, each = plan->down * plan->across, batch = item / each;
-    td_gemm_at(g, batch, &a, &b);
+    size_t size = td_dtype_size(g->out->dtype);
+    int64_t in = (int64_t)td_dtype_size(g->a->dtype), a, b, each = plan->down * plan->across,
+            batch = item / each;
+    td_gemm_start(g, batch, &a, &b);
     struct td_rect r = {.g = g, .plan = plan, .panels = job->panels};
-    r.a = (const char *)g->a->data + (size_t)(a * g->m * g->k) * in;
-    r.b = (const char *)g->b->data + (size_t)(b * g->k * g->n) * in;
+    r.a = (const char *)g->a->data + a * in;
+    r.b = (const char *)g->b->data + b * in;
     r.out = (char *)g->out->data + (size_t)(batch * g->m * g->n) * size;
     r.i = item % each / plan->across * plan->rows;
     r.j = item % plan->across * plan->cols;

@@ -88,10 +88,10 @@ void td_gemm_ref(const struct td_gemm *g)
     int64_t batches = td_numel(g->out) ? td_gemm_batches(g) : 0;
     for (int64_t i = 0; i < batches; i++) {
         int64_t a, b, bias = td_gemm_bias_at(g, i);
-        td_gemm_at(g, i, &a, &b);
+        td_gemm_start(g, i, &a, &b);
         for (int64_t row = 0; row < g->m && !td_stopped(); row++)
             for (int64_t col = 0; col < g->n; col++)
-                one(g, (i * g->m + row) * g->n + col, (a * g->m + row) * g->k,
-                    b * g->n * g->k + col * g->step_n, bias + row * g->bias_i + col * g->bias_j);
+                one(g, (i * g->m + row) * g->n + col, a + row * td_gemm_row(g), b + col * g->step_n,
+                    bias + row * g->bias_i + col * g->bias_j);
     }
 }

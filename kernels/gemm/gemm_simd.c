@@ -73,17 +73,17 @@ static inline int td_gemm_fill(void *packed, const struct td_tensor *plain, void
 TD_INLINE const float *td_rect_rows(const struct td_rect *r, int64_t i, int64_t rows, int64_t p,
                                     int64_t k, int64_t *lda, const bool half)
 {
-    int64_t at = (r->i + i) * r->g->k + p;
-    *lda = half ? k : r->g->k;
+    int64_t apart = td_gemm_row(r->g), at = (r->i + i) * apart + p;
+    *lda = half ? k : apart;
     if (!half)
         return (const float *)r->a + at;
     for (int64_t row = 0; row < rows; row++) {
         float *to = (float *)r->slot + row * k;
         int64_t x = 0;
         for (; x + TD_LANES <= k; x += TD_LANES)
-            td_store(to + x, td_gemm_load(r->a, at + row * r->g->k + x, true));
+            td_store(to + x, td_gemm_load(r->a, at + row * apart + x, true));
         for (; x < k; x++)
-            to[x] = td_bf16_to_f32(((const uint16_t *)r->a)[at + row * r->g->k + x]);
+            to[x] = td_bf16_to_f32(((const uint16_t *)r->a)[at + row * apart + x]);
     }
     return (float *)r->slot;
 }

@@ -139,10 +139,11 @@ TD_KERNELS_3(index);
 
 /* clang-format off */
 static const struct td_impl rows[] = {
-    TD_SIMD_3(index, TD_ALL, .prepare = prepare_rows)
-    {.name = "ref", .run = td_index_ref, .isa = TD_ISA_default, .dtypes = TD_ALL, .prepare = prepare},
-    {0},
-};
+    TD_SIMD_3(index, TD_ALL, .prepare = prepare_rows) TD_REF(index, .prepare = prepare), {0}};
+/* Of writers into a copy of self, which need not be one. */
+static const struct td_impl rows_into[] = {
+    TD_SIMD_3(index, TD_ALL, .prepare = prepare_rows, .in_place = 1)
+    TD_REF(index, .prepare = prepare), {0}};
 /* clang-format on */
 
 #define SCALE_own false
@@ -158,7 +159,7 @@ static const struct td_impl rows[] = {
         .dtypes = types,                                                                           \
         .ulp = bound,                                                                              \
         .sums = SCALE_##scale,                                                                     \
-        .impls = rows,                                                                             \
+        .impls = TD_INDEX_##how != TD_INDEX_read && where[0] == '0' ? rows_into : rows,            \
         .follows = bits,                                                                           \
         .check = td_index_check,                                                                   \
         .mixes = (bits) ? TD_MAX_RANK : 0,                                                         \

@@ -310,7 +310,8 @@ static void write(const struct td_call *call, struct walk *w)
     w->factor = (struct factor){td_scalar(alpha), (uint64_t)td_scalar_int(alpha)};
     w->into = out->data;
     w->combine = find_combine(way, out->dtype);
-    td_parallel(call->threads, (int64_t)td_nbytes(out), 4 * GRAIN, copy_range, &start);
+    if (start.from != start.to)
+        td_parallel(call->threads, (int64_t)td_nbytes(out), 4 * GRAIN, copy_range, &start);
     prepare(w, call);
     if (!td_index_keeps_self(call)) {
         struct walk first = *w;

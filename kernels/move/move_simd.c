@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define BLOCK 64 /* elements a side: a multiple of any TD_LANES */
+#define FEW 8    /* columns, which go one after the other */
 
 struct job {
     const char *in;
@@ -34,6 +35,59 @@ static void place(const struct job *job, int64_t i, int64_t *in, int64_t *out)
     }
 }
 
+/* ---- elements, one by one ---- */
+
+/* The loop makes no vectors, into which lanes would be put one by one. */
+#define SINGLY _Pragma("GCC unroll 4")
+#define SINGLE __asm__("")
+
+#define DEFINE_RUN(type)                                                                           \
+    static void run_##type(type *out, int64_t out_step, const type *in, int64_t in_step,           \
+                           int64_t n)                                                              \
+    {                                                                                              \
+        type one = *in;                                                                            \
+        if (!in_step && out_step == 1)                                                             \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                out[i] = one;                                                                      \
+        else if (in_step == -1 && out_step == 1)                                                   \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                out[i] = in[-i];                                                                   \
+        else if (out_step == 1)                                                                    \
+            SINGLY for (int64_t i = 0; i < n; i++)                                                 \
+            {                                                                                      \
+                out[i] = in[i * in_step];                                                          \
+                SINGLE;                                                                            \
+            }                                                                                      \
+        else                                                                                       \
+            SINGLY for (int64_t i = 0; i < n; i++)                                                 \
+            {                                                                                      \
+                out[i * out_step] = in[i * in_step];                                               \
+                SINGLE;                                                                            \
+            }                                                                                      \
+    }
+DEFINE_RUN(uint8_t)
+DEFINE_RUN(uint16_t)
+DEFINE_RUN(uint32_t)
+DEFINE_RUN(uint64_t)
+
+static void run_any(int64_t size, void *out, int64_t out_step, const void *in, int64_t in_step,
+                    int64_t n)
+{
+    switch (size) {
+    case 1:
+        run_uint8_t(out, out_step, in, in_step, n);
+        break;
+    case 2:
+        run_uint16_t(out, out_step, in, in_step, n);
+        break;
+    case 4:
+        run_uint32_t(out, out_step, in, in_step, n);
+        break;
+    default:
+        run_uint64_t(out, out_step, in, in_step, n);
+    }
+}
+
 /* ---- planes ---- */
 
 #define DEFINE_BLOCK(type)                                                                         \
@@ -41,8 +95,11 @@ static void place(const struct job *job, int64_t i, int64_t *in, int64_t *out)
                              int64_t rows, int64_t cols)                                           \
     {                                                                                              \
         for (int64_t r = 0; r < rows; r++)                                                         \
-            for (int64_t c = 0; c < cols; c++)                                                     \
+            SINGLY for (int64_t c = 0; c < cols; c++)                                              \
+            {                                                                                      \
                 out[r * out_row + c] = in[r + c * in_col];                                         \
+                SINGLE;                                                                            \
+            }                                                                                      \
     }
 DEFINE_BLOCK(uint8_t)
 DEFINE_BLOCK(uint16_t)
@@ -65,6 +122,12 @@ static void block_tiled(uint32_t *out, int64_t out_row, const uint32_t *in, int6
         block_uint32_t(out + r * out_row, out_row, in + r, in_col, rows - r, cols);
 }
 
+static void block_few(const struct job *job, char *out, const char *in, int64_t rows, int64_t cols)
+{
+    for (; cols > 0; cols--, out += job->size, in += job->in_col * job->size)
+        run_any(job->size, out, job->out_row, in, 1, rows);
+}
+
 static void planes(void *arg, int64_t begin, int64_t end)
 {
     const struct job *job = arg;
@@ -76,6 +139,10 @@ static void planes(void *arg, int64_t begin, int64_t end)
         int64_t cols = job->cols - c < BLOCK ? job->cols - c : BLOCK;
         const void *in = job->in + (at_in + r + c * job->in_col) * job->size;
         void *out = job->out + (at_out + r * job->out_row + c) * job->size;
+        if (cols < FEW) {
+            block_few(job, out, in, rows, cols);
+            continue;
+        }
         switch (job->size) {
         case 1:
             block_uint8_t(out, job->out_row, in, job->in_col, rows, cols);
@@ -94,29 +161,6 @@ static void planes(void *arg, int64_t begin, int64_t end)
 
 /* ---- runs ---- */
 
-#define DEFINE_RUN(type)                                                                           \
-    static void run_##type(type *out, int64_t out_step, const type *in, int64_t in_step,           \
-                           int64_t n)                                                              \
-    {                                                                                              \
-        type one = *in;                                                                            \
-        if (!in_step && out_step == 1)                                                             \
-            for (int64_t i = 0; i < n; i++)                                                        \
-                out[i] = one;                                                                      \
-        else if (in_step == -1 && out_step == 1)                                                   \
-            for (int64_t i = 0; i < n; i++)                                                        \
-                out[i] = in[-i];                                                                   \
-        else if (out_step == 1)                                                                    \
-            for (int64_t i = 0; i < n; i++)                                                        \
-                out[i] = in[i * in_step];                                                          \
-        else                                                                                       \
-            for (int64_t i = 0; i < n; i++)                                                        \
-                out[i * out_step] = in[i * in_step];                                               \
-    }
-DEFINE_RUN(uint8_t)
-DEFINE_RUN(uint16_t)
-DEFINE_RUN(uint32_t)
-DEFINE_RUN(uint64_t)
-
 static void run(const struct job *job, int64_t in, int64_t out)
 {
     const void *from = job->in + in * job->size;
@@ -125,19 +169,7 @@ static void run(const struct job *job, int64_t in, int64_t out)
         memcpy(to, from, (size_t)(job->cols * job->size));
         return;
     }
-    switch (job->size) {
-    case 1:
-        run_uint8_t(to, job->out_col, from, job->in_col, job->cols);
-        break;
-    case 2:
-        run_uint16_t(to, job->out_col, from, job->in_col, job->cols);
-        break;
-    case 4:
-        run_uint32_t(to, job->out_col, from, job->in_col, job->cols);
-        break;
-    default:
-        run_uint64_t(to, job->out_col, from, job->in_col, job->cols);
-    }
+    run_any(job->size, to, job->out_col, from, job->in_col, job->cols);
 }
 
 /* Runs [begin, end), walking the outer dimensions like an odometer. */

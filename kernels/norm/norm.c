@@ -289,59 +289,52 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
     return NULL;
 }
 
+bool td_norm_walk(const struct td_call *call, const struct td_norm *n, struct td_reduction *walk)
+{
+    *walk = td_reduction(n->x, ~0u << (n->x->rank - call->arg[1].ints.n));
+    return td_has_rows(n->x) && walk->along && walk->inner == n->n;
+}
+
+static const char *prepare_layer(const struct td_call *call, struct td_prepared *prepared)
+{
+    struct td_norm n;
+    struct td_reduction walk;
+    td_norm_of(call, &n);
+    prepared->dense = (n.weight && n.weight->stride) || (n.bias && n.bias->stride) ||
+                      (n.x->stride && !td_norm_walk(call, &n, &walk));
+    return prepare(call, prepared);
+}
+
 td_kernel td_norm_ref;
 TD_KERNELS_3(norm_f32);
 TD_KERNELS_3(norm_f64);
 
 /* clang-format off */
-static const struct td_impl impls[] = {
-    TD_SIMD_3(norm_f32, TD_f32 | TD_bf16 | TD_f16, .prepare = prepare)
-    TD_SIMD_3(norm_f64, TD_f64, .prepare = prepare)
-    TD_REF(norm),
-    {0},
-};
+#define ROWS(...) /* a group's statistics come before its elements */                              \
+    TD_SIMD_3(norm_f32, TD_f32 | TD_bf16 | TD_f16, .in_place = 1, __VA_ARGS__)                     \
+    TD_SIMD_3(norm_f64, TD_f64, .in_place = 1, __VA_ARGS__)                                        \
+    TD_REF(norm), {0}
+static const struct td_impl impls_layer[] = {ROWS(.prepare = prepare_layer, .strided = true)};
+static const struct td_impl impls_channel[] = {ROWS(.prepare = prepare)};
+
+#define ARGS(form, ...) (const struct td_norm_args) {TD_NORM_##form, __VA_ARGS__}
+/* Arguments:                           weight  bias  mean  var  training  eps  group */
+#define LAYER        ARGS(layer,             2,    3,   -1,  -1,       -1,   4,    -1)
+#define RMS          ARGS(rms,               2,   -1,   -1,  -1,       -1,   3,    -1)
+#define BATCH        ARGS(batch,             1,    2,    3,   4,        5,   7,    -1)
+#define NO_STATS     ARGS(batch,             1,    2,   -1,  -1,        3,   5,    -1)
+#define NO_TRAINING  ARGS(batch,             1,    2,    3,   4,       -1,   6,    -1)
+#define INSTANCE     ARGS(instance,          1,    2,    3,   4,        5,   7,    -1)
+#define GROUP        ARGS(group,             2,    3,   -1,  -1,       -1,   4,     1)
+#define NATIVE_GROUP ARGS(native_group,      1,    2,   -1,  -1,       -1,   7,     6)
 /* clang-format on */
 
-#define LAYER                                                                                      \
-    (struct td_norm_args)                                                                          \
-    {                                                                                              \
-        TD_NORM_layer, 2, 3, -1, -1, -1, 4, -1                                                     \
-    }
-#define RMS                                                                                        \
-    (struct td_norm_args)                                                                          \
-    {                                                                                              \
-        TD_NORM_rms, 2, -1, -1, -1, -1, 3, -1                                                      \
-    }
-#define BATCH                                                                                      \
-    (struct td_norm_args)                                                                          \
-    {                                                                                              \
-        TD_NORM_batch, 1, 2, 3, 4, 5, 7, -1                                                        \
-    }
-#define NO_STATS                                                                                   \
-    (struct td_norm_args)                                                                          \
-    {                                                                                              \
-        TD_NORM_batch, 1, 2, -1, -1, 3, 5, -1                                                      \
-    }
-#define NO_TRAINING                                                                                \
-    (struct td_norm_args)                                                                          \
-    {                                                                                              \
-        TD_NORM_batch, 1, 2, 3, 4, -1, 6, -1                                                       \
-    }
-#define INSTANCE                                                                                   \
-    (struct td_norm_args)                                                                          \
-    {                                                                                              \
-        TD_NORM_instance, 1, 2, 3, 4, 5, 7, -1                                                     \
-    }
-#define GROUP                                                                                      \
-    (struct td_norm_args)                                                                          \
-    {                                                                                              \
-        TD_NORM_group, 2, 3, -1, -1, -1, 4, 1                                                      \
-    }
-#define NATIVE_GROUP                                                                               \
-    (struct td_norm_args)                                                                          \
-    {                                                                                              \
-        TD_NORM_native_group, 1, 2, -1, -1, -1, 7, 6                                               \
-    }
+#define IMPLS_layer impls_layer
+#define IMPLS_native_layer impls_layer
+#define IMPLS_group impls_channel
+#define IMPLS_native_group impls_channel
+#define IMPLS_batch impls_channel
+#define IMPLS_native_batch impls_channel
 
 enum { /* which rules are for operators that may take statistics over all rows */
        MIXES_layer = 0,
@@ -361,7 +354,7 @@ enum { /* which rules are for operators that may take statistics over all rows *
         .dtypes = TD_FLOATS,                                                                       \
         .ulp = 16,                                                                                 \
         .sums = true,                                                                              \
-        .impls = impls,                                                                            \
+        .impls = IMPLS_##shapes,                                                                   \
         .family = &(which),                                                                        \
         .samples = (const char *const[]){__VA_ARGS__, NULL},                                       \
         .flops = flops,                                                                            \

@@ -4,7 +4,7 @@
 #ifndef TD_KERNELS_NORM_H
 #define TD_KERNELS_NORM_H
 
-#include "kernels/kernels.h"
+#include "kernels/dims.h"
 
 /* td_op.family: which of the call's arguments are what; -1 where there is none. */
 struct td_norm_args {
@@ -27,11 +27,21 @@ struct td_norm {
     int64_t together;  /* channels of an image that are one group; 0: each over all images */
     int64_t groups, n; /* how many, and the elements of each */
     bool root;         /* no mean */
+    const struct td_reduction *walk; /* of the input's groups; NULL: they follow one another */
     double eps;
 };
 
 /* What a checked call computes. */
 void td_norm_of(const struct td_call *call, struct td_norm *n);
+
+/* How the rows of a layer's input lie that has strides; false: their elements lie apart. */
+bool td_norm_walk(const struct td_call *call, const struct td_norm *n, struct td_reduction *walk);
+
+/* Where group k of the input begins, of those within an image. */
+static inline int64_t td_norm_at(const struct td_norm *n, int64_t k)
+{
+    return n->walk ? td_reduction_at(n->walk, 0, k) : k * n->n;
+}
 
 /* Argument i, normalized_shape, is the sizes of the input's last dimensions. 0 or -EINVAL. */
 int td_rule_normalized(struct td_call *call, const struct td_tensor *input, int i);

@@ -40,7 +40,7 @@ struct norm_runs {
 static struct norm_runs runs_of(const struct td_norm *n, int64_t k)
 {
     if (n->together)
-        return (struct norm_runs){k * n->n, 1, n->n, 0};
+        return (struct norm_runs){td_norm_at(n, k), 1, n->n, 0};
     return (struct norm_runs){k * n->inner, n->images, n->inner, n->channels * n->inner};
 }
 
@@ -136,10 +136,10 @@ static td_real rest_of(const struct norm_stats *s, double scale, double bias)
 static void wide_group(const struct norm_job *job, int64_t k, const struct norm_stats *s)
 {
     const struct td_norm *n = &job->n;
-    int64_t first = k * n->together % n->channels;
+    int64_t first = k * n->together % n->channels, from = td_norm_at(n, k);
     for (int64_t i = 0; i < n->n; i++) {
         int64_t channel = first + i / n->inner;
-        double v = (td_get_real(n->x, k * n->n + i) - s->mean) * s->scale;
+        double v = (td_get_real(n->x, from + i) - s->mean) * s->scale;
         v = v * (job->weight ? (double)job->weight[channel] : 1) +
             (job->bias ? (double)job->bias[channel] : 0);
         td_put_real(n->out, k * n->n + i, v);
@@ -151,14 +151,14 @@ TD_INLINE void write_across(const struct norm_job *job, int64_t k, const struct 
                             const enum td_dtype type)
 {
     const struct td_norm *n = &job->n;
-    int64_t first = k * n->together % n->channels, at = k * n->n;
+    int64_t first = k * n->together % n->channels, at = k * n->n, from = td_norm_at(n, k);
     const td_real *weight = job->weight ? job->weight + first : NULL;
     const td_real *bias = job->bias ? job->bias + first : NULL;
     V mean = L_c((td_real)s->rough), scale = L_c((td_real)s->scale);
     V rest = L_c((td_real)(-s->delta * s->scale));
     for (int64_t i = 0; i < n->n; i += L_LANES) {
         int64_t left = n->n - i;
-        V v = L_fma(L_next(n->x->data, at + i, left, type, 0) - mean, scale, rest);
+        V v = L_fma(L_next(n->x->data, from + i, left, type, 0) - mean, scale, rest);
         if (weight)
             v *= L_next(weight, i, left, TD_REAL_TYPE, 0);
         if (bias)
@@ -344,8 +344,11 @@ static inline void norm_run(const struct td_call *call)
 {
     struct norm_job job = {.type = call->out[0].dtype};
     struct td_norm *n = &job.n;
+    struct td_reduction walk;
     td_real *room = call->scratch;
     td_norm_of(call, n);
+    if (n->x->stride && td_norm_walk(call, n, &walk))
+        n->walk = &walk;
     job.weight = param(n->weight, &room);
     job.bias = param(n->bias, &room);
     int64_t grain = 1 + 16384 / (1 + n->n);

@@ -61,6 +61,12 @@ typedef void td_point_row(const struct td_point_args *args, int64_t n, void *out
 /* n elements of size bytes, each step elements behind the one before, side by side. */
 void td_point_copy(char *to, const char *from, int64_t n, int64_t step, size_t size);
 
+/* A Scalar as one element of the type that rows expect of constants. */
+void td_point_put(char *to, struct td_value number, enum td_dtype type);
+
+/* A row: elements of BOOL, made ones of args->to. A unit is one element. */
+td_point_row td_point_widen;
+
 struct td_point_walked { /* an operand in memory, along a result */
     const char *data;
     size_t size; /* bytes an element */

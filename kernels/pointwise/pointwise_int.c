@@ -31,18 +31,26 @@
 #define W_sub(a, b) ((T)((U)(a) - (U)(b)))
 #define W_mul(a, b) ((T)((U)(a) * (U)(b)))
 #define W_not(a) W_NOT(a)
-/* Limits of the type's own size: the loop then stays in it. */
+/* Limits of the type's own size, which a row knows before its loop: that stays in it. */
 #define LOWEST ((T)-1 > 0 ? (T)0 : (T)((U)1 << (8 * sizeof(T) - 1)))
 #define HELD(x) ((x) < (int64_t)LOWEST ? LOWEST : (x) > (int64_t)(T)~LOWEST ? (T)~LOWEST : (T)(x))
 #define AT_LEAST(a, p) ((a) < (p) ? (p) : (a))
 #define AT_MOST(a, q) ((a) > (q) ? (q) : (a))
 #define BITS ((T)(8 * sizeof(T)))
 #define W_shl(a, b) ((b) < 0 || (b) >= BITS ? 0 : (T)((U)(a) << (b)))
-#define W_shr(a, b) ((a) >> ((b) < 0 || (b) >= BITS ? BITS - ((T)-1 < 0) : (b)))
-#define W_clamp(a, p, q) AT_MOST(AT_LEAST(a, HELD(p)), HELD(q))
+#define W_shr(a, b) ROW(shr, NAME)(a, b)
+#define HELD_0 0
+#define HELD_6 6
+#define HELD_INT64_MIN LOWEST
+#define HELD_INT64_MAX ((T)~LOWEST)
+#define W_clamp(a, p, q) AT_MOST(AT_LEAST(a, HELD_##p), HELD_##q)
+#define W_upto(x, p, a, b) ((x) <= HELD_##p && !beyond_##p ? (T)(a) : (b))
+#define DEAR 40 /* the cost of formulas that no vectors compute: for them a unit is one element */
 
 #if !defined CPU_CAPABILITY_AVX512 /* where AVX2's rows of bytes are faster: pointwise.c */
 #define BYTES(...) __VA_ARGS__
+#define UNSHIFTED                                                                                  \
+    2 /* bytes of the elements which no instruction shifts each by a count of its own */
 #define NAME u8
 #define T uint8_t
 #define U unsigned
@@ -59,6 +67,7 @@
 #include "kernels/pointwise/int_rows.def"
 #else
 #define BYTES(...) NULL, NULL, NULL
+#define UNSHIFTED 1
 #endif
 #define NAME i16
 #define T int16_t
@@ -75,11 +84,16 @@
 
 TD_KERNEL(pointwise_int)
 {
+    static const bool is_dear[TD_POINTS] = {
+#define TD_POINT(id, operands, result, cost, ...) (cost) >= DEAR,
+#include "kernels/pointwise/pointwise.def"
+    };
     static td_point_row *const rows[TD_POINTS][6] = {
 #define TD_POINT(id, ...) {BYTES(id##_truth, id##_u8, id##_i8), id##_i16, id##_i32, id##_i64},
 #include "kernels/pointwise/pointwise.def"
     };
     enum td_dtype type = td_dtype_signed(td_point_type(call));
-    td_pointwise(call, rows[td_point_of(call)][__builtin_ctz(type)],
-                 (int)(64 / td_dtype_size(type)));
+    enum td_point point = td_point_of(call);
+    td_pointwise(call, rows[point][__builtin_ctz(type)],
+                 is_dear[point] ? 1 : (int)(64 / td_dtype_size(type)));
 }

@@ -35,6 +35,7 @@ static int64_t clamped(int64_t a, int64_t p, int64_t q, enum td_dtype type)
     return low > held(q, type) ? held(q, type) : low;
 }
 #define W_clamp(a, p, q) clamped(a, p, q, type)
+#define W_upto(x, p, a, b) ((x) <= (p) ? (a) : (b))
 #define AT_LEAST(a, p) ((a) < (p) ? (p) : (a))
 #define AT_MOST(a, q) ((a) > (q) ? (q) : (a))
 

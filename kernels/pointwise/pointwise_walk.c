@@ -17,9 +17,12 @@
 
 #include <string.h>
 
-#define TILE 1024  /* elements at most */
+#define TILE 1024 /* elements at most */
+#define NEAR 256  /* of several calls on much memory: while one computes, the next's loads come */
+#define MUCH ((size_t)1 << 20)
 #define ROOM 16384 /* bytes of all tiles: a third of a 48 KiB cache */
 #define SHORT 128  /* runs below are laid out many at a time */
+#define FEW 1024   /* elements that no team is woken for */
 
 struct value {                 /* an operand in memory, or what an op makes */
     char *data;                /* NULL: it is in its tile alone */
@@ -95,43 +98,14 @@ static enum td_dtype constant_type(enum td_dtype type)
     return type == TD_f16 || type == TD_bf16 ? TD_f32 : type;
 }
 
-/* A Scalar as one element of the type that rows expect of constants. */
 static int add_number(struct walk *w, struct td_value number, enum td_dtype type)
 {
     struct value *v = add_value(w, type, false);
-    double x = td_scalar(&number);
-    float narrow = (float)x;
-    int64_t whole = type == TD_bool ? x != 0 : td_scalar_int(&number);
     for (int d = 0; d < w->out->rank; d++)
         v->step[d] = 0;
     v->data = (char *)&v->number;
-    memcpy(&v->number,
-           td_dtype_kind(type) != 'f' ? (void *)&whole
-           : type == TD_f32           ? (void *)&narrow
-                                      : (void *)&x,
-           v->size);
+    td_point_put(v->data, number, type);
     return w->n_values - 1;
-}
-
-/* Elements of BOOL, made ones of another type. */
-static void widen(const struct td_point_args *args, int64_t n, void *out, const void *const *in)
-{
-    const uint8_t *from = in[0];
-    switch (td_dtype_signed(args->to)) {
-#define TD_TO(id, type)                                                                            \
-    case id:                                                                                       \
-        for (int64_t i = 0; i < n; i++)                                                            \
-            ((type *)out)[i] = from[i];                                                            \
-        break;
-        TD_TO(TD_f32, float)
-        TD_TO(TD_f64, double)
-        TD_TO(TD_i16, int16_t)
-        TD_TO(TD_i32, int32_t)
-        TD_TO(TD_i64, int64_t)
-    default:
-        memcpy(out, from, (size_t)n);
-#undef TD_TO
-    }
 }
 
 /* The op makes a value of its own. */
@@ -144,36 +118,46 @@ static int add_op(struct walk *w, struct op *op)
 
 static int add_widened(struct walk *w, int from, enum td_dtype to)
 {
-    struct op op = {.row = widen, .unit = 1, .n_in = 1, .in = {from}, .args.to = to};
+    struct op op = {.row = td_point_widen, .unit = 1, .n_in = 1, .in = {from}, .args.to = to};
     op.args.from[0] = TD_bool;
     return add_op(w, &op);
+}
+
+/* What a row is told; where operands lie is still to be said. */
+static void begin_op(struct op *op, const struct td_call *call, td_point_row *row, int unit)
+{
+    const struct td_pointwise *family = call->op->family;
+    bool picks = td_point_result(family->point) == TD_POINT_IS_pick;
+    *op = (struct op){.row = row, .unit = unit};
+    op->args.type = td_point_type(call);
+    op->args.to = call->out[0].dtype;
+    for (int k = 0; family->operands[k]; k++, op->n_in++) {
+        const struct td_value *v = &call->arg[family->operands[k] - '0'];
+        bool own = v->kind == TD_KIND_tensor && (v->tensor.dtype == op->args.type || (picks && !k));
+        op->args.from[k] = own ? v->tensor.dtype : constant_type(op->args.type);
+    }
+    for (int k = 0; family->params[k]; k++)
+        td_point_param(call, k, &op->args.real[k], &op->args.whole[k]);
 }
 
 /* made: of the calls before, the values that they make; of: which of these an argument is. */
 static int add_call(struct walk *w, const struct td_call *call, td_point_row *row, int unit,
                     const signed char *of, const int *made)
 {
-    const struct td_pointwise *family = call->op->family;
-    struct op op = {.row = row, .unit = unit};
-    bool picks = td_point_result(family->point) == TD_POINT_IS_pick;
-    op.args.type = td_point_type(call);
-    op.args.to = call->out[0].dtype;
-    for (int k = 0; family->operands[k]; k++, op.n_in++) {
-        int arg = family->operands[k] - '0';
+    const char *operands = ((const struct td_pointwise *)call->op->family)->operands;
+    struct op op;
+    begin_op(&op, call, row, unit);
+    for (int k = 0; k < op.n_in; k++) {
+        int arg = operands[k] - '0';
         const struct td_value *v = &call->arg[arg];
-        op.args.from[k] = constant_type(op.args.type);
         if (v->kind != TD_KIND_tensor) {
             op.in[k] = add_number(w, td_point_number(call, k), op.args.from[k]);
             continue;
         }
         op.in[k] = of && of[arg] >= 0 ? made[of[arg]] : add_operand(w, &v->tensor);
-        if (v->tensor.dtype == op.args.type || (picks && !k))
-            op.args.from[k] = v->tensor.dtype;
-        else
+        if (op.args.from[k] != v->tensor.dtype)
             op.in[k] = add_widened(w, op.in[k], op.args.from[k]);
     }
-    for (int k = 0; family->params[k]; k++)
-        td_point_param(call, k, &op.args.real[k], &op.args.whole[k]);
     int i = add_op(w, &op);
     w->value[i].data = call->out[0].data;
     return i;
@@ -210,7 +194,7 @@ static void fold(struct walk *w)
 /* What lies how, and with that which values have tiles and of how many elements. */
 static void classify(struct walk *w)
 {
-    size_t bytes = 0;
+    size_t bytes = 0, memory = 0;
     bool again = false, one = w->rank == 1 && w->shape[0] == 1; /* of it no tile is made */
     for (int k = 0, last = w->rank - 1; k < w->n_values; k++) {
         struct value *v = &w->value[k];
@@ -232,6 +216,7 @@ static void classify(struct walk *w)
         for (int d = 0; d < last; d++)
             v->again = v->again && !v->step[d];
         again |= v->again;
+        memory += v->dense ? (size_t)td_numel(w->out) * v->size : 0;
         v->slot = bytes;
         bytes += v->tiled ? v->size : 0;
     }
@@ -241,7 +226,8 @@ static void classify(struct walk *w)
             out->constant = out->constant && w->value[w->op[k].in[i]].constant;
         }
     int64_t most = bytes ? (int64_t)(ROOM / bytes) & ~INT64_C(31) : INT64_MAX;
-    int64_t wanted = ((td_numel(w->out) < TILE ? td_numel(w->out) : TILE) + 63) & ~INT64_C(63);
+    int64_t wanted = w->n_ops > 1 && memory > MUCH ? NEAR : TILE;
+    wanted = ((td_numel(w->out) < wanted ? td_numel(w->out) : wanted) + 63) & ~INT64_C(63);
     w->tile = (bytes || w->n_ops > 1) && most > wanted ? wanted : most;
     w->whole = w->tile;
     if (again && w->shape[w->rank - 1] <= w->tile)
@@ -343,6 +329,35 @@ struct way { /* that a kernel would have gone */
     int unit;
 };
 
+/* Few elements that all lie as the result's do, without a walk; false: they are not. */
+static bool run_few(const struct td_call *call, td_point_row *row, int unit)
+{
+    const char *operands = ((const struct td_pointwise *)call->op->family)->operands;
+    int64_t n = td_numel(&call->out[0]);
+    char *at[TD_POINT_OPERANDS + 1], number[8], room[TD_POINT_OPERANDS][64]; /* a unit of it */
+    struct op op;
+    if (n > FEW)
+        return false;
+    begin_op(&op, call, row, unit);
+    for (int k = 0; k < op.n_in; k++) {
+        const struct td_value *v = &call->arg[operands[k] - '0'];
+        const struct td_tensor *t = &v->tensor;
+        bool lies = v->kind == TD_KIND_tensor && !t->stride && t->dtype == op.args.from[k];
+        if (lies ? td_numel(t) != n : v->kind == TD_KIND_tensor || n > unit)
+            return false;
+        at[k] = lies ? t->data : room[k];
+        op.in[k] = k;
+        if (lies)
+            continue;
+        td_point_put(number, td_point_number(call, k), op.args.from[k]);
+        td_point_copy(room[k], number, unit, 0, td_dtype_size(op.args.from[k]));
+    }
+    op.out = op.n_in;
+    at[op.out] = call->out[0].data;
+    run_op(&op, n, at);
+    return true;
+}
+
 void td_pointwise(const struct td_call *call, td_point_row *row, int unit)
 {
     struct walk w;
@@ -350,7 +365,7 @@ void td_pointwise(const struct td_call *call, td_point_row *row, int unit)
         *(struct way *)call->scratch = (struct way){row, unit};
         return;
     }
-    if (!td_numel(&call->out[0]))
+    if (!td_numel(&call->out[0]) || run_few(call, row, unit))
         return;
     w.n_values = w.n_ops = 0;
     w.out = &call->out[0];

@@ -37,10 +37,17 @@ TD_INLINE void store_truth(void *p, int64_t i, VM m)
     _mm_storeu_si128((__m128i *)(void *)to, _mm_maskz_set1_epi8(m, 1));
 #elif defined TD_LANES_512
     _mm_storel_epi64((__m128i *)(void *)to, _mm_maskz_set1_epi8(m, 1));
-#elif defined TD_LANES_256 && TD_REAL_BITS == 32
+#elif defined TD_LANES_256
     __m128i half = _mm_packs_epi32(_mm256_castsi256_si128((__m256i)m),
                                    _mm256_extracti128_si256((__m256i)m, 1));
-    _mm_storel_epi64((__m128i *)(void *)to, _mm_abs_epi8(_mm_packs_epi16(half, half)));
+    __m128i byte =
+        _mm_abs_epi8(_mm_packs_epi16(half, half)); /* of FP64 each lane's is there twice */
+#if TD_REAL_BITS == 32
+    _mm_storel_epi64((__m128i *)(void *)to, byte);
+#else
+    int32_t four = _mm_cvtsi128_si32(_mm_shuffle_epi8(byte, _mm_cvtsi32_si128(0x06040200)));
+    memcpy(to, &four, sizeof four);
+#endif
 #else
     for (int k = 0; k < L_LANES; k++)
         to[k] = m[k] & 1;

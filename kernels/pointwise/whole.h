@@ -48,7 +48,7 @@ static inline int64_t W_gcd(int64_t a, int64_t b) /* Euclid's */
 static inline int64_t W_lcm(int64_t a, int64_t b)
 {
     uint64_t divisor = (uint64_t)W_gcd(a, b);
-    return divisor ? (int64_t)(W_size(a) / divisor * W_size(b)) : 0;
+    return divisor ? (int64_t)W_size((int64_t)(W_size(a) / divisor * W_size(b))) : 0;
 }
 
 /* By squaring; a negative power is 0 but for 1 and -1. */

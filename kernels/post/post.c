@@ -142,6 +142,16 @@ static bool fits(const struct td_tensor *t, const struct td_tensor *out)
     return t->rank <= out->rank && (all || last || td_numel(t) == 1);
 }
 
+/* Letters of the formula that begins there, with its numbers. */
+static int length_of(const char *formula)
+{
+    size_t n = strcspn(formula, " ,(");
+    if (formula[n] == '(')
+        n += strcspn(formula + n, ")");
+    n += formula[n] == ')';
+    return n < 60 ? (int)n : 60;
+}
+
 int td_post_rule(struct td_call *call, const char *name, int text, int others)
 {
     const struct td_tensor *out = &call->out[0];
@@ -151,7 +161,7 @@ int td_post_rule(struct td_call *call, const char *name, int text, int others)
     if (no && !strcmp(wrong, "others"))
         return td_refuse(call, "others: %s", no);
     if (no)
-        return td_refuse(call, "%s: \"%.60s\" %s", name, wrong, no);
+        return td_refuse(call, "%s: \"%.*s\" %s", name, length_of(wrong), wrong, no);
     if (post.n && td_dtype_kind(out->dtype) != 'f')
         return td_refuse(call, "%s: needs floating-point tensors, the result is %s", name,
                          td_dtype_name(out->dtype));

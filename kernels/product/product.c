@@ -216,7 +216,8 @@ double td_product_flops(const struct td_call *call)
 static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
     struct td_gemm g;
-    td_product_gemm(call, &g);
+    td_product_strided(call, &g, false);
+    prepared->dense = !g.strided;
     prepared->scratch = td_gemm_scratch(&g);
     return NULL;
 }
@@ -227,7 +228,7 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
 static const char *prepare_unpacked(const struct td_call *call, struct td_prepared *prepared)
 {
     struct td_gemm g;
-    td_product_gemm(call, &g);
+    td_product_strided(call, &g, false);
     if (td_weight_of(g.b) && g.step_n == 1 && !g.rank && g.m >= 4 && g.m <= 64 &&
         g.k * g.n >= 1 << 17)
         return "the library has the stored matrix packed";
@@ -237,7 +238,8 @@ static const char *prepare_unpacked(const struct td_call *call, struct td_prepar
 static const char *prepare_any(const struct td_call *call, struct td_prepared *prepared)
 {
     struct td_gemm g;
-    td_product_gemm(call, &g);
+    td_product_strided(call, &g, false);
+    prepared->dense = !g.strided;
     prepared->scratch = td_gemm_scratch_any(&g);
     return NULL;
 }
@@ -245,9 +247,10 @@ static const char *prepare_any(const struct td_call *call, struct td_prepared *p
 static const char *prepare_pairs(const struct td_call *call, struct td_prepared *prepared)
 {
     struct td_gemm g;
-    td_product_gemm(call, &g);
+    td_product_strided(call, &g, false);
     if (!td_gemm_packs(&g))
         return "it has too few rows for packing to pay";
+    prepared->dense = !g.strided;
     prepared->scratch = td_gemm_scratch_pairs(&g);
     return NULL;
 }
@@ -261,16 +264,16 @@ TD_ONEDNN_ROW(product);
 /* FP32: level with oneDNN's AVX2 code or ahead of it at all sizes. BF16: the library is ahead
  * wherever it has it at all, with AVX-512 or AMX. */
 #define LIBRARY_ROWS                                                                               \
-    TD_SIMD_3(product, TD_f32, .prepare = prepare_unpacked)                                        \
-    TD_ONEDNN(product, TD_f32 | TD_bf16 | TD_f16),
+    TD_SIMD_3(product, TD_f32, .prepare = prepare_unpacked, .strided = true)                       \
+    TD_ONEDNN(product, TD_f32 | TD_bf16 | TD_f16, .strided = true),
 #define OTHER_ROWS                                                                                 \
-    TD_SIMD_3(product, TD_bf16 | TD_f32, .prepare = prepare)                                       \
-    TD_SIMD_3(product_any, TD_f64 | TD_f16 | TD_INTS, .prepare = prepare_any)                      \
+    TD_SIMD_3(product, TD_bf16 | TD_f32, .prepare = prepare, .strided = true)                      \
+    TD_SIMD_3(product_any, TD_f64 | TD_f16 | TD_INTS, .prepare = prepare_any, .strided = true)     \
     TD_REF(product), {0},
 const struct td_impl td_product_impls[] = {
     LIBRARY_ROWS
-    TD_AMX(product, TD_bf16, .prepare = prepare_pairs)
-    TD_SIMD(avx512_bf16, product, TD_bf16, .prepare = prepare_pairs)
+    TD_AMX(product, TD_bf16, .prepare = prepare_pairs, .strided = true)
+    TD_SIMD(avx512_bf16, product, TD_bf16, .prepare = prepare_pairs, .strided = true)
     OTHER_ROWS
 };
 static const struct td_impl vector_impls[] = {LIBRARY_ROWS OTHER_ROWS}; /* nothing is packed */

@@ -1,5 +1,5 @@
-/* What the operators that are one matrix product share: how the tables of product.c and linear.c
- * describe one, and the rows of all. */
+/* What the operators that are one matrix product share: how the tables of product.c and
+ * product_linear.c describe one, and the rows of all. */
 #ifndef TD_KERNELS_PRODUCT_H
 #define TD_KERNELS_PRODUCT_H
 
@@ -11,9 +11,15 @@ struct td_product {
     int a, b, add, beta, alpha;
     int rank_a, rank_b; /* 0: any from 1 on */
     const char *names;  /* of a and b: "mat1 mat2" */
+    bool turned;        /* b[p, j] is element [j, p] of its tensor */
 };
 
 extern const struct td_impl td_product_impls[];
+
+/* The same as td_product_gemm for implementations that take strides. g->strided: by those of its
+ * tensors; else as if all were dense, as which they are to be given to it. library: a may lie by
+ * columns, but no row or column may stand for all. */
+void td_product_strided(const struct td_call *call, struct td_gemm *g, bool library);
 
 double td_product_flops(const struct td_call *call);
 

@@ -127,7 +127,7 @@ static void gemm(const struct td_call *call, struct td_gemm *g)
         g->post.op[0].point = TD_POINT_gelu_tanh;
 }
 
-static const struct td_product family = {.gemm = gemm};
+static const struct td_product family = {.gemm = gemm, .add = -1, .turned = true};
 
 const struct td_op td_op_linear = {
     .schema = "linear(Tensor input, Tensor weight, Tensor? bias=None, *, str? activation=None, "

@@ -113,9 +113,14 @@ static int rule_param(struct td_call *call, const struct td_tensor *t, int64_t r
                          td_dtype_name(t->dtype), td_dtype_name(call->arg[INPUT].tensor.dtype));
     if (t->rank == rank && t->shape[0] == rows && (rank == 1 || t->shape[1] == cols))
         return 0;
+    if (t->rank != rank)
+        return td_refuse(call, "params: tensor %d has %d dimensions; %d are right", at, t->rank,
+                         rank);
     if (rank == 1)
-        return td_refuse(call, "params: tensor %d must be of shape [%lld]", at, (long long)rows);
-    return td_refuse(call, "params: tensor %d must be of shape [%lld, %lld]", at, (long long)rows,
+        return td_refuse(call, "params: tensor %d is [%lld]; [%lld] is right", at,
+                         (long long)t->shape[0], (long long)rows);
+    return td_refuse(call, "params: tensor %d is [%lld, %lld]; [%lld, %lld] is right", at,
+                     (long long)t->shape[0], (long long)t->shape[1], (long long)rows,
                      (long long)cols);
 }
 

@@ -155,7 +155,11 @@ static bool is_narrow(const struct td_call *call)
 
 static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
-    prepared->scratch = td_reduce_scratch(call);
+    struct td_tensor self = call->arg[0].tensor;
+    prepared->dense = !td_has_rows(&self);
+    if (prepared->dense)
+        self.stride = NULL;
+    prepared->scratch = td_reduce_scratch(call, &self);
     return NULL;
 }
 
@@ -172,9 +176,9 @@ static const char *prepare_wide(const struct td_call *call, struct td_prepared *
 }
 
 /* clang-format off */
-#define SHORT_ROWS(ask) TD_SIMD_3(reduce_f32, TD_f32 | TD_f16 | TD_bf16, .prepare = ask)
-#define LONG_ROWS(types, ask) TD_SIMD_3(reduce_f64, types, .prepare = ask)
-#define WHOLE_ROWS TD_SIMD_3(reduce_int, TD_INTS | TD_bool, .prepare = prepare)
+#define SHORT_ROWS(ask) TD_SIMD_3(reduce_f32, TD_f32 | TD_f16 | TD_bf16, .prepare = ask, .strided = true)
+#define LONG_ROWS(types, ask) TD_SIMD_3(reduce_f64, types, .prepare = ask, .strided = true)
+#define WHOLE_ROWS TD_SIMD_3(reduce_int, TD_INTS | TD_bool, .prepare = prepare, .strided = true)
 static const struct td_impl rows_narrow[] = {
     SHORT_ROWS(prepare) LONG_ROWS(TD_f64, prepare) TD_REF(reduce), {0}};
 static const struct td_impl rows_narrow_all[] = {

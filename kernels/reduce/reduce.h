@@ -82,7 +82,8 @@ struct td_piece {
     int64_t first, n;
 };
 
-/* Joins the totals of count results over two pieces, the second behind the first, in the first. */
+/* Joins the totals of count results over two pieces in the first: the second lies behind it, or
+ * both have the same `first`, from which their places are counted. */
 void td_join(enum td_fold fold, bool whole, int64_t count, struct td_piece *piece,
              const struct td_piece *next);
 
@@ -94,6 +95,7 @@ void td_finish(const struct td_call *call, int k, int64_t at, int64_t count, int
  * when self is of that type. */
 void td_reduce(const struct td_call *call, const struct td_fold_rows rows[TD_FOLDS],
                enum td_dtype type, td_fold_load *load);
-size_t td_reduce_scratch(const struct td_call *call); /* bytes that it needs */
+/* Bytes of scratch that it needs where self, the first argument, lies so. */
+size_t td_reduce_scratch(const struct td_call *call, const struct td_tensor *self);
 
 #endif

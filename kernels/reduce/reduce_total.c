@@ -58,6 +58,7 @@ static void join_reals(enum td_join how, int64_t count, struct td_piece *piece,
 {
     union td_total *s = piece->s, *t = piece->t;
     const union td_total *a = next->s, *b = next->t;
+    const int64_t behind = next->first - piece->first; /* 0: places are among the same */
     switch (how) {
     case TD_JOIN_add:
         for (int64_t i = 0; i < count; i++)
@@ -86,9 +87,10 @@ static void join_reals(enum td_join how, int64_t count, struct td_piece *piece,
     case TD_JOIN_argmax:
     case TD_JOIN_argmin:
         for (int64_t i = 0; i < count; i++)
-            if (real_is_better(how, a[i].f, s[i].f)) {
+            if (real_is_better(how, a[i].f, s[i].f) ||
+                (!behind && b[i].i < t[i].i && !real_is_better(how, s[i].f, a[i].f))) {
                 s[i] = a[i];
-                t[i].i = next->first - piece->first + b[i].i;
+                t[i].i = behind + b[i].i;
             }
     }
 }
@@ -98,6 +100,7 @@ static void join_wholes(enum td_join how, int64_t count, struct td_piece *piece,
 {
     union td_total *s = piece->s, *t = piece->t;
     const union td_total *a = next->s, *b = next->t;
+    const int64_t behind = next->first - piece->first; /* 0: places are among the same */
     switch (how) {
     case TD_JOIN_add:
         for (int64_t i = 0; i < count; i++)
@@ -118,9 +121,10 @@ static void join_wholes(enum td_join how, int64_t count, struct td_piece *piece,
     default:
         assert(how == TD_JOIN_argmax || how == TD_JOIN_argmin);
         for (int64_t i = 0; i < count; i++)
-            if (how == TD_JOIN_argmax ? a[i].i > s[i].i : a[i].i < s[i].i) {
+            if ((how == TD_JOIN_argmax ? a[i].i > s[i].i : a[i].i < s[i].i) ||
+                (!behind && b[i].i < t[i].i && a[i].i == s[i].i)) {
                 s[i] = a[i];
-                t[i].i = next->first - piece->first + b[i].i;
+                t[i].i = behind + b[i].i;
             }
     }
 }

@@ -11,15 +11,14 @@
 #include <math.h>
 #include <string.h>
 
-#define BATCH 128 /* results in a call of a row function */
-#define DOWN_MOST                                                                                  \
-    256 /* rows in one: their FP32 sums keep their digits, their number fits 8 bits                \
-         */
+#define BATCH 128     /* results in a call of a row function */
+#define DOWN_MOST 256 /* rows in one: FP32 sums keep their digits, their number fits 8 bits */
 #define ALONG_MOST (1 << 20) /* elements in one, between two looks at who may stop the call */
 #define AGAIN_MOST 4096      /* where a row is walked more than once: it stays in the cache */
 #define TILE 32768           /* bytes */
 #define SHORT 64             /* elements of a run, below which runs are gathered first */
 #define TILE_COLUMNS 256
+#define NARROW 64 /* bytes of a row of columns, below which rows are folded abreast */
 
 struct cut {
     int64_t blocks; /* of columns; 1 along the innermost dimension */
@@ -69,9 +68,9 @@ static struct cut cut_of(const struct td_reduction *r)
     return cut;
 }
 
-size_t td_reduce_scratch(const struct td_call *call)
+size_t td_reduce_scratch(const struct td_call *call, const struct td_tensor *self)
 {
-    struct td_reduction r = td_reduction(&call->arg[0].tensor, td_reduce_dims(call));
+    struct td_reduction r = td_reduction(self, td_reduce_dims(call));
     int64_t parts = cut_of(&r).parts;
     return parts > 1 ? (size_t)(2 * parts * td_numel(&call->out[0])) * sizeof(union td_total) : 0;
 }
@@ -98,18 +97,59 @@ static void fold_rows(const struct job *job, const char *x, int64_t n, int64_t r
     }
 }
 
+/* How many of rows that lie one behind the other are folded as one, a power of 2: so many that
+ * whole vectors are filled, and more where totals to be joined are few beside them. */
+static int64_t abreast(const struct job *job, int64_t n, int64_t rows)
+{
+    int64_t k = 1, bytes = n * (int64_t)job->own, most = least(TD_REDUCE_COLUMNS / n, rows / 8);
+    while (bytes < NARROW && 2 * k <= most && (k * bytes % 64 || 64 * k <= rows))
+        k *= 2;
+    return k;
+}
+
+/* Dense rows: the totals of every k-th are joined, and then those of the rows left over. */
+static void fold_dense(const struct job *job, const char *x, int64_t n, int64_t rows,
+                       const struct td_piece *to)
+{
+    int64_t k = abreast(job, n, rows), each = rows / k, left = rows % k;
+    union td_total s[TD_REDUCE_COLUMNS], t[TD_REDUCE_COLUMNS];
+    if (k == 1) {
+        job->rows->down(x, n, rows, n, job->p, to->s, to->t);
+        return;
+    }
+    job->rows->down(x, n * k, each, n * k, job->p, s, t);
+    for (int64_t first = 0; first < k && job->fold >= TD_FOLD_argmax; first++)
+        for (int64_t i = first * n; i < (first + 1) * n; i++)
+            t[i].i = t[i].i * k + first;
+    struct td_piece total = {s, t, 0, each};
+    for (int64_t half = n * k / 2; half >= n; half /= 2)
+        td_join(job->fold, job->whole, half, &total,
+                &(struct td_piece){s + half, t + half, 0, total.n});
+    if (left) {
+        struct td_piece last = {s + n, t + n, rows - left, left};
+        job->rows->down(x + (rows - left) * n * (int64_t)job->own, n, left, n, job->p, last.s,
+                        last.t);
+        td_join(job->fold, job->whole, n, &total, &last);
+    }
+    memcpy(to->s, s, (size_t)n * sizeof *s);
+    memcpy(to->t, t, (size_t)n * sizeof *t);
+}
+
 static void fold_columns(const struct job *job, const char *x, int64_t n, int64_t rows,
                          int64_t step, const struct td_piece *to)
 {
-    if (!job->load) {
+    if (!job->load && step != n)
         job->rows->down(x, n, rows, step, job->p, to->s, to->t);
+    if (!job->load && step == n)
+        fold_dense(job, x, n, rows, to);
+    if (!job->load)
         return;
-    }
     char tile[TILE] __attribute__((aligned(64)));
-    for (int64_t k = 0; k < rows; k++)
-        job->load(tile + k * n * (int64_t)job->own, x + k * step * (int64_t)job->size, n,
+    int64_t runs = step == n ? 1 : rows, run = rows / runs * n;
+    for (int64_t k = 0; k < runs; k++)
+        job->load(tile + k * run * (int64_t)job->own, x + k * step * (int64_t)job->size, run,
                   job->type);
-    job->rows->down(tile, n, rows, n, job->p, to->s, to->t);
+    fold_dense(job, tile, n, rows, to);
 }
 
 /* The next piece of some results' reductions: the first, or joined with those before it. */
@@ -194,8 +234,10 @@ static void down(const struct job *job, const char *x, int64_t n, int64_t begin,
     union td_total s[TD_REDUCE_COLUMNS], t[TD_REDUCE_COLUMNS];
     const struct td_reduction *r = &job->r;
     int last = r->n[1] - 1;
-    int64_t most = job->load ? least(DOWN_MOST, TILE / (int64_t)job->own / n) : DOWN_MOST;
     int64_t run = last < 0 ? 1 : r->size[1][last], step = last < 0 ? 0 : r->step[1][last];
+    int64_t most = DOWN_MOST * (step == n ? abreast(job, n, run) : 1);
+    if (job->load)
+        most = least(most, TILE / (int64_t)job->own / n);
     if (job->twice)
         most = least(most, 1 + AGAIN_MOST / n);
     total->first = begin;

@@ -108,7 +108,7 @@ td_kernel td_rotary_ref;
 TD_KERNELS_3(rotary);
 
 static const struct td_impl impls[] = {
-    TD_SIMD_3(rotary, TD_FLOATS) TD_REF(rotary),
+    TD_SIMD_3(rotary, TD_FLOATS, .in_place = 1) TD_REF(rotary),
     {0},
 };
 

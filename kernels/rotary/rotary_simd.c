@@ -44,6 +44,8 @@ static void rows(void *arg, int64_t begin, int64_t end)
             turn(r, at + (r->paired ? 2 * k : k), at + r->half + k, angle + k, n);
         }
         int64_t turned = 2 * r->half;
+        if (r->out->data == r->x->data)
+            continue;
         memcpy((char *)r->out->data + (size_t)(at + turned) * size,
                (const char *)r->x->data + (size_t)(at + turned) * size,
                (size_t)(r->depth - turned) * size);

@@ -32,8 +32,9 @@ td_kernel td_scan_ref;
 TD_KERNELS_3(scan);
 
 /* clang-format off */
-static const struct td_impl rows_all[] = {TD_SIMD_3(scan, TD_ALL & ~TD_UINTS) TD_REF(scan), {0}};
-static const struct td_impl rows_real[] = {TD_SIMD_3(scan, TD_FLOATS) TD_REF(scan), {0}};
+static const struct td_impl rows_all[] = {
+    TD_SIMD_3(scan, TD_ALL & ~TD_UINTS, .in_place = 1) TD_REF(scan), {0}};
+static const struct td_impl rows_real[] = {TD_SIMD_3(scan, TD_FLOATS, .in_place = 1) TD_REF(scan), {0}};
 /* clang-format on */
 
 #define TD_SCANNED(symbol, id, text, formula, promotion, types, bound, scale, ...)                 \

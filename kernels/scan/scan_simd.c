@@ -1,6 +1,7 @@
 /* The scans, vector form. Elements come through a tile of doubles, or of INT64 where they are whole
  * numbers. Along the last dimension a row is scanned there piece by piece; along another one, row
- * after row enters what runs along each of a block of columns. */
+ * after row enters what runs along each of a block of columns: where columns are few, many rows
+ * share a tile. */
 #include "kernels/lines.h"
 #include "kernels/scan/scan.h"
 
@@ -126,7 +127,7 @@ static void store_whole(void *out, const int64_t *from, int64_t n, enum td_dtype
         int64_t at = k ? places[PIECE - 1] : 0;                                                    \
         for (int64_t i = 0; i < n; i++) {                                                          \
             const T x = row[i];                                                                    \
-            at = (better) ? k + i : at;                                                            \
+            at ^= (at ^ (k + i)) & -(int64_t)(better); /* no branch, which data would mislead */   \
             s = (better) ? x : s;                                                                  \
             row[i] = s;                                                                            \
             places[i] = at;                                                                        \
@@ -183,41 +184,68 @@ union tile {
 struct state { /* of a row, or of a block of columns */
     union tile x, carry;
     int64_t places[PIECE];
+    int64_t rows; /* of a full tile */
 };
 
-/* n elements from number at on, which are number k along the dimension. */
-static void scan(const struct job *job, struct state *state, int64_t at, int64_t n, int64_t k)
+/* The k-th row of n columns in a tile whose rows' places lie behind each other, those of the row
+ * before it copied to where it has its own. */
+static int64_t *places_of(struct state *state, int64_t row, int64_t n, int64_t k)
 {
-    bool columns = job->s.inner > 1;
+    int64_t *places = state->places + row * n;
+    const int64_t *before = row ? places - n : state->places + (state->rows - 1) * n;
+    if (k && before != places)
+        memcpy(places, before, (size_t)n * sizeof *places);
+    return places;
+}
+
+/* n elements from number at on, which are number k along the dimension; of columns, that many rows
+ * from there on. */
+static void scan(const struct job *job, struct state *state, int64_t at, int64_t n, int64_t rows,
+                 int64_t k)
+{
+    bool columns = job->s.inner > 1, picks = columns && job->places;
     const char *x = job->x + at * (int64_t)td_dtype_size(job->from);
     char *out = job->out + at * (int64_t)td_dtype_size(job->to);
-    if (td_dtype_kind(job->from) == 'f') {
-        load_real(state->x.real, x, n, job->from);
-        real_rows[job->scan][columns](state->x.real, state->places, state->carry.real, n, k);
-        store_real(out, state->x.real, n, job->to);
-    } else {
-        load_whole(state->x.whole, x, n, job->from);
-        whole_rows[job->scan][columns](state->x.whole, state->places, state->carry.whole, n, k);
-        store_whole(out, state->x.whole, n, job->to);
+    bool real = td_dtype_kind(job->from) == 'f';
+    if (real)
+        load_real(state->x.real, x, n * rows, job->from);
+    else
+        load_whole(state->x.whole, x, n * rows, job->from);
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t *places = picks ? places_of(state, r, n, k + r) : state->places;
+        if (real)
+            real_rows[job->scan][columns](state->x.real + r * n, places, state->carry.real, n,
+                                          k + r);
+        else
+            whole_rows[job->scan][columns](state->x.whole + r * n, places, state->carry.whole, n,
+                                           k + r);
     }
+    if (real)
+        store_real(out, state->x.real, n * rows, job->to);
+    else
+        store_whole(out, state->x.whole, n * rows, job->to);
     if (job->places)
-        memcpy(job->places + at, state->places, (size_t)n * sizeof *job->places);
+        memcpy(job->places + at, state->places, (size_t)(n * rows) * sizeof *job->places);
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
 }
 
 static void pieces(void *arg, int64_t begin, int64_t end)
 {
     const struct job *job = arg;
     const struct td_span *s = &job->s;
-    int64_t blocks = s->inner > 1 ? (s->inner + PIECE - 1) / PIECE : 1;
+    int64_t blocks = (s->inner + PIECE - 1) / PIECE;
+    bool line = s->inner == 1;
     struct state state;
+    state.rows = line || s->inner >= PIECE ? 1 : PIECE / s->inner;
     for (int64_t i = begin; i < end; i++) {
         int64_t col = i % blocks * PIECE, at = i / blocks * s->size * s->inner + col;
-        int64_t step = s->inner > 1 ? 1 : PIECE;
-        int64_t n = s->inner - col < PIECE ? s->inner - col : PIECE;
-        for (int64_t k = 0; k < s->size && !(k && td_stopped()); k += step) {
-            if (s->inner == 1)
-                n = s->size - k < PIECE ? s->size - k : PIECE;
-            scan(job, &state, at + k * s->inner, n, k);
+        for (int64_t k = 0; k < s->size && !(k && td_stopped()); k += line ? PIECE : state.rows) {
+            int64_t n = least(line ? s->size - k : s->inner - col, PIECE);
+            scan(job, &state, at + k * s->inner, n, least(state.rows, s->size - k), k);
         }
     }
 }
@@ -235,7 +263,7 @@ TD_KERNEL(scan)
     const struct td_span *s = &job.s;
     if (!td_numel(x))
         return;
-    int64_t blocks = s->inner > 1 ? (s->inner + PIECE - 1) / PIECE : 1;
+    int64_t blocks = (s->inner + PIECE - 1) / PIECE;
     double cost = call->op->flops(call) / (double)(s->outer * blocks);
     td_parallel(call->threads, s->outer * blocks, 1 + (int64_t)(65536 / cost), pieces, &job);
 }

@@ -34,6 +34,21 @@ static int rule_slope(struct td_call *call)
     return err;
 }
 
+bool td_soft_walk(const struct td_call *call, struct td_reduction *walk)
+{
+    const struct td_tensor *x = &call->arg[0].tensor;
+    struct td_span s = td_soft_span(call);
+    *walk = td_reduction(x, 1u << call->arg[1].i);
+    return td_has_rows(x) && s.size > 1 && (walk->along || walk->inner == s.inner);
+}
+
+static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
+{
+    struct td_reduction walk;
+    prepared->dense = call->arg[0].tensor.stride && !td_soft_walk(call, &walk);
+    return NULL;
+}
+
 static double flops(const struct td_call *call)
 {
     double cost = td_soft_of(call) == TD_SOFT_plain_slope ? 5 : 20;
@@ -45,11 +60,12 @@ TD_KERNELS_3(softmax_f32);
 TD_KERNELS_3(softmax_f64);
 
 /* clang-format off */
-static const struct td_impl impls[] = {
-    TD_SIMD_3(softmax_f32, TD_f32 | TD_f16 | TD_bf16) TD_SIMD_3(softmax_f64, TD_f64)
-    TD_REF(softmax),
-    {0},
-};
+#define ROWS(...) /* no element is read any more once its result is begun */                       \
+    TD_SIMD_3(softmax_f32, TD_f32 | TD_f16 | TD_bf16, .in_place = 3, __VA_ARGS__)                  \
+    TD_SIMD_3(softmax_f64, TD_f64, .in_place = 3, __VA_ARGS__)                                     \
+    TD_REF(softmax), {0}
+static const struct td_impl impls[] = {ROWS(.prepare = prepare, .strided = true)};
+static const struct td_impl impls_slope[] = {ROWS()};
 /* clang-format on */
 
 #define TD_SOFT_ALONG                                                                              \
@@ -60,18 +76,18 @@ static const struct td_impl impls[] = {
         "grad_output=[2,n,5] output=[2,n,5] dim=1 input_dtype=FP32",                               \
         "grad_output=[3,m,n] output=[3,m,n] dim=-2 input_dtype=FP32",                              \
         "grad_output=[9,n] output=[9,n] dim=1 input_dtype=FP16"
-#define IS(kind) (TD_SOFT_##kind < TD_SOFT_plain_slope)
+#define IS_FORWARD(kind) (TD_SOFT_##kind < TD_SOFT_plain_slope)
 #define TD_SOFT(symbol, kind, text, formula, promotion, types, bound, ...)                         \
     const struct td_op td_op_##symbol = {                                                          \
         .schema = text,                                                                            \
         .doc = "out = " formula,                                                                   \
-        .rule = IS(kind) ? rule_forward : rule_slope,                                              \
+        .rule = IS_FORWARD(kind) ? rule_forward : rule_slope,                                      \
         .promote = TD_PROMOTE_##promotion,                                                         \
-        .casts = IS(kind),                                                                         \
+        .casts = IS_FORWARD(kind),                                                                 \
         .dtypes = types,                                                                           \
         .ulp = bound,                                                                              \
         .sums = true,                                                                              \
-        .impls = impls,                                                                            \
+        .impls = IS_FORWARD(kind) ? impls : impls_slope,                                           \
         .family = &(const enum td_soft){TD_SOFT_##kind},                                           \
         .samples = (const char *const[]){__VA_ARGS__, NULL},                                       \
         .flops = flops,                                                                            \

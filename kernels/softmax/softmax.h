@@ -18,4 +18,8 @@ static inline struct td_span td_soft_span(const struct td_call *call)
     return td_span(&call->out[0], (int)call->arg[td_soft_of(call) < TD_SOFT_plain_slope ? 1 : 2].i);
 }
 
+/* How self lies along its dimension. False: not by rows, nor by rows of all that is behind the
+ * dimension, which are what is read by strides. */
+bool td_soft_walk(const struct td_call *call, struct td_reduction *walk);
+
 #endif

@@ -24,6 +24,8 @@ struct job {
     enum td_dtype from, to;
     const char *x, *y; /* y: a gradient's second operand */
     char *out;
+    int64_t step; /* of x: elements from row to row, or from one to the next along the dimension */
+    const struct td_reduction *walk; /* x lies so; NULL: as the result does */
 };
 
 /* A double as two numbers of the lanes' type. */
@@ -39,15 +41,34 @@ TD_INLINE struct split split(double x)
 
 #if TD_REAL_BITS == 32
 typedef double total_type;
-typedef double wide __attribute__((vector_size(2 * TD_VBYTES)));
 #else
 typedef long double total_type; /* of a row's sums: they are not to lose digits */
-typedef V wide;
 #endif
+#define PARTS (64 / TD_REAL_BITS) /* of a vector, each of which is one of doubles */
 
-TD_INLINE wide product(V a, V b)
+TD_INLINE VD part(V a, int i)
 {
-    return __builtin_convertvector(a, wide) * __builtin_convertvector(b, wide);
+#if TD_REAL_BITS == 64
+    (void)i;
+    return a;
+#elif defined TD_LANES_512
+    __m512 v = (__m512)a;
+    return (VD)_mm512_cvtps_pd(i ? _mm512_extractf32x8_ps(v, 1) : _mm512_castps512_ps256(v));
+#elif defined TD_LANES_256
+    __m256 v = (__m256)a;
+    return (VD)_mm256_cvtps_pd(i ? _mm256_extractf128_ps(v, 1) : _mm256_castps256_ps128(v));
+#else
+    float __attribute__((vector_size(TD_VBYTES / 2))) half;
+    memcpy(&half, (char *)&a + i * (int)sizeof half, sizeof half);
+    return __builtin_convertvector(half, VD);
+#endif
+}
+
+/* The products of a and b join the sums of their lanes, in doubles. */
+TD_INLINE void add_products(VD sum[PARTS], V a, V b)
+{
+    for (int i = 0; i < PARTS; i++)
+        sum[i] += part(a, i) * part(b, i);
 }
 
 /* What enters the sum: x, or what it is the logarithm of, or its share of the gradient. */
@@ -73,12 +94,13 @@ TD_INLINE V slope(const enum td_soft kind, V x, V y, V high, V low)
 /* Each pass goes over all the rows, whose chains of maxima and sums then do not wait for each
  * other. */
 TD_INLINE void forward_rows(const enum td_soft kind, char *out, const char *x, int64_t n,
-                            int64_t rows, const enum td_dtype from, const enum td_dtype to)
+                            int64_t rows, int64_t step, const enum td_dtype from,
+                            const enum td_dtype to)
 {
     const bool keeps = kind == TD_SOFT_plain && to == TD_REAL_TYPE;
     td_real most[ROWS], rest[ROWS]; /* rest: what comes off, or the factor */
     for (int64_t r = 0; r < rows; r++) {
-        const char *row = x + r * n * TD_REAL_SIZE(from);
+        const char *row = x + r * step * TD_REAL_SIZE(from);
         V top = L_c(-INFINITY), other = top;
         int64_t i = 0;
         for (; i + 2 * L_LANES <= n; i += 2 * L_LANES) {
@@ -90,7 +112,7 @@ TD_INLINE void forward_rows(const enum td_soft kind, char *out, const char *x, i
         most[r] = L_hmax(L_max(top, other));
     }
     for (int64_t r = 0; r < rows; r++) {
-        const char *row = x + r * n * TD_REAL_SIZE(from);
+        const char *row = x + r * step * TD_REAL_SIZE(from);
         char *to_row = out + r * n * TD_REAL_SIZE(to);
         V top = L_c(most[r]);
         total_type total = 0;
@@ -108,7 +130,7 @@ TD_INLINE void forward_rows(const enum td_soft kind, char *out, const char *x, i
         rest[r] = kind == TD_SOFT_log ? (td_real)log((double)total) : (td_real)(1 / total);
     }
     for (int64_t r = 0; r < rows; r++) {
-        const char *row = x + r * n * TD_REAL_SIZE(from);
+        const char *row = x + r * step * TD_REAL_SIZE(from);
         char *to_row = out + r * n * TD_REAL_SIZE(to);
         V top = L_c(most[r]), last = L_c(rest[r]);
         for (int64_t i = 0; i < n; i += L_LANES) {
@@ -124,14 +146,14 @@ TD_INLINE void forward_rows(const enum td_soft kind, char *out, const char *x, i
 TD_INLINE void slope_row(const enum td_soft kind, void *out, const void *x, const void *y,
                          int64_t n, const enum td_dtype from, const enum td_dtype to)
 {
-    wide sum = {0};
+    VD sum[PARTS] = {0};
     double total = 0;
     for (int64_t i = 0; i < n; i += L_LANES) {
         V a = L_next(x, i, n - i, from, 0);
-        sum += product(a, kind == TD_SOFT_plain_slope ? L_next(y, i, n - i, from, 0) : L_c(1));
+        add_products(sum, a, kind == TD_SOFT_plain_slope ? L_next(y, i, n - i, from, 0) : L_c(1));
     }
-    for (size_t k = 0; k < sizeof sum / sizeof total; k++)
-        total += (double)sum[k];
+    for (int k = 0; k < L_LANES; k++)
+        total += sum[k * PARTS / L_LANES][k % (L_LANES / PARTS)];
     struct split s = split(total);
     for (int64_t i = 0; i < n; i += L_LANES)
         L_put_next(
@@ -142,7 +164,7 @@ TD_INLINE void slope_row(const enum td_soft kind, void *out, const void *x, cons
 /* ---- blocks of n columns, walked row by row, so that memory is read in its order ---- */
 
 TD_INLINE void forward_block(const enum td_soft kind, char *out, const char *x, int64_t n,
-                             int64_t size, int64_t stride, const enum td_dtype from,
+                             int64_t size, int64_t stride, int64_t step, const enum td_dtype from,
                              const enum td_dtype to)
 {
     const bool keeps = kind == TD_SOFT_plain && to == TD_REAL_TYPE;
@@ -153,10 +175,10 @@ TD_INLINE void forward_block(const enum td_soft kind, char *out, const char *x, 
     }
     for (int64_t k = 0; k < size; k++)
         for (int64_t i = 0, v = 0; i < n; i += L_LANES, v++)
-            top[v] = L_max(L_next(x, k * stride + i, n - i, from, 0), top[v]);
+            top[v] = L_max(L_next(x, k * step + i, n - i, from, 0), top[v]);
     for (int64_t k = 0; k < size; k++)
         for (int64_t i = 0, v = 0; i < n; i += L_LANES, v++) {
-            V e = raised(L_next(x, k * stride + i, n - i, from, 0), top[v]);
+            V e = raised(L_next(x, k * step + i, n - i, from, 0), top[v]);
             V back = L_sub(e, lost[v]), next = L_add(sum[v], back); /* W. Kahan, 1965 */
             lost[v] = L_sub(L_sub(next, sum[v]), back);
             sum[v] = next;
@@ -169,7 +191,7 @@ TD_INLINE void forward_block(const enum td_soft kind, char *out, const char *x, 
         for (int64_t i = 0, v = 0; i < n; i += L_LANES, v++) {
             int64_t at = k * stride + i;
             V r = keeps ? L_div(L_next(out, at, n - i, to, 0), sum[v])
-                        : forward(kind, L_next(x, at, n - i, from, 0), top[v], sum[v]);
+                        : forward(kind, L_next(x, k * step + i, n - i, from, 0), top[v], sum[v]);
             L_put_next(out, at, n - i, to, r);
         }
 }
@@ -178,17 +200,18 @@ TD_INLINE void slope_block(const enum td_soft kind, char *out, const char *x, co
                            int64_t n, int64_t size, int64_t stride, const enum td_dtype from,
                            const enum td_dtype to)
 {
-    wide sum[COLUMNS / L_LANES] = {0};
+    VD sum[COLUMNS / L_LANES][PARTS] = {0};
     td_real high[COLUMNS], low[COLUMNS];
     for (int64_t k = 0; k < size; k++)
         for (int64_t i = 0, v = 0; i < n; i += L_LANES, v++) {
             V a = L_next(x, k * stride + i, n - i, from, 0), b = L_c(1);
             if (kind == TD_SOFT_plain_slope)
                 b = L_next(y, k * stride + i, n - i, from, 0);
-            sum[v] += product(a, b);
+            add_products(sum[v], a, b);
         }
     for (int64_t i = 0; i < COLUMNS; i++) {
-        struct split s = split((double)sum[i / L_LANES][i % L_LANES]);
+        int64_t lane = i % L_LANES;
+        struct split s = split(sum[i / L_LANES][lane * PARTS / L_LANES][lane % (L_LANES / PARTS)]);
         high[i] = s.high[0];
         low[i] = s.low[0];
     }
@@ -203,61 +226,81 @@ TD_INLINE void slope_block(const enum td_soft kind, char *out, const char *x, co
 
 /* ---- the walk ---- */
 
-/* From element at on, n columns, or n rows. */
-TD_INLINE void run(const enum td_soft kind, const struct job *job, int64_t at, int64_t n,
-                   const enum td_dtype from, const enum td_dtype to)
+/* From element at on, which of x is element in, n columns, or n rows. */
+TD_INLINE void run(const enum td_soft kind, const struct job *job, int64_t at, int64_t in,
+                   int64_t n, const enum td_dtype from, const enum td_dtype to)
 {
-    const char *x = job->x + at * TD_REAL_SIZE(from), *y = job->y + at * TD_REAL_SIZE(from);
+    const char *x = job->x + in * TD_REAL_SIZE(from), *y = job->y + at * TD_REAL_SIZE(from);
     char *out = job->out + at * TD_REAL_SIZE(to);
     const struct td_span *s = &job->s;
     if (s->inner == 1 && kind < TD_SOFT_plain_slope)
-        forward_rows(kind, out, x, s->size, n, from, to);
+        forward_rows(kind, out, x, s->size, n, job->step, from, to);
     else if (s->inner == 1)
         slope_row(kind, out, x, y, s->size, from, to);
     else if (kind < TD_SOFT_plain_slope)
-        forward_block(kind, out, x, n, s->size, s->inner, from, to);
+        forward_block(kind, out, x, n, s->size, s->inner, job->step, from, to);
     else
         slope_block(kind, out, x, y, n, s->size, s->inner, from, to);
 }
 
 #define RUN_KIND(which)                                                                            \
-    static void run_##which(const struct job *job, int64_t at, int64_t n)                          \
+    static void run_##which(const struct job *job, int64_t at, int64_t in, int64_t n)              \
     {                                                                                              \
         if (TD_REAL_BITS == 64 || (job->from == TD_REAL_TYPE && job->to == TD_REAL_TYPE))          \
-            run(TD_SOFT_##which, job, at, n, TD_REAL_TYPE, TD_REAL_TYPE);                          \
+            run(TD_SOFT_##which, job, at, in, n, TD_REAL_TYPE, TD_REAL_TYPE);                      \
         else                                                                                       \
-            run(TD_SOFT_##which, job, at, n, job->from, job->to);                                  \
+            run(TD_SOFT_##which, job, at, in, n, job->from, job->to);                              \
     }
 RUN_KIND(plain)
 RUN_KIND(log)
 RUN_KIND(plain_slope)
 RUN_KIND(log_slope)
 
+/* How many of n rows from row i on lie one step apart. */
+static int64_t rows_at(const struct job *job, int64_t i, int64_t n)
+{
+    const struct td_reduction *w = job->walk;
+    int64_t run = w && w->n[0] && job->s.inner == 1 ? w->size[0][w->n[0] - 1] : 0;
+    return run && run - i % run < n ? run - i % run : n;
+}
+
 static void pieces(void *arg, int64_t begin, int64_t end)
 {
-    static void (*const run_kind[])(const struct job *, int64_t,
+    static void (*const run_kind[])(const struct job *, int64_t, int64_t,
                                     int64_t) = {run_plain, run_log, run_plain_slope, run_log_slope};
     const struct job *job = arg;
     int64_t inner = job->s.inner, blocks = (inner + COLUMNS - 1) / COLUMNS;
     int64_t rows = BLOCK / job->s.size < ROWS ? BLOCK / job->s.size : ROWS;
     if (inner > 1 || job->kind >= TD_SOFT_plain_slope || rows < 1)
         rows = 1;
-    for (int64_t i = begin; i < end; i += rows) {
-        int64_t col = i % blocks * COLUMNS, some = end - i < rows ? end - i : rows;
-        if (inner > 1)
-            some = inner - col < COLUMNS ? inner - col : COLUMNS;
-        run_kind[job->kind](job, i / blocks * job->s.size * inner + col, some);
+    for (int64_t i = begin, n; i < end; i += n) {
+        int64_t col = i % blocks * COLUMNS, some = inner - col < COLUMNS ? inner - col : COLUMNS;
+        int64_t at = i / blocks * job->s.size * inner + col;
+        n = rows_at(job, i, end - i < rows ? end - i : rows);
+        run_kind[job->kind](job, at,
+                            job->walk ? td_reduction_at(job->walk, 0, i / blocks) + col : at,
+                            inner > 1 ? some : n);
     }
 }
 
 static void soft(const struct td_call *call)
 {
-    struct job job = {td_soft_span(call), td_soft_of(call),         call->arg[0].tensor.dtype,
-                      call->out[0].dtype, call->arg[0].tensor.data, call->arg[0].tensor.data,
-                      call->out[0].data};
+    const struct td_tensor *x = &call->arg[0].tensor;
+    struct td_reduction walk;
+    struct job job = {.s = td_soft_span(call), .kind = td_soft_of(call)};
     const struct td_span *s = &job.s;
     if (!td_numel(&call->out[0]))
         return;
+    job.from = x->dtype;
+    job.to = call->out[0].dtype;
+    job.x = job.y = x->data;
+    job.out = call->out[0].data;
+    job.step = s->inner == 1 ? s->size : s->inner;
+    if (x->stride) {
+        td_soft_walk(call, &walk);
+        job.walk = &walk;
+        job.step = !walk.along ? walk.step[1][0] : walk.n[0] ? walk.step[0][walk.n[0] - 1] : 0;
+    }
     if (job.kind >= TD_SOFT_plain_slope)
         job.y = call->arg[1].tensor.data;
     int64_t width = s->inner < COLUMNS ? s->inner : COLUMNS;

@@ -87,11 +87,12 @@ static void insert(struct item *items, int64_t n)
 /* Sorts, with as much room beside, and gives back which of both has the result. */
 static struct item *sort(struct item *items, struct item *beside, int64_t n, size_t bytes)
 {
-    int64_t count[8][256] = {{0}};
+    int64_t count[8][256];
     if (n <= FEW) {
         insert(items, n);
         return items;
     }
+    memset(count, 0, bytes * sizeof *count);
     for (int64_t i = 0; i < n; i++)
         for (size_t b = 0; b < bytes; b++)
             count[b][items[i].key >> 8 * b & 255]++;
@@ -201,7 +202,7 @@ static void sort_row(const struct job *job, int64_t row, struct item *items)
                        (size_t)(row / s->inner * s->size * s->inner + row % s->inner) * size;
     int64_t out = row / s->inner * kept * s->inner + row % s->inner;
     read_row(self->dtype, from, s->inner, s->size, s->down, items);
-    if (!s->one && s->k < s->size / 8)
+    if (!s->nan && s->k < s->size / 8)
         choose(items, s->size, s->k);
     else
         items = sort(items, items + s->size, s->size, size);

@@ -1,7 +1,7 @@
 /* The pools, vector form. A piece of work is a row of the result. Where windows lie evenly, as many
- * results as fit a tile go through the window together, one element of each at a time: loads are
- * next to each other, or every second one. Otherwise one result after the other, its rows of
- * elements in vectors.
+ * results as fit a tile go through the window together, first its rows, then one element of each at
+ * a time: loads are next to each other, or every second one. Otherwise one result after the other,
+ * its rows of elements in vectors.
  *
  * Loops are plain, over one type of number each (window_rows.def), and the compiler makes the
  * level's vectors of them. BF16 and FP16 are widened a line at a time; a mean of many elements is
@@ -16,6 +16,8 @@
 #define MANY 512  /* elements, of which FP32 would lose digits in a mean */
 #define FEW 8     /* results in a row, elements in a window */
 #define NEAR 4    /* of strides */
+#define UNIT 32   /* results; divides TILE */
+#define WIDE (LINE + UNIT * NEAR)
 #define GRAIN 32768
 
 struct job {
@@ -84,8 +86,8 @@ static int64_t count_of(const struct row *r, int64_t o)
 static bool together(const struct td_axis *w)
 {
     bool near = w->stride <= NEAR && w->out >= FEW;
-    return !w->adaptive && w->dilation * (w->kernel - 1) < LINE / 2 && w->stride < LINE / 2 &&
-           (near || w->kernel < FEW);
+    return !w->adaptive && w->out > 1 && w->dilation * (w->kernel - 1) < LINE / 2 &&
+           w->stride < LINE / 2 && (near || w->kernel < FEW);
 }
 
 /* ---- rows of each type ---- */
