@@ -1,7 +1,8 @@
 /* Every implementation of every operator, at every level that this CPU can run, against the
  * reference: on the operator's sample patterns in awkward sizes, on plain and special values, with
- * one thread and two. The bound is the descriptor's. Tensors end at an unreadable page; a row that
- * crashes is named. Rows of levels that this CPU lacks are listed as not run.
+ * one thread and two. The bound is the descriptor's. Tensors end at an unreadable page, or, in
+ * every second call, begin at one; a row that crashes is named. A row whose result may lie in an
+ * argument is run so, too. Rows of levels that this CPU lacks are listed as not run.
  *
  * This is how levels are held to each other: all of them to one reference (ISA-37, ISA-20, DSP-34).
  *
@@ -12,7 +13,7 @@
 #include "dispatch/call.h"
 #include "kernels/elementwise.h"
 #include "tests/distance.h"
-#include "tests/sample.h"
+#include "tests/right.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -26,12 +27,14 @@
 #ifdef __SANITIZE_ADDRESS__ /* slow; all else is tried without it, its matter is addresses */
 static const int64_t sizes[] = {0, 1, 17, 255};
 #define LAST_KIND SAMPLE_PLAIN /* of values: where elements lie does not go by them */
+#define LAYOUTS_ALWAYS true
 /* What is compiled with the sanitizer: kernels/meson.build. */
 #define ROW_IS_TRIED(impl) ((impl)->isa == TD_ISA_avx2 || (impl)->library)
 #define NOT_TRIED "compiled without the sanitizer"
 #else
 static const int64_t sizes[] = {0, 1, 7, 15, 16, 17, 31, 33, 100, 255, 40000};
 #define LAST_KIND SAMPLE_BITS
+#define LAYOUTS_ALWAYS false
 #ifdef TD_WIDE
 #define ROW_IS_TRIED(impl) (!(td_cpu()->levels >> (impl)->isa & 1))
 #define NOT_TRIED "checkimpl runs it itself on this CPU; TENSORD_CPU_CAPABILITY=avx2: here"
@@ -50,23 +53,8 @@ struct row { /* one row of a table, and what was seen of it */
     const struct td_impl *impl;
     char name[160];
     double worst;
-    int calls, failures, strided;
+    int calls, failures, strided, over;
     unsigned reached; /* the types of which it took a sample */
-};
-
-struct input {
-    const char *pattern;
-    struct td_sizes sizes;
-    enum td_dtype dtype;
-    enum sample_values values; /* and enum sample_layout; the reference's are dense all the same */
-    int threads;
-};
-
-struct right { /* the reference's results for an input: the same for all rows, so made once */
-    const struct td_handle *handle; /* NULL: none */
-    struct input input;
-    bool made, run, scaled; /* want holds a sample; results; scale holds them */
-    struct sample want, scale;
 };
 
 static uint64_t seed;
@@ -87,14 +75,6 @@ static void on_signal(int number)
     siglongjmp(crash, 1);
 }
 
-static const struct td_impl *reference(const struct td_op *op)
-{
-    const struct td_impl *i = op->impls;
-    while (i[1].run)
-        i++;
-    return i;
-}
-
 static void failed(struct row *row, const char *what)
 {
     if (row->failures++ < SHOWN)
@@ -112,14 +92,18 @@ static void judge(struct row *row, struct sample *got, const struct sample *want
         row->failures++;
         return;
     }
+    int wrong = -1;
     sample_run(row->impl, call);
+    row->over += sample_run_over(row->impl, got, &wrong);
     armed = false;
     row->calls++;
+    if (wrong >= 0)
+        failed(row, "is not the same in an argument's place");
     if (!sample_same_inputs(got, want) || !sample_is_laid(got))
         failed(row, "wrote to its input");
     for (int i = 0; i < call->n_out; i++) {
-        if (!sample_guarded(&call->out[i]))
-            failed(row, "wrote before its output");
+        if (!sample_guarded(call->out[i].data, got->out_bytes[i]))
+            failed(row, "wrote beside its output");
         const struct td_tensor *right = &want->run.call.out[i];
         if (memcmp(call->out[i].shape, right->shape, (size_t)right->rank * sizeof *right->shape)) {
             failed(row, "counts otherwise");
@@ -138,49 +122,6 @@ static void judge(struct row *row, struct sample *got, const struct sample *want
     }
 }
 
-static int make(struct sample *s, const struct td_handle *handle, const struct input *in,
-                enum sample_values values)
-{
-    return sample_init(s, handle->full, in->pattern, in->sizes, in->dtype, values, seed);
-}
-
-static void forget(struct right *right)
-{
-    if (right->handle)
-        sample_fini(&right->want);
-    if (right->scaled)
-        sample_fini(&right->scale);
-    *right = (struct right){0};
-}
-
-static void remember(struct right *right, const struct td_handle *handle, struct input in)
-{
-    const struct input *had = &right->input;
-    in.values &= ~SAMPLE_LAYOUTS;
-    if (right->handle == handle && had->pattern == in.pattern && had->dtype == in.dtype &&
-        had->values == in.values && !memcmp(&had->sizes, &in.sizes, sizeof in.sizes))
-        return;
-    forget(right);
-    right->handle = handle;
-    right->input = in;
-    right->made = !make(&right->want, handle, &in, in.values) && !right->want.run.n_casts;
-}
-
-/* The results themselves, when a row takes the call. */
-static void ask_reference(struct right *right)
-{
-    const struct td_op *op = right->handle->op;
-    if (right->run)
-        return;
-    right->run = true;
-    right->made = !sample_run(reference(op), &right->want.run.call); /* else its data are refused */
-    if (!op->sums || !right->made)
-        return;
-    right->scaled = true;
-    if (!make(&right->scale, right->handle, &right->input, right->input.values | SAMPLE_ABSOLUTE))
-        sample_run(reference(op), &right->scale.run.call);
-}
-
 /* One call of the row beside one of the reference, unless the rule refuses the size, or the row the
  * call. */
 static void compare(struct row *row, const struct input *in, struct right *right)
@@ -190,14 +131,16 @@ static void compare(struct row *row, const struct input *in, struct right *right
              "%s, %s, n %lld m %lld k %lld %s values %d threads %d, --seed %llu", row->name,
              in->pattern, (long long)in->sizes.n, (long long)in->sizes.m, (long long)in->sizes.k,
              td_dtype_name(in->dtype), in->values, in->threads, (unsigned long long)seed);
-    remember(right, row->handle, *in);
+    right_remember(right, row->handle, *in, seed);
     if (!right->made || !(row->impl->dtypes & td_row_dtype(&right->want.run.call)) ||
         !sample_takes(row->impl, &right->want.run.call))
         return;
     row->reached |= in->dtype;
-    if (!make(&got, row->handle, in, SAMPLE_NONE | (in->values & SAMPLE_LAYOUTS))) {
+    sample_lie_at_front(row->calls % 2);
+    if (!sample_init(&got, row->handle->full, in->pattern, in->sizes, in->dtype,
+                     SAMPLE_NONE | (in->values & SAMPLE_LAYOUTS), seed)) {
         sample_copy_inputs(&got, &right->want);
-        ask_reference(right);
+        right_ask(right);
         got.run.call.threads = in->threads;
         bool takes = !got.run.n_casts && sample_takes(row->impl, &got.run.call);
         row->strided += takes && (in->values & SAMPLE_LAYOUTS);
@@ -205,6 +148,7 @@ static void compare(struct row *row, const struct input *in, struct right *right
             judge(row, &got, &right->want, right->scaled ? &right->scale : NULL);
     }
     sample_fini(&got);
+    sample_lie_at_front(false);
 }
 
 /* A sum of numbers of all sizes is the biggest one: nothing to hold a row against. A library has
@@ -246,14 +190,17 @@ static bool is_turn(const char *pattern, int i, int values)
     return values == SAMPLE_PLAIN || !strpbrk(pattern, "nmk") || (i + values) % 2;
 }
 
-/* The layouts take turns over the sizes, too. */
+/* The layouts take turns over the sizes, from the last on: that is BIG, and sliced, since of one
+ * part repeated errors would add up. */
 static void check_layouts(struct row *rows, int n, struct input in, int turn, struct right *right)
 {
-    static const int layouts[] = {SAMPLE_TRANSPOSED, SAMPLE_SLICED, SAMPLE_STEP_2, SAMPLE_BACKWARDS,
-                                  SAMPLE_REPEATED};
-    for (int i = 0; i < 5; i++) {
+    static const int layouts[] = {SAMPLE_SLICED,   SAMPLE_STEP_2, SAMPLE_BACKWARDS,
+                                  SAMPLE_REPEATED, SAMPLE_HEADS,  SAMPLE_TRANSPOSED};
+    for (int i = 0; i < 6; i++) {
         in.values = (enum sample_values)layouts[i];
-        for (int r = 0; r < n && (turn % 5 == i || !strpbrk(in.pattern, "nmk")); r++)
+        bool is_due = turn % 6 == i || !strpbrk(in.pattern, "nmk") ||
+                      (LAYOUTS_ALWAYS && (turn || layouts[i] != SAMPLE_REPEATED));
+        for (int r = 0; r < n && is_due; r++)
             if (rows[r].impl->strided)
                 check_input(&rows[r], in, right);
     }
@@ -272,11 +219,12 @@ static void check_pattern(struct row *rows, int n, const char *pattern, enum td_
         for (int values = SAMPLE_PLAIN; values <= (big ? SAMPLE_PLAIN : LAST_KIND); values++)
             for (int r = 0; r < n && is_turn(pattern, i, values); r++)
                 check_input(&rows[r], (struct input){pattern, s, dtype, values, 1}, &right);
-        check_layouts(rows, n, (struct input){pattern, s, dtype, SAMPLE_PLAIN, 1}, i, &right);
+        check_layouts(rows, n, (struct input){pattern, s, dtype, SAMPLE_PLAIN, 1}, N_SIZES - 1 - i,
+                      &right);
         if (!strpbrk(pattern, "nmk"))
             break;
     }
-    forget(&right);
+    right_forget(&right);
 }
 
 static void report(struct row *row)
@@ -293,8 +241,11 @@ static void report(struct row *row)
         failed(row, "no sample reaches it");
     else if (row->impl->strided && !row->strided)
         failed(row, "takes strides, and none of a sample's");
+    else if (row->impl->in_place && row->impl->in_place != ~0u && !row->over)
+        failed(row, "may overwrite an argument, and none of a sample's");
     printf("%s - %s: %d calls, at most %.3g ulp off, %g allowed", row->failures ? "not ok" : "ok",
            row->name, row->calls, row->worst, op->ulp);
+    printf(row->over ? ", %d in place" : "", row->over);
     printf(row->failures ? ", %d failures\n" : "\n", row->failures);
 }
 

@@ -1,6 +1,4 @@
-/* Calls for the tests, made from the patterns in the operators' descriptors: see sample.h. A tensor
- * lies at the end of its own mapping, just before a page that may not be touched, and behind a
- * guard: one byte read or written beyond its end is a SIGSEGV, one written before it is seen. */
+/* Calls for the tests, made from the patterns in the operators' descriptors: see sample.h. */
 #include "tests/sample.h"
 
 #include "dispatch/call.h"
@@ -12,43 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#define PAGE 4096
-#define GUARD 64
 #define MOST (1 << 21) /* elements */
-
-static size_t mapped(size_t size)
-{
-    return (size + GUARD + PAGE - 1) / PAGE * PAGE + PAGE;
-}
-
-void *sample_alloc(size_t size)
-{
-    size_t all = mapped(size);
-    char *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED || mprotect(p + all - PAGE, PAGE, PROT_NONE)) {
-        perror("sample_alloc");
-        exit(1);
-    }
-    memset(p, 0xa5, all - PAGE);
-    return p + all - PAGE - size;
-}
-
-void sample_free(void *data, size_t size)
-{
-    if (data)
-        munmap((char *)data + size + PAGE - mapped(size), mapped(size));
-}
-
-bool sample_guarded(const struct td_tensor *t)
-{
-    const uint8_t *p = t->data;
-    for (int i = 1; i <= GUARD; i++)
-        if (p[-i] != 0xa5)
-            return false;
-    return true;
-}
 
 static uint64_t next(uint64_t *seed) /* splitmix64 */
 {
@@ -240,6 +203,8 @@ int sample_run(const struct td_impl *impl, struct td_call *call)
     }
     size_t size = (prepared.scratch + 63) / 64 * 64;
     call->scratch = size ? sample_alloc(size) : NULL;
+    if (size) /* NaN, and other than what the last call has left */
+        memset(call->scratch, 0xff, size);
     call->prepared = &prepared;
     int err = td_impl_run(impl, call);
     sample_free(call->scratch, size);

@@ -22,7 +22,8 @@ enum sample_layout {
     SAMPLE_STEP_2 = 3 << 7,                  /* every second element, all along */
     SAMPLE_BACKWARDS = 4 << 7,               /* from behind */
     SAMPLE_REPEATED = 5 << 7 | SAMPLE_ALIKE, /* one part stands for all along the first dimension */
-    SAMPLE_LAYOUTS = 7 << 7,                 /* a mask */
+    SAMPLE_HEADS = 6 << 7,   /* the third and the second dimension from behind change places */
+    SAMPLE_LAYOUTS = 7 << 7, /* a mask */
 };
 
 struct sample {
@@ -44,7 +45,7 @@ struct sample {
 void sample_start(void);
 
 /* Binds a call of the operator, by its full name: letters of the pattern become sizes, each tensor
- * is of that type and filled from the seed. Every tensor ends where its memory ends, so that
+ * is of that type and filled from the seed. Every tensor lies as sample_alloc has it, so that
  * reading on crashes. td_run_bind's result, or -E2BIG when a tensor would have more than 2^21
  * elements; fini is right in any case. */
 int sample_init(struct sample *sample, const char *name, const char *pattern, struct td_sizes sizes,
@@ -68,13 +69,18 @@ bool sample_takes(const struct td_impl *impl, const struct td_call *call);
 /* Runs a row that takes the call, with what it asks for. What td_impl_run says. */
 int sample_run(const struct td_impl *impl, struct td_call *call);
 
-/* Memory that ends at an unreadable page and begins behind a guard; it exits where there is none.
- */
+/* Runs it once more for each argument that it may overwrite, with the first result there, and
+ * results apart as they were: how many. wrong: set to one with which any result was another. */
+int sample_run_over(const struct td_impl *impl, struct sample *sample, int *wrong);
+
+/* Memory that ends at a page that may not be touched, and begins behind a guard of some bytes; or,
+ * from lie_at_front on, begins there and has the guard behind it. It exits where there is none. */
 void *sample_alloc(size_t bytes);
 void sample_free(void *data, size_t bytes); /* NULL is fine */
+void sample_lie_at_front(bool front);
 
-/* Whether the guard in front of a sample's tensor is whole. */
-bool sample_guarded(const struct td_tensor *t);
+/* Whether its guard is whole. */
+bool sample_guarded(const void *data, size_t bytes);
 
 /* ---- between sample.c and sample_layout.c ---- */
 

@@ -5,12 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The k-th dimension, from the one whose elements are closest on. */
+static int dimension_of(const struct td_tensor *t, int layout, int k)
+{
+    if (layout == SAMPLE_HEADS && t->rank > 2 && (k == 1 || k == 2))
+        k = 3 - k;
+    return layout == SAMPLE_TRANSPOSED ? k : t->rank - 1 - k;
+}
+
 static void set_strides(const struct td_tensor *t, enum sample_values values, int64_t *stride)
 {
     int layout = values & SAMPLE_LAYOUTS;
     int64_t step = layout == SAMPLE_STEP_2 ? 2 : 1;
     for (int k = 0; k < t->rank; k++) {
-        int d = layout == SAMPLE_TRANSPOSED ? k : t->rank - 1 - k;
+        int d = dimension_of(t, layout, k);
         stride[d] = layout == SAMPLE_BACKWARDS ? -step : step;
         if (layout == (SAMPLE_REPEATED & SAMPLE_LAYOUTS) && !d)
             stride[d] = 0;
@@ -68,7 +76,7 @@ bool sample_is_laid(const struct sample *s)
         memset(right, 0xa5, bytes); /* what sample_alloc gives */
         spread(right + ((char *)t->data - s->laid[i].begin), t, s->input[i].data);
         same = same && !memcmp(right, s->laid[i].begin, bytes) &&
-               sample_guarded(&(struct td_tensor){.data = s->laid[i].begin});
+               sample_guarded(s->laid[i].begin, bytes);
         free(right);
     }
     return same;

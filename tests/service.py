@@ -173,6 +173,16 @@ def free_port():
         return s.getsockname()[1]
 
 
+def eventually(what, seconds=30):
+    """Waits until what() is true."""
+    end = time.monotonic() + seconds
+    while not what():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
 def run(*args, env=None, timeout=60):
     """A command of the binary that ends by itself."""
     return subprocess.run([BINARY, *args], env={**environment(), **(env or {})}, text=True,
@@ -266,7 +276,7 @@ def reference_rate():
     m = np.ones((160, 160), np.float32)
     with Service() as s:
         took = min(s.infer("matmul", {"self": m, "other": m}, {"kernel": "ref"}, binary=True).parameters["compute_us"]
-                   for _ in range(5))
+                   for _ in range(20))
     return m.shape[0] ** 3 / (took * 1e-6)
 
 

@@ -6,9 +6,6 @@ that team with a process that only counts on its last CPU, in turns. compute_us:
 
 MODELS_DIR and SMOKE_JSON as models.py has them.
 """
-import argparse
-import json
-import os
 import statistics
 import subprocess
 import sys
@@ -26,10 +23,8 @@ def spinning(cpu):
 
 class Side:
     def __init__(self, args, model, threads):
-        with open(os.path.join(args.directory, model["file"]), "rb") as file:
-            file = file.read()
         self.service = service.Service("--pool", f"default={','.join(service.CPUS[:threads])}", "--log", "off")
-        self.service.call("PUT", "/v1/models/m", file)
+        self.service.call("PUT", "/v1/models/m", models.bytes_of(args, model))
         self.connection, self.request = self.service.connect(), ("POST", "/v2/models/m/infer", *models.body_of(model))
         self.medians, self.means = [], []
 
@@ -48,17 +43,12 @@ class Side:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("directory")
-    parser.add_argument("smoke")
-    parser.add_argument("--only", default="ppocr_cls")
+    parser = models.parser(__doc__, "ppocr_cls")
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     figures.machine()
-    with open(args.smoke) as file:
-        wanted = [m for m in json.load(file)["models"] if m["file"].rsplit(".", 1)[0] in args.only.split(",")]
-    for model in wanted:
+    for model in models.chosen(args):
         print(model["file"])
         n = len(service.CPUS)
         alone, team, busy = (Side(args, model, threads) for threads in (1, n, n))

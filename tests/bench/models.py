@@ -22,6 +22,30 @@ import numpy as np
 import service
 
 
+def parser(doc, only=""):
+    """The command line of scripts about models: MODELS_DIR SMOKE_JSON [--only NAME,NAME], and what they add."""
+    made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("directory")
+    made.add_argument("smoke")
+    made.add_argument("--only", default=only)
+    return made
+
+
+def name_of(model):
+    return model["file"].rsplit(".", 1)[0]
+
+
+def chosen(args):
+    """What SMOKE_JSON says of the models that the command line names, or of all."""
+    with open(args.smoke) as file:
+        return [m for m in json.load(file)["models"] if not args.only or name_of(m) in args.only.split(",")]
+
+
+def bytes_of(args, model):
+    with open(os.path.join(args.directory, model["file"]), "rb") as file:
+        return file.read()
+
+
 def numbers(rule, shape):
     """What a rule of SMOKE_JSON makes."""
     k = np.arange(int(np.prod(shape)), dtype=np.int64)
@@ -66,10 +90,8 @@ def excess(model, reply):
     return most
 
 
-def measure(directory, model, threads):
-    name = model["file"].rsplit(".", 1)[0]
-    with open(os.path.join(directory, model["file"]), "rb") as file:
-        file = file.read()
+def measure(args, model):
+    name, file, threads = name_of(model), bytes_of(args, model), args.threads
     with service.Service("--pool", f"default={','.join(service.CPUS[:threads])}", "--log", "off") as s:
         connection = http.client.HTTPConnection("127.0.0.1", s.port, timeout=120)
 
@@ -96,24 +118,19 @@ def measure(directory, model, threads):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("directory")
-    parser.add_argument("smoke")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--peers")
-    args = parser.parse_args()
-    with open(args.smoke) as file:
-        models = json.load(file)["models"]
-    for model in models:
-        name = model["file"].rsplit(".", 1)[0]
-        if (args.only and name not in args.only.split(",")) or not os.path.exists(os.path.join(args.directory, model["file"])):
+    line = parser(__doc__)
+    line.add_argument("--threads", type=int, default=1)
+    line.add_argument("--peers")
+    args = line.parse_args()
+    for model in chosen(args):
+        name = name_of(model)
+        if not os.path.exists(os.path.join(args.directory, model["file"])):
             continue
         peers = args.peers and [*shlex.split(args.peers), args.directory, args.smoke, "--threads", str(args.threads), "--only", name]
         for turn in range(2 if peers else 1):
             if peers:
                 subprocess.run(peers, check=False, stdout=sys.stdout)
-            print(json.dumps(measure(args.directory, model, args.threads)), flush=True)
+            print(json.dumps(measure(args, model)), flush=True)
 
 
 if __name__ == "__main__":

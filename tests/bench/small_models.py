@@ -7,9 +7,7 @@ server's CPU time a call, and how much of that is not its kernels (kernel_us of 
 MODELS_DIR and SMOKE_JSON as models.py has them. One thread a pool, so that CPU time is work; a busy machine disturbs
 rates and p50, CPU time hardly.
 """
-import argparse
 import json
-import os
 
 import figures  # finds the tests' service
 import models
@@ -39,21 +37,15 @@ def explained(server, name, body, headers, count=200):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("directory")
-    parser.add_argument("smoke")
-    parser.add_argument("--only", default="silero_op18,mtcnn_onet")
+    parser = models.parser(__doc__, "silero_op18,mtcnn_onet")
     parser.add_argument("--seconds", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     figures.machine()
-    with open(args.smoke) as file:
-        wanted = [m for m in json.load(file)["models"] if m["file"].rsplit(".", 1)[0] in args.only.split(",")]
     with service.Service("--pool", f"default={service.CPUS[0]}", "--log", "off") as server:
-        for model in wanted:
-            name = model["file"].rsplit(".", 1)[0]
-            with open(os.path.join(args.directory, model["file"]), "rb") as file:
-                assert server.call("PUT", "/v1/models/" + name, file.read()).status == 201
+        for model in models.chosen(args):
+            name = models.name_of(model)
+            assert server.call("PUT", "/v1/models/" + name, models.bytes_of(args, model)).status == 201
             body, headers = asked(*models.body_of(model), binary_data_output=True)
             kernel, compute, inline = explained(server, name, body, headers)
             print(f"{name}: {len(body)} bytes; kernels {kernel:.1f} us, the run {compute:.1f} us (least), inline {inline:.0%}")

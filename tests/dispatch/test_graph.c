@@ -3,6 +3,8 @@
 #include "dispatch/graph/graph.h"
 #include "tests/dispatch/dispatch_test.h"
 
+#include <time.h>
+
 #define N 2500 /* beyond two tiles, and no whole number of vectors */
 
 static float a[N], b[N], out[2 * N], wanted[N];
@@ -169,8 +171,25 @@ START_TEST(test_fused)
 }
 END_TEST
 
+/* No sizes make a wrong text right: where some are unknown, none are tried. */
+START_TEST(test_wrong_for_all_sizes)
+{
+    struct td_named x = tensor_arg("x", NULL, TD_UNKNOWN);
+    struct td_run run;
+    start();
+    clock_t begin = clock();
+    for (int i = 0; i < 40; i++)
+        ck_assert_int_eq(td_run_bind_expr(&run, "rleu(x)", &x, 1, &options), -EINVAL);
+    clock_t middle = clock();
+    ck_assert_int_eq(td_run_infer(&run, NULL, "rleu(x)", &x, 1, &options), -EINVAL);
+    ck_assert(strstr(run.problem.text, "did you mean 'relu'?"));
+    ck_assert_int_lt(clock() - middle, middle - begin);
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {test_numbers, test_nodes, test_what_is_wrong, test_fused};
+    const TTest *const tests[] = {test_numbers, test_nodes, test_what_is_wrong, test_fused,
+                                  test_wrong_for_all_sizes};
     return td_run_tests("graph", tests, sizeof tests / sizeof *tests);
 }

@@ -143,6 +143,49 @@ START_TEST(test_casts)
 }
 END_TEST
 
+/* Whether the result of a selected call may lie where each of its first two arguments does. */
+static void check_overwrites(const char *op, const struct td_named *args, bool first, bool second)
+{
+    struct td_run run;
+    size_t scratch;
+    ck_assert_msg(!td_run_bind(&run, op, args, 2, &options), "%s", run.problem.text);
+    ck_assert_msg(!td_run_select(&run, &scratch), "%s", run.problem.text);
+    ck_assert_int_eq(td_run_may_overwrite(&run, 0), first);
+    ck_assert_int_eq(td_run_may_overwrite(&run, 1), second);
+    if (first) {
+        run.call.out[0].data = args[0].value.tensor.data;
+        td_run_execute(&run, td_arena_alloc(arena, scratch + 64));
+    }
+    td_run_release(&run);
+}
+
+START_TEST(test_overwriting)
+{
+    float self[4] = {1, 2, 3, 4}, other[4] = {10, 20, 30, 40};
+    int64_t whole[4] = {1, 2, 3, 0}, backwards = -1;
+    start();
+    arena = td_arena_create();
+    struct td_named args[] = {tensor_arg("self", self, 4), tensor_arg("other", other, 4)};
+    check_overwrites("add_", args, true, true);
+    for (int i = 0; i < 4; i++)
+        ck_assert_float_eq(self[i], 11 * (float)(i + 1));
+    check_overwrites("lt", args, false, false);
+    args[1].value.tensor.stride = &backwards;
+    args[1].value.tensor.data = &other[3];
+    check_overwrites("add", args, true, false);
+    args[1] = tensor_arg("other", NULL, 4); /* is converted first */
+    args[1].value.tensor.dtype = TD_i64;
+    args[1].value.tensor.data = whole;
+    check_overwrites("add", args, true, false);
+    args[1].name = "index";
+    check_overwrites("take", args, false, false); /* of any element of it */
+    args[0] = tensor_arg("self", self, 4);
+    args[1] = tensor_arg("other", other, 1); /* read again and again */
+    check_overwrites("add", args, true, false);
+    td_arena_destroy(arena);
+}
+END_TEST
+
 /* ---- what goes wrong ---- */
 
 static int left; /* allocations until there is no memory */
@@ -315,6 +358,6 @@ int main(void)
 {
     const TTest *const tests[] = {test_composites, test_expression, test_casts,
                                   test_no_memory,  test_refused,    test_too_much_between,
-                                  test_stopped,    test_counted};
+                                  test_stopped,    test_counted,    test_overwriting};
     return td_run_tests("step", tests, sizeof tests / sizeof *tests);
 }

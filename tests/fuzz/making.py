@@ -62,7 +62,7 @@ class Tensor:
             return np.array(self.elements(rng), service.DATATYPES[self.datatype]).tobytes()
 
     def object(self, rng, blobs, shapes_only=False):
-        what = {"shape": self.shape, "datatype": self.datatype}
+        what = {"shape": list(self.shape), "datatype": self.datatype}
         parameters = dict(self.own)
         if self.source == "stored":
             what = what if self.said else {}
@@ -92,6 +92,10 @@ class Call:
     def body(self, rng, shapes_only=False):
         blobs = []
         objects = [(t, t.object(rng, blobs, shapes_only)) for t in self.tensors]
+        sizes = [(o["shape"], i) for t, o in objects if t.source != "stored" for i in range(len(o["shape"]))]
+        if shapes_only and sizes and rng.random() < 0.5: # one is unknown
+            shape, i = rng.choice(sizes)
+            shape[i] = -1
         root = {"inputs": [o for t, o in objects if t.name is not None], **self.rest}
         args = [o for t, o in objects if t.name is None] + self.args
         parameters = dict(self.parameters)

@@ -146,8 +146,8 @@ def tree_pt2(good, others, draw):
         if draw.random() < 0.2:
             draw.choice(nodes)["target"] = draw.choice(others)
         elif draw.random() < 0.2:
-            nodes.insert(draw.randrange(len(nodes)), copy.deepcopy(draw.choice(nodes)))
-    except (KeyError, TypeError, IndexError):
+            nodes.insert(draw.randrange(len(nodes) + 1), copy.deepcopy(draw.choice(nodes)))
+    except (KeyError, TypeError, IndexError, AttributeError):
         pass # changed already
     if draw.random() < 0.05:
         weight = draw.choice(list(entries))

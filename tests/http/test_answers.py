@@ -162,6 +162,15 @@ class Values(service.ServiceTest):
                    {"self": np.array([1, 1, 1, -1], np.int8), "other": np.array([7, 8, -1, 0], np.int8)})
         self.gives(np.array([-1, 0, 0], np.int8), "bitwise_right_shift", {"self": np.array([-5, 5, 5], np.int8), "other": np.array([9, 3, -1], np.int8)})
 
+    def test_beyond_what_a_type_holds(self):
+        for kind in (np.uint8, np.int8, np.int16, np.int32):
+            low, high = np.iinfo(kind).min, np.iinfo(kind).max
+            ends = np.array([low, 0, high], kind)
+            for beyond, want in ((low - 1, ends), (high + 1, np.full(3, 3, kind))):
+                self.gives(want, "threshold", {"self": ends}, {"threshold": beyond, "value": 3})
+            self.gives(ends, "threshold_backward", {"grad_output": ends, "self": ends}, {"threshold": low - 1})
+        self.gives(np.array([2**62 - 3]), "lcm", {"self": np.array([2**62 + 1]), "other": np.array([3])})
+
     def test_whole_numbers_by_zero(self):
         """As in ATen an error; real numbers have an answer, and so has what divides nothing."""
         ratios = [("div.Tensor_mode", {"rounding_mode": mode}) for mode in ("floor", "trunc")]

@@ -92,17 +92,17 @@ class Cost(service.ServiceTest):
         self.assertTrue(any(self.explained("add", {"self": x, "other": x})["explain"]["inline"]
                             for _ in range(20)))
 
-    def done(self):
-        """Jobs that workers have done so far."""
-        return sum(pool["done"] for pool in self.service.call("GET", "/v1/pools").json["pools"])
+    def total(self, what):
+        """Of all pools."""
+        return sum(pool[what] for pool in self.service.call("GET", "/v1/pools").json["pools"])
 
     def by_a_worker(self, work, statuses=(200, 201)):
-        before = self.done()
+        """Jobs are counted behind their replies: the one before this, and this."""
+        self.assertTrue(service.eventually(lambda: not self.total("running")))
+        before = self.total("done")
         reply = self.answers_meanwhile(work, statuses)
-        deadline = time.monotonic() + 60 # it is counted behind the reply
-        while self.done() == before and time.monotonic() < deadline:
-            time.sleep(0.01)
-        self.assertEqual(self.done(), before + 1)
+        service.eventually(lambda: self.total("done") > before)
+        self.assertEqual(self.total("done"), before + 1)
         return reply
 
     def test_a_big_file_in_fortran_order(self):
@@ -120,6 +120,13 @@ class Cost(service.ServiceTest):
             out = self.service.op("cast", {"self": service.stored("fortran")},
                                   {"dtype": service.datatype(big), "binary_data_output": True})
             np.testing.assert_array_equal(out, big)
+
+    def test_unknown_sizes_are_tried_by_a_worker(self):
+        """Which takes milliseconds; to infer from known ones takes none."""
+        for size, ask in (("N", self.by_a_worker), (8, self.answers_meanwhile)):
+            args = [{"shape": [size, 64], "datatype": "FP32"}]
+            out = ask(lambda: self.service.call("POST", "/v1/ops/relu", {"args": args, "parameters": {"meta": True}}), (200,))
+            self.assertEqual(out.json["outputs"][0]["shape"], [size, 64])
 
     def test_text_is_read_and_written_by_workers(self):
         """A tensor as JSON, there and back, and in a call of an operator: each a job, and one only."""

@@ -98,6 +98,56 @@ class Dispatch(service.ServiceTest):
         self.assertEqual(mixed["outputs"], [{"name": "out", "datatype": "FP32", "shape": [2, 3]}])
         self.assertNotIn("kernel", mixed["parameters"])
 
+    def shapes(self, op, *args, **parameters):
+        """Of results, where sizes of arguments are unknown."""
+        args = [{"shape": a, "datatype": "FP32"} if isinstance(a, list) else a for a in args]
+        return [(out["shape"], out["datatype"]) for out in self.post(op, args, meta=True, **parameters).json["outputs"]]
+
+    def test_unknown_sizes(self): # DSP-37
+        self.assertEqual(self.shapes("relu", [-1, 3]), [([-1, 3], "FP32")])
+        self.assertEqual(self.shapes("matmul", ["N", 64], [-1, "M"]), [(["N", "M"], "FP32")])
+        self.assertEqual(self.shapes("add", [-1, 3], {"shape": [5, 1], "datatype": "FP64"}), [([5, 3], "FP64")])
+        self.assertEqual(self.shapes("add", ["a", 3], ["b", 3]), [([-1, 3], "FP32")])
+        self.assertEqual(self.shapes("max", [7, "N"], dim=0), [(["N"], "FP32"), (["N"], "INT64")])
+        self.assertEqual(self.shapes("nonzero", [7, "\"\u00e9"]), [([-1, 2], "INT64")])
+        self.assertEqual(self.shapes("nonzero", [7, 3]), [([-1, 2], "INT64")]) # which follows from values
+        self.assertEqual(self.shapes("relu", ["\"\u00e9"]), [(["\"\u00e9"], "FP32")])
+        device = {"shape": ["N", 2], "datatype": "INT8", "parameters": {"device": "meta"}}
+        self.assertEqual(self.post("add", [device, tensor(TWO[:2])]).json["outputs"], [
+            {"name": "out", "datatype": "INT64", "shape": ["N", 2]}])
+        reply = self.service.call("POST", "/v1/eval", {"expr": "y = cat([x, w], 0); _n = y * 2; s = softmax(matmul(_n, w), 1)", "inputs": [
+            {"name": "x", "shape": ["N", "K"], "datatype": "FP32"}, {"name": "w", "shape": [8, 8], "datatype": "FP32"}],
+            "parameters": {"meta": True}}).json
+        self.assertEqual([out["shape"] for out in reply["outputs"]], [[-1, 8], [-1, 8]])
+        traced = self.post("relu", [{"shape": [-1], "datatype": "FP32"}], meta=True, trace=True).json
+        self.assertEqual(len(traced["parameters"]["trace"]), 2) # of one call, not of the trials
+
+    def test_unknown_sizes_refused(self):
+        def open_shape(*shape):
+            return {"shape": list(shape), "datatype": "FP32"}
+        self.problem(self.post("add", [open_shape(-1, 3), open_shape(4)], 400, meta=True), 400, "1 is 4, the others say 3") # so, too
+        self.problem(self.post("add", [open_shape(-1, 3), open_shape(-1, 4)], 400, meta=True), 400, "unknown", "tried", "args[0] [", "broadcast")
+        self.problem(self.post("squeeze", [open_shape(-1, 3)], 400, meta=True), 400, "how many dimensions", "args[0] [1,3]")
+        self.problem(self.post("split", [open_shape(-1), 2], 400, meta=True), 400, "how many results")
+        self.problem(self.post("relu", [open_shape("N"), 1], 400, meta=True), 400, "relu takes 1 by position") # whatever N is
+        for size in (-2, "", -1.0, 1.5, None, True, "x" * 48, [1]):
+            self.problem(self.post("relu", [open_shape(size)], 400, meta=True), 400, "args[0]: shape[0]", "-1, or a name")
+        full = {**open_shape(-1), "data": [1]}
+        self.problem(self.post("relu", [full], 400), 400, "args[0]: shape[0] must be a whole number, 0 or more")
+        self.problem(self.post("relu", [full], 400, meta=True), 400, "args[0]: shape[0] must be a whole number, 0 or more")
+        self.problem(self.post("relu", [open_shape(-1)], 400), 400, "args[0]", "data")
+        self.assertEqual(self.post("relu", [open_shape(-1)], 501, meta=True, exclude_keys=["Meta", "CPU"]).json["operator"], "relu")
+        mixed = {"name": "x", **open_shape(-1), "parameters": {"device": "meta"}}
+        self.problem(self.service.call("POST", "/v1/eval", {"expr": "arange(7) + x", "inputs": [mixed]}), 400, "a size is unknown", "not to Meta")
+        self.problem(self.post("nosuch", [open_shape(-1)], 404, meta=True), 404, "nosuch")
+        many = [{"name": f"tensors.{i}", **open_shape(*[-1] * 8)} for i in range(17)]
+        for n, shape in ((16, [-1] * 8), (17, None)): # some milliseconds, whatever is asked for
+            reply = self.service.call("POST", "/v1/ops/cat", {"inputs": many[:n], "parameters": {"dim": 3, "meta": True}})
+            if shape:
+                self.assertEqual(reply.json["outputs"][0]["shape"], shape)
+            else:
+                self.problem(reply, 400, "more than 128 unknown sizes")
+
     def test_no_kernel(self): # DSP-11, DSP-29, DSP-41
         x = tensor(ONE)
         for parameters, key in (({"device": "cuda"}, "CUDA"), ({"device": "mps"}, "MPS"),

@@ -174,9 +174,12 @@ class Metrics(service.ServiceTest):
                 if how:
                     s.call("GET", reply.headers["Location"] + "?wait=60", connection=connection)
                 connection.close()
-            text = s.call("GET", "/metrics").body.decode()
+            def scraped():
+                return s.call("GET", "/metrics").body.decode()
+            counted = 'tensord_http_requests_total{method="POST",route="/v1/ops/{op}",code="2xx"} 60\n'
+            self.assertTrue(service.eventually(lambda: counted in scraped()), scraped()) # behind the reply
+            text = scraped()
             self.assertEqual(sum(map(int, re.findall(r'^tensord_op_calls_total\{op="relu".* (\d+)$', text, re.M))), 60)
-            self.assertIn('tensord_http_requests_total{method="POST",route="/v1/ops/{op}",code="2xx"} 60\n', text)
             self.assertIn('tensord_compute_duration_seconds_count{pool="default"} 60\n', text)
 
     def test_what_the_machine_says(self):

@@ -7,9 +7,9 @@ import numpy as np
 import models
 import service
 from service import Service, stored
+from streams import StreamsTest, pool_of
 
-CPUS = ",".join(service.CPUS)
-POOLS = ("--pool", f"two={CPUS}:streams=2:threads={min(4, 4 * len(service.CPUS))}", "--pool", f"one={CPUS}:streams=1:threads=4")
+POOLS = (*pool_of("two", 2, 4), *pool_of("one", 1, 4))
 RNG = np.random.default_rng(7)
 
 
@@ -38,25 +38,18 @@ def positive():
                             [models.port("x", ["n"])], [models.port("at", [1, "m"], "INT64")], {"zero": np.float32(0)})
 
 
-class Streams(service.ServiceTest):
+class Streams(StreamsTest):
     args = POOLS
 
     @classmethod
     def setUpClass(cls):
-        """Without OpenMP (the thread sanitizer's build) a pool has one thread a stream."""
         super().setUpClass()
-        cls.most = {name: cls.service.call("GET", "/v1/pools/" + name).json["threads"] for name in ("one", "two")}
-        if cls.most["two"] < 2:
-            service.skip("one thread: no streams")
         for name, file in (("line", models.line()), ("two", models.two()), ("cell", cell()), ("picky", picky()),
                            ("positive", positive())):
             cls.service.call("PUT", "/v1/models/" + name, file)
 
     def infer(self, name, inputs, parameters=None, **how):
         return self.service.infer(name, inputs, {"pool": "two", **(parameters or {})}, path="/v2/models/{}/infer", **how)
-
-    def parts(self, asked, batch, pool="two"):
-        return max(min(asked, batch, self.most[pool]), 1)
 
     def right(self, reply):
         self.assertEqual(reply.status, 200, reply.body[:300])

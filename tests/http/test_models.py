@@ -95,7 +95,7 @@ class Models(service.ServiceTest):
         text = source("?asm=0").body.decode()
         self.assertRegex(text, r"run\(FP32\[3,3\] x\)\n{\n    v0 = matmul\(x, FP32\[3,4\]\); // FP32\[3,4\], \w+@\w+")
         self.assertRegex(text, r" {4}for \(each tile of \[3,4\]\) {\n {8}v1 = relu\(v0\); .* in the cache, .*\n"
-                               r" {8}v2 = mul.Tensor\(v1, 1\); .*\n {4}}\n {4}return v2;\n}")
+                               r" {8}v2 = mul.Tensor\(v1, 1\); .* in place, .*\n {4}}\n {4}return v2;\n}")
         self.problem(source("?asm=1"), 501, "no machine code")
         self.problem(self.service.call("GET", "/v1/models/nosuch/source"), 404)
 
@@ -113,6 +113,7 @@ class Models(service.ServiceTest):
             self.assertIsNone(plan["op_by_op"])
             self.assertIn("matmul", {step["operator"].partition(".")[0] for step in plan["steps"]})
             self.assertEqual(plan["steps"][-1]["shape"], [plan["inputs"][0]["shape"][0], 4])
+            self.assertEqual([step.get("in_place") for step in plan["steps"]], [None, None, True]) # over the product
         self.put("planned", models.forever(), status=200)
         plan = self.service.call("GET", "/v1/models/planned/plan").json
         self.assertEqual((plan["nodes"], plan["inner_nodes"]), (3, 2))
@@ -146,6 +147,33 @@ class Models(service.ServiceTest):
         for body in (None, b"", {"ready": True}):
             index = self.service.call("POST", "/v2/repository/index", body).json
             self.assertIn({"name": "meta", "version": "1", "state": "READY"}, index)
+
+    def test_results_that_a_call_has_not(self):
+        """How many there are may follow from sizes: what is beyond them is refused, not read."""
+        x = {"name": "x", "datatype": "FP32", "shape": [-1]}
+        for name, expr in (("alone", "chunk(x, 3)[2] + 1"), ("listed", "cat([chunk(x, 3)[0], chunk(x, 3)[2]])"),
+                           ("given", "y = chunk(x, 3)[2]; z = x * 2"), ("one", "y = split(x, 2)[1]")):
+            self.put(name, json.dumps({"inputs": [x], "expr": expr}))
+            for n in (2, 1, 2, 2, 2, 3):
+                reply = self.infer(name, {"x": np.ones(n, np.float32)})
+                if n == 3:
+                    self.assertEqual(reply.status, 200, reply.body)
+                else:
+                    self.problem(reply, 400, "is none of them")
+
+    def test_outputs_of_an_expression(self):
+        """They are inferred from inputs' shapes, unknown sizes among them; where that cannot be, by a call."""
+        x = {"name": "x", "datatype": "INT8", "shape": [-1, 3]}
+        w = {"name": "w", "datatype": "FP32", "shape": [2, 3], "data": [1, 2, 3, 4, 5, 6]}
+        for expr, outputs in (("y = relu(linear(x / 1, w)); best = argmax(y, 1)", [("y", "FP32", [-1, 2]), ("best", "INT64", [-1])]),
+                              ("y = cat([w, w], 0); n = sum(x); some = nonzero(x)", [("y", "FP32", [4, 3]), ("n", "INT64", []), ("some", "INT64", [-1, 2])]),
+                              ("y = x / index_select(w, 0, select(nonzero(w), 1, 0))", [("y", "FP32", [-1, -1])])):
+            self.put("inferred", json.dumps({"inputs": [x], "constants": [w], "expr": expr}))
+            found = self.service.call("GET", "/v2/models/inferred").json["outputs"]
+            self.assertEqual([(out["name"], out["datatype"], out["shape"]) for out in found], outputs)
+            self.assertEqual(self.service.call("DELETE", "/v1/models/inferred").status, 204)
+        huge = {"inputs": [{**x, "shape": [9 * 10**15] * 8}], "expr": "relu(x)"}
+        self.put("inferred", json.dumps(huge))
 
     def test_archive(self):
         """PyTorch's archive in place of an ONNX file, under the same name."""

@@ -240,6 +240,10 @@ class StartUp(service.ServiceTest):
         self.assertEqual(self.service.call("DELETE", "/v1/pools/b").status, 204)
         self.gone(second)
         call(404)
+        for connection in connections: # an HTTP thread whose pool is gone has others to hand over to
+            reply = self.service.call("POST", "/v1/ops/relu", {"args": [{"shape": ["N"], "datatype": "FP32"}], "parameters": {"meta": True}},
+                                      connection=connection)
+            self.assertEqual(reply.status, 200, reply.body)
         self.assertEqual(self.service.call("PUT", "/v1/pools/b", {"cpus": LAST}).status, 201)
         call(200)
 

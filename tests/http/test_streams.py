@@ -8,9 +8,8 @@ import numpy as np
 import operators
 import service
 from service import stored
+from streams import CPUS, FIVE, StreamsTest, pool_of
 
-CPUS = ",".join(service.CPUS)
-FIVE = min(5, 4 * len(service.CPUS)) # four a CPU are the most
 RNG = np.random.default_rng(5)
 X = RNG.standard_normal((7, 12)).astype(np.float32)
 
@@ -19,21 +18,9 @@ def f32(*shape):
     return RNG.standard_normal(shape).astype(np.float32)
 
 
-class Streams(service.ServiceTest):
+class Streams(StreamsTest):
     # Two workers (one where there is one CPU) with five threads; one worker with four.
-    args = ("--pool", f"two={CPUS}:streams=2:threads={FIVE}", "--pool", f"one={CPUS}:streams=1:threads=4",
-            "--pool", f"tight={CPUS}:streams=2:threads=4:queue_depth=1")
-
-    @classmethod
-    def setUpClass(cls):
-        """Without OpenMP (the thread sanitizer's build) a pool has one thread a stream."""
-        super().setUpClass()
-        cls.most = {name: cls.service.call("GET", "/v1/pools/" + name).json["threads"] for name in ("one", "two")}
-        if cls.most["two"] < 2:
-            service.skip("one thread: no streams")
-
-    def parts(self, asked, batch, pool="two"):
-        return max(min(asked, batch, self.most[pool]), 1)
+    args = (*pool_of("two", 2, FIVE), *pool_of("one", 1, 4), *pool_of("tight", 2, 4, ":queue_depth=1"))
 
     def both(self, op, inputs, parameters, streams, pool="two", **how):
         """The outputs of the call in parts, which are close to those of the whole; how many parts."""

@@ -90,12 +90,12 @@ static void make_matmul(struct pattern *p)
 
 static void make_conv2d(struct pattern *p, bool backward)
 {
-    int64_t groups = pick(0, 1) ? 1 : size(20), ins = pick(0, 3) ? size(24) : 1,
+    int64_t groups = pick(0, 1) ? 1 : size(20), ins = pick(0, groups > 1 ? 1 : 3) ? size(24) : 1,
             outs = pick(0, 3) ? size(24) : 1, images = pick(1, 3);
-    int64_t in[2], kernel[2], stride[2], padding[2], dilation[2], out[2];
+    int64_t in[2], kernel[2], stride[2], padding[2], dilation[2], out[2], wide = !pick(0, 3);
     for (int d = 0; d < 2; d++)
         do {
-            in[d] = size(24);
+            in[d] = wide ? pick(1, 200) : size(24);
             kernel[d] = pick(1, 7);
             stride[d] = pick(0, 1) ? 1 : pick(1, 5);
             padding[d] = pick(0, 1) ? 0 : pick(0, 7);

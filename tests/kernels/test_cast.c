@@ -146,6 +146,15 @@ static long double nearest(long double x, int digits)
     return ldexpl(rintl(ldexpl(x, digits - e)), e - digits);
 }
 
+static void check_rounding(const struct td_impl *impl, const void *in, enum td_dtype from,
+                           enum td_dtype to, long double right)
+{
+    uint64_t out;
+    struct td_tensor t = {.data = &out, .dtype = to};
+    if (cast(impl, in, from, &out, to, 1))
+        ck_assert_ldouble_eq((long double)td_get_real(&t, 0), right);
+}
+
 /* One rounding and not two: numbers just beside the middle between two of the result's type, which
  * a type in between would take for the middle. */
 static void check_one_rounding(const struct td_impl *impl)
@@ -153,32 +162,24 @@ static void check_one_rounding(const struct td_impl *impl)
     static const struct {
         enum td_dtype dtype;
         int digits, shift; /* the number's leading bits come to lie there */
-    } types[] = {{TD_f32, 24, 60}, {TD_f64, 53, 62}, {TD_bf16, 8, 60},
-                 {TD_bf16, 8, 30}, {TD_f16, 11, 15}, {TD_f16, 11, 14}};
+    } types[] = {{TD_f32, 24, 60}, {TD_f64, 53, 62}, {TD_bf16, 8, 60}, {TD_bf16, 8, 53},
+                 {TD_bf16, 8, 30}, {TD_bf16, 8, 24}, {TD_f16, 11, 15}, {TD_f16, 11, 14}};
     for (size_t k = 0; k < sizeof types / sizeof *types; k++)
         for (int64_t n = 0; n < 64; n++)
             for (int beside = -1; beside <= 1; beside++) {
+                enum td_dtype to = types[k].dtype;
                 int digits = types[k].digits, shift = types[k].shift;
                 int64_t lead = (INT64_C(1) << (digits - 1)) + n;
                 int64_t whole =
                     (lead << (shift - digits + 1)) + (INT64_C(1) << (shift - digits)) + beside;
                 whole = n & 1 ? -whole : whole;
+                int32_t small = (int32_t)whole;
                 double real = (double)whole + (shift < 50 ? beside * 0x1p-12 : 0);
-                union {
-                    double d;
-                    float f;
-                    uint16_t h;
-                } from_whole, from_real;
-                if (!cast(impl, &whole, TD_i64, &from_whole, types[k].dtype, 1) ||
-                    !cast(impl, &real, TD_f64, &from_real, types[k].dtype, 1))
-                    continue;
-                struct td_tensor t = {.dtype = types[k].dtype, .rank = 0};
-                t.data = &from_whole;
-                ck_assert_ldouble_eq((long double)td_get_real(&t, 0),
-                                     nearest((long double)whole, digits));
-                t.data = &from_real;
-                ck_assert_ldouble_eq((long double)td_get_real(&t, 0),
-                                     nearest((long double)real, digits));
+                long double right = nearest((long double)whole, digits);
+                check_rounding(impl, &whole, TD_i64, to, right);
+                if (small == whole)
+                    check_rounding(impl, &small, TD_i32, to, right);
+                check_rounding(impl, &real, TD_f64, to, nearest((long double)real, digits));
             }
 }
 

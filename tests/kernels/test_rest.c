@@ -6,6 +6,7 @@
 #include "tests/sample.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,7 +107,10 @@ START_TEST(test_every_form)
         }
         sample_fini(&s);
     }
-    ck_assert_msg(taken, "%s: no row has packed its weight", stored[_i].pattern);
+    if (td_cpu()->levels >> TD_ISA_avx2 & 1)
+        ck_assert_msg(taken, "%s: no row has packed its weight", stored[_i].pattern);
+    else if (!taken)
+        printf("not tried: %s: no row packs its weight without AVX2\n", stored[_i].pattern);
     td_onednn_forget();
 }
 END_TEST

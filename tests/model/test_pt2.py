@@ -70,6 +70,19 @@ class Right(unittest.TestCase):
         y *= 2
         self.same(views(), [FLOATS], y, y[:, 1:3], y.T)
 
+    def test_writes_into_what_is_turned(self):
+        for target in "numpy_T", "mT", "mH", "matrix_H", "adjoint", "positive":
+            m = Model()
+            y = m.call("neg.default", "y", self=m.user("x", sizes=["s0", 4]))
+            v = m.call(target + ".default", "v", self=y)
+            m.call("mul_.Tensor", "doubled", self=y, other=2)
+            m.call("add_.Tensor", "added", self=m.call("select.int", "first", self=v, dim=0, index=0), other=5)
+            m.outputs = [y, v]
+            want = FLOATS * -2
+            turned = want if target == "positive" else want.T
+            turned[0] += 5
+            self.same(m, [FLOATS], want, turned)
+
     def test_writes_into_parts(self):
         m = Model()
         y = m.call("neg.default", "y", self=m.user("x", sizes=["s0", 4]))
@@ -79,11 +92,15 @@ class Right(unittest.TestCase):
         m.call("zero_.default", "zero_", self=Name(d))
         turned = m.call("permute.default", "turned", self=y, dims=[1, 0])
         m.call("add_.Tensor", "add_", self=turned, other=1)
+        m.call("mul_.Tensor", "mul_", self=m.call("narrow.default", "f", self=y, dim=1, start=-2, length=1), other=3)
+        m.call("mul_.Tensor", "mul__1", self=m.call("narrow.default", "g", self=y, dim=-1, start=2, length=2), other=5)
         m.outputs = [y, Name(a), Name(e)]
         y = -FLOATS
         y[:, 2:] = np.maximum(y[:, 2:], 0)
         y[:, 1:3] = 0
         y += 1
+        y[:, 2] *= 3
+        y[:, 2:] *= 5
         self.same(m, [FLOATS], y, y[:, :2], y[:, 3:])
 
     def test_writes_into_a_view_and_then_its_part(self):

@@ -30,7 +30,7 @@ except ImportError:
 
 TYPES = {"BOOL": torch.bool, "UINT8": torch.uint8, "INT8": torch.int8, "INT16": torch.int16,
          "INT32": torch.int32, "INT64": torch.int64, "FP16": torch.float16, "BF16": torch.bfloat16,
-         "FP32": torch.float32, "FP64": torch.float64}
+         "FP32": torch.float32, "FP64": torch.float64, "UINT16": torch.uint16, "UINT32": torch.uint32, "UINT64": torch.uint64}
 NAMES = {kind: name for name, kind in TYPES.items()}
 UNITS = 64  # in the last place: both sides round, and each approximates in its own way
 SECONDS = 20 # an operator of PyTorch may take

@@ -8,8 +8,8 @@ import numpy as np
 
 import service
 
-# But for the wide unsigned ones, for which PyTorch has few operators.
 TYPES = ["BOOL", "UINT8", "INT8", "INT16", "INT32", "INT64", "FP16", "BF16", "FP32", "FP64"]
+WIDE_UNSIGNED = ["UINT16", "UINT32", "UINT64"] # for which PyTorch has few operators
 SHORT = {"i64": "INT64", "i32": "INT32", "f32": "FP32", "bool": "BOOL"}
 SIZES = [0, 1, 1, 2, 3, 4, 5, 7, 9]
 SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 3e4, -3e4, 1e-5]
@@ -76,7 +76,8 @@ class Drawer:
         self.letters = Letters(rng)
         self.values = self.one_of(self.kinds_of_values)
         self.wild = self.chance(0.4) # whether shapes and numbers may be other than the sample's
-        own = [kind for kind in self.overload["dtypes"] if kind in TYPES]
+        unsigned = WIDE_UNSIGNED if self.chance(0.2) else []
+        own = [kind for kind in self.overload["dtypes"] if kind in (unsigned or TYPES)] or TYPES
         self.kind = self.one_of(own if self.chance(0.75) else TYPES)
         self.mixed = self.chance(0.3)
         self.extra = self.shape_change()

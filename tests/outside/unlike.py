@@ -25,11 +25,12 @@ LISTED = [
     ("grid_sampler.*", "_mode: is", "PyTorch takes any other number for the last mode"),
     (".*upsample.*", "does not make", "PyTorch follows a scale that contradicts the sizes"),
     ("pad", "come around", "PyTorch copies what it has not written yet"),
-    ("lstm.*|gru.*|rnn.*", "are right|must be of shape", "PyTorch lets sizes broadcast that say how many layers there are"),
+    ("lstm.*|gru.*|rnn.*", "(are|is) right", "PyTorch lets sizes broadcast that say how many layers there are"),
     ("_?pdist.*|native_group_norm", "two are right|0 and up|sizes of input's", "PyTorch judges this before, in pdist and group_norm"),
     ("topk", "of a single number 1 is right", "PyTorch gives one number for k of 0"),
     ("one_hot", "how many classes", "-1: the result's shape would follow from numbers"),
     ("index.*", "with a dimension is right", "a mask of no dimension adds one to the result in PyTorch"),
+    ("view.dtype", "have another size than self's", "PyTorch shares the last dimension out among bytes"),
     (".*", "at most 8 are taken", "tensors have up to 8 dimensions here"),
     # other results
     ("gcd|lcm", "\\(lowest\\).*result 0:", "the lowest number of a type has no size in it"),

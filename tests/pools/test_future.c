@@ -1,5 +1,5 @@
 /* pools/future.c: calls on a pool and their futures, without HTTP. */
-#include "pools_test.h"
+#include "futures_test.h"
 
 #include <errno.h>
 #include <math.h>
@@ -9,22 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-static struct td_machine machine;
-static struct td_pool *a, *b;
-
-static void set_up(void)
-{
-    td_machine_init(&machine, NULL);
-    td_machine_two_pools(&machine, &a, &b);
-}
-
-static void tear_down(void)
-{
-    td_pool_unref(a);
-    td_pool_unref(b);
-    td_machine_fini(&machine);
-}
 
 /* ---- softmax on 100 x 8276, which the original's sample does not return ---- */
 

@@ -1,25 +1,9 @@
 /* pools/future.c: the kinds of arguments and handles. */
-#include "pools_test.h"
+#include "futures_test.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
-
-static struct td_machine machine;
-static struct td_pool *a, *b;
-
-static void set_up(void)
-{
-    td_machine_init(&machine, NULL);
-    td_machine_two_pools(&machine, &a, &b);
-}
-
-static void tear_down(void)
-{
-    td_pool_unref(a);
-    td_pool_unref(b);
-    td_machine_fini(&machine);
-}
 
 /* A list of inputs that the callee may not change, results by reference, and memory that the copy
  * of the arguments owns. */

@@ -1,24 +1,8 @@
 /* pools/future.c: a worker that waits for a future, and waits that could never end. */
-#include "pools_test.h"
+#include "futures_test.h"
 
 #include <errno.h>
 #include <stdio.h>
-
-static struct td_machine machine;
-static struct td_pool *a, *b;
-
-static void set_up(void)
-{
-    td_machine_init(&machine, NULL);
-    td_machine_two_pools(&machine, &a, &b);
-}
-
-static void tear_down(void)
-{
-    td_pool_unref(a);
-    td_pool_unref(b);
-    td_machine_fini(&machine);
-}
 
 struct inner {
     struct td_pool *pool, *next; /* next: where the inner future submits one itself */

@@ -1,0 +1,100 @@
+/* Memory for samples that may not be left, and calls whose result lies where an argument does. */
+#include "tests/sample.h"
+
+#include "dispatch/call.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define PAGE 4096
+#define GUARD 64
+#define FILL 0xa5
+
+static bool at_front;
+
+void sample_lie_at_front(bool front)
+{
+    at_front = front;
+}
+
+/* Between two pages that may not be touched; where they do not meet both, there is room for a guard
+ * on the other side. */
+static size_t room_of(size_t size)
+{
+    return size % PAGE ? (size + GUARD + PAGE - 1) / PAGE * PAGE : size;
+}
+
+void *sample_alloc(size_t size)
+{
+    size_t room = room_of(size);
+    char *p = mmap(NULL, room + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED || (room && mprotect(p + PAGE, room, PROT_READ | PROT_WRITE))) {
+        perror("sample_alloc");
+        exit(1);
+    }
+    p = memset(p + PAGE, FILL, room);
+    return at_front ? p : p + room - size;
+}
+
+static bool is_at_front(const char *data)
+{
+    return !((uintptr_t)data % PAGE);
+}
+
+void sample_free(void *data, size_t size)
+{
+    size_t room = room_of(size);
+    char *p = data;
+    if (data)
+        munmap((is_at_front(p) ? p : p + size - room) - PAGE, room + 2 * PAGE);
+}
+
+bool sample_guarded(const void *data, size_t size)
+{
+    const uint8_t *p = data;
+    if (!(size % PAGE))
+        return true;
+    p = is_at_front(data) ? p + size : p - GUARD;
+    for (int i = 0; i < GUARD; i++)
+        if (p[i] != FILL)
+            return false;
+    return true;
+}
+
+/* Runs the row into other memory, which begins as the argument's elements where there is one, whose
+ * place that is. */
+static bool same_over(const struct td_impl *impl, struct sample *s, struct td_tensor *t)
+{
+    struct td_call *call = &s->run.call;
+    void *data = t->data, *apart[TD_MAX_OUTS];
+    bool same = true;
+    for (int i = 0; i < call->n_out; i++) {
+        apart[i] = call->out[i].data;
+        call->out[i].data = sample_alloc(s->out_bytes[i]);
+    }
+    t->data = memcpy(call->out[0].data, data, s->out_bytes[0]);
+    sample_run(impl, call);
+    for (int i = 0; i < call->n_out; i++) {
+        same = same && !memcmp(call->out[i].data, apart[i], s->out_bytes[i]) &&
+               sample_guarded(call->out[i].data, s->out_bytes[i]);
+        sample_free(call->out[i].data, s->out_bytes[i]);
+        call->out[i].data = apart[i];
+    }
+    t->data = data;
+    return same;
+}
+
+int sample_run_over(const struct td_impl *impl, struct sample *s, int *wrong)
+{
+    int n = 0;
+    s->run.impl = impl;
+    for (int i = 0; i < s->run.call.n_args; i++)
+        if (td_run_may_overwrite(&s->run, i) && td_numel(&s->run.call.out[0])) {
+            n++;
+            if (!same_over(impl, s, &s->run.call.arg[i].tensor))
+                *wrong = i;
+        }
+    return n;
+}
