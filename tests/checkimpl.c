@@ -162,7 +162,8 @@ static bool excused(const struct row *row, const char *pattern, enum sample_valu
 
 /* The instructions that multiply BF16 take denormals for zeros, infinity times one for NaN. Where a
  * pattern ends in " small", sums go through a curve that flattens: what rounding leaves of big
- * numbers that cancel, results of absolute values do not show. */
+ * numbers that cancel, results of absolute values do not show, nor where a state is rounded to the
+ * zero that an infinite weight makes NaN of. */
 static enum sample_values some_of(const struct row *row, const struct input *in)
 {
     bool flushes =
