@@ -101,6 +101,19 @@ struct context {
     int cases, matched;     /* that --op lets through: all, and those begun */
 };
 
+/* The tensors of a case by the names that an expression has for them. */
+static int name_letters(struct context *x, const struct td_case *c, struct td_named *args)
+{
+    static const char letters[][2] = {"a", "b", "c", "d", "e", "f"};
+    for (int i = 0; i < c->n_shapes; i++) {
+        struct td_value value = {.kind = TD_KIND_tensor, .tensor = c->shape[i]};
+        if (td_bench_fill(x->arena, &value.tensor))
+            return -ENOMEM;
+        args[i] = (struct td_named){letters[i], value};
+    }
+    return c->n_shapes;
+}
+
 /* The tensors of a case by the operator's parameter names, the second one stored as a weight. */
 static int name_tensors(struct context *x, const struct td_case *c, const struct td_handle *handle,
                         struct td_named *args, struct td_weight **weight)
@@ -140,12 +153,25 @@ static int prepare_row(struct context *x, struct row *row)
     return -ENOMEM;
 }
 
+/* Of what consists of several calls: as it runs, or each call by the kernel that is asked for. */
+static int make_whole(struct context *x, const struct td_run *bound, struct row *row)
+{
+    *row = (struct row){.chosen = !x->bench->kernel || !strcmp("best", x->bench->kernel)};
+    td_run_copy(&row->run, bound);
+    row->run.forced = row->chosen ? NULL : x->bench->kernel;
+    int err = prepare_row(x, row);
+    row->impl = row->run.impl;
+    return !err;
+}
+
 /* One row a kernel that can run the call. */
 static int make_rows(struct context *x, const struct td_run *bound, struct row *rows)
 {
     char name[48];
     int n = 0;
     struct row first;
+    if (bound->parts)
+        return make_whole(x, bound, rows);
     td_run_copy(&first.run, bound);
     if (prepare_row(x, &first))
         return 0;
@@ -172,9 +198,8 @@ static void print_row(const struct context *x, const struct td_case *c, const st
 {
     const struct td_call *call = &row->run.call;
     double us = row->us[row->rounds / 2], bytes = 0;
-    for (int i = 0; i < call->n_args; i++)
-        if (call->arg[i].kind == TD_KIND_tensor)
-            bytes += (double)td_nbytes(&call->arg[i].tensor);
+    for (int i = 0; i < c->n_shapes; i++)
+        bytes += (double)td_nbytes(&c->shape[i]);
     for (int i = 0; i < call->n_out; i++)
         bytes += (double)td_nbytes(&call->out[i]);
     double flops = call->op->flops ? call->op->flops(call) : (double)td_numel(&call->out[0]);
@@ -256,15 +281,17 @@ static int bench_case(void *arg, const struct td_case *c)
     if (!x->bench->json && x->matched == 1)
         printf("%-26s %-18s %-7s %-12s %s  %11s %11s  %-5s %8s %9s\n", "case", "op", "kernel",
                "isa", "t", "us min", "us median", "best", "GB/s", "GFLOP/s");
-    if (!handle) {
+    if (!handle && !c->expr) {
         fprintf(stderr, "tensord: bench: %s skipped: no operator '%s'\n", c->id, c->op);
         return 0;
     }
     if (!(x->arena = td_arena_create()))
         return -ENOMEM;
-    int n = name_tensors(x, c, handle, args, &weight);
+    struct td_options options = {.alloc = td_alloc_in_arena, .alloc_arg = x->arena};
+    int n = c->expr ? name_letters(x, c, args) : name_tensors(x, c, handle, args, &weight);
     int err = n < 0 ? n : 0;
-    if (!err && td_run_bind(&run, c->op, args, n, NULL))
+    if (!err && (c->expr ? td_run_bind_expr(&run, c->expr, args, n, &options)
+                         : td_run_bind(&run, c->op, args, n, &options)))
         fprintf(stderr, "tensord: bench: %s skipped: %s\n", c->id, run.problem.text);
     else if (!err)
         err = time_case(x, c, &run);
@@ -273,40 +300,13 @@ static int bench_case(void *arg, const struct td_case *c)
     return err;
 }
 
-static const char builtin_cases[] =
-    "{\"cases\":[{\"id\":\"add_1m\",\"op\":\"add\",\"shapes\":[[1048576],[1048576]]},"
-    "{\"id\":\"add_small\",\"op\":\"add\",\"shapes\":[[256],[256]]},"
-    "{\"id\":\"softmax_1536x128\",\"op\":\"softmax\",\"shapes\":[[1536,128]],\"axis\":-1},"
-    "{\"id\":\"layernorm_128x768\",\"op\":\"layer_norm\",\"shapes\":[[128,768],[768],[768]]},"
-    "{\"id\":\"linear_128x768x768\",\"op\":\"linear\",\"shapes\":[[128,768],[768,768],[768]]},"
-    "{\"id\":\"matmul_1024\",\"op\":\"matmul\",\"shapes\":[[1024,1024],[1024,1024]]}]}";
-
-static char *read_cases(const char *path, size_t *length)
-{
-    FILE *file = path ? fopen(path, "re") : NULL;
-    char *text = malloc(1 << 20);
-    *length = 0;
-    if (!path && text) {
-        *length = sizeof builtin_cases - 1;
-        memcpy(text, builtin_cases, *length);
-    } else if (file && text) {
-        *length = fread(text, 1, 1 << 20, file);
-    } else {
-        free(text);
-        text = NULL;
-    }
-    if (file)
-        fclose(file);
-    return text;
-}
-
 static int run_bench(const struct bench *bench)
 {
     struct td_problem problem = {""};
     struct td_bench_pool pool = {NULL, NULL, NULL};
     struct context x = {.bench = bench};
     size_t length;
-    char *text = read_cases(bench->cases, &length);
+    char *text = td_bench_read_cases(bench->cases, &length);
     int err = text ? 0 : td_problem_set(&problem, EINVAL, "%s: cannot be read", bench->cases);
     err = err ? err : td_bench_pool_open(&pool, bench->threads, &problem);
     if (!err) {
@@ -329,7 +329,8 @@ static const char help[] =
     "usage: tensord bench [OPTIONS]\n\n"
     "Times every kernel that can run here, on a pinned pool, interleaved; `best` is the one that\n"
     "selection takes.\n\n"
-    "  --cases FILE     a JSON file of cases; without it, a short list of its own\n"
+    "  --cases FILE     a JSON file of cases, operators or expressions; without it, a short list\n"
+    "                   of its own\n"
     "  --op NAME        only cases of this operator, or the case of this id\n"
     "  --kernel NAME    only this kernel (ref, simd, simd@AVX2, onednn, best)\n"
     "  --threads N      OpenMP threads [1]\n"

@@ -8,16 +8,22 @@
 /* A case of the bench: an operator with the shapes of its tensors and its other arguments. */
 struct td_case {
     char id[64], op[64];
+    const char *expr; /* over its tensors, called a, b, c and so on, instead of op; or NULL */
     int n_shapes;
     struct td_tensor shape[6]; /* rank, sizes and type; no data */
     struct td_named arg[8];    /* what is not a tensor, named as in the operator's schema */
     int n_args;
 };
 
+/* The text of a file of cases, or, without a path, of a short list; to be freed. NULL: it cannot be
+ * read. */
+char *td_bench_read_cases(const char *path, size_t *length);
+
 /* Reads a file of cases, {"cases":[{"id","op","shapes",...}]}, and calls each for every one, in
- * order. Names of other frameworks are translated: axis, perm, eps, stride, pad, to, dtype; those
- * in "parameters" are the schema's. "dtype" is one for all tensors, or a list. -EINVAL when the
- * text is no such file; else what each gave back. */
+ * order; a case lives as long as that call. Names of other frameworks are translated: axis, perm,
+ * eps, stride, pad, to, dtype; those in "parameters" are the schema's. One with an "expr" has it
+ * run. "dtype" is one for all tensors, or a list. -EINVAL when the text is no such file; else what
+ * each gave back. */
 int td_bench_each_case(const char *text, size_t length,
                        int (*each)(void *arg, const struct td_case *one), void *arg,
                        struct td_problem *problem);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void add(struct td_case *c, const char *name, struct td_value value)
@@ -98,6 +99,7 @@ static int read_case(const cJSON *item, struct td_case *c)
     const cJSON *id = cJSON_GetObjectItem(item, "id"), *op = cJSON_GetObjectItem(item, "op");
     const cJSON *shapes = cJSON_GetObjectItem(item, "shapes"), *shape, *dim;
     const cJSON *dtype = cJSON_GetObjectItem(item, "dtype");
+    c->expr = cJSON_GetStringValue(cJSON_GetObjectItem(item, "expr"));
     if (!cJSON_IsString(id) || !cJSON_IsString(op) || !cJSON_IsArray(shapes))
         return -EINVAL;
     snprintf(c->id, sizeof c->id, "%s", id->valuestring);
@@ -142,6 +144,33 @@ int td_bench_each_case(const char *text, size_t length,
 out:
     td_json_free(&json);
     return err;
+}
+
+static const char builtin_cases[] =
+    "{\"cases\":[{\"id\":\"add_1m\",\"op\":\"add\",\"shapes\":[[1048576],[1048576]]},"
+    "{\"id\":\"add_small\",\"op\":\"add\",\"shapes\":[[256],[256]]},"
+    "{\"id\":\"softmax_1536x128\",\"op\":\"softmax\",\"shapes\":[[1536,128]],\"axis\":-1},"
+    "{\"id\":\"layernorm_128x768\",\"op\":\"layer_norm\",\"shapes\":[[128,768],[768],[768]]},"
+    "{\"id\":\"linear_128x768x768\",\"op\":\"linear\",\"shapes\":[[128,768],[768,768],[768]]},"
+    "{\"id\":\"matmul_1024\",\"op\":\"matmul\",\"shapes\":[[1024,1024],[1024,1024]]}]}";
+
+char *td_bench_read_cases(const char *path, size_t *length)
+{
+    FILE *file = path ? fopen(path, "re") : NULL;
+    char *text = malloc(1 << 20);
+    *length = 0;
+    if (!path && text) {
+        *length = sizeof builtin_cases - 1;
+        memcpy(text, builtin_cases, *length);
+    } else if (file && text) {
+        *length = fread(text, 1, 1 << 20, file);
+    } else {
+        free(text);
+        text = NULL;
+    }
+    if (file)
+        fclose(file);
+    return text;
 }
 
 int td_bench_fill(struct td_arena *arena, struct td_tensor *t)

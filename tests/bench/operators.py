@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Every case of a bench file: tensord's kernel (`tensord bench`; an expression's, by /v1/eval) beside PyTorch, Inductor,
-ONNX Runtime and OpenVINO, each in a process of its own, taking turns of 0.1 s; the least of all turns, in microseconds,
-and the best rival's time by ours: 1.00 and more is as fast as any of them.
+"""Every case of a bench file: tensord's kernel (`tensord bench`; convolutions without the activation that rivals
+apply) beside PyTorch, Inductor, ONNX Runtime and OpenVINO, each in a process of its own, taking turns of 0.1 s; the
+least of all turns, in microseconds, and the best rival's time by ours: 1.00 and more is as fast as any of them.
 
 --python names the Pythons that have rivals (--python /venv/bin/python,/other/bin/python); without a file, the cases
 of the table in README. On a busy machine --rounds of 20 and more, and one thread.
@@ -30,40 +30,25 @@ def ours(case):
     words = {"rms_norm": ("rms_norm", {"normalized_shape": shapes[0][-1:]}), "gather": ("index_select", {"dim": 0}),
              "attention": ("scaled_dot_product_attention", {}), "max_pool": ("max_pool2d", {"kernel_size": case.get("kernel"), **conv}),
              "conv_relu": ("conv2d", conv), "dwconv_relu6": ("conv2d", {**conv, "groups": shapes[0][1 % len(shapes[0])]})}
-    if op in ("linear_add", "concat"):
+    if op == "linear_add":
         return None
     name, parameters = words.get(op, (op, case.get("parameters", {})))
     kept = () if op in words else ("axis", "perm", "to", "eps")
+    expr = f"cat([a, b], {case['axis']})" if op == "concat" else case.get("expr")
     return {"id": case["id"], "op": name, "shapes": shapes, "dtype": [rivals.type_of(case, i) for i in range(len(shapes))],
-            "parameters": parameters, **{k: case[k] for k in kept if k in case}}
+            "parameters": parameters, **{k: case[k] for k in kept if k in case}, **({"expr": expr} if expr else {})}
 
 
-class Ours:
-    def __init__(self, path, threads):
-        self.path, self.threads, self.service = path, threads, None
-
-    def time(self, case):
-        if case.get("expr"):
-            return self.eval(case)
-        if not ours(case):
-            return float("nan")
-        done = subprocess.run([os.environ["TENSORD_BIN"], "bench", "--json", "--kernel", "best", "--threads", str(self.threads),
-                               "--cases", self.path, "--op", case["id"]], capture_output=True, text=True)
-        rows = [json.loads(line) for line in done.stdout.splitlines()]
-        if not rows:
-            print(f"tensord: {case['id']}: {done.stderr.strip()}", file=sys.stderr)
-        return rows[0]["us_min"] if rows else float("inf")
-
-    def eval(self, case):
-        if not self.service:
-            self.service = figures.Service("--pool", "default=" + ",".join(map(str, sorted(os.sched_getaffinity(0))[:self.threads]))).__enter__()
-        inputs = dict(zip("abcdef", rivals.arrays(case)))
-        body, headers = figures.pack(inputs, None, binary=True, expr=case["expr"])
-        return min(self.service.call("POST", "/v1/eval", body, headers).parameters["compute_us"] for _ in range(30))
-
-    def close(self):
-        if self.service:
-            self.service.__exit__(None, None, None)
+def time_ours(case, path, threads):
+    """In microseconds; NaN where it is no single call."""
+    if not ours(case):
+        return float("nan")
+    done = subprocess.run([os.environ["TENSORD_BIN"], "bench", "--json", "--kernel", "best", "--threads", str(threads),
+                           "--cases", path, "--op", case["id"]], capture_output=True, text=True)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    if not rows:
+        print(f"tensord: {case['id']}: {done.stderr.strip()}", file=sys.stderr)
+    return rows[0]["us_min"] if rows else float("inf")
 
 
 def start(pythons, path, threads):
@@ -77,10 +62,10 @@ def start(pythons, path, threads):
     return workers
 
 
-def time_case(case, workers, our, rounds):
+def time_case(case, workers, path, threads, rounds):
     best = {}
     for _ in range(rounds):
-        turn = {"tensord": our.time(case)}
+        turn = {"tensord": time_ours(case, path, threads)}
         for worker in workers.values():
             worker.stdin.write(f"{case['id']} 0.1\n")
             worker.stdin.flush()
@@ -101,16 +86,15 @@ def main():
         for path, form in ((theirs, lambda c: c), (own, ours)):
             with open(path, "w") as f:
                 json.dump({"cases": [made for made in map(form, cases) if made]}, f)
-        workers, our = start(options.python.split(","), theirs, options.threads), Ours(own, options.threads)
+        workers = start(options.python.split(","), theirs, options.threads)
         print("| case | tensord | " + " | ".join(workers) + " | best of them by ours |\n|" + " --- |" * (len(workers) + 3))
         for case in cases:
             if options.only and not case["id"].startswith(tuple(options.only.split(","))):
                 continue
-            best = time_case(case, workers, our, options.rounds)
+            best = time_case(case, workers, own, options.threads, options.rounds)
             others = [us for who, us in best.items() if who != "tensord"]
             print(f"| {case['id']} | " + " | ".join(f"{best[who]:.1f}" if who in best else "" for who in ["tensord", *workers])
                   + f" | {min(others, default=float('nan')) / best['tensord']:.2f} |", flush=True)
-        our.close()
         for worker in workers.values():
             worker.stdin.close()
             worker.wait()

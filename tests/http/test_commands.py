@@ -102,6 +102,23 @@ class Commands(unittest.TestCase):
         self.wrong("bench", "--all-candidates", "--op", "nosuch", word="nosuch")
         self.wrong("bench", "--all-candidates", "--seconds", "-1", word="--seconds")
 
+    def test_expressions(self):
+        """A case with an expression is timed as it runs, and by a kernel that is asked for; one that is wrong is left out."""
+        shapes = [[64, 100], [64, 100], [100]]
+        cases = [{"id": "chain", "op": "mine", "shapes": shapes, "expr": "relu(a*b+c)*sigmoid(a)"},
+                 {"id": "wrong", "op": "mine", "shapes": shapes, "expr": "a + b + rleu(c)"}]
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump({"cases": cases}, file)
+            file.flush()
+            done = run("bench", "--cases", file.name, "--op", "mine", "--json")
+            one = run("bench", "--cases", file.name, "--op", "chain", "--json", "--kernel", "ref")
+        self.assertIn("wrong skipped: expr: column 9: there is no operator 'rleu'", done.stderr)
+        (row,), (ref,) = ([json.loads(line) for line in each.stdout.splitlines()] for each in (done, one))
+        self.assertEqual((row["id"], row["op"], row["kernel"], row["chosen"]), ("chain", "eval", "fused", True))
+        self.assertEqual((ref["kernel"], ref["chosen"], one.stderr), ("composite", False, ""))
+        moved = 4 * (2 * 6400 + 100 + 6400) # bytes
+        self.assertAlmostEqual(row["gb_s"] * row["us_median"] * 1e3, moved, delta=0.1 * moved)
+
     def bench(self, **env):
         """A bench of some seconds with its errors on a terminal: what it gave, and what the terminal was told."""
         ours, theirs = pty.openpty()
