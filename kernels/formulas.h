@@ -44,21 +44,27 @@ TD_INLINE V o_relu(V x)
     return L_max(L_c(0), x);
 }
 
-/* 1 / (1 + exp(-x)). Only exp(-|x|) is formed: it cannot overflow, and x / (1 + x) of it keeps its
- * digits down to the denormals. */
+/* Where exp(-x) and what is divided by it are no denormals, nor infinite. */
+#define TD_NEAR_ARGUMENT ((td_real)(TD_REAL_BITS == 32 ? -80 : -700))
+
+/* 1 / (1 + exp(-x)). Far below, exp(x) / (1 + exp(x)) keeps its digits down to the denormals. */
 TD_INLINE V o_sigmoid(V x)
 {
-    V e = o_exp_below(L_neg(L_abs(x)));
-    return L_div(L_sel(L_lt(x, L_c(0)), e, L_c(1)), L_add(L_c(1), e));
+    V y = L_div(L_c(1), L_add(L_c(1), o_exp_below(L_neg(x))));
+    VM far = L_lt(x, L_c(TD_NEAR_ARGUMENT));
+    return L_any(far) ? L_sel(far, o_exp_below(x), y) : y;
 }
 
-/* exp(-|x|) as the square of exp(-|x| / 2): where it is a denormal with few digits, x times it
- * still has most. */
+/* x / (1 + exp(-x)). Far below, exp(x) is the square of exp(x / 2): where it is a denormal with few
+ * digits, x times it still has most. */
 TD_INLINE V o_silu(V x)
 {
-    V half = o_exp_below(L_mul(L_c((td_real)-0.5), L_abs(x))),
-      one = L_add(L_c(1), L_mul(half, half));
-    return L_div(L_sel(L_lt(x, L_c(0)), L_mul(half, L_mul(half, x)), x), one);
+    V y = L_div(x, L_add(L_c(1), o_exp_below(L_neg(x))));
+    VM far = L_lt(x, L_c(TD_NEAR_ARGUMENT));
+    if (!L_any(far))
+        return y;
+    V half = o_exp_below(L_mul(L_c((td_real)0.5), x));
+    return L_sel(far, L_mul(half, L_mul(half, x)), y);
 }
 
 /* log(u) * x / (u - 1) with u = 1 + x rounded: what the rounding took is given back (W. Kahan). Far

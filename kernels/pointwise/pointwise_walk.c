@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define TILE 1024 /* elements at most */
-#define NEAR 256  /* of several calls on much memory: while one computes, the next's loads come */
+#define NEAR 384  /* of several calls on much memory: while one computes, the next's loads come */
 #define MUCH ((size_t)1 << 20)
 #define ROOM 16384 /* bytes of all tiles: a third of a 48 KiB cache */
 #define SHORT 128  /* runs below are laid out many at a time */
