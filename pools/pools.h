@@ -374,7 +374,7 @@ size_t td_memory_kept(void);
 /* ---- request memory ---- */
 
 /* Bytes of an arena with its first chunk: all that a small call needs, or each pays for another. */
-#define TD_ARENA_FIRST (40 << 10)
+#define TD_ARENA_FIRST (44 << 10)
 
 /* An arena belongs to one request: whatever is allocated from it is freed with it, at once. One
  * thread at a time may use it. All of it is taken from td_memory, the first TD_ARENA_FIRST by
@@ -390,7 +390,8 @@ void td_arena_destroy(struct td_arena *arena); /* NULL is fine */
  * NULL when out of memory. */
 struct td_arena *td_arena_reset(struct td_arena *arena);
 /* bytes, 64-byte aligned and padded so that 64 bytes after the end may be read. NULL when out of
- * memory, td_memory's or the system's, or when bytes is absurd (above 2^47). Not zeroed. */
+ * memory, td_memory's or the system's, or when bytes is absurd (above 2^47). Not zeroed. All of 4
+ * KiB and more begin alike, modulo 4 KiB. */
 void *td_arena_alloc(struct td_arena *arena, size_t bytes);
 void *td_arena_zalloc(struct td_arena *arena, size_t bytes); /* zeroed */
 char *td_arena_strdup(struct td_arena *arena, const char *text, size_t length);

@@ -90,7 +90,7 @@ struct td_infer { /* lives in the request's arena */
     struct td_named args[TD_MAX_INPUTS];
     struct td_run run;
 };
-_Static_assert(sizeof(struct td_infer) + (13 << 10) <= TD_ARENA_FIRST,
+_Static_assert(sizeof(struct td_infer) + (17 << 10) <= TD_ARENA_FIRST,
                "a call with 3 KiB each of JSON and tensors takes one allocation");
 
 /* "WHO: WHAT" as what is wrong with the request: -EINVAL. */

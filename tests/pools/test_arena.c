@@ -40,6 +40,22 @@ START_TEST(test_alignment_and_padding)
 }
 END_TEST
 
+/* A load so many KiB behind a store waits for it. */
+START_TEST(test_large_begin_alike)
+{
+    struct td_arena *arena = td_arena_create();
+    static const size_t large[] = {4096, 100, 5000, 65535, 1, 65536, 1 << 20, 4095, 30000, 40000};
+    uintptr_t first = (uintptr_t)td_arena_alloc(arena, 4097);
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
+        char *block = td_arena_alloc(arena, large[i]);
+        ck_assert_ptr_nonnull(block);
+        memset(block, 1, large[i] + 64);
+        ck_assert(large[i] < 4096 || !(((uintptr_t)block - first) % 4096));
+    }
+    td_arena_destroy(arena);
+}
+END_TEST
+
 START_TEST(test_many_small)
 {
     struct td_arena *arena = td_arena_create();
@@ -209,6 +225,7 @@ int main(void)
     TCase *tcase = tcase_create("arena");
     tcase_set_timeout(tcase, 30);
     tcase_add_test(tcase, test_alignment_and_padding);
+    tcase_add_test(tcase, test_large_begin_alike);
     tcase_add_test(tcase, test_many_small);
     tcase_add_test(tcase, test_zeroed);
     tcase_add_test(tcase, test_several_holders);
