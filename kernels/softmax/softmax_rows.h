@@ -17,6 +17,11 @@
 #define RUN 64     /* vectors, whose sum may be of the lanes' type */
 #define ROWS 16    /* at most, of BLOCK elements, that are walked together */
 #define BLOCK 4096
+#ifdef TD_LANES_512
+#define WAITS(n) ((n) < L_LANES) /* a load near what was just stored by a mask waits for it */
+#else
+#define WAITS(n) false
+#endif
 
 struct job {
     struct td_span s;
@@ -97,7 +102,7 @@ TD_INLINE void forward_rows(const enum td_soft kind, char *out, const char *x, i
                             int64_t rows, int64_t step, const enum td_dtype from,
                             const enum td_dtype to)
 {
-    const bool keeps = kind == TD_SOFT_plain && to == TD_REAL_TYPE;
+    const bool keeps = kind == TD_SOFT_plain && to == TD_REAL_TYPE && !WAITS(n);
     td_real most[ROWS], rest[ROWS]; /* rest: what comes off, or the factor */
     for (int64_t r = 0; r < rows; r++) {
         const char *row = x + r * step * TD_REAL_SIZE(from);
@@ -167,7 +172,7 @@ TD_INLINE void forward_block(const enum td_soft kind, char *out, const char *x, 
                              int64_t size, int64_t stride, int64_t step, const enum td_dtype from,
                              const enum td_dtype to)
 {
-    const bool keeps = kind == TD_SOFT_plain && to == TD_REAL_TYPE;
+    const bool keeps = kind == TD_SOFT_plain && to == TD_REAL_TYPE && !WAITS(n);
     V top[COLUMNS / L_LANES], sum[COLUMNS / L_LANES], lost[COLUMNS / L_LANES];
     for (int64_t v = 0; v < COLUMNS / L_LANES; v++) {
         top[v] = L_c(-INFINITY);
