@@ -25,12 +25,12 @@ TD_BY_SLEEF(o_log, log)
 
 TD_INLINE V o_maximum(V a, V b)
 {
-    return L_sel(L_uno(a, a), a, L_sel(L_gt(a, b), a, b));
+    return L_sel(L_uno(a, a), a, L_max(a, b));
 }
 
 TD_INLINE V o_minimum(V a, V b)
 {
-    return L_sel(L_uno(a, a), a, L_sel(L_lt(a, b), a, b));
+    return L_sel(L_uno(a, a), a, L_min(a, b));
 }
 
 TD_INLINE V o_sign(V x)
