@@ -389,9 +389,8 @@ void td_arena_destroy(struct td_arena *arena); /* NULL is fine */
 /* As destroy and create, for a thread's next request: the same arena, empty, unless others hold it.
  * NULL when out of memory. */
 struct td_arena *td_arena_reset(struct td_arena *arena);
-/* bytes, 64-byte aligned and padded so that 64 bytes after the end may be read. NULL when out of
- * memory, td_memory's or the system's, or when bytes is absurd (above 2^47). Not zeroed. All of 4
- * KiB and more begin alike, modulo 4 KiB. */
+/* 64-byte aligned; all of 4 KiB and more begin alike modulo that; 64 bytes after the end may be
+ * read. NULL when out of memory, td_memory's or the system's, or above 2^47. Not zeroed. */
 void *td_arena_alloc(struct td_arena *arena, size_t bytes);
 void *td_arena_zalloc(struct td_arena *arena, size_t bytes); /* zeroed */
 char *td_arena_strdup(struct td_arena *arena, const char *text, size_t length);
