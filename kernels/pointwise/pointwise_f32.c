@@ -18,23 +18,9 @@ TD_INLINE V load(const void *p, int64_t i, enum td_dtype from)
     return from == TD_bf16 ? td_widen_bf16(h) : td_widen_f16(h);
 }
 
-/* td_narrow_bf16 by masks, in eight instructions for eleven. */
-TD_INLINE td_vh narrow_bf16(V v)
-{
-#ifdef TD_LANES_512
-    __m512i u = (__m512i)v, up = _mm512_add_epi32(u, _mm512_set1_epi32(0x7fff));
-    __mmask16 odd = _mm512_test_epi32_mask(u, _mm512_set1_epi32(0x10000));
-    up = _mm512_mask_add_epi32(up, odd, up, _mm512_set1_epi32(1));
-    up = _mm512_mask_or_epi32(up, L_uno(v, v), u, _mm512_set1_epi32(0x400000));
-    return (td_vh)_mm512_cvtepi32_epi16(_mm512_srli_epi32(up, 16));
-#else
-    return td_narrow_bf16(v);
-#endif
-}
-
 TD_INLINE void store(void *p, int64_t i, enum td_dtype to, V v)
 {
-    td_vh h = to == TD_bf16 ? narrow_bf16(v) : td_narrow_f16(v);
+    td_vh h = to == TD_bf16 ? td_narrow_bf16(v) : td_narrow_f16(v);
     memcpy((uint16_t *)p + i, &h, sizeof h);
 }
 
