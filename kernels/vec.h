@@ -148,35 +148,77 @@ TD_INLINE td_vf td_set(float x)
 /* BF16 to FP32 and back, as kernels/half.h has it. At AVX512 by masks, and the upper halves by one
  * shuffle: the instruction that narrows takes three times its time where it stores, and GCC widens
  * in two halves. */
+TD_INLINE td_vu
+td_round_number(td_vf x) /* the upper halves; what is in the lower ones is nothing */
+{
 #ifdef __AVX512BW__
-TD_INLINE td_vf td_widen_bf16(td_vh h)
-{
-    return (td_vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)h), 16);
-}
-
-TD_INLINE td_vh td_narrow_bf16(td_vf x)
-{
-    typedef short halves __attribute__((vector_size(64)));
-    const halves upper = {1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31};
     __m512i u = (__m512i)x, up = _mm512_add_epi32(u, _mm512_set1_epi32(0x7fff));
     __mmask16 odd = _mm512_test_epi32_mask(u, _mm512_set1_epi32(0x10000));
-    __mmask16 nan = _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q);
-    up = _mm512_mask_add_epi32(up, odd, up, _mm512_set1_epi32(1));
-    up = _mm512_mask_or_epi32(up, nan, u, _mm512_set1_epi32(0x400000));
-    return (td_vh)_mm512_castsi512_si256(_mm512_permutexvar_epi16((__m512i)upper, up));
-}
+    return (td_vu)_mm512_mask_add_epi32(up, odd, up, _mm512_set1_epi32(1));
 #else
+    td_vu u = (td_vu)x;
+    return u + 0x7fff + (u >> 16 & 1);
+#endif
+}
+
+TD_INLINE td_vu td_round_bf16(td_vf x)
+{
+#ifdef __AVX512BW__
+    __mmask16 nan = _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q);
+    return (td_vu)_mm512_mask_or_epi32((__m512i)td_round_number(x), nan, (__m512i)x,
+                                       _mm512_set1_epi32(0x400000));
+#else
+    td_vu nan = (td_vu)(x != x);
+    return (nan & ((td_vu)x | 0x400000)) | (~nan & td_round_number(x));
+#endif
+}
+
 TD_INLINE td_vf td_widen_bf16(td_vh h)
 {
+#ifdef __AVX512BW__
+    return (td_vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)h), 16);
+#else
     return (td_vf)(__builtin_convertvector(h, td_vu) << 16);
+#endif
 }
 
 TD_INLINE td_vh td_narrow_bf16(td_vf x)
 {
-    td_vu u = (td_vu)x, rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, nan = (td_vu)(x != x);
-    return __builtin_convertvector((nan & (u >> 16 | 0x40)) | (~nan & rounded), td_vh);
-}
+    td_vu up = td_round_bf16(x);
+#ifdef __AVX512BW__
+    typedef short halves __attribute__((vector_size(64)));
+    const halves upper = {1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31};
+    return (td_vh)_mm512_castsi512_si256(_mm512_permutexvar_epi16((__m512i)upper, (__m512i)up));
+#else
+    return __builtin_convertvector(up >> 16, td_vh);
 #endif
+}
+
+/* Twice TD_LANES of them where their order is nothing, without a shuffle: those of even places, and
+ * of odd ones. What is stored holds no NaN but those that BF16 has, as no sum of such numbers does:
+ * rounding leaves them as they are. */
+TD_INLINE td_vu td_load_pairs(const void *p)
+{
+    td_vu pairs;
+    memcpy(&pairs, p, sizeof pairs);
+    return pairs;
+}
+
+TD_INLINE td_vf td_even_bf16(td_vu pairs)
+{
+    return (td_vf)(pairs << 16);
+}
+
+TD_INLINE td_vf td_odd_bf16(td_vu pairs)
+{
+    return (td_vf)(pairs & 0xffff0000);
+}
+
+TD_INLINE void td_store_bf16_pairs(void *p, td_vf even, td_vf odd)
+{
+    td_vu pairs = td_round_number(even) >> 16 | (td_round_number(odd) & 0xffff0000);
+    memcpy(p, &pairs, sizeof pairs);
+}
 
 /* FP16 likewise: by the conversion instruction from AVX2 on, which follows the same rules; before,
  * in integers. */

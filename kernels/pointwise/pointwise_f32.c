@@ -24,15 +24,10 @@ TD_INLINE void store(void *p, int64_t i, enum td_dtype to, V v)
     memcpy((uint16_t *)p + i, &h, sizeof h);
 }
 
-/* Where operands lie and what they are is read once: a result could lie anywhere, for all a
- * compiler knows. */
-#define FROM_1 FROM_(0)
-#define FROM_2 FROM_1 FROM_(1)
-#define FROM_3 FROM_2 FROM_(2)
-#define FROM_(k)                                                                                   \
-    const void *const in##k = in[k];                                                               \
-    const enum td_dtype from##k = args->from[k];                                                   \
-    (void)from##k;
+/* Where operands lie is read once: a result could lie anywhere, for all a compiler knows. */
+#define FROM_1 const void *const in0 = in[0];
+#define FROM_2 FROM_1 const void *const in1 = in[1];
+#define FROM_3 FROM_2 const void *const in2 = in[2];
 #define FIRST_same(get) get(0)
 #define FIRST_ratio FIRST_same
 #define FIRST_truth FIRST_same
@@ -51,9 +46,58 @@ TD_INLINE void store(void *p, int64_t i, enum td_dtype to, V v)
 #define OUT_F32_truth(m) store_truth(out, i, m)
 #define OUT_ANY_truth(m) store_truth(out, i, m)
 
+/* What stands before a row's loop, and how many elements it takes. Of BF16 alone these are twice a
+ * vector, even places apart from odd ones; PARAM sees to it that no NaN comes which BF16 has not.
+ */
+#define AS_EVEN(k) td_even_bf16(td_load_pairs((const uint16_t *)in##k + i))
+#define AS_ODD(k) td_odd_bf16(td_load_pairs((const uint16_t *)in##k + i))
+#define PAIRS_truth(operands, lanes) 0;
+#define PAIRS_pick(operands, lanes) all == TD_bool ? 0 : pick_halves(n, out, in);
+#define PAIRS_ratio PAIRS_truth
+#define PAIRS_same(operands, lanes)                                                                \
+    0;                                                                                             \
+    for (; all == TD_bf16 && i + 2 * L_LANES <= n; i += 2 * L_LANES) {                             \
+        V even, odd;                                                                               \
+        {                                                                                          \
+            IN_##operands(AS_EVEN, AS_EVEN(0)) even = lanes;                                       \
+        }                                                                                          \
+        {                                                                                          \
+            IN_##operands(AS_ODD, AS_ODD(0)) odd = lanes;                                          \
+        }                                                                                          \
+        td_store_bf16_pairs((uint16_t *)out + i, even, odd);                                       \
+    }
+
+#define PARAM(k) L_c(args->real[k] == args->real[k] ? (float)args->real[k] : NAN)
 #define PARAMS                                                                                     \
-    V p = L_c((float)args->real[0]), q = L_c((float)args->real[1]), r = L_c((float)args->real[2]); \
+    V p = PARAM(0), q = PARAM(1), r = PARAM(2);                                                    \
     (void)p, (void)q, (void)r;
+
+/* The type that all operands have which are loaded as they are stored; TD_bool: not one. */
+#define LOADED_same 0
+#define LOADED_ratio 0
+#define LOADED_truth 0
+#define LOADED_pick 1
+static enum td_dtype of_one_type(const struct td_point_args *args, int first, int operands)
+{
+    for (int k = first; k < operands; k++)
+        if (args->from[k] != args->type)
+            return TD_bool;
+    return args->type;
+}
+
+/* What only picks halves does so as they are stored. */
+static int64_t pick_halves(int64_t n, uint16_t *y, const void *const *in)
+{
+    const uint8_t *truth = in[0];
+    const uint16_t *a = in[1], *b = in[2];
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (uint16_t)(b[i] ^ ((a[i] ^ b[i]) & -(truth[i] != 0)));
+    return n;
+}
+
+/* What takes no longer than its loads has a loop without branches for halves of one type. */
+#define CHEAP(cost) (TD_VBYTES > 16 && (cost) <= 2)
+#define ALL(type) type, type, type, type, type
 
 #define TD_POINT(id, operands, result, cost, judge, whole, lanes)                                  \
     static void id##_f32(const struct td_point_args *args, int64_t n, void *out,                   \
@@ -64,14 +108,27 @@ TD_INLINE void store(void *p, int64_t i, enum td_dtype to, V v)
             IN_##operands(AS_F32, FIRST_##result(AS_F32)) OUT_F32_##result(lanes);                 \
         }                                                                                          \
     }                                                                                              \
+    TD_INLINE void id##_of(const struct td_point_args *args, int64_t n, void *out,                 \
+                           const void *const *in, enum td_dtype all, enum td_dtype type,           \
+                           enum td_dtype from0, enum td_dtype from1, enum td_dtype from2)          \
+    {                                                                                              \
+        (void)all, (void)type, (void)from0, (void)from1, (void)from2;                              \
+        PARAMS FROM_##operands int64_t i = PAIRS_##result(operands, lanes);                        \
+        for (; i < n; i += L_LANES) {                                                              \
+            IN_##operands(AS_ANY, FIRST_##result(AS_ANY)) OUT_ANY_##result(lanes);                 \
+        }                                                                                          \
+    }                                                                                              \
     static void id##_any(const struct td_point_args *args, int64_t n, void *out,                   \
                          const void *const *in)                                                    \
     {                                                                                              \
-        PARAMS FROM_##operands const enum td_dtype type = args->type;                              \
-        (void)type;                                                                                \
-        for (int64_t i = 0; i < n; i += L_LANES) {                                                 \
-            IN_##operands(AS_ANY, FIRST_##result(AS_ANY)) OUT_ANY_##result(lanes);                 \
-        }                                                                                          \
+        enum td_dtype one = of_one_type(args, LOADED_##result, operands);                          \
+        if (CHEAP(cost) && one == TD_bf16)                                                         \
+            id##_of(args, n, out, in, ALL(TD_bf16));                                               \
+        else if (CHEAP(cost) && one == TD_f16)                                                     \
+            id##_of(args, n, out, in, ALL(TD_f16));                                                \
+        else                                                                                       \
+            id##_of(args, n, out, in, TD_bool, args->type, args->from[0], args->from[1],           \
+                    args->from[2]);                                                                \
     }
 #include "kernels/pointwise/pointwise.def"
 
