@@ -1,10 +1,10 @@
 /* Conversion between all pairs of types, vector form: bit for bit what half.h and the reference
  * say, at every level. Numbers of native types go through plain loops, which the compiler turns
  * into the level's vectors; BF16 and FP16 as FP32 through a small tile, which a source with more
- * digits enters rounded to odd, so that the result is rounded once. FP16 by the conversion
- * instruction from AVX2 on, which follows the same rules; before, and for BF16 below AVX512_BF16,
- * in integers. That level's own instruction flushes denormals, so that a vector which holds one is
- * done in integers there too. */
+ * digits enters rounded to odd, so that the result is rounded once, or straight where that is
+ * short. FP16 by the conversion instruction from AVX2 on, which follows the same rules; before, and
+ * for BF16 below AVX512_BF16, in integers. That level's own instruction flushes denormals, so that
+ * a vector which holds one is done in integers there too. */
 #include "kernels/cast/cast.h"
 #include "kernels/half.h"
 #include "kernels/pointwise/pointwise.h"
@@ -64,7 +64,6 @@ typedef uint16_t t_u16;
 typedef uint32_t t_u32;
 typedef float t_f32;
 typedef double t_f64;
-typedef float t_odd; /* FP32, but rounded to odd */
 
 #define GET_truth(x) ((x) != 0)
 #define GET_u8(x) (x)
@@ -83,15 +82,6 @@ typedef float t_odd; /* FP32, but rounded to odd */
 #define PUT_i64(x) ((int64_t)(x))
 #define PUT_f32(x) ((float)(x))
 #define PUT_f64(x) ((double)(x))
-#define PUT_odd(x) real_to_odd((double)(x))
-
-/* Cut off, and then 1 in the last place where that took anything. td_f64_to_odd without a branch.
- */
-TD_INLINE float real_to_odd(double x)
-{
-    double back = (double)(float)x, m = x < 0 ? -x : x, b = back < 0 ? -back : back;
-    return td_bits_f32((td_f32_bits((float)x) - (b > m)) | (back < x) | (back > x));
-}
 
 static inline int64_t real_to_whole(double x)
 {
@@ -153,9 +143,21 @@ LOOPS_OF_REAL(f32)
 LOOPS_OF_REAL(f64)
 LOOP(u16, i32)
 LOOP(u32, i64)
-LOOP(f64, odd)
 
-/* Whole numbers that have more digits than the real type are made odd before, without a branch. */
+/* ---- FP32 rounded to odd: cut off, then 1 in the last place where that took anything ---- */
+
+/* td_f64_to_odd without a branch. */
+static void f64_to_odd(int64_t n, void *out, const void *in)
+{
+    const double *x = in;
+    float *y = out;
+    for (int64_t i = 0; i < n; i++) {
+        double back = (double)(float)x[i], m = x[i] < 0 ? -x[i] : x[i], b = back < 0 ? -back : back;
+        y[i] = td_bits_f32((td_f32_bits((float)x[i]) - (b > m)) | (back < x[i]) | (back > x[i]));
+    }
+}
+
+/* Whole numbers that have more digits than the real type are made odd before. */
 static void i32_to_odd(int64_t n, void *out, const void *in)
 {
     const int32_t *x = in;
@@ -202,9 +204,125 @@ static td_convert_run *const loops[TD_DTYPES][TD_DTYPES] = {
                             [TD_DTYPE_INDEX_f64] = td_u64_to_f64_run},
 };
 
-/* ---- all of them ---- */
+/* ---- from and to halves without a tile between ---- */
 
 #define HALF (TD_bf16 | TD_f16)
+#define MAGNITUDE 0x7fff
+
+static void half_to_truth(int64_t n, uint8_t *y, const half *x)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (x[i] & MAGNITUDE) != 0;
+}
+
+static void truth_to_half(int64_t n, half *y, const uint8_t *x, half one)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[i] ? one : 0;
+}
+
+/* Each of these takes whole vectors, and says how many elements that were. */
+TD_INLINE int64_t half_to_half(int64_t n, half *y, const half *x, td_vf (*f)(td_vh),
+                               td_vh (*g)(td_vf))
+{
+    int64_t i = 0;
+    for (; i + TD_LANES <= n; i += TD_LANES) {
+        td_vh h;
+        memcpy(&h, x + i, sizeof h);
+        h = g(f(h));
+        memcpy(y + i, &h, sizeof h);
+    }
+    return i;
+}
+
+/* None, where one is from far on: it has no INT32, or is NaN. */
+TD_INLINE int64_t half_to_i32(int64_t n, int32_t *y, const half *x, td_vf (*f)(td_vh), half far)
+{
+    int beyond = 0;
+    for (int64_t i = 0; i < n; i++)
+        beyond |= (x[i] & MAGNITUDE) >= far;
+    int64_t i = beyond ? n : 0;
+    for (; i + TD_LANES <= n; i += TD_LANES) {
+        td_vh h;
+        memcpy(&h, x + i, sizeof h);
+        td_vi v = __builtin_convertvector(f(h), td_vi);
+        memcpy(y + i, &v, sizeof v);
+    }
+    return beyond ? 0 : i;
+}
+
+#ifdef __AVX512DQ__
+/* FP32 rounded to odd in a register. */
+#define CUT (_MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)
+#define CUT_TWICE(x) (td_vf) _mm512_insertf32x8(_mm512_castps256_ps512(x(0)), x(8), 1)
+#define CUT_F64(k) cut_f64(_mm512_loadu_pd((const double *)x + i + k))
+#define CUT_I64(k) cut_i64(_mm512_loadu_si512((const int64_t *)x + i + k))
+#define CUT_I32 cut_i32(_mm512_loadu_si512((const int32_t *)x + i))
+
+TD_INLINE __m256 cut_f64(__m512d x)
+{
+    __m256 cut = _mm512_cvt_roundpd_ps(x, CUT);
+    __mmask8 lost = _mm512_cmp_pd_mask(_mm512_cvtps_pd(cut), x, _CMP_NEQ_OQ);
+    return _mm256_mask_or_ps(cut, lost, cut, (__m256)_mm256_set1_epi32(1));
+}
+
+TD_INLINE __m256 cut_i64(__m512i x)
+{
+    __m256 cut = _mm512_cvt_roundepi64_ps(x, CUT);
+    __mmask8 lost = _mm512_cmpneq_epi64_mask(_mm512_cvttps_epi64(cut), x);
+    return _mm256_mask_or_ps(cut, lost, cut, (__m256)_mm256_set1_epi32(1));
+}
+
+TD_INLINE td_vf cut_i32(__m512i x)
+{
+    __m512 cut = _mm512_cvt_roundepi32_ps(x, CUT);
+    __mmask16 lost = _mm512_cmpneq_epi32_mask(_mm512_cvttps_epi32(cut), x);
+    return (td_vf)_mm512_mask_or_ps(cut, lost, cut, (__m512)_mm512_set1_epi32(1));
+}
+
+#define CUT_LOOP(cut)                                                                              \
+    for (; i + TD_LANES <= n; i += TD_LANES) {                                                     \
+        td_vh h = f(cut);                                                                          \
+        memcpy(y + i, &h, sizeof h);                                                               \
+    }
+TD_INLINE int64_t cut_to_half(int64_t n, half *y, const void *x, enum td_dtype from,
+                              td_vh (*f)(td_vf))
+{
+    int64_t i = 0;
+    if (from == TD_i32)
+        CUT_LOOP(CUT_I32)
+    else if (from == TD_i64)
+        CUT_LOOP(CUT_TWICE(CUT_I64))
+    else
+        CUT_LOOP(CUT_TWICE(CUT_F64))
+    return i;
+}
+#endif
+
+/* How many elements were converted; 0 where that is not done here. */
+static int64_t straight(int64_t n, void *out, enum td_dtype to, const void *in, enum td_dtype from)
+{
+    if (from == TD_bool && to & HALF)
+        return truth_to_half(n, out, in, to == TD_bf16 ? 0x3f80 : 0x3c00), n;
+#ifdef __AVX512DQ__
+    if (from & (TD_f64 | TD_i64 | TD_i32) && to & HALF)
+        return to == TD_f16 ? cut_to_half(n, out, in, from, td_narrow_f16)
+                            : cut_to_half(n, out, in, from, f32_to_bf16);
+#endif
+    if (!(from & HALF))
+        return 0;
+    if (to == TD_bool)
+        return half_to_truth(n, out, in), n;
+    if (to & HALF)
+        return to == TD_f16 ? half_to_half(n, out, in, td_widen_bf16, td_narrow_f16)
+                            : half_to_half(n, out, in, td_widen_f16, f32_to_bf16);
+    if (to != TD_i32)
+        return 0;
+    return from == TD_bf16 ? half_to_i32(n, out, in, td_widen_bf16, 0x4f00)
+                           : half_to_i32(n, out, in, td_widen_f16, 0x7c00);
+}
+
+/* ---- all of them ---- */
 
 static void convert_tile(int64_t n, void *out, enum td_dtype to, const void *in, enum td_dtype from)
 {
@@ -255,9 +373,15 @@ void TD_NAME(convert)(int64_t n, void *out, enum td_dtype to, const void *in, en
             memmove(out, in, (size_t)n * size_to);
         return;
     }
-    for (int64_t i = 0; i < n; i += TILE)
-        convert_tile(n - i < TILE ? n - i : TILE, (char *)out + (size_t)i * size_to, to,
-                     (const char *)in + (size_t)i * size_from, from);
+    for (int64_t i = 0; i < n; i += TILE) {
+        int64_t left = n - i < TILE ? n - i : TILE;
+        char *y = (char *)out + (size_t)i * size_to;
+        const char *x = (const char *)in + (size_t)i * size_from;
+        int64_t done = straight(left, y, to, x, from);
+        if (done < left)
+            convert_tile(left - done, y + (size_t)done * size_to, to, x + (size_t)done * size_from,
+                         from);
+    }
 }
 
 static void row(const struct td_point_args *args, int64_t n, void *out, const void *const *in)
