@@ -43,35 +43,6 @@ enum td_dtype td_point_type(const struct td_call *call)
     return made;
 }
 
-struct td_value td_point_number(const struct td_call *call, int k)
-{
-    const struct td_pointwise *family = call->op->family;
-    const struct td_value *v = &call->arg[family->operands[k] - '0'];
-    enum td_dtype type = td_point_type(call);
-    if (v->kind != TD_KIND_none)
-        return *v;
-    if (td_dtype_kind(type) == 'f')
-        return (struct td_value){.kind = TD_KIND_float, .f = k == 1 ? -INFINITY : INFINITY};
-    bool sign = td_dtype_kind(type) == 'i';
-    int bits = type == TD_bool ? 1 : 8 * (int)td_dtype_size(type) - sign;
-    int64_t most = (int64_t)(UINT64_MAX >> (64 - bits)), least = sign ? -most - 1 : 0;
-    return (struct td_value){.kind = TD_KIND_int, .i = k == 1 ? least : most};
-}
-
-void td_point_param(const struct td_call *call, int k, double *real, int64_t *whole)
-{
-    const struct td_pointwise *family = call->op->family;
-    const struct td_value *v = &call->arg[family->params[k] - '0'];
-    bool given = v->kind != TD_KIND_none;
-    double otherwise = k ? INFINITY : -INFINITY;
-    if (family->point == TD_POINT_nan_to_num)
-        otherwise = k ? (k == 1 ? 1 : -1) * td_most(td_point_type(call)) : 0;
-    *real = given ? td_scalar(v) : otherwise;
-    *whole = !given                           ? (k ? INT64_MAX : INT64_MIN)
-             : td_point_type(call) == TD_bool ? *real != 0
-                                              : td_scalar_int(v);
-}
-
 /* The string argument, "" when there is none. */
 static const char *text_of(const struct td_call *call)
 {

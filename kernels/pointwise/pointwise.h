@@ -36,7 +36,8 @@ enum td_point_result td_point_result(enum td_point point);
  * of numbers alone, what they make. */
 enum td_dtype td_point_type(const struct td_call *call);
 
-/* The number that operand k is; left out, one that limits nothing: operand 1 is the lower limit. */
+/* The number that operand k is, rounded to the tensors' type where it is compared with them; left
+ * out, one that limits nothing: operand 1 is the lower limit. */
 struct td_value td_point_number(const struct td_call *call, int k);
 
 /* Parameter k as either kind of number; absent, it is a limit that limits nothing: the first the

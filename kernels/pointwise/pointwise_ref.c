@@ -201,20 +201,6 @@ static int64_t whole_u64(enum td_point point, const int64_t *x, const int64_t *p
     }
 }
 
-/* A number as the tensors' type takes it in. */
-static double number(const struct td_value *v, enum td_dtype type, bool compared)
-{
-    double x = td_scalar(v);
-    uint64_t room;
-    if (type == TD_f64)
-        return x;
-    if (!compared)
-        return (double)(float)x;
-    struct td_tensor one = {.data = &room, .dtype = type};
-    td_put_real(&one, 0, x);
-    return td_get_real(&one, 0);
-}
-
 static int64_t wrapped(const struct td_value *v, enum td_dtype type)
 {
     uint64_t room;
@@ -238,8 +224,7 @@ void td_pointwise_ref(const struct td_call *call)
     const struct td_tensor *out = &call->out[0];
     enum td_point point = td_point_of(call);
     enum td_dtype type = td_point_type(call);
-    bool compares = td_point_result(point) == TD_POINT_IS_truth,
-         picks = td_point_result(point) == TD_POINT_IS_pick;
+    bool picks = td_point_result(point) == TD_POINT_IS_pick;
     bool reals = td_dtype_kind(type) == 'f';
     double x[TD_POINT_OPERANDS] = {0}, param[TD_POINT_PARAMS] = {0};
     int64_t w[TD_POINT_OPERANDS] = {0}, whole_param[TD_POINT_PARAMS] = {0};
@@ -255,7 +240,8 @@ void td_pointwise_ref(const struct td_call *call)
             const struct td_tensor *t = &v->tensor;
             if (v->kind != TD_KIND_tensor) {
                 struct td_value given = td_point_number(call, k);
-                x[k] = number(&given, reals ? type : TD_f32, compares && reals);
+                x[k] = td_scalar(&given);
+                x[k] = type == TD_f64 ? x[k] : (double)(float)x[k];
                 w[k] = wrapped(&given, type);
             } else if (reals && !(picks && k == 0)) {
                 x[k] = td_get_real(t, place(t, out, index));

@@ -1,7 +1,10 @@
-/* Elements that lie anyhow, in the order of the result's, for rows that want them dense; and those
- * of BOOL among others. */
+/* Elements that lie anyhow, in the order of the result's, for rows that want them dense; those of
+ * BOOL among others; and numbers as elements. */
 #include "kernels/pointwise/pointwise.h"
 
+#include "kernels/elementwise.h"
+
+#include <math.h>
 #include <string.h>
 
 void td_point_copy(char *to, const char *from, int64_t n, int64_t step, size_t size)
@@ -22,6 +25,50 @@ void td_point_copy(char *to, const char *from, int64_t n, int64_t step, size_t s
         TD_COPY(uint64_t)
 #undef TD_COPY
     }
+}
+
+/* A number that elements of the type are compared with is one of them. */
+static double compared(const struct td_value *v, enum td_dtype type)
+{
+    uint64_t room;
+    struct td_tensor one = {.data = &room, .dtype = type};
+    if (!(type & (TD_f16 | TD_bf16)))
+        return td_scalar(v);
+    td_put_real(&one, 0, td_scalar(v));
+    return td_get_real(&one, 0);
+}
+
+struct td_value td_point_number(const struct td_call *call, int k)
+{
+    const struct td_pointwise *family = call->op->family;
+    const struct td_value *v = &call->arg[family->operands[k] - '0'];
+    enum td_dtype type = td_point_type(call);
+    bool compares = td_point_result(family->point) == TD_POINT_IS_truth;
+    if (v->kind != TD_KIND_none && compares && type & (TD_f16 | TD_bf16))
+        return (struct td_value){.kind = TD_KIND_float, .f = compared(v, type)};
+    if (v->kind != TD_KIND_none)
+        return *v;
+    if (td_dtype_kind(type) == 'f')
+        return (struct td_value){.kind = TD_KIND_float, .f = k == 1 ? -INFINITY : INFINITY};
+    bool sign = td_dtype_kind(type) == 'i';
+    int bits = type == TD_bool ? 1 : 8 * (int)td_dtype_size(type) - sign;
+    int64_t most = (int64_t)(UINT64_MAX >> (64 - bits)), least = sign ? -most - 1 : 0;
+    return (struct td_value){.kind = TD_KIND_int, .i = k == 1 ? least : most};
+}
+
+void td_point_param(const struct td_call *call, int k, double *real, int64_t *whole)
+{
+    const struct td_pointwise *family = call->op->family;
+    const struct td_value *v = &call->arg[family->params[k] - '0'];
+    bool given = v->kind != TD_KIND_none;
+    double otherwise = k ? INFINITY : -INFINITY;
+    if (family->point == TD_POINT_nan_to_num)
+        otherwise = k ? (k == 1 ? 1 : -1) * td_most(td_point_type(call)) : 0;
+    bool compares = family->point == TD_POINT_hardshrink || family->point == TD_POINT_softshrink;
+    *real = !given ? otherwise : compares ? compared(v, td_point_type(call)) : td_scalar(v);
+    *whole = !given                           ? (k ? INT64_MAX : INT64_MIN)
+             : td_point_type(call) == TD_bool ? *real != 0
+                                              : td_scalar_int(v);
 }
 
 void td_point_put(char *to, struct td_value number, enum td_dtype type)

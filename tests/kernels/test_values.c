@@ -1,6 +1,7 @@
 /* kernels: the values that PyTorch's users rely on, written down and not taken from a reference:
  * where NaN goes, what an empty tensor gives, how accuracy holds far from 1. Each holds for every
  * row that runs here, the reference's among them. */
+#include "kernels/elementwise.h"
 #include "tests/run_tests.h"
 #include "tests/sample.h"
 
@@ -25,7 +26,7 @@ static void each(struct sample *s, void (*judge)(const struct td_call *, const c
     struct td_call *call = &s->run.call;
     int ran = 0;
     for (const struct td_impl *i = call->op->impls; i->run; i++) {
-        if (!sample_runnable(i, why) || !(i->dtypes & TD_f32) || !sample_takes(i, call))
+        if (!sample_runnable(i, why) || !(i->dtypes & s->input[0].dtype) || !sample_takes(i, call))
             continue;
         snprintf(name, sizeof name, "%.60s %.20s@%s", s->run.handle->full, i->name,
                  td_isa_name(i->isa));
@@ -110,6 +111,43 @@ START_TEST(test_zeros)
     for (size_t i = 0; i < sizeof unary / sizeof *unary; i++) {
         start(&s, unary[i], "self=[17]", x);
         each(&s, keeps_zeros);
+    }
+}
+END_TEST
+
+static double right;
+
+static void all_right(const struct td_call *call, const char *name)
+{
+    for (int64_t i = 0; i < td_numel(&call->out[0]); i++)
+        ck_assert_msg(td_get_real(&call->out[0], i) == right, "%s: element %d", name, (int)i);
+}
+
+/* A number has the type of what it is compared with: BF16's nearest to 0.1 is 0.1. */
+START_TEST(test_compared_numbers)
+{
+    static const enum td_dtype types[] = {TD_bf16, TD_f16, TD_f32, TD_f64};
+    static const struct {
+        const char *op, *few, *many;
+        int right;
+    } calls[] = {{"eq.Scalar", "self=[1] other=0.1", "self=[131] other=0.1", 1},
+                 {"le.Scalar", "self=[1] other=0.1", "self=[131] other=0.1", 1},
+                 {"ge.Scalar", "self=[1] other=0.1", "self=[131] other=0.1", 1},
+                 {"ne.Scalar", "self=[1] other=0.1", "self=[131] other=0.1", 0},
+                 {"lt.Scalar", "self=[1] other=0.1", "self=[131] other=0.1", 0},
+                 {"gt.Scalar", "self=[1] other=0.1", "self=[131] other=0.1", 0},
+                 {"hardshrink", "self=[1] lambd=0.1", "self=[131] lambd=0.1", 0},
+                 {"softshrink", "self=[1] lambd=0.1", "self=[131] lambd=0.1", 0}};
+    for (size_t k = 0; k < sizeof calls / sizeof *calls * 8; k++) {
+        struct sample s;
+        const char *pattern = k & 4 ? calls[k / 8].many : calls[k / 8].few;
+        right = calls[k / 8].right;
+        ck_assert_int_eq(sample_init(&s, calls[k / 8].op, pattern, (struct td_sizes){0},
+                                     types[k % 4], SAMPLE_PLAIN, 1),
+                         0);
+        for (int64_t i = 0; i < td_numel(&s.input[0]); i++)
+            td_put_real(&s.input[0], i, 0.1);
+        each(&s, all_right);
     }
 }
 END_TEST
@@ -295,6 +333,7 @@ int main(void)
     TCase *tc = tcase_create("values");
     tcase_add_test(tc, test_nan_passes);
     tcase_add_test(tc, test_zeros);
+    tcase_add_test(tc, test_compared_numbers);
     tcase_add_test(tc, test_fused_as_the_operator);
     tcase_add_test(tc, test_softmax_without_maximum);
     tcase_add_test(tc, test_empty);
