@@ -254,7 +254,8 @@ static void run_op(const struct op *op, int64_t n, char *const *at)
     const void *few[TD_POINT_OPERANDS];
     for (int k = 0; k < op->n_in; k++) {
         size_t size = td_dtype_size(op->args.from[k]);
-        memset(room[k], 1, sizeof room[k]); /* whole numbers may be divided by it */
+        memset(room[k], 0x3c,
+               sizeof room[k]); /* in no type 0 by which is divided, nor rare and slow */
         memcpy(room[k], (const char *)in[k] + (size_t)whole * size, (size_t)rest * size);
         few[k] = room[k];
     }
