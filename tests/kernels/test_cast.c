@@ -149,10 +149,15 @@ static long double nearest(long double x, int digits)
 static void check_rounding(const struct td_impl *impl, const void *in, enum td_dtype from,
                            enum td_dtype to, long double right)
 {
-    uint64_t out;
-    struct td_tensor t = {.data = &out, .dtype = to};
-    if (cast(impl, in, from, &out, to, 1))
-        ck_assert_ldouble_eq((long double)td_get_real(&t, 0), right);
+    enum { MANY = 17 }; /* a vector of the widest and one */
+    size_t size = td_dtype_size(from);
+    uint64_t many[MANY], out[MANY];
+    struct td_tensor t = {.data = out, .dtype = to};
+    for (size_t i = 0; i < MANY; i++)
+        memcpy((char *)many + i * size, in, size);
+    if (cast(impl, many, from, out, to, MANY))
+        for (int64_t i = 0; i < MANY; i++)
+            ck_assert_ldouble_eq((long double)td_get_real(&t, i), right);
 }
 
 /* One rounding and not two: numbers just beside the middle between two of the result's type, which
