@@ -44,10 +44,10 @@ TD_INLINE V o_relu(V x)
     return L_max(L_c(0), x);
 }
 
-/* Where exp(-x) and what is divided by it are no denormals, nor infinite. */
+/* From here on exp(-x) is not infinite, and a quotient by it no denormal. */
 #define TD_NEAR_ARGUMENT ((td_real)(TD_REAL_BITS == 32 ? -80 : -700))
 
-/* 1 / (1 + exp(-x)). Far below, exp(x) / (1 + exp(x)) keeps its digits down to the denormals. */
+/* 1 / (1 + exp(-x)). Far below, that is exp(x), which keeps its digits down to the denormals. */
 TD_INLINE V o_sigmoid(V x)
 {
     V y = L_div(L_c(1), L_add(L_c(1), o_exp_below(L_neg(x))));

@@ -1,7 +1,8 @@
 /* BF16 and FP16 as bits in a uint16_t, one element at a time: the contract that every level's
  * vector form keeps bit for bit. Rounding is to nearest, ties to even; a NaN keeps its sign and
  * upper payload and becomes quiet; denormals are rounded like any other number, never flushed;
- * what is too big becomes an infinity. IEEE 754-2019, 5.4.2 and 6.2.3. */
+ * what is too big becomes an infinity. IEEE 754-2019, 5.4.2 and 6.2.3. Where all operands are of
+ * one of them, what only moves, picks or changes signs may keep a signalling NaN. */
 #ifndef TD_KERNELS_HALF_H
 #define TD_KERNELS_HALF_H
 

@@ -182,9 +182,8 @@ TD_INLINE td_vf td_widen_bf16(td_vh h)
 #endif
 }
 
-TD_INLINE td_vh td_narrow_bf16(td_vf x)
+TD_INLINE td_vh td_upper_halves(td_vu up)
 {
-    td_vu up = td_round_bf16(x);
 #ifdef __AVX512BW__
     typedef short halves __attribute__((vector_size(64)));
     const halves upper = {1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31};
@@ -194,9 +193,14 @@ TD_INLINE td_vh td_narrow_bf16(td_vf x)
 #endif
 }
 
-/* Twice TD_LANES of them where their order is nothing, without a shuffle: those of even places, and
- * of odd ones. What is stored holds no NaN but those that BF16 has, as no sum of such numbers does:
- * rounding leaves them as they are. */
+TD_INLINE td_vh td_narrow_bf16(td_vf x)
+{
+    return td_upper_halves(td_round_bf16(x));
+}
+
+/* Twice TD_LANES of them without a shuffle, for what does not ask which lane is which: those of
+ * even places, and of odd ones. No result may be a NaN with bits that BF16 has not: arithmetic on
+ * BF16 makes none, and a signalling one stays as it is. */
 TD_INLINE td_vu td_load_pairs(const void *p)
 {
     td_vu pairs;

@@ -42,9 +42,9 @@ static char *aligned(void *address)
     return (char *)(((uintptr_t)address + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
 }
 
-/* To where the next allocation begins. A processor takes a load for one of what was just stored 4
- * KiB before or after, and waits: a kernel whose result lay 64 bytes behind a multiple of that from
- * its argument took twice its time. Where both begin alike the load always comes first. */
+/* To where the next allocation begins. A processor mistakes a load for one of what was just stored
+ * 4 KiB before or after, and waits: a kernel whose result lay 64 bytes behind a multiple of that
+ * from its argument took twice its time. Where both begin alike the load always comes first. */
 static size_t gap(const char *at, size_t bytes)
 {
     return bytes < FAR ? 0 : (TD_BUFFER_HEADER - (uintptr_t)at) & (FAR - 1);

@@ -235,7 +235,7 @@ TD_INLINE int64_t half_to_half(int64_t n, half *y, const half *x, td_vf (*f)(td_
     return i;
 }
 
-/* None, where one is from far on: it has no INT32, or is NaN. */
+/* None where one's magnitude is far or more, which may not fit. */
 TD_INLINE int64_t half_to_i32(int64_t n, int32_t *y, const half *x, td_vf (*f)(td_vh), half far)
 {
     int beyond = 0;

@@ -18,9 +18,12 @@ TD_INLINE V load(const void *p, int64_t i, enum td_dtype from)
     return from == TD_bf16 ? td_widen_bf16(h) : td_widen_f16(h);
 }
 
-TD_INLINE void store(void *p, int64_t i, enum td_dtype to, V v)
+/* all: the type of all operands, else TD_bool; of BF16 alone no NaN comes which BF16 has not. */
+TD_INLINE void store(void *p, int64_t i, enum td_dtype to, enum td_dtype all, V v)
 {
-    td_vh h = to == TD_bf16 ? td_narrow_bf16(v) : td_narrow_f16(v);
+    td_vh h = all == TD_bf16  ? td_upper_halves(td_round_number(v))
+              : to == TD_bf16 ? td_narrow_bf16(v)
+                              : td_narrow_f16(v);
     memcpy((uint16_t *)p + i, &h, sizeof h);
 }
 
@@ -38,7 +41,7 @@ TD_INLINE void store(void *p, int64_t i, enum td_dtype to, V v)
 #define AS_F32(k) L_load((const float *)in##k + i)
 #define AS_ANY(k) load(in##k, i, from##k)
 #define OUT_F32_same(v) L_store((float *)out + i, v)
-#define OUT_ANY_same(v) store(out, i, type, v)
+#define OUT_ANY_same(v) store(out, i, type, all, v)
 #define OUT_F32_pick OUT_F32_same
 #define OUT_F32_ratio OUT_F32_same
 #define OUT_ANY_pick OUT_ANY_same
@@ -46,16 +49,16 @@ TD_INLINE void store(void *p, int64_t i, enum td_dtype to, V v)
 #define OUT_F32_truth(m) store_truth(out, i, m)
 #define OUT_ANY_truth(m) store_truth(out, i, m)
 
-/* What stands before a row's loop, and how many elements it takes. Of BF16 alone these are twice a
- * vector, even places apart from odd ones; PARAM sees to it that no NaN comes which BF16 has not.
- */
+/* What runs before a row's loop and moves i on. Of BF16 alone two vectors at a time are taken, even
+ * places apart from odd ones; and what only picks halves does so as they are stored. */
 #define AS_EVEN(k) td_even_bf16(td_load_pairs((const uint16_t *)in##k + i))
 #define AS_ODD(k) td_odd_bf16(td_load_pairs((const uint16_t *)in##k + i))
-#define PAIRS_truth(operands, lanes) 0;
-#define PAIRS_pick(operands, lanes) all == TD_bool ? 0 : pick_halves(n, out, in);
-#define PAIRS_ratio PAIRS_truth
-#define PAIRS_same(operands, lanes)                                                                \
-    0;                                                                                             \
+#define AHEAD_truth(operands, lanes)
+#define AHEAD_ratio(operands, lanes)
+#define AHEAD_pick(operands, lanes)                                                                \
+    if (all != TD_bool)                                                                            \
+        i = pick_halves(n, out, in);
+#define AHEAD_same(operands, lanes)                                                                \
     for (; all == TD_bf16 && i + 2 * L_LANES <= n; i += 2 * L_LANES) {                             \
         V even, odd;                                                                               \
         {                                                                                          \
@@ -67,25 +70,6 @@ TD_INLINE void store(void *p, int64_t i, enum td_dtype to, V v)
         td_store_bf16_pairs((uint16_t *)out + i, even, odd);                                       \
     }
 
-#define PARAM(k) L_c(args->real[k] == args->real[k] ? (float)args->real[k] : NAN)
-#define PARAMS                                                                                     \
-    V p = PARAM(0), q = PARAM(1), r = PARAM(2);                                                    \
-    (void)p, (void)q, (void)r;
-
-/* The type that all operands have which are loaded as they are stored; TD_bool: not one. */
-#define LOADED_same 0
-#define LOADED_ratio 0
-#define LOADED_truth 0
-#define LOADED_pick 1
-static enum td_dtype of_one_type(const struct td_point_args *args, int first, int operands)
-{
-    for (int k = first; k < operands; k++)
-        if (args->from[k] != args->type)
-            return TD_bool;
-    return args->type;
-}
-
-/* What only picks halves does so as they are stored. */
 static int64_t pick_halves(int64_t n, uint16_t *y, const void *const *in)
 {
     const uint8_t *truth = in[0];
@@ -95,7 +79,28 @@ static int64_t pick_halves(int64_t n, uint16_t *y, const void *const *in)
     return n;
 }
 
-/* What takes no longer than its loads has a loop without branches for halves of one type. */
+/* A NaN without the bits that a caller's may have. */
+#define PARAM(k) L_c(args->real[k] == args->real[k] ? (float)args->real[k] : NAN)
+#define PARAMS                                                                                     \
+    V p = PARAM(0), q = PARAM(1), r = PARAM(2);                                                    \
+    (void)p, (void)q, (void)r;
+
+/* The type of operands first to last, where that is the call's; else TD_bool. */
+static enum td_dtype of_one_type(const struct td_point_args *args, int first, int operands)
+{
+    for (int k = first; k < operands; k++)
+        if (args->from[k] != args->type)
+            return TD_bool;
+    return args->type;
+}
+
+#define FIRST_TYPED_same 0
+#define FIRST_TYPED_ratio 0
+#define FIRST_TYPED_truth 0
+#define FIRST_TYPED_pick 1
+
+/* What takes no longer than its loads has a loop without branches for halves of one type; at 16
+ * bytes a vector that were more code than it is worth. */
 #define CHEAP(cost) (TD_VBYTES > 16 && (cost) <= 2)
 #define ALL(type) type, type, type, type, type
 
@@ -113,15 +118,16 @@ static int64_t pick_halves(int64_t n, uint16_t *y, const void *const *in)
                            enum td_dtype from0, enum td_dtype from1, enum td_dtype from2)          \
     {                                                                                              \
         (void)all, (void)type, (void)from0, (void)from1, (void)from2;                              \
-        PARAMS FROM_##operands int64_t i = PAIRS_##result(operands, lanes);                        \
-        for (; i < n; i += L_LANES) {                                                              \
+        PARAMS FROM_##operands int64_t i = 0;                                                      \
+        AHEAD_##result(operands, lanes) for (; i < n; i += L_LANES)                                \
+        {                                                                                          \
             IN_##operands(AS_ANY, FIRST_##result(AS_ANY)) OUT_ANY_##result(lanes);                 \
         }                                                                                          \
     }                                                                                              \
     static void id##_any(const struct td_point_args *args, int64_t n, void *out,                   \
                          const void *const *in)                                                    \
     {                                                                                              \
-        enum td_dtype one = of_one_type(args, LOADED_##result, operands);                          \
+        enum td_dtype one = of_one_type(args, FIRST_TYPED_##result, operands);                     \
         if (CHEAP(cost) && one == TD_bf16)                                                         \
             id##_of(args, n, out, in, ALL(TD_bf16));                                               \
         else if (CHEAP(cost) && one == TD_f16)                                                     \

@@ -5,7 +5,7 @@
  *
  * Sums are made in doubles, and a gradient's is taken off in two parts, since what is left of
  * grad_output may be little: all of it goes in a row of one element. Exponentials are kept in the
- * result where it is of the lanes' type, else computed again. */
+ * result where it is of the lanes' type and no row is AGAIN, else computed again. */
 #ifndef TD_KERNELS_SOFTMAX_ROWS_H
 #define TD_KERNELS_SOFTMAX_ROWS_H
 
@@ -18,9 +18,9 @@
 #define ROWS 16    /* at most, of BLOCK elements, that are walked together */
 #define BLOCK 4096
 #ifdef TD_LANES_512
-#define WAITS(n) ((n) < L_LANES) /* a load near what was just stored by a mask waits for it */
+#define AGAIN(n) ((n) < L_LANES) /* a load near what was just stored by a mask waits for it */
 #else
-#define WAITS(n) false
+#define AGAIN(n) false
 #endif
 
 struct job {
@@ -102,7 +102,7 @@ TD_INLINE void forward_rows(const enum td_soft kind, char *out, const char *x, i
                             int64_t rows, int64_t step, const enum td_dtype from,
                             const enum td_dtype to)
 {
-    const bool keeps = kind == TD_SOFT_plain && to == TD_REAL_TYPE && !WAITS(n);
+    const bool keeps = kind == TD_SOFT_plain && to == TD_REAL_TYPE && !AGAIN(n);
     td_real most[ROWS], rest[ROWS]; /* rest: what comes off, or the factor */
     for (int64_t r = 0; r < rows; r++) {
         const char *row = x + r * step * TD_REAL_SIZE(from);
@@ -172,7 +172,7 @@ TD_INLINE void forward_block(const enum td_soft kind, char *out, const char *x, 
                              int64_t size, int64_t stride, int64_t step, const enum td_dtype from,
                              const enum td_dtype to)
 {
-    const bool keeps = kind == TD_SOFT_plain && to == TD_REAL_TYPE && !WAITS(n);
+    const bool keeps = kind == TD_SOFT_plain && to == TD_REAL_TYPE && !AGAIN(n);
     V top[COLUMNS / L_LANES], sum[COLUMNS / L_LANES], lost[COLUMNS / L_LANES];
     for (int64_t v = 0; v < COLUMNS / L_LANES; v++) {
         top[v] = L_c(-INFINITY);
