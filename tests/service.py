@@ -3,15 +3,19 @@
 TENSORD_BIN names the binary (meson sets it). TENSORD_SANITIZED=1 says that it is an instrumented
 one: what is timed or weighed then has no meaning, and everything takes longer.
 """
+import contextlib
 import functools
 import http.client
+import itertools
 import json
 import math
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -167,10 +171,15 @@ class Reply:
 
 # ---- the process ----
 
+_ports = itertools.count(os.getpid() * 131)
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Below those that connections get, and another one for each process and call."""
+    for n in _ports:
+        with contextlib.suppress(OSError), socket.socket() as s:
+            s.bind(("127.0.0.1", 20000 + n % 12000))
+            return s.getsockname()[1]
 
 
 def eventually(what, seconds=30):
@@ -262,6 +271,45 @@ class Service:
         """Runs an operator; the reply whatever its status. how: what pack() takes."""
         body, headers = pack(inputs, parameters, **how)
         return self.call("POST", path.format(op), body, headers, connection)
+
+    def in_flight(self, connection):
+        """Other requests, and tasks. Looks by one connection do not count each other."""
+        text = self.call("GET", "/metrics", connection=connection).body.decode()
+        return int(re.search(r"^tensord_requests_in_flight (\d+)$", text, re.M)[1]) - 1
+
+    def under_way(self, n, connection):
+        """Waits until n requests and tasks are in flight."""
+        assert eventually(lambda: self.in_flight(connection) == n), f"not {n} but {self.in_flight(connection)}"
+
+    def half(self, op, inputs):
+        """A call, under way alone, that gets its end from the function that is given, which gives the reply."""
+        body, headers = pack(inputs)
+        own, look, end = self.connect(), self.connect(), threading.Event()
+        left = [b" " * 4096] * 500
+        self.under_way(0, look)
+        own.putrequest("POST", "/v1/ops/" + op)
+        for header in {**headers, "Content-Length": str(len(body) + len(b"".join(left)))}.items():
+            own.putheader(*header)
+        own.endheaders(body)
+        self.under_way(1, look)
+        look.close()
+
+        def feed(): # a body that does not move for 10 s is cut off
+            with contextlib.suppress(OSError):
+                while len(left) > 1 and not end.wait(0.5):
+                    own.send(left.pop())
+        feeder = threading.Thread(target=feed, daemon=True)
+        feeder.start()
+
+        def finish():
+            end.set()
+            feeder.join()
+            try:
+                own.send(b"".join(left))
+                return Reply(own.getresponse())
+            finally:
+                own.close()
+        return finish
 
     def op(self, op, inputs, parameters=None, **how):
         """Runs an operator that is right, and gives its only result."""

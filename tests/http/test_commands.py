@@ -86,7 +86,7 @@ class Commands(unittest.TestCase):
 
     def test_all_candidates(self):
         """Every line says what was taken and what is best, the last one how many were not; the status says whether."""
-        done = run("bench", "--all-candidates", "--op", "exp", "--seconds", "3", "--json")
+        done = run("bench", "--all-candidates", "--op", "exp", "--seconds", "12", "--json")
         *lines, last = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual(done.stderr, "")
         self.assertEqual({"exp"}, {line["op"] for line in lines})
@@ -97,8 +97,10 @@ class Commands(unittest.TestCase):
             self.assertGreaterEqual(line["ratio"], 1, line)
             self.assertAlmostEqual(line["ratio"], line["default_us"] / line["best_us"], delta=0.01 * line["ratio"] + 0.1)
             self.assertTrue(line["ratio"] == 1 or line["default"] != line["best"], line)
-        behind = [e for e in lines if e["ratio"] > 1.05 and e["default_us"] > e["best_us"] + 0.2]
-        self.assertEqual((last["cells"], last["slower"], done.returncode), (len(lines), len(behind), bool(behind)))
+        sure = [e for e in lines if e["ratio"] > 1.051 and e["default_us"] > e["best_us"] + 0.202] # it judges by nanoseconds
+        may = [e for e in lines if e["ratio"] >= 1.05 and e["default_us"] >= e["best_us"] + 0.198]
+        self.assertTrue(len(sure) <= last["slower"] <= len(may), last)
+        self.assertEqual((last["cells"], done.returncode), (len(lines), bool(last["slower"])))
         self.wrong("bench", "--all-candidates", "--op", "nosuch", word="nosuch")
         self.wrong("bench", "--all-candidates", "--seconds", "-1", word="--seconds")
 
@@ -161,29 +163,32 @@ class Commands(unittest.TestCase):
             worker = threading.Thread(target=work)
             worker.start()
             try:
-                done = run("top", f"127.0.0.1:{s.port}")
+                for _ in range(3): # within the second that it looks at, either may stall
+                    done = run("top", f"127.0.0.1:{s.port}")
+                    figures = [re.search(figure, done.stdout, re.M) for figure in (r"^(\d+) requests/s", r"^relu +\w+ +\w+ +(\d+) ")]
+                    if all(figure and int(figure[1]) > 10 for figure in figures):
+                        break
             finally:
                 stop.set()
                 worker.join()
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertNotIn("\033", done.stdout)
         self.assertRegex(done.stdout, rf"tensord \S+ at 127.0.0.1:{s.port}, [A-Z]")
-        self.assertGreater(int(re.search(r"^(\d+) requests/s", done.stdout, re.M)[1]), 10)
         self.assertRegex(done.stdout, r"(?m)^first +1 +\d+ % ")
-        self.assertGreater(int(re.search(r"^relu +\w+ +\w+ +(\d+) ", done.stdout, re.M)[1]), 10)
+        for figure in figures:
+            self.assertGreater(int(figure[1]), 10, done.stdout)
         away = run("top", f"127.0.0.1:{service.free_port()}")
         self.assertEqual((away.returncode, away.stdout), (1, ""))
         self.assertIn("no server at", away.stderr)
         self.wrong("top", "--nosuch", word="nosuch")
 
     def test_top_by_ipv6(self):
-        with socket.socket(socket.AF_INET6) as s:
-            try:
-                s.bind(("::1", 0))
-            except OSError:
-                self.skipTest("skipped: no IPv6 here")
+        try:
+            s = socket.create_server(("::1", 0), family=socket.AF_INET6)
+        except OSError:
+            self.skipTest("skipped: no IPv6 here")
+        with s:
             port = s.getsockname()[1]
-            s.listen()
             s.settimeout(20)
             def answer():
                 for _ in range(4):

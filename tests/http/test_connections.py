@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """HTTP itself: keep-alive, pipelining, bodies in pieces, Expect, many clients at once, limits."""
 import concurrent.futures
+import contextlib
 import json
 import os
 import pathlib
@@ -76,9 +77,8 @@ class Connections(service.ServiceTest):
 
     def test_clients_that_left_the_queue(self):
         """What they asked for is not computed when its turn comes; what others asked for is."""
-        image = np.ones((1, 32, 128, 128), np.float32)
-        body, headers = service.pack({"input": image, "weight": np.ones((512, 32, 5, 5), np.float32)},
-                                     {"kernel": "ref", "padding": [2, 2], "timeout_ms": 3000}, binary=True)
+        body, headers = service.pack({"input": np.ones((1, 32, 128, 128), np.float32), "weight": np.ones((512, 32, 5, 5), np.float32)},
+                                     {"kernel": "ref", "padding": [2, 2], "timeout_ms": 60000}, binary=True)
         slow = self.service.call("POST", "/v1/ops/conv2d", body, {**headers, "Prefer": "respond-async"})
         self.assertEqual(slow.status, 202)
         vector, square = np.ones(1 << 15, np.float32), np.ones((128, 128), np.float32)
@@ -91,9 +91,11 @@ class Connections(service.ServiceTest):
                 body, headers = service.pack(inputs, {"kernel": "ref"}, binary=binary)
                 sockets.append(self.service.socket(60))
                 sockets[-1].sendall(post(body, *map(": ".join, headers.items()), path="/v1/ops/" + op))
-        time.sleep(0.3) # all are in the queue
+        self.assertTrue(service.eventually(lambda: self.service.call("GET", "/v1/pools/default").json["depth"] == 6))
         for s in left:
             s.close()
+        time.sleep(2.5) # which the server sees
+        self.assertEqual(self.service.call("DELETE", slow.headers["Location"]).status, 204)
         for s in stay:
             with s:
                 self.assertEqual(read_replies(s, 1)[0][0][0], 200)
@@ -143,8 +145,7 @@ class Connections(service.ServiceTest):
     def test_pipelining(self):
         """Replies come in the order of the requests, small ones, big ones and wrong ones."""
         big = np.ones((300, 300), np.float32)
-        body, headers = service.pack({"self": big, "other": big}, {"binary_data_output": False},
-                                     binary=True)
+        body, headers = service.pack({"self": big, "other": big}, {"binary_data_output": False}, binary=True)
         slow = post(body, *(f"{k}: {v}" for k, v in headers.items()), path="/v1/ops/matmul")
         requests = [post(ADD), slow, b"GET /v1/isa HTTP/1.1\r\nHost: localhost\r\n\r\n", post(b"{"), post(ADD)] * 4
         with self.service.socket(60) as s:
@@ -211,8 +212,7 @@ class Connections(service.ServiceTest):
                 shape = [(5,), (64, 48), (3, 700), (300, 300)][i % 4]
                 a, b = (rng.standard_normal(shape).astype(np.float32) for _ in range(2))
                 name = f"{seed}-{i}"
-                reply = self.service.infer("add", {"self": a, "other": b}, binary=i % 4 >= 2, id=name,
-                                           connection=c)
+                reply = self.service.infer("add", {"self": a, "other": b}, binary=i % 4 >= 2, id=name, connection=c)
                 assert reply.json["id"] == name
                 np.testing.assert_array_equal(reply.out, a + b)
                 w = rng.standard_normal((20, shape[-1])).astype(np.float32)
@@ -349,21 +349,26 @@ class BigMachine(service.ServiceTest):
 
 
 class Idle(service.ServiceTest):
-    args = ("--idle-s", "1", "--max-body", "2000", "--max-headers", "2000", "--json-depth", "4",
-            "--connections", "8")
+    args = ("--idle-s", "1")
 
     def test_silence_is_cut(self):
         """Before a request, in its head, in its body."""
         begin = time.monotonic()
         sockets = [self.service.socket() for _ in range(3)]
-        sockets[1].sendall(b"GET /v1/isa HTTP/1.1\r\nHost")
-        sockets[2].sendall(post(ADD)[:-10])
+        for s, said in zip(sockets, (b"", b"GET /v1/isa HTTP/1.1\r\nHost", post(ADD)[:-10])):
+            with contextlib.suppress(ConnectionError): # it is cut already
+                s.sendall(said)
         for s in sockets:
-            with s:
+            data = b""
+            with s, contextlib.suppress(ConnectionError):
                 data = s.recv(1000)
-                self.assertTrue(data == b"" or b" 408 " in data, data)
-        self.assertLess(time.monotonic() - begin, 6)
+            self.assertTrue(data == b"" or b" 408 " in data, data)
+        self.assertLess(time.monotonic() - begin, 20)
         self.alive()
+
+
+class Limits(service.ServiceTest):
+    args = ("--max-body", "2000", "--max-headers", "2000", "--json-depth", "4")
 
     def test_limits_as_configured(self):
         self.assertEqual(self.service.call("POST", "/v1/ops/add", ADD).status, 200)
@@ -371,21 +376,23 @@ class Idle(service.ServiceTest):
         self.problem(self.service.call("GET", "/v1/isa", headers={"X": "y" * 2000}), 431, "2000")
         self.problem(self.service.call("POST", "/v1/ops/add", b'{"a":[[[[1]]]]}'), 400, "4")
 
+
+class Few(service.ServiceTest):
+    args = ("--connections", "8")
+
     def test_connections_beyond_the_limit(self):
         """They are closed or wait; those that are there are served, and afterwards all is well."""
         held = [self.service.socket(0.05) for _ in range(20)]
+        held[0].settimeout(30)
         served = 0
         for s in held:
-            try:
+            with contextlib.suppress(OSError):
                 s.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 served += b" 200 " in s.recv(1000)
-            except OSError:
-                pass
         for s in held:
             s.close()
-        self.assertGreaterEqual(served, 1)
-        self.assertLessEqual(served, 8)
-        time.sleep(0.2)
+        self.assertIn(served, range(1, 9))
+        time.sleep(2.5)
         self.alive()
 
 

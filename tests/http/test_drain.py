@@ -8,19 +8,16 @@ import unittest
 import numpy as np
 
 import service
-from service import Service, stored
+from service import Service
 
 SIDE = service.slow_side(0.6)
 
+X = {"self": np.array([-1, 2], np.float32)}
+LONG = ("--drain-s", "300", "--idle-s", "300")
 
-def slow_service(*args):
-    """A service, and a call to it that runs for some tenths of a second."""
-    s = Service(*args)
-    head = b'{"shape":[%d,%d],"datatype":"FP32"}' % (SIDE, SIDE)
-    s.call("PUT", "/v1/tensors/m", head + np.ones((SIDE, SIDE), np.float32).tobytes(),
-           {"Inference-Header-Content-Length": str(len(head))})
-    inputs = {"self": stored("m"), "other": stored("m")}
-    return s, lambda **how: s.infer("matmul", inputs, {"kernel": "ref", "binary_data_output": True}, **how)
+
+def not_ready(s):
+    return service.eventually(lambda: s.call("GET", "/v2/health/ready").status == 503)
 
 
 class Drain(unittest.TestCase):
@@ -45,27 +42,31 @@ class Drain(unittest.TestCase):
     def test_in_flight_is_finished(self):
         """Ready turns 503, on a connection that is open and on new ones; other questions are answered,
         no new work is taken, and the calls end well."""
-        s, call = slow_service()
-        replies = []
-        threads = [threading.Thread(target=lambda: replies.append(call())) for _ in range(3)]
-        probe = s.connect()
+        s = Service(*LONG)
+        m, replies = np.ones((SIDE, SIDE), np.float32), []
+        slow = threading.Thread(target=lambda: replies.append(
+            s.infer("matmul", {"self": m, "other": m}, {"kernel": "ref"}, binary=True)))
+        finish = s.half("relu", X)
+        probe, look = s.connect(), s.connect()
         s.call("GET", "/v2/health/ready", connection=probe)
-        for t in threads:
-            t.start()
-        time.sleep(0.2)
+        s.under_way(1, look)
+        slow.start()
+        begun = service.eventually(lambda: replies or s.in_flight(look) == 2)
         s.process.send_signal(signal.SIGTERM)
-        time.sleep(0.1)
+        begun = begun and not_ready(s)
         ready = [s.call("GET", "/v2/health/ready", connection=probe), s.call("GET", "/v2/health/ready"),
                  s.call("GET", "/v2/health/ready")]
-        live, work = s.call("GET", "/v2/health/live"), call()
+        live, work = s.call("GET", "/v2/health/live"), s.infer("relu", X)
+        slow.join()
         still = s.process.poll() is None
-        for t in threads:
-            t.join()
+        reply = finish()
         s.process.wait(60) # stop() would be a second signal
         s.stop()
+        self.assertTrue(begun)
         self.assertTrue(still, "it did not wait for the calls")
-        self.assertEqual([r.status for r in replies], [200] * 3)
-        self.assertTrue(all((r.out == SIDE).all() for r in replies))
+        self.assertEqual([r.status for r in (reply, *replies)], [200] * 2)
+        self.assertEqual(reply.out.tolist(), [0, 2])
+        self.assertTrue((replies[0].out == SIDE).all())
         for reply in ready:
             self.assertEqual((reply.status, reply.json["ready"]), (503, False))
             self.assertEqual(reply.headers["Connection"], "close")
@@ -77,9 +78,8 @@ class Drain(unittest.TestCase):
 
     def test_probes_without_a_pause(self):
         """They are answered while it drains, and do not keep it from ending."""
-        s, call = slow_service()
-        replies, probes = [], []
-        work = threading.Thread(target=lambda: replies.append(call()))
+        s = Service(*LONG)
+        finish, probes = s.half("relu", X), []
 
         def probe():
             try:
@@ -89,46 +89,45 @@ class Drain(unittest.TestCase):
                 pass # it has ended
 
         probing = [threading.Thread(target=probe) for _ in range(4)]
-        work.start()
-        time.sleep(0.2)
         s.process.send_signal(signal.SIGTERM)
         for t in probing:
             t.start()
-        s.process.wait(25) # less than drain_s
-        for t in [work, *probing]:
+        seen = service.eventually(lambda: 503 in probes)
+        reply = finish()
+        s.process.wait(60) # less than drain_s
+        for t in probing:
             t.join()
         s.stop()
-        self.assertEqual([r.status for r in replies], [200])
-        self.assertIn(503, probes)
+        self.assertTrue(seen)
+        self.assertEqual(reply.status, 200)
 
     def test_a_second_signal(self):
         """It ends at once, whatever is under way."""
         for sig in (signal.SIGTERM, signal.SIGINT):
             s = Service()
-            with s.socket() as c:
-                c.sendall(b"POST /v1/ops/relu HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
-                time.sleep(0.2)
-                s.process.send_signal(signal.SIGTERM)
-                time.sleep(0.3)
-                self.assertIsNone(s.process.poll(), "it did not wait for the request")
-                begin = time.monotonic()
-                s.process.send_signal(sig)
-                s.process.wait(20)
-                self.assertLess(time.monotonic() - begin, 10)
-                s.stop()
-                self.assertIn("second signal", s.log)
+            finish = s.half("relu", X)
+            s.process.send_signal(signal.SIGTERM)
+            self.assertTrue(not_ready(s))
+            self.assertIsNone(s.process.poll(), "it did not wait for the request")
+            begin = time.monotonic()
+            s.process.send_signal(sig)
+            s.process.wait(20)
+            self.assertLess(time.monotonic() - begin, 10)
+            self.assertRaises(OSError, finish)
+            s.stop()
+            self.assertIn("second signal", s.log)
 
     def test_at_most_drain_s(self):
         """A client that never ends its request does not keep the service alive."""
         s = Service("--drain-s", "1")
-        with s.socket() as c:
-            c.sendall(b"POST /v1/ops/relu HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
-            time.sleep(0.2)
-            begin = time.monotonic()
-            s.process.send_signal(signal.SIGTERM)
-            s.process.wait(20)
-            s.stop()
-            self.assertLess(time.monotonic() - begin, 10)
+        finish = s.half("relu", X)
+        begin = time.monotonic()
+        s.process.send_signal(signal.SIGTERM)
+        s.process.wait(20)
+        self.assertLess(time.monotonic() - begin, 10)
+        self.assertRaises(OSError, finish)
+        s.stop()
+        self.assertIn("cut off", s.log)
 
     def test_the_port_is_free_afterwards(self):
         with Service() as s:

@@ -13,6 +13,7 @@ from service import stored
 CPUS = sorted(os.sched_getaffinity(0))
 LAST = str(CPUS[-1])
 X = {"self": np.arange(8, dtype=np.float32)}
+ENDLESS = {"input": np.ones((1, 32, 128, 128), np.float32), "weight": np.ones((512, 32, 5, 5), np.float32)}
 
 
 def cpus_of_thread(pid, tid):
@@ -21,7 +22,19 @@ def cpus_of_thread(pid, tid):
     return allowed.split()[1]
 
 
-class Pools(service.ServiceTest):
+class Held(service.ServiceTest):
+    def hold(self, pool):
+        """A task that keeps the pool's worker for minutes."""
+        body, headers = service.pack(ENDLESS, {"pool": pool, "kernel": "ref", "padding": [2, 2]}, binary=True)
+        reply = self.service.call("POST", "/v1/ops/conv2d", body, {**headers, "Prefer": "respond-async"})
+        self.assertEqual(reply.status, 202, reply.body)
+        return reply.headers["Location"]
+
+    def release(self, task):
+        self.assertEqual(self.service.call("DELETE", task).status, 204)
+
+
+class Pools(Held):
     args = ("--pool", f"a={CPUS[0]}", "--pool", f"b={LAST}:queue_depth=4:spin_us=20")
 
     def put(self, name, config, status=201):
@@ -164,22 +177,23 @@ class Pools(service.ServiceTest):
 
     def test_a_timeout_in_the_queue(self):
         """A call that waits too long gives 504; one without a limit behind it is still run."""
-        self.service.call("PUT", "/v1/tensors/slow", *self.tensor(service.slow_side(0.5)))
         self.put("late", {"cpus": LAST})
-        slow = {"self": stored("slow"), "other": stored("slow")}
-        replies = {}
+        replies, threads = {}, []
+        slow = np.ones((200, 200), np.float32)
 
         def call(name, **parameters):
-            replies[name] = self.service.infer("matmul", slow, {
-                "pool": "late", "kernel": "ref", "binary_data_output": True, **parameters})
-        threads = []
-        for name, parameters in (("first", {}), ("late", {"timeout_ms": 1}), ("last", {})):
+            replies[name] = self.service.infer("matmul", {"self": slow, "other": slow},
+                                               {"pool": "late", "kernel": "ref", **parameters}, binary=True)
+        task = self.hold("late")
+        self.assertTrue(service.eventually(lambda: self.get("late")["running"]))
+        for depth, (name, parameters) in enumerate((("late", {"timeout_ms": 1}), ("last", {})), 1):
             threads.append(threading.Thread(target=call, args=(name,), kwargs=parameters))
             threads[-1].start()
-            time.sleep(0.05)
+            self.assertTrue(service.eventually(lambda: self.get("late")["depth"] == depth))
+        self.release(task)
         for t in threads:
             t.join()
-        self.assertEqual((replies["first"].status, replies["last"].status), (200, 200))
+        self.assertEqual(replies["last"].status, 200)
         self.problem(replies["late"], 504, "timeout_ms")
         self.assertEqual(self.get("late")["late"], 1)
         self.service.call("DELETE", "/v1/pools/late")
@@ -259,7 +273,7 @@ class Unpinned(service.ServiceTest):
         self.assertEqual(pools[0]["pinned"], topology["pin_by_default"])
 
 
-class Hung(service.ServiceTest):
+class Hung(Held):
     """A worker that does not come back, here from a computation that is only long."""
     args = ("--pool", f"a={CPUS[0]}", "--pool", f"b={LAST}", "--watchdog-s", "1")
 
@@ -275,28 +289,22 @@ class Hung(service.ServiceTest):
 
     def test_watchdog(self):
         """503 that names pool, worker, operator and since when; 200 when it goes on."""
-        side = service.slow_side(2.5)
-        x = np.ones((side, side), np.float32)
-        call = threading.Thread(target=self.service.op, args=("matmul", {"self": x, "other": x}),
-                                kwargs={"parameters": {"pool": "b", "kernel": "ref"}, "binary": True})
         begin = time.time()
-        call.start()
+        task = self.hold("b")
         self.until(503)
-        reply = self.service.call("GET", "/v2/health/ready")
-        if reply.status == 503:
-            self.assertIn("pool b: worker 0 has been in matmul", reply.json["error"])
-            hung = reply.json["hung"]
-            self.assertEqual([(h["pool"], h["worker"], h["operator"]) for h in hung], [("b", 0, "matmul")])
-            since = calendar.timegm(time.strptime(hung[0]["since"], "%Y-%m-%dT%H:%M:%SZ"))
-            self.assertTrue(begin - 2 <= since <= time.time(), hung)
-            self.assertGreaterEqual(hung[0]["seconds"], 1)
-            metrics = self.service.call("GET", "/metrics").body.decode()
-            if self.ready()[0] == 503:
-                self.assertIn('tensord_pool_hung_workers{pool="b"} 1\n', metrics)
-                self.assertIn('tensord_pool_hung_workers{pool="a"} 0\n', metrics)
+        said = self.ready()[1]
+        self.assertIn("pool b: worker 0 has been in conv2d", said["error"])
+        hung = said["hung"]
+        self.assertEqual([(h["pool"], h["worker"], h["operator"]) for h in hung], [("b", 0, "conv2d")])
+        since = calendar.timegm(time.strptime(hung[0]["since"], "%Y-%m-%dT%H:%M:%SZ"))
+        self.assertTrue(begin - 2 <= since <= time.time(), hung)
+        self.assertGreaterEqual(hung[0]["seconds"], 1)
+        metrics = self.service.call("GET", "/metrics").body.decode()
+        self.assertIn('tensord_pool_hung_workers{pool="b"} 1\n', metrics)
+        self.assertIn('tensord_pool_hung_workers{pool="a"} 0\n', metrics)
         self.assertEqual(self.service.call("GET", "/v2/health/live").status, 200)
         self.assertEqual(self.service.infer("relu", X, {"pool": "a"}).status, 200)
-        call.join()
+        self.release(task)
         self.until(200)
         self.assertNotIn("hung", self.ready()[1])
 

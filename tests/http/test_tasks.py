@@ -61,6 +61,15 @@ class Tasks:
         return self.begin("matmul", {"self": stored("m"), "other": stored("m")},
                           {"kernel": "ref", "binary_data_output": True, **where, **parameters})
 
+    def hold(self, pool=None):
+        """A task that runs for long, or until it is deleted; what is behind it in the pool waits."""
+        image, weight = np.ones((1, 32, 128, 128), np.float32), np.ones((512, 32, 5, 5), np.float32)
+        where = {"pool": pool} if pool else {}
+        task = self.begin("conv2d", {"input": image, "weight": weight},
+                          {"kernel": "ref", "padding": [2, 2], **where}, binary=True)
+        self.until(lambda: self.running(task), "it does not run")
+        return task
+
     def until(self, condition, what):
         deadline = time.monotonic() + 60
         while not condition():
@@ -112,27 +121,28 @@ class Life(service.ServiceTest, Tasks):
         """And can be read as often as any other result."""
         reply = self.submit("relu", {"self": A}, {"kernel": "nosuch"}) # what is known at once is no task
         self.problem(reply, 400, "kernel", "nosuch", "simd")
-        first = self.slow("b")
-        self.until(lambda: self.running(first), "it does not run")
+        first = self.hold("b")
         late = self.begin("relu", {"self": A}, {"pool": "b", "timeout_ms": 1})
+        time.sleep(0.01)
+        self.delete(first)
         for _ in range(2):
             self.problem(self.end(late, status=504), 504, "timeout_ms")
         self.assertEqual([t["status"] for t in self.list() if t["id"] in late], [504])
-        self.end(first)
 
     def test_wait(self):
-        location = self.slow("a")
+        first = self.hold("a")
+        location = self.begin("relu", {"self": A}, {"pool": "a"})
         begin = time.monotonic()
         pending = self.get(location, "?wait=0.05")
-        self.assertEqual(pending.status, 202, "it was done too soon to be waited for")
-        self.assertIn(pending.json["state"], ("queued", "running"))
+        self.assertEqual((pending.status, pending.json["state"]), (202, "queued"))
         self.assertGreaterEqual(time.monotonic() - begin, 0.05)
         for query in ("", "?", "?wait=0", "?&wait=0"):
             self.assertEqual(self.get(location, query).status, 202, query)
         for query in ("?other=wait", "?wai=1", "?x=1&wait=0"):
             self.assertEqual(self.get(location, query).status, 400, query)
+        self.delete(first)
         reply = self.end(location)
-        self.assertTrue((reply.out == SIDE).all())
+        np.testing.assert_array_equal(reply.out, A)
         self.assertEqual(self.end(location, 600).body, reply.body) # at once, again
         for wait in ("", "x", "-1", "601", "nan", "1e9", "1x"):
             self.problem(self.get(location, f"?wait={wait}"), 400, "wait")
@@ -140,18 +150,23 @@ class Life(service.ServiceTest, Tasks):
 
     def test_waiting_takes_no_thread(self):
         """This server has two HTTP threads; far more wait for one task, and all get the result."""
-        location, replies = self.slow("a"), []
+        first, replies = self.hold("a"), []
+        location = self.begin("relu", {"self": A}, {"pool": "a"})
         threads = [threading.Thread(target=lambda: replies.append(self.end(location))) for _ in range(30)]
         for t in threads:
             t.start()
+        look = self.service.connect()
+        self.service.under_way(2 + 30, look)
+        look.close()
         quick = self.service.call("GET", "/v2/health/live")
         during = self.get(location).status
+        self.delete(first)
         for t in threads:
             t.join()
         self.assertEqual(quick.status, 200)
         self.assertEqual(during, 202)
-        self.assertEqual(len({reply.body for reply in replies}), 1)
-        self.assertTrue((replies[0].out == SIDE).all())
+        self.assertEqual((len(replies), len({reply.body for reply in replies})), (30, 1))
+        np.testing.assert_array_equal(replies[0].out, A)
 
     def test_unknown(self):
         for name in ("x", "0" * 32, "0" * 31, "%2e", "-1", "f" * 3000):
@@ -160,26 +175,29 @@ class Life(service.ServiceTest, Tasks):
             self.problem(self.delete("/v1/tasks/" + name), 404)
 
     def test_list(self):
-        first, second = self.slow("a"), self.slow("a")
-        self.until(lambda: self.running(first), "it does not run")
+        first = self.hold("a")
+        second = self.begin("relu", {"self": np.ones(1000, np.float32)}, {"pool": "a"}, binary=True)
         tasks = {t["id"]: t for t in self.list()}
         one, two = (tasks[location.rsplit("/", 1)[1]] for location in (first, second))
         self.assertEqual((one["state"], two["state"]), ("running", "queued"))
-        self.assertEqual((one["operator"], one["pool"]), ("matmul", "a"))
+        self.assertEqual((one["operator"], one["pool"]), ("conv2d", "a"))
+        self.delete(first)
         self.end(second)
-        done = next(t for t in self.list() if t["id"] in first)
+        done = next(t for t in self.list() if t["id"] in second)
         self.assertEqual((done["state"], done["status"]), ("done", 200))
-        self.assertGreater(done["bytes"], 4 * SIDE * SIDE)
+        self.assertGreater(done["bytes"], 4 * 1000)
         self.assertTrue(50_000 < done["left_ms"] <= 60_000)
 
     def test_cancel(self):
         """A queued task never runs, those who wait for it are told; a running one is stopped."""
-        first = self.slow("a")
-        self.until(lambda: self.running(first), "it does not run")
+        first = self.hold("a")
         queued, replies = self.begin("sigmoid", {"self": A}, {"pool": "a"}), []
         waiter = threading.Thread(target=lambda: replies.append(self.get(queued, "?wait=60")))
+        look = self.service.connect()
+        self.service.under_way(2, look)
         waiter.start()
-        time.sleep(0.05)
+        self.service.under_way(2 + 1, look)
+        look.close()
         self.assertEqual(self.delete(queued).status, 204)
         waiter.join()
         self.problem(replies[0], 404, "cancelled")
@@ -195,13 +213,12 @@ class Life(service.ServiceTest, Tasks):
         rng = np.random.default_rng(1)
         image = rng.random((1, 32, 128, 128), np.float32)
         weight = rng.random((512, 32, 5, 5), np.float32)
-        begin, parameters = time.monotonic(), {"kernel": "ref", "padding": [2, 2]}
+        begin = time.monotonic()
         late = self.service.infer("conv2d", {"input": image, "weight": weight},
-                                  {**parameters, "timeout_ms": 300}, binary=True)
+                                  {"kernel": "ref", "padding": [2, 2], "timeout_ms": 300}, binary=True)
         self.problem(late, 504, "timeout_ms", "took")
         self.assertLess(time.monotonic() - begin, 10)
-        task = self.begin("conv2d", {"input": image, "weight": weight}, {**parameters, "pool": "a"})
-        self.until(lambda: self.running(task), "it does not run")
+        task = self.hold("a")
         begin = time.monotonic()
         self.assertEqual(self.delete(task).status, 204)
         self.service.op("relu", {"self": A}, {"pool": "a", "kernel": "ref"}) # its worker is free again
@@ -219,13 +236,13 @@ class Life(service.ServiceTest, Tasks):
             self.assertEqual(own.status, 200, own.body[:300])
 
     def test_full_queue(self): # RT-18
-        first = self.slow("b")
-        self.until(lambda: self.running(first), "it does not run")
+        first = self.hold("b")
         replies = [self.submit("relu", {"self": A}, {"pool": "b"}) for _ in range(5)]
         self.assertEqual([r.status for r in replies], [202] * 3 + [429] * 2)
         self.problem(replies[-1], 429, "b", "full")
         self.assertGreaterEqual(int(replies[-1].headers["Retry-After"]), 0)
         self.assertEqual(len([t for t in self.list() if t["pool"] == "b" and t["state"] == "queued"]), 3)
+        self.delete(first)
         for reply in replies[:3]:
             self.end(reply.headers["Location"])
 
@@ -239,10 +256,10 @@ class Life(service.ServiceTest, Tasks):
             self.assertTrue((self.end(location).out == SIDE).all())
 
     def test_two_pools_at_a_time(self): # RT-16
-        first, second = self.slow("a"), self.slow("b")
-        self.until(lambda: self.running(first) and self.running(second), "never at the same time")
-        self.end(first)
-        self.end(second)
+        first, second = self.hold("a"), self.hold("b")
+        self.assertTrue(self.running(first) and self.running(second), "not at the same time")
+        for task in (first, second):
+            self.assertEqual(self.delete(task).status, 204)
 
 
 class TwoPools(service.ServiceTest, Tasks):
@@ -253,10 +270,8 @@ class TwoPools(service.ServiceTest, Tasks):
     def test_each_on_its_own_cpu(self): # RT-16
         """Both run in one look at the list; how much sooner they end so, tests/bench/overlap.py measures."""
         self.assertEqual([self.service.call("GET", "/v1/pools/" + pool).json["cpus"] for pool in "ab"], [FIRST, LAST])
-        image, weight = np.ones((1, 32, 128, 128), np.float32), np.ones((512, 32, 5, 5), np.float32)
-        tasks = [self.begin("conv2d", {"input": image, "weight": weight}, {"pool": pool, "kernel": "ref", "padding": [2, 2]},
-                            binary=True) for pool in "ab"] # which would take minutes
-        self.until(lambda: [t["state"] for t in self.list()] == ["running"] * 2, "never at the same time")
+        tasks = [self.hold(pool) for pool in "ab"]
+        self.assertEqual([t["state"] for t in self.list()], ["running"] * 2, "not at the same time")
         for task in tasks:
             self.assertEqual(self.delete(task).status, 204)
 
@@ -356,19 +371,21 @@ class Arguments(service.ServiceTest, Tasks):
 
 
 class Limits(service.ServiceTest, Tasks):
-    args = ("--task-ttl-s", "1", "--tasks", "3", "--task-bytes", "700000")
+    args = ("--task-ttl-s", "5", "--tasks", "3", "--task-bytes", "700000")
 
     def setUp(self):
-        self.until(lambda: not self.list(), "tasks are left")
+        for task in self.list():
+            self.delete("/v1/tasks/" + task["id"])
+        self.until(lambda: self.metric("tensord_task_memory_bytes") == 0, "tasks are left")
 
     def test_results_run_out(self):
         before = self.metric('tensord_tasks_total{event="expired"}')
+        begin = time.monotonic()
         location = self.begin("relu", {"self": A})
         body = self.end(location).body
-        begin = time.monotonic()
         self.assertEqual(self.end(location).body, body)
         self.until(lambda: self.get(location).status == 404, "it is kept for ever")
-        self.assertTrue(0.8 < time.monotonic() - begin < (20 if service.SANITIZED else 5))
+        self.assertGreater(time.monotonic() - begin, 4.8)
         self.assertEqual(self.metric('tensord_tasks_total{event="expired"}'), before + 1)
         self.assertEqual(self.list(), [])
 
@@ -397,20 +414,21 @@ class Limits(service.ServiceTest, Tasks):
 
 class Metrics(service.ServiceTest, Tasks):
     def test_metrics(self):
-        slow, queued = self.slow(), self.begin("relu", {"self": A})
-        self.until(lambda: self.running(slow), "it does not run")
+        first, queued = self.hold(), self.begin("relu", {"self": A})
         self.assertEqual([self.metric('tensord_tasks{state="%s"}' % s) for s in ("queued", "running", "done")], [1, 1, 0])
         self.delete(queued)
-        self.end(slow)
+        self.delete(first)
+        self.end(self.begin("relu", {"self": A}))
         self.assertEqual([self.metric('tensord_tasks{state="%s"}' % s) for s in ("queued", "running", "done")], [0, 0, 1])
         self.assertEqual([self.metric('tensord_tasks_total{event="%s"}' % e)
-                          for e in ("accepted", "done", "cancelled", "expired", "refused")], [2, 1, 1, 0, 0])
+                          for e in ("accepted", "done", "cancelled", "expired", "refused")], [3, 1, 2, 0, 0])
 
 
 class Drain(unittest.TestCase, Tasks):
     def test_tasks_are_finished(self):
         """SIGTERM: what was accepted is done, those who wait get it, nothing new begins."""
-        self.service = Service()
+        self.service = Service("--drain-s", "300", "--idle-s", "300")
+        finish = self.service.half("relu", {"self": A}) # until which the process stays
         locations = [self.slow() for _ in range(3)]
         replies = []
         threads = [threading.Thread(target=lambda l=l: replies.append(self.end(l))) for l in locations]
@@ -420,10 +438,11 @@ class Drain(unittest.TestCase, Tasks):
             t.start()
         time.sleep(0.1)
         self.service.process.send_signal(signal.SIGTERM)
-        time.sleep(0.1)
+        self.until(lambda: self.service.call("GET", "/v2/health/ready").status == 503, "it goes on")
         refused = self.submit("relu", {"self": A}, connection=kept)
         for t in threads:
             t.join()
+        finish()
         self.service.process.wait(60) # stop() would be a second signal
         self.service.stop()
         self.assertEqual(refused.status, 503)
@@ -435,15 +454,14 @@ class Drain(unittest.TestCase, Tasks):
     def test_with_nobody_waiting(self):
         self.service = Service()
         location = self.slow()
-        self.until(lambda: self.running(location), "it does not run")
+        self.until(lambda: self.get(location).json.get("state") != "queued", "it does not run")
         self.slow()
         self.service.stop()
         self.assertNotIn("cut off", self.service.log)
 
     def test_at_most_drain_s(self):
         self.service = Service("--drain-s", "0")
-        self.slow()
-        self.slow()
+        self.hold()
         self.service.stop()
         self.assertIn("cut off", self.service.log)
 

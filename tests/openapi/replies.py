@@ -234,13 +234,13 @@ class Replies(service.ServiceTest):
                 self.check("DELETE", task, status=404)
         task = self.check("POST", "/v1/ops/relu", {"self": [1, 2]}, {"Prefer": "respond-async"}, status=202).headers["Location"]
         self.assertEqual(self.check("GET", task + "?wait=60").json, {"out": [1, 2]}) # in the form of its request
-        big = np.ones((400, 400), np.float32)
-        body, headers = service.pack({"self": big, "other": big}, {"kernel": "ref"}, binary=True)
-        tasks = [self.check("POST", "/v1/ops/matmul", body, {**headers, "Prefer": "respond-async"}, status=202).headers["Location"]
-                 for _ in range(2)]
-        self.check("GET", tasks[1] + "?wait=0.001", status=202)
-        while self.service.call("GET", tasks[0]).json.get("state") == "queued":
+        body, headers = service.pack({"input": np.ones((1, 32, 128, 128), np.float32), # which would take minutes
+                                      "weight": np.ones((512, 32, 5, 5), np.float32)}, {"kernel": "ref", "padding": [2, 2]}, binary=True)
+        tasks = [self.check("POST", path, body, {**headers, "Prefer": "respond-async"}, status=202).headers["Location"]
+                 for path, body, headers in (("/v1/ops/conv2d", body, headers), ("/v1/ops/relu", {"inputs": [x]}, {}))]
+        while self.service.call("GET", tasks[0]).json["state"] == "queued":
             time.sleep(0.001)
+        self.check("GET", tasks[1] + "?wait=0.001", status=202)
         self.check("DELETE", tasks[0], status=204) # running: stopped soon
         self.check("GET", "/v1/tasks")
 

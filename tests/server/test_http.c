@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define HUNG_NS 20000000
+#define HUNG_NS 500000000
 #define CALL "{\"args\":[{\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]}]}"
 
 static atomic_int let_go, said;
