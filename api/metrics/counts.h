@@ -23,7 +23,7 @@ enum {
 #include "api/problems.def"
 #undef TD_PROBLEM
     ,
-    TD_OP_ROWS = 16, /* of an operator; the last one counts calls without a row: composite ones */
+    TD_OP_ROWS = 16, /* of an operator's table, at most */
 };
 extern const char *const td_problem_types[TD_PROBLEMS];
 
@@ -39,14 +39,17 @@ struct td_counts { /* nothing but counters, so that these can be added up */
     atomic_llong problems[TD_PROBLEMS];
     struct td_histogram queue[TD_COUNTED], compute[TD_COUNTED], model[TD_COUNTED];
     struct td_op_counts {
-        atomic_llong calls[TD_OP_ROWS];
+        atomic_llong row[TD_OP_ROWS];  /* calls of a row that runs at its own level */
+        atomic_llong library[TD_ISAS]; /* of a library's rows, by the level */
+        atomic_llong composite[TD_ISAS], fused[TD_ISAS]; /* computed by parts, so too */
         struct td_histogram took;
     } op[]; /* the last: expressions */
 };
 
 /* All that has been counted, in the arena; NULL: no memory. */
 struct td_counts *td_counts_add_up(const struct td_metrics *metrics, struct td_arena *arena);
-/* The name of the pool whose counts lie at i, "" where there is none yet. */
+/* The name of the pool whose counts lie at i, "" where there is none yet; of the last place, which
+ * counts all for which there was no other, a name that no pool and no model can have. */
 const char *td_counts_pool(const struct td_metrics *metrics, int i);
 const char *td_counts_model(const struct td_metrics *metrics, int i);
 

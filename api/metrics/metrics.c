@@ -6,6 +6,7 @@
  * their own, for as long as the service lives, and the rest one place together. */
 #include "api/metrics/counts.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,7 +145,7 @@ void td_metrics_request(struct td_metrics *m, int route, const struct td_request
 
 static const char *name_at(const struct names *names, int i)
 {
-    return i < atomic_load(&names->n) ? i < TD_COUNTED - 1 ? names->name[i] : "others" : "";
+    return i < atomic_load(&names->n) ? i < TD_COUNTED - 1 ? names->name[i] : "(others)" : "";
 }
 
 const char *td_counts_pool(const struct td_metrics *m, int i)
@@ -188,12 +189,19 @@ static void observe_pool(struct td_metrics *m, struct td_counts *counts, const c
     observe(&counts->compute[at], compute_ns, has_own(m));
 }
 
-static int row_of(const struct td_op *op, const struct td_impl *impl)
+/* The counter of calls that ran as this one did. */
+static atomic_llong *calls_of(struct td_op_counts *counts, const struct td_run *run)
 {
+    const struct td_impl *rows = run->handle->op->impls, *impl = run->impl;
     int row = 0;
-    while (row < TD_OP_ROWS - 1 && op->impls[row].run && &op->impls[row] != impl)
+    if (impl->library)
+        return &counts->library[td_impl_isa(impl)];
+    while (rows[row].run && &rows[row] != impl)
         row++;
-    return op->impls[row].run ? row : TD_OP_ROWS - 1;
+    if (!rows[row].run)
+        return &(strcmp(impl->name, "fused") ? counts->composite : counts->fused)[impl->isa];
+    assert(row < TD_OP_ROWS);
+    return &counts->row[row];
 }
 
 void td_metrics_call(struct td_metrics *m, const struct td_run *run, const char *pool,
@@ -203,8 +211,7 @@ void td_metrics_call(struct td_metrics *m, const struct td_run *run, const char 
     bool own = has_own(m);
     struct td_counts *counts = own ? mine.counts : m->shared;
     for (const struct td_run *part = one ? run : run->parts; part; part = one ? NULL : part->next) {
-        int row = row_of(part->handle->op, part->impl);
-        bump(&counts->op[part->handle->index].calls[row], 1, own);
+        bump(calls_of(&counts->op[part->handle->index], part), 1, own);
     }
     observe(&counts->op[one ? run->handle->index : td_registry_count()].took, compute_ns, own);
     observe_pool(m, counts, pool, queue_ns, compute_ns);

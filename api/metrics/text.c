@@ -108,19 +108,41 @@ static void requests(struct text *t, struct td_counts *m)
              (long long)m->problems[i]);
 }
 
+static void calls_line(struct text *t, const struct td_handle *handle, const char *kernel,
+                       enum td_isa isa, long long n)
+{
+    if (n)
+        line(t, "tensord_op_calls_total{op=\"%s\",kernel=\"%s\",isa=\"%s\"} %lld", handle->full,
+             kernel, td_isa_name(isa), n);
+}
+
+/* Rows of one name and level, which take different types, are one series; a row counts for the
+ * first of them. */
+static void row_calls(struct text *t, const struct td_handle *handle, struct td_op_counts *m)
+{
+    const struct td_impl *rows = handle->op->impls, *library = NULL;
+    long long n[TD_OP_ROWS] = {0};
+    for (int k = 0; k < TD_OP_ROWS && rows[k].run; k++) {
+        int first = 0;
+        while (rows[first].isa != rows[k].isa || strcmp(rows[first].name, rows[k].name))
+            first++;
+        n[first] += m->row[k];
+        library = !library && rows[k].library ? &rows[k] : library;
+    }
+    for (int k = 0; k < TD_OP_ROWS && rows[k].run; k++)
+        calls_line(t, handle, rows[k].name, rows[k].isa, n[k]);
+    for (enum td_isa isa = 0; isa < TD_ISAS && library; isa++)
+        calls_line(t, handle, library->name, isa, m->library[isa]);
+}
+
 static void calls(struct text *t, struct td_counts *m)
 {
-    static const struct td_impl composite = {.name = "composite"};
     family(t, "tensord_op_calls_total", "counter", "Operator calls, by kernel and level.");
     for (int i = 0; i < td_registry_count(); i++) {
-        const struct td_handle *handle = td_registry_at(i);
-        for (int k = 0; k < TD_OP_ROWS; k++) {
-            long long n = m->op[i].calls[k];
-            if (!n)
-                continue;
-            const struct td_impl *impl = k < TD_OP_ROWS - 1 ? &handle->op->impls[k] : &composite;
-            line(t, "tensord_op_calls_total{op=\"%s\",kernel=\"%s\",isa=\"%s\"} %lld", handle->full,
-                 impl->name, td_isa_name(td_impl_isa(impl)), n);
+        row_calls(t, td_registry_at(i), &m->op[i]);
+        for (enum td_isa isa = 0; isa < TD_ISAS; isa++) {
+            calls_line(t, td_registry_at(i), "composite", isa, m->op[i].composite[isa]);
+            calls_line(t, td_registry_at(i), "fused", isa, m->op[i].fused[isa]);
         }
     }
     family(t, "tensord_op_duration_seconds", "histogram",

@@ -201,6 +201,16 @@ class Commands(unittest.TestCase):
             thread.join()
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def test_top_of_an_idle_server(self):
+        """Calls that are over, of whatever types, are none a second."""
+        with Service() as s:
+            for datatype in ("FP32", "FP64", "INT64", "BF16", "FP16") * 3:
+                tensor = {"shape": [2, 2], "datatype": datatype, "data": [1, 2, 3, 4]}
+                self.assertEqual(s.call("POST", "/v1/ops/matmul", {"args": [tensor, tensor]}).status, 200)
+            done = run("top", f"127.0.0.1:{s.port}")
+        rates = re.findall(r"^matmul +\w+ +\w+ +(-?\d+) +(\d+)$", done.stdout, re.M)
+        self.assertEqual(({rate for rate, _ in rates}, sum(int(n) for _, n in rates)), ({"0"}, 15), done.stdout)
+
     def test_top_of_a_server_that_lies(self):
         """What would command the terminal is no letter; an answer without an end has one."""
         def answer(listener, body, times):

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import prometheus_client.parser
 
 import models
 import service
@@ -52,6 +53,43 @@ class Metrics(service.ServiceTest):
                 samples[key] = float(value)
         self.assertEqual(helps, set(types))
         return samples, types
+
+    def series(self, of):
+        """What Prometheus' own client reads, {(name, labels): value}: no series twice."""
+        text, series = of.call("GET", "/metrics").body.decode(), {}
+        for family in prometheus_client.parser.text_string_to_metric_families(text):
+            for sample in family.samples:
+                key = (sample.name, tuple(sorted(sample.labels.items())))
+                self.assertFalse(key in series, key)
+                series[key] = sample.value
+        self.assertEqual(len(series), sum(not line.startswith("#") for line in text.splitlines()))
+        return series
+
+    def test_calls_as_they_were_sent(self):
+        """Calls by operator, kernel and level, as the replies say, whatever rows their types took."""
+        def counted():
+            return {labels: n for (name, labels), n in self.series(self.service).items() if name == "tensord_op_calls_total"}
+        before, sent = counted(), {}
+        def send(op, inputs, parameters=None):
+            reply = self.service.infer(op, inputs, parameters)
+            if reply.status == 200:
+                labels = {"op": full[op], "kernel": reply.parameters["kernel"], "isa": reply.parameters["isa"]}
+                key = tuple(sorted(labels.items()))
+                sent[key] = sent.get(key, 0) + 1
+            return reply.status
+        full = {"matmul": "matmul", "sum": "sum", "add": "add.Tensor", "gelu": "gelu", "silu": "silu"}
+        values = {**{kind: np.ones((2, 2), kind) for kind in service.NAMES}, "BF16": service.BF16(np.ones((2, 2)))}
+        for x in values.values():
+            for kernel in ({}, {"kernel": "simd"}, {"kernel": "ref"}, {"kernel": "onednn"}, {"device": "refcpu"}):
+                send("matmul", {"self": x, "other": x}, kernel)
+                send("sum", {"self": x}, kernel)
+                send("add", {"self": x, "other": x}, kernel)
+                send("gelu", {"self": x}, kernel)
+                send("silu", {"self": x}, kernel)
+        after = counted()
+        grown = {key: n - before.get(key, 0) for key, n in after.items() if n != before.get(key, 0)}
+        self.assertEqual(grown, sent)
+        self.assertGreater(max(sent.values()), 9) # of several types each
 
     def test_conventions(self):
         samples, types = self.scrape()
@@ -114,13 +152,14 @@ class Metrics(service.ServiceTest):
         """Each has counts of its own, and keeps them; there is an end to how many."""
         with service.Service() as s:
             x = {"self": np.ones(4, np.float32)}
-            for i in range(70):
-                self.assertEqual(s.call("PUT", f"/v1/pools/p{i}", {"cpus": service.CPUS[0]}).status, 201)
-                self.assertEqual(s.infer("relu", x, {"pool": f"p{i}"}).status, 200)
-                s.call("DELETE", f"/v1/pools/p{i}")
+            for name in ("others", *(f"p{i}" for i in range(69))):
+                self.assertEqual(s.call("PUT", f"/v1/pools/{name}", {"cpus": service.CPUS[0]}).status, 201)
+                self.assertEqual(s.infer("relu", x, {"pool": name}).status, 200)
+                s.call("DELETE", f"/v1/pools/{name}")
+            series = self.series(s)
             text = s.call("GET", "/metrics").body.decode()
-        counts = dict(re.findall(r'^tensord_compute_duration_seconds_count\{pool="(.*)"\} (\d+)$', text, re.M))
-        self.assertEqual(counts, {**{f"p{i}": "1" for i in range(63)}, "others": "7"})
+        counts = {dict(labels)["pool"]: n for (name, labels), n in series.items() if name == "tensord_compute_duration_seconds_count"}
+        self.assertEqual(counts, {"others": 1, **{f"p{i}": 1 for i in range(62)}, "(others)": 7})
         self.assertNotIn('tensord_pool_threads{pool="p1"}', text)
 
     def test_workers(self):
