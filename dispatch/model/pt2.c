@@ -1,9 +1,9 @@
 /* PyTorch's own archive, as torch.export.save writes it, becomes a program. Its graph's inputs are
  * parameters, buffers and constants, which the archive holds, and the user's, which become ports;
  * a whole number among these is a port of one INT64, and what was given as a plain constant at
- * export is no input at all. Of its outputs, those for the user become ports; where the graph
- * changes a buffer or an input of the user's, the changed one is dropped: models here keep no
- * state. */
+ * export is no input at all. Of its outputs, those for the user become ports. Models here keep no
+ * state: a graph that depends on a buffer it changes is refused (pt2_state.c); what becomes of an
+ * input of the user's is dropped. */
 #include "dispatch/model/pt2.h"
 
 #include <errno.h>
@@ -100,19 +100,27 @@ static int user_input(struct ports *p, const cJSON *spec)
     return err;
 }
 
-/* A parameter, a buffer or a constant: known by its name in the module, which which says. */
-static int stored_input(struct ports *p, const cJSON *spec, const char *which)
+static const struct stored_kind { /* how the signature speaks of it */
+    const char *is, *name, *mutation;
+} stored_kinds[] = {{"parameter", "parameter_name", "parameter_mutation"},
+                    {"buffer", "buffer_name", "buffer_mutation"},
+                    {"tensor constant", "tensor_constant_name", ""}};
+
+/* A parameter, a buffer or a constant: known by its name in the module. */
+static int stored_input(struct ports *p, const cJSON *spec, const struct stored_kind *kind)
 {
     struct td_pt2 *pt2 = p->graph->pt2;
     const char *name = td_pt2_text(td_pt2_get(spec, "arg"), "name"),
-               *own = td_pt2_text(spec, which);
+               *own = td_pt2_text(spec, kind->name);
     struct td_pt2_value *value = name ? td_pt2_value(p->graph, name) : NULL;
     for (int i = 0; i < 2 && value && own; i++) {
-        const struct td_pt2_key *key = td_pt2_find(pt2->stored[i], pt2->n_stored[i], own);
+        struct td_pt2_key *key = td_pt2_find(pt2->stored[i], pt2->n_stored[i], own);
         if (!key)
             continue;
+        key->value = value;
         value->stored = key->item;
         value->folder = i ? "data/constants/" : "data/weights/";
+        value->kind = kind->is;
         return 0;
     }
     return td_problem_set(pt2->problem, EINVAL, "the archive has no tensor '%.80s'",
@@ -126,11 +134,11 @@ static int read_input(struct ports *p, const cJSON *spec)
     if (!strcmp(is, "user_input"))
         return user_input(p, kind);
     if (!strcmp(is, "parameter"))
-        return stored_input(p, kind, "parameter_name");
+        return stored_input(p, kind, &stored_kinds[0]);
     if (!strcmp(is, "buffer"))
-        return stored_input(p, kind, "buffer_name");
+        return stored_input(p, kind, &stored_kinds[1]);
     if (!strcmp(is, "tensor_constant"))
-        return stored_input(p, kind, "tensor_constant_name");
+        return stored_input(p, kind, &stored_kinds[2]);
     if (!strcmp(is, "token") || !strcmp(is, "constant_input"))
         return 0;
     return td_problem_set(p->graph->pt2->problem, EINVAL,
@@ -185,17 +193,39 @@ static int user_output(struct ports *p, const cJSON *argument)
     return td_pt2_append(graph, &node);
 }
 
+/* What a stored tensor is at the graph's end. */
+static int mutation(struct ports *p, const cJSON *spec, const struct stored_kind *kind)
+{
+    struct td_pt2 *pt2 = p->graph->pt2;
+    const char *name = td_pt2_text(td_pt2_get(spec, "arg"), "name"),
+               *own = td_pt2_text(spec, kind->name);
+    struct td_pt2_value *becomes = name ? td_pt2_value(p->graph, name) : NULL;
+    for (int i = 0; i < 2 && becomes && own; i++) {
+        struct td_pt2_key *key = td_pt2_find(pt2->stored[i], pt2->n_stored[i], own);
+        if (!key || !key->value)
+            continue;
+        key->value->writer = td_program_text(pt2->model, name, strlen(name));
+        return key->value->writer ? td_pt2_current(p->graph, becomes, &key->value->becomes)
+                                  : no_memory(pt2);
+    }
+    return becomes || !name ? td_problem_set(pt2->problem, EINVAL,
+                                             "the signature changes the %s '%.80s', which is no "
+                                             "input of the graph",
+                                             kind->is, own ? own : "")
+                            : -EINVAL;
+}
+
 static int read_output(struct ports *p, const cJSON *spec)
 {
     const cJSON *kind = td_pt2_argument(spec);
     const char *is = kind ? kind->string : "";
     if (!strcmp(is, "user_output"))
         return user_output(p, td_pt2_get(kind, "arg"));
-    static const char *const dropped[] = {"buffer_mutation", "user_input_mutation",
-                                          "parameter_mutation", "token"};
-    for (int i = 0; i < 4; i++)
-        if (!strcmp(is, dropped[i]))
-            return 0;
+    for (int i = 0; i < 2; i++)
+        if (!strcmp(is, stored_kinds[i].mutation))
+            return mutation(p, kind, &stored_kinds[i]);
+    if (!strcmp(is, "user_input_mutation") || !strcmp(is, "token"))
+        return 0;
     return td_problem_set(p->graph->pt2->problem, EINVAL,
                           "the model has an output of a kind that cannot be served: '%.40s'", is);
 }
@@ -241,7 +271,8 @@ static int read_program(struct td_pt2 *pt2, const cJSON *module)
     model->n_inputs = p.n_in;
     model->output = p.out;
     model->n_outputs = p.n_out;
-    return err ? err : td_pt2_end(&graph, &model->graph);
+    err = err ? err : td_pt2_end(&graph, &model->graph);
+    return err ? err : td_pt2_refuse_state(&graph, &model->graph);
 }
 
 static int check_version(struct td_pt2 *pt2, const cJSON *root)

@@ -3,8 +3,9 @@
  *
  * pt2_archive.c reads the zip, pt2_json.c its JSON, pt2_weights.c the parameters; pt2_graph.c makes
  * operands of arguments, pt2_alias.c writes in place functional, pt2_ops.c knows what targets are,
- * and pt2_emit.c makes nodes of them. What these do when the program is walked is in pt2_lower.c,
- * _number, _control, _fourier and _guards; pt2.c ties all together.
+ * pt2_emit.c makes nodes of them, and pt2_state.c refuses what would have to be remembered. What
+ * nodes do when the program is walked is in pt2_lower.c, _number, _control, _fourier and _guards;
+ * pt2.c ties all together.
  */
 #ifndef TD_DISPATCH_PT2_H
 #define TD_DISPATCH_PT2_H
@@ -21,7 +22,9 @@ struct td_pt2_key { /* of a sorted list */
     const char *name;
     int at;                       /* whose name it is */
     const cJSON *item;            /* of a list of JSON members */
-    struct td_pt2_loaded *loaded; /* of an entry: the constants made of it */
+    struct td_pt2_value *value;   /* of what is stored: the graph's, or NULL */
+    struct td_pt2_loaded *loaded; /* of an entry: the constants made of it, */
+    bool seen;                    /* and whether an output depends on its bytes */
 };
 /* Sorts; -EINVAL when a name comes twice, which are what. */
 int td_pt2_sort(struct td_pt2_key *key, int n, const char *what, struct td_problem *problem);
@@ -89,7 +92,10 @@ struct td_pt2_value {  /* a tensor or number of the file's, whose contents write
     int number;        /* of its contents; -1: not made yet */
     const cJSON *meta; /* of a tensor */
     const cJSON *stored;       /* a constant that has not been wanted yet: its PayloadMeta, */
-    const char *folder;        /* and where its bytes are */
+    const char *folder;        /* and where its bytes are; */
+    const char *kind;          /* "buffer", "parameter" or "tensor constant"; */
+    int loaded;                /* the number of its contents in the file, -1: nothing reads them */
+    int becomes;               /* and, by the signature, at the graph's end; -1: it stays */
     struct td_pt2_value *of;   /* it is a view of; NULL: of nothing */
     struct td_pt2_value *root; /* of a view: what it is one of in the end, */
     int depth;                 /* over so many views */
@@ -101,6 +107,8 @@ struct td_pt2_value {  /* a tensor or number of the file's, whose contents write
      * into since, whose contents are of the newest version. */
     int version, flushed;
     struct td_pt2_value *written;
+    const char *writer; /* the node that wrote last; NULL: none */
+    bool lost;          /* what it wrote is not known here */
 };
 
 struct td_pt2_name {
@@ -158,6 +166,10 @@ int td_pt2_refuse(struct td_pt2_graph *graph, const char *format, ...)
 
 /* The number of a value's contents as they are after all writes in place so far. */
 int td_pt2_current(struct td_pt2_graph *graph, struct td_pt2_value *value, int *number);
+/* What a value is a view of in the end; itself where it is none. */
+struct td_pt2_value *td_pt2_root(struct td_pt2_value *value);
+/* Whether a node puts a view's contents back which are all of what it is a view of. */
+bool td_pt2_puts_all(const struct td_node *node);
 /* The value has been written: its contents have that number now. As td_pt2_current fails. */
 int td_pt2_write(struct td_pt2_graph *graph, struct td_pt2_value *value, int number);
 /* Whether a tensor's elements lie one after the other: sizes not known yet are taken to be right.
@@ -180,6 +192,10 @@ struct td_pt2_target { /* one that is no operator of the table */
 const struct td_pt2_target *td_pt2_target(const char *name);
 /* A node's target, "relu_" of "torch.ops.aten.relu_.default", in the program's memory; or NULL. */
 const char *td_pt2_short(struct td_pt2_graph *graph, const cJSON *node);
+/* Whether an argument of a node's is true. */
+bool td_pt2_flag(const cJSON *node, const char *name);
+/* A node's own name, or "". */
+const char *td_pt2_name(const cJSON *node);
 /* Reads a graph's nodes. */
 int td_pt2_nodes(struct td_pt2_graph *graph);
 
@@ -189,6 +205,15 @@ int td_pt2_nodes(struct td_pt2_graph *graph);
  * it writes its first argument; or NULL. */
 int td_pt2_emit(struct td_pt2_graph *graph, const cJSON *json, const int *out, int n_outs,
                 bool *in_place);
+
+/* ---- pt2_state.c ---- */
+
+/* Whether a node is a normalisation in training, which writes its running statistics. */
+bool td_pt2_trains(const cJSON *node);
+/* The node that is being read has written its running statistics, which are not computed here. */
+int td_pt2_lose_statistics(struct td_pt2_graph *graph);
+/* Refuses a graph that has been read to its end, as program, if answers depend on state. */
+int td_pt2_refuse_state(struct td_pt2_graph *graph, const struct td_node_graph *program);
 
 /* ---- what nodes do ---- */
 

@@ -65,7 +65,7 @@ char td_pt2_view(const char *target, const cJSON *meta)
 
 #define MAX_VIEWS 64 /* of views, one of the other, that are taken anew */
 
-static struct td_pt2_value *root_of(struct td_pt2_value *value)
+struct td_pt2_value *td_pt2_root(struct td_pt2_value *value)
 {
     return value->of ? value->root : value;
 }
@@ -74,7 +74,7 @@ void td_pt2_make_view(struct td_pt2_value *value, struct td_pt2_value *of, const
                       int result, bool unsure)
 {
     value->of = of;
-    value->root = root_of(of);
+    value->root = td_pt2_root(of);
     value->depth = of->depth + 1;
     value->by = by;
     value->result = result;
@@ -100,7 +100,7 @@ static int view_again(struct td_pt2_graph *graph, struct td_pt2_value *value)
     for (int i = 0; i < TD_MAX_OUTS; i++)
         out[i] = -1;
     out[value->result] = value->number = td_program_value(graph->pt2->model);
-    value->seen = root_of(value)->version;
+    value->seen = td_pt2_root(value)->version;
     return td_pt2_emit(graph, value->by, out, value->result + 1, NULL);
 }
 
@@ -157,12 +157,13 @@ static int flush(struct td_pt2_graph *graph, struct td_pt2_value *root)
 /* A write into another view of the same memory is put back first, or it would be forgotten. */
 int td_pt2_write(struct td_pt2_graph *graph, struct td_pt2_value *value, int number)
 {
-    struct td_pt2_value *root = root_of(value);
+    struct td_pt2_value *root = td_pt2_root(value);
     int err = root->written && root->written != value ? flush(graph, root) : 0;
     if (err)
         return err;
     value->number = number;
     value->seen = ++root->version;
+    root->writer = td_pt2_name(graph->reading);
     root->written = value->of ? value : NULL;
     if (!value->of)
         root->flushed = root->version;
@@ -171,10 +172,17 @@ int td_pt2_write(struct td_pt2_graph *graph, struct td_pt2_value *value, int num
 
 int td_pt2_current(struct td_pt2_graph *graph, struct td_pt2_value *value, int *number)
 {
-    struct td_pt2_value *root = root_of(value);
+    struct td_pt2_value *root = td_pt2_root(value);
     int err = 0;
-    if (value->stored && value->number < 0)
+    if (root->lost && !td_pt2_trains(graph->reading))
+        return td_pt2_refuse(graph,
+                             "reads running statistics after node '%.80s' has changed them, which "
+                             "cannot be done; call model.eval() before torch.export.export",
+                             root->writer);
+    if (value->stored && value->number < 0) {
         err = td_pt2_load(graph->pt2, value);
+        value->loaded = value->number;
+    }
     if (!err && root->written && value->seen != root->version)
         err = flush(graph, root);
     if (!err && value->of && value->seen != root->version)
@@ -184,6 +192,29 @@ int td_pt2_current(struct td_pt2_graph *graph, struct td_pt2_value *value, int *
 }
 
 /* ---- putting back ---- */
+
+/* Whether an argument of slice is left out, or a number from least to most. */
+static bool is_from(const struct td_node *node, const char *name, int64_t least, int64_t most)
+{
+    int at = td_node_find(node, name);
+    const struct td_node_operand *o = at < 0 ? NULL : &node->operand[at];
+    return !o || o->kind == TD_OPERAND_none ||
+           (o->kind == TD_OPERAND_constant && o->constant.kind == TD_KIND_int &&
+            o->constant.i >= least && o->constant.i <= most);
+}
+
+bool td_pt2_puts_all(const struct td_node *node)
+{
+    const char *target = node->form;
+    if (node->lower != write_back)
+        return false;
+    if (!strcmp(target, "slice.Tensor"))
+        return is_from(node, "start", 0, 0) && is_from(node, "end", INT64_MAX, INT64_MAX) &&
+               is_from(node, "step", 1, 1);
+    return is_one_of(target, shaping) || is_one_of(target, swapping) ||
+           is_one_of(target, turning) || !strcmp(target, "permute") ||
+           !strcmp(target, "view.dtype");
+}
 
 /* Where the part begins in its dimension, which split, chunk or narrow gave as the result-th. */
 static int part_begin(struct td_walk *walk, const struct td_node *node, const struct td_item *in,

@@ -74,7 +74,7 @@ static int add_name(void *arg, const char *name)
     graph->value[at] = td_arena_zalloc(graph->pt2->arena, sizeof **graph->value);
     if (!graph->value[at])
         return no_memory(graph);
-    graph->value[at]->number = -1;
+    graph->value[at]->number = graph->value[at]->loaded = graph->value[at]->becomes = -1;
     return 0;
 }
 
@@ -191,6 +191,24 @@ static int list_operand(struct td_pt2_graph *graph, const cJSON *member, struct 
     return err;
 }
 
+/* What a node's inner graph writes into its inputs would end with that. */
+static int check_inputs(struct td_pt2_graph *graph, struct td_pt2_graph *inner)
+{
+    const cJSON *inputs = td_pt2_get(inner->json, "inputs");
+    for (const cJSON *i = inputs->child; i; i = i->next) {
+        const cJSON *argument = td_pt2_argument(i);
+        const char *name = argument ? td_pt2_leaf(argument->string, argument).name : NULL;
+        const struct td_pt2_value *value = name ? td_pt2_value(inner, name) : NULL;
+        if (value && value->writer)
+            return td_pt2_refuse(graph,
+                                 "node '%.80s' of its inner graph writes into the input '%.80s', "
+                                 "which would be lost behind it; export the model under "
+                                 "torch.no_grad()",
+                                 value->writer, name);
+    }
+    return 0;
+}
+
 static int graph_operand(struct td_pt2_graph *graph, const cJSON *member, struct td_node_operand *o)
 {
     struct td_pt2_graph inner;
@@ -214,6 +232,7 @@ static int graph_operand(struct td_pt2_graph *graph, const cJSON *member, struct
         return err;
     o->graph->input = input;
     err = td_pt2_nodes(&inner);
+    err = err ? err : check_inputs(graph, &inner);
     return err ? err : td_pt2_end(&inner, o->graph);
 }
 

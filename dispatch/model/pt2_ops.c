@@ -169,6 +169,12 @@ const char *td_pt2_short(struct td_pt2_graph *graph, const cJSON *node)
     return td_program_text(graph->pt2->model, target, n);
 }
 
+const char *td_pt2_name(const cJSON *node)
+{
+    const char *name = td_pt2_text(node, "name");
+    return name ? name : "";
+}
+
 /* ---- results ---- */
 
 struct results {
@@ -215,7 +221,7 @@ static struct td_pt2_value *first_argument(struct td_pt2_graph *graph)
 
 /* ---- nodes ---- */
 
-static bool has_flag(const cJSON *node, const char *name)
+bool td_pt2_flag(const cJSON *node, const char *name)
 {
     const cJSON *inputs = td_pt2_get(node, "inputs"), *i = inputs ? inputs->child : NULL;
     for (; i; i = i->next) {
@@ -243,7 +249,7 @@ static char kept_how(const struct results *r, const struct td_pt2_value *first, 
         return 'c'; /* a tensor of reals is a complex one as well */
     if (!made || !is || td_pt2_dtype(td_pt2_get(made->meta, "dtype")) != is)
         return 0;
-    return *name == '_' || has_flag(node, "copy") ? 'c' : 's';
+    return *name == '_' || td_pt2_flag(node, "copy") ? 'c' : 's';
 }
 
 /* A result that is its first argument: 0, or 1 where it is not. */
@@ -253,7 +259,7 @@ static int keep(const struct results *r, const struct td_pt2_target *target)
     struct td_pt2_value *first = first_argument(graph);
     if (!first)
         return td_pt2_refuse(graph, "has no first argument");
-    if (has_flag(graph->reading, "train"))
+    if (td_pt2_flag(graph->reading, "train"))
         return td_pt2_refuse(graph, "was exported while training; call model.eval() before "
                                     "torch.export.export");
     char how = kept_how(r, first, target->name, target->how);
@@ -278,6 +284,8 @@ static int compute(struct results *r, const char *name)
         out[i] = r->key[i] ? td_program_value(graph->pt2->model) : -1;
     int err = td_pt2_emit(graph, graph->reading, out, r->n, &in_place);
     if (err)
+        return err;
+    if (td_pt2_trains(graph->reading) && (err = td_pt2_lose_statistics(graph)))
         return err;
     struct td_pt2_value *first = first_argument(graph);
     if (in_place && r->n && r->key[0] && first) {

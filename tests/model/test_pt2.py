@@ -242,7 +242,7 @@ class Right(unittest.TestCase):
                   abs(FLOATS), abs(FLOATS).view(np.int32))
 
     def test_kept_out(self):
-        """What computes nothing: dropout, assertions, copies of the same type; and outputs that are states."""
+        """What computes nothing: dropout, assertions, copies of the same type; and new values of buffers."""
         m = Model()
         x = m.user("x", sizes=["s0", 4])
         state = m.weight("count", np.zeros(4, np.float32), kind="buffer")
@@ -252,7 +252,7 @@ class Right(unittest.TestCase):
         m.call("to.dtype", "to", self=y, dtype=Type(7))
         m.call("relu_.default", "relu_", self=Name("to"))
         new = m.call("add.Tensor", "new", self=state, other=1)
-        out = m.call("add.Tensor", "out", self=x, other=new)
+        out = m.call("add.Tensor", "out", self=x, other=1)
         m.ends = [{"buffer_mutation": {"arg": {"name": new}, "buffer_name": "count"}},
                   {"user_output": {"arg": {"as_none": True}}}, {"user_output": {"arg": {"as_tensor": {"name": out}}}},
                   {"user_output": {"arg": {"as_int": 7}}}]
