@@ -1,5 +1,6 @@
 /* The short form of a call, for people: {"self": [[1,2],[3,4]], "other": 10}, answered with
- * {"out": [[11,12],[13,14]]}. Members are arguments by name, or parameters that all calls share. An
+ * {"out": [[11,12],[13,14]]}. Members are arguments by name, or parameters that all calls share;
+ * what stands in a member called parameters, as in the long form, counts as if it stood beside. An
  * array is a tensor where the operator has one of that name, and a list else; a number is a tensor
  * only where it can be nothing else. Types follow from the values: floats are FP32, whole numbers
  * INT64, unless "dtype" says otherwise. */
@@ -9,18 +10,25 @@
 #include <stdio.h>
 #include <string.h>
 
+/* It names something beside parameters and expr, which the long form has as well, or has nothing
+ * but expr. */
 static bool is_brief(const cJSON *root)
 {
-    static const char *const full[] = {"inputs", "args", "parameters", "outputs", "id"};
-    bool brief = cJSON_IsObject(root) && root->child;
+    static const char *const full[] = {"inputs", "args", "outputs", "id"};
+    if (!cJSON_IsObject(root) || !root->child)
+        return false;
+    bool brief = true, beside = !td_json_member(root, "parameters");
     const cJSON *item;
     cJSON_ArrayForEach(item, root) /* tensors as objects: a name of the long form, written wrong */
     {
+        if (!strcmp(item->string, "parameters"))
+            continue;
+        beside = beside || strcmp(item->string, "expr") != 0;
         brief = brief && !cJSON_IsObject(item) && !cJSON_IsObject(item->child);
     }
     for (size_t i = 0; i < sizeof full / sizeof *full; i++)
         brief = brief && !td_json_member(root, full[i]);
-    return brief;
+    return brief && beside;
 }
 
 /* ---- values ---- */
@@ -193,22 +201,39 @@ static int read_member(struct td_infer *in, const cJSON *item, enum td_dtype dty
     return err;
 }
 
+/* A type for all tensors; not the operator's own argument of that name. */
+static const cJSON *dtype_of(const struct td_infer *in, const cJSON *parameters)
+{
+    const cJSON *said = td_json_member(in->json.root, "dtype");
+    if (kinds_of(in, "dtype"))
+        return NULL;
+    return said ? said : td_json_member(parameters, "dtype");
+}
+
 static int read_brief(struct td_infer *in, struct td_problem *problem)
 {
-    const cJSON *said = td_json_member(in->json.root, "dtype"), *item;
-    const cJSON *expr = in->eval ? td_json_member(in->json.root, "expr") : NULL;
+    const cJSON *root = in->json.root, *parameters = td_json_member(root, "parameters"), *item;
+    const cJSON *expr = in->eval ? td_json_member(root, "expr") : NULL;
+    const cJSON *said = dtype_of(in, parameters);
     enum td_dtype dtype = TD_DTYPE_none;
     in->brief = true;
-    if (kinds_of(in, "dtype"))
-        said = NULL; /* the operator's own */
+    if (parameters && !cJSON_IsObject(parameters))
+        return td_infer_refuse(problem, "parameters", "must be an object");
     if (said && cJSON_IsString(said))
         dtype = td_dtype_find(said->valuestring);
     if (said && !dtype)
         return td_problem_set(problem, EINVAL, "dtype: must be one of%s", td_dtype_names);
-    int err = td_infer_key_defaults(in, in->json.root, problem);
-    cJSON_ArrayForEach(item, in->json.root)
+    int err = td_infer_key_defaults(in, root, problem);
+    if (!err)
+        err = td_infer_key_defaults(in, parameters, problem);
+    cJSON_ArrayForEach(item, root)
     {
-        if (!err && item != said && item != expr)
+        if (!err && item != said && item != expr && item != parameters)
+            err = read_member(in, item, dtype, problem);
+    }
+    cJSON_ArrayForEach(item, parameters)
+    {
+        if (!err && item != said)
             err = read_member(in, item, dtype, problem);
     }
     return err;

@@ -200,7 +200,11 @@ static int find_cut(struct td_infer *in, int wanted)
     s->batch = 1;
     for (int i = 0; i < in->n_args; i++) {
         const struct td_tensor *t = &in->args[i].value.tensor;
-        if (!td_streams_is_tensor(in, i) || !t->rank || t->shape[0] < 2)
+        if (!td_streams_is_tensor(in, i) || !t->rank)
+            continue;
+        if (!n && !t->shape[0])
+            s->batch = 0;
+        if (t->shape[0] < 2)
             continue;
         if (!n)
             s->batch = t->shape[0];
@@ -213,10 +217,11 @@ static int find_cut(struct td_infer *in, int wanted)
     int err = try_sets(in, candidate, n);
     if (err != -EINVAL)
         return err;
-    for (int i = 0; i < in->n_args; i++) /* one row, and none of its inputs can be cut */
+    for (int i = 0; i < in->n_args; i++) /* at most one row, and none of its inputs can be cut */
         if (td_streams_is_tensor(in, i) && in->args[i].value.tensor.rank) {
             if (in->args[i].value.tensor.shape[0] > 1)
                 break;
+            s->batch = in->args[i].value.tensor.shape[0];
             s->parts = 1;
             return 0;
         }
@@ -261,13 +266,14 @@ static int read_streams(struct td_infer *in, int *streams)
     return err ? td_problem_set(&in->run.problem, EINVAL, "%s", in->streams.warning) : 0;
 }
 
-/* RT-28: a batch that the streams cannot share evenly is refused, where the client wants that. */
+/* RT-28: a batch that is no multiple of the streams is refused, where the client wants that; a
+ * batch of one row, too, which is not cut. */
 static int judge_evenness(struct td_infer *in, int wanted)
 {
     const cJSON *strict = in->streams.strict;
     if (strict && !cJSON_IsBool(strict))
         return td_infer_refuse(&in->run.problem, "strict_divisible", "must be true or false");
-    if (!cJSON_IsTrue(strict) || in->streams.parts < 2 || in->streams.batch % wanted == 0)
+    if (!cJSON_IsTrue(strict) || wanted < 2 || in->streams.batch % wanted == 0)
         return 0;
     return td_problem_set(&in->run.problem, ERANGE,
                           "strict_divisible: a batch of %lld cannot be shared evenly by %d streams",
@@ -348,9 +354,10 @@ int td_streams_plan(struct td_infer *in)
     struct td_runtime_facts facts;
     int wanted = 1;
     s->parts = 1;
-    if (!s->asked && (s->hints || s->concat || s->mode))
+    if (!s->asked && (s->hints || s->strict || s->concat || s->mode))
         return td_infer_refuse(&in->run.problem,
                                s->hints    ? "stream_hints"
+                               : s->strict ? "strict_divisible"
                                : s->concat ? "concat_output"
                                            : "stream_mode",
                                "belongs to streams, and there are none");

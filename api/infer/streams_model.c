@@ -59,7 +59,11 @@ int td_streams_cut_model(struct td_infer *in, int wanted)
     for (int i = 0; i < in->served->n_inputs; i++) {
         const struct td_tensor *t = &in->inputs[i];
         s->in[i] = TD_WHOLE;
-        if (!is_open(&in->served->input[i]) || !t->rank || t->shape[0] < 2)
+        if (!is_open(&in->served->input[i]) || !t->rank)
+            continue;
+        if (!t->shape[0] && s->batch == 1)
+            s->batch = 0;
+        if (t->shape[0] < 2)
             continue;
         if (s->batch > 1 && t->shape[0] != s->batch)
             return td_problem_set(&in->run.problem, EINVAL,

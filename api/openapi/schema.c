@@ -313,6 +313,9 @@ void td_openapi_brief(struct td_writer *w, const struct td_handle *handle)
         td_write_str(w, "$ref", TD_OPENAPI_REF "Datatype");
         td_write_close(w, '}');
     }
+    td_write_open(w, "parameters", '{');
+    td_write_str(w, "$ref", TD_OPENAPI_REF "CallParameters");
+    td_write_close(w, '}');
     td_write_close(w, '}');
     td_write_open(w, "required", '[');
     for (int i = 0; i < schema->n_params; i++)

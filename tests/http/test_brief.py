@@ -70,6 +70,22 @@ class Brief(service.ServiceTest):
         self.assertIn("explain", reply["parameters"])
         self.assertIn("trace", self.post("add", self=[1], other=2, trace=True).json["parameters"])
 
+    def test_parameters_as_in_the_long_form(self):
+        """What stands in parameters counts as if it stood beside the arguments."""
+        reply = self.post("add", self=[1], other=2, parameters={"explain": True, "kernel": "ref", "alpha": 3}).json
+        self.assertEqual((reply["out"], reply["parameters"]["kernel"]), ([7], "ref"))
+        self.assertIn("explain", reply["parameters"])
+        self.is_answered("sum", {"out": [3, 7]}, self=[[1, 2], [3, 4]], parameters={"dim": [1]})
+        self.assertEqual(self.post("add", self=[1], other=2, parameters={"dtype": "INT8", "meta": True}).json["out"]["datatype"], "INT8")
+        self.is_answered("relu", {"out": [0, 2]}, self=[-1, 2], parameters={})
+        streams = {"streams": 1, "stream_hints": {"inputs": {"self": 0}}, "explain": True} # of objects in it
+        self.assertEqual(self.post("relu", self=[-1, 2], parameters=streams).json["out"], [0, 2])
+        reply = self.service.call("POST", "/v1/eval", {"expr": "a + b", "a": [1, 2], "b": 3, "parameters": {"trace": True}}).json
+        self.assertEqual(reply["out"], [4, 5])
+        self.assertIn("trace", reply["parameters"])
+        reply = self.post("zeros", parameters={"size": [2]}).json # the long form, without a tensor
+        self.assertEqual(reply["outputs"][0]["data"], [0, 0])
+
     def test_what_is_wrong(self):
         for words, op, arguments in (
                 (("self", "not of one length"), "relu", {"self": [[1], [2, 3]]}), (("self", "not of one shape"), "relu", {"self": [[1], 2]}),
@@ -81,6 +97,9 @@ class Brief(service.ServiceTest):
                 *((("other", "INT64"), "add", {"self": [1], "other": n}) for n in (2**63, -2**63 - 1)),
                 (("self", str(2**64 - 1)), "relu", {"self": [2**64], "dtype": "UINT64"}),
                 (("slf", "did you mean 'self'"), "add", {"slf": [1], "other": 1}), (("dtype", "FP32"), "relu", {"self": [1], "dtype": "FP3"}),
+                (("alpha", "twice"), "add", {"self": [1], "other": 1, "alpha": 2, "parameters": {"alpha": 3}}),
+                (("parameters", "object"), "relu", {"self": [1], "parameters": [1]}),
+                (("expain", "explain"), "relu", {"self": [1], "parameters": {"expain": True}}),
                 (("input", "did you mean 'inputs'"), "relu", {"input": [{"name": "self"}]})):
             with self.subTest(op=op, arguments=arguments):
                 self.problem(self.post(op, 400, **arguments), 400, *words)

@@ -127,6 +127,8 @@ class Streams(StreamsTest):
         reply = self.infer("line", {"x": x}, {"streams": 2, "strict_divisible": True})
         self.problem(reply, 422, "5", "2 streams")
         self.right(self.infer("line", {"x": x[:4]}, {"streams": 2, "strict_divisible": True}))
+        self.problem(self.infer("line", {"x": x[:1]}, {"streams": 2, "strict_divisible": True}), 422, "a batch of 1 ")
+        self.right(self.infer("line", {"x": x[:0]}, {"streams": 2, "strict_divisible": True}))
         reply = self.right(self.infer("line", {"x": x}, {"streams": 2, "stream_mode": "benchmark"}))
         np.testing.assert_allclose(reply.outputs["y"], models.line_of(x), rtol=1e-5, atol=1e-5)
         self.refused("picky", {"x": f32(4, 3)}, {}, "Add") # what a part's run says

@@ -75,13 +75,21 @@ class Cutting(Streams):
                 self.assertEqual((n, outputs["out"].shape), (self.parts(asked, batch), (batch, 3)))
 
     def test_strictly_divisible(self): # RT-28
-        for batch, asked, status in ((4, 2, 200), (5, 2, 422), (6, 3, 200), (7, 3, 422), (2, 3, 422), (0, 2, 200)):
+        for batch, asked, status in ((4, 2, 200), (5, 2, 422), (6, 3, 200), (7, 3, 422), (2, 3, 422), (1, 2, 422), (0, 2, 200), (1, 1, 200)):
             with self.subTest(batch=batch, asked=asked):
                 reply = self.service.infer("relu", {"self": f32(batch, 3)}, {"streams": asked, "strict_divisible": True, "pool": "two"})
                 if status == 422 and self.most["two"] >= asked:
                     self.problem(reply, 422, "strict_divisible", str(batch), f"{asked} streams")
                 elif status == 200:
                     self.assertEqual(reply.status, 200, reply.body)
+        if self.most["two"] >= 2:
+            strict = {"streams": 2, "strict_divisible": True, "pool": "two"}
+            one = self.service.infer("linear", {"input": f32(1, 3), "weight": f32(4, 3)}, strict) # whose weight is no batch
+            self.problem(one, 422, "strict_divisible", "a batch of 1 ")
+            one = self.service.infer("relu", {"self": f32(1, 4)}, {**strict, "stream_hints": {"inputs": [0]}})
+            self.problem(one, 422, "strict_divisible", "a batch of 1 ")
+            self.assertEqual(self.service.infer("relu", {"self": f32(1, 4)}, {**strict, "stream_hints": {"inputs": [1]}}).status, 200)
+        self.refused("relu", {"self": X}, {"strict_divisible": True}, "strict_divisible", "streams")
         self.assertEqual(self.service.infer("relu", {"self": X}, {"streams": 2, "strict_divisible": False}).status, 200)
         self.refused("relu", {"self": X}, {"streams": 2, "strict_divisible": 1}, "strict_divisible", "true or false")
 

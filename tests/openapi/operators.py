@@ -120,7 +120,7 @@ class Operators(service.ServiceTest):
                 self.assertEqual(schema["inputs"], {"items": {"properties": {"name": names}}} if tensors else {"maxItems": 0})
                 others = {a["name"]: a for a in op["arguments"] if not is_tensor(a)}
                 self.assertEqual(list(schema["parameters"]["properties"]), list(others))
-                self.assertEqual({*brief, "dtype"}, {a["name"] for a in op["arguments"]} | {"dtype"})
+                self.assertEqual({*brief, "dtype"}, {a["name"] for a in op["arguments"]} | {"dtype", "parameters"})
                 for name, argument in others.items():
                     self.check_argument(schema["parameters"]["properties"][name], argument)
                     self.check_argument(brief[name], argument)
