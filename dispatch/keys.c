@@ -227,12 +227,6 @@ td_keyset td_keyset_below(enum td_key key)
     return bit ? (bit - 1) | TD_KEYSET_BACKENDS : TD_KEYSET_FULL;
 }
 
-td_keyset td_keyset_after(enum td_key key)
-{
-    td_keyset bit = functionality_bit(td_key_functionality(key));
-    return (TD_KEYSET_FULL & ~td_keyset_below(key) & ~bit) | TD_KEYSET_BACKENDS;
-}
-
 td_keyset td_keyset_minus(td_keyset a, td_keyset b)
 {
     return a & ~(b & ~TD_KEYSET_BACKENDS);
@@ -242,11 +236,6 @@ bool td_keyset_has(td_keyset keys, enum td_key key)
 {
     td_keyset bits = td_keyset_of(key);
     return bits && (keys & bits) == bits;
-}
-
-td_keyset td_keyset_remove(td_keyset keys, enum td_key key)
-{
-    return td_keyset_minus(keys, td_keyset_of(key));
 }
 
 static int highest_bit(uint64_t bits) /* from 1; 0 when there is none */

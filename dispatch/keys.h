@@ -90,15 +90,12 @@ int td_backend_rename(enum td_backend backend, const char *name);
 /* One key's set: Undefined and aliases give 0, a functionality one bit, a runtime key of a backend
  * both its bits. */
 td_keyset td_keyset_of(enum td_key key);
-/* All functionalities above key's, and all backends. What a wrapper kernel redispatches with is
- * keys & ~(its own and all above) = keys & td_keyset_below(key). */
-td_keyset td_keyset_after(enum td_key key);
+/* All functionalities below key's, and all backends: a wrapper kernel redispatches with keys &
+ * td_keyset_below(its key). */
 td_keyset td_keyset_below(enum td_key key);
 /* Takes away functionalities; backends stay. */
 td_keyset td_keyset_minus(td_keyset a, td_keyset b);
 bool td_keyset_has(td_keyset keys, enum td_key key);
-/* Takes out one key: its functionality; its backend stays, since others may stand on it. */
-td_keyset td_keyset_remove(td_keyset keys, enum td_key key);
 /* The next runtime key of a set after before (TD_KEY_Undefined to begin), in the order of the enum;
  * Undefined at the end. Of per-backend functionalities, one with each backend of the set. */
 enum td_key td_keyset_next(td_keyset keys, enum td_key before);

@@ -25,8 +25,6 @@ static _Atomic int *slots; /* index + 1 into handles; 0 is free */
 static size_t n_slots;
 static struct td_registration *fallbacks; /* newest first, as is */
 static struct td_registration *dangling;  /* of names that have no schema yet */
-static td_listener *listener;
-static void *listener_arg;
 
 /* ---- names ---- */
 
@@ -169,12 +167,6 @@ static int recompute(struct td_handle *handle)
     return 0;
 }
 
-static void tell(const struct td_registration *r, bool here)
-{
-    if (listener)
-        listener(r, here, listener_arg);
-}
-
 static struct td_registration *make(const char *op, const struct td_kernel_def *def)
 {
     assert(!def->boxed || !def->rows);
@@ -219,8 +211,6 @@ int td_register(const char *op, const struct td_kernel_def *def, struct td_regis
         return td_problem_set(problem, ENOMEM, "out of memory");
     pthread_mutex_lock(&lock);
     int err = link_kernel(r->op, r, problem);
-    if (!err)
-        tell(r, true);
     pthread_mutex_unlock(&lock);
     if (err)
         free(r);
@@ -264,8 +254,6 @@ int td_register_fallback(const struct td_kernel_def *def, struct td_registration
         if ((err = recompute_all())) {
             fallbacks = r->next;
             td_problem_set(problem, ENOMEM, "out of memory");
-        } else {
-            tell(r, true);
         }
     }
     pthread_mutex_unlock(&lock);
@@ -295,26 +283,12 @@ void td_unregister(struct td_registration **made)
     unlink_from(!*r->op ? &fallbacks : handle ? &handle->kernels : &dangling, r);
     /* Without memory for new tables the old ones go on pointing to it: then it has to stay. */
     int err = handle ? recompute(handle) : *r->op ? 0 : recompute_all();
-    tell(r, false);
     pthread_mutex_unlock(&lock);
     if (!err)
         td_table_bury(r);
 }
 
-void td_registry_listen(td_listener *fn, void *arg)
-{
-    pthread_mutex_lock(&lock);
-    listener = fn;
-    listener_arg = arg;
-    pthread_mutex_unlock(&lock);
-}
-
 /* ---- looking ---- */
-
-const struct td_registration *td_fallbacks(void)
-{
-    return fallbacks;
-}
 
 int td_registry_dangling(const char **names, int max)
 {

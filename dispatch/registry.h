@@ -74,10 +74,6 @@ int td_register_fallback(const struct td_kernel_def *def, struct td_registration
                          struct td_problem *problem);
 void td_unregister(struct td_registration **made); /* nulls it; NULL is fine */
 
-/* Told of each registration that comes (here) or goes. One listener; NULL takes it away. */
-typedef void td_listener(const struct td_registration *which, bool here, void *arg);
-void td_registry_listen(td_listener *listener, void *arg);
-
 /* ---- the computed table ---- */
 
 enum td_provenance { /* why a key's kernel is the one it is */
@@ -107,7 +103,6 @@ struct td_table {
 const struct td_table *td_handle_table(const struct td_handle *handle);
 /* Whether place i of the table is a backend's, and holds a kernel. */
 bool td_table_has_backend(const struct td_table *table, int i);
-const struct td_registration *td_fallbacks(void); /* newest first */
 /* Names that have kernels but no schema; returns how many (at most max are written). */
 int td_registry_dangling(const char **names, int max);
 /* Computes every table anew and compares. -EINVAL when one is not what it should be. */

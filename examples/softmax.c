@@ -2,9 +2,10 @@
  *
  *     build/examples/softmax [CPUS]        0-1, say; all that the process may use otherwise
  *
- * The function runs on a worker of the pool, where its OpenMP team is bound, while the caller is
- * free; the future gives what it returned. Its argument is copied at submission and can be read
- * afterwards. */
+ * Twice. First on a worker of the pool, where its OpenMP team is bound, while the caller is free;
+ * the future gives what the function returned, or says why it failed. Its argument is copied at
+ * submission and can be read afterwards. Then on the calling thread, which a scope puts on the
+ * pool's CPUs with a team of its own: the same numbers. */
 #include "dispatch/dispatch.h"
 #include "pools/pools.h"
 
@@ -12,6 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define ROWS 100
 #define COLUMNS 8276
@@ -21,9 +23,9 @@ struct softmax {
     const char *kernel;    /* which one ran */
 };
 
-static int softmax(void *args, struct td_worker *worker, char *problem, size_t problem_size)
+/* On the calling thread and its team of so many. */
+static int compute(struct softmax *s, int threads, char *problem, size_t problem_size)
 {
-    struct softmax *s = args;
     struct td_tensor input = {
         .data = s->input, .dtype = TD_f32, .rank = 2, .shape = {ROWS, COLUMNS}};
     struct td_named named[] = {{"self", {.kind = TD_KIND_tensor, .tensor = input}},
@@ -31,7 +33,7 @@ static int softmax(void *args, struct td_worker *worker, char *problem, size_t p
     struct td_run run;
     size_t bytes;
     int error = td_run_bind(&run, "softmax", named, 2, NULL);
-    run.call.threads = td_worker_threads(worker);
+    run.call.threads = threads;
     if (!error)
         error = td_run_select(&run, &bytes);
     if (error) {
@@ -46,6 +48,26 @@ static int softmax(void *args, struct td_worker *worker, char *problem, size_t p
     free(scratch);
     s->kernel = run.impl->name;
     return scratch ? 0 : -ENOMEM;
+}
+
+static int on_worker(void *args, struct td_worker *worker, char *problem, size_t problem_size)
+{
+    return compute(args, td_worker_threads(worker), problem, problem_size);
+}
+
+/* Where nothing can be bound, the calling thread computes on the CPUs that it has. */
+static int in_scope(struct softmax *s, struct td_pool *pool, char *problem, size_t problem_size)
+{
+    struct td_scope *scope = NULL;
+    int error = td_scope_enter(pool, &scope);
+    if (error && error != -ENOSYS) {
+        snprintf(problem, problem_size, "the pool's CPUs cannot be entered: %s", strerror(-error));
+        return error;
+    }
+    error = compute(s, td_pool_threads(pool), problem, problem_size);
+    if (scope)
+        td_scope_leave(scope);
+    return error;
 }
 
 /* How far an element is from its exponential's part of the row's, at most, relative to it. */
@@ -80,16 +102,21 @@ int main(int argc, char **argv)
 
     size_t bytes = sizeof(float) * ROWS * COLUMNS;
     struct softmax args = {.input = malloc(bytes), .output = malloc(bytes)};
+    struct softmax again = {.input = args.input, .output = malloc(bytes)};
     for (int i = 0; i < ROWS * COLUMNS; i++)
         args.input[i] = (float)rand() / (float)RAND_MAX;
     struct td_pool *pool = td_pools_find(pools, NULL);
     struct td_future *future;
-    struct td_future_config call = {.run = softmax, .args = &args, .args_bytes = sizeof args};
+    struct td_future_config call = {.run = on_worker, .args = &args, .args_bytes = sizeof args};
     int result, error = td_future_submit(&future, pool, &call);
-    if (error || (error = td_future_wait(future, -1, &result)) || (error = result))
-        return fprintf(stderr, "failed: %d\n", error), 1;
+    if (error || (error = td_future_wait(future, -1, &result)))
+        return fprintf(stderr, "no result: %s\n", strerror(-error)), 1;
+    if (result)
+        return fprintf(stderr, "failed: %s\n", td_future_problem(future)), 1;
+    if (in_scope(&again, pool, problem.text, sizeof problem.text))
+        return fprintf(stderr, "failed: %s\n", problem.text), 1;
     const struct softmax *done = td_future_args(future);
-    double worst = worst_error(done);
+    double worst = fmax(worst_error(done), worst_error(&again));
     printf("kernel %s on %d threads: right to %.1e\n", done->kernel, td_pool_threads(pool), worst);
 
     td_future_unref(future);
@@ -99,5 +126,6 @@ int main(int argc, char **argv)
     td_registry_fini();
     free(args.input);
     free(args.output);
+    free(again.output);
     return worst < 1e-5 ? 0 : 1;
 }

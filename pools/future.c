@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum state { QUEUED, RUNNING, ENDED, CANCELLED };
+enum state { QUEUED, RUNNING, ENDED };
 
 struct td_future {
     struct td_job job;
@@ -42,36 +42,30 @@ static uint64_t walks;
 
 static bool has_ended(struct td_future *future)
 {
-    return atomic_load(&future->state) >= ENDED;
+    return atomic_load(&future->state) == ENDED;
 }
 
-/* Moves the future from one state to an end; false when it was in another. */
-static bool end(struct td_future *future, int from, int to)
+static void end(struct td_future *future)
 {
     pthread_mutex_lock(&waits);
-    bool ended = atomic_compare_exchange_strong(&future->state, &from, to);
+    atomic_store(&future->state, ENDED);
     pthread_mutex_unlock(&waits);
-    if (ended)
-        td_futex_wake(&future->state, INT_MAX);
-    return ended;
+    td_futex_wake(&future->state, INT_MAX);
 }
 
 static void run(struct td_job *job, struct td_worker *worker)
 {
     struct td_future *future = (struct td_future *)job;
     struct td_pool *pool = future->pool;
-    int queued = QUEUED;
     future->worker = worker;
-    if (atomic_compare_exchange_strong(&future->state, &queued, RUNNING)) { /* else cancelled */
-        if (job->late) {
-            future->result = -ETIMEDOUT;
-            snprintf(future->problem, sizeof future->problem, "the deadline passed in the queue");
-        } else {
-            future->result =
-                future->run(future->args, worker, future->problem, sizeof future->problem);
-        }
-        end(future, RUNNING, ENDED);
+    atomic_store(&future->state, RUNNING);
+    if (job->late) {
+        future->result = -ETIMEDOUT;
+        snprintf(future->problem, sizeof future->problem, "the deadline passed in the queue");
+    } else {
+        future->result = future->run(future->args, worker, future->problem, sizeof future->problem);
     }
+    end(future);
     td_future_unref(future);
     td_pool_unref(pool);
 }
@@ -105,11 +99,6 @@ int td_future_submit(struct td_future **result, struct td_pool *pool,
     return 0;
 }
 
-void td_future_ref(struct td_future *future)
-{
-    atomic_fetch_add(&future->refs, 1);
-}
-
 void td_future_unref(struct td_future *future)
 {
     if (!future || atomic_fetch_sub(&future->refs, 1) != 1)
@@ -117,13 +106,6 @@ void td_future_unref(struct td_future *future)
     if (future->fini)
         future->fini(future->args);
     free(future);
-}
-
-int td_future_cancel(struct td_future *future)
-{
-    if (end(future, QUEUED, CANCELLED))
-        return 0;
-    return has_ended(future) ? -EALREADY : -EBUSY;
 }
 
 /* ---- waiting ---- */
@@ -189,7 +171,7 @@ int td_future_wait(struct td_future *future, int64_t timeout_ns, int *result)
         pthread_mutex_unlock(&waits);
     }
     if (!error)
-        *result = atomic_load(&future->state) == CANCELLED ? -ECANCELED : future->result;
+        *result = future->result;
     return error;
 }
 

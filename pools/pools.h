@@ -292,27 +292,24 @@ struct td_future_config {
     int64_t deadline_ns;
 };
 
-/* A call under way and its result: a future. Any thread may wait for it or cancel it. */
+/* A call under way and its result: a future. Any thread may wait for it. */
 struct td_future;
 /* *future is a reference, for td_future_unref. As td_pool_submit, or -ENOMEM; fini is not called
  * then.
  */
 int td_future_submit(struct td_future **future, struct td_pool *pool,
                      const struct td_future_config *config);
-/* Waits at most timeout_ns (negative: for ever; 0: looks). 0: *result is what run gave, -ECANCELED
- * or -ETIMEDOUT (late). -ETIMEDOUT: not ended yet. -EDEADLK: on a worker, for ever, for a future
+/* Waits at most timeout_ns (negative: for ever; 0: looks). 0: *result is what run gave, or
+ * -ETIMEDOUT (late). -ETIMEDOUT: not ended yet. -EDEADLK: on a worker, for ever, for a future
  * that only workers could run which wait themselves, this one included. */
 int td_future_wait(struct td_future *future, int64_t timeout_ns, int *result);
-/* 0: it will not run. -EBUSY: it runs. -EALREADY: it has ended. */
-int td_future_cancel(struct td_future *future);
 void *td_future_args(struct td_future *future);                /* the copy; not while it runs */
 const char *td_future_problem(const struct td_future *future); /* once it has ended */
-void td_future_ref(struct td_future *future); /* for another holder of the same future */
 void td_future_unref(struct td_future *future);
 
 /* ---- binding and time ---- */
 
-/* OpenMP regions that the calling thread opens run on it alone, as after td_bind_cpu and _cpus. */
+/* OpenMP regions that the calling thread opens run on it alone, as after td_bind_cpus. */
 void td_thread_alone(void);
 
 /* Whether the calling worker's job has mostly waited for members of its team: better be alone. */
@@ -321,9 +318,8 @@ bool td_team_is_crowded(void);
 /* Asks for short time slices, to be let in soon after waking (Linux from 6.12 on). */
 void td_thread_brisk(void);
 
-/* Binds the calling thread to one CPU, or to a CPU list. 0 or -errno; -ENOSYS with backend "none",
+/* Binds the calling thread to a CPU list ("0-3,8"). 0 or -errno; -ENOSYS with backend "none",
  * -EINVAL when the CPUs do not exist or text is no list. */
-int td_bind_cpu(int cpu);
 int td_bind_cpus(const char *cpus);
 /* How many CPUs the calling thread may run on, at least 1. */
 int td_bound_cpus(void);

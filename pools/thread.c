@@ -33,12 +33,6 @@ void td_thread_brisk(void)
     syscall(SYS_sched_setattr, 0, &attr, 0); /* not taken: slower, not wrong */
 }
 
-int td_bind_cpu(int cpu)
-{
-    td_thread_alone();
-    return td_runtime_bind(&(struct td_cpus){1, &cpu});
-}
-
 int td_bind_cpus(const char *text)
 {
     struct td_cpus cpus = {0};

@@ -19,8 +19,11 @@ struct bench {
     struct td_run run; /* bound and selected */
     td_keyset keys;    /* of the arguments, for bind */
     const char *op;
+    const struct td_handle *add; /* for calls by a stack */
     float x[4], y[4], out[4];
     _Alignas(64) char scratch[4096];
+    _Alignas(64) char memory[4 * sizeof(struct td_run)]; /* of a call by a stack */
+    size_t used;
 };
 
 typedef void item(struct bench *b);
@@ -55,6 +58,27 @@ static void boxed(struct bench *b)
     td_run_release(&b->run);
 }
 
+static void *take(void *arg, size_t bytes)
+{
+    struct bench *b = arg;
+    size_t at = b->used;
+    b->used += (bytes + 63) / 64 * 64;
+    return b->used <= sizeof b->memory ? b->memory + at : NULL;
+}
+
+static void stack(struct bench *b)
+{
+    struct td_options options = {.alloc = take, .alloc_arg = b};
+    struct td_problem problem;
+    struct td_stack s;
+    b->used = 0;
+    s.n = 3;
+    s.v[0] = b->args[0].value;
+    s.v[1] = b->args[1].value;
+    s.v[2] = (struct td_value){.kind = TD_KIND_int, .i = 1};
+    td_call_boxed(b->add, &s, b->keys, &options, &problem);
+}
+
 static int wrapper(struct td_run *run, td_keyset keys)
 {
     return td_redispatch(run, keys & td_keyset_below(TD_KEY_TESTING_ONLY_GenericWrapper));
@@ -73,6 +97,7 @@ static const struct {
     {"bind", "binding by names, and dispatch", bind, 0},
     {"bind_fallthrough", "the same with three keys that fall through", bind, PASSED},
     {"bind_redispatch", "the same with a wrapper that redispatches", bind, WRAPPER},
+    {"stack", "a call by a stack of values: table, selection, kernel, memory", stack, 0},
     {"boxed", "the whole: bind, dispatch, select, run with its clock", boxed, 0},
 };
 #define ITEMS (sizeof items / sizeof *items)
@@ -88,6 +113,7 @@ static void prepare(struct bench *b, const char *op, int keys)
                td_keyset_of(TD_KEY_AutocastCPU);
     td_run_release(&b->run);
     b->op = op;
+    b->keys = set;
     const char *const names[] = {"self", "other"};
     float *const data[] = {b->x, b->y};
     for (int i = 0; i < 2; i++)
@@ -198,27 +224,38 @@ static void run_all(struct bench *b, bool json)
     }
 }
 
+static int run_one(struct bench *b, const char *name, long repeat)
+{
+    for (size_t i = 0; i < ITEMS; i++)
+        if (!strcmp(items[i].name, name)) {
+            prepare(b, "add.Tensor", items[i].keys);
+            for (long n = 0; n < repeat; n++)
+                items[i].run(b);
+            return 0;
+        }
+    fprintf(stderr, "tensord: bench: no item '%s' of dispatch\n", name);
+    return 2;
+}
+
 int td_bench_dispatch(bool json, const char *only, long repeat)
 {
     struct td_problem problem;
     struct td_kernel_def def = {
         .key = TD_KEY_TESTING_ONLY_GenericWrapper, .boxed = wrapper, .origin = TD_HERE};
+    struct td_registration *made;
     static struct bench b;
-    if (td_register_fallback(&def, NULL, &problem)) {
+    if (td_handle_typed(&b.add, "add.Tensor",
+                        "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+                        &problem) ||
+        td_register_fallback(&def, &made, &problem)) {
         fprintf(stderr, "tensord: bench: %s\n", problem.text);
         return 1;
     }
-    if (!only) {
+    int status = 0;
+    if (only)
+        status = run_one(&b, only, repeat);
+    else
         run_all(&b, json);
-        return 0;
-    }
-    for (size_t i = 0; i < ITEMS; i++)
-        if (!strcmp(items[i].name, only)) {
-            prepare(&b, "add.Tensor", items[i].keys);
-            for (long n = 0; n < repeat; n++)
-                items[i].run(&b);
-            return 0;
-        }
-    fprintf(stderr, "tensord: bench: no item '%s' of dispatch\n", only);
-    return 2;
+    td_unregister(&made);
+    return status;
 }

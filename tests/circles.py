@@ -15,14 +15,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = ("kernels", "pools", "dispatch", "api", "server")
 
 
-def objects(build):
-    """(source, object) of all that the program is built from."""
+def objects(build, folders=FOLDERS):
+    """(source, object) of all that is built from the sources of these folders, tests apart."""
     for entry in json.loads((build / "compile_commands.json").read_text()):
         source = pathlib.Path(entry["directory"], entry["file"]).resolve()
         made = build / entry["output"]
         if source.is_relative_to(ROOT) and made.exists():
             source = source.relative_to(ROOT)
-            if source.parts[0] in FOLDERS and "tests" not in pathlib.Path(entry["output"]).parts:
+            if source.parts[0] in folders and "tests" not in pathlib.Path(entry["output"]).parts:
                 yield source, made
 
 
@@ -68,4 +68,5 @@ def main():
         print(f"{what}: {len(uses)} without a circle")
 
 
-main()
+if __name__ == "__main__":
+    main()

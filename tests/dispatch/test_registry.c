@@ -140,22 +140,12 @@ START_TEST(test_signatures)
 }
 END_TEST
 
-static int heard_here, heard_gone;
-
-static void listen(const struct td_registration *which, bool here, void *arg)
-{
-    ck_assert_str_eq(which->op, arg);
-    heard_here += here;
-    heard_gone += !here;
-}
-
 /* DSP-18, DSP-33: the newest registration counts, with a warning; taking it away brings the older
  * back. */
 START_TEST(test_override)
 {
     struct td_problem problem;
     define_toy();
-    td_registry_listen(listen, "toy");
     struct td_registration *a = add("toy", TD_KEY_CPU, boxed_a), *b;
     struct td_kernel_def def = {.key = TD_KEY_CPU, .boxed = boxed_b, .origin = "new:7"};
     ck_assert_int_eq(td_register("toy", &def, &b, &problem), 0);
@@ -166,8 +156,6 @@ START_TEST(test_override)
     expect("toy", TD_KEY_CPU, boxed_a, TD_FROM_kernel);
     td_unregister(&a);
     expect("toy", TD_KEY_CPU, NULL, TD_FROM_missing);
-    ck_assert_int_eq(heard_here, 2);
-    ck_assert_int_eq(heard_gone, 2);
 }
 END_TEST
 
@@ -284,7 +272,6 @@ START_TEST(test_built_in)
     expect("silu", TD_KEY_PrivateUse1, NULL, TD_FROM_math);
     ck_assert(entry("add.Tensor", TD_KEY_AutocastCPU)->fallthrough);
     ck_assert(!entry("linear", TD_KEY_AutocastCPU)->fallthrough);
-    ck_assert_ptr_nonnull(td_fallbacks());
 }
 END_TEST
 

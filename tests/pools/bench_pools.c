@@ -55,6 +55,13 @@ static void pong(struct td_job *job, struct td_worker *worker)
     td_futex_wake(&ping->done, 1);
 }
 
+static void bind_to(int cpu)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", cpu);
+    td_bind_cpus(text);
+}
+
 /* Round trips of an empty job, the submitter asleep meanwhile and then idle for gap_us, as a server
  * between requests is. */
 static void hand_off(int submitter, int worker, int spin_us, int gap_us)
@@ -63,7 +70,7 @@ static void hand_off(int submitter, int worker, int spin_us, int gap_us)
     char text[64];
     snprintf(text, sizeof text, "x=%d:spin_us=%d", worker, spin_us);
     struct td_pool *pool = add(text);
-    td_bind_cpu(submitter);
+    bind_to(submitter);
     for (int i = 0; i < ROUNDS; i++) {
         struct ping ping = {.job.run = pong};
         int64_t start = td_now_ns();
@@ -91,7 +98,7 @@ static void throughput(int submitter, int worker, int depth)
     char text[64];
     snprintf(text, sizeof text, "x=%d:spin_us=0", worker);
     struct td_pool *pool = add(text);
-    td_bind_cpu(submitter);
+    bind_to(submitter);
     int64_t start = td_now_ns();
     int jobs = 0;
     for (; td_now_ns() - start < 300000000; jobs += depth) {

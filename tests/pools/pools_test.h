@@ -27,6 +27,13 @@ static inline int td_test_has_teams(void)
     return *facts.openmp != 0;
 }
 
+static inline int td_test_bind(int cpu)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", cpu);
+    return td_bind_cpus(text);
+}
+
 struct td_machine {
     struct td_topology *topology;
     struct td_pools *pools;

@@ -204,7 +204,7 @@ END_TEST
 /* Not pinned: each member on all of the worker's CPUs, whatever its creator was bound to. */
 START_TEST(test_unpinned)
 {
-    ck_assert_int_eq(td_bind_cpu(first), 0);
+    ck_assert_int_eq(td_test_bind(first), 0);
     struct td_pool *pool = td_machine_pool(&machine, "a=:pin=false");
     struct td_pool_stats stats;
     struct look look;
@@ -319,7 +319,7 @@ START_TEST(test_backend_none)
     struct td_pool_config config = td_pool_config_default("b");
     ck_assert_int_eq(td_pools_add(m.pools, &config, problem, sizeof problem), -ENOSYS);
     ck_assert_ptr_nonnull(strstr(problem, "pin backend none"));
-    ck_assert_int_eq(td_bind_cpu(0), -ENOSYS);
+    ck_assert_int_eq(td_test_bind(0), -ENOSYS);
     td_pool_unref(pool);
     td_machine_fini(&m);
 }
@@ -350,7 +350,7 @@ START_TEST(test_binding)
     ck_assert_int_eq(td_bind_cpus("x"), -EINVAL);
     ck_assert_int_eq(td_bind_cpus("60000"), -EINVAL);
     int cpu = sched_getcpu(), priority = getpriority(PRIO_PROCESS, 0);
-    ck_assert_int_eq(td_bind_cpu(cpu), 0);
+    ck_assert_int_eq(td_test_bind(cpu), 0);
     ck_assert_int_eq(sched_getcpu(), cpu);
     ck_assert_int_eq(td_bound_cpus(), 1);
     td_thread_brisk(); /* changes neither policy nor priority */

@@ -94,14 +94,14 @@ START_TEST(test_mask_of_the_process)
 
     int one = mask.cpu[mask.n - 1];
     ck_assert_int_eq(td_topology_create(&t), 0);
-    ck_assert_int_eq(td_bind_cpu(one), 0);
+    ck_assert_int_eq(td_test_bind(one), 0);
     ck_assert_int_eq(td_bind_allowed(t), 0);
     struct td_cpus again = {0};
     ck_assert_int_eq(td_affinity_get(0, &again), 0);
     ck_assert_int_eq(again.n, facts.n_allowed);
     td_cpus_fini(&again);
     td_topology_destroy(t);
-    ck_assert_int_eq(td_bind_cpu(one), 0);
+    ck_assert_int_eq(td_test_bind(one), 0);
     ck_assert_int_eq(td_topology_create(&t), 0);
     td_topology_facts(t, &facts);
     ck_assert_int_eq(facts.n_allowed, 1);
