@@ -98,6 +98,12 @@ static void count(const struct td_infer *in)
         td_metrics_call(metrics, &in->run, td_pool_name(in->pool), queue_ns, compute_ns);
 }
 
+/* A model has looked itself, behind its last kernel: an answer that is there is given. */
+static bool is_too_late(struct td_infer *in)
+{
+    return (!in->served || atomic_load(&stop_of(in)->asked)) && is_over(in, "took");
+}
+
 /* On a worker, or without one on the HTTP thread. The response is made, but after -EAGAIN: it takes
  * longer than that thread has. */
 static int compute(struct td_infer *in, struct td_worker *worker)
@@ -113,7 +119,7 @@ static int compute(struct td_infer *in, struct td_worker *worker)
     }
     count(in);
     td_infer_note_trail(in);
-    if (worker && is_over(in, "took"))
+    if (worker && is_too_late(in))
         return 0;
     err = td_shm_end(&in->shm, in->out, &in->run.problem);
     if (!err)
@@ -122,8 +128,18 @@ static int compute(struct td_infer *in, struct td_worker *worker)
         td_api_problem(in->req, err, "%s", in->run.problem.text);
     else
         td_infer_reply(in);
-    td_infer_free_results(in);
     return 0;
+}
+
+/* The same where what is behind the results may keep the thread no longer than a model may. */
+static int compute_inline(struct td_infer *in)
+{
+    int err = compute(in, NULL);
+    struct td_stop moment = {.deadline_ns = td_now_ns() + INLINE_MODEL_NS};
+    const struct td_stop *before = td_stop_obey(&moment);
+    td_infer_free_results(in);
+    td_stop_obey(before);
+    return err;
 }
 
 static void run_job(struct td_job *job, struct td_worker *worker)
@@ -134,7 +150,10 @@ static void run_job(struct td_job *job, struct td_worker *worker)
         ; /* cancelled: nobody wants an answer */
     else if (!td_api_is_gone(req) && !is_over(in, "waited"))
         compute(in, worker);
+    struct td_model_results *results = in->results; /* of which a plan may be made: none waits */
+    in->results = NULL;
     req->reply(req);
+    td_model_free_results(&results);
 }
 
 static int64_t begin_wait(struct td_infer *in)
@@ -277,13 +296,14 @@ static int start(struct td_infer *in)
         begin_wait(in);
         if (!is_over(in, "waited"))
             compute(in, req->worker);
+        td_infer_free_results(in);
         return 0;
     }
     if (is_small(in)) {
         in->ran_inline = true;
         if (req->busy)
             atomic_store_explicit(&req->busy->what, name_of(in), memory_order_relaxed);
-        if (!compute(in, NULL))
+        if (!compute_inline(in))
             return 0;
         in->ran_inline = false;
     }

@@ -145,6 +145,21 @@ static void write_plan(const struct td_model_plan *plan, void *arg)
     td_write_close(w, '}');
 }
 
+/* Which plans there have been, and for the values of which inputs. */
+static void write_planning(struct td_writer *w, struct td_model *model)
+{
+    const struct td_model_port *input;
+    int recorded, evicted, n = td_model_inputs(model, &input);
+    td_model_count_plans(model, &recorded, &evicted);
+    td_write_int(w, "recorded_plans", recorded);
+    td_write_int(w, "evicted_plans", evicted);
+    td_write_open(w, "deciding_inputs", '[');
+    for (int i = 0; i < n; i++)
+        if (td_model_input_decides(model, i))
+            td_write_str(w, NULL, input[i].name);
+    td_write_close(w, ']');
+}
+
 static int answer(struct td_request *req, struct td_response *res, struct td_model *model)
 {
     struct census census = {.room = td_model_count_nodes(model)};
@@ -164,6 +179,7 @@ static int answer(struct td_request *req, struct td_response *res, struct td_mod
     td_write_int(&w, "constant_bytes", (int64_t)td_model_bytes(model));
     td_write_int(&w, "folded_nodes", td_model_count_folded(model));
     write_census(&w, &census, tally, n);
+    write_planning(&w, model);
     td_write_open(&w, "plans", '[');
     td_model_visit_plans(model, write_plan, &w);
     td_write_close(&w, ']');

@@ -70,7 +70,9 @@ struct td_model_figures {
     size_t most_bytes;
 };
 struct td_model_figures td_model_figures(const struct td_model_results *results);
-void td_model_free_results(struct td_model_results **results); /* nulls the pointer; NULL is fine */
+/* Nulls the pointer; NULL is fine. Of a run that was recorded it makes the plan, which takes as
+ * long as some runs do and is best done once the results are sent. */
+void td_model_free_results(struct td_model_results **results);
 
 /* ---- plans: what is run again for inputs that have come before ---- */
 
@@ -107,6 +109,10 @@ struct td_model_plan {
     const struct td_plan *of_;
 };
 
+/* Plans that were recorded, and evicted for others, since the model was loaded. */
+void td_model_count_plans(struct td_model *model, int *recorded, int *evicted);
+/* Whether plans are for the values of input i, by which it is decided what is computed. */
+bool td_model_input_decides(struct td_model *model, int i);
 /* Shows each plan, the youngest first, to visit, during which nobody runs, makes or leaves one. */
 typedef void td_model_visit(const struct td_model_plan *plan, void *arg);
 void td_model_visit_plans(struct td_model *model, td_model_visit *visit, void *arg);

@@ -81,7 +81,8 @@ static int bind_steps(struct td_plan *plan, struct td_problem *problem)
         err = step->handle ? td_binding_bind(b, step) : 0;
         err = err || !step->handle ? err : make_step(b, step);
         if (err)
-            *problem = b->run.problem;
+            td_problem_set(problem, -err, "a call cannot be bound: node '%.60s' (%.40s): %.80s",
+                           step->node, step->handle->full, b->run.problem.text);
     }
     td_binding_free(&b);
     return err;

@@ -15,6 +15,7 @@ struct td_plan_value {     /* a tensor that depends on the inputs */
     struct td_tensor like; /* its data: where it lay while it was recorded */
     int step, result;      /* which made it; step -1: it is the model's input result */
     int first, last; /* the steps from which and to which it is wanted; beyond all: an output */
+    uint64_t from;   /* the model's inputs of which it is computed, one bit each */
     bool inside;     /* nobody reads it but those that are computed together with its maker */
     int over;  /* the value in whose place it lies, that of an argument it is made of; or -1 */
     size_t at; /* its place in the plan's memory, bytes */
@@ -64,14 +65,17 @@ struct td_plan_taken { /* an argument of a step that is a model's input, or a vi
 
 struct td_plan {
     struct td_plan *next; /* of the model's */
-    bool busy, lost;      /* at work; and none of the model's, to be freed after it */
+    bool busy;            /* at work */
     uint64_t used;        /* when, by the model's clock */
+    int runs;
     int threads, node;
     /* What the inputs are like; of those that are fixed, the data are copies and part of it. */
     int n_inputs;
     struct td_tensor *input;
     bool *fixed;
+    uint64_t large;         /* inputs that cannot be fixed, one bit each */
     char refused[200];      /* why there are no steps; "": there are */
+    uint64_t decides;       /* refused for the values of these inputs, which can be fixed */
     struct td_arena *arena; /* of all that follows */
     int n_steps, steps_room, n_values, values_room, n_held, held_room, n_outputs;
     struct td_plan_step *step;
@@ -95,10 +99,17 @@ struct td_plan {
 
 /* Of one type and shape. */
 bool td_tensor_is_like(const struct td_tensor *a, const struct td_tensor *b);
-/* A plan without steps for such inputs, of which the small whole numbers are fixed or not. NULL
+/* Input i in a set of inputs; those beyond the 63rd share a bit. */
+static inline uint64_t td_input_bit(int i)
+{
+    return UINT64_C(1) << (i < 63 ? i : 63);
+}
+/* Whether an input is an integer tensor so small that plans may be for its values. */
+bool td_input_is_small(const struct td_tensor *input);
+/* A plan without steps for such inputs, and for the values of those small ones that fix has. NULL
  * when there is no memory. */
 struct td_plan *td_plan_create(const struct td_tensor *inputs, int n,
-                               const struct td_model_call *call, bool fix);
+                               const struct td_model_call *call, uint64_t fix);
 void td_plan_free(struct td_plan **plan);
 bool td_plan_is_for(const struct td_plan *plan, const struct td_tensor *inputs,
                     const struct td_model_call *call);
@@ -112,12 +123,14 @@ int td_record_input(struct td_plan *plan, int i, struct td_item *item);
 int td_record_call(struct td_walk *walk, const struct td_given *args, int n_args,
                    struct td_item *result);
 int td_record_outputs(struct td_walk *walk, const struct td_item *item, int n);
-/* Whether the item's elements depend on the inputs: then there can be no plan, for that reason. */
+/* Whether the item's elements depend on the inputs: then there can be no plan, for that reason, or
+ * only one for the values of these inputs. */
 void td_record_read(struct td_walk *walk, const struct td_item *item);
 
 /* ---- plan.c ---- */
 
-/* Once all is recorded: binds the steps, and gives values their places. -EINVAL, -ENOMEM. */
+/* Once all is recorded: binds the steps, and gives values their places. -ENOMEM, or what binding
+ * says; problem names the node. */
 int td_plan_close(struct td_plan *plan, struct td_problem *problem);
 /* Runs it. 0, -EINVAL, -ETIMEDOUT. */
 int td_plan_execute(struct td_plan *plan, const struct td_tensor *inputs,
@@ -163,13 +176,20 @@ void td_plan_run_group(const struct td_plan *plan, int last);
 
 /* ---- plans.c ---- */
 
-/* The plan of the model for such inputs that is free, or a new one to be recorded (*is_new), which
- * is added once that is done, or lost. NULL: the model is to be walked. Whoever takes one leaves
- * it. */
+/* The plan of the model for such inputs that is free, which the caller leaves; or a new one to be
+ * recorded (*is_new), which is then added or dropped. NULL: the model is to be walked. A plan is
+ * recorded for inputs that came before, and the less often plans have run before they were evicted,
+ * the more calls lie between two recordings. */
 struct td_plan *td_plan_take(struct td_model *model, const struct td_tensor *inputs,
                              const struct td_model_call *call, bool *is_new);
-void td_plan_add(struct td_model *model, struct td_plan *plan);
 void td_plan_leave(struct td_model *model, struct td_plan *plan);
+/* A recorded plan is closed, or refused: it is the model's. */
+void td_plan_add(struct td_model *model, struct td_plan *plan);
+/* It has not come to that. failed: and would not the next time. */
+void td_plan_drop(struct td_model *model, struct td_plan *plan, bool failed);
+/* From now on the model's plans are for the values of these inputs, of which these came. */
+void td_plans_fix(struct td_model *model, uint64_t fix, const struct td_tensor *inputs,
+                  const struct td_model_call *call);
 void td_plans_free(struct td_model *model);
 
 #endif

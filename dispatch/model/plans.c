@@ -1,49 +1,54 @@
 /* The plans of a model: which of them serves which call, how many there are, and showing them. */
+#include "dispatch/hash.h"
 #include "dispatch/model/plan.h"
 
-#define PLANS 8 /* of a model at a time */
+#include <string.h>
 
-/* FNV-1a over what the inputs are like. */
-static uint64_t hash_of(const struct td_tensor *inputs, int n, const struct td_model_call *call)
+#define PLANS 8       /* of a model at a time */
+#define WORTH 8       /* runs, with which a plan has paid for its recording */
+#define PATIENCE 1023 /* calls at most between two recordings */
+
+/* ---- what inputs were like ---- */
+
+/* Types and shapes; and the values of those inputs for which plans are. */
+static struct td_seen look_at(const struct td_model *model, const struct td_tensor *inputs,
+                              const struct td_model_call *call)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
-    for (int i = 0; i < n; i++) {
-        hash = (hash ^ (uint64_t)inputs[i].dtype) * UINT64_C(1099511628211);
-        hash = (hash ^ (uint64_t)inputs[i].rank) * UINT64_C(1099511628211);
-        for (int d = 0; d < inputs[i].rank; d++)
-            hash = (hash ^ (uint64_t)inputs[i].shape[d]) * UINT64_C(1099511628211);
+    uint64_t h = td_hash((uint64_t)call->threads, (uint64_t)call->node), values = 0;
+    for (int i = 0; i < model->n_inputs; i++) {
+        const struct td_tensor *t = &inputs[i];
+        h = td_hash(h, (uint64_t)t->dtype << 8 | (uint64_t)t->rank);
+        for (int d = 0; d < t->rank; d++)
+            h = td_hash(h, (uint64_t)t->shape[d]);
+        const unsigned char *data = t->data;
+        size_t n = model->fixes_ & td_input_bit(i) && td_input_is_small(t) ? td_nbytes(t) : 0;
+        for (size_t k = 0; k < n; k++)
+            values = td_hash(values + 1, data[k]);
     }
-    return (hash ^ (uint64_t)call->threads) * UINT64_C(1099511628211) + (uint64_t)call->node;
+    return (struct td_seen){.shapes = h, .values = values};
 }
 
-/* Whether such inputs came before: a plan is for what comes again. */
-static bool was_seen(struct td_model *model, uint64_t hash)
+/* Whether such inputs came before: a plan is for what comes again. Values that are ever new take
+ * the places of others that came with such shapes, and leave half of them to other shapes. */
+static bool was_seen(struct td_model *model, struct td_seen now)
 {
-    size_t n = sizeof model->seen_ / sizeof *model->seen_;
-    for (size_t i = 0; i < n; i++)
-        if (model->seen_[i] == hash)
+    const int n = sizeof model->seen_ / sizeof *model->seen_;
+    struct td_seen *oldest = model->seen_, *alike = NULL;
+    int n_alike = 0;
+    for (struct td_seen *s = model->seen_; s < model->seen_ + n; s++) {
+        bool same = s->at && s->shapes == now.shapes;
+        if (same && s->values == now.values)
             return true;
-    model->seen_[model->clock_ % n] = hash;
+        n_alike += same;
+        alike = same && (!alike || s->at < alike->at) ? s : alike;
+        oldest = s->at < oldest->at ? s : oldest;
+    }
+    now.at = model->clock_ + 1;
+    *(n_alike < n / 2 ? oldest : alike) = now;
     return false;
 }
 
-/* Makes room for one more; false: all are at work. */
-static bool make_room(struct td_model *model)
-{
-    struct td_plan **oldest = NULL;
-    int n = 0;
-    for (struct td_plan **at = &model->plans_; *at; at = &(*at)->next, n++)
-        if (!(*at)->busy && (!oldest || (*at)->used < (*oldest)->used))
-            oldest = at;
-    if (n < PLANS)
-        return true;
-    if (!oldest)
-        return false;
-    struct td_plan *old = *oldest;
-    *oldest = old->next;
-    td_plan_free(&old);
-    return true;
-}
+/* ---- taking and leaving ---- */
 
 struct td_plan *td_plan_take(struct td_model *model, const struct td_tensor *inputs,
                              const struct td_model_call *call, bool *is_new)
@@ -58,52 +63,99 @@ struct td_plan *td_plan_take(struct td_model *model, const struct td_tensor *inp
             plan = p->busy || *p->refused ? plan : p;
         }
     bool wanted = !plan && !(same && *same->refused) &&
-                  was_seen(model, hash_of(inputs, model->n_inputs, call)) && make_room(model);
-    if (plan) {
+                  was_seen(model, look_at(model, inputs, call)) && !model->recording_ &&
+                  model->clock_ - model->recorded_at_ > (uint64_t)model->patience_;
+    if (plan)
         plan->busy = true;
-        plan->used = model->clock_;
+    if (plan || same) {
+        struct td_plan *of = plan ? plan : same;
+        of->used = model->clock_;
+        of->runs++;
     }
-    bool fix = model->fixes_;
+    if (wanted) {
+        model->recording_ = true;
+        model->recorded_at_ = model->clock_;
+        model->recorded_++;
+    }
+    uint64_t fix = model->fixes_;
     pthread_mutex_unlock(&model->lock_);
     if (!wanted)
         return plan;
-    *is_new = true;
-    return td_plan_create(inputs, model->n_inputs, call, fix);
+    plan = td_plan_create(inputs, model->n_inputs, call, fix);
+    *is_new = plan;
+    if (!plan)
+        td_plan_drop(model, NULL, true);
+    return plan;
 }
 
-/* Whether some input is small and whole, and might be fixed. */
-static bool may_fix(const struct td_plan *plan)
+void td_plan_leave(struct td_model *model, struct td_plan *plan)
 {
-    for (int i = 0; i < plan->n_inputs; i++)
-        if (!plan->fixed[i] && !(plan->input[i].dtype & TD_FLOATS))
-            return true;
-    return false;
+    pthread_mutex_lock(&model->lock_);
+    plan->busy = false;
+    if (plan->observed)
+        td_model_rest(model);
+    pthread_mutex_unlock(&model->lock_);
+}
+
+/* ---- coming and going ---- */
+
+static void be_patient(struct td_model *model)
+{
+    model->patience_ = 2 * model->patience_ + 1;
+    model->patience_ = model->patience_ < PATIENCE ? model->patience_ : PATIENCE;
+}
+
+/* The plan that goes for one more, which is that itself where all are at work; NULL: none has to.
+ */
+static struct td_plan *evict(struct td_model *model, struct td_plan *more)
+{
+    struct td_plan **oldest = NULL;
+    int n = 0;
+    for (struct td_plan **at = &model->plans_; *at; at = &(*at)->next, n++)
+        if (!(*at)->busy && (!oldest || (*at)->used < (*oldest)->used))
+            oldest = at;
+    if (n < PLANS || !oldest)
+        return n < PLANS ? NULL : more;
+    struct td_plan *old = *oldest;
+    *oldest = old->next;
+    model->evicted_++;
+    if (old->runs < WORTH)
+        be_patient(model);
+    else
+        model->patience_ /= 2;
+    return old;
 }
 
 void td_plan_add(struct td_model *model, struct td_plan *plan)
 {
     pthread_mutex_lock(&model->lock_);
-    bool again = *plan->refused && !model->fixes_ && may_fix(plan);
-    model->fixes_ |= again;
-    plan->lost = again;
-    plan->used = model->clock_;
-    if (!again) {
+    struct td_plan *old = evict(model, plan);
+    if (old != plan) {
+        plan->used = model->clock_;
         plan->next = model->plans_;
         model->plans_ = plan;
     }
+    model->recording_ = false;
     pthread_mutex_unlock(&model->lock_);
+    td_plan_free(&old);
 }
 
-void td_plan_leave(struct td_model *model, struct td_plan *plan)
+void td_plan_drop(struct td_model *model, struct td_plan *plan, bool failed)
 {
-    if (plan->lost) {
-        td_plan_free(&plan);
-        return;
-    }
     pthread_mutex_lock(&model->lock_);
-    plan->busy = false;
-    if (plan->observed)
-        td_model_rest(model);
+    if (failed)
+        be_patient(model);
+    model->recording_ = false;
+    pthread_mutex_unlock(&model->lock_);
+    td_plan_free(&plan);
+}
+
+void td_plans_fix(struct td_model *model, uint64_t fix, const struct td_tensor *inputs,
+                  const struct td_model_call *call)
+{
+    pthread_mutex_lock(&model->lock_);
+    model->fixes_ |= fix;
+    was_seen(model, look_at(model, inputs, call)); /* they are recorded when they come again */
     pthread_mutex_unlock(&model->lock_);
 }
 
@@ -117,6 +169,22 @@ void td_plans_free(struct td_model *model)
 }
 
 /* ---- for listings ---- */
+
+void td_model_count_plans(struct td_model *model, int *recorded, int *evicted)
+{
+    pthread_mutex_lock(&model->lock_);
+    *recorded = model->recorded_;
+    *evicted = model->evicted_;
+    pthread_mutex_unlock(&model->lock_);
+}
+
+bool td_model_input_decides(struct td_model *model, int i)
+{
+    pthread_mutex_lock(&model->lock_);
+    bool decides = model->fixes_ & td_input_bit(i);
+    pthread_mutex_unlock(&model->lock_);
+    return decides;
+}
 
 void td_model_visit_plans(struct td_model *model, td_model_visit *visit, void *arg)
 {

@@ -17,6 +17,11 @@ bool td_tensor_is_like(const struct td_tensor *a, const struct td_tensor *b)
            !memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->rank);
 }
 
+bool td_input_is_small(const struct td_tensor *input)
+{
+    return input->dtype & (TD_INTS | TD_UINTS | TD_bool) && td_numel(input) <= SMALL;
+}
+
 bool td_plan_is_for(const struct td_plan *plan, const struct td_tensor *inputs,
                     const struct td_model_call *call)
 {
@@ -28,7 +33,7 @@ bool td_plan_is_for(const struct td_plan *plan, const struct td_tensor *inputs,
     return same;
 }
 
-static int copy_inputs(struct td_plan *plan, const struct td_tensor *inputs, int n, bool fix)
+static int copy_inputs(struct td_plan *plan, const struct td_tensor *inputs, int n, uint64_t fix)
 {
     plan->n_inputs = n;
     plan->input = td_arena_zalloc(plan->arena, sizeof *plan->input * (size_t)(n + 1));
@@ -40,9 +45,10 @@ static int copy_inputs(struct td_plan *plan, const struct td_tensor *inputs, int
         *t = inputs[i];
         t->data = NULL;
         t->weight = NULL;
-        if (!fix || !(t->dtype & (TD_INTS | TD_UINTS | TD_bool)) || td_numel(t) > SMALL)
+        plan->fixed[i] = fix & td_input_bit(i) && td_input_is_small(t);
+        plan->large |= td_input_is_small(t) ? 0 : td_input_bit(i);
+        if (!plan->fixed[i])
             continue;
-        plan->fixed[i] = true;
         t->data = td_arena_alloc(plan->arena, td_nbytes(t) + 1);
         if (!t->data)
             return -ENOMEM;
@@ -52,7 +58,7 @@ static int copy_inputs(struct td_plan *plan, const struct td_tensor *inputs, int
 }
 
 struct td_plan *td_plan_create(const struct td_tensor *inputs, int n,
-                               const struct td_model_call *call, bool fix)
+                               const struct td_model_call *call, uint64_t fix)
 {
     struct td_plan *plan = calloc(1, sizeof *plan);
     if (!plan)
@@ -130,13 +136,25 @@ int td_record_input(struct td_plan *plan, int i, struct td_item *item)
         return 0;
     int value = td_plan_add_value(plan, &item->v.tensor, -1, i);
     item->recorded = value + 1;
+    if (value >= 0)
+        plan->value[value].from = td_input_bit(i);
     return value < 0 ? value : 0;
+}
+
+/* For the values of these inputs, whose next plan is for them where they are small. */
+static int refuse_values(struct td_plan *plan, const char *why, const struct td_node *node,
+                         uint64_t from)
+{
+    if (!*plan->refused && !(from & plan->large))
+        plan->decides = from;
+    return refuse(plan, why, node);
 }
 
 void td_record_read(struct td_walk *walk, const struct td_item *item)
 {
     if (walk->plan && item->recorded)
-        refuse(walk->plan, "what is computed depends on values", walk->node);
+        refuse_values(walk->plan, "what is computed depends on values", walk->node,
+                      walk->plan->value[item->recorded - 1].from);
 }
 
 /* Constants that were made under way stay with the plan. */
@@ -155,16 +173,21 @@ static int hold(struct td_plan *plan, struct td_block *block)
 
 /* ---- calls ---- */
 
-static bool depends(const struct td_given *args, int n_args)
+static uint64_t from_of(const struct td_plan *plan, const struct td_item *item)
 {
+    return item->recorded ? plan->value[item->recorded - 1].from : 0;
+}
+
+/* The inputs on which the arguments depend. */
+static uint64_t from_of_all(const struct td_plan *plan, const struct td_given *args, int n_args)
+{
+    uint64_t from = 0;
     for (int i = 0; i < n_args; i++) {
-        if (args[i].item.recorded)
-            return true;
+        from |= from_of(plan, &args[i].item);
         for (int k = 0; k < args[i].item.n; k++)
-            if (args[i].item.list[k].recorded)
-                return true;
+            from |= from_of(plan, &args[i].item.list[k]);
     }
-    return false;
+    return from;
 }
 
 static int use(struct td_plan *plan, struct td_plan_step *step, int arg, int element,
@@ -236,12 +259,13 @@ int td_record_call(struct td_walk *walk, const struct td_given *args, int n_args
         return 0;
     if (walk->chance)
         return refuse(plan, "chance is drawn anew in each run", walk->node);
-    if (!depends(args, n_args)) {
+    uint64_t from = from_of_all(plan, args, n_args);
+    if (!from) {
         plan->n_folded++;
         return 0;
     }
     if (run->call.counted)
-        return refuse(plan, "the size of a result depends on values", walk->node);
+        return refuse_values(plan, "the size of a result depends on values", walk->node, from);
     if (plan->n_steps == TD_PLAN_STEPS)
         return refuse(plan, "there are more calls than a plan may have", walk->node);
     struct td_plan_step step = {.handle = run->handle,
@@ -256,6 +280,7 @@ int td_record_call(struct td_walk *walk, const struct td_given *args, int n_args
         int value = td_plan_add_value(plan, &result[i].v.tensor, plan->n_steps, i);
         if (value < 0)
             return value;
+        plan->value[value].from = from;
         result[i].recorded = value + 1;
     }
     return td_plan_add_step(plan, &step) < 0 ? -ENOMEM : 0;

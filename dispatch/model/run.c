@@ -2,12 +2,14 @@
 #include "dispatch/model/pass.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct td_model_results {
     struct td_walk walk;  /* holds the results' memory, but for a plan's */
-    struct td_plan *plan; /* that has run, or the walk's, in which results may lie, too; or NULL */
+    struct td_plan *plan; /* that has run, or is recorded: results may lie in it; or NULL */
     bool walked;          /* results may lie in the model's constants */
+    bool failed;          /* there are none */
     int n;
     struct td_item item[];
 };
@@ -37,19 +39,40 @@ static int walk_program(struct td_model_results *r, const struct td_tensor *inpu
     return err;
 }
 
-/* A plan that cannot be made is no failure of the run that was to be recorded. Until its results
- * are freed it is at work. */
-static void close_plan(struct td_model *model, struct td_plan *plan, int err)
+/* A plan without steps that says why; NULL: no memory. */
+static struct td_plan *say_why(struct td_plan *refused, const char *why)
+{
+    const struct td_model_call call = {.threads = refused->threads, .node = refused->node};
+    uint64_t fix = 0;
+    for (int i = 0; i < refused->n_inputs; i++)
+        fix |= refused->fixed[i] ? td_input_bit(i) : 0;
+    struct td_plan *plan = td_plan_create(refused->input, refused->n_inputs, &call, fix);
+    if (plan)
+        snprintf(plan->refused, sizeof plan->refused, "%.199s", why);
+    return plan;
+}
+
+/* What was recorded becomes one of the model's plans, or the reason why there is none, which is no
+ * failure of the run. That takes as long as some walks do: it is done once nobody waits for the
+ * results any more. */
+static void close_plan(struct td_model *model, struct td_plan *plan)
 {
     struct td_problem problem;
-    bool made = !err && !*plan->refused;
-    if (made &&
-        (td_passes_run(model, plan) || td_plan_close(plan, &problem) || td_plan_pin(model, plan)))
-        err = -ENOMEM;
-    plan->busy = true;
-    plan->lost = err;
+    const char *why = plan->refused;
+    int err = *why ? 0 : td_passes_run(model, plan);
+    if (!err && !*why) {
+        err = td_plan_close(plan, &problem);
+        why = err && err != -ENOMEM ? problem.text : why;
+    }
     if (!err)
-        td_plan_add(model, plan);
+        err = *why ? 0 : td_plan_pin(model, plan);
+    struct td_plan *instead = *why ? say_why(plan, why) : NULL;
+    if (instead)
+        td_plan_free(&plan);
+    if (instead || (!err && !*why))
+        td_plan_add(model, instead ? instead : plan);
+    else
+        td_plan_drop(model, plan, true);
 }
 
 /* What td_model_run says, or -EAGAIN: the team is crowded. */
@@ -75,9 +98,10 @@ static int run_once(struct td_model *model, const struct td_tensor *inputs,
         td_model_wake(model);
     int err = plan && !is_new ? td_plan_execute(plan, inputs, &r->walk.figures, problem)
                               : walk_program(r, inputs);
-    if (r->walk.plan)
-        close_plan(model, plan, err);
+    if (is_new && !err && plan->decides)
+        td_plans_fix(model, plan->decides, inputs, call);
     td_stop_obey(before);
+    r->failed = err;
     if (err)
         td_model_free_results(&r);
     *results = r;
@@ -116,8 +140,12 @@ void td_model_free_results(struct td_model_results **results)
     td_walk_release(&r->walk, 0, NULL, 0);
     td_blocks_free(&r->walk);
     free(r->walk.made);
-    if (r->plan) /* which holds blocks of the walk, until others may free it */
+    if (r->plan && !r->walk.plan)
         td_plan_leave(r->walk.model, r->plan);
+    else if (r->plan && (r->failed || r->plan->decides))
+        td_plan_drop(r->walk.model, r->plan, false);
+    else if (r->plan)
+        close_plan(r->walk.model, r->plan);
     if (r->walked)
         td_model_walked(r->walk.model);
     td_model_unref(&r->walk.model);

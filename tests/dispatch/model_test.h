@@ -6,13 +6,14 @@
 #include "tests/dispatch/dispatch_test.h"
 
 #define MOST 32
+#define V(...) ((const int[]){__VA_ARGS__})
 
 static struct td_model model;
 static struct td_node nodes[MOST];
 static struct td_node_operand operands[MOST][4];
 static int outs[MOST][3];
-static int graph_inputs[2], graph_outputs[2];
-static struct td_model_port ports[2];
+static int graph_inputs[3], graph_outputs[2];
+static struct td_model_port ports[3];
 static struct td_problem problem;
 
 /* The node's form is a formula over its operands, which are a, b, c. */
@@ -87,14 +88,64 @@ static inline int constant(float *data, int64_t n)
     return value;
 }
 
-/* Runs on x of n elements and gives the result's elements. */
+/* Runs its inner graph as many times as its first operand says, on its second. */
+static inline int lower_repeat(struct td_walk *walk, const struct td_node *node,
+                               const struct td_item *in, struct td_item *out)
+{
+    int64_t times;
+    int err = td_walk_ints(walk, &in[0], &times, 1);
+    size_t mark = td_walk_mark(walk);
+    struct td_item item = in[1];
+    for (int64_t i = 0; i < times && err >= 0; i++) {
+        err = td_walk_graph(walk, node->operand[2].graph, &item, &item);
+        td_walk_release(walk, mark, &item, 1);
+    }
+    *out = item;
+    return err < 0 ? err : 0;
+}
+
+/* A graph that runs as often as the second input's value says, which is a result, too; a third one
+ * of n_inputs is added to what comes out. */
+static inline void make_repeated(int n_inputs)
+{
+    static int inner_in, twice;
+    static struct td_node inner;
+    static struct td_node_operand of_inner[1];
+    static struct td_node_graph graph;
+    begin(n_inputs);
+    int i = model.graph.n_nodes;
+    inner_in = td_program_value(&model);
+    twice = add("a * 2", 1, V(inner_in));
+    inner = nodes[i];
+    model.graph.n_nodes--;
+    *of_inner = operands[i][0];
+    inner.operand = of_inner;
+    inner.out = &twice;
+    graph = (struct td_node_graph){.n_nodes = 1,
+                                   .n_inputs = 1,
+                                   .n_outputs = 1,
+                                   .node = &inner,
+                                   .input = &inner_in,
+                                   .output = &twice};
+    int y = add("a + 1", 2, V(graph_inputs[1], graph_inputs[0]));
+    nodes[i].lower = lower_repeat;
+    nodes[i].n_operands = 3;
+    operands[i][2] = (struct td_node_operand){.kind = TD_OPERAND_graph, .graph = &graph};
+    graph_outputs[1] = graph_inputs[1];
+    int z = add("a + 1", 1, V(y));
+    finish(n_inputs < 3 ? z : add("a + b", 2, V(z, graph_inputs[2])));
+    model.n_outputs = model.graph.n_outputs = 2;
+    ck_assert_int_eq(td_program_close(&model, &problem), 0);
+}
+
+/* Runs on x of n elements, and more inputs, and gives the result's elements. */
 static inline int run(float *x, int64_t n, const struct td_tensor *more, bool eager, float *result)
 {
-    struct td_tensor in[2] = {{.data = x, .dtype = TD_f32, .rank = 1, .shape = {n}}};
+    struct td_tensor in[3] = {{.data = x, .dtype = TD_f32, .rank = 1, .shape = {n}}};
     struct td_model_call call = {.threads = 1, .node = -1, .eager = eager};
     struct td_model_results *results;
-    if (more)
-        in[1] = *more;
+    for (int i = 1; i < model.n_inputs; i++)
+        in[i] = more[i - 1];
     int err = td_model_run(&model, in, &call, &results, &problem);
     if (err)
         return err;
@@ -105,7 +156,5 @@ static inline int run(float *x, int64_t n, const struct td_tensor *more, bool ea
     td_model_free_results(&results);
     return made;
 }
-
-#define V(...) ((const int[]){__VA_ARGS__})
 
 #endif

@@ -9,22 +9,6 @@
 #include <omp.h>
 #endif
 
-/* Runs its inner graph as many times as its first operand says, on its second. */
-static int lower_repeat(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
-                        struct td_item *out)
-{
-    int64_t times;
-    int err = td_walk_ints(walk, &in[0], &times, 1);
-    size_t mark = td_walk_mark(walk);
-    struct td_item item = in[1];
-    for (int64_t i = 0; i < times && err >= 0; i++) {
-        err = td_walk_graph(walk, node->operand[2].graph, &item, &item);
-        td_walk_release(walk, mark, &item, 1);
-    }
-    *out = item;
-    return err < 0 ? err : 0;
-}
-
 /* (x + 1) * (2 w), written twice beside each other. */
 static void make_small(float *w, int64_t n)
 {
@@ -139,43 +123,11 @@ START_TEST(test_other_sizes)
 }
 END_TEST
 
-/* A graph that runs as often as the second input's value says, which is a result, too. */
-static void make_repeated(void)
-{
-    static int inner_in, twice;
-    static struct td_node inner;
-    static struct td_node_operand of_inner[1];
-    static struct td_node_graph graph;
-    begin(2);
-    int i = model.graph.n_nodes;
-    inner_in = td_program_value(&model);
-    twice = add("a * 2", 1, V(inner_in));
-    inner = nodes[i];
-    model.graph.n_nodes--;
-    *of_inner = operands[i][0];
-    inner.operand = of_inner;
-    inner.out = &twice;
-    graph = (struct td_node_graph){.n_nodes = 1,
-                                   .n_inputs = 1,
-                                   .n_outputs = 1,
-                                   .node = &inner,
-                                   .input = &inner_in,
-                                   .output = &twice};
-    int y = add("a + 1", 2, V(graph_inputs[1], graph_inputs[0]));
-    nodes[i].lower = lower_repeat;
-    nodes[i].n_operands = 3;
-    operands[i][2] = (struct td_node_operand){.kind = TD_OPERAND_graph, .graph = &graph};
-    graph_outputs[1] = graph_inputs[1];
-    finish(add("a + 1", 1, V(y)));
-    model.n_outputs = model.graph.n_outputs = 2;
-    ck_assert_int_eq(td_program_close(&model, &problem), 0);
-}
-
 /* Plans are for the value that decides. */
 START_TEST(test_values_decide)
 {
     float x[3] = {1, 2, 3}, got[3];
-    make_repeated();
+    make_repeated(2);
     for (int turn = 0; turn < 12; turn++) {
         int64_t times = turn & 3;
         struct td_tensor t = {.data = &times, .dtype = TD_i64, .rank = 0};
@@ -197,14 +149,18 @@ START_TEST(test_results_stay)
     struct td_tensor in[2] = {{.data = x, .dtype = TD_f32, .rank = 1, .shape = {3}}, t};
     struct td_model_call call = {.threads = 1, .node = -1};
     struct td_model_results *kept;
-    make_repeated();
+    make_repeated(2);
     for (int turn = 0; turn < 3; turn++)
         ck_assert_int_eq(run(x, 3, &t, false, got), 3);
     times = 5;
+    ck_assert_int_eq(run(x, 3, &t, false, got), 3);
     ck_assert_int_eq(td_model_run(&model, in, &call, &kept, &problem), 0);
     ck_assert_ptr_ne(td_model_result(kept, 1)->data, &times); /* it is the plan's */
-    for (times = 6; times < 30; times++)
+    for (times = 12; times < 60; times++) {
+        int64_t twice = times / 2;
+        t.data = &twice;
         ck_assert_int_eq(run(x, 3, &t, false, got), 3);
+    }
     ck_assert_int_eq(*(const int64_t *)td_model_result(kept, 1)->data, 5);
     td_model_free_results(&kept);
     end();
@@ -216,7 +172,7 @@ START_TEST(test_many_calls)
     float x[3] = {0}, got[3];
     int64_t times = TD_PLAN_STEPS + 1;
     struct td_tensor t = {.data = &times, .dtype = TD_i64, .rank = 0};
-    make_repeated();
+    make_repeated(2);
     for (int turn = 0; turn < 5; turn++)
         ck_assert_int_eq(run(x, 3, &t, false, got), 3);
     ck_assert_msg(strstr(model.plans_->refused, "more calls"), "%s", model.plans_->refused);

@@ -86,12 +86,22 @@ class Models(service.ServiceTest):
         self.assertNotIn("wrong-new", self.names())
         self.alive()
 
+    def plans(self, name, count=1):
+        """What is shown of them: one is made behind the answer to the call that it was recorded of."""
+        for _ in range(1000):
+            plans = self.service.call("GET", f"/v1/models/{name}/plan").json["plans"]
+            if len(plans) >= count:
+                break
+            time.sleep(0.01)
+        return plans
+
     def test_source(self):
         self.put("written", models.line())
         source = lambda query="": self.service.call("GET", "/v1/models/written/source" + query)
         self.assertIn("no plan yet", source().body.decode())
         for eager in 4 * (False,):
             self.right(self.infer("written", {"x": X}, {"eager": eager}))
+        self.plans("written")
         text = source("?asm=0").body.decode()
         self.assertRegex(text, r"run\(FP32\[3,3\] x\)\n{\n    v0 = matmul\(x, FP32\[3,4\]\); // FP32\[3,4\], \w+@\w+")
         self.assertRegex(text, r" {4}for \(each tile of \[3,4\]\) {\n {8}v1 = relu\(v0\); .* in the cache, .*\n"
@@ -107,7 +117,8 @@ class Models(service.ServiceTest):
         for rows in (1, 2):
             for eager in (True,) + 20 * (False,): # what comes again gets a plan, for a team and for one thread
                 self.right(self.infer("planned", {"x": X[:rows]}, {"eager": eager}))
-        plans = self.service.call("GET", "/v1/models/planned/plan").json["plans"]
+            self.plans("planned", rows)
+        plans = self.plans("planned")
         self.assertEqual({str(p["inputs"][0]["shape"]) for p in plans}, {"[2, 3]", "[1, 3]"})
         for plan in plans:
             self.assertIsNone(plan["op_by_op"])
@@ -119,8 +130,14 @@ class Models(service.ServiceTest):
         self.assertEqual((plan["nodes"], plan["inner_nodes"]), (3, 2))
         for _ in range(20):
             self.right(self.infer("planned", {"n": np.array(2), "x": X[0, :1]}))
-        plan, *_ = self.service.call("GET", "/v1/models/planned/plan").json["plans"]
+        plan, *_ = self.plans("planned")
         self.assertEqual([i["fixed"] for i in plan["inputs"]], [True, False])
+        for n in range(3, 20): # one that is another each time is walked
+            self.right(self.infer("planned", {"n": np.array(n), "x": X[0, :1]}))
+        shown = self.service.call("GET", "/v1/models/planned/plan").json
+        self.assertEqual(shown["deciding_inputs"], ["n"])
+        self.assertEqual({p["inputs"][0]["fixed"] for p in shown["plans"]}, {True})
+        self.assertLessEqual((shown["recorded_plans"], shown["evicted_plans"]), (4, 0))
         self.problem(self.service.call("GET", "/v1/models/nosuch/plan"), 404)
 
     # ---- the protocol ----

@@ -1,0 +1,190 @@
+/* Which plans a model has: what is recorded, for which inputs, what is evicted for it, and when it
+ * is made. Recordings are counted, not timed. */
+#include "pools/pools.h"
+#include "tests/dispatch/model_test.h"
+
+static float x[3] = {1, 2, 3}, got[3];
+
+/* Of a model of make_repeated: so many times, and a number that is only added. */
+static void run_times(int64_t times, int64_t more)
+{
+    const struct td_tensor in[2] = {{.data = &times, .dtype = TD_i64},
+                                    {.data = &more, .dtype = TD_i64}};
+    ck_assert_msg(run(x, 3, in, false, got) == 3, "%s", problem.text);
+    int64_t added = model.n_inputs > 2 ? more : 0;
+    ck_assert_float_eq(got[2], (float)(3 * ((int64_t)1 << times) + 1 + added));
+}
+
+static int count_plans(void)
+{
+    int n = 0;
+    for (const struct td_plan *plan = model.plans_; plan; plan = plan->next)
+        n += !*plan->refused;
+    return n;
+}
+
+/* A value that is another in each call, as a position is, has nothing recorded, and evicts no plan
+ * for values that come again. */
+START_TEST(test_moving_value)
+{
+    make_repeated(2);
+    for (int turn = 0; turn < 4; turn++)
+        run_times(2, 0);
+    ck_assert_int_eq(model.recorded_, 2); /* once to see that the value decides */
+    ck_assert_int_eq(count_plans(), 1);
+    for (int turn = 0; turn < 200; turn++)
+        run_times(3 + turn % 17, 0);
+    ck_assert_int_eq(model.recorded_, 2);
+    ck_assert_int_eq(model.plans_->runs, 1);
+    run_times(2, 0);
+    ck_assert_int_eq(model.plans_->runs, 2);
+    end();
+}
+END_TEST
+
+/* Other shapes are noticed to come again behind any number of ever new values. */
+START_TEST(test_moving_value_beside_others)
+{
+    float wide[6] = {0}, of_wide[6];
+    int64_t times = 1, next = 0;
+    struct td_tensor t = {.data = &times, .dtype = TD_i64};
+    make_repeated(2);
+    for (int turn = 0; turn < 3; turn++)
+        run_times(2, 0);
+    for (int turn = 0; turn < 3; turn++) {
+        ck_assert_int_eq(run(wide, 6, &t, false, of_wide), 6);
+        for (int i = 0; i < 40; i++)
+            run_times(3 + next++ % 17, 0);
+    }
+    ck_assert_int_eq(count_plans(), 2);
+    end();
+}
+END_TEST
+
+/* Values that nobody reads are data: plans are for the value that decides alone. */
+START_TEST(test_values_of_one_input)
+{
+    make_repeated(3);
+    for (int turn = 0; turn < 20; turn++)
+        run_times(2, turn);
+    ck_assert_uint_eq(model.fixes_, td_input_bit(1));
+    ck_assert_int_eq(model.recorded_, 2);
+    ck_assert_int_eq(count_plans(), 1);
+    ck_assert_int_ge(model.plans_->runs, 15);
+    end();
+}
+END_TEST
+
+/* More values in turn than there are plans: each recording is paid for by runs of other plans. */
+START_TEST(test_too_many_values)
+{
+    make_repeated(2);
+    for (int turn = 0; turn < 4000; turn++)
+        run_times(turn % 16 < 9 ? turn % 16 : turn % 7, 0);
+    ck_assert_int_lt(model.recorded_, 500);
+    ck_assert_int_le(count_plans(), 8);
+    int runs = 0;
+    for (const struct td_plan *plan = model.plans_; plan; plan = plan->next)
+        runs += plan->runs;
+    ck_assert_int_gt(runs, 8 * model.recorded_ / 4);
+    end();
+}
+END_TEST
+
+/* What large or fractional inputs decide no plan can be for: that is found once, not for each value
+ * of small ones. */
+START_TEST(test_large_values_decide)
+{
+    int64_t value;
+    struct td_tensor t = {.data = &value, .dtype = TD_i64};
+    begin(2);
+    finish(add("sum(nonzero(a)) * 1.0 + b", 2, V(graph_inputs[0], graph_inputs[1])));
+    for (value = 0; value < 20; value++) {
+        ck_assert_msg(run(x, 3, &t, false, got) == 1, "%s", problem.text);
+        ck_assert_float_eq(*got, (float)(3 + value));
+    }
+    ck_assert_uint_eq(model.fixes_, 0);
+    ck_assert_int_eq(model.recorded_, 1);
+    ck_assert_msg(strstr(model.plans_->refused, "size of a result"), "%s", model.plans_->refused);
+    end();
+}
+END_TEST
+
+/* ---- steps that cannot be bound ---- */
+
+static bool refuses;
+
+static int moody_rule(struct td_call *call)
+{
+    return refuses ? td_refuse(call, "self: not a second time") : toy_rule(call);
+}
+
+static const struct td_impl moody_rows[] = {{.name = "ref", .run = toy_run, .dtypes = TD_ALL}, {0}};
+static const struct td_op moody = {.schema = "toy_moody(Tensor self) -> Tensor",
+                                   .rule = moody_rule,
+                                   .dtypes = TD_ALL,
+                                   .impls = moody_rows};
+
+/* Calls it, and has it refuse whoever binds it once more. */
+static int lower_moody(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
+                       struct td_item *out)
+{
+    (void)node;
+    refuses = false;
+    int err = TD_CALL(walk, "toy_moody", out, TD_GIVE(in[0]));
+    refuses = true;
+    return err;
+}
+
+START_TEST(test_cannot_be_bound)
+{
+    struct td_kernel_def def = {.key = TD_KEY_CPU, .rows = moody_rows, .origin = TD_HERE};
+    begin(1);
+    ck_assert_int_eq(td_define(&moody, "here:1", &problem), 0);
+    ck_assert_int_eq(td_register("toy_moody", &def, NULL, &problem), 0);
+    finish(add("a + 1", 1, V(graph_inputs[0])));
+    nodes[0].lower = lower_moody;
+    for (int turn = 0; turn < 20; turn++)
+        ck_assert_msg(run(x, 3, NULL, false, got) == 3, "%s", problem.text);
+    ck_assert_int_eq(model.recorded_, 1);
+    ck_assert_ptr_nonnull(model.plans_);
+    ck_assert_str_eq(model.plans_->refused, "a call cannot be bound: node 'it' (toy_moody): "
+                                            "self: not a second time");
+    end();
+}
+END_TEST
+
+/* ---- when a plan is made ---- */
+
+/* The client's second call is recorded, and answered before its plan is closed: no time of the
+ * client's is spent on it. Others walk meanwhile. */
+START_TEST(test_after_the_answer)
+{
+    struct td_stop stop = {0};
+    struct td_tensor in = {.data = x, .dtype = TD_f32, .rank = 1, .shape = {3}};
+    struct td_model_call call = {.threads = 1, .node = -1, .stop = &stop};
+    struct td_model_results *results;
+    begin(1);
+    finish(add("a * 2", 1, V(graph_inputs[0])));
+    ck_assert_int_eq(run(x, 3, NULL, false, got), 3);
+    ck_assert_int_eq(td_model_run(&model, &in, &call, &results, &problem), 0);
+    stop.asked = true; /* the deadline comes with the answer in hand */
+    ck_assert_ptr_null(model.plans_);
+    ck_assert(model.recording_);
+    ck_assert_float_eq(((const float *)td_model_result(results, 0)->data)[2], 6);
+    ck_assert_int_eq(run(x, 3, NULL, false, got), 3);
+    ck_assert_int_eq(model.recorded_, 1);
+    td_model_free_results(&results);
+    ck_assert(model.plans_ && !*model.plans_->refused && !model.recording_);
+    end();
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {test_moving_value,        test_moving_value_beside_others,
+                                  test_values_of_one_input, test_too_many_values,
+                                  test_large_values_decide, test_cannot_be_bound,
+                                  test_after_the_answer};
+    return td_run_tests("plans", tests, sizeof tests / sizeof *tests);
+}
