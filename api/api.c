@@ -11,6 +11,7 @@
 #include "api/shm/shm.h"
 #include "api/tasks/tasks.h"
 #include "api/tensors/tensors.h"
+#include "dispatch/library.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -219,6 +220,7 @@ void td_service_fini(struct td_service *service)
 
 int td_service_init(struct td_service *service)
 {
+    td_library_count();
     service->tensors = td_tensors_create(service->limits.store_bytes);
     service->models = service->tensors ? td_models_create(service->tensors) : NULL;
     service->metrics = td_metrics_create();

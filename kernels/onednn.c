@@ -37,19 +37,64 @@ _Static_assert(sizeof(struct td_onednn_desc) ==
                    (5 * TD_MAX_RANK + 15) * 8 + 8 * 4 + TD_POSTS * sizeof(struct td_onednn_post),
                "a description has holes, so it cannot be compared as bytes");
 
+/* What a description, its layouts and frames hold, and each primitive with its code: about what
+ * the process grew by with 1,024 of them. */
+#define BYTES_DESCRIBED ((size_t)24 << 10)
+#define BYTES_PRIMITIVE ((size_t)20 << 10)
+
+static struct td_weight_room *room; /* that answers for them; NULL: nobody counts */
+static atomic_size_t used;
+
+void td_onednn_count(struct td_weight_room *counts)
+{
+    room = counts;
+}
+
+size_t td_onednn_bytes(void)
+{
+    return atomic_load(&used);
+}
+
+static void destroy(void *value)
+{
+    struct td_onednn_prim *p = value;
+    size_t bytes = p->bytes;
+    td_onednn_prim_destroy(p);
+    atomic_fetch_sub(&used, bytes);
+    if (bytes)
+        room->give(room, bytes, false);
+}
+
+/* The primitive, or NULL where there is no room for it. */
+static struct td_onednn_prim *count(struct td_onednn_prim *p, int *error)
+{
+    size_t bytes = BYTES_DESCRIBED + BYTES_PRIMITIVE;
+    for (int i = 0; p && i < SLOTS; i++)
+        bytes += p->reorder[i] ? BYTES_PRIMITIVE : 0;
+    if (!p || !room)
+        return p;
+    *error = room->take(room, bytes, false);
+    if (*error) {
+        td_onednn_prim_destroy(p);
+        return NULL;
+    }
+    p->bytes = bytes;
+    atomic_fetch_add(&used, bytes);
+    return p;
+}
+
 static void *create(const void *key, int *error)
 {
     const struct td_onednn_desc *desc = key;
     if (!td_onednn_start())
         return NULL;
     int before = threads_set(desc->threads);
-    void *value = td_onednn_prim_create(desc, error);
+    struct td_onednn_prim *p = count(td_onednn_prim_create(desc, error), error);
     threads_set(before);
-    return value;
+    return p;
 }
 
-static struct td_memo primitives =
-    TD_MEMO(sizeof(struct td_onednn_desc), create, td_onednn_prim_destroy);
+static struct td_memo primitives = TD_MEMO(sizeof(struct td_onednn_desc), create, destroy);
 
 const char *td_onednn_prepare(const struct td_onednn_desc *desc, struct td_prepared *prepared)
 {

@@ -60,7 +60,13 @@ const char *td_onednn_prepare(const struct td_onednn_desc *desc, struct td_prepa
  * written is of use then. */
 int td_onednn_run(const struct td_memo_item *primitive, const struct td_onednn_args *args);
 
-/* Drops all primitives, for tests and for a clean end. */
+struct td_weight_room;
+/* From here on room (borrowed for good, any thread) is asked for what primitives hold, kept false;
+ * one that it refuses is not made. To be called before there are any. */
+void td_onednn_count(struct td_weight_room *room);
+size_t td_onednn_bytes(void); /* that were taken so */
+
+/* Drops all primitives that are not in use: what they hold is wanted, or a test wants them anew. */
 void td_onednn_forget(void);
 
 /* An operator's row, with more fields where it has some, and the declarations of its two functions.

@@ -106,9 +106,7 @@ static dnnl_status_t describe_one(dnnl_primitive_desc_t *pd, struct td_onednn_pr
     } else {
         TRY(describe_conv(pd, p, d, want, attr));
     }
-    TRY(dnnl_primitive_desc_query(*pd, dnnl_query_impl_info_str, 0, how));
-    if (strstr(*how, "ref")) /* the library's plain C: ours is no worse and is tested */
-        status = dnnl_unimplemented;
+    status = td_onednn_settle(*pd, d, how);
 out:
     dnnl_primitive_attr_destroy(attr);
     return status;
@@ -288,7 +286,7 @@ static dnnl_status_t build(struct td_onednn_prim *p, const struct td_onednn_desc
     }
     TRY(describe_bias(p, d, type));
     TRY(describe(&pd, p, d, want));
-    TRY(dnnl_primitive_create(&p->main, pd));
+    TRY(td_onednn_main(p, pd, d));
     size_t pad =
         dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
     for (int i = 0; i < SLOTS; i++) {
@@ -335,7 +333,8 @@ void td_onednn_prim_destroy(void *value)
         return;
     for (int i = 0; i < TD_ONEDNN_SPARES; i++)
         td_onednn_frame_destroy(p->spare[i]);
-    dnnl_primitive_destroy(p->main);
+    if (!p->kept)
+        dnnl_primitive_destroy(p->main);
     for (int i = 0; i < SLOTS; i++) {
         dnnl_primitive_destroy(p->reorder[i]);
         dnnl_memory_desc_destroy(p->user[i]);

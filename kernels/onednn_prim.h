@@ -25,6 +25,8 @@ struct td_onednn_prim {
     dnnl_memory_desc_t post[TD_POSTS];                     /* of tensors; NULL: that one has none */
     int posts, post_arg[TD_POSTS];                         /* and what main calls them */
     enum slot out;                                         /* the one that main writes */
+    bool kept;                                             /* main is not this one's to free */
+    size_t bytes;                                          /* that were taken for it, about */
     int threads;                                           /* made for, and to be run with */
     int arg[SLOTS];                                        /* what main calls them: DNNL_ARG_SRC */
     size_t at[SLOTS], scratch;  /* where reordered tensors lie in scratch; the pad is at 0 */
@@ -72,6 +74,16 @@ static inline dnnl_data_type_t td_onednn_type(enum td_dtype dtype)
 {
     return dtype == TD_bf16 ? dnnl_bf16 : dtype == TD_f16 ? dnnl_f16 : dnnl_f32;
 }
+
+/* ---- onednn_kept.c ---- */
+
+/* Of the library's implementations from pd's on, has pd at the first that may be used; how: its
+ * name. dnnl_unimplemented: there is none but the library's reference. */
+dnnl_status_t td_onednn_settle(dnnl_primitive_desc_t pd, const struct td_onednn_desc *desc,
+                               const char **how);
+/* Gives prim the primitive of a settled pd. */
+dnnl_status_t td_onednn_main(struct td_onednn_prim *prim, const_dnnl_primitive_desc_t pd,
+                             const struct td_onednn_desc *desc);
 
 /* ---- onednn_post.c ---- */
 

@@ -4,6 +4,7 @@
 #include "api/models/models.h"
 #include "api/tasks/tasks.h"
 #include "api/tensors/tensors.h"
+#include "dispatch/library.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -265,7 +266,7 @@ static void memory(struct text *t, const struct td_budget *store)
            "What requests, tasks and stored tensors hold, and what is kept for the next ones.");
     line(t, "tensord_memory_bytes %zu", (size_t)td_memory.used);
     family(t, "tensord_memory_kept_bytes", "gauge", "Of these, kept for the next requests.");
-    line(t, "tensord_memory_kept_bytes %zu", td_memory_kept());
+    line(t, "tensord_memory_kept_bytes %zu", td_memory_kept() + td_library_bytes());
     family(t, "tensord_memory_most_bytes", "gauge", "The most that was held since the start.");
     line(t, "tensord_memory_most_bytes %zu", (size_t)td_memory.most);
     family(t, "tensord_memory_limit_bytes", "gauge", "The most that may be held (memory).");

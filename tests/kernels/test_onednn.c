@@ -6,6 +6,7 @@
 #include "tests/sample.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -226,6 +227,75 @@ START_TEST(test_many_shapes)
 }
 END_TEST
 
+/* Makes the primitive of a convolution of so many channels, again where it has been made before. */
+static void convolve(int64_t channels, int64_t side)
+{
+    struct sample s;
+    td_onednn_forget();
+    bind(&s, "conv2d", "input=[1,m,n,n] weight=[m,m,3,3]", (struct td_sizes){side, channels, 0});
+    ck_assert(sample_takes(row(&s.run.call, "onednn"), &s.run.call));
+    sample_fini(&s);
+}
+
+/* Bytes that malloc has given out, but for what the sanitizers' does. */
+static size_t in_use(void)
+{
+    td_onednn_forget();
+    return mallinfo2().uordblks + mallinfo2().hblkhd;
+}
+
+/* Before 3.4 the library frees no brgemm kernel of a convolution. */
+START_TEST(test_nothing_stays)
+{
+    convolve(16, 12);
+    size_t before = in_use();
+    for (int i = 0; i < 200; i++)
+        convolve(16, 12);
+    ck_assert_uint_le(in_use(), before + (256 << 10)); /* it was 1.4 MB */
+    for (int i = 0; i < 1100; i++)
+        convolve(8 + i % 22, 6 + i / 22);
+    before = in_use();
+    for (int i = 0; i < 200; i++)
+        convolve(8 + i % 10, 70 + i / 10);
+    ck_assert_uint_le(in_use(), before + (256 << 10)); /* it was 2 MB */
+}
+END_TEST
+
+static size_t held;
+static bool full;
+
+static int take_counted(struct td_weight_room *room, size_t bytes, bool kept)
+{
+    ck_assert(room && !kept);
+    held += full ? 0 : bytes;
+    return full ? -ENOMEM : 0;
+}
+
+static void give_counted(struct td_weight_room *room, size_t bytes, bool kept)
+{
+    ck_assert(room && !kept);
+    held -= bytes;
+}
+
+START_TEST(test_counted)
+{
+    static struct td_weight_room room = {take_counted, give_counted};
+    struct sample s;
+    td_onednn_forget();
+    td_onednn_count(&room);
+    bind(&s, "linear", "input=[64,300] weight=[200,300] bias=[200]", (struct td_sizes){0});
+    same_as_ref(&s);
+    ck_assert_uint_ge(held, 32 << 10);
+    ck_assert_uint_eq(td_onednn_bytes(), held);
+    td_onednn_forget();
+    ck_assert_uint_eq(held, 0);
+    full = true;
+    ck_assert(!sample_takes(row(&s.run.call, "onednn"), &s.run.call)); /* another row does it */
+    ck_assert_uint_eq(td_onednn_bytes(), 0);
+    sample_fini(&s);
+}
+END_TEST
+
 static double seconds(void)
 {
     struct timespec t;
@@ -317,6 +387,8 @@ int main(void)
     tcase_add_loop_test(tcase, test_threads, 0, 2);
     tcase_add_test(tcase, test_team);
     tcase_add_test(tcase, test_many_shapes);
+    tcase_add_test(tcase, test_nothing_stays);
+    tcase_add_test(tcase, test_counted);
     tcase_add_test(tcase, test_look_up);
     tcase_add_test(tcase, test_refuses);
     tcase_add_test(tcase, test_cap);
