@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST TD_FORMULA_ARGS                 /* inputs and constants */
-#define MOST_WHOLE INT64_C(9000000000000000) /* which a JSON number holds exactly */
-#define MOST_NS INT64_C(1000000000)          /* that it may take */
-#define MOST_BYTES ((size_t)1 << 46)         /* of a tensor whose results are inferred */
-#define MOST_TRIED ((size_t)1 << 20)         /* bytes of an input when types are found */
+#define MOST TD_FORMULA_ARGS         /* inputs and constants */
+#define MOST_NS INT64_C(1000000000)  /* that it may take */
+#define MOST_BYTES ((size_t)1 << 46) /* of a tensor whose results are inferred */
+#define MOST_SIZE ((int64_t)1 << 53) /* of an input's dimension */
+#define MOST_TRIED ((size_t)1 << 20) /* bytes of an input when types are found */
 
 struct reading {
     struct td_model *model;
@@ -60,9 +60,10 @@ static int read_tensor(struct reading *r, const cJSON *json, const char *what, i
     cJSON_ArrayForEach(size, shape)
     {
         int64_t *d = &t->shape[t->rank++];
-        if (!td_pt2_whole(size, d) || *d < least || *d > MOST_WHOLE)
-            return td_problem_set(r->problem, EINVAL, "%s: %.60s: shape has no sizes below %d",
-                                  what, *name, (int)least);
+        if (!td_pt2_whole(size, d) || *d < least || *d > MOST_SIZE)
+            return td_problem_set(r->problem, EINVAL,
+                                  "%s: %.60s: shape must have sizes from %d to 2^53", what, *name,
+                                  (int)least);
     }
     *name = td_program_text(r->model, *name, strlen(*name));
     return *name ? 0 : td_problem_set(r->problem, ENOMEM, "no memory for the model");
@@ -136,7 +137,7 @@ static int read_constant(struct reading *r, const cJSON *json)
     for (const cJSON *one = data->child; one && !err; one = one->next) {
         int64_t whole = 0;
         bool right = t.dtype == TD_i64 ? td_pt2_whole(one, &whole) : cJSON_IsNumber(one);
-        if (!right || whole < -MOST_WHOLE || whole > MOST_WHOLE)
+        if (!right)
             err = td_problem_set(r->problem, EINVAL, "constants: %.60s: data has what is no %s",
                                  name, td_dtype_name(t.dtype));
         else if (t.dtype == TD_f32)

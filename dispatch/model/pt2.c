@@ -18,8 +18,8 @@ struct ports {
     int n_in, n_out;
     int *input, *output;            /* values' numbers */
     struct td_model_port *in, *out; /* as many */
-    struct td_pt2_name *name;       /* of inputs that are tensors, */
-    int *tensor, n_tensors;         /* and their numbers */
+    struct td_pt2_name *name;       /* of inputs, */
+    int *given;                     /* and the numbers of what they give */
 };
 
 static int no_memory(struct td_pt2 *pt2)
@@ -92,11 +92,10 @@ static int user_input(struct ports *p, const cJSON *spec)
                 : number_input(p, value, number, leaf.as);
     } else {
         value->number = number;
-        p->name[p->n_tensors] = (struct td_pt2_name){port->name, value};
-        p->tensor[p->n_tensors++] = number;
         err = fill_port(pt2, port, value->meta);
     }
-    p->n_in++;
+    p->name[p->n_in] = (struct td_pt2_name){port->name, value};
+    p->given[p->n_in++] = value->number;
     return err;
 }
 
@@ -241,8 +240,8 @@ static int alloc_ports(struct ports *p, int n_in, int n_out)
     p->in = td_program_alloc(model, in * sizeof *p->in);
     p->out = td_program_alloc(model, out * sizeof *p->out);
     p->name = td_arena_zalloc(p->graph->pt2->arena, in * sizeof *p->name);
-    p->tensor = td_arena_zalloc(p->graph->pt2->arena, in * sizeof *p->tensor);
-    bool all = p->input && p->output && p->in && p->out && p->name && p->tensor;
+    p->given = td_arena_zalloc(p->graph->pt2->arena, in * sizeof *p->given);
+    bool all = p->input && p->output && p->in && p->out && p->name && p->given;
     return all ? 0 : no_memory(p->graph->pt2);
 }
 
@@ -260,7 +259,7 @@ static int read_program(struct td_pt2 *pt2, const cJSON *module)
     err = err ? err : alloc_ports(&p, cJSON_GetArraySize(ins), cJSON_GetArraySize(outs));
     for (const cJSON *spec = err ? NULL : ins->child; spec && !err; spec = spec->next)
         err = read_input(&p, spec);
-    err = err ? err : td_pt2_guard(&graph, p.tensor, p.name, p.n_tensors);
+    err = err ? err : td_pt2_guard(&graph, p.given, p.name, p.n_in);
     err = err ? err : td_pt2_nodes(&graph);
     graph.reading = NULL;
     for (const cJSON *spec = err ? NULL : outs->child; spec && !err; spec = spec->next)
@@ -299,6 +298,7 @@ static int read_archive(struct td_pt2 *pt2, struct td_pt2_json json[3])
     err = err ? err : td_pt2_parse(&json[2], (char *)bytes, size, entry->name, pt2->problem);
     err = err ? err : check_version(pt2, json[2].root);
     pt2->ranges = td_pt2_get(json[2].root, "range_constraints");
+    pt2->conditions = td_pt2_get(json[2].root, "guards_code");
     return err ? err : read_program(pt2, td_pt2_get(json[2].root, "graph_module"));
 }
 

@@ -4,8 +4,8 @@
  * pt2_archive.c reads the zip, pt2_json.c its JSON, pt2_weights.c the parameters; pt2_graph.c makes
  * operands of arguments, pt2_alias.c writes in place functional, pt2_ops.c knows what targets are,
  * pt2_emit.c makes nodes of them, and pt2_state.c refuses what would have to be remembered. What
- * nodes do when the program is walked is in pt2_lower.c, _number, _control, _fourier and _guards;
- * pt2.c ties all together.
+ * nodes do when the program is walked is in pt2_lower.c, _number, _control, _fourier, _assert and
+ * _guards, whose expressions pt2_expr.c evaluates; pt2.c ties all together.
  */
 #ifndef TD_DISPATCH_PT2_H
 #define TD_DISPATCH_PT2_H
@@ -68,7 +68,8 @@ int td_pt2_parse(struct td_pt2_json *json, char *text, size_t size, const char *
 void td_pt2_free(struct td_pt2_json *json);
 const cJSON *td_pt2_get(const cJSON *object, const char *name); /* a member; NULL is fine */
 const char *td_pt2_text(const cJSON *object, const char *name); /* a member's text, or NULL */
-bool td_pt2_whole(const cJSON *number, int64_t *v);             /* whether it is a whole number */
+/* Whether it is an integer of 64 bits: exact, as the text has it. */
+bool td_pt2_whole(const cJSON *number, int64_t *v);
 
 #define TD_PT2_COMPLEX 10 /* torch.export's number of COMPLEX64 */
 /* The types by torch.export's numbers; TD_DTYPE_none for those that there are none of. */
@@ -123,7 +124,8 @@ struct td_pt2 {
     struct td_pt2_archive archive;
     struct td_pt2_key *stored[2]; /* PayloadMeta by name: of weights, of constants */
     int n_stored[2];
-    const cJSON *ranges; /* of symbols */
+    const cJSON *ranges;     /* of symbols */
+    const cJSON *conditions; /* on inputs */
 };
 
 struct td_pt2_graph { /* being read */
@@ -223,6 +225,7 @@ td_lower td_pt2_diff;    /* of neighbours, what may stand before and behind them
 td_lower td_pt2_same;    /* its first operand */
 td_lower td_pt2_number;  /* form: a struct td_pt2_target; arithmetic on sizes */
 td_lower td_pt2_size, td_pt2_item, td_pt2_tensor;
+td_lower td_pt2_assert, td_pt2_assert_range, td_pt2_assert_metadata; /* without results */
 td_lower td_pt2_fourier, td_pt2_part; /* complex tensors are lists of two, or real ones */
 td_lower td_pt2_cond, td_pt2_while, td_pt2_map, td_pt2_inline;
 /* Calls an operator on n items from in[first], and on those of the node's operands from 3 on. */
@@ -231,10 +234,29 @@ int td_pt2_call_on(struct td_walk *walk, const char *op, const struct td_node *n
 /* The list of an operand as whole numbers; how many, or -EINVAL. */
 int td_pt2_list(struct td_walk *walk, const struct td_item *item, int64_t v[TD_MAX_LIST]);
 
+/* Arithmetic on n numbers, one to three, as a target's how says. As a td_lower. */
+int td_pt2_arithmetic(struct td_walk *walk, char how, const struct td_item *in, int n,
+                      struct td_item *out);
+
+/* ---- pt2_expr.c ---- */
+
+struct td_pt2_sizes { /* what names in an expression mean; -ENOSYS: nothing */
+    int (*symbol)(const struct td_pt2_sizes *sizes, const char *name, int n, struct td_item *out);
+    /* An input, by its path "args_0"; what of it: 's' a size, 't' a stride, 'o' the offset, 'n' the
+     * number that it is. */
+    int (*input)(const struct td_pt2_sizes *sizes, const char *path, char what, int64_t at,
+                 struct td_item *out);
+};
+/* An expression's value; kind none: it cannot be computed. walk NULL: nothing is, and every name is
+ * asked for. -ENOSYS: it is no expression that is understood here. */
+int td_pt2_evaluate(struct td_walk *walk, const char *text, const struct td_pt2_sizes *sizes,
+                    struct td_item *out);
+
 /* ---- pt2_guards.c ---- */
 
-/* Appends the node that judges whether the inputs' sizes fit each other and their ranges, where
- * there is something to judge. input: numbers, and names, of n tensors. */
+/* Appends the node that judges whether the inputs' sizes fit each other and their ranges, and
+ * whether the model's conditions hold, where there is something to judge. input: values' numbers,
+ * and names, of n tensors and numbers. -EINVAL, -ENOMEM. */
 int td_pt2_guard(struct td_pt2_graph *graph, const int *input, const struct td_pt2_name *name,
                  int n);
 

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define VALUE_BYTES 160 /* of a value in cJSON's tree, beside its texts */
@@ -69,6 +70,45 @@ static int scan(struct scan *s)
     return s->depth ? -1 : 0;
 }
 
+/* ---- numbers that no double holds ---- */
+
+struct numbers {
+    const char *at, *end; /* in the text, whose numbers are the tree's, in its order */
+};
+
+/* The next number's text: so many letters, 0 at the end. */
+static size_t next_number(struct numbers *n)
+{
+    static const char letters[] = "0123456789+-.eE";
+    struct scan s = {.at = (char *)n->at, .end = (char *)n->end};
+    while (s.at < s.end && *s.at != '-' && (*s.at < '0' || *s.at > '9'))
+        if (*s.at != '"')
+            s.at++;
+        else if (!skip_string(&s))
+            return 0;
+    size_t length = s.at < s.end ? strspn(s.at, letters) : 0;
+    n->at = s.at + length;
+    return length;
+}
+
+/* Integers that may be beyond 2^53 get what their double has lost as valueint. */
+static void keep_exact(struct numbers *n, cJSON *item)
+{
+    for (; item; item = item->next) {
+        size_t length = cJSON_IsNumber(item) ? next_number(n) : 0;
+        const char *text = n->at - length;
+        if (length > 15 && length < 38 && strspn(text, "-0123456789") >= length) {
+            __int128 exact = 0;
+            for (size_t i = *text == '-'; i < length; i++)
+                exact = 10 * exact + (text[i] - '0');
+            exact = *text == '-' ? -exact : exact;
+            if (fabs(item->valuedouble) < 0x1p65)
+                item->valueint = (int)(exact - (__int128)item->valuedouble);
+        }
+        keep_exact(n, item->child);
+    }
+}
+
 int td_pt2_parse(struct td_pt2_json *json, char *text, size_t size, const char *what,
                  struct td_problem *problem)
 {
@@ -84,7 +124,10 @@ int td_pt2_parse(struct td_pt2_json *json, char *text, size_t size, const char *
         return td_problem_set(problem, ENOMEM, "%s: no memory for it", what);
     json->taken = tree;
     json->root = cJSON_ParseWithLengthOpts(text, size + 1, NULL, 1);
-    return json->root ? 0 : td_problem_set(problem, EINVAL, "%s: is no JSON", what);
+    if (!json->root)
+        return td_problem_set(problem, EINVAL, "%s: is no JSON", what);
+    keep_exact(&(struct numbers){text, text + size}, json->root);
+    return 0;
 }
 
 void td_pt2_free(struct td_pt2_json *json)
@@ -107,14 +150,16 @@ const char *td_pt2_text(const cJSON *object, const char *name)
     return cJSON_GetStringValue(td_pt2_get(object, name));
 }
 
-/* Beyond what a double holds exactly there are but the ends, which mean "as far as it goes". */
+/* Of one with an exponent cJSON has put the last int into valueint, which says nothing. */
 bool td_pt2_whole(const cJSON *number, int64_t *v)
 {
     double f = cJSON_IsNumber(number) ? number->valuedouble : (double)NAN;
-    if (!(f == floor(f)) || isinf(f))
+    if (!(f == floor(f)) || !(fabs(f) < 0x1p65))
         return false;
-    *v = f >= 0x1p63 ? INT64_MAX : f <= -0x1p63 ? INT64_MIN : (int64_t)f;
-    return true;
+    bool wide = fabs(f) >= 0x1p49 && abs(number->valueint) <= 1 << 13;
+    __int128 exact = (__int128)f + (wide ? number->valueint : 0);
+    *v = (int64_t)exact;
+    return *v == exact;
 }
 
 enum td_dtype td_pt2_dtype(const cJSON *number)

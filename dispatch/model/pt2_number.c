@@ -205,22 +205,30 @@ static int unary(struct td_walk *walk, char how, const struct td_value *a, struc
     }
 }
 
-int td_pt2_number(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
-                  struct td_item *out)
+int td_pt2_arithmetic(struct td_walk *walk, char how, const struct td_item *in, int n,
+                      struct td_item *out)
 {
-    const struct td_pt2_target *target = node->form;
-    int n = strchr("nNfqpivu", target->how) ? 1 : target->how == '?' ? 3 : 2;
-    if (node->n_operands != n || node->n_outs != 1)
-        return td_walk_refuse(walk, "has %d arguments where it takes %d", node->n_operands, n);
+    int takes = strchr("nNfqpivu", how) ? 1 : how == '?' ? 3 : 2;
+    if (n != takes)
+        return td_walk_refuse(walk, "has %d arguments where it takes %d", n, takes);
     for (int i = 0; i < n; i++)
         if (!td_is_number(&in[i].v))
             return td_walk_refuse(walk, "takes numbers");
     if (n == 1)
-        return unary(walk, target->how, &in[0].v, out);
+        return unary(walk, how, &in[0].v, out);
     if (n == 2)
-        return binary(walk, target->how, &in[0].v, &in[1].v, out);
+        return binary(walk, how, &in[0].v, &in[1].v, out);
     *out = td_scalar(&in[0].v) != 0 ? in[1] : in[2];
     return 0;
+}
+
+int td_pt2_number(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
+                  struct td_item *out)
+{
+    const struct td_pt2_target *target = node->form;
+    if (node->n_outs != 1)
+        return td_walk_refuse(walk, "has %d results where it gives 1", node->n_outs);
+    return td_pt2_arithmetic(walk, target->how, in, node->n_operands, out);
 }
 
 /* ---- between tensors and numbers ---- */

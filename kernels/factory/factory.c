@@ -51,6 +51,8 @@ static bool holds(enum td_dtype dtype, const struct td_value *v)
     if (dtype == TD_bool)
         return true;
     if (td_dtype_kind(dtype) != 'f') {
+        if (v->kind != TD_KIND_float && size == 8) /* which no double says exactly */
+            return true;
         bool sign = td_dtype_kind(dtype) == 'i';
         double end = ldexp(1, (int)(8 * size) - sign);
         return x < end && (sign ? x >= -end : x > -end);

@@ -27,11 +27,11 @@ class Type(int):
 
 
 def size(s):
-    """A size's JSON: a number, "s0", or a factor and a symbol."""
+    """A size's JSON: a number, "s0", a factor and a symbol, or what is written in sympy's way."""
     if isinstance(s, int):
         return {"as_int": s}
     symbol = lambda name: "Symbol('%s', positive=True, integer=True)" % name
-    text = symbol(s) if isinstance(s, str) else "Mul(Integer(%d), %s)" % (s[0], symbol(s[1]))
+    text = s if "(" in s else symbol(s) if isinstance(s, str) else "Mul(Integer(%d), %s)" % (s[0], symbol(s[1]))
     return {"as_expr": {"expr_str": text, "hint": {"as_int": 2}}}
 
 
@@ -113,6 +113,7 @@ class Model(Graph):
     def __init__(self):
         super().__init__()
         self.specs, self.ends, self.ranges, self.files = [], None, {}, {}
+        self.guards, self.numbers = [], {}
         self.stored = {"weights": {}, "constants": {}}
         self.version = {"major": 8, "minor": 20}
 
@@ -123,6 +124,7 @@ class Model(Graph):
 
     def number(self, name):
         self.inputs.append(argument(Number(name)))
+        self.numbers[name] = {"as_expr": {"expr_str": "Symbol('%s', integer=True)" % ("n_" + name)}}
         self.specs.append({"user_input": {"arg": argument(Number(name))}})
         return Number(name)
 
@@ -147,10 +149,10 @@ class Model(Graph):
 
     def program(self):
         ends = self.ends or [{"user_output": {"arg": argument(o)}} for o in self.outputs]
-        return {"graph_module": {"graph": self.json(), "signature": {"input_specs": self.specs, "output_specs": ends},
+        return {"graph_module": {"graph": {**self.json(), "sym_int_values": self.numbers}, "signature": {"input_specs": self.specs, "output_specs": ends},
                                  "module_call_graph": [], "metadata": {}, "treespec_namedtuple_fields": {}},
                 "opset_version": {"aten": 10}, "range_constraints": self.ranges, "schema_version": self.version,
-                "verifiers": ["TRAINING"], "torch_version": "2.15.0", "guards_code": []}
+                "verifiers": ["TRAINING"], "torch_version": "2.15.0", "guards_code": self.guards}
 
     def entries(self):
         """All of the archive, by name."""

@@ -37,6 +37,15 @@ class Expr(unittest.TestCase):
         one = self.runner.run(changed(constants=[], expr="x * 2"), [x])
         np.testing.assert_array_equal(one[0], x * 2)
 
+    def test_exact(self):
+        """INT64 constants to the last digit."""
+        whole = [2**53 + 1, -2**53 - 1, 2**63 - 1, -2**63, 10**15, -10**14 + 1]
+        model = changed(constants=[{"name": "c", "datatype": "INT64", "shape": [6], "data": whole}], expr="bitwise_xor(c, 5)")
+        self.assertEqual([int(v) ^ 5 for v in self.runner.run(model, [np.zeros((1, 3), np.float32)])[0]], whole)
+        with self.assertRaises(Refused) as refused:
+            self.runner.run(model.replace(b"-9223372036854775808", b"-9223372036854775809"), [np.zeros((1, 3), np.float32)])
+        self.assertIn("data has what is no INT64", str(refused.exception))
+
     def test_many(self):
         names = [f"x{i}" for i in range(64)]
         got = self.runner.run(changed(inputs=[{**LINE["inputs"][0], "name": name} for name in names], constants=[],

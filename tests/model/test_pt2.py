@@ -274,7 +274,7 @@ class Wrong(unittest.TestCase):
         RUN.run(m.bytes(), fit(3, 3, 6))
         self.refused(m, "y: its size in dimension 1 must be 3, to fit the other inputs, but is 4", fit(3, 4, 6))
         self.refused(m, "z: its size in dimension 0 must be 6", fit(3, 3, 8))
-        self.refused(m, "z: its size 7 in dimension 0 must be", fit(3, 3, 7))
+        self.refused(m, "z: its size in dimension 0 must be 6, to fit the other inputs, but is 7", fit(3, 3, 7))
         self.refused(m, "must be from 3 to 8, but is 2", fit(2, 2, 4))
         self.refused(m, "must be from 3 to 8, but is 9", fit(9, 9, 18))
         self.refused(m, "x: must have the shape [?, 4]", [FLOATS.T, FLOATS, FLOATS])
