@@ -109,6 +109,8 @@ struct td_trail {   /* what became of a call; the texts are borrowed until td_ap
     const char *pool;
     const struct td_impl
         *impl; /* of the kernel that ran; NULL: none did, and the rest is not set */
+    enum td_isa isa;
+    enum td_dtype compute_type; /* none: several */
     int64_t queue_ns, compute_ns;
 };
 

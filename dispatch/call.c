@@ -42,7 +42,7 @@ size_t td_trace_format(const struct td_trace_line *line, char *text, size_t size
     size_t used = (size_t)n < size ? (size_t)n : size;
     if (run->impl && line->key == run->key)
         n += snprintf(text + used, size - used, ", kernel=[%s@%s], us=[%.3f]", run->impl->name,
-                      td_isa_name(td_impl_isa(run->impl)), (double)run->ns / 1000);
+                      td_isa_name(run->isa), (double)run->ns / 1000);
     return (size_t)n;
 }
 

@@ -56,6 +56,9 @@ int td_run_convert_stored(const struct td_run *run, int i);
 bool td_row_is_named(const struct td_impl *row, const char *name);
 /* The type of a settled call by which a row is chosen. */
 enum td_dtype td_row_dtype(const struct td_call *call);
+/* The level that the row runs a call at, by what it has prepared for it. */
+enum td_isa td_row_level(const struct td_call *call, const struct td_impl *row,
+                         const struct td_prepared *prepared);
 /* Why the row does not serve a call, a constant; NULL when it does, and prepared, which was
  * released or zeroed, is its answer. */
 const char *td_row_objection(const struct td_call *call, const struct td_impl *row,

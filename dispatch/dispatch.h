@@ -117,6 +117,7 @@ void *td_alloc_in_arena(void *arena, size_t bytes);
 
 struct td_why { /* one candidate, for explain */
     const struct td_impl *impl;
+    enum td_isa isa;    /* that it runs this call at, or would */
     const char *reason; /* "chosen", or why not, in the row's own words; a constant */
     double us;          /* it took when calls of that kind were measured; 0: it was not timed */
 };
@@ -130,6 +131,11 @@ struct td_run {          /* a call on its way: the kernel's part, and dispatch's
     enum td_key key;            /* the one that settled it */
     const struct td_impl *rows; /* that key's kernels to choose from; NULL when composite or meta */
     const struct td_impl *impl; /* once selected */
+    /* Then: the level whose instructions run, and the type that the kernel is given, after
+     * promotion and autocast; of a run with parts the highest of theirs, and none where they differ
+     */
+    enum td_isa isa;
+    enum td_dtype compute_type;
     struct td_prepared prepared; /* and what it needs, until td_run_release */
     const char *forced;          /* borrowed; the kernel asked for ("ref", "simd@AVX2") or NULL */
     int n_casts;                 /* conversions to be made before the kernel runs */
@@ -302,8 +308,9 @@ bool td_run_may_overwrite(const struct td_run *run, int arg);
  * operator counts have their sizes. */
 int64_t td_run_execute(struct td_run *run, void *scratch);
 
-/* The level at which impl runs: its own, or the library's. */
-enum td_isa td_impl_isa(const struct td_impl *impl);
+/* The level at which impl runs on tensors of the type: its own, or the highest of its library's
+ * that serves the type (TD_DTYPE_none: any). What was selected says more: run->isa. */
+enum td_isa td_impl_isa(const struct td_impl *impl, enum td_dtype dtype);
 /* Whether there is something to run, at a level that may be used here. */
 bool td_impl_is_usable(const struct td_impl *impl);
 const struct td_impl *td_op_best(const struct td_op *op); /* the first usable implementation */

@@ -3,9 +3,15 @@
 
 #include <string.h>
 
-enum td_isa td_impl_isa(const struct td_impl *impl)
+enum td_isa td_impl_isa(const struct td_impl *impl, enum td_dtype dtype)
 {
-    return impl->library ? td_onednn_isa() : impl->isa;
+    return impl->library ? td_onednn_level(NULL, dtype) : impl->isa;
+}
+
+enum td_isa td_row_level(const struct td_call *call, const struct td_impl *impl,
+                         const struct td_prepared *prepared)
+{
+    return impl->library ? td_onednn_level(prepared, td_row_dtype(call)) : impl->isa;
 }
 
 bool td_impl_is_usable(const struct td_impl *impl)

@@ -92,6 +92,17 @@ void td_run_release(struct td_run *run)
 
 static int select_row(struct td_run *run, size_t *scratch);
 
+static void sum_up(struct td_run *run)
+{
+    run->isa = TD_ISA_default;
+    run->compute_type = run->parts->compute_type;
+    for (const struct td_run *part = run->parts; part; part = part->next) {
+        run->isa = part->isa > run->isa ? part->isa : run->isa;
+        if (part->compute_type != run->compute_type && !is_converted(run))
+            run->compute_type = TD_DTYPE_none;
+    }
+}
+
 static int select_parts(struct td_run *run, size_t *scratch)
 {
     const struct td_impl *impl = run->parts->next ? &composite : NULL;
@@ -108,8 +119,9 @@ static int select_parts(struct td_run *run, size_t *scratch)
     }
     td_fuse_plan(run);
     for (struct td_run *part = run->parts; part; part = part->next)
-        impl = part->with ? &fused[part->impl->isa] : impl;
+        impl = part->with ? &fused[part->isa] : impl;
     run->impl = is_converted(run) || !impl ? run->parts->impl : impl;
+    sum_up(run);
     return 0;
 }
 
@@ -137,6 +149,8 @@ static int select_row(struct td_run *run, size_t *scratch)
     if (!impl->run)
         return no_such_row(run);
     run->impl = impl;
+    run->isa = td_row_level(&run->call, impl, &run->prepared);
+    run->compute_type = td_row_dtype(&run->call);
     *scratch = 0;
     if (td_call_is_nothing(&run->call))
         return 0;

@@ -77,8 +77,9 @@ int td_run_explain(const struct td_run *run, struct td_why *why, int max)
         const char *no = run->forced && !td_row_is_named(i, run->forced)
                              ? "not the kernel asked for"
                              : td_row_objection(&run->call, i, &prepared);
+        why[n] = (struct td_why){
+            .impl = i, .isa = td_row_level(&run->call, i, &prepared), .us = measured_us(m, i)};
         td_prepared_release(&prepared);
-        why[n] = (struct td_why){.impl = i, .us = measured_us(m, i)};
         why[n].reason = no ? no : verdict(m, &why[n], chosen);
         chosen = chosen || !no;
     }

@@ -1,5 +1,5 @@
-/* The smallest kernels there are: each level's own word on itself. What dispatch makes of them is
- * proof that the level's objects are there and run. */
+/* Levels. The smallest kernels there are: each level's own word on itself; what dispatch makes of
+ * them is proof that the level's objects are there and run. And a library's word on its code. */
 #ifndef TD_KERNELS_LEVEL_H
 #define TD_KERNELS_LEVEL_H
 
@@ -14,5 +14,10 @@ struct td_level {
 
 /* The levels that the compiler could build, lowest first, ended by a row without name. */
 extern const struct td_level td_levels[];
+
+/* The level whose instructions a library's row runs on tensors of the type: that of its primitives'
+ * code, as far as the library names it; else, or with nothing prepared, the highest of those that
+ * the library may use which has instructions for products of that type. TD_DTYPE_none: for any. */
+enum td_isa td_onednn_level(const struct td_prepared *prepared, enum td_dtype dtype);
 
 #endif

@@ -66,6 +66,11 @@ struct td_weight_room;
 void td_onednn_count(struct td_weight_room *room);
 size_t td_onednn_bytes(void); /* that were taken so */
 
+/* The level that the library's name for a primitive tells of ("brg:avx512_core_bf16"), or TD_ISAS;
+ * and the highest up to that one which has instructions for products of the type. */
+enum td_isa td_onednn_named(const char *how);
+enum td_isa td_onednn_serves(enum td_isa isa, enum td_dtype dtype);
+
 /* Drops all primitives that are not in use: what they hold is wanted, or a test wants them anew. */
 void td_onednn_forget(void);
 

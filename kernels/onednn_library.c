@@ -1,9 +1,12 @@
 /* oneDNN as a whole: the ISA level that it may use and uses, and its version. */
+#include "kernels/level.h"
+#include "kernels/memo.h"
 #include "kernels/onednn_prim.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 static const struct {
     enum td_isa isa;
@@ -38,6 +41,54 @@ enum td_isa td_onednn_isa(void)
     while (i > 0 && (has & levels[i].cap) != (unsigned)levels[i].cap)
         i--;
     return levels[i].isa;
+}
+
+enum td_isa td_onednn_named(const char *how)
+{
+    static const struct {
+        const char *word;
+        enum td_isa isa;
+    } words[] = {
+        /* each before those that it begins with */
+        {"avx10_1_512_amx", TD_ISA_amx},
+        {"avx10_1_512", TD_ISA_avx512_fp16},
+        {"avx512_core_amx", TD_ISA_amx},
+        {"avx512_core_fp16", TD_ISA_avx512_fp16},
+        {"avx512_core_bf16", TD_ISA_avx512_bf16},
+        {"avx512_core_vnni", TD_ISA_avx512_vnni},
+        {"avx512_core", TD_ISA_avx512},
+        {"avx2_vnni", TD_ISA_avx2_vnni},
+        {"avx2", TD_ISA_avx2},
+        {"avx", TD_ISA_default},
+        {"sse41", TD_ISA_default},
+    };
+    size_t i = 0;
+    while (i < sizeof words / sizeof *words && !strstr(how, words[i].word))
+        i++;
+    return i < sizeof words / sizeof *words ? words[i].isa : TD_ISAS;
+}
+
+enum td_isa td_onednn_serves(enum td_isa isa, enum td_dtype dtype)
+{
+    enum td_isa plain = isa >= TD_ISA_avx512 ? TD_ISA_avx512
+                        : isa >= TD_ISA_avx2 ? TD_ISA_avx2
+                                             : TD_ISA_default;
+    if (dtype == TD_bf16 && isa >= TD_ISA_amx)
+        return TD_ISA_amx;
+    bool own = (dtype == TD_bf16 && isa == TD_ISA_avx512_bf16) ||
+               (dtype == TD_f16 && isa >= TD_ISA_amx) || !dtype;
+    return own ? isa : plain;
+}
+
+enum td_isa td_onednn_level(const struct td_prepared *prepared, enum td_dtype dtype)
+{
+    enum td_isa named = 0;
+    int n = 0;
+    for (; prepared && n < TD_MAX_STATES && prepared->state[n]; n++) {
+        const struct td_onednn_prim *p = td_memo_value(prepared->state[n]);
+        named = p && p->isa > named ? p->isa : named;
+    }
+    return td_onednn_serves(n && named < TD_ISAS ? named : td_onednn_isa(), dtype);
 }
 
 const char *td_onednn_isa_name(void)

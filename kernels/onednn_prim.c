@@ -41,10 +41,12 @@ static void channels_last(int rank, const int64_t *dims, int64_t *step)
     step[0] = n;
 }
 
+/* FP32 is computed as FP32, whatever ONEDNN_DEFAULT_FPMATH_MODE says: replies tell the type. */
 static dnnl_status_t attributes(dnnl_primitive_attr_t *attr)
 {
     dnnl_status_t status;
     TRY(dnnl_primitive_attr_create(attr));
+    TRY(dnnl_primitive_attr_set_fpmath_mode(*attr, dnnl_fpmath_mode_strict));
     TRY(dnnl_primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user));
 out:
     return status;
@@ -263,6 +265,7 @@ static dnnl_status_t build(struct td_onednn_prim *p, const struct td_onednn_desc
     dnnl_memory_desc_t want[SLOTS] = {NULL};
     dnnl_primitive_desc_t pd = NULL;
     dnnl_data_type_t type = td_onednn_type(d->dtype);
+    const char *how;
     dnnl_status_t status;
     name_slots(p, d->kind, query);
     for (int i = 0; i < SLOTS; i++) {
@@ -287,6 +290,8 @@ static dnnl_status_t build(struct td_onednn_prim *p, const struct td_onednn_desc
     TRY(describe_bias(p, d, type));
     TRY(describe(&pd, p, d, want));
     TRY(td_onednn_main(p, pd, d));
+    TRY(dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &how));
+    p->isa = td_onednn_named(how);
     size_t pad =
         dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
     for (int i = 0; i < SLOTS; i++) {

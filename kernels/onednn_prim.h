@@ -32,6 +32,7 @@ struct td_onednn_prim {
     size_t at[SLOTS], scratch;  /* where reordered tensors lie in scratch; the pad is at 0 */
     struct td_onednn_form form; /* of the stored weight, when own[WEIGHT] is there */
     char form_name[64];
+    enum td_isa isa; /* of main's code, TD_ISAS where its name does not tell */
     _Atomic(struct td_onednn_frame *) spare[TD_ONEDNN_SPARES];
 };
 

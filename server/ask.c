@@ -130,7 +130,8 @@ static void print_line(const struct td_handle *handle)
 {
     const struct td_impl *best = td_op_best(handle->op);
     char kernel[64];
-    snprintf(kernel, sizeof kernel, "%s@%s", best->name, td_isa_name(td_impl_isa(best)));
+    snprintf(kernel, sizeof kernel, "%s@%s", best->name,
+             td_isa_name(td_impl_isa(best, TD_DTYPE_none)));
     printf("%-27s %-18s %s\n", handle->full, kernel, handle->op->doc);
 }
 
@@ -143,7 +144,7 @@ static void print_op(const struct td_handle *handle)
         char missing[400];
         td_cpu_missing(cpu, row->isa, missing, sizeof missing);
         printf("    %-8s %-12s", row->name,
-               td_isa_name(td_impl_is_usable(row) ? td_impl_isa(row) : row->isa));
+               td_isa_name(td_impl_is_usable(row) ? td_impl_isa(row, TD_DTYPE_none) : row->isa));
         for (int i = 0; td_impl_is_usable(row) && i < TD_DTYPES; i++)
             if (row->dtypes & handle->op->dtypes & 1u << i)
                 printf(" %s", td_dtype_name(1 << i));

@@ -250,7 +250,9 @@ static void write_call(struct td_line *line, const struct td_trail *trail)
     td_line_us(line, "compute_us", trail->compute_ns);
     td_line_text(line, "pool", trail->pool);
     td_line_text(line, "kernel", trail->impl->name);
-    td_line_text(line, "isa", td_isa_name(td_impl_isa(trail->impl)));
+    td_line_text(line, "isa", td_isa_name(trail->isa));
+    if (trail->compute_type)
+        td_line_text(line, "compute_type", td_dtype_name(trail->compute_type));
 }
 
 void td_log_write(struct td_log *log, struct td_log_turn *turn, const struct td_log_request *r)

@@ -13,7 +13,7 @@ static void write_candidates(struct td_writer *w, const struct td_run *run)
     for (int i = 0; i < n; i++) {
         td_write_open(w, NULL, '{');
         td_write_str(w, "kernel", why[i].impl->name);
-        td_write_str(w, "isa", td_isa_name(td_impl_isa(why[i].impl)));
+        td_write_str(w, "isa", td_isa_name(why[i].isa));
         td_write_str(w, "verdict", why[i].reason);
         if (why[i].us > 0)
             td_write_num(w, "measured_us", why[i].us);
@@ -41,6 +41,8 @@ static void write_parts(struct td_writer *w, const struct td_run *run)
         if (part->with) /* the place of the one that they are computed with */
             td_write_int(w, "with", n + distance(part, part->with));
         n++;
+        if (part->impl && part->compute_type)
+            td_write_str(w, "compute_type", td_dtype_name(part->compute_type));
         write_candidates(w, part);
         td_write_close(w, '}');
     }
@@ -81,6 +83,8 @@ void td_infer_note_trail(struct td_infer *in)
                                        .model = in->served ? in->model : NULL,
                                        .pool = td_pool_name(in->pool),
                                        .impl = in->run.impl,
+                                       .isa = in->run.isa,
+                                       .compute_type = in->run.compute_type,
                                        .queue_ns = in->begin_ns - in->queued_ns,
                                        .compute_ns = in->end_ns - in->begin_ns};
 }
@@ -166,23 +170,30 @@ static void write_kernel(const struct td_infer *in, struct td_writer *w)
 {
     static _Thread_local struct {
         const struct td_impl *impl;
+        enum td_isa isa;
+        enum td_dtype compute_type;
         size_t size;
         char pool[TD_POOL_NAME], text[TD_POOL_NAME + 128];
     } last;
     const char *pool = td_pool_name(in->pool);
-    if (last.impl == in->run.impl && !strcmp(last.pool, pool)) {
+    if (last.impl == in->run.impl && last.isa == in->run.isa &&
+        last.compute_type == in->run.compute_type && !strcmp(last.pool, pool)) {
         td_write_raw(w, NULL, last.text, last.size);
         return;
     }
     size_t begin = w->length;
     td_write_str(w, "kernel", in->run.impl->name);
-    td_write_str(w, "isa", td_isa_name(td_impl_isa(in->run.impl)));
+    td_write_str(w, "isa", td_isa_name(in->run.isa));
+    if (in->run.compute_type)
+        td_write_str(w, "compute_type", td_dtype_name(in->run.compute_type));
     td_write_str(w, "pool", pool);
     last.impl = NULL;
     last.size = w->length - begin;
     if (w->failed || last.size > sizeof last.text)
         return;
     last.impl = in->run.impl;
+    last.isa = in->run.isa;
+    last.compute_type = in->run.compute_type;
     strcpy(last.pool, pool);
     memcpy(last.text, w->text + begin, last.size);
 }

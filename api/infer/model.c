@@ -113,17 +113,8 @@ int td_infer_bind_model(struct td_infer *in)
 
 /* ---- running ---- */
 
-/* What replies and the log call the way in which it was run, and the level of its kernels. */
-static const struct td_impl *kernel_of(const struct td_infer *in)
-{
-#define TD_ISA(id, ...)                                                                            \
-    {{.name = "model", .isa = TD_ISA_##id}, {.name = "eager", .isa = TD_ISA_##id}},
-    static const struct td_impl kernels[TD_ISAS][2] = {
-#include "kernels/isa.def"
-    };
-#undef TD_ISA
-    return &kernels[td_cpu()->current][in->eager];
-}
+/* What replies and the log call the ways in which it is run. */
+static const struct td_impl kernels[] = {{.name = "model"}, {.name = "eager"}};
 
 double td_infer_model_cost(const struct td_infer *in)
 {
@@ -149,9 +140,11 @@ int td_infer_run_model(struct td_infer *in, struct td_worker *worker, const stru
         td_served_learn(served, in->inputs, in->eager, in->run.ns);
     if (err)
         return err;
-    in->run.impl = kernel_of(in);
     if (whole)
         in->figures = td_model_figures(in->results);
+    in->run.impl = &kernels[in->eager];
+    in->run.isa = in->figures.isa;
+    in->run.compute_type = in->figures.compute_type;
     for (int i = 0; i < served->n_outputs && whole; i++) {
         in->out[i] = *td_model_result(in->results, i);
         if (in->streams.apart) /* one part, which is listed all the same */

@@ -109,7 +109,8 @@ int td_streams_run_model(struct td_infer *in, struct td_worker *worker, const st
     }
     for (int k = 0; k < s->parts; k++) {
         struct td_model_figures figures = td_model_figures(s->part[k].results);
-        in->figures.calls += figures.calls;
+        td_figures_count(&in->figures, figures.isa, figures.compute_type);
+        in->figures.calls += figures.calls - 1;
         in->figures.kernel_ns += figures.kernel_ns;
         in->figures.most_bytes += figures.most_bytes;
     }

@@ -195,11 +195,11 @@ static atomic_llong *calls_of(struct td_op_counts *counts, const struct td_run *
     const struct td_impl *rows = run->handle->op->impls, *impl = run->impl;
     int row = 0;
     if (impl->library)
-        return &counts->library[td_impl_isa(impl)];
+        return &counts->library[run->isa];
     while (rows[row].run && &rows[row] != impl)
         row++;
     if (!rows[row].run)
-        return &(strcmp(impl->name, "fused") ? counts->composite : counts->fused)[impl->isa];
+        return &(strcmp(impl->name, "fused") ? counts->composite : counts->fused)[run->isa];
     assert(row < TD_OP_ROWS);
     return &counts->row[row];
 }

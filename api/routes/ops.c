@@ -14,6 +14,18 @@ static void write_dtypes(struct td_writer *w, unsigned set)
     td_write_close(w, ']');
 }
 
+/* Of a library's row, which is one for all its levels: the highest for each type. */
+static void write_levels(struct td_writer *w, const struct td_op *op, const struct td_impl *row)
+{
+    if (!row->library)
+        return;
+    td_write_open(w, "levels", '{');
+    for (int i = 0; i < TD_DTYPES; i++)
+        if (row->dtypes & op->dtypes & 1u << i)
+            td_write_str(w, td_dtype_name(1 << i), td_isa_name(td_impl_isa(row, 1 << i)));
+    td_write_close(w, '}');
+}
+
 static void write_kernels(struct td_writer *w, const struct td_op *op)
 {
     td_write_open(w, "kernels", '[');
@@ -22,8 +34,9 @@ static void write_kernels(struct td_writer *w, const struct td_op *op)
             continue;
         td_write_open(w, NULL, '{');
         td_write_str(w, "name", i->name);
-        td_write_str(w, "isa", td_isa_name(td_impl_isa(i)));
+        td_write_str(w, "isa", td_isa_name(td_impl_isa(i, TD_DTYPE_none)));
         write_dtypes(w, i->dtypes & op->dtypes);
+        write_levels(w, op, i);
         td_write_bool(w, "runnable", td_impl_is_usable(i));
         td_write_close(w, '}');
     }
@@ -100,9 +113,11 @@ static void write_row(struct td_writer *w, const struct td_op *op, const struct 
     td_write_open(w, NULL, '{');
     td_write_str(w, "name", row->name);
     td_write_str(w, "level", td_isa_name(row->isa));
-    td_write_str(w, "resolved", td_impl_is_usable(row) ? td_isa_name(td_impl_isa(row)) : NULL);
+    td_write_str(w, "resolved",
+                 td_impl_is_usable(row) ? td_isa_name(td_impl_isa(row, TD_DTYPE_none)) : NULL);
     td_write_bool(w, "absent", row->run == td_impl_absent);
     write_dtypes(w, row->dtypes & op->dtypes);
+    write_levels(w, op, row);
     td_write_open(w, "layouts", '[');
     if (row->run != td_impl_absent)
         td_write_str(w, NULL, "strided");
@@ -122,7 +137,8 @@ int td_api_kernels_list(struct td_request *req, struct td_response *res)
         td_write_open(&w, NULL, '{');
         td_write_str(&w, "op", handle->full);
         td_write_str(&w, "requested_level", td_isa_name(td_cpu()->current));
-        td_write_str(&w, "resolved_level", td_isa_name(td_impl_isa(td_op_best(handle->op))));
+        td_write_str(&w, "resolved_level",
+                     td_isa_name(td_impl_isa(td_op_best(handle->op), TD_DTYPE_none)));
         td_write_open(&w, "implementations", '[');
         for (const struct td_impl *row = handle->op->impls; row->run; row++)
             write_row(&w, handle->op, row);

@@ -66,10 +66,15 @@ const struct td_tensor *td_model_result(const struct td_model_results *results, 
 /* Of the run: operator calls made, ns in their kernels, most bytes held between calls. */
 struct td_model_figures {
     int calls;
+    enum td_isa isa;            /* the highest that one of them ran at */
+    enum td_dtype compute_type; /* of all; none where they differ */
     int64_t kernel_ns;
     size_t most_bytes;
 };
 struct td_model_figures td_model_figures(const struct td_model_results *results);
+/* One call more, which ran so. */
+void td_figures_count(struct td_model_figures *figures, enum td_isa isa,
+                      enum td_dtype compute_type);
 /* Nulls the pointer; NULL is fine. Of a run that was recorded it makes the plan, which takes as
  * long as some runs do and is best done once the results are sent. */
 void td_model_free_results(struct td_model_results **results);
@@ -88,8 +93,9 @@ struct td_model_pass {
 
 struct td_model_step {
     const char *node, *op; /* the file's name of its node, and the operator: "conv2d" */
-    const char *kernel;    /* "onednn", and its level */
+    const char *kernel;    /* "onednn", its level, and the type that it is given, or none */
     enum td_isa isa;
+    enum td_dtype compute_type;
     int with;                       /* the last step that it is computed together with, or -1 */
     bool in_place;                  /* its first result lies where an argument did */
     const struct td_tensor *result; /* the first one's type and shape */

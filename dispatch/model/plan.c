@@ -44,7 +44,8 @@ static int make_step(struct td_binding *b, struct td_plan_step *step)
     if (err)
         return err;
     step->kernel = b->run.impl->name;
-    step->isa = td_impl_isa(b->run.impl);
+    step->isa = b->run.isa;
+    step->compute_type = b->run.compute_type;
     step->alone = !b->run.parts && !b->run.n_casts && !b->run.strided;
     step->overwrites = 0;
     for (int i = 0; i < b->run.call.n_args; i++)
@@ -185,7 +186,7 @@ int td_plan_execute(struct td_plan *plan, const struct td_tensor *inputs,
     for (int s = 0; s < plan->n_steps && !err; s++) {
         if (!plan->step[s].handle)
             continue;
-        figures->calls++;
+        td_figures_count(figures, plan->step[s].isa, plan->step[s].compute_type);
         if (plan->step[s].with >= 0 && plan->step[s].with != s)
             continue; /* the last of them runs all, and has their time */
         err = run_step(plan, s, problem);

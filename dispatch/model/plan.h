@@ -37,9 +37,10 @@ struct td_plan_step {               /* a call as it was given, and bound once pa
     struct td_plan_use *use;
     int value; /* its first result; the others follow */
     struct td_step *made;
-    const char *kernel; /* its row, by name */
-    enum td_isa isa;    /* and by level */
-    int64_t ns;         /* that it took last */
+    const char *kernel;         /* its row, by name */
+    enum td_isa isa;            /* and by level, */
+    enum td_dtype compute_type; /* and the type that it is given */
+    int64_t ns;                 /* that it took last */
     int with;   /* the last of those that it is computed together with; -1: it is so alone */
     bool alone; /* one kernel computes it of its arguments as they are */
     unsigned overwrites;     /* arguments of the call in whose place its first result may be made */

@@ -217,6 +217,7 @@ bool td_model_plan_step(const struct td_model_plan *plan, int i, struct td_model
                                    .op = s->handle->full,
                                    .kernel = s->kernel,
                                    .isa = s->isa,
+                                   .compute_type = s->compute_type,
                                    .with = s->with,
                                    .in_place = plan->of_->value[s->value].over >= 0,
                                    .result = &plan->of_->value[s->value].like,

@@ -120,7 +120,7 @@ static int execute(struct td_walk *walk, size_t scratch, struct td_item *result)
     if (err)
         return err;
     td_run_execute(run, walk->scratch->data);
-    walk->figures.calls++;
+    td_figures_count(&walk->figures, run->isa, run->compute_type);
     walk->figures.kernel_ns += run->ns;
     for (int i = 0; i < run->call.n_out; i++)
         result[i].v.tensor = run->call.out[i];

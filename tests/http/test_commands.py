@@ -120,6 +120,8 @@ class Commands(unittest.TestCase):
         self.assertEqual((ref["kernel"], ref["chosen"], one.stderr), ("composite", False, ""))
         moved = 4 * (2 * 6400 + 100 + 6400) # bytes
         self.assertAlmostEqual(row["gb_s"] * row["us_median"] * 1e3, moved, delta=0.1 * moved)
+        self.assertEqual(row["compute_type"], "FP32")
+        self.assertIn(row["isa"], ("DEFAULT", "AVX2", "AVX512"))
 
     def bench(self, **env):
         """A bench of some seconds with its errors on a terminal: what it gave, and what the terminal was told."""

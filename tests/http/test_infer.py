@@ -34,7 +34,8 @@ class Infer(service.ServiceTest):
 
     def test_what_a_reply_says(self):
         facts = self.run_op("add", {"self": A, "other": B}).parameters
-        self.assertEqual(sorted(facts), ["compute_us", "isa", "kernel", "pool", "queue_us"])
+        self.assertEqual(sorted(facts), ["compute_type", "compute_us", "isa", "kernel", "pool", "queue_us"])
+        self.assertEqual(facts["compute_type"], "FP32")
         current = self.service.call("GET", "/v1/isa").json["current"]
         self.assertEqual(facts["kernel"], "simd")
         self.assertIn(facts["isa"], ("DEFAULT", "AVX2", "AVX512"))

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 
+import models
 import service
 from service import Service, run
 
@@ -170,6 +171,54 @@ class Isa(service.ServiceTest):
                     self.assertEqual(ran["explain"]["candidates"][0], {
                         "kernel": "simd", "isa": level, "verdict": "registered as absent at this level"})
                     self.problem(s.infer("cast", x, {"dtype": "BF16", "kernel": "simd@AVX512_FP16"}), 400, "absent")
+
+    def test_what_computed(self):
+        """The level whose instructions ran, and the type: no FP32 call claims what only other types use."""
+        plain = ("DEFAULT", "AVX2", "AVX512")
+        a, w, image = (np.ones(shape, np.float32) for shape in ((16, 32), (32, 32), (1, 3, 8, 8)))
+        calls = {"matmul": {"self": a, "other": w}, "linear": {"input": a, "weight": w},
+                 "conv2d": {"input": image, "weight": np.ones((4, 3, 3, 3), np.float32)}, "relu": {"self": a}}
+        for op, inputs in calls.items():
+            for kernel in ("onednn", "simd", "ref"):
+                reply = self.service.infer(op, inputs, {"kernel": kernel, "explain": True})
+                if reply.status != 200:
+                    self.assertIn(f"no '{kernel}'", reply.json["detail"])
+                    continue
+                facts = reply.parameters
+                self.assertEqual((facts["kernel"], facts["compute_type"]), (kernel, "FP32"))
+                self.assertIn(facts["isa"], plain)
+                ran = [c["isa"] for c in facts["explain"]["candidates"] if c["verdict"] == "chosen"]
+                self.assertEqual(ran, [facts["isa"]])
+        reply = self.service.infer("linear", calls["linear"], {"autocast": "BF16"})
+        self.assertEqual((reply.parameters["compute_type"], service.datatype(reply.out)), ("BF16", "BF16"))
+        for where in (self.service.call("GET", "/v1/ops/linear").json["overloads"][0]["kernels"],
+                      next(o["implementations"] for o in self.service.call("GET", "/v1/kernels").json["kernels"] if o["op"] == "linear")):
+            levels = next(row["levels"] for row in where if row["name"] == "onednn")
+            self.assertEqual(list(levels), ["FP16", "BF16", "FP32"])
+            self.assertIn(levels["FP32"], plain)
+
+    def test_what_computed_the_parts(self):
+        """The highest level of the parts that ran, and their type if it is one."""
+        def run_eval(expr, **how):
+            facts = self.service.call("POST", "/v1/eval", {"expr": expr, "a": [[1.5, 2], [3, 4]], "explain": True, **how}).json["parameters"]
+            parts = facts["explain"]["parts"]
+            chosen = [next(c for c in part["candidates"] if c["verdict"].startswith("chosen")) for part in parts]
+            self.assertEqual(facts["isa"], max((c["isa"] for c in chosen), key=LEVELS.index))
+            self.assertEqual(facts.get("compute_type"), parts[0]["compute_type"] if len({p["compute_type"] for p in parts}) == 1 else None)
+            return facts
+        self.assertEqual(run_eval("cumsum(matmul(a, a), 0)")["compute_type"], "FP32")
+        self.assertEqual(run_eval("cumsum(matmul(a, a), 0)", kernel="ref")["isa"], "DEFAULT")
+        self.assertNotIn("compute_type", run_eval("cumsum(argmax(matmul(a, a), 0), 0)"))
+        for name, model in (("same", models.identity()), ("line", models.line())):
+            self.assertEqual(self.service.call("PUT", f"/v1/models/{name}", model).status, 201)
+        none = self.service.infer("same", {"x": np.ones(3, np.float32)}, path="/v2/models/{}/infer").parameters
+        self.assertEqual((none["isa"], none.get("compute_type")), ("DEFAULT", None)) # a view: nothing ran
+        for eager in (False, False, True):
+            facts = self.service.infer("line", {"x": np.ones((64, 3), np.float32)}, {"eager": eager}, path="/v2/models/{}/infer").parameters
+            self.assertEqual(facts["compute_type"], "FP32")
+        steps = self.service.call("GET", "/v1/models/line/plan").json["plans"][0]["steps"]
+        self.assertEqual({step["compute_type"] for step in steps}, {"FP32"})
+        self.assertEqual(facts["isa"], max((step["isa"] for step in steps), key=LEVELS.index))
 
     def test_people_can_read_it(self):
         text = run("isa").stdout

@@ -64,8 +64,8 @@ class Lines(unittest.TestCase):
         self.assertLess(abs(time.time() - calendar.timegm(time.strptime(line["time"][:19], "%Y-%m-%dT%H:%M:%S"))), 600)
         self.assertEqual(line["id"], add.headers["X-Request-Id"])
         self.assertRegex(line["client"], r"^127\.0\.0\.1:\d+$")
-        self.assertEqual([line[k] for k in ("method", "route", "op", "status", "pool", "kernel", "isa")],
-                         ["POST", "/v1/ops/{op}", "add.Tensor", 200, "default", "ref", "DEFAULT"])
+        self.assertEqual([line[k] for k in ("method", "route", "op", "status", "pool", "kernel", "isa", "compute_type")],
+                         ["POST", "/v1/ops/{op}", "add.Tensor", 200, "default", "ref", "DEFAULT", "FP32"])
         self.assertEqual(line["out"], len(add.body))
         self.assertGreater(line["in"], 32)
         self.assertGreater(line["us"], line["compute_us"])
@@ -129,7 +129,7 @@ class Lines(unittest.TestCase):
         line = next(line for line in lines if "/v1/ops" in line)
         self.assertRegex(line, f"^{TIME} id=\"a=b\" client=127.0.0.1:\\d+ method=POST route=/v1/ops/{{op}} status=200 "
                          r"in=\d+ out=13 us=[\d.]+ op=add\.Scalar queue_us=[\d.]+ compute_us=[\d.]+ pool=default "
-                         r"kernel=\w+ isa=\w+$")
+                         r"kernel=\w+ isa=\w+ compute_type=\w+$")
         self.assertTrue(any(line.endswith(f" tensord: ready on http://127.0.0.1:{s.port}") for line in lines))
 
     def test_off(self):

@@ -1,7 +1,10 @@
 /* kernels/levels.c: what the objects of each level were told by the build. These functions return
- * constants, so they are called at every level that was built, whatever this CPU has. */
+ * constants, so they are called at every level that was built, whatever this CPU has. And what a
+ * library's names say of the levels of its code. */
 #include "kernels/level.h"
+#include "kernels/onednn.h"
 #include "tests/run_tests.h"
+#include "tests/sample.h"
 
 #include <string.h>
 
@@ -39,12 +42,63 @@ START_TEST(test_lanes)
 }
 END_TEST
 
+/* The level is that of the code, and no type is said to use instructions of another. */
+START_TEST(test_library)
+{
+    static const struct {
+        const char *how;
+        enum td_isa of[3]; /* FP32, BF16, FP16 */
+    } right[] = {
+        {"brg:sse41", {TD_ISA_default, TD_ISA_default, TD_ISA_default}},
+        {"jit:avx", {TD_ISA_default, TD_ISA_default, TD_ISA_default}},
+        {"jit:avx2", {TD_ISA_avx2, TD_ISA_avx2, TD_ISA_avx2}},
+        {"brg:avx2_vnni_2", {TD_ISA_avx2, TD_ISA_avx2, TD_ISA_avx2}},
+        {"brg:avx512_core", {TD_ISA_avx512, TD_ISA_avx512, TD_ISA_avx512}},
+        {"brg:avx512_core_vnni", {TD_ISA_avx512, TD_ISA_avx512, TD_ISA_avx512}},
+        {"brg:avx512_core_bf16", {TD_ISA_avx512, TD_ISA_avx512_bf16, TD_ISA_avx512}},
+        {"brg_matmul:avx512_core_amx", {TD_ISA_avx512, TD_ISA_amx, TD_ISA_amx}},
+        {"brg:avx512_core_amx_fp16", {TD_ISA_avx512, TD_ISA_amx, TD_ISA_amx}},
+        {"brg:avx512_core_fp16", {TD_ISA_avx512, TD_ISA_amx, TD_ISA_avx512_fp16}},
+    };
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++)
+        for (int k = 0; k < 3; k++)
+            ck_assert_msg(td_onednn_serves(td_onednn_named(right[i].how),
+                                           (enum td_dtype[]){TD_f32, TD_bf16, TD_f16}[k]) ==
+                              right[i].of[k],
+                          "%s", right[i].how);
+    ck_assert_int_eq(td_onednn_named("gemm:jit"), TD_ISAS);
+    ck_assert_int_eq(td_onednn_level(NULL, TD_f32), td_onednn_serves(td_onednn_isa(), TD_f32));
+    ck_assert_int_eq(td_onednn_level(NULL, TD_DTYPE_none), td_onednn_isa());
+}
+END_TEST
+
+/* Of what a primitive was made for, whatever else the library may use. */
+START_TEST(test_level_of_a_call)
+{
+    struct sample s;
+    struct td_prepared prepared = {0};
+    sample_start();
+    ck_assert(!sample_init(&s, "linear", "input=[8,16] weight=[4,16]", (struct td_sizes){0}, TD_f32,
+                           SAMPLE_PLAIN, 5));
+    const struct td_impl *row = s.run.call.op->impls;
+    while (!row->library)
+        row++;
+    ck_assert_ptr_null(row->prepare(&s.run.call, &prepared));
+    enum td_isa isa = td_onednn_level(&prepared, TD_f32);
+    ck_assert(isa == TD_ISA_default || isa == TD_ISA_avx2 || isa == TD_ISA_avx512);
+    td_prepared_release(&prepared);
+    sample_fini(&s);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("levels");
     TCase *tcase = tcase_create("levels");
     tcase_add_test(tcase, test_macros);
     tcase_add_test(tcase, test_lanes);
+    tcase_add_test(tcase, test_library);
+    tcase_add_test(tcase, test_level_of_a_call);
     suite_add_tcase(suite, tcase);
     return td_run_suite(suite);
 }
