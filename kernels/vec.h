@@ -148,8 +148,8 @@ TD_INLINE td_vf td_set(float x)
 /* BF16 to FP32 and back, as kernels/half.h has it. At AVX512 by masks, and the upper halves by one
  * shuffle: the instruction that narrows takes three times its time where it stores, and GCC widens
  * in two halves. */
-TD_INLINE td_vu
-td_round_number(td_vf x) /* the upper halves; what is in the lower ones is nothing */
+/* Of numbers, the upper halves; NaN may become anything, and the lower halves are nothing. */
+TD_INLINE td_vu td_round_number(td_vf x)
 {
 #ifdef __AVX512BW__
     __m512i u = (__m512i)x, up = _mm512_add_epi32(u, _mm512_set1_epi32(0x7fff));
@@ -199,8 +199,7 @@ TD_INLINE td_vh td_narrow_bf16(td_vf x)
 }
 
 /* Twice TD_LANES of them without a shuffle, for what does not ask which lane is which: those of
- * even places, and of odd ones. No result may be a NaN with bits that BF16 has not: arithmetic on
- * BF16 makes none, and a signalling one stays as it is. */
+ * even places, and of odd ones. */
 TD_INLINE td_vu td_load_pairs(const void *p)
 {
     td_vu pairs;
@@ -220,7 +219,17 @@ TD_INLINE td_vf td_odd_bf16(td_vu pairs)
 
 TD_INLINE void td_store_bf16_pairs(void *p, td_vf even, td_vf odd)
 {
-    td_vu pairs = td_round_number(even) >> 16 | (td_round_number(odd) & 0xffff0000);
+#if TD_VBYTES == 32 && defined __AVX2__ /* one comparison tells for both that NaN are rare */
+    td_vu low = td_round_number(even), high = td_round_number(odd);
+    if (__builtin_expect(_mm256_movemask_ps(_mm256_cmp_ps((__m256)even, (__m256)odd, _CMP_UNORD_Q)),
+                         0)) {
+        low = td_round_bf16(even);
+        high = td_round_bf16(odd);
+    }
+#else
+    td_vu low = td_round_bf16(even), high = td_round_bf16(odd);
+#endif
+    td_vu pairs = low >> 16 | (high & 0xffff0000);
     memcpy(p, &pairs, sizeof pairs);
 }
 
