@@ -1,6 +1,6 @@
 /* Post-ops on oneDNN, those that it does as the table's formulas say. Its relu makes 0 of NaN, its
- * clip a bound; its exponentials are wrong for infinities, and cost more than a pass of ours over
- * the result. */
+ * clip a bound, and its prelu with a slope of 0 makes NaN of -infinity; its exponentials are wrong
+ * for infinities, and cost more than a pass of ours over the result. */
 #include "kernels/onednn_post.h"
 #include "kernels/onednn_prim.h"
 
@@ -13,7 +13,7 @@ static int how_of(const struct td_post_op *op)
     switch (op->point) {
     case TD_POINT_prelu:
         return SLOPE;
-    case TD_POINT_leaky_relu: /* without a slope it is its relu */
+    case TD_POINT_leaky_relu: /* with a slope of 0 it is its relu */
         return (float)op->param[0] == 0 ? -1 : LEAKY;
     case TD_POINT_hardswish:
         return HARDSWISH;
@@ -50,27 +50,26 @@ static int channel_of(const struct td_onednn_desc *d)
     return d->kind >= TD_ONEDNN_conv ? 1 : d->rank - 1;
 }
 
-const char *td_onednn_post_describe(const struct td_post *post, const struct td_tensor *out,
-                                    struct td_onednn_desc *desc)
+void td_onednn_post_describe(const struct td_post *post, const struct td_tensor *out,
+                             struct td_onednn_desc *desc)
 {
-    for (int i = 0; i < post->n; i++) {
+    for (desc->posts = 0; desc->posts < post->n; desc->posts++) {
+        int i = desc->posts;
         const struct td_post_op *op = &post->op[i];
         struct td_onednn_post *p = &desc->post[i];
         int how = how_of(op);
         if (how < 0)
-            return "the library does not do all that follows";
+            return;
         *p = (struct td_onednn_post){.how = how, .shape = -1};
         if (how == LEAKY)
             p->alpha = (float)op->param[0];
         if (op->other)
             p->shape = shape_of(op->other, out);
         if (how == SLOPE && (p->shape > 1 || out->dtype != TD_f32))
-            return "the library's slopes are FP32, one or one a channel";
+            return; /* its slopes are FP32, one or one a channel */
         if (p->shape == 1 && td_numel(op->other) != desc->dst[channel_of(desc)])
-            return "the library's channels are not the result's last dimension";
+            return; /* its channels are not the result's last dimension */
     }
-    desc->posts = post->n;
-    return NULL;
 }
 
 void td_onednn_post_args(const struct td_post *post, struct td_onednn_args *args)
@@ -79,12 +78,15 @@ void td_onednn_post_args(const struct td_post *post, struct td_onednn_args *args
         args->post[i] = post->op[i].other ? post->op[i].other->data : NULL;
 }
 
-void td_onednn_post_behind(const struct td_post *post, const struct td_tensor *out, int threads)
+void td_onednn_post_behind(const struct td_post *post, int from, const struct td_tensor *out,
+                           int threads)
 {
+    struct td_post rest = {.n = post->n - from};
+    memcpy(rest.op, post->op + from, (size_t)rest.n * sizeof *rest.op);
     td_post_all *all = td_post_all_default;
     TD_IF_avx2(all = td_onednn_isa() >= TD_ISA_avx2 ? td_post_all_avx2 : all;)
         TD_IF_avx512(all = td_onednn_isa() >= TD_ISA_avx512 ? td_post_all_avx512 : all;)
-            all(post, out, threads);
+            all(&rest, out, threads);
 }
 
 /* ---- what the library is told ---- */

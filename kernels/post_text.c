@@ -25,13 +25,13 @@ void td_post_text_limits(double low, double high, struct td_post_text *post)
         .text = "fmax, fmin", .n = 2, .other = -1, .number = {low, high}, .n_numbers = 2};
 }
 
-/* The formula in the libraries' words; false: it has no such ones. */
+/* The formula in words of what it follows; false: it has no such ones. */
 static bool reword(const struct td_call *call, const struct td_post_op *op,
                    struct td_post_text *post)
 {
     switch (op->point) {
     case TD_POINT_relu:
-        *post = (struct td_post_text){.text = "prelu", .n = 1, .other = -1, .n_numbers = 1};
+        *post = (struct td_post_text){.text = "relu", .n = 1, .other = -1};
         return true;
     case TD_POINT_relu6:
         td_post_text_limits(0, 6, post);

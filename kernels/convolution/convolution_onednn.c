@@ -116,8 +116,8 @@ const char *td_convolution_onednn_prepare(const struct td_call *call, struct td_
     if (no)
         return no;
     td_conv_describe(&c, call->threads, &d);
-    no = td_onednn_post_describe(&c.post, c.out, &d);
-    return no ? no : td_onednn_prepare(&d, prepared);
+    td_onednn_post_describe(&c.post, c.out, &d);
+    return td_onednn_prepare(&d, prepared);
 }
 
 void td_convolution_onednn(const struct td_call *call)
@@ -135,5 +135,12 @@ void td_convolution_onednn(const struct td_call *call)
     if (td_onednn_run(call->prepared->state[0], &args)) {
         td_kernel td_convolution_ref;
         td_convolution_ref(call); /* no memory left for the library: slow, but an answer */
+        return;
+    }
+    if (c.post.n) {
+        struct td_onednn_desc d;
+        td_conv_describe(&c, call->threads, &d);
+        td_onednn_post_describe(&c.post, c.out, &d);
+        td_onednn_post_behind(&c.post, d.posts, c.out, call->threads);
     }
 }

@@ -61,13 +61,11 @@ static void describe(const struct td_gemm *g, struct td_onednn_desc *d)
         describe_linear(g, d);
 }
 
-/* Whether the library does all that follows; what it does not is done behind it. */
-static bool describe_post(const struct td_gemm *g, struct td_onednn_desc *d)
+/* What follows is the library's as far as it does it, unless a bias of ours comes first. */
+static void describe_post(const struct td_gemm *g, struct td_onednn_desc *d)
 {
-    if (td_gemm_bias_is_plain(g) && !td_onednn_post_describe(&g->post, g->out, d))
-        return true;
-    d->posts = 0;
-    return false;
+    if (td_gemm_bias_is_plain(g))
+        td_onednn_post_describe(&g->post, g->out, d);
 }
 
 const char *td_gemm_onednn_prepare(const struct td_gemm *g, struct td_prepared *prepared)
@@ -91,7 +89,7 @@ void td_gemm_onednn_run(const struct td_gemm *g, const struct td_call *call)
         .scratch = call->scratch,
     };
     describe(g, &d);
-    bool done = describe_post(g, &d);
+    describe_post(g, &d);
     td_onednn_post_args(&g->post, &args);
     if (td_onednn_run(call->prepared->state[0], &args)) {
         td_gemm_ref(g); /* no memory left for the library: slow, but an answer */
@@ -99,6 +97,5 @@ void td_gemm_onednn_run(const struct td_gemm *g, const struct td_call *call)
     }
     if (!td_gemm_bias_is_plain(g))
         td_gemm_scale_default(g);
-    if (!done)
-        td_onednn_post_behind(&g->post, g->out, g->threads);
+    td_onednn_post_behind(&g->post, d.posts, g->out, g->threads);
 }
