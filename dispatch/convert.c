@@ -39,7 +39,7 @@ static int to_list(const struct td_param *param, const struct td_value *in, stru
     bool of_bools = param->type.base == TD_BASE_bool;
     enum td_kind one = of_bools ? TD_KIND_bool : TD_KIND_int;
     enum td_kind many = of_bools ? TD_KIND_bools : TD_KIND_ints;
-    if (in->kind == one && param->type.list_size) {
+    if (in->kind == one && !in->wide && param->type.list_size) {
         out->kind = many;
         out->ints.n = param->type.list_size;
         for (int i = 0; i < param->type.list_size; i++)
@@ -142,11 +142,14 @@ int td_value_convert(const struct td_param *param, const struct td_value *in, st
         fits = in->kind == TD_KIND_tensor;
         break;
     case TD_BASE_int:
+        if (in->kind == TD_KIND_int && in->wide)
+            return td_problem_set(problem, EINVAL, "%s: is %llu; an INT64 is right", param->name,
+                                  (unsigned long long)in->i);
         fits = in->kind == TD_KIND_int;
         break;
     case TD_BASE_float:
         if (in->kind == TD_KIND_int) {
-            *out = (struct td_value){.kind = TD_KIND_float, .f = (double)in->i};
+            *out = (struct td_value){.kind = TD_KIND_float, .f = td_scalar(in)};
             return 0;
         }
         if (to_special(in, out))

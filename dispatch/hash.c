@@ -42,6 +42,7 @@ uint64_t td_hash_value(uint64_t h, const struct td_value *v)
     case TD_KIND_dtype:
         return td_hash(h, v->dtype);
     default:
+        h = v->kind == TD_KIND_int && v->wide ? td_hash(h, 11) : h;
         return td_hash(h, v->kind == TD_KIND_none ? 7 : (uint64_t)v->i);
     }
 }

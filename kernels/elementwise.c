@@ -106,6 +106,23 @@ void td_put_whole(const struct td_tensor *t, int64_t i, int64_t x)
     }
 }
 
+void td_put_scalar(const struct td_tensor *t, int64_t i, const struct td_value *v)
+{
+    if (t->dtype == TD_bool)
+        td_put_whole(t, i, td_scalar(v) != 0);
+    else if (v->kind == TD_KIND_float)
+        td_put_real(t, i, v->f);
+    else if (v->wide && td_dtype_kind(t->dtype) == 'f')
+        td_put_real(t, i, t->dtype == TD_f64 ? td_scalar(v) : td_u64_to_odd((uint64_t)v->i));
+    else
+        td_put_whole(t, i, td_scalar_int(v));
+}
+
+bool td_holds_int(enum td_dtype dtype, const struct td_value *v)
+{
+    return v->wide ? dtype == TD_u64 : td_holds_whole(dtype, v->i);
+}
+
 bool td_holds_whole(enum td_dtype dtype, int64_t x)
 {
     uint64_t room = 0;

@@ -10,9 +10,12 @@ double td_get_real(const struct td_tensor *t, int64_t i);
 int64_t td_get_whole(const struct td_tensor *t, int64_t i);
 void td_put_real(const struct td_tensor *t, int64_t i, double x);
 void td_put_whole(const struct td_tensor *t, int64_t i, int64_t x);
+/* A Scalar likewise. */
+void td_put_scalar(const struct td_tensor *t, int64_t i, const struct td_value *v);
 
-/* Whether a whole type has the number itself. */
+/* Whether a whole type has the number itself; and a Scalar that is one. */
 bool td_holds_whole(enum td_dtype dtype, int64_t x);
+bool td_holds_int(enum td_dtype dtype, const struct td_value *v);
 
 /* The bit to turn round in whole numbers of the type, so that they are in order: the highest of
  * UINT64, else none. */

@@ -132,7 +132,7 @@ bool td_fits(const struct td_tensor *t)
 double td_scalar(const struct td_value *v)
 {
     assert(v->kind == TD_KIND_int || v->kind == TD_KIND_float || v->kind == TD_KIND_bool);
-    return v->kind == TD_KIND_float ? v->f : (double)v->i;
+    return v->kind == TD_KIND_float ? v->f : v->wide ? (double)(uint64_t)v->i : (double)v->i;
 }
 
 int64_t td_scalar_int(const struct td_value *v)

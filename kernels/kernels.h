@@ -113,6 +113,7 @@ enum td_kind { /* what a value holds */
 
 struct td_value {
     enum td_kind kind;
+    bool wide; /* a Scalar's int from 2^63 to 2^64 - 1, of which i has the bits */
     union {
         struct td_tensor tensor;
         struct {

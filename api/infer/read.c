@@ -98,10 +98,12 @@ static int read_number_of(const cJSON *item, const char *who, struct td_value *v
         *v = (struct td_value){.kind = TD_KIND_float, .f = item->valuedouble};
         return 0;
     }
-    if (!td_json_whole(item, &whole) || whole != (int64_t)whole)
+    if (!td_json_whole(item, &whole) || (whole != (int64_t)whole && whole != (uint64_t)whole))
         return td_infer_refuse(problem, who,
-                               "is a whole number beyond INT64; write a float, with a point");
-    *v = (struct td_value){.kind = TD_KIND_int, .i = (int64_t)whole};
+                               "is a whole number beyond INT64 and UINT64; write a float, with a "
+                               "point");
+    *v = (struct td_value){
+        .kind = TD_KIND_int, .wide = whole > INT64_MAX, .i = (int64_t)(uint64_t)whole};
     return 0;
 }
 

@@ -50,6 +50,8 @@ static bool holds(enum td_dtype dtype, const struct td_value *v)
     double x = td_scalar(v), size = (double)td_dtype_size(dtype);
     if (dtype == TD_bool)
         return true;
+    if (v->kind == TD_KIND_int && v->wide)
+        return td_dtype_kind(dtype) == 'f' ? x <= td_most(dtype) : dtype == TD_u64;
     if (td_dtype_kind(dtype) != 'f') {
         if (v->kind != TD_KIND_float && size == 8) /* which no double says exactly */
             return true;
@@ -116,6 +118,8 @@ static int rule_arange(struct td_call *call)
     int err = typed(call, real ? TD_f32 : TD_i64);
     if (err)
         return err;
+    if (p.start->wide || p.end->wide || p.step->wide)
+        return td_refuse(call, "end: start, end and step must be of INT64");
     if (!isfinite(td_scalar(p.start)) || !isfinite(td_scalar(p.end)) || !td_scalar(p.step) ||
         !isfinite(td_scalar(p.step)))
         return td_refuse(call, "step: start, end and step must be finite, and step not 0");

@@ -51,17 +51,6 @@ static inline const struct td_value *td_factory_constant(const struct td_call *c
                                       : NULL;
 }
 
-/* Element i becomes the Scalar, as its type has it. */
-static inline void td_factory_put(const struct td_tensor *t, int64_t i, const struct td_value *v)
-{
-    if (t->dtype == TD_bool)
-        td_put_whole(t, i, td_scalar(v) != 0);
-    else if (v->kind == TD_KIND_float)
-        td_put_real(t, i, v->f);
-    else
-        td_put_whole(t, i, td_scalar_int(v));
-}
-
 /* arange's start and step. */
 struct td_progression {
     const struct td_value *start, *end, *step;

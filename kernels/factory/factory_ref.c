@@ -68,7 +68,7 @@ void td_factory_ref(const struct td_call *call)
     }
     for (int64_t i = 0; i < n && (i % TD_STRIDE || !td_stopped()); i++)
         if (constant)
-            td_factory_put(out, i, constant);
+            td_put_scalar(out, i, constant);
         else if (make >= TD_MAKE_lower)
             put_triangle(call, i);
         else if (real || counts)

@@ -44,7 +44,7 @@ static void fill(const struct td_call *call, const struct td_value *value)
     const struct td_tensor *out = &call->out[0];
     struct fill f = {.out = out->data, .size = td_dtype_size(out->dtype)};
     struct td_tensor one = {.data = &f.bits, .dtype = out->dtype};
-    td_factory_put(&one, 0, value);
+    td_put_scalar(&one, 0, value);
     td_parallel(call->threads, td_numel(out), GRAIN, fill_range, &f);
 }
 

@@ -51,14 +51,16 @@ static double mirrored(const struct td_grid *g, double x, int64_t size)
     return step(g, (back ? step(g, span - rest) : rest) + low);
 }
 
-/* Where a place outside of the image is looked for; never where no integer could say. */
+/* Where a place outside of the image is looked for; never where no integer could say. What is no
+ * number at all is, as in PyTorch, the first element's place in a plane and the last one's in a
+ * space. */
 static double settled(const struct td_grid *g, double x, int64_t size)
 {
     double last = (double)size - 1;
     if (g->padding == TD_GRID_reflection)
         x = mirrored(g, x, size);
     if (g->padding != TD_GRID_zeros)
-        x = x < 0 ? 0 : x > last ? last : x;
+        x = x != x ? (g->dims == 2 ? 0 : last) : x < 0 ? 0 : x > last ? last : x;
     return fabs(x) < 0x1p40 ? x : -100;
 }
 
@@ -92,14 +94,31 @@ static int along(const struct td_grid *g, double x, int64_t size, int64_t *at, d
     return 2;
 }
 
+/* Whether what is found there is NaN, as in PyTorch: a coordinate, or what a mirror makes of an
+ * infinite one, is no number, and the weights are made of it. */
+static bool is_lost(const struct td_grid *g, double x)
+{
+    return !isfinite(x) && g->dims == 2 &&
+           (g->mode == TD_GRID_cubic || (g->mode == TD_GRID_linear && g->padding == TD_GRID_zeros));
+}
+
 void td_grid_taps(const struct td_grid *g, const struct td_tensor *t, int64_t i,
                   int64_t at[TD_GRID_TAPS], double weight[TD_GRID_TAPS])
 {
     int64_t places[3][4] = {{0}, {0}, {0}};
     double weights[3][4] = {{1}, {1}, {1}};
     int n[3] = {1, 1, 1}, taps = 0;
-    for (int d = 3 - g->dims; d < 3; d++) /* a grid's first number is the width's */
-        n[d] = along(g, td_get_real(t, i * g->dims + 2 - d), g->size[d], places[d], weights[d]);
+    for (int d = 3 - g->dims; d < 3; d++) { /* a grid's first number is the width's */
+        double x = td_get_real(t, i * g->dims + 2 - d);
+        if (is_lost(g, x)) {
+            for (int k = 0; k < g->taps; k++) {
+                at[k] = 0;
+                weight[k] = NAN;
+            }
+            return;
+        }
+        n[d] = along(g, x, g->size[d], places[d], weights[d]);
+    }
     for (int z = 0; z < n[0]; z++)
         for (int y = 0; y < n[1]; y++)
             for (int x = 0; x < n[2]; x++) {

@@ -76,12 +76,7 @@ struct td_tensor td_index_source(const struct td_call *call, uint64_t *room)
         return t;
     }
     v = v->kind == TD_KIND_none ? &one : v;
-    if (t.dtype == TD_bool)
-        td_put_whole(&t, 0, td_scalar(v) != 0);
-    else if (v->kind == TD_KIND_float)
-        td_put_real(&t, 0, v->f);
-    else
-        td_put_whole(&t, 0, td_scalar_int(v));
+    td_put_scalar(&t, 0, v);
     return t;
 }
 

@@ -27,6 +27,13 @@ static bool is_index(const struct td_tensor *t)
     return t->dtype & (TD_i32 | TD_i64);
 }
 
+/* Whether the index is of another type than an index has. Of no elements any type is one where it
+ * stands beside self, as in ATen. */
+static bool is_strange(const struct td_tensor *t)
+{
+    return !is_index(t) && td_numel(t);
+}
+
 /* Result and source are of self's type; a result that is written into has its shape. */
 static int typed(struct td_call *call, const char *source)
 {
@@ -76,7 +83,7 @@ static int within(struct td_call *call, const char *name, const struct td_tensor
 int td_index_rule_gather(struct td_call *call)
 {
     int err = typed(call, "");
-    if (!err && !is_index(index_of(call)))
+    if (!err && is_strange(index_of(call)))
         err = refuse_type(call, "index", index_of(call));
     err = err ? err : judged_dim(call);
     if (!err && td_numel(index_of(call)))
@@ -109,7 +116,7 @@ int td_index_rule_scatter(struct td_call *call)
 {
     int err = typed(call, "src");
     const struct td_value *src = td_index_arg(call, 3);
-    if (!err && !is_index(index_of(call)))
+    if (!err && is_strange(index_of(call)))
         err = refuse_type(call, "index", index_of(call));
     err = err ? err : judged_dim(call);
     err = err ? err : judged_reduce(call);

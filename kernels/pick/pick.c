@@ -119,12 +119,7 @@ uint64_t td_pick_filling(const struct td_call *call)
     struct td_tensor one = {.data = &bits, .dtype = call->out[0].dtype};
     if (!v || v->kind == TD_KIND_none)
         return 0;
-    if (one.dtype == TD_bool)
-        td_put_whole(&one, 0, td_scalar(v) != 0);
-    else if (v->kind == TD_KIND_float)
-        td_put_real(&one, 0, v->f);
-    else
-        td_put_whole(&one, 0, td_scalar_int(v));
+    td_put_scalar(&one, 0, v);
     return bits;
 }
 

@@ -63,12 +63,12 @@
                 promote, types, ulp, own, "01", "", NULL, NULL, "self=5 other=[n]",                \
                 "self=2 other=[2,n]", "self=True other=[n]")
 #define TD_BITS(id, dunder, doc, formula)                                                          \
-    TD_POINT(id, 2, same, 1, 0, formula, a)                                                        \
+    TD_POINT(id, 2, same, 1, NONE, formula, NONE)                                                  \
     TD_BOTH_(id, id, doc, whole, TD_INTS | TD_UINTS | TD_bool, 0)                                  \
     TD_FRONT_(id, id, doc, whole, TD_INTS | TD_UINTS | TD_bool, 0)                                 \
     TD_BOTH_(dunder, id, doc, whole, TD_INTS | TD_UINTS | TD_bool, 0)
 #define TD_SHIFT(id, dunder, doc, formula)                                                         \
-    TD_POINT(id, 2, same, 2, 0, formula, a)                                                        \
+    TD_POINT(id, 2, same, 2, NONE, formula, NONE)                                                  \
     TD_OVERLOAD(id##_Tensor, id, #id ".Tensor(Tensor self, Tensor other) -> Tensor", doc,          \
                 broadcast, whole, TD_INTS | TD_UINTS, 0, own, "01", "", NULL, NULL, TD_SAMPLES_2)  \
     TD_OVERLOAD(id##_Tensor_Scalar, id, #id ".Tensor_Scalar(Tensor self, Scalar other) -> Tensor", \
@@ -103,7 +103,7 @@
                 __VA_ARGS__)
 
 #define TD_GRADIENT(id, name, doc, ulp, scale, cost, judge, lanes)                                 \
-    TD_POINT(id, 2, same, cost, judge, 0, lanes)                                                   \
+    TD_POINT(id, 2, same, cost, judge, NONE, lanes)                                                \
     TD_OVERLOAD(id, id, #id "(Tensor grad_output, Tensor " #name ") -> Tensor", doc, gradient,     \
                 arith, TD_FLOATS, ulp, scale, "01", "", NULL, NULL,                                \
                 "grad_output=[n] " #name "=[n]", "grad_output=[2,n] " #name "=[2,n]")

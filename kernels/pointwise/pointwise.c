@@ -5,6 +5,7 @@
 #include "kernels/pointwise/signless.h"
 
 #include "kernels/backward.h"
+#include "kernels/cut.h"
 #include "kernels/dims.h"
 #include "kernels/elementwise.h"
 
@@ -126,10 +127,25 @@ static int rule_compared(struct td_call *call, int i)
     const struct td_value *v = &call->arg[i];
     enum td_dtype type = td_point_type(call);
     char name[32];
-    if (td_dtype_kind(type) == 'f' || v->kind == TD_KIND_tensor || td_holds_whole(type, v->i))
+    if (td_dtype_kind(type) == 'f' || v->kind == TD_KIND_tensor || td_holds_int(type, v))
         return 0;
-    return td_refuse(call, "%s: is %lld, which no %s is", name_of(call, i, name), (long long)v->i,
-                     td_dtype_name(type));
+    return td_refuse(call, v->wide ? "%s: is %llu, which no %s is" : "%s: is %lld, which no %s is",
+                     name_of(call, i, name), (long long)v->i, td_dtype_name(type));
+}
+
+/* A number beyond INT64 goes with floats, and as an operand with UINT64. */
+static int rule_wide(struct td_call *call)
+{
+    const char *operands = ((const struct td_pointwise *)call->op->family)->operands;
+    enum td_dtype type = td_point_type(call);
+    char name[32];
+    for (int i = 0; i < call->n_args && td_dtype_kind(type) != 'f'; i++) {
+        const struct td_value *v = &call->arg[i];
+        if (v->kind == TD_KIND_int && v->wide && !(type == TD_u64 && strchr(operands, '0' + i)))
+            return td_refuse(call, "%s: is %llu; beside %s an INT64 is right",
+                             name_of(call, i, name), (unsigned long long)v->i, td_dtype_name(type));
+    }
+    return 0;
 }
 
 static int rule_params(struct td_call *call, const struct td_pointwise *family)
@@ -160,6 +176,7 @@ static int rule_plain(struct td_call *call)
     struct td_tensor *out = &call->out[0];
     int err = 0;
     *out = (struct td_tensor){.dtype = td_point_type(call)};
+    err = rule_wide(call);
     if (!err && family->words)
         err = rule_words(call, family->words);
     if (!err && points[family->point].result == TD_POINT_IS_pick)
@@ -178,6 +195,18 @@ static int rule_plain(struct td_call *call)
 static int rule_broadcast(struct td_call *call)
 {
     int err = rule_params(call, call->op->family);
+    return err ? err : rule_plain(call);
+}
+
+/* As in ATen: a parameter's whole part is what whole numbers are computed with. */
+static int rule_cut(struct td_call *call)
+{
+    const char *params = ((const struct td_pointwise *)call->op->family)->params;
+    bool whole = td_dtype_kind(td_point_type(call)) != 'f';
+    char room[32];
+    int err = 0;
+    for (const char *p = params; !err && whole && *p; p++)
+        err = td_rule_cut(call, &call->arg[*p - '0'], name_of(call, *p - '0', room));
     return err ? err : rule_plain(call);
 }
 

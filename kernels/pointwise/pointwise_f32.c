@@ -2,10 +2,12 @@
  * FP32, BF16 and FP16 and compute in FP32. A unit is one vector. */
 #define TD_REAL_BITS 32
 #include "kernels/formulas.h"
+#include "kernels/none.h"
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/pointwise/truth.h"
 
-/* Formulas of whole numbers alone stand in for none here. */
+/* Of a formula of whole numbers alone no row comes. */
+static const V NONE;
 #pragma GCC diagnostic ignored "-Wunused-variable"
 
 /* An operand's next vector, whatever it is stored as. The branch is the same for the whole row. */
@@ -18,12 +20,9 @@ TD_INLINE V load(const void *p, int64_t i, enum td_dtype from)
     return from == TD_bf16 ? td_widen_bf16(h) : td_widen_f16(h);
 }
 
-/* all: the type of all operands, else TD_bool; of BF16 alone no NaN comes which BF16 has not. */
-TD_INLINE void store(void *p, int64_t i, enum td_dtype to, enum td_dtype all, V v)
+TD_INLINE void store(void *p, int64_t i, enum td_dtype to, V v)
 {
-    td_vh h = all == TD_bf16  ? td_upper_halves(td_round_number(v))
-              : to == TD_bf16 ? td_narrow_bf16(v)
-                              : td_narrow_f16(v);
+    td_vh h = to == TD_bf16 ? td_narrow_bf16(v) : td_narrow_f16(v);
     memcpy((uint16_t *)p + i, &h, sizeof h);
 }
 
@@ -41,7 +40,7 @@ TD_INLINE void store(void *p, int64_t i, enum td_dtype to, enum td_dtype all, V 
 #define AS_F32(k) L_load((const float *)in##k + i)
 #define AS_ANY(k) load(in##k, i, from##k)
 #define OUT_F32_same(v) L_store((float *)out + i, v)
-#define OUT_ANY_same(v) store(out, i, type, all, v)
+#define OUT_ANY_same(v) store(out, i, type, v)
 #define OUT_F32_pick OUT_F32_same
 #define OUT_F32_ratio OUT_F32_same
 #define OUT_ANY_pick OUT_ANY_same
@@ -139,7 +138,8 @@ static enum td_dtype of_one_type(const struct td_point_args *args, int first, in
 #include "kernels/pointwise/pointwise.def"
 
 static td_point_row *const rows[TD_POINTS][2] = {
-#define TD_POINT(id, ...) {id##_f32, id##_any},
+#define TD_POINT(id, operands, result, cost, judge, whole, lanes)                                  \
+    {TD_MEANT(lanes) ? id##_f32 : NULL, TD_MEANT(lanes) ? id##_any : NULL},
 #include "kernels/pointwise/pointwise.def"
 };
 

@@ -1,10 +1,12 @@
 /* The pointwise operators in FP64 lanes. A unit is one vector. */
 #define TD_REAL_BITS 64
 #include "kernels/formulas.h"
+#include "kernels/none.h"
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/pointwise/truth.h"
 
-/* Formulas of whole numbers alone stand in for none here. */
+/* Of a formula of whole numbers alone no row comes. */
+static const V NONE;
 #pragma GCC diagnostic ignored "-Wunused-variable"
 
 #define FROM_1 const double *x = in[0];
@@ -38,7 +40,7 @@
 TD_KERNEL(pointwise_f64)
 {
     static td_point_row *const rows[TD_POINTS] = {
-#define TD_POINT(id, ...) id##_row,
+#define TD_POINT(id, operands, result, cost, judge, whole, lanes) TD_MEANT(lanes) ? id##_row : NULL,
 #include "kernels/pointwise/pointwise.def"
     };
     td_pointwise(call, rows[td_point_of(call)], L_LANES);

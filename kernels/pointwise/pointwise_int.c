@@ -1,11 +1,15 @@
 /* The pointwise operators in whole numbers and BOOL: plain loops over one type each, which the
  * compiler turns into the level's vectors. Arithmetic is unsigned, so that it wraps. */
+#include "kernels/none.h"
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/pointwise/whole.h"
 #include "kernels/vec.h"
 
-/* A formula for all types asks whether unsigned numbers are below 0, and those that whole numbers
- * never reach use no operand. */
+#include <math.h>
+
+/* A formula for all types asks whether unsigned numbers are below 0. Of a formula of
+ * floats alone no row comes. */
+enum { NONE };
 #pragma GCC diagnostic ignored "-Wtype-limits"
 #pragma GCC diagnostic ignored "-Wunused-variable"
 
@@ -45,6 +49,10 @@
 #define HELD_INT64_MAX ((T)~LOWEST)
 #define W_clamp(a, p, q) AT_MOST(AT_LEAST(a, HELD_##p), HELD_##q)
 #define W_upto(x, p, a, b) ((x) <= HELD_##p && !beyond_##p ? (T)(a) : (b))
+/* The distance is exact before it is rounded: it is compared with 0 and up. */
+#define W_close(a, b)                                                                              \
+    ((double)((a) < (b) ? (uint64_t)(b) - (uint64_t)(a) : (uint64_t)(a) - (uint64_t)(b)) <=        \
+     real_q + fabs(real_p * (double)(b)))
 #define DEAR 40 /* the cost of formulas that no vectors compute: for them a unit is one element */
 
 #if !defined CPU_CAPABILITY_AVX512 /* where AVX2's rows of bytes are faster: pointwise.c */
@@ -89,7 +97,10 @@ TD_KERNEL(pointwise_int)
 #include "kernels/pointwise/pointwise.def"
     };
     static td_point_row *const rows[TD_POINTS][6] = {
-#define TD_POINT(id, ...) {BYTES(id##_truth, id##_u8, id##_i8), id##_i16, id##_i32, id##_i64},
+#define ROW_OF(id, whole, name) TD_MEANT(whole) ? id##_##name : NULL
+#define TD_POINT(id, operands, result, cost, judge, whole, lanes)                                  \
+    {BYTES(ROW_OF(id, whole, truth), ROW_OF(id, whole, u8), ROW_OF(id, whole, i8)),                \
+     ROW_OF(id, whole, i16), ROW_OF(id, whole, i32), ROW_OF(id, whole, i64)},
 #include "kernels/pointwise/pointwise.def"
     };
     enum td_dtype type = td_dtype_signed(td_point_type(call));

@@ -5,9 +5,12 @@
 #include "kernels/pointwise/pointwise.h"
 
 #include "kernels/elementwise.h"
+#include "kernels/none.h"
 #include "kernels/pointwise/whole.h"
 
 #include <math.h>
+
+enum { NONE };
 
 #define W_pick(a, b, c) ((a) != 0 ? (b) : (c))
 #define W_add(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
@@ -35,6 +38,8 @@ static int64_t clamped(int64_t a, int64_t p, int64_t q, enum td_dtype type)
     return low > held(q, type) ? held(q, type) : low;
 }
 #define W_clamp(a, p, q) clamped(a, p, q, type)
+#define W_close(a, b)                                                                              \
+    (fabsl((long double)(a) - (long double)(b)) <= real[1] + fabs(real[0] * (double)(b)))
 #define W_upto(x, p, a, b) ((x) <= (p) ? (a) : (b))
 #define AT_LEAST(a, p) ((a) < (p) ? (p) : (a))
 #define AT_MOST(a, q) ((a) > (q) ? (q) : (a))
@@ -133,6 +138,7 @@ double td_point_judge(enum td_point point, const double *x, const double *param,
     switch (point) {
 #define TD_POINT(id, operands, result, cost, judge, whole, lanes)                                  \
     case TD_POINT_##id:                                                                            \
+        assert(TD_MEANT(judge));                                                                   \
         return judge;
 #include "kernels/pointwise/pointwise.def"
     default:
@@ -141,7 +147,7 @@ double td_point_judge(enum td_point point, const double *x, const double *param,
 }
 
 static int64_t whole(enum td_point point, const int64_t *x, const int64_t *param,
-                     enum td_dtype type)
+                     const double *real, enum td_dtype type)
 {
     int64_t a = x[0], b = x[1], c = x[2], p = param[0], q = param[1], r = param[2];
     (void)b, (void)c, (void)p, (void)q, (void)r;
@@ -149,6 +155,7 @@ static int64_t whole(enum td_point point, const int64_t *x, const int64_t *param
 #define W_not(a) (type == TD_bool ? !(a) : ~(a))
 #define TD_POINT(id, operands, result, cost, judge, formula, lanes)                                \
     case TD_POINT_##id:                                                                            \
+        assert(TD_MEANT(formula));                                                                 \
         return formula;
 #include "kernels/pointwise/pointwise.def"
     default:
@@ -186,7 +193,7 @@ static uint64_t td_pow_u64(uint64_t a, uint64_t b)
 }
 
 static int64_t whole_u64(enum td_point point, const int64_t *x, const int64_t *param,
-                         enum td_dtype type)
+                         const double *real, enum td_dtype type)
 {
     uint64_t a = (uint64_t)x[0], b = (uint64_t)x[1], c = (uint64_t)x[2], p = (uint64_t)param[0],
              q = (uint64_t)param[1], r = (uint64_t)param[2];
@@ -194,6 +201,7 @@ static int64_t whole_u64(enum td_point point, const int64_t *x, const int64_t *p
     switch (point) {
 #define TD_POINT(id, operands, result, cost, judge, formula, lanes)                                \
     case TD_POINT_##id:                                                                            \
+        assert(TD_MEANT(formula));                                                                 \
         return (int64_t)(formula);
 #include "kernels/pointwise/pointwise.def"
     default:
@@ -230,7 +238,7 @@ void td_pointwise_ref(const struct td_call *call)
     int64_t w[TD_POINT_OPERANDS] = {0}, whole_param[TD_POINT_PARAMS] = {0};
     for (int k = 0; family->params[k]; k++) {
         td_point_param(call, k, &param[k], &whole_param[k]);
-        if (type != TD_f64)
+        if (reals && type != TD_f64)
             param[k] = (double)(float)param[k];
     }
     int64_t n = td_numel(out), index[TD_MAX_RANK] = {0};
@@ -253,7 +261,8 @@ void td_pointwise_ref(const struct td_call *call)
         if (reals)
             td_put_real(out, i, td_point_judge(point, x, param, type));
         else
-            td_put_whole(out, i, (type == TD_u64 ? whole_u64 : whole)(point, w, whole_param, type));
+            td_put_whole(out, i,
+                         (type == TD_u64 ? whole_u64 : whole)(point, w, whole_param, param, type));
         for (int d = out->rank - 1; d >= 0 && ++index[d] == out->shape[d]; d--)
             index[d] = 0;
     }

@@ -15,6 +15,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/fused.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define TILE 1024 /* elements at most */
@@ -362,6 +363,7 @@ static bool run_few(const struct td_call *call, td_point_row *row, int unit)
 void td_pointwise(const struct td_call *call, td_point_row *row, int unit)
 {
     struct walk w;
+    assert(row);
     if (!call->threads) { /* it is only asked */
         *(struct way *)call->scratch = (struct way){row, unit};
         return;

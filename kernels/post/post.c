@@ -1,5 +1,6 @@
 /* Post-ops as arguments: the text that names formulas, and the tensors that these take. */
 #include "kernels/post.h"
+#include "kernels/none.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -12,10 +13,11 @@ static const struct form {
     const char *name;
     enum td_point point;
     int operands;
-    bool same; /* in result's type */
+    bool same;  /* in result's type */
+    bool meant; /* of floats */
 } forms[TD_POINTS] = {
-#define TD_POINT(id, operands, result, ...)                                                        \
-    {#id, TD_POINT_##id, operands, TD_POINT_IS_##result != TD_POINT_IS_truth},
+#define TD_POINT(id, operands, result, cost, judge, whole, lanes)                                  \
+    {#id, TD_POINT_##id, operands, TD_POINT_IS_##result != TD_POINT_IS_truth, TD_MEANT(lanes)},
 #include "kernels/pointwise/pointwise.def"
 };
 
@@ -71,6 +73,10 @@ static int read_numbers(const char **at, double *param)
     return *(*at)++ == ')' ? n : -1;
 }
 
+#define RIGHT                                                                                      \
+    "none, relu, relu6, leaky_relu, hardtanh, hardsigmoid, hardswish, sigmoid, tanh, silu, gelu, " \
+    "gelu_tanh or another pointwise formula of floating-point numbers is right"
+
 /* One formula, from *at on: NULL, or what is wrong with it. */
 static const char *read_one(const char **at, struct td_post_op *op, bool *takes)
 {
@@ -87,8 +93,9 @@ static const char *read_one(const char **at, struct td_post_op *op, bool *takes)
                 op->param[given] = words[i].param[given];
         }
     if (!form)
-        return "is not known; none, relu, relu6, leaky_relu, hardtanh, hardsigmoid, hardswish, "
-               "sigmoid, tanh, silu, gelu, gelu_tanh or another pointwise formula is right";
+        return "is not known; " RIGHT;
+    if (!form->meant)
+        return "has no meaning in floating-point numbers; " RIGHT;
     if (given != td_post_params(form->point))
         return "has other numbers than its formula, which stand behind it: clamp(0, 6)";
     op->point = form->point;

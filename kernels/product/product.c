@@ -2,6 +2,7 @@
  * added. Vectors count as a row (a) or a column (b), and batch dimensions broadcast. When b is one
  * matrix, a's whole batch is one tall matrix. */
 #include "kernels/product/product.h"
+#include "kernels/cut.h"
 #include "kernels/onednn.h"
 #include "kernels/weight.h"
 
@@ -108,11 +109,10 @@ static int judge_added(struct td_call *call)
                add->shape[add->rank - d] == out->shape[out->rank - d];
     if (!fits)
         return td_refuse(call, "self: does not broadcast to the product's shape");
-    for (int i = family->beta; i <= family->alpha; i++)
-        if (td_dtype_kind(out->dtype) != 'f' && call->arg[i].kind == TD_KIND_float)
-            return td_refuse(call, "%s: must be an integer when self is of an integer type",
-                             i == family->beta ? "beta" : "alpha");
-    return 0;
+    int err = 0;
+    for (int i = family->beta; !err && i <= family->alpha && td_dtype_kind(out->dtype) != 'f'; i++)
+        err = td_rule_cut(call, &call->arg[i], i == family->beta ? "beta" : "alpha");
+    return err;
 }
 
 static int rule(struct td_call *call)

@@ -1,10 +1,11 @@
 /* Reductions of whole numbers and BOOL: plain loops over one type each, which the compiler turns
  * into the level's vectors. Totals are of 64 bits and wrap. */
+#include "kernels/none.h"
 #include "kernels/reduce/reduce.h"
 #include "kernels/vec.h"
 
-/* Formulas for real numbers alone stand in for none here, and unsigned numbers are never below 0.
- */
+/* Of formulas for real numbers alone no rows come, and unsigned numbers are never below 0. */
+enum { NONE };
 #pragma GCC diagnostic ignored "-Wtype-limits"
 #pragma GCC diagnostic ignored "-Wunused-variable"
 #pragma GCC diagnostic ignored "-Wunused-function"

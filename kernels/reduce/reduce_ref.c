@@ -1,6 +1,7 @@
 /* The reductions' judge: for each result, over all the elements that belong to it, one at a time in
  * long double, or in INT64 where they are whole numbers. */
 #include "kernels/elementwise.h"
+#include "kernels/none.h"
 #include "kernels/reduce/reduce.h"
 
 #include <math.h>
@@ -10,6 +11,8 @@
 #define W_mul(a, b) ((int64_t)((uint64_t)(a) * (uint64_t)(b)))
 #define LOWEST INT64_MIN
 #define HIGHEST INT64_MAX
+
+enum { NONE };
 
 struct total {
     long double f;
@@ -66,6 +69,7 @@ static int64_t whole(enum td_fold step, int64_t s, int64_t x)
     switch (step) {
 #define TD_STEP(id, width, joins, cost, init, whole_init, judge, formula, lanes)                   \
     case TD_FOLD_##id:                                                                             \
+        assert(TD_MEANT(formula));                                                                 \
         return formula;
 #include "kernels/reduce/reduce.def"
     default:

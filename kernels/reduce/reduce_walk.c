@@ -347,6 +347,7 @@ static void run_fold(struct job *job)
 /* Of no elements: what totals begin with. */
 static void run_nothing(const struct job *job)
 {
+    enum { NONE };
     static const struct {
         double f;
         int64_t i;

@@ -1,7 +1,10 @@
 /* The scans, reference: one element at a time, in double or INT64, in the order that
  * is the definition: what has overflowed does not come back. */
 #include "kernels/elementwise.h"
+#include "kernels/none.h"
 #include "kernels/scan/scan.h"
+
+enum { NONE };
 
 #define W_add(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
 #define W_mul(a, b) ((int64_t)((uint64_t)(a) * (uint64_t)(b)))
@@ -57,6 +60,7 @@ static void whole_step(enum td_scan scan, struct state *state, int64_t x, int64_
     switch (scan) {
 #define TD_SCAN_STEP(id, cost, init, real, formula)                                                \
     case TD_SCAN_##id:                                                                             \
+        assert(TD_MEANT(formula));                                                                 \
         state->whole = formula;                                                                    \
         break;
 #define TD_SCAN_PICK(id, better)                                                                   \

@@ -3,9 +3,12 @@
  * after row enters what runs along each of a block of columns: where columns are few, many rows
  * share a tile. */
 #include "kernels/lines.h"
+#include "kernels/none.h"
 #include "kernels/scan/scan.h"
 
 #define PIECE 512 /* elements of a row, or columns of a block: a tile of each sort fills 4 KiB */
+
+enum { NONE };
 
 #define W_add(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
 #define W_mul(a, b) ((int64_t)((uint64_t)(a) * (uint64_t)(b)))
@@ -169,7 +172,8 @@ static real_row *const real_rows[][2] = {
 #include "kernels/scan/scan.def"
 };
 static whole_row *const whole_rows[][2] = {
-#define TD_SCAN_STEP(id, ...) {id##_whole, id##_whole_columns},
+#define TD_SCAN_STEP(id, cost, init, of_reals, of_wholes)                                          \
+    {TD_MEANT(of_wholes) ? id##_whole : NULL, TD_MEANT(of_wholes) ? id##_whole_columns : NULL},
 #define TD_SCAN_PICK(id, ...) {id##_whole, id##_whole_columns},
 #include "kernels/scan/scan.def"
 };

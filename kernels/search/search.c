@@ -35,6 +35,10 @@ static void take_number(struct td_search *s, const struct td_value *v)
     }
     next.f = s->right ? floor(next.f) : ceil(next.f);
     s->whole = td_scalar_int(v->kind == TD_KIND_float ? &next : v);
+    if (v->wide && one.dtype != TD_u64) { /* above all that it is compared with */
+        s->whole = INT64_MAX;
+        s->right = true;
+    }
 }
 
 struct td_search td_search_of(const struct td_call *call)

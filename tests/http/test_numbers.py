@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Numbers at the edges of their types, as PyTorch answers: the answers are written down from PyTorch 2.15."""
+import math
+
+import numpy as np
+
+import service
+
+NAN, INF = math.nan, math.inf
+WIDE = 2**64 - 1
+KERNELS = ("ref", "simd")
+
+
+def u64(*values):
+    return np.array(values, np.uint64)
+
+
+class Numbers(service.ServiceTest):
+    def out(self, op, inputs, parameters=None):
+        return self.service.op(op, inputs, parameters, binary=True)
+
+    def is_answered(self, op, inputs, parameters, wanted, datatype=None):
+        got = self.out(op, inputs, parameters)
+        np.testing.assert_array_equal(got, wanted, f"{op} {parameters}")
+        if datatype:
+            self.assertEqual(got.dtype, datatype, op)
+
+    def is_refused(self, op, inputs, parameters, *words):
+        self.problem(self.service.infer(op, inputs, parameters), 400, *words)
+
+    def test_formulas_of_whole_numbers_are_no_activations(self):
+        x, w = np.array([[1, 2]], np.float32), np.eye(2, dtype=np.float32)
+        for name in ("bitwise_not", "bitwise_and", "bitwise_left_shift", "gcd", "lcm"):
+            for kernel in KERNELS:
+                self.is_refused("linear", {"input": x, "weight": w}, {"activation": name, "kernel": kernel},
+                                "activation", f'"{name}" has no meaning', "relu")
+
+    def test_isclose_of_wide_integers(self):
+        exact = {"rtol": 0.0, "atol": 0.0}
+        for kernel in KERNELS:
+            for a, b, tolerance, close in ((16777217, 16777216, exact, False), (16777217, 16777217, exact, True),
+                                           (2**53 + 1, 2**53, exact, False), (-2**63, 2**63 - 1, {"rtol": 0.0, "atol": 1e18}, False),
+                                           (2**53 + 1, 2**53, {"rtol": 0.0, "atol": 1.0}, True), (10, 11, {"rtol": 0.1, "atol": 0.0}, True),
+                                           (3, 5, {"rtol": 0.0, "atol": 1.5}, False), (-3, -2, {"rtol": 0.5, "atol": 0.0}, True)):
+                inputs = {"self": np.full(20, a, np.int64), "other": np.full(20, b, np.int64)}
+                self.is_answered("isclose", inputs, {**tolerance, "kernel": kernel}, [close] * 20)
+            small = {"self": np.array([250, 3], np.uint8), "other": np.array([3, 250], np.uint8)}
+            self.is_answered("isclose", small, {"rtol": 0.0, "atol": 10.0, "kernel": kernel}, [False, False])
+        self.is_answered("isclose", {"self": u64(WIDE, 2**63), "other": u64(WIDE - 1, 2**63)}, exact, [False, True])
+
+    def test_scalars_of_uint64(self):
+        u = u64(2**64 - 6, 3)
+        for op, wanted in (("mul", u64(6, 2**64 - 3)), ("add", u64(2**64 - 7, 2)), ("bitwise_and", u), ("eq", [False, False]),
+                           ("lt", [True, True]), ("ge", [False, False])):
+            self.is_answered(op, {"self": u}, {"other": WIDE}, wanted)
+        self.is_answered("eq", {"self": u}, {"other": 2**64 - 6}, [True, False])
+        self.is_answered("full", {}, {"size": [2], "fill_value": WIDE, "dtype": "UINT64"}, u64(WIDE, WIDE), np.uint64)
+        self.is_answered("full_like", {"self": u}, {"fill_value": 2**63}, u64(2**63, 2**63))
+        self.is_answered("full", {}, {"size": [1], "fill_value": WIDE, "dtype": "FP32"}, [np.float32(2**64)])
+        self.is_answered("fill", {"self": u}, {"value": WIDE}, u64(WIDE, WIDE))
+        self.is_answered("masked_fill", {"self": u, "mask": np.array([True, False])}, {"value": WIDE}, u64(WIDE, 3))
+        self.is_answered("constant_pad_nd", {"self": u}, {"pad": [1, 0], "value": 2**63}, u64(2**63, 2**64 - 6, 3))
+        self.is_answered("add", {"self": np.array([1], np.float32)}, {"other": WIDE}, [np.float32(2**64)])
+        self.is_answered("eq", {"self": np.array([1], np.float32)}, {"other": WIDE}, [False])
+        self.is_answered("searchsorted.Scalar", {"sorted_sequence": np.array([1, 2**63 - 1], np.int64)}, {"self": WIDE}, 2)
+        for op, inputs, parameters, words in (
+                ("add", {"self": np.array([1])}, {"other": WIDE}, ("other", "18446744073709551615", "INT64")),
+                ("eq", {"self": np.array([1])}, {"other": WIDE}, ("other", "INT64")),
+                ("clamp", {"self": u}, {"max": WIDE}, ("max", "INT64")),
+                ("full", {}, {"size": [1], "fill_value": WIDE}, ("fill_value", "INT64")),
+                ("arange", {}, {"start": 0, "end": WIDE}, ("end", "INT64")),
+                ("sum", {"self": np.array([1])}, {"dim": WIDE}, ("dim",)),
+                ("softmax", {"self": np.array([1], np.float32)}, {"dim": WIDE}, ("dim", "INT64")),
+                ("add", {"self": u}, {"other": 2**64}, ("other", "UINT64"))):
+            self.is_refused(op, inputs, parameters, *words)
+
+    def test_fractions_beside_integers_are_cut(self):
+        m, v = np.array([[1, 2], [3, 4]]), np.array([1, 2])
+        square = np.array([[7, 10], [15, 22]])
+        for kernel in KERNELS:
+            for beta, alpha, wanted in ((0.5, 1, square), (1, 0.5, m), (1.5, 2, m + 2 * square), (0.5, 0.5, 0 * m), (-0.5, 1, square)):
+                scales = {"beta": beta, "alpha": alpha, "kernel": kernel}
+                for dtype in (np.int64, np.int32, np.uint8):
+                    a = m.astype(dtype)
+                    for op, inputs, result in (
+                            ("addmm", {"self": a, "mat1": a, "mat2": a}, wanted),
+                            ("baddbmm", {"self": a[None], "batch1": a[None], "batch2": a[None]}, wanted[None]),
+                            ("addmv", {"self": v.astype(dtype), "mat": a, "vec": v.astype(dtype)},
+                             int(beta) * v + int(alpha) * np.array([5, 11]))):
+                        if kernel == "ref" or self.service.infer(op, inputs, scales).status == 200: # not every row takes integers
+                            self.is_answered(op, inputs, scales, result, dtype)
+            x = np.array([-3, -1, 0, 1, 5])
+            kernels = {"kernel": kernel}
+            for low, high, wanted in ((-0.5, 0.5, 0 * x), (-1.5, 2.5, [-1, -1, 0, 1, 2]), (-2, 2.5, [-2, -1, 0, 1, 2]), (0.5, 1.5, [0, 0, 0, 1, 1])):
+                self.is_answered("hardtanh", {"self": x}, {"min_val": low, "max_val": high, **kernels}, wanted, np.int64)
+            self.is_answered("threshold", {"self": x}, {"threshold": 1, "value": 2.5, **kernels}, [2, 2, 2, 2, 5], np.int64)
+            self.is_answered("addcmul", {"self": x, "tensor1": x, "tensor2": x}, {"value": 0.5, **kernels}, x, np.int64)
+        for name, value in (("min_val", "NaN"), ("max_val", 1e300), ("min_val", "-Infinity")):
+            self.is_refused("hardtanh", {"self": x}, {name: value}, name, "INT64")
+        self.is_refused("addmv", {"self": v, "mat": m, "vec": v}, {"beta": "NaN"}, "beta", "INT64")
+        for op in ("add", "sub", "rsub"): # PyTorch refuses these, too
+            self.is_refused(op, {"self": x, "other": x}, {"alpha": 0.5}, "alpha", "integer")
+
+    def test_empty_indices_of_any_type(self):
+        x = np.arange(6, dtype=np.float32).reshape(2, 3)
+        for dtype in (np.uint8, np.int8, np.int16, np.float32, np.bool_, np.uint64):
+            index = np.zeros((0, 3), dtype)
+            self.is_answered("gather", {"self": x, "index": index}, {"dim": 0}, np.zeros((0, 3)))
+            self.is_answered("gather", {"self": x, "index": np.zeros((2, 0), dtype)}, {"dim": 0}, np.zeros((2, 0)))
+            for op, more, parameters in (("scatter", {"src": x}, {}), ("scatter", {}, {"value": 1.0}), ("scatter_add", {"src": x}, {}),
+                                         ("scatter_reduce.two", {"src": x}, {"reduce": "sum"}), ("scatter.reduce", {"src": x}, {"reduce": "add"})):
+                self.is_answered(op, {"self": x, "index": index, **more}, {"dim": 0, **parameters}, x)
+            self.is_refused("gather", {"self": x, "index": np.zeros((1, 3), dtype)}, {"dim": 0}, "index", "INT64")
+            self.is_refused("index_select", {"self": x, "index": np.zeros(0, dtype)}, {"dim": 0}, "index", "INT64")
+
+    def test_grid_sampler_where_a_place_is_no_number(self):
+        plane = np.arange(1, 10, dtype=np.float32).reshape(1, 1, 3, 3)
+        places = np.array([[NAN, 0], [0, NAN], [NAN, NAN], [INF, 0], [-INF, 0], [0, INF], [0.25, -0.5]], np.float32).reshape(1, 1, 7, 2)
+        first, last = [4, 2, 1, 4, 4, 2], [4, 2, 1, 6, 4, 8]
+        wanted = {(0, 0): [NAN] * 6 + [3.75], (0, 1): last + [3.75], (0, 2): first + [3.75],
+                  (1, 0): [0] * 6 + [2], (1, 1): last + [2], (1, 2): first + [2],
+                  (2, 0): [NAN] * 6 + [3.9276123046875], (2, 1): [NAN] * 6 + [3.55078125], (2, 2): [NAN] * 6 + [3.3046875]}
+        for kernel in KERNELS:
+            for (mode, padding), right in wanted.items():
+                for dtype in (np.float32, np.float64):
+                    got = self.out("grid_sampler_2d", {"input": plane.astype(dtype), "grid": places.astype(dtype)},
+                                   {"interpolation_mode": mode, "padding_mode": padding, "align_corners": True, "kernel": kernel})
+                    np.testing.assert_allclose(got.ravel(), right, 1e-6, err_msg=f"{mode} {padding} {kernel}")
+            space = np.arange(1, 28, dtype=np.float32).reshape(1, 1, 3, 3, 3)
+            places3 = np.array([[NAN, 0, 0], [0, NAN, 0], [0, 0, NAN], [INF, 0, 0], [-INF, 0, 0], [0, INF, 0], [0, 0, INF]],
+                               np.float32).reshape(1, 1, 1, 7, 3)
+            wanted3 = ([0] * 7, [15, 17, 23, 15, 13, 17, 23], [15, 17, 23, 15, 15, 17, 23])
+            for mode in (0, 1):
+                for padding, right in enumerate(wanted3):
+                    got = self.out("grid_sampler_3d", {"input": space, "grid": places3},
+                                   {"interpolation_mode": mode, "padding_mode": padding, "align_corners": True, "kernel": kernel})
+                    np.testing.assert_array_equal(got.ravel(), right, f"{mode} {padding} {kernel}")
+
+    def test_infinities_behind_relu(self):
+        """A plan's convolutions and linears, whose library takes what follows: 0 of -infinity, and NaN of NaN."""
+        x = np.random.default_rng(5).standard_normal((1, 16, 12, 12)).astype(np.float32)
+        x[0, 0, 0, :3] = -INF, NAN, INF
+        weights = [{"name": "k", "datatype": "FP32", "shape": [16, 16, 1, 1], "data": [1] * 256},
+                   {"name": "w", "datatype": "FP32", "shape": [64, 12], "data": [1] * 768}]
+        body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 16, 12, 12]}], "constants": weights,
+                "expr": "y = relu(conv2d(x, k)); z = relu(linear(x, w))"}
+        self.assertEqual(self.service.call("PUT", "/v1/models/behind", body).status, 201)
+        row = x[0, 0, 0].copy()
+        for first, wanted in ((-INF, 0), (NAN, NAN), (INF, INF)):
+            x[0, 0, 0] = [first, *row[3:], 1, 1, 1][:12]
+            for _ in range(3): # walked, recorded, by its plan
+                out = self.service.infer("behind", {"x": x}, path="/v2/models/{}/infer", binary=True).outputs
+                np.testing.assert_array_equal(out["y"][0, :, 0, 0], [wanted] * 16)
+                np.testing.assert_array_equal(out["z"][0, 0, 0], [wanted] * 64)
+        self.assertEqual(self.service.call("DELETE", "/v1/models/behind").status, 204)
+
+    def test_nan_stays_nan(self):
+        """Every pointwise function of one operand, of every number of BF16 and FP16: NaN gives NaN."""
+        to_number = {"sign", "sgn", "nan_to_num"}
+        bits = np.arange(65536, dtype=np.uint16)
+        tried = 0
+        for op in self.service.call("GET", "/v1/ops").json["ops"]:
+            if not op["schema"].split("(")[1].startswith("Tensor self)") or not op["schema"].endswith("-> Tensor"):
+                continue
+            for datatype in ("BF16", "FP16"):
+                if datatype not in op["dtypes"] or op["name"] in to_number:
+                    continue
+                x = service.BF16.of_bits(bits) if datatype == "BF16" else bits.view(np.float16)
+                reply = self.service.infer(op["name"], {"self": x}, {}, binary=True)
+                if reply.status != 200 or (reply.json["outputs"][0]["datatype"], reply.json["outputs"][0]["shape"]) != (datatype, [65536]):
+                    continue
+                got, came = (y.values if datatype == "BF16" else y for y in (reply.out, x))
+                self.assertTrue(np.isnan(got[np.isnan(came)]).all(), f"{op['name']} {datatype}")
+                tried += 1
+        self.assertGreater(tried, 80)
+
+
+if __name__ == "__main__":
+    service.main()
