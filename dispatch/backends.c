@@ -1,10 +1,9 @@
 /* What is registered at the start: every operator's rows for the CPU, its reference for RefCPU (the
  * second backend, on the key that PyTorch leaves to private use), shapes alone for Meta, formulas
- * of composite operators, and the wrappers Autocast, Tracer, Autograd of operators with
- * derivatives, and BackendSelect of operators that make tensors of numbers alone. */
+ * of composite operators, and the wrappers Autocast (autocast.c), Tracer, Autograd of operators
+ * with derivatives, and BackendSelect of operators that make tensors of numbers alone. */
 #include "dispatch/call.h"
 #include "dispatch/graph/graph.h"
-#include "kernels/weight.h"
 
 #include <errno.h>
 
@@ -15,28 +14,6 @@ static int meta(struct td_run *run, td_keyset keys)
     (void)keys;
     run->rows = NULL;
     return td_run_settle(run);
-}
-
-/* ---- Autocast ---- */
-
-/* FP32 and the other short type become what was asked for; FP64 and integers stay. What a stored
- * weight becomes is kept beside it, and packed like any weight; it adds half of its size. */
-static int autocast(struct td_run *run, td_keyset keys)
-{
-    enum td_dtype to = run->options.autocast;
-    for (int i = 0; to && i < run->call.n_args; i++) {
-        struct td_tensor *t = td_arg(&run->call, i) ? &run->call.arg[i].tensor : NULL;
-        if (!t || t->dtype == to || !(t->dtype & (TD_f32 | TD_f16 | TD_bf16)))
-            continue;
-        struct td_weight *stored = td_weight_of(t), *as = stored ? td_weight_as(stored, to) : NULL;
-        int err = td_run_cast(run, i, to);
-        if (err)
-            return err;
-        if (as)
-            t->data = td_weight_tensor(as)->data;
-        t->weight = as;
-    }
-    return td_redispatch(run, keys & td_keyset_below(TD_KEY_AutocastCPU));
 }
 
 /* ---- Tracer: has the kernels below it timed ---- */
@@ -121,12 +98,6 @@ static int register_op(const struct td_handle *handle, struct td_problem *proble
                : td_register(handle->full, op->composite ? &composite : &reference, NULL, problem);
 }
 
-static const char *const cast_ops[] = {
-#define TD_AUTOCAST(name) #name,
-#include "dispatch/autocast.def"
-#undef TD_AUTOCAST
-};
-
 static int register_all(struct td_problem *problem)
 {
     static const struct td_kernel_def every[] = {
@@ -149,12 +120,7 @@ static int register_all(struct td_problem *problem)
     }
     for (int i = 0; i < td_registry_count() && !err; i++)
         err = register_op(td_registry_at(i), problem);
-    for (size_t i = 0; i < sizeof cast_ops / sizeof *cast_ops && !err; i++) {
-        struct td_kernel_def def = {
-            .key = TD_KEY_AutocastCPU, .boxed = autocast, .origin = TD_HERE};
-        err = td_register(cast_ops[i], &def, NULL, problem);
-    }
-    return err;
+    return err ? err : td_autocast_register(problem);
 }
 
 int td_registry_init(struct td_problem *problem)

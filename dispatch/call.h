@@ -105,6 +105,9 @@ td_boxed td_kernel_composite;
 int td_formula_check(const struct td_handle *handle, const char *formula, const char *const *more,
                      struct td_problem *problem);
 
+/* Registers the kernels of AutocastCPU. */
+int td_autocast_register(struct td_problem *problem);
+
 /* The autograd kernel: records in run->derivative what a backward needs, and redispatches below. */
 td_boxed td_kernel_autograd;
 

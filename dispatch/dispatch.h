@@ -126,9 +126,10 @@ struct td_run {          /* a call on its way: the kernel's part, and dispatch's
     struct td_call call; /* its arguments and results are the run's own; copied by td_run_copy */
     const struct td_handle *handle;
     struct td_options options;
-    td_keyset keys;             /* what it was dispatched by */
-    td_keyset done;             /* the wrappers that it has passed */
-    enum td_key key;            /* the one that settled it */
+    td_keyset keys;         /* what it was dispatched by */
+    td_keyset done;         /* the wrappers that it has passed */
+    enum td_dtype autocast; /* what AutocastCPU has made of its floats; TD_DTYPE_none: nothing */
+    enum td_key key;        /* the one that settled it */
     const struct td_impl *rows; /* that key's kernels to choose from; NULL when composite or meta */
     const struct td_impl *impl; /* once selected */
     /* Then: the level whose instructions run, and the type that the kernel is given, after
@@ -322,6 +323,12 @@ void td_tune(bool on);
 /* Every candidate of the run's operator with why it was chosen or not; returns how many (at most
  * max). */
 int td_run_explain(const struct td_run *run, struct td_why *why, int max);
+
+/* How autocast takes the operator: "lower", "fp32" or "widest", as dispatch/autocast.def has it;
+ * NULL: it leaves it alone. And what it made of a bound call's floats, of an expression's parts the
+ * type that was asked for before others; TD_DTYPE_none: they stayed what they were. */
+const char *td_autocast_policy(const struct td_handle *handle);
+enum td_dtype td_autocast_of(const struct td_run *run);
 
 /* What a bound call costs in seconds on one thread: as far as is known, and what it can be relied
  * on not to take more than: what it took before, row, shapes and attributes being the same, or a

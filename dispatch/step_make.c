@@ -63,12 +63,15 @@ static void add_part(struct build *b, const struct td_run *run, const struct td_
         const struct td_run *of = part->feed[i].of;
         int element = part->feed[i].element, result = part->feed[i].result;
         struct source *at = &from[td_place_of(&part->call, part->feed[i].arg)];
-        at += element < 0 ? 0 : element;
-        if (of == run) /* a tensor, or all of a list */
-            memcpy(at, &in[td_place_of(&run->call, result)],
-                   (size_t)td_count_tensors_of(&run->call.arg[result]) * sizeof *at);
-        else
+        const struct source *whole = &in[of == run ? td_place_of(&run->call, result) : 0];
+        bool list = part->call.arg[part->feed[i].arg].kind == TD_KIND_tensors;
+        at += list && element > 0 ? element : 0;
+        if (of != run)
             *at = find_made(b, of)->out[result];
+        else if (element < 0) /* a tensor, or all of a list */
+            memcpy(at, whole, (size_t)td_count_tensors_of(&run->call.arg[result]) * sizeof *at);
+        else
+            *at = whole[list ? 0 : element];
     }
     for (int i = 0; i < part->call.n_out; i++) {
         bool between = !part->gives[i] && (!part->with || part->kept);

@@ -30,6 +30,13 @@ static int distance(const struct td_run *part, const struct td_run *to)
     return n;
 }
 
+/* The type that autocast gave the floats; "none": they are what came. */
+static const char *autocast_name(const struct td_run *run)
+{
+    enum td_dtype type = td_autocast_of(run);
+    return type ? td_dtype_name(type) : "none";
+}
+
 static void write_parts(struct td_writer *w, const struct td_run *run)
 {
     int n = 0;
@@ -47,6 +54,17 @@ static void write_parts(struct td_writer *w, const struct td_run *run)
         td_write_close(w, '}');
     }
     td_write_close(w, ']');
+}
+
+/* What was asked for, what the operator's list says, and what became of it. */
+static void write_autocast(const struct td_run *run, struct td_writer *w)
+{
+    const char *policy = td_autocast_policy(run->handle);
+    td_write_open(w, "autocast", '{');
+    td_write_str(w, "asked", td_dtype_name(run->options.autocast));
+    td_write_str(w, "policy", policy ? policy : "none");
+    td_write_str(w, "type", autocast_name(run));
+    td_write_close(w, '}');
 }
 
 static void write_record(struct td_infer *in, struct td_writer *w, const char *key)
@@ -68,6 +86,8 @@ static void write_record(struct td_infer *in, struct td_writer *w, const char *k
                      td_provenance_name(table->entry[td_key_index(run->key)].provenance));
     td_write_int(w, "threads", run->call.threads);
     td_write_int(w, "promoted", run->n_casts);
+    if (run->options.autocast && table)
+        write_autocast(run, w);
     td_write_bool(w, "inline", in->ran_inline);
     td_write_num(w, "estimate_us", td_run_cost(&in->run).likely * 1e6);
     write_candidates(w, run);
@@ -200,7 +220,7 @@ static void write_kernel(const struct td_infer *in, struct td_writer *w)
 
 void td_infer_write_parameters(struct td_infer *in, struct td_writer *w)
 {
-    if (in->brief && !in->explain && !in->options.trace)
+    if (in->brief && !in->explain && !in->options.trace && !in->options.autocast)
         return;
     td_write_open(w, "parameters", '{');
     if (!in->meta) {
@@ -208,6 +228,8 @@ void td_infer_write_parameters(struct td_infer *in, struct td_writer *w)
         td_write_int(w, "queue_us", (in->begin_ns - in->queued_ns) / 1000);
         td_write_us(w, "compute_us", in->end_ns - in->begin_ns);
     }
+    if (in->options.autocast)
+        td_write_str(w, "autocast", autocast_name(&in->run));
     if (!in->meta && in->streams.asked) {
         td_write_int(w, "streams", in->streams.parts);
         if (*in->streams.warning)

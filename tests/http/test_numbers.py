@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Numbers at the edges of their types, as PyTorch answers: the answers are written down from PyTorch 2.15."""
+"""Numbers at the edges of their types, as PyTorch answers: the answers are written down from PyTorch 2.15
+(autocast: from its lists for CPUs)."""
 import math
 
 import numpy as np
@@ -173,6 +174,59 @@ class Numbers(service.ServiceTest):
                 self.assertTrue(np.isnan(got[np.isnan(came)]).all(), f"{op['name']} {datatype}")
                 tried += 1
         self.assertGreater(tried, 80)
+
+
+class Autocast(service.ServiceTest):
+    """DSP-28: PyTorch's lists for CPUs, and what the answer says."""
+
+    def post(self, op, inputs, parameters=None, autocast="BF16", **more):
+        reply = self.service.infer(op, inputs, {**(parameters or {}), "autocast": autocast, **more})
+        self.assertEqual(reply.status, 200, f"{op} {reply.body[:300]!r}")
+        return reply.json["outputs"][0]["datatype"], reply.parameters["autocast"], reply
+
+    def test_lower_precision(self):
+        def ones(*shape):
+            return np.ones(shape, np.float32)
+        m, b, image = ones(2, 2), ones(1, 2, 2), ones(1, 1, 4, 4)
+        for op, inputs, parameters in (
+                ("matmul", {"self": m, "other": m}, {}), ("mm", {"self": m, "mat2": m}, {}), ("bmm", {"self": b, "mat2": b}, {}),
+                ("addmm", {"self": m, "mat1": m, "mat2": m}, {}), ("baddbmm", {"self": b, "batch1": b, "batch2": b}, {}),
+                ("linear", {"input": m, "weight": m}, {}), ("prelu", {"self": m, "weight": ones(1)}, {}),
+                ("conv1d", {"input": ones(1, 1, 4), "weight": ones(1, 1, 2)}, {}), ("conv2d", {"input": image, "weight": ones(1, 1, 2, 2)}, {}),
+                ("conv3d", {"input": ones(1, 1, 3, 3, 3), "weight": ones(1, 1, 2, 2, 2)}, {}),
+                ("conv_transpose1d", {"input": ones(1, 1, 4), "weight": ones(1, 1, 2)}, {}),
+                ("conv_transpose2d.input", {"input": image, "weight": ones(1, 1, 2, 2)}, {}),
+                ("conv_transpose3d.input", {"input": ones(1, 1, 3, 3, 3), "weight": ones(1, 1, 2, 2, 2)}, {}),
+                ("einsum", {"tensors.0": m, "tensors.1": m}, {"equation": "ij,jk->ik"}),
+                ("scaled_dot_product_attention", {"query": image, "key": image, "value": image}, {})):
+            for asked in ("BF16", "FP16"):
+                self.assertEqual(self.post(op, inputs, parameters, asked)[:2], (asked, asked), op)
+            wide = {name: x.astype(np.float64) for name, x in inputs.items()}
+            self.assertEqual(self.post(op, wide, parameters)[:2], ("FP64", "none"), op)
+
+    def test_einsum_computes(self):
+        a, b = np.array([[1, 2], [3, 4]], np.float32), np.array([[5, 6], [7, 8]], np.float32)
+        for kernel in ({}, {"device": "refcpu"}):
+            reply = self.post("einsum", {"tensors.0": a, "tensors.1": b}, {"equation": "ij,jk->ik", **kernel})[2]
+            self.assertEqual(reply.json["outputs"][0]["data"], [19, 22, 43, 50])
+
+    def test_fp32_and_widest(self):
+        short, single = service.BF16([2, 3]), np.array([2, 3], np.float32)
+        self.assertEqual(self.post("prod", {"self": short})[:2], ("FP32", "FP32"))
+        self.assertEqual(self.post("cat", {"tensors.0": short, "tensors.1": single}, {"dim": 0})[:2], ("FP32", "FP32"))
+        self.assertEqual(self.post("cat", {"tensors.0": short, "tensors.1": short}, {"dim": 0})[:2], ("BF16", "BF16"))
+        self.assertEqual(self.post("cat", {"tensors.0": short, "tensors.1": single}, {"dim": 0})[2].json["outputs"][0]["data"], [2, 3, 2, 3])
+
+    def test_what_stayed_is_told(self):
+        m = np.ones((2, 2), np.float32)
+        datatype, said, reply = self.post("add", {"self": m, "other": m}, explain=True)
+        self.assertEqual((datatype, said), ("FP32", "none"))
+        self.assertEqual(reply.parameters["explain"]["autocast"], {"asked": "BF16", "policy": "none", "type": "none"})
+        explained = self.post("mm", {"self": m, "mat2": m}, explain=True)[2].parameters["explain"]
+        self.assertEqual(explained["autocast"], {"asked": "BF16", "policy": "lower", "type": "BF16"})
+        reply = self.service.call("POST", "/v1/ops/add", {"self": [1.5], "other": [1.5], "autocast": "BF16"})
+        self.assertEqual((reply.json["out"], reply.parameters["autocast"]), ([3], "none"))
+        self.assertNotIn("autocast", self.service.infer("add", {"self": m, "other": m}).parameters)
 
 
 if __name__ == "__main__":
