@@ -14,6 +14,10 @@
 #define WORK 4000
 #define LEAST 64
 #define PATIENCE 600
+#define SCALED 8   /* accepted trials that are changed so, */
+#define TOGETHER 5 /* and sizes that are alike in one */
+#define MOST_BOUND 2
+#define VALUES 3 /* of an unknown size, in calls that are right: enough to say that it is free */
 
 struct search {
     struct td_run *run;
@@ -21,8 +25,12 @@ struct search {
     struct td_unknown unknown;
     struct td_trials trials;
     size_t work;
-    struct td_problem first; /* the first refusal */
-    bool alike;              /* all others say the same */
+    struct td_problem first;                /* the first refusal */
+    bool alike;                             /* all others say the same */
+    int64_t tried[TD_MAX_UNKNOWNS][VALUES]; /* the first values that were accepted, */
+    int n_values[TD_MAX_UNKNOWNS];          /* and how many these are */
+    bool fits[TD_MAX_UNKNOWNS];             /* one was a known size, to which it may be bound; */
+    bool beyond[TD_MAX_UNKNOWNS];           /* one was neither that nor 1 */
     int n_found;
     struct td_tensor found[TD_MAX_OUTS];     /* sizes that are not known: -1 */
     uint64_t same[TD_MAX_OUTS][TD_MAX_RANK]; /* of the first 64 unknown ones, those it always is */
@@ -49,6 +57,35 @@ static uint64_t named(const struct search *s, int64_t size)
     for (int i = 0; i < s->unknown.n && i < 64; i++)
         set |= (uint64_t)(s->unknown.name[i] != TD_UNKNOWN && s->trials.now.size[i] == size) << i;
     return set;
+}
+
+static void learn_values(struct search *s)
+{
+    for (int i = 0; i < s->unknown.n; i++) {
+        int64_t size = s->trials.now.size[i];
+        int k = 0;
+        while (k < s->n_values[i] && s->tried[i][k] != size)
+            k++;
+        if (k == s->n_values[i] && k < VALUES)
+            s->tried[i][s->n_values[i]++] = size;
+        bool known = td_unknown_knows(&s->unknown, size);
+        s->fits[i] |= known;
+        s->beyond[i] |= !known && size != 1;
+    }
+}
+
+/* Whether each unknown size is free, but for two at most that are bound to known ones. Else the
+ * trials say too little: what is the same in all of them may be so by chance. */
+static bool is_explored(const struct search *s)
+{
+    int n_bound = 0;
+    bool all = true;
+    for (int i = 0; i < s->unknown.n && all; i++) {
+        bool bound = s->n_values[i] < VALUES;
+        n_bound += bound;
+        all = !bound || (s->fits[i] && !s->beyond[i]);
+    }
+    return all && n_bound <= MOST_BOUND;
 }
 
 static void learn_first(struct search *s)
@@ -124,9 +161,11 @@ static int learn_results(struct search *s)
     int err = first ? 0 : check_alike(s);
     if (first)
         learn_first(s);
-    if (!err)
-        td_trials_accepted(&s->trials, first || learn_sizes(s));
-    return err;
+    if (err)
+        return err;
+    learn_values(s);
+    td_trials_accepted(&s->trials, first || learn_sizes(s));
+    return 0;
 }
 
 /* ---- the trials ---- */
@@ -138,10 +177,9 @@ static int bind(struct search *s, const struct td_options *options)
                    : td_run_bind(s->run, s->op, u->args, u->n_args, options);
 }
 
-static int try_one(struct search *s, const struct td_options *options)
+static int try_now(struct search *s, const struct td_options *options)
 {
     struct td_options passing = *options;
-    td_trials_next(&s->trials);
     if (!td_unknown_set(&s->unknown, s->trials.now.size))
         return 0;
     s->once = td_arena_reset(s->once);
@@ -165,9 +203,68 @@ static int try_all(struct search *s, const struct td_options *options)
     const struct td_trials *t = &s->trials;
     int patience = PATIENCE, err = 0;
     while (!err && (s->work < WORK || t->n_tried < LEAST) && t->n_tried < t->n_last + patience) {
-        err = try_one(s, options);
+        td_trials_next(&s->trials);
+        err = try_now(s, options);
         patience = t->n_accepted ? PATIENCE : 3 * PATIENCE;
     }
+    return err;
+}
+
+/* The unknown sizes that are alike in a trial, the first of which is the at-th: 0 where it is not.
+ */
+static int alike(const struct search *s, const struct td_trial *t, int at, int member[TOGETHER])
+{
+    int n = 0;
+    for (int i = 0; i < s->unknown.n && n < TOGETHER; i++)
+        if (t->size[i] == t->size[at])
+            member[n++] = i;
+    return member[0] == at ? n : 0;
+}
+
+/* What is rounded off, or cut off at a bound, looks like a constant, or like the size that it comes
+ * of, while that changes little: accepted sizes are multiplied, all together, and those that are
+ * alike in every choice, since some may be bound to known ones and others to each other. */
+static int scale_all(struct search *s, const struct td_options *options)
+{
+    static const int64_t factors[] = {2, 3, 1009, (1 << 20) + 7, INT64_C(1) << 31};
+    struct td_trial before[SCALED];
+    int member[TOGETHER], err = 0;
+    int kept = s->trials.n_accepted < SCALED ? s->trials.n_accepted : SCALED;
+    memcpy(before, s->trials.accepted, sizeof *before * (size_t)kept);
+    s->work = 0;
+    for (int k = 0; k < kept; k++)
+        for (int at = 0; at < s->unknown.n; at++) {
+            int n = alike(s, &before[k], at, member), most = (1 << n) - 1;
+            for (int choice = at ? 1 : 0; n && choice <= most; choice++)
+                for (size_t f = 0; f < sizeof factors / sizeof *factors && !err; f++) {
+                    s->trials.now = before[k];
+                    for (int i = 0; i < s->unknown.n && !choice; i++)
+                        s->trials.now.size[i] *= factors[f];
+                    for (int i = 0; i < n; i++)
+                        s->trials.now.size[member[i]] *= choice >> i & 1 ? factors[f] : 1;
+                    err = s->work < WORK ? try_now(s, options) : 0;
+                }
+        }
+    return err;
+}
+
+/* A size that seems bound to a known one may go with another unknown one: both are changed, so that
+ * a window's size and a result's, say, are right again. */
+static int pair_all(struct search *s, const struct td_options *options)
+{
+    static const int64_t steps[] = {-1, 1, -2, 2};
+    const struct td_trial from = s->trials.accepted[0];
+    int err = 0;
+    s->work = 0;
+    for (int i = 0; i < s->unknown.n; i++)
+        for (int k = 0; k < s->unknown.n && s->n_values[i] < VALUES; k++)
+            for (int n = 0; n < 4 * 10 && k != i && !err; n++) {
+                s->trials.now = from;
+                s->trials.now.size[i] += steps[n % 4];
+                s->trials.now.size[k] = n / 4 < 8 ? n / 4 + 1 : from.size[k] + steps[n / 4 % 2];
+                bool able = s->trials.now.size[i] >= 0 && s->trials.now.size[k] >= 0;
+                err = able && s->work < WORK ? try_now(s, options) : 0;
+            }
     return err;
 }
 
@@ -193,11 +290,14 @@ static int refuse(struct search *s, const struct td_options *options)
 /* The run has the results of its last binding, with sizes of their own. */
 static void tell(const struct search *s)
 {
+    bool explored = is_explored(s);
     for (int i = 0; i < s->n_found; i++)
         for (int k = 0; k < s->found[i].rank; k++) {
             int64_t known = s->found[i].shape[k], *size = &s->run->call.out[i].shape[k];
             uint64_t same = s->same[i][k];
-            *size = known == TD_UNKNOWN && same ? s->unknown.name[__builtin_ctzll(same)] : known;
+            *size = !explored                     ? TD_UNKNOWN
+                    : known == TD_UNKNOWN && same ? s->unknown.name[__builtin_ctzll(same)]
+                                                  : known;
         }
 }
 
@@ -221,6 +321,10 @@ static int infer(struct search *s, const struct td_options *options)
         return err;
     if (!s->trials.n_accepted)
         return refuse(s, options);
+    err = scale_all(s, options);
+    err = err ? err : pair_all(s, options);
+    if (err)
+        return err;
     td_unknown_set(&s->unknown, s->trials.accepted[0].size);
     err = bind(s, options);
     if (!err)

@@ -20,6 +20,14 @@ static void suggest(struct td_unknown *u, int64_t size)
         u->likely[u->n_likely++] = size;
 }
 
+bool td_unknown_knows(const struct td_unknown *u, int64_t size)
+{
+    int i = 0;
+    while (i < u->n_known && u->known[i] != size)
+        i++;
+    return i < u->n_known;
+}
+
 /* Each of the numbers, and the product of those that are sizes. */
 static void suggest_all(struct td_unknown *u, const int64_t *v, int n)
 {
@@ -33,6 +41,14 @@ static void suggest_all(struct td_unknown *u, const int64_t *v, int n)
         suggest(u, product);
 }
 
+static void suggest_tensor(struct td_unknown *u, const struct td_tensor *t)
+{
+    suggest_all(u, t->shape, t->rank);
+    for (int i = 0; i < t->rank && u->n_known < TD_LIKELY; i++)
+        if (t->shape[i] >= 0 && !td_unknown_knows(u, t->shape[i]))
+            u->known[u->n_known++] = t->shape[i];
+}
+
 static void suggest_value(struct td_unknown *u, const struct td_value *v)
 {
     if (v->kind == TD_KIND_int)
@@ -40,9 +56,9 @@ static void suggest_value(struct td_unknown *u, const struct td_value *v)
     else if (v->kind == TD_KIND_ints)
         suggest_all(u, v->ints.v, v->ints.n);
     else if (v->kind == TD_KIND_tensor)
-        suggest_all(u, v->tensor.shape, v->tensor.rank);
+        suggest_tensor(u, &v->tensor);
     for (int i = 0; v->kind == TD_KIND_tensors && i < v->tensors.n && i < TD_MAX_ARGS; i++)
-        suggest_all(u, v->tensors.v[i].shape, v->tensors.v[i].rank);
+        suggest_tensor(u, &v->tensors.v[i]);
 }
 
 static void suggest_numbers(struct td_unknown *u, const char *text)
@@ -73,7 +89,8 @@ static void suggest_pairs(struct td_unknown *u)
 
 static void suggest_sizes(struct td_unknown *u, const char *expr)
 {
-    static const int64_t plain[] = {3, 12, 0, 4, 60, 5, 8, 7, 4096, 1000003};
+    static const int64_t plain[] = {3, 12, 0,    4,       60,         5,
+                                    8, 7,  4096, 1000003, 1073741827, 1099511627791};
     suggest(u, 2);
     suggest(u, 1);
     for (int i = 0; i < u->n_args; i++)

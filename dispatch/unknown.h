@@ -22,12 +22,16 @@ struct td_unknown {
     int64_t name[TD_MAX_UNKNOWNS]; /* of each unknown size: the number that the caller gave */
     int64_t likely[TD_LIKELY];     /* what they may be, the likeliest first */
     int n_likely, n_given;         /* the first ones are the call's own numbers, and 1 and 2 */
+    int64_t known[TD_LIKELY];      /* sizes of the arguments' that are no unknown ones */
+    int n_known;
 };
 
 /* Reads a call; memory is that of options. expr: of an expression, its text; else NULL. -EINVAL:
  * there are too many, which problem says; -ENOMEM. */
 int td_unknown_read(struct td_unknown *u, const struct td_named *args, int n_args, const char *expr,
                     const struct td_options *options, struct td_problem *problem);
+/* Whether an argument has a dimension that is known and of that size. */
+bool td_unknown_knows(const struct td_unknown *u, int64_t size);
 /* Gives the tensors these sizes, one for each unknown. False: a tensor would have more elements
  * than any memory. */
 bool td_unknown_set(struct td_unknown *u, const int64_t *size);
