@@ -54,7 +54,7 @@ static bool is_letter(const char *text)
 static struct td_value value(const char *text, const struct td_sizes *sizes)
 {
     struct td_value v = {.kind = TD_KIND_str, .str = text};
-    bool digit = *text == '-' || isdigit((unsigned char)*text);
+    bool digit = isdigit((unsigned char)text[*text == '-']); /* -Infinity is a text */
     if (!strcmp(text, "None")) {
         v.kind = TD_KIND_none;
     } else if (*text == '[' && strchr(text, '.')) {
@@ -97,14 +97,16 @@ static enum td_dtype type_of(const char *text, enum td_dtype usual)
         enum td_dtype type;
     } types[] = {{":i64", TD_i64}, {":i32", TD_i32}, {":f32", TD_f32}, {":bool", TD_bool}};
     const char *at = strchr(text, ':');
+    char name[16];
     for (size_t i = 0; at && i < sizeof types / sizeof *types; i++)
         if (!strncmp(at, types[i].word, strlen(types[i].word)))
             return types[i].type;
-    return usual;
+    snprintf(name, sizeof name, "%s", at ? at + 1 : "");
+    return at ? td_dtype_find(name) : usual;
 }
 
-/* "[n]:i64<m": its shape; behind that the text may say that it is of another type, and of whole
- * numbers what they are below. */
+/* "[n]:i64<m": its shape; behind that the text may say that it is of another type, of the four
+ * short ones or "[n]:FP16", and of whole numbers what they are below. */
 static void tensor(struct td_sample *s, const char *text, struct td_tensor *t,
                    const struct td_sizes *sizes, enum td_dtype dtype, int param, int element)
 {

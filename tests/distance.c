@@ -25,8 +25,7 @@ static double unit(enum td_dtype dtype, double x)
     return 1;
 }
 
-/* How far a is from b, in units at scale. Equal infinities and two NaNs are at no distance. */
-static double apart(enum td_dtype dtype, double a, double b, double scale)
+double distance_of_one(enum td_dtype dtype, double a, double b, double scale)
 {
     if (a == b || (isnan(a) && isnan(b)))
         return 0;
@@ -47,8 +46,9 @@ double distance(const struct td_tensor *got, const struct td_tensor *want,
     double mean = n ? sqrt(squares / (double)n) : 0;
     for (int64_t i = 0; i < n; i++) {
         double at = scale ? fmax(fabs(td_get_real(scale, i)), mean) : 0;
-        double d = whole ? (td_get_whole(got, i) == td_get_whole(want, i) ? 0 : INFINITY)
-                         : apart(want->dtype, td_get_real(got, i), td_get_real(want, i), at);
+        double d =
+            whole ? (td_get_whole(got, i) == td_get_whole(want, i) ? 0 : INFINITY)
+                  : distance_of_one(want->dtype, td_get_real(got, i), td_get_real(want, i), at);
         if (d > worst) {
             worst = d;
             *where = i;

@@ -12,6 +12,10 @@
 double distance(const struct td_tensor *got, const struct td_tensor *want,
                 const struct td_tensor *scale, int64_t *where);
 
+/* How far one number of a type is from another, in units at the larger of b and scale. Equal
+ * infinities and two NaNs are at no distance. */
+double distance_of_one(enum td_dtype dtype, double a, double b, double scale);
+
 /* How many units a result of op of this type may be off: op's, but few for narrow types, which are
  * rounded once, or once a step, from FP32; it is FP32 that needs many, for its sums. */
 double bound_of(const struct td_op *op, enum td_dtype dtype);

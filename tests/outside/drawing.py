@@ -21,26 +21,29 @@ LEFT_ALONE = {"layout", "device", "pin_memory", "memory_format", "generator", "p
 
 
 class Letters(dict):
-    """Of n, m and k: a size each, the same throughout a call."""
+    """Of n, m and k: a size each, the same throughout a call. first: the sizes that one of them may have, if there
+    are any."""
 
-    def __init__(self, rng):
+    def __init__(self, rng, first):
         super().__init__()
-        self.rng = rng
+        self.rng, self.first = rng, first
 
     def __missing__(self, letter):
-        self[letter] = int(self.rng.choice(SIZES))
+        self[letter] = int(self.rng.choice(SIZES if self or not self.first else self.first))
         return self[letter]
 
     def read(self, text):
         return self[text] if text in ("n", "m", "k") else int(text)
 
 
-def numbers(rng, kind, shape, values):
-    """An array, or service.BF16."""
+def numbers(rng, kind, shape, values, grain=None):
+    """An array, or service.BF16. grain: real numbers are multiples of it."""
     if kind == "BOOL":
         return rng.integers(0, 2, shape).astype(bool)
     if kind in ("FP16", "BF16", "FP32", "FP64"):
         x = rng.integers(-4, 5, shape) / 2 if values == "even" else rng.normal(0, 2, shape)
+        if grain:
+            x = np.round(x / grain) * grain
         if values == "special":
             x = np.where(rng.random(shape) < 0.3, rng.choice(SPECIAL, shape), x)
         return service.BF16(x) if kind == "BF16" else np.asarray(x).astype(service.DATATYPES[kind])
@@ -58,10 +61,10 @@ def shape_of(value):
 
 class Drawer:
     """draw() gives a call of the overload that GET /v1/ops/{op} describes so. special: also with NaN, infinities
-    and the ends of types."""
+    and the ends of types. grain: of which real numbers are multiples."""
 
-    def __init__(self, overload, rng, special=True):
-        self.overload, self.rng = overload, rng
+    def __init__(self, overload, rng, special=True, grain=None):
+        self.overload, self.rng, self.grain = overload, rng, grain
         self.kinds_of_values = ["plain", "plain", "even"] + ["special"] * special
         self.samples = overload.get("samples") or []
 
@@ -71,17 +74,19 @@ class Drawer:
     def one_of(self, values):
         return values[self.rng.integers(len(values))]
 
-    def draw(self):
+    def draw(self, kind=None, sample=None, first=None):
+        """kind and sample are drawn where they are not given. first: sizes for one of the sample's letters."""
         rng = self.rng
-        self.letters = Letters(rng)
+        self.letters = Letters(rng, first)
         self.values = self.one_of(self.kinds_of_values)
         self.wild = self.chance(0.4) # whether shapes and numbers may be other than the sample's
         unsigned = WIDE_UNSIGNED if self.chance(0.2) else []
         own = [kind for kind in self.overload["dtypes"] if kind in (unsigned or TYPES)] or TYPES
-        self.kind = self.one_of(own if self.chance(0.75) else TYPES)
+        self.kind = kind or self.one_of(own if self.chance(0.75) else TYPES)
         self.mixed = self.chance(0.3)
         self.extra = self.shape_change()
-        sample = self.one_of(self.samples) if self.samples else ""
+        if sample is None:
+            sample = self.one_of(self.samples) if self.samples else ""
         given = dict(item.split("=", 1) for item in sample.split() if "=" in item)
         call = {}
         for argument in self.overload["arguments"]:
@@ -122,7 +127,7 @@ class Drawer:
         if self.wild and self.chance(0.03):
             kind = self.one_of(TYPES)
         if not below:
-            return numbers(self.rng, kind, shape, self.values)
+            return numbers(self.rng, kind, shape, self.values, self.grain)
         below = self.letters.read(below)
         low = -below if self.wild and self.chance(0.3) else 0
         high = below + (self.wild and self.chance(0.15))

@@ -9,7 +9,7 @@ LISTED = [
     ("square|pow.*|nextafter|outer|ger|rand_like|randn_like|b?mm|mv|matmul|.*bmm|add.*|col2im|rnn.*|lstm.*|gru.*|_?[cp]dist.*|.*norm|scaled_dot.*"
      "|.*upsample.*|searchsorted.*|bucketize.*|grid_sampler.*", "does not take",
      "types that PyTorch has for some shapes alone, as of a product of nothing, or without telling why"),
-    (".*mm|mv|matmul|einsum|conv.*|.*norm.*|baddbmm|index_put|scaled_dot.*|cat",
+    (".*mm|mv|matmul|linear|einsum|conv.*|.*norm.*|baddbmm|index_put|scaled_dot.*|cat",
      "both must be of one type|, the first is|is right$|the same is right",
      "types are converted where PyTorch's documentation says so; it does by the way, as where nothing is multiplied"),
     (".*norm.*", "one number a channel", "PyTorch counts the weights of some types, and of others not"),
@@ -32,6 +32,7 @@ LISTED = [
     ("index.*", "with a dimension is right", "a mask of no dimension adds one to the result in PyTorch"),
     ("view.dtype", "have another size than self's", "PyTorch shares the last dimension out among bytes"),
     (".*", "at most 8 are taken", "tensors have up to 8 dimensions here"),
+    (".*", "at most 32 are given at once", "a call has up to 32 results here"),
     # other results
     ("gcd|lcm", "\\(lowest\\).*result 0:", "the lowest number of a type has no size in it"),
     (".*\\.Scalar", "\\(beyond\\).*result 0:", "a number beyond FP16 is an infinity, of the same sign, or not, by the machine"),
@@ -56,7 +57,7 @@ CONVERTED = r"(nan)?sum.*|prod.*|cum(sum|prod)|to\..*|_to_copy|type_as|copy|.*_s
 # What one infinity or NaN among many numbers does depends on how they are added up and weighed: in what
 # order, with weights of 0 or without, by Welford's or by Kahan's way. These are given finite numbers.
 SUMS = r"var_mean|std_mean|.*norm|upsample|_upsample|grid_sampler|conv|scaled_dot|.*_backward|lstm|gru|rnn|col2im|_?[cp]dist.*|einsum"
-# Where numbers are equal PyTorch gives the place of any of them.
-UNSTABLE = {"topk", "kthvalue", "median"}
+# Where numbers are equal PyTorch gives the place of any of them, in this result.
+UNSTABLE = {"topk": 1, "kthvalue": 1, "median": 1, "sort": 1, "argsort": 0}
 # Of these only shape and type are told.
 DRAWN = {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "empty", "empty_like", "empty_strided", "new_empty"}
