@@ -4,6 +4,7 @@
  * further, too, to see what of the results stays. Chance is drawn from a constant seed: equal calls
  * have equal trials. */
 #include "dispatch/trials.h"
+#include "kernels/sizes.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -42,7 +43,7 @@ static void obey(struct td_trials *t)
     struct td_trial *now = &t->now;
     int n = t->unknown->n, n_hints = now->n_hints, start = (int)draw(t, n), i = 0;
     int64_t from = now->hint[draw(t, n_hints)], to = now->hint[draw(t, n_hints)], product;
-    if (!draw(t, 4) && !__builtin_mul_overflow(to, now->hint[draw(t, n_hints)], &product))
+    if (!draw(t, 4) && td_size_times(to, now->hint[draw(t, n_hints)], &product))
         to = product <= TD_SIZE_MOST ? product : to;
     while (i < n && now->size[(start + i) % n] != from)
         i++;

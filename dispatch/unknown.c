@@ -2,6 +2,7 @@
  * a size of another tensor, or what comes of the call's own numbers: windows, views and pieces that
  * are joined add, subtract, multiply and divide. */
 #include "dispatch/unknown.h"
+#include "kernels/sizes.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -34,7 +35,7 @@ static void suggest_all(struct td_unknown *u, const int64_t *v, int n)
     int64_t product = 1;
     for (int i = 0; i < n; i++) {
         suggest(u, v[i]);
-        if (v[i] > 0 && product > 0 && __builtin_mul_overflow(product, v[i], &product))
+        if (v[i] > 0 && product > 0 && !td_size_times(product, v[i], &product))
             product = -1;
     }
     if (n > 1)
@@ -81,7 +82,7 @@ static void suggest_pairs(struct td_unknown *u)
         for (int k = 0; k < n; k++) {
             b = u->likely[k];
             suggest(u, b && a % b == 0 ? a / b : a - b);
-            suggest(u, __builtin_mul_overflow(a, b, &product) ? -1 : product);
+            suggest(u, !td_size_times(a, b, &product) ? -1 : product);
             suggest(u, a + b);
         }
     }
@@ -197,8 +198,7 @@ bool td_unknown_set(struct td_unknown *u, const int64_t *size)
         for (int k = 0; k < t->rank; k++) {
             if (u->open[i].unknown[k] >= 0)
                 t->shape[k] = size[u->open[i].unknown[k]];
-            right &=
-                !t->shape[k] || (!__builtin_mul_overflow(n, t->shape[k], &n) && n <= TD_SIZE_MOST);
+            right &= !t->shape[k] || (td_size_times(n, t->shape[k], &n) && n <= TD_SIZE_MOST);
         }
     }
     return right;

@@ -1,6 +1,7 @@
 /* What is behind kernels.h for everybody: element types, level names, and the few helpers that
  * every descriptor uses. All of it is const, so any thread may enter. */
 #include "kernels/kernels.h"
+#include "kernels/sizes.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -124,7 +125,7 @@ bool td_fits(const struct td_tensor *t)
 {
     int64_t n = (int64_t)td_dtype_size(t->dtype);
     for (int i = 0; i < t->rank; i++)
-        if (t->shape[i] && __builtin_mul_overflow(n, t->shape[i], &n))
+        if (t->shape[i] && !td_size_times(n, t->shape[i], &n))
             return false;
     return true;
 }

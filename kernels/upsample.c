@@ -1,5 +1,6 @@
 /* What operators that resample ask of their sizes: see upsample.h. */
 #include "kernels/upsample.h"
+#include "kernels/sizes.h"
 
 #include <errno.h>
 #include <math.h>
@@ -17,7 +18,7 @@ static int rule_size(struct td_call *call, int dims, int d, int64_t in, int fact
     if (!(factor > 0) || !(size >= 1 && size < 0x1p62))
         return td_refuse(call, "scale_factors: %g makes %g of %lld elements; 1 and up is right",
                          factor, floor(size), (long long)in);
-    *out = (int64_t)size;
+    *out = td_size_of_real(size);
     return 0;
 }
 

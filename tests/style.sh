@@ -11,7 +11,7 @@ findings=$work/findings
 
 # A folder, and the folders whose public header (FOLDER/FOLDER.h and the lists) it may include;
 # kernels/ has more: weight.h (stored tensors), half.h (BF16 and FP16 as bits), level.h, fused.h, post_text.h, view.h, memo.h
-# (references to what rows keep); dispatch/ has model/model.h, api/ json/json.h. A folder in api/ is a room: other rooms include its header, ROOM/ROOM.h, alone.
+# (references to what rows keep), sizes.h (sizes and indices that are checked); dispatch/ has model/model.h, api/ json/json.h. A folder in api/ is a room: other rooms include its header, ROOM/ROOM.h, alone.
 may_include=(
     "kernels:"
     "pools:"
@@ -75,7 +75,7 @@ layers() {
             [ "$other" != "$folder" ] || continue
             local path="$other/[^\"]*"
             [[ ! "|$allowed|" == *"|$other|"* ]] ||
-                path="$other/(?!$other\.h\"|[a-z]+\.def\"|(?<=kernels/)(weight|half|level|fused|post_text|view|memo|elementwise)\.h\"|(?<=dispatch/)(model/model|sample|library)\.h\"|(?<=api/)json/json\.h\")[^\"]*"
+                path="$other/(?!$other\.h\"|[a-z]+\.def\"|(?<=kernels/)(weight|half|level|fused|post_text|view|memo|elementwise|sizes)\.h\"|(?<=dispatch/)(model/model|sample|library)\.h\"|(?<=api/)json/json\.h\")[^\"]*"
             git grep -nP "^\s*#\s*include\s*\"$path\"" -- "$folder/*.c" "$folder/*.h" "$folder/*.cc" |
                 sed "s/:\s*#.*\"\(.*\)\".*/: $folder may not include \1/"
         done
@@ -101,6 +101,15 @@ symbols() {
     [ ${#archives[@]} = 0 ] || nm -A -g --defined-only "${archives[@]}" | awk '
         NF >= 3 && $(NF - 1) !~ /[WVuwv]/ && $NF !~ /^GOMP_parallel(_start|_end)?$/ && ($NF !~ /^td_/ || $NF ~ /^td_(init$|log$|ta_|thr_)/) {
             print $1 " global symbol " $NF " is not a td_ name" }'
+}
+
+# Sizes and indices made of what a client sends go through kernels/sizes.h: nothing else knows what becomes of a product
+# that does not fit, or makes an integer of a real number that a function gave.
+numbers() {
+    git grep -nP '__builtin_(add|sub|mul)_overflow' -- kernels dispatch ':!kernels/sizes.h' |
+        sed 's/^\([^:]*:[0-9]*\):.*/\1: use td_size_times, _plus or _minus/'
+    git grep -nP '\((u?int[0-9]*(_t)?|size_t|(long )*long|unsigned)\)\(?[^()]*\b(floor|ceil|round|trunc|nearbyint|rint|fmod|fabs|fmin|fmax|sqrt|exp2|log2|pow)f?\(' \
+        -- "${layered[@]}" | sed 's/^\([^:]*:[0-9]*\):.*/\1: use td_size_of_real or td_index_of_real/'
 }
 
 # Headers compile on their own, with the flags of an ordinary file.
@@ -129,7 +138,7 @@ subjects() {
         line == 2 && NF { print id ": second line is not blank" }'
 }
 
-for rule in format blanks sizes opening layers foreign symbols headers subjects; do
+for rule in format blanks sizes opening layers foreign symbols numbers headers subjects; do
     { $rule || true; } >"$work/$rule"
     echo "$rule: $(wc -l <"$work/$rule") findings"
     cat "$work/$rule" >>"$findings"

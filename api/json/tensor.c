@@ -6,6 +6,7 @@
 #include "api/json/numbers.h"
 
 #include "kernels/half.h"
+#include "kernels/sizes.h"
 
 #include <errno.h>
 #include <math.h>
@@ -112,7 +113,7 @@ static const char *read_whole(const char *text, const char *end, bool *negative,
     if (at < end && (*at == '.' || is_digit(*at) || (*at | 0x20) == 'e')) {
         double x;
         at = td_parse_f64(text, end, &x);
-        *value = at && fabs(x) <= 0x1p53 ? (uint64_t)fabs(x) : 0;
+        *value = at && fabs(x) <= 0x1p53 ? (uint64_t)td_size_of_real(fabs(x)) : 0;
         return at && (double)*value == fabs(x) ? at : NULL;
     }
     *value = n;

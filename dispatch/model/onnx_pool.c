@@ -1,5 +1,6 @@
 /* ONNX's pools. */
 #include "dispatch/model/onnx_window.h"
+#include "kernels/sizes.h"
 
 #include <stdio.h>
 
@@ -154,7 +155,7 @@ void td_onnx_max_unpool(struct td_onnx *n)
         int i = d - 2;
         sizes[d] = d < 2 ? tensor_of(n, "X")->shape[d]
                          : (w.image[i] - 1) * w.stride[i] + w.kernel[i] - w.begin[i] - w.end[i];
-        if (sizes[d] < 0 || __builtin_mul_overflow(all, sizes[d], &all))
+        if (sizes[d] < 0 || !td_size_times(all, sizes[d], &all))
             return refuse(n, "pads: no image has such sizes");
     }
     if (given > 0 && given != rank)
@@ -165,7 +166,7 @@ void td_onnx_max_unpool(struct td_onnx *n)
         "view(scatter.src(zeros([all], dtype=kind), 0, view(I, [-1]), view(X, [-1])), "
         "sizes)");
     for (int d = 0; d < rank && given > 0; d++)
-        if (__builtin_sub_overflow(wanted[d], sizes[d], &wanted[d]))
+        if (!td_size_minus(wanted[d], sizes[d], &wanted[d]))
             return refuse(n, "output_shape: no image has such sizes");
     td_onnx_let_around(n, "around", none, given > 0 ? wanted : none, rank);
     give(n, given > 0 ? "constant_pad_nd(y, around)" : "alias(y)");

@@ -2,6 +2,7 @@
  * with a matrix. */
 #include "dispatch/model/onnx.h"
 #include "dispatch/model/walk.h"
+#include "kernels/sizes.h"
 
 #include <math.h>
 #include <string.h>
@@ -137,7 +138,7 @@ struct wanted {
 /* What is too large, or no number, is refused later. */
 static int64_t to_size(double size)
 {
-    return (int64_t)floor(fmin(fmax(size, -1), 2.0 * MOST));
+    return td_size_of_real(floor(fmin(fmax(size, -1), 2.0 * MOST)));
 }
 
 static void keep_ratio(struct td_onnx *n, const struct td_tensor *x, struct wanted *w)

@@ -1,6 +1,7 @@
 /* ONNX's operators that change shapes, or move elements without looking at them. */
 #include "dispatch/model/onnx.h"
 #include "dispatch/model/walk.h"
+#include "kernels/sizes.h"
 
 #include <string.h>
 
@@ -300,7 +301,7 @@ void td_onnx_center_crop_pad(struct td_onnx *n)
         return refuse(n, "shape, axes: must be as many");
     for (int i = 0; i < count; i++) {
         int64_t d = n_axes < 0 ? i : axes[i] < 0 ? axes[i] + rank : axes[i], more;
-        if (d < 0 || d >= rank || __builtin_sub_overflow(sizes[i], x->shape[d], &more))
+        if (d < 0 || d >= rank || !td_size_minus(sizes[i], x->shape[d], &more))
             return refuse(n, "axes: there is none such of %d dimensions", rank);
         begin[d] = more / 2;
         end[d] = more - begin[d];

@@ -2,6 +2,7 @@
  * symbols' ranges, and conditions. All are judged at each walk; a model with one that cannot be
  * read is refused. */
 #include "dispatch/model/pt2.h"
+#include "kernels/sizes.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -154,8 +155,8 @@ static bool solve(struct td_walk *walk, struct names *names, const struct size *
 {
     int64_t rest, factor, more, result;
     if (!compute(walk, names, s, 0, &rest) || !compute(walk, names, s, 1, &factor) ||
-        __builtin_sub_overflow(factor, rest, &factor) || !factor ||
-        __builtin_sub_overflow(is, rest, &more) || (factor == -1 && more == INT64_MIN))
+        !td_size_minus(factor, rest, &factor) || !factor || !td_size_minus(is, rest, &more) ||
+        (factor == -1 && more == INT64_MIN))
         return false;
     return more / factor >= 0 && compute(walk, names, s, more / factor, &result) && result == is;
 }

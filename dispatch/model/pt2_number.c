@@ -1,6 +1,7 @@
 /* Arithmetic on sizes, as Python has it: whole numbers, floats and bools that tensors' shapes or
  * single elements gave, and that shapes and conditions are made of. */
 #include "dispatch/model/pt2.h"
+#include "kernels/sizes.h"
 
 #include <errno.h>
 #include <math.h>
@@ -24,7 +25,7 @@ static int64_t floor_div(int64_t a, int64_t b)
 static bool power(int64_t a, int64_t b, int64_t *r)
 {
     for (*r = 1; b > 0; b--) {
-        if (__builtin_mul_overflow(*r, a, r))
+        if (!td_size_times(*r, a, r))
             return true;
         if (*r == 0 || (a == 1) || (a == -1 && b > 2))
             b = a == -1 ? 1 + (b - 1) % 2 : 1; /* it stays so, or changes its sign alone */
@@ -43,16 +44,16 @@ static int whole(struct td_walk *walk, char how, int64_t a, int64_t b, struct td
         return overflows(walk);
     switch (how) {
     case '+':
-        bad = __builtin_add_overflow(a, b, &r);
+        bad = !td_size_plus(a, b, &r);
         break;
     case '-':
-        bad = __builtin_sub_overflow(a, b, &r);
+        bad = !td_size_minus(a, b, &r);
         break;
     case '*':
-        bad = __builtin_mul_overflow(a, b, &r);
+        bad = !td_size_times(a, b, &r);
         break;
     case '(':
-        bad = __builtin_mul_overflow(a, (int64_t)1 << b, &r);
+        bad = !td_size_times(a, (int64_t)1 << b, &r);
         break;
     case ')':
         r = a >> b;
@@ -181,7 +182,7 @@ static int unary(struct td_walk *walk, char how, const struct td_value *a, struc
     switch (how) {
     case 'n':
         *out = whole ? td_item_int(0) : td_item_float(-f);
-        return whole && __builtin_sub_overflow((int64_t)0, a->i, &out->v.i) ? overflows(walk) : 0;
+        return whole && !td_size_minus((int64_t)0, a->i, &out->v.i) ? overflows(walk) : 0;
     case 'N':
         *out = td_item_bool(f == 0);
         return 0;

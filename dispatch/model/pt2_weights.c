@@ -2,6 +2,7 @@
  * become constants of the program when the first node wants them, and tied ones, which show the
  * same of the same bytes, become one. */
 #include "dispatch/model/pt2.h"
+#include "kernels/sizes.h"
 
 #include <errno.h>
 #include <string.h>
@@ -97,8 +98,8 @@ static bool is_inside(const struct layout *l, size_t bytes)
         int64_t more;
         if (l->tensor.shape[d] == 0)
             return true;
-        fits = !__builtin_mul_overflow(l->tensor.shape[d] - 1, l->stride[d], &more) &&
-               !__builtin_add_overflow(last, more, &last);
+        fits = td_size_times(l->tensor.shape[d] - 1, l->stride[d], &more) &&
+               td_size_plus(last, more, &last);
     }
     return fits && last < INT64_MAX / 16 &&
            (size_t)(last + 1) * td_dtype_size(l->tensor.dtype) <= bytes;

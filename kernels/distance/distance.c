@@ -1,5 +1,6 @@
 /* _cdist_forward and _pdist_forward: how far rows lie apart, as the p-norm of their difference. */
 #include "kernels/distance/distance.h"
+#include "kernels/sizes.h"
 
 #include "kernels/backward.h"
 
@@ -54,7 +55,7 @@ static int rule_pairs(struct td_call *call)
         return td_refuse(call, "self: has %d dimensions; two are right, rows and their elements",
                          self->rank);
     int64_t n = self->shape[0], pairs = 0;
-    if (__builtin_mul_overflow(n % 2 ? n : n / 2, n % 2 ? n / 2 : n - 1, &pairs))
+    if (!td_size_times(n % 2 ? n : n / 2, n % 2 ? n / 2 : n - 1, &pairs))
         return td_refuse(call,
                          "self: has %lld rows; fewer are right, so that their pairs can be "
                          "counted",

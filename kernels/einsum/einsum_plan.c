@@ -5,6 +5,7 @@
 #include "kernels/einsum/einsum.h"
 
 #include "kernels/elementwise.h"
+#include "kernels/sizes.h"
 
 #include <string.h>
 
@@ -27,19 +28,22 @@ struct labels { /* in the order in which they are walked, the outermost first */
 
 static void *take(struct run *r, int64_t n, size_t size)
 {
-    size_t bytes = 0, at = r->cost.bytes;
-    if (__builtin_mul_overflow((size_t)n, size, &bytes) || bytes > TOO_MUCH || at > TOO_MUCH) {
+    size_t at = r->cost.bytes;
+    int64_t bytes;
+    td_size_times(n, (int64_t)size, &bytes);
+    if ((size_t)bytes > TOO_MUCH || at > TOO_MUCH) {
         r->cost.bytes = TOO_MUCH + 1;
         return NULL;
     }
-    r->cost.bytes = at + (bytes + 63) / 64 * 64;
+    r->cost.bytes = at + ((size_t)bytes + 63) / 64 * 64;
     return r->level ? (char *)r->call->scratch + at : NULL;
 }
 
 static int64_t times(int64_t a, int64_t b)
 {
-    int64_t all = 0;
-    return __builtin_mul_overflow(a, b, &all) ? INT64_MAX : all;
+    int64_t all;
+    td_size_times(a, b, &all);
+    return all;
 }
 
 /* As the result has them, then as they lie in term. */

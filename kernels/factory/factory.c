@@ -2,6 +2,7 @@
  * backend from are dispatched by their arguments dtype, layout and device (BackendSelect,
  * dispatch/backends.c); what is judged here are sizes, types and values. */
 #include "kernels/factory/factory.h"
+#include "kernels/sizes.h"
 
 #include <errno.h>
 #include <math.h>
@@ -131,7 +132,7 @@ static int rule_arange(struct td_call *call)
     if (n >= 0x1p62)
         return td_refuse(call, "end: the result would be too large to be counted");
     call->out[0].rank = 1;
-    call->out[0].shape[0] = (int64_t)n;
+    call->out[0].shape[0] = td_size_of_real(n);
     return 0;
 }
 
@@ -164,9 +165,10 @@ static int rule_range(struct td_call *call)
     int err = rule_shaped(call);
     if (err)
         return err;
-    if (last-- <= low)
+    if (last <= low)
         return td_refuse(call, "high: %lld leaves nothing to draw from; above %lld is right",
-                         (long long)last + 1, (long long)low);
+                         (long long)last, (long long)low);
+    last--;
     if (!td_holds_whole(call->out[0].dtype, low) || !td_holds_whole(call->out[0].dtype, last))
         return td_refuse(call, "high: from %lld to %lld is beyond what %s can hold", (long long)low,
                          (long long)last, td_dtype_name(call->out[0].dtype));

@@ -1,6 +1,7 @@
 /* Images looked up at places of a grid: the operators, and what a place is made of. */
 #include "kernels/grid/grid.h"
 #include "kernels/elementwise.h"
+#include "kernels/sizes.h"
 
 #include <errno.h>
 #include <math.h>
@@ -78,13 +79,13 @@ static int along(const struct td_grid *g, double x, int64_t size, int64_t *at, d
     if (g->mode == TD_GRID_cubic) {
         x = fabs(x) < 0x1p40 ? x : -100;
         for (int k = 0; k < 4; k++) {
-            at[k] = (int64_t)settled(g, floor(x) - 1 + k, size);
+            at[k] = td_size_of_real(settled(g, floor(x) - 1 + k, size));
             weight[k] = cubic(step(g, x - floor(x)) + 1 - k);
         }
         return 4;
     }
     x = settled(g, x, size);
-    at[0] = (int64_t)(g->mode == TD_GRID_nearest ? nearbyint(x) : floor(x));
+    at[0] = td_size_of_real(g->mode == TD_GRID_nearest ? nearbyint(x) : floor(x));
     weight[0] = 1;
     if (g->mode == TD_GRID_nearest)
         return 1;

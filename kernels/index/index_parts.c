@@ -1,6 +1,7 @@
 /* Rules of operators that write into a part of self that numbers say: a slice, a diagonal. They put
  * the numbers in order, so that the plan can take them as they are. */
 #include "kernels/index/index.h"
+#include "kernels/sizes.h"
 
 #include "kernels/dims.h"
 
@@ -117,8 +118,8 @@ int td_index_rule_strided_part(struct td_call *call)
         int64_t n = part.shape[d] = size->ints.v[d], far = 0;
         empty |= n == 0;
         fits = n >= 0 && stride->ints.v[d] >= 0 &&
-               (n < 2 || (!__builtin_mul_overflow(n - 1, stride->ints.v[d], &far) &&
-                          !__builtin_add_overflow(last, far, &last)));
+               (n < 2 ||
+                (td_size_times(n - 1, stride->ints.v[d], &far) && td_size_plus(last, far, &last)));
     }
     if (!fits || (!empty && last >= td_numel(&call->arg[0].tensor)))
         return td_refuse(call,

@@ -73,15 +73,17 @@ static int64_t whole(enum td_index_way way, int64_t a, int64_t b, enum td_dtype 
 
 /* out[i] by way with factor times from[k]. */
 static void combine(enum td_index_way way, const struct td_tensor *out, int64_t i,
-                    const struct td_tensor *from, int64_t k, double factor)
+                    const struct td_tensor *from, int64_t k, const struct td_value *factor)
 {
     if (td_dtype_kind(out->dtype) == 'f')
-        td_put_real(out, i, real(way, td_get_real(out, i), factor * td_get_real(from, k)));
+        td_put_real(out, i,
+                    real(way, td_get_real(out, i), td_scalar(factor) * td_get_real(from, k)));
     else
-        td_put_whole(out, i,
-                     whole(way, td_get_whole(out, i),
-                           (int64_t)((uint64_t)(int64_t)factor * (uint64_t)td_get_whole(from, k)),
-                           out->dtype));
+        td_put_whole(
+            out, i,
+            whole(way, td_get_whole(out, i),
+                  (int64_t)((uint64_t)td_scalar_int(factor) * (uint64_t)td_get_whole(from, k)),
+                  out->dtype));
 }
 
 static void divide(const struct td_tensor *out, const int64_t *counts, bool self)
@@ -110,7 +112,7 @@ static void write(const struct td_call *call, const struct td_index_plan *plan, 
                      neutral = {.data = &first, .dtype = out->dtype};
     enum td_index_way way = td_index_way(call);
     struct td_index_rows rows = td_index_rows(call);
-    double alpha = td_scalar(td_index_alpha(call));
+    const struct td_value *alpha = td_index_alpha(call);
     td_index_neutral(way, out->dtype, &first);
     bool keeps = td_index_keeps_self(call);
     for (int64_t p = 0; p < n && !keeps; p++)
@@ -126,9 +128,12 @@ static void write(const struct td_call *call, const struct td_index_plan *plan, 
             continue;
         if (way == TD_INDEX_write)
             copy(out, place.into, &source, place.beside);
+        else if (rows.by_frequency)
+            combine(
+                way, out, place.into, &source, place.beside,
+                &(struct td_value){.kind = TD_KIND_float, .f = 1 / (double)counts[place.first]});
         else
-            combine(way, out, place.into, &source, place.beside,
-                    rows.by_frequency ? 1 / (double)counts[place.first] : alpha);
+            combine(way, out, place.into, &source, place.beside, alpha);
     }
     if (way == TD_INDEX_mean)
         divide(out, counts, keeps);

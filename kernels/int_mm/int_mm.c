@@ -176,6 +176,8 @@ void td_int_mm_begin(const struct td_call *call, struct td_int_mm *m, int group,
     m->sums = call->out[0];
     m->g.out = &m->sums;
     m->sums.dtype = TD_i32;
+    if (!group) /* for the sizes alone: there is no scratch */
+        return;
     char *room = (char *)call->scratch + lines(td_gemm_scratch(&m->g));
     if (own)
         m->sums.data = room;

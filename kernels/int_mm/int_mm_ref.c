@@ -9,7 +9,7 @@ void td_int_mm_ref(const struct td_call *call)
     const struct td_int_mm_args *args = call->op->family;
     const struct td_tensor *out = &call->out[0];
     struct td_int_mm m;
-    td_int_mm_begin(call, &m, 0, 0); /* for the sizes alone */
+    td_int_mm_begin(call, &m, 0, 0);
     const struct td_gemm *g = &m.g;
     for (int64_t at = 0, n = td_numel(out); at < n && !td_stopped(); at++) {
         int64_t a, b, row = at / g->n, i = row % m.rows, j = at % g->n, sum = 0;

@@ -1,5 +1,6 @@
 /* Moves: the rule that takes shapes from layouts, and the operators' descriptors from move.def. */
 #include "kernels/move/move.h"
+#include "kernels/sizes.h"
 #include "kernels/view.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@ static int shape_of(struct td_call *call, const struct td_layout *l, bool paired
     for (int d = 0; d < out->rank; d++)
         if (!paired)
             out->shape[d] = l->shape[d];
-        else if (__builtin_mul_overflow(l->shape[2 * d], l->shape[2 * d + 1], &out->shape[d]))
+        else if (!td_size_times(l->shape[2 * d], l->shape[2 * d + 1], &out->shape[d]))
             return td_refuse(call, "the result would be too large to be counted");
     return 0;
 }

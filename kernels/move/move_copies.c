@@ -2,6 +2,7 @@
  * several tensors. See move.h. */
 #include "kernels/dims.h"
 #include "kernels/move/move.h"
+#include "kernels/sizes.h"
 
 #include <errno.h>
 #include <string.h>
@@ -134,7 +135,7 @@ int td_rule_cat(struct td_call *call)
                              "tensors.%d: its sizes must be those of the others but for "
                              "dimension %d",
                              i, dim);
-        if (__builtin_add_overflow(out->shape[dim], t->shape[dim], &out->shape[dim]))
+        if (!td_size_plus(out->shape[dim], t->shape[dim], &out->shape[dim]))
             return td_refuse(call, "the result would be too large to be counted");
     }
     return settle_type(call);
@@ -332,7 +333,7 @@ int td_lay_repeat_interleave(const struct td_call *call, int i, struct td_layout
         old.stride[0] = 1;
     }
     if (call->arg[3].kind == TD_KIND_int &&
-        (__builtin_mul_overflow(old.shape[dim], times, &size) || size != call->arg[3].i))
+        (!td_size_times(old.shape[dim], times, &size) || size != call->arg[3].i))
         return td_refuse(call, "output_size: is %lld; the size of dim times repeats is right",
                          (long long)call->arg[3].i);
     l->rank = 0;
@@ -378,7 +379,7 @@ int td_rule_pixel_unshuffle(struct td_call *call)
                              d, (long long)out->shape[d], (long long)r);
         out->shape[d] /= r;
     }
-    if (__builtin_mul_overflow(out->shape[out->rank - 3], r * r, &out->shape[out->rank - 3]))
+    if (!td_size_times(out->shape[out->rank - 3], r * r, &out->shape[out->rank - 3]))
         return td_refuse(call, "downscale_factor: the result would be too large to be counted");
     return 0;
 }

@@ -2,6 +2,7 @@
  * view of a view is one too; sizes may be as large as they like where there are no elements, so
  * strides are computed to wrap. */
 #include "kernels/move/move.h"
+#include "kernels/sizes.h"
 
 #include <errno.h>
 #include <string.h>
@@ -285,9 +286,8 @@ int td_lay_as_strided(const struct td_call *call, int i, struct td_layout *l)
             return td_refuse(call, "%s: is negative in dimension %d",
                              l->shape[d] < 0 ? "size" : "stride", d);
         empty = empty || !l->shape[d];
-        fits = fits &&
-               !(l->shape[d] && __builtin_mul_overflow(l->shape[d] - 1, l->stride[d], &span)) &&
-               !(l->shape[d] && __builtin_add_overflow(last, span, &last));
+        fits = fits && !(l->shape[d] && !td_size_times(l->shape[d] - 1, l->stride[d], &span)) &&
+               !(l->shape[d] && !td_size_plus(last, span, &last));
     }
     if (empty ? l->offset >= 0 : fits && last < all)
         return 0;

@@ -1,5 +1,6 @@
 /* Views whose results are a list: parts of a tensor, and tensors of one shape. See move.h. */
 #include "kernels/move/move.h"
+#include "kernels/sizes.h"
 
 #include <errno.h>
 
@@ -47,7 +48,7 @@ int td_count_split_with_sizes(const struct td_call *call)
     if (err)
         return err;
     for (int k = 0; k < sizes->ints.n; k++)
-        if (sizes->ints.v[k] < 0 || __builtin_add_overflow(sum, sizes->ints.v[k], &sum))
+        if (sizes->ints.v[k] < 0 || !td_size_plus(sum, sizes->ints.v[k], &sum))
             return td_refuse(call, "split_sizes: %lld is no size", (long long)sizes->ints.v[k]);
     if (sum != n)
         return td_refuse(call,

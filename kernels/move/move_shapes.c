@@ -1,6 +1,7 @@
 /* Views of the same elements in another shape, and of fewer elements in a larger one: see move.h.
  */
 #include "kernels/move/move.h"
+#include "kernels/sizes.h"
 
 #include <errno.h>
 #include <string.h>
@@ -64,7 +65,7 @@ static int settle_sizes(const struct td_call *call, int64_t all, int64_t *size, 
         if (size[d] == -1)
             open = d;
         else
-            fits = fits && (!size[d] || !__builtin_mul_overflow(known, size[d], &known));
+            fits = fits && (!size[d] || td_size_times(known, size[d], &known));
     }
     known = zero ? 0 : known;
     fits = fits || zero;
@@ -154,7 +155,7 @@ int td_lay_flatten(const struct td_call *call, int i, struct td_layout *l)
     for (int d = 0; d < l->rank; d++) {
         if (d <= start || d > end)
             together = 1;
-        if (__builtin_mul_overflow(together, l->shape[d], &together))
+        if (!td_size_times(together, l->shape[d], &together))
             return td_refuse(call, "self: its sizes are too large to be multiplied");
         if (d < start || d >= end)
             size[n++] = together;

@@ -4,6 +4,7 @@
  * never written: what a call is given stays as it is. Bounds are in units of the results' general
  * size, since self - mean and the bias may cancel. */
 #include "kernels/norm/norm.h"
+#include "kernels/sizes.h"
 
 #include "kernels/backward.h"
 #include "kernels/elementwise.h"
@@ -184,7 +185,7 @@ static int rule_native_group(struct td_call *call)
     bool small = true;
     for (int i = 0; i < 3; i++) {
         size[i] = call->arg[args->group - 3 + i].i;
-        small = small && size[i] >= 0 && !__builtin_mul_overflow(all, size[i], &all);
+        small = small && size[i] >= 0 && td_size_times(all, size[i], &all);
     }
     if (!small || all != td_numel(x))
         return td_refuse(call,

@@ -3,6 +3,7 @@
 #include "kernels/backward.h"
 #include "kernels/elementwise.h"
 #include "kernels/norm/norm.h"
+#include "kernels/sizes.h"
 
 #include <errno.h>
 
@@ -16,8 +17,8 @@ static int check_sizes(struct td_call *call, const struct td_group_sizes *s)
     const struct td_tensor *x = &call->arg[1].tensor;
     int64_t all = 0;
     bool right = s->images >= 0 && s->channels >= 0 && s->inner >= 0 &&
-                 !__builtin_mul_overflow(s->images, s->channels, &all) &&
-                 !__builtin_mul_overflow(all, s->inner, &all) && all == td_numel(x);
+                 td_size_times(s->images, s->channels, &all) &&
+                 td_size_times(all, s->inner, &all) && all == td_numel(x);
     if (!right)
         return td_refuse(
             call, "N, C, HxW: are %lld, %lld, %lld; sizes of input's %lld elements are right",
@@ -33,7 +34,7 @@ static int check_stats(struct td_call *call, const struct td_group_sizes *s)
 {
     static const char *const names[] = {"mean", "rstd"};
     int64_t right = 0;
-    if (__builtin_mul_overflow(s->images, s->groups, &right))
+    if (!td_size_times(s->images, s->groups, &right))
         right = -1;
     for (int i = 2; i < 4; i++)
         if (td_numel(td_arg(call, i)) != right)

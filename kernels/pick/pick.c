@@ -97,9 +97,8 @@ static int rule_pad(struct td_call *call)
         padding_of(call, out->rank, d, &before, &behind);
         bool keeps = how == TD_PICK_constant || how == TD_PICK_circular;
         int64_t least = how != TD_PICK_constant && in > 0;
-        if (__builtin_add_overflow(*size, before, size) ||
-            __builtin_add_overflow(*size, behind, size) || *size < least ||
-            (keeps && (before < -in || behind < -in)))
+        if (!td_size_plus(*size, before, size) || !td_size_plus(*size, behind, size) ||
+            *size < least || (keeps && (before < -in || behind < -in)))
             return td_refuse(call,
                              "%s: %lld before and %lld behind leave nothing right of dimension "
                              "%d of %lld",

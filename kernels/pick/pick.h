@@ -4,6 +4,7 @@
 #define TD_KERNELS_PICK_H
 
 #include "kernels/elementwise.h"
+#include "kernels/sizes.h"
 
 #include <math.h>
 
@@ -39,14 +40,16 @@ void td_pick_axes(const struct td_call *call, struct td_pick_axis axis[TD_MAX_RA
 /* The element that fills, as bits of the result's type. */
 uint64_t td_pick_filling(const struct td_call *call);
 
-/* The nearest element, rounded step by step as in ATen: whoever is at a tie comes out the same. */
+/* The nearest element, rounded step by step as in ATen: whoever is at a tie comes out the same. A
+ * factor near 0 leads to infinity, which is behind the last, or to NaN, which is the first. */
 static inline int64_t td_pick_nearest(const struct td_pick_axis *a, int64_t o)
 {
     float scale = (float)a->scale, narrow = scale * ((float)o + 0.5f) - 0.5f;
     double x = a->wide ? a->scale * ((double)o + 0.5) - 0.5 : (double)narrow;
     if (a->how == TD_PICK_exact)
-        return (int64_t)floorf((float)((x < 0 ? 0 : x) + 0.5));
-    return (int64_t)floorf(a->wide ? (float)((double)o * a->scale) : (float)o * scale);
+        return td_index_of_real(floorf((float)((x < 0 ? 0 : x) + 0.5)), a->in - 1);
+    return td_index_of_real(floorf(a->wide ? (float)((double)o * a->scale) : (float)o * scale),
+                            a->in - 1);
 }
 
 /* Where result o comes from; -1: the number that fills. */
@@ -63,8 +66,7 @@ static inline int64_t td_pick_from(const struct td_pick_axis *a, int64_t o)
         return a->low + (x < 0 ? x + a->size : x);
     case TD_PICK_nearest:
     case TD_PICK_exact:
-        x = a->scale == 1 ? o : td_pick_nearest(a, o);
-        return x > last ? last : x;
+        return a->scale == 1 ? (o > last ? last : o) : td_pick_nearest(a, o);
     default:
         return x < 0 || x > last ? -1 : x;
     }

@@ -2,6 +2,7 @@
  * padded ones. Bounds are in units of the results' general size; they are wide, for what a step
  * rounds goes through all that follow. */
 #include "kernels/recurrent/recurrent.h"
+#include "kernels/sizes.h"
 
 #include "kernels/gemm/gemm.h"
 
@@ -58,7 +59,7 @@ static int rule_state(struct td_call *call, const struct td_recurrent *r, const 
                       const char *name)
 {
     int64_t all = 0;
-    bool counted = !__builtin_mul_overflow(r->layers, r->ways, &all);
+    bool counted = td_size_times(r->layers, r->ways, &all);
     if (t->dtype != r->input->dtype)
         return td_refuse(call, "%s: is %s, but input is %s; the same is right", name,
                          td_dtype_name(t->dtype), td_dtype_name(r->input->dtype));
@@ -133,7 +134,7 @@ static int rule_params(struct td_call *call, const struct td_recurrent *r)
                          "params: has %d tensors; %d for each of %lld layers and directions are "
                          "right",
                          params->tensors.n, r->n_params, (long long)ways);
-    if (__builtin_mul_overflow(r->gates, r->hidden, &rows))
+    if (!td_size_times(r->gates, r->hidden, &rows))
         return td_refuse(call, "hx: rows of %lld are too long to be counted", (long long)r->hidden);
     int err = 0;
     for (int64_t i = 0; i < ways && !err; i++) {
@@ -156,7 +157,7 @@ static int rule(struct td_call *call)
     call->n_out = 2 + is_lstm(call);
     call->out[0] = *r.input;
     call->out[0].weight = NULL;
-    if (__builtin_mul_overflow(r.shown, r.ways, &call->out[0].shape[2]))
+    if (!td_size_times(r.shown, r.ways, &call->out[0].shape[2]))
         return td_refuse(call, "hx: rows of %lld are too long to be counted", (long long)r.shown);
     for (int i = 1; i < call->n_out; i++) {
         call->out[i] = i == 1 ? *r.h : *r.c;

@@ -2,6 +2,7 @@
  * and cubic interpolation (R. Keys, "Cubic convolution interpolation for digital image processing",
  * 1981), or of the same curves stretched over all elements that a result stands for (antialias). */
 #include "kernels/resample/resample.h"
+#include "kernels/sizes.h"
 #include "kernels/upsample.h"
 
 #include <errno.h>
@@ -40,7 +41,8 @@ static double share(const struct td_resampled *a, int64_t o, int k, int64_t *at)
     double reach = (a->cubic ? 2 : 1) * (a->scale > 1 ? a->scale : 1);
     double middle = a->scale * ((double)o + 0.5), inverse = a->scale > 1 ? 1 / a->scale : 1;
     double low = middle - reach + 0.5;
-    int64_t first = low < 0 ? 0 : (int64_t)low, end = (int64_t)(middle + reach + 0.5);
+    int64_t first = low < 0 ? 0 : td_size_of_real(low);
+    int64_t end = td_size_of_real(middle + reach + 0.5);
     double x = ((double)(first + k) - middle + 0.5) * inverse;
     *at = clamped(first + k, a->in - 1);
     if (first + k >= end || first + k >= a->in)
@@ -64,7 +66,7 @@ double td_resample_tap(const struct td_resampled *a, int64_t o, int k, int64_t *
     double x = place_of(a, o);
     if (a->in == a->out && !a->cubic) /* whatever the factors say, as in ATen */
         x = (double)o;
-    int64_t before = (int64_t)floor(x);
+    int64_t before = td_size_of_real(floor(x));
     before = before > a->in - 1 ? a->in - 1 : before;
     double t = x - (double)before;
     t = t < 0 ? 0 : t > 1 ? 1 : t;
@@ -156,7 +158,7 @@ void td_resample_axes(const struct td_call *call, struct td_resampled axis[3])
         if (a->antialias) { /* as many as the curve, stretched, spans; never more than there are */
             double reach = (a->cubic ? 2 : 1) * (a->scale > 1 ? a->scale : 1);
             double most = ceil(reach) * 2 + 1;
-            a->taps = most < (double)a->in ? (int)most : (int)a->in;
+            a->taps = (int)td_index_of_real(fmin(most, (double)a->in), INT32_MAX);
         }
     }
 }

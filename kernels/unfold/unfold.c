@@ -1,5 +1,6 @@
 /* im2col, which lays the windows of images side by side, and col2im, which adds them up again. */
 #include "kernels/unfold/unfold.h"
+#include "kernels/sizes.h"
 
 #include <errno.h>
 
@@ -20,8 +21,7 @@ static struct td_unfold_axis axis_of(const struct td_call *call, int d)
                                .dilation = arg[1].ints.v[d],
                                .padding = arg[2].ints.v[d],
                                .stride = arg[3].ints.v[d]};
-    __int128 room = (__int128)a.size + 2 * a.padding - a.dilation * (a.kernel - 1) - 1;
-    a.windows = room < 0 ? 0 : (int64_t)(room / a.stride) + 1;
+    a.windows = td_size_windows(a.size, 2 * a.padding, a.dilation * (a.kernel - 1) + 1, a.stride);
     return a;
 }
 
@@ -52,7 +52,7 @@ static int counts(struct td_call *call, int64_t *windows, int64_t *places)
 {
     struct td_unfold_axis h = axis_of(call, 0), w = axis_of(call, 1);
     *places = h.kernel * w.kernel;
-    if (!h.windows || !w.windows || __builtin_mul_overflow(h.windows, w.windows, windows))
+    if (!h.windows || !w.windows || !td_size_times(h.windows, w.windows, windows))
         return td_refuse(
             call,
             "kernel_size: %lld x %lld windows fit; at least one in each dimension, and "
@@ -81,7 +81,7 @@ static int rule_im2col(struct td_call *call)
             return td_refuse(call, "self: dimension %d is 0; only the batch may be", d);
     if ((err = counts(call, &windows, &places)))
         return err;
-    if (__builtin_mul_overflow(out->shape[rank - 3], places, &out->shape[rank - 3]))
+    if (!td_size_times(out->shape[rank - 3], places, &out->shape[rank - 3]))
         return td_refuse(call, "kernel_size: the result would be too large to be counted");
     out->shape[rank - 2] = windows;
     out->rank = rank - 1;

@@ -1,5 +1,6 @@
 /* The descriptors of the pools, made from window.def, and the rule that judges their windows. */
 #include "kernels/window/window.h"
+#include "kernels/sizes.h"
 
 #include <errno.h>
 
@@ -109,11 +110,10 @@ static int rule_list(struct td_call *call, int i, const char *name, int64_t leas
  * inside or in the padding before. */
 static int64_t count_windows(const struct td_axis *a, bool ceil_mode)
 {
-    __int128 room = (__int128)a->in + 2 * a->padding - a->dilation * (a->kernel - 1) - 1;
-    if (room < 0 && !(ceil_mode && room + a->stride > 0))
-        return 0;
-    int64_t n = (int64_t)((room + (ceil_mode ? a->stride - 1 : 0)) / a->stride) + 1;
-    return ceil_mode && (__int128)(n - 1) * a->stride >= (__int128)a->in + a->padding ? n - 1 : n;
+    int64_t n = td_size_windows(a->in, 2 * a->padding + (ceil_mode ? a->stride - 1 : 0),
+                                a->dilation * (a->kernel - 1) + 1, a->stride);
+    bool beyond = n && (__int128)(n - 1) * a->stride >= (__int128)a->in + a->padding;
+    return n - (ceil_mode && beyond);
 }
 
 static int rule_axis(struct td_call *call, int d, bool ceil_mode, int64_t *out)
@@ -121,18 +121,32 @@ static int rule_axis(struct td_call *call, int d, bool ceil_mode, int64_t *out)
     struct td_axis a = axis_of(call, d);
     const struct td_tensor *in = pooled(call);
     a.in = in->shape[in->rank - family_of(call)->dims + d];
-    int64_t reach = a.dilation * (a.kernel - 1) + 1;
+    int64_t reach = a.dilation * (a.kernel - 1) + 1, padded;
     if (a.padding > reach / 2)
         return td_refuse(call,
                          "padding: is %lld; up to half of what a window spans, %lld, is right",
                          (long long)a.padding, (long long)(reach / 2));
+    td_size_plus(a.in, 2 * a.padding, &padded);
     *out = count_windows(&a, ceil_mode);
     if (*out < 1)
         return td_refuse(call,
                          "kernel_size: a window spans %lld, but with its padding dimension %d "
                          "has %lld only",
-                         (long long)reach, d, (long long)(a.in + 2 * a.padding));
+                         (long long)reach, d, (long long)padded);
     return 0;
+}
+
+/* A mean is a sum divided by the elements of a window, with the padding where that counts. */
+static int rule_count(struct td_call *call, const struct td_value *kernel,
+                      const struct td_value *counts)
+{
+    int64_t all = 1;
+    bool fits = true;
+    for (int d = 0; d < family_of(call)->dims; d++)
+        fits = td_size_times(all, entry(kernel, d, 0), &all) && fits;
+    if (fits || !counts[0].i || (family_of(call)->dims > 1 && counts[1].kind == TD_KIND_int))
+        return 0;
+    return td_refuse(call, "kernel_size: a window has more elements than can be counted, 2^63 - 1");
 }
 
 /* The sizes of the result's last dimensions. */
@@ -149,7 +163,7 @@ static int rule_windows(struct td_call *call, int64_t *out)
         err = td_refuse(call, "divisor_override: is 0; any other number is right");
     for (int d = 0; !err && d < f->dims; d++)
         err = rule_axis(call, d, call->arg[at + 3 + max].i, &out[d]);
-    return err;
+    return err || max ? err : rule_count(call, &call->arg[at], &call->arg[at + 4]);
 }
 
 static int rule_sizes(struct td_call *call, int64_t *out)

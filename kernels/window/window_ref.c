@@ -51,9 +51,7 @@ static void judge(const struct td_call *call, const struct td_pool *pool,
                              a[2].in +
                          w.first + z * a[2].dilation,
                      max);
-    int64_t count = pool->divisor       ? pool->divisor
-                    : pool->include_pad ? d.full * h.full * w.full
-                                        : d.n * h.n * w.n;
+    int64_t count = td_pool_count(pool, &d, &h, &w);
     if (td_dtype_kind(in->dtype) != 'f')
         td_put_whole(out, i,
                      max           ? f.whole

@@ -52,7 +52,6 @@ struct row { /* of the result */
     const struct job *job;
     int64_t number, plane; /* the plane's first element in the tensor */
     struct td_taps d, h;
-    int64_t full; /* elements of a window in the planes' other dimensions, for the mean */
 };
 
 static struct row row_at(const struct job *job, int64_t number)
@@ -62,7 +61,6 @@ static struct row row_at(const struct job *job, int64_t number)
     r.h = td_axis_at(&a[1], number % a[1].out);
     r.d = td_axis_at(&a[0], number / a[1].out % a[0].out);
     r.plane = number / a[1].out / a[0].out * a[0].in * a[1].in * a[2].in;
-    r.full = job->pool.include_pad ? r.d.full * r.h.full : r.d.n * r.h.n;
     return r;
 }
 
@@ -79,7 +77,7 @@ static int64_t count_of(const struct row *r, int64_t o)
 {
     const struct td_pool *pool = &r->job->pool;
     struct td_taps w = td_axis_at(&pool->axis[2], o);
-    return pool->divisor ? pool->divisor : r->full * (pool->include_pad ? w.full : w.n);
+    return td_pool_count(pool, &r->d, &r->h, &w);
 }
 
 /* Whether a row's results are taken together. */

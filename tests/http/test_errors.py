@@ -120,6 +120,48 @@ class Errors(service.ServiceTest):
         tall, wide = ({"shape": shape, "datatype": "INT8"} for shape in ([2**40, 1], [1, 2**40]))
         self.refused({"args": [tall, wide], "parameters": {"meta": True}}, "too large", op="add")
 
+    def test_windows_that_cannot_be_counted(self):
+        """A mean over 2^66 elements, all but one of padding: their number wraps to 0."""
+        pool = {"kernel_size": 2**22, "stride": 1, "padding": 2**21}
+        for datatype in ("INT64", "FP16", "FP32", "FP64"):
+            for kernel in (None, "ref"):
+                image = tensor(shape=(1, 1, 1, 1), datatype=datatype, data=[7])
+                self.refused(request(image, parameters=pool | ({"kernel": kernel} if kernel else {})),
+                             "kernel_size", "2^63", op="avg_pool3d")
+                for rest in ({"divisor_override": 7}, {"count_include_pad": False}): # then they need no number
+                    reply = self.service.call("POST", "/v1/ops/avg_pool3d", request(
+                        image, parameters=pool | rest | {"meta": True}))
+                    self.assertEqual(reply.status, 200, reply.body[:300])
+
+    def test_factors_without_index(self):
+        """1 / factor is infinite: result 0 is at the first element, all others at the last."""
+        for scale in (1e-300, 5e-324, 1e-39):
+            for op, first in (("upsample_nearest1d", 1), ("_upsample_nearest_exact1d", 4)):
+                for datatype in ("UINT8", "FP32"):
+                    for kernel in (None, "ref"):
+                        x = tensor(shape=(1, 1, 4), datatype=datatype, data=[1, 2, 3, 4])
+                        parameters = {"output_size": [3], "scales": scale} | ({"kernel": kernel} if kernel else {})
+                        reply = self.service.call("POST", "/v1/ops/" + op, request(x, parameters=parameters))
+                        self.assertEqual(reply.status, 200, reply.body[:300])
+                        self.assertEqual(reply.json["outputs"][0]["data"], [first, 4, 4], (op, datatype, kernel))
+        x = tensor(shape=(1, 1, 4), data=[1, 2, 3, 4])
+        for op in ("upsample_linear1d", "upsample_nearest2d", "upsample_bicubic2d"):
+            flat = op.endswith("1d")
+            names = ["scales"] if flat else ["scales_h", "scales_w"]
+            x["shape"] = [1, 1, 4] if flat else [1, 1, 2, 2]
+            parameters = {"output_size": [3] * len(names), **dict.fromkeys(names, 1e-300)}
+            parameters |= {} if "nearest" in op else {"align_corners": False}
+            reply = self.service.call("POST", "/v1/ops/" + op, request(x, parameters=parameters))
+            self.assertEqual(reply.status, 200, reply.body[:300])
+
+    def test_numbers_at_their_limits(self):
+        least = -2**63
+        self.refused({"parameters": {"high": least, "size": [2]}}, "high", str(least), op="randint")
+        reply = self.service.call("POST", "/v1/ops/index_add", {
+            "inputs": [tensor(shape=(2,), datatype="INT32"), tensor("index", (1,), "INT64", [1]),
+                       tensor("source", (1,), "INT32", [3])], "parameters": {"dim": 0, "alpha": 1e300, "kernel": "ref"}})
+        self.assertIn(reply.status, (200, 400), reply.body[:300])
+
     def test_sizes_without_elements(self):
         """Sizes beside a 0 take no memory, so a client can have any; and stored, hand them on."""
         empty = [tensor(name, shape, "UINT8", []) for name, shape in

@@ -1,11 +1,13 @@
 /* Sizes that no memory could hold, in every operator: the sample patterns with their tensors' sizes
  * replaced by hostile ones. What dispatch lets through can be counted, argument by argument and
  * result by result, and is computed at once where it is small, whatever stands beside its 0. */
+#include "kernels/sizes.h"
 #include "tests/run_tests.h"
 #include "tests/sample.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,6 +130,48 @@ START_TEST(test_widened)
 }
 END_TEST
 
+START_TEST(test_products)
+{
+    int64_t to = 0;
+    ck_assert(td_size_times(3, -4, &to) && to == -12);
+    ck_assert(!td_size_times(1LL << 32, 1LL << 32, &to) && to == INT64_MAX); /* would wrap to 0 */
+    ck_assert(!td_size_times(INT64_MIN, 2, &to) && to == INT64_MIN);
+    ck_assert(!td_size_times(INT64_MIN, -1, &to) && to == INT64_MAX);
+    ck_assert(td_size_plus(INT64_MAX, INT64_MIN, &to) && to == -1);
+    ck_assert(!td_size_plus(INT64_MAX, 1, &to) && to == INT64_MAX);
+    ck_assert(!td_size_plus(INT64_MIN, -1, &to) && to == INT64_MIN);
+    ck_assert(td_size_minus(INT64_MIN, -1, &to) && to == INT64_MIN + 1);
+    ck_assert(!td_size_minus(0, INT64_MIN, &to) && to == INT64_MAX);
+    ck_assert(!td_size_minus(-2, INT64_MAX, &to) && to == INT64_MIN);
+    ck_assert_int_eq(td_size_windows(7, 2, 3, 2), 4);
+    ck_assert_int_eq(td_size_windows(7, 0, 8, 1), 0);
+    ck_assert_int_eq(td_size_windows(INT64_MAX, 2, 1, 1), INT64_MAX);
+}
+END_TEST
+
+START_TEST(test_reals)
+{
+    static const struct {
+        double x;
+        int64_t size, index; /* of 10 elements */
+    } cases[] = {{NAN, 0, 0},
+                 {INFINITY, INT64_MAX, 9},
+                 {-INFINITY, INT64_MIN, 0},
+                 {1e300, INT64_MAX, 9},
+                 {-1e300, INT64_MIN, 0},
+                 {0x1p63, INT64_MAX, 9},
+                 {-0x1p63, INT64_MIN, 0},
+                 {8.9, 8, 8},
+                 {-0.9, 0, 0},
+                 {9.1, 9, 9},
+                 {10, 10, 9}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ck_assert_int_eq(td_size_of_real(cases[i].x), cases[i].size);
+        ck_assert_int_eq(td_index_of_real(cases[i].x, 9), cases[i].index);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("sizes");
@@ -135,6 +179,8 @@ int main(void)
     tcase_set_timeout(tcase, 250);
     tcase_add_test(tcase, test_all_operators);
     tcase_add_test(tcase, test_widened);
+    tcase_add_test(tcase, test_products);
+    tcase_add_test(tcase, test_reals);
     suite_add_tcase(suite, tcase);
     return td_run_suite(suite);
 }
