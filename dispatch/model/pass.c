@@ -1,6 +1,7 @@
 /* The passes in their order, what they share, and the first of them: what changes nothing is left
  * out. */
 #include "dispatch/model/pass.h"
+#include "dispatch/hash.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -115,38 +116,71 @@ void td_step_set(struct td_plan_step *step, const char *name, const struct td_va
 
 /* ---- values ---- */
 
-int td_value_readers(const struct td_plan *plan, int value)
+int *td_plan_count_readers(const struct td_plan *plan)
 {
-    int n = 0;
-    for (int s = 0; s < plan->n_steps; s++)
+    int *readers = calloc((size_t)plan->n_values + 1, sizeof *readers);
+    for (int s = 0; s < plan->n_steps && readers; s++)
         for (int k = 0; plan->step[s].handle && k < plan->step[s].n_uses; k++)
-            n += plan->step[s].use[k].value == value;
-    for (int i = 0; i < plan->n_outputs; i++)
-        n += plan->output[i].value == value;
-    return n;
+            readers[plan->step[s].use[k].value]++;
+    for (int i = 0; i < plan->n_outputs && readers; i++)
+        if (plan->output[i].value >= 0)
+            readers[plan->output[i].value]++;
+    return readers;
 }
 
-void td_value_replace(struct td_plan *plan, int old, int now, size_t offset)
+int td_renames_begin(struct td_renames *renames, struct td_plan *plan)
 {
-    for (int s = 0; s < plan->n_steps; s++)
-        for (int k = 0; k < plan->step[s].n_uses; k++)
-            if (plan->step[s].use[k].value == old) {
-                plan->step[s].use[k].value = now;
-                plan->step[s].use[k].offset += offset;
-            }
-    for (int i = 0; i < plan->n_outputs; i++)
-        if (plan->output[i].value == old) {
-            plan->output[i].value = now;
-            plan->output[i].offset += offset;
-        }
+    renames->plan = plan;
+    renames->now = calloc((size_t)plan->n_values + 1, sizeof *renames->now);
+    for (int i = 0; i < plan->n_values && renames->now; i++)
+        renames->now[i].value = i;
+    return renames->now ? 0 : -ENOMEM;
+}
+
+void td_renames_set(struct td_renames *renames, int old, int now, size_t offset)
+{
+    renames->now[old] = (struct td_rename){now, offset};
+}
+
+static void rename_value(const struct td_renames *renames, int *value, size_t *offset)
+{
+    const struct td_rename *now = &renames->now[*value];
+    *value = now->value;
+    *offset += now->offset;
+    renames->plan->visits++;
+}
+
+void td_renames_step(const struct td_renames *renames, struct td_plan_step *step)
+{
+    for (int k = 0; step->handle && k < step->n_uses; k++)
+        rename_value(renames, &step->use[k].value, &step->use[k].offset);
+}
+
+void td_renames_end(struct td_renames *renames)
+{
+    struct td_plan *plan = renames->plan;
+    for (int i = 0; i < plan->n_outputs && renames->now; i++)
+        if (plan->output[i].value >= 0)
+            rename_value(renames, &plan->output[i].value, &plan->output[i].offset);
+    free(renames->now);
+    renames->now = NULL;
 }
 
 /* ---- constants made of constants ---- */
 
+static size_t bucket_of(const struct td_derived_key *key)
+{
+    uint64_t words[sizeof *key / sizeof(uint64_t)], h = 0;
+    memcpy(words, key, sizeof words);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        h = td_hash(h + 1, words[i]);
+    return h % TD_DERIVED_BUCKETS;
+}
+
 const struct td_derived *td_derived_find(const struct td_model *model,
                                          const struct td_derived_key *key)
 {
-    const struct td_derived *d = model->derived_;
+    const struct td_derived *d = model->derived_[bucket_of(key)];
     while (d && memcmp(&d->key, key, sizeof *key) != 0)
         d = d->next;
     return d;
@@ -157,21 +191,23 @@ const struct td_derived *td_derived_add(struct td_model *model, const struct td_
     struct td_derived *d = malloc(sizeof *d);
     if (!d)
         return NULL;
+    struct td_derived **bucket = &model->derived_[bucket_of(&derived->key)];
     *d = *derived;
-    d->next = model->derived_;
-    model->derived_ = d;
+    d->next = *bucket;
+    *bucket = d;
     return d;
 }
 
 void td_derived_free(struct td_model *model)
 {
-    while (model->derived_) {
-        struct td_derived *d = model->derived_;
-        model->derived_ = d->next;
-        for (int i = 0; i < 2; i++)
-            td_weight_unref(&d->weight[i]);
-        free(d);
-    }
+    for (int b = 0; b < TD_DERIVED_BUCKETS; b++)
+        while (model->derived_[b]) {
+            struct td_derived *d = model->derived_[b];
+            model->derived_[b] = d->next;
+            for (int i = 0; i < 2; i++)
+                td_weight_unref(&d->weight[i]);
+            free(d);
+        }
 }
 
 /* ---- clean ---- */
@@ -191,23 +227,10 @@ static bool changes_nothing(const struct td_plan *plan, const struct td_plan_ste
     return in->dtype == out->dtype && td_numel(in) == td_numel(out);
 }
 
-/* Counts up or down who reads what. */
-static void count_uses(const struct td_plan_step *step, int *readers, int by)
-{
-    for (int k = 0; k < step->n_uses; k++)
-        readers[step->use[k].value] += by;
-}
-
 int td_plan_leave_unread(struct td_plan *plan)
 {
     int left = 0;
-    int *readers = calloc((size_t)plan->n_values + 1, sizeof *readers);
-    for (int s = 0; s < plan->n_steps && readers; s++)
-        if (plan->step[s].handle)
-            count_uses(&plan->step[s], readers, 1);
-    for (int i = 0; i < plan->n_outputs && readers; i++)
-        if (plan->output[i].value >= 0)
-            readers[plan->output[i].value]++;
+    int *readers = td_plan_count_readers(plan);
     for (int s = plan->n_steps - 1; s >= 0 && readers; s--) {
         struct td_plan_step *step = &plan->step[s];
         int read = !step->handle;
@@ -215,7 +238,8 @@ int td_plan_leave_unread(struct td_plan *plan)
             read += readers[step->value + i];
         if (read)
             continue;
-        count_uses(step, readers, -1);
+        for (int k = 0; k < step->n_uses; k++)
+            readers[step->use[k].value]--;
         step->handle = NULL;
         left++;
     }
@@ -226,16 +250,22 @@ int td_plan_leave_unread(struct td_plan *plan)
 
 int td_pass_clean(struct td_model *model, struct td_plan *plan, struct td_model_pass *pass)
 {
+    struct td_renames renames;
+    int err = td_renames_begin(&renames, plan);
     (void)model;
-    for (int s = 0; s < plan->n_steps; s++) {
+    for (int s = 0; s < plan->n_steps && !err; s++) {
         struct td_plan_step *step = &plan->step[s];
+        td_renames_step(&renames, step);
         if (!changes_nothing(plan, step))
             continue;
         const struct td_plan_use *use = td_step_use(step, 0, -1);
-        td_value_replace(plan, step->value, use->value, use->offset);
+        td_renames_set(&renames, step->value, use->value, use->offset);
         step->handle = NULL;
         pass->done++;
     }
+    td_renames_end(&renames);
+    if (err)
+        return err;
     int left = td_plan_leave_unread(plan);
     pass->done += left > 0 ? left : 0;
     return left < 0 ? left : 0;

@@ -34,10 +34,22 @@ bool td_step_is(const struct td_plan_step *step, const char *const *names); /* N
 /* Gives the step one more argument, or another: room was left for two. */
 void td_step_set(struct td_plan_step *step, const char *name, const struct td_value *value);
 
-/* How many steps and outputs read a value. */
-int td_value_readers(const struct td_plan *plan, int value);
-/* Whoever read value old reads it from offset on in value now. */
-void td_value_replace(struct td_plan *plan, int old, int now, size_t offset);
+/* How many steps and outputs read each value; NULL: no memory. The caller frees it. */
+int *td_plan_count_readers(const struct td_plan *plan);
+
+/* Values that others stand for, from an offset on, while a pass goes through the steps in their
+ * order: what a step reads is renamed when the pass comes to it, and the outputs at the end. */
+struct td_renames {
+    struct td_plan *plan;
+    struct td_rename {
+        int value;
+        size_t offset;
+    } * now; /* by value */
+};
+int td_renames_begin(struct td_renames *renames, struct td_plan *plan); /* -ENOMEM */
+void td_renames_set(struct td_renames *renames, int old, int now, size_t offset);
+void td_renames_step(const struct td_renames *renames, struct td_plan_step *step);
+void td_renames_end(struct td_renames *renames); /* after a begin that failed, too */
 
 /* Takes out steps of whose results nobody reads any: how many, or -ENOMEM. */
 int td_plan_leave_unread(struct td_plan *plan);

@@ -33,11 +33,15 @@ static int follow(struct layout *l)
     bool *plain = realloc(l->plain, sizeof *plain * (size_t)room);
     if (plain)
         l->plain = plain;
-    if (!twin || !plain)
+    int *now = realloc(l->now, sizeof *now * (size_t)room);
+    if (now)
+        l->now = now;
+    if (!twin || !plain || !now)
         return -ENOMEM;
     for (int i = l->room; i < room; i++) {
         l->twin[i] = -1;
         l->plain[i] = true;
+        l->now[i] = i;
     }
     l->room = room;
     return 0;
@@ -148,19 +152,15 @@ static int stay(struct layout *l, const struct td_plan_step *step)
 /* Where a step of the old ones goes: a permute away, most as they are, the others turned. */
 static int place(struct layout *l, struct td_plan_step *step, struct td_model_pass *pass)
 {
+    for (int k = 0; k < step->n_uses; k++, l->plan->visits++)
+        step->use[k].value = l->now[step->use[k].value];
     int permute = is_permute(l, step);
     pass->done++;
     if (permute) {
         int from = step->use[0].value, to = step->value;
         l->twin[to] = permute == 2 ? from : l->twin[to];
         l->plain[to] = permute == 2 ? false : l->plain[to];
-        for (struct td_plan_step *s = step; permute == 1 && s < l->old + l->n_old; s++)
-            for (int k = 0; k < s->n_uses; k++)
-                if (s->use[k].value == to)
-                    s->use[k].value = l->twin[from];
-        for (int i = 0; permute == 1 && i < l->plan->n_outputs; i++)
-            if (l->plan->output[i].value == to)
-                l->plan->output[i].value = l->twin[from];
+        l->now[to] = permute == 1 ? l->twin[from] : to;
         return 0;
     }
     int err = td_layout_turn(l, step);
@@ -194,11 +194,15 @@ int td_pass_layout(struct td_model *model, struct td_plan *plan, struct td_model
         plan->n_steps = plan->steps_room = 0;
         for (int s = 0; s < l.n_old && !err; s++)
             err = l.old[s].handle ? place(&l, &l.old[s], pass) : 0;
-        for (int i = 0; i < plan->n_outputs && !err; i++)
-            err = plan->output[i].value < 0 ? 0 : need_plain(&l, &plan->output[i].value, "");
+        for (int i = 0; i < plan->n_outputs && !err; i++) {
+            int *value = &plan->output[i].value;
+            *value = *value < 0 ? -1 : l.now[*value];
+            err = *value < 0 ? 0 : need_plain(&l, value, "");
+        }
         free(l.old);
     }
     free(l.twin);
     free(l.plain);
+    free(l.now);
     return err;
 }

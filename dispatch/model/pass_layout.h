@@ -11,6 +11,7 @@ struct layout {
     int n_old, room;          /* of values that twin and plain tell of */
     int *twin;                /* by value; -1: none */
     bool *plain;              /* the value itself is there */
+    int *now;                 /* the value that stands for it */
     const struct td_handle *permute, *conv, *mean;
 };
 

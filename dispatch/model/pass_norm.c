@@ -2,7 +2,9 @@
  * into the convolution's weight and bias. */
 #include "dispatch/model/pass.h"
 
+#include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const norms[] = {"batch_norm", "_native_batch_norm_legit_no_training", NULL};
@@ -108,23 +110,49 @@ static const struct td_derived *fold(struct td_model *model, const struct pair *
     return found;
 }
 
-/* Whether the constants stay where they are as long as the model: those that were computed while
- * the plan was recorded are its own. */
-static bool are_lasting(const struct td_plan *plan, const struct pair *p)
+static int by_address(const void *a, const void *b)
 {
-    const struct td_tensor *all[] = {p->weight, p->bias, p->scale, p->shift, p->mean, p->var};
-    for (int i = 0; i < 6; i++)
-        for (int k = 0; all[i] && k < plan->n_held; k++) {
-            const unsigned char *data = all[i]->data, *block = plan->held[k]->data;
-            if (data >= block && data < block + plan->held[k]->bytes)
-                return false;
-        }
-    return true;
+    const struct td_block *const *x = a, *const *y = b;
+    return ((uintptr_t)*x > (uintptr_t)*y) - ((uintptr_t)*x < (uintptr_t)*y);
 }
 
-static void fold_one(struct td_model *model, struct td_plan *plan, struct td_plan_step *norm,
-                     struct td_model_pass *pass)
+/* Whether the data lie in one of the plan's blocks, which are in the order of their addresses. */
+static bool is_held(struct td_plan *plan, const void *data)
 {
+    int low = 0, high = plan->n_held; /* those below low begin before it */
+    for (; low < high; plan->visits++) {
+        int middle = low + (high - low) / 2;
+        if ((uintptr_t)plan->held[middle]->data <= (uintptr_t)data)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low &&
+           (uintptr_t)data - (uintptr_t)plan->held[low - 1]->data < plan->held[low - 1]->bytes;
+}
+
+/* Whether the constants stay where they are as long as the model: those that were computed while
+ * the plan was recorded are its own. */
+static bool are_lasting(struct td_plan *plan, const struct pair *p)
+{
+    const struct td_tensor *all[] = {p->weight, p->bias, p->scale, p->shift, p->mean, p->var};
+    bool held = false;
+    for (int i = 0; i < 6; i++)
+        held = held || (all[i] && is_held(plan, all[i]->data));
+    return !held;
+}
+
+struct folding {
+    struct td_model *model;
+    struct td_plan *plan;
+    struct td_model_pass *pass;
+    struct td_renames renames;
+    int *readers; /* by value */
+};
+
+static void fold_one(struct folding *f, struct td_plan_step *norm)
+{
+    struct td_plan *plan = f->plan;
     int value = td_step_value(plan, norm, "input");
     struct td_plan_step *conv =
         value < 0 || plan->value[value].step < 0 ? NULL : &plan->step[plan->value[value].step];
@@ -132,31 +160,41 @@ static void fold_one(struct td_model *model, struct td_plan *plan, struct td_pla
     if (!conv || !td_step_is(conv, convolutions))
         return;
     for (int i = 1; i < norm->n_outs; i++)
-        if (td_value_readers(plan, norm->value + i)) {
-            td_pass_refuse(pass, norm, "its statistics are read");
+        if (f->readers[norm->value + i]) {
+            td_pass_refuse(f->pass, norm, "its statistics are read");
             return;
         }
-    const char *no = td_value_readers(plan, value) > 1 ? "others read the convolution" : NULL;
+    const char *no = f->readers[value] > 1 ? "others read the convolution" : NULL;
     no = no ? no : look(conv, norm, &plan->value[value].like, &p);
     no = no || are_lasting(plan, &p) ? no : "the numbers are computed in each plan";
-    const struct td_derived *folded = no ? NULL : fold(model, &p);
+    const struct td_derived *folded = no ? NULL : fold(f->model, &p);
     if (!folded) {
-        td_pass_refuse(pass, norm, no ? no : "there is no memory for the folded weight");
+        td_pass_refuse(f->pass, norm, no ? no : "there is no memory for the folded weight");
         return;
     }
     struct td_value v = {.kind = TD_KIND_tensor, .tensor = *td_weight_tensor(folded->weight[0])};
     td_step_set(conv, "weight", &v);
     v.tensor = *td_weight_tensor(folded->weight[1]);
     td_step_set(conv, "bias", &v);
-    td_value_replace(plan, norm->value, value, 0);
+    td_renames_set(&f->renames, norm->value, value, 0);
+    f->readers[value] = f->readers[norm->value];
     norm->handle = NULL;
-    pass->done++;
+    f->pass->done++;
 }
 
 int td_pass_fold_norm(struct td_model *model, struct td_plan *plan, struct td_model_pass *pass)
 {
-    for (int s = 0; s < plan->n_steps; s++)
+    struct folding f = {model, plan, pass, .readers = td_plan_count_readers(plan)};
+    int err = td_renames_begin(&f.renames, plan);
+    err = f.readers ? err : -ENOMEM;
+    if (plan->n_held)
+        qsort(plan->held, (size_t)plan->n_held, sizeof *plan->held, by_address);
+    for (int s = 0; s < plan->n_steps && !err; s++) {
+        td_renames_step(&f.renames, &plan->step[s]);
         if (td_step_is(&plan->step[s], norms))
-            fold_one(model, plan, &plan->step[s], pass);
-    return 0;
+            fold_one(&f, &plan->step[s]);
+    }
+    td_renames_end(&f.renames);
+    free(f.readers);
+    return err;
 }

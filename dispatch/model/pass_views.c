@@ -11,9 +11,17 @@
 
 #define RUN 8 /* elements */
 
+struct reader { /* of a value */
+    int step, use;
+    int next; /* reader of the value; -1: there is none */
+};
+
 struct looking { /* at one step, then at another */
     struct td_plan *plan;
     struct td_binding *binding;
+    struct reader *reader;
+    int *first;                         /* reader of each value, -1: none; as it was at first */
+    bool *is_output;                    /* by value */
     const struct td_plan_use *base;     /* what the step moves */
     struct td_view view[TD_MAX_OUTS];   /* how its results lie there */
     struct td_tensor like[TD_MAX_OUTS]; /* and what they are like; strides are the views' */
@@ -121,43 +129,70 @@ static bool keep_strides(struct td_plan *plan, struct td_tensor *t)
     return kept || !t->stride;
 }
 
-/* Asks who reads the results of a step whether they can read through it, and gives the first reason
- * why not, or NULL; with change, when all can, has them do so from now on. */
+/* Asks one that reads a result of the step whether it can read through it; NULL or why not. With
+ * change it does so from now on. */
+static const char *ask(struct looking *l, int result, const struct reader *r, bool change)
+{
+    struct td_plan_step *step = &l->plan->step[r->step];
+    struct td_plan_use now;
+    struct td_tensor t;
+    int64_t stride[TD_MAX_RANK];
+    l->plan->visits++;
+    if (!see_through(l, step, &step->use[r->use], result, &now, &t, stride))
+        return "who reads it sees it in a shape that no strides have";
+    if (!change)
+        return object(l, step, &now, &t);
+    if (!keep_strides(l->plan, &t))
+        return "there is no memory";
+    *tensor_of(step, &step->use[r->use]) = t;
+    step->use[r->use] = now;
+    return NULL;
+}
+
+/* Asks all that read the results of a step: the first reason why one cannot, or NULL. Those that
+ * have been changed to read a value stay in the list of the view that they read before: the value
+ * is made by a step that this pass has been at. */
 static const char *each_reader(struct looking *l, const struct td_plan_step *step, bool change)
 {
-    struct td_plan *plan = l->plan;
     const char *why = NULL;
-    for (int s = 0; s < plan->n_steps; s++) {
-        struct td_plan_step *reader = &plan->step[s];
-        for (int k = 0; reader->handle && k < reader->n_uses && !why; k++) {
-            int result = reader->use[k].value - step->value;
-            struct td_plan_use now;
-            struct td_tensor t;
-            int64_t stride[TD_MAX_RANK];
-            if (result < 0 || result >= step->n_outs)
-                continue;
-            if (!see_through(l, reader, &reader->use[k], result, &now, &t, stride))
-                return "who reads it sees it in a shape that no strides have";
-            if (!change) {
-                why = object(l, reader, &now, &t);
-                continue;
-            }
-            if (!keep_strides(plan, &t))
-                return "there is no memory";
-            *tensor_of(reader, &reader->use[k]) = t;
-            reader->use[k] = now;
-        }
-    }
+    for (int i = 0; i < step->n_outs; i++)
+        for (int r = l->first[step->value + i]; r >= 0 && !why; r = l->reader[r].next)
+            if (l->plan->step[l->reader[r].step].handle)
+                why = ask(l, i, &l->reader[r], change);
     return why;
 }
 
-static const char *refuse_outputs(const struct td_plan *plan, const struct td_plan_step *step)
+static const char *refuse_outputs(const struct looking *l, const struct td_plan_step *step)
 {
-    for (int i = 0; i < plan->n_outputs; i++)
-        if (plan->output[i].value >= step->value &&
-            plan->output[i].value < step->value + step->n_outs)
+    for (int i = 0; i < step->n_outs; i++)
+        if (l->is_output[step->value + i])
             return "it is a result of the model";
     return NULL;
+}
+
+static int find_readers(struct looking *l)
+{
+    const struct td_plan *plan = l->plan;
+    int n = 0;
+    for (int s = 0; s < plan->n_steps; s++)
+        n += plan->step[s].handle ? plan->step[s].n_uses : 0;
+    l->reader = calloc((size_t)n + 1, sizeof *l->reader);
+    l->first = malloc(((size_t)plan->n_values + 1) * sizeof *l->first);
+    l->is_output = calloc((size_t)plan->n_values + 1, sizeof *l->is_output);
+    if (!l->reader || !l->first || !l->is_output)
+        return -ENOMEM;
+    for (int i = 0; i < plan->n_values; i++)
+        l->first[i] = -1;
+    for (int s = plan->n_steps - 1; s >= 0; s--)
+        for (int k = plan->step[s].n_uses - 1; plan->step[s].handle && k >= 0; k--) {
+            int *first = &l->first[plan->step[s].use[k].value];
+            l->reader[--n] = (struct reader){.step = s, .use = k, .next = *first};
+            *first = n;
+        }
+    for (int i = 0; i < plan->n_outputs; i++)
+        if (plan->output[i].value >= 0)
+            l->is_output[plan->output[i].value] = true;
+    return 0;
 }
 
 int td_pass_views(struct td_model *model, struct td_plan *plan, struct td_model_pass *pass)
@@ -165,14 +200,16 @@ int td_pass_views(struct td_model *model, struct td_plan *plan, struct td_model_
     (void)model;
     struct looking *l = calloc(1, sizeof *l);
     int err = l && (l->binding = td_binding_create(plan)) ? 0 : -ENOMEM;
+    if (l)
+        l->plan = plan;
+    err = err ? err : find_readers(l);
     for (int s = 0; s < plan->n_steps && !err; s++) {
         struct td_plan_step *step = &plan->step[s];
         bool moves;
-        l->plan = plan;
         err = look_at(l, step, &moves);
         if (err || !moves)
             continue;
-        const char *why = refuse_outputs(plan, step);
+        const char *why = refuse_outputs(l, step);
         why = why ? why : each_reader(l, step, false);
         if (why) {
             td_pass_refuse(pass, step, why);
@@ -182,8 +219,12 @@ int td_pass_views(struct td_model *model, struct td_plan *plan, struct td_model_
         step->handle = NULL;
         pass->done++;
     }
-    if (l)
+    if (l) {
         td_binding_free(&l->binding);
+        free(l->reader);
+        free(l->first);
+        free(l->is_output);
+    }
     free(l);
     return err;
 }

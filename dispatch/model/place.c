@@ -5,6 +5,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define MEETS 128 /* values that one is fitted in between */
 
 /* ---- from when to when ---- */
 
@@ -135,69 +138,176 @@ static int by_room_over_life(const void *a, const void *b)
     return compare(*x, room_over_life(*x), *y, room_over_life(*y));
 }
 
-/* The lowest place where a value meets none of the others that live when it does; those, n of them,
- * are in the order of their places. */
-static size_t find_place(struct td_plan_value *const *others, int n,
-                         const struct td_plan_value *value)
+/* The ends of places over the steps, as a tree over ranges of these. */
+struct sky {
+    size_t top; /* the highest place that ends in the range, or below it */
+    size_t all; /* the same of those values that live in all of it */
+};
+
+struct placing {
+    struct td_plan *plan;
+    int n;                          /* values */
+    struct td_plan_value **value;   /* in the order in which they are placed, */
+    struct td_plan_value **by_life; /* and in that in which their lives begin */
+    int *rank;                      /* in by_life, by the value's number */
+    int leaves, *last; /* a tree over by_life: the last step of those that are placed; or -1 */
+    struct sky *sky;
+    struct td_plan_value *met[MEETS + 1]; /* that live when a value does */
+    int n_met;
+};
+
+static int by_life(const void *a, const void *b)
+{
+    const struct td_plan_value *const *x = a, *const *y = b;
+    return (*x)->first != (*y)->first ? ((*x)->first > (*y)->first) - ((*x)->first < (*y)->first)
+                                      : (*x > *y) - (*x < *y);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct td_plan_value *const *x = a, *const *y = b;
+    return ((*x)->at > (*y)->at) - ((*x)->at < (*y)->at);
+}
+
+/* Of the n whose lives begin no later than the value's ends, in the node's range from low on, those
+ * that are placed and live when it does; no more than MEETS + 1. */
+static void meet(struct placing *p, int node, int low, int size, int n, int first)
+{
+    if (low >= n || p->last[node] < first || p->n_met > MEETS)
+        return;
+    p->plan->visits++;
+    if (size == 1) {
+        p->met[p->n_met++] = p->by_life[low];
+        return;
+    }
+    meet(p, 2 * node, low, size / 2, n, first);
+    meet(p, 2 * node + 1, low + size / 2, size / 2, n, first);
+}
+
+/* How many lives begin no later than with that step. */
+static int count_begun(const struct placing *p, int step)
+{
+    int low = 0, high = p->n;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (p->by_life[middle]->first <= step)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The highest end of a place in the value's life; with raise that of its own place is noted. */
+static size_t look_up(struct placing *p, int node, int low, int size, const struct td_plan_value *v,
+                      bool raise)
+{
+    struct sky *sky = &p->sky[node];
+    size_t end = raise ? v->at + room_of(v) : 0, left, right;
+    if (v->last < low || v->first >= low + size)
+        return 0;
+    p->plan->visits++;
+    sky->top = end > sky->top ? end : sky->top;
+    if (v->first <= low && v->last >= low + size - 1) {
+        sky->all = end > sky->all ? end : sky->all;
+        return sky->top;
+    }
+    left = look_up(p, 2 * node, low, size / 2, v, raise);
+    right = look_up(p, 2 * node + 1, low + size / 2, size / 2, v, raise);
+    left = left > right ? left : right;
+    return left > sky->all ? left : sky->all;
+}
+
+/* The lowest place where a value meets none of the others that live when it does; above all of
+ * these, where they are many. */
+static size_t find_place(struct placing *p, const struct td_plan_value *value)
 {
     size_t at = 0, room = room_of(value);
-    for (int i = 0; i < n; i++) {
-        const struct td_plan_value *o = others[i];
-        if (o->first > value->last || o->last < value->first)
-            continue;
-        if (o->at >= at + room)
-            break;
-        if (o->at + room_of(o) > at)
-            at = o->at + room_of(o);
-    }
+    p->n_met = 0;
+    meet(p, 1, 0, p->leaves, count_begun(p, value->last), value->first);
+    if (p->n_met > MEETS)
+        return look_up(p, 1, 0, p->leaves, value, false);
+    qsort(p->met, (size_t)p->n_met, sizeof(struct td_plan_value *), by_place);
+    for (int i = 0; i < p->n_met && p->met[i]->at < at + room; i++)
+        if (p->met[i]->at + room_of(p->met[i]) > at)
+            at = p->met[i]->at + room_of(p->met[i]);
     return at;
 }
 
 /* Each in the lowest place that is free for its life, in that order: how many bytes they take. */
-static size_t place_in_order(struct td_plan_value **value, int n, struct td_plan_value **placed,
-                             int (*order)(const void *, const void *))
+static size_t place_in_order(struct placing *p, int (*order)(const void *, const void *))
 {
     size_t bytes = 0;
-    qsort(value, (size_t)n, sizeof(struct td_plan_value *), order);
-    for (int i = 0; i < n; i++) {
-        size_t at = value[i]->at = find_place(placed, i, value[i]);
-        bytes = at + room_of(value[i]) > bytes ? at + room_of(value[i]) : bytes;
-        int k = i;
-        for (; k > 0 && at < placed[k - 1]->at; k--)
-            placed[k] = placed[k - 1];
-        placed[k] = value[i];
+    memset(p->last, -1, 2 * (size_t)p->leaves * sizeof *p->last);
+    memset(p->sky, 0, 2 * (size_t)p->leaves * sizeof *p->sky);
+    qsort(p->value, (size_t)p->n, sizeof(struct td_plan_value *), order);
+    for (int i = 0; i < p->n; i++) {
+        struct td_plan_value *v = p->value[i];
+        v->at = find_place(p, v);
+        bytes = v->at + room_of(v) > bytes ? v->at + room_of(v) : bytes;
+        look_up(p, 1, 0, p->leaves, v, true);
+        for (int node = p->leaves + p->rank[v - p->plan->value]; node; node /= 2)
+            p->last[node] = v->last > p->last[node] ? v->last : p->last[node];
     }
     return bytes;
+}
+
+static int begin_placing(struct placing *p, struct td_plan *plan)
+{
+    const size_t n = (size_t)plan->n_values + 1;
+    p->plan = plan;
+    p->value = calloc(n, sizeof *p->value);
+    p->by_life = calloc(n, sizeof *p->by_life);
+    p->rank = calloc(n, sizeof *p->rank);
+    for (p->leaves = 1; p->leaves < plan->n_values || p->leaves <= plan->n_steps;)
+        p->leaves *= 2;
+    p->last = calloc(2 * (size_t)p->leaves, sizeof *p->last);
+    p->sky = calloc(2 * (size_t)p->leaves, sizeof *p->sky);
+    return p->value && p->by_life && p->rank && p->last && p->sky ? 0 : -ENOMEM;
+}
+
+/* Those that have places of their own. */
+static void collect(struct placing *p)
+{
+    struct td_plan *plan = p->plan;
+    plan->bytes_before = 0;
+    for (int i = 0; i < plan->n_values; i++) {
+        struct td_plan_value *value = &plan->value[i];
+        if (value->step < 0 || !plan->step[value->step].handle)
+            continue;
+        plan->bytes_before += room_of(value);
+        p->value[p->n] = p->by_life[p->n] = value;
+        p->n += !value->inside && value->over < 0;
+    }
+    qsort(p->by_life, (size_t)p->n, sizeof(struct td_plan_value *), by_life);
+    for (int i = 0; i < p->n; i++)
+        p->rank[p->by_life[i] - plan->value] = i;
 }
 
 /* By two orders, neither of which is always the better one. */
 static int place_all(struct td_plan *plan)
 {
-    struct td_plan_value **own = calloc((size_t)plan->n_values + 1, sizeof *own);
-    struct td_plan_value **placed = calloc((size_t)plan->n_values + 1, sizeof *placed);
-    bool done = own && placed;
-    int n = 0;
-    plan->bytes_before = 0;
-    for (int i = 0; i < plan->n_values && done; i++) {
-        struct td_plan_value *value = &plan->value[i];
-        if (value->step < 0 || !plan->step[value->step].handle)
-            continue;
-        plan->bytes_before += room_of(value);
-        own[n] = value;
-        n += !value->inside && value->over < 0;
-    }
-    if (done) {
-        size_t other = place_in_order(own, n, placed, by_room_over_life);
-        plan->bytes = place_in_order(own, n, placed, by_room);
+    struct placing *p = calloc(1, sizeof *p);
+    int err = p ? begin_placing(p, plan) : -ENOMEM;
+    if (!err) {
+        collect(p);
+        size_t other = place_in_order(p, by_room_over_life);
+        plan->bytes = place_in_order(p, by_room);
         if (other < plan->bytes)
-            plan->bytes = place_in_order(own, n, placed, by_room_over_life);
+            plan->bytes = place_in_order(p, by_room_over_life);
     }
     for (int i = 0; i < plan->n_values; i++)
         if (plan->value[i].over >= 0)
             plan->value[i].at = plan->value[plan->value[i].over].at;
-    free(own);
-    free(placed);
-    return done ? 0 : -ENOMEM;
+    if (p) {
+        free(p->value);
+        free(p->by_life);
+        free(p->rank);
+        free(p->last);
+        free(p->sky);
+    }
+    free(p);
+    return err;
 }
 
 int td_plan_place(struct td_plan *plan)

@@ -91,6 +91,7 @@ struct td_plan {
     size_t bytes, bytes_before; /* of memory, scratch apart; of all values side by side */
     size_t scratch;             /* behind them in memory: what the steps' kernels want */
     int n_folded;               /* calls that became constants */
+    uint64_t visits; /* of values and uses while it was closed: so many times what there are */
     int n_pins;
     struct td_plan_pin *pin;
     bool observed; /* a run has shown which of these are none */

@@ -14,6 +14,7 @@
 #include <pthread.h>
 
 #define TD_PROGRAM_DEPTH 64 /* of graphs in graphs */
+#define TD_DERIVED_BUCKETS 64
 
 struct td_walk;
 struct td_block;
@@ -120,11 +121,11 @@ struct td_model {
     struct td_model_port *input, *output;
     int n_constants, constants_room_;
     struct td_constant *constant;
-    pthread_mutex_t lock_;       /* over the plans */
-    struct td_plan *plans_;      /* made so far */
-    struct td_derived *derived_; /* constants that they share */
-    uint64_t clock_;             /* calls */
-    struct td_seen {             /* what inputs were like in calls for which there was no plan */
+    pthread_mutex_t lock_;                           /* over the plans */
+    struct td_plan *plans_;                          /* made so far */
+    struct td_derived *derived_[TD_DERIVED_BUCKETS]; /* constants that they share */
+    uint64_t clock_;                                 /* calls */
+    struct td_seen { /* what inputs were like in calls for which there was no plan */
         uint64_t shapes, values, at;
     } seen_[16];
     uint64_t fixes_;         /* inputs, one bit each (td_input_bit), for whose values plans are */

@@ -6,28 +6,59 @@
 #include "dispatch/step_build.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #define CALM 4    /* runs of plans after a walk, before weights rest the first time */
 #define CALMER 20 /* times at most that this is doubled */
 
 /* ---- a plan's pins ---- */
 
-/* The stored tensor in whose elements a constant lies; NULL: in none. */
-static struct td_weight *weight_of(const struct td_model *model, const struct td_tensor *t)
+struct stored { /* a model's constants that are stored tensors, by address */
+    int n;
+    const struct td_tensor **tensor;
+};
+
+static int by_address(const void *a, const void *b)
 {
-    for (int i = 0; i < model->n_constants && !t->weight; i++) {
-        const struct td_tensor *c = &model->constant[i].tensor;
-        size_t at = (size_t)((const char *)t->data - (const char *)c->data);
-        if (c->weight && at < td_nbytes(c))
-            return c->weight;
-    }
-    return t->weight;
+    const struct td_tensor *const *x = a, *const *y = b;
+    uintptr_t m = (uintptr_t)(*x)->data, n = (uintptr_t)(*y)->data;
+    return (m > n) - (m < n);
 }
 
-static void pin(const struct td_model *model, struct td_plan *plan, int step,
+static int find_stored(struct stored *stored, const struct td_model *model)
+{
+    stored->n = 0;
+    stored->tensor = calloc((size_t)model->n_constants + 1, sizeof *stored->tensor);
+    for (int i = 0; i < model->n_constants && stored->tensor; i++)
+        if (model->constant[i].tensor.weight)
+            stored->tensor[stored->n++] = &model->constant[i].tensor;
+    if (stored->n)
+        qsort(stored->tensor, (size_t)stored->n, sizeof *stored->tensor, by_address);
+    return stored->tensor ? 0 : -ENOMEM;
+}
+
+/* The stored tensor in whose elements a constant lies; NULL: in none. */
+static struct td_weight *weight_of(const struct stored *stored, const struct td_tensor *t,
+                                   uint64_t *visits)
+{
+    int low = 0, high = stored->n; /* those below low begin before it or with it */
+    for (; low < high && !t->weight; (*visits)++) {
+        int middle = low + (high - low) / 2;
+        if ((uintptr_t)stored->tensor[middle]->data <= (uintptr_t)t->data)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const struct td_tensor *c = low ? stored->tensor[low - 1] : NULL;
+    return t->weight                                                     ? t->weight
+           : c && (uintptr_t)t->data - (uintptr_t)c->data < td_nbytes(c) ? c->weight
+                                                                         : NULL;
+}
+
+static void pin(const struct stored *stored, struct td_plan *plan, int step,
                 const struct td_tensor *t)
 {
-    struct td_weight *weight = t->data ? weight_of(model, t) : NULL;
+    struct td_weight *weight = t->data ? weight_of(stored, t, &plan->visits) : NULL;
     if (!weight)
         return;
     td_weight_pin(weight);
@@ -43,31 +74,33 @@ static int count_tensors(const struct td_plan *plan)
     return n;
 }
 
-static void pin_step(const struct td_model *model, struct td_plan *plan, int s)
+static void pin_step(const struct stored *stored, struct td_plan *plan, int s)
 {
     const struct td_plan_step *step = &plan->step[s];
     for (int i = 0; step->handle && i < step->n_args; i++) {
         const struct td_value *v = &step->arg[i].value;
         if (v->kind == TD_KIND_tensor && !td_step_use(step, i, -1))
-            pin(model, plan, s, &v->tensor);
+            pin(stored, plan, s, &v->tensor);
         for (int k = 0; v->kind == TD_KIND_tensors && k < v->tensors.n; k++)
             if (!td_step_use(step, i, k))
-                pin(model, plan, s, &v->tensors.v[k]);
+                pin(stored, plan, s, &v->tensors.v[k]);
     }
 }
 
 int td_plan_pin(const struct td_model *model, struct td_plan *plan)
 {
     size_t n = (size_t)count_tensors(plan) + 1;
+    struct stored stored;
+    int err = find_stored(&stored, model);
     plan->pin = td_arena_alloc(plan->arena, sizeof *plan->pin * n);
-    if (!plan->pin)
-        return -ENOMEM;
-    for (int s = 0; s < plan->n_steps; s++)
-        pin_step(model, plan, s);
-    for (int i = 0; i < plan->n_outputs; i++)
+    err = plan->pin ? err : -ENOMEM;
+    for (int s = 0; s < plan->n_steps && !err; s++)
+        pin_step(&stored, plan, s);
+    for (int i = 0; i < plan->n_outputs && !err; i++)
         if (plan->output[i].value < 0)
-            pin(model, plan, -1, &plan->output[i].tensor);
-    return 0;
+            pin(&stored, plan, -1, &plan->output[i].tensor);
+    free(stored.tensor);
+    return err;
 }
 
 /* Whether pin i's step reads that weight through one argument alone; pins are in the steps' order.
@@ -113,10 +146,11 @@ static void each_weight(struct td_model *model, void (*visit)(struct td_weight *
     for (int i = 0; i < model->n_constants; i++)
         if (model->constant[i].weight)
             visit(model->constant[i].weight);
-    for (struct td_derived *d = model->derived_; d; d = d->next)
-        for (int i = 0; i < 2; i++)
-            if (d->weight[i])
-                visit(d->weight[i]);
+    for (int b = 0; b < TD_DERIVED_BUCKETS; b++)
+        for (struct td_derived *d = model->derived_[b]; d; d = d->next)
+            for (int i = 0; i < 2; i++)
+                if (d->weight[i])
+                    visit(d->weight[i]);
 }
 
 static void wake(struct td_weight *weight)

@@ -5,7 +5,9 @@
 #include "dispatch/model/pass.h"
 #include "tests/dispatch/dispatch_test.h"
 
-#define MOST 32
+#ifndef MOST
+#define MOST 32 /* nodes */
+#endif
 #define V(...) ((const int[]){__VA_ARGS__})
 
 static struct td_model model;

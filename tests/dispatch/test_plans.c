@@ -1,9 +1,10 @@
 /* Which plans a model has: what is recorded, for which inputs, what is evicted for it, and when it
  * is made. Recordings are counted, not timed. */
-#include "pools/pools.h"
+#define MOST 4100
+#include "dispatch/call.h"
 #include "tests/dispatch/model_test.h"
 
-static float x[3] = {1, 2, 3}, got[3];
+static float x[3] = {1, 2, 3}, got[3], got_four[4];
 
 /* Of a model of make_repeated: so many times, and a number that is only added. */
 static void run_times(int64_t times, int64_t more)
@@ -180,11 +181,87 @@ START_TEST(test_after_the_answer)
 }
 END_TEST
 
+/* ---- closing ---- */
+
+/* Copies that mean nothing, views, what is computed alone and what is computed together. */
+static int make_chain(int n)
+{
+    static const char *const formulas[] = {
+        "a + 1",
+        "clone(a)",
+        "reshape(transpose(reshape(a, [2, 2]), 0, 1), [-1])",
+        "softmax(a, 0)",
+        "sigmoid(a) * a",
+        "reshape(softmax(permute(reshape(a, [2, 2]), [1, 0]), 1), [-1])"};
+    int value = graph_inputs[0];
+    for (int i = 0; i < n; i++)
+        value = add(formulas[i % 6], 1, V(value));
+    return value;
+}
+
+/* All that half of the nodes make lives until the other half adds it up. */
+static int make_wide(int n)
+{
+    static int value[MOST];
+    for (int i = 0; i < n / 2; i++)
+        value[i] = add("softmax(a, 0)", 1, V(graph_inputs[0]));
+    int sum = value[0];
+    for (int i = 1; i < n / 2; i++)
+        sum = add("cumsum(a + b, 0)", 2, V(sum, value[i]));
+    return sum;
+}
+
+/* Values that live at the same time lie apart. */
+static int count_overlaps(const struct td_plan *plan)
+{
+    int n = 0;
+    for (int i = 0; i < plan->n_values; i++)
+        for (int k = 0; k < i; k++) {
+            const struct td_plan_value *a = &plan->value[i], *b = &plan->value[k];
+            bool own = a->step >= 0 && b->step >= 0 && plan->step[a->step].handle &&
+                       plan->step[b->step].handle && !a->inside && !b->inside && a->over < 0 &&
+                       b->over < 0;
+            n += own && a->first <= b->last && b->first <= a->last &&
+                 a->at < b->at + td_room_of(td_nbytes(&b->like)) &&
+                 b->at < a->at + td_room_of(td_nbytes(&a->like));
+        }
+    return n;
+}
+
+/* What closing a plan of so many nodes looks at. */
+static double close_one(int (*make)(int n), int n, size_t most_bytes)
+{
+    float four[4] = {1, -2, 3, 4}, plain[4];
+    begin(1);
+    finish(make(n));
+    ck_assert_int_eq(run(four, 4, NULL, true, plain), 4);
+    for (int turn = 0; turn < 3; turn++) {
+        ck_assert_msg(run(four, 4, NULL, false, got_four) == 4, "%s", problem.text);
+        ck_assert_int_eq(memcmp(got_four, plain, sizeof plain), 0);
+    }
+    const struct td_plan *plan = model.plans_;
+    ck_assert(plan && !*plan->refused && plan->runs == 1);
+    ck_assert_int_eq(n < 4000 ? count_overlaps(plan) : 0, 0);
+    ck_assert_uint_le(plan->bytes, most_bytes);
+    double visits = (double)plan->visits;
+    end();
+    return visits;
+}
+
+/* The work grows with the nodes, and a logarithm of their number at most. */
+START_TEST(test_closing_is_linear)
+{
+    double chain = close_one(make_chain, 1000, 640), wide = close_one(make_wide, 1000, 64200);
+    ck_assert_double_lt(close_one(make_chain, 4000, 640), 5.5 * chain);
+    ck_assert_double_lt(close_one(make_wide, 4000, 256200), 5.5 * wide);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {test_moving_value,        test_moving_value_beside_others,
                                   test_values_of_one_input, test_too_many_values,
                                   test_large_values_decide, test_cannot_be_bound,
-                                  test_after_the_answer};
+                                  test_after_the_answer,    test_closing_is_linear};
     return td_run_tests("plans", tests, sizeof tests / sizeof *tests);
 }
