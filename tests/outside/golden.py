@@ -292,29 +292,55 @@ def by_formula(name, x, y, numbers):
     return None
 
 
-def post_ops(golden, overload, rng, kinds):
-    """Calls of linear or conv2d in these types with each formula behind it."""
+# What comes before another: exact, so that a step behind it steps where it should.
+FIRST = [("leaky_relu", [0.5], False), ("plus", [], True), ("clamp", [-1.5, 2.0], False), ("mul", [], True)]
+
+
+def product_of(name, tensors):
+    """In FP64, with which small multiples of a power of two are exact."""
+    image, weight, bias = (to_torch(t).double() for t in tensors)
+    if name == "linear":
+        return aten(name)(image, weight, bias)
+    return torch.ops.aten.conv2d(image.permute(0, 3, 1, 2), weight, bias).permute(0, 2, 3, 1).contiguous()
+
+
+def post_op(golden, overload, rng, kind, steps):
+    """The call's record with these steps behind the product: (formula, numbers, whether it takes a tensor) each."""
+    def small(*shape):
+        return tensor_of(kind, rng.integers(-4, 5, shape) / 2)
     name = overload["name"]
-    for formula in formulas() + ["hardtanh", "swish"]:
-        for numbers, two, kind in itertools.product(NUMBERS, (False, True), kinds):
-            def small(*shape):
-                return tensor_of(kind, rng.integers(-4, 5, shape) / 2)
-            wide_of = (9, 3, 1, 1) if name == "conv2d" else (9, 3)
-            call = {"input": small(1, 3, 3, 3) if name == "conv2d" else small(4, 3), "weight": small(*wide_of), "bias": small(9)}
-            call["activation"] = formula + f"({','.join(map(repr, numbers))})" * bool(numbers)
-            given = {key: to_torch(call[key]) for key in ("input", "weight", "bias")}
-            product = aten(name)(*(t.double() for t in given.values()))
-            if two:
-                call["others"] = [tensor_of(kind, rng.integers(-4, 5, tuple(product.shape)) / 2 + 0.25)]
-            ours = ask_service(golden.server, golden.connection, name, call)
-            if isinstance(ours, str):
-                continue
-            out = by_formula(formula, product, to_torch(call["others"][0]).double() if two else None, numbers)
-            golden.counts["post-ops" if out is not None else f"no post-op {formula} of PyTorch"] += 1
-            if out is None:
-                continue
-            value = rounded(from_torch(out), ours[0])
-            yield record(overload, call, [(value, max(largest(value), largest(from_torch(product))), UNITS * 2.0**-52)])
+    tensors = [small(4, 3), small(9, 3), small(9)] if name == "linear" else [small(1, 3, 3, 3), small(9, 3, 1, 1), small(9)]
+    out = product = product_of(name, tensors)
+    others = [tensor_of(kind, rng.integers(-4, 5, tuple(out.shape)) / 2 + 0.25) for _, _, two in steps if two]
+    call = dict(zip(("input", "weight", "bias"), tensors))
+    call["activation"] = ",".join(f + f"({','.join(map(repr, numbers))})" * bool(numbers) for f, numbers, _ in steps)
+    if others:
+        call["others"] = list(others)
+    ours = ask_service(golden.server, golden.connection, name, call)
+    if isinstance(ours, str):
+        return None
+    for formula, numbers, two in steps:
+        out = by_formula(formula, out, to_torch(others.pop(0)).double() if two else None, numbers)
+        if out is None:
+            golden.counts[f"no post-op {formula} of PyTorch"] += 1
+            return None
+    golden.counts["post-ops"] += 1
+    value = rounded(from_torch(out), ours[0])
+    return record(overload, call, [(value, max(largest(value), largest(from_torch(product))), UNITS * 2.0**-52)])
+
+
+def post_ops(golden, overload, rng, kinds):
+    """Calls in these types with each formula behind the product, and behind another formula."""
+    known = []
+    for step in itertools.product(formulas() + ["hardtanh", "swish"], NUMBERS, (False, True)):
+        made = [one for kind in kinds if (one := post_op(golden, overload, rng, kind, [step]))]
+        if made:
+            known.append(step)
+        yield from made
+    for i, (step, kind) in enumerate(itertools.product(known, kinds[:2])):
+        one = post_op(golden, overload, rng, kind, [FIRST[i // 2 % len(FIRST)], step])
+        if one:
+            yield one
 
 
 def check_philox():
@@ -344,7 +370,7 @@ def main():
                 made = [f"{name} ! only shape and type are told\n".encode()]
             else:
                 made = list(golden.by_torch(overload)) or list(golden.by_numpy(overload))
-            if name in ("linear", "conv2d"):
+            if name in ("linear", "conv2d_channels_last"):
                 made += post_ops(golden, overload, rng, ["FP64", "FP32", "BF16", "FP16"] if name == "linear" else ["FP64", "FP32"])
             files[name[0]] += made
             print(f"{name}: {len(made)}, {sum(map(len, made))} bytes", flush=True)
