@@ -44,8 +44,10 @@ static void run_job(struct td_job *job, struct td_worker *worker)
 {
     struct td_request *req = ((struct bulk *)job)->req;
     struct td_pool *pool = ((struct bulk *)job)->pool;
+    int64_t ms = req->service->limits.timeout_ms;
     int err = 0;
     req->worker = worker;
+    td_worker_note(worker, job->what, ms ? req->begin_ns + ms * 1000000 : 0);
     if (!td_api_is_gone(req))
         err = td_api_run(req);
     if (err != -EINPROGRESS)

@@ -115,9 +115,8 @@ struct td_arena *td_arena_reset(struct td_arena *arena)
     return arena;
 }
 
-static void *take_buffer(struct td_arena *arena, size_t bytes)
+static void *add_buffer(struct td_arena *arena, struct td_buffer *buffer)
 {
-    struct td_buffer *buffer = td_buffer_get(bytes, arena->node);
     if (!buffer)
         return NULL;
     buffer->next = arena->buffers;
@@ -149,7 +148,7 @@ void *td_arena_alloc(struct td_arena *arena, size_t bytes)
     if (bytes > (size_t)1 << 47)
         return NULL;
     if (bytes >= CHUNK)
-        return take_buffer(arena, bytes);
+        return add_buffer(arena, td_buffer_get(bytes, arena->node));
     size_t size = bytes ? (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1) : ALIGN;
     size_t room = size + gap(arena->at, bytes), most = size + (bytes < FAR ? 0 : FAR);
     if (room > (size_t)(arena->end - arena->at) && !add_chunk(arena, most + 2 * ALIGN + PAD))
@@ -157,6 +156,39 @@ void *td_arena_alloc(struct td_arena *arena, size_t bytes)
     char *result = arena->at + gap(arena->at, bytes);
     arena->at = result + size;
     return result;
+}
+
+/* ---- blocks that are taken as they fill ---- */
+
+/* The arena's buffer that holds the block, where the list names it; or NULL: it is in a chunk. */
+static struct td_buffer **find_buffer(struct td_arena *arena, const void *block)
+{
+    struct td_buffer **at = &arena->buffers;
+    while (*at && (const char *)*at + TD_BUFFER_HEADER != block)
+        at = &(*at)->next;
+    return *at ? at : NULL;
+}
+
+void *td_arena_reserve(struct td_arena *arena, size_t bytes)
+{
+    if (bytes < CHUNK || bytes > (size_t)1 << 47)
+        return td_arena_alloc(arena, bytes);
+    return add_buffer(arena, td_buffer_reserve(bytes, arena->node));
+}
+
+int td_arena_fill(struct td_arena *arena, void *block, size_t bytes)
+{
+    struct td_buffer **buffer = find_buffer(arena, block);
+    return buffer ? td_buffer_fill(*buffer, bytes) : 0;
+}
+
+void td_arena_drop(struct td_arena *arena, void *block)
+{
+    struct td_buffer **at = find_buffer(arena, block), *buffer = at ? *at : NULL;
+    if (!buffer)
+        return;
+    *at = buffer->next;
+    td_buffer_put(buffer);
 }
 
 void *td_arena_zalloc(struct td_arena *arena, size_t bytes)

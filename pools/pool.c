@@ -217,7 +217,7 @@ static void *work(void *arg)
         job->late = job->deadline_ns && start > job->deadline_ns;
         if (job->late)
             atomic_fetch_add_explicit(&pool->late, 1, memory_order_relaxed);
-        atomic_store_explicit(&worker->busy.what, job->what, memory_order_relaxed);
+        td_worker_note(worker, job->what, job->deadline_ns);
         atomic_store(&worker->busy.since_ns, start);
         td_team_begin(&worker->team, start);
         job->run(job, worker); /* may free the job */

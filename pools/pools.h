@@ -203,8 +203,8 @@ int td_pool_cpu(const struct td_pool *pool, int part, int parts);
 /* OpenMP threads that its job may use, itself included; 1 for a while after a crowd. Its pool. */
 int td_worker_threads(const struct td_worker *worker);
 struct td_pool *td_worker_pool(const struct td_worker *worker); /* borrowed */
-/* Says what the worker's job has come to, a constant: its td_job.what from then on. */
-void td_worker_note(struct td_worker *worker, const char *what);
+/* What the worker's job has come to, a constant, and until when it may take (0: not said). */
+void td_worker_note(struct td_worker *worker, const char *what, int64_t due_ns);
 /* The NUMA node of the worker's CPUs; -1 where the machine has one only, or they lie on several. */
 int td_worker_numa_node(const struct td_worker *worker);
 /* Up to how many seconds of one thread's work are done sooner by whoever has it in hand than by an
@@ -235,29 +235,28 @@ int td_pools_look(struct td_pools *pools);
 struct td_busy {                /* what a thread is in; written by that thread only */
     _Atomic(const char *) what; /* a constant, or NULL: it has no name */
     atomic_llong since_ns;      /* when it began that; 0: it is in nothing */
+    atomic_llong due_ns;        /* until when it may take, by CLOCK_MONOTONIC; 0: nobody said */
 };
 
 /* Binds the calling thread to the first CPU of a part of the named pool (td_pool_cpu), or where
  * that is not pinned or not there to all allowed ones; and again whenever that changes, until
- * td_pools_unwatch. busy: watched until then, as the workers are. -ENOMEM, or what the kernel says.
- */
+ * td_pools_unwatch. busy: watched until then, as the workers are. -ENOMEM, or what it says. */
 int td_pools_seat(struct td_pools *pools, const char *name, int part, int parts,
                   struct td_busy *busy);
 
-struct td_hung { /* a thread that has been in one thing for longer than it should */
+struct td_hung { /* a thread that does not come back; see td_pools_watch */
     char pool[TD_POOL_NAME];
     bool is_seat;     /* it is no worker, but has a seat at the pool */
     int index;        /* of the worker; of a seat its part */
     const char *what; /* td_busy.what, or "a job" */
     int64_t for_ns;
 };
-/* The hung threads now, at most max; returns how many. */
-int td_pools_hung(struct td_pools *pools, struct td_hung *hung, int max);
+int td_pools_hung(struct td_pools *pools, struct td_hung *hung, int max); /* now; how many */
 /* "pool a: worker 0 has been in matmul for 70 s". */
 void td_hung_describe(const struct td_hung *hung, char *text, size_t size);
 
-/* Starts a thread that looks twice a second. A thread counts as hung after hung_ns in one job (0:
- * never). say: told, on that thread, what was found and done. -EAGAIN: no thread. */
+/* Starts a thread that looks twice a second. Hung is who has been in one job for hung_ns (0: none
+ * is), and as long beyond its deadline. say: told there what was found. -EAGAIN: no thread. */
 int td_pools_watch(struct td_pools *pools, int64_t hung_ns, void (*say)(const char *sentence));
 /* Ends it, if there is one, and forgets the seats. To be called before td_pools_destroy. */
 void td_pools_unwatch(struct td_pools *pools);
@@ -389,6 +388,11 @@ struct td_arena *td_arena_reset(struct td_arena *arena);
  * read. NULL when out of memory, td_memory's or the system's, or above 2^47. Not zeroed. */
 void *td_arena_alloc(struct td_arena *arena, size_t bytes);
 void *td_arena_zalloc(struct td_arena *arena, size_t bytes); /* zeroed */
+/* As td_arena_alloc, but from 64 KiB up td_memory has what td_arena_fill was last asked for, before
+ * so many bytes from the begin are written (-ENOMEM). */
+void *td_arena_reserve(struct td_arena *arena, size_t bytes);
+int td_arena_fill(struct td_arena *arena, void *block, size_t bytes);
+void td_arena_drop(struct td_arena *arena, void *block); /* gives it back at once */
 char *td_arena_strdup(struct td_arena *arena, const char *text, size_t length);
 char *td_arena_printf(struct td_arena *arena, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -23,6 +23,7 @@ struct shared {
     td_part *run;
     void *arg;
     int parts;
+    int64_t due_ns;  /* of the job */
     atomic_int next; /* the first part that nobody has claimed */
     atomic_int left; /* parts not finished; slept on */
     atomic_int refs; /* the job and the helpers that have been queued */
@@ -47,6 +48,7 @@ static void run_parts(struct shared *shared, struct td_worker *worker)
 static void help(struct td_job *job, struct td_worker *worker)
 {
     struct shared *shared = ((struct helper *)job)->shared;
+    td_worker_note(worker, job->what, shared->due_ns);
     run_parts(shared, worker);
     unref(shared);
 }
@@ -62,6 +64,7 @@ int td_worker_share(struct td_worker *worker, int parts, td_part *run, void *arg
     shared->run = run;
     shared->arg = arg;
     shared->parts = parts;
+    shared->due_ns = atomic_load(&worker->busy.due_ns);
     atomic_init(&shared->left, parts);
     atomic_init(&shared->refs, 1);
     for (int i = 0; i < helpers; i++) {

@@ -107,7 +107,8 @@ struct td_pool *td_worker_pool(const struct td_worker *worker)
     return worker->pool;
 }
 
-void td_worker_note(struct td_worker *worker, const char *what)
+void td_worker_note(struct td_worker *worker, const char *what, int64_t due_ns)
 {
+    atomic_store_explicit(&worker->busy.due_ns, due_ns, memory_order_relaxed);
     atomic_store_explicit(&worker->busy.what, what, memory_order_relaxed);
 }

@@ -86,12 +86,14 @@ int td_pools_look(struct td_pools *pools)
 
 /* ---- hung threads ---- */
 
-/* Fills hung's what and for_ns when the thread has been in that for longer than limit_ns. */
+/* Fills hung's what and for_ns when the thread has been in that for longer than limit_ns, and for
+ * longer than it may: a call that computes within its own time is long, and not hung. */
 static bool is_hung(struct td_busy *busy, int64_t limit_ns, struct td_hung *hung)
 {
     int64_t since = atomic_load(&busy->since_ns), for_ns = td_now_ns() - since;
+    int64_t due = atomic_load(&busy->due_ns), over_ns = for_ns - (due > since ? due - since : 0);
     const char *what = atomic_load(&busy->what);
-    if (!since || for_ns <= limit_ns || atomic_load(&busy->since_ns) != since)
+    if (!since || over_ns <= limit_ns || atomic_load(&busy->since_ns) != since)
         return false;
     hung->what = what ? what : "a job";
     hung->for_ns = for_ns;

@@ -292,8 +292,7 @@ static int start(struct td_infer *in)
         return err ? td_api_problem(req, err, "%s", in->run.problem.text) : submit_task(in);
     }
     if (req->worker && td_worker_pool(req->worker) == in->pool) {
-        td_worker_note(req->worker, name_of(in));
-        begin_wait(in);
+        td_worker_note(req->worker, name_of(in), begin_wait(in));
         if (!is_over(in, "waited"))
             compute(in, req->worker);
         td_infer_free_results(in);

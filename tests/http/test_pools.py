@@ -275,7 +275,7 @@ class Unpinned(service.ServiceTest):
 
 class Hung(Held):
     """A worker that does not come back, here from a computation that is only long."""
-    args = ("--pool", f"a={CPUS[0]}", "--pool", f"b={LAST}", "--watchdog-s", "1")
+    args = ("--pool", f"a={CPUS[0]}", "--pool", f"b={LAST}", "--watchdog-s", "1", "--timeout-ms", "0")
 
     def ready(self):
         reply = self.service.call("GET", "/v2/health/ready")
@@ -307,6 +307,18 @@ class Hung(Held):
         self.release(task)
         self.until(200)
         self.assertNotIn("hung", self.ready()[1])
+
+
+class Long(Held):
+    """A worker that computes for longer than the watchdog waits, within its call's time."""
+    args = ("--pool", f"a={CPUS[0]}", "--pool", f"b={LAST}", "--watchdog-s", "1")
+
+    def test_stays_ready(self):
+        task = self.hold("b")
+        time.sleep(2.5)
+        reply = self.service.call("GET", "/v2/health/ready")
+        self.assertEqual((reply.status, reply.json), (200, {"live": True, "ready": True}))
+        self.release(task)
 
 
 class NothingBound(service.ServiceTest):

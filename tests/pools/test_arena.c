@@ -2,6 +2,7 @@
 #include "pools/buffer.h"
 #include "pools_test.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -167,6 +168,46 @@ START_TEST(test_buffers_are_kept_within_a_bound)
 }
 END_TEST
 
+/* What is only announced is not taken; what has come is, and at most twice and a huge page more. */
+START_TEST(test_reserved)
+{
+    static const size_t big[] = {64 << 10, 450000, (2 << 20) - 100, 2 << 20, 9 << 20, 100 << 20};
+    for (size_t i = 0; i < sizeof big / sizeof *big; i++) {
+        struct td_arena *arena = td_arena_create();
+        size_t before = td_memory.used, limit = td_memory.limit, most = 0;
+        unsigned char *block = td_arena_reserve(arena, big[i]), *at = block;
+        ck_assert_ptr_nonnull(block);
+        ck_assert_uint_eq((uintptr_t)block % 64, 0);
+        ck_assert_uint_le(td_memory.used - before, 4096);
+        td_memory.limit = td_memory.used;
+        ck_assert_int_eq(td_arena_fill(arena, block, big[i]), -ENOMEM);
+        td_memory.limit = limit;
+        for (size_t n = 1; n < big[i]; n += n < 100000 ? 9000 : big[i] / 9) {
+            ck_assert_int_eq(td_arena_fill(arena, block, n), 0);
+            memset(at, 7, n - (size_t)(at - block));
+            at = block + n;
+            ck_assert_uint_ge(td_memory.used - before, n);
+            ck_assert_uint_le(td_memory.used - before, 2 * n + (n < 1 << 20 ? 20 << 10 : 2 << 20));
+            most = n;
+        }
+        ck_assert_int_eq(td_arena_fill(arena, block, big[i]), 0);
+        memset(at, 7, big[i] - most);
+        ck_assert(all_are(block, big[i], 7));
+        td_arena_drop(arena, block);
+        ck_assert_ptr_nonnull(td_arena_alloc(arena, big[i])); /* in whole, or another one */
+        td_arena_destroy(arena);
+        td_buffers_trim(0);
+        ck_assert_uint_eq(td_memory.used, before - TD_ARENA_FIRST);
+    }
+    struct td_arena *arena = td_arena_create(); /* a small one is the arena's own */
+    unsigned char *small = td_arena_reserve(arena, 1000);
+    ck_assert_int_eq(td_arena_fill(arena, small, 1000), 0);
+    memset(small, 1, 1000);
+    td_arena_drop(arena, small);
+    td_arena_destroy(arena);
+}
+END_TEST
+
 static void *churn(void *arg)
 {
     unsigned seed = (unsigned)(uintptr_t)arg;
@@ -232,6 +273,7 @@ int main(void)
     tcase_add_test(tcase, test_reset);
     tcase_add_test(tcase, test_absurd_sizes);
     tcase_add_test(tcase, test_buffers_are_kept_within_a_bound);
+    tcase_add_test(tcase, test_reserved);
     tcase_add_test(tcase, test_many_threads);
     tcase_add_test(tcase, test_nodes_do_not_share_buffers);
     suite_add_tcase(suite, tcase);

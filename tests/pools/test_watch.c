@@ -160,6 +160,35 @@ START_TEST(test_hung_worker)
 }
 END_TEST
 
+/* A job within the time that it may take is long, and not hung; beyond it, it is hung. */
+START_TEST(test_long_worker)
+{
+    struct td_machine m;
+    struct td_hung hung[4];
+    struct stuck stuck = {.job = {.run = hang, .what = "some.op"}};
+    td_machine_init(&m, NULL);
+    struct td_pool *pool = td_machine_pool(&m, "a=:threads=1");
+    ck_assert_int_eq(td_pools_watch(m.pools, 1000000, count), 0);
+    stuck.job.deadline_ns = td_now_ns() + INT64_C(3600000000000);
+    ck_assert_int_eq(td_pool_submit(pool, &stuck.job), 0);
+    wait_for(&stuck.state, 1);
+    usleep(20000);
+    ck_assert_int_eq(td_pools_hung(m.pools, hung, 4), 0);
+    atomic_store(&stuck.state, 2);
+    wait_for(&stuck.state, 3);
+    stuck.job.deadline_ns = td_now_ns() + 5000000;
+    ck_assert_int_eq(td_pool_submit(pool, &stuck.job), 0);
+    wait_for(&stuck.state, 1);
+    usleep(20000);
+    ck_assert_int_eq(td_pools_hung(m.pools, hung, 4), 1);
+    atomic_store(&stuck.state, 2);
+    wait_for(&stuck.state, 3);
+    td_pool_unref(pool);
+    td_pools_unwatch(m.pools);
+    td_machine_fini(&m);
+}
+END_TEST
+
 static struct td_busy busy;
 
 static void *sit(void *arg)
@@ -214,6 +243,7 @@ int main(void)
     tcase_add_test(tcase, test_limits_that_change);
     tcase_add_test(tcase, test_calls_survive_a_move);
     tcase_add_test(tcase, test_hung_worker);
+    tcase_add_test(tcase, test_long_worker);
     tcase_add_test(tcase, test_seat_follows);
     suite_add_tcase(suite, tcase);
     return td_test_run(suite);
