@@ -2,7 +2,6 @@
  * what is wrong, which has one form (RFC 9457) whoever says it. */
 #include "api/handlers.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,13 +27,16 @@ static const struct {
 #undef TD_PROBLEM
 };
 
+/* What a library or the system says may be any errno: what has no row is the server's failure. */
 static size_t problem_row(int error)
 {
-    size_t row = 0, last = sizeof problems / sizeof *problems - 1;
-    while (row < last && problems[row].error != -error)
+    size_t row = 0, internal = 0, n = sizeof problems / sizeof *problems;
+    for (size_t i = 0; i < n; i++)
+        if (problems[i].error == EIO)
+            internal = i;
+    while (row < n && problems[row].error != -error)
         row++;
-    assert(problems[row].error == -error);
-    return row;
+    return row < n ? row : internal;
 }
 
 void td_api_problem_begin(struct td_request *req, struct td_writer *w, int error,
