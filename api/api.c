@@ -19,8 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SMALL_BODY ((size_t)64 << 10)
+
 const struct td_route td_routes[] = {
-#define TD_ROUTE(method, pattern, name) {TD_##method, pattern, td_api_##name},
+#define TD_ROUTE(method, pattern, name, body) {TD_##method, pattern, TD_BODY_##body, td_api_##name},
 #include "api/routes.def"
 #undef TD_ROUTE
     {0},
@@ -164,23 +166,46 @@ int td_api_begin(struct td_request *req)
     if (find_route(req) || judge_query(req) || judge_type(req) || read_json_length(req))
         return -1;
     if (atomic_load_explicit(&req->service->front.draining, memory_order_relaxed) &&
-        req->method != TD_GET && req->method != TD_HEAD) {
-        td_api_problem(req, -ESHUTDOWN, "the server is draining and takes no new work");
+        req->method == TD_PUT) {
+        td_api_problem(req, -ESHUTDOWN, "the server is draining and keeps nothing new");
         return -1;
     }
-    if (req->content_length != UINT64_MAX && req->content_length > req->service->limits.body) {
-        td_api_problem(req, -EMSGSIZE, "the body has %llu bytes; at most %zu are taken",
-                       (unsigned long long)req->content_length, req->service->limits.body);
+    if (req->content_length != UINT64_MAX && req->content_length > td_api_body_limit(req)) {
+        td_api_problem(req, -EMSGSIZE, "the body has %llu bytes; at most %zu are taken here",
+                       (unsigned long long)req->content_length, td_api_body_limit(req));
         return -1;
     }
     return 0;
 }
 
+size_t td_api_body_limit(const struct td_request *req)
+{
+    size_t most = req->service->limits.body;
+    return req->route && req->route->body == TD_BODY_small && most > SMALL_BODY ? SMALL_BODY : most;
+}
+
+/* Of the body behind the begin of its block. */
+static size_t shift_of(const struct td_request *req)
+{
+    return req->json_length > 0 ? (size_t)(-req->json_length & 63) : 0;
+}
+
 char *td_api_body(struct td_request *req, size_t size)
 {
-    size_t shift = req->json_length > 0 ? (size_t)(-req->json_length & 63) : 0;
-    char *room = td_arena_alloc(req->arena, size + shift + 1);
+    size_t shift = shift_of(req);
+    char *room = td_arena_reserve(req->arena, size + shift + 1);
     return room ? room + shift : NULL;
+}
+
+int td_api_body_fill(struct td_request *req, char *body, size_t size)
+{
+    size_t shift = shift_of(req);
+    return td_arena_fill(req->arena, body - shift, size + shift + 1);
+}
+
+void td_api_body_drop(struct td_request *req, char *body)
+{
+    td_arena_drop(req->arena, body - shift_of(req));
 }
 
 int td_api_handle(struct td_request *req)

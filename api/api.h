@@ -165,8 +165,15 @@ struct td_request { /* lives in its own arena */
  * the body) and -1. */
 int td_api_begin(struct td_request *req);
 
-/* Room for a body of size bytes in the arena, placed as req->body says. NULL when out of memory. */
+/* The longest body that the request's route takes. */
+size_t td_api_body_limit(const struct td_request *req);
+
+/* Room for a body of size bytes in the arena, placed as req->body says, of which td_api_body_fill
+ * counts what is written: to be asked before the first size bytes are (-ENOMEM), and the last time
+ * for all of the body. NULL when out of memory. td_api_body_drop: it is not needed any more. */
 char *td_api_body(struct td_request *req, size_t size);
+int td_api_body_fill(struct td_request *req, char *body, size_t size);
+void td_api_body_drop(struct td_request *req, char *body);
 
 /* Answers a request whose body is there. 0: req->response is filled. -EINPROGRESS: it will be, and
  * req->reply(req) called by a worker, perhaps already. Nothing else. */
@@ -183,6 +190,7 @@ struct td_route {
     enum td_method method;
     const char *pattern; /* "/v1/tensors/{name}"; {name*} takes the rest of the path; behind
                             a ? the query's parameters, split by & */
+    enum td_body_size { TD_BODY_small, TD_BODY_any } body; /* how long it may be; see routes.def */
     td_handler
         *handler; /* 0, -EINPROGRESS, or a negative errno that td_api_problem has explained */
 };

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -85,7 +86,27 @@ static int clear_path(const struct sockaddr_un *address)
     return unlink(address->sun_path) ? -errno : 0;
 }
 
-static int open_unix(struct td_listener *listener, const char *path)
+/* Octal digits up to 777; -1: it is something else. */
+static int read_mode(const char *text)
+{
+    size_t n = strspn(text, "01234567");
+    long mode = n && n <= 4 && !text[n] ? strtol(text, NULL, 8) : -1;
+    return mode <= 0777 ? (int)mode : -1;
+}
+
+/* At no moment may more connect than mode says: the socket has it before it has a name, and after
+ * that what the umask has taken of it. */
+static int bind_unix(int fd, const struct sockaddr_un *address, int mode)
+{
+    if (fchmod(fd, (mode_t)mode) || bind(fd, (const struct sockaddr *)address, sizeof *address))
+        return -errno;
+    int err = chmod(address->sun_path, (mode_t)mode) || listen(fd, 1024) ? -errno : 0;
+    if (err)
+        unlink(address->sun_path);
+    return err;
+}
+
+static int open_unix(struct td_listener *listener, const char *path, int mode)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (!*path)
@@ -99,8 +120,8 @@ static int open_unix(struct td_listener *listener, const char *path)
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
-    if (bind(fd, (struct sockaddr *)&address, sizeof address) || listen(fd, 1024)) {
-        err = -errno;
+    err = bind_unix(fd, &address, mode);
+    if (err) {
         close(fd);
         return err;
     }
@@ -109,13 +130,17 @@ static int open_unix(struct td_listener *listener, const char *path)
     return 0;
 }
 
-int td_listener_open(struct td_listener *listener, const char *text, struct td_problem *problem)
+int td_listener_open(struct td_listener *listener, const char *text, const char *mode,
+                     struct td_problem *problem)
 {
     socklen_t length;
     *listener = (struct td_listener){.fd = -1};
     int err;
+    if (read_mode(mode) < 0)
+        return td_problem_set(problem, EINVAL,
+                              "unix-mode: '%.40s': right are octal digits, 0 to 777", mode);
     if (!strncmp(text, "unix:", 5)) {
-        err = open_unix(listener, text + 5);
+        err = open_unix(listener, text + 5, read_mode(mode));
     } else if (!(err = parse_tcp(listener, text, &length))) {
         err = find_free(listener, length);
     }

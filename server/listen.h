@@ -12,11 +12,13 @@ struct td_listener {
     char path[108];                  /* of the Unix socket; "" when there is none to remove */
 };
 
-/* Reads ADDR:PORT, [ADDR]:PORT or unix:PATH. A TCP address is found free (port 0: any), but not
- * bound yet; a Unix socket is bound and listening. -EINVAL (not such a text), -EADDRINUSE (a server
- * is there already), -EEXIST (the path is something else than a socket), others of bind(2); the
- * sentence is in problem. After an error there is nothing to close. */
-int td_listener_open(struct td_listener *listener, const char *text, struct td_problem *problem);
+/* mode: of a Unix socket, "0" to "0777" in octal. Reads ADDR:PORT, [ADDR]:PORT or unix:PATH. A TCP
+ * address is found free (port 0: any), but not bound yet; a Unix socket is bound and listening.
+ * -EINVAL (not such a text), -EADDRINUSE (a server is there already), -EEXIST (the path is
+ * something else than a socket), others of bind(2); the sentence is in problem. After an error
+ * there is nothing to close. */
+int td_listener_open(struct td_listener *listener, const char *text, const char *mode,
+                     struct td_problem *problem);
 
 bool td_address_is_loopback(const struct sockaddr_storage *address); /* of IPv4 or IPv6 */
 /* "127.0.0.1:40000", "[::1]:40000" or "unix". */

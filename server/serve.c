@@ -204,6 +204,8 @@ static int start(struct server *s, struct td_problem *problem)
                                   .io_spin_us = io_spin_us(s),
                                   .connections = c->connections / c->listen.n,
                                   .idle_s = c->idle_s,
+                                  .transfer_s = c->transfer_s,
+                                  .unix_mode = c->unix_mode,
                                   .log = server_log,
                                   .allow_host = &c->allow_host,
                                   .allow_origin = &c->allow_origin};
@@ -223,9 +225,18 @@ static void end_at_once(int caught)
     _exit(0);
 }
 
-/* Not ready any more, which new connections are told too, and no new work; what is under way may
- * take as long as it takes, up to drain_s. What is left after that is cut off by the end of the
- * process: its workers cannot be stopped in a kernel. */
+static bool is_drained(const struct server *s)
+{
+    bool drained = !atomic_load(&s->service.front.in_flight);
+    for (int i = 0; i < s->config.listen.n && drained; i++)
+        drained = td_http_is_drained(s->http[i]);
+    return drained;
+}
+
+/* Not ready any more, and no new connections; what comes on those that are open is answered, and
+ * each ends with its answer. What is under way may take as long as it takes, up to drain_s. What is
+ * left after that is cut off by the end of the process: its workers cannot be stopped in a kernel.
+ */
 static void drain(struct server *s, const sigset_t *signals)
 {
     int64_t end = td_now_ns() + (int64_t)s->config.drain_s * 1000000000;
@@ -233,17 +244,18 @@ static void drain(struct server *s, const sigset_t *signals)
     signal(SIGINT, end_at_once);
     pthread_sigmask(SIG_UNBLOCK, signals, NULL);
     atomic_store(&s->service.front.draining, true);
+    for (int i = 0; i < s->config.listen.n; i++)
+        td_http_drain(s->http[i]);
     struct timespec tick = {.tv_nsec = 5000000};
-    int left;
-    while ((left = atomic_load(&s->service.front.in_flight)) > 0) {
-        if (td_now_ns() >= end) {
-            td_log_event(server_log, "stop", "%d requests cut off after %d s (drain-s)", left,
-                         s->config.drain_s);
-            td_log_finish(server_log); /* it stays: threads that are cut off still have it */
-            _exit(0);
-        }
+    while (!is_drained(s) && td_now_ns() < end)
         nanosleep(&tick, NULL);
-    }
+    int left = atomic_load(&s->service.front.in_flight);
+    if (!left)
+        return;
+    td_log_event(server_log, "stop", "%d requests cut off after %d s (drain-s)", left,
+                 s->config.drain_s);
+    td_log_finish(server_log); /* it stays: threads that are cut off still have it */
+    _exit(0);
 }
 
 static void stop(struct server *s)
@@ -335,7 +347,7 @@ int td_command_serve(int argc, char **argv)
     say_ready(&s);
     int caught;
     sigwait(&signals, &caught);
-    td_log_event(server_log, "stop", "%s: no new work; %d requests are under way",
+    td_log_event(server_log, "stop", "%s: no new connections; %d requests are under way",
                  caught == SIGTERM ? "SIGTERM" : "SIGINT", atomic_load(&s.service.front.in_flight));
     drain(&s, &signals);
     stop(&s);

@@ -311,6 +311,33 @@ class Service:
                 own.close()
         return finish
 
+    def half_head(self, method, path, body=b"", headers=None):
+        """A request of which the first bytes have come: it is under way, also while the server drains. The
+        function that is given sends the rest and gives the reply."""
+        lines = {"Host": "localhost", "Content-Length": str(len(body)), **(headers or {})}
+        data = f"{method} {path} HTTP/1.1\r\n" + "".join(f"{k}: {v}\r\n" for k, v in lines.items()) + "\r\n"
+        data = data.encode() + (body if isinstance(body, bytes) else body.encode())
+        own = self.socket(60)
+        own.sendall(data[:3])
+
+        def finish():
+            own.sendall(data[3:])
+            response = http.client.HTTPResponse(own, method=method)
+            response.begin()
+            with own:
+                return Reply(response)
+        return finish
+
+    def is_closed(self):
+        """Waits until new connections are refused, as they are once the server drains."""
+        def look():
+            try:
+                self.socket().close()
+            except ConnectionRefusedError:
+                return True
+            return False
+        return eventually(look)
+
     def op(self, op, inputs, parameters=None, **how):
         """Runs an operator that is right, and gives its only result."""
         reply = self.infer(op, inputs, parameters, **how)

@@ -16,7 +16,7 @@
 static const struct {
     const char *method, *pattern;
 } routes[TD_ROUTES + 1] = {
-#define TD_ROUTE(method, pattern, name) {#method, pattern},
+#define TD_ROUTE(method, pattern, name, body) {#method, pattern},
 #include "api/routes.def"
 #undef TD_ROUTE
     {"any", "none"},

@@ -19,8 +19,10 @@ struct td_exchange {       /* lives in the request's arena */
     struct td_http_line line;
     struct td_http_head head;
     bool begun;        /* its head has come */
+    bool repeats;      /* behind the request line it came as the connection's last one */
     size_t room;       /* bytes that fit at req.body */
     uint64_t received; /* bytes of the body, taken or dropped */
+    size_t held;       /* bytes that count for its address, see server/peers.h */
     bool refused;      /* the response was settled before the body; the body is dropped */
     bool counted;      /* in service->front.in_flight */
     _Atomic enum td_exchange_state state;
@@ -31,5 +33,16 @@ struct td_exchange {       /* lives in the request's arena */
 enum MHD_Result td_http_send(struct td_exchange *x);
 /* Frees what the thread has kept of responses. */
 void td_http_drop_kept(struct td_http_thread *thread);
+
+/* ---- upload.c ---- */
+
+/* Reserves room for a body of known length, or refuses it. */
+void td_http_upload_begin(struct td_exchange *x);
+/* A piece of the body. -EMSGSIZE when the client goes on and on after its request has been refused:
+ * libmicrohttpd takes a response only before the body or after it. */
+int td_http_upload_take(struct td_exchange *x, const char *data, size_t size);
+/* The reply, whose body counts for the client's address until it has been sent. */
+void td_http_hold_reply(struct td_exchange *x);
+void td_http_let_go(struct td_exchange *x);
 
 #endif

@@ -31,14 +31,15 @@ static int start_thread(struct td_http *http, struct td_http_thread *thread,
                         struct td_problem *problem)
 {
     sa_family_t family = http->listener.address.ss_family;
+    unsigned most = at_least_one(http->config.connections / http->n_threads);
+    struct td_watch_limits limits = {http->config.idle_s, http->config.transfer_s, (int)most};
     size_t memory = http->service->limits.headers + BESIDE_HEADERS;
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_TURBO | MHD_USE_ERROR_LOG;
     if (family == AF_INET6)
         flags |= MHD_USE_IPv6;
     struct MHD_OptionItem options[] = {
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)memory, NULL},
-        {MHD_OPTION_CONNECTION_LIMIT, at_least_one(http->config.connections / http->n_threads),
-         NULL},
+        {MHD_OPTION_CONNECTION_LIMIT, most, NULL},
         {MHD_OPTION_CONNECTION_TIMEOUT, family ? 0 : http->config.idle_s, NULL},
         {MHD_OPTION_LISTENING_ADDRESS_REUSE, 1, NULL},
         {MHD_OPTION_LISTEN_BACKLOG_SIZE, 1024, NULL},
@@ -54,6 +55,10 @@ static int start_thread(struct td_http *http, struct td_http_thread *thread,
     if (err && err != -ENOSYS) /* "none" was asked for: threads run anywhere */
         return td_problem_set(problem, -err, "io-cpus: '%.120s': none of them can be used here",
                               http->config.io_cpus);
+    err = td_watch_init(&thread->watch, &limits, &http->peers);
+    if (err)
+        return td_problem_set(problem, -err, "listen: no descriptor for an HTTP thread: %s",
+                              strerror(-err));
     thread->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, td_http_on_request, thread, MHD_OPTION_EXTERNAL_LOGGER,
         td_http_on_log, thread, MHD_OPTION_ARRAY, options, MHD_OPTION_NOTIFY_COMPLETED,
@@ -92,7 +97,6 @@ static void add_thread(struct td_http *http, const char *home, int part, int par
     snprintf(thread->home, sizeof thread->home, "%s", home);
     thread->part = part;
     thread->parts = parts;
-    td_watch_init(&thread->watch, http->config.idle_s);
 }
 
 /* Which pool's small calls each HTTP thread runs, and on which of its CPUs. */
@@ -132,11 +136,12 @@ int td_http_start(struct td_http **result, struct td_service *service,
     struct td_http *http = calloc(1, sizeof *http);
     if (!http)
         return td_problem_set(problem, ENOMEM, "out of memory");
-    int err = td_listener_open(&http->listener, config->listen, problem);
+    int err = td_listener_open(&http->listener, config->listen, config->unix_mode, problem);
     if (err) {
         free(http);
         return err;
     }
+    td_peers_init(&http->peers);
     http->service = service;
     http->config = *config;
     http->spin_ns = config->io_spin_us * INT64_C(1000);
@@ -159,16 +164,6 @@ const char *td_http_address(const struct td_http *http)
     return http->address;
 }
 
-/* Without its listening socket: several may have the same one, of the listener. */
-static void stop_daemon(struct td_http *http, struct MHD_Daemon *daemon)
-{
-    int fd = daemon ? MHD_quiesce_daemon(daemon) : -1;
-    if (fd >= 0 && fd != http->listener.fd)
-        close(fd);
-    if (daemon)
-        MHD_stop_daemon(daemon);
-}
-
 void td_http_stop(struct td_http *http)
 {
     if (!http)
@@ -182,10 +177,14 @@ void td_http_stop(struct td_http *http)
     atomic_store(&http->stopping, true);
     for (int i = 0; i < http->n_threads; i++) {
         td_http_thread_join(&http->thread[i]);
-        stop_daemon(http, http->thread[i].daemon);
+        td_http_deafen(&http->thread[i]);
+        if (http->thread[i].daemon)
+            MHD_stop_daemon(http->thread[i].daemon);
+        td_watch_fini(&http->thread[i].watch);
         td_arena_destroy(http->thread[i].spare);
         td_http_drop_kept(&http->thread[i]);
     }
     td_listener_close(&http->listener);
+    td_peers_fini(&http->peers);
     free(http);
 }

@@ -13,7 +13,9 @@ struct td_http_config {
     int io_spin_us;      /* how long they poll before they sleep */
     int connections;     /* open at a time */
     int idle_s;          /* seconds after which a silent connection is closed */
-    struct td_log *log;  /* borrowed; NULL: none */
+    int transfer_s; /* how long a body may take to arrive, and a reply to be read; 0: for ever */
+    const char *unix_mode;                            /* of a Unix socket, in octal: "0600" */
+    struct td_log *log;                               /* borrowed; NULL: none */
     const struct td_given *allow_host, *allow_origin; /* borrowed; as in options.def */
 };
 
@@ -26,6 +28,11 @@ int td_http_start(struct td_http **http, struct td_service *service,
                   const struct td_http_config *config, struct td_problem *problem);
 /* Where it listens, with the port that was taken: "http://127.0.0.1:8080". Borrowed. */
 const char *td_http_address(const struct td_http *http);
+/* Listens no longer, and has each connection end with its next answer. What stood in the queue of
+ * those to be accepted is answered too; idle ones are closed a little later. From any thread. */
+void td_http_drain(struct td_http *http);
+/* Whether no connection is left, and none can come. */
+bool td_http_is_drained(const struct td_http *http);
 /* Handles no request any more, waits for those that workers have (so the pools must still run),
  * closes everything and frees. NULL is fine. */
 void td_http_stop(struct td_http *http);

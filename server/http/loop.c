@@ -80,6 +80,12 @@ static bool may_poll(const struct td_http_thread *thread, int64_t now)
            (*thread->http->config.io_cpus || !atomic_load(&thread->handling));
 }
 
+static bool is_draining(const struct td_http_thread *thread)
+{
+    return atomic_load_explicit(&thread->http->draining, memory_order_relaxed) &&
+           !atomic_load_explicit(&thread->drained, memory_order_relaxed);
+}
+
 /* Handles what is there; whether that was anything that a client or a worker has done. */
 static bool run(struct td_http_thread *thread)
 {
@@ -91,6 +97,8 @@ static bool run(struct td_http_thread *thread)
     atomic_store_explicit(&thread->busy.since_ns, now, memory_order_relaxed);
     if (thread->held && !held_for(thread, now))
         release_one(thread);
+    if (is_draining(thread))
+        td_http_drain_turn(thread, now);
     if (!td_watch_due(&thread->watch, now))
         td_watch_look(&thread->watch, now);
     MHD_run(thread->daemon);
@@ -132,6 +140,8 @@ static void sleep_until_event(struct td_http_thread *thread, int64_t now)
         ns = due;
     if (thread->held && (ns < 0 || held_for(thread, now) < ns))
         ns = held_for(thread, now);
+    if (is_draining(thread) && (ns < 0 || ns > TD_HTTP_DRAIN_NS))
+        ns = TD_HTTP_DRAIN_NS;
     struct timespec most = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
     atomic_store_explicit(&thread->busy.since_ns, 0, memory_order_relaxed);
     atomic_store(&thread->asleep, true);

@@ -10,12 +10,8 @@
 #include "server/http/threads.h"
 
 #include <errno.h>
-#include <linux/sockios.h>
-#include <linux/tcp.h> /* netinet/tcp.h does not have tcpi_bytes_received */
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -35,41 +31,25 @@ static const struct {
     {505, -EPROTO, "the request line names a version of HTTP that is not spoken here"},
 };
 
-/* Whether more of a connection has been read than its requests have. Of Unix sockets, and behind a
- * body in chunks, whose frames nobody counts, that cannot be told. */
-static bool has_begun(const struct td_client *client)
-{
-    struct tcp_info info = {0};
-    socklen_t size = sizeof info;
-    int unread;
-    if (client->chunked || getsockopt(client->fd, IPPROTO_TCP, TCP_INFO, &info, &size) ||
-        ioctl(client->fd, SIOCINQ, &unread))
-        return true;
-    return info.tcpi_bytes_received > client->heads + client->received + (uint64_t)unread;
-}
-
 /* 431 and 413 come behind the request line, chunks behind the head, the others anywhere. */
-static bool can_be(const struct td_client *client, unsigned status, bool chunk)
-{
-    return client->phase == TD_PHASE_body || (client->phase == TD_PHASE_head && !chunk) ||
-           (client->phase == TD_PHASE_waits && !chunk && status != 431 && status != 413 &&
-            has_begun(client));
-}
-
 static struct td_client *find_client(struct td_watch *watch, unsigned status, bool chunk)
 {
-    struct td_client *found = NULL, *rings[] = {&watch->active, &watch->waiting};
+    struct td_client *found = NULL;
     int n = 0;
-    for (int i = 0; i < 2; i++)
-        for (struct td_client *c = rings[i]->next; c != rings[i]; c = c->next) {
-            if (c->phase == TD_PHASE_head && td_http_head_is_there(c->exchange))
-                return c; /* and was not given to us: it is this one */
-            if (can_be(c, status, chunk)) {
-                found = c;
-                n++;
-            }
+    for (struct td_client *c = watch->active.next; c != &watch->active; c = c->next) {
+        if (c->phase == TD_PHASE_head && td_http_head_is_there(c->exchange))
+            return c; /* and was not given to us: it is this one */
+        if (c->phase == TD_PHASE_body || (c->phase == TD_PHASE_head && !chunk)) {
+            found = c;
+            n++;
         }
-    return n == 1 ? found : NULL;
+    }
+    bool may_wait = !chunk && status != 431 && status != 413;
+    if (!may_wait || n > 1)
+        return n == 1 ? found : NULL;
+    int begun;
+    struct td_client *waiting = td_watch_begun(watch, &begun);
+    return n + begun != 1 ? NULL : n ? found : waiting;
 }
 
 static void send_problem(struct td_client *client, const struct td_request *req, const char *id)

@@ -67,6 +67,7 @@ enum MHD_Result td_http_send(struct td_exchange *x)
     struct MHD_Response *r = kept ? kept : make(x, close);
     if (!r)
         return MHD_NO;
+    td_http_hold_reply(x);
     td_watch_phase(&x->thread->watch, x->client, TD_PHASE_sends, x->thread->now_ns);
     enum MHD_Result result = MHD_queue_response(x->connection, (unsigned)res->status, r);
     if (!kept)

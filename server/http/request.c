@@ -1,14 +1,10 @@
-/* A request's life: headers -> td_api_begin; body bytes -> the place td_api_body chose, sized from
- * Content-Length; end -> td_api_handle, which answers, or leaves the connection suspended until a
- * worker calls reply(). Everything of a request lies in its arena and goes with it when
- * libmicrohttpd has sent the response. */
+/* A request's life: headers -> td_api_begin; body bytes -> upload.c; end -> td_api_handle, which
+ * answers, or leaves the connection suspended until a worker calls reply(). Everything of a request
+ * lies in its arena and goes with it when libmicrohttpd has sent the response. */
 #include "server/http/exchange.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define SMALL_BODY (40 * 1024) /* a refused request's is read to its end up to here */
 
@@ -24,8 +20,7 @@ static void reply(struct td_request *req)
     atomic_fetch_sub(&thread->handling, 1);
 }
 
-/* The end of the server waits for it. Once that has begun, what is answered at once is not counted:
- * probes without a pause would keep the server from ending. */
+/* The end of the server waits for it. */
 static void count(struct td_exchange *x)
 {
     if (!x->counted)
@@ -82,7 +77,7 @@ static void judge(struct td_exchange *x)
     else if (!x->refused)
         x->refused = td_api_begin(req) != 0;
     if (!x->refused && !x->head.origin)
-        td_http_repeat_keep(&x->client->repeat, &x->line, req, &x->head);
+        td_http_repeat_keep(&x->client->repeat, x->connection, &x->line, req, &x->head);
 }
 
 /* The head is there: set the request up and let the api judge it. */
@@ -107,57 +102,14 @@ static void begin(struct td_exchange *x, struct td_http_thread *thread, const ch
                      ->header_size;
     x->client->heads += (uint64_t)(x->line.end - method);
     x->line.loopback = x->client->loopback;
-    if (!draining)
-        count(x);
+    count(x);
     td_watch_phase(&thread->watch, x->client, TD_PHASE_body, req->begin_ns);
-    if (draining || !td_http_repeat_take(x->client->repeat, &x->line, req, &x->head))
+    if (draining || !x->repeats || !td_http_repeat_take(x->client->repeat, &x->line, req, &x->head))
         judge(x);
     if (!x->head.id)
         x->head.id = td_http_id_make(thread, x->made);
-    if (x->refused || req->content_length == UINT64_MAX || !req->content_length)
-        return;
-    req->body = td_api_body(req, req->content_length);
-    x->room = req->content_length;
-    if (!req->body) {
-        td_api_problem(req, -ENOMEM, "no memory for a body of %llu bytes",
-                       (unsigned long long)req->content_length);
-        x->refused = true;
-    }
-}
-
-/* A piece of the body. One of unknown length moves to twice the room as it grows. -EMSGSIZE when
- * the client goes on and on after its request has been refused: libmicrohttpd takes a response only
- * before the body or after it. */
-static int take_body(struct td_exchange *x, const char *data, size_t size)
-{
-    struct td_request *req = &x->req;
-    x->client->received += size;
-    x->client->chunked |= req->content_length == UINT64_MAX;
-    x->received += size;
-    if (x->refused)
-        return x->received / 2 > req->service->limits.body ? -EMSGSIZE : 0;
-    if (req->body_size + size > req->service->limits.body) {
-        td_api_problem(req, -EMSGSIZE, "the body has more than the %zu bytes that are taken",
-                       req->service->limits.body);
-        x->refused = true;
-        return 0;
-    }
-    if (size > x->room - req->body_size) {
-        size_t room = 2 * (req->body_size + size);
-        char *body = td_api_body(req, room);
-        if (!body) {
-            td_api_problem(req, -ENOMEM, "no memory for the body");
-            x->refused = true;
-            return 0;
-        }
-        if (req->body_size)
-            memcpy(body, req->body, req->body_size);
-        req->body = body;
-        x->room = room;
-    }
-    memcpy(req->body + req->body_size, data, size);
-    req->body_size += size;
-    return 0;
+    if (!x->refused && req->content_length != UINT64_MAX && req->content_length)
+        td_http_upload_begin(x);
 }
 
 /* What follows the '?', copied: libmicrohttpd takes it apart afterwards. NULL: no memory. */
@@ -176,14 +128,16 @@ static const char *copy_query(struct td_arena *arena, const char *target, size_t
 static struct td_exchange *create(struct td_http_thread *thread, struct MHD_Connection *connection,
                                   const char *target)
 {
+    struct td_client *client = *(struct td_client **)MHD_get_connection_info(
+        connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    if (!client || client->phase == TD_PHASE_closes) /* it is not watched, or not answered */
+        return NULL;
     struct td_service *service = thread->http->service;
     struct td_arena *arena = thread->spare ? thread->spare : td_arena_create();
     thread->spare = NULL;
     struct td_exchange *x = arena ? td_arena_zalloc(arena, sizeof *x) : NULL;
-    struct td_client *client = *(struct td_client **)MHD_get_connection_info(
-        connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     const char *query = x ? copy_query(arena, target, strlen(target)) : NULL;
-    if (!query || !client) { /* a connection that cannot be watched is closed */
+    if (!query) {
         td_arena_destroy(arena);
         return NULL;
     }
@@ -194,6 +148,7 @@ static struct td_exchange *create(struct td_http_thread *thread, struct MHD_Conn
     x->connection = connection;
     x->thread = thread;
     x->client = client;
+    x->repeats = td_http_repeat_is(client->repeat, target);
     client->exchange = x;
     x->req.gone = &client->gone;
     td_watch_phase(&thread->watch, client, TD_PHASE_head, thread->now_ns);
@@ -240,7 +195,7 @@ enum MHD_Result td_http_on_request(void *cls, struct MHD_Connection *connection,
     if (atomic_load(&x->state) == ST_replied)
         return td_http_send(x);
     if (*size) {
-        int err = take_body(x, data, *size);
+        int err = td_http_upload_take(x, data, *size);
         *size = 0;
         return err ? MHD_NO : MHD_YES;
     }
@@ -288,6 +243,7 @@ static void end(struct td_exchange *x)
     log_end(x, now);
     td_api_end(&x->req, now);
     bool counted = x->counted;
+    td_http_let_go(x);
     free_arena(x->thread, x->req.arena);
     if (counted)
         atomic_fetch_sub(&service->front.in_flight, 1);
@@ -314,11 +270,17 @@ void td_http_on_connection(void *cls, struct MHD_Connection *connection, void **
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         const union MHD_ConnectionInfo *info =
             MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-        *context = td_watch_add(watch, info->connect_fd, thread->now_ns);
+        struct td_client *client = td_watch_add(watch, info->connect_fd, thread->now_ns);
+        if (client && !(client->peer = td_peers_add(&thread->http->peers, &client->address))) {
+            td_watch_remove(watch, client);
+            client = NULL;
+        }
+        *context = client;
     } else if (*context) {
         struct td_client *client = *context;
         if (client->exchange) /* a query with more than there is room for ends without a word */
             end(client->exchange);
+        td_peers_remove(&thread->http->peers, client->peer);
         td_watch_remove(watch, client);
     }
 }

@@ -61,8 +61,11 @@ struct td_http_thread { /* the fields without comment are its own */
     int64_t pause_ns, poll_from_ns, rest_ns;
     unsigned long long callbacks; /* that libmicrohttpd has made */
     struct td_watch watch;
-    char host[64]; /* the last one that came over loopback and was taken */
-    uint64_t ids;  /* the last one that was made */
+    int64_t drain_ns;    /* when it was first seen that the server drains, or 0 */
+    bool deaf;           /* its daemon listens no longer */
+    atomic_bool drained; /* and has no connection */
+    char host[64];       /* the last one that came over loopback and was taken */
+    uint64_t ids;        /* the last one that was made */
     struct td_log_turn turn;
     struct td_http_kept { /* a response that does not change but for its id, which lies at id */
         const void *body;
@@ -79,8 +82,10 @@ struct td_http {
     struct td_http_thread thread[TD_MAX_HTTP_THREADS];
     int n_threads;
     struct td_listener listener;
+    struct td_peers peers;
     char address[160];
     int64_t spin_ns;      /* how long threads poll for events before they sleep */
+    atomic_bool draining; /* td_http_drain has been called */
     atomic_bool closing;  /* no request is handled any more */
     atomic_bool stopping; /* the threads are to end */
 };
@@ -92,6 +97,12 @@ struct MHD_Response *td_http_body(struct td_http_thread *thread, struct MHD_Conn
 void td_http_hold(struct td_http_thread *thread, struct td_http_held *held);
 /* A connection of the thread has been resumed; from any thread. */
 void td_http_wake(struct td_http_thread *thread);
+/* While the server drains, on each turn of the thread: see drain.c. */
+void td_http_drain_turn(struct td_http_thread *thread, int64_t now);
+#define TD_HTTP_DRAIN_NS 20000000 /* between two turns */
+/* Its daemon listens no longer; what is in the queue of its socket, if no other has that, is lost.
+ */
+void td_http_deafen(struct td_http_thread *thread);
 /* Starts the thread that runs the daemon, and ends it once http->stopping is set; a thread that was
  * not started is fine. -EIO, -EAGAIN. */
 int td_http_thread_start(struct td_http_thread *thread);
@@ -104,10 +115,14 @@ int td_http_head_judge(struct td_http_thread *thread, struct MHD_Connection *con
                        const struct td_http_line *line, struct td_request *req,
                        struct td_http_head *head);
 /* Notes what was made of a right head; *repeat: the connection's, NULL at first, to be freed. */
-void td_http_repeat_keep(struct td_http_repeat **repeat, const struct td_http_line *line,
-                         const struct td_request *req, const struct td_http_head *head);
-/* Whether this head is that one again; req and head are then filled as td_http_head_judge and
- * td_api_begin would. repeat: may be NULL. */
+void td_http_repeat_keep(struct td_http_repeat **repeat, struct MHD_Connection *connection,
+                         const struct td_http_line *line, const struct td_request *req,
+                         const struct td_http_head *head);
+/* Whether what follows the request line, to the head's end, is that head's again: to be asked while
+ * libmicrohttpd has not touched it. repeat: may be NULL. target: in its buffer. */
+bool td_http_repeat_is(const struct td_http_repeat *repeat, const char *target);
+/* Where that is so, whether the request line is the same too; req and head are then filled as
+ * td_http_head_judge and td_api_begin would. */
 bool td_http_repeat_take(const struct td_http_repeat *repeat, const struct td_http_line *line,
                          struct td_request *req, struct td_http_head *head);
 /* The callback of MHD_OPTION_URI_LOG_CALLBACK; cls: the thread. A request begins; what it returns

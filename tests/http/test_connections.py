@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import socket
+import threading
 import time
 
 import numpy as np
@@ -377,8 +378,79 @@ class Limits(service.ServiceTest):
         self.problem(self.service.call("POST", "/v1/ops/add", b'{"a":[[[[1]]]]}'), 400, "4")
 
 
+class Slow(service.ServiceTest):
+    """Clients that hold things up, each within its own limits."""
+    args = ("--memory", "100000000", "--idle-s", "300")
+
+    def test_bodies(self):
+        """What was announced and does not come takes nothing from others."""
+        slow = [self.service.socket() for _ in range(40)]
+        over = threading.Event()
+        for s, size in zip(slow, [9_000_000] * 11 + [1_000_000] * 9 + [400_000] * 20):
+            s.sendall(b"POST /v1/ops/add HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % size)
+
+        def trickle():
+            with contextlib.suppress(OSError):
+                while not over.wait(0.2):
+                    for s in slow:
+                        s.sendall(b" " * 400)
+        feeder = threading.Thread(target=trickle)
+        feeder.start()
+        x = np.arange(56_000, dtype=np.float32)
+        try:
+            statuses = [self.service.infer("add", {"self": x, "other": x}, binary=True).status for _ in range(26)]
+        finally:
+            over.set()
+            feeder.join()
+            for s in slow:
+                s.close()
+        self.assertEqual(statuses, [200] * 26)
+
+    def test_readers(self):
+        """Who does not read a big reply loses it once others want the memory."""
+        body = json.dumps({"parameters": {"size": [4_000_000], "binary_data_output": True}}).encode()
+        slow = []
+        for _ in range(5):
+            s = socket.socket()
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            s.connect(("127.0.0.1", self.service.port))
+            s.sendall(post(body, path="/v1/ops/zeros"))
+            slow.append(s)
+
+        def zeros():
+            return self.service.call("POST", "/v1/ops/zeros", body).status
+        self.assertTrue(service.eventually(lambda: zeros() == 503))
+        self.assertTrue(service.eventually(lambda: zeros() == 200, 60))
+        for s in slow:
+            s.close()
+
+    def test_a_body_in_chunks(self):
+        """It holds what has come, not twice that, so one of 45 MB fits into 100."""
+        c = self.service.connect()
+        c.request("POST", "/v1/ops/relu", iter([b" " * 4_500_000] * 10), encode_chunked=True)
+        self.problem(service.Reply(c.getresponse()), 400)
+        c.close()
+
+
 class Few(service.ServiceTest):
-    args = ("--connections", "8")
+    args = ("--connections", "8", "--idle-s", "300")
+
+    def test_idle_ones_make_room(self):
+        held = [self.service.socket(60) for _ in range(8)]
+        request = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        for s in held:
+            s.sendall(request)
+            self.assertEqual(read_replies(s, 1)[0][0][0], 200)
+        with self.service.socket(100) as new:
+            new.sendall(request)
+            self.assertEqual(read_replies(new, 1)[0][0][0], 200)
+        ended = 0
+        for s in held:
+            s.settimeout(0.01)
+            with contextlib.suppress(TimeoutError):
+                ended += s.recv(1) == b""
+            s.close()
+        self.assertGreater(ended, 0)
 
     def test_connections_beyond_the_limit(self):
         """They are closed or wait; those that are there are served, and afterwards all is well."""
@@ -391,7 +463,7 @@ class Few(service.ServiceTest):
                 served += b" 200 " in s.recv(1000)
         for s in held:
             s.close()
-        self.assertIn(served, range(1, 9))
+        self.assertGreater(served, 0)
         time.sleep(2.5)
         self.alive()
 

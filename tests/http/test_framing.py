@@ -227,6 +227,36 @@ class Repeats(Raw):
                 return None
         return int(data.split()[1]) if data else None
 
+    def test_twins(self):
+        """A head with zero bytes where its lines and names end, which libmicrohttpd writes there itself, is not
+        the one that came before, and what follows it is no request."""
+        hidden = head(request=b"GET /v2/health/live HTTP/1.1")
+        right = head(b"Accept: */*", length(), b"X-Last: y")
+        twins = [right.replace(b"\r\nContent-Length:", b"\0\0Content-Length\0"),
+                 right.replace(b"\r\nContent-Length:", b"\0\nContent-Length\0"),
+                 right.replace(b"\r\nAccept:", b"\0\0Accept\0").replace(b"\r\nContent-Length:", b"\0\0Content-Length\0"),
+                 right.replace(b"\r\nContent-Length:", b"\0\0Content-Length\0").replace(b"\r\nX-Last:", b"\0\0X-Last\0"),
+                 right.replace(b"\r\nHost:", b"\0\0Host\0"),
+                 right.replace(b"\r\nContent-Length: %d" % len(BODY), b"\0\0Content-Length\0 %d" % len(BODY))]
+        for twin in twins:
+            self.assertEqual(len(twin), len(right))
+            for first in ([], [right + BODY] * 2):
+                with self.service.socket() as s:
+                    for one in first:
+                        s.sendall(one)
+                        data = b""
+                        while not data.endswith(b"}"):
+                            data += s.recv(65536)
+                    s.sendall(twin + hidden)
+                    data = b""
+                    try:
+                        while piece := s.recv(65536):
+                            data += piece
+                    except ConnectionError:
+                        pass
+                self.assertNotIn(b'"live"', data, twin)
+                self.assertNotIn(b" 200 ", data, twin)
+
     def test_heads_that_came_before(self):
         """What the last head was, or what it nearly was, makes no difference to a request: each byte replaced."""
         get, post = head(request=b"GET /v2/health/live HTTP/1.1"), head(length(), b"Content-Type: application/json") + BODY

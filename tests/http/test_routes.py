@@ -27,6 +27,27 @@ def concrete(pattern):
     return re.sub(r"{(\w+)\*?}", lambda m: "7" if m[1] == "version" else "nosuch", pattern)
 
 
+class Bodies(service.ServiceTest):
+    def test_small_ones(self):
+        """What takes no tensor and no model takes 64 KiB, announced or in chunks: an HTTP thread reads it."""
+        text = (ROOT / "api/routes.def").read_text()
+        small = re.findall(r'^TD_ROUTE\((POST|PUT), "([^"?]+)", \w+, small\)', text, re.M)
+        self.assertIn(("POST", "/v2/repository/index"), small)
+        self.assertIn(("PUT", "/v1/pools/{name}"), small)
+        for method, pattern in small:
+            path = concrete(pattern)
+            self.problem(self.service.call(method, path, b" " * 65537), 413, "65537", "65536")
+            reply = self.service.call(method, path, b"{" + b" " * 65535)
+            self.assertNotEqual(reply.status, 413, path)
+            c = self.service.connect()
+            c.request(method, path, iter([b" " * 40000] * 2), encode_chunked=True)
+            self.problem(service.Reply(c.getresponse()), 413, "65536")
+            c.close()
+        for method, pattern in re.findall(r'^TD_ROUTE\((POST|PUT), "([^"?]+)", \w+, any\)', text, re.M):
+            reply = self.service.call(method, concrete(pattern), b"{" + b" " * 70000)
+            self.assertIn(reply.status, (400, 404), pattern)
+
+
 class Routes(service.ServiceTest):
     def test_isa(self):
         isa = self.service.call("GET", "/v1/isa").json

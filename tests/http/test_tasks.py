@@ -432,14 +432,14 @@ class Drain(unittest.TestCase, Tasks):
         locations = [self.slow() for _ in range(3)]
         replies = []
         threads = [threading.Thread(target=lambda l=l: replies.append(self.end(l))) for l in locations]
-        kept = self.service.connect()
-        self.service.call("GET", "/v2", connection=kept)
+        body, headers = service.pack({"self": A})
+        late = self.service.half_head("POST", "/v1/ops/relu", body, {**headers, "Prefer": "respond-async"})
         for t in threads:
             t.start()
         time.sleep(0.1)
         self.service.process.send_signal(signal.SIGTERM)
-        self.until(lambda: self.service.call("GET", "/v2/health/ready").status == 503, "it goes on")
-        refused = self.submit("relu", {"self": A}, connection=kept)
+        self.assertTrue(self.service.is_closed(), "it goes on")
+        refused = late()
         for t in threads:
             t.join()
         finish()

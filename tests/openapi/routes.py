@@ -4,7 +4,7 @@
 Both ways: every route of api/routes.def is described and everything described is a route. A path's
 variables and the query's parameters are declared, a described error is one that api/problems.def can
 give, operations under /v1/pools and /v1/tasks and the parameters of streams are marked experimental
-and nothing else is (RT-1), and the version is the program's.
+and nothing else is (RT-1), bodies are limited as described, and the version is the program's.
 """
 import pathlib
 import re
@@ -25,10 +25,10 @@ def coded_routes():
     """(method, path) of each route -> its query's parameters; {name*} takes slashes too, which OpenAPI
     cannot say."""
     text = (ROOT / "api/routes.def").read_text()
-    found = re.findall(r'^TD_ROUTE\((\w+), "([^"]+)", \w+\)', text, re.M)
+    found = re.findall(r'^TD_ROUTE\((\w+), "([^"]+)", \w+, (any|small)\)', text, re.M)
     assert len(found) == len(re.findall(r"^TD_ROUTE", text, re.M)) > 0, "routes.def is not understood"
-    return {(method, path.partition("?")[0].replace("*}", "}")): path.partition("?")[2]
-            for method, path in found}
+    return {(method, path.partition("?")[0].replace("*}", "}")): (path.partition("?")[2], body)
+            for method, path, body in found}
 
 
 def problem_statuses():
@@ -45,7 +45,7 @@ def resolve(api, node):
     return node
 
 
-def check_operation(api, path, item, method, statuses, query):
+def check_operation(api, path, item, method, statuses, query, body):
     name, operation = f"{method.upper()} {path}", item[method]
     parameters = [resolve(api, p) for p in item.get("parameters", []) + operation.get("parameters", [])]
     declared = {p["name"] for p in parameters if p["in"] == "path"}
@@ -55,6 +55,8 @@ def check_operation(api, path, item, method, statuses, query):
     asked = "&".join(p["name"] for p in parameters if p["in"] == "query")
     if asked != query:
         yield f"{name}: query parameters '{asked}' are described, '{query}' are taken"
+    if method in ("post", "put") and (body == "any") != ("413" in operation["responses"]):
+        yield f"{name}: 413 belongs to what takes a body of any length; the text says 64 KiB for the others"
     for status, response in operation["responses"].items():
         problem = "application/problem+json" in resolve(api, response).get("content", {})
         if problem and status != "4XX" and status not in statuses:
@@ -84,7 +86,7 @@ def main():
         for method in METHODS:
             if method in item:
                 wrong += check_operation(api, path, item, method, statuses,
-                                         coded.get((method.upper(), path), ""))
+                                         *coded.get((method.upper(), path), ("", "small")))
     if marked(api["components"]["schemas"]) != STREAMS:
         wrong.append(f"x-stability is due to the parameters {sorted(STREAMS)}")
     if api["info"]["version"] != sys.argv[1]:

@@ -73,6 +73,7 @@ static void start(void)
                                  .io_threads = 1,
                                  .connections = 8,
                                  .idle_s = 30,
+                                 .unix_mode = "0600",
                                  .allow_host = &nobody,
                                  .allow_origin = &nobody};
     for (int i = 0; i < 2; i++)

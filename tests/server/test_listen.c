@@ -51,7 +51,7 @@ START_TEST(test_texts)
                                         "unix:"};
     char name[160];
     for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
-        int err = td_listener_open(&listener, right[i][0], &problem);
+        int err = td_listener_open(&listener, right[i][0], "0600", &problem);
         if (err == -EAFNOSUPPORT || err == -EADDRNOTAVAIL) {
             printf("skipped: %s: no IPv6 here\n", right[i][0]);
             continue;
@@ -63,7 +63,8 @@ START_TEST(test_texts)
         td_listener_close(&listener);
     }
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        ck_assert_msg(td_listener_open(&listener, wrong[i], &problem) == -EINVAL, "%s", wrong[i]);
+        ck_assert_msg(td_listener_open(&listener, wrong[i], "0600", &problem) == -EINVAL, "%s",
+                      wrong[i]);
         ck_assert_ptr_nonnull(strstr(problem.text, "ADDR:PORT"));
     }
 }
@@ -81,10 +82,10 @@ START_TEST(test_taken_port)
     ck_assert_int_eq(listen(fd, 1), 0);
     ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&in, &size), 0);
     snprintf(text, sizeof text, "127.0.0.1:%d", ntohs(in.sin_port));
-    ck_assert_int_eq(td_listener_open(&listener, text, &problem), -EADDRINUSE);
+    ck_assert_int_eq(td_listener_open(&listener, text, "0600", &problem), -EADDRINUSE);
     ck_assert_ptr_nonnull(strstr(problem.text, text));
     close(fd);
-    ck_assert_int_eq(td_listener_open(&listener, text, &problem), 0);
+    ck_assert_int_eq(td_listener_open(&listener, text, "0600", &problem), 0);
     td_listener_close(&listener);
 }
 END_TEST
@@ -93,9 +94,9 @@ START_TEST(test_unix)
 {
     struct td_listener other;
     make_folder();
-    ck_assert_int_eq(td_listener_open(&listener, text, &problem), 0);
+    ck_assert_int_eq(td_listener_open(&listener, text, "0600", &problem), 0);
     ck_assert(listener.fd >= 0 && is_there() && td_listener_is_local(&listener));
-    ck_assert_int_eq(td_listener_open(&other, text, &problem), -EADDRINUSE);
+    ck_assert_int_eq(td_listener_open(&other, text, "0600", &problem), -EADDRINUSE);
     ck_assert(is_there());
     td_listener_unlink(&listener);
     ck_assert(!is_there() && listener.fd >= 0);
@@ -108,10 +109,10 @@ END_TEST
 START_TEST(test_unix_left_behind)
 {
     make_folder();
-    ck_assert_int_eq(td_listener_open(&listener, text, &problem), 0);
+    ck_assert_int_eq(td_listener_open(&listener, text, "0600", &problem), 0);
     close(listener.fd); /* as a process that was killed does */
     ck_assert(is_there());
-    ck_assert_int_eq(td_listener_open(&listener, text, &problem), 0);
+    ck_assert_int_eq(td_listener_open(&listener, text, "0600", &problem), 0);
     td_listener_close(&listener);
     ck_assert(!is_there());
     rmdir(folder);
@@ -124,20 +125,45 @@ START_TEST(test_unix_spares_files)
     FILE *file = fopen(path, "we");
     ck_assert_ptr_nonnull(file);
     fclose(file);
-    ck_assert_int_eq(td_listener_open(&listener, text, &problem), -EEXIST);
+    ck_assert_int_eq(td_listener_open(&listener, text, "0600", &problem), -EEXIST);
     ck_assert(is_there());
     unlink(path);
     rmdir(folder);
-    ck_assert_int_eq(td_listener_open(&listener, text, &problem), -ENOENT);
+    ck_assert_int_eq(td_listener_open(&listener, text, "0600", &problem), -ENOENT);
     char longer[200] = "unix:/";
     memset(longer + 6, 'a', 150);
-    ck_assert_int_eq(td_listener_open(&listener, longer, &problem), -ENAMETOOLONG);
+    ck_assert_int_eq(td_listener_open(&listener, longer, "0600", &problem), -ENAMETOOLONG);
+}
+END_TEST
+
+START_TEST(test_unix_mode)
+{
+    static const struct {
+        const char *text;
+        mode_t mode;
+    } modes[] = {{"0600", 0600}, {"660", 0660}, {"0666", 0666}, {"0777", 0777}, {"0", 0}};
+    static const char *const wrong[] = {"", "9", "0800", "1000", "-1", "06 0", "rw", "00600"};
+    make_folder();
+    umask(022); /* which takes nothing of what is asked for */
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        struct stat st;
+        ck_assert_int_eq(td_listener_open(&listener, text, modes[i].text, &problem), 0);
+        ck_assert_int_eq(lstat(path, &st), 0);
+        ck_assert_int_eq(st.st_mode & 07777, modes[i].mode);
+        td_listener_close(&listener);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        ck_assert_int_eq(td_listener_open(&listener, text, wrong[i], &problem), -EINVAL);
+        ck_assert_ptr_nonnull(strstr(problem.text, "unix-mode"));
+    }
+    rmdir(folder);
 }
 END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_texts, test_taken_port, test_unix, test_unix_left_behind,
-                                  test_unix_spares_files};
+    const TTest *const tests[] = {
+        test_texts,    test_taken_port, test_unix, test_unix_left_behind, test_unix_spares_files,
+        test_unix_mode};
     return td_run_tests("server_listen", tests, sizeof tests / sizeof *tests);
 }

@@ -1,5 +1,7 @@
 /* server/watch.c: who is cut off, at times that the test makes up, and who is not. */
 #include "server/watch.h"
+
+#include "pools/pools.h"
 #include "tests/run_tests.h"
 
 #include <arpa/inet.h>
@@ -40,7 +42,8 @@ static void connect_pair(int64_t now)
 
 static void begin(void)
 {
-    td_watch_init(&watch, IDLE_S);
+    struct td_watch_limits limits = {.idle_s = IDLE_S, .transfer_s = 600};
+    ck_assert_int_eq(td_watch_init(&watch, &limits, NULL), 0);
     connect_pair(0);
 }
 
@@ -169,10 +172,158 @@ START_TEST(test_reply_that_is_not_read)
 }
 END_TEST
 
+/* Each window is right, but not all of it together; so for a reply. */
+START_TEST(test_whole_deadline)
+{
+    for (int sends = 0; sends < 2; sends++) {
+        begin();
+        td_watch_phase(&watch, client, sends ? TD_PHASE_sends : TD_PHASE_body, 0);
+        for (int64_t s = 0; s < 599; s += 10) {
+            client->received += 20000;
+            fill();
+            usleep(500);
+            ck_assert(is_kept(s * S, s * S + S));
+        }
+        ck_assert(!is_kept(601 * S, 602 * S));
+        td_watch_remove(&watch, client);
+    }
+}
+END_TEST
+
+/* What is slow, but not too slow, goes when memory has been refused to somebody. */
+START_TEST(test_body_under_pressure)
+{
+    begin();
+    td_watch_phase(&watch, client, TD_PHASE_body, 0);
+    for (int64_t s = 0; s < 5; s++) {
+        client->received += 20000;
+        ck_assert(is_kept(s * S, s * S + S));
+    }
+    td_memory.refused++;
+    ck_assert(!is_kept(5 * S, 6 * S));
+    td_watch_remove(&watch, client);
+    connect_pair(6 * S);
+    td_watch_phase(&watch, client, TD_PHASE_body, 6 * S);
+    for (int64_t s = 6; s < 20; s++) { /* one that is fast enough */
+        client->received += 100000;
+        td_memory.refused++;
+        ck_assert(is_kept(s * S, s * S + S));
+    }
+}
+END_TEST
+
+/* As many as may be: the one that is idle for longest goes, when it is idle for long enough. */
+START_TEST(test_room)
+{
+    begin();
+    watch.most = 2;
+    struct td_client *first = client;
+    int first_peer = peer;
+    connect_pair(3 * S);
+    ck_assert(first->phase == TD_PHASE_closes);
+    ck_assert_int_eq(recv(first_peer, piece, 1, 0), 0);
+    ck_assert_int_eq(send(first_peer, piece, 1, 0), 1); /* which meets no reset */
+    usleep(1000);
+    ck_assert_int_eq(recv(first_peer, piece, 1, 0), 0);
+    ck_assert_int_eq(recv(first->fd, piece, 2, MSG_DONTWAIT), 1);
+    ck_assert(is_kept(3 * S, 4 * S));
+    td_watch_look(&watch, 9 * S); /* nor does it stay for ever */
+    ck_assert_int_eq(recv(first->fd, piece, 1, MSG_DONTWAIT), 0);
+    ck_assert(client->phase == TD_PHASE_waits);
+    td_watch_remove(&watch, first);
+    td_watch_remove(&watch, client);
+}
+END_TEST
+
+/* Idle ones are kept for a moment, for the request that is on its way. */
+START_TEST(test_drain)
+{
+    begin();
+    struct td_client *idle = client;
+    int idle_peer = peer;
+    connect_pair(S);
+    ck_assert_int_eq(send(peer, "GET", 3, 0), 3); /* one that has begun is waited for */
+    usleep(1000);
+    ck_assert_int_eq(recv(client->fd, piece, 3, 0), 3);
+    td_watch_drain(&watch, 10 * S);
+    ck_assert_int_ge(td_watch_due(&watch, 10 * S), 0);
+    ck_assert_int_lt(td_watch_due(&watch, 10 * S), S);
+    td_watch_look(&watch, 10 * S + S / 2);
+    ck_assert(idle->phase == TD_PHASE_waits);
+    td_watch_look(&watch, 12 * S);
+    ck_assert(idle->phase == TD_PHASE_closes && client->phase == TD_PHASE_waits);
+    ck_assert_int_eq(recv(idle_peer, piece, 1, 0), 0);
+    ck_assert(is_kept(12 * S, 30 * S));
+    ck_assert(!is_kept(31 * S, 33 * S));
+    td_watch_remove(&watch, idle);
+    td_watch_remove(&watch, client);
+    ck_assert_int_lt(td_watch_due(&watch, 33 * S), 0);
+}
+END_TEST
+
+static int n_heard(void)
+{
+    int n = 0;
+    for (struct td_client *c = watch.heard.next_heard; c != &watch.heard; c = c->next_heard)
+        n++;
+    return n;
+}
+
+/* However many are idle, only those are asked about that have sent something since. */
+START_TEST(test_begun)
+{
+    struct td_client *all[100];
+    int peers[100], n;
+    begin();
+    td_watch_remove(&watch, client);
+    for (int i = 0; i < 100; i++) {
+        connect_pair(0);
+        all[i] = client;
+        peers[i] = peer;
+    }
+    ck_assert_ptr_null(td_watch_begun(&watch, &n));
+    ck_assert_int_eq(n, 0);
+    ck_assert_int_eq(n_heard(), 0);
+    for (int round = 0; round < 3; round++) {
+        ck_assert_int_eq(send(peers[50], "GET /", 5, 0), 5);
+        usleep(1000);
+        ck_assert_int_eq(recv(all[50]->fd, piece, 100, 0), 5); /* read before anybody asks */
+        ck_assert_ptr_eq(td_watch_begun(&watch, &n), all[50]);
+        ck_assert_int_eq(n, 1);
+        ck_assert_int_eq(n_heard(), 1);
+        ck_assert_ptr_eq(td_watch_begun(&watch, &n), all[50]); /* it still has */
+        all[50]->heads += 5;
+        ck_assert_ptr_null(td_watch_begun(&watch, &n));
+        ck_assert_int_eq(n_heard(), 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(send(peers[i], "x", 1, 0), 1);
+        usleep(1000);
+        ck_assert_int_eq(recv(all[i]->fd, piece, 100, 0), 1);
+        td_watch_begun(&watch, &n);
+        ck_assert_int_eq(n, i < 2 ? i + 1 : 2);
+    }
+    for (int i = 0; i < 100; i++)
+        td_watch_remove(&watch, all[i]);
+    ck_assert_int_eq(n_heard(), 0);
+    td_watch_fini(&watch);
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {
-        test_waiting,        test_head, test_body_in_time,       test_body_that_stops,
-        test_body_that_ends, test_work, test_reply_that_is_read, test_reply_that_is_not_read};
+    const TTest *const tests[] = {test_waiting,
+                                  test_head,
+                                  test_body_in_time,
+                                  test_body_that_stops,
+                                  test_body_that_ends,
+                                  test_work,
+                                  test_reply_that_is_read,
+                                  test_reply_that_is_not_read,
+                                  test_whole_deadline,
+                                  test_body_under_pressure,
+                                  test_room,
+                                  test_drain,
+                                  test_begun};
     return td_run_tests("server_watch", tests, sizeof tests / sizeof *tests);
 }
