@@ -23,4 +23,13 @@ int td_fused_values(const struct td_call *call, const struct td_impl *impl);
 /* All results have one shape, but for leading dimensions of 1. */
 void td_fused(const struct td_fused *calls, int n, int threads);
 
+/* The same kept, to be computed again and again: what they amount to is worked out once. Where data
+ * lie is read from the calls in each run, which stay where they are; a result has data then where
+ * it has some now, and operands that lie at one address now always do. Memory is alloc's; NULL:
+ * there is none. */
+struct td_fusion;
+struct td_fusion *td_fusion_make(const struct td_fused *calls, int n, int threads,
+                                 void *(*alloc)(void *arg, size_t bytes), void *alloc_arg);
+void td_fusion_run(struct td_fusion *fusion);
+
 #endif

@@ -3,6 +3,7 @@
 #include "dispatch/model/plan.h"
 #include "dispatch/steps.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* What a step is, where it is one kernel; NULL: it is several, or nothing. */
@@ -79,7 +80,7 @@ static int first_of(const struct td_plan *plan, int last)
     return first;
 }
 
-void td_plan_run_group(const struct td_plan *plan, int last)
+int td_plan_fuse(struct td_plan *plan, int last)
 {
     struct td_fused call[TD_FUSED_MOST];
     int of[TD_FUSED_MOST], n = 0;
@@ -96,5 +97,7 @@ void td_plan_run_group(const struct td_plan *plan, int last)
                     call[n].of[td_plan_argument(step, step->use[i].arg)] = (signed char)k;
         of[n++] = s;
     }
-    td_fused(call, n, plan->threads);
+    struct td_fusion **fusion = &plan->step[last].fusion;
+    *fusion = td_fusion_make(call, n, plan->threads, td_alloc_in_arena, plan->arena);
+    return *fusion ? 0 : -ENOMEM;
 }

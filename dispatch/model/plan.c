@@ -1,6 +1,7 @@
 /* From recorded steps to what is run again and again: steps are bound, values get places in one
  * piece of memory (place.c); then a run is a loop over the steps. */
 #include "dispatch/model/plan.h"
+#include "kernels/fused.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -125,23 +126,6 @@ static int find_taken(struct td_plan *plan)
     return plan->taken ? 0 : -ENOMEM;
 }
 
-int td_plan_close(struct td_plan *plan, struct td_problem *problem)
-{
-    int err = bind_steps(plan, problem);
-    if (err)
-        return err;
-    td_plan_group(plan);
-    if (td_plan_place(plan) || find_taken(plan))
-        return td_problem_set(problem, ENOMEM, "no memory for the model's plan");
-    plan->memory = td_arena_alloc(plan->arena, plan->bytes + plan->scratch + 64);
-    if (!plan->memory)
-        return td_problem_set(problem, ENOMEM, "no memory for the model's plan");
-    point_steps(plan);
-    return 0;
-}
-
-/* ---- running ---- */
-
 /* Where a value is when the plan runs on these inputs. */
 static char *data_of(const struct td_plan *plan, int value, const struct td_tensor *inputs)
 {
@@ -158,6 +142,42 @@ static void point_to_inputs(const struct td_plan *plan, const struct td_tensor *
     }
 }
 
+/* With each input at addresses of its own, which nothing else has: they are compared only. */
+static int fuse(struct td_plan *plan)
+{
+    struct td_tensor *apart = calloc((size_t)plan->n_inputs + 1, sizeof *apart);
+    uintptr_t at = 64;
+    int err = apart ? 0 : -ENOMEM;
+    for (int i = 0; i < plan->n_inputs && !err; i++) {
+        apart[i].data = (void *)at;
+        at += td_nbytes(&plan->input[i]) + 64;
+    }
+    if (!err)
+        point_to_inputs(plan, apart);
+    for (int s = 0; s < plan->n_steps && !err; s++)
+        if (plan->step[s].handle && plan->step[s].with == s)
+            err = td_plan_fuse(plan, s);
+    free(apart);
+    return err;
+}
+
+int td_plan_close(struct td_plan *plan, struct td_problem *problem)
+{
+    int err = bind_steps(plan, problem);
+    if (err)
+        return err;
+    td_plan_group(plan);
+    if (td_plan_place(plan) || find_taken(plan))
+        return td_problem_set(problem, ENOMEM, "no memory for the model's plan");
+    plan->memory = td_arena_alloc(plan->arena, plan->bytes + plan->scratch + 64);
+    if (!plan->memory)
+        return td_problem_set(problem, ENOMEM, "no memory for the model's plan");
+    point_steps(plan);
+    return fuse(plan) ? td_problem_set(problem, ENOMEM, "no memory for the model's plan") : 0;
+}
+
+/* ---- running ---- */
+
 static int run_step(const struct td_plan *plan, int s, struct td_problem *problem)
 {
     struct td_plan_step *step = &plan->step[s];
@@ -165,7 +185,7 @@ static int run_step(const struct td_plan *plan, int s, struct td_problem *proble
     int err = 0;
     td_weight_forget();
     if (step->with == s)
-        td_plan_run_group(plan, s);
+        td_fusion_run(step->fusion);
     else
         err = td_step_execute(step->made, plan->memory + plan->bytes, &why);
     step->taken = td_weight_taken();

@@ -41,8 +41,9 @@ struct td_plan_step {               /* a call as it was given, and bound once pa
     enum td_isa isa;            /* and by level, */
     enum td_dtype compute_type; /* and the type that it is given */
     int64_t ns;                 /* that it took last */
-    int with;   /* the last of those that it is computed together with; -1: it is so alone */
-    bool alone; /* one kernel computes it of its arguments as they are */
+    int with; /* the last of those that it is computed together with; -1: it is so alone */
+    struct td_fusion *fusion; /* of the last one */
+    bool alone;               /* one kernel computes it of its arguments as they are */
     unsigned overwrites;     /* arguments of the call in whose place its first result may be made */
     struct td_weight *taken; /* whose packed form that read; compared only */
 };
@@ -171,10 +172,11 @@ void td_model_rest(struct td_model *model);
 
 /* ---- fuse.c ---- */
 
-/* Of steps that are bound, finds those that are computed together; and computes those that end
- * with the step last. */
+/* Of steps that are bound, finds those that are computed together; and once all data are where they
+ * will be, and inputs' anywhere apart, works out how those are that end with the step last.
+ * -ENOMEM. */
 void td_plan_group(struct td_plan *plan);
-void td_plan_run_group(const struct td_plan *plan, int last);
+int td_plan_fuse(struct td_plan *plan, int last);
 
 /* ---- plans.c ---- */
 

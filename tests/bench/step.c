@@ -1,12 +1,15 @@
 /* What a kept call costs beside its kernel: an addition of 16 floats, by the kernel's pointer, as a
  * step (dispatch/step.h), with its data set anew or not, and as a run that is executed again or
- * selected and executed. All take turns; a line shows the median of the rounds.
+ * selected and executed. Then what a node of a chain of eight additions of 4 floats costs, one by
+ * one, computed together anew each time, and as a plan has them, worked out once. All take turns; a
+ * line shows the median of the rounds.
  *
  * Run it on a quiet core: taskset -c 1 bench_step */
-#include "dispatch/step.h"
+#include "dispatch/steps.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define ROUNDS 101
 #define REPEAT 20000
@@ -46,14 +49,41 @@ static void as_run_selected(void)
     td_run_execute(&run, scratch);
 }
 
+#define CHAIN 8
+
+static struct td_step *chained[CHAIN];
+static struct td_fused chain[CHAIN];
+static struct td_fusion *fusion;
+static float between[CHAIN][4];
+
+static void one_by_one(void)
+{
+    for (int i = 0; i < CHAIN; i++)
+        td_step_execute(chained[i], scratch, NULL);
+}
+
+static void together(void)
+{
+    td_fused(chain, CHAIN, 1);
+}
+
+static void worked_out(void)
+{
+    td_fusion_run(fusion);
+}
+
 static const struct {
     const char *what;
     void (*go)(void);
+    int nodes;
 } way[] = {{"the kernel", kernel},
            {"a step", as_step},
            {"a step, its data set anew", as_step_aimed},
            {"a run", as_run},
-           {"a run, selected anew", as_run_selected}};
+           {"a run, selected anew", as_run_selected},
+           {"a node, one by one", one_by_one, CHAIN},
+           {"a node, fused anew", together, CHAIN},
+           {"a node, fused once", worked_out, CHAIN}};
 #define WAYS (sizeof way / sizeof *way)
 
 static int by_value(const void *a, const void *b)
@@ -68,6 +98,33 @@ static void *from_heap(void *arg, size_t bytes)
     return malloc(bytes);
 }
 
+/* Each adds y to what the one before it has made. */
+static int make_chain(void)
+{
+    static struct td_run each;
+    struct td_tensor t = {x, TD_f32, 1, {4}, NULL}, u = {y, TD_f32, 1, {4}, NULL};
+    struct td_named args[] = {{"self", {.kind = TD_KIND_tensor, .tensor = t}},
+                              {"other", {.kind = TD_KIND_tensor, .tensor = u}}};
+    size_t bytes;
+    int err = 0;
+    for (int i = 0; i < CHAIN && !err; i++) {
+        err = td_run_bind(&each, "add", args, 2, NULL);
+        err = err ? err : td_run_select(&each, &bytes);
+        err = err ? err : td_step_make(&chained[i], &each, from_heap, NULL);
+        if (err)
+            return err;
+        td_step_set_input(chained[i], 0, -1, i ? between[i - 1] : x);
+        td_step_set_input(chained[i], 1, -1, y);
+        td_step_set_result(chained[i], 0, between[i]);
+        chain[i] =
+            (struct td_fused){.call = &chained[i]->unit->call, .impl = chained[i]->unit->impl};
+        memset(chain[i].of, -1, sizeof chain[i].of);
+        chain[i].of[0] = (signed char)(i - 1);
+    }
+    fusion = td_fusion_make(chain, CHAIN, 1, from_heap, NULL);
+    return !fusion;
+}
+
 int main(void)
 {
     static double ns[WAYS][ROUNDS];
@@ -78,7 +135,7 @@ int main(void)
     size_t bytes;
     if (td_cpu_init(NULL, &problem) || td_registry_init(&problem) ||
         td_run_bind(&run, "add", args, 2, NULL) || td_run_select(&run, &bytes) ||
-        td_step_make(&step, &run, from_heap, NULL) || bytes > sizeof scratch)
+        td_step_make(&step, &run, from_heap, NULL) || bytes > sizeof scratch || make_chain())
         return 1;
     run.call.out[0].data = out;
     td_step_set_result(step, 0, out);
@@ -91,7 +148,8 @@ int main(void)
         }
     for (size_t w = 0; w < WAYS; w++) {
         qsort(ns[w], ROUNDS, sizeof(double), by_value);
-        printf("%-28s %7.1f ns\n", way[w].what, ns[w][ROUNDS / 2]);
+        printf("%-28s %7.1f ns\n", way[w].what,
+               ns[w][ROUNDS / 2] / (way[w].nodes ? way[w].nodes : 1));
     }
     return 0;
 }

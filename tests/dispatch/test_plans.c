@@ -2,6 +2,7 @@
  * is made. Recordings are counted, not timed. */
 #define MOST 4100
 #include "dispatch/call.h"
+#include "dispatch/steps.h"
 #include "tests/dispatch/model_test.h"
 
 static float x[3] = {1, 2, 3}, got[3], got_four[4];
@@ -257,11 +258,59 @@ START_TEST(test_closing_is_linear)
 }
 END_TEST
 
+/* ---- what is computed together ---- */
+
+static int asked;
+
+static void count_and_run(const struct td_call *call)
+{
+    asked++;
+    (void)call;
+}
+
+static void run_two(float *a, float *b)
+{
+    struct td_tensor t = {.data = b, .dtype = TD_f32, .rank = 1, .shape = {3}};
+    float plain[3];
+    ck_assert_msg(run(a, 3, &t, true, plain) == 3, "%s", problem.text);
+    ck_assert_int_eq(run(a, 3, &t, false, got), 3);
+    ck_assert_int_eq(memcmp(got, plain, sizeof plain), 0);
+}
+
+/* How is worked out when the plan is made, not in each run: no row is asked any more. Inputs that
+ * were one tensor when it was recorded may be two. */
+START_TEST(test_fused_once)
+{
+    static struct td_impl counting[MOST];
+    float y[3] = {5, -6, 7};
+    begin(2);
+    int sum = add("sin(a) + b * 2", 2, V(graph_inputs[0], graph_inputs[1]));
+    finish(add("a * b - c", 3, V(sum, graph_inputs[0], graph_inputs[1])));
+    for (int turn = 0; turn < 3; turn++)
+        run_two(x, x);
+    const struct td_plan *plan = model.plans_;
+    ck_assert(plan && !*plan->refused && plan->step[0].with == plan->n_steps - 1);
+    for (int s = 0; s < plan->n_steps; s++) {
+        struct unit *u = plan->step[s].made->unit;
+        counting[s] = *u->impl;
+        counting[s].run = count_and_run;
+        u->impl = &counting[s];
+    }
+    for (int turn = 0; turn < 3; turn++) {
+        run_two(x, y);
+        run_two(y, x);
+    }
+    ck_assert_int_eq(plan->runs, 7);
+    ck_assert_int_eq(asked, 0);
+    end();
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {test_moving_value,        test_moving_value_beside_others,
-                                  test_values_of_one_input, test_too_many_values,
-                                  test_large_values_decide, test_cannot_be_bound,
-                                  test_after_the_answer,    test_closing_is_linear};
+    const TTest *const tests[] = {
+        test_moving_value,     test_moving_value_beside_others, test_values_of_one_input,
+        test_too_many_values,  test_large_values_decide,        test_cannot_be_bound,
+        test_after_the_answer, test_closing_is_linear,          test_fused_once};
     return td_run_tests("plans", tests, sizeof tests / sizeof *tests);
 }

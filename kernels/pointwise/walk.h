@@ -1,0 +1,55 @@
+/* A walk as the files of it share it: the one that sets it up, and the one that runs it. Internal
+ * to the family. */
+#ifndef TD_KERNELS_POINTWISE_WALK_H
+#define TD_KERNELS_POINTWISE_WALK_H
+
+#include "kernels/fused.h"
+#include "kernels/pointwise/pointwise.h"
+
+#define TD_POINT_ROOM 16384 /* bytes of all tiles: a third of a 48 KiB cache */
+#define TD_POINT_SHORT 128  /* runs below are laid out many at a time */
+
+struct td_point_value {        /* an operand in memory, or what an op makes */
+    char *data;                /* NULL: it is in its tile alone */
+    void *const *place;        /* where its tensor says where data lie; NULL: it has none */
+    size_t size;               /* bytes an element */
+    size_t slot;               /* bytes an element of the tiles before its own */
+    int64_t step[TD_MAX_RANK]; /* elements; 0 where it is broadcast */
+    uint64_t number;           /* where a Scalar's element stands */
+    bool made;                 /* by an op */
+    bool tiled;                /* has a tile */
+    bool dense;                /* lies exactly like the result */
+    bool constant;             /* one element for all */
+    bool again;                /* its elements come again with each innermost row */
+};
+
+struct td_point_op { /* a row over values */
+    struct td_point_args args;
+    td_point_row *row;
+    int unit, n_in, in[TD_POINT_OPERANDS], out;
+};
+
+struct td_point_walk {
+    int rank, n_values, n_ops;
+    int64_t tile;               /* elements that have room */
+    int64_t whole;              /* of a tile: whole rows, where operands come again with these */
+    int64_t shape[TD_MAX_RANK]; /* folded, outermost first; never empty */
+    const struct td_tensor *out;
+    struct td_point_value *value; /* TD_FUSED_VALUES, once it is closed n_values */
+    struct td_point_op *op;       /* so many, and n_ops */
+};
+_Static_assert(TD_FUSED_VALUES * 8 * 32 <= TD_POINT_ROOM, "the widest tiles hold 32 elements");
+
+/* ---- pointwise_set.c ---- */
+
+/* What a row is told of the call; where operands lie is still to be said. */
+void td_point_begin_op(struct td_point_op *op, const struct td_call *call, td_point_row *row,
+                       int unit);
+/* Adds the call, and gives the value that it makes. made: of the calls before, the values that they
+ * make; of: which of these an argument is, NULL: none. Operands with the same data are one. */
+int td_point_add_call(struct td_point_walk *w, const struct td_call *call, td_point_row *row,
+                      int unit, const signed char *of, const int *made);
+/* All calls are there: settles what is walked as one and how values lie. */
+void td_point_close_walk(struct td_point_walk *w);
+
+#endif
