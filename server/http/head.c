@@ -170,7 +170,8 @@ static int judge_sender(struct td_http_thread *thread, const struct td_http_line
                         struct td_request *req, const struct fields *f)
 {
     const struct td_http_config *config = &thread->http->config;
-    if (!f->origin && line->loopback && f->host && !strcmp(f->host, thread->host))
+    bool known = line->over_ip && (thread->host_of_loopback || !line->loopback);
+    if (!f->origin && known && f->host && !strcmp(f->host, thread->host))
         return 0;
     if (f->host && *f->host && !td_host_is_right(f->host))
         return td_api_problem(req, -EINVAL, "Host: '%.80s' is no host", f->host);
@@ -179,13 +180,21 @@ static int judge_sender(struct td_http_thread *thread, const struct td_http_line
                               "Host: '%.80s' is not taken over loopback; right are localhost, a "
                               "loopback address and what --allow-host names",
                               f->host);
+    if (line->over_ip && f->host && !td_host_is_inside(f->host, config->allow_host))
+        return td_api_problem(req, -EACCES,
+                              "Host: '%.80s' is a name that a page may have given to this "
+                              "address; right are the address, names of this network, and what "
+                              "--allow-host names",
+                              f->host);
     if (f->origin && !td_origin_is_ours(f->origin, f->host, config->allow_origin))
         return td_api_problem(req, -EACCES,
                               "Origin: '%.80s' is another page's; right are this server's own "
                               "and what --allow-origin names",
                               f->origin);
-    if (line->loopback && f->host && strlen(f->host) < sizeof thread->host)
+    if (line->over_ip && f->host && strlen(f->host) < sizeof thread->host) {
         strcpy(thread->host, f->host);
+        thread->host_of_loopback = line->loopback;
+    }
     return 0;
 }
 

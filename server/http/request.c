@@ -102,6 +102,7 @@ static void begin(struct td_exchange *x, struct td_http_thread *thread, const ch
                      ->header_size;
     x->client->heads += (uint64_t)(x->line.end - method);
     x->line.loopback = x->client->loopback;
+    x->line.over_ip = x->client->address.ss_family != AF_UNIX;
     count(x);
     td_watch_phase(&thread->watch, x->client, TD_PHASE_body, req->begin_ns);
     if (draining || !x->repeats || !td_http_repeat_take(x->client->repeat, &x->line, req, &x->head))

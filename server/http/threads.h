@@ -29,6 +29,7 @@ struct td_http_line { /* a request's first line, in libmicrohttpd's buffer */
     bool target_is_right;
     const char *end; /* behind the empty line after the last header */
     bool loopback;   /* it came over loopback */
+    bool over_ip;    /* or over another network; else by a Unix socket */
 };
 
 struct td_http_head {   /* what the server itself makes of a head */
@@ -61,11 +62,12 @@ struct td_http_thread { /* the fields without comment are its own */
     int64_t pause_ns, poll_from_ns, rest_ns;
     unsigned long long callbacks; /* that libmicrohttpd has made */
     struct td_watch watch;
-    int64_t drain_ns;    /* when it was first seen that the server drains, or 0 */
-    bool deaf;           /* its daemon listens no longer */
-    atomic_bool drained; /* and has no connection */
-    char host[64];       /* the last one that came over loopback and was taken */
-    uint64_t ids;        /* the last one that was made */
+    int64_t drain_ns;      /* when it was first seen that the server drains, or 0 */
+    bool deaf;             /* its daemon listens no longer */
+    atomic_bool drained;   /* and has no connection */
+    char host[64];         /* the last one that was taken */
+    bool host_of_loopback; /* over loopback, so it is everywhere */
+    uint64_t ids;          /* the last one that was made */
     struct td_log_turn turn;
     struct td_http_kept { /* a response that does not change but for its id, which lies at id */
         const void *body;

@@ -317,6 +317,32 @@ class Browsers(service.ServiceTest):
         with Service("--allow-host", "*", "--allow-origin", "*") as s:
             self.assertEqual(call(s, Host="any.example", Origin="null").status, 200)
 
+    def test_other_networks(self):
+        """As behind a container's bridge: addresses and names of the own network, and no page's."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            try:
+                s.connect(("192.0.2.1", 9)) # which sends nothing
+                here = s.getsockname()[0]
+            except OSError:
+                here = "127.0.0.1"
+        if here.startswith("127."):
+            self.skipTest("no network but loopback")
+        port = service.free_port()
+
+        def ask(host, method="GET", path="/v2/health/live"):
+            with socket.create_connection((here, port), 10) as s:
+                s.sendall(head(b"Connection: close", request=f"{method} {path} HTTP/1.1".encode(), host=b"Host: " + host))
+                return replies(b"".join(iter(lambda: s.recv(65536), b"")))[0]
+        with Service("--listen", f"0.0.0.0:{port}", "--allow-host", "api.example"):
+            for host in (b"%s:%d" % (here.encode(), port), b"localhost:1", b"tensord", b"tensord.default.svc",
+                         b"tensord.default.svc.cluster.local:80", b"api.example", socket.gethostname().encode()):
+                self.assertEqual(ask(host)[0], 200, host)
+                self.assertEqual(ask(host)[0], 200, host)
+            for host in (b"evil.example", b"rebind.dev:8080", b"api.example.evil.dev"):
+                status, _, body = ask(host)
+                self.assertEqual(status, 403, host)
+                self.assertIn("--allow-host", json.loads(body)["detail"])
+
     def test_forwarded_is_not_local(self):
         """Behind a proxy on this machine the client may be anywhere: no shared memory for it."""
         for headers in ({"Forwarded": "for=192.0.2.1"}, {"X-Forwarded-For": "192.0.2.1"}):

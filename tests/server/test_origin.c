@@ -40,6 +40,41 @@ START_TEST(test_hosts)
 }
 END_TEST
 
+/* Over another network: what only the owner of a network can name, and nobody in the public one. */
+START_TEST(test_inside)
+{
+    static const char *const inside[] = {"localhost",
+                                         "10.0.0.1:8080",
+                                         "172.17.0.2",
+                                         "[2001:db8::1]:8080",
+                                         "tensord",
+                                         "tensord:8080",
+                                         "tensord.default.svc",
+                                         "tensord.default.svc.cluster.local:80",
+                                         "Box.Local",
+                                         "box.local.",
+                                         "box.home.arpa",
+                                         "ip-10-0-0-1.eu-west-1.compute.internal",
+                                         "a.localhost"};
+    static const char *const foreign[] = {
+        "evil.example",  "tensord.prod",       "10.0.0.1.evil.example",
+        "evil.example.", "a.svc.evil.example", "svc.dev",
+        "1.2.3.4.5",     "notlocal.notlocal"};
+    static const struct td_given under = {{".prod", ".corp.example"}, 2};
+    for (size_t i = 0; i < sizeof inside / sizeof *inside; i++)
+        ck_assert_msg(td_host_is_inside(inside[i], &none), "'%s'", inside[i]);
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+        ck_assert_msg(!td_host_is_inside(foreign[i], &some), "'%s'", foreign[i]);
+        ck_assert(td_host_is_inside(foreign[i], &all));
+    }
+    ck_assert(td_host_is_inside("api.example:80", &some));
+    ck_assert(td_host_is_inside("tensord.prod", &under));
+    ck_assert(td_host_is_ours("a.b.corp.example:8080", &under));
+    ck_assert(!td_host_is_inside("evilcorp.example", &under));
+    ck_assert(!td_host_is_inside(".prod.example", &under));
+}
+END_TEST
+
 START_TEST(test_origins)
 {
     static const struct td_given pages = {{"https://page.example"}, 1};
@@ -57,6 +92,6 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_host_texts, test_hosts, test_origins};
+    const TTest *const tests[] = {test_host_texts, test_hosts, test_inside, test_origins};
     return td_run_tests("server_origin", tests, sizeof tests / sizeof *tests);
 }
