@@ -74,7 +74,7 @@ bool td_run_takes_strides(const struct td_run *run);
 
 #define TD_MEASURED 6 /* rows of one table at most, the first that take the call */
 
-struct td_measured { /* of a kind of calls: what its rows took; lives as long as the process */
+struct td_measured {           /* of a kind of calls: what its rows took */
     const struct td_impl *row; /* the one to take */
     int n;
     struct {
@@ -82,13 +82,15 @@ struct td_measured { /* of a kind of calls: what its rows took; lives as long as
         double us; /* the least of some runs */
     } tried[TD_MEASURED];
 };
-/* What was measured of calls of that kind; NULL where the order of rows decides. open: it would be
- * measured now. */
-const struct td_measured *td_measured_of(const struct td_impl *rows, const struct td_call *call,
-                                         bool *open);
-/* The same, and measures where that is still to be done: on the calling thread and its team, for
- * some 30 ms, or once each row. Whom the thread obeys may stop it; then nothing is kept. */
-const struct td_measured *td_measure(const struct td_impl *rows, const struct td_call *call);
+/* The row that measuring calls of that kind has chosen; NULL where the order of rows decides. open:
+ * it would be measured now. */
+const struct td_impl *td_measured_row(const struct td_impl *rows, const struct td_call *call,
+                                      bool *open);
+/* What was measured. False: nothing is kept of the kind. */
+bool td_measured_of(const struct td_impl *rows, const struct td_call *call, struct td_measured *m);
+/* The row again, and measures where that is still to be done: on the calling thread and its team,
+ * for some 30 ms, or once each row. Whom the thread obeys may stop it; then nothing is kept. */
+const struct td_impl *td_measure(const struct td_impl *rows, const struct td_call *call);
 
 /* A call whose results are there already, having no elements, whatever sizes stand beside the 0: a
  * kernel that counted through these would be at it for days. */

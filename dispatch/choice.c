@@ -1,8 +1,8 @@
 /* The choice that an order cannot make: between a library's rows and our own, of which now these
  * and now those are faster, by shape, type and CPU. Where a table has a library's rows, the first
- * call of a kind has all rows that take it timed, and the fastest is kept for calls of that kind,
- * as long as the process lives: a plan that is made keeps what was chosen then, and equal calls
- * have equal results. What cuDNN's benchmark mode and Paddle's autotune do; but what is timed is a
+ * call of a kind has all rows that take it timed, and the fastest is kept for calls of that kind:
+ * equal calls have equal results until the kind is evicted, and a plan that is made keeps what was
+ * chosen then. What cuDNN's benchmark mode and Paddle's autotune do; but what is timed is a
  * dense copy of the call on memory of its own, so that it needs no data yet, disturbs none, and can
  * be done where models are planned. Refused: to try rows in turn on clients' calls, whose results
  * would differ in their last bits from one to the next.
@@ -11,10 +11,10 @@
  * same arguments stored, and sizes alike: the same up to 8, and beyond within half an octave, and
  * both or neither in sixteens.
  *
- * Kinds lie in one table that is only added to, and read without a lock; when it is full, or a call
- * is too large to copy, the order of the rows decides. */
-#include "dispatch/call.h"
+ * Kinds lie in a table of some thousand (kinds.h). The order of the rows decides where a call is
+ * too large to copy, and for a while where the table is full of kinds that came later. */
 #include "dispatch/hash.h"
+#include "dispatch/kinds.h"
 #include "pools/pools.h"
 
 #include <pthread.h>
@@ -23,8 +23,6 @@
 #include <string.h>
 #include <time.h>
 
-#define KINDS 2048
-#define PROBES 32
 #define MOST_BYTES ((size_t)32 << 20) /* of a copy; of scratch twice that */
 #define MOST_FLOPS 4e9                /* half a second, with all rows */
 #define ROUNDS 7
@@ -33,11 +31,6 @@
 #define FAR 1.5         /* of the best: a row behind that is not timed again */
 #define WAIT_NS 1000000 /* for another measurement, before looking whether to stop */
 #define EQUAL 1.03      /* within that the first one listed is taken: it is the same each time */
-
-static struct kind {
-    _Atomic uint64_t key; /* set last; 0: free */
-    struct td_measured measured;
-} kinds[KINDS];
 
 static pthread_mutex_t measuring = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool is_on;
@@ -90,23 +83,6 @@ static uint64_t key_of(const struct td_impl *rows, const struct td_call *call)
     for (int i = 0; i < call->n_args; i++)
         h = mix_value(h, &call->arg[i]);
     return h | 1;
-}
-
-/* The kind, or the free place for it; NULL: neither. */
-static struct kind *find(uint64_t key)
-{
-    for (uint64_t i = 0; i < PROBES; i++) {
-        struct kind *kind = &kinds[(key / 2 + i) % KINDS];
-        uint64_t own = atomic_load_explicit(&kind->key, memory_order_acquire);
-        if (own == key || !own)
-            return kind;
-    }
-    return NULL;
-}
-
-static bool is_free(const struct kind *kind)
-{
-    return !atomic_load_explicit(&kind->key, memory_order_acquire);
 }
 
 /* ---- which calls ---- */
@@ -329,17 +305,40 @@ static bool measure(const struct td_impl *rows, const struct td_call *call, stru
 
 /* ---- for select.c ---- */
 
-const struct td_measured *td_measured_of(const struct td_impl *rows, const struct td_call *call,
-                                         bool *open)
+static bool is_small(const struct td_call *call)
+{
+    return size_of(call) <= MOST_BYTES && call->op->flops(call) <= MOST_FLOPS;
+}
+
+/* What was kept for the key may be another table's, if two kinds have one hash. */
+static const struct td_impl *row_of(const struct td_impl *rows, uint64_t key)
+{
+    const struct td_impl *row = td_kind_row(key);
+    while (row && rows->run && rows != row)
+        rows++;
+    return row && rows->run ? row : NULL;
+}
+
+static bool is_tuned(const struct td_impl *rows, const struct td_call *call)
+{
+    return is_contested(rows, call) && atomic_load_explicit(&is_on, memory_order_relaxed);
+}
+
+const struct td_impl *td_measured_row(const struct td_impl *rows, const struct td_call *call,
+                                      bool *open)
 {
     *open = false;
-    if (!is_contested(rows, call) || !atomic_load_explicit(&is_on, memory_order_relaxed))
+    if (!is_tuned(rows, call))
         return NULL;
-    struct kind *kind = find(key_of(rows, call));
-    if (!kind)
-        return NULL;
-    *open = is_free(kind) && size_of(call) <= MOST_BYTES && call->op->flops(call) <= MOST_FLOPS;
-    return is_free(kind) ? NULL : &kind->measured;
+    uint64_t key = key_of(rows, call);
+    const struct td_impl *row = row_of(rows, key);
+    *open = !row && is_small(call) && td_kind_may_add(key);
+    return row;
+}
+
+bool td_measured_of(const struct td_impl *rows, const struct td_call *call, struct td_measured *m)
+{
+    return is_tuned(rows, call) && td_kind_copy(key_of(rows, call), m);
 }
 
 /* Waits until nobody else measures; false: this one is stopped before. */
@@ -353,17 +352,27 @@ static bool begin_measuring(void)
     return true;
 }
 
-const struct td_measured *td_measure(const struct td_impl *rows, const struct td_call *call)
+const struct td_impl *td_measure(const struct td_impl *rows, const struct td_call *call)
 {
-    bool open;
-    const struct td_measured *m = td_measured_of(rows, call, &open);
-    if (!open || !begin_measuring())
-        return m;
+    if (!is_tuned(rows, call))
+        return NULL;
     uint64_t key = key_of(rows, call);
-    struct kind *kind = find(key); /* which may have been measured meanwhile */
-    if (kind && is_free(kind) && measure(rows, call, &kind->measured))
-        atomic_store_explicit(&kind->key, key, memory_order_release);
-    m = kind && !is_free(kind) ? &kind->measured : NULL;
+    const struct td_impl *row = row_of(rows, key);
+    if (row || !is_small(call))
+        return row;
+    if (!td_kind_may_add(key)) {
+        td_kind_postpone();
+        return NULL;
+    }
+    if (!begin_measuring())
+        return NULL;
+    struct td_measured m;
+    int64_t begin = td_clock_ns();
+    row = row_of(rows, key); /* which may have been measured meanwhile */
+    if (!row && measure(rows, call, &m)) {
+        td_kind_add(key, &m, td_clock_ns() - begin);
+        row = m.row;
+    }
     pthread_mutex_unlock(&measuring);
-    return m;
+    return row;
 }

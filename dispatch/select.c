@@ -8,25 +8,25 @@
 const struct td_impl *td_rows_choose(const struct td_impl *rows, const struct td_call *call,
                                      struct td_prepared *prepared)
 {
-    const struct td_measured *m = NULL;
+    const struct td_impl *row = NULL;
     if (rows->prepare && !td_call_is_nothing(call)) /* most tables' first rows ask nothing */
-        m = td_measure(rows, call);
-    if (m && !td_row_objection(call, m->row, prepared))
-        return m->row;
+        row = td_measure(rows, call);
+    if (row && !td_row_objection(call, row, prepared))
+        return row;
     while (td_row_objection(call, rows, prepared) && rows[1].run)
         rows++;
     return rows;
 }
 
-/* What was measured, where that decides: the row is there, and still takes the call. */
-static const struct td_measured *measured_for(const struct td_run *run,
-                                              struct td_prepared *prepared, bool *open)
+/* The row that was measured, where that decides: it is there, and still takes the call. */
+static const struct td_impl *measured_for(const struct td_run *run, struct td_prepared *prepared,
+                                          bool *open)
 {
     *open = false;
     if (run->forced || !run->rows || td_call_is_nothing(&run->call))
         return NULL;
-    const struct td_measured *m = td_measured_of(run->rows, &run->call, open);
-    return m && !td_row_objection(&run->call, m->row, prepared) ? m : NULL;
+    const struct td_impl *row = td_measured_row(run->rows, &run->call, open);
+    return row && !td_row_objection(&run->call, row, prepared) ? row : NULL;
 }
 
 const struct td_impl *td_row_likely(const struct td_run *run, bool *ready)
@@ -34,11 +34,11 @@ const struct td_impl *td_row_likely(const struct td_run *run, bool *ready)
     struct td_prepared prepared = {.only_look = true};
     const struct td_impl *impl = run->rows;
     bool open = false;
-    const struct td_measured *m = measured_for(run, &prepared, &open);
-    if (m) {
+    const struct td_impl *measured = measured_for(run, &prepared, &open);
+    if (measured) {
         *ready = !prepared.unmade;
         td_prepared_release(&prepared);
-        return m->row;
+        return measured;
     }
     while (impl[1].run && ((run->forced && !td_row_is_named(impl, run->forced)) ||
                            td_row_objection(&run->call, impl, &prepared)))
@@ -70,7 +70,9 @@ int td_run_explain(const struct td_run *run, struct td_why *why, int max)
     int n = 0;
     bool chosen = false, open;
     struct td_prepared of_best = {0};
-    const struct td_measured *m = measured_for(run, &of_best, &open);
+    struct td_measured measured, *m = NULL;
+    if (measured_for(run, &of_best, &open) && td_measured_of(run->rows, &run->call, &measured))
+        m = &measured;
     td_prepared_release(&of_best);
     for (const struct td_impl *i = run->rows; i && i->run && n < max; i++, n++) {
         struct td_prepared prepared = {0};

@@ -75,7 +75,7 @@ layers() {
             [ "$other" != "$folder" ] || continue
             local path="$other/[^\"]*"
             [[ ! "|$allowed|" == *"|$other|"* ]] ||
-                path="$other/(?!$other\.h\"|[a-z]+\.def\"|(?<=kernels/)(weight|half|level|fused|post_text|view|memo|elementwise|sizes)\.h\"|(?<=dispatch/)(model/model|sample|library)\.h\"|(?<=api/)json/json\.h\")[^\"]*"
+                path="$other/(?!$other\.h\"|[a-z]+\.def\"|(?<=kernels/)(weight|half|level|fused|post_text|view|memo|elementwise|sizes)\.h\"|(?<=dispatch/)(model/model|sample|library|tune)\.h\"|(?<=api/)json/json\.h\")[^\"]*"
             git grep -nP "^\s*#\s*include\s*\"$path\"" -- "$folder/*.c" "$folder/*.h" "$folder/*.cc" |
                 sed "s/:\s*#.*\"\(.*\)\".*/: $folder may not include \1/"
         done

@@ -5,6 +5,7 @@
 #include "api/tasks/tasks.h"
 #include "api/tensors/tensors.h"
 #include "dispatch/library.h"
+#include "dispatch/tune.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -282,6 +283,20 @@ static void memory(struct text *t, const struct td_budget *store)
     line(t, "tensord_store_refused_total %zu", (size_t)store->refused);
 }
 
+static void tuning(struct text *t)
+{
+    struct td_tuned tuned = td_tuned();
+    family(t, "tensord_tuned_kinds", "gauge", "Kinds of calls whose measurements are kept (tune).");
+    line(t, "tensord_tuned_kinds %lld", (long long)tuned.kinds);
+    family(t, "tensord_tuned_kinds_limit", "gauge", "The most that are.");
+    line(t, "tensord_tuned_kinds_limit %lld", (long long)tuned.most);
+    family(t, "tensord_tuned_total", "counter",
+           "Kinds measured and evicted for others; selections by the rows' order meanwhile.");
+    line(t, "tensord_tuned_total{event=\"measured\"} %lld", (long long)tuned.measured);
+    line(t, "tensord_tuned_total{event=\"evicted\"} %lld", (long long)tuned.evicted);
+    line(t, "tensord_tuned_total{event=\"postponed\"} %lld", (long long)tuned.postponed);
+}
+
 static void process(struct text *t)
 {
     long pages = 0, resident = 0;
@@ -330,6 +345,7 @@ int td_api_metrics_get(struct td_request *req, struct td_response *res)
          (unsigned long long)req->service->front.log_lost);
     tasks(&t, req->service->tasks);
     memory(&t, td_tensors_budget(req->service->tensors));
+    tuning(&t);
     process(&t);
     res->status = 200;
     res->type = "text/plain; version=0.0.4; charset=utf-8";

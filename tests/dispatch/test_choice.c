@@ -1,12 +1,16 @@
 /* Rows that are chosen by measurement: the faster one is taken and stays, whatever their order. */
+#include "dispatch/kinds.h"
+#include "dispatch/tune.h"
 #include "kernels/weight.h"
 #include "tests/dispatch/dispatch_test.h"
 
 #include <math.h>
 #include <time.h>
+#include <unistd.h>
 
 static int slow_ran, fast_ran, by_strides; /* how often */
 static bool fast_refuses;
+static int64_t slow_ns = 300000;
 
 /* This thread's, by which it is timed where it computes alone. */
 static int64_t cpu_ns(void)
@@ -26,7 +30,7 @@ static void slow(const struct td_call *call)
 {
     slow_ran++;
     by_strides += call->arg[0].tensor.stride != NULL;
-    spin(300000);
+    spin(slow_ns);
     toy_run(call);
 }
 
@@ -252,6 +256,54 @@ START_TEST(test_before)
 }
 END_TEST
 
+/* More kinds than are kept: those that have not been used for longest go, it says how many, and
+ * none that is in use is measured again. */
+START_TEST(test_more_kinds_than_are_kept)
+{
+    define(true);
+    slow_ns = 1000;
+    struct td_tuned before = td_tuned(), now = before;
+    for (int mode = 1; mode < 100000 && now.measured < now.most + 50; mode++) {
+        if (now.postponed > before.postponed)
+            usleep(100); /* it has been spent on measuring what comes next may be */
+        ck_assert_ptr_nonnull(chosen("toy_two", 4, 0));
+        int64_t measured = td_tuned().measured;
+        ck_assert_ptr_nonnull(chosen("toy_two", 4, 0)); /* it has been used since */
+        ck_assert_int_eq(td_tuned().measured, measured);
+        chosen("toy_two", 4, mode);
+        now = td_tuned();
+        ck_assert_int_le(now.kinds, now.most);
+        ck_assert_int_eq(now.kinds, now.measured - now.evicted);
+    }
+    ck_assert_int_ge(now.evicted, before.evicted + 5);
+    ck_assert_int_ge(now.measured, now.most + 50);
+    int n = slow_ran;
+    ck_assert_ptr_nonnull(chosen("toy_two", 4, 0));
+    ck_assert_int_eq(slow_ran, n);
+}
+END_TEST
+
+/* Of kinds of one set, whichever is used stays, whatever is added. */
+START_TEST(test_kinds_in_use_stay)
+{
+    struct td_measured m = {.row = rows}, found;
+    const uint64_t in_use = 512 * 1000 + 1;
+    for (uint64_t i = 0; i < 100; i++) {
+        ck_assert(td_kind_may_add(in_use));
+        td_kind_add(in_use + 512 * i, &m, 0);
+        ck_assert_ptr_eq(td_kind_row(in_use), rows);
+        ck_assert_ptr_eq(td_kind_row(in_use + 512 * i), rows);
+    }
+    ck_assert(td_kind_copy(in_use + 512 * 99, &found) && found.row == rows);
+    ck_assert(!td_kind_copy(in_use + 512 * 50, &found));
+    ck_assert_int_eq(td_tuned().kinds, 8);
+    ck_assert_int_eq(td_tuned().evicted, 92);
+    td_kind_add(in_use + 512 * 100, &m, INT64_C(1000000000000)); /* it took long */
+    ck_assert(!td_kind_may_add(in_use));
+    ck_assert(td_kind_may_add(in_use + 2));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("choice");
@@ -262,6 +314,8 @@ int main(void)
     tcase_add_test(tcase, test_strides);
     tcase_add_test(tcase, test_it_refuses);
     tcase_add_test(tcase, test_before);
+    tcase_add_test(tcase, test_more_kinds_than_are_kept);
+    tcase_add_test(tcase, test_kinds_in_use_stay);
     suite_add_tcase(suite, tcase);
     return td_run_suite(suite);
 }
