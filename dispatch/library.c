@@ -2,7 +2,7 @@
  * count, and go when td_memory has no room for something else. */
 #include "dispatch/library.h"
 
-#include "kernels/onednn.h"
+#include "kernels/memo.h"
 #include "kernels/weight.h"
 #include "pools/pools.h"
 

@@ -48,4 +48,15 @@ void td_memo_unref(struct td_memo_item **item); /* nulls the pointer */
 /* Drops every item that nobody holds a reference to beyond this call. */
 void td_memo_clear(struct td_memo *memo);
 
+/* ---- primitives of oneDNN, which a memo keeps ---- */
+
+struct td_weight_room;
+/* From here on room (borrowed for good, any thread) is asked for what primitives hold, kept false;
+ * one that it refuses is not made. To be called before there are any. */
+void td_onednn_count(struct td_weight_room *room);
+size_t td_onednn_bytes(void); /* that were taken so */
+
+/* Drops all primitives that are not in use: what they hold is wanted, or a test wants them anew. */
+void td_onednn_forget(void);
+
 #endif

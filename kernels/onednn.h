@@ -5,6 +5,7 @@
 #define TD_KERNELS_ONEDNN_H
 
 #include "kernels/kernels.h"
+#include "kernels/memo.h"
 #include "kernels/post.h"
 
 enum td_onednn_kind {
@@ -60,19 +61,10 @@ const char *td_onednn_prepare(const struct td_onednn_desc *desc, struct td_prepa
  * written is of use then. */
 int td_onednn_run(const struct td_memo_item *primitive, const struct td_onednn_args *args);
 
-struct td_weight_room;
-/* From here on room (borrowed for good, any thread) is asked for what primitives hold, kept false;
- * one that it refuses is not made. To be called before there are any. */
-void td_onednn_count(struct td_weight_room *room);
-size_t td_onednn_bytes(void); /* that were taken so */
-
 /* The level that the library's name for a primitive tells of ("brg:avx512_core_bf16"), or TD_ISAS;
  * and the highest up to that one which has instructions for products of the type. */
 enum td_isa td_onednn_named(const char *how);
 enum td_isa td_onednn_serves(enum td_isa isa, enum td_dtype dtype);
-
-/* Drops all primitives that are not in use: what they hold is wanted, or a test wants them anew. */
-void td_onednn_forget(void);
 
 /* An operator's row, with more fields where it has some, and the declarations of its two functions.
  */

@@ -4,13 +4,15 @@
  * small request costs one allocation in all: a malloc, inside of which we align ourselves, as
  * aligned_alloc splits a bigger block and joins it again, at ten times the cost. Anything of 64 KiB
  * or more gets a block of its own from the process's kept buffers (buffer.c), where it is already
- * touched. Nothing is freed singly: the alternative, counting references to tensors, would be the
- * one thing every handler gets wrong.
+ * touched. An arena that stays, a model's or a plan's, begins small instead, and another budget
+ * answers for it. Nothing is freed singly: the alternative, counting references to tensors, would
+ * be the one thing every handler gets wrong.
  */
 #include "pools/pools.h"
 
 #include "pools/buffer.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,6 +21,7 @@
 
 #define FIRST ((size_t)TD_ARENA_FIRST)
 #define CHUNK ((size_t)64 << 10)
+#define LEAST ((size_t)2 << 10) /* the first chunk of one that stays */
 #define ALIGN 64
 #define PAD 64 /* readable bytes behind each allocation */
 #define FAR 4096
@@ -32,8 +35,10 @@ struct td_arena {
     char *at, *end;            /* what is left of the current chunk, PAD at its end left out */
     struct chunk *chunks;      /* all but the first */
     struct td_buffer *buffers; /* those in use here */
-    size_t next_chunk;         /* bytes */
+    size_t first, next_chunk;  /* bytes */
     int node;
+    bool favoured;
+    struct td_arena_room room;
     atomic_int holders;
 };
 
@@ -50,14 +55,54 @@ static size_t gap(const char *at, size_t bytes)
     return bytes < FAR ? 0 : (TD_BUFFER_HEADER - (uintptr_t)at) & (FAR - 1);
 }
 
-static void init(struct td_arena *arena, int numa_node)
+static void init(struct td_arena *arena, size_t first, int numa_node)
 {
     *arena = (struct td_arena){.at = aligned(arena + 1),
-                               .end = (char *)arena + FIRST - PAD,
-                               .next_chunk = CHUNK / 4,
+                               .end = (char *)arena + first - PAD,
+                               .first = first,
+                               .next_chunk = first < FIRST ? 2 * first : CHUNK / 4,
                                .node = numa_node};
     atomic_init(&arena->holders, 1);
 }
+
+/* ---- bytes of td_memory, or of who answers instead ---- */
+
+static int take(const struct td_arena *arena, size_t bytes)
+{
+    return arena->room.take  ? arena->room.take(arena->room.arg, bytes)
+           : arena->favoured ? td_budget_take_favoured(&td_memory, bytes)
+                             : td_budget_take(&td_memory, bytes);
+}
+
+static void give(const struct td_arena *arena, size_t bytes)
+{
+    if (arena->room.give)
+        arena->room.give(arena->room.arg, bytes);
+    else
+        td_budget_give(&td_memory, bytes);
+}
+
+/* Blocks are taken from td_memory, whatever becomes of them: the other is charged in its place. */
+static bool charge(const struct td_arena *arena, const struct td_buffer *buffer)
+{
+    if (!arena->room.take)
+        return true;
+    td_budget_give(&td_memory, buffer->taken);
+    if (!take(arena, buffer->taken))
+        return true;
+    td_budget_force(&td_memory, buffer->taken);
+    return false;
+}
+
+static void discharge(const struct td_arena *arena, const struct td_buffer *buffer)
+{
+    if (!arena->room.give)
+        return;
+    give(arena, buffer->taken);
+    td_budget_force(&td_memory, buffer->taken);
+}
+
+/* ---- life ---- */
 
 struct td_arena *td_arena_create_on(int numa_node)
 {
@@ -65,8 +110,27 @@ struct td_arena *td_arena_create_on(int numa_node)
     if (!arena)
         return NULL;
     td_budget_force(&td_memory, FIRST);
-    init(arena, numa_node);
+    init(arena, FIRST, numa_node);
     return arena;
+}
+
+struct td_arena *td_arena_create_in(const struct td_arena_room *room)
+{
+    if (room->take(room->arg, LEAST))
+        return NULL;
+    struct td_arena *arena = malloc(LEAST);
+    if (!arena) {
+        room->give(room->arg, LEAST);
+        return NULL;
+    }
+    init(arena, LEAST, -1);
+    arena->room = *room;
+    return arena;
+}
+
+void td_arena_favour(struct td_arena *arena)
+{
+    arena->favoured = true;
 }
 
 struct td_arena *td_arena_create(void)
@@ -84,12 +148,13 @@ static void give_back(struct td_arena *arena)
     while (arena->chunks) {
         struct chunk *chunk = arena->chunks;
         arena->chunks = chunk->next;
-        td_budget_give(&td_memory, chunk->size);
+        give(arena, chunk->size);
         free(chunk);
     }
     while (arena->buffers) {
         struct td_buffer *buffer = arena->buffers;
         arena->buffers = buffer->next;
+        discharge(arena, buffer);
         td_buffer_put(buffer);
     }
 }
@@ -99,24 +164,29 @@ void td_arena_destroy(struct td_arena *arena)
     if (!arena || atomic_fetch_sub(&arena->holders, 1) != 1)
         return;
     give_back(arena);
-    td_budget_give(&td_memory, FIRST);
+    give(arena, arena->first);
     free(arena);
 }
 
 struct td_arena *td_arena_reset(struct td_arena *arena)
 {
     int node = arena->node;
+    assert(!arena->room.take);
     if (atomic_load(&arena->holders) > 1) { /* they go on with what it holds */
         td_arena_destroy(arena);
         return td_arena_create_on(node);
     }
     give_back(arena);
-    init(arena, node);
+    init(arena, FIRST, node);
     return arena;
 }
 
 static void *add_buffer(struct td_arena *arena, struct td_buffer *buffer)
 {
+    if (buffer && !charge(arena, buffer)) {
+        td_buffer_put(buffer);
+        buffer = NULL;
+    }
     if (!buffer)
         return NULL;
     buffer->next = arena->buffers;
@@ -127,11 +197,11 @@ static void *add_buffer(struct td_arena *arena, struct td_buffer *buffer)
 static bool add_chunk(struct td_arena *arena, size_t least)
 {
     size_t size = arena->next_chunk > least ? arena->next_chunk : least;
-    if (td_budget_take(&td_memory, size))
+    if (take(arena, size))
         return false;
     struct chunk *chunk = malloc(size);
     if (!chunk) {
-        td_budget_give(&td_memory, size);
+        give(arena, size);
         return false;
     }
     *chunk = (struct chunk){arena->chunks, size};
@@ -148,7 +218,8 @@ void *td_arena_alloc(struct td_arena *arena, size_t bytes)
     if (bytes > (size_t)1 << 47)
         return NULL;
     if (bytes >= CHUNK)
-        return add_buffer(arena, td_buffer_get(bytes, arena->node));
+        return add_buffer(arena, arena->favoured ? td_buffer_get_favoured(bytes)
+                                                 : td_buffer_get(bytes, arena->node));
     size_t size = bytes ? (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1) : ALIGN;
     size_t room = size + gap(arena->at, bytes), most = size + (bytes < FAR ? 0 : FAR);
     if (room > (size_t)(arena->end - arena->at) && !add_chunk(arena, most + 2 * ALIGN + PAD))
@@ -188,6 +259,7 @@ void td_arena_drop(struct td_arena *arena, void *block)
     if (!buffer)
         return;
     *at = buffer->next;
+    discharge(arena, buffer);
     td_buffer_put(buffer);
 }
 

@@ -26,9 +26,10 @@ static void note_most(struct td_budget *budget, size_t used)
         ;
 }
 
-static bool take(struct td_budget *budget, size_t bytes)
+static bool take(struct td_budget *budget, size_t bytes, bool favoured)
 {
-    size_t used = budget->used, room = budget->limit - (bytes < SMALL ? 0 : budget->reserve);
+    size_t back = favoured ? 0 : bytes < SMALL ? budget->control : budget->reserve;
+    size_t used = budget->used, room = budget->limit - back;
     do
         if (used > room || bytes > room - used)
             return false;
@@ -37,21 +38,31 @@ static bool take(struct td_budget *budget, size_t bytes)
     return true;
 }
 
-int td_budget_take(struct td_budget *budget, size_t bytes)
+static int take_or_relieve(struct td_budget *budget, size_t bytes, bool favoured)
 {
-    bool taken = take(budget, bytes);
+    bool taken = take(budget, bytes, favoured);
     if (!taken && budget->relieve) {
         budget->relieve();
-        taken = take(budget, bytes);
+        taken = take(budget, bytes, favoured);
     }
     if (!taken) {
         atomic_fetch_add(&budget->refused, 1);
         return -budget->error;
     }
-    int err = budget->of ? td_budget_take(budget->of, bytes) : 0;
+    int err = budget->of ? take_or_relieve(budget->of, bytes, favoured) : 0;
     if (err)
         atomic_fetch_sub(&budget->used, bytes);
     return err;
+}
+
+int td_budget_take(struct td_budget *budget, size_t bytes)
+{
+    return take_or_relieve(budget, bytes, false);
+}
+
+int td_budget_take_favoured(struct td_budget *budget, size_t bytes)
+{
+    return take_or_relieve(budget, bytes, true);
 }
 
 void td_budget_force(struct td_budget *budget, size_t bytes)

@@ -121,12 +121,10 @@ static struct td_buffer *take_kept(size_t capacity, int node)
     return buffer;
 }
 
-/* A new block of which the first bytes are taken. */
+/* A new block of which the first bytes have been taken. NULL: they are not any more. */
 static struct td_buffer *make(size_t capacity, size_t taken, int flags, int advice, int node)
 {
     size_t size = mapped(capacity);
-    if (td_budget_take(&td_memory, taken))
-        return NULL;
     struct td_buffer *buffer = map(size, flags, advice);
     if (!buffer) {
         td_budget_give(&td_memory, taken);
@@ -147,7 +145,19 @@ struct td_buffer *td_buffer_get(size_t bytes, int node)
     size_t capacity = size_class(bytes);
     node = node_of(node);
     struct td_buffer *buffer = take_kept(capacity, node);
-    return buffer ? buffer : make(capacity, mapped(capacity), 0, MADV_HUGEPAGE, node);
+    if (buffer || td_budget_take(&td_memory, mapped(capacity)))
+        return buffer;
+    return make(capacity, mapped(capacity), 0, MADV_HUGEPAGE, node);
+}
+
+struct td_buffer *td_buffer_get_favoured(size_t bytes)
+{
+    size_t capacity = size_class(bytes);
+    int node = node_of(-1);
+    struct td_buffer *buffer = take_kept(capacity, node);
+    if (buffer || td_budget_take_favoured(&td_memory, mapped(capacity)))
+        return buffer;
+    return make(capacity, mapped(capacity), 0, MADV_HUGEPAGE, node);
 }
 
 struct td_buffer *td_buffer_reserve(size_t bytes, int node)
@@ -155,7 +165,7 @@ struct td_buffer *td_buffer_reserve(size_t bytes, int node)
     size_t capacity = size_class(bytes);
     node = node_of(node);
     struct td_buffer *buffer = take_kept(capacity, node);
-    if (!buffer)
+    if (!buffer && !td_budget_take(&td_memory, PAGE))
         buffer = make(capacity, PAGE, MAP_NORESERVE, MADV_NOHUGEPAGE, node);
     if (buffer)
         buffer->asked = bytes;

@@ -31,6 +31,7 @@ struct td_buffer *td_buffer_get(size_t bytes, int node);
  * td_memory. To be asked before the first so many usable bytes are written: 0 or -ENOMEM. */
 struct td_buffer *td_buffer_reserve(size_t bytes, int node);
 int td_buffer_fill(struct td_buffer *buffer, size_t bytes);
+struct td_buffer *td_buffer_get_favoured(size_t bytes); /* as td_budget_take_favoured */
 void td_buffer_put(struct td_buffer *buffer);
 /* Where blocks for the node are bound to, and where one just taken lies. */
 void td_buffers_look(int node, struct td_pool_memory *memory);

@@ -9,6 +9,8 @@
 #ifndef TD_POOLS_H
 #define TD_POOLS_H
 
+#include "pools/budget.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -337,31 +339,7 @@ static inline void td_split(int64_t total, int64_t parts, int64_t index, int64_t
     *count = least + (index < more);
 }
 
-/* ---- bytes ---- */
-
-/* How many bytes may be taken of something, and how many are. Any thread may enter. */
-struct td_budget {
-    struct td_budget *of;   /* the whole that this is a part of, from which it takes too; or NULL */
-    int error;              /* of take when this is full: ENOMEM */
-    void (*relieve)(void);  /* gives back what is only kept for speed; or NULL */
-    _Atomic size_t limit;   /* bytes, as all of these */
-    _Atomic size_t reserve; /* the last ones, only for what is less than 64 KiB */
-    _Atomic size_t used;
-    _Atomic size_t most;    /* that ever were used */
-    _Atomic size_t refused; /* times */
-};
-
-/* All that requests make this process hold: each byte that a client can ask for is taken here by
- * whoever allocates it. No limit at first; what the program itself weighs is not in it. */
-extern struct td_budget td_memory;
-
-/* Empty; the error: positive. */
-void td_budget_init(struct td_budget *budget, struct td_budget *of, size_t limit, int error);
-/* 0 or, with nothing taken, the negative error of the one that is full. */
-int td_budget_take(struct td_budget *budget, size_t bytes);
-/* Takes also beyond the limit: for what is small, bounded, and needed to say that all is full. */
-void td_budget_force(struct td_budget *budget, size_t bytes);
-void td_budget_give(struct td_budget *budget, size_t bytes);
+/* ---- bytes (budget.h) ---- */
 
 /* Of td_memory's, those that are kept for the next request; given back when it is full. */
 size_t td_memory_kept(void);
@@ -380,6 +358,18 @@ struct td_arena *td_arena_create(void); /* NULL when out of memory */
 struct td_arena *td_arena_create_on(int numa_node);
 /* One holder more: destroy is then due once more, and frees with the last. */
 void td_arena_ref(struct td_arena *arena);
+
+struct td_arena_room {                    /* who is asked for an arena's bytes */
+    int (*take)(void *arg, size_t bytes); /* 0 or a negative errno */
+    void (*give)(void *arg, size_t bytes);
+    void *arg;
+};
+/* One that stays: begins small, and all of it, the first bytes too, is taken from room, which must
+ * outlive it. NULL when that says no. */
+struct td_arena *td_arena_create_in(const struct td_arena_room *room);
+/* Until it is reset or destroyed, it may take what td_memory holds back for requests by which
+ * people look and delete. */
+void td_arena_favour(struct td_arena *arena);
 void td_arena_destroy(struct td_arena *arena); /* NULL is fine */
 /* As destroy and create, for a thread's next request: the same arena, empty, unless others hold it.
  * NULL when out of memory. */

@@ -79,7 +79,8 @@ static int share_memory(struct server *s, struct td_problem *problem)
                               c->store_bytes > memory ? "store-bytes" : "task-bytes",
                               c->store_bytes > memory ? c->store_bytes : c->task_bytes, memory);
     td_memory.limit = memory;
-    td_memory.reserve = memory / 16; /* in which health, metrics and problems are still answered */
+    td_memory.reserve = memory / 16; /* in which small calls and problems are still answered */
+    td_memory.control = memory / 32; /* and metrics, lists and DELETE, when small calls have that */
     limits->store_bytes = c->store_bytes ? c->store_bytes : memory / 2;
     limits->task_bytes = c->task_bytes ? c->task_bytes : memory / 4;
     limits->body = c->max_body < memory ? c->max_body : memory;

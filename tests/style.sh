@@ -29,7 +29,7 @@ owners=(
     "(oneapi/dnnl/)?dnnl.*\.h:kernels/onednn_prim\.h"
     "sleef\.h:kernels/functions\.h"
     "protobuf-c/.*|dispatch/onnx\.pb-c\.h:dispatch/model/onnx_file\.h"
-    "uthash\.h:api/tensors/store\.c"
+    "uthash\.h:api/names/names\.c"
     "fast_float/.*|dragonbox/.*:api/json/[a-z_]*\.cc"
 )
 folders=$(printf '%s\n' "${may_include[@]%%:*}")

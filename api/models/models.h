@@ -57,6 +57,13 @@ struct td_models_listed {
 int td_models_list(struct td_models *models, struct td_arena *arena,
                    struct td_models_listed **list);
 
+/* A copy of the index's text, where it is kept and no name has come or gone since; else false, and
+ * it is to be written, of a list that is asked for next, and kept as of those changes. */
+bool td_models_index(struct td_models *models, struct td_arena *arena, const char **text,
+                     size_t *size, uint64_t *changes);
+void td_models_keep_index(struct td_models *models, const char *text, size_t size,
+                          uint64_t changes);
+
 /* The sentence for a name that no model has; gives back -ENOENT. */
 int td_models_unknown(struct td_models *models, struct td_arena *arena, const char *name,
                       struct td_problem *problem);

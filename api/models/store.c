@@ -1,47 +1,80 @@
-/* Models under their names: a list in the order of names, as there are few. A name leads to a
- * reference-counted model; replacing or removing one only drops the store's reference, so calls
- * under way keep theirs. One lock guards the list; it is never held while a model is read, run or
- * freed. */
+/* Models under their names. A name leads to a reference-counted model; replacing or removing one
+ * only drops the store's reference, so calls under way keep theirs. One lock guards the names; it
+ * is never held while a model is read, run or freed, nor while lists are sorted or written. */
 #include "api/models/models.h"
+#include "api/names/names.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct entry {
-    struct entry *next;
-    struct td_served *served;
-    char name[];
-};
-
 struct td_models {
     struct td_tensors *tensors;
     pthread_mutex_t lock;
-    struct entry *entries;
-    int n;
+    struct td_names *names; /* of served models */
+    uint64_t changes;       /* of the names */
+    struct index {          /* the index's text, made after so many changes; or NULL */
+        atomic_int refs;
+        uint64_t changes;
+        size_t size;
+        char text[];
+    } * index;
 };
+
+/* ---- plans that go where there is no room ---- */
+
+static void shed(void *arg)
+{
+    struct td_models *models = arg;
+    struct td_models_listed *list;
+    struct td_arena *arena = td_arena_create();
+    int n = arena ? td_models_list(models, arena, &list) : 0;
+    for (int i = 0; i < n; i++) {
+        td_model_shed(list[i].served->model);
+        td_served_unref(&list[i].served);
+    }
+    td_arena_destroy(arena);
+}
+
+/* ---- life ---- */
 
 struct td_models *td_models_create(struct td_tensors *tensors)
 {
     struct td_models *models = calloc(1, sizeof *models);
     if (!models)
         return NULL;
+    models->names = td_names_create(td_tensors_budget(tensors));
+    if (!models->names) {
+        free(models);
+        return NULL;
+    }
     models->tensors = tensors;
     pthread_mutex_init(&models->lock, NULL);
+    td_tensors_shed_by(tensors, shed, models);
     return models;
+}
+
+static void drop_index(struct index *index)
+{
+    if (!index || atomic_fetch_sub(&index->refs, 1) != 1)
+        return;
+    td_budget_give(&td_memory, sizeof *index + index->size);
+    free(index);
 }
 
 void td_models_destroy(struct td_models *models)
 {
     if (!models)
         return;
-    while (models->entries) {
-        struct entry *entry = models->entries;
-        models->entries = entry->next;
-        td_served_unref(&entry->served);
-        free(entry);
+    struct td_name *name;
+    td_tensors_shed_by(models->tensors, NULL, NULL);
+    while ((name = td_names_first(models->names))) {
+        struct td_served *served = td_names_drop(models->names, name);
+        td_served_unref(&served);
     }
+    td_names_destroy(models->names);
+    drop_index(models->index);
     pthread_mutex_destroy(&models->lock);
     free(models);
 }
@@ -77,12 +110,12 @@ static int judge_ports(const struct td_served *served, struct td_problem *proble
                           served->n_inputs, served->n_outputs, TD_MAX_PORTS);
 }
 
-static int load(struct td_models *models, struct td_served **result, size_t name_bytes,
-                const void *file, size_t size, struct td_problem *problem)
+static int load_once(struct td_models *models, struct td_served **result, const void *file,
+                     size_t size, struct td_problem *problem)
 {
     struct td_weight_room *room = td_tensors_room(models->tensors);
     struct td_served *served = calloc(1, sizeof *served);
-    size_t bytes = sizeof *served + sizeof(struct entry) + name_bytes;
+    size_t bytes = sizeof *served;
     int64_t begin = td_now_ns();
     int err = served ? room->take(room, bytes, true) : -ENOMEM;
     if (err) {
@@ -109,29 +142,28 @@ static int load(struct td_models *models, struct td_served **result, size_t name
     return err;
 }
 
-/* ---- names; the lock is held ---- */
-
-/* Where the entry of that name hangs, or would. */
-static struct entry **place_of(struct td_models *models, const char *name)
+static int load(struct td_models *models, struct td_served **result, const void *file, size_t size,
+                struct td_problem *problem)
 {
-    struct entry **at = &models->entries;
-    while (*at && strcmp((*at)->name, name) < 0)
-        at = &(*at)->next;
-    return at;
-}
-
-static bool is_there(struct entry *const *at, const char *name)
-{
-    return *at && !strcmp((*at)->name, name);
+    int err = load_once(models, result, file, size, problem);
+    if (err != -ENOSPC)
+        return err;
+    shed(models);
+    return load_once(models, result, file, size, problem);
 }
 
 /* ---- the store ---- */
 
+/* With the lock held: the name's model, or NULL. */
+static struct td_served *served_of(const struct td_name *name)
+{
+    return name ? name->item : NULL;
+}
+
 struct td_served *td_models_find(struct td_models *models, const char *name)
 {
     pthread_mutex_lock(&models->lock);
-    struct entry **at = place_of(models, name);
-    struct td_served *served = is_there(at, name) ? (*at)->served : NULL;
+    struct td_served *served = served_of(td_names_find(models->names, name));
     if (served)
         atomic_fetch_add(&served->refs, 1);
     pthread_mutex_unlock(&models->lock);
@@ -140,26 +172,19 @@ struct td_served *td_models_find(struct td_models *models, const char *name)
 
 int td_models_remove(struct td_models *models, const char *name)
 {
-    struct entry *entry = NULL;
     pthread_mutex_lock(&models->lock);
-    struct entry **at = place_of(models, name);
-    if (is_there(at, name)) {
-        entry = *at;
-        *at = entry->next;
-        models->n--;
-    }
+    struct td_name *found = td_names_find(models->names, name);
+    struct td_served *served = found ? td_names_drop(models->names, found) : NULL;
+    models->changes += found != NULL;
     pthread_mutex_unlock(&models->lock);
-    if (!entry)
-        return -ENOENT;
-    td_served_unref(&entry->served);
-    free(entry);
-    return 0;
+    td_served_unref(&served);
+    return found ? 0 : -ENOENT;
 }
 
 int td_models_count(struct td_models *models)
 {
     pthread_mutex_lock(&models->lock);
-    int n = models->n;
+    int n = td_names_count(models->names);
     pthread_mutex_unlock(&models->lock);
     return n;
 }
@@ -167,67 +192,103 @@ int td_models_count(struct td_models *models)
 int td_models_load(struct td_models *models, const char *name, const void *file, size_t size,
                    struct td_problem *problem)
 {
-    size_t length = strlen(name) + 1;
-    struct entry *entry = malloc(sizeof *entry + length);
-    struct td_served *old = NULL;
-    if (!entry)
-        return td_problem_set(problem, ENOMEM, "no memory for the model");
-    memcpy(entry->name, name, length);
-    int err = load(models, &entry->served, length, file, size, problem);
-    if (err) {
-        free(entry);
-        return err;
-    }
+    struct td_served *served;
+    int status = load(models, &served, file, size, problem);
+    if (status)
+        return status;
     pthread_mutex_lock(&models->lock);
-    struct entry **at = place_of(models, name);
-    bool replaces = is_there(at, name);
-    if (replaces) {
-        old = (*at)->served;
-        (*at)->served = entry->served;
-    } else {
-        entry->next = *at;
-        *at = entry;
-        models->n++;
+    struct td_name *of = td_names_find(models->names, name);
+    status = of ? 200 : td_names_add(models->names, name, &of);
+    if (status >= 0) {
+        struct td_served *old = of->item;
+        of->item = served;
+        served = old;
+        models->changes += !old;
+        status = old ? 200 : 201;
     }
     pthread_mutex_unlock(&models->lock);
-    if (replaces)
-        free(entry);
-    td_served_unref(&old);
-    return replaces ? 200 : 201;
+    td_served_unref(&served);
+    return status < 0 ? td_tensors_no_room(models->tensors, status, "the model", problem) : status;
+}
+
+/* ---- lists ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct td_models_listed *)a)->name,
+                  ((const struct td_models_listed *)b)->name);
 }
 
 int td_models_list(struct td_models *models, struct td_arena *arena, struct td_models_listed **list)
 {
     pthread_mutex_lock(&models->lock);
-    int n = 0;
-    struct td_models_listed *at = *list =
-        td_arena_alloc(arena, (size_t)models->n * sizeof **list + 1);
-    for (struct entry *entry = models->entries; at && entry; entry = entry->next) {
-        char *name = td_arena_strdup(arena, entry->name, strlen(entry->name));
+    int n = 0, room = td_names_count(models->names);
+    struct td_models_listed *at = *list = td_arena_alloc(arena, (size_t)room * sizeof **list + 1);
+    const struct td_name *of = td_names_first(models->names);
+    for (; at && of; of = td_names_next(of)) {
+        char *name = td_arena_strdup(arena, of->text, of->length);
         if (!name)
             break;
-        atomic_fetch_add(&entry->served->refs, 1);
-        at[n++] = (struct td_models_listed){name, entry->served};
+        struct td_served *served = of->item;
+        atomic_fetch_add(&served->refs, 1);
+        at[n++] = (struct td_models_listed){name, served};
     }
-    bool all = at && n == models->n;
     pthread_mutex_unlock(&models->lock);
-    while (!all && n)
+    if (at && n == room) {
+        qsort(at, (size_t)n, sizeof *at, by_name);
+        return n;
+    }
+    while (n)
         td_served_unref(&at[--n].served);
-    return all ? n : -ENOMEM;
+    return -ENOMEM;
+}
+
+bool td_models_index(struct td_models *models, struct td_arena *arena, const char **text,
+                     size_t *size, uint64_t *changes)
+{
+    pthread_mutex_lock(&models->lock);
+    struct index *index = models->index;
+    *changes = models->changes;
+    index = index && index->changes == *changes ? index : NULL;
+    if (index)
+        atomic_fetch_add(&index->refs, 1);
+    pthread_mutex_unlock(&models->lock);
+    *text = index ? td_arena_strdup(arena, index->text, index->size) : NULL;
+    *size = index ? index->size : 0;
+    drop_index(index);
+    return *text != NULL;
+}
+
+void td_models_keep_index(struct td_models *models, const char *text, size_t size, uint64_t changes)
+{
+    struct index *index = NULL, *old = NULL;
+    if (!td_budget_take(&td_memory, sizeof *index + size)) {
+        index = malloc(sizeof *index + size);
+        if (!index)
+            td_budget_give(&td_memory, sizeof *index + size);
+    }
+    if (!index)
+        return;
+    atomic_init(&index->refs, 1);
+    index->changes = changes;
+    index->size = size;
+    memcpy(index->text, text, size);
+    pthread_mutex_lock(&models->lock);
+    bool current = changes == models->changes;
+    if (current) {
+        old = models->index;
+        models->index = index;
+    }
+    pthread_mutex_unlock(&models->lock);
+    drop_index(current ? old : index);
 }
 
 int td_models_unknown(struct td_models *models, struct td_arena *arena, const char *name,
                       struct td_problem *problem)
 {
-    struct td_models_listed *list;
-    int n = td_models_list(models, arena, &list);
-    const char **names = n > 0 ? td_arena_alloc(arena, (size_t)n * sizeof *names) : NULL;
-    for (int i = 0; i < n; i++) {
-        if (names)
-            names[i] = list[i].name;
-        td_served_unref(&list[i].served);
-    }
-    const char *near = names ? td_nearest(name, names, n) : NULL;
+    pthread_mutex_lock(&models->lock);
+    const char *near = td_names_nearest(models->names, name, arena);
+    pthread_mutex_unlock(&models->lock);
     return td_problem_set(problem, ENOENT,
                           "no model '%.80s'; %s%s%sGET /v1/models lists them, and operators are "
                           "models called op.NAME, as in op.add",

@@ -194,15 +194,28 @@ static int judge_index(struct td_request *req)
     return err ? td_api_problem(req, err, "%s", problem.text) : 0;
 }
 
+#define INDEXED 50 /* bytes of a model's text, about */
+
 /* The models, for clients that look for them in a repository. */
 int td_api_v2_index(struct td_request *req, struct td_response *res)
 {
+    struct td_models *models = req->service->models;
     struct td_models_listed *list;
     struct td_writer w;
+    const char *text;
+    size_t size;
+    uint64_t changes;
     int err = judge_index(req);
     if (err)
         return err;
-    int n = td_models_list(req->service->models, req->arena, &list);
+    if (td_models_index(models, req->arena, &text, &size, &changes)) {
+        td_api_text(res, 200, NULL, text);
+        res->size = size;
+        return 0;
+    }
+    if (td_api_is_bulk(req, INDEXED * (size_t)td_models_count(models), 0))
+        return td_api_hand_over(req);
+    int n = td_models_list(models, req->arena, &list);
     if (n < 0)
         return td_api_problem(req, n, "no memory for the list");
     td_write_init(&w, req->arena, 1024);
@@ -216,7 +229,10 @@ int td_api_v2_index(struct td_request *req, struct td_response *res)
         td_served_unref(&list[i].served);
     }
     td_write_close(&w, ']');
-    return td_write_response(&w, res, 200);
+    err = td_write_response(&w, res, 200);
+    if (!err)
+        td_models_keep_index(models, res->body, res->size, changes);
+    return err;
 }
 
 int td_api_v2_infer(struct td_request *req, struct td_response *res)

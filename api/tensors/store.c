@@ -3,6 +3,7 @@
  * lock guards the names; it is never held while elements are read, written or freed. What weights
  * and their forms hold is taken from one budget as long as they live, whoever has the last
  * reference. */
+#include "api/names/names.h"
 #include "api/tensors/tensors.h"
 
 #include <ctype.h>
@@ -11,25 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* No memory for a name is an answer, and not the end of the process; the entry is then in no table.
- */
-#define HASH_NONFATAL_OOM 1
-#define uthash_nonfatal_oom(entry) ((void)(entry))
-#include <uthash.h>
-
 #define NAME_MAX_ 200
-
-struct entry {
-    struct td_weight *weight;
-    UT_hash_handle hh;
-    char name[];
-};
 
 struct td_tensors {
     struct td_weight_room room; /* first, so that weights lead back here */
     struct td_budget budget;
+    void (*shed)(void *arg); /* makes room in the budget; or NULL */
+    void *shed_arg;
     pthread_mutex_t lock;
-    struct entry *entries; /* uthash's head: also the first of all, in the order they came */
+    struct td_names *names; /* of weights */
 };
 
 static int take(struct td_weight_room *room, size_t bytes, bool kept)
@@ -47,15 +38,26 @@ struct td_tensors *td_tensors_create(size_t bytes)
     struct td_tensors *tensors = calloc(1, sizeof *tensors);
     if (!tensors)
         return NULL;
+    tensors->names = td_names_create(&tensors->budget);
+    if (!tensors->names) {
+        free(tensors);
+        return NULL;
+    }
     tensors->room = (struct td_weight_room){take, give};
     td_budget_init(&tensors->budget, &td_memory, bytes, ENOSPC);
     pthread_mutex_init(&tensors->lock, NULL);
     return tensors;
 }
 
-const struct td_budget *td_tensors_budget(const struct td_tensors *tensors)
+struct td_budget *td_tensors_budget(struct td_tensors *tensors)
 {
     return &tensors->budget;
+}
+
+void td_tensors_shed_by(struct td_tensors *tensors, void (*shed)(void *arg), void *arg)
+{
+    tensors->shed = shed;
+    tensors->shed_arg = arg;
 }
 
 struct td_weight_room *td_tensors_room(struct td_tensors *tensors)
@@ -66,52 +68,11 @@ struct td_weight_room *td_tensors_room(struct td_tensors *tensors)
 int td_tensors_make(struct td_tensors *tensors, struct td_weight **weight,
                     const struct td_tensor *like)
 {
-    return td_weight_create(weight, like, &tensors->room);
-}
-
-/* ---- entries; the lock is held ---- */
-
-static struct entry *find(struct td_tensors *tensors, const char *name)
-{
-    struct entry *entry;
-    HASH_FIND_STR(tensors->entries, name, entry);
-    return entry;
-}
-
-/* What an entry takes, with its share of the table. */
-static size_t entry_bytes(size_t length)
-{
-    return sizeof(struct entry) + length + 1 + 2 * sizeof(UT_hash_bucket);
-}
-
-/* A new one, without a tensor yet. */
-static int add(struct td_tensors *tensors, const char *name)
-{
-    size_t length = strlen(name);
-    int err = td_budget_take(&tensors->budget, entry_bytes(length));
-    if (err)
+    int err = td_weight_create(weight, like, &tensors->room);
+    if (err != -ENOSPC || !tensors->shed)
         return err;
-    struct entry *entry = malloc(sizeof *entry + length + 1);
-    if (entry) {
-        memset(entry, 0, sizeof *entry);
-        memcpy(entry->name, name, length + 1);
-        HASH_ADD_KEYPTR(hh, tensors->entries, entry->name, length, entry);
-        if (entry->hh.tbl)
-            return 0;
-    }
-    free(entry);
-    td_budget_give(&tensors->budget, entry_bytes(length));
-    return -ENOMEM;
-}
-
-/* What it held is the caller's. */
-static struct td_weight *drop(struct td_tensors *tensors, struct entry *entry)
-{
-    struct td_weight *weight = entry->weight;
-    td_budget_give(&tensors->budget, entry_bytes(entry->hh.keylen));
-    HASH_DEL(tensors->entries, entry);
-    free(entry);
-    return weight;
+    tensors->shed(tensors->shed_arg);
+    return td_weight_create(weight, like, &tensors->room);
 }
 
 /* ---- the store ---- */
@@ -120,10 +81,12 @@ void td_tensors_destroy(struct td_tensors *tensors)
 {
     if (!tensors)
         return;
-    while (tensors->entries) {
-        struct td_weight *weight = drop(tensors, tensors->entries);
+    struct td_name *name;
+    while ((name = td_names_first(tensors->names))) {
+        struct td_weight *weight = td_names_drop(tensors->names, name);
         td_weight_unref(&weight);
     }
+    td_names_destroy(tensors->names);
     pthread_mutex_destroy(&tensors->lock);
     free(tensors);
 }
@@ -148,8 +111,8 @@ bool td_tensors_name_is_right(const char *name)
 struct td_weight *td_tensors_find(struct td_tensors *tensors, const char *name)
 {
     pthread_mutex_lock(&tensors->lock);
-    struct entry *entry = find(tensors, name);
-    struct td_weight *weight = entry ? td_weight_ref(entry->weight) : NULL;
+    const struct td_name *found = td_names_find(tensors->names, name);
+    struct td_weight *weight = found ? td_weight_ref(found->item) : NULL;
     pthread_mutex_unlock(&tensors->lock);
     return weight;
 }
@@ -157,10 +120,9 @@ struct td_weight *td_tensors_find(struct td_tensors *tensors, const char *name)
 int td_tensors_remove(struct td_tensors *tensors, const char *name)
 {
     pthread_mutex_lock(&tensors->lock);
-    struct entry *entry = find(tensors, name);
-    struct td_weight *weight = entry ? drop(tensors, entry) : NULL;
+    struct td_name *found = td_names_find(tensors->names, name);
+    struct td_weight *weight = found ? td_names_drop(tensors->names, found) : NULL;
     pthread_mutex_unlock(&tensors->lock);
-    bool found = weight != NULL;
     td_weight_unref(&weight);
     return found ? 0 : -ENOENT;
 }
@@ -168,7 +130,7 @@ int td_tensors_remove(struct td_tensors *tensors, const char *name)
 int td_tensors_count(struct td_tensors *tensors)
 {
     pthread_mutex_lock(&tensors->lock);
-    int n = (int)HASH_COUNT(tensors->entries);
+    int n = td_names_count(tensors->names);
     pthread_mutex_unlock(&tensors->lock);
     return n;
 }
@@ -178,14 +140,14 @@ int td_tensors_list(struct td_tensors *tensors, struct td_arena *arena,
                     struct td_tensors_listed **list)
 {
     pthread_mutex_lock(&tensors->lock);
-    int n = 0, room = (int)HASH_COUNT(tensors->entries);
+    int n = 0, room = td_names_count(tensors->names);
     struct td_tensors_listed *at = *list = td_arena_alloc(arena, (size_t)room * sizeof *at + 1);
-    for (struct entry *entry = tensors->entries; at && entry; entry = entry->hh.next, n++) {
-        char *name = td_arena_alloc(arena, entry->hh.keylen + 1);
+    const struct td_name *of = td_names_first(tensors->names);
+    for (; at && of; of = td_names_next(of), n++) {
+        char *name = td_arena_strdup(arena, of->text, of->length);
         if (!name)
             break;
-        memcpy(name, entry->name, entry->hh.keylen + 1);
-        at[n] = (struct td_tensors_listed){name, td_weight_ref(entry->weight)};
+        at[n] = (struct td_tensors_listed){name, td_weight_ref(of->item)};
     }
     pthread_mutex_unlock(&tensors->lock);
     if (at && n == room)
@@ -195,17 +157,17 @@ int td_tensors_list(struct td_tensors *tensors, struct td_arena *arena,
     return -ENOMEM;
 }
 
-/* An entry for each name that has none. */
+/* Adds those that are not there. */
 static int add_names(struct td_tensors *tensors, const struct td_tensors_new *list)
 {
     int status = 200;
     for (; list; list = list->next) {
-        const struct entry *entry = find(tensors, list->name);
-        if (list->expected && (!entry || entry->weight != list->expected))
+        struct td_name *name = td_names_find(tensors->names, list->name);
+        if (list->expected && (!name || name->item != list->expected))
             return -EBUSY;
-        if (entry)
+        if (name)
             continue;
-        int err = add(tensors, list->name);
+        int err = td_names_add(tensors->names, list->name, &name);
         if (err)
             return err;
         status = 201;
@@ -213,21 +175,21 @@ static int add_names(struct td_tensors *tensors, const struct td_tensors_new *li
     return status;
 }
 
-/* Nobody sees the entries that are still without a tensor, as the lock is held over both steps: the
- * first can fail and leaves nothing but such entries, the second cannot. */
+/* Nobody sees the names that are still without a tensor, as the lock is held over both steps: the
+ * first can fail and leaves nothing but such names, the second cannot. */
 int td_tensors_put(struct td_tensors *tensors, struct td_tensors_new *list)
 {
     struct td_tensors_new *one;
     pthread_mutex_lock(&tensors->lock);
     int status = add_names(tensors, list);
     for (one = list; one; one = one->next) {
-        struct entry *entry = find(tensors, one->name);
+        struct td_name *name = td_names_find(tensors->names, one->name);
         if (status > 0) {
-            struct td_weight *old = entry->weight;
-            entry->weight = one->weight;
+            struct td_weight *old = name->item;
+            name->item = one->weight;
             one->weight = old;
-        } else if (entry && !entry->weight) {
-            drop(tensors, entry);
+        } else if (name && !name->item) {
+            td_names_drop(tensors->names, name);
         }
     }
     pthread_mutex_unlock(&tensors->lock);

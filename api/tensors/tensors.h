@@ -9,7 +9,10 @@ struct td_tensors;
 /* bytes: that names, tensors and all their forms may have of td_memory. NULL: out of memory. */
 struct td_tensors *td_tensors_create(size_t bytes);
 void td_tensors_destroy(struct td_tensors *tensors); /* after the last of its weights' users */
-const struct td_budget *td_tensors_budget(const struct td_tensors *tensors);
+struct td_budget *td_tensors_budget(struct td_tensors *tensors);
+/* shed gives back what is only kept for speed of the store's room; it is called where that is full,
+ * with no lock held. */
+void td_tensors_shed_by(struct td_tensors *tensors, void (*shed)(void *arg), void *arg);
 
 /* Who answers for what is kept in the server: models' constants have their bytes there, too. */
 struct td_weight_room *td_tensors_room(struct td_tensors *tensors);

@@ -22,27 +22,47 @@ static td_importer *importer_of(const char *file, size_t size, const char **form
     return zip ? td_import_pt2 : brace ? td_import_expr : td_import_onnx;
 }
 
+/* An empty one; NULL: there is no memory, or the room's word is in *err. */
+static struct td_model *create(struct td_weight_room *room, int *err)
+{
+    struct td_model *m = calloc(1, sizeof *m);
+    *err = -ENOMEM;
+    if (!m)
+        return NULL;
+    m->refs = 1;
+    m->room = room;
+    if (!(*err = td_program_take(m, sizeof *m))) {
+        m->arena = td_program_arena(m);
+        if (m->arena) {
+            pthread_mutex_init(&m->lock_, NULL);
+            return m;
+        }
+        *err = m->short_ ? m->short_ : -ENOMEM;
+        td_program_give(m, sizeof *m);
+    }
+    free(m);
+    return NULL;
+}
+
 int td_model_load(struct td_model **model, const void *file, size_t size,
                   struct td_weight_room *room, struct td_problem *problem)
 {
-    struct td_model *m = calloc(1, sizeof *m);
-    struct td_arena *arena = m ? td_arena_create() : NULL;
+    int err;
+    struct td_model *m = create(room, &err);
     *model = NULL;
-    if (!arena) {
-        free(m);
-        return td_problem_set(problem, ENOMEM, "no memory for the model");
-    }
-    *m = (struct td_model){.refs = 1, .arena = arena, .room = room};
-    pthread_mutex_init(&m->lock_, NULL);
+    if (!m)
+        return td_problem_set(problem, -err, "no memory for the model");
     *problem->text = 0;
     td_importer *import = importer_of(file, size, &m->format);
-    int err = import(m, file, size, problem);
+    err = import(m, file, size, problem);
     err = err ? err : td_program_close(m, problem); /* judges it, too */
     err = err ? err : td_program_fold(m, problem);
     if (!err && m->n_folded) /* else nothing has changed */
         err = td_program_close(m, problem);
     if (!err && import == td_import_expr)
         td_expr_find_types(m);
+    if (err == -ENOMEM && m->short_) /* whatever was made of it on the way */
+        err = m->short_;
     if (err && !*problem->text)
         td_problem_set(problem, -err, "no memory for the model's constants");
     if (err)
@@ -69,6 +89,7 @@ void td_model_unref(struct td_model **model)
     for (int i = 0; i < m->n_constants; i++)
         td_weight_unref(&m->constant[i].weight);
     td_arena_destroy(m->arena);
+    td_program_give(m, sizeof *m);
     free(m);
 }
 
@@ -89,10 +110,9 @@ int td_model_count_folded(const struct td_model *model)
 
 size_t td_model_bytes(const struct td_model *model)
 {
-    size_t bytes = 0;
+    size_t bytes = model->held_;
     for (int i = 0; i < model->n_constants; i++)
-        bytes += model->constant[i].weight ? td_weight_bytes(model->constant[i].weight)
-                                           : td_nbytes(&model->constant[i].tensor);
+        bytes += model->constant[i].weight ? td_weight_bytes(model->constant[i].weight) : 0;
     return bytes;
 }
 

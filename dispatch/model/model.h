@@ -32,7 +32,8 @@ void td_model_unref(struct td_model **model); /* nulls the pointer; NULL is fine
 const char *td_model_format(const struct td_model *model); /* "onnx", "pt2", "json" */
 int td_model_count_nodes(const struct td_model *model);    /* those of inner graphs, too */
 int td_model_count_folded(const struct td_model *model);   /* that became constants at loading */
-size_t td_model_bytes(const struct td_model *model);       /* of its constants, packed forms too */
+/* What it has of its room: its program, constants with their packed forms, and plans. */
+size_t td_model_bytes(const struct td_model *model);
 /* The ports in the file's order; returns how many. */
 int td_model_inputs(const struct td_model *model, const struct td_model_port **ports);
 int td_model_outputs(const struct td_model *model, const struct td_model_port **ports);
@@ -80,6 +81,9 @@ void td_figures_count(struct td_model_figures *figures, enum td_isa isa,
 void td_model_free_results(struct td_model_results **results);
 
 /* ---- plans: what is run again for inputs that have come before ---- */
+
+/* Drops the plans that are not at work, whose room something else wants; they are made again. */
+void td_model_shed(struct td_model *model);
 
 #define TD_MODEL_REFUSED 8 /* steps that a pass lists */
 

@@ -67,7 +67,10 @@ struct td_plan_taken { /* an argument of a step that is a model's input, or a vi
 
 struct td_plan {
     struct td_plan *next; /* of the model's */
+    struct td_model *of;  /* borrowed: of whose room it takes, */
+    size_t counted;       /* for its lists; its arena takes by itself */
     bool busy;            /* at work */
+    bool starved;         /* there was no room to record it: it is not kept */
     uint64_t used;        /* when, by the model's clock */
     int runs;
     int threads, node;
@@ -111,8 +114,10 @@ static inline uint64_t td_input_bit(int i)
 bool td_input_is_small(const struct td_tensor *input);
 /* A plan without steps for such inputs, and for the values of those small ones that fix has. NULL
  * when there is no memory. */
-struct td_plan *td_plan_create(const struct td_tensor *inputs, int n,
+struct td_plan *td_plan_create(struct td_model *model, const struct td_tensor *inputs,
                                const struct td_model_call *call, uint64_t fix);
+/* Takes the room of what has been recorded: 0, or what the model's room says. */
+int td_plan_count(struct td_plan *plan);
 void td_plan_free(struct td_plan **plan);
 bool td_plan_is_for(const struct td_plan *plan, const struct td_tensor *inputs,
                     const struct td_model_call *call);

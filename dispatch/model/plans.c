@@ -81,7 +81,7 @@ struct td_plan *td_plan_take(struct td_model *model, const struct td_tensor *inp
     pthread_mutex_unlock(&model->lock_);
     if (!wanted)
         return plan;
-    plan = td_plan_create(inputs, model->n_inputs, call, fix);
+    plan = td_plan_create(model, inputs, call, fix);
     *is_new = plan;
     if (!plan)
         td_plan_drop(model, NULL, true);
@@ -157,6 +157,28 @@ void td_plans_fix(struct td_model *model, uint64_t fix, const struct td_tensor *
     model->fixes_ |= fix;
     was_seen(model, look_at(model, inputs, call)); /* they are recorded when they come again */
     pthread_mutex_unlock(&model->lock_);
+}
+
+void td_model_shed(struct td_model *model)
+{
+    struct td_plan *gone = NULL;
+    pthread_mutex_lock(&model->lock_);
+    for (struct td_plan **at = &model->plans_; *at;) {
+        struct td_plan *plan = *at;
+        if (plan->busy) {
+            at = &plan->next;
+            continue;
+        }
+        *at = plan->next;
+        plan->next = gone;
+        gone = plan;
+    }
+    pthread_mutex_unlock(&model->lock_);
+    while (gone) {
+        struct td_plan *next = gone->next;
+        td_plan_free(&gone);
+        gone = next;
+    }
 }
 
 void td_plans_free(struct td_model *model)

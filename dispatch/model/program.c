@@ -4,10 +4,47 @@
 #include "pools/pools.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SMALL 256 /* bytes of a constant that is a number rather than a weight: not stored */
+
+int td_program_take(struct td_model *model, size_t bytes)
+{
+    int err = model->room ? model->room->take(model->room, bytes, true)
+                          : td_budget_take(&td_memory, bytes);
+    if (err)
+        atomic_store(&model->short_, err);
+    else
+        atomic_fetch_add(&model->held_, bytes);
+    return err;
+}
+
+void td_program_give(struct td_model *model, size_t bytes)
+{
+    atomic_fetch_sub(&model->held_, bytes);
+    if (model->room)
+        model->room->give(model->room, bytes, true);
+    else
+        td_budget_give(&td_memory, bytes);
+}
+
+static int take(void *arg, size_t bytes)
+{
+    return td_program_take(arg, bytes);
+}
+
+static void give(void *arg, size_t bytes)
+{
+    td_program_give(arg, bytes);
+}
+
+struct td_arena *td_program_arena(struct td_model *model)
+{
+    const struct td_arena_room room = {take, give, model};
+    return td_arena_create_in(&room);
+}
 
 void *td_program_alloc(struct td_model *model, size_t bytes)
 {

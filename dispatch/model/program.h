@@ -10,6 +10,7 @@
 
 #include "dispatch/dispatch.h"
 #include "dispatch/model/model.h"
+#include "pools/pools.h"
 
 #include <pthread.h>
 
@@ -114,6 +115,8 @@ struct td_model {
     const char *format;
     struct td_arena *arena; /* of everything but the weights */
     struct td_weight_room *room;
+    _Atomic size_t held_;  /* of room: its arena and its plans */
+    _Atomic int short_;    /* what room said last when it refused */
     int n_values;          /* numbers of values are below it, over all graphs */
     int n_nodes, n_folded; /* of the program; and those that have become constants */
     struct td_node_graph graph;
@@ -138,6 +141,10 @@ struct td_model {
     bool rests_;             /* weights have been sent to rest since */
 };
 
+/* Bytes that are the model's or a plan's, from its room: 0, or what that says. */
+int td_program_take(struct td_model *model, size_t bytes);
+void td_program_give(struct td_model *model, size_t bytes);
+struct td_arena *td_program_arena(struct td_model *model); /* of such bytes; NULL: there are none */
 /* Memory that lives as long as the model, zeroed; NULL when there is none. */
 void *td_program_alloc(struct td_model *model, size_t bytes);
 char *td_program_text(struct td_model *model, const char *text, size_t length);

@@ -57,16 +57,17 @@ static int copy_inputs(struct td_plan *plan, const struct td_tensor *inputs, int
     return 0;
 }
 
-struct td_plan *td_plan_create(const struct td_tensor *inputs, int n,
+struct td_plan *td_plan_create(struct td_model *model, const struct td_tensor *inputs,
                                const struct td_model_call *call, uint64_t fix)
 {
     struct td_plan *plan = calloc(1, sizeof *plan);
     if (!plan)
         return NULL;
+    plan->of = model;
     plan->threads = call->threads;
     plan->node = call->node;
-    plan->arena = td_arena_create();
-    if (!plan->arena || copy_inputs(plan, inputs, n, fix))
+    plan->arena = td_program_arena(model);
+    if (!plan->arena || copy_inputs(plan, inputs, model->n_inputs, fix))
         td_plan_free(&plan);
     return plan;
 }
@@ -86,8 +87,19 @@ void td_plan_free(struct td_plan **plan)
     free(p->held);
     free(p->step);
     free(p->value);
+    td_program_give(p->of, p->counted);
     td_arena_destroy(p->arena);
     free(p);
+}
+
+int td_plan_count(struct td_plan *plan)
+{
+    size_t bytes = sizeof *plan + sizeof *plan->step * (size_t)plan->steps_room +
+                   sizeof *plan->value * (size_t)plan->values_room +
+                   sizeof *plan->held * (size_t)plan->held_room;
+    int err = td_program_take(plan->of, bytes);
+    plan->counted = err ? 0 : bytes;
+    return err;
 }
 
 /* ---- growing ---- */
@@ -113,6 +125,15 @@ static int refuse(struct td_plan *plan, const char *why, const struct td_node *n
     return 0;
 }
 
+/* A run goes on where there is no room to record it. */
+static int starve(struct td_plan *plan, int err)
+{
+    if (err != -ENOMEM)
+        return err;
+    plan->starved = true;
+    return refuse(plan, "there is no room for a plan", NULL);
+}
+
 int td_plan_add_value(struct td_plan *plan, const struct td_tensor *like, int step, int result)
 {
     if (!grow((void **)&plan->value, plan->n_values, &plan->values_room, sizeof *plan->value))
@@ -135,10 +156,10 @@ int td_record_input(struct td_plan *plan, int i, struct td_item *item)
     if (plan->fixed[i])
         return 0;
     int value = td_plan_add_value(plan, &item->v.tensor, -1, i);
-    item->recorded = value + 1;
+    item->recorded = value < 0 ? 0 : value + 1;
     if (value >= 0)
         plan->value[value].from = td_input_bit(i);
-    return value < 0 ? value : 0;
+    return value < 0 ? starve(plan, value) : 0;
 }
 
 /* For the values of these inputs, whose next plan is for them where they are small. */
@@ -250,8 +271,8 @@ static int copy_args(struct td_plan *plan, struct td_plan_step *step, const stru
     return err;
 }
 
-int td_record_call(struct td_walk *walk, const struct td_given *args, int n_args,
-                   struct td_item *result)
+static int record_call(struct td_walk *walk, const struct td_given *args, int n_args,
+                       struct td_item *result)
 {
     struct td_plan *plan = walk->plan;
     const struct td_run *run = &walk->run;
@@ -286,9 +307,17 @@ int td_record_call(struct td_walk *walk, const struct td_given *args, int n_args
     return td_plan_add_step(plan, &step) < 0 ? -ENOMEM : 0;
 }
 
+int td_record_call(struct td_walk *walk, const struct td_given *args, int n_args,
+                   struct td_item *result)
+{
+    return starve(walk->plan, record_call(walk, args, n_args, result));
+}
+
 int td_record_outputs(struct td_walk *walk, const struct td_item *item, int n)
 {
     struct td_plan *plan = walk->plan;
+    if (*plan->refused)
+        return 0;
     plan->output = td_arena_zalloc(plan->arena, sizeof *plan->output * (size_t)(n + 1));
     plan->n_outputs = n;
     int err = plan->output ? 0 : -ENOMEM;
@@ -301,5 +330,5 @@ int td_record_outputs(struct td_walk *walk, const struct td_item *item, int n)
             out->offset =
                 (size_t)((char *)out->tensor.data - (char *)plan->value[out->value].like.data);
     }
-    return err;
+    return starve(plan, err);
 }

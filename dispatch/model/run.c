@@ -46,7 +46,7 @@ static struct td_plan *say_why(struct td_plan *refused, const char *why)
     uint64_t fix = 0;
     for (int i = 0; i < refused->n_inputs; i++)
         fix |= refused->fixed[i] ? td_input_bit(i) : 0;
-    struct td_plan *plan = td_plan_create(refused->input, refused->n_inputs, &call, fix);
+    struct td_plan *plan = td_plan_create(refused->of, refused->input, &call, fix);
     if (plan)
         snprintf(plan->refused, sizeof plan->refused, "%.199s", why);
     return plan;
@@ -66,6 +66,8 @@ static void close_plan(struct td_model *model, struct td_plan *plan)
     }
     if (!err)
         err = *why ? 0 : td_plan_pin(model, plan);
+    if (!err && !*why)
+        err = td_plan_count(plan);
     struct td_plan *instead = *why ? say_why(plan, why) : NULL;
     if (instead)
         td_plan_free(&plan);
@@ -152,8 +154,8 @@ void td_model_free_results(struct td_model_results **results)
     free(r->walk.made);
     if (r->plan && !r->walk.plan)
         td_plan_leave(r->walk.model, r->plan);
-    else if (r->plan && (r->failed || r->plan->decides))
-        td_plan_drop(r->walk.model, r->plan, false);
+    else if (r->plan && (r->failed || r->plan->decides || r->plan->starved))
+        td_plan_drop(r->walk.model, r->plan, r->plan->starved);
     else if (r->plan)
         close_plan(r->walk.model, r->plan);
     if (r->walked)

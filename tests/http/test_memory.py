@@ -322,6 +322,99 @@ class Store(service.ServiceTest, Memory):
         self.assertGreater(self.metrics()["tensord_store_refused_total"], 0)
 
 
+class Models(service.ServiceTest, Memory):
+    """Models and their plans hold what they count, and what a person needs to look and to delete works when all is full."""
+
+    LIMIT = 64 * MIB
+    args = ("--memory", str(LIMIT), "--store-bytes", str(16 * MIB), "--pool", f"default={service.CPUS[0]}")
+
+    def model(self, expr):
+        return {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1]}], "expr": expr}
+
+    def put(self, name, expr="y = x + 1"):
+        return self.service.call("PUT", "/v1/models/" + name, self.model(expr))
+
+    def run_model(self, name, n):
+        reply = self.service.infer(name, {"x": np.zeros(n, np.float32)}, path="/v2/models/{}/infer", binary=True)
+        self.assertEqual(reply.status, 200, reply.body[:300])
+
+    def store(self):
+        return self.metrics()["tensord_store_bytes"]
+
+    def tearDown(self):
+        for model in self.service.call("GET", "/v1/models").json["models"]:
+            self.service.call("DELETE", "/v1/models/" + model["name"])
+        self.service.call("DELETE", "/v1/tensors/big")
+        self.assertTrue(service.eventually(lambda: self.store() == 0), self.store())
+
+    def test_many(self):
+        """They were let in until nothing could be asked any more."""
+        connection, n = self.service.connect(), 0
+        before = resident(self.service.pid)
+        while True:
+            reply = self.service.call("PUT", f"/v1/models/m{n}", json.dumps(self.model("y = x + 1")), connection=connection)
+            if reply.status != 201:
+                break
+            n += 1
+        connection.close()
+        self.problem(reply, 507, "store-bytes", "/v1/models")
+        self.assertGreater(n, 100)
+        grown = resident(self.service.pid) - before
+        print(f"{n} models count as {self.store() / MIB:.1f} MiB and hold {grown / MIB:.1f}")
+        if not service.SANITIZED:
+            self.assertLess(grown, 1.3 * self.store() + 4 * MIB)
+        listed = self.service.call("GET", "/v1/models").json
+        self.assertEqual(len(listed["models"]), n)
+        self.assertLessEqual(sum(m["bytes"] for m in listed["models"]), self.store())
+        self.assertGreater(sum(m["bytes"] for m in listed["models"]), 0.9 * self.store())
+        self.looks_and_deletes(n)
+        self.assertEqual(self.service.call("DELETE", "/v1/models/m0").status, 204)
+        self.assertEqual(self.put("again").status, 201)
+
+    def looks_and_deletes(self, n):
+        for path in ("/metrics", "/v1/models", "/v1/models/m1", "/v1/tensors", "/v1/tasks", "/v1/pools", "/v2/health/ready"):
+            self.assertEqual(self.service.call("GET", path).status, 200, path)
+        index = self.service.call("POST", "/v2/repository/index")
+        self.assertEqual((index.status, len(index.json)), (200, n))
+
+    def test_when_nothing_is_left(self):
+        """Small pieces, which many half-sent bodies are, have taken all that they may."""
+        before = self.held()
+        self.assertEqual(self.put("m1").status, 201)
+        sockets, size = [], 60000 # less than 64 KiB: of the reserve, too
+        head = b"POST /v1/ops/add HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % size
+        try:
+            while len(sockets) < 900:
+                sockets.append(self.service.socket(30))
+                sockets[-1].sendall(head + b" " * (size - 1))
+                if len(sockets) % 50 == 0 and self.metrics()["tensord_memory_bytes"] > self.LIMIT * 31 // 32 - 2 * size:
+                    break
+            self.looks_and_deletes(1)
+            self.assertEqual(self.service.call("DELETE", "/v1/models/m1").status, 204)
+        finally:
+            for s in sockets:
+                s.close()
+        self.comes_back(before)
+
+    def test_plans(self):
+        """They count, go for a PUT that wants their room, and are not made where there is none."""
+        self.assertEqual(self.put("plan", "_a = x * 2; _b = softmax(_a, 0); y = cumsum(_b, 0) + softmax(_a, 0)").status, 201)
+        before, n = self.store(), MIB
+        for _ in range(4):
+            self.run_model("plan", n)
+        self.assertTrue(service.eventually(lambda: self.store() > before + 4 * n), "its plan does not count")
+        self.assertGreater(self.service.call("GET", "/v1/models/plan").json["bytes"], 4 * n)
+        big = np.zeros(12 * MIB // 4, np.float32)
+        head = json.dumps({"shape": list(big.shape), "datatype": "FP32"}).encode()
+        reply = self.service.call("PUT", "/v1/tensors/big", head + big.tobytes(),
+                                  {"Inference-Header-Content-Length": str(len(head))})
+        self.assertEqual(reply.status, 201, reply.body[:300])
+        self.assertLess(self.store(), 13 * MIB)
+        for _ in range(4):
+            self.run_model("plan", n)
+        self.assertLess(self.store(), 13 * MIB)
+
+
 class Groups(service.ServiceTest):
     """A limit of a real control group; the default of --memory is half of it."""
 

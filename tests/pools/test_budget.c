@@ -51,6 +51,18 @@ START_TEST(test_the_reserve_is_for_small_ones)
 }
 END_TEST
 
+START_TEST(test_the_last_is_for_control)
+{
+    whole.reserve = 1 << 17;
+    whole.control = 1 << 16;
+    ck_assert_int_eq(td_budget_take(&whole, 7 << 17), 0);
+    ck_assert_int_eq(td_budget_take(&whole, (1 << 16) - 1), 0);
+    ck_assert_int_eq(td_budget_take(&whole, (1 << 16) - 1), -ENOMEM);
+    ck_assert_int_eq(td_budget_take_favoured(&whole, (1 << 16) - 1), 0);
+    ck_assert_int_eq(td_budget_take_favoured(&whole, 3), -ENOMEM);
+}
+END_TEST
+
 static void relieve(void)
 {
     td_budget_give(&whole, 1 << 19);
@@ -129,6 +141,68 @@ START_TEST(test_arenas)
 }
 END_TEST
 
+static int take_of_part(void *arg, size_t bytes)
+{
+    return td_budget_take(arg, bytes);
+}
+
+static void give_to_part(void *arg, size_t bytes)
+{
+    td_budget_give(arg, bytes);
+}
+
+/* What a model or a plan holds: small at first, and all of it counts, blocks too. */
+START_TEST(test_arenas_that_stay)
+{
+    struct td_budget store;
+    size_t before = td_memory.used;
+    td_budget_init(&store, &td_memory, 4 << 20, ENOSPC);
+    const struct td_arena_room room = {take_of_part, give_to_part, &store};
+    struct td_arena *arena = td_arena_create_in(&room);
+    ck_assert_ptr_nonnull(arena);
+    ck_assert_uint_gt(store.used, 0);
+    ck_assert_uint_le(store.used, 4 << 10);
+    for (int i = 0; i < 100; i++)
+        memset(td_arena_alloc(arena, 3000), 1, 3000);
+    ck_assert_uint_gt(store.used, 300000);
+    memset(td_arena_alloc(arena, 2 << 20), 1, 2 << 20);
+    ck_assert_uint_gt(store.used, (2 << 20) + 300000);
+    ck_assert_uint_eq(td_memory.used, before + store.used);
+    ck_assert_ptr_null(td_arena_alloc(arena, 2 << 20));
+    ck_assert_uint_le(td_memory.used, before + store.used + td_memory_kept() + 8192);
+    td_arena_destroy(arena);
+    ck_assert_uint_eq(store.used, 0);
+    td_buffers_trim(0);
+    ck_assert_uint_eq(td_memory.used, before);
+    store.limit = 100;
+    ck_assert_ptr_null(td_arena_create_in(&room));
+    ck_assert_uint_eq(store.used, 0);
+}
+END_TEST
+
+/* A request that may, where others may not. */
+START_TEST(test_favoured_arenas)
+{
+    size_t before = td_memory.used;
+    td_memory.limit = before + (2 << 20);
+    td_memory.reserve = td_memory.control = 1 << 20;
+    struct td_arena *full = td_arena_create(), *arena = td_arena_create();
+    while (td_arena_alloc(full, 8000))
+        ;
+    ck_assert_ptr_null(td_arena_alloc(arena, 60000));
+    td_arena_favour(arena);
+    ck_assert_ptr_nonnull(td_arena_alloc(arena, 60000));
+    ck_assert_ptr_nonnull(td_arena_alloc(arena, 600000));
+    ck_assert_ptr_null(td_arena_alloc(arena, 600000));
+    arena = td_arena_reset(arena);
+    ck_assert_ptr_null(td_arena_alloc(arena, 60000));
+    td_arena_destroy(arena);
+    td_arena_destroy(full);
+    td_buffers_trim(0);
+    ck_assert_uint_eq(td_memory.used, before);
+}
+END_TEST
+
 START_TEST(test_queues)
 {
     struct td_machine machine;
@@ -156,9 +230,12 @@ int main(void)
     tcase_add_checked_fixture(tcase, set_up, NULL);
     tcase_add_test(tcase, test_a_part_takes_from_the_whole);
     tcase_add_test(tcase, test_the_reserve_is_for_small_ones);
+    tcase_add_test(tcase, test_the_last_is_for_control);
     tcase_add_test(tcase, test_what_is_only_kept_goes_first);
     tcase_add_test(tcase, test_many_threads);
     tcase_add_test(tcase, test_arenas);
+    tcase_add_test(tcase, test_arenas_that_stay);
+    tcase_add_test(tcase, test_favoured_arenas);
     tcase_add_test(tcase, test_queues);
     suite_add_tcase(suite, tcase);
     return td_test_run(suite);
