@@ -28,10 +28,20 @@ static void refuse_for_memory(struct td_exchange *x)
     refuse(x);
 }
 
+/* A body that would not fit now is refused before its client sends it; blocks that are only kept
+ * give way. */
+static bool is_hopeless(uint64_t size)
+{
+    size_t used = td_memory.used, kept = td_memory_kept(), limit = td_memory.limit;
+    used -= kept < used ? kept : used;
+    return size > HELD && (used > limit || size > limit - used);
+}
+
 void td_http_upload_begin(struct td_exchange *x)
 {
     struct td_request *req = &x->req;
-    req->body = td_api_body(req, req->content_length);
+    if (!is_hopeless(req->content_length))
+        req->body = td_api_body(req, req->content_length);
     x->room = req->content_length;
     if (!req->body)
         refuse_for_memory(x);

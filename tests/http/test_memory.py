@@ -171,7 +171,7 @@ class Limit(service.ServiceTest, Memory):
         self.alive()
 
     def test_bodies(self):
-        """At their announced length, as long as they are on their way."""
+        """What has come of them, as long as they are on their way; what cannot fit beside that need not come."""
         before, waiting = self.held(), []
         size = 40 * MIB
         head = b"POST /v1/ops/add HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
@@ -180,8 +180,16 @@ class Limit(service.ServiceTest, Memory):
             waiting.append(self.service.socket(30))
             waiting[-1].sendall(head % size)
             answers[waiting[-1].recv(1000).split()[1]] += 1
-        self.assertEqual(answers, {b"100": 4, b"503": 2})
-        self.assertGreater(self.held(), 4 * size)
+        self.assertEqual(answers, {b"100": 6})
+        self.assertLess(self.held(), before + MIB)
+        for s in waiting[:3]:
+            s.sendall(b" " * (size - MIB))
+        self.assertTrue(service.eventually(lambda: self.held() > 3 * (size - MIB)))
+        waiting.append(self.service.socket(30))
+        waiting[-1].sendall(head % (100 * MIB))
+        self.assertIn(b" 503 ", waiting[-1].recv(1000))
+        waiting[3].sendall(b" " * size) # beyond three quarters, of which one address may have no more
+        self.assertIn(b"share of the memory", waiting[3].recv(1000))
         for s in waiting:
             s.close()
         self.comes_back(before)
