@@ -69,6 +69,16 @@ static int check_part(const struct td_shm_part *part, struct td_problem *problem
     return 0;
 }
 
+/* For pages of the part that touching it makes. */
+static int charge_part(struct td_shm_part *part, struct td_problem *problem)
+{
+    if (!td_segment_charge(part->segment, part->at, part->size, &part->charged))
+        return 0;
+    return td_problem_set(problem, ENOMEM,
+                          "%s: no memory for pages of shared memory that nobody has written yet",
+                          part->who);
+}
+
 static bool is_aligned(const char *data, const struct td_tensor *t)
 {
     return (uintptr_t)data % td_dtype_size(t->dtype) == 0;
@@ -90,6 +100,8 @@ int td_shm_input(struct td_shm_call *call, struct td_request *req, const cJSON *
                              who, bytes);
     if (!err)
         err = check_part(part, problem);
+    if (!err)
+        err = charge_part(part, problem);
     if (err)
         return err;
     t->data = td_segment_data(part->segment) + part->at;
@@ -154,6 +166,8 @@ int td_shm_place(struct td_shm_call *call, struct td_arena *arena, int i, struct
     for (int k = 0; k < i && !err; k++)
         if (call->out[k].segment)
             err = check_overlap(call, i, &call->out[k], false, problem);
+    if (!err)
+        err = charge_part(part, problem);
     if (err)
         return err;
     out->data = td_segment_data(part->segment) + part->at;
@@ -181,8 +195,10 @@ int td_shm_end(struct td_shm_call *call, const struct td_tensor *out, struct td_
 
 static void release(struct td_shm_part *part)
 {
-    if (part->segment)
+    if (part->segment) {
+        td_segment_settle(part->segment, part->at, part->size, part->charged);
         td_segment_clear(part->segment);
+    }
     td_segment_unref(&part->segment);
 }
 

@@ -11,8 +11,13 @@
  * The handler may run on any thread at any moment, so it takes no lock: `slots` is a fixed table of
  * atomics, and a slot's `turn` is odd while it changes. The slot of a segment that is in use does
  * not change, so a handler can only miss slots that are not its fault's. `lock` serialises the
- * writers of the table. */
+ * writers of the table.
+ *
+ * A page that the client has not written yet is made when a kernel touches it, if only to read, and
+ * counts as the server's with whoever limits that: so such pages are taken from td_memory, until
+ * the segment is let go. */
 #include "api/shm/segment.h"
+#include "pools/pools.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -43,6 +48,7 @@ struct td_segment {
     dev_t device; /* these two tell objects apart, whatever they are called */
     ino_t inode;
     struct slot *slot;
+    atomic_size_t charged; /* bytes of td_memory */
 };
 
 static struct slot slots[TD_MAX_SEGMENTS];
@@ -175,6 +181,7 @@ static void destroy(struct td_segment *segment)
         set_slot(segment->slot, 0, 0);
         pthread_mutex_unlock(&lock);
     }
+    td_budget_give(&td_memory, segment->charged);
     if (segment->map)
         munmap(segment->map, segment->map_size + PAGE);
     if (segment->fd >= 0)
@@ -249,6 +256,54 @@ void td_segment_clear(struct td_segment *segment)
 {
     if (td_segment_is_broken(segment))
         madvise(segment->map, segment->map_size, MADV_DONTNEED);
+}
+
+/* ---- pages that are not there yet ---- */
+
+#define LOOKED_AT 4096 /* pages at a time */
+
+/* How many bytes of whole pages the object has not. */
+static size_t holes(const struct td_segment *segment, size_t at, size_t size)
+{
+    unsigned char there[LOOKED_AT];
+    struct stat st;
+    if (!size || (!fstat(segment->fd, &st) && (size_t)st.st_blocks * 512 >= (size_t)st.st_size))
+        return 0; /* that is most objects, and one system call */
+    char *page = segment->data + at - (size_t)(segment->data + at - segment->map) % PAGE;
+    size_t n = ((size_t)(segment->data + at + size - page) + PAGE - 1) / PAGE, missing = 0;
+    while (n) {
+        size_t some = n < LOOKED_AT ? n : LOOKED_AT;
+        if (mincore(page, some * PAGE, there))
+            return missing;
+        for (size_t i = 0; i < some; i++)
+            missing += !(there[i] & 1);
+        page += some * PAGE;
+        n -= some;
+    }
+    return missing * PAGE;
+}
+
+int td_segment_charge(struct td_segment *segment, size_t at, size_t size, size_t *charged)
+{
+    size_t bytes = holes(segment, at, size), all = segment->charged;
+    *charged = 0;
+    if (bytes > segment->map_size - (all < segment->map_size ? all : segment->map_size))
+        bytes = all < segment->map_size ? segment->map_size - all : 0; /* others do the same */
+    if (!bytes)
+        return 0;
+    if (td_budget_take(&td_memory, bytes))
+        return -ENOMEM;
+    atomic_fetch_add(&segment->charged, bytes);
+    *charged = bytes;
+    return 0;
+}
+
+void td_segment_settle(struct td_segment *segment, size_t at, size_t size, size_t charged)
+{
+    size_t left = charged ? holes(segment, at, size) : 0;
+    left = left < charged ? left : charged;
+    atomic_fetch_sub(&segment->charged, left);
+    td_budget_give(&td_memory, left);
 }
 
 enum td_overlap td_segment_overlap(const struct td_segment *a, size_t a_at, size_t a_size,

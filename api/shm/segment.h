@@ -28,6 +28,13 @@ size_t td_segment_size(const struct td_segment *segment);
 /* How many of the segment's bytes the object still has, at this moment. */
 size_t td_segment_left(const struct td_segment *segment);
 
+/* Before bytes [at, at + size) are used: takes from td_memory the pages of them that the object
+ * does not have yet, as touching them makes them, for this process's account; they are the
+ * segment's from then on. -ENOMEM. *charged is for td_segment_settle, which is due after the use,
+ * and gives back what was not touched. */
+int td_segment_charge(struct td_segment *segment, size_t at, size_t size, size_t *charged);
+void td_segment_settle(struct td_segment *segment, size_t at, size_t size, size_t charged);
+
 /* The object ended before a byte that was used, or the system had no memory for it: from then on
  * the segment is zeros that nobody else sees, and nothing computed with it is worth anything. */
 bool td_segment_is_broken(const struct td_segment *segment);

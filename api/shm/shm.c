@@ -1,11 +1,12 @@
 /* The system shared memory extension of protocol v2: regions by name, and the routes that make and
  * list them. A region is a name for a segment (segment.c). Unregistering one only drops the table's
  * reference: calls under way keep theirs, so the mapping goes when the last of them ends. `lock`
- * guards the list, which is walked; it is never held while memory is mapped or touched.
+ * guards the names; it is never held while memory is mapped or touched.
  *
  * A listener that is not open to shared memory sees no regions at all: it registers none, finds
  * none, and what it unregisters is not there. */
 #include "api/shm/shm.h"
+#include "api/names/names.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -16,21 +17,25 @@
 #define KEY_MAX 255 /* with the slash */
 
 struct region {
-    struct region *next;
+    struct region *next; /* of those that are to be freed */
     struct td_segment *segment;
     size_t offset, size;
-    char key[KEY_MAX + 1], name[NAME_MAX_ + 1];
+    char key[KEY_MAX + 1];
 };
 
 struct td_shm {
-    pthread_mutex_t lock; /* guards the list */
-    struct region *first;
+    pthread_mutex_t lock;   /* guards the names */
+    struct td_names *names; /* of regions */
 };
 
 struct td_shm *td_shm_create(void)
 {
     struct td_shm *shm = calloc(1, sizeof *shm);
     td_segment_init();
+    if (shm && !(shm->names = td_names_create(&td_memory))) {
+        free(shm);
+        return NULL;
+    }
     if (shm)
         pthread_mutex_init(&shm->lock, NULL);
     return shm;
@@ -46,11 +51,25 @@ static void free_regions(struct region *list)
     }
 }
 
+/* With the lock held: takes out the name's region, or that of every name; a list. */
+static struct region *take_out(struct td_shm *shm, const char *name)
+{
+    struct region *gone = NULL;
+    struct td_name *of;
+    while ((of = name ? td_names_find(shm->names, name) : td_names_first(shm->names))) {
+        struct region *region = td_names_drop(shm->names, of);
+        region->next = gone;
+        gone = region;
+    }
+    return gone;
+}
+
 void td_shm_destroy(struct td_shm *shm)
 {
     if (!shm)
         return;
-    free_regions(shm->first);
+    free_regions(take_out(shm, NULL));
+    td_names_destroy(shm->names);
     pthread_mutex_destroy(&shm->lock);
     free(shm);
 }
@@ -61,22 +80,14 @@ bool td_shm_is_open(const struct td_request *req)
     return clients == TD_SHM_on || (clients == TD_SHM_auto && req->local);
 }
 
-static struct region **find(struct td_shm *shm, const char *name)
-{
-    struct region **at = &shm->first;
-    while (*at && strcmp((*at)->name, name))
-        at = &(*at)->next;
-    return at;
-}
-
 struct td_segment *td_shm_find(const struct td_request *req, const char *name)
 {
     struct td_shm *shm = req->service->shm;
     struct td_segment *segment = NULL;
     pthread_mutex_lock(&shm->lock);
-    struct region *region = td_shm_is_open(req) ? *find(shm, name) : NULL;
-    if (region)
-        segment = td_segment_ref(region->segment);
+    const struct td_name *of = td_shm_is_open(req) ? td_names_find(shm->names, name) : NULL;
+    if (of)
+        segment = td_segment_ref(((const struct region *)of->item)->segment);
     pthread_mutex_unlock(&shm->lock);
     return segment;
 }
@@ -130,18 +141,19 @@ static int read_region(struct td_request *req, struct region *region, struct td_
     return err;
 }
 
-static int add_region(struct td_shm *shm, struct region *region, struct td_problem *problem)
+static int add_region(struct td_shm *shm, const char *name, struct region *region,
+                      struct td_problem *problem)
 {
+    struct td_name *of;
     pthread_mutex_lock(&shm->lock);
-    struct region **at = find(shm, region->name);
-    bool is_new = !*at;
-    if (is_new)
-        *at = region;
+    int err = td_names_find(shm->names, name) ? -EINVAL : td_names_add(shm->names, name, &of);
+    if (!err)
+        of->item = region;
     pthread_mutex_unlock(&shm->lock);
-    return is_new ? 0
-                  : td_problem_set(problem, EINVAL,
-                                   "the region '%s' is registered already; unregister it first",
-                                   region->name);
+    if (err == -EINVAL)
+        return td_problem_set(problem, EINVAL,
+                              "the region '%s' is registered already; unregister it first", name);
+    return err ? td_problem_set(problem, ENOMEM, "no memory for the region") : 0;
 }
 
 int td_api_shm_register(struct td_request *req, struct td_response *res)
@@ -155,14 +167,13 @@ int td_api_shm_register(struct td_request *req, struct td_response *res)
     struct region *region = calloc(1, sizeof *region);
     if (!region)
         return td_api_problem(req, -ENOMEM, "no memory for the region");
-    strcpy(region->name, req->var[0]);
     struct td_problem problem;
     int err = read_region(req, region, &problem);
     if (!err)
         err =
             td_segment_open(&region->segment, region->key, region->offset, region->size, &problem);
     if (!err)
-        err = add_region(req->service->shm, region, &problem);
+        err = add_region(req->service->shm, req->var[0], region, &problem);
     if (err) {
         free_regions(region);
         return td_api_problem(req, err, "%s", problem.text);
@@ -179,37 +190,40 @@ int td_api_shm_unregister(struct td_request *req, struct td_response *res)
     struct region *gone = NULL;
     if (td_shm_is_open(req)) {
         pthread_mutex_lock(&shm->lock);
-        struct region **at = req->var[0] ? find(shm, req->var[0]) : &shm->first;
-        gone = *at;
-        *at = req->var[0] && gone ? gone->next : NULL;
+        gone = take_out(shm, req->var[0]);
         pthread_mutex_unlock(&shm->lock);
-        if (req->var[0] && gone)
-            gone->next = NULL;
     }
     free_regions(gone);
     res->status = 200;
     return 0;
 }
 
+static void write_region(struct td_writer *w, const struct td_name *name)
+{
+    const struct region *r = name->item;
+    td_write_open(w, NULL, '{');
+    td_write_str(w, "name", name->text);
+    td_write_str(w, "key", r->key);
+    td_write_int(w, "offset", (int64_t)r->offset);
+    td_write_int(w, "byte_size", (int64_t)r->size);
+    td_write_close(w, '}');
+}
+
 int td_api_shm_status(struct td_request *req, struct td_response *res)
 {
     struct td_shm *shm = req->service->shm;
-    const char *name = req->var[0];
+    const char *one = req->var[0];
     struct td_writer w;
-    bool found = !name;
+    bool found = !one;
     td_write_init(&w, req->arena, 512);
     td_write_open(&w, NULL, '[');
     pthread_mutex_lock(&shm->lock);
-    for (struct region *r = td_shm_is_open(req) ? shm->first : NULL; r; r = r->next) {
-        if (name && strcmp(name, r->name))
-            continue;
+    const struct td_name *name = !td_shm_is_open(req) ? NULL
+                                 : one                ? td_names_find(shm->names, one)
+                                                      : td_names_first(shm->names);
+    for (; name; name = one ? NULL : td_names_next(name)) {
+        write_region(&w, name);
         found = true;
-        td_write_open(&w, NULL, '{');
-        td_write_str(&w, "name", r->name);
-        td_write_str(&w, "key", r->key);
-        td_write_int(&w, "offset", (int64_t)r->offset);
-        td_write_int(&w, "byte_size", (int64_t)r->size);
-        td_write_close(&w, '}');
     }
     pthread_mutex_unlock(&shm->lock);
     td_write_close(&w, ']');
@@ -217,7 +231,7 @@ int td_api_shm_status(struct td_request *req, struct td_response *res)
         return td_api_problem(req, -ENOENT,
                               "no shared memory region '%.100s'; GET /v2/systemsharedmemory/status "
                               "lists them",
-                              name);
+                              one);
     return td_write_response(&w, res, 200);
 }
 

@@ -20,6 +20,7 @@ struct td_segment *td_shm_find(const struct td_request *req, const char *name);
 struct td_shm_part { /* bytes of a segment */
     struct td_segment *segment;
     size_t at, size;
+    size_t charged;  /* of td_memory, for pages that were not there */
     const char *who; /* the tensor's name; borrowed */
 };
 

@@ -485,5 +485,54 @@ class Listeners(service.ServiceTest):
         self.assertIn("auto|on|off", wrong.stderr)
 
 
+class Pages(Shm):
+    """Pages of a sparse object that the server makes by touching them are part of --memory."""
+
+    MIB = 1 << 20
+    args = ("--memory", str(64 << 20))
+
+    def held(self):
+        lines = dict(line.rsplit(" ", 1) for line in self.service.call("GET", "/metrics").body.decode().splitlines())
+        return float(lines["tensord_memory_bytes"]) - float(lines["tensord_memory_kept_bytes"])
+
+    def neg(self, name, mib, at, to):
+        size = mib * self.MIB
+        return self.service.infer("neg", {"self": {"shape": [size // 4], "datatype": "FP32", **place(name, size, at * self.MIB)}},
+                                  outputs=output(name, size, to * self.MIB))
+
+    def test_sparse(self):
+        before = self.held()
+        self.region("sparse", 256 * self.MIB)
+        self.problem(self.neg("sparse", 40, 0, 40), 503, "shared memory", "--memory")
+        self.assertLess(self.held(), before + self.MIB)
+        for _ in range(3):
+            self.assertEqual(self.neg("sparse", 16, 0, 16).status, 200)
+            self.assertGreaterEqual(self.held(), before + 32 * self.MIB)
+            self.assertLess(self.held(), before + 33 * self.MIB)
+        self.problem(self.neg("sparse", 16, 32, 48), 503, "shared memory")
+        self.assertEqual(self.neg("sparse", 2, 14, 31).status, 200) # half there
+        self.unregister("sparse")
+        self.assertLess(self.held(), before + self.MIB)
+
+    def test_written(self):
+        """What the client has written is its own."""
+        before, size = self.held(), 160 * self.MIB
+        segment = self.region("written", size)
+        with open(segment.path, "r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, size)
+        reply = self.neg("written", 60, 0, 80)
+        self.assertEqual(reply.status, 200, reply.body[:300])
+        self.assertLess(self.held(), before + self.MIB)
+
+    def test_what_is_not_touched(self):
+        """A call that is refused gives back what it took."""
+        before = self.held()
+        self.region("refused", 64 * self.MIB)
+        reply = self.service.infer("neg", {"self": {"shape": [4 * self.MIB], "datatype": "FP32", **place("refused", 16 * self.MIB)}},
+                                   outputs=output("refused", 5, 32 * self.MIB))
+        self.problem(reply, 400, "shared_memory_byte_size")
+        self.assertLess(self.held(), before + self.MIB)
+
+
 if __name__ == "__main__":
     service.main()
