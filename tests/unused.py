@@ -16,7 +16,7 @@ import circles
 
 FOLDERS = [*circles.FOLDERS, "examples"]
 MEANT_FOR_TESTS = {
-    "td_registry_check",  # the design asks tests to compute the dispatch tables anew (DSP-33)
+    "td_registry_check",  # the design asks tests to compute the dispatch tables anew
     "td_onednn_forget",  # tests begin with an empty cache of primitives
 }
 
