@@ -26,12 +26,16 @@ static int no_such_row(struct td_run *run)
         if (!has_name_of_another(run->rows, i))
             snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s@%s", *list ? ", " : "",
                      i->name, td_isa_name(i->isa));
+    const struct td_impl *named = NULL; /* best one that could run here */
     for (const struct td_impl *i = run->rows; i->run; i++)
-        if (td_row_is_named(i, run->forced))
-            return td_problem_set(&run->problem, EINVAL,
-                                  "kernel: '%.40s' cannot run this call: %s; %s has: %s",
-                                  run->forced, td_row_objection(&run->call, i, &run->prepared),
-                                  run->handle->full, list);
+        if (td_row_is_named(i, run->forced) &&
+            (!named || (!td_impl_is_usable(named) && td_impl_is_usable(i))))
+            named = i;
+    if (named)
+        return td_problem_set(&run->problem, EINVAL,
+                              "kernel: '%.40s' cannot run this call: %s; %s has: %s", run->forced,
+                              td_row_objection(&run->call, named, &run->prepared),
+                              run->handle->full, list);
     return td_problem_set(&run->problem, EINVAL, "kernel: %s has no '%.40s'; it has: %s",
                           run->handle->full, run->forced, list);
 }

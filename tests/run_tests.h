@@ -1,9 +1,31 @@
-/* The end of the main of every test with Check. */
+/* The end of the main of every test with Check, and how the mains of several files make one
+ * program: linking a program per file took longer than running it.
+ *
+ * Where TD_SUITES is defined (tests/meson.build), the file's `int main(void)` becomes a static
+ * function that adds itself to the list of tests/suites.c before the program's main runs. */
 #ifndef TD_RUN_TESTS_H
 #define TD_RUN_TESTS_H
 
 #include <check.h>
+#include <stdbool.h>
 #include <stddef.h>
+
+struct td_suite {
+    const char *file; /* its source */
+    int (*main)(void);
+    struct td_suite *next;
+};
+void td_suite_add(struct td_suite *suite); /* suite: stays */
+
+#if defined TD_SUITES && !defined TD_SUITES_MAIN
+static int td_suite_main(void);
+static struct td_suite td_suite = {__BASE_FILE__, td_suite_main, NULL};
+__attribute__((constructor)) static void td_suite_register(void)
+{
+    td_suite_add(&td_suite);
+}
+#define main td_suite_main
+#endif
 
 /* Runs the suite, which goes with it; the exit status. */
 static inline int td_run_suite(Suite *suite)
