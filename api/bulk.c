@@ -21,18 +21,12 @@ bool td_api_is_bulk(const struct td_request *req, size_t text, size_t bytes)
     return !req->worker && (text > BULK_TEXT || bytes > BULK_BODY);
 }
 
-/* Those by which people look and delete, which must work when nothing else does. */
+/* Requests that show or delete may use memory beyond the budget (pools/arena.h): they must work
+ * when nothing else does. Bodies of theirs are small, as are those of the few others of that kind.
+ */
 static bool is_for_control(const struct td_request *req)
 {
-    static td_handler *const handlers[] = {
-        td_api_metrics_get, td_api_models_list, td_api_models_get, td_api_tensors_list,
-        td_api_tasks_list,  td_api_pools_list,  td_api_pools_get,  td_api_v2_index,
-        td_api_v2_live,     td_api_v2_ready,    td_api_shm_status, td_api_shm_unregister,
-    };
-    bool is = req->method == TD_DELETE;
-    for (size_t i = 0; i < sizeof handlers / sizeof *handlers && !is; i++)
-        is = req->route->handler == handlers[i];
-    return is;
+    return req->route->body == TD_BODY_small;
 }
 
 int td_api_run(struct td_request *req)
