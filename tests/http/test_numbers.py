@@ -177,14 +177,14 @@ class Numbers(service.ServiceTest):
 
 
 class Autocast(service.ServiceTest):
-    """DSP-28: PyTorch's lists for CPUs, and what the answer says."""
+    """PyTorch's lists for CPUs, and what the answer says."""
 
     def post(self, op, inputs, parameters=None, autocast="BF16", **more):
         reply = self.service.infer(op, inputs, {**(parameters or {}), "autocast": autocast, **more})
         self.assertEqual(reply.status, 200, f"{op} {reply.body[:300]!r}")
         return reply.json["outputs"][0]["datatype"], reply.parameters["autocast"], reply
 
-    def test_lower_precision(self):
+    def test_lower_precision(self): # DSP-28
         def ones(*shape):
             return np.ones(shape, np.float32)
         m, b, image = ones(2, 2), ones(1, 2, 2), ones(1, 1, 4, 4)
