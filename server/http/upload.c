@@ -28,6 +28,13 @@ static void refuse_for_memory(struct td_exchange *x)
     refuse(x);
 }
 
+/* td_memory was not asked, so it counts nothing itself; while this counter moves, the watch cuts
+ * off clients that are slow. */
+static void count_refused(void)
+{
+    atomic_fetch_add(&td_memory.refused, 1);
+}
+
 /* A body that would not fit now is refused before its client sends it; blocks that are only kept
  * give way. */
 static bool is_hopeless(uint64_t size)
@@ -40,7 +47,9 @@ static bool is_hopeless(uint64_t size)
 void td_http_upload_begin(struct td_exchange *x)
 {
     struct td_request *req = &x->req;
-    if (!is_hopeless(req->content_length))
+    if (is_hopeless(req->content_length))
+        count_refused();
+    else
         req->body = td_api_body(req, req->content_length);
     x->room = req->content_length;
     if (!req->body)
@@ -94,6 +103,7 @@ int td_http_upload_take(struct td_exchange *x, const char *data, size_t size)
                        most);
         refuse(x);
     } else if (!may_hold(x, need)) {
+        count_refused();
         td_api_problem(req, -ENOMEM,
                        "what your address sends or has yet to read is more than its share of the "
                        "memory while others want it");

@@ -406,23 +406,37 @@ class Slow(service.ServiceTest):
                 s.close()
         self.assertEqual(statuses, [200] * 26)
 
-    def test_readers(self):
-        """Who does not read a big reply loses it once others want the memory."""
-        body = json.dumps({"parameters": {"size": [4_000_000], "binary_data_output": True}}).encode()
-        slow = []
-        for _ in range(5):
+    ZEROS = json.dumps({"parameters": {"size": [4_000_000], "binary_data_output": True}}).encode()
+
+    def read_nothing(self, clients):
+        """Each leaves a reply of 16 MB unread."""
+        for _ in range(clients):
             s = socket.socket()
+            self.addCleanup(s.close)
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             s.connect(("127.0.0.1", self.service.port))
-            s.sendall(post(body, path="/v1/ops/zeros"))
-            slow.append(s)
+            s.sendall(post(self.ZEROS, path="/v1/ops/zeros"))
+
+    def test_readers(self):
+        """A client that does not read a big reply loses it once others want the memory."""
+        self.read_nothing(5)
 
         def zeros():
-            return self.service.call("POST", "/v1/ops/zeros", body).status
+            return self.service.call("POST", "/v1/ops/zeros", self.ZEROS).status
         self.assertTrue(service.eventually(lambda: zeros() == 503))
         self.assertTrue(service.eventually(lambda: zeros() == 200, 60))
-        for s in slow:
-            s.close()
+
+    def test_readers_beside_bodies_that_are_announced(self):
+        """So too when what others want is room for a body, which is refused before it comes."""
+        self.read_nothing(3)
+        head = b"POST /v1/ops/add HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 60000000\r\n\r\n"
+
+        def announce():
+            with self.service.socket(60) as s:
+                s.sendall(head)
+                return int(s.recv(1000).split()[1])
+        self.assertTrue(service.eventually(lambda: announce() == 503))
+        self.assertTrue(service.eventually(lambda: announce() == 100, 60))
 
     def test_a_body_in_chunks(self):
         """It holds what has come, not twice that, so one of 45 MB fits into 100."""

@@ -18,7 +18,7 @@ SIDE = service.slow_side(0.6)
 
 X = {"self": np.array([-1, 2], np.float32)}
 LONG = ("--drain-s", "300", "--idle-s", "300")
-
+KEEP, ANEW = 48, 16 # clients that keep their connection, and such that open one for each request
 
 ADD = b'{"self":[1,2],"other":[3,4]}'
 REQUEST = b"POST /v1/ops/add HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(ADD), ADD)
@@ -72,13 +72,13 @@ def loop(connect, keep, counts, go_on):
 
 class Drain(unittest.TestCase):
     def lose_none(self, args, connect_to, rounds, each):
-        """Clients that keep their connection, and such that open one for each request, all the while."""
+        """SIGTERM while clients of both kinds loop, over and over: each request that could be sent is answered."""
         answered = 0
         for _ in range(rounds):
             s = Service("--drain-s", "120", *args)
-            counts, stopped = collections.Counter(), threading.Event()
-            counts_of = [collections.Counter() for _ in range(48)]
-            clients = [threading.Thread(target=loop, args=(connect_to(s), i % 3 != 0, counts_of[i], lambda: not stopped.is_set()))
+            stopped = threading.Event()
+            counts_of = [collections.Counter() for _ in range(KEEP + ANEW)]
+            clients = [threading.Thread(target=loop, args=(connect_to(s), i < KEEP, counts_of[i], lambda: not stopped.is_set()))
                        for i in range(len(counts_of))]
             for t in clients:
                 t.start()
@@ -89,7 +89,7 @@ class Drain(unittest.TestCase):
             for t in clients:
                 t.join()
             s.stop()
-            counts = sum(counts_of, counts)
+            counts = sum(counts_of, collections.Counter())
             self.assertTrue(seen)
             self.assertEqual({k: n for k, n in counts.items() if k.startswith("lost")}, {})
             self.assertEqual(counts["refused"], len(clients), "each goes on until it is told")
