@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """tests/circles.py BUILD_DIR: no file calls in a circle, nor does any room.
 
-A file uses another when its object wants a symbol that the other's defines; an operator's folder
-(kernels/softmax) counts as one, since its descriptor names its kernels and they share its helpers.
-Then the same for rooms: folders, those in api/ each as a whole.
+A file uses another when its object wants a symbol that the other's defines. Two kinds of folder count
+as one file: an operator's in kernels/ (its descriptor names its kernels, and they share its helpers)
+and a room of api/. A room is a folder, and its files do not include those of the folders in it.
+CIRCLES lists the circles that are still there. It may only shrink: a circle that is not in it fails,
+and so does one that has got smaller than it is listed.
 """
-import graphlib
 import json
 import pathlib
 import subprocess
@@ -13,6 +14,33 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = ("kernels", "pools", "dispatch", "api", "server")
+
+
+def under(folder, names):
+    return {f"{folder}/{name}" for name in names.split()}
+
+
+CIRCLES = {
+    "files": [
+        under("dispatch/model", """
+            blocks.c expr.c fold.c fuse.c items.c model.c onnx.c onnx_attention.c onnx_control.c onnx_conv.c onnx_element.c
+            onnx_index.c onnx_lower.c onnx_made.c onnx_node.c onnx_norm.c onnx_pool.c onnx_quant.c onnx_recurrent.c
+            onnx_reduce.c onnx_resize.c onnx_rows.c onnx_sample.c onnx_shape.c onnx_signal.c onnx_table.c onnx_unique.c
+            onnx_window.c pass.c pass_idiom.c pass_layout.c pass_layout_steps.c pass_norm.c pass_post.c pass_views.c place.c
+            plan.c plans.c pt2.c pt2_alias.c pt2_assert.c pt2_control.c pt2_emit.c pt2_expr.c pt2_fourier.c pt2_graph.c
+            pt2_guards.c pt2_lower.c pt2_number.c pt2_ops.c pt2_state.c record.c rest.c run.c walk.c"""),
+        under("server/http", "drain.c loop.c"),
+    ],
+    "rooms": [
+        {"kernels"} | under("kernels", """
+            attention bag cast convolution convolution_backward distance einsum factory gemm glu grid index int_mm
+            layer_norm_backward linear_backward mask move nms norm pick pointwise post product quantize recurrent reduce
+            resample rotary scan search softmax sort unfold window"""),
+        {"dispatch", "dispatch/graph"},
+        {"api"} | under("api", "infer metrics models openapi routes shm tasks tensors web"),
+        {"server", "server/http"},
+    ],
+}
 
 
 def objects(build, folders=FOLDERS):
@@ -38,34 +66,76 @@ def symbols(made):
     return defined, wanted
 
 
-def circle(uses):
-    """The nodes of a circle in a graph, or None."""
-    try:
-        graphlib.TopologicalSorter(uses).prepare()
-    except graphlib.CycleError as error:
-        return error.args[1]
-    return None
+def circles(uses):
+    """The sets of nodes that all reach one another (Tarjan's algorithm)."""
+    number, least, stack, found = {}, {}, [], []
+
+    def visit(node):
+        number[node] = least[node] = len(number)
+        stack.append(node)
+        for other in uses.get(node, ()):
+            if other not in number:
+                visit(other)
+            if other in stack:
+                least[node] = min(least[node], least[other])
+        if least[node] == number[node]:
+            members = set(stack[stack.index(node):])
+            del stack[stack.index(node):]
+            if len(members) > 1:
+                found.append(members)
+
+    for node in uses:
+        if node not in number:
+            visit(node)
+    return found
+
+
+def way(uses, members):
+    """One circle among members that reach one another, as a list whose first node is also its last."""
+    first = min(members)
+    before, ends = {}, [first]
+    for node in ends: # breadth first, so it is a shortest one
+        for other in sorted(uses[node] & members):
+            if other not in before:
+                before[other] = node
+                ends.append(other)
+    nodes = [first, before[first]]
+    while nodes[-1] != first:
+        nodes.append(before[nodes[-1]])
+    return nodes[::-1]
+
+
+def complaints(uses, listed):
+    found = circles(uses)
+    for members in found:
+        if not any(members <= one for one in listed):
+            yield "a circle: " + " uses ".join(way(uses, members))
+    for one in listed:
+        left = set().union(*(members for members in found if members <= one))
+        if left < one:
+            yield "in no circle any more, so take them out of CIRCLES: " + " ".join(sorted(one - left))
 
 
 def main():
+    sys.setrecursionlimit(10000)
     build = pathlib.Path(sys.argv[1]).resolve()
     by_file = [(source, *symbols(made)) for source, made in objects(build)]
     owner = {name: source for source, defined, _ in by_file for name in defined}
     assert len(owner) > 100, "no objects to look at; build first"
-    deep = lambda source: len(source.parts) == 3
-    api = lambda source: source.parts[0] == "api"
-    rooms = {"files": lambda source: source.parent if deep(source) and not api(source) else source,
-             "rooms": lambda source: source.parts[0] if not api(source) else source.parent
-             if deep(source) else source}
-    for what, room in rooms.items():
+    whole = lambda source: len(source.parts) > 2 and source.parts[0] in ("kernels", "api")
+    room_of = {"files": lambda source: str(source.parent if whole(source) else source),
+               "rooms": lambda source: str(source.parent)}
+    failed = False
+    for what, room in room_of.items():
         uses = {}
         for source, _, wanted in by_file:
             others = {room(owner[name]) for name in wanted if name in owner}
             uses.setdefault(room(source), set()).update(others - {room(source)})
-        found = circle({str(k): {str(v) for v in vs} for k, vs in uses.items()})
-        if found:
-            sys.exit(f"{what}: " + " is used by ".join(found))
-        print(f"{what}: {len(uses)} without a circle")
+        said = list(complaints(uses, CIRCLES[what]))
+        failed |= bool(said)
+        print(*(f"{what}: {line}" for line in said), sep="\n", end="\n" * bool(said))
+        print(f"{what}: {len(uses)}, of which {sum(map(len, CIRCLES[what]))} are in {len(CIRCLES[what])} known circles")
+    sys.exit(failed)
 
 
 if __name__ == "__main__":
