@@ -29,7 +29,6 @@ CIRCLES = {
             onnx_window.c pass.c pass_idiom.c pass_layout.c pass_layout_steps.c pass_norm.c pass_post.c pass_views.c place.c
             plan.c plans.c pt2.c pt2_alias.c pt2_assert.c pt2_control.c pt2_emit.c pt2_expr.c pt2_fourier.c pt2_graph.c
             pt2_guards.c pt2_lower.c pt2_number.c pt2_ops.c pt2_state.c record.c rest.c run.c walk.c"""),
-        under("server/http", "drain.c loop.c"),
     ],
     "rooms": [
         {"kernels"} | under("kernels", """

@@ -120,14 +120,6 @@ static void note_poll(struct td_http_thread *thread, int64_t now, bool found)
     }
 }
 
-void td_http_wake(struct td_http_thread *thread)
-{
-    uint64_t one = 1;
-    atomic_fetch_add(&thread->replies, 1);
-    if (atomic_exchange(&thread->asleep, false) && write(thread->wake, &one, sizeof one) < 0)
-        abort(); /* no eventfd has so many */
-}
-
 /* Until there is an event or a reply, or a connection or a held reply is due. */
 static void sleep_until_event(struct td_http_thread *thread, int64_t now)
 {
