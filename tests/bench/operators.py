@@ -29,12 +29,17 @@ def ours(case):
     conv = {"stride": case.get("stride"), "padding": case.get("pad")}
     words = {"rms_norm": ("rms_norm", {"normalized_shape": shapes[0][-1:]}), "gather": ("index_select", {"dim": 0}),
              "attention": ("scaled_dot_product_attention", {}), "max_pool": ("max_pool2d", {"kernel_size": case.get("kernel"), **conv}),
-             "conv_relu": ("conv2d", conv), "dwconv_relu6": ("conv2d", {**conv, "groups": shapes[0][1 % len(shapes[0])]})}
+             "avg_pool": ("avg_pool2d", {"kernel_size": case.get("kernel"), **conv}), "mean": ("mean", {"dim": case.get("axis")}),
+             "conv": ("conv2d", {**conv, "groups": shapes[0][1] // shapes[1][1]} if op == "conv" else conv), "conv_relu": ("conv2d", conv),
+             "batch_norm": ("batch_norm", {"training": False, "momentum": 0.1, "eps": 1e-5, "cudnn_enabled": False}),
+             "pad": ("constant_pad_nd", {"pad": case.get("pads")}),
+             "upsample": ("upsample_nearest2d", {"output_size": [2 * n for n in shapes[0][2:]]}),
+             "dwconv_relu6": ("conv2d", {**conv, "groups": (shapes[0] + [1, 1])[1]})}
     if op == "linear_add":
         return None
     name, parameters = words.get(op, (op, case.get("parameters", {})))
     kept = () if op in words else ("axis", "perm", "to", "eps")
-    expr = f"cat([a, b], {case['axis']})" if op == "concat" else case.get("expr")
+    expr = f"cat([a, b], {case['axis']})" if op == "concat" else f"a + permute(b, {case['perm']})" if op == "turned" else case.get("expr")
     return {"id": case["id"], "op": name, "shapes": shapes, "dtype": [rivals.type_of(case, i) for i in range(len(shapes))],
             "parameters": parameters, **{k: case[k] for k in kept if k in case}, **({"expr": expr} if expr else {})}
 

@@ -13,7 +13,7 @@ LONE = {"sigmoid": "Sigmoid", "tanh": "Tanh", "exp": "Exp", "erf": "Erf", "gelu"
         "log": "Log", "sin": "Sin", "cos": "Cos", "silu": None, "rsqrt": None, "hardswish": "HardSwish", "floor": "Floor", "neg": "Neg"}
 PAIR = {"add": "Add", "mul": "Mul", "sub": "Sub", "div": "Div", "maximum": "Max", "pow": "Pow", "lt": "Less", "eq": "Equal"}
 ONNX = {"float32": 1, "uint8": 2, "int8": 3, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10, "float64": 11, "bfloat16": 16, "bf16": 16}
-FIXED = {"linear": (1, 2), "linear_gelu": (1, 2), "linear_add": (1, 2), "conv_relu": (1, 2), "dwconv_relu6": (1, 2), "layer_norm": (1, 2)}
+FIXED = {"linear": (1, 2), "conv": (1, 2), "batch_norm": (1, 2, 3, 4), "linear_gelu": (1, 2), "linear_add": (1, 2), "conv_relu": (1, 2), "dwconv_relu6": (1, 2), "layer_norm": (1, 2)}
 
 
 def type_of(case, i):
@@ -26,7 +26,7 @@ def arrays(case):
     rng, made = np.random.default_rng(0), []
     for i, shape in enumerate(case["shapes"]):
         kind = np.dtype({"bf16": "float32", "bfloat16": "float32"}.get(type_of(case, i), type_of(case, i)))
-        made.append((rng.uniform(-1, 1, shape) * (0.05 if len(shape) > 1 and i else 1)).astype(kind) if kind.kind == "f"
+        made.append(np.asarray(rng.uniform(-1, 1, shape) * (0.05 if len(shape) > 1 and i else 1)).astype(kind) if kind.kind == "f"
                     else rng.integers(0, 2 if kind.kind == "b" else 64, shape).astype(kind))
     return made
 
@@ -58,7 +58,12 @@ def torch_function(case):
            "linear_gelu": lambda a, w, b: f.gelu(f.linear(a, w, b)), "linear_add": lambda a, w, b, r: f.linear(a, w, b) + r,
            "attention": f.scaled_dot_product_attention, "conv_relu": lambda a, w, b: torch.relu(f.conv2d(a, w, b, case["stride"], case["pad"])),
            "dwconv_relu6": lambda a, w, b: f.relu6(f.conv2d(a, w, b, case["stride"], case["pad"], groups=a.shape[1])),
-           "max_pool": lambda a: f.max_pool2d(a, case["kernel"], case["stride"], case["pad"])}
+           "conv": lambda a, w, b: f.conv2d(a, w, b, case["stride"], case["pad"], groups=a.shape[1] // w.shape[1]),
+           "mean": lambda a: a.mean(axis), "batch_norm": lambda a, w, b, m, v: f.batch_norm(a, m, v.abs(), w, b, False, 0, 1e-5),
+           "max_pool": lambda a: f.max_pool2d(a, case["kernel"], case["stride"], case["pad"]),
+           "avg_pool": lambda a: f.avg_pool2d(a, case["kernel"], case["stride"], case["pad"]),
+           "pad": lambda a: f.pad(a, case["pads"]), "upsample": lambda a: f.interpolate(a, scale_factor=2),
+           "turned": lambda a, b: a + b.permute(*case["perm"])}
     name = case["op"]
     return own[name] if name in own else getattr(torch, name, None) or getattr(f, name)
 
@@ -100,6 +105,7 @@ def onnx_model(case, x):
     """The model's bytes, and which of x it takes."""
     from onnx import helper, numpy_helper
     op, axis, fixed, result = case["op"], case.get("axis", -1), {}, ONNX[type_of(case, 0)]
+    x = [np.abs(v) for v in x] if op == "batch_norm" else x # a variance is no less than 0
     for i in FIXED.get(op, ()):
         fixed[f"x{i}"] = np.ascontiguousarray(x[i].T) if op.startswith("linear") and i == 1 else x[i]
 
@@ -115,6 +121,8 @@ def onnx_model(case, x):
     elif op.startswith("linear"):
         nodes = [("MatMul", ["x0", "x1"], {}), ("Add", [0, "x2"], {})]
         nodes += [("Gelu", [1], {})] if op == "linear_gelu" else [("Add", [1, "x3"], {})] if op == "linear_add" else []
+    elif op == "conv":
+        nodes = [("Conv", ["x0", "x1", "x2"], {"strides": [case["stride"]] * 2, "pads": [case["pad"]] * 4, "group": x[0].shape[1] // x[1].shape[1]})]
     elif op.endswith(("conv_relu", "conv_relu6")):
         deep = {"group": x[0].shape[1]} if op[0] == "d" else {}
         nodes = [("Conv", ["x0", "x1", "x2"], {"strides": [case["stride"]] * 2, "pads": [case["pad"]] * 4, **deep})]
@@ -125,6 +133,14 @@ def onnx_model(case, x):
                  "where": lambda: [("Where", ["x0", "x1", "x2"], {})],
                  "layer_norm": lambda: [("LayerNormalization", ["x0", "x1", "x2"], {"axis": axis, "epsilon": case.get("eps", 1e-5)})],
                  "sum": lambda: [("ReduceSum", ["x0", constant("axes", [axis])], {"keepdims": 0})],
+                 "mean": lambda: [("ReduceMean", ["x0", constant("axes", np.atleast_1d(axis))], {"keepdims": 0})],
+                 "batch_norm": lambda: [("BatchNormalization", ["x0", "x1", "x2", "x3", "x4"], {"epsilon": 1e-5})],
+                 "pad": lambda: [("Pad", ["x0", constant("pads", np.array(case["pads"]).reshape(-1, 2)[::-1].T.ravel()),
+                                          constant("zero", np.float32(0)), constant("axes", np.arange(-(len(case["pads"]) // 2), 0))], {})],
+                 "upsample": lambda: [("Resize", ["x0", "", constant("scales", np.float32([1, 1, 2, 2]))], {"mode": "nearest"})],
+                 "turned": lambda: [("Transpose", ["x1"], {"perm": case["perm"]}), ("Add", ["x0", 0], {})],
+                 "avg_pool": lambda: [("AveragePool", ["x0"], {"kernel_shape": [case["kernel"]] * 2, "strides": [case["stride"]] * 2,
+                                                               "pads": [case["pad"]] * 4, "count_include_pad": 1})],
                  "max": lambda: [("ReduceMax", ["x0", constant("axes", [axis])], {"keepdims": 0})],
                  "argmax": lambda: [("ArgMax", ["x0"], {"axis": axis, "keepdims": 0})],
                  "transpose": lambda: [("Transpose", ["x0"], {"perm": case["perm"]})], "cast": lambda: [("Cast", ["x0"], {"to": ONNX[case["to"]]})],
