@@ -7,6 +7,7 @@
 #define TILE 1024 /* elements at most */
 #define NEAR 384  /* of several calls on much memory: while one computes, the next's loads come */
 #define MUCH ((size_t)1 << 20)
+#define FEW 256 /* of a row, of which elements stay: its tile is filled once, and read again */
 
 /* A value that is still to be filled in. */
 static struct td_point_value *add_value(struct td_point_walk *w, enum td_dtype type, bool made)
@@ -147,11 +148,26 @@ static void fold(struct td_point_walk *w)
     w->rank = rank;
 }
 
+/* Whether it is one element for each innermost row, and not for all. */
+static bool is_still(const struct td_point_walk *w, const struct td_point_value *v)
+{
+    bool moves = false;
+    for (int d = 0; d < w->rank - 1; d++)
+        moves |= v->step[d] != 0;
+    return !v->made && moves && !v->step[w->rank - 1];
+}
+
 /* What lies how, and with that which values have tiles and of how many elements. */
 static void classify(struct td_point_walk *w)
 {
     size_t bytes = 0, memory = 0;
-    bool again = false, one = w->rank == 1 && w->shape[0] == 1; /* of it no tile is made */
+    bool again = false, still = false,
+         one = w->rank == 1 && w->shape[0] == 1; /* of it no tile is made */
+    for (int k = 0; k < w->n_values; k++) {
+        w->value[k].still = is_still(w, &w->value[k]);
+        still |= w->value[k].still;
+    }
+    w->brief = still ? TD_POINT_STILL : TD_POINT_SHORT;
     for (int k = 0, last = w->rank - 1; k < w->n_values; k++) {
         struct td_point_value *v = &w->value[k];
         int64_t step = 1;
@@ -167,8 +183,8 @@ static void classify(struct td_point_walk *w)
             v->constant = v->constant && !one;
             v->dense = one || (v->dense && !v->constant);
         }
-        v->tiled = !v->dense && (v->made || w->shape[last] < TD_POINT_SHORT || v->step[last] != 1);
-        v->again = v->tiled && !v->made && !v->constant && w->shape[last] < TD_POINT_SHORT;
+        v->tiled = !v->dense && (v->made || w->shape[last] < w->brief || v->step[last] != 1);
+        v->again = v->tiled && !v->made && !v->constant && w->shape[last] < w->brief;
         for (int d = 0; d < last; d++)
             v->again = v->again && !v->step[d];
         again |= v->again;
@@ -188,6 +204,9 @@ static void classify(struct td_point_walk *w)
     w->whole = w->tile;
     if (again && w->shape[w->rank - 1] <= w->tile)
         w->whole -= w->tile % w->shape[w->rank - 1];
+    still = still && w->shape[w->rank - 1] >= w->brief;
+    while (still && w->whole > FEW && 8 * w->whole > w->shape[w->rank - 1])
+        w->whole = w->whole / 2 & ~INT64_C(63);
     for (int k = 0; k < w->n_values; k++)
         w->value[k].again = w->value[k].again && !(w->whole % w->shape[w->rank - 1]);
 }

@@ -7,8 +7,53 @@
 #include <math.h>
 #include <string.h>
 
+#define PIECE 16 /* bytes */
+
+/* For each of rows elements, step apart from `from` on, a run of it. Pieces may reach into what is
+ * written later, and the last ones end where the last run does. */
+#define SPREAD(type)                                                                               \
+    static void spread_##type(char *to, const type *from, int64_t rows, int64_t step, int64_t run) \
+    {                                                                                              \
+        typedef type piece __attribute__((vector_size(PIECE)));                                    \
+        const int64_t lanes = PIECE / (int64_t)sizeof(type);                                       \
+        int64_t left = rows * run;                                                                 \
+        for (; rows > 0; rows--, from += step, to += run * (int64_t)sizeof(type), left -= run) {   \
+            piece v = *from - (piece){0};                                                          \
+            int64_t i = 0;                                                                         \
+            for (; i < run && i + lanes <= left; i += lanes)                                       \
+                memcpy(to + i * (int64_t)sizeof(type), &v, sizeof v);                              \
+            for (; i < run; i++)                                                                   \
+                memcpy(to + i * (int64_t)sizeof(type), from, sizeof(type));                        \
+        }                                                                                          \
+    }
+SPREAD(uint8_t)
+SPREAD(uint16_t)
+SPREAD(uint32_t)
+SPREAD(uint64_t)
+
+static void spread(char *to, const void *from, int64_t rows, int64_t step, int64_t run, size_t size)
+{
+    switch (size) {
+    case 1:
+        spread_uint8_t(to, from, rows, step, run);
+        break;
+    case 2:
+        spread_uint16_t(to, from, rows, step, run);
+        break;
+    case 4:
+        spread_uint32_t(to, from, rows, step, run);
+        break;
+    default:
+        spread_uint64_t(to, from, rows, step, run);
+    }
+}
+
 void td_point_copy(char *to, const char *from, int64_t n, int64_t step, size_t size)
 {
+    if (!step) {
+        spread(to, from, 1, 0, n, size);
+        return;
+    }
     if (step == 1 && n >= 8) {
         memcpy(to, from, (size_t)n * size);
         return;
@@ -95,7 +140,16 @@ void td_point_lay_out(const struct td_point_walked *v, int64_t begin, int64_t n,
     while (n > 0) {
         int64_t run = v->shape[last] - index[last];
         run = run < n ? run : n;
-        td_point_copy(to, v->data + at * (int64_t)v->size, run, v->step[last], v->size);
+        if (last && !v->step[last] && !index[last] && run == v->shape[last]) {
+            int64_t rows = v->shape[last - 1] - index[last - 1];
+            rows = rows < n / run ? rows : n / run;
+            spread(to, v->data + at * (int64_t)v->size, rows, v->step[last - 1], run, v->size);
+            to += (rows - 1) * run * (int64_t)v->size;
+            n -= (rows - 1) * run;
+            at += (rows - 1) * v->step[last - 1];
+            index[last - 1] += rows - 1;
+        } else
+            td_point_copy(to, v->data + at * (int64_t)v->size, run, v->step[last], v->size);
         to += run * (int64_t)v->size;
         n -= run;
         at += run * v->step[last];

@@ -59,7 +59,7 @@ static void run_range(void *arg, int64_t begin, int64_t end)
     const struct td_point_walk *w = arg;
     char tiles[TD_POINT_ROOM] __attribute__((aligned(64))), *at[TD_FUSED_VALUES];
     int last = w->rank - 1;
-    int64_t inner = w->shape[last];
+    int64_t inner = w->shape[last], first = begin;
     for (int k = 0; k < w->n_values; k++) {
         const struct td_point_value *v = &w->value[k];
         at[k] = tiles + v->slot * (size_t)w->tile;
@@ -73,7 +73,7 @@ static void run_range(void *arg, int64_t begin, int64_t end)
             run_op(&w->op[k], w->tile, at);
     while (begin < end) {
         int64_t n = end - begin, col = begin % inner;
-        if (inner >= TD_POINT_SHORT && n > inner - col)
+        if (inner >= w->brief && n > inner - col)
             n = inner - col;
         if (n > w->whole)
             n = w->whole;
@@ -86,7 +86,8 @@ static void run_range(void *arg, int64_t begin, int64_t end)
                 for (int d = last - 1; d >= 0; row /= w->shape[d--])
                     from += row % w->shape[d] * v->step[d];
                 at[k] = v->data + from * (int64_t)v->size;
-            } else if (!v->constant && !v->made && !v->again) {
+            } else if (!v->constant && !v->made && !v->again &&
+                       !(v->still && inner >= w->brief && col && begin != first)) {
                 lay_out(w, v, begin, n, at[k]);
             }
         }

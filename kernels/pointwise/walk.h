@@ -7,7 +7,8 @@
 #include "kernels/pointwise/pointwise.h"
 
 #define TD_POINT_ROOM 16384 /* bytes of all tiles: a third of a 48 KiB cache */
-#define TD_POINT_SHORT 128  /* runs below are laid out many at a time */
+#define TD_POINT_SHORT 128  /* runs below are laid out many at a time, */
+#define TD_POINT_STILL 512  /* and these where an operand's element stays all along them */
 
 struct td_point_value {        /* an operand in memory, or what an op makes */
     char *data;                /* NULL: it is in its tile alone */
@@ -21,6 +22,7 @@ struct td_point_value {        /* an operand in memory, or what an op makes */
     bool dense;                /* lies exactly like the result */
     bool constant;             /* one element for all */
     bool again;                /* its elements come again with each innermost row */
+    bool still;                /* one element for each innermost row */
 };
 
 struct td_point_op { /* a row over values */
@@ -32,6 +34,7 @@ struct td_point_op { /* a row over values */
 struct td_point_walk {
     int rank, n_values, n_ops;
     int64_t tile;               /* elements that have room */
+    int64_t brief;              /* rows of fewer elements are taken many at a time */
     int64_t whole;              /* of a tile: whole rows, where operands come again with these */
     int64_t shape[TD_MAX_RANK]; /* folded, outermost first; never empty */
     const struct td_tensor *out;

@@ -125,8 +125,59 @@ START_TEST(test_every_sample)
 }
 END_TEST
 
+/* The call with an operand that broadcasts, and the same with its elements in every place of their
+ * rows: input 1, [m,1] and [m,n]. */
+static void judge_column(const char *op, const char *column_pattern, const char *dense_pattern,
+                         enum td_dtype dtype, struct td_sizes sizes)
+{
+    static struct sample column, dense;
+    size_t size = td_dtype_size(dtype);
+    char what[100];
+    snprintf(what, sizeof what, "%s %s, %lld rows of %lld", op, td_dtype_name(dtype),
+             (long long)sizes.m, (long long)sizes.n);
+    ck_assert(!sample_init(&column, op, column_pattern, sizes, dtype, SAMPLE_PLAIN, 3));
+    ck_assert(!sample_init(&dense, op, dense_pattern, sizes, dtype, SAMPLE_NONE, 3));
+    for (int i = 0; i < column.n_inputs; i += 2)
+        memcpy(dense.input[i].data, column.input[i].data, td_nbytes(&column.input[i]));
+    for (int64_t i = 0; i < sizes.m * sizes.n; i++)
+        memcpy((char *)dense.input[1].data + (size_t)i * size,
+               (char *)column.input[1].data + (size_t)(i / sizes.n) * size, size);
+    for (const struct td_impl *row = column.run.call.op->impls; row->run; row++)
+        if (may_run(row, &column.run.call)) {
+            sample_run(row, &dense.run.call);
+            sample_run(row, &column.run.call);
+            compare(&dense, &column, what);
+        }
+    sample_fini(&column);
+    sample_fini(&dense);
+}
+
+static void judge_difference(enum td_dtype dtype, int64_t n)
+{
+    judge_column("sub.Tensor", "self=[m,n] other=[m,1]", "self=[m,n] other=[m,n]", dtype,
+                 (struct td_sizes){n, 7, 0});
+}
+
+START_TEST(test_columns_beside_long_and_short_rows)
+{
+    static const enum td_dtype types[] = {TD_u8, TD_bf16, TD_f32, TD_f64, TD_i32};
+    sample_start();
+    for (int i = 0; i < 5; i++) {
+        for (int64_t n = 2; n < 40; n++)
+            judge_difference(types[i], n);
+        for (int64_t n = 120; n < 5000; n += n / 3)
+            judge_difference(types[i], n);
+        for (int64_t n = 127; n < 5000; n = 2 * n + 1)
+            judge_difference(types[i], n);
+        for (int64_t n = 1; n < 16; n++) /* where a tile is full, the next one begins */
+            judge_column("clamp.Tensor", "self=[m,n] min=[m,1] max=[n]",
+                         "self=[m,n] min=[m,n] max=[n]", types[i], (struct td_sizes){n, 2048, 0});
+    }
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {test_every_sample};
-    return td_run_tests("strides", tests, 1);
+    const TTest *const tests[] = {test_every_sample, test_columns_beside_long_and_short_rows};
+    return td_run_tests("strides", tests, 2);
 }
