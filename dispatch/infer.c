@@ -2,6 +2,7 @@
  * are tried in their places (trials.c): what all calls that are right have in common is known. */
 #include "dispatch/call.h"
 #include "dispatch/trials.h"
+#include "kernels/sizes.h"
 #include "pools/pools.h"
 
 #include <errno.h>
@@ -221,6 +222,11 @@ static int alike(const struct search *s, const struct td_trial *t, int at, int m
     return member[0] == at ? n : 0;
 }
 
+static bool scale(int64_t *size, int64_t factor)
+{
+    return td_size_times(*size, factor, size);
+}
+
 /* What is rounded off, or cut off at a bound, looks like a constant, or like the size that it comes
  * of, while that changes little: accepted sizes are multiplied, all together, and those that are
  * alike in every choice, since some may be bound to known ones and others to each other. */
@@ -237,12 +243,14 @@ static int scale_all(struct search *s, const struct td_options *options)
             int n = alike(s, &before[k], at, member), most = (1 << n) - 1;
             for (int choice = at ? 1 : 0; n && choice <= most; choice++)
                 for (size_t f = 0; f < sizeof factors / sizeof *factors && !err; f++) {
+                    bool able = true;
                     s->trials.now = before[k];
                     for (int i = 0; i < s->unknown.n && !choice; i++)
-                        s->trials.now.size[i] *= factors[f];
+                        able &= scale(&s->trials.now.size[i], factors[f]);
                     for (int i = 0; i < n; i++)
-                        s->trials.now.size[member[i]] *= choice >> i & 1 ? factors[f] : 1;
-                    err = s->work < WORK ? try_now(s, options) : 0;
+                        able &=
+                            scale(&s->trials.now.size[member[i]], choice >> i & 1 ? factors[f] : 1);
+                    err = able && s->work < WORK ? try_now(s, options) : 0;
                 }
         }
     return err;

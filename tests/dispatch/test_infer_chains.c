@@ -17,6 +17,7 @@ static const char *const steps[] = {
     "slice(x, 2, 0, 1000)",
     "slice(x, 2, 5, None, 3)",
     "slice(x, 2, -20)",
+    "narrow(x, 2, 100, 200)",
     "cat([x, x, x], 2)",
     "cat([x, slice(x, 2, 0, 4)], 2)",
     "upsample_nearest1d(x, [12])",
