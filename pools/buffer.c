@@ -26,7 +26,8 @@
 #define KEEP ((size_t)32 << 20)
 #define PAGE 4096
 #define HUGE ((size_t)2 << 20)
-#define FIRST_FILL ((size_t)16 << 10) /* of a reserved block; then twice as much each time */
+#define FIRST_FILL ((size_t)16 << 10) /* of a reserved block; then as much again each time, */
+#define MOST_FILL (2 * HUGE)          /* up to this */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct td_buffer *newest, *oldest;
@@ -175,7 +176,8 @@ struct td_buffer *td_buffer_reserve(size_t bytes, int node)
 /* How much of a block is taken so that need bytes of it can be written, if there is room. */
 static size_t next_fill(const struct td_buffer *buffer, size_t need)
 {
-    size_t size = mapped(buffer->capacity), want = 2 * buffer->taken;
+    size_t size = mapped(buffer->capacity), taken = buffer->taken;
+    size_t want = taken + (taken < MOST_FILL ? taken : MOST_FILL);
     want = want < FIRST_FILL ? FIRST_FILL : want;
     want = want < need ? need : want;
     want = round_up(want, want > HUGE ? HUGE : PAGE);

@@ -12,7 +12,7 @@
 #define HELD ((size_t)64 << 10)
 #define STEP ((size_t)256 << 10) /* in which an address's share is asked for */
 
-/* The rest of the body is dropped, and what has come of it. */
+/* The rest of the body is dropped, and what has come of it, which its address no longer holds. */
 static void refuse(struct td_exchange *x)
 {
     if (x->req.body)
@@ -20,6 +20,7 @@ static void refuse(struct td_exchange *x)
     x->req.body = NULL;
     x->req.body_size = 0;
     x->refused = true;
+    td_http_let_go(x);
 }
 
 static void refuse_for_memory(struct td_exchange *x)

@@ -197,6 +197,20 @@ class Limit(service.ServiceTest, Memory):
             s.sendall(head % (self.LIMIT + 1))
             self.assertIn(b" 413 ", s.recv(1000))
 
+    def test_a_refused_body_leaves_the_share(self):
+        """What was dropped of it counts no more for its address, though its rest is still on its way."""
+        before, text = self.held(), b'{"self":[1,2],"other":[3,4]}'
+        head = b"POST /v1/ops/add HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
+        with self.service.socket(60) as first, self.service.socket(60) as second:
+            first.sendall(head % (120 * MIB + len(text)) + b" " * (100 * MIB))
+            self.assertTrue(service.eventually(lambda: self.held() > 100 * MIB))
+            refused = self.metrics()["tensord_memory_refused_total"]
+            second.sendall(head % (60 * MIB) + b" " * (50 * MIB))
+            self.assertTrue(service.eventually(lambda: self.metrics()["tensord_memory_refused_total"] > refused))
+            first.sendall(b" " * (20 * MIB) + text)
+            self.assertIn(b" 200 ", first.recv(1000))
+        self.comes_back(before)
+
     def test_json_trees(self):
         """A short text of many values is a big tree."""
         before, limit = self.held(), 1 << 17
