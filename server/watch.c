@@ -12,7 +12,9 @@
  * is looked at; the others are looked at four times a second.
  *
  * A client that has closed in the middle of a request is cut off too: libmicrohttpd is told of the
- * last bytes and of the end in one event, reads the bytes and waits for another event. */
+ * last bytes and of the end in one event, reads the bytes and waits for another event. So it does
+ * where a client has closed its own side behind a whole request: END_LOOK_NS after requests have
+ * been answered those are looked for that have ended, and nothing is left of what they sent. */
 #include "server/watch.h"
 
 #include "pools/pools.h"
@@ -36,7 +38,10 @@
 #define DRAIN_LOOK_NS 20000000
 #define DRAIN_IDLE_NS INT64_C(1000000000) /* how long an idle connection is kept then */
 #define LINGER_NS INT64_C(1000000000)     /* for the client's end, after ours */
-#define ROOM_LOOKS 32                     /* of idle ones, when one must go */
+#define END_LOOK_NS INT64_C(1000000000)
+#define CLOSE_WAIT                                                                                 \
+    8 /* tcpi_state, for which linux/tcp.h has no name: the client's side has ended */
+#define ROOM_LOOKS 32 /* of idle ones, when one must go */
 
 static void ring_init(struct td_client *ring)
 {
@@ -80,6 +85,14 @@ void td_watch_fini(struct td_watch *watch)
     watch->events = -1;
 }
 
+static void note_heard(struct td_watch *watch, struct td_client *client)
+{
+    client->next_heard = &watch->heard;
+    client->last_heard = watch->heard.last_heard;
+    watch->heard.last_heard->next_heard = client;
+    watch->heard.last_heard = client;
+}
+
 static void unhear(struct td_client *client)
 {
     if (!client->next_heard)
@@ -102,6 +115,10 @@ void td_watch_phase(struct td_watch *watch, struct td_client *client, enum td_ph
         append(ring, client);
         unhear(client);
     }
+    if (phase == TD_PHASE_waits && !watch->answered_ns)
+        watch->answered_ns = now;
+    if (phase == TD_PHASE_waits && client->half && !client->next_heard)
+        note_heard(watch, client);
     client->phase = phase;
     client->phase_ns = client->since_ns = now;
     if (atomic_load_explicit(&client->gone, memory_order_relaxed)) /* a store costs more */
@@ -140,7 +157,8 @@ struct td_client *td_watch_add(struct td_watch *watch, int fd, int64_t now)
 {
     struct td_client *client = calloc(1, sizeof *client);
     /* An event is told of only while it still holds; that it can be written to always does. */
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = client};
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+                                .data.ptr = client};
     if (!client || epoll_ctl(watch->events, EPOLL_CTL_ADD, fd, &event)) {
         free(client);
         return NULL;
@@ -170,7 +188,7 @@ void td_watch_remove(struct td_watch *watch, struct td_client *client)
 int64_t td_watch_due(const struct td_watch *watch, int64_t now)
 {
     const struct td_client *oldest = watch->waiting.next;
-    int64_t due = -1;
+    int64_t due = -1, ends = watch->answered_ns + END_LOOK_NS - now;
     if (watch->active.next != &watch->active || watch->closing.next != &watch->closing ||
         ((watch->drain_ns || is_full(watch)) && watch->n))
         due = watch->look_ns - now;
@@ -178,6 +196,7 @@ int64_t td_watch_due(const struct td_watch *watch, int64_t now)
         due = oldest->since_ns + watch->idle_ns - now;
     else
         return -1;
+    due = watch->answered_ns && ends < due ? ends : due;
     return due > 0 ? due : 0;
 }
 
@@ -269,7 +288,8 @@ static uint64_t surplus(const struct td_client *client, uint64_t *unread)
         ioctl(client->fd, SIOCINQ, &left))
         return 1;
     *unread = (uint64_t)left;
-    return info.tcpi_bytes_received - client->heads - client->received;
+    bool ended = info.tcpi_state == CLOSE_WAIT; /* which counts as a byte */
+    return info.tcpi_bytes_received - client->heads - client->received - ended;
 }
 
 static void hear(struct td_watch *watch)
@@ -279,12 +299,9 @@ static void hear(struct td_watch *watch)
     while ((n = epoll_wait(watch->events, events, 64, 0)) > 0)
         for (int i = 0; i < n; i++) {
             struct td_client *client = events[i].data.ptr;
-            if (client->phase != TD_PHASE_waits || client->next_heard)
-                continue;
-            client->next_heard = &watch->heard;
-            client->last_heard = watch->heard.last_heard;
-            watch->heard.last_heard->next_heard = client;
-            watch->heard.last_heard = client;
+            client->half |= (events[i].events & EPOLLRDHUP) != 0;
+            if (client->phase == TD_PHASE_waits && !client->next_heard)
+                note_heard(watch, client);
         }
 }
 
@@ -307,6 +324,19 @@ struct td_client *td_watch_begun(struct td_watch *watch, int *n)
         ++*n;
     }
     return found;
+}
+
+/* Clients that wait for nothing more and will ask for nothing more. Their replies are with TCP. */
+static void look_for_ends(struct td_watch *watch, int64_t now)
+{
+    uint64_t unread;
+    if (!watch->answered_ns || now - watch->answered_ns < END_LOOK_NS)
+        return;
+    watch->answered_ns = 0;
+    hear(watch);
+    for (struct td_client *c = watch->heard.next_heard; c != &watch->heard; c = c->next_heard)
+        if (c->half && !surplus(c, &unread))
+            shutdown(c->fd, SHUT_RDWR);
 }
 
 /* ---- looking ---- */
@@ -345,6 +375,7 @@ void td_watch_look(struct td_watch *watch, int64_t now)
         note_gone(c);
         c->seen = c->phase;
     }
+    look_for_ends(watch, now);
     look_at_waiting(watch, now);
     if (is_full(watch) && watch->closing.next == &watch->closing)
         make_room(watch, now);

@@ -27,6 +27,7 @@ struct td_client { /* one connection */
     enum td_phase phase, seen;       /* now, and at the last look */
     struct sockaddr_storage address; /* where it comes from */
     bool loopback;                   /* that is this machine */
+    bool half;                       /* the client's side has ended, as far as was heard */
     bool ended;                      /* at the last look nothing was left to read */
     atomic_bool gone;                /* it has closed its side while the server has its request */
     int64_t phase_ns;                /* when the phase began */
@@ -53,8 +54,9 @@ struct td_watch {
     struct td_peers *peers; /* borrowed, or NULL */
     int64_t idle_ns, transfer_ns, look_ns; /* look_ns: when to look again */
     int64_t drain_ns;                      /* when draining began, or 0 */
-    size_t refused;                        /* td_memory's at the last look */
-    int n, most;                           /* connections */
+    int64_t answered_ns; /* when the first request was answered since ends were looked for, or 0 */
+    size_t refused;      /* td_memory's at the last look */
+    int n, most;         /* connections */
 };
 
 /* -errno: no descriptor. peers: may be NULL. */

@@ -261,6 +261,45 @@ START_TEST(test_drain)
 }
 END_TEST
 
+/* A client that has closed its own side behind its request goes soon after the answer, but not with
+ * another request unread or half read; while the server drains it holds nothing up. */
+START_TEST(test_half_closed)
+{
+    for (int late = 0; late < 2; late++) { /* its end comes after the answer, or with the request */
+        begin();
+        ck_assert_int_eq(send(peer, "GET /GET /", 10, 0), 10);
+        if (!late)
+            shutdown(peer, SHUT_WR);
+        usleep(1000);
+        ck_assert_int_eq(recv(client->fd, piece, 8, 0), 8);
+        td_watch_phase(&watch, client, TD_PHASE_works, 0);
+        td_watch_look(&watch, S / 4);
+        client->heads += 5;
+        td_watch_phase(&watch, client, TD_PHASE_waits, S);
+        if (late)
+            shutdown(peer, SHUT_WR);
+        usleep(1000);
+        ck_assert_int_eq(td_watch_due(&watch, S), S);
+        ck_assert(is_kept(S, 5 * S)); /* two bytes are unread */
+        ck_assert_int_eq(recv(client->fd, piece, 8, 0), 2);
+        td_watch_phase(&watch, client, TD_PHASE_head, 5 * S);
+        client->heads += 5;
+        td_watch_phase(&watch, client, TD_PHASE_waits, 6 * S);
+        ck_assert(is_kept(6 * S, 7 * S));
+        ck_assert(!is_kept(7 * S, 7 * S + S / 2));
+        ck_assert_int_gt(td_watch_due(&watch, 8 * S), S); /* once is enough */
+        td_watch_remove(&watch, client);
+        td_watch_fini(&watch);
+    }
+    begin();
+    shutdown(peer, SHUT_WR);
+    td_watch_drain(&watch, 10 * S);
+    ck_assert(!is_kept(10 * S, 13 * S));
+    td_watch_remove(&watch, client);
+    td_watch_fini(&watch);
+}
+END_TEST
+
 static int n_heard(void)
 {
     int n = 0;
@@ -324,6 +363,7 @@ int main(void)
                                   test_body_under_pressure,
                                   test_room,
                                   test_drain,
+                                  test_half_closed,
                                   test_begun};
     return td_run_tests("server_watch", tests, sizeof tests / sizeof *tests);
 }
