@@ -59,7 +59,9 @@ static int count(struct td_walk *walk, const struct td_item *item, int max)
     const struct td_tensor *t = &item->v.tensor;
     if (item->v.kind != TD_KIND_tensor)
         return td_walk_refuse(walk, "has numbers where it may have none");
-    td_record_read(walk, item);
+    int err = td_record_read(walk, item);
+    if (err)
+        return err;
     int64_t n = td_numel(t);
     if (n > max)
         return td_walk_refuse(walk, "%lld numbers stand where at most %d may", (long long)n, max);

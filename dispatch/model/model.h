@@ -55,9 +55,10 @@ struct td_model_call {          /* what a run is to be like */
 int td_model_check(const struct td_model *model, const struct td_tensor *inputs, int n,
                    struct td_problem *problem);
 
-/* Runs it on the calling thread and its team. inputs: checked, borrowed until the results are
- * freed, which may lie in them. -EINVAL: the data do not fit the model (problem names the node),
- * -ENOMEM, -ETIMEDOUT when it was stopped. */
+/* Runs it on the calling thread and its team: by a plan, which is made first where there is none
+ * yet for such inputs. inputs: checked, borrowed until the results are freed, which may lie in
+ * them. -EINVAL: the data do not fit the model (problem names the node), -ENOMEM, -ETIMEDOUT when
+ * it was stopped. */
 struct td_model_results;
 int td_model_run(struct td_model *model, const struct td_tensor *inputs,
                  const struct td_model_call *call, struct td_model_results **results,
@@ -76,13 +77,12 @@ struct td_model_figures td_model_figures(const struct td_model_results *results)
 /* One call more, which ran so. */
 void td_figures_count(struct td_model_figures *figures, enum td_isa isa,
                       enum td_dtype compute_type);
-/* Nulls the pointer; NULL is fine. Of a run that was recorded it makes the plan, which takes as
- * long as some runs do and is best done once the results are sent. */
-void td_model_free_results(struct td_model_results **results);
+void td_model_free_results(struct td_model_results **results); /* nulls the pointer; NULL is fine */
 
-/* ---- plans: what is run again for inputs that have come before ---- */
+/* ---- plans: what is run for inputs of some types and shapes ---- */
 
-/* Drops the plans that are not at work, whose room something else wants; they are made again. */
+/* Drops the plans that are not at work, and memory that none computes in, whose room something else
+ * wants; they are made again. */
 void td_model_shed(struct td_model *model);
 
 #define TD_MODEL_REFUSED 8 /* steps that a pass lists */
@@ -119,7 +119,7 @@ struct td_model_plan {
     const struct td_plan *of_;
 };
 
-/* Plans that were recorded, and evicted for others, since the model was loaded. */
+/* Plans that were made, and evicted for others, since the model was loaded. */
 void td_model_count_plans(struct td_model *model, int *recorded, int *evicted);
 /* Whether plans are for the values of input i, by which it is decided what is computed. */
 bool td_model_input_decides(struct td_model *model, int i);

@@ -1,5 +1,5 @@
-/* Passes over a recorded plan, before its steps are bound: each makes fewer or better steps of
- * those that there are, and notes what it did and what it left, and why. Internal to
+/* Passes over a plan that has been recorded, before its steps are bound: each makes fewer or better
+ * steps of those that there are, and notes what it did and what it left, and why. Internal to
  * dispatch/model/. */
 #ifndef TD_DISPATCH_PASS_H
 #define TD_DISPATCH_PASS_H

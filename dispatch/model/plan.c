@@ -80,6 +80,10 @@ static int bind_steps(struct td_plan *plan, struct td_problem *problem)
     int err = b ? 0 : td_problem_set(problem, ENOMEM, "no memory for the model's plan");
     for (int s = 0; s < plan->n_steps && !err; s++) {
         struct td_plan_step *step = &plan->step[s];
+        if (td_stopped()) {
+            err = td_problem_set(problem, ETIMEDOUT, "the model was stopped");
+            break;
+        }
         err = step->handle ? td_binding_bind(b, step) : 0;
         err = err || !step->handle ? err : make_step(b, step);
         if (err)
@@ -95,18 +99,22 @@ static void point(const struct td_plan_step *step, const struct td_plan_use *use
     td_step_set_input(step->made, td_plan_argument(step, use->arg), use->element, data);
 }
 
-static void point_steps(struct td_plan *plan)
+/* Until it has run a plan has no memory: values lie apart there all the same. */
+#define NOWHERE ((unsigned char *)((uintptr_t)1 << 52))
+
+static void point_steps(struct td_plan *plan, unsigned char *memory)
 {
+    plan->memory = memory;
     for (int s = 0; s < plan->n_steps; s++) {
         struct td_plan_step *step = &plan->step[s];
         for (int i = 0; step->handle && i < step->n_outs; i++) {
             const struct td_plan_value *value = &plan->value[step->value + i];
-            td_step_set_result(step->made, i, value->inside ? NULL : plan->memory + value->at);
+            td_step_set_result(step->made, i, value->inside ? NULL : memory + value->at);
         }
         for (int k = 0; step->handle && k < step->n_uses; k++) {
             const struct td_plan_value *value = &plan->value[step->use[k].value];
             if (value->step >= 0 && !value->inside)
-                point(step, &step->use[k], plan->memory + value->at + step->use[k].offset);
+                point(step, &step->use[k], memory + value->at + step->use[k].offset);
         }
     }
 }
@@ -169,10 +177,7 @@ int td_plan_close(struct td_plan *plan, struct td_problem *problem)
     td_plan_group(plan);
     if (td_plan_place(plan) || find_taken(plan))
         return td_problem_set(problem, ENOMEM, "no memory for the model's plan");
-    plan->memory = td_arena_alloc(plan->arena, plan->bytes + plan->scratch + 64);
-    if (!plan->memory)
-        return td_problem_set(problem, ENOMEM, "no memory for the model's plan");
-    point_steps(plan);
+    point_steps(plan, NOWHERE);
     return fuse(plan) ? td_problem_set(problem, ENOMEM, "no memory for the model's plan") : 0;
 }
 
@@ -200,6 +205,10 @@ int td_plan_execute(struct td_plan *plan, const struct td_tensor *inputs,
                     struct td_model_figures *figures, struct td_problem *problem)
 {
     int err = 0;
+    if (!(plan->workspace = td_workspace_take(plan->of, plan->bytes + plan->scratch)))
+        return td_problem_set(problem, ENOMEM, "no memory for the model's run");
+    if (plan->memory != plan->workspace->data)
+        point_steps(plan, plan->workspace->data);
     figures->most_bytes = plan->bytes + plan->scratch;
     int64_t begin = td_clock_ns(), last = begin;
     point_to_inputs(plan, inputs);

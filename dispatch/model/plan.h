@@ -1,15 +1,15 @@
-/* Plans: what a walk has computed of a model's inputs, as a list of bound calls that is run again
- * on others of the same types and shapes. What did not depend on the inputs has become constants,
- * and decisions (which branch, how many times) have been taken, which is right only while no
- * decision depends on the inputs' values: such a model is walked each time. Internal to
- * dispatch/model/. */
+/* Plans: what a model computes of inputs of some types and shapes, as a list of bound calls. It is
+ * made before such inputs are first computed with, by a walk that computes nothing of them
+ * (record.c). What does not depend on the inputs has become constants, and decisions (which branch,
+ * how many times) have been taken, which is right only while no decision depends on the inputs'
+ * values: such a model is walked each time. Internal to dispatch/model/. */
 #ifndef TD_DISPATCH_PLAN_H
 #define TD_DISPATCH_PLAN_H
 
 #include "dispatch/model/walk.h"
 #include "dispatch/step.h"
 
-#define TD_PLAN_STEPS 16384 /* at most: what loops unrolled becomes no endless list */
+#define TD_PLAN_STEPS 65536 /* at most: what loops unrolled becomes no endless list */
 
 struct td_plan_value {     /* a tensor that depends on the inputs */
     struct td_tensor like; /* its data: where it lay while it was recorded */
@@ -68,9 +68,9 @@ struct td_plan_taken { /* an argument of a step that is a model's input, or a vi
 struct td_plan {
     struct td_plan *next; /* of the model's */
     struct td_model *of;  /* borrowed: of whose room it takes, */
-    size_t counted;       /* for its lists; its arena takes by itself */
+    size_t held_bytes;    /* by its arena and its lists; working memory is the model's */
+    uint64_t shapes;      /* a hash of what the inputs are like, threads and node */
     bool busy;            /* at work */
-    bool starved;         /* there was no room to record it: it is not kept */
     uint64_t used;        /* when, by the model's clock */
     int runs;
     int threads, node;
@@ -91,10 +91,12 @@ struct td_plan {
     int n_taken;
     struct td_model_pass *pass;
     int n_passes;
-    unsigned char *memory;
-    size_t bytes, bytes_before; /* of memory, scratch apart; of all values side by side */
-    size_t scratch;             /* behind them in memory: what the steps' kernels want */
-    int n_folded;               /* calls that became constants */
+    uintptr_t addresses;   /* that values have been given while it was recorded */
+    unsigned char *memory; /* where its steps look for values; the workspace's once it has run */
+    struct td_workspace *workspace; /* that it has while it is at work, or NULL */
+    size_t bytes, bytes_before;     /* of memory, scratch apart; of all values side by side */
+    size_t scratch;                 /* behind them in memory: what the steps' kernels want */
+    int n_folded;                   /* calls that became constants */
     uint64_t visits; /* of values and uses while it was closed: so many times what there are */
     int n_pins;
     struct td_plan_pin *pin;
@@ -124,23 +126,49 @@ bool td_plan_is_for(const struct td_plan *plan, const struct td_tensor *inputs,
 /* A new value, and a copy of a step, behind those that are there: its number, or -ENOMEM. */
 int td_plan_add_value(struct td_plan *plan, const struct td_tensor *like, int step, int result);
 int td_plan_add_step(struct td_plan *plan, const struct td_plan_step *step);
-/* Input i, which the item is. */
-int td_record_input(struct td_plan *plan, int i, struct td_item *item);
-/* The walk's call, which has run, of these arguments; gives the results their values. Calls whose
- * arguments depend on no input are none of the plan's. */
-int td_record_call(struct td_walk *walk, const struct td_given *args, int n_args,
-                   struct td_item *result);
+
+/* All of these: 0, -ENOMEM, or -ECANCELED where plan->refused says why there can be no plan, with
+ * the inputs in plan->decides, if any, for whose values there can be one. */
+
+/* The item for input i, which is like that tensor. */
+int td_record_input(struct td_plan *plan, int i, const struct td_tensor *input,
+                    struct td_item *item);
+/* The walk's call of these arguments, which is bound. If they depend on an input it becomes a step
+ * (*recorded) with these results; else it is to be computed. chance: it draws some. */
+int td_record_call(struct td_walk *walk, const struct td_given *args, int n_args, bool chance,
+                   struct td_item *result, bool *recorded);
 int td_record_outputs(struct td_walk *walk, const struct td_item *item, int n);
-/* Whether the item's elements depend on the inputs: then there can be no plan, for that reason, or
- * only one for the values of these inputs. */
-void td_record_read(struct td_walk *walk, const struct td_item *item);
+/* The item's elements are wanted. */
+int td_record_read(struct td_walk *walk, const struct td_item *item);
+
+/* ---- compile.c ---- */
+
+/* Makes a plan that td_plan_create gave: records the program for such inputs, of which only the
+ * fixed ones are read, has the passes go over it, binds the steps, and gives values their places.
+ * Where there can be none plan->refused says why, which is no error. -EINVAL: the inputs do not fit
+ * the program (problem names the node), -ENOMEM, -ETIMEDOUT. */
+int td_plan_compile(struct td_plan *plan, const struct td_tensor *inputs,
+                    const struct td_model_call *call, struct td_problem *problem);
+
+/* ---- workspace.c ---- */
+
+struct td_workspace {          /* memory that a plan computes in, one run at a time */
+    struct td_workspace *next; /* of the model's that are idle, the last one used first */
+    size_t bytes;
+    _Alignas(64) unsigned char data[];
+};
+/* One of the model's with at least so many bytes, idle or new; NULL: there is no memory. */
+struct td_workspace *td_workspace_take(struct td_model *model, size_t bytes);
+void td_workspace_leave(struct td_model *model, struct td_workspace *workspace); /* NULL is fine */
+void td_workspaces_free(struct td_model *model); /* those that are idle */
 
 /* ---- plan.c ---- */
 
 /* Once all is recorded: binds the steps, and gives values their places. -ENOMEM, or what binding
  * says; problem names the node. */
 int td_plan_close(struct td_plan *plan, struct td_problem *problem);
-/* Runs it. 0, -EINVAL, -ETIMEDOUT. */
+/* Runs it. 0, -EINVAL, -ENOMEM, -ETIMEDOUT. The results lie in its workspace, or in inputs, until
+ * it is left. */
 int td_plan_execute(struct td_plan *plan, const struct td_tensor *inputs,
                     struct td_model_figures *figures, struct td_problem *problem);
 /* The call's argument behind a step's own. */
@@ -186,18 +214,18 @@ int td_plan_fuse(struct td_plan *plan, int last);
 /* ---- plans.c ---- */
 
 /* The plan of the model for such inputs that is free, which the caller leaves; or a new one to be
- * recorded (*is_new), which is then added or dropped. NULL: the model is to be walked. A plan is
- * recorded for inputs that came before, and the less often plans have run before they were evicted,
- * the more calls lie between two recordings. */
+ * compiled (*is_new), which is then added or dropped. NULL: the program is to be walked, since
+ * there can be no plan, another thread is making one, or it would be for values that have not come
+ * before. */
 struct td_plan *td_plan_take(struct td_model *model, const struct td_tensor *inputs,
                              const struct td_model_call *call, bool *is_new);
 void td_plan_leave(struct td_model *model, struct td_plan *plan);
-/* A recorded plan is closed, or refused: it is the model's. */
+/* A plan is compiled: it is the model's, and the caller's until it is left, or, refused, nobody's.
+ */
 void td_plan_add(struct td_model *model, struct td_plan *plan);
-/* It has not come to that. failed: and would not the next time. */
-void td_plan_drop(struct td_model *model, struct td_plan *plan, bool failed);
-/* From now on the model's plans are for the values of these inputs, of which these came. */
-void td_plans_fix(struct td_model *model, uint64_t fix, const struct td_tensor *inputs,
+/* It has not come to that; where it says of which inputs' values it can be, the model's plans are
+ * for these from now on, and one for those that came may be taken at once. */
+void td_plan_drop(struct td_model *model, struct td_plan *plan, const struct td_tensor *inputs,
                   const struct td_model_call *call);
 void td_plans_free(struct td_model *model);
 

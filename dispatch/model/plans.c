@@ -1,35 +1,46 @@
-/* The plans of a model: which of them serves which call, how many there are, and showing them. */
+/* The plans of a model: which of them serves which call, how many there are, and showing them. They
+ * are kept by what their inputs are like, and bounded by bytes: the one that has not been used for
+ * longest leaves first. */
 #include "dispatch/hash.h"
 #include "dispatch/model/plan.h"
 
 #include <string.h>
 
-#define PLANS 8       /* of a model at a time */
-#define WORTH 8       /* runs, with which a plan has paid for its recording */
-#define PATIENCE 1023 /* calls at most between two recordings */
+#define PLANS 1024                     /* of a model at a time, and */
+#define PLANS_BYTES ((size_t)64 << 20) /* bytes of them */
 
 /* ---- what inputs were like ---- */
 
-/* Types and shapes; and the values of those inputs for which plans are. */
-static struct td_seen look_at(const struct td_model *model, const struct td_tensor *inputs,
-                              const struct td_model_call *call)
+static uint64_t hash_shapes(const struct td_model *model, const struct td_tensor *inputs,
+                            const struct td_model_call *call)
 {
-    uint64_t h = td_hash((uint64_t)call->threads, (uint64_t)call->node), values = 0;
+    uint64_t h = td_hash((uint64_t)call->threads, (uint64_t)call->node);
     for (int i = 0; i < model->n_inputs; i++) {
         const struct td_tensor *t = &inputs[i];
         h = td_hash(h, (uint64_t)t->dtype << 8 | (uint64_t)t->rank);
         for (int d = 0; d < t->rank; d++)
             h = td_hash(h, (uint64_t)t->shape[d]);
+    }
+    return h;
+}
+
+/* Of those inputs for whose values plans are. */
+static uint64_t hash_values(const struct td_model *model, const struct td_tensor *inputs)
+{
+    uint64_t values = 0;
+    for (int i = 0; i < model->n_inputs && model->fixes_; i++) {
+        const struct td_tensor *t = &inputs[i];
         const unsigned char *data = t->data;
         size_t n = model->fixes_ & td_input_bit(i) && td_input_is_small(t) ? td_nbytes(t) : 0;
         for (size_t k = 0; k < n; k++)
             values = td_hash(values + 1, data[k]);
     }
-    return (struct td_seen){.shapes = h, .values = values};
+    return values;
 }
 
-/* Whether such inputs came before: a plan is for what comes again. Values that are ever new take
- * the places of others that came with such shapes, and leave half of them to other shapes. */
+/* Whether such values came before: a plan for values is for those that come again. Values that are
+ * ever new take the places of others that came with such shapes, and leave half of them to other
+ * shapes. */
 static bool was_seen(struct td_model *model, struct td_seen now)
 {
     const int n = sizeof model->seen_ / sizeof *model->seen_;
@@ -50,21 +61,29 @@ static bool was_seen(struct td_model *model, struct td_seen now)
 
 /* ---- taking and leaving ---- */
 
+/* Whether a plan is worth its making: one for types and shapes always, one for values when these
+ * come again. */
+static bool is_worth(struct td_model *model, const struct td_tensor *inputs, uint64_t shapes)
+{
+    return !model->fixes_ ||
+           was_seen(model, (struct td_seen){shapes, hash_values(model, inputs), 0});
+}
+
 struct td_plan *td_plan_take(struct td_model *model, const struct td_tensor *inputs,
                              const struct td_model_call *call, bool *is_new)
 {
     struct td_plan *plan = NULL, *same = NULL;
+    uint64_t shapes = hash_shapes(model, inputs, call);
     *is_new = false;
     pthread_mutex_lock(&model->lock_);
     model->clock_++;
     for (struct td_plan *p = model->plans_; p; p = p->next)
-        if (td_plan_is_for(p, inputs, call)) {
+        if (p->shapes == shapes && td_plan_is_for(p, inputs, call)) {
             same = p;
             plan = p->busy || *p->refused ? plan : p;
         }
-    bool wanted = !plan && !(same && *same->refused) &&
-                  was_seen(model, look_at(model, inputs, call)) && !model->recording_ &&
-                  model->clock_ - model->recorded_at_ > (uint64_t)model->patience_;
+    bool wanted =
+        !plan && !(same && *same->refused) && !model->recording_ && is_worth(model, inputs, shapes);
     if (plan)
         plan->busy = true;
     if (plan || same) {
@@ -74,7 +93,6 @@ struct td_plan *td_plan_take(struct td_model *model, const struct td_tensor *inp
     }
     if (wanted) {
         model->recording_ = true;
-        model->recorded_at_ = model->clock_;
         model->recorded_++;
     }
     uint64_t fix = model->fixes_;
@@ -83,14 +101,18 @@ struct td_plan *td_plan_take(struct td_model *model, const struct td_tensor *inp
         return plan;
     plan = td_plan_create(model, inputs, call, fix);
     *is_new = plan;
-    if (!plan)
-        td_plan_drop(model, NULL, true);
+    if (plan)
+        plan->shapes = shapes;
+    else
+        td_plan_drop(model, NULL, inputs, call);
     return plan;
 }
 
 void td_plan_leave(struct td_model *model, struct td_plan *plan)
 {
+    td_workspace_leave(model, plan->workspace);
     pthread_mutex_lock(&model->lock_);
+    plan->workspace = NULL;
     plan->busy = false;
     if (plan->observed)
         td_model_rest(model);
@@ -99,95 +121,92 @@ void td_plan_leave(struct td_model *model, struct td_plan *plan)
 
 /* ---- coming and going ---- */
 
-static void be_patient(struct td_model *model)
-{
-    model->patience_ = 2 * model->patience_ + 1;
-    model->patience_ = model->patience_ < PATIENCE ? model->patience_ : PATIENCE;
-}
-
-/* The plan that goes for one more, which is that itself where all are at work; NULL: none has to.
- */
-static struct td_plan *evict(struct td_model *model, struct td_plan *more)
+/* Takes the idle plan out that has not been used for longest; NULL: all are at work. */
+static struct td_plan *take_oldest(struct td_model *model)
 {
     struct td_plan **oldest = NULL;
-    int n = 0;
-    for (struct td_plan **at = &model->plans_; *at; at = &(*at)->next, n++)
+    for (struct td_plan **at = &model->plans_; *at; at = &(*at)->next)
         if (!(*at)->busy && (!oldest || (*at)->used < (*oldest)->used))
             oldest = at;
-    if (n < PLANS || !oldest)
-        return n < PLANS ? NULL : more;
-    struct td_plan *old = *oldest;
-    *oldest = old->next;
-    model->evicted_++;
-    if (old->runs < WORTH)
-        be_patient(model);
-    else
-        model->patience_ /= 2;
-    return old;
+    struct td_plan *plan = oldest ? *oldest : NULL;
+    if (plan)
+        *oldest = plan->next;
+    return plan;
+}
+
+/* Those that have to go for one more. */
+static struct td_plan *evict(struct td_model *model)
+{
+    struct td_plan *gone = NULL, *old;
+    size_t bytes = 0;
+    int n = 0;
+    for (const struct td_plan *p = model->plans_; p; p = p->next, n++)
+        bytes += p->held_bytes;
+    for (; (n > PLANS || bytes > PLANS_BYTES) && (old = take_oldest(model)); n--) {
+        bytes -= old->held_bytes;
+        model->evicted_++;
+        old->next = gone;
+        gone = old;
+    }
+    return gone;
+}
+
+static void free_all(struct td_plan *plans)
+{
+    while (plans) {
+        struct td_plan *next = plans->next;
+        td_plan_free(&plans);
+        plans = next;
+    }
 }
 
 void td_plan_add(struct td_model *model, struct td_plan *plan)
 {
     pthread_mutex_lock(&model->lock_);
-    struct td_plan *old = evict(model, plan);
-    if (old != plan) {
-        plan->used = model->clock_;
-        plan->next = model->plans_;
-        model->plans_ = plan;
-    }
+    plan->used = model->clock_;
+    plan->runs = 1;
+    plan->busy = true; /* so it stays */
+    plan->next = model->plans_;
+    model->plans_ = plan;
+    struct td_plan *gone = evict(model);
+    plan->busy = !*plan->refused;
     model->recording_ = false;
     pthread_mutex_unlock(&model->lock_);
-    td_plan_free(&old);
+    free_all(gone);
 }
 
-void td_plan_drop(struct td_model *model, struct td_plan *plan, bool failed)
+void td_plan_drop(struct td_model *model, struct td_plan *plan, const struct td_tensor *inputs,
+                  const struct td_model_call *call)
 {
     pthread_mutex_lock(&model->lock_);
-    if (failed)
-        be_patient(model);
     model->recording_ = false;
+    if (plan && plan->decides) {
+        model->fixes_ |= plan->decides;
+        was_seen(model,
+                 (struct td_seen){hash_shapes(model, inputs, call), hash_values(model, inputs), 0});
+    }
     pthread_mutex_unlock(&model->lock_);
     td_plan_free(&plan);
 }
 
-void td_plans_fix(struct td_model *model, uint64_t fix, const struct td_tensor *inputs,
-                  const struct td_model_call *call)
-{
-    pthread_mutex_lock(&model->lock_);
-    model->fixes_ |= fix;
-    was_seen(model, look_at(model, inputs, call)); /* they are recorded when they come again */
-    pthread_mutex_unlock(&model->lock_);
-}
-
 void td_model_shed(struct td_model *model)
 {
-    struct td_plan *gone = NULL;
+    struct td_plan *gone = NULL, *old;
     pthread_mutex_lock(&model->lock_);
-    for (struct td_plan **at = &model->plans_; *at;) {
-        struct td_plan *plan = *at;
-        if (plan->busy) {
-            at = &plan->next;
-            continue;
-        }
-        *at = plan->next;
-        plan->next = gone;
-        gone = plan;
+    while ((old = take_oldest(model))) {
+        old->next = gone;
+        gone = old;
     }
     pthread_mutex_unlock(&model->lock_);
-    while (gone) {
-        struct td_plan *next = gone->next;
-        td_plan_free(&gone);
-        gone = next;
-    }
+    free_all(gone);
+    td_workspaces_free(model);
 }
 
 void td_plans_free(struct td_model *model)
 {
-    while (model->plans_) {
-        struct td_plan *plan = model->plans_;
-        model->plans_ = plan->next;
-        td_plan_free(&plan);
-    }
+    free_all(model->plans_);
+    model->plans_ = NULL;
+    td_workspaces_free(model);
 }
 
 /* ---- for listings ---- */

@@ -126,15 +126,14 @@ struct td_model {
     struct td_constant *constant;
     pthread_mutex_t lock_;                           /* over the plans */
     struct td_plan *plans_;                          /* made so far */
+    struct td_workspace *idle_;                      /* memory that no plan computes in */
     struct td_derived *derived_[TD_DERIVED_BUCKETS]; /* constants that they share */
     uint64_t clock_;                                 /* calls */
-    struct td_seen { /* what inputs were like in calls for which there was no plan */
+    struct td_seen { /* values in calls for which there was no plan, where plans are for values */
         uint64_t shapes, values, at;
     } seen_[16];
     uint64_t fixes_;         /* inputs, one bit each (td_input_bit), for whose values plans are */
     bool recording_;         /* a plan is being made: one at a time */
-    int patience_;           /* calls from one recording to the next; grows when plans do not pay */
-    uint64_t recorded_at_;   /* when the last one was */
     int recorded_, evicted_; /* plans since the model was loaded */
     int walks_, wakes_;      /* walks under way; times that weights were woken for one */
     int64_t calm_;           /* runs of plans since the last walk */

@@ -1,5 +1,7 @@
 /* Recording: while a program is walked, each call that depends on the inputs becomes a step of a
- * plan, which names its arguments as they were given, and which of them are results of steps. */
+ * plan, which names its arguments as they were given, and which of them are results of steps. Its
+ * results are what its rule says of types and shapes; nothing is computed. So a walk that is
+ * recorded ends where it would have to know an element. */
 #include "dispatch/model/plan.h"
 
 #include <errno.h>
@@ -57,6 +59,21 @@ static int copy_inputs(struct td_plan *plan, const struct td_tensor *inputs, int
     return 0;
 }
 
+static int take(void *arg, size_t bytes)
+{
+    struct td_plan *plan = arg;
+    int err = td_program_take(plan->of, bytes);
+    plan->held_bytes += err ? 0 : bytes;
+    return err;
+}
+
+static void give(void *arg, size_t bytes)
+{
+    struct td_plan *plan = arg;
+    plan->held_bytes -= bytes;
+    td_program_give(plan->of, bytes);
+}
+
 struct td_plan *td_plan_create(struct td_model *model, const struct td_tensor *inputs,
                                const struct td_model_call *call, uint64_t fix)
 {
@@ -66,7 +83,8 @@ struct td_plan *td_plan_create(struct td_model *model, const struct td_tensor *i
     plan->of = model;
     plan->threads = call->threads;
     plan->node = call->node;
-    plan->arena = td_program_arena(model);
+    plan->addresses = 64;
+    plan->arena = td_arena_create_in(&(struct td_arena_room){take, give, plan});
     if (!plan->arena || copy_inputs(plan, inputs, model->n_inputs, fix))
         td_plan_free(&plan);
     return plan;
@@ -87,8 +105,8 @@ void td_plan_free(struct td_plan **plan)
     free(p->held);
     free(p->step);
     free(p->value);
-    td_program_give(p->of, p->counted);
     td_arena_destroy(p->arena);
+    give(p, p->held_bytes); /* its lists */
     free(p);
 }
 
@@ -97,9 +115,7 @@ int td_plan_count(struct td_plan *plan)
     size_t bytes = sizeof *plan + sizeof *plan->step * (size_t)plan->steps_room +
                    sizeof *plan->value * (size_t)plan->values_room +
                    sizeof *plan->held * (size_t)plan->held_room;
-    int err = td_program_take(plan->of, bytes);
-    plan->counted = err ? 0 : bytes;
-    return err;
+    return take(plan, bytes);
 }
 
 /* ---- growing ---- */
@@ -117,21 +133,13 @@ static bool grow(void **array, int n, int *room, size_t size)
     return true;
 }
 
+/* Why there will be no steps: the walk ends. */
 static int refuse(struct td_plan *plan, const char *why, const struct td_node *node)
 {
     if (!*plan->refused)
         snprintf(plan->refused, sizeof plan->refused, "%s: node '%.60s' (%.40s)", why,
                  node ? node->name : "", node ? node->op : "");
-    return 0;
-}
-
-/* A run goes on where there is no room to record it. */
-static int starve(struct td_plan *plan, int err)
-{
-    if (err != -ENOMEM)
-        return err;
-    plan->starved = true;
-    return refuse(plan, "there is no room for a plan", NULL);
+    return -ECANCELED;
 }
 
 int td_plan_add_value(struct td_plan *plan, const struct td_tensor *like, int step, int result)
@@ -151,15 +159,36 @@ int td_plan_add_step(struct td_plan *plan, const struct td_plan_step *step)
     return plan->n_steps++;
 }
 
-int td_record_input(struct td_plan *plan, int i, struct td_item *item)
+/* An address for so many bytes that are nowhere. */
+static void *take_address(struct td_plan *plan, size_t bytes)
 {
-    if (plan->fixed[i])
-        return 0;
-    int value = td_plan_add_value(plan, &item->v.tensor, -1, i);
-    item->recorded = value < 0 ? 0 : value + 1;
-    if (value >= 0)
-        plan->value[value].from = td_input_bit(i);
-    return value < 0 ? starve(plan, value) : 0;
+    plan->addresses += (bytes + 64) & ~(size_t)63;
+    return (void *)(plan->addresses - ((bytes + 64) & ~(size_t)63)); // NOLINT: compared only
+}
+
+/* The item becomes one of the plan's, with the tensor's type and shape. */
+static int record_value(struct td_plan *plan, const struct td_tensor *like, int step, int result,
+                        uint64_t from, struct td_item *item)
+{
+    *item = (struct td_item){.v = {.kind = TD_KIND_tensor, .tensor = *like}};
+    item->v.tensor.data = take_address(plan, td_nbytes(like));
+    item->v.tensor.weight =
+        NULL; /* a stored tensor may be an input of this call, not of the next */
+    int value = td_plan_add_value(plan, &item->v.tensor, step, result);
+    if (value < 0)
+        return value;
+    plan->value[value].from = from;
+    item->recorded = value + 1;
+    return 0;
+}
+
+int td_record_input(struct td_plan *plan, int i, const struct td_tensor *input,
+                    struct td_item *item)
+{
+    if (!plan->fixed[i])
+        return record_value(plan, input, -1, i, td_input_bit(i), item);
+    *item = (struct td_item){.v = {.kind = TD_KIND_tensor, .tensor = plan->input[i]}};
+    return 0;
 }
 
 /* For the values of these inputs, whose next plan is for them where they are small. */
@@ -171,11 +200,12 @@ static int refuse_values(struct td_plan *plan, const char *why, const struct td_
     return refuse(plan, why, node);
 }
 
-void td_record_read(struct td_walk *walk, const struct td_item *item)
+int td_record_read(struct td_walk *walk, const struct td_item *item)
 {
-    if (walk->plan && item->recorded)
-        refuse_values(walk->plan, "what is computed depends on values", walk->node,
-                      walk->plan->value[item->recorded - 1].from);
+    return walk->plan && item->recorded
+               ? refuse_values(walk->plan, "what is computed depends on values", walk->node,
+                               walk->plan->value[item->recorded - 1].from)
+               : 0;
 }
 
 /* Constants that were made under way stay with the plan. */
@@ -271,16 +301,17 @@ static int copy_args(struct td_plan *plan, struct td_plan_step *step, const stru
     return err;
 }
 
-static int record_call(struct td_walk *walk, const struct td_given *args, int n_args,
-                       struct td_item *result)
+int td_record_call(struct td_walk *walk, const struct td_given *args, int n_args, bool chance,
+                   struct td_item *result, bool *recorded)
 {
     struct td_plan *plan = walk->plan;
     const struct td_run *run = &walk->run;
-    if (*plan->refused)
-        return 0;
-    if (walk->chance)
-        return refuse(plan, "chance is drawn anew in each run", walk->node);
     uint64_t from = from_of_all(plan, args, n_args);
+    *recorded = from;
+    if (*plan->refused)
+        return -ECANCELED;
+    if (chance)
+        return refuse(plan, "chance is drawn anew in each run", walk->node);
     if (!from) {
         plan->n_folded++;
         return 0;
@@ -295,29 +326,18 @@ static int record_call(struct td_walk *walk, const struct td_given *args, int n_
                                 .n_outs = run->call.n_out,
                                 .value = plan->n_values};
     int err = copy_args(plan, &step, args, n_args);
-    if (err)
-        return err;
-    for (int i = 0; i < step.n_outs; i++) {
-        int value = td_plan_add_value(plan, &result[i].v.tensor, plan->n_steps, i);
-        if (value < 0)
-            return value;
-        plan->value[value].from = from;
-        result[i].recorded = value + 1;
-    }
-    return td_plan_add_step(plan, &step) < 0 ? -ENOMEM : 0;
-}
-
-int td_record_call(struct td_walk *walk, const struct td_given *args, int n_args,
-                   struct td_item *result)
-{
-    return starve(walk->plan, record_call(walk, args, n_args, result));
+    for (int i = 0; i < step.n_outs && !err; i++)
+        err = record_value(plan, &run->call.out[i], plan->n_steps, i, from, &result[i]);
+    if (!err && td_plan_add_step(plan, &step) < 0)
+        err = -ENOMEM;
+    return err;
 }
 
 int td_record_outputs(struct td_walk *walk, const struct td_item *item, int n)
 {
     struct td_plan *plan = walk->plan;
     if (*plan->refused)
-        return 0;
+        return -ECANCELED;
     plan->output = td_arena_zalloc(plan->arena, sizeof *plan->output * (size_t)(n + 1));
     plan->n_outputs = n;
     int err = plan->output ? 0 : -ENOMEM;
@@ -330,5 +350,5 @@ int td_record_outputs(struct td_walk *walk, const struct td_item *item, int n)
             out->offset =
                 (size_t)((char *)out->tensor.data - (char *)plan->value[out->value].like.data);
     }
-    return starve(plan, err);
+    return err;
 }

@@ -1,20 +1,19 @@
-/* One run of a model: by a plan that is there, else by a walk, of which a plan may be recorded. */
+/* One run of a model: by a plan, which is made where there is none yet for such inputs, or by a
+ * walk where there can be none. */
 #include "dispatch/model/pass.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 struct td_model_results {
     struct td_walk walk;  /* holds the results' memory, but for a plan's */
-    struct td_plan *plan; /* that has run, or is recorded: results may lie in it; or NULL */
+    struct td_plan *plan; /* that has run, with the results; or NULL */
     bool walked;          /* results may lie in the model's constants */
-    bool failed;          /* there are none */
     int n;
     struct td_item item[];
 };
 
-/* The program, node by node; a plan is recorded where the walk has one. */
+/* The program, node by node. */
 static int walk_program(struct td_model_results *r, const struct td_tensor *inputs)
 {
     struct td_walk *walk = &r->walk;
@@ -22,59 +21,54 @@ static int walk_program(struct td_model_results *r, const struct td_tensor *inpu
     struct td_item *in = calloc((size_t)model->n_inputs + 1, sizeof *in);
     int err = in ? td_walk_begin(walk)
                  : td_problem_set(walk->problem, ENOMEM, "no memory for the model's run");
-    for (int i = 0; i < model->n_inputs && !err; i++) {
-        bool fixed = walk->plan && walk->plan->fixed[i];
-        in[i].v = (struct td_value){.kind = TD_KIND_tensor,
-                                    .tensor = fixed ? walk->plan->input[i] : inputs[i]};
-        err = walk->plan ? td_record_input(walk->plan, i, &in[i]) : 0;
-    }
+    for (int i = 0; i < model->n_inputs && !err; i++)
+        in[i].v = (struct td_value){.kind = TD_KIND_tensor, .tensor = inputs[i]};
     err = err ? err : td_walk_graph(walk, &model->graph, in, r->item);
     for (int i = 0; i < r->n && !err; i++)
         if (r->item[i].v.kind != TD_KIND_tensor)
             err = td_walk_refuse(walk, "output %d is no tensor", i);
-    if (!err && walk->plan)
-        err = td_record_outputs(walk, r->item, r->n);
     td_walk_end(walk);
     free(in);
     return err;
 }
 
-/* A plan without steps that says why; NULL: no memory. */
-static struct td_plan *say_why(struct td_plan *refused, const char *why)
+#define NODE_NS 20000 /* that a plan's making takes a node, at most as a rule */
+
+/* Whether the answer would be late if a plan had to be made for it. */
+static bool is_late(const struct td_model *model, const struct td_model_call *call)
 {
-    const struct td_model_call call = {.threads = refused->threads, .node = refused->node};
-    uint64_t fix = 0;
-    for (int i = 0; i < refused->n_inputs; i++)
-        fix |= refused->fixed[i] ? td_input_bit(i) : 0;
-    struct td_plan *plan = td_plan_create(refused->of, refused->input, &call, fix);
-    if (plan)
-        snprintf(plan->refused, sizeof plan->refused, "%.199s", why);
-    return plan;
+    int64_t deadline = call->stop ? call->stop->deadline_ns : 0;
+    return deadline && deadline - td_clock_ns() < (int64_t)model->n_nodes * NODE_NS;
 }
 
-/* What was recorded becomes one of the model's plans, or the reason why there is none, which is no
- * failure of the run. That takes as long as some walks do: it is done once nobody waits for the
- * results any more. */
-static void close_plan(struct td_model *model, struct td_plan *plan)
+/* The plan for these inputs, made where there is none yet; *plan NULL: they are to be walked. What
+ * td_plan_compile says. */
+static int find_plan(struct td_model *model, const struct td_tensor *inputs,
+                     const struct td_model_call *call, struct td_plan **plan,
+                     struct td_problem *problem)
 {
-    struct td_problem problem;
-    const char *why = plan->refused;
-    int err = *why ? 0 : td_passes_run(model, plan);
-    if (!err && !*why) {
-        err = td_plan_close(plan, &problem);
-        why = err && err != -ENOMEM ? problem.text : why;
+    bool is_new = true, decides = true;
+    int err = 0;
+    *plan = NULL;
+    while (decides && !call->eager && !is_late(model, call) &&
+           (*plan = td_plan_take(model, inputs, call, &is_new)) && is_new) {
+        td_model_wake(model);
+        err = td_plan_compile(*plan, inputs, call, problem);
+        td_model_walked(model);
+        decides = (*plan)->decides;
+        bool refused = *(*plan)->refused;
+        if (err || decides)
+            td_plan_drop(model, *plan, inputs, call);
+        else
+            td_plan_add(model, *plan);
+        if (err || decides || refused)
+            *plan = NULL;
+        if (err == -ENOMEM) { /* for the plan; a walk takes less, and the next plan has room */
+            td_model_shed(model);
+            err = 0;
+        }
     }
-    if (!err)
-        err = *why ? 0 : td_plan_pin(model, plan);
-    if (!err && !*why)
-        err = td_plan_count(plan);
-    struct td_plan *instead = *why ? say_why(plan, why) : NULL;
-    if (instead)
-        td_plan_free(&plan);
-    if (instead || (!err && !*why))
-        td_plan_add(model, instead ? instead : plan);
-    else
-        td_plan_drop(model, plan, true);
+    return err;
 }
 
 /* What td_model_run says, or -EAGAIN: the team is crowded. */
@@ -83,27 +77,28 @@ static int run_once(struct td_model *model, const struct td_tensor *inputs,
                     struct td_problem *problem)
 {
     struct td_model_results *r = calloc(1, sizeof *r + sizeof *r->item * (size_t)model->n_outputs);
-    bool is_new = false;
     *results = NULL;
     if (!r)
         return td_problem_set(problem, ENOMEM, "no memory for the model's run");
     r->walk = (struct td_walk){.model = td_model_ref(model), .call = call, .problem = problem};
     r->n = model->n_outputs;
-    struct td_plan *plan = call->eager ? NULL : td_plan_take(model, inputs, call, &is_new);
     const struct td_stop *before = td_stop_obeyed;
     if (call->stop)
         td_stop_obey(call->stop);
-    r->plan = plan;
-    r->walk.plan = is_new ? plan : NULL;
-    r->walked = is_new || !plan;
-    if (r->walked)
+    int err = find_plan(model, inputs, call, &r->plan, problem);
+    if (!err && r->plan)
+        err = td_plan_execute(r->plan, inputs, &r->walk.figures, problem);
+    if (err == -ENOMEM && r->plan) { /* for its values side by side; a walk has few at a time */
+        td_plan_leave(model, r->plan);
+        r->plan = NULL;
+        err = 0;
+    }
+    if (!err && !r->plan) {
+        r->walked = true;
         td_model_wake(model);
-    int err = plan && !is_new ? td_plan_execute(plan, inputs, &r->walk.figures, problem)
-                              : walk_program(r, inputs);
-    if (is_new && !err && plan->decides)
-        td_plans_fix(model, plan->decides, inputs, call);
+        err = walk_program(r, inputs);
+    }
     td_stop_obey(before);
-    r->failed = err;
     if (err)
         td_model_free_results(&r);
     *results = r;
@@ -124,8 +119,7 @@ int td_model_run(struct td_model *model, const struct td_tensor *inputs,
 
 const struct td_tensor *td_model_result(const struct td_model_results *results, int i)
 {
-    return results->plan && !results->walk.plan ? &results->plan->output[i].tensor
-                                                : &results->item[i].v.tensor;
+    return results->plan ? &results->plan->output[i].tensor : &results->item[i].v.tensor;
 }
 
 void td_figures_count(struct td_model_figures *figures, enum td_isa isa, enum td_dtype compute_type)
@@ -152,12 +146,8 @@ void td_model_free_results(struct td_model_results **results)
     td_walk_release(&r->walk, 0, NULL, 0);
     td_blocks_free(&r->walk);
     free(r->walk.made);
-    if (r->plan && !r->walk.plan)
+    if (r->plan)
         td_plan_leave(r->walk.model, r->plan);
-    else if (r->plan && (r->failed || r->plan->decides || r->plan->starved))
-        td_plan_drop(r->walk.model, r->plan, r->plan->starved);
-    else if (r->plan)
-        close_plan(r->walk.model, r->plan);
     if (r->walked)
         td_model_walked(r->walk.model);
     td_model_unref(&r->walk.model);

@@ -1,6 +1,7 @@
 /* From a program and its inputs to results: node by node, in order, each made calls of by its
- * format's function, each call bound by the operators' own rules and run at once. What nobody wants
- * any more is given back after each node. */
+ * format's function, each call bound by the operators' own rules and run at once; or, where a plan
+ * is recorded, run only if it depends on no input. What nobody wants any more is given back after
+ * each node. */
 #include "dispatch/model/plan.h"
 #include "kernels/view.h"
 
@@ -23,7 +24,7 @@ int td_walk_stopped(struct td_walk *walk)
 {
     if (td_stopped())
         return td_problem_set(walk->problem, ETIMEDOUT, "the model was stopped");
-    return walk->call->threads > 1 && td_team_is_crowded() ? -EAGAIN : 0;
+    return walk->call->threads > 1 && !walk->plan && td_team_is_crowded() ? -EAGAIN : 0;
 }
 
 static int no_memory(struct td_walk *walk)
@@ -165,9 +166,10 @@ static int call_bound(struct td_walk *walk, const struct td_given *args, int n_a
         views++;
     if (views == n && n)
         return 0;
-    int err = compute(walk, result);
-    walk->chance |= td_op_draws_chance(walk->run.handle->schema.name);
-    return !err && walk->plan ? td_record_call(walk, args, n_args, result) : err;
+    bool chance = td_op_draws_chance(walk->run.handle->schema.name), recorded;
+    walk->chance |= chance;
+    int err = walk->plan ? td_record_call(walk, args, n_args, chance, result, &recorded) : 0;
+    return err || (walk->plan && recorded) ? err : compute(walk, result);
 }
 
 int td_walk_call(struct td_walk *walk, const char *op, const struct td_given *args, int n_args,

@@ -32,7 +32,10 @@ struct td_walk {
     double work, most_work; /* operations so far, and beyond which a call is refused; 0: none */
     bool chance;            /* a call has drawn chance, which is to be drawn anew each time */
     const struct td_node *node;
-    struct td_plan *plan; /* that is being recorded, or NULL */
+    /* Being recorded, or NULL. Then nothing is computed of what depends on the inputs: such items
+     * have types, shapes and addresses of their own, which are compared, but no memory behind them.
+     */
+    struct td_plan *plan;
     struct td_model_figures figures;
     struct td_run run;
 };

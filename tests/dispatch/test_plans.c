@@ -1,5 +1,5 @@
 /* Which plans a model has: what is recorded, for which inputs, what is evicted for it, and when it
- * is made. Recordings are counted, not timed. */
+ * is made. Recordings and kernels' runs are counted, not timed. */
 #define MOST 4100
 #include "dispatch/call.h"
 #include "dispatch/steps.h"
@@ -25,8 +25,8 @@ static int count_plans(void)
     return n;
 }
 
-/* A value that is another in each call, as a position is, has nothing recorded, and evicts no plan
- * for values that come again. */
+/* A plan is made for the value that comes first, and for those that come again. One that is another
+ * in each call, as a position is, has nothing recorded. */
 START_TEST(test_moving_value)
 {
     make_repeated(2);
@@ -37,9 +37,9 @@ START_TEST(test_moving_value)
     for (int turn = 0; turn < 200; turn++)
         run_times(3 + turn % 17, 0);
     ck_assert_int_eq(model.recorded_, 2);
-    ck_assert_int_eq(model.plans_->runs, 1);
+    ck_assert_int_eq(model.plans_->runs, 4);
     run_times(2, 0);
-    ck_assert_int_eq(model.plans_->runs, 2);
+    ck_assert_int_eq(model.plans_->runs, 5);
     end();
 }
 END_TEST
@@ -77,18 +77,39 @@ START_TEST(test_values_of_one_input)
 }
 END_TEST
 
-/* More values in turn than there are plans: each recording is paid for by runs of other plans. */
-START_TEST(test_too_many_values)
+/* Each size has a plan from its first call on; what they compute in is one piece of memory. */
+START_TEST(test_each_size)
 {
-    make_repeated(2);
-    for (int turn = 0; turn < 4000; turn++)
-        run_times(turn % 16 < 9 ? turn % 16 : turn % 7, 0);
-    ck_assert_int_lt(model.recorded_, 500);
-    ck_assert_int_le(count_plans(), 8);
-    int runs = 0;
+    float wide[60] = {0}, of_wide[120];
+    begin(1);
+    finish(add("cumsum(sin(a), 0) + 1", 1, V(graph_inputs[0])));
+    for (int turn = 0; turn < 3; turn++)
+        for (int n = 1; n <= 60; n++) {
+            ck_assert_int_eq(run(wide, 60 - n % 60, NULL, false, of_wide), 60 - n % 60);
+            ck_assert_float_eq(*of_wide, 1);
+        }
+    ck_assert_int_eq(model.recorded_, 60);
+    ck_assert_int_eq(count_plans(), 60);
     for (const struct td_plan *plan = model.plans_; plan; plan = plan->next)
-        runs += plan->runs;
-    ck_assert_int_gt(runs, 8 * model.recorded_ / 4);
+        ck_assert(plan->runs == 3 && plan->memory == model.idle_->data);
+    ck_assert_ptr_null(model.idle_->next);
+    end();
+}
+END_TEST
+
+/* There are some hundred plans, and the one unused for longest leaves first. */
+START_TEST(test_too_many_plans)
+{
+    static float wide[1100], of_wide[1100];
+    begin(1);
+    finish(add("a + 1", 1, V(graph_inputs[0])));
+    for (int n = 1; n <= 1100; n++) {
+        ck_assert_int_eq(run(wide, n, NULL, false, of_wide), n);
+        ck_assert_int_eq(run(wide, 7, NULL, false, of_wide), 7);
+    }
+    ck_assert_int_eq(count_plans(), 1024);
+    ck_assert_int_eq(model.evicted_, 1100 - 1024);
+    ck_assert_int_eq(model.recorded_, 1100);
     end();
 }
 END_TEST
@@ -158,26 +179,61 @@ END_TEST
 
 /* ---- when a plan is made ---- */
 
-/* The client's second call is recorded, and answered before its plan is closed: no time of the
- * client's is spent on it. Others walk meanwhile. */
-START_TEST(test_after_the_answer)
+/* The first call is computed once, by its plan. */
+START_TEST(test_first_call)
 {
-    struct td_stop stop = {0};
+    struct td_kernel_def def = {.key = TD_KEY_CPU, .rows = toy_rows, .origin = TD_HERE};
+    begin(1);
+    ck_assert_int_eq(td_define(&toy_op, "here:1", &problem), 0);
+    ck_assert_int_eq(td_register("toy", &def, NULL, &problem), 0);
+    finish(add("toy(toy(a))", 1, V(graph_inputs[0])));
+    for (int turn = 1; turn < 4; turn++) {
+        ck_assert_msg(run(x, 3, NULL, false, got) == 3, "%s", problem.text);
+        ck_assert_float_eq(got[2], 12);
+        ck_assert_int_eq(toy_ran, 2 * turn);
+    }
+    ck_assert_int_eq(model.recorded_, 1);
+    ck_assert_int_eq(model.plans_->runs, 3);
+    end();
+}
+END_TEST
+
+/* What does not fit is refused before anything is computed. */
+START_TEST(test_first_call_is_wrong)
+{
+    struct td_kernel_def def = {.key = TD_KEY_CPU, .rows = toy_rows, .origin = TD_HERE};
+    float w[4] = {0};
+    begin(1);
+    ck_assert_int_eq(td_define(&toy_op, "here:1", &problem), 0);
+    ck_assert_int_eq(td_register("toy", &def, NULL, &problem), 0);
+    int y = add("toy(a)", 1, V(graph_inputs[0]));
+    finish(add("a + b", 2, V(y, constant(w, 4))));
+    for (int turn = 0; turn < 3; turn++)
+        ck_assert_int_eq(run(x, 3, NULL, false, got), -EINVAL);
+    ck_assert_msg(strstr(problem.text, "node 'it' (formula): add"), "%s", problem.text);
+    ck_assert_int_eq(toy_ran, 0);
+    ck_assert_ptr_null(model.plans_);
+    ck_assert_int_eq(run(w, 4, NULL, false, got_four), 4);
+    end();
+}
+END_TEST
+
+/* An answer that is nearly due is not kept waiting for a plan. */
+START_TEST(test_nearly_due)
+{
+    struct td_stop stop = {.deadline_ns = td_clock_ns() + 2000000000};
     struct td_tensor in = {.data = x, .dtype = TD_f32, .rank = 1, .shape = {3}};
     struct td_model_call call = {.threads = 1, .node = -1, .stop = &stop};
     struct td_model_results *results;
     begin(1);
     finish(add("a * 2", 1, V(graph_inputs[0])));
-    ck_assert_int_eq(run(x, 3, NULL, false, got), 3);
-    ck_assert_int_eq(td_model_run(&model, &in, &call, &results, &problem), 0);
-    stop.asked = true; /* the deadline comes with the answer in hand */
-    ck_assert_ptr_null(model.plans_);
-    ck_assert(model.recording_);
-    ck_assert_float_eq(((const float *)td_model_result(results, 0)->data)[2], 6);
-    ck_assert_int_eq(run(x, 3, NULL, false, got), 3);
-    ck_assert_int_eq(model.recorded_, 1);
-    td_model_free_results(&results);
-    ck_assert(model.plans_ && !*model.plans_->refused && !model.recording_);
+    for (int n = 1000000; n; n = n == 1 ? 0 : 1) { /* 20 s of making, by the rule */
+        model.n_nodes = n;
+        ck_assert_int_eq(td_model_run(&model, &in, &call, &results, &problem), 0);
+        ck_assert_float_eq(((const float *)td_model_result(results, 0)->data)[2], 6);
+        ck_assert_int_eq(model.recorded_, n == 1);
+        td_model_free_results(&results);
+    }
     end();
 }
 END_TEST
@@ -241,7 +297,7 @@ static double close_one(int (*make)(int n), int n, size_t most_bytes)
         ck_assert_int_eq(memcmp(got_four, plain, sizeof plain), 0);
     }
     const struct td_plan *plan = model.plans_;
-    ck_assert(plan && !*plan->refused && plan->runs == 1);
+    ck_assert(plan && !*plan->refused && plan->runs == 3);
     ck_assert_int_eq(n < 4000 ? count_overlaps(plan) : 0, 0);
     ck_assert_uint_le(plan->bytes, most_bytes);
     double visits = (double)plan->visits;
@@ -300,7 +356,7 @@ START_TEST(test_fused_once)
         run_two(x, y);
         run_two(y, x);
     }
-    ck_assert_int_eq(plan->runs, 7);
+    ck_assert_int_eq(plan->runs, 9);
     ck_assert_int_eq(asked, 0);
     end();
 }
@@ -308,9 +364,11 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {
-        test_moving_value,     test_moving_value_beside_others, test_values_of_one_input,
-        test_too_many_values,  test_large_values_decide,        test_cannot_be_bound,
-        test_after_the_answer, test_closing_is_linear,          test_fused_once};
+    const TTest *const tests[] = {test_moving_value,        test_moving_value_beside_others,
+                                  test_values_of_one_input, test_each_size,
+                                  test_too_many_plans,      test_large_values_decide,
+                                  test_cannot_be_bound,     test_first_call,
+                                  test_first_call_is_wrong, test_nearly_due,
+                                  test_closing_is_linear,   test_fused_once};
     return td_run_tests("plans", tests, sizeof tests / sizeof *tests);
 }

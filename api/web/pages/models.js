@@ -46,7 +46,7 @@ function planned(p) {
 function plan(name) {
   const inner = h('div.inner'), path = `/v1/models/${encodeURIComponent(name)}/plan`;
   const e = h('details', {ontoggle: async () => {
-    if (e.open) inner.replaceChildren(...await ask(path).then((p) => [...p.plans.flatMap(planned), p.plans.length ? '' : h('p', null, 'None yet: inputs of the same shapes get one when they come again.'),
+    if (e.open) inner.replaceChildren(...await ask(path).then((p) => [...p.plans.flatMap(planned), p.plans.length ? '' : h('p', null, 'None yet: a call makes one for the shapes of its inputs.'),
       h('p', null, h('a', {href: path}, 'All of it as JSON'))], (error) => [h('p', null, error.message)]));
   }}, h('summary', null, h('span', null, 'Its plan')), inner);
   return e;

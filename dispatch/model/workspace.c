@@ -1,0 +1,69 @@
+/* The memory that a model's plans compute in. A plan holds none of its own, since of a model's many
+ * plans, one for each set of sizes, as many are at work as there are workers: a run takes what
+ * another has left, the last one first, whose pages are in the caches, and gives it back with its
+ * results. */
+#include "dispatch/model/plan.h"
+
+#include <stdlib.h>
+
+#define PADDING 64 /* bytes that may be read beyond the end */
+
+static size_t size_of(size_t bytes)
+{
+    return (sizeof(struct td_workspace) + bytes + PADDING + 63) & ~(size_t)63;
+}
+
+static void destroy(struct td_model *model, struct td_workspace *workspace)
+{
+    td_program_give(model, size_of(workspace->bytes));
+    free(workspace);
+}
+
+static struct td_workspace *create(struct td_model *model, size_t bytes)
+{
+    if (bytes > (size_t)1 << 47 || td_program_take(model, size_of(bytes)))
+        return NULL;
+    struct td_workspace *workspace = aligned_alloc(64, size_of(bytes));
+    if (!workspace)
+        td_program_give(model, size_of(bytes));
+    else
+        workspace->bytes = bytes;
+    return workspace;
+}
+
+static struct td_workspace *pop(struct td_model *model)
+{
+    pthread_mutex_lock(&model->lock_);
+    struct td_workspace *workspace = model->idle_;
+    if (workspace)
+        model->idle_ = workspace->next;
+    pthread_mutex_unlock(&model->lock_);
+    return workspace;
+}
+
+/* One that is too small goes, so that there are never more than have been at work at a time. */
+struct td_workspace *td_workspace_take(struct td_model *model, size_t bytes)
+{
+    struct td_workspace *workspace = pop(model);
+    if (workspace && workspace->bytes >= bytes)
+        return workspace;
+    if (workspace)
+        destroy(model, workspace);
+    return create(model, bytes);
+}
+
+void td_workspace_leave(struct td_model *model, struct td_workspace *workspace)
+{
+    if (!workspace)
+        return;
+    pthread_mutex_lock(&model->lock_);
+    workspace->next = model->idle_;
+    model->idle_ = workspace;
+    pthread_mutex_unlock(&model->lock_);
+}
+
+void td_workspaces_free(struct td_model *model)
+{
+    for (struct td_workspace *workspace; (workspace = pop(model));)
+        destroy(model, workspace);
+}
