@@ -42,8 +42,6 @@ static inline int td_run_tests(const char *name, const TTest *const *tests, size
 {
     Suite *suite = suite_create(name);
     TCase *tcase = tcase_create(name);
-    tcase_set_timeout(tcase,
-                      120); /* Check's own 4 s are few under a sanitizer; meson has a limit too */
     for (size_t i = 0; i < n; i++)
         tcase_add_test(tcase, tests[i]);
     suite_add_tcase(suite, tcase);

@@ -4,6 +4,7 @@
 #include "tests/run_tests.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct td_suite *suites;
@@ -24,6 +25,8 @@ static bool is_called(const struct td_suite *suite, const char *name)
 int main(int argc, char **argv)
 {
     int failed = 0, ran = 0;
+    /* Check's own 4 s are few under a sanitizer and beside other work; meson has a limit, too. */
+    setenv("CK_DEFAULT_TIMEOUT", "120", 0);
     for (struct td_suite *s = suites; s; s = s->next)
         if (argc < 2 || is_called(s, argv[1])) {
             failed |= s->main();
