@@ -94,40 +94,42 @@ static int64_t channel_of(const struct args *a, int64_t i)
     return i / a->s.inner % a->s.channels;
 }
 
-static double normal(const struct args *a, int64_t i)
+static long double normal(const struct args *a, int64_t i)
 {
     int64_t g = group_of(a, i);
-    return (td_get_real(a->x, i) - td_get_real(a->mean, g)) * td_get_real(a->rstd, g);
+    return ((long double)td_get_real(a->x, i) - td_get_real(a->mean, g)) * td_get_real(a->rstd, g);
 }
 
-static double scaled(const struct args *a, int64_t i)
+static long double scaled(const struct args *a, int64_t i)
 {
-    return td_get_real(a->grad, i) * (a->weight ? td_get_real(a->weight, channel_of(a, i)) : 1);
+    double weight = a->weight ? td_get_real(a->weight, channel_of(a, i)) : 1;
+    return (long double)td_get_real(a->grad, i) * weight;
 }
 
 static void input(const struct args *a, const struct td_tensor *out)
 {
     int64_t n = a->s.inner * (a->s.channels / a->s.groups);
     for (int64_t g = 0; g < a->s.images * a->s.groups && !td_stopped(); g++) {
-        double level = 0, slope = 0;
+        long double level = 0, slope = 0; /* what is left of the three terms may be little */
         for (int64_t i = g * n; i < (g + 1) * n; i++) {
-            level += scaled(a, i) / (double)n;
-            slope += scaled(a, i) * normal(a, i) / (double)n;
+            level += scaled(a, i) / n;
+            slope += scaled(a, i) * normal(a, i) / n;
         }
         for (int64_t i = g * n; i < (g + 1) * n; i++)
-            td_put_real(out, i,
-                        td_get_real(a->rstd, g) * (scaled(a, i) - level - normal(a, i) * slope));
+            td_put_real(
+                out, i,
+                (double)(td_get_real(a->rstd, g) * (scaled(a, i) - level - normal(a, i) * slope)));
     }
 }
 
 static void affine(const struct args *a, const struct td_tensor *out, bool weight)
 {
     for (int64_t c = 0; c < a->s.channels && !td_stopped(); c++) {
-        double sum = 0;
+        long double sum = 0;
         for (int64_t row = c; row < a->s.images * a->s.channels; row += a->s.channels)
             for (int64_t i = row * a->s.inner; i < (row + 1) * a->s.inner; i++)
                 sum += td_get_real(a->grad, i) * (weight ? normal(a, i) : 1);
-        td_put_real(out, c, sum);
+        td_put_real(out, c, (double)sum);
     }
 }
 
