@@ -1,5 +1,6 @@
 /* dispatch/cpu.c on recorded CPUs: what detection makes of CPUID and XCR0 as Haswell, Skylake-SP,
- * Cascade Lake, Cooper Lake, Sapphire Rapids, Alder Lake, Zen 4 and a CPU before AVX report them.
+ * Cascade Lake, Cooper Lake, Sapphire Rapids, Alder Lake, Zen 4, Knights Landing and Mill and a CPU
+ * before AVX report them.
  * The words are put together from the bit numbers of Intel's and AMD's manuals, independently of
  * features.def, so that a wrong number there shows. */
 #include "tests/dispatch/dispatch_test.h"
@@ -45,6 +46,10 @@ static const struct machine machines[] = {
     {"Skylake-SP", 22, 0, AVX_ALL, SKX_EBX, 0, 0, 0, 0xe7, false, TO_AVX512, TD_ISA_avx512, "n/a"},
     {"Skylake-SP, system without AVX-512", 22, 0, AVX_ALL, SKX_EBX, 0, 0, 0, 0x7, false, TO_AVX2,
      TD_ISA_avx2, "n/a"},
+    {"Knights Landing", 13, 0, AVX_ALL, AVX2 | B(16) | B(26) | B(27) | B(28), B(0), 0, 0, 0xe7,
+     false, TO_AVX2, TD_ISA_avx2, "n/a"}, /* f, cd, pf and er alone */
+    {"Knights Mill", 13, 0, AVX_ALL, AVX2 | B(16) | B(26) | B(27) | B(28), B(0) | B(14),
+     B(2) | B(3), 0, 0xe7, false, TO_AVX2, TD_ISA_avx2, "n/a"},
     {"Cascade Lake", 22, 0, AVX_ALL, SKX_EBX, B(11), 0, 0, 0xe7, false, TO_AVX512 | L(avx512_vnni),
      TD_ISA_avx512_vnni, "n/a"},
     {"Cooper Lake", 22, 1, AVX_ALL, SKX_EBX, B(11), 0, B(5), 0xe7, false, TO_BF16,
@@ -58,6 +63,7 @@ static const struct machine machines[] = {
     {"Sapphire Rapids, permission refused", 32, 1, AVX_ALL, SKX_EBX, B(11), AMX_EDX | B(23),
      B(4) | B(5), 0x602e7, false, TO_BF16 | L(avx2_vnni), TD_ISA_avx512_bf16, "denied"},
 };
+#define W(member) offsetof(struct machine, member)
 #define MACHINES (sizeof machines / sizeof *machines)
 
 static int beyond, asked_xcr0, asked_permission;
@@ -108,6 +114,14 @@ static struct td_cpu detect(const struct machine *m, const char *cap)
     return cpu;
 }
 
+static const struct machine *machine_named(const char *name)
+{
+    const struct machine *m = machines;
+    while (strcmp(m->name, name))
+        ck_assert(++m < machines + MACHINES);
+    return m;
+}
+
 /* ISA-2, ISA-7, ISA-8, ISA-9, ISA-11, ISA-12, ISA-35: each machine's levels, whatever the cap. */
 START_TEST(test_machines)
 {
@@ -133,6 +147,61 @@ START_TEST(test_machines)
 }
 END_TEST
 
+/* ISA-2: a machine that has all levels loses one bit, and each level that needs it, by name. */
+START_TEST(test_halves)
+{
+#define AVX512_UP (L(avx512) | L(avx512_vnni) | BF16_UP)
+#define BF16_UP (L(avx512_bf16) | L(amx) | L(avx512_fp16))
+#define AMX_UP (L(amx) | L(avx512_fp16))
+    static const struct {
+        size_t word; /* of struct machine */
+        int bit;
+        unsigned gone;
+        const char *missing;
+    } bits[] = {
+        {W(leaf1_ecx), 12, ~L(default), "fma"},
+        {W(leaf1_ecx), 28, ~L(default), "avx"},
+        {W(leaf1_ecx), 29, ~L(default), "f16c"},
+        {W(leaf7_ebx), 5, ~L(default), "avx2"},
+        {W(xcr0), 1, ~L(default), "os: xcr0[2:1]"},
+        {W(xcr0), 2, ~L(default), "os: xcr0[2:1]"},
+        {W(leaf71_eax), 4, L(avx2_vnni), "avx_vnni"},
+        {W(leaf7_ebx), 16, AVX512_UP, "avx512_f"},
+        {W(leaf7_ebx), 17, AVX512_UP, "avx512_dq"},
+        {W(leaf7_ebx), 30, AVX512_UP, "avx512_bw"},
+        {W(leaf7_ebx), 31, AVX512_UP, "avx512_vl"},
+        {W(xcr0), 5, AVX512_UP, "os: xcr0[7:5]"},
+        {W(xcr0), 6, AVX512_UP, "os: xcr0[7:5]"},
+        {W(xcr0), 7, AVX512_UP, "os: xcr0[7:5]"},
+        {W(leaf7_ecx), 11, L(avx512_vnni) | BF16_UP, "avx512_vnni"},
+        {W(leaf71_eax), 5, BF16_UP, "avx512_bf16"},
+        {W(leaf7_edx), 22, AMX_UP, "amx_bf16"},
+        {W(leaf7_edx), 25, AMX_UP, "amx_int8"},
+        {W(xcr0), 17, AMX_UP, "os: xcr0[18:17]"},
+        {W(xcr0), 18, AMX_UP, "os: xcr0[18:17]"},
+        {W(leaf7_edx), 24, AMX_UP, "amx_tile"},
+        {W(leaf7_edx), 23, L(avx512_fp16), "avx512_fp16"},
+    };
+    const struct machine *whole = machine_named("Sapphire Rapids");
+    for (size_t i = 0; i < sizeof bits / sizeof *bits; i++) {
+        struct machine m = *whole;
+        uint32_t word; /* of XCR0 the lower half */
+        memcpy(&word, (char *)&m + bits[i].word, sizeof word);
+        ck_assert(word & B(bits[i].bit));
+        word &= ~B(bits[i].bit);
+        memcpy((char *)&m + bits[i].word, &word, sizeof word);
+        struct td_cpu cpu = detect(&m, NULL);
+        ck_assert_msg(cpu.cpu_levels == (whole->levels & ~bits[i].gone), "without %s: %#x",
+                      bits[i].missing, cpu.cpu_levels);
+        for (int level = 0; level < TD_ISAS; level++) {
+            char missing[200];
+            td_cpu_missing(&cpu, (enum td_isa)level, missing, sizeof missing);
+            ck_assert_str_eq(missing, bits[i].gone >> level & 1 ? bits[i].missing : "");
+        }
+    }
+}
+END_TEST
+
 /* ISA-30: a cap takes the levels above it away, adds none, and the highest left is current. */
 START_TEST(test_caps)
 {
@@ -151,7 +220,7 @@ START_TEST(test_caps)
         }
     }
     /* The numeric order would let Skylake run AVX2_VNNI under this cap. */
-    ck_assert_int_eq(detect(&machines[5], "avx2_vnni").current, TD_ISA_avx2);
+    ck_assert_int_eq(detect(machine_named("Skylake-SP"), "avx2_vnni").current, TD_ISA_avx2);
     static const char *const wrong[] = {"AVX2", "avx", " avx2",       "avx2 ",
                                         "0",    "sse", "avx512_fp16x"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -173,7 +242,7 @@ START_TEST(test_xcr0)
     } cases[] = {{0x602e7, true, true, true},  {0xe7, true, true, false},
                  {0x7, true, false, false},    {0x67, true, false, false},
                  {0x602e3, false, true, true}, {0, false, false, false}};
-    struct machine m = machines[10];
+    struct machine m = *machine_named("Sapphire Rapids");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         m.xcr0 = cases[i].xcr0;
         struct td_cpu cpu = detect(&m, NULL);
@@ -212,7 +281,6 @@ START_TEST(test_features)
         size_t word; /* of struct machine */
         int bit;
     } bits[] = {
-#define W(member) offsetof(struct machine, member)
         {"sse3", W(leaf1_ecx), 0},
         {"ssse3", W(leaf1_ecx), 9},
         {"fma", W(leaf1_ecx), 12},
@@ -250,7 +318,6 @@ START_TEST(test_features)
         {"avx512_bf16", W(leaf71_eax), 5},
         {"amx_fp16", W(leaf71_eax), 21},
         {"mcdt_no", W(leaf72_edx), 5},
-#undef W
     };
     ck_assert_int_eq(TD_FEATURES_LISTED, 39);
     ck_assert_uint_eq(sizeof bits / sizeof *bits,
@@ -325,7 +392,7 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_machines, test_caps,   test_xcr0, test_names,
-                                  test_features, test_leaves, test_uarch};
+    const TTest *const tests[] = {test_machines, test_halves,   test_caps,   test_xcr0,
+                                  test_names,    test_features, test_leaves, test_uarch};
     return td_run_tests("cpu", tests, sizeof tests / sizeof *tests);
 }
