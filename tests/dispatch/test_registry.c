@@ -1,9 +1,14 @@
-/* dispatch/registry.c, table.c: defining operators, registering kernels, and the table that comes
- * of it, which is checked against its definition after each step. */
+/* dispatch/registry.c, table.c, and what calls take from a table: defining operators, registering
+ * kernels, and the table that comes of it, which is checked against its definition after each step.
+ */
 #include "tests/dispatch/dispatch_test.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static int boxed_a(struct td_run *run, td_keyset keys)
 {
@@ -275,11 +280,80 @@ START_TEST(test_built_in)
 }
 END_TEST
 
+/* Whether the call ends the process at an assert. */
+static bool ends_the_process(const struct td_handle *handle, struct td_call *call, enum td_key key)
+{
+    int status;
+    pid_t child = fork();
+    if (!child) {
+        const struct rlimit none = {0};
+        setrlimit(RLIMIT_CORE, &none);
+        signal(SIGABRT, SIG_DFL);
+        if (!freopen("/dev/null", "w", stderr)) /* the assert's line is not for the log */
+            _exit(0);
+        td_call_unboxed(handle, call, td_keyset_of(key), NULL);
+        _exit(0);
+    }
+    ck_assert(child > 0 && waitpid(child, &status, 0) == child);
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+/* DSP-31: a call of another operator, or with fewer arguments than the schema, is run by no row. */
+START_TEST(test_typed_calls)
+{
+    float x[4] = {1, 2, 3, 4}, out[4];
+    start();
+    const struct td_handle *mul = td_registry_find("mul.Tensor");
+    struct td_value args[2] = {tensor_arg(NULL, x, 4).value, tensor_arg(NULL, x, 4).value};
+    struct td_tensor result = tensor_arg(NULL, out, 4).value.tensor;
+    struct td_call call = {
+        .op = mul->op, .n_args = 2, .arg = args, .n_out = 1, .out = &result, .threads = 1};
+    ck_assert(!ends_the_process(mul, &call, TD_KEY_CPU));
+    call.n_args = 1;
+    ck_assert(ends_the_process(mul, &call, TD_KEY_CPU));
+    call.n_args = 2;
+    call.op = td_registry_find("div.Tensor")->op; /* the same arguments */
+    ck_assert(ends_the_process(mul, &call, TD_KEY_CPU));
+    call.op = mul->op;
+    ck_assert(ends_the_process(mul, &call, TD_KEY_CUDA)); /* no kernel there */
+}
+END_TEST
+
+/* Whether a call that b takes is taken by a, whatever it is: also at every level that b runs at. */
+static bool covers(const struct td_impl *a, const struct td_impl *b)
+{
+    static const enum td_isa base[] = {
+#define TD_ISA(id, name, base) [TD_ISA_##id] = TD_ISA_##base,
+#include "kernels/isa.def"
+#undef TD_ISA
+    };
+    enum td_isa level = b->isa;
+    while (level != a->isa && level != TD_ISA_default)
+        level = base[level];
+    return level == a->isa && a->run != td_impl_absent && !a->prepare && !(b->dtypes & ~a->dtypes);
+}
+
+/* DSP-33: no kernel is shadowed by one before it for all of its calls; the reference, which is
+ * asked for by name, may be. */
+START_TEST(test_rows_can_be_chosen)
+{
+    start();
+    for (int i = 0; i < td_registry_count(); i++) {
+        const struct td_handle *h = td_registry_at(i);
+        for (const struct td_impl *b = h->op->impls; b->run; b++)
+            for (const struct td_impl *a = h->op->impls; a < b && strcmp(b->name, "ref"); a++)
+                ck_assert_msg(!covers(a, b), "%s: %s@%s takes all that %s@%s takes", h->full,
+                              a->name, td_isa_name(a->isa), b->name, td_isa_name(b->isa));
+    }
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {test_define,     test_kernel_before_schema,
-                                  test_signatures, test_override,
-                                  test_aliases,    test_fallbacks,
-                                  test_readers,    test_built_in};
+    const TTest *const tests[] = {test_define,      test_kernel_before_schema,
+                                  test_signatures,  test_override,
+                                  test_aliases,     test_fallbacks,
+                                  test_readers,     test_built_in,
+                                  test_typed_calls, test_rows_can_be_chosen};
     return td_run_tests("registry", tests, sizeof tests / sizeof *tests);
 }

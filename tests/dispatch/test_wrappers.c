@@ -139,6 +139,66 @@ START_TEST(test_autocast)
 }
 END_TEST
 
+/* What autocast does with each operator: PyTorch's lists for CPUs (AutocastCPU in its
+ * autocast_mode.cpp, 2.x), of which the table has some, and ours, which PyTorch takes apart into
+ * those: an operator on no list takes what it is given. */
+static const char lower[] =
+    " conv1d conv1d.padding conv2d conv2d.padding conv3d conv3d.padding bmm mm linalg_vecdot"
+    " baddbmm addmm _addmm_activation addbmm linear _convolution.deprecated matmul conv_tbc"
+    " mkldnn_rnn_layer conv_transpose1d conv_transpose2d.input conv_transpose3d.input prelu"
+    " scaled_dot_product_attention _native_multi_head_attention"
+    " einsum convolution linear_pointwise conv2d_channels_last ";
+static const char fp32[] =
+    " avg_pool3d binary_cross_entropy grid_sampler polar prod prod.dim_int quantile quantile.scalar"
+    " nanquantile nanquantile.scalar stft stft.center cdist grid_sampler_2d"
+    " _grid_sampler_2d_cpu_fallback grid_sampler_3d trace view_as_complex cholesky cholesky_inverse"
+    " cholesky_solve inverse lu_solve orgqr ormqr pinverse max_pool3d max_unpool2d max_unpool3d"
+    " adaptive_avg_pool3d reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d"
+    " replication_pad3d mse_loss cosine_embedding_loss nll_loss nll_loss2d hinge_embedding_loss"
+    " poisson_nll_loss smooth_l1_loss cross_entropy_loss l1_loss huber_loss margin_ranking_loss"
+    " soft_margin_loss triplet_margin_loss multi_margin_loss ctc_loss.IntList ctc_loss.Tensor "
+    "kl_div"
+    " multilabel_margin_loss binary_cross_entropy_with_logits fft_fft fft_ifft fft_fft2 fft_ifft2"
+    " fft_fftn fft_ifftn fft_rfft fft_irfft fft_rfft2 fft_irfft2 fft_rfftn fft_irfftn fft_hfft"
+    " fft_ihfft linalg_cond linalg_cond.p_str linalg_matrix_rank linalg_matrix_rank.tol_tensor"
+    " linalg_matrix_rank.atol_rtol_tensor linalg_matrix_rank.atol_rtol_float linalg_solve"
+    " linalg_cholesky linalg_svdvals linalg_eigvals linalg_eigvalsh linalg_inv"
+    " linalg_householder_product linalg_tensorinv linalg_tensorsolve"
+    " fake_quantize_per_tensor_affine geqrf _lu_with_info qr svd triangular_solve"
+    " fractional_max_pool2d fractional_max_pool3d adaptive_max_pool3d"
+    " multilabel_margin_loss_forward linalg_qr linalg_cholesky_ex linalg_svd linalg_eig linalg_eigh"
+    " linalg_lstsq linalg_inv_ex ";
+static const char widest[] = " stack cat index_copy ";
+
+static bool lists(const char *names, const char *op)
+{
+    char word[128];
+    snprintf(word, sizeof word, " %s ", op);
+    return strstr(names, word);
+}
+
+/* DSP-28: each overload of the table is on the list that PyTorch has it on, or on none. */
+START_TEST(test_autocast_lists)
+{
+    start();
+    int listed = 0;
+    for (int i = 0; i < td_registry_count(); i++) {
+        const struct td_handle *h = td_registry_at(i);
+        const char *want = lists(lower, h->full)    ? "lower"
+                           : lists(fp32, h->full)   ? "fp32"
+                           : lists(widest, h->full) ? "widest"
+                                                    : "none";
+        const char *policy = td_autocast_policy(h);
+        ck_assert_msg(!strcmp(policy ? policy : "none", want), "%s: %s, not %s", h->full,
+                      policy ? policy : "none", want);
+        const struct td_entry *entry = &td_handle_table(h)->entry[td_key_index(TD_KEY_AutocastCPU)];
+        ck_assert_msg(entry->fallthrough == !policy, "%s", h->full);
+        listed += policy != NULL;
+    }
+    ck_assert_int_gt(listed, 30); /* as many as the table has */
+}
+END_TEST
+
 /* DSP-32: the lines. */
 START_TEST(test_trace)
 {
@@ -210,6 +270,6 @@ int main(void)
 {
     const TTest *const tests[] = {test_backend_select, test_redispatch, test_scopes,
                                   test_fallthrough,    test_autograd,   test_autocast,
-                                  test_trace};
+                                  test_autocast_lists, test_trace};
     return td_run_tests("wrappers", tests, sizeof tests / sizeof *tests);
 }
