@@ -190,12 +190,16 @@ START_TEST(test_long_worker)
 END_TEST
 
 static struct td_busy busy;
+static int seat; /* the CPU of pool a */
 
 static void *sit(void *arg)
 {
     struct td_machine *m = arg;
     struct td_cpus cpus = {0};
     ck_assert_int_eq(td_pools_seat(m->pools, "a", 0, 1, &busy), 0);
+    ck_assert_int_eq(td_affinity_get(0, &cpus), 0);
+    ck_assert(cpus.n == 1 && cpus.cpu[0] == seat);
+    td_cpus_fini(&cpus);
     for (int i = 0; i < 10000; i++) { /* until both CPUs are its own */
         ck_assert_int_eq(td_affinity_get(0, &cpus), 0);
         int n = cpus.n;
@@ -207,7 +211,8 @@ static void *sit(void *arg)
     return NULL;
 }
 
-/* A thread that sits on a pool's CPU is freed with it; names are all that it holds. */
+/* A thread that sits on a pool's CPU runs there alone, and is freed with it; names are all that it
+ * holds. */
 START_TEST(test_seat_follows)
 {
     struct td_machine m;
@@ -223,7 +228,8 @@ START_TEST(test_seat_follows)
         return;
     }
     td_pool_unref(td_machine_pool(&m, "default="));
-    snprintf(text, sizeof text, "a=%d:threads=1", last);
+    seat = last;
+    snprintf(text, sizeof text, "a=%d:threads=1", seat);
     td_pool_unref(td_machine_pool(&m, text));
     ck_assert_int_eq(pthread_create(&thread, NULL, sit, &m), 0);
     usleep(50000);
