@@ -422,6 +422,8 @@ class Cost(unittest.TestCase):
         operators would take. What falls through costs no call. The best of many rounds counts."""
         lines = service.run("bench", "--dispatch", "--json").stdout.splitlines()
         ns = {line["item"]: line["ns_min"] for line in map(json.loads, lines)}
+        for item in ("kernel", "unboxed", "select", "bind", "bind_fallthrough", "bind_redispatch", "boxed"):
+            self.assertGreater(ns[item], 1, ns) # each was timed
         self.assertLess(ns["select"], 1000, ns)
         self.assertLess(ns["unboxed"], ns["kernel"] + 2000, ns)
         self.assertLess(ns["bind_fallthrough"], 2 * ns["bind"] + 100, ns)
