@@ -304,6 +304,8 @@ int td_json_parse(struct td_json *json, const char *text, size_t length, int dep
                   struct td_problem *problem)
 {
     td_json_init(json);
+    if (!length) /* a request without a body has none */
+        text = "";
     struct scan s = {.text = text,
                      .end = text + length,
                      .at = text,

@@ -57,8 +57,8 @@ static bool is_number(const struct td_graph_node *node)
 
 const struct td_value *td_parse_number_of(const struct td_parser *p, struct td_operand a)
 {
-    const struct td_graph_node *node = p->graph->node + a.node;
-    return a.node >= 0 && is_number(node) ? &node->value : NULL;
+    const struct td_graph_node *node = a.node >= 0 ? &p->graph->node[a.node] : NULL;
+    return node && is_number(node) ? &node->value : NULL;
 }
 
 struct td_operand td_parse_constant(struct td_parser *p, const char *at,

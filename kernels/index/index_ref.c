@@ -144,20 +144,20 @@ void td_index_ref(const struct td_call *call)
     const struct td_tensor *out = &call->out[0];
     const struct td_value *self = td_index_arg(call, 0);
     bool counts = td_index_way(call) == TD_INDEX_mean || td_index_rows(call).by_frequency;
-    int64_t *room = (int64_t *)((char *)call->scratch + td_index_room(call)), n = 1;
+    int64_t n = 1, *room = NULL;
     struct td_index_plan plan;
     td_index_plan(call, &plan, call->scratch);
     for (int d = 0; d < plan.rank; d++)
         n *= plan.size[d];
     int64_t rooms = td_index_rows(call).by_frequency ? out->shape[0] : td_numel(out);
     if (counts && rooms)
-        memset(room, 0, sizeof *room * (size_t)rooms);
+        room = memset((char *)call->scratch + td_index_room(call), 0, sizeof *room * (size_t)rooms);
     if (td_index_way(call) != TD_INDEX_read) {
         if (self->kind == TD_KIND_tensor)
             memcpy(out->data, self->tensor.data, td_nbytes(out));
         else
             memset(out->data, 0, td_nbytes(out));
-        write(call, &plan, n, counts ? room : NULL);
+        write(call, &plan, n, room);
         return;
     }
     if (call->counted)
