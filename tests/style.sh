@@ -51,7 +51,7 @@ format() {
 }
 
 blanks() {
-    git grep -nIP '\t|[ \r]$' -- ':!LICENSE' | sed 's/^\([^:]*:[0-9]*\):.*/\1: tab or trailing blank/'
+    git grep -nIP '\t|[ \r]$' -- ':!LICENSE' ':!tests/fuzz/corpus' | sed 's/^\([^:]*:[0-9]*\):.*/\1: tab or trailing blank/'
 }
 
 sizes() {

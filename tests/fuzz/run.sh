@@ -1,25 +1,34 @@
 #!/usr/bin/env bash
-# tests/fuzz/run.sh SOURCE_DIR BUILD_DIR NAME DRAGONBOX_DIR: builds fuzz_NAME with clang's libFuzzer,
-# AddressSanitizer and UBSan and runs it 20,000 times from its corpus.
+# tests/fuzz/run.sh SOURCE_DIR BUILD_DIR NAME [ARGUMENT_OF_LIBFUZZER...]: builds fuzz_NAME, has it run all that is kept in
+# corpus/NAME, and search on for TENSORD_FUZZ_SECONDS (2), from TENSORD_SEED's seed. What it finds is left in
+# BUILD_DIR/fuzz/found, and belongs into corpus/NAME once it is mended.
 set -euo pipefail
-root=$1 name=$3 dragonbox=$4
+root=$1 name=$3
 build=$(cd "$2" && pwd)
+shift 3
 if ! command -v clang >/dev/null || ! command -v clang++ >/dev/null; then
     echo "skipped: no clang, which brings libFuzzer"
     exit 77
 fi
-work=$build/tests/fuzz/$name
-flags=(-g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -D_GNU_SOURCE
-    -I"$root" -I"$build" -isystem "$dragonbox")
-sources=("$root/tests/fuzz/fuzz_$name.c" "$root"/api/json/{json,cache,kept,marks,tensor,unique}.c
-    "$root/pools/budget.c")
-rm -rf "$work"
-mkdir -p "$work/found"
-cd "$work"
-clang -std=gnu17 "${flags[@]}" -c "${sources[@]}"
-clang -std=gnu17 -O1 -I"$root" -I"$build" -c "$root/kernels/kernels.c"
-clang++ -std=c++17 -fno-exceptions -fno-rtti "${flags[@]}" -c "$root/api/json/numbers.cc"
-clang++ "${flags[@]}" ./*.o -lcjson -lm -o "fuzz_$name"
-echo "$work/fuzz_$name -seed=1 -runs=20000 found $root/tests/fuzz/corpus/$name"
-"./fuzz_$name" -seed=1 -runs=20000 -max_len=4096 -print_final_stats=1 found \
-    "$root/tests/fuzz/corpus/$name" 2>&1 | tail -20
+mkdir -p "$build/fuzz/found"
+(
+    flock 9
+    python3 "$root/tests/fuzz/build.py" "$root" "$build"
+    ninja -C "$build" --quiet -f fuzz/build.ninja "fuzz/fuzz_$name"
+) 9>"$build/fuzz/lock"
+export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+run=("$build/fuzz/fuzz_$name" -timeout=60 -rss_limit_mb=3000 "-artifact_prefix=$build/fuzz/found/$name-")
+say() { # what is worth reading of it
+    local status=0
+    echo "$*"
+    "$@" >"$work/output" 2>&1 || status=$?
+    grep -av '^#[0-9]*\s\(NEW\|REDUCE\|pulse\)\|NEW_FUNC' "$work/output" | tail -40
+    return $status
+}
+kept=("$root/tests/fuzz/corpus/$name"/*)
+say "${run[@]}" "${kept[@]}" | tail -60
+mkdir "$work/new"
+say "${run[@]}" "-seed=$((${TENSORD_SEED:-1} % 4294967295 + 1))" "-max_total_time=${TENSORD_FUZZ_SECONDS:-2}" -print_final_stats=1 \
+    "$@" "$work/new" "$root/tests/fuzz/corpus/$name"
