@@ -15,8 +15,10 @@
  * too large to copy, and for a while where the table is full of kinds that came later. */
 #include "dispatch/hash.h"
 #include "dispatch/kinds.h"
+#include "kernels/trap.h"
 #include "pools/pools.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -229,14 +231,15 @@ static double now_ns(const struct trial *t)
     return (double)at.tv_sec * 1e9 + (double)at.tv_nsec;
 }
 
-/* Nanoseconds a run, of several. */
+/* Nanoseconds a run, of several; INFINITY: it has trapped. */
 static double time_rival(struct trial *t, struct rival *r, int times)
 {
     double begin = now_ns(t);
     t->call.scratch = t->scratch;
     t->call.prepared = &r->prepared;
     for (int i = 0; i < times; i++)
-        r->row->run(&t->call);
+        if (td_impl_run(r->row, &t->call))
+            return INFINITY;
     return (now_ns(t) - begin) / times;
 }
 
@@ -263,7 +266,7 @@ static void time_rivals(struct trial *t)
             if (r->ns > (round ? FAR : 2 * FAR) * best)
                 continue;
             double ns = time_rival(t, r, r->ns < ROUND_NS ? (int)(ROUND_NS / (r->ns + 10)) : 1);
-            r->ns = ns < r->ns ? ns : r->ns;
+            r->ns = ns < r->ns || isinf(ns) ? ns : r->ns;
         }
     }
 }
@@ -275,7 +278,7 @@ static void settle(const struct trial *t, struct td_measured *m)
     m->n = t->n;
     for (int i = 0; i < t->n; i++) {
         m->tried[i].row = t->rival[i].row;
-        m->tried[i].us = t->rival[i].ns * 1e-3;
+        m->tried[i].us = isinf(t->rival[i].ns) ? 0 : t->rival[i].ns * 1e-3;
         if (!m->row && t->rival[i].ns <= EQUAL * best)
             m->row = t->rival[i].row;
     }
@@ -292,7 +295,7 @@ static bool measure(const struct td_impl *rows, const struct td_call *call, stru
         find_rivals(&t, rows);
     if (t.n > 1 && t.scratch)
         time_rivals(&t);
-    bool done = t.n && t.scratch && !td_stopped();
+    bool done = t.n && t.scratch && !td_stopped() && !isinf(best_of(&t));
     if (done)
         settle(&t, m);
     for (int i = 0; i < t.n; i++)

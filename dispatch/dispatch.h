@@ -305,8 +305,9 @@ void td_run_release(struct td_run *run);
 bool td_run_may_overwrite(const struct td_run *run, int arg);
 /* Runs it on the calling thread. scratch: borrowed, as many bytes as select said, 64-byte aligned.
  * out[].data must be set. Returns the time at its end, CLOCK_MONOTONIC in ns. Where the data are
- * refused, run->error is -EINVAL and run->problem says why; else it is 0, and the results that the
- * operator counts have their sizes. */
+ * refused, run->error is -EINVAL, where a kernel has trapped (kernels/trap.h) -EFAULT, where a
+ * stored tensor cannot be converted -ENOMEM, and run->problem says why; else it is 0, and the
+ * results that the operator counts have their sizes. */
 int64_t td_run_execute(struct td_run *run, void *scratch);
 
 /* The level at which impl runs on tensors of the type: its own, or the highest of its library's

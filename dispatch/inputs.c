@@ -9,7 +9,7 @@ struct casting {
     const struct td_tensor *to;
 };
 
-/* td_weight_fill, of which it never fails: converts by the cast operator's own kernels. */
+/* td_weight_fill: converts by the cast operator's own kernels. */
 static int convert(void *out, const struct td_tensor *from, void *arg)
 {
     const struct casting *c = arg;
@@ -23,7 +23,8 @@ static int convert(void *out, const struct td_tensor *from, void *arg)
                            .arg = args,
                            .n_out = 1,
                            .out = &to,
-                           .threads = c->run->call.threads};
+                           .threads = c->run->call.threads,
+                           .problem = c->run->call.problem};
     to.dtype = c->to->dtype;
     to.data = out;
     to.weight = NULL;

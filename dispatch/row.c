@@ -1,5 +1,6 @@
 /* What there is to ask of a row before it is chosen, and of the call that it is asked about. */
 #include "dispatch/call.h"
+#include "kernels/trap.h"
 
 #include <string.h>
 
@@ -22,7 +23,7 @@ bool td_impl_is_usable(const struct td_impl *impl)
 const struct td_impl *td_op_best(const struct td_op *op)
 {
     const struct td_impl *impl = op->impls;
-    while (impl[1].run && !td_impl_is_usable(impl))
+    while (impl[1].run && (!td_impl_is_usable(impl) || td_trap_bars(op, impl)))
         impl++;
     return impl;
 }
@@ -57,7 +58,7 @@ static const char *unfit(const struct td_call *call, const struct td_impl *impl)
     if (!(impl->dtypes & td_row_dtype(call)))
         return impl->run == td_impl_absent ? "registered as absent at this level"
                                            : "does not take this type";
-    return NULL;
+    return td_trap_bars(call->op, impl);
 }
 
 bool td_call_is_nothing(const struct td_call *call)

@@ -142,8 +142,14 @@ static int select_row(struct td_run *run, size_t *scratch)
     const struct td_impl *impl = run->rows;
     run->call.prepared = &run->prepared;
     for (int i = 0; i < run->n_casts && !run->forced; i++)
-        if (run->call.arg[run->cast[i].arg].tensor.weight && td_run_convert_stored(run, i))
-            return td_problem_set(&run->problem, ENOMEM, "no memory for a stored tensor's type");
+        if (run->call.arg[run->cast[i].arg].tensor.weight) {
+            int err = td_run_convert_stored(run, i);
+            if (err == -EFAULT) /* its kernel has trapped, and has said so */
+                return err;
+            if (err)
+                return td_problem_set(&run->problem, ENOMEM,
+                                      "no memory for a stored tensor's type");
+        }
     if (!run->forced) /* which may run rows, to measure them, on stored tensors */
         impl = td_rows_choose(impl, &run->call, &run->prepared);
     while (
@@ -176,7 +182,10 @@ int td_run_select(struct td_run *run, size_t *scratch)
                   ? td_step_make(&run->step, run, run->options.alloc, run->options.alloc_arg)
                   : -ENOMEM;
         if (err)
-            td_problem_set(&run->problem, -err, "no memory for the parts of %s", run->handle->full);
+            td_problem_set(&run->problem, -err,
+                           err == -EFAULT ? "%s: a kernel has failed that converts a stored tensor"
+                                          : "no memory for the parts of %s",
+                           run->handle->full);
         else
             *scratch = td_step_scratch(run->step);
     }
@@ -242,13 +251,14 @@ int64_t td_run_execute(struct td_run *run, void *scratch)
         run->ns = end - begin;
         return end;
     }
-    for (int i = 0; i < run->n_casts; i++) {
-        td_run_convert_input(run, i, at);
+    for (int i = 0; i < run->n_casts && !run->error; i++) {
+        run->error = td_run_convert_input(run, i, at);
         at += cast_room(run, i);
     }
     run->call.scratch = at;
     unsigned teams = td_teams_opened();
-    run->error = td_impl_run(run->impl, &run->call);
+    if (!run->error)
+        run->error = td_impl_run(run->impl, &run->call);
     end = td_clock_ns();
     run->ns = end - begin;
     bool alone = !run->impl->library && td_teams_opened() == teams; /* too small to be split */

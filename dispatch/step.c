@@ -55,9 +55,8 @@ static int execute(struct unit *u, struct td_problem *problem)
 
 static int run_unit(struct unit *u, struct td_problem *problem)
 {
-    if (u->fused)
-        td_fused(u->fused, u->n_fused, u->call.threads);
-    return u->impl ? execute(u, problem) : 0;
+    int err = u->fused ? td_fused(u->fused, u->n_fused, u->call.threads, problem) : 0;
+    return !err && u->impl ? execute(u, problem) : err;
 }
 
 /* What the operator has counted is the step's, too. */

@@ -20,8 +20,9 @@ struct td_fused {
 bool td_is_pointwise(const struct td_op *op);
 /* How many values the call brings at most when it runs by impl, 0: it cannot be one of these. */
 int td_fused_values(const struct td_call *call, const struct td_impl *impl);
-/* All results have one shape, but for leading dimensions of 1. */
-void td_fused(const struct td_fused *calls, int n, int threads);
+/* All results have one shape, but for leading dimensions of 1. 0, or -EFAULT: a row has trapped
+ * (kernels/trap.h). */
+int td_fused(const struct td_fused *calls, int n, int threads, struct td_problem *problem);
 
 /* The same kept, to be computed again and again: what they amount to is worked out once. Where data
  * lie is read from the calls in each run, which stay where they are; a result has data then where
@@ -30,6 +31,6 @@ void td_fused(const struct td_fused *calls, int n, int threads);
 struct td_fusion;
 struct td_fusion *td_fusion_make(const struct td_fused *calls, int n, int threads,
                                  void *(*alloc)(void *arg, size_t bytes), void *alloc_arg);
-void td_fusion_run(struct td_fusion *fusion);
+int td_fusion_run(struct td_fusion *fusion, struct td_problem *problem);
 
 #endif

@@ -155,20 +155,6 @@ int td_problem_set(struct td_problem *problem, int error, const char *format, ..
     return -error;
 }
 
-int td_impl_run(const struct td_impl *impl, struct td_call *call)
-{
-    int64_t rows = 0;
-    int err = call->op->check ? call->op->check(call) : 0;
-    if (err)
-        return err;
-    call->rows = &rows;
-    impl->run(call);
-    for (int i = 0; i < call->n_out; i++)
-        if (call->counted >> i & 1)
-            call->out[i].shape[call->counted_dim] = rows;
-    return 0;
-}
-
 void td_impl_absent(const struct td_call *call)
 {
     (void)call;

@@ -253,7 +253,7 @@ static inline const struct td_tensor *td_arg(const struct td_call *call, int i)
 }
 
 /* Runs a row on a call with its data in place: has them checked, and gives counted results their
- * size. 0, or -EINVAL: the data are refused, and nothing has been written. */
+ * size. 0; -EINVAL: the data are refused; -EFAULT: the row has trapped (kernels/trap.h). */
 int td_impl_run(const struct td_impl *impl, struct td_call *call);
 
 /* Refuses a call from its rule or its check: writes the sentence and gives back -EINVAL. */

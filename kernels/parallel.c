@@ -4,7 +4,7 @@
  *
  * Who can stop a call is known by thread, not by call: loops lie deep inside kernels, and most have
  * nobody to obey, whom it costs one look at a thread's own variable. */
-#include "kernels/kernels.h"
+#include "kernels/trap.h"
 
 #include <time.h>
 
@@ -55,19 +55,58 @@ static void run(int64_t begin, int64_t end, int64_t grain, td_range *fn, void *a
         fn(arg, begin, end - begin < piece ? end : begin + piece);
 }
 
+#ifdef _OPENMP
+
+struct part { /* of a member */
+    int64_t begin, end, grain;
+    td_range *fn;
+    void *arg;
+};
+
+static void run_part(void *arg)
+{
+    const struct part *part = arg;
+    run(part->begin, part->end, part->grain, part->fn, part->arg);
+}
+
+/* A member that traps leaves its part, and is there for the barrier; the first one's is told. */
+static void run_caught(struct td_net *lifted, atomic_flag *told, struct part *part)
+{
+    struct td_net mine = {.outer = lifted->outer};
+    td_net_under(&mine, run_part, part);
+    if (mine.signal && !atomic_flag_test_and_set(told)) {
+        lifted->impl = mine.impl;
+        lifted->call = mine.call;
+        lifted->address = mine.address;
+        lifted->signal = mine.signal;
+    }
+}
+
+static void run_team(int threads, int64_t n, int64_t grain, td_range *fn, void *arg)
+{
+    const struct td_stop *stop = td_stop_obeyed;
+    atomic_flag told = ATOMIC_FLAG_INIT;
+    struct td_net lifted;
+    teams++;
+    td_net_lift(&lifted);
+#pragma omp parallel num_threads(threads)
+    {
+        int64_t parts = omp_get_num_threads(), me = omp_get_thread_num();
+        const struct td_stop *before = td_stop_obey(stop);
+        struct part part = {n * me / parts, n * (me + 1) / parts, grain, fn, arg};
+        run_caught(&lifted, &told, &part);
+        td_stop_obey(before);
+    }
+    td_net_drop(&lifted);
+}
+
+#endif
+
 void td_parallel(int threads, int64_t n, int64_t grain, td_range *fn, void *arg)
 {
 #ifdef _OPENMP
     if (threads > 1 && n >= 2 * grain) {
-        const struct td_stop *stop = td_stop_obeyed;
-        teams++;
-#pragma omp parallel num_threads(threads)
-        {
-            int64_t parts = omp_get_num_threads(), me = omp_get_thread_num();
-            const struct td_stop *before = td_stop_obey(stop);
-            run(n * me / parts, n * (me + 1) / parts, grain, fn, arg);
-            td_stop_obey(before);
-        }
+        run_team(threads, n, grain, fn, arg);
         return;
     }
 #endif

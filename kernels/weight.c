@@ -2,6 +2,8 @@
  * has a few forms at most), a maker holds the mutex and looks again before it makes one. */
 #include "kernels/weight_own.h"
 
+#include "kernels/trap.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,29 +169,44 @@ static const struct td_weight_form *publish(struct td_weight *w, struct form *fo
     return &form->see;
 }
 
-/* What fill writes, and zero where it writes nothing. */
-static void *filled(struct td_weight *w, size_t bytes, td_weight_fill *fill, void *arg)
+struct filling {
+    td_weight_fill *fill;
+    void *data, *arg;
+    const struct td_tensor *plain;
+    int err;
+};
+
+static void run_filling(void *arg)
+{
+    struct filling *f = arg;
+    f->err = f->fill(f->data, f->plain, f->arg);
+}
+
+/* What fill writes, and zero where it writes nothing. net: lifted; where fill traps it says so. */
+static void *filled(struct td_weight *w, size_t bytes, td_weight_fill *fill, void *arg,
+                    struct td_net *net)
 {
     void *data = block(bytes);
     if (!data)
         return NULL;
     memset(data, 0, bytes);
+    struct filling filling = {fill, data, arg, &w->tensor, -EFAULT};
     const struct td_stop *before = td_stop_obey(NULL); /* others will use what this call makes */
-    int err = fill(data, &w->tensor, arg);
+    td_net_under(net, run_filling, &filling);
     td_stop_obey(before);
-    if (err)
+    if (filling.err)
         free(data);
-    return err ? NULL : data;
+    return filling.err ? NULL : data;
 }
 
 /* With the lock held. */
 static const struct td_weight_form *make(struct td_weight *w, const void *key, size_t key_len,
                                          const char *name, size_t bytes, td_weight_fill *fill,
-                                         void *arg, td_weight_undo *undo)
+                                         void *arg, td_weight_undo *undo, struct td_net *net)
 {
     td_weight_wake(w);
     struct form *form = form_create(w, key, key_len, name, bytes, true);
-    void *data = form ? filled(w, bytes, fill, arg) : NULL;
+    void *data = form ? filled(w, bytes, fill, arg, net) : NULL;
     if (!data) {
         form_free(w, form);
         return NULL;
@@ -205,11 +222,14 @@ const void *td_weight_pack(struct td_weight *weight, const void *key, size_t key
 {
     const struct td_weight_form *form = find(weight, key, key_len);
     if (!form) {
+        struct td_net net;
+        td_net_lift(&net);
         pthread_mutex_lock(&weight->lock);
         form = find(weight, key, key_len);
         if (!form)
-            form = make(weight, key, key_len, name, bytes, fill, arg, undo);
+            form = make(weight, key, key_len, name, bytes, fill, arg, undo, &net);
         pthread_mutex_unlock(&weight->lock);
+        td_net_drop(&net);
     }
     if (form && undo)
         td_weight_note(weight);
@@ -220,11 +240,14 @@ void *td_weight_pack_once(struct td_weight *weight, size_t bytes, td_weight_fill
 {
     if (take(weight->room, block_size(bytes), false))
         return NULL;
+    struct td_net net;
+    td_net_lift(&net);
     td_weight_pin(weight);
-    void *form = filled(weight, bytes, fill, arg);
+    void *form = filled(weight, bytes, fill, arg, &net);
     td_weight_unpin(weight);
     if (!form)
         give(weight->room, block_size(bytes), false);
+    td_net_drop(&net);
     return form;
 }
 

@@ -205,14 +205,17 @@ void td_log_event(struct td_log *log, const char *event, const char *format, ...
     hand_over(log, &line);
 }
 
-void td_log_last_words(const struct td_log *log)
+void td_log_last_words(const struct td_log *log, const char *event, const char *sentence)
 {
-    static const char text[] = "tensord: a second signal: what is under way is cut off\n";
-    static const char json[] =
-        "{\"event\":\"stop\",\"message\":\"a second signal: what is under way is cut off\"}\n";
+    const char *text[] = {"tensord: ", sentence, "\n", NULL};
+    const char *json[] = {"{\"event\":\"", event, "\",\"message\":\"", sentence, "\"}\n", NULL};
     struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
-    const char *said = log->json ? json : text;
-    if (poll(&room, 1, 0) == 1 && write(STDERR_FILENO, said, strlen(said)) < 0)
+    char said[500];
+    size_t n = 0;
+    for (const char **part = log->json ? json : text; *part; part++)
+        for (const char *at = *part; *at && n < sizeof said; at++)
+            said[n++] = *at;
+    if (poll(&room, 1, 0) == 1 && write(STDERR_FILENO, said, n) < 0)
         return;
 }
 

@@ -26,8 +26,12 @@ void td_log_stop(struct td_log *log);
 /* A line of the server's own; event: a word for what it is about. log: NULL says nothing. */
 void td_log_event(struct td_log *log, const char *event, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The end of the process by a second signal: a constant line, from the signal's handler. */
-void td_log_last_words(const struct td_log *log);
+/* A line before the end of the process, from a signal's handler; sentence: without quotes. */
+void td_log_last_words(const struct td_log *log, const char *event, const char *sentence);
+
+/* Catches the traps of kernels (kernels/trap.h) and says each here; leave: the process lives on.
+ * log: borrowed, as long as kernels run. */
+void td_traps_log(struct td_log *log, bool leave);
 
 /* ---- requests ---- */
 

@@ -222,7 +222,7 @@ static int start(struct server *s, struct td_problem *problem)
 static void end_at_once(int caught)
 {
     (void)caught;
-    td_log_last_words(server_log);
+    td_log_last_words(server_log, "stop", "a second signal: what is under way is cut off");
     _exit(0);
 }
 
@@ -337,7 +337,9 @@ int td_command_serve(int argc, char **argv)
                            &s.service.front);
     if (err)
         fail("no memory or thread for the log");
-    else if ((err = start(&s, &problem)))
+    else
+        td_traps_log(server_log, s.config.on_trap == 0); /* quarantine|abort */
+    if (!err && (err = start(&s, &problem)))
         td_log_event(server_log, "failed", "%s", problem.text);
     bool goes = !err && await_models(&s);
     if (!goes) {

@@ -11,7 +11,7 @@ findings=$work/findings
 
 # A folder, and the folders whose public header (FOLDER/FOLDER.h and the lists) it may include;
 # kernels/ has more: weight.h (stored tensors), half.h (BF16 and FP16 as bits), level.h, fused.h, post_text.h, view.h, memo.h
-# (references to what rows keep), sizes.h (sizes and indices that are checked); dispatch/ has model/model.h, api/ json/json.h. A folder in api/ is a room: other rooms include its header, ROOM/ROOM.h, alone.
+# (references to what rows keep), sizes.h (sizes and indices that are checked), trap.h (kernels that trap); dispatch/ has model/model.h, api/ json/json.h. A folder in api/ is a room: other rooms include its header, ROOM/ROOM.h, alone.
 may_include=(
     "kernels:"
     "pools:"
@@ -75,7 +75,7 @@ layers() {
             [ "$other" != "$folder" ] || continue
             local path="$other/[^\"]*"
             [[ ! "|$allowed|" == *"|$other|"* ]] ||
-                path="$other/(?!$other\.h\"|[a-z]+\.def\"|(?<=kernels/)(weight|half|level|fused|post_text|view|memo|elementwise|sizes)\.h\"|(?<=dispatch/)(model/model|sample|library|tune)\.h\"|(?<=api/)json/json\.h\")[^\"]*"
+                path="$other/(?!$other\.h\"|[a-z]+\.def\"|(?<=kernels/)(weight|half|level|fused|post_text|view|memo|elementwise|sizes|trap)\.h\"|(?<=dispatch/)(model/model|sample|library|tune)\.h\"|(?<=api/)json/json\.h\")[^\"]*"
             git grep -nP "^\s*#\s*include\s*\"$path\"" -- "$folder/*.c" "$folder/*.h" "$folder/*.cc" |
                 sed "s/:\s*#.*\"\(.*\)\".*/: $folder may not include \1/"
         done

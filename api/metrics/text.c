@@ -6,6 +6,7 @@
 #include "api/tensors/tensors.h"
 #include "dispatch/library.h"
 #include "dispatch/tune.h"
+#include "kernels/trap.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -154,6 +155,36 @@ static void calls(struct text *t, struct td_counts *m)
         snprintf(label.text, sizeof label.text, "op=\"%s\"",
                  i < td_registry_count() ? td_registry_at(i)->full : "eval");
         histogram(t, "tensord_op_duration_seconds", label.text, &m->op[i].took);
+    }
+}
+
+static bool is_one_series(const struct td_trap_count *a, const struct td_trap_count *b)
+{
+    return a->op == b->op && a->signal == b->signal && !a->impl == !b->impl &&
+           (!a->impl || (a->impl->isa == b->impl->isa && !strcmp(a->impl->name, b->impl->name)));
+}
+
+/* Rows of one name and level are one series here, too, told where the first of them is. */
+static void traps(struct text *t)
+{
+    struct td_trap_count trap, other;
+    family(t, "tensord_kernel_traps_total", "counter",
+           "Kernels that the processor has stopped, by operator, kernel, level and signal.");
+    for (int i = 0; td_trap_at(i, &trap); i++) {
+        bool told = false;
+        long long n = 0;
+        for (int k = 0; td_trap_at(k, &other); k++) {
+            bool same = is_one_series(&trap, &other);
+            told = told || (same && k < i);
+            n += same ? other.n : 0;
+        }
+        if (!told)
+            line(t,
+                 "tensord_kernel_traps_total{op=\"%.*s\",kernel=\"%s\",isa=\"%s\",signal=\"%s\"} "
+                 "%lld",
+                 (int)strcspn(trap.op->schema, "("), trap.op->schema,
+                 trap.impl ? trap.impl->name : "check",
+                 td_isa_name(trap.impl ? trap.impl->isa : TD_ISA_default), trap.signal, n);
     }
 }
 
@@ -325,6 +356,7 @@ int td_api_metrics_get(struct td_request *req, struct td_response *res)
         return td_api_problem(req, -ENOMEM, "no memory for the reply");
     requests(&t, m);
     calls(&t, m);
+    traps(&t);
     waits(&t, m, req->service->metrics);
     models(&t, m, req->service);
     texts(&t, req->service->json_cache);

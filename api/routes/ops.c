@@ -1,6 +1,7 @@
 /* What operators there are: schemas, arguments, kernels with their levels and types. */
 #include "api/infer/infer.h"
 #include "api/routes/routes.h"
+#include "kernels/trap.h"
 
 #include <errno.h>
 #include <string.h>
@@ -26,6 +27,13 @@ static void write_levels(struct td_writer *w, const struct td_op *op, const stru
     td_write_close(w, '}');
 }
 
+static void write_bar(struct td_writer *w, const struct td_op *op, const struct td_impl *row)
+{
+    const char *bar = td_trap_bars(op, row);
+    if (bar)
+        td_write_str(w, "barred", bar);
+}
+
 static void write_kernels(struct td_writer *w, const struct td_op *op)
 {
     td_write_open(w, "kernels", '[');
@@ -37,7 +45,8 @@ static void write_kernels(struct td_writer *w, const struct td_op *op)
         td_write_str(w, "isa", td_isa_name(td_impl_isa(i, TD_DTYPE_none)));
         write_dtypes(w, i->dtypes & op->dtypes);
         write_levels(w, op, i);
-        td_write_bool(w, "runnable", td_impl_is_usable(i));
+        td_write_bool(w, "runnable", td_impl_is_usable(i) && !td_trap_bars(op, i));
+        write_bar(w, op, i);
         td_write_close(w, '}');
     }
     td_write_close(w, ']');
@@ -122,6 +131,7 @@ static void write_row(struct td_writer *w, const struct td_op *op, const struct 
     if (row->run != td_impl_absent)
         td_write_str(w, NULL, "strided");
     td_write_close(w, ']');
+    write_bar(w, op, row);
     td_write_close(w, '}');
 }
 

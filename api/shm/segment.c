@@ -2,13 +2,14 @@
  * away: the processor faults, Linux sends SIGBUS.
  *
  * Copying everything through read(2) would never fault, but costs what shared memory is there to
- * save. So kernels work in the mapping itself, and SIGBUS is answered: the handler looks up the
- * address among the segments, marks the one it lies in as broken, lays an anonymous mapping of
- * zeros over all of it (one system call, whatever its size; a page at a time would run into the
- * limit on mappings) and returns, upon which the instruction succeeds. The call goes on to its end
- * and then finds the mark. A fault anywhere else ends the process as ever.
+ * save. So kernels work in the mapping itself, and SIGBUS is answered: its handler
+ * (kernels/trap.c) asks here, where the address is looked up among the segments; the one that it
+ * lies in is marked as broken, an anonymous mapping of zeros is laid over all of it (one system
+ * call, whatever its size; a page at a time would run into the limit on mappings), and the
+ * instruction is tried again and succeeds. The call goes on to its end and then finds the mark. A
+ * fault anywhere else is no segment's, and goes the way of all traps.
  *
- * The handler may run on any thread at any moment, so it takes no lock: `slots` is a fixed table of
+ * That may run on any thread at any moment, so it takes no lock: `slots` is a fixed table of
  * atomics, and a slot's `turn` is odd while it changes. The slot of a segment that is in use does
  * not change, so a handler can only miss slots that are not its fault's. `lock` serialises the
  * writers of the table.
@@ -17,12 +18,12 @@
  * counts as the server's with whoever limits that: so such pages are taken from td_memory, until
  * the segment is let go. */
 #include "api/shm/segment.h"
+#include "kernels/trap.h"
 #include "pools/pools.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +54,6 @@ struct td_segment {
 
 static struct slot slots[TD_MAX_SEGMENTS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct sigaction before;
 
 /* ---- faults ---- */
 
@@ -66,39 +66,25 @@ static bool holds(struct slot *slot, uintptr_t address, uintptr_t *begin, size_t
     return !(turn & 1) && *begin && address - *begin < *size && atomic_load(&slot->turn) == turn;
 }
 
-static void on_fault(int number, siginfo_t *info, void *context)
+/* td_trap_mend: by any thread, in the signal's handler. */
+static bool mend(const void *address)
 {
-    int error = errno;
-    uintptr_t begin, address = (uintptr_t)info->si_addr;
+    uintptr_t begin;
     size_t size;
-    (void)context;
-    for (int i = 0; info->si_code > 0 && i < TD_MAX_SEGMENTS; i++) {
-        if (!holds(&slots[i], address, &begin, &size))
+    for (int i = 0; i < TD_MAX_SEGMENTS; i++) {
+        if (!holds(&slots[i], (uintptr_t)address, &begin, &size))
             continue;
         atomic_store(&slots[i].broken, true);
         long at = syscall(SYS_mmap, begin, size, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-        if ((uintptr_t)at != begin)
-            break;
-        errno = error;
-        return;
+        return (uintptr_t)at == begin;
     }
-    sigaction(SIGBUS, &before, NULL); /* not ours: it comes again, to whom it belongs */
-    if (info->si_code <= 0)           /* unless somebody has sent it */
-        raise(number);
-}
-
-static void install(void)
-{
-    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGBUS, &action, &before);
+    return false;
 }
 
 void td_segment_init(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, install);
+    td_trap_mender(mend);
 }
 
 static void set_slot(struct slot *slot, uintptr_t begin, size_t size)

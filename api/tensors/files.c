@@ -115,8 +115,11 @@ static int to_c_order(struct td_request *req, struct td_tensor *t, struct td_pro
     void *scratch = td_arena_alloc(req->arena, bytes + 1);
     t->data = run->call.out[0].data = td_arena_alloc(req->arena, td_nbytes(t) + 1);
     err = scratch && t->data ? 0 : td_problem_set(problem, ENOMEM, "no memory for the tensor");
-    if (!err)
+    if (!err) {
         td_run_execute(run, scratch);
+        err = run->error;
+        *problem = run->problem;
+    }
     td_run_release(run);
     return err;
 }

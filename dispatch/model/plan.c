@@ -190,7 +190,7 @@ static int run_step(const struct td_plan *plan, int s, struct td_problem *proble
     int err = 0;
     td_weight_forget();
     if (step->with == s)
-        td_fusion_run(step->fusion);
+        err = td_fusion_run(step->fusion, &why);
     else
         err = td_step_execute(step->made, plan->memory + plan->bytes, &why);
     step->taken = td_weight_taken();

@@ -74,6 +74,7 @@ struct td_plan {
     uint64_t used;        /* when, by the model's clock */
     int runs;
     int threads, node;
+    unsigned traps; /* rows that were barred when it was begun: it may have those that came later */
     /* What the inputs are like; of those that are fixed, the data are copies and part of it. */
     int n_inputs;
     struct td_tensor *input;

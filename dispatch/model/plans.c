@@ -3,6 +3,7 @@
  * longest leaves first. */
 #include "dispatch/hash.h"
 #include "dispatch/model/plan.h"
+#include "kernels/trap.h"
 
 #include <string.h>
 
@@ -74,7 +75,10 @@ struct td_plan *td_plan_take(struct td_model *model, const struct td_tensor *inp
 {
     struct td_plan *plan = NULL, *same = NULL;
     uint64_t shapes = hash_shapes(model, inputs, call);
+    unsigned traps = atomic_load(&td_traps_barred);
     *is_new = false;
+    if (atomic_exchange(&model->traps_, traps) != traps)
+        td_model_shed(model); /* of rows that may not run any more */
     pthread_mutex_lock(&model->lock_);
     model->clock_++;
     for (struct td_plan *p = model->plans_; p; p = p->next)

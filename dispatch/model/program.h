@@ -129,6 +129,7 @@ struct td_model {
     struct td_workspace *idle_;                      /* memory that no plan computes in */
     struct td_derived *derived_[TD_DERIVED_BUCKETS]; /* constants that they share */
     uint64_t clock_;                                 /* calls */
+    atomic_uint traps_; /* td_traps_barred, when the plans that rested were last let go for it */
     struct td_seen { /* values in calls for which there was no plan, where plans are for values */
         uint64_t shapes, values, at;
     } seen_[16];

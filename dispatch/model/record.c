@@ -3,6 +3,7 @@
  * results are what its rule says of types and shapes; nothing is computed. So a walk that is
  * recorded ends where it would have to know an element. */
 #include "dispatch/model/plan.h"
+#include "kernels/trap.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -27,7 +28,8 @@ bool td_input_is_small(const struct td_tensor *input)
 bool td_plan_is_for(const struct td_plan *plan, const struct td_tensor *inputs,
                     const struct td_model_call *call)
 {
-    bool same = plan->threads == call->threads && plan->node == call->node;
+    bool same = plan->threads == call->threads && plan->node == call->node &&
+                plan->traps == atomic_load(&td_traps_barred);
     for (int i = 0; i < plan->n_inputs && same; i++)
         same = td_tensor_is_like(&plan->input[i], &inputs[i]) &&
                (!plan->fixed[i] ||
@@ -82,6 +84,7 @@ struct td_plan *td_plan_create(struct td_model *model, const struct td_tensor *i
         return NULL;
     plan->of = model;
     plan->threads = call->threads;
+    plan->traps = atomic_load(&td_traps_barred);
     plan->node = call->node;
     plan->addresses = 64;
     plan->arena = td_arena_create_in(&(struct td_arena_room){take, give, plan});

@@ -13,8 +13,10 @@
 #include "kernels/pointwise/walk.h"
 
 #include "kernels/elementwise.h"
+#include "kernels/trap.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 
 #define FEW 1024 /* elements that no team is woken for */
@@ -27,6 +29,8 @@ static void run_op(const struct td_point_op *op, int64_t n, char *const *at)
     int64_t whole = n - n % op->unit, rest = n - whole;
     size_t out_size = td_dtype_size(op->args.to);
     const void *in[TD_POINT_OPERANDS];
+    if (op->impl)
+        td_net_note(op->impl, op->call);
     for (int k = 0; k < op->n_in; k++)
         in[k] = at[op->in[k]];
     if (whole)
@@ -105,11 +109,23 @@ static int64_t grain_of(int64_t n, double flops)
     return grain > 1024 ? grain : 1024;
 }
 
-static void run_walk(struct td_point_walk *w, double flops, int threads)
+struct running {
+    int threads;
+    int64_t n, grain;
+    struct td_point_walk *walk;
+};
+
+static void run_closed(void *arg)
+{
+    const struct running *r = arg;
+    td_parallel(r->threads, r->n, r->grain, run_range, r->walk);
+}
+
+static struct running close_walk(struct td_point_walk *w, double flops, int threads)
 {
     int64_t n = td_numel(w->out);
     td_point_close_walk(w);
-    td_parallel(threads, n, grain_of(n, flops), run_range, w);
+    return (struct running){threads, n, grain_of(n, flops), w};
 }
 
 /* ---- one call, or several ---- */
@@ -161,7 +177,8 @@ void td_pointwise(const struct td_call *call, td_point_row *row, int unit)
     if (!td_numel(w.out) || run_few(call, row, unit))
         return;
     td_point_add_call(&w, call, row, unit, NULL, NULL);
-    run_walk(&w, call->op->flops(call), call->threads);
+    struct running running = close_walk(&w, call->op->flops(call), call->threads);
+    run_closed(&running);
 }
 
 /* The operations of all; 0, or what they take together. */
@@ -172,31 +189,41 @@ static double add_calls(struct td_point_walk *w, const struct td_fused *calls, i
     for (int i = 0; i < n; i++) {
         struct way way;
         struct td_call *call = calls[i].call;
+        int first = w->n_ops;
         call->threads = 0;
         call->scratch = &way;
         calls[i].impl->run(call);
         call->threads = threads;
         flops += call->op->flops(call);
         made[i] = td_point_add_call(w, call, way.row, way.unit, calls[i].of, made);
+        for (int k = first; k < w->n_ops; k++) {
+            w->op[k].impl = calls[i].impl;
+            w->op[k].call = call;
+        }
     }
     return flops;
 }
 
-void td_fused(const struct td_fused *calls, int n, int threads)
+int td_fused(const struct td_fused *calls, int n, int threads, struct td_problem *problem)
 {
     struct td_point_value value[TD_FUSED_VALUES];
     struct td_point_op op[TD_FUSED_VALUES];
     struct td_point_walk w = {.value = value, .op = op, .out = &calls[0].call->out[0]};
-    if (td_numel(w.out))
-        run_walk(&w, add_calls(&w, calls, n, threads), threads);
+    if (!td_numel(w.out))
+        return 0;
+    for (int i = 0; i < n; i++)
+        if (td_trap_refuse(calls[i].call->op, calls[i].impl, problem))
+            return -EFAULT;
+    double flops = add_calls(&w, calls, n, threads);
+    struct running running = close_walk(&w, flops, threads);
+    return td_trap_run(calls[0].impl, calls[0].call, run_closed, &running, problem);
 }
 
 /* ---- again and again ---- */
 
 struct td_fusion {
     struct td_point_walk walk;
-    int threads;
-    int64_t n, grain;
+    struct running running;
 };
 
 struct td_fusion *td_fusion_make(const struct td_fused *calls, int n, int threads,
@@ -207,10 +234,10 @@ struct td_fusion *td_fusion_make(const struct td_fused *calls, int n, int thread
     struct td_point_walk w = {.value = value, .op = op, .out = &calls[0].call->out[0]};
     struct td_fusion *f = alloc(alloc_arg, sizeof *f);
     double flops = add_calls(&w, calls, n, threads);
-    td_point_close_walk(&w);
+    struct running running = close_walk(&w, flops, threads);
     if (f) {
-        *f = (struct td_fusion){.walk = w, .threads = threads, .n = td_numel(w.out)};
-        f->grain = grain_of(f->n, flops);
+        *f = (struct td_fusion){w, running};
+        f->running.walk = &f->walk;
         f->walk.value = alloc(alloc_arg, sizeof *value * (size_t)w.n_values);
         f->walk.op = alloc(alloc_arg, sizeof *op * (size_t)w.n_ops);
     }
@@ -224,10 +251,14 @@ struct td_fusion *td_fusion_make(const struct td_fused *calls, int n, int thread
     return f;
 }
 
-void td_fusion_run(struct td_fusion *f)
+int td_fusion_run(struct td_fusion *f, struct td_problem *problem)
 {
+    const struct td_point_op *first = f->walk.op;
+    for (int k = 0; k < f->walk.n_ops; k++)
+        if (td_trap_refuse(first[k].call->op, first[k].impl, problem))
+            return -EFAULT;
     for (int k = 0; k < f->walk.n_values; k++)
         if (f->walk.value[k].place)
             f->walk.value[k].data = *f->walk.value[k].place;
-    td_parallel(f->threads, f->n, f->grain, run_range, &f->walk);
+    return td_trap_run(first->impl, first->call, run_closed, &f->running, problem);
 }

@@ -64,12 +64,12 @@ static void one_by_one(void)
 
 static void together(void)
 {
-    td_fused(chain, CHAIN, 1);
+    td_fused(chain, CHAIN, 1, NULL);
 }
 
 static void worked_out(void)
 {
-    td_fusion_run(fusion);
+    td_fusion_run(fusion, NULL);
 }
 
 static const struct {

@@ -1,0 +1,40 @@
+/* Running a row: its data are checked, a net is under it, and what it has counted is told. */
+#include "kernels/trap.h"
+
+struct row {
+    const struct td_impl *impl;
+    struct td_call *call;
+    int err;
+};
+
+static void run_row(void *arg)
+{
+    struct row *row = arg;
+    struct td_call *call = row->call;
+    if (call->op->check) {
+        row->err = call->op->check(call);
+        if (row->err)
+            return;
+        td_net_note(row->impl, call);
+    }
+    if (row->impl->library && td_net_now)
+        td_net_now->stays = true;
+    row->impl->run(call);
+}
+
+int td_impl_run(const struct td_impl *impl, struct td_call *call)
+{
+    int64_t rows = 0;
+    struct row row = {impl, call, 0};
+    int err = td_trap_refuse(call->op, impl, call->problem);
+    call->rows = &rows;
+    if (!err)
+        err = td_trap_run(call->op->check ? NULL : impl, call, run_row, &row, call->problem);
+    call->rows = NULL;
+    if (err || row.err)
+        return err ? err : row.err;
+    for (int i = 0; i < call->n_out; i++)
+        if (call->counted >> i & 1)
+            call->out[i].shape[call->counted_dim] = rows;
+    return 0;
+}
