@@ -59,6 +59,8 @@ def libraries():
 def main():
     ccache = "ccache " if subprocess.run(["sh", "-c", "command -v ccache"], stdout=subprocess.DEVNULL).returncode == 0 else ""
     lines = [f"""
+# ninja's notes on the files here, of which meson's build would delete what it does not know.
+builddir = fuzz
 rule cc
   command = {ccache}$clang -w -g -O1 {SANITIZE} $flags -MD -MF $out.d -c $in -o $out
   depfile = $out.d
