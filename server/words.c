@@ -134,6 +134,18 @@ static void write_bash(void)
            "complete -o default -F _tensord tensord\n");
 }
 
+/* Between the single quotes of a word of _arguments: zsh has no escape there, so they end for an
+ * apostrophe. */
+static void put_zsh(const char *text)
+{
+    put(text, ";'", '\n', ' ', "[]:");
+    text += strcspn(text, ";'");
+    if (*text == '\'') {
+        fputs("'\\''", stdout);
+        put_zsh(text + 1);
+    }
+}
+
 static void write_zsh(void)
 {
     printf("#compdef tensord\nlocal -a commands=(\n");
@@ -145,7 +157,7 @@ static void write_zsh(void)
         printf(options[i].type == TYPE_list ? "    '*--" : "    '--");
         put_flag(i, "");
         putchar('[');
-        put(options[i].help, ";", '\n', ' ', "[]:");
+        put_zsh(options[i].help);
         printf("]:");
         put(options[i].value, "", 0, 0, ":");
         printf(is_file(i) ? ":_files' \\\n" : options[i].type == TYPE_choice ? ":(" : ":' \\\n");

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -265,6 +266,11 @@ class Commands(unittest.TestCase):
             if shell := shutil.which(args[1]):
                 done = subprocess.run([shell, "-n"], input=said, text=True, capture_output=True)
                 self.assertEqual((done.returncode, done.stderr), (0, ""), args)
+        zsh = run("completion", "zsh").stdout
+        words = shlex.split(zsh[zsh.index("_arguments") + 10:zsh.index(";;")].replace("\\\n", " "))
+        self.assertEqual([re.match(r"\*?--([\w-]+)\[", word)[1] for word in words], flags + ["help"])
+        for word in words[:-1]: # what it is for, its value, and what completes that
+            self.assertRegex(word, r"^\*?--[\w-]+\[(?:[^][]|\\[][])+\]:(?:[^:]|\\:)+:(?:_files|\([\w -]+\))?$")
         page = run("man").stdout.replace("\\", "")
         self.assertIn("told on the ready line\n[127.0.0.1:8080]\n", page)
         self.assertEqual([f for f in flags if f"--{f}" not in page], [])
