@@ -74,11 +74,11 @@ START_TEST(test_this_machine)
         {"avx_vnni", "avx_vnni"}, {"amx_tile", "amx_tile"}, {"avx512_bf16", "avx512_bf16"},
         {"sha", "sha_ni"},        {"sse4_2", "sse4_2"},     {"aes_ni", "aes"},
     };
-    char line[8192] = "";
+    char line[8192] = "", vendor[16] = "";
     FILE *file = fopen("/proc/cpuinfo", "re");
     ck_assert_ptr_nonnull(file);
     while (fgets(line, sizeof line, file) && strncmp(line, "flags", 5))
-        ;
+        sscanf(line, "vendor_id : %15s", vendor);
     fclose(file);
     ck_assert(!strncmp(line, "flags", 5));
     line[strcspn(line, "\n")] = ' ';
@@ -92,6 +92,7 @@ START_TEST(test_this_machine)
         ck_assert_msg(td_cpu_has(td_cpu(), (enum td_feature)f) == (strstr(line, word) != NULL),
                       "%s", pairs[i][0]);
     }
+    ck_assert_str_eq(td_cpu()->vendor, vendor);
     ck_assert_int_gt(td_cpu()->cores, 0);
     ck_assert_ptr_nonnull(td_cpu()->model);
 }

@@ -3,8 +3,10 @@
 
 #include "pools_test.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 static struct td_machine_facts facts;
 
@@ -112,6 +114,46 @@ START_TEST(test_mask_of_the_process)
 }
 END_TEST
 
+static int count_files(void)
+{
+    int n = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    ck_assert_ptr_nonnull(dir);
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n;
+}
+
+/* How long CPUs have worked: in seconds, of those there are, as often as one likes. */
+START_TEST(test_busy)
+{
+    struct td_topology *t;
+    double seconds[4096], later[4096];
+    ck_assert_int_eq(td_topology_create(&t), 0);
+    td_topology_facts(t, &facts);
+    td_cpus_busy(seconds, 4096);
+    int files = count_files();
+    clock_t begin = clock();
+    while (clock() - begin < CLOCKS_PER_SEC / 10)
+        ;
+    for (int i = 0; i < 10; i++)
+        td_cpus_busy(later, 4096);
+    ck_assert_int_eq(count_files(), files);
+    double worked = 0;
+    int n = 0;
+    for (int cpu = 0; cpu < 4096; cpu++) {
+        ck_assert(seconds[cpu] >= 0 || seconds[cpu] == -1);
+        ck_assert(later[cpu] >= seconds[cpu]);
+        worked += later[cpu] - seconds[cpu];
+        n += seconds[cpu] >= 0;
+    }
+    ck_assert_int_ge(n, facts.n_allowed);
+    ck_assert(worked > 0.05);
+    td_topology_destroy(t);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("topology");
@@ -121,6 +163,7 @@ int main(void)
     tcase_add_test(tcase, test_physical_cores_first);
     tcase_add_test(tcase, test_memory_is_bound);
     tcase_add_test(tcase, test_mask_of_the_process);
+    tcase_add_test(tcase, test_busy);
     suite_add_tcase(suite, tcase);
     return td_test_run(suite);
 }
