@@ -52,6 +52,11 @@ static inline struct td_taps td_axis_at(const struct td_axis *a, int64_t o)
         return (struct td_taps){first, end - first, end - first};
     }
     int64_t begin = o * a->stride - a->padding, k = a->kernel, d = a->dilation;
+    if (d == 1) { /* without divisions */
+        int64_t first = begin < 0 ? 0 : begin, end = begin + k, most = a->in + a->padding;
+        int64_t n = (end < a->in ? end : a->in) - first;
+        return (struct td_taps){first, n < 0 ? 0 : n, (end < most ? end : most) - begin};
+    }
     int64_t skipped = begin < 0 ? (d - 1 - begin) / d : 0;
     int64_t inside = begin < a->in ? (a->in - begin + d - 1) / d : 0;
     int64_t n = (inside < k ? inside : k) - skipped, most = a->in + a->padding - begin;

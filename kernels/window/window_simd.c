@@ -1,9 +1,10 @@
 /* The pools, vector form. A piece of work is a row of the result. Where windows lie evenly, as many
  * results as fit a tile go through the window together, first its rows, then one element of each at
  * a time: loads are next to each other, or every second one. Otherwise one result after the other,
- * its rows of elements in vectors.
+ * its rows of elements in vectors. Pools of few elements and a stride of 1 or 2, which most are, go
+ * many rows at a time (window_near.def).
  *
- * Loops are plain, over one type of number each (window_rows.def), and the compiler makes the
+ * Other loops are plain, over one type of number each (window_rows.def), and the compiler makes the
  * level's vectors of them. BF16 and FP16 are widened a line at a time; a mean of many elements is
  * computed in FP64. */
 #include "kernels/lines.h"
@@ -19,6 +20,13 @@
 #define UNIT 32   /* results; divides TILE */
 #define WIDE (LINE + UNIT * NEAR)
 #define GRAIN 32768
+#define NEAR_BYTES                                                                                 \
+    16384             /* of rows that are taken at once, in the first cache with what they are of */
+#define NEAR_LINES 64 /* of them */
+#define NEAR_ROWS 32  /* of a window */
+#define NEAR_KERNEL 16 /* elements of a row of it */
+#define NEAR_REACH 64  /* and from the first to the last */
+#define NEAR_SPARE 256 /* elements behind, which vectors reach */
 
 struct job {
     struct td_pool pool;
@@ -26,7 +34,9 @@ struct job {
     const char *in;
     char *out;
     int64_t *places; /* NULL: not asked for */
+    int64_t total;   /* elements of in */
     bool max, wide;  /* wide: FP32 is computed in FP64 */
+    bool near;       /* window_near.def takes it */
 };
 
 /* Windows that take a whole plane, without gaps, become ones along its width, which are taken in
@@ -88,6 +98,25 @@ static bool together(const struct td_axis *w)
            w->stride < LINE / 2 && (near || w->kernel < FEW);
 }
 
+/* Of the rows that window_near.def joins, with their padding: whole strides. */
+static int64_t near_width(const struct td_axis *w)
+{
+    int64_t read = (w->out - 1) * w->stride + (w->kernel - 1) * w->dilation + 1;
+    int64_t wide = w->padding + w->in > read ? w->padding + w->in : read;
+    return wide + wide % w->stride;
+}
+
+static bool is_near(const struct job *job)
+{
+    const struct td_axis *a = job->pool.axis, *w = &a[2];
+    return !w->adaptive && !job->places && w->stride <= 2 && w->kernel <= NEAR_KERNEL &&
+           (w->kernel - 1) * w->dilation <= NEAR_REACH && a[0].kernel <= NEAR_ROWS &&
+           a[1].kernel <= NEAR_ROWS && a[0].kernel * a[1].kernel <= NEAR_ROWS &&
+           w->in < NEAR_BYTES && w->out < NEAR_BYTES &&
+           near_width(w) <= NEAR_BYTES / (int64_t)sizeof(double) &&
+           (job->max || td_dtype_kind(job->type) == 'f');
+}
+
 /* ---- rows of each type ---- */
 
 #define T float
@@ -125,6 +154,7 @@ TD_KERNEL(window)
                       .in = in->data,
                       .out = call->out[0].data,
                       .places = call->n_out > 1 ? call->out[1].data : NULL,
+                      .total = td_numel(in),
                       .max = family->kind == TD_WINDOW_max};
     struct td_axis *a = job.pool.axis;
     int64_t n = td_numel(&call->out[0]);
@@ -136,6 +166,7 @@ TD_KERNEL(window)
         fold(&a[1], &a[2]);
     }
     double size = call->op->flops(call) / (double)n;
+    job.near = is_near(&job);
     job.wide = !job.max && job.type == TD_f32 && size > MANY;
     static td_range *const rows[TD_DTYPES] = {
         [TD_DTYPE_INDEX_u8] = rows_uint8_t,  [TD_DTYPE_INDEX_i8] = rows_int8_t,
