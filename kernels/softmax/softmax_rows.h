@@ -17,6 +17,7 @@
 #define RUN 64     /* vectors, whose sum may be of the lanes' type */
 #define ROWS 16    /* at most, of BLOCK elements, that are walked together */
 #define BLOCK 4096
+#define SHORT 40 /* elements of a row, up to which rows lie in the lanes */
 #ifdef TD_LANES_512
 #define AGAIN(n) ((n) < L_LANES) /* a load near what was just stored by a mask waits for it */
 #else
@@ -148,6 +149,47 @@ TD_INLINE void forward_rows(const enum td_soft kind, char *out, const char *x, i
     }
 }
 
+#if TD_REAL_BITS == 32
+/* Up to L_LANES short rows, one a lane: what is done with each does not depend on the others. They
+ * are dense in `dense`, turned in `turned`; squares reach over their ends, where what belongs there
+ * comes later: so those on the right are turned back first. */
+TD_INLINE void forward_short(const enum td_soft kind, char *out, const char *x, int64_t n,
+                             int64_t rows, int64_t step, const enum td_dtype from,
+                             const enum td_dtype to)
+{
+    float dense[L_LANES * (SHORT + 1)], turned[L_LANES * (SHORT + L_LANES)];
+    int64_t last = (n - 1) / L_LANES * L_LANES, runs = step == n ? 1 : rows, run = rows / runs * n;
+    for (int64_t r = 0; r < runs; r++)
+        for (int64_t i = 0; i < run; i += L_LANES)
+            L_store(dense + r * n + i, L_next(x, r * step + i, run - i, from, 0));
+    for (int64_t i = rows * n; i < L_LANES * n; i += L_LANES)
+        L_store(dense + i, L_c(0));
+    for (int64_t c = 0; c <= last; c += L_LANES)
+        td_transpose((uint32_t *)turned + c * L_LANES, L_LANES, (uint32_t *)dense + c, n);
+    V top = L_c(-INFINITY), sum = L_c(0), other = sum;
+    for (int64_t i = 0; i < n; i++)
+        top = L_max(L_load(turned + i * L_LANES), top);
+    for (int64_t i = 0; i < n; i++) {
+        V e = raised(L_load(turned + i * L_LANES), top), next = L_add(other, e);
+        other = sum;
+        sum = next;
+        if (kind == TD_SOFT_plain)
+            L_store(turned + i * L_LANES, e);
+    }
+    sum = L_add(sum, other);
+    sum = kind == TD_SOFT_log ? o_log(sum) : L_div(L_c(1), sum);
+    for (int64_t i = 0; i < n; i++) {
+        V v = L_load(turned + i * L_LANES);
+        v = kind == TD_SOFT_log ? forward(kind, v, top, sum) : L_mul(v, sum);
+        L_store(turned + i * L_LANES, v);
+    }
+    for (int64_t c = last; c >= 0; c -= L_LANES)
+        td_transpose((uint32_t *)dense + c, n, (uint32_t *)turned + c * L_LANES, L_LANES);
+    for (int64_t i = 0; i < rows * n; i += L_LANES)
+        L_put_next(out, i, rows * n - i, to, L_load(dense + i));
+}
+
+#endif
 TD_INLINE void slope_row(const enum td_soft kind, void *out, const void *x, const void *y,
                          int64_t n, const enum td_dtype from, const enum td_dtype to)
 {
@@ -238,6 +280,15 @@ TD_INLINE void run(const enum td_soft kind, const struct job *job, int64_t at, i
     const char *x = job->x + in * TD_REAL_SIZE(from), *y = job->y + at * TD_REAL_SIZE(from);
     char *out = job->out + at * TD_REAL_SIZE(to);
     const struct td_span *s = &job->s;
+#if TD_REAL_BITS == 32
+    if (s->inner == 1 && kind < TD_SOFT_plain_slope && s->size <= SHORT) {
+        for (int64_t r = 0; r < n; r += L_LANES)
+            forward_short(kind, out + r * s->size * TD_REAL_SIZE(to),
+                          x + r * job->step * TD_REAL_SIZE(from), s->size,
+                          n - r < L_LANES ? n - r : L_LANES, job->step, from, to);
+        return;
+    }
+#endif
     if (s->inner == 1 && kind < TD_SOFT_plain_slope)
         forward_rows(kind, out, x, s->size, n, job->step, from, to);
     else if (s->inner == 1)
