@@ -23,7 +23,7 @@ def under(folder, names):
 CIRCLES = {
     "files": [
         under("dispatch/model", """
-            blocks.c compile.c expr.c fold.c fuse.c items.c model.c onnx.c onnx_attention.c onnx_control.c onnx_conv.c onnx_element.c
+            blocks.c compile.c cut.c expr.c fold.c fuse.c items.c model.c onnx.c onnx_attention.c onnx_control.c onnx_conv.c onnx_element.c
             onnx_index.c onnx_lower.c onnx_made.c onnx_node.c onnx_norm.c onnx_pool.c onnx_quant.c onnx_recurrent.c
             onnx_reduce.c onnx_resize.c onnx_rows.c onnx_sample.c onnx_shape.c onnx_signal.c onnx_table.c onnx_unique.c
             onnx_window.c pass.c pass_idiom.c pass_layout.c pass_layout_steps.c pass_norm.c pass_post.c pass_views.c place.c

@@ -69,6 +69,27 @@ def forever():
                      [port("y", [1])], {"go": np.array(True)})
 
 
+def doubling():
+    """y = relu(x) doubled until its sum is 100 or more, z = the number of turns."""
+    body = helper.make_graph([helper.make_node("Add", ["v", "v"], ["w"]), helper.make_node("ReduceSum", ["w"], ["s"], keepdims=0),
+                              helper.make_node("Less", ["s", "hundred"], ["on"])], "body",
+                             [port("i", [], "INT64"), port("go", [], "BOOL"), port("v", [3])],
+                             [port("on", [], "BOOL"), port("w", [3]), port("i", [], "INT64")])
+    body.output[2].name = "turn"
+    body.node.append(helper.make_node("Identity", ["i"], ["turn"]))
+    return onnx_file([("Relu", ["x"], ["r"], {}), ("Loop", ["", "go", "r"], ["y", "turns"], {"body": body}),
+                      ("Shape", ["turns"], ["z"], {})],
+                     [port("x", [3])], [port("y", [3]), port("z", [1], "INT64")],
+                     {"go": np.array(True), "hundred": np.float32(100).reshape(())})
+
+
+def doubling_of(x):
+    y, turns = np.maximum(x, 0), 0
+    while not turns or y.sum() < 100:
+        y, turns = y + y, turns + 1
+    return y, turns
+
+
 def two(name_a="a", name_b="b"):
     """sum = a + b, product = a b, both = of FP32 and INT64."""
     return onnx_file([("Add", [name_a, name_b], ["sum"], {}), ("Mul", [name_a, name_b], ["product"], {}),

@@ -81,6 +81,7 @@ struct td_block *td_block_make(struct td_walk *walk, size_t bytes)
     if (!block)
         return NULL;
     block->refs = 0;
+    block->number = 0;
     block->n_items = 0;
     if (td_block_keep(walk, block))
         return block;
@@ -92,6 +93,8 @@ void td_block_release(struct td_walk *walk, struct td_block *block)
 {
     if (!block || --block->refs)
         return;
+    if (block->number)
+        walk->recorded[block->number - 1].block = NULL;
     const struct td_item *item = (const void *)block->data;
     for (int i = 0; i < block->n_items; i++)
         td_block_release(walk, item[i].block);

@@ -1,21 +1,191 @@
-/* From a program and the types and shapes of inputs to a plan that runs: a walk that computes
- * nothing of the inputs records the calls, passes change them, and what is left is bound and
- * placed. It takes some microseconds a node, so it is done when such inputs first come, and they
- * are computed by it. */
+/* Plans, from their making to their end. A program and the types and shapes of inputs become a plan
+ * that runs: a walk that computes nothing of the inputs records the calls (record.c), passes change
+ * them, and what is left is bound and placed. It takes some microseconds a node, so it is done when
+ * such inputs first come, and they are computed by it. */
 #include "dispatch/model/pass.h"
+#include "kernels/trap.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* The walk's outputs are the plan's. */
-static int record(struct td_walk *walk, const struct td_tensor *inputs)
+#define PATH 64 /* plans that a path has room for at first */
+
+static int copy_inputs(struct td_plan *plan, const struct td_tensor *inputs, int n, uint64_t fix)
+{
+    plan->n_inputs = n;
+    plan->input = td_arena_zalloc(plan->arena, sizeof *plan->input * (size_t)(n + 1));
+    plan->fixed = td_arena_zalloc(plan->arena, sizeof *plan->fixed * (size_t)(n + 1));
+    if (!plan->input || !plan->fixed)
+        return -ENOMEM;
+    for (int i = 0; i < n; i++) {
+        struct td_tensor *t = &plan->input[i];
+        *t = inputs[i];
+        t->data = NULL;
+        t->weight = NULL;
+        plan->fixed[i] = fix & td_input_bit(i) && td_input_is_small(t);
+        plan->large |= td_input_is_small(t) ? 0 : td_input_bit(i);
+        if (!plan->fixed[i])
+            continue;
+        t->data = td_arena_alloc(plan->arena, td_nbytes(t) + 1);
+        if (!t->data)
+            return -ENOMEM;
+        memcpy(t->data, inputs[i].data, td_nbytes(t));
+    }
+    return 0;
+}
+
+static int take(void *arg, size_t bytes)
+{
+    struct td_plan *plan = arg;
+    int err = td_program_take(plan->of, bytes);
+    plan->root->held_bytes += err ? 0 : bytes;
+    return err;
+}
+
+static void give(void *arg, size_t bytes)
+{
+    struct td_plan *plan = arg;
+    plan->root->held_bytes -= bytes;
+    td_program_give(plan->of, bytes);
+}
+
+static struct td_plan *create(struct td_model *model, int threads, int node, struct td_plan *root)
+{
+    struct td_plan *plan = calloc(1, sizeof *plan);
+    if (!plan)
+        return NULL;
+    plan->of = model;
+    plan->root = root ? root : plan;
+    plan->threads = threads;
+    plan->node = node;
+    plan->traps = atomic_load(&td_traps_barred);
+    plan->arena = td_arena_create_in(&(struct td_arena_room){take, give, plan});
+    if (!plan->arena)
+        td_plan_free(&plan);
+    return plan;
+}
+
+struct td_plan *td_plan_create(struct td_model *model, const struct td_tensor *inputs,
+                               const struct td_model_call *call, uint64_t fix)
+{
+    struct td_plan *plan = create(model, call->threads, call->node, NULL);
+    if (plan && copy_inputs(plan, inputs, model->n_inputs, fix))
+        td_plan_free(&plan);
+    return plan;
+}
+
+struct td_plan *td_plan_create_after(struct td_plan *before, const void *values)
+{
+    size_t bytes = before->wanted.bytes;
+    struct td_plan *plan = create(before->of, before->threads, before->node, before->root);
+    if (!plan)
+        return NULL;
+    plan->n_inputs = before->n_inputs;
+    plan->input = before->input;
+    plan->fixed = before->fixed;
+    plan->large = before->large;
+    if (!(plan->values = td_arena_alloc(plan->arena, bytes)))
+        td_plan_free(&plan);
+    else
+        memcpy(plan->values, values, bytes);
+    return plan;
+}
+
+/* All but what its inputs are like. */
+void td_plan_clear(struct td_plan *p)
+{
+    while (p->after) {
+        struct td_plan *next = p->after->beside;
+        td_plan_free(&p->after);
+        p->after = next;
+    }
+    td_plan_unpin(p);
+    for (int i = 0; i < p->n_held; i++)
+        if (!--p->held[i]->refs)
+            td_block_free(p->held[i]);
+    for (int i = 0; i < p->n_steps; i++)
+        td_step_release(&p->step[i].made);
+    td_workspace_free(p->of, &p->workspace);
+    free(p->held);
+    free(p->step);
+    free(p->value);
+    free(p->outer);
+    if (p->counted)
+        give(p, p->counted);
+    p->held = NULL;
+    p->step = NULL;
+    p->value = NULL;
+    p->outer = NULL;
+    p->n_held = p->n_steps = p->n_values = p->n_outer = p->held_room = p->steps_room = 0;
+    p->values_room = p->outer_room = p->n_outputs = p->n_taken = p->n_passes = 0;
+    p->counted = 0;
+}
+
+void td_plan_free(struct td_plan **plan)
+{
+    struct td_plan *p = *plan;
+    *plan = NULL;
+    if (!p)
+        return;
+    td_plan_clear(p);
+    td_arena_destroy(p->arena);
+    free(p);
+}
+
+/* Takes the room of its lists. */
+static int count_lists(struct td_plan *plan)
+{
+    size_t bytes = sizeof *plan + sizeof *plan->step * (size_t)plan->steps_room +
+                   sizeof *plan->value * (size_t)plan->values_room +
+                   sizeof *plan->outer * (size_t)plan->outer_room +
+                   sizeof *plan->held * (size_t)plan->held_room;
+    int err = take(plan, bytes);
+    plan->counted = err ? 0 : bytes;
+    return err;
+}
+
+/* ---- making ---- */
+
+/* What cannot be bound in a plan could be in the walk: there is no plan, for that reason. */
+static int close(struct td_walk *walk)
+{
+    struct td_plan *plan = walk->plan;
+    int err = td_passes_run(plan->of, plan);
+    err = err ? err : td_plan_close(plan, walk->problem);
+    if (err == -EINVAL || err == -ENOSYS) {
+        snprintf(walk->why, TD_PLAN_WHY, "%.199s", walk->problem->text);
+        return -ECANCELED;
+    }
+    err = err ? err : td_plan_pin(plan->of, plan);
+    return err ? err : count_lists(plan);
+}
+
+int td_path_add(struct td_path *path, struct td_plan *plan)
+{
+    if (!td_grow((void **)&path->plan, path->n, &path->room, sizeof(struct td_plan *)))
+        return -ENOMEM;
+    path->plan[path->n++] = plan;
+    return 0;
+}
+
+int td_plan_finish(struct td_walk *walk)
+{
+    int err = close(walk);
+    err = err ? err : td_path_add(walk->path, walk->plan);
+    return err ? err : td_plan_execute(walk->plan, walk->inputs, &walk->figures, walk->problem);
+}
+
+/* The walk's outputs are the last plan's. */
+static int record(struct td_walk *walk)
 {
     struct td_model *model = walk->model;
     size_t n = (size_t)model->n_inputs + (size_t)model->n_outputs;
     struct td_item *in = calloc(n + 1, sizeof *in), *out = in + model->n_inputs;
     int err = in ? td_walk_begin(walk) : -ENOMEM;
     for (int i = 0; i < model->n_inputs && !err; i++)
-        err = td_record_input(walk->plan, i, &inputs[i], &in[i]);
+        err = td_record_input(walk, i, &in[i]);
     err = err ? err : td_walk_graph(walk, &model->graph, in, out);
     for (int i = 0; i < model->n_outputs && !err; i++)
         if (out[i].v.kind != TD_KIND_tensor)
@@ -23,46 +193,43 @@ static int record(struct td_walk *walk, const struct td_tensor *inputs)
     err = err ? err : td_record_outputs(walk, out, model->n_outputs);
     td_walk_end(walk);
     free(in);
-    return err;
+    return err ? err : td_plan_finish(walk);
 }
 
-static int record_program(struct td_plan *plan, const struct td_tensor *inputs,
-                          const struct td_model_call *call, struct td_problem *problem)
+/* The one that was begun and has come to nothing is no one's next. */
+static void drop_unfinished(struct td_plan *plan, const struct td_path *path)
+{
+    struct td_plan *before = path->n ? path->plan[path->n - 1] : NULL;
+    if (!plan || !before || plan == before || plan == plan->root)
+        return;
+    before->after = plan->beside; /* it was the first */
+    td_plan_free(&plan);
+}
+
+int td_plan_make(struct td_plan *root, struct td_path *path, const struct td_tensor *inputs,
+                 const struct td_model_call *call, struct td_model_figures *figures, char *why,
+                 struct td_problem *problem)
 {
     struct td_walk *walk = calloc(1, sizeof *walk);
     if (!walk)
         return -ENOMEM;
-    walk->model = plan->of;
-    walk->call = call;
-    walk->problem = problem;
-    walk->plan = plan;
-    int err = record(walk, inputs);
+    *walk = (struct td_walk){.model = root->of,
+                             .call = call,
+                             .problem = problem,
+                             .records = true,
+                             .root = root,
+                             .plan = path->n ? NULL : root,
+                             .why = why,
+                             .path = path,
+                             .inputs = inputs};
+    walk->figures = *figures;
+    int err = record(walk);
+    *figures = walk->figures;
     td_walk_release(walk, 0, NULL, 0);
     td_blocks_free(walk);
+    drop_unfinished(walk->plan, path);
+    free(walk->recorded);
     free(walk->made);
     free(walk);
-    return err;
-}
-
-/* What cannot be bound in the plan could be in the walk: there is no plan, for that reason. */
-static int close(struct td_plan *plan, struct td_problem *problem)
-{
-    int err = td_passes_run(plan->of, plan);
-    if (err)
-        return err;
-    err = td_plan_close(plan, problem);
-    if (err == -EINVAL || err == -ENOSYS) {
-        snprintf(plan->refused, sizeof plan->refused, "%.199s", problem->text);
-        return -ECANCELED;
-    }
-    err = err ? err : td_plan_pin(plan->of, plan);
-    return err ? err : td_plan_count(plan);
-}
-
-int td_plan_compile(struct td_plan *plan, const struct td_tensor *inputs,
-                    const struct td_model_call *call, struct td_problem *problem)
-{
-    int err = record_program(plan, inputs, call, problem);
-    err = err ? err : close(plan, problem);
-    return *plan->refused ? 0 : err;
+    return *why || root->decides ? 0 : err;
 }

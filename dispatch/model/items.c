@@ -53,19 +53,17 @@ static void element(const struct td_tensor *t, int64_t i, double *f, int64_t *wh
     *f = (double)*whole;
 }
 
-/* How many elements a tensor has, that are to be read. */
-static int count(struct td_walk *walk, const struct td_item *item, int max)
+/* How many elements a tensor has, that are to be read; where they are. */
+static int count(struct td_walk *walk, const struct td_item *item, int max, struct td_tensor *t)
 {
-    const struct td_tensor *t = &item->v.tensor;
     if (item->v.kind != TD_KIND_tensor)
         return td_walk_refuse(walk, "has numbers where it may have none");
-    int err = td_record_read(walk, item);
-    if (err)
-        return err;
+    *t = item->v.tensor;
     int64_t n = td_numel(t);
     if (n > max)
         return td_walk_refuse(walk, "%lld numbers stand where at most %d may", (long long)n, max);
-    return (int)n;
+    int err = walk->records && item->recorded ? td_record_read(walk, item, t) : 0;
+    return err ? err : (int)n;
 }
 
 int td_walk_ints(struct td_walk *walk, const struct td_item *item, int64_t *v, int max)
@@ -79,13 +77,14 @@ int td_walk_ints(struct td_walk *walk, const struct td_item *item, int64_t *v, i
         *v = value->i;
         return 1;
     }
-    int n = count(walk, item, max);
+    struct td_tensor t;
+    int n = count(walk, item, max, &t);
     double f;
-    if (n >= 0 && value->tensor.dtype & TD_FLOATS)
+    if (n >= 0 && t.dtype & TD_FLOATS)
         return td_walk_refuse(walk, "whole numbers are wanted where it has %s",
-                              td_dtype_name(value->tensor.dtype));
+                              td_dtype_name(t.dtype));
     for (int i = 0; i < n; i++)
-        element(&value->tensor, i, &f, &v[i]);
+        element(&t, i, &f, &v[i]);
     return n;
 }
 
@@ -106,10 +105,11 @@ int td_walk_floats(struct td_walk *walk, const struct td_item *item, double *v, 
         *v = td_scalar(value);
         return 1;
     }
-    int n = count(walk, item, max);
+    struct td_tensor t;
+    int n = count(walk, item, max, &t);
     int64_t whole;
     for (int i = 0; i < n; i++)
-        element(&value->tensor, i, &v[i], &whole);
+        element(&t, i, &v[i], &whole);
     return n;
 }
 

@@ -138,7 +138,12 @@ static int find_taken(struct td_plan *plan)
 static char *data_of(const struct td_plan *plan, int value, const struct td_tensor *inputs)
 {
     const struct td_plan_value *v = &plan->value[value];
-    return v->step < 0 ? inputs[v->result].data : (char *)plan->memory + v->at;
+    if (v->step >= 0)
+        return (char *)plan->memory + v->at;
+    if (v->result < plan->n_inputs)
+        return inputs[v->result].data;
+    const struct td_plan_outer *outer = &plan->outer[v->result - plan->n_inputs];
+    return outer->of->output[outer->output].tensor.data;
 }
 
 /* Arguments that are the model's inputs lie elsewhere each time. */
@@ -205,11 +210,12 @@ int td_plan_execute(struct td_plan *plan, const struct td_tensor *inputs,
                     struct td_model_figures *figures, struct td_problem *problem)
 {
     int err = 0;
-    if (!(plan->workspace = td_workspace_take(plan->of, plan->bytes + plan->scratch)))
+    if (!plan->workspace &&
+        !(plan->workspace = td_workspace_take(plan->of, plan->bytes + plan->scratch)))
         return td_problem_set(problem, ENOMEM, "no memory for the model's run");
     if (plan->memory != plan->workspace->data)
         point_steps(plan, plan->workspace->data);
-    figures->most_bytes = plan->bytes + plan->scratch;
+    figures->most_bytes += plan->bytes + plan->scratch;
     int64_t begin = td_clock_ns(), last = begin;
     point_to_inputs(plan, inputs);
     for (int s = 0; s < plan->n_steps && !err; s++) {
@@ -225,7 +231,7 @@ int td_plan_execute(struct td_plan *plan, const struct td_tensor *inputs,
         if (plan->threads > 1 && !err && td_team_is_crowded())
             err = -EAGAIN;
     }
-    figures->kernel_ns = last - begin;
+    figures->kernel_ns += last - begin;
     for (int i = 0; i < plan->n_outputs; i++)
         if (plan->output[i].value >= 0)
             plan->output[i].tensor.data =

@@ -1,21 +1,22 @@
-/* Plans: what a model computes of inputs of some types and shapes, as a list of bound calls. It is
- * made before such inputs are first computed with, by a walk that computes nothing of them
+/* Plans: what a model computes of inputs of some types and shapes, as a list of bound calls. They
+ * are made before such inputs are first computed with, by a walk that computes nothing of them
  * (record.c). What does not depend on the inputs has become constants, and decisions (which branch,
- * how many times) have been taken, which is right only while no decision depends on the inputs'
- * values: such a model is walked each time. Internal to dispatch/model/. */
+ * how many times) have been taken. Where one depends on a value, a plan ends, and another one
+ * follows for each value that comes (cut.c). Internal to dispatch/model/. */
 #ifndef TD_DISPATCH_PLAN_H
 #define TD_DISPATCH_PLAN_H
 
 #include "dispatch/model/walk.h"
 #include "dispatch/step.h"
 
+#define TD_PLAN_WHY 200     /* bytes of a reason */
 #define TD_PLAN_STEPS 65536 /* at most: what loops unrolled becomes no endless list */
 
 struct td_plan_value {     /* a tensor that depends on the inputs */
-    struct td_tensor like; /* its data: where it lay while it was recorded */
-    int step, result;      /* which made it; step -1: it is the model's input result */
+    struct td_tensor like; /* its data: an address of its own, which is compared only */
+    int step, result;      /* which made it; step -1: it is the model's input result, or, beyond
+                              these, one of those that plans before give out (plan->outer) */
     int first, last; /* the steps from which and to which it is wanted; beyond all: an output */
-    uint64_t from;   /* the model's inputs of which it is computed, one bit each */
     bool inside;     /* nobody reads it but those that are computed together with its maker */
     int over;  /* the value in whose place it lies, that of an argument it is made of; or -1 */
     size_t at; /* its place in the plan's memory, bytes */
@@ -65,13 +66,36 @@ struct td_plan_taken { /* an argument of a step that is a model's input, or a vi
     const struct td_plan_use *use; /* borrowed */
 };
 
+struct td_plan_outer { /* an output of a plan that has run before this one */
+    const struct td_plan *of;
+    int output;
+};
+
+struct td_plan_wanted { /* the elements that say which plan comes next */
+    int number;         /* of what was recorded, and 1 more; 0: none does, the program ends */
+    int input;          /* they are in that input of the model, or if -1 */
+    const struct td_plan *of;
+    int output; /* in that output of a plan */
+    size_t offset, bytes;
+};
+
 struct td_plan {
     struct td_plan *next; /* of the model's */
-    struct td_model *of;  /* borrowed: of whose room it takes, */
-    size_t held_bytes;    /* by its arena and its lists; working memory is the model's */
-    uint64_t shapes;      /* a hash of what the inputs are like, threads and node */
-    bool busy;            /* at work */
-    uint64_t used;        /* when, by the model's clock */
+    struct td_model *of;  /* borrowed: of whose room it takes */
+    /* The first one that is run, or itself, and those that come next, with their values. */
+    struct td_plan *root, *after, *beside;
+    void *values; /* for which it comes next */
+    struct td_plan_wanted wanted;
+    int *number; /* of each output, as it was recorded; where values are wanted */
+    int n_outer, outer_room;
+    struct td_plan_outer *outer;
+    _Atomic size_t held_bytes; /* of a root: by all their arenas and lists */
+    size_t counted;            /* by its own lists */
+    uint64_t shapes;           /* a hash of what the inputs are like, threads and node */
+    bool busy;                 /* of a root, as what follows: at work */
+    uint64_t used;             /* when, by the model's clock */
+    bool grows;                /* more are being made */
+    int misses;                /* runs for which more were made */
     int runs;
     int threads, node;
     unsigned traps; /* rows that were barred when it was begun: it may have those that came later */
@@ -79,10 +103,10 @@ struct td_plan {
     int n_inputs;
     struct td_tensor *input;
     bool *fixed;
-    uint64_t large;         /* inputs that cannot be fixed, one bit each */
-    char refused[200];      /* why there are no steps; "": there are */
-    uint64_t decides;       /* refused for the values of these inputs, which can be fixed */
-    struct td_arena *arena; /* of all that follows */
+    uint64_t large;            /* inputs that cannot be fixed, one bit each */
+    char refused[TD_PLAN_WHY]; /* why there are no steps; "": there are */
+    uint64_t decides;          /* refused for the values of these inputs, which can be fixed */
+    struct td_arena *arena;    /* of all that follows */
     int n_steps, steps_room, n_values, values_room, n_held, held_room, n_outputs;
     struct td_plan_step *step;
     struct td_plan_value *value;
@@ -94,7 +118,7 @@ struct td_plan {
     int n_passes;
     uintptr_t addresses;   /* that values have been given while it was recorded */
     unsigned char *memory; /* where its steps look for values; the workspace's once it has run */
-    struct td_workspace *workspace; /* that it has while it is at work, or NULL */
+    struct td_workspace *workspace; /* that it has, while it is at work or for good; or NULL */
     size_t bytes, bytes_before;     /* of memory, scratch apart; of all values side by side */
     size_t scratch;                 /* behind them in memory: what the steps' kernels want */
     int n_folded;                   /* calls that became constants */
@@ -115,41 +139,61 @@ static inline uint64_t td_input_bit(int i)
 }
 /* Whether an input is an integer tensor so small that plans may be for its values. */
 bool td_input_is_small(const struct td_tensor *input);
-/* A plan without steps for such inputs, and for the values of those small ones that fix has. NULL
- * when there is no memory. */
-struct td_plan *td_plan_create(struct td_model *model, const struct td_tensor *inputs,
-                               const struct td_model_call *call, uint64_t fix);
-/* Takes the room of what has been recorded: 0, or what the model's room says. */
-int td_plan_count(struct td_plan *plan);
-void td_plan_free(struct td_plan **plan);
 bool td_plan_is_for(const struct td_plan *plan, const struct td_tensor *inputs,
                     const struct td_model_call *call);
+/* Makes room for one more behind n; false: no memory. */
+bool td_grow(void **array, int n, int *room, size_t size);
 /* A new value, and a copy of a step, behind those that are there: its number, or -ENOMEM. */
 int td_plan_add_value(struct td_plan *plan, const struct td_tensor *like, int step, int result);
 int td_plan_add_step(struct td_plan *plan, const struct td_plan_step *step);
 
-/* All of these: 0, -ENOMEM, or -ECANCELED where plan->refused says why there can be no plan, with
- * the inputs in plan->decides, if any, for whose values there can be one. */
+/* All of these: 0, -ENOMEM, or -ECANCELED where walk->why says why there can be no plan, or
+ * root->decides for the values of which inputs there can be one. */
 
-/* The item for input i, which is like that tensor. */
-int td_record_input(struct td_plan *plan, int i, const struct td_tensor *input,
-                    struct td_item *item);
+/* The item for input i. */
+int td_record_input(struct td_walk *walk, int i, struct td_item *item);
 /* The walk's call of these arguments, which is bound. If they depend on an input it becomes a step
  * (*recorded) with these results; else it is to be computed. chance: it draws some. */
 int td_record_call(struct td_walk *walk, const struct td_given *args, int n_args, bool chance,
                    struct td_item *result, bool *recorded);
 int td_record_outputs(struct td_walk *walk, const struct td_item *item, int n);
-/* The item's elements are wanted. */
-int td_record_read(struct td_walk *walk, const struct td_item *item);
+int td_record_refuse(struct td_walk *walk, const char *why);
+/* Whether all these inputs are small, so that plans can be for their values, before one has run. */
+bool td_record_is_decided(struct td_walk *walk, uint64_t from);
+/* Bytes from where the item's tensor begins to what it is a view of. */
+size_t td_record_offset(const struct td_walk *walk, const struct td_item *item);
+
+/* ---- cut.c ---- */
+
+#define TD_PATH_PLANS 4096 /* one after the other, at most */
+
+/* The elements of a recorded item are wanted: t, which is like it, gets its data. What the record's
+ * functions say; also -EINVAL, -ETIMEDOUT, -EAGAIN of the plan that is run for it. */
+int td_record_read(struct td_walk *walk, const struct td_item *item, struct td_tensor *t);
+/* Where the elements lie that say what comes after the plan, which has run on these inputs. */
+const void *td_plan_wanted(const struct td_plan *plan, const struct td_tensor *inputs);
 
 /* ---- compile.c ---- */
 
-/* Makes a plan that td_plan_create gave: records the program for such inputs, of which only the
- * fixed ones are read, has the passes go over it, binds the steps, and gives values their places.
- * Where there can be none plan->refused says why, which is no error. -EINVAL: the inputs do not fit
- * the program (problem names the node), -ENOMEM, -ETIMEDOUT. */
-int td_plan_compile(struct td_plan *plan, const struct td_tensor *inputs,
-                    const struct td_model_call *call, struct td_problem *problem);
+/* A plan without steps for such inputs, and for the values of those small ones that fix has; and
+ * one that comes after another for these values. NULL when there is no memory. */
+struct td_plan *td_plan_create(struct td_model *model, const struct td_tensor *inputs,
+                               const struct td_model_call *call, uint64_t fix);
+struct td_plan *td_plan_create_after(struct td_plan *before, const void *values);
+void td_plan_clear(struct td_plan *plan); /* of all but what its inputs are like */
+void td_plan_free(struct td_plan **plan); /* with all that come after it */
+int td_path_add(struct td_path *path, struct td_plan *plan); /* -ENOMEM */
+/* Has the passes go over what the walk has recorded, binds the steps, gives values their places,
+ * and runs it. What td_plan_execute says, -ENOMEM; -ECANCELED: walk->why says why there is none. */
+int td_plan_finish(struct td_walk *walk);
+/* Makes the plans for inputs behind those of the path, which have run, or of root, which
+ * td_plan_create gave, and runs them; they are added to the path. 0 also where there can be none:
+ * then why, TD_PLAN_WHY bytes of which the first is 0, says so, or root->decides for the values of
+ * which inputs they can be. -EINVAL: the inputs do not fit the program (problem names the node),
+ * -ENOMEM, -ETIMEDOUT, -EAGAIN. */
+int td_plan_make(struct td_plan *root, struct td_path *path, const struct td_tensor *inputs,
+                 const struct td_model_call *call, struct td_model_figures *figures, char *why,
+                 struct td_problem *problem);
 
 /* ---- workspace.c ---- */
 
@@ -160,7 +204,9 @@ struct td_workspace {          /* memory that a plan computes in, one run at a t
 };
 /* One of the model's with at least so many bytes, idle or new; NULL: there is no memory. */
 struct td_workspace *td_workspace_take(struct td_model *model, size_t bytes);
-void td_workspace_leave(struct td_model *model, struct td_workspace *workspace); /* NULL is fine */
+/* Gives it to the others, or back; nulls the pointer, NULL is fine. */
+void td_workspace_leave(struct td_model *model, struct td_workspace **workspace);
+void td_workspace_free(struct td_model *model, struct td_workspace **workspace);
 void td_workspaces_free(struct td_model *model); /* those that are idle */
 
 /* ---- plan.c ---- */
@@ -215,19 +261,25 @@ int td_plan_fuse(struct td_plan *plan, int last);
 /* ---- plans.c ---- */
 
 /* The plan of the model for such inputs that is free, which the caller leaves; or a new one to be
- * compiled (*is_new), which is then added or dropped. NULL: the program is to be walked, since
- * there can be no plan, another thread is making one, or it would be for values that have not come
+ * made (*is_new), which is then added or dropped. NULL: the program is to be walked, since there
+ * can be no plan, another thread is making one, or it would be for values that have not come
  * before. */
 struct td_plan *td_plan_take(struct td_model *model, const struct td_tensor *inputs,
                              const struct td_model_call *call, bool *is_new);
-void td_plan_leave(struct td_model *model, struct td_plan *plan);
-/* A plan is compiled: it is the model's, and the caller's until it is left, or, refused, nobody's.
- */
+/* A plan is made: it is the model's, and the caller's until it is left, or, refused, nobody's. */
 void td_plan_add(struct td_model *model, struct td_plan *plan);
 /* It has not come to that; where it says of which inputs' values it can be, the model's plans are
  * for these from now on, and one for those that came may be taken at once. */
 void td_plan_drop(struct td_model *model, struct td_plan *plan, const struct td_tensor *inputs,
                   const struct td_model_call *call);
+/* The one that comes next for what a plan has computed; NULL: there is none yet. */
+struct td_plan *td_plan_next(struct td_plan *plan, const struct td_tensor *inputs);
+/* Whether the caller may make more of a root's plans, which it ends, too. False: another thread
+ * makes some, or the values are ever new. why: there will be none, or "". */
+bool td_plan_begin_more(struct td_model *model, struct td_plan *root);
+void td_plan_end_more(struct td_model *model, struct td_plan *root, const char *why);
+/* After a run, whose path is a root's. */
+void td_plan_leave(struct td_model *model, struct td_plan *root, struct td_path *path);
 void td_plans_free(struct td_model *model);
 
 #endif

@@ -5,10 +5,13 @@
 #include "dispatch/model/plan.h"
 #include "kernels/trap.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define PLANS 1024                     /* of a model at a time, and */
 #define PLANS_BYTES ((size_t)64 << 20) /* bytes of them */
+#define PATIENCE 64 /* runs that make more plans, before most have to make none */
 
 /* ---- what inputs were like ---- */
 
@@ -112,14 +115,68 @@ struct td_plan *td_plan_take(struct td_model *model, const struct td_tensor *inp
     return plan;
 }
 
-void td_plan_leave(struct td_model *model, struct td_plan *plan)
+/* Of those that come after the first the oldest go where they are too much, and are made again. */
+static void prune(struct td_plan *root)
 {
-    td_workspace_leave(model, plan->workspace);
+    while (root->after && root->held_bytes > PLANS_BYTES / 2) {
+        struct td_plan **last = &root->after;
+        while ((*last)->beside)
+            last = &(*last)->beside;
+        td_plan_free(last);
+    }
+}
+
+void td_plan_leave(struct td_model *model, struct td_plan *root, struct td_path *path)
+{
+    if (!root->wanted.number) /* the others are to find each other's outputs where they were */
+        td_workspace_leave(model, &root->workspace);
     pthread_mutex_lock(&model->lock_);
-    plan->workspace = NULL;
-    plan->busy = false;
-    if (plan->observed)
+    bool observed = path->n;
+    for (int i = 0; i < path->n; i++)
+        observed = observed && path->plan[i]->observed;
+    if (*root->refused)
+        td_plan_clear(root);
+    prune(root);
+    root->busy = false;
+    if (observed)
         td_model_rest(model);
+    pthread_mutex_unlock(&model->lock_);
+    free(path->plan);
+    *path = (struct td_path){0};
+}
+
+/* ---- one after the other ---- */
+
+struct td_plan *td_plan_next(struct td_plan *plan, const struct td_tensor *inputs)
+{
+    const void *values = td_plan_wanted(plan, inputs);
+    struct td_plan *next = plan->after;
+    while (next && memcmp(next->values, values, plan->wanted.bytes) != 0)
+        next = next->beside;
+    return next;
+}
+
+bool td_plan_begin_more(struct td_model *model, struct td_plan *root)
+{
+    pthread_mutex_lock(&model->lock_);
+    bool may = !model->recording_;
+    if (may && ++root->misses > PATIENCE && 2 * root->misses > root->runs) {
+        snprintf(root->refused, sizeof root->refused,
+                 "what is computed depends on values that are ever new");
+        may = false;
+    }
+    if (may)
+        model->recording_ = root->grows = true;
+    pthread_mutex_unlock(&model->lock_);
+    return may;
+}
+
+void td_plan_end_more(struct td_model *model, struct td_plan *root, const char *why)
+{
+    pthread_mutex_lock(&model->lock_);
+    model->recording_ = root->grows = false;
+    if (*why)
+        snprintf(root->refused, sizeof root->refused, "%.199s", why);
     pthread_mutex_unlock(&model->lock_);
 }
 
@@ -231,25 +288,33 @@ bool td_model_input_decides(struct td_model *model, int i)
     return decides;
 }
 
+/* A plan, and those that come after it. */
+static void visit_tree(const struct td_plan *p, td_model_visit *visit, void *arg)
+{
+    const struct td_model_plan plan = {.refused = p->refused,
+                                       .threads = p->threads,
+                                       .node = p->node,
+                                       .n_inputs = p->n_inputs,
+                                       .n_steps = *p->refused ? 0 : p->n_steps,
+                                       .n_passes = p->n_passes,
+                                       .input = p->input,
+                                       .pass = p->pass,
+                                       .n_folded = p->n_folded,
+                                       .bytes = p->bytes,
+                                       .bytes_before = p->bytes_before,
+                                       .scratch = p->scratch,
+                                       .of_ = p};
+    visit(&plan, arg);
+    if (!p->root->grows && !*p->refused)
+        for (const struct td_plan *next = p->after; next; next = next->beside)
+            visit_tree(next, visit, arg);
+}
+
 void td_model_visit_plans(struct td_model *model, td_model_visit *visit, void *arg)
 {
     pthread_mutex_lock(&model->lock_);
-    for (const struct td_plan *p = model->plans_; p; p = p->next) {
-        const struct td_model_plan plan = {.refused = p->refused,
-                                           .threads = p->threads,
-                                           .node = p->node,
-                                           .n_inputs = p->n_inputs,
-                                           .n_steps = *p->refused ? 0 : p->n_steps,
-                                           .n_passes = p->n_passes,
-                                           .input = p->input,
-                                           .pass = p->pass,
-                                           .n_folded = p->n_folded,
-                                           .bytes = p->bytes,
-                                           .bytes_before = p->bytes_before,
-                                           .scratch = p->scratch,
-                                           .of_ = p};
-        visit(&plan, arg);
-    }
+    for (const struct td_plan *p = model->plans_; p; p = p->next)
+        visit_tree(p, visit, arg);
     pthread_mutex_unlock(&model->lock_);
 }
 
@@ -266,6 +331,6 @@ bool td_model_plan_step(const struct td_model_plan *plan, int i, struct td_model
                                    .with = s->with,
                                    .in_place = plan->of_->value[s->value].over >= 0,
                                    .result = &plan->of_->value[s->value].like,
-                                   .ns = plan->of_->busy ? 0 : s->ns};
+                                   .ns = plan->of_->root->busy ? 0 : s->ns};
     return true;
 }

@@ -5,6 +5,7 @@
 #include "dispatch/model/plan.h"
 #include "kernels/trap.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,93 +38,9 @@ bool td_plan_is_for(const struct td_plan *plan, const struct td_tensor *inputs,
     return same;
 }
 
-static int copy_inputs(struct td_plan *plan, const struct td_tensor *inputs, int n, uint64_t fix)
-{
-    plan->n_inputs = n;
-    plan->input = td_arena_zalloc(plan->arena, sizeof *plan->input * (size_t)(n + 1));
-    plan->fixed = td_arena_zalloc(plan->arena, sizeof *plan->fixed * (size_t)(n + 1));
-    if (!plan->input || !plan->fixed)
-        return -ENOMEM;
-    for (int i = 0; i < n; i++) {
-        struct td_tensor *t = &plan->input[i];
-        *t = inputs[i];
-        t->data = NULL;
-        t->weight = NULL;
-        plan->fixed[i] = fix & td_input_bit(i) && td_input_is_small(t);
-        plan->large |= td_input_is_small(t) ? 0 : td_input_bit(i);
-        if (!plan->fixed[i])
-            continue;
-        t->data = td_arena_alloc(plan->arena, td_nbytes(t) + 1);
-        if (!t->data)
-            return -ENOMEM;
-        memcpy(t->data, inputs[i].data, td_nbytes(t));
-    }
-    return 0;
-}
-
-static int take(void *arg, size_t bytes)
-{
-    struct td_plan *plan = arg;
-    int err = td_program_take(plan->of, bytes);
-    plan->held_bytes += err ? 0 : bytes;
-    return err;
-}
-
-static void give(void *arg, size_t bytes)
-{
-    struct td_plan *plan = arg;
-    plan->held_bytes -= bytes;
-    td_program_give(plan->of, bytes);
-}
-
-struct td_plan *td_plan_create(struct td_model *model, const struct td_tensor *inputs,
-                               const struct td_model_call *call, uint64_t fix)
-{
-    struct td_plan *plan = calloc(1, sizeof *plan);
-    if (!plan)
-        return NULL;
-    plan->of = model;
-    plan->threads = call->threads;
-    plan->traps = atomic_load(&td_traps_barred);
-    plan->node = call->node;
-    plan->addresses = 64;
-    plan->arena = td_arena_create_in(&(struct td_arena_room){take, give, plan});
-    if (!plan->arena || copy_inputs(plan, inputs, model->n_inputs, fix))
-        td_plan_free(&plan);
-    return plan;
-}
-
-void td_plan_free(struct td_plan **plan)
-{
-    struct td_plan *p = *plan;
-    *plan = NULL;
-    if (!p)
-        return;
-    td_plan_unpin(p);
-    for (int i = 0; i < p->n_held; i++)
-        if (!--p->held[i]->refs)
-            td_block_free(p->held[i]);
-    for (int i = 0; i < p->n_steps; i++)
-        td_step_release(&p->step[i].made);
-    free(p->held);
-    free(p->step);
-    free(p->value);
-    td_arena_destroy(p->arena);
-    give(p, p->held_bytes); /* its lists */
-    free(p);
-}
-
-int td_plan_count(struct td_plan *plan)
-{
-    size_t bytes = sizeof *plan + sizeof *plan->step * (size_t)plan->steps_room +
-                   sizeof *plan->value * (size_t)plan->values_room +
-                   sizeof *plan->held * (size_t)plan->held_room;
-    return take(plan, bytes);
-}
-
 /* ---- growing ---- */
 
-static bool grow(void **array, int n, int *room, size_t size)
+bool td_grow(void **array, int n, int *room, size_t size)
 {
     if (n < *room)
         return true;
@@ -136,18 +53,25 @@ static bool grow(void **array, int n, int *room, size_t size)
     return true;
 }
 
-/* Why there will be no steps: the walk ends. */
-static int refuse(struct td_plan *plan, const char *why, const struct td_node *node)
+int td_record_refuse(struct td_walk *walk, const char *why)
 {
-    if (!*plan->refused)
-        snprintf(plan->refused, sizeof plan->refused, "%s: node '%.60s' (%.40s)", why,
-                 node ? node->name : "", node ? node->op : "");
+    if (!*walk->why)
+        snprintf(walk->why, TD_PLAN_WHY, "%s: node '%.60s' (%.40s)", why,
+                 walk->node ? walk->node->name : "", walk->node ? walk->node->op : "");
     return -ECANCELED;
+}
+
+bool td_record_is_decided(struct td_walk *walk, uint64_t from)
+{
+    if (*walk->why || walk->path->n || from & walk->root->large)
+        return false;
+    walk->root->decides = from;
+    return true;
 }
 
 int td_plan_add_value(struct td_plan *plan, const struct td_tensor *like, int step, int result)
 {
-    if (!grow((void **)&plan->value, plan->n_values, &plan->values_room, sizeof *plan->value))
+    if (!td_grow((void **)&plan->value, plan->n_values, &plan->values_room, sizeof *plan->value))
         return -ENOMEM;
     plan->value[plan->n_values] =
         (struct td_plan_value){.like = *like, .step = step, .result = result};
@@ -156,59 +80,79 @@ int td_plan_add_value(struct td_plan *plan, const struct td_tensor *like, int st
 
 int td_plan_add_step(struct td_plan *plan, const struct td_plan_step *step)
 {
-    if (!grow((void **)&plan->step, plan->n_steps, &plan->steps_room, sizeof *plan->step))
+    if (!td_grow((void **)&plan->step, plan->n_steps, &plan->steps_room, sizeof *plan->step))
         return -ENOMEM;
     plan->step[plan->n_steps] = *step;
     return plan->n_steps++;
 }
 
 /* An address for so many bytes that are nowhere. */
-static void *take_address(struct td_plan *plan, size_t bytes)
+static void *take_address(struct td_walk *walk, size_t bytes)
 {
-    plan->addresses += (bytes + 64) & ~(size_t)63;
-    return (void *)(plan->addresses - ((bytes + 64) & ~(size_t)63)); // NOLINT: compared only
+    uintptr_t at = walk->addresses + 64;
+    walk->addresses = at + ((bytes + 63) & ~(size_t)63);
+    return (void *)at;
 }
 
-/* The item becomes one of the plan's, with the tensor's type and shape. */
-static int record_value(struct td_plan *plan, const struct td_tensor *like, int step, int result,
+/* The item becomes one that is recorded, with the tensor's type and shape, and a value of the plan.
+ */
+static int record_value(struct td_walk *walk, const struct td_tensor *like, int step, int result,
                         uint64_t from, struct td_item *item)
 {
-    *item = (struct td_item){.v = {.kind = TD_KIND_tensor, .tensor = *like}};
-    item->v.tensor.data = take_address(plan, td_nbytes(like));
-    item->v.tensor.weight =
+    struct td_block *block = td_block_make(walk, 0);
+    if (!block || !td_grow((void **)&walk->recorded, walk->n_recorded, &walk->recorded_room,
+                           sizeof *walk->recorded))
+        return -ENOMEM;
+    struct td_recorded *recorded = &walk->recorded[walk->n_recorded++];
+    *recorded = (struct td_recorded){
+        .like = *like, .block = block, .from = from, .input = step < 0 ? result : -1};
+    recorded->like.data = take_address(walk, td_nbytes(like));
+    recorded->like.weight =
         NULL; /* a stored tensor may be an input of this call, not of the next */
-    int value = td_plan_add_value(plan, &item->v.tensor, step, result);
-    if (value < 0)
-        return value;
-    plan->value[value].from = from;
-    item->recorded = value + 1;
+    block->number = walk->n_recorded;
+    *item = (struct td_item){.v = {.kind = TD_KIND_tensor, .tensor = recorded->like},
+                             .block = block,
+                             .recorded = walk->n_recorded};
+    if (!walk->plan)
+        return 0;
+    recorded->in = walk->plan;
+    recorded->value = td_plan_add_value(walk->plan, &recorded->like, step, result);
+    return recorded->value < 0 ? recorded->value : 0;
+}
+
+int td_record_input(struct td_walk *walk, int i, struct td_item *item)
+{
+    const struct td_plan *root = walk->root;
+    if (!root->fixed[i])
+        return record_value(walk, &walk->inputs[i], -1, i, td_input_bit(i), item);
+    *item = (struct td_item){.v = {.kind = TD_KIND_tensor, .tensor = root->input[i]}};
     return 0;
 }
 
-int td_record_input(struct td_plan *plan, int i, const struct td_tensor *input,
-                    struct td_item *item)
+/* The plan's value that the item lies in: its own, the model's input, or an output of a plan that
+ * ran before. */
+static int value_of(struct td_walk *walk, const struct td_item *item)
 {
-    if (!plan->fixed[i])
-        return record_value(plan, input, -1, i, td_input_bit(i), item);
-    *item = (struct td_item){.v = {.kind = TD_KIND_tensor, .tensor = plan->input[i]}};
-    return 0;
+    struct td_plan *plan = walk->plan;
+    struct td_recorded *recorded = &walk->recorded[item->recorded - 1];
+    if (recorded->in == plan)
+        return recorded->value;
+    int result = recorded->input;
+    if (result < 0) {
+        assert(recorded->of);
+        if (!td_grow((void **)&plan->outer, plan->n_outer, &plan->outer_room, sizeof *plan->outer))
+            return -ENOMEM;
+        plan->outer[plan->n_outer] = (struct td_plan_outer){recorded->of, recorded->output};
+        result = plan->n_inputs + plan->n_outer++;
+    }
+    recorded->in = plan;
+    return recorded->value = td_plan_add_value(plan, &recorded->like, -1, result);
 }
 
-/* For the values of these inputs, whose next plan is for them where they are small. */
-static int refuse_values(struct td_plan *plan, const char *why, const struct td_node *node,
-                         uint64_t from)
+size_t td_record_offset(const struct td_walk *walk, const struct td_item *item)
 {
-    if (!*plan->refused && !(from & plan->large))
-        plan->decides = from;
-    return refuse(plan, why, node);
-}
-
-int td_record_read(struct td_walk *walk, const struct td_item *item)
-{
-    return walk->plan && item->recorded
-               ? refuse_values(walk->plan, "what is computed depends on values", walk->node,
-                               walk->plan->value[item->recorded - 1].from)
-               : 0;
+    return (size_t)((char *)item->v.tensor.data -
+                    (char *)walk->recorded[item->recorded - 1].like.data);
 }
 
 /* Constants that were made under way stay with the plan. */
@@ -218,7 +162,7 @@ static int hold(struct td_plan *plan, struct td_block *block)
         return 0;
     if (plan->n_held && plan->held[plan->n_held - 1] == block)
         return 0;
-    if (!grow((void **)&plan->held, plan->n_held, &plan->held_room, sizeof(struct td_block *)))
+    if (!td_grow((void **)&plan->held, plan->n_held, &plan->held_room, sizeof(struct td_block *)))
         return -ENOMEM;
     plan->held[plan->n_held++] = block;
     block->refs++;
@@ -227,41 +171,39 @@ static int hold(struct td_plan *plan, struct td_block *block)
 
 /* ---- calls ---- */
 
-static uint64_t from_of(const struct td_plan *plan, const struct td_item *item)
+static uint64_t from_of(const struct td_walk *walk, const struct td_item *item)
 {
-    return item->recorded ? plan->value[item->recorded - 1].from : 0;
+    return item->recorded ? walk->recorded[item->recorded - 1].from : 0;
 }
 
 /* The inputs on which the arguments depend. */
-static uint64_t from_of_all(const struct td_plan *plan, const struct td_given *args, int n_args)
+static uint64_t from_of_all(const struct td_walk *walk, const struct td_given *args, int n_args)
 {
     uint64_t from = 0;
     for (int i = 0; i < n_args; i++) {
-        from |= from_of(plan, &args[i].item);
+        from |= from_of(walk, &args[i].item);
         for (int k = 0; k < args[i].item.n; k++)
-            from |= from_of(plan, &args[i].item.list[k]);
+            from |= from_of(walk, &args[i].item.list[k]);
     }
     return from;
 }
 
-static int use(struct td_plan *plan, struct td_plan_step *step, int arg, int element,
+static int use(struct td_walk *walk, struct td_plan_step *step, int arg, int element,
                const struct td_item *item)
 {
     if (!item->recorded)
-        return hold(plan, item->block);
-    const struct td_plan_value *value = &plan->value[item->recorded - 1];
+        return hold(walk->plan, item->block);
+    int value = value_of(walk, item);
     step->use[step->n_uses++] = (struct td_plan_use){
-        .arg = arg,
-        .element = element,
-        .value = item->recorded - 1,
-        .offset = (size_t)((char *)item->v.tensor.data - (char *)value->like.data)};
-    return 0;
+        .arg = arg, .element = element, .value = value, .offset = td_record_offset(walk, item)};
+    return value < 0 ? value : 0;
 }
 
 /* A copy of an argument that lives as long as the plan. */
-static int copy_arg(struct td_plan *plan, struct td_plan_step *step, int i,
+static int copy_arg(struct td_walk *walk, struct td_plan_step *step, int i,
                     const struct td_given *given)
 {
+    struct td_plan *plan = walk->plan;
     struct td_named *arg = &step->arg[i];
     const struct td_item *item = &given->item;
     *arg = (struct td_named){.value = item->v};
@@ -273,7 +215,7 @@ static int copy_arg(struct td_plan *plan, struct td_plan_step *step, int i,
         return arg->value.str ? 0 : -ENOMEM;
     }
     if (item->v.kind == TD_KIND_tensor)
-        return use(plan, step, i, -1, item);
+        return use(walk, step, i, -1, item);
     if (item->v.kind != TD_KIND_tensors)
         return 0;
     struct td_tensor *v = td_arena_zalloc(plan->arena, sizeof *v * (size_t)(item->n + 1));
@@ -282,16 +224,17 @@ static int copy_arg(struct td_plan *plan, struct td_plan_step *step, int i,
         bool there = item->list[k].v.kind == TD_KIND_tensor;
         if (there)
             v[k] = item->list[k].v.tensor;
-        err = there ? use(plan, step, i, k, &item->list[k]) : 0;
+        err = there ? use(walk, step, i, k, &item->list[k]) : 0;
     }
     arg->value.tensors.v = v;
     arg->value.tensors.n = item->n;
     return err;
 }
 
-static int copy_args(struct td_plan *plan, struct td_plan_step *step, const struct td_given *args,
+static int copy_args(struct td_walk *walk, struct td_plan_step *step, const struct td_given *args,
                      int n_args)
 {
+    struct td_plan *plan = walk->plan;
     size_t most = 0;
     for (int i = 0; i < n_args; i++)
         most += 1 + (size_t)args[i].item.n;
@@ -300,58 +243,70 @@ static int copy_args(struct td_plan *plan, struct td_plan_step *step, const stru
     int err = step->arg && step->use ? 0 : -ENOMEM;
     for (int i = 0; i < n_args && !err; i++)
         if (!args[i].name || args[i].item.v.kind != TD_KIND_none)
-            err = copy_arg(plan, step, step->n_args++, &args[i]);
+            err = copy_arg(walk, step, step->n_args++, &args[i]);
     return err;
+}
+
+static int record_step(struct td_walk *walk, const struct td_given *args, int n_args)
+{
+    const struct td_run *run = &walk->run;
+    struct td_plan *plan = walk->plan;
+    if (plan->n_steps == TD_PLAN_STEPS)
+        return td_record_refuse(walk, "there are more calls than a plan may have");
+    struct td_plan_step step = {.handle = run->handle,
+                                .in_place = run->in_place && run->parts, /* and converts */
+                                .node = walk->node ? walk->node->name : "",
+                                .n_outs = run->call.n_out};
+    int err = copy_args(walk, &step, args, n_args);
+    step.value = plan->n_values; /* behind those that its arguments have brought */
+    return err ? err : td_plan_add_step(plan, &step) < 0 ? -ENOMEM : 0;
 }
 
 int td_record_call(struct td_walk *walk, const struct td_given *args, int n_args, bool chance,
                    struct td_item *result, bool *recorded)
 {
-    struct td_plan *plan = walk->plan;
     const struct td_run *run = &walk->run;
-    uint64_t from = from_of_all(plan, args, n_args);
+    uint64_t from = from_of_all(walk, args, n_args);
     *recorded = from;
-    if (*plan->refused)
+    if (*walk->why || walk->root->decides)
         return -ECANCELED;
     if (chance)
-        return refuse(plan, "chance is drawn anew in each run", walk->node);
+        return td_record_refuse(walk, "chance is drawn anew in each run");
     if (!from) {
-        plan->n_folded++;
+        walk->root->n_folded += walk->plan != NULL;
         return 0;
     }
     if (run->call.counted)
-        return refuse_values(plan, "the size of a result depends on values", walk->node, from);
-    if (plan->n_steps == TD_PLAN_STEPS)
-        return refuse(plan, "there are more calls than a plan may have", walk->node);
-    struct td_plan_step step = {.handle = run->handle,
-                                .in_place = run->in_place && run->parts, /* and converts */
-                                .node = walk->node ? walk->node->name : "",
-                                .n_outs = run->call.n_out,
-                                .value = plan->n_values};
-    int err = copy_args(plan, &step, args, n_args);
-    for (int i = 0; i < step.n_outs && !err; i++)
-        err = record_value(plan, &run->call.out[i], plan->n_steps, i, from, &result[i]);
-    if (!err && td_plan_add_step(plan, &step) < 0)
-        err = -ENOMEM;
+        return td_record_is_decided(walk, from)
+                   ? -ECANCELED
+                   : td_record_refuse(walk, "the size of a result depends on values");
+    int err = walk->plan ? record_step(walk, args, n_args) : 0;
+    for (int i = 0; i < run->call.n_out && !err; i++)
+        err = record_value(walk, &run->call.out[i], walk->plan ? walk->plan->n_steps - 1 : 0, i,
+                           from, &result[i]);
     return err;
+}
+
+static int record_output(struct td_walk *walk, const struct td_item *item,
+                         struct td_plan_output *out)
+{
+    *out = (struct td_plan_output){.tensor = item->v.tensor, .value = -1};
+    if (!item->recorded)
+        return hold(walk->plan, item->block);
+    out->value = value_of(walk, item);
+    out->offset = td_record_offset(walk, item);
+    return out->value < 0 ? out->value : 0;
 }
 
 int td_record_outputs(struct td_walk *walk, const struct td_item *item, int n)
 {
     struct td_plan *plan = walk->plan;
-    if (*plan->refused)
+    if (*walk->why || walk->root->decides)
         return -ECANCELED;
     plan->output = td_arena_zalloc(plan->arena, sizeof *plan->output * (size_t)(n + 1));
     plan->n_outputs = n;
     int err = plan->output ? 0 : -ENOMEM;
-    for (int i = 0; i < n && !err; i++) {
-        struct td_plan_output *out = &plan->output[i];
-        *out = (struct td_plan_output){.tensor = item[i].v.tensor, .value = item[i].recorded - 1};
-        if (out->value < 0)
-            err = hold(plan, item[i].block);
-        else
-            out->offset =
-                (size_t)((char *)out->tensor.data - (char *)plan->value[out->value].like.data);
-    }
+    for (int i = 0; i < n && !err; i++)
+        err = record_output(walk, &item[i], &plan->output[i]);
     return err;
 }

@@ -4,14 +4,23 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct td_model_results {
     struct td_walk walk;  /* holds the results' memory, but for a plan's */
-    struct td_plan *plan; /* that has run, with the results; or NULL */
+    struct td_plan *plan; /* the first that has run, which is left with the results; or NULL */
+    struct td_path path;  /* it and those after it: the last one has the results */
     bool walked;          /* results may lie in the model's constants */
     int n;
     struct td_item item[];
 };
+
+static void leave_plans(struct td_model_results *r)
+{
+    if (r->plan)
+        td_plan_leave(r->walk.model, r->plan, &r->path);
+    r->plan = NULL;
+}
 
 /* The program, node by node. */
 static int walk_program(struct td_model_results *r, const struct td_tensor *inputs)
@@ -41,33 +50,74 @@ static bool is_late(const struct td_model *model, const struct td_model_call *ca
     return deadline && deadline - td_clock_ns() < (int64_t)model->n_nodes * NODE_NS;
 }
 
-/* The plan for these inputs, made where there is none yet; *plan NULL: they are to be walked. What
- * td_plan_compile says. */
-static int find_plan(struct td_model *model, const struct td_tensor *inputs,
-                     const struct td_model_call *call, struct td_plan **plan,
-                     struct td_problem *problem)
+/* Makes a plan for such inputs, or those that come after the path's, and runs them. *walks: there
+ * is none, the program is to be walked. What td_plan_make says. */
+static int make(struct td_model_results *r, struct td_plan *root, const struct td_tensor *inputs,
+                bool *walks)
 {
-    bool is_new = true, decides = true;
-    int err = 0;
-    *plan = NULL;
-    while (decides && !call->eager && !is_late(model, call) &&
-           (*plan = td_plan_take(model, inputs, call, &is_new)) && is_new) {
-        td_model_wake(model);
-        err = td_plan_compile(*plan, inputs, call, problem);
-        td_model_walked(model);
-        decides = (*plan)->decides;
-        bool refused = *(*plan)->refused;
-        if (err || decides)
-            td_plan_drop(model, *plan, inputs, call);
-        else
-            td_plan_add(model, *plan);
-        if (err || decides || refused)
-            *plan = NULL;
-        if (err == -ENOMEM) { /* for the plan; a walk takes less, and the next plan has room */
-            td_model_shed(model);
-            err = 0;
-        }
+    struct td_walk *walk = &r->walk;
+    struct td_model *model = walk->model;
+    bool is_new = !r->path.n;
+    char why[TD_PLAN_WHY] = "";
+    td_model_wake(model);
+    int err = td_plan_make(root, &r->path, inputs, walk->call, &walk->figures, why, walk->problem);
+    td_model_walked(model);
+    *walks = *why || err == -ENOMEM; /* a walk takes less */
+    if (!is_new)
+        td_plan_end_more(model, root, why);
+    else if (err || root->decides) {
+        r->plan = NULL;
+        r->path.n = 0;
+        td_plan_drop(model, root, inputs, walk->call);
+    } else {
+        memcpy(root->refused, why, sizeof why);
+        if (*why)
+            td_plan_clear(root);
+        r->plan = *why ? NULL : root;
+        r->path.n = *why ? 0 : r->path.n;
+        td_plan_add(model, root);
     }
+    if (err == -ENOMEM)
+        td_model_shed(model);
+    return *walks ? 0 : err;
+}
+
+/* By a plan that is there, and those that come after it. */
+static int run_plans(struct td_model_results *r, const struct td_tensor *inputs, bool *walks)
+{
+    struct td_walk *walk = &r->walk;
+    struct td_plan *plan = r->plan;
+    int err = 0;
+    while (plan && !err) {
+        err = td_plan_execute(plan, inputs, &walk->figures, walk->problem);
+        err = err ? err : td_path_add(&r->path, plan);
+        if (err || !plan->wanted.number)
+            break;
+        plan = td_plan_next(plan, inputs);
+    }
+    *walks = err == -ENOMEM || (!plan && !td_plan_begin_more(walk->model, r->plan));
+    if (*walks)
+        return 0;
+    return plan || err ? err : make(r, r->plan, inputs, walks);
+}
+
+/* By plans, where there can be some for such inputs. */
+static int run_planned(struct td_model_results *r, const struct td_tensor *inputs, bool *walks)
+{
+    struct td_model *model = r->walk.model;
+    const struct td_model_call *call = r->walk.call;
+    bool is_new, decides;
+    int err = 0;
+    do {
+        struct td_plan *plan =
+            call->eager || is_late(model, call) ? NULL : td_plan_take(model, inputs, call, &is_new);
+        *walks = !plan;
+        if (!plan)
+            return 0;
+        r->plan = is_new ? NULL : plan;
+        err = is_new ? make(r, plan, inputs, walks) : run_plans(r, inputs, walks);
+        decides = is_new && !r->plan && !err && !*walks;
+    } while (decides);
     return err;
 }
 
@@ -77,6 +127,7 @@ static int run_once(struct td_model *model, const struct td_tensor *inputs,
                     struct td_problem *problem)
 {
     struct td_model_results *r = calloc(1, sizeof *r + sizeof *r->item * (size_t)model->n_outputs);
+    bool walks;
     *results = NULL;
     if (!r)
         return td_problem_set(problem, ENOMEM, "no memory for the model's run");
@@ -85,15 +136,10 @@ static int run_once(struct td_model *model, const struct td_tensor *inputs,
     const struct td_stop *before = td_stop_obeyed;
     if (call->stop)
         td_stop_obey(call->stop);
-    int err = find_plan(model, inputs, call, &r->plan, problem);
-    if (!err && r->plan)
-        err = td_plan_execute(r->plan, inputs, &r->walk.figures, problem);
-    if (err == -ENOMEM && r->plan) { /* for its values side by side; a walk has few at a time */
-        td_plan_leave(model, r->plan);
-        r->plan = NULL;
-        err = 0;
-    }
-    if (!err && !r->plan) {
+    int err = run_planned(r, inputs, &walks);
+    if (!err && walks) {
+        leave_plans(r);
+        r->walk.figures = (struct td_model_figures){0};
         r->walked = true;
         td_model_wake(model);
         err = walk_program(r, inputs);
@@ -119,7 +165,8 @@ int td_model_run(struct td_model *model, const struct td_tensor *inputs,
 
 const struct td_tensor *td_model_result(const struct td_model_results *results, int i)
 {
-    return results->plan ? &results->plan->output[i].tensor : &results->item[i].v.tensor;
+    return results->plan ? &results->path.plan[results->path.n - 1]->output[i].tensor
+                         : &results->item[i].v.tensor;
 }
 
 void td_figures_count(struct td_model_figures *figures, enum td_isa isa, enum td_dtype compute_type)
@@ -146,8 +193,8 @@ void td_model_free_results(struct td_model_results **results)
     td_walk_release(&r->walk, 0, NULL, 0);
     td_blocks_free(&r->walk);
     free(r->walk.made);
-    if (r->plan)
-        td_plan_leave(r->walk.model, r->plan);
+    leave_plans(r);
+    free(r->path.plan);
     if (r->walked)
         td_model_walked(r->walk.model);
     td_model_unref(&r->walk.model);

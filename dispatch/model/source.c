@@ -38,7 +38,9 @@ struct source {
 static void print_value(const struct source *s, int value, size_t offset)
 {
     const struct td_plan_value *v = &s->plan->value[value];
-    if (v->step < 0)
+    if (v->step < 0 && v->result >= s->plan->n_inputs)
+        fprintf(s->to, "outer%d", v->result - s->plan->n_inputs);
+    else if (v->step < 0)
         print_text(s->to, s->input[v->result].name, true);
     else if (s->plan->step[v->step].n_outs > 1)
         fprintf(s->to, "v%d[%d]", v->step, v->result);

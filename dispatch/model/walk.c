@@ -24,7 +24,7 @@ int td_walk_stopped(struct td_walk *walk)
 {
     if (td_stopped())
         return td_problem_set(walk->problem, ETIMEDOUT, "the model was stopped");
-    return walk->call->threads > 1 && !walk->plan && td_team_is_crowded() ? -EAGAIN : 0;
+    return walk->call->threads > 1 && !walk->records && td_team_is_crowded() ? -EAGAIN : 0;
 }
 
 static int no_memory(struct td_walk *walk)
@@ -166,10 +166,10 @@ static int call_bound(struct td_walk *walk, const struct td_given *args, int n_a
         views++;
     if (views == n && n)
         return 0;
-    bool chance = td_op_draws_chance(walk->run.handle->schema.name), recorded;
+    bool chance = td_op_draws_chance(walk->run.handle->schema.name), recorded = false;
     walk->chance |= chance;
-    int err = walk->plan ? td_record_call(walk, args, n_args, chance, result, &recorded) : 0;
-    return err || (walk->plan && recorded) ? err : compute(walk, result);
+    int err = walk->records ? td_record_call(walk, args, n_args, chance, result, &recorded) : 0;
+    return err || recorded ? err : compute(walk, result);
 }
 
 int td_walk_call(struct td_walk *walk, const char *op, const struct td_given *args, int n_args,

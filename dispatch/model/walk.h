@@ -9,10 +9,28 @@
  */
 struct td_block {
     int refs;
+    int number;  /* of what is recorded, which it stands for, and 1 more; 0: it is memory */
     int n_items; /* of a list, which holds the blocks of its items; 0: a tensor's data */
     size_t bytes;
     struct td_block *next; /* of those that are free */
     _Alignas(64) unsigned char data[];
+};
+
+struct td_path { /* the plans that have run, one after the other, for one set of inputs */
+    struct td_plan **plan;
+    int n, room;
+};
+
+struct td_recorded {       /* a tensor that depends on the inputs, in a walk that records */
+    struct td_tensor like; /* its data are an address of its own, which is compared only */
+    struct td_block
+        *block;    /* without memory: who holds it may read the tensor; NULL: nobody does */
+    uint64_t from; /* the model's inputs of which it is computed, one bit each */
+    int input;     /* the model's input that it is, or -1 */
+    const struct td_plan *in; /* whose value it is: the last plan that has named it, */
+    int value;                /* by this number */
+    const struct td_plan *of; /* that has run, and has it as this output; or NULL */
+    int output;
 };
 
 #define TD_BLOCK_SIZES 160 /* that there are: four to a power of two */
@@ -32,10 +50,19 @@ struct td_walk {
     double work, most_work; /* operations so far, and beyond which a call is refused; 0: none */
     bool chance;            /* a call has drawn chance, which is to be drawn anew each time */
     const struct td_node *node;
-    /* Being recorded, or NULL. Then nothing is computed of what depends on the inputs: such items
-     * have types, shapes and addresses of their own, which are compared, but no memory behind them.
-     */
-    struct td_plan *plan;
+    /* Whether the walk records: then nothing is computed of what depends on the inputs, and where
+     * an element has to be known, the plan so far is closed and run, and another one begins. Of
+     * plans that have run before, which the path has, it only repeats what their values' numbers
+     * are. */
+    bool records;
+    struct td_plan *root, *plan; /* the first one; the one that is being recorded, or NULL */
+    char *why;                   /* there can be no plan: 200 bytes, "" until then */
+    struct td_path *path;
+    int at; /* of the path's plans: those before it have been repeated */
+    const struct td_tensor *inputs;
+    struct td_recorded *recorded;
+    int n_recorded, recorded_room, first_recorded; /* of the plan that is being recorded */
+    uintptr_t addresses;                           /* that have been given */
     struct td_model_figures figures;
     struct td_run run;
 };

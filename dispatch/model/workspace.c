@@ -52,14 +52,23 @@ struct td_workspace *td_workspace_take(struct td_model *model, size_t bytes)
     return create(model, bytes);
 }
 
-void td_workspace_leave(struct td_model *model, struct td_workspace *workspace)
+void td_workspace_leave(struct td_model *model, struct td_workspace **workspace)
 {
-    if (!workspace)
+    struct td_workspace *left = *workspace;
+    *workspace = NULL;
+    if (!left)
         return;
     pthread_mutex_lock(&model->lock_);
-    workspace->next = model->idle_;
-    model->idle_ = workspace;
+    left->next = model->idle_;
+    model->idle_ = left;
     pthread_mutex_unlock(&model->lock_);
+}
+
+void td_workspace_free(struct td_model *model, struct td_workspace **workspace)
+{
+    if (*workspace)
+        destroy(model, *workspace);
+    *workspace = NULL;
 }
 
 void td_workspaces_free(struct td_model *model)

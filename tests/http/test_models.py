@@ -399,6 +399,29 @@ class Models(service.ServiceTest):
         self.assertGreater(len(seen), 3)
         print(f"{answered[0]} answers of {len(seen)} models")
 
+    def test_values_decide(self):
+        """A loop that goes on until a sum is large enough: from four connections, while its plans are looked at."""
+        self.put("doubling", models.doubling())
+        wrong = []
+        def work(seed):
+            connection, rng = self.service.connect(), np.random.default_rng(seed)
+            for _ in range(60):
+                x = (rng.random(3) * 10.0 ** rng.integers(-1, 3)).astype(np.float32)
+                y, turns = models.doubling_of(x)
+                reply = self.infer("doubling", {"x": x}, binary=True, connection=connection)
+                if reply.status != 200 or not np.array_equal(reply.outputs["y"], y) or reply.outputs["z"] != [turns]:
+                    wrong.append((x, reply.body))
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            self.assertEqual(self.service.call("GET", "/v1/models/doubling/plan").status, 200)
+            self.assertEqual(self.service.call("GET", "/v1/models/doubling/source").status, 200)
+        self.assertEqual(wrong, [])
+        plans = self.service.call("GET", "/v1/models/doubling/plan").json["plans"]
+        self.assertEqual({plan["op_by_op"] for plan in plans}, {None})
+        self.assertGreater(len(plans), 5)
+
     def test_the_log_and_metrics(self):
         with Service("--log", "json", "--log-slow-ms", "1") as s:
             s.call("PUT", "/v1/models/told", models.line())

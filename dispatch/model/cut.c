@@ -1,0 +1,102 @@
+/* Where a walk that records has to know an element that depends on the inputs: a loop's condition,
+ * how many rows are wanted. The plan so far ends there and is run, the element is looked up, and
+ * another plan begins that is for this value. So a program becomes a tree of plans, of which a run
+ * takes one path: at each plan's end, the value says which comes next. Where it is one that has not
+ * come yet, the program is walked once more, past the plans that have run, and recorded from there
+ * on.
+ *
+ * Who has to be known to the plans behind: what is still held where a plan ends. It becomes the
+ * plan's outputs, and these keep their memory as long as the tree does. */
+#include "dispatch/model/plan.h"
+
+#include <assert.h>
+#include <errno.h>
+
+/* Those that are still held become outputs of the plan, of which the item is one. */
+static int give_out(struct td_walk *walk, const struct td_item *wanted)
+{
+    struct td_plan *plan = walk->plan;
+    size_t most = (size_t)(walk->n_recorded - walk->first_recorded);
+    plan->output = td_arena_zalloc(plan->arena, sizeof *plan->output * (most + 1));
+    plan->number = td_arena_zalloc(plan->arena, sizeof *plan->number * (most + 1));
+    if (!plan->output || !plan->number)
+        return -ENOMEM;
+    for (int i = walk->first_recorded; i < walk->n_recorded; i++) {
+        struct td_recorded *r = &walk->recorded[i];
+        if (r->input >= 0 || (!r->block && i + 1 != wanted->recorded))
+            continue;
+        plan->number[plan->n_outputs] = i;
+        plan->output[plan->n_outputs] =
+            (struct td_plan_output){.tensor = r->like, .value = r->value};
+        r->of = plan;
+        r->output = plan->n_outputs++;
+    }
+    return 0;
+}
+
+/* The plan ends where the item's elements are wanted, and is run. */
+static int end_plan(struct td_walk *walk, const struct td_item *item)
+{
+    struct td_plan *plan = walk->plan;
+    int err = give_out(walk, item);
+    const struct td_recorded *r = &walk->recorded[item->recorded - 1];
+    plan->wanted = (struct td_plan_wanted){.number = item->recorded,
+                                           .input = r->input,
+                                           .of = r->of,
+                                           .output = r->output,
+                                           .offset = td_record_offset(walk, item),
+                                           .bytes = td_nbytes(&item->v.tensor)};
+    return err ? err : td_plan_finish(walk);
+}
+
+/* Another one begins, for these values. */
+static int begin_plan(struct td_walk *walk, const void *values)
+{
+    struct td_plan *before = walk->path->plan[walk->path->n - 1];
+    if (walk->path->n == TD_PATH_PLANS)
+        return td_record_refuse(walk, "values are looked at more often than a plan may");
+    if (!(walk->plan = td_plan_create_after(before, values)))
+        return -ENOMEM;
+    walk->plan->beside = before->after;
+    before->after = walk->plan;
+    walk->first_recorded = walk->n_recorded;
+    return 0;
+}
+
+/* What the plans that ran before give out is where they have left it. */
+static void look_up_outputs(struct td_walk *walk)
+{
+    for (int k = 0; k < walk->path->n; k++) {
+        const struct td_plan *plan = walk->path->plan[k];
+        for (int i = 0; i < plan->n_outputs; i++) {
+            walk->recorded[plan->number[i]].of = plan;
+            walk->recorded[plan->number[i]].output = i;
+        }
+    }
+}
+
+const void *td_plan_wanted(const struct td_plan *plan, const struct td_tensor *inputs)
+{
+    const struct td_plan_wanted *w = &plan->wanted;
+    const void *data = w->input >= 0 ? inputs[w->input].data : w->of->output[w->output].tensor.data;
+    return (const char *)data + w->offset;
+}
+
+int td_record_read(struct td_walk *walk, const struct td_item *item, struct td_tensor *t)
+{
+    uint64_t from = walk->recorded[item->recorded - 1].from;
+    if (*walk->why || walk->root->decides || td_record_is_decided(walk, from))
+        return -ECANCELED;
+    bool repeats = walk->at < walk->path->n;
+    int err = repeats ? 0 : end_plan(walk, item);
+    if (err)
+        return err;
+    const struct td_plan *plan = walk->path->plan[walk->at++];
+    assert(plan->wanted.number == item->recorded && plan->wanted.bytes == td_nbytes(t));
+    t->data = (void *)td_plan_wanted(plan, walk->inputs);
+    if (walk->at < walk->path->n)
+        return 0;
+    if (repeats)
+        look_up_outputs(walk);
+    return begin_plan(walk, t->data);
+}
