@@ -3,10 +3,10 @@
  * route table. */
 #include "api/api.h"
 
-#include "api/handlers.h"
 #include "api/metrics/metrics.h"
 #include "api/models/models.h"
 #include "api/openapi/openapi.h"
+#include "api/request/request.h"
 #include "api/routes/routes.h"
 #include "api/shm/shm.h"
 #include "api/tasks/tasks.h"

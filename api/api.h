@@ -30,7 +30,7 @@ struct td_metrics;    /* counters and histograms: api/metrics/metrics.c */
 struct td_shm;        /* regions of clients' shared memory: api/shm/shm.c */
 struct td_task_table; /* calls answered 202, and their results: api/tasks/table.c */
 struct td_asset;      /* a text kept compressed: api/web/web.h */
-struct td_json_cache; /* JSON texts that come again: api/json/cache.c */
+struct td_json_cache; /* JSON texts that come again: api/json/text_cache.c */
 
 /* Whose shared memory is taken; auto: that of clients on the same machine. */
 enum td_shm_clients { TD_SHM_auto, TD_SHM_on, TD_SHM_off };

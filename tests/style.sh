@@ -80,7 +80,7 @@ layers() {
                 sed "s/:\s*#.*\"\(.*\)\".*/: $folder may not include \1/"
         done
     done
-    git grep -nP '^\s*#\s*include\s*"api/([a-z]+)/(?!\1\.h")' -- "${layered[@]}" |
+    git grep -nP '^\s*#\s*include\s*"api/([a-z]+)/(?!\1\.h"|[a-z]+\.def")' -- "${layered[@]}" |
         grep -vP '^(api/[a-z]+/)[^:]*:.*"\1' | sed 's/:\s*#.*"\(.*\)".*/: \1 is internal to its room/'
 }
 

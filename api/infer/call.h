@@ -1,10 +1,10 @@
-/* A request of the inference protocol, between its reading (read.c) and its running (infer.c): of
+/* A request of the inference protocol, between its reading (read/) and its running (infer.c): of
  * an operator, an expression or a model. Internal to this room. */
 #ifndef TD_API_INFER_CALL_H
 #define TD_API_INFER_CALL_H
 
 #include "api/infer/infer.h"
-#include "api/infer/streams.h"
+#include "api/infer/streams/streams.h"
 #include "api/models/models.h"
 #include "api/shm/shm.h"
 #include "api/tensors/tensors.h"
@@ -104,7 +104,7 @@ static inline int td_infer_refuse(struct td_problem *problem, const char *who, c
 int td_infer_parse(struct td_infer *in, struct td_problem *problem);
 /* The parameters that all calls share, NULL-ended. */
 extern const char *const td_infer_shared[];
-int td_infer_read(struct td_infer *in, struct td_problem *problem); /* in brief.c */
+int td_infer_read(struct td_infer *in, struct td_problem *problem); /* in read/short.c */
 /* The long form alone; and what the short one is read with, too: a member of parameters, and an
  * argument that has been read. name: NULL for one given by its position. -EINVAL, -ENOENT, -ENOMEM.
  */
@@ -130,7 +130,7 @@ bool td_infer_is_port(const char *port, const char *name);
  * not lie there. NULL when there is no memory. */
 void *td_infer_binary(const struct td_infer *in, size_t at, size_t bytes, size_t align);
 
-/* ---- lists.c ---- */
+/* ---- read/lists.c ---- */
 
 /* A list of numbers or of bools. -EINVAL. */
 int td_infer_read_list(const cJSON *item, const char *who, struct td_value *v,
@@ -138,12 +138,12 @@ int td_infer_read_list(const cJSON *item, const char *who, struct td_value *v,
 /* Makes one argument of the tensors that are called as elements of a list. -ENOMEM. */
 int td_infer_gather_lists(struct td_infer *in, struct td_problem *problem);
 
-/* ---- brief.c ---- */
+/* ---- read/short.c ---- */
 
 /* Writes the reply up to its parameters. */
 void td_infer_write_brief(struct td_infer *in, struct td_writer *w);
 
-/* ---- replay.c ---- */
+/* ---- call_cache.c ---- */
 
 /* Takes the call that an earlier request with the same JSON has bound, in place of reading and
  * binding. False: there is none, or something else is amiss; read it. */
@@ -163,7 +163,7 @@ void td_infer_free_results(struct td_infer *in);
 double td_infer_model_cost(const struct td_infer *in); /* of a run; INFINITY: nobody knows */
 void td_infer_write_model(const struct td_infer *in, struct td_writer *w, const char *key);
 
-/* ---- outputs.c; sentences go to run.problem ---- */
+/* ---- reply/outputs.c; sentences go to run.problem ---- */
 
 /* What is called, for sentences. */
 static inline const char *td_infer_called(const struct td_infer *in)
@@ -190,7 +190,7 @@ int td_infer_store(struct td_infer *in);
 /* The reply's JSON up to its parameters: model and outputs. */
 void td_infer_write_front(struct td_infer *in, struct td_writer *w);
 
-/* ---- place.c ---- */
+/* ---- reply/buffers.c ---- */
 
 /* Gives the outputs memory, and the reply's JSON. Those of a model are there, and go where the
  * client wants them. -EINVAL, -ENOMEM, in run.problem. */
@@ -198,7 +198,7 @@ int td_infer_place(struct td_infer *in);
 size_t td_infer_reply_bytes(const struct td_infer *in); /* that the reply may then have */
 void td_infer_reply(struct td_infer *in);               /* makes it */
 
-/* ---- keys.c: what the client says to the dispatcher ---- */
+/* ---- read/options.c: what the client says to the dispatcher ---- */
 
 /* meta, device and layout, which are wanted before the tensors are read. */
 int td_infer_key_defaults(struct td_infer *in, const cJSON *parameters, struct td_problem *problem);

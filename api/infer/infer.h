@@ -2,8 +2,8 @@
 #ifndef TD_API_INFER_H
 #define TD_API_INFER_H
 
-#include "api/handlers.h"
 #include "api/models/models.h"
+#include "api/request/request.h"
 
 /* Runs op ("add", "add.Tensor") on the request's tensors; model is what the reply calls it. */
 int td_api_infer(struct td_request *req, const char *op, const char *model);

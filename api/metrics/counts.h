@@ -20,7 +20,7 @@ enum {
     ,
     TD_PROBLEMS = 0
 #define TD_PROBLEM(...) +1
-#include "api/problems.def"
+#include "api/request/problems.def"
 #undef TD_PROBLEM
     ,
     TD_OP_ROWS = 16, /* of an operator's table, at most */

@@ -17,7 +17,7 @@ const int64_t td_bounds_ns[TD_BUCKETS] = {10000,     25000,     50000,      1000
 
 const char *const td_problem_types[TD_PROBLEMS] = {
 #define TD_PROBLEM(error, status, type, title) type,
-#include "api/problems.def"
+#include "api/request/problems.def"
 #undef TD_PROBLEM
 };
 

@@ -2,7 +2,7 @@
 #ifndef TD_API_METRICS_H
 #define TD_API_METRICS_H
 
-#include "api/handlers.h"
+#include "api/request/request.h"
 
 struct td_metrics *td_metrics_create(void);
 void td_metrics_destroy(struct td_metrics *metrics);

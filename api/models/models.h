@@ -2,7 +2,7 @@
 #ifndef TD_API_MODELS_H
 #define TD_API_MODELS_H
 
-#include "api/handlers.h"
+#include "api/request/request.h"
 #include "api/tensors/tensors.h"
 #include "dispatch/model/model.h"
 

@@ -3,7 +3,7 @@
 #ifndef TD_API_OPENAPI_H
 #define TD_API_OPENAPI_H
 
-#include "api/handlers.h"
+#include "api/request/request.h"
 
 #define TD_OPENAPI_REF "#/components/schemas/"
 

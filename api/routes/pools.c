@@ -1,5 +1,5 @@
 /* The pools: what they are, what they do now, and making and removing them. */
-#include "api/handlers.h"
+#include "api/request/request.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef TD_API_ROUTES_H
 #define TD_API_ROUTES_H
 
-#include "api/handlers.h"
+#include "api/request/request.h"
 
 /* ---- fixed.c: replies that never change ---- */
 

@@ -3,7 +3,7 @@
 #ifndef TD_API_SHM_H
 #define TD_API_SHM_H
 
-#include "api/handlers.h"
+#include "api/request/request.h"
 #include "api/shm/segment.h"
 
 /* ---- shm.c ---- */

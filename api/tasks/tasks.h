@@ -3,7 +3,7 @@
 #ifndef TD_API_TASKS_H
 #define TD_API_TASKS_H
 
-#include "api/handlers.h"
+#include "api/request/request.h"
 
 struct td_task_stats {
     int kept, queued, running, results; /* now; kept is all, with those cancelled in a queue */

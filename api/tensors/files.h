@@ -3,7 +3,7 @@
 #ifndef TD_API_TENSOR_FILES_H
 #define TD_API_TENSOR_FILES_H
 
-#include "api/handlers.h"
+#include "api/request/request.h"
 
 /* Reads a .npy body (format 1.0 to 3.0, little-endian, C or Fortran order) into a view over it, or
  * over a copy in the arena. -EINVAL, -ENOMEM. */

@@ -1,6 +1,6 @@
 /* The routes of stored tensors: bodies in three formats, listings, removal. */
 #include "api/tensors/tensors.h"
-#include "api/handlers.h"
+#include "api/request/request.h"
 #include "api/shm/shm.h"
 #include "api/tensors/files.h"
 

@@ -3,7 +3,7 @@
  * run no code that stands in it (Content-Security-Policy). */
 #include "api/web/web.h"
 
-#include "api/handlers.h"
+#include "api/request/request.h"
 
 #include <errno.h>
 #include <string.h>

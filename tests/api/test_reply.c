@@ -1,4 +1,4 @@
-/* api/reply.c: what is wrong, in the one form that all errors have. */
+/* api/request/reply.c: what is wrong, in the one form that all errors have. */
 #include "api/api.h"
 #include "tests/run_tests.h"
 

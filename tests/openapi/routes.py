@@ -2,7 +2,7 @@
 """routes.py VERSION: openapi.yaml and the code say the same.
 
 Both ways: every route of api/routes.def is described and everything described is a route. A path's
-variables and the query's parameters are declared, a described error is one that api/problems.def can
+variables and the query's parameters are declared, a described error is one that api/request/problems.def can
 give, operations under /v1/pools and /v1/tasks and the parameters of streams are marked experimental
 and nothing else is (RT-1), bodies are limited as described, and the version is the program's.
 """
@@ -32,7 +32,7 @@ def coded_routes():
 
 
 def problem_statuses():
-    text = (ROOT / "api/problems.def").read_text()
+    text = (ROOT / "api/request/problems.def").read_text()
     return set(re.findall(r"^TD_PROBLEM\(\w+, (\d+),", text, re.M))
 
 
@@ -60,7 +60,7 @@ def check_operation(api, path, item, method, statuses, query, body):
     for status, response in operation["responses"].items():
         problem = "application/problem+json" in resolve(api, response).get("content", {})
         if problem and status != "4XX" and status not in statuses:
-            yield f"{name}: api/problems.def has no status {status}"
+            yield f"{name}: api/request/problems.def has no status {status}"
     if ("x-stability" in operation) != path.startswith(("/v1/pools", "/v1/tasks")):
         yield f"{name}: x-stability belongs to pools and tasks, and to nothing else"
 

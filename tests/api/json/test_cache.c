@@ -1,5 +1,5 @@
-/* api/json/cache.c: what comes out of it is what td_json_parse gives for the same bytes, whatever
- * came before, whoever else reads it, and however many texts there are. */
+/* api/json/text_cache.c: what comes out of it is what td_json_parse gives for the same bytes,
+ * whatever came before, whoever else reads it, and however many texts there are. */
 #include "api/json/json.h"
 #include "tests/run_tests.h"
 

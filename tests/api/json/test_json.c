@@ -1,6 +1,6 @@
 /* api/json/json.c and api/json/write.c: what is cut out and what becomes a tree, the sentences for
  * what is wrong with a text, and what the writer makes of any string. */
-#include "api/handlers.h"
+#include "api/request/request.h"
 #include "tests/run_tests.h"
 
 #include <errno.h>

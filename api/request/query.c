@@ -1,5 +1,5 @@
 /* Percent-escapes of a request's path and query, undone; and its media type. */
-#include "api/handlers.h"
+#include "api/request/request.h"
 
 #include <ctype.h>
 #include <errno.h>

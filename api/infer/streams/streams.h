@@ -3,7 +3,7 @@
 #ifndef TD_API_STREAMS_H
 #define TD_API_STREAMS_H
 
-#include "api/handlers.h"
+#include "api/request/request.h"
 
 struct td_infer;
 
@@ -64,20 +64,20 @@ typedef void td_each_part(void *arg, int part, int threads, struct td_worker *wo
 int td_streams_each(const struct td_infer *in, struct td_worker *worker, td_each_part *run,
                     void *arg);
 
-/* ---- streams_model.c: of a model, whose results show only afterwards how they join ---- */
+/* ---- model.c: of a model, whose results show only afterwards how they join ---- */
 
 /* Without hints: cuts what has the batch in a first dimension that the model leaves open. And
  * judges parts that are cut, by its ports. -EINVAL, -ENOMEM. */
 int td_streams_cut_model(struct td_infer *in, int wanted);
 int td_streams_try_model(struct td_infer *in);
 
-/* ---- streams_run_model.c ---- */
+/* ---- run_model.c ---- */
 
 /* Runs the parts and gives the outputs their joined shapes, but no places yet. What td_model_run
  * says; -EINVAL: they do not join. */
 int td_streams_run_model(struct td_infer *in, struct td_worker *worker, const struct td_stop *stop);
 
-/* ---- streams_parts.c ---- */
+/* ---- parts.c ---- */
 
 /* Bytes that the output takes: of the whole, or of all parts' results one behind the other. */
 size_t td_streams_bytes(const struct td_infer *in, int output);

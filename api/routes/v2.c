@@ -1,7 +1,7 @@
 /* What the server is and what models it has, in the protocol's words. Every operator is a model,
  * called op.NAME; its inputs are the schema's tensors. */
-#include "api/models/models.h"
 #include "api/infer/infer.h"
+#include "api/models/models.h"
 #include "api/routes/routes.h"
 #include "api/shm/shm.h"
 #include "api/web/web.h"

@@ -1,6 +1,6 @@
 /* What the files of api/ need of each other. Internal to api/. */
-#ifndef TD_API_HANDLERS_H
-#define TD_API_HANDLERS_H
+#ifndef TD_API_REQUEST_H
+#define TD_API_REQUEST_H
 
 #include "api/api.h"
 #include "api/json/json.h"
@@ -23,7 +23,7 @@ void td_api_problem_begin(struct td_request *req, struct td_writer *w, int error
                           const char *detail);
 int td_api_problem_end(struct td_request *req, struct td_writer *w, int error);
 
-/* ---- bulk.c ---- */
+/* ---- offload.c ---- */
 
 /* Whether a request with so much text to read or write, or so many bytes, is for a worker; false
  * where one has it already. */

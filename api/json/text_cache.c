@@ -4,7 +4,7 @@
  *
  * The tree is shared: what it says (pools, stored tensors, options, operators) is looked up anew by
  * every request, so nothing here can be out of date, and a text says the same whenever it is
- * parsed. What can be made of a text once and for all goes along with it (infer/replay.c).
+ * parsed. What can be made of a text once and for all goes along with it (infer/call_cache.c).
  *
  * A text's hash chooses a set of four places, the compare of all its bytes decides. New trees take
  * a set's last place and move to the first when they are used, so that texts which come once (each

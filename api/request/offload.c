@@ -3,7 +3,7 @@
  * instead, as it would run a call; a call for the worker's own pool is then computed right there.
  *
  * Which requests these are, a handler says itself, before it has done anything. */
-#include "api/handlers.h"
+#include "api/request/request.h"
 
 #include <errno.h>
 

@@ -1,5 +1,5 @@
 /* Running the parts of a model's call, and what their results are together. The runs keep their
- * results until these have been copied to where the client wants them (streams_parts.c), so that
+ * results until these have been copied to where the client wants them (parts.c), so that
  * joining costs no copy of its own. */
 #include "api/infer/call.h"
 

@@ -1,6 +1,6 @@
 /* Responses in the forms that all handlers use: a JSON text that was written, a constant one, and
  * what is wrong, which has one form (RFC 9457) whoever says it. */
-#include "api/handlers.h"
+#include "api/request/request.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ static const struct {
     const char *type, *title;
 } problems[] = {
 #define TD_PROBLEM(error, status, type, title) {error, status, type, title},
-#include "api/problems.def"
+#include "api/request/problems.def"
 #undef TD_PROBLEM
 };
 

@@ -1,8 +1,8 @@
 /* Calls that come again. A client that calls one operator over and over sends the same JSON each
  * time and only the binary tensors behind it differ; so the bound call is kept beside the text's
- * tree (json/cache.c), and the next request with these bytes for this operator takes it, puts its
- * own tensors in and goes on where outputs are placed. Reading, binding and dispatching a call of
- * two small tensors cost a third of the instructions between its body and its reply.
+ * tree (json/text_cache.c), and the next request with these bytes for this operator takes it, puts
+ * its own tensors in and goes on where outputs are placed. Reading, binding and dispatching a call
+ * of two small tensors cost a third of the instructions between its body and its reply.
  *
  * Only calls are kept that follow from their text and the operator's dispatch table alone: all
  * tensors behind the JSON, nothing stored, shared, cut into streams, composite, traced or
