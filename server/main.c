@@ -1,7 +1,7 @@
 /* tensord's commands. Start-up is a list: the CPU before any thread, then operators, machine,
  * pools, the api's state, HTTP; the end is the same list backwards. `isa` and `ops` build no
  * server: they ask the api's own handlers, so that command and route cannot disagree. */
-#include "server/commands.h"
+#include "server/commands/commands.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static const struct {
     const char *help;
 } commands[] = {
 #define TD_COMMAND(id, word, options, examples, help) {word, td_command_##id, help},
-#include "server/commands.def"
+#include "server/commands/commands.def"
 #undef TD_COMMAND
 };
 

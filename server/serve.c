@@ -1,8 +1,8 @@
 /* `tensord serve`: builds the parts in order, waits for a signal, drains, takes them down again. */
-#include "server/commands.h"
-#include "server/config.h"
+#include "server/commands/commands.h"
+#include "server/config/config.h"
 #include "server/http/http.h"
-#include "server/log.h"
+#include "server/log/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -22,7 +22,7 @@ struct td_exchange {       /* lives in the request's arena */
     bool repeats;      /* behind the request line it came as the connection's last one */
     size_t room;       /* bytes that fit at req.body */
     uint64_t received; /* bytes of the body, taken or dropped */
-    size_t held;       /* bytes that count for its address, see server/peers.h */
+    size_t held;       /* bytes that count for its address, see server/http/peers.h */
     bool refused;      /* the response was settled before the body; the body is dropped */
     bool counted;      /* in service->front.in_flight */
     _Atomic enum td_exchange_state state;

@@ -8,7 +8,7 @@
  * must begin two bytes after the last one's end. */
 #include "server/http/threads.h"
 
-#include "server/origin.h"
+#include "server/http/origin.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
 #define TD_SERVER_HTTP_H
 
 #include "api/api.h"
-#include "server/config.h"
-#include "server/log.h"
+#include "server/config/config.h"
+#include "server/log/log.h"
 
 struct td_http_config {
     const char *listen;  /* "127.0.0.1:8080", "[::1]:8080", "unix:/run/tensord.sock" */

@@ -4,8 +4,8 @@
 #define TD_SERVER_HTTP_THREADS_H
 
 #include "server/http/http.h"
-#include "server/listen.h"
-#include "server/watch.h"
+#include "server/http/listen.h"
+#include "server/http/watch.h"
 
 #include <microhttpd.h>
 #include <pthread.h>

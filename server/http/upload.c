@@ -3,7 +3,7 @@
  * once, so that each byte is copied once, to where it is used; one of unknown length moves to four
  * times the room as it grows.
  *
- * From HELD on a body counts for the address that sends it, see server/peers.h. */
+ * From HELD on a body counts for the address that sends it, see server/http/peers.h. */
 #include "server/http/exchange.h"
 
 #include <errno.h>

@@ -53,7 +53,7 @@ AREAS = [
     (r"api/web/", ["dashboard"]),
     (r"api/infer/stream", ["http_streams", "http_model_streams"]),
     (r"api/", [r"http_(infer|brief|answers|errors|routes|dispatch|eval|pools|isa|metrics|repeats|shm|tensors|models|streams|tasks|cost|numbers|index|memory|operators)"]),
-    (r"server/(http|listen|origin|watch)", ["server_.*", r"http_(connections|framing|repeats|drain|errors|cost|infer|log)"]),
+    (r"server/http", ["server_.*", r"http_(connections|framing|repeats|drain|errors|cost|infer|log)"]),
     (r"server/", ["server_.*", r"http_(commands|log|drain)", "unit", "load report"]),
 ]
 

@@ -1,7 +1,8 @@
-/* server/config.c: which of flag, environment and file wins, lists, and what each mistake is told.
+/* server/config/config.c: which of flag, environment and file wins, lists, and what each mistake is
+ * told.
  */
 #include "api/api.h"
-#include "server/config.h"
+#include "server/config/config.h"
 #include "tests/run_tests.h"
 
 #include <errno.h>

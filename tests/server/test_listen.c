@@ -1,5 +1,5 @@
-/* server/listen.c: texts of addresses, ports that are taken, and Unix sockets left behind. */
-#include "server/listen.h"
+/* server/http/listen.c: texts of addresses, ports that are taken, and Unix sockets left behind. */
+#include "server/http/listen.h"
 #include "tests/run_tests.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* server/log*.c: whatever bytes come, a line is one line and its values are read back; and how many
  * lines a thread may write. */
-#include "server/log.h"
+#include "server/log/log.h"
 
 #include "api/json/json.h"
-#include "server/log_line.h"
+#include "server/log/line.h"
 #include "tests/run_tests.h"
 
 #include <ctype.h>

@@ -1,5 +1,5 @@
-/* server/origin.c: which hosts and origins are taken. */
-#include "server/origin.h"
+/* server/http/origin.c: which hosts and origins are taken. */
+#include "server/http/origin.h"
 #include "tests/run_tests.h"
 
 static const struct td_given none, some = {{"api.example", "tensord"}, 2}, all = {{"*"}, 1};

@@ -1,6 +1,6 @@
-/* server/peers.c: whose share is how much. */
+/* server/http/peers.c: whose share is how much. */
 #include "pools/pools.h"
-#include "server/peers.h"
+#include "server/http/peers.h"
 #include "tests/run_tests.h"
 
 #include <arpa/inet.h>

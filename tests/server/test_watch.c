@@ -1,5 +1,5 @@
-/* server/watch.c: who is cut off, at times that the test makes up, and who is not. */
-#include "server/watch.h"
+/* server/http/watch.c: who is cut off, at times that the test makes up, and who is not. */
+#include "server/http/watch.h"
 
 #include "pools/pools.h"
 #include "tests/run_tests.h"

@@ -5,9 +5,9 @@
  * before that is believed.
  *
  * Time is bounded by leaving cells out, evenly: whenever the sweep is behind its schedule. */
-#include "server/bench.h"
-#include "server/commands.h"
-#include "server/terminal.h"
+#include "server/bench/bench.h"
+#include "server/commands/commands.h"
+#include "server/commands/terminal.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -4,8 +4,8 @@
  * cold is a selection after everything has been driven out of the caches, once for each operator
  * that the sample can be bound to. Instruction counts are taken by tests/bench/dispatch.py, which
  * runs one item a known number of times under callgrind. */
-#include "server/bench.h"
-#include "server/commands.h"
+#include "server/bench/bench.h"
+#include "server/commands/commands.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* How far a long command is, for who waits before a terminal: one line on standard error that is
  * drawn over itself and leaves nothing behind. In pipes and files there is none. */
-#include "server/terminal.h"
+#include "server/commands/terminal.h"
 
 #include "pools/pools.h"
 

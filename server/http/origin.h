@@ -2,7 +2,7 @@
 #ifndef TD_SERVER_ORIGIN_H
 #define TD_SERVER_ORIGIN_H
 
-#include "server/config.h"
+#include "server/config/config.h"
 
 #include <stdbool.h>
 

@@ -19,7 +19,7 @@ struct td_given { /* an option that can be given several times */
 /* As in options.def; client_shared_memory is an enum td_shm_clients. */
 struct td_config {
 #define TD_OPTION(type, name, ...) TD_OPTION_##type name;
-#include "server/options.def"
+#include "server/config/options.def"
 #undef TD_OPTION
     char given[1024]; /* as flags: those that were given, as far as there is room */
     char *memory_;    /* what file values point into */
@@ -35,7 +35,7 @@ void td_config_fini(struct td_config *config);
 /* The option list, for --help, on standard output. */
 void td_config_help(void);
 
-/* ---- config_file.c ---- */
+/* ---- file.c ---- */
 
 /* Calls each for every member of a JSON object at text, values as text, an array's one by one: how
  * a configuration file is read. Stops at the first error and gives it back. -EINVAL. */

@@ -4,7 +4,7 @@
 #ifndef TD_SERVER_WATCH_H
 #define TD_SERVER_WATCH_H
 
-#include "server/peers.h"
+#include "server/http/peers.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

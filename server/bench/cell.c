@@ -1,6 +1,6 @@
 /* A cell of `bench --all-candidates`: a call made from an operator's sample, as large as is wanted.
  */
-#include "server/bench.h"
+#include "server/bench/bench.h"
 
 #include "kernels/elementwise.h"
 #include "kernels/weight.h"

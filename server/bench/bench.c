@@ -2,9 +2,9 @@
  * request: on a pinned worker of a pool, weights stored and therefore packed. One object a line;
  * `chosen` marks the kernel that selection would take. Kernels of a case take turns, so that a
  * drift of the machine meets all of them alike. */
-#include "server/bench.h"
-#include "server/commands.h"
-#include "server/terminal.h"
+#include "server/bench/bench.h"
+#include "server/commands/commands.h"
+#include "server/commands/terminal.h"
 
 #include "kernels/trap.h"
 #include "kernels/weight.h"

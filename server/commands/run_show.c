@@ -1,7 +1,7 @@
 /* What `tensord run` prints and writes: for people a line an output with its first elements, for
  * programs JSON with all of them, and .npy files. A name in a model may hold any bytes; a file's is
  * made of the harmless ones. */
-#include "server/run.h"
+#include "server/commands/run.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* `tensord top`: what a running server does, from its own /metrics and /v1/topology; a screen that
  * is drawn again on a terminal, two looks and one text otherwise. */
-#include "server/commands.h"
-#include "server/terminal.h"
+#include "server/commands/commands.h"
+#include "server/commands/terminal.h"
 
 #include <errno.h>
 #include <netdb.h>

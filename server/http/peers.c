@@ -1,7 +1,7 @@
 /* Shares of memory by address. A client that opens many connections and leaves bodies half sent, or
  * replies unread, would else have all of --memory: each of its requests is within the limits. While
  * memory is there an address may have all it asks for, as a proxy in front is one address too. */
-#include "server/peers.h"
+#include "server/http/peers.h"
 
 #include "pools/pools.h"
 

@@ -1,7 +1,7 @@
 /* The commands and options once more, for shells that complete them and for man: written from
  * commands.def and options.def, so that no list is kept by hand. `meson install` puts them where
  * they are looked for. */
-#include "server/commands.h"
+#include "server/commands/commands.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@ static const struct {
     const char *word, *options, *examples, *help;
 } commands[] = {
 #define TD_COMMAND(id, word, options, examples, help) {word, options, examples, help},
-#include "server/commands.def"
+#include "server/commands/commands.def"
 #undef TD_COMMAND
 };
 #define COMMANDS (sizeof commands / sizeof *commands)
@@ -24,7 +24,7 @@ static const struct {
 } options[] = {
 #define TD_OPTION(type, name, value, def, lowest, highest, help)                                   \
     {#name, value, def, help, TYPE_##type},
-#include "server/options.def"
+#include "server/config/options.def"
 #undef TD_OPTION
 };
 #define OPTIONS (sizeof options / sizeof *options)

@@ -1,8 +1,8 @@
 /* `tensord run`: a model once, without a server. It asks the handlers of the api, as a client would
  * do: the model and the inputs are stored, and then it is called; so what it says is what the
  * server would. All of it happens on one worker of a pool on all CPUs. */
-#include "server/run.h"
-#include "server/commands.h"
+#include "server/commands/run.h"
+#include "server/commands/commands.h"
 
 #include <errno.h>
 #include <stdio.h>

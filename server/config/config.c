@@ -1,7 +1,7 @@
 /* Options come from three places under the same names: flags, environment, file. Each option keeps
  * the text from the highest of them that has it; numbers are judged once, at the end, whatever the
  * place. All of it runs once in main. */
-#include "server/config.h"
+#include "server/config/config.h"
 
 #include "api/api.h"
 
@@ -13,7 +13,7 @@
 
 enum option {
 #define TD_OPTION(type, name, ...) OPT_##name,
-#include "server/options.def"
+#include "server/config/options.def"
 #undef TD_OPTION
     OPTIONS
 };
@@ -28,7 +28,7 @@ static const struct {
 } options[OPTIONS] = {
 #define TD_OPTION(type, name, value, def, lowest, highest, help)                                   \
     {#name, value, def, help, lowest, highest, offsetof(struct td_config, name), TYPE_##type},
-#include "server/options.def"
+#include "server/config/options.def"
 #undef TD_OPTION
 };
 

@@ -1,6 +1,6 @@
 /* The bench's cases: a file made for several frameworks, so its words are translated into the names
  * of our operators' schemas here and nowhere else. */
-#include "server/bench.h"
+#include "server/bench/bench.h"
 
 #include "api/json/json.h"
 

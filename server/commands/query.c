@@ -1,6 +1,6 @@
 /* Commands that ask without a server: isa, ops, cpu-features. The JSON forms are the routes' own
  * replies; the forms for people are made from the same structs. */
-#include "server/commands.h"
+#include "server/commands/commands.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,10 +15,10 @@
  * last bytes and of the end in one event, reads the bytes and waits for another event. So it does
  * where a client has closed its own side behind a whole request: END_LOOK_NS after requests have
  * been answered those are looked for that have ended, and nothing is left of what they sent. */
-#include "server/watch.h"
+#include "server/http/watch.h"
 
 #include "pools/pools.h"
-#include "server/listen.h"
+#include "server/http/listen.h"
 
 #include <errno.h>
 #include <linux/sockios.h>

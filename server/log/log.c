@@ -9,10 +9,10 @@
  * Standard error is other programs' as well, so it is not made non-blocking: before each piece it
  * is asked whether there is room, and no more is written than a pipe then takes without waiting,
  * PIPE_BUF. */
-#include "server/log.h"
+#include "server/log/log.h"
 
-#include "server/listen.h"
-#include "server/log_line.h"
+#include "server/http/listen.h"
+#include "server/log/line.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -6,7 +6,7 @@
  * its owner can have in the public name system, and such names are taken over no network unless
  * they are allowed.
  */
-#include "server/origin.h"
+#include "server/http/origin.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>

@@ -1,7 +1,7 @@
 /* A line of the log, put together without memory of its own. No value can end it, or look like
  * another: in JSON all of them are quoted, in text all but plain words are, and nothing but
  * printable ASCII is written; of our own sentences, no control character. */
-#include "server/log_line.h"
+#include "server/log/line.h"
 
 #include "api/json/json.h"
 

@@ -2,7 +2,7 @@
  * let a second server of the same user creep in and take half of the connections: so a port is
  * first bound without that option, which fails where anybody listens. For the same reason a Unix
  * socket is removed only when it is one and nobody answers on it. */
-#include "server/listen.h"
+#include "server/http/listen.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* A configuration file: one JSON object, its values handed out as text, as if they stood on the
  * command line. */
-#include "server/config.h"
+#include "server/config/config.h"
 
 #include "api/json/json.h"
 

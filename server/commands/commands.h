@@ -7,7 +7,7 @@
 
 typedef int td_command(int argc, char **argv);
 #define TD_COMMAND(id, ...) td_command td_command_##id;
-#include "server/commands.def"
+#include "server/commands/commands.def"
 #undef TD_COMMAND
 
 /* Detects the CPU under TENSORD_CPU_CAPABILITY (or cap when it is not NULL) and parses the

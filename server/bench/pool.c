@@ -1,5 +1,5 @@
 /* Where the bench computes: a pool of one pinned worker, as requests have it. */
-#include "server/bench.h"
+#include "server/bench/bench.h"
 
 #include <errno.h>
 
