@@ -4,9 +4,9 @@
  * a container) should still run a configuration written for the whole machine; only when nothing is
  * left is it an error. A CPU quota bounds the default threads of every pool and leaves them
  * unpinned; who asks for more, or for pins, gets them with a warning. */
+#include "pools/machine/runtime.h"
+#include "pools/machine/topology.h"
 #include "pools/pool.h"
-#include "pools/runtime.h"
-#include "pools/topology.h"
 
 #include <errno.h>
 #include <limits.h>

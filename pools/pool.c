@@ -18,10 +18,10 @@
  * No lock is taken here. The set's lock guards only the list of pools (set.c). */
 #include "pools/pool.h"
 
-#include "pools/buffer.h"
 #include "pools/futex.h"
-#include "pools/runtime.h"
-#include "pools/topology.h"
+#include "pools/machine/runtime.h"
+#include "pools/machine/topology.h"
+#include "pools/memory/buffer.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -9,7 +9,7 @@
 #ifndef TD_POOLS_H
 #define TD_POOLS_H
 
-#include "pools/budget.h"
+#include "pools/memory/budget.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

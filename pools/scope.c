@@ -3,8 +3,8 @@
  * This is the pool without its queue: the thread itself leads a team on the pool's CPUs, next to
  * the workers, and gets its former mask and OpenMP settings back at the end. Scopes of a thread
  * form a stack. Entering the innermost pool again changes nothing and is only counted. */
+#include "pools/machine/runtime.h"
 #include "pools/pool.h"
-#include "pools/runtime.h"
 
 #include <errno.h>
 #include <stdlib.h>

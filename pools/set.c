@@ -6,10 +6,10 @@
  * which is what destroy waits for. Threads that are no workers may have a seat at a pool. */
 #include "pools/set.h"
 
-#include "pools/buffer.h"
 #include "pools/futex.h"
-#include "pools/runtime.h"
-#include "pools/topology.h"
+#include "pools/machine/runtime.h"
+#include "pools/machine/topology.h"
+#include "pools/memory/buffer.h"
 
 #include <assert.h>
 #include <errno.h>

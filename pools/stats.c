@@ -2,7 +2,7 @@
  * so they need not belong to one moment; affinities are read back from the kernel at each call. */
 #include "pools/pool.h"
 
-#include "pools/buffer.h"
+#include "pools/memory/buffer.h"
 
 #include <math.h>
 #include <string.h>

@@ -19,7 +19,7 @@
  * A struct td_team is written by its opener; members write only their own tid. */
 #include "pools/team.h"
 
-#include "pools/runtime.h"
+#include "pools/machine/runtime.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef TD_TEAM_H
 #define TD_TEAM_H
 
-#include "pools/cpus.h"
+#include "pools/machine/cpus.h"
 #include "pools/pools.h"
 
 #include <stdatomic.h>

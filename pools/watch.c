@@ -12,7 +12,7 @@
  * compares with the clock. */
 #include "pools/set.h"
 
-#include "pools/topology.h"
+#include "pools/machine/topology.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -321,8 +321,9 @@ int td_command_serve(int argc, char **argv)
         return status;
     }
     td_tune(s.config.tune == 0); /* on|off */
-    /* Big buffers are kept by pools/buffer.c; what malloc has of 256 KiB or more, such as a stored
-     * tensor, goes back to the system when it is freed, and the free top of its heaps at 1 MiB. */
+    /* Big buffers are kept by pools/memory/buffer.c; what malloc has of 256 KiB or more, such as a
+     * stored tensor, goes back to the system when it is freed, and the free top of its heaps at 1
+     * MiB. */
     mallopt(M_ARENA_MAX, 2);
     mallopt(M_MMAP_THRESHOLD, 256 << 10);
     mallopt(M_TRIM_THRESHOLD, 1 << 20);

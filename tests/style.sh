@@ -24,7 +24,7 @@ owners=(
     "microhttpd\.h:server/http/threads\.h"
     "(cjson/)?cJSON\.h:(api/json/[a-z_]*|dispatch/model/pt2[a-z_]*)\.[ch]"
     "zip\.h:dispatch/model/pt2_archive\.c"
-    "hwloc.*\.h:pools/machine\.h"
+    "hwloc.*\.h:pools/machine/machine\.h"
     "cpuinfo\.h:dispatch/cpu[a-z_]*\.c"
     "(oneapi/dnnl/)?dnnl.*\.h:kernels/onednn_prim\.h"
     "sleef\.h:kernels/functions\.h"

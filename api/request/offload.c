@@ -21,7 +21,7 @@ bool td_api_is_bulk(const struct td_request *req, size_t text, size_t bytes)
     return !req->worker && (text > BULK_TEXT || bytes > BULK_BODY);
 }
 
-/* Requests that show or delete may use memory beyond the budget (pools/arena.h): they must work
+/* Requests that show or delete may use memory beyond the budget (pools/pools.h): they must work
  * when nothing else does. Bodies of theirs are small, as are those of the few others of that kind.
  */
 static bool is_for_control(const struct td_request *req)

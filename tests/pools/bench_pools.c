@@ -2,8 +2,8 @@
  * and on the submitter's CPU; what kept buffers save; what two pools overlap. One line a figure:
  * `meson test -C build --benchmark pools` or the program by itself. Medians, so a busy machine
  * shows in the spread (p90), not in the value. */
-#include "pools/buffer.h"
 #include "pools/futex.h"
+#include "pools/memory/buffer.h"
 #include "pools/pools.h"
 
 #include <stdio.h>

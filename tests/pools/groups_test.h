@@ -2,7 +2,7 @@
 #ifndef TD_GROUPS_TEST_H
 #define TD_GROUPS_TEST_H
 
-#include "pools/topology.h"
+#include "pools/machine/topology.h"
 #include "pools_test.h"
 
 #include <string.h>

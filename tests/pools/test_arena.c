@@ -1,5 +1,6 @@
-/* pools/arena.c and pools/buffer.c: alignment, padding, what is kept and what is given back. */
-#include "pools/buffer.h"
+/* pools/memory/arena.c and pools/memory/buffer.c: alignment, padding, what is kept and what is
+ * given back. */
+#include "pools/memory/buffer.h"
 #include "pools_test.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
-/* pools/budget.c, and that arenas, kept blocks and queues take what they have from td_memory. */
-#include "pools/buffer.h"
+/* pools/memory/budget.c, and that arenas, kept blocks and queues take what they have from
+ * td_memory. */
+#include "pools/memory/buffer.h"
 #include "pools_test.h"
 
 #include <errno.h>

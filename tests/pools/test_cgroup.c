@@ -1,4 +1,5 @@
-/* pools/cgroup.c through pools/topology.c: what control groups say, and what follows from it. */
+/* pools/machine/cgroup.c through pools/machine/topology.c: what control groups say, and what
+ * follows from it. */
 #include "groups_test.h"
 
 #define MOUNT_V1                                                                                   \

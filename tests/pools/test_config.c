@@ -1,6 +1,6 @@
-/* pools/config.c and cpus.c: the text of a pool, CPU lists, and their check against machines
- * of several shapes. */
-#include "pools/cpus.h"
+/* pools/config.c and machine/cpus.c: the text of a pool, CPU lists, and their check against
+ * machines of several shapes. */
+#include "pools/machine/cpus.h"
 #include "pools_test.h"
 
 #include <errno.h>

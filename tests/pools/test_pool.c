@@ -1,5 +1,5 @@
 /* pools/pool.c: what a pool promises about jobs, whatever they compute. */
-#include "pools/buffer.h"
+#include "pools/memory/buffer.h"
 #include "pools_test.h"
 
 #include <errno.h>

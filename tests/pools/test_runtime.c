@@ -1,5 +1,5 @@
-/* pools/runtime.c: when and by whom the OpenMP runtime is looked up. dlsym is this file's own here
- * (the linker wraps it). */
+/* pools/machine/runtime.c: when and by whom the OpenMP runtime is looked up. dlsym is this file's
+ * own here (the linker wraps it). */
 #include "pools_test.h"
 
 #include <stdatomic.h>

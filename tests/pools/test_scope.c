@@ -1,6 +1,6 @@
 /* pools/scope.c: a thread on a pool's CPUs and back, and the same result there
  * as anywhere. */
-#include "pools/cpus.h"
+#include "pools/machine/cpus.h"
 #include "pools_test.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* pools/team.c and runtime.c: every member of a worker's team on its CPU, also after libgomp has
- * dismissed some. */
+/* pools/team.c and machine/runtime.c: every member of a worker's team on its CPU, also after
+ * libgomp has dismissed some. */
 #include "pools_test.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
-/* pools/topology.c: synthetic machines, and the real one as this process may use it. */
-#include "pools/topology.h"
+/* pools/machine/topology.c: synthetic machines, and the real one as this process may use it. */
+#include "pools/machine/topology.h"
 
 #include "pools_test.h"
 

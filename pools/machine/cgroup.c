@@ -5,7 +5,7 @@
  * group's. The mount table says where each controller lives and which part of the hierarchy is
  * mounted, since neither is the same inside and outside a container. Files are small, and read anew
  * twice a second (watch.c); a root other than "" lets tests lay out machines of their own. */
-#include "pools/cgroup.h"
+#include "pools/machine/cgroup.h"
 
 #include <stdbool.h>
 #include <stdio.h>

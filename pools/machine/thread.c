@@ -1,8 +1,8 @@
 /* What a thread asks for itself: on which CPUs it runs, how soon it is let in, what time it is. */
 #include "pools/pools.h"
 
-#include "pools/cpus.h"
-#include "pools/runtime.h"
+#include "pools/machine/cpus.h"
+#include "pools/machine/runtime.h"
 
 #include <sched.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
  * order; only its text is sorted. Kernel masks are allocated at the size the machine needs: the
  * fixed cpu_set_t ends at CPU 1023. Everything here works on the caller's storage, so any thread
  * may enter. */
-#include "pools/cpus.h"
+#include "pools/machine/cpus.h"
 
 #include <errno.h>
 #include <sched.h>

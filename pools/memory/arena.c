@@ -10,7 +10,7 @@
  */
 #include "pools/pools.h"
 
-#include "pools/buffer.h"
+#include "pools/memory/buffer.h"
 
 #include <assert.h>
 #include <stdarg.h>

@@ -14,10 +14,10 @@
  *
  * One lock guards the list; it is short (32 MiB of blocks of 64 KiB or more), and system calls are
  * made outside of the lock. */
-#include "pools/buffer.h"
+#include "pools/memory/buffer.h"
 
+#include "pools/machine/topology.h"
 #include "pools/pools.h"
-#include "pools/topology.h"
 
 #include <errno.h>
 #include <pthread.h>

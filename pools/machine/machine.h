@@ -2,8 +2,8 @@
 #ifndef TD_MACHINE_H
 #define TD_MACHINE_H
 
-#include "pools/cgroup.h"
-#include "pools/topology.h"
+#include "pools/machine/cgroup.h"
+#include "pools/machine/topology.h"
 
 #include <hwloc.h>
 #include <pthread.h>

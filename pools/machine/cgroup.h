@@ -2,7 +2,7 @@
 #ifndef TD_CGROUP_H
 #define TD_CGROUP_H
 
-#include "pools/cpus.h"
+#include "pools/machine/cpus.h"
 
 #include <stdint.h>
 

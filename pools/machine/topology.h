@@ -2,7 +2,7 @@
 #ifndef TD_TOPOLOGY_H
 #define TD_TOPOLOGY_H
 
-#include "pools/cpus.h"
+#include "pools/machine/cpus.h"
 #include "pools/pools.h"
 
 /* td_topology_create with the control groups' files below root instead of /. */

@@ -5,7 +5,7 @@
  * so one way of opening a team serves the three; without any, workers run alone and everything else
  * works. LLVM's and Intel's also export kmp_*: they keep masks of their own, which a plain
  * sched_setaffinity would leave stale, so they are asked when all six functions are there. */
-#include "pools/runtime.h"
+#include "pools/machine/runtime.h"
 
 #include "pools/pools.h"
 

@@ -10,8 +10,8 @@
  * left of it within the cpuset of that moment; a process that was started on all that its cpuset
  * had asks for everything. On a synthetic machine all CPUs count as allowed, so that tests can lay
  * out pools of any size. */
-#include "pools/machine.h"
-#include "pools/runtime.h"
+#include "pools/machine/machine.h"
+#include "pools/machine/runtime.h"
 
 #include <errno.h>
 #include <sched.h>

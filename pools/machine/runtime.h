@@ -2,7 +2,7 @@
 #ifndef TD_RUNTIME_H
 #define TD_RUNTIME_H
 
-#include "pools/cpus.h"
+#include "pools/machine/cpus.h"
 
 struct td_runtime {
     const char *backend; /* "pthread", "kmp" or "none"; NULL before td_runtime_init */

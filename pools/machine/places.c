@@ -1,7 +1,7 @@
 /* Where things are on the machine: CPUs and their nodes, and on which node memory lies. All of it
  * is constant but for which CPUs are allowed, so no lock is taken. */
-#include "pools/machine.h"
-#include "pools/runtime.h"
+#include "pools/machine/machine.h"
+#include "pools/machine/runtime.h"
 
 #include <errno.h>
 #include <sched.h>
