@@ -36,7 +36,6 @@ CIRCLES = {
             layer_norm_backward linear_backward mask move nms norm pick pointwise post product quantize recurrent reduce
             resample rotary scan search softmax sort unfold window"""),
         {"dispatch", "dispatch/graph"},
-        {"server/http", "server/log"},
     ],
 }
 

@@ -4,6 +4,8 @@
  * socket is removed only when it is one and nobody answers on it. */
 #include "server/http/listen.h"
 
+#include "server/log/log.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -164,21 +166,6 @@ bool td_address_is_loopback(const struct sockaddr_storage *address)
 bool td_listener_is_local(const struct td_listener *listener)
 {
     return !listener->address.ss_family || td_address_is_loopback(&listener->address);
-}
-
-void td_address_name(const struct sockaddr_storage *address, char *name, size_t size)
-{
-    char host[INET6_ADDRSTRLEN];
-    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
-    const struct sockaddr_in *in = (const struct sockaddr_in *)address;
-    if (address->ss_family == AF_INET6)
-        snprintf(name, size, "[%s]:%d", inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host),
-                 ntohs(in6->sin6_port));
-    else if (address->ss_family == AF_INET)
-        snprintf(name, size, "%s:%d", inet_ntop(AF_INET, &in->sin_addr, host, sizeof host),
-                 ntohs(in->sin_port));
-    else
-        snprintf(name, size, "unix");
 }
 
 void td_listener_name(const struct td_listener *listener, char *name, size_t size)

@@ -21,8 +21,6 @@ int td_listener_open(struct td_listener *listener, const char *text, const char 
                      struct td_problem *problem);
 
 bool td_address_is_loopback(const struct sockaddr_storage *address); /* of IPv4 or IPv6 */
-/* "127.0.0.1:40000", "[::1]:40000" or "unix". */
-void td_address_name(const struct sockaddr_storage *address, char *name, size_t size);
 
 /* Whether all who can reach it are on this machine: a loopback address or a Unix socket. */
 bool td_listener_is_local(const struct td_listener *listener);

@@ -11,7 +11,6 @@
  * PIPE_BUF. */
 #include "server/log/log.h"
 
-#include "server/http/listen.h"
 #include "server/log/line.h"
 
 #include <errno.h>

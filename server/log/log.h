@@ -55,4 +55,7 @@ bool td_log_wants(struct td_log *log, struct td_log_turn *turn, const struct td_
 /* Writes it. In its turn, if td_log_wants. */
 void td_log_write(struct td_log *log, struct td_log_turn *turn, const struct td_log_request *r);
 
+/* "127.0.0.1:40000", "[::1]:40000" or "unix". */
+void td_address_name(const struct sockaddr_storage *address, char *name, size_t size);
+
 #endif
