@@ -1,5 +1,5 @@
 /* Kernels that trap, in the log: what happened to whom, and whether the row runs again. */
-#include "server/log.h"
+#include "server/log/log.h"
 
 #include "kernels/trap.h"
 

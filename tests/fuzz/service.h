@@ -3,7 +3,7 @@
 #define TD_TESTS_FUZZ_SERVICE_H
 
 #include "api/api.h"
-#include "pools/runtime.h"
+#include "pools/machine/runtime.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <errno.h>

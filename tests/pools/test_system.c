@@ -1,7 +1,7 @@
 /* What pools/ asks of the system, which is one of 4096 CPUs and two NUMA nodes here: the linker
  * gives its calls to this file (--wrap). */
-#include "pools/buffer.h"
-#include "pools/cpus.h"
+#include "pools/machine/cpus.h"
+#include "pools/memory/buffer.h"
 #include "pools_test.h"
 
 #include <errno.h>
