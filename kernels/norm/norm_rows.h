@@ -6,7 +6,8 @@
  * pass writes. A group whose sums are beyond the type is done in doubles.
  *
  * Elements of a group lie in runs: all in one, or, of a channel over all images, one an image; of
- * [images, channels] these have a single element, and channels lie in the lanes instead. */
+ * [images, channels] these have a single element, and channels lie in the lanes instead. Short rows
+ * of FP32 lanes are one a lane (norm_short.def). */
 #ifndef TD_KERNELS_NORM_ROWS_H
 #define TD_KERNELS_NORM_ROWS_H
 
@@ -181,10 +182,18 @@ TD_INLINE void write_run(const struct td_norm *n, int64_t at, td_real mean_, td_
                 L_fma(L_get_n(n->x->data, at + i, n->inner - i, type, 0) - mean, scale, rest));
 }
 
+#if TD_REAL_BITS == 32
+#include "kernels/norm/norm_short.def"
+#endif
+
 TD_INLINE void groups(const struct norm_job *job, int64_t begin, int64_t end,
                       const enum td_dtype type)
 {
     const struct td_norm *n = &job->n;
+#if TD_REAL_BITS == 32
+    for (; begin < end && is_short(n) && !td_stopped(); begin += L_LANES)
+        short_rows(job, begin, end - begin < L_LANES ? end - begin : L_LANES, type);
+#endif
     for (int64_t k = begin; k < end && !td_stopped(); k++) {
         struct norm_stats s = stats_of(n, k, type);
         int64_t first = k * n->together % n->channels;
