@@ -31,6 +31,8 @@ static int take(struct td_weight_room *room, size_t bytes, bool kept)
 static void give(struct td_weight_room *room, size_t bytes, bool kept)
 {
     td_budget_give(kept ? &((struct td_tensors *)room)->budget : &td_memory, bytes);
+    if (kept)
+        td_heap_freed(bytes);
 }
 
 struct td_tensors *td_tensors_create(size_t bytes)

@@ -6,9 +6,11 @@
 #include "pools/pools.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdatomic.h>
 
 #define SMALL ((size_t)64 << 10)
+#define HEAP_STEP ((size_t)16 << 20)
 
 struct td_budget td_memory = {.error = ENOMEM, .limit = SIZE_MAX};
 
@@ -75,4 +77,15 @@ void td_budget_give(struct td_budget *budget, size_t bytes)
 {
     for (; budget; budget = budget->of)
         atomic_fetch_sub(&budget->used, bytes);
+}
+
+/* What is freed in the midst of malloc's heaps stays resident though nothing counts it any more:
+ * after 3,924 small models had been deleted, 95 of their 96 MiB. */
+void td_heap_freed(size_t bytes)
+{
+    static _Atomic size_t freed;
+    if (atomic_fetch_add(&freed, bytes) + bytes < HEAP_STEP)
+        return;
+    atomic_store(&freed, 0);
+    malloc_trim(0);
 }

@@ -32,4 +32,8 @@ int td_budget_take_favoured(struct td_budget *budget, size_t bytes);
 void td_budget_force(struct td_budget *budget, size_t bytes);
 void td_budget_give(struct td_budget *budget, size_t bytes);
 
+/* So many counted bytes have gone back to malloc. Now and then, some milliseconds for every 16 MiB,
+ * whole pages of what it has free go back to the system. */
+void td_heap_freed(size_t bytes);
+
 #endif

@@ -248,6 +248,49 @@ class Limit(service.ServiceTest, Memory):
         self.alive()
 
 
+@unittest.skipIf(service.SANITIZED, "a sanitizer keeps what was freed")
+class Heap(service.ServiceTest, Memory):
+    """What is no longer counted leaves the process, though it lay in pieces in malloc's heaps."""
+
+    LIMIT = 200_000_000
+    args = ("--memory", str(LIMIT))
+
+    def test_models_deleted(self):
+        """All but the last, behind which nothing of the heap is free."""
+        model = {"inputs": [{"name": "x", "shape": [-1], "datatype": "FP32"}], "expr": "x + 1"}
+        before, connection = resident(self.service.pid), self.service.connect()
+        self.addCleanup(connection.close)
+        for i in range(2000):
+            self.assertEqual(self.service.call("PUT", f"/v1/models/m{i}", model, connection=connection).status, 201)
+        full = resident(self.service.pid)
+        for i in range(1999):
+            self.service.call("DELETE", f"/v1/models/m{i}", connection=connection)
+        after = resident(self.service.pid)
+        print(f"2000 models: {before / MIB:.0f}, {full / MIB:.0f} and, deleted, {after / MIB:.0f} MiB")
+        self.assertGreater(full, before + 30 * MIB)
+        self.assertLess(after, before + (full - before) / 2 + MIB)
+        self.service.call("DELETE", "/v1/models/m1999", connection=connection)
+
+    def test_primitives_given_back(self):
+        """oneDNN's, which are kept for speed, when memory is wanted."""
+        rng, connection = random.Random(4), self.service.connect()
+        self.addCleanup(connection.close)
+        for _ in range(1100):
+            m, n, k = (rng.randrange(1, 200) for _ in range(3))
+            reply = self.service.infer("matmul", {"self": np.ones((m, k), np.float32), "other": np.ones((k, n), np.float32)},
+                                       {"kernel": "onednn"}, binary=True, connection=connection)
+            if reply.status != 200:
+                self.skipTest("no oneDNN here")
+        kept, before = self.metrics()["tensord_memory_kept_bytes"], resident(self.service.pid)
+        self.assertGreater(kept, 30 * MIB)
+        x = np.ones((self.LIMIT - 30 * MIB) // 12, np.float32)
+        self.assertEqual(self.service.infer("add", {"self": x, "other": x}, binary=True).status, 200)
+        self.assertLess(self.metrics()["tensord_memory_kept_bytes"], MIB)
+        after = resident(self.service.pid)
+        print(f"{kept / MIB:.0f} MiB that were kept are given back, and {(before - after) / MIB:.0f} leave the process")
+        self.assertGreater(before - after, kept / 3)
+
+
 @unittest.skipIf(service.SANITIZED, "a sanitizer's own memory is address space too")
 class Refused(service.ServiceTest, Memory):
     """The system itself has no memory: an address space that is smaller than --memory."""
