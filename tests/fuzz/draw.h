@@ -1,5 +1,7 @@
 /* Arguments drawn from an input's bytes, for an operator's schema: a sample's, and in their place
- * values at which sizes wrap, real numbers are no index, and lists are too short. */
+ * values at which sizes wrap, real numbers are no index, and lists are too short. Each parameter
+ * has its own bytes, SLOT of them, so that a change to one leaves the others as they are; and
+ * numbers may be said by the one before, as windows and paddings must go together to be right. */
 #ifndef TD_TESTS_FUZZ_DRAW_H
 #define TD_TESTS_FUZZ_DRAW_H
 
@@ -8,6 +10,12 @@
 
 #include <float.h>
 #include <math.h>
+
+#define SLOT 12 /* bytes */
+#define SLOT_DRAWS 200
+#define SLOT_PLAIN 1 /* a value of the parameter's own type */
+#define BY_LAST 228  /* from here on, RELATIONS of them */
+#define RELATIONS 8
 
 static const int64_t whole[] = {0,         1,
                                 2,         3,
@@ -49,12 +57,19 @@ static enum td_dtype draw_dtype(struct bytes *b)
     return 1 << take(b) % TD_DTYPES;
 }
 
+static int64_t last; /* of an input's numbers */
+
 static int64_t draw_whole(struct bytes *b)
 {
     unsigned c = take(b);
-    return c < 230   ? whole[c % (sizeof whole / sizeof *whole)]
-           : c < 240 ? (int64_t)take(b) - 128
-                     : take_int(b);
+    uint64_t was = (uint64_t)last;
+    if (c < BY_LAST)
+        return last = whole[c % (sizeof whole / sizeof *whole)];
+    if (c < BY_LAST + RELATIONS)
+        return (int64_t[RELATIONS]){
+            last,          last / 2, (int64_t)(was * 2),  (int64_t)(was + 1), (int64_t)(was - 1),
+            (int64_t)-was, last / 3, (int64_t)(was * was)}[c - BY_LAST];
+    return last = c < 245 ? (int64_t)take(b) - 128 : take_int(b);
 }
 
 static double draw_real(struct bytes *b)
@@ -84,22 +99,21 @@ static void draw_tensor(struct bytes *b, struct td_tensor *t)
         t->shape[0] = t->rank = 0;
 }
 
+/* One number for all of a list, another one in it, or another list. */
 static void draw_list(struct bytes *b, struct td_value *v, bool reals)
 {
     int n = v->kind == (reals ? TD_KIND_floats : TD_KIND_ints) ? v->ints.n : 0;
-    unsigned how = take(b);
-    if (how < 128 && n) { /* one of its numbers */
-        unsigned i = take(b) % (unsigned)n;
-        if (reals)
-            v->floats.v[i] = draw_real(b);
-        else
-            v->ints.v[i] = draw_whole(b);
-        return;
+    unsigned how = take(b), length = take(b);
+    if (reals && n)
+        n = v->floats.n;
+    bool same = how % 4 < 2, one = how % 4 == 2 && n;
+    if (!one && !(same && n)) {
+        *v = (struct td_value){.kind = reals ? TD_KIND_floats : TD_KIND_ints};
+        n = (int)length % (how % 32 == 3 ? TD_MAX_LIST + 1 : 5);
     }
-    bool same = how % 4 == 0;
-    *v = (struct td_value){.kind = reals ? TD_KIND_floats : TD_KIND_ints};
-    n = (int)take(b) % (how % 16 == 1 ? TD_MAX_LIST + 1 : 5);
     for (int i = 0; i < n; i++) {
+        if (one && i != (int)length % n)
+            continue;
         if (reals)
             v->floats.v[i] = same && i ? v->floats.v[0] : draw_real(b);
         else
@@ -170,17 +184,20 @@ static int draw_args(struct bytes *b, const struct td_handle *handle, struct td_
 {
     static const struct td_value none;
     int n = 0, from = 0;
+    last = 0;
     for (int i = 0; i < handle->schema.n_params; i++) {
         const struct td_param *param = &handle->schema.param[i];
         bool there = from < made->n_args && !strcmp(made->arg[from].name, param->name);
-        unsigned how = take(b);
+        struct bytes slot = {b->at, b->end - b->at > SLOT ? b->at + SLOT : b->end};
+        b->at = slot.end;
+        unsigned how = take(&slot);
         args[n] =
             (struct td_named){.name = param->name, .value = there ? made->arg[from].value : none};
         from += there;
         if (how < 128) /* as it is */
             n += there;
         else if (how < 250)
-            draw(b, param, &args[n++].value, words[i]);
+            draw(&slot, param, &args[n++].value, words[i]);
     }
     return n;
 }

@@ -11,6 +11,7 @@
 
 #define MOST_BYTES ((size_t)1 << 20) /* of all tensors of a call that is run */
 #define MOST_WORK 2e6
+#define HEAD 6 /* bytes before the parameters' */
 
 /* ---- running ---- */
 
@@ -140,9 +141,12 @@ static void execute_rows(struct td_run *run)
         if (!sample_runnable(row, why) || !(row->dtypes & type) ||
             (run->strided && !row->strided) || !sample_takes(row, &run->call))
             continue;
+        struct td_tensor bound[TD_MAX_OUTS]; /* a row gives counted results their sizes */
+        memcpy(bound, run->call.out, sizeof bound);
         place_outs(run);
         sample_run(row, &run->call);
         displace_outs(run->call.n_out);
+        memcpy(run->call.out, bound, sizeof bound);
     }
 }
 
@@ -238,7 +242,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     return 0;
 }
 
-/* Now and then another operator. */
+/* Two parameters that go together: all numbers of one are some big number, and those of the other
+ * follow from it. */
+static void relate(uint8_t *slots, size_t n, unsigned seed)
+{
+    unsigned first = seed % 8, second = first + 1 + seed / 8 % 4, turn = seed / 32;
+    uint8_t *a = slots + first * SLOT, *b = slots + second * SLOT;
+    if ((second + 1) * SLOT > n)
+        return;
+    unsigned big = turn / 3 % (sizeof whole / sizeof *whole);
+    unsigned relation = BY_LAST + turn / 128 % RELATIONS;
+    for (int i = 0; i < 2; i++) { /* of a list: that it is one for all, its length, the number */
+        unsigned number = i ? relation : big, length = 1 + turn % 3;
+        uint8_t value[] = {SLOT_DRAWS, SLOT_PLAIN, (uint8_t)(number & ~3u), (uint8_t)length,
+                           (uint8_t)number};
+        memcpy(i ? b : a, value, sizeof value);
+    }
+}
+
+/* Now and then another operator, another value for a parameter, or two that go together. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t most, unsigned seed)
 {
     uint8_t *zero = n ? memchr(data, 0, n) : NULL;
@@ -252,6 +274,23 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t most, unsigned se
         memmove(data + length, data + name, n - name);
         memcpy(data, handle->full, length);
         return length + n - name;
+    }
+    size_t head = name + HEAD, room = head + TD_MAX_ARGS * SLOT + 16;
+    if (n < room && room <= most) {
+        memset(data + n, 0, room - n);
+        n = room;
+    }
+    if (n >= room && seed % 8 < 3) {
+        relate(data + head, TD_MAX_ARGS * SLOT, seed / 8);
+        return n;
+    }
+    if (n >= room && seed % 8 < 5) { /* one parameter's */
+        uint8_t *slot = data + head + seed / 8 % 10 * SLOT;
+        LLVMFuzzerMutate(slot, SLOT, SLOT);
+        slot[0] = SLOT_DRAWS;
+        if (seed / 128 % 8)
+            slot[1] = SLOT_PLAIN;
+        return n;
     }
     return name + LLVMFuzzerMutate(data + name, n - name, most - name);
 }
