@@ -11,7 +11,7 @@
 #include "api/shm/shm.h"
 #include "api/tasks/tasks.h"
 #include "api/tensors/tensors.h"
-#include "dispatch/library.h"
+#include "dispatch/choice/library.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -5,9 +5,9 @@
 #ifndef TD_DISPATCH_H
 #define TD_DISPATCH_H
 
-#include "dispatch/keys.h"
-#include "dispatch/registry.h"
-#include "dispatch/schema.h"
+#include "dispatch/registry/keys.h"
+#include "dispatch/registry/registry.h"
+#include "dispatch/registry/schema.h"
 #include "kernels/kernels.h"
 #include "kernels/level.h"
 
@@ -15,7 +15,7 @@
 
 enum td_feature { /* CPUID's bits, in the order in which cpu-features prints them */
 #define TD_FEATURE(id, name, leaf, subleaf, reg, bit) TD_FEATURE_##id,
-#include "dispatch/features.def"
+#include "dispatch/cpu/features.def"
 #undef TD_FEATURE
                   TD_FEATURES,
                   TD_FEATURES_LISTED = TD_FEATURE_amx_fp16, /* those that cpu-features prints */
@@ -82,7 +82,7 @@ struct td_named {          /* an argument, as a client gives it */
     td_keyset keys;        /* of a tensor; 0: CPU's */
 };
 
-struct td_step; /* dispatch/step.h */
+struct td_step; /* dispatch/step/step.h */
 
 #define TD_MAX_CASTS 4
 #define TD_MAX_FEEDS 16
@@ -169,7 +169,7 @@ struct td_run {          /* a call on its way: the kernel's part, and dispatch's
     bool timed;
     int64_t ns; /* its kernel took; when timed */
     int error;  /* of its execution: 0, or -EINVAL where its data are refused */
-    struct {    /* dispatch/cost.c: by what its time is known, once there is a row */
+    struct {    /* dispatch/choice/cost.c: by what its time is known, once there is a row */
         const struct td_impl *impl;
         uint64_t row, call;
         double units;
@@ -249,7 +249,7 @@ void td_keys_leave(struct td_key_scope before);
 
 /* For boxed kernels: goes on with the call as if its arguments had only these keys. */
 int td_redispatch(struct td_run *run, td_keyset keys);
-/* ---- derivatives: autograd.c ---- */
+/* ---- derivatives: call/autograd.c ---- */
 
 struct td_derivative {
     const char *op, *arg; /* "relu", "self" */
@@ -263,7 +263,7 @@ const struct td_derivative *td_derivative_next(const struct td_derivative *deriv
 /* Whether one of its operator's formulas names an argument, or "result". */
 bool td_derivative_needs(const struct td_derivative *first, const char *word);
 
-/* ---- calls from C: direct.c ---- */
+/* ---- calls from C: step/direct.c ---- */
 
 /* The operator for callers that were written for a signature ("relu(Tensor self) -> Tensor"): to be
  * looked up once. -ENOENT no such operator; -EINVAL it has another signature: problem shows both.
@@ -318,16 +318,17 @@ bool td_impl_is_usable(const struct td_impl *impl);
 const struct td_impl *td_op_best(const struct td_op *op); /* the first usable implementation */
 
 /* Whether rows that a fixed order cannot choose from, a library's and our own, are measured by the
- * first call of a kind, and the fastest kept (choice.c). Off at first: then the order decides. */
+ * first call of a kind, and the fastest kept (choice/measure.c). Off at first: then the order
+ * decides. */
 void td_tune(bool on);
 
 /* Every candidate of the run's operator with why it was chosen or not; returns how many (at most
  * max). */
 int td_run_explain(const struct td_run *run, struct td_why *why, int max);
 
-/* How autocast takes the operator: "lower", "fp32" or "widest", as dispatch/autocast.def has it;
- * NULL: it leaves it alone. And what it made of a bound call's floats, of an expression's parts the
- * type that was asked for before others; TD_DTYPE_none: they stayed what they were. */
+/* How autocast takes the operator: "lower", "fp32" or "widest", as dispatch/call/autocast.def has
+ * it; NULL: it leaves it alone. And what it made of a bound call's floats, of an expression's parts
+ * the type that was asked for before others; TD_DTYPE_none: they stayed what they were. */
 const char *td_autocast_policy(const struct td_handle *handle);
 enum td_dtype td_autocast_of(const struct td_run *run);
 

@@ -8,7 +8,7 @@
  * NAME matches the beginning, as checkimpl's do. The bound is the descriptor's, beside what PyTorch
  * itself may be off; where the descriptor's counts for sums, a unit is one at the size that the
  * answer states. An operator without golden answers, and without a reason for that, is wrong. */
-#include "dispatch/call.h"
+#include "dispatch/call/own.h"
 #include "kernels/elementwise.h"
 #include "tests/distance.h"
 #include "tests/sample.h"

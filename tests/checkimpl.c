@@ -10,7 +10,7 @@
  *
  * NAME matches the beginning: --op add takes both overloads. --part 0/2: every second operator,
  * from the first on. The seed is TENSORD_SEED's, or drawn. */
-#include "dispatch/call.h"
+#include "dispatch/call/own.h"
 #include "kernels/elementwise.h"
 #include "tests/distance.h"
 #include "tests/right.h"

@@ -71,7 +71,7 @@ def refused(compiler):
         wrong = left_out("an older compiler", ("amx", "avx512_fp16"), *set_up(folder, OLD % compiler))
         # And what names the levels compiles without them.
         build = pathlib.Path(folder, "build")
-        one = subprocess.run(["ninja", "-C", build, "kernels/libkernels.a.p/levels.c.o", "dispatch/libdispatch.a.p/cpu.c.o"],
+        one = subprocess.run(["ninja", "-C", build, "kernels/libkernels.a.p/levels.c.o", "dispatch/libdispatch.a.p/cpu_cpu.c.o"],
                              capture_output=True, text=True)
         names = subprocess.run(["nm", build / "kernels/libkernels.a.p/levels.c.o"], capture_output=True, text=True).stdout
         if one.returncode or "td_level_amx" in names or "td_level_avx512_bf16" not in names:

@@ -1,7 +1,7 @@
 /* Calls for the tests, made from the patterns in the operators' descriptors: see sample.h. */
 #include "tests/sample.h"
 
-#include "dispatch/call.h"
+#include "dispatch/call/own.h"
 #include "kernels/elementwise.h"
 #include "tests/amx/emulate.h"
 

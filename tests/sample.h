@@ -2,7 +2,7 @@
 #ifndef TD_TESTS_SAMPLE_H
 #define TD_TESTS_SAMPLE_H
 
-#include "dispatch/sample.h"
+#include "dispatch/call/sample.h"
 
 enum sample_values {
     SAMPLE_PLAIN = 0,    /* between -4 and 4; whole numbers up to 100 for integers */

@@ -1,7 +1,7 @@
 /* Memory for samples that may not be left, and calls whose result lies where an argument does. */
 #include "tests/sample.h"
 
-#include "dispatch/call.h"
+#include "dispatch/call/own.h"
 
 #include <stdio.h>
 #include <stdlib.h>

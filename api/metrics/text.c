@@ -4,8 +4,8 @@
 #include "api/models/models.h"
 #include "api/tasks/tasks.h"
 #include "api/tensors/tensors.h"
-#include "dispatch/library.h"
-#include "dispatch/tune.h"
+#include "dispatch/choice/library.h"
+#include "dispatch/choice/tune.h"
 #include "kernels/trap.h"
 
 #include <errno.h>

@@ -3,8 +3,8 @@
  *
  * Copying everything through read(2) would never fault, but costs what shared memory is there to
  * save. So kernels work in the mapping itself, and SIGBUS is answered: its handler
- * (kernels/trap.c) asks here, where the address is looked up among the segments; the one that it
- * lies in is marked as broken, an anonymous mapping of zeros is laid over all of it (one system
+ * (kernels/trap.c) asks here, where the address is looked up among the segments; the one that
+ * it lies in is marked as broken, an anonymous mapping of zeros is laid over all of it (one system
  * call, whatever its size; a page at a time would run into the limit on mappings), and the
  * instruction is tried again and succeeds. The call goes on to its end and then finds the mark. A
  * fault anywhere else is no segment's, and goes the way of all traps.

@@ -1,7 +1,7 @@
 /* From a graph to the parts of a run: each call is bound as a client's would be, by the operator's
  * overloads and rules, on arguments that are there or results that are known by shape and type.
  * What is to be converted first becomes a part of its own, once for all its places. */
-#include "dispatch/call.h"
+#include "dispatch/call/own.h"
 #include "dispatch/graph/graph.h"
 
 #include <errno.h>

@@ -72,7 +72,7 @@ int td_graph_bind(struct td_run *run, struct td_graph *graph, const struct td_so
 /* Of expressions: has no operator, and no table. init: by the registry's. */
 void td_graph_init(void);
 
-/* ---- fuse.c ---- */
+/* ---- step/fuse.c ---- */
 
 /* Of a run whose parts are selected: settles which run together. */
 void td_fuse_plan(struct td_run *run);

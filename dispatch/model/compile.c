@@ -2,7 +2,7 @@
  * that runs: a walk that computes nothing of the inputs records the calls (record.c), passes change
  * them, and what is left is bound and placed. It takes some microseconds a node, so it is done when
  * such inputs first come, and they are computed by it. */
-#include "dispatch/model/pass.h"
+#include "dispatch/passes/passes.h"
 #include "kernels/trap.h"
 
 #include <errno.h>

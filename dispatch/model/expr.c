@@ -5,7 +5,7 @@
  *    "constants": [{"name": "w", "datatype": "FP32", "shape": [2, 3], "data": [1, 2, 3, 4, 5, 6]}],
  *    "expr": "y = relu(linear(x, w))"} */
 #include "dispatch/graph/graph.h"
-#include "dispatch/model/pt2.h"
+#include "dispatch/pt2/pt2.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* A model from its file to its end: which importer reads it, what its ports are, and whether a
  * client's tensors fit them. */
 #include "dispatch/model/model.h"
-#include "dispatch/model/pass.h"
+#include "dispatch/passes/passes.h"
 #include "pools/pools.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 #define TD_DISPATCH_PLAN_H
 
 #include "dispatch/model/walk.h"
-#include "dispatch/step.h"
+#include "dispatch/step/step.h"
 
 #define TD_PLAN_WHY 200     /* bytes of a reason */
 #define TD_PLAN_STEPS 65536 /* at most: what loops unrolled becomes no endless list */
@@ -250,7 +250,7 @@ void td_model_walked(struct td_model *model);
 /* A plan has run: its weights may rest. With the model's lock_ held. */
 void td_model_rest(struct td_model *model);
 
-/* ---- fuse.c ---- */
+/* ---- passes/fuse.c ---- */
 
 /* Of steps that are bound, finds those that are computed together; and once all data are where they
  * will be, and inputs' anywhere apart, works out how those are that end with the step last.

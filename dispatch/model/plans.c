@@ -1,7 +1,7 @@
 /* The plans of a model: which of them serves which call, how many there are, and showing them. They
  * are kept by what their inputs are like, and bounded by bytes: the one that has not been used for
  * longest leaves first. */
-#include "dispatch/hash.h"
+#include "dispatch/choice/hash.h"
 #include "dispatch/model/plan.h"
 #include "kernels/trap.h"
 

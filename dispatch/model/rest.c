@@ -1,9 +1,9 @@
 /* Which stored tensors' plain elements a model needs. A plan's steps, once they have run, are known
- * to read packed forms or not; what no plan reads plain may rest (kernels/weight.h) until somebody
- * walks the program again, who may read anything. Waking takes a while, so a model that is walked
- * now and again, for inputs of ever new shapes, is left awake for longer each time. */
-#include "dispatch/model/pass.h"
-#include "dispatch/step_build.h"
+ * to read packed forms or not; what no plan reads plain may rest (kernels/weight.h) until
+ * somebody walks the program again, who may read anything. Waking takes a while, so a model that is
+ * walked now and again, for inputs of ever new shapes, is left awake for longer each time. */
+#include "dispatch/passes/passes.h"
+#include "dispatch/step/build.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* One run of a model: by a plan, which is made where there is none yet for such inputs, or by a
  * walk where there can be none. */
-#include "dispatch/model/pass.h"
+#include "dispatch/passes/passes.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* A plan as a program for people to read: a line a call, its operands by name, and round those that
  * are computed together the loop over tiles that they share. */
-#include "dispatch/model/pass.h"
+#include "dispatch/passes/passes.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The operators that make tensors from numbers, from factory.def. Those without a tensor to take a
  * backend from are dispatched by their arguments dtype, layout and device (BackendSelect,
- * dispatch/backends.c); what is judged here are sizes, types and values. */
+ * dispatch/setup.c); what is judged here are sizes, types and values. */
 #include "kernels/factory/factory.h"
 #include "kernels/sizes.h"
 

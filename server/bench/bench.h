@@ -2,7 +2,7 @@
 #ifndef TD_SERVER_BENCH_H
 #define TD_SERVER_BENCH_H
 
-#include "dispatch/sample.h"
+#include "dispatch/call/sample.h"
 #include "pools/pools.h"
 
 /* A case of the bench: an operator with the shapes of its tensors and its other arguments. */

@@ -29,8 +29,8 @@ void td_log_event(struct td_log *log, const char *event, const char *format, ...
 /* A line before the end of the process, from a signal's handler; sentence: without quotes. */
 void td_log_last_words(const struct td_log *log, const char *event, const char *sentence);
 
-/* Catches the traps of kernels (kernels/trap.h) and says each here; leave: the process lives on.
- * log: borrowed, as long as kernels run. */
+/* Catches the traps of kernels (kernels/trap.h) and says each here; leave: the process lives
+ * on. log: borrowed, as long as kernels run. */
 void td_traps_log(struct td_log *log, bool leave);
 
 /* ---- requests ---- */

@@ -1,13 +1,13 @@
 /* What our way to oneDNN costs: linear as the operator runs it (bound, selected and executed as a
  * request would) beside a bare dnnl_primitive_execute on the same data with the same packed weight.
  * The two take turns, in batches of about a millisecond, and which goes first changes; a line shows
- * both medians and the median of the ratios. With --step ours is a step (dispatch/step.h), for
+ * both medians and the median of the ratios. With --step ours is a step (dispatch/step/step.h), for
  * which all but the execution is done before.
  *
  *   onednn_direct [--step] [M K N]...     exit status 1 when a ratio is above 1.03
  *
  * Run it on a quiet core: OMP_NUM_THREADS=1 taskset -c 1 onednn_direct */
-#include "dispatch/step.h"
+#include "dispatch/step/step.h"
 #include "kernels/weight.h"
 
 #include <oneapi/dnnl/dnnl.h>

@@ -1,11 +1,11 @@
 /* What a kept call costs beside its kernel: an addition of 16 floats, by the kernel's pointer, as a
- * step (dispatch/step.h), with its data set anew or not, and as a run that is executed again or
- * selected and executed. Then what a node of a chain of eight additions of 4 floats costs, one by
- * one, computed together anew each time, and as a plan has them, worked out once. All take turns; a
- * line shows the median of the rounds.
+ * step (dispatch/step/step.h), with its data set anew or not, and as a run that is executed again
+ * or selected and executed. Then what a node of a chain of eight additions of 4 floats costs, one
+ * by one, computed together anew each time, and as a plan has them, worked out once. All take
+ * turns; a line shows the median of the rounds.
  *
  * Run it on a quiet core: taskset -c 1 bench_step */
-#include "dispatch/steps.h"
+#include "dispatch/step/own.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef TD_MODEL_TEST_H
 #define TD_MODEL_TEST_H
 
-#include "dispatch/model/pass.h"
+#include "dispatch/passes/passes.h"
 #include "tests/dispatch/dispatch_test.h"
 
 #ifndef MOST

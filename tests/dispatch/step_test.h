@@ -2,7 +2,7 @@
 #ifndef TD_STEP_TEST_H
 #define TD_STEP_TEST_H
 
-#include "dispatch/step.h"
+#include "dispatch/step/step.h"
 #include "pools/pools.h"
 #include "tests/run_tests.h"
 

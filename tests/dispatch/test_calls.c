@@ -1,6 +1,7 @@
-/* dispatch/call.c, direct.c, bind.c, composite.c, backends.c: the way of a call through its keys.
+/* dispatch/call/{dispatch,bind}.c, step/direct.c, graph/composite.c, setup.c: the way of a call
+ * through its keys.
  */
-#include "dispatch/call.h"
+#include "dispatch/call/own.h"
 #include "tests/dispatch/dispatch_test.h"
 
 #include <math.h>

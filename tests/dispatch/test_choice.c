@@ -1,6 +1,6 @@
 /* Rows that are chosen by measurement: the faster one is taken and stays, whatever their order. */
-#include "dispatch/kinds.h"
-#include "dispatch/tune.h"
+#include "dispatch/choice/kinds.h"
+#include "dispatch/choice/tune.h"
 #include "kernels/weight.h"
 #include "tests/dispatch/dispatch_test.h"
 

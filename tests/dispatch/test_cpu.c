@@ -1,8 +1,7 @@
-/* dispatch/cpu.c on recorded CPUs: what detection makes of CPUID and XCR0 as Haswell, Skylake-SP,
- * Cascade Lake, Cooper Lake, Sapphire Rapids, Alder Lake, Zen 4, Knights Landing and Mill and a CPU
- * before AVX report them.
- * The words are put together from the bit numbers of Intel's and AMD's manuals, independently of
- * features.def, so that a wrong number there shows. */
+/* dispatch/cpu/cpu.c on recorded CPUs: what detection makes of CPUID and XCR0 as Haswell,
+ * Skylake-SP, Cascade Lake, Cooper Lake, Sapphire Rapids, Alder Lake, Zen 4, Knights Landing and
+ * Mill and a CPU before AVX report them. The words are put together from the bit numbers of Intel's
+ * and AMD's manuals, independently of features.def, so that a wrong number there shows. */
 #include "tests/dispatch/dispatch_test.h"
 
 #define B(n) (UINT32_C(1) << (n))

@@ -1,6 +1,6 @@
-/* dispatch/infer.c: results where sizes are unknown, by hand for some calls of every family, and
- * for all operators' samples by what their rules say of numbers. */
-#include "dispatch/sample.h"
+/* dispatch/graph/infer.c: results where sizes are unknown, by hand for some calls of every family,
+ * and for all operators' samples by what their rules say of numbers. */
+#include "dispatch/call/sample.h"
 #include "tests/dispatch/dispatch_test.h"
 
 static void *room; /* all of a call's, a list of blocks */

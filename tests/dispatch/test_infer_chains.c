@@ -1,5 +1,5 @@
-/* dispatch/infer.c: what is said of a size that is unknown, for chains of calls that round it off
- * or cut it off, holds at every real size. */
+/* dispatch/graph/infer.c: what is said of a size that is unknown, for chains of calls that round it
+ * off or cut it off, holds at every real size. */
 #include "pools/pools.h"
 #include "tests/dispatch/dispatch_test.h"
 

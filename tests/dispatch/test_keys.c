@@ -1,4 +1,5 @@
-/* dispatch/keys.c: the enum's order, sets and their algebra, priorities, keys of tensors. */
+/* dispatch/registry/keys.c: the enum's order, sets and their algebra, priorities, keys of tensors.
+ */
 #include "tests/dispatch/dispatch_test.h"
 
 /* DSP-2, DSP-9: functionalities, then per backend the runtime keys, then aliases; and there and

@@ -1,4 +1,5 @@
-/* dispatch/cpu.c on the machine that runs the test: what it says is what Linux and cpuinfo say. */
+/* dispatch/cpu/cpu.c on the machine that runs the test: what it says is what Linux and cpuinfo say.
+ */
 #include "tests/dispatch/dispatch_test.h"
 
 #include <cpuinfo.h>

@@ -1,8 +1,8 @@
 /* Which plans a model has: what is recorded, for which inputs, what is evicted for it, and when it
  * is made. Recordings and kernels' runs are counted, not timed. */
 #define MOST 4100
-#include "dispatch/call.h"
-#include "dispatch/steps.h"
+#include "dispatch/call/own.h"
+#include "dispatch/step/own.h"
 #include "tests/dispatch/model_test.h"
 
 static float x[3] = {1, 2, 3}, got[3], got_four[4];

@@ -1,4 +1,4 @@
-/* dispatch/promote.c: the common type of mixed arguments. */
+/* dispatch/call/promote.c: the common type of mixed arguments. */
 #include "dispatch/dispatch.h"
 #include "tests/dispatch/dispatch_test.h"
 

@@ -1,5 +1,6 @@
-/* dispatch/registry.c, table.c, and what calls take from a table: defining operators, registering
- * kernels, and the table that comes of it, which is checked against its definition after each step.
+/* dispatch/registry/registry.c, table.c, and what calls take from a table: defining operators,
+ * registering kernels, and the table that comes of it, which is checked against its definition
+ * after each step.
  */
 #include "tests/dispatch/dispatch_test.h"
 

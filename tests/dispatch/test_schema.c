@@ -1,4 +1,4 @@
-/* dispatch/schema.c: the grammar, its printer, and where errors point. */
+/* dispatch/registry/schema.c: the grammar, its printer, and where errors point. */
 #include "tests/dispatch/dispatch_test.h"
 
 /* Each of these is its own canonical form. */

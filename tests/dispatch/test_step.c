@@ -1,4 +1,4 @@
-/* dispatch/step.h: runs of several calls, conversions, and what goes wrong. That
+/* dispatch/step/step.h: runs of several calls, conversions, and what goes wrong. That
  * every operator's step computes what its run does is tests/kernels/test_steps.c. */
 #include "dispatch_test.h"
 #include "tests/dispatch/step_test.h"

@@ -1,5 +1,5 @@
-/* dispatch/step.h, where a library runs: stored tensors, which it packs, and primitives, which it
- * forgets while steps hold them. */
+/* dispatch/step/step.h, where a library runs: stored tensors, which it packs, and primitives, which
+ * it forgets while steps hold them. */
 #include "dispatch_test.h"
 #include "kernels/onednn.h"
 #include "kernels/weight.h"

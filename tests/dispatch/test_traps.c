@@ -1,9 +1,9 @@
-/* Kernels that trap (kernels/trap.h), in earnest: each of the four signals, alone and in a team, in
- * rows that are called, fused, packed under a lock; what is left behind; and what still ends the
- * process. */
+/* Kernels that trap (kernels/trap.h), in earnest: each of the four signals, alone and in a
+ * team, in rows that are called, fused, packed under a lock; what is left behind; and what still
+ * ends the process. */
 #include "dispatch_test.h"
 
-#include "dispatch/step.h"
+#include "dispatch/step/step.h"
 #include "kernels/fused.h"
 #include "kernels/trap.h"
 #include "kernels/weight.h"

@@ -1,6 +1,6 @@
 /* What depends on the values of arguments, however an operator is called: data that are judged
  * before a kernel runs, and results whose size the kernel tells. */
-#include "dispatch/call.h"
+#include "dispatch/call/own.h"
 #include "tests/dispatch/dispatch_test.h"
 
 #include <math.h>

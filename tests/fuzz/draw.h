@@ -5,7 +5,7 @@
 #ifndef TD_TESTS_FUZZ_DRAW_H
 #define TD_TESTS_FUZZ_DRAW_H
 
-#include "dispatch/sample.h"
+#include "dispatch/call/sample.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <float.h>

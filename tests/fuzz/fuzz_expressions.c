@@ -1,7 +1,7 @@
 /* Expressions, as /v1/eval takes them: a text over the tensors a, b, c and the number n, a zero
  * byte, and the tensors' types and shapes. What binds is run where that is little work, and
  * inferred with sizes that nobody knows, which must not contradict what was. */
-#include "dispatch/call.h"
+#include "dispatch/call/own.h"
 #include "dispatch/graph/graph.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/sample.h"

@@ -3,7 +3,7 @@
  * sizes wrap, real numbers are no index, and lists are too short. What the rule accepts is run
  * where that is little work: as dispatch runs it, and by each row that takes it, in memory that may
  * not be left. Then sizes are hidden, and what is inferred must not contradict what was. */
-#include "dispatch/call.h"
+#include "dispatch/call/own.h"
 #include "tests/fuzz/draw.h"
 #include "tests/sample.h"
 

@@ -1,5 +1,5 @@
-/* Whatever an operator's call computes its step (dispatch/step.h) computes again, on other data,
- * elsewhere in memory. */
+/* Whatever an operator's call computes its step (dispatch/step/step.h) computes again, on other
+ * data, elsewhere in memory. */
 #include "tests/dispatch/step_test.h"
 #include "tests/sample.h"
 

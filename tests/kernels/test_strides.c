@@ -1,7 +1,7 @@
 /* Whatever an operator's call computes of dense tensors it computes of the same by strides, bit for
  * bit: by a row that takes them, whether it would be chosen or not, or by way of a dense copy. Sums
  * may be taken in another order, which shows in no sum of whole numbers. */
-#include "dispatch/call.h"
+#include "dispatch/call/own.h"
 #include "tests/dispatch/step_test.h"
 #include "tests/sample.h"
 

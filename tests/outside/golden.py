@@ -12,7 +12,7 @@ to its authors' vectors first; post-ops are PyTorch's formulas on a product of s
 A file is gzip's, of the overloads that begin with its letter. It consists of lines, and of what belongs to them:
     # WORDS                                    by which PyTorch, from which seed
     OVERLOAD ! REASON                          nothing is said of its results, and why
-    OVERLOAD ARGUMENT=VALUE...\\nRESULT...\\n    a call, as a sample of a descriptor has it (dispatch/sample.h), whose tensors
+    OVERLOAD ARGUMENT=VALUE...\\nRESULT...\\n    a call, as a sample of a descriptor has it (dispatch/call/sample.h), whose tensors
                                                name their type; its results, each [SHAPE]:TYPE:SIZE:OFF; then the
                                                elements of all tensors and results
 SIZE is of the numbers that a result is summed up from; by OFF times as much, or 1, and as the result, PyTorch itself may be off. Of

@@ -1,0 +1,118 @@
+/* The parts of a run that consists of others: a composite operator, an expression, a call whose
+ * result is converted; and the memory that they lie in. */
+#include "dispatch/call/own.h"
+#include "pools/pools.h"
+
+#include <errno.h>
+
+void *td_alloc_in_arena(void *arena, size_t bytes)
+{
+    return td_arena_alloc(arena, bytes);
+}
+
+struct td_run *td_run_new_part(struct td_run *run, int *err)
+{
+    struct td_run *part =
+        run->options.alloc ? run->options.alloc(run->options.alloc_arg, sizeof *part) : NULL;
+    *err = part ? 0
+                : td_problem_set(&run->problem, ENOMEM, "no memory for the parts of %s",
+                                 run->handle->full);
+    if (part)
+        td_run_clear(part, &run->options);
+    return part;
+}
+
+void td_run_append(struct td_run *run, struct td_run *part)
+{
+    struct td_run **end = &run->parts;
+    while (*end)
+        end = &(*end)->next;
+    *end = part;
+    part->depth = run->depth;
+    part->timed = part->timed || run->timed;
+}
+
+struct td_run *td_run_add_part(struct td_run *run, const char *op, const struct td_value *values,
+                               td_keyset keys, int *err)
+{
+    struct td_run *part = td_run_new_part(run, err);
+    if (!part)
+        return NULL;
+    part->depth = run->depth;
+    *err = td_run_bind_values(part, td_registry_find(op), values, keys);
+    if (*err) {
+        run->problem = part->problem;
+        return NULL;
+    }
+    td_run_append(run, part);
+    return part;
+}
+
+/* Argument i of the part is the whole's. */
+static void feed_whole(struct td_run *part, const struct td_run *run, int i)
+{
+    part->feed[part->n_feeds].arg = part->feed[part->n_feeds].result = i;
+    part->feed[part->n_feeds].element = -1;
+    part->feed[part->n_feeds++].of = run;
+}
+
+/* The part that gives the whole's first result, and no longer does; NULL, with *err: no memory. Of
+ * an expression it is there; any other run becomes the first part of itself. */
+static struct td_run *take_first(struct td_run *run, int *result, int *err)
+{
+    for (struct td_run *part = run->graph ? run->parts : NULL; part; part = part->next)
+        for (int i = 0; i < part->call.n_out; i++)
+            if (part->gives[i] == 1) {
+                part->gives[i] = 0;
+                *result = i;
+                return part;
+            }
+    struct td_run *first = td_run_new_part(run, err);
+    if (first) {
+        td_run_copy(first, run);
+        first->n_feeds = 0;
+        for (int i = 0; i < run->call.n_args; i++)
+            if (run->call.arg[i].kind == TD_KIND_tensor || run->call.arg[i].kind == TD_KIND_tensors)
+                feed_whole(first, run, i);
+        for (struct td_run *part = first->parts; part; part = part->next)
+            for (int i = 0; i < part->n_feeds; i++)
+                part->feed[i].of = part->feed[i].of == run ? first : part->feed[i].of;
+        run->parts = first;
+        *result = 0;
+    }
+    return first;
+}
+
+int td_run_convert(struct td_run *run, enum td_dtype to)
+{
+    enum td_dtype from = run->call.out[0].dtype;
+    int err = 0, result;
+    if (run->call.counted)
+        return td_problem_set(&run->problem, EINVAL,
+                              "the result's size is known only when it is there, so it stays %s",
+                              td_dtype_name(from));
+    if (td_promote_types(from | to, 0, 0) != to &&
+        td_promote_types(to, from, 0) != to) /* of a higher category */
+        return td_problem_set(&run->problem, EINVAL,
+                              "the result is %s, which cannot become %s: that would lose its kind",
+                              td_dtype_name(from), td_dtype_name(to));
+    struct td_run *first = take_first(run, &result, &err);
+    if (!first)
+        return err;
+    struct td_value values[2] = {
+        {.kind = TD_KIND_tensor, .tensor = run->call.out[0]},
+        {.kind = TD_KIND_dtype, .dtype = to},
+    };
+    struct td_run *cast =
+        td_run_add_part(run, "cast", values, td_keyset_minus(run->keys, run->done), &err);
+    if (!cast)
+        return err;
+    cast->feed[0].of = first;
+    cast->feed[0].element = -1;
+    cast->feed[0].result = result;
+    cast->n_feeds = 1;
+    cast->gives[0] = 1;
+    run->rows = NULL;
+    run->call.out[0] = cast->call.out[0];
+    return 0;
+}

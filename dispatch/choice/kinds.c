@@ -1,0 +1,110 @@
+/* Kinds of calls that were measured: see kinds.h. Sets of eight kinds, whose keys share a cache
+ * line. A reader compares keys, reads the row and looks at the key again, so that it takes no lock;
+ * a writer makes the key 0 first. Recency is counted in kinds added since. */
+#include "dispatch/choice/kinds.h"
+
+#include "dispatch/choice/tune.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define SETS 256
+#define WAYS 8
+#define SHARE 20 /* of the time between two evictions measuring takes at most one such part */
+
+static struct set {
+    _Alignas(64) _Atomic uint64_t key[WAYS]; /* 0: free */
+    _Atomic(const struct td_impl *) row[WAYS];
+    atomic_llong used[WAYS];
+    struct td_measured measured[WAYS]; /* by the lock */
+} sets[SETS];
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_llong kinds, measured, evicted, postponed;
+static _Atomic int64_t next_eviction_ns;
+
+struct td_tuned td_tuned(void)
+{
+    return (struct td_tuned){.kinds = kinds,
+                             .most = SETS * WAYS,
+                             .measured = measured,
+                             .evicted = evicted,
+                             .postponed = postponed};
+}
+
+static struct set *set_of(uint64_t key)
+{
+    return &sets[(key >> 1) % SETS];
+}
+
+static int find(const struct set *set, uint64_t key)
+{
+    for (int i = 0; i < WAYS; i++)
+        if (atomic_load_explicit(&set->key[i], memory_order_acquire) == key)
+            return i;
+    return -1;
+}
+
+const struct td_impl *td_kind_row(uint64_t key)
+{
+    struct set *set = set_of(key);
+    int i = find(set, key);
+    if (i < 0)
+        return NULL;
+    const struct td_impl *row = atomic_load_explicit(&set->row[i], memory_order_relaxed);
+    long long now = atomic_load_explicit(&measured, memory_order_relaxed);
+    if (atomic_load_explicit(&set->used[i], memory_order_relaxed) != now)
+        atomic_store_explicit(&set->used[i], now, memory_order_relaxed);
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&set->key[i], memory_order_relaxed) == key ? row : NULL;
+}
+
+bool td_kind_copy(uint64_t key, struct td_measured *m)
+{
+    struct set *set = set_of(key);
+    pthread_mutex_lock(&lock);
+    int i = find(set, key);
+    if (i >= 0)
+        *m = set->measured[i];
+    pthread_mutex_unlock(&lock);
+    return i >= 0;
+}
+
+bool td_kind_may_add(uint64_t key)
+{
+    return find(set_of(key), 0) >= 0 || td_clock_ns() >= atomic_load(&next_eviction_ns);
+}
+
+void td_kind_postpone(void)
+{
+    atomic_fetch_add_explicit(&postponed, 1, memory_order_relaxed);
+}
+
+/* A free place, or that of the kind that has not been used for longest. */
+static int make_room(const struct set *set)
+{
+    int at = 0;
+    for (int i = 0; i < WAYS && set->key[at]; i++)
+        if (!set->key[i] || set->used[i] < set->used[at])
+            at = i;
+    return at;
+}
+
+void td_kind_add(uint64_t key, const struct td_measured *m, int64_t took_ns)
+{
+    struct set *set = set_of(key);
+    pthread_mutex_lock(&lock);
+    int i = make_room(set);
+    bool full = set->key[i];
+    atomic_store_explicit(&set->key[i], 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    atomic_store_explicit(&set->row[i], m->row, memory_order_relaxed);
+    set->measured[i] = *m;
+    atomic_store(&set->used[i], atomic_fetch_add(&measured, 1) + 1);
+    atomic_store_explicit(&set->key[i], key, memory_order_release);
+    kinds += !full;
+    evicted += full;
+    if (full)
+        atomic_store(&next_eviction_ns, td_clock_ns() + SHARE * took_ns);
+    pthread_mutex_unlock(&lock);
+}

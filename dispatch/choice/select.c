@@ -1,0 +1,89 @@
+/* The choice of an implementation: the key's rows are walked, best first, and the first is taken
+ * whose level may be used here and that takes the call when it is asked; but where rows of a
+ * library are among them, what was measured decides (measure.c). A walk costs some tens of
+ * nanoseconds, as rows are few and answer after compares; library rows keep what they have made for
+ * a call, and find it for the next. */
+#include "dispatch/call/own.h"
+
+const struct td_impl *td_rows_choose(const struct td_impl *rows, const struct td_call *call,
+                                     struct td_prepared *prepared)
+{
+    const struct td_impl *row = NULL;
+    if (rows->prepare && !td_call_is_nothing(call)) /* most tables' first rows ask nothing */
+        row = td_measure(rows, call);
+    if (row && !td_row_objection(call, row, prepared))
+        return row;
+    while (td_row_objection(call, rows, prepared) && rows[1].run)
+        rows++;
+    return rows;
+}
+
+/* The row that was measured, where that decides: it is there, and still takes the call. */
+static const struct td_impl *measured_for(const struct td_run *run, struct td_prepared *prepared,
+                                          bool *open)
+{
+    *open = false;
+    if (run->forced || !run->rows || td_call_is_nothing(&run->call))
+        return NULL;
+    const struct td_impl *row = td_measured_row(run->rows, &run->call, open);
+    return row && !td_row_objection(&run->call, row, prepared) ? row : NULL;
+}
+
+const struct td_impl *td_row_likely(const struct td_run *run, bool *ready)
+{
+    struct td_prepared prepared = {.only_look = true};
+    const struct td_impl *impl = run->rows;
+    bool open = false;
+    const struct td_impl *measured = measured_for(run, &prepared, &open);
+    if (measured) {
+        *ready = !prepared.unmade;
+        td_prepared_release(&prepared);
+        return measured;
+    }
+    while (impl[1].run && ((run->forced && !td_row_is_named(impl, run->forced)) ||
+                           td_row_objection(&run->call, impl, &prepared)))
+        impl++;
+    *ready = !prepared.unmade && !open;
+    td_prepared_release(&prepared);
+    return impl;
+}
+
+static double measured_us(const struct td_measured *m, const struct td_impl *row)
+{
+    for (int i = 0; m && i < m->n; i++)
+        if (m->tried[i].row == row)
+            return m->tried[i].us;
+    return 0;
+}
+
+static const char *verdict(const struct td_measured *m, const struct td_why *why, bool chosen)
+{
+    if (m && why->impl == m->row)
+        return m->n > 1 ? "chosen by measurement" : "chosen";
+    if (m && why->us > 0)
+        return "accepted, but was slower when measured";
+    return m || chosen ? "accepted, but a better one stands before it" : "chosen";
+}
+
+int td_run_explain(const struct td_run *run, struct td_why *why, int max)
+{
+    int n = 0;
+    bool chosen = false, open;
+    struct td_prepared of_best = {0};
+    struct td_measured measured, *m = NULL;
+    if (measured_for(run, &of_best, &open) && td_measured_of(run->rows, &run->call, &measured))
+        m = &measured;
+    td_prepared_release(&of_best);
+    for (const struct td_impl *i = run->rows; i && i->run && n < max; i++, n++) {
+        struct td_prepared prepared = {0};
+        const char *no = run->forced && !td_row_is_named(i, run->forced)
+                             ? "not the kernel asked for"
+                             : td_row_objection(&run->call, i, &prepared);
+        why[n] = (struct td_why){
+            .impl = i, .isa = td_row_level(&run->call, i, &prepared), .us = measured_us(m, i)};
+        td_prepared_release(&prepared);
+        why[n].reason = no ? no : verdict(m, &why[n], chosen);
+        chosen = chosen || !no;
+    }
+    return n;
+}

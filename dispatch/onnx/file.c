@@ -1,0 +1,240 @@
+/* The bytes of an ONNX file: messages, within a share of memory that the file's size decides, and
+ * tensors, whose bytes are given back as soon as the model has them. */
+#include "dispatch/onnx/file.h"
+#include "pools/pools.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int td_onnx_wrong(struct td_onnx_reader *r, const char *format, ...)
+{
+    char why[500];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, sizeof why, format, args);
+    va_end(args);
+    return td_problem_set(r->problem, EINVAL, "%s", why);
+}
+
+int td_onnx_no_memory(struct td_onnx_reader *r)
+{
+    return td_problem_set(r->problem, ENOMEM, "no memory for the model");
+}
+
+/* ---- messages ---- */
+
+struct piece { /* of a message's memory */
+    _Alignas(16) size_t bytes;
+    _Alignas(16) unsigned char data[];
+};
+
+static void *take(void *reader, size_t size)
+{
+    struct td_onnx_reader *r = reader;
+    size_t bytes = size + sizeof(struct piece);
+    if (bytes < size || bytes > r->left || td_budget_take(&td_memory, bytes)) {
+        r->exhausted = true;
+        return NULL;
+    }
+    struct piece *piece = malloc(bytes);
+    if (!piece) {
+        td_budget_give(&td_memory, bytes);
+        r->exhausted = true;
+        return NULL;
+    }
+    piece->bytes = bytes;
+    r->left -= bytes;
+    return piece->data;
+}
+
+static void put_back(void *reader, void *data)
+{
+    struct td_onnx_reader *r = reader;
+    if (!data)
+        return;
+    struct piece *piece = (void *)((char *)data - offsetof(struct piece, data));
+    r->left += piece->bytes;
+    td_budget_give(&td_memory, piece->bytes);
+    free(piece);
+}
+
+/* A node of two bytes in the file is one of a hundred here: a small file may take many times its
+ * size, a large one, which is weights, little more than itself. */
+void td_onnx_reader_init(struct td_onnx_reader *r, struct td_model *model, size_t size,
+                         struct td_problem *problem)
+{
+    size_t few = 64 * size + (1 << 16), many = size + size / 2 + (64 << 20);
+    *r = (struct td_onnx_reader){.model = model, .problem = problem};
+    r->left = few < many ? few : many;
+    r->memory = (ProtobufCAllocator){.alloc = take, .free = put_back, .allocator_data = r};
+}
+
+void *td_onnx_unpack(struct td_onnx_reader *r, const ProtobufCMessageDescriptor *kind,
+                     const void *bytes, size_t size)
+{
+    static const uint8_t nothing[1];
+    void *message = protobuf_c_message_unpack(kind, &r->memory, size, bytes ? bytes : nothing);
+    if (!message && r->exhausted)
+        td_problem_set(r->problem, ENOMEM, "no memory for the file's messages");
+    else if (!message)
+        td_onnx_wrong(r, "the file is neither an ONNX model nor another that is known: its bytes "
+                         "are no message");
+    return message;
+}
+
+/* ---- tensors ---- */
+
+enum {
+    FLOAT = 1,
+    UINT8,
+    INT8,
+    UINT16,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    BOOL,
+    FLOAT16,
+    DOUBLE,
+    UINT32,
+    UINT64,
+    BFLOAT16 = 16
+};
+
+static const struct type {
+    const char *name;
+    enum td_dtype dtype;
+} types[] = {
+    [FLOAT] = {"FLOAT", TD_f32},     [UINT8] = {"UINT8", TD_u8},
+    [INT8] = {"INT8", TD_i8},        [UINT16] = {"UINT16", TD_u16},
+    [INT16] = {"INT16", TD_i16},     [INT32] = {"INT32", TD_i32},
+    [INT64] = {"INT64", TD_i64},     [STRING] = {"STRING", TD_DTYPE_none},
+    [BOOL] = {"BOOL", TD_bool},      [FLOAT16] = {"FLOAT16", TD_f16},
+    [DOUBLE] = {"DOUBLE", TD_f64},   [UINT32] = {"UINT32", TD_u32},
+    [UINT64] = {"UINT64", TD_u64},   {"COMPLEX64", TD_DTYPE_none},
+    {"COMPLEX128", TD_DTYPE_none},   [BFLOAT16] = {"BFLOAT16", TD_bf16},
+    {"FLOAT8E4M3FN", TD_DTYPE_none}, {"FLOAT8E4M3FNUZ", TD_DTYPE_none},
+    {"FLOAT8E5M2", TD_DTYPE_none},   {"FLOAT8E5M2FNUZ", TD_DTYPE_none},
+    {"UINT4", TD_DTYPE_none},        {"INT4", TD_DTYPE_none},
+    {"FLOAT4E2M1", TD_DTYPE_none},   {"FLOAT8E8M0", TD_DTYPE_none},
+    {"UINT2", TD_DTYPE_none},        {"INT2", TD_DTYPE_none},
+};
+#define TYPES ((int64_t)(sizeof types / sizeof *types))
+
+enum td_dtype td_onnx_dtype(int64_t type)
+{
+    return type > 0 && type < TYPES ? types[type].dtype : TD_DTYPE_none;
+}
+
+const char *td_onnx_type_name(int64_t type)
+{
+    return type > 0 && type < TYPES ? types[type].name : "of an unknown number";
+}
+
+/* The elements where they stand one by one, in the width of the field. */
+static size_t spelled_out(const TdOnnx__Tensor *t, enum td_dtype dtype, const void **data)
+{
+    switch (dtype) {
+    case TD_f32:
+        *data = t->float_data;
+        return t->n_float_data;
+    case TD_f64:
+        *data = t->double_data;
+        return t->n_double_data;
+    case TD_i64:
+        *data = t->int64_data;
+        return t->n_int64_data;
+    case TD_u32:
+    case TD_u64:
+        *data = t->uint64_data;
+        return t->n_uint64_data;
+    default:
+        *data = t->int32_data;
+        return t->n_int32_data;
+    }
+}
+
+/* The fields of whole numbers hold narrower elements, too: they are moved together. */
+static void narrow(void *field, size_t held, size_t n, size_t width)
+{
+    char *v = field;
+    for (size_t i = 0; i < n; i++)
+        memmove(v + i * width, v + i * held, width);
+}
+
+static void drop_data(struct td_onnx_reader *r, TdOnnx__Tensor *t)
+{
+    put_back(r, t->raw_data.data);
+    put_back(r, t->float_data);
+    put_back(r, t->int32_data);
+    put_back(r, t->int64_data);
+    put_back(r, t->uint64_data);
+    put_back(r, t->double_data);
+    t->raw_data.data = NULL;
+    t->float_data = NULL;
+    t->int32_data = NULL;
+    t->int64_data = NULL;
+    t->uint64_data = NULL;
+    t->double_data = NULL;
+    t->has_raw_data = false;
+    t->n_float_data = t->n_int32_data = t->n_int64_data = t->n_uint64_data = t->n_double_data = 0;
+}
+
+static int shape_of(struct td_onnx_reader *r, const TdOnnx__Tensor *from, const char *name,
+                    struct td_tensor *t)
+{
+    *t = (struct td_tensor){.dtype = td_onnx_dtype(from->data_type)};
+    if (!t->dtype)
+        return td_onnx_wrong(r, "tensor '%.100s': there are no elements of type %s here", name,
+                             td_onnx_type_name(from->data_type));
+    if (from->data_location)
+        return td_onnx_wrong(r,
+                             "tensor '%.100s': its data lie in another file (external data); a "
+                             "model in one file is right",
+                             name);
+    if (from->n_dims > TD_MAX_RANK)
+        return td_onnx_wrong(r, "tensor '%.100s': at most %d dimensions are right, not %zu", name,
+                             TD_MAX_RANK, from->n_dims);
+    t->rank = (int)from->n_dims;
+    bool fits = true;
+    for (int d = 0; d < t->rank; d++) {
+        t->shape[d] = from->dims[d];
+        fits = fits && from->dims[d] >= 0;
+    }
+    return fits && td_fits(t) ? 0
+                              : td_onnx_wrong(r, "tensor '%.100s': no tensor has such sizes", name);
+}
+
+int td_onnx_constant(struct td_onnx_reader *r, int value, TdOnnx__Tensor *from)
+{
+    struct td_tensor t;
+    const char *name = from->name ? from->name : "";
+    const void *data = from->raw_data.data;
+    int err = shape_of(r, from, name, &t);
+    if (err)
+        return err;
+    size_t width = td_dtype_size(t.dtype), n = from->raw_data.len / width;
+    bool right = from->raw_data.len == n * width;
+    if (!from->has_raw_data) {
+        n = spelled_out(from, t.dtype, &data);
+        if (data == from->int32_data && width < 4)
+            narrow(from->int32_data, 4, n, width);
+        else if (data == from->uint64_data && width < 8)
+            narrow(from->uint64_data, 8, n, width);
+        right = true;
+    }
+    if (!right || n != (size_t)td_numel(&t))
+        return td_onnx_wrong(r, "tensor '%.100s': its data are not as many as its shape says",
+                             name);
+    t.data = (void *)data;
+    for (size_t i = 0; i < n && t.dtype == TD_bool; i++)
+        ((uint8_t *)t.data)[i] = ((uint8_t *)t.data)[i] != 0;
+    err = td_program_constant(r->model, value, &t);
+    drop_data(r, from);
+    if (err == -ENOMEM)
+        return td_problem_set(r->problem, ENOMEM, "no memory for tensor '%.100s'", name);
+    return err;
+}

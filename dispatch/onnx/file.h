@@ -1,0 +1,70 @@
+/* What the files that read an ONNX file share. Internal to dispatch/model/onnx*. */
+#ifndef TD_DISPATCH_ONNX_FILE_H
+#define TD_DISPATCH_ONNX_FILE_H
+
+#include "dispatch/onnx.pb-c.h" /* generated */
+#include "dispatch/onnx/ops/onnx.h"
+
+struct td_onnx_scope { /* the names of a graph's values, in their order */
+    int n;
+    struct td_onnx_name {
+        const char *text; /* borrowed of the message */
+        int value;
+        int kind; /* what it names: initializers before the inputs that they are defaults of */
+    } * name;
+    const struct td_onnx_scope *outer; /* of the graph around it, or NULL */
+};
+
+struct td_onnx_reader {
+    struct td_model *model;
+    struct td_problem *problem;
+    ProtobufCAllocator memory; /* bounded: a file's structures may not take more than its share */
+    size_t left;
+    bool exhausted;
+    int version; /* of the operator set */
+    int depth;
+    int n_forms, forms_room;
+    struct td_onnx_form **form;
+};
+
+/* ---- file.c ---- */
+
+void td_onnx_reader_init(struct td_onnx_reader *r, struct td_model *model, size_t size,
+                         struct td_problem *problem);
+/* A message of bytes, to be freed with reader's memory; NULL with the sentence. */
+void *td_onnx_unpack(struct td_onnx_reader *r, const ProtobufCMessageDescriptor *kind,
+                     const void *bytes, size_t size);
+/* Writes a sentence, gives back -EINVAL. */
+int td_onnx_wrong(struct td_onnx_reader *r, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+int td_onnx_no_memory(struct td_onnx_reader *r);
+/* Gives a value to a constant, and the message's bytes back. -EINVAL, -ENOMEM. */
+int td_onnx_constant(struct td_onnx_reader *r, int value, TdOnnx__Tensor *tensor);
+
+/* ---- attribute.c ---- */
+
+/* Reads a graph that stands in a node. */
+typedef int td_onnx_graph_reader(struct td_onnx_reader *r, const ProtobufCBinaryData *bytes,
+                                 const struct td_onnx_scope *outer, struct td_node_graph **graph);
+/* Fills an operand, as its row's mark has it. -EINVAL, -ENOMEM. */
+int td_onnx_attribute(struct td_onnx_reader *r, const TdOnnx__Attribute *a, char mark,
+                      const struct td_onnx_scope *scope, struct td_node_operand *o,
+                      td_onnx_graph_reader *graph);
+
+/* ---- node.c ---- */
+
+/* Fills a node, whose values are looked up in scope. */
+int td_onnx_node(struct td_onnx_reader *r, const TdOnnx__Node *from,
+                 const struct td_onnx_scope *scope, struct td_node *node,
+                 td_onnx_graph_reader *graph);
+/* A Constant: its value, which is no node. */
+int td_onnx_constant_node(struct td_onnx_reader *r, const TdOnnx__Node *from, int value);
+/* A value's number, -1 where nothing in sight is called so. */
+int td_onnx_look_up(const struct td_onnx_scope *scope, const char *name);
+
+/* ---- passes/gather.c ---- */
+
+/* Of a whole program: gathers from tables of few bits before floats are made of them. -ENOMEM. */
+int td_onnx_pick_rows(struct td_model *model);
+
+#endif

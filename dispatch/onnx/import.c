@@ -1,0 +1,247 @@
+/* An ONNX file becomes a program: graphs, their names, their constants and nodes, and what the
+ * model takes and gives. Names are looked up in sorted lists, one a graph, and outwards; that each
+ * value is made before it is read is seen when the program is closed. */
+#include "dispatch/onnx/file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEPTH 16  /* of graphs in graphs */
+#define NEWEST 28 /* operator set that the table was written by */
+
+enum { NAME_initializer, NAME_input, NAME_made };
+
+/* ---- names ---- */
+
+static int compare(const void *a, const void *b)
+{
+    const struct td_onnx_name *x = a, *y = b;
+    int order = strcmp(x->text, y->text);
+    return order ? order : x->kind - y->kind;
+}
+
+static int add(struct td_onnx_reader *r, struct td_onnx_scope *scope, const char *name, int kind)
+{
+    if (!name || !*name) /* nobody wants it */
+        return kind == NAME_made ? 0 : td_onnx_wrong(r, "an input or a tensor has no name");
+    scope->name[scope->n++] = (struct td_onnx_name){name, -1, kind};
+    return 0;
+}
+
+/* Of an initializer and the input that it is a default of, the first alone stays. */
+static int number(struct td_onnx_reader *r, struct td_onnx_scope *scope)
+{
+    int n = 0;
+    for (int i = 0; i < scope->n; i++) {
+        const struct td_onnx_name *name = &scope->name[i], *last = &scope->name[n - 1];
+        bool again = n && !strcmp(name->text, last->text);
+        if (again && (last->kind != NAME_initializer || name->kind != NAME_input))
+            return td_onnx_wrong(r, "'%.100s' is made twice", name->text);
+        if (again)
+            continue;
+        scope->name[n] = *name;
+        scope->name[n++].value = td_program_value(r->model);
+    }
+    scope->n = n;
+    return 0;
+}
+
+/* All names of a graph; the caller frees scope->name. */
+static int read_names(struct td_onnx_reader *r, const TdOnnx__Graph *from,
+                      struct td_onnx_scope *scope)
+{
+    size_t n = from->n_initializer + from->n_input;
+    for (size_t i = 0; i < from->n_node; i++)
+        n += from->node[i]->n_output;
+    scope->name = n < INT32_MAX ? calloc(n + 1, sizeof *scope->name) : NULL;
+    if (!scope->name)
+        return td_onnx_no_memory(r);
+    int err = 0;
+    for (size_t i = 0; i < from->n_initializer && !err; i++)
+        err = add(r, scope, from->initializer[i]->name, NAME_initializer);
+    for (size_t i = 0; i < from->n_input && !err; i++)
+        err = add(r, scope, from->input[i]->name, NAME_input);
+    for (size_t i = 0; i < from->n_node && !err; i++)
+        for (size_t k = 0; k < from->node[i]->n_output && !err; k++)
+            err = add(r, scope, from->node[i]->output[k], NAME_made);
+    if (err)
+        return err;
+    qsort(scope->name, (size_t)scope->n, sizeof *scope->name, compare);
+    return number(r, scope);
+}
+
+/* ---- graphs ---- */
+
+static bool is_input(const struct td_onnx_scope *scope, const TdOnnx__Port *port)
+{
+    struct td_onnx_name key = {port->name, 0, NAME_input};
+    return bsearch(&key, scope->name, (size_t)scope->n, sizeof key, compare) != NULL;
+}
+
+static int read_ends(struct td_onnx_reader *r, const TdOnnx__Graph *from,
+                     const struct td_onnx_scope *scope, struct td_node_graph *graph)
+{
+    int *input = td_program_alloc(r->model, sizeof *input * from->n_input);
+    int *output = td_program_alloc(r->model, sizeof *output * from->n_output);
+    if (!input || !output)
+        return td_onnx_no_memory(r);
+    graph->input = input;
+    graph->output = output;
+    graph->n_outputs = (int)from->n_output;
+    for (size_t i = 0; i < from->n_input; i++)
+        if (is_input(scope, from->input[i]))
+            input[graph->n_inputs++] = td_onnx_look_up(scope, from->input[i]->name);
+    for (size_t i = 0; i < from->n_output; i++) {
+        const char *name = from->output[i]->name ? from->output[i]->name : "";
+        output[i] = td_onnx_look_up(scope, name);
+        if (output[i] < 0)
+            return td_onnx_wrong(r, "output '%.100s' is made by nothing", name);
+    }
+    return 0;
+}
+
+/* ---- what the model takes and gives ---- */
+
+static int read_port(struct td_onnx_reader *r, const TdOnnx__Port *from, bool is_result,
+                     struct td_model_port *port)
+{
+    const char *name = from->name ? from->name : "";
+    const TdOnnx__TensorType *type = from->type ? from->type->tensor_type : NULL;
+    *port = (struct td_model_port){.rank = -1};
+    port->name = td_program_text(r->model, name, strlen(name));
+    if (!port->name)
+        return td_onnx_no_memory(r);
+    if (from->type && !type)
+        return td_onnx_wrong(
+            r, "'%.100s' is a sequence, a map, optional or sparse; tensors are right", name);
+    if (type)
+        port->dtype = td_onnx_dtype(type->elem_type);
+    if (type && type->elem_type && !port->dtype)
+        return td_onnx_wrong(r, "'%.100s': there are no elements of type %s here", name,
+                             td_onnx_type_name(type->elem_type));
+    if (!port->dtype && !is_result)
+        return td_onnx_wrong(r, "input '%.100s' has no type", name);
+    if (!type || !type->shape)
+        return 0;
+    if (type->shape->n_dim > TD_MAX_RANK)
+        return td_onnx_wrong(r, "'%.100s': at most %d dimensions are right, not %zu", name,
+                             TD_MAX_RANK, type->shape->n_dim);
+    port->rank = (int)type->shape->n_dim;
+    for (int d = 0; d < port->rank; d++) {
+        const TdOnnx__Dim *dim = type->shape->dim[d];
+        port->shape[d] = dim->has_dim_value && dim->dim_value >= 0 ? dim->dim_value : -1;
+    }
+    return 0;
+}
+
+static int read_ports(struct td_onnx_reader *r, const TdOnnx__Graph *from,
+                      const struct td_onnx_scope *scope)
+{
+    struct td_model *model = r->model;
+    int err = 0;
+    model->input = td_program_alloc(model, sizeof *model->input * from->n_input);
+    model->output = td_program_alloc(model, sizeof *model->output * from->n_output);
+    if (!model->input || !model->output)
+        return td_onnx_no_memory(r);
+    for (size_t i = 0; i < from->n_input && !err; i++)
+        if (is_input(scope, from->input[i]))
+            err = read_port(r, from->input[i], false, &model->input[model->n_inputs++]);
+    for (size_t i = 0; i < from->n_output && !err; i++)
+        err = read_port(r, from->output[i], true, &model->output[model->n_outputs++]);
+    return err;
+}
+
+/* ---- nodes ---- */
+
+static bool is_constant(const TdOnnx__Node *node)
+{
+    return node->op_type && !strcmp(node->op_type, "Constant") && node->n_output == 1 &&
+           *node->output[0] && (!node->domain || !*node->domain);
+}
+
+static td_onnx_graph_reader read_inner;
+
+static int read_nodes(struct td_onnx_reader *r, const TdOnnx__Graph *from,
+                      const struct td_onnx_scope *scope, struct td_node_graph *graph)
+{
+    int err = 0;
+    graph->node = td_program_alloc(r->model, sizeof *graph->node * from->n_node);
+    if (!graph->node)
+        return td_onnx_no_memory(r);
+    for (size_t i = 0; i < from->n_node && !err; i++) {
+        const TdOnnx__Node *node = from->node[i];
+        err = is_constant(node)
+                  ? td_onnx_constant_node(r, node, td_onnx_look_up(scope, node->output[0]))
+                  : td_onnx_node(r, node, scope, &graph->node[graph->n_nodes++], read_inner);
+    }
+    return err;
+}
+
+static int read_graph(struct td_onnx_reader *r, const TdOnnx__Graph *from,
+                      const struct td_onnx_scope *outer, struct td_node_graph *graph)
+{
+    struct td_onnx_scope scope = {.outer = outer};
+    int err = from->n_sparse_initializer
+                  ? td_onnx_wrong(r, "sparse tensors are not right here; dense ones are")
+                  : read_names(r, from, &scope);
+    for (size_t i = 0; i < from->n_initializer && !err; i++)
+        err = td_onnx_constant(r, td_onnx_look_up(&scope, from->initializer[i]->name),
+                               from->initializer[i]);
+    err = err ? err : read_nodes(r, from, &scope, graph);
+    err = err ? err : read_ends(r, from, &scope, graph);
+    err = err || outer ? err : read_ports(r, from, &scope);
+    free(scope.name);
+    return err;
+}
+
+/* What an If, a Loop or a Scan has inside: its bytes are a message of their own. */
+static int read_inner(struct td_onnx_reader *r, const ProtobufCBinaryData *bytes,
+                      const struct td_onnx_scope *outer, struct td_node_graph **graph)
+{
+    if (r->depth == DEPTH)
+        return td_onnx_wrong(r, "graphs stand in each other more than %d deep", DEPTH);
+    *graph = td_program_alloc(r->model, sizeof **graph);
+    if (!*graph)
+        return td_onnx_no_memory(r);
+    TdOnnx__Graph *from = td_onnx_unpack(r, &td_onnx__graph__descriptor, bytes->data, bytes->len);
+    if (!from)
+        return *r->problem->text && r->exhausted ? -ENOMEM : -EINVAL;
+    r->depth++;
+    int err = read_graph(r, from, outer, *graph);
+    r->depth--;
+    protobuf_c_message_free_unpacked(&from->base, &r->memory);
+    return err;
+}
+
+/* ---- the file ---- */
+
+static int read_version(struct td_onnx_reader *r, const TdOnnx__Model *from)
+{
+    for (size_t i = 0; i < from->n_opset_import; i++) {
+        const TdOnnx__Opset *set_ = from->opset_import[i];
+        bool own = !set_->domain || !*set_->domain || !strcmp(set_->domain, "ai.onnx");
+        if (own && (set_->version < 1 || set_->version > NEWEST))
+            return td_onnx_wrong(r, "the model is of operator set %lld; 6 to %d are right",
+                                 (long long)set_->version, NEWEST);
+        if (own)
+            r->version = (int)set_->version;
+    }
+    return r->version ? 0
+                      : td_onnx_wrong(r, "the file says of no operator set; it is no ONNX model");
+}
+
+int td_import_onnx(struct td_model *model, const void *file, size_t size,
+                   struct td_problem *problem)
+{
+    struct td_onnx_reader r;
+    td_onnx_reader_init(&r, model, size, problem);
+    TdOnnx__Model *from = td_onnx_unpack(&r, &td_onnx__model__descriptor, file, size);
+    if (!from)
+        return r.exhausted ? -ENOMEM : -EINVAL;
+    int err = from->graph ? read_version(&r, from)
+                          : td_onnx_wrong(&r, "the file has no graph; it is no ONNX model");
+    err = err ? err : read_graph(&r, from->graph, NULL, &model->graph);
+    protobuf_c_message_free_unpacked(&from->base, &r.memory);
+    return err ? err : td_onnx_pick_rows(model);
+}

@@ -1,0 +1,283 @@
+/* A node of an ONNX file: its row, and its operands under the row's names. What is not in the row
+ * is refused: an attribute that nobody here knows would change what the node means. */
+#include "dispatch/onnx/file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *or_empty(const char *text_)
+{
+    return text_ ? text_ : "";
+}
+
+/* ---- rows, read apart ---- */
+
+/* What an operand is when left out: a number, a list of them, or a text. */
+static int read_default(struct td_onnx_reader *r, const char *word, size_t length, char mark,
+                        struct td_value *v)
+{
+    char *end;
+    *v = (struct td_value){.kind = TD_KIND_float, .f = strtod(word, &end)};
+    if (*word == '[') {
+        *v = (struct td_value){.kind = TD_KIND_ints};
+        for (const char *c = word + 1; c < word + length - 1; c = end + 1)
+            v->ints.v[v->ints.n++] = strtoll(c, &end, 10);
+        return 0;
+    }
+    if (end != word + length) {
+        *v = (struct td_value){.kind = TD_KIND_str};
+        v->str = td_program_text(r->model, word, length);
+        return v->str ? 0 : -ENOMEM;
+    }
+    if (memchr(word, '.', length) || memchr(word, 'e', length))
+        return 0;
+    int64_t i = (int64_t)v->f;
+    *v = (struct td_value){.kind = mark == '?' ? TD_KIND_bool : TD_KIND_int, .i = i};
+    if (mark == '%')
+        *v = (struct td_value){.kind = TD_KIND_dtype, .dtype = td_onnx_dtype(i)};
+    return 0;
+}
+
+static int read_operand(struct td_onnx_reader *r, const char *word, size_t length,
+                        struct td_onnx_operand *o)
+{
+    if (*word == '?' || *word == '%') {
+        o->mark = *word++;
+        length--;
+    }
+    const char *equals = memchr(word, '=', length);
+    size_t n = equals ? (size_t)(equals - word) : length;
+    o->name = td_program_text(r->model, word, n - (word[n - 1] == '*'));
+    if (!o->name)
+        return -ENOMEM;
+    return equals ? read_default(r, equals + 1, length - n - 1, o->mark, &o->otherwise) : 0;
+}
+
+static struct td_onnx_form *read_row(struct td_onnx_reader *r, const struct td_onnx_row *row)
+{
+    struct td_onnx_form *form =
+        td_program_alloc(r->model, sizeof *form + TD_ONNX_NAMES * sizeof *form->operand);
+    if (!form)
+        return NULL;
+    form->row = row;
+    form->n_inputs = -1;
+    for (const char *c = row->operands; *c; c += strspn(c, " ")) {
+        size_t length = strcspn(c, " ");
+        if (*c == '|') {
+            form->n_inputs = form->n;
+        } else {
+            form->many = form->many || c[length - 1] == '*';
+            if (read_operand(r, c, length, &form->operand[form->n++]))
+                return NULL;
+        }
+        c += length;
+    }
+    if (form->n_inputs < 0)
+        form->n_inputs = form->n;
+    return form;
+}
+
+/* The operator's form, made when the model first has one. */
+static int find_form(struct td_onnx_reader *r, const char *op, const struct td_onnx_form **found)
+{
+    for (int i = 0; i < r->n_forms; i++)
+        if (!strcmp(r->form[i]->row->op, op)) {
+            *found = r->form[i];
+            return 0;
+        }
+    const struct td_onnx_row *row = td_onnx_find(op);
+    if (!row)
+        return td_onnx_wrong(r, "there is no such operator here");
+    if (r->n_forms == r->forms_room) {
+        int room = r->forms_room ? 2 * r->forms_room : 16;
+        struct td_onnx_form **more = td_program_alloc(r->model, sizeof *more * (size_t)room);
+        if (!more)
+            return td_onnx_no_memory(r);
+        if (r->n_forms)
+            memcpy(more, r->form, sizeof *more * (size_t)r->n_forms);
+        r->form = more;
+        r->forms_room = room;
+    }
+    struct td_onnx_form *form = read_row(r, row);
+    if (!form)
+        return td_onnx_no_memory(r);
+    *found = r->form[r->n_forms++] = form;
+    return 0;
+}
+
+/* ---- values ---- */
+
+int td_onnx_look_up(const struct td_onnx_scope *scope, const char *name)
+{
+    for (; scope; scope = scope->outer) {
+        int low = 0, high = scope->n;
+        while (low < high) {
+            int middle = low + (high - low) / 2;
+            int order = strcmp(scope->name[middle].text, name);
+            if (!order)
+                return scope->name[middle].value;
+            if (order < 0)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+    }
+    return -1;
+}
+
+static int read_value(struct td_onnx_reader *r, const struct td_onnx_scope *scope, const char *name,
+                      struct td_node_operand *o)
+{
+    if (!*name) /* left out */
+        return 0;
+    o->kind = TD_OPERAND_value;
+    o->value = td_onnx_look_up(scope, name);
+    return o->value >= 0 ? 0 : td_onnx_wrong(r, "reads '%.100s', which nothing makes", name);
+}
+
+static int read_inputs(struct td_onnx_reader *r, const TdOnnx__Node *from,
+                       const struct td_onnx_form *form, const struct td_onnx_scope *scope,
+                       struct td_node *node)
+{
+    int n = (int)from->n_input, one_each = form->n_inputs - form->many, err = 0;
+    struct td_node_operand *operand = (void *)node->operand;
+    if (n > one_each && !form->many)
+        return td_onnx_wrong(r, "has %d inputs; at most %d are right", n, one_each);
+    for (int i = 0; i < n && i < one_each && !err; i++) {
+        operand[node->n_operands].name = form->operand[i].name;
+        err = read_value(r, scope, from->input[i], &operand[node->n_operands++]);
+    }
+    if (err || n <= one_each)
+        return err;
+    struct td_node_operand *more = &operand[node->n_operands++], *list;
+    more->name = form->operand[one_each].name;
+    more->kind = TD_OPERAND_list;
+    more->n = n - one_each;
+    more->list = list = td_program_alloc(r->model, sizeof *list * (size_t)more->n);
+    if (!list)
+        return td_onnx_no_memory(r);
+    for (int i = 0; i < more->n && !err; i++)
+        err = read_value(r, scope, from->input[one_each + i], &list[i]);
+    return err;
+}
+
+/* ---- attributes ---- */
+
+/* What operators up to the sixth set had, and what means nothing here. */
+static bool is_idle(const char *name)
+{
+    return !strcmp(name, "consumed_inputs") || !strcmp(name, "broadcast") ||
+           !strcmp(name, "doc_string");
+}
+
+static int read_named(struct td_onnx_reader *r, const TdOnnx__Attribute *a,
+                      const struct td_onnx_form *form, const struct td_onnx_scope *scope,
+                      struct td_node *node, td_onnx_graph_reader *graph)
+{
+    struct td_node_operand *operand = (void *)node->operand;
+    const char *name = or_empty(a->name);
+    int i = 0;
+    while (i < form->n && strcmp(form->operand[i].name, name) != 0)
+        i++;
+    if (i == form->n && is_idle(name))
+        return 0;
+    if (i == form->n)
+        return td_onnx_wrong(r, "there is no attribute '%.60s' here", name);
+    if (td_node_find(node, name) >= 0)
+        return td_onnx_wrong(r, "'%.60s' is given twice", name);
+    struct td_node_operand *o = &operand[node->n_operands++];
+    o->name = form->operand[i].name;
+    return td_onnx_attribute(r, a, form->operand[i].mark, scope, o, graph);
+}
+
+/* ---- nodes ---- */
+
+static int read_outputs(struct td_onnx_reader *r, const TdOnnx__Node *from,
+                        const struct td_onnx_scope *scope, struct td_node *node)
+{
+    int *out = td_program_alloc(r->model, sizeof *out * from->n_output);
+    if (!out)
+        return td_onnx_no_memory(r);
+    node->out = out;
+    node->n_outs = (int)from->n_output;
+    for (int i = 0; i < node->n_outs; i++)
+        out[i] = *from->output[i] ? td_onnx_look_up(scope, from->output[i]) : -1;
+    return 0;
+}
+
+static int fill(struct td_onnx_reader *r, const TdOnnx__Node *from,
+                const struct td_onnx_scope *scope, struct td_node *node,
+                td_onnx_graph_reader *graph)
+{
+    const struct td_onnx_form *form = NULL;
+    const char *domain = or_empty(from->domain);
+    if (*domain && strcmp(domain, "ai.onnx") != 0)
+        return td_onnx_wrong(r, "there are no operators of domain '%.60s' here", domain);
+    int err = find_form(r, node->op, &form);
+    if (err)
+        return err;
+    if (from->n_input + from->n_attribute > INT32_MAX / 2 || from->n_output > INT32_MAX / 2)
+        return td_onnx_wrong(r, "has too many operands");
+    node->form = form;
+    node->version = r->version;
+    node->lower = td_onnx_walk;
+    node->operand = td_program_alloc(r->model, sizeof *node->operand *
+                                                   ((size_t)form->n_inputs + from->n_attribute));
+    if (!node->operand)
+        return td_onnx_no_memory(r);
+    err = read_inputs(r, from, form, scope, node);
+    for (size_t i = 0; i < from->n_attribute && !err; i++)
+        err = read_named(r, from->attribute[i], form, scope, node, graph);
+    return err ? err : read_outputs(r, from, scope, node);
+}
+
+/* The sentence of what is wrong inside of a node names it; of what stands in it, too. */
+static int in_node(struct td_onnx_reader *r, const TdOnnx__Node *from, int err)
+{
+    struct td_problem why = *r->problem;
+    const char *name = or_empty(from->name);
+    if (!*name && from->n_output)
+        name = from->output[0];
+    return td_problem_set(r->problem, -err, "node '%.100s' (%.60s): %.400s", name,
+                          or_empty(from->op_type), why.text);
+}
+
+int td_onnx_node(struct td_onnx_reader *r, const TdOnnx__Node *from,
+                 const struct td_onnx_scope *scope, struct td_node *node,
+                 td_onnx_graph_reader *graph)
+{
+    const char *op = or_empty(from->op_type), *name = or_empty(from->name);
+    if (!*name && from->n_output)
+        name = from->output[0];
+    node->op = td_program_text(r->model, op, strlen(op));
+    node->name = td_program_text(r->model, name, strlen(name));
+    int err = node->op && node->name ? fill(r, from, scope, node, graph) : td_onnx_no_memory(r);
+    return err ? in_node(r, from, err) : 0;
+}
+
+int td_onnx_constant_node(struct td_onnx_reader *r, const TdOnnx__Node *from, int value)
+{
+    const TdOnnx__Attribute *a = from->n_attribute ? from->attribute[0] : NULL;
+    const char *name = a ? or_empty(a->name) : "";
+    struct td_tensor t = {.rank = 0};
+    int err = 0;
+    if (!strcmp(name, "value") && a->t) {
+        err = td_onnx_constant(r, value, a->t);
+        return err ? in_node(r, from, err) : 0;
+    }
+    if (!strcmp(name, "value_float"))
+        t = (struct td_tensor){.data = (void *)&a->f, .dtype = TD_f32};
+    else if (!strcmp(name, "value_int"))
+        t = (struct td_tensor){.data = (void *)&a->i, .dtype = TD_i64};
+    else if (!strcmp(name, "value_floats"))
+        t = (struct td_tensor){
+            .data = a->floats, .dtype = TD_f32, .rank = 1, .shape = {(int64_t)a->n_floats}};
+    else if (!strcmp(name, "value_ints"))
+        t = (struct td_tensor){
+            .data = a->ints, .dtype = TD_i64, .rank = 1, .shape = {(int64_t)a->n_ints}};
+    else
+        err = td_onnx_wrong(r, "a constant of kind '%.60s' is none of numbers", name);
+    err = err ? err : td_program_constant(r->model, value, &t);
+    return err ? in_node(r, from, err) : 0;
+}

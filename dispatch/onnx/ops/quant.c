@@ -1,0 +1,81 @@
+/* ONNX's operators that make 8 bits of floats, and floats of them. */
+#include "dispatch/onnx/ops/onnx.h"
+
+static bool is_one(const struct td_tensor *t)
+{
+    return t->rank == 0 || (t->rank == 1 && t->shape[0] == 1);
+}
+
+/* Names a bound of the type each: least and most. */
+static void let_bounds(struct td_onnx *n, enum td_dtype type)
+{
+    bool sign = td_dtype_kind(type) == 'i';
+    int bits = 8 * (int)td_dtype_size(type) - sign;
+    let_int(n, "least", sign ? -(INT64_C(1) << bits) : 0);
+    let_int(n, "most", (INT64_C(1) << bits) - 1);
+    let(n, "type", td_item_dtype(type));
+}
+
+/* Has scales or zero points broadcast with what they belong to: blocks are repeated. */
+static void spread(struct td_onnx *n, const char *name, const struct td_tensor *x, int axis)
+{
+    int64_t block = whole(n, "block_size", 0), sizes[TD_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+    if (!has(n, name))
+        return;
+    let(n, "v", *at(n, name));
+    let_int(n, "block", block);
+    let_int(n, "along", axis);
+    let_int(n, "size", x->shape[axis]);
+    sizes[axis] = -1;
+    let_ints(n, "sizes", sizes, x->rank);
+    set(n, name,
+        block ? "slice.Tensor(repeat_interleave(v, block, along), along, 0, size)"
+              : "view(v, sizes)");
+}
+
+/* Names x and axis, and has scales of more than one number broadcast. True: there is but one. */
+static bool has_one_scale(struct td_onnx *n, const char *scale, const char *zero)
+{
+    struct td_tensor x = *tensor_of(n, "x");
+    bool blocks = whole(n, "block_size", 0) != 0, one = !blocks && is_one(tensor_of(n, scale));
+    int axis = one ? 0 : axis_of(n, "axis", x.rank);
+    if (whole(n, "block_size", 0) < 0)
+        refuse(n, "block_size: cannot be less than 0");
+    if (one || n->err)
+        return true;
+    spread(n, scale, &x, axis);
+    spread(n, zero, &x, axis);
+    return false;
+}
+
+void td_onnx_quantize(struct td_onnx *n)
+{
+    int64_t given = whole(n, "output_dtype", 0);
+    enum td_dtype type = has(n, "y_zero_point") ? tensor_of(n, "y_zero_point")->dtype
+                         : given                ? td_onnx_dtype(given)
+                                                : TD_u8;
+    if (!(type & (TD_u8 | TD_i8 | TD_i16 | TD_u16)))
+        return refuse(n, "output_dtype: UINT8, INT8, UINT16 or INT16 is right, not %s",
+                      td_onnx_type_name(given));
+    let_bounds(n, type);
+    let_int(n, "zero", 0);
+    has_one_scale(n, "y_scale", "y_zero_point");
+    set(n, "x", "round(div.Tensor(x, y_scale))");
+    if (has(n, "y_zero_point"))
+        set(n, "x", "add.Tensor(x, y_zero_point)");
+    give(n, "to.dtype(clamp(x, least, most), type)");
+}
+
+void td_onnx_dequantize(struct td_onnx *n)
+{
+    enum td_dtype to = tensor_of(n, "x_scale")->dtype;
+    int64_t given = whole(n, "output_dtype", 0);
+    let_bounds(n, tensor_of(n, "x")->dtype);
+    let(n, "to", td_item_dtype(given ? td_onnx_dtype(given) : to));
+    has_one_scale(n, "x_scale", "x_zero_point");
+    set(n, "x",
+        has(n, "x_zero_point") ? "sub.Tensor(to.dtype(x, INT32), to.dtype(x_zero_point, INT32))"
+                               : "alias(x)");
+    let(n, "scale_type", td_item_dtype(to));
+    give(n, "to.dtype(mul.Tensor(to.dtype(x, scale_type), x_scale), to)");
+}

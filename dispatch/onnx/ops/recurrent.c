@@ -1,0 +1,244 @@
+/* ONNX's recurrent layers: by ATen's operators where they have the cell, else step by step. */
+#include "dispatch/onnx/ops/onnx.h"
+
+#include <string.h>
+
+struct layer {
+    int64_t steps, batch, hidden;
+    int ways;               /* directions */
+    bool reverse, sideways; /* the batch is the first dimension */
+};
+
+/* The parts of x, which are as many as order is long, in its order. */
+static void reorder(struct td_onnx *n, const char *name, const char *order)
+{
+    struct td_item part[4], list = {0};
+    int count = (int)strlen(order);
+    let(n, "v", *at(n, name));
+    for (int i = 0; i < count; i++) {
+        let_int(n, "start", (order[i] - '0') * whole(n, "hidden", 1));
+        let_int(n, "end", (order[i] - '0' + 1) * whole(n, "hidden", 1));
+        part[i] = eval(n, "slice.Tensor(v, 1, start, end)");
+    }
+    if (!n->err)
+        n->err = td_walk_list(n->walk, part, count, &list);
+    let(n, "parts", list);
+    set(n, name, "cat(parts, 1)");
+}
+
+/* Whether the activations that are named are the cell's own. */
+static void judge_cell(struct td_onnx *n, const struct layer *l, const char *own)
+{
+    char wanted[80];
+    size_t length = strlen(own);
+    memcpy(wanted, own, length);
+    wanted[length] = ' ';
+    memcpy(wanted + length + 1, own, length + 1);
+    wanted[l->ways == 2 ? 2 * length + 1 : length] = 0;
+    const char *named = text(n, "activations");
+    bool right = !*named || !strncmp(named, wanted, strlen(wanted));
+    if (has(n, "clip") || (has(n, "input_forget") && whole(n, "input_forget", 0)) || !right)
+        refuse(n, "activations, clip, input_forget: there is no cell but that of %s", own);
+}
+
+/* Names what ATen's layers want: x time first, gates in ATen's order (order), biases apart. */
+static bool begin(struct td_onnx *n, struct layer *l, const char *order, const char *activations)
+{
+    const struct td_tensor *x = tensor_of(n, "X"), *r = tensor_of(n, "R");
+    const char *direction = text(n, "direction");
+    int64_t lengths[4096], gates = (int64_t)strlen(order);
+    *l = (struct layer){.hidden = r->shape[2], .ways = !strcmp(direction, "bidirectional") ? 2 : 1};
+    l->reverse = !strcmp(direction, "reverse");
+    l->sideways = whole(n, "layout", 0) != 0;
+    l->steps = x->shape[l->sideways];
+    l->batch = x->shape[!l->sideways];
+    if (x->rank != 3 || r->rank != 3 || r->shape[0] != l->ways || r->shape[1] != gates * l->hidden)
+        refuse(n, "X, R: three dimensions are right, and as many directions and gates");
+    if (strcmp(direction, "forward") != 0 && !l->reverse && l->ways == 1)
+        refuse(n, "direction: forward, reverse or bidirectional is right");
+    judge_cell(n, l, activations);
+    if (has(n, "sequence_lens")) {
+        int count = ints(n, "sequence_lens", lengths, 4096);
+        for (int i = 0; i < count; i++)
+            if (lengths[i] != l->steps)
+                refuse(n, "sequence_lens: there is no operator for sequences of different lengths");
+    }
+    let_int(n, "hidden", l->hidden);
+    let_ints(n, "state", (int64_t[]){l->ways, l->batch, l->hidden}, 3);
+    let_ints(n, "biases", (int64_t[]){l->ways, 2 * gates * l->hidden}, 2);
+    let_int(n, "half", gates * l->hidden);
+    if (l->sideways)
+        set(n, "X", "transpose(X, 0, 1)");
+    set(n, "B", has(n, "B") ? "alias(B)" : "zeros(biases, dtype=kind)");
+    set(n, "wb", "slice.Tensor(B, 1, 0, half)");
+    set(n, "rb", "slice.Tensor(B, 1, half)");
+    reorder(n, "W", order);
+    reorder(n, "R", order);
+    reorder(n, "wb", order);
+    reorder(n, "rb", order);
+    return !n->err;
+}
+
+static void let_state(struct td_onnx *n, const struct layer *l, const char *name)
+{
+    let(n, "given", *at(n, name));
+    set(n, name,
+        !has(n, name) ? "zeros(state, dtype=kind)"
+        : l->sideways ? "transpose(given, 0, 1)"
+                      : "alias(given)");
+}
+
+/* y: steps, directions, batch, hidden. */
+static void put_all(struct td_onnx *n, const struct layer *l)
+{
+    put(n, 0, eval(n, l->sideways ? "permute(y, [2, 0, 1, 3])" : "alias(y)"));
+    if (wants(n, 1))
+        put(n, 1, eval(n, l->sideways ? "transpose(h, 0, 1)" : "alias(h)"));
+    if (wants(n, 2))
+        put(n, 2, eval(n, l->sideways ? "transpose(c, 0, 1)" : "alias(c)"));
+}
+
+/* By ATen's operator, whose results are all outputs and the last states. */
+static void run(struct td_onnx *n, const struct layer *l, const char *op, bool two_states)
+{
+    static const char *const names[] = {"W", "R", "wb", "rb"};
+    struct td_item parameter[8], list = {0}, result[TD_MAX_OUTS];
+    int count = 0;
+    for (int i = 0; i < 4 * l->ways; i++) {
+        let(n, "v", *at(n, names[i % 4]));
+        let_int(n, "way", i / 4);
+        parameter[i] = eval(n, "select(v, 0, way)");
+    }
+    if (!n->err)
+        n->err = td_walk_list(n->walk, parameter, 4 * l->ways, &list);
+    let(n, "parameters", list);
+    if (l->reverse)
+        set(n, "X", "flip(X, [0])");
+    struct td_item states[2] = {*at(n, "initial_h"), *at(n, "initial_c")};
+    let(n, "states", states[0]);
+    if (!n->err && two_states)
+        n->err = td_walk_list(n->walk, states, 2, &list);
+    if (two_states)
+        let(n, "states", list);
+    struct td_given args[] = {
+        TD_GIVE(*at(n, "X")),          TD_GIVE(*at(n, "states")),
+        TD_GIVE(*at(n, "parameters")), TD_GIVE(td_item_bool(true)),
+        TD_GIVE(td_item_int(1)),       TD_GIVE(td_item_float(0)),
+        TD_GIVE(td_item_bool(false)),  TD_GIVE(td_item_bool(l->ways == 2)),
+        TD_GIVE(td_item_bool(false)),
+    };
+    if (!n->err)
+        n->err = td_walk_call(n->walk, op, args, 9, result, &count);
+    if (n->err)
+        return;
+    let(n, "y", result[0]);
+    let(n, "h", result[1]);
+    let(n, "c", result[count - 1]);
+    if (l->reverse)
+        set(n, "y", "flip(y, [0])");
+    let_ints(n, "sizes", (int64_t[]){l->steps, l->batch, l->ways, l->hidden}, 4);
+    set(n, "y", "permute(view(y, sizes), [0, 2, 1, 3])");
+    put_all(n, l);
+}
+
+void td_onnx_rnn(struct td_onnx *n)
+{
+    struct layer l;
+    bool relu = !strncmp(text(n, "activations"), "Relu", 4);
+    if (!begin(n, &l, "0", relu ? "Relu" : "Tanh"))
+        return;
+    let_state(n, &l, "initial_h");
+    run(n, &l, relu ? "rnn_relu.input" : "rnn_tanh.input", false);
+}
+
+/* ---- step by step ---- */
+
+/* One direction: cell makes the next h (and c) of x, h and c. Names y and its states. */
+static void go(struct td_onnx *n, const struct layer *l, int way, void (*cell)(struct td_onnx *))
+{
+    bool back = l->reverse || way;
+    let_int(n, "way", way);
+    set(n, "w", "select(W, 0, way)");
+    set(n, "r", "select(R, 0, way)");
+    set(n, "b", "select(wb, 0, way)");
+    set(n, "rb_", "select(rb, 0, way)");
+    set(n, "h", "select(initial_h, 0, way)");
+    if (has(n, "initial_c"))
+        set(n, "c", "select(initial_c, 0, way)");
+    let_ints(n, "none", (int64_t[]){0, l->batch, l->hidden}, 3);
+    set(n, "y", "zeros(none, dtype=kind)");
+    for (int64_t i = 0; i < l->steps && !n->err; i++) {
+        let_int(n, "i", back ? l->steps - 1 - i : i);
+        set(n, "x", "select(X, 0, i)");
+        cell(n);
+        set(n, "y", back ? "cat([unsqueeze(h, 0), y], 0)" : "cat([y, unsqueeze(h, 0)], 0)");
+    }
+}
+
+static void run_steps(struct td_onnx *n, const struct layer *l, void (*cell)(struct td_onnx *))
+{
+    struct td_item y, h, c;
+    go(n, l, 0, cell);
+    y = *at(n, "y");
+    h = *at(n, "h");
+    c = *at(n, "c");
+    if (l->ways == 2)
+        go(n, l, 1, cell);
+    let(n, "y0", y);
+    let(n, "h0", h);
+    let(n, "c0", c);
+    bool two = l->ways == 2;
+    set(n, "y", two ? "stack([y0, y], 1)" : "unsqueeze(y, 1)");
+    set(n, "h", two ? "stack([h0, h])" : "unsqueeze(h, 0)");
+    if (has(n, "c"))
+        set(n, "c", two ? "stack([c0, c])" : "unsqueeze(c, 0)");
+    put_all(n, l);
+}
+
+static void gru_cell(struct td_onnx *n) /* which resets before the product */
+{
+    set(n, "g", "linear(x, w, b)");
+    set(n, "both",
+        "sigmoid(slice.Tensor(g, 1, 0, two) + linear(h, slice.Tensor(r, 0, 0, two), "
+        "slice.Tensor(rb_, 0, 0, two)))");
+    set(n, "new",
+        "tanh(slice.Tensor(g, 1, two) + linear(slice.Tensor(both, 1, 0, hidden) * h, "
+        "slice.Tensor(r, 0, two), slice.Tensor(rb_, 0, two)))");
+    set(n, "h", "lerp(new, h, slice.Tensor(both, 1, hidden))");
+}
+
+void td_onnx_gru(struct td_onnx *n)
+{
+    struct layer l;
+    if (!begin(n, &l, "102", "Sigmoid Tanh")) /* z r h */
+        return;
+    let_state(n, &l, "initial_h");
+    let_int(n, "two", 2 * l.hidden);
+    if (whole(n, "linear_before_reset", 0))
+        run(n, &l, "gru.input", false);
+    else
+        run_steps(n, &l, gru_cell);
+}
+
+static void peeping_cell(struct td_onnx *n)
+{
+    set(n, "g", "linear(x, w, b) + linear(h, r, rb_)");
+    set(n, "p", "select(P, 0, way)");
+    set(n, "i", "sigmoid(chunk(g, 4, 1)[0] + chunk(p, 3)[0] * c)");
+    set(n, "f", "sigmoid(chunk(g, 4, 1)[1] + chunk(p, 3)[2] * c)");
+    set(n, "c", "f * c + i * tanh(chunk(g, 4, 1)[2])");
+    set(n, "h", "sigmoid(chunk(g, 4, 1)[3] + chunk(p, 3)[1] * c) * tanh(c)");
+}
+
+void td_onnx_lstm(struct td_onnx *n)
+{
+    struct layer l;
+    if (!begin(n, &l, "0231", "Sigmoid Tanh Tanh")) /* i o f c */
+        return;
+    let_state(n, &l, "initial_h");
+    let_state(n, &l, "initial_c");
+    if (has(n, "P"))
+        run_steps(n, &l, peeping_cell);
+    else
+        run(n, &l, "lstm.input", true);
+}

@@ -1,0 +1,20 @@
+/* The importer's table: what each of ONNX's operators is in calls of ours. */
+#include "dispatch/onnx/ops/onnx.h"
+
+#include <string.h>
+
+static const struct td_onnx_row rows[] = {
+#define TD_ONNX(op, operands, formula) {#op, operands, formula, NULL},
+#define TD_ONNX_BY(op, operands, function) {#op, operands, NULL, td_onnx_##function},
+#include "dispatch/onnx/ops/operators.def"
+#undef TD_ONNX
+#undef TD_ONNX_BY
+};
+
+const struct td_onnx_row *td_onnx_find(const char *op)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!strcmp(rows[i].op, op))
+            return &rows[i];
+    return NULL;
+}

@@ -1,0 +1,103 @@
+/* Steps that are computed together: pointwise ones over one shape that follow one another, a tile
+ * at a time, so that what lies between them never leaves the cache. */
+#include "dispatch/model/plan.h"
+#include "dispatch/step/own.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* What a step is, where it is one kernel; NULL: it is several, or nothing. */
+static const struct unit *unit_of(const struct td_plan_step *step)
+{
+    const struct unit *u = step->made->unit;
+    return step->made->n_units == 1 && !u->fused && u->impl ? u : NULL;
+}
+
+/* How many values the step brings to those that are computed together; 0: it is none of these. */
+static int values_of(const struct td_plan_step *step)
+{
+    const struct unit *u = unit_of(step);
+    return u && td_numel(&u->call.out[0]) > 0 ? td_fused_values(&u->call, u->impl) : 0;
+}
+
+static bool has_shape(const struct td_tensor *a, const struct td_tensor *b)
+{
+    return a->rank == b->rank && !memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->rank);
+}
+
+/* Whether all that the step reads of steps from first on are whole results, as they are. */
+static bool reads_whole(const struct td_plan *plan, const struct td_plan_step *step, int first)
+{
+    for (int k = 0; k < step->n_uses; k++) {
+        const struct td_plan_use *use = &step->use[k];
+        const struct td_plan_value *value = &plan->value[use->value];
+        const struct td_tensor *t = &step->arg[use->arg].value.tensor;
+        bool whole = use->element < 0 && !use->offset && !t->stride && has_shape(&value->like, t);
+        if (value->step >= first && !whole)
+            return false;
+    }
+    return true;
+}
+
+static void close_group(struct td_plan *plan, int first, int last, int n)
+{
+    for (int s = first; s <= last && n > 1; s++)
+        if (plan->step[s].handle)
+            plan->step[s].with = last;
+}
+
+void td_plan_group(struct td_plan *plan)
+{
+    int first = 0, last = -1, n = 0, values = 0;
+    for (int s = 0; s < plan->n_steps; s++) {
+        struct td_plan_step *step = &plan->step[s];
+        step->with = -1;
+        if (!step->handle)
+            continue;
+        int more = values_of(step);
+        bool joins =
+            more && n && n < TD_FUSED_MOST && values + more <= TD_FUSED_VALUES &&
+            has_shape(&plan->value[step->value].like, &plan->value[plan->step[last].value].like) &&
+            reads_whole(plan, step, first);
+        if (!joins) {
+            close_group(plan, first, last, n);
+            first = s;
+            n = values = 0;
+        }
+        last = s;
+        n += more > 0;
+        values += more;
+    }
+    close_group(plan, first, last, n);
+}
+
+/* Those that are computed with the step last begin there. */
+static int first_of(const struct td_plan *plan, int last)
+{
+    int first = last;
+    while (first > 0 && (!plan->step[first - 1].handle || plan->step[first - 1].with == last))
+        first--;
+    return first;
+}
+
+int td_plan_fuse(struct td_plan *plan, int last)
+{
+    struct td_fused call[TD_FUSED_MOST];
+    int of[TD_FUSED_MOST], n = 0;
+    for (int s = first_of(plan, last); s <= last; s++) {
+        const struct td_plan_step *step = &plan->step[s];
+        if (!step->handle)
+            continue;
+        call[n].call = &step->made->unit->call;
+        call[n].impl = step->made->unit->impl;
+        memset(call[n].of, -1, sizeof call[n].of);
+        for (int i = 0; i < step->n_uses; i++)
+            for (int k = 0; k < n; k++)
+                if (of[k] == plan->value[step->use[i].value].step)
+                    call[n].of[td_plan_argument(step, step->use[i].arg)] = (signed char)k;
+        of[n++] = s;
+    }
+    struct td_fusion **fusion = &plan->step[last].fusion;
+    *fusion = td_fusion_make(call, n, plan->threads, td_alloc_in_arena, plan->arena);
+    return *fusion ? 0 : -ENOMEM;
+}

@@ -1,0 +1,200 @@
+/* Batch normalisation by constant statistics, behind a convolution that nobody else reads, goes
+ * into the convolution's weight and bias. */
+#include "dispatch/passes/passes.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const norms[] = {"batch_norm", "_native_batch_norm_legit_no_training", NULL};
+static const char *const convolutions[] = {
+    "conv1d",           "conv2d",           "conv3d",           "convolution",
+    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", NULL};
+
+struct pair {                              /* a convolution and the normalisation behind it */
+    const struct td_tensor *weight, *bias; /* the convolution's; bias NULL: none */
+    const struct td_tensor *scale, *shift, *mean, *var; /* scale, shift NULL: 1, 0 */
+    double eps;
+    bool transposed; /* output channels are the weight's second dimension */
+    int64_t channels;
+};
+
+static bool is_transposed(const struct td_plan_step *conv)
+{
+    return !strncmp(conv->handle->schema.name, "conv_transpose", 14) ||
+           td_step_number(conv, "transposed", 0) != 0;
+}
+
+/* Whether an argument is given as something else than a constant in FP32. */
+static bool varies(const struct td_plan_step *step, const char *name)
+{
+    const struct td_named *arg = td_step_arg(step, name);
+    return arg && arg->value.kind != TD_KIND_none && !td_step_constant(step, name);
+}
+
+/* Why not; NULL: they are one, and pair is filled. between: what the convolution gives. */
+static const char *look(const struct td_plan_step *conv, const struct td_plan_step *norm,
+                        const struct td_tensor *between, struct pair *p)
+{
+    *p = (struct pair){.weight = td_step_constant(conv, "weight"),
+                       .bias = td_step_constant(conv, "bias"),
+                       .scale = td_step_constant(norm, "weight"),
+                       .shift = td_step_constant(norm, "bias"),
+                       .mean = td_step_constant(norm, "running_mean"),
+                       .var = td_step_constant(norm, "running_var"),
+                       .eps = td_step_number(norm, "eps", 1e-5),
+                       .transposed = is_transposed(conv)};
+    if (!p->weight || varies(conv, "bias"))
+        return "the convolution's weight or bias is no constant in FP32";
+    if (!p->mean || !p->var || varies(norm, "weight") || varies(norm, "bias"))
+        return "the normalisation's numbers are no constants in FP32";
+    if (td_step_number(norm, "training", 0) != 0)
+        return "it normalises by its input's own statistics";
+    if (p->transposed && td_step_number(conv, "groups", 1) != 1)
+        return "the transposed convolution has groups";
+    p->channels = p->weight->shape[p->transposed];
+    if (!td_numel(p->weight))
+        return "the weight is empty";
+    /* Of one image without a batch the second dimension is the height. */
+    return td_numel(p->var) == p->channels && between->rank == p->weight->rank
+               ? NULL
+               : "it is over other channels";
+}
+
+static float at(const struct td_tensor *t, int64_t i, float otherwise)
+{
+    return t ? ((const float *)t->data)[i] : otherwise;
+}
+
+static void compute(const struct pair *p, float *weight, float *bias)
+{
+    int64_t outer = p->transposed ? p->weight->shape[0] : 1;
+    int64_t inner = td_numel(p->weight) / (outer * p->channels);
+    const float *from = p->weight->data;
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t c = 0; c < p->channels; c++) {
+            double scale = (double)at(p->scale, c, 1) / sqrt((double)at(p->var, c, 1) + p->eps);
+            for (int64_t i = 0; i < inner; i++)
+                *weight++ = (float)((double)*from++ * scale);
+            double b = (double)at(p->bias, c, 0) - (double)at(p->mean, c, 0);
+            bias[c] = (float)(b * scale + (double)at(p->shift, c, 0));
+        }
+}
+
+/* The folded weight and bias, which all plans share. NULL: no memory. */
+static const struct td_derived *fold(struct td_model *model, const struct pair *p)
+{
+    struct td_derived made = {
+        .key = {.of = {p->weight->data, p->bias ? p->bias->data : NULL,
+                       p->scale ? p->scale->data : NULL, p->shift ? p->shift->data : NULL,
+                       p->mean->data, p->var->data},
+                .transposed = p->transposed,
+                .number = p->eps}};
+    memcpy(made.key.shape, p->weight->shape, sizeof(int64_t) * (size_t)p->weight->rank);
+    pthread_mutex_lock(&model->lock_);
+    const struct td_derived *found = td_derived_find(model, &made.key);
+    struct td_tensor weight = *p->weight, bias = {.dtype = TD_f32, .rank = 1};
+    bias.shape[0] = p->channels;
+    weight.data = NULL;
+    if (!found && !td_weight_create(&made.weight[0], &weight, model->room) &&
+        !td_weight_create(&made.weight[1], &bias, model->room)) {
+        compute(p, td_weight_tensor(made.weight[0])->data, td_weight_tensor(made.weight[1])->data);
+        found = td_derived_add(model, &made);
+    }
+    if (!found) {
+        td_weight_unref(&made.weight[0]);
+        td_weight_unref(&made.weight[1]);
+    }
+    pthread_mutex_unlock(&model->lock_);
+    return found;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const struct td_block *const *x = a, *const *y = b;
+    return ((uintptr_t)*x > (uintptr_t)*y) - ((uintptr_t)*x < (uintptr_t)*y);
+}
+
+/* Whether the data lie in one of the plan's blocks, which are in the order of their addresses. */
+static bool is_held(struct td_plan *plan, const void *data)
+{
+    int low = 0, high = plan->n_held; /* those below low begin before it */
+    for (; low < high; plan->visits++) {
+        int middle = low + (high - low) / 2;
+        if ((uintptr_t)plan->held[middle]->data <= (uintptr_t)data)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low &&
+           (uintptr_t)data - (uintptr_t)plan->held[low - 1]->data < plan->held[low - 1]->bytes;
+}
+
+/* Whether the constants stay where they are as long as the model: those that were computed while
+ * the plan was recorded are its own. */
+static bool are_lasting(struct td_plan *plan, const struct pair *p)
+{
+    const struct td_tensor *all[] = {p->weight, p->bias, p->scale, p->shift, p->mean, p->var};
+    bool held = false;
+    for (int i = 0; i < 6; i++)
+        held = held || (all[i] && is_held(plan, all[i]->data));
+    return !held;
+}
+
+struct folding {
+    struct td_model *model;
+    struct td_plan *plan;
+    struct td_model_pass *pass;
+    struct td_renames renames;
+    int *readers; /* by value */
+};
+
+static void fold_one(struct folding *f, struct td_plan_step *norm)
+{
+    struct td_plan *plan = f->plan;
+    int value = td_step_value(plan, norm, "input");
+    struct td_plan_step *conv =
+        value < 0 || plan->value[value].step < 0 ? NULL : &plan->step[plan->value[value].step];
+    struct pair p;
+    if (!conv || !td_step_is(conv, convolutions))
+        return;
+    for (int i = 1; i < norm->n_outs; i++)
+        if (f->readers[norm->value + i]) {
+            td_pass_refuse(f->pass, norm, "its statistics are read");
+            return;
+        }
+    const char *no = f->readers[value] > 1 ? "others read the convolution" : NULL;
+    no = no ? no : look(conv, norm, &plan->value[value].like, &p);
+    no = no || are_lasting(plan, &p) ? no : "the numbers are computed in each plan";
+    const struct td_derived *folded = no ? NULL : fold(f->model, &p);
+    if (!folded) {
+        td_pass_refuse(f->pass, norm, no ? no : "there is no memory for the folded weight");
+        return;
+    }
+    struct td_value v = {.kind = TD_KIND_tensor, .tensor = *td_weight_tensor(folded->weight[0])};
+    td_step_set(conv, "weight", &v);
+    v.tensor = *td_weight_tensor(folded->weight[1]);
+    td_step_set(conv, "bias", &v);
+    td_renames_set(&f->renames, norm->value, value, 0);
+    f->readers[value] = f->readers[norm->value];
+    norm->handle = NULL;
+    f->pass->done++;
+}
+
+int td_pass_fold_norm(struct td_model *model, struct td_plan *plan, struct td_model_pass *pass)
+{
+    struct folding f = {model, plan, pass, .readers = td_plan_count_readers(plan)};
+    int err = td_renames_begin(&f.renames, plan);
+    err = f.readers ? err : -ENOMEM;
+    if (plan->n_held)
+        qsort(plan->held, (size_t)plan->n_held, sizeof *plan->held, by_address);
+    for (int s = 0; s < plan->n_steps && !err; s++) {
+        td_renames_step(&f.renames, &plan->step[s]);
+        if (td_step_is(&plan->step[s], norms))
+            fold_one(&f, &plan->step[s]);
+    }
+    td_renames_end(&f.renames);
+    free(f.readers);
+    return err;
+}

@@ -1,0 +1,247 @@
+/* Pointwise steps behind a convolution or a linear become its post-ops: formulas that it applies to
+ * what it has in registers, before it stores them. Several may follow each other, and some take one
+ * of another tensor, such as the residual of a block. */
+#include "dispatch/passes/passes.h"
+#include "kernels/fused.h"
+#include "kernels/post_text.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const heavy[] = {"conv2d_channels_last", "linear", NULL};
+
+struct follow { /* what follows a step */
+    char text[TD_POSTS * TD_POST_TEXT];
+    int n, n_others, step[TD_POSTS];
+    int n_steps;
+    struct td_tensor other[TD_POSTS];
+    struct td_plan_use use[TD_POSTS]; /* value -1: the tensor is a constant */
+};
+
+struct posts {
+    struct td_plan *plan;
+    struct td_model_pass *pass;
+    struct td_binding *binding;
+    int *readers, *reader; /* by value: how many read it, and the last of them; -1 an output */
+};
+
+static int count_readers(struct posts *p)
+{
+    struct td_plan *plan = p->plan;
+    p->readers = calloc((size_t)plan->n_values + 1, sizeof *p->readers);
+    p->reader = calloc((size_t)plan->n_values + 1, sizeof *p->reader);
+    if (!p->readers || !p->reader)
+        return -ENOMEM;
+    for (int s = 0; s < plan->n_steps; s++)
+        for (int k = 0; plan->step[s].handle && k < plan->step[s].n_uses; k++) {
+            p->readers[plan->step[s].use[k].value]++;
+            p->reader[plan->step[s].use[k].value] = s;
+        }
+    for (int i = 0; i < plan->n_outputs; i++)
+        if (plan->output[i].value >= 0) {
+            p->readers[plan->output[i].value]++;
+            p->reader[plan->output[i].value] = -1;
+        }
+    return 0;
+}
+
+/* ---- one that follows ---- */
+
+/* Limits that are tensors, but constant, are numbers. */
+static const char *text_of(struct posts *p, const struct td_plan_step *step, int arg,
+                           struct td_post_text *post)
+{
+    double low = td_step_number(step, "min", NAN), high = td_step_number(step, "max", NAN);
+    if (!strcmp(step->handle->full, "clamp.Tensor") && low <= high) {
+        td_post_text_limits(low, high, post);
+        return NULL;
+    }
+    return td_binding_bind(p->binding, step) ? "it cannot be bound"
+                                             : td_post_text(&p->binding->run.call, arg, post);
+}
+
+static const char made_later[] = "what it takes is made later";
+
+/* A number is a tensor of one element. */
+static const char *take_number(struct posts *p, struct follow *f, double number)
+{
+    float *x = td_arena_alloc(p->plan->arena, 64);
+    if (!x)
+        return "there is no memory";
+    *x = (float)number;
+    f->other[f->n_others] = (struct td_tensor){.data = x, .dtype = TD_f32};
+    f->use[f->n_others++].value = -1;
+    return NULL;
+}
+
+/* What a follower of step s takes from elsewhere, its argument arg, must be there before. */
+static const char *take_other(struct posts *p, struct follow *f, int s,
+                              const struct td_plan_step *from, int arg)
+{
+    const struct td_plan *plan = p->plan;
+    const struct td_tensor *out = &plan->value[plan->step[s].value].like;
+    int i = 0;
+    while (i < from->n_args && td_plan_argument(from, i) != arg)
+        i++;
+    if (i == from->n_args)
+        return "it takes a number that is not given";
+    const struct td_value *v = &from->arg[i].value;
+    const struct td_plan_use *use = td_step_use(from, i, -1);
+    if (v->kind != TD_KIND_tensor)
+        return take_number(p, f, td_scalar(v));
+    if (v->tensor.dtype != out->dtype)
+        return "what it takes is of another type";
+    if (v->tensor.stride)
+        return "what it takes does not lie dense";
+    if (use && plan->value[use->value].step >= s)
+        return made_later;
+    f->other[f->n_others] = v->tensor;
+    f->use[f->n_others] = use ? *use : (struct td_plan_use){.value = -1};
+    f->n_others++;
+    return NULL;
+}
+
+/* Adds the step that alone reads a value to those that follow step s; NULL, or why not. */
+static const char *add_one(struct posts *p, struct follow *f, int s, int value, int next)
+{
+    const struct td_plan_step *step = &p->plan->step[next];
+    const struct td_tensor *like = &p->plan->value[value].like;
+    struct td_post_text post;
+    int i = 0;
+    while (step->use[i].value != value)
+        i++;
+    const struct td_plan_use *use = &step->use[i];
+    if (like->dtype != TD_f32)
+        return "it is not FP32";
+    if (step->in_place || step->n_outs != 1 || use->element >= 0 || use->offset ||
+        !td_tensor_is_like(&step->arg[use->arg].value.tensor, like) ||
+        step->arg[use->arg].value.tensor.stride ||
+        !td_tensor_is_like(&p->plan->value[step->value].like, like))
+        return "it gives something of another type or shape";
+    int before = f->n_others;
+    const char *no = text_of(p, step, td_plan_argument(step, use->arg), &post);
+    if (!no && f->n + post.n > TD_POSTS)
+        no = "four others follow already";
+    no = no || post.other < 0 ? no : take_other(p, f, s, step, post.other);
+    for (int k = 0; !no && k < post.n_numbers; k++)
+        no = take_number(p, f, post.number[k]);
+    if (no) {
+        f->n_others = before;
+        return no;
+    }
+    snprintf(f->text + strlen(f->text), sizeof f->text - strlen(f->text), "%s%s", f->n ? ", " : "",
+             post.text);
+    f->n += post.n;
+    f->step[f->n_steps++] = next;
+    return NULL;
+}
+
+/* ---- all that follow ---- */
+
+/* The step with them as its arguments; -ENOMEM. */
+static int attach(struct td_plan *plan, const struct follow *f, struct td_plan_step *step)
+{
+    size_t args = (size_t)step->n_args + 4, uses = (size_t)(step->n_uses + f->n_others) + 1;
+    struct td_named *arg = td_arena_zalloc(plan->arena, sizeof *arg * args);
+    struct td_plan_use *use = td_arena_zalloc(plan->arena, sizeof *use * uses);
+    struct td_tensor *list = td_arena_zalloc(plan->arena, sizeof *list * TD_POSTS);
+    char *text = td_arena_strdup(plan->arena, f->text, strlen(f->text));
+    if (!arg || !use || !list || !text)
+        return -ENOMEM;
+    memcpy(arg, step->arg, sizeof *arg * (size_t)step->n_args);
+    memcpy(use, step->use, sizeof *use * (size_t)step->n_uses);
+    memcpy(list, f->other, sizeof *list * (size_t)f->n_others);
+    step->arg = arg;
+    step->use = use;
+    arg[step->n_args].name = "activation";
+    arg[step->n_args++].value = (struct td_value){.kind = TD_KIND_str, .str = text};
+    for (int k = 0; k < f->n_others; k++)
+        if (f->use[k].value >= 0)
+            use[step->n_uses++] = (struct td_plan_use){.arg = step->n_args,
+                                                       .element = k,
+                                                       .value = f->use[k].value,
+                                                       .offset = f->use[k].offset};
+    arg[step->n_args].name = "others";
+    arg[step->n_args].value =
+        (struct td_value){.kind = TD_KIND_tensors, .tensors = {.v = list, .n = f->n_others}};
+    step->n_args += f->n_others > 0;
+    return 0;
+}
+
+/* The row that a step runs by; NULL: none can be told. */
+static const struct td_impl *row_of(struct posts *p, const struct td_plan_step *step)
+{
+    size_t scratch;
+    struct td_run *run = &p->binding->run;
+    if (td_binding_bind(p->binding, step))
+        return NULL;
+    const struct td_impl *row = td_run_select(run, &scratch) ? NULL : run->impl;
+    td_run_release(run);
+    return row;
+}
+
+/* Whether the step is no slower so: libraries' rows do it on the way, and so do all of linear, but
+ * then it should be the one that runs it without, too. */
+static bool is_taken(struct posts *p, const struct td_plan_step *plain,
+                     const struct td_plan_step *with)
+{
+    const struct td_impl *row = row_of(p, with);
+    if (strcmp(plain->handle->schema.name, "linear") != 0)
+        return row && row->library;
+    return row && row == row_of(p, plain);
+}
+
+static int follow_one(struct posts *p, int s)
+{
+    struct td_plan *plan = p->plan;
+    struct td_plan_step with = plan->step[s];
+    struct follow f = {0};
+    int value = with.value;
+    while (p->readers[value] == 1 && p->reader[value] >= 0) {
+        int next = p->reader[value];
+        if (!td_is_pointwise(plan->step[next].handle->op))
+            break;
+        const char *no = add_one(p, &f, s, value, next);
+        if (no) {
+            if (no != made_later) /* whose turn comes then */
+                td_pass_refuse(p->pass, &plan->step[next], no);
+            break;
+        }
+        value = plan->step[next].value;
+    }
+    int err = f.n ? attach(plan, &f, &with) : 0;
+    if (!f.n || err)
+        return err;
+    if (!is_taken(p, &plan->step[s], &with)) {
+        td_pass_refuse(p->pass, &plan->step[s], "no library does it and what follows in one");
+        return 0;
+    }
+    for (int k = 0; k < f.n_others; k++)
+        if (f.use[k].value >= 0)
+            p->reader[f.use[k].value] = s;
+    plan->value[with.value].step = f.step[0]; /* nobody makes it now */
+    with.value = value;
+    plan->value[value].step = s;
+    plan->step[s] = with;
+    for (int i = 0; i < f.n_steps; i++)
+        plan->step[f.step[i]].handle = NULL;
+    p->pass->done += f.n_steps;
+    return 0;
+}
+
+int td_pass_post(struct td_model *model, struct td_plan *plan, struct td_model_pass *pass)
+{
+    struct posts p = {.plan = plan, .pass = pass, .binding = td_binding_create(plan)};
+    int err = p.binding ? count_readers(&p) : -ENOMEM;
+    (void)model;
+    for (int s = 0; s < plan->n_steps && !err; s++)
+        if (td_step_is(&plan->step[s], heavy) && !td_step_arg(&plan->step[s], "activation"))
+            err = follow_one(&p, s);
+    td_binding_free(&p.binding);
+    free(p.readers);
+    free(p.reader);
+    return err;
+}

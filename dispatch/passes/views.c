@@ -1,0 +1,230 @@
+/* Views: a step that only moves elements is left out where all who read its results can read them
+ * where they are, by strides. Else it stays and makes its copy, once for all of them. */
+#include "dispatch/call/own.h"
+#include "dispatch/passes/passes.h"
+#include "kernels/fused.h"
+#include "kernels/view.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RUN 8 /* elements */
+
+struct reader { /* of a value */
+    int step, use;
+    int next; /* reader of the value; -1: there is none */
+};
+
+struct looking { /* at one step, then at another */
+    struct td_plan *plan;
+    struct td_binding *binding;
+    struct reader *reader;
+    int *first;                         /* reader of each value, -1: none; as it was at first */
+    bool *is_output;                    /* by value */
+    const struct td_plan_use *base;     /* what the step moves */
+    struct td_view view[TD_MAX_OUTS];   /* how its results lie there */
+    struct td_tensor like[TD_MAX_OUTS]; /* and what they are like; strides are the views' */
+};
+
+static struct td_tensor *tensor_of(const struct td_plan_step *step, const struct td_plan_use *use)
+{
+    struct td_value *v = &step->arg[use->arg].value;
+    return use->element < 0 ? &v->tensor : &v->tensors.v[use->element];
+}
+
+/* Whether the step is one that moves, and in what its results lie. -ENOMEM. */
+static int look_at(struct looking *l, const struct td_plan_step *step, bool *moves)
+{
+    const struct td_run *run = &l->binding->run;
+    const struct td_call *call = &run->call;
+    *moves = false;
+    l->base = td_step_use(step, 0, -1);
+    if (!step->handle || !td_is_move(step->handle->op) || !l->base)
+        return 0;
+    int err = td_binding_bind(l->binding, step);
+    if (err || run->parts || run->n_casts)
+        return err == -ENOMEM ? err : 0;
+    *moves = true;
+    for (int i = 0; i < step->n_outs && *moves; i++) {
+        l->like[i] = call->out[i];
+        l->like[i].stride = l->view[i].stride;
+        *moves = td_view_of(call, i, &l->view[i]) && l->view[i].from == &call->arg[0].tensor &&
+                 td_view_through(&l->view[i], &l->like[i], tensor_of(step, l->base));
+    }
+    return 0;
+}
+
+/* What a use of one of the results is as a use of what they lie in; false: it is none by strides.
+ * stride: where the tensor's are then. */
+static bool see_through(const struct looking *l, const struct td_plan_step *step,
+                        const struct td_plan_use *use, int result, struct td_plan_use *now,
+                        struct td_tensor *t, int64_t *stride)
+{
+    const struct td_tensor *seen = tensor_of(step, use);
+    int64_t size = (int64_t)td_dtype_size(seen->dtype), unit = 1;
+    struct td_view view = {.offset = (int64_t)use->offset / size};
+    for (int d = seen->rank - 1; d >= 0; unit *= seen->shape[d--])
+        view.stride[d] = unit;
+    if (!td_view_through(&view, seen, &l->like[result]))
+        return false;
+    memcpy(stride, view.stride, sizeof view.stride);
+    *t = *seen;
+    t->stride = td_is_dense(seen, stride) ? NULL : stride;
+    *now = *use;
+    now->value = l->base->value;
+    now->offset =
+        (size_t)((int64_t)l->base->offset + (l->view[result].offset + view.offset) * size);
+    return true;
+}
+
+/* Whether a pointwise reader goes through memory in its order, in runs worth the while; else a copy
+ * costs less, which turns squares of elements at a time. */
+static bool is_near(const struct td_tensor *t)
+{
+    int64_t run = 1, step = 0, least = INT64_MAX;
+    bool ended = false;
+    for (int d = t->rank - 1; d >= 0; d--) {
+        int64_t stride = t->stride[d];
+        if (t->shape[d] == 1)
+            continue;
+        if (run == 1)
+            step = stride;
+        ended = ended || stride != run * step;
+        run *= ended ? 1 : t->shape[d];
+        least = stride && llabs(stride) < least ? llabs(stride) : least;
+    }
+    return !step || (run >= RUN && llabs(step) == least);
+}
+
+/* Why the reader wants a dense copy of what it would read so; NULL: it takes it by strides. */
+static const char *object(struct looking *l, const struct td_plan_step *reader,
+                          const struct td_plan_use *use, const struct td_tensor *t)
+{
+    const struct td_impl *row = reader->handle->op->impls;
+    struct td_tensor *place = tensor_of(reader, use), before = *place;
+    struct td_run *run = &l->binding->run;
+    size_t scratch;
+    while (row->run && !row->strided)
+        row++;
+    if (!t->stride || !row->run)
+        return t->stride ? "who reads it takes no strides" : NULL;
+    if (td_is_pointwise(reader->handle->op) && !is_near(t))
+        return "it lies in short runs, or far apart: a copy costs less";
+    *place = *t;
+    bool taken = !td_binding_bind(l->binding, reader) && !td_run_select(run, &scratch);
+    taken = taken && !run->parts && (!run->strided || td_run_takes_strides(run));
+    td_run_release(run);
+    *place = before;
+    return taken ? NULL : "who reads it does not take these strides";
+}
+
+/* Strides that last as long as the plan, in place of a caller's; false: no memory. */
+static bool keep_strides(struct td_plan *plan, struct td_tensor *t)
+{
+    const size_t bytes = TD_MAX_RANK * sizeof *t->stride;
+    int64_t *kept = t->stride ? td_arena_alloc(plan->arena, bytes) : NULL;
+    if (kept)
+        t->stride = memcpy(kept, t->stride, bytes);
+    return kept || !t->stride;
+}
+
+/* Asks one that reads a result of the step whether it can read through it; NULL or why not. With
+ * change it does so from now on. */
+static const char *ask(struct looking *l, int result, const struct reader *r, bool change)
+{
+    struct td_plan_step *step = &l->plan->step[r->step];
+    struct td_plan_use now;
+    struct td_tensor t;
+    int64_t stride[TD_MAX_RANK];
+    l->plan->visits++;
+    if (!see_through(l, step, &step->use[r->use], result, &now, &t, stride))
+        return "who reads it sees it in a shape that no strides have";
+    if (!change)
+        return object(l, step, &now, &t);
+    if (!keep_strides(l->plan, &t))
+        return "there is no memory";
+    *tensor_of(step, &step->use[r->use]) = t;
+    step->use[r->use] = now;
+    return NULL;
+}
+
+/* Asks all that read the results of a step: the first reason why one cannot, or NULL. Those that
+ * have been changed to read a value stay in the list of the view that they read before: the value
+ * is made by a step that this pass has been at. */
+static const char *each_reader(struct looking *l, const struct td_plan_step *step, bool change)
+{
+    const char *why = NULL;
+    for (int i = 0; i < step->n_outs; i++)
+        for (int r = l->first[step->value + i]; r >= 0 && !why; r = l->reader[r].next)
+            if (l->plan->step[l->reader[r].step].handle)
+                why = ask(l, i, &l->reader[r], change);
+    return why;
+}
+
+static const char *refuse_outputs(const struct looking *l, const struct td_plan_step *step)
+{
+    for (int i = 0; i < step->n_outs; i++)
+        if (l->is_output[step->value + i])
+            return "it is a result of the model";
+    return NULL;
+}
+
+static int find_readers(struct looking *l)
+{
+    const struct td_plan *plan = l->plan;
+    int n = 0;
+    for (int s = 0; s < plan->n_steps; s++)
+        n += plan->step[s].handle ? plan->step[s].n_uses : 0;
+    l->reader = calloc((size_t)n + 1, sizeof *l->reader);
+    l->first = malloc(((size_t)plan->n_values + 1) * sizeof *l->first);
+    l->is_output = calloc((size_t)plan->n_values + 1, sizeof *l->is_output);
+    if (!l->reader || !l->first || !l->is_output)
+        return -ENOMEM;
+    for (int i = 0; i < plan->n_values; i++)
+        l->first[i] = -1;
+    for (int s = plan->n_steps - 1; s >= 0; s--)
+        for (int k = plan->step[s].n_uses - 1; plan->step[s].handle && k >= 0; k--) {
+            int *first = &l->first[plan->step[s].use[k].value];
+            l->reader[--n] = (struct reader){.step = s, .use = k, .next = *first};
+            *first = n;
+        }
+    for (int i = 0; i < plan->n_outputs; i++)
+        if (plan->output[i].value >= 0)
+            l->is_output[plan->output[i].value] = true;
+    return 0;
+}
+
+int td_pass_views(struct td_model *model, struct td_plan *plan, struct td_model_pass *pass)
+{
+    (void)model;
+    struct looking *l = calloc(1, sizeof *l);
+    int err = l && (l->binding = td_binding_create(plan)) ? 0 : -ENOMEM;
+    if (l)
+        l->plan = plan;
+    err = err ? err : find_readers(l);
+    for (int s = 0; s < plan->n_steps && !err; s++) {
+        struct td_plan_step *step = &plan->step[s];
+        bool moves;
+        err = look_at(l, step, &moves);
+        if (err || !moves)
+            continue;
+        const char *why = refuse_outputs(l, step);
+        why = why ? why : each_reader(l, step, false);
+        if (why) {
+            td_pass_refuse(pass, step, why);
+            continue;
+        }
+        err = each_reader(l, step, true) ? -ENOMEM : 0;
+        step->handle = NULL;
+        pass->done++;
+    }
+    if (l) {
+        td_binding_free(&l->binding);
+        free(l->reader);
+        free(l->first);
+        free(l->is_output);
+    }
+    free(l);
+    return err;
+}

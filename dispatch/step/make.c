@@ -1,0 +1,209 @@
+/* Making steps: a run is walked with all its parts, and each call of it becomes a unit. */
+#include "dispatch/step/build.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct made *find_made(struct build *b, const struct td_run *run)
+{
+    int i = b->n_made - 1;
+    while (b->made[i].run != run)
+        i--;
+    return &b->made[i];
+}
+
+/* Those that are computed with the last one become its. */
+static void fuse(struct build *b, const struct td_run *run, const struct td_run *last)
+{
+    struct unit *u = find_made(b, last)->unit;
+    const struct td_run *of[TD_FUSED_MOST];
+    size_t n = 0;
+    for (const struct td_run *part = run->parts; part; part = part->next)
+        n += part->with == last;
+    u->fused = td_build_take(b, n * sizeof *u->fused);
+    for (const struct td_run *part = run->parts; part && !b->error; part = part->next) {
+        if (part->with != last)
+            continue;
+        struct unit *own = find_made(b, part)->unit;
+        struct td_fused *f = &u->fused[u->n_fused];
+        *f = (struct td_fused){.call = &own->call, .impl = own->impl};
+        memset(f->of, -1, sizeof f->of);
+        for (int i = 0; i < part->n_feeds; i++)
+            for (int k = 0; k < u->n_fused; k++)
+                if (of[k] == part->feed[i].of)
+                    f->of[part->feed[i].arg] = (signed char)k;
+        own->impl = NULL;
+        of[u->n_fused++] = part;
+    }
+}
+
+static void sources_of(const struct td_run *run, struct source *in)
+{
+    for (int i = 0; i < run->call.n_args; i++) {
+        const struct td_value *v = &run->call.arg[i];
+        if (v->kind == TD_KIND_tensor)
+            *in++ = (struct source){.from = FIXED, .data = (void *)td_run_input(run, i)};
+        for (int k = 0; v->kind == TD_KIND_tensors && k < v->tensors.n; k++)
+            *in++ = (struct source){.from = FIXED, .data = v->tensors.v[k].data};
+    }
+}
+
+static void add_run(struct build *b, const struct td_run *run, struct source *in,
+                    const struct source *out);
+
+/* A part, whose tensors are the whole's, results of parts before it, or its own. */
+static void add_part(struct build *b, const struct td_run *run, const struct td_run *part,
+                     const struct source *in, const struct source *out)
+{
+    struct source *from = b->source, *to = from + td_place_of(&part->call, part->call.n_args);
+    b->source = to + part->call.n_out;
+    sources_of(part, from);
+    for (int i = 0; i < part->n_feeds; i++) {
+        const struct td_run *of = part->feed[i].of;
+        int element = part->feed[i].element, result = part->feed[i].result;
+        struct source *at = &from[td_place_of(&part->call, part->feed[i].arg)];
+        const struct source *whole = &in[of == run ? td_place_of(&run->call, result) : 0];
+        bool list = part->call.arg[part->feed[i].arg].kind == TD_KIND_tensors;
+        at += list && element > 0 ? element : 0;
+        if (of != run)
+            *at = find_made(b, of)->out[result];
+        else if (element < 0) /* a tensor, or all of a list */
+            memcpy(at, whole, (size_t)td_count_tensors_of(&run->call.arg[result]) * sizeof *at);
+        else
+            *at = whole[list ? 0 : element];
+    }
+    for (int i = 0; i < part->call.n_out; i++) {
+        bool between = !part->gives[i] && (!part->with || part->kept);
+        to[i] = part->gives[i] ? out[part->gives[i] - 1]
+                : between      ? td_build_temporary(b, &part->call.out[i])
+                               : (struct source){.from = FIXED};
+    }
+    add_run(b, part, from, to);
+    struct unit *last = b->step->n_units ? &b->step->unit[b->step->n_units - 1] : NULL;
+    b->made[b->n_made++] = (struct made){part, to, last};
+    if (part->with == part && !b->error)
+        fuse(b, run, part);
+}
+
+static void add_run(struct build *b, const struct td_run *run, struct source *in,
+                    const struct source *out)
+{
+    if (b->error || td_call_is_nothing(&run->call))
+        return;
+    for (const struct td_run *part = run->parts; part; part = part->next)
+        add_part(b, run, part, in, out);
+    if (!run->parts)
+        td_build_call(b, run, in, out);
+}
+
+static void *take_zeros(struct build *b, size_t bytes)
+{
+    void *p = td_build_take(b, bytes);
+    return p ? memset(p, 0, bytes) : NULL;
+}
+
+/* How much there may be of everything. */
+static void measure(const struct td_run *run, struct build *b)
+{
+    size_t casts = (size_t)run->n_casts;
+    b->left += (size_t)run->call.n_args * sizeof(struct td_value) +
+               (size_t)run->call.n_out * sizeof(struct td_tensor) + 32 +
+               casts * (2 * sizeof(struct td_value) + sizeof(struct td_tensor) + 32);
+    int tensors = td_place_of(&run->call, run->call.n_args) + run->call.n_out;
+    int copies = run->n_casts + (run->strided ? td_call_count_strides(&run->call) : 0);
+    b->n_units += 1 + copies;
+    b->n_links += tensors + 1 + 3 * copies;
+    b->n_sources += tensors;
+    b->n_made++;
+    for (const struct td_run *part = run->parts; part; part = part->next)
+        measure(part, b);
+}
+
+/* By what they come from: counted, then each put behind those before it. */
+static void sort_links(struct build *b)
+{
+    struct td_step *step = b->step;
+    int n = step->n_links, kinds = step->results + step->n_out + 2;
+    int *first = step->first = take_zeros(b, ((size_t)kinds + 2) * sizeof *first);
+    step->link = td_build_take(b, (size_t)n * sizeof *step->link);
+    if (b->error)
+        return;
+    for (int i = 0; i < n; i++)
+        first[b->link[i].from + 2]++;
+    for (int i = 2; i < kinds + 2; i++)
+        first[i] += first[i - 1];
+    for (int i = 0; i < n; i++)
+        step->link[first[b->link[i].from + 1]++] = b->link[i];
+    for (int i = first[kinds - 1]; i < n; i++) /* behind the kernels' */
+        step->link[i].at += b->room;
+    step->scratch = b->room + b->temporary;
+}
+
+/* The step's own, whose units are still to be added. */
+static void begin(struct build *b, const struct td_run *run)
+{
+    const struct td_call *call = &run->call;
+    b->left += (size_t)b->n_units * sizeof(struct unit) + (size_t)b->n_links * sizeof(struct link) +
+               sizeof *b->step + 256;
+    b->block = b->error ? NULL : b->alloc(b->alloc_arg, b->left);
+    b->error = b->block ? 0 : -ENOMEM;
+    struct td_step *step = b->step = take_zeros(b, sizeof *step);
+    if (!step)
+        return;
+    step->n_args = call->n_args;
+    step->n_out = call->n_out;
+    step->results = td_place_of(call, call->n_args);
+    step->counted = call->counted;
+    step->counted_dim = call->counted_dim;
+    step->unit = take_zeros(b, (size_t)b->n_units * sizeof *step->unit);
+    step->input = td_build_take(b, (size_t)call->n_args * sizeof *step->input);
+    step->out = td_build_take(b, (size_t)call->n_out * sizeof *step->out);
+    step->made = take_zeros(b, (size_t)call->n_out * sizeof *step->made);
+    for (int i = 0; i < call->n_args && !b->error; i++)
+        step->input[i] = td_place_of(call, i);
+    for (int i = 0; i < call->n_out && !b->error; i++)
+        step->out[i] = call->out[i];
+}
+
+/* One piece of workspace, as large as was measured. */
+static void *workspace(struct build *b)
+{
+    size_t sources = (size_t)b->n_sources * sizeof *b->source;
+    size_t made = (size_t)b->n_made * sizeof *b->made;
+    char *p = malloc(sources + made + (size_t)b->n_links * sizeof *b->link + 1);
+    b->error = p ? 0 : -ENOMEM;
+    if (p) {
+        b->source = (struct source *)p;
+        b->made = (struct made *)(p + sources);
+        b->link = (struct link *)(p + sources + made);
+    }
+    b->n_made = 0;
+    return p;
+}
+
+int td_step_make(struct td_step **step, const struct td_run *run,
+                 void *(*alloc)(void *arg, size_t bytes), void *alloc_arg)
+{
+    struct build b = {.alloc = alloc, .alloc_arg = alloc_arg};
+    measure(run, &b);
+    void *space = workspace(&b);
+    begin(&b, run);
+    if (!b.error) {
+        struct source *in = b.source, *out = in + b.step->results;
+        b.source = out + b.step->n_out;
+        sources_of(run, in);
+        for (int i = 0; i < b.step->results; i++)
+            in[i].from = i;
+        for (int i = 0; i < b.step->n_out; i++)
+            out[i] = (struct source){b.step->results + i, run->call.out[i].data, 0};
+        add_run(&b, run, in, out);
+    }
+    if (!b.error)
+        sort_links(&b);
+    free(space);
+    *step = b.step;
+    if (b.error)
+        td_step_release(step);
+    return b.error;
+}

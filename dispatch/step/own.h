@@ -1,0 +1,51 @@
+/* A step's inside, between the file that makes steps and the one that runs them. Internal to
+ * dispatch/.
+ *
+ * A step is a run and all runs that it consists of, laid out flat, as units that are executed one
+ * after the other. What a unit's tensors are is fixed; where their data lie comes from outside (an
+ * input, a result) or from the step's scratch, and each place that wants such a pointer is a link.
+ * Links are sorted by what they come from, so that setting an input writes to its few places and to
+ * nothing else. */
+#ifndef TD_DISPATCH_STEPS_H
+#define TD_DISPATCH_STEPS_H
+
+#include "dispatch/step/step.h"
+#include "kernels/fused.h"
+
+struct unit {
+    struct td_call call;
+    const struct td_impl *impl; /* NULL: it is computed with others, or nothing */
+    struct td_prepared prepared;
+    struct td_fused *fused; /* it and those before it that are computed with it */
+    int n_fused;
+    int64_t bound; /* of a size that is counted */
+    struct td_run
+        *of; /* whose kernel it is, while that is there; of a conversion before it: NULL */
+};
+
+struct link {
+    void **slot;
+    int from;  /* by its number: an input, a result, the kernels' scratch, what is between units */
+    size_t at; /* bytes, of scratch */
+};
+
+struct td_step {
+    int n_units, n_links, n_args, n_out;
+    struct unit *unit;
+    struct link *link;
+    int *first;   /* link of each number; and one more, the end */
+    int *input;   /* the number of each argument's first tensor */
+    int results;  /* the number of the first result; behind the last one, of the kernels' scratch */
+    bool counted; /* some result's size is */
+    struct td_tensor *out;
+    const struct td_tensor **made; /* of each result the unit's own, or NULL */
+    int counted_dim;
+    size_t scratch;
+    void *placed; /* the scratch that links have */
+};
+
+/* As td_step_execute, for the run that the step was made of: its parts have their times then, and
+ * costs are learned. */
+int td_step_execute_timed(struct td_step *step, void *scratch, struct td_problem *problem);
+
+#endif
