@@ -107,22 +107,45 @@ static int find_route(struct td_request *req)
     return no_route(req, path);
 }
 
-/* The query has the parameters that follow the '?' of the route's pattern, and no other. */
+/* pretty, which every route has: alone, or true, false, 1 or 0. */
+static int judge_pretty(struct td_request *req)
+{
+    static const char *const right[] = {"", "true", "false", "1", "0"};
+    const char *value;
+    int err = td_api_query(req, "pretty", &value);
+    for (size_t i = 0; value && i < sizeof right / sizeof *right; i++)
+        if (!strcmp(value, right[i]))
+            return 0;
+    return err || !value
+               ? err
+               : td_api_problem(req, -EINVAL, "pretty: must be true or false, or stand alone");
+}
+
+/* Whether the route is one of our own that run something: its query has parameters of the call. */
+static bool is_call(const struct td_request *req)
+{
+    return req->route->handler == td_api_ops_run || req->route->handler == td_api_models_run ||
+           req->route->handler == td_api_eval;
+}
+
+/* The query has the parameters that follow the '?' of the route's pattern, and pretty. */
 static int judge_query(struct td_request *req)
 {
     const char *right = strchr(req->route->pattern, '?');
+    if (is_call(req))
+        return *req->query ? judge_pretty(req) : 0;
     for (const char *at = req->query; *at; at += strcspn(at, "&"), at += *at == '&') {
         size_t n = strcspn(at, "=&");
         const char *name = right ? right + 1 : "";
         while (*name && (strcspn(name, "&") != n || memcmp(name, at, n)))
             name += strcspn(name, "&") + (name[strcspn(name, "&")] == '&');
-        if (!*name && n)
+        if (!*name && n && (n != 6 || memcmp(at, "pretty", n) != 0))
             return td_api_problem(
                 req, -EINVAL, "query: '%.*s' is no parameter here; %s%s%s", n < 60 ? (int)n : 60,
                 at, right ? "right are: " : "this route has none", right ? right + 1 : "",
                 req->method == TD_POST ? "; a call's own go into the body's \"parameters\"" : "");
     }
-    return 0;
+    return *req->query ? judge_pretty(req) : 0;
 }
 
 /* Inference-Header-Content-Length: bytes of JSON before the binary tensors. */
@@ -151,7 +174,10 @@ static int read_json_length(struct td_request *req)
 
 static int judge_type(struct td_request *req)
 {
-    if (td_api_is_json(req) || req->route->handler == td_api_tensors_put /* which take more */ ||
+    bool npy = td_api_is_type(req, "application/x-npy") && is_call(req) &&
+               req->route->handler != td_api_eval;
+    if (npy || td_api_is_json(req) ||
+        req->route->handler == td_api_tensors_put /* which take more */ ||
         req->route->handler == td_api_models_put)
         return 0;
     return td_api_problem(

@@ -127,9 +127,11 @@ struct td_request { /* lives in its own arena */
     const char *json_length_text;      /* Inference-Header-Content-Length or NULL */
     uint64_t content_length;           /* UINT64_MAX when unknown (chunked) */
     int64_t begin_ns;                  /* CLOCK_MONOTONIC when its head had come */
-    bool local;       /* only the same machine can reach where it came in, and no proxy said more */
-    const char *home; /* the name of the pool on whose CPU the calling thread sits, or NULL:
-                         small calls for it may be run at once */
+    const char
+        *beside; /* where the file lies that the body is, for one who may read there; else NULL */
+    bool local;  /* only the same machine can reach where it came in, and no proxy said more */
+    const char *home;     /* the name of the pool on whose CPU the calling thread sits, or NULL:
+                             small calls for it may be run at once */
     struct td_busy *busy; /* borrowed, that thread's own, or NULL */
     /* To be called by a handler before the request may be seen by another thread; from then on only
        reply sends the response, once, from any thread, and the handler returns -EINPROGRESS. */
@@ -178,6 +180,9 @@ void td_api_body_drop(struct td_request *req, char *body);
 /* Answers a request whose body is there. 0: req->response is filled. -EINPROGRESS: it will be, and
  * req->reply(req) called by a worker, perhaps already. Nothing else. */
 int td_api_handle(struct td_request *req);
+
+/* Gives the response, which is there, the form that the client asked of any: before it is sent. */
+void td_api_finish(struct td_request *req);
 
 /* To be called once the response has been sent or given up, before the arena goes. */
 void td_api_end(struct td_request *req, int64_t now_ns);

@@ -98,6 +98,14 @@ struct td_trace { /* the way of a call through keys and kernels */
     } line[TD_MAX_TRACE];
 };
 
+/* What torch and NumPy call them, where it is not ATen's name: the operator's (name itself, where
+ * nothing else is known), one of its overloads' parameter's (NULL: none), a type's. */
+const char *td_op_called(const char *name);
+const char *td_param_called(const struct td_handle *handle, bool one, const char *name);
+enum td_dtype td_dtype_called(const char *name);
+/* The operator whose name is nearest to one that is none; NULL: there is none near. */
+const char *td_op_nearest(const char *name);
+
 /* The one of names that name was most likely to be; NULL when none is near. */
 const char *td_nearest(const char *name, const char *const *names, int n);
 

@@ -35,6 +35,7 @@ struct td_infer { /* lives in the request's arena */
     struct td_request *req;
     const char *op, *model, *id;
     bool eval;                /* an expression, in place of an operator */
+    bool ours;                /* not by the protocol's route: the short form is taken */
     struct td_served *served; /* a reference: a model, in place of an operator; or NULL */
     const char *expr;         /* it, once read */
 
@@ -56,6 +57,9 @@ struct td_infer { /* lives in the request's arena */
     int priority;
     bool explain, meta, binary_output;
     bool brief;                       /* in the short form, and to be answered so */
+    bool typed;                       /* and it says a type for all */
+    bool file;                        /* the body is a .npy */
+    bool npy;                         /* to be answered with a .npy of its only result */
     bool shapes_only;                 /* an input came without data */
     bool open;                        /* a size is unknown */
     int n_sizes;                      /* unknown ones that have names */
@@ -70,6 +74,7 @@ struct td_infer { /* lives in the request's arena */
     int n_outputs;
     struct td_infer_output *output; /* as many */
     struct td_tensor *out;          /* they; of an operator its call's */
+    struct td_json *asked;          /* what the query has, or NULL */
     const cJSON *outputs;           /* what was asked for; NULL: all */
     bool ran_inline, is_task;       /* a task: answered 202, req is its own */
     bool alone;                     /* too little for a team */
@@ -104,6 +109,7 @@ static inline int td_infer_refuse(struct td_problem *problem, const char *who, c
 int td_infer_parse(struct td_infer *in, struct td_problem *problem);
 /* The parameters that all calls share, NULL-ended. */
 extern const char *const td_infer_shared[];
+bool td_infer_is_shared(const char *name);
 int td_infer_read(struct td_infer *in, struct td_problem *problem); /* in read/short.c */
 /* The long form alone; and what the short one is read with, too: a member of parameters, and an
  * argument that has been read. name: NULL for one given by its position. -EINVAL, -ENOENT, -ENOMEM.
@@ -111,6 +117,9 @@ int td_infer_read(struct td_infer *in, struct td_problem *problem); /* in read/s
 int td_infer_read_full(struct td_infer *in, struct td_problem *problem);
 int td_infer_read_expr(struct td_infer *in, struct td_problem *problem);
 int td_infer_read_parameter(struct td_infer *in, const cJSON *item, struct td_problem *problem);
+/* The operator's parameter that is called so, by ATen or elsewhere; name itself where it has none.
+ */
+const char *td_infer_param(const struct td_infer *in, const char *name);
 int td_infer_add(struct td_infer *in, const char *name, const struct td_value *value,
                  td_keyset keys, struct td_problem *problem);
 
@@ -118,6 +127,11 @@ int td_infer_add(struct td_infer *in, const char *name, const struct td_value *v
  * next by position; who: for sentences. What td_infer_read says. */
 int td_infer_input(struct td_infer *in, const cJSON *object, const char *name, const char *who,
                    struct td_value *v, td_keyset *keys, struct td_problem *problem);
+
+/* A stored tensor as the next argument; object may say shape and datatype, which are compared.
+ * -EINVAL, -ENOENT. */
+int td_infer_stored(struct td_infer *in, const cJSON *object, const char *tensor, const char *who,
+                    struct td_value *v, struct td_problem *problem);
 
 /* "shape", with the names of unknown sizes. */
 void td_infer_write_shape(const struct td_infer *in, struct td_writer *w,
@@ -130,6 +144,20 @@ bool td_infer_is_port(const char *port, const char *name);
  * not lie there. NULL when there is no memory. */
 void *td_infer_binary(const struct td_infer *in, size_t at, size_t bytes, size_t align);
 
+/* ---- query.c ---- */
+
+/* Reads the parameters in the query. -EINVAL, -ENOENT, -ENOMEM. */
+int td_infer_read_query(struct td_infer *in, struct td_problem *problem);
+
+/* ---- npy.c ---- */
+
+/* The body is a .npy: it is the first tensor argument, or the model's only input. -EINVAL, -ENOMEM.
+ */
+int td_infer_read_npy(struct td_infer *in, struct td_problem *problem);
+/* Whether a .npy can hold what is to be sent: one result of a type that it has. -EINVAL, in
+ * run.problem. */
+int td_infer_check_npy(struct td_infer *in);
+
 /* ---- read/lists.c ---- */
 
 /* A list of numbers or of bools. -EINVAL. */
@@ -138,10 +166,22 @@ int td_infer_read_list(const cJSON *item, const char *who, struct td_value *v,
 /* Makes one argument of the tensors that are called as elements of a list. -ENOMEM. */
 int td_infer_gather_lists(struct td_infer *in, struct td_problem *problem);
 
+/* ---- plain.c ---- */
+
+/* dtype: none: the values say. -EINVAL, -ENOMEM. */
+int td_infer_read_plain(struct td_infer *in, const cJSON *item, const char *who,
+                        enum td_dtype dtype, struct td_tensor *t, struct td_problem *problem);
+void td_infer_write_plain(struct td_writer *w, const struct td_tensor *t);
+
 /* ---- read/short.c ---- */
 
 /* Writes the reply up to its parameters. */
 void td_infer_write_brief(struct td_infer *in, struct td_writer *w);
+
+/* ---- bind.c ---- */
+
+/* What binding says. */
+int td_infer_bind_operator(struct td_infer *in);
 
 /* ---- call_cache.c ---- */
 
@@ -150,6 +190,14 @@ void td_infer_write_brief(struct td_infer *in, struct td_writer *w);
 bool td_infer_replay(struct td_infer *in);
 /* Keeps the bound call, before its outputs have places, for requests with the same JSON. */
 void td_infer_keep(struct td_infer *in);
+
+/* ---- ports.c ---- */
+
+/* The input that is called so, or NULL; and what the inputs are, "x FP32 [-1,3], ...". */
+const struct td_model_port *td_infer_find_port(const struct td_infer *in, const char *name);
+const char *td_infer_list_ports(const struct td_infer *in);
+/* The sentence for a name that no input has. */
+int td_infer_no_port(const struct td_infer *in, const char *name, struct td_problem *problem);
 
 /* ---- model.c; sentences go to run.problem ---- */
 

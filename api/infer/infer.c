@@ -10,6 +10,7 @@
 #include "api/infer/call.h"
 #include "api/metrics/metrics.h"
 #include "api/tasks/tasks.h"
+#include "api/web/web.h"
 
 #include <errno.h>
 #include <string.h>
@@ -234,12 +235,7 @@ static int bind(struct td_infer *in)
     in->options.alloc = td_alloc_in_arena;
     in->options.alloc_arg = req->arena;
     in->options.also = td_infer_shared;
-    struct td_key_scope before = td_keys_enter(in->scope.include, in->scope.exclude);
-    const char *expr = in->eval ? in->expr : NULL;
-    int err = in->open   ? td_run_infer(&in->run, in->op, expr, in->args, in->n_args, &in->options)
-              : in->eval ? td_run_bind_expr(&in->run, in->expr, in->args, in->n_args, &in->options)
-                         : td_run_bind(&in->run, in->op, in->args, in->n_args, &in->options);
-    td_keys_leave(before);
+    int err = td_infer_bind_operator(in);
     if (err == -ENOSYS && !in->eval)
         return td_infer_no_kernel(in);
     in->meta = !err && td_run_is_meta(&in->run);
@@ -251,6 +247,8 @@ static int bind(struct td_infer *in)
         err = td_infer_outputs(in);
     if (!err && !in->meta)
         err = td_streams_plan(in);
+    if (!err && in->npy && !in->meta)
+        err = td_infer_check_npy(in);
     return err ? td_api_problem(req, err, "%s", in->run.problem.text) : 0;
 }
 
@@ -315,6 +313,8 @@ static void free_call(struct td_request *req)
     td_infer_free_results(in); /* they may lie in inputs, which go next */
     td_served_unref(&in->served);
     td_json_free(&in->json);
+    if (in->asked)
+        td_json_free(in->asked);
     for (int i = 0; i < in->n_held; i++)
         td_weight_unref(&in->held[i]);
     for (int i = 0; i < in->n_outputs; i++)
@@ -333,11 +333,13 @@ static int hand_over(struct td_request *req)
     return td_api_hand_over(req);
 }
 
-/* served: NULL, or a reference that is taken. */
-static int begin(struct td_request *req, const char *op, const char *model, bool eval,
+/* served: NULL, or a reference that is taken. ours: not by the protocol's route. */
+static int begin(struct td_request *req, const char *op, const char *model, bool eval, bool ours,
                  struct td_served *served)
 {
-    size_t text = req->json_length >= 0 ? (size_t)req->json_length : req->body_size;
+    size_t text = td_is_npy(req)          ? 0
+                  : req->json_length >= 0 ? (size_t)req->json_length
+                                          : req->body_size;
     bool bulk = td_api_is_bulk(req, text, req->body_size);
     struct td_infer *in = bulk ? NULL : td_arena_alloc(req->arena, sizeof *in);
     if (!in)
@@ -355,13 +357,15 @@ static int begin(struct td_request *req, const char *op, const char *model, bool
     req->trail.op = served ? NULL : op;
     req->trail.model = served ? model : NULL;
     in->eval = eval;
+    in->ours = ours;
+    in->npy = in->binary_output = ours && td_asks_for(req, "Accept", "application/x-npy");
     in->timeout_ms = req->service->limits.timeout_ms;
     req->call_ = in;
     req->release_ = free_call;
     req->explain_ = td_infer_explain;
     struct td_problem problem;
     int err = td_infer_parse(in, &problem);
-    if (!err && !eval && !served && td_infer_replay(in))
+    if (!err && !eval && !served && !in->npy && !*req->query && td_infer_replay(in))
         return start(in);
     if (!err)
         err = td_infer_read(in, &problem);
@@ -372,24 +376,25 @@ static int begin(struct td_request *req, const char *op, const char *model, bool
     err = bind(in);
     if (err)
         return err;
-    if (!served)
+    if (!served && !in->npy && !*req->query)
         td_infer_keep(in);
     return start(in);
 }
 
 int td_api_infer(struct td_request *req, const char *op, const char *model)
 {
-    return begin(req, op, model, false, NULL);
+    return begin(req, op, model, false, op == model, NULL);
 }
 
-int td_api_infer_model(struct td_request *req, struct td_served *served, const char *model)
+int td_api_infer_model(struct td_request *req, struct td_served *served, const char *model,
+                       bool ours)
 {
-    return begin(req, "", model, false, served);
+    return begin(req, "", model, false, ours, served);
 }
 
 int td_api_eval(struct td_request *req, struct td_response *res)
 {
     (void)res;
     static const char name[] = "eval";
-    return begin(req, name, name, true, NULL);
+    return begin(req, name, name, true, true, NULL);
 }

@@ -21,25 +21,6 @@ static int read_kernel(struct td_infer *in)
 
 /* ---- inputs ---- */
 
-/* "x FP32 [-1,3], mask INT64 []", as far as a sentence takes it. */
-static const char *list_ports(const struct td_infer *in)
-{
-    static const size_t room = 400;
-    char *text = td_arena_zalloc(in->req->arena, room);
-    size_t n = 0;
-    for (int i = 0; text && i < in->served->n_inputs && n < room; i++) {
-        const struct td_model_port *port = &in->served->input[i];
-        n += (size_t)snprintf(text + n, room - n, "%s%.60s %s [%s", i ? ", " : "", port->name,
-                              td_dtype_name(port->dtype), port->rank < 0 ? "..." : "");
-        for (int d = 0; d < port->rank && n < room; d++)
-            n += (size_t)snprintf(text + n, room - n, "%s%lld", d ? "," : "",
-                                  (long long)port->shape[d]);
-        if (n < room)
-            n += (size_t)snprintf(text + n, room - n, "]");
-    }
-    return text && n ? text : "none";
-}
-
 static int find_input(const struct td_infer *in, const char *port)
 {
     for (int i = 0; i < in->n_args; i++)
@@ -48,39 +29,18 @@ static int find_input(const struct td_infer *in, const char *port)
     return -1;
 }
 
-static bool is_input(const struct td_infer *in, const char *name)
-{
-    for (int i = 0; i < in->served->n_inputs; i++)
-        if (td_infer_is_port(in->served->input[i].name, name))
-            return true;
-    return false;
-}
-
-/* What the request has and the model does not. */
-static int refuse_input(struct td_infer *in, const char *name)
-{
-    const char *names[TD_MAX_PORTS];
-    for (int i = 0; i < in->served->n_inputs; i++)
-        names[i] = in->served->input[i].name;
-    const char *near = td_nearest(name, names, in->served->n_inputs);
-    return td_problem_set(&in->run.problem, EINVAL,
-                          "inputs: %.80s has no '%.60s'; %s%.60s%sits inputs: %s", in->model, name,
-                          near ? "the nearest is " : "", near ? near : "", near ? "; " : "",
-                          list_ports(in));
-}
-
 /* Into the model's order. */
 static int match_inputs(struct td_infer *in)
 {
     for (int i = 0; i < in->n_args; i++)
-        if (!is_input(in, in->args[i].name))
-            return refuse_input(in, in->args[i].name);
+        if (!td_infer_find_port(in, in->args[i].name))
+            return td_infer_no_port(in, in->args[i].name, &in->run.problem);
     for (int i = 0; i < in->served->n_inputs; i++) {
         int at = find_input(in, in->served->input[i].name);
         if (at < 0)
             return td_problem_set(&in->run.problem, EINVAL,
                                   "inputs: '%.60s' is missing; the inputs of %.80s: %s",
-                                  in->served->input[i].name, in->model, list_ports(in));
+                                  in->served->input[i].name, in->model, td_infer_list_ports(in));
         const struct td_named *arg = &in->args[at];
         if (arg->keys & ~td_keyset_of(TD_KEY_CPU))
             return td_infer_refuse(&in->run.problem, arg->name,
@@ -108,7 +68,9 @@ int td_infer_bind_model(struct td_infer *in)
         err = td_model_check(served->model, in->inputs, served->n_inputs, &in->run.problem);
     if (!err)
         err = td_infer_outputs(in);
-    return err ? err : td_streams_plan(in);
+    if (!err)
+        err = td_streams_plan(in);
+    return err || !in->npy ? err : td_infer_check_npy(in);
 }
 
 /* ---- running ---- */

@@ -127,6 +127,8 @@ void td_write_open(struct td_writer *w, const char *key,
 void td_write_close(struct td_writer *w, char bracket); /* '}' or ']' */
 void td_write_str(struct td_writer *w, const char *key,
                   const char *value); /* escaped, what is not UTF-8 as U+FFFD; NULL: null */
+/* A key that is not ours, escaped; the next value is written without one. */
+void td_write_key(struct td_writer *w, const char *key);
 void td_write_int(struct td_writer *w, const char *key, int64_t value);
 /* Nanoseconds as microseconds: 1678 is 1.678. */
 void td_write_us(struct td_writer *w, const char *key, int64_t ns);

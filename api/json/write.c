@@ -153,6 +153,13 @@ void td_write_str(struct td_writer *w, const char *key, const char *value)
         put(w, "null", 4);
 }
 
+void td_write_key(struct td_writer *w, const char *key)
+{
+    td_write_str(w, NULL, key);
+    put_char(w, ':');
+    w->comma = false;
+}
+
 void td_write_int(struct td_writer *w, const char *key, int64_t value)
 {
     begin(w, key);

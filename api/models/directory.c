@@ -89,7 +89,10 @@ static int read_model(struct walk *walk, const char *name, const char *path, siz
     if (!arena)
         return td_problem_set(problem, ENOMEM, "no memory for the file");
     void *file = td_read_file(arena, path, size, problem);
-    int status = file ? td_models_load(walk->models, name, file, *size, problem) : -EINVAL;
+    char *beside = td_arena_strdup(arena, path, (size_t)(strrchr(path, '/') - path));
+    int status = !file     ? -EINVAL
+                 : !beside ? td_problem_set(problem, ENOMEM, "no memory for the file")
+                           : td_models_load(walk->models, name, file, *size, beside, problem);
     td_arena_destroy(arena);
     return status;
 }

@@ -126,8 +126,8 @@ int td_api_models_put(struct td_request *req, struct td_response *res)
                               "(.pt2), as curl -T FILE sends it");
     if (!req->worker)
         return td_api_hand_over(req);
-    int status =
-        td_models_load(req->service->models, req->var[0], req->body, req->body_size, &problem);
+    int status = td_models_load(req->service->models, req->var[0], req->body, req->body_size,
+                                req->beside, &problem);
     if (status < 0)
         return td_api_problem(req, status, "%s", problem.text);
     return answer(req, res, status); /* of another's, who was as fast */

@@ -44,10 +44,10 @@ int td_models_remove(struct td_models *models, const char *name); /* 0 or -ENOEN
 int td_models_count(struct td_models *models);
 
 /* Reads the file, which takes long, and gives the model its name: 201 it is new, 200 another was
- * replaced, and requests under way finish on that. name: a right one. -EINVAL, -ENOMEM, -ENOSPC,
- * and nothing has changed. */
+ * replaced, and requests under way finish on that. name: a right one; beside: as td_model_load has
+ * it. -EINVAL, -ENOMEM, -ENOSPC, and nothing has changed. */
 int td_models_load(struct td_models *models, const char *name, const void *file, size_t size,
-                   struct td_problem *problem);
+                   const char *beside, struct td_problem *problem);
 
 struct td_models_listed {
     const char *name;

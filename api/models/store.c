@@ -111,7 +111,7 @@ static int judge_ports(const struct td_served *served, struct td_problem *proble
 }
 
 static int load_once(struct td_models *models, struct td_served **result, const void *file,
-                     size_t size, struct td_problem *problem)
+                     size_t size, const char *beside, struct td_problem *problem)
 {
     struct td_weight_room *room = td_tensors_room(models->tensors);
     struct td_served *served = calloc(1, sizeof *served);
@@ -126,7 +126,7 @@ static int load_once(struct td_models *models, struct td_served **result, const 
     served->bytes = bytes;
     served->file_bytes = size;
     atomic_init(&served->refs, 1);
-    err = td_model_load(&served->model, file, size, room, problem);
+    err = td_model_load(&served->model, file, size, beside, room, problem);
     if (err && err != -EINVAL)
         td_tensors_no_room(models->tensors, err, "the model", problem);
     if (!err) {
@@ -143,13 +143,13 @@ static int load_once(struct td_models *models, struct td_served **result, const 
 }
 
 static int load(struct td_models *models, struct td_served **result, const void *file, size_t size,
-                struct td_problem *problem)
+                const char *beside, struct td_problem *problem)
 {
-    int err = load_once(models, result, file, size, problem);
+    int err = load_once(models, result, file, size, beside, problem);
     if (err != -ENOSPC)
         return err;
     shed(models);
-    return load_once(models, result, file, size, problem);
+    return load_once(models, result, file, size, beside, problem);
 }
 
 /* ---- the store ---- */
@@ -190,10 +190,10 @@ int td_models_count(struct td_models *models)
 }
 
 int td_models_load(struct td_models *models, const char *name, const void *file, size_t size,
-                   struct td_problem *problem)
+                   const char *beside, struct td_problem *problem)
 {
     struct td_served *served;
-    int status = load(models, &served, file, size, problem);
+    int status = load(models, &served, file, size, beside, problem);
     if (status)
         return status;
     pthread_mutex_lock(&models->lock);

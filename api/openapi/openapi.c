@@ -23,7 +23,7 @@ struct form {
 };
 static const struct form forms[] = {
     {"openapi.yaml", "\ncomponents:", "  %s%s: ", "    %s%s: ", "\n", ""},
-    {"openapi.json", "},\"components\":", ",\"%s%s\":", ",\"%s%s\":", "", "}}}"},
+    {"openapi.json", "},\"components\":", ",\"%s%s\":", ",\"%s%s\":", "", "}}}\n"},
 };
 #define ROOM (3 << 20) /* bytes that it takes, about */
 #define TAG 32

@@ -9,6 +9,11 @@
 
 int td_write_response(struct td_writer *w, struct td_response *res, int status)
 {
+    char *end = td_write_room(w, 1);
+    if (end) {
+        *end = '\n';
+        td_write_took(w, 1);
+    }
     if (w->failed)
         return -ENOMEM;
     res->status = status;
@@ -60,7 +65,7 @@ int td_api_problem_end(struct td_request *req, struct td_writer *w, int error)
     td_write_close(w, '}');
     *res = (struct td_response){0};
     if (td_write_response(w, res, problems[problem_row(error)].status))
-        td_api_text(res, 503, NULL, "{\"status\":503,\"error\":\"out of memory\"}");
+        td_api_text(res, 503, NULL, "{\"status\":503,\"error\":\"out of memory\"}\n");
     res->type = "application/problem+json";
     res->problem = problems[problem_row(error)].type;
     if (res->status == 429 || res->status == 503)

@@ -14,7 +14,7 @@
 
 /* ---- reply.c; td_api_problem and td_api_text are in api.h ---- */
 
-/* Makes the text the response's body (application/json). 0 or -ENOMEM. */
+/* Makes the text and a line's end the response's body (application/json). 0 or -ENOMEM. */
 int td_write_response(struct td_writer *w, struct td_response *res, int status);
 
 /* A problem with members of its own: begin writes the usual ones, then the caller's, then end makes

@@ -7,7 +7,7 @@
 int td_api_v2_live(struct td_request *req, struct td_response *res)
 {
     (void)req;
-    return td_api_text(res, 200, NULL, "{\"live\":true}");
+    return td_api_text(res, 200, NULL, "{\"live\":true}\n");
 }
 
 int td_api_find_hindrance(struct td_request *req, struct td_hung *hung, int max, char *why,
@@ -52,7 +52,7 @@ int td_api_v2_ready(struct td_request *req, struct td_response *res)
     char why[256];
     int n = td_api_find_hindrance(req, hung, 16, why, sizeof why);
     if (!*why)
-        return td_api_text(res, 200, NULL, "{\"live\":true,\"ready\":true}");
+        return td_api_text(res, 200, NULL, "{\"live\":true,\"ready\":true}\n");
     res->header[0] = (struct td_header){"Retry-After", "1"};
     td_write_init(&w, req->arena, 512);
     td_write_open(&w, NULL, '{');

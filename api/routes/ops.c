@@ -89,19 +89,21 @@ void td_write_ops(struct td_writer *w)
 
 const struct td_handle *td_api_find_op(struct td_request *req)
 {
-    const struct td_handle *handle = td_registry_find(req->var[0]);
+    const char *name = req->var[0] = td_op_called(req->var[0]);
+    const struct td_handle *handle = td_registry_find(name);
+    const char *near = handle ? NULL : td_op_nearest(name);
     if (!handle)
-        td_api_problem(req, -ENOENT, "no operator '%.80s'; GET /v1/ops lists what there is",
-                       req->var[0]);
+        td_api_problem(req, -ENOENT, "no operator '%.80s'%s%s%s; GET /v1/ops lists what there is",
+                       name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     return handle;
 }
 
 int td_api_ops_get(struct td_request *req, struct td_response *res)
 {
-    const char *name = req->var[0];
     const struct td_handle *handle = td_api_find_op(req);
     if (!handle)
         return -ENOENT;
+    const char *name = req->var[0];
     bool one = strcmp(name, handle->schema.name) != 0;
     struct td_writer w;
     td_write_init(&w, req->arena, 4096);
@@ -162,6 +164,7 @@ int td_api_kernels_list(struct td_request *req, struct td_response *res)
 
 int td_api_ops_run(struct td_request *req, struct td_response *res)
 {
+    const char *name = td_op_called(req->var[0]);
     (void)res;
-    return td_api_infer(req, req->var[0], req->var[0]);
+    return td_api_infer(req, name, name);
 }

@@ -242,5 +242,12 @@ int td_api_v2_infer(struct td_request *req, struct td_response *res)
     if (find(req, &target))
         return -ENOENT;
     return target.op ? td_api_infer(req, req->var[0] + 3, req->var[0])
-                     : td_api_infer_model(req, target.served, req->var[0]);
+                     : td_api_infer_model(req, target.served, req->var[0], false);
+}
+
+int td_api_models_run(struct td_request *req, struct td_response *res)
+{
+    struct td_served *served = td_models_find(req->service->models, req->var[0]);
+    (void)res;
+    return served ? td_api_infer_model(req, served, req->var[0], true) : td_api_no_model(req);
 }

@@ -240,7 +240,7 @@ int td_api_shm_status(struct td_request *req, struct td_response *res)
 int td_api_cuda_status(struct td_request *req, struct td_response *res)
 {
     (void)req;
-    return td_api_text(res, 200, NULL, "[]");
+    return td_api_text(res, 200, NULL, "[]\n");
 }
 
 int td_api_cuda_unregister(struct td_request *req, struct td_response *res)

@@ -47,7 +47,7 @@ static void keep_reply(struct td_task *task, const struct td_response *res)
         td_api_text(&task->reply, 503, "application/problem+json",
                     "{\"type\":\"/problems/out-of-memory\",\"title\":\"The server is short of "
                     "memory\",\"status\":503,\"detail\":\"no memory to keep the result\",\"error\":"
-                    "\"no memory to keep the result\"}");
+                    "\"no memory to keep the result\"}\n");
         return;
     }
     task->reply = *res;

@@ -2,6 +2,7 @@
  * elements; nothing of either is trusted before it has been compared with the body's size.
  * Formats: NumPy NEP 1; huggingface/safetensors README. */
 #include "api/tensors/files.h"
+#include "api/tensors/tensors.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -124,11 +125,16 @@ static int to_c_order(struct td_request *req, struct td_tensor *t, struct td_pro
     return err;
 }
 
+bool td_is_npy(const struct td_request *req)
+{
+    return req->body_size >= 12 && !memcmp(req->body, "\x93NUMPY", 6);
+}
+
 int td_read_npy(struct td_request *req, struct td_tensor *t, struct td_problem *problem)
 {
     const unsigned char *b = (const unsigned char *)req->body;
     *t = (struct td_tensor){0};
-    if (req->body_size < 12 || memcmp(b, "\x93NUMPY", 6) || b[6] < 1 || b[6] > 3 || b[7])
+    if (!td_is_npy(req) || b[6] < 1 || b[6] > 3 || b[7])
         return bad(problem, ".npy", "does not begin as one");
     size_t start = b[6] == 1 ? 10 : 12;
     size_t length = b[6] == 1
@@ -152,21 +158,6 @@ int td_read_npy(struct td_request *req, struct td_tensor *t, struct td_problem *
 
 /* ---- .safetensors ---- */
 
-static enum td_dtype safetensors_dtype(const char *name)
-{
-    static const struct {
-        const char *name;
-        enum td_dtype dtype;
-    } types[] = {{"BOOL", TD_bool}, {"U8", TD_u8},   {"I8", TD_i8},   {"I16", TD_i16},
-                 {"I32", TD_i32},   {"I64", TD_i64}, {"F16", TD_f16}, {"BF16", TD_bf16},
-                 {"F32", TD_f32},   {"F64", TD_f64}, {"U16", TD_u16}, {"U32", TD_u32},
-                 {"U64", TD_u64}};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (!strcmp(name, types[i].name))
-            return types[i].dtype;
-    return TD_DTYPE_none;
-}
-
 /* An offset: a whole number up to size; -1: it is none. */
 static int64_t offset(const cJSON *item, size_t size)
 {
@@ -188,7 +179,7 @@ static int one_tensor(const cJSON *item, char *data, size_t size, struct td_tens
                              "%.60s: must have dtype, shape and data_offsets, once each", who);
     if (err || (err = td_json_shape(item, t, who, problem)))
         return err;
-    t->dtype = cJSON_IsString(dtype) ? safetensors_dtype(dtype->valuestring) : TD_DTYPE_none;
+    t->dtype = cJSON_IsString(dtype) ? td_safetensors_dtype(dtype->valuestring) : TD_DTYPE_none;
     if (!t->dtype)
         return td_problem_set(problem, EINVAL, "%.60s: its dtype is not understood", who);
     int64_t from = offset(cJSON_GetArrayItem(range, 0), size);

@@ -137,19 +137,51 @@ int td_tensors_count(struct td_tensors *tensors)
     return n;
 }
 
+static bool is_under(const struct td_name *name, const char *under)
+{
+    size_t n = under ? strlen(under) : 0;
+    return !under || (name->length > n && name->text[n] == '/' && !memcmp(name->text, under, n));
+}
+
+/* Weights are freed without the lock, so some at a time. */
+int td_tensors_remove_under(struct td_tensors *tensors, const char *under)
+{
+    struct td_weight *gone[64];
+    int n, all = 0;
+    do {
+        n = 0;
+        pthread_mutex_lock(&tensors->lock);
+        struct td_name *next, *name = td_names_first(tensors->names);
+        for (; name && n < 64; name = next) {
+            next = td_names_next(name);
+            if (is_under(name, under))
+                gone[n++] = td_names_drop(tensors->names, name);
+        }
+        pthread_mutex_unlock(&tensors->lock);
+        for (int i = 0; i < n; i++)
+            td_weight_unref(&gone[i]);
+        all += n;
+    } while (n == 64);
+    return all;
+}
+
 /* Copies, as writing them out under the lock would hold up whoever looks for one. */
-int td_tensors_list(struct td_tensors *tensors, struct td_arena *arena,
+int td_tensors_list(struct td_tensors *tensors, struct td_arena *arena, const char *under,
                     struct td_tensors_listed **list)
 {
     pthread_mutex_lock(&tensors->lock);
-    int n = 0, room = td_names_count(tensors->names);
-    struct td_tensors_listed *at = *list = td_arena_alloc(arena, (size_t)room * sizeof *at + 1);
+    int n = 0, room = 0;
     const struct td_name *of = td_names_first(tensors->names);
-    for (; at && of; of = td_names_next(of), n++) {
+    for (; of; of = td_names_next(of))
+        room += is_under(of, under);
+    struct td_tensors_listed *at = *list = td_arena_alloc(arena, (size_t)room * sizeof *at + 1);
+    for (of = td_names_first(tensors->names); at && of; of = td_names_next(of)) {
+        if (!is_under(of, under))
+            continue;
         char *name = td_arena_strdup(arena, of->text, of->length);
         if (!name)
             break;
-        at[n] = (struct td_tensors_listed){name, td_weight_ref(of->item)};
+        at[n++] = (struct td_tensors_listed){name, td_weight_ref(of->item)};
     }
     pthread_mutex_unlock(&tensors->lock);
     if (at && n == room)

@@ -3,6 +3,7 @@
 #include "api/request/request.h"
 #include "api/shm/shm.h"
 #include "api/tensors/files.h"
+#include "api/web/web.h"
 
 #include <errno.h>
 #include <string.h>
@@ -47,15 +48,39 @@ static void write_budget(struct td_writer *w, const char *key, const struct td_b
 
 #define LISTED 100 /* bytes of a tensor's text, about */
 
-int td_api_tensors_list(struct td_request *req, struct td_response *res)
+static int no_tensor(struct td_request *req)
+{
+    return td_api_problem(req, -ENOENT, "no stored tensor '%.100s'; GET /v1/tensors lists them",
+                          req->var[0]);
+}
+
+/* A .safetensors of them, whose references it takes. */
+static int answer_file(struct td_request *req, struct td_tensors_listed *list, int n, size_t skip)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < n; i++)
+        bytes += td_nbytes(td_weight_tensor(list[i].weight));
+    bool bulk = td_api_is_bulk(req, 0, bytes);
+    int err = bulk ? 0 : td_safetensors_response(req, list, n, skip);
+    for (int i = 0; i < n; i++)
+        td_weight_unref(&list[i].weight);
+    return bulk ? td_api_hand_over(req) : err;
+}
+
+/* under: the tensors under that name alone; NULL: all. */
+static int answer_list(struct td_request *req, struct td_response *res, const char *under)
 {
     struct td_tensors_listed *list;
     struct td_writer w;
     if (td_api_is_bulk(req, LISTED * (size_t)td_tensors_count(req->service->tensors), 0))
         return td_api_hand_over(req);
-    int n = td_tensors_list(req->service->tensors, req->arena, &list);
+    int n = td_tensors_list(req->service->tensors, req->arena, under, &list);
     if (n < 0)
         return td_api_problem(req, n, "no memory for the list");
+    if (under && !n)
+        return no_tensor(req);
+    if (under && td_asks_for(req, "Accept", "application/x-safetensors"))
+        return answer_file(req, list, n, strlen(under) + 1);
     td_write_init(&w, req->arena, 1024);
     td_write_open(&w, NULL, '{');
     td_write_open(&w, "tensors", '[');
@@ -70,32 +95,64 @@ int td_api_tensors_list(struct td_request *req, struct td_response *res)
     return td_write_response(&w, res, 200);
 }
 
-static int no_tensor(struct td_request *req)
+int td_api_tensors_list(struct td_request *req, struct td_response *res)
 {
-    return td_api_problem(req, -ENOENT, "no stored tensor '%.100s'; GET /v1/tensors lists them",
-                          req->var[0]);
+    return answer_list(req, res, NULL);
+}
+
+/* "mlp/" are the tensors whose names begin so: the slash at the end, which no name has, says it. */
+static bool is_prefix(const struct td_request *req)
+{
+    size_t n = strlen(req->path);
+    return n && req->path[n - 1] == '/';
 }
 
 int td_api_tensors_get(struct td_request *req, struct td_response *res)
 {
-    struct td_weight *weight = td_tensors_find(req->service->tensors, req->var[0]);
+    struct td_weight *weight =
+        is_prefix(req) ? NULL : td_tensors_find(req->service->tensors, req->var[0]);
     if (!weight)
-        return no_tensor(req);
-    size_t text = td_json_data_bound(td_weight_tensor(weight));
-    if (td_api_is_bulk(req, text, text)) {
+        return answer_list(req, res, req->var[0]);
+    if (td_asks_for(req, "Accept", "application/x-safetensors")) {
+        struct td_tensors_listed one = {req->var[0], weight};
+        const char *key = strrchr(one.name, '/');
+        return answer_file(req, &one, 1, key ? (size_t)(key + 1 - one.name) : 0);
+    }
+    bool npy = td_asks_for(req, "Accept", "application/x-npy");
+    size_t text = npy ? 0 : td_json_data_bound(td_weight_tensor(weight));
+    if (td_api_is_bulk(req, text, npy ? td_nbytes(td_weight_tensor(weight)) : text)) {
         td_weight_unref(&weight);
         return td_api_hand_over(req);
     }
     struct td_writer w;
-    td_write_init(&w, req->arena, 1024);
-    write_tensor(&w, req->var[0], weight, true);
+    int err = 0;
+    if (npy) {
+        err = td_npy_response(req, td_weight_tensor(weight));
+    } else {
+        td_write_init(&w, req->arena, 1024);
+        write_tensor(&w, req->var[0], weight, true);
+        err = td_write_response(&w, res, 200);
+    }
     td_weight_unref(&weight);
-    return td_write_response(&w, res, 200);
+    return err;
 }
 
 int td_api_tensors_delete(struct td_request *req, struct td_response *res)
 {
-    if (td_tensors_remove(req->service->tensors, req->var[0]))
+    struct td_tensors *store = req->service->tensors;
+    bool all = is_prefix(req);
+    int n =
+        all ? td_tensors_remove_under(store, req->var[0]) : td_tensors_remove(store, req->var[0]);
+    struct td_tensors_listed *list;
+    int under = !all && n < 0 ? td_tensors_list(store, req->arena, req->var[0], &list) : 0;
+    for (int i = 0; i < under; i++)
+        td_weight_unref(&list[i].weight);
+    if (under > 0)
+        return td_api_problem(req, -ENOENT,
+                              "no stored tensor '%.100s'; with / behind the name the %d under it "
+                              "are meant",
+                              req->var[0], under);
+    if (n < 0 || (all && !n))
         return no_tensor(req);
     res->status = 204;
     return 0;
@@ -197,6 +254,17 @@ static int finish(struct batch *batch, int err, struct td_problem *problem)
     return err;
 }
 
+/* As it says, or where it says nothing of use, by its first bytes: a length, and then a header. */
+static bool is_safetensors(const struct td_request *req)
+{
+    uint64_t length = UINT64_MAX;
+    if (td_api_is_type(req, "application/x-safetensors"))
+        return true;
+    if (req->body_size > 9 && td_api_is_json(req) && req->json_length < 0)
+        memcpy(&length, req->body, 8);
+    return length <= req->body_size - 8 && req->body[8] == '{';
+}
+
 int td_api_tensors_put(struct td_request *req, struct td_response *res)
 {
     struct td_tensor t = {0};
@@ -208,9 +276,9 @@ int td_api_tensors_put(struct td_request *req, struct td_response *res)
     if (td_api_is_bulk(req, req->json_length >= 0 ? (size_t)req->json_length : req->body_size,
                        req->body_size))
         return td_api_hand_over(req);
-    if (td_api_is_type(req, "application/x-safetensors")) {
+    if (is_safetensors(req)) {
         err = td_read_safetensors(req, add_keyed, &batch, &problem);
-    } else if (td_api_is_type(req, "application/x-npy")) {
+    } else if (td_is_npy(req) || td_api_is_type(req, "application/x-npy")) {
         err = td_read_npy(req, &t, &problem);
         err = err ? err : add(&batch, req->var[0], &t, &problem);
     } else if (td_api_is_json(req)) {
@@ -229,6 +297,12 @@ int td_api_tensors_put(struct td_request *req, struct td_response *res)
     td_write_init(&w, req->arena, 256);
     td_write_open(&w, NULL, '{');
     td_write_str(&w, "name", req->var[0]);
+    if (is_safetensors(req)) {
+        td_write_open(&w, "tensors", '[');
+        for (const struct td_tensors_new *one = batch.list; one; one = one->next)
+            td_write_str(&w, NULL, one->name);
+        td_write_close(&w, ']');
+    }
     td_write_close(&w, '}');
     return td_write_response(&w, res, status);
 }

@@ -30,9 +30,11 @@ struct td_tensors_listed {
     const char *name;
     struct td_weight *weight; /* a reference, for td_weight_unref */
 };
-/* All that are stored now, in an array of the arena: how many, or -ENOMEM. */
-int td_tensors_list(struct td_tensors *tensors, struct td_arena *arena,
+/* All that are stored now, or those whose names begin with "UNDER/", in an array of the arena: how
+ * many, or -ENOMEM. */
+int td_tensors_list(struct td_tensors *tensors, struct td_arena *arena, const char *under,
                     struct td_tensors_listed **list);
+int td_tensors_remove_under(struct td_tensors *tensors, const char *under); /* how many, or 0 */
 
 /* As td_weight_create, a weight that counts as the store's from now on. -ENOMEM, or -ENOSPC: the
  * store is full. */
@@ -53,5 +55,19 @@ struct td_tensors_new { /* a tensor on its way into the store */
  * 201 one of the names is new, 200 all are replaced, -EBUSY one has another tensor than expected,
  * -ENOMEM, -ENOSPC. */
 int td_tensors_put(struct td_tensors *tensors, struct td_tensors_new *list);
+
+/* ---- .npy, of requests and replies ---- */
+
+struct td_request;
+/* Whether the body is one, by its first bytes. */
+bool td_is_npy(const struct td_request *req);
+/* Reads a .npy body (format 1.0 to 3.0, little-endian, C or Fortran order) into a view over it, or
+ * over a copy in the arena. -EINVAL, -ENOMEM. */
+int td_read_npy(struct td_request *req, struct td_tensor *t, struct td_problem *problem);
+/* Its head, before the elements: how long it is, or 0: NumPy has no such type. */
+#define TD_NPY_HEAD 256
+size_t td_npy_head(const struct td_tensor *t, char head[TD_NPY_HEAD]);
+/* Makes a copy of the tensor the response. What td_api_problem gives back. */
+int td_npy_response(struct td_request *req, const struct td_tensor *t);
 
 #endif

@@ -100,7 +100,7 @@ static int to_dtype(const struct td_param *param, const struct td_value *in, str
         return 0;
     }
     out->kind = TD_KIND_dtype;
-    out->dtype = td_dtype_find(in->str);
+    out->dtype = td_dtype_called(in->str);
     if (!out->dtype)
         return td_problem_set(problem, EINVAL, "%s: '%.32s' is no type; right are%s", param->name,
                               in->str, td_dtype_names);

@@ -155,9 +155,11 @@ static int unknown_op(struct td_run *run, const char *name)
                                   "no operator '%.60s': there is a kernel of that name, but no "
                                   "schema; was it forgotten to define it?",
                                   name);
+    const char *near = handle ? NULL : td_op_nearest(name);
     if (!handle)
         return td_problem_set(&run->problem, ENOENT,
-                              "no operator '%.60s'; GET /v1/ops lists what there is", name);
+                              "no operator '%.60s'%s%s%s; GET /v1/ops lists what there is", name,
+                              near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     for (const struct td_handle *h = handle; h; h = h->next)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", *list ? ", " : "",
                  h->full);

@@ -3,6 +3,7 @@
  * ** of numbers alone are computed here, as Python does. */
 #include "dispatch/graph/parser.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -28,6 +29,34 @@ struct td_operand td_parse_unknown(struct td_parser *p, const char *at, const ch
     const char *near = td_nearest(name, names, n);
     return td_parse_wrong(p, at, "%s '%.60s'%s%s%s", what, name, near ? "; did you mean '" : "",
                           near ? near : "", near ? "'?" : "");
+}
+
+/* ---- words ---- */
+
+void td_parse_skip(struct td_parser *p)
+{
+    p->at += strspn(p->at, " \t\r\n");
+}
+
+bool td_parse_take(struct td_parser *p, char c)
+{
+    td_parse_skip(p);
+    return *p->at == c && p->at++;
+}
+
+bool td_parse_begins_word(char c)
+{
+    return isalpha((unsigned char)c) || c == '_';
+}
+
+void td_parse_word(struct td_parser *p, char name[TD_PARSER_WORD], bool whole)
+{
+    size_t n = 0;
+    for (; isalnum((unsigned char)*p->at) || *p->at == '_' || (whole && *p->at == '.'); p->at++)
+        if (n < TD_PARSER_WORD - 1)
+            name[n++] = *p->at;
+    name[n] = 0;
+    td_parse_skip(p);
 }
 
 /* ---- nodes ---- */
@@ -139,6 +168,7 @@ static const struct td_infix infixes[] = {
     {"*", 7, "mul", "mul"},
     {"/", 7, "div", "reciprocal"}, /* which is multiplied by the number then, as in PyTorch */
     {"%", 7, "remainder", NULL},
+    {"@", 7, "matmul", NULL},
 };
 
 const struct td_infix *td_parse_infix(const char *at)

@@ -10,37 +10,20 @@
 #include <string.h>
 
 #define wrong td_parse_wrong
-#define WORD (2 * TD_NAME_SIZE)
+#define WORD TD_PARSER_WORD
 
 static struct td_operand expression(struct td_parser *p, int level);
 
 /* ---- words ---- */
 
-static void skip(struct td_parser *p)
-{
-    p->at += strspn(p->at, " \t\r\n");
-}
+#define skip td_parse_skip
+#define take td_parse_take
+#define begins_word td_parse_begins_word
 
-static bool take(struct td_parser *p, char c)
-{
-    skip(p);
-    return *p->at == c && p->at++;
-}
-
-static bool begins_word(char c)
-{
-    return isalpha((unsigned char)c) || c == '_';
-}
-
-/* Where it is too long, it is cut, and nothing is called so. */
+/* With its points. */
 static void word(struct td_parser *p, char name[WORD])
 {
-    size_t n = 0;
-    for (; isalnum((unsigned char)*p->at) || *p->at == '_' || *p->at == '.'; p->at++)
-        if (n < WORD - 1)
-            name[n++] = *p->at;
-    name[n] = 0;
-    skip(p);
+    td_parse_word(p, name, true);
 }
 
 /* Whether a word stands before a single =. */
@@ -110,24 +93,40 @@ static struct td_operand numbers(struct td_parser *p, const char *at,
     return td_parse_constant(p, at, floats ? &reals : &v);
 }
 
-/* Of numbers, or of tensors and None. */
-static struct td_operand list(struct td_parser *p)
+/* Of numbers, or of tensors and None, up to close. first: what has been read of it, or none. */
+static struct td_operand list(struct td_parser *p, const char *at, struct td_operand first,
+                              char close)
 {
-    const char *at = p->at++;
-    struct td_operand operand[TD_MAX_LIST];
-    int n = 0, n_numbers = 0;
-    for (bool more = !take(p, ']'); more; more = !take(p, ']')) {
+    struct td_operand operand[TD_MAX_LIST] = {first};
+    int n = first.node >= 0, n_numbers = n && td_parse_number_of(p, first);
+    for (bool more = !take(p, close); more; more = !take(p, close)) {
         skip(p);
         if (n == TD_MAX_LIST || *p->at == '[')
             return wrong(p, p->at, "a list has numbers or tensors, at most %d", TD_MAX_LIST);
         operand[n] = expression(p, 1);
         n_numbers += td_parse_number_of(p, operand[n++]) != NULL;
-        if (p->err || (!take(p, ',') && *p->at != ']'))
-            return wrong(p, p->at, "',' or ']' is right here");
+        if (p->err || (!take(p, ',') && *p->at != close))
+            return wrong(p, p->at, "',' or '%c' is right here", close);
     }
     if (n_numbers == n)
         return numbers(p, at, operand, n);
     return td_parse_call(p, at, NULL, false, operand, n);
+}
+
+static const struct td_result *find_result(const struct td_parser *p, const char *name)
+{
+    for (int i = 0; i < p->graph->n_results; i++)
+        if (!strcmp(p->graph->result[i].name, name))
+            return &p->graph->result[i];
+    return NULL;
+}
+
+static bool is_value(const struct td_parser *p, const char *name)
+{
+    for (int i = 0; i < p->n_args; i++)
+        if (p->args[i].name && !strcmp(p->args[i].name, name))
+            return true;
+    return find_result(p, name);
 }
 
 /* What a word alone stands for. */
@@ -144,9 +143,8 @@ static struct td_operand meaning(struct td_parser *p, const char *at, const char
     };
     const char *names[128];
     int n = 0;
-    for (int i = 0; i < p->graph->n_results; i++)
-        if (!strcmp(p->graph->result[i].name, name))
-            return p->graph->result[i].of;
+    if (find_result(p, name))
+        return find_result(p, name)->of;
     for (int i = 0; i < p->n_args; i++) {
         const struct td_named *arg = &p->args[i];
         if (arg->name && !strcmp(arg->name, name)) {
@@ -157,10 +155,11 @@ static struct td_operand meaning(struct td_parser *p, const char *at, const char
         if (arg->name && n < 128)
             names[n++] = arg->name;
     }
+    const char *last = strrchr(name, '.'); /* of torch.inf, np.nan */
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strcmp(words[i].name, name))
+        if (!strcmp(words[i].name, last ? last + 1 : name))
             return td_parse_number(p, at, words[i].kind, words[i].f == 1, words[i].f);
-    enum td_dtype type = td_dtype_find(name);
+    enum td_dtype type = td_dtype_called(name);
     if (type) /* dtype=FP32 */
         return td_parse_constant(p, at, &(struct td_value){.kind = TD_KIND_dtype, .dtype = type});
     return td_parse_unknown(p, at, "there is no input", name, names, n);
@@ -175,10 +174,11 @@ static const char *keyword(struct td_parser *p, const struct td_handle *handle, 
     const char *at = p->at, *names[64];
     int n = 0;
     word(p, name);
+    const char *own = td_param_called(handle, one, name);
+    if (own)
+        return own;
     for (const struct td_handle *h = handle; h; h = one ? NULL : h->next)
         for (int i = 0; i < h->schema.n_params; i++) {
-            if (!strcmp(h->schema.param[i].name, name))
-                return h->schema.param[i].name;
             names[n] = h->schema.param[i].name;
             n += n < 63;
         }
@@ -187,24 +187,18 @@ static const char *keyword(struct td_parser *p, const struct td_handle *handle, 
     return NULL;
 }
 
-static struct td_operand no_operator(struct td_parser *p, const char *at, const char *name)
-{
-    const char *names[1024];
-    int n = 0;
-    for (int i = 0; i < td_registry_count() && n < 1024; i++)
-        if (td_registry_at(i)->first)
-            names[n++] = td_registry_at(i)->schema.name;
-    return td_parse_unknown(p, at, "there is no operator", name, names, n);
-}
-
-/* A call of name, behind its opening bracket. */
-static struct td_operand call(struct td_parser *p, const char *at, const char *name)
+static struct td_operand arguments(struct td_parser *p, const char *at, const char *called,
+                                   const struct td_operand *self)
 {
     struct td_operand operand[TD_MAX_ARGS];
+    const char *name = td_op_called(called), *near = td_op_nearest(called);
     const struct td_handle *handle = td_registry_find(name);
     int n = 0;
     if (!handle)
-        return no_operator(p, at, name);
+        return wrong(p, at, "there is no operator '%.60s'%s%s%s", called,
+                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    if (self)
+        operand[n++] = *self;
     bool one = strcmp(name, handle->schema.name) != 0;
     for (bool more = !take(p, ')'); more && !p->err; more = !take(p, ')')) {
         skip(p);
@@ -238,35 +232,37 @@ static struct td_operand primary(struct td_parser *p)
         return number(p);
     if (*at == '\'' || *at == '"')
         return quoted(p);
-    if (*at == '[')
-        return list(p);
+    if (take(p, '['))
+        return list(p, at, td_no_operand, ']');
     if (take(p, '(')) {
         struct td_operand a = expression(p, 1);
+        if (!p->err && take(p, ',')) /* (2, 3) is a list, too */
+            return list(p, at, a, ')');
         return p->err || take(p, ')') ? a : wrong(p, p->at, "')' is right here");
     }
     if (!begins_word(*at))
         return wrong(p, at, *at ? "a value is right here" : "the text ends where a value is right");
     word(p, name);
-    return take(p, '(') ? call(p, at, name) : meaning(p, at, name);
+    const char *behind = p->at;
+    if (*behind == '(' && td_registry_find(name)) { /* an overload has a point, too */
+        p->at++;
+        return arguments(p, at, name, NULL);
+    }
+    p->at = at;
+    td_parse_word(p, name, false);
+    if (is_value(p, name) && *p->at == '.') /* x.sum(): what follows is read as behind any value */
+        return meaning(p, at, name);
+    p->at = at;
+    word(p, name);
+    return take(p, '(') ? arguments(p, at, name, NULL) : meaning(p, at, name);
 }
 
 static struct td_operand unary(struct td_parser *p);
 
-/* RESULTS[1], and powers, which bind tighter than a sign before them. */
+/* A value with what stands behind it, and powers, which bind tighter than a sign before them. */
 static struct td_operand power(struct td_parser *p)
 {
-    struct td_operand a = primary(p);
-    while (!p->err && take(p, '[')) {
-        const char *at = p->at;
-        const struct td_value *i = td_parse_number_of(p, expression(p, 1));
-        if (!i || i->kind != TD_KIND_int || i->i < 0 || i->i >= TD_MAX_OUTS ||
-            !p->graph->node[a.node].handle || a.picked)
-            return wrong(p, at, "which of a call's results is right here, from 0 on");
-        if (!take(p, ']'))
-            return wrong(p, p->at, "']' is right here");
-        a.result = (short)i->i;
-        a.picked = true;
-    }
+    struct td_operand a = td_parse_suffixes(p, primary(p));
     const char *at = p->at;
     const struct td_infix *infix = p->err ? NULL : td_parse_infix(at);
     if (!infix || infix->level != TD_LEVEL_POWER)
@@ -339,6 +335,8 @@ int td_graph_parse(struct td_graph *graph, const char *text, const struct td_nam
     struct td_parser p = {.text = text, .at = text, .who = who, .args = args, .n_args = n_args};
     p.graph = graph;
     p.problem = problem;
+    p.expression = expression;
+    p.arguments = arguments;
     memset(graph, 0, offsetof(struct td_graph, result));
     if (strlen(text) > TD_GRAPH_TEXT)
         return td_problem_set(problem, EINVAL, "%s: is longer than %d bytes", who, TD_GRAPH_TEXT);

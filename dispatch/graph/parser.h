@@ -1,4 +1,4 @@
-/* What the two files that read expressions share. Internal to this folder. */
+/* What the files that read expressions share. Internal to this folder. */
 #ifndef TD_DISPATCH_GRAPH_PARSER_H
 #define TD_DISPATCH_GRAPH_PARSER_H
 
@@ -10,6 +10,11 @@ struct td_parser {
     struct td_graph *graph;
     struct td_problem *problem;
     int n_args, depth, err;
+    /* parse.c's, for suffix.c. An expression that binds at least so tightly; and the arguments of a
+     * call of name behind its opening bracket (self: the first of them, or NULL). */
+    struct td_operand (*expression)(struct td_parser *p, int level);
+    struct td_operand (*arguments)(struct td_parser *p, const char *at, const char *name,
+                                   const struct td_operand *self);
 };
 
 static const struct td_operand td_no_operand = {.node = -1};
@@ -20,6 +25,18 @@ struct td_operand td_parse_wrong(struct td_parser *p, const char *at, const char
 /* So: "WHAT 'NAME'; did you mean 'NEAR'?" */
 struct td_operand td_parse_unknown(struct td_parser *p, const char *at, const char *what,
                                    const char *name, const char *const *names, int n);
+
+/* What stands behind a value, in suffix.c. */
+struct td_operand td_parse_suffixes(struct td_parser *p, struct td_operand a);
+
+/* ---- nodes.c ---- */
+
+void td_parse_skip(struct td_parser *p);         /* blanks */
+bool td_parse_take(struct td_parser *p, char c); /* and then c, if it is there */
+bool td_parse_begins_word(char c);
+/* whole: with the points in it. Where it is too long, it is cut, and nothing is called so. */
+#define TD_PARSER_WORD (2 * TD_NAME_SIZE)
+void td_parse_word(struct td_parser *p, char name[TD_PARSER_WORD], bool whole);
 
 /* Nodes; of the same number, or the same call of tensors and numbers, there is one. */
 struct td_operand td_parse_argument(struct td_parser *p, const char *at, int argument);

@@ -44,7 +44,7 @@ static struct td_model *create(struct td_weight_room *room, int *err)
     return NULL;
 }
 
-int td_model_load(struct td_model **model, const void *file, size_t size,
+int td_model_load(struct td_model **model, const void *file, size_t size, const char *beside,
                   struct td_weight_room *room, struct td_problem *problem)
 {
     int err;
@@ -53,8 +53,10 @@ int td_model_load(struct td_model **model, const void *file, size_t size,
     if (!m)
         return td_problem_set(problem, -err, "no memory for the model");
     *problem->text = 0;
+    m->beside = beside;
     td_importer *import = importer_of(file, size, &m->format);
     err = import(m, file, size, problem);
+    m->beside = NULL;
     err = err ? err : td_program_close(m, problem); /* judges it, too */
     err = err ? err : td_program_fold(m, problem);
     if (!err && m->n_folded) /* else nothing has changed */

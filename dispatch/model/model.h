@@ -20,11 +20,12 @@ struct td_model_port { /* an input or an output; a name is the file's, whatever 
     int64_t shape[TD_MAX_RANK]; /* -1: not known before a call */
 };
 
-/* Reads a file, whose kind is seen from its bytes; they are not needed afterwards. Its constants
- * become stored tensors, for which room (borrowed, must outlive the model; NULL: nobody counts)
- * answers. The caller owns one reference. -EINVAL: the file is no model, is damaged, or asks for
- * what there is none of (problem names the node), -ENOMEM, what room says. */
-int td_model_load(struct td_model **model, const void *file, size_t size,
+/* Reads a file, whose kind is seen from its bytes; they are not needed afterwards. beside: the
+ * directory where files lie that it names (an ONNX file's external data); NULL: there is none. Its
+ * constants become stored tensors, for which room (borrowed, must outlive the model; NULL: nobody
+ * counts) answers. The caller owns one reference. -EINVAL: the file is no model, is damaged, or
+ * asks for what there is none of (problem names the node), -ENOMEM, what room says. */
+int td_model_load(struct td_model **model, const void *file, size_t size, const char *beside,
                   struct td_weight_room *room, struct td_problem *problem);
 struct td_model *td_model_ref(struct td_model *model);
 void td_model_unref(struct td_model **model); /* nulls the pointer; NULL is fine */

@@ -116,6 +116,7 @@ struct td_model {
     struct td_arena *arena; /* of everything but the weights */
     struct td_weight_room *room;
     _Atomic size_t held_;  /* of room: its arena and its plans */
+    const char *beside;    /* while it is read: where other files of it may lie, or NULL */
     _Atomic int short_;    /* what room said last when it refused */
     int n_values;          /* numbers of values are below it, over all graphs */
     int n_nodes, n_folded; /* of the program; and those that have become constants */

@@ -190,11 +190,6 @@ static int shape_of(struct td_onnx_reader *r, const TdOnnx__Tensor *from, const 
     if (!t->dtype)
         return td_onnx_wrong(r, "tensor '%.100s': there are no elements of type %s here", name,
                              td_onnx_type_name(from->data_type));
-    if (from->data_location)
-        return td_onnx_wrong(r,
-                             "tensor '%.100s': its data lie in another file (external data); a "
-                             "model in one file is right",
-                             name);
     if (from->n_dims > TD_MAX_RANK)
         return td_onnx_wrong(r, "tensor '%.100s': at most %d dimensions are right, not %zu", name,
                              TD_MAX_RANK, from->n_dims);
@@ -218,7 +213,15 @@ int td_onnx_constant(struct td_onnx_reader *r, int value, TdOnnx__Tensor *from)
         return err;
     size_t width = td_dtype_size(t.dtype), n = from->raw_data.len / width;
     bool right = from->raw_data.len == n * width;
-    if (!from->has_raw_data) {
+    void *external = NULL;
+    if (from->data_location) {
+        err = td_onnx_external(r, from, name, td_nbytes(&t), &external);
+        if (err)
+            return err;
+        data = external;
+        n = (size_t)td_numel(&t);
+        right = true;
+    } else if (!from->has_raw_data) {
         n = spelled_out(from, t.dtype, &data);
         if (data == from->int32_data && width < 4)
             narrow(from->int32_data, 4, n, width);
@@ -233,6 +236,8 @@ int td_onnx_constant(struct td_onnx_reader *r, int value, TdOnnx__Tensor *from)
     for (size_t i = 0; i < n && t.dtype == TD_bool; i++)
         ((uint8_t *)t.data)[i] = ((uint8_t *)t.data)[i] != 0;
     err = td_program_constant(r->model, value, &t);
+    if (external)
+        td_onnx_free_external(external, td_nbytes(&t));
     drop_data(r, from);
     if (err == -ENOMEM)
         return td_problem_set(r->problem, ENOMEM, "no memory for tensor '%.100s'", name);

@@ -21,7 +21,8 @@ struct td_onnx_reader {
     ProtobufCAllocator memory; /* bounded: a file's structures may not take more than its share */
     size_t left;
     bool exhausted;
-    int version; /* of the operator set */
+    int version;   /* of the operator set */
+    bool imported; /* and the file says it; else no node may be of that */
     int depth;
     int n_forms, forms_room;
     struct td_onnx_form **form;
@@ -40,6 +41,13 @@ int td_onnx_wrong(struct td_onnx_reader *r, const char *format, ...)
 int td_onnx_no_memory(struct td_onnx_reader *r);
 /* Gives a value to a constant, and the message's bytes back. -EINVAL, -ENOMEM. */
 int td_onnx_constant(struct td_onnx_reader *r, int value, TdOnnx__Tensor *tensor);
+
+/* ---- external.c ---- */
+
+/* The bytes of a tensor that lie in another file, for td_onnx_free_external. -EINVAL, -ENOMEM. */
+int td_onnx_external(struct td_onnx_reader *r, const TdOnnx__Tensor *from, const char *name,
+                     size_t bytes, void **data);
+void td_onnx_free_external(void *data, size_t bytes);
 
 /* ---- attribute.c ---- */
 

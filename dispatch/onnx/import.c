@@ -227,8 +227,12 @@ static int read_version(struct td_onnx_reader *r, const TdOnnx__Model *from)
         if (own)
             r->version = (int)set_->version;
     }
-    return r->version ? 0
-                      : td_onnx_wrong(r, "the file says of no operator set; it is no ONNX model");
+    if (!from->n_opset_import)
+        return td_onnx_wrong(r, "the file says of no operator set; it is no ONNX model");
+    r->imported = r->version;
+    if (!r->version) /* the nodes are of other sets, as a tree's are */
+        r->version = NEWEST;
+    return 0;
 }
 
 int td_import_onnx(struct td_model *model, const void *file, size_t size,

@@ -212,6 +212,11 @@ static int fill(struct td_onnx_reader *r, const TdOnnx__Node *from,
 {
     const struct td_onnx_form *form = NULL;
     const char *domain = or_empty(from->domain);
+    if (!strcmp(domain, "com.microsoft.nchwc"))
+        return td_onnx_wrong(r, "is laid out for one kind of CPU; save the model with "
+                                "ORT_ENABLE_EXTENDED, or give the file from before");
+    if (!*domain && !r->imported)
+        return td_onnx_wrong(r, "is ONNX's own, of which the file says no operator set");
     if (*domain && strcmp(domain, "ai.onnx") != 0)
         return td_onnx_wrong(r, "there are no operators of domain '%.60s' here", domain);
     int err = find_form(r, node->op, &form);

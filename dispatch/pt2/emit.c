@@ -113,6 +113,40 @@ static int check_strided(struct td_pt2_graph *graph, const struct td_node *node,
                  : td_pt2_refuse(graph, "sees a tensor's memory, which lies in another way here");
 }
 
+/* Those that PyTorch itself has others for may be rewritten in these before they are saved. */
+static int refuse_operator(struct td_pt2_graph *graph, const char *op)
+{
+    static const char *const composites[] = {"binary_cross_entropy_with_logits",
+                                             "block_diag",
+                                             "cartesian_prod",
+                                             "cross_entropy_loss",
+                                             "gradient",
+                                             "huber_loss",
+                                             "isin",
+                                             "kl_div",
+                                             "kron",
+                                             "linalg_norm",
+                                             "nanmean",
+                                             "nll_loss_nd",
+                                             "quantile",
+                                             "renorm",
+                                             "rot90",
+                                             "tensordot",
+                                             "trapezoid",
+                                             "trapz",
+                                             "vander"};
+    const char *name = strrchr(op, ':');
+    name = name ? name + 1 : !strncmp(op, "torch.ops.", 10) ? op + 10 : op;
+    name += !strncmp(name, "aten.", 5) ? 5 : 0;
+    size_t n = strcspn(name, ".");
+    for (size_t i = 0; i < sizeof composites / sizeof *composites; i++)
+        if (strlen(composites[i]) == n && !strncmp(name, composites[i], n))
+            return td_pt2_refuse(graph,
+                                 "there is no such operator here, but others that make it: save "
+                                 "exported_program.run_decompositions()");
+    return td_pt2_refuse(graph, "there is no such operator here");
+}
+
 /* Where a target has its graphs. */
 static int check_graphs(struct td_pt2_graph *graph, const struct td_pt2_target *target,
                         const struct td_node *node)
@@ -157,7 +191,7 @@ int td_pt2_emit(struct td_pt2_graph *graph, const cJSON *json, const int *out, i
         err = handle ? check_strided(graph, &node, json) : 0;
         if (!err)
             err = handle ? fit_operands(graph, handle, operand, &node.n_operands)
-                         : td_pt2_refuse(graph, "there is no such operator here");
+                         : refuse_operator(graph, node.op);
     }
     if (in_place)
         *in_place = writes;

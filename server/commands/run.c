@@ -38,7 +38,7 @@ static void say(const struct td_response *res)
 /* A request of a body that lies in the answer's arena, for which that has been made. 0, or 1 when
  * the answer is a problem, which has been said. */
 static int ask(struct td_once *once, struct answer *answer, enum td_method method, const char *path,
-               char *body, size_t size, const char *type)
+               char *body, size_t size, const char *type, const char *beside)
 {
     struct td_request *req = td_arena_zalloc(answer->arena, sizeof *req);
     if (!req)
@@ -52,6 +52,7 @@ static int ask(struct td_once *once, struct answer *answer, enum td_method metho
                                .content_length = size,
                                .begin_ns = td_now_ns(),
                                .local = true,
+                               .beside = beside,
                                .worker = once->worker};
     answer->req = req;
     if (!td_api_begin(req)) {
@@ -72,8 +73,13 @@ static int ask_file(struct td_once *once, const char *path, const char *file, co
     struct td_problem problem = {"out of memory"};
     size_t size;
     char *body = answer.arena ? td_read_file(answer.arena, file, &size, &problem) : NULL;
-    int failed =
-        body ? ask(once, &answer, TD_PUT, path, body, size, type) : td_once_fail(problem.text);
+    const char *slash = strrchr(file, '/');
+    char *beside = !body ? NULL
+                         : td_arena_strdup(answer.arena, slash ? file : ".",
+                                           slash > file ? (size_t)(slash - file) : 1);
+    int failed = !body    ? td_once_fail(problem.text)
+                 : beside ? ask(once, &answer, TD_PUT, path, body, size, type, beside)
+                          : td_once_fail("out of memory");
     forget(&answer);
     return failed;
 }
@@ -151,7 +157,7 @@ static int describe(struct td_once *once, struct answer *answer, struct td_json 
     td_json_init(json);
     if (!answer->arena)
         return td_once_fail("out of memory");
-    if (ask(once, answer, TD_GET, "/v1/models/model", NULL, 0, NULL))
+    if (ask(once, answer, TD_GET, "/v1/models/model", NULL, 0, NULL, NULL))
         return 1;
     const struct td_response *res = &answer->req->response;
     return td_json_parse(json, res->body, res->size, 8, &problem) ? td_once_fail(problem.text) : 0;
@@ -171,8 +177,8 @@ static int run(struct td_once *once)
                                : write_call(once, &call, td_json_member(json.root, "inputs"));
     }
     if (!failed)
-        failed =
-            ask(once, &answer, TD_POST, "/v2/models/model/infer", call.text, call.length, NULL);
+        failed = ask(once, &answer, TD_POST, "/v2/models/model/infer", call.text, call.length, NULL,
+                     NULL);
     if (!failed)
         failed = td_once_show(once, json.root, &answer.req->response);
     td_json_free(&json);

@@ -60,6 +60,8 @@ static struct MHD_Response *take_kept(struct td_exchange *x)
 enum MHD_Result td_http_send(struct td_exchange *x)
 {
     const struct td_response *res = &x->req.response;
+    if (res->problem || *x->req.query)
+        td_api_finish(&x->req);
     bool close = x->head.must_close ||
                  atomic_load_explicit(&x->req.service->front.draining, memory_order_relaxed);
     bool usual = !close && !x->head.origin && !x->head.trace && x->head.id == x->made;

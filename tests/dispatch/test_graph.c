@@ -92,7 +92,7 @@ START_TEST(test_what_is_wrong)
                  {"relu(a", "column 7"},
                  {"a < b < a", "column 7: comparisons"},
                  {"[a", "column 3"},
-                 {"a[1]", "column 3"},
+                 {"a[1.5]", "column 3"},
                  {"'x", "no end"},
                  {"1x", "no number"},
                  {"sum(dim=0, a)", "column 12"},

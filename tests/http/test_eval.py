@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Expressions: what they give is what the same calls give one by one, bit for bit, and what NumPy says."""
 import random
+import re
 
 import numpy as np
 
@@ -132,6 +133,38 @@ class Eval(service.ServiceTest):
                 want = a + (b - a) * c if op == "lerp" else a + b * c
                 np.testing.assert_array_equal(self.service.infer(op, inputs, binary=True, connection=self.line).out, want)
 
+    def test_as_in_python(self):
+        """Products, indices, methods and modules, as NumPy has them."""
+        rng = np.random.default_rng(6)
+        x, w = rng.integers(-9, 9, (3, 4, 5)).astype(np.float32), rng.integers(-9, 9, (5, 2)).astype(np.float32)
+        i = np.array([2, 0, 1])
+        inputs = {"x": x.tolist(), "w": w.tolist(), "i": i.tolist()}
+        for expr, want in {
+                "x @ w": x @ w, "x @ w * 2 + 1": x @ w * 2 + 1, "x[1]": x[1], "x[-1]": x[-1], "x[1, 2]": x[1, 2], "x[1][2][3]": x[1][2][3],
+                "x[:, 1]": x[:, 1], "x[1:3]": x[1:3], "x[:2, ::2]": x[:2, ::2], "x[..., 0]": x[..., 0], "x[0, ..., 1:]": x[0, ..., 1:],
+                "x[..., 1:, -1]": x[..., 1:, -1], "x[None]": x[None], "x[:, None, 1]": x[:, None, 1], "x[..., None]": x[..., None],
+                "x[1:, ..., None, 2]": x[1:, ..., None, 2], "x[i]": x[i], "x[:, i]": x[:, i], "x[i, i]": x[i, i], "x[x > 2]": x[x > 2],
+                "x[:]": x, "x[-2:, 1:-1]": x[-2:, 1:-1], "x.sum()": x.sum(), "x.sum(axis=1)": x.sum(axis=1), "(x + 1).exp().log()[0]": x[0] + 1,
+                "x[0].sum(0, keepdims=True)": x[0].sum(0, keepdims=True), "x.sum(2)[1]": x.sum(2)[1], "w.T": w.T, "x @ w.T.T": x @ w,
+                "x.max(1)[0]": x.max(1), "max(x, axis=2)[0].sum()": x.max(2).sum(), "torch.relu(x)[2]": np.maximum(x, 0)[2],
+                "torch.nn.functional.relu(x)": np.maximum(x, 0), "np.power(x, 2)": x ** 2,
+                "x.reshape((3, 20))": x.reshape(3, 20), "x.reshape([60,])": x.reshape(60), "clamp(x, torch.inf * -1, 2)": np.minimum(x, 2),
+                "x.to(torch.float64) - 1": x - 1, "np.concatenate((x, x), axis=1)": np.concatenate((x, x), 1)}.items():
+            used = {name: inputs[name] for name in re.findall(r"\b[xwi]\b", expr)}
+            with self.subTest(expr=expr):
+                got = self.post("/v1/eval", expr=expr, **used).json["out"]
+                self.assertEqual(np.shape(got), want.shape)
+                np.testing.assert_allclose(got, want, rtol=1e-5)
+        self.is_answered("y = a.abs(); z = y.sum()", {"y": [1, 2], "z": 3}, a=[-1, 2])
+        self.is_answered("a.max(1)[1]", {"out": [1]}, a=[[1, 2]])
+        self.is_answered("mean(a)", {"out": 1.5}, a=[1, 2])
+        self.is_answered("a @ b", {"out": 2.5}, a=[1, 2], b=[0.5, 1])
+        for expr, *words in (("a[1.5]", "whole number"), ("a[]", "index"), ("a[0", "']'"), ("a[...,...]", "twice"), ("a[0, a]", "beside a tensor"),
+                             ("a.sum", "brackets", ".sum"), ("a.rleu()", "did you mean 'relu'"), ("torch.rleu(a)", "did you mean 'relu'"),
+                             ("2[0]", "no parts"), ("max(a, 0)[:1]", "results"), ("a[" + "0," * 9 + "]", "at most 8"), ("a.sum(axs=0)", "axs"),
+                             ("1 @ 2", "tensor"), ("a[0, 0, 0]", "dimension")):
+            self.refused(expr, *words, a=[[1, 2], [3, 4]])
+
     def test_numpy(self):
         rng = np.random.default_rng(5)
         a, b, c = (rng.standard_normal(shape) for shape in ((3, 5), (5,), (3, 1)))
@@ -236,7 +269,7 @@ class Eval(service.ServiceTest):
                 ("", "column 1", "the text ends"), ("a+", "column 3", "the text ends"), ("rleu(a)", "column 1", "did you mean 'relu'"),
                 ("aa+a", "column 1", "no input 'aa'"), ("a<a<a", "column 4", "chain"), ("a a", "column 3", "'a' is not right"),
                 ("sum(a,dmi=1)", "column 7", "did you mean 'dim'"), ("sum(a, dim=7)", "column 1", "out of range"), ("relu(a", "column 7", "')'"),
-                ("a*1+(2", "column 7", "')'"), ("a[0]", "column 3", "results"), ("max(a,0)[7]", "max.dim has 2 results"), ("a=a", "column 1", "value already"), ("max(a,0)+1", "several results"), ("neg(a)[0]", "one result"),
+                ("a*1+(2", "column 7", "')'"), ("max(a,0)[7]", "max.dim has 2 results"), ("a=a", "column 1", "value already"), ("max(a,0)+1", "several results"), ("max(a)[0]", "one result"),
                 ("cat([a, 2], 0)", "None, or numbers alone"), ("cat([[a]], 0)", "column 6", "a list has"),
                 ("x=a;a", "column 5", "has a name"), ("a+nonzero(a)", "not known"), ("a+1..2", "column"), ("a+99999999999999999999", "no INT64"), ("a+0xe", "column 3", "is no number"),
                 ("add(neg(a), other=a, other=sum(a))", "column 22", "add: other is given twice"),

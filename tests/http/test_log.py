@@ -128,7 +128,7 @@ class Lines(unittest.TestCase):
             lines = ended(s)
         line = next(line for line in lines if "/v1/ops" in line)
         self.assertRegex(line, f"^{TIME} id=\"a=b\" client=127.0.0.1:\\d+ method=POST route=/v1/ops/{{op}} status=200 "
-                         r"in=\d+ out=13 us=[\d.]+ op=add\.Scalar queue_us=[\d.]+ compute_us=[\d.]+ pool=default "
+                         r"in=\d+ out=14 us=[\d.]+ op=add\.Scalar queue_us=[\d.]+ compute_us=[\d.]+ pool=default "
                          r"kernel=\w+ isa=\w+ compute_type=\w+$")
         self.assertTrue(any(line.endswith(f" tensord: ready on http://127.0.0.1:{s.port}") for line in lines))
 

@@ -4,11 +4,13 @@ import json
 import os
 import pathlib
 import re
+import subprocess
 import tempfile
 import threading
 import time
 
 import numpy as np
+import onnx
 
 import models
 import service
@@ -545,6 +547,51 @@ class Directory(service.ServiceTest):
         path = self.folder / path
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(file)
+
+    def test_data_beside_the_file(self):
+        """ONNX's external data, as torch.onnx.export writes them: read where a file has others beside it."""
+        def save(path, location="line.data"):
+            file = onnx.load_model_from_string(models.line())
+            (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+            onnx.save_model(file, str(self.folder / path), save_as_external_data=True, location=location, size_threshold=0)
+            return onnx.load_model(str(self.folder / path), load_external_data=False)
+
+        def change(path, **values):
+            """The same with other words about where the data lie."""
+            file = save("good.onnx")
+            for entry in file.graph.initializer[0].external_data:
+                entry.value = values.pop(entry.key, entry.value)
+            for key, value in values.items():
+                file.graph.initializer[0].external_data.add(key=key, value=value)
+            (self.folder / path).write_bytes(file.SerializeToString())
+        save("line.onnx")
+        save("many/2/model.onnx", "w.bin")
+        change("out.onnx", location="../" * 9 + "etc/passwd")
+        change("absolute.onnx", location="/etc/passwd")
+        change("none.onnx", location="nosuch.data")
+        change("short.onnx", offset="1000000")
+        change("length.onnx", length="7")
+        change("number.onnx", offset="-1")
+        (self.folder / "link.data").symlink_to("/proc/self/environ")
+        change("link.onnx", location="link.data")
+        os.mkfifo(self.folder / "pipe")
+        change("pipe.onnx", location="pipe")
+        with Service("--models", str(self.folder)) as s:
+            for name in ("line", "many", "good"):
+                reply = s.call("POST", "/v1/models/" + name, {"x": X.tolist()})
+                self.assertEqual(reply.json["y"], models.line_of(X).tolist())
+            self.assertEqual(sorted(m["name"] for m in s.call("GET", "/v1/models").json["models"]), ["good", "line", "many"])
+            reply = s.call("PUT", "/v1/models/sent", (self.folder / "line.onnx").read_bytes()) # over HTTP there is no beside
+            self.problem(reply, 400, "line.data", "external_data=False", "--models")
+        for name, said in (("out", "not in the model's directory"), ("absolute", "cannot be read"), ("none", "cannot be read"), ("short", "ends before"),
+                           ("length", "7 bytes, but 48 are right"), ("number", "offset '-1'"), ("link", "not in the model's directory"), ("pipe", "ends before")):
+            self.assertRegex(s.log, rf"{name}\.onnx: not loaded: [^\n]*{re.escape(said)}")
+        np.save(self.folder / "x.npy", X)
+        for cwd, path in ((self.folder, "line.onnx"), (None, str(self.folder / "line.onnx"))):
+            done = subprocess.run([os.path.abspath(service.BINARY), "run", path, "--input", f"x={self.folder / 'x.npy'}", "--json"],
+                                  cwd=cwd, capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("20", done.stdout)
 
     def test_directory(self):
         self.write("one.onnx", models.line(1))

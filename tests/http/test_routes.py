@@ -7,6 +7,8 @@ import re
 
 import service
 
+np = service.np
+
 try:
     import yaml
 except ImportError as error:
@@ -46,6 +48,57 @@ class Bodies(service.ServiceTest):
         for method, pattern in re.findall(r'^TD_ROUTE\((POST|PUT), "([^"?]+)", \w+, any\)', text, re.M):
             reply = self.service.call(method, concrete(pattern), b"{" + b" " * 70000)
             self.assertIn(reply.status, (400, 404), pattern)
+
+
+class Forms(service.ServiceTest):
+    """What a response may be asked for, whichever route it comes from."""
+
+    def test_line_ends(self):
+        """A prompt stands on a line of its own behind every JSON; binary tensors begin right behind theirs."""
+        for method, pattern in routes():
+            body = {"self": [1, 2]} if method == "POST" else None
+            reply = self.service.call(method, concrete(pattern).replace("/v1/ops/nosuch", "/v1/ops/relu"), body)
+            if reply.body and "json" in reply.headers["Content-Type"]:
+                self.assertEqual(reply.body[-2:], b"}\n" if reply.body[:1] == b"{" else b"]\n", (method, pattern))
+        reply = self.service.infer("relu", {"self": np.ones(3, np.float32)}, binary=True)
+        self.assertEqual((reply.out.tolist(), reply.body[reply.json_length - 1:reply.json_length]), ([1, 1, 1], b"}"))
+
+    def test_pretty(self):
+        """?pretty sets the same values anew, for people: short parts on one line, numbers side by side."""
+        call = "/v1/ops/add", {"self": [[1, 2], [3, 4]], "other": 10}
+        self.assertEqual(self.service.call("POST", call[0] + "?pretty", call[1]).body, b'{"out": [[11, 12], [13, 14]]}\n')
+        rows = {"self": [[float(i) for i in range(60)]] * 2, "other": 0.5}
+        text = self.service.call("POST", "/v1/ops/add?pretty=1", rows).body.decode()
+        self.assertEqual(text.splitlines()[:3], ["{", '  "out": [', "    ["])
+        self.assertGreater(len(text.splitlines()), 10)
+        self.assertLessEqual(max(map(len, text.splitlines())), 101)
+        for path in ("/v1/ops/softmax", "/v1/dispatch/ops/add/state", "/v1/topology", "/v1", "/v1/ops/nosuch", "/v1/tensors"):
+            plain, pretty = (self.service.call("GET", path + query) for query in ("?pretty=false", "?pretty=true"))
+            self.assertEqual((pretty.status, pretty.json), (plain.status, plain.json), path)
+            self.assertNotIn(b"\n", plain.body[:-1])
+            self.assertIn(b'": ', pretty.body)
+        strings = {"expr": 'nosuch("a\\",b:{[")'}
+        plain, pretty = (self.service.call("POST", "/v1/eval" + query, strings) for query in ("", "?pretty"))
+        self.assertEqual((pretty.status, pretty.json), (400, plain.json))
+        self.problem(self.service.call("GET", "/v1/pools?pretty=2"), 400, "pretty", "true or false")
+        self.problem(self.service.call("GET", "/v1/pools?prety"), 400, "prety")
+        reply = self.service.call("GET", "/v1/kernels?pretty") # beyond 128 KiB it stays as it was
+        self.assertGreater(len(reply.body), 128 << 10)
+        self.assertEqual(reply.body.count(b"\n"), 1)
+        self.assertEqual(self.service.call("GET", "/v2/models/op.add/config?pretty").json["backend"], "tensord")
+
+    def test_problem_as_text(self):
+        """Who asks for text is told the sentence once."""
+        headers = {"Accept": "text/plain"}
+        reply = self.service.call("POST", "/v1/ops/softmax", {"self": [1], "dim": 5}, headers)
+        self.assertEqual((reply.status, reply.headers["Content-Type"]), (400, "text/plain; charset=utf-8"))
+        self.assertEqual(reply.body, b"The request is wrong: dim: dimension 5 is out of range for a tensor of rank 1; from -1 to 0 is right\n")
+        reply = self.service.call("GET", "/v1/nosuch", headers=headers)
+        self.assertEqual((reply.status, reply.body[:27]), (404, b"There is no such thing: no "))
+        for accept in ("*/*", "text/plain, application/json", "application/problem+json, text/plain"):
+            self.problem(self.service.call("GET", "/v1/nosuch", headers={"Accept": accept}), 404, "nosuch")
+        reply = self.service.call("POST", "/v1/ops/relu", {"self": [1]}, headers)
+        self.assertEqual(reply.json, {"out": [1]})
 
 
 class Routes(service.ServiceTest):

@@ -48,6 +48,66 @@ class Tensors(service.ServiceTest):
     def names(self):
         return {t["name"] for t in self.service.call("GET", "/v1/tensors").json["tensors"]}
 
+    def fetch(self, path, media):
+        reply = self.service.call("GET", path, headers={"Accept": media})
+        self.assertEqual((reply.status, reply.headers["Content-Type"]), (200, media), reply.body[:300])
+        return reply.body
+
+    def test_known_by_first_bytes(self):
+        """What curl -T and --data-binary send without saying what it is."""
+        x = np.arange(6, dtype=np.float32).reshape(2, 3)
+        for headers in (None, {"Content-Type": "application/octet-stream"}, {"Content-Type": "application/x-www-form-urlencoded"}):
+            self.assertIn(self.put("first/npy", npy(x), headers).status, (200, 201))
+            self.assertEqual(self.get("first/npy")["data"], x.ravel().tolist())
+            reply = self.put("first/file", safetensors({"a": x, "b/c": x[0]}), headers)
+            self.assertEqual(reply.json, {"name": "first/file", "tensors": ["first/file/a", "first/file/b/c"]})
+            self.assertEqual(self.get("first/file/b/c")["data"], [0, 1, 2])
+        self.problem(self.put("first/wrong", b"\x93NUMPY" + b"x" * 20), 400, ".npy")
+        self.problem(self.put("first/wrong", (3).to_bytes(8, "little") + b"{}}"), 400)
+
+    def test_as_files(self):
+        """GET gives back what was put: Accept says in which form."""
+        rng = np.random.default_rng(7)
+        for name, kind in service.DATATYPES.items():
+            for shape in ((), (3,), (0, 2), (2, 3, 4)):
+                x = rng.integers(0, 2, shape).astype(kind)
+                self.put("as/" + name, npy(np.asarray(x)), NPY)
+                got = np.load(io.BytesIO(self.fetch("/v1/tensors/as/" + name, "application/x-npy")))
+                self.assertEqual((got.dtype, got.shape, got.tolist()), (np.dtype(kind), shape, x.tolist()))
+        held = BF16([1.5, -2])
+        self.put("as/half", safetensors({"w": held}), SAFETENSORS)
+        refused = self.service.call("GET", "/v1/tensors/as/half/w", headers={"Accept": "application/x-npy"})
+        self.problem(refused, 400, "BF16")
+        file = self.fetch("/v1/tensors/as/", "application/x-safetensors")
+        head = json.loads(file[8:8 + int.from_bytes(file[:8], "little")])
+        self.assertEqual(sorted(head), sorted([*service.DATATYPES, "half/w"]))
+        self.assertEqual(head["half/w"]["shape"], [2])
+        self.assertEqual(self.put("again", file).status, 201)
+        self.assertEqual(self.get("again/half/w")["data"], [1.5, -2])
+        one = self.fetch("/v1/tensors/as/half/w", "application/x-safetensors")
+        self.assertEqual(list(json.loads(one[8:8 + int.from_bytes(one[:8], "little")])), ["w"])
+        self.assertEqual(self.service.call("GET", "/v1/tensors/as/FP32", headers={"Accept": "*/*"}).json["datatype"], "FP32")
+
+    def test_prefixes(self):
+        """A slash behind a name means all under it, for GET and DELETE."""
+        for name in ("pre/a", "pre/b/c", "prefix", "pre"):
+            self.put(name, {"shape": [1], "datatype": "FP32", "data": [1]})
+        listed = self.service.call("GET", "/v1/tensors/pre/").json
+        self.assertEqual([t["name"] for t in listed["tensors"]], ["pre/a", "pre/b/c"])
+        self.assertEqual(self.get("pre")["data"], [1])
+        self.assertEqual([t["name"] for t in self.get("pre/b")["tensors"]], ["pre/b/c"]) # no such tensor: what is under it
+        self.problem(self.service.call("DELETE", "/v1/tensors/pre/b"), 404, "the 1 under it")
+        self.assertEqual(self.service.call("DELETE", "/v1/tensors/pre/").status, 204)
+        self.assertEqual({"pre", "prefix"} - self.names(), set())
+        self.assertEqual({"pre/a", "pre/b/c"} & self.names(), set())
+        for method in ("GET", "DELETE"):
+            self.problem(self.service.call(method, "/v1/tensors/pre/"), 404, "pre")
+        many = safetensors({f"t{i}": np.ones(1, np.float32) for i in range(150)})
+        self.put("many", many, SAFETENSORS)
+        self.assertEqual(len(self.service.call("GET", "/v1/tensors/many/").json["tensors"]), 150)
+        self.assertEqual(self.service.call("DELETE", "/v1/tensors/many/").status, 204)
+        self.assertEqual({name for name in self.names() if name.startswith("many/")}, set())
+
     def test_life(self):
         tensor = {"shape": [2, 2], "datatype": "FP32", "data": [[1, 2], [3, 4]]}
         self.problem(self.service.call("GET", "/v1/tensors/life"), 404, "life")

@@ -136,7 +136,7 @@ static void serve(char *line)
     struct td_model_call call = {.threads = atoi(threads), .node = -1};
     call.eager = !strcmp(how, "eager");
     call.stop = &stop;
-    int err = td_model_load(&model, file, size, NULL, &problem);
+    int err = td_model_load(&model, file, size, NULL, NULL, &problem);
     free(file);
     if (err) {
         say("load", &problem);

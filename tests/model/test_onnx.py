@@ -171,6 +171,15 @@ class Wrong(unittest.TestCase):
         self.refused(self.one("Relu", domain="com.example"), "com.example")
         twice = model([helper.make_node("Relu", ["x"], ["y"])] * 2, [port("x", F, [2])], [port("y")])
         self.refused(twice, "'y' is made twice")
+        self.refused(self.one("Conv", domain="com.microsoft.nchwc"), "ORT_ENABLE_EXTENDED")
+        other = self.one("TreeEnsembleRegressor", domain="ai.onnx.ml") # as xgboost's are: of no set of ONNX's own
+        other.opset_import[0].domain = "ai.onnx.ml"
+        self.refused(other, "domain 'ai.onnx.ml'")
+        unsaid = self.one("Relu")
+        unsaid.opset_import[0].domain = "ai.onnx.ml"
+        self.refused(unsaid, "'it' (Relu)", "no operator set")
+        del unsaid.opset_import[:]
+        self.refused(unsaid, "no ONNX model")
         newer = self.one("Relu")
         newer.opset_import[0].version = 99
         self.refused(newer, "operator set 99")
@@ -186,7 +195,7 @@ class Wrong(unittest.TestCase):
 
         def external(t):
             t.data_location = TensorProto.EXTERNAL
-        self.refused(tensor(external), "'w'", "external data")
+        self.refused(tensor(external), "'w'", "of no file")
         self.refused(tensor(lambda t: t.ClearField("raw_data")), "'w'", "not as many")
         self.refused(tensor(lambda t: t.dims.append(2)), "'w'", "not as many")
         self.refused(tensor(lambda t: t.dims.extend([1 << 40] * 2)), "'w'", "no tensor has such sizes")

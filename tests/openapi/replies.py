@@ -201,6 +201,17 @@ class Replies(service.ServiceTest):
         for body in (None, {"ready": True}):
             self.check("POST", "/v2/repository/index", body)
         self.check("POST", "/v2/models/m/infer", {"inputs": [a]}, status=400)
+        for body in ({"a": [[1, 2]], "b": [3, 4]}, {"a": [[1, 2]], "b": [3, 4], "explain": True}, {"inputs": [a, b], "explain": True}):
+            self.check("POST", "/v1/models/m", body)
+        self.check("POST", "/v1/models/m", {"a": [[1, 2]]}, status=400)
+        one = {"a": [[1, 2]], "b": [3, 4], "parameters": {}}
+        self.check("POST", "/v1/models/m", one, status=400, headers={"Accept": "application/x-npy"})
+        self.check("POST", "/v1/ops/relu", {"self": [1, 2]}, headers={"Accept": "application/x-npy"})
+        for name in ("files/a", "files/b"):
+            self.check("PUT", "/v1/tensors/" + name, {"shape": [1], "datatype": "FP32", "data": [1]}, status=201)
+        self.check("GET", "/v1/tensors/files/")
+        for path, media in (("/v1/tensors/files/a", "application/x-npy"), ("/v1/tensors/files/", "application/x-safetensors")):
+            self.check("GET", path, headers={"Accept": media})
         self.check("PUT", "/v1/models/m", b"x", status=400)
         self.check("PUT", "/v1/models/op.m", b"x", status=400)
         self.check("DELETE", "/v1/models/m", status=204)

@@ -118,7 +118,7 @@ static void answer(int fd, char text[4096])
         ck_assert_int_gt(more, 0);
         n += (size_t)more;
         text[n] = 0;
-    } while (!strstr(text, "\r\n\r\n") || text[n - 1] != '}');
+    } while (!strstr(text, "\r\n\r\n") || text[n - 1] != '\n' || text[n - 2] != '}');
     close(fd);
 }
 

@@ -22,8 +22,8 @@ bool td_infer_is_port(const char *port, const char *name)
     return !*name;
 }
 
-static int stored_input(struct td_infer *in, const cJSON *object, const char *tensor,
-                        const char *who, struct td_value *v, struct td_problem *problem)
+int td_infer_stored(struct td_infer *in, const cJSON *object, const char *tensor, const char *who,
+                    struct td_value *v, struct td_problem *problem)
 {
     if (in->n_held == TD_MAX_INPUTS)
         return td_infer_refuse(problem, who, "too many stored tensors");
@@ -141,7 +141,7 @@ int td_infer_input(struct td_infer *in, const cJSON *object, const char *name, c
         err =
             td_infer_refuse(problem, who, "parameters.tensor must be the name of a stored tensor");
     else if (tensor)
-        err = stored_input(in, object, tensor->valuestring, who, v, problem);
+        err = td_infer_stored(in, object, tensor->valuestring, who, v, problem);
     else if (!(err = td_json_open_shape(object, &v->tensor, who,
                                         empty && !in->served ? read_unknown : NULL, in, problem)) &&
              !(err = td_json_dtype(object, &v->tensor, who, problem)) && !empty)

@@ -62,7 +62,7 @@ static int read_keys(const cJSON *item, td_keyset *keys, struct td_problem *prob
 static int read_autocast(struct td_infer *in, const cJSON *item, struct td_problem *problem)
 {
     const char *name = cJSON_IsString(item) ? item->valuestring : "";
-    enum td_dtype dtype = td_dtype_find(name);
+    enum td_dtype dtype = td_dtype_called(name);
     if (cJSON_IsNull(item))
         return 0;
     if (!(dtype & (TD_bf16 | TD_f16)))

@@ -9,9 +9,19 @@
 #include <stdio.h>
 #include <string.h>
 
+const char *td_infer_param(const struct td_infer *in, const char *name)
+{
+    const struct td_handle *h =
+        in->eval || in->served || td_infer_is_shared(name) ? NULL : td_registry_find(in->op);
+    const char *own = h ? td_param_called(h, strcmp(in->op, h->schema.name) != 0, name) : NULL;
+    return own ? own : name;
+}
+
 int td_infer_add(struct td_infer *in, const char *name, const struct td_value *value,
                  td_keyset keys, struct td_problem *problem)
 {
+    if (name && in->ours)
+        name = td_infer_param(in, name);
     for (int i = 0; name && i < in->n_args; i++)
         if (in->args[i].name && !strcmp(in->args[i].name, name))
             return td_infer_refuse(problem, name, "is given twice");
@@ -231,6 +241,8 @@ static int read_model_parameter(struct td_infer *in, const cJSON *item, struct t
         return 0;
     }
     const char *near = td_nearest(item->string, right, sizeof right / sizeof *right);
+    if (in->brief && !near)
+        return td_infer_no_port(in, item->string, problem);
     return td_problem_set(problem, EINVAL,
                           "%.60s: is no parameter of a model's call; %s%s%sright are pool, kernel, "
                           "explain, binary_data_output, priority, timeout_ms, timeout, eager, "
@@ -295,18 +307,60 @@ int td_infer_parse(struct td_infer *in, struct td_problem *problem)
     struct td_request *req = in->req;
     size_t length = req->json_length >= 0 ? (size_t)req->json_length : req->body_size;
     in->shm.n_in = in->shm.n_out = 0;
+    in->file =
+        in->ours && !in->eval && (td_is_npy(req) || td_api_is_type(req, "application/x-npy"));
+    if (in->file) {
+        in->binary_at = req->body_size;
+        return td_json_parse(&in->json, "{}", 2, 2, problem);
+    }
     if (!length)
         return td_infer_refuse(problem, "the body", "is empty; it must be an object with inputs");
     in->binary_at = length;
     return td_json_cache_parse(req->service->json_cache, &in->json, req->body, length, problem);
 }
 
+bool td_infer_is_shared(const char *name)
+{
+    const char *const *shared = td_infer_shared;
+    while (*shared && strcmp(*shared, name))
+        shared++;
+    return *shared;
+}
+
+/* The members of a long form's body: those of the protocol, and on our own routes the parameters
+ * that all calls share, which may stand beside them. */
+static int judge_members(const struct td_infer *in, struct td_problem *problem)
+{
+    const char *own = in->served ? "model_name" /* as KServe's client */
+                      : in->eval ? "expr"
+                                 : "args";
+    const char *right[] = {"inputs", "parameters", "outputs", own, "id", NULL};
+    const char *names[5 + sizeof td_infer_shared / sizeof *td_infer_shared];
+    int n = 0;
+    if (!in->ours)
+        return td_json_members(in->json.root, "the body", right, problem);
+    for (int i = 0; right[i]; i++)
+        names[n++] = right[i];
+    for (int i = 0; td_infer_shared[i]; i++)
+        names[n++] = td_infer_shared[i];
+    for (const cJSON *item = in->json.root->child; item; item = item->next) {
+        int i = 0;
+        while (i < n && strcmp(names[i], item->string))
+            i++;
+        if (i < n)
+            continue;
+        const char *near = td_nearest(item->string, names, n);
+        return td_problem_set(problem, EINVAL,
+                              "the body: has no member '%.60s'%s%s%s; right are: inputs, "
+                              "parameters, outputs, %s, id, and what all calls share",
+                              item->string, near ? "; did you mean '" : "", near ? near : "",
+                              near ? "'?" : "", own);
+    }
+    return 0;
+}
+
 int td_infer_read_full(struct td_infer *in, struct td_problem *problem)
 {
-    const char *own = in->served ? "model_name"
-                      : in->eval ? "expr"
-                                 : "args"; /* as KServe's client */
-    const char *const members[] = {"inputs", "parameters", "outputs", own, "id", NULL};
     const cJSON *root = in->json.root, *item;
     const cJSON *inputs = td_json_member(root, "inputs"),
                 *parameters = td_json_member(root, "parameters");
@@ -314,7 +368,7 @@ int td_infer_read_full(struct td_infer *in, struct td_problem *problem)
     in->outputs = td_json_member(root, "outputs");
     if (!cJSON_IsObject(root))
         return td_infer_refuse(problem, "the body", "must be an object with inputs");
-    int err = td_json_members(root, "the body", members, problem);
+    int err = judge_members(in, problem);
     if (err)
         return err;
     if (inputs && !cJSON_IsArray(inputs))
@@ -329,7 +383,9 @@ int td_infer_read_full(struct td_infer *in, struct td_problem *problem)
         return td_infer_refuse(problem, "id", "must be a text");
     if (id && *id->valuestring)
         in->id = id->valuestring;
-    err = td_infer_key_defaults(in, parameters, problem);
+    err = in->ours && !in->served ? td_infer_key_defaults(in, root, problem) : 0;
+    if (!err)
+        err = td_infer_key_defaults(in, parameters, problem);
     if (!err)
         err = read_positional(in, args, problem);
     cJSON_ArrayForEach(item, inputs)
@@ -337,5 +393,8 @@ int td_infer_read_full(struct td_infer *in, struct td_problem *problem)
         if (err || (err = read_input(in, item, problem)))
             break;
     }
+    for (item = in->ours ? root->child : NULL; item && !err; item = item->next)
+        if (td_infer_is_shared(item->string))
+            err = td_infer_read_parameter(in, item, problem);
     return err ? err : read_parameters(in, parameters, problem);
 }

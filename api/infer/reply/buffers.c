@@ -111,7 +111,7 @@ static int join(struct td_infer *in, struct td_writer *w, struct td_response *re
     int err = td_write_response(w, res, 200);
     if (err || !in->binary_size)
         return err;
-    size_t json = res->size;
+    size_t json = res->size - 1; /* without the line's end */
     char *body = in->binary - json;
     if (json > HEAD) {
         body = td_arena_alloc(in->req->arena, json + in->binary_size);
@@ -135,9 +135,40 @@ static int join(struct td_infer *in, struct td_writer *w, struct td_response *re
     return 0;
 }
 
+/* A .npy: its head goes right before the elements. */
+static int reply_npy(struct td_infer *in)
+{
+    struct td_response *res = &in->req->response;
+    int i = 0;
+    while (in->output[i].form != TD_FORM_binary)
+        i++;
+    char head[TD_NPY_HEAD];
+    const struct td_tensor *t = &in->out[i];
+    size_t bytes = td_nbytes(t);
+    if (!td_npy_head(t, head))
+        return td_infer_check_npy(in);
+    char *body = in->binary ? in->binary - TD_NPY_HEAD : NULL;
+    if (!body || t->data != in->binary) { /* it is empty, or has got its size only now */
+        body = td_arena_alloc(in->req->arena, TD_NPY_HEAD + bytes);
+        if (!body)
+            return td_problem_set(&in->run.problem, ENOMEM, "no memory for the reply");
+        memcpy(body + TD_NPY_HEAD, t->data, bytes);
+    }
+    memcpy(body, head, TD_NPY_HEAD);
+    *res = (struct td_response){.status = 200, .type = "application/x-npy", .body = body};
+    res->size = TD_NPY_HEAD + bytes;
+    return 0;
+}
+
 void td_infer_reply(struct td_infer *in)
 {
     struct td_writer *w = &in->text;
+    if (in->npy && !in->meta) {
+        int err = reply_npy(in);
+        if (err)
+            td_api_problem(in->req, err, "%s", in->run.problem.text);
+        return;
+    }
     if (in->meta)
         td_write_init(w, in->req->arena, AROUND);
     if (in->run.call.counted)

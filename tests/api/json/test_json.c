@@ -263,7 +263,7 @@ START_TEST(writes)
     ck_assert_str_eq(td_arena_strdup(arena, res.body, res.size),
                      "{\"a\":\"\\\"\\\\b\\u000a\\u0001\xc3\xa9\\ufffd\",\"n\":null,\"l\":["
                      "-9223372036854775808,0.1,null,0,0.007,0.07,0.7,1,1.678,12000.034,0.12,{}],"
-                     "\"t\":true,\"r\":[1]}");
+                     "\"t\":true,\"r\":[1]}\n");
     ck_assert_int_eq(res.status, 200);
     ck_assert_ptr_nonnull(td_write_room(&w, 1000));
     ck_assert_ptr_null(td_write_room(&w, (size_t)1 << 60));

@@ -1,0 +1,100 @@
+/* Binding an operator's call, or an expression's. In the short form whole numbers are INT64, as the
+ * values say; a call that does not take these is bound again with floats, where whoever wrote
+ * [1,2] would have written [1.0,2.0] in PyTorch. */
+#include "api/infer/call.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- whole numbers as floats ---- */
+
+/* For mean of [1,2], or a product with [0.5]. False: there is no memory. */
+static bool widen(struct td_infer *in, struct td_tensor *t)
+{
+    float *floats = td_arena_alloc(in->req->arena, sizeof *floats * (size_t)td_numel(t) + 1);
+    for (int64_t i = 0; floats && i < td_numel(t); i++)
+        floats[i] = (float)((const int64_t *)t->data)[i];
+    if (!floats)
+        return false;
+    t->data = floats;
+    t->dtype = TD_f32;
+    return true;
+}
+
+static bool is_whole(const struct td_tensor *t)
+{
+    return t->dtype == TD_i64 && !t->weight;
+}
+
+/* Whether nothing but INT64 is right there, for an index. */
+static bool must_stay(const struct td_infer *in, const char *name, int position)
+{
+    const struct td_handle *h = in->eval ? NULL : td_registry_find(in->op);
+    bool one = h && strcmp(in->op, h->schema.name) != 0;
+    if (!in->eval && td_op_follows(in->op, name, position))
+        return true;
+    for (; h; h = one ? NULL : h->next)
+        for (int i = 0; i < h->schema.n_params; i++)
+            if (!strcmp(h->schema.param[i].name, name) && h->op->unpromoted >> i & 1)
+                return true;
+    return false;
+}
+
+/* Of all tensors that no values lead by. False: there are none. */
+static bool widen_all(struct td_infer *in)
+{
+    bool any = false;
+    for (int i = 0; i < in->n_args && !in->typed; i++) {
+        struct td_value *v = &in->args[i].value;
+        if (must_stay(in, in->args[i].name, i))
+            continue;
+        if (v->kind == TD_KIND_tensor && is_whole(&v->tensor))
+            any = widen(in, &v->tensor) || any;
+        for (int k = 0; v->kind == TD_KIND_tensors && k < v->tensors.n; k++)
+            if (is_whole(&v->tensors.v[k]))
+                any = widen(in, &v->tensors.v[k]) || any;
+    }
+    return any;
+}
+
+/* ---- the call ---- */
+
+static int bind_call(struct td_infer *in)
+{
+    struct td_key_scope before = td_keys_enter(in->scope.include, in->scope.exclude);
+    const char *expr = in->eval ? in->expr : NULL;
+    if (in->options.trace)
+        in->options.trace->n = 0;
+    int err = in->open   ? td_run_infer(&in->run, in->op, expr, in->args, in->n_args, &in->options)
+              : in->eval ? td_run_bind_expr(&in->run, in->expr, in->args, in->n_args, &in->options)
+                         : td_run_bind(&in->run, in->op, in->args, in->n_args, &in->options);
+    td_keys_leave(before);
+    return err;
+}
+
+/* Whether there are floats beside whole numbers, which an operator that promotes has taken. */
+static bool is_mixed(const struct td_infer *in)
+{
+    unsigned types = 0;
+    for (int i = 0; i < in->n_args; i++) {
+        const struct td_value *v = &in->args[i].value;
+        if (v->kind == TD_KIND_tensor)
+            types |= v->tensor.dtype;
+        for (int k = 0; v->kind == TD_KIND_tensors && k < v->tensors.n; k++)
+            types |= v->tensors.v[k].dtype;
+    }
+    return types & TD_i64 && types & TD_FLOATS;
+}
+
+int td_infer_bind_operator(struct td_infer *in)
+{
+    int err = bind_call(in);
+    struct td_problem first = in->run.problem;
+    if (err != -EINVAL || !in->brief ||
+        (!is_mixed(in) && !strstr(first.text, "does not take INT64")) || !widen_all(in))
+        return err;
+    err = bind_call(in);
+    if (err && !strstr(first.text, "INT64")) /* it was not the type */
+        in->run.problem = first;
+    return err;
+}

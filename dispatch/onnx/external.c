@@ -1,0 +1,131 @@
+/* Tensors whose elements lie in a file beside the model's: what torch.onnx.export writes of all
+ * that is not small. Only a file of the same directory is read, or of one under it, and through no
+ * link that leads out; over HTTP there is no such directory. */
+#include "dispatch/onnx/file.h"
+#include "pools/pools.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct place { /* where the elements lie */
+    const char *file;
+    uint64_t offset;
+    size_t size;
+};
+
+static const char *value_of(const TdOnnx__Tensor *from, const char *key)
+{
+    for (size_t i = 0; i < from->n_external_data; i++)
+        if (from->external_data[i]->key && !strcmp(from->external_data[i]->key, key))
+            return from->external_data[i]->value ? from->external_data[i]->value : "";
+    return NULL;
+}
+
+/* A whole number, or fallback where there is none. */
+static int read_number(struct td_onnx_reader *r, const char *name, const char *key,
+                       const char *text, uint64_t fallback, uint64_t *value)
+{
+    char *end = NULL;
+    *value = fallback;
+    if (!text)
+        return 0;
+    errno = 0;
+    *value = strtoull(text, &end, 10);
+    return *text >= '0' && *text <= '9' && !*end && !errno
+               ? 0
+               : td_problem_set(r->problem, EINVAL,
+                                "tensor '%.100s': its %s '%.40s' is no number of bytes", name, key,
+                                text);
+}
+
+static int read_place(struct td_onnx_reader *r, const TdOnnx__Tensor *from, const char *name,
+                      size_t bytes, struct place *place)
+{
+    uint64_t length;
+    place->file = value_of(from, "location");
+    place->size = bytes;
+    if (!place->file || !*place->file)
+        return td_problem_set(r->problem, EINVAL,
+                              "tensor '%.100s': it says of no file that its data lie in", name);
+    int err = read_number(r, name, "offset", value_of(from, "offset"), 0, &place->offset);
+    if (!err)
+        err = read_number(r, name, "length", value_of(from, "length"), bytes, &length);
+    if (!err && length != bytes)
+        err = td_problem_set(r->problem, EINVAL,
+                             "tensor '%.100s': its data have %llu bytes, but %zu are right", name,
+                             (unsigned long long)length, bytes);
+    return err;
+}
+
+/* Opened, or -1 with the sentence. */
+static int open_file(struct td_onnx_reader *r, const char *name, const char *file)
+{
+    const char *beside = r->model->beside;
+    if (!beside)
+        return td_problem_set(
+            r->problem, EINVAL,
+            "tensor '%.100s': its data lie in the file '%.100s' (external data); "
+            "send one file, as torch.onnx.export(..., external_data=False) writes "
+            "it, or put both where --models looks",
+            name, file);
+    char path[4096], *in = realpath(beside, NULL);
+    int n = snprintf(path, sizeof path, "%s/%s", beside, file);
+    char *real = in && n < (int)sizeof path ? realpath(path, NULL) : NULL;
+    bool inside =
+        real && !strncmp(real, in, strlen(in)) && (real[strlen(in)] == '/' || !strcmp(in, "/"));
+    int fd = real && inside ? open(real, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
+    int why = errno;
+    if (fd < 0 && real && !inside)
+        td_problem_set(r->problem, EINVAL,
+                       "tensor '%.100s': '%.200s' is not in the model's directory", name, file);
+    else if (fd < 0)
+        td_problem_set(r->problem, EINVAL,
+                       "tensor '%.100s': its data lie in '%.200s', which cannot be read: %s", name,
+                       file, strerror(why));
+    free(in);
+    free(real);
+    return fd < 0 ? -EINVAL : fd;
+}
+
+void td_onnx_free_external(void *data, size_t bytes)
+{
+    if (data)
+        td_budget_give(&td_memory, bytes);
+    free(data);
+}
+
+int td_onnx_external(struct td_onnx_reader *r, const TdOnnx__Tensor *from, const char *name,
+                     size_t bytes, void **data)
+{
+    struct place place;
+    int err = read_place(r, from, name, bytes, &place);
+    int fd = err ? -1 : open_file(r, name, place.file);
+    *data = NULL;
+    if (err || fd < 0)
+        return err ? err : -EINVAL;
+    size_t done = 0;
+    err = td_budget_take(&td_memory, bytes);
+    if (!err && !(*data = malloc(bytes + 1)))
+        td_budget_give(&td_memory, bytes);
+    while (*data && done < bytes) {
+        ssize_t n = pread(fd, (char *)*data + done, bytes - done, (off_t)(place.offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        done += (size_t)n;
+    }
+    close(fd);
+    if (!*data)
+        return td_problem_set(r->problem, ENOMEM, "no memory for the model");
+    if (done == bytes)
+        return 0;
+    td_onnx_free_external(*data, bytes);
+    *data = NULL;
+    return td_problem_set(r->problem, EINVAL, "tensor '%.100s': '%.200s' ends before its data do",
+                          name, place.file);
+}
