@@ -46,7 +46,12 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (!strcmp(argv[1], commands[i].name))
             return commands[i].run(argc - 2, argv + 2);
-    fprintf(stderr, "tensord: unknown command '%s'; there are", argv[1]);
+    const char *names[sizeof commands / sizeof *commands];
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        names[i] = commands[i].name;
+    const char *near = td_nearest(argv[1], names, sizeof commands / sizeof *commands);
+    fprintf(stderr, "tensord: unknown command '%s'%s%s%s; there are", argv[1],
+            near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         fprintf(stderr, "%s %s", i ? "," : "", commands[i].name);
     fprintf(stderr, "\n");

@@ -376,10 +376,7 @@ int td_command_bench(int argc, char **argv)
         } else if (!strcmp(argv[i], "--threads") && i + 1 < argc && atoi(argv[i + 1]) > 0) {
             bench.threads = atoi(argv[++i]);
         } else {
-            fprintf(stderr,
-                    "tensord: unknown option or missing value '%s'; see tensord bench --help\n",
-                    argv[i]);
-            return 2;
+            return td_command_no_option("bench", argv[i]);
         }
     }
     int status = td_command_begin(NULL);

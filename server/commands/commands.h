@@ -17,6 +17,10 @@ int td_command_begin(const char *cap);
 /* Prints a command's help: the text, and its examples behind it. The exit status, 0. */
 int td_command_help(const char *word, const char *text);
 
+/* For an option that the command does not have, or that lacks its value: says so on standard error,
+ * and which was meant. The exit status, 2. */
+int td_command_no_option(const char *word, const char *given);
+
 /* Prints the first example of every command. */
 void td_command_examples(void);
 

@@ -98,12 +98,46 @@ void td_command_examples(void)
     print_examples(&e);
 }
 
+int td_command_no_option(const char *word, const char *given)
+{
+    char taken[200] = "";
+    const char *names[24] = {"--help"};
+    int n = 1;
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (!strcmp(commands[i].word, word))
+            snprintf(taken, sizeof taken, "%s", commands[i].options);
+    for (char *rest = taken, *one; n < 24 && (one = strsep(&rest, " "));)
+        names[n++] = one;
+    for (int i = 0; i < n; i++)
+        if (!strcmp(names[i], given)) {
+            fprintf(stderr,
+                    "tensord: %s: no value of '%s', or a wrong one; see tensord %s --help\n", word,
+                    given, word);
+            return 2;
+        }
+    const char *near = td_nearest(given, names, n);
+    fprintf(stderr, "tensord: %s: unknown option '%s'%s%s%s; see tensord %s --help\n", word, given,
+            near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", word);
+    return 2;
+}
+
 static bool asks_help(int argc, char **argv)
 {
     return argc == 1 && (!strcmp(argv[0], "--help") || !strcmp(argv[0], "-h"));
 }
 
 /* ---- shells ---- */
+
+/* As --cpu-capability takes them. */
+static void put_levels(void)
+{
+    for (int i = 0; i < TD_ISAS; i++) {
+        char name[32] = "";
+        snprintf(name, sizeof name, "%s%s", i ? " " : "", td_isa_name(i));
+        for (const char *c = name; *c; c++)
+            putchar(tolower((unsigned char)*c));
+    }
+}
 
 static void write_bash(void)
 {
@@ -118,7 +152,9 @@ static void write_bash(void)
         put(is_file(i) ? "" : options[i].value, "", '|', ' ', "");
         printf(is_file(i) ? " ;;\n" : "' ;;\n");
     }
-    printf("    */tensord) words='");
+    printf("    serve/--cpu-capability) words='");
+    put_levels();
+    printf("' ;;\n    */tensord) words='");
     for (size_t i = 0; i < COMMANDS; i++)
         printf("%s ", commands[i].word);
     printf("--help --version' ;;\n    serve/*) words='");
@@ -128,8 +164,12 @@ static void write_bash(void)
         putchar(' ');
     }
     printf("--help' ;;\n");
+    printf("    */--op|ops/ops) words=\"--json --help $(tensord ops 2>/dev/null | cut -d' ' -f1 | "
+           "cut -d. -f1 | sort -u)\" ;;\n"
+           "    run/--input|run/--output-dir|bench/--cases) return ;;\n");
     for (size_t i = 1; i < COMMANDS; i++)
-        printf("    %s/*) words='%s --help' ;;\n", commands[i].word, commands[i].options);
+        printf("    %s/*) %swords='%s --help' ;;\n", commands[i].word,
+               strcmp(commands[i].word, "run") ? "" : "[[ $word != -* ]] || ", commands[i].options);
     printf("    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\n"
            "complete -o default -F _tensord tensord\n");
 }
@@ -160,15 +200,26 @@ static void write_zsh(void)
         put_zsh(options[i].help);
         printf("]:");
         put(options[i].value, "", 0, 0, ":");
-        printf(is_file(i) ? ":_files' \\\n" : options[i].type == TYPE_choice ? ":(" : ":' \\\n");
+        bool levels = !strcmp(options[i].name, "cpu_capability");
+        printf(is_file(i)                                 ? ":_files' \\\n"
+               : options[i].type == TYPE_choice || levels ? ":("
+                                                          : ":' \\\n");
+        if (levels) {
+            put_levels();
+            printf(")' \\\n");
+        }
         if (options[i].type == TYPE_choice) {
             put(options[i].value, "", '|', ' ', "");
             printf(")' \\\n");
         }
     }
-    printf("    '--help[these options]' ;;\n");
+    printf("    '--help[these options]' ;;\n"
+           "ops) compadd -- --json --help ${(f)\"$(tensord ops 2>/dev/null | cut -d' ' -f1 | cut "
+           "-d. -f1 | sort -u)\"} ;;\n");
     for (size_t i = 1; i < COMMANDS; i++)
-        printf("%s) compadd -- %s --help ;;\n", commands[i].word, commands[i].options);
+        if (strcmp(commands[i].word, "ops") != 0)
+            printf("%s) compadd -- %s --help%s ;;\n", commands[i].word, commands[i].options,
+                   strcmp(commands[i].word, "run") ? "" : "; _files");
     printf("esac\n");
 }
 
@@ -188,8 +239,16 @@ static void write_fish(void)
             put(options[i].value, "", '|', ' ', "");
             putchar('\'');
         }
+        if (!strcmp(options[i].name, "cpu_capability")) {
+            printf(" -a '");
+            put_levels();
+            putchar('\'');
+        }
         putchar('\n');
     }
+    printf(
+        "complete -c tensord -f -n '__fish_seen_subcommand_from ops' -a '(tensord ops 2>/dev/null "
+        "| string replace -r \"[. ].*\" \"\" | sort -u)'\n");
     for (size_t i = 1; i < COMMANDS; i++)
         printf("complete -c tensord -n '__fish_seen_subcommand_from %s' -a '%s --help'\n",
                commands[i].word, commands[i].options);

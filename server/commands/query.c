@@ -67,8 +67,7 @@ static int read_args(int argc, char **argv, bool *json, const char **name, const
         if (!strcmp(argv[i], "--json")) {
             *json = true;
         } else if (*argv[i] == '-' || *name) {
-            fprintf(stderr, "tensord: unknown option '%s'; see --help\n", argv[i]);
-            return 3;
+            return 1 + td_command_no_option(word, argv[i]);
         } else {
             *name = argv[i];
         }

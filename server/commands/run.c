@@ -272,8 +272,10 @@ static int read_args(struct td_once *once, int argc, char **argv)
             once->explain = true;
         else if (!strcmp(argv[i], "--json"))
             once->json = true;
-        else if (*argv[i] == '-' || once->model)
-            return wrong("unknown option", argv[i]);
+        else if (*argv[i] == '-')
+            return td_command_no_option("run", argv[i]);
+        else if (once->model)
+            return wrong("one model is run, and not also", argv[i]);
         else
             once->model = argv[i];
     }

@@ -4,10 +4,12 @@
 
 #include "pools/pools.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 #define WIDTH 30
@@ -54,4 +56,31 @@ void td_progress_clear(void)
     if (drawn)
         fputs("\r\033[K", stderr);
     drawn = false;
+}
+
+/* ---- keys ---- */
+
+static struct termios before;
+
+static void restore_and_end(int number)
+{
+    tcsetattr(STDIN_FILENO, TCSANOW, &before);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+bool td_terminal_keys(bool on)
+{
+    struct termios each;
+    if (!on) {
+        tcsetattr(STDIN_FILENO, TCSANOW, &before);
+        return true;
+    }
+    if (tcgetattr(STDIN_FILENO, &before))
+        return false;
+    each = before;
+    each.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    signal(SIGINT, restore_and_end);
+    signal(SIGTERM, restore_and_end);
+    return !tcsetattr(STDIN_FILENO, TCSANOW, &each);
 }

@@ -8,6 +8,10 @@
  * environment, nor where TERM says that it knows no more than text. */
 bool td_terminal_has_color(int fd);
 
+/* Has standard input give each key at once and show none, or be again as it was, which it is as
+ * well when a signal ends the program. False: it is no terminal. */
+bool td_terminal_keys(bool on);
+
 /* Draws on standard error, where that is a terminal, that this share (0 to 1) of the work is done,
  * and what is being worked on; ten times a second at most. Called by one thread. */
 void td_progress(double share, const char *what);

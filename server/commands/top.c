@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,7 +165,7 @@ static void show_cores(const struct look *was, const struct look *now)
     while ((a = strstr(a, "\"busy_s\":")) && (b = strstr(b, "\"busy_s\":"))) {
         double busy = (strtod(b + 9, NULL) - strtod(a + 9, NULL)) / (now->at - was->at);
         printf("%s%3d %3.0f %%",
-               shown % 8 ? "  "
+               shown % 5 ? "  "
                : shown   ? "\n     "
                          : "CPU  ",
                shown, 100 * (busy < 1 ? busy : 1));
@@ -177,7 +178,7 @@ static void show_cores(const struct look *was, const struct look *now)
 
 static void show_pools(const struct look *was, const struct look *now)
 {
-    printf("%-16s %7s %8s %8s %10s %9s\n", "POOL", "threads", "load", "waiting", "jobs/s",
+    printf("%-16s %7s %6s %7s %9s %8s\n", "POOL", "threads", "load", "waiting", "jobs/s",
            "refused");
     for (const char *line = NULL; (line = next(now, "tensord_pool_threads", line));) {
         const char *pool = label(line, "pool"), *at;
@@ -189,7 +190,7 @@ static void show_pools(const struct look *was, const struct look *now)
             for (at = NULL; (at = next(now, names[i], at));)
                 if (!strcmp(label(at, "pool"), pool))
                     figures[i] = i % 2 ? value(at) : rate(was, now, at);
-        printf("%-16s %7.0f %6.0f %% %8.0f %10.0f %9.0f\n", pool, threads,
+        printf("%-16.16s %7.0f %4.0f %% %7.0f %9.0f %8.0f\n", pool, threads,
                100 * figures[0] / threads, figures[1], figures[2], figures[3]);
     }
 }
@@ -212,11 +213,46 @@ static void show_operators(const struct look *was, const struct look *now)
     for (const char *line = NULL; n < 4096 && (line = next(now, "tensord_op_calls_total", line));)
         rows[n++] = (struct row){line, rate(was, now, line)};
     qsort(rows, (size_t)n, sizeof *rows, by_rate);
-    printf("\n%-32s %-10s %-12s %10s %12s\n", "OPERATOR", "kernel", "level", "calls/s", "calls");
+    printf("\n%-22s %-7s %-11s %7s %9s\n", "OPERATOR", "kernel", "level", "calls/s", "calls");
     for (int i = 0; i < n && i < ROWS; i++)
-        printf("%-32s %-10s %-12s %10.0f %12.0f\n", label(rows[i].line, "op"),
+        printf("%-22.22s %-7.7s %-11s %7.0f %9.0f\n", label(rows[i].line, "op"),
                label(rows[i].line, "kernel"), label(rows[i].line, "isa"), rows[i].rate,
                value(rows[i].line));
+}
+
+/* A family of the same labels, of which the line is a member. */
+static double rate_of(const struct look *was, const struct look *now, const char *name,
+                      const char *model, double *value_now)
+{
+    double sum = 0;
+    *value_now = 0;
+    for (const char *at = NULL; (at = next(now, name, at));)
+        if (!strcmp(label(at, "model"), model)) {
+            sum += rate(was, now, at);
+            *value_now += value(at);
+        }
+    return sum;
+}
+
+static void show_models(const struct look *was, const struct look *now)
+{
+    static const char count[] = "tensord_model_duration_seconds_count",
+                      seconds[] = "tensord_model_duration_seconds_sum";
+    struct row rows[64];
+    double calls, time;
+    int n = 0;
+    for (const char *line = NULL; n < 64 && (line = next(now, count, line));)
+        rows[n++] = (struct row){line, rate(was, now, line)};
+    qsort(rows, (size_t)n, sizeof *rows, by_rate);
+    if (n)
+        printf("\n%-32s %8s %8s %9s\n", "MODEL", "ms", "calls/s", "calls");
+    for (int i = 0; i < n && i < ROWS / 2; i++) {
+        const char *model = label(rows[i].line, "model");
+        double often = rate_of(was, now, count, model, &calls);
+        double busy = rate_of(was, now, seconds, model, &time);
+        printf("%-32.32s %8.3f %8.0f %9.0f\n", model,
+               1e3 * (often > 0 ? busy / often : time / (calls > 0 ? calls : 1)), often, calls);
+    }
 }
 
 static void show(const struct look *was, const struct look *now, const char *where, bool terminal)
@@ -228,7 +264,7 @@ static void show(const struct look *was, const struct look *now, const char *whe
     printf("tensord %s at %s, %s", build ? label(build, "version") : "", where,
            build ? label(build, "isa") : "");
     printf(bold ? "\033[0m\n" : "\n");
-    printf("%.0f requests/s, %.0f under way, %.0f %% of a CPU, %.1f of %.0f MiB held\n\n",
+    printf("%.0f requests/s, %.0f under way, %.0f %% of a CPU\n%.1f of %.0f MiB held\n\n",
            (total(now, "tensord_http_requests_total") - total(was, "tensord_http_requests_total")) /
                seconds,
            total(now, "tensord_requests_in_flight") - 1,
@@ -239,8 +275,28 @@ static void show(const struct look *was, const struct look *now, const char *whe
            total(now, "tensord_memory_limit_bytes") / 1048576);
     show_cores(was, now);
     show_pools(was, now);
+    show_models(was, now);
     show_operators(was, now);
+    if (terminal)
+        printf("\nq ends it\n");
     fflush(stdout);
+}
+
+/* Waits; false: somebody has typed q, on a terminal that gives each key at once. */
+static bool wait_for_key(double seconds)
+{
+    struct pollfd keys = {.fd = STDIN_FILENO, .events = POLLIN};
+    double end = (double)td_now_ns() * 1e-9 + seconds, left = seconds;
+    for (; left > 0; left = end - (double)td_now_ns() * 1e-9) {
+        char key = 0;
+        if (poll(&keys, 1, (int)(left * 1e3) + 1) == 1 && read(STDIN_FILENO, &key, 1) == 1) {
+            if (key == 'q' || key == 'Q')
+                return false;
+        } else if (keys.revents) { /* there are no more keys */
+            keys.fd = -1;
+        }
+    }
+    return true;
 }
 
 int td_command_top(int argc, char **argv)
@@ -249,24 +305,30 @@ int td_command_top(int argc, char **argv)
     if (argc && (!strcmp(where, "--help") || !strcmp(where, "-h"))) {
         return td_command_help(
             "top", "usage: tensord top [ADDR:PORT]\n\nWhat a server does now: CPUs, pools, "
-                   "operators; every two seconds on a terminal,\nover one second and once "
-                   "elsewhere. [127.0.0.1:8080]\n");
+                   "models, operators; every two seconds on a\nterminal, where q ends it, over "
+                   "one second and once elsewhere. [127.0.0.1:8080]\n");
     }
     if (argc > 1 || *where == '-') {
         fprintf(stderr, "tensord: top takes one ADDR:PORT, not '%s'; see --help\n", argv[argc - 1]);
         return 2;
     }
     struct look looks[2] = {0};
-    bool terminal = isatty(STDOUT_FILENO);
+    bool terminal = isatty(STDOUT_FILENO), keys = terminal && td_terminal_keys(true);
     int err = take_look(&looks[0], where);
     for (int i = 1; !err; i++) {
         struct look *now = &looks[i % 2], *was = &looks[(i + 1) % 2];
-        sleep(terminal && i > 1 ? 2 : 1);
+        double seconds = terminal && i > 1 ? 2 : 1;
+        if (!keys)
+            sleep((unsigned)seconds);
+        else if (!wait_for_key(seconds))
+            break;
         if (!(err = take_look(now, where)))
             show(was, now, where, terminal);
         if (!terminal)
             break;
     }
+    if (keys)
+        td_terminal_keys(false);
     if (err)
         fprintf(stderr, "tensord: no server at %s: %s\n", where, strerror(-err));
     for (int i = 0; i < 2; i++) {

@@ -96,6 +96,31 @@ static int find(const char *name, size_t length)
     return -1;
 }
 
+struct suggestion {
+    char text[80];
+};
+
+/* For a name that is none, with or without dashes in front: "; did you mean 'NAME'?", or "". */
+static struct suggestion suggest(const char *given, size_t n)
+{
+    struct flag flags[OPTIONS];
+    struct suggestion said = {""};
+    char name[48];
+    size_t dashes = strspn(given, "-");
+    snprintf(name, sizeof name, "%.*s", (int)(n > dashes ? n - dashes : 0), given + dashes);
+    for (char *c = name; *c; c++)
+        *c = *c == '_' ? '-' : *c;
+    const char *names[OPTIONS];
+    for (int i = 0; i < OPTIONS; i++) {
+        flags[i] = flag(i);
+        names[i] = flags[i].text;
+    }
+    const char *near = td_nearest(name, names, OPTIONS);
+    if (near)
+        snprintf(said.text, sizeof said.text, "; did you mean '%s%s'?", dashes ? "--" : "", near);
+    return said;
+}
+
 static int set(struct reader *r, int option, const char *text, struct td_problem *problem)
 {
     struct td_given *list = given(r->config, option);
@@ -122,7 +147,8 @@ static int read_flags(struct reader *r, int argc, char **argv, struct td_problem
         int option = !strncmp(arg, "--", 2) && n > 2 ? find(arg + 2, n - 2) : -1;
         if (option < 0)
             return td_problem_set(problem, EINVAL,
-                                  "unknown option '%.60s'; see tensord serve --help", arg);
+                                  "unknown option '%.60s'%s; see tensord serve --help", arg,
+                                  suggest(arg, n).text);
         if (!equals && ++i == argc)
             return td_problem_set(problem, EINVAL, "%s: wants %s", arg, options[option].value);
         int err = set(r, option, equals ? equals + 1 : argv[i], problem);
@@ -159,7 +185,8 @@ static int set_from_file(void *arg, const char *key, const char *value, struct t
     struct reader *r = arg;
     int option = find(key, strlen(key));
     if (option < 0 || option == OPT_config)
-        return td_problem_set(problem, EINVAL, "unknown option '%.60s'", key);
+        return td_problem_set(problem, EINVAL, "unknown option '%.60s'%s", key,
+                              suggest(key, strlen(key)).text);
     size_t size = strlen(value) + 1;
     if (size > (size_t)(r->end - r->room))
         return td_problem_set(problem, EINVAL, "%.60s: too many values", key);
@@ -192,17 +219,31 @@ static int read_file(struct reader *r, const char *path, struct td_problem *prob
     return err ? td_problem_set(problem, EINVAL, "config: %.200s: %.300s", path, why.text) : 0;
 }
 
+/* What a K, M, G or T there multiplies bytes with, with an iB behind it or not; 0: it is no unit.
+ */
+static double unit(const char *text)
+{
+    static const char letters[] = "KMGT";
+    const char *at = *text ? strchr(letters, toupper((unsigned char)*text)) : NULL;
+    bool ends = at && (!text[1] || !strcmp(text + 1, "iB"));
+    return !*text ? 1 : ends ? (double)(UINT64_C(1) << 10 * (at - letters + 1)) : 0;
+}
+
 static int number(const struct reader *r, int option, double *out, struct td_problem *problem)
 {
     double lowest = options[option].lowest, highest = options[option].highest;
+    bool bytes = options[option].type == TYPE_bytes;
     char *end;
     *out = strtod(r->text[option], &end);
-    if (end == r->text[option] || *end || *out < lowest || *out > highest ||
+    double by = bytes ? unit(end) : !*end;
+    *out *= by;
+    if (end == r->text[option] || !by || *out < lowest || *out > highest ||
         *out != (double)(int64_t)*out)
         return td_problem_set(problem, EINVAL,
                               "%s: '%.40s' is wrong; right is a whole number from "
-                              "%.0f to %.0f",
-                              flag(option).text, r->text[option], lowest, highest);
+                              "%.0f to %.0f%s",
+                              flag(option).text, r->text[option], lowest, highest,
+                              bytes ? ", or one with K, M, G or T, as 512M" : "");
     return 0;
 }
 

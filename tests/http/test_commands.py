@@ -6,11 +6,14 @@ import pty
 import re
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
+import termios
 import threading
 import unittest
+import unittest.mock
 
 import numpy as np
 
@@ -185,6 +188,43 @@ class Commands(unittest.TestCase):
         self.assertIn("no server at", away.stderr)
         self.wrong("top", "--nosuch", word="nosuch")
 
+    def test_top_on_a_narrow_terminal(self):
+        """60 columns are enough; models have their lines; q ends it and leaves the terminal as it was."""
+        with Service() as s:
+            s.call("PUT", "/v1/models/a-model-of-a-long-name", models.line())
+            for _ in range(3):
+                s.call("POST", "/v1/models/a-model-of-a-long-name", {"x": [[1, 2, 3]]})
+            s.call("POST", "/v1/ops/upsample_nearest_exact2d", {"self": [[[[1.0]]]], "output_size": [2, 2]})
+            piped = run("top", f"127.0.0.1:{s.port}")
+            self.assertRegex(piped.stdout, r"(?m)^a-model-of-a-long-name +[\d.]+ +\d+ +3$")
+            self.assertLessEqual(max(map(len, piped.stdout.splitlines())), 60, piped.stdout)
+            ours, theirs = pty.openpty()
+            before = termios.tcgetattr(theirs)
+            top = subprocess.Popen([service.BINARY, "top", f"127.0.0.1:{s.port}"], stdin=theirs, stdout=theirs, stderr=theirs)
+            shown = b""
+            while b"q ends it" not in shown:
+                shown += os.read(ours, 65536)
+            self.assertFalse(termios.tcgetattr(theirs)[3] & termios.ICANON)
+            os.write(ours, b"xq")
+            self.assertEqual(top.wait(30), 0)
+            self.assertEqual(termios.tcgetattr(theirs), before)
+            top = subprocess.Popen([service.BINARY, "top", f"127.0.0.1:{s.port}"], stdin=theirs, stdout=theirs, stderr=theirs)
+            self.assertTrue(service.eventually(lambda: not termios.tcgetattr(theirs)[3] & termios.ICANON))
+            top.terminate()
+            self.assertEqual(top.wait(30), -signal.SIGTERM)
+            self.assertEqual(termios.tcgetattr(theirs), before)
+            os.close(ours)
+            os.close(theirs)
+
+    def test_suggestions(self):
+        """What is misspelt is told what was meant."""
+        for args, near in ((("sevre",), "serve"), (("serve", "--memroy", "1G"), "--memory"), (("run", "--ouput-dir", "x"), "--output-dir"),
+                           (("bench", "--thread"), "--threads"), (("isa", "--jsn"), "--json"), (("ops", "--jsom"), "--json")):
+            done = run(*args)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), args)
+            self.assertIn(f"did you mean '{near}'?", done.stderr)
+        self.assertIn("no value of '--threads'", run("bench", "--threads").stderr)
+
     def test_top_by_ipv6(self):
         try:
             s = socket.create_server(("::1", 0), family=socket.AF_INET6)
@@ -252,6 +292,13 @@ class Commands(unittest.TestCase):
         self.assertEqual(self.completions("tensord", "serve", "--client-shared-memory", "o"), ["on", "off"])
         self.assertEqual(self.completions("tensord", "serve", "--config", ""), []) # files, then
         self.assertEqual(self.completions("tensord", "completion", "z"), ["zsh"])
+        self.assertIn("avx512_bf16", self.completions("tensord", "serve", "--cpu-capability", "avx5"))
+        self.assertEqual(self.completions("tensord", "run", ""), []) # files, then
+        self.assertEqual(self.completions("tensord", "run", "--o"), ["--output-dir"])
+        path = {"PATH": f"{os.path.dirname(os.path.abspath(service.BINARY))}:{os.environ['PATH']}"}
+        with unittest.mock.patch.dict(os.environ, path):
+            self.assertEqual(self.completions("tensord", "ops", "softm"), ["softmax"])
+            self.assertEqual(self.completions("tensord", "bench", "--op", "layer_n")[0], "layer_norm")
         self.wrong("completion", "nosuch", word="zsh")
 
     def test_words_are_complete(self):

@@ -86,9 +86,9 @@ START_TEST(test_environment)
     ck_assert(config.pool.n == 2 && config.max_body == 4096 && config.idle_s == 30);
     ck_assert_str_eq(config.pool.text[0], "a=0-1,3");
     ck_assert_str_eq(config.pool.text[1], "b=2");
-    setenv("TENSORD_MAX_BODY", "4k", 1);
+    setenv("TENSORD_MAX_BODY", "4x", 1);
     ck_assert_int_eq(read_flags((char *[]){NULL}), -EINVAL);
-    ck_assert_ptr_nonnull(strstr(problem.text, "max-body: '4k'"));
+    ck_assert_ptr_nonnull(strstr(problem.text, "max-body: '4x'"));
     td_config_fini(&config);
 }
 END_TEST
@@ -191,7 +191,27 @@ static const struct {
     {{"--json-depth", "1e3000"}, "json-depth"},
     {{"--io-threads", "-1"}, "from 0 to 64"},
     {{"--client-shared-memory", "o"}, "right is one of auto|on|off"},
+    {{"--memroy", "1G"}, "unknown option '--memroy'; did you mean '--memory'?"},
+    {{"--task_tl_s=1"}, "did you mean '--task-ttl-s'?"},
+    {{"--memory", "1X"}, "memory: '1X' is wrong; right is a whole number"},
+    {{"--memory", "G"}, "or one with K, M, G or T"},
+    {{"--memory", "1Gi"}, "'1Gi'"},
+    {{"--memory", "0.3K"}, "'0.3K'"},
+    {{"--memory", "9999999T"}, "'9999999T'"},
+    {{"--idle-s", "1K"}, "idle-s: '1K' is wrong; right is a whole number from 1 to 86400"},
 };
+
+START_TEST(test_units)
+{
+    ck_assert_int_eq(READ("--memory", "2G", "--max-body=512KiB", "--store-bytes", "1.5m"), 0);
+    ck_assert(config.memory == (size_t)2 << 30 && config.max_body == 512 << 10);
+    ck_assert(config.store_bytes == 3 << 19);
+    td_config_fini(&config);
+    ck_assert_int_eq(read_file("{\"memory\":\"1T\",\"task_bytes\":4096}"), 0);
+    ck_assert(config.memory == (size_t)1 << 40 && config.task_bytes == 4096);
+    td_config_fini(&config);
+}
+END_TEST
 
 START_TEST(test_wrong_flags)
 {
@@ -211,8 +231,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_defaults,   test_flags,      test_environment,
-                                  test_precedence, test_file,       test_wrong_files,
-                                  test_long_files, test_wrong_flags};
+    const TTest *const tests[] = {test_defaults,   test_flags,       test_environment,
+                                  test_precedence, test_file,        test_wrong_files,
+                                  test_long_files, test_wrong_flags, test_units};
     return td_run_tests("server_config", tests, sizeof tests / sizeof *tests);
 }
