@@ -124,8 +124,8 @@ static int name_tensors(struct context *x, const struct td_case *c, const struct
         if (handle->schema.param[i].type.base != TD_BASE_Tensor)
             continue;
         struct td_named *arg = &args[n];
-        arg->name = handle->schema.param[i].name;
-        arg->value = (struct td_value){.kind = TD_KIND_tensor, .tensor = c->shape[n]};
+        *arg = (struct td_named){handle->schema.param[i].name,
+                                 {.kind = TD_KIND_tensor, .tensor = c->shape[n]}};
         if (td_bench_fill(x->arena, &arg->value.tensor))
             return -ENOMEM;
         bool stored = n == 1 && (!strcmp(handle->schema.name, "linear") ||

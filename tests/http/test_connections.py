@@ -141,7 +141,7 @@ class Connections(service.ServiceTest):
                 while piece := s.recv(65536):
                     data += piece
             self.assertIn(b" 200 OK\r\n", data[:20])
-            self.assertTrue(data.endswith(b"}"))
+            self.assertTrue(data.endswith(b"}\n"))
 
     def test_pipelining(self):
         """Replies come in the order of the requests, small ones, big ones and wrong ones."""
