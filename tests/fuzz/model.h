@@ -67,7 +67,7 @@ static inline void run_file(const uint8_t *data, size_t size)
     struct td_problem problem = {""};
     struct td_model *model = NULL;
     void *file = malloc(size ? size : 1); /* exact */
-    int err = td_model_load(&model, memcpy(file, data, size), size, NULL, &problem);
+    int err = td_model_load(&model, memcpy(file, data, size), size, NULL, NULL, &problem);
     free(file);
     must(!err == !!model && (!err || *problem.text));
     if (model) {
