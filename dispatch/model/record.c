@@ -273,7 +273,8 @@ int td_record_call(struct td_walk *walk, const struct td_given *args, int n_args
     if (chance)
         return td_record_refuse(walk, "chance is drawn anew in each run");
     if (!from) {
-        walk->root->n_folded += walk->plan != NULL;
+        if (walk->plan)
+            walk->plan->n_folded++;
         return 0;
     }
     if (run->call.counted)
