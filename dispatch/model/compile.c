@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATH 64 /* plans that a path has room for at first */
-
 static int copy_inputs(struct td_plan *plan, const struct td_tensor *inputs, int n, uint64_t fix)
 {
     plan->n_inputs = n;
