@@ -10,6 +10,7 @@ import itertools
 import json
 import math
 import os
+import random
 import re
 import signal
 import socket
@@ -38,6 +39,13 @@ NAMES = {np.dtype(kind): name for name, kind in DATATYPES.items()}
 def skip(reason):
     print(f"skipped: {reason}")
     sys.exit(77)
+
+
+def seed():
+    """Of what a test draws: the tree's, which ./check sets, or one drawn here. It is printed, and TENSORD_SEED repeats it."""
+    drawn = int(os.environ.get("TENSORD_SEED") or random.SystemRandom().randrange(1 << 30))
+    print(f"TENSORD_SEED={drawn}", flush=True)
+    return drawn
 
 
 def main():

@@ -191,8 +191,9 @@ static struct td_operand arguments(struct td_parser *p, const char *at, const ch
                                    const struct td_operand *self)
 {
     struct td_operand operand[TD_MAX_ARGS];
-    const char *name = td_op_called(called), *near = td_op_nearest(called);
+    const char *name = td_op_called(called);
     const struct td_handle *handle = td_registry_find(name);
+    const char *near = handle ? NULL : td_op_nearest(called); /* looks at every operator */
     int n = 0;
     if (!handle)
         return wrong(p, at, "there is no operator '%.60s'%s%s%s", called,

@@ -11,8 +11,6 @@ import argparse
 import collections
 import concurrent.futures
 import multiprocessing
-import os
-import random
 import re
 import sys
 import zlib
@@ -286,8 +284,7 @@ def main():
     parser.add_argument("-v", action="store_true", help="show every call that is refused by one side")
     parser.add_argument("overload", nargs="*")
     options = parser.parse_args()
-    seed = int(os.environ.get("TENSORD_SEED") or random.randrange(1 << 30))
-    print(f"TENSORD_SEED={seed}")
+    seed = service.seed()
     total = collections.Counter()
     theirs = Torch()
     with service.Service() as server:
