@@ -144,7 +144,13 @@ subjects() {
         line == 2 && NF { print id ": second line is not blank" }'
 }
 
-for rule in format blanks sizes opening layers foreign symbols numbers headers subjects; do
+# What a test draws, the tree draws: by service.seed(), never from the module's own generator.
+drawn() {
+    git grep -nE '(^|[^.[:alnum:]_])random\.(randrange|randint|random|choice|choices|sample|shuffle|uniform)\(|default_rng\(\)' -- 'tests/*.py' |
+        sed 's/^\([^:]*:[0-9]*\):.*/\1: draws by no seed: see seed() of tests\/service.py/'
+}
+
+for rule in format blanks drawn sizes opening layers foreign symbols numbers headers subjects; do
     { $rule || true; } >"$work/$rule"
     echo "$rule: $(wc -l <"$work/$rule") findings"
     cat "$work/$rule" >>"$findings"

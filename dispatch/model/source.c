@@ -147,7 +147,7 @@ static void print_step(const struct source *s, int i, bool together)
             : value->over >= 0 ? " in place"
                                : "",
             step->kernel, td_isa_name(step->isa));
-    if (step->ns && !s->plan->busy)
+    if (!s->plan->root->busy && step->ns) /* else they are being written */
         fprintf(s->to, ", %.1f us", (double)step->ns * 1e-3);
     fputs(*step->node ? ", " : "", s->to);
     print_text(s->to, step->node, false);
