@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""The curl transcripts in docs/: each command is run, and what it gives is what is shown."""
+"""The curl transcripts in README.md and docs/, and the former's Python: each is run, and what it gives is what is shown."""
+import os
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 
 import models
@@ -16,6 +18,9 @@ def transcripts(text):
     for block in re.findall(r"```console\n(.*?)```", text, re.S):
         for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
             command, _, reply = part.partition("\n")
+            while command.count("'") % 2: # it goes on in the next line
+                line, _, reply = reply.partition("\n")
+                command += "\n" + line
             if command.startswith("curl "):
                 yield command, reply.strip()
 
@@ -23,6 +28,7 @@ def transcripts(text):
 def steady(text):
     """Without what differs from call to call, and from machine to machine."""
     text = re.sub(r'(_us":|us=\[)[\d.]+', r"\1_", text)
+    text = re.sub(r"\d\.\d{5,}(e-?\d+)?", lambda number: f"{float(number[0]):.4g}", text) # levels add in other orders
     text = re.sub(r'("kernel":"|"isa":"|kernel=\[)(simd|onednn|ref|AVX\w*|DEFAULT|AMX)(@\w+)?', r"\1_", text)
     return re.sub(r"ops\.def:\d+", "ops.def:_", text)
 
@@ -66,7 +72,8 @@ class Docs(service.ServiceTest):
         n = 0
         folder = self.enterContext(tempfile.TemporaryDirectory())
         pathlib.Path(folder, "line.onnx").write_bytes(models.line())
-        for path in sorted((ROOT / "docs").glob("*.md")):
+        pathlib.Path(folder, "examples").symlink_to(ROOT / "examples")
+        for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
             for command, shown in transcripts(path.read_text()):
                 with self.subTest(file=path.name, command=command):
                     done = subprocess.run(command.replace("localhost:8080", f"127.0.0.1:{self.service.port}"),
@@ -80,8 +87,19 @@ class Docs(service.ServiceTest):
                     n += 1
         self.assertGreaterEqual(n, 10)
 
+    def test_python(self):
+        """README's, with the package as it lies there."""
+        self.service.call("PUT", "/v1/models/digits", (ROOT / "examples/digits/digits.onnx").read_bytes())
+        (text,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+        done = subprocess.run([sys.executable, "-c", text.replace("localhost:8080", f"127.0.0.1:{self.service.port}")],
+                              env={**os.environ, "PYTHONPATH": str(ROOT / "examples/python")}, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"^\[\d\]$")
+
     def test_that_steady_keeps_what_matters(self):
         self.assertNotEqual(steady('"data":[1]'), steady('"data":[2]'))
+        self.assertNotEqual(steady("[0.36552927,1.4288611]"), steady("[0.36652927,1.4288611]"))
+        self.assertEqual(steady("[0.36552927,1.38156065e-5]"), steady("[0.3655293,1.38156069e-5]"))
         self.assertEqual(steady('"kernel":"simd","isa":"AVX2","queue_us":1'), steady('"kernel":"ref","isa":"AMX","queue_us":22.5'))
 
 
