@@ -21,25 +21,12 @@ def under(folder, names):
 
 
 CIRCLES = {
-    "files": [
-        under("dispatch", """
-            model/blocks.c model/compile.c model/cut.c model/expr.c model/items.c model/model.c model/place.c model/plan.c model/plans.c
-            model/record.c model/rest.c model/run.c model/walk.c
-            onnx/import.c onnx/node.c onnx/ops/attention.c onnx/ops/control.c onnx/ops/conv.c onnx/ops/element.c
-            onnx/ops/factory.c onnx/ops/formula.c onnx/ops/index.c onnx/ops/norm.c onnx/ops/pool.c onnx/ops/quant.c
-            onnx/ops/recurrent.c onnx/ops/reduce.c onnx/ops/resize.c onnx/ops/sample.c onnx/ops/shape.c onnx/ops/signal.c
-            onnx/ops/table.c onnx/ops/unique.c onnx/ops/window.c
-            passes/fold.c passes/fuse.c passes/gather.c passes/idiom.c passes/layout.c passes/layout_steps.c passes/norm.c
-            passes/passes.c passes/post.c passes/views.c
-            pt2/alias.c pt2/assert.c pt2/control.c pt2/emit.c pt2/expr.c pt2/fourier.c pt2/graph.c pt2/guards.c pt2/import.c
-            pt2/lower.c pt2/number.c pt2/state.c pt2/targets.c"""),
-    ],
+    "files": [],
     "rooms": [
         {"kernels"} | under("kernels", """
             attention bag cast convolution convolution_backward distance einsum factory gemm glu grid index int_mm
             layer_norm_backward linear_backward mask move nms norm pick pointwise post product quantize recurrent reduce
             resample rotary scan search softmax sort unfold window"""),
-        {"dispatch/model"} | under("dispatch", "onnx onnx/ops passes pt2"),
     ],
 }
 

@@ -144,13 +144,22 @@ subjects() {
         line == 2 && NF { print id ": second line is not blank" }'
 }
 
+# Python says only at run time, and only where it comes by, that a name is nobody's.
+names() {
+    .deps/venv/bin/python3 -c 'import pyflakes' 2>/dev/null || {
+        echo "no pyflakes in .deps/venv: run deploy/setup.sh check"
+        return
+    }
+    git ls-files '*.py' | xargs .deps/venv/bin/python3 -m pyflakes | grep -E 'undefined name|syntax' || true
+}
+
 # What a test draws, the tree draws: by service.seed(), never from the module's own generator.
 drawn() {
     git grep -nE '(^|[^.[:alnum:]_])random\.(randrange|randint|random|choice|choices|sample|shuffle|uniform)\(|default_rng\(\)' -- 'tests/*.py' |
         sed 's/^\([^:]*:[0-9]*\):.*/\1: draws by no seed: see seed() of tests\/service.py/'
 }
 
-for rule in format blanks drawn sizes opening layers foreign symbols numbers headers subjects; do
+for rule in format blanks names drawn sizes opening layers foreign symbols numbers headers subjects; do
     { $rule || true; } >"$work/$rule"
     echo "$rule: $(wc -l <"$work/$rule") findings"
     cat "$work/$rule" >>"$findings"

@@ -7,7 +7,7 @@
  *
  * Who has to be known to the plans behind: what is still held where a plan ends. It becomes the
  * plan's outputs, and these keep their memory as long as the tree does. */
-#include "dispatch/model/plan.h"
+#include "dispatch/plan/plan.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,5 +1,4 @@
-/* A model from its file to its end: which importer reads it, what its ports are, and whether a
- * client's tensors fit them. */
+/* A model that is loaded: what its ports are, whether a client's tensors fit them, and its end. */
 #include "dispatch/model/model.h"
 #include "dispatch/passes/passes.h"
 #include "pools/pools.h"
@@ -9,69 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* A zip begins with its mark, JSON with a brace; everything else that is not ONNX is said to be so
- * by its importer. */
-static td_importer *importer_of(const char *file, size_t size, const char **format)
-{
-    size_t at = 0;
-    while (at < size && strchr(" \t\r\n", file[at]) && file[at])
-        at++;
-    bool zip = size >= 4 && !memcmp(file, "PK\3\4", 4), brace = at < size && file[at] == '{';
-    *format = zip ? "pt2" : brace ? "json" : "onnx";
-    return zip ? td_import_pt2 : brace ? td_import_expr : td_import_onnx;
-}
-
-/* An empty one; NULL: there is no memory, or the room's word is in *err. */
-static struct td_model *create(struct td_weight_room *room, int *err)
-{
-    struct td_model *m = calloc(1, sizeof *m);
-    *err = -ENOMEM;
-    if (!m)
-        return NULL;
-    m->refs = 1;
-    m->room = room;
-    if (!(*err = td_program_take(m, sizeof *m))) {
-        m->arena = td_program_arena(m);
-        if (m->arena) {
-            pthread_mutex_init(&m->lock_, NULL);
-            return m;
-        }
-        *err = m->short_ ? m->short_ : -ENOMEM;
-        td_program_give(m, sizeof *m);
-    }
-    free(m);
-    return NULL;
-}
-
-int td_model_load(struct td_model **model, const void *file, size_t size, const char *beside,
-                  struct td_weight_room *room, struct td_problem *problem)
-{
-    int err;
-    struct td_model *m = create(room, &err);
-    *model = NULL;
-    if (!m)
-        return td_problem_set(problem, -err, "no memory for the model");
-    *problem->text = 0;
-    m->beside = beside;
-    td_importer *import = importer_of(file, size, &m->format);
-    err = import(m, file, size, problem);
-    m->beside = NULL;
-    err = err ? err : td_program_close(m, problem); /* judges it, too */
-    err = err ? err : td_program_fold(m, problem);
-    if (!err && m->n_folded) /* else nothing has changed */
-        err = td_program_close(m, problem);
-    if (!err && import == td_import_expr)
-        td_expr_find_types(m);
-    if (err == -ENOMEM && m->short_) /* whatever was made of it on the way */
-        err = m->short_;
-    if (err && !*problem->text)
-        td_problem_set(problem, -err, "no memory for the model's constants");
-    if (err)
-        td_model_unref(&m);
-    *model = m;
-    return err;
-}
 
 struct td_model *td_model_ref(struct td_model *model)
 {

@@ -1,6 +1,6 @@
 /* Whole models: a file of PyTorch's (.pt2) or ONNX's becomes a program of operator calls, which is
  * run on a client's tensors. The operators are the table's; importers say what a node of their
- * format is in these (dispatch/model/program.h), and there is no other executor.
+ * format is in these (dispatch/program/program.h), and there is no other executor.
  *
  * Errors are 0 or a negative errno; the sentence for the user goes to a struct td_problem. */
 #ifndef TD_DISPATCH_MODEL_H

@@ -2,7 +2,7 @@
  * are kept by what their inputs are like, and bounded by bytes: the one that has not been used for
  * longest leaves first. */
 #include "dispatch/choice/hash.h"
-#include "dispatch/model/plan.h"
+#include "dispatch/plan/plan.h"
 #include "kernels/trap.h"
 
 #include <stdio.h>

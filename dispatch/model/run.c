@@ -169,16 +169,6 @@ const struct td_tensor *td_model_result(const struct td_model_results *results, 
                          : &results->item[i].v.tensor;
 }
 
-void td_figures_count(struct td_model_figures *figures, enum td_isa isa, enum td_dtype compute_type)
-{
-    figures->isa = isa > figures->isa ? isa : figures->isa;
-    if (!figures->calls)
-        figures->compute_type = compute_type;
-    else if (figures->compute_type != compute_type)
-        figures->compute_type = TD_DTYPE_none;
-    figures->calls++;
-}
-
 struct td_model_figures td_model_figures(const struct td_model_results *results)
 {
     return results->walk.figures;

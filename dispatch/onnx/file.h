@@ -1,4 +1,4 @@
-/* What the files that read an ONNX file share. Internal to dispatch/model/onnx*. */
+/* What the files that read an ONNX file share. Internal to dispatch/onnx/. */
 #ifndef TD_DISPATCH_ONNX_FILE_H
 #define TD_DISPATCH_ONNX_FILE_H
 

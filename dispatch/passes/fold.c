@@ -1,7 +1,7 @@
 /* Constant folding: nodes of constants alone are computed when the model is loaded. Their results
  * are stored tensors as those of the file are, so that kernels find packed forms of a weight that
  * the file has transposed, or converted from INT8. */
-#include "dispatch/model/walk.h"
+#include "dispatch/walk/walk.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -114,34 +114,6 @@ static int fold_graph(struct folding *f, struct td_node_graph *graph, int depth)
     }
     graph->n_nodes = n;
     return err;
-}
-
-/* ---- who reads what ---- */
-
-static void count_operands(int *readers, const struct td_node_operand *operand, int n);
-
-static void count_graph(int *readers, const struct td_node_graph *graph)
-{
-    for (int i = 0; i < graph->n_nodes; i++)
-        count_operands(readers, graph->node[i].operand, graph->node[i].n_operands);
-    for (int i = 0; i < graph->n_outputs; i++)
-        readers[graph->output[i]]++;
-}
-
-static void count_operands(int *readers, const struct td_node_operand *operand, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (operand[i].kind == TD_OPERAND_value)
-            readers[operand[i].value]++;
-        else if (operand[i].kind == TD_OPERAND_list)
-            count_operands(readers, operand[i].list, operand[i].n);
-        else if (operand[i].kind == TD_OPERAND_graph)
-            count_graph(readers, operand[i].graph);
-}
-
-void td_program_count_readers(const struct td_model *model, int *readers)
-{
-    count_graph(readers, &model->graph);
 }
 
 static void drop_unread(struct folding *f)

@@ -1,4 +1,4 @@
-/* What the two files of the pass share: values with their twins, and the steps that go along.
+/* What the files of the pass share: values with their twins, and the steps that go along.
  * Internal to the pass. */
 #ifndef TD_DISPATCH_PASS_LAYOUT_H
 #define TD_DISPATCH_PASS_LAYOUT_H
@@ -27,7 +27,13 @@ static inline bool td_is_pixel(const struct td_tensor *t)
            t->shape[t->rank - 2] == 1;
 }
 
-/* ---- layout.c ---- */
+/* ---- layout_values.c ---- */
+
+/* Has arrays tell of all values that there are. -ENOMEM. */
+int td_layout_follow(struct layout *l);
+/* Has the value itself be there, for one that reads it as *value: of one pixel the twin is as good.
+ * -ENOMEM. */
+int td_layout_need_plain(struct layout *l, int *value, const char *node);
 
 /* Whether the use is all of its value, in its shape. */
 bool td_layout_is_whole(const struct layout *l, const struct td_plan_use *use,

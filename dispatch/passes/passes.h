@@ -1,10 +1,10 @@
 /* Passes over a plan that has been recorded, before its steps are bound: each makes fewer or better
- * steps of those that there are, and notes what it did and what it left, and why. Internal to
- * dispatch/model/. */
+ * steps of those that there are, and notes what it did and what it left, and why. This
+ * folder uses plan/, walk/ and program/; model/ has the passes run. */
 #ifndef TD_DISPATCH_PASS_H
 #define TD_DISPATCH_PASS_H
 
-#include "dispatch/model/plan.h"
+#include "dispatch/plan/plan.h"
 
 /* Runs all of them, in their order. -ENOMEM. */
 int td_passes_run(struct td_model *model, struct td_plan *plan);
@@ -14,16 +14,13 @@ typedef int td_pass_run(struct td_model *model, struct td_plan *plan, struct td_
 td_pass_run td_pass_clean, td_pass_fold_norm, td_pass_idiom, td_pass_layout, td_pass_post,
     td_pass_views;
 
-/* ---- what passes share: passes.c ---- */
+/* ---- steps.c ---- */
 
 /* The pass leaves a step as it is, for a reason (a constant text). */
 void td_pass_refuse(struct td_model_pass *pass, const struct td_plan_step *step, const char *why);
 
 /* The step's argument that the operator calls so; NULL: it is not given. */
 struct td_named *td_step_arg(const struct td_plan_step *step, const char *name);
-/* The use by which it has argument arg, or that element of it (-1: the argument itself), from
- * another; NULL: it has not. */
-struct td_plan_use *td_step_use(const struct td_plan_step *step, int arg, int element);
 /* The value that is all of that argument, -1 where it is a constant, or a part of one. */
 int td_step_value(const struct td_plan *plan, const struct td_plan_step *step, const char *name);
 /* A tensor that is given by name and depends on no input, in FP32; else NULL. */
@@ -53,6 +50,8 @@ void td_renames_end(struct td_renames *renames); /* after a begin that failed, t
 
 /* Takes out steps of whose results nobody reads any: how many, or -ENOMEM. */
 int td_plan_leave_unread(struct td_plan *plan);
+
+/* ---- derived.c ---- */
 
 /* Constants that passes make of the model's, once for all its plans. */
 struct td_derived {

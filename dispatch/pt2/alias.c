@@ -10,57 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- which targets make views ---- */
-
-bool td_pt2_is_dense(const cJSON *meta)
-{
-    const cJSON *size = td_pt2_get(meta, "sizes"), *stride = td_pt2_get(meta, "strides");
-    int n = cJSON_GetArraySize(size);
-    int64_t expected = 1, s, t;
-    if (!meta || cJSON_GetArraySize(stride) != n)
-        return false;
-    for (int d = n - 1; d >= 0; d--) {
-        bool sized = td_pt2_whole(td_pt2_get(cJSON_GetArrayItem(size, d), "as_int"), &s);
-        bool known = td_pt2_whole(td_pt2_get(cJSON_GetArrayItem(stride, d), "as_int"), &t);
-        if (known && expected && t != expected && !(sized && s == 1))
-            return false;
-        expected = sized && known ? s * t : 0; /* 0: unknown */
-    }
-    return true;
-}
-
-static bool is_one_of(const char *name, const char *const *names)
-{
-    while (*names && strcmp(*names, name))
-        names++;
-    return *names != NULL;
-}
-
-/* Those that differ in their shape alone. */
-static const char *const shaping[] = {
-    "view",    "flatten.using_ints", "unflatten.int", "squeeze",    "squeeze.dim", "squeeze.dims",
-    "reshape", "unsqueeze",          "view_as",       "reshape_as", NULL};
-static const char *const swapping[] = {"transpose.int", "t", "swapaxes", "swapdims", NULL};
-/* That change places of the last two dimensions. */
-static const char *const turning[] = {"numpy_T", "mT", "mH", "matrix_H", "adjoint", NULL};
-static const char *const others[] = {
-    "permute",           "slice.Tensor",     "select.int",  "diagonal",
-    "as_strided",        "narrow",           "unbind.int",  "split.Tensor",
-    "split.sizes",       "split_with_sizes", "chunk",       "expand",
-    "expand_as",         "broadcast_to",     "movedim.int", "movedim.intlist",
-    "moveaxis.int",      "moveaxis.intlist", "unfold",      "meshgrid",
-    "meshgrid.indexing", "view.dtype",       NULL};
-
-char td_pt2_view(const char *target, const cJSON *meta)
-{
-    bool copies = !strncmp(target, "reshape", 7) || !strncmp(target, "flatten", 7);
-    if (copies && !td_pt2_is_dense(meta))
-        return 'u';
-    bool view = is_one_of(target, shaping) || is_one_of(target, swapping) ||
-                is_one_of(target, turning) || is_one_of(target, others);
-    return view ? 'v' : 0;
-}
-
 /* ---- contents ---- */
 
 #define MAX_VIEWS 64 /* of views, one of the other, that are taken anew */
@@ -211,8 +160,8 @@ bool td_pt2_puts_all(const struct td_node *node)
     if (!strcmp(target, "slice.Tensor"))
         return is_from(node, "start", 0, 0) && is_from(node, "end", INT64_MAX, INT64_MAX) &&
                is_from(node, "step", 1, 1);
-    return is_one_of(target, shaping) || is_one_of(target, swapping) ||
-           is_one_of(target, turning) || !strcmp(target, "permute") ||
+    return td_pt2_view_form(target) == 's' || td_pt2_view_form(target) == 'd' ||
+           td_pt2_view_form(target) == 'm' || !strcmp(target, "permute") ||
            !strcmp(target, "view.dtype");
 }
 
@@ -290,13 +239,13 @@ static int write_back(struct td_walk *walk, const struct td_node *node, const st
     const char *target = node->form;
     if (in[0].v.kind != TD_KIND_tensor || in[1].v.kind != TD_KIND_tensor)
         return td_walk_refuse(walk, "%s: of no tensor", target);
-    if (is_one_of(target, shaping) && td_numel(&in[0].v.tensor) == td_numel(&in[1].v.tensor)) {
+    if (td_pt2_view_form(target) == 's' && td_numel(&in[0].v.tensor) == td_numel(&in[1].v.tensor)) {
         *out = td_item_reshaped(&in[1], in[0].v.tensor.shape, in[0].v.tensor.rank);
         return 0;
     }
-    if (is_one_of(target, swapping))
+    if (td_pt2_view_form(target) == 'd')
         return td_pt2_call_on(walk, target, node, in, 1, 1, out);
-    if (is_one_of(target, turning) && in[1].v.tensor.rank > 1)
+    if (td_pt2_view_form(target) == 'm' && in[1].v.tensor.rank > 1)
         return TD_CALL(walk, "transpose.int", out, TD_GIVE(in[1]), TD_GIVE(td_item_int(-2)),
                        TD_GIVE(td_item_int(-1)));
     for (int i = 0; i < 4; i++)

@@ -116,7 +116,7 @@ struct td_pt2_value *td_pt2_value(struct td_pt2_graph *graph, const char *name)
 static int number_of(struct td_pt2_graph *graph, const char *name, int *number)
 {
     struct td_pt2_value *value = td_pt2_value(graph, name);
-    int err = value ? td_pt2_current(graph, value, number) : -EINVAL;
+    int err = value ? graph->pt2->reader->current(graph, value, number) : -EINVAL;
     if (!err && *number < 0)
         err = td_pt2_refuse(graph, "reads '%.80s', which nothing before it makes", name);
     return err;
@@ -231,7 +231,7 @@ static int graph_operand(struct td_pt2_graph *graph, const cJSON *member, struct
     if (err)
         return err;
     o->graph->input = input;
-    err = td_pt2_nodes(&inner);
+    err = graph->pt2->reader->nodes(&inner);
     err = err ? err : check_inputs(graph, &inner);
     return err ? err : td_pt2_end(&inner, o->graph);
 }

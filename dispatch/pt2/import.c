@@ -302,9 +302,12 @@ static int read_archive(struct td_pt2 *pt2, struct td_pt2_json json[3])
     return err ? err : read_program(pt2, td_pt2_get(json[2].root, "graph_module"));
 }
 
+static const struct td_pt2_reader reader = {.current = td_pt2_current, .nodes = td_pt2_nodes};
+
 int td_import_pt2(struct td_model *model, const void *file, size_t size, struct td_problem *problem)
 {
-    struct td_pt2 pt2 = {.model = model, .problem = problem, .arena = td_arena_create()};
+    struct td_pt2 pt2 = {
+        .model = model, .problem = problem, .arena = td_arena_create(), .reader = &reader};
     struct td_pt2_json json[3] = {0};
     if (!pt2.arena)
         return no_memory(&pt2);

@@ -3,14 +3,14 @@
  *
  * archive.c reads the zip, json.c its JSON, weights.c the parameters; graph.c makes operands of
  * arguments, alias.c writes in place functional, targets.c knows what targets are, emit.c makes
- * nodes of them, and state.c refuses what would have to be remembered. What nodes do when the
- * program is walked is in lower.c, number.c, control.c, fourier.c, assert.c and guards.c, whose
- * expressions expr.c evaluates; import.c ties all together.
+ * a node of the JSON of one, nodes.c goes through them, and state.c refuses what would have to be
+ * remembered. What nodes do when the program is walked is in lower.c, number.c, control.c,
+ * fourier.c, assert.c and guards.c, whose expressions expr.c evaluates; import.c ties all together.
  */
 #ifndef TD_DISPATCH_PT2_H
 #define TD_DISPATCH_PT2_H
 
-#include "dispatch/model/program.h"
+#include "dispatch/program/program.h"
 #include "pools/pools.h"
 
 #include <cjson/cJSON.h>
@@ -117,7 +117,16 @@ struct td_pt2_name {
     struct td_pt2_value *value;
 };
 
+struct td_pt2_graph;
+/* An operand may be a view that has to be taken anew, or a graph, whose nodes have operands again:
+ * graph.c, which reads operands, calls those above it by these. */
+struct td_pt2_reader {
+    int (*current)(struct td_pt2_graph *graph, struct td_pt2_value *value, int *number);
+    int (*nodes)(struct td_pt2_graph *graph);
+};
+
 struct td_pt2 {
+    const struct td_pt2_reader *reader;
     struct td_model *model;
     struct td_problem *problem;
     struct td_arena *arena; /* of the import */
@@ -138,6 +147,33 @@ struct td_pt2_graph { /* being read */
     struct td_node *node;
     int n_nodes, room;
 };
+
+/* ---- names.c ---- */
+
+/* A node's target, "relu_" of "torch.ops.aten.relu_.default", in the program's memory; or NULL. */
+const char *td_pt2_short(struct td_pt2_graph *graph, const cJSON *node);
+/* Whether an argument of a node's is true. */
+bool td_pt2_flag(const cJSON *node, const char *name);
+/* A node's own name, or "". */
+const char *td_pt2_name(const cJSON *node);
+/* Whether a node is a normalisation in training, which writes its running statistics. */
+bool td_pt2_trains(const cJSON *node);
+/* Whether op, with its overload and perhaps an underscore, is the operator of that name. */
+bool td_pt2_is_called(const char *op, const char *name);
+/* The argument that says whether the operator trains, which is to say that it writes its running
+ * statistics and does not read them; NULL: it has none. */
+const char *td_pt2_training_flag(const char *op);
+
+/* ---- views.c ---- */
+
+/* Whether a tensor's elements lie one after the other: sizes not known yet are taken to be right.
+ */
+bool td_pt2_is_dense(const cJSON *meta);
+/* How a target's result differs from its first argument, if it is a view: 's' in its shape alone,
+ * 'd' by two dimensions that change places, 'm' by the last two, 'o' otherwise; 0: it is none. */
+char td_pt2_view_form(const char *target);
+/* What a target's result is to its first argument: 'v' a view, 'u' a view or a copy, 0 neither. */
+char td_pt2_view(const char *target, const cJSON *meta);
 
 /* ---- weights.c ---- */
 
@@ -174,11 +210,6 @@ struct td_pt2_value *td_pt2_root(struct td_pt2_value *value);
 bool td_pt2_puts_all(const struct td_node *node);
 /* The value has been written: its contents have that number now. As td_pt2_current fails. */
 int td_pt2_write(struct td_pt2_graph *graph, struct td_pt2_value *value, int number);
-/* Whether a tensor's elements lie one after the other: sizes not known yet are taken to be right.
- */
-bool td_pt2_is_dense(const cJSON *meta);
-/* What a target's result is to its first argument: 'v' a view, 'u' a view or a copy, 0 neither. */
-char td_pt2_view(const char *target, const cJSON *meta);
 void td_pt2_make_view(struct td_pt2_value *value, struct td_pt2_value *of, const cJSON *by,
                       int result, bool unsure);
 
@@ -192,12 +223,9 @@ struct td_pt2_target { /* one that is no operator of the table */
     const char *also;    /* of which these may be left out: "dim=-1 dtype" */
 };
 const struct td_pt2_target *td_pt2_target(const char *name);
-/* A node's target, "relu_" of "torch.ops.aten.relu_.default", in the program's memory; or NULL. */
-const char *td_pt2_short(struct td_pt2_graph *graph, const cJSON *node);
-/* Whether an argument of a node's is true. */
-bool td_pt2_flag(const cJSON *node, const char *name);
-/* A node's own name, or "". */
-const char *td_pt2_name(const cJSON *node);
+
+/* ---- nodes.c ---- */
+
 /* Reads a graph's nodes. */
 int td_pt2_nodes(struct td_pt2_graph *graph);
 
@@ -210,8 +238,6 @@ int td_pt2_emit(struct td_pt2_graph *graph, const cJSON *json, const int *out, i
 
 /* ---- state.c ---- */
 
-/* Whether a node is a normalisation in training, which writes its running statistics. */
-bool td_pt2_trains(const cJSON *node);
 /* The node that is being read has written its running statistics, which are not computed here. */
 int td_pt2_lose_statistics(struct td_pt2_graph *graph);
 /* Refuses a graph that has been read to its end, as program, if answers depend on state. */

@@ -9,39 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- writes without a mark ---- */
-
-static bool is_called(const char *op, const char *name)
-{
-    size_t n = strcspn(op, ".");
-    n -= n && op[n - 1] == '_';
-    return strlen(name) == n && !memcmp(name, op, n);
-}
-
-/* The argument that says whether the operator trains, which is to say that it writes its running
- * statistics and does not read them; NULL: it has none. */
-static const char *training_flag(const char *op)
-{
-    static const struct {
-        const char *op, *flag;
-    } norms[] = {{"batch_norm", "training"},
-                 {"native_batch_norm", "training"},
-                 {"_native_batch_norm_legit", "training"},
-                 {"instance_norm", "use_input_stats"}};
-    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
-        if (is_called(op, norms[i].op))
-            return norms[i].flag;
-    return NULL;
-}
-
-bool td_pt2_trains(const cJSON *node)
-{
-    const char *target = td_pt2_text(node, "target");
-    const char *flag = NULL;
-    if (target && !strncmp(target, "torch.ops.aten.", 15))
-        flag = training_flag(target + 15);
-    return flag && td_pt2_flag(node, flag);
-}
+/* ---- running statistics ---- */
 
 static bool is_statistic(const char *name)
 {
@@ -78,14 +46,14 @@ static bool overwrites(const struct td_node *node)
                                         "randint_like", "empty_like", "new_zeros", "new_ones",
                                         "new_full",     "new_empty",  "sym_size",  "sym_numel"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (is_called(node->op, names[i]))
+        if (td_pt2_is_called(node->op, names[i]))
             return true;
     return td_pt2_puts_all(node);
 }
 
 static bool is_training(const struct td_node *node)
 {
-    const char *flag = training_flag(node->op);
+    const char *flag = td_pt2_training_flag(node->op);
     return flag && td_node_int(node, flag, 0);
 }
 

@@ -4,6 +4,7 @@ with another implementation.
 TENSORD_SEED repeats a run; each prints its own. A judge subclasses Outside and gives result().
 """
 import os
+import random
 
 import numpy as np
 

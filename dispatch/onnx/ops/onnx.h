@@ -1,4 +1,4 @@
-/* How the importer's files say what a node of ONNX's is. Internal to dispatch/model/onnx*.
+/* How the importer's files say what a node of ONNX's is. For dispatch/onnx/.
  *
  * A row of the table (operators.def) names an operator's inputs and attributes as ONNX does, with
  * what they are when left out; older sets have as an attribute what has since become an input,
@@ -7,7 +7,7 @@
 #ifndef TD_DISPATCH_ONNX_H
 #define TD_DISPATCH_ONNX_H
 
-#include "dispatch/model/program.h"
+#include "dispatch/program/program.h"
 
 #define TD_ONNX_NAMES 48 /* an operator's, and those that its function adds */
 

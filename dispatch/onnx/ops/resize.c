@@ -1,7 +1,7 @@
 /* ONNX's Resize, whatever its modes are: along each dimension a choice of elements, or a product
  * with a matrix. */
-#include "dispatch/model/walk.h"
 #include "dispatch/onnx/ops/onnx.h"
+#include "dispatch/walk/walk.h"
 #include "kernels/sizes.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* ONNX's operators that read images at places between their elements. */
-#include "dispatch/model/walk.h"
 #include "dispatch/onnx/ops/window.h"
+#include "dispatch/walk/walk.h"
 
 #include <string.h>
 

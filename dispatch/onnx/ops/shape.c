@@ -1,6 +1,6 @@
 /* ONNX's operators that change shapes, or move elements without looking at them. */
-#include "dispatch/model/walk.h"
 #include "dispatch/onnx/ops/onnx.h"
+#include "dispatch/walk/walk.h"
 #include "kernels/sizes.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* ONNX's operators on signals: windows, and Fourier transforms by products with matrices. */
-#include "dispatch/model/walk.h"
 #include "dispatch/onnx/ops/onnx.h"
+#include "dispatch/walk/walk.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* The numbers of a node that moves a window over an image: what its attributes say, dimension by
- * dimension. Internal to dispatch/model/onnx*. */
+ * dimension. Internal to dispatch/onnx/ops/. */
 #ifndef TD_DISPATCH_ONNX_WINDOW_H
 #define TD_DISPATCH_ONNX_WINDOW_H
 

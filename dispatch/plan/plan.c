@@ -1,6 +1,6 @@
 /* From recorded steps to what is run again and again: steps are bound, values get places in one
  * piece of memory (place.c); then a run is a loop over the steps. */
-#include "dispatch/model/plan.h"
+#include "dispatch/plan/plan.h"
 #include "kernels/fused.h"
 
 #include <errno.h>
@@ -9,17 +9,6 @@
 #include <string.h>
 
 /* ---- closing ---- */
-
-int td_plan_argument(const struct td_plan_step *step, int arg)
-{
-    const struct td_schema *schema = &step->handle->schema;
-    int i = 0;
-    if (!step->arg[arg].name)
-        return arg;
-    while (strcmp(schema->param[i].name, step->arg[arg].name))
-        i++;
-    return i;
-}
 
 struct td_binding *td_binding_create(struct td_plan *plan)
 {

@@ -2,7 +2,7 @@
  * plans, one for each set of sizes, as many are at work as there are workers: a run takes what
  * another has left, the last one first, whose pages are in the caches, and gives it back with its
  * results. */
-#include "dispatch/model/plan.h"
+#include "dispatch/plan/plan.h"
 
 #include <stdlib.h>
 

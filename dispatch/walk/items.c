@@ -1,6 +1,6 @@
 /* Items read as numbers, and formulas over items. */
 #include "dispatch/graph/graph.h"
-#include "dispatch/model/plan.h"
+#include "dispatch/walk/walk.h"
 #include "kernels/half.h"
 
 #include <errno.h>
@@ -62,7 +62,7 @@ static int count(struct td_walk *walk, const struct td_item *item, int max, stru
     int64_t n = td_numel(t);
     if (n > max)
         return td_walk_refuse(walk, "%lld numbers stand where at most %d may", (long long)n, max);
-    int err = walk->records && item->recorded ? td_record_read(walk, item, t) : 0;
+    int err = walk->recorder && item->recorded ? walk->recorder->read(walk, item, t) : 0;
     return err ? err : (int)n;
 }
 
@@ -228,4 +228,56 @@ int td_walk_formula(struct td_walk *walk, const char *formula, const struct td_g
         err = compute(f, i);
     }
     return err ? err : give(f, result, n);
+}
+
+/* ---- items made of numbers ---- */
+
+static int make_tensor(struct td_walk *walk, enum td_dtype dtype, int n, struct td_item *result)
+{
+    struct td_tensor t = {.dtype = dtype, .rank = n >= 0, .shape = {n}};
+    struct td_block *block = td_block_make(walk, td_nbytes(&t));
+    if (!block)
+        return td_problem_set(walk->problem, ENOMEM, "no memory for a tensor");
+    t.data = block->data;
+    *result = (struct td_item){.v = {.kind = TD_KIND_tensor, .tensor = t}, .block = block};
+    return 0;
+}
+
+int td_walk_tensor_i64(struct td_walk *walk, const int64_t *v, int n, struct td_item *result)
+{
+    int err = make_tensor(walk, TD_i64, n, result);
+    if (!err)
+        memcpy(result->v.tensor.data, v, sizeof *v * (size_t)(n < 0 ? 1 : n));
+    return err;
+}
+
+int td_walk_tensor(struct td_walk *walk, enum td_dtype dtype, const double *v, int n,
+                   struct td_item *result)
+{
+    struct td_item wide;
+    int err = make_tensor(walk, TD_f64, n, &wide);
+    if (err)
+        return err;
+    memcpy(wide.v.tensor.data, v, sizeof *v * (size_t)(n < 0 ? 1 : n));
+    if (dtype == TD_f64) {
+        *result = wide;
+        return 0;
+    }
+    return TD_CALL(walk, "cast", result, TD_GIVE(wide), TD_GIVE(td_item_dtype(dtype)));
+}
+
+struct td_item td_item_reshaped(const struct td_item *item, const int64_t *shape, int rank)
+{
+    struct td_item other = *item;
+    other.v.tensor.rank = rank;
+    memcpy(other.v.tensor.shape, shape, sizeof *shape * (size_t)rank);
+    return other;
+}
+
+struct td_item td_item_ints(const int64_t *v, int n)
+{
+    struct td_item item = {.v = {.kind = TD_KIND_ints}};
+    item.v.ints.n = n;
+    memcpy(item.v.ints.v, v, sizeof *v * (size_t)n);
+    return item;
 }

@@ -1,8 +1,10 @@
-/* A program under way, as the files of the walk share it. Internal to dispatch/model/. */
+/* A program under way: its nodes, one after the other, make calls of operators on items, whose
+ * memory is counted. This folder uses program/; who keeps a run as a plan is told of each call
+ * (struct td_recorder). */
 #ifndef TD_DISPATCH_WALK_H
 #define TD_DISPATCH_WALK_H
 
-#include "dispatch/model/program.h"
+#include "dispatch/program/program.h"
 #include "pools/pools.h"
 
 /* Memory of a tensor, or of a list's items: counted by its holders, and used again within the run.
@@ -33,6 +35,15 @@ struct td_recorded {       /* a tensor that depends on the inputs, in a walk tha
     int output;
 };
 
+struct td_recorder { /* what a walk that records is told to do, by those above it */
+    /* The walk's call of these arguments, which is bound. If they depend on an input it becomes a
+     * step (*recorded) with these results; else it is to be computed. chance: it draws some. */
+    int (*call)(struct td_walk *walk, const struct td_given *args, int n_args, bool chance,
+                struct td_item *result, bool *recorded);
+    /* The elements of a recorded item are wanted: t, which is like it, gets its data. */
+    int (*read)(struct td_walk *walk, const struct td_item *item, struct td_tensor *t);
+};
+
 #define TD_BLOCK_SIZES 160 /* that there are: four to a power of two */
 
 struct td_walk {
@@ -50,11 +61,11 @@ struct td_walk {
     double work, most_work; /* operations so far, and beyond which a call is refused; 0: none */
     bool chance;            /* a call has drawn chance, which is to be drawn anew each time */
     const struct td_node *node;
-    /* Whether the walk records: then nothing is computed of what depends on the inputs, and where
+    /* In a walk that records: then nothing is computed of what depends on the inputs, and where
      * an element has to be known, the plan so far is closed and run, and another one begins. Of
      * plans that have run before, which the path has, it only repeats what their values' numbers
-     * are. */
-    bool records;
+     * are. NULL: all is computed. */
+    const struct td_recorder *recorder;
     struct td_plan *root, *plan; /* the first one; the one that is being recorded, or NULL */
     char *why;                   /* there can be no plan: 200 bytes, "" until then */
     struct td_path *path;

@@ -2,7 +2,7 @@
  * format's function, each call bound by the operators' own rules and run at once; or, where a plan
  * is recorded, run only if it depends on no input. What nobody wants any more is given back after
  * each node. */
-#include "dispatch/model/plan.h"
+#include "dispatch/walk/walk.h"
 #include "kernels/view.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ int td_walk_stopped(struct td_walk *walk)
 {
     if (td_stopped())
         return td_problem_set(walk->problem, ETIMEDOUT, "the model was stopped");
-    return walk->call->threads > 1 && !walk->records && td_team_is_crowded() ? -EAGAIN : 0;
+    return walk->call->threads > 1 && !walk->recorder && td_team_is_crowded() ? -EAGAIN : 0;
 }
 
 static int no_memory(struct td_walk *walk)
@@ -111,6 +111,16 @@ static int have_scratch(struct td_walk *walk, size_t bytes)
     return 0;
 }
 
+void td_figures_count(struct td_model_figures *figures, enum td_isa isa, enum td_dtype compute_type)
+{
+    figures->isa = isa > figures->isa ? isa : figures->isa;
+    if (!figures->calls)
+        figures->compute_type = compute_type;
+    else if (figures->compute_type != compute_type)
+        figures->compute_type = TD_DTYPE_none;
+    figures->calls++;
+}
+
 /* A run whose row is selected. */
 static int execute(struct td_walk *walk, size_t scratch, struct td_item *result)
 {
@@ -168,7 +178,8 @@ static int call_bound(struct td_walk *walk, const struct td_given *args, int n_a
         return 0;
     bool chance = td_op_draws_chance(walk->run.handle->schema.name), recorded = false;
     walk->chance |= chance;
-    int err = walk->records ? td_record_call(walk, args, n_args, chance, result, &recorded) : 0;
+    int err =
+        walk->recorder ? walk->recorder->call(walk, args, n_args, chance, result, &recorded) : 0;
     return err || recorded ? err : compute(walk, result);
 }
 

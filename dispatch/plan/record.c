@@ -2,7 +2,7 @@
  * plan, which names its arguments as they were given, and which of them are results of steps. Its
  * results are what its rule says of types and shapes; nothing is computed. So a walk that is
  * recorded ends where it would have to know an element. */
-#include "dispatch/model/plan.h"
+#include "dispatch/plan/plan.h"
 #include "kernels/trap.h"
 
 #include <assert.h>
@@ -310,4 +310,25 @@ int td_record_outputs(struct td_walk *walk, const struct td_item *item, int n)
     for (int i = 0; i < n && !err; i++)
         err = record_output(walk, &item[i], &plan->output[i]);
     return err;
+}
+
+/* ---- reading steps ---- */
+
+int td_plan_argument(const struct td_plan_step *step, int arg)
+{
+    const struct td_schema *schema = &step->handle->schema;
+    int i = 0;
+    if (!step->arg[arg].name)
+        return arg;
+    while (strcmp(schema->param[i].name, step->arg[arg].name))
+        i++;
+    return i;
+}
+
+struct td_plan_use *td_step_use(const struct td_plan_step *step, int arg, int element)
+{
+    for (int k = 0; k < step->n_uses; k++)
+        if (step->use[k].arg == arg && step->use[k].element == element)
+            return &step->use[k];
+    return NULL;
 }

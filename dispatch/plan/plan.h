@@ -2,12 +2,13 @@
  * are made before such inputs are first computed with, by a walk that computes nothing of them
  * (record.c). What does not depend on the inputs has become constants, and decisions (which branch,
  * how many times) have been taken. Where one depends on a value, a plan ends, and another one
- * follows for each value that comes (cut.c). Internal to dispatch/model/. */
+ * follows for each value that comes (model/cut.c). This folder uses walk/ and program/; passes/
+ * change a plan, and model/ makes, keeps and runs plans. */
 #ifndef TD_DISPATCH_PLAN_H
 #define TD_DISPATCH_PLAN_H
 
-#include "dispatch/model/walk.h"
 #include "dispatch/step/step.h"
+#include "dispatch/walk/walk.h"
 
 #define TD_PLAN_WHY 200     /* bytes of a reason */
 #define TD_PLAN_STEPS 65536 /* at most: what loops unrolled becomes no endless list */
@@ -163,7 +164,13 @@ bool td_record_is_decided(struct td_walk *walk, uint64_t from);
 /* Bytes from where the item's tensor begins to what it is a view of. */
 size_t td_record_offset(const struct td_walk *walk, const struct td_item *item);
 
-/* ---- cut.c ---- */
+/* The call's argument behind a step's own. */
+int td_plan_argument(const struct td_plan_step *step, int arg);
+/* The use by which it has argument arg, or that element of it (-1: the argument itself), from
+ * another; NULL: it has not. */
+struct td_plan_use *td_step_use(const struct td_plan_step *step, int arg, int element);
+
+/* ---- model/cut.c ---- */
 
 #define TD_PATH_PLANS 4096 /* one after the other, at most */
 
@@ -173,7 +180,7 @@ int td_record_read(struct td_walk *walk, const struct td_item *item, struct td_t
 /* Where the elements lie that say what comes after the plan, which has run on these inputs. */
 const void *td_plan_wanted(const struct td_plan *plan, const struct td_tensor *inputs);
 
-/* ---- compile.c ---- */
+/* ---- model/compile.c, model/make.c ---- */
 
 /* A plan without steps for such inputs, and for the values of those small ones that fix has; and
  * one that comes after another for these values. NULL when there is no memory. */
@@ -218,8 +225,6 @@ int td_plan_close(struct td_plan *plan, struct td_problem *problem);
  * it is left. */
 int td_plan_execute(struct td_plan *plan, const struct td_tensor *inputs,
                     struct td_model_figures *figures, struct td_problem *problem);
-/* The call's argument behind a step's own. */
-int td_plan_argument(const struct td_plan_step *step, int arg);
 
 struct td_binding { /* what steps are bound in, one after the other */
     struct td_plan *plan;
@@ -250,7 +255,7 @@ void td_model_walked(struct td_model *model);
 /* A plan has run: its weights may rest. With the model's lock_ held. */
 void td_model_rest(struct td_model *model);
 
-/* ---- passes/fuse.c ---- */
+/* ---- fuse.c ---- */
 
 /* Of steps that are bound, finds those that are computed together; and once all data are where they
  * will be, and inputs' anywhere apart, works out how those are that end with the step last.
@@ -258,7 +263,7 @@ void td_model_rest(struct td_model *model);
 void td_plan_group(struct td_plan *plan);
 int td_plan_fuse(struct td_plan *plan, int last);
 
-/* ---- plans.c ---- */
+/* ---- model/plans.c ---- */
 
 /* The plan of the model for such inputs that is free, which the caller leaves; or a new one to be
  * made (*is_new), which is then added or dropped. NULL: the program is to be walked, since there

@@ -1,6 +1,6 @@
 /* What importers fill, and what is worked out of it once: the memory of a program, its values, its
  * constants, and after which node each value is wanted no more. */
-#include "dispatch/model/program.h"
+#include "dispatch/program/program.h"
 #include "pools/pools.h"
 
 #include <errno.h>
@@ -256,4 +256,32 @@ int64_t td_node_int(const struct td_node *node, const char *name, int64_t otherw
         return otherwise;
     const struct td_value *v = &node->operand[i].constant;
     return v->kind == TD_KIND_int || v->kind == TD_KIND_bool ? v->i : otherwise;
+}
+
+/* ---- who reads what ---- */
+
+static void count_operands(int *readers, const struct td_node_operand *operand, int n);
+
+static void count_graph(int *readers, const struct td_node_graph *graph)
+{
+    for (int i = 0; i < graph->n_nodes; i++)
+        count_operands(readers, graph->node[i].operand, graph->node[i].n_operands);
+    for (int i = 0; i < graph->n_outputs; i++)
+        readers[graph->output[i]]++;
+}
+
+static void count_operands(int *readers, const struct td_node_operand *operand, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (operand[i].kind == TD_OPERAND_value)
+            readers[operand[i].value]++;
+        else if (operand[i].kind == TD_OPERAND_list)
+            count_operands(readers, operand[i].list, operand[i].n);
+        else if (operand[i].kind == TD_OPERAND_graph)
+            count_graph(readers, operand[i].graph);
+}
+
+void td_program_count_readers(const struct td_model *model, int *readers)
+{
+    count_graph(readers, &model->graph);
 }

@@ -1,7 +1,9 @@
 /* The program that a model is: nodes that name, in their format's words, what is to be computed of
  * which values, and for each node the function that says it in calls of operators. Nodes become
  * calls while the program is walked with real inputs, so types and shapes are known then, and so
- * are the values of what is small and decides about shapes. Internal to dispatch/model/.
+ * are the values of what is small and decides about shapes. This folder uses none of its
+ * neighbours: importers (onnx/, pt2/) fill a program, walk/ runs it, plan/ and passes/ keep what a
+ * run of it was.
  *
  * An importer fills a struct td_model through td_program_*; its functions (td_lower) are given a
  * node and its items, and make calls through td_walk_*. */

@@ -1,6 +1,6 @@
 /* Steps that are computed together: pointwise ones over one shape that follow one another, a tile
  * at a time, so that what lies between them never leaves the cache. */
-#include "dispatch/model/plan.h"
+#include "dispatch/plan/plan.h"
 #include "dispatch/step/own.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* Where values lie in a plan's memory: those share bytes that are not wanted at the same time, and
  * a result may take the place of an argument that is wanted no more. */
 #include "dispatch/call/own.h"
-#include "dispatch/model/plan.h"
+#include "dispatch/plan/plan.h"
 
 #include <errno.h>
 #include <stdlib.h>
