@@ -140,6 +140,7 @@ static int go(struct td_run *run, td_keyset keys, bool redispatch)
     if (td_key_functionality(key) > TD_KEY_SparseCsr)
         run->done |= td_keyset_of(td_key_functionality(key));
     run->depth++;
+    run->sized = true;
     int err = r->def.boxed(run, keys);
     run->depth--;
     return err;

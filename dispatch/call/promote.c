@@ -181,6 +181,7 @@ int td_run_settle(struct td_run *run)
         err = promote(run);
     if (!err)
         err = check_dtype(run);
+    run->sized = !err;
     if (!err)
         err = run->strided ? ask_rule_of_strides(run) : call->op->rule(call);
     if (!err)

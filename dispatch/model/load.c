@@ -1,4 +1,4 @@
-/* A model from its file: which importer reads it, what is folded, and what it takes. */
+/* A model from its file: which importer reads it, what is folded, and whether it fits. */
 #include "dispatch/model/model.h"
 #include "dispatch/program/program.h"
 
@@ -53,10 +53,11 @@ int td_model_load(struct td_model **model, const void *file, size_t size, const 
     td_importer *import = importer_of(file, size, &m->format);
     err = import(m, file, size, problem);
     m->beside = NULL;
-    err = err ? err : td_program_close(m, problem); /* judges it, too */
+    err = err ? err : td_program_close(m, problem); /* judges names, too */
     err = err ? err : td_program_fold(m, problem);
     if (!err && m->n_folded) /* else nothing has changed */
         err = td_program_close(m, problem);
+    err = err ? err : td_model_judge(m, problem);
     if (!err && import == td_import_expr)
         td_expr_find_types(m);
     if (err == -ENOMEM && m->short_) /* whatever was made of it on the way */

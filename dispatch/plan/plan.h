@@ -151,6 +151,10 @@ int td_plan_add_step(struct td_plan *plan, const struct td_plan_step *step);
 /* All of these: 0, -ENOMEM, or -ECANCELED where walk->why says why there can be no plan, or
  * root->decides for the values of which inputs there can be one. */
 
+/* The item becomes one that is recorded, with the tensor's type and shape, and a value of the plan,
+ * if there is one: a result of the step, or for step -1 the model's input result. */
+int td_record_value(struct td_walk *walk, const struct td_tensor *like, int step, int result,
+                    uint64_t from, struct td_item *item);
 /* The item for input i. */
 int td_record_input(struct td_walk *walk, int i, struct td_item *item);
 /* The walk's call of these arguments, which is bound. If they depend on an input it becomes a step

@@ -94,10 +94,8 @@ static void *take_address(struct td_walk *walk, size_t bytes)
     return (void *)at;
 }
 
-/* The item becomes one that is recorded, with the tensor's type and shape, and a value of the plan.
- */
-static int record_value(struct td_walk *walk, const struct td_tensor *like, int step, int result,
-                        uint64_t from, struct td_item *item)
+int td_record_value(struct td_walk *walk, const struct td_tensor *like, int step, int result,
+                    uint64_t from, struct td_item *item)
 {
     struct td_block *block = td_block_make(walk, 0);
     if (!block || !td_grow((void **)&walk->recorded, walk->n_recorded, &walk->recorded_room,
@@ -124,7 +122,7 @@ int td_record_input(struct td_walk *walk, int i, struct td_item *item)
 {
     const struct td_plan *root = walk->root;
     if (!root->fixed[i])
-        return record_value(walk, &walk->inputs[i], -1, i, td_input_bit(i), item);
+        return td_record_value(walk, &walk->inputs[i], -1, i, td_input_bit(i), item);
     *item = (struct td_item){.v = {.kind = TD_KIND_tensor, .tensor = root->input[i]}};
     return 0;
 }
@@ -283,8 +281,8 @@ int td_record_call(struct td_walk *walk, const struct td_given *args, int n_args
                    : td_record_refuse(walk, "the size of a result depends on values");
     int err = walk->plan ? record_step(walk, args, n_args) : 0;
     for (int i = 0; i < run->call.n_out && !err; i++)
-        err = record_value(walk, &run->call.out[i], walk->plan ? walk->plan->n_steps - 1 : 0, i,
-                           from, &result[i]);
+        err = td_record_value(walk, &run->call.out[i], walk->plan ? walk->plan->n_steps - 1 : 0, i,
+                              from, &result[i]);
     return err;
 }
 

@@ -172,6 +172,9 @@ int td_program_close(struct td_model *model, struct td_problem *problem);
 typedef int td_importer(struct td_model *model, const void *file, size_t size,
                         struct td_problem *problem);
 td_importer td_import_onnx, td_import_pt2, td_import_expr;
+/* Whether types, sizes and names of a closed one fit together, for all that can be told without
+ * computing: -EINVAL, problem names the node. */
+int td_model_judge(struct td_model *model, struct td_problem *problem);
 /* Of a closed one from JSON: finds the outputs' types by a call. */
 void td_expr_find_types(struct td_model *model);
 

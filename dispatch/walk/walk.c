@@ -17,6 +17,7 @@ int td_walk_refuse(struct td_walk *walk, const char *format, ...)
     va_start(args, format);
     vsnprintf(walk->problem->text, sizeof walk->problem->text, format, args);
     va_end(args);
+    walk->misfit = false;
     return -EINVAL;
 }
 
@@ -201,6 +202,7 @@ int td_walk_call(struct td_walk *walk, const char *op, const struct td_given *ar
             err = as_value(walk, &args[i].item, &named[given++].value);
     }
     err = err ? err : td_run_bind(&walk->run, op, named, given, &options);
+    walk->misfit = err == -EINVAL && !walk->run.sized;
     if (!err && td_run_is_meta(&walk->run))
         err = td_problem_set(&walk->run.problem, ENOSYS, "there is no kernel for it");
     if (!err)
@@ -238,7 +240,7 @@ static int operand_item(struct td_walk *walk, const struct td_node_operand *o, s
     return err;
 }
 
-static int in_node(struct td_walk *walk, const struct td_node *node, int err)
+int td_walk_in_node(struct td_walk *walk, const struct td_node *node, int err)
 {
     struct td_problem why = *walk->problem;
     if (!*why.text)
@@ -264,14 +266,15 @@ static int run_node_in(struct td_walk *walk, const struct td_node *node, struct 
                        struct td_item *out)
 {
     size_t mark = td_walk_mark(walk);
-    int err = td_walk_node(walk, node, in, out);
+    const struct td_recorder *recorder = walk->recorder;
+    int err = (recorder && recorder->node ? recorder->node : td_walk_node)(walk, node, in, out);
     for (int i = 0; i < node->n_outs && !err; i++)
         if (node->out[i] >= 0)
             walk->item[node->out[i]] = td_item_hold(&out[i]);
     td_walk_release(walk, mark, NULL, 0);
     for (int i = 0; i < node->n_last && !err; i++)
         td_item_drop(walk, &walk->item[node->last[i]]);
-    return err ? in_node(walk, node, err) : 0;
+    return err ? td_walk_in_node(walk, node, err) : 0;
 }
 
 static int run_node(struct td_walk *walk, const struct td_node *node)
@@ -300,6 +303,8 @@ int td_walk_graph(struct td_walk *walk, const struct td_node_graph *graph,
         err = td_walk_stopped(walk);
         err = err ? err : run_node(walk, &graph->node[i]);
     }
+    if (!err && walk->recorder && walk->recorder->graph)
+        err = walk->recorder->graph(walk, graph);
     for (int i = 0; i < graph->n_outputs && !err; i++) {
         outputs[i] = walk->item[graph->output[i]];
         if (outputs[i].block && !td_block_keep(walk, outputs[i].block))

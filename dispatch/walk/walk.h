@@ -42,6 +42,10 @@ struct td_recorder { /* what a walk that records is told to do, by those above i
                 struct td_item *result, bool *recorded);
     /* The elements of a recorded item are wanted: t, which is like it, gets its data. */
     int (*read)(struct td_walk *walk, const struct td_item *item, struct td_tensor *t);
+    /* In place of td_walk_node, and when a graph's nodes are done; NULL: nothing more. */
+    int (*node)(struct td_walk *walk, const struct td_node *node, struct td_item *in,
+                struct td_item *out);
+    int (*graph)(struct td_walk *walk, const struct td_node_graph *graph);
 };
 
 #define TD_BLOCK_SIZES 160 /* that there are: four to a power of two */
@@ -69,7 +73,8 @@ struct td_walk {
     struct td_plan *root, *plan; /* the first one; the one that is being recorded, or NULL */
     char *why;                   /* there can be no plan: 200 bytes, "" until then */
     struct td_path *path;
-    int at; /* of the path's plans: those before it have been repeated */
+    bool misfit; /* what was refused last was so for its kinds and types, whatever sizes are */
+    int at;      /* of the path's plans: those before it have been repeated */
     const struct td_tensor *inputs;
     struct td_recorded *recorded;
     int n_recorded, recorded_room, first_recorded; /* of the plan that is being recorded */
@@ -87,6 +92,9 @@ void td_walk_end(struct td_walk *walk);
 /* A node's results, in room for its items, which the caller's mark holds: -EINVAL, -ENOMEM. */
 int td_walk_node(struct td_walk *walk, const struct td_node *node, struct td_item *in,
                  struct td_item *out);
+
+/* Puts the node's name before what the walk's problem says; gives back err. */
+int td_walk_in_node(struct td_walk *walk, const struct td_node *node, int err);
 
 /* ---- blocks.c ---- */
 

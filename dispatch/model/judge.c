@@ -1,0 +1,268 @@
+/* Whether a model fits together, told when it is loaded: the program is walked as it is for a plan,
+ * with tensors that have types and sizes but no elements. Calls are bound, so that operators' own
+ * rules judge them, and are not computed, but for little ones of constants alone: shapes, axes.
+ *
+ * What would be wrong in each call is refused. What cannot be told is let pass, and with it all
+ * that depends on it: where an element of an input has to be known, where a loop goes on for long,
+ * where time is short. Sizes that the file leaves free are tried with some numbers; since others
+ * may be right where these are not, a node that depends on them is refused for kinds and types of
+ * its arguments alone, and where all the numbers lead to the same sentence. */
+#include "dispatch/plan/plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_NS INT64_C(500000000)   /* that it may take */
+#define TURNS 4                      /* times a model's nodes that inner graphs and calls may be, */
+#define LEAST 4096                   /* and more */
+#define LITTLE 4096                  /* elements, and operations, of what is computed */
+#define MOST_BYTES ((size_t)1 << 40) /* of a tensor that is judged */
+#define DOUBTS 4                     /* nodes that are noted */
+
+/* In place of free sizes: one that most windows, heads and steps go with, one that is squeezed and
+ * broadcast, and one that is neither. */
+static const int64_t guesses[] = {64, 1, 192};
+
+enum known { KNOWN, GUESSED, UNKNOWN }; /* a value: its type and sizes are so, or may be others */
+
+struct doubt { /* a node that does not fit with sizes that were guessed */
+    const struct td_node *node;
+    struct td_problem why;
+};
+
+struct judging {
+    struct td_recorder recorder; /* the first, so that the walk's points here */
+    unsigned char *known;        /* by value */
+    int64_t guess, left;         /* inner graphs and calls that may still be made */
+    struct doubt doubt[DOUBTS];
+    int n_doubts;
+};
+
+static struct judging *of(const struct td_walk *walk)
+{
+    return (struct judging *)walk->recorder;
+}
+
+/* ---- calls ---- */
+
+static bool is_dry(const struct td_item *item)
+{
+    bool dry = item->recorded;
+    for (int i = 0; i < item->n && !dry; i++)
+        dry = is_dry(&item->list[i]);
+    return dry;
+}
+
+static bool is_little(const struct td_call *call)
+{
+    double work = call->op->flops ? call->op->flops(call) : 0;
+    for (int i = 0; i < call->n_args; i++) {
+        const struct td_tensor *t = td_arg(call, i);
+        work += t ? (double)td_numel(t) : 0;
+    }
+    for (int i = 0; i < call->n_out; i++)
+        work += (double)td_numel(&call->out[i]);
+    return work <= LITTLE;
+}
+
+static int judge_call(struct td_walk *walk, const struct td_given *args, int n_args, bool chance,
+                      struct td_item *result, bool *dry)
+{
+    const struct td_call *call = &walk->run.call;
+    *dry = chance;
+    for (int i = 0; i < n_args && !*dry; i++)
+        *dry = is_dry(&args[i].item);
+    if (of(walk)->left-- <= 0)
+        return -ECANCELED;
+    if (!*dry && is_little(call))
+        return 0;
+    *dry = true;
+    int err = call->counted ? -ECANCELED : 0;
+    for (int i = 0; i < call->n_out && !err; i++)
+        err = td_nbytes(&call->out[i]) > MOST_BYTES
+                  ? -ECANCELED
+                  : td_record_value(walk, &call->out[i], 0, i, 0, &result[i]);
+    return err;
+}
+
+static int judge_read(struct td_walk *walk, const struct td_item *item, struct td_tensor *t)
+{
+    (void)walk, (void)item, (void)t;
+    return -ECANCELED;
+}
+
+/* ---- nodes ---- */
+
+static enum known worst(const struct judging *j, const struct td_node_operand *operand, int n,
+                        bool *has_graph)
+{
+    enum known known = KNOWN;
+    for (int i = 0; i < n; i++) {
+        const struct td_node_operand *o = &operand[i];
+        enum known other = KNOWN;
+        if (o->kind == TD_OPERAND_value)
+            other = j->known[o->value];
+        else if (o->kind == TD_OPERAND_list)
+            other = worst(j, o->list, o->n, has_graph);
+        *has_graph |= o->kind == TD_OPERAND_graph;
+        known = other > known ? other : known;
+    }
+    return known;
+}
+
+static void note(struct judging *j, const struct td_node *node, const struct td_problem *why)
+{
+    if (j->n_doubts < DOUBTS)
+        j->doubt[j->n_doubts++] = (struct doubt){node, *why};
+}
+
+static bool is_wrong(int err)
+{
+    return err == -EINVAL || err == -ENOENT;
+}
+
+static int judge_node(struct td_walk *walk, const struct td_node *node, struct td_item *in,
+                      struct td_item *out)
+{
+    struct judging *j = of(walk);
+    bool has_graph = false;
+    enum known known = worst(j, node->operand, node->n_operands, &has_graph);
+    int err = 0;
+    if (walk->depth > 1 && known)
+        return -ECANCELED; /* so the node that runs this graph is unknown */
+    if (has_graph && known)
+        known = UNKNOWN;
+    memset(out, 0, sizeof *out * (size_t)node->n_outs);
+    if (known < UNKNOWN)
+        err = td_walk_node(walk, node, in, out);
+    if (is_wrong(err) && known && walk->misfit)
+        note(j, node, walk->problem);
+    if (err == -ECANCELED || (is_wrong(err) && known)) {
+        if (walk->depth > 1)
+            return -ECANCELED;
+        memset(out, 0, sizeof *out * (size_t)node->n_outs);
+        known = UNKNOWN;
+        err = 0;
+    }
+    for (int i = 0; i < node->n_outs; i++)
+        if (node->out[i] >= 0)
+            j->known[node->out[i]] = (unsigned char)known;
+    return err;
+}
+
+static int judge_graph(struct td_walk *walk, const struct td_node_graph *graph)
+{
+    struct judging *j = of(walk);
+    bool known = true;
+    for (int i = 0; i < graph->n_outputs && known; i++)
+        known = !j->known[graph->output[i]];
+    return walk->depth > 1 && (!known || j->left-- <= 0) ? -ECANCELED : 0;
+}
+
+/* ---- a walk ---- */
+
+static int begin_input(struct td_walk *walk, int i, struct td_item *item)
+{
+    struct judging *j = of(walk);
+    const struct td_model_port *port = &walk->model->input[i];
+    struct td_tensor like = {.dtype = port->dtype, .rank = port->rank};
+    unsigned char *known = &j->known[walk->model->graph.input[i]];
+    *known = port->dtype && port->rank >= 0 ? KNOWN : UNKNOWN;
+    for (int d = 0; d < port->rank && *known < UNKNOWN; d++) {
+        like.shape[d] = port->shape[d] < 0 ? j->guess : port->shape[d];
+        *known |= port->shape[d] < 0 ? GUESSED : KNOWN;
+    }
+    if (*known < UNKNOWN && (!td_fits(&like) || td_nbytes(&like) > MOST_BYTES))
+        *known = UNKNOWN;
+    return *known < UNKNOWN ? td_record_value(walk, &like, -1, i, 0, item) : 0;
+}
+
+static int walk_inputs(struct td_walk *walk)
+{
+    struct td_model *model = walk->model;
+    size_t n = (size_t)model->n_inputs + (size_t)model->n_outputs;
+    struct td_item *in = calloc(n + 1, sizeof *in), *out = in + model->n_inputs;
+    int err = in ? td_walk_begin(walk) : -ENOMEM;
+    for (int i = 0; i < model->n_inputs && !err; i++)
+        err = begin_input(walk, i, &in[i]);
+    err = err ? err : td_walk_graph(walk, &model->graph, in, out);
+    for (int i = 0; i < model->n_outputs && !err; i++)
+        if (of(walk)->known[model->graph.output[i]] == KNOWN && out[i].v.kind != TD_KIND_tensor)
+            err = td_walk_refuse(walk, "output '%.100s' is no tensor", model->output[i].name);
+    td_walk_end(walk);
+    free(in);
+    return err;
+}
+
+static int walk_once(struct td_model *model, struct judging *j, struct td_problem *problem)
+{
+    struct td_model_call call = {.threads = 1, .node = -1};
+    struct td_walk *walk = calloc(1, sizeof *walk);
+    if (!walk)
+        return -ENOMEM;
+    *walk = (struct td_walk){
+        .model = model, .call = &call, .problem = problem, .recorder = &j->recorder};
+    memset(j->known, KNOWN, (size_t)model->n_values);
+    j->left = (int64_t)model->n_nodes * TURNS + LEAST;
+    j->n_doubts = 0;
+    int err = walk_inputs(walk);
+    td_walk_release(walk, 0, NULL, 0);
+    td_blocks_free(walk);
+    free(walk->recorded);
+    free(walk->made);
+    free(walk);
+    return err;
+}
+
+/* ---- with each guess ---- */
+
+/* Of some doubts, those that this walk has, too, for the same reason. */
+static int keep_doubts(struct doubt *doubt, int n, const struct judging *j)
+{
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        int k = 0;
+        while (k < j->n_doubts && (j->doubt[k].node != doubt[i].node ||
+                                   strcmp(j->doubt[k].why.text, doubt[i].why.text) != 0))
+            k++;
+        if (k < j->n_doubts)
+            doubt[kept++] = doubt[i];
+    }
+    return kept;
+}
+
+static int judge(struct td_model *model, struct judging *j, struct td_problem *problem)
+{
+    struct doubt doubt[DOUBTS];
+    int n = 0, err = 0;
+    for (size_t g = 0; g < sizeof guesses / sizeof *guesses && !err && (!g || n); g++) {
+        j->guess = guesses[g];
+        err = walk_once(model, j, problem);
+        if (!g)
+            memcpy(doubt, j->doubt, sizeof *doubt * (size_t)(n = j->n_doubts));
+        n = keep_doubts(doubt, n, j);
+    }
+    if (err || !n)
+        return err;
+    struct td_walk walk = {.problem = problem};
+    *problem = doubt[0].why;
+    return td_walk_in_node(&walk, doubt[0].node, -EINVAL);
+}
+
+int td_model_judge(struct td_model *model, struct td_problem *problem)
+{
+    struct judging j = {.recorder = {judge_call, judge_read, judge_node, judge_graph}};
+    struct td_problem why = {0}; /* who runs out of time or memory says nothing of the model */
+    struct td_stop stop = {.deadline_ns = td_clock_ns() + MOST_NS};
+    if (!(j.known = malloc((size_t)model->n_values + 1)))
+        return 0;
+    const struct td_stop *before = td_stop_obey(&stop);
+    int err = judge(model, &j, &why);
+    td_stop_obey(before);
+    free(j.known);
+    if (!is_wrong(err))
+        return 0;
+    *problem = why;
+    return -EINVAL;
+}
