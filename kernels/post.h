@@ -6,8 +6,8 @@
 #define TD_KERNELS_POST_H
 
 #include "kernels/kernels.h"
+#include "kernels/onednn/text.h"
 #include "kernels/pointwise/pointwise.h"
-#include "kernels/post_text.h"
 
 #define TD_POST_RUN 128 /* elements that are done at a time, at most */
 

@@ -20,7 +20,7 @@ may_include=(
 )
 # The public headers of a folder: those of the rooms in it that others may enter, and its lists.
 declare -A public=(
-    [kernels]='(kernels|weight|half|level|fused|post_text|view|memo|elementwise|sizes|trap)\.h|[a-z]+\.def'
+    [kernels]='(kernels|weight|half|level|loops/fused|onednn/text|view|memo|elementwise|sizes|trap)\.h|[a-z]+\.def'
     [pools]='pools\.h'
     [dispatch]='(dispatch|call/sample|choice/(library|tune)|model/model)\.h|[a-z]+/[a-z]+\.def'
     [api]='api\.h|[a-z]+\.def|json/json\.h'
@@ -32,7 +32,7 @@ owners=(
     "zip\.h:dispatch/pt2/archive\.c"
     "hwloc.*\.h:pools/machine/machine\.h"
     "cpuinfo\.h:dispatch/cpu/cpu\.c"
-    "(oneapi/dnnl/)?dnnl.*\.h:kernels/onednn_prim\.h"
+    "(oneapi/dnnl/)?dnnl.*\.h:kernels/onednn/prim\.h"
     "sleef\.h:kernels/functions\.h"
     "protobuf-c/.*|dispatch/onnx\.pb-c\.h:dispatch/onnx/file\.h"
     "uthash\.h:api/names/names\.c"

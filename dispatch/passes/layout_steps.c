@@ -1,6 +1,6 @@
 /* The steps that go along when convolutions run with channels last, and what they become. */
 #include "dispatch/passes/layout.h"
-#include "kernels/fused.h"
+#include "kernels/loops/fused.h"
 
 #include <errno.h>
 #include <string.h>

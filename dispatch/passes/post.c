@@ -2,8 +2,8 @@
  * what it has in registers, before it stores them. Several may follow each other, and some take one
  * of another tensor, such as the residual of a block. */
 #include "dispatch/passes/passes.h"
-#include "kernels/fused.h"
-#include "kernels/post_text.h"
+#include "kernels/loops/fused.h"
+#include "kernels/onednn/text.h"
 
 #include <errno.h>
 #include <math.h>

@@ -2,7 +2,7 @@
  * where they are, by strides. Else it stays and makes its copy, once for all of them. */
 #include "dispatch/call/own.h"
 #include "dispatch/passes/passes.h"
-#include "kernels/fused.h"
+#include "kernels/loops/fused.h"
 #include "kernels/view.h"
 
 #include <errno.h>

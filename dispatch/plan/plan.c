@@ -1,7 +1,7 @@
 /* From recorded steps to what is run again and again: steps are bound, values get places in one
  * piece of memory (place.c); then a run is a loop over the steps. */
 #include "dispatch/plan/plan.h"
-#include "kernels/fused.h"
+#include "kernels/loops/fused.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * unless what stands between them, and is none of them, wants a result of theirs. */
 #include "dispatch/call/own.h"
 #include "dispatch/graph/graph.h"
-#include "kernels/fused.h"
+#include "kernels/loops/fused.h"
 
 #include <string.h>
 

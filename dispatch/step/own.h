@@ -10,7 +10,7 @@
 #define TD_DISPATCH_STEPS_H
 
 #include "dispatch/step/step.h"
-#include "kernels/fused.h"
+#include "kernels/loops/fused.h"
 
 struct unit {
     struct td_call call;

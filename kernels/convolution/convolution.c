@@ -2,7 +2,7 @@
  * image without its dimension. What a parameter may be is bounded before anything is computed from
  * it, since a padding can ask for a result of any size. */
 #include "kernels/convolution/convolution.h"
-#include "kernels/onednn.h"
+#include "kernels/onednn/onednn.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The convolutions on oneDNN. */
 #include "kernels/convolution/convolution.h"
-#include "kernels/onednn_post.h"
+#include "kernels/onednn/post.h"
 #include "kernels/weight.h"
 
 #include <string.h>

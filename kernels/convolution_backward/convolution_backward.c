@@ -5,7 +5,7 @@
 
 #include "kernels/backward.h"
 #include "kernels/elementwise.h"
-#include "kernels/onednn.h"
+#include "kernels/onednn/onednn.h"
 
 #include <errno.h>
 

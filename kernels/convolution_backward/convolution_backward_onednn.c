@@ -2,7 +2,7 @@
  * weight's. The bias's is a sum that needs none. */
 #include "kernels/backward.h"
 #include "kernels/convolution_backward/convolution_backward.h"
-#include "kernels/onednn.h"
+#include "kernels/onednn/onednn.h"
 #include "kernels/weight.h"
 
 TD_ONEDNN_ROW(convolution_backward);

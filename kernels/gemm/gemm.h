@@ -125,8 +125,8 @@ bool td_gemm_packs(const struct td_gemm *g);
 /* Applies alpha and the bias to a result that a library has made without them. */
 void td_gemm_scale_default(const struct td_gemm *g);
 
-/* The oneDNN row of an operator that is a product (kernels/onednn.h); call: what it is asked for,
- * or prepared for. */
+/* The oneDNN row of an operator that is a product (kernels/onednn/onednn.h); call: what it is asked
+ * for, or prepared for. */
 const char *td_gemm_onednn_prepare(const struct td_gemm *g, struct td_prepared *prepared);
 void td_gemm_onednn_run(const struct td_gemm *g, const struct td_call *call);
 

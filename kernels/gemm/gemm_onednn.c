@@ -1,8 +1,8 @@
 /* Matrix products on oneDNN: a single one is an inner product (which alone has packed weights on
  * AVX2), a batch, or one by strides, is its matmul with broadcasting. */
 #include "kernels/gemm/gemm.h"
-#include "kernels/onednn.h"
-#include "kernels/onednn_post.h"
+#include "kernels/onednn/onednn.h"
+#include "kernels/onednn/post.h"
 #include "kernels/weight.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef TD_KERNELS_POINTWISE_WALK_H
 #define TD_KERNELS_POINTWISE_WALK_H
 
-#include "kernels/fused.h"
+#include "kernels/loops/fused.h"
 #include "kernels/pointwise/pointwise.h"
 
 #define TD_POINT_ROOM 16384 /* bytes of all tiles: a third of a 48 KiB cache */

@@ -3,7 +3,7 @@
  * matrix, a's whole batch is one tall matrix. */
 #include "kernels/product/product.h"
 #include "kernels/cut.h"
-#include "kernels/onednn.h"
+#include "kernels/onednn/onednn.h"
 #include "kernels/weight.h"
 
 #include <errno.h>

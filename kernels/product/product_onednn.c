@@ -1,5 +1,5 @@
 /* The products on oneDNN. */
-#include "kernels/onednn.h"
+#include "kernels/onednn/onednn.h"
 #include "kernels/product/product.h"
 #include "kernels/weight.h"
 

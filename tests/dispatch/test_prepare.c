@@ -2,7 +2,7 @@
  * long as whoever asked holds it. */
 #include "dispatch_test.h"
 
-#include "kernels/onednn.h"
+#include "kernels/onednn/onednn.h"
 
 #include <math.h>
 

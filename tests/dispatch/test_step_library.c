@@ -1,7 +1,7 @@
 /* dispatch/step/step.h, where a library runs: stored tensors, which it packs, and primitives, which
  * it forgets while steps hold them. */
 #include "dispatch_test.h"
-#include "kernels/onednn.h"
+#include "kernels/onednn/onednn.h"
 #include "kernels/weight.h"
 #include "tests/dispatch/step_test.h"
 

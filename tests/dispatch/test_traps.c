@@ -4,7 +4,7 @@
 #include "dispatch_test.h"
 
 #include "dispatch/step/step.h"
-#include "kernels/fused.h"
+#include "kernels/loops/fused.h"
 #include "kernels/trap.h"
 #include "kernels/weight.h"
 

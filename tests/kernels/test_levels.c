@@ -2,7 +2,7 @@
  * constants, so they are called at every level that was built, whatever this CPU has. And what a
  * library's names say of the levels of its code. */
 #include "kernels/level.h"
-#include "kernels/onednn.h"
+#include "kernels/onednn/onednn.h"
 #include "tests/run_tests.h"
 #include "tests/sample.h"
 

@@ -1,6 +1,6 @@
-/* kernels/onednn.c: primitives that are kept, run on other threads, pushed out and made again;
- * stored weights that are packed once; a library that is capped only in time. */
-#include "kernels/onednn.h"
+/* kernels/onednn/onednn.c: primitives that are kept, run on other threads, pushed out and made
+ * again; stored weights that are packed once; a library that is capped only in time. */
+#include "kernels/onednn/onednn.h"
 #include "kernels/weight.h"
 #include "tests/run_tests.h"
 #include "tests/sample.h"

@@ -1,6 +1,6 @@
 /* kernels/weight_rest.c: stored weights whose plain elements rest and are had again, out of every
  * form that a row makes of them. */
-#include "kernels/onednn.h"
+#include "kernels/onednn/onednn.h"
 #include "kernels/weight.h"
 #include "tests/run_tests.h"
 #include "tests/sample.h"

@@ -2,7 +2,7 @@
 #ifndef TD_KERNELS_ONEDNN_POST_H
 #define TD_KERNELS_ONEDNN_POST_H
 
-#include "kernels/onednn.h"
+#include "kernels/onednn/onednn.h"
 
 /* Adds those that the library does, the first desc->posts, to a description that has everything
  * else. out: the result, whose last dimension are the library's channels. */

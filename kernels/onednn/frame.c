@@ -1,7 +1,7 @@
 /* What executing a primitive of oneDNN needs besides: the engine, once for all, and a frame (memory
  * objects and a stream) for each call under way. A primitive keeps a few spare frames, taken and
  * put back with an atomic exchange, so that a warm call does not allocate. */
-#include "kernels/onednn_prim.h"
+#include "kernels/onednn/prim.h"
 
 #include <pthread.h>
 #include <stdlib.h>

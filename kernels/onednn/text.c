@@ -1,8 +1,8 @@
 /* A pointwise call as a post-op: the way back from post.c's reading. */
-#include "kernels/post_text.h"
+#include "kernels/onednn/text.h"
 
-#include "kernels/fused.h"
-#include "kernels/onednn_post.h"
+#include "kernels/loops/fused.h"
+#include "kernels/onednn/post.h"
 
 #include <stdio.h>
 #include <string.h>

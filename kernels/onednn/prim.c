@@ -9,7 +9,7 @@
  * request is used as it lies, unless the library then has only slow code, and is reordered in
  * scratch if so. Convolutions reorder all three, as plain NCHW has no fast code. Their gradients
  * are described like themselves; the library only wants the forward primitive as a hint. */
-#include "kernels/onednn_prim.h"
+#include "kernels/onednn/prim.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* oneDNN as a whole: the ISA level that it may use and uses, and its version. */
 #include "kernels/level.h"
 #include "kernels/memo.h"
-#include "kernels/onednn_prim.h"
+#include "kernels/onednn/prim.h"
 
 #include <errno.h>
 #include <pthread.h>

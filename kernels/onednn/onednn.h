@@ -18,7 +18,7 @@ enum td_onednn_kind {
 };
 
 struct td_onednn_post { /* one that the library does before it stores */
-    int32_t how;        /* onednn_post.c's number of it */
+    int32_t how;        /* post.c's number of it */
     int32_t shape;      /* of its tensor: 0 one element, 1 one a channel, 2 all; -1 there is none */
     float alpha;        /* a leaky relu's slope, else 0 */
 };

@@ -1,6 +1,6 @@
 /* The way back from a weight in one of oneDNN's layouts: an element's place there is a sum over its
  * dimensions of what each index adds, which stands in a table. */
-#include "kernels/onednn_prim.h"
+#include "kernels/onednn/prim.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* Post-ops on oneDNN, those that it does as the table's formulas say. Its relu makes 0 of NaN, its
  * clip a bound, and its prelu with a slope of 0 makes NaN of -infinity; its exponentials are wrong
  * for infinities, and cost more than a pass of ours over the result. */
-#include "kernels/onednn_post.h"
-#include "kernels/onednn_prim.h"
+#include "kernels/onednn/post.h"
+#include "kernels/onednn/prim.h"
 
 #include <string.h>
 

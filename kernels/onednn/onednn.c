@@ -2,13 +2,13 @@
  *
  * A primitive costs milliseconds to make and well under a microsecond to find: they sit in a memo
  * keyed by everything that shaped them. Who has found one keeps a reference for as long as he calls
- * it. Making one is onednn_prim.c.
+ * it. Making one is prim.c.
  *
  * The number of threads is a property of a primitive, and oneDNN reads it from OpenMP's per-thread
  * setting both when it makes and when it runs one. Setting that is a store to thread-local memory,
  * done only where it differs. */
 #include "kernels/memo.h"
-#include "kernels/onednn_prim.h"
+#include "kernels/onednn/prim.h"
 #include "kernels/weight.h"
 
 #include <errno.h>

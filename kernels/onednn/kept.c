@@ -3,7 +3,7 @@
  * 1757), 7 to 20 KiB each time such a primitive is made, also for a description that came before.
  * So each is made once and kept, for at most MOST descriptions; further ones get the next
  * implementation that the library has, which frees what it made. */
-#include "kernels/onednn_prim.h"
+#include "kernels/onednn/prim.h"
 
 #include <pthread.h>
 #include <stdlib.h>

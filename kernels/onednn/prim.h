@@ -3,7 +3,7 @@
 #ifndef TD_KERNELS_ONEDNN_PRIM_H
 #define TD_KERNELS_ONEDNN_PRIM_H
 
-#include "kernels/onednn.h"
+#include "kernels/onednn/onednn.h"
 
 #include <oneapi/dnnl/dnnl.h>
 #include <stdatomic.h>
@@ -43,7 +43,7 @@ struct td_onednn_prim {
             goto out;                                                                              \
     } while (0)
 
-/* ---- onednn_frame.c ---- */
+/* ---- frame.c ---- */
 
 extern dnnl_engine_t td_onednn_engine; /* the CPU */
 bool td_onednn_start(void);            /* makes it, once; false: the library could not */
@@ -59,12 +59,12 @@ void td_onednn_frame_put(struct td_onednn_prim *prim,
                          struct td_onednn_frame *frame);     /* NULL is fine */
 void td_onednn_frame_destroy(struct td_onednn_frame *frame); /* NULL is fine */
 
-/* ---- onednn_unpack.c ---- */
+/* ---- unpack.c ---- */
 
 /* td_weight_undo: the weight from its form, of which key is the struct td_onednn_form. */
 void td_onednn_unpack(const struct td_tensor *plain, const void *packed, const void *key);
 
-/* ---- onednn_prim.c ---- */
+/* ---- prim.c ---- */
 
 /* NULL with *error 0: the library has nothing (but its reference) for this; -ENOMEM: no memory. To
  * be called with OpenMP's setting at desc->threads. */
@@ -76,7 +76,7 @@ static inline dnnl_data_type_t td_onednn_type(enum td_dtype dtype)
     return dtype == TD_bf16 ? dnnl_bf16 : dtype == TD_f16 ? dnnl_f16 : dnnl_f32;
 }
 
-/* ---- onednn_kept.c ---- */
+/* ---- kept.c ---- */
 
 /* Of the library's implementations from pd's on, has pd at the first that may be used; how: its
  * name. dnnl_unimplemented: there is none but the library's reference. */
@@ -86,13 +86,13 @@ dnnl_status_t td_onednn_settle(dnnl_primitive_desc_t pd, const struct td_onednn_
 dnnl_status_t td_onednn_main(struct td_onednn_prim *prim, const_dnnl_primitive_desc_t pd,
                              const struct td_onednn_desc *desc);
 
-/* ---- onednn_post.c ---- */
+/* ---- post.c ---- */
 
 /* Gives attributes the description's post-ops, and the primitive their tensors' layouts. */
 dnnl_status_t td_onednn_post_attach(struct td_onednn_prim *prim, const struct td_onednn_desc *desc,
                                     dnnl_primitive_attr_t attr);
 
-/* ---- onednn_prim.c, for what packs weights ---- */
+/* ---- prim.c, for what packs weights ---- */
 
 /* A reorder between two layouts. pad: raised to its scratchpad's bytes; NULL: it uses the
  * library's own, and must then run on this thread. */

@@ -1,6 +1,6 @@
 /* Which calls can be computed together: those whose rows go through the walk of the pointwise
  * family, its own and those that copy and convert. */
-#include "kernels/fused.h"
+#include "kernels/loops/fused.h"
 
 #include "kernels/pointwise/pointwise.h"
 
