@@ -38,6 +38,8 @@ class Monitoring(service.ServiceTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.service.call("POST", "/v1/ops/relu", {"self": [1.5]})
+        cls.service.call("PUT", "/v1/models/digits", (ROOT / "examples/digits/digits.onnx").read_bytes())
+        cls.service.call("POST", "/v1/models/digits", (ROOT / "examples/digits/seven.json").read_bytes())
         cls.text = cls.service.call("GET", "/metrics").body.decode()
         cls.labels = {} # of each metric
         for name, labels in re.findall(r"^(\w+)(?:{(.*)})? ", cls.text, re.M):
@@ -66,6 +68,16 @@ class Monitoring(service.ServiceTest):
                         self.assertLessEqual(set(re.split(r",\s*", by)), self.labels[name] | ADDED)
                     asked += 1
         self.assertGreater(asked, 20)
+
+    def test_models_have_panels(self):
+        """Their latency and how many runs: what the board asks of them has a series for each model."""
+        asked = {name for _, expression in expressions() for name in re.findall(r"tensord_model_duration_seconds_\w+", expression)}
+        self.assertEqual(asked, {"tensord_model_duration_seconds_bucket", "tensord_model_duration_seconds_count"})
+        for name in asked:
+            self.assertRegex(self.text, rf'(?m)^{name}{{model="digits"')
+        board = json.loads((ROOT / "deploy/grafana.json").read_text())["panels"]
+        places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in board}
+        self.assertEqual((len({panel["id"] for panel in board}), len(places)), (len(board), len(board)))
 
 
 if __name__ == "__main__":

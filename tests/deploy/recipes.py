@@ -45,14 +45,36 @@ class Recipes(unittest.TestCase):
         name, value = text.split('Environment="')[1].split('"')[0].split("=", 1)
         self.assertEqual(self.pools(**{name: value}), {"main": ("0-15", 4, -1)})
 
-    def test_kubernetes(self):
-        patch = yaml.safe_load((DEPLOY / "recipes" / "kubernetes-latency.yaml").read_text())
+    def patched(self, name):
+        """The Deployment with the patch on it, and the patch's container."""
+        patch = yaml.safe_load((DEPLOY / "recipes" / name).read_text())["spec"]["template"]["spec"]
         deployment = next(d for d in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()) if d["kind"] == "Deployment")
-        container = deployment["spec"]["template"]["spec"]["containers"][0]
-        mine = patch["spec"]["template"]["spec"]["containers"][0]
+        pod = deployment["spec"]["template"]["spec"]
+        container, mine = pod["containers"][0], patch["containers"][0]
         self.assertEqual(mine["name"], container["name"], "a strategic merge goes by the name")
-        container.update(mine)
+        mounts = container["volumeMounts"] + mine.get("volumeMounts", [])
+        container.update(mine, volumeMounts=mounts)
+        pod["volumes"] += patch.get("volumes", [])
+        self.assertEqual({mount["name"] for mount in mounts}, {volume["name"] for volume in pod["volumes"]})
         kubernetes_validate.validate(deployment, kubernetes_validate.latest_version(), strict=True)
+        return mine
+
+    def test_models(self):
+        """The folder of models that each place gives is loaded by what it tells the server."""
+        mine = self.patched("kubernetes-models.yaml")
+        env = {e["name"]: e["value"] for e in mine["env"]}
+        self.assertEqual(env["TENSORD_MODELS"], mine["volumeMounts"][0]["mountPath"])
+        folder, _, options = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["tensord"]["volumes"][0].rpartition("}:")[2].partition(":")
+        self.assertEqual((folder, options), ("/models", "ro"))
+        self.assertIn("\nENV TENSORD_MODELS=/models\n", (DEPLOY / "Containerfile").read_text())
+        self.assertIn("\nEnvironment=TENSORD_MODELS=/", (DEPLOY / "recipes" / "models.conf").read_text())
+        with service.Service(env={**env, "TENSORD_MODELS": str(DEPLOY.parent / "examples/digits")}) as running:
+            self.assertEqual([model["name"] for model in running.call("GET", "/v1/models").json["models"]], ["digits"])
+            seven = (DEPLOY.parent / "examples/digits/seven.json").read_bytes()
+            self.assertEqual(running.call("POST", "/v1/models/digits", seven).json["digit"], [7])
+
+    def test_kubernetes(self):
+        mine = self.patched("kubernetes-latency.yaml")
         self.assertEqual(mine["resources"]["requests"], mine["resources"]["limits"])
         env = {e["name"]: e["value"] for e in mine["env"]}
         self.assertEqual(self.pools(**env), {"main": ("0-15", 2, -1)})

@@ -14,7 +14,7 @@ sed "s|^ExecStart=tensord|ExecStart=$1|" "$unit" >"$work/tensord.service"
 
 sed "s|^ExecStart=tensord|ExecStart=$1|" "$unit" >"$work/tensord@.service"
 mkdir "$work/tensord.service.d" "$work/tensord@.service.d"
-cp "$(dirname "$unit")/recipes/latency.conf" "$work/tensord.service.d"
+cp "$(dirname "$unit")"/recipes/{latency,models}.conf "$work/tensord.service.d"
 cp "$(dirname "$unit")/recipes/node.conf" "$work/tensord@.service.d"
 
 # Some findings (an unknown key, say) are only warnings to verify, not to us.
