@@ -29,9 +29,30 @@ def model(path):
     nodes = [helper.make_node(op, inputs.split(), [out]) for op, inputs, out in made]
     weights = [numpy_helper.from_array(np.linspace(-1, 1, np.prod(shape), dtype=np.float32).reshape(shape), name)
                for name, shape in (("a", (3, 16)), ("b", (16,)), ("c", (16, 3)), ("d", (3,)))]
-    graph = helper.make_graph(nodes, "scores", values[:1], values[1:], weights)
+    return write(path, nodes, values, weights)
+
+
+def write(path, nodes, values, weights=()):
+    graph = helper.make_graph(nodes, "graph", values[:1], values[1:], weights)
     path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString())
     return path
+
+
+def foul(path):
+    """What would run code where a name became a part of the page."""
+    bad = "<img src=x onerror='window.foul=1'>"
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", 3]) for name in ("in" + bad, "out" + bad)]
+    return write(path, [helper.make_node("Softmax", ["in" + bad], ["m" + bad], name="one" + bad),
+                        helper.make_node("CumSum", ["m" + bad, "axis"], ["out" + bad], name="two" + bad)], values,
+                 [numpy_helper.from_array(np.array(1), "axis")])
+
+
+def long(path, steps=2000):
+    """As many steps that no pass takes together."""
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", 3]) for name in ("v0", f"v{steps}")]
+    nodes = [helper.make_node("Softmax", [f"v{i}"], [f"v{i + 1}"], name=f"node{i}") if i % 2 == 0 else
+             helper.make_node("CumSum", [f"v{i}", "axis"], [f"v{i + 1}"], name=f"node{i}") for i in range(steps)]
+    return write(path, nodes, values, [numpy_helper.from_array(np.array(1), "axis")])
 
 
 with service.Service() as s, tempfile.TemporaryDirectory() as folder:
@@ -40,7 +61,9 @@ with service.Service() as s, tempfile.TemporaryDirectory() as folder:
         s.call("PUT", f"/v1/tensors/{name}", {"shape": list(tensor.shape), "datatype": "FP32", "data": tensor.ravel().tolist()})
     x = {"name": "input", "shape": [64, 64], "datatype": "FP32", "data": [0.5] * 4096} # has a packed form made
     s.call("POST", "/v1/ops/linear", {"inputs": [x, {"name": "weight", **service.stored("mlp/1/weight")}]})
+    files = {"MODEL": model(pathlib.Path(folder, "scores.onnx")), "FOUL": foul(pathlib.Path(folder, "foul.onnx")),
+             "LONG": long(pathlib.Path(folder, "long.onnx"))}
     done = subprocess.run([NODE, ROOT / "tests/web/dashboard.mjs", *sys.argv[1:]], cwd=ROOT,
                           env={**os.environ, "PAGE": f"http://127.0.0.1:{s.port}", "CHROMIUM": CHROMIUM, "PID": str(s.pid),
-                               "MODEL": str(model(pathlib.Path(folder, "scores.onnx")))})
+                               **{name: str(path) for name, path in files.items()}})
 sys.exit(done.returncode)

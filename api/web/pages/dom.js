@@ -61,6 +61,30 @@ export function bar(share) {
   return {e, set};
 }
 
+/** [[name, value], ...] as a list of facts; those that are false are left out. */
+export const facts = (list) => h('dl.facts', null, list.filter(Boolean).map(([name, value]) => h('div', null, h('dt', null, name), h('dd', null, value))));
+
+/** A port's or result's sizes. */
+export const shape = (sizes) => sizes.map((n) => (n === -1 ? 'any' : n)).join(' × ') || 'one number';
+
+/** A model's inputs and outputs. */
+export const portTable = ({name, inputs, outputs}) => table(`Inputs and outputs of ${name}`, ['Name', 'Port', 'Type', 'Shape'],
+  [['input', inputs], ['output', outputs]].flatMap(([what, all]) => all.map((p) => [h('code', null, p.name), what, p.datatype || '', shape(p.shape)])));
+
+/** Asks before something is done; the answer is what the promise gives. */
+export function confirm(question, words, yes) {
+  return new Promise((answer) => {
+    const close = (said) => { dialog.close(); dialog.remove(); answer(said); };
+    const dialog = h('dialog', {'aria-labelledby': 'question', oncancel: (e) => { e.preventDefault(); close(false); }}, h('h2', {id: 'question'}, question), h('p', null, words),
+      h('div.row', null, h('button.quiet', {type: 'button', autofocus: true, onclick: () => close(false)}, 'Keep it'), h('button.danger', {type: 'button', onclick: () => close(true)}, yes)));
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+/** A file's name as a model may be called. */
+export const nameOf = (file) => file.replace(/\.(onnx|pt2|json)$/i, '').replace(/[^\w.-]+/g, '_').replace(/^(op\.|\.+)/, '').slice(0, 200) || 'model';
+
 /** A line through numbers, the newest at the right. */
 export function sparkline() {
   const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
@@ -76,13 +100,15 @@ export function sparkline() {
   }};
 }
 
+/** A number with three digits that count. */
+export const digits = (v) => (Math.abs(v) >= 1000 ? Math.round(v).toLocaleString('en') : String(+(+v).toPrecision(3)));
 export function bytes(n) {
   for (const unit of ['B', 'KiB', 'MiB', 'GiB'])
-    if (n < 1024 || unit === 'GiB') return `${+n.toFixed(n < 10 && unit !== 'B' ? 1 : 0)} ${unit}`;
+    if (n < 1023.5 || unit === 'GiB') return `${digits(n)} ${unit}`;
     else n /= 1024;
 }
 export function time(us) {
-  return us < 1000 ? `${+us.toPrecision(3)} µs` : us < 1e6 ? `${+(us / 1000).toPrecision(3)} ms` : `${+(us / 1e6).toPrecision(3)} s`;
+  return us < 999.5 ? `${digits(us)} µs` : us < 999500 ? `${digits(us / 1000)} ms` : `${digits(us / 1e6)} s`;
 }
 export const count = (n) => Math.round(n).toLocaleString('en');
 export const percent = (v) => `${Math.round(100 * v || 0)} %`;

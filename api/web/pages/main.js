@@ -12,6 +12,7 @@ import * as api from './reference.js';
 import * as book from './book.js';
 
 const views = {machine, pools, operators, try: attempt, dispatch, tensors, models, api, book};
+const later = {model: () => import('./model.js')}; // it is large, and loaded when it is looked at
 const main = document.getElementById('main'), alarm = document.getElementById('alarm');
 let shown = 0;
 
@@ -22,16 +23,17 @@ function say(text) {
 
 async function show() {
   const [name, ...args] = decodeURIComponent(location.hash.slice(1)).split('/');
-  const view = views[name] || (location.pathname === '/docs' ? api : machine), mine = ++shown;
+  const mine = ++shown, view = views[name] || await later[name]?.() || (location.pathname === '/docs' ? api : machine);
+  if (mine !== shown) return;
   for (const a of document.querySelectorAll('#views a'))
-    if (views[a.hash.slice(1)] === view) a.setAttribute('aria-current', 'page');
+    if (views[a.hash.slice(1)] === (views[view.under] || view)) a.setAttribute('aria-current', 'page');
     else a.removeAttribute('aria-current');
-  document.title = `${view.title} · tensord`;
   watch([], null, null);
   try {
     const parts = await view.open(...args);
     if (mine !== shown) return;
     say('');
+    document.title = `${view.title} · tensord`;
     main.replaceChildren(h('h1', null, view.title), ...parts.flat(9));
     if (view.paths) watch(view.paths, view.draw, say);
   } catch (e) {
@@ -45,5 +47,4 @@ show();
 once('/v1/isa').then(async (isa) => {
   const {version} = await ask('/v1');
   document.getElementById('host').textContent = `${version} on ${isa.cpu.model}, ${isa.cpu.uarch}`;
-  if ((await ask('/v1/models')).models.length) document.querySelector('a[href="#models"]').hidden = false;
 }).catch((e) => say(e.message));

@@ -1,76 +1,71 @@
-// Models in the server, as GET /v1/models lists them: what is known is shown well, the rest as it comes.
-import {h, bar, bytes, count, percent, table, time} from './dom.js';
+// Models in the server, as GET /v1/models lists them; a file that is dropped here becomes one.
+import {h, bar, bytes, confirm, count, facts, nameOf, percent, portTable, time} from './dom.js';
 import {ask} from './server.js';
 
 export const title = 'Models';
-export const paths = ['/v1/models'];
-let budget, list, cards;
+export const paths = ['/v1/models', '/v1/tensors'];
+let budget, list, cards, known, state;
+
+async function load(file) {
+  const name = nameOf(file.name);
+  if (known.has(name) && !await confirm(`Replace the model ${name}?`, 'Calls under way finish on the old one; later ones get the new.', 'Replace')) return;
+  state.className = 'soft';
+  state.textContent = `Loading ${name}, ${bytes(file.size)}...`;
+  try {
+    await ask(`/v1/models/${encodeURIComponent(name)}`, {method: 'PUT', body: file, headers: {'Content-Type': 'application/octet-stream'}});
+    known.add(name);
+    state.replaceChildren(`Loaded `, h('a', {href: `#model/${name}`}, name), '.');
+  } catch (e) {
+    state.className = 'problem';
+    state.textContent = `${file.name}: ${e.message}`;
+  }
+}
+
+async function loadAll(files) {
+  for (const file of files) await load(file);
+}
+
+/** Where files are dropped, or chosen by those who do not drag. */
+function zone() {
+  const input = h('input', {type: 'file', id: 'file', multiple: true, accept: '.onnx,.pt2,.json', onchange: async () => { await loadAll([...input.files]); input.value = ''; }});
+  const over = (on) => (e) => {
+    if (![...e.dataTransfer.types].includes('Files')) return;
+    e.preventDefault();
+    e.currentTarget.classList.toggle('over', on);
+  };
+  state = h('p.soft', {role: 'status'});
+  return h('section.card.drop', {ondragenter: over(true), ondragover: over(true), ondragleave: over(false), ondrop: (e) => {
+    over(false)(e);
+    loadAll([...e.dataTransfer.files]);
+  }}, h('div.row', null, h('label', {for: 'file'}, 'Drop a file of ONNX or PyTorch (.onnx, .pt2) here, or choose one'), input), state);
+}
 
 export async function open() {
-  budget = h('section.card');
-  list = h('div');
-  cards = new Map();
-  return [h('p.soft', null, 'A model is a file of PyTorch or ONNX, put under a name. It is part of what stored tensors may hold.'), budget, list];
-}
-
-const words = (name) => name.replace(/_(us|bytes)$/, (unit) => (unit === '_us' ? '' : unit)).replaceAll('_', ' ');
-const shape = (sizes) => sizes.map((n) => (n === -1 ? 'any' : n)).join(' × ') || 'one number';
-const isTensors = (v) => Array.isArray(v) && v.every((t) => t?.name !== undefined && Array.isArray(t.shape));
-
-function figure(name, v) {
-  if (typeof v === 'number') return /bytes$/.test(name) ? bytes(v) : /_us$/.test(name) ? time(v) : count(v);
-  return v === null || typeof v === 'object' ? h('code', null, JSON.stringify(v)) : String(v);
-}
-
-const fact = (name, value) => h('div', null, h('dt', null, name), h('dd', null, value));
-
-function facts({name, ...rest}) {
-  return [...Object.entries(rest).filter(([, v]) => !isTensors(v)).map(([k, v]) => fact(words(k), figure(k, v))),
-    rest.calls > 0 && rest.compute_us > 0 ? fact('a call', time(rest.compute_us / rest.calls)) : ''];
-}
-
-const whatPassed = ({name, done, refused, why}) => h('li', null, h('code', null, name), ` did ${count(done)}`,
-  refused > 0 && `, refused ${count(refused)}: ${why.map((r) => `${r.node}, ${r.why}`).join('; ')}${refused > why.length ? '; ...' : ''}`);
-
-/** What inputs of some types and shapes get. */
-function planned(p) {
-  const label = p.inputs.map((i) => `${i.datatype} ${shape(i.shape)}`).join(', ');
-  if (p.op_by_op) return [h('h3', null, label), h('p', null, `Node by node: ${p.op_by_op}`)];
-  return [h('h3', null, label), h('p', null, `${p.steps.length} calls, threads: ${p.threads}. Results between them take ${bytes(p.memory_bytes)}; ${bytes(p.unshared_bytes)} if none lay where another was.`),
-    h('ul', null, p.passes.map(whatPassed)),
-    table(`Calls for ${label}`, ['Node', 'Operator', 'Kernel', 'Result', '#Last time'],
-      p.steps.map((t) => [h('code', null, t.node), h('code', null, t.operator), `${t.kernel} ${t.isa}`, `${t.datatype} ${shape(t.shape)}`, time(t.us)]))];
-}
-
-/** What has been made of it, asked when it is opened. */
-function plan(name) {
-  const inner = h('div.inner'), path = `/v1/models/${encodeURIComponent(name)}/plan`;
-  const e = h('details', {ontoggle: async () => {
-    if (e.open) inner.replaceChildren(...await ask(path).then((p) => [...p.plans.flatMap(planned), p.plans.length ? '' : h('p', null, 'None yet: a call makes one for the shapes of its inputs.'),
-      h('p', null, h('a', {href: path}, 'All of it as JSON'))], (error) => [h('p', null, error.message)]));
-  }}, h('summary', null, h('span', null, 'Its plan')), inner);
-  return e;
+  [budget, list, cards, known] = [h('section.card'), h('div'), new Map(), new Set()];
+  return [h('p.soft', null, 'A model is a file of PyTorch or ONNX, put under a name. It is part of what stored tensors may hold.'), budget, zone(), list];
 }
 
 function card(model, form) {
-  const {name} = model, e = h('dl.facts');
-  const section = h('section.card', null, h('h2', null, h('code', null, name)), e,
-    Object.entries(model).filter(([, v]) => isTensors(v) && v.length).map(([k, v]) => table(`${words(k)} of ${name}`, [words(k), 'Type', 'Shape'],
-      v.map((t) => [h('code', null, t.name), t.datatype || '', shape(t.shape)]))), plan(name));
-  return {section, form, facts: e};
+  const {name} = model, figures = h('div');
+  const section = h('section.card.model', null, h('div.row', null, h('h2', null, h('a', {href: `#model/${name}`}, h('code', null, name))), h('a.button.quiet', {href: `#model/${name}`, 'aria-label': `Graph and form of ${name}`}, 'Graph and form')), figures, portTable(model));
+  return {section, form, figures};
 }
 
-export function draw({models: {models, store}}) {
-  if (store) budget.replaceChildren(h('div.row', null, h('h2', null, 'Budget'), h('span', null, `${bytes(store.bytes)} of ${bytes(store.limit_bytes)}, ${percent(store.bytes / store.limit_bytes)}, stored tensors with them`)),
-    bar(store.bytes / store.limit_bytes).e);
+const figures = (m) => facts([['format', m.format], ['nodes', count(m.nodes)], ['memory', bytes(m.bytes)], ['file', bytes(m.file_bytes)], ['loaded in', time(m.load_us)], ['calls', count(m.calls)],
+  m.calls > 0 && m.compute_us > 0 && ['a call', time(m.compute_us / m.calls)]]);
+
+export function draw({models: {models}, tensors: {tensors, store}}) {
+  const stored = tensors.reduce((sum, t) => sum + t.total_bytes, 0), row = (name, value) => h('div.row', null, h('span', null, name), h('span', null, value));
+  budget.replaceChildren(h('div.row', null, h('h2', null, 'Budget'), h('span', null, `${bytes(store.bytes)} of ${bytes(store.limit_bytes)}, ${percent(store.bytes / store.limit_bytes)}`)), bar(store.bytes / store.limit_bytes).e,
+    row('Models', `${count(models.length)}, ${bytes(models.reduce((sum, m) => sum + m.bytes, 0))}`), row(h('a', {href: '#tensors'}, 'Stored tensors'), `${count(tensors.length)}, ${bytes(stored)}`));
+  known = new Set(models.map((m) => m.name));
   const had = cards;
   cards = new Map(models.map((m) => {
-    const form = JSON.stringify(Object.entries(m).filter(([, v]) => typeof v === 'object')), old = had.get(m.name);
-    const one = old?.form === form ? old : card(m, form);
-    one.facts.replaceChildren(...facts(m));
+    const form = JSON.stringify([m.inputs, m.outputs]), old = had.get(m.name), one = old?.form === form ? old : card(m, form);
+    one.figures.replaceChildren(figures(m));
     return [m.name, one];
   }));
-  const sections = [...cards.values()].map((c) => c.section); // what is open stays so
+  const sections = [...cards.values()].map((c) => c.section); // what stays is left where it is
   if (sections.some((e, i) => list.children[i] !== e) || list.children.length !== sections.length || !sections.length)
-    list.replaceChildren(...sections, sections.length ? '' : h('p', null, 'None yet: ', h('code', null, `curl -T model.onnx ${location.origin}/v1/models/NAME`), ' puts one here.'));
+    list.replaceChildren(...sections, sections.length ? '' : h('p', null, 'None yet. A shell puts one here as well: ', h('code', null, `curl -T model.onnx ${location.origin}/v1/models/NAME`)));
 }

@@ -30,7 +30,7 @@ function outcome(reply, took, url, body) {
     split([['queue', p.queue_us], ['kernel', p.compute_us], ['browser, HTTP and JSON', Math.max(0, took - p.queue_us - p.compute_us)]])),
   h('section.card', null, h('h2', null, 'Candidates'), h('p.soft.small', null, `${why.operator}: dispatched by key ${why.key} (${why.provenance}).`),
     table('Candidates', ['Kernel', 'Level', 'Verdict'], (why.candidates || []).map((c) =>
-      [h('code', null, c.kernel), c.isa, h(c.verdict.startsWith('chosen') ? 'b.good' : 'span.soft', null, c.measured_us ? `${c.verdict}: ${c.measured_us} us` : c.verdict)]))),
+      [h('code', null, c.kernel), c.isa, h(c.verdict.startsWith('chosen') ? 'b.good' : 'span.soft', null, c.measured_us ? `${c.verdict}: ${time(c.measured_us)}` : c.verdict)]))),
   h('section.card.columns', null, sameCall(url, body))];
 }
 
