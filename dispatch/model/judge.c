@@ -4,9 +4,9 @@
  *
  * What would be wrong in each call is refused. What cannot be told is let pass, and with it all
  * that depends on it: where an element of an input has to be known, where a loop goes on for long,
- * where time is short. Sizes that the file leaves free are tried with some numbers; since others
- * may be right where these are not, a node that depends on them is refused for kinds and types of
- * its arguments alone, and where all the numbers lead to the same sentence. */
+ * where time is short. Sizes that the file leaves free are tried with some numbers; others may be
+ * right where these are not. So a node that depends on them is refused only where all the numbers
+ * lead to the same sentence, and that is about kinds, types, or sizes that are not free. */
 #include "dispatch/plan/plan.h"
 
 #include <errno.h>
@@ -17,12 +17,18 @@
 #define TURNS 4                      /* times a model's nodes that inner graphs and calls may be, */
 #define LEAST 4096                   /* and more */
 #define LITTLE 4096                  /* elements, and operations, of what is computed */
-#define MOST_BYTES ((size_t)1 << 40) /* of a tensor that is judged */
+#define MOST_BYTES ((size_t)1 << 50) /* of a tensor that is judged */
+#define MOST_BLOCK ((size_t)1 << 20) /* of one that is made: an index of places, a window */
 #define DOUBTS 4                     /* nodes that are noted */
 
 /* In place of free sizes: one that most windows, heads and steps go with, one that is squeezed and
- * broadcast, and one that is neither. */
-static const int64_t guesses[] = {64, 1, 192};
+ * broadcast, one that is neither, and one that is beyond what sizes are cut to. */
+static const int64_t guesses[] = {64, 1, 192, 2000};
+
+/* Operators whose rules name all sizes that they refuse: a sentence that stays the same is about
+ * sizes that do. */
+static const char *const naming[] = {"matmul",      "mm",  "bmm", "conv1d", "conv2d", "conv3d",
+                                     "convolution", "add", "sub", "mul",    "div"};
 
 enum known { KNOWN, GUESSED, UNKNOWN }; /* a value: its type and sizes are so, or may be others */
 
@@ -34,6 +40,7 @@ struct doubt { /* a node that does not fit with sizes that were guessed */
 struct judging {
     struct td_recorder recorder; /* the first, so that the walk's points here */
     unsigned char *known;        /* by value */
+    bool guessed;                /* the node under way depends on a guess */
     int64_t guess, left;         /* inner graphs and calls that may still be made */
     struct doubt doubt[DOUBTS];
     int n_doubts;
@@ -92,6 +99,55 @@ static int judge_read(struct td_walk *walk, const struct td_item *item, struct t
     return -ECANCELED;
 }
 
+static void make_fp32(struct td_tensor *t, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (t[i].dtype)
+            t[i].dtype = TD_f32;
+}
+
+/* Whether the same sizes are right in FP32: then types are what is wrong. */
+static bool is_for_types(struct td_walk *walk, const char *op, const struct td_named *args,
+                         int n_args)
+{
+    struct td_options options = {.alloc = td_alloc_in_arena, .alloc_arg = walk->once};
+    struct td_named other[TD_MAX_ARGS];
+    struct td_run *run = calloc(1, sizeof *run);
+    bool able = run, tensors = false;
+    for (int i = 0; i < n_args && able; i++) {
+        struct td_value *v = &other[i].value;
+        other[i] = args[i];
+        if (v->kind == TD_KIND_tensors) {
+            size_t bytes = sizeof *v->tensors.v * (size_t)v->tensors.n;
+            struct td_tensor *list = td_arena_alloc(walk->once, bytes + 1);
+            able = list;
+            if (able && bytes)
+                memcpy(list, args[i].value.tensors.v, bytes);
+            if (able)
+                make_fp32(list, v->tensors.n);
+            v->tensors.v = list;
+        } else if (v->kind == TD_KIND_tensor) {
+            make_fp32(&v->tensor, 1);
+        }
+        tensors |= v->kind == TD_KIND_tensor || v->kind == TD_KIND_tensors;
+    }
+    bool right = able && tensors && !td_run_bind(run, op, other, n_args, &options);
+    free(run);
+    return right;
+}
+
+static void judge_refused(struct td_walk *walk, const char *op, const struct td_named *args,
+                          int n_args)
+{
+    const struct td_handle *handle = walk->run.handle;
+    if (!of(walk)->guessed)
+        return;
+    for (size_t i = 0; i < sizeof naming / sizeof *naming && handle && !walk->misfit; i++)
+        walk->misfit = !strcmp(naming[i], handle->schema.name);
+    walk->misfit = walk->misfit || of(walk)->guess != *guesses || /* it is only compared then */
+                   is_for_types(walk, op, args, n_args);
+}
+
 /* ---- nodes ---- */
 
 static enum known worst(const struct judging *j, const struct td_node_operand *operand, int n,
@@ -134,11 +190,12 @@ static int judge_node(struct td_walk *walk, const struct td_node *node, struct t
     if (has_graph && known)
         known = UNKNOWN;
     memset(out, 0, sizeof *out * (size_t)node->n_outs);
+    j->guessed = known == GUESSED;
     if (known < UNKNOWN)
         err = td_walk_node(walk, node, in, out);
     if (is_wrong(err) && known && walk->misfit)
         note(j, node, walk->problem);
-    if (err == -ECANCELED || (is_wrong(err) && known)) {
+    if (err == -ECANCELED || err == -ENOMEM || (is_wrong(err) && known)) {
         if (walk->depth > 1)
             return -ECANCELED;
         memset(out, 0, sizeof *out * (size_t)node->n_outs);
@@ -201,8 +258,11 @@ static int walk_once(struct td_model *model, struct judging *j, struct td_proble
     struct td_walk *walk = calloc(1, sizeof *walk);
     if (!walk)
         return -ENOMEM;
-    *walk = (struct td_walk){
-        .model = model, .call = &call, .problem = problem, .recorder = &j->recorder};
+    *walk = (struct td_walk){.model = model,
+                             .call = &call,
+                             .problem = problem,
+                             .recorder = &j->recorder,
+                             .most_block = MOST_BLOCK};
     memset(j->known, KNOWN, (size_t)model->n_values);
     j->left = (int64_t)model->n_nodes * TURNS + LEAST;
     j->n_doubts = 0;
@@ -252,7 +312,8 @@ static int judge(struct td_model *model, struct judging *j, struct td_problem *p
 
 int td_model_judge(struct td_model *model, struct td_problem *problem)
 {
-    struct judging j = {.recorder = {judge_call, judge_read, judge_node, judge_graph}};
+    struct judging j = {
+        .recorder = {judge_call, judge_read, judge_node, judge_graph, judge_refused}};
     struct td_problem why = {0}; /* who runs out of time or memory says nothing of the model */
     struct td_stop stop = {.deadline_ns = td_clock_ns() + MOST_NS};
     if (!(j.known = malloc((size_t)model->n_values + 1)))

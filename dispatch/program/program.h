@@ -235,6 +235,8 @@ struct td_item td_item_reshaped(const struct td_item *item, const int64_t *shape
 size_t td_walk_mark(const struct td_walk *walk);
 void td_walk_release(struct td_walk *walk, size_t mark, const struct td_item *keep, int n);
 
+/* Writes that there is no memory for what it says; gives back -ENOMEM. */
+int td_walk_no_room(struct td_walk *walk, const char *what);
 /* Writes why a node is refused; gives back -EINVAL. The node's name is put before it. */
 int td_walk_refuse(struct td_walk *walk, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -21,6 +21,11 @@ int td_walk_refuse(struct td_walk *walk, const char *format, ...)
     return -EINVAL;
 }
 
+int td_walk_no_room(struct td_walk *walk, const char *what)
+{
+    return td_problem_set(walk->problem, ENOMEM, "no memory for %s", what);
+}
+
 int td_walk_stopped(struct td_walk *walk)
 {
     if (td_stopped())
@@ -203,6 +208,8 @@ int td_walk_call(struct td_walk *walk, const char *op, const struct td_given *ar
     }
     err = err ? err : td_run_bind(&walk->run, op, named, given, &options);
     walk->misfit = err == -EINVAL && !walk->run.sized;
+    if (err == -EINVAL && walk->recorder && walk->recorder->refused)
+        walk->recorder->refused(walk, op, named, given);
     if (!err && td_run_is_meta(&walk->run))
         err = td_problem_set(&walk->run.problem, ENOSYS, "there is no kernel for it");
     if (!err)

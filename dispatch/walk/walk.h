@@ -46,6 +46,8 @@ struct td_recorder { /* what a walk that records is told to do, by those above i
     int (*node)(struct td_walk *walk, const struct td_node *node, struct td_item *in,
                 struct td_item *out);
     int (*graph)(struct td_walk *walk, const struct td_node_graph *graph);
+    /* A call of these arguments is refused, as walk->run says; NULL, too. */
+    void (*refused)(struct td_walk *walk, const char *op, const struct td_named *args, int n_args);
 };
 
 #define TD_BLOCK_SIZES 160 /* that there are: four to a power of two */
@@ -74,7 +76,8 @@ struct td_walk {
     char *why;                   /* there can be no plan: 200 bytes, "" until then */
     struct td_path *path;
     bool misfit; /* what was refused last was so for its kinds and types, whatever sizes are */
-    int at;      /* of the path's plans: those before it have been repeated */
+    size_t most_block; /* bytes of a block at most; 0: any */
+    int at;            /* of the path's plans: those before it have been repeated */
     const struct td_tensor *inputs;
     struct td_recorded *recorded;
     int n_recorded, recorded_room, first_recorded; /* of the plan that is being recorded */

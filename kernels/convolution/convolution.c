@@ -132,8 +132,10 @@ static int check_groups(struct td_call *call)
         return td_refuse(call, "weight: has too many output channels to be counted");
     int64_t outs = turned ? groups * weight->shape[1] : weight->shape[0];
     if (bias && (bias->rank != 1 || bias->shape[0] != outs))
-        return td_refuse(call, "bias: must be of shape [%lld], one number an output channel",
-                         (long long)outs);
+        return td_refuse(call,
+                         "bias: has %lld numbers; must be of shape [%lld], one number an output "
+                         "channel",
+                         (long long)td_numel(bias), (long long)outs);
     return 0;
 }
 

@@ -88,7 +88,13 @@ WRONG = { # what is wrong -> a file, and a word of the sentence
     "operator there is none of": (reading(["x"], "NoSuch"), "no such operator"),
     # inside
     "in a branch": (branch(helper.make_node("Add", ["x", "c"], ["o"], name="bad")), "broadcast"),
-    # with free sizes: by kinds and types
+    # with free sizes: by kinds and types, and by sizes that are not free
+    "type, with free sizes": (wrong("MatMul", ["x", "w"], {"w": F(3, 4).astype(np.float16)}, {"x": ["n", 3]}), "one type"),
+    "INT64 into Conv, with free sizes": (wrong("Conv", ["x", "w"], {"w": F(4, 3, 3, 3)}, {"x": ["n", 3, "h", "w"]}, {"x": "INT64"}), "INT64"),
+    "rows and columns, with free sizes": (wrong("MatMul", ["x", "w"], {"w": F(4, 5)}, {"x": ["n", 3]}), "must be equal"),
+    "channels, with free sizes": (wrong("Conv", ["x", "w"], {"w": F(4, 5, 3, 3)}, {"x": ["n", 3, "h", "w"]}), "channels"),
+    "no broadcast, with free sizes": (wrong("Add", ["x", "c"], {"c": F(4)}, {"x": ["n", 3]}), "broadcast"),
+    "behind what is free": (wrong("MatMul", ["r", "w"], {"w": F(4, 5)}, {"x": ["n", "m", 3]}, before=[("Relu", ["x"], ["r"], {})]), "must be equal"),
     "too few inputs, with free sizes": (wrong("MatMul", ["x"], shapes={"x": ["n", 3]}), ""),
     # .pt2
     "pt2: rows and columns": (archive("mm.default", weight=F(4, 5), self="x", mat2="w"), "must be equal"),
@@ -100,6 +106,8 @@ WRONG = { # what is wrong -> a file, and a word of the sentence
     "pt2: missing": (archive("mm.default", self="x"), "mat2"),
     "pt2: name": (archive("relu.default", self="x", slope=0.5), "slope"),
     "pt2: linear": (archive("linear.default", weight=F(5, 4), input="x", weight_="w"), "equal"),
+    "pt2: type, with a free size": (archive("mm.default", sizes=("s0", 3), weight=F(3, 5).astype(np.float16), self="x", mat2="w"), "one type"),
+    "pt2: sizes, beside a free one": (archive("mm.default", sizes=("s0", 3), weight=F(4, 5), self="x", mat2="w"), "must be equal"),
     "pt2: joined": (archive("cat.default", weight=F(2, 5), tensors=("x", "w"), dim=0), "tensors"),
 }
 
@@ -134,6 +142,10 @@ class WrongModels(service.ServiceTest):
                 ("for one rank alone", wrong("Transpose", ["s"], None, free, before=[("Squeeze", ["x"], ["s"], {})], perm=[1, 0]), x(3, 4)),
                 ("for a size that is cut off", wrong("MatMul", ["s", "w"], {"w": F(4, 2), "a": I(0), "b": I(5), "d": I(1)}, free,
                                                      before=[("Slice", ["x", "a", "b", "d"], ["s"], {})]), x(2, 4)),
+                ("for one number of rows", wrong("MatMul", ["w", "x"], {"w": F(2, 5)}, {"x": ["n", 3]}), x(5, 3)),
+                ("joined for one size", wrong("Concat", ["x", "c"], {"c": F(5, 2)}, free, axis=1), x(5, 3)),
+                ("for a free bias", wrong("Conv", ["i", "w", "x"], {"i": F(1, 3, 4, 4), "w": F(7, 3, 1, 1)}, {"x": ["n"]}), x(7)),
+                ("for large sizes", wrong("AveragePool", ["x"], shapes={"x": [1, 1, "h", "w"]}, kernel_shape=[2100, 1]), x(1, 1, 2101, 2)),
                 ("by a value", wrong("Reshape", ["x", "s"], shapes={"x": [2, 3], "s": [2]}, types={"s": "INT64"}), {**x(2, 3), "s": I(3, 2)}),
                 ("by how many there are", wrong("Reshape", ["at", "s"], {"s": I(3, 4)}, before=[("NonZero", ["x"], ["at"], {})]), x(2, 3)),
                 ("in a branch that is not taken", wrong("If", ["yes"], shapes={"x": [2, 3], "yes": []}, types={"yes": "BOOL"},

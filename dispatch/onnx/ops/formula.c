@@ -20,6 +20,12 @@ void refuse(struct td_onnx *n, const char *format, ...)
         n->err = td_walk_refuse(n->walk, "%s", why);
 }
 
+void no_room(struct td_onnx *n, const char *what)
+{
+    if (!n->err)
+        n->err = td_walk_no_room(n->walk, what);
+}
+
 /* ---- names ---- */
 
 const struct td_item *at(struct td_onnx *n, const char *name)

@@ -52,6 +52,7 @@ const char *td_onnx_type_name(int64_t type);
 /* The words: short where rows' functions are made of them, and where they are defined
  * (formula.c); the linker knows them by their prefix. */
 #define refuse(...) td_onnx_refuse(__VA_ARGS__)
+#define no_room(...) td_onnx_no_room(__VA_ARGS__)
 #define has(...) td_onnx_has(__VA_ARGS__)
 #define at(...) td_onnx_at(__VA_ARGS__)
 #define tensor_of(...) td_onnx_tensor(__VA_ARGS__)
@@ -76,6 +77,9 @@ const char *td_onnx_type_name(int64_t type);
 /* Fails with a sentence. */
 void td_onnx_refuse(struct td_onnx *n, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Fails for want of memory for what it says. */
+void td_onnx_no_room(struct td_onnx *n, const char *what);
 
 /* What is called so: of what is not there, a none; and whether it is there. */
 const struct td_item *td_onnx_at(struct td_onnx *n, const char *name);

@@ -85,7 +85,7 @@ static void *room_for(struct td_onnx *n, const char *name, enum td_dtype type, i
     struct td_tensor t = {.dtype = type, .rank = columns ? 2 : 1, .shape = {rows, columns}};
     struct td_block *block = td_block_make(n->walk, td_nbytes(&t));
     if (!block) {
-        refuse(n, "there is no memory for its matrix");
+        no_room(n, "its matrix");
         return NULL;
     }
     t.data = memset(block->data, 0, td_nbytes(&t));

@@ -114,7 +114,7 @@ static void let_taps(struct td_onnx *n, const char *name, const struct td_onnx_w
     struct td_block *block =
         all < INT32_MAX ? td_block_make(n->walk, sizeof(double) * (size_t)all) : NULL;
     if (!block)
-        return refuse(n, "there is no memory for its places");
+        return no_room(n, "its places");
     double *v = (void *)block->data;
     for (int64_t i = 0; i < all; i++) {
         int64_t place = i % (w->result[0] * w->result[1]), tap = i / (w->result[0] * w->result[1]);

@@ -250,7 +250,7 @@ static void pad_by_index(struct td_onnx *n, int axis, int64_t begin, int64_t end
         return refuse(n, "pads: nothing of %lld elements is padded so", (long long)size);
     struct td_block *room = td_block_make(n->walk, sizeof(int64_t) * (size_t)all);
     if (!room)
-        return refuse(n, "pads: no memory");
+        return no_room(n, "the padded places");
     int64_t *v = (void *)room->data;
     struct td_item item = {.v = {.kind = TD_KIND_tensor}, .block = room};
     for (int64_t i = 0; i < all; i++)

@@ -31,9 +31,11 @@ static void let_matrix(struct td_onnx *n, const struct transform *f, int64_t row
 {
     int64_t elements = rows * f->parts * results * of;
     struct td_tensor t = {.dtype = TD_f64, .rank = 2, .shape = {rows * f->parts, results * of}};
-    struct td_block *block = elements <= MOST ? td_block_make(n->walk, td_nbytes(&t)) : NULL;
-    if (!block)
+    if (elements > MOST)
         return refuse(n, "is too long: %lld elements", (long long)f->count);
+    struct td_block *block = td_block_make(n->walk, td_nbytes(&t));
+    if (!block)
+        return no_room(n, "its factors");
     double *v = t.data = block->data;
     for (int64_t i = 0; i < rows; i++)
         for (int part = 0; part < f->parts; part++)
