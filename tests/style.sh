@@ -64,6 +64,14 @@ sizes() {
     wc -l "${sources[@]}" | awk '$2 != "total" && $1 > 400 { print $2 ": " $1 " lines; 400 at most" }'
 }
 
+# README.md says of each folder what it does: an operator's families and api/, whose rooms have a header each, aside.
+rooms() {
+    git ls-files 'dispatch/*.c' 'pools/*.c' 'server/*.c' 'kernels/onednn/*.c' 'kernels/loops/*.c' 'kernels/ops/*.c' | sed 's/[^/]*$//' |
+        sort -u | while read -r folder; do
+        grep -q "\`$folder\`" README.md || echo "$folder: README.md does not say what it does"
+    done
+}
+
 # Every .c says first what it is for.
 opening() {
     local f
@@ -159,7 +167,7 @@ drawn() {
         sed 's/^\([^:]*:[0-9]*\):.*/\1: draws by no seed: see seed() of tests\/service.py/'
 }
 
-for rule in format blanks names drawn sizes opening layers foreign symbols numbers headers subjects; do
+for rule in format blanks names drawn sizes rooms opening layers foreign symbols numbers headers subjects; do
     { $rule || true; } >"$work/$rule"
     echo "$rule: $(wc -l <"$work/$rule") findings"
     cat "$work/$rule" >>"$findings"
