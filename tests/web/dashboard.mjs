@@ -402,6 +402,10 @@ test('a model is run from a form', async () => {
   for (let i = 0; i < 2; i++) await o.page.click('form button[type=submit]').then(() => out.waitFor());
   assert.deepEqual(JSON.parse(await out.textContent()).flat(), same.outputs[0].data);
   await o.page.locator('.step').first().waitFor(); // the call made a plan
+  const plans = () => o.asked.filter((u) => u.endsWith('/plan')).length, before = plans();
+  await o.page.click('form button[type=submit]');
+  for (let i = 0; i < 100 && plans() === before; i++) await o.page.waitForTimeout(50);
+  assert.ok(plans() > before, 'the times stay as they were before the run');
   await o.page.locator('button', {hasText: 'Copy'}).click();
   const said = JSON.parse(execFileSync('sh', ['-c', await o.page.evaluate(() => navigator.clipboard.readText())], {encoding: 'utf8'}));
   assert.deepEqual(said.outputs[0].data, same.outputs[0].data);

@@ -34,7 +34,7 @@ function details(plan, all, id, select) {
     all.reads.get(id)?.length > 0 && ['Reads', [steps(all.reads.get(id)), all.inputs.filter((p) => all.reads.get(id).includes(p.id)).map((p) => h('code', null, `${p.name} `))]],
     readers.length > 0 && ['Read by', readers.length > 8 ? [steps(readers.slice(0, 8)), `and ${readers.length - 8} more`] : steps(readers)],
     group.length > 1 && ['Together with', steps(group.map((x) => x.step).filter((x) => x !== id))],
-    ['Why not fused', why.length ? h('ul', null, why.map((w) => h('li', null, w))) : group.length > 1 ? 'it is' : 'no pass refused it']]),
+    ['Why not fused', why.length ? h('ul', null, why.map((w) => h('li', null, w))) : group.length > 1 ? 'it is, with those above' : 'no pass refused it']]),
   said?.[plans.indexOf(plan)]?.lines.has(id) && h('pre', {tabindex: 0, 'aria-label': 'As a line of the program'}, said[plans.indexOf(plan)].lines.get(id))];
 }
 
