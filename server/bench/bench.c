@@ -3,10 +3,8 @@
  * `chosen` marks the kernel that selection would take. Kernels of a case take turns, so that a
  * drift of the machine meets all of them alike. */
 #include "server/bench/bench.h"
-#include "server/commands/commands.h"
 #include "server/commands/terminal.h"
 
-#include "kernels/trap.h"
 #include "kernels/weight.h"
 
 #include <errno.h>
@@ -22,14 +20,6 @@
 #define BATCH_NS 50000    /* and of calls between two looks at the clock, at least */
 #define SLOW_NS 200000000 /* a kernel that takes longer is timed once */
 #define MAX_ROWS 16
-
-struct bench {
-    const char *cases, *op, *kernel, *item;
-    int threads;
-    bool json, dispatch, all;
-    long repeat;
-    double seconds;
-};
 
 struct row {
     const struct td_impl *impl;
@@ -96,7 +86,7 @@ static void run_rows(struct td_job *base, struct td_worker *worker)
 }
 
 struct context {
-    const struct bench *bench;
+    const struct td_bench_options *bench;
     struct td_pool *pool;
     struct td_arena *arena; /* of the case */
     int cases, matched;     /* that --op lets through: all, and those begun */
@@ -261,7 +251,7 @@ static int time_case(struct context *x, const struct td_case *c, struct td_run *
     return err;
 }
 
-static bool is_wanted(const struct bench *bench, const struct td_case *c)
+static bool is_wanted(const struct td_bench_options *bench, const struct td_case *c)
 {
     return !bench->op || !strcmp(bench->op, c->op) || !strcmp(bench->op, c->id);
 }
@@ -305,7 +295,7 @@ static int bench_case(void *arg, const struct td_case *c)
     return err;
 }
 
-static int run_bench(const struct bench *bench)
+int td_bench_cases(const struct td_bench_options *bench)
 {
     struct td_problem problem = {""};
     struct td_bench_pool pool = {NULL, NULL, NULL};
@@ -328,63 +318,4 @@ static int run_bench(const struct bench *bench)
     if (err)
         fprintf(stderr, "tensord: bench: %s\n", *problem.text ? problem.text : strerror(-err));
     return err ? err == -EINVAL ? 2 : 1 : 0;
-}
-
-static const char help[] =
-    "usage: tensord bench [OPTIONS]\n\n"
-    "Times every kernel that can run here, on a pinned pool, interleaved; `best` is the one that\n"
-    "selection takes.\n\n"
-    "  --cases FILE     a JSON file of cases, operators or expressions; without it, a short list\n"
-    "                   of its own\n"
-    "  --op NAME        only cases of this operator, or the case of this id\n"
-    "  --kernel NAME    only this kernel (ref, simd, simd@AVX2, onednn, best)\n"
-    "  --threads N      OpenMP threads [1]\n"
-    "  --all-candidates instead: whether selection takes the fastest kernel, over all operators'\n"
-    "                   samples, sizes from 1 to 1M elements and types; a line each, CPU time of "
-    "one\n"
-    "                   thread; the status is 1 where a default takes 1.05 times the best or more\n"
-    "  --seconds N      with it: how long, by leaving cells out; 0 is all of them [60]\n"
-    "  --dispatch       instead: nanoseconds of dispatch itself (selection, redispatch, boxing)\n"
-    "  --item NAME      with it: only this item, --repeat times, without a clock\n"
-    "  --repeat N       [1000]\n"
-    "  --json           one object a line\n";
-
-int td_command_bench(int argc, char **argv)
-{
-    struct bench bench = {.threads = 1, .repeat = 1000, .seconds = 60};
-    for (int i = 0; i < argc; i++) {
-        const char **text = !strcmp(argv[i], "--cases")    ? &bench.cases
-                            : !strcmp(argv[i], "--op")     ? &bench.op
-                            : !strcmp(argv[i], "--kernel") ? &bench.kernel
-                            : !strcmp(argv[i], "--item")   ? &bench.item
-                                                           : NULL;
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-            return td_command_help("bench", help);
-        }
-        if (!strcmp(argv[i], "--json")) {
-            bench.json = true;
-        } else if (!strcmp(argv[i], "--dispatch")) {
-            bench.dispatch = true;
-        } else if (!strcmp(argv[i], "--all-candidates")) {
-            bench.all = true;
-        } else if (!strcmp(argv[i], "--seconds") && i + 1 < argc && atof(argv[i + 1]) >= 0) {
-            bench.seconds = atof(argv[++i]);
-        } else if (!strcmp(argv[i], "--repeat") && i + 1 < argc && atol(argv[i + 1]) >= 0) {
-            bench.repeat = atol(argv[++i]);
-        } else if (text && i + 1 < argc) {
-            *text = argv[++i];
-        } else if (!strcmp(argv[i], "--threads") && i + 1 < argc && atoi(argv[i + 1]) > 0) {
-            bench.threads = atoi(argv[++i]);
-        } else {
-            return td_command_no_option("bench", argv[i]);
-        }
-    }
-    int status = td_command_begin(NULL);
-    if (status)
-        return status;
-    td_trap_catch(false, NULL, NULL); /* what a server pays for it is measured along */
-    if (bench.all)
-        return td_bench_all(bench.op, bench.seconds, bench.json);
-    return bench.dispatch ? td_bench_dispatch(bench.json, bench.item, bench.repeat)
-                          : run_bench(&bench);
 }

@@ -58,6 +58,16 @@ struct td_bench_cell {
 int td_bench_cell_begin(struct td_bench_cell *cell, int64_t elements);
 void td_bench_cell_end(struct td_bench_cell *cell);
 
+struct td_bench_options {
+    const char *cases, *op, *kernel, *item; /* or NULL */
+    int threads;                            /* 0: not said */
+    bool json, dispatch, all;
+    long repeat;
+    double seconds; /* below 0: not said */
+};
+/* Every kernel on a list of cases. The exit status. */
+int td_bench_cases(const struct td_bench_options *bench);
+
 /* bench --all-candidates: of one operator, or with NULL of all, for about so many seconds (0: as
  * long as it takes). The exit status: 1 when a default is not the best. */
 int td_bench_all(const char *op, double seconds, bool json);

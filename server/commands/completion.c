@@ -128,6 +128,11 @@ static bool asks_help(int argc, char **argv)
 
 /* ---- shells ---- */
 
+static bool takes_files(size_t command)
+{
+    return !strcmp(commands[command].word, "run") || !strcmp(commands[command].word, "bench");
+}
+
 /* As --cpu-capability takes them. */
 static void put_levels(void)
 {
@@ -166,10 +171,10 @@ static void write_bash(void)
     printf("--help' ;;\n");
     printf("    */--op|ops/ops) words=\"--json --help $(tensord ops 2>/dev/null | cut -d' ' -f1 | "
            "cut -d. -f1 | sort -u)\" ;;\n"
-           "    run/--input|run/--output-dir|bench/--cases) return ;;\n");
+           "    run/--input|run/--output-dir|bench/--input|bench/--cases) return ;;\n");
     for (size_t i = 1; i < COMMANDS; i++)
         printf("    %s/*) %swords='%s --help' ;;\n", commands[i].word,
-               strcmp(commands[i].word, "run") ? "" : "[[ $word != -* ]] || ", commands[i].options);
+               !takes_files(i) ? "" : "[[ $word != -* ]] || ", commands[i].options);
     printf("    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\n"
            "complete -o default -F _tensord tensord\n");
 }
@@ -219,7 +224,7 @@ static void write_zsh(void)
     for (size_t i = 1; i < COMMANDS; i++)
         if (strcmp(commands[i].word, "ops") != 0)
             printf("%s) compadd -- %s --help%s ;;\n", commands[i].word, commands[i].options,
-                   strcmp(commands[i].word, "run") ? "" : "; _files");
+                   !takes_files(i) ? "" : "; _files");
     printf("esac\n");
 }
 

@@ -19,12 +19,6 @@ struct shown {
     char file[LONGEST + 32]; /* within the directory; "" where none is written */
 };
 
-int td_once_fail(const char *why)
-{
-    fprintf(stderr, "tensord: run: %s\n", why);
-    return 1;
-}
-
 /* ---- files ---- */
 
 /* NumPy's name of the type; it has none of BF16, which is written as FP32. */
@@ -99,7 +93,7 @@ static int write_files(const struct td_once *once, struct shown *list, int n)
         return 0;
     if (mkdir(once->directory, 0777) && errno != EEXIST) {
         snprintf(why, sizeof why, "%.3000s: %s", once->directory, strerror(errno));
-        return td_once_fail(why);
+        return td_once_fail(once, why);
     }
     for (int i = 0; i < n; i++) {
         name_file(list, i);
@@ -109,7 +103,7 @@ static int write_files(const struct td_once *once, struct shown *list, int n)
         right = file && !fclose(file) && right;
         if (!right) {
             snprintf(why, sizeof why, "%s: %s", path, strerror(errno));
-            return td_once_fail(why);
+            return td_once_fail(once, why);
         }
     }
     return 0;
@@ -217,7 +211,7 @@ static int print_json(const struct td_once *once, const cJSON *parameters, const
     td_write_close(&w, '}');
     free(said);
     if (w.failed)
-        return td_once_fail("out of memory");
+        return td_once_fail(once, "out of memory");
     fwrite(w.text, 1, w.length, stdout);
     putchar('\n');
     return 0;
@@ -230,7 +224,7 @@ static int show(struct td_once *once, const cJSON *model, const cJSON *root, con
     struct shown *list;
     int n = read_outputs(td_json_member(root, "outputs"), blob, arena, &list);
     if (n < 0)
-        return td_once_fail("out of memory");
+        return td_once_fail(once, "out of memory");
     if (write_files(once, list, n))
         return 1;
     if (once->json)
@@ -253,9 +247,9 @@ int td_once_show(struct td_once *once, const cJSON *model, const struct td_respo
     struct td_json json;
     struct td_arena *arena = td_arena_create();
     if (!arena)
-        return td_once_fail("out of memory");
+        return td_once_fail(once, "out of memory");
     int failed = td_json_parse(&json, res->body, head, 32, &problem)
-                     ? td_once_fail(problem.text)
+                     ? td_once_fail(once, problem.text)
                      : show(once, model, json.root, (const char *)res->body + head, arena);
     td_json_free(&json);
     td_arena_destroy(arena);

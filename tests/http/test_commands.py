@@ -216,6 +216,79 @@ class Commands(unittest.TestCase):
             os.close(ours)
             os.close(theirs)
 
+    def model_bench(self, file, *args):
+        """What `tensord bench` says of a model, as a program reads it."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model")
+            with open(path, "wb") as made:
+                made.write(file)
+            np.save(os.path.join(folder, "x.npy"), np.ones((5, 3), np.float32))
+            done = run("bench", path, *(arg.replace("x.npy", f"{folder}/x.npy") for arg in args), "--json")
+            self.assertEqual((done.returncode, done.stderr), (0, ""), args)
+            return json.loads(done.stdout)
+
+    def test_bench_of_a_model(self):
+        """Times in order, of as many workers and threads as there are CPUs; each operator that ran, with its share."""
+        cpus = len(service.CPUS)
+        for args in (("--shape", "x=7,3"), ("--input", "x=x.npy")):
+            said = self.model_bench(models.line(), *args, "--seconds", "0.2")
+            settings = [(each["workers"], each["threads"]) for each in said["settings"]]
+            self.assertEqual(settings[0], (1, 1))
+            self.assertTrue(all(w * t <= cpus for w, t in settings), settings)
+            self.assertTrue(cpus == 1 or {(1, cpus), (cpus, 1)} <= set(settings), settings)
+            for each in said["settings"]:
+                times = [each[key] for key in ("us_min", "us_p50", "us_p90", "us_p99")]
+                self.assertEqual(times, sorted(times))
+                self.assertGreater(times[0], 0)
+                self.assertGreater(each["answers_s"], 20)
+            self.assertGreater(min(said["load_us"], said["first_us"], said["model_bytes"]), 0)
+            self.assertGreater(said["process_bytes"], said["model_bytes"])
+            self.assertRegex(" ".join(each["operator"] for each in said["operators"]), "mm|matmul|linear")
+            self.assertAlmostEqual(sum(each["percent"] for each in said["operators"]), 100, delta=0.1)
+            self.assertLessEqual(sum(each["calls"] for each in said["operators"]), 3)
+            shares = [each["us"] for each in said["operators"]]
+            self.assertEqual(shares, sorted(shares, reverse=True))
+            self.assertLessEqual({each["isa"].lower() for each in said["operators"]}, set(LEVELS))
+        said = self.model_bench(models.line_pt2(), "--shape", "x=2,3", "--threads", "1", "--seconds", "0.1")
+        self.assertEqual({each["threads"] for each in said["settings"]}, {1})
+
+    def test_bench_of_a_model_for_people(self):
+        """Eighty columns; what is missing is said with what would be right, which then runs."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "line.onnx")
+            with open(path, "wb") as file:
+                file.write(models.line())
+            refused = run("bench", path)
+            self.assertEqual((refused.returncode, refused.stdout, refused.stderr.count("\n")), (1, "", 1))
+            self.assertIn("input x is [-1,3], where -1 may be any size", refused.stderr)
+            done = run("bench", path, *re.search(r"(--shape) (\S+),", refused.stderr).groups(), "--seconds", "0.1")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertRegex(done.stdout, r"(?m)^workers threads +us min +p50 +p90 +p99 +answers/s\n +1 +1( +\d+\.\d{3}){4} +\d+$")
+            self.assertRegex(done.stdout, r"(?m)^operator +kernel +level +calls +us +%$")
+            self.assertLessEqual(max(len(line) for line in done.stdout.splitlines()[1:]), 80, done.stdout)
+            wrong = run("bench", path, "--shape", "x=2,4", "--seconds", "0.1")
+            self.assertEqual(wrong.returncode, 1)
+            self.assertIn("x: must have the shape [?, 3], but has [2, 4]", wrong.stderr)
+            self.wrong("bench", path, "--shape", "x", word="NAME=1,3,224,224")
+            self.wrong("bench", path, "--op", "add", word="not of a model")
+            self.wrong("bench", "--shape", "x=1", word="MODEL is missing")
+            self.assertIn("No such file", run("bench", "/nosuch.onnx").stderr)
+        for command in ("bench", "run"):
+            options = run(command, "--help").stdout.partition("\nExamples:")[0]
+            self.assertLessEqual(max(map(len, options.splitlines())), 80, command)
+
+    def test_repeat(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "line.onnx"), "wb") as file:
+                file.write(models.line())
+            np.save(os.path.join(folder, "x.npy"), np.ones((2, 3), np.float32))
+            args = ("run", f"{folder}/line.onnx", "--input", f"x={folder}/x.npy", "--repeat", "20")
+            said = re.search(r"^20 times more: least ([\d.]+) us, median ([\d.]+), 99 % within ([\d.]+)$", run(*args).stdout, re.M)
+            self.assertTrue(0 < float(said[1]) <= float(said[2]) <= float(said[3]), said)
+            outputs, times = map(json.loads, run(*args, "--json").stdout.splitlines())
+            self.assertEqual((outputs["outputs"][0]["name"], times["repeat"]), ("y", 20))
+            self.wrong(*args[:-1], "0", word="--repeat")
+
     def test_suggestions(self):
         """What is misspelt is told what was meant."""
         for args, near in ((("sevre",), "serve"), (("serve", "--memroy", "1G"), "--memory"), (("run", "--ouput-dir", "x"), "--output-dir"),
@@ -295,6 +368,8 @@ class Commands(unittest.TestCase):
         self.assertIn("avx512_bf16", self.completions("tensord", "serve", "--cpu-capability", "avx5"))
         self.assertEqual(self.completions("tensord", "run", ""), []) # files, then
         self.assertEqual(self.completions("tensord", "run", "--o"), ["--output-dir"])
+        self.assertEqual(self.completions("tensord", "bench", ""), []) # a model
+        self.assertEqual(self.completions("tensord", "bench", "--sh"), ["--shape"])
         path = {"PATH": f"{os.path.dirname(os.path.abspath(service.BINARY))}:{os.environ['PATH']}"}
         with unittest.mock.patch.dict(os.environ, path):
             self.assertEqual(self.completions("tensord", "ops", "softm"), ["softmax"])
