@@ -166,6 +166,12 @@ class WrongModels(service.ServiceTest):
             begin = time.monotonic()
             self.assertIn(self.put(file).status, (200, 201))
             self.assertLess(time.monotonic() - begin, 10)
+        pads = lambda n: [("Pad", [f"p{i}" if i else "x", "one"], [f"p{i + 1}"], {"mode": "reflect"}) for i in range(n)] + [("Relu", [f"p{n}"], ["y"], {})]
+        for n, size in ((1, 1000000), (2000, 100000)): # each makes a list of as many places
+            file = models.onnx_file(pads(n), [port("x", [size])], [port("y", None)], {"one": I(1, 1)})
+            begin = time.monotonic()
+            self.assertIn(self.put(file).status, (200, 201))
+            self.assertLess(time.monotonic() - begin, 5)
         chain = [("Add", [f"v{i}" if i else "x", "x"], [f"v{i + 1}"], {}) for i in range(20000)]
         file = models.onnx_file(chain + [("MatMul", ["v20000", "x"], ["y"], {"name": "bad"})], [port("x", [2, 3])], [port("y", None)])
         begin = time.monotonic()
