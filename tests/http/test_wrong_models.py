@@ -14,6 +14,7 @@ from service import Service
 
 F = lambda *shape: np.ones(shape, np.float32)
 I = lambda *v: np.array(v, np.int64)
+LONG = 50 # seconds: what is not bounded would take hours
 
 
 def wrong(op, inputs, constants=None, shapes=None, types=None, before=(), out="y", opset=17, **attributes):
@@ -165,18 +166,18 @@ class WrongModels(service.ServiceTest):
             file = wrong("Loop", ["most", "yes", "x"], {"most": np.array(2 ** 60), "yes": np.array(True)}, body=body(nodes))
             begin = time.monotonic()
             self.assertIn(self.put(file).status, (200, 201))
-            self.assertLess(time.monotonic() - begin, 10)
+            self.assertLess(time.monotonic() - begin, LONG)
         pads = lambda n: [("Pad", [f"p{i}" if i else "x", "one"], [f"p{i + 1}"], {"mode": "reflect"}) for i in range(n)] + [("Relu", [f"p{n}"], ["y"], {})]
         for n, size in ((1, 1000000), (2000, 100000)): # each makes a list of as many places
             file = models.onnx_file(pads(n), [port("x", [size])], [port("y", None)], {"one": I(1, 1)})
             begin = time.monotonic()
             self.assertIn(self.put(file).status, (200, 201))
-            self.assertLess(time.monotonic() - begin, 5)
+            self.assertLess(time.monotonic() - begin, LONG)
         chain = [("Add", [f"v{i}" if i else "x", "x"], [f"v{i + 1}"], {}) for i in range(20000)]
         file = models.onnx_file(chain + [("MatMul", ["v20000", "x"], ["y"], {"name": "bad"})], [port("x", [2, 3])], [port("y", None)])
         begin = time.monotonic()
         self.problem(self.put(file), 400, "node 'bad'")
-        self.assertLess(time.monotonic() - begin, 10)
+        self.assertLess(time.monotonic() - begin, LONG)
         self.service.call("DELETE", "/v1/models/m")
 
     def test_from_files(self):
