@@ -205,7 +205,7 @@ static int store_numbers(struct td_once *once, struct td_writer *call, const cJS
     struct td_answer answer = {td_arena_create(), NULL};
     struct td_tensor tensor = {.data = NULL};
     struct td_writer body;
-    char path[64], stored[32], why[800];
+    char path[64], stored[32], why[1000];
     struct td_problem problem;
     if (!answer.arena)
         return td_once_fail(once, "out of memory");
