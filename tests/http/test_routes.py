@@ -72,7 +72,7 @@ class Forms(service.ServiceTest):
         self.assertEqual(text.splitlines()[:3], ["{", '  "out": [', "    ["])
         self.assertGreater(len(text.splitlines()), 10)
         self.assertLessEqual(max(map(len, text.splitlines())), 101)
-        for path in ("/v1/ops/softmax", "/v1/dispatch/ops/add/state", "/v1/topology", "/v1", "/v1/ops/nosuch", "/v1/tensors"):
+        for path in ("/v1/ops/softmax", "/v1/dispatch/ops/add/state", "/v1", "/v1/ops/nosuch", "/v1/tensors"):
             plain, pretty = (self.service.call("GET", path + query) for query in ("?pretty=false", "?pretty=true"))
             self.assertEqual((pretty.status, pretty.json), (plain.status, plain.json), path)
             self.assertNotIn(b"\n", plain.body[:-1])
