@@ -39,12 +39,6 @@ static const char help[] =
     "  --repeat N       [1000]\n"
     "  --json           one object a line\n";
 
-static int wrong(const char *what, const char *given)
-{
-    fprintf(stderr, "tensord: bench: %s '%s'; see tensord bench --help\n", what, given);
-    return 2;
-}
-
 /* An option of a model. 0: it is none, 1: taken, with its value, -1: said what is wrong. */
 static int read_model_option(struct td_once *once, const char *option, const char *value)
 {
@@ -52,11 +46,12 @@ static int read_model_option(struct td_once *once, const char *option, const cha
     if (!input && !shape)
         return 0;
     if (!value || !strchr(value, '='))
-        wrong(input ? "--input takes NAME=FILE.npy and not"
-                    : "--shape takes NAME=1,3,224,224 and not",
-              value ? value : "");
+        td_command_wrong("bench",
+                         input ? "--input takes NAME=FILE.npy and not"
+                               : "--shape takes NAME=1,3,224,224 and not",
+                         value ? value : "");
     else if ((input ? once->n_inputs : once->n_shapes) == TD_ONCE_INPUTS)
-        wrong("too many inputs from", value);
+        td_command_wrong("bench", "too many inputs from", value);
     else if (input)
         once->input[once->n_inputs++] = value;
     else
@@ -102,10 +97,11 @@ static int read_args(struct td_bench_options *bench, struct td_once *once, int a
         }
     }
     if (!once->model && (once->n_inputs || once->n_shapes))
-        return wrong("MODEL is missing:", "a file");
+        return td_command_wrong("bench", "MODEL is missing:", "a file");
     if (once->model && (bench->cases || bench->op || bench->kernel || bench->item ||
                         bench->dispatch || bench->all))
-        return wrong("cases, operators and kernels are not of a model:", once->model);
+        return td_command_wrong("bench",
+                                "cases, operators and kernels are not of a model:", once->model);
     return 0;
 }
 

@@ -194,14 +194,6 @@ static int by_time(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-static double all_us(const struct td_model_bench *b)
-{
-    double us = 0;
-    for (int i = 0; i < b->n_shares; i++)
-        us += b->share[i].us;
-    return us;
-}
-
 /* What the operators of the last run took. */
 static int read_shares(struct td_once *once)
 {
@@ -234,10 +226,10 @@ static int look(struct td_once *once)
     for (int i = 0; i < WARM + LOOKS && !failed; i++) {
         failed = td_once_time(once, once->worker, &b->setting[0].call, &times) ||
                  (i >= WARM && read_shares(once));
-        if (failed || i < WARM || (i > WARM && all_us(b) >= least))
+        if (failed || i < WARM || (i > WARM && td_model_bench_us(b) >= least))
             continue;
         memcpy(best, b->share, sizeof b->share);
-        least = all_us(b);
+        least = td_model_bench_us(b);
         n = b->n_shares;
     }
     if (!failed) {

@@ -41,6 +41,7 @@ struct td_model_bench {
 /* threads: of each worker; 0: several. once.model, .word, .fill, inputs, shapes, json and seconds
  * are set. The exit status. */
 int td_bench_model(struct td_model_bench *b, int threads);
+double td_model_bench_us(const struct td_model_bench *b); /* of all operators */
 void td_model_bench_show(const struct td_model_bench *b);
 
 #endif

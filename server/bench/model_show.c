@@ -6,12 +6,17 @@
 
 #define SHOWN 20 /* operators */
 
-static double all_us(const struct td_model_bench *b)
+double td_model_bench_us(const struct td_model_bench *b)
 {
     double us = 0;
     for (int i = 0; i < b->n_shares; i++)
         us += b->share[i].us;
-    return us > 0 ? us : 1;
+    return us;
+}
+
+static double percent(const struct td_share *share, double all_us)
+{
+    return all_us > 0 ? 100 * share->us / all_us : 0;
 }
 
 static void show_settings(const struct td_model_bench *b)
@@ -28,7 +33,8 @@ static void show_settings(const struct td_model_bench *b)
 
 static void show_shares(const struct td_model_bench *b)
 {
-    double all = all_us(b), rest = 0;
+    double all = td_model_bench_us(b);
+    struct td_share rest = {.us = 0};
     if (*b->why)
         printf("\nno plan, and so no times by operator: %s\n", b->why);
     if (!b->n_shares)
@@ -36,13 +42,13 @@ static void show_shares(const struct td_model_bench *b)
     printf("\n%-37s %-7s %-11s %5s %9s %5s\n", "operator", "kernel", "level", "calls", "us", "%");
     for (int i = 0; i < b->n_shares; i++) {
         const struct td_share *share = &b->share[i];
-        rest += i < SHOWN ? 0 : share->us;
+        rest.us += i < SHOWN ? 0 : share->us;
         if (i < SHOWN)
             printf("%-37.37s %-7.7s %-11s %5ld %9.3f %5.1f\n", share->op, share->kernel, share->isa,
-                   share->calls, share->us, 100 * share->us / all);
+                   share->calls, share->us, percent(share, all));
     }
-    if (rest > 0)
-        printf("%-62s %9.3f %5.1f\n", "(the others)", rest, 100 * rest / all);
+    if (rest.us > 0)
+        printf("%-62s %9.3f %5.1f\n", "(the others)", rest.us, percent(&rest, all));
 }
 
 static void show_text(const struct td_model_bench *b)
@@ -83,6 +89,7 @@ static void write_settings(struct td_writer *w, const struct td_model_bench *b)
 
 static void write_shares(struct td_writer *w, const struct td_model_bench *b)
 {
+    double all = td_model_bench_us(b);
     td_write_open(w, "operators", '[');
     for (int i = 0; i < b->n_shares; i++) {
         const struct td_share *share = &b->share[i];
@@ -92,7 +99,7 @@ static void write_shares(struct td_writer *w, const struct td_model_bench *b)
         td_write_str(w, "isa", share->isa);
         td_write_int(w, "calls", share->calls);
         td_write_num(w, "us", digits(share->us));
-        td_write_num(w, "percent", digits(100 * share->us / all_us(b)));
+        td_write_num(w, "percent", digits(percent(share, all)));
         td_write_close(w, '}');
     }
     td_write_close(w, ']');

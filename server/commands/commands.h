@@ -20,6 +20,8 @@ int td_command_help(const char *word, const char *text);
 /* For an option that the command does not have, or that lacks its value: says so on standard error,
  * and which was meant. The exit status, 2. */
 int td_command_no_option(const char *word, const char *given);
+/* Says on standard error what is wrong with a word of its command line: 2. */
+int td_command_wrong(const char *word, const char *what, const char *given);
 
 /* Prints the first example of every command. */
 void td_command_examples(void);

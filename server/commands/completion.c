@@ -98,6 +98,12 @@ void td_command_examples(void)
     print_examples(&e);
 }
 
+int td_command_wrong(const char *word, const char *what, const char *given)
+{
+    fprintf(stderr, "tensord: %s: %s '%s'; see tensord %s --help\n", word, what, given, word);
+    return 2;
+}
+
 int td_command_no_option(const char *word, const char *given)
 {
     char taken[200] = "";

@@ -68,12 +68,6 @@ static const char help[] =
     "  --explain               says what the run consisted of\n"
     "  --json                  the outputs with all their elements as JSON\n";
 
-static int wrong(const char *what, const char *given)
-{
-    fprintf(stderr, "tensord: run: %s '%s'; see tensord run --help\n", what, given);
-    return 2;
-}
-
 /* 0, or the exit status; -1: help was asked for. */
 static int read_args(struct td_once *once, int argc, char **argv)
 {
@@ -83,17 +77,18 @@ static int read_args(struct td_once *once, int argc, char **argv)
             return -1;
         bool repeat = !strcmp(argv[i], "--repeat");
         if ((input || directory || repeat) && i + 1 == argc)
-            return wrong("no value for", argv[i]);
+            return td_command_wrong("run", "no value for", argv[i]);
         if (input && once->n_inputs == TD_ONCE_INPUTS)
-            return wrong("too many inputs from", argv[i + 1]);
+            return td_command_wrong("run", "too many inputs from", argv[i + 1]);
         if (input && !strchr(argv[i + 1], '='))
-            return wrong("--input takes NAME=FILE.npy and not", argv[i + 1]);
+            return td_command_wrong("run", "--input takes NAME=FILE.npy and not", argv[i + 1]);
         if (input)
             once->input[once->n_inputs++] = argv[++i];
         else if (directory)
             once->directory = argv[++i];
         else if (repeat && atol(argv[i + 1]) < 1)
-            return wrong("--repeat takes a number from 1 on and not", argv[i + 1]);
+            return td_command_wrong("run", "--repeat takes a number from 1 on and not",
+                                    argv[i + 1]);
         else if (repeat)
             once->repeat = atol(argv[++i]);
         else if (!strcmp(argv[i], "--eager"))
@@ -105,11 +100,11 @@ static int read_args(struct td_once *once, int argc, char **argv)
         else if (*argv[i] == '-')
             return td_command_no_option("run", argv[i]);
         else if (once->model)
-            return wrong("one model is run, and not also", argv[i]);
+            return td_command_wrong("run", "one model is run, and not also", argv[i]);
         else
             once->model = argv[i];
     }
-    return once->model ? 0 : wrong("MODEL is missing:", "a file");
+    return once->model ? 0 : td_command_wrong("run", "MODEL is missing:", "a file");
 }
 
 int td_command_run(int argc, char **argv)
