@@ -174,7 +174,7 @@ struct td_run {          /* a call on its way: the kernel's part, and dispatch's
     int depth;     /* of nesting, for the trace */
     const struct td_derivative *derivative; /* recorded where a gradient is required, or NULL */
     const struct td_stop *stop;             /* borrowed; who may stop its execution, or NULL */
-    bool sized; /* kinds and types were right: what is refused from there on may be so for sizes */
+    bool sized; /* types were accepted: a later refusal may be about sizes */
     bool timed;
     int64_t ns; /* its kernel took; when timed */
     int error;  /* of its execution: 0, or -EINVAL where its data are refused */

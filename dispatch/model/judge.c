@@ -1,23 +1,24 @@
-/* Whether a model fits together, told when it is loaded: the program is walked as it is for a plan,
- * with tensors that have types and sizes but no elements. Calls are bound, so that operators' own
- * rules judge them, and are not computed, but for little ones of constants alone: shapes, axes.
+/* Type and shape checks when a model is loaded. The program is walked as it is for a plan, with
+ * tensors that have types and sizes but no elements. Each call is bound, so the operator's own
+ * rules check it. A call is computed only if all its arguments are constants and small: shapes,
+ * axes.
  *
- * What would be wrong in each call is refused. What cannot be told is let pass, and with it all
- * that depends on it: where an element of an input has to be known, where a loop goes on for long,
- * where time is short. Sizes that the file leaves free are tried with some numbers; others may be
- * right where these are not. So a node that depends on them is refused only where all the numbers
- * lead to the same sentence, and that is about kinds, types, or sizes that are not free. */
+ * A model is refused if every call of it would fail. A node is accepted, and so are all nodes that
+ * depend on it, if its check needs an element of an input, a long loop, or more time than there is.
+ * Sizes that the file leaves free are tried with some numbers; others may be right where these are
+ * not. So a node that depends on them is refused only where all the numbers lead to the same
+ * sentence, and that is about kinds, types, or sizes that are not free. */
 #include "dispatch/plan/plan.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_NS INT64_C(500000000)   /* that it may take */
-#define TURNS 4                      /* times a model's nodes that inner graphs and calls may be, */
-#define LEAST 4096                   /* and more */
-#define LITTLE 4096                  /* elements, and operations, of what is computed */
-#define MOST_BYTES ((size_t)1 << 50) /* of a tensor that is judged */
+#define MOST_NS INT64_C(500000000) /* that it may take */
+#define TURNS 4                    /* times a model's nodes that inner graphs and calls may be, */
+#define LEAST 4096                 /* and more */
+#define LITTLE 4096                /* elements and operations of a call that is computed, at most */
+#define MOST_BYTES ((size_t)1 << 50) /* of a tensor that is checked, at most */
 #define MOST_BLOCK ((size_t)1 << 20) /* of one that is made: an index of places, a window */
 #define DOUBTS 4                     /* nodes that are noted */
 
@@ -38,7 +39,7 @@ struct doubt { /* a node that does not fit with sizes that were guessed */
 };
 
 struct judging {
-    struct td_recorder recorder; /* the first, so that the walk's points here */
+    struct td_recorder recorder; /* the first member: walk->recorder is cast to this struct */
     unsigned char *known;        /* by value */
     bool guessed;                /* the node under way depends on a guess */
     int64_t guess, left;         /* inner graphs and calls that may still be made */
@@ -106,7 +107,8 @@ static void make_fp32(struct td_tensor *t, int n)
             t[i].dtype = TD_f32;
 }
 
-/* Whether the same sizes are right in FP32: then types are what is wrong. */
+/* Whether the call is accepted with all tensors in FP32: then its types are wrong, not its sizes.
+ */
 static bool is_for_types(struct td_walk *walk, const char *op, const struct td_named *args,
                          int n_args)
 {
@@ -144,7 +146,8 @@ static void judge_refused(struct td_walk *walk, const char *op, const struct td_
         return;
     for (size_t i = 0; i < sizeof naming / sizeof *naming && handle && !walk->misfit; i++)
         walk->misfit = !strcmp(naming[i], handle->schema.name);
-    walk->misfit = walk->misfit || of(walk)->guess != *guesses || /* it is only compared then */
+    walk->misfit = walk->misfit ||
+                   of(walk)->guess != *guesses || /* a later guess is only compared */
                    is_for_types(walk, op, args, n_args);
 }
 

@@ -160,8 +160,8 @@ bool td_pt2_puts_all(const struct td_node *node)
     if (!strcmp(target, "slice.Tensor"))
         return is_from(node, "start", 0, 0) && is_from(node, "end", INT64_MAX, INT64_MAX) &&
                is_from(node, "step", 1, 1);
-    return td_pt2_view_form(target) == 's' || td_pt2_view_form(target) == 'd' ||
-           td_pt2_view_form(target) == 'm' || !strcmp(target, "permute") ||
+    char form = td_pt2_view_form(target);
+    return form == 's' || form == 'd' || form == 'm' || !strcmp(target, "permute") ||
            !strcmp(target, "view.dtype");
 }
 
@@ -237,15 +237,16 @@ static int write_back(struct td_walk *walk, const struct td_node *node, const st
                     {"diagonal", "diagonal_scatter"},
                     {"as_strided", "as_strided_scatter"}};
     const char *target = node->form;
+    char form = td_pt2_view_form(target);
     if (in[0].v.kind != TD_KIND_tensor || in[1].v.kind != TD_KIND_tensor)
         return td_walk_refuse(walk, "%s: of no tensor", target);
-    if (td_pt2_view_form(target) == 's' && td_numel(&in[0].v.tensor) == td_numel(&in[1].v.tensor)) {
+    if (form == 's' && td_numel(&in[0].v.tensor) == td_numel(&in[1].v.tensor)) {
         *out = td_item_reshaped(&in[1], in[0].v.tensor.shape, in[0].v.tensor.rank);
         return 0;
     }
-    if (td_pt2_view_form(target) == 'd')
+    if (form == 'd')
         return td_pt2_call_on(walk, target, node, in, 1, 1, out);
-    if (td_pt2_view_form(target) == 'm' && in[1].v.tensor.rank > 1)
+    if (form == 'm' && in[1].v.tensor.rank > 1)
         return TD_CALL(walk, "transpose.int", out, TD_GIVE(in[1]), TD_GIVE(td_item_int(-2)),
                        TD_GIVE(td_item_int(-1)));
     for (int i = 0; i < 4; i++)
