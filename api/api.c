@@ -8,6 +8,7 @@
 #include "api/openapi/openapi.h"
 #include "api/request/request.h"
 #include "api/routes/routes.h"
+#include "api/sessions/sessions.h"
 #include "api/shm/shm.h"
 #include "api/tasks/tasks.h"
 #include "api/tensors/tensors.h"
@@ -178,7 +179,7 @@ static int judge_type(struct td_request *req)
                req->route->handler != td_api_eval;
     if (npy || td_api_is_json(req) ||
         req->route->handler == td_api_tensors_put /* which take more */ ||
-        req->route->handler == td_api_models_put)
+        req->route->handler == td_api_models_put || req->route->handler == td_api_sessions_put)
         return 0;
     return td_api_problem(
         req, -EPROTONOSUPPORT,
@@ -259,6 +260,7 @@ void td_api_end(struct td_request *req, int64_t now_ns)
 
 void td_service_fini(struct td_service *service)
 {
+    td_sessions_destroy(service->sessions);
     td_models_destroy(service->models);
     td_tensors_destroy(service->tensors);
     td_metrics_destroy(service->metrics);
@@ -274,12 +276,16 @@ int td_service_init(struct td_service *service)
     td_library_count();
     service->tensors = td_tensors_create(service->limits.store_bytes);
     service->models = service->tensors ? td_models_create(service->tensors) : NULL;
+    service->sessions = service->models
+                            ? td_sessions_create(service->models, service->limits.session_bytes,
+                                                 service->limits.session_ttl_s)
+                            : NULL;
     service->metrics = td_metrics_create();
     service->shm = td_shm_create();
     service->tasks = td_task_table_create(service);
     service->json_cache = td_json_cache_create(service->limits.json_depth);
-    if (!service->tensors || !service->models || !service->metrics || !service->shm ||
-        !service->tasks || !service->json_cache || td_fixed_create(service)) {
+    if (!service->tensors || !service->models || !service->sessions || !service->metrics ||
+        !service->shm || !service->tasks || !service->json_cache || td_fixed_create(service)) {
         td_service_fini(service);
         return -ENOMEM;
     }

@@ -14,18 +14,21 @@
 /* ---- what all requests share: built by main, in this order, and torn down in reverse ---- */
 
 struct td_limits {
-    size_t body;        /* bytes of a request body; 256 MiB */
-    size_t headers;     /* bytes of the header block; 32 KiB */
-    int json_depth;     /* 32 */
-    int task_ttl_s;     /* seconds for which the result of a task is kept; 60 */
-    int tasks;          /* at a time, kept results included; 1024 */
-    size_t task_bytes;  /* that their results may have of td_memory */
-    size_t store_bytes; /* and stored tensors with all their forms, and models */
-    int timeout_ms;     /* of calls that do not say; 0: none; 300,000 */
+    size_t body;          /* bytes of a request body; 256 MiB */
+    size_t headers;       /* bytes of the header block; 32 KiB */
+    int json_depth;       /* 32 */
+    int task_ttl_s;       /* seconds for which the result of a task is kept; 60 */
+    int tasks;            /* at a time, kept results included; 1024 */
+    size_t task_bytes;    /* that their results may have of td_memory */
+    size_t store_bytes;   /* and stored tensors with all their forms, and models */
+    size_t session_bytes; /* and sessions */
+    int session_ttl_s;    /* for which one is kept that nobody calls; 600 */
+    int timeout_ms;       /* of calls that do not say; 0: none; 300,000 */
 };
 
 struct td_tensors;    /* the stored tensors, by name: api/tensors/store.c */
 struct td_models;     /* the models, by name: api/models/store.c */
+struct td_sessions;   /* what models remember for clients: api/sessions/store.c */
 struct td_metrics;    /* counters and histograms: api/metrics/metrics.c */
 struct td_shm;        /* regions of clients' shared memory: api/shm/shm.c */
 struct td_task_table; /* calls answered 202, and their results: api/tasks/table.c */
@@ -55,6 +58,7 @@ struct td_service {
     /* Made by td_service_init: */
     struct td_tensors *tensors;
     struct td_models *models;
+    struct td_sessions *sessions;
     struct td_metrics *metrics;
     struct td_shm *shm;
     struct td_task_table *tasks;
@@ -105,7 +109,9 @@ struct td_response {
 
 struct td_trail {   /* what became of a call; the texts are borrowed until td_api_end */
     const char *op; /* the operator or expression that was asked for; NULL: it was no call of one */
-    const char *model; /* the model, or NULL */
+    const char *model;   /* the model, or NULL */
+    const char *session; /* that it was a step of, or NULL */
+    int64_t step;        /* which */
     const char *pool;
     const struct td_impl
         *impl; /* of the kernel that ran; NULL: none did, and the rest is not set */

@@ -74,14 +74,22 @@ static int share_memory(struct server *s, struct td_problem *problem)
     if (facts.memory_limit && facts.memory_limit < least)
         least = facts.memory_limit;
     size_t memory = c->memory ? c->memory : least / 2;
-    if (c->store_bytes > memory || c->task_bytes > memory)
-        return td_problem_set(problem, EINVAL, "%s: %zu bytes are more than the %zu of memory",
-                              c->store_bytes > memory ? "store-bytes" : "task-bytes",
-                              c->store_bytes > memory ? c->store_bytes : c->task_bytes, memory);
+    const struct {
+        const char *name;
+        size_t bytes;
+    } parts[] = {{"store-bytes", c->store_bytes},
+                 {"task-bytes", c->task_bytes},
+                 {"session-bytes", c->session_bytes}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].bytes > memory)
+            return td_problem_set(problem, EINVAL, "%s: %zu bytes are more than the %zu of memory",
+                                  parts[i].name, parts[i].bytes, memory);
     td_memory.limit = memory;
     td_memory.reserve = memory / 16; /* in which small calls and problems are still answered */
     td_memory.control = memory / 32; /* and metrics, lists and DELETE, when small calls have that */
     limits->store_bytes = c->store_bytes ? c->store_bytes : memory / 2;
+    limits->session_bytes = c->session_bytes ? c->session_bytes : memory / 4;
+    limits->session_ttl_s = c->session_ttl_s;
     limits->task_bytes = c->task_bytes ? c->task_bytes : memory / 4;
     limits->body = c->max_body < memory ? c->max_body : memory;
     return 0;

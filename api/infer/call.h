@@ -6,6 +6,7 @@
 #include "api/infer/infer.h"
 #include "api/infer/streams/streams.h"
 #include "api/models/models.h"
+#include "api/sessions/sessions.h"
 #include "api/shm/shm.h"
 #include "api/tensors/tensors.h"
 #include "kernels/weight.h"
@@ -24,10 +25,23 @@ enum td_form {
 struct td_infer_output {
     const char *name;
     enum td_form form;
-    size_t offset;              /* of a binary one, behind the JSON */
-    const char *store;          /* of a stored one: the name it is to take */
-    struct td_weight *expected; /* what must have had the name until then, or NULL */
-    struct td_weight *made;     /* a reference, until it has the name */
+    size_t offset;               /* of a binary one, behind the JSON */
+    const char *store;           /* of a stored one: the name it is to take */
+    struct td_weight *expected;  /* what must have had the name until then, or NULL */
+    struct td_weight *made;      /* a reference, until it has the name, */
+    struct td_tensors_new entry; /* which it gets as this */
+};
+
+struct td_infer_session { /* that the call is a step of; see session.c */
+    const char *name;     /* NULL: not said; "": none, a run from where the model begins */
+    bool sequence;        /* and it is called so, as Triton has them */
+    bool start, end, counts, waits; /* counts: step is given; waits: wait_ms is */
+    int64_t step, wait_ms;
+    struct td_session *session;         /* while it is taken; or NULL */
+    struct td_contents *before, *after; /* references, or NULL */
+    int64_t step_before, made;
+    struct td_session_waiter waiter;
+    struct td_job job; /* which goes on with the call once the session is its own */
 };
 
 struct td_infer { /* lives in the request's arena */
@@ -47,6 +61,7 @@ struct td_infer { /* lives in the request's arena */
     struct td_weight *held[TD_MAX_INPUTS]; /* references to stored tensors in use */
     int n_held;
     struct td_streams streams;
+    struct td_infer_session session;
     size_t binary_at; /* where in the body the next binary tensor begins */
 
     /* The parameters that all calls share. */
@@ -143,6 +158,36 @@ bool td_infer_is_port(const char *port, const char *name);
 /* The bytes of a binary tensor that begin at offset at of the body, copied only where its type may
  * not lie there. NULL when there is no memory. */
 void *td_infer_binary(const struct td_infer *in, size_t at, size_t bytes, size_t align);
+
+/* ---- infer.c ---- */
+
+/* Runs the bound call, or has it run. 0 or -EINPROGRESS, as a handler. */
+int td_infer_start(struct td_infer *in);
+
+/* ---- session.c; sentences go to run.problem ---- */
+
+#define TD_SESSION_PARAMETERS                                                                      \
+    "session", "session_start", "session_end", "session_step", "session_wait_ms", "sequence_id",   \
+        "sequence_start", "sequence_end"
+/* Reads the parameter when it is one of a session. *err: 0, -EINVAL or -ENOMEM. */
+bool td_infer_session_parameter(struct td_infer *in, const cJSON *item, int *err,
+                                struct td_problem *problem);
+/* Has the session that the call names, if it names one. -EINPROGRESS: it waits, and goes on as
+ * session.job says. -EINVAL, -ENOENT, -EBUSY, -ENOSPC, -ENOMEM. */
+int td_infer_take_session(struct td_infer *in);
+/* Of one that is taken: what it goes on from, and with which model. -EBUSY: it is at another step.
+ */
+int td_infer_enter_session(struct td_infer *in);
+/* Gives those inputs that are state, and that the client has left out, their contents. -EINVAL,
+ * -ENOMEM. */
+int td_infer_fill_states(struct td_infer *in);
+/* Keeps what the run has made of the states, and makes it the session's: the first may fail, and
+ * nothing has changed then; with the second, which cannot, the session is free. -EINVAL, -ENOMEM,
+ * -ENOSPC. */
+int td_infer_prepare_step(struct td_infer *in);
+void td_infer_commit_step(struct td_infer *in);
+/* The session is as it was, and free: to be called before any answer. */
+void td_infer_leave_session(struct td_infer *in);
 
 /* ---- query.c ---- */
 

@@ -228,6 +228,10 @@ void td_infer_write_parameters(struct td_infer *in, struct td_writer *w)
         td_write_int(w, "queue_us", (in->begin_ns - in->queued_ns) / 1000);
         td_write_us(w, "compute_us", in->end_ns - in->begin_ns);
     }
+    if (in->session.made) {
+        td_write_str(w, "session", in->session.name);
+        td_write_int(w, "session_step", in->session.made);
+    }
     if (in->options.autocast)
         td_write_str(w, "autocast", autocast_name(&in->run));
     if (!in->meta && in->streams.asked) {

@@ -10,7 +10,6 @@
 #include "api/infer/call.h"
 #include "api/metrics/metrics.h"
 #include "api/tasks/tasks.h"
-#include "api/web/web.h"
 
 #include <errno.h>
 #include <string.h>
@@ -105,9 +104,7 @@ static bool is_too_late(struct td_infer *in)
     return (!in->served || atomic_load(&stop_of(in)->asked)) && is_over(in, "took");
 }
 
-/* On a worker, or without one on the HTTP thread. The response is made, but after -EAGAIN: it takes
- * longer than that thread has. */
-static int compute(struct td_infer *in, struct td_worker *worker)
+static int compute_call(struct td_infer *in, struct td_worker *worker)
 {
     int err = in->served ? run_model(in, worker) : run_operator(in, worker);
     if (err == -EAGAIN)
@@ -122,14 +119,28 @@ static int compute(struct td_infer *in, struct td_worker *worker)
     td_infer_note_trail(in);
     if (worker && is_too_late(in))
         return 0;
-    err = td_shm_end(&in->shm, in->out, &in->run.problem);
+    err = td_infer_prepare_step(in);
+    if (!err)
+        err = td_shm_end(&in->shm, in->out, &in->run.problem);
     if (!err)
         err = td_infer_store(in);
+    if (!err)
+        td_infer_commit_step(in);
     if (err)
         td_api_problem(in->req, err, "%s", in->run.problem.text);
     else
         td_infer_reply(in);
     return 0;
+}
+
+/* On a worker, or without one on the HTTP thread. The response is made, but after -EAGAIN: it takes
+ * longer than that thread has. */
+static int compute(struct td_infer *in, struct td_worker *worker)
+{
+    int err = compute_call(in, worker);
+    if (err != -EAGAIN)
+        td_infer_leave_session(in); /* before the client can know */
+    return err;
 }
 
 /* The same where what is behind the results may keep the thread no longer than a model may. */
@@ -151,6 +162,7 @@ static void run_job(struct td_job *job, struct td_worker *worker)
         ; /* cancelled: nobody wants an answer */
     else if (!td_api_is_gone(req) && !is_over(in, "waited"))
         compute(in, worker);
+    td_infer_leave_session(in);
     struct td_model_results *results = in->results; /* of which a plan may be made: none waits */
     in->results = NULL;
     req->reply(req);
@@ -186,6 +198,7 @@ static int submit(struct td_infer *in)
         in->req->defer(in->req);
     int err = enqueue(in);
     if (err) {
+        td_infer_leave_session(in);
         td_api_refused(in->req, in->pool, err);
         in->req->reply(in->req);
     }
@@ -198,58 +211,36 @@ static int submit_task(struct td_infer *in)
     struct td_request *req = in->req;
     struct td_runtime_facts facts;
     td_runtime_facts(&facts);
-    if (!facts.enabled)
+    if (!facts.enabled) {
+        td_infer_leave_session(in);
         return td_api_problem(
             req, -ENOSYS,
             "Prefer: respond-async: there are no tasks without bound threads (pin "
             "backend none)");
+    }
     struct td_task *task;
     size_t bytes = td_infer_reply_bytes(in);
     if (in->served) /* as the last time */
         bytes += atomic_load(&in->served->reply_bytes);
     int err = td_task_add(&task, req, &in->req, td_infer_called(in), td_pool_name(in->pool), bytes,
                           &in->run.problem);
-    if (err)
+    if (err) {
+        td_infer_leave_session(in);
         return td_api_problem(req, err, "%s", in->run.problem.text);
+    }
     in->is_task = true;
     if (!in->served)
         req->trail.op = in->run.handle->full; /* the expression is the task's */
     td_api_task_accepted(req, task);          /* before a worker can use the arena */
     err = enqueue(in);
     if (err) {
+        td_infer_leave_session(in);
         td_task_take_back(req, in->req);
         in->req = req;
         err = td_api_refused(req, in->pool, err);
     }
     td_task_unref(task);
     return err;
-}
-
-static int bind(struct td_infer *in)
-{
-    struct td_request *req = in->req;
-    if (in->served) {
-        int bad = td_infer_bind_model(in);
-        return bad ? td_api_problem(req, bad, "%s", in->run.problem.text) : 0;
-    }
-    in->options.alloc = td_alloc_in_arena;
-    in->options.alloc_arg = req->arena;
-    in->options.also = td_infer_shared;
-    int err = td_infer_bind_operator(in);
-    if (err == -ENOSYS && !in->eval)
-        return td_infer_no_kernel(in);
-    in->meta = !err && td_run_is_meta(&in->run);
-    if (!err && in->shapes_only && !in->meta)
-        err = td_problem_set(&in->run.problem, EINVAL,
-                             "inputs: one has no data, and the keys lead to %s, not to Meta",
-                             td_key_name(in->run.key));
-    if (!err)
-        err = td_infer_outputs(in);
-    if (!err && !in->meta)
-        err = td_streams_plan(in);
-    if (!err && in->npy && !in->meta)
-        err = td_infer_check_npy(in);
-    return err ? td_api_problem(req, err, "%s", in->run.problem.text) : 0;
 }
 
 /* Whether this HTTP thread runs the call itself: only when it is known to be little. One that is
@@ -272,7 +263,7 @@ static bool is_small(struct td_infer *in)
     return cost.most < most;
 }
 
-static int start(struct td_infer *in)
+int td_infer_start(struct td_infer *in)
 {
     struct td_request *req = in->req;
     if (in->meta) {
@@ -287,12 +278,15 @@ static int start(struct td_infer *in)
         size_t scratch;
         err = in->run.forced ? td_run_select(&in->run, &scratch) : 0; /* a wrong one is said now */
         td_run_release(&in->run);
-        return err ? td_api_problem(req, err, "%s", in->run.problem.text) : submit_task(in);
+        if (err)
+            return td_api_problem(req, err, "%s", in->run.problem.text);
+        return submit_task(in);
     }
     if (req->worker && td_worker_pool(req->worker) == in->pool) {
         td_worker_note(req->worker, name_of(in), begin_wait(in));
         if (!is_over(in, "waited"))
             compute(in, req->worker);
+        td_infer_leave_session(in);
         td_infer_free_results(in);
         return 0;
     }
@@ -305,96 +299,4 @@ static int start(struct td_infer *in)
         in->ran_inline = false;
     }
     return submit(in);
-}
-
-static void free_call(struct td_request *req)
-{
-    struct td_infer *in = req->call_;
-    td_infer_free_results(in); /* they may lie in inputs, which go next */
-    td_served_unref(&in->served);
-    td_json_free(&in->json);
-    if (in->asked)
-        td_json_free(in->asked);
-    for (int i = 0; i < in->n_held; i++)
-        td_weight_unref(&in->held[i]);
-    for (int i = 0; i < in->n_outputs; i++)
-        td_weight_unref(&in->output[i].made);
-    td_shm_release(&in->shm);
-    td_pool_unref(in->pool);
-    req->call_ = NULL;
-}
-
-/* Unknown sizes are found by trial, which takes a millisecond: a worker begins anew. */
-static int hand_over(struct td_request *req)
-{
-    free_call(req);
-    req->release_ = NULL;
-    req->explain_ = NULL;
-    return td_api_hand_over(req);
-}
-
-/* served: NULL, or a reference that is taken. ours: not by the protocol's route. */
-static int begin(struct td_request *req, const char *op, const char *model, bool eval, bool ours,
-                 struct td_served *served)
-{
-    size_t text = td_is_npy(req)          ? 0
-                  : req->json_length >= 0 ? (size_t)req->json_length
-                                          : req->body_size;
-    bool bulk = td_api_is_bulk(req, text, req->body_size);
-    struct td_infer *in = bulk ? NULL : td_arena_alloc(req->arena, sizeof *in);
-    if (!in)
-        td_served_unref(&served);
-    if (bulk)
-        return td_api_hand_over(req);
-    if (!in)
-        return td_api_problem(req, -ENOMEM, "no memory for the request");
-    memset(in, 0, offsetof(struct td_infer, json));
-    td_json_init(&in->json);
-    in->req = req;
-    in->op = op;
-    in->model = model;
-    in->served = served;
-    req->trail.op = served ? NULL : op;
-    req->trail.model = served ? model : NULL;
-    in->eval = eval;
-    in->ours = ours;
-    in->npy = in->binary_output = ours && td_asks_for(req, "Accept", "application/x-npy");
-    in->timeout_ms = req->service->limits.timeout_ms;
-    req->call_ = in;
-    req->release_ = free_call;
-    req->explain_ = td_infer_explain;
-    struct td_problem problem;
-    int err = td_infer_parse(in, &problem);
-    if (!err && !eval && !served && !in->npy && !*req->query && td_infer_replay(in))
-        return start(in);
-    if (!err)
-        err = td_infer_read(in, &problem);
-    if (err)
-        return td_api_problem(req, err, "%s", problem.text);
-    if (in->open && !req->worker)
-        return hand_over(req);
-    err = bind(in);
-    if (err)
-        return err;
-    if (!served && !in->npy && !*req->query)
-        td_infer_keep(in);
-    return start(in);
-}
-
-int td_api_infer(struct td_request *req, const char *op, const char *model)
-{
-    return begin(req, op, model, false, op == model, NULL);
-}
-
-int td_api_infer_model(struct td_request *req, struct td_served *served, const char *model,
-                       bool ours)
-{
-    return begin(req, "", model, false, ours, served);
-}
-
-int td_api_eval(struct td_request *req, struct td_response *res)
-{
-    (void)res;
-    static const char name[] = "eval";
-    return begin(req, name, name, true, true, NULL);
 }

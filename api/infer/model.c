@@ -32,30 +32,34 @@ static int find_input(const struct td_infer *in, const char *port)
 /* Into the model's order. */
 static int match_inputs(struct td_infer *in)
 {
+    const struct td_served *served = in->served;
     for (int i = 0; i < in->n_args; i++)
         if (!td_infer_find_port(in, in->args[i].name))
             return td_infer_no_port(in, in->args[i].name, &in->run.problem);
-    for (int i = 0; i < in->served->n_inputs; i++) {
-        int at = find_input(in, in->served->input[i].name);
+    for (int i = 0; i < served->n_inputs; i++) {
+        int at = find_input(in, served->input[i].name);
+        if (at < 0 && in->session.session && served->state_in[i] >= 0)
+            continue;
         if (at < 0)
             return td_problem_set(&in->run.problem, EINVAL,
                                   "inputs: '%.60s' is missing; the inputs of %.80s: %s",
-                                  in->served->input[i].name, in->model, td_infer_list_ports(in));
+                                  served->input[i].name, in->model, td_infer_list_ports(in));
         const struct td_named *arg = &in->args[at];
         if (arg->keys & ~td_keyset_of(TD_KEY_CPU))
             return td_infer_refuse(&in->run.problem, arg->name,
                                    "a model's inputs are dense, on the CPU and without gradients");
         in->inputs[i] = arg->value.tensor;
     }
-    return 0;
+    return td_infer_fill_states(in);
 }
 
 int td_infer_bind_model(struct td_infer *in)
 {
     const struct td_served *served = in->served;
     memset(&in->run, 0, sizeof in->run);
-    in->inputs = td_arena_zalloc(in->req->arena, (size_t)served->n_inputs * sizeof *in->inputs + 1);
-    in->out = td_arena_zalloc(in->req->arena, (size_t)served->n_outputs * sizeof *in->out + 1);
+    in->inputs =
+        td_arena_zalloc(in->req->arena, (size_t)served->all_inputs * sizeof *in->inputs + 1);
+    in->out = td_arena_zalloc(in->req->arena, (size_t)served->all_outputs * sizeof *in->out + 1);
     if (!in->inputs || !in->out)
         return td_problem_set(&in->run.problem, ENOMEM, "no memory for the request");
     if (in->meta || in->shapes_only)
@@ -65,7 +69,7 @@ int td_infer_bind_model(struct td_infer *in)
     if (!err)
         err = match_inputs(in);
     if (!err)
-        err = td_model_check(served->model, in->inputs, served->n_inputs, &in->run.problem);
+        err = td_model_check(served->model, in->inputs, served->all_inputs, &in->run.problem);
     if (!err)
         err = td_infer_outputs(in);
     if (!err)
@@ -107,7 +111,7 @@ int td_infer_run_model(struct td_infer *in, struct td_worker *worker, const stru
     in->run.impl = &kernels[in->eager];
     in->run.isa = in->figures.isa;
     in->run.compute_type = in->figures.compute_type;
-    for (int i = 0; i < served->n_outputs && whole; i++) {
+    for (int i = 0; i < served->all_outputs && whole; i++) {
         in->out[i] = *td_model_result(in->results, i);
         if (in->streams.apart) /* one part, which is listed all the same */
             in->streams.apart[i].shape_of[0] = in->out[i];

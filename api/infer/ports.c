@@ -34,10 +34,11 @@ const struct td_model_port *td_infer_find_port(const struct td_infer *in, const 
 
 int td_infer_no_port(const struct td_infer *in, const char *name, struct td_problem *problem)
 {
-    const char *names[TD_MAX_PORTS];
-    for (int i = 0; i < in->served->n_inputs; i++)
+    int n = in->served->n_inputs;
+    const char **names = td_arena_alloc(in->req->arena, (size_t)n * sizeof *names + 1);
+    for (int i = 0; i < n && names; i++)
         names[i] = in->served->input[i].name;
-    const char *near = td_nearest(name, names, in->served->n_inputs);
+    const char *near = names ? td_nearest(name, names, n) : NULL;
     return td_problem_set(problem, EINVAL, "inputs: %.80s has no '%.60s'; %s%.60s%sits inputs: %s",
                           in->model, name, near ? "the nearest is " : "", near ? near : "",
                           near ? "; " : "", td_infer_list_ports(in));

@@ -8,7 +8,7 @@
 static uint64_t hash_of(const struct td_served *served, const struct td_tensor *inputs, bool eager)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325) + eager;
-    for (int i = 0; i < served->n_inputs; i++)
+    for (int i = 0; i < served->all_inputs; i++)
         for (int d = -1; d < inputs[i].rank; d++) {
             hash ^= d < 0 ? (uint64_t)inputs[i].rank : (uint64_t)inputs[i].shape[d];
             hash *= UINT64_C(0x9e3779b97f4a7c15);

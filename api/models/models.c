@@ -34,9 +34,47 @@ static void write_ports(struct td_writer *w, const char *key, const struct td_mo
     td_write_close(w, ']');
 }
 
+/* What a session of the model would hold. */
+static void write_states(struct td_writer *w, const struct td_served *served)
+{
+    const char *why, *name;
+    td_write_open(w, "state", '[');
+    for (int i = 0; i < served->n_states; i++) {
+        const struct td_model_state *s = &served->state[i];
+        const struct td_model_port *port = &served->input[s->input];
+        td_write_open(w, NULL, '{');
+        td_write_str(w, "name", s->name);
+        td_write_str(w, "datatype", td_dtype_name(port->dtype));
+        td_write_open(w, "shape", '[');
+        for (int d = 0; d < port->rank; d++)
+            td_write_int(w, NULL, port->shape[d]);
+        td_write_close(w, ']');
+        if (s->initial.data)
+            td_write_int(w, "bytes", (int64_t)td_nbytes(&s->initial));
+        td_write_str(w, "from", s->from);
+        if (!s->needed)
+            td_write_str(w, "output", served->output[s->output].name);
+        if (s->grows >= 0)
+            td_write_int(w, "grows", s->grows);
+        td_write_close(w, '}');
+    }
+    td_write_close(w, ']');
+    if (!td_model_unpaired(served->model, 0, &why))
+        return;
+    td_write_open(w, "unpaired", '[');
+    for (int i = 0; (name = td_model_unpaired(served->model, i, &why)); i++) {
+        td_write_open(w, NULL, '{');
+        td_write_str(w, "name", name);
+        td_write_str(w, "why", why);
+        td_write_close(w, '}');
+    }
+    td_write_close(w, ']');
+}
+
 static void write_model(struct td_writer *w, const char *name, const struct td_served *served)
 {
     const struct td_model *model = served->model;
+    const char *why;
     td_write_open(w, NULL, '{');
     td_write_str(w, "name", name);
     td_write_str(w, "format", td_model_format(model));
@@ -48,6 +86,8 @@ static void write_model(struct td_writer *w, const char *name, const struct td_s
     td_write_us(w, "compute_us", served->compute_ns);
     write_ports(w, "inputs", served->input, served->n_inputs);
     write_ports(w, "outputs", served->output, served->n_outputs);
+    if (served->n_states || td_model_unpaired(served->model, 0, &why))
+        write_states(w, served);
     td_write_close(w, '}');
 }
 

@@ -8,9 +8,6 @@
 
 #include <stdatomic.h>
 
-/* Inputs, and outputs, that a request can have; a model with more is not taken. */
-#define TD_MAX_PORTS TD_MAX_INPUTS
-
 #define TD_COSTS 16 /* shapes of inputs of which it is known what a run takes */
 
 struct td_models;
@@ -22,10 +19,15 @@ struct td_served { /* a model under a name; references are counted */
     size_t bytes;
     size_t file_bytes;
     int64_t load_ns;
-    int n_inputs, n_outputs;
+    int n_inputs, n_outputs;     /* of the file; behind them are those that only states have, */
+    int all_inputs, all_outputs; /* with which there are so many */
     const struct td_model_port *input, *output; /* borrowed of the model */
-    atomic_llong calls, compute_ns;             /* that went well */
-    _Atomic size_t reply_bytes;                 /* of the last one, about */
+    int n_states, n_needed;                     /* of which so many have no input in the file */
+    const struct td_model_state *state;         /* borrowed of it */
+    int *state_in, *state_out; /* by all inputs, and all outputs: whose they are, or -1 */
+    char digest[65];           /* of the file, SHA-256 in hexadecimal, where there are states */
+    atomic_llong calls, compute_ns; /* that went well */
+    _Atomic size_t reply_bytes;     /* of the last one, about */
     _Atomic uint64_t cost_[TD_COSTS];
 };
 
@@ -33,6 +35,9 @@ struct td_served { /* a model under a name; references are counted */
  * memory. */
 struct td_models *td_models_create(struct td_tensors *tensors);
 void td_models_destroy(struct td_models *models); /* NULL is fine */
+/* removed is called with each name that DELETE takes away, with no lock held; NULL: nobody asks. */
+void td_models_tell(struct td_models *models, void (*removed)(void *arg, const char *name),
+                    void *arg);
 
 /* Letters, digits, . _ -, not dots only; 200 at most; and it does not begin as operators do. */
 bool td_models_name_is_right(const char *name);
@@ -77,6 +82,11 @@ void td_write_port(struct td_writer *w, const struct td_model_port *port, bool c
 
 /* The reply for a name that no model has. */
 int td_api_no_model(struct td_request *req);
+
+/* ---- digest.c ---- */
+
+/* SHA-256 of the bytes, in hexadecimal. */
+void td_digest(const void *bytes, size_t size, char hex[65]);
 
 /* ---- cost.c: what a run of it takes ---- */
 

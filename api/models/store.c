@@ -11,6 +11,8 @@
 
 struct td_models {
     struct td_tensors *tensors;
+    void (*removed)(void *arg, const char *name); /* told of each name that goes; or NULL */
+    void *removed_arg;
     pthread_mutex_t lock;
     struct td_names *names; /* of served models */
     uint64_t changes;       /* of the names */
@@ -79,6 +81,13 @@ void td_models_destroy(struct td_models *models)
     free(models);
 }
 
+void td_models_tell(struct td_models *models, void (*removed)(void *arg, const char *name),
+                    void *arg)
+{
+    models->removed = removed;
+    models->removed_arg = arg;
+}
+
 bool td_models_name_is_right(const char *name)
 {
     return td_tensors_name_is_right(name) && !strchr(name, '/') && strncmp(name, "op.", 3) != 0;
@@ -89,6 +98,7 @@ bool td_models_name_is_right(const char *name)
 static void free_served(struct td_served *served)
 {
     td_model_unref(&served->model);
+    free(served->state_in);
     served->room->give(served->room, served->bytes, true);
     free(served);
 }
@@ -101,13 +111,24 @@ void td_served_unref(struct td_served **served)
         free_served(old);
 }
 
-static int judge_ports(const struct td_served *served, struct td_problem *problem)
+/* Whose ports states are, and which file this is. -ENOMEM. */
+static int note_states(struct td_served *served, const void *file, size_t size)
 {
-    if (served->n_inputs <= TD_MAX_PORTS && served->n_outputs <= TD_MAX_PORTS)
-        return 0;
-    return td_problem_set(problem, EINVAL,
-                          "the model has %d inputs and %d outputs; a request can have %d of each",
-                          served->n_inputs, served->n_outputs, TD_MAX_PORTS);
+    size_t n = (size_t)served->all_inputs + (size_t)served->all_outputs + 1;
+    served->n_states = td_model_states(served->model, &served->state);
+    served->state_in = malloc(n * sizeof *served->state_in);
+    if (!served->state_in)
+        return -ENOMEM;
+    memset(served->state_in, -1, n * sizeof *served->state_in);
+    served->state_out = served->state_in + served->all_inputs;
+    for (int i = 0; i < served->n_states; i++) {
+        served->state_in[served->state[i].input] = i;
+        served->state_out[served->state[i].output] = i;
+        served->n_needed += served->state[i].needed;
+    }
+    if (served->n_states)
+        td_digest(file, size, served->digest);
+    return 0;
 }
 
 static int load_once(struct td_models *models, struct td_served **result, const void *file,
@@ -132,8 +153,12 @@ static int load_once(struct td_models *models, struct td_served **result, const 
     if (!err) {
         served->n_inputs = td_model_inputs(served->model, &served->input);
         served->n_outputs = td_model_outputs(served->model, &served->output);
+        served->all_inputs = td_model_all_inputs(served->model);
+        served->all_outputs = td_model_all_outputs(served->model);
+        err = note_states(served, file, size);
+        if (err)
+            td_tensors_no_room(models->tensors, err, "the model", problem);
         served->load_ns = td_now_ns() - begin;
-        err = judge_ports(served, problem);
     }
     if (err)
         free_served(served);
@@ -177,6 +202,8 @@ int td_models_remove(struct td_models *models, const char *name)
     struct td_served *served = found ? td_names_drop(models->names, found) : NULL;
     models->changes += found != NULL;
     pthread_mutex_unlock(&models->lock);
+    if (found && models->removed)
+        models->removed(models->removed_arg, name);
     td_served_unref(&served);
     return found ? 0 : -ENOENT;
 }

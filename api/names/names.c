@@ -3,8 +3,10 @@
 #include "dispatch/dispatch.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 /* No memory for a name is an answer, and not the end of the process; the entry is then in no table.
  */
@@ -118,4 +120,14 @@ const char *td_names_nearest(const struct td_names *names, const char *text, str
             alike[n++] = name->text;
     const char *near = td_nearest(text, alike, n);
     return near ? td_arena_strdup(arena, near, strlen(near)) : NULL;
+}
+
+int td_names_draw(char name[33])
+{
+    unsigned char bits[16];
+    if (getrandom(bits, sizeof bits, 0) != sizeof bits)
+        return -EIO;
+    for (size_t i = 0; i < sizeof bits; i++)
+        snprintf(name + 2 * i, 3, "%02x", bits[i]);
+    return 0;
 }

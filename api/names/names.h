@@ -33,4 +33,7 @@ struct td_name *td_names_next(const struct td_name *name);
 const char *td_names_nearest(const struct td_names *names, const char *text,
                              struct td_arena *arena);
 
+/* A name that nobody can guess: 128 random bits in hexadecimal. -EIO. */
+int td_names_draw(char name[33]);
+
 #endif

@@ -21,6 +21,7 @@ int td_api_v2_server(struct td_request *req, struct td_response *res)
     td_write_str(&w, NULL, "binary_tensor_data");
     td_write_str(&w, NULL, "model_configuration");
     td_write_str(&w, NULL, "parameters");
+    td_write_str(&w, NULL, "sequence");
     if (td_shm_is_open(req))
         td_write_str(&w, NULL, "system_shared_memory");
     td_write_close(&w, ']');

@@ -123,6 +123,10 @@ int td_shm_output(struct td_shm_call *call, struct td_request *req, const cJSON 
                               "%s: cannot go into shared memory and into the reply; leave out "
                               "binary_data or shared_memory_region",
                               who);
+    if (i >= TD_MAX_INPUTS)
+        return td_problem_set(problem, EINVAL,
+                              "%s: is beyond the %d outputs that can go into shared memory", who,
+                              TD_MAX_INPUTS);
     for (; call->n_out <= i; call->n_out++) {
         call->out[call->n_out] = (struct td_shm_part){0};
         call->aside[call->n_out] = false;

@@ -9,12 +9,12 @@
  * `lock` guards the table: lists, hash, states, waiters. It is never held while a reply is made or
  * memory copied. Who waits for a task and when results run out is wait.c's. */
 #include "api/tasks/table.h"
+#include "api/names/names.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 struct own { /* a call's own request */
     struct td_request req;
@@ -100,16 +100,6 @@ static void no_defer(struct td_request *req)
     (void)req;
 }
 
-static int make_id(char *id)
-{
-    unsigned char bits[16];
-    if (getrandom(bits, sizeof bits, 0) != sizeof bits)
-        return -EIO;
-    for (size_t i = 0; i < sizeof bits; i++)
-        snprintf(id + 2 * i, 3, "%02x", bits[i]);
-    return 0;
-}
-
 /* Puts the task into the table, if there is room. */
 static int enter(struct td_task_table *table, struct td_task *task, struct td_problem *problem)
 {
@@ -159,7 +149,7 @@ int td_task_add(struct td_task **result, struct td_request *req, struct td_reque
     int err = 0;
     if (atomic_load(&service->front.draining))
         err = td_problem_set(problem, ESHUTDOWN, "the server is draining and begins no tasks");
-    else if (!task || !own || make_id(task->id))
+    else if (!task || !own || td_names_draw(task->id))
         err = td_problem_set(problem, ENOMEM, "no memory for a task");
     if (!err) {
         task->table = service->tasks;

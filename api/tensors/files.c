@@ -272,3 +272,23 @@ int td_read_safetensors(struct td_request *req, td_each_tensor *each, void *arg,
     td_json_free(&json);
     return err;
 }
+
+const char *td_safetensors_text(struct td_request *req, const char *key)
+{
+    uint64_t length;
+    struct td_json json;
+    struct td_problem problem;
+    const char *text = NULL;
+    if (req->body_size < 8)
+        return NULL;
+    memcpy(&length, req->body, 8);
+    if (length > req->body_size - 8)
+        return NULL;
+    if (!td_json_parse(&json, req->body + 8, length, req->service->limits.json_depth, &problem)) {
+        const cJSON *found = td_json_member(td_json_member(json.root, "__metadata__"), key);
+        if (cJSON_IsString(found))
+            text = td_arena_strdup(req->arena, found->valuestring, strlen(found->valuestring));
+    }
+    td_json_free(&json);
+    return text;
+}

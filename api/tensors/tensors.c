@@ -54,14 +54,20 @@ static int no_tensor(struct td_request *req)
                           req->var[0]);
 }
 
-/* A .safetensors of them, whose references it takes. */
+/* A .safetensors of them, whose references it takes; under their names without so many first bytes.
+ */
 static int answer_file(struct td_request *req, struct td_tensors_listed *list, int n, size_t skip)
 {
     size_t bytes = 0;
-    for (int i = 0; i < n; i++)
-        bytes += td_nbytes(td_weight_tensor(list[i].weight));
+    struct td_file_tensor *file = td_arena_alloc(req->arena, sizeof *file * (size_t)n + 1);
+    for (int i = 0; i < n && file; i++) {
+        file[i] = (struct td_file_tensor){list[i].name + skip, td_weight_tensor(list[i].weight)};
+        bytes += td_nbytes(file[i].tensor);
+    }
     bool bulk = td_api_is_bulk(req, 0, bytes);
-    int err = bulk ? 0 : td_safetensors_response(req, list, n, skip);
+    int err = bulk   ? 0
+              : file ? td_safetensors_response(req, file, n, NULL)
+                     : td_api_problem(req, -ENOMEM, "no memory for the reply");
     for (int i = 0; i < n; i++)
         td_weight_unref(&list[i].weight);
     return bulk ? td_api_hand_over(req) : err;

@@ -70,4 +70,25 @@ size_t td_npy_head(const struct td_tensor *t, char head[TD_NPY_HEAD]);
 /* Makes a copy of the tensor the response. What td_api_problem gives back. */
 int td_npy_response(struct td_request *req, const struct td_tensor *t);
 
+/* ---- .safetensors ---- */
+
+/* Calls each for every tensor of a .safetensors body, in the order of their data, once all of it
+ * has been judged; stops at the first error and gives it back. t->data may be unaligned and lives
+ * as long as the body. -EINVAL. */
+typedef int td_each_tensor(void *arg, const char *key, const struct td_tensor *t,
+                           struct td_problem *problem);
+int td_read_safetensors(struct td_request *req, td_each_tensor *each, void *arg,
+                        struct td_problem *problem);
+/* A text of the file's __metadata__, in the arena; NULL where there is none. */
+const char *td_safetensors_text(struct td_request *req, const char *key);
+
+struct td_file_tensor {
+    const char *name;
+    const struct td_tensor *tensor;
+};
+/* Makes a file of the tensors the response. text: keys and values of its __metadata__, in turn, up
+ * to a NULL; or NULL. What td_api_problem gives back. */
+int td_safetensors_response(struct td_request *req, const struct td_file_tensor *list, int n,
+                            const char *const *text);
+
 #endif

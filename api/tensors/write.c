@@ -71,14 +71,20 @@ int td_npy_response(struct td_request *req, const struct td_tensor *t)
 }
 
 /* The header, padded to whole words, with its length in front. */
-static void write_head(struct td_writer *w, const struct td_tensors_listed *list, int n,
-                       size_t skip)
+static void write_head(struct td_writer *w, const struct td_file_tensor *list, int n,
+                       const char *const *text)
 {
     size_t at = 0;
     td_write_open(w, NULL, '{');
+    if (text)
+        td_write_open(w, "__metadata__", '{');
+    for (int i = 0; text && text[i]; i += 2)
+        td_write_str(w, text[i], text[i + 1]);
+    if (text)
+        td_write_close(w, '}');
     for (int i = 0; i < n; i++) {
-        const struct td_tensor *t = td_weight_tensor(list[i].weight);
-        td_write_key(w, list[i].name + skip);
+        const struct td_tensor *t = list[i].tensor;
+        td_write_key(w, list[i].name);
         td_write_open(w, NULL, '{');
         td_write_str(w, "dtype", words_of(t->dtype)->safetensors);
         td_write_shape(w, t);
@@ -93,15 +99,15 @@ static void write_head(struct td_writer *w, const struct td_tensors_listed *list
         td_write_raw(w, NULL, " ", 1);
 }
 
-int td_safetensors_response(struct td_request *req, const struct td_tensors_listed *list, int n,
-                            size_t skip)
+int td_safetensors_response(struct td_request *req, const struct td_file_tensor *list, int n,
+                            const char *const *text)
 {
     struct td_writer w;
     size_t bytes = 8;
     td_write_init(&w, req->arena, 1024);
-    write_head(&w, list, n, skip);
+    write_head(&w, list, n, text);
     for (int i = 0; i < n; i++)
-        bytes += td_nbytes(td_weight_tensor(list[i].weight));
+        bytes += td_nbytes(list[i].tensor);
     char *body = w.failed ? NULL : td_arena_alloc(req->arena, bytes + w.length);
     if (!body)
         return td_api_problem(req, -ENOMEM, "no memory for the reply");
@@ -109,9 +115,10 @@ int td_safetensors_response(struct td_request *req, const struct td_tensors_list
     memcpy(body, &length, 8);
     char *at = (char *)memcpy(body + 8, w.text, w.length) + w.length;
     for (int i = 0; i < n; i++) {
-        const struct td_tensor *t = td_weight_tensor(list[i].weight);
-        memcpy(at, t->data, td_nbytes(t));
-        at += td_nbytes(t);
+        size_t size = td_nbytes(list[i].tensor);
+        if (size)
+            memcpy(at, list[i].tensor->data, size);
+        at += size;
     }
     req->response.status = 200;
     req->response.type = "application/x-safetensors";

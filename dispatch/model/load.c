@@ -58,6 +58,8 @@ int td_model_load(struct td_model **model, const void *file, size_t size, const 
     if (!err && m->n_folded) /* else nothing has changed */
         err = td_program_close(m, problem);
     err = err ? err : td_model_judge(m, problem);
+    if (!err && import != td_import_pt2) /* whose states are buffers */
+        err = td_model_pair_ports(m);
     if (!err && import == td_import_expr)
         td_expr_find_types(m);
     if (err == -ENOMEM && m->short_) /* whatever was made of it on the way */

@@ -18,6 +18,8 @@ struct td_model_port { /* an input or an output; a name is the file's, whatever 
     enum td_dtype dtype;        /* none: not known before a call (of an output) */
     int rank;                   /* -1: not known before a call */
     int64_t shape[TD_MAX_RANK]; /* -1: not known before a call */
+    const char
+        *symbol[TD_MAX_RANK]; /* what the file calls a size that is not known; NULL: nothing */
 };
 
 /* Reads a file, whose kind is seen from its bytes; they are not needed afterwards. beside: the
@@ -35,9 +37,30 @@ int td_model_count_nodes(const struct td_model *model);    /* those of inner gra
 int td_model_count_folded(const struct td_model *model);   /* that became constants at loading */
 /* What it has of its room: its program, constants with their packed forms, and plans. */
 size_t td_model_bytes(const struct td_model *model);
-/* The ports in the file's order; returns how many. */
+/* The ports in the file's order; returns how many. Behind them in the same arrays are those that
+ * only states have; of all says how many there are with these. */
 int td_model_inputs(const struct td_model *model, const struct td_model_port **ports);
 int td_model_outputs(const struct td_model *model, const struct td_model_port **ports);
+int td_model_all_inputs(const struct td_model *model);
+int td_model_all_outputs(const struct td_model *model);
+
+struct td_model_state { /* what a later call may go on from */
+    const char *name;
+    const char *from;         /* "buffer", "parameter", "tensor constant", "input" or "pair" */
+    int input, output;        /* of its ports: its contents before a run, and after it */
+    int grows;                /* the dimension that becomes longer with each call, or -1 */
+    bool needed;              /* the file has no such input, so that each run has to be given it */
+    struct td_tensor initial; /* its first contents; without data: zeros of the input's shape */
+};
+int td_model_states(const struct td_model *model, const struct td_model_state **states);
+/* Gives those inputs that are needed of states their first contents, which the model has. */
+void td_model_begin_states(const struct td_model *model, struct td_tensor *inputs);
+/* Whether a state may have contents like these: -EINVAL. */
+int td_model_check_state(const struct td_model *model, const struct td_model_state *state,
+                         const struct td_tensor *contents, struct td_problem *problem);
+/* Ports whose names are those of a state, but that are none: the name of port i and why, in words
+ * that follow it; NULL behind the last. */
+const char *td_model_unpaired(const struct td_model *model, int i, const char **why);
 
 /* Calls each for all nodes, those of an inner graph behind the node that runs it, at a depth one
  * more. name: the node's own, or ""; op: in the format's words ("Conv", "aten.conv2d.default"). */
@@ -51,8 +74,8 @@ struct td_model_call {          /* what a run is to be like */
     const struct td_stop *stop; /* borrowed; who may stop it, or NULL */
 };
 
-/* Judges the tensors against the ports: as many as there are inputs, in their order, of their types
- * and shapes. -EINVAL. */
+/* Judges the tensors against the ports: as many as there are inputs of all, in their order, of
+ * their types and shapes. -EINVAL. */
 int td_model_check(const struct td_model *model, const struct td_tensor *inputs, int n,
                    struct td_problem *problem);
 
@@ -64,7 +87,7 @@ struct td_model_results;
 int td_model_run(struct td_model *model, const struct td_tensor *inputs,
                  const struct td_model_call *call, struct td_model_results **results,
                  struct td_problem *problem);
-/* In the order of the outputs; borrowed of the results. */
+/* In the order of all outputs; borrowed of the results. */
 const struct td_tensor *td_model_result(const struct td_model_results *results, int i);
 /* Of the run: operator calls made, ns in their kernels, most bytes held between calls. */
 struct td_model_figures {

@@ -131,6 +131,11 @@ static int read_port(struct td_onnx_reader *r, const TdOnnx__Port *from, bool is
     for (int d = 0; d < port->rank; d++) {
         const TdOnnx__Dim *dim = type->shape->dim[d];
         port->shape[d] = dim->has_dim_value && dim->dim_value >= 0 ? dim->dim_value : -1;
+        if (port->shape[d] >= 0 || !dim->dim_param || !*dim->dim_param)
+            continue;
+        port->symbol[d] = td_program_text(r->model, dim->dim_param, strlen(dim->dim_param));
+        if (!port->symbol[d])
+            return td_onnx_no_memory(r);
     }
     return 0;
 }

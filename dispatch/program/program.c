@@ -100,6 +100,18 @@ int td_program_constant(struct td_model *model, int value, const struct td_tenso
     return 0;
 }
 
+int td_program_take_out(struct td_model *model, int value, struct td_constant *taken)
+{
+    for (int i = 0; i < model->n_constants; i++) {
+        if (model->constant[i].value != value)
+            continue;
+        *taken = model->constant[i];
+        model->constant[i] = model->constant[--model->n_constants];
+        return 0;
+    }
+    return -EINVAL;
+}
+
 /* ---- what dies where ---- */
 
 struct frame { /* a graph that is being gone through */

@@ -125,6 +125,14 @@ struct td_model {
     struct td_node_graph graph;
     int n_inputs, n_outputs; /* the ports are graph.input and output's, in their order */
     struct td_model_port *input, *output;
+    int n_hidden_in, n_hidden_out; /* the last of these, which only states have */
+    int n_states, n_unpaired;
+    struct td_model_state *state;
+    struct td_constant *initial; /* by state, holds its first contents; value -1: none, else a
+                                    constant no more */
+    struct td_unpaired {
+        const char *name, *why;
+    } * unpaired;
     int n_constants, constants_room_;
     struct td_constant *constant;
     pthread_mutex_t lock_;                           /* over the plans */
@@ -156,6 +164,9 @@ int td_program_value(struct td_model *model);
 /* Gives a value's number to a constant, whose elements are copied. -EINVAL (td_fits), -ENOMEM, what
  * the room says. */
 int td_program_constant(struct td_model *model, int value, const struct td_tensor *tensor);
+/* Takes a constant out of the program, as *taken, whose reference is the caller's: the value has to
+ * be made by something else. -EINVAL: there is none. */
+int td_program_take_out(struct td_model *model, int value, struct td_constant *taken);
 /* Of a program that has been closed, and is to be closed again. Computes what depends on constants
  * alone, here instead of in each run: its results are constants then, and those that nobody wants
  * any more are gone. What takes long, grows large or fails stays as it is. -ENOMEM, what the room
@@ -175,6 +186,8 @@ td_importer td_import_onnx, td_import_pt2, td_import_expr;
 /* Whether types, sizes and names of a closed one fit together, for all that can be told without
  * computing: -EINVAL, problem names the node. */
 int td_model_judge(struct td_model *model, struct td_problem *problem);
+/* Finds the states among a closed one's ports by their names and shapes. -ENOMEM. */
+int td_model_pair_ports(struct td_model *model);
 /* Of a closed one from JSON: finds the outputs' types by a call. */
 void td_expr_find_types(struct td_model *model);
 

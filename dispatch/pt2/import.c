@@ -1,10 +1,10 @@
 /* PyTorch's own archive, as torch.export.save writes it, becomes a program. Its graph's inputs are
  * parameters, buffers and constants, which the archive holds, and the user's, which become ports;
  * a whole number among these is a port of one INT64, and what was given as a plain constant at
- * export is no input at all. Of its outputs, those for the user become ports. Models here keep no
- * state: a graph that depends on a buffer it changes is refused (state.c); what becomes of an
- * input of the user's is dropped. */
-#include "dispatch/pt2/pt2.h"
+ * export is no input at all. Of its outputs, those for the user become ports. Behind these stand
+ * ports for what is state (state.c): what a stored tensor holds is an input, what becomes of it an
+ * output; so is what becomes of an input of the user's that is written. */
+#include "dispatch/pt2/ports.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,15 +12,6 @@
 
 #define LEAST_VERSION 7
 #define MOST_VERSION 8
-
-struct ports {
-    struct td_pt2_graph *graph;
-    int n_in, n_out;
-    int *input, *output;            /* values' numbers */
-    struct td_model_port *in, *out; /* as many */
-    struct td_pt2_name *name;       /* of inputs, */
-    int *given;                     /* and the numbers of what they give */
-};
 
 static int no_memory(struct td_pt2 *pt2)
 {
@@ -51,7 +42,8 @@ static enum td_dtype number_type(const char *as)
 }
 
 /* A number that the user gives: read from its tensor by a node. */
-static int number_input(struct ports *p, struct td_pt2_value *value, int from, const char *as)
+static int number_input(struct td_pt2_ports *p, struct td_pt2_value *value, int from,
+                        const char *as)
 {
     struct td_pt2_graph *graph = p->graph;
     struct td_node_operand *o = td_program_alloc(graph->pt2->model, sizeof *o);
@@ -70,7 +62,7 @@ static int number_input(struct ports *p, struct td_pt2_value *value, int from, c
     return td_pt2_append(graph, &node);
 }
 
-static int user_input(struct ports *p, const cJSON *spec)
+static int user_input(struct td_pt2_ports *p, const cJSON *spec)
 {
     struct td_pt2 *pt2 = p->graph->pt2;
     const cJSON *member = td_pt2_argument(td_pt2_get(spec, "arg"));
@@ -106,7 +98,7 @@ static const struct stored_kind { /* how the signature speaks of it */
                     {"tensor constant", "tensor_constant_name", ""}};
 
 /* A parameter, a buffer or a constant: known by its name in the module. */
-static int stored_input(struct ports *p, const cJSON *spec, const struct stored_kind *kind)
+static int stored_input(struct td_pt2_ports *p, const cJSON *spec, const struct stored_kind *kind)
 {
     struct td_pt2 *pt2 = p->graph->pt2;
     const char *name = td_pt2_text(td_pt2_get(spec, "arg"), "name"),
@@ -126,7 +118,7 @@ static int stored_input(struct ports *p, const cJSON *spec, const struct stored_
                           own ? own : "");
 }
 
-static int read_input(struct ports *p, const cJSON *spec)
+static int read_input(struct td_pt2_ports *p, const cJSON *spec)
 {
     const cJSON *kind = td_pt2_argument(spec);
     const char *is = kind ? kind->string : "";
@@ -144,20 +136,8 @@ static int read_input(struct ports *p, const cJSON *spec)
                           "the model has an input of a kind that cannot be served: '%.40s'", is);
 }
 
-/* A name for each output, also where one tensor is two of them. */
-static char *output_name(struct ports *p, const char *name)
-{
-    char text[256];
-    bool taken = !*name;
-    for (int i = 0; i < p->n_out && !taken; i++)
-        taken = !strcmp(p->out[i].name, name);
-    int n = taken ? snprintf(text, sizeof text, "%.200s.%d", *name ? name : "output", p->n_out)
-                  : snprintf(text, sizeof text, "%.240s", name);
-    return td_program_text(p->graph->pt2->model, text, (size_t)n);
-}
-
 /* An output of the user's. A number becomes a tensor at the graph's end. */
-static int user_output(struct ports *p, const cJSON *argument)
+static int user_output(struct td_pt2_ports *p, const cJSON *argument)
 {
     struct td_pt2_graph *graph = p->graph;
     const cJSON *member = td_pt2_argument(argument);
@@ -167,7 +147,7 @@ static int user_output(struct ports *p, const cJSON *argument)
     if (!leaf.name && !leaf.constant)
         return 0; /* None */
     struct td_model_port *port = &p->out[p->n_out];
-    port->name = output_name(p, leaf.name ? leaf.name : "");
+    port->name = td_pt2_output_name(p, leaf.name ? leaf.name : "");
     int err = port->name ? td_pt2_output(graph, argument, &p->output[p->n_out]) : -ENOMEM;
     bool tensor = leaf.name && !strcmp(leaf.as, "as_tensor");
     if (!err && tensor) {
@@ -193,7 +173,7 @@ static int user_output(struct ports *p, const cJSON *argument)
 }
 
 /* What a stored tensor is at the graph's end. */
-static int mutation(struct ports *p, const cJSON *spec, const struct stored_kind *kind)
+static int mutation(struct td_pt2_ports *p, const cJSON *spec, const struct stored_kind *kind)
 {
     struct td_pt2 *pt2 = p->graph->pt2;
     const char *name = td_pt2_text(td_pt2_get(spec, "arg"), "name"),
@@ -214,7 +194,20 @@ static int mutation(struct ports *p, const cJSON *spec, const struct stored_kind
                             : -EINVAL;
 }
 
-static int read_output(struct ports *p, const cJSON *spec)
+/* What an input of the user's is at the graph's end. */
+static int input_mutation(struct td_pt2_ports *p, const cJSON *spec)
+{
+    const char *name = td_pt2_text(td_pt2_get(spec, "arg"), "name"),
+               *own = td_pt2_text(spec, "user_input_name");
+    struct td_pt2_value *becomes = name ? td_pt2_value(p->graph, name) : NULL;
+    for (int i = 0; i < p->n_in && becomes && own; i++)
+        if (!strcmp(p->in[i].name, own))
+            return td_pt2_current(p->graph, becomes, &p->name[i].value->becomes);
+    return td_problem_set(p->graph->pt2->problem, EINVAL,
+                          "the model changes the input '%.80s', which it has not", own ? own : "");
+}
+
+static int read_output(struct td_pt2_ports *p, const cJSON *spec)
 {
     const cJSON *kind = td_pt2_argument(spec);
     const char *is = kind ? kind->string : "";
@@ -223,7 +216,9 @@ static int read_output(struct ports *p, const cJSON *spec)
     for (int i = 0; i < 2; i++)
         if (!strcmp(is, stored_kinds[i].mutation))
             return mutation(p, kind, &stored_kinds[i]);
-    if (!strcmp(is, "user_input_mutation") || !strcmp(is, "token"))
+    if (!strcmp(is, "user_input_mutation"))
+        return input_mutation(p, kind);
+    if (!strcmp(is, "token"))
         return 0;
     return td_problem_set(p->graph->pt2->problem, EINVAL,
                           "the model has an output of a kind that cannot be served: '%.40s'", is);
@@ -231,7 +226,7 @@ static int read_output(struct ports *p, const cJSON *spec)
 
 /* ---- the whole ---- */
 
-static int alloc_ports(struct ports *p, int n_in, int n_out)
+static int alloc_ports(struct td_pt2_ports *p, int n_in, int n_out)
 {
     struct td_model *model = p->graph->pt2->model;
     size_t in = (size_t)n_in + 1, out = (size_t)n_out + 1;
@@ -251,12 +246,13 @@ static int read_program(struct td_pt2 *pt2, const cJSON *module)
     const cJSON *ins = td_pt2_get(signature, "input_specs");
     const cJSON *outs = td_pt2_get(signature, "output_specs");
     struct td_pt2_graph graph;
-    struct ports p = {.graph = &graph};
+    struct td_pt2_ports p = {.graph = &graph};
     struct td_model *model = pt2->model;
     int err = td_pt2_begin(&graph, pt2, td_pt2_get(module, "graph"));
     if (!err && (!cJSON_IsArray(ins) || !cJSON_IsArray(outs)))
         return td_problem_set(pt2->problem, EINVAL, "the model's graph has no signature");
-    err = err ? err : alloc_ports(&p, cJSON_GetArraySize(ins), cJSON_GetArraySize(outs));
+    int n_ins = cJSON_GetArraySize(ins), n_outs = cJSON_GetArraySize(outs);
+    err = err ? err : alloc_ports(&p, n_ins, n_ins + n_outs); /* with those of states */
     for (const cJSON *spec = err ? NULL : ins->child; spec && !err; spec = spec->next)
         err = read_input(&p, spec);
     err = err ? err : td_pt2_guard(&graph, p.given, p.name, p.n_in);
@@ -264,14 +260,14 @@ static int read_program(struct td_pt2 *pt2, const cJSON *module)
     graph.reading = NULL;
     for (const cJSON *spec = err ? NULL : outs->child; spec && !err; spec = spec->next)
         err = read_output(&p, spec);
+    err = err ? err : td_pt2_add_states(&p);
     model->graph = (struct td_node_graph){
         .n_inputs = p.n_in, .input = p.input, .n_outputs = p.n_out, .output = p.output};
     model->input = p.in;
     model->n_inputs = p.n_in;
     model->output = p.out;
     model->n_outputs = p.n_out;
-    err = err ? err : td_pt2_end(&graph, &model->graph);
-    return err ? err : td_pt2_refuse_state(&graph, &model->graph);
+    return err ? err : td_pt2_end(&graph, &model->graph);
 }
 
 static int check_version(struct td_pt2 *pt2, const cJSON *root)

@@ -3,9 +3,10 @@
  *
  * archive.c reads the zip, json.c its JSON, weights.c the parameters; graph.c makes operands of
  * arguments, alias.c writes in place functional, targets.c knows what targets are, emit.c makes
- * a node of the JSON of one, nodes.c goes through them, and state.c refuses what would have to be
- * remembered. What nodes do when the program is walked is in lower.c, number.c, control.c,
- * fourier.c, assert.c and guards.c, whose expressions expr.c evaluates; import.c ties all together.
+ * a node of the JSON of one, nodes.c goes through them, and state.c finds what has to be
+ * remembered, keep.c makes ports of it. What nodes do when the program is walked is in lower.c,
+ * number.c, control.c, fourier.c, assert.c and guards.c, whose expressions expr.c evaluates;
+ * import.c ties all together.
  */
 #ifndef TD_DISPATCH_PT2_H
 #define TD_DISPATCH_PT2_H
@@ -110,6 +111,7 @@ struct td_pt2_value {  /* a tensor or number of the file's, whose contents write
     struct td_pt2_value *written;
     const char *writer; /* the node that wrote last; NULL: none */
     bool lost;          /* what it wrote is not known here */
+    bool is_state;      /* what a call leaves in it is wanted by the next */
 };
 
 struct td_pt2_name {
@@ -240,8 +242,10 @@ int td_pt2_emit(struct td_pt2_graph *graph, const cJSON *json, const int *out, i
 
 /* The node that is being read has written its running statistics, which are not computed here. */
 int td_pt2_lose_statistics(struct td_pt2_graph *graph);
-/* Refuses a graph that has been read to its end, as program, if answers depend on state. */
-int td_pt2_refuse_state(struct td_pt2_graph *graph, const struct td_node_graph *program);
+/* Of a graph that has been read to its end: finds the n stored values that are state, in the
+ * import's arena, and what they become. -EINVAL: one cannot be kept; -ENOMEM. */
+int td_pt2_find_states(struct td_pt2_graph *graph, const int *output, int n_outputs,
+                       struct td_pt2_value ***state, int *n);
 
 /* ---- what nodes do ---- */
 

@@ -1,8 +1,8 @@
-/* What a model would have to remember between two calls. Parameters, buffers and tensor constants
- * are constants of a program, so their new values end with the call; a model whose answers depend
- * on these is refused. A stored tensor is state if it is written and its old contents reach an
- * output of the user's, or an assertion. Counters that no output depends on, running statistics in
- * training and what is overwritten as a whole before it is read are no state. */
+/* What a model has to remember between two calls. Parameters, buffers and tensor constants are
+ * constants of a program, but for those that are state: which are written, and whose old contents
+ * reach an output of the user's, an assertion, or the new value of another that is state. Counters
+ * that no output depends on, running statistics in training and what is overwritten as a whole
+ * before it is read are no state. */
 #include "dispatch/pt2/pt2.h"
 
 #include <errno.h>
@@ -108,41 +108,103 @@ static struct td_pt2_key *entry_of(struct td_pt2_graph *graph, const struct td_p
     return path ? td_pt2_entry(&graph->pt2->archive, value->folder, path, "") : NULL;
 }
 
-static int refuse(struct td_pt2_graph *graph, const struct td_pt2_value *value)
+static int refuse(struct td_pt2_graph *graph, const struct td_pt2_value *value, const char *why)
 {
     return td_problem_set(graph->pt2->problem, EINVAL,
                           "node '%.80s' writes the %s '%.80s', whose previous contents reach an "
-                          "output: its new value would be lost between calls, for models keep no "
-                          "state here; give it as an input and an output",
-                          value->writer, value->kind, value->stored->string);
+                          "output: %s",
+                          value->writer, value->kind, value->stored->string, why);
 }
 
-int td_pt2_refuse_state(struct td_pt2_graph *graph, const struct td_node_graph *program)
+/* Notes with each entry whether somebody sees its bytes, and how many values are of it. */
+static void note_entries(struct td_pt2_graph *graph, const bool *seen)
 {
-    bool any = false;
-    for (int i = 0; i < graph->n_keys && !any; i++)
-        any = graph->value[i]->stored && is_written(graph->value[i]);
-    if (!any)
-        return 0;
-    bool *seen = calloc((size_t)graph->pt2->model->n_values + 1, sizeof *seen);
-    if (!seen)
-        return td_problem_set(graph->pt2->problem, ENOMEM, "no memory for the model's graph");
-    see_all(program, seen);
     for (int i = 0; i < graph->n_keys; i++) {
         const struct td_pt2_value *value = graph->value[i];
-        struct td_pt2_key *entry = NULL;
-        if (value->stored && value->loaded >= 0 && seen[value->loaded])
-            entry = entry_of(graph, value);
+        struct td_pt2_key *entry =
+            value->stored && value->loaded >= 0 ? entry_of(graph, value) : NULL;
         if (entry)
-            entry->seen = true;
+            entry->seen = entry->seen || seen[value->loaded];
+    }
+}
+
+/* Whether another value shows the same bytes: a write into one is one into the other. */
+static bool is_tied(struct td_pt2_graph *graph, const struct td_pt2_value *value)
+{
+    const struct td_pt2_key *entry = entry_of(graph, value);
+    for (int i = 0; i < graph->n_keys; i++) {
+        const struct td_pt2_value *other = graph->value[i];
+        if (other != value && other->stored && other->loaded >= 0 &&
+            entry_of(graph, other) == entry)
+            return true;
+    }
+    return false;
+}
+
+/* What a state is at the graph's end becomes something that is to be seen. */
+static int add_state(struct td_pt2_graph *graph, struct td_pt2_value *value)
+{
+    if (value->lost)
+        return refuse(graph, value,
+                      "its new value is not computed here; call model.eval() before "
+                      "torch.export.export");
+    if (is_tied(graph, value))
+        return refuse(graph, value,
+                      "it cannot be kept, for another tensor of the archive has the same bytes");
+    bool said = value->becomes >= 0 && value->becomes != value->loaded;
+    value->is_state = true;
+    return said ? 0 : td_pt2_current(graph, value, &value->becomes);
+}
+
+#define ROUNDS 64 /* of looking for states that are seen by states; then all of them count */
+
+/* Adds the states that are seen by outputs, and by those found before; *n: how many there are. */
+static int find_more(struct td_pt2_graph *graph, const int *output, int n_outputs, bool all,
+                     struct td_pt2_value **state, int *n)
+{
+    int *end = malloc(sizeof *end * ((size_t)n_outputs + (size_t)*n + 1)), n_ends = n_outputs;
+    bool *seen = calloc((size_t)graph->pt2->model->n_values + 1, sizeof *seen);
+    int err = end && seen
+                  ? 0
+                  : td_problem_set(graph->pt2->problem, ENOMEM, "no memory for the model's graph");
+    if (!err && n_outputs)
+        memcpy(end, output, sizeof *end * (size_t)n_outputs);
+    for (int i = 0; i < *n && !err; i++)
+        end[n_ends++] = state[i]->becomes;
+    struct td_node_graph program = {
+        .n_nodes = graph->n_nodes, .node = graph->node, .n_outputs = n_ends, .output = end};
+    if (!err) {
+        see_all(&program, seen);
+        note_entries(graph, seen);
+    }
+    for (int i = 0; i < graph->n_keys && !err; i++) {
+        struct td_pt2_value *value = graph->value[i];
+        bool may = value->stored && is_written(value) && !value->is_state;
+        const struct td_pt2_key *entry = may ? entry_of(graph, value) : NULL;
+        if (!entry || !(entry->seen || (all && value->loaded >= 0)))
+            continue;
+        err = add_state(graph, value);
+        state[(*n)++] = value;
     }
     free(seen);
-    for (int i = 0; i < graph->n_keys; i++) {
-        const struct td_pt2_value *value = graph->value[i];
-        const struct td_pt2_key *entry =
-            value->stored && is_written(value) ? entry_of(graph, value) : NULL;
-        if (entry && entry->seen)
-            return refuse(graph, value);
+    free(end);
+    return err;
+}
+
+int td_pt2_find_states(struct td_pt2_graph *graph, const int *output, int n_outputs,
+                       struct td_pt2_value ***state, int *n)
+{
+    bool any = false;
+    int err = 0, before = -1;
+    *n = 0;
+    *state = td_arena_alloc(graph->pt2->arena, sizeof **state * (size_t)(graph->n_keys + 1));
+    if (!*state)
+        return td_problem_set(graph->pt2->problem, ENOMEM, "no memory for the model's graph");
+    for (int i = 0; i < graph->n_keys && !any; i++)
+        any = graph->value[i]->stored && is_written(graph->value[i]);
+    for (int round = 0; any && !err && before != *n; round++) {
+        before = *n;
+        err = find_more(graph, output, n_outputs, round == ROUNDS, *state, n);
     }
-    return 0;
+    return err;
 }

@@ -273,6 +273,7 @@ int td_once_write_call(struct td_once *once, struct td_writer *call, const struc
     td_write_bool(call, "binary_data_output", true);
     td_write_bool(call, "explain", once->explains);
     td_write_bool(call, "eager", once->eager);
+    td_write_str(call, "session", ""); /* from where the model begins */
     td_write_close(call, '}');
     td_write_close(call, '}');
     return call->failed ? td_once_fail(once, "out of memory") : 0;

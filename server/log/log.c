@@ -246,6 +246,9 @@ static void write_call(struct td_line *line, const struct td_trail *trail)
 {
     td_line_text(line, "op", trail->op);
     td_line_text(line, "model", trail->model);
+    td_line_text(line, "session", trail->session);
+    if (trail->session)
+        td_line_int(line, "step", trail->step);
     if (!trail->impl)
         return;
     td_line_us(line, "queue_us", trail->queue_ns);

@@ -32,8 +32,8 @@ static inline void run_model(struct td_model *model)
     struct td_problem problem = {""};
     const struct td_model_port *port;
     struct td_tensor in[MOST_INPUTS];
-    int n = td_model_inputs(model, &port), made = 0;
-    bool good = n <= MOST_INPUTS;
+    int n = td_model_inputs(model, &port), all = td_model_all_inputs(model), made = 0;
+    bool good = all <= MOST_INPUTS;
     for (; good && made < n; made++) {
         struct td_tensor *t = &in[made];
         *t = (struct td_tensor){.dtype = port[made].dtype ? port[made].dtype : TD_f32,
@@ -49,11 +49,13 @@ static inline void run_model(struct td_model *model)
             ((uint8_t *)t->data)[i] =
                 i % (int64_t)td_dtype_size(t->dtype) ? 0 : (uint8_t)(i / 4 % 2);
     }
+    if (good)
+        td_model_begin_states(model, in);
     for (int turn = 0; turn < 3 && good; turn++) {
         struct td_stop stop = {.deadline_ns = td_clock_ns() + WORK_NS};
         struct td_model_call call = {.threads = 1, .node = -1, .eager = turn == 2, .stop = &stop};
         struct td_model_results *results = NULL;
-        good = !td_model_check(model, in, n, &problem) &&
+        good = !td_model_check(model, in, all, &problem) &&
                !td_model_run(model, in, &call, &results, &problem);
         td_model_free_results(&results);
     }

@@ -36,6 +36,8 @@ static inline void service_start(void)
                                         .tasks = 16,
                                         .task_bytes = 4 << 20,
                                         .store_bytes = 16 << 20,
+                                        .session_bytes = 1 << 20,
+                                        .session_ttl_s = 600,
                                         .timeout_ms = WORK_NS / 1000000};
     service.shm_clients = TD_SHM_off;
     if (td_service_init(&service))

@@ -8,6 +8,7 @@ import sys
 import tempfile
 
 import models
+import stateful
 import service
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -72,6 +73,7 @@ class Docs(service.ServiceTest):
         n = 0
         folder = self.enterContext(tempfile.TemporaryDirectory())
         pathlib.Path(folder, "line.onnx").write_bytes(models.line())
+        self.service.call("PUT", "/v1/models/counter", stateful.counter())
         pathlib.Path(folder, "examples").symlink_to(ROOT / "examples")
         for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
             for command, shown in transcripts(path.read_text()):

@@ -1,8 +1,8 @@
 /* run_model: runs models on tensors in files, for tests that bring both. Each line of standard
- * input is MODEL <tab> DIR <tab> THREADS <tab> eager|plan <tab> RUNS <tab> SECONDS that it may take
- * (60 when left out); inputs are DIR/in0, in1, ... in the model's order, and what comes out becomes
- * DIR/out0, ... The reply is a line: "ok N" with the number of outputs, "load: SENTENCE" or "run:
- * SENTENCE".
+ * input is MODEL <tab> DIR <tab> THREADS <tab> eager|plan|steps <tab> RUNS <tab> SECONDS that it
+ * may take (60 when left out); steps are runs that each go on from the states that the last one
+ * left; inputs are DIR/in0, in1, ... in the model's order, and what comes out becomes DIR/out0, ...
+ * The reply is a line: "ok N" with the number of outputs, "load: SENTENCE" or "run: SENTENCE".
  *
  * A tensor's file is a line, "FP32 2 3", and the elements. */
 #include "dispatch/dispatch.h"
@@ -85,12 +85,39 @@ static void write_results(const char *dir, const struct td_model_results *result
     }
 }
 
+/* Copies of what a run has left of each state become its inputs. */
+static void go_on(struct td_model *model, const struct td_model_results *results,
+                  struct td_tensor *in, void **kept)
+{
+    const struct td_model_state *state;
+    for (int i = 0; i < td_model_states(model, &state); i++) {
+        const struct td_tensor *t = td_model_result(results, state[i].output);
+        void *data = malloc(td_nbytes(t) + 1);
+        memcpy(data, t->data, td_nbytes(t));
+        free(kept[i]);
+        kept[i] = data;
+        in[state[i].input] = *t;
+        in[state[i].input].data = data;
+    }
+}
+
 static int run(struct td_model *model, const char *dir, const struct td_model_call *call, int runs,
-               struct td_problem *problem)
+               bool steps, struct td_problem *problem)
 {
     struct td_tensor in[256];
+    void *kept[256] = {0}, *own[256] = {0};
     const struct td_model_port *ports;
-    int n = read_inputs(dir, in, 256), err = td_model_check(model, in, n, problem);
+    const struct td_model_state *state;
+    int own_n = td_model_inputs(model, &ports), n = read_inputs(dir, in, 256), err = 0;
+    for (int i = 0; i < n; i++)
+        own[i] = in[i].data;
+    int needed = td_model_all_inputs(model) - own_n;
+    if (n == own_n && n + needed <= 256 && td_model_states(model, &state) <= 256) {
+        td_model_begin_states(model, in);
+        err = td_model_check(model, in, n + needed, problem);
+    } else {
+        err = td_model_check(model, in, n, problem);
+    }
     for (int i = 0; i < runs && !err; i++) {
         struct td_model_results *results = NULL;
         int64_t before = td_clock_ns();
@@ -98,13 +125,17 @@ static int run(struct td_model *model, const char *dir, const struct td_model_ca
         int64_t after = td_clock_ns();
         if (!err && i == runs - 1)
             write_results(dir, results, td_model_outputs(model, &ports));
+        if (!err && steps)
+            go_on(model, results, in, kept);
         if (!err && runs > 1)
             fprintf(stderr, "%.3f ms, %d calls\n", (double)(after - before) / 1e6,
                     td_model_figures(results).calls);
         td_model_free_results(&results);
     }
     for (int i = 0; i < n; i++)
-        free(in[i].data);
+        free(own[i]);
+    for (int i = 0; i < 256; i++)
+        free(kept[i]);
     return err;
 }
 
@@ -142,7 +173,7 @@ static void serve(char *line)
         say("load", &problem);
         return;
     }
-    err = run(model, dir, &call, atoi(runs), &problem);
+    err = run(model, dir, &call, atoi(runs), !strcmp(how, "steps"), &problem);
     if (err)
         say("run", &problem);
     else

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """PyTorch's archives that write buffers, constants and inputs: those whose answers depend on what a call would have to
-remember are refused when they are loaded, the others answer.
+remember take that as a state, which step by step gives what PyTorch's module would; what cannot be kept is refused.
 
     test_pt2_state.py RUN_MODEL
 """
@@ -38,8 +38,14 @@ class State(unittest.TestCase):
     def refused(self, model, *words):
         with self.assertRaises(Refused) as caught:
             RUN.run(model.bytes(), [FLOATS])
-        for word in words or ("node 'w' writes the buffer 'cell.h'", "would be lost between calls"):
+        for word in words:
             self.assertIn(word, str(caught.exception))
+
+    def steps(self, model, *wanted, inputs=(FLOATS,)):
+        """The first output of each call, where each goes on from what the one before left."""
+        for n, w in enumerate(wanted, 1):
+            got = RUN.run(model.bytes(), list(inputs), how="steps", runs=n)
+            np.testing.assert_allclose(got[0], w, 1e-5, 1e-5)
 
     def right(self, model, *wanted, inputs=(FLOATS,)):
         for how in "eager", "plan":
@@ -52,22 +58,35 @@ class State(unittest.TestCase):
         m, x, h = begin() # a counter that is read
         m.call("add_.Scalar", "w", self=h, other=1)
         m.outputs = [m.call("mul.Tensor", "y", self=x, other=h)]
-        self.refused(m)
+        self.steps(m, FLOATS, FLOATS * 2, FLOATS * 3)
         m, x, h = begin() # read before it is overwritten
         y = m.call("add.Tensor", "y", self=x, other=h)
         m.call("copy_.default", "w", self=h, src=m.call("sum.dim_IntList", "s", self=y, dim=[0]))
         m.outputs = [y]
-        self.refused(m)
-        m, x, h = begin("tensor_constant", np.zeros((3, 4), np.float32)) # one row of it
+        self.steps(m, FLOATS, FLOATS + FLOATS.sum(0), FLOATS + FLOATS.sum(0) * 4)
+        m, x, h = begin("tensor_constant", np.zeros((3, 4), np.float32)) # one row of it, through a view
         row = m.call("select.int", "row", self=h, dim=0, index=1)
-        m.call("copy_.default", "w", self=row, src=m.call("sum.dim_IntList", "s", self=x, dim=[0]))
+        m.call("add_.Tensor", "w", self=row, other=m.call("sum.dim_IntList", "s", self=x, dim=[0]))
         m.outputs = [m.call("relu.default", "y", self=h)]
-        self.refused(m, "node 'w' writes the tensor constant 'cell.h'")
+        rows = np.zeros((3, 4), np.float32)
+        rows[1] = FLOATS.sum(0)
+        self.steps(m, np.maximum(rows, 0), np.maximum(rows * 2, 0))
         m, x, h = begin("parameter")
         m.call("index_copy_.default", "w", self=h, dim=0, index=m.weight("i", np.array([1]), kind="buffer"),
-               source=m.call("sum.default", "s", self=x))
+               source=m.call("sum.default", "s", self=m.call("add.Tensor", "a", self=x, other=h)))
         m.outputs = [h]
-        self.refused(m, "node 'w' writes the parameter 'cell.h'")
+        total = FLOATS.sum()
+        self.steps(m, [0, total, 0, 0], [0, total * 4, 0, 0])
+
+    def test_seen_by_a_state(self):
+        """A counter that only another state's new value depends on."""
+        m, x, h = begin()
+        n = m.weight("n", np.ones(4, np.float32), kind="buffer")
+        y = m.call("add.Tensor", "y", self=x, other=h)
+        m.call("add_.Tensor", "w", self=h, other=n)
+        m.call("mul_.Scalar", "v", self=n, other=2)
+        m.outputs = [y]
+        self.steps(m, FLOATS, FLOATS + 1, FLOATS + 3, FLOATS + 7)
 
     def test_seen_elsewhere(self):
         m, x, h = begin() # by a condition alone
@@ -75,20 +94,21 @@ class State(unittest.TestCase):
         a, b = Graph(), Graph()
         a.outputs = [a.call("neg.default", "n", self=a.input("u"))]
         b.outputs = [b.call("relu.default", "r", self=b.input("v"))]
-        m.outputs = [m.call("torch.ops.higher_order.cond", "y", m.call("any.default", "c", self=h), a, b, [x])]
-        self.refused(m)
+        seen = m.call("any.default", "c", self=m.call("gt.Scalar", "g", self=h, other=1))
+        m.outputs = [m.call("torch.ops.higher_order.cond", "y", seen, a, b, [x])]
+        self.steps(m, np.maximum(FLOATS, 0), -FLOATS)
         m, x, h = begin() # under another name: of the same bytes
         tied = m.weight("other", file="weight_0", layout=m.stored["weights"]["cell.h"]["tensor_meta"], kind="buffer")
         m.call("copy_.default", "w", self=h, src=m.call("sum.dim_IntList", "s", self=x, dim=[0]))
-        m.outputs = [m.call("add.Tensor", "y", self=x, other=tied)]
-        self.refused(m)
+        m.outputs = [m.call("add.Tensor", "y", self=m.call("add.Tensor", "z", self=x, other=tied), other=h)]
+        self.refused(m, "node 'w' writes the buffer 'cell.h'", "another tensor of the archive has the same bytes")
 
     def test_signature(self):
         for kind in "buffer", "parameter":
             m, x, h = begin(kind)
             new = m.call("add.Tensor", "w", self=h, other=1)
             m.outputs = [m.call("mul.Tensor", "y", self=x, other=new)]
-            self.refused(mutated(m, new, kind=kind), "node 'w' writes the %s 'cell.h'" % kind)
+            self.steps(mutated(m, new, kind=kind), FLOATS, FLOATS * 2)
         m, x, h = begin() # that it is the same is no write
         m.outputs = [m.call("add.Tensor", "y", self=x, other=h)]
         self.right(mutated(m, h), FLOATS)
@@ -116,7 +136,7 @@ class State(unittest.TestCase):
         part = m.call("slice.Tensor", "v", self=h, dim=0, start=0, end=3)
         m.call("zero_.default", "w", self=part)
         m.outputs = [m.call("add.Tensor", "y", self=x, other=h)]
-        self.refused(m)
+        self.steps(m, FLOATS + [0, 0, 0, 0], FLOATS)
 
     def test_statistics(self):
         m = Model() # in training these are written and not read
@@ -149,7 +169,7 @@ class State(unittest.TestCase):
         self.refused(m, "node 'w' of its inner graph writes into the input 'u'")
 
     def test_users_input(self):
-        """The caller's own tensor stays as it is; the answers are those of PyTorch."""
+        """The caller's own tensor stays as it is; the answers are those of PyTorch. What becomes of it is a state."""
         m = Model()
         x = m.user("x", sizes=["s0", 4])
         m.call("mul_.Tensor", "w", self=x, other=2)
@@ -158,6 +178,9 @@ class State(unittest.TestCase):
         m.ends = [{"user_input_mutation": {"arg": {"name": "w"}, "user_input_name": "x"}},
                   {"user_output": {"arg": archives.argument(Name("y"))}}]
         self.right(m, FLOATS * 2 + 1)
+        self.steps(m, FLOATS * 2 + 1, FLOATS * 4 + 1)
+        m.ends[0]["user_input_mutation"]["user_input_name"] = "none"
+        self.refused(m, "changes the input 'none', which it has not")
 
 
 if __name__ == "__main__":

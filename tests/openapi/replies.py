@@ -15,6 +15,7 @@ import numpy as np
 
 import models
 import service
+import stateful
 
 try:
     import jsonschema
@@ -62,7 +63,8 @@ def operation(method, path):
     """(operation, its name) of a concrete path; the pattern with the fewest variables wins."""
     path = path.partition("?")[0]
     def fits(pattern):
-        return re.fullmatch(re.sub(r"\\{name\\}", ".+", re.sub(r"\\{(?!name)\w+\\}", "[^/]+", re.escape(pattern))), path)
+        any_of = ".+" if pattern.startswith("/v1/tensors/") else "[^/]+" # whose names have slashes
+        return re.fullmatch(re.sub(r"\\{\w+\\}", any_of, re.escape(pattern)), path)
     found = sorted((p for p in API["paths"] if fits(p)), key=lambda p: (p.count("{"), -len(p)))
     return API["paths"][found[0]][method.lower()], f"{method} {found[0]}"
 
@@ -141,6 +143,35 @@ class Replies(service.ServiceTest):
                 head, _, said = s.recv(65536).partition(b"\r\n\r\n")
             self.assertIn(b" 413 ", head.split(b"\r\n")[0])
             validate({"$ref": "#/components/schemas/Problem"}, json.loads(said), closed=True)
+
+    def test_sessions(self):
+        self.service.call("PUT", "/v1/models/counter", stateful.counter())
+        self.service.call("PUT", "/v1/models/cache", stateful.cache())
+        self.check("GET", "/v1/models/counter")
+        self.check("GET", "/v1/models/cache")
+        call = {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}]}
+        for parameters in ({"session": "s", "session_start": True, "session_step": 0, "session_wait_ms": 9},
+                           {"sequence_id": "s", "sequence_start": False, "sequence_end": False}):
+            self.check("POST", "/v2/models/counter/infer", {**call, "parameters": parameters})
+        self.check("POST", "/v2/models/counter/infer", {**call, "parameters": {"session": "s", "session_step": 9}}, status=409)
+        place = "/v1/models/counter/sessions"
+        self.check("POST", place, {"ttl_s": 5}, status=201)
+        self.check("POST", place, {"from": "nosuch"}, status=404)
+        self.check("PUT", place + "/t", {"from": "s"}, status=201)
+        self.check("PUT", place + "/t", {})
+        self.check("PUT", place + "/t", {"ttl_s": 0}, status=400)
+        self.check("PUT", "/v1/models/cache/sessions/c", {}, status=201)
+        self.check("GET", "/v1/models/cache/sessions/c")
+        self.check("GET", place + "?limit=1")
+        self.check("GET", place + "/s")
+        file = self.check("GET", place + "/s", headers={"Accept": "application/x-safetensors"}).body
+        self.check("PUT", place + "/r?ttl_s=5&any=1", file, {"Content-Type": "application/x-safetensors"}, status=201)
+        self.check("DELETE", place + "/r?wait_ms=1", status=204)
+        self.check("DELETE", place + "/r", status=404)
+        self.check("GET", place + "/r", status=404)
+        self.check("GET", place + "?limit=x", status=400)
+        self.service.call("PUT", "/v1/models/counter", stateful.counter(9))
+        self.check("GET", place + "/s")
 
     def test_expressions(self):
         path, x = "/v1/eval", {"name": "x", "shape": [2], "datatype": "FP32", "data": [1, 2]}

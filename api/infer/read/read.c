@@ -229,11 +229,11 @@ static bool is_own(const struct td_infer *in, const char *key)
 static int read_model_parameter(struct td_infer *in, const cJSON *item, struct td_problem *problem)
 {
     static const char *const right[] = {
-        "pool",       "kernel", "explain", "binary_data_output", "priority",     "timeout_ms",
-        "timeout",    "eager",  "streams", "strict_divisible",   "stream_hints", "concat_output",
-        "stream_mode"};
-    if (td_streams_parameter(in, item))
-        return 0;
+        "pool",       "kernel",  "explain", "binary_data_output",  "priority",
+        "timeout_ms", "timeout", "eager",   TD_STREAMS_PARAMETERS, TD_SESSION_PARAMETERS};
+    int err = 0;
+    if (td_streams_parameter(in, item) || td_infer_session_parameter(in, item, &err, problem))
+        return err;
     if (!strcmp(item->string, "eager")) {
         if (!cJSON_IsBool(item))
             return td_infer_refuse(problem, "eager", "must be true or false");
@@ -246,7 +246,7 @@ static int read_model_parameter(struct td_infer *in, const cJSON *item, struct t
     return td_problem_set(problem, EINVAL,
                           "%.60s: is no parameter of a model's call; %s%s%sright are pool, kernel, "
                           "explain, binary_data_output, priority, timeout_ms, timeout, eager, "
-                          "streams and what belongs to these",
+                          "session, streams and what belongs to these",
                           item->string, near ? "the nearest is " : "", near ? near : "",
                           near ? "; " : "");
 }

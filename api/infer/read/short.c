@@ -185,6 +185,8 @@ void td_infer_write_brief(struct td_infer *in, struct td_writer *w)
     struct td_tensor part;
     td_write_open(w, NULL, '{');
     for (int i = 0; i < in->n_outputs; i++) {
+        if (in->output[i].form == TD_FORM_none)
+            continue;
         if (!in->streams.apart)
             td_write_key(w, in->output[i].name);
         if (in->meta) { /* its shape is all there is */

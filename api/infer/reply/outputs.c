@@ -83,7 +83,7 @@ static int store_counted(struct td_infer *in, int i)
 int td_infer_store(struct td_infer *in)
 {
     struct td_tensors *store = in->req->service->tensors;
-    struct td_tensors_new result[TD_MAX_PORTS], *list = NULL;
+    struct td_tensors_new *list = NULL;
     for (int i = 0; i < in->n_outputs; i++) {
         if (in->output[i].form == TD_FORM_stored && td_infer_is_counted(in, i)) {
             int err = store_counted(in, i);
@@ -92,10 +92,11 @@ int td_infer_store(struct td_infer *in)
         }
         if (!in->output[i].made)
             continue;
-        result[i] = (struct td_tensors_new){list, in->output[i].store, in->output[i].made,
-                                            in->output[i].expected};
+        struct td_tensors_new *one = &in->output[i].entry;
+        *one = (struct td_tensors_new){list, in->output[i].store, in->output[i].made,
+                                       in->output[i].expected};
         in->output[i].made = NULL; /* put takes it */
-        list = &result[i];
+        list = one;
     }
     int err = list ? td_tensors_put(store, list) : 0;
     if (err == -EBUSY)
@@ -177,7 +178,7 @@ static int wanted_output(struct td_infer *in, const cJSON *item)
 
 int td_infer_begin_outputs(struct td_infer *in)
 {
-    int n = in->served ? in->served->n_outputs : in->run.call.n_out;
+    int n = in->served ? in->served->all_outputs : in->run.call.n_out;
     in->output = td_arena_zalloc(in->req->arena, (size_t)n * sizeof *in->output + 1);
     if (!in->output)
         return td_problem_set(&in->run.problem, ENOMEM, "no memory for the request");
@@ -185,6 +186,13 @@ int td_infer_begin_outputs(struct td_infer *in)
     if (!in->served)
         in->out = in->run.call.out;
     return 0;
+}
+
+/* Whether output i is state that nobody has asked for by its name. */
+static bool is_kept(const struct td_infer *in, int i)
+{
+    const struct td_served *served = in->served;
+    return served && (i >= served->n_outputs || (in->session.session && served->state_out[i] >= 0));
 }
 
 int td_infer_outputs(struct td_infer *in)
@@ -200,9 +208,9 @@ int td_infer_outputs(struct td_infer *in)
         in->output[i].name = output_name(in, i);
         if (!in->output[i].name)
             return td_problem_set(&in->run.problem, ENOMEM, "no memory");
-        in->output[i].form = !all                ? TD_FORM_none
-                             : in->binary_output ? TD_FORM_binary
-                                                 : TD_FORM_json;
+        in->output[i].form = !all || is_kept(in, i) ? TD_FORM_none
+                             : in->binary_output    ? TD_FORM_binary
+                                                    : TD_FORM_json;
     }
     cJSON_ArrayForEach(item, in->outputs)
     {

@@ -363,6 +363,10 @@ int td_streams_plan(struct td_infer *in)
                                "belongs to streams, and there are none");
     if (!s->asked)
         return 0;
+    if (in->served && (in->served->all_inputs > TD_MAX_INPUTS || in->n_outputs > TD_MAX_INPUTS))
+        return td_problem_set(&in->run.problem, EINVAL,
+                              "streams: a model with more than %d inputs or outputs is not cut",
+                              TD_MAX_INPUTS);
     if (in->eval)
         return td_infer_refuse(&in->run.problem, "streams", "an expression is not cut into parts");
     td_runtime_facts(&facts);

@@ -34,6 +34,8 @@ struct td_streams {
     char warning[160];
 };
 
+#define TD_STREAMS_PARAMETERS                                                                      \
+    "streams", "strict_divisible", "stream_hints", "concat_output", "stream_mode"
 /* Reads the parameter when it is streams or one that belongs to it. */
 bool td_streams_parameter(struct td_infer *in, const cJSON *item);
 

@@ -1,0 +1,129 @@
+/* What is kept in the server, as Prometheus reads it: models, sessions, tasks, memory. */
+#include "api/metrics/text.h"
+#include "api/models/models.h"
+#include "api/sessions/sessions.h"
+#include "api/tasks/tasks.h"
+#include "api/tensors/tensors.h"
+#include "dispatch/choice/library.h"
+#include "dispatch/choice/tune.h"
+
+#include <stdio.h>
+
+static void models(struct td_text *t, struct td_counts *m, const struct td_service *service)
+{
+    td_text_family(t, "tensord_models", "gauge", "Models that the server has.");
+    td_text_line(t, "tensord_models %d", td_models_count(service->models));
+    td_text_family(t, "tensord_model_duration_seconds", "histogram",
+                   "Running a model, by its name.");
+    for (int i = 0; i < TD_COUNTED && *td_counts_model(service->metrics, i); i++) {
+        struct td_label label;
+        snprintf(label.text, sizeof label.text, "model=\"%s\"",
+                 td_counts_model(service->metrics, i));
+        td_text_histogram(t, "tensord_model_duration_seconds", label.text, &m->model[i]);
+    }
+}
+
+static void sessions(struct td_text *t, struct td_sessions *sessions)
+{
+    static const char *const ends[TD_SESSION_ENDS] = {"end", "idle", "model"};
+    struct td_session_stats stats;
+    struct td_session_group *group;
+    int n = td_sessions_groups(sessions, t->arena, &group);
+    td_sessions_stats(sessions, &stats);
+    td_text_family(t, "tensord_sessions", "gauge", "Sessions, by the model that they are of.");
+    for (int i = 0; i < n; i++)
+        td_text_line(t, "tensord_sessions{model=\"%s\"} %d", group[i].model, group[i].n);
+    td_text_family(t, "tensord_session_bytes", "gauge", "What they hold.");
+    for (int i = 0; i < n; i++)
+        td_text_line(t, "tensord_session_bytes{model=\"%s\"} %zu", group[i].model, group[i].bytes);
+    td_text_family(t, "tensord_session_limit_bytes", "gauge",
+                   "The most they may hold (session-bytes).");
+    td_text_line(t, "tensord_session_limit_bytes %zu", stats.limit);
+    td_text_family(t, "tensord_session_steps_total", "counter",
+                   "Calls that a session goes on from.");
+    td_text_line(t, "tensord_session_steps_total %lld", stats.steps);
+    td_text_family(t, "tensord_sessions_ended_total", "counter",
+                   "Sessions that are no more, by the reason.");
+    for (int i = 0; i < TD_SESSION_ENDS; i++)
+        td_text_line(t, "tensord_sessions_ended_total{reason=\"%s\"} %lld", ends[i],
+                     stats.ended[i]);
+    td_text_family(t, "tensord_session_conflicts_total", "counter",
+                   "Calls refused: another was at their session.");
+    td_text_line(t, "tensord_session_conflicts_total %lld", stats.conflicts);
+}
+
+static void tasks(struct td_text *t, struct td_task_table *table)
+{
+    struct td_task_stats s;
+    td_task_table_stats(table, &s);
+    td_text_family(t, "tensord_tasks", "gauge", "Tasks that wait, run, or are done and kept.");
+    td_text_line(t, "tensord_tasks{state=\"queued\"} %d", s.queued);
+    td_text_line(t, "tensord_tasks{state=\"running\"} %d", s.running);
+    td_text_line(t, "tensord_tasks{state=\"done\"} %d", s.results);
+    td_text_family(t, "tensord_task_memory_bytes", "gauge",
+                   "What results of tasks hold or may come to (task-bytes).");
+    td_text_line(t, "tensord_task_memory_bytes %zu", s.bytes);
+    td_text_family(t, "tensord_tasks_total", "counter", "What has become of tasks.");
+    td_text_line(t, "tensord_tasks_total{event=\"accepted\"} %lld", (long long)s.accepted);
+    td_text_line(t, "tensord_tasks_total{event=\"done\"} %lld", (long long)s.done);
+    td_text_line(t, "tensord_tasks_total{event=\"cancelled\"} %lld", (long long)s.cancelled);
+    td_text_line(t, "tensord_tasks_total{event=\"expired\"} %lld", (long long)s.expired);
+    td_text_line(t, "tensord_tasks_total{event=\"refused\"} %lld", (long long)s.refused);
+}
+
+static void memory(struct td_text *t, const struct td_budget *store)
+{
+    td_text_family(
+        t, "tensord_memory_bytes", "gauge",
+        "What requests, tasks and stored tensors hold, and what is kept for the next ones.");
+    td_text_line(t, "tensord_memory_bytes %zu", (size_t)td_memory.used);
+    td_text_family(t, "tensord_memory_kept_bytes", "gauge",
+                   "Of these, kept for the next requests.");
+    td_text_line(t, "tensord_memory_kept_bytes %zu", td_memory_kept() + td_library_bytes());
+    td_text_family(t, "tensord_memory_most_bytes", "gauge",
+                   "The most that was held since the start.");
+    td_text_line(t, "tensord_memory_most_bytes %zu", (size_t)td_memory.most);
+    td_text_family(t, "tensord_memory_limit_bytes", "gauge", "The most that may be held (memory).");
+    td_text_line(t, "tensord_memory_limit_bytes %zu", (size_t)td_memory.limit);
+    td_text_family(t, "tensord_memory_refused_total", "counter",
+                   "Allocations refused: it was all in use.");
+    td_text_line(t, "tensord_memory_refused_total %zu", (size_t)td_memory.refused);
+    td_text_family(t, "tensord_store_bytes", "gauge",
+                   "What of it stored tensors hold, with their forms.");
+    td_text_line(t, "tensord_store_bytes %zu", (size_t)store->used);
+    td_text_family(t, "tensord_store_limit_bytes", "gauge",
+                   "The most that these may hold (store-bytes).");
+    td_text_line(t, "tensord_store_limit_bytes %zu", (size_t)store->limit);
+    td_text_family(t, "tensord_store_refused_total", "counter",
+                   "Tensors and forms of tensors that the store had no room for.");
+    td_text_line(t, "tensord_store_refused_total %zu", (size_t)store->refused);
+}
+
+static void tuning(struct td_text *t)
+{
+    struct td_tuned tuned = td_tuned();
+    td_text_family(t, "tensord_tuned_kinds", "gauge",
+                   "Kinds of calls whose measurements are kept (tune).");
+    td_text_line(t, "tensord_tuned_kinds %lld", (long long)tuned.kinds);
+    td_text_family(t, "tensord_tuned_kinds_limit", "gauge", "The most that are.");
+    td_text_line(t, "tensord_tuned_kinds_limit %lld", (long long)tuned.most);
+    td_text_family(
+        t, "tensord_tuned_total", "counter",
+        "Kinds measured and evicted for others; selections by the rows' order meanwhile.");
+    td_text_line(t, "tensord_tuned_total{event=\"measured\"} %lld", (long long)tuned.measured);
+    td_text_line(t, "tensord_tuned_total{event=\"evicted\"} %lld", (long long)tuned.evicted);
+    td_text_line(t, "tensord_tuned_total{event=\"postponed\"} %lld", (long long)tuned.postponed);
+}
+
+void td_text_models(struct td_text *t, struct td_counts *m, const struct td_service *service)
+{
+    models(t, m, service);
+    sessions(t, service->sessions);
+}
+
+void td_text_stores(struct td_text *t, const struct td_service *service)
+{
+    tasks(t, service->tasks);
+    memory(t, td_tensors_budget(service->tensors));
+    tuning(t);
+}
