@@ -59,6 +59,8 @@ static void write_states(struct td_writer *w, const struct td_served *served)
         td_write_close(w, '}');
     }
     td_write_close(w, ']');
+    if (served->n_states)
+        td_write_int(w, "sessions", served->sessions);
     if (!td_model_unpaired(served->model, 0, &why))
         return;
     td_write_open(w, "unpaired", '[');

@@ -25,6 +25,7 @@ struct td_served { /* a model under a name; references are counted */
     int n_states, n_needed;                     /* of which so many have no input in the file */
     const struct td_model_state *state;         /* borrowed of it */
     int *state_in, *state_out; /* by all inputs, and all outputs: whose they are, or -1 */
+    atomic_int sessions;       /* that go on with it; whoever keeps them counts */
     char digest[65];           /* of the file, SHA-256 in hexadecimal, where there are states */
     atomic_llong calls, compute_ns; /* that went well */
     _Atomic size_t reply_bytes;     /* of the last one, about */

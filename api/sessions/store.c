@@ -162,6 +162,7 @@ int td_session_make(struct td_sessions *sessions, const struct td_session_ask *a
     atomic_fetch_add(&ask->served->refs, 1);
     atomic_init(&session->refs, 1);
     join_kin(session, kin);
+    ask->served->sessions++;
     sessions->n_sessions++;
     *result = session;
     return 0;
@@ -182,6 +183,7 @@ void td_session_drop(struct td_session *session, enum td_session_end how, int64_
     session->name = NULL;
     session->gone = true;
     leave_kin(session);
+    session->served->sessions--;
     sessions->n_sessions--;
 }
 

@@ -180,6 +180,8 @@ void td_session_commit(struct td_session *session, struct td_contents *contents,
     }
     if (served != session->served) {
         old_served = session->served;
+        old_served->sessions -= !session->gone;
+        served->sessions += !session->gone;
         session->served = served;
         atomic_fetch_add(&served->refs, 1);
     }

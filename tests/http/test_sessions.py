@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 """Sessions: what a model remembers between calls, held to a client that carries it itself, in bits."""
 import contextlib
+import hashlib
 import json
+import pathlib
+import tempfile
 
 import numpy as np
+import onnx
 
 import models
 import service
@@ -123,6 +127,26 @@ class Sessions(stateful.SessionTest):
         self.problem(self.infer("counter", {"x": X}, "s", streams=2), 400, "not cut")
         self.problem(self.infer("counter", {"x": X, "cell.h": X[0]}, "s"), 400)
 
+    def test_without_a_server(self):
+        """tensord run computes once, from where the model begins."""
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (folder / "counter.pt2").write_bytes(stateful.counter(5))
+        np.save(folder / "x.npy", X)
+        done = service.run("run", str(folder / "counter.pt2"), "--input", f"x={folder}/x.npy", "--output-dir", str(folder))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        np.testing.assert_array_equal(np.load(folder / "y.npy"), X * 6)
+
+    def test_digests(self):
+        """Of files of all lengths that a last block can have."""
+        model = onnx.load_from_string(stateful.cell())
+        for n in range(64):
+            model.doc_string = "x" * (n + 1)
+            file = model.SerializeToString()
+            self.put("digest", file)
+            self.assertEqual(self.service.call("PUT", self.path("digest", f"d{n}"), {}).status, 201)
+            got = self.service.call("GET", self.path("digest", f"d{n}"), headers=FILE).body
+            self.assertIn(hashlib.sha256(file).hexdigest().encode(), got)
+
     def test_input_that_is_written(self):
         """The caller's tensor after the call, where a session goes on from it; given anew, that counts."""
         m = archives.Model()
@@ -148,6 +172,8 @@ class Sessions(stateful.SessionTest):
         self.assertEqual((reply.status, reply.json["step"]), (201, 5))
         file = self.service.call("GET", self.path("cell", "t"), headers=FILE)
         self.assertEqual(file.headers["Content-Type"], "application/x-safetensors")
+        head = json.loads(file.body[8:8 + int.from_bytes(file.body[:8], "little")])
+        self.assertEqual(head["__metadata__"], {"model": hashlib.sha256(stateful.cell()).hexdigest(), "step": "5"})
         self.right(self.infer("cell", {"input": inputs[0]}, "t")) # which the others do not see
         with Service() as other:
             self.assertEqual(other.call("PUT", "/v1/models/cell", stateful.cell()).status, 201)
@@ -188,9 +214,11 @@ class Sessions(stateful.SessionTest):
         self.assertNotIn("model", self.see("gone", "s"))
         self.put("gone", stateful.counter(10))
         self.assertEqual(self.see("gone", "s")["model"], "replaced")
+        self.assertEqual(self.service.call("GET", "/v1/models/gone").json["sessions"], 0) # none goes on with this one
         np.testing.assert_array_equal(self.right(self.infer("gone", {"x": X}, "s"))["y"], X * 3) # on the old one
         np.testing.assert_array_equal(self.right(self.infer("gone", {"x": X}, "s", session_start=True))["y"], X * 11)
         self.assertNotIn("model", self.see("gone", "s"))
+        self.assertEqual(self.service.call("GET", "/v1/models/gone").json["sessions"], 1)
         self.assertEqual(self.service.call("DELETE", "/v1/models/gone").status, 204)
         self.problem(self.infer("gone", {"x": X}, "s"), 404, "no model")
         self.put("gone", stateful.counter(1))
@@ -230,6 +258,9 @@ class Sessions(stateful.SessionTest):
             found += [s["name"] for s in page["sessions"]]
             after = found[-1]
         self.assertEqual(found, sorted(set(names)))
+        self.assertEqual(self.service.call("GET", "/v1/models/listed").json["sessions"], len(set(names)))
+        self.assertEqual(self.service.call("DELETE", self.path("listed", names[0])).status, 204)
+        self.assertEqual(self.service.call("GET", "/v1/models/listed").json["sessions"], len(set(names)) - 1)
         self.problem(self.service.call("GET", self.path("listed") + "?limit=0"), 400, "limit")
         self.problem(self.service.call("GET", self.path("nosuch")), 404, "nosuch")
 

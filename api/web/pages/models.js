@@ -52,7 +52,8 @@ function card(model, form) {
 }
 
 const figures = (m) => facts([['format', m.format], ['nodes', count(m.nodes)], ['memory', bytes(m.bytes)], ['file', bytes(m.file_bytes)], ['loaded in', time(m.load_us)], ['calls', count(m.calls)],
-  m.calls > 0 && m.compute_us > 0 && ['a call', time(m.compute_us / m.calls)]]);
+  m.calls > 0 && m.compute_us > 0 && ['a call', time(m.compute_us / m.calls)],
+  m.sessions >= 0 && ['sessions', count(m.sessions)], m.state?.length > 0 && ['remembers', m.state.length > 4 ? `${m.state.length} tensors` : m.state.map((s) => s.name).join(', ')]]);
 
 export function draw({models: {models}, tensors: {tensors, store}}) {
   const stored = tensors.reduce((sum, t) => sum + t.total_bytes, 0), row = (name, value) => h('div.row', null, h('span', null, name), h('span', null, value));
