@@ -38,6 +38,25 @@ def slow():
                             {"go": np.array(True), "one": np.ones(1, np.float32)})
 
 
+VOCABULARY = 16
+
+
+def decoder():
+    """logits of tokens and of the sum of all before them, with what an exporter's decoder takes beside input_ids."""
+    draw = np.random.default_rng(7)
+    node = lambda op, ins, outs, **more: (op, ins, outs, more)
+    return models.onnx_file(
+        [node("Gather", ["words", "input_ids"], ["w"]), node("Gather", ["places", "position_ids"], ["p"]), node("Add", ["w", "p"], ["x"]),
+         node("Concat", ["past_key_values.0.key", "x"], ["present.0.key"], axis=1), node("Cast", ["attention_mask"], ["f"], to=1),
+         node("Unsqueeze", ["f", "two"], ["m"]), node("Mul", ["present.0.key", "m"], ["k"]), node("ReduceSum", ["k", "one"], ["c"]),
+         node("Add", ["x", "c"], ["h"]), node("Tanh", ["h"], ["t"]), node("MatMul", ["t", "out"], ["logits"])],
+        [port("input_ids", ["batch", "n"], "INT64"), port("attention_mask", ["batch", "total"], "INT64"),
+         port("position_ids", ["batch", "n"], "INT64"), port("past_key_values.0.key", ["batch", "past", 4])],
+        [port("logits", ["batch", "n", VOCABULARY]), port("present.0.key", ["batch", "total", 4])],
+        {"words": draw.standard_normal((VOCABULARY, 4)).astype(np.float32), "places": draw.standard_normal((64, 4)).astype(np.float32),
+         "out": draw.standard_normal((4, VOCABULARY)).astype(np.float32), "one": np.array([1]), "two": np.array([2])})
+
+
 def counter(first=0):
     """y = x times the calls so far and first, as PyTorch archives it."""
     m = archives.Model()

@@ -209,93 +209,16 @@ int td_infer_enter_session(struct td_infer *in)
     return 0;
 }
 
-/* ---- inputs ---- */
-
-/* The size that a name stands for in the client's tensors; -1: none of them has it. */
-static int64_t size_called(const struct td_infer *in, const char *symbol)
-{
-    for (int i = 0; symbol && i < in->served->n_inputs; i++) {
-        const struct td_model_port *port = &in->served->input[i];
-        for (int d = 0; in->inputs[i].dtype && d < port->rank; d++)
-            if (port->symbol[d] && !strcmp(port->symbol[d], symbol) && d < in->inputs[i].rank)
-                return in->inputs[i].shape[d];
-    }
-    return -1;
-}
-
-/* Of the first input that leaves its first dimension open; 1 where none does. */
-static int64_t batch_of(const struct td_infer *in)
-{
-    for (int i = 0; i < in->served->n_inputs; i++)
-        if (in->inputs[i].dtype && in->inputs[i].rank && in->served->input[i].rank > 0 &&
-            in->served->input[i].shape[0] < 0)
-            return in->inputs[i].shape[0];
-    return 1;
-}
-
-/* Zeros, of the sizes that the client's tensors have; what grows is empty at first. */
-static int begin_zeros(struct td_infer *in, const struct td_model_state *state)
-{
-    const struct td_model_port *port = &in->served->input[state->input];
-    struct td_tensor t = {.dtype = port->dtype, .rank = port->rank};
-    if (port->rank < 0)
-        return td_problem_set(&in->run.problem, EINVAL,
-                              "inputs: '%.60s' is missing: the file does not say its shape, so the "
-                              "session's first call has to give it",
-                              port->name);
-    for (int d = 0; d < t.rank; d++) {
-        int64_t said = size_called(in, port->symbol[d]);
-        t.shape[d] =
-            port->shape[d] >= 0 ? port->shape[d]
-            : d == state->grows ? 0
-            : said >= 0         ? said
-            : port->symbol[d] && (strstr(port->symbol[d], "past") || strstr(port->symbol[d], "seq"))
-                ? 0
-                : batch_of(in);
-    }
-    t.data = td_fits(&t) ? td_arena_zalloc(in->req->arena, td_nbytes(&t) + 1) : NULL;
-    in->inputs[state->input] = t;
-    return t.data ? 0
-                  : td_problem_set(&in->run.problem, ENOMEM, "no memory for the state '%.60s'",
-                                   state->name);
-}
+/* ---- the step ---- */
 
 int td_infer_fill_states(struct td_infer *in)
 {
     const struct td_infer_session *s = &in->session;
-    const struct td_served *served = in->served;
-    int err = 0;
-    if (!s->session) {
-        td_model_begin_states(served->model, in->inputs);
-        return 0;
-    }
-    for (int i = 0; i < served->n_states && !err; i++) {
-        const struct td_model_state *state = &served->state[i];
-        struct td_tensor *to = &in->inputs[state->input];
-        bool is_users = !strcmp(state->from, "input");
-        if (to->dtype && is_users)
-            continue; /* the caller's own, given anew */
-        if (to->dtype && (s->before || !state->needed) && served->input[state->input].rank >= 0)
-            return td_problem_set(&in->run.problem, EINVAL,
-                                  "%.60s: is state, which the session keeps; leave it out",
-                                  served->input[state->input].name);
-        if (to->dtype)
-            continue; /* the first call's, of a shape that the file does not say */
-        if (s->before && s->before->tensor[i].dtype)
-            *to = s->before->tensor[i];
-        else if (state->needed)
-            *to = state->initial;
-        else if (is_users)
-            err = td_problem_set(&in->run.problem, EINVAL,
-                                 "inputs: '%.60s' is missing; the session has not had it yet",
-                                 served->input[state->input].name);
-        else
-            err = begin_zeros(in, state);
-    }
-    return err;
+    if (s->session)
+        return td_session_fill(in->served, s->before, in->inputs, in->req->arena, &in->run.problem);
+    td_model_begin_states(in->served->model, in->inputs);
+    return 0;
 }
-
-/* ---- the step ---- */
 
 int td_infer_prepare_step(struct td_infer *in)
 {
@@ -303,15 +226,7 @@ int td_infer_prepare_step(struct td_infer *in)
     const struct td_served *served = in->served;
     if (!s->session)
         return 0;
-    struct td_tensor *after =
-        td_arena_alloc(in->req->arena, (size_t)served->n_states * sizeof *after + 1);
-    int err = after ? 0 : td_problem_set(&in->run.problem, ENOMEM, "no memory for the state");
-    for (int i = 0; i < served->n_states && !err; i++) {
-        after[i] = in->out[served->state[i].output];
-        err = td_model_check_state(served->model, &served->state[i], &after[i], &in->run.problem);
-    }
-    if (!err && !s->end && td_contents_copy(&s->after, after, served->n_states))
-        err = td_problem_set(&in->run.problem, ENOMEM, "no memory for the session's state");
+    int err = td_session_keep(served, s->before, in->inputs, in->out, &s->after, &in->run.problem);
     return err || s->end ? err : td_session_reserve(s->session, s->after->bytes, &in->run.problem);
 }
 

@@ -30,6 +30,7 @@ int td_contents_copy(struct td_contents **contents, const struct td_tensor *from
     }
     atomic_init(&c->refs, 1);
     c->bytes = bytes;
+    c->position = 0;
     c->n = n;
     char *at = (char *)c + head;
     for (int i = 0; i < n; i++) {

@@ -18,7 +18,8 @@
 
 struct td_contents { /* of the model's states, in their order; references are counted */
     atomic_int refs;
-    size_t bytes; /* with the elements, which are of td_memory */
+    size_t bytes;     /* with the elements, which are of td_memory */
+    int64_t position; /* tokens that led here, of a model that takes input_ids */
     int n;
     struct td_tensor tensor[];
 };
@@ -123,6 +124,20 @@ void td_session_commit(struct td_session *session, struct td_contents *contents,
                        struct td_served *served, int64_t step, const char *pool, int node);
 /* Gives it to the next; a new one without a commit, or one that is to end, is gone. */
 void td_session_release(struct td_session **session, bool end); /* nulls the pointer */
+
+/* ---- inputs.c ---- */
+
+/* Whether an input follows from how many tokens came before, and may be left out in a session:
+ * position_ids, attention_mask and the like, beside input_ids. */
+bool td_session_derives(const struct td_served *served, int input);
+/* Gives those of all inputs that have no type yet, and are state or follow, what a session with
+ * such contents has for them. before: NULL where the model begins. -EINVAL, -ENOMEM. */
+int td_session_fill(const struct td_served *served, const struct td_contents *before,
+                    struct td_tensor *inputs, struct td_arena *arena, struct td_problem *problem);
+/* The contents after a run that gave all these outputs. -EINVAL: they do not fit, -ENOMEM. */
+int td_session_keep(const struct td_served *served, const struct td_contents *before,
+                    const struct td_tensor *inputs, const struct td_tensor *out,
+                    struct td_contents **after, struct td_problem *problem);
 
 /* ---- snapshot.c ---- */
 

@@ -20,9 +20,12 @@ static const struct td_tensor *contents_of(const struct td_session_view *view, i
 int td_session_file(struct td_request *req, const struct td_session_view *view)
 {
     const struct td_served *served = view->served;
-    char step[24];
+    char step[24], position[24];
+    int64_t seen = view->contents ? view->contents->position : 0;
     snprintf(step, sizeof step, "%lld", (long long)view->step);
-    const char *const text[] = {"model", served->digest, "step", step, NULL};
+    snprintf(position, sizeof position, "%lld", (long long)seen);
+    const char *const text[] = {"model", served->digest, "step", step, "position", position, NULL};
+    const char *const without[] = {"model", served->digest, "step", step, NULL};
     struct td_file_tensor *list =
         td_arena_alloc(req->arena, sizeof *list * (size_t)served->n_states + 1);
     int n = 0;
@@ -31,7 +34,7 @@ int td_session_file(struct td_request *req, const struct td_session_view *view)
         if (t)
             list[n++] = (struct td_file_tensor){served->state[i].name, t};
     }
-    return list ? td_safetensors_response(req, list, n, text)
+    return list ? td_safetensors_response(req, list, n, seen ? text : without)
                 : td_api_problem(req, -ENOMEM, "no memory for the reply");
 }
 
@@ -68,13 +71,15 @@ static int judge_origin(struct td_request *req, const struct td_served *served, 
                           model, served->digest);
 }
 
-static int64_t step_of(struct td_request *req)
+#define MOST (INT64_C(1) << 40) /* tokens and steps that a file may say */
+
+static int64_t number_of(struct td_request *req, const char *key)
 {
-    const char *text = td_safetensors_text(req, "step");
+    const char *text = td_safetensors_text(req, key);
     char *end = NULL;
     errno = 0;
     long long step = text ? strtoll(text, &end, 10) : 0;
-    return text && end != text && !*end && !errno && step >= 0 ? step : 0;
+    return text && end != text && !*end && !errno && step >= 0 && step < MOST ? step : 0;
 }
 
 int td_session_read_file(struct td_request *req, const struct td_served *served, bool any,
@@ -95,8 +100,10 @@ int td_session_read_file(struct td_request *req, const struct td_served *served,
             err = td_problem_set(problem, EINVAL, "the snapshot has no '%.80s'",
                                  served->state[i].name);
     if (!err)
-        *step = step_of(req);
+        *step = number_of(req, "step");
     if (!err && found && td_contents_copy(contents, reading.to, n))
         err = td_problem_set(problem, ENOMEM, "no memory for the session's state");
+    if (!err && *contents)
+        (*contents)->position = number_of(req, "position");
     return err;
 }

@@ -114,6 +114,27 @@ class Sessions(stateful.SessionTest):
                 np.testing.assert_allclose(got["sum"], all_rows.sum(1), 1e-5, 1e-5)
             self.assertEqual(self.see("cache", rows)["state"][0]["used"], all_rows.shape[1])
 
+    def test_derived(self):
+        """position_ids and attention_mask follow from the tokens that the session has seen."""
+        self.put("decoder", stateful.decoder())
+        past, position = np.zeros((1, 0, 4), np.float32), 0
+        for i, n in enumerate((3, 1, 1, 2, 1)):
+            ids = np.array([[stateful.RANDOM.randrange(stateful.VOCABULARY) for _ in range(n)]])
+            wanted = self.right(self.infer("decoder", {
+                "input_ids": ids, "attention_mask": np.ones((1, position + n), np.int64),
+                "position_ids": np.arange(position, position + n)[None], "past_key_values.0.key": past}))
+            past, position = wanted["present.0.key"], position + n
+            got = self.right(self.infer("decoder", {"input_ids": ids}, "s", session_start=i == 0))
+            np.testing.assert_allclose(got["logits"], wanted["logits"], 1e-5, 1e-6)
+        file = self.service.call("GET", self.path("decoder", "s"), headers=FILE)
+        reply = self.service.call("PUT", self.path("decoder", "t"), file.body, {"Content-Type": "application/x-safetensors"})
+        self.assertEqual(reply.status, 201)
+        ids = np.array([[5]])
+        one, two = (self.right(self.infer("decoder", {"input_ids": ids}, name))["logits"] for name in "st")
+        np.testing.assert_array_equal(one, two)
+        self.problem(self.infer("decoder", {}, "s"), 400, "'input_ids' is missing")
+        self.problem(self.infer("decoder", {"input_ids": ids}), 400, "is missing")
+
     def test_buffers(self):
         self.put("counter", stateful.counter(5))
         self.problem(self.infer("counter", {"x": X}), 400, "'cell.h'", '"session_start":true')

@@ -87,7 +87,7 @@ export function form(model, plans, after) {
     event.preventDefault();
     run.disabled = true;
     try {
-      const body = JSON.stringify({inputs: fields.map((f) => f.read()).filter(Boolean)}), begin = performance.now();
+      const body = JSON.stringify({inputs: fields.map((f) => f.read()).filter(Boolean), ...(model.state?.length ? {parameters: {session: ''}} : {})}), begin = performance.now();
       const reply = await ask(path, {method: 'POST', body, headers: {'Content-Type': 'application/json'}}), p = reply.parameters || {};
       const passed = (performance.now() - begin) * 1000;
       results.replaceChildren(h('p', null, `It took ${time(passed)} with HTTP and JSON${p.compute_us > 0 ? `, ${time(p.compute_us)} of these in the model` : ''}.`),
