@@ -185,78 +185,42 @@ static int turn(struct td_generation *g, struct td_worker *worker, struct td_are
     return err;
 }
 
-/* ---- the answer ---- */
+/* ---- turn after turn ---- */
 
-static int answer(struct td_generation *g)
+/* A turn, and what it has given is told: 0, or why it ends. */
+static int go_on(struct td_generation *g, struct td_worker *worker, struct td_arena *arena)
 {
-    struct td_writer w;
-    td_write_init(&w, g->req->arena, 256 + 32 * (size_t)g->n);
-    td_write_open(&w, NULL, '{');
-    td_write_str(&w, "model_name", g->req->trail.model);
-    td_write_str(&w, "model_version", "1");
-    if (g->id)
-        td_write_str(&w, "id", g->id);
-    td_write_str(&w, "finish_reason", g->finish);
-    td_write_open(&w, "tokens", '[');
-    for (int64_t i = 0; i < g->n; i++)
-        td_write_int(&w, NULL, g->token[i]);
-    td_write_close(&w, ']');
-    if (g->logprobs)
-        td_write_open(&w, "logprobs", '[');
-    for (int64_t i = 0; i < g->n && g->logprobs; i++)
-        td_write_num(&w, NULL, g->logprob[i]);
-    if (g->logprobs)
-        td_write_close(&w, ']');
-    if (g->session) {
-        td_write_str(&w, "session", g->session);
-        td_write_int(&w, "session_step", g->step);
+    int64_t before = g->n;
+    int err = turn(g, worker, arena);
+    if (err == -EINVAL && g->n) { /* beyond its cache: what was made stays */
+        g->finish = "full";
+        err = 0;
     }
-    td_write_str(&w, "pool", td_pool_name(g->pool));
-    td_write_us(&w, "compute_us", g->compute_ns);
-    td_write_close(&w, '}');
-    return td_write_response(&w, &g->req->response, 200);
-}
-
-/* The session is free before the client can know. */
-static void end(struct td_generation *g, int err)
-{
-    struct td_request *req = g->req;
-    if (g->session && g->step) {
-        req->trail.session = g->session;
-        req->trail.step = g->step;
-    }
-    td_session_release(&g->taken, false);
-    if (err == -ETIMEDOUT)
-        td_api_problem(req, err,
-                       "timeout_ms: the generation took longer than %lld ms; %lld tokens "
-                       "had come",
-                       (long long)g->timeout_ms, (long long)g->n);
-    else if (err)
-        td_api_problem(req, err, "%s", g->problem.text);
-    else if (answer(g))
-        td_api_problem(req, -ENOMEM, "no memory for the reply");
-    req->reply(req);
+    if (err || !g->streams || g->n == before)
+        return err;
+    bool first = !g->begun;
+    if (first && !td_generate_begin_stream(g))
+        return td_problem_set(&g->problem, ENOMEM, "no memory for the reply");
+    bool sent = td_generate_send_token(g, arena);
+    if (first)
+        g->req->reply(g->req);
+    return sent ? 0 : td_problem_set(&g->problem, ENOENT, "nobody reads it any more");
 }
 
 static void run_job(struct td_job *job, struct td_worker *worker)
 {
     struct td_generation *g = (struct td_generation *)job;
     do {
-        struct td_arena *arena = NULL;
         int err = td_stop_is_due(&g->req->stop) ? -ETIMEDOUT : 0;
-        bool gone = td_api_is_gone(g->req);
-        if (!err && !gone) {
-            arena = td_arena_create();
-            err = arena ? turn(g, worker, arena)
-                        : td_problem_set(&g->problem, ENOMEM, "no memory for the tokens");
-            td_arena_destroy(arena);
-        }
-        if (err == -EINVAL && g->n) { /* beyond its cache: what was made stays */
-            g->finish = "full";
-            err = 0;
-        }
+        bool gone = !g->begun && td_api_is_gone(g->req);
+        struct td_arena *arena = err || gone ? NULL : td_arena_create();
+        if (arena)
+            err = go_on(g, worker, arena);
+        else if (!err && !gone)
+            err = td_problem_set(&g->problem, ENOMEM, "no memory for the tokens");
+        td_arena_destroy(arena);
         if (gone || err || g->finish) {
-            end(g, gone ? td_problem_set(&g->problem, ETIMEDOUT, "nobody waits") : err);
+            td_generate_end(g, gone ? -ENOENT : err);
             return;
         }
         g->queued_ns = td_now_ns();
@@ -265,13 +229,14 @@ static void run_job(struct td_job *job, struct td_worker *worker)
 
 /* ---- the route ---- */
 
+/* Of a stream the generation itself frees the rest, when it has seen that nobody reads. */
 static void free_generation(struct td_request *req)
 {
     struct td_generation *g = req->call_;
-    td_session_release(&g->taken, false);
-    td_contents_unref(&g->contents);
-    td_served_unref(&g->served);
-    td_pool_unref(g->pool);
+    if (req->response.stream)
+        td_stream_close(req->response.stream);
+    else
+        td_generate_free(g);
     req->call_ = NULL;
 }
 
@@ -310,9 +275,8 @@ static int prepare(struct td_generation *g)
     return err ? err : take_session(g);
 }
 
-int td_api_v2_generate(struct td_request *req, struct td_response *res)
+static int generate(struct td_request *req, bool streams)
 {
-    (void)res;
     if (td_api_is_bulk(req, req->body_size, req->body_size))
         return td_api_hand_over(req);
     struct td_served *served = td_models_find(req->service->models, req->var[0]);
@@ -325,6 +289,7 @@ int td_api_v2_generate(struct td_request *req, struct td_response *res)
     }
     g->req = req;
     g->served = served;
+    g->streams = streams;
     req->call_ = g;
     req->release_ = free_generation;
     req->trail.model = req->var[0];
@@ -348,4 +313,16 @@ int td_api_v2_generate(struct td_request *req, struct td_response *res)
         req->reply(req);
     }
     return -EINPROGRESS;
+}
+
+int td_api_v2_generate(struct td_request *req, struct td_response *res)
+{
+    (void)res;
+    return generate(req, false);
+}
+
+int td_api_v2_generate_stream(struct td_request *req, struct td_response *res)
+{
+    (void)res;
+    return generate(req, true);
 }

@@ -54,9 +54,25 @@ struct td_generation { /* lives in its request's arena */
     double *logprob;
     struct td_sampler sampler;
     const char *finish;
+    struct td_stream *stream; /* told of each token; NULL: the answer comes at the end */
+    bool streams, begun;      /* it is to be one; and its reply has been */
     int64_t queued_ns, compute_ns;
     struct td_problem problem;
 };
+
+/* ---- answer.c ---- */
+
+/* The reply begins, with what has come so far. From here on the request may end at any time: the
+ * generation has the arena, and touches nothing else of it that the server does. False: there is no
+ * memory. */
+bool td_generate_begin_stream(struct td_generation *g);
+/* The token that came last, in the arena; false: nobody reads any more. */
+bool td_generate_send_token(struct td_generation *g, struct td_arena *arena);
+/* Answers, err being why there are no more tokens, or 0; g is gone afterwards. */
+void td_generate_end(struct td_generation *g, int err);
+void td_generate_free(struct td_generation *g); /* what it has references of */
+
+/* ---- read.c ---- */
 
 /* Reads the request's JSON into g, whose arrays are the arena's. -EINVAL, -ENOMEM. */
 int td_generate_read(struct td_generation *g, struct td_problem *problem);

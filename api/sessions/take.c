@@ -78,6 +78,16 @@ static int enqueue(struct td_session *session, struct td_session_waiter *waiter,
 
 /* ---- taking ---- */
 
+/* The name is looked up once more: of a model that has gone, sessions have been ended already. */
+static int make(struct td_sessions *sessions, const struct td_session_ask *ask,
+                struct td_session **session)
+{
+    struct td_served *served = td_models_find(sessions->models, ask->model);
+    int err = served ? td_session_make(sessions, ask, session) : -ENOENT;
+    td_served_unref(&served);
+    return err;
+}
+
 static int take(struct td_sessions *sessions, const struct td_session_ask *ask,
                 struct td_session *found, struct td_session **session, struct td_problem *problem)
 {
@@ -90,14 +100,14 @@ static int take(struct td_sessions *sessions, const struct td_session_ask *ask,
                               "say session_wait_ms",
                               ask->name);
     }
-    int err = found ? 0 : td_session_make(sessions, ask, &found);
+    int err = found ? 0 : make(sessions, ask, &found);
     if (err == -ENOSPC)
         return td_problem_set(problem, ENOSPC,
                               "no room for a session: they have %zu of their %zu bytes "
                               "(session-bytes); DELETE one, or wait until one expires",
                               (size_t)sessions->budget.used, (size_t)sessions->budget.limit);
     if (err)
-        return td_problem_set(problem, -err, "no memory for a session");
+        return err == -ENOENT ? err : td_problem_set(problem, -err, "no memory for a session");
     if (!found->busy)
         td_session_unwind(found);
     found->busy = true;

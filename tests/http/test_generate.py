@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Generation by token ids, held to a client that feeds each token and draws the next one itself."""
 import collections
+import contextlib
+import json
 import threading
 
 import numpy as np
@@ -101,6 +103,80 @@ class Generate(stateful.SessionTest):
         for thread in threads:
             thread.join()
         self.assertEqual(got, wanted)
+
+    # ---- as events ----
+
+    def events(self, ids, **parameters):
+        reply = self.service.call("POST", "/v2/models/decoder/generate_stream", {"input_ids": ids, "parameters": parameters})
+        self.assertEqual((reply.status, reply.headers["Content-Type"]), (200, "text/event-stream"))
+        return [json.loads(event.removeprefix("data: ")) for event in reply.body.decode().split("\n\n")[:-1]]
+
+    def test_events(self):
+        wanted = self.done([1, 2, 3], max_tokens=10, logprobs=1)
+        *tokens, end = self.events([1, 2, 3], max_tokens=10)
+        self.assertEqual([(e["index"], e["token"], e["logprob"]) for e in tokens],
+                         list(zip(range(10), wanted["tokens"], wanted["logprobs"])))
+        self.assertEqual((end["tokens"], end["finish_reason"]), (wanted["tokens"], "length"))
+        self.assertEqual([e["finish_reason"] for e in self.events([1], stop=list(range(V)))], ["stop"])
+        *tokens, end = self.events([1, 2, 3], max_tokens=1000, session="v", session_start=True)
+        self.assertEqual((len(tokens), end["finish_reason"], end["session_step"]), (62, "full", 62))
+        self.assertFalse(self.see("decoder", "v")["busy"])
+        for body in (b"", {"input_ids": []}, {"input_ids": [1], "parameters": {"session": "nobody"}}, {"input_ids": [V]}):
+            reply = self.service.call("POST", "/v2/models/decoder/generate_stream", body) # nothing has begun: a problem
+            self.assertEqual(reply.headers["Content-Type"], "application/problem+json")
+
+    def request(self, body):
+        text = json.dumps(body).encode()
+        return b"POST /v2/models/long/generate_stream HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text)
+
+    def test_readers_that_go(self):
+        """A generation whose client has gone ends soon, in whatever moment that was."""
+        self.put("long", stateful.decoder(100_000))
+        for cut in (0, 1, 500, 5000, 50000):
+            with self.service.socket() as s:
+                s.sendall(self.request({"input_ids": [1], "parameters": {"max_tokens": 90000, "session": "g", "session_start": True}}))
+                left = cut
+                while left > 0:
+                    left -= len(s.recv(left))
+            gone = lambda: (self.service.call("GET", self.path("long", "g")).json or {}).get("busy") is not True
+            self.assertTrue(service.eventually(gone), cut)
+            self.service.call("DELETE", self.path("long", "g"))
+        with contextlib.closing(self.service.connect()) as look:
+            self.service.under_way(0, look)
+        self.alive()
+
+    def test_slow_reader(self):
+        """What is not read yet waits; each event comes whole, in order."""
+        self.put("long", stateful.decoder(100_000))
+        with self.service.socket(60) as s:
+            s.sendall(self.request({"input_ids": [1], "parameters": {"max_tokens": 3000}}).replace(b"HTTP/1.1", b"HTTP/1.0"))
+            data = b""
+            while part := s.recv(700):
+                data += part
+        events = [json.loads(e.removeprefix("data: ")) for e in data.decode().partition("\r\n\r\n")[2].split("\n\n")[:-1]]
+        self.assertEqual([e["index"] for e in events[:-1]], list(range(3000)))
+        self.assertEqual([e["token"] for e in events[:-1]], events[-1]["tokens"])
+
+    def test_time_is_over(self):
+        self.put("long", stateful.decoder(100_000))
+        reply = self.service.call("POST", "/v2/models/long/generate_stream",
+                                  {"input_ids": [1], "parameters": {"max_tokens": 90000, "timeout_ms": 300}})
+        self.assertIn("timeout_ms", json.loads(reply.body.decode().split("data: ")[-1])["error"])
+        self.problem(self.service.call("POST", "/v2/models/long/generate", {"input_ids": [1], "parameters": {
+            "max_tokens": 90000, "timeout_ms": 300}}), 504, "tokens had come")
+
+    def test_end_of_the_server(self):
+        """What is on its way is brought to its end; a second SIGTERM ends it at once."""
+        with service.Service() as own:
+            own.call("PUT", "/v1/models/decoder", stateful.decoder(5000))
+            got = []
+            thread = threading.Thread(target=lambda: got.append(own.call("POST", "/v2/models/decoder/generate_stream",
+                                                                         {"input_ids": [1], "parameters": {"max_tokens": 1500}})))
+            thread.start()
+            with contextlib.closing(own.connect()) as look:
+                own.under_way(2, look) # the request, and the generation
+        thread.join()
+        self.assertEqual(json.loads(got[0].body.decode().split("data: ")[-1])["finish_reason"], "length")
 
     def test_what_is_wrong(self):
         self.put("plain", models.line())

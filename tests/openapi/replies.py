@@ -177,6 +177,8 @@ class Replies(service.ServiceTest):
         self.check("POST", "/v2/models/decoder/generate",
                    {"input_ids": [1], "parameters": {"session": "g", "session_start": True, "temperature": 1, "stop": [2]}})
         self.check("POST", "/v2/models/decoder/generate", {"input_ids": []}, status=400)
+        self.check("POST", "/v2/models/decoder/generate_stream", {"input_ids": [1], "parameters": {"max_tokens": 2}})
+        self.check("POST", "/v2/models/decoder/generate_stream", {"input_ids": []}, status=400)
         self.check("POST", "/v2/models/nosuch/generate", {"input_ids": [1]}, status=404)
 
     def test_expressions(self):
