@@ -110,6 +110,7 @@ void td_generate_free(struct td_generation *g)
 {
     td_session_release(&g->taken, false);
     td_contents_unref(&g->contents);
+    td_contents_unref(&g->spare);
     td_served_unref(&g->served);
     td_pool_unref(g->pool);
 }

@@ -135,7 +135,9 @@ static int keep(struct td_generation *g, const struct td_tensor *inputs,
         return td_problem_set(&g->problem, ENOMEM, "no memory for the session's state");
     for (int i = 0; i < served->all_outputs; i++)
         out[i] = *td_model_result(results, i);
-    int err = td_session_keep(served, g->contents, inputs, out, &after, &g->problem);
+    int err =
+        td_session_keep(served, g->contents, inputs, out,
+                        g->taken ? td_session_spare(g->taken) : &g->spare, &after, &g->problem);
     if (!err && g->taken)
         err = td_session_reserve(g->taken, after->bytes, &g->problem);
     if (err) {
@@ -146,7 +148,11 @@ static int keep(struct td_generation *g, const struct td_tensor *inputs,
     if (g->taken)
         td_session_commit(g->taken, td_contents_ref(after), g->served, g->step,
                           td_pool_name(g->pool), td_worker_numa_node(worker));
-    td_contents_unref(&g->contents);
+    td_contents_unref(&g->spare);
+    if (!g->taken && g->contents && g->contents->bytes >= TD_CONTENTS_LARGE)
+        g->spare = g->contents;
+    else
+        td_contents_unref(&g->contents);
     g->contents = after;
     return 0;
 }

@@ -39,6 +39,7 @@ struct td_generation { /* lives in its request's arena */
     bool start;
     struct td_session *taken;
     struct td_contents *contents; /* a reference; NULL: where the model begins */
+    struct td_contents *spare;    /* what it had before, for the next turn; or NULL */
     int64_t step;
     /* What was asked for: */
     struct td_sampling how;

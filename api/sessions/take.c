@@ -139,6 +139,11 @@ struct td_contents *td_session_contents(const struct td_session *session)
     return session->contents;
 }
 
+struct td_contents **td_session_spare(struct td_session *session)
+{
+    return &session->spare;
+}
+
 int64_t td_session_step(const struct td_session *session)
 {
     return session->step;
@@ -176,18 +181,35 @@ int td_session_reserve(struct td_session *session, size_t bytes, struct td_probl
                : 0;
 }
 
+/* What it has goes for other contents: a large block of the same size stays for the next step, if
+ * there is room, and is given back, else NULL is. The session counts with both. */
+static struct td_contents *keep_spare(struct td_session *session, const struct td_contents *next)
+{
+    struct td_budget *budget = &session->of->budget;
+    struct td_contents *old = session->contents;
+    size_t own = sizeof *session + (next ? next->bytes : 0);
+    bool twins = old && next && old->bytes == next->bytes && next->bytes >= TD_CONTENTS_LARGE;
+    size_t wanted = own + (twins ? old->bytes : 0);
+    if (wanted > session->taken && td_budget_take(budget, wanted - session->taken)) {
+        twins = false;
+        wanted = own > session->taken ? session->taken : own;
+    }
+    if (wanted < session->taken)
+        td_budget_give(budget, session->taken - wanted);
+    td_session_count(session, wanted);
+    return twins ? old : NULL;
+}
+
 void td_session_commit(struct td_session *session, struct td_contents *contents,
                        struct td_served *served, int64_t step, const char *pool, int node)
 {
     struct td_sessions *sessions = session->of;
-    size_t wanted = sizeof *session + (contents ? contents->bytes : 0);
     struct td_served *old_served = NULL;
     pthread_mutex_lock(&sessions->lock);
-    struct td_contents *old = session->contents;
-    if (wanted < session->taken) {
-        td_budget_give(&sessions->budget, session->taken - wanted);
-        td_session_count(session, wanted);
-    }
+    struct td_contents *old = session->contents, *spare = session->spare;
+    session->spare = keep_spare(session, contents);
+    if (session->spare)
+        old = NULL;
     if (served != session->served) {
         old_served = session->served;
         old_served->sessions -= !session->gone;
@@ -205,6 +227,7 @@ void td_session_commit(struct td_session *session, struct td_contents *contents,
     }
     pthread_mutex_unlock(&sessions->lock);
     td_contents_unref(&old);
+    td_contents_unref(&spare);
     td_served_unref(&old_served);
 }
 
