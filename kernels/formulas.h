@@ -143,14 +143,6 @@ TD_INLINE V o_clamp(V x, V low, V high) /* NaN stays; so it does as a limit */
     return L_sel(L_uno(low, high), L_add(low, high), y);
 }
 
-/* The C library's, a lane at a time: exact for any quotient. */
-static V __attribute__((noinline, unused)) fmod_by_lane_(V a, V b)
-{
-    for (int i = 0; i < L_LANES; i++)
-        a[i] = (td_real)(TD_REAL_BITS == 32 ? fmodf((float)a[i], (float)b[i]) : fmod(a[i], b[i]));
-    return a;
-}
-
 /* Where the quotient is below 2^20 it can be off by one only, and what an FMA leaves is exact. */
 TD_INLINE V o_fmod(V a, V b)
 {

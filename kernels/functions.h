@@ -1,10 +1,11 @@
-/* SLEEF's functions over the lanes of lanes.h, in the variant of the level, and the form of them
- * that formulas are made of where there is no better one. */
+/* What formulas call and lanes.h has no instructions for: SLEEF's functions, in the variant of the
+ * level, and what goes a lane at a time. Where there is a better form, formulas have it. */
 #ifndef TD_KERNELS_FUNCTIONS_H
 #define TD_KERNELS_FUNCTIONS_H
 
 #include "kernels/lanes.h"
 
+#include <math.h>
 #include <sleef.h>
 
 #if defined CPU_CAPABILITY_AVX512
@@ -74,5 +75,13 @@ TD_BY_SLEEF_2(o_pow, pow)
 TD_BY_SLEEF(o_erfc, erfc)
 TD_BY_SLEEF(sin_sleef_, sin)
 TD_BY_SLEEF(cos_sleef_, cos)
+
+/* The C library's, a lane at a time: exact for any quotient. */
+static V __attribute__((noinline, unused)) fmod_by_lane_(V a, V b)
+{
+    for (int i = 0; i < L_LANES; i++)
+        a[i] = (td_real)(TD_REAL_BITS == 32 ? fmodf((float)a[i], (float)b[i]) : fmod(a[i], b[i]));
+    return a;
+}
 
 #endif

@@ -1,4 +1,5 @@
 /* `tensord serve`: builds the parts in order, waits for a signal, drains, takes them down again. */
+#include "kernels/jit/code.h"
 #include "server/commands/commands.h"
 #include "server/config/config.h"
 #include "server/http/http.h"
@@ -329,6 +330,7 @@ int td_command_serve(int argc, char **argv)
         return status;
     }
     td_tune(s.config.tune == 0); /* on|off */
+    td_loops_allow(s.config.jit == 0);
     /* Big buffers are kept by pools/memory/buffer.c; what malloc has of 256 KiB or more, such as a
      * stored tensor, goes back to the system when it is freed, and the free top of its heaps at 1
      * MiB. */

@@ -20,7 +20,7 @@ may_include=(
 )
 # The public headers of a folder: those of the rooms in it that others may enter, and its lists.
 declare -A public=(
-    [kernels]='(kernels|chance|weight|half|level|loops/fused|onednn/text|view|memo|elementwise|sizes|trap)\.h|[a-z]+\.def'
+    [kernels]='(kernels|weight|half|level|loops/fused|jit/code|onednn/text|view|memo|elementwise|sizes|trap)\.h|[a-z]+\.def'
     [pools]='pools\.h'
     [dispatch]='(dispatch|call/sample|choice/(library|tune)|model/model)\.h|[a-z]+/[a-z]+\.def'
     [api]='api\.h|[a-z]+\.def|json/json\.h'
@@ -34,6 +34,7 @@ owners=(
     "cpuinfo\.h:dispatch/cpu/cpu\.c"
     "(oneapi/dnnl/)?dnnl.*\.h:kernels/onednn/prim\.h"
     "sleef\.h:kernels/functions\.h"
+    "xbyak/.*:kernels/jit/emit\.cc"
     "protobuf-c/.*|dispatch/onnx\.pb-c\.h:dispatch/onnx/file\.h"
     "uthash\.h:api/names/names\.c"
     "fast_float/.*|dragonbox/.*:api/json/[a-z_]*\.cc"
@@ -66,7 +67,7 @@ sizes() {
 
 # README.md says of each folder what it does: an operator's families and api/, whose rooms have a header each, aside.
 rooms() {
-    git ls-files 'dispatch/*.c' 'pools/*.c' 'server/*.c' 'kernels/onednn/*.c' 'kernels/loops/*.c' 'kernels/ops/*.c' | sed 's/[^/]*$//' |
+    git ls-files 'dispatch/*.c' 'pools/*.c' 'server/*.c' 'kernels/onednn/*.c' 'kernels/loops/*.c' 'kernels/jit/*.c' 'kernels/ops/*.c' | sed 's/[^/]*$//' |
         sort -u | while read -r folder; do
         grep -q "\`$folder\`" README.md || echo "$folder: README.md does not say what it does"
     done

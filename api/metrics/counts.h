@@ -41,7 +41,8 @@ struct td_counts { /* nothing but counters, so that these can be added up */
     struct td_op_counts {
         atomic_llong row[TD_OP_ROWS];  /* calls of a row that runs at its own level */
         atomic_llong library[TD_ISAS]; /* of a library's rows, by the level */
-        atomic_llong composite[TD_ISAS], fused[TD_ISAS]; /* computed by parts, so too */
+        atomic_llong composite[TD_ISAS], fused[TD_ISAS],
+            jit[TD_ISAS]; /* computed by parts, so too */
         struct td_histogram took;
     } op[]; /* the last: expressions */
 };

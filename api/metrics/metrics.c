@@ -199,7 +199,9 @@ static atomic_llong *calls_of(struct td_op_counts *counts, const struct td_run *
     while (rows[row].run && &rows[row] != impl)
         row++;
     if (!rows[row].run)
-        return &(strcmp(impl->name, "fused") ? counts->composite : counts->fused)[run->isa];
+        return &(!strcmp(impl->name, "fused") ? counts->fused
+                 : !strcmp(impl->name, "jit") ? counts->jit
+                                              : counts->composite)[run->isa];
     assert(row < TD_OP_ROWS);
     return &counts->row[row];
 }

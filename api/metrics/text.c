@@ -135,6 +135,7 @@ static void calls(struct td_text *t, struct td_counts *m)
         for (enum td_isa isa = 0; isa < TD_ISAS; isa++) {
             calls_line(t, td_registry_at(i), "composite", isa, m->op[i].composite[isa]);
             calls_line(t, td_registry_at(i), "fused", isa, m->op[i].fused[isa]);
+            calls_line(t, td_registry_at(i), "jit", isa, m->op[i].jit[isa]);
         }
     }
     td_text_family(t, "tensord_op_duration_seconds", "histogram",

@@ -18,7 +18,8 @@ struct unit {
     struct td_prepared prepared;
     struct td_fused *fused; /* it and those before it that are computed with it */
     int n_fused;
-    int64_t bound; /* of a size that is counted */
+    bool generated; /* these were one generated loop */
+    int64_t bound;  /* of a size that is counted */
     struct td_run
         *of; /* whose kernel it is, while that is there; of a conversion before it: NULL */
 };
@@ -43,6 +44,9 @@ struct td_step {
     size_t scratch;
     void *placed; /* the scratch that links have */
 };
+
+/* Whether all that was computed together in its last run was so by generated loops. */
+bool td_step_is_generated(const struct td_step *step);
 
 /* As td_step_execute, for the run that the step was made of: its parts have their times then, and
  * costs are learned. */

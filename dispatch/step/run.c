@@ -50,6 +50,13 @@ static const struct td_impl fused[TD_ISAS] = {
 #undef TD_ISA
 };
 
+/* And where that is by generated loops. */
+static const struct td_impl generated[TD_ISAS] = {
+#define TD_ISA(id, ...) {.name = "jit", .isa = TD_ISA_##id},
+#include "kernels/isa.def"
+#undef TD_ISA
+};
+
 static bool is_converted(const struct td_run *run) /* itself, and its result's conversion */
 {
     return run->parts->handle == run->handle;
@@ -226,6 +233,8 @@ static int execute_step(struct td_run *run, void *scratch)
     for (int i = 0; i < call->n_out; i++)
         td_step_set_result(run->step, i, call->out[i].data);
     int err = td_step_execute_timed(run->step, scratch, &run->problem);
+    if (run->impl == &fused[run->impl->isa] || run->impl == &generated[run->impl->isa])
+        run->impl = &(td_step_is_generated(run->step) ? generated : fused)[run->impl->isa];
     add_up(run);
     for (int i = 0; i < call->n_out && !err; i++)
         if (call->counted >> i & 1)

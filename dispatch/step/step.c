@@ -55,7 +55,9 @@ static int execute(struct unit *u, struct td_problem *problem)
 
 static int run_unit(struct unit *u, struct td_problem *problem)
 {
-    int err = u->fused ? td_fused(u->fused, u->n_fused, u->call.threads, problem) : 0;
+    const char *why = NULL;
+    int err = u->fused ? td_fused(u->fused, u->n_fused, u->call.threads, &why, problem) : 0;
+    u->generated = u->fused && !why;
     return !err && u->impl ? execute(u, problem) : err;
 }
 
@@ -65,6 +67,17 @@ static void count(struct td_step *step)
     for (int i = 0; i < step->n_out; i++)
         if (step->made[i])
             step->out[i].shape[step->counted_dim] = step->made[i]->shape[step->counted_dim];
+}
+
+bool td_step_is_generated(const struct td_step *step)
+{
+    bool together = false, generated = true;
+    for (int i = 0; i < step->n_units; i++)
+        if (step->unit[i].fused) {
+            together = true;
+            generated = generated && step->unit[i].generated;
+        }
+    return together && generated;
 }
 
 int td_step_execute(struct td_step *step, void *scratch, struct td_problem *problem)

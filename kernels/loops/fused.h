@@ -1,4 +1,5 @@
-/* Pointwise calls over one shape, computed together: a tile of the result's elements at a time goes
+/* Pointwise calls over one shape, computed together: by one loop that is generated for them
+ * (kernels/jit/loop.h), where there is one; else a tile of the result's elements at a time goes
  * through all of them, each by its own row, and what lies between stays in the cache. */
 #ifndef TD_KERNELS_FUSED_H
 #define TD_KERNELS_FUSED_H
@@ -21,8 +22,10 @@ bool td_is_pointwise(const struct td_op *op);
 /* How many values the call brings at most when it runs by impl, 0: it cannot be one of these. */
 int td_fused_values(const struct td_call *call, const struct td_impl *impl);
 /* All results have one shape, but for leading dimensions of 1. 0, or -EFAULT: a row has trapped
- * (kernels/trap.h). */
-int td_fused(const struct td_fused *calls, int n, int threads, struct td_problem *problem);
+ * (kernels/trap.h). *why: NULL, they were one generated loop; else why they were not, a text that
+ * stays; why may be NULL. */
+int td_fused(const struct td_fused *calls, int n, int threads, const char **why,
+             struct td_problem *problem);
 
 /* The same kept, to be computed again and again: what they amount to is worked out once. Where data
  * lie is read from the calls in each run, which stay where they are; a result has data then where

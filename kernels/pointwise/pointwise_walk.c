@@ -9,6 +9,8 @@
  * - a BOOL among operands of another type is made one of theirs in a tile, but for one that picks;
  * - what one call makes for another stays in a tile, in the type that it is rounded to.
  *
+ * Several calls may be one generated loop in place of all this (pointwise_code.c).
+ *
  * Work is split by ranges of the result's elements. Compiled once, with base flags. */
 #include "kernels/pointwise/walk.h"
 
@@ -20,6 +22,8 @@
 #include <string.h>
 
 #define FEW 1024 /* elements that no team is woken for */
+#define WORTH                                                                                      \
+    4096 /* elements that looking for generated code is worth, where it is done each time */
 
 /* ---- running ---- */
 
@@ -118,7 +122,7 @@ struct running {
 static void run_closed(void *arg)
 {
     const struct running *r = arg;
-    td_parallel(r->threads, r->n, r->grain, run_range, r->walk);
+    td_parallel(r->threads, r->n, r->grain, r->walk->code ? td_point_run_code : run_range, r->walk);
 }
 
 static struct running close_walk(struct td_point_walk *w, double flops, int threads)
@@ -204,11 +208,15 @@ static double add_calls(struct td_point_walk *w, const struct td_fused *calls, i
     return flops;
 }
 
-int td_fused(const struct td_fused *calls, int n, int threads, struct td_problem *problem)
+int td_fused(const struct td_fused *calls, int n, int threads, const char **why,
+             struct td_problem *problem)
 {
+    const char *unasked;
     struct td_point_value value[TD_FUSED_VALUES];
     struct td_point_op op[TD_FUSED_VALUES];
     struct td_point_walk w = {.value = value, .op = op, .out = &calls[0].call->out[0]};
+    why = why ? why : &unasked;
+    *why = "there is nothing to compute";
     if (!td_numel(w.out))
         return 0;
     for (int i = 0; i < n; i++)
@@ -216,6 +224,7 @@ int td_fused(const struct td_fused *calls, int n, int threads, struct td_problem
             return -EFAULT;
     double flops = add_calls(&w, calls, n, threads);
     struct running running = close_walk(&w, flops, threads);
+    *why = td_numel(w.out) < WORTH ? "it has few elements" : td_point_generate(&w);
     return td_trap_run(calls[0].impl, calls[0].call, run_closed, &running, problem);
 }
 
@@ -235,6 +244,7 @@ struct td_fusion *td_fusion_make(const struct td_fused *calls, int n, int thread
     struct td_fusion *f = alloc(alloc_arg, sizeof *f);
     double flops = add_calls(&w, calls, n, threads);
     struct running running = close_walk(&w, flops, threads);
+    td_point_generate(&w);
     if (f) {
         *f = (struct td_fusion){w, running};
         f->running.walk = &f->walk;

@@ -3,6 +3,7 @@
 #ifndef TD_KERNELS_POINTWISE_WALK_H
 #define TD_KERNELS_POINTWISE_WALK_H
 
+#include "kernels/jit/loop.h"
 #include "kernels/loops/fused.h"
 #include "kernels/pointwise/pointwise.h"
 
@@ -42,6 +43,7 @@ struct td_point_walk {
     const struct td_tensor *out;
     struct td_point_value *value; /* TD_FUSED_VALUES, once it is closed n_values */
     struct td_point_op *op;       /* so many, and n_ops */
+    td_loop_code *code;           /* what is run in place of the rows; NULL: these are */
 };
 _Static_assert(TD_FUSED_VALUES * 8 * 32 <= TD_POINT_ROOM, "the widest tiles hold 32 elements");
 
@@ -56,5 +58,13 @@ int td_point_add_call(struct td_point_walk *w, const struct td_call *call, td_po
                       int unit, const signed char *of, const int *made);
 /* All calls are there: settles what is walked as one and how values lie. */
 void td_point_close_walk(struct td_point_walk *w);
+
+/* ---- pointwise_code.c ---- */
+
+/* Sets w->code of a closed walk of several calls where a generated loop computes what their rows
+ * do, bit for bit but for NaN's. NULL; or why there is none, a text that stays. */
+const char *td_point_generate(struct td_point_walk *w);
+/* By w->code: the result's elements from begin on. */
+void td_point_run_code(void *walk, int64_t begin, int64_t end);
 
 #endif

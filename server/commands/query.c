@@ -2,6 +2,8 @@
  * replies; the forms for people are made from the same structs. */
 #include "server/commands/commands.h"
 
+#include "kernels/jit/code.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,8 @@ int td_command_begin(const char *cap)
     }
     const char *tune = getenv("TENSORD_TUNE");
     td_tune(!tune || strcmp(tune, "off") != 0);
+    const char *jit = getenv("TENSORD_JIT");
+    td_loops_allow(!jit || strcmp(jit, "off") != 0);
     return 0;
 }
 

@@ -64,7 +64,7 @@ static void one_by_one(void)
 
 static void together(void)
 {
-    td_fused(chain, CHAIN, 1, NULL);
+    td_fused(chain, CHAIN, 1, NULL, NULL);
 }
 
 static void worked_out(void)

@@ -120,7 +120,8 @@ class Commands(unittest.TestCase):
             one = run("bench", "--cases", file.name, "--op", "chain", "--json", "--kernel", "ref")
         self.assertIn("wrong skipped: expr: column 9: there is no operator 'rleu'", done.stderr)
         (row,), (ref,) = ([json.loads(line) for line in each.stdout.splitlines()] for each in (done, one))
-        self.assertEqual((row["id"], row["op"], row["kernel"], row["chosen"]), ("chain", "eval", "fused", True))
+        self.assertEqual((row["id"], row["op"], row["chosen"]), ("chain", "eval", True))
+        self.assertIn(row["kernel"], ("fused", "jit"))
         self.assertEqual((ref["kernel"], ref["chosen"], one.stderr), ("composite", False, ""))
         moved = 4 * (2 * 6400 + 100 + 6400) # bytes
         self.assertAlmostEqual(row["gb_s"] * row["us_median"] * 1e3, moved, delta=0.1 * moved)

@@ -1,0 +1,226 @@
+/* Calls that are computed together as one generated loop: what a walk's rows would do tile after
+ * tile, in registers. The formulas are those that the rows are compiled from. */
+#include "kernels/jit/trace.h"
+
+#include "kernels/jit/code.h"
+#include "kernels/none.h"
+#include "kernels/pointwise/walk.h"
+#include "kernels/trap.h"
+
+#define SHORT_ROW 64            /* below, beginning a row takes longer than what is saved */
+#define MOST (INT64_C(1) << 30) /* elements of a row at once */
+
+/* Of a formula of whole numbers alone there is no text in lanes. */
+static const V NONE = -1;
+#define AS_same(v) (v)
+#define AS_ratio(v) (v)
+#define AS_pick(v) (v)
+#define AS_truth(m) L_sel(m, L_c(1), L_c(0))
+
+static V formula(enum td_point point, const V *x, const V *param)
+{
+    V a = x[0], b = x[1], c = x[2], p = param[0], q = param[1], r = param[2];
+    (void)a, (void)b, (void)c, (void)p, (void)q, (void)r;
+    switch (point) {
+#define TD_POINT(id, operands, result, cost, judge, whole, lanes)                                  \
+    case TD_POINT_##id:                                                                            \
+        return AS_##result(lanes);
+#include "kernels/pointwise/pointwise.def"
+    default:
+        return NONE;
+    }
+}
+
+/* What the code depends on, as bytes, and what else is asked of a walk. */
+struct pattern {
+    unsigned char key[TD_LOOP_KEY];
+    size_t bytes;
+    const char *why;
+};
+
+static void say(struct pattern *k, int byte)
+{
+    if (k->bytes == TD_LOOP_KEY)
+        k->why = "it is too long";
+    else
+        k->key[k->bytes++] = (unsigned char)byte;
+}
+
+static bool is_number(const struct td_point_value *v)
+{
+    return !v->made && !v->place;
+}
+
+static bool is_widening(const struct td_point_op *op)
+{
+    return op->row == td_point_widen;
+}
+
+/* Whether an op's tensors and values are FP32: truth stays within the loop. */
+static bool is_real(const struct td_point_walk *w, const struct td_point_op *op)
+{
+    if (is_widening(op))
+        return w->value[op->in[0]].made && op->args.to == TD_f32;
+    bool real = op->args.type == TD_f32;
+    for (int k = 0; k < op->n_in; k++)
+        real = real && (op->args.from[k] == TD_f32 || w->value[op->in[k]].made);
+    return real && (op->args.to == TD_f32 || !w->value[op->out].data);
+}
+
+static bool is_wide(const struct td_point_walk *w)
+{
+    return w->op[0].impl->isa == TD_ISA_avx512;
+}
+
+static void ask(const struct td_point_walk *w, struct pattern *k)
+{
+    const int last = w->rank - 1;
+    k->bytes = 0;
+    k->why = NULL;
+    say(k, is_wide(w));
+    for (int i = 0; i < w->n_values; i++) {
+        const struct td_point_value *v = &w->value[i];
+        say(k, is_number(v) ? 'n' : v->made ? (v->data ? 'o' : 'm') : v->step[last] ? 'd' : 's');
+        if (!v->made && v->step[last] && v->step[last] != 1)
+            k->why = "a tensor's elements do not lie side by side";
+    }
+    for (int i = 0; i < w->n_ops; i++) {
+        const struct td_point_op *op = &w->op[i];
+        say(k, is_widening(op) ? 0xff : (int)td_point_of(op->call));
+        for (int j = 0; j < op->n_in; j++)
+            say(k, op->in[j]);
+        say(k, op->out);
+        if (!is_real(w, op))
+            k->why = "not all of it is FP32";
+        if (op->impl->isa != TD_ISA_avx2 && op->impl->isa != TD_ISA_avx512)
+            k->why = "its level is below AVX2";
+        if (op->impl->isa != w->op[0].impl->isa)
+            k->why = "its calls have several levels";
+    }
+    if (w->shape[last] < SHORT_ROW && w->rank > 1)
+        k->why = "its rows are short";
+}
+_Static_assert(TD_POINTS < 0xff, "a formula's number is a byte of the key");
+
+/* Streams and numbers in the order in which values stand; operands are told in both parts, and are
+ * the same nodes. */
+static void tell(struct td_loop *l, const void *arg)
+{
+    const struct td_point_walk *w = arg;
+    V at[TD_FUSED_VALUES];
+    int stream[TD_FUSED_VALUES];
+    td_tracing = l;
+    l->n_streams = l->n_params = 0;
+    for (int k = 0; k < w->n_values; k++) {
+        const struct td_point_value *v = &w->value[k];
+        if (is_number(v))
+            at[k] = td_loop_param(l);
+        else if (!v->made || v->data)
+            stream[k] = td_loop_stream(l, !v->made && !v->step[w->rank - 1]);
+        if (!is_number(v) && !v->made && !l->why)
+            at[k] = td_loop_node(l, TD_LOOP_load, stream[k], -1, -1, -1);
+    }
+    for (int k = 0; k < w->n_ops && !l->why; k++) {
+        const struct td_point_op *op = &w->op[k];
+        V x[TD_POINT_OPERANDS] = {-1, -1, -1}, p[TD_POINT_PARAMS] = {-1, -1, -1};
+        for (int i = 0; i < op->n_in; i++)
+            x[i] = at[op->in[i]];
+        if (is_widening(op)) {
+            at[op->out] = x[0];
+            continue;
+        }
+        const char *params = ((const struct td_pointwise *)op->call->op->family)->params;
+        for (int i = 0; params[i]; i++)
+            p[i] = td_loop_param(l);
+        at[op->out] = formula(td_point_of(op->call), x, p);
+    }
+    for (int k = 0; k < w->n_ops && !l->why; k++) {
+        int out = w->op[k].out;
+        if (w->value[out].data)
+            td_loop_node(l, TD_LOOP_store, stream[out], at[out], -1, -1);
+    }
+}
+
+const char *td_point_generate(struct td_point_walk *w)
+{
+    struct pattern k;
+    const char *why;
+    w->code = NULL;
+    ask(w, &k);
+    if (k.why)
+        return k.why;
+    w->code = td_loop_for(k.key, k.bytes, is_wide(w), tell, w, &why);
+    return w->code ? NULL : why;
+}
+
+/* ---- running ---- */
+
+static void put_param(struct td_loop_args *args, int k, float x)
+{
+    for (int i = 0; i < 8; i++)
+        args->param[k][i] = x;
+}
+
+/* In the order in which tell has them. */
+static void put_params(const struct td_point_walk *w, struct td_loop_args *args)
+{
+    int n = 0;
+    for (int k = 0; k < w->n_values; k++)
+        if (is_number(&w->value[k])) {
+            float x;
+            memcpy(&x, w->value[k].data, sizeof x);
+            put_param(args, n++, x);
+        }
+    for (int k = 0; k < w->n_ops; k++) {
+        const struct td_point_op *op = &w->op[k];
+        if (is_widening(op))
+            continue;
+        const char *params = ((const struct td_pointwise *)op->call->op->family)->params;
+        for (int i = 0; params[i]; i++) {
+            double x = op->args.real[i];
+            put_param(args, n++, x == x ? (float)x : NAN); /* without a caller's bits */
+        }
+    }
+}
+
+/* Where streams stand at a row's element col. */
+static void place(const struct td_point_walk *w, int64_t row, int64_t col,
+                  struct td_loop_args *args)
+{
+    int last = w->rank - 1, s = 0;
+    for (int k = 0; k < w->n_values; k++) {
+        const struct td_point_value *v = &w->value[k];
+        int64_t at = row * w->shape[last] + col, rest = row;
+        if (is_number(v) || (v->made && !v->data))
+            continue;
+        if (!v->made)
+            at = col * v->step[last];
+        for (int d = last - 1; d >= 0 && !v->made; rest /= w->shape[d--])
+            at += rest % w->shape[d] * v->step[d];
+        args->row_step[s] = 4 * (v->made ? w->shape[last] : last ? v->step[last - 1] : 0);
+        args->base[s++] = v->data + 4 * at;
+    }
+}
+
+void td_point_run_code(void *arg, int64_t begin, int64_t end)
+{
+    const struct td_point_walk *w = arg;
+    const int last = w->rank - 1;
+    const int64_t inner = w->shape[last];
+    struct td_loop_args args;
+    put_params(w, &args);
+    td_net_note(w->op[0].impl, w->op[0].call);
+    while (begin < end) {
+        int64_t row = begin / inner, col = begin % inner, left = end - begin;
+        args.n = inner - col < left ? inner - col : left;
+        args.n = args.n < MOST ? args.n : MOST;
+        args.rows = 1;
+        if (args.n == inner && last) { /* whole rows, as far as they follow in one dimension */
+            int64_t rows = w->shape[last - 1] - row % w->shape[last - 1];
+            args.rows = rows < left / inner ? rows : left / inner;
+        }
+        place(w, row, col, &args);
+        w->code(&args);
+        begin += args.n * args.rows;
+    }
+}
