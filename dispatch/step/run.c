@@ -103,14 +103,21 @@ void td_run_release(struct td_run *run)
 
 static int select_row(struct td_run *run, size_t *scratch);
 
+/* The level is the highest of all parts. The type is the one that all of them compute in, but for
+ * conversions, which bring what is computed with into it; none where they differ. */
 static void sum_up(struct td_run *run)
 {
+    const struct td_run *computes = NULL;
     run->isa = TD_ISA_default;
     run->compute_type = run->parts->compute_type;
     for (const struct td_run *part = run->parts; part; part = part->next) {
         run->isa = part->isa > run->isa ? part->isa : run->isa;
-        if (part->compute_type != run->compute_type && !is_converted(run))
-            run->compute_type = TD_DTYPE_none;
+        if (!strcmp(part->handle->full, "cast"))
+            continue;
+        run->compute_type = !computes || part->compute_type == run->compute_type
+                                ? part->compute_type
+                                : TD_DTYPE_none;
+        computes = part;
     }
 }
 

@@ -209,6 +209,15 @@ class Autocast(service.ServiceTest):
         for kernel in ({}, {"device": "refcpu"}):
             reply = self.post("einsum", {"tensors.0": a, "tensors.1": b}, {"equation": "ij,jk->ik", **kernel})[2]
             self.assertEqual(reply.json["outputs"][0]["data"], [19, 22, 43, 50])
+            self.assertEqual(reply.parameters["compute_type"], "BF16") # its operands' conversions do not count
+
+    def test_compute_type_of_parts(self):
+        x = np.ones(4, np.float32)
+        for expr, said in (("relu(x) + 1", "FP32"), ("relu(cast(x, FP64)) + 1", "FP64"), ("cast(x, FP64)", "FP32"),
+                           ("relu(x) + relu(cast(x, FP64))", None)):
+            reply = self.service.infer("", {"x": x}, path="/v1/eval", expr=expr)
+            self.assertEqual(reply.status, 200, reply.body[:300])
+            self.assertEqual(reply.parameters.get("compute_type"), said, expr)
 
     def test_fp32_and_widest(self):
         short, single = service.BF16([2, 3]), np.array([2, 3], np.float32)
