@@ -96,11 +96,25 @@ struct td_header {
 
 #define TD_MAX_HEADERS 6
 
+/* A reply that is made while it is sent: request/stream.c. create: with a reference for each side,
+ * which append and end, and read and close, are of; NULL: out of memory. */
+struct td_stream;
+struct td_stream *td_stream_create(void);
+/* From any thread; false: nobody reads any more, or there is no memory. */
+bool td_stream_append(struct td_stream *stream, const char *text, size_t size);
+void td_stream_end(struct td_stream *stream);
+/* How many bytes, -1 behind the last. 0: there are none yet; hold has been called, and wake will
+ * be, once, from another thread. */
+long td_stream_read(struct td_stream *stream, char *to, size_t room, void (*hold)(void *reader),
+                    void (*wake)(void *reader), void *reader);
+void td_stream_close(struct td_stream *stream);
+
 struct td_response {
     int status;       /* HTTP's; 0 until somebody has set it */
     const char *type; /* Content-Type; a constant */
     const void *body; /* in the request's arena, or constant */
     size_t size;
+    struct td_stream *stream;                /* borrowed, in place of a body; or NULL */
     struct td_header header[TD_MAX_HEADERS]; /* further ones, up to the first without name */
     bool constant;       /* the body is the same whenever there is one at its place, as long as the
                             service lives: what the server makes of it can be kept */

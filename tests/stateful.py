@@ -41,7 +41,7 @@ def slow():
 VOCABULARY = 16
 
 
-def decoder():
+def decoder(places=64):
     """logits of tokens and of the sum of all before them, with what an exporter's decoder takes beside input_ids."""
     draw = np.random.default_rng(7)
     node = lambda op, ins, outs, **more: (op, ins, outs, more)
@@ -53,7 +53,7 @@ def decoder():
         [port("input_ids", ["batch", "n"], "INT64"), port("attention_mask", ["batch", "total"], "INT64"),
          port("position_ids", ["batch", "n"], "INT64"), port("past_key_values.0.key", ["batch", "past", 4])],
         [port("logits", ["batch", "n", VOCABULARY]), port("present.0.key", ["batch", "total", 4])],
-        {"words": draw.standard_normal((VOCABULARY, 4)).astype(np.float32), "places": draw.standard_normal((64, 4)).astype(np.float32),
+        {"words": draw.standard_normal((VOCABULARY, 4)).astype(np.float32), "places": draw.standard_normal((places, 4)).astype(np.float32),
          "out": draw.standard_normal((4, VOCABULARY)).astype(np.float32), "one": np.array([1]), "two": np.array([2])})
 
 

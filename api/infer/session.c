@@ -226,7 +226,8 @@ int td_infer_prepare_step(struct td_infer *in)
     const struct td_served *served = in->served;
     if (!s->session)
         return 0;
-    int err = td_session_keep(served, s->before, in->inputs, in->out, &s->after, &in->run.problem);
+    int err = td_session_keep(served, s->before, in->inputs, in->out, td_session_spare(s->session),
+                              &s->after, &in->run.problem);
     return err || s->end ? err : td_session_reserve(s->session, s->after->bytes, &in->run.problem);
 }
 

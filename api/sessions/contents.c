@@ -13,7 +13,24 @@ static size_t whole_lines(size_t bytes)
     return (bytes + LINE - 1) / LINE * LINE;
 }
 
-int td_contents_copy(struct td_contents **contents, const struct td_tensor *from, int n)
+/* Of so many bytes: the spare one, if that fits and nobody has it any more. */
+static struct td_contents *take_block(struct td_contents **spare, size_t bytes)
+{
+    struct td_contents *c = spare ? *spare : NULL;
+    if (c && c->bytes == bytes && atomic_load(&c->refs) == 1) {
+        *spare = NULL;
+        return c;
+    }
+    if (td_budget_take(&td_memory, bytes))
+        return NULL;
+    c = aligned_alloc(LINE, bytes);
+    if (!c)
+        td_budget_give(&td_memory, bytes);
+    return c;
+}
+
+int td_contents_copy(struct td_contents **contents, struct td_contents **spare,
+                     const struct td_tensor *from, int n)
 {
     struct td_contents *c = NULL;
     size_t head = whole_lines(sizeof *c + (size_t)n * sizeof *c->tensor), bytes = head;
@@ -21,13 +38,9 @@ int td_contents_copy(struct td_contents **contents, const struct td_tensor *from
     for (int i = 0; i < n; i++)
         if (__builtin_add_overflow(bytes, whole_lines(td_nbytes(&from[i])), &bytes))
             return -ENOMEM;
-    if (td_budget_take(&td_memory, bytes))
+    c = take_block(spare, bytes);
+    if (!c)
         return -ENOMEM;
-    c = aligned_alloc(LINE, bytes);
-    if (!c) {
-        td_budget_give(&td_memory, bytes);
-        return -ENOMEM;
-    }
     atomic_init(&c->refs, 1);
     c->bytes = bytes;
     c->position = 0;

@@ -191,7 +191,8 @@ int td_session_fill(const struct td_served *served, const struct td_contents *be
 
 int td_session_keep(const struct td_served *served, const struct td_contents *before,
                     const struct td_tensor *inputs, const struct td_tensor *out,
-                    struct td_contents **after, struct td_problem *problem)
+                    struct td_contents **spare, struct td_contents **after,
+                    struct td_problem *problem)
 {
     const struct td_tensor *given = tokens_of(served, inputs);
     struct td_tensor *to = malloc((size_t)served->n_states * sizeof *to + 1);
@@ -200,7 +201,7 @@ int td_session_keep(const struct td_served *served, const struct td_contents *be
         to[i] = out[served->state[i].output];
         err = td_model_check_state(served->model, &served->state[i], &to[i], problem);
     }
-    if (!err && td_contents_copy(after, to, served->n_states))
+    if (!err && td_contents_copy(after, spare, to, served->n_states))
         err = td_problem_set(problem, ENOMEM, "no memory for the session's state");
     if (!err)
         (*after)->position =

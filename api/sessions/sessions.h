@@ -23,8 +23,11 @@ struct td_contents { /* of the model's states, in their order; references are co
     int n;
     struct td_tensor tensor[];
 };
-/* Copies of n tensors. -ENOMEM. */
-int td_contents_copy(struct td_contents **contents, const struct td_tensor *from, int n);
+#define TD_CONTENTS_LARGE ((size_t)256 << 10) /* bytes from which on a block is used again */
+/* Copies of n tensors. spare: a reference to contents that are wanted no more, whose block is used
+ * where it can be, and *spare is NULL then; NULL: there are none. -ENOMEM. */
+int td_contents_copy(struct td_contents **contents, struct td_contents **spare,
+                     const struct td_tensor *from, int n);
 struct td_contents *td_contents_ref(struct td_contents *contents); /* NULL is fine, in both */
 void td_contents_unref(struct td_contents **contents);             /* nulls the pointer */
 
@@ -113,6 +116,7 @@ int td_sessions_take(struct td_sessions *sessions, const struct td_session_ask *
 /* Of a session that is taken: */
 struct td_served *td_session_served(const struct td_session *session);     /* borrowed */
 struct td_contents *td_session_contents(const struct td_session *session); /* borrowed, or NULL */
+struct td_contents **td_session_spare(struct td_session *session); /* for td_contents_copy */
 int64_t td_session_step(const struct td_session *session);
 bool td_session_is_new(const struct td_session *session);
 void td_session_set_ttl(struct td_session *session, int ttl_s);
@@ -134,10 +138,12 @@ bool td_session_derives(const struct td_served *served, int input);
  * such contents has for them. before: NULL where the model begins. -EINVAL, -ENOMEM. */
 int td_session_fill(const struct td_served *served, const struct td_contents *before,
                     struct td_tensor *inputs, struct td_arena *arena, struct td_problem *problem);
-/* The contents after a run that gave all these outputs. -EINVAL: they do not fit, -ENOMEM. */
+/* The contents after a run that gave all these outputs; spare: as td_contents_copy has it. -EINVAL:
+ * they do not fit, -ENOMEM. */
 int td_session_keep(const struct td_served *served, const struct td_contents *before,
                     const struct td_tensor *inputs, const struct td_tensor *out,
-                    struct td_contents **after, struct td_problem *problem);
+                    struct td_contents **spare, struct td_contents **after,
+                    struct td_problem *problem);
 
 /* ---- snapshot.c ---- */
 

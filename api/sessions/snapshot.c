@@ -101,7 +101,7 @@ int td_session_read_file(struct td_request *req, const struct td_served *served,
                                  served->state[i].name);
     if (!err)
         *step = number_of(req, "step");
-    if (!err && found && td_contents_copy(contents, reading.to, n))
+    if (!err && found && td_contents_copy(contents, NULL, reading.to, n))
         err = td_problem_set(problem, ENOMEM, "no memory for the session's state");
     if (!err && *contents)
         (*contents)->position = number_of(req, "position");

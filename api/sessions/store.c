@@ -98,6 +98,7 @@ static void free_session(struct td_session *session)
 {
     struct td_sessions *sessions = session->of;
     td_contents_unref(&session->contents);
+    td_contents_unref(&session->spare);
     td_served_unref(&session->served);
     td_budget_give(&sessions->budget, session->taken);
     td_budget_give(&td_memory, sizeof *session);

@@ -31,6 +31,7 @@ struct td_session { /* links and what a call sets are guarded by the table's loc
     struct td_name *name; /* "MODEL/NAME"; NULL: gone */
     struct td_served *served;
     struct td_contents *contents; /* NULL: what the model begins with */
+    struct td_contents *spare;    /* a large one that it had before, for its next step; or NULL */
     size_t taken;                 /* of the budget */
     int64_t step, used_ns, expires_ns;
     char pool[TD_POOL_NAME];

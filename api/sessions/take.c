@@ -78,6 +78,16 @@ static int enqueue(struct td_session *session, struct td_session_waiter *waiter,
 
 /* ---- taking ---- */
 
+/* The name is looked up once more: of a model that has gone, sessions have been ended already. */
+static int make(struct td_sessions *sessions, const struct td_session_ask *ask,
+                struct td_session **session)
+{
+    struct td_served *served = td_models_find(sessions->models, ask->model);
+    int err = served ? td_session_make(sessions, ask, session) : -ENOENT;
+    td_served_unref(&served);
+    return err;
+}
+
 static int take(struct td_sessions *sessions, const struct td_session_ask *ask,
                 struct td_session *found, struct td_session **session, struct td_problem *problem)
 {
@@ -90,14 +100,14 @@ static int take(struct td_sessions *sessions, const struct td_session_ask *ask,
                               "say session_wait_ms",
                               ask->name);
     }
-    int err = found ? 0 : td_session_make(sessions, ask, &found);
+    int err = found ? 0 : make(sessions, ask, &found);
     if (err == -ENOSPC)
         return td_problem_set(problem, ENOSPC,
                               "no room for a session: they have %zu of their %zu bytes "
                               "(session-bytes); DELETE one, or wait until one expires",
                               (size_t)sessions->budget.used, (size_t)sessions->budget.limit);
     if (err)
-        return td_problem_set(problem, -err, "no memory for a session");
+        return err == -ENOENT ? err : td_problem_set(problem, -err, "no memory for a session");
     if (!found->busy)
         td_session_unwind(found);
     found->busy = true;
@@ -127,6 +137,11 @@ struct td_served *td_session_served(const struct td_session *session)
 struct td_contents *td_session_contents(const struct td_session *session)
 {
     return session->contents;
+}
+
+struct td_contents **td_session_spare(struct td_session *session)
+{
+    return &session->spare;
 }
 
 int64_t td_session_step(const struct td_session *session)
@@ -166,18 +181,35 @@ int td_session_reserve(struct td_session *session, size_t bytes, struct td_probl
                : 0;
 }
 
+/* What it has goes for other contents: a large block of the same size stays for the next step, if
+ * there is room, and is given back, else NULL is. The session counts with both. */
+static struct td_contents *keep_spare(struct td_session *session, const struct td_contents *next)
+{
+    struct td_budget *budget = &session->of->budget;
+    struct td_contents *old = session->contents;
+    size_t own = sizeof *session + (next ? next->bytes : 0);
+    bool twins = old && next && old->bytes == next->bytes && next->bytes >= TD_CONTENTS_LARGE;
+    size_t wanted = own + (twins ? old->bytes : 0);
+    if (wanted > session->taken && td_budget_take(budget, wanted - session->taken)) {
+        twins = false;
+        wanted = own > session->taken ? session->taken : own;
+    }
+    if (wanted < session->taken)
+        td_budget_give(budget, session->taken - wanted);
+    td_session_count(session, wanted);
+    return twins ? old : NULL;
+}
+
 void td_session_commit(struct td_session *session, struct td_contents *contents,
                        struct td_served *served, int64_t step, const char *pool, int node)
 {
     struct td_sessions *sessions = session->of;
-    size_t wanted = sizeof *session + (contents ? contents->bytes : 0);
     struct td_served *old_served = NULL;
     pthread_mutex_lock(&sessions->lock);
-    struct td_contents *old = session->contents;
-    if (wanted < session->taken) {
-        td_budget_give(&sessions->budget, session->taken - wanted);
-        td_session_count(session, wanted);
-    }
+    struct td_contents *old = session->contents, *spare = session->spare;
+    session->spare = keep_spare(session, contents);
+    if (session->spare)
+        old = NULL;
     if (served != session->served) {
         old_served = session->served;
         old_served->sessions -= !session->gone;
@@ -195,6 +227,7 @@ void td_session_commit(struct td_session *session, struct td_contents *contents,
     }
     pthread_mutex_unlock(&sessions->lock);
     td_contents_unref(&old);
+    td_contents_unref(&spare);
     td_served_unref(&old_served);
 }
 

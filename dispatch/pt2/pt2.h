@@ -23,9 +23,9 @@ struct td_pt2_key { /* of a sorted list */
     const char *name;
     int at;                       /* whose name it is */
     const cJSON *item;            /* of a list of JSON members */
-    struct td_pt2_value *value;   /* of what is stored: the graph's, or NULL */
+    struct td_pt2_value *value;   /* of what is stored, and of an entry: the graph's, or NULL */
     struct td_pt2_loaded *loaded; /* of an entry: the constants made of it, */
-    bool seen;                    /* and whether an output depends on its bytes */
+    bool seen, tied; /* and whether an output depends on its bytes, and several values show them */
 };
 /* Sorts; -EINVAL when a name comes twice, which are what. */
 int td_pt2_sort(struct td_pt2_key *key, int n, const char *what, struct td_problem *problem);

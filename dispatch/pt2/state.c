@@ -116,29 +116,20 @@ static int refuse(struct td_pt2_graph *graph, const struct td_pt2_value *value, 
                           value->writer, value->kind, value->stored->string, why);
 }
 
-/* Notes with each entry whether somebody sees its bytes, and how many values are of it. */
+/* Notes with each entry whether somebody sees its bytes, and whether several values show them: a
+ * write into one is one into the other. */
 static void note_entries(struct td_pt2_graph *graph, const bool *seen)
 {
     for (int i = 0; i < graph->n_keys; i++) {
-        const struct td_pt2_value *value = graph->value[i];
+        struct td_pt2_value *value = graph->value[i];
         struct td_pt2_key *entry =
             value->stored && value->loaded >= 0 ? entry_of(graph, value) : NULL;
-        if (entry)
-            entry->seen = entry->seen || seen[value->loaded];
+        if (!entry)
+            continue;
+        entry->seen = entry->seen || seen[value->loaded];
+        entry->tied = entry->tied || (entry->value && entry->value != value);
+        entry->value = value;
     }
-}
-
-/* Whether another value shows the same bytes: a write into one is one into the other. */
-static bool is_tied(struct td_pt2_graph *graph, const struct td_pt2_value *value)
-{
-    const struct td_pt2_key *entry = entry_of(graph, value);
-    for (int i = 0; i < graph->n_keys; i++) {
-        const struct td_pt2_value *other = graph->value[i];
-        if (other != value && other->stored && other->loaded >= 0 &&
-            entry_of(graph, other) == entry)
-            return true;
-    }
-    return false;
 }
 
 /* What a state is at the graph's end becomes something that is to be seen. */
@@ -148,7 +139,7 @@ static int add_state(struct td_pt2_graph *graph, struct td_pt2_value *value)
         return refuse(graph, value,
                       "its new value is not computed here; call model.eval() before "
                       "torch.export.export");
-    if (is_tied(graph, value))
+    if (entry_of(graph, value)->tied)
         return refuse(graph, value,
                       "it cannot be kept, for another tensor of the archive has the same bytes");
     bool said = value->becomes >= 0 && value->becomes != value->loaded;

@@ -114,6 +114,30 @@ class Sessions(stateful.SessionTest):
                 np.testing.assert_allclose(got["sum"], all_rows.sum(1), 1e-5, 1e-5)
             self.assertEqual(self.see("cache", rows)["state"][0]["used"], all_rows.shape[1])
 
+    def test_large(self):
+        """Two blocks that change places: what a fork, or a file under way, has of one stays."""
+        file = models.onnx_file([("Add", ["h", "x"], ["hn"], {}), ("ReduceMax", ["hn"], ["y"], {"keepdims": 0})],
+                                [port("h", [1, 70000]), port("x", [1])], [port("hn", [1, 70000]), port("y", [])])
+        self.put("large", file)
+        value, one = {"s": 0}, np.ones(1, np.float32)
+        step = lambda name, **how: self.right(self.infer("large", {"x": one}, name, binary=True, **how))
+        step("s", session_start=True)
+        value["s"] = 1
+        for i in range(40):
+            name = stateful.RANDOM.choice(sorted(value))
+            if len(value) < 5 and i % 4 == 0:
+                value[f"f{i}"] = value[name]
+                self.assertEqual(self.service.call("PUT", self.path("large", f"f{i}"), {"from": name}).status, 201)
+                continue
+            value[name] += 1
+            got = step(name, outputs=[{"name": "hn"}])
+            np.testing.assert_array_equal(got["hn"], np.full((1, 70000), value[name], np.float32))
+        for name, wanted in value.items():
+            got = self.service.call("GET", self.path("large", name), headers=FILE).body
+            np.testing.assert_array_equal(np.frombuffer(got[-280000:], np.float32), wanted)
+        self.assertLess(self.see("large", "s")["bytes"], 2 * 280000 + 1000)
+        self.assertEqual(self.service.call("DELETE", "/v1/models/large").status, 204)
+
     def test_derived(self):
         """position_ids and attention_mask follow from the tokens that the session has seen."""
         self.put("decoder", stateful.decoder())

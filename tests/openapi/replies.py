@@ -172,6 +172,14 @@ class Replies(service.ServiceTest):
         self.check("GET", place + "?limit=x", status=400)
         self.service.call("PUT", "/v1/models/counter", stateful.counter(9))
         self.check("GET", place + "/s")
+        self.service.call("PUT", "/v1/models/decoder", stateful.decoder())
+        self.check("POST", "/v2/models/decoder/generate", {"input_ids": [1, 2], "id": "7", "parameters": {"max_tokens": 3, "logprobs": 1}})
+        self.check("POST", "/v2/models/decoder/generate",
+                   {"input_ids": [1], "parameters": {"session": "g", "session_start": True, "temperature": 1, "stop": [2]}})
+        self.check("POST", "/v2/models/decoder/generate", {"input_ids": []}, status=400)
+        self.check("POST", "/v2/models/decoder/generate_stream", {"input_ids": [1], "parameters": {"max_tokens": 2}})
+        self.check("POST", "/v2/models/decoder/generate_stream", {"input_ids": []}, status=400)
+        self.check("POST", "/v2/models/nosuch/generate", {"input_ids": [1]}, status=404)
 
     def test_expressions(self):
         path, x = "/v1/eval", {"name": "x", "shape": [2], "datatype": "FP32", "data": [1, 2]}

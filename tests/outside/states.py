@@ -17,6 +17,7 @@ os.environ.setdefault("TENSORD_BIN", str(pathlib.Path(__file__).resolve().parent
 import numpy as np  # noqa: E402
 from service import Service  # noqa: E402
 
+FOLLOW = ("position_ids", "cache_position", "attention_mask") # of the tokens: left out in a session
 FILE = "application/x-safetensors"
 
 
@@ -44,7 +45,7 @@ class Model:
         given, binary = {}, how.pop("binary", False)
         for name, array in arrays.items():
             at = self.inputs[int(name[2:])] if name.startswith("in") and name[2:].isdigit() else name
-            if at in self.inputs and at not in self.kept:
+            if at in self.inputs and at not in self.kept and not (self.states and at in FOLLOW):
                 given[at] = array
         reply = server.infer("m", given, {"session": session, **how} if self.states else {}, path="/v2/models/{}/infer", binary=binary)
         assert reply.status == 200, reply.body[:400]
