@@ -1,7 +1,7 @@
-/* Type and shape checks when a model is loaded. The program is walked as it is for a plan, with
- * tensors that have types and sizes but no elements. Each call is bound, so the operator's own
- * rules check it. A call is computed only if all its arguments are constants and small: shapes,
- * axes.
+/* Type and shape checks when a model is loaded, and what they tell of its outputs. The program is
+ * walked as it is for a plan, with tensors that have types and sizes but no elements. Each call is
+ * bound, so the operator's own rules check it. A call is computed only if all its arguments are
+ * constants and small: shapes, axes.
  *
  * A model is refused if every call of it would fail. A node is accepted, and so are all nodes that
  * depend on it, if its check needs an element of an input, a long loop, or more time than there is.
@@ -238,6 +238,22 @@ static int begin_input(struct td_walk *walk, int i, struct td_item *item)
     return *known < UNKNOWN ? td_record_value(walk, &like, -1, i, 0, item) : 0;
 }
 
+/* What the file leaves open of an output, from a value whose type and sizes each call has. */
+static void fill_output(struct td_model_port *port, const struct td_tensor *t)
+{
+    if (!port->dtype)
+        port->dtype = t->dtype;
+    if (port->rank < 0) {
+        port->rank = t->rank;
+        memset(port->shape, -1, sizeof port->shape);
+    }
+    for (int d = 0; d < t->rank && port->rank == t->rank; d++)
+        if (port->shape[d] < 0) {
+            port->shape[d] = t->shape[d];
+            port->symbol[d] = NULL;
+        }
+}
+
 static int walk_inputs(struct td_walk *walk)
 {
     struct td_model *model = walk->model;
@@ -247,9 +263,14 @@ static int walk_inputs(struct td_walk *walk)
     for (int i = 0; i < model->n_inputs && !err; i++)
         err = begin_input(walk, i, &in[i]);
     err = err ? err : td_walk_graph(walk, &model->graph, in, out);
-    for (int i = 0; i < model->n_outputs && !err; i++)
-        if (of(walk)->known[model->graph.output[i]] == KNOWN && out[i].v.kind != TD_KIND_tensor)
+    for (int i = 0; i < model->n_outputs && !err; i++) {
+        if (of(walk)->known[model->graph.output[i]] != KNOWN)
+            continue;
+        if (out[i].v.kind == TD_KIND_tensor)
+            fill_output(&model->output[i], &out[i].v.tensor);
+        else
             err = td_walk_refuse(walk, "output '%.100s' is no tensor", model->output[i].name);
+    }
     td_walk_end(walk);
     free(in);
     return err;

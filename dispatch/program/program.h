@@ -184,7 +184,8 @@ typedef int td_importer(struct td_model *model, const void *file, size_t size,
                         struct td_problem *problem);
 td_importer td_import_onnx, td_import_pt2, td_import_expr;
 /* Whether types, sizes and names of a closed one fit together, for all that can be told without
- * computing: -EINVAL, problem names the node. */
+ * computing: -EINVAL, problem names the node. Types and sizes of outputs that the file leaves open
+ * and that are the same in every call are written to the outputs' ports. */
 int td_model_judge(struct td_model *model, struct td_problem *problem);
 /* Finds the states among a closed one's ports by their names and shapes. -ENOMEM. */
 int td_model_pair_ports(struct td_model *model);

@@ -167,6 +167,21 @@ class Models(service.ServiceTest):
             index = self.service.call("POST", "/v2/repository/index", body).json
             self.assertIn({"name": "meta", "version": "1", "state": "READY"}, index)
 
+    def test_outputs_that_a_file_leaves_open(self):
+        """Sizes that every call has are known when a model is loaded; those that values or free sizes decide are not."""
+        nodes = [("MatMul", ["x", "w"], ["y"], {}), ("NonZero", ["y"], ["places"], {}), ("Transpose", ["y"], ["turned"], {}),
+                 ("Transpose", ["w"], ["constant"], {})]
+        outputs = [models.port("y", None), models.port("places", ["two", "n"], "INT64"), models.port("turned", [4, "rows"]),
+                   models.port("constant", ["a", "b"])]
+        for rows, want in ((5, [[5, 4], [-1, -1], [4, 5], [4, 3]]), ("n", [[-1], [-1, -1], [4, -1], [4, 3]])):
+            file = models.onnx_file(nodes, [models.port("x", [rows, 3])], outputs, {"w": models.WEIGHT})
+            self.put("open", file)
+            found = self.service.call("GET", "/v2/models/open").json["outputs"]
+            self.assertEqual([out["shape"] for out in found], want)
+            reply = self.infer("open", {"x": np.ones((5, 3), np.float32)})
+            self.assertEqual([out["shape"] for out in reply.json["outputs"]], [[5, 4], [2, 15], [4, 5], [4, 3]])
+            self.assertEqual(self.service.call("DELETE", "/v1/models/open").status, 204)
+
     def test_results_that_a_call_has_not(self):
         """How many there are may follow from sizes: what is beyond them is refused, not read."""
         x = {"name": "x", "datatype": "FP32", "shape": [-1]}
