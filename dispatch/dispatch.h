@@ -163,6 +163,7 @@ struct td_run {          /* a call on its way: the kernel's part, and dispatch's
     int n_feeds;
     unsigned char gives[TD_MAX_OUTS]; /* of this part's results: 1 + which of the whole's it is */
     const struct td_run *with;    /* the last of those that it is computed together with, or NULL */
+    const char *why_rows;         /* those of its parts were no generated loops, when it ran last */
     bool kept;                    /* so, and its result is wanted elsewhere */
     bool strided;                 /* some of its tensors have strides */
     struct td_step *step;         /* of one that consists of others or has strides, once selected */

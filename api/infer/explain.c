@@ -90,6 +90,8 @@ static void write_record(struct td_infer *in, struct td_writer *w, const char *k
         write_autocast(run, w);
     td_write_bool(w, "inline", in->ran_inline);
     td_write_num(w, "estimate_us", td_run_cost(&in->run).likely * 1e6);
+    if (run->why_rows)
+        td_write_str(w, "not_generated", run->why_rows);
     write_candidates(w, run);
     if (run->parts)
         write_parts(w, run);

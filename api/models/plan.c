@@ -79,6 +79,8 @@ static void write_step(struct td_writer *w, int i, const struct td_model_step *s
     td_write_str(w, "node", step->node);
     td_write_str(w, "operator", step->op);
     td_write_str(w, "kernel", step->kernel);
+    if (step->why_rows)
+        td_write_str(w, "not_generated", step->why_rows);
     td_write_str(w, "isa", td_isa_name(step->isa));
     if (step->compute_type)
         td_write_str(w, "compute_type", td_dtype_name(step->compute_type));

@@ -122,6 +122,7 @@ struct td_model_pass {
 struct td_model_step {
     const char *node, *op; /* the file's name of its node, and the operator: "conv2d" */
     const char *kernel;    /* "onednn", its level, and the type that it is given, or none */
+    const char *why_rows;  /* those that it is computed with are no generated loop; or NULL */
     enum td_isa isa;
     enum td_dtype compute_type;
     int with;                       /* the last step that it is computed together with, or -1 */

@@ -4,6 +4,7 @@
 #include "dispatch/choice/hash.h"
 #include "dispatch/plan/plan.h"
 #include "kernels/trap.h"
+#include "kernels/loops/fused.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -323,9 +324,12 @@ bool td_model_plan_step(const struct td_model_plan *plan, int i, struct td_model
     const struct td_plan_step *s = &plan->of_->step[i];
     if (!s->handle)
         return false;
+    const struct td_fusion *fusion = s->with >= 0 ? plan->of_->step[s->with].fusion : NULL;
+    const char *why_rows = fusion ? td_fusion_why_rows(fusion) : NULL;
     *step = (struct td_model_step){.node = s->node,
                                    .op = s->handle->full,
-                                   .kernel = s->kernel,
+                                   .kernel = fusion && !why_rows ? "jit" : s->kernel,
+                                   .why_rows = why_rows,
                                    .isa = s->isa,
                                    .compute_type = s->compute_type,
                                    .with = s->with,

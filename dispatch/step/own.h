@@ -18,7 +18,7 @@ struct unit {
     struct td_prepared prepared;
     struct td_fused *fused; /* it and those before it that are computed with it */
     int n_fused;
-    bool generated; /* these were one generated loop */
+    const char *why_rows; /* these did not run as one generated loop; NULL: they did */
     int64_t bound;  /* of a size that is counted */
     struct td_run
         *of; /* whose kernel it is, while that is there; of a conversion before it: NULL */
@@ -45,8 +45,9 @@ struct td_step {
     void *placed; /* the scratch that links have */
 };
 
-/* Whether all that was computed together in its last run was so by generated loops. */
-bool td_step_is_generated(const struct td_step *step);
+/* Why some of those that are computed together did not run as one generated loop, a text that stays;
+ * NULL: all did, or none are. */
+const char *td_step_why_rows(const struct td_step *step);
 
 /* As td_step_execute, for the run that the step was made of: its parts have their times then, and
  * costs are learned. */

@@ -240,8 +240,10 @@ static int execute_step(struct td_run *run, void *scratch)
     for (int i = 0; i < call->n_out; i++)
         td_step_set_result(run->step, i, call->out[i].data);
     int err = td_step_execute_timed(run->step, scratch, &run->problem);
-    if (run->impl == &fused[run->impl->isa] || run->impl == &generated[run->impl->isa])
-        run->impl = &(td_step_is_generated(run->step) ? generated : fused)[run->impl->isa];
+    if (run->impl == &fused[run->impl->isa] || run->impl == &generated[run->impl->isa]) {
+        run->why_rows = td_step_why_rows(run->step);
+        run->impl = &(run->why_rows ? fused : generated)[run->impl->isa];
+    }
     add_up(run);
     for (int i = 0; i < call->n_out && !err; i++)
         if (call->counted >> i & 1)

@@ -55,9 +55,7 @@ static int execute(struct unit *u, struct td_problem *problem)
 
 static int run_unit(struct unit *u, struct td_problem *problem)
 {
-    const char *why = NULL;
-    int err = u->fused ? td_fused(u->fused, u->n_fused, u->call.threads, &why, problem) : 0;
-    u->generated = u->fused && !why;
+    int err = u->fused ? td_fused(u->fused, u->n_fused, u->call.threads, &u->why_rows, problem) : 0;
     return !err && u->impl ? execute(u, problem) : err;
 }
 
@@ -69,15 +67,12 @@ static void count(struct td_step *step)
             step->out[i].shape[step->counted_dim] = step->made[i]->shape[step->counted_dim];
 }
 
-bool td_step_is_generated(const struct td_step *step)
+const char *td_step_why_rows(const struct td_step *step)
 {
-    bool together = false, generated = true;
-    for (int i = 0; i < step->n_units; i++)
-        if (step->unit[i].fused) {
-            together = true;
-            generated = generated && step->unit[i].generated;
-        }
-    return together && generated;
+    const char *why = NULL;
+    for (int i = 0; i < step->n_units && !why; i++)
+        why = step->unit[i].fused ? step->unit[i].why_rows : NULL;
+    return why;
 }
 
 int td_step_execute(struct td_step *step, void *scratch, struct td_problem *problem)

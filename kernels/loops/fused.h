@@ -35,5 +35,7 @@ struct td_fusion;
 struct td_fusion *td_fusion_make(const struct td_fused *calls, int n, int threads,
                                  void *(*alloc)(void *arg, size_t bytes), void *alloc_arg);
 int td_fusion_run(struct td_fusion *fusion, struct td_problem *problem);
+/* Why its rows run, a text that stays; NULL: it is one generated loop. */
+const char *td_fusion_why_rows(const struct td_fusion *fusion);
 
 #endif

@@ -233,6 +233,7 @@ int td_fused(const struct td_fused *calls, int n, int threads, const char **why,
 struct td_fusion {
     struct td_point_walk walk;
     struct running running;
+    const char *why_rows;
 };
 
 struct td_fusion *td_fusion_make(const struct td_fused *calls, int n, int threads,
@@ -244,9 +245,9 @@ struct td_fusion *td_fusion_make(const struct td_fused *calls, int n, int thread
     struct td_fusion *f = alloc(alloc_arg, sizeof *f);
     double flops = add_calls(&w, calls, n, threads);
     struct running running = close_walk(&w, flops, threads);
-    td_point_generate(&w);
+    const char *why_rows = td_point_generate(&w);
     if (f) {
-        *f = (struct td_fusion){w, running};
+        *f = (struct td_fusion){w, running, why_rows};
         f->running.walk = &f->walk;
         f->walk.value = alloc(alloc_arg, sizeof *value * (size_t)w.n_values);
         f->walk.op = alloc(alloc_arg, sizeof *op * (size_t)w.n_ops);
@@ -259,6 +260,11 @@ struct td_fusion *td_fusion_make(const struct td_fused *calls, int n, int thread
         if (!value[k].place && !value[k].made)
             f->walk.value[k].data = (char *)&f->walk.value[k].number;
     return f;
+}
+
+const char *td_fusion_why_rows(const struct td_fusion *f)
+{
+    return f->why_rows;
 }
 
 int td_fusion_run(struct td_fusion *f, struct td_problem *problem)

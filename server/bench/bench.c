@@ -203,7 +203,7 @@ static void print_row(const struct context *x, const struct td_case *c, const st
             ? "{\"id\":\"%s\",\"op\":\"%s\",\"kernel\":\"%s\",\"isa\":\"%s\",%s\"threads\":%d,"
               "\"us_min\":%.3f,\"us_median\":%.3f,\"chosen\":%s,\"gb_s\":%.2f,\"gflop_s\":%.2f}\n"
             : "%-26s %-18s %-7s %-12s %s%d  %11.3f %11.3f  %-5s %8.2f %9.2f\n",
-        c->id, row->run.handle->full, row->impl->name, td_isa_name(row->run.isa), type,
+        c->id, row->run.handle->full, row->run.impl->name, td_isa_name(row->run.isa), type,
         call->threads, row->least, us,
         x->bench->json ? (row->chosen ? "true" : "false") : (row->chosen ? "yes" : ""),
         bytes / us * 1e-3, flops / us * 1e-3);

@@ -231,7 +231,7 @@ class Eval(service.ServiceTest):
         self.assertEqual([part["operator"] for part in parts], ["mul.Scalar", "add.Tensor"])
         self.assertEqual([part["with"] for part in parts], [1, 1])
         self.assertEqual(told["explain"]["operator"], "eval")
-        self.assertEqual(told["kernel"], "fused")
+        self.assertEqual((told["kernel"], told["explain"]["not_generated"]), ("fused", "it has few elements"))
         parts = self.post("/v1/eval", expr="relu(a * b) - sum(exp(a) * 2, [0]) + i / 2", a=[[1.5, 2]], b=[[2.0], [3]], i=[1],
                           explain=True).json["parameters"]["explain"]["parts"]
         self.assertEqual([(part["operator"], part.get("with")) for part in parts],
@@ -240,10 +240,12 @@ class Eval(service.ServiceTest):
         self.assertTrue(all(any(c["verdict"].startswith("chosen") for c in part["candidates"]) for part in parts))
         a = np.linspace(-9, 9, 6000, dtype=np.float32).tolist()
         told = self.post("/v1/eval", expr="relu(a * b) + exp(a)", a=a, b=a, explain=True).json["parameters"]
-        self.assertEqual(told["kernel"], "fused" if told["isa"] == "DEFAULT" else "jit")
+        low = told["isa"] == "DEFAULT"
+        self.assertEqual(told["kernel"], "fused" if low else "jit")
+        self.assertEqual(told["explain"].get("not_generated"), "its level is below AVX2" if low else None)
         with service.Service("--jit", "off") as s:
             told = s.call("POST", "/v1/eval", {"expr": "relu(a * b) + exp(a)", "a": a, "b": a, "explain": True}).json["parameters"]
-            self.assertEqual(told["kernel"], "fused")
+            self.assertEqual((told["kernel"], told["explain"]["not_generated"]), ("fused", "generating code is switched off"))
         self.assertEqual(self.post("/v1/eval", expr="a * 2", a=[1.5], kernel="ref", explain=True).json["parameters"]["kernel"], "ref")
         # the same call twice is one
         parts = self.post("/v1/eval", expr="exp(a) / sum(exp(a))", a=[1.5], explain=True).json["parameters"]["explain"]["parts"]

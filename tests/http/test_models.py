@@ -111,6 +111,23 @@ class Models(service.ServiceTest):
         self.problem(source("?asm=1"), 501, "no machine code")
         self.problem(self.service.call("GET", "/v1/models/nosuch/source"), 404)
 
+    def test_plan_says_what_was_generated(self):
+        w = np.linspace(-1, 1, 128).astype(np.float32)
+        file = models.onnx_file([("Mul", ["x", "w"], ["a"], {}), ("Add", ["a", "x"], ["b"], {}), ("Tanh", ["b"], ["c"], {}), ("Relu", ["c"], ["y"], {})],
+                                [models.port("x", ["n", 128])], [models.port("y", ["n", 128])], {"w": w})
+        x = np.linspace(-2, 2, 64 * 128).astype(np.float32).reshape(64, 128)
+        for level in ("avx512", "avx2", "default"):
+            for jit in ("on", "off"):
+                with service.Service("--cpu-capability", level, "--jit", jit) as s:
+                    self.assertEqual(s.call("PUT", "/v1/models/chain", file).status, 201)
+                    reply = s.infer("chain", {"x": x}, path="/v2/models/{}/infer")
+                    np.testing.assert_allclose(reply.outputs["y"], np.maximum(np.tanh(x * w + x), 0), rtol=1e-5)
+                    steps = s.call("GET", "/v1/models/chain/plan").json["plans"][0]["steps"]
+                    why = None if jit == "on" else "generating code is switched off"
+                    if steps[0]["isa"] == "DEFAULT":
+                        why = "its level is below AVX2"
+                    self.assertEqual([(step["kernel"] == "jit", step.get("not_generated")) for step in steps], [(not why, why)] * 4, level)
+
     def test_plan(self):
         self.put("planned", models.line())
         plan = self.service.call("GET", "/v1/models/planned/plan").json
