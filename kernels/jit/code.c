@@ -23,6 +23,8 @@ static struct {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+static struct td_loops counts; /* but for those kept, and bytes */
+
 static atomic_bool forbidden;
 
 void td_loops_allow(bool allowed)
@@ -115,7 +117,10 @@ td_loop_code *td_loop_for(const void *key, size_t bytes, bool wide, td_loop_tell
         kept[i].bytes = bytes;
         memcpy(kept[i].key, key, bytes);
         make(&kept[i], wide, tell, arg);
+        *(kept[i].code ? &counts.made : &counts.none) += 1;
         n_kept++;
+    } else if (i == n_kept) {
+        counts.full++;
     }
     *why = "as many loops are generated as are kept";
     if (i < n_kept) {
@@ -124,4 +129,14 @@ td_loop_code *td_loop_for(const void *key, size_t bytes, bool wide, td_loop_tell
     }
     pthread_mutex_unlock(&lock);
     return code;
+}
+
+struct td_loops td_loops(void)
+{
+    pthread_mutex_lock(&lock);
+    struct td_loops all = counts;
+    all.kept = n_kept;
+    all.bytes = memory.used;
+    pthread_mutex_unlock(&lock);
+    return all;
 }

@@ -18,6 +18,16 @@ typedef void td_loop_tell(struct td_loop *l, const void *arg);
 td_loop_code *td_loop_for(const void *key, size_t bytes, bool wide, td_loop_tell *tell,
                           const void *arg, const char **why);
 
+struct td_loops {
+    int kept;       /* keys whose loop, or the reason for there being none, is kept */
+    size_t bytes;   /* of code */
+    long long made; /* loops */
+    long long none; /* keys that have no loop, for what they are, or for want of room */
+    long long full; /* times that a key found no place: its rows run each time */
+};
+/* Since the start. Any thread may ask. */
+struct td_loops td_loops(void);
+
 /* Whether loops are generated, from here on; at first they are. Any thread may say so. */
 void td_loops_allow(bool allowed);
 

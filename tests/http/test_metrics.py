@@ -200,6 +200,20 @@ class Metrics(service.ServiceTest):
         self.assertGreaterEqual(count(after, name) - count(before, name), 10)
         self.assertEqual(after["tensord_requests_in_flight", ()], 1)
 
+    def test_generated_loops(self):
+        count, x = self.count, np.ones(8192, np.float32)
+        before, _ = self.scrape()
+        for _ in range(3): # one pattern
+            reply = self.service.infer("", {"x": x}, binary=True, path="/v1/eval", expr="relu(x * 3 + x) * x - sqrt(x)")
+            self.assertEqual(reply.status, 200, reply.body[:300])
+        after, _ = self.scrape()
+        jit = reply.parameters["kernel"] == "jit"
+        for event in ("made", "none", "full"):
+            self.assertEqual(count(after, "tensord_generated_total", event=event) - count(before, "tensord_generated_total", event=event),
+                             jit and event == "made", event)
+        self.assertEqual(after["tensord_generated_loops", ()] - before["tensord_generated_loops", ()], jit)
+        self.assertEqual(after["tensord_generated_code_bytes", ()] > before["tensord_generated_code_bytes", ()], jit)
+
     def test_counted_by_many_threads(self):
         """HTTP threads and workers count apart; a scrape, from whichever thread, has it all."""
         x = np.ones(4, np.float32)

@@ -242,6 +242,12 @@ START_TEST(test_kept)
     ck_assert_str_eq(why, "there is nothing to do");
     ck_assert_ptr_null(td_loop_for(&key, sizeof key, false, tell_double, NULL, &why));
     ck_assert_str_eq(why, "as many loops are generated as are kept");
+    struct td_loops all = td_loops();
+    ck_assert_int_eq(all.kept, TD_LOOP_KEPT);
+    ck_assert_uint_gt(all.bytes, 0);
+    ck_assert_int_eq(all.made, 1);
+    ck_assert_int_eq(all.none, TD_LOOP_KEPT - 1);
+    ck_assert_int_eq(all.full, 1);
     key = 1;
     td_loops_allow(false);
     ck_assert_ptr_null(td_loop_for(&key, sizeof key, false, tell_double, NULL, &why));
