@@ -119,16 +119,16 @@ static void tuning(struct td_text *t)
 static void loops(struct td_text *t)
 {
     struct td_loops all = td_loops();
-    td_text_family(t, "tensord_generated_loops", "gauge",
-                   "Patterns of pointwise calls whose generated loop is kept, or why there is none.");
+    td_text_family(
+        t, "tensord_generated_loops", "gauge",
+        "Patterns of pointwise calls whose generated loop is kept, or why there is none.");
     td_text_line(t, "tensord_generated_loops %d", all.kept);
     td_text_family(t, "tensord_generated_loops_limit", "gauge", "The most that are.");
     td_text_line(t, "tensord_generated_loops_limit %d", TD_LOOP_KEPT);
     td_text_family(t, "tensord_generated_code_bytes", "gauge", "Instructions of these loops.");
     td_text_line(t, "tensord_generated_code_bytes %zu", all.bytes);
-    td_text_family(
-        t, "tensord_generated_total", "counter",
-        "Loops made; patterns that can have none; runs by rows since no more are kept.");
+    td_text_family(t, "tensord_generated_total", "counter",
+                   "Loops made; patterns that can have none; runs by rows since no more are kept.");
     td_text_line(t, "tensord_generated_total{event=\"made\"} %lld", all.made);
     td_text_line(t, "tensord_generated_total{event=\"none\"} %lld", all.none);
     td_text_line(t, "tensord_generated_total{event=\"full\"} %lld", all.full);

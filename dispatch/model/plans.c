@@ -3,8 +3,8 @@
  * longest leaves first. */
 #include "dispatch/choice/hash.h"
 #include "dispatch/plan/plan.h"
-#include "kernels/trap.h"
 #include "kernels/loops/fused.h"
+#include "kernels/trap.h"
 
 #include <stdio.h>
 #include <stdlib.h>

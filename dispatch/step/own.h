@@ -19,7 +19,7 @@ struct unit {
     struct td_fused *fused; /* it and those before it that are computed with it */
     int n_fused;
     const char *why_rows; /* these did not run as one generated loop; NULL: they did */
-    int64_t bound;  /* of a size that is counted */
+    int64_t bound;        /* of a size that is counted */
     struct td_run
         *of; /* whose kernel it is, while that is there; of a conversion before it: NULL */
 };
@@ -45,8 +45,8 @@ struct td_step {
     void *placed; /* the scratch that links have */
 };
 
-/* Why some of those that are computed together did not run as one generated loop, a text that stays;
- * NULL: all did, or none are. */
+/* Why some of those that are computed together did not run as one generated loop, a text that
+ * stays; NULL: all did, or none are. */
 const char *td_step_why_rows(const struct td_step *step);
 
 /* As td_step_execute, for the run that the step was made of: its parts have their times then, and
