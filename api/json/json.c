@@ -326,7 +326,12 @@ int td_json_parse(struct td_json *json, const char *text, size_t length, int dep
         const char *at = copy;
         if (s.floats || s.wide)
             td_json_mark(json->root, &at);
-        return td_json_unique(json->root, problem);
+        err = td_json_unique(json->root, problem);
+        if (err) {
+            cJSON_Delete(json->root);
+            json->root = NULL;
+        }
+        return err;
     }
     if (!copy[strspn(copy, " \t\r\n")])
         return td_problem_set(problem, EINVAL, "the JSON is empty");

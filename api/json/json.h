@@ -33,7 +33,8 @@ struct td_json {
 
 /* text need not end in 0. depth: deepest nesting allowed, inside of data arrays too. -EINVAL with
  * the sentence in problem (where: byte offset, and what is wrong), -ENOMEM.
- * Of members of the same name, cJSON finds the first. */
+ * Members of an object have different names. json is to be freed in any case; its root is NULL
+ * where the text is refused. */
 int td_json_parse(struct td_json *json, const char *text, size_t length, int depth,
                   struct td_problem *problem);
 /* Whether a number was written as a float: 2.0 or 2e0, and not 2. */
