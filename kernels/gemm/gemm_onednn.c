@@ -73,6 +73,8 @@ const char *td_gemm_onednn_prepare(const struct td_gemm *g, struct td_prepared *
     struct td_onednn_desc d;
     if (!g->m || !g->n || !g->k || !td_gemm_batches(g))
         return "there is nothing to multiply: not worth a primitive";
+    if (g->a->dtype == TD_bf16 && g->k % 2)
+        return "in BF16 the library makes NaN of an infinity that ends a row of an odd length";
     describe(g, &d);
     describe_post(g, &d);
     return td_onednn_prepare(&d, prepared);

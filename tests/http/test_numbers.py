@@ -155,6 +155,25 @@ class Numbers(service.ServiceTest):
                 np.testing.assert_array_equal(out["z"][0, 0, 0], [wanted] * 64)
         self.assertEqual(self.service.call("DELETE", "/v1/models/behind").status, 204)
 
+    def test_infinity_stays_infinity(self):
+        """Of rows of odd and even lengths, whose elements the kernels of short types take in pairs."""
+        for depth in (1, 2, 3, 5, 8, 17, 33):
+            for at in {0, depth - 1}:
+                a, b = np.ones((3, depth), np.float32), np.ones((depth, 8), np.float32)
+                a[1, at] = np.inf
+                want = np.full((3, 8), depth, np.float32)
+                want[1] = np.inf
+                for short in (service.BF16, np.float16):
+                    x, y = (short(v.tolist()) if short is service.BF16 else short(v) for v in (a, b))
+                    for kernel in ("onednn", "amx", "simd", "ref", None):
+                        reply = self.service.infer("mm", {"self": x, "mat2": y}, {"kernel": kernel} if kernel else {})
+                        if reply.status == 200:
+                            got = np.array(reply.json["outputs"][0]["data"], np.float32).reshape(3, 8)
+                            np.testing.assert_array_equal(got, want, f"{kernel} {depth} {at}")
+                        else:
+                            self.assertIn("cannot run", reply.json["detail"])
+                            self.assertIsNotNone(kernel)
+
     def test_nan_stays_nan(self):
         """Every pointwise function of one operand, of every number of BF16 and FP16: NaN gives NaN."""
         to_number = {"sign", "sgn", "nan_to_num"}
