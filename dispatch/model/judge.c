@@ -4,7 +4,9 @@
  * constants and small: shapes, axes.
  *
  * A model is refused if every call of it would fail. A node is accepted, and so are all nodes that
- * depend on it, if its check needs an element of an input, a long loop, or more time than there is.
+ * depend on it, if its check needs an element of an input, a long loop, or more memory than one may
+ * be given. So that the answer to a file is the same on a busy machine, what a check may cost is
+ * counted in calls and bytes; the time limit is far beyond what these take.
  * Sizes that the file leaves free are tried with some numbers; others may be right where these are
  * not. So a node that depends on them is refused only where all the numbers lead to the same
  * sentence, and that is about kinds, types, or sizes that are not free. */
@@ -14,13 +16,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_NS INT64_C(500000000) /* that it may take */
-#define TURNS 4                    /* times a model's nodes that inner graphs and calls may be, */
-#define LEAST 4096                 /* and more */
-#define LITTLE 4096                /* elements and operations of a call that is computed, at most */
+#define MOST_NS INT64_C(20000000000) /* that it may take */
+#define TURNS 4                      /* times a model's nodes that inner graphs and calls may be, */
+#define LEAST 4096                   /* and more */
+#define LITTLE 4096 /* elements and operations of a call that is computed, at most */
 #define MOST_BYTES ((size_t)1 << 50) /* of a tensor that is checked, at most */
 #define MOST_BLOCK ((size_t)1 << 20) /* of one that is made: an index of places, a window */
-#define DOUBTS 4                     /* nodes that are noted */
+#define BLOCKS ((size_t)1 << 28)     /* bytes of all that are made, and NODE_BLOCKS a node */
+#define NODE_BLOCKS 8192
+#define DOUBTS 4 /* nodes that are noted */
 
 /* In place of free sizes: one that most windows, heads and steps go with, one that is squeezed and
  * broadcast, one that is neither, and one that is beyond what sizes are cut to. */
@@ -286,7 +290,8 @@ static int walk_once(struct td_model *model, struct judging *j, struct td_proble
                              .call = &call,
                              .problem = problem,
                              .recorder = &j->recorder,
-                             .most_block = MOST_BLOCK};
+                             .most_block = MOST_BLOCK,
+                             .most_blocks = BLOCKS + (size_t)model->n_nodes * NODE_BLOCKS};
     memset(j->known, KNOWN, (size_t)model->n_values);
     j->left = (int64_t)model->n_nodes * TURNS + LEAST;
     j->n_doubts = 0;

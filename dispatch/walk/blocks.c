@@ -72,8 +72,11 @@ bool td_block_keep(struct td_walk *walk, struct td_block *block)
 
 struct td_block *td_block_make(struct td_walk *walk, size_t bytes)
 {
-    if (walk->most_block && bytes > walk->most_block)
-        return NULL;
+    if (walk->most_block) {
+        if (bytes > walk->most_block || bytes > walk->most_blocks)
+            return NULL;
+        walk->most_blocks -= bytes;
+    }
     struct td_block *block = bytes <= (size_t)1 << 47 ? take_free(walk, bytes) : NULL;
     block = block ? block : allocate(walk, bytes);
     if (!block) { /* what is kept for speed may be what is missing */

@@ -76,8 +76,9 @@ struct td_walk {
     char *why;                   /* there can be no plan: 200 bytes, "" until then */
     struct td_path *path;
     bool misfit; /* what was refused last was so for its kinds and types, whatever sizes are */
-    size_t most_block; /* bytes of a block at most; 0: any */
-    int at;            /* of the path's plans: those before it have been repeated */
+    /* Bytes of a block at most, 0: any; and then of all that are still made, also in freed room. */
+    size_t most_block, most_blocks;
+    int at; /* of the path's plans: those before it have been repeated */
     const struct td_tensor *inputs;
     struct td_recorded *recorded;
     int n_recorded, recorded_room, first_recorded; /* of the plan that is being recorded */
