@@ -130,6 +130,12 @@ struct td_why { /* one candidate, for explain */
     double us;          /* it took when calls of that kind were measured; 0: it was not timed */
 };
 
+struct td_result_names { /* of an expression, which has those, or the results of one call */
+    const struct td_schema *unnamed; /* of that call, once bound, or NULL */
+    int n;
+    char name[][TD_NAME_SIZE];
+};
+
 struct td_run {          /* a call on its way: the kernel's part, and dispatch's around it */
     struct td_call call; /* its arguments and results are the run's own; copied by td_run_copy */
     const struct td_handle *handle;
@@ -162,12 +168,12 @@ struct td_run {          /* a call on its way: the kernel's part, and dispatch's
     } feed[TD_MAX_FEEDS];
     int n_feeds;
     unsigned char gives[TD_MAX_OUTS]; /* of this part's results: 1 + which of the whole's it is */
-    const struct td_run *with;    /* the last of those that it is computed together with, or NULL */
-    const char *why_rows;         /* those of its parts were no generated loops, when it ran last */
-    bool kept;                    /* so, and its result is wanted elsewhere */
-    bool strided;                 /* some of its tensors have strides */
-    struct td_step *step;         /* of one that consists of others or has strides, once selected */
-    const struct td_graph *graph; /* the expression that it is; NULL: it is an operator */
+    const struct td_run *with; /* the last of those that it is computed together with, or NULL */
+    const char *why_rows;      /* those of its parts were no generated loops, when it ran last */
+    bool kept;                 /* so, and its result is wanted elsewhere */
+    bool strided;              /* some of its tensors have strides */
+    struct td_step *step;      /* of one that consists of others or has strides, once selected */
+    struct td_result_names *names; /* of the expression that it is; NULL: it is an operator */
     int node;      /* stored tensors are read from its replicas; -1: from where they are; to be set
                       before select */
     bool in_place; /* called as "add_": the first result is to become the first argument, whose data
@@ -204,7 +210,7 @@ int td_run_bind(struct td_run *run, const char *name, const struct td_named *arg
                 const struct td_options *options);
 
 /* The same of an expression over the named arguments: dispatch/graph/graph.h says what it may be.
- * Its handle is of no operator and has no table, and run->graph is set where the text itself is
+ * Its handle is of no operator and has no table, and run->names is set where the text itself is
  * right. Memory, which options must give, is as the run's. -EINVAL, -ENOSYS, -ENOMEM. */
 int td_run_bind_expr(struct td_run *run, const char *expr, const struct td_named *args, int n_args,
                      const struct td_options *options);

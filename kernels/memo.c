@@ -72,13 +72,14 @@ static struct td_memo_item *place(struct td_memo_set *set, struct td_memo_item *
     return old;
 }
 
-static struct td_memo_item *make(struct td_memo *memo, uint64_t hash, const void *key)
+/* value: NULL: what create gives. */
+static struct td_memo_item *make(struct td_memo *memo, uint64_t hash, const void *key, void *value)
 {
     struct td_memo_item *item = malloc(sizeof *item + memo->key_len);
     int error = 0;
     if (!item)
         return NULL;
-    item->value = memo->create(key, &error);
+    item->value = value ? value : memo->create(key, &error);
     if (!item->value && error) {
         free(item);
         return NULL;
@@ -91,14 +92,17 @@ static struct td_memo_item *make(struct td_memo *memo, uint64_t hash, const void
     return item;
 }
 
-static struct td_memo_item *get(struct td_memo *memo, const void *key, bool may_create)
+static struct td_memo_item *get(struct td_memo *memo, const void *key, bool may_create, void *value)
 {
     uint64_t hash = hash_of(key, memo->key_len);
     struct td_memo_set *set = &memo->set[hash % TD_MEMO_SETS];
-    pthread_mutex_lock(&set->lock);
-    struct td_memo_item *item = look(memo, set, hash, key), *mine = NULL, *old = NULL;
-    pthread_mutex_unlock(&set->lock);
-    if (item || !may_create || !(mine = make(memo, hash, key)))
+    struct td_memo_item *item = NULL, *mine = NULL, *old = NULL;
+    if (!value) {
+        pthread_mutex_lock(&set->lock);
+        item = look(memo, set, hash, key);
+        pthread_mutex_unlock(&set->lock);
+    }
+    if (item || !may_create || !(mine = make(memo, hash, key, value)))
         return item;
 
     pthread_mutex_lock(&set->lock);
@@ -112,12 +116,17 @@ static struct td_memo_item *get(struct td_memo *memo, const void *key, bool may_
 
 struct td_memo_item *td_memo_get(struct td_memo *memo, const void *key)
 {
-    return get(memo, key, true);
+    return get(memo, key, true, NULL);
 }
 
 struct td_memo_item *td_memo_find(struct td_memo *memo, const void *key)
 {
-    return get(memo, key, false);
+    return get(memo, key, false, NULL);
+}
+
+struct td_memo_item *td_memo_put(struct td_memo *memo, const void *key, void *value)
+{
+    return get(memo, key, true, value);
 }
 
 void *td_memo_value(const struct td_memo_item *item)

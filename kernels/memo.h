@@ -39,6 +39,10 @@ struct td_memo_item *td_memo_get(struct td_memo *memo, const void *key);
 /* The item of this key if it is there; NULL otherwise. */
 struct td_memo_item *td_memo_find(struct td_memo *memo, const void *key);
 
+/* The item of this key, whose value it becomes where there is none yet; a value that is not taken
+ * is destroyed. NULL only when there is no memory for it: then value is still the caller's. */
+struct td_memo_item *td_memo_put(struct td_memo *memo, const void *key, void *value);
+
 /* What create gave; NULL when the value cannot be made. Lives as long as the reference. */
 void *td_memo_value(const struct td_memo_item *item);
 

@@ -192,7 +192,7 @@ const char *td_autocast_policy(const struct td_handle *handle)
 enum td_dtype td_autocast_of(const struct td_run *run)
 {
     enum td_dtype to = run->autocast;
-    for (const struct td_run *part = run->graph ? run->parts : NULL; part; part = part->next)
+    for (const struct td_run *part = run->names ? run->parts : NULL; part; part = part->next)
         to = !to || part->autocast == run->options.autocast ? part->autocast : to;
     return to;
 }

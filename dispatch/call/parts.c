@@ -60,7 +60,7 @@ static void feed_whole(struct td_run *part, const struct td_run *run, int i)
  * an expression it is there; any other run becomes the first part of itself. */
 static struct td_run *take_first(struct td_run *run, int *result, int *err)
 {
-    for (struct td_run *part = run->graph ? run->parts : NULL; part; part = part->next)
+    for (struct td_run *part = run->names ? run->parts : NULL; part; part = part->next)
         for (int i = 0; i < part->call.n_out; i++)
             if (part->gives[i] == 1) {
                 part->gives[i] = 0;

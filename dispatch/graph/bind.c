@@ -88,10 +88,15 @@ static int lift_casts(struct td_run *run, struct td_run *part)
 
 struct binding {
     struct td_run *run, *part[TD_GRAPH_NODES];
-    struct td_graph *graph;
+    const struct td_graph *graph;
     const struct td_sources *from;
     td_keyset keys; /* of what the calls make */
 };
+
+static bool is_tensor(const struct binding *b, const struct td_graph_node *node)
+{
+    return node->argument >= 0 && b->from->args[node->argument].value.kind == TD_KIND_tensor;
+}
 
 static struct td_run *maker(struct binding *b, const struct td_operand *o)
 {
@@ -142,9 +147,12 @@ static int value_of(struct binding *b, const struct td_operand *o, struct td_nam
     *named = (struct td_named){.keys = b->from->keys ? b->from->keys : b->keys};
     if (node->argument == TD_NODE_LIST)
         return list_of(b, node, named);
-    named->value = node->value;
-    if (!node->handle && node->argument >= 0)
+    if (node->value)
+        named->value = *node->value;
+    else if (is_tensor(b, node))
         *named = b->from->args[node->argument];
+    else if (node->argument >= 0)
+        named->value = b->from->args[node->argument].value;
     if (!part)
         return 0;
     named->value.kind = TD_KIND_tensor;
@@ -183,7 +191,7 @@ static int feed_operand(struct binding *b, struct td_run *part, int arg, int ele
     int err = 0;
     if (of)
         return feed(b->run, part, arg, element, of, node->handle ? o->result : 0);
-    if (b->from->own && node->argument >= 0)
+    if (b->from->own && is_tensor(b, node))
         return feed(b->run, part, arg, element, b->run, node->argument);
     for (int i = 0; node->argument == TD_NODE_LIST && i < node->n && !err; i++)
         err = feed_operand(b, part, arg, i, &b->graph->operand[node->first + i]);
@@ -279,14 +287,15 @@ static int give(struct binding *b, int i, struct td_operand of, bool whole)
 /* The run has the parts' results: those with names, or all of one call. */
 static int give_results(struct binding *b)
 {
-    struct td_graph *g = b->graph;
+    const struct td_graph *g = b->graph;
     struct td_run *run = b->run;
     struct td_operand of = g->result[0].of;
     const struct td_run *whole = g->named || of.picked ? NULL : maker(b, &of);
     int n = whole ? whole->call.n_out : g->n_results, err = 0;
     run->call.n_out = 0;
     run->call.counted = 0;
-    g->unnamed = whole ? &whole->handle->schema : NULL;
+    if (run->names)
+        run->names->unnamed = whole ? &whole->handle->schema : NULL;
     for (int i = 0; i < n && !err; i++) {
         if (g->named && g->result[i].name[0] == '_')
             continue;
@@ -308,80 +317,15 @@ static int in_text(struct td_run *run, const struct td_sources *from, int column
     return err;
 }
 
-int td_graph_bind(struct td_run *run, struct td_graph *graph, const struct td_sources *from)
+int td_graph_bind(struct td_run *run, const struct td_graph *graph, const struct td_sources *from)
 {
     struct binding b = {.run = run, .graph = graph, .from = from};
     int err = 0;
     for (int i = 0; i < graph->n_nodes; i++)
-        if (graph->node[i].argument >= 0)
+        if (is_tensor(&b, &graph->node[i]))
             b.keys |= from->args[graph->node[i].argument].keys;
     for (int i = 0; i < graph->n_nodes && !err; i++)
         if (graph->node[i].handle)
             err = in_text(run, from, graph->node[i].column, bind_call(&b, i));
     return err ? err : in_text(run, from, 1, give_results(&b));
-}
-
-/* ---- expressions ---- */
-
-static const struct td_op no_op = {.schema = "eval", .doc = "an expression"};
-static struct td_handle no_handle; /* not initialised: it would be 7 KB of the program */
-
-void td_graph_init(void)
-{
-    no_handle.op = &no_op;
-    no_handle.index = -1;
-    strcpy(no_handle.schema.name, no_op.schema);
-    strcpy(no_handle.full, no_op.schema);
-}
-
-const char *td_run_result_name(const struct td_run *run, int i)
-{
-    const struct td_graph *g = run->graph;
-    const struct td_schema *schema = g && g->unnamed ? g->unnamed : &run->handle->schema;
-    for (int k = 0, at = i; g && g->named && k < g->n_results; k++)
-        if (g->result[k].name[0] != '_' && !at--)
-            return g->result[k].name;
-    if (i < schema->n_returns && *schema->ret[i].name)
-        return schema->ret[i].name;
-    return run->call.n_out == 1 && !schema->ret[0].type.list ? "out" : NULL;
-}
-
-/* An input that the text does not name is a mistake. */
-static int check_used(struct td_run *run, const struct td_graph *g, const struct td_named *args,
-                      int n_args)
-{
-    int n = 0, i = 0;
-    while (i < n_args && (!args[i].name || g->used >> (i & 63) & 1))
-        i++;
-    for (; run->options.also && run->options.also[n];)
-        n++;
-    if (i == n_args)
-        return 0;
-    const char *near = td_nearest(args[i].name, run->options.also, n);
-    return td_problem_set(&run->problem, EINVAL, "%.60s: expr does not name it%s%s%s", args[i].name,
-                          near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-}
-
-int td_run_bind_expr(struct td_run *run, const char *expr, const struct td_named *args, int n_args,
-                     const struct td_options *options)
-{
-    td_run_clear(run, options);
-    run->handle = &no_handle;
-    run->call.op = &no_op;
-    run->call.problem = &run->problem;
-    run->call.threads = 1;
-    struct td_graph *graph = options->alloc(options->alloc_arg, sizeof *graph);
-    if (!graph)
-        return td_problem_set(&run->problem, ENOMEM, "no memory for the expression");
-    struct td_sources from = {.args = args, .who = "expr"};
-    int err = td_graph_parse(graph, expr, args, n_args, from.who, &run->problem);
-    err = err ? err : check_used(run, graph, args, n_args);
-    if (err)
-        return err;
-    run->graph = graph;
-    err = td_graph_bind(run, graph, &from);
-    for (const struct td_run *part = run->parts; part; part = part->next)
-        run->keys |= part->keys;
-    run->key = run->parts ? run->parts->key : TD_KEY_Undefined;
-    return err;
 }

@@ -54,18 +54,16 @@ int td_formula_check(const struct td_handle *handle, const char *formula, const 
                      struct td_problem *problem)
 {
     struct td_named args[TD_MAX_ARGS + 8];
-    struct td_graph *g = malloc(sizeof *g);
-    if (!g)
-        return td_problem_set(problem, ENOMEM, "no memory to read formulas");
+    struct td_graph_use use;
     bool whole = !*more; /* a composite, which may have all results of its last call */
     int n = own_arguments(handle, NULL, args);
     for (; *more; more++)
         args[n++] = (struct td_named){.name = *more, .value.kind = TD_KIND_tensor};
-    int err = td_graph_parse(g, formula, args, n, handle->full, problem);
-    if (!err && !are_right(g, handle, whole))
+    int err = td_graph_read(&use, formula, args, n, handle->full, problem);
+    if (!err && !are_right(use.graph, handle, whole))
         err = td_problem_set(problem, EINVAL, "%s: its formula '%s' goes wrong", handle->full,
                              formula);
-    free(g);
+    td_graph_release(&use);
     return err;
 }
 
@@ -88,9 +86,8 @@ int td_kernel_composite(struct td_run *run, td_keyset keys)
     struct td_sources from = {.args = args, .parts = parts, .own = true};
     from.keys = td_keyset_minus(run->keys, run->done);
     from.who = run->handle->full;
-    struct td_graph *g =
-        run->options.alloc ? run->options.alloc(run->options.alloc_arg, sizeof *g) : NULL;
-    if (!err && !g)
+    struct td_graph_use use = {0};
+    if (!err && !run->options.alloc)
         err = td_problem_set(&run->problem, ENOMEM, "no memory for the parts of %s", from.who);
     if (err)
         return err;
@@ -109,9 +106,10 @@ int td_kernel_composite(struct td_run *run, td_keyset keys)
         parts[run->cast[i].arg] = cast;
     }
     if (!err)
-        err = td_graph_parse(g, run->call.op->composite, args, n, from.who, &run->problem);
+        err = td_graph_read(&use, run->call.op->composite, args, n, from.who, &run->problem);
     if (!err)
-        err = td_graph_bind(run, g, &from);
+        err = td_graph_bind(run, use.graph, &from);
+    td_graph_release(&use);
     if (err == -ENOSYS)
         return no_part(run);
     run->rows = NULL;

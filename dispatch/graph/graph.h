@@ -14,6 +14,7 @@
 #define TD_GRAPH_TEXT 8192 /* bytes of an expression */
 #define TD_GRAPH_NODES 256
 #define TD_GRAPH_DEPTH 64
+#define TD_GRAPH_ARGS 64 /* of which it may name any */
 
 #define TD_NODE_LIST (-2) /* of tensors */
 
@@ -30,28 +31,38 @@ struct td_graph_node {
     short column;                   /* in the text, from 1 */
     short argument;                 /* which; -1: a constant; TD_NODE_LIST */
     short first, n;                 /* operands of a call or a list */
-    struct td_value value;          /* of a constant */
+    const struct td_value *value;   /* of a constant */
 };
 
-struct td_graph { /* refers to the arguments that it was read with, and to nothing of the text */
-    int n_nodes, n_operands, n_results;
+struct td_graph { /* refers to nothing of the text and the arguments that it was read with */
+    int n_nodes, n_operands, n_values, n_results;
     bool named; /* results have names; else there is one call, whose results they are */
     size_t text_used;
-    uint64_t used;                   /* of the first 64 arguments, one bit each */
-    const struct td_schema *unnamed; /* of that one call, once bound */
+    uint64_t used; /* arguments, one bit each */
     struct td_result {
         char name[TD_NAME_SIZE];
         struct td_operand of;
-    } result[TD_MAX_OUTS]; /* also those that are none: name[0] is '_' */
-    struct td_operand operand[2 * TD_GRAPH_NODES];
-    char text[1024]; /* of constants */
-    struct td_graph_node node[TD_GRAPH_NODES];
+    } * result; /* also those that are none: name[0] is '_' */
+    struct td_operand *operand;
+    struct td_graph_node *node;
+    struct td_value *value;
+    char *text; /* of constants */
 };
 
-/* Reads text over named arguments: tensors stay arguments, other values become constants. who: in
- * front of the sentence in problem, "WHO: column 7: ...". -EINVAL. */
-int td_graph_parse(struct td_graph *graph, const char *text, const struct td_named *args,
-                   int n_args, const char *who, struct td_problem *problem);
+struct td_graph_use { /* of a graph that others may use at the same time */
+    const struct td_graph *graph;
+    struct td_memo_item *shared; /* that has it, or */
+    struct td_graph *own;
+};
+
+/* Reads text over named arguments, at most TD_GRAPH_ARGS. Numbers, True, False and None become
+ * constants, all else stays an argument; of tensors, lists and texts it matters to the graph that
+ * they are there, not what they are. So a graph is kept, by its text and these, and found when it
+ * is read again. who: in front of the sentence in problem, "WHO: column 7: ...". -EINVAL, -ENOMEM:
+ * then use has no graph. */
+int td_graph_read(struct td_graph_use *use, const char *text, const struct td_named *args,
+                  int n_args, const char *who, struct td_problem *problem);
+void td_graph_release(struct td_graph_use *use); /* one without a graph is fine */
 
 /* Whether a result of the operator may be meant so: of several it must be said which. whole: all
  * may be. -EINVAL. */
@@ -67,7 +78,10 @@ struct td_sources { /* of a graph's arguments */
 };
 /* Binds graph as the parts of run, behind those that are there, and gives run their results.
  * Memory is run->options.alloc's. What td_run_bind gives back. */
-int td_graph_bind(struct td_run *run, struct td_graph *graph, const struct td_sources *sources);
+int td_graph_bind(struct td_run *run, const struct td_graph *graph,
+                  const struct td_sources *sources);
+
+/* ---- expr.c ---- */
 
 /* Of expressions: has no operator, and no table. init: by the registry's. */
 void td_graph_init(void);

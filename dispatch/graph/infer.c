@@ -194,7 +194,7 @@ static int try_now(struct search *s, const struct td_options *options)
         (size_t)bound + 1 + s->unknown.n_tensors / 64 + (s->expr ? strlen(s->expr) / 256 : 0);
     if (!err)
         err = learn_results(s);
-    else if (err == -EINVAL && (!s->expr || s->run->graph)) /* a wrong text is so for all sizes */
+    else if (err == -EINVAL && (!s->expr || s->run->names)) /* a wrong text is so for all sizes */
         err = learn_refusal(s, bound);
     return err;
 }

@@ -81,24 +81,28 @@ struct td_operand td_parse_argument(struct td_parser *p, const char *at, int arg
 
 static bool is_number(const struct td_graph_node *node)
 {
-    return !node->handle && node->argument == -1 && td_is_number(&node->value);
+    return node->value && td_is_number(node->value);
 }
 
 const struct td_value *td_parse_number_of(const struct td_parser *p, struct td_operand a)
 {
     const struct td_graph_node *node = a.node >= 0 ? &p->graph->node[a.node] : NULL;
-    return node && is_number(node) ? &node->value : NULL;
+    return node && is_number(node) ? node->value : NULL;
 }
 
 struct td_operand td_parse_constant(struct td_parser *p, const char *at,
                                     const struct td_value *value)
 {
-    struct td_graph_node node = {.argument = -1, .value = *value};
-    for (short i = 0; is_number(&node) && i < p->graph->n_nodes; i++)
-        if (is_number(&p->graph->node[i]) && p->graph->node[i].value.kind == value->kind &&
-            p->graph->node[i].value.i == value->i) /* a float's bits, too */
+    struct td_graph *g = p->graph;
+    for (short i = 0; td_is_number(value) && i < g->n_nodes; i++)
+        if (is_number(&g->node[i]) && g->node[i].value->kind == value->kind &&
+            g->node[i].value->i == value->i) /* a float's bits, too */
             return (struct td_operand){.node = i};
-    return add(p, at, &node);
+    struct td_graph_node node = {.argument = -1, .value = &g->value[g->n_values]};
+    struct td_operand made = add(p, at, &node); /* there are as many values as nodes */
+    if (made.node >= 0)
+        g->value[g->n_values++] = *value;
+    return made;
 }
 
 struct td_operand td_parse_number(struct td_parser *p, const char *at, enum td_kind kind, int64_t i,

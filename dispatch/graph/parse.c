@@ -65,7 +65,7 @@ static struct td_operand quoted(struct td_parser *p)
     size_t n = end ? (size_t)(end - p->at) : 0;
     if (!end)
         return wrong(p, at, "the text has no end");
-    if (g->text_used + n + 1 > sizeof g->text)
+    if (g->text_used + n + 1 > sizeof((struct td_graph_room *)0)->text)
         return wrong(p, at, "texts are too long");
     char *text = memcpy(g->text + g->text_used, p->at, n);
     text[n] = 0;
@@ -148,9 +148,10 @@ static struct td_operand meaning(struct td_parser *p, const char *at, const char
     for (int i = 0; i < p->n_args; i++) {
         const struct td_named *arg = &p->args[i];
         if (arg->name && !strcmp(arg->name, name)) {
-            p->graph->used |= UINT64_C(1) << (i & 63);
-            return arg->value.kind == TD_KIND_tensor ? td_parse_argument(p, at, i)
-                                                     : td_parse_constant(p, at, &arg->value);
+            p->graph->used |= UINT64_C(1) << i;
+            return td_is_number(&arg->value) || arg->value.kind == TD_KIND_none
+                       ? td_parse_constant(p, at, &arg->value)
+                       : td_parse_argument(p, at, i);
         }
         if (arg->name && n < 128)
             names[n++] = arg->name;
@@ -330,15 +331,22 @@ static void statement(struct td_parser *p)
     g->result[g->n_results++].of = of;
 }
 
-int td_graph_parse(struct td_graph *graph, const char *text, const struct td_named *args,
+int td_graph_parse(struct td_graph_room *room, const char *text, const struct td_named *args,
                    int n_args, const char *who, struct td_problem *problem)
 {
     struct td_parser p = {.text = text, .at = text, .who = who, .args = args, .n_args = n_args};
-    p.graph = graph;
+    struct td_graph *graph = p.graph = &room->graph;
+    *graph = (struct td_graph){.result = room->result,
+                               .operand = room->operand,
+                               .node = room->node,
+                               .value = room->value,
+                               .text = room->text};
     p.problem = problem;
     p.expression = expression;
     p.arguments = arguments;
-    memset(graph, 0, offsetof(struct td_graph, result));
+    if (n_args > TD_GRAPH_ARGS)
+        return td_problem_set(problem, EINVAL, "%s: there are more than %d arguments", who,
+                              TD_GRAPH_ARGS);
     if (strlen(text) > TD_GRAPH_TEXT)
         return td_problem_set(problem, EINVAL, "%s: is longer than %d bytes", who, TD_GRAPH_TEXT);
     do {

@@ -4,6 +4,19 @@
 
 #include "dispatch/graph/graph.h"
 
+struct td_graph_room { /* for a graph while it is read */
+    struct td_graph graph;
+    struct td_result result[TD_MAX_OUTS];
+    struct td_operand operand[2 * TD_GRAPH_NODES];
+    struct td_graph_node node[TD_GRAPH_NODES];
+    struct td_value value[TD_GRAPH_NODES];
+    char text[1024];
+};
+
+/* room->graph, as td_graph_read's. */
+int td_graph_parse(struct td_graph_room *room, const char *text, const struct td_named *args,
+                   int n_args, const char *who, struct td_problem *problem);
+
 struct td_parser {
     const char *text, *at, *who;
     const struct td_named *args;

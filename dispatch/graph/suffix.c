@@ -29,7 +29,7 @@ static struct td_operand whole(struct td_parser *p, const char *at, int value)
 static bool is_none(const struct td_parser *p, struct td_operand a)
 {
     const struct td_graph_node *node = p->graph->node + a.node;
-    return a.node >= 0 && !node->handle && node->argument == -1 && node->value.kind == TD_KIND_none;
+    return a.node >= 0 && node->value && node->value->kind == TD_KIND_none;
 }
 
 static void read_item(struct td_parser *p, struct item *item)

@@ -201,12 +201,10 @@ static void infer_outputs(struct reading *r, const char *expr)
 /* Reads the expression once, so that what is wrong with it is said now. */
 static int read_expr(struct reading *r, const char *expr, struct td_node *node)
 {
-    struct td_graph *graph = malloc(sizeof *graph);
-    if (!graph)
-        return td_problem_set(r->problem, ENOMEM, "no memory for the expression");
-    int err = td_graph_parse(graph, expr, r->named, r->n, "expr", r->problem);
-    err = err ? err : read_outputs(r, graph, node);
-    free(graph);
+    struct td_graph_use use;
+    int err = td_graph_read(&use, expr, r->named, r->n, "expr", r->problem);
+    err = err ? err : read_outputs(r, use.graph, node);
+    td_graph_release(&use);
     if (!err)
         infer_outputs(r, expr);
     return err;

@@ -127,7 +127,7 @@ static int select_parts(struct td_run *run, size_t *scratch)
     for (struct td_run *part = run->parts; part; part = part->next) {
         part->call.threads = run->call.threads;
         part->node = run->node;
-        if (run->graph || part->handle == run->handle)
+        if (run->names || part->handle == run->handle)
             part->forced = run->forced;
         int err = select_row(part, scratch);
         if (err) {
@@ -147,7 +147,7 @@ static int select_row(struct td_run *run, size_t *scratch)
 {
     if (run->node >= 0)
         use_replicas(run);
-    if (run->parts && (!run->forced || is_converted(run) || run->graph))
+    if (run->parts && (!run->forced || is_converted(run) || run->names))
         return select_parts(run, scratch);
     if (!run->rows)
         return td_problem_set(&run->problem, EINVAL,

@@ -119,32 +119,20 @@ struct formula { /* under way */
     struct td_walk *walk;
     const struct td_graph *graph;
     const struct td_given *args;
-    const struct td_named *named;
-    int n_args;
-    struct td_item value[TD_GRAPH_NODES];    /* of nodes with one result */
-    struct td_item *several[TD_GRAPH_NODES]; /* of those with more, in made */
-    short n[TD_GRAPH_NODES];                 /* how many results each has */
-    struct td_item made[4 * TD_MAX_OUTS];
-    int n_made;
+    struct formula_value { /* of a node */
+        int n;             /* results */
+        struct td_item one, *several;
+    } * value;
 };
-
-/* A list of tensors is a constant to the parser, which knows it by where its tensors stand. */
-static struct td_item constant(const struct formula *f, const struct td_value *value)
-{
-    for (int i = 0; i < f->n_args && value->kind == TD_KIND_tensors; i++)
-        if (f->named[i].value.kind == TD_KIND_tensors &&
-            f->named[i].value.tensors.v == value->tensors.v)
-            return f->args[i].item;
-    return (struct td_item){.v = *value};
-}
 
 /* Of how many results a call has, its sizes may decide. */
 static int of_operand(const struct formula *f, const struct td_operand *o, struct td_item *item)
 {
-    if (o->result >= f->n[o->node])
+    const struct formula_value *value = &f->value[o->node];
+    if (o->result >= value->n)
         return td_walk_refuse(f->walk, "%s has %d results; [%d] is none of them",
-                              f->graph->node[o->node].handle->full, f->n[o->node], o->result);
-    *item = f->several[o->node] ? f->several[o->node][o->result] : f->value[o->node];
+                              f->graph->node[o->node].handle->full, value->n, o->result);
+    *item = value->several ? value->several[o->result] : value->one;
     return 0;
 }
 
@@ -152,18 +140,20 @@ static int compute(struct formula *f, int i)
 {
     const struct td_graph_node *node = &f->graph->node[i];
     const struct td_operand *operand = &f->graph->operand[node->first];
+    struct formula_value *value = &f->value[i];
     struct td_given given[TD_MAX_ARGS];
     struct td_item list[TD_MAX_LIST], result[TD_MAX_OUTS];
     int n, err = 0;
-    f->n[i] = 1;
+    value->n = 1;
+    value->several = NULL;
     if (node->argument == TD_NODE_LIST) {
         for (int k = 0; k < node->n && !err; k++)
             err = of_operand(f, &operand[k], &list[k]);
-        return err ? err : td_walk_list(f->walk, list, node->n, &f->value[i]);
+        return err ? err : td_walk_list(f->walk, list, node->n, &value->one);
     }
     if (!node->handle) {
-        f->value[i] =
-            node->argument >= 0 ? f->args[node->argument].item : constant(f, &node->value);
+        value->one =
+            node->value ? (struct td_item){.v = *node->value} : f->args[node->argument].item;
         return 0;
     }
     for (int k = 0; k < node->n && !err; k++) {
@@ -174,14 +164,14 @@ static int compute(struct formula *f, int i)
     err = err ? err : td_walk_call(f->walk, op, given, node->n, result, &n);
     if (err)
         return err;
-    f->n[i] = (short)n;
-    f->value[i] = result[0];
-    if (n > 1 && f->n_made + n > (int)(sizeof f->made / sizeof *f->made))
-        return td_walk_refuse(f->walk, "the formula has too many results");
-    if (n > 1) {
-        f->several[i] = memcpy(&f->made[f->n_made], result, sizeof *result * (size_t)n);
-        f->n_made += n;
-    }
+    value->n = n;
+    value->one = result[0];
+    if (n < 2)
+        return 0;
+    struct td_block *room = td_block_make(f->walk, sizeof *result * (size_t)n);
+    if (!room)
+        return td_problem_set(f->walk->problem, ENOMEM, "no memory for a formula");
+    value->several = memcpy(room->data, result, sizeof *result * (size_t)n);
     return 0;
 }
 
@@ -201,33 +191,24 @@ int td_walk_formula(struct td_walk *walk, const char *formula, const struct td_g
                     int n_args, struct td_item *result, int *n)
 {
     struct td_named named[TD_FORMULA_ARGS];
-    struct td_tensor mark[TD_FORMULA_ARGS];
+    struct td_graph_use use;
     if (n_args > (int)(sizeof named / sizeof *named))
         return td_walk_refuse(walk, "has too many operands for its formula");
-    for (int i = 0; i < n_args; i++) {
+    for (int i = 0; i < n_args; i++)
         named[i] = (struct td_named){.name = args[i].name, .value = args[i].item.v};
-        if (named[i].value.kind == TD_KIND_tensors) { /* borrowed, as a mark alone */
-            named[i].value.tensors.v = &mark[i];
-            named[i].value.tensors.n = args[i].item.n;
-        }
-    }
-    struct td_block *room = td_block_make(walk, sizeof(struct td_graph) + sizeof(struct formula));
+    int err = td_graph_read(&use, formula, named, n_args, "formula", walk->problem);
+    if (err)
+        return err;
+    struct formula f = {.walk = walk, .graph = use.graph, .args = args};
+    struct td_block *room = td_block_make(walk, sizeof *f.value * (size_t)use.graph->n_nodes);
     if (!room)
-        return td_problem_set(walk->problem, ENOMEM, "no memory for a formula");
-    struct td_graph *graph = (void *)room->data;
-    struct formula *f = (void *)(graph + 1);
-    int err = td_graph_parse(graph, formula, named, n_args, "formula", walk->problem);
-    f->walk = walk;
-    f->graph = graph;
-    f->args = args;
-    f->named = named;
-    f->n_args = n_args;
-    f->n_made = 0;
-    for (int i = 0; !err && i < graph->n_nodes; i++) {
-        f->several[i] = NULL;
-        err = compute(f, i);
-    }
-    return err ? err : give(f, result, n);
+        err = td_problem_set(walk->problem, ENOMEM, "no memory for a formula");
+    f.value = room ? (void *)room->data : NULL;
+    for (int i = 0; !err && i < use.graph->n_nodes; i++)
+        err = compute(&f, i);
+    err = err ? err : give(&f, result, n);
+    td_graph_release(&use);
+    return err;
 }
 
 /* ---- items made of numbers ---- */

@@ -3,6 +3,7 @@
 #include "dispatch/graph/graph.h"
 #include "tests/dispatch/dispatch_test.h"
 
+#include <pthread.h>
 #include <time.h>
 
 #define N 2500 /* beyond two tiles, and no whole number of vectors */
@@ -21,26 +22,27 @@ static void *room(void *arg, size_t bytes)
 
 static const struct td_options options = {.alloc = room};
 
-static struct td_graph *parse(const char *text, int err, struct td_problem *problem)
+static const struct td_graph *parse(const char *text, int err, struct td_problem *problem)
 {
     const struct td_named args[] = {tensor_arg("a", a, N),
                                     tensor_arg("b", b, N),
                                     {.name = "n", .value = {.kind = TD_KIND_int, .i = 3}}};
-    struct td_graph *g = room(NULL, sizeof *g);
+    static struct td_graph_use use;
     start();
-    ck_assert_msg(td_graph_parse(g, text, args, 3, "expr", problem) == err, "%s: %s", text,
+    td_graph_release(&use);
+    ck_assert_msg(td_graph_read(&use, text, args, 3, "expr", problem) == err, "%s: %s", text,
                   problem->text);
-    return g;
+    return use.graph;
 }
 
 /* The constant that a text is. */
 static struct td_value constant(const char *text)
 {
     struct td_problem problem;
-    struct td_graph *g = parse(text, 0, &problem);
+    const struct td_graph *g = parse(text, 0, &problem);
     const struct td_graph_node *node = &g->node[g->result[0].of.node];
     ck_assert(!node->handle && node->argument == -1);
-    return node->value;
+    return *node->value;
 }
 
 START_TEST(test_numbers)
@@ -77,6 +79,100 @@ START_TEST(test_nodes)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         ck_assert_msg(parse(texts[i].text, 0, &problem)->n_nodes == texts[i].nodes, "%s",
                       texts[i].text);
+}
+END_TEST
+
+static struct td_graph_use use_of(const char *text, const struct td_named *args, int n)
+{
+    struct td_graph_use use;
+    struct td_problem problem;
+    ck_assert_msg(!td_graph_read(&use, text, args, n, "expr", &problem), "%s", problem.text);
+    return use;
+}
+
+/* A text is read once for the same names, kinds and numbers, whatever else the arguments are. */
+START_TEST(test_read_once)
+{
+    char text[700] = "a * n + sum(a, k, dtype='x')", name[] = "n";
+    struct td_named args[] = {
+        tensor_arg("a", a, N),
+        {.name = name, .value = {.kind = TD_KIND_int, .i = 3}},
+        {.name = "k", .value = {.kind = TD_KIND_ints, .ints = {.v = {0}, .n = 1}}},
+        {.name = "b", .value = {.kind = TD_KIND_float, .f = 1}}};
+    start();
+    struct td_graph_use first = use_of(text, args, 4), other;
+    args[0] = tensor_arg("a", b, N - 1);
+    args[2].value.ints.v[0] = -1;
+    other = use_of(text, args, 4);
+    ck_assert_ptr_nonnull(first.graph);
+    ck_assert_ptr_eq(first.graph, other.graph);
+    td_graph_release(&other);
+    ck_assert_ptr_null(other.graph);
+    for (int change = 0; change < 6; change++) {
+        struct td_named changed[4];
+        memcpy(changed, args, sizeof args);
+        if (change == 0)
+            changed[1].value.i = 4;
+        else if (change == 1)
+            changed[1].value = (struct td_value){.kind = TD_KIND_float, .f = 3};
+        else if (change == 2)
+            changed[3].name = "c";
+        else if (change == 3)
+            text[4]++; /* a * o */
+        else if (change == 4)
+            changed[2].value.kind = TD_KIND_floats;
+        else
+            changed[3].name = NULL;
+        name[0] = text[4];
+        other = use_of(text, changed, 4);
+        ck_assert_msg(first.graph != other.graph, "%d", change);
+        td_graph_release(&other);
+    }
+    name[0] = text[4] = 'n';
+    other = use_of(text, args, 4); /* and is still there */
+    ck_assert_ptr_eq(first.graph, other.graph);
+    td_graph_release(&other);
+    memset(text + strlen(text), ' ', sizeof text - strlen(text)); /* too long to be kept */
+    text[sizeof text - 1] = 0;
+    other = use_of(text, args, 4);
+    ck_assert_ptr_null(other.shared);
+    ck_assert_int_eq(other.graph->n_nodes, first.graph->n_nodes);
+    const struct td_graph_node *call = &other.graph->node[other.graph->n_nodes - 2];
+    const struct td_operand *last = &other.graph->operand[call->first + call->n - 1];
+    ck_assert_str_eq(other.graph->node[last->node].value->str, "x");
+    td_graph_release(&other);
+    td_graph_release(&first);
+}
+END_TEST
+
+/* Threads that read the same and other texts, more than are kept. */
+static void *read_many(void *arg)
+{
+    unsigned seed = (unsigned)(uintptr_t)arg;
+    for (int i = 0; i < 4000; i++) {
+        char text[40];
+        struct td_named x = tensor_arg("x", a, N);
+        int number = rand_r(&seed) % 2000;
+        snprintf(text, sizeof text, "x + %d", number);
+        struct td_graph_use use = use_of(text, &x, 1);
+        if (use.graph->n_values != 1 || use.graph->value[0].i != number)
+            return "another text's graph";
+        td_graph_release(&use);
+    }
+    return NULL;
+}
+
+START_TEST(test_read_by_threads)
+{
+    pthread_t thread[4];
+    start();
+    for (uintptr_t i = 0; i < 4; i++)
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, read_many, (void *)(i + 1)), 0);
+    for (int i = 0; i < 4; i++) {
+        void *wrong;
+        pthread_join(thread[i], &wrong);
+        ck_assert_msg(!wrong, "%s", (const char *)wrong);
+    }
 }
 END_TEST
 
@@ -189,7 +285,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_numbers, test_nodes, test_what_is_wrong, test_fused,
-                                  test_wrong_for_all_sizes};
+    const TTest *const tests[] = {
+        test_numbers,       test_nodes, test_read_once,          test_read_by_threads,
+        test_what_is_wrong, test_fused, test_wrong_for_all_sizes};
     return td_run_tests("graph", tests, sizeof tests / sizeof *tests);
 }

@@ -90,6 +90,27 @@ START_TEST(test_bound)
 }
 END_TEST
 
+START_TEST(test_put)
+{
+    struct key key = {7, 1}; /* create could not make it */
+    int64_t *first = malloc(sizeof *first), *second = malloc(sizeof *second);
+    *first = *second = 7;
+    struct td_memo_item *a = td_memo_put(&memo, &key, first);
+    ck_assert_ptr_eq(td_memo_value(a), first);
+    struct td_memo_item *b = td_memo_put(&memo, &key, second); /* there is one */
+    ck_assert_ptr_eq(a, b);
+    ck_assert_int_eq(destroyed, 1);
+    ck_assert_int_eq(created, 0);
+    td_memo_unref(&b);
+    b = td_memo_find(&memo, &key);
+    ck_assert_ptr_eq(a, b);
+    td_memo_unref(&a);
+    td_memo_unref(&b);
+    td_memo_clear(&memo);
+    ck_assert_int_eq(destroyed, 2);
+}
+END_TEST
+
 static void *many(void *arg)
 {
     unsigned seed = (unsigned)(uintptr_t)arg;
@@ -125,6 +146,7 @@ int main(void)
     tcase_add_test(tcase, test_once);
     tcase_add_test(tcase, test_failures);
     tcase_add_test(tcase, test_bound);
+    tcase_add_test(tcase, test_put);
     tcase_add_test(tcase, test_threads);
     suite_add_tcase(suite, tcase);
     return td_run_suite(suite);
