@@ -8,8 +8,8 @@
  * would differ in their last bits from one to the next.
  *
  * Calls are of a kind when they have the same operator, types, ranks, attributes and threads, the
- * same arguments stored, and sizes alike: the same up to 8, and beyond within half an octave, and
- * both or neither in sixteens.
+ * same arguments stored, and sizes alike: the same up to 8; up to FINE, and of stored arguments,
+ * within half an octave and both or neither in sixteens; beyond within an octave.
  *
  * Kinds lie in a table of some thousand (kinds.h). The order of the rows decides where a call is
  * too large to copy, and for a while where the table is full of kinds that came later. */
@@ -29,9 +29,10 @@
 #define MOST_FLOPS 4e9                /* half a second, with all rows */
 #define ROUNDS 7
 #define ROUND_NS 20000  /* of repeating a row in one round */
-#define ALL_NS 30000000 /* of rounds, after which there are no more */
+#define ALL_NS 3000000  /* of rounds, after which there are no more */
 #define FAR 1.5         /* of the best: a row behind that is not timed again */
 #define WAIT_NS 1000000 /* for another measurement, before looking whether to stop */
+#define FINE 32         /* sizes beyond which a tail matters little */
 #define EQUAL 1.03      /* within that the first one listed is taken: it is the same each time */
 
 static pthread_mutex_t measuring = PTHREAD_MUTEX_INITIALIZER;
@@ -44,20 +45,22 @@ void td_tune(bool on)
 
 /* ---- kinds ---- */
 
-/* The two highest bits and how many there are; whether it is in sixteens. */
-static uint64_t rounded(int64_t size)
+/* How many bits; and, where tails and blocks count for much, the two highest ones, and whether it
+ * is in sixteens. */
+static uint64_t rounded(int64_t size, bool stored)
 {
     if (size <= 8)
         return (uint64_t)size;
     int bits = 64 - __builtin_clzll((uint64_t)size);
-    return (uint64_t)bits << 8 | (uint64_t)(size >> (bits - 2)) << 1 | !(size % 16);
+    uint64_t fine = (uint64_t)(size >> (bits - 2)) << 1 | !(size % 16);
+    return (uint64_t)bits << 8 | (stored || size <= FINE ? fine : 0);
 }
 
 static uint64_t mix_tensor(uint64_t h, const struct td_tensor *t)
 {
     h = td_hash(h, (uint64_t)t->dtype << 8 | (uint64_t)t->rank << 1 | (t->weight != NULL));
     for (int d = 0; d < t->rank; d++)
-        h = td_hash(h, rounded(t->shape[d]));
+        h = td_hash(h, rounded(t->shape[d], t->weight));
     return h;
 }
 
@@ -198,20 +201,27 @@ static bool copy(struct trial *t, const struct td_call *call)
     return fits;
 }
 
-/* Rows that take the call, with scratch that they share; of those at the lowest level only where
- * there is no other, and the reference never. */
+/* Whether an own row of the level has no chance beside one of the higher level: it is the same code
+ * with vectors half as long, or with none. */
+static bool is_beaten(enum td_isa isa, enum td_isa higher)
+{
+    return isa == TD_ISA_default ? higher != isa : isa < TD_ISA_avx512 && higher >= TD_ISA_avx512;
+}
+
+/* Rows that take the call, with scratch that they share; the reference never. */
 static void find_rivals(struct trial *t, const struct td_impl *rows)
 {
-    bool own = false;
+    enum td_isa own = TD_ISA_default;
     size_t most = 64;
     t->n = 0;
     for (const struct td_impl *row = rows; row[1].run && t->n < TD_MEASURED; row++) {
         struct rival *r = &t->rival[t->n];
         *r = (struct rival){.row = row};
-        if ((own && !row->library && row->isa == TD_ISA_default) ||
+        if ((!row->library && is_beaten(row->isa, own)) ||
             td_row_objection(&t->call, row, &r->prepared))
             continue;
-        own |= !row->library;
+        if (!row->library && row->isa > own)
+            own = row->isa;
         size_t bytes = td_room_of(r->prepared.scratch);
         if (bytes > 2 * MOST_BYTES) {
             td_prepared_release(&r->prepared);
@@ -255,11 +265,14 @@ static double best_of(const struct trial *t)
  * and takes from none. The first run of each makes and touches what later ones find. */
 static void time_rivals(struct trial *t)
 {
-    for (int i = 0; i < t->n; i++)
+    double all = 0;
+    for (int i = 0; i < t->n; i++) {
         for (int twice = 0; twice < 2 && !td_stopped(); twice++)
             t->rival[i].ns = time_rival(t, &t->rival[i], 1);
-    double begin = now_ns(t);
-    for (int round = 0; round < ROUNDS && (round < 2 || now_ns(t) - begin < ALL_NS); round++) {
+        all += t->rival[i].ns;
+    }
+    double begin = now_ns(t) - all;
+    for (int round = 0; round < ROUNDS && now_ns(t) - begin < ALL_NS; round++) {
         double best = best_of(t);
         for (int i = 0; i < t->n && !td_stopped(); i++) {
             struct rival *r = &t->rival[i];

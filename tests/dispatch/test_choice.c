@@ -75,6 +75,13 @@ static const struct td_impl own_rows[] = {
     {.name = "fast", .run = fast, .dtypes = TD_ALL, .prepare = prepare_fast},
     {.name = "ref", .run = toy_run, .dtypes = TD_ALL},
     {0}};
+/* The middle one is own code of a lower level, which is not timed where a higher one runs. */
+static const struct td_impl level_rows[] = {
+    {.name = "slow", .run = slow, .dtypes = TD_ALL, .prepare = prepare_slow, .isa = TD_ISA_avx2},
+    {.name = "lower", .run = toy_run, .dtypes = TD_ALL, .prepare = prepare_fast},
+    {.name = "fast", .run = fast, .dtypes = TD_ALL, .library = true, .prepare = prepare_fast},
+    {.name = "ref", .run = toy_run, .dtypes = TD_ALL},
+    {0}};
 static const struct td_op op = {.schema = "toy_two(Tensor self, int mode=0) -> Tensor",
                                 .rule = toy_rule,
                                 .dtypes = TD_ALL,
@@ -86,6 +93,12 @@ static const struct td_op own_op = {.schema = "toy_own(Tensor self) -> Tensor",
                                     .impls = own_rows,
                                     .flops = flops};
 
+static const struct td_op level_op = {.schema = "toy_levels(Tensor self) -> Tensor",
+                                      .rule = toy_rule,
+                                      .dtypes = TD_ALL,
+                                      .impls = level_rows,
+                                      .flops = flops};
+
 static void define(bool on)
 {
     struct td_problem problem = {0};
@@ -96,6 +109,9 @@ static void define(bool on)
     def.rows = own_rows;
     ck_assert_int_eq(td_define(&own_op, "here:2", &problem), 0);
     ck_assert_int_eq(td_register("toy_own", &def, NULL, &problem), 0);
+    def.rows = level_rows;
+    ck_assert_int_eq(td_define(&level_op, "here:3", &problem), 0);
+    ck_assert_int_eq(td_register("toy_levels", &def, NULL, &problem), 0);
     td_tune(on);
 }
 
@@ -147,8 +163,8 @@ START_TEST(test_the_faster_one_stays)
 }
 END_TEST
 
-/* Sizes in the same half octave are of one kind; small ones, attributes, types, threads and stored
- * tensors are not. */
+/* Sizes in the same octave are of one kind, up to 32 in the same half, and of stored tensors; small
+ * ones, attributes, types, threads and stored tensors are not. */
 START_TEST(test_kinds)
 {
     define(true);
@@ -156,10 +172,11 @@ START_TEST(test_kinds)
     int n = slow_ran;
     chosen("toy_two", 101, 0);
     chosen("toy_two", 127, 0);
+    chosen("toy_two", 64, 0);
     ck_assert_int_eq(slow_ran, n);
     static const struct {
         int64_t n, mode;
-    } others[] = {{112, 0}, {90, 0}, {200, 0}, {7, 0}, {8, 0}, {101, 1}};
+    } others[] = {{63, 0}, {200, 0}, {17, 0}, {16, 0}, {31, 0}, {7, 0}, {8, 0}, {101, 1}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         ck_assert_str_eq(chosen("toy_two", others[i].n, others[i].mode), "fast");
         ck_assert_int_gt(slow_ran, n);
@@ -170,14 +187,30 @@ START_TEST(test_kinds)
     self = tensor_arg("self", x, 100);
     like = self.value.tensor;
     ck_assert_int_eq(td_weight_create(&stored, &like, NULL), 0);
-    for (int turn = 0; turn < 3; turn++) {
-        self.value.tensor = turn == 1 ? *td_weight_tensor(stored) : like;
+    for (int turn = 0; turn < 5; turn++) { /* turns 3 and 4: 90 and 112, of stored ones */
+        self.value.tensor = turn == 1 || turn > 2 ? *td_weight_tensor(stored) : like;
+        self.value.tensor.shape[0] = turn < 3 ? 100 : turn == 3 ? 90 : 112;
         self.value.tensor.dtype = turn ? TD_f32 : TD_i32;
         chosen_by("toy_two", 0, turn == 2 ? 2 : 1);
         ck_assert_msg(slow_ran > n, "turn %d", turn);
         n = slow_ran;
     }
     td_weight_unref(&stored);
+}
+END_TEST
+
+START_TEST(test_highest_level)
+{
+    struct td_why why[4];
+    define(true);
+    bool high = td_cpu()->levels >> TD_ISA_avx2 & 1;
+    if (!high)
+        printf("no AVX2 here: the lower level is the highest\n");
+    ck_assert_str_eq(chosen("toy_levels", 4, 0), high ? "fast" : "lower");
+    ck_assert_int_eq(td_run_explain(&run, why, 4), 4);
+    ck_assert(high == (why[0].us > 0));
+    ck_assert(high == (why[1].us == 0)); /* it would have been as fast */
+    ck_assert(why[2].us > 0);
 }
 END_TEST
 
@@ -310,6 +343,7 @@ int main(void)
     TCase *tcase = tcase_create("choice");
     tcase_add_test(tcase, test_the_faster_one_stays);
     tcase_add_test(tcase, test_kinds);
+    tcase_add_test(tcase, test_highest_level);
     tcase_add_test(tcase, test_order_decides);
     tcase_add_test(tcase, test_strides);
     tcase_add_test(tcase, test_it_refuses);
