@@ -12,6 +12,8 @@
 
 #define PLANS 1024                     /* of a model at a time, and */
 #define PLANS_BYTES ((size_t)64 << 20) /* bytes of them */
+#define SEEN 1024   /* calls without a plan that are remembered, where plans are for values */
+#define SPARING 16  /* where plans fill their bytes, one in so many calls makes a new one */
 #define PATIENCE 64 /* runs that make more plans, before most have to make none */
 
 /* ---- what inputs were like ---- */
@@ -43,55 +45,55 @@ static uint64_t hash_values(const struct td_model *model, const struct td_tensor
     return values;
 }
 
-/* Whether such values came before: a plan for values is for those that come again. Values that are
- * ever new take the places of others that came with such shapes, and leave half of them to other
- * shapes. */
-static bool was_seen(struct td_model *model, struct td_seen now)
+/* What a plan is found by. */
+static uint64_t key_of(const struct td_model *model, const struct td_tensor *inputs,
+                       const struct td_model_call *call)
 {
-    const int n = sizeof model->seen_ / sizeof *model->seen_;
-    struct td_seen *oldest = model->seen_, *alike = NULL;
-    int n_alike = 0;
-    for (struct td_seen *s = model->seen_; s < model->seen_ + n; s++) {
-        bool same = s->at && s->shapes == now.shapes;
-        if (same && s->values == now.values)
-            return true;
-        n_alike += same;
-        alike = same && (!alike || s->at < alike->at) ? s : alike;
-        oldest = s->at < oldest->at ? s : oldest;
-    }
-    now.at = model->clock_ + 1;
-    *(n_alike < n / 2 ? oldest : alike) = now;
-    return false;
+    uint64_t shapes = hash_shapes(model, inputs, call);
+    return model->fixes_ ? td_hash(shapes, hash_values(model, inputs)) : shapes;
+}
+
+/* Whether such values came before: a plan for values is for those that come again. They are
+ * remembered until others with that end of their hash come. */
+static bool was_seen(struct td_model *model, uint64_t key)
+{
+    const size_t bytes = SEEN * sizeof *model->seen_;
+    if (!model->seen_ && !td_program_take(model, bytes) && !(model->seen_ = calloc(1, bytes)))
+        td_program_give(model, bytes);
+    if (!model->seen_)
+        return false;
+    uint64_t *seen = &model->seen_[key % SEEN], before = *seen;
+    *seen = key;
+    return before == key;
 }
 
 /* ---- taking and leaving ---- */
 
 /* Whether a plan is worth its making: one for types and shapes always, one for values when these
  * come again. */
-static bool is_worth(struct td_model *model, const struct td_tensor *inputs, uint64_t shapes)
+static bool is_worth(struct td_model *model, uint64_t key)
 {
     return !model->fixes_ ||
-           was_seen(model, (struct td_seen){shapes, hash_values(model, inputs), 0});
+           (was_seen(model, key) && (!model->evicted_ || model->clock_ % SPARING == 0));
 }
 
 struct td_plan *td_plan_take(struct td_model *model, const struct td_tensor *inputs,
                              const struct td_model_call *call, bool *is_new)
 {
     struct td_plan *plan = NULL, *same = NULL;
-    uint64_t shapes = hash_shapes(model, inputs, call);
     unsigned traps = atomic_load(&td_traps_barred);
     *is_new = false;
     if (atomic_exchange(&model->traps_, traps) != traps)
         td_model_shed(model); /* of rows that may not run any more */
     pthread_mutex_lock(&model->lock_);
     model->clock_++;
-    for (struct td_plan *p = model->plans_; p; p = p->next)
-        if (p->shapes == shapes && td_plan_is_for(p, inputs, call)) {
+    uint64_t key = key_of(model, inputs, call);
+    for (struct td_plan *p = model->alike_[key % TD_PLAN_BUCKETS]; p; p = p->alike)
+        if (p->key == key && td_plan_is_for(p, inputs, call)) {
             same = p;
             plan = p->busy || *p->refused ? plan : p;
         }
-    bool wanted =
-        !plan && !(same && *same->refused) && !model->recording_ && is_worth(model, inputs, shapes);
+    bool wanted = !plan && !(same && *same->refused) && !model->recording_ && is_worth(model, key);
     if (plan)
         plan->busy = true;
     if (plan || same) {
@@ -110,7 +112,7 @@ struct td_plan *td_plan_take(struct td_model *model, const struct td_tensor *inp
     plan = td_plan_create(model, inputs, call, fix);
     *is_new = plan;
     if (plan)
-        plan->shapes = shapes;
+        plan->key = key;
     else
         td_plan_drop(model, NULL, inputs, call);
     return plan;
@@ -183,6 +185,15 @@ void td_plan_end_more(struct td_model *model, struct td_plan *root, const char *
 
 /* ---- coming and going ---- */
 
+static void take_out(struct td_model *model, struct td_plan **at)
+{
+    struct td_plan *plan = *at, **alike = &model->alike_[plan->key % TD_PLAN_BUCKETS];
+    while (*alike != plan)
+        alike = &(*alike)->alike;
+    *alike = plan->alike;
+    *at = plan->next;
+}
+
 /* Takes the idle plan out that has not been used for longest; NULL: all are at work. */
 static struct td_plan *take_oldest(struct td_model *model)
 {
@@ -192,7 +203,7 @@ static struct td_plan *take_oldest(struct td_model *model)
             oldest = at;
     struct td_plan *plan = oldest ? *oldest : NULL;
     if (plan)
-        *oldest = plan->next;
+        take_out(model, oldest);
     return plan;
 }
 
@@ -228,6 +239,9 @@ void td_plan_add(struct td_model *model, struct td_plan *plan)
     plan->used = model->clock_;
     plan->runs = 1;
     plan->busy = true; /* so it stays */
+    struct td_plan **alike = &model->alike_[plan->key % TD_PLAN_BUCKETS];
+    plan->alike = *alike;
+    *alike = plan;
     plan->next = model->plans_;
     model->plans_ = plan;
     struct td_plan *gone = evict(model);
@@ -242,13 +256,15 @@ void td_plan_drop(struct td_model *model, struct td_plan *plan, const struct td_
 {
     pthread_mutex_lock(&model->lock_);
     model->recording_ = false;
-    if (plan && plan->decides) {
+    bool more = plan && plan->decides & ~model->fixes_;
+    if (more) {
         model->fixes_ |= plan->decides;
-        was_seen(model,
-                 (struct td_seen){hash_shapes(model, inputs, call), hash_values(model, inputs), 0});
+        was_seen(model, key_of(model, inputs, call));
     }
     pthread_mutex_unlock(&model->lock_);
     td_plan_free(&plan);
+    if (more)
+        td_model_shed(model); /* the others are found by less than that */
 }
 
 void td_model_shed(struct td_model *model)
@@ -268,6 +284,11 @@ void td_plans_free(struct td_model *model)
 {
     free_all(model->plans_);
     model->plans_ = NULL;
+    memset(model->alike_, 0, sizeof model->alike_);
+    if (model->seen_)
+        td_program_give(model, SEEN * sizeof *model->seen_);
+    free(model->seen_);
+    model->seen_ = NULL;
     td_workspaces_free(model);
 }
 

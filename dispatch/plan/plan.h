@@ -92,7 +92,8 @@ struct td_plan {
     struct td_plan_outer *outer;
     _Atomic size_t held_bytes; /* of a root: by all their arenas and lists */
     size_t counted;            /* by its own lists */
-    uint64_t shapes;           /* a hash of what the inputs are like, threads and node */
+    struct td_plan *alike;     /* of the model's, with another key in the same bucket */
+    uint64_t key;              /* a hash of what the inputs are like, threads and node */
     bool busy;                 /* of a root, as what follows: at work */
     uint64_t used;             /* when, by the model's clock */
     bool grows;                /* more are being made */

@@ -112,6 +112,8 @@ struct td_constant {
     struct td_weight *weight; /* a reference; NULL: the bytes are in the model's memory */
 };
 
+#define TD_PLAN_BUCKETS 64
+
 struct td_model {
     _Atomic int refs;
     const char *format;
@@ -135,17 +137,16 @@ struct td_model {
     } * unpaired;
     int n_constants, constants_room_;
     struct td_constant *constant;
-    pthread_mutex_t lock_;                           /* over the plans */
-    struct td_plan *plans_;                          /* made so far */
+    pthread_mutex_t lock_;  /* over the plans */
+    struct td_plan *plans_; /* made so far, and by what they are for */
+    struct td_plan *alike_[TD_PLAN_BUCKETS];
     struct td_workspace *idle_;                      /* memory that no plan computes in */
     struct td_derived *derived_[TD_DERIVED_BUCKETS]; /* constants that they share */
     uint64_t clock_;                                 /* calls */
     atomic_uint traps_; /* td_traps_barred, when the plans that rested were last let go for it */
-    struct td_seen { /* values in calls for which there was no plan, where plans are for values */
-        uint64_t shapes, values, at;
-    } seen_[16];
-    uint64_t fixes_;         /* inputs, one bit each (td_input_bit), for whose values plans are */
-    bool recording_;         /* a plan is being made: one at a time */
+    uint64_t *seen_;    /* hashes of calls without a plan, where plans are for values */
+    uint64_t fixes_;    /* inputs, one bit each (td_input_bit), for whose values plans are */
+    bool recording_;    /* a plan is being made: one at a time */
     int recorded_, evicted_; /* plans since the model was loaded */
     int walks_, wakes_;      /* walks under way; times that weights were woken for one */
     int64_t calm_;           /* runs of plans since the last walk */
