@@ -3,6 +3,7 @@
  * route table. */
 #include "api/api.h"
 
+#include "api/access/access.h"
 #include "api/metrics/metrics.h"
 #include "api/models/models.h"
 #include "api/openapi/openapi.h"
@@ -23,7 +24,8 @@
 #define SMALL_BODY ((size_t)64 << 10)
 
 const struct td_route td_routes[] = {
-#define TD_ROUTE(method, pattern, name, body) {TD_##method, pattern, TD_BODY_##body, td_api_##name},
+#define TD_ROUTE(method, pattern, name, body, scope)                                               \
+    {TD_##method, pattern, TD_BODY_##body, TD_SCOPE_##scope, td_api_##name},
 #include "api/routes.def"
 #undef TD_ROUTE
     {0},
@@ -190,7 +192,8 @@ static int judge_type(struct td_request *req)
 
 int td_api_begin(struct td_request *req)
 {
-    if (find_route(req) || judge_query(req) || judge_type(req) || read_json_length(req))
+    if (find_route(req) || td_access_judge(req) || judge_query(req) || judge_type(req) ||
+        read_json_length(req))
         return -1;
     if (atomic_load_explicit(&req->service->front.draining, memory_order_relaxed) &&
         req->method == TD_PUT) {
@@ -254,6 +257,7 @@ void td_api_end(struct td_request *req, int64_t now_ns)
                            req, now_ns);
     if (req->release_)
         req->release_(req);
+    td_access_leave(req);
 }
 
 /* ---- the service ---- */
@@ -269,6 +273,14 @@ void td_service_fini(struct td_service *service)
     td_json_cache_destroy(service->json_cache);
     td_fixed_destroy(service);
     td_openapi_fini(service);
+    td_access_destroy(service->access);
+    service->access = NULL;
+}
+
+int td_service_guard(struct td_service *service, const char *tokens, struct td_problem *problem)
+{
+    return td_access_create(&service->access, service, td_tensors_budget(service->tensors), tokens,
+                            problem);
 }
 
 int td_service_init(struct td_service *service)

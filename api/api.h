@@ -33,6 +33,8 @@ struct td_metrics;    /* counters and histograms: api/metrics/metrics.c */
 struct td_shm;        /* regions of clients' shared memory: api/shm/shm.c */
 struct td_task_table; /* calls answered 202, and their results: api/tasks/table.c */
 struct td_asset;      /* a text kept compressed: api/web/web.h */
+struct td_access;     /* who may do what: api/access/access.h */
+struct td_token;      /* of a client */
 struct td_json_cache; /* JSON texts that come again: api/json/text_cache.c */
 
 /* Whose shared memory is taken; auto: that of clients on the same machine. */
@@ -55,6 +57,9 @@ struct td_service {
     struct td_limits limits;
     enum td_shm_clients shm_clients;
     struct td_front front;
+    bool insecure; /* others than this machine may reach it, and are asked for no token */
+    /* Made by td_service_guard; NULL: nobody is asked for a token. */
+    struct td_access *access;
     /* Made by td_service_init: */
     struct td_tensors *tensors;
     struct td_models *models;
@@ -72,6 +77,10 @@ struct td_service {
  * SIGBUS handled for clients' shared memory. -ENOMEM. */
 int td_service_init(struct td_service *service);
 void td_service_fini(struct td_service *service);
+
+/* From now on requests need the tokens of that file (api/access/access.h). -EINVAL, -ENOMEM, with
+ * the sentence. */
+int td_service_guard(struct td_service *service, const char *tokens, struct td_problem *problem);
 
 /* Loads the models of a directory: NAME.onnx, NAME.pt2 and NAME/VERSION/model.onnx or model.pt2, of
  * which the highest version; what is left when the service drains is left out. say: told of each
@@ -145,8 +154,10 @@ struct td_request { /* lives in its own arena */
     const char *query;                 /* after the '?', "" when none */
     const char *content_type, *prefer; /* header values or NULL */
     const char *json_length_text;      /* Inference-Header-Content-Length or NULL */
-    uint64_t content_length;           /* UINT64_MAX when unknown (chunked) */
-    int64_t begin_ns;                  /* CLOCK_MONOTONIC when its head had come */
+    const char *authorization;         /* the first of so many, or NULL */
+    int authorizations;
+    uint64_t content_length; /* UINT64_MAX when unknown (chunked) */
+    int64_t begin_ns;        /* CLOCK_MONOTONIC when its head had come */
     const char
         *beside; /* where the file lies that the body is, for one who may read there; else NULL */
     bool local;  /* only the same machine can reach where it came in, and no proxy said more */
@@ -162,6 +173,8 @@ struct td_request { /* lives in its own arena */
     const char *(*header)(struct td_request *req, const char *name);
     /* Set by td_api_begin: */
     const struct td_route *route;
+    struct td_token *token;       /* whose it is, a reference; NULL: none is asked for */
+    size_t flight_;               /* bytes that count for the token */
     const char *var[TD_MAX_VARS]; /* the route's {variables}, unescaped */
     int64_t json_length;          /* bytes of JSON at the body's start; -1: all of it */
     /* Set by the server before td_api_handle: */
@@ -207,15 +220,59 @@ void td_api_finish(struct td_request *req);
 /* To be called once the response has been sent or given up, before the arena goes. */
 void td_api_end(struct td_request *req, int64_t now_ns);
 
+/* ---- tokens, of a service with td_service_guard: api/access/ ---- */
+
+/* Reads the file again if it is another one than the last time, or in any case. 1: its tokens hold
+ * from the next request on; 0: nothing has changed; negative, with the sentence: the old ones stay.
+ * By one thread at a time. */
+int td_access_refresh(struct td_access *access, bool in_any_case, struct td_problem *problem);
+
+struct td_access_stats {
+    int tokens;
+    int64_t read, not_read; /* how often the file was, and was not, taken */
+    int64_t missing, unknown, expired, lacking, limited; /* requests refused, by the reason */
+};
+void td_access_stats(struct td_access *access, struct td_access_stats *stats);
+
+/* For a head that is known to be that of a request with this token, or none, and of the same route,
+ * in place of td_api_begin; takes a new reference. False: the token holds no longer, and the head
+ * is to be judged. */
+bool td_access_take(struct td_request *req, struct td_token *token);
+struct td_token *td_token_ref(struct td_token *token); /* NULL is fine, in both */
+void td_token_unref(struct td_token *token);
+/* To be asked for each request with a token, once: its rate. -EDQUOT with the response filled. */
+int td_access_enter(struct td_request *req);
+/* The request holds so many bytes of bodies and replies, of all that the token may have under way.
+ * -EDQUOT, -EMSGSIZE, with the response filled, and then it holds what it did; note: in any case.
+ */
+int td_access_hold(struct td_request *req, size_t bytes);
+void td_access_note(struct td_request *req, size_t bytes);
+void td_access_leave(struct td_request *req); /* holds nothing any more, and has no token */
+/* Its token's name, or NULL. */
+const char *td_access_token(const struct td_request *req);
+
 /* ---- for handlers ---- */
 
 typedef int td_handler(struct td_request *req, struct td_response *res);
+
+/* What a token must be allowed for a route: see routes.def. */
+enum td_access_scope {
+    TD_SCOPE_open,
+    TD_SCOPE_any,
+    TD_SCOPE_read,
+    TD_SCOPE_run,
+    TD_SCOPE_store,
+    TD_SCOPE_admin,
+    TD_SCOPES
+};
+const char *td_access_scope_name(enum td_access_scope scope); /* of read and those behind it */
 
 struct td_route {
     enum td_method method;
     const char *pattern; /* "/v1/tensors/{name}"; {name*} takes the rest of the path; behind
                             a ? the query's parameters, split by & */
     enum td_body_size { TD_BODY_small, TD_BODY_any } body; /* how long it may be; see routes.def */
+    enum td_access_scope scope;
     td_handler
         *handler; /* 0, -EINPROGRESS, or a negative errno that td_api_problem has explained */
 };

@@ -4,6 +4,7 @@
 #include "server/config/config.h"
 #include "server/http/http.h"
 #include "server/log/log.h"
+#include "server/reload.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -209,6 +210,8 @@ static int start(struct server *s, struct td_problem *problem)
     if ((err = td_service_init(&s->service)))
         return err;
     s->service_is_up = true;
+    if (*c->tokens && (err = td_service_guard(&s->service, c->tokens, problem)))
+        return err;
     struct td_http_config http = {.io_cpus = c->io_cpus,
                                   .io_threads = c->io_threads,
                                   .io_spin_us = io_spin_us(s),
@@ -250,6 +253,7 @@ static bool is_drained(const struct server *s)
 static void drain(struct server *s, const sigset_t *signals)
 {
     int64_t end = td_now_ns() + (int64_t)s->config.drain_s * 1000000000;
+    signal(SIGHUP, SIG_IGN); /* nothing is read again any more */
     signal(SIGTERM, end_at_once);
     signal(SIGINT, end_at_once);
     pthread_sigmask(SIG_UNBLOCK, signals, NULL);
@@ -341,9 +345,9 @@ int td_command_serve(int argc, char **argv)
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);                /* which a terminal sends at its end, too */
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* all threads inherit this; main waits for them */
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_IGN); /* nothing is read anew, and a terminal's end is none of ours */
     int err = td_log_start(&server_log, (enum td_log_form)s.config.log, s.config.log_slow_ms,
                            &s.service.front);
     if (err)
@@ -359,8 +363,7 @@ int td_command_serve(int argc, char **argv)
         return err == -EINVAL ? 2 : 1;
     }
     say_ready(&s);
-    int caught;
-    sigwait(&signals, &caught);
+    int caught = td_serve_until(&signals, &s.service, server_log);
     td_log_event(server_log, "stop", "%s: no new connections; %d requests are under way",
                  caught == SIGTERM ? "SIGTERM" : "SIGINT", atomic_load(&s.service.front.in_flight));
     drain(&s, &signals);

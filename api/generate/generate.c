@@ -248,8 +248,11 @@ static void free_generation(struct td_request *req)
 
 static int take_session(struct td_generation *g)
 {
-    struct td_session_ask ask = {
-        .model = g->req->trail.model, .name = g->session, .served = g->served, .start = g->start};
+    struct td_session_ask ask = {.viewer = td_access_viewer(g->req),
+                                 .model = g->req->trail.model,
+                                 .name = g->session,
+                                 .served = g->served,
+                                 .start = g->start};
     if (!g->session)
         return 0;
     int err = td_sessions_take(g->req->service->sessions, &ask, &g->taken, &g->problem);

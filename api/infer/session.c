@@ -166,8 +166,11 @@ int td_infer_take_session(struct td_infer *in)
     bool waits = s->waits ? s->wait_ms : s->sequence;
     if (waits && !s->waits)
         s->wait_ms = in->timeout_ms ? in->timeout_ms : 60000;
-    struct td_session_ask ask = {
-        .model = in->model, .name = s->name, .served = in->served, .start = s->start};
+    struct td_session_ask ask = {.viewer = td_access_viewer(in->req),
+                                 .model = in->model,
+                                 .name = s->name,
+                                 .served = in->served,
+                                 .start = s->start};
     if (waits) {
         s->waiter.until_ns = td_now_ns() + s->wait_ms * 1000000;
         s->waiter.go = go;

@@ -1,4 +1,5 @@
 /* What is kept in the server, as Prometheus reads it: models, sessions, tasks, memory. */
+#include "api/access/access.h"
 #include "api/metrics/text.h"
 #include "api/models/models.h"
 #include "api/sessions/sessions.h"
@@ -140,8 +141,32 @@ void td_text_models(struct td_text *t, struct td_counts *m, const struct td_serv
     sessions(t, service->sessions);
 }
 
+static void tokens(struct td_text *t, const struct td_service *service)
+{
+    struct td_access_stats s = {0};
+    if (service->access)
+        td_access_stats(service->access, &s);
+    td_text_family(t, "tensord_insecure", "gauge",
+                   "1: others than this machine may reach the server, and need no token.");
+    td_text_line(t, "tensord_insecure %d", service->insecure);
+    td_text_family(t, "tensord_tokens", "gauge", "Tokens that clients may have (tokens).");
+    td_text_line(t, "tensord_tokens %d", s.tokens);
+    td_text_family(t, "tensord_tokens_read_total", "counter",
+                   "Readings of their file; after one that is refused the old tokens hold.");
+    td_text_line(t, "tensord_tokens_read_total{result=\"taken\"} %lld", (long long)s.read);
+    td_text_line(t, "tensord_tokens_read_total{result=\"refused\"} %lld", (long long)s.not_read);
+    td_text_family(t, "tensord_access_refused_total", "counter",
+                   "Requests refused for their token, or for a limit of it, by the reason.");
+    td_text_line(t, "tensord_access_refused_total{why=\"missing\"} %lld", (long long)s.missing);
+    td_text_line(t, "tensord_access_refused_total{why=\"unknown\"} %lld", (long long)s.unknown);
+    td_text_line(t, "tensord_access_refused_total{why=\"expired\"} %lld", (long long)s.expired);
+    td_text_line(t, "tensord_access_refused_total{why=\"scope\"} %lld", (long long)s.lacking);
+    td_text_line(t, "tensord_access_refused_total{why=\"limit\"} %lld", (long long)s.limited);
+}
+
 void td_text_stores(struct td_text *t, const struct td_service *service)
 {
+    tokens(t, service);
     tasks(t, service->tasks);
     memory(t, td_tensors_budget(service->tensors));
     tuning(t);

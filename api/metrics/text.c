@@ -13,7 +13,7 @@
 static const struct {
     const char *method, *pattern;
 } routes[TD_ROUTES + 1] = {
-#define TD_ROUTE(method, pattern, name, body) {#method, pattern},
+#define TD_ROUTE(method, pattern, name, body, scope) {#method, pattern},
 #include "api/routes.def"
 #undef TD_ROUTE
     {"any", "none"},

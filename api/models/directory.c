@@ -92,7 +92,7 @@ static int read_model(struct walk *walk, const char *name, const char *path, siz
     char *beside = td_arena_strdup(arena, path, (size_t)(strrchr(path, '/') - path));
     int status = !file     ? -EINVAL
                  : !beside ? td_problem_set(problem, ENOMEM, "no memory for the file")
-                           : td_models_load(walk->models, name, file, *size, beside, problem);
+                           : td_models_load(walk->models, NULL, name, file, *size, beside, problem);
     td_arena_destroy(arena);
     return status;
 }

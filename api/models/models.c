@@ -1,6 +1,7 @@
 /* The routes of models: a file as the body, listings, removal. Reading a file takes from
  * milliseconds to seconds, so a worker does it. */
 #include "api/models/models.h"
+#include "api/access/access.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -148,6 +149,10 @@ int td_api_models_get(struct td_request *req, struct td_response *res)
 
 int td_api_models_delete(struct td_request *req, struct td_response *res)
 {
+    struct td_problem problem;
+    int err = td_access_name(req, "the model", req->var[0], &problem);
+    if (err)
+        return td_api_problem(req, err, "%s", problem.text);
     if (td_models_remove(req->service->models, req->var[0]))
         return td_api_no_model(req);
     res->status = 204;
@@ -162,14 +167,17 @@ int td_api_models_put(struct td_request *req, struct td_response *res)
                               "'%.60s': a model's name is letters, digits and . _ -, at most 200, "
                               "and does not begin with op., which operators do",
                               req->var[0]);
+    int err = td_access_name(req, "the model", req->var[0], &problem);
+    if (err)
+        return td_api_problem(req, err, "%s", problem.text);
     if (!req->body_size)
         return td_api_problem(req, -EINVAL,
                               "the body is empty; it must be an ONNX file or a PyTorch archive "
                               "(.pt2), as curl -T FILE sends it");
     if (!req->worker)
         return td_api_hand_over(req);
-    int status = td_models_load(req->service->models, req->var[0], req->body, req->body_size,
-                                req->beside, &problem);
+    int status = td_models_load(req->service->models, td_access_room(req), req->var[0], req->body,
+                                req->body_size, req->beside, &problem);
     if (status < 0)
         return td_api_problem(req, status, "%s", problem.text);
     return answer(req, res, status); /* of another's, who was as fast */

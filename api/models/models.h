@@ -50,10 +50,11 @@ int td_models_remove(struct td_models *models, const char *name); /* 0 or -ENOEN
 int td_models_count(struct td_models *models);
 
 /* Reads the file, which takes long, and gives the model its name: 201 it is new, 200 another was
- * replaced, and requests under way finish on that. name: a right one; beside: as td_model_load has
- * it. -EINVAL, -ENOMEM, -ENOSPC, and nothing has changed. */
-int td_models_load(struct td_models *models, const char *name, const void *file, size_t size,
-                   const char *beside, struct td_problem *problem);
+ * replaced, and requests under way finish on that. room: who answers for it, NULL: the store alone.
+ * name: a right one; beside: as td_model_load has it. -EDQUOT (room's), -EINVAL, -ENOMEM, -ENOSPC,
+ * and nothing has changed. */
+int td_models_load(struct td_models *models, struct td_weight_room *room, const char *name,
+                   const void *file, size_t size, const char *beside, struct td_problem *problem);
 
 struct td_models_listed {
     const char *name;
@@ -83,11 +84,6 @@ void td_write_port(struct td_writer *w, const struct td_model_port *port, bool c
 
 /* The reply for a name that no model has. */
 int td_api_no_model(struct td_request *req);
-
-/* ---- digest.c ---- */
-
-/* SHA-256 of the bytes, in hexadecimal. */
-void td_digest(const void *bytes, size_t size, char hex[65]);
 
 /* ---- cost.c: what a run of it takes ---- */
 

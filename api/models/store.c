@@ -1,6 +1,7 @@
 /* Models under their names. A name leads to a reference-counted model; replacing or removing one
  * only drops the store's reference, so calls under way keep theirs. One lock guards the names; it
  * is never held while a model is read, run or freed, nor while lists are sorted or written. */
+#include "api/digest/digest.h"
 #include "api/models/models.h"
 #include "api/names/names.h"
 
@@ -131,10 +132,10 @@ static int note_states(struct td_served *served, const void *file, size_t size)
     return 0;
 }
 
-static int load_once(struct td_models *models, struct td_served **result, const void *file,
-                     size_t size, const char *beside, struct td_problem *problem)
+static int load_once(struct td_models *models, struct td_weight_room *room,
+                     struct td_served **result, const void *file, size_t size, const char *beside,
+                     struct td_problem *problem)
 {
-    struct td_weight_room *room = td_tensors_room(models->tensors);
     struct td_served *served = calloc(1, sizeof *served);
     size_t bytes = sizeof *served;
     int64_t begin = td_now_ns();
@@ -167,14 +168,15 @@ static int load_once(struct td_models *models, struct td_served **result, const 
     return err;
 }
 
-static int load(struct td_models *models, struct td_served **result, const void *file, size_t size,
-                const char *beside, struct td_problem *problem)
+static int load(struct td_models *models, struct td_weight_room *room, struct td_served **result,
+                const void *file, size_t size, const char *beside, struct td_problem *problem)
 {
-    int err = load_once(models, result, file, size, beside, problem);
-    if (err != -ENOSPC)
+    room = room ? room : td_tensors_room(models->tensors);
+    int err = load_once(models, room, result, file, size, beside, problem);
+    if (err != -ENOSPC && err != -EDQUOT)
         return err;
     shed(models);
-    return load_once(models, result, file, size, beside, problem);
+    return load_once(models, room, result, file, size, beside, problem);
 }
 
 /* ---- the store ---- */
@@ -216,11 +218,11 @@ int td_models_count(struct td_models *models)
     return n;
 }
 
-int td_models_load(struct td_models *models, const char *name, const void *file, size_t size,
-                   const char *beside, struct td_problem *problem)
+int td_models_load(struct td_models *models, struct td_weight_room *room, const char *name,
+                   const void *file, size_t size, const char *beside, struct td_problem *problem)
 {
     struct td_served *served;
-    int status = load(models, &served, file, size, beside, problem);
+    int status = load(models, room, &served, file, size, beside, problem);
     if (status)
         return status;
     pthread_mutex_lock(&models->lock);

@@ -68,6 +68,9 @@ int td_api_problem_end(struct td_request *req, struct td_writer *w, int error)
         td_api_text(res, 503, NULL, "{\"status\":503,\"error\":\"out of memory\"}\n");
     res->type = "application/problem+json";
     res->problem = problems[problem_row(error)].type;
+    if (error == -EKEYREJECTED)
+        res->header[0] = (struct td_header){
+            "WWW-Authenticate", "Bearer realm=\"tensord\", error=\"insufficient_scope\""};
     if (res->status == 429 || res->status == 503)
         res->header[0] = (struct td_header){"Retry-After", "1"};
     return error;

@@ -5,7 +5,7 @@
 #include "api/api.h"
 #include "api/json/json.h"
 
-#define TD_ROUTE(method, pattern, name, body) td_handler td_api_##name;
+#define TD_ROUTE(method, pattern, name, body, scope) td_handler td_api_##name;
 #include "api/routes.def"
 #undef TD_ROUTE
 

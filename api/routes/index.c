@@ -7,7 +7,8 @@
 
 /* The list alone, without the handlers: these are among them. */
 static const struct td_route routes[] = {
-#define TD_ROUTE(method, pattern, name, body) {TD_##method, pattern, TD_BODY_##body, NULL},
+#define TD_ROUTE(method, pattern, name, body, scope)                                               \
+    {TD_##method, pattern, TD_BODY_##body, TD_SCOPE_##scope, NULL},
 #include "api/routes.def"
 #undef TD_ROUTE
 };

@@ -1,4 +1,5 @@
 /* The pools: what they are, what they do now, and making and removing them. */
+#include "api/access/access.h"
 #include "api/request/request.h"
 
 #include <errno.h>
@@ -159,7 +160,12 @@ int td_api_pools_put(struct td_request *req, struct td_response *res)
     int err = read_config(req, &config);
     if (err)
         return err;
+    int noted = td_access_pool(req, name);
+    if (noted < 0)
+        return noted;
     int result = td_pools_put(req->service->pools, &config, problem, sizeof problem);
+    if (result && noted) /* it is no new one */
+        td_access_pool_gone(req, name);
     if (result < 0)
         return td_api_problem(req, result == -EAGAIN ? -ENOMEM : result, "%s", problem);
     return answer(req, name, result ? 200 : 201);
@@ -172,6 +178,7 @@ int td_api_pools_delete(struct td_request *req, struct td_response *res)
         return td_api_problem(req, err, "pool %.80s: the default pool stays", req->var[0]);
     if (err)
         return td_api_problem(req, err, "no pool '%.80s'; GET /v1/pools lists them", req->var[0]);
+    td_access_pool_gone(req, req->var[0]);
     res->status = 204;
     return 0;
 }

@@ -5,12 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The session's own name, behind the model's. */
-static const char *name_of(const struct td_session *session)
-{
-    return strchr(session->name->text, '/') + 1;
-}
-
 void td_sessions_stats(struct td_sessions *sessions, struct td_session_stats *stats)
 {
     pthread_mutex_lock(&sessions->lock);
@@ -42,8 +36,9 @@ int td_sessions_groups(struct td_sessions *sessions, struct td_arena *arena,
 static bool see(struct td_session *session, struct td_arena *arena, int64_t now,
                 struct td_session_view *view)
 {
-    const char *name = name_of(session);
-    *view = (struct td_session_view){.step = session->step,
+    const char *name = td_session_name(session);
+    *view = (struct td_session_view){.owner = td_account_name(session->owner),
+                                     .step = session->step,
                                      .bytes = session->taken,
                                      .busy = session->busy,
                                      .node = session->node,
@@ -62,11 +57,11 @@ void td_session_view_end(struct td_session_view *view)
     td_served_unref(&view->served);
 }
 
-int td_sessions_see(struct td_sessions *sessions, const char *model, const char *name,
-                    struct td_arena *arena, struct td_session_view *view)
+int td_sessions_see(struct td_sessions *sessions, struct td_viewer viewer, const char *model,
+                    const char *name, struct td_arena *arena, struct td_session_view *view)
 {
     pthread_mutex_lock(&sessions->lock);
-    struct td_session *session = td_session_find(sessions, model, name);
+    struct td_session *session = td_session_find(sessions, viewer, model, name);
     int err = !session ? -ENOENT : see(session, arena, td_now_ns(), view) ? 0 : -ENOMEM;
     if (!err) {
         view->contents = td_contents_ref(session->contents);
@@ -83,9 +78,9 @@ static int by_name(const void *a, const void *b)
                   ((const struct td_session_view *)b)->name);
 }
 
-int td_sessions_list(struct td_sessions *sessions, const char *model, const char *after, int most,
-                     struct td_arena *arena, struct td_session_view **list,
-                     struct td_session_group *total)
+int td_sessions_list(struct td_sessions *sessions, struct td_viewer viewer, const char *model,
+                     const char *after, int most, struct td_arena *arena,
+                     struct td_session_view **list, struct td_session_group *total)
 {
     int n = 0, err = 0;
     int64_t now = td_now_ns();
@@ -95,9 +90,12 @@ int td_sessions_list(struct td_sessions *sessions, const char *model, const char
     struct td_session_view *all = *list = td_arena_alloc(arena, sizeof *all * (size_t)total->n + 1);
     struct td_session *session = kin && all ? kin->first : NULL;
     for (; session && !err; session = session->sibling) {
-        if (!session->busy && session->expires_ns <= now)
+        if (!td_session_is_seen(session, viewer)) {
             total->n--;
-        else if (strcmp(name_of(session), after) > 0)
+            total->bytes -= session->taken;
+        } else if (!session->busy && session->expires_ns <= now)
+            total->n--;
+        else if (strcmp(td_session_name(session), after) > 0)
             err = see(session, arena, now, &all[n++]) ? 0 : -ENOMEM;
     }
     pthread_mutex_unlock(&sessions->lock);

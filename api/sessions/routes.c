@@ -22,6 +22,8 @@ static double seconds(int64_t ns)
 static void write_head(struct td_writer *w, const struct td_session_view *view)
 {
     td_write_str(w, "name", view->name);
+    if (*view->owner)
+        td_write_str(w, "token", view->owner);
     td_write_int(w, "step", view->step);
     td_write_int(w, "bytes", (int64_t)view->bytes);
     if (*view->pool) {
@@ -76,7 +78,8 @@ static int no_session(struct td_request *req, int err)
     if (!served)
         return td_api_no_model(req);
     td_served_unref(&served);
-    td_sessions_unknown(req->service->sessions, req->var[0], req->var[1], &problem);
+    td_sessions_unknown(req->service->sessions, td_access_viewer(req), req->var[0], req->var[1],
+                        &problem);
     return td_api_problem(req, err, "%s", problem.text);
 }
 
@@ -84,7 +87,8 @@ static int answer(struct td_request *req, struct td_response *res, const char *n
 {
     struct td_session_view view;
     struct td_writer w;
-    int err = td_sessions_see(req->service->sessions, req->var[0], name, req->arena, &view);
+    int err = td_sessions_see(req->service->sessions, td_access_viewer(req), req->var[0], name,
+                              req->arena, &view);
     if (err)
         return no_session(req, err);
     td_write_init(&w, req->arena, 1024);
@@ -106,7 +110,8 @@ int td_api_sessions_get(struct td_request *req, struct td_response *res)
     struct td_session_view view;
     if (!td_asks_for(req, "Accept", "application/x-safetensors"))
         return answer(req, res, req->var[1], 200);
-    int err = td_sessions_see(req->service->sessions, req->var[0], req->var[1], req->arena, &view);
+    int err = td_sessions_see(req->service->sessions, td_access_viewer(req), req->var[0],
+                              req->var[1], req->arena, &view);
     if (err)
         return no_session(req, err);
     bool bulk = td_api_is_bulk(req, 0, view.bytes);
@@ -152,8 +157,8 @@ int td_api_sessions_list(struct td_request *req, struct td_response *res)
         if (!strcmp(groups[i].model, req->var[0]) &&
             td_api_is_bulk(req, PER_SESSION * (size_t)groups[i].n, 0))
             return td_api_hand_over(req);
-    int n = td_sessions_list(req->service->sessions, req->var[0], after ? after : "", (int)limit,
-                             req->arena, &list, &total);
+    int n = td_sessions_list(req->service->sessions, td_access_viewer(req), req->var[0],
+                             after ? after : "", (int)limit, req->arena, &list, &total);
     if (n < 0)
         return td_api_problem(req, n, "no memory for the list");
     struct td_writer w;
@@ -222,9 +227,11 @@ static int read_order(struct td_request *req, struct order *order, struct td_pro
 static int fork_from(struct td_request *req, struct order *order, struct td_problem *problem)
 {
     struct td_session_view view;
-    int err = td_sessions_see(req->service->sessions, req->var[0], order->from, req->arena, &view);
+    int err = td_sessions_see(req->service->sessions, td_access_viewer(req), req->var[0],
+                              order->from, req->arena, &view);
     if (err == -ENOENT)
-        return td_sessions_unknown(req->service->sessions, req->var[0], order->from, problem);
+        return td_sessions_unknown(req->service->sessions, td_access_viewer(req), req->var[0],
+                                   order->from, problem);
     if (err)
         return td_problem_set(problem, -err, "no memory for the session");
     td_served_unref(&order->served);
@@ -238,8 +245,11 @@ static int make(struct td_request *req, const struct order *order, const char *n
                 struct td_problem *problem)
 {
     struct td_session *session;
-    struct td_session_ask ask = {
-        .model = req->var[0], .name = name, .served = order->served, .start = true};
+    struct td_session_ask ask = {.viewer = td_access_viewer(req),
+                                 .model = req->var[0],
+                                 .name = name,
+                                 .served = order->served,
+                                 .start = true};
     int err = td_sessions_take(req->service->sessions, &ask, &session, problem);
     if (err)
         return err;
@@ -342,7 +352,8 @@ int td_api_sessions_delete(struct td_request *req, struct td_response *res)
     struct td_problem problem;
     struct td_session *session;
     struct removal *removal = td_arena_zalloc(req->arena, sizeof *removal);
-    struct td_session_ask ask = {.model = req->var[0], .name = req->var[1]};
+    struct td_session_ask ask = {
+        .viewer = td_access_viewer(req), .model = req->var[0], .name = req->var[1]};
     if (!removal)
         return td_api_problem(req, -ENOMEM, "no memory for the request");
     int err = read_number(req, "wait_ms", 0, 1000000000, 0, &removal->wait_ms);

@@ -1,7 +1,8 @@
 /* Sessions: what a model remembers for a client between its calls, under a name of the model's.
  * A session has contents, one tensor for each state of the model, which never change: a call reads
  * them, and when it has gone well others take their place (a step). So a fork shares them, and a
- * snapshot needs no call to wait. One call at a time has a session; another is refused or waits.
+ * snapshot needs no call to wait. Where there are tokens a session is of the token that made it,
+ * and names are each token's own. One call at a time has a session; another is refused or waits.
  *
  * store.c is their table, look.c shows it, take.c who has one and who waits, clock.c when they end
  * by themselves, contents.c what they hold, snapshot.c that as a file, and routes.c what clients
@@ -9,6 +10,7 @@
 #ifndef TD_API_SESSIONS_H
 #define TD_API_SESSIONS_H
 
+#include "api/access/access.h"
 #include "api/models/models.h"
 
 #define TD_SESSION_NAME 201
@@ -42,8 +44,8 @@ struct td_sessions *td_sessions_create(struct td_models *models, size_t bytes, i
 void td_sessions_destroy(struct td_sessions *sessions); /* NULL is fine */
 
 /* The sentence for a name that no session has; gives back -ENOENT. */
-int td_sessions_unknown(struct td_sessions *sessions, const char *model, const char *name,
-                        struct td_problem *problem);
+int td_sessions_unknown(struct td_sessions *sessions, struct td_viewer viewer, const char *model,
+                        const char *name, struct td_problem *problem);
 
 /* Letters, digits, . _ -, not dots only; 200 at most. */
 bool td_sessions_name_is_right(const char *name);
@@ -69,6 +71,7 @@ int td_sessions_groups(struct td_sessions *sessions, struct td_arena *arena,
 
 struct td_session_view {            /* of a moment */
     const char *name;               /* in the arena */
+    const char *owner;              /* the token's name, borrowed, or "" */
     struct td_served *served;       /* a reference: the model that it goes on with, */
     struct td_contents *contents;   /* and one; NULL: what the model begins with */
     int64_t step, idle_ns, left_ns; /* left until it expires */
@@ -79,13 +82,13 @@ struct td_session_view {            /* of a moment */
 };
 void td_session_view_end(struct td_session_view *view);
 /* -ENOENT, -ENOMEM. */
-int td_sessions_see(struct td_sessions *sessions, const char *model, const char *name,
-                    struct td_arena *arena, struct td_session_view *view);
+int td_sessions_see(struct td_sessions *sessions, struct td_viewer viewer, const char *model,
+                    const char *name, struct td_arena *arena, struct td_session_view *view);
 /* The sessions of a model by name behind `after`, at most `most`, without their contents: how many,
  * or -ENOMEM. total: of all. */
-int td_sessions_list(struct td_sessions *sessions, const char *model, const char *after, int most,
-                     struct td_arena *arena, struct td_session_view **list,
-                     struct td_session_group *total);
+int td_sessions_list(struct td_sessions *sessions, struct td_viewer viewer, const char *model,
+                     const char *after, int most, struct td_arena *arena,
+                     struct td_session_view **list, struct td_session_group *total);
 
 /* ---- take.c ---- */
 
@@ -103,6 +106,7 @@ struct td_session_waiter { /* the caller's, until go has been called */
 };
 
 struct td_session_ask {
+    struct td_viewer viewer; /* whose request it is; a new one is his */
     const char *model, *name;
     struct td_served *served;         /* borrowed: a new one's model */
     bool start;                       /* make it where there is none */

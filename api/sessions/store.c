@@ -9,16 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEY (2 * TD_SESSION_NAME + 2)
+#define KEY (2 * TD_SESSION_NAME + 2 + TD_TOKEN_NAME)
 
 bool td_sessions_name_is_right(const char *name)
 {
     return td_tensors_name_is_right(name) && !strchr(name, '/');
 }
 
-static void write_key(char key[KEY], const char *model, const char *name)
+static void write_key(char key[KEY], const struct td_account *owner, const char *model,
+                      const char *name)
 {
-    snprintf(key, KEY, "%.200s/%.200s", model, name);
+    snprintf(key, KEY, "%s:%.200s/%.200s", td_account_name(owner), model, name);
 }
 
 static uint64_t hash_of(const char *key)
@@ -84,14 +85,42 @@ static void join_kin(struct td_session *session, struct td_session_kin *kin)
 
 /* ---- one session ---- */
 
-struct td_session *td_session_find(struct td_sessions *sessions, const char *model,
-                                   const char *name)
+const char *td_session_name(const struct td_session *session)
+{
+    return strchr(session->name->text, '/') + 1;
+}
+
+bool td_session_is_seen(const struct td_session *session, struct td_viewer viewer)
+{
+    return viewer.all || session->owner == viewer.account;
+}
+
+static bool lives(const struct td_session *session)
+{
+    return session->busy || session->expires_ns > td_now_ns();
+}
+
+/* Of any owner. */
+static struct td_session *find_others(struct td_sessions *sessions, const char *model,
+                                      const char *name)
+{
+    struct td_session_kin *kin = td_session_kin_of(sessions, model);
+    struct td_session *session = kin ? kin->first : NULL;
+    while (session && (strcmp(td_session_name(session), name) != 0 || !lives(session)))
+        session = session->sibling;
+    return session;
+}
+
+struct td_session *td_session_find(struct td_sessions *sessions, struct td_viewer viewer,
+                                   const char *model, const char *name)
 {
     char key[KEY];
-    write_key(key, model, name);
+    write_key(key, viewer.account, model, name);
     const struct td_name *found = td_names_find(sessions->names, key);
     struct td_session *session = found ? found->item : NULL;
-    return session && (session->busy || session->expires_ns > td_now_ns()) ? session : NULL;
+    if (session && lives(session))
+        return session;
+    return viewer.all && viewer.account ? find_others(sessions, model, name) : NULL;
 }
 
 static void free_session(struct td_session *session)
@@ -134,7 +163,7 @@ int td_session_make(struct td_sessions *sessions, const struct td_session_ask *a
     char key[KEY];
     struct td_session *session = NULL;
     struct td_name *name;
-    write_key(key, ask->model, ask->name);
+    write_key(key, ask->viewer.account, ask->model, ask->name);
     drop_late(sessions, key);
     if (td_session_start_clock(sessions) || td_budget_take(&td_memory, sizeof *session))
         return -ENOMEM;
@@ -156,6 +185,7 @@ int td_session_make(struct td_sessions *sessions, const struct td_session_ask *a
     name->item = session;
     session->of = sessions;
     session->name = name;
+    session->owner = ask->viewer.account;
     session->busy = session->is_new = true;
     session->ttl_s = sessions->ttl_s;
     session->node = -1;
@@ -278,11 +308,11 @@ static const struct td_session_mourned *find_mourned(const struct td_sessions *s
     return last;
 }
 
-int td_sessions_unknown(struct td_sessions *sessions, const char *model, const char *name,
-                        struct td_problem *problem)
+int td_sessions_unknown(struct td_sessions *sessions, struct td_viewer viewer, const char *model,
+                        const char *name, struct td_problem *problem)
 {
     char key[KEY], what[120] = "";
-    write_key(key, model, name);
+    write_key(key, viewer.account, model, name);
     int64_t now = td_now_ns();
     pthread_mutex_lock(&sessions->lock);
     const struct td_session_mourned *m = find_mourned(sessions, hash_of(key));

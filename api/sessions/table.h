@@ -28,7 +28,8 @@ struct td_session { /* links and what a call sets are guarded by the table's loc
     struct td_session *next, *prev;   /* in its slot of the wheel, while nobody has it */
     struct td_session *sibling, *elder;
     struct td_session_kin *kin;
-    struct td_name *name; /* "MODEL/NAME"; NULL: gone */
+    const struct td_account *owner;
+    struct td_name *name; /* "OWNER:MODEL/NAME"; NULL: gone */
     struct td_served *served;
     struct td_contents *contents; /* NULL: what the model begins with */
     struct td_contents *spare;    /* a large one that it had before, for its next step; or NULL */
@@ -63,9 +64,12 @@ struct td_sessions {
 
 /* The sessions of a model, or NULL: it has none. */
 struct td_session_kin *td_session_kin_of(struct td_sessions *sessions, const char *model);
-/* The session of that name, which has not expired; or NULL. */
-struct td_session *td_session_find(struct td_sessions *sessions, const char *model,
-                                   const char *name);
+/* The session of that name that the viewer sees, his own first, and which has not expired; or NULL.
+ */
+struct td_session *td_session_find(struct td_sessions *sessions, struct td_viewer viewer,
+                                   const char *model, const char *name);
+const char *td_session_name(const struct td_session *session); /* behind the model's */
+bool td_session_is_seen(const struct td_session *session, struct td_viewer viewer);
 /* A new one, which is busy. -ENOSPC, -ENOMEM. */
 int td_session_make(struct td_sessions *sessions, const struct td_session_ask *ask,
                     struct td_session **session);

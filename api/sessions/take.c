@@ -119,12 +119,15 @@ static int take(struct td_sessions *sessions, const struct td_session_ask *ask,
 int td_sessions_take(struct td_sessions *sessions, const struct td_session_ask *ask,
                      struct td_session **session, struct td_problem *problem)
 {
+    struct td_viewer viewer = ask->viewer;
+    viewer.all &= !ask->start; /* a new one is one's own, whatever others have */
     *session = NULL;
     pthread_mutex_lock(&sessions->lock);
-    struct td_session *found = td_session_find(sessions, ask->model, ask->name);
+    struct td_session *found = td_session_find(sessions, viewer, ask->model, ask->name);
     int err = found || ask->start ? take(sessions, ask, found, session, problem) : -ENOENT;
     pthread_mutex_unlock(&sessions->lock);
-    return err == -ENOENT ? td_sessions_unknown(sessions, ask->model, ask->name, problem) : err;
+    return err == -ENOENT ? td_sessions_unknown(sessions, viewer, ask->model, ask->name, problem)
+                          : err;
 }
 
 /* ---- of one that is taken: nobody else changes these ---- */

@@ -5,6 +5,7 @@
  * else may change under a kernel: what it reads twice may differ, which spoils that client's own
  * result and nothing else. Bounds are judged at every use, against the region and against what is
  * left of the segment at that moment. */
+#include "api/access/access.h"
 #include "api/shm/shm.h"
 
 #include <errno.h>
@@ -30,6 +31,10 @@ static int find_part(struct td_request *req, const cJSON *parameters, const char
 {
     const cJSON *name = cJSON_GetObjectItemCaseSensitive(parameters, "shared_memory_region");
     *part = (struct td_shm_part){.who = who};
+    if (!td_access_may(req, TD_SCOPE_admin))
+        return td_problem_set(problem, EKEYREJECTED,
+                              "%s: the token has not the scope admin, which shared memory needs",
+                              who);
     if (!cJSON_IsString(name))
         return td_problem_set(problem, EINVAL,
                               "%s: shared_memory_region must be the name of a region", who);

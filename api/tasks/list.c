@@ -53,10 +53,16 @@ void td_task_unref(struct td_task *task)
 
 /* ---- looking ---- */
 
-struct td_task *td_task_find(struct td_task_table *table, const char *id)
+static bool is_seen(const struct td_task *task, struct td_viewer viewer)
+{
+    return viewer.all || task->owner == viewer.account;
+}
+
+struct td_task *td_task_find(struct td_task_table *table, struct td_viewer viewer, const char *id)
 {
     pthread_mutex_lock(&table->lock);
     struct td_task *task = *td_task_place(table, id);
+    task = task && is_seen(task, viewer) ? task : NULL;
     if (task)
         atomic_fetch_add(&task->refs, 1);
     pthread_mutex_unlock(&table->lock);
@@ -71,13 +77,16 @@ enum td_task_state td_task_state(struct td_task *task)
     return state;
 }
 
-int td_task_list(struct td_task_table *table, struct td_task **list, int max)
+int td_task_list(struct td_task_table *table, struct td_viewer viewer, struct td_task **list,
+                 int max)
 {
     int n = 0;
     pthread_mutex_lock(&table->lock);
     for (int k = 0; k < 2; k++)
         for (struct td_task *t = k ? table->done.first : table->active.first; t && n < max;
              t = t->next) {
+            if (!is_seen(t, viewer))
+                continue;
             atomic_fetch_add(&t->refs, 1);
             list[n++] = t;
         }

@@ -72,6 +72,7 @@ static void finish(struct td_request *req)
     if (td_task_state(task) != TD_TASK_cancelled)
         keep_reply(task, &req->response);
     req->release_(req);
+    td_token_unref(req->token);
     td_arena_destroy(arena); /* and req with it */
     pthread_mutex_lock(&table->lock);
     bool cancelled = task->state == TD_TASK_cancelled; /* perhaps only now */
@@ -153,6 +154,7 @@ int td_task_add(struct td_task **result, struct td_request *req, struct td_reque
         err = td_problem_set(problem, ENOMEM, "no memory for a task");
     if (!err) {
         task->table = service->tasks;
+        task->owner = td_access_viewer(req).account;
         task->bytes = bytes;
         task->begin_ns = td_now_ns();
         snprintf(task->op, sizeof task->op, "%s", op);
@@ -167,6 +169,9 @@ int td_task_add(struct td_task **result, struct td_request *req, struct td_reque
     *own = (struct own){.req = *req, .task = task};
     own->req.path = own->req.query = ""; /* these lie in the connection's memory */
     own->req.content_type = own->req.prefer = own->req.json_length_text = NULL;
+    own->req.authorization = NULL;
+    td_token_ref(own->req.token);
+    own->req.flight_ = 0; /* that is of the request's own bytes */
     own->req.home = NULL;
     own->req.worker = NULL;
     own->req.gone = NULL; /* whoever was answered 202 may go */
@@ -187,6 +192,7 @@ void td_task_take_back(struct td_request *req, struct td_request *own_req)
     struct td_task_table *table = task->table;
     req->call_ = own_req->call_;
     req->release_ = own_req->release_;
+    td_token_unref(own_req->token);
     pthread_mutex_lock(&table->lock);
     bool cancelled = task->state == TD_TASK_cancelled; /* by somebody who saw it in the list */
     struct td_task_waiter *waiters = td_task_take_waiters(table, task, 0);

@@ -110,7 +110,7 @@ int td_api_tasks_get(struct td_request *req, struct td_response *res)
     (void)res;
     if (err)
         return err;
-    struct td_task *task = td_task_find(req->service->tasks, req->var[0]);
+    struct td_task *task = td_task_find(req->service->tasks, td_access_viewer(req), req->var[0]);
     if (!task)
         return no_task(req);
     req->call_ = task; /* its reply is sent from where it lies */
@@ -128,7 +128,7 @@ int td_api_tasks_list(struct td_request *req, struct td_response *res)
     struct td_task **list = td_arena_alloc(req->arena, ((size_t)stats.kept + 1) * sizeof *list);
     if (!list)
         return td_api_problem(req, -ENOMEM, "no memory for the reply");
-    int n = td_task_list(req->service->tasks, list, stats.kept);
+    int n = td_task_list(req->service->tasks, td_access_viewer(req), list, stats.kept);
     struct td_writer w;
     td_write_init(&w, req->arena, 1024);
     td_write_open(&w, NULL, '{');
@@ -144,7 +144,7 @@ int td_api_tasks_list(struct td_request *req, struct td_response *res)
 
 int td_api_tasks_delete(struct td_request *req, struct td_response *res)
 {
-    struct td_task *task = td_task_find(req->service->tasks, req->var[0]);
+    struct td_task *task = td_task_find(req->service->tasks, td_access_viewer(req), req->var[0]);
     int err = task ? td_task_forget(task) : -ENOENT;
     td_task_unref(task);
     if (err)

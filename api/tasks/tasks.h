@@ -3,6 +3,7 @@
 #ifndef TD_API_TASKS_H
 #define TD_API_TASKS_H
 
+#include "api/access/access.h"
 #include "api/request/request.h"
 
 struct td_task_stats {
@@ -20,6 +21,7 @@ struct td_task { /* one task; references are counted */
     struct td_task *next, *prev, *same;
     struct td_task_table *table;
     atomic_int refs;
+    const struct td_account *owner;
     enum td_task_state state; /* guarded by the table's lock, as are the links */
     char id[33];              /* 128 random bits */
     char op[2 * TD_NAME_SIZE], pool[TD_POOL_NAME];
@@ -46,8 +48,8 @@ void td_task_take_back(struct td_request *req, struct td_request *own);
 bool td_task_begin(struct td_request *own);
 struct td_stop *td_task_stop(struct td_request *own); /* borrowed; what its call has to obey */
 
-/* A new reference, for td_task_unref; NULL when there is none of that id. */
-struct td_task *td_task_find(struct td_task_table *table, const char *id);
+/* A new reference, for td_task_unref; NULL when there is none of that id that the viewer sees. */
+struct td_task *td_task_find(struct td_task_table *table, struct td_viewer viewer, const char *id);
 void td_task_unref(struct td_task *task); /* NULL is fine */
 enum td_task_state td_task_state(struct td_task *task);
 /* Forgets a task: its result, or its call, which never begins, or is stopped where it is (a
@@ -62,7 +64,8 @@ bool td_task_wait(struct td_task *task, struct td_request *req, int64_t until_ns
 
 /* New references to tasks, those that wait or run first, each in the order they came; at most max.
  * Returns how many. */
-int td_task_list(struct td_task_table *table, struct td_task **list, int max);
+int td_task_list(struct td_task_table *table, struct td_viewer viewer, struct td_task **list,
+                 int max);
 
 /* ---- tasks.c ---- */
 

@@ -67,14 +67,15 @@ struct td_weight_room *td_tensors_room(struct td_tensors *tensors)
     return &tensors->room;
 }
 
-int td_tensors_make(struct td_tensors *tensors, struct td_weight **weight,
-                    const struct td_tensor *like)
+int td_tensors_make(struct td_tensors *tensors, struct td_weight_room *room,
+                    struct td_weight **weight, const struct td_tensor *like)
 {
-    int err = td_weight_create(weight, like, &tensors->room);
+    room = room ? room : &tensors->room;
+    int err = td_weight_create(weight, like, room);
     if (err != -ENOSPC || !tensors->shed)
         return err;
     tensors->shed(tensors->shed_arg);
-    return td_weight_create(weight, like, &tensors->room);
+    return td_weight_create(weight, like, room);
 }
 
 /* ---- the store ---- */
@@ -235,6 +236,12 @@ int td_tensors_put(struct td_tensors *tensors, struct td_tensors_new *list)
 int td_tensors_no_room(const struct td_tensors *tensors, int err, const char *what,
                        struct td_problem *problem)
 {
+    if (err == -EDQUOT)
+        return td_problem_set(problem, EDQUOT,
+                              "no room for %s in what the token may store (store); GET /v1/access "
+                              "says what it has, DELETE /v1/tensors/{name} or /v1/models/{name} "
+                              "makes some",
+                              what);
     if (err != -ENOSPC)
         return td_problem_set(problem, -err, "no memory for %s", what);
     return td_problem_set(problem, ENOSPC,

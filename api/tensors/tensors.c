@@ -1,5 +1,6 @@
 /* The routes of stored tensors: bodies in three formats, listings, removal. */
 #include "api/tensors/tensors.h"
+#include "api/access/access.h"
 #include "api/request/request.h"
 #include "api/shm/shm.h"
 #include "api/tensors/files.h"
@@ -146,7 +147,12 @@ int td_api_tensors_get(struct td_request *req, struct td_response *res)
 int td_api_tensors_delete(struct td_request *req, struct td_response *res)
 {
     struct td_tensors *store = req->service->tensors;
+    struct td_problem problem;
     bool all = is_prefix(req);
+    const char *name = all ? td_arena_printf(req->arena, "%s/", req->var[0]) : req->var[0];
+    int err = name ? td_access_name(req, "the tensor", name, &problem) : -ENOMEM;
+    if (err)
+        return td_api_problem(req, err, "%s", name ? problem.text : "no memory for the request");
     int n =
         all ? td_tensors_remove_under(store, req->var[0]) : td_tensors_remove(store, req->var[0]);
     struct td_tensors_listed *list;
@@ -221,10 +227,12 @@ static int add(struct batch *batch, const char *name, const struct td_tensor *t,
 {
     struct td_request *req = batch->req;
     int err = judge_name(name, problem);
-    if (err || (err = td_check_bools(t, name, problem)))
+    if (err || (err = td_access_name(req, "the tensor", name, problem)) ||
+        (err = td_check_bools(t, name, problem)))
         return err;
     struct td_tensors_new *one = td_arena_zalloc(req->arena, sizeof *one);
-    err = one ? td_tensors_make(req->service->tensors, &one->weight, t) : -ENOMEM;
+    err = one ? td_tensors_make(req->service->tensors, td_access_room(req), &one->weight, t)
+              : -ENOMEM;
     if (err)
         return no_room(req, err, problem);
     struct td_pool *home = req->home ? td_pools_find(req->service->pools, req->home) : NULL;

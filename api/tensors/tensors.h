@@ -36,12 +36,14 @@ int td_tensors_list(struct td_tensors *tensors, struct td_arena *arena, const ch
                     struct td_tensors_listed **list);
 int td_tensors_remove_under(struct td_tensors *tensors, const char *under); /* how many, or 0 */
 
-/* As td_weight_create, a weight that counts as the store's from now on. -ENOMEM, or -ENOSPC: the
- * store is full. */
-int td_tensors_make(struct td_tensors *tensors, struct td_weight **weight,
-                    const struct td_tensor *like);
+/* As td_weight_create, a weight that counts as the store's from now on. room: who answers for it,
+ * as a part of the store (td_access_room); NULL: the store alone. -ENOMEM, -ENOSPC: the store is
+ * full, or what room says. */
+int td_tensors_make(struct td_tensors *tensors, struct td_weight_room *room,
+                    struct td_weight **weight, const struct td_tensor *like);
 
-/* The sentence for -ENOSPC or -ENOMEM of the store; what: that has no place. Gives back err. */
+/* The sentence for -ENOSPC, -EDQUOT or -ENOMEM of the store; what: that has no place. Gives back
+ * err. */
 int td_tensors_no_room(const struct td_tensors *tensors, int err, const char *what,
                        struct td_problem *problem);
 

@@ -27,7 +27,7 @@ def open_ended(text):
 
 def operation(text):
     run = yaml.safe_load(text)["paths"]["/v1/ops/{op}"]["post"]
-    return json.dumps({"tags": ["calls"], "parameters": run["parameters"], "responses": run["responses"]},
+    return json.dumps({"tags": ["calls"], "security": run["security"], "parameters": run["parameters"], "responses": run["responses"]},
                       separators=(",", ":"))[1:-1].encode()
 
 

@@ -19,8 +19,8 @@
 
 struct fields { /* one walk over all headers: a look-up of each would walk, and compare, anew */
     const char *host, *length, *transfer, *encoding, *origin, *type, *prefer, *json_length, *asks,
-        *id, *trace;
-    int hosts, lengths, transfers;
+        *id, *trace, *authorization;
+    int hosts, lengths, transfers, authorizations;
     bool forwarded;
     const char *wrong; /* what the first wrong one is, or NULL */
     const char *next;  /* where the next line must begin; NULL: that cannot be told */
@@ -59,7 +59,10 @@ static const char **place(struct fields *f, const char *name, size_t n)
 #define IS(text) (n == sizeof text - 1 && !strncasecmp(name, text, sizeof text - 1))
     switch (*name | 0x20) {
     case 'a':
-        return IS("Access-Control-Request-Method") ? &f->asks : NULL;
+        f->authorizations += IS("Authorization");
+        return IS("Authorization")                   ? &f->authorization
+               : IS("Access-Control-Request-Method") ? &f->asks
+                                                     : NULL;
     case 'c':
         f->lengths += IS("Content-Length");
         return IS("Content-Length")     ? &f->length
@@ -238,6 +241,8 @@ int td_http_head_judge(struct td_http_thread *thread, struct MHD_Connection *con
     MHD_get_connection_values_n(connection, MHD_HEADER_KIND, note_field, &f);
     int err = judge(thread, line, req, &f, &head->must_close);
     req->local = td_listener_is_local(&thread->http->listener) && !f.forwarded;
+    req->authorization = f.authorization;
+    req->authorizations = f.authorizations;
     if (req->method == TD_POST || req->method == TD_PUT) {
         if (f.length)
             req->content_length = strtoull(f.length, NULL, 10);

@@ -11,7 +11,8 @@
  * or that lies elsewhere, is judged anew.
  *
  * Kept are heads without a query, of which libmicrohttpd leaves other bytes than came; and of those
- * alone that were found right, and that no page has sent, for what is refused may change. */
+ * alone that were found right, and that no page has sent, for what is refused may change. A head
+ * with a token is known again as long as the tokens are those by which it was judged. */
 #include "server/http/threads.h"
 
 #include <stdlib.h>
@@ -25,6 +26,7 @@ struct td_http_repeat {
     struct made {
         enum td_method method;
         const struct td_route *route;
+        struct td_token *token; /* a reference, or NULL */
         bool local;
         int64_t json_length;
         uint64_t content_length;
@@ -93,16 +95,20 @@ void td_http_repeat_keep(struct td_http_repeat **repeat, struct MHD_Connection *
     struct td_http_repeat *r = *repeat ? *repeat : malloc(sizeof *r);
     if (!r)
         return;
+    if (*repeat)
+        td_http_repeat_forget(r);
     *repeat = r;
     r->size = size;
     r->line = first;
     r->target = line->target;
+    r->made.token = NULL;
     if (!copy_raw(r, connection, line)) {
         r->size = 0;
         return;
     }
     r->made = (struct made){req->method,
                             req->route,
+                            td_token_ref(req->token),
                             req->local,
                             req->json_length,
                             req->content_length,
@@ -114,6 +120,15 @@ void td_http_repeat_keep(struct td_http_repeat **repeat, struct MHD_Connection *
     for (int i = 0; i < TD_MAX_VARS; i++)
         if (req->var[i])
             strcpy(r->made.var[i], req->var[i]);
+}
+
+void td_http_repeat_forget(struct td_http_repeat *repeat)
+{
+    if (!repeat)
+        return;
+    repeat->size = 0;
+    td_token_unref(repeat->made.token);
+    repeat->made.token = NULL;
 }
 
 bool td_http_repeat_is(const struct td_http_repeat *repeat, const char *target)
@@ -134,10 +149,14 @@ bool td_http_repeat_take(const struct td_http_repeat *repeat, const struct td_ht
         line->method + strlen(repeat->head) + 1 != line->target)
         return false;
     const struct made *made = &repeat->made;
+    if (!td_access_take(req, made->token))
+        return false;
     for (int i = 0; i < TD_MAX_VARS && *made->var[i]; i++) {
         req->var[i] = td_arena_strdup(req->arena, made->var[i], strlen(made->var[i]));
-        if (!req->var[i])
+        if (!req->var[i]) {
+            td_access_leave(req);
             return false;
+        }
     }
     req->method = made->method;
     req->route = made->route;

@@ -59,7 +59,7 @@ static void answer_preflight(struct td_exchange *x)
     x->req.response =
         (struct td_response){.status = 204,
                              .header = {{"Access-Control-Allow-Methods", "GET, POST, PUT, DELETE"},
-                                        {"Access-Control-Allow-Headers", "*"},
+                                        {"Access-Control-Allow-Headers", "*, Authorization"},
                                         {"Access-Control-Max-Age", "600"}}};
     x->refused = true;
 }
@@ -107,6 +107,8 @@ static void begin(struct td_exchange *x, struct td_http_thread *thread, const ch
     td_watch_phase(&thread->watch, x->client, TD_PHASE_body, req->begin_ns);
     if (draining || !x->repeats || !td_http_repeat_take(x->client->repeat, &x->line, req, &x->head))
         judge(x);
+    else
+        x->refused = td_access_enter(req) != 0;
     if (!x->head.id)
         x->head.id = td_http_id_make(thread, x->made);
     if (!x->refused && req->content_length != UINT64_MAX && req->content_length)
@@ -282,6 +284,7 @@ void td_http_on_connection(void *cls, struct MHD_Connection *connection, void **
         if (client->exchange) /* a query with more than there is room for ends without a word */
             end(client->exchange);
         td_peers_remove(&thread->http->peers, client->peer);
+        td_http_repeat_forget(client->repeat);
         td_watch_remove(watch, client);
     }
 }

@@ -120,6 +120,8 @@ int td_http_head_judge(struct td_http_thread *thread, struct MHD_Connection *con
 void td_http_repeat_keep(struct td_http_repeat **repeat, struct MHD_Connection *connection,
                          const struct td_http_line *line, const struct td_request *req,
                          const struct td_http_head *head);
+/* It is no head any more; its memory stays. NULL is fine. */
+void td_http_repeat_forget(struct td_http_repeat *repeat);
 /* Whether what follows the request line, to the head's end, is that head's again: to be asked while
  * libmicrohttpd has not touched it. repeat: may be NULL. target: in its buffer. */
 bool td_http_repeat_is(const struct td_http_repeat *repeat, const char *target);

@@ -48,6 +48,10 @@ static bool is_hopeless(uint64_t size)
 void td_http_upload_begin(struct td_exchange *x)
 {
     struct td_request *req = &x->req;
+    if (td_access_hold(req, req->content_length)) {
+        refuse(x);
+        return;
+    }
     if (is_hopeless(req->content_length))
         count_refused();
     else
@@ -103,6 +107,8 @@ int td_http_upload_take(struct td_exchange *x, const char *data, size_t size)
         td_api_problem(req, -EMSGSIZE, "the body has more than the %zu bytes that are taken here",
                        most);
         refuse(x);
+    } else if (td_access_hold(req, need)) {
+        refuse(x);
     } else if (!may_hold(x, need)) {
         count_refused();
         td_api_problem(req, -ENOMEM,
@@ -121,6 +127,7 @@ int td_http_upload_take(struct td_exchange *x, const char *data, size_t size)
 void td_http_hold_reply(struct td_exchange *x)
 {
     const struct td_response *res = &x->req.response;
+    td_access_note(&x->req, res->size);
     if (res->constant || res->size <= HELD)
         return;
     td_peers_note(&x->thread->http->peers, x->client->peer, x->held, res->size);

@@ -279,6 +279,7 @@ void td_log_write(struct td_log *log, struct td_log_turn *turn, const struct td_
     td_line_int(&line, "out", req->method == TD_HEAD ? 0 : (int64_t)req->response.size);
     td_line_us(&line, "us", r->now - req->begin_ns);
     write_call(&line, &req->trail);
+    td_line_text(&line, "token", td_access_token(req));
     td_line_text(&line, "problem", req->response.problem);
     td_line_text(&line, "traceparent", r->trace);
     if (turn->skipped)

@@ -49,7 +49,7 @@ def vector_libraries():
 
 
 def libraries():
-    config = subprocess.run(["pkg-config", "--libs", "libmicrohttpd", "libcjson", "hwloc", "libcpuinfo", "sleef", "zlib",
+    config = subprocess.run(["pkg-config", "--libs", "libmicrohttpd", "gnutls", "libcjson", "hwloc", "libcpuinfo", "sleef", "zlib",
                              "libzip", "libprotobuf-c"], stdout=subprocess.PIPE, text=True, check=True)
     own = ROOT / ".deps/onednn/lib"
     onednn = f"-L{own} -Wl,-rpath,{own} -ldnnl" if own.is_dir() else "-ldnnl"

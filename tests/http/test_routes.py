@@ -33,7 +33,7 @@ class Bodies(service.ServiceTest):
     def test_small_ones(self):
         """What takes no tensor and no model takes 64 KiB, announced or in chunks: an HTTP thread reads it."""
         text = (ROOT / "api/routes.def").read_text()
-        small = re.findall(r'^TD_ROUTE\((POST|PUT), "([^"?]+)", \w+, small\)', text, re.M)
+        small = re.findall(r'^TD_ROUTE\((POST|PUT), "([^"?]+)", \w+, small, \w+\)', text, re.M)
         self.assertIn(("POST", "/v2/repository/index"), small)
         self.assertIn(("PUT", "/v1/pools/{name}"), small)
         for method, pattern in small:
@@ -45,7 +45,7 @@ class Bodies(service.ServiceTest):
             c.request(method, path, iter([b" " * 40000] * 2), encode_chunked=True)
             self.problem(service.Reply(c.getresponse()), 413, "65536")
             c.close()
-        for method, pattern in re.findall(r'^TD_ROUTE\((POST|PUT), "([^"?]+)", \w+, any\)', text, re.M):
+        for method, pattern in re.findall(r'^TD_ROUTE\((POST|PUT), "([^"?]+)", \w+, any, \w+\)', text, re.M):
             reply = self.service.call(method, concrete(pattern), b"{" + b" " * 70000)
             self.assertIn(reply.status, (400, 404), pattern)
 

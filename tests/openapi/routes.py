@@ -25,7 +25,7 @@ def coded_routes():
     """(method, path) of each route -> its query's parameters; {name*} takes slashes too, which OpenAPI
     cannot say."""
     text = (ROOT / "api/routes.def").read_text()
-    found = re.findall(r'^TD_ROUTE\((\w+), "([^"]+)", \w+, (any|small)\)', text, re.M)
+    found = re.findall(r'^TD_ROUTE\((\w+), "([^"]+)", \w+, (any|small), \w+\)', text, re.M)
     assert len(found) == len(re.findall(r"^TD_ROUTE", text, re.M)) > 0, "routes.def is not understood"
     return {(method, path.partition("?")[0].replace("*}", "}")): (path.partition("?")[2], body)
             for method, path, body in found}

@@ -2,6 +2,7 @@
  * the server: out= of ATen ({"name":"out","parameters":{"tensor":"NAME"}}) and calls in place. A
  * stored tensor never changes under those who read it: a result is computed beside it and takes its
  * name when it is whole. */
+#include "api/access/access.h"
 #include "api/infer/call.h"
 
 #include <errno.h>
@@ -29,6 +30,9 @@ static int store(struct td_infer *in, int i, const char *name, struct td_weight 
         return td_infer_refuse(
             &in->run.problem, in->output[i].name,
             "parameters.tensor must be letters, digits and . _ - in segments split by /");
+    int err = td_access_name(in->req, in->output[i].name, name, &in->run.problem);
+    if (err)
+        return err;
     for (int k = 0; k < in->n_outputs; k++)
         if (k != i && in->output[k].form == TD_FORM_stored && !strcmp(in->output[k].store, name))
             return td_infer_refuse(&in->run.problem, in->output[i].name,
@@ -60,7 +64,7 @@ int td_infer_place_stored(struct td_infer *in)
         struct td_tensor *out = &in->out[i];
         if (in->output[i].form != TD_FORM_stored || td_infer_is_counted(in, i))
             continue;
-        int err = td_tensors_make(store, &in->output[i].made, out);
+        int err = td_tensors_make(store, td_access_room(in->req), &in->output[i].made, out);
         if (err)
             return td_tensors_no_room(store, err, "the result", &in->run.problem);
         out->data = td_weight_tensor(in->output[i].made)->data;
@@ -73,7 +77,7 @@ static int store_counted(struct td_infer *in, int i)
 {
     struct td_tensors *store = in->req->service->tensors;
     const struct td_tensor *out = &in->out[i];
-    int err = td_tensors_make(store, &in->output[i].made, out);
+    int err = td_tensors_make(store, td_access_room(in->req), &in->output[i].made, out);
     if (err)
         return td_tensors_no_room(store, err, "the result", &in->run.problem);
     memcpy(td_weight_tensor(in->output[i].made)->data, out->data, td_nbytes(out));

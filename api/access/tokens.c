@@ -1,0 +1,310 @@
+/* Requests and their tokens. A secret is known by its hash alone, which is compared with all that
+ * there are, each in the same time: how long that takes says nothing of how near a guess was.
+ *
+ * A reading of the file is a set that never changes; the next one takes its place under the lock.
+ * Each request holds its token, so one under way goes on with it; the next one on the same
+ * connection is judged anew, as a head that is known again is only taken for the round of reading
+ * in which it was judged. */
+#include "api/access/table.h"
+#include "api/digest/digest.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#define LONGEST 512 /* bytes of a secret */
+
+/* ---- references ---- */
+
+struct td_token *td_token_ref(struct td_token *token)
+{
+    if (token)
+        atomic_fetch_add_explicit(&token->refs, 1, memory_order_relaxed);
+    return token;
+}
+
+void td_token_unref(struct td_token *token)
+{
+    if (token && atomic_fetch_sub(&token->refs, 1) == 1)
+        free(token);
+}
+
+/* The lock is held. */
+static void leave_tokens(struct td_tokens *tokens)
+{
+    if (!tokens || --tokens->refs)
+        return;
+    for (int i = 0; i < tokens->n; i++)
+        td_token_unref(tokens->token[i]);
+    free(tokens);
+}
+
+/* ---- the file ---- */
+
+/* The lock is held. */
+static struct td_tokens *make_tokens(struct td_access *access, const struct td_token_line *lines,
+                                     int n, uint64_t round)
+{
+    struct td_tokens *tokens = calloc(1, sizeof *tokens + (size_t)n * sizeof(struct td_token *));
+    if (!tokens)
+        return NULL;
+    tokens->refs = 1;
+    for (int i = 0; i < n; i++) {
+        struct td_account *account = td_account_get(access, lines[i].name);
+        struct td_token *token = account ? malloc(sizeof *token) : NULL;
+        if (!token) {
+            leave_tokens(tokens);
+            return NULL;
+        }
+        memcpy(token, &lines[i].token, sizeof *token);
+        atomic_init(&token->refs, 1);
+        token->account = account;
+        token->round = round;
+        tokens->token[tokens->n++] = token;
+    }
+    for (int i = 0; i < n; i++)
+        td_account_limit(tokens->token[i]->account, &tokens->token[i]->limits);
+    return tokens;
+}
+
+static int read_file(struct td_access *access, struct td_problem *problem)
+{
+    struct td_token_line *lines = NULL;
+    struct stat st = {0};
+    int n = td_access_read(access, &lines, &st, problem);
+    access->seen = st;
+    if (n < 0)
+        return n;
+    uint64_t round = atomic_load(&access->round) + 1;
+    pthread_mutex_lock(&access->lock);
+    struct td_tokens *tokens = make_tokens(access, lines, n, round), *old = access->tokens;
+    if (tokens) {
+        access->tokens = tokens;
+        atomic_store(&access->round, round);
+        leave_tokens(old);
+    }
+    pthread_mutex_unlock(&access->lock);
+    free(lines);
+    return tokens ? 0 : td_problem_set(problem, ENOMEM, "tokens: no memory for them");
+}
+
+int td_access_create(struct td_access **result, struct td_service *service, struct td_budget *store,
+                     const char *path, struct td_problem *problem)
+{
+    struct td_access *access = calloc(1, sizeof *access);
+    if (!access || !(access->path = strdup(path))) {
+        free(access);
+        return td_problem_set(problem, ENOMEM, "tokens: no memory for them");
+    }
+    access->service = service;
+    access->store = store;
+    pthread_mutex_init(&access->lock, NULL);
+    int err = read_file(access, problem);
+    if (err) {
+        td_access_destroy(access);
+        return err;
+    }
+    atomic_fetch_add(&access->read, 1);
+    *result = access;
+    return 0;
+}
+
+void td_access_destroy(struct td_access *access)
+{
+    if (!access)
+        return;
+    leave_tokens(access->tokens);
+    for (struct td_account *next, *account = access->accounts; account; account = next) {
+        next = account->next;
+        free(account);
+    }
+    pthread_mutex_destroy(&access->lock);
+    free(access->path);
+    free(access);
+}
+
+/* Another file, or the same with something else in it, or with other rights. */
+static bool is_other(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev != b->st_dev || a->st_ino != b->st_ino || a->st_size != b->st_size ||
+           a->st_mode != b->st_mode || a->st_uid != b->st_uid ||
+           a->st_mtim.tv_sec != b->st_mtim.tv_sec || a->st_mtim.tv_nsec != b->st_mtim.tv_nsec;
+}
+
+int td_access_refresh(struct td_access *access, bool in_any_case, struct td_problem *problem)
+{
+    struct stat now = {0};
+    if (stat(access->path, &now))
+        now = (struct stat){0};
+    if (!in_any_case && !is_other(&now, &access->seen))
+        return 0;
+    int err = read_file(access, problem);
+    atomic_fetch_add(err ? &access->not_read : &access->read, 1);
+    return err ? err : 1;
+}
+
+void td_access_stats(struct td_access *access, struct td_access_stats *stats)
+{
+    pthread_mutex_lock(&access->lock);
+    int n = access->tokens->n;
+    pthread_mutex_unlock(&access->lock);
+    *stats = (struct td_access_stats){.tokens = n,
+                                      .read = access->read,
+                                      .not_read = access->not_read,
+                                      .missing = access->missing,
+                                      .unknown = access->unknown,
+                                      .expired = access->expired,
+                                      .lacking = access->lacking,
+                                      .limited = access->limited};
+}
+
+/* ---- a request's token ---- */
+
+/* What follows "Bearer " in any case, without blanks around it; NULL: it is not of that form. */
+static const char *secret_of(const char *value, size_t *size)
+{
+    static const char scheme[] = "bearer";
+    size_t n = sizeof scheme - 1;
+    if (strncasecmp(value, scheme, n) != 0 || value[n] != ' ')
+        return NULL;
+    const char *secret = value + n + strspn(value + n, " ");
+    *size = strcspn(secret, " \t");
+    bool ends = !secret[*size + strspn(secret + *size, " \t")];
+    return ends && *size && *size <= LONGEST ? secret : NULL;
+}
+
+/* A reference; NULL: none has that secret. */
+static struct td_token *find(struct td_access *access, const char *secret, size_t size)
+{
+    unsigned char hash[TD_HASH_BYTES];
+    td_sha256(secret, size, hash);
+    pthread_mutex_lock(&access->lock);
+    struct td_tokens *tokens = access->tokens;
+    tokens->refs++;
+    pthread_mutex_unlock(&access->lock);
+    size_t found = 0;
+    for (size_t i = 0; i < (size_t)tokens->n; i++)
+        found |= (i + 1) & -(size_t)td_sha256_is_same(hash, tokens->token[i]->hash);
+    struct td_token *token = found ? td_token_ref(tokens->token[found - 1]) : NULL;
+    pthread_mutex_lock(&access->lock);
+    leave_tokens(tokens);
+    pthread_mutex_unlock(&access->lock);
+    return token;
+}
+
+static bool has_expired(const struct td_token *token)
+{
+    struct timespec now;
+    if (!token->expires_s)
+        return false;
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return now.tv_sec >= token->expires_s;
+}
+
+static int refuse(struct td_request *req, atomic_llong *count, const char *challenge,
+                  const char *sentence)
+{
+    atomic_fetch_add(count, 1);
+    td_api_problem(req, -ENOKEY, "%s", sentence);
+    req->response.header[0] = (struct td_header){"WWW-Authenticate", challenge};
+    return -ENOKEY;
+}
+
+static int judge_token(struct td_request *req, struct td_access *access)
+{
+    static const char invalid[] = "Bearer realm=\"tensord\", error=\"invalid_token\"";
+    size_t size;
+    if (!req->authorization)
+        return refuse(req, &access->missing, "Bearer realm=\"tensord\"",
+                      "this server asks for a token: Authorization: Bearer SECRET is right");
+    if (req->authorizations > 1)
+        return td_api_problem(req, -EINVAL, "Authorization: comes more than once");
+    const char *secret = secret_of(req->authorization, &size);
+    struct td_token *token = secret ? find(access, secret, size) : NULL;
+    if (!token)
+        return refuse(req, &access->unknown, invalid,
+                      secret ? "Authorization: there is no such token"
+                             : "Authorization: is not of the form Bearer SECRET");
+    if (has_expired(token)) {
+        td_token_unref(token);
+        return refuse(req, &access->expired, invalid, "Authorization: the token has expired");
+    }
+    req->token = token;
+    return 0;
+}
+
+static int lacks(struct td_request *req, enum td_access_scope scope, const char *sentence)
+{
+    char *challenge = td_arena_printf(
+        req->arena, "Bearer realm=\"tensord\", error=\"insufficient_scope\", scope=\"%s\"",
+        td_access_scope_name(scope));
+    atomic_fetch_add(&req->service->access->lacking, 1);
+    td_api_problem(req, -EKEYREJECTED, "%s", sentence);
+    req->response.header[0] =
+        (struct td_header){"WWW-Authenticate", challenge ? challenge : "Bearer"};
+    return -EKEYREJECTED;
+}
+
+int td_access_judge(struct td_request *req)
+{
+    struct td_access *access = req->service->access;
+    enum td_access_scope scope = req->route->scope;
+    if (!access || scope == TD_SCOPE_open)
+        return 0;
+    int err = judge_token(req, access);
+    if (!err && scope != TD_SCOPE_any && !td_access_may(req, scope)) {
+        char sentence[160];
+        snprintf(sentence, sizeof sentence, "the token has not the scope %s, which %.60s takes",
+                 td_access_scope_name(scope), req->route->pattern);
+        err = lacks(req, scope, sentence);
+    }
+    return err ? err : td_access_enter(req);
+}
+
+bool td_access_take(struct td_request *req, struct td_token *token)
+{
+    const struct td_access *access = req->service->access;
+    if (token && (token->round != atomic_load_explicit(&access->round, memory_order_acquire) ||
+                  has_expired(token)))
+        return false;
+    req->token = td_token_ref(token);
+    return true;
+}
+
+/* ---- for handlers ---- */
+
+bool td_access_may(const struct td_request *req, enum td_access_scope scope)
+{
+    return !req->token || req->token->scopes >> scope & 1;
+}
+
+const char *td_access_token(const struct td_request *req)
+{
+    return req->token ? req->token->account->name : NULL;
+}
+
+int td_access_name(const struct td_request *req, const char *what, const char *name,
+                   struct td_problem *problem)
+{
+    const struct td_token *token = req->token;
+    if (!td_access_may(req, TD_SCOPE_store))
+        return td_problem_set(problem, EKEYREJECTED,
+                              "%s: the token has not the scope store, which giving and taking "
+                              "names needs",
+                              what);
+    if (!token || !strncmp(name, token->prefix, strlen(token->prefix)))
+        return 0;
+    return td_problem_set(problem, EKEYREJECTED,
+                          "%s: '%.60s' does not begin with '%.60s', as all names do that the token "
+                          "may give and take",
+                          what, name, token->prefix);
+}
+
+struct td_viewer td_access_viewer(const struct td_request *req)
+{
+    return req->token ? (struct td_viewer){req->token->account, td_access_may(req, TD_SCOPE_admin)}
+                      : (struct td_viewer){NULL, true};
+}
