@@ -218,6 +218,7 @@ static int start(struct server *s, struct td_problem *problem)
                                   .connections = c->connections / c->listen.n,
                                   .idle_s = c->idle_s,
                                   .transfer_s = c->transfer_s,
+                                  .insecure = c->insecure,
                                   .unix_mode = c->unix_mode,
                                   .log = server_log,
                                   .allow_host = &c->allow_host,
@@ -297,6 +298,10 @@ static void say_ready(const struct server *s)
         size_t n = strlen(text);
         snprintf(text + n, sizeof text - n, "%s%s", i ? ", " : "", td_http_address(s->http[i]));
     }
+    if (s->service.insecure)
+        td_log_event(server_log, "insecure",
+                     "no token is asked for, and other machines may come (insecure): whoever "
+                     "reaches this server may do all that it does");
     td_log_event(server_log, "ready", "ready on %s", text);
 }
 

@@ -16,7 +16,7 @@ static const struct {
 };
 #define COMMANDS (sizeof commands / sizeof *commands)
 
-enum type { TYPE_text, TYPE_list, TYPE_number, TYPE_bytes, TYPE_choice };
+enum type { TYPE_text, TYPE_list, TYPE_number, TYPE_bytes, TYPE_choice, TYPE_flag };
 
 static const struct {
     const char *name, *value, *def, *help;
@@ -209,6 +209,10 @@ static void write_zsh(void)
         put_flag(i, "");
         putchar('[');
         put_zsh(options[i].help);
+        if (options[i].type == TYPE_flag) {
+            printf("]' \\\n");
+            continue;
+        }
         printf("]:");
         put(options[i].value, "", 0, 0, ":");
         bool levels = !strcmp(options[i].name, "cpu_capability");
@@ -242,7 +246,7 @@ static void write_fish(void)
     for (size_t i = 0; i < OPTIONS; i++) {
         printf("complete -c tensord -n '__fish_seen_subcommand_from serve' -l ");
         put_flag(i, "");
-        printf(is_file(i) ? " -rF -d '" : " -x -d '");
+        printf(is_file(i) ? " -rF -d '" : options[i].type == TYPE_flag ? " -f -d '" : " -x -d '");
         put(options[i].help, ";", '\n', ' ', "'\\");
         putchar('\'');
         if (options[i].type == TYPE_choice) {
@@ -333,7 +337,7 @@ int td_command_man(int argc, char **argv)
     for (size_t i = 0; i < OPTIONS; i++) {
         printf(".TP\n.BI \\-\\-");
         put(options[i].name, "", '_', '-', "_");
-        printf(" \" ");
+        printf(*options[i].value ? " \" " : " \"");
         put(options[i].value, "", 0, 0, "");
         printf("\"\n");
         put_prose(options[i].help);

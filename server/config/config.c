@@ -18,7 +18,7 @@ enum option {
     OPTIONS
 };
 
-enum type { TYPE_text, TYPE_list, TYPE_number, TYPE_bytes, TYPE_choice };
+enum type { TYPE_text, TYPE_list, TYPE_number, TYPE_bytes, TYPE_choice, TYPE_flag };
 
 static const struct {
     const char *name, *value, *def, *help;
@@ -68,7 +68,8 @@ void td_config_help(void)
     for (int i = 0; i < OPTIONS; i++) {
         char left[64];
         const char *help = options[i].help;
-        snprintf(left, sizeof left, "--%s %s", flag(i).text, options[i].value);
+        snprintf(left, sizeof left, "--%s%s%s", flag(i).text, *options[i].value ? " " : "",
+                 options[i].value);
         printf("  %-36s", left);
         for (const char *line = help; line;) {
             const char *end = strchr(line, '\n');
@@ -149,7 +150,9 @@ static int read_flags(struct reader *r, int argc, char **argv, struct td_problem
             return td_problem_set(problem, EINVAL,
                                   "unknown option '%.60s'%s; see tensord serve --help", arg,
                                   suggest(arg, n).text);
-        if (!equals && ++i == argc)
+        if (!equals && options[option].type == TYPE_flag)
+            equals = "=on";
+        else if (!equals && ++i == argc)
             return td_problem_set(problem, EINVAL, "%s: wants %s", arg, options[option].value);
         int err = set(r, option, equals ? equals + 1 : argv[i], problem);
         if (err)
@@ -264,6 +267,18 @@ static int choice(const struct reader *r, int option, int *out, struct td_proble
                           flag(option).text, text, options[option].value);
 }
 
+static int truth(const struct reader *r, int option, bool *out, struct td_problem *problem)
+{
+    static const char *const words[] = {"off", "on", "false", "true", "0", "1"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(r->text[option], words[i])) {
+            *out = i % 2;
+            return 0;
+        }
+    return td_problem_set(problem, EINVAL, "%s: '%.40s' is wrong; right is on or off",
+                          flag(option).text, r->text[option]);
+}
+
 /* From its text to its field. */
 static int judge(struct reader *r, int option, struct td_problem *problem)
 {
@@ -290,6 +305,9 @@ static int judge(struct reader *r, int option, struct td_problem *problem)
     case TYPE_choice:
         err = choice(r, option, field, problem);
         break;
+    case TYPE_flag:
+        err = truth(r, option, field, problem);
+        break;
     }
     return err;
 }
@@ -301,7 +319,8 @@ static void note_given(struct reader *r)
     for (int i = 0; i < OPTIONS; i++) {
         const struct td_given *list = given(r->config, i);
         for (int k = 0; r->place[i] && k < (list ? list->n : 1); k++) {
-            int n = snprintf(at, room, "%s--%s %s", at > r->config->given ? " " : "", flag(i).text,
+            int n = snprintf(at, room, "%s--%s%s%s", at > r->config->given ? " " : "", flag(i).text,
+                             options[i].type == TYPE_flag ? "=" : " ",
                              list ? list->text[k] : r->text[i]);
             at += (size_t)n < room ? n : (int)room - 1;
             room = sizeof r->config->given - (size_t)(at - r->config->given);

@@ -16,6 +16,7 @@ struct td_given { /* an option that can be given several times */
 #define TD_OPTION_number int
 #define TD_OPTION_bytes size_t
 #define TD_OPTION_choice int
+#define TD_OPTION_flag bool
 /* As in options.def; client_shared_memory is an enum td_shm_clients. */
 struct td_config {
 #define TD_OPTION(type, name, ...) TD_OPTION_##type name;

@@ -130,6 +130,22 @@ static void note_port(struct td_http *http)
     td_listener_name(&http->listener, http->address, sizeof http->address);
 }
 
+/* Whoever reaches a port that others than this machine reach must show a token, or that is said. */
+static int judge_reach(const struct td_http *http, struct td_service *service,
+                       const struct td_http_config *config, struct td_problem *problem)
+{
+    if (service->access || td_listener_is_local(&http->listener))
+        return 0;
+    if (!config->insecure)
+        return td_problem_set(problem, EINVAL,
+                              "listen: other machines may reach '%.120s', and no token is asked "
+                              "for: --tokens FILE does (tensord token add makes one), or "
+                              "--insecure says that whoever comes may do all",
+                              config->listen);
+    service->insecure = true;
+    return 0;
+}
+
 int td_http_start(struct td_http **result, struct td_service *service,
                   const struct td_http_config *config, struct td_problem *problem)
 {
@@ -138,6 +154,11 @@ int td_http_start(struct td_http **result, struct td_service *service,
         return td_problem_set(problem, ENOMEM, "out of memory");
     int err = td_listener_open(&http->listener, config->listen, config->unix_mode, problem);
     if (err) {
+        free(http);
+        return err;
+    }
+    if ((err = judge_reach(http, service, config, problem))) {
+        td_listener_close(&http->listener);
         free(http);
         return err;
     }

@@ -39,11 +39,11 @@ class HealthCheck(unittest.TestCase):
 
     def test_where_process_1_listens(self):
         port = str(service.free_port())
-        for listen in (("--listen", f"127.0.0.1:{port}"), (f"--listen=0.0.0.0:{port}", "--listen", "127.0.0.1:0")):
+        for listen in (("--listen", f"127.0.0.1:{port}"), (f"--listen=0.0.0.0:{port}", "--insecure", "--listen", "127.0.0.1:0")):
             self.assertEqual(self.as_first_process(*listen), "ready\n", listen)
         self.assertEqual(self.as_first_process(TENSORD_LISTEN=f"127.0.0.1:{port}"), "ready\n")
         if socket.has_ipv6 and not self.check(TENSORD_LISTEN="[::1]:1").stderr.count("assign"):
-            self.assertEqual(self.as_first_process("--listen", f"[::]:{port}"), "ready\n")
+            self.assertEqual(self.as_first_process("--listen", f"[::]:{port}", "--insecure"), "ready\n")
 
 
 if __name__ == "__main__":

@@ -73,6 +73,21 @@ class Kubernetes(unittest.TestCase):
         pre_stop = int(self.container["lifecycle"]["preStop"]["exec"]["command"][-1])
         self.assertGreater(self.pod["terminationGracePeriodSeconds"], pre_stop + DRAIN_S)
 
+    def test_asks_for_tokens(self):
+        """What is served beyond the pod has tokens, from a secret that the server's user alone may read then."""
+        args = self.container["args"]
+        self.assertNotIn("--insecure", args)
+        folder = pathlib.PurePath(args[args.index("--tokens") + 1])
+        init, = self.pod["initContainers"]
+        self.assertEqual(init["command"][:3], ["install", "-m", "600"])
+        self.assertEqual(init["command"][4], str(folder))
+        for container in (init, self.container):
+            self.assertIn(str(folder.parent), [m["mountPath"] for m in container["volumeMounts"]])
+        compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+        self.assertEqual(compose["services"]["tensord"]["environment"]["TENSORD_TOKENS"], "/run/secrets/tokens")
+        self.assertIn("tokens", compose["secrets"])
+        self.assertNotIn("--insecure", compose["services"]["tensord"]["command"])
+
     def test_hardened(self):
         self.assertTrue(self.pod["securityContext"]["runAsNonRoot"])
         self.assertEqual(self.pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault")

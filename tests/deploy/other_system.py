@@ -29,7 +29,7 @@ def main():
             stage.run(f"apt-get -q update && apt-get -q -y install --no-install-recommends {' '.join(packages)}")
         stage.run(BUILD)
         stage.workdir, stage.user = "/", "65532:65532"
-        stage.entrypoint = ["/usr/local/bin/tensord", "serve", "--listen", "0.0.0.0:8080"]
+        stage.entrypoint = ["/usr/local/bin/tensord", "serve", "--listen", "0.0.0.0:8080", "--insecure"]
         stage.healthcheck = ["/usr/local/lib/tensord/healthcheck"]
         stage.serve()
 

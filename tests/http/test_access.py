@@ -160,6 +160,39 @@ class Heads(tokens.AccessTest):
                     c.close()
 
 
+class Reach(service.ServiceTest):
+    """Where other machines may come: with tokens, or with a word that nobody says by accident."""
+
+    def test_refused(self):
+        for how in (["0.0.0.0:0"], ["[::]:0"], ["127.0.0.1:0", "--listen", "0.0.0.0:0"]):
+            done = service.run("serve", "--listen", *how)
+            self.assertEqual((done.returncode, "ready" in done.stderr), (2, False), how)
+            for word in ("--tokens", "--insecure", "no token"):
+                self.assertIn(word, done.stderr)
+        self.assertEqual(service.run("serve", "--insecure=maybe").returncode, 2)
+
+    def test_insecure(self):
+        with service.Service("--listen", "0.0.0.0:0", "--insecure") as s:
+            self.assertIn("\ntensord_insecure 1\n", s.call("GET", "/metrics").body.decode())
+            self.assertTrue(s.call("GET", "/v1/access").json["insecure"])
+            s.stop()
+            self.assertIn('"insecure"', s.log)
+            self.assertIn("no token is asked for", s.log)
+        with service.Service("--insecure") as s: # of loopback alone: nobody else comes
+            self.assertIn("\ntensord_insecure 0\n", s.call("GET", "/metrics").body.decode())
+            s.stop()
+            self.assertNotIn("no token is asked for", s.log)
+
+    def test_with_tokens(self):
+        with tempfile.TemporaryDirectory() as folder:
+            of = tokens.Tokens(folder + "/t", RANDOM)
+            of.add("a", "read")
+            of.write()
+            with service.Service("--listen", "0.0.0.0:0", "--insecure", env={"TENSORD_TOKENS": of.path}) as s:
+                self.assertIn("\ntensord_insecure 0\n", s.call("GET", "/metrics", headers=of.headers("a")).body.decode())
+                self.assertEqual(s.call("GET", "/metrics").status, 401)
+
+
 class Files(tokens.AccessTest):
     args = ("--log", "json")
 

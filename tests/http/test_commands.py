@@ -62,6 +62,8 @@ class Commands(unittest.TestCase):
             os.symlink(os.path.abspath(service.BINARY), os.path.join(folder, "tensord"))
             with open(os.path.join(folder, "line.onnx"), "wb") as file:
                 file.write(models.line())
+            with open(os.open(os.path.join(folder, "tokens"), os.O_CREAT | os.O_WRONLY, 0o600), "w") as file:
+                file.write("you " + 64 * "0" + " read\n")
             np.save(os.path.join(folder, "x.npy"), np.ones((2, 3), np.float32))
             for word in words:
                 for example in self.examples(word):
@@ -393,7 +395,7 @@ class Commands(unittest.TestCase):
         words = shlex.split(zsh[zsh.index("_arguments") + 10:zsh.index(";;")].replace("\\\n", " "))
         self.assertEqual([re.match(r"\*?--([\w-]+)\[", word)[1] for word in words], flags + ["help"])
         for word in words[:-1]: # what it is for, its value, and what completes that
-            self.assertRegex(word, r"^\*?--[\w-]+\[(?:[^][]|\\[][])+\]:(?:[^:]|\\:)+:(?:_files|\([\w -]+\))?$")
+            self.assertRegex(word, r"^\*?--[\w-]+\[(?:[^][]|\\[][])+\](?::(?:[^:]|\\:)+:(?:_files|\([\w -]+\))?)?$")
         page = run("man").stdout.replace("\\", "")
         self.assertIn("told on the ready line\n[127.0.0.1:8080]\n", page)
         self.assertEqual([f for f in flags if f"--{f}" not in page], [])

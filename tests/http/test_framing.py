@@ -334,7 +334,7 @@ class Browsers(service.ServiceTest):
             with socket.create_connection((here, port), 10) as s:
                 s.sendall(head(b"Connection: close", request=f"{method} {path} HTTP/1.1".encode(), host=b"Host: " + host))
                 return replies(b"".join(iter(lambda: s.recv(65536), b"")))[0]
-        with Service("--listen", f"0.0.0.0:{port}", "--allow-host", "api.example"):
+        with Service("--listen", f"0.0.0.0:{port}", "--insecure", "--allow-host", "api.example"):
             for host in (b"%s:%d" % (here.encode(), port), b"localhost:1", b"tensord", b"tensord.default.svc",
                          b"tensord.default.svc.cluster.local:80", b"api.example", socket.gethostname().encode()):
                 self.assertEqual(ask(host)[0], 200, host)

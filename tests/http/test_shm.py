@@ -436,7 +436,7 @@ class Listeners(service.ServiceTest):
 
     socket_path = tempfile.mktemp(prefix="tensord_test_")
     wide = service.free_port()
-    args = ("--listen", f"0.0.0.0:{wide}", "--listen", "unix:" + socket_path)
+    args = ("--listen", f"0.0.0.0:{wide}", "--insecure", "--listen", "unix:" + socket_path)
 
     def ask(self, where, method, path, body=None):
         connection = connect(self.wide if where == "wide" else self.service.port)
@@ -473,7 +473,7 @@ class Listeners(service.ServiceTest):
         self.addCleanup(s.unlink)
         for mode, status in (("on", 200), ("off", 400)):
             port = service.free_port()
-            with service.Service("--listen", f"0.0.0.0:{port}", "--client-shared-memory", mode) as one:
+            with service.Service("--listen", f"0.0.0.0:{port}", "--insecure", "--client-shared-memory", mode) as one:
                 for at in (port, one.port):
                     connection = connect(at)
                     reply = one.call("POST", f"/v2/systemsharedmemory/region/r{at}/register",

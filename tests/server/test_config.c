@@ -70,6 +70,12 @@ START_TEST(test_flags)
     ck_assert_str_eq(config.listen.text[1], "unix:/a=b");
     ck_assert(config.idle_s == 7 && config.drain_s == 8 && config.pool.n == 1);
     ck_assert_str_eq(config.pool.text[0], "a=0:threads=1");
+    ck_assert(!config.insecure);
+    ck_assert_int_eq(READ("--insecure", "--idle-s", "7"), 0);
+    ck_assert(config.insecure && config.idle_s == 7);
+    ck_assert_int_eq(READ("--insecure=off", "--idle-s=8"), 0);
+    ck_assert(!config.insecure && config.idle_s == 8);
+    ck_assert_int_eq(READ("--insecure=maybe"), -EINVAL);
     ck_assert_int_eq(READ("--idle-s", "7", "--idle-s", "9"), 0); /* the last one of a place */
     ck_assert_int_eq(config.idle_s, 9);
     ck_assert_int_eq(READ("--idle-s", "7", "--help"), 1);
