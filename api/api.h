@@ -227,6 +227,10 @@ void td_api_end(struct td_request *req, int64_t now_ns);
  * By one thread at a time. */
 int td_access_refresh(struct td_access *access, bool in_any_case, struct td_problem *problem);
 
+/* How many tokens the file at path has, without a service; problem calls it called. -EINVAL,
+ * -ENOMEM. */
+int td_access_try(const char *path, const char *called, struct td_problem *problem);
+
 struct td_access_stats {
     int tokens;
     int64_t read, not_read; /* how often the file was, and was not, taken */

@@ -210,8 +210,9 @@ static int read_lines(const struct td_access *access, char *text, struct td_toke
         struct td_token_line *more =
             n == MOST_TOKENS ? NULL : realloc(lines, ((size_t)n + 1) * sizeof *lines);
         if (!more) {
-            err = td_problem_set(problem, n == MOST_TOKENS ? EINVAL : ENOMEM,
-                                 "tokens: %.200s: line %d: no room for so many", access->path, at);
+            err =
+                td_problem_set(problem, n == MOST_TOKENS ? EINVAL : ENOMEM,
+                               "tokens: %.200s: line %d: no room for so many", access->called, at);
             break;
         }
         lines = more;
@@ -220,7 +221,7 @@ static int read_lines(const struct td_access *access, char *text, struct td_toke
         if (!err)
             err = judge_twins(lines, n, &why);
         if (err)
-            td_problem_set(problem, -err, "tokens: %.200s: line %d: %.300s", access->path, at,
+            td_problem_set(problem, -err, "tokens: %.200s: line %d: %.300s", access->called, at,
                            why.text);
         n++;
     }
@@ -233,7 +234,7 @@ static int read_lines(const struct td_access *access, char *text, struct td_toke
 }
 
 /* All of the file, for free; NULL with the sentence. */
-static char *read_text(int fd, const char *path, struct stat *st, struct td_problem *problem)
+static char *read_text(int fd, const char *called, struct stat *st, struct td_problem *problem)
 {
     char *text = NULL;
     ssize_t n = 0, got = 1;
@@ -257,7 +258,7 @@ static char *read_text(int fd, const char *path, struct stat *st, struct td_prob
     if (!why && memchr(text, 0, (size_t)n))
         why = "holds a zero byte";
     if (why) {
-        td_problem_set(problem, EINVAL, "tokens: %.200s: %s", path, why);
+        td_problem_set(problem, EINVAL, "tokens: %.200s: %s", called, why);
         free(text);
         return NULL;
     }
@@ -269,10 +270,21 @@ int td_access_read(const struct td_access *access, struct td_token_line **lines,
                    struct td_problem *problem)
 {
     int fd = open(access->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    char *text = read_text(fd, access->path, st, problem);
+    char *text = read_text(fd, access->called, st, problem);
     int n = text ? read_lines(access, text, lines, problem) : -EINVAL;
     free(text);
     if (fd >= 0)
         close(fd);
+    return n;
+}
+
+int td_access_try(const char *path, const char *called, struct td_problem *problem)
+{
+    struct td_service service = {.limits = {.store_bytes = SIZE_MAX}};
+    const struct td_access access = {.service = &service, .path = path, .called = called};
+    struct td_token_line *lines = NULL;
+    struct stat st;
+    int n = td_access_read(&access, &lines, &st, problem);
+    free(lines);
     return n;
 }

@@ -44,8 +44,8 @@ struct td_tokens { /* of one reading; references are counted under the lock */
 struct td_access {
     struct td_service *service; /* borrowed, as store */
     struct td_budget *store;
-    char *path;
-    struct stat seen; /* the file when it was last read */
+    const char *path, *called; /* the latter in sentences */
+    struct stat seen;          /* the file when it was last read */
     pthread_mutex_t lock;
     struct td_tokens *tokens;
     struct td_account *accounts;

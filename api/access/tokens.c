@@ -95,7 +95,7 @@ int td_access_create(struct td_access **result, struct td_service *service, stru
                      const char *path, struct td_problem *problem)
 {
     struct td_access *access = calloc(1, sizeof *access);
-    if (!access || !(access->path = strdup(path))) {
+    if (!access || !(access->path = access->called = strdup(path))) {
         free(access);
         return td_problem_set(problem, ENOMEM, "tokens: no memory for them");
     }
@@ -122,7 +122,7 @@ void td_access_destroy(struct td_access *access)
         free(account);
     }
     pthread_mutex_destroy(&access->lock);
-    free(access->path);
+    free((char *)(uintptr_t)access->path);
     free(access);
 }
 

@@ -49,7 +49,8 @@ static int reach(const char *where)
 /* The body of what GET path answers, to be freed; NULL, with errno set. */
 static char *get(const char *where, const char *path)
 {
-    char request[512], *text = NULL;
+    char request[1024], *text = NULL;
+    const char *token = getenv("TENSORD_TOKEN");
     size_t room = 0, n = 0;
     int s = reach(where);
     if (s < 0) {
@@ -57,7 +58,8 @@ static char *get(const char *where, const char *path)
         return NULL;
     }
     snprintf(request, sizeof request,
-             "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", path);
+             "GET %s HTTP/1.1\r\nHost: localhost\r\n%s%s%sConnection: close\r\n\r\n", path,
+             token ? "Authorization: Bearer " : "", token ? token : "", token ? "\r\n" : "");
     struct timeval patience = {.tv_sec = PATIENCE};
     setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     ssize_t got = send(s, request, strlen(request), MSG_NOSIGNAL);
@@ -72,6 +74,8 @@ static char *get(const char *where, const char *path)
         n += got > 0 ? (size_t)got : 0;
     }
     int err = got < 0 ? errno == EAGAIN ? ETIMEDOUT : errno : EPROTO;
+    if (text && n > 12 && (!memcmp(text + 9, "401", 3) || !memcmp(text + 9, "403", 3)))
+        err = EACCES;
     close(s);
     char *body = text ? memmem(text, n, "\r\n\r\n", 4) : NULL;
     if (!body || body < text + 12 || got || memcmp(text + 9, "200", 3)) {
@@ -304,9 +308,11 @@ int td_command_top(int argc, char **argv)
     const char *where = argc ? argv[0] : "127.0.0.1:8080";
     if (argc && (!strcmp(where, "--help") || !strcmp(where, "-h"))) {
         return td_command_help(
-            "top", "usage: tensord top [ADDR:PORT]\n\nWhat a server does now: CPUs, pools, "
-                   "models, operators; every two seconds on a\nterminal, where q ends it, over "
-                   "one second and once elsewhere. [127.0.0.1:8080]\n");
+            "top",
+            "usage: tensord top [ADDR:PORT]\n\nWhat a server does now: CPUs, pools, "
+            "models, operators; every two seconds on a\nterminal, where q ends it, over "
+            "one second and once elsewhere. [127.0.0.1:8080]\nTENSORD_TOKEN is the secret of a "
+            "token that may read, where the server asks for one.\n");
     }
     if (argc > 1 || *where == '-') {
         fprintf(stderr, "tensord: top takes one ADDR:PORT, not '%s'; see --help\n", argv[argc - 1]);

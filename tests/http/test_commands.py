@@ -363,7 +363,7 @@ class Commands(unittest.TestCase):
 
     def test_completion(self):
         self.assertEqual(self.completions("tensord", "b"), ["bench"])
-        self.assertEqual(self.completions("tensord", "t"), ["top"])
+        self.assertEqual(self.completions("tensord", "t"), ["top", "token"])
         self.assertEqual(self.completions("tensord", "serve", "--task"), ["--task-ttl-s", "--tasks", "--task-bytes"])
         self.assertEqual(self.completions("tensord", "serve", "--client-shared-memory", "o"), ["on", "off"])
         self.assertEqual(self.completions("tensord", "serve", "--config", ""), []) # files, then
