@@ -1,6 +1,8 @@
 /* SHA-256 of GnuTLS, which libmicrohttpd links with already, behind three functions. */
 #include "api/digest/digest.h"
 
+#include "api/api.h"
+
 #include <gnutls/crypto.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* SHA-256, by GnuTLS. Internal to api/, but for the command that makes tokens. */
+/* SHA-256, by GnuTLS; as hex digits: td_digest of api.h. Internal to api/. */
 #ifndef TD_API_DIGEST_H
 #define TD_API_DIGEST_H
 
@@ -8,7 +8,5 @@
 void td_sha256(const void *bytes, size_t size, unsigned char hash[32]);
 /* Whether two are the same; takes as long whichever of their bytes differ. */
 bool td_sha256_is_same(const unsigned char a[32], const unsigned char b[32]);
-/* The same as hex digits: by which a file is known again. */
-void td_digest(const void *bytes, size_t size, char hex[65]);
 
 #endif

@@ -1,7 +1,6 @@
 /* Models under their names. A name leads to a reference-counted model; replacing or removing one
  * only drops the store's reference, so calls under way keep theirs. One lock guards the names; it
  * is never held while a model is read, run or freed, nor while lists are sorted or written. */
-#include "api/digest/digest.h"
 #include "api/models/models.h"
 #include "api/names/names.h"
 

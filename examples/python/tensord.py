@@ -17,10 +17,12 @@ class Error(Exception):
 
 
 class Client:
-    def __init__(self, url="http://localhost:8080", timeout=300):
+    def __init__(self, url="http://localhost:8080", timeout=300, token=None):
+        """token: the secret of one, where the server asks for it."""
         at = urllib.parse.urlsplit(url if "//" in url else "http://" + url)
         kind = http.client.HTTPSConnection if at.scheme == "https" else http.client.HTTPConnection
         self.connection, self.prefix = kind(at.hostname, at.port, timeout=timeout), at.path.rstrip("/")
+        self.headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def __call__(self, name):
         """The model of that name, which is a function of its inputs."""
@@ -36,7 +38,7 @@ class Client:
         """The reply's JSON, and the bytes behind it."""
         for fresh in (self.connection.sock is None, True):  # one that has been silent may be closed: then once more
             try:
-                self.connection.request(method, self.prefix + path, body, headers or {})
+                self.connection.request(method, self.prefix + path, body, {**self.headers, **(headers or {})})
                 reply = self.connection.getresponse()
                 break
             except (ConnectionError, http.client.CannotSendRequest):

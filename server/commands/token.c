@@ -1,7 +1,6 @@
 /* `tensord token`: makes, lists and removes the tokens of a file, in one step each, so that a
  * server that has it (serve --tokens) never reads half of one. The secret is shown once and kept
  * nowhere: the file has its hash. */
-#include "api/digest/digest.h"
 #include "server/commands/commands.h"
 
 #include <errno.h>

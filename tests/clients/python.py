@@ -14,6 +14,7 @@ import numpy as np
 
 import models
 import service
+import tokens
 from tensord import Client, Error
 
 DIGITS = ROOT / "examples/digits"
@@ -36,6 +37,26 @@ class Examples(service.ServiceTest):
             np.testing.assert_array_equal(y, models.line_of(x.astype(np.float32)))
         y += 1 # it is the caller's own
         np.testing.assert_array_equal(line(x=[[1, 2, 3]]), [[2, 8, 14, 20]])
+
+    def test_token(self):
+        """Where the server asks for tokens: without one, with one, and one that may not."""
+        with tempfile.TemporaryDirectory() as folder:
+            known = tokens.Tokens(folder + "/tokens", tokens.RANDOM)
+            for name, scopes in (("user", "read,run,store"), ("looker", "read")):
+                known.add(name, scopes)
+            known.write()
+            file = pathlib.Path(folder, "line.onnx")
+            file.write_bytes(models.line())
+            with service.Service("--tokens", known.path) as s:
+                line = Client(f"http://127.0.0.1:{s.port}", token=known.secrets["user"]).put("line", file)
+                np.testing.assert_array_equal(line([[1, 2, 3]]), models.line_of(np.array([[1, 2, 3]], np.float32)))
+                for token, status in ((None, 401), ("x", 401), (known.secrets["looker"], 403)):
+                    client = Client(f"http://127.0.0.1:{s.port}", token=token)
+                    with self.assertRaises(Error) as caught:
+                        client("line")([[1, 2, 3]])
+                    self.assertEqual(caught.exception.status, status)
+                    client.connection.close()
+                line.client.connection.close()
 
     def test_several_outputs(self):
         two = self.put("two", models.two())

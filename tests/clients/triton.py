@@ -1,14 +1,16 @@
 """NVIDIA's own client talks to us: health, metadata, op.add and a model in JSON, binary and shared memory."""
 import os
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from service import ServiceTest, main, skip  # noqa: E402
+from service import Service, ServiceTest, main, skip  # noqa: E402
 
 import numpy as np
 
 import models
+import tokens
 
 try:
     import tritonclient.http as triton
@@ -39,6 +41,32 @@ class Triton(ServiceTest):
         metadata = self.client.get_model_metadata("op.add")
         self.assertEqual([i["name"] for i in metadata["inputs"]], ["self", "other"])
         self.assertEqual([o["name"] for o in metadata["outputs"]], ["out"])
+
+    def test_token(self):
+        """With the token as a header of each call, shared memory too."""
+        with tempfile.TemporaryDirectory() as folder:
+            known = tokens.Tokens(folder + "/tokens", tokens.RANDOM)
+            known.add("user", "read,run")
+            known.add("boss", "read,run,admin")
+            known.write()
+            with Service("--tokens", known.path) as s:
+                client = triton.InferenceServerClient(f"127.0.0.1:{s.port}")
+                a = np.ones((2, 3), np.float32)
+                inputs = [triton.InferInput(name, [2, 3], "FP32") for name in ("self", "other")]
+                for tensor in inputs:
+                    tensor.set_data_from_numpy(a)
+                self.assertTrue(client.is_server_ready() and client.is_model_ready("op.add"))
+                with self.assertRaises(InferenceServerException) as caught:
+                    client.infer("op.add", inputs)
+                self.assertEqual(caught.exception.status(), "401")
+                user, boss = (known.headers(name) for name in ("user", "boss"))
+                np.testing.assert_array_equal(client.infer("op.add", inputs, headers=user).as_numpy("out"), a + a)
+                self.assertEqual(client.get_model_metadata("op.add", headers=user)["name"], "op.add")
+                with self.assertRaises(InferenceServerException) as caught:
+                    client.get_system_shared_memory_status(headers=user)
+                self.assertEqual(caught.exception.status(), "403")
+                self.assertEqual(client.get_system_shared_memory_status(headers=boss), [])
+                client.close()
 
     def test_add(self):
         a = np.random.default_rng(1).standard_normal((5, 33)).astype(np.float32)

@@ -12,6 +12,7 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 import service
+import tokens
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NODE = ROOT / ".deps/venv/bin/node"
@@ -66,4 +67,18 @@ with service.Service() as s, tempfile.TemporaryDirectory() as folder:
     done = subprocess.run([NODE, ROOT / "tests/web/dashboard.mjs", *sys.argv[1:]], cwd=ROOT,
                           env={**os.environ, "PAGE": f"http://127.0.0.1:{s.port}", "CHROMIUM": CHROMIUM, "PID": str(s.pid),
                                **{name: str(path) for name, path in files.items()}})
+if done.returncode or len(sys.argv) > 1:
+    sys.exit(done.returncode)
+with tempfile.TemporaryDirectory() as folder:
+    known = tokens.Tokens(folder + "/tokens", tokens.RANDOM)
+    for name, scopes in (("READER", "read"), ("RUNNER", "run"), ("USER", "read,run"), ("KEEPER", "read,run,store")):
+        known.add(name, scopes)
+    known.write()
+    with service.Service("--tokens", known.path) as s, service.Service("--listen", "0.0.0.0:0", "--insecure") as insecure:
+        put = s.call("PUT", "/v1/models/scores", model(pathlib.Path(folder, "scores.onnx")).read_bytes(), known.headers("KEEPER"))
+        assert put.status == 201, put.body
+        done = subprocess.run([NODE, ROOT / "tests/web/tokens.mjs"], cwd=ROOT,
+                              env={**os.environ, "PAGE": f"http://127.0.0.1:{s.port}", "INSECURE": f"http://127.0.0.1:{insecure.port}",
+                                   "CHROMIUM": CHROMIUM, "TOKENS": known.path, **known.secrets})
+    assert not any(secret in s.log for secret in known.secrets.values()), "a secret is in the log"
 sys.exit(done.returncode)

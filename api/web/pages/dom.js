@@ -23,8 +23,8 @@ export function table(label, columns, rows) {
     h('tbody', null, rows.map((r) => h('tr', null, r.map((c, i) => h(kind(i, 'td'), null, c)))))));
 }
 
-/** A call as a shell takes it. */
-export const curl = (method, url, body) => `curl -s ${method === 'POST' ? '' : `-X ${method} `}${url} -d '${body.replaceAll("'", "'\\''")}'`;
+/** A call as a shell takes it; guarded: with the token of its variable TOKEN. */
+export const curl = (method, url, body, guarded) => `curl -s ${method === 'POST' ? '' : `-X ${method} `}${url}${guarded ? ' -H "Authorization: Bearer $TOKEN"' : ''} -d '${body.replaceAll("'", "'\\''")}'`;
 
 /** Text with a button that copies it, or only selects it where a browser has no clipboard for pages. */
 export function toCopy(name, text) {

@@ -1,6 +1,7 @@
 // The views and the way between them: #VIEW or #VIEW/OPERATOR in the address.
 import {h} from './dom.js';
-import {ask, once, watch} from './server.js';
+import {enter, guarded, may} from './access.js';
+import {ask, carry, once, watch} from './server.js';
 import * as machine from './machine.js';
 import * as pools from './pools.js';
 import * as operators from './operators.js';
@@ -11,12 +12,15 @@ import * as models from './models.js';
 import * as api from './reference.js';
 import * as book from './book.js';
 
+const needs = {machine: ['read'], pools: ['read'], operators: ['read'], try: ['read', 'run'], dispatch: ['read'], tensors: ['read'], models: ['read']}; // others none
 const views = {machine, pools, operators, try: attempt, dispatch, tensors, models, api, book};
 const later = {model: () => import('./model.js')}; // it is large, and loaded when it is looked at
 const main = document.getElementById('main'), alarm = document.getElementById('alarm');
 let shown = 0;
 
-function say(text) {
+/** status 401: the token is none any more. */
+function say(text, status) {
+  if (status === 401 && guarded()) return begin();
   if (alarm.textContent !== text) alarm.textContent = text;
   alarm.hidden = !text;
 }
@@ -37,14 +41,27 @@ async function show() {
     main.replaceChildren(h('h1', null, view.title), ...parts.flat(9));
     if (view.paths) watch(view.paths, view.draw, say);
   } catch (e) {
-    say(e.message);
+    say(e.message, e.status);
   }
+}
+
+/** Shows what the token allows; without one that the server knows, the form that asks for it. */
+async function begin() {
+  watch([], null, null);
+  say('');
+  const {insecure, name} = await enter(main);
+  const all = [...document.querySelectorAll('#views a')];
+  for (const a of all) a.hidden = !(needs[a.hash.slice(1)] || []).every(may);
+  document.getElementById('insecure').hidden = !insecure;
+  document.getElementById('who').replaceChildren(...(name ? [`as ${name} `, h('button.quiet', {type: 'button', onclick: () => { carry(''); location.reload(); }}, 'Forget the token')] : []));
+  const asked = location.hash.slice(1).split('/')[0] || 'machine';
+  if (all.some((a) => a.hidden && a.hash.slice(1) === asked)) location.hash = all.find((a) => !a.hidden).hash;
+  show();
+  if (!may('read')) return;
+  const isa = await once('/v1/isa'), {version} = await ask('/v1');
+  document.getElementById('host').textContent = `${version} on ${isa.cpu.model}, ${isa.cpu.uarch}`;
 }
 
 document.getElementById('skip').addEventListener('click', (e) => { e.preventDefault(); main.focus(); });
 window.addEventListener('hashchange', () => { show().then(() => { main.focus({preventScroll: true}); if (!document.querySelector('main details[open]')) scrollTo(0, 0); }); });
-show();
-once('/v1/isa').then(async (isa) => {
-  const {version} = await ask('/v1');
-  document.getElementById('host').textContent = `${version} on ${isa.cpu.model}, ${isa.cpu.uarch}`;
-}).catch((e) => say(e.message));
+begin().catch((e) => say(e.message));

@@ -3,6 +3,7 @@ import {h, bar, bytes, confirm, count, digits, facts, portTable, shape, table, t
 import {ask} from './server.js';
 import {graph} from './graph.js';
 import {agree, parse, program, refusals, shares} from './program.js';
+import {guarded, may} from './access.js';
 import {form} from './infer.js';
 
 export let title = '';
@@ -125,10 +126,10 @@ export async function open(wanted = '') {
   [picture, passes] = [h('section.card'), h('section.card')];
   const problem = h('p.problem', {role: 'alert', hidden: true}), fail = (e) => { problem.textContent = e.message; problem.hidden = false; };
   await look();
-  return [h('div.row', null, h('a', {href: '#models'}, 'All models'), h('a', {href: url('/plan')}, 'Plan as JSON'), h('a', {href: url('/source')}, 'As a program'),
-    h('button.quiet', {type: 'button', onclick: () => look().catch(fail)}, 'Look again'), h('button.quiet.danger', {type: 'button', onclick: () => remove().catch(fail)}, 'Delete')), problem,
+  return [h('div.row', null, h('a', {href: '#models'}, 'All models'), !guarded() && h('a', {href: url('/plan')}, 'Plan as JSON'), !guarded() && h('a', {href: url('/source')}, 'As a program'),
+    h('button.quiet', {type: 'button', onclick: () => look().catch(fail)}, 'Look again'), may('store') && h('button.quiet.danger', {type: 'button', onclick: () => remove().catch(fail)}, 'Delete')), problem,
   h('div.tiles', null, Object.values(tiles).map((t) => t.e)), picture,
-  h('section.card', null, h('h2', null, 'Run it'), form(model, plans, () => look().catch(fail))),
+  may('run') ? h('section.card', null, h('h2', null, 'Run it'), form(model, plans, () => look().catch(fail))) : '',
   h('div.columns', null, h('section.card', null, h('h2', null, 'Ports'), portTable(model)), passes)];
 }
 

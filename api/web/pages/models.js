@@ -1,5 +1,6 @@
 // Models in the server, as GET /v1/models lists them; a file that is dropped here becomes one.
 import {h, bar, bytes, confirm, count, facts, nameOf, percent, portTable, time} from './dom.js';
+import {may} from './access.js';
 import {ask} from './server.js';
 
 export const title = 'Models';
@@ -42,7 +43,7 @@ function zone() {
 
 export async function open() {
   [budget, list, cards, known] = [h('section.card'), h('div'), new Map(), new Set()];
-  return [h('p.soft', null, 'A model is a file of PyTorch or ONNX, put under a name. It is part of what stored tensors may hold.'), budget, zone(), list];
+  return [h('p.soft', null, 'A model is a file of PyTorch or ONNX, put under a name. It is part of what stored tensors may hold.'), budget, may('store') && zone(), list].filter(Boolean);
 }
 
 function card(model, form) {

@@ -1,4 +1,5 @@
 // /openapi.json for people: operations by tag, their parameters, bodies, replies and examples.
+import {guarded} from './access.js';
 import {curl, h, json, toCopy} from './dom.js';
 import {once} from './server.js';
 import {inline, markdown} from './markdown.js';
@@ -70,7 +71,7 @@ function operation(method, path, item, op) {
     op.description && markdown(op.description),
     parameters.length > 0 && [h('h3', null, 'Parameters'), h('ul.members', null, parameters.map((p) => h('li', null, h('code', null, h('b', null, p.name)), ' ',
       h('span.soft', null, `in the ${p.in}, ${typeOf(p.schema)}${p.required ? ', must be there' : ''}`), p.description && [' — ', inline(p.description)])))],
-    op.requestBody && [h('h3', null, 'Body'), content(resolve(op.requestBody), (text) => curl(method.toUpperCase(), location.origin + path, text))],
+    op.requestBody && [h('h3', null, 'Body'), content(resolve(op.requestBody), (text) => curl(method.toUpperCase(), location.origin + path, text, guarded()))],
     h('h3', null, 'Replies'), Object.entries(op.responses).map(([status, r]) => fold([h('b', null, status), ' ', inline(resolve(r).description || '')], () => {
       const parts = content(resolve(r));
       return parts.length ? parts : [h('p.soft', null, 'Nothing in its body.')];

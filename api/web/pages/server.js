@@ -1,7 +1,15 @@
 // What the server says: answers once, and figures again and again while somebody looks.
 
-export async function ask(path, options) {
-  const reply = await fetch(path, options);
+/** The token that goes with all that is asked, or null; given one, it is kept for this tab, or with '' forgotten. */
+export function carry(secret) {
+  if (secret) sessionStorage.setItem('token', secret);
+  else if (secret === '') sessionStorage.removeItem('token');
+  return sessionStorage.getItem('token');
+}
+
+export async function ask(path, options = {}) {
+  const secret = carry();
+  const reply = await fetch(path, secret ? {...options, headers: {...options.headers, Authorization: `Bearer ${secret}`}} : options);
   const said = reply.headers.get('Content-Type')?.includes('json') ? await reply.json() : await reply.text();
   if (!reply.ok) throw Object.assign(new Error(said.detail || reply.statusText), {status: reply.status});
   return said;
@@ -77,7 +85,7 @@ async function look() {
     mine.draw(last);
     mine.state('');
   } catch (e) {
-    if (mine === watching) mine.state(e instanceof TypeError ? 'The server does not answer. This page goes on asking.' : e.message);
+    if (mine === watching) mine.state(e instanceof TypeError ? 'The server does not answer. This page goes on asking.' : e.message, e.status);
   }
   timer = setTimeout(look, last?.before ? 2000 : 500);
 }

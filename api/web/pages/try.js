@@ -1,13 +1,14 @@
 // Try it: an operator on plain arrays; what it gave, which kernel ran and why, where the time went,
 // and the same call for elsewhere.
 import {curl, h, operatorField, table, time, toCopy} from './dom.js';
+import {guarded} from './access.js';
 import {ask, once} from './server.js';
 import {fill, inOrder, isPlain, typeOf} from './samples.js';
 
 export const title = 'Try it';
 
-const sameCall = (url, body) => [toCopy('curl', curl('POST', url, body)),
-  toCopy('Python', `import json, urllib.request\n\nbody = r"""${body}"""\nreply = urllib.request.urlopen("${url}", body.encode())\nprint(json.load(reply))`)];
+const sameCall = (url, body) => [toCopy('curl', curl('POST', url, body, guarded())),
+  toCopy('Python', `import json, ${guarded() ? 'os, ' : ''}urllib.request\n\nbody = r"""${body}"""\n${guarded() ? `call = urllib.request.Request("${url}", body.encode(), {"Authorization": "Bearer " + os.environ["TOKEN"]})\nreply = urllib.request.urlopen(call)` : `reply = urllib.request.urlopen("${url}", body.encode())`}\nprint(json.load(reply))`)];
 
 /** Results as text: the innermost arrays in a line each. */
 function pretty(value, indent = '') {
