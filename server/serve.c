@@ -216,6 +216,7 @@ static int start(struct server *s, struct td_problem *problem)
                                   .io_threads = c->io_threads,
                                   .io_spin_us = io_spin_us(s),
                                   .connections = c->connections / c->listen.n,
+                                  .peer = {c->peer_connections, c->peer_bodies, c->peer_bytes},
                                   .idle_s = c->idle_s,
                                   .transfer_s = c->transfer_s,
                                   .insecure = c->insecure,

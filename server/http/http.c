@@ -60,7 +60,7 @@ static int start_thread(struct td_http *http, struct td_http_thread *thread,
         return td_problem_set(problem, -err, "listen: no descriptor for an HTTP thread: %s",
                               strerror(-err));
     thread->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, td_http_on_request, thread, MHD_OPTION_EXTERNAL_LOGGER,
+        flags, 0, td_http_on_accept, thread, td_http_on_request, thread, MHD_OPTION_EXTERNAL_LOGGER,
         td_http_on_log, thread, MHD_OPTION_ARRAY, options, MHD_OPTION_NOTIFY_COMPLETED,
         td_http_on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION, td_http_on_connection, thread,
         MHD_OPTION_URI_LOG_CALLBACK, td_http_on_target, thread, MHD_OPTION_UNESCAPE_CALLBACK,
@@ -163,6 +163,7 @@ int td_http_start(struct td_http **result, struct td_service *service,
         return err;
     }
     td_peers_init(&http->peers);
+    http->peers.limits = config->peer;
     http->service = service;
     http->config = *config;
     http->spin_ns = config->io_spin_us * INT64_C(1000);

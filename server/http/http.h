@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "server/config/config.h"
+#include "server/http/peers.h"
 #include "server/log/log.h"
 
 struct td_http_config {
@@ -12,7 +13,8 @@ struct td_http_config {
     int io_threads;      /* 0: by the pools' threads, or one a CPU of io_cpus */
     int io_spin_us;      /* how long they poll before they sleep */
     int connections;     /* open at a time */
-    int idle_s;          /* seconds after which a silent connection is closed */
+    struct td_peer_limits peer;
+    int idle_s;     /* seconds after which a silent connection is closed */
     int transfer_s; /* how long a body may take to arrive, and a reply to be read; 0: for ever */
     bool insecure;  /* others than this machine may come without a token */
     const char *unix_mode;                            /* of a Unix socket, in octal: "0600" */

@@ -6,6 +6,7 @@
 #include "pools/pools.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,6 +74,34 @@ int td_peers_connections(struct td_peers *peers, const struct td_peer *peer)
     return n;
 }
 
+bool td_peers_is_full(struct td_peers *peers, const struct td_peer *peer)
+{
+    int most = peers && peer && peer->family != AF_UNIX ? peers->limits.connections : 0;
+    return most && td_peers_connections(peers, peer) >= most;
+}
+
+const struct td_peer *td_peers_refuses(struct td_peers *peers,
+                                       const struct sockaddr_storage *address)
+{
+    if (!peers->limits.connections || address->ss_family == AF_UNIX)
+        return NULL;
+    pthread_mutex_lock(&peers->lock);
+    const struct td_peer *peer = *find(peers, key_of(address), address->ss_family);
+    bool full = peer && peer->connections >= peers->limits.connections;
+    pthread_mutex_unlock(&peers->lock);
+    return full ? peer : NULL;
+}
+
+static bool is_beyond(const struct td_peers *peers, const struct td_peer *peer, size_t held,
+                      size_t bytes)
+{
+    const struct td_peer_limits *most = &peers->limits;
+    if (peer->family == AF_UNIX)
+        return false;
+    return (most->bodies && !held && peer->holding >= most->bodies) ||
+           (most->bytes && peer->held + bytes > most->bytes);
+}
+
 static bool is_too_much(const struct td_peers *peers, const struct td_peer *peer, size_t held,
                         size_t bytes)
 {
@@ -89,14 +118,16 @@ static void add(struct td_peers *peers, struct td_peer *peer, size_t held, size_
     peer->held += bytes;
 }
 
-bool td_peers_take(struct td_peers *peers, struct td_peer *peer, size_t held, size_t bytes)
+int td_peers_take(struct td_peers *peers, struct td_peer *peer, size_t held, size_t bytes)
 {
     pthread_mutex_lock(&peers->lock);
-    bool right = !is_too_much(peers, peer, held, bytes);
-    if (right)
+    int err = is_beyond(peers, peer, held, bytes)     ? -EDQUOT
+              : is_too_much(peers, peer, held, bytes) ? -ENOMEM
+                                                      : 0;
+    if (!err)
         add(peers, peer, held, bytes);
     pthread_mutex_unlock(&peers->lock);
-    return right;
+    return err;
 }
 
 void td_peers_note(struct td_peers *peers, struct td_peer *peer, size_t held, size_t bytes)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#define IDLE_NS INT64_C(1000000000)
 #define SMALL_BODY (40 * 1024) /* a refused request's is read to its end up to here */
 
 /* Called by the worker that has made the response (or by the handler on our own thread). The
@@ -261,6 +262,27 @@ void td_http_on_completed(void *cls, struct MHD_Connection *connection, void **c
     if (*context)
         end(*context);
     *context = NULL;
+}
+
+/* Of an address that has as many connections as it may, one that has been idle for longest, and a
+ * second at least, goes for the next; where none has been, the next must not come. */
+enum MHD_Result td_http_on_accept(void *cls, const struct sockaddr *from, socklen_t size)
+{
+    struct td_http_thread *thread = cls;
+    struct td_watch *watch = &thread->watch;
+    struct sockaddr_storage address = {0};
+    memcpy(&address, from, size < sizeof address ? size : sizeof address);
+    const struct td_peer *full = td_peers_refuses(&thread->http->peers, &address);
+    if (!full)
+        return MHD_YES;
+    struct td_client *c = watch->waiting.next;
+    while (c != &watch->waiting && c->peer != full)
+        c = c->next;
+    if (c == &watch->waiting || thread->now_ns - c->since_ns < IDLE_NS)
+        return MHD_NO;
+    shutdown(c->fd, SHUT_WR);
+    td_watch_phase(watch, c, TD_PHASE_closes, thread->now_ns);
+    return MHD_YES;
 }
 
 void td_http_on_connection(void *cls, struct MHD_Connection *connection, void **context,

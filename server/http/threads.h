@@ -139,6 +139,8 @@ enum MHD_Result td_http_on_request(void *cls, struct MHD_Connection *connection,
 /* MHD_RequestCompletedCallback: the response has been sent, or the connection is lost. */
 void td_http_on_completed(void *cls, struct MHD_Connection *connection, void **context,
                           enum MHD_RequestTerminationCode code);
+/* MHD_AcceptPolicyCallback; cls: the thread. */
+enum MHD_Result td_http_on_accept(void *cls, const struct sockaddr *from, socklen_t size);
 /* MHD_NotifyConnectionCallback; cls: the thread. */
 void td_http_on_connection(void *cls, struct MHD_Connection *connection, void **context,
                            enum MHD_ConnectionNotificationCode code);

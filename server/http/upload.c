@@ -82,16 +82,25 @@ static bool move(struct td_exchange *x, size_t need)
     return true;
 }
 
-/* Whether the address may hold so many bytes of this body. */
-static bool may_hold(struct td_exchange *x, size_t need)
+/* The address is to hold so many bytes of this body. -EDQUOT, -ENOMEM, with the response filled. */
+static int hold(struct td_exchange *x, size_t need)
 {
     if (need <= HELD || need <= x->held)
-        return true;
+        return 0;
     size_t more = (need - x->held + STEP - 1) / STEP * STEP;
-    if (!td_peers_take(&x->thread->http->peers, x->client->peer, x->held, more))
-        return false;
-    x->held += more;
-    return true;
+    int err = td_peers_take(&x->thread->http->peers, x->client->peer, x->held, more);
+    if (err == -EDQUOT)
+        return td_api_problem(&x->req, err,
+                              "your address has as many bodies, or bytes of them and of replies, "
+                              "under way as it may (peer-bodies, peer-bytes)");
+    if (!err) {
+        x->held += more;
+        return 0;
+    }
+    count_refused();
+    return td_api_problem(&x->req, err,
+                          "what your address sends or has yet to read is more than its share of "
+                          "the memory while others want it");
 }
 
 int td_http_upload_take(struct td_exchange *x, const char *data, size_t size)
@@ -109,11 +118,7 @@ int td_http_upload_take(struct td_exchange *x, const char *data, size_t size)
         refuse(x);
     } else if (td_access_hold(req, need)) {
         refuse(x);
-    } else if (!may_hold(x, need)) {
-        count_refused();
-        td_api_problem(req, -ENOMEM,
-                       "what your address sends or has yet to read is more than its share of the "
-                       "memory while others want it");
+    } else if (hold(x, need)) {
         refuse(x);
     } else if (need > x->room ? !move(x, need) : td_api_body_fill(req, req->body, need)) {
         refuse_for_memory(x);

@@ -370,7 +370,8 @@ void td_watch_look(struct td_watch *watch, int64_t now)
 {
     bool pressed = is_pressed(watch);
     for (struct td_client *c = watch->active.next; c != &watch->active; c = c->next) {
-        if (has_ended(c) || is_slow(watch, c, pressed, now))
+        if (has_ended(c) ||
+            is_slow(watch, c, pressed || td_peers_is_full(watch->peers, c->peer), now))
             shutdown(c->fd, SHUT_RDWR);
         note_gone(c);
         c->seen = c->phase;

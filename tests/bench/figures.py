@@ -194,6 +194,8 @@ def wrk(port, path, connections, seconds=2, body=None, headers=None, cpu=None):
                 lines = [f'wrk.headers["{k}"] = "{v}"' for k, v in headers.items()]
                 f.write(SCRIPT.format(body=at, headers="\n".join(lines)))
             command += ["-s", script]
+        else:
+            command += [word for k, v in (headers or {}).items() for word in ("-H", f"{k}: {v}")]
         if cpu is not None:
             command = ["taskset", "-c", str(cpu), *command]
         out = subprocess.run([*command, f"http://127.0.0.1:{port}{path}"], capture_output=True, text=True,

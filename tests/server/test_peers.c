@@ -4,6 +4,7 @@
 #include "tests/run_tests.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 
 #define MIB ((size_t)1 << 20)
 
@@ -46,17 +47,19 @@ START_TEST(test_shares)
     struct td_peer *a = come("10.0.0.1"), *b = come("10.0.0.2");
     td_memory.limit = 100 * MIB;
     td_memory.used = 10 * MIB;
-    ck_assert(td_peers_take(&peers, a, 0, 40 * MIB)); /* there is room for all */
-    ck_assert(td_peers_take(&peers, a, 0, 40 * MIB));
+    ck_assert(!td_peers_take(&peers, a, 0, 40 * MIB)); /* there is room for all */
+    ck_assert(!td_peers_take(&peers, a, 0, 40 * MIB));
     td_memory.used = 90 * MIB;
-    ck_assert(!td_peers_take(&peers, a, 40 * MIB, MIB)); /* beyond three quarters */
-    ck_assert(td_peers_take(&peers, b, 0, 30 * MIB));    /* the only one of its address */
-    ck_assert(td_peers_take(&peers, b, 30 * MIB, 20 * MIB));
-    ck_assert(!td_peers_take(&peers, b, 0, MIB)); /* a second one, beyond half of them */
+    ck_assert_int_eq(td_peers_take(&peers, a, 40 * MIB, MIB), -ENOMEM); /* beyond three quarters */
+    ck_assert(!td_peers_take(&peers, b, 0, 30 * MIB)); /* the only one of its address */
+    ck_assert(!td_peers_take(&peers, b, 30 * MIB, 20 * MIB));
+    ck_assert_int_eq(td_peers_take(&peers, b, 0, MIB),
+                     -ENOMEM); /* a second one, beyond half of them */
     td_peers_give(&peers, a, 40 * MIB);
     td_peers_give(&peers, b, 50 * MIB);
-    ck_assert(td_peers_take(&peers, b, 0, MIB));
-    ck_assert(!td_peers_take(&peers, a, 0, MIB)); /* 40 of 37.5 that are due with two */
+    ck_assert(!td_peers_take(&peers, b, 0, MIB));
+    ck_assert_int_eq(td_peers_take(&peers, a, 0, MIB),
+                     -ENOMEM); /* 40 of 37.5 that are due with two */
     td_peers_note(&peers, a, 40 * MIB, 100 * MIB);
     td_peers_give(&peers, a, 140 * MIB);
     ck_assert_int_eq(peers.holding, 1);
@@ -68,8 +71,39 @@ START_TEST(test_shares)
 }
 END_TEST
 
+START_TEST(test_limits)
+{
+    td_peers_init(&peers);
+    td_memory.limit = 100 * MIB;
+    td_memory.used = 0;
+    peers.limits = (struct td_peer_limits){.connections = 2, .bodies = 2, .bytes = 10 * MIB};
+    struct td_peer *a = come("10.0.0.1"), *b = come("10.0.0.2");
+    struct sockaddr_storage from = {.ss_family = AF_INET}, local = {.ss_family = AF_UNIX};
+    inet_pton(AF_INET, "10.0.0.1", &((struct sockaddr_in *)&from)->sin_addr);
+    ck_assert(!td_peers_is_full(&peers, a) && !td_peers_refuses(&peers, &from));
+    ck_assert_ptr_eq(come("10.0.0.1"), a);
+    ck_assert(td_peers_is_full(&peers, a) && !td_peers_is_full(&peers, b));
+    ck_assert_ptr_eq(td_peers_refuses(&peers, &from), a);
+    ck_assert(!td_peers_take(&peers, a, 0, 6 * MIB));
+    ck_assert_int_eq(td_peers_take(&peers, a, 6 * MIB, 5 * MIB), -EDQUOT); /* too many bytes */
+    ck_assert(!td_peers_take(&peers, a, 0, MIB));
+    ck_assert_int_eq(td_peers_take(&peers, a, 0, MIB), -EDQUOT); /* a third one */
+    ck_assert(!td_peers_take(&peers, a, MIB, MIB));
+    ck_assert(!td_peers_take(&peers, b, 0, MIB)); /* another address */
+    td_peers_give(&peers, a, 6 * MIB);
+    ck_assert(!td_peers_take(&peers, a, 0, MIB));
+    struct td_peer *u = td_peers_add(&peers, &local);
+    for (int i = 0; i < 4; i++) {
+        ck_assert_ptr_eq(td_peers_add(&peers, &local), u);
+        ck_assert(!td_peers_take(&peers, u, 0, 20 * MIB));
+    }
+    ck_assert(!td_peers_is_full(&peers, u) && !td_peers_refuses(&peers, &local));
+    ck_assert(!td_peers_is_full(NULL, a) && !td_peers_is_full(&peers, NULL));
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {test_addresses, test_shares};
+    const TTest *const tests[] = {test_addresses, test_shares, test_limits};
     return td_run_tests("server_peers", tests, sizeof tests / sizeof *tests);
 }
