@@ -13,6 +13,19 @@ class Below(tuple):
         return np.asarray(rng.integers(self.low, self.bound, self))
 
 
+class Narrow(Below):
+    """The same in INT32."""
+    def draw(self, rng):
+        return super().draw(rng).astype(np.int32)
+
+
+class Links(Below):
+    """Of each node a feature below bound, and a child, which may be one that takes NaN."""
+    def draw(self, rng):
+        n = self[0] - 1
+        return np.stack([rng.integers(0, self.bound, self[0]), rng.integers(-n, n, self[0])], 1).astype(np.int32)
+
+
 class Ascending(Below):
     """The same from 0 to bound in this order, and both are there."""
     def draw(self, rng):
@@ -49,6 +62,18 @@ def whole_or(indices):
 
 def index(self, indices):
     return self[whole_or(indices)]
+
+
+def tree_ensemble(self, thresholds, links, trees, values, outputs):
+    out = np.zeros((len(self), outputs), self.dtype)
+    for r, row in enumerate(self):
+        for node, steps, first in trees:
+            for _ in range(steps):
+                feature, child = links[node]
+                x, limit, place = row[feature], thresholds[node], max(child, -1 - child)
+                node = place + (x > limit if child < 0 else not x <= limit)
+            out[r, first:first + values.shape[1]] += values[node]
+    return out
 
 
 # ---- writing ----
@@ -230,6 +255,9 @@ TABLE = {
     "index_copy": (slices("write"), SLICES, same),
     "index_fill.int_Scalar": (slices("write"), without(SLICES, "source", value=3), same),
     "index_fill.int_Tensor": (slices("write"), [({**s, "value": ()}, p) for s, p in without(SLICES, "source")], same),
+    "tree_ensemble": (tree_ensemble, [
+        ({"self": (rows, 6), "thresholds": (9,), "links": Links((9, 2), 6), "trees": Narrow((trees, 3), 3), "values": (9, width)},
+         {"outputs": width + 2}) for rows, trees, width in [(1, 21, 1), (70, 3, 1), (9, 5, 4)]], same),
     "take": (lambda self, index: self.ravel()[index], [({"self": (5, 7), "index": Below((3, 4), 35, -35)}, {})], same),
     "put": summed(put, [({"self": (5, 7), "index": Below((3, 4), 35), "source": (3, 4)}, {}),
                         ({"self": (5,), "index": Below((12,), 5), "source": (12,)}, {"accumulate": True})]),

@@ -103,8 +103,20 @@ static int read_ends(struct td_onnx_reader *r, const TdOnnx__Graph *from,
 
 /* ---- what the model takes and gives ---- */
 
-static int read_port(struct td_onnx_reader *r, const TdOnnx__Port *from, bool is_result,
-                     struct td_model_port *port)
+/* ZipMap makes maps of classes to scores; here it is the scores, in the order of the classes. */
+static bool is_zipped(const TdOnnx__Graph *graph, const char *name)
+{
+    for (size_t i = 0; i < graph->n_node; i++) {
+        const TdOnnx__Node *node = graph->node[i];
+        if (node->op_type && !strcmp(node->op_type, "ZipMap") && node->n_output == 1 &&
+            !strcmp(node->output[0], name))
+            return true;
+    }
+    return false;
+}
+
+static int read_port(struct td_onnx_reader *r, const TdOnnx__Graph *graph, const TdOnnx__Port *from,
+                     bool is_result, struct td_model_port *port)
 {
     const char *name = from->name ? from->name : "";
     const TdOnnx__TensorType *type = from->type ? from->type->tensor_type : NULL;
@@ -112,7 +124,7 @@ static int read_port(struct td_onnx_reader *r, const TdOnnx__Port *from, bool is
     port->name = td_program_text(r->model, name, strlen(name));
     if (!port->name)
         return td_onnx_no_memory(r);
-    if (from->type && !type)
+    if (from->type && !type && !(is_result && is_zipped(graph, name)))
         return td_onnx_wrong(
             r, "'%.100s' is a sequence, a map, optional or sparse; tensors are right", name);
     if (type)
@@ -151,9 +163,9 @@ static int read_ports(struct td_onnx_reader *r, const TdOnnx__Graph *from,
         return td_onnx_no_memory(r);
     for (size_t i = 0; i < from->n_input && !err; i++)
         if (is_input(scope, from->input[i]))
-            err = read_port(r, from->input[i], false, &model->input[model->n_inputs++]);
+            err = read_port(r, from, from->input[i], false, &model->input[model->n_inputs++]);
     for (size_t i = 0; i < from->n_output && !err; i++)
-        err = read_port(r, from->output[i], true, &model->output[model->n_outputs++]);
+        err = read_port(r, from, from->output[i], true, &model->output[model->n_outputs++]);
     return err;
 }
 

@@ -1,6 +1,6 @@
 /* A node of an ONNX file: its row, and its operands under the row's names. What is not in the row
  * is refused: an attribute that nobody here knows would change what the node means. */
-#include "dispatch/onnx/file.h"
+#include "dispatch/onnx/trees.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -79,16 +79,19 @@ static struct td_onnx_form *read_row(struct td_onnx_reader *r, const struct td_o
 }
 
 /* The operator's form, made when the model first has one. */
-static int find_form(struct td_onnx_reader *r, const char *op, const struct td_onnx_form **found)
+static int find_form(struct td_onnx_reader *r, const char *domain, const char *op,
+                     const struct td_onnx_form **found)
 {
+    const struct td_onnx_row *row = td_onnx_find(domain, op);
+    if (!row)
+        return *domain
+                   ? td_onnx_wrong(r, "there is no such operator of domain '%.60s' here", domain)
+                   : td_onnx_wrong(r, "there is no such operator here");
     for (int i = 0; i < r->n_forms; i++)
-        if (!strcmp(r->form[i]->row->op, op)) {
+        if (r->form[i]->row == row) {
             *found = r->form[i];
             return 0;
         }
-    const struct td_onnx_row *row = td_onnx_find(op);
-    if (!row)
-        return td_onnx_wrong(r, "there is no such operator here");
     if (r->n_forms == r->forms_room) {
         int room = r->forms_room ? 2 * r->forms_room : 16;
         struct td_onnx_form **more = td_program_alloc(r->model, sizeof *more * (size_t)room);
@@ -206,6 +209,15 @@ static int read_outputs(struct td_onnx_reader *r, const TdOnnx__Node *from,
     return 0;
 }
 
+static int read_trees(struct td_onnx_reader *r, const TdOnnx__Node *from, struct td_node *node)
+{
+    struct td_onnx_forest forest;
+    int err = td_onnx_read_forest(r, from, &forest);
+    err = err ? err : td_onnx_put_forest(r, &forest, node);
+    td_onnx_free_forest(&forest);
+    return err;
+}
+
 static int fill(struct td_onnx_reader *r, const TdOnnx__Node *from,
                 const struct td_onnx_scope *scope, struct td_node *node,
                 td_onnx_graph_reader *graph)
@@ -215,11 +227,11 @@ static int fill(struct td_onnx_reader *r, const TdOnnx__Node *from,
     if (!strcmp(domain, "com.microsoft.nchwc"))
         return td_onnx_wrong(r, "is laid out for one kind of CPU; save the model with "
                                 "ORT_ENABLE_EXTENDED, or give the file from before");
+    if (!strcmp(domain, "ai.onnx"))
+        domain = "";
     if (!*domain && !r->imported)
         return td_onnx_wrong(r, "is ONNX's own, of which the file says no operator set");
-    if (*domain && strcmp(domain, "ai.onnx") != 0)
-        return td_onnx_wrong(r, "there are no operators of domain '%.60s' here", domain);
-    int err = find_form(r, node->op, &form);
+    int err = find_form(r, domain, node->op, &form);
     if (err)
         return err;
     if (from->n_input + from->n_attribute > INT32_MAX / 2 || from->n_output > INT32_MAX / 2)
@@ -227,13 +239,17 @@ static int fill(struct td_onnx_reader *r, const TdOnnx__Node *from,
     node->form = form;
     node->version = r->version;
     node->lower = td_onnx_walk;
-    node->operand = td_program_alloc(r->model, sizeof *node->operand *
-                                                   ((size_t)form->n_inputs + from->n_attribute));
+    size_t operands = (size_t)form->n_inputs + from->n_attribute + TD_ONNX_TREE_OPERANDS;
+    node->operand = td_program_alloc(r->model, sizeof *node->operand * operands);
     if (!node->operand)
         return td_onnx_no_memory(r);
     err = read_inputs(r, from, form, scope, node);
+    bool trees = !strncmp(node->op, "TreeEnsemble", 12);
     for (size_t i = 0; i < from->n_attribute && !err; i++)
-        err = read_named(r, from->attribute[i], form, scope, node, graph);
+        if (!trees || !td_onnx_is_tree_table(or_empty(from->attribute[i]->name)))
+            err = read_named(r, from->attribute[i], form, scope, node, graph);
+    if (trees && !err)
+        err = read_trees(r, from, node);
     return err ? err : read_outputs(r, from, scope, node);
 }
 

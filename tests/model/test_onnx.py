@@ -174,7 +174,7 @@ class Wrong(unittest.TestCase):
         self.refused(self.one("Conv", domain="com.microsoft.nchwc"), "ORT_ENABLE_EXTENDED")
         other = self.one("TreeEnsembleRegressor", domain="ai.onnx.ml") # as xgboost's are: of no set of ONNX's own
         other.opset_import[0].domain = "ai.onnx.ml"
-        self.refused(other, "domain 'ai.onnx.ml'")
+        self.refused(other, "'it' (TreeEnsembleRegressor)", "nodes_treeids is missing")
         unsaid = self.one("Relu")
         unsaid.opset_import[0].domain = "ai.onnx.ml"
         self.refused(unsaid, "'it' (Relu)", "no operator set")

@@ -78,6 +78,23 @@ void let_tensor(struct td_onnx *n, const char *name, enum td_dtype dtype, const 
         let(n, name, item);
 }
 
+void set_numbers(struct td_onnx *n, const char *name, enum td_dtype dtype)
+{
+    double v[TD_MAX_LIST];
+    const struct td_item *item = at(n, name);
+    if (item->v.kind == TD_KIND_tensor) {
+        let(n, "type", td_item_dtype(dtype));
+        let(n, "v", *item);
+        set(n, name, "to.dtype(v, type)");
+        return;
+    }
+    int count = reals(n, name, v, TD_MAX_LIST);
+    if (count < 0)
+        refuse(n, "%s: numbers are missing", name);
+    else
+        let_tensor(n, name, dtype, v, count);
+}
+
 /* ---- what they are ---- */
 
 const struct td_tensor *tensor_of(struct td_onnx *n, const char *name)

@@ -9,7 +9,7 @@
 
 #include "dispatch/program/program.h"
 
-#define TD_ONNX_NAMES 48 /* an operator's, and those that its function adds */
+#define TD_ONNX_NAMES 64 /* an operator's, and those that its function adds */
 
 struct td_onnx { /* a node that is being made calls of */
     struct td_walk *walk;
@@ -23,12 +23,14 @@ struct td_onnx { /* a node that is being made calls of */
 
 typedef void td_onnx_lower(struct td_onnx *n);
 struct td_onnx_row {
+    const char *domain; /* "": ONNX's own */
     const char *op;
     const char *operands; /* "X W B | pads strides group=1": inputs, then attributes */
     const char *formula;
     td_onnx_lower *lower; /* NULL: the formula says it all */
 };
-const struct td_onnx_row *td_onnx_find(const char *op); /* NULL: there is none */
+const struct td_onnx_row *td_onnx_find(const char *domain,
+                                       const char *op); /* NULL: there is none */
 
 /* A row as the nodes of a model use it: its operands, read apart. */
 struct td_onnx_form {
@@ -66,6 +68,7 @@ const char *td_onnx_type_name(int64_t type);
 #define let_int(...) td_onnx_let_int(__VA_ARGS__)
 #define let_ints(...) td_onnx_let_ints(__VA_ARGS__)
 #define let_tensor(...) td_onnx_let_tensor(__VA_ARGS__)
+#define set_numbers(...) td_onnx_set_numbers(__VA_ARGS__)
 #define eval(...) td_onnx_eval(__VA_ARGS__)
 #define set(...) td_onnx_set(__VA_ARGS__)
 #define give(...) td_onnx_give(__VA_ARGS__)
@@ -102,6 +105,8 @@ void td_onnx_let_ints(struct td_onnx *n, const char *name, const int64_t *v, int
 /* A tensor of numbers: as td_walk_tensor. */
 void td_onnx_let_tensor(struct td_onnx *n, const char *name, enum td_dtype dtype, const double *v,
                         int count);
+/* What is called so, a tensor or numbers, as a tensor of the type. */
+void td_onnx_set_numbers(struct td_onnx *n, const char *name, enum td_dtype dtype);
 /* A formula over the names: its one result; that under a name; and all of its results as the
  * node's own. */
 struct td_item td_onnx_eval(struct td_onnx *n, const char *formula);
@@ -120,8 +125,14 @@ struct td_item td_onnx_call_list(struct td_onnx *n, const char *op, const struct
 /* What the rows' functions are. */
 #define TD_ONNX(op, operands, formula)
 #define TD_ONNX_BY(op, operands, function) td_onnx_lower td_onnx_##function;
+#define TD_ONNX_IN(domain, op, operands, formula)
+#define TD_ONNX_IN_BY(domain, op, operands, function) td_onnx_lower td_onnx_##function;
 #include "dispatch/onnx/ops/operators.def"
+
+#include "dispatch/onnx/ops/domains.def"
 #undef TD_ONNX
 #undef TD_ONNX_BY
+#undef TD_ONNX_IN
+#undef TD_ONNX_IN_BY
 
 #endif

@@ -3,18 +3,28 @@
 
 #include <string.h>
 
+#define MICROSOFT "com.microsoft"
+#define ML "ai.onnx.ml"
+
 static const struct td_onnx_row rows[] = {
-#define TD_ONNX(op, operands, formula) {#op, operands, formula, NULL},
-#define TD_ONNX_BY(op, operands, function) {#op, operands, NULL, td_onnx_##function},
+#define TD_ONNX(op, operands, formula) {"", #op, operands, formula, NULL},
+#define TD_ONNX_BY(op, operands, function) {"", #op, operands, NULL, td_onnx_##function},
+#define TD_ONNX_IN(domain, op, operands, formula) {domain, #op, operands, formula, NULL},
+#define TD_ONNX_IN_BY(domain, op, operands, function)                                              \
+    {domain, #op, operands, NULL, td_onnx_##function},
 #include "dispatch/onnx/ops/operators.def"
+
+#include "dispatch/onnx/ops/domains.def"
 #undef TD_ONNX
 #undef TD_ONNX_BY
+#undef TD_ONNX_IN
+#undef TD_ONNX_IN_BY
 };
 
-const struct td_onnx_row *td_onnx_find(const char *op)
+const struct td_onnx_row *td_onnx_find(const char *domain, const char *op)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!strcmp(rows[i].op, op))
+        if (!strcmp(rows[i].op, op) && !strcmp(rows[i].domain, domain))
             return &rows[i];
     return NULL;
 }

@@ -1,0 +1,311 @@
+#!/usr/bin/env python3
+"""Operators of ai.onnx.ml and com.microsoft: files made here, judged by ONNX Runtime; wrong ones by their sentence.
+
+    test_onnx_domains.py RUN_MODEL
+"""
+import pathlib
+import sys
+import unittest
+
+import numpy as np
+
+try:
+    import onnx
+    import onnxruntime
+    from onnx import TensorProto, helper, numpy_helper
+except ImportError:
+    print("skipped: no onnx or no onnxruntime: run deploy/setup.sh check")
+    sys.exit(77)
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import service
+from runner import Refused, Runner
+
+ML, MS = "ai.onnx.ml", "com.microsoft"
+MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
+
+
+def port(name, array):
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+
+
+def model(domain, op, inputs, constant=(), outputs=1, ml=3, **attributes):
+    """One node. inputs: arrays, or None for what is left out; those whose index is constant stand in the file."""
+    inputs = [a if a is None else np.asarray(a) for a in inputs]
+    names = ["" if a is None else f"i{k}" for k, a in enumerate(inputs)]
+    given = [(names[k], a) for k, a in enumerate(inputs) if a is not None and k not in constant]
+    results = [f"o{k}" if outputs is None or k in np.atleast_1d(outputs) else "" for k in range(np.max(outputs) + 1)] \
+        if not isinstance(outputs, int) else [f"o{k}" for k in range(outputs)]
+    graph = helper.make_graph([helper.make_node(op, names, results, domain=domain, name="node", **attributes)], "g",
+                              [port(n, a) for n, a in given], [helper.make_empty_tensor_value_info(o) for o in results if o],
+                              [numpy_helper.from_array(inputs[k], names[k]) for k in constant if inputs[k] is not None])
+    sets = [helper.make_opsetid("", 18), helper.make_opsetid(ML, ml), helper.make_opsetid(MS, 1)]
+    return helper.make_model(graph, opset_imports=sets, ir_version=9), dict(given)
+
+
+def judge(file, given):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.graph_optimization_level = 4, onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(file.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, given)
+
+
+def forest(rng, trees, depth, features, modes=MODES, whole=False):
+    """The nodes of random trees, as lists; and (tree, node) of their leaves."""
+    rows, leaves = [], []
+    for tree in range(trees):
+        n, waiting = 1, [(0, 0)]
+        while waiting:
+            at, deep = waiting.pop()
+            if deep == depth or (deep and rng.random() < 0.2):
+                rows.append((tree, at, 0, 0.0, "LEAF", 0, 0, 0))
+                leaves.append((tree, at))
+                continue
+            limit = float(rng.integers(-2, 3)) if whole else float(np.float32(rng.standard_normal()))
+            rows.append((tree, at, int(rng.integers(features)), limit, str(rng.choice(modes)), n, n + 1, int(rng.integers(2))))
+            waiting += [(n, deep + 1), (n + 1, deep + 1)]
+            n += 2
+    order = sorted(range(len(rows)), key=lambda i: rows[i][:2])
+    names = ["treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids", "missing_value_tracks_true"]
+    return {"nodes_" + name: [rows[i][k] for i in order] for k, name in enumerate(names)}, leaves
+
+
+def weights(rng, prefix, leaves, targets, each, positive=False):
+    """each: how many targets a leaf has, from its tree's own on; 0: all have target 0."""
+    rows = [(tree, node, (tree + t) % targets if each else 0, float(np.float32(abs(rng.standard_normal()) if positive else rng.standard_normal())))
+            for tree, node in leaves for t in range(each or 1)]
+    return {f"{prefix}_{name}": [row[k] for row in rows] for k, name in enumerate(["treeids", "nodeids", "ids", "weights"])}
+
+
+class Domains(unittest.TestCase):
+    def setUp(self):
+        self.rng = np.random.default_rng(service.seed())
+
+    def normal(self, *shape):
+        return self.rng.standard_normal(shape).astype(np.float32)
+
+    def whole(self, low, high, shape, kind=np.int64):
+        return self.rng.integers(low, high, shape).astype(kind)
+
+    def same(self, *args, within=2e-6, **how):
+        """What the node gives is ONNX Runtime's, whole numbers to the last bit (8 bits within one)."""
+        file, given = model(*args, **how)
+        wanted, found = judge(file, given), RUN.run(file.SerializeToString(), list(given.values()))
+        for got, want in zip(found, wanted, strict=True):
+            if isinstance(want, list):
+                want = np.array([list(row.values()) for row in want])
+            with self.subTest(op=args[1], **{k: v for k, v in how.items() if np.isscalar(v)}):
+                self.assertEqual(got.shape, want.shape)
+                if want.dtype.kind == "f":
+                    np.testing.assert_allclose(got, want, rtol=within, atol=within * max(1, np.nanmax(np.abs(want), initial=0)))
+                else:
+                    self.assertLessEqual(np.abs(got.astype(int) - want.astype(int)).max(initial=0), want.dtype.itemsize == 1)
+        return found
+
+    def refused(self, word, *args, **how):
+        file, given = model(*args, **how)
+        with self.assertRaises(Refused) as caught:
+            RUN.run(file.SerializeToString(), list(given.values()))
+        self.assertIn(word, str(caught.exception))
+
+    # ---- ai.onnx.ml ----
+
+    def rows_with_nan(self, rows, features, whole=False):
+        x = self.whole(-3, 4, (rows, features)).astype(np.float32) if whole else self.normal(rows, features)
+        x[self.rng.random(x.shape) < 0.1] = np.nan
+        return x
+
+    def test_trees_regress(self):
+        for modes, whole, rows in (["BRANCH_LEQ"], False, 1), (["BRANCH_LEQ"], False, 70), (MODES, True, 40), (["BRANCH_EQ"], True, 9):
+            for targets, each in (1, 1), (3, 2), (3, 3):
+                nodes, leaves = forest(self.rng, 11, 5, 7, modes, whole)
+                for how in "SUM", "AVERAGE":
+                    self.same(ML, "TreeEnsembleRegressor", [self.rows_with_nan(rows, 7, whole)], n_targets=targets, aggregate_function=how,
+                              base_values=[0.5] * targets, **nodes, **weights(self.rng, "target", leaves, targets, each))
+
+    def test_trees_classify(self):
+        for classes, each, positive in (3, 3, True), (4, 1, False), (2, 0, True), (2, 0, False):
+            for transform in "NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO":
+                if not each and "SOFTMAX" in transform: # of one score it is nothing
+                    continue
+                nodes, leaves = forest(self.rng, 9, 4, 5, ["BRANCH_LEQ"])
+                self.same(ML, "TreeEnsembleClassifier", [self.rows_with_nan(20, 5)], outputs=2, classlabels_int64s=[7, 3, 9, 1][:classes],
+                          post_transform=transform, **nodes, **weights(self.rng, "class", leaves, classes, each, positive))
+
+    def test_trees_indexed(self):
+        """The fifth set: two trees, one of which has but a leaf behind its root."""
+        tensor = lambda name, kind, v: helper.make_tensor(name, kind, [len(v)], v)
+        tables = {"nodes_splits": tensor("s", TensorProto.FLOAT, [0.5, -1, 0.0]), "nodes_featureids": [1, 0, 2],
+                  "nodes_modes": tensor("m", TensorProto.UINT8, [0, 3, 1]), "nodes_truenodeids": [1, 0, 3], "nodes_falsenodeids": [2, 1, 3],
+                  "nodes_trueleafs": [0, 1, 1], "nodes_falseleafs": [1, 1, 1], "tree_roots": [0, 2],
+                  "leaf_targetids": [0, 1, 1, 0], "leaf_weights": tensor("w", TensorProto.FLOAT, [1, 2, 3, 4])}
+        self.same(ML, "TreeEnsemble", [self.normal(20, 3)], ml=5, n_targets=2, aggregate_function=1, post_transform=0, **tables)
+        self.refused("has a child", ML, "TreeEnsemble", [self.normal(2, 3)], ml=5, n_targets=2, **{**tables, "nodes_truenodeids": [9, 0, 3]})
+        self.refused("tree_roots", ML, "TreeEnsemble", [self.normal(2, 3)], ml=5, n_targets=2, **{**tables, "tree_roots": [0, 3]})
+        self.refused("BRANCH_MEMBER", ML, "TreeEnsemble", [self.normal(2, 3)], ml=5, n_targets=2,
+                     **{**tables, "nodes_modes": tensor("m", TensorProto.UINT8, [0, 6, 1])})
+
+    def test_wrong_trees(self):
+        nodes, leaves = forest(self.rng, 3, 3, 4, ["BRANCH_LEQ"])
+        more = {"n_targets": 1, **weights(self.rng, "target", leaves, 1, 1)}
+        x = [self.normal(2, 4)]
+        for word, wrong in {"has no node": {"nodes_truenodeids": [99] * len(nodes["nodes_nodeids"])}, "two ways": {"nodes_falsenodeids": [1] * len(nodes["nodes_nodeids"])},
+                            "is no feature": {"nodes_featureids": [-1] * len(nodes["nodes_nodeids"])}, "nodes_modes": {"nodes_modes": ["LEFT"] * len(nodes["nodes_nodeids"])},
+                            "nodes_values": {"nodes_values": [1.0]}, "is none of 1": {"target_ids": [1] * len(leaves)}}.items():
+            with self.subTest(word):
+                self.refused(word, ML, "TreeEnsembleRegressor", x, **{**nodes, **more, **wrong})
+        self.refused("feature", ML, "TreeEnsembleRegressor", [self.normal(2, 1)], **{**nodes, **more, "nodes_featureids": [3] * len(nodes["nodes_nodeids"])})
+        self.refused("so few of", ML, "TreeEnsembleRegressor", x, **nodes, **{**more, "n_targets": 1 << 30, "target_ids": list(range(len(leaves)))})
+        self.refused("texts", ML, "TreeEnsembleClassifier", x, outputs=2, classlabels_strings=["a", "b"], **nodes, **weights(self.rng, "class", leaves, 2, 1))
+
+    def test_linear(self):
+        x, table = self.normal(9, 6), self.normal(18).tolist()
+        for transform in "NONE", "SOFTMAX", "LOGISTIC":
+            self.same(ML, "LinearRegressor", [x], coefficients=table, intercepts=[1.0, 2.0, 3.0], targets=3, post_transform=transform)
+            self.same(ML, "LinearClassifier", [x], outputs=2, coefficients=table, intercepts=[1.0, 2.0, 3.0], classlabels_ints=[5, 2, 8], post_transform=transform)
+        for transform in "NONE", "LOGISTIC":
+            self.same(ML, "LinearClassifier", [x], outputs=2, coefficients=table[:6], intercepts=[0.1], classlabels_ints=[5, 2], post_transform=transform)
+        self.refused("texts", ML, "LinearClassifier", [x], outputs=2, coefficients=table, intercepts=[1.0] * 3, classlabels_strings=["a", "b", "c"])
+
+    def test_before_a_model(self):
+        x = self.normal(9, 4)
+        x[0] = 0
+        hole = x.copy()
+        hole[self.rng.random(x.shape) < 0.3] = np.nan
+        self.same(ML, "Scaler", [x], offset=[1.0, 2.0, 3.0, 4.0], scale=[0.5, 2.0, 1.0, 3.0])
+        self.same(ML, "Scaler", [self.whole(-9, 9, (3, 4))], offset=[1.0], scale=[0.5])
+        self.same(ML, "Imputer", [hole], imputed_value_floats=[1.0, 2.0, 3.0, 4.0], replaced_value_float=float("nan"))
+        self.same(ML, "Imputer", [x], imputed_value_floats=[7.0], replaced_value_float=0.0)
+        self.same(ML, "Imputer", [self.whole(0, 3, (5, 2))], imputed_value_int64s=[7, 8], replaced_value_int64=1)
+        self.same(ML, "Binarizer", [x], threshold=0.25)
+        for norm in "L1", "L2", "MAX":
+            self.same(ML, "Normalizer", [abs(x)], norm=norm)
+        self.same(ML, "ArrayFeatureExtractor", [x, np.int64([[3, 0]])])
+        self.same(ML, "ArrayFeatureExtractor", [self.normal(5), np.int64([3, 0])])
+        self.same(ML, "FeatureVectorizer", [x, self.normal(9, 2)], inputdimensions=[4, 2])
+        self.same(ML, "OneHotEncoder", [self.whole(0, 5, (4, 3))], cats_int64s=[3, 1, 2])
+        self.refused("texts", ML, "OneHotEncoder", [self.whole(0, 5, (4, 3))], cats_strings=["a"])
+        _, table = RUN.run(model(ML, "LinearClassifier", [x], outputs=2, coefficients=[1.0] * 8, intercepts=[0.0] * 2, classlabels_ints=[0, 1])[0].SerializeToString(), [x])
+        self.assertEqual(table.shape, (9, 2))
+
+    def test_labels(self):
+        for x, keys, values in ((self.whole(0, 9, (4, 3)), {"keys_int64s": [5, 2, 7, 0]}, {"values_int64s": [50, 20, 70, 0], "default_int64": -3}),
+                                (self.whole(0, 9, (6,)), {"keys_int64s": list(range(40, 0, -1))}, {"values_floats": self.normal(40).tolist(), "default_float": 0.5}),
+                                (self.whole(0, 4, (5,)).astype(np.float32), {"keys_floats": [3.0, 1.0]}, {"values_int64s": [1, 2]})):
+            self.same(ML, "LabelEncoder", [x], **keys, **values)
+        self.refused("texts", ML, "LabelEncoder", [self.whole(0, 4, (5,))], keys_int64s=[1], values_strings=["a"])
+
+    def test_maps(self):
+        """ZipMap's scores come as the table that they are."""
+        graph = helper.make_graph([helper.make_node("ZipMap", ["x"], ["y"], domain=ML, classlabels_int64s=[4, 2])], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2])],
+                                  [helper.make_value_info("y", helper.make_sequence_type_proto(helper.make_map_type_proto(
+                                      TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, []))))])
+        x = self.normal(3, 2)
+        y, = RUN.run(helper.make_model(graph, opset_imports=[helper.make_opsetid(ML, 3)]).SerializeToString(), [x])
+        np.testing.assert_array_equal(y, x)
+
+    def test_machines(self):
+        x, vectors = self.normal(9, 4), self.normal(7, 4)
+        for kernel in "RBF", "LINEAR", "SIGMOID", "POLY":
+            self.same(ML, "SVMRegressor", [x], within=2e-5, kernel_type=kernel, kernel_params=[0.3, 0.5, 3.0], n_supports=7,
+                      support_vectors=vectors.ravel().tolist(), coefficients=self.normal(7).tolist(), rho=[0.25])
+        self.same(ML, "SVMRegressor", [x], coefficients=self.normal(4).tolist(), rho=[0.25], kernel_type="LINEAR", n_supports=0, kernel_params=[0.0, 0.0, 0.0])
+
+    # ---- com.microsoft ----
+
+    def test_fused(self):
+        a, b, bias = self.normal(2, 3, 8), self.normal(2, 8, 5), self.normal(8)
+        for op in "Gelu", "QuickGelu", "FastGelu":
+            self.same(MS, op, [a])
+        self.same(MS, "FastGelu", [a, bias])
+        self.same(MS, "BiasGelu", [a, bias])
+        self.same(MS, "FusedMatMul", [a, b], alpha=0.25)
+        self.same(MS, "FusedMatMul", [a, b.swapaxes(1, 2).copy()], alpha=2.0, transB=1)
+        self.same(MS, "FusedMatMul", [a.swapaxes(0, 1).copy(), b], transBatchA=1)
+        for activation, more in ("Tanh", {}), ("Relu", {}), ("LeakyRelu", {"activation_alpha": 0.3}), ("Sigmoid", {}):
+            self.same(MS, "FusedGemm", [a[0], b[0], self.normal(5)], activation=activation, alpha=0.5, **more)
+        x, w = self.normal(1, 2, 7, 7), self.normal(3, 2, 3, 3)
+        self.same(MS, "FusedConv", [x, w, None, self.normal(1, 3, 7, 7)], within=1e-5, activation="Relu", kernel_shape=[3, 3], pads=[1] * 4)
+        self.same(MS, "FusedConv", [x, w, self.normal(3)], within=1e-5, activation="Clip", activation_params=[-0.5, 0.5], kernel_shape=[3, 3])
+        self.refused("activation", MS, "FusedGemm", [a[0], b[0]], activation="Round")
+
+    def test_norms(self):
+        a, skip, gamma, beta = self.normal(2, 3, 8), self.normal(2, 3, 8), self.normal(8), self.normal(8)
+        self.same(MS, "SkipLayerNormalization", [a, skip, gamma, beta, self.normal(8)], outputs=[0, 3], epsilon=1e-5)
+        self.same(MS, "SkipSimplifiedLayerNormalization", [a, skip, gamma], outputs=[0, 3], epsilon=1e-6)
+        self.same("", "SimplifiedLayerNormalization", [a, gamma], axis=-1, epsilon=1e-6, stash_type=1)
+        words, mask = self.whole(0, 9, (2, 4), np.int32), np.int32([[1, 1, 1, 0], [1, 1, 0, 0]])
+        self.same(MS, "EmbedLayerNormalization", [words, self.whole(0, 2, (2, 4), np.int32), self.normal(9, 8), self.normal(6, 8), self.normal(2, 8), gamma,
+                                                  beta, mask], outputs=2, epsilon=1e-12)
+
+    def test_attention(self):
+        x, w, bias = self.normal(2, 5, 8), self.normal(8, 24), self.normal(24)
+        for mask in (None, np.int32([5, 3]), np.int32([5, 4, 0, 1]), np.int32([[1] * 5, [1, 1, 1, 0, 0]]), self.whole(0, 2, (2, 5, 5), np.int32)):
+            self.same(MS, "Attention", [x, w, bias, mask], within=1e-5, num_heads=2)
+        self.same(MS, "Attention", [x, w, bias], within=1e-5, num_heads=2, unidirectional=1)
+        self.same(MS, "Attention", [x, w, bias, None, self.normal(2, 2, 2, 3, 4)], within=1e-5, outputs=2, num_heads=2)
+        q, k, v = self.normal(2, 3, 8), self.normal(2, 4, 8), self.normal(2, 4, 8)
+        self.same(MS, "MultiHeadAttention", [q, k, v, bias, np.int32([[1] * 4, [1, 1, 1, 0]]), self.normal(2, 1, 3, 4)], within=1e-5, num_heads=2)
+        self.same(MS, "MultiHeadAttention", [q, k, v, None, None, None, self.normal(2, 2, 5, 4), self.normal(2, 2, 5, 4)], within=1e-5, outputs=3, num_heads=2)
+
+    def test_groups(self):
+        """As a model's builder writes it: a prompt, and then steps with what came before."""
+        angle = np.outer(np.arange(32), 1e4 ** (-np.arange(0, 16, 2) / 16))
+        cos, sin = np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32)
+        how = {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1}
+        for past, steps, more in (0, 3, {"scale": 0.25}), (5, 1, {}), (5, 1, {"local_window_size": 3, "softcap": 2.0}), (0, 6, {"local_window_size": 2}):
+            before = [self.normal(1, 2, past, 16), self.normal(1, 2, past, 16)]
+            lengths = [np.int32([past + steps - 1]), np.int32(past + steps), cos, sin]
+            q, k, v = self.normal(1, steps, 64), self.normal(1, steps, 32), self.normal(1, steps, 32)
+            self.same(MS, "GroupQueryAttention", [q, k, v, *before, *lengths], within=1e-5, outputs=3, **how, **more)
+            self.same(MS, "GroupQueryAttention", [np.concatenate([q, k, v], 2), None, None, *before, *lengths], within=1e-5, outputs=3, **how, **more)
+        self.refused("total_sequence_length", MS, "GroupQueryAttention", [q, k, v, *before, np.int32([9]), np.int32(10), cos, sin], outputs=3, **how)
+        at = np.int64([[2, 3, 4]])
+        self.same(MS, "RotaryEmbedding", [self.normal(1, 2, 3, 16), at, cos, sin])
+        self.same(MS, "RotaryEmbedding", [self.normal(1, 3, 32), np.int64([2]), cos, sin])
+
+    def test_few_bits(self):
+        for bits in 2, 4, 8:
+            for zeros in False, True:
+                k, n, block = 40, 6, 16
+                blocks, each = 3, 8 // bits
+                b = self.whole(0, 256, (n, blocks, block // each), np.uint8)
+                zero = self.whole(0, 256, (n, -(-blocks // each)), np.uint8) if zeros else None
+                self.same(MS, "MatMulNBits", [self.normal(3, k), b, abs(self.normal(n, blocks)), zero], constant=(1, 2, 3), within=1e-5,
+                          K=k, N=n, bits=bits, block_size=block)
+        self.refused("g_idx", MS, "MatMulNBits", [self.normal(3, k), b, self.normal(n, blocks), None, np.zeros(k, np.int32)], constant=(1, 2, 4), K=k, N=n, bits=8,
+                     block_size=block)
+
+    def test_eight_bits(self):
+        scales, zeros = [np.float32(s) for s in (0.03, 0.02, 0.05)], [np.uint8(z) for z in (120, 130, 100)]
+        a, b = (self.whole(0, 256, (2, 3, 4, 4), np.uint8) for _ in range(2))
+        last = [scales[2], zeros[2]]
+        one, two = [a, scales[0], zeros[0]], [b, scales[1], zeros[1]]
+        self.same(MS, "QLinearAdd", [*one, *two, *last])
+        self.same(MS, "QLinearMul", [*one, *two, *last])
+        self.same(MS, "QLinearConcat", [*last, *one, *two], constant=(0, 1, 3, 4, 6, 7), axis=1)
+        for op, more in (("QLinearLeakyRelu", {"alpha": 0.1}), ("QLinearAveragePool", {"kernel_shape": [2, 2], "strides": [2, 2]}),
+                         ("QLinearGlobalAveragePool", {})):
+            self.same(MS, op, [*one, *last], constant=(1, 2, 3, 4), **more)
+        for op, more in ("QLinearSigmoid", {}), ("QLinearSoftmax", {"axis": -1, "opset": 13}):
+            self.same(MS, op, [*one, np.float32(1 / 256), np.uint8(0)], constant=(1, 2, 3, 4), **more)
+        x, w, each = self.normal(3, 8), self.whole(-128, 128, (8, 5), np.int8), abs(self.normal(5)) / 100
+        none, bias = np.zeros(5, np.int8), self.normal(5)
+        self.same(MS, "DynamicQuantizeMatMul", [x, w, each, none, bias], constant=(1, 2, 3, 4))
+        self.same(MS, "MatMulIntegerToFloat", [self.whole(0, 256, (3, 8), np.uint8), w, scales[0], each, zeros[0], none, bias], constant=(1, 3, 5, 6))
+        gemm = [self.whole(0, 256, (3, 8), np.uint8), scales[0], zeros[0], w.T.copy(), each, none, self.whole(-99, 99, 5, np.int32)]
+        self.same(MS, "QGemm", [*gemm, *last], constant=range(1, 9), transB=1)
+        self.same(MS, "QGemm", gemm, constant=range(1, 7), transB=1)
+
+    def test_unknown(self):
+        self.refused("no such operator of domain", MS, "NoSuchThing", [self.normal(2)])
+
+
+RUN = Runner(sys.argv.pop(1))
+if __name__ == "__main__":
+    try:
+        service.main()
+    finally:
+        wrong = RUN.close()
+        if wrong:
+            print(wrong)
+            sys.exit(1)
