@@ -45,11 +45,17 @@ struct td_weight_room *td_access_room(const struct td_request *req);
 
 /* Whose sessions and tasks are seen. */
 struct td_viewer {
-    const struct td_account *account; /* NULL: there are no tokens */
-    bool all;                         /* everybody's */
+    struct td_account *account; /* NULL: there are no tokens */
+    bool all;                   /* everybody's */
 };
 struct td_viewer td_access_viewer(const struct td_request *req);
 const char *td_account_name(const struct td_account *account); /* "" for NULL */
+/* Sessions and results of tasks in its name hold so many bytes more: 0, or -EDQUOT; and fewer.
+ * NULL, where there are no tokens, is fine. no_room: the sentence for -EDQUOT, which it gives back.
+ */
+int td_account_keep(struct td_account *account, size_t bytes);
+void td_account_give(struct td_account *account, size_t bytes);
+int td_account_no_room(struct td_account *account, const char *what, struct td_problem *problem);
 
 /* A pool is to be made in the token's name: 1, and it counts from now on; 0: it is there already,
  * or there are no tokens; -EDQUOT, with the response filled: it has made as many as it may. _gone:

@@ -115,6 +115,10 @@ static int read_key(const struct td_access *access, const char *key, const char 
         right = read_bytes(value, td_memory.limit, &limits->flight)
                     ? NULL
                     : "bytes, as 64M, or a share of --memory, as 25%";
+    } else if (!strcmp(key, "memory")) {
+        right = read_bytes(value, td_memory.limit, &limits->memory)
+                    ? NULL
+                    : "bytes, as 64M, or a share of --memory, as 25%";
     } else if (!strcmp(key, "store")) {
         right = read_bytes(value, whole, &limits->store)
                     ? NULL
@@ -126,10 +130,11 @@ static int read_key(const struct td_access *access, const char *key, const char 
                     ? NULL
                     : "a time in UTC, as 2027-01-31 or 2027-01-31T12:00:00Z";
     } else {
-        return td_problem_set(problem, EINVAL,
-                              "'%.40s' is no key; right are prefix, rate, flight, store, pools and "
-                              "expires",
-                              key);
+        return td_problem_set(
+            problem, EINVAL,
+            "'%.40s' is no key; right are prefix, rate, flight, memory, store, pools "
+            "and expires",
+            key);
     }
     return right ? td_problem_set(problem, EINVAL, "%s: '%.60s' is wrong; right is %s", key, value,
                                   right)

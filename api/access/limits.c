@@ -30,6 +30,7 @@ struct td_account *td_account_get(struct td_access *access, const char *name)
         return account;
     account->room = (struct td_weight_room){take, give};
     td_budget_init(&account->store, access->store, SIZE_MAX, EDQUOT);
+    td_budget_init(&account->memory, NULL, SIZE_MAX, EDQUOT);
     td_budget_init(&account->flight, NULL, SIZE_MAX, EDQUOT);
     snprintf(account->name, sizeof account->name, "%s", name);
     account->of = access;
@@ -41,6 +42,7 @@ struct td_account *td_account_get(struct td_access *access, const char *name)
 void td_account_limit(struct td_account *account, const struct td_token_limits *limits)
 {
     account->store.limit = limits->store ? limits->store : SIZE_MAX;
+    account->memory.limit = limits->memory ? limits->memory : SIZE_MAX;
     account->flight.limit = limits->flight ? limits->flight : SIZE_MAX;
 }
 
@@ -127,6 +129,29 @@ void td_access_leave(struct td_request *req)
 struct td_weight_room *td_access_room(const struct td_request *req)
 {
     return req->token ? &req->token->account->room : NULL;
+}
+
+/* ---- what is kept for a client ---- */
+
+int td_account_keep(struct td_account *account, size_t bytes)
+{
+    return account ? td_budget_take(&account->memory, bytes) : 0;
+}
+
+void td_account_give(struct td_account *account, size_t bytes)
+{
+    if (account)
+        td_budget_give(&account->memory, bytes);
+}
+
+int td_account_no_room(struct td_account *account, const char *what, struct td_problem *problem)
+{
+    atomic_fetch_add(&account->of->limited, 1);
+    return td_problem_set(problem, EDQUOT,
+                          "no room for %s: the token's sessions and results of tasks hold %zu of "
+                          "the %zu bytes that they may (memory); DELETE one, or wait until one "
+                          "expires",
+                          what, (size_t)account->memory.used, (size_t)account->memory.limit);
 }
 
 /* ---- pools ---- */

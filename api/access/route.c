@@ -14,6 +14,8 @@ static void write_limits(struct td_writer *w, const struct td_token *token)
         td_write_int(w, "rate", limits->rate);
     if (limits->flight)
         td_write_int(w, "flight_bytes", (int64_t)limits->flight);
+    if (limits->memory)
+        td_write_int(w, "memory_bytes", (int64_t)limits->memory);
     if (limits->store)
         td_write_int(w, "store_bytes", (int64_t)limits->store);
     if (limits->pools)
@@ -22,6 +24,7 @@ static void write_limits(struct td_writer *w, const struct td_token *token)
     td_write_open(w, "used", '{');
     td_write_int(w, "requests", account->requests);
     td_write_int(w, "flight_bytes", (int64_t)account->flight.used);
+    td_write_int(w, "memory_bytes", (int64_t)account->memory.used);
     td_write_int(w, "store_bytes", (int64_t)account->store.used);
     td_write_close(w, '}');
 }

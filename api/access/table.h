@@ -14,6 +14,7 @@ struct td_account {
     struct td_account *next;
     struct td_access *of;
     struct td_budget store;  /* bytes of tensors and models in its name, a part of the store's */
+    struct td_budget memory; /* bytes of sessions and of results of tasks */
     struct td_budget flight; /* bytes of bodies and replies under way */
     _Atomic int64_t due_ns;  /* when the rate would have its next request, if all came evenly */
     atomic_llong requests, limited;
@@ -21,7 +22,7 @@ struct td_account {
 };
 
 struct td_token_limits { /* 0: none */
-    size_t flight, store;
+    size_t flight, store, memory;
     int rate, pools;
 };
 

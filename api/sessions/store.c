@@ -123,13 +123,26 @@ struct td_session *td_session_find(struct td_sessions *sessions, struct td_viewe
     return viewer.all && viewer.account ? find_others(sessions, model, name) : NULL;
 }
 
+int td_session_take(struct td_session *session, size_t bytes)
+{
+    int err = td_budget_take(&session->of->budget, bytes);
+    if (!err && (err = td_account_keep(session->owner, bytes)))
+        td_budget_give(&session->of->budget, bytes);
+    return err;
+}
+
+void td_session_give(struct td_session *session, size_t bytes)
+{
+    td_budget_give(&session->of->budget, bytes);
+    td_account_give(session->owner, bytes);
+}
+
 static void free_session(struct td_session *session)
 {
-    struct td_sessions *sessions = session->of;
     td_contents_unref(&session->contents);
     td_contents_unref(&session->spare);
     td_served_unref(&session->served);
-    td_budget_give(&sessions->budget, session->taken);
+    td_session_give(session, session->taken);
     td_budget_give(&td_memory, sizeof *session);
     free(session);
 }
@@ -170,7 +183,9 @@ int td_session_make(struct td_sessions *sessions, const struct td_session_ask *a
     session = calloc(1, sizeof *session);
     if (!session)
         return no_room(session, -ENOMEM);
-    int err = td_budget_take(&sessions->budget, sizeof *session);
+    session->of = sessions;
+    session->owner = ask->viewer.account;
+    int err = td_session_take(session, sizeof *session);
     if (err)
         return no_room(session, err);
     session->taken = sizeof *session;
@@ -179,13 +194,11 @@ int td_session_make(struct td_sessions *sessions, const struct td_session_ask *a
     if (!kin) {
         if (!err)
             td_names_drop(sessions->names, name);
-        td_budget_give(&sessions->budget, session->taken);
+        td_session_give(session, session->taken);
         return no_room(session, err ? err : -ENOMEM);
     }
     name->item = session;
-    session->of = sessions;
     session->name = name;
-    session->owner = ask->viewer.account;
     session->busy = session->is_new = true;
     session->ttl_s = sessions->ttl_s;
     session->node = -1;

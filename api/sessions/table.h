@@ -28,7 +28,7 @@ struct td_session { /* links and what a call sets are guarded by the table's loc
     struct td_session *next, *prev;   /* in its slot of the wheel, while nobody has it */
     struct td_session *sibling, *elder;
     struct td_session_kin *kin;
-    const struct td_account *owner;
+    struct td_account *owner;
     struct td_name *name; /* "OWNER:MODEL/NAME"; NULL: gone */
     struct td_served *served;
     struct td_contents *contents; /* NULL: what the model begins with */
@@ -75,6 +75,9 @@ int td_session_make(struct td_sessions *sessions, const struct td_session_ask *a
                     struct td_session **session);
 /* Nobody finds it any more; the table's reference becomes the caller's. */
 void td_session_drop(struct td_session *session, enum td_session_end how, int64_t now);
+/* So many bytes of all sessions', and of what its token may keep; taken, which is told, stays. */
+int td_session_take(struct td_session *session, size_t bytes); /* 0, -ENOSPC, -EDQUOT */
+void td_session_give(struct td_session *session, size_t bytes);
 void td_session_count(struct td_session *session, size_t taken); /* it has so many bytes now */
 
 /* ---- store.c; without the lock ---- */

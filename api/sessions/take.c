@@ -106,6 +106,8 @@ static int take(struct td_sessions *sessions, const struct td_session_ask *ask,
                               "no room for a session: they have %zu of their %zu bytes "
                               "(session-bytes); DELETE one, or wait until one expires",
                               (size_t)sessions->budget.used, (size_t)sessions->budget.limit);
+    if (err == -EDQUOT)
+        return td_account_no_room(ask->viewer.account, "a session", problem);
     if (err)
         return err == -ENOENT ? err : td_problem_set(problem, -err, "no memory for a session");
     if (!found->busy)
@@ -171,11 +173,13 @@ int td_session_reserve(struct td_session *session, size_t bytes, struct td_probl
     int err = 0;
     pthread_mutex_lock(&sessions->lock);
     if (wanted > session->taken) {
-        err = td_budget_take(&sessions->budget, wanted - session->taken);
+        err = td_session_take(session, wanted - session->taken);
         if (!err)
             td_session_count(session, wanted);
     }
     pthread_mutex_unlock(&sessions->lock);
+    if (err == -EDQUOT)
+        return td_account_no_room(session->owner, "the session's state", problem);
     return err ? td_problem_set(
                      problem, -err,
                      "no room for the session's state of %zu bytes: sessions have %zu of "
@@ -188,17 +192,16 @@ int td_session_reserve(struct td_session *session, size_t bytes, struct td_probl
  * there is room, and is given back, else NULL is. The session counts with both. */
 static struct td_contents *keep_spare(struct td_session *session, const struct td_contents *next)
 {
-    struct td_budget *budget = &session->of->budget;
     struct td_contents *old = session->contents;
     size_t own = sizeof *session + (next ? next->bytes : 0);
     bool twins = old && next && old->bytes == next->bytes && next->bytes >= TD_CONTENTS_LARGE;
     size_t wanted = own + (twins ? old->bytes : 0);
-    if (wanted > session->taken && td_budget_take(budget, wanted - session->taken)) {
+    if (wanted > session->taken && td_session_take(session, wanted - session->taken)) {
         twins = false;
         wanted = own > session->taken ? session->taken : own;
     }
     if (wanted < session->taken)
-        td_budget_give(budget, session->taken - wanted);
+        td_session_give(session, session->taken - wanted);
     td_session_count(session, wanted);
     return twins ? old : NULL;
 }

@@ -47,6 +47,7 @@ void td_task_unref(struct td_task *task)
     if (!task || atomic_fetch_sub(&task->refs, 1) != 1)
         return;
     td_budget_give(&task->table->budget, task->bytes);
+    td_account_give(task->owner, task->bytes);
     free(task->block_);
     free(task);
 }

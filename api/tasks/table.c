@@ -23,13 +23,28 @@ struct own { /* a call's own request */
 
 /* ---- the life of a task ---- */
 
+/* Of all results, and of the token's. */
+static int take(struct td_task *task, size_t bytes)
+{
+    struct td_budget *budget = &task->table->budget;
+    int err = td_budget_take(budget, bytes);
+    if (!err && (err = td_account_keep(task->owner, bytes)))
+        td_budget_give(budget, bytes);
+    return err;
+}
+
+static void give(struct td_task *task, size_t bytes)
+{
+    td_budget_give(&task->table->budget, bytes);
+    td_account_give(task->owner, bytes);
+}
+
 /* Has the task hold that many bytes: fewer than were taken for it, but for a long explanation. */
 static int settle(struct td_task *task, size_t bytes)
 {
-    struct td_budget *budget = &task->table->budget;
-    int err = bytes > task->bytes ? td_budget_take(budget, bytes - task->bytes) : 0;
+    int err = bytes > task->bytes ? take(task, bytes - task->bytes) : 0;
     if (bytes < task->bytes)
-        td_budget_give(budget, task->bytes - bytes);
+        give(task, task->bytes - bytes);
     if (!err)
         task->bytes = bytes;
     return err;
@@ -120,7 +135,9 @@ static int enter(struct td_task_table *table, struct td_task *task, struct td_pr
                              limits->tasks);
     else if (td_task_start_clock(table))
         err = td_problem_set(problem, ENOMEM, "no thread for tasks");
-    else if ((err = td_budget_take(&table->budget, task->bytes)))
+    else if ((err = take(task, task->bytes)) == -EDQUOT)
+        td_account_no_room(task->owner, "the result", problem);
+    else if (err)
         td_problem_set(
             problem, -err,
             "the results of tasks have %zu of their %zu bytes (task-bytes), and this one "

@@ -21,7 +21,7 @@ struct td_task { /* one task; references are counted */
     struct td_task *next, *prev, *same;
     struct td_task_table *table;
     atomic_int refs;
-    const struct td_account *owner;
+    struct td_account *owner;
     enum td_task_state state; /* guarded by the table's lock, as are the links */
     char id[33];              /* 128 random bits */
     char op[2 * TD_NAME_SIZE], pool[TD_POOL_NAME];

@@ -30,12 +30,15 @@ static const char help[] =
     "  --rate N                       requests a second\n"
     "  --flight BYTES                 of requests and replies under way, as 64M, or 25% of "
     "--memory\n"
+    "  --memory BYTES                 of sessions and results of tasks, as 64M, or 25% of "
+    "--memory\n"
     "  --store BYTES                  stored in its name, as 2G, or 25% of --store-bytes\n"
     "  --pools N                      that it may make\n"
     "  --file FILE                    [TENSORD_TOKENS]\n";
 
 /* The keys of a line, in its order. */
-static const char *const keys[] = {"prefix", "expires", "rate", "flight", "store", "pools"};
+static const char *const keys[] = {"prefix", "expires", "rate", "flight",
+                                   "memory", "store",   "pools"};
 #define KEYS (sizeof keys / sizeof *keys)
 
 struct asked {

@@ -56,7 +56,7 @@ class Attack:
         before = [request(rng, "POST /v1/ops/add", "Bearer {}", self.known.secrets["mallory"], False)] * rng.randrange(4)
         data = b"".join(before) + request(rng, line, form, secret, True)
         if rng.random() < 0.1:
-            data = data[:rng.randrange(len(data))]
+            data = data[:1 + rng.randrange(len(data))]
         got = b""
         try:
             with self.s.socket(20) as c:

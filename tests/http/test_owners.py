@@ -124,6 +124,7 @@ class Limits(tokens.AccessTest):
         cls.tokens.add("small", "run,read,store", flight="1M", store=100000)
         cls.tokens.add("part", "run,store,read", store="1%")
         cls.tokens.add("maker", "admin", pools=2)
+        cls.tokens.add("keeper", "run,read,store", memory=100000)
 
     def over(self, reply, *words):
         said = self.problem(reply, 429, *words)
@@ -199,6 +200,29 @@ class Limits(tokens.AccessTest):
         limit = self.ask("part", "GET", "/v1/access").json["limits"]["store_bytes"]
         self.assertEqual(limit, (128 << 20) // 100)
         self.over(put("part", "p", limit // 4 + 1), "store")
+
+    def test_memory(self):
+        """Sessions and results of tasks, which are given back with them."""
+        used = lambda: self.ask("keeper", "GET", "/v1/access").json["used"]["memory_bytes"]
+        self.assertEqual(self.ask("all", "PUT", "/v1/models/counter", stateful.counter()).status, 201)
+        big = {"self": [1] * 2000, "other": 10}
+        reply = self.ask("keeper", "POST", "/v1/ops/add", big, ASYNC)
+        self.assertEqual(reply.status, 202)
+        self.assertGreater(used(), 2000)
+        self.assertEqual(self.ask("keeper", "GET", reply.headers["Location"] + "?wait=10").status, 200)
+        self.over(self.ask("keeper", "POST", "/v1/ops/add", {**big, "self": [1] * 40000}, ASYNC), "memory")
+        self.assertEqual(self.ask("keeper", "DELETE", reply.headers["Location"]).status, 204)
+        self.assertTrue(service.eventually(lambda: used() == 0), used())
+        path, n = "/v1/models/counter/sessions/", 0
+        while (reply := self.ask("keeper", "PUT", f"{path}s{n}", {})).status == 201:
+            n += 1
+        self.over(reply, "memory")
+        self.assertGreater(n, 10)
+        self.assertEqual(self.ask("all", "PUT", path + "s", {}).status, 201)
+        self.assertEqual(self.ask("keeper", "DELETE", path + "s0").status, 204)
+        self.assertEqual(self.ask("keeper", "PUT", path + "more", {}).status, 201)
+        self.assertEqual(self.ask("all", "DELETE", "/v1/models/counter").status, 204)
+        self.assertTrue(service.eventually(lambda: used() == 0), used())
 
     def test_pools(self):
         cpu = {"cpus": service.CPUS[0], "threads": 1}
