@@ -239,20 +239,21 @@ static int read_lines(const struct td_access *access, char *text, struct td_toke
 }
 
 /* All of the file, for free; NULL with the sentence. */
-static char *read_text(int fd, const char *called, struct stat *st, struct td_problem *problem)
+static char *read_text(int fd, const char *called, struct td_problem *problem)
 {
+    struct stat st;
     char *text = NULL;
     ssize_t n = 0, got = 1;
     const char *why = NULL;
-    if (fd < 0 || fstat(fd, st))
+    if (fd < 0 || fstat(fd, &st))
         why = strerror(errno);
-    else if (!S_ISREG(st->st_mode))
+    else if (!S_ISREG(st.st_mode))
         why = "is no file";
-    else if (st->st_mode & 077)
+    else if (st.st_mode & 077)
         why = "others may read or write it; chmod 600 is right";
-    else if (st->st_uid != geteuid() && st->st_uid)
+    else if (st.st_uid != geteuid() && st.st_uid)
         why = "is another user's, who could change it; it must be this one's, or root's";
-    else if (st->st_size > MOST_BYTES)
+    else if (st.st_size > MOST_BYTES)
         why = "is longer than 1 MiB";
     else if (!(text = malloc(MOST_BYTES + 1)))
         why = "no memory for it";
@@ -271,11 +272,11 @@ static char *read_text(int fd, const char *called, struct stat *st, struct td_pr
     return text;
 }
 
-int td_access_read(const struct td_access *access, struct td_token_line **lines, struct stat *st,
+int td_access_read(const struct td_access *access, struct td_token_line **lines,
                    struct td_problem *problem)
 {
     int fd = open(access->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    char *text = read_text(fd, access->called, st, problem);
+    char *text = read_text(fd, access->called, problem);
     int n = text ? read_lines(access, text, lines, problem) : -EINVAL;
     free(text);
     if (fd >= 0)
@@ -288,8 +289,7 @@ int td_access_try(const char *path, const char *called, struct td_problem *probl
     struct td_service service = {.limits = {.store_bytes = SIZE_MAX}};
     const struct td_access access = {.service = &service, .path = path, .called = called};
     struct td_token_line *lines = NULL;
-    struct stat st;
-    int n = td_access_read(&access, &lines, &st, problem);
+    int n = td_access_read(&access, &lines, problem);
     free(lines);
     return n;
 }

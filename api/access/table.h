@@ -46,7 +46,7 @@ struct td_access {
     struct td_service *service; /* borrowed, as store */
     struct td_budget *store;
     const char *path, *called; /* the latter in sentences */
-    struct stat seen;          /* the file when it was last read */
+    struct stat seen;          /* the file just before it was last read; zeros: there was none */
     pthread_mutex_t lock;
     struct td_tokens *tokens;
     struct td_account *accounts;
@@ -65,8 +65,8 @@ struct td_token_line { /* as it stands there */
     struct td_token token; /* without its account */
 };
 /* Reads the file's lines into an array that the caller frees; how many, or -EINVAL, -ENOMEM with
- * the sentence. st: what file it is. */
-int td_access_read(const struct td_access *access, struct td_token_line **lines, struct stat *st,
+ * the sentence. */
+int td_access_read(const struct td_access *access, struct td_token_line **lines,
                    struct td_problem *problem);
 
 /* ---- limits.c ---- */

@@ -73,9 +73,7 @@ static struct td_tokens *make_tokens(struct td_access *access, const struct td_t
 static int read_file(struct td_access *access, struct td_problem *problem)
 {
     struct td_token_line *lines = NULL;
-    struct stat st = {0};
-    int n = td_access_read(access, &lines, &st, problem);
-    access->seen = st;
+    int n = td_access_read(access, &lines, problem);
     if (n < 0)
         return n;
     uint64_t round = atomic_load(&access->round) + 1;
@@ -91,6 +89,13 @@ static int read_file(struct td_access *access, struct td_problem *problem)
     return tokens ? 0 : td_problem_set(problem, ENOMEM, "tokens: no memory for them");
 }
 
+/* Zeros: there is no such file. */
+static struct stat look(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) ? (struct stat){0} : st;
+}
+
 int td_access_create(struct td_access **result, struct td_service *service, struct td_budget *store,
                      const char *path, struct td_problem *problem)
 {
@@ -102,6 +107,7 @@ int td_access_create(struct td_access **result, struct td_service *service, stru
     access->service = service;
     access->store = store;
     pthread_mutex_init(&access->lock, NULL);
+    access->seen = look(path);
     int err = read_file(access, problem);
     if (err) {
         td_access_destroy(access);
@@ -136,11 +142,10 @@ static bool is_other(const struct stat *a, const struct stat *b)
 
 int td_access_refresh(struct td_access *access, bool in_any_case, struct td_problem *problem)
 {
-    struct stat now = {0};
-    if (stat(access->path, &now))
-        now = (struct stat){0};
+    struct stat now = look(access->path);
     if (!in_any_case && !is_other(&now, &access->seen))
         return 0;
+    access->seen = now; /* what changes it from here on is seen the next time */
     int err = read_file(access, problem);
     atomic_fetch_add(err ? &access->not_read : &access->read, 1);
     return err ? err : 1;

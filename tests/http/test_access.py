@@ -193,6 +193,27 @@ class Reach(service.ServiceTest):
                 self.assertEqual(s.call("GET", "/metrics").status, 401)
 
 
+class Pages(service.ServiceTest):
+    def test_preflight_and_log(self):
+        """A page of an allowed origin may ask whether it may send a token; the log has the token's name."""
+        with tempfile.TemporaryDirectory() as folder:
+            of = tokens.Tokens(folder + "/t", RANDOM)
+            of.add("ann", "read")
+            of.write()
+            with service.Service("--log", "json", "--tokens", of.path, "--allow-origin", "https://page.example") as s:
+                page = {"Origin": "https://page.example"}
+                asked = s.call("OPTIONS", "/v1/pools", headers={**page, "Access-Control-Request-Method": "GET",
+                                                               "Access-Control-Request-Headers": "authorization"})
+                self.assertEqual(asked.status, 204)
+                self.assertIn("Authorization", asked.headers["Access-Control-Allow-Headers"].split(", ")) # * is all but that
+                self.assertEqual(s.call("OPTIONS", "/v1/pools", headers=page).status, 405)
+                self.assertEqual(s.call("GET", "/v1/pools", headers={**page, **of.headers("ann")}).status, 200)
+                self.assertEqual(s.call("GET", "/v1/pools", headers=page).status, 401)
+                s.stop()
+                self.assertIn('"token":"ann"', s.log)
+                self.assertNotIn(of.secrets["ann"], s.log)
+
+
 class Files(tokens.AccessTest):
     args = ("--log", "json")
 

@@ -98,6 +98,10 @@ class Owners(tokens.AccessTest):
         place = {"inputs": [{"name": "self", **service.stored("ann/w")}]}
         self.forbidden(self.ask("bob", "POST", "/v1/ops/relu_", place), "ann/w")
         self.forbidden(self.ask("looker", "POST", "/v1/ops/relu_", place), "store")
+        file = self.ask("ann", "GET", "/v1/tensors/ann/w", None, {"Accept": "application/x-safetensors"}).body
+        kind = {"Content-Type": "application/x-safetensors"}
+        self.assertEqual(self.ask("bob", "PUT", "/v1/tensors/bob", file, kind).status, 200) # as bob/w
+        self.forbidden(self.ask("bob", "PUT", "/v1/tensors/ann", file, kind), "ann/w")
         for who, name, right in (("all", "m", True), ("bob", "m", False), ("bob", "bobm", False)):
             reply = self.ask(who, "PUT", "/v1/models/" + name, stateful.counter())
             self.assertEqual(reply.status, 201) if right else self.forbidden(reply, name)
