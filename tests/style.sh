@@ -29,7 +29,7 @@ declare -A public=(
 owners=(
     "microhttpd\.h:server/http/threads\.h"
     "(cjson/)?cJSON\.h:(api/json/[a-z_]*|dispatch/pt2/[a-z0-9_]*|dispatch/model/expr)\.[ch]"
-    "zip\.h:dispatch/pt2/archive\.c"
+    "zip\.h:dispatch/(pt2/archive|model/bundle)\.c"
     "hwloc.*\.h:pools/machine/machine\.h"
     "cpuinfo\.h:dispatch/cpu/cpu\.c"
     "(oneapi/dnnl/)?dnnl.*\.h:kernels/onednn/prim\.h"

@@ -1,6 +1,5 @@
 /* A model from its file: which importer reads it, what is folded, and whether it fits. */
-#include "dispatch/model/model.h"
-#include "dispatch/program/program.h"
+#include "dispatch/model/bundle.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -49,10 +48,19 @@ int td_model_load(struct td_model **model, const void *file, size_t size, const 
     if (!m)
         return td_problem_set(problem, -err, "no memory for the model");
     *problem->text = 0;
+    struct td_bundle bundle;
+    err = td_bundle_open(&bundle, file, size, problem);
+    if (bundle.model && !err) {
+        m->files = &bundle.files;
+        file = bundle.model->data;
+        size = bundle.model->size;
+    }
     m->beside = beside;
     td_importer *import = importer_of(file, size, &m->format);
-    err = import(m, file, size, problem);
+    err = err ? err : import(m, file, size, problem);
     m->beside = NULL;
+    m->files = NULL;
+    td_bundle_close(&bundle);
     err = err ? err : td_program_close(m, problem); /* judges names, too */
     err = err ? err : td_program_fold(m, problem);
     if (!err && m->n_folded) /* else nothing has changed */

@@ -69,8 +69,8 @@ static int open_file(struct td_onnx_reader *r, const char *name, const char *fil
         return td_problem_set(
             r->problem, EINVAL,
             "tensor '%.100s': its data lie in the file '%.100s' (external data); "
-            "send one file, as torch.onnx.export(..., external_data=False) writes "
-            "it, or put both where --models looks",
+            "send both, as a form (curl -X PUT -F model=@m.onnx -F data=@m.onnx.data) or a zip, or "
+            "one file, as torch.onnx.export(..., external_data=False) writes it",
             name, file);
     char path[4096], *in = realpath(beside, NULL);
     int n = snprintf(path, sizeof path, "%s/%s", beside, file);
@@ -91,6 +91,39 @@ static int open_file(struct td_onnx_reader *r, const char *name, const char *fil
     return fd < 0 ? -EINVAL : fd;
 }
 
+/* Of what has come with the model: names in a form, or in a zip from the model's directory on. */
+static const struct td_file *find_file(const struct td_files *files, const char *name)
+{
+    for (int i = 0; i < files->n; i++)
+        if (!strcmp(files->file[i].name, name) || !strcmp(files->file[i].field, name))
+            return &files->file[i];
+    return NULL;
+}
+
+/* A copy of bytes that have come with the model. */
+static int copy_of(struct td_onnx_reader *r, const char *name, const struct place *place,
+                   void **data)
+{
+    const struct td_file *f = find_file(r->model->files, place->file);
+    if (!f)
+        return td_problem_set(r->problem, EINVAL,
+                              "tensor '%.100s': its data lie in '%.200s', which has not been sent",
+                              name, place->file);
+    if (place->offset > f->size || place->size > f->size - place->offset)
+        return td_problem_set(r->problem, EINVAL,
+                              "tensor '%.100s': '%.200s' ends before its data do", name,
+                              place->file);
+    if (td_budget_take(&td_memory, place->size))
+        return td_problem_set(r->problem, ENOMEM, "no memory for the model");
+    *data = malloc(place->size + 1);
+    if (!*data) {
+        td_budget_give(&td_memory, place->size);
+        return td_problem_set(r->problem, ENOMEM, "no memory for the model");
+    }
+    memcpy(*data, (const char *)f->data + place->offset, place->size);
+    return 0;
+}
+
 void td_onnx_free_external(void *data, size_t bytes)
 {
     if (data)
@@ -103,6 +136,9 @@ int td_onnx_external(struct td_onnx_reader *r, const TdOnnx__Tensor *from, const
 {
     struct place place;
     int err = read_place(r, from, name, bytes, &place);
+    *data = NULL;
+    if (!err && r->model->files)
+        return copy_of(r, name, &place, data);
     int fd = err ? -1 : open_file(r, name, place.file);
     *data = NULL;
     if (err || fd < 0)

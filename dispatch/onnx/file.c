@@ -110,12 +110,20 @@ static size_t spelled_out(const TdOnnx__Tensor *t, enum td_dtype dtype, const vo
     }
 }
 
-/* The fields of whole numbers hold narrower elements, too: they are moved together. */
-static void narrow(void *field, size_t held, size_t n, size_t width)
+/* The fields of whole numbers hold narrower elements, too: they are moved together, and are raw
+ * ones from then on (a function's tensor is read again in each of its calls). */
+static void narrow(TdOnnx__Tensor *t, void *field, size_t held, size_t n, size_t width)
 {
     char *v = field;
     for (size_t i = 0; i < n; i++)
         memmove(v + i * width, v + i * held, width);
+    if (field == t->int32_data)
+        t->int32_data = NULL;
+    else
+        t->uint64_data = NULL;
+    t->n_int32_data = t->n_uint64_data = 0;
+    t->raw_data = (ProtobufCBinaryData){n * width, field};
+    t->has_raw_data = true;
 }
 
 static void drop_data(struct td_onnx_reader *r, TdOnnx__Tensor *t)
@@ -177,9 +185,9 @@ int td_onnx_constant(struct td_onnx_reader *r, int value, TdOnnx__Tensor *from)
     } else if (!from->has_raw_data) {
         n = spelled_out(from, t.dtype, &data);
         if (data == from->int32_data && width < 4)
-            narrow(from->int32_data, 4, n, width);
+            narrow(from, from->int32_data, 4, n, width);
         else if (data == from->uint64_data && width < 8)
-            narrow(from->uint64_data, 8, n, width);
+            narrow(from, from->uint64_data, 8, n, width);
         right = true;
     }
     if (!right || n != (size_t)td_numel(&t))
@@ -191,7 +199,8 @@ int td_onnx_constant(struct td_onnx_reader *r, int value, TdOnnx__Tensor *from)
     err = td_program_constant(r->model, value, &t);
     if (external)
         td_onnx_free_external(external, td_nbytes(&t));
-    drop_data(r, from);
+    if (!r->inlined)
+        drop_data(r, from);
     if (err == -ENOMEM)
         return td_problem_set(r->problem, ENOMEM, "no memory for tensor '%.100s'", name);
     return err;

@@ -15,6 +15,13 @@ struct td_onnx_scope { /* the names of a graph's values, in their order */
     const struct td_onnx_scope *outer; /* of the graph around it, or NULL */
 };
 
+struct td_onnx_inlined { /* a call of one of the model's functions, whose nodes are being read */
+    const TdOnnx__Node *node;
+    const TdOnnx__Function *function;
+    const struct td_onnx_inlined *outer; /* the call that it stands in, or NULL */
+    int depth;
+};
+
 struct td_onnx_reader {
     struct td_model *model;
     struct td_problem *problem;
@@ -24,6 +31,9 @@ struct td_onnx_reader {
     int version;   /* of the operator set */
     bool imported; /* and the file says it; else no node may be of that */
     int depth;
+    const TdOnnx__Model *file;             /* whose functions may be called */
+    const struct td_onnx_inlined *inlined; /* the call that is being read, or NULL */
+    size_t inlined_nodes;                  /* that calls have become */
     int n_forms, forms_room;
     struct td_onnx_form **form;
 };
@@ -67,9 +77,6 @@ int td_onnx_node(struct td_onnx_reader *r, const TdOnnx__Node *from,
                  td_onnx_graph_reader *graph);
 /* A Constant: its value, which is no node. */
 int td_onnx_constant_node(struct td_onnx_reader *r, const TdOnnx__Node *from, int value);
-/* A value's number, -1 where nothing in sight is called so. */
-int td_onnx_look_up(const struct td_onnx_scope *scope, const char *name);
-
 /* ---- passes/gather.c ---- */
 
 /* Of a whole program: gathers from tables of few bits before floats are made of them. -ENOMEM. */

@@ -1,7 +1,7 @@
 /* An ONNX file becomes a program: graphs, their names, their constants and nodes, and what the
  * model takes and gives. Names are looked up in sorted lists, one a graph, and outwards; that each
  * value is made before it is read is seen when the program is closed. */
-#include "dispatch/onnx/file.h"
+#include "dispatch/onnx/function.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -179,19 +179,45 @@ static bool is_constant(const TdOnnx__Node *node)
 
 static td_onnx_graph_reader read_inner;
 
+struct nodes { /* of a graph, which functions make more of */
+    struct td_node_graph *graph;
+    int room;
+};
+
+static int make_room(struct td_onnx_reader *r, struct nodes *to, size_t room)
+{
+    struct td_node *node =
+        room < INT32_MAX ? td_program_alloc(r->model, sizeof *node * room) : NULL;
+    if (!node)
+        return td_onnx_no_memory(r);
+    if (to->graph->n_nodes)
+        memcpy(node, to->graph->node, sizeof *node * (size_t)to->graph->n_nodes);
+    to->graph->node = node;
+    to->room = (int)room;
+    return 0;
+}
+
+static int read_node(struct td_onnx_reader *r, const TdOnnx__Node *node,
+                     const struct td_onnx_scope *scope, void *arg)
+{
+    struct nodes *to = arg;
+    const TdOnnx__Function *function = td_onnx_function(r, node);
+    if (function)
+        return td_onnx_inline(r, node, function, scope, read_node, to);
+    if (is_constant(node))
+        return td_onnx_constant_node(r, node, td_onnx_look_up(scope, node->output[0]));
+    int err = to->graph->n_nodes == to->room ? make_room(r, to, 2 * (size_t)to->room + 8) : 0;
+    return err ? err
+               : td_onnx_node(r, node, scope, &to->graph->node[to->graph->n_nodes++], read_inner);
+}
+
 static int read_nodes(struct td_onnx_reader *r, const TdOnnx__Graph *from,
                       const struct td_onnx_scope *scope, struct td_node_graph *graph)
 {
-    int err = 0;
-    graph->node = td_program_alloc(r->model, sizeof *graph->node * from->n_node);
-    if (!graph->node)
-        return td_onnx_no_memory(r);
-    for (size_t i = 0; i < from->n_node && !err; i++) {
-        const TdOnnx__Node *node = from->node[i];
-        err = is_constant(node)
-                  ? td_onnx_constant_node(r, node, td_onnx_look_up(scope, node->output[0]))
-                  : td_onnx_node(r, node, scope, &graph->node[graph->n_nodes++], read_inner);
-    }
+    struct nodes to = {graph, 0};
+    int err = make_room(r, &to, from->n_node + 1);
+    for (size_t i = 0; i < from->n_node && !err; i++)
+        err = read_node(r, from->node[i], scope, &to);
     return err;
 }
 
@@ -260,6 +286,7 @@ int td_import_onnx(struct td_model *model, const void *file, size_t size,
     TdOnnx__Model *from = td_onnx_unpack(&r, &td_onnx__model__descriptor, file, size);
     if (!from)
         return r.exhausted ? -ENOMEM : -EINVAL;
+    r.file = from;
     int err = from->graph ? read_version(&r, from)
                           : td_onnx_wrong(&r, "the file has no graph; it is no ONNX model");
     err = err ? err : read_graph(&r, from->graph, NULL, &model->graph);

@@ -1,5 +1,6 @@
 /* A node of an ONNX file: its row, and its operands under the row's names. What is not in the row
  * is refused: an attribute that nobody here knows would change what the node means. */
+#include "dispatch/onnx/function.h"
 #include "dispatch/onnx/trees.h"
 
 #include <errno.h>
@@ -111,32 +112,17 @@ static int find_form(struct td_onnx_reader *r, const char *domain, const char *o
 
 /* ---- values ---- */
 
-int td_onnx_look_up(const struct td_onnx_scope *scope, const char *name)
-{
-    for (; scope; scope = scope->outer) {
-        int low = 0, high = scope->n;
-        while (low < high) {
-            int middle = low + (high - low) / 2;
-            int order = strcmp(scope->name[middle].text, name);
-            if (!order)
-                return scope->name[middle].value;
-            if (order < 0)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-    }
-    return -1;
-}
-
 static int read_value(struct td_onnx_reader *r, const struct td_onnx_scope *scope, const char *name,
                       struct td_node_operand *o)
 {
     if (!*name) /* left out */
         return 0;
+    int value = td_onnx_look_up(scope, name);
+    if (value == TD_ONNX_LEFT_OUT)
+        return 0;
     o->kind = TD_OPERAND_value;
-    o->value = td_onnx_look_up(scope, name);
-    return o->value >= 0 ? 0 : td_onnx_wrong(r, "reads '%.100s', which nothing makes", name);
+    o->value = value;
+    return value >= 0 ? 0 : td_onnx_wrong(r, "reads '%.100s', which nothing makes", name);
 }
 
 static int read_inputs(struct td_onnx_reader *r, const TdOnnx__Node *from,
@@ -181,6 +167,9 @@ static int read_named(struct td_onnx_reader *r, const TdOnnx__Attribute *a,
     struct td_node_operand *operand = (void *)node->operand;
     const char *name = or_empty(a->name);
     int i = 0;
+    a = td_onnx_given(r, a);
+    if (!a) /* neither the call of the function nor the function says it */
+        return 0;
     while (i < form->n && strcmp(form->operand[i].name, name) != 0)
         i++;
     if (i == form->n && is_idle(name))
@@ -281,13 +270,16 @@ int td_onnx_constant_node(struct td_onnx_reader *r, const TdOnnx__Node *from, in
 {
     const TdOnnx__Attribute *a = from->n_attribute ? from->attribute[0] : NULL;
     const char *name = a ? or_empty(a->name) : "";
+    a = td_onnx_given(r, a);
     struct td_tensor t = {.rank = 0};
     int err = 0;
-    if (!strcmp(name, "value") && a->t) {
+    if (a && !strcmp(name, "value") && a->t) {
         err = td_onnx_constant(r, value, a->t);
         return err ? in_node(r, from, err) : 0;
     }
-    if (!strcmp(name, "value_float"))
+    if (!a)
+        err = td_onnx_wrong(r, "a constant has no value");
+    else if (!strcmp(name, "value_float"))
         t = (struct td_tensor){.data = (void *)&a->f, .dtype = TD_f32};
     else if (!strcmp(name, "value_int"))
         t = (struct td_tensor){.data = (void *)&a->i, .dtype = TD_i64};

@@ -112,6 +112,16 @@ struct td_constant {
     struct td_weight *weight; /* a reference; NULL: the bytes are in the model's memory */
 };
 
+/* Files that a model has come with, as a form or a zip has them. */
+struct td_files {
+    int n;
+    const struct td_file {
+        const char *name, *field; /* of a form, what else it is called; else "" */
+        const void *data;
+        size_t size;
+    } * file;
+};
+
 #define TD_PLAN_BUCKETS 64
 
 struct td_model {
@@ -119,11 +129,12 @@ struct td_model {
     const char *format;
     struct td_arena *arena; /* of everything but the weights */
     struct td_weight_room *room;
-    _Atomic size_t held_;  /* of room: its arena and its plans */
-    const char *beside;    /* while it is read: where other files of it may lie, or NULL */
-    _Atomic int short_;    /* what room said last when it refused */
-    int n_values;          /* numbers of values are below it, over all graphs */
-    int n_nodes, n_folded; /* of the program; and those that have become constants */
+    _Atomic size_t held_;         /* of room: its arena and its plans */
+    const char *beside;           /* while it is read: where other files of it may lie, or NULL */
+    const struct td_files *files; /* and those that have come with it, or NULL */
+    _Atomic int short_;           /* what room said last when it refused */
+    int n_values;                 /* numbers of values are below it, over all graphs */
+    int n_nodes, n_folded;        /* of the program; and those that have become constants */
     struct td_node_graph graph;
     int n_inputs, n_outputs; /* the ports are graph.input and output's, in their order */
     struct td_model_port *input, *output;
@@ -184,6 +195,8 @@ int td_program_close(struct td_model *model, struct td_problem *problem);
 typedef int td_importer(struct td_model *model, const void *file, size_t size,
                         struct td_problem *problem);
 td_importer td_import_onnx, td_import_pt2, td_import_expr;
+/* How many entries a zip says that it has, before anybody makes room for them; 0: it has no end. */
+uint64_t td_zip_entries(const void *file, size_t size);
 /* Whether types, sizes and names of a closed one fit together, for all that can be told without
  * computing: -EINVAL, problem names the node. Types and sizes of outputs that the file leaves open
  * and that are the same in every call are written to the outputs' ports. */

@@ -45,10 +45,10 @@ static uint64_t little(const unsigned char *at, int bytes)
     return v;
 }
 
-/* How many entries the directory at its end says there are, before libzip makes room for them; 0
- * when there is none. */
-static uint64_t count_entries(const unsigned char *file, size_t size)
+/* By the directory at its end. */
+uint64_t td_zip_entries(const void *bytes, size_t size)
 {
+    const unsigned char *file = bytes;
     size_t least = size > 65535 + 22 ? size - 65535 - 22 : 0;
     size_t at = size < 22 ? 0 : size - 22;
     while (at > least && memcmp(file + at, "PK\5\6", 4))
@@ -72,7 +72,7 @@ static int damaged(struct td_problem *problem, const char *why)
 static int open_zip(struct td_pt2_archive *a, const void *file, size_t size,
                     struct td_problem *problem)
 {
-    uint64_t n = count_entries(file, size);
+    uint64_t n = td_zip_entries(file, size);
     if (!n || n > size / 46 || n > INT_MAX / 2)
         return damaged(problem, "its directory is not at its end");
     a->taken = (size_t)n * ENTRY_BYTES;

@@ -614,7 +614,7 @@ class Directory(service.ServiceTest):
                 self.assertEqual(reply.json["y"], models.line_of(X).tolist())
             self.assertEqual(sorted(m["name"] for m in s.call("GET", "/v1/models").json["models"]), ["good", "line", "many"])
             reply = s.call("PUT", "/v1/models/sent", (self.folder / "line.onnx").read_bytes()) # over HTTP there is no beside
-            self.problem(reply, 400, "line.data", "external_data=False", "--models")
+            self.problem(reply, 400, "line.data", "external_data=False", "form")
         for name, said in (("out", "not in the model's directory"), ("absolute", "cannot be read"), ("none", "cannot be read"), ("short", "ends before"),
                            ("length", "7 bytes, but 48 are right"), ("number", "offset '-1'"), ("link", "not in the model's directory"), ("pipe", "ends before")):
             self.assertRegex(s.log, rf"{name}\.onnx: not loaded: [^\n]*{re.escape(said)}")
