@@ -27,7 +27,7 @@ static void models(struct td_text *t, struct td_counts *m, const struct td_servi
 
 static void sessions(struct td_text *t, struct td_sessions *sessions)
 {
-    static const char *const ends[TD_SESSION_ENDS] = {"end", "idle", "model"};
+    static const char *const ends[TD_SESSION_ENDS] = {"end", "idle", "oldest", "model"};
     struct td_session_stats stats;
     struct td_session_group *group;
     int n = td_sessions_groups(sessions, t->arena, &group);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 void td_write_port(struct td_writer *w, const struct td_model_port *port, bool config,
                    bool optional)
@@ -162,6 +163,7 @@ int td_api_models_delete(struct td_request *req, struct td_response *res)
 int td_api_models_put(struct td_request *req, struct td_response *res)
 {
     struct td_problem problem;
+    const char *sessions;
     if (!td_models_name_is_right(req->var[0]))
         return td_api_problem(req, -EINVAL,
                               "'%.60s': a model's name is letters, digits and . _ -, at most 200, "
@@ -170,6 +172,11 @@ int td_api_models_put(struct td_request *req, struct td_response *res)
     int err = td_access_name(req, "the model", req->var[0], &problem);
     if (err)
         return td_api_problem(req, err, "%s", problem.text);
+    if ((err = td_api_query(req, "sessions", &sessions)))
+        return err;
+    if (sessions && strcmp(sessions, "end") != 0 && strcmp(sessions, "keep") != 0)
+        return td_api_problem(req, -EINVAL,
+                              "sessions: must be end (those of a file before this one) or keep");
     if (!req->body_size)
         return td_api_problem(req, -EINVAL,
                               "the body is empty; it must be an ONNX file or a PyTorch archive "
@@ -180,5 +187,7 @@ int td_api_models_put(struct td_request *req, struct td_response *res)
                                 req->body_size, req->beside, &problem);
     if (status < 0)
         return td_api_problem(req, status, "%s", problem.text);
+    if (sessions && !strcmp(sessions, "end"))
+        td_models_end_old(req->service->models, req->var[0]);
     return answer(req, res, status); /* of another's, who was as fast */
 }

@@ -36,9 +36,13 @@ struct td_served { /* a model under a name; references are counted */
  * memory. */
 struct td_models *td_models_create(struct td_tensors *tensors);
 void td_models_destroy(struct td_models *models); /* NULL is fine */
-/* removed is called with each name that DELETE takes away, with no lock held; NULL: nobody asks. */
-void td_models_tell(struct td_models *models, void (*removed)(void *arg, const char *name),
-                    void *arg);
+/* Called with no lock held: a name is no more (now: NULL), or leads to this model now, and what
+ * goes on with another file is to end. */
+typedef void td_models_end(void *arg, const char *name, const struct td_served *now);
+void td_models_tell(struct td_models *models, td_models_end *end,
+                    void *arg); /* NULL: nobody asks */
+/* What goes on with a file that the name led to before ends. */
+void td_models_end_old(struct td_models *models, const char *name);
 
 /* Letters, digits, . _ -, not dots only; 200 at most; and it does not begin as operators do. */
 bool td_models_name_is_right(const char *name);

@@ -11,8 +11,8 @@
 
 struct td_models {
     struct td_tensors *tensors;
-    void (*removed)(void *arg, const char *name); /* told of each name that goes; or NULL */
-    void *removed_arg;
+    td_models_end *end; /* or NULL */
+    void *end_arg;
     pthread_mutex_t lock;
     struct td_names *names; /* of served models */
     uint64_t changes;       /* of the names */
@@ -81,11 +81,18 @@ void td_models_destroy(struct td_models *models)
     free(models);
 }
 
-void td_models_tell(struct td_models *models, void (*removed)(void *arg, const char *name),
-                    void *arg)
+void td_models_tell(struct td_models *models, td_models_end *end, void *arg)
 {
-    models->removed = removed;
-    models->removed_arg = arg;
+    models->end = end;
+    models->end_arg = arg;
+}
+
+void td_models_end_old(struct td_models *models, const char *name)
+{
+    struct td_served *now = td_models_find(models, name);
+    if (now && models->end) /* without one it has been told already */
+        models->end(models->end_arg, name, now);
+    td_served_unref(&now);
 }
 
 bool td_models_name_is_right(const char *name)
@@ -203,8 +210,8 @@ int td_models_remove(struct td_models *models, const char *name)
     struct td_served *served = found ? td_names_drop(models->names, found) : NULL;
     models->changes += found != NULL;
     pthread_mutex_unlock(&models->lock);
-    if (found && models->removed)
-        models->removed(models->removed_arg, name);
+    if (found && models->end)
+        models->end(models->end_arg, name, NULL);
     td_served_unref(&served);
     return found ? 0 : -ENOENT;
 }

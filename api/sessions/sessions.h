@@ -5,8 +5,8 @@
  * and names are each token's own. One call at a time has a session; another is refused or waits.
  *
  * store.c is their table, look.c shows it, take.c who has one and who waits, clock.c when they end
- * by themselves, contents.c what they hold, snapshot.c that as a file, and routes.c what clients
- * ask. Any thread may enter. Internal to api/. */
+ * by themselves, settings.c what a model says of all its own, contents.c what they hold, snapshot.c
+ * that as a file, and routes.c what clients ask. Any thread may enter. Internal to api/. */
 #ifndef TD_API_SESSIONS_H
 #define TD_API_SESSIONS_H
 
@@ -52,7 +52,14 @@ bool td_sessions_name_is_right(const char *name);
 
 /* ---- look.c ---- */
 
-enum td_session_end { TD_SESSION_end, TD_SESSION_idle, TD_SESSION_model, TD_SESSION_ENDS };
+/* By its client, by time, for a new one's sake, or with its model. */
+enum td_session_end {
+    TD_SESSION_end,
+    TD_SESSION_idle,
+    TD_SESSION_oldest,
+    TD_SESSION_model,
+    TD_SESSION_ENDS
+};
 
 struct td_session_stats {
     size_t bytes, limit;

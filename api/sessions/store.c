@@ -55,12 +55,32 @@ static struct td_session_kin *make_kin(struct td_sessions *sessions, const char 
     return sessions->kin = kin;
 }
 
+static void link_kin(struct td_session *session)
+{
+    struct td_session_kin *kin = session->kin;
+    session->elder = NULL;
+    session->sibling = kin->first;
+    *(kin->first ? &kin->first->elder : &kin->last) = session;
+    kin->first = session;
+}
+
+static void unlink_kin(struct td_session *session)
+{
+    struct td_session_kin *kin = session->kin;
+    *(session->elder ? &session->elder->sibling : &kin->first) = session->sibling;
+    *(session->sibling ? &session->sibling->elder : &kin->last) = session->elder;
+}
+
+void td_session_was_called(struct td_session *session)
+{
+    unlink_kin(session);
+    link_kin(session);
+}
+
 static void leave_kin(struct td_session *session)
 {
     struct td_session_kin *kin = session->kin, **at = &session->of->kin;
-    *(session->elder ? &session->elder->sibling : &kin->first) = session->sibling;
-    if (session->sibling)
-        session->sibling->elder = session->elder;
+    unlink_kin(session);
     session->kin = NULL;
     kin->bytes -= session->taken;
     if (--kin->n)
@@ -75,10 +95,7 @@ static void leave_kin(struct td_session *session)
 static void join_kin(struct td_session *session, struct td_session_kin *kin)
 {
     session->kin = kin;
-    session->sibling = kin->first;
-    if (kin->first)
-        kin->first->elder = session;
-    kin->first = session;
+    link_kin(session);
     kin->n++;
     kin->bytes += session->taken;
 }
@@ -200,7 +217,8 @@ int td_session_make(struct td_sessions *sessions, const struct td_session_ask *a
     name->item = session;
     session->name = name;
     session->busy = session->is_new = true;
-    session->ttl_s = sessions->ttl_s;
+    const struct td_session_settings *settings = td_session_settings_of(sessions, ask->model);
+    session->ttl_s = settings && settings->ttl_s ? settings->ttl_s : sessions->ttl_s;
     session->node = -1;
     session->served = ask->served;
     atomic_fetch_add(&ask->served->refs, 1);
@@ -240,24 +258,34 @@ void td_session_count(struct td_session *session, size_t taken)
 
 /* ---- their life ---- */
 
-/* The model has gone: so do its sessions, some at a time. */
-static void end_model(void *arg, const char *model)
+/* The first from here on that goes on with another file. */
+static struct td_session *find_unlike(struct td_session *session, const struct td_served *now)
+{
+    while (session && now && !strcmp(session->served->digest, now->digest))
+        session = session->sibling;
+    return session;
+}
+
+/* The model has gone, or is another now, whose file's sessions stay: its sessions end, some at a
+ * time. */
+static void end_model(void *arg, const char *model, const struct td_served *now)
 {
     struct td_sessions *sessions = arg;
     int n;
     do {
-        struct td_session *gone[TD_SESSION_AT_ONCE], *session;
+        struct td_session *gone[TD_SESSION_AT_ONCE], *session, *next;
         struct td_session_waiter *waiters[TD_SESSION_AT_ONCE];
         pthread_mutex_lock(&sessions->lock);
         struct td_session_kin *kin = td_session_kin_of(sessions, model);
-        for (n = 0; kin && kin->n && n < TD_SESSION_AT_ONCE; n++) {
-            bool last = kin->n == 1;
-            session = gone[n] = kin->first;
+        session = find_unlike(kin ? kin->first : NULL, now);
+        for (n = 0; session && n < TD_SESSION_AT_ONCE; n++, session = next) {
+            next = find_unlike(session->sibling, now);
+            gone[n] = session;
             waiters[n] = td_session_take_waiters(session);
             td_session_drop(session, TD_SESSION_model, td_now_ns());
-            if (last)
-                kin = NULL;
         }
+        if (!now)
+            td_session_settings_drop(sessions, model);
         pthread_mutex_unlock(&sessions->lock);
         for (int i = 0; i < n; i++) {
             td_session_tell(waiters[i], -ENOENT);
@@ -300,6 +328,8 @@ void td_sessions_destroy(struct td_sessions *sessions)
         td_session_drop(session, TD_SESSION_end, 0);
         td_session_unref(session);
     }
+    while (sessions->settings)
+        td_session_settings_drop(sessions, sessions->settings->model);
     td_names_destroy(sessions->names);
     pthread_cond_destroy(&sessions->earlier);
     pthread_mutex_destroy(&sessions->lock);
@@ -341,7 +371,9 @@ int td_sessions_unknown(struct td_sessions *sessions, struct td_viewer viewer, c
         snprintf(what, sizeof what, ": it expired %lld s ago, idle for %d s", ago, m->idle_s);
     else if (m)
         snprintf(what, sizeof what, ": it ended %lld s ago%s", ago,
-                 m->how == TD_SESSION_model ? " with its model" : "");
+                 m->how == TD_SESSION_model    ? " with its model"
+                 : m->how == TD_SESSION_oldest ? " for a new one, when_full is \"oldest\""
+                                               : "");
     pthread_mutex_unlock(&sessions->lock);
     return td_problem_set(problem, ENOENT,
                           "%.80s has no session '%.80s'%s; \"session_start\":true in a call begins "

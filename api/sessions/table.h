@@ -16,7 +16,15 @@ struct td_session_kin { /* the sessions of a model */
     char model[TD_SESSION_NAME];
     int n;
     size_t bytes;
-    struct td_session *first;
+    struct td_session *first, *last; /* as they were called, the youngest call first */
+};
+
+struct td_session_settings { /* of a model's name, which keeps them when the model is replaced */
+    struct td_session_settings *next;
+    char model[TD_SESSION_NAME];
+    int max;     /* sessions, or 0: as many as have room */
+    int ttl_s;   /* of a new one, or 0: the table's */
+    bool oldest; /* beyond that the one goes that was called least lately, of the same owner */
 };
 
 struct td_session { /* links and what a call sets are guarded by the table's lock */
@@ -44,6 +52,7 @@ struct td_sessions {
     struct td_budget budget;
     struct td_names *names;
     struct td_session_kin *kin;
+    struct td_session_settings *settings;
     struct td_session *slot[TD_SESSION_SLOTS];
     int64_t second; /* up to which the wheel has turned */
     int n_waiters, n_sessions, ttl_s;
@@ -79,6 +88,21 @@ void td_session_drop(struct td_session *session, enum td_session_end how, int64_
 int td_session_take(struct td_session *session, size_t bytes); /* 0, -ENOSPC, -EDQUOT */
 void td_session_give(struct td_session *session, size_t bytes);
 void td_session_count(struct td_session *session, size_t taken); /* it has so many bytes now */
+
+void td_session_was_called(struct td_session *session); /* it is the youngest of its kin now */
+
+/* ---- settings.c; the lock is held ---- */
+
+/* NULL: the model says nothing. */
+struct td_session_settings *td_session_settings_of(struct td_sessions *sessions, const char *model);
+void td_session_settings_drop(struct td_sessions *sessions, const char *model);
+/* That there are fewer than max, so that one more is right. -ENOSPC, with the sentence. */
+int td_session_make_way(struct td_sessions *sessions, const struct td_session_ask *ask,
+                        struct td_problem *problem);
+/* Where the model says so, the owner's session goes that nobody has called for longest: whether
+ * one went. */
+bool td_session_oldest_goes(struct td_sessions *sessions, const char *model,
+                            const struct td_account *owner);
 
 /* ---- store.c; without the lock ---- */
 

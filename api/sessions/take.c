@@ -100,7 +100,13 @@ static int take(struct td_sessions *sessions, const struct td_session_ask *ask,
                               "say session_wait_ms",
                               ask->name);
     }
-    int err = found ? 0 : make(sessions, ask, &found);
+    int err = found ? 0 : td_session_make_way(sessions, ask, problem);
+    if (err)
+        return err;
+    if (!found)
+        do
+            err = make(sessions, ask, &found);
+        while (err == -ENOSPC && td_session_oldest_goes(sessions, ask->model, ask->viewer.account));
     if (err == -ENOSPC)
         return td_problem_set(problem, ENOSPC,
                               "no room for a session: they have %zu of their %zu bytes "
@@ -173,7 +179,10 @@ int td_session_reserve(struct td_session *session, size_t bytes, struct td_probl
     int err = 0;
     pthread_mutex_lock(&sessions->lock);
     if (wanted > session->taken) {
-        err = td_session_take(session, wanted - session->taken);
+        do
+            err = td_session_take(session, wanted - session->taken);
+        while (err == -ENOSPC && session->kin &&
+               td_session_oldest_goes(sessions, session->kin->model, session->owner));
         if (!err)
             td_session_count(session, wanted);
     }
@@ -260,8 +269,10 @@ void td_session_release(struct td_session **taken, bool end)
         sessions->n_waiters--;
     } else {
         session->busy = false;
-        if (!session->gone)
+        if (!session->gone) {
             td_session_wind(session, now);
+            td_session_was_called(session);
+        }
     }
     pthread_mutex_unlock(&sessions->lock);
     td_session_tell(left, -ENOENT);

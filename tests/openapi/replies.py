@@ -101,7 +101,7 @@ class Replies(service.ServiceTest):
         for path in ("/v1/isa", "/v1/isa/features", "/v1/isa/veclen?dtype=FP32", "/v1/topology", "/v1/ops", "/v1/ops/add", "/v1/ops/sum.dim_IntList",
                      "/v1/dispatch/ops/silu/state", "/v1/dispatch/ops/silu/table", "/v1/dispatch/keys", "/v1/kernels",
                      "/v1/dispatch/keyset?keys=CPU,Tracer", "/v1/dispatch/keyset?bits=0x1", "/v1/dispatch/dangling",
-                     "/v1/tensors", "/v1/models", "/v1/pools", "/v1/pools/default", "/v1/tasks", "/v2", "/v2/health/live", "/v2/health/ready",
+                     "/v1/access", "/v1/tensors", "/v1/models", "/v1/pools", "/v1/pools/default", "/v1/tasks", "/v2", "/v2/health/live", "/v2/health/ready",
                      "/v2/models/op.conv2d", "/v2/models/op.add/ready", "/v2/models/op.add/versions/1",
                      "/v2/models/op.add/versions/1/ready",
                      "/v2/models/op.add/config", "/v2/models/op.add/versions/1/config", "/v2/systemsharedmemory/status", "/v2/cudasharedmemory/status",
@@ -161,6 +161,15 @@ class Replies(service.ServiceTest):
         self.check("PUT", place + "/t", {})
         self.check("PUT", place + "/t", {"ttl_s": 0}, status=400)
         self.check("PUT", "/v1/models/cache/sessions/c", {}, status=201)
+        settings = "/v1/models/cache/settings"
+        self.check("GET", settings)
+        self.check("PUT", settings, {"sessions": {"max": 1, "ttl_s": 50, "when_full": "refuse"}})
+        self.check("PUT", "/v1/models/cache/sessions/d", {}, status=507)
+        self.check("PUT", settings, {"sessions": {"max": -1}}, status=400)
+        self.check("PUT", settings, {})
+        self.check("GET", settings.replace("cache", "nosuch"), status=404)
+        self.check("PUT", "/v1/models/cache?sessions=end", stateful.cache())
+        self.check("PUT", "/v1/models/cache?sessions=x", stateful.cache(), status=400)
         self.check("GET", "/v1/models/cache/sessions/c")
         self.check("GET", place + "?limit=1")
         self.check("GET", place + "/s")
