@@ -7,10 +7,22 @@
 #include <string.h>
 
 #define LINE ((size_t)64)
+#define CLOSE ((size_t)16) /* what malloc aligns to */
+#define SMALL ((size_t)2048)
 
-static size_t whole_lines(size_t bytes)
+static size_t whole(size_t bytes, size_t unit)
 {
-    return (bytes + LINE - 1) / LINE * LINE;
+    return (bytes + unit - 1) / unit * unit;
+}
+
+/* Of contents whose tensors, and what is before them, begin at multiples of unit. -ENOMEM. */
+static int measure(const struct td_tensor *from, int n, size_t unit, size_t *bytes)
+{
+    *bytes = whole(sizeof(struct td_contents) + (size_t)n * sizeof *from, unit);
+    for (int i = 0; i < n; i++)
+        if (__builtin_add_overflow(*bytes, whole(td_nbytes(&from[i]), unit), bytes))
+            return -ENOMEM;
+    return 0;
 }
 
 /* Of so many bytes: the spare one, if that fits and nobody has it any more. */
@@ -23,7 +35,7 @@ static struct td_contents *take_block(struct td_contents **spare, size_t bytes)
     }
     if (td_budget_take(&td_memory, bytes))
         return NULL;
-    c = aligned_alloc(LINE, bytes);
+    c = bytes < SMALL ? malloc(bytes) : aligned_alloc(LINE, bytes);
     if (!c)
         td_budget_give(&td_memory, bytes);
     return c;
@@ -33,11 +45,13 @@ int td_contents_copy(struct td_contents **contents, struct td_contents **spare,
                      const struct td_tensor *from, int n)
 {
     struct td_contents *c = NULL;
-    size_t head = whole_lines(sizeof *c + (size_t)n * sizeof *c->tensor), bytes = head;
+    size_t unit = CLOSE, bytes; /* of many small sessions, lines would hold more than state */
     *contents = NULL;
-    for (int i = 0; i < n; i++)
-        if (__builtin_add_overflow(bytes, whole_lines(td_nbytes(&from[i])), &bytes))
-            return -ENOMEM;
+    int err = measure(from, n, unit, &bytes);
+    if (!err && bytes >= SMALL)
+        err = measure(from, n, unit = LINE, &bytes);
+    if (err)
+        return err;
     c = take_block(spare, bytes);
     if (!c)
         return -ENOMEM;
@@ -45,7 +59,7 @@ int td_contents_copy(struct td_contents **contents, struct td_contents **spare,
     c->bytes = bytes;
     c->position = 0;
     c->n = n;
-    char *at = (char *)c + head;
+    char *at = (char *)c + whole(sizeof *c + (size_t)n * sizeof *c->tensor, unit);
     for (int i = 0; i < n; i++) {
         size_t size = td_nbytes(&from[i]);
         c->tensor[i] = from[i];
@@ -54,7 +68,7 @@ int td_contents_copy(struct td_contents **contents, struct td_contents **spare,
         c->tensor[i].stride = NULL;
         if (size)
             memcpy(at, from[i].data, size);
-        at += whole_lines(size);
+        at += whole(size, unit);
     }
     *contents = c;
     return 0;
