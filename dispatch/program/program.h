@@ -268,6 +268,8 @@ int td_walk_no_room(struct td_walk *walk, const char *what);
 /* Writes why a node is refused; gives back -EINVAL. The node's name is put before it. */
 int td_walk_refuse(struct td_walk *walk, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Says that what has just been refused is so in any call, whatever sizes are; gives back err. */
+int td_walk_unfit(struct td_walk *walk, int err);
 /* -ETIMEDOUT with the sentence when the run has been stopped, else 0: for what may go round without
  * a call. */
 int td_walk_stopped(struct td_walk *walk);

@@ -89,7 +89,8 @@ static int check_formula(struct td_pt2_graph *graph, const struct td_pt2_target 
     for (int i = 0; i < node->n_operands && target->formula; i++) {
         const struct td_node_operand *o = &node->operand[i];
         const char *name = o->name ? o->name : "";
-        if (o->kind != TD_OPERAND_none && !has_word(target->formula, name) && !is_idle(name))
+        if (o->kind != TD_OPERAND_none && !has_word(target->formula, name) && !is_idle(name) &&
+            !(target->also && has_word(target->also, name)))
             return td_pt2_refuse(graph, "the argument '%.60s' is not understood here", name);
     }
     return 0;
@@ -116,25 +117,8 @@ static int check_strided(struct td_pt2_graph *graph, const struct td_node *node,
 /* Those that PyTorch itself has others for may be rewritten in these before they are saved. */
 static int refuse_operator(struct td_pt2_graph *graph, const char *op)
 {
-    static const char *const composites[] = {"binary_cross_entropy_with_logits",
-                                             "block_diag",
-                                             "cartesian_prod",
-                                             "cross_entropy_loss",
-                                             "gradient",
-                                             "huber_loss",
-                                             "isin",
-                                             "kl_div",
-                                             "kron",
-                                             "linalg_norm",
-                                             "nanmean",
-                                             "nll_loss_nd",
-                                             "quantile",
-                                             "renorm",
-                                             "rot90",
-                                             "tensordot",
-                                             "trapezoid",
-                                             "trapz",
-                                             "vander"};
+    static const char *const composites[] = {"block_diag", "gradient", "isin",  "quantile",
+                                             "trapezoid",  "trapz",    "vander"};
     const char *name = strrchr(op, ':');
     name = name ? name + 1 : !strncmp(op, "torch.ops.", 10) ? op + 10 : op;
     name += !strncmp(name, "aten.", 5) ? 5 : 0;

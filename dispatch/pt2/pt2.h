@@ -5,8 +5,8 @@
  * arguments, alias.c writes in place functional, targets.c knows what targets are, emit.c makes
  * a node of the JSON of one, nodes.c goes through them, and state.c finds what has to be
  * remembered, keep.c makes ports of it. What nodes do when the program is walked is in lower.c,
- * number.c, control.c, fourier.c, assert.c and guards.c, whose expressions expr.c evaluates;
- * import.c ties all together.
+ * losses.c, compose.c, number.c, control.c, fourier.c, assert.c and guards.c, whose expressions
+ * expr.c evaluates; import.c ties all together.
  */
 #ifndef TD_DISPATCH_PT2_H
 #define TD_DISPATCH_PT2_H
@@ -253,7 +253,10 @@ td_lower td_pt2_call;    /* form: the operator's handle; op: its name, with _ wh
 td_lower td_pt2_formula; /* form: a struct td_pt2_target */
 td_lower td_pt2_diff;    /* of neighbours, what may stand before and behind them */
 td_lower td_pt2_same;    /* its first operand */
-td_lower td_pt2_number;  /* form: a struct td_pt2_target; arithmetic on sizes */
+td_lower td_pt2_loss, td_pt2_classes; /* form: a struct td_pt2_target; reduced at the end */
+td_lower td_pt2_rot90, td_pt2_kron, td_pt2_multi_dot, td_pt2_quantile, td_pt2_tensordot;
+td_lower td_pt2_norm, td_pt2_batch_norm, td_pt2_cartesian;
+td_lower td_pt2_number; /* form: a struct td_pt2_target; arithmetic on sizes */
 td_lower td_pt2_size, td_pt2_item, td_pt2_tensor;
 td_lower td_pt2_assert, td_pt2_assert_range, td_pt2_assert_metadata; /* without results */
 td_lower td_pt2_fourier, td_pt2_part; /* complex tensors are lists of two, or real ones */

@@ -21,6 +21,12 @@ int td_walk_refuse(struct td_walk *walk, const char *format, ...)
     return -EINVAL;
 }
 
+int td_walk_unfit(struct td_walk *walk, int err)
+{
+    walk->misfit = err == -EINVAL;
+    return err;
+}
+
 int td_walk_no_room(struct td_walk *walk, const char *what)
 {
     return td_problem_set(walk->problem, ENOMEM, "no memory for %s", what);

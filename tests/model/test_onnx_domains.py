@@ -102,6 +102,7 @@ class Domains(unittest.TestCase):
         return found
 
     def refused(self, word, *args, **how):
+        """When it is loaded: whatever sizes are, where they are free."""
         file, given = model(*args, **how)
         with self.assertRaises(Refused) as caught:
             RUN.run(file.SerializeToString(), list(given.values()))
@@ -297,6 +298,10 @@ class Domains(unittest.TestCase):
         self.same(MS, "QGemm", gemm, constant=range(1, 7), transB=1)
 
     def test_unknown(self):
+        graph = helper.make_graph([helper.make_node("LinearClassifier", ["x"], ["a", "b"], domain=ML, coefficients=[1.0], intercepts=[1.0], classlabels_strings=["a"])],
+                                  "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "m"])], [helper.make_empty_tensor_value_info("a")])
+        with self.assertRaisesRegex(Refused, "^load: .*texts"):
+            RUN.run(helper.make_model(graph, opset_imports=[helper.make_opsetid(ML, 3)]).SerializeToString(), [self.normal(2, 1)])
         self.refused("no such operator of domain", MS, "NoSuchThing", [self.normal(2)])
 
 

@@ -41,7 +41,7 @@ static void activate(struct td_onnx *n)
             let(n, "b", td_item_float(parameter(n, 1, rows[i].beta)));
             return put(n, 0, eval(n, rows[i].formula));
         }
-    refuse(n, "activation: there is no %.40s here", name);
+    unfit(n, "activation: there is no %.40s here", name);
 }
 
 void td_onnx_ms_conv(struct td_onnx *n)
@@ -122,9 +122,9 @@ void td_onnx_ms_matmul_bits(struct td_onnx *n)
     int64_t k = whole(n, "K", 0), rows = whole(n, "N", 0), bits = whole(n, "bits", 4);
     int64_t block = whole(n, "block_size", 32), blocks = block > 0 ? (k + block - 1) / block : 0;
     if (k < 1 || rows < 1 || block < 1 || (bits != 2 && bits != 4 && bits != 8))
-        return refuse(n, "K, N, block_size, bits: sizes of 1 and up, and 2, 4 or 8 bits are right");
+        return unfit(n, "K, N, block_size, bits: sizes of 1 and up, and 2, 4 or 8 bits are right");
     if (has(n, "g_idx"))
-        return refuse(n, "g_idx: weights whose groups are not in order are not right here");
+        return unfit(n, "g_idx: weights whose groups are not in order are not right here");
     if (tensor_of(n, "B")->dtype != TD_u8)
         return refuse(n, "B: UINT8 is right");
     let(n, "zero", td_item_float((double)(1 << (bits - 1))));

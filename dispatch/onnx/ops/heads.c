@@ -100,7 +100,7 @@ void td_onnx_ms_attention(struct td_onnx *n)
     if (x.rank != 3 || w.rank != 2 || heads < 1)
         return refuse(n, "input, weights: [batch, n, hidden] and [hidden, 3 * hidden] are right");
     if (whole(n, "do_rotary", 0) || whole(n, "past_present_share_buffer", 0))
-        return refuse(n, "do_rotary, past_present_share_buffer: 0 is right");
+        return unfit(n, "do_rotary, past_present_share_buffer: 0 is right");
     for (int i = 0; i < 3; i++)
         sizes[i] = w.shape[1] / 3;
     if (has(n, "qkv_hidden_sizes"))
@@ -231,7 +231,7 @@ void td_onnx_ms_groups(struct td_onnx *n)
         return refuse(n, "query, num_heads, kv_num_heads: [batch, n, hidden] and heads are right");
     if (has(n, "head_sink") || whole(n, "smooth_softmax", 0) > 0 ||
         whole(n, "kv_cache_bit_width", 0))
-        return refuse(n, "head_sink, smooth_softmax, kv_cache_bit_width: are not right here");
+        return unfit(n, "head_sink, smooth_softmax, kv_cache_bit_width: are not right here");
     if (has(n, "key")) {
         let(n, "Q", *at(n, "query"));
         let(n, "K", *at(n, "key"));

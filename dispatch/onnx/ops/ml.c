@@ -17,8 +17,8 @@ void td_ml_let_rows(struct td_onnx *n)
 void td_ml_let_labels(struct td_onnx *n, const char *ints)
 {
     if (has(n, "classlabels_strings"))
-        return refuse(n, "classlabels_strings: labels that are texts are not right here; whole "
-                         "numbers are");
+        return unfit(n, "classlabels_strings: labels that are texts are not right here; whole "
+                        "numbers are");
     set_numbers(n, ints, TD_i64);
     let(n, "labels", *at(n, ints));
 }
@@ -34,7 +34,7 @@ void td_ml_transform(struct td_onnx *n, const char *how)
             "where(eq(scores, 0), zeros_like(scores), softmax(masked_fill(scores, eq(scores, 0), "
             "-inf), -1))");
     else if (*how && strcmp(how, "NONE") != 0)
-        refuse(n, "post_transform: %s; NONE, SOFTMAX, LOGISTIC or SOFTMAX_ZERO is right", how);
+        unfit(n, "post_transform: %s; NONE, SOFTMAX, LOGISTIC or SOFTMAX_ZERO is right", how);
 }
 
 /* Two classes that share a score q: the label by whether it is above limit, and both scores: q and
@@ -117,8 +117,8 @@ void td_onnx_ml_join(struct td_onnx *n)
 void td_onnx_ml_one_hot(struct td_onnx *n)
 {
     if (has(n, "cats_strings"))
-        return refuse(n, "cats_strings: categories that are texts are not right here; whole "
-                         "numbers (cats_int64s) are");
+        return unfit(n, "cats_strings: categories that are texts are not right here; whole "
+                        "numbers (cats_int64s) are");
     set_numbers(n, "cats_int64s", tensor_of(n, "X")->dtype);
     give(n, "to.dtype(eq(unsqueeze(X, -1), cats_int64s), FP32)");
 }
@@ -140,7 +140,7 @@ static void let_side(struct td_onnx *n, const char *ints, const char *floats, co
 void td_onnx_ml_encode(struct td_onnx *n)
 {
     if (has(n, "keys_strings") || has(n, "values_strings") || has(n, "classes_strings"))
-        return refuse(n, "keys_strings, values_strings: texts are not right here; numbers are");
+        return unfit(n, "keys_strings, values_strings: texts are not right here; numbers are");
     let_side(n, "keys_int64s", "keys_floats", "keys_tensor", "keys");
     let_side(n, "values_int64s", "values_floats", "values_tensor", "values");
     const struct td_tensor *keys = tensor_of(n, "keys"), *values = tensor_of(n, "values");
@@ -231,7 +231,7 @@ void td_onnx_ml_trees_regress(struct td_onnx *n)
 {
     const char *how = text(n, "aggregate_function");
     if (strcmp(how, "SUM") != 0 && strcmp(how, "AVERAGE") != 0)
-        return refuse(n, "aggregate_function: %s; SUM or AVERAGE is right", how);
+        return unfit(n, "aggregate_function: %s; SUM or AVERAGE is right", how);
     give_sums(n, *how == 'A');
     td_ml_transform(n, text(n, "post_transform"));
     put(n, 0, *at(n, "scores"));
@@ -242,9 +242,9 @@ void td_onnx_ml_trees_indexed(struct td_onnx *n)
     static const char *const transforms[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"};
     int64_t how = whole(n, "aggregate_function", 1), transform = whole(n, "post_transform", 0);
     if (how != 0 && how != 1)
-        return refuse(n, "aggregate_function: 0 (average) or 1 (sum) is right");
+        return unfit(n, "aggregate_function: 0 (average) or 1 (sum) is right");
     if (transform < 0 || transform > 3)
-        return refuse(n, "post_transform: 0 to 3 is right");
+        return unfit(n, "post_transform: 0 to 3 is right");
     give_sums(n, !how);
     td_ml_transform(n, transforms[transform]);
     if (tensor_of(n, "X")->dtype == TD_f64)

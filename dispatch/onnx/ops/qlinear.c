@@ -55,7 +55,7 @@ void td_onnx_ms_q_sigmoid(struct td_onnx *n)
 void td_onnx_ms_q_softmax(struct td_onnx *n)
 {
     if (whole(n, "opset", 13) < 13)
-        return refuse(n, "opset: 13 and up is right");
+        return unfit(n, "opset: 13 and up is right");
     apply(n, "softmax(x, axis)");
 }
 
@@ -67,14 +67,14 @@ void td_onnx_ms_q_mean(struct td_onnx *n)
 void td_onnx_ms_q_global_pool(struct td_onnx *n)
 {
     if (whole(n, "channels_last", 0))
-        return refuse(n, "channels_last: 0 is right");
+        return unfit(n, "channels_last: 0 is right");
     apply(n, "mean.dim(x, inner, True)");
 }
 
 void td_onnx_ms_q_average_pool(struct td_onnx *n)
 {
     if (whole(n, "channels_last", 0))
-        return refuse(n, "channels_last: 0 is right");
+        return unfit(n, "channels_last: 0 is right");
     real_of(n, "X", "X_scale", "X_zero_point", "X");
     td_onnx_average_pool(n);
     let(n, "y", n->out[0]);

@@ -26,7 +26,7 @@ static void let_kernel(struct td_onnx *n, int64_t vectors)
     else if (!strcmp(type, "LINEAR"))
         set(n, "kernel", "linear(X, vectors)");
     else
-        refuse(n, "kernel_type: %s; LINEAR, POLY, RBF or SIGMOID is right", type);
+        unfit(n, "kernel_type: %s; LINEAR, POLY, RBF or SIGMOID is right", type);
 }
 
 void td_onnx_ml_svm_regress(struct td_onnx *n)
@@ -44,9 +44,4 @@ void td_onnx_ml_svm_regress(struct td_onnx *n)
         set(n, "scores", "to.dtype(gt(scores, 0), FP32) * 2 - 1");
     td_ml_transform(n, text(n, "post_transform"));
     put(n, 0, *at(n, "scores"));
-}
-
-void td_onnx_ml_svm_classify(struct td_onnx *n)
-{
-    refuse(n, "not yet");
 }

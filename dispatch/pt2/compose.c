@@ -1,0 +1,245 @@
+/* Functions of PyTorch that its exporter leaves as they are and that sizes, counts or lists decide:
+ * each becomes calls of operators. */
+#include "dispatch/pt2/pt2.h"
+#include "kernels/sizes.h"
+
+#include <math.h>
+#include <string.h>
+
+static struct td_item ints(const int64_t *v, int n)
+{
+    return td_item_ints(v, n);
+}
+
+static int formula(struct td_walk *walk, const char *text, const struct td_given *args, int n,
+                   struct td_item *out)
+{
+    return td_walk_formula(walk, text, args, n, out, NULL);
+}
+
+static int tensor_at(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
+                     int i, struct td_tensor *t)
+{
+    if (i >= node->n_operands || in[i].v.kind != TD_KIND_tensor)
+        return td_walk_refuse(walk, "a tensor is missing");
+    *t = in[i].v.tensor;
+    return 0;
+}
+
+int td_pt2_rot90(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
+                 struct td_item *out)
+{
+    static const char *const turns[] = {"self + 0", "transpose(flip(self, [b]), a, b)",
+                                        "flip(self, both)", "transpose(flip(self, [a]), a, b)"};
+    int64_t dims[TD_MAX_LIST] = {0, 1}, k = td_node_int(node, "k", 1);
+    int at = td_node_find(node, "dims"), n = at < 0 ? 2 : td_pt2_list(walk, &in[at], dims);
+    if (n < 0)
+        return n;
+    if (n != 2)
+        return td_walk_refuse(walk, "dims: two are right");
+    struct td_given args[] = {{"self", in[0]},
+                              {"a", td_item_int(dims[0])},
+                              {"b", td_item_int(dims[1])},
+                              {"both", ints(dims, 2)}};
+    return formula(walk, turns[(k % 4 + 4) % 4], args, 4, out);
+}
+
+/* Each element of self times all of other: dimensions of the two take turns, and then are joined.
+ */
+int td_pt2_kron(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
+                struct td_item *out)
+{
+    struct td_tensor a, b;
+    int err = tensor_at(walk, node, in, 0, &a);
+    err = err ? err : tensor_at(walk, node, in, 1, &b);
+    if (err)
+        return err;
+    int rank = a.rank > b.rank ? a.rank : b.rank;
+    if (2 * rank > TD_MAX_RANK)
+        return td_walk_refuse(walk, "self, other: at most %d dimensions are right",
+                              TD_MAX_RANK / 2);
+    int64_t x[TD_MAX_RANK], y[TD_MAX_RANK], z[TD_MAX_RANK];
+    for (int d = 0; d < rank; d++) {
+        int i = d - (rank - a.rank), j = d - (rank - b.rank);
+        x[2 * d] = i < 0 ? 1 : a.shape[i];
+        y[2 * d + 1] = j < 0 ? 1 : b.shape[j];
+        x[2 * d + 1] = y[2 * d] = 1;
+        z[d] = x[2 * d] * y[2 * d + 1];
+    }
+    struct td_given args[] = {{"self", in[0]},
+                              {"other", in[1]},
+                              {"x", ints(x, 2 * rank)},
+                              {"y", ints(y, 2 * rank)},
+                              {"z", ints(z, rank)}};
+    return formula(walk, "reshape(reshape(self, x) * reshape(other, y), z)", args, 5, out);
+}
+
+int td_pt2_multi_dot(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
+                     struct td_item *out)
+{
+    if (!node->n_operands || in[0].n < 1)
+        return td_walk_refuse(walk, "tensors: a list of them is right");
+    *out = in[0].list[0];
+    int err = 0;
+    for (int i = 1; i < in[0].n && !err; i++)
+        err = TD_CALL(walk, "matmul", out, TD_GIVE(*out), TD_GIVE(in[0].list[i]));
+    return err;
+}
+
+/* All ways to take one of each. */
+int td_pt2_cartesian(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
+                     struct td_item *out)
+{
+    struct td_item grid[TD_MAX_OUTS], list;
+    struct td_given args[] = {TD_GIVE(in[0]), TD_NAMED("indexing", td_item_str("ij"))};
+    int n = 0;
+    if (!node->n_operands || in[0].n < 2)
+        return td_walk_refuse(walk, "tensors: two or more are right");
+    int err = td_walk_call(walk, "meshgrid.indexing", args, 2, grid, &n);
+    err = err ? err : td_walk_list(walk, grid, n, &list);
+    err = err ? err : TD_CALL(walk, "stack", out, TD_GIVE(list), TD_GIVE(td_item_int(-1)));
+    struct td_given made[] = {{"y", *out}};
+    return err ? err : formula(walk, "flatten(y, 0, -2)", made, 1, out);
+}
+
+/* Linear interpolation between the two that are next to the place. */
+int td_pt2_quantile(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
+                    struct td_item *out)
+{
+    int at = td_node_find(node, "dim"), q = td_node_find(node, "q");
+    int how = td_node_find(node, "interpolation");
+    bool all = at < 0 || in[at].v.kind == TD_KIND_none;
+    struct td_tensor x;
+    int err = tensor_at(walk, node, in, 0, &x);
+    if (err || q < 0 || !td_is_number(&in[q].v) || (how >= 0 && strcmp(in[how].v.str, "linear")))
+        return err ? err : td_walk_refuse(walk, "q, interpolation: a number and linear are right");
+    int64_t dim = all ? 0 : in[at].v.i;
+    dim += dim < 0 ? x.rank : 0;
+    int64_t size = all ? td_numel(&x) : dim >= 0 && dim < x.rank ? x.shape[dim] : 0;
+    double place = td_scalar(&in[q].v) * (double)(size - 1);
+    if (size < 1 || !(place >= 0) || place > (double)(size - 1))
+        return td_walk_refuse(walk, "q, self: from 0 to 1, of one element or more, is right");
+    int64_t low = td_size_of_real(floor(place)), high = td_size_of_real(ceil(place));
+    struct td_given args[] = {{"self", in[0]},
+                              {"dim", td_item_int(dim)},
+                              {"low", td_item_int(low)},
+                              {"high", td_item_int(high)},
+                              {"w", td_item_float(place - (double)low)},
+                              {"last", td_item_int(size - 1)},
+                              {"s", {.v = {0}}}};
+    err = formula(walk, all ? "sort(reshape(self, [-1]))[0]" : "sort(self, dim)[0]", args, 2,
+                  &args[6].item);
+    err = err ? err
+              : formula(walk,
+                        "lerp(select(s, dim, low), select(s, dim, high), w) + select(s, dim, last) "
+                        "* 0", /* NaN, which is last */
+                        args, 7, out);
+    struct td_given made[] = {{"y", *out}, {"dim", td_item_int(dim)}};
+    if (!err && !all && td_node_int(node, "keepdim", 0))
+        err = formula(walk, "unsqueeze(y, dim)", made, 2, out);
+    return err;
+}
+
+int td_pt2_tensordot(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
+                     struct td_item *out)
+{
+    struct td_tensor t[2];
+    int64_t dims[2][TD_MAX_LIST], order[2][TD_MAX_RANK], shape[TD_MAX_RANK], inner = 1;
+    int n[2], rank = 0, err = tensor_at(walk, node, in, 0, &t[0]);
+    err = err ? err : tensor_at(walk, node, in, 1, &t[1]);
+    for (int i = 0; i < 2 && !err; i++) {
+        int at = td_node_find(node, i ? "dims_other" : "dims_self");
+        n[i] = at < 0 ? 0 : td_pt2_list(walk, &in[at], dims[i]);
+        err = n[i] < 0 ? n[i] : 0;
+    }
+    if (err || n[0] != n[1])
+        return err ? err : td_walk_refuse(walk, "dims_self, dims_other: as many are right");
+    for (int i = 0; i < 2; i++) {
+        bool used[TD_MAX_RANK] = {false};
+        int at = i ? n[1] : 0;
+        for (int k = 0; k < n[i]; k++) {
+            int64_t d = dims[i][k] + (dims[i][k] < 0 ? t[i].rank : 0);
+            if (d < 0 || d >= t[i].rank || used[d] ||
+                (i && t[1].shape[d] != t[0].shape[order[0][t[0].rank - n[0] + k]]))
+                return td_walk_refuse(walk, "dims_self, dims_other: do not fit");
+            used[d] = true;
+            order[i][i ? k : t[0].rank - n[0] + k] = d;
+            inner *= i ? 1 : t[0].shape[d];
+        }
+        for (int d = 0; d < t[i].rank; d++)
+            if (!used[d]) {
+                if (rank == TD_MAX_RANK)
+                    return td_walk_refuse(walk, "the result has too many dimensions");
+                order[i][at++] = d;
+                shape[rank++] = t[i].shape[d];
+            }
+    }
+    struct td_given args[] = {{"self", in[0]},
+                              {"other", in[1]},
+                              {"p", ints(order[0], t[0].rank)},
+                              {"q", ints(order[1], t[1].rank)},
+                              {"left", ints((int64_t[]){-1, inner}, 2)},
+                              {"right", ints((int64_t[]){inner, -1}, 2)},
+                              {"shape", ints(shape, rank)}};
+    return formula(
+        walk,
+        "reshape(mm(reshape(permute(self, p), left), reshape(permute(other, q), right)), "
+        "shape)",
+        args, 7, out);
+}
+
+/* An order is one of vectors: along one dimension, or of a tensor that has one. */
+int td_pt2_norm(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
+                struct td_item *out)
+{
+    int64_t dims[TD_MAX_LIST];
+    struct td_tensor x;
+    int at = td_node_find(node, "dim"), ord = td_node_find(node, "ord");
+    int err = tensor_at(walk, node, in, 0, &x);
+    int n = err || at < 0 || in[at].v.kind == TD_KIND_none ? 0 : td_pt2_list(walk, &in[at], dims);
+    if (err || n < 0)
+        return err ? err : n;
+    bool given = ord >= 0 && in[ord].v.kind != TD_KIND_none;
+    if (given && n != 1 && (n || x.rank != 1))
+        return td_walk_refuse(walk, "ord: norms of matrices are not right here");
+    struct td_given args[] = {{"self", in[0]},
+                              {"ord", given ? in[ord] : td_item_int(2)},
+                              {"dim", n ? ints(dims, n) : (struct td_item){.v = {0}}},
+                              {"keepdim", td_item_bool(td_node_int(node, "keepdim", 0))}};
+    return formula(walk, "linalg_vector_norm(self, ord, dim, keepdim)", args, 4, out);
+}
+
+/* Gives the new running statistics as results, too. */
+int td_pt2_batch_norm(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
+                      struct td_item *out)
+{
+    static const char *const names[] = {"x", "weight", "bias", "mean", "var", "trains", "m", "eps"};
+    struct td_given args[12];
+    struct td_tensor x;
+    int made = 0, err = tensor_at(walk, node, in, 0, &x);
+    if (err || node->n_operands != 8 || node->n_outs != 5 || x.rank < 2 || !x.shape[1])
+        return err ? err : td_walk_refuse(walk, "eight arguments and five results are right");
+    for (int i = 0; i < 8; i++)
+        args[i] = (struct td_given){names[i], in[i]};
+    int64_t dims[TD_MAX_RANK] = {0}, count = td_numel(&x) / x.shape[1];
+    for (int d = 2; d < x.rank; d++)
+        dims[d - 1] = d;
+    double share = td_scalar(&in[6].v);
+    args[8] = (struct td_given){"dims", ints(dims, x.rank - 1)};
+    args[9] = (struct td_given){"rest", td_item_float(1 - share)};
+    args[10] = (struct td_given){
+        "unbiased", td_item_float(share * (double)count / (double)(count > 1 ? count - 1 : 1))};
+    args[11] = (struct td_given){"keep", td_item_float(share)};
+    return td_walk_formula(
+        walk,
+        in[5].v.i ? "y = native_batch_norm(x, weight, bias, None, None, True, 0.0, eps)[0]; "
+                    "a = native_batch_norm(x, weight, bias, None, None, True, 0.0, eps)[1]; "
+                    "b = native_batch_norm(x, weight, bias, None, None, True, 0.0, eps)[2]; "
+                    "c = mean * rest + mean.dim(x, dims) * keep; "
+                    "d = var * rest + var_mean(x, dims, correction=0)[0] * unbiased"
+                  : "y = native_batch_norm(x, weight, bias, mean, var, False, 0.0, eps)[0]; "
+                    "a = native_batch_norm(x, weight, bias, mean, var, False, 0.0, eps)[1]; "
+                    "b = native_batch_norm(x, weight, bias, mean, var, False, 0.0, eps)[2]; "
+                    "c = mean + 0; d = var + 0",
+        args, 12, out, &made);
+}
