@@ -64,8 +64,8 @@ def index(self, indices):
     return self[whole_or(indices)]
 
 
-def tree_ensemble(self, thresholds, links, trees, values, outputs):
-    out = np.zeros((len(self), outputs), self.dtype)
+def tree_ensemble(self, thresholds, links, trees, values, targets):
+    out = np.zeros((len(self), targets), self.dtype)
     for r, row in enumerate(self):
         for node, steps, first in trees:
             for _ in range(steps):
@@ -257,7 +257,7 @@ TABLE = {
     "index_fill.int_Tensor": (slices("write"), [({**s, "value": ()}, p) for s, p in without(SLICES, "source")], same),
     "tree_ensemble": (tree_ensemble, [
         ({"self": (rows, 6), "thresholds": (9,), "links": Links((9, 2), 6), "trees": Narrow((trees, 3), 3), "values": (9, width)},
-         {"outputs": width + 2}) for rows, trees, width in [(1, 21, 1), (70, 3, 1), (9, 5, 4)]], same),
+         {"targets": width + 2}) for rows, trees, width in [(1, 21, 1), (70, 3, 1), (9, 5, 4)]], same),
     "take": (lambda self, index: self.ravel()[index], [({"self": (5, 7), "index": Below((3, 4), 35, -35)}, {})], same),
     "put": summed(put, [({"self": (5, 7), "index": Below((3, 4), 35), "source": (3, 4)}, {}),
                         ({"self": (5,), "index": Below((12,), 5), "source": (12,)}, {"accumulate": True})]),

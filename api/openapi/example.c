@@ -227,10 +227,11 @@ static size_t weight(struct td_writer *w, const struct td_handle *handle, const 
            (strstr(sample, "dtype=") ? 900 : 0);
 }
 
-/* Whether the short form can say the types of that sample's tensors: there is one type for all. */
+/* Whether the short form can say the types of that sample's tensors: there is one type for all, or
+ * those that plain numbers have. */
 static bool is_sayable(const struct td_handle *handle, const char *sample)
 {
-    bool plain = usual(handle->op) & (TD_f32 | TD_i64 | TD_bool);
+    bool plain = usual(handle->op) & (TD_f32 | TD_i64 | TD_bool) && !strstr(sample, ":i32");
     return plain || (!has_dtype(&handle->schema) && !strchr(sample, ':'));
 }
 

@@ -51,9 +51,9 @@ static bool make_key(struct key *key, const char *text, const struct td_named *a
 /* The next n bytes of a graph's memory, after those that are taken, get what is there. */
 static void *move(char *memory, size_t *at, const void *what, size_t bytes)
 {
-    void *to = memory + *at;
+    size_t to = *at;
     *at += (bytes + 15) & ~(size_t)15;
-    return memory ? memcpy(to, what, bytes) : NULL;
+    return memory ? memcpy(memory + to, what, bytes) : NULL;
 }
 
 /* memory NULL: only how many bytes it takes. */

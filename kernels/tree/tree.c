@@ -50,14 +50,14 @@ static int rule(struct td_call *call)
         return td_refuse(call, "self: has %d dimensions; two are right, rows and their features",
                          x->rank);
     if (outputs < 1)
-        return td_refuse(call, "outputs: is %lld; 1 and up is right", (long long)outputs);
+        return td_refuse(call, "targets: is %lld; 1 and up is right", (long long)outputs);
     int err = rule_table(call, THRESHOLDS, "thresholds", TD_DTYPE_none, "[nodes]", -1, 0);
     err = err ? err
               : rule_table(call, LINKS, "links", TD_i32,
                            "[nodes, 2], a feature and a child of each", nodes, 2);
     err = err ? err
               : rule_table(call, TREES, "trees", TD_i32,
-                           "[trees, 3], each one's root, steps and first output", -1, 3);
+                           "[trees, 3], each one's root, steps and first target", -1, 3);
     err = err ? err
               : rule_table(call, VALUES, "values", TD_DTYPE_none, "[nodes, numbers of each]", nodes,
                            -1);
@@ -136,7 +136,7 @@ static int check(const struct td_call *call)
                              (long long)i, tree->steps, (long long)nodes);
         if (tree->output < 0 || tree->output > t.outputs - t.width)
             return td_refuse(call,
-                             "trees: tree %lld begins at output %d; its %lld must lie within "
+                             "trees: tree %lld begins at target %d; its %lld must lie within "
                              "%lld",
                              (long long)i, tree->output, (long long)t.width, (long long)t.outputs);
     }
@@ -159,12 +159,12 @@ static const struct td_impl impls[] = {
 
 const struct td_op td_op_tree_ensemble = {
     .schema = "tree_ensemble(Tensor self, Tensor thresholds, Tensor links, Tensor trees, Tensor "
-              "values, int outputs) -> Tensor",
+              "values, int targets) -> Tensor",
     .doc =
         "ONNX's tree ensembles: for each row and each (root, steps, first) of trees, node = root, "
         "and steps times node = child where self[row, feature] <= thresholds[node], else child + "
         "1, by (feature, child) = links[node]; NaN goes to child + 1, but to c where child is "
-        "written -1 - c; values[node] is added to the row's outputs from first on",
+        "written -1 - c; values[node] is added to the row's targets from first on",
     .rule = rule,
     .dtypes = TD_f32 | TD_f64,
     .ulp = 1,
@@ -175,8 +175,8 @@ const struct td_op td_op_tree_ensemble = {
     .mixes = TD_MAX_RANK,
     .samples =
         (const char *const[]){
-            "self=[n,5] thresholds=[9] links=[9,2]:i32<5 trees=[m,3]:i32<1 values=[9,1] outputs=2",
-            "self=[n,6] thresholds=[7] links=[7,2]:i32<6 trees=[m,3]:i32<2 values=[7,3] outputs=5",
-            "self=[3,m] thresholds=[n] links=[n,2]:i32<1 trees=[9,3]:i32<1 values=[n,2] outputs=2",
+            "self=[n,5] thresholds=[9] links=[9,2]:i32<5 trees=[m,3]:i32<1 values=[9,1] targets=2",
+            "self=[n,6] thresholds=[7] links=[7,2]:i32<6 trees=[m,3]:i32<2 values=[7,3] targets=5",
+            "self=[3,m] thresholds=[n] links=[n,2]:i32<1 trees=[9,3]:i32<1 values=[n,2] targets=2",
             NULL},
 };
