@@ -2,7 +2,8 @@
 """Writes the golden answers, tests/golden/*.gz: calls of every overload in every type that it takes, with what is
 right by PyTorch, which tests/checkgolden.c holds every row to, the reference too, where there is no PyTorch.
 
-    python tests/outside/golden.py [--seed N] [OVERLOAD...]     with a Python that has PyTorch; OVERLOADs are shown, not written
+    python tests/outside/golden.py [--seed N] [--add] [OVERLOAD...]     with a Python that has PyTorch; OVERLOADs are
+                                                                        shown; with --add, put behind what is written
 
 Calls are drawn as by_torch.py draws them, and what differs from the service for a reason of unlike.py is left out. What
 differs without a reason is written, and told, and ends it with 1: the tests fail until that is mended. What
@@ -352,6 +353,7 @@ def check_philox():
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--add", action="store_true", help="of OVERLOADs that have no golden answers yet")
     parser.add_argument("overload", nargs="*")
     options = parser.parse_args()
     check_philox()
@@ -377,9 +379,11 @@ def main():
         golden.connection.close()
     print("\n".join(golden.said))
     print(dict(sorted(golden.counts.items())))
-    for letter, made in files.items() if not options.overload else []:
+    for letter, made in files.items() if options.add or not options.overload else []:
+        path = FOLDER / f"{letter}.gz"
+        before = gzip.decompress(path.read_bytes()) if options.add else b""
         head = f"# PyTorch {torch.__version__}, NumPy {np.__version__}, seed {options.seed}\n".encode()
-        (FOLDER / f"{letter}.gz").write_bytes(gzip.compress(head + b"".join(made), 9, mtime=0))
+        path.write_bytes(gzip.compress(before + head + b"".join(made), 9, mtime=0))
     return bool(golden.said)
 
 
