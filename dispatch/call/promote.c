@@ -146,8 +146,8 @@ static enum td_dtype wanted(const struct td_call *call)
     return TD_DTYPE_none;
 }
 
-/* A rule may see an argument in another shape: its strides do not go with that, and it is copied
- * first. */
+/* A rule may see an argument with another rank, as prelu does its weight: the strides do not go
+ * with that, and it is copied first. */
 static int ask_rule_of_strides(struct td_run *run)
 {
     struct td_value given[TD_MAX_ARGS];
@@ -157,9 +157,7 @@ static int ask_rule_of_strides(struct td_run *run)
     for (int i = 0; i < call->n_args && !err; i++) {
         struct td_tensor *t = &call->arg[i].tensor, seen = *t;
         const struct td_tensor *was = &given[i].tensor;
-        if (given[i].kind != TD_KIND_tensor || !was->stride ||
-            (seen.rank == was->rank &&
-             !memcmp(seen.shape, was->shape, sizeof *seen.shape * (size_t)seen.rank)))
+        if (given[i].kind != TD_KIND_tensor || !was->stride || seen.rank == was->rank)
             continue;
         *t = *was;
         err = td_run_cast(run, i, t->dtype);

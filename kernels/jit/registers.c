@@ -50,10 +50,9 @@ bool td_loop_allocate(struct td_loop *l, struct td_loop_room room)
             continue;
         const int16_t near[3] = {x->c, x->a, x->b}; /* in whose place it saves a move */
         int found = -1;
-        for (int i = 0; i < 3 && found < 0; i++)
-            if (near[i] >= 0 && real[near[i]] / TD_LOOP_MASK == mask &&
-                holds[mask][real[near[i]] % TD_LOOP_MASK - mask] < 0)
-                found = real[near[i]] % TD_LOOP_MASK - mask;
+        for (int i = 0; i < 3 && found < 0 && !mask; i++)
+            if (near[i] >= 0 && real[near[i]] < TD_LOOP_MASK && holds[0][real[near[i]]] < 0)
+                found = real[near[i]];
         while (found < 0 && r < most && holds[mask][r] >= 0)
             r++;
         r = found >= 0 ? found : r;

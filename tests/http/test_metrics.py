@@ -214,6 +214,19 @@ class Metrics(service.ServiceTest):
         self.assertEqual(after["tensord_generated_loops", ()] - before["tensord_generated_loops", ()], jit)
         self.assertEqual(after["tensord_generated_code_bytes", ()] > before["tensord_generated_code_bytes", ()], jit)
 
+    def test_computed_together(self):
+        """Each operator of an expression counts, by the kernel that computed it with others."""
+        for bits in (np.float32, np.float64): # generated where the level has it; compiled
+            before, _ = self.scrape()
+            reply = self.service.infer("", {"x": np.ones(8192, bits)}, binary=True, path="/v1/eval", expr="exp(x * 3) - sqrt(x)")
+            self.assertIn(reply.parameters["kernel"], ("fused", "jit") if bits is np.float32 else ("fused",))
+            after, _ = self.scrape()
+            for op in ("exp", "mul.Scalar", "sqrt", "sub.Tensor"):
+                for kernel in ("fused", "jit"):
+                    self.assertEqual(self.count(after, "tensord_op_calls_total", op=op, kernel=kernel)
+                                     - self.count(before, "tensord_op_calls_total", op=op, kernel=kernel),
+                                     reply.parameters["kernel"] == kernel, (op, kernel))
+
     def test_counted_by_many_threads(self):
         """HTTP threads and workers count apart; a scrape, from whichever thread, has it all."""
         x = np.ones(4, np.float32)

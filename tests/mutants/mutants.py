@@ -54,6 +54,7 @@ AREAS = [
     (r"api/infer/stream", ["http_streams", "http_model_streams"]),
     (r"api/", [r"http_(infer|brief|answers|errors|routes|dispatch|eval|pools|isa|metrics|repeats|shm|tensors|models|streams|tasks|cost|numbers|index|memory|operators)"]),
     (r"server/http", ["server_.*", r"http_(connections|framing|repeats|drain|errors|cost|infer|log)"]),
+    (r"server/commands/run", ["http_models", "http_commands"]),
     (r"server/", ["server_.*", r"http_(commands|log|drain)", "unit", "load report"]),
 ]
 

@@ -50,6 +50,20 @@ static const struct {
     {"a=0:streams=-1", "streams: '-1' is not a whole number from 1"},
 };
 
+/* The longest list that there is room for, and one character more. */
+START_TEST(test_parse_long_list)
+{
+    struct td_pool_config c;
+    char problem[256] = "", text[TD_CPUS_TEXT + 3] = "a=";
+    memset(text + 2, '1', TD_CPUS_TEXT - 1);
+    ck_assert_int_eq(td_pool_config_parse(&c, text, problem, sizeof problem), 0);
+    ck_assert_str_eq(c.cpus, text + 2);
+    text[TD_CPUS_TEXT + 1] = '1';
+    ck_assert_int_eq(td_pool_config_parse(&c, text, problem, sizeof problem), -EINVAL);
+    ck_assert_str_eq(problem, "cpus: a list of 256 characters; at most 255");
+}
+END_TEST
+
 START_TEST(test_parse_refuses)
 {
     struct td_pool_config c;
@@ -167,6 +181,7 @@ int main(void)
     TCase *tcase = tcase_create("config");
     tcase_set_timeout(tcase, 30);
     tcase_add_test(tcase, test_parse);
+    tcase_add_test(tcase, test_parse_long_list);
     tcase_add_loop_test(tcase, test_parse_refuses, 0, sizeof wrong / sizeof *wrong);
     tcase_add_loop_test(tcase, test_lists, 0, sizeof lists / sizeof *lists);
     tcase_add_test(tcase, test_list_text_is_cut);
