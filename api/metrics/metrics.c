@@ -189,10 +189,13 @@ static void observe_pool(struct td_metrics *m, struct td_counts *counts, const c
     observe(&counts->compute[at], compute_ns, has_own(m));
 }
 
-/* The counter of calls that ran as this one did. */
-static atomic_llong *calls_of(struct td_op_counts *counts, const struct td_run *run)
+/* The counter of calls that ran as this one did, which may be a part of a whole that was computed
+ * with other parts of it. */
+static atomic_llong *calls_of(struct td_op_counts *counts, const struct td_run *run,
+                              const struct td_run *whole)
 {
-    const struct td_impl *rows = run->handle->op->impls, *impl = run->impl;
+    const struct td_impl *rows = run->handle->op->impls;
+    const struct td_impl *impl = run->with ? whole->impl : run->impl;
     int row = 0;
     if (impl->library)
         return &counts->library[run->isa];
@@ -213,7 +216,7 @@ void td_metrics_call(struct td_metrics *m, const struct td_run *run, const char 
     bool own = has_own(m);
     struct td_counts *counts = own ? mine.counts : m->shared;
     for (const struct td_run *part = one ? run : run->parts; part; part = one ? NULL : part->next) {
-        bump(calls_of(&counts->op[part->handle->index], part), 1, own);
+        bump(calls_of(&counts->op[part->handle->index], part, run), 1, own);
     }
     observe(&counts->op[one ? run->handle->index : td_registry_count()].took, compute_ns, own);
     observe_pool(m, counts, pool, queue_ns, compute_ns);
