@@ -1,6 +1,7 @@
 /* Binding an operator's call, or an expression's. In the short form whole numbers are INT64, as the
  * values say; a call that does not take these is bound again with floats, where whoever wrote
- * [1,2] would have written [1.0,2.0] in PyTorch. */
+ * [1,2] would have written [1.0,2.0] in PyTorch, and with INT32 where an argument is of that type
+ * alone. */
 #include "api/infer/call.h"
 
 #include <errno.h>
@@ -57,6 +58,34 @@ static bool widen_all(struct td_infer *in)
     return any;
 }
 
+/* ---- whole numbers as shorter ones ---- */
+
+/* Of the argument that the operator wants in INT32, by what it says: "links: is INT64; INT32 is
+ * right". False: it says something else, a number does not fit, or there is no memory. */
+static bool narrow(struct td_infer *in, const char *problem)
+{
+    struct td_tensor *t = NULL;
+    for (int i = 0; i < in->n_args; i++) {
+        size_t n = strlen(in->args[i].name);
+        if (n && !strncmp(problem, in->args[i].name, n) &&
+            !strcmp(problem + n, ": is INT64; INT32 is right") &&
+            in->args[i].value.kind == TD_KIND_tensor && is_whole(&in->args[i].value.tensor))
+            t = &in->args[i].value.tensor;
+    }
+    int32_t *to = t ? td_arena_alloc(in->req->arena, sizeof *to * (size_t)td_numel(t) + 1) : NULL;
+    for (int64_t i = 0; to && i < td_numel(t); i++) {
+        int64_t x = ((const int64_t *)t->data)[i];
+        to[i] = (int32_t)x;
+        if (to[i] != x)
+            return false;
+    }
+    if (!to)
+        return false;
+    t->data = to;
+    t->dtype = TD_i32;
+    return true;
+}
+
 /* ---- the call ---- */
 
 static int bind_call(struct td_infer *in)
@@ -69,6 +98,14 @@ static int bind_call(struct td_infer *in)
               : in->eval ? td_run_bind_expr(&in->run, in->expr, in->args, in->n_args, &in->options)
                          : td_run_bind(&in->run, in->op, in->args, in->n_args, &in->options);
     td_keys_leave(before);
+    return err;
+}
+
+static int bind_narrowed(struct td_infer *in)
+{
+    int err = bind_call(in);
+    while (err == -EINVAL && in->brief && narrow(in, in->run.problem.text))
+        err = bind_call(in);
     return err;
 }
 
@@ -88,12 +125,12 @@ static bool is_mixed(const struct td_infer *in)
 
 int td_infer_bind_operator(struct td_infer *in)
 {
-    int err = bind_call(in);
+    int err = bind_narrowed(in);
     struct td_problem first = in->run.problem;
     if (err != -EINVAL || !in->brief ||
         (!is_mixed(in) && !strstr(first.text, "does not take INT64")) || !widen_all(in))
         return err;
-    err = bind_call(in);
+    err = bind_narrowed(in);
     if (err && !strstr(first.text, "INT64")) /* it was not the type */
         in->run.problem = first;
     return err;

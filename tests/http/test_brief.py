@@ -67,6 +67,10 @@ class Brief(service.ServiceTest):
         self.assertEqual(out, [-1, 1])
         self.is_answered("embedding", {"out": [[3, 4]]}, weight=[[1, 2], [3, 4]], indices=[1])
         self.is_answered("index", {"out": [2]}, self=[1, 2], indices=[[1]])
+        table = {"thresholds": [0.5, 0, 0], "links": [[0, 1], [0, 0], [0, 0]], "trees": [[0, 1, 0]], "values": [[0], [1], [2]], "targets": 1}
+        for row in ([1], [0.25]): # whose links are INT32 and nothing else
+            self.is_answered("tree_ensemble", {"out": [[2 if row == [1] else 1]]}, self=[row], **table)
+        self.problem(self.post("tree_ensemble", 400, self=[[1.0]], **{**table, "trees": [[0, 2**31, 0]]}), 400, "trees", "INT32")
         self.is_answered("cat", {"out": [1, 2, 0.5]}, tensors=[[1, 2], [0.5]])
         for words, op, arguments in ((("INT64",), "mean", {"self": [1, 2], "dtype": "INT64"}), (("2", "3"), "linear", {"input": [[1, 2]], "weight": [[0.5, 1, 1]]}),
                                      (("dim", "5"), "softmax", {"self": [1, 2], "dim": 5}), (("INT64",), "bitwise_and", {"self": [1], "other": [0.5]})):
