@@ -11,7 +11,8 @@
 
 #define MOST 4096
 
-static float data[3][MOST], column[3] = {0.5f, -2, 1e30f}, wanted[MOST], out[MOST];
+static float data[3][MOST], wanted[MOST], out[MOST];
+static float column[7] = {0.5f, -2, 1e30f, 0, -1e-40f, NAN, 7}; /* of as many rows as there are */
 static _Alignas(64) char memory[8 << 20];
 static size_t used;
 
