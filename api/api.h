@@ -57,7 +57,11 @@ struct td_service {
     struct td_limits limits;
     enum td_shm_clients shm_clients;
     struct td_front front;
-    bool insecure; /* others than this machine may reach it, and are asked for no token */
+    bool insecure;     /* others than this machine may reach it, and are asked for no token */
+    bool certificates; /* clients are asked for a certificate: that or, where there are tokens, a
+                          token's secret */
+    _Atomic int64_t certificate_ends; /* when the server's own ends, in seconds of the clock; 0:
+                                         there is none */
     /* Made by td_service_guard; NULL: nobody is asked for a token. */
     struct td_access *access;
     /* Made by td_service_init: */
@@ -156,6 +160,9 @@ struct td_request { /* lives in its own arena */
     const char *json_length_text;      /* Inference-Header-Content-Length or NULL */
     const char *authorization;         /* the first of so many, or NULL */
     int authorizations;
+    const char
+        *certificate; /* the name in the client's, "" where it has none; NULL: it has shown none */
+    const char *untrusted;   /* what is wrong with the one that it has shown, or NULL */
     uint64_t content_length; /* UINT64_MAX when unknown (chunked) */
     int64_t begin_ns;        /* CLOCK_MONOTONIC when its head had come */
     const char

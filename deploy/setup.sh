@@ -31,7 +31,7 @@ packages=(
     protobuf-c-compiler uthash-dev zlib1g-dev
 )
 check_packages=(
-    git curl wrk # tests/style.sh, tests/http, tests/bench
+    git curl openssl wrk # tests/style.sh, tests/http, tests/bench
     fish groff-base zsh # tests/http: completion, the manual
     clang libclang-rt-dev libomp-dev # tests/fuzz, tests/pools
     bubblewrap mmdebstrap systemd # tests/deploy

@@ -1,9 +1,11 @@
-/* The main thread of a running server sleeps here. Once a second it looks whether the file of
- * tokens is still the one that it read: what replaces a file, as editors, configuration systems and
- * `tensord token` do, tells nobody. */
+/* The main thread of a running server sleeps here. Once a second it looks whether the files of
+ * tokens and of TLS are still those that it read: what replaces a file, as editors, configuration
+ * systems and `tensord token` do, tells nobody. */
 #include "server/reload.h"
 
-static void refresh(struct td_service *service, struct td_log *log, bool asked)
+#include <time.h>
+
+static void refresh_tokens(struct td_service *service, struct td_log *log, bool asked)
 {
     struct td_problem problem;
     struct td_access_stats stats;
@@ -16,15 +18,39 @@ static void refresh(struct td_service *service, struct td_log *log, bool asked)
                      problem.text);
 }
 
-int td_serve_until(const sigset_t *signals, struct td_service *service, struct td_log *log)
+void td_say_certificate(struct td_service *service, const struct td_tls *tls, struct td_log *log)
+{
+    char text[40];
+    struct tm utc;
+    time_t ends = (time_t)td_tls_ends(tls);
+    atomic_store(&service->certificate_ends, ends);
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&ends, &utc));
+    td_log_event(log, "tls", "new connections have a certificate that is valid until %s", text);
+}
+
+static void refresh_tls(struct td_service *service, struct td_tls *tls, struct td_log *log,
+                        bool asked)
+{
+    struct td_problem problem;
+    int got = td_tls_refresh(tls, asked, &problem);
+    if (got > 0)
+        td_say_certificate(service, tls, log);
+    else if (got < 0)
+        td_log_event(log, "tls", "the certificate of before stays: %s", problem.text);
+}
+
+int td_serve_until(const sigset_t *signals, struct td_service *service, struct td_tls *tls,
+                   struct td_log *log)
 {
     struct timespec tick = {.tv_sec = 1};
     for (;;) {
-        int caught =
-            service->access ? sigtimedwait(signals, NULL, &tick) : sigwaitinfo(signals, NULL);
+        int caught = service->access || tls ? sigtimedwait(signals, NULL, &tick)
+                                            : sigwaitinfo(signals, NULL);
         if (caught > 0 && caught != SIGHUP)
             return caught;
         if (service->access)
-            refresh(service, log, caught == SIGHUP);
+            refresh_tokens(service, log, caught == SIGHUP);
+        if (tls)
+            refresh_tls(service, tls, log, caught == SIGHUP);
     }
 }

@@ -22,6 +22,7 @@ struct server {
     struct td_pools *pools;
     struct td_service service;
     bool service_is_up;
+    struct td_tls *tls;                 /* NULL: there is none */
     struct td_job load;                 /* of the directory of models */
     int not_loaded;                     /* of these, once they are no longer awaited */
     struct td_http *http[TD_MAX_GIVEN]; /* one a --listen */
@@ -212,7 +213,12 @@ static int start(struct server *s, struct td_problem *problem)
     s->service_is_up = true;
     if (*c->tokens && (err = td_service_guard(&s->service, c->tokens, problem)))
         return err;
-    struct td_http_config http = {.io_cpus = c->io_cpus,
+    const struct td_tls_files tls = {c->tls_cert, c->tls_key, c->tls_client_ca};
+    if ((*tls.cert || *tls.key || *tls.client_ca) && (err = td_tls_create(&s->tls, &tls, problem)))
+        return err;
+    s->service.certificates = *tls.client_ca;
+    struct td_http_config http = {.tls = s->tls,
+                                  .io_cpus = c->io_cpus,
                                   .io_threads = c->io_threads,
                                   .io_spin_us = io_spin_us(s),
                                   .connections = c->connections / c->listen.n,
@@ -280,6 +286,7 @@ static void stop(struct server *s)
         td_pools_unwatch(s->pools); /* the HTTP threads that it moves end now */
     for (int i = 0; i < s->config.listen.n; i++)
         td_http_stop(s->http[i]);
+    td_tls_destroy(s->tls);
     td_pools_destroy(s->pools);
     if (s->service_is_up)
         td_service_fini(&s->service);
@@ -288,7 +295,7 @@ static void stop(struct server *s)
     td_config_fini(&s->config);
 }
 
-static void say_ready(const struct server *s)
+static void say_ready(struct server *s)
 {
     char text[2048] = "";
     td_log_event(server_log, "start", "version " TD_VERSION ", process %d: serve %s", (int)getpid(),
@@ -299,6 +306,8 @@ static void say_ready(const struct server *s)
         size_t n = strlen(text);
         snprintf(text + n, sizeof text - n, "%s%s", i ? ", " : "", td_http_address(s->http[i]));
     }
+    if (s->tls)
+        td_say_certificate(&s->service, s->tls, server_log);
     if (s->service.insecure)
         td_log_event(server_log, "insecure",
                      "no token is asked for, and other machines may come (insecure): whoever "
@@ -369,7 +378,7 @@ int td_command_serve(int argc, char **argv)
         return err == -EINVAL ? 2 : 1;
     }
     say_ready(&s);
-    int caught = td_serve_until(&signals, &s.service, server_log);
+    int caught = td_serve_until(&signals, &s.service, s.tls, server_log);
     td_log_event(server_log, "stop", "%s: no new connections; %d requests are under way",
                  caught == SIGTERM ? "SIGTERM" : "SIGINT", atomic_load(&s.service.front.in_flight));
     drain(&s, &signals);

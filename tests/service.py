@@ -1,7 +1,8 @@
 """The service as the tests see it: the real binary on a free port, and tensors over HTTP.
 
 TENSORD_BIN names the binary (meson sets it). TENSORD_SANITIZED=1 says that it is an instrumented
-one: what is timed or weighed then has no meaning, and everything takes longer.
+one: what is timed or weighed then has no meaning, and everything takes longer. TENSORD_OVER_TLS=1
+has each service speak TLS: most tests must then pass as they do without.
 """
 import contextlib
 import functools
@@ -26,8 +27,11 @@ except ImportError:
     print("skipped: no NumPy: run deploy/setup.sh check, and then .deps/venv/bin/python")
     sys.exit(77)
 
+import certificates
+
 BINARY = os.environ.get("TENSORD_BIN", "build/tensord")
 CPUS = [str(cpu) for cpu in sorted(os.sched_getaffinity(0))] # this process's; 0 need not be one
+OVER_TLS = os.environ.get("TENSORD_OVER_TLS") == "1"
 SANITIZED = os.environ.get("TENSORD_SANITIZED") == "1"
 
 DATATYPES = {"BOOL": np.bool_, "UINT8": np.uint8, "INT8": np.int8, "INT16": np.int16,
@@ -212,10 +216,15 @@ def environment():
 
 class Service:
     """`tensord serve ARGS`, ready, in control groups if any are given (groups.py). stop() wants a good
-    end, and no word of a sanitizer."""
+    end, and no word of a sanitizer. tls: the ssl.SSLContext by which it is asked, if it speaks TLS."""
 
-    def __init__(self, *args, env=None, port=None, groups=(), stderr=subprocess.PIPE):
+    def __init__(self, *args, env=None, port=None, groups=(), stderr=subprocess.PIPE, tls=None):
         self.port = port or free_port()
+        self.tls = tls
+        if OVER_TLS and not tls:
+            authority, (cert, key) = certificates.here()
+            args = (*args, "--tls-cert", str(cert), "--tls-key", str(key))
+            self.tls = authority.context()
         self.log = ""
         begin = time.monotonic()
         self.process = subprocess.Popen(
@@ -257,10 +266,17 @@ class Service:
         return self.process.pid
 
     def connect(self, timeout=60):
+        if self.tls:
+            return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=timeout, context=self.tls)
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
 
     def socket(self, timeout=10):
-        return socket.create_connection(("127.0.0.1", self.port), timeout)
+        plain = socket.create_connection(("127.0.0.1", self.port), timeout)
+        if not self.tls:
+            return plain
+        made = self.tls.wrap_socket(plain, server_hostname="127.0.0.1")
+        made.shutdown = lambda how: socket.socket.shutdown(made, how) # it may still be read, which ssl's forgets
+        return made
 
     def call(self, method, path, body=None, headers=None, connection=None):
         """One request, on a connection of its own unless one is given. A dict goes as JSON."""
@@ -371,11 +387,11 @@ def slow_side(seconds):
 class ServiceTest(unittest.TestCase):
     """Tests that share one service, started with args."""
 
-    args, env = (), None
+    args, env, tls = (), None, None
 
     @classmethod
     def setUpClass(cls):
-        cls.service = Service(*cls.args, env=cls.env)
+        cls.service = Service(*cls.args, env=cls.env, tls=cls.tls)
         cls.addClassCleanup(cls.service.stop)
 
     def problem(self, reply, status, *words):

@@ -30,7 +30,9 @@ void td_access_destroy(struct td_access *access);
 /* ---- a request ---- */
 
 /* Whether its token lets it use its route; req->token is then a reference, or NULL where none is
- * needed. -ENOKEY (401), -EKEYREJECTED (403), -EDQUOT (429), -EINVAL, with the response filled. */
+ * needed. The token is the one whose secret came, or else the one that the client's certificate
+ * names; where there are no tokens, any certificate that was taken will do. -ENOKEY (401),
+ * -EKEYREJECTED (403), -EDQUOT (429), -EINVAL, with the response filled. */
 int td_access_judge(struct td_request *req);
 /* ---- for handlers ---- */
 

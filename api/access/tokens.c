@@ -200,6 +200,18 @@ static struct td_token *find(struct td_access *access, const char *secret, size_
     return token;
 }
 
+/* The token of that name; NULL: there is none. */
+static struct td_token *find_named(struct td_access *access, const char *name)
+{
+    struct td_token *token = NULL;
+    pthread_mutex_lock(&access->lock);
+    for (int i = 0; i < access->tokens->n && !token; i++)
+        if (!strcmp(access->tokens->token[i]->account->name, name))
+            token = td_token_ref(access->tokens->token[i]);
+    pthread_mutex_unlock(&access->lock);
+    return token;
+}
+
 static bool has_expired(const struct td_token *token)
 {
     struct timespec now;
@@ -221,24 +233,42 @@ static int refuse(struct td_request *req, atomic_llong *count, const char *chall
 static int judge_token(struct td_request *req, struct td_access *access)
 {
     static const char invalid[] = "Bearer realm=\"tensord\", error=\"invalid_token\"";
+    const char *named = req->authorization ? NULL : req->certificate, *secret = NULL;
     size_t size;
-    if (!req->authorization)
+    if (!req->authorization && !named)
         return refuse(req, &access->missing, "Bearer realm=\"tensord\"",
-                      "this server asks for a token: Authorization: Bearer SECRET is right");
+                      req->service->certificates
+                          ? "this server asks for a token: Authorization: Bearer SECRET is right, "
+                            "or a certificate that has its name"
+                          : "this server asks for a token: Authorization: Bearer SECRET is right");
     if (req->authorizations > 1)
         return td_api_problem(req, -EINVAL, "Authorization: comes more than once");
-    const char *secret = secret_of(req->authorization, &size);
-    struct td_token *token = secret ? find(access, secret, size) : NULL;
+    if (!named)
+        secret = secret_of(req->authorization, &size);
+    struct td_token *token = named    ? find_named(access, named)
+                             : secret ? find(access, secret, size)
+                                      : NULL;
     if (!token)
         return refuse(req, &access->unknown, invalid,
-                      secret ? "Authorization: there is no such token"
-                             : "Authorization: is not of the form Bearer SECRET");
+                      named    ? "the certificate's common name is no token's"
+                      : secret ? "Authorization: there is no such token"
+                               : "Authorization: is not of the form Bearer SECRET");
     if (has_expired(token)) {
         td_token_unref(token);
-        return refuse(req, &access->expired, invalid, "Authorization: the token has expired");
+        return refuse(req, &access->expired, invalid,
+                      named ? "the token of the certificate's name has expired"
+                            : "Authorization: the token has expired");
     }
     req->token = token;
     return 0;
+}
+
+static int refuse_certificate(struct td_request *req, const char *sentence)
+{
+    td_api_problem(req, -ENOKEY, "%s", sentence);
+    req->response.header[0] =
+        (struct td_header){"WWW-Authenticate", "Certificate realm=\"tensord\""};
+    return -ENOKEY;
 }
 
 static int lacks(struct td_request *req, enum td_access_scope scope, const char *sentence)
@@ -257,8 +287,15 @@ int td_access_judge(struct td_request *req)
 {
     struct td_access *access = req->service->access;
     enum td_access_scope scope = req->route->scope;
-    if (!access || scope == TD_SCOPE_open)
+    if (scope == TD_SCOPE_open)
         return 0;
+    if (req->untrusted)
+        return refuse_certificate(req, req->untrusted);
+    if (!access)
+        return req->service->certificates && !req->certificate
+                   ? refuse_certificate(req, "this server asks for a client's certificate, of an "
+                                             "authority of tls-client-ca")
+                   : 0;
     int err = judge_token(req, access);
     if (!err && scope != TD_SCOPE_any && !td_access_may(req, scope)) {
         char sentence[160];

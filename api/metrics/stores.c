@@ -149,6 +149,13 @@ static void tokens(struct td_text *t, const struct td_service *service)
     td_text_family(t, "tensord_insecure", "gauge",
                    "1: others than this machine may reach the server, and need no token.");
     td_text_line(t, "tensord_insecure %d", service->insecure);
+    if (service->certificate_ends) {
+        td_text_family(
+            t, "tensord_tls_certificate_ends_seconds", "gauge",
+            "When the server's certificate is no longer valid, in seconds of the clock.");
+        td_text_line(t, "tensord_tls_certificate_ends_seconds %lld",
+                     (long long)service->certificate_ends);
+    }
     td_text_family(t, "tensord_tokens", "gauge", "Tokens that clients may have (tokens).");
     td_text_line(t, "tensord_tokens %d", s.tokens);
     td_text_family(t, "tensord_tokens_read_total", "counter",

@@ -17,11 +17,12 @@ class Error(Exception):
 
 
 class Client:
-    def __init__(self, url="http://localhost:8080", timeout=300, token=None):
-        """token: the secret of one, where the server asks for it."""
+    def __init__(self, url="http://localhost:8080", timeout=300, token=None, context=None):
+        """token: the secret of one, where the server asks for it. context: the ssl.SSLContext of an https URL."""
         at = urllib.parse.urlsplit(url if "//" in url else "http://" + url)
-        kind = http.client.HTTPSConnection if at.scheme == "https" else http.client.HTTPConnection
-        self.connection, self.prefix = kind(at.hostname, at.port, timeout=timeout), at.path.rstrip("/")
+        self.connection = http.client.HTTPSConnection(at.hostname, at.port, timeout=timeout, context=context) \
+            if at.scheme == "https" else http.client.HTTPConnection(at.hostname, at.port, timeout=timeout)
+        self.prefix = at.path.rstrip("/")
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def __call__(self, name):

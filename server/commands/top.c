@@ -1,20 +1,17 @@
 /* `tensord top`: what a running server does, from its own /metrics and /v1/topology; a screen that
  * is drawn again on a terminal, two looks and one text otherwise. */
+#include "server/commands/ask.h"
 #include "server/commands/commands.h"
 #include "server/commands/terminal.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#define ROWS 12                 /* operators shown */
-#define MOST ((size_t)16 << 20) /* bytes of an answer */
-#define PATIENCE 10             /* seconds for a piece of it */
+#define ROWS 12 /* operators shown */
 
 struct look {
     char *metrics, *topology;
@@ -23,83 +20,14 @@ struct look {
 
 /* ---- asking ---- */
 
-static int reach(const char *where)
-{
-    char host[256];
-    const char *colon = strrchr(where, ':');
-    bool bracketed = *where == '[' && colon && colon[-1] == ']'; /* an IPv6 address */
-    struct addrinfo wanted = {.ai_socktype = SOCK_STREAM}, *found = NULL;
-    snprintf(host, sizeof host, "%.*s", colon ? (int)(colon - where) - 2 * bracketed : 200,
-             where + bracketed);
-    if (!colon || getaddrinfo(host, colon + 1, &wanted, &found))
-        return -EINVAL;
-    int err = -ECONNREFUSED, s = -1;
-    for (struct addrinfo *a = found; a && s < 0; a = a->ai_next) {
-        s = socket(a->ai_family, a->ai_socktype, a->ai_protocol);
-        if (s >= 0 && connect(s, a->ai_addr, a->ai_addrlen)) {
-            err = -errno;
-            close(s);
-            s = -1;
-        }
-    }
-    freeaddrinfo(found);
-    return s < 0 ? err : s;
-}
-
-/* The body of what GET path answers, to be freed; NULL, with errno set. */
-static char *get(const char *where, const char *path)
-{
-    char request[1024], *text = NULL;
-    const char *token = getenv("TENSORD_TOKEN");
-    size_t room = 0, n = 0;
-    int s = reach(where);
-    if (s < 0) {
-        errno = -s;
-        return NULL;
-    }
-    snprintf(request, sizeof request,
-             "GET %s HTTP/1.1\r\nHost: localhost\r\n%s%s%sConnection: close\r\n\r\n", path,
-             token ? "Authorization: Bearer " : "", token ? token : "", token ? "\r\n" : "");
-    struct timeval patience = {.tv_sec = PATIENCE};
-    setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    ssize_t got = send(s, request, strlen(request), MSG_NOSIGNAL);
-    while (got > 0 && n < MOST) {
-        if (n + 65536 > room) {
-            char *more = realloc(text, room = 2 * room + 131072);
-            if (!more)
-                break;
-            text = more;
-        }
-        got = read(s, text + n, room - n - 1);
-        n += got > 0 ? (size_t)got : 0;
-    }
-    int err = got < 0 ? errno == EAGAIN ? ETIMEDOUT : errno : EPROTO;
-    if (text && n > 12 && (!memcmp(text + 9, "401", 3) || !memcmp(text + 9, "403", 3)))
-        err = EACCES;
-    close(s);
-    char *body = text ? memmem(text, n, "\r\n\r\n", 4) : NULL;
-    if (!body || body < text + 12 || got || memcmp(text + 9, "200", 3)) {
-        free(text);
-        errno = err;
-        return NULL;
-    }
-    n -= (size_t)(body + 4 - text);
-    memmove(text, body + 4, n);
-    text[n] = 0;
-    for (size_t i = 0; i < n; i++) /* a terminal would obey what is no letter */
-        if (text[i] != '\n' && (text[i] < ' ' || text[i] > '~'))
-            text[i] = '?';
-    return text;
-}
-
 static int take_look(struct look *look, const char *where)
 {
     free(look->metrics);
     free(look->topology);
     look->topology = NULL;
-    look->metrics = get(where, "/metrics");
+    look->metrics = td_ask(where, "/metrics");
     if (look->metrics)
-        look->topology = get(where, "/v1/topology");
+        look->topology = td_ask(where, "/v1/topology");
     look->at = (double)td_now_ns() * 1e-9;
     return look->topology ? 0 : -errno;
 }
@@ -309,10 +237,12 @@ int td_command_top(int argc, char **argv)
     if (argc && (!strcmp(where, "--help") || !strcmp(where, "-h"))) {
         return td_command_help(
             "top",
-            "usage: tensord top [ADDR:PORT]\n\nWhat a server does now: CPUs, pools, "
+            "usage: tensord top [[https://]ADDR:PORT]\n\nWhat a server does now: CPUs, pools, "
             "models, operators; every two seconds on a\nterminal, where q ends it, over "
             "one second and once elsewhere. [127.0.0.1:8080]\nTENSORD_TOKEN is the secret of a "
-            "token that may read, where the server asks for one.\n");
+            "token that may read, where the server asks for one; TENSORD_CA\nis a file of "
+            "authorities "
+            "for https, besides the system's.\n");
     }
     if (argc > 1 || *where == '-') {
         fprintf(stderr, "tensord: top takes one ADDR:PORT, not '%s'; see --help\n", argv[argc - 1]);

@@ -27,6 +27,23 @@ static unsigned at_least_one(int n)
     return n > 0 ? (unsigned)n : 1;
 }
 
+/* The options that TLS takes; none where it is plain. */
+static void set_tls(const struct td_http *http, struct MHD_OptionItem options[4])
+{
+    const char *authorities = http->tls ? td_tls_authorities(http->tls) : NULL;
+    int n = 0;
+    if (http->tls) {
+        options[n++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0,
+                                               (void *)(uintptr_t)td_tls_priorities};
+        options[n++] =
+            (struct MHD_OptionItem){MHD_OPTION_HTTPS_CERT_CALLBACK, 0, td_tls_retrieve()};
+    }
+    if (authorities)
+        options[n++] =
+            (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_TRUST, 0, (void *)(uintptr_t)authorities};
+    options[n] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
+}
+
 static int start_thread(struct td_http *http, struct td_http_thread *thread,
                         struct td_problem *problem)
 {
@@ -37,6 +54,8 @@ static int start_thread(struct td_http *http, struct td_http_thread *thread,
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_TURBO | MHD_USE_ERROR_LOG;
     if (family == AF_INET6)
         flags |= MHD_USE_IPv6;
+    if (http->tls)
+        flags |= MHD_USE_TLS;
     struct MHD_OptionItem options[] = {
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)memory, NULL},
         {MHD_OPTION_CONNECTION_LIMIT, most, NULL},
@@ -50,6 +69,8 @@ static int start_thread(struct td_http *http, struct td_http_thread *thread,
 #endif
         {MHD_OPTION_END, 0, NULL},
     };
+    struct MHD_OptionItem tls[4];
+    set_tls(http, tls);
     /* The new thread inherits where this one may run. */
     int err = *http->config.io_cpus ? td_bind_cpus(http->config.io_cpus) : 0;
     if (err && err != -ENOSYS) /* "none" was asked for: threads run anywhere */
@@ -61,10 +82,10 @@ static int start_thread(struct td_http *http, struct td_http_thread *thread,
                               strerror(-err));
     thread->daemon = MHD_start_daemon(
         flags, 0, td_http_on_accept, thread, td_http_on_request, thread, MHD_OPTION_EXTERNAL_LOGGER,
-        td_http_on_log, thread, MHD_OPTION_ARRAY, options, MHD_OPTION_NOTIFY_COMPLETED,
-        td_http_on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION, td_http_on_connection, thread,
-        MHD_OPTION_URI_LOG_CALLBACK, td_http_on_target, thread, MHD_OPTION_UNESCAPE_CALLBACK,
-        td_http_keep_escapes, NULL, MHD_OPTION_END);
+        td_http_on_log, thread, MHD_OPTION_ARRAY, options, MHD_OPTION_ARRAY, tls,
+        MHD_OPTION_NOTIFY_COMPLETED, td_http_on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION,
+        td_http_on_connection, thread, MHD_OPTION_URI_LOG_CALLBACK, td_http_on_target, thread,
+        MHD_OPTION_UNESCAPE_CALLBACK, td_http_keep_escapes, NULL, MHD_OPTION_END);
     err = thread->daemon ? td_http_thread_start(thread) : errno ? -errno : -EIO;
     td_bind_allowed(http->service->topology);
     return err ? td_problem_set(problem, -err, "listen: '%.120s': %s", http->config.listen,
@@ -127,19 +148,20 @@ static void note_port(struct td_http *http)
         ((struct sockaddr_in6 *)address)->sin6_port = port;
     else if (address->ss_family == AF_INET)
         ((struct sockaddr_in *)address)->sin_port = port;
-    td_listener_name(&http->listener, http->address, sizeof http->address);
+    td_listener_name(&http->listener, http->tls, http->address, sizeof http->address);
 }
 
 /* Whoever reaches a port that others than this machine reach must show a token, or that is said. */
 static int judge_reach(const struct td_http *http, struct td_service *service,
                        const struct td_http_config *config, struct td_problem *problem)
 {
-    if (service->access || td_listener_is_local(&http->listener))
+    if (service->access || service->certificates || td_listener_is_local(&http->listener))
         return 0;
     if (!config->insecure)
         return td_problem_set(problem, EINVAL,
                               "listen: other machines may reach '%.120s', and no token is asked "
-                              "for: --tokens FILE does (tensord token add makes one), or "
+                              "for: --tokens FILE does (tensord token add makes one), "
+                              "--tls-client-ca FILE asks for a certificate, or "
                               "--insecure says that whoever comes may do all",
                               config->listen);
     service->insecure = true;
@@ -166,6 +188,7 @@ int td_http_start(struct td_http **result, struct td_service *service,
     http->peers.limits = config->peer;
     http->service = service;
     http->config = *config;
+    http->tls = http->listener.address.ss_family ? config->tls : NULL;
     http->spin_ns = config->io_spin_us * INT64_C(1000);
     place_threads(http);
     for (int i = 0; i < http->n_threads && !err; i++) {

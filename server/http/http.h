@@ -6,6 +6,7 @@
 #include "server/config/config.h"
 #include "server/http/peers.h"
 #include "server/log/log.h"
+#include "server/tls/tls.h"
 
 struct td_http_config {
     const char *listen;  /* "127.0.0.1:8080", "[::1]:8080", "unix:/run/tensord.sock" */
@@ -16,7 +17,8 @@ struct td_http_config {
     struct td_peer_limits peer;
     int idle_s;     /* seconds after which a silent connection is closed */
     int transfer_s; /* how long a body may take to arrive, and a reply to be read; 0: for ever */
-    bool insecure;  /* others than this machine may come without a token */
+    struct td_tls *tls; /* borrowed, for addresses that are no Unix sockets; NULL: they are plain */
+    bool insecure;      /* others than this machine may come without a token */
     const char *unix_mode;                            /* of a Unix socket, in octal: "0600" */
     struct td_log *log;                               /* borrowed; NULL: none */
     const struct td_given *allow_host, *allow_origin; /* borrowed; as in options.def */
@@ -24,10 +26,10 @@ struct td_http_config {
 
 struct td_http;
 
-/* Opens the listener, which must be of this machine alone if no token is asked for and insecure is
- * not said (it then notes in the service that it is not), and starts its HTTP threads; several can
- * serve one service. -EINVAL (the address), -EADDRINUSE and others of bind(2), -ENOMEM; problem
- * says which. service: borrowed until td_http_stop. */
+/* Opens the listener, which must be of this machine alone if no token and no certificate is asked
+ * for and insecure is not said (it then notes in the service that it is not), and starts its HTTP
+ * threads; several can serve one service. -EINVAL (the address), -EADDRINUSE and others of bind(2),
+ * -ENOMEM; problem says which. service: borrowed until td_http_stop. */
 int td_http_start(struct td_http **http, struct td_service *service,
                   const struct td_http_config *config, struct td_problem *problem);
 /* Where it listens, with the port that was taken: "http://127.0.0.1:8080". Borrowed. */

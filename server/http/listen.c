@@ -168,12 +168,16 @@ bool td_listener_is_local(const struct td_listener *listener)
     return !listener->address.ss_family || td_address_is_loopback(&listener->address);
 }
 
-void td_listener_name(const struct td_listener *listener, char *name, size_t size)
+void td_listener_name(const struct td_listener *listener, bool tls, char *name, size_t size)
 {
     char host[80];
     td_address_name(&listener->address, host, sizeof host);
     bool is_tcp = listener->address.ss_family;
-    snprintf(name, size, "%s%s", is_tcp ? "http://" : "unix:", is_tcp ? host : listener->path);
+    snprintf(name, size, "%s%s",
+             !is_tcp ? "unix:"
+             : tls   ? "https://"
+                     : "http://",
+             is_tcp ? host : listener->path);
 }
 
 void td_listener_unlink(struct td_listener *listener)

@@ -25,8 +25,8 @@ bool td_address_is_loopback(const struct sockaddr_storage *address); /* of IPv4 
 /* Whether all who can reach it are on this machine: a loopback address or a Unix socket. */
 bool td_listener_is_local(const struct td_listener *listener);
 
-/* "http://127.0.0.1:8080", "http://[::1]:8080" or "unix:/run/tensord.sock". */
-void td_listener_name(const struct td_listener *listener, char *name, size_t size);
+/* "http://127.0.0.1:8080", "https://[::1]:8080" (tls) or "unix:/run/tensord.sock". */
+void td_listener_name(const struct td_listener *listener, bool tls, char *name, size_t size);
 
 /* Removes the Unix socket from the file system, so that nobody new comes; the rest stays open. */
 void td_listener_unlink(struct td_listener *listener);

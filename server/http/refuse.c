@@ -65,8 +65,13 @@ static void send_problem(struct td_client *client, const struct td_request *req,
         ": %s\r\nContent-Length: %zu\r\n\r\n",
         res->status, MHD_get_reason_phrase_for((unsigned)res->status), date, res->type, id,
         res->size);
-    if (send(client->fd, head, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_MORE) == n)
+    if (client->tls) {
+        td_tls_send(client->tls, head, (size_t)n);
+        td_tls_send(client->tls, res->body, res->size);
+        td_tls_end(client->tls);
+    } else if (send(client->fd, head, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_MORE) == n) {
         send(client->fd, res->body, res->size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
     shutdown(client->fd, SHUT_WR);
 }
 

@@ -2,8 +2,10 @@
  * answers, or leaves the connection suspended until a worker calls reply(). Everything of a request
  * lies in its arena and goes with it when libmicrohttpd has sent the response. */
 #include "server/http/exchange.h"
+#include "server/http/tcp.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define IDLE_NS INT64_C(1000000000)
@@ -65,6 +67,25 @@ static void answer_preflight(struct td_exchange *x)
     x->refused = true;
 }
 
+/* Whose certificate the connection's client has shown, which is asked once. A Unix socket has none,
+ * and its mode has let the client in. */
+static void judge_certificate(struct td_exchange *x)
+{
+    struct td_client *client = x->client;
+    struct td_problem problem;
+    char name[TD_TLS_NAME];
+    if (client->tls && !client->judged) {
+        int got = td_tls_client(x->thread->http->tls, client->tls, name, &problem);
+        client->certificate = got > 0 ? strdup(name) : NULL;
+        client->untrusted = got < 0 ? strdup(problem.text) : NULL;
+        client->judged = true;
+    }
+    x->req.certificate = client->certificate;
+    x->req.untrusted = client->untrusted;
+    if (!client->tls && !x->req.service->access)
+        x->req.certificate = "";
+}
+
 static void judge(struct td_exchange *x)
 {
     struct td_request *req = &x->req;
@@ -73,6 +94,7 @@ static void judge(struct td_exchange *x)
         if (!strcmp(x->line.method, methods[i].name))
             req->method = methods[i].method;
     x->refused = td_http_head_judge(x->thread, x->connection, &x->line, req, &x->head) != 0;
+    judge_certificate(x);
     if (!x->refused && x->head.preflight)
         answer_preflight(x);
     else if (!x->refused)
@@ -285,6 +307,11 @@ enum MHD_Result td_http_on_accept(void *cls, const struct sockaddr *from, sockle
     return MHD_YES;
 }
 
+static void end_handshake(void *client)
+{
+    td_tcp_mark(client);
+}
+
 void td_http_on_connection(void *cls, struct MHD_Connection *connection, void **context,
                            enum MHD_ConnectionNotificationCode code)
 {
@@ -300,6 +327,12 @@ void td_http_on_connection(void *cls, struct MHD_Connection *connection, void **
             td_watch_remove(watch, client);
             client = NULL;
         }
+        if (client && thread->http->tls) {
+            client->tls = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)
+                              ->tls_session;
+            client->handshake = (struct td_tls_hook){end_handshake, client};
+            td_tls_begin(client->tls, &client->handshake);
+        }
         *context = client;
     } else if (*context) {
         struct td_client *client = *context;
@@ -307,6 +340,8 @@ void td_http_on_connection(void *cls, struct MHD_Connection *connection, void **
             end(client->exchange);
         td_peers_remove(&thread->http->peers, client->peer);
         td_http_repeat_forget(client->repeat);
+        free(client->certificate);
+        free(client->untrusted);
         td_watch_remove(watch, client);
     }
 }

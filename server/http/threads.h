@@ -84,6 +84,7 @@ struct td_http {
     struct td_http_thread thread[TD_MAX_HTTP_THREADS];
     int n_threads;
     struct td_listener listener;
+    struct td_tls *tls; /* borrowed; NULL: it is plain */
     struct td_peers peers;
     char address[160];
     int64_t spin_ns;      /* how long threads poll for events before they sleep */

@@ -19,14 +19,12 @@
 
 #include "pools/pools.h"
 #include "server/http/listen.h"
+#include "server/http/tcp.h"
+#include "server/tls/tls.h"
 
 #include <errno.h>
-#include <linux/sockios.h>
-#include <linux/tcp.h> /* netinet/tcp.h does not have tcpi_bytes_acked */
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -39,8 +37,6 @@
 #define DRAIN_IDLE_NS INT64_C(1000000000) /* how long an idle connection is kept then */
 #define LINGER_NS INT64_C(1000000000)     /* for the client's end, after ours */
 #define END_LOOK_NS INT64_C(1000000000)
-#define CLOSE_WAIT                                                                                 \
-    8 /* tcpi_state, for which linux/tcp.h has no name: the client's side has ended */
 #define ROOM_LOOKS 32 /* of idle ones, when one must go */
 
 static void ring_init(struct td_client *ring)
@@ -119,6 +115,8 @@ void td_watch_phase(struct td_watch *watch, struct td_client *client, enum td_ph
         watch->answered_ns = now;
     if (phase == TD_PHASE_waits && client->half && !client->next_heard)
         note_heard(watch, client);
+    if (phase == TD_PHASE_waits && client->tls)
+        td_tcp_mark(client);
     client->phase = phase;
     client->phase_ns = client->since_ns = now;
     if (atomic_load_explicit(&client->gone, memory_order_relaxed)) /* a store costs more */
@@ -128,6 +126,8 @@ void td_watch_phase(struct td_watch *watch, struct td_client *client, enum td_ph
 /* Our side is closed; the client's is read until it closes too, or for LINGER_NS. */
 static void close_gently(struct td_watch *watch, struct td_client *client, int64_t now)
 {
+    if (client->tls)
+        td_tls_end(client->tls);
     shutdown(client->fd, SHUT_WR);
     td_watch_phase(watch, client, TD_PHASE_closes, now);
 }
@@ -200,19 +200,6 @@ int64_t td_watch_due(const struct td_watch *watch, int64_t now)
     return due > 0 ? due : 0;
 }
 
-/* Bytes that have moved so far in the direction that counts. Of a Unix socket nobody says what was
- * read; who can reach it is on this machine. */
-static uint64_t moved(const struct td_client *client, int64_t now)
-{
-    struct tcp_info info;
-    socklen_t size = sizeof info;
-    if (client->phase == TD_PHASE_body)
-        return client->received;
-    if (getsockopt(client->fd, IPPROTO_TCP, TCP_INFO, &info, &size))
-        return (uint64_t)now;
-    return info.tcpi_bytes_acked;
-}
-
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -240,8 +227,8 @@ static bool is_slow(const struct td_watch *watch, struct td_client *client, bool
         return false;
     uint64_t before = client->moved;
     bool slow = client->seen == client->phase &&
-                moved(client, now) - before < (uint64_t)(window / 1000000 * rate / 1000);
-    client->moved = moved(client, now);
+                td_tcp_moved(client, now) - before < (uint64_t)(window / 1000000 * rate / 1000);
+    client->moved = td_tcp_moved(client, now);
     client->since_ns = now;
     return slow;
 }
@@ -251,9 +238,8 @@ static bool is_slow(const struct td_watch *watch, struct td_client *client, bool
  * that is with the server by then. */
 static bool has_ended(struct td_client *client)
 {
-    char next;
     bool arrives = client->phase == TD_PHASE_head || client->phase == TD_PHASE_body;
-    bool ended = arrives && !recv(client->fd, &next, sizeof next, MSG_PEEK | MSG_DONTWAIT);
+    bool ended = arrives && !td_tcp_peek(client);
     bool again = ended && client->ended && client->seen == client->phase &&
                  client->at_end == client->received;
     client->ended = ended;
@@ -265,32 +251,12 @@ static bool has_ended(struct td_client *client)
  * side; but most that do so have gone, and TCP does not tell. */
 static void note_gone(struct td_client *client)
 {
-    char next;
-    if (client->phase != TD_PHASE_works)
-        return;
-    ssize_t n = recv(client->fd, &next, sizeof next, MSG_PEEK | MSG_DONTWAIT);
+    ssize_t n = client->phase == TD_PHASE_works ? td_tcp_peek(client) : 1;
     if (!n || (n < 0 && errno != EAGAIN && errno != EINTR))
         atomic_store(&client->gone, true);
 }
 
 /* ---- who has begun a request ---- */
-
-/* Bytes that have come beyond those of its requests; unread of them are still in the socket's
- * buffer. Of Unix sockets, and behind a body in chunks, whose frames nobody counts, that cannot be
- * told. */
-static uint64_t surplus(const struct td_client *client, uint64_t *unread)
-{
-    struct tcp_info info = {0};
-    socklen_t size = sizeof info;
-    int left = 0;
-    *unread = 0;
-    if (client->chunked || getsockopt(client->fd, IPPROTO_TCP, TCP_INFO, &info, &size) ||
-        ioctl(client->fd, SIOCINQ, &left))
-        return 1;
-    *unread = (uint64_t)left;
-    bool ended = info.tcpi_state == CLOSE_WAIT; /* which counts as a byte */
-    return info.tcpi_bytes_received - client->heads - client->received - ended;
-}
 
 static void hear(struct td_watch *watch)
 {
@@ -314,7 +280,7 @@ struct td_client *td_watch_begun(struct td_watch *watch, int *n)
     hear(watch);
     for (struct td_client *c = watch->heard.next_heard, *next; c != &watch->heard && *n < 2;
          c = next) {
-        uint64_t unread, more = surplus(c, &unread);
+        uint64_t unread, more = td_tcp_surplus(c, &unread);
         next = c->next_heard;
         if (!more)
             unhear(c);
@@ -335,7 +301,7 @@ static void look_for_ends(struct td_watch *watch, int64_t now)
     watch->answered_ns = 0;
     hear(watch);
     for (struct td_client *c = watch->heard.next_heard; c != &watch->heard; c = c->next_heard)
-        if (c->half && !surplus(c, &unread))
+        if (c->half && !td_tcp_surplus(c, &unread))
             shutdown(c->fd, SHUT_RDWR);
 }
 
@@ -359,9 +325,8 @@ static void look_at_waiting(struct td_watch *watch, int64_t now)
         next = c->next;
         if (!watch->drain_ns && idle_ns <= watch->idle_ns)
             return;
-        if (idle_ns > watch->idle_ns ||
-            (least(idle_ns, now - watch->drain_ns) > DRAIN_IDLE_NS &&
-             (c->address.ss_family == AF_UNIX || c->chunked || !surplus(c, &unread))))
+        if (idle_ns > watch->idle_ns || (least(idle_ns, now - watch->drain_ns) > DRAIN_IDLE_NS &&
+                                         (!td_tcp_tells(c) || !td_tcp_surplus(c, &unread))))
             close_gently(watch, c, now);
     }
 }

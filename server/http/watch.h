@@ -5,6 +5,7 @@
 #define TD_SERVER_WATCH_H
 
 #include "server/http/peers.h"
+#include "server/tls/tls.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -34,9 +35,16 @@ struct td_client { /* one connection */
     int64_t since_ns;                /* the same; from the first look on, the last window's begin */
     uint64_t received, heads;        /* bytes of bodies, and of heads */
     bool chunked;                    /* there were bytes that are neither */
-    uint64_t moved, at_end;        /* of what counts: at the window's begin, and at the last look */
-    struct td_peer *peer;          /* the address, or NULL; the server's own */
-    void *exchange;                /* the server's own: the request, or NULL */
+    uint64_t moved, at_end; /* of what counts: at the window's begin, and at the last look */
+    struct td_peer *peer;   /* the address, or NULL; the server's own */
+    void *tls;              /* its session, or NULL */
+    struct td_tls_hook handshake;
+    uint64_t before; /* under TLS: encrypted bytes up to the end of the last request, or of the
+                        handshake; 0: that goes on */
+    void *exchange;  /* the server's own: the request, or NULL */
+    bool judged;     /* it has been asked for its certificate */
+    char *certificate,
+        *untrusted; /* the name in it; or what is wrong with it; NULL: it is not so */
     struct td_http_repeat *repeat; /* and its last head, or NULL; freed with the connection */
 };
 

@@ -179,7 +179,7 @@ wrk.method = "POST"
 """
 
 
-def wrk(port, path, connections, seconds=2, body=None, headers=None, cpu=None):
+def wrk(port, path, connections, seconds=2, body=None, headers=None, cpu=None, scheme="http"):
     """(requests/s, p50 in us) by one thread of wrk, on a CPU if one is named. 200s only."""
     if not shutil.which("wrk"):
         sys.exit("wrk is not there: apt install wrk")
@@ -198,7 +198,7 @@ def wrk(port, path, connections, seconds=2, body=None, headers=None, cpu=None):
             command += [word for k, v in (headers or {}).items() for word in ("-H", f"{k}: {v}")]
         if cpu is not None:
             command = ["taskset", "-c", str(cpu), *command]
-        out = subprocess.run([*command, f"http://127.0.0.1:{port}{path}"], capture_output=True, text=True,
+        out = subprocess.run([*command, f"{scheme}://127.0.0.1:{port}{path}"], capture_output=True, text=True,
                              check=True).stdout
     assert "Non-2xx" not in out and "Socket errors" not in out, out
     p50 = re.search(r"50%\s+([\d.]+)(us|ms|s)", out)

@@ -12,6 +12,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "examples/python")]
 
 import numpy as np
 
+import certificates
 import models
 import service
 import tokens
@@ -37,6 +38,15 @@ class Examples(service.ServiceTest):
             np.testing.assert_array_equal(y, models.line_of(x.astype(np.float32)))
         y += 1 # it is the caller's own
         np.testing.assert_array_equal(line(x=[[1, 2, 3]]), [[2, 8, 14, 20]])
+
+    def test_tls(self):
+        authority, (cert, key) = certificates.here()
+        with service.Service("--tls-cert", str(cert), "--tls-key", str(key), tls=authority.context()) as s, tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "line.onnx")
+            file.write_bytes(models.line())
+            client = Client(f"https://localhost:{s.port}", context=authority.context())
+            np.testing.assert_array_equal(client.put("line", file)(x=[[1, 2, 3]]), [[2, 8, 14, 20]])
+            client.connection.close()
 
     def test_token(self):
         """Where the server asks for tokens: without one, with one, and one that may not."""

@@ -5,6 +5,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import certificates
 from service import Service, ServiceTest, main, skip  # noqa: E402
 
 import numpy as np
@@ -41,6 +42,17 @@ class Triton(ServiceTest):
         metadata = self.client.get_model_metadata("op.add")
         self.assertEqual([i["name"] for i in metadata["inputs"]], ["self", "other"])
         self.assertEqual([o["name"] for o in metadata["outputs"]], ["out"])
+
+    def test_tls(self):
+        authority, (cert, key) = certificates.here()
+        with Service("--tls-cert", str(cert), "--tls-key", str(key), tls=authority.context()) as s:
+            client = triton.InferenceServerClient(f"localhost:{s.port}", ssl=True, ssl_options={"ca_certs": str(authority.ca)})
+            inputs = [triton.InferInput(name, [2, 3], "FP32") for name in ("self", "other")]
+            for tensor in inputs:
+                tensor.set_data_from_numpy(np.ones((2, 3), np.float32))
+            self.assertTrue(client.is_server_ready())
+            np.testing.assert_array_equal(client.infer("op.add", inputs).as_numpy("out"), np.full((2, 3), 2))
+            client.close()
 
     def test_token(self):
         """With the token as a header of each call, shared memory too."""

@@ -88,6 +88,22 @@ class Kubernetes(unittest.TestCase):
         self.assertIn("tokens", compose["secrets"])
         self.assertNotIn("--insecure", compose["services"]["tensord"]["command"])
 
+    def test_speaks_tls(self):
+        """With a secret that the server's group may read, which is asked in TLS; so does compose, of secrets that its override has."""
+        args = self.container["args"]
+        mounts = {m["mountPath"]: m["name"] for m in self.container["volumeMounts"]}
+        volumes = {v["name"]: v for v in self.pod["volumes"]}
+        for option, file in (("--tls-cert", "tls.crt"), ("--tls-key", "tls.key")):
+            path = pathlib.PurePath(args[args.index(option) + 1])
+            self.assertEqual(path.name, file)
+            self.assertEqual(volumes[mounts[str(path.parent)]]["secret"]["defaultMode"], 0o440)
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            self.assertEqual(self.container[probe]["httpGet"]["scheme"], "HTTPS")
+        over = yaml.safe_load((DEPLOY / "compose.tls.yaml").read_text())
+        for name in over["services"]["tensord"]["secrets"]:
+            self.assertIn(f"/run/secrets/{name}", over["services"]["tensord"]["environment"].values())
+            self.assertIn(name, over["secrets"])
+
     def test_hardened(self):
         self.assertTrue(self.pod["securityContext"]["runAsNonRoot"])
         self.assertEqual(self.pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault")

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import unittest
 
+import certificates
 import service
 
 try:
@@ -33,7 +34,12 @@ def expressions():
             yield panel["title"], target["expr"]
 
 
+AUTHORITY, (CERT, KEY) = certificates.here()
+
+
 class Monitoring(service.ServiceTest):
+    args, tls = ("--tls-cert", str(CERT), "--tls-key", str(KEY)), AUTHORITY.context() # for the metrics of these
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()

@@ -57,7 +57,7 @@ START_TEST(test_texts)
             continue;
         }
         ck_assert_msg(!err, "%s: %s", right[i][0], problem.text);
-        td_listener_name(&listener, name, sizeof name);
+        td_listener_name(&listener, false, name, sizeof name);
         ck_assert_str_eq(name, right[i][1]);
         ck_assert_int_eq(td_listener_is_local(&listener), *right[i][2] != 0);
         td_listener_close(&listener);

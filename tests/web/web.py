@@ -11,6 +11,7 @@ import tempfile
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
+import certificates
 import service
 import tokens
 
@@ -74,11 +75,12 @@ with tempfile.TemporaryDirectory() as folder:
     for name, scopes in (("READER", "read"), ("RUNNER", "run"), ("USER", "read,run"), ("KEEPER", "read,run,store")):
         known.add(name, scopes)
     known.write()
-    with service.Service("--tokens", known.path) as s, service.Service("--listen", "0.0.0.0:0", "--insecure") as insecure:
+    authority, (cert, key) = certificates.here()
+    with service.Service("--tokens", known.path, "--tls-cert", str(cert), "--tls-key", str(key), tls=authority.context()) as s, service.Service("--listen", "0.0.0.0:0", "--insecure") as insecure:
         put = s.call("PUT", "/v1/models/scores", model(pathlib.Path(folder, "scores.onnx")).read_bytes(), known.headers("KEEPER"))
         assert put.status == 201, put.body
         done = subprocess.run([NODE, ROOT / "tests/web/tokens.mjs"], cwd=ROOT,
-                              env={**os.environ, "PAGE": f"http://127.0.0.1:{s.port}", "INSECURE": f"http://127.0.0.1:{insecure.port}",
-                                   "CHROMIUM": CHROMIUM, "TOKENS": known.path, **known.secrets})
+                              env={**os.environ, "PAGE": f"https://127.0.0.1:{s.port}", "INSECURE": f"http://127.0.0.1:{insecure.port}",
+                                   "NODE_EXTRA_CA_CERTS": str(authority.ca), "CHROMIUM": CHROMIUM, "TOKENS": known.path, **known.secrets})
     assert not any(secret in s.log for secret in known.secrets.values()), "a secret is in the log"
 sys.exit(done.returncode)

@@ -1,0 +1,101 @@
+/* A connection's client: whose certificate it has shown, and what is sent to it beside
+ * libmicrohttpd. */
+#include "server/tls/own.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int finished(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
+                    const gnutls_datum_t *message)
+{
+    (void)type, (void)when, (void)message;
+    const struct td_tls_hook *hook = gnutls_db_get_ptr(session);
+    if (incoming)
+        hook->done(hook->arg);
+    return 0;
+}
+
+/* The pointer is for who keeps sessions to be resumed, which nobody does here. */
+void td_tls_begin(void *session, struct td_tls_hook *hook)
+{
+    gnutls_db_set_ptr(session, hook);
+    gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_FINISHED, GNUTLS_HOOK_POST,
+                                       finished);
+}
+
+/* The certificates that came, parsed; how many, or a negative number of GnuTLS's. */
+static int take_chain(gnutls_session_t session, gnutls_x509_crt_t chain[TD_TLS_CHAIN])
+{
+    unsigned n = 0;
+    const gnutls_datum_t *raw = gnutls_certificate_get_peers(session, &n);
+    int got = 0;
+    if (n > TD_TLS_CHAIN)
+        return GNUTLS_E_CERTIFICATE_ERROR;
+    for (unsigned i = 0; raw && i < n && !got; i++) {
+        if ((got = gnutls_x509_crt_init(&chain[i])))
+            n = i;
+        else
+            got = gnutls_x509_crt_import(chain[i], &raw[i], GNUTLS_X509_FMT_DER);
+        if (got && n > i)
+            n = i + 1;
+    }
+    for (unsigned i = 0; got && i < n; i++)
+        gnutls_x509_crt_deinit(chain[i]);
+    return got ? got : raw ? (int)n : 0;
+}
+
+/* 0: client_ca vouches for it, as a client's; else gnutls_certificate_status_t. */
+static unsigned judge_chain(struct td_tls *tls, gnutls_x509_crt_t *chain, unsigned n)
+{
+    unsigned status = GNUTLS_CERT_INVALID;
+    gnutls_typed_vdata_st purpose = {.type = GNUTLS_DT_KEY_PURPOSE_OID,
+                                     .data = (void *)(uintptr_t)GNUTLS_KP_TLS_WWW_CLIENT};
+    pthread_mutex_lock(&tls->lock);
+    int err =
+        gnutls_x509_trust_list_verify_crt2(tls->trusted, chain, n, &purpose, 1, 0, &status, NULL);
+    pthread_mutex_unlock(&tls->lock);
+    return err ? GNUTLS_CERT_INVALID : status;
+}
+
+int td_tls_client(struct td_tls *tls, void *session, char name[TD_TLS_NAME],
+                  struct td_problem *problem)
+{
+    gnutls_x509_crt_t chain[TD_TLS_CHAIN];
+    *name = 0;
+    if (!tls->path[TD_TLS_CA])
+        return 0;
+    int n = take_chain(session, chain);
+    if (n < 0)
+        return td_problem_set(problem, EINVAL, "the client's certificate cannot be read: %s",
+                              gnutls_strerror(n));
+    if (!n)
+        return 0;
+    unsigned status = judge_chain(tls, chain, (unsigned)n);
+    size_t size = TD_TLS_NAME;
+    if (!status &&
+        (gnutls_x509_crt_get_dn_by_oid(chain[0], GNUTLS_OID_X520_COMMON_NAME, 0, 0, name, &size) ||
+         strlen(name) != size))
+        *name = 0;
+    for (int i = 0; i < n; i++)
+        gnutls_x509_crt_deinit(chain[i]);
+    if (!status)
+        return 1;
+    return td_problem_set(problem, EINVAL, "the client's certificate is not taken: %s",
+                          status & GNUTLS_CERT_EXPIRED         ? "it has expired"
+                          : status & GNUTLS_CERT_NOT_ACTIVATED ? "it is not valid yet"
+                          : status & GNUTLS_CERT_PURPOSE_MISMATCH
+                              ? "it is not made for clients (extendedKeyUsage clientAuth)"
+                          : status & GNUTLS_CERT_SIGNER_NOT_FOUND
+                              ? "no authority of tls-client-ca has signed it"
+                              : "it is not one that tls-client-ca vouches for");
+}
+
+void td_tls_send(void *session, const void *bytes, size_t size)
+{
+    (void)gnutls_record_send(session, bytes, size);
+}
+
+void td_tls_end(void *session)
+{
+    (void)gnutls_bye(session, GNUTLS_SHUT_WR);
+}

@@ -1,0 +1,336 @@
+/* The certificate is what each handshake asks for anew, so another one takes its place without a
+ * connection being lost. GnuTLS does not say when a handshake is over with it: those that were
+ * replaced are kept for LONGEST_S, longer than any handshake may take (a silent connection is
+ * closed after idle-s, which is less). */
+#include "server/tls/own.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MOST_BYTES (1 << 20)
+#define LONGEST_S (2 * 86400) /* twice the most that idle-s may be */
+
+const char td_tls_priorities[] =
+    "NONE:+VERS-TLS1.3:+VERS-TLS1.2:+ECDHE-RSA:+ECDHE-ECDSA:+AES-256-GCM:+CHACHA20-POLY1305:"
+    "+AES-128-GCM:+AEAD:+COMP-NULL:+GROUP-X25519:+GROUP-SECP256R1:+GROUP-SECP384R1:+SIGN-ALL:"
+    "-SIGN-RSA-SHA1:-SIGN-ECDSA-SHA1:-SIGN-DSA-SHA1:%SERVER_PRECEDENCE";
+
+struct td_tls_identity { /* does not change, but for its place among the old ones */
+    struct td_tls_identity *older;
+    time_t replaced;
+    gnutls_pcert_st chain[TD_TLS_CHAIN];
+    unsigned n;
+    gnutls_privkey_t key;
+    int64_t ends;
+};
+
+enum { CERT = TD_TLS_CERT, KEY = TD_TLS_KEY, CA = TD_TLS_CA };
+static const char *const names[] = {"tls-cert", "tls-key", "tls-client-ca"};
+
+static _Atomic(struct td_tls_identity *) current; /* what handshakes take */
+
+/* ---- files ---- */
+
+/* Who can read the key is the server to its clients; that root's may be read by a group is how
+ * clusters mount it. */
+static const char *judge_key(const struct stat *st)
+{
+    bool ours = st->st_uid == geteuid() && !(st->st_mode & 077);
+    return ours || (!st->st_uid && !(st->st_mode & 037))
+               ? NULL
+               : "others may read or write it; chmod 600 is right, or root's and 640";
+}
+
+/* The whole of a file, with a 0 behind it, to be freed; NULL with the sentence. */
+static char *read_text(const struct td_tls *tls, int which, size_t *size,
+                       struct td_problem *problem)
+{
+    struct stat st;
+    char *text = NULL;
+    ssize_t n = 0, got = 1;
+    const char *why = NULL;
+    int fd = open(tls->path[which], O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || fstat(fd, &st))
+        why = strerror(errno);
+    else if (!S_ISREG(st.st_mode))
+        why = "is no file";
+    else if (st.st_size > MOST_BYTES)
+        why = "is longer than 1 MiB";
+    else if (which == KEY)
+        why = judge_key(&st);
+    if (!why && !(text = malloc(MOST_BYTES + 1)))
+        why = "no memory for it";
+    while (!why && got > 0 && n < MOST_BYTES)
+        n += got = read(fd, text + n, (size_t)(MOST_BYTES - n));
+    if (!why && got < 0)
+        why = strerror(errno);
+    if (fd >= 0)
+        close(fd);
+    if (why) {
+        td_problem_set(problem, EINVAL, "%s: %.200s: %s", names[which], tls->path[which], why);
+        free(text);
+        return NULL;
+    }
+    text[n] = 0;
+    *size = (size_t)n;
+    return text;
+}
+
+static int wrong(const struct td_tls *tls, int which, const char *why, struct td_problem *problem)
+{
+    return td_problem_set(problem, EINVAL, "%s: %.200s: %.200s", names[which], tls->path[which],
+                          why);
+}
+
+/* ---- the certificate ---- */
+
+static void free_identity(struct td_tls_identity *id)
+{
+    if (!id)
+        return;
+    for (unsigned i = 0; i < id->n; i++)
+        gnutls_pcert_deinit(&id->chain[i]);
+    gnutls_privkey_deinit(id->key);
+    free(id);
+}
+
+/* Whether the key is the certificate's, as the same public key follows from both. */
+static bool is_its_key(const struct td_tls_identity *id)
+{
+    unsigned char a[64], b[64];
+    size_t n = sizeof a, m = sizeof b;
+    gnutls_pubkey_t public;
+    if (gnutls_pubkey_init(&public))
+        return false;
+    bool same = !gnutls_pubkey_import_privkey(public, id->key, 0, 0) &&
+                !gnutls_pubkey_get_key_id(public, GNUTLS_KEYID_USE_SHA256, a, &n) &&
+                !gnutls_pubkey_get_key_id(id->chain[0].pubkey, GNUTLS_KEYID_USE_SHA256, b, &m) &&
+                n == m && !memcmp(a, b, n);
+    gnutls_pubkey_deinit(public);
+    return same;
+}
+
+/* What is wrong with the time of the certificate, or NULL. */
+static const char *judge_time(struct td_tls_identity *id)
+{
+    gnutls_x509_crt_t cert;
+    if (gnutls_pcert_export_x509(&id->chain[0], &cert))
+        return "no memory for it";
+    time_t now = time(NULL), begins = gnutls_x509_crt_get_activation_time(cert);
+    id->ends = gnutls_x509_crt_get_expiration_time(cert);
+    gnutls_x509_crt_deinit(cert);
+    return begins > now      ? "the certificate is not valid yet"
+           : id->ends <= now ? "the certificate has expired"
+                             : NULL;
+}
+
+static int read_identity(const struct td_tls *tls, struct td_tls_identity **result,
+                         struct td_problem *problem)
+{
+    gnutls_datum_t cert = {0}, key = {0};
+    size_t n = 0, m = 0;
+    struct td_tls_identity *id = calloc(1, sizeof *id);
+    int err = id ? 0 : td_problem_set(problem, ENOMEM, "tls-cert: no memory for it");
+    const char *why;
+    if (!err && !((cert.data = (void *)read_text(tls, CERT, &n, problem)) &&
+                  (key.data = (void *)read_text(tls, KEY, &m, problem))))
+        err = -EINVAL;
+    cert.size = (unsigned)n;
+    key.size = (unsigned)m;
+    if (!err) {
+        unsigned most = TD_TLS_CHAIN;
+        int got = gnutls_pcert_list_import_x509_raw(id->chain, &most, &cert, GNUTLS_X509_FMT_PEM,
+                                                    GNUTLS_X509_CRT_LIST_SORT |
+                                                        GNUTLS_X509_CRT_LIST_IMPORT_FAIL_IF_EXCEED);
+        if (got < 0)
+            err = wrong(tls, CERT, gnutls_strerror(got), problem);
+        else
+            id->n = most;
+    }
+    if (!err) {
+        int got = gnutls_privkey_init(&id->key);
+        got =
+            got ? got : gnutls_privkey_import_x509_raw(id->key, &key, GNUTLS_X509_FMT_PEM, NULL, 0);
+        if (got)
+            err = wrong(tls, KEY, gnutls_strerror(got), problem);
+    }
+    if (!err && !is_its_key(id))
+        err = wrong(tls, KEY, "is not the key of the certificate (tls-cert)", problem);
+    if (!err && (why = judge_time(id)))
+        err = wrong(tls, CERT, why, problem);
+    if (key.data)
+        gnutls_memset(key.data, 0, MOST_BYTES);
+    free(key.data);
+    free(cert.data);
+    if (err)
+        free_identity(id);
+    else
+        *result = id;
+    return err;
+}
+
+/* Handshakes take it from now on. */
+static void use(struct td_tls *tls, struct td_tls_identity *id)
+{
+    struct td_tls_identity *before = atomic_exchange(&current, id), **at = &tls->old;
+    time_t now = time(NULL);
+    if (before) {
+        before->replaced = now;
+        before->older = tls->old;
+        tls->old = before;
+    }
+    while (*at && now - (*at)->replaced <= LONGEST_S)
+        at = &(*at)->older;
+    for (struct td_tls_identity *next, *old = *at; old; old = next) {
+        next = old->older;
+        free_identity(old);
+    }
+    *at = NULL;
+}
+
+static int retrieve(gnutls_session_t session, const gnutls_datum_t *authorities, int n,
+                    const gnutls_pk_algorithm_t *algorithms, int m, gnutls_pcert_st **chain,
+                    unsigned *length, gnutls_privkey_t *key)
+{
+    (void)session, (void)authorities, (void)n, (void)algorithms, (void)m;
+    struct td_tls_identity *id = atomic_load(&current);
+    *chain = id->chain;
+    *length = id->n;
+    *key = id->key;
+    return 0;
+}
+
+void *td_tls_retrieve(void)
+{
+    return (void *)(uintptr_t)retrieve;
+}
+
+/* ---- the authorities ---- */
+
+static int read_trusted(struct td_tls *tls, gnutls_x509_trust_list_t *list,
+                        struct td_problem *problem)
+{
+    gnutls_datum_t text;
+    size_t size;
+    *list = NULL;
+    if (!tls->path[CA])
+        return 0;
+    if (!(text.data = (void *)read_text(tls, CA, &size, problem)))
+        return -EINVAL;
+    text.size = (unsigned)size;
+    int got = gnutls_x509_trust_list_init(list, 0);
+    got = got ? got
+              : gnutls_x509_trust_list_add_trust_mem(*list, &text, NULL, GNUTLS_X509_FMT_PEM, 0, 0);
+    if (!tls->first)
+        tls->first = (char *)text.data;
+    else
+        free(text.data);
+    if (got > 0)
+        return 0;
+    if (*list)
+        gnutls_x509_trust_list_deinit(*list, 1);
+    return wrong(tls, CA, got ? gnutls_strerror(got) : "holds no certificate", problem);
+}
+
+/* ---- all of it ---- */
+
+static struct stat look(const char *path)
+{
+    struct stat st;
+    return !path || stat(path, &st) ? (struct stat){0} : st;
+}
+
+static bool is_other(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev != b->st_dev || a->st_ino != b->st_ino || a->st_size != b->st_size ||
+           a->st_mode != b->st_mode || a->st_uid != b->st_uid ||
+           a->st_mtim.tv_sec != b->st_mtim.tv_sec || a->st_mtim.tv_nsec != b->st_mtim.tv_nsec;
+}
+
+int td_tls_refresh(struct td_tls *tls, bool in_any_case, struct td_problem *problem)
+{
+    struct td_tls_identity *id;
+    gnutls_x509_trust_list_t trusted, before;
+    bool others = in_any_case;
+    for (int i = 0; i < 3; i++) {
+        struct stat now = look(tls->path[i]);
+        others |= is_other(&now, &tls->seen[i]);
+        tls->seen[i] = now;
+    }
+    if (!others)
+        return 0;
+    int err = read_identity(tls, &id, problem);
+    if (err)
+        return err;
+    if ((err = read_trusted(tls, &trusted, problem))) {
+        free_identity(id);
+        return err;
+    }
+    use(tls, id);
+    pthread_mutex_lock(&tls->lock);
+    before = tls->trusted;
+    tls->trusted = trusted;
+    pthread_mutex_unlock(&tls->lock);
+    if (before)
+        gnutls_x509_trust_list_deinit(before, 1);
+    return 1;
+}
+
+int td_tls_create(struct td_tls **result, const struct td_tls_files *files,
+                  struct td_problem *problem)
+{
+    const char *paths[] = {files->cert, files->key, files->client_ca};
+    struct td_tls *tls = calloc(1, sizeof *tls);
+    bool right = tls;
+    for (int i = 0; i < 3 && right; i++)
+        right = !*paths[i] || (tls->path[i] = strdup(paths[i]));
+    if (tls)
+        pthread_mutex_init(&tls->lock, NULL);
+    int err = right ? 0 : td_problem_set(problem, ENOMEM, "tls-cert: no memory for it");
+    if (!err && (!tls->path[CERT] || !tls->path[KEY]))
+        err = td_problem_set(problem, EINVAL,
+                             "%s: is missing; a certificate and its key are given "
+                             "together",
+                             names[tls->path[CERT] ? KEY : CERT]);
+    err = err ? err : td_tls_refresh(tls, true, problem);
+    if (err < 0) {
+        td_tls_destroy(tls);
+        return err;
+    }
+    *result = tls;
+    return 0;
+}
+
+void td_tls_destroy(struct td_tls *tls)
+{
+    if (!tls)
+        return;
+    use(tls, NULL);
+    for (struct td_tls_identity *next, *old = tls->old; old; old = next) {
+        next = old->older;
+        free_identity(old);
+    }
+    if (tls->trusted)
+        gnutls_x509_trust_list_deinit(tls->trusted, 1);
+    for (int i = 0; i < 3; i++)
+        free(tls->path[i]);
+    free(tls->first);
+    pthread_mutex_destroy(&tls->lock);
+    free(tls);
+}
+
+int64_t td_tls_ends(const struct td_tls *tls)
+{
+    (void)tls;
+    return atomic_load(&current)->ends;
+}
+
+const char *td_tls_authorities(const struct td_tls *tls)
+{
+    return tls->first;
+}
