@@ -57,9 +57,10 @@ struct td_service {
     struct td_limits limits;
     enum td_shm_clients shm_clients;
     struct td_front front;
-    bool insecure;     /* others than this machine may reach it, and are asked for no token */
-    bool certificates; /* clients are asked for a certificate: that or, where there are tokens, a
-                          token's secret */
+    const char *choices; /* the file of measured choices (--choices), borrowed; NULL or "": none */
+    bool insecure;       /* others than this machine may reach it, and are asked for no token */
+    bool certificates;   /* clients are asked for a certificate: that or, where there are tokens, a
+                            token's secret */
     _Atomic int64_t certificate_ends; /* when the server's own ends, in seconds of the clock; 0:
                                          there is none */
     /* Made by td_service_guard; NULL: nobody is asked for a token. */
@@ -91,6 +92,12 @@ int td_service_guard(struct td_service *service, const char *tokens, struct td_p
  * what became of it. How many could not be loaded, or -errno: the directory cannot be read. */
 int td_api_load_models(struct td_service *service, const char *directory,
                        void (*say)(const char *sentence));
+
+/* Takes what earlier processes have measured on such a machine from service->choices; say: told
+ * what became of it, as that a file that does not fit is ignored. To be called before there are
+ * calls. -ENOMEM. And writes it where there is something new: 1, 0, or -errno with the sentence. */
+int td_api_load_choices(struct td_service *service, void (*say)(const char *sentence));
+int td_api_keep_choices(struct td_service *service, struct td_problem *problem);
 
 /* A file's bytes, in the arena. NULL: problem says why. */
 void *td_read_file(struct td_arena *arena, const char *path, size_t *size,

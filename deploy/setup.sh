@@ -27,7 +27,7 @@ packages=(
     ca-certificates ccache gcc g++ libc6-dev meson ninja-build pkg-config python3-venv python3-yaml
     # libraries
     check libcjson-dev libcpuinfo-dev libdragonbox-dev libfast-float-dev libgnutls28-dev libhwloc-dev
-    libmicrohttpd-dev libprotobuf-c-dev libsleef-dev libsubunit-dev libxbyak-dev libzip-dev
+    libmicrohttpd-dev libprotobuf-c-dev libsleef-dev libsubunit-dev libxbyak-dev libzip-dev libzydis-dev
     protobuf-c-compiler uthash-dev zlib1g-dev
 )
 check_packages=(

@@ -3,6 +3,7 @@
 #include "server/commands/commands.h"
 #include "server/config/config.h"
 #include "server/http/http.h"
+#include "server/kept.h"
 #include "server/log/log.h"
 #include "server/reload.h"
 
@@ -211,6 +212,8 @@ static int start(struct server *s, struct td_problem *problem)
     if ((err = td_service_init(&s->service)))
         return err;
     s->service_is_up = true;
+    if ((err = td_kept_open(c, &s->service, server_log, problem)))
+        return err;
     if (*c->tokens && (err = td_service_guard(&s->service, c->tokens, problem)))
         return err;
     const struct td_tls_files tls = {c->tls_cert, c->tls_key, c->tls_client_ca};
@@ -382,6 +385,7 @@ int td_command_serve(int argc, char **argv)
     td_log_event(server_log, "stop", "%s: no new connections; %d requests are under way",
                  caught == SIGTERM ? "SIGTERM" : "SIGINT", atomic_load(&s.service.front.in_flight));
     drain(&s, &signals);
+    td_kept_write(&s.service, server_log);
     stop(&s);
     td_log_event(server_log, "stop", "all is done");
     td_log_stop(server_log);

@@ -4,7 +4,8 @@
  * every second call, begin at one; a row that crashes is named. A row whose result may lie in an
  * argument is run so, too. Rows of levels that this CPU lacks are listed as not run.
  *
- * This is how levels are held to each other: all of them to one reference (ISA-37, ISA-20, DSP-34).
+ * This is how levels are held to each other: all of them to one reference (ISA-37, ISA-20, DSP-34,
+ * JIT-1, JIT-40).
  *
  *   checkimpl [--seed N] [--op NAME] [--impl NAME[@LEVEL]] [--part I/N] [--list]
  *

@@ -49,6 +49,7 @@ struct td_infer { /* lives in the request's arena */
     struct td_request *req;
     const char *op, *model, *id;
     bool eval;                /* an expression, in place of an operator */
+    bool tune;                /* its kernels are timed, in place of a result */
     bool ours;                /* not by the protocol's route: the short form is taken */
     struct td_served *served; /* a reference: a model, in place of an operator; or NULL */
     const char *expr;         /* it, once read */
@@ -316,5 +317,10 @@ void td_infer_note_trail(struct td_infer *in);
 const char *td_infer_explain(struct td_request *req);
 /* The reply to a call that no kernel takes: the operator's computed table. */
 int td_infer_no_kernel(struct td_infer *in);
+
+/* ---- tune.c ---- */
+
+/* What td_infer_start does, for a call whose kernels are to be timed. */
+int td_infer_tune(struct td_infer *in);
 
 #endif

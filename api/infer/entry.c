@@ -20,13 +20,13 @@ static int bind(struct td_infer *in)
     if (err == -ENOSYS && !in->eval)
         return td_infer_no_kernel(in);
     in->meta = !err && td_run_is_meta(&in->run);
-    if (!err && in->shapes_only && !in->meta)
+    if (!err && in->shapes_only && !in->meta && !in->tune)
         err = td_problem_set(&in->run.problem, EINVAL,
                              "inputs: one has no data, and the keys lead to %s, not to Meta",
                              td_key_name(in->run.key));
     if (!err)
         err = td_infer_outputs(in);
-    if (!err && !in->meta)
+    if (!err && !in->meta && !in->tune)
         err = td_streams_plan(in);
     if (!err && in->npy && !in->meta)
         err = td_infer_check_npy(in);
@@ -71,6 +71,8 @@ static int go_on(struct td_infer *in)
         td_infer_leave_session(in);
         return err;
     }
+    if (in->tune)
+        return td_infer_tune(in);
     if (!in->served && !in->npy && !*req->query)
         td_infer_keep(in);
     return td_infer_start(in);
@@ -91,8 +93,14 @@ static void resume(struct td_job *job, struct td_worker *worker)
         req->reply(req);
 }
 
-/* served: NULL, or a reference that is taken. ours: not by the protocol's route. */
-static int begin(struct td_request *req, const char *op, const char *model, bool eval, bool ours,
+/* What a request is of, besides an operator's call: an expression, whose kernels are to be timed,
+ * or, not by the protocol's route, ours. */
+struct way {
+    bool eval, tune, ours;
+};
+
+/* served: NULL, or a reference that is taken. */
+static int begin(struct td_request *req, const char *op, const char *model, struct way way,
                  struct td_served *served)
 {
     size_t text = td_is_npy(req)          ? 0
@@ -114,16 +122,19 @@ static int begin(struct td_request *req, const char *op, const char *model, bool
     in->served = served;
     req->trail.op = served ? NULL : op;
     req->trail.model = served ? model : NULL;
-    in->eval = eval;
-    in->ours = ours;
-    in->npy = in->binary_output = ours && td_asks_for(req, "Accept", "application/x-npy");
+    in->eval = way.eval;
+    in->tune = way.tune;
+    in->ours = way.ours;
+    in->npy = in->binary_output =
+        way.ours && !way.tune && td_asks_for(req, "Accept", "application/x-npy");
     in->timeout_ms = req->service->limits.timeout_ms;
     req->call_ = in;
     req->release_ = free_call;
     req->explain_ = td_infer_explain;
     struct td_problem problem;
     int err = td_infer_parse(in, &problem);
-    if (!err && !eval && !served && !in->npy && !*req->query && td_infer_replay(in))
+    if (!err && !in->eval && !in->tune && !served && !in->npy && !*req->query &&
+        td_infer_replay(in))
         return td_infer_start(in);
     if (!err)
         err = td_infer_read(in, &problem);
@@ -143,18 +154,25 @@ static int begin(struct td_request *req, const char *op, const char *model, bool
 
 int td_api_infer(struct td_request *req, const char *op, const char *model)
 {
-    return begin(req, op, model, false, op == model, NULL);
+    return begin(req, op, model, (struct way){.ours = op == model}, NULL);
 }
 
 int td_api_infer_model(struct td_request *req, struct td_served *served, const char *model,
                        bool ours)
 {
-    return begin(req, "", model, false, ours, served);
+    return begin(req, "", model, (struct way){.ours = ours}, served);
 }
 
 int td_api_eval(struct td_request *req, struct td_response *res)
 {
     (void)res;
     static const char name[] = "eval";
-    return begin(req, name, name, true, true, NULL);
+    return begin(req, name, name, (struct way){.eval = true, .ours = true}, NULL);
+}
+
+int td_api_kernels_tune(struct td_request *req, struct td_response *res)
+{
+    const char *name = td_op_called(req->var[0]);
+    (void)res;
+    return begin(req, name, name, (struct way){.tune = true, .ours = true}, NULL);
 }

@@ -8,6 +8,7 @@
 #include "pools/pools.h"
 
 #include <cjson/cJSON.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- text -> tree with holes ----
@@ -140,6 +141,9 @@ void td_write_raw(struct td_writer *w, const char *key, const char *json, size_t
 /* Room for n more bytes at the returned place, for td_write_took afterwards; NULL when failed. */
 char *td_write_room(struct td_writer *w, size_t n);
 void td_write_took(struct td_writer *w, size_t n);
+/* For those who print: what is written to the file is text behind what is there. NULL: no memory,
+ * and it has failed. The caller closes it before going on. */
+FILE *td_write_file(struct td_writer *w);
 
 /* ---- one tensor object of the protocol ---- */
 
@@ -167,6 +171,9 @@ void td_write_data(struct td_writer *w, const struct td_tensor *t);  /* "data":[
 void td_write_params(struct td_writer *w, const char *key, const struct td_param *param, int n);
 void td_write_keys(struct td_writer *w, const char *name, td_keyset keys);
 void td_write_table(struct td_writer *w, const struct td_handle *handle); /* "table":[...] */
+/* Members of what was measured: call, kernel, level, first, differs, asked, measured. */
+struct td_measured;
+void td_write_measured(struct td_writer *w, const struct td_measured *m);
 /* Members "kernel" (how it is called) and "origin" of a registration. */
 void td_write_registered(struct td_writer *w, const struct td_registration *r);
 

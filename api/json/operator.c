@@ -1,6 +1,7 @@
 /* What the dispatcher knows of an operator, as JSON: parameters of its schema, what is registered
  * for it, its computed table; and sets of keys. */
 #include "api/json/json.h"
+#include "dispatch/choice/tune.h"
 
 #include <string.h>
 
@@ -52,6 +53,29 @@ void td_write_table(struct td_writer *w, const struct td_handle *handle)
         if (e->from)
             td_write_registered(w, e->from);
         td_write_str(w, "provenance", td_provenance_name(e->provenance));
+        td_write_close(w, '}');
+    }
+    td_write_close(w, ']');
+}
+
+void td_write_measured(struct td_writer *w, const struct td_measured *m)
+{
+    const struct td_impl *first = m->tried[0].row;
+    char name[64];
+    snprintf(name, sizeof name, "%s@%s", first->name, td_isa_name(first->isa));
+    td_write_str(w, "call", m->call);
+    td_write_str(w, "kernel", m->row->name);
+    td_write_str(w, "level", td_isa_name(m->row->isa));
+    td_write_str(w, "first", name);
+    td_write_bool(w, "differs", first != m->row);
+    td_write_bool(w, "asked", m->asked);
+    td_write_open(w, "measured", '[');
+    for (int i = 0; i < m->n; i++) {
+        td_write_open(w, NULL, '{');
+        td_write_str(w, "kernel", m->tried[i].row->name);
+        td_write_str(w, "level", td_isa_name(m->tried[i].row->isa));
+        if (m->tried[i].us > 0)
+            td_write_us(w, "us", (int64_t)(m->tried[i].us * 1e3));
         td_write_close(w, '}');
     }
     td_write_close(w, ']');

@@ -209,3 +209,21 @@ void td_write_raw(struct td_writer *w, const char *key, const char *json, size_t
     begin(w, key);
     put(w, json, length);
 }
+
+static ssize_t append(void *arg, const char *text, size_t size)
+{
+    struct td_writer *w = arg;
+    char *room = td_write_room(w, size);
+    if (!room)
+        return 0;
+    memcpy(room, text, size);
+    td_write_took(w, size);
+    return (ssize_t)size;
+}
+
+FILE *td_write_file(struct td_writer *w)
+{
+    FILE *to = fopencookie(w, "w", (cookie_io_functions_t){.write = append});
+    w->failed = w->failed || !to;
+    return to;
+}

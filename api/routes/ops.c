@@ -6,34 +6,6 @@
 #include <errno.h>
 #include <string.h>
 
-static void write_dtypes(struct td_writer *w, unsigned set)
-{
-    td_write_open(w, "dtypes", '[');
-    for (int i = 0; i < TD_DTYPES; i++)
-        if (set >> i & 1)
-            td_write_str(w, NULL, td_dtype_name(1 << i));
-    td_write_close(w, ']');
-}
-
-/* Of a library's row, which is one for all its levels: the highest for each type. */
-static void write_levels(struct td_writer *w, const struct td_op *op, const struct td_impl *row)
-{
-    if (!row->library)
-        return;
-    td_write_open(w, "levels", '{');
-    for (int i = 0; i < TD_DTYPES; i++)
-        if (row->dtypes & op->dtypes & 1u << i)
-            td_write_str(w, td_dtype_name(1 << i), td_isa_name(td_impl_isa(row, 1 << i)));
-    td_write_close(w, '}');
-}
-
-static void write_bar(struct td_writer *w, const struct td_op *op, const struct td_impl *row)
-{
-    const char *bar = td_trap_bars(op, row);
-    if (bar)
-        td_write_str(w, "barred", bar);
-}
-
 static void write_kernels(struct td_writer *w, const struct td_op *op)
 {
     td_write_open(w, "kernels", '[');
@@ -43,10 +15,10 @@ static void write_kernels(struct td_writer *w, const struct td_op *op)
         td_write_open(w, NULL, '{');
         td_write_str(w, "name", i->name);
         td_write_str(w, "isa", td_isa_name(td_impl_isa(i, TD_DTYPE_none)));
-        write_dtypes(w, i->dtypes & op->dtypes);
-        write_levels(w, op, i);
+        td_write_dtypes(w, i->dtypes & op->dtypes);
+        td_write_levels(w, op, i);
         td_write_bool(w, "runnable", td_impl_is_usable(i) && !td_trap_bars(op, i));
-        write_bar(w, op, i);
+        td_write_bar(w, op, i);
         td_write_close(w, '}');
     }
     td_write_close(w, ']');
@@ -65,7 +37,7 @@ static void write_handle(struct td_writer *w, const struct td_handle *handle, bo
     td_write_str(w, "doc", handle->op->doc);
     td_write_params(w, "arguments", handle->schema.param, handle->schema.n_params);
     td_write_params(w, "returns", handle->schema.ret, handle->schema.n_returns);
-    write_dtypes(w, handle->op->dtypes);
+    td_write_dtypes(w, handle->op->dtypes);
     td_write_num(w, "ulp", handle->op->ulp);
     write_kernels(w, handle->op);
     if (samples) {
@@ -112,51 +84,6 @@ int td_api_ops_get(struct td_request *req, struct td_response *res)
     td_write_open(&w, "overloads", '[');
     for (; handle; handle = one ? NULL : handle->next)
         write_handle(&w, handle, true);
-    td_write_close(&w, ']');
-    td_write_close(&w, '}');
-    return td_write_response(&w, res, 200);
-}
-
-/* One row of an operator: the level that it is registered for, and the one that it would run at
- * here. A library's row is registered for any and runs at the library's. */
-static void write_row(struct td_writer *w, const struct td_op *op, const struct td_impl *row)
-{
-    td_write_open(w, NULL, '{');
-    td_write_str(w, "name", row->name);
-    td_write_str(w, "level", td_isa_name(row->isa));
-    td_write_str(w, "resolved",
-                 td_impl_is_usable(row) ? td_isa_name(td_impl_isa(row, TD_DTYPE_none)) : NULL);
-    td_write_bool(w, "absent", row->run == td_impl_absent);
-    write_dtypes(w, row->dtypes & op->dtypes);
-    write_levels(w, op, row);
-    td_write_open(w, "layouts", '[');
-    if (row->run != td_impl_absent)
-        td_write_str(w, NULL, "strided");
-    td_write_close(w, ']');
-    write_bar(w, op, row);
-    td_write_close(w, '}');
-}
-
-/* GET /v1/kernels. What a level asks for and lacks is answered by the first row below it. */
-int td_api_kernels_list(struct td_request *req, struct td_response *res)
-{
-    struct td_writer w;
-    td_write_init(&w, req->arena, 16384);
-    td_write_open(&w, NULL, '{');
-    td_write_open(&w, "kernels", '[');
-    for (int i = 0; i < td_registry_count(); i++) {
-        const struct td_handle *handle = td_registry_at(i);
-        td_write_open(&w, NULL, '{');
-        td_write_str(&w, "op", handle->full);
-        td_write_str(&w, "requested_level", td_isa_name(td_cpu()->current));
-        td_write_str(&w, "resolved_level",
-                     td_isa_name(td_impl_isa(td_op_best(handle->op), TD_DTYPE_none)));
-        td_write_open(&w, "implementations", '[');
-        for (const struct td_impl *row = handle->op->impls; row->run; row++)
-            write_row(&w, handle->op, row);
-        td_write_close(&w, ']');
-        td_write_close(&w, '}');
-    }
     td_write_close(&w, ']');
     td_write_close(&w, '}');
     return td_write_response(&w, res, 200);

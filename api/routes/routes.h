@@ -18,6 +18,15 @@ void td_write_ops(struct td_writer *w);
 /* The path's {op}; NULL: there is none, and the response says so. */
 const struct td_handle *td_api_find_op(struct td_request *req);
 
+/* ---- kernels.c: members of a row and of a measurement ---- */
+
+struct td_measured;
+
+void td_write_dtypes(struct td_writer *w, unsigned set); /* "dtypes" */
+/* Of a library's row, which is one for all its levels: the highest for each type. */
+void td_write_levels(struct td_writer *w, const struct td_op *op, const struct td_impl *row);
+void td_write_bar(struct td_writer *w, const struct td_op *op, const struct td_impl *row);
+
 /* ---- index.c ---- */
 
 /* The member routes: the paths that begin so, each with its methods. */

@@ -3,6 +3,7 @@
 #ifndef TD_DISPATCH_CALL_H
 #define TD_DISPATCH_CALL_H
 
+#include "dispatch/choice/tune.h"
 #include "dispatch/dispatch.h"
 
 /* Sends a bound run (handle, call's arguments, keys of the tensors, options) through its table.
@@ -73,16 +74,6 @@ const struct td_impl *td_rows_choose(const struct td_impl *rows, const struct td
 int td_call_count_strides(const struct td_call *call);
 bool td_run_takes_strides(const struct td_run *run);
 
-#define TD_MEASURED 6 /* rows of one table at most, the first that take the call */
-
-struct td_measured {           /* of a kind of calls: what its rows took */
-    const struct td_impl *row; /* the one to take */
-    int n;
-    struct {
-        const struct td_impl *row;
-        double us; /* the least of some runs */
-    } tried[TD_MEASURED];
-};
 /* The row that measuring calls of that kind has chosen; NULL where the order of rows decides. open:
  * it would be measured now. */
 const struct td_impl *td_measured_row(const struct td_impl *rows, const struct td_call *call,

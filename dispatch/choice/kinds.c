@@ -10,17 +10,25 @@
 
 #define SETS 256
 #define WAYS 8
-#define SHARE 20 /* of the time between two evictions measuring takes at most one such part */
+#define COUNTED 64 /* operators; those beyond are not counted one by one */
+#define SHARE 20   /* of the time between two evictions measuring takes at most one such part */
 
 static struct set {
     _Alignas(64) _Atomic uint64_t key[WAYS]; /* 0: free */
     _Atomic(const struct td_impl *) row[WAYS];
-    atomic_llong used[WAYS];
+    atomic_llong used[WAYS], hits[WAYS];
     struct td_measured measured[WAYS]; /* by the lock */
 } sets[SETS];
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static atomic_llong kinds, measured, evicted, postponed;
+static atomic_llong kinds, measured, evicted, postponed, asked;
+
+/* Of operators that have had kinds: the hits of those that are gone, and selections without one.
+ * Claimed once each, and found by looking at all: there are some ten. */
+static struct count {
+    _Atomic(const struct td_op *) op;
+    atomic_llong gone_hits, misses;
+} counts[COUNTED];
 static _Atomic int64_t next_eviction_ns;
 
 struct td_tuned td_tuned(void)
@@ -45,7 +53,27 @@ static int find(const struct set *set, uint64_t key)
     return -1;
 }
 
-const struct td_impl *td_kind_row(uint64_t key)
+/* NULL: there are too many. */
+static struct count *count_of(const struct td_op *op)
+{
+    for (int i = 0; i < COUNTED; i++) {
+        const struct td_op *found = NULL;
+        if (atomic_compare_exchange_strong(&counts[i].op, &found, op) || found == op)
+            return &counts[i];
+    }
+    return NULL;
+}
+
+static void count(const struct td_op *op, long long gone_hits, int misses)
+{
+    struct count *c = op ? count_of(op) : NULL;
+    if (!c)
+        return;
+    atomic_fetch_add_explicit(&c->gone_hits, gone_hits, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->misses, misses, memory_order_relaxed);
+}
+
+const struct td_impl *td_kind_row(uint64_t key, bool selects)
 {
     struct set *set = set_of(key);
     int i = find(set, key);
@@ -55,6 +83,10 @@ const struct td_impl *td_kind_row(uint64_t key)
     long long now = atomic_load_explicit(&measured, memory_order_relaxed);
     if (atomic_load_explicit(&set->used[i], memory_order_relaxed) != now)
         atomic_store_explicit(&set->used[i], now, memory_order_relaxed);
+    if (selects) { /* without a locked instruction: a race may lose one */
+        long long hits = atomic_load_explicit(&set->hits[i], memory_order_relaxed);
+        atomic_store_explicit(&set->hits[i], hits + 1, memory_order_relaxed);
+    }
     atomic_thread_fence(memory_order_acquire);
     return atomic_load_explicit(&set->key[i], memory_order_relaxed) == key ? row : NULL;
 }
@@ -75,8 +107,9 @@ bool td_kind_may_add(uint64_t key)
     return find(set_of(key), 0) >= 0 || td_clock_ns() >= atomic_load(&next_eviction_ns);
 }
 
-void td_kind_postpone(void)
+void td_kind_postpone(const struct td_op *op)
 {
+    count(op, 0, 1);
     atomic_fetch_add_explicit(&postponed, 1, memory_order_relaxed);
 }
 
@@ -94,17 +127,68 @@ void td_kind_add(uint64_t key, const struct td_measured *m, int64_t took_ns)
 {
     struct set *set = set_of(key);
     pthread_mutex_lock(&lock);
-    int i = make_room(set);
-    bool full = set->key[i];
+    int before = find(set, key), i = before >= 0 ? before : make_room(set);
+    bool full = set->key[i] && before < 0;
+    long long hits = atomic_load(&set->hits[i]);
+    atomic_fetch_sub(&asked, set->key[i] && set->measured[i].asked);
+    if (full)
+        count(set->measured[i].op, hits, 0);
+    count(m->op, 0, 1);
     atomic_store_explicit(&set->key[i], 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     atomic_store_explicit(&set->row[i], m->row, memory_order_relaxed);
     set->measured[i] = *m;
+    atomic_store(&set->hits[i], before >= 0 ? hits : 0);
     atomic_store(&set->used[i], atomic_fetch_add(&measured, 1) + 1);
     atomic_store_explicit(&set->key[i], key, memory_order_release);
-    kinds += !full;
+    atomic_fetch_add(&asked, m->asked);
+    kinds += !full && before < 0;
     evicted += full;
     if (full)
         atomic_store(&next_eviction_ns, td_clock_ns() + SHARE * took_ns);
     pthread_mutex_unlock(&lock);
+}
+
+bool td_kinds_were_asked(void)
+{
+    return atomic_load_explicit(&asked, memory_order_relaxed) > 0;
+}
+
+void td_choices_visit(td_choice_visit *visit, void *arg)
+{
+    pthread_mutex_lock(&lock);
+    for (int s = 0; s < SETS; s++)
+        for (int i = 0; i < WAYS; i++)
+            if (sets[s].key[i])
+                visit(arg, &sets[s].measured[i], atomic_load(&sets[s].hits[i]));
+    pthread_mutex_unlock(&lock);
+}
+
+long long td_choices_changes(void)
+{
+    return atomic_load(&measured);
+}
+
+struct of_op {
+    const struct td_op *op;
+    struct td_choices all;
+};
+
+static void sum(void *arg, const struct td_measured *m, long long hits)
+{
+    struct of_op *of = arg;
+    of->all.kept += m->op == of->op;
+    of->all.hits += m->op == of->op ? hits : 0;
+}
+
+struct td_choices td_choices_of(const struct td_op *op)
+{
+    struct of_op of = {.op = op};
+    td_choices_visit(sum, &of);
+    for (int i = 0; i < COUNTED; i++)
+        if (atomic_load(&counts[i].op) == op) {
+            of.all.hits += atomic_load(&counts[i].gone_hits);
+            of.all.misses += atomic_load(&counts[i].misses);
+        }
+    return of.all;
 }

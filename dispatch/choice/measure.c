@@ -7,17 +7,15 @@
  * be done where models are planned. Refused: to try rows in turn on clients' calls, whose results
  * would differ in their last bits from one to the next.
  *
- * Calls are of a kind when they have the same operator, types, ranks, attributes and threads, the
- * same arguments stored, and sizes alike: the same up to 8; up to FINE, and of stored arguments,
- * within half an octave and both or neither in sixteens; beyond within an octave.
+ * Which calls are of one kind, key.c says.
  *
  * Kinds lie in a table of some thousand (kinds.h). The order of the rows decides where a call is
  * too large to copy, and for a while where the table is full of kinds that came later. */
-#include "dispatch/choice/hash.h"
 #include "dispatch/choice/kinds.h"
 #include "kernels/trap.h"
 #include "pools/pools.h"
 
+#include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -32,7 +30,6 @@
 #define ALL_NS 3000000  /* of rounds, after which there are no more */
 #define FAR 1.5         /* of the best: a row behind that is not timed again */
 #define WAIT_NS 1000000 /* for another measurement, before looking whether to stop */
-#define FINE 32         /* sizes beyond which a tail matters little */
 #define EQUAL 1.03      /* within that the first one listed is taken: it is the same each time */
 
 static pthread_mutex_t measuring = PTHREAD_MUTEX_INITIALIZER;
@@ -43,51 +40,9 @@ void td_tune(bool on)
     atomic_store(&is_on, on);
 }
 
-/* ---- kinds ---- */
-
-/* How many bits; and, where tails and blocks count for much, the two highest ones, and whether it
- * is in sixteens. */
-static uint64_t rounded(int64_t size, bool stored)
+bool td_tune_is_on(void)
 {
-    if (size <= 8)
-        return (uint64_t)size;
-    int bits = 64 - __builtin_clzll((uint64_t)size);
-    uint64_t fine = (uint64_t)(size >> (bits - 2)) << 1 | !(size % 16);
-    return (uint64_t)bits << 8 | (stored || size <= FINE ? fine : 0);
-}
-
-static uint64_t mix_tensor(uint64_t h, const struct td_tensor *t)
-{
-    h = td_hash(h, (uint64_t)t->dtype << 8 | (uint64_t)t->rank << 1 | (t->weight != NULL));
-    for (int d = 0; d < t->rank; d++)
-        h = td_hash(h, rounded(t->shape[d], t->weight));
-    return h;
-}
-
-static uint64_t mix_value(uint64_t h, const struct td_value *v)
-{
-    h = td_hash(h, v->kind);
-    switch (v->kind) {
-    case TD_KIND_tensor:
-        return mix_tensor(h, &v->tensor);
-    case TD_KIND_tensors:
-        for (int i = 0; i < v->tensors.n; i++)
-            h = mix_tensor(h, &v->tensors.v[i]);
-        return h;
-    case TD_KIND_float: /* a factor: no row looks at more than whether there is something to do */
-        return td_hash(h, v->f == 0 ? 0 : v->f == 1 ? 1 : 2);
-    default:
-        return td_hash_value(h, v);
-    }
-}
-
-static uint64_t key_of(const struct td_impl *rows, const struct td_call *call)
-{
-    uint64_t h = td_hash((uintptr_t)rows, (uintptr_t)call->op);
-    h = td_hash(h, (uint64_t)(call->threads > 1 ? call->threads : 1));
-    for (int i = 0; i < call->n_args; i++)
-        h = mix_value(h, &call->arg[i]);
-    return h | 1;
+    return atomic_load_explicit(&is_on, memory_order_relaxed);
 }
 
 /* ---- which calls ---- */
@@ -208,8 +163,9 @@ static bool is_beaten(enum td_isa isa, enum td_isa higher)
     return isa == TD_ISA_default ? higher != isa : isa < TD_ISA_avx512 && higher >= TD_ISA_avx512;
 }
 
-/* Rows that take the call, with scratch that they share; the reference never. */
-static void find_rivals(struct trial *t, const struct td_impl *rows)
+/* Rows that take the call, with scratch that they share; the reference never, and rows without a
+ * chance where all are asked for. */
+static void find_rivals(struct trial *t, const struct td_impl *rows, bool all)
 {
     enum td_isa own = TD_ISA_default;
     size_t most = 64;
@@ -217,7 +173,7 @@ static void find_rivals(struct trial *t, const struct td_impl *rows)
     for (const struct td_impl *row = rows; row[1].run && t->n < TD_MEASURED; row++) {
         struct rival *r = &t->rival[t->n];
         *r = (struct rival){.row = row};
-        if ((!row->library && is_beaten(row->isa, own)) ||
+        if ((!all && !row->library && is_beaten(row->isa, own)) ||
             td_row_objection(&t->call, row, &r->prepared))
             continue;
         if (!row->library && row->isa > own)
@@ -284,11 +240,16 @@ static void time_rivals(struct trial *t)
     }
 }
 
-static void settle(const struct trial *t, struct td_measured *m)
+static void settle(const struct trial *t, const struct td_impl *rows, bool all,
+                   struct td_measured *m)
 {
     double best = best_of(t);
-    m->row = NULL;
-    m->n = t->n;
+    *m = (struct td_measured){.op = t->call.op,
+                              .of = rows,
+                              .signature = td_kind_signature(&t->call),
+                              .asked = all,
+                              .n = t->n};
+    td_kind_tell(&t->call, m->call);
     for (int i = 0; i < t->n; i++) {
         m->tried[i].row = t->rival[i].row;
         m->tried[i].us = isinf(t->rival[i].ns) ? 0 : t->rival[i].ns * 1e-3;
@@ -298,19 +259,20 @@ static void settle(const struct trial *t, struct td_measured *m)
 }
 
 /* False: it was stopped, or there was no memory or nothing to choose from. */
-static bool measure(const struct td_impl *rows, const struct td_call *call, struct td_measured *m)
+static bool measure(const struct td_impl *rows, const struct td_call *call, bool all,
+                    struct td_measured *m)
 {
     struct trial t;
     t.n = 0;
     t.taken = 0;
     t.scratch = NULL;
     if (copy(&t, call))
-        find_rivals(&t, rows);
+        find_rivals(&t, rows, all);
     if (t.n > 1 && t.scratch)
         time_rivals(&t);
     bool done = t.n && t.scratch && !td_stopped() && !isinf(best_of(&t));
     if (done)
-        settle(&t, m);
+        settle(&t, rows, all, m);
     for (int i = 0; i < t.n; i++)
         td_prepared_release(&t.rival[i].prepared);
     free(t.scratch);
@@ -321,40 +283,51 @@ static bool measure(const struct td_impl *rows, const struct td_call *call, stru
 
 /* ---- for select.c ---- */
 
-static bool is_small(const struct td_call *call)
+bool td_measure_fits(const struct td_call *call)
 {
-    return size_of(call) <= MOST_BYTES && call->op->flops(call) <= MOST_FLOPS;
+    double flops = call->op->flops ? call->op->flops(call) : 0;
+    return size_of(call) <= MOST_BYTES && flops <= MOST_FLOPS;
 }
 
 /* What was kept for the key may be another table's, if two kinds have one hash. */
-static const struct td_impl *row_of(const struct td_impl *rows, uint64_t key)
+static const struct td_impl *row_of(const struct td_impl *rows, uint64_t key, bool selects)
 {
-    const struct td_impl *row = td_kind_row(key);
+    const struct td_impl *row = td_kind_row(key, selects);
     while (row && rows->run && rows != row)
         rows++;
     return row && rows->run ? row : NULL;
 }
 
-static bool is_tuned(const struct td_impl *rows, const struct td_call *call)
+static uint64_t key_of(const struct td_impl *rows, const struct td_call *call)
 {
-    return is_contested(rows, call) && atomic_load_explicit(&is_on, memory_order_relaxed);
+    return td_kind_key(td_kind_signature(call), rows, call->op);
+}
+
+/* Whether something may be kept of such calls; measures: it is measured where it is not. */
+static bool is_tuned(const struct td_impl *rows, const struct td_call *call, bool *measures)
+{
+    bool on = td_tune_is_on();
+    *measures = on && is_contested(rows, call);
+    return *measures || (on && td_kinds_were_asked());
 }
 
 const struct td_impl *td_measured_row(const struct td_impl *rows, const struct td_call *call,
                                       bool *open)
 {
+    bool measures;
     *open = false;
-    if (!is_tuned(rows, call))
+    if (!is_tuned(rows, call, &measures))
         return NULL;
     uint64_t key = key_of(rows, call);
-    const struct td_impl *row = row_of(rows, key);
-    *open = !row && is_small(call) && td_kind_may_add(key);
+    const struct td_impl *row = row_of(rows, key, false);
+    *open = measures && !row && td_measure_fits(call) && td_kind_may_add(key);
     return row;
 }
 
 bool td_measured_of(const struct td_impl *rows, const struct td_call *call, struct td_measured *m)
 {
-    return is_tuned(rows, call) && td_kind_copy(key_of(rows, call), m);
+    bool measures;
+    return is_tuned(rows, call, &measures) && td_kind_copy(key_of(rows, call), m);
 }
 
 /* Waits until nobody else measures; false: this one is stopped before. */
@@ -370,25 +343,38 @@ static bool begin_measuring(void)
 
 const struct td_impl *td_measure(const struct td_impl *rows, const struct td_call *call)
 {
-    if (!is_tuned(rows, call))
+    bool measures;
+    if (!is_tuned(rows, call, &measures))
         return NULL;
     uint64_t key = key_of(rows, call);
-    const struct td_impl *row = row_of(rows, key);
-    if (row || !is_small(call))
+    const struct td_impl *row = row_of(rows, key, true);
+    if (row || !measures || !td_measure_fits(call))
         return row;
     if (!td_kind_may_add(key)) {
-        td_kind_postpone();
+        td_kind_postpone(call->op);
         return NULL;
     }
     if (!begin_measuring())
         return NULL;
     struct td_measured m;
     int64_t begin = td_clock_ns();
-    row = row_of(rows, key); /* which may have been measured meanwhile */
-    if (!row && measure(rows, call, &m)) {
+    row = row_of(rows, key, true); /* which may have been measured meanwhile */
+    if (!row && measure(rows, call, false, &m)) {
         td_kind_add(key, &m, td_clock_ns() - begin);
         row = m.row;
     }
     pthread_mutex_unlock(&measuring);
     return row;
+}
+
+int td_measure_all(const struct td_impl *rows, const struct td_call *call, struct td_measured *m)
+{
+    if (!begin_measuring())
+        return -ETIMEDOUT;
+    int64_t begin = td_clock_ns();
+    bool done = measure(rows, call, true, m);
+    if (done)
+        td_kind_add(td_kind_key(m->signature, m->of, m->op), m, td_clock_ns() - begin);
+    pthread_mutex_unlock(&measuring);
+    return done ? 0 : td_stopped() ? -ETIMEDOUT : -ENOMEM;
 }

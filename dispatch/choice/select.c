@@ -3,13 +3,14 @@
  * library are among them, what was measured decides (measure.c). A walk costs some tens of
  * nanoseconds, as rows are few and answer after compares; library rows keep what they have made for
  * a call, and find it for the next. */
-#include "dispatch/call/own.h"
+#include "dispatch/choice/kinds.h"
 
 const struct td_impl *td_rows_choose(const struct td_impl *rows, const struct td_call *call,
                                      struct td_prepared *prepared)
 {
     const struct td_impl *row = NULL;
-    if (rows->prepare && !td_call_is_nothing(call)) /* most tables' first rows ask nothing */
+    /* Most tables' first rows ask nothing, and hardly ever was a table asked for. */
+    if ((rows->prepare || td_kinds_were_asked()) && !td_call_is_nothing(call))
         row = td_measure(rows, call);
     if (row && !td_row_objection(call, row, prepared))
         return row;

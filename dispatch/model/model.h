@@ -154,7 +154,9 @@ void td_model_visit_plans(struct td_model *model, td_model_visit *visit, void *a
 /* Step i of n_steps; false: a pass has left it out. */
 bool td_model_plan_step(const struct td_model_plan *plan, int i, struct td_model_step *step);
 /* The same as a program for people, where a plan of the model is visited: a line a call with all
- * its operands, in ASCII. */
-void td_model_plan_print(const struct td_model *model, const struct td_model_plan *plan, FILE *to);
+ * its operands, in ASCII. code: with the instructions of what was generated for those that are
+ * computed together. */
+void td_model_plan_print(const struct td_model *model, const struct td_model_plan *plan, bool code,
+                         FILE *to);
 
 #endif

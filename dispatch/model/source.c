@@ -1,6 +1,8 @@
 /* A plan as a program for people to read: a line a call, its operands by name, and round those that
  * are computed together the loop over tiles that they share. */
 #include "dispatch/passes/passes.h"
+#include "kernels/jit/code.h"
+#include "kernels/loops/fused.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -31,6 +33,7 @@ static void print_text(FILE *to, const char *text, bool name)
 
 struct source {
     FILE *to;
+    bool code; /* instructions are wanted, too */
     const struct td_plan *plan;
     const struct td_model_port *input;
 };
@@ -154,6 +157,20 @@ static void print_step(const struct source *s, int i, bool together)
     fputc('\n', s->to);
 }
 
+/* What the calls computed with step are as instructions, or why they are none. */
+static void print_code(const struct source *s, const struct td_plan_step *step)
+{
+    const struct td_fusion *fusion = step->fusion;
+    struct td_loop_view view;
+    int loop = fusion ? td_fusion_loop(fusion) : -1;
+    if (td_loop_at(loop, &view))
+        td_loop_print(loop, &view, s->to);
+    else
+        fprintf(s->to, "    // not generated: %s\n",
+                fusion && td_fusion_why_rows(fusion) ? td_fusion_why_rows(fusion)
+                                                     : "it has not run yet");
+}
+
 static void print_steps(const struct source *s)
 {
     int with = -1;
@@ -170,6 +187,8 @@ static void print_steps(const struct source *s)
         print_step(s, i, with >= 0);
         if (with == i) {
             fputs("    }\n", s->to);
+            if (s->code)
+                print_code(s, step);
             with = -1;
         }
     }
@@ -188,9 +207,10 @@ static void print_results(const struct source *s)
     fputs(";\n}\n", s->to);
 }
 
-void td_model_plan_print(const struct td_model *model, const struct td_model_plan *plan, FILE *to)
+void td_model_plan_print(const struct td_model *model, const struct td_model_plan *plan, bool code,
+                         FILE *to)
 {
-    struct source s = {.to = to, .plan = plan->of_};
+    struct source s = {.to = to, .code = code, .plan = plan->of_};
     td_model_inputs(model, &s.input);
     fprintf(to, "// %d thread%s\nrun(", plan->threads, plan->threads == 1 ? "" : "s");
     for (int i = 0; i < plan->n_inputs; i++) {

@@ -13,8 +13,8 @@ namespace
 class emitter : CodeGenerator
 {
   public:
-    emitter(const td_loop *loop, void *code, size_t room)
-        : CodeGenerator(room, code), l(loop), wide(loop->wide), lanes(wide ? 16 : 8)
+    emitter(const td_loop *loop, void *code, size_t room, uint32_t *places)
+        : CodeGenerator(room, code), l(loop), at(places), wide(loop->wide), lanes(wide ? 16 : 8)
     {
     }
 
@@ -39,6 +39,7 @@ class emitter : CodeGenerator
 
   private:
     const td_loop *l;
+    uint32_t *at;
     const bool wide;
     const int lanes;
     const Reg64 args = rdi, i = rcx, n = rbx, limit = rbp, rows = r13, last = r14;
@@ -133,11 +134,19 @@ class emitter : CodeGenerator
         }
     }
 
+    void note(int k)
+    {
+        if (at)
+            at[k] = (uint32_t)getSize();
+    }
+
     void part(td_loop_part which)
     {
         for (int k = 0; k < l->n_steps; k++)
-            if (l->step[k].part == which)
+            if (l->step[k].part == which) {
+                note(k);
                 step(l->step[k]);
+            }
     }
 
     template <class B> void binary(td_loop_op op, const Xmm &d, const Xmm &a, const B &b)
@@ -339,6 +348,7 @@ class emitter : CodeGenerator
     void tables()
     {
         align(64);
+        note(l->n_steps);
         L(iota);
         for (uint32_t k = 0; k < 16; k++)
             dd(k);
@@ -351,9 +361,9 @@ class emitter : CodeGenerator
 
 } // namespace
 
-size_t td_loop_emit(const td_loop *l, void *code, size_t room)
+size_t td_loop_emit(const td_loop *l, void *code, size_t room, uint32_t *at)
 {
     ClearError();
-    emitter e(l, code, room);
+    emitter e(l, code, room, at);
     return e.all();
 }

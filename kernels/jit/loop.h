@@ -31,6 +31,7 @@ enum {
     TD_LOOP_COPIES = 4,
     TD_LOOP_REGISTERS = 32,
     TD_LOOP_MASK = 64, /* of a register's number: k0 is 64 */
+    TD_LOOP_NAME = 128,
 };
 
 enum td_loop_op {
@@ -61,16 +62,19 @@ struct td_loop_step {
     int16_t d, a, b, c;
 };
 
+struct td_loop_constant {
+    uint32_t bits;
+    int param; /* its number comes in the args; -1: these bits */
+};
+
 struct td_loop {
     bool wide; /* AVX-512, else AVX2 */
     int copies;
     int n_streams, n_params, n_constants, n_nodes, n_steps, n_virtual;
     bool still[TD_LOOP_STREAMS];
-    struct {
-        uint32_t bits;
-        int param; /* its number comes in the args; -1: these bits */
-    } constant[TD_LOOP_CONSTANTS];
-    enum td_loop_part part; /* that is told now: the main body, or the careful one */
+    struct td_loop_constant constant[TD_LOOP_CONSTANTS];
+    enum td_loop_part part;  /* that is told now: the main body, or the careful one */
+    char name[TD_LOOP_NAME]; /* for people: its formulas in order, a space between */
     struct td_loop_step node[TD_LOOP_NODES], step[TD_LOOP_STEPS];
     const char *why; /* there is no code: a text that stays; NULL: nothing is wrong yet */
 };
@@ -123,8 +127,9 @@ bool td_loop_verify(const struct td_loop_step *before, const struct td_loop *aft
 /* ---- emit.cc; emit_none.c where the build has no Xbyak ---- */
 
 /* Writes the allocated program to code, 64-byte aligned: how many bytes, 0: room is too small, or
- * there is no emitter. */
-size_t td_loop_emit(const struct td_loop *l, void *code, size_t room);
+ * there is no emitter. at: where each step's instructions begin, and behind the last one where its
+ * numbers do, which stand behind all instructions; or NULL. */
+size_t td_loop_emit(const struct td_loop *l, void *code, size_t room, uint32_t *at);
 
 #ifdef __cplusplus
 }

@@ -22,6 +22,22 @@ bool td_is_pointwise(const struct td_op *op)
     return ref->run == td_pointwise_ref || ref->run == td_cast_ref;
 }
 
+bool td_fused_has(const char *formulas, const struct td_op *op)
+{
+    if (!td_is_pointwise(op))
+        return false;
+    for (size_t n; *formulas; formulas += n + (formulas[n] == ' ')) {
+        n = strcspn(formulas, " ");
+        for (int p = 0; p < TD_POINTS; p++) {
+            const char *name = td_point_name((enum td_point)p);
+            if (strlen(name) == n && !memcmp(name, formulas, n) &&
+                td_point_serves((enum td_point)p, op))
+                return true;
+        }
+    }
+    return false;
+}
+
 int td_fused_values(const struct td_call *call, const struct td_impl *impl)
 {
     if (!td_is_pointwise(call->op) || impl == reference(call->op) || call->n_out != 1)

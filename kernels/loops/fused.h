@@ -19,6 +19,9 @@ struct td_fused {
 /* Whether each element of an operator's result is computed of one element of each argument, as
  * broadcasting has them. */
 bool td_is_pointwise(const struct td_op *op);
+/* Whether one of a generated loop's formulas, as struct td_loop_view names them, computes calls of
+ * the operator. */
+bool td_fused_has(const char *formulas, const struct td_op *op);
 /* How many values the call brings at most when it runs by impl, 0: it cannot be one of these. */
 int td_fused_values(const struct td_call *call, const struct td_impl *impl);
 /* All results have one shape, but for leading dimensions of 1. 0, or -EFAULT: a row has trapped
@@ -37,5 +40,6 @@ struct td_fusion *td_fusion_make(const struct td_fused *calls, int n, int thread
 int td_fusion_run(struct td_fusion *fusion, struct td_problem *problem);
 /* Why its rows run, a text that stays; NULL: it is one generated loop. */
 const char *td_fusion_why_rows(const struct td_fusion *fusion);
+int td_fusion_loop(const struct td_fusion *fusion); /* its loop's number; -1: it has none */
 
 #endif

@@ -32,6 +32,10 @@ enum td_point_result {
 };
 enum td_point_result td_point_result(enum td_point point);
 
+const char *td_point_name(enum td_point point); /* "plus" */
+/* Whether calls of the operator are computed by the formula: by its own, or by a variant. */
+bool td_point_serves(enum td_point point, const struct td_op *op);
+
 /* The type in which the call is computed: that of its tensors, a choosing one apart;
  * of numbers alone, what they make. */
 enum td_dtype td_point_type(const struct td_call *call);

@@ -7,6 +7,8 @@
 #include "kernels/pointwise/walk.h"
 #include "kernels/trap.h"
 
+#include <stdio.h>
+
 #define SHORT_ROW 64            /* below, beginning a row takes longer than what is saved */
 #define MOST (INT64_C(1) << 30) /* elements of a row at once */
 
@@ -102,6 +104,16 @@ static void ask(const struct td_point_walk *w, struct pattern *k)
 }
 _Static_assert(TD_POINTS < 0xff, "a formula's number is a byte of the key");
 
+/* The formulas' names, in the order in which they are computed. */
+static void name_loop(struct td_loop *l, const struct td_point_walk *w)
+{
+    size_t n = 0;
+    for (int k = 0; k < w->n_ops && n < sizeof l->name; k++)
+        n += (size_t)snprintf(l->name + n, sizeof l->name - n, "%s%s", k ? " " : "",
+                              is_widening(&w->op[k]) ? "widen"
+                                                     : td_point_name(td_point_of(w->op[k].call)));
+}
+
 /* Streams and numbers in the order in which values stand; operands are told in both parts, and are
  * the same nodes. */
 static void tell(struct td_loop *l, const void *arg)
@@ -110,6 +122,7 @@ static void tell(struct td_loop *l, const void *arg)
     V at[TD_FUSED_VALUES];
     int stream[TD_FUSED_VALUES];
     td_tracing = l;
+    name_loop(l, w);
     l->n_streams = l->n_params = 0;
     for (int k = 0; k < w->n_values; k++) {
         const struct td_point_value *v = &w->value[k];

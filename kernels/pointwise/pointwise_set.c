@@ -216,3 +216,29 @@ void td_point_close_walk(struct td_point_walk *w)
     fold(w);
     classify(w);
 }
+
+/* ---- names ---- */
+
+const char *td_point_name(enum td_point point)
+{
+    static const char *const names[] = {
+#define TD_POINT(id, ...) #id,
+#include "kernels/pointwise/pointwise.def"
+    };
+    return names[point];
+}
+
+bool td_point_serves(enum td_point point, const struct td_op *op)
+{
+    static const struct {
+        enum td_point of, point;
+    } variants[] = {
+#define TD_VARIANT(of, id, condition) {TD_POINT_##of, TD_POINT_##id},
+#include "kernels/pointwise/pointwise.def"
+    };
+    enum td_point own = ((const struct td_pointwise *)op->family)->point;
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
+        if (variants[i].of == own && variants[i].point == point)
+            return true;
+    return own == point;
+}

@@ -15,6 +15,7 @@
 #include "kernels/pointwise/walk.h"
 
 #include "kernels/elementwise.h"
+#include "kernels/jit/code.h"
 #include "kernels/trap.h"
 
 #include <assert.h>
@@ -265,6 +266,11 @@ struct td_fusion *td_fusion_make(const struct td_fused *calls, int n, int thread
 const char *td_fusion_why_rows(const struct td_fusion *f)
 {
     return f->why_rows;
+}
+
+int td_fusion_loop(const struct td_fusion *f)
+{
+    return f->walk.code ? td_loop_number(f->walk.code) : -1;
 }
 
 int td_fusion_run(struct td_fusion *f, struct td_problem *problem)

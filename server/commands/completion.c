@@ -16,7 +16,7 @@ static const struct {
 };
 #define COMMANDS (sizeof commands / sizeof *commands)
 
-enum type { TYPE_text, TYPE_list, TYPE_number, TYPE_bytes, TYPE_choice, TYPE_flag };
+enum type { TYPE_text, TYPE_written, TYPE_list, TYPE_number, TYPE_bytes, TYPE_choice, TYPE_flag };
 
 static const struct {
     const char *name, *value, *def, *help;

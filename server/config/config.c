@@ -18,7 +18,7 @@ enum option {
     OPTIONS
 };
 
-enum type { TYPE_text, TYPE_list, TYPE_number, TYPE_bytes, TYPE_choice, TYPE_flag };
+enum type { TYPE_text, TYPE_written, TYPE_list, TYPE_number, TYPE_bytes, TYPE_choice, TYPE_flag };
 
 static const struct {
     const char *name, *value, *def, *help;
@@ -288,6 +288,7 @@ static int judge(struct reader *r, int option, struct td_problem *problem)
     int err = 0;
     switch (options[option].type) {
     case TYPE_text:
+    case TYPE_written:
         *(const char **)field = r->text[option];
         break;
     case TYPE_list:

@@ -12,6 +12,7 @@ struct td_given { /* an option that can be given several times */
 };
 
 #define TD_OPTION_text const char *
+#define TD_OPTION_written const char *
 #define TD_OPTION_list struct td_given
 #define TD_OPTION_number int
 #define TD_OPTION_bytes size_t

@@ -4,6 +4,7 @@
 #include "kernels/weight.h"
 #include "tests/dispatch/dispatch_test.h"
 
+#include <errno.h>
 #include <math.h>
 #include <time.h>
 #include <unistd.h>
@@ -164,7 +165,7 @@ START_TEST(test_the_faster_one_stays)
 END_TEST
 
 /* Sizes in the same octave are of one kind, up to 32 in the same half, and of stored tensors; small
- * ones, attributes, types, threads and stored tensors are not. */
+ * ones, attributes, types, threads and stored tensors are not (JIT-9). */
 START_TEST(test_kinds)
 {
     define(true);
@@ -289,6 +290,45 @@ START_TEST(test_before)
 }
 END_TEST
 
+/* Also of a table in which no library takes part, and nothing else of that: the kind alone. What is
+ * kept already stays, whatever a file says. */
+START_TEST(test_by_request)
+{
+    struct td_measured m;
+    struct td_problem problem;
+    struct td_named args[] = {tensor_arg("self", NULL, 4)};
+    define(true);
+    slow_ns = 300000;
+    ck_assert_str_eq(chosen("toy_own", 4, 0), "slow");
+    ck_assert_int_eq(td_run_bind(&run, "toy_own", args, 1, NULL), 0);
+    ck_assert_int_eq(td_run_tune(&run, &m, &problem), 0);
+    ck_assert_str_eq(m.row->name, "fast");
+    ck_assert_str_eq(m.tried[0].row->name, "slow");
+    ck_assert_str_eq(m.call, "toy_own(FP32[4]) on 1 thread");
+    ck_assert(m.asked && m.n == 2 && m.of == own_rows && m.tried[0].us > m.tried[1].us);
+    int n = slow_ran;
+    ck_assert_str_eq(chosen("toy_own", 4, 0), "fast");
+    ck_assert_str_eq(chosen("toy_own", 400, 0), "slow");
+    ck_assert_int_eq(slow_ran, n);
+    ck_assert_int_eq(td_choices_of(&own_op).kept, 1);
+    ck_assert_int_eq(td_choices_of(&own_op).hits, 1);
+    m.row = m.tried[0].row;
+    ck_assert(td_choice_restore(&m));
+    ck_assert_str_eq(chosen("toy_own", 4, 0), "fast");
+    m.signature++;
+    m.row = &rows[1]; /* another table's */
+    ck_assert(!td_choice_restore(&m));
+    m.row = m.tried[0].row;
+    m.asked = false; /* and nobody would look for it */
+    ck_assert(!td_choice_restore(&m));
+    td_tune(false);
+    ck_assert_str_eq(chosen("toy_own", 4, 0), "slow");
+    ck_assert_int_eq(td_run_bind(&run, "toy_own", args, 1, NULL), 0);
+    ck_assert_int_eq(td_run_tune(&run, &m, &problem), -EINVAL);
+    ck_assert_ptr_nonnull(strstr(problem.text, "tune is off"));
+}
+END_TEST
+
 /* More kinds than are kept: those that have not been used for longest go, it says how many, and
  * none that is in use is measured again. */
 START_TEST(test_more_kinds_than_are_kept)
@@ -324,8 +364,8 @@ START_TEST(test_kinds_in_use_stay)
     for (uint64_t i = 0; i < 100; i++) {
         ck_assert(td_kind_may_add(in_use));
         td_kind_add(in_use + 512 * i, &m, 0);
-        ck_assert_ptr_eq(td_kind_row(in_use), rows);
-        ck_assert_ptr_eq(td_kind_row(in_use + 512 * i), rows);
+        ck_assert_ptr_eq(td_kind_row(in_use, false), rows);
+        ck_assert_ptr_eq(td_kind_row(in_use + 512 * i, false), rows);
     }
     ck_assert(td_kind_copy(in_use + 512 * 99, &found) && found.row == rows);
     ck_assert(!td_kind_copy(in_use + 512 * 50, &found));
@@ -348,6 +388,7 @@ int main(void)
     tcase_add_test(tcase, test_strides);
     tcase_add_test(tcase, test_it_refuses);
     tcase_add_test(tcase, test_before);
+    tcase_add_test(tcase, test_by_request);
     tcase_add_test(tcase, test_more_kinds_than_are_kept);
     tcase_add_test(tcase, test_kinds_in_use_stay);
     suite_add_tcase(suite, tcase);

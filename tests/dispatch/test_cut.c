@@ -177,7 +177,7 @@ END_TEST
 
 static void print(const struct td_model_plan *plan, void *arg)
 {
-    td_model_plan_print(&model, plan, arg);
+    td_model_plan_print(&model, plan, false, arg);
 }
 
 /* They are shown one by one, the values that they have of each other by number. */

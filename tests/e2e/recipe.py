@@ -101,7 +101,7 @@ def copy_tree(to):
 
 
 class Recipe(unittest.TestCase):
-    def test_a_toy_operator(self): # ISA-28, ISA-22, ISA-17, DSP-22
+    def test_a_toy_operator(self): # ISA-28, ISA-22, ISA-17, DSP-22, JIT-43
         with tempfile.TemporaryDirectory() as folder:
             tree = pathlib.Path(folder) / "tensord"
             copy_tree(tree)

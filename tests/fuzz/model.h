@@ -21,7 +21,7 @@ static inline void visit_plan(const struct td_model_plan *plan, void *model)
     for (int i = 0; i < plan->n_steps; i++)
         td_model_plan_step(plan, i, &step);
     if (null)
-        td_model_plan_print(model, plan, null);
+        td_model_plan_print(model, plan, true, null);
     if (null)
         fclose(null);
 }

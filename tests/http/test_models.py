@@ -108,7 +108,7 @@ class Models(service.ServiceTest):
         self.assertRegex(text, r"run\(FP32\[3,3\] x\)\n{\n    v0 = matmul\(x, FP32\[3,4\]\); // FP32\[3,4\], \w+@\w+")
         self.assertRegex(text, r" {4}for \(each tile of \[3,4\]\) {\n {8}v1 = relu\(v0\); .* in the cache, .*\n"
                                r" {8}v2 = mul.Tensor\(v1, 1\); .* in place, .*\n {4}}\n {4}return v2;\n}")
-        self.problem(source("?asm=1"), 501, "no machine code")
+        self.assertRegex(source("?asm=1").body.decode(), r"    }\n(; loop \d+: relu mul\n|    // not generated: )")
         self.problem(self.service.call("GET", "/v1/models/nosuch/source"), 404)
 
     def test_plan_says_what_was_generated(self):
@@ -127,6 +127,12 @@ class Models(service.ServiceTest):
                     if steps[0]["isa"] == "DEFAULT":
                         why = "its level is below AVX2"
                     self.assertEqual([(step["kernel"] == "jit", step.get("not_generated")) for step in steps], [(not why, why)] * 4, level)
+                    asm = s.call("GET", "/v1/models/chain/source?asm=1").body.decode()
+                    self.assertNotIn("; loop", s.call("GET", "/v1/models/chain/source").body.decode())
+                    if why:
+                        self.assertIn("// not generated: " + why, asm)
+                    else: # between the loop over tiles and what is returned
+                        self.assertRegex(asm, r"    }\n; loop 0: mul plus tanh relu\n(?s:.*) ret\n(?s:.*)\n    return ")
 
     def test_plan(self):
         self.put("planned", models.line())

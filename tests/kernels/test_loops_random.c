@@ -281,7 +281,7 @@ START_TEST(test_random_programs)
             loop.step[at].d = right;
         }
         ck_assert_int_eq(mprotect(code, 1 << 20, PROT_READ | PROT_WRITE), 0);
-        ck_assert_uint_gt(td_loop_emit(&loop, code, 1 << 20), 0);
+        ck_assert_uint_gt(td_loop_emit(&loop, code, 1 << 20, NULL), 0);
         ck_assert_int_eq(mprotect(code, 1 << 20, PROT_READ | PROT_EXEC), 0);
         memset(result, 0, sizeof result);
         struct td_loop_args args = random_args(0), judged;

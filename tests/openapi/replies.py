@@ -99,7 +99,7 @@ class Replies(service.ServiceTest):
 
     def test_what_can_be_read(self):
         for path in ("/v1/isa", "/v1/isa/features", "/v1/isa/veclen?dtype=FP32", "/v1/topology", "/v1/ops", "/v1/ops/add", "/v1/ops/sum.dim_IntList",
-                     "/v1/dispatch/ops/silu/state", "/v1/dispatch/ops/silu/table", "/v1/dispatch/keys", "/v1/kernels",
+                     "/v1/dispatch/ops/silu/state", "/v1/dispatch/ops/silu/table", "/v1/dispatch/keys", "/v1/kernels", "/v1/kernels/add", "/v1/kernels/linear",
                      "/v1/dispatch/keyset?keys=CPU,Tracer", "/v1/dispatch/keyset?bits=0x1", "/v1/dispatch/dangling",
                      "/v1/access", "/v1/tensors", "/v1/models", "/v1/pools", "/v1/pools/default", "/v1/tasks", "/v2", "/v2/health/live", "/v2/health/ready",
                      "/v2/models/op.conv2d", "/v2/models/op.add/ready", "/v2/models/op.add/versions/1",
@@ -114,12 +114,23 @@ class Replies(service.ServiceTest):
         self.check("GET", "/web/nosuch", status=404)
         self.check("GET", "/v1/dispatch/keyset", status=400)
         self.check("GET", "/v1/isa/veclen?dtype=INT8", status=400)
-        for path in ("/v1/ops/x", "/v1/dispatch/ops/x/state", "/v1/dispatch/ops/x/table", "/v1/tensors/x", "/v1/pools/x",
+        for path in ("/v1/ops/x", "/v1/kernels/x", "/v1/kernels/x/code", "/v1/kernels/linear/code", "/v1/dispatch/ops/x/state", "/v1/dispatch/ops/x/table", "/v1/tensors/x", "/v1/pools/x",
                      "/v2/models/x", "/v2/models/x/ready", "/v2/models/op.add/versions/2",
                      "/v2/models/op.add/versions/2/ready", "/v2/models/op.add/versions/2/config", "/v1/models/x",
                      "/v1/models/x/plan", "/v1/models/x/source", "/v2/models/x/config", "/v2/systemsharedmemory/region/x/status"):
             with self.subTest(path=path):
                 self.check("GET", path, status=404)
+
+    def test_kernels(self):
+        x = {"name": "self", "shape": [2, 2], "datatype": "FP32"}
+        self.check("POST", "/v1/kernels/mm/tune", {"inputs": [x, {**x, "name": "mat2"}]})
+        self.check("POST", "/v1/kernels/mm/tune", {"inputs": [x]}, status=400)
+        self.check("POST", "/v1/kernels/x/tune", {"inputs": [x]}, status=404)
+        self.check("GET", "/v1/kernels/mm")
+        self.check("POST", "/v1/eval", {"expr": "relu(a + 1)", "inputs": [{"name": "a", "shape": [4096], "datatype": "FP32", "data": [1] * 4096}]})
+        made = self.check("GET", "/v1/kernels/relu").json["overloads"][0]["loops"]["kept"]
+        self.check("GET", "/v1/kernels/relu/code", headers={"Accept": "text/plain"}, status=200 if made else 404)
+        self.check("GET", "/v1/kernels/relu/code?loop=512", status=400)
 
     def test_calls(self):
         x = {"name": "self", "shape": [2], "datatype": "FP32", "data": [1, 2]}
@@ -245,7 +256,7 @@ class Replies(service.ServiceTest):
                 self.check("POST", path, {"inputs": [a, b], "parameters": more, "id": "7", "model_name": "m"})
         for path in ("/v1/models", "/v1/models/m", "/v1/models/m/plan", "/v1/models/m/source", "/v2/models/m", "/v2/models/m/config", "/v2/models/m/versions/1/config"):
             self.check("GET", path)
-        self.check("GET", "/v1/models/m/source?asm=1", status=501)
+        self.check("GET", "/v1/models/m/source?asm=1")
         for body in (None, {"ready": True}):
             self.check("POST", "/v2/repository/index", body)
         self.check("POST", "/v2/models/m/infer", {"inputs": [a]}, status=400)

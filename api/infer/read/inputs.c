@@ -131,7 +131,8 @@ int td_infer_input(struct td_infer *in, const cJSON *object, const char *name, c
                 *data = td_json_member(object, "data");
     const cJSON *size = td_json_member(parameters, "binary_data_size");
     bool shared = td_shm_is_meant(parameters);
-    bool empty = !tensor && !data && !size && !shared && td_infer_is_meta(in, parameters);
+    bool empty =
+        !tensor && !data && !size && !shared && (in->tune || td_infer_is_meta(in, parameters));
     in->shapes_only = in->shapes_only || empty;
     if (!tensor + !data + !size + !shared != 3 && !empty)
         return td_infer_refuse(problem, who,
@@ -143,7 +144,8 @@ int td_infer_input(struct td_infer *in, const cJSON *object, const char *name, c
     else if (tensor)
         err = td_infer_stored(in, object, tensor->valuestring, who, v, problem);
     else if (!(err = td_json_open_shape(object, &v->tensor, who,
-                                        empty && !in->served ? read_unknown : NULL, in, problem)) &&
+                                        empty && !in->served && !in->tune ? read_unknown : NULL, in,
+                                        problem)) &&
              !(err = td_json_dtype(object, &v->tensor, who, problem)) && !empty)
         err = shared
                   ? td_shm_input(&in->shm, in->req, parameters, who,

@@ -1,0 +1,144 @@
+/* Kinds of calls: what is alike in those that one measurement is for. Calls are of a kind when they
+ * have the same operator, types, ranks, attributes and threads, the same arguments stored, and
+ * sizes alike: the same up to 8; up to FINE, and of stored arguments, within half an octave and
+ * both or neither in sixteens; beyond within an octave.
+ *
+ * A signature depends on nothing that changes from one process to the next, so that what was
+ * measured can be kept in a file; the key has the operator and its table in it besides. */
+#include "dispatch/choice/hash.h"
+#include "dispatch/choice/kinds.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FINE 32 /* sizes beyond which a tail matters little */
+
+/* How many bits; and, where tails and blocks count for much, the two highest ones, and whether it
+ * is in sixteens. */
+static uint64_t rounded(int64_t size, bool stored)
+{
+    if (size <= 8)
+        return (uint64_t)size;
+    int bits = 64 - __builtin_clzll((uint64_t)size);
+    uint64_t fine = (uint64_t)(size >> (bits - 2)) << 1 | !(size % 16);
+    return (uint64_t)bits << 8 | (stored || size <= FINE ? fine : 0);
+}
+
+static uint64_t mix_tensor(uint64_t h, const struct td_tensor *t)
+{
+    h = td_hash(h, (uint64_t)t->dtype << 8 | (uint64_t)t->rank << 1 | (t->weight != NULL));
+    for (int d = 0; d < t->rank; d++)
+        h = td_hash(h, rounded(t->shape[d], t->weight));
+    return h;
+}
+
+static uint64_t mix_value(uint64_t h, const struct td_value *v)
+{
+    h = td_hash(h, v->kind);
+    switch (v->kind) {
+    case TD_KIND_tensor:
+        return mix_tensor(h, &v->tensor);
+    case TD_KIND_tensors:
+        for (int i = 0; i < v->tensors.n; i++)
+            h = mix_tensor(h, &v->tensors.v[i]);
+        return h;
+    case TD_KIND_float: /* a factor: no row looks at more than whether there is something to do */
+        return td_hash(h, v->f == 0 ? 0 : v->f == 1 ? 1 : 2);
+    default:
+        return td_hash_value(h, v);
+    }
+}
+
+uint64_t td_kind_signature(const struct td_call *call)
+{
+    uint64_t h = td_hash(0x7d1e5, (uint64_t)(call->threads > 1 ? call->threads : 1));
+    for (int i = 0; i < call->n_args; i++)
+        h = mix_value(h, &call->arg[i]);
+    return h;
+}
+
+uint64_t td_kind_key(uint64_t signature, const struct td_impl *rows, const struct td_op *op)
+{
+    return td_hash(td_hash(signature, (uintptr_t)rows), (uintptr_t)op) | 1;
+}
+
+/* ---- as text ---- */
+
+struct text {
+    char *at, *end;
+};
+
+__attribute__((format(printf, 2, 3))) static void say(struct text *t, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    int n = vsnprintf(t->at, (size_t)(t->end - t->at), format, list);
+    va_end(list);
+    t->at += n < t->end - t->at ? n : t->end - t->at - 1;
+}
+
+static void say_tensor(struct text *t, const struct td_tensor *x)
+{
+    if (!x->dtype) {
+        say(t, "None");
+        return;
+    }
+    say(t, "%s[", td_dtype_name(x->dtype));
+    for (int d = 0; d < x->rank; d++)
+        say(t, "%s%" PRId64, d ? "," : "", x->shape[d]);
+    say(t, x->weight ? "] stored" : "]");
+}
+
+static void say_value(struct text *t, const struct td_value *v)
+{
+    switch (v->kind) {
+    case TD_KIND_tensor:
+        say_tensor(t, &v->tensor);
+        break;
+    case TD_KIND_tensors:
+        for (int i = 0; i < v->tensors.n; i++) {
+            say(t, i ? ", " : "[");
+            say_tensor(t, &v->tensors.v[i]);
+        }
+        say(t, v->tensors.n ? "]" : "[]");
+        break;
+    case TD_KIND_ints:
+    case TD_KIND_bools:
+        for (int i = 0; i < v->ints.n; i++)
+            say(t, "%s%" PRId64, i ? "," : "[", v->ints.v[i]);
+        say(t, v->ints.n ? "]" : "[]");
+        break;
+    case TD_KIND_floats:
+        say(t, "%d numbers", v->floats.n);
+        break;
+    case TD_KIND_float:
+        say(t, "%.6g", v->f);
+        break;
+    case TD_KIND_dtype:
+        say(t, "%s", td_dtype_name(v->dtype));
+        break;
+    case TD_KIND_str:
+        say(t, "%.20s", v->str ? v->str : "None");
+        break;
+    case TD_KIND_none:
+        say(t, "None");
+        break;
+    default:
+        say(t, "%" PRId64, v->i);
+    }
+}
+
+void td_kind_tell(const struct td_call *call, char text[TD_KIND_TEXT])
+{
+    struct text t = {text, text + TD_KIND_TEXT - 20}; /* the threads have room in any case */
+    int threads = call->threads > 1 ? call->threads : 1;
+    say(&t, "%.*s(", (int)strcspn(call->op->schema, "("), call->op->schema);
+    for (int i = 0; i < call->n_args; i++) {
+        say(&t, i ? ", " : "");
+        say_value(&t, &call->arg[i]);
+    }
+    t.end = text + TD_KIND_TEXT;
+    say(&t, ") on %d thread%s", threads, threads == 1 ? "" : "s");
+}

@@ -1,0 +1,318 @@
+#!/usr/bin/env python3
+"""Kernels that are looked at: candidates, what is kept of choices between them, generated code, and what is kept on disk."""
+import contextlib
+import json
+import pathlib
+import re
+import subprocess
+import tempfile
+
+import numpy as np
+
+import service
+
+MM = {"inputs": [{"name": "self", "shape": [24, 40], "datatype": "FP32"}, {"name": "mat2", "shape": [40, 72], "datatype": "FP32"}]}
+X = {"a": np.linspace(-2, 2, 8192, dtype=np.float32).reshape(64, 128), "b": np.float32(3) * np.ones((64, 128), np.float32)}
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PLAIN = {"Accept": "text/plain"}
+
+
+def overload(s, op):
+    return s.call("GET", f"/v1/kernels/{op}").json["overloads"][0]
+
+
+def choices(s, op="mm"):
+    return overload(s, op)["choices"]
+
+
+def evaluate(s, expr, **more):
+    return s.infer("eval", X, path="/v1/eval", binary=True, expr=expr, **more)
+
+
+class Kernels(service.ServiceTest):
+    def generates(self):
+        levels = {level["name"]: level["in_use"] for level in self.service.call("GET", "/v1/isa").json["levels"]}
+        if not levels["AVX2"] or evaluate(self.service, "relu(a*b + 1.5)").parameters["kernel"] != "jit":
+            self.skipTest("no loops are generated here: no AVX2, no Xbyak, or no kernels but the reference")
+
+    def test_candidates(self): # JIT-4, JIT-5, JIT-6, JIT-12, JIT-41
+        """As GET /v1/kernels has them, with the reason where one cannot run; each operator has one reference, the last row."""
+        in_use = {level["name"] for level in self.service.call("GET", "/v1/isa").json["levels"] if level["in_use"]}
+        for listed in self.service.call("GET", "/v1/kernels").json["kernels"]:
+            rows = listed["implementations"]
+            told = overload(self.service, listed["op"])
+            self.assertEqual([(c["kernel"], c["level"], c["dtypes"]) for c in told["candidates"]],
+                             [(row["name"], row["level"], row["dtypes"]) for row in rows])
+            for candidate, row in zip(told["candidates"], rows):
+                self.assertEqual(candidate["runnable"], row["level"] in in_use and not row["absent"], candidate)
+                self.assertEqual(candidate["runnable"], candidate["why"] is None)
+                self.assertEqual("missing" in candidate, candidate["why"] == "this CPU lacks its level")
+            counts = told["registered"]
+            self.assertEqual((counts["ref"], rows[-1]["name"]), (1, "ref"), listed["op"])
+            self.assertEqual(sum(counts.values()), len(rows))
+            self.assertEqual(counts.get("absent", 0), sum(row["absent"] for row in rows))
+            for best in told["best"]:
+                takes = [c for c in told["candidates"] if c["runnable"] and (best["datatype"] in c["dtypes"] or c["kernel"] == "ref")]
+                self.assertEqual(best["kernel"], takes[0]["kernel"], (listed["op"], best))
+
+    def test_errors(self): # JIT-13
+        """Wrong names and attributes are sentences that say what would be right."""
+        for path in ("", "/code"):
+            self.problem(self.service.call("GET", f"/v1/kernels/softmx{path}"), 404, "did you mean 'softmax'?")
+        self.problem(self.service.call("GET", "/v1/kernels/relu/code?loop=many"), 400, "loop", "from 0 to 511")
+        self.problem(self.service.call("GET", "/v1/kernels/softmax/code"), 404, "pointwise")
+        x = {"self": np.ones((2, 3), np.float32)}
+        for op, inputs, parameters, words in (
+                ("relu", x, {"kernel": "jitcode"}, ("no 'jitcode'", "ref")),
+                ("gelu", x, {"approximate": "tan"}, ("approximate", "'none' or 'tanh'")),
+                ("layer_norm", {"input": x["self"]}, {"normalized_shape": [0]}, ("normalized_shape",)),
+                ("linear_pointwise", {"X": x["self"], "W": np.ones((4, 3), np.float32)}, {"attr": "swoosh"}, ("swoosh",)),
+                ("cast", x, {"dtype": "FP31"}, ("dtype",))):
+            self.problem(self.service.infer(op, inputs, parameters), 400, *words)
+        for body, words in (({"inputs": MM["inputs"][:1]}, ("mat2",)), ({"inputs": [MM["inputs"][0], {**MM["inputs"][1], "shape": [-1, 72]}]}, ("shape",)),
+                            ({**MM, "parameters": {"device": "meta"}}, ("Meta",)),
+                            ({"inputs": [{**t, "shape": [t["shape"][0], 0] if t["name"] == "mat2" else t["shape"]} for t in MM["inputs"]]}, ("no elements",)),
+                            ({"inputs": [{**t, "shape": [3000, 3000]} for t in MM["inputs"]]}, ("too large",))):
+            self.problem(self.service.call("POST", "/v1/kernels/mm/tune", body), 400, *words)
+        self.problem(self.service.call("POST", "/v1/kernels/gather/tune", {"self": [[1.5, 2]], "index": [[0]], "dim": 1}), 400, "values")
+
+    def test_hits_and_misses(self): # JIT-7, JIT-14
+        """Of what is kept: a kind of calls is measured once, and found then; another is another."""
+        calls = lambda n: [self.service.op("mm", {"self": np.ones((n, 33), np.float32), "mat2": np.ones((33, 5), np.float32)}) for _ in range(3)]
+        before = choices(self.service)
+        calls(50)
+        first = choices(self.service)
+        if first["misses"] == before["misses"]:
+            self.skipTest("no kernels compete for this product here")
+        self.assertEqual((first["kept"] - before["kept"], first["misses"] - before["misses"]), (1, 1))
+        self.assertGreaterEqual(first["hits"] - before["hits"], 2)
+        calls(50)
+        self.assertEqual(choices(self.service)["misses"], first["misses"])
+        calls(100)
+        self.assertEqual(choices(self.service)["misses"], first["misses"] + 1)
+        kind = next(k for k in first["kinds"] if "[50,33]" in k["call"])
+        self.assertRegex(kind["call"], r"^mm\(FP32\[50,33\], FP32\[33,5\]\) on \d+ threads?$")
+        fastest = min(tried["us"] for tried in kind["measured"])
+        mine = next(tried for tried in kind["measured"] if (tried["kernel"], tried["level"]) == (kind["kernel"], kind["level"]))
+        self.assertLessEqual(mine["us"], fastest * 1.04)
+        self.assertFalse(kind["asked"])
+
+    def test_code(self): # JIT-3, JIT-7, JIT-15
+        """Bytes that a disassembler reads as the listing does, whose steps are the expression's; kept, and found again."""
+        self.generates()
+        loops = overload(self.service, "relu")["loops"]
+        loop = next(l for l in loops["loops"] if l["formulas"] == ["mul", "plus", "relu"])
+        evaluate(self.service, "relu(b*a + 2.5)")
+        again = next(l for l in overload(self.service, "relu")["loops"]["loops"] if l["loop"] == loop["loop"])
+        self.assertEqual(again["hits"], loop["hits"] + 1)
+        path = f"/v1/kernels/relu/code?loop={loop['loop']}"
+        code, text = self.service.call("GET", path).body, self.service.call("GET", path, headers=PLAIN).body.decode()
+        self.assertEqual(len(code), loop["bytes"])
+        self.assertEqual(self.service.call("GET", "/v1/kernels/add.Tensor/code").body, code) # by another of its formulas
+        self.problem(self.service.call("GET", f"/v1/kernels/exp/code?loop={loop['loop']}"), 404, "exp")
+        steps = [line[2:] for line in text.splitlines() if re.match(r"; ([yz]mm\d+|s\d) = ", line)]
+        main = [step.split(" = ")[1].split()[0] for step in steps]
+        self.assertEqual(set(main), {"load", "mul", "add", "set", "max", "store"})
+        if not loops["disassembled"]:
+            self.assertIn("objdump", text)
+            return
+        shown = re.findall(r"^([0-9a-f]{4})  (?!\.long)(.*)$", text, re.M)
+        self.assertEqual(shown[0], ("0000", "push rbx"))
+        self.assertIn("ret", [instruction for _, instruction in shown])
+        self.assertEqual(sum(" vmulps " in f" {i} " for _, i in shown), main.count("mul"))
+        with tempfile.NamedTemporaryFile(suffix=".bin") as file:
+            file.write(code)
+            file.flush()
+            try:
+                listing = subprocess.run(["objdump", "-D", "-b", "binary", "-m", "i386:x86-64", "-M", "intel", file.name],
+                                         capture_output=True, text=True, check=True).stdout
+            except FileNotFoundError:
+                self.skipTest("no objdump to compare with")
+        other = dict(re.findall(r"^ +([0-9a-f]+):\t[0-9a-f ]+\t(\w+)", listing, re.M))
+        alike = {"jnle": "jg", "jnz": "jne"} # two names of one instruction
+        for at, instruction in shown:
+            name = instruction.split()[0]
+            self.assertEqual(other[at.lstrip("0") or "0"], alike.get(name, name), instruction)
+
+    def test_where_there_are_none(self): # JIT-16
+        """Of other types than FP32 there is no code, and it says so."""
+        self.generates()
+        x = {"a": X["a"].astype(np.float64)}
+        told = self.service.infer("eval", x, path="/v1/eval", binary=True, expr="relu(a*2)*a", explain=True).parameters
+        self.assertEqual((told["kernel"], told["explain"]["not_generated"]), ("fused", "not all of it is FP32"))
+
+    def test_the_walk_through(self):
+        """docs/jit.md shows what the route answers, with gaps."""
+        self.generates()
+        shown = re.findall(r"```asm\n(.*?)```", (ROOT / "docs/jit.md").read_text(), re.S)[0].split("...\n")
+        with service.Service("--cpu-capability", "avx2") as s:
+            evaluate(s, "relu(a*b + 1.5)")
+            if not overload(s, "relu")["loops"]["disassembled"]:
+                self.skipTest("this build has no disassembler")
+            text = s.call("GET", "/v1/kernels/relu/code", headers=PLAIN).body.decode()
+        self.assertGreater(len(shown), 8)
+        for part in shown:
+            self.assertIn(part, text)
+            text = text.partition(part)[2]
+        formulas = (ROOT / "kernels/pointwise/pointwise.def").read_text()
+        for line in re.findall(r"^TD_\w+\(.*$", (ROOT / "docs/jit.md").read_text(), re.M):
+            self.assertIn(line, formulas)
+
+    def test_dump(self): # JIT-15
+        self.generates()
+        with tempfile.TemporaryDirectory() as folder:
+            with service.Service("--dump-jit", folder) as s:
+                evaluate(s, "relu(a*b + 1.5)")
+                evaluate(s, "-relu(a*b)")
+                made = sorted(pathlib.Path(folder).iterdir())
+                self.assertEqual([re.sub(r"avx(2|512)", "LEVEL", file.name) for file in made],
+                                 ["000-mul+plus+relu-LEVEL.bin", "001-mul+relu+neg-LEVEL.bin"])
+                for loop, file in enumerate(made):
+                    self.assertEqual(file.read_bytes(), s.call("GET", f"/v1/kernels/relu/code?loop={loop}").body)
+        reply = service.run("serve", "--listen", "127.0.0.1:0", "--dump-jit", "/nowhere/at/all")
+        self.assertEqual(reply.returncode, 2)
+        self.assertIn("dump-jit", reply.stderr)
+
+
+def taken(s):
+    """What a call's kernel is chosen by."""
+    x = {"self": np.ones((24, 40), np.float32), "mat2": np.ones((40, 72), np.float32)}
+    facts = s.infer("mm", x, {"explain": True}).parameters
+    return facts["kernel"], facts["explain"]["candidates"]
+
+
+class Tuning(service.ServiceTest):
+    def setUp(self):
+        if len(overload(self.service, "mm")["candidates"]) == 1:
+            self.skipTest("no kernels but the reference are built")
+        self.folder = self.enterContext(contextlib.closing(Folder()))
+        self.file = self.folder.path / "choices.json"
+
+    def serve(self):
+        return service.Service("--choices", str(self.file))
+
+    def test_by_request(self): # JIT-44
+        """Measured on shapes alone, and taken by the next call; of operators without a library, too."""
+        told = self.service.call("POST", "/v1/kernels/mm/tune", MM).json
+        self.assertEqual((told["op"], told["asked"], told["stored"]), ("mm", True, False))
+        self.assertEqual(told["differs"], told["first"] != f"{told['kernel']}@{told['level']}")
+        self.assertGreater(len(told["measured"]), 1)
+        kind = next(k for k in choices(self.service)["kinds"] if k["call"] == told["call"])
+        self.assertEqual(kind["measured"], told["measured"])
+        kernel, candidates = taken(self.service)
+        self.assertEqual(kernel, told["kernel"])
+        self.assertIn("chosen by measurement", [c["verdict"] for c in candidates])
+        add = {"inputs": [{"name": name, "shape": [9, 700], "datatype": "FP32"} for name in ("self", "other")]}
+        told = self.service.call("POST", "/v1/kernels/add/tune", add).json
+        self.assertEqual([k["call"] for k in choices(self.service, "add.Tensor")["kinds"]], [told["call"]])
+        x = np.ones((9, 700), np.float32)
+        verdicts = [c["verdict"] for c in self.service.infer("add", {"self": x, "other": x}, {"explain": True}).parameters["explain"]["candidates"]]
+        self.assertIn("chosen by measurement", verdicts)
+        with service.Service("--tune", "off") as s:
+            self.problem(s.call("POST", "/v1/kernels/mm/tune", MM), 400, "tune is off")
+
+    def test_kept(self): # JIT-44
+        """Read at the next start, and taken without measuring; what is measured by itself is written at the end."""
+        with self.serve() as s:
+            told = s.call("POST", "/v1/kernels/mm/tune", MM).json
+            self.assertTrue(told["stored"])
+            written = json.loads(self.file.read_text())
+            s.op("mm", {"self": np.ones((300, 7), np.float32), "mat2": np.ones((7, 9), np.float32)})
+            kept = choices(s)["kept"]
+        self.assertEqual([kind["call"] for kind in written["machines"][0]["kinds"]], [told["call"]])
+        self.assertEqual(len(json.loads(self.file.read_text())["machines"][0]["kinds"]), kept)
+        self.assertEqual([path.name for path in self.folder.path.iterdir()], ["choices.json"])
+        with self.serve() as s:
+            self.assertEqual({k["call"]: k["measured"] for k in choices(s)["kinds"]}[told["call"]], told["measured"])
+            before = choices(s)
+            self.assertEqual(taken(s)[0], told["kernel"])
+            after = choices(s)
+        self.assertEqual((after["misses"], after["hits"] > before["hits"]), (before["misses"], True))
+        self.assertIn(f"{kept} kinds of calls are known", s.log)
+
+    def test_what_is_said_is_taken(self):
+        """Another row of the file is what runs: it was no measurement of this process."""
+        with self.serve() as s:
+            told = s.call("POST", "/v1/kernels/mm/tune", MM).json
+        said = json.loads(self.file.read_text())
+        kind = said["machines"][0]["kinds"][0]
+        other = next(tried for tried in kind["measured"] if tried["row"] != kind["row"])
+        kind["row"] = other["row"]
+        self.file.write_text(json.dumps(said))
+        with self.serve() as s:
+            now = next(k for k in choices(s)["kinds"] if k["call"] == told["call"])
+            self.assertEqual((now["kernel"], now["level"]), (other["kernel"], other["level"]))
+            _, candidates = taken(s)
+            chosen = next(c for c in candidates if c["verdict"] == "chosen by measurement")
+            self.assertEqual(chosen["kernel"], other["kernel"])
+
+    def test_another_machine(self): # JIT-44
+        """Its part is ignored, with a warning, and stays."""
+        with self.serve() as s:
+            s.call("POST", "/v1/kernels/mm/tune", MM)
+        for word, value in (("cpu", "Another CPU"), ("level", "NONE"), ("tensord", "0.0.1"), ("onednn", "2.0")):
+            said = json.loads(self.file.read_text())
+            del said["machines"][1:]
+            said["machines"][0][word] = value
+            self.file.write_text(json.dumps(said))
+            with self.serve() as s:
+                self.assertEqual(choices(s)["kept"], 0, word)
+                s.call("POST", "/v1/kernels/mm/tune", MM)
+            self.assertIn("nothing that fits", s.log)
+            both = json.loads(self.file.read_text())["machines"]
+            self.assertEqual(len(both), 2)
+            self.assertEqual(both[0], said["machines"][0])
+            self.file.write_text(json.dumps({"machines": both[1:]}))
+
+    def test_wrong_files(self):
+        """Ignored whole, with a warning, and left as they are."""
+        with self.serve() as s:
+            s.call("POST", "/v1/kernels/mm/tune", MM)
+        right = json.loads(self.file.read_text())
+        def changed(change):
+            said = json.loads(json.dumps(right))
+            change(said["machines"][0]["kinds"][0])
+            return json.dumps(said).encode()
+        row = lambda kind: kind["measured"][0]
+        wrong = [b"", b"not JSON", b"[]", b"{}", b'{"machines":{}}', b'{"machines":[{}]}', b'{"machines":[[[[[[[[[[]]]]]]]]]]}', b"\xff\x00" * 100,
+                 changed(lambda kind: kind.update(more=1)), changed(lambda kind: kind.pop("op")), changed(lambda kind: kind.update(signature="12")),
+                 changed(lambda kind: kind.update(measured=[])), changed(lambda kind: kind.update(measured=7 * kind["measured"])),
+                 changed(lambda kind: row(kind).update(us=-1)), changed(lambda kind: row(kind).update(us="fast")), changed(lambda kind: kind.update(row="0")),
+                 b'{"machines":[' + b" " * (5 << 20) + b"]}"]
+        for text in wrong:
+            self.file.write_bytes(text)
+            with self.serve() as s:
+                self.assertEqual(choices(s)["kept"], 0)
+                told = s.call("POST", "/v1/kernels/mm/tune", MM).json
+                self.assertEqual(told["stored"], False, text[:60])
+                self.assertIn("stays", told["warning"])
+            self.assertIn("is ignored", s.log, text[:60])
+            self.assertEqual(self.file.read_bytes(), text)
+        for change in (lambda kind: kind.update(op="nosuch"), lambda kind: row(kind).update(row=99), lambda kind: row(kind).update(row=-1),
+                       lambda kind: row(kind).update(row=1e300), lambda kind: row(kind).update(kernel="other"), lambda kind: kind.update(row=77)):
+            self.file.write_bytes(changed(change)) # such a file, of other kernels
+            with self.serve() as s:
+                self.assertEqual(choices(s)["kept"], 0)
+            self.assertIn("have other kernels here", s.log)
+
+    def test_no_place_to_write(self):
+        """The service goes on, and says so."""
+        self.file = self.folder.path / "none" / "choices.json"
+        with self.serve() as s:
+            told = s.call("POST", "/v1/kernels/mm/tune", MM).json
+            self.assertEqual(told["stored"], False)
+            self.assertIn("cannot be written", told["warning"])
+        self.assertIn("cannot be written", s.log)
+
+
+class Folder:
+    def __init__(self):
+        self.made = tempfile.TemporaryDirectory()
+        self.path = pathlib.Path(self.made.name)
+
+    def close(self):
+        self.made.cleanup()
+
+
+if __name__ == "__main__":
+    service.main()
