@@ -53,7 +53,8 @@ def libraries():
                              "libzip", "libprotobuf-c"], stdout=subprocess.PIPE, text=True, check=True)
     own = ROOT / ".deps/onednn/lib"
     onednn = f"-L{own} -Wl,-rpath,{own} -ldnnl" if own.is_dir() else "-ldnnl"
-    return f"{config.stdout.strip()} {onednn} -lm -lpthread"
+    zydis = any("-DTD_ZYDIS" in flags for _, _, flags, _ in objects())
+    return f"{config.stdout.strip()} {onednn}{' -lZydis' * zydis} -lm -lpthread"
 
 
 def main():
