@@ -59,8 +59,11 @@ struct td_service {
     struct td_front front;
     const char *choices; /* the file of measured choices (--choices), borrowed; NULL or "": none */
     bool insecure;       /* others than this machine may reach it, and are asked for no token */
-    bool certificates;   /* clients are asked for a certificate: that or, where there are tokens, a
-                            token's secret */
+    struct {
+        bool files, calls; /* the process can open, and call, what it needs and nothing else */
+    } sandbox;
+    bool certificates; /* clients are asked for a certificate: that or, where there are tokens, a
+                          token's secret */
     _Atomic int64_t certificate_ends; /* when the server's own ends, in seconds of the clock; 0:
                                          there is none */
     /* Made by td_service_guard; NULL: nobody is asked for a token. */

@@ -6,6 +6,7 @@
 #include "server/kept.h"
 #include "server/log/log.h"
 #include "server/reload.h"
+#include "server/sandbox/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +25,7 @@ struct server {
     struct td_service service;
     bool service_is_up;
     struct td_tls *tls;                 /* NULL: there is none */
+    int files;                          /* what became of td_sandbox_files */
     struct td_job load;                 /* of the directory of models */
     int not_loaded;                     /* of these, once they are no longer awaited */
     struct td_http *http[TD_MAX_GIVEN]; /* one a --listen */
@@ -305,6 +307,7 @@ static void say_ready(struct server *s)
                  s->config.given);
     say_decisions(s);
     say_pools(s);
+    td_sandbox_close(&s->config, s->files, &s->service, server_log);
     for (int i = 0; i < s->config.listen.n; i++) {
         size_t n = strlen(text);
         snprintf(text + n, sizeof text - n, "%s%s", i ? ", " : "", td_http_address(s->http[i]));
@@ -366,6 +369,7 @@ int td_command_serve(int argc, char **argv)
     sigaddset(&signals, SIGHUP);                /* which a terminal sends at its end, too */
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* all threads inherit this; main waits for them */
     signal(SIGPIPE, SIG_IGN);
+    s.files = s.config.sandbox == 0 ? td_sandbox_files(&s.config) : -ECANCELED; /* while alone */
     int err = td_log_start(&server_log, (enum td_log_form)s.config.log, s.config.log_slow_ms,
                            &s.service.front);
     if (err)

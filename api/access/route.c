@@ -51,6 +51,10 @@ int td_api_access_get(struct td_request *req, struct td_response *res)
     td_write_open(&w, NULL, '{');
     td_write_bool(&w, "tokens", req->service->access != NULL);
     td_write_bool(&w, "insecure", req->service->insecure);
+    td_write_open(&w, "sandbox", '{');
+    td_write_bool(&w, "files", req->service->sandbox.files);
+    td_write_bool(&w, "system_calls", req->service->sandbox.calls);
+    td_write_close(&w, '}');
     td_write_open(&w, "scopes", '[');
     for (int scope = TD_SCOPE_read; scope < TD_SCOPES; scope++)
         if (td_access_may(req, scope))

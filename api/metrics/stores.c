@@ -149,6 +149,11 @@ static void tokens(struct td_text *t, const struct td_service *service)
     td_text_family(t, "tensord_insecure", "gauge",
                    "1: others than this machine may reach the server, and need no token.");
     td_text_line(t, "tensord_insecure %d", service->insecure);
+    td_text_family(t, "tensord_sandbox", "gauge",
+                   "1: the process has let go of the files and addresses, the system calls that it "
+                   "does not need.");
+    td_text_line(t, "tensord_sandbox{part=\"files\"} %d", service->sandbox.files);
+    td_text_line(t, "tensord_sandbox{part=\"system_calls\"} %d", service->sandbox.calls);
     if (service->certificate_ends) {
         td_text_family(
             t, "tensord_tls_certificate_ends_seconds", "gauge",

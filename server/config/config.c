@@ -352,3 +352,21 @@ void td_config_fini(struct td_config *config)
 {
     free(config->memory_);
 }
+
+void td_config_each_path(const struct td_config *config,
+                         void (*each)(void *arg, enum td_option_reach reach, const char *path),
+                         void *arg)
+{
+    for (int i = 0; i < OPTIONS; i++) {
+        bool is_file = !strcmp(options[i].value, "FILE") && i != OPT_config;
+        bool written = options[i].type == TYPE_written;
+        if (is_file || !strcmp(options[i].value, "DIR"))
+            each(arg,
+                 is_file   ? written ? TD_REACH_written_file : TD_REACH_file
+                 : written ? TD_REACH_written_folder
+                           : TD_REACH_folder,
+                 *(const char *const *)((const char *)config + options[i].at));
+    }
+    for (int i = 0; i < config->listen.n; i++)
+        each(arg, TD_REACH_socket, config->listen.text[i]);
+}

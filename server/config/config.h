@@ -34,6 +34,22 @@ struct td_config {
 int td_config_read(struct td_config *config, int argc, char **argv, struct td_problem *problem);
 void td_config_fini(struct td_config *config);
 
+/* Files, which others may replace, and folders: read, or written as well; and addresses of which
+ * some are Unix sockets. */
+enum td_option_reach {
+    TD_REACH_file,
+    TD_REACH_folder,
+    TD_REACH_written_file,
+    TD_REACH_written_folder,
+    TD_REACH_socket
+};
+/* Calls each for what the options name in the file system: those whose value is a FILE, but for the
+ * configuration itself, which is read once, or a DIR, and what is listened on. Paths may be empty.
+ */
+void td_config_each_path(const struct td_config *config,
+                         void (*each)(void *arg, enum td_option_reach reach, const char *path),
+                         void *arg);
+
 /* The option list, for --help, on standard output. */
 void td_config_help(void);
 

@@ -69,6 +69,19 @@ class Docs(service.ServiceTest):
         for picture in pictures:
             self.assertLess(picture.stat().st_size, 100_000, picture.name)
 
+    def test_threats(self):
+        """Each row of SECURITY.md's threats names tests that there are."""
+        rows = [row.split("|")[3] for row in (ROOT / "SECURITY.md").read_text().splitlines() if row.startswith("| ") and "`tests/" in row]
+        self.assertGreater(len(rows), 10)
+        for row in rows:
+            path = None
+            for name in re.findall(r"`([\w./]+)`", row):
+                if "/" in name:
+                    path = ROOT / name
+                    self.assertTrue(path.is_file(), name)
+                else:
+                    self.assertRegex(path.read_text(), rf"(def |START_TEST\(){name}\b")
+
     def test_transcripts(self):
         n = 0
         folder = self.enterContext(tempfile.TemporaryDirectory())

@@ -3,7 +3,6 @@
  * the library's. Built for any x86-64, so the kernel is that of the lowest level. */
 #include <dlfcn.h>
 #include <emmintrin.h>
-#include <stdio.h>
 #include <sys/mman.h>
 
 __attribute__((visibility("default"))) __m128 Sleef_acosf4_u10sse2(__m128 x);
@@ -13,8 +12,8 @@ static void trap(double how)
 {
     char *page = NULL; /* SIGSEGV */
     if (how == 12) {   /* SIGBUS: a page behind the end of a file */
-        FILE *file = tmpfile();
-        page = file ? mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0) : NULL;
+        int file = memfd_create("trapping", MFD_CLOEXEC);
+        page = file >= 0 ? mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : NULL;
     }
     if (how == 13)
         __asm__ volatile("ud2"); /* SIGILL */

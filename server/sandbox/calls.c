@@ -1,0 +1,148 @@
+/* The system calls of a server under way. A filter of the kernel's looks each up; for those that
+ * are allowed whatever their arguments it keeps a table, so that they cost nothing (5.11 on). */
+#include "server/sandbox/sandbox.h"
+
+#include "server/log/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ || !defined __x86_64__
+#define TAKEN false
+#else
+#define TAKEN true
+#endif
+
+/* With what newer C libraries make of the same functions, though older headers have no name for it.
+ */
+static const int allowed[] = {
+    /* memory */
+    SYS_brk, SYS_mmap, SYS_munmap, SYS_mremap, SYS_mprotect, SYS_madvise, SYS_mlock, SYS_mlock2,
+    SYS_munlock, SYS_mincore, SYS_msync, SYS_mbind, SYS_set_mempolicy, SYS_get_mempolicy,
+    SYS_move_pages, SYS_migrate_pages, SYS_membarrier, SYS_memfd_create,
+    /* files */
+    SYS_read, SYS_readv, SYS_pread64, SYS_preadv, SYS_preadv2, SYS_write, SYS_writev, SYS_pwrite64,
+    SYS_open, SYS_openat, SYS_openat2, SYS_close, SYS_close_range, SYS_lseek, SYS_fstat, SYS_stat,
+    SYS_lstat, SYS_newfstatat, SYS_statx, SYS_statfs, SYS_fstatfs, SYS_access, SYS_faccessat,
+    SYS_faccessat2, SYS_readlink, SYS_readlinkat, SYS_getdents64, SYS_getcwd, SYS_fcntl, SYS_rename,
+    SYS_renameat, SYS_renameat2, SYS_fsync, SYS_fdatasync, SYS_fchmod, SYS_flock, SYS_ftruncate,
+    SYS_unlink, SYS_unlinkat, SYS_ioctl, SYS_dup, SYS_dup2, SYS_dup3, SYS_pipe, SYS_pipe2,
+    SYS_sendfile, SYS_splice, SYS_fadvise64,
+    /* what clients have opened */
+    SYS_accept, SYS_accept4, SYS_recvfrom, SYS_recvmsg, SYS_recvmmsg, SYS_sendto, SYS_sendmsg,
+    SYS_sendmmsg, SYS_shutdown, SYS_setsockopt, SYS_getsockopt, SYS_getsockname, SYS_getpeername,
+    /* waiting */
+    SYS_poll, SYS_ppoll, SYS_select, SYS_pselect6, SYS_epoll_create, SYS_epoll_create1,
+    SYS_epoll_ctl, SYS_epoll_wait, SYS_epoll_pwait, SYS_epoll_pwait2, SYS_eventfd, SYS_eventfd2,
+    SYS_timerfd_create, SYS_timerfd_settime, SYS_timerfd_gettime, SYS_nanosleep,
+    SYS_clock_nanosleep, SYS_pause, SYS_futex, SYS_futex_waitv, 454, 455, 456 /* futex2 */,
+    /* threads */
+    SYS_set_robust_list, SYS_get_robust_list, SYS_rseq, SYS_set_tid_address, SYS_gettid,
+    SYS_sched_yield, SYS_sched_setaffinity, SYS_sched_getaffinity, SYS_sched_setscheduler,
+    SYS_sched_getscheduler, SYS_sched_getparam, SYS_sched_setparam, SYS_sched_setattr,
+    SYS_sched_getattr, SYS_sched_get_priority_max, SYS_sched_get_priority_min, SYS_setpriority,
+    SYS_getpriority, SYS_getcpu, SYS_arch_prctl, SYS_prctl, SYS_exit, SYS_exit_group,
+    SYS_restart_syscall,
+    /* signals */
+    SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_rt_sigpending, SYS_rt_sigtimedwait,
+    SYS_rt_sigsuspend, SYS_sigaltstack, SYS_tgkill,
+    /* who and when */
+    SYS_getpid, SYS_getppid, SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid, SYS_uname,
+    SYS_sysinfo, SYS_getrusage, SYS_getrlimit, SYS_times, SYS_time, SYS_gettimeofday,
+    SYS_clock_gettime, SYS_clock_getres, SYS_getrandom, 459 /* lsm_get_self_attr */};
+#define ALLOWED (sizeof allowed / sizeof *allowed)
+
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define IS(value) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1) /* else the next is left out */
+#define RETURN(what) BPF_STMT(BPF_RET | BPF_K, what)
+
+static const struct td_log *log_of_calls;
+
+/* Digits by hand, as a signal's handler may. */
+static void on_denied(int number, siginfo_t *info, void *context)
+{
+    char text[100] = "the system call ", digits[12];
+    int n = 0, call = info->si_syscall;
+    (void)context;
+    do
+        digits[n++] = (char)('0' + call % 10);
+    while ((call /= 10) > 0 && n < 11);
+    for (size_t at = strlen(text); n; at++)
+        text[at] = digits[--n];
+    strcat(text, " is none of a server's, and ends it (sandbox)");
+    if (log_of_calls)
+        td_log_last_words(log_of_calls, "sandbox", text);
+    raise(number); /* now as it is by default */
+    _exit(1);
+}
+
+/* Threads are made by clone, whose flags can be looked at, as a C library does where there is no
+ * clone3. Shared memory is all that is changed for others, so prlimit only asks about ourselves. */
+static unsigned short write_filter(struct sock_filter *to)
+{
+    const struct sock_filter before[] = {
+        LOAD(arch),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
+        RETURN(SECCOMP_RET_KILL_PROCESS),
+        LOAD(nr),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 0, 1), /* those of x32 */
+        RETURN(SECCOMP_RET_KILL_PROCESS),
+    };
+    const struct sock_filter after[] = {
+        IS(SYS_clone3),
+        RETURN(SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prlimit64, 0, 4),
+        LOAD(args[0]),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1),
+        RETURN(SECCOMP_RET_ALLOW),
+        RETURN(SECCOMP_RET_TRAP),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 1, 0),
+        RETURN(SECCOMP_RET_TRAP),
+        LOAD(args[0]),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 0, 1),
+        RETURN(SECCOMP_RET_ALLOW),
+        RETURN(SECCOMP_RET_TRAP),
+    };
+    size_t n = sizeof before / sizeof *before;
+    memcpy(to, before, sizeof before);
+    for (size_t i = 0; i < ALLOWED; i++) {
+        to[n++] = (struct sock_filter)IS((unsigned)allowed[i]);
+        to[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
+    }
+    memcpy(to + n, after, sizeof after);
+    return (unsigned short)(n + sizeof after / sizeof *after);
+}
+
+int td_sandbox_calls(const struct td_log *log)
+{
+    struct sock_filter filter[2 * ALLOWED + 32];
+    struct sock_fprog program = {.filter = filter, .len = write_filter(filter)};
+    struct sigaction action = {.sa_sigaction = on_denied,
+                               .sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESETHAND};
+    if (!TAKEN)
+        return -ENOSYS;
+    log_of_calls = log;
+    if (sigaction(SIGSYS, &action, NULL) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+        return -errno;
+    long got = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
+    return got < 0 ? -errno : got ? -EBUSY : 0;
+}
+
+void td_sandbox_memory(void)
+{
+    struct rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none);
+    if (TAKEN) /* a sanitizer looks into its own process as another would */
+        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}

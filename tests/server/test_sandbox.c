@@ -1,0 +1,281 @@
+/* server/sandbox: each thing that the process must not do any more is tried in a child, which says
+ * how it came out; so that a system that lacks Landlock or seccomp skips, which is said. */
+#include "server/sandbox/sandbox.h"
+#include "tests/run_tests.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { FINE = 10, DENIED, ABSENT }; /* exit status of a child */
+
+static char folder[64], outside[64];
+
+static void start(void)
+{
+    char text[100];
+    strcpy(folder, "/tmp/tensord-sandbox-XXXXXX");
+    strcpy(outside, "/tmp/tensord-outside-XXXXXX");
+    ck_assert(mkdtemp(folder) && mkdtemp(outside));
+    const char *const made[] = {"models/a/1", "models/a", "models", "tokens"};
+    for (int i = 3; i >= 0; i--) {
+        snprintf(text, sizeof text, "%s/%s", folder, made[i]);
+        ck_assert(!mkdir(text, 0700));
+    }
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof text, "%s/%s", i ? outside : folder,
+                 i ? "secret" : "models/a/1/model.onnx");
+        int fd = open(text, O_CREAT | O_WRONLY, 0600);
+        ck_assert(fd >= 0 && write(fd, "x", 1) == 1 && !close(fd));
+    }
+}
+
+static void finish(void)
+{
+    char text[200];
+    snprintf(text, sizeof text, "rm -rf %s %s", folder, outside);
+    ck_assert_int_eq(system(text), 0);
+}
+
+static int opens(const char *root, const char *name, int flags)
+{
+    char path[200];
+    snprintf(path, sizeof path, "%s%s", root, name);
+    int fd = open(path, flags | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0 ? FINE : errno == EACCES ? DENIED : 0;
+}
+
+/* ---- what is tried ---- */
+
+static int model(void)
+{
+    return opens(folder, "/models/a/1/model.onnx", O_RDONLY);
+}
+static int model_written(void)
+{
+    return opens(folder, "/models/a/1/model.onnx", O_WRONLY);
+}
+static int model_made(void)
+{
+    return opens(folder, "/models/new", O_CREAT | O_WRONLY);
+}
+static int linked(void)
+{
+    return opens(folder, "/models/link", O_RDONLY);
+}
+static int secret(void)
+{
+    return opens(outside, "/secret", O_RDONLY);
+}
+static int shadow(void)
+{
+    return opens("/etc", "/passwd", O_RDONLY);
+}
+static int statm(void)
+{
+    return opens("/proc", "/self/statm", O_RDONLY);
+}
+static int memory_of_parent(void)
+{
+    char name[40];
+    snprintf(name, sizeof name, "/%d/mem", (int)getppid());
+    return opens("/proc", name, O_RDONLY);
+}
+
+static int program(void)
+{
+    char *words[] = {"true", NULL};
+    execv("/bin/true", words);
+    return errno == EACCES ? DENIED : 0;
+}
+
+static int address(void)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(9)};
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int s = socket(AF_INET, SOCK_STREAM, 0);
+    return !connect(s, (struct sockaddr *)&to, sizeof to) || errno == ECONNREFUSED ? FINE
+           : errno == EACCES                                                       ? DENIED
+                                                                                   : 0;
+}
+
+static int signal_to_parent(void)
+{
+    return !kill(getppid(), 0) ? FINE : errno == EPERM ? DENIED : 0;
+}
+
+static int new_socket(void)
+{
+    return socket(AF_UNIX, SOCK_STREAM, 0) >= 0 ? FINE : 0;
+}
+static int new_process(void)
+{
+    pid_t child = fork();
+    if (!child)
+        _exit(0);
+    return child > 0 ? FINE : 0;
+}
+static int traced(void)
+{
+    return !ptrace(PTRACE_TRACEME, 0, NULL, NULL) ? FINE : 0;
+}
+static int limits_of_parent(void)
+{
+    struct rlimit limit;
+    return !prlimit(getppid(), RLIMIT_NOFILE, NULL, &limit) ? FINE : 0;
+}
+static int other_kernel_call(void)
+{
+    return syscall(SYS_umask, 077) >= 0 ? FINE : 0;
+}
+
+static void *nothing(void *arg)
+{
+    return arg;
+}
+static int new_thread(void)
+{
+    pthread_t thread;
+    return !pthread_create(&thread, NULL, nothing, NULL) && !pthread_join(thread, NULL) ? FINE : 0;
+}
+static int code_in_memory(void)
+{
+    int fd = memfd_create("code", MFD_CLOEXEC);
+    return fd >= 0 && !ftruncate(fd, 4096) &&
+                   mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0) != MAP_FAILED
+               ? FINE
+               : 0;
+}
+static int shared_memory(void)
+{
+    int fd = shm_open("/tensord-test-sandbox", O_RDWR, 0);
+    return fd >= 0 || errno == ENOENT ? FINE : 0;
+}
+
+static const struct {
+    const char *what;
+    int (*run)(void);
+    int files, calls; /* how it comes out then; 0 for calls: it ends the process */
+    int version;      /* of Landlock, from which on */
+} tries[] = {
+    {"a model", model, FINE, FINE, 1},
+    {"a model that is written", model_written, DENIED, FINE, 1},
+    {"a file beside models", model_made, DENIED, FINE, 1},
+    {"what a link among models leads to", linked, FINE, FINE, 1},
+    {"a file elsewhere", secret, DENIED, FINE, 1},
+    {"/etc/passwd", shadow, DENIED, FINE, 1},
+    {"/proc/self/statm", statm, FINE, FINE, 1},
+    {"another process's memory", memory_of_parent, DENIED, FINE, 1},
+    {"a program", program, DENIED, 0, 1},
+    {"a TCP address", address, DENIED, 0, 4},
+    {"a signal", signal_to_parent, DENIED, 0, 6},
+    {"a socket", new_socket, FINE, 0, 1},
+    {"a process", new_process, FINE, 0, 1},
+    {"being traced", traced, 0, 0, 99},
+    {"another's limits", limits_of_parent, 0, 0, 99},
+    {"umask", other_kernel_call, FINE, 0, 1},
+    {"a thread", new_thread, FINE, FINE, 1},
+    {"code in memory", code_in_memory, FINE, FINE, 1},
+    {"shared memory", shared_memory, FINE, FINE, 1},
+};
+
+static long version_of_landlock(void)
+{
+    return syscall(444 /* landlock_create_ruleset */, NULL, 0, 1);
+}
+
+static int in_child(bool files, int i)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (!child) {
+        char models[100], tokens[100];
+        struct td_config config = {.models = models};
+        snprintf(models, sizeof models, "%s/models", folder);
+        snprintf(tokens, sizeof tokens, "%s/tokens/file", folder);
+        config.tokens = tokens;
+        config.config = config.tls_cert = config.tls_key = config.tls_client_ca = "";
+        config.choices = config.dump_jit = "";
+        int got = files ? td_sandbox_files(&config) : td_sandbox_calls(NULL);
+        _exit(got ? ABSENT : tries[i].run());
+    }
+    int status;
+    ck_assert(child > 0 && waitpid(child, &status, 0) == child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static void link_models(void)
+{
+    char from[200], to[200];
+    snprintf(from, sizeof from, "%s/secret2", outside);
+    snprintf(to, sizeof to, "%s/models/link", folder);
+    int fd = open(from, O_CREAT | O_WRONLY, 0600);
+    ck_assert(fd >= 0 && !close(fd) && !symlink(from, to));
+}
+
+START_TEST(test_files)
+{
+    long version = version_of_landlock();
+    start();
+    link_models();
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+        int got = in_child(true, (int)i);
+        if (got == ABSENT) {
+            printf("skipped: this kernel has no Landlock\n");
+            break;
+        }
+        if (version >= tries[i].version)
+            ck_assert_msg(got == tries[i].files, "%s: %d, not %d", tries[i].what, got,
+                          tries[i].files);
+    }
+    finish();
+}
+END_TEST
+
+START_TEST(test_calls)
+{
+    start();
+    link_models();
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+        int got = in_child(false, (int)i);
+        if (got == ABSENT) {
+            printf("skipped: no seccomp here, or a sanitizer is built in\n");
+            break;
+        }
+        if (tries[i].run == memory_of_parent) /* as the system lets it */
+            continue;
+        int right = tries[i].calls ? tries[i].calls : -SIGSYS;
+        ck_assert_msg(got == right, "%s: %d, not %d", tries[i].what, got, right);
+    }
+    finish();
+}
+END_TEST
+
+START_TEST(test_memory)
+{
+    struct rlimit limit;
+    td_sandbox_memory();
+    ck_assert(!getrlimit(RLIMIT_CORE, &limit) && !limit.rlim_cur && !limit.rlim_max);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {test_files, test_calls, test_memory};
+    return td_run_tests("server_sandbox", tests, sizeof tests / sizeof *tests);
+}
