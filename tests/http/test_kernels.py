@@ -195,7 +195,8 @@ class Tuning(service.ServiceTest):
         """Measured on shapes alone, and taken by the next call; of operators without a library, too."""
         told = self.service.call("POST", "/v1/kernels/mm/tune", MM).json
         self.assertEqual((told["op"], told["asked"], told["stored"]), ("mm", True, False))
-        self.assertEqual(told["differs"], told["first"] != f"{told['kernel']}@{told['level']}")
+        if told["first"] != f"{told['kernel']}@{told['level']}":
+            self.assertTrue(told["differs"]) # or two rows of one name
         self.assertGreater(len(told["measured"]), 1)
         kind = next(k for k in choices(self.service)["kinds"] if k["call"] == told["call"])
         self.assertEqual(kind["measured"], told["measured"])
