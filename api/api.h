@@ -96,15 +96,12 @@ int td_service_guard(struct td_service *service, const char *tokens, struct td_p
 int td_api_load_models(struct td_service *service, const char *directory,
                        void (*say)(const char *sentence));
 
-/* Takes what earlier processes have measured on such a machine from service->choices; say: told
- * what became of it, as that a file that does not fit is ignored. To be called before there are
- * calls. -ENOMEM. And writes it where there is something new: 1, 0, or -errno with the sentence. */
+/* Reads what earlier processes have measured on such a machine from service->choices, before there
+ * are calls. say: is told what was read, or why the file is ignored. -ENOMEM. And writes what has
+ * been measured since, from any thread: 1; 0: there is nothing new, or no file; -errno, with the
+ * sentence. */
 int td_api_load_choices(struct td_service *service, void (*say)(const char *sentence));
 int td_api_keep_choices(struct td_service *service, struct td_problem *problem);
-
-/* A file's bytes, in the arena. NULL: problem says why. */
-void *td_read_file(struct td_arena *arena, const char *path, size_t *size,
-                   struct td_problem *problem);
 
 /* ---- requests and responses ---- */
 
@@ -170,9 +167,9 @@ struct td_request { /* lives in its own arena */
     const char *json_length_text;      /* Inference-Header-Content-Length or NULL */
     const char *authorization;         /* the first of so many, or NULL */
     int authorizations;
-    const char
-        *certificate; /* the name in the client's, "" where it has none; NULL: it has shown none */
-    const char *untrusted;   /* what is wrong with the one that it has shown, or NULL */
+    const char *certificate; /* the common name in the client's certificate, "" if it has none;
+                                NULL: no certificate */
+    const char *untrusted;   /* why the client's certificate was refused, or NULL */
     uint64_t content_length; /* UINT64_MAX when unknown (chunked) */
     int64_t begin_ns;        /* CLOCK_MONOTONIC when its head had come */
     const char

@@ -206,6 +206,7 @@ struct td_op {
     enum td_promote promote;
     bool casts;          /* argument dtype, where given, is what self becomes before all else */
     unsigned unpromoted; /* tensor arguments that stay as they are all the same, one bit each */
+    unsigned int32;      /* tensor arguments that must be INT32, one bit each */
     unsigned dtypes;     /* types of the first tensor argument that the rule accepts */
     double ulp;          /* bound against ref, in units in the last place of the output type */
     bool sums;           /* the bound counts against the same call on absolute values */

@@ -4,17 +4,16 @@
  * Who can read it could try secrets against the hashes, and who can write it has all scopes: so it
  * must be its owner's alone. */
 #include "api/access/table.h"
+#include "api/files/files.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#define MOST_BYTES (1 << 20)
 #define MOST_TOKENS 4096
 
 /* Bytes, as 64M, or a share of the whole, as 25%. */
@@ -238,49 +237,27 @@ static int read_lines(const struct td_access *access, char *text, struct td_toke
     return n;
 }
 
-/* All of the file, for free; NULL with the sentence. */
-static char *read_text(int fd, const char *called, struct td_problem *problem)
+static const char *judge(const struct stat *st)
 {
-    struct stat st;
-    char *text = NULL;
-    ssize_t n = 0, got = 1;
-    const char *why = NULL;
-    if (fd < 0 || fstat(fd, &st))
-        why = strerror(errno);
-    else if (!S_ISREG(st.st_mode))
-        why = "is no file";
-    else if (st.st_mode & 077)
-        why = "others may read or write it; chmod 600 is right";
-    else if (st.st_uid != geteuid() && st.st_uid)
-        why = "is another user's, who could change it; it must be this one's, or root's";
-    else if (st.st_size > MOST_BYTES)
-        why = "is longer than 1 MiB";
-    else if (!(text = malloc(MOST_BYTES + 1)))
-        why = "no memory for it";
-    while (!why && got > 0 && n < MOST_BYTES)
-        n += got = read(fd, text + n, (size_t)(MOST_BYTES - n));
-    if (!why && got < 0)
-        why = strerror(errno);
-    if (!why && memchr(text, 0, (size_t)n))
-        why = "holds a zero byte";
-    if (why) {
-        td_problem_set(problem, EINVAL, "tokens: %.200s: %s", called, why);
-        free(text);
-        return NULL;
-    }
-    text[n] = 0;
-    return text;
+    if (st->st_mode & 077)
+        return "others may read or write it; chmod 600 is right";
+    return st->st_uid != geteuid() && st->st_uid
+               ? "is another user's, who could change it; it must be this one's, or root's"
+               : NULL;
 }
 
 int td_access_read(const struct td_access *access, struct td_token_line **lines,
                    struct td_problem *problem)
 {
-    int fd = open(access->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    char *text = read_text(fd, access->called, problem);
-    int n = text ? read_lines(access, text, lines, problem) : -EINVAL;
+    const struct td_file file = {"tokens", access->path, access->called, judge};
+    size_t size;
+    char *text = td_file_text(&file, &size, problem);
+    int n =
+        !text ? -EINVAL
+        : strlen(text) < size
+            ? td_problem_set(problem, EINVAL, "tokens: %.200s: holds a zero byte", access->called)
+            : read_lines(access, text, lines, problem);
     free(text);
-    if (fd >= 0)
-        close(fd);
     return n;
 }
 

@@ -7,6 +7,7 @@
  * in which it was judged. */
 #include "api/access/table.h"
 #include "api/digest/digest.h"
+#include "api/files/files.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -89,13 +90,6 @@ static int read_file(struct td_access *access, struct td_problem *problem)
     return tokens ? 0 : td_problem_set(problem, ENOMEM, "tokens: no memory for them");
 }
 
-/* Zeros: there is no such file. */
-static struct stat look(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) ? (struct stat){0} : st;
-}
-
 int td_access_create(struct td_access **result, struct td_service *service, struct td_budget *store,
                      const char *path, struct td_problem *problem)
 {
@@ -107,7 +101,7 @@ int td_access_create(struct td_access **result, struct td_service *service, stru
     access->service = service;
     access->store = store;
     pthread_mutex_init(&access->lock, NULL);
-    access->seen = look(path);
+    td_file_changed(path, &access->seen);
     int err = read_file(access, problem);
     if (err) {
         td_access_destroy(access);
@@ -132,20 +126,12 @@ void td_access_destroy(struct td_access *access)
     free(access);
 }
 
-/* Another file, or the same with something else in it, or with other rights. */
-static bool is_other(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev != b->st_dev || a->st_ino != b->st_ino || a->st_size != b->st_size ||
-           a->st_mode != b->st_mode || a->st_uid != b->st_uid ||
-           a->st_mtim.tv_sec != b->st_mtim.tv_sec || a->st_mtim.tv_nsec != b->st_mtim.tv_nsec;
-}
-
 int td_access_refresh(struct td_access *access, bool in_any_case, struct td_problem *problem)
 {
-    struct stat now = look(access->path);
-    if (!in_any_case && !is_other(&now, &access->seen))
+    bool changed =
+        td_file_changed(access->path, &access->seen); /* again from here on: the next time */
+    if (!changed && !in_any_case)
         return 0;
-    access->seen = now; /* what changes it from here on is seen the next time */
     int err = read_file(access, problem);
     atomic_fetch_add(err ? &access->not_read : &access->read, 1);
     return err ? err : 1;

@@ -1,16 +1,19 @@
-/* The file of choices: {"machines":[{"tensord","onednn","cpu","level","kinds":[...]}]}, a kind
- * being
- * {"op","signature","call","asked","row","measured":[{"row","kernel","level","us"}]}. A row is its
- * place in the operator's table, and must have the name and level that are said.
+/* Measured choices between kernels, kept in a file (--choices) beyond the process: by version of
+ * the program and of oneDNN, CPU model and ISA level, since another of these has other times. One
+ * file may have several machines' parts; each process reads and writes its own and leaves the
+ * others as they are. What a file says can make a call slower, never wrong: rows are asked whether
+ * they take a call all the same.
  *
- * It is judged whole before anything is taken from it, and replaced whole, by renaming. One that is
- * no such file is neither read nor replaced. */
-#include "api/choices/choices.h"
-
+ * The form: {"machines":[{"tensord","onednn","cpu","level","kinds":[...]}]}, a kind being
+ * {"op","signature","call","asked","row","measured":[{"row","kernel","level","us"}]}. A row is its
+ * place in the operator's table, and must have the name and level that are said. All of the file is
+ * checked before anything of it is used. A file of another form is left alone. */
+#include "api/files/files.h"
 #include "api/json/json.h"
 #include "dispatch/choice/tune.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -22,7 +25,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the file and what follows */
 static long long written;                                /* td_choices_changes, the last time */
-static bool left_alone;                                  /* the file is no such file */
+static bool left_alone;                                  /* the file has another form */
 
 /* ---- what this machine is ---- */
 
@@ -168,9 +171,10 @@ static int read_tree(const char *path, struct td_arena *arena, struct td_json *j
 {
     struct stat st;
     size_t size;
-    if (stat(path, &st) && errno == ENOENT)
+    int none = stat(path, &st);
+    if (none && errno == ENOENT)
         return -ENOENT;
-    if (!stat(path, &st) && st.st_size > MOST_BYTES)
+    if (!none && st.st_size > MOST_BYTES)
         return td_problem_set(problem, EINVAL, "it is longer than %d bytes", MOST_BYTES);
     const char *text = td_read_file(arena, path, &size, problem);
     int err = text ? td_json_parse(json, text, size, DEPTH, problem) : -EINVAL;
@@ -257,7 +261,7 @@ static void write_kind(void *arg, const struct td_measured *m, long long hits)
         td_write_int(w, "row", place_of(m, m->tried[i].row));
         td_write_str(w, "kernel", m->tried[i].row->name);
         td_write_str(w, "level", td_isa_name(m->tried[i].row->isa));
-        td_write_us(w, "us", (int64_t)(m->tried[i].us * 1e3));
+        td_write_us(w, "us", llround(m->tried[i].us * 1e3));
         td_write_close(w, '}');
     }
     td_write_close(w, ']');
@@ -294,30 +298,17 @@ static void write_all(struct td_writer *w, const cJSON *before)
     td_write_close(w, '}');
 }
 
-/* Whoever opens the path finds the old file or all of the new one, also after the power went. */
-static int replace(struct td_arena *arena, const char *path, const char *text, size_t n)
+static int replace(const char *path, const char *text, size_t n)
 {
-    char *made = td_arena_printf(arena, "%s.XXXXXX", path);
-    int fd = made ? mkstemp(made) : -1, err = made ? 0 : -ENOMEM;
-    if (made && fd < 0)
-        return -errno;
-    for (size_t at = 0; at < n && !err;) {
-        ssize_t more = write(fd, text + at, n - at);
-        at += more > 0 ? (size_t)more : 0;
-        err = more < 0 && errno != EINTR ? -errno : 0;
-    }
-    if (!err && (fchmod(fd, 0644) || fsync(fd)))
-        err = -errno;
-    if (fd >= 0 && close(fd) && !err)
-        err = -errno;
-    if (!err && rename(made, path))
-        err = -errno;
-    if (err && fd >= 0)
+    char *made = td_file_beside(path, 0644, text, n);
+    int err = !made || rename(made, path) ? -errno : 0;
+    if (made && err)
         unlink(made);
+    free(made);
     return err;
 }
 
-int td_choices_keep(struct td_service *service, struct td_problem *problem)
+int td_api_keep_choices(struct td_service *service, struct td_problem *problem)
 {
     if (!service->choices || !*service->choices)
         return 0;
@@ -329,14 +320,17 @@ int td_choices_keep(struct td_service *service, struct td_problem *problem)
     pthread_mutex_lock(&lock);
     long long changes = td_choices_changes();
     int err = 0;
-    if (left_alone)
+    if (changes != written && !left_alone) {
+        err = read_tree(service->choices, arena, &json, problem);
+        left_alone = err && err != -ENOENT;
+    }
+    if (left_alone) {
         err = td_problem_set(problem, EINVAL, "choices: %.300s is no file of choices, and stays",
                              service->choices);
-    else if (changes != written) {
-        err = read_tree(service->choices, arena, &json, problem);
+    } else if (changes != written) {
         td_write_init(&w, arena, 65536);
         write_all(&w, err ? NULL : json.root);
-        err = w.failed ? -ENOMEM : replace(arena, service->choices, w.text, w.length);
+        err = w.failed ? -ENOMEM : replace(service->choices, w.text, w.length);
         if (err)
             td_problem_set(problem, -err, "choices: %.300s cannot be written: %s", service->choices,
                            strerror(-err));
@@ -348,9 +342,4 @@ int td_choices_keep(struct td_service *service, struct td_problem *problem)
     td_json_free(&json);
     td_arena_destroy(arena);
     return err;
-}
-
-int td_api_keep_choices(struct td_service *service, struct td_problem *problem)
-{
-    return td_choices_keep(service, problem);
 }

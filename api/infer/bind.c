@@ -27,18 +27,27 @@ static bool is_whole(const struct td_tensor *t)
     return t->dtype == TD_i64 && !t->weight;
 }
 
-/* Whether nothing but INT64 is right there, for an index. */
-static bool must_stay(const struct td_infer *in, const char *name, int position)
+enum { STAYS = 1, SHORT = 2 }; /* an argument is not widened; it must be INT32 */
+
+/* What the operator's overloads say of an argument. */
+static int marks_of(const struct td_infer *in, const char *name)
 {
     const struct td_handle *h = in->eval ? NULL : td_registry_find(in->op);
     bool one = h && strcmp(in->op, h->schema.name) != 0;
-    if (!in->eval && td_op_follows(in->op, name, position))
-        return true;
+    int marks = 0;
     for (; h; h = one ? NULL : h->next)
         for (int i = 0; i < h->schema.n_params; i++)
-            if (!strcmp(h->schema.param[i].name, name) && h->op->unpromoted >> i & 1)
-                return true;
-    return false;
+            if (!strcmp(h->schema.param[i].name, name)) {
+                marks |= h->op->unpromoted >> i & 1 ? STAYS : 0;
+                marks |= h->op->int32 >> i & 1 ? STAYS | SHORT : 0;
+            }
+    return marks;
+}
+
+/* Whether nothing but INT64, or INT32, is right there, as for an index. */
+static bool must_stay(const struct td_infer *in, const char *name, int position)
+{
+    return (!in->eval && td_op_follows(in->op, name, position)) || marks_of(in, name) & STAYS;
 }
 
 /* Of all tensors that no values lead by. False: there are none. */
@@ -58,21 +67,12 @@ static bool widen_all(struct td_infer *in)
     return any;
 }
 
-/* ---- whole numbers as shorter ones ---- */
+/* ---- whole numbers as INT32 ---- */
 
-/* Of the argument that the operator wants in INT32, by what it says: "links: is INT64; INT32 is
- * right". False: it says something else, a number does not fit, or there is no memory. */
-static bool narrow(struct td_infer *in, const char *problem)
+/* False: a number does not fit, or there is no memory. */
+static bool narrow(struct td_infer *in, struct td_tensor *t)
 {
-    struct td_tensor *t = NULL;
-    for (int i = 0; i < in->n_args; i++) {
-        size_t n = strlen(in->args[i].name);
-        if (n && !strncmp(problem, in->args[i].name, n) &&
-            !strcmp(problem + n, ": is INT64; INT32 is right") &&
-            in->args[i].value.kind == TD_KIND_tensor && is_whole(&in->args[i].value.tensor))
-            t = &in->args[i].value.tensor;
-    }
-    int32_t *to = t ? td_arena_alloc(in->req->arena, sizeof *to * (size_t)td_numel(t) + 1) : NULL;
+    int32_t *to = td_arena_alloc(in->req->arena, sizeof *to * (size_t)td_numel(t) + 1);
     for (int64_t i = 0; to && i < td_numel(t); i++) {
         int64_t x = ((const int64_t *)t->data)[i];
         to[i] = (int32_t)x;
@@ -84,6 +84,19 @@ static bool narrow(struct td_infer *in, const char *problem)
     t->data = to;
     t->dtype = TD_i32;
     return true;
+}
+
+/* Of all tensors that must be INT32. False: there are none. */
+static bool narrow_all(struct td_infer *in)
+{
+    bool any = false;
+    for (int i = 0; i < in->n_args; i++) {
+        struct td_value *v = &in->args[i].value;
+        if (v->kind == TD_KIND_tensor && is_whole(&v->tensor) &&
+            marks_of(in, in->args[i].name) & SHORT)
+            any = narrow(in, &v->tensor) || any;
+    }
+    return any;
 }
 
 /* ---- the call ---- */
@@ -98,14 +111,6 @@ static int bind_call(struct td_infer *in)
               : in->eval ? td_run_bind_expr(&in->run, in->expr, in->args, in->n_args, &in->options)
                          : td_run_bind(&in->run, in->op, in->args, in->n_args, &in->options);
     td_keys_leave(before);
-    return err;
-}
-
-static int bind_narrowed(struct td_infer *in)
-{
-    int err = bind_call(in);
-    while (err == -EINVAL && in->brief && narrow(in, in->run.problem.text))
-        err = bind_call(in);
     return err;
 }
 
@@ -125,12 +130,14 @@ static bool is_mixed(const struct td_infer *in)
 
 int td_infer_bind_operator(struct td_infer *in)
 {
-    int err = bind_narrowed(in);
+    int err = bind_call(in);
+    if (err == -EINVAL && in->brief && narrow_all(in))
+        err = bind_call(in);
     struct td_problem first = in->run.problem;
     if (err != -EINVAL || !in->brief ||
         (!is_mixed(in) && !strstr(first.text, "does not take INT64")) || !widen_all(in))
         return err;
-    err = bind_narrowed(in);
+    err = bind_call(in);
     if (err && !strstr(first.text, "INT64")) /* it was not the type */
         in->run.problem = first;
     return err;

@@ -3,14 +3,13 @@
  * was found serves all calls of its kind from then on (dispatch/choice/). On a worker of the pool
  * and with its team, as the calls that it is for. */
 #include "dispatch/choice/tune.h"
-#include "api/choices/choices.h"
 #include "api/infer/call.h"
 
 static void reply(struct td_infer *in, const struct td_measured *m)
 {
     struct td_problem problem = {""};
     struct td_writer w;
-    int stored = td_choices_keep(in->req->service, &problem);
+    int stored = td_api_keep_choices(in->req->service, &problem);
     td_write_init(&w, in->req->arena, 2048);
     td_write_open(&w, NULL, '{');
     td_write_str(&w, "op", in->run.handle->full);

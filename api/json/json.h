@@ -141,8 +141,8 @@ void td_write_raw(struct td_writer *w, const char *key, const char *json, size_t
 /* Room for n more bytes at the returned place, for td_write_took afterwards; NULL when failed. */
 char *td_write_room(struct td_writer *w, size_t n);
 void td_write_took(struct td_writer *w, size_t n);
-/* For those who print: what is written to the file is text behind what is there. NULL: no memory,
- * and it has failed. The caller closes it before going on. */
+/* A stream for printf and its kin: what is written to it is appended to the writer's text. NULL:
+ * there is no memory, and the writer has failed. The caller closes the stream before writing on. */
 FILE *td_write_file(struct td_writer *w);
 
 /* ---- one tensor object of the protocol ---- */

@@ -3,6 +3,7 @@
 #include "api/json/json.h"
 #include "dispatch/choice/tune.h"
 
+#include <math.h>
 #include <string.h>
 
 void td_write_params(struct td_writer *w, const char *key, const struct td_param *param, int n)
@@ -75,7 +76,7 @@ void td_write_measured(struct td_writer *w, const struct td_measured *m)
         td_write_str(w, "kernel", m->tried[i].row->name);
         td_write_str(w, "level", td_isa_name(m->tried[i].row->isa));
         if (m->tried[i].us > 0)
-            td_write_us(w, "us", (int64_t)(m->tried[i].us * 1e3));
+            td_write_us(w, "us", llround(m->tried[i].us * 1e3));
         td_write_close(w, '}');
     }
     td_write_close(w, ']');

@@ -1,10 +1,10 @@
 /* Models from a directory, as it is when the server starts: NAME.onnx and NAME.pt2, or
  * NAME/VERSION/model.onnx and model.pt2, as other servers have them. */
+#include "api/files/files.h"
 #include "api/models/models.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,44 +20,6 @@ struct walk {
     void (*say)(const char *sentence);
     int failed;
 };
-
-/* What the file had when it was looked at: it may become less meanwhile. */
-static bool read_all(int fd, char *to, size_t size)
-{
-    while (size) {
-        ssize_t n = read(fd, to, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        to += n;
-        size -= (size_t)n;
-    }
-    return true;
-}
-
-void *td_read_file(struct td_arena *arena, const char *path, size_t *size,
-                   struct td_problem *problem)
-{
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    const char *why = fd < 0 || fstat(fd, &st) ? strerror(errno)
-                      : !S_ISREG(st.st_mode)   ? "it is no file"
-                                               : NULL;
-    char *bytes = NULL;
-    if (!why) {
-        *size = (size_t)st.st_size;
-        bytes = td_arena_alloc(arena, *size + 1);
-        why = !bytes                       ? "there is no memory for it"
-              : read_all(fd, bytes, *size) ? NULL
-                                           : "it cannot be read to its end";
-    }
-    if (fd >= 0)
-        close(fd);
-    if (why)
-        td_problem_set(problem, EINVAL, "%.300s: %s", path, why);
-    return why ? NULL : bytes;
-}
 
 /* ---- one model ---- */
 

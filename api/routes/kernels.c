@@ -1,5 +1,5 @@
-/* Kernels: which there are, which of them serves what, what is kept of choices between them, and
- * the code that was generated at run time. */
+/* The routes of kernels: the rows of each operator, which row a call would run by, the measurements
+ * that are kept, and code that was generated at run time. */
 #include "api/routes/routes.h"
 #include "api/web/web.h"
 #include "dispatch/choice/tune.h"
@@ -85,7 +85,7 @@ int td_api_kernels_list(struct td_request *req, struct td_response *res)
 
 /* ---- one operator ---- */
 
-/* Why it is run by nobody here, or NULL. */
+/* Why this process cannot run the row, or NULL. */
 static const char *hindrance(const struct td_op *op, const struct td_impl *row)
 {
     if (row->run == td_impl_absent)
@@ -115,7 +115,7 @@ static void write_candidate(struct td_writer *w, const struct td_op *op, const s
     td_write_close(w, '}');
 }
 
-/* How many rows of each name; those that are absent on purpose by that word. */
+/* The number of rows of each name; rows that are registered as absent are counted as "absent". */
 static void write_counts(struct td_writer *w, const struct td_impl *rows)
 {
     td_write_open(w, "registered", '{');

@@ -167,7 +167,7 @@ const struct td_op td_op_tree_ensemble = {
         "written -1 - c; values[node] is added to the row's targets from first on",
     .rule = rule,
     .dtypes = TD_f32 | TD_f64,
-    .unpromoted = 1 << LINKS | 1 << TREES,
+    .int32 = 1 << LINKS | 1 << TREES,
     .ulp = 1,
     .impls = impls,
     .flops = flops,

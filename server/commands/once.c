@@ -1,6 +1,7 @@
 /* A model without a server, for `tensord run` and `tensord bench`. It asks the handlers of the api,
  * as a client would do: the model and the inputs are stored, and then it is called; so what it says
  * is what the server would. */
+#include "api/files/files.h"
 #include "server/commands/run.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* `tensord token`: makes, lists and removes the tokens of a file, in one step each, so that a
  * server that has it (serve --tokens) never reads half of one. The secret is shown once and kept
  * nowhere: the file has its hash. */
+#include "api/files/files.h"
 #include "server/commands/commands.h"
 
 #include <errno.h>
@@ -100,25 +101,20 @@ static int open_file(struct file *file, const char *path, bool makes)
 static int replace(const struct file *file, const char *text)
 {
     struct td_problem problem;
-    size_t size = strlen(text);
-    char *path = NULL;
-    if (asprintf(&path, "%s.XXXXXX", file->path) < 0)
-        return fail(file->path, "out of memory");
-    int fd = mkstemp(path); /* of mode 0600 */
-    bool written = fd >= 0 && write(fd, text, size) == (ssize_t)size && !fsync(fd) &&
-                   (file->st.st_uid == geteuid() || !fchown(fd, file->st.st_uid, (gid_t)-1));
-    int status = written ? 0 : fail(path, strerror(errno));
-    if (!status && td_access_try(path, file->path, &problem) < 0) {
+    char *made = td_file_beside(file->path, 0600, text, strlen(text));
+    if (!made)
+        return fail(file->path, strerror(errno));
+    bool kept = file->st.st_uid == geteuid() || !chown(made, file->st.st_uid, (gid_t)-1);
+    int status = kept ? 0 : fail(made, strerror(errno));
+    if (!status && td_access_try(made, file->path, &problem) < 0) {
         fprintf(stderr, "tensord: %s\n", problem.text);
         status = 2;
     }
-    if (!status && rename(path, file->path))
+    if (!status && rename(made, file->path))
         status = fail(file->path, strerror(errno));
-    if (status && fd >= 0)
-        unlink(path);
-    if (fd >= 0)
-        close(fd);
-    free(path);
+    if (status)
+        unlink(made);
+    free(made);
     return status;
 }
 

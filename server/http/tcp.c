@@ -6,44 +6,38 @@
 #include <netinet/in.h>
 #include <sys/ioctl.h>
 
-#define CLOSE_WAIT                                                                                 \
-    8 /* a tcpi_state, for which linux/tcp.h has no name: the client's side has ended */
+#define CLOSE_WAIT 8 /* a tcpi_state: the client's side has ended */
+
+/* False for a Unix socket. */
+static bool ask(const struct td_client *client, struct tcp_info *info)
+{
+    socklen_t size = sizeof *info;
+    *info = (struct tcp_info){0};
+    return !getsockopt(client->fd, IPPROTO_TCP, TCP_INFO, info, &size);
+}
 
 uint64_t td_tcp_moved(const struct td_client *client, int64_t now)
 {
     struct tcp_info info;
-    socklen_t size = sizeof info;
     if (client->phase == TD_PHASE_body)
         return client->received;
-    if (getsockopt(client->fd, IPPROTO_TCP, TCP_INFO, &info, &size))
-        return (uint64_t)now;
-    return info.tcpi_bytes_acked;
+    return ask(client, &info) ? info.tcpi_bytes_acked : (uint64_t)now;
 }
 
 ssize_t td_tcp_peek(const struct td_client *client)
 {
     char next;
     struct tcp_info info;
-    socklen_t size = sizeof info;
-    if (client->tls && !getsockopt(client->fd, IPPROTO_TCP, TCP_INFO, &info, &size) &&
-        info.tcpi_state == CLOSE_WAIT)
+    if (client->tls && ask(client, &info) && info.tcpi_state == CLOSE_WAIT)
         return 0;
     return recv(client->fd, &next, sizeof next, MSG_PEEK | MSG_DONTWAIT);
-}
-
-static bool ask(const struct td_client *client, struct tcp_info *info, int *unread)
-{
-    socklen_t size = sizeof *info;
-    *info = (struct tcp_info){0};
-    return !getsockopt(client->fd, IPPROTO_TCP, TCP_INFO, info, &size) &&
-           !ioctl(client->fd, SIOCINQ, unread);
 }
 
 void td_tcp_mark(struct td_client *client)
 {
     struct tcp_info info;
     int unread;
-    if (ask(client, &info, &unread))
+    if (ask(client, &info) && !ioctl(client->fd, SIOCINQ, &unread))
         client->before = info.tcpi_bytes_received - (uint64_t)unread;
 }
 
@@ -58,7 +52,7 @@ uint64_t td_tcp_surplus(const struct td_client *client, uint64_t *unread)
     struct tcp_info info;
     int left = 0;
     *unread = 0;
-    if (!td_tcp_tells(client) || !ask(client, &info, &left))
+    if (!td_tcp_tells(client) || !ask(client, &info) || ioctl(client->fd, SIOCINQ, &left))
         return 1;
     *unread = (uint64_t)left;
     bool ended = info.tcpi_state == CLOSE_WAIT;

@@ -87,8 +87,8 @@ static void on_denied(int number, siginfo_t *info, void *context)
     _exit(1);
 }
 
-/* Threads are made by clone, whose flags can be looked at, as a C library does where there is no
- * clone3. Shared memory is all that is changed for others, so prlimit only asks about ourselves. */
+/* clone3 answers that there is none: a C library then calls clone, whose flags a filter can read,
+ * and only threads are made. prlimit is for limits of this process alone. */
 static unsigned short write_filter(struct sock_filter *to)
 {
     const struct sock_filter before[] = {

@@ -23,25 +23,30 @@ void td_tls_begin(void *session, struct td_tls_hook *hook)
                                        finished);
 }
 
+static void free_chain(gnutls_x509_crt_t *chain, int n)
+{
+    for (int i = 0; i < n; i++)
+        gnutls_x509_crt_deinit(chain[i]);
+}
+
 /* The certificates that came, parsed; how many, or a negative number of GnuTLS's. */
 static int take_chain(gnutls_session_t session, gnutls_x509_crt_t chain[TD_TLS_CHAIN])
 {
-    unsigned n = 0;
-    const gnutls_datum_t *raw = gnutls_certificate_get_peers(session, &n);
-    int got = 0;
-    if (n > TD_TLS_CHAIN)
+    unsigned came = 0;
+    const gnutls_datum_t *raw = gnutls_certificate_get_peers(session, &came);
+    if (!raw)
+        return 0;
+    if (came > TD_TLS_CHAIN)
         return GNUTLS_E_CERTIFICATE_ERROR;
-    for (unsigned i = 0; raw && i < n && !got; i++) {
-        if ((got = gnutls_x509_crt_init(&chain[i])))
-            n = i;
-        else
-            got = gnutls_x509_crt_import(chain[i], &raw[i], GNUTLS_X509_FMT_DER);
-        if (got && n > i)
-            n = i + 1;
+    int n = 0, err = 0;
+    while (n < (int)came && !err && !(err = gnutls_x509_crt_init(&chain[n]))) {
+        err = gnutls_x509_crt_import(chain[n], &raw[n], GNUTLS_X509_FMT_DER);
+        n++;
     }
-    for (unsigned i = 0; got && i < n; i++)
-        gnutls_x509_crt_deinit(chain[i]);
-    return got ? got : raw ? (int)n : 0;
+    if (!err)
+        return n;
+    free_chain(chain, n);
+    return err;
 }
 
 /* 0: client_ca vouches for it, as a client's; else gnutls_certificate_status_t. */
@@ -76,8 +81,7 @@ int td_tls_client(struct td_tls *tls, void *session, char name[TD_TLS_NAME],
         (gnutls_x509_crt_get_dn_by_oid(chain[0], GNUTLS_OID_X520_COMMON_NAME, 0, 0, name, &size) ||
          strlen(name) != size))
         *name = 0;
-    for (int i = 0; i < n; i++)
-        gnutls_x509_crt_deinit(chain[i]);
+    free_chain(chain, n);
     if (!status)
         return 1;
     return td_problem_set(problem, EINVAL, "the client's certificate is not taken: %s",

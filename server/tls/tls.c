@@ -4,15 +4,15 @@
  * closed after idle-s, which is less). */
 #include "server/tls/own.h"
 
+#include "api/files/files.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#define MOST_BYTES (1 << 20)
 #define LONGEST_S (2 * 86400) /* twice the most that idle-s may be */
 
 const char td_tls_priorities[] =
@@ -29,7 +29,6 @@ struct td_tls_identity { /* does not change, but for its place among the old one
     int64_t ends;
 };
 
-enum { CERT = TD_TLS_CERT, KEY = TD_TLS_KEY, CA = TD_TLS_CA };
 static const char *const names[] = {"tls-cert", "tls-key", "tls-client-ca"};
 
 static _Atomic(struct td_tls_identity *) current; /* what handshakes take */
@@ -46,39 +45,14 @@ static const char *judge_key(const struct stat *st)
                : "others may read or write it; chmod 600 is right, or root's and 640";
 }
 
-/* The whole of a file, with a 0 behind it, to be freed; NULL with the sentence. */
-static char *read_text(const struct td_tls *tls, int which, size_t *size,
-                       struct td_problem *problem)
+/* The text of one of the files, to be freed; NULL with the sentence. */
+static gnutls_datum_t read_pem(const struct td_tls *tls, int which, struct td_problem *problem)
 {
-    struct stat st;
-    char *text = NULL;
-    ssize_t n = 0, got = 1;
-    const char *why = NULL;
-    int fd = open(tls->path[which], O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0 || fstat(fd, &st))
-        why = strerror(errno);
-    else if (!S_ISREG(st.st_mode))
-        why = "is no file";
-    else if (st.st_size > MOST_BYTES)
-        why = "is longer than 1 MiB";
-    else if (which == KEY)
-        why = judge_key(&st);
-    if (!why && !(text = malloc(MOST_BYTES + 1)))
-        why = "no memory for it";
-    while (!why && got > 0 && n < MOST_BYTES)
-        n += got = read(fd, text + n, (size_t)(MOST_BYTES - n));
-    if (!why && got < 0)
-        why = strerror(errno);
-    if (fd >= 0)
-        close(fd);
-    if (why) {
-        td_problem_set(problem, EINVAL, "%s: %.200s: %s", names[which], tls->path[which], why);
-        free(text);
-        return NULL;
-    }
-    text[n] = 0;
-    *size = (size_t)n;
-    return text;
+    const struct td_file file = {names[which], tls->path[which], tls->path[which],
+                                 which == TD_TLS_KEY ? judge_key : NULL};
+    size_t size = 0;
+    unsigned char *text = (unsigned char *)td_file_text(&file, &size, problem);
+    return (gnutls_datum_t){text, (unsigned)size};
 }
 
 static int wrong(const struct td_tls *tls, int which, const char *why, struct td_problem *problem)
@@ -129,48 +103,53 @@ static const char *judge_time(struct td_tls_identity *id)
                              : NULL;
 }
 
+static int read_chain(const struct td_tls *tls, struct td_tls_identity *id,
+                      struct td_problem *problem)
+{
+    unsigned n = TD_TLS_CHAIN;
+    gnutls_datum_t text = read_pem(tls, TD_TLS_CERT, problem);
+    if (!text.data)
+        return -EINVAL;
+    int got = gnutls_pcert_list_import_x509_raw(id->chain, &n, &text, GNUTLS_X509_FMT_PEM,
+                                                GNUTLS_X509_CRT_LIST_SORT |
+                                                    GNUTLS_X509_CRT_LIST_IMPORT_FAIL_IF_EXCEED);
+    free(text.data);
+    if (got < 0)
+        return wrong(tls, TD_TLS_CERT, gnutls_strerror(got), problem);
+    id->n = n;
+    return 0;
+}
+
+static int read_key(const struct td_tls *tls, struct td_tls_identity *id,
+                    struct td_problem *problem)
+{
+    gnutls_datum_t text = read_pem(tls, TD_TLS_KEY, problem);
+    if (!text.data)
+        return -EINVAL;
+    int got = gnutls_privkey_init(&id->key);
+    if (!got)
+        got = gnutls_privkey_import_x509_raw(id->key, &text, GNUTLS_X509_FMT_PEM, NULL, 0);
+    gnutls_memset(text.data, 0, text.size);
+    free(text.data);
+    return got ? wrong(tls, TD_TLS_KEY, gnutls_strerror(got), problem) : 0;
+}
+
 static int read_identity(const struct td_tls *tls, struct td_tls_identity **result,
                          struct td_problem *problem)
 {
-    gnutls_datum_t cert = {0}, key = {0};
-    size_t n = 0, m = 0;
-    struct td_tls_identity *id = calloc(1, sizeof *id);
-    int err = id ? 0 : td_problem_set(problem, ENOMEM, "tls-cert: no memory for it");
+    struct td_tls_identity *id = *result = calloc(1, sizeof *id);
+    if (!id)
+        return td_problem_set(problem, ENOMEM, "tls-cert: no memory for it");
     const char *why;
-    if (!err && !((cert.data = (void *)read_text(tls, CERT, &n, problem)) &&
-                  (key.data = (void *)read_text(tls, KEY, &m, problem))))
-        err = -EINVAL;
-    cert.size = (unsigned)n;
-    key.size = (unsigned)m;
-    if (!err) {
-        unsigned most = TD_TLS_CHAIN;
-        int got = gnutls_pcert_list_import_x509_raw(id->chain, &most, &cert, GNUTLS_X509_FMT_PEM,
-                                                    GNUTLS_X509_CRT_LIST_SORT |
-                                                        GNUTLS_X509_CRT_LIST_IMPORT_FAIL_IF_EXCEED);
-        if (got < 0)
-            err = wrong(tls, CERT, gnutls_strerror(got), problem);
-        else
-            id->n = most;
-    }
-    if (!err) {
-        int got = gnutls_privkey_init(&id->key);
-        got =
-            got ? got : gnutls_privkey_import_x509_raw(id->key, &key, GNUTLS_X509_FMT_PEM, NULL, 0);
-        if (got)
-            err = wrong(tls, KEY, gnutls_strerror(got), problem);
-    }
+    int err = read_chain(tls, id, problem);
+    err = err ? err : read_key(tls, id, problem);
     if (!err && !is_its_key(id))
-        err = wrong(tls, KEY, "is not the key of the certificate (tls-cert)", problem);
+        err = wrong(tls, TD_TLS_KEY, "is not the key of the certificate (tls-cert)", problem);
     if (!err && (why = judge_time(id)))
-        err = wrong(tls, CERT, why, problem);
-    if (key.data)
-        gnutls_memset(key.data, 0, MOST_BYTES);
-    free(key.data);
-    free(cert.data);
+        err = wrong(tls, TD_TLS_CERT, why, problem);
     if (err)
         free_identity(id);
-    else
-        *result = id;
+    *result = err ? NULL : id;
     return err;
 }
 
@@ -215,17 +194,15 @@ void *td_tls_retrieve(void)
 static int read_trusted(struct td_tls *tls, gnutls_x509_trust_list_t *list,
                         struct td_problem *problem)
 {
-    gnutls_datum_t text;
-    size_t size;
     *list = NULL;
-    if (!tls->path[CA])
+    if (!tls->path[TD_TLS_CA])
         return 0;
-    if (!(text.data = (void *)read_text(tls, CA, &size, problem)))
+    gnutls_datum_t text = read_pem(tls, TD_TLS_CA, problem);
+    if (!text.data)
         return -EINVAL;
-    text.size = (unsigned)size;
     int got = gnutls_x509_trust_list_init(list, 0);
-    got = got ? got
-              : gnutls_x509_trust_list_add_trust_mem(*list, &text, NULL, GNUTLS_X509_FMT_PEM, 0, 0);
+    if (!got)
+        got = gnutls_x509_trust_list_add_trust_mem(*list, &text, NULL, GNUTLS_X509_FMT_PEM, 0, 0);
     if (!tls->first)
         tls->first = (char *)text.data;
     else
@@ -234,34 +211,18 @@ static int read_trusted(struct td_tls *tls, gnutls_x509_trust_list_t *list,
         return 0;
     if (*list)
         gnutls_x509_trust_list_deinit(*list, 1);
-    return wrong(tls, CA, got ? gnutls_strerror(got) : "holds no certificate", problem);
+    return wrong(tls, TD_TLS_CA, got ? gnutls_strerror(got) : "holds no certificate", problem);
 }
 
 /* ---- all of it ---- */
-
-static struct stat look(const char *path)
-{
-    struct stat st;
-    return !path || stat(path, &st) ? (struct stat){0} : st;
-}
-
-static bool is_other(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev != b->st_dev || a->st_ino != b->st_ino || a->st_size != b->st_size ||
-           a->st_mode != b->st_mode || a->st_uid != b->st_uid ||
-           a->st_mtim.tv_sec != b->st_mtim.tv_sec || a->st_mtim.tv_nsec != b->st_mtim.tv_nsec;
-}
 
 int td_tls_refresh(struct td_tls *tls, bool in_any_case, struct td_problem *problem)
 {
     struct td_tls_identity *id;
     gnutls_x509_trust_list_t trusted, before;
     bool others = in_any_case;
-    for (int i = 0; i < 3; i++) {
-        struct stat now = look(tls->path[i]);
-        others |= is_other(&now, &tls->seen[i]);
-        tls->seen[i] = now;
-    }
+    for (int i = 0; i < 3; i++)
+        others |= tls->path[i] && td_file_changed(tls->path[i], &tls->seen[i]);
     if (!others)
         return 0;
     int err = read_identity(tls, &id, problem);
@@ -292,11 +253,11 @@ int td_tls_create(struct td_tls **result, const struct td_tls_files *files,
     if (tls)
         pthread_mutex_init(&tls->lock, NULL);
     int err = right ? 0 : td_problem_set(problem, ENOMEM, "tls-cert: no memory for it");
-    if (!err && (!tls->path[CERT] || !tls->path[KEY]))
+    if (!err && (!tls->path[TD_TLS_CERT] || !tls->path[TD_TLS_KEY]))
         err = td_problem_set(problem, EINVAL,
                              "%s: is missing; a certificate and its key are given "
                              "together",
-                             names[tls->path[CERT] ? KEY : CERT]);
+                             names[tls->path[TD_TLS_CERT] ? TD_TLS_KEY : TD_TLS_CERT]);
     err = err ? err : td_tls_refresh(tls, true, problem);
     if (err < 0) {
         td_tls_destroy(tls);

@@ -296,6 +296,17 @@ class Tuning(service.ServiceTest):
                 self.assertEqual(choices(s)["kept"], 0)
             self.assertIn("have other kernels here", s.log)
 
+    def test_wrong_since_the_start(self):
+        """It was right when it was read, and somebody has written something else there: that stays."""
+        with self.serve() as s:
+            self.assertTrue(s.call("POST", "/v1/kernels/mm/tune", MM).json["stored"])
+            self.file.write_bytes(b"somebody's notes")
+            for _ in range(2):
+                told = s.call("POST", "/v1/kernels/mm/tune", MM).json
+                self.assertEqual(told["stored"], False)
+                self.assertIn("stays", told["warning"])
+        self.assertEqual(self.file.read_bytes(), b"somebody's notes")
+
     def test_no_place_to_write(self):
         """The service goes on, and says so."""
         self.file = self.folder.path / "none" / "choices.json"

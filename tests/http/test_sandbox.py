@@ -42,10 +42,6 @@ class Sandbox(service.ServiceTest):
         elif has_seccomp:
             self.assertTrue(on["system_calls"])
 
-    def status(self, s, name):
-        text = pathlib.Path(f"/proc/{s.pid}/status").read_text()
-        return next(line.split()[1] for line in text.splitlines() if line.startswith(name + ":"))
-
     def test_every_thread(self):
         """Those that were there before, and those that come later."""
         with Service() as s:

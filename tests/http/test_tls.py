@@ -85,11 +85,8 @@ class Speech(TlsTest):
                 self.assertNotIn(b"HTTP", plain.recv(1000))
         other = ssl.create_default_context() # who does not trust the authority
         self.assertIn("CERTIFICATE_VERIFY_FAILED", refused(s, other))
-        self.assertIn(f'"ready on https://127.0.0.1:{s.port}"', self.log_of(s))
-
-    def log_of(self, s):
         s.stop()
-        return s.log
+        self.assertIn(f'"ready on https://127.0.0.1:{s.port}"', s.log)
 
     def test_top(self):
         s = self.start()
@@ -133,12 +130,11 @@ class Speech(TlsTest):
 
     def test_unix_sockets_are_plain(self):
         path = self.folder / "s"
-        s = self.start("--listen", f"unix:{path}")
+        self.start("--listen", f"unix:{path}")
         with socket.socket(socket.AF_UNIX) as c:
             c.connect(str(path))
             c.sendall(REQUEST)
             self.assertIn(b" 200 ", c.recv(1000))
-        del s
 
     def test_handshakes_that_stop(self):
         """They are connections like others: closed after idle-s, and they make way for others."""
@@ -156,7 +152,6 @@ class Speech(TlsTest):
     def test_hostile_bytes(self):
         rng = np.random.default_rng(service.seed())
         s = self.start()
-        begin = bytearray()
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         with contextlib.suppress(ssl.SSLWantReadError):
             self.authority.context().wrap_bio(incoming, outgoing, server_hostname="localhost").do_handshake()
