@@ -244,8 +244,8 @@ int td_access_refresh(struct td_access *access, bool in_any_case, struct td_prob
 /* SHA-256 as hex digits: by which a token's secret, and a model's file, are known again. */
 void td_digest(const void *bytes, size_t size, char hex[65]);
 
-/* How many tokens the file at path has, without a service; problem calls it called. -EINVAL,
- * -ENOMEM. */
+/* How many tokens the file at path has, for commands: without a service, and whoever's it is;
+ * problem calls it called. -EINVAL, -ENOMEM. */
 int td_access_try(const char *path, const char *called, struct td_problem *problem);
 
 struct td_access_stats {

@@ -1,8 +1,8 @@
 /* The file of tokens: a line each, of a name, the SHA-256 of the secret in hex, scopes, and what
  * else there is to say as key=value; # begins a remark. docs/access.md has it for people.
  *
- * Who can read it could try secrets against the hashes, and who can write it has all scopes: so it
- * must be its owner's alone. */
+ * Who can read it could try secrets against the hashes, and who can write it has all scopes: so a
+ * server takes it only where others can do neither. */
 #include "api/access/table.h"
 #include "api/files/files.h"
 
@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define MOST_TOKENS 4096
 
@@ -211,12 +210,14 @@ static int read_lines(const struct td_access *access, char *text, struct td_toke
         line[length] = 0;
         if (strspn(line, " \t") == length)
             continue;
-        struct td_token_line *more =
-            n == MOST_TOKENS ? NULL : realloc(lines, ((size_t)n + 1) * sizeof *lines);
+        if (n == MOST_TOKENS) {
+            err = td_problem_set(problem, EINVAL, "tokens: %.200s: line %d: more than %d tokens",
+                                 access->called, at, MOST_TOKENS);
+            break;
+        }
+        struct td_token_line *more = realloc(lines, ((size_t)n + 1) * sizeof *lines);
         if (!more) {
-            err =
-                td_problem_set(problem, n == MOST_TOKENS ? EINVAL : ENOMEM,
-                               "tokens: %.200s: line %d: no room for so many", access->called, at);
+            err = td_problem_set(problem, ENOMEM, "tokens: no memory for them");
             break;
         }
         lines = more;
@@ -237,19 +238,11 @@ static int read_lines(const struct td_access *access, char *text, struct td_toke
     return n;
 }
 
-static const char *judge(const struct stat *st)
-{
-    if (st->st_mode & 077)
-        return "others may read or write it; chmod 600 is right";
-    return st->st_uid != geteuid() && st->st_uid
-               ? "is another user's, who could change it; it must be this one's, or root's"
-               : NULL;
-}
-
 int td_access_read(const struct td_access *access, struct td_token_line **lines,
                    struct td_problem *problem)
 {
-    const struct td_file file = {"tokens", access->path, access->called, judge};
+    const struct td_file file = {"tokens", access->path, access->called,
+                                 access->tried ? NULL : td_file_judge_secret};
     size_t size;
     char *text = td_file_text(&file, &size, problem);
     int n =
@@ -264,7 +257,8 @@ int td_access_read(const struct td_access *access, struct td_token_line **lines,
 int td_access_try(const char *path, const char *called, struct td_problem *problem)
 {
     struct td_service service = {.limits = {.store_bytes = SIZE_MAX}};
-    const struct td_access access = {.service = &service, .path = path, .called = called};
+    const struct td_access access = {
+        .service = &service, .path = path, .called = called, .tried = true};
     struct td_token_line *lines = NULL;
     int n = td_access_read(&access, &lines, problem);
     free(lines);

@@ -46,6 +46,7 @@ struct td_access {
     struct td_service *service; /* borrowed, as store */
     struct td_budget *store;
     const char *path, *called; /* the latter in sentences */
+    bool tried;                /* by a command: whose the file is does not matter */
     struct stat seen;          /* the file just before it was last read; zeros: there was none */
     pthread_mutex_t lock;
     struct td_tokens *tokens;

@@ -16,8 +16,6 @@
 #include <strings.h>
 #include <time.h>
 
-#define LONGEST 512 /* bytes of a secret */
-
 /* ---- references ---- */
 
 struct td_token *td_token_ref(struct td_token *token)
@@ -164,7 +162,7 @@ static const char *secret_of(const char *value, size_t *size)
     const char *secret = value + n + strspn(value + n, " ");
     *size = strcspn(secret, " \t");
     bool ends = !secret[*size + strspn(secret + *size, " \t")];
-    return ends && *size && *size <= LONGEST ? secret : NULL;
+    return ends && *size ? secret : NULL;
 }
 
 /* A reference; NULL: none has that secret. */

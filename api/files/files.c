@@ -84,6 +84,15 @@ char *td_file_text(const struct td_file *file, size_t *size, struct td_problem *
     return text;
 }
 
+const char *td_file_judge_secret(const struct stat *st)
+{
+    if (st->st_uid && st->st_uid != geteuid())
+        return "is another user's, who could change it; it must be this one's, or root's";
+    return st->st_mode & (st->st_uid ? 077 : 037)
+               ? "others may read or write it; chmod 600 is right, or root's and 640"
+               : NULL;
+}
+
 bool td_file_changed(const char *path, struct stat *seen)
 {
     struct stat now, was = *seen;

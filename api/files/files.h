@@ -23,6 +23,10 @@ struct td_file {
  * has the sentence. */
 char *td_file_text(const struct td_file *file, size_t *size, struct td_problem *problem);
 
+/* For judge, of a file with secrets: it must be of this process's user, and nobody else's to read
+ * or write (mode 600); or root's, where its group may read it (640), as clusters mount secrets. */
+const char *td_file_judge_secret(const struct stat *st);
+
 /* Whether the file at path is another than seen, or has other contents or rights, which seen is
  * then set to; zeros stand for no file. */
 bool td_file_changed(const char *path, struct stat *seen);

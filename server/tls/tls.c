@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define LONGEST_S (2 * 86400) /* twice the most that idle-s may be */
 
@@ -35,21 +34,11 @@ static _Atomic(struct td_tls_identity *) current; /* what handshakes take */
 
 /* ---- files ---- */
 
-/* Who can read the key is the server to its clients; that root's may be read by a group is how
- * clusters mount it. */
-static const char *judge_key(const struct stat *st)
-{
-    bool ours = st->st_uid == geteuid() && !(st->st_mode & 077);
-    return ours || (!st->st_uid && !(st->st_mode & 037))
-               ? NULL
-               : "others may read or write it; chmod 600 is right, or root's and 640";
-}
-
 /* The text of one of the files, to be freed; NULL with the sentence. */
 static gnutls_datum_t read_pem(const struct td_tls *tls, int which, struct td_problem *problem)
 {
     const struct td_file file = {names[which], tls->path[which], tls->path[which],
-                                 which == TD_TLS_KEY ? judge_key : NULL};
+                                 which == TD_TLS_KEY ? td_file_judge_secret : NULL};
     size_t size = 0;
     unsigned char *text = (unsigned char *)td_file_text(&file, &size, problem);
     return (gnutls_datum_t){text, (unsigned)size};

@@ -1,5 +1,5 @@
-/* api/access: how long it takes to judge a secret says nothing of the hashes that there are. Time is
- * noise, so instructions are counted: a parent steps a child through one judgement. */
+/* api/access: how long it takes to judge a secret says nothing of the hashes that there are. Time
+ * is noise, so instructions are counted: a parent steps a child through one judgement. */
 #include "api/access/access.h"
 #include "tests/run_tests.h"
 

@@ -73,32 +73,25 @@ class Kubernetes(unittest.TestCase):
         pre_stop = int(self.container["lifecycle"]["preStop"]["exec"]["command"][-1])
         self.assertGreater(self.pod["terminationGracePeriodSeconds"], pre_stop + DRAIN_S)
 
-    def test_asks_for_tokens(self):
-        """What is served beyond the pod has tokens, from a secret that the server's user alone may read then."""
+    def test_secrets(self):
+        """Tokens and TLS, of secrets that the server's group may read, which is asked in TLS; compose has the same."""
         args = self.container["args"]
         self.assertNotIn("--insecure", args)
-        folder = pathlib.PurePath(args[args.index("--tokens") + 1])
-        init, = self.pod["initContainers"]
-        self.assertEqual(init["command"][:3], ["install", "-m", "600"])
-        self.assertEqual(init["command"][4], str(folder))
-        for container in (init, self.container):
-            self.assertIn(str(folder.parent), [m["mountPath"] for m in container["volumeMounts"]])
+        mounts = {m["mountPath"]: m for m in self.container["volumeMounts"]}
+        volumes = {v["name"]: v for v in self.pod["volumes"]}
+        for option, file in (("--tokens", "tokens"), ("--tls-cert", "tls.crt"), ("--tls-key", "tls.key")):
+            path = pathlib.PurePath(args[args.index(option) + 1])
+            self.assertEqual(path.name, file)
+            mount = mounts[str(path.parent)] # a whole volume: a subPath would never change
+            self.assertEqual((mount["readOnly"], mount.get("subPath")), (True, None))
+            self.assertEqual(volumes[mount["name"]]["secret"]["defaultMode"], 0o440)
+        self.assertEqual(self.pod["securityContext"]["fsGroup"], self.pod["securityContext"]["runAsGroup"])
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            self.assertEqual(self.container[probe]["httpGet"]["scheme"], "HTTPS")
         compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
         self.assertEqual(compose["services"]["tensord"]["environment"]["TENSORD_TOKENS"], "/run/secrets/tokens")
         self.assertIn("tokens", compose["secrets"])
         self.assertNotIn("--insecure", compose["services"]["tensord"]["command"])
-
-    def test_speaks_tls(self):
-        """With a secret that the server's group may read, which is asked in TLS; so does compose, of secrets that its override has."""
-        args = self.container["args"]
-        mounts = {m["mountPath"]: m["name"] for m in self.container["volumeMounts"]}
-        volumes = {v["name"]: v for v in self.pod["volumes"]}
-        for option, file in (("--tls-cert", "tls.crt"), ("--tls-key", "tls.key")):
-            path = pathlib.PurePath(args[args.index(option) + 1])
-            self.assertEqual(path.name, file)
-            self.assertEqual(volumes[mounts[str(path.parent)]]["secret"]["defaultMode"], 0o440)
-        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-            self.assertEqual(self.container[probe]["httpGet"]["scheme"], "HTTPS")
         over = yaml.safe_load((DEPLOY / "compose.tls.yaml").read_text())
         for name in over["services"]["tensord"]["secrets"]:
             self.assertIn(f"/run/secrets/{name}", over["services"]["tensord"]["environment"].values())

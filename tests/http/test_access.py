@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Tokens: each route of the list with each kind of token, heads that come again, files that change."""
+import os
 import pathlib
 import re
 import signal
@@ -13,6 +14,7 @@ import tokens
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCOPES, RANDOM = tokens.SCOPES, tokens.RANDOM
 ADD = {"self": [1, 2], "other": 10}
+ROOT_RUNS = os.geteuid() == 0
 
 
 def routes():
@@ -56,6 +58,15 @@ class Matrix(tokens.AccessTest):
             said = named[method, re.sub(r"{\w+\*?}", "{}", path)]
             wanted = [] if scope == "open" else [{}, {"token": [] if scope == "any" else [scope]}]
             self.assertEqual(said.get("security"), wanted, (method, path))
+
+    def test_counts(self):
+        """/metrics has how many were refused, by the reason."""
+        name = 'tensord_access_refused_total{why="%s"}'
+        for who, why in ((None, "missing"), ("wrong", "unknown"), ("late", "expired"), ("run", "scope")):
+            before = {w: self.metric(name % w) for w in ("missing", "unknown", "expired", "scope", "limit")}
+            headers = self.tokens.headers(who) if who in self.tokens.secrets else {"Authorization": "Bearer x"} if who else {}
+            self.assertGreaterEqual(self.service.call("GET", "/v1/pools", headers=headers).status, 401)
+            self.assertEqual({w: self.metric(name % w) for w in before}, {**before, why: before[why] + 1})
 
     def test_what_is_no_route(self):
         self.problem(self.service.call("GET", "/v1/nosuch"), 404)
@@ -218,9 +229,10 @@ class Pages(service.ServiceTest):
 class Files(tokens.AccessTest):
     args = ("--log", "json")
 
-    def starts(self, text, mode=0o600):
+    def starts(self, text, mode=0o600, owner=-1):
         path = pathlib.Path(self.tokens.path).with_name("other")
         tokens.Tokens(path, RANDOM).write(text, mode)
+        os.chown(path, owner, -1)
         done = service.run("serve", "--listen", "127.0.0.1:0", "--tokens", str(path))
         path.unlink()
         return done
@@ -240,15 +252,72 @@ class Files(tokens.AccessTest):
             self.assertEqual(done.returncode, 2, text)
             self.assertIn(words, done.stderr)
             self.assertNotIn("secret read", done.stderr)
-        for mode in (0o604, 0o640, 0o602, 0o620, 0o610):
-            done = self.starts(f"a {h} read\n", mode)
-            self.assertEqual(done.returncode, 2)
-            self.assertIn("chmod 600", done.stderr)
+        self.assertIn("more than 4096 tokens", self.starts("".join(f"t{n} {n:064x} read\n" for n in range(4097))).stderr)
+        self.assertIn("1 MiB", self.starts("#" * (1 << 20) + "\n").stderr)
         done = service.run("serve", "--listen", "127.0.0.1:0", "--tokens", "/nosuch/tokens")
         self.assertEqual(done.returncode, 2)
         self.assertIn("/nosuch/tokens", done.stderr)
-        for path in ("/", "/dev/null"):
+        pipe = str(pathlib.Path(self.tokens.path).with_name("pipe"))
+        os.mkfifo(pipe)
+        for path in ("/", "/dev/null", pipe):
             self.assertIn("no file", service.run("serve", "--listen", "127.0.0.1:0", "--tokens", path).stderr)
+
+    def test_whose_file(self):
+        """Others may neither read nor write it; but the group of root's may read it."""
+        line = "a " + "0123456789abcdef" * 4 + " read\n"
+        for mode in (0o604, 0o602, 0o620, 0o610, *([] if ROOT_RUNS else [0o640])):
+            self.assertIn("chmod 600", self.starts(line, mode).stderr, mode)
+        if ROOT_RUNS:
+            self.assertIn("another user's", self.starts(line, owner=1234).stderr)
+            with tempfile.TemporaryDirectory() as folder:
+                of = tokens.Tokens(folder + "/t", RANDOM)
+                of.add("a", "read")
+                of.write(mode=0o640)
+                with service.Service("--tokens", of.path) as s:
+                    self.assertEqual(s.call("GET", "/v1/pools", headers=of.headers("a")).status, 200)
+
+    def test_what_is_seen_of_a_change(self):
+        """By whatever it shows; on SIGHUP the file is read in any case; and the log says what is wrong with it."""
+        with tempfile.TemporaryDirectory() as folder:
+            of = tokens.Tokens(folder + "/t", RANDOM)
+            of.add("a", "read")
+            of.write()
+            path = pathlib.Path(of.path)
+            with service.Service("--log", "json", "--tokens", of.path) as s:
+                def read(result):
+                    text = s.call("GET", "/metrics", headers=of.headers("a")).body.decode()
+                    found = re.search(rf'^tensord_tokens_read_total{{result="{result}"}} (\d+)$', text, re.M)
+                    return int(found[1]) if found else None
+                def change(how):
+                    seen = path.stat()
+                    of.add("a", "read") # another secret
+                    text = path.read_text().splitlines()[0] + "\n" + of.lines["a"] + "\n"
+                    how(text, seen)
+                    self.assertTrue(service.eventually(lambda: s.call("GET", "/v1/pools", headers=of.headers("a")).status == 200), how.__name__)
+                def in_place(text, seen):
+                    path.write_text(text)
+                def longer(text, seen):
+                    path.write_text(text + "# more\n")
+                    os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+                def another_file(text, seen):
+                    of.write(text)
+                    os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+                for how in (in_place, longer, another_file):
+                    change(how)
+                taken = read("taken")
+                s.process.send_signal(signal.SIGHUP)
+                self.assertTrue(service.eventually(lambda: read("taken") == taken + 1))
+                if ROOT_RUNS:
+                    os.chown(path, 1234, -1)
+                    self.assertTrue(service.eventually(lambda: read("refused") == 1))
+                    os.chown(path, 0, -1)
+                    self.assertTrue(service.eventually(lambda: read("taken") == taken + 2))
+                refused = read("refused")
+                of.write("wrong\n")
+                self.assertTrue(service.eventually(lambda: read("refused") == refused + 1))
+                s.stop()
+                said = [line for line in s.log.splitlines() if '"event":"tokens"' in line]
+                self.assertTrue(any("1 tokens of before still hold" in line and "line 1" in line for line in said), said)
 
     def test_changes_under_load(self):
         """While the file changes again and again, with wrong ones between, nobody with a token that stays is refused."""

@@ -106,6 +106,7 @@ class Owners(tokens.AccessTest):
             reply = self.ask(who, "PUT", "/v1/models/" + name, stateful.counter())
             self.assertEqual(reply.status, 201) if right else self.forbidden(reply, name)
         self.forbidden(self.ask("bob", "DELETE", "/v1/models/m"), "m")
+        self.forbidden(self.ask("bob", "PUT", "/v1/models/m/settings", {}), "m")
         self.assertEqual(self.ask("all", "DELETE", "/v1/models/m").status, 204)
         self.assertEqual(self.ask("bob", "DELETE", "/v1/tensors/bob/").status, 204)
         self.assertEqual(self.ask("ann", "GET", "/v1/tensors/ann/w").json["data"], [1, 2])
@@ -179,6 +180,18 @@ class Limits(tokens.AccessTest):
         self.assertEqual(self.ask("all", "POST", "/v1/ops/sum", body, headers).status, 200)
         c.send(body[1000:])
         self.assertEqual(service.Reply(c.getresponse()).status, 200)
+        c.close()
+        self.assertTrue(service.eventually(lambda: seen() == 0), seen())
+
+    def test_replies_under_way(self):
+        """A reply that its client does not read counts as well."""
+        body, headers = service.pack({"self": np.zeros(1, np.float32)}, {"size": [20_000_000]}, binary=True)
+        c = self.service.connect()
+        c.request("POST", "/v1/ops/expand", body, {**headers, **self.tokens.headers("small")})
+        seen = lambda: self.ask("small", "GET", "/v1/access").json["used"]["flight_bytes"]
+        self.assertTrue(service.eventually(lambda: seen() >= 80_000_000), seen())
+        x, headers = service.pack({"self": np.zeros(100, np.float32)}, binary=True)
+        self.over(self.ask("small", "POST", "/v1/ops/sum", x, headers), "flight")
         c.close()
         self.assertTrue(service.eventually(lambda: seen() == 0), seen())
 

@@ -68,6 +68,28 @@ class Sandbox(service.ServiceTest):
                 s.process.send_signal(signal.SIGHUP)
                 self.assertTrue(service.eventually(lambda: s.call("GET", "/v1/isa", headers=known.headers("second")).status == 200))
 
+    def test_files_behind_links(self):
+        """As clusters mount secrets, whose folder is a link that is replaced; and as a link to a file elsewhere."""
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as elsewhere:
+            known = tokens.Tokens(pathlib.Path(elsewhere) / "tokens", tokens.RANDOM)
+
+            def write(n):
+                known.add(f"t{n}", "read")
+                known.write()
+                made = pathlib.Path(folder, f"..{n}")
+                made.mkdir()
+                shutil.copy(known.path, made)
+                pathlib.Path(folder, "..new").symlink_to(made.name)
+                pathlib.Path(folder, "..new").rename(pathlib.Path(folder, "..data"))
+            write(0)
+            mounted, linked = pathlib.Path(folder, "tokens"), pathlib.Path(folder, "linked")
+            mounted.symlink_to("..data/tokens")
+            linked.symlink_to(known.path)
+            with Service("--tokens", str(mounted)) as a, Service("--tokens", str(linked)) as b:
+                write(1)
+                for s in (a, b):
+                    self.assertTrue(service.eventually(lambda: s.call("GET", "/v1/isa", headers=known.headers("t1")).status == 200))
+
     def test_models_behind_links(self):
         """As volumes of clusters have them: a link to a folder elsewhere, and one to a file."""
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as elsewhere:

@@ -4,6 +4,7 @@ files show with TENSORD_OVER_TLS=1 (tests/http/meson.build)."""
 import contextlib
 import http.client
 import json
+import os
 import pathlib
 import shutil
 import socket
@@ -290,6 +291,13 @@ class Files(TlsTest):
                 said = self.problem(*args)
                 for word in words:
                     self.assertIn(word, said)
+        if os.geteuid() == 0:
+            shown.chmod(0o600)
+            os.chown(shown, 1234, -1)
+            self.assertIn("another user's", self.problem("--tls-cert", cert, "--tls-key", shown))
+            os.chown(shown, 0, -1)
+            shown.chmod(0o640) # as clusters mount secrets
+            self.assertEqual(self.ask(self.start(own=(cert, shown))).status, 200)
 
     def test_a_new_certificate_under_load(self):
         """No connection and no request is lost; new connections have the new one, and files that are wrong change nothing."""

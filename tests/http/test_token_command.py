@@ -64,6 +64,20 @@ class TokenCommand(service.ServiceTest):
         self.assertEqual(service.run("token", "list", "--file", "/nosuch/tokens").returncode, 1)
         self.assertEqual(self.run_token("list", TENSORD_TOKENS=str(self.file)).returncode, 0)
 
+    def test_as_root(self):
+        """A file of the server's user stays that user's."""
+        if os.geteuid():
+            self.skipTest("only root may give files away")
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "tokens")
+            for name in ("a", "b"):
+                done = service.run("token", "add", name, "--scopes", "run", "--file", str(path))
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                os.chown(path, 1234, -1)
+            self.assertEqual(len(service.run("token", "list", "--file", str(path)).stdout.splitlines()), 2)
+            self.assertEqual(service.run("token", "remove", "a", "--file", str(path)).returncode, 0)
+            self.assertEqual((path.stat().st_uid, path.stat().st_mode & 0o777), (1234, 0o600))
+
     def test_several_at_once(self):
         """None of them is lost."""
         with tempfile.TemporaryDirectory() as folder:
