@@ -12,17 +12,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { FINE = 10, DENIED, ABSENT }; /* exit status of a child */
 
 static char folder[64], outside[64];
+static struct sockaddr_un abstract; /* of this process, which listens there */
+static int listener;
 
 static void start(void)
 {
@@ -41,11 +45,17 @@ static void start(void)
         int fd = open(text, O_CREAT | O_WRONLY, 0600);
         ck_assert(fd >= 0 && write(fd, "x", 1) == 1 && !close(fd));
     }
+    abstract.sun_family = AF_UNIX;
+    snprintf(abstract.sun_path + 1, 60, "%s", folder);
+    listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    ck_assert(!bind(listener, (struct sockaddr *)&abstract, sizeof abstract) &&
+              !listen(listener, 8));
 }
 
 static void finish(void)
 {
     char text[200];
+    close(listener);
     snprintf(text, sizeof text, "rm -rf %s %s", folder, outside);
     ck_assert_int_eq(system(text), 0);
 }
@@ -139,6 +149,31 @@ static int limits_of_parent(void)
     struct rlimit limit;
     return !prlimit(getppid(), RLIMIT_NOFILE, NULL, &limit) ? FINE : 0;
 }
+static int new_process_by_clone3(void)
+{
+    uint64_t args[8] = {0, 0, 0, 0, SIGCHLD};
+    long child = syscall(SYS_clone3, args, sizeof args);
+    if (!child)
+        _exit(0);
+    return child > 0 ? FINE : errno == ENOSYS ? DENIED : 0;
+}
+/* One without a file, which no rule for files keeps. */
+static int socket_of_parent(void)
+{
+    int s = socket(AF_UNIX, SOCK_STREAM, 0);
+    return !connect(s, (struct sockaddr *)&abstract, sizeof abstract) ? FINE
+           : errno == EPERM                                           ? DENIED
+                                                                      : 0;
+}
+/* getpid by the numbers of 32-bit programs, among which it is 20: writev here. */
+static int call_of_32_bits(void)
+{
+    long got = 20;
+#if defined __x86_64__
+    __asm__ volatile("int $0x80" : "+a"(got) : : "memory");
+#endif
+    return got == getpid() ? FINE : 0;
+}
 static int other_kernel_call(void)
 {
     return syscall(SYS_umask, 077) >= 0 ? FINE : 0;
@@ -167,6 +202,11 @@ static int shared_memory(void)
     return fd >= 0 || errno == ENOENT ? FINE : 0;
 }
 
+static int new_shared_memory(void)
+{
+    return opens("/dev/shm", strrchr(folder, '/'), O_CREAT | O_WRONLY);
+}
+
 static const struct {
     const char *what;
     int (*run)(void);
@@ -185,7 +225,11 @@ static const struct {
     {"a TCP address", address, DENIED, 0, 4},
     {"a signal", signal_to_parent, DENIED, 0, 6},
     {"a socket", new_socket, FINE, 0, 1},
+    {"another's abstract socket", socket_of_parent, DENIED, 0, 6},
     {"a process", new_process, FINE, 0, 1},
+    {"a process by clone3", new_process_by_clone3, 0, DENIED, 99},
+    {"a call of 32-bit programs", call_of_32_bits, 0, 0, 99},
+    {"a new file in shared memory", new_shared_memory, DENIED, FINE, 1},
     {"being traced", traced, 0, 0, 99},
     {"another's limits", limits_of_parent, 0, 0, 99},
     {"umask", other_kernel_call, FINE, 0, 1},
@@ -269,16 +313,61 @@ START_TEST(test_calls)
 }
 END_TEST
 
+/* What would lead out of the process, or to more rights: each with arguments that are wrong, so
+ * that nothing comes of it where it is let through. */
+START_TEST(test_calls_that_lead_out)
+{
+    static const int calls[] = {
+        /* programs and processes */
+        SYS_execve, SYS_execveat, SYS_fork, SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev,
+        SYS_kill, SYS_tkill, SYS_pidfd_open, SYS_pidfd_getfd, SYS_pidfd_send_signal,
+        /* sockets, and what else others see */
+        SYS_socket, SYS_socketpair, SYS_connect, SYS_bind, SYS_listen, SYS_shmget, SYS_msgget,
+        /* the kernel */
+        SYS_bpf, SYS_io_uring_setup, SYS_io_uring_enter, SYS_perf_event_open, SYS_userfaultfd,
+        SYS_seccomp, SYS_init_module, SYS_finit_module, SYS_kexec_load, SYS_reboot, SYS_syslog,
+        SYS_keyctl, SYS_add_key, SYS_request_key, SYS_modify_ldt, SYS_iopl, SYS_ioperm,
+        SYS_personality,
+        /* who it is, and where */
+        SYS_setuid, SYS_setgid, SYS_setresuid, SYS_setgroups, SYS_capset, SYS_unshare, SYS_setns,
+        SYS_chroot, SYS_pivot_root, SYS_mount, SYS_umount2, SYS_swapon, SYS_quotactl,
+        SYS_sethostname, SYS_settimeofday,
+        /* files */
+        SYS_open_by_handle_at, SYS_name_to_handle_at, SYS_fanotify_init, SYS_chmod, SYS_chown,
+        SYS_link, SYS_symlink, SYS_mknod, SYS_mkdir, SYS_truncate};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        int status;
+        fflush(NULL);
+        pid_t child = fork();
+        if (!child) {
+            if (td_sandbox_calls(NULL))
+                _exit(ABSENT);
+            syscall(calls[i], -1L, -1L, -1L, -1L, -1L, -1L);
+            _exit(FINE);
+        }
+        ck_assert(child > 0 && waitpid(child, &status, 0) == child);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == ABSENT) {
+            printf("skipped: no seccomp here, or a sanitizer is built in\n");
+            return;
+        }
+        ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS, "call %d", calls[i]);
+    }
+}
+END_TEST
+
 START_TEST(test_memory)
 {
     struct rlimit limit;
     td_sandbox_memory();
     ck_assert(!getrlimit(RLIMIT_CORE, &limit) && !limit.rlim_cur && !limit.rlim_max);
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
+    ck_assert_int_eq(prctl(PR_GET_DUMPABLE), 0);
+#endif
 }
 END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_files, test_calls, test_memory};
+    const TTest *const tests[] = {test_files, test_calls, test_calls_that_lead_out, test_memory};
     return td_run_tests("server_sandbox", tests, sizeof tests / sizeof *tests);
 }
