@@ -97,14 +97,17 @@ static int open_file(struct file *file, const char *path, bool makes)
     return err ? err : n < 0 ? -errno : n == MOST_BYTES ? -EFBIG : 0;
 }
 
-/* Puts the text in the place of the file, whole, once it is found right. The exit status. */
+/* Puts the text in the place of the file, whole, once it is found right. Its owner stays, and of
+ * root's its group, and whether that may read it. The exit status. */
 static int replace(const struct file *file, const char *text)
 {
     struct td_problem problem;
-    char *made = td_file_beside(file->path, 0600, text, strlen(text));
+    const struct stat *st = &file->st;
+    char *made = td_file_beside(file->path, st->st_uid ? 0600 : 0600 | (st->st_mode & 040), text,
+                                strlen(text));
     if (!made)
         return fail(file->path, strerror(errno));
-    bool kept = file->st.st_uid == geteuid() || !chown(made, file->st.st_uid, (gid_t)-1);
+    bool kept = (geteuid() && st->st_uid == geteuid()) || !chown(made, st->st_uid, st->st_gid);
     int status = kept ? 0 : fail(made, strerror(errno));
     if (!status && td_access_try(made, file->path, &problem) < 0) {
         fprintf(stderr, "tensord: %s\n", problem.text);

@@ -77,6 +77,10 @@ class TokenCommand(service.ServiceTest):
             self.assertEqual(len(service.run("token", "list", "--file", str(path)).stdout.splitlines()), 2)
             self.assertEqual(service.run("token", "remove", "a", "--file", str(path)).returncode, 0)
             self.assertEqual((path.stat().st_uid, path.stat().st_mode & 0o777), (1234, 0o600))
+            os.chown(path, 0, 1234) # or root's, which a group may read
+            path.chmod(0o640)
+            self.assertEqual(service.run("token", "add", "c", "--scopes", "run", "--file", str(path)).returncode, 0)
+            self.assertEqual((path.stat().st_uid, path.stat().st_gid, path.stat().st_mode & 0o777), (0, 1234, 0o640))
 
     def test_several_at_once(self):
         """None of them is lost."""
