@@ -177,7 +177,8 @@ struct td_run {          /* a call on its way: the kernel's part, and dispatch's
     int node;      /* stored tensors are read from its replicas; -1: from where they are; to be set
                       before select */
     bool in_place; /* called as "add_": the first result is to become the first argument, whose data
-                      it may be given at once where td_run_may_overwrite says so */
+                      it may be given at once where td_run_may_overwrite says so; of several, each
+                      that which td_run_place says */
     int depth;     /* of nesting, for the trace */
     const struct td_derivative *derivative; /* recorded where a gradient is required, or NULL */
     const struct td_stop *stop;             /* borrowed; who may stop its execution, or NULL */
@@ -201,7 +202,8 @@ void td_run_copy(struct td_run *run, const struct td_run *from);
 /* Finds the overload that the arguments fit and binds them: kinds converted, defaults filled in.
  * Then promotes types, and asks the rule; run->call.out[] has shapes and types afterwards.
  * name: "add" or "add.Tensor"; with an underscore behind the name, "add_" or "add_.Tensor", in
- * place: the result must have self's shape, and is converted to its type. run is zeroed first.
+ * place: the result must have self's shape, and is converted to its type; of several, each that of
+ * the argument that is called as it is. run is zeroed first.
  * options: copied; NULL is none.
  * -ENOENT no such operator (or overload), -EINVAL the arguments are wrong, -ENOSYS no kernel for
  * the key set (run->key is the key, run->handle the operator), -ENOMEM; run->problem says what and
@@ -214,8 +216,15 @@ int td_run_bind(struct td_run *run, const char *name, const struct td_named *arg
  * right. Memory, which options must give, is as the run's. -EINVAL, -ENOSYS, -ENOMEM. */
 int td_run_bind_expr(struct td_run *run, const char *expr, const struct td_named *args, int n_args,
                      const struct td_options *options);
+/* Of a call that was bound in place: the argument whose place result i takes; -1: none, for the
+ * caller has left that argument out. */
+int td_run_place(const struct td_run *run, int i);
+
 /* What result i is called by the schema, or by the expression; NULL: it has but its number. */
 const char *td_run_result_name(const struct td_run *run, int i);
+
+/* The first overload of what td_run_bind takes for that name, also of one in place; or NULL. */
+const struct td_handle *td_op_meant(const char *name);
 
 /* Whether the values of an argument decide what an operator called so, in whichever overload, reads
  * or writes (struct td_op's follows). arg: its name; NULL: the position-th without one. */

@@ -16,6 +16,7 @@ import gradients
 import index
 import move
 import norm
+import optimizers
 import order
 import pointwise
 import product
@@ -265,6 +266,7 @@ JUDGES = {
         index,
         move,
         norm,
+        optimizers,
         order,
         pointwise,
         product,
@@ -297,7 +299,12 @@ def draw_all(rng, datatype, shapes):
              draw(rng, "BOOL" if name in pointwise.MASKS else datatype, shape) for name, shape in shapes.items()}
     drawn |= {name: np.where(drawn[name] == 0, 1, drawn[name]).astype(drawn[name].dtype) for name, shape in shapes.items()
               if isinstance(shape, pointwise.Divisor) and datatype in INTEGERS}
+    drawn |= {name: without_signs(drawn[name]) for name, shape in shapes.items() if isinstance(shape, optimizers.Positive)}
     return drawn | {name: in_order(drawn[name]) for name, shape in shapes.items() if isinstance(shape, order.Sorted)}
+
+
+def without_signs(tensor):
+    return BF16(np.abs(tensor.values)) if isinstance(tensor, BF16) else np.abs(tensor)
 
 
 def in_order(tensor):

@@ -177,6 +177,13 @@ static const struct td_handle *find_in_place(const char *name, char plain[2 * TD
     return td_registry_find(plain);
 }
 
+const struct td_handle *td_op_meant(const char *name)
+{
+    char plain[2 * TD_NAME_SIZE];
+    const struct td_handle *h = td_registry_find(name);
+    return h ? h : find_in_place(name, plain);
+}
+
 /* Whether it is the parameter's name, or of its elements': "indices.1". */
 static bool names_it(const struct td_param *param, const char *name)
 {
@@ -186,9 +193,7 @@ static bool names_it(const struct td_param *param, const char *name)
 
 bool td_op_follows(const char *name, const char *arg, int position)
 {
-    char plain[2 * TD_NAME_SIZE];
-    const struct td_handle *h = td_registry_find(name);
-    for (h = h ? h : find_in_place(name, plain); h; h = h->next)
+    for (const struct td_handle *h = td_op_meant(name); h; h = h->next)
         for (int i = 0; i < h->schema.n_params; i++)
             if (h->op->follows >> i & 1 &&
                 (arg ? names_it(&h->schema.param[i], arg) : i == position))
@@ -205,19 +210,58 @@ bool td_op_draws_chance(const char *name)
     return false;
 }
 
+int td_run_place(const struct td_run *run, int i)
+{
+    const struct td_schema *schema = &run->handle->schema;
+    for (int k = 0; run->call.n_out > 1 && k < schema->n_params; k++)
+        if (!strcmp(schema->param[k].name, schema->ret[i].name))
+            return run->call.arg[k].kind == TD_KIND_tensor || td_numel(&run->call.out[i]) ? k : -1;
+    return run->call.n_out == 1 ? 0 : -1;
+}
+
+/* An operator with several results has that form where each is called as an argument is. */
+static bool has_places(const struct td_run *run)
+{
+    const struct td_schema *schema = &run->handle->schema;
+    bool all = run->call.arg[0].kind == TD_KIND_tensor && !run->call.counted &&
+               (run->call.n_out == 1 || run->call.n_out == schema->n_returns);
+    for (int i = 0; all && run->call.n_out > 1 && i < schema->n_returns; i++) {
+        all = false;
+        for (int k = 0; !all && k < schema->n_params; k++)
+            all = !strcmp(schema->param[k].name, schema->ret[i].name);
+    }
+    return all;
+}
+
+static int settle_place(struct td_run *run, int i, int place)
+{
+    const char *name = run->handle->schema.param[place].name;
+    if (run->call.arg[place].kind != TD_KIND_tensor)
+        return td_problem_set(&run->problem, EINVAL,
+                              "%s: must be there in place, for it becomes "
+                              "a result; zeros are right at first",
+                              name);
+    struct td_tensor was = run->call.arg[place].tensor, *out = &run->call.out[i];
+    for (int k = 0; k < run->n_casts; k++)
+        if (run->cast[k].arg == place)
+            was = run->cast[k].from;
+    if (out->rank != was.rank ||
+        memcmp(out->shape, was.shape, (size_t)was.rank * sizeof *was.shape))
+        return td_problem_set(&run->problem, EINVAL,
+                              "%s: in place its shape stays, but the result has another one", name);
+    return out->dtype == was.dtype ? 0 : td_run_convert(run, was.dtype);
+}
+
 static int settle_in_place(struct td_run *run)
 {
-    struct td_tensor self = run->call.arg[0].tensor, *out = &run->call.out[0];
-    if (run->call.arg[0].kind != TD_KIND_tensor || run->call.n_out != 1 || run->call.counted)
+    if (!has_places(run))
         return td_problem_set(&run->problem, EINVAL, "%s: has no form in place", run->handle->full);
-    for (int i = 0; i < run->n_casts; i++)
-        if (!run->cast[i].arg)
-            self = run->cast[i].from;
-    if (out->rank != self.rank ||
-        memcmp(out->shape, self.shape, (size_t)self.rank * sizeof *self.shape))
-        return td_problem_set(&run->problem, EINVAL,
-                              "self: in place its shape stays, but the result has another one");
-    return out->dtype == self.dtype ? 0 : td_run_convert(run, self.dtype);
+    int err = 0;
+    for (int i = 0; i < run->call.n_out && !err; i++) {
+        int place = td_run_place(run, i);
+        err = place < 0 ? 0 : settle_place(run, i, place);
+    }
+    return err;
 }
 
 /* Binds to the first overload that fits; else says of each why it does not. */

@@ -239,6 +239,8 @@ class Dispatch(service.ServiceTest):
         self.assertEqual((self.stored("w")["data"], self.stored("w")["datatype"]), ([44, 60, 78], "INT32"))
         self.assertEqual(self.post("mul_", [w, tensor(TWO)], kernel="ref").json["parameters"]["kernel"], "ref")
         self.problem(self.post("mul_", [w, tensor(TWO)], 400, kernel="nosuch"), 400, "kernel", "nosuch", "ref")
+        short = {"x": {"tensor": "w"}, "exponent": 1} # the short form, and another overload than the first
+        self.assertEqual(self.service.call("POST", "/v1/ops/pow_", short).json, {"out": self.stored("w")["data"]})
         self.problem(self.post("add_", [w, 0.5], 400), 400, "FP32", "INT32")
         self.problem(self.post("mul_", [w, tensor(np.ones((2, 3), np.int32))], 400), 400, "shape")
         self.problem(self.post("relu_", [tensor(ONE)], 400), 400, "self", "stored")

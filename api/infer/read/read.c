@@ -12,8 +12,8 @@
 const char *td_infer_param(const struct td_infer *in, const char *name)
 {
     const struct td_handle *h =
-        in->eval || in->served || td_infer_is_shared(name) ? NULL : td_registry_find(in->op);
-    const char *own = h ? td_param_called(h, strcmp(in->op, h->schema.name) != 0, name) : NULL;
+        in->eval || in->served || td_infer_is_shared(name) ? NULL : td_op_meant(in->op);
+    const char *own = h ? td_param_called(h, strchr(in->op, '.') != NULL, name) : NULL;
     return own ? own : name;
 }
 
@@ -218,7 +218,7 @@ int td_infer_read_expr(struct td_infer *in, struct td_problem *problem)
 /* Whether an overload has an argument of that name: device and layout of those without tensors. */
 static bool is_own(const struct td_infer *in, const char *key)
 {
-    for (const struct td_handle *h = td_registry_find(in->op); h; h = h->next)
+    for (const struct td_handle *h = td_op_meant(in->op); h; h = h->next)
         for (int i = 0; i < h->schema.n_params; i++)
             if (!strcmp(h->schema.param[i].name, key))
                 return true;

@@ -57,8 +57,8 @@ static unsigned kinds_of(const struct td_infer *in, const char *name)
         return td_infer_find_port(in, name) ? IS_TENSOR : 0;
     unsigned kinds =
         in->eval && strcmp(name, "dtype") && !td_infer_is_shared(name) ? IS_TENSOR | IS_OTHER : 0;
-    const struct td_handle *h = td_registry_find(in->op);
-    bool one = h && strcmp(in->op, h->schema.name); /* it is named by its overload */
+    const struct td_handle *h = td_op_meant(in->op);
+    bool one = h && strchr(in->op, '.'); /* it is named by its overload */
     for (; h; h = one ? NULL : h->next)
         for (int i = 0; i < h->schema.n_params; i++) {
             const struct td_type *type = &h->schema.param[i].type;

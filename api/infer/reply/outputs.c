@@ -11,12 +11,13 @@
 
 /* ---- stored results ---- */
 
-/* The stored tensor that the first argument came from, or NULL. */
-static const char *self_tensor(struct td_infer *in, struct td_weight **weight)
+/* The stored tensor that argument number `place` came from, or NULL. */
+static const char *stored_argument(struct td_infer *in, int place, struct td_weight **weight)
 {
-    const char *self = in->run.handle->schema.param[0].name;
+    const char *called = in->run.handle->schema.param[place].name;
     for (int i = 0; i < in->n_args; i++)
-        if (in->stored[i].name && (in->args[i].name ? !strcmp(in->args[i].name, self) : i == 0)) {
+        if (in->stored[i].name &&
+            (in->args[i].name ? !strcmp(in->args[i].name, called) : i == place)) {
             *weight = in->stored[i].weight;
             return in->stored[i].name;
         }
@@ -199,6 +200,20 @@ static bool is_kept(const struct td_infer *in, int i)
     return served && (i >= served->n_outputs || (in->session.session && served->state_out[i] >= 0));
 }
 
+static int settle_in_place(struct td_infer *in, int i)
+{
+    struct td_weight *weight;
+    int place = td_run_place(&in->run, i);
+    const char *name = place < 0 ? NULL : stored_argument(in, place, &weight);
+    if (place < 0)
+        in->output[i].form = TD_FORM_none;
+    if (name || place < 0)
+        return name ? store(in, i, name, weight) : 0;
+    return td_infer_refuse(
+        &in->run.problem, in->run.handle->schema.param[place].name,
+        "in place it must be a stored tensor: {\"parameters\":{\"tensor\":NAME}}");
+}
+
 int td_infer_outputs(struct td_infer *in)
 {
     const cJSON *item;
@@ -223,14 +238,9 @@ int td_infer_outputs(struct td_infer *in)
     }
     for (int i = 0; in->meta && i < in->n_outputs; i++) /* shapes only */
         in->output[i].form = in->output[i].form == TD_FORM_none ? TD_FORM_none : TD_FORM_json;
-    if (!in->run.in_place || in->meta)
-        return 0;
-    struct td_weight *weight;
-    const char *self = self_tensor(in, &weight);
-    return self ? store(in, 0, self, weight)
-                : td_infer_refuse(
-                      &in->run.problem, "self",
-                      "in place it must be a stored tensor: {\"parameters\":{\"tensor\":NAME}}");
+    for (int i = 0; in->run.in_place && !in->meta && i < in->n_outputs && !err; i++)
+        err = settle_in_place(in, i);
+    return err;
 }
 
 /* ---- what the reply says of them ---- */
