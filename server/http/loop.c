@@ -13,7 +13,11 @@
  * MHD_run: one system call that finds the event and brings it.
  *
  * Big replies that have to wait (body.c) are suspended connections; the loop lets the first of
- * them go on when its time has come. */
+ * them go on when its time has come.
+ *
+ * While a TLS handshake waits for its client, libmicrohttpd (0.9.75) wants to be run again at once:
+ * a client that connects and says nothing would keep a CPU busy. So where run after run has nobody
+ * called back, it is run every FUTILE_NS alone, and when there is an event. */
 #include "server/http/threads.h"
 
 #include <errno.h>
@@ -29,6 +33,8 @@
 #define CONTENDED_NS 20000000
 #define LEAST_REST_NS 500000 /* from polling, after that */
 #define MOST_REST_NS 64000000
+#define FUTILE_RUNS 64 /* more than a reply that libmicrohttpd sends by itself takes */
+#define FUTILE_NS 5000000
 #define LOST_PART 32 /* a yield may cost this part of the time */
 
 int64_t td_http_yield(struct td_http_thread *thread, int64_t before)
@@ -102,7 +108,9 @@ static bool run(struct td_http_thread *thread)
     if (!td_watch_due(&thread->watch, now))
         td_watch_look(&thread->watch, now);
     MHD_run(thread->daemon);
-    return thread->callbacks != before;
+    bool found = thread->callbacks != before;
+    thread->futile = found ? 0 : thread->futile + 1;
+    return found;
 }
 
 /* Each time that others wanted the CPU, the next attempt comes twice as late, and so late that what
@@ -127,6 +135,8 @@ static void sleep_until_event(struct td_http_thread *thread, int64_t now)
                            {.fd = thread->wake, .events = POLLIN}};
     unsigned long long ms;
     int64_t ns = MHD_get_timeout(thread->daemon, &ms) == MHD_YES ? (int64_t)ms * 1000000 : -1;
+    if (!ns && thread->futile > FUTILE_RUNS)
+        ns = FUTILE_NS;
     int64_t due = td_watch_due(&thread->watch, now);
     if (due >= 0 && (ns < 0 || due < ns))
         ns = due;

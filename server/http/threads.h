@@ -61,6 +61,7 @@ struct td_http_thread { /* the fields without comment are its own */
     /* How long it last waited for events; when it may poll again, and how long it does not. */
     int64_t pause_ns, poll_from_ns, rest_ns;
     unsigned long long callbacks; /* that libmicrohttpd has made */
+    unsigned long long futile;    /* runs of the daemon since the last one */
     struct td_watch watch;
     int64_t drain_ns;      /* when it was first seen that the server drains, or 0 */
     bool deaf;             /* its daemon listens no longer */

@@ -62,6 +62,19 @@ static unsigned judge_chain(struct td_tls *tls, gnutls_x509_crt_t *chain, unsign
     return err ? GNUTLS_CERT_INVALID : status;
 }
 
+/* "" where there is none, or one with a zero byte; and where there are several, of which some take
+ * the first and others the last for the name. */
+static void read_name(gnutls_x509_crt_t cert, char name[TD_TLS_NAME])
+{
+    const char *oid = GNUTLS_OID_X520_COMMON_NAME;
+    char second[TD_TLS_NAME];
+    size_t size = TD_TLS_NAME, more = sizeof second;
+    if (gnutls_x509_crt_get_dn_by_oid(cert, oid, 0, 0, name, &size) || strlen(name) != size ||
+        gnutls_x509_crt_get_dn_by_oid(cert, oid, 1, 0, second, &more) !=
+            GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
+        *name = 0;
+}
+
 int td_tls_client(struct td_tls *tls, void *session, char name[TD_TLS_NAME],
                   struct td_problem *problem)
 {
@@ -76,11 +89,8 @@ int td_tls_client(struct td_tls *tls, void *session, char name[TD_TLS_NAME],
     if (!n)
         return 0;
     unsigned status = judge_chain(tls, chain, (unsigned)n);
-    size_t size = TD_TLS_NAME;
-    if (!status &&
-        (gnutls_x509_crt_get_dn_by_oid(chain[0], GNUTLS_OID_X520_COMMON_NAME, 0, 0, name, &size) ||
-         strlen(name) != size))
-        *name = 0;
+    if (!status)
+        read_name(chain[0], name);
     free_chain(chain, n);
     if (!status)
         return 1;

@@ -54,8 +54,8 @@ struct td_tls_hook {
 void td_tls_begin(void *session, struct td_tls_hook *hook);
 
 /* Whose certificate the client has shown: 1, and the certificate's common name in name, "" where it
- * has none that fits; 0: it has shown none; -EINVAL: it is not one that client_ca vouches for, with
- * the sentence. */
+ * has none that fits, or several; 0: it has shown none; -EINVAL: it is not one that client_ca
+ * vouches for, with the sentence. */
 int td_tls_client(struct td_tls *tls, void *session, char name[TD_TLS_NAME],
                   struct td_problem *problem);
 /* Sends the bytes as far as there is room for them now. */
