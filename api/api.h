@@ -203,6 +203,9 @@ struct td_request { /* lives in its own arena */
     /* Borrowed, or NULL: set by the server once the client has closed its side. It may have gone,
        or wait for the response all the same: what is computed already goes on, nothing begins. */
     const atomic_bool *gone;
+    /* Whether its client has yet to read more than it may have under way, which the response then
+       says: to be asked before anything begins. NULL: nobody reads the reply as it is made. */
+    bool (*crowded)(struct td_request *req);
     void *call_; /* the handler's own, between its return and the reply */
     void (*release_)(struct td_request *req); /* frees what call_ holds, once the reply is sent */
     /* Why the kernel that ran was chosen, as JSON in the arena; NULL, or gives NULL: none has. */
@@ -268,6 +271,10 @@ int td_access_enter(struct td_request *req);
  */
 int td_access_hold(struct td_request *req, size_t bytes);
 void td_access_note(struct td_request *req, size_t bytes);
+/* Whether replies that were noted have led the token beyond that limit; the response is then
+ * filled.
+ */
+bool td_access_is_crowded(struct td_request *req);
 void td_access_leave(struct td_request *req); /* holds nothing any more, and has no token */
 /* Its token's name, or NULL. */
 const char *td_access_token(const struct td_request *req);

@@ -85,6 +85,15 @@ int td_access_enter(struct td_request *req)
     return refuse(req);
 }
 
+static int refuse_flight(struct td_request *req)
+{
+    td_api_problem(req, -EDQUOT,
+                   "the token's requests and replies under way hold %zu of the %zu bytes that they "
+                   "may (flight)",
+                   (size_t)req->token->account->flight.used, req->token->limits.flight);
+    return refuse(req);
+}
+
 int td_access_hold(struct td_request *req, size_t bytes)
 {
     const struct td_token *token = req->token;
@@ -96,15 +105,18 @@ int td_access_hold(struct td_request *req, size_t bytes)
                        bytes, token->limits.flight);
         return -EMSGSIZE;
     }
-    if (td_budget_take(flight, bytes - req->flight_)) {
-        td_api_problem(req, -EDQUOT,
-                       "the token's requests and replies under way hold %zu of the %zu bytes that "
-                       "they may (flight)",
-                       (size_t)flight->used, token->limits.flight);
-        return refuse(req);
-    }
+    if (td_budget_take(flight, bytes - req->flight_))
+        return refuse_flight(req);
     req->flight_ = bytes;
     return 0;
+}
+
+/* Replies are not refused once they are there, so they can lead beyond the limit. */
+bool td_access_is_crowded(struct td_request *req)
+{
+    const struct td_token *token = req->token;
+    return token && token->limits.flight && token->account->flight.used > token->limits.flight &&
+           refuse_flight(req);
 }
 
 void td_access_note(struct td_request *req, size_t bytes)

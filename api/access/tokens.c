@@ -281,13 +281,15 @@ int td_access_judge(struct td_request *req)
                                              "authority of tls-client-ca")
                    : 0;
     int err = judge_token(req, access);
+    if (!err)
+        err = td_access_enter(req);
     if (!err && scope != TD_SCOPE_any && !td_access_may(req, scope)) {
         char sentence[160];
         snprintf(sentence, sizeof sentence, "the token has not the scope %s, which %.60s takes",
                  td_access_scope_name(scope), req->route->pattern);
         err = lacks(req, scope, sentence);
     }
-    return err ? err : td_access_enter(req);
+    return err;
 }
 
 bool td_access_take(struct td_request *req, struct td_token *token)

@@ -44,7 +44,7 @@ int td_api_run(struct td_request *req)
 bool td_api_is_gone(struct td_request *req)
 {
     if (!req->gone || !atomic_load(req->gone))
-        return false;
+        return req->crowded && req->crowded(req);
     td_api_problem(req, -ETIMEDOUT,
                    "the client closed its side while the request waited in a queue");
     return true;

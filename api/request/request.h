@@ -33,8 +33,8 @@ bool td_api_is_bulk(const struct td_request *req, size_t text, size_t bytes);
 int td_api_hand_over(struct td_request *req);
 /* The problem for a job that td_pool_submit has refused with err, which it gives back. */
 int td_api_refused(struct td_request *req, struct td_pool *pool, int err);
-/* To be asked by a worker before it begins: whether the client has closed, which the response then
- * says. */
+/* To be asked by a worker before it begins: whether the client has closed, or has too much to read
+ * as it is, which the response then says. */
 bool td_api_is_gone(struct td_request *req);
 /* What td_api_handle does once the request is judged: runs the handler. 0 or -EINPROGRESS. */
 int td_api_run(struct td_request *req);

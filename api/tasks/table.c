@@ -192,6 +192,7 @@ int td_task_add(struct td_task **result, struct td_request *req, struct td_reque
     own->req.home = NULL;
     own->req.worker = NULL;
     own->req.gone = NULL; /* whoever was answered 202 may go */
+    own->req.crowded = NULL;
     own->req.defer = no_defer;
     own->req.reply = finish;
     td_arena_ref(req->arena);

@@ -41,6 +41,8 @@ void td_http_upload_begin(struct td_exchange *x);
 /* A piece of the body. -EMSGSIZE when the client goes on and on after its request has been refused:
  * libmicrohttpd takes a response only before the body or after it. */
 int td_http_upload_take(struct td_exchange *x, const char *data, size_t size);
+/* Whether its token or address has yet to read more than it may; the response is then filled. */
+bool td_http_is_crowded(struct td_request *req);
 /* The reply, whose body counts for the client's address until it has been sent. */
 void td_http_hold_reply(struct td_exchange *x);
 void td_http_let_go(struct td_exchange *x);

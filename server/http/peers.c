@@ -102,6 +102,18 @@ static bool is_beyond(const struct td_peers *peers, const struct td_peer *peer, 
            (most->bytes && peer->held + bytes > most->bytes);
 }
 
+bool td_peers_is_crowded(struct td_peers *peers, const struct td_peer *peer)
+{
+    const struct td_peer_limits *most = &peers->limits;
+    if ((!most->bodies && !most->bytes) || peer->family == AF_UNIX)
+        return false;
+    pthread_mutex_lock(&peers->lock);
+    bool crowded =
+        (most->bodies && peer->holding > most->bodies) || (most->bytes && peer->held > most->bytes);
+    pthread_mutex_unlock(&peers->lock);
+    return crowded;
+}
+
 static bool is_too_much(const struct td_peers *peers, const struct td_peer *peer, size_t held,
                         size_t bytes)
 {

@@ -55,6 +55,8 @@ const struct td_peer *td_peers_refuses(struct td_peers *peers,
 int td_peers_take(struct td_peers *peers, struct td_peer *peer, size_t held, size_t bytes);
 /* The same for what is there already. */
 void td_peers_note(struct td_peers *peers, struct td_peer *peer, size_t held, size_t bytes);
+/* Whether replies that were noted have led the address beyond its limits. */
+bool td_peers_is_crowded(struct td_peers *peers, const struct td_peer *peer);
 void td_peers_give(struct td_peers *peers, struct td_peer *peer, size_t held); /* all of it */
 
 #endif

@@ -116,6 +116,7 @@ static void begin(struct td_exchange *x, struct td_http_thread *thread, const ch
     req->defer = defer;
     req->reply = reply;
     req->header = header;
+    req->crowded = td_http_is_crowded;
     req->content_length = UINT64_MAX;
     x->begun = true;
     x->line.method = method;
@@ -132,6 +133,8 @@ static void begin(struct td_exchange *x, struct td_http_thread *thread, const ch
         judge(x);
     else
         x->refused = td_access_enter(req) != 0;
+    if (!x->refused && req->route->scope > TD_SCOPE_any)
+        x->refused = td_http_is_crowded(req);
     if (!x->head.id)
         x->head.id = td_http_id_make(thread, x->made);
     if (!x->refused && req->content_length != UINT64_MAX && req->content_length)

@@ -82,6 +82,20 @@ static bool move(struct td_exchange *x, size_t need)
     return true;
 }
 
+static int refuse_peer(struct td_exchange *x)
+{
+    return td_api_problem(&x->req, -EDQUOT,
+                          "your address has as many bodies, or bytes of them and of replies, under "
+                          "way as it may (peer-bodies, peer-bytes)");
+}
+
+bool td_http_is_crowded(struct td_request *req)
+{
+    struct td_exchange *x = (struct td_exchange *)req;
+    return td_access_is_crowded(req) ||
+           (td_peers_is_crowded(&x->thread->http->peers, x->client->peer) && refuse_peer(x));
+}
+
 /* The address is to hold so many bytes of this body. -EDQUOT, -ENOMEM, with the response filled. */
 static int hold(struct td_exchange *x, size_t need)
 {
@@ -90,9 +104,7 @@ static int hold(struct td_exchange *x, size_t need)
     size_t more = (need - x->held + STEP - 1) / STEP * STEP;
     int err = td_peers_take(&x->thread->http->peers, x->client->peer, x->held, more);
     if (err == -EDQUOT)
-        return td_api_problem(&x->req, err,
-                              "your address has as many bodies, or bytes of them and of replies, "
-                              "under way as it may (peer-bodies, peer-bytes)");
+        return refuse_peer(x);
     if (!err) {
         x->held += more;
         return 0;

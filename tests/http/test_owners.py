@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """What a token owns and where it ends: sessions, tasks, names that it stores under, shared memory, limits."""
+import json
+import socket
 import time
 
 import numpy as np
@@ -151,6 +153,8 @@ class Limits(tokens.AccessTest):
         self.assertIn(429, got)
         self.assertLessEqual(got.count(200), 5 * took + 6)
         self.assertEqual(self.ask("run", "POST", "/v1/ops/add", ADD).status, 200)
+        got = [self.ask("slow", "PUT", "/v1/pools/x", {"threads": 1}).status for _ in range(20)] # which it may not
+        self.assertIn(429, got)
         self.assertGreater(self.metric('tensord_access_refused_total{why="limit"}'), 0)
 
     def test_flight(self):
@@ -194,6 +198,28 @@ class Limits(tokens.AccessTest):
         self.over(self.ask("small", "POST", "/v1/ops/sum", x, headers), "flight")
         c.close()
         self.assertTrue(service.eventually(lambda: seen() == 0), seen())
+
+    def test_flight_of_replies(self):
+        """Those that nobody reads: once they are more than the token may have, nothing of its begins."""
+        x = json.dumps({"shape": [1000000], "datatype": "FP32"}).encode()
+        self.assertEqual(self.ask("all", "PUT", "/v1/tensors/long", x + bytes(4000000), {"Inference-Header-Content-Length": str(len(x))}).status, 201)
+        unread = []
+        for _ in range(20):
+            c = self.service.socket(60)
+            self.addCleanup(c.close)
+            c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            c.sendall(f"GET /v1/tensors/long HTTP/1.1\r\nHost: localhost\r\nAccept: application/x-npy\r\nAuthorization: Bearer "
+                      f"{self.tokens.secrets['small']}\r\n\r\n".encode())
+            unread.append(c)
+        got = [int(c.recv(20).split(b" ")[1]) for c in unread]
+        self.assertLess(got.count(200), 10)
+        self.assertEqual(got.count(200) + got.count(429), 20)
+        self.over(self.ask("small", "POST", "/v1/ops/add", ADD), "flight")
+        self.assertEqual(self.ask("small", "GET", "/v1/access").status, 200)
+        self.assertEqual(self.ask("all", "DELETE", "/v1/tensors/long").status, 204)
+        for c in unread:
+            c.close()
+        self.assertTrue(service.eventually(lambda: self.ask("small", "POST", "/v1/ops/add", ADD).status == 200))
 
     def test_store(self):
         """What is stored in its name, whoever had the name's tensor before; what is given back is free again."""
