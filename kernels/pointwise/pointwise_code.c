@@ -9,7 +9,9 @@
 
 #include <stdio.h>
 
-#define SHORT_ROW 64            /* below, beginning a row takes longer than what is saved */
+#define SHORT_ROW 16            /* below, beginning a row takes longer than what is saved; */
+#define DEAR_ROW 64             /* and its end does, of a formula that costs */
+#define DEAR 8                  /* so many operations */
 #define MOST (INT64_C(1) << 30) /* elements of a row at once */
 
 /* Of a formula of whole numbers alone there is no text in lanes. */
@@ -69,14 +71,27 @@ static bool is_real(const struct td_point_walk *w, const struct td_point_op *op)
     return real && (op->args.to == TD_f32 || !w->value[op->out].data);
 }
 
+/* Bytes of a vector of the level whose row it is. */
+static int width(const struct td_point_op *op)
+{
+    return op->unit * (int)sizeof(float);
+}
+
 static bool is_wide(const struct td_point_walk *w)
 {
-    return w->op[0].impl->isa == TD_ISA_avx512;
+    return width(&w->op[0]) == 64;
+}
+
+static bool is_dear(const struct td_point_op *op)
+{
+    const struct td_call *call = op->call;
+    return !is_widening(op) && call->op->flops(call) >= DEAR * (double)td_numel(&call->out[0]);
 }
 
 static void ask(const struct td_point_walk *w, struct pattern *k)
 {
     const int last = w->rank - 1;
+    bool dear = false;
     k->bytes = 0;
     k->why = NULL;
     say(k, is_wide(w));
@@ -88,18 +103,19 @@ static void ask(const struct td_point_walk *w, struct pattern *k)
     }
     for (int i = 0; i < w->n_ops; i++) {
         const struct td_point_op *op = &w->op[i];
+        dear |= is_dear(op);
         say(k, is_widening(op) ? 0xff : (int)td_point_of(op->call));
         for (int j = 0; j < op->n_in; j++)
             say(k, op->in[j]);
         say(k, op->out);
         if (!is_real(w, op))
             k->why = "not all of it is FP32";
-        if (op->impl->isa != TD_ISA_avx2 && op->impl->isa != TD_ISA_avx512)
+        if (width(op) < 32 && !is_widening(op))
             k->why = "its level is below AVX2";
-        if (op->impl->isa != w->op[0].impl->isa)
+        if (width(op) != width(&w->op[0]) && !is_widening(op))
             k->why = "its calls have several levels";
     }
-    if (w->shape[last] < SHORT_ROW && w->rank > 1)
+    if (w->shape[last] < (dear ? DEAR_ROW : SHORT_ROW) && w->rank > 1)
         k->why = "its rows are short";
 }
 _Static_assert(TD_POINTS < 0xff, "a formula's number is a byte of the key");
@@ -222,7 +238,8 @@ void td_point_run_code(void *arg, int64_t begin, int64_t end)
     const int64_t inner = w->shape[last];
     struct td_loop_args args;
     put_params(w, &args);
-    td_net_note(w->op[0].impl, w->op[0].call);
+    if (w->op[0].impl)
+        td_net_note(w->op[0].impl, w->op[0].call);
     while (begin < end) {
         int64_t row = begin / inner, col = begin % inner, left = end - begin;
         args.n = inner - col < left ? inner - col : left;

@@ -128,6 +128,15 @@ void td_point_put(char *to, struct td_value number, enum td_dtype type)
            td_dtype_size(type));
 }
 
+/* A run of so many bytes, rows times in all: twice as many with each copy. */
+static void repeat(char *to, int64_t rows, int64_t run)
+{
+    for (int64_t have = run, all = rows * run, more; have < all; have += more) {
+        more = have < all - have ? have : all - have;
+        memcpy(to + have, to, (size_t)more);
+    }
+}
+
 void td_point_lay_out(const struct td_point_walked *v, int64_t begin, int64_t n, char *to)
 {
     int64_t index[TD_MAX_RANK], at = 0, rest = begin;
@@ -140,16 +149,22 @@ void td_point_lay_out(const struct td_point_walked *v, int64_t begin, int64_t n,
     while (n > 0) {
         int64_t run = v->shape[last] - index[last];
         run = run < n ? run : n;
-        if (last && !v->step[last] && !index[last] && run == v->shape[last]) {
+        const char *from = v->data + at * (int64_t)v->size;
+        bool whole = last && !index[last] && run == v->shape[last];
+        if (whole && !(v->step[last] && v->step[last - 1])) { /* many rows at once */
             int64_t rows = v->shape[last - 1] - index[last - 1];
             rows = rows < n / run ? rows : n / run;
-            spread(to, v->data + at * (int64_t)v->size, rows, v->step[last - 1], run, v->size);
+            if (v->step[last]) {
+                td_point_copy(to, from, run, v->step[last], v->size);
+                repeat(to, rows, run * (int64_t)v->size);
+            } else
+                spread(to, from, rows, v->step[last - 1], run, v->size);
             to += (rows - 1) * run * (int64_t)v->size;
             n -= (rows - 1) * run;
             at += (rows - 1) * v->step[last - 1];
             index[last - 1] += rows - 1;
         } else
-            td_point_copy(to, v->data + at * (int64_t)v->size, run, v->step[last], v->size);
+            td_point_copy(to, from, run, v->step[last], v->size);
         to += run * (int64_t)v->size;
         n -= run;
         at += run * v->step[last];

@@ -9,7 +9,8 @@
  * - a BOOL among operands of another type is made one of theirs in a tile, but for one that picks;
  * - what one call makes for another stays in a tile, in the type that it is rounded to.
  *
- * Several calls may be one generated loop in place of all this (pointwise_code.c).
+ * Several calls, or one whose operands would be laid out again and again, may be one generated loop
+ * in place of all this (pointwise_code.c).
  *
  * Work is split by ranges of the result's elements. Compiled once, with base flags. */
 #include "kernels/pointwise/walk.h"
@@ -169,6 +170,15 @@ static bool run_few(const struct td_call *call, td_point_row *row, int unit)
     return true;
 }
 
+/* Whether an operand would be laid out in tiles, or taken by rows, which a loop does not need. */
+static bool broadcasts(const struct td_point_walk *w)
+{
+    for (int k = 0; k < w->n_values; k++)
+        if (!w->value[k].made && !w->value[k].dense && !w->value[k].constant && !w->value[k].again)
+            return true;
+    return false;
+}
+
 void td_pointwise(const struct td_call *call, td_point_row *row, int unit)
 {
     struct td_point_value value[TD_POINT_OPERANDS * 2 + 1]; /* widened ones are two */
@@ -182,7 +192,11 @@ void td_pointwise(const struct td_call *call, td_point_row *row, int unit)
     if (!td_numel(w.out) || run_few(call, row, unit))
         return;
     td_point_add_call(&w, call, row, unit, NULL, NULL);
+    for (int k = 0; k < w.n_ops; k++)
+        w.op[k].call = call;
     struct running running = close_walk(&w, call->op->flops(call), call->threads);
+    if (broadcasts(&w) && td_numel(w.out) >= WORTH)
+        td_point_generate(&w);
     run_closed(&running);
 }
 

@@ -31,7 +31,7 @@ struct td_point_op { /* a row over values */
     td_point_row *row;
     int unit, n_in, in[TD_POINT_OPERANDS], out;
     const struct td_impl *impl; /* of several calls' rows, whose it is; NULL: it is the only one */
-    const struct td_call *call;
+    const struct td_call *call; /* that it computes */
 };
 
 struct td_point_walk {

@@ -202,6 +202,111 @@ START_TEST(test_sizes)
 }
 END_TEST
 
+/* ---- one call ---- */
+
+static void run_alone(const char *expr, const char *level, struct td_named *args, bool allowed,
+                      float *to)
+{
+    static const struct td_options options = {.alloc = room};
+    static struct td_run run;
+    size_t scratch;
+    used = 0;
+    ck_assert_int_eq(td_run_bind_expr(&run, expr, args, 2, &options), 0);
+    struct td_run *one = run.parts ? run.parts : &run;
+    ck_assert_ptr_null(one->next);
+    run.forced = level;
+    ck_assert_int_eq(td_run_select(&run, &scratch), 0);
+    td_loops_allow(allowed);
+    one->call.out[0].data = to;
+    one->call.threads = 1;
+    one->impl->run(&one->call);
+    td_loops_allow(true);
+    td_run_release(&run);
+}
+
+/* The operand's element for the result's number i. */
+static float element(const struct td_tensor *t, const int64_t *size, int64_t i)
+{
+    int64_t at = 0, step = 1;
+    for (int d = t->rank - 1; d >= 0; i /= size[d--]) {
+        at += t->shape[d] == 1 ? 0 : i % size[d] * step;
+        step *= t->shape[d];
+    }
+    return ((const float *)t->data)[at];
+}
+
+static float sum(float a, float b)
+{
+    return a + b;
+}
+
+static float quotient(float a, float b)
+{
+    return a / b;
+}
+
+static float largest(float a, float b)
+{
+    return a != a || a > b ? a : b;
+}
+
+static const struct {
+    const char *expr;
+    float (*judge)(float a, float b);
+} pairs[] = {{"a + b", sum}, {"a / b", quotient}, {"maximum(a, b)", largest}};
+
+static void judge(int pair, const char *level, struct td_named *args)
+{
+    const struct td_tensor *a = &args[0].value.tensor, *b = &args[1].value.tensor;
+    int64_t size[3], n = 1;
+    for (int d = 0; d < 3; d++)
+        n *= size[d] = a->shape[d] > b->shape[d] ? a->shape[d] : b->shape[d];
+    memset(out, 1, sizeof out);
+    memset(wanted, 1, sizeof wanted);
+    run_alone(pairs[pair].expr, level, args, true, out);
+    run_alone(pairs[pair].expr, level, args, false, wanted);
+    for (int64_t i = 0; i < n; i++) {
+        float right = pairs[pair].judge(element(a, size, i), element(b, size, i));
+        bool zeros = right == 0 && out[i] == 0; /* the larger of zeros is either */
+        ck_assert_msg(alike(out[i], right) || zeros, "%s at %s, rows of %d: %d is %a, not %a",
+                      pairs[pair].expr, level, (int)size[2], (int)i, (double)out[i], (double)right);
+    }
+    for (int i = 0; i < MOST; i++)
+        ck_assert(alike(out[i], wanted[i]));
+}
+
+/* Of operands that broadcast against each other a loop is generated, but where there are few
+ * elements or rows are short, and where the same row comes again and again. */
+START_TEST(test_broadcasts)
+{
+    static const struct {
+        int64_t a[3], b[3];
+        bool generated;
+    } shapes[] = {
+        {{1, 64, 64}, {1, 64, 1}, true},     {{1, 128, 32}, {1, 128, 1}, true},
+        {{16, 1, 16}, {16, 16, 1}, true},    {{1, 64, 1}, {1, 1, 64}, true},
+        {{4, 16, 64}, {4, 1, 64}, true},     {{1, 41, 99}, {1, 41, 1}, false},
+        {{8, 256, 2}, {8, 1, 2}, false},     {{7, 195, 3}, {7, 1, 3}, false},
+        {{2, 151, 13}, {2, 1, 13}, false},   {{1, 512, 8}, {1, 512, 1}, false},
+        {{1, 1365, 3}, {1, 1365, 1}, false}, {{1, 256, 16}, {1, 1, 16}, false},
+    };
+    begin();
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (int k = 0; k < 6; k++) {
+            struct td_named args[] = {tensor_arg("a", data[0], 1), tensor_arg("b", data[1], 1)};
+            long long had = td_loops().made;
+            for (int i = 0; i < 2; i++) {
+                args[i].value.tensor.rank = 3;
+                memcpy(args[i].value.tensor.shape, i ? shapes[s].b : shapes[s].a,
+                       sizeof shapes[s].a);
+            }
+            judge(k / 2, levels[k % 2], args);
+            ck_assert_msg(shapes[s].generated || td_loops().made == had, "shapes %zu", s);
+        }
+    ck_assert_int_eq(td_loops().made, 3 * 3 * 2); /* b still, a still, neither */
+}
+END_TEST
+
 /* ---- memory ---- */
 
 static void tell_double(struct td_loop *l, const void *arg)
@@ -276,6 +381,7 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_formulas, test_sizes, test_kept, test_no_memory};
+    const TTest *const tests[] = {test_formulas, test_sizes, test_broadcasts, test_kept,
+                                  test_no_memory};
     return td_run_tests("loops", tests, sizeof tests / sizeof *tests);
 }
