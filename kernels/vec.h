@@ -94,6 +94,26 @@ TD_INLINE td_vf td_load_n(const float *p, int64_t n, float fill)
 #endif
 }
 
+/* Lanes from number first on and below end; in the others is fill, and they are not read. */
+TD_INLINE td_vf td_load_between(const float *p, int64_t first, int64_t end, float fill)
+{
+    first = first < 0 ? 0 : first < TD_LANES ? first : TD_LANES;
+    end = end < 0 ? 0 : end < TD_LANES ? end : TD_LANES;
+#ifdef __AVX512F__
+    uint32_t mask = ((1u << end) - 1) & ~((1u << first) - 1);
+    return (td_vf)_mm512_mask_loadu_ps(_mm512_set1_ps(fill), (__mmask16)mask, p);
+#elif TD_VBYTES == 32
+    td_vi mask = td_first(end) & ~td_first(first);
+    td_vi rest = (td_vi)(fill - (td_vf){0}) & ~mask;
+    return (td_vf)((td_vi)_mm256_maskload_ps(p, (__m256i)mask) | rest);
+#else
+    float lane[TD_LANES];
+    for (int i = 0; i < TD_LANES; i++)
+        lane[i] = i >= first && i < end ? p[i] : fill;
+    return td_load(lane);
+#endif
+}
+
 TD_INLINE void td_store_n(float *p, int64_t n, td_vf v)
 {
 #ifdef __AVX512F__
@@ -343,6 +363,15 @@ TD_INLINE td_vf td_swap(td_vf v, const int step)
     for (int i = 0; i < TD_LANES; i++)
         from[i] = i ^ step;
     return __builtin_shuffle(v, from);
+}
+
+/* Of 2 * TD_LANES elements, those of even places, or, from = 1, of odd ones. */
+TD_INLINE td_vf td_every_other(td_vf a, td_vf b, const int from)
+{
+    td_vi place;
+    for (int i = 0; i < TD_LANES; i++)
+        place[i] = 2 * i + from;
+    return __builtin_shuffle(a, b, place);
 }
 
 /* The sum of the lanes, as a tree. */

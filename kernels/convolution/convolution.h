@@ -77,7 +77,7 @@ struct td_depthwise {
     int64_t columns;       /* of a row that matter, with the padding */
     int64_t wide;          /* floats: of columns of a row that are a stride apart, side by side */
     int64_t row;           /* of a row that is laid out: of as many such parts as the stride is */
-    int64_t line;          /* of a row before that; 0: it is one part */
+    int64_t line;          /* of a row before that; 0: it is not needed */
     int64_t strip, strips; /* rows of the result; how many of one channel */
     int slots;             /* that work at a time */
     size_t slot;           /* bytes of scratch each */

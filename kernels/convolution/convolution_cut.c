@@ -4,6 +4,7 @@
 
 #define STRIP_BYTES 32768 /* of what is laid out, most of a first-level cache */
 #define LAID 262144       /* floats of one strip, at most */
+#define VECTOR 16         /* floats that whole vectors may reach beyond a row */
 #define GRAIN 262144      /* products that are worth a thread */
 
 static int64_t fill(int64_t n, int64_t unit)
@@ -24,9 +25,9 @@ bool td_conv_cut_depthwise(const struct td_conv *c, int threads, struct td_depth
         return false;
     *cut = (struct td_depthwise){.h = h, .w = w, .positions = n};
     cut->columns = (c->size[w] - 1) * c->stride[w] + reach + 1;
-    cut->wide = fill(fill(c->size[w], TD_DEPTHWISE_TILE) + reach / c->stride[w] + 1, 16);
+    cut->wide = fill(fill(c->size[w], TD_DEPTHWISE_TILE) + reach / c->stride[w] + 1 + VECTOR, 16);
     cut->row = cut->wide * c->stride[w];
-    cut->line = c->stride[w] > 1 ? fill(cut->columns + c->stride[w], 16) : 0;
+    cut->line = c->stride[w] > 2 ? fill(cut->columns + VECTOR, 16) : 0;
     int64_t extent = (c->kernel[h] - 1) * c->dilation[h] + 1;
     if (extent > LAID / cut->row)
         return false;

@@ -1,8 +1,10 @@
-/* The depthwise convolution in one and two dimensions, directly: a strip of rows of one channel is
- * laid out with its padding, columns that are a stride apart next to each other, so that each
- * position of the kernel is a run of loads from one place. */
+/* The depthwise convolution in one and two dimensions, directly. With a small square kernel FP32 is
+ * taken from where it lies (kernels/windows.h). Otherwise a strip of rows of one channel is laid
+ * out with its padding, columns that are a stride apart next to each other, so that each position
+ * of the kernel is a run of loads from one place. */
 #include "kernels/convolution/convolution.h"
 #include "kernels/reals.h"
+#include "kernels/windows.h"
 
 #include <string.h>
 
@@ -32,12 +34,30 @@ static float number(const struct td_tensor *t, int64_t at)
 }
 
 /* Column i of a row, which begins with the padding, goes to i / stride of part i % stride. */
-TD_INLINE void deal(float *to, const float *line, int64_t wide, int64_t columns,
-                    const int64_t stride)
+static void deal(float *to, const float *line, int64_t wide, int64_t columns, int64_t stride)
 {
     for (int64_t part = 0; part < stride; part++)
         for (int64_t i = 0; i * stride + part < columns; i++)
             to[part * wide + i] = line[i * stride + part];
+}
+
+/* n elements from number from on, side by side; zeros behind them to a whole vector. */
+TD_INLINE void lay_one(float *to, const struct td_tensor *in, int64_t from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += L_LANES)
+        L_store(to + i, L_next(in->data, from + i, n - i, in->dtype, 0));
+}
+
+/* The same for a stride of 2: every other one to even, those between to odd. */
+TD_INLINE void lay_two(float *even, float *odd, const struct td_tensor *in, int64_t from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += 2 * L_LANES) {
+        int64_t left = n - i - L_LANES;
+        V a = L_next(in->data, from + i, n - i, in->dtype, 0);
+        V b = left > 0 ? L_next(in->data, from + i + L_LANES, left, in->dtype, 0) : L_c(0);
+        L_store(even + i / 2, td_every_other(a, b, 0));
+        L_store(odd + i / 2, td_every_other(a, b, 1));
+    }
 }
 
 /* Row y of the input, or padding. */
@@ -48,25 +68,22 @@ static void lay_row(const struct strip *s, int64_t y, float *to)
     int w = cut->w, h = cut->h;
     int64_t stride = c->stride[w], before = c->padding[w];
     int64_t n = c->in[w] < cut->columns - before ? c->in[w] : cut->columns - before;
-    memset(to, 0, (size_t)(stride * cut->wide) * sizeof *to);
+    memset(to, 0, (size_t)cut->row * sizeof *to);
     if (y < 0 || y >= c->in[h] || n <= 0)
         return;
     int64_t image = s->channel / (c->groups * c->out_channels);
     int64_t channel = s->channel % (c->groups * c->out_channels) / c->out_channels;
     int64_t from = ((image * c->groups + channel) * c->in[h] + y) * c->in[w];
-    float *line = stride == 1 ? to : s->line;
-    memset(line, 0, (size_t)before * sizeof *line);
-    for (int64_t i = 0; i < n; i += L_LANES) {
-        V v = L_next(c->input->data, from + i, n - i, c->input->dtype, 0);
-        if (n - i >= L_LANES)
-            L_store(line + before + i, v);
-        else
-            td_store_n(line + before + i, n - i, v);
+    if (stride == 1)
+        lay_one(to + before, c->input, from, n);
+    else if (stride == 2)
+        lay_two(to + before % 2 * cut->wide + before / 2,
+                to + (before + 1) % 2 * cut->wide + (before + 1) / 2, c->input, from, n);
+    else {
+        memset(s->line, 0, (size_t)before * sizeof *s->line);
+        lay_one(s->line + before, c->input, from, n);
+        deal(to, s->line, cut->wide, before + n, stride);
     }
-    if (stride == 2)
-        deal(to, line, cut->wide, before + n, 2);
-    else if (stride > 2)
-        deal(to, line, cut->wide, before + n, stride);
 }
 
 /* count vectors from column x on of a row, over whose first position rows begins. */
@@ -142,9 +159,61 @@ static void slots(void *arg, int64_t begin, int64_t end)
     }
 }
 
+/* ---- small square kernels of FP32, without a layout of their own ---- */
+
+TD_WINDOWS(rows_3_1, TD_WINDOWS_products, 3, 1)
+TD_WINDOWS(rows_3_2, TD_WINDOWS_products, 3, 2)
+TD_WINDOWS(rows_5_1, TD_WINDOWS_products, 5, 1)
+TD_WINDOWS(rows_5_2, TD_WINDOWS_products, 5, 2)
+TD_WINDOWS(rows_7_1, TD_WINDOWS_products, 7, 1)
+TD_WINDOWS(rows_7_2, TD_WINDOWS_products, 7, 2)
+
+static td_windows_rows *rows_of(const struct td_conv *c)
+{
+    static td_windows_rows *const rows[][2] = {
+        {rows_3_1, rows_3_2}, {rows_5_1, rows_5_2}, {rows_7_1, rows_7_2}};
+    int64_t kernel = c->kernel[0], stride = c->stride[0];
+    bool square = c->dims == 2 && kernel == c->kernel[1] && stride == c->stride[1] &&
+                  c->dilation[0] == 1 && c->dilation[1] == 1;
+    bool real = c->input->dtype == TD_f32 && c->weight->dtype == TD_f32 && c->out->dtype == TD_f32;
+    bool has = (kernel == 3 || kernel == 5 || kernel == 7) && stride <= 2;
+    return TD_WINDOWS_WORTH && square && real && has ? rows[kernel / 2 - 1][stride - 1] : NULL;
+}
+
+/* Bands of TD_WINDOWS_ROWS rows, counted over all channels. */
+static void bands(void *arg, int64_t begin, int64_t end)
+{
+    const struct td_conv *c = ((const struct job *)arg)->c;
+    td_windows_rows *rows = rows_of(c);
+    int64_t each = (c->size[0] + TD_WINDOWS_ROWS - 1) / TD_WINDOWS_ROWS, n;
+    for (int64_t i = begin; i < end && !td_stopped(); i += n) {
+        int64_t channel = i / each, own = channel % (c->groups * c->out_channels);
+        int64_t first = i % each, last;
+        n = each - first < end - i ? each - first : end - i;
+        last = (first + n) * TD_WINDOWS_ROWS;
+        struct td_windows w = {
+            .in = (const float *)c->input->data + channel / c->out_channels * c->in[0] * c->in[1],
+            .out = (float *)c->out->data + channel * c->size[0] * c->size[1],
+            .height = c->in[0],
+            .width = c->in[1],
+            .columns = c->size[1],
+            .above = c->padding[0],
+            .left = c->padding[1],
+            .weight = (const float *)c->weight->data + own * c->kernel[0] * c->kernel[1],
+            .bias = c->bias ? number(c->bias, own) : 0};
+        rows(&w, first * TD_WINDOWS_ROWS, last < c->size[0] ? last : c->size[0]);
+    }
+}
+
 void TD_NAME(conv_depthwise)(const struct td_conv *c, const struct td_depthwise *cut, void *scratch)
 {
     struct job job = {.c = c, .cut = *cut, .scratch = scratch};
+    if (rows_of(c)) {
+        int64_t each = (c->size[0] + TD_WINDOWS_ROWS - 1) / TD_WINDOWS_ROWS;
+        int64_t n = c->images * c->groups * c->out_channels * each;
+        td_parallel(cut->slots, n, (n + cut->slots - 1) / cut->slots, bands, &job);
+        return;
+    }
     job.items = c->images * c->groups * c->out_channels * cut->strips;
     td_parallel(cut->slots, cut->slots, 1, slots, &job);
 }

@@ -6,9 +6,11 @@
  *
  * Other loops are plain, over one type of number each (window_rows.def), and the compiler makes the
  * level's vectors of them. BF16 and FP16 are widened a line at a time; a mean of many elements is
- * computed in FP64. */
+ * computed in FP64. FP32 in windows of 2x2, or of 3x3 a stride of 1 apart, goes through registers
+ * alone (kernels/windows.h). */
 #include "kernels/lines.h"
 #include "kernels/window/window.h"
+#include "kernels/windows.h"
 
 #include <math.h>
 
@@ -20,6 +22,7 @@
 #define UNIT 32   /* results; divides TILE */
 #define WIDE (LINE + UNIT * NEAR)
 #define GRAIN 32768
+#define SQUARE 1024 /* rows and columns of results */
 #define NEAR_BYTES                                                                                 \
     16384             /* of rows that are taken at once, in the first cache with what they are of */
 #define NEAR_LINES 64 /* of them */
@@ -33,10 +36,11 @@ struct job {
     enum td_dtype type;
     const char *in;
     char *out;
-    int64_t *places; /* NULL: not asked for */
-    int64_t total;   /* elements of in */
-    bool max, wide;  /* wide: FP32 is computed in FP64 */
-    bool near;       /* window_near.def takes it */
+    int64_t *places;         /* NULL: not asked for */
+    int64_t total;           /* elements of in */
+    bool max, wide;          /* wide: FP32 is computed in FP64 */
+    td_windows_rows *square; /* takes it; NULL: none of them does */
+    bool near;
 };
 
 /* Windows that take a whole plane, without gaps, become ones along its width, which are taken in
@@ -145,6 +149,65 @@ static bool is_near(const struct job *job)
 #define PLACE int64_t
 #include "kernels/window/window_rows.def"
 
+/* ---- square windows of FP32 ---- */
+
+TD_WINDOWS(largest_2_1, TD_WINDOWS_largest, 2, 1)
+TD_WINDOWS(largest_2_2, TD_WINDOWS_largest, 2, 2)
+TD_WINDOWS(largest_3_1, TD_WINDOWS_largest, 3, 1)
+TD_WINDOWS(mean_2_1, TD_WINDOWS_mean, 2, 1)
+TD_WINDOWS(mean_2_2, TD_WINDOWS_mean, 2, 2)
+TD_WINDOWS(mean_3_1, TD_WINDOWS_mean, 3, 1)
+
+/* NULL: they are none of these. Larger ones have fewer elements to load where rows are joined
+ * first, as near ones are. */
+static td_windows_rows *square_of(const struct job *job)
+{
+    static td_windows_rows *const rows[2][3] = {{largest_2_1, largest_2_2, largest_3_1},
+                                                {mean_2_1, mean_2_2, mean_3_1}};
+    const struct td_axis *d = &job->pool.axis[0], *h = d + 1, *w = d + 2;
+    bool plane = d->in == 1 && d->out == 1 && d->kernel == 1 && !d->padding && !d->adaptive;
+    bool square = h->kernel == w->kernel && h->stride == w->stride && h->dilation == 1 &&
+                  w->dilation == 1 && !h->adaptive && !w->adaptive;
+    int which = w->kernel == 2 && w->stride <= 2   ? (int)w->stride - 1
+                : w->kernel == 3 && w->stride == 1 ? 2
+                                                   : -1;
+    bool taken =
+        TD_WINDOWS_WORTH && plane && square && which >= 0 && h->out <= SQUARE && w->out <= SQUARE;
+    return taken && job->type == TD_f32 && !job->places ? rows[!job->max][which] : NULL;
+}
+
+static void squares(void *arg, int64_t begin, int64_t end)
+{
+    const struct job *job = arg;
+    const struct td_pool *pool = &job->pool;
+    const struct td_axis *h = &pool->axis[1], *w = &pool->axis[2];
+    float counts[SQUARE + TD_LANES], parts[SQUARE];
+    bool padded = pool->include_pad;
+    for (int64_t x = 0; !job->max && x < w->out + TD_LANES; x++) {
+        struct td_taps taps = td_axis_at(w, x < w->out ? x : 0);
+        counts[x] = (float)(pool->divisor ? pool->divisor : padded ? taps.full : taps.n);
+    }
+    for (int64_t y = 0; !job->max && y < h->out; y++) {
+        struct td_taps taps = td_axis_at(h, y);
+        parts[y] = (float)(pool->divisor ? 1 : padded ? taps.full : taps.n);
+    }
+    struct td_windows square = {.height = h->in,
+                                .width = w->in,
+                                .columns = w->out,
+                                .above = h->padding,
+                                .left = w->padding,
+                                .counts = counts,
+                                .parts = parts};
+    for (int64_t plane, n; begin < end && !td_stopped(); begin += n) {
+        int64_t first = begin % h->out;
+        n = h->out - first < end - begin ? h->out - first : end - begin;
+        plane = begin / h->out;
+        square.in = (const float *)job->in + plane * h->in * w->in;
+        square.out = (float *)job->out + plane * h->out * w->out;
+        job->square(&square, first, first + n);
+    }
+}
+
 TD_KERNEL(window)
 {
     const struct td_window *family = call->op->family;
@@ -166,6 +229,8 @@ TD_KERNEL(window)
         fold(&a[1], &a[2]);
     }
     double size = call->op->flops(call) / (double)n;
+    job.square = square_of(&job);
+    job.square = square_of(&job);
     job.near = is_near(&job);
     job.wide = !job.max && job.type == TD_f32 && size > MANY;
     static td_range *const rows[TD_DTYPES] = {
@@ -175,6 +240,7 @@ TD_KERNEL(window)
         [TD_DTYPE_INDEX_bf16] = rows_float,  [TD_DTYPE_INDEX_f32] = rows_float,
         [TD_DTYPE_INDEX_f64] = rows_double,
     };
-    td_parallel(call->threads, n / a[2].out, 1 + (int64_t)(GRAIN / size / (double)a[2].out),
-                job.wide ? rows_double : rows[__builtin_ctz(job.type)], &job);
+    td_range *range = job.square ? squares : job.wide ? rows_double : rows[__builtin_ctz(job.type)];
+    td_parallel(call->threads, n / a[2].out, 1 + (int64_t)(GRAIN / size / (double)a[2].out), range,
+                &job);
 }
