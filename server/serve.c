@@ -216,6 +216,8 @@ static int start(struct server *s, struct td_problem *problem)
     s->service_is_up = true;
     if ((err = td_kept_open(c, &s->service, server_log, problem)))
         return err;
+    if (*c->tokens || *c->tls_key)
+        td_sandbox_memory(); /* before it holds any */
     if (*c->tokens && (err = td_service_guard(&s->service, c->tokens, problem)))
         return err;
     const struct td_tls_files tls = {c->tls_cert, c->tls_key, c->tls_client_ca};
@@ -240,7 +242,12 @@ static int start(struct server *s, struct td_problem *problem)
         http.listen = c->listen.text[i];
         err = td_http_start(&s->http[i], &s->service, &http, problem);
     }
-    return err ? err : begin_models(s, problem);
+    if (err)
+        return err;
+    td_log_event(server_log, "start", "version " TD_VERSION ", process %d: serve %s", (int)getpid(),
+                 c->given);
+    td_sandbox_close(c, s->files, &s->service, server_log); /* before models: they are others' */
+    return begin_models(s, problem);
 }
 
 /* The second signal. */
@@ -303,11 +310,8 @@ static void stop(struct server *s)
 static void say_ready(struct server *s)
 {
     char text[2048] = "";
-    td_log_event(server_log, "start", "version " TD_VERSION ", process %d: serve %s", (int)getpid(),
-                 s->config.given);
     say_decisions(s);
     say_pools(s);
-    td_sandbox_close(&s->config, s->files, &s->service, server_log);
     for (int i = 0; i < s->config.listen.n; i++) {
         size_t n = strlen(text);
         snprintf(text + n, sizeof text - n, "%s%s", i ? ", " : "", td_http_address(s->http[i]));
@@ -356,9 +360,8 @@ int td_command_serve(int argc, char **argv)
     }
     td_tune(s.config.tune == 0); /* on|off */
     td_loops_allow(s.config.jit == 0);
-    /* Big buffers are kept by pools/memory/buffer.c; what malloc has of 256 KiB or more, such as a
-     * stored tensor, goes back to the system when it is freed, and the free top of its heaps at 1
-     * MiB. */
+    /* Big buffers are kept by pools/memory/buffer.c. What malloc has of 256 KiB or more goes back
+     * to the system when it is freed, and so does the free top of its heaps at 1 MiB. */
     mallopt(M_ARENA_MAX, 2);
     mallopt(M_MMAP_THRESHOLD, 256 << 10);
     mallopt(M_TRIM_THRESHOLD, 1 << 20);

@@ -96,8 +96,6 @@ static unsigned short write_filter(struct sock_filter *to)
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
         RETURN(SECCOMP_RET_KILL_PROCESS),
         LOAD(nr),
-        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 0, 1), /* those of x32 */
-        RETURN(SECCOMP_RET_KILL_PROCESS),
     };
     const struct sock_filter after[] = {
         IS(SYS_clone3),

@@ -1,4 +1,4 @@
-/* When the server stands: see sandbox.h. */
+/* See sandbox.h. */
 #include "server/sandbox/sandbox.h"
 
 #include <errno.h>
@@ -7,8 +7,6 @@ void td_sandbox_close(const struct td_config *config, int files, struct td_servi
                       struct td_log *log)
 {
     bool wanted = config->sandbox == 0; /* on|off */
-    if (service->access || *config->tls_key)
-        td_sandbox_memory();
     int calls = wanted ? td_sandbox_calls(log) : -ECANCELED;
     service->sandbox.files = !files;
     service->sandbox.calls = !calls;

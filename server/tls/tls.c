@@ -17,7 +17,7 @@
 const char td_tls_priorities[] =
     "NONE:+VERS-TLS1.3:+VERS-TLS1.2:+ECDHE-RSA:+ECDHE-ECDSA:+AES-256-GCM:+CHACHA20-POLY1305:"
     "+AES-128-GCM:+AEAD:+COMP-NULL:+GROUP-X25519:+GROUP-SECP256R1:+GROUP-SECP384R1:+SIGN-ALL:"
-    "-SIGN-RSA-SHA1:-SIGN-ECDSA-SHA1:-SIGN-DSA-SHA1:%SERVER_PRECEDENCE";
+    "-SIGN-RSA-SHA1:-SIGN-ECDSA-SHA1:-SIGN-DSA-SHA1";
 
 struct td_tls_identity { /* does not change, but for its place among the old ones */
     struct td_tls_identity *older;

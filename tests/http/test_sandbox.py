@@ -3,6 +3,8 @@
 tests/server/test_sandbox.c's. All other tests of tests/http run in the sandbox as well."""
 import os
 import pathlib
+import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -10,6 +12,7 @@ import tempfile
 
 import numpy as np
 
+import certificates
 import models
 import service
 import tokens
@@ -56,6 +59,32 @@ class Sandbox(service.ServiceTest):
                 seen += 1
             self.assertGreater(seen, 3)
 
+    def gdb(self, s, *commands):
+        """What a debugger does in its place."""
+        gdb = shutil.which("gdb")
+        if not gdb:
+            s.stop()
+            self.skipTest("no gdb here")
+        done = subprocess.run([gdb, "-batch", "-p", str(s.pid), *(word for command in commands for word in ("-ex", command))],
+                              capture_output=True, text=True, timeout=60)
+        if "ptrace" in done.stderr:
+            s.stop()
+            self.skipTest("gdb may not attach here")
+        return done
+
+    def test_files_for_every_thread(self):
+        """None of them opens what the first one may not: all came after the rules."""
+        s = Service()
+        if not s.call("GET", "/v1/access").json["sandbox"]["files"]:
+            s.stop()
+            self.skipTest("no Landlock here")
+        threads = len(os.listdir(f"/proc/{s.pid}/task"))
+        done = self.gdb(s, "set scheduler-locking on", *(f'thread apply all call (int)open("/etc/{name}", 0)' for name in ("passwd", "hosts")))
+        got = re.findall(r"^\$\d+ = (-?\d+)$", done.stdout, re.M)
+        self.assertEqual(got[:threads], ["-1"] * threads, done.stdout + done.stderr)
+        self.assertTrue(len(got) == 2 * threads and "-1" not in got[threads:], got)
+        s.stop()
+
     def test_files_that_are_read_again(self):
         """Tokens that replace others, wherever the folder is."""
         with tempfile.TemporaryDirectory() as folder:
@@ -101,27 +130,23 @@ class Sandbox(service.ServiceTest):
             with Service("--models", folder, "--bad-models", "stop") as s:
                 for name in ("a", "line"):
                     self.assertEqual(s.call("GET", f"/v1/models/{name}").status, 200)
+                s.stop()
+                said = re.findall(r'"event":"(\w+)"', s.log)
+                self.assertLess(said.index("sandbox"), said.index("model")) # files that others made are read within it
 
     def test_a_call_that_is_none_of_its(self):
         """Which a debugger makes in its place: the process ends, and the log says why."""
-        gdb = shutil.which("gdb")
-        if not gdb:
-            self.skipTest("no gdb here")
         s = Service()
         if not s.call("GET", "/v1/access").json["sandbox"]["system_calls"]:
             s.stop()
             self.skipTest("no seccomp here, or a sanitizer is built in")
-        done = subprocess.run([gdb, "-batch", "-p", str(s.pid), "-ex", "handle SIGSYS nostop pass", "-ex", "call (int)fork()"],
-                              capture_output=True, text=True, timeout=60)
-        if "ptrace" in done.stderr:
-            s.stop()
-            self.skipTest("gdb may not attach here")
+        done = self.gdb(s, "handle SIGSYS nostop pass", "call (int)fork()")
         s.process.wait(20)
         self.assertEqual(-s.process.returncode, signal.SIGSYS, done.stderr)
         self.assertIn("is none of a server's", s.process.communicate()[1])
 
     def test_secrets_are_nowhere(self):
-        """Not in the log, in answers, in /metrics, among arguments, in the environment; and memory is not dumped."""
+        """Not in the log, in answers, in /metrics, among arguments, in the environment; and others do not read its memory."""
         with tempfile.TemporaryDirectory() as folder:
             known = tokens.Tokens(pathlib.Path(folder) / "tokens", tokens.RANDOM)
             known.add("all", "read,run,store,admin")
@@ -135,14 +160,28 @@ class Sandbox(service.ServiceTest):
                     said += reply.body + str(reply.headers).encode()
             for file in ("cmdline", "environ", "comm"):
                 said += pathlib.Path(f"/proc/{s.pid}/{file}").read_bytes()
-            limits = pathlib.Path(f"/proc/{s.pid}/limits").read_text()
-            self.assertRegex(limits, r"Max core file size +0 +0 ")
             self.assertEqual(os.stat(f"/proc/{s.pid}/status").st_uid, 0) # not dumpable: its files are root's
             s.stop()
             said += s.log.encode()
             secret, line = known.secrets["all"], known.lines["all"]
             for word in (secret, secret[:16], line.split()[1]):
                 self.assertNotIn(word.encode(), said)
+
+    def test_no_core_with_secrets(self):
+        """Where there are tokens or a key; else as the system has it."""
+        before = resource.getrlimit(resource.RLIMIT_CORE)
+        if not before[1]:
+            self.skipTest("no core is dumped here at all")
+        resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_CORE, before)
+        known = tokens.Tokens(pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "tokens", tokens.RANDOM)
+        known.add("a", "read")
+        known.write()
+        authority, (cert, key) = certificates.here()
+        for args, dumps in ((("--tokens", known.path), False), (("--tls-cert", str(cert), "--tls-key", str(key)), False), ((), True)):
+            with Service(*args, tls=authority.context() if str(key) in args else None) as s:
+                limits = pathlib.Path(f"/proc/{s.pid}/limits").read_text()
+                self.assertEqual(re.search(r"Max core file size +(\S+)", limits)[1] != "0", dumps, args)
 
     def test_read_only_as_nobody(self):
         """A root that is read-only, no capability, a user without rights: what deploy/ asks for."""

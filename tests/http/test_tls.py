@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""TLS: what is said over it, whose certificates are taken, and what becomes of new ones. That all else is as without it, other
-files show with TENSORD_OVER_TLS=1 (tests/http/meson.build)."""
+"""TLS: what is spoken, and what becomes of new certificates. That all else is as without TLS, other files show with
+TENSORD_OVER_TLS=1 (tests/http/meson.build)."""
 import contextlib
 import http.client
 import json
@@ -9,6 +9,7 @@ import pathlib
 import shutil
 import socket
 import ssl
+import subprocess
 import tempfile
 import threading
 import time
@@ -19,7 +20,6 @@ import numpy as np
 
 import certificates
 import service
-import tokens
 from service import Service
 
 REQUEST = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -80,10 +80,43 @@ class Speech(TlsTest):
                     warnings.simplefilter("ignore")
                     context.minimum_version = context.maximum_version = version
                 self.assertIsNotNone(refused(s, context))
+        for name in ("AES256-GCM-SHA384", "AES128-GCM-SHA256", "CHACHA20-POLY1305"):
+            context = self.authority.context()
+            context.set_ciphers(f"ECDHE-ECDSA-{name}")
+            context.maximum_version = ssl.TLSVersion.TLSv1_2
+            self.assertIsNone(refused(s, context), name)
+        for hash_, status in (("SHA1", 1), ("SHA256", 0)):
+            done = subprocess.run([*self.openssl(s), "-cipher", "ALL:@SECLEVEL=0", "-sigalgs", f"ECDSA+{hash_}"], input=b"", capture_output=True, timeout=60)
+            self.assertEqual(done.returncode, status, done.stderr)
         other = ssl.create_default_context() # who does not trust the authority
         self.assertIn("CERTIFICATE_VERIFY_FAILED", refused(s, other))
         s.stop()
         self.assertIn(f'"ready on https://127.0.0.1:{s.port}"', s.log)
+
+    def openssl(self, s):
+        return ["openssl", "s_client", "-connect", f"127.0.0.1:{s.port}", "-CAfile", str(self.authority.ca), "-tls1_2"]
+
+    def test_each_session_is_new(self):
+        """None is resumed, and none is negotiated anew."""
+        s = self.start()
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            context, session = self.authority.context(), None
+            context.minimum_version = context.maximum_version = version
+            for _ in range(3):
+                with socket.create_connection(("127.0.0.1", s.port), 20) as plain, \
+                        context.wrap_socket(plain, server_hostname="localhost", session=session) as c:
+                    c.sendall(REQUEST)
+                    self.assertIn(b" 200 ", c.recv(100))
+                    self.assertFalse(c.session_reused)
+                    session = c.session
+        with subprocess.Popen(self.openssl(s), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as p:
+            got = b""
+            while b"Extended master secret" not in got:
+                got += p.stdout.read1()
+            p.stdin.write(b"R\n") # its word for that
+            p.stdin.flush()
+            self.assertEqual(p.wait(60), 1) # the server closes
+            self.assertIn(b"RENEGOTIATING", p.stdout.read())
 
     def test_top(self):
         s = self.start()
@@ -163,72 +196,6 @@ class Speech(TlsTest):
         self.assertEqual(lost, [])
 
 
-class Clients(TlsTest):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.alice = cls.authority.sign("alice")
-        cls.late = cls.authority.sign("late")
-        cls.nobody = cls.authority.sign("nobody")
-        cls.server_only = cls.authority.sign("alice", "server-only", purpose="serverAuth")
-        folder = cls.folder / "other"
-        folder.mkdir()
-        cls.stranger = certificates.Authority(folder).sign("alice")
-
-    def says(self, reply, status, *words):
-        text = f"{reply.status} {reply.body[:300]!r}"
-        self.assertEqual(reply.status, status, text)
-        for word in words:
-            self.assertIn(word, reply.json["detail"])
-        self.assertIn("WWW-Authenticate", reply.headers, text)
-
-    def test_without_tokens(self):
-        """A certificate that an authority vouches for is all that is asked for; what watches the server needs none."""
-        path = self.folder / "u"
-        s = self.start("--tls-client-ca", str(self.authority.ca), "--listen", f"unix:{path}", "--listen", "0.0.0.0:0") # and this is not insecure
-        for _ in range(2):
-            self.assertEqual(self.ask(s, self.alice).status, 200)
-            self.assertEqual(self.ask(s, path="/v2/health/ready").status, 200)
-            self.assertEqual(self.ask(s, self.stranger, "/v2/health/ready").status, 200)
-            self.says(self.ask(s), 401, "certificate", "tls-client-ca")
-            self.says(self.ask(s, self.stranger), 401, "no authority of tls-client-ca")
-            self.says(self.ask(s, self.server_only), 401, "not made for clients")
-        with socket.socket(socket.AF_UNIX) as c:
-            c.connect(str(path))
-            c.sendall(b"GET /v1/isa HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            self.assertIn(b" 200 ", c.recv(1000))
-        self.assertEqual(self.ask(s, self.alice, "/v1/access").json["insecure"], False)
-
-    def test_as_tokens(self):
-        """The common name is a token's name, with what it may; a secret that comes as well counts in its place."""
-        known = tokens.Tokens(self.folder / "tokens", tokens.RANDOM)
-        known.add("alice", "read,run")
-        known.add("bob", "read")
-        known.add("late", "read", expires="2020-01-01")
-        known.write()
-        s = self.start("--tls-client-ca", str(self.authority.ca), "--tokens", known.path)
-        told = self.ask(s, self.alice, "/v1/access").json
-        self.assertEqual((told["name"], told["scopes"]), ("alice", ["read", "run"]))
-        bearer = known.headers("bob")
-        self.assertEqual(self.ask(s, self.alice, "/v1/access", bearer).json["name"], "bob")
-        self.assertEqual(self.ask(s, None, "/v1/access", bearer).json["name"], "bob")
-        self.says(self.ask(s), 401, "Bearer", "certificate")
-        self.says(self.ask(s, self.nobody), 401, "common name is no token's")
-        for several in ("alice/CN=nobody", "nobody/CN=alice", "alice/CN=alice"): # which one is meant nobody knows
-            self.says(self.ask(s, self.authority.sign(several, "several")), 401, "common name is no token's")
-        self.says(self.ask(s, self.late), 401, "expired")
-        self.says(self.ask(s, self.stranger, headers=bearer), 401, "no authority")
-        self.says(self.ask(s, self.server_only), 401, "not made for clients")
-        c = http.client.HTTPSConnection("127.0.0.1", s.port, timeout=60, context=self.authority.context(self.alice))
-        with contextlib.closing(c): # a token that goes, goes for connections that are there
-            for _ in range(3):
-                self.assertEqual(s.call("GET", "/v1/isa", connection=c).status, 200)
-            self.says(s.call("PUT", "/v1/pools/p", {"threads": 1}, connection=c), 403, "admin")
-            known.remove("alice")
-            known.write()
-            self.assertTrue(service.eventually(lambda: s.call("GET", "/v1/isa", connection=c).status == 401))
-
-
 class Files(TlsTest):
     def problem(self, *args):
         done = service.run("serve", "--listen", "127.0.0.1:0", *map(str, args))
@@ -244,7 +211,7 @@ class Files(TlsTest):
         text = self.folder / "text"
         text.write_text("no certificate")
         text.chmod(0o600)
-        ended = self.authority.server("ended", days=-1)
+        ended, later = self.authority.server("ended", days=-1), self.authority.server("later", begins="20991231235959Z")
         for args, words in ((("--tls-cert", cert), ("tls-key: is missing", "together")), (("--tls-key", key), ("tls-cert: is missing",)),
                             (("--tls-client-ca", self.authority.ca), ("is missing",)),
                             (("--tls-cert", cert, "--tls-key", other[1]), ("tls-key", "not the key of the certificate")),
@@ -253,6 +220,7 @@ class Files(TlsTest):
                             (("--tls-cert", text, "--tls-key", key), ("tls-cert", "text")), (("--tls-cert", cert, "--tls-key", text), ("tls-key",)),
                             (("--tls-cert", cert, "--tls-key", self.folder), ("tls-key", "is no file")),
                             (("--tls-cert", ended[0], "--tls-key", ended[1]), ("tls-cert", "has expired")),
+                            (("--tls-cert", later[0], "--tls-key", later[1]), ("tls-cert", "not valid yet")),
                             (("--tls-cert", cert, "--tls-key", key, "--tls-client-ca", text), ("tls-client-ca", "text"))):
             with self.subTest(args=args):
                 said = self.problem(*args)
@@ -277,7 +245,7 @@ class Files(TlsTest):
                 made.chmod(0o600)
                 made.replace(to)
         put(self.own)
-        log = self.enterContext(open(self.folder / "log", "w+"))
+        log = self.enterContext(open(self.folder / "log", "w"))
         s = self.start(own=(cert, key), stderr=log)
         counts, failed, stop = [0] * 4, [], threading.Event()
 
@@ -297,7 +265,7 @@ class Files(TlsTest):
         try:
             seen = {serial(s.port, self.authority)}
             for i in range(3):
-                put(self.authority.server(f"next{i}"))
+                put(self.authority.server(f"next{i}", days=3 + i))
                 if i % 2:
                     s.process.send_signal(1) # SIGHUP; else it is seen within a second
                 self.assertTrue(service.eventually(lambda: serial(s.port, self.authority) not in seen))
@@ -316,10 +284,16 @@ class Files(TlsTest):
         ends = [float(line.split()[1]) for line in s.call("GET", "/metrics").body.decode().splitlines()
                 if line.startswith("tensord_tls_certificate_ends_seconds ")]
         self.assertEqual(len(ends), 1)
-        self.assertAlmostEqual(ends[0], time.time() + 2 * 86400, delta=7200)
+        self.assertAlmostEqual(ends[0], time.time() + 5 * 86400, delta=7200)
+        put(self.authority.server("last"))
+        s.process.send_signal(1)
+        self.assertTrue(service.eventually(lambda: serial(s.port, self.authority) not in seen))
+        text = pathlib.Path(log.name)
+        lines = lambda: [json.loads(line)["message"] for line in text.read_text().splitlines() if '"event":"tls"' in line]
+        s.process.send_signal(1) # the same files, which are read all the same
+        self.assertTrue(service.eventually(lambda: lines()[-1] == lines()[-2]))
         s.stop()
-        log.seek(0)
-        said = [line for line in log if '"event":"tls"' in line]
+        said = lines()
         self.assertTrue(any("the certificate of before stays: tls-key" in line and "not the key of the certificate" in line for line in said), said)
 
     def test_new_authorities(self):
