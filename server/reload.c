@@ -1,6 +1,6 @@
-/* The main thread of a running server sleeps here. Once a second it looks whether the files of
- * tokens and of TLS are still those that it read: what replaces a file, as editors, configuration
- * systems and `tensord token` do, tells nobody. */
+/* The main thread of a running server waits here for signals. Once a second it looks whether the
+ * files of tokens and of TLS have changed, because editors, configuration systems and `tensord
+ * token` replace files without a signal. */
 #include "server/reload.h"
 
 #include <time.h>

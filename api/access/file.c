@@ -1,8 +1,8 @@
-/* The file of tokens: a line each, of a name, the SHA-256 of the secret in hex, scopes, and what
- * else there is to say as key=value; # begins a remark. docs/access.md has it for people.
+/* The file of tokens. Each line has a name, the SHA-256 of the secret in hex, scopes, and key=value
+ * pairs; # begins a comment. docs/access.md describes it.
  *
- * Who can read it could try secrets against the hashes, and who can write it has all scopes: so a
- * server takes it only where others can do neither. */
+ * Who can read the file could try secrets against the hashes, and who can write it can have all
+ * scopes. So the server takes it only if others can do neither. */
 #include "api/access/table.h"
 #include "api/files/files.h"
 
@@ -148,7 +148,7 @@ static bool is_name(const char *text)
     return n && n < TD_TOKEN_NAME;
 }
 
-/* Of one line; words: what is left of it. No word of it is said again where it may be a secret. */
+/* Parses one line. Sentences do not quote a word that may be a secret. */
 static int read_line(const struct td_access *access, char *words, struct td_token_line *line,
                      struct td_problem *problem)
 {

@@ -1,4 +1,4 @@
-/* What a client may do here: its token's name, scopes and limits. */
+/* GET /v1/access: the name, scopes and limits of the client's token. */
 #include "api/access/table.h"
 #include "api/request/request.h"
 

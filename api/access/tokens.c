@@ -1,10 +1,11 @@
-/* Requests and their tokens. A secret is known by its hash alone, which is compared with all that
- * there are, each in the same time: how long that takes says nothing of how near a guess was.
+/* Finds a request's token and judges whether that is enough. Only hashes of secrets are kept. The
+ * hash of the secret that came is compared with all of them, each in constant time, so how long
+ * that takes does not tell how close a guess was.
  *
- * A reading of the file is a set that never changes; the next one takes its place under the lock.
- * Each request holds its token, so one under way goes on with it; the next one on the same
- * connection is judged anew, as a head that is known again is only taken for the round of reading
- * in which it was judged. */
+ * Each reading of the file makes a new set of tokens, which replaces the old set under the lock and
+ * never changes. A request holds a reference to its token, so it finishes with it even if the set
+ * is replaced. The next request on the connection is judged by the new set: a head that is taken
+ * for one that came before (td_access_take) must have been judged in the same round. */
 #include "api/access/table.h"
 #include "api/digest/digest.h"
 #include "api/files/files.h"
@@ -152,7 +153,8 @@ void td_access_stats(struct td_access *access, struct td_access_stats *stats)
 
 /* ---- a request's token ---- */
 
-/* What follows "Bearer " in any case, without blanks around it; NULL: it is not of that form. */
+/* What follows "Bearer ", whose case does not matter, without blanks around it; NULL: the value has
+ * another form. */
 static const char *secret_of(const char *value, size_t *size)
 {
     static const char scheme[] = "bearer";
@@ -165,7 +167,7 @@ static const char *secret_of(const char *value, size_t *size)
     return ends && *size ? secret : NULL;
 }
 
-/* A reference; NULL: none has that secret. */
+/* A reference to the token with this secret; NULL: there is none. */
 static struct td_token *find(struct td_access *access, const char *secret, size_t size)
 {
     unsigned char hash[TD_HASH_BYTES];
@@ -184,7 +186,7 @@ static struct td_token *find(struct td_access *access, const char *secret, size_
     return token;
 }
 
-/* The token of that name; NULL: there is none. */
+/* A reference to the token of that name; NULL: there is none. */
 static struct td_token *find_named(struct td_access *access, const char *name)
 {
     struct td_token *token = NULL;

@@ -1,4 +1,4 @@
-/* Files that options and people name: read whole, looked at for changes, replaced whole. */
+/* Reads files whole, notices when they change, and replaces them in one step. */
 #ifndef TD_API_FILES_H
 #define TD_API_FILES_H
 
@@ -11,29 +11,30 @@ void *td_read_file(struct td_arena *arena, const char *path, size_t *size,
                    struct td_problem *problem);
 
 struct td_file {
-    const char *option; /* in sentences, as "tokens" */
+    const char *option; /* its option's name in sentences, as "tokens" */
     const char *path;
-    const char *called;                          /* the path in sentences */
-    const char *(*judge)(const struct stat *st); /* what is wrong with its owner or mode, or NULL;
-                                                    itself NULL: nothing is */
+    const char *called; /* the path in sentences */
+    /* says what is wrong with its owner or mode, or NULL; judge may be NULL: any are right */
+    const char *(*judge)(const struct stat *st);
 };
 
-/* The text of a file of at most 1 MiB with a 0 behind it, to be freed; size without that. NULL: it
- * cannot be read, is no regular file, is too long or judged wrong, or there is no memory; problem
- * has the sentence. */
+/* The text of a file of at most 1 MiB, with a 0 behind it that size does not count; the caller
+ * frees it. NULL: it cannot be read, is no regular file, is too long, judge finds it wrong, or
+ * there is no memory; problem has the sentence. */
 char *td_file_text(const struct td_file *file, size_t *size, struct td_problem *problem);
 
-/* For judge, of a file with secrets: it must be of this process's user, and nobody else's to read
- * or write (mode 600); or root's, where its group may read it (640), as clusters mount secrets. */
+/* For judge, of a file with secrets. It must belong to this process's user, and nobody else may
+ * read or write it (mode 600); or to root, and then its group may read it (640), as clusters mount
+ * secrets. */
 const char *td_file_judge_secret(const struct stat *st);
 
-/* Whether the file at path is another than seen, or has other contents or rights, which seen is
- * then set to; zeros stand for no file. */
+/* Whether the file at path is another one than seen, or has changed since. Sets seen to what it is
+ * now; zeros stand for no file. */
 bool td_file_changed(const char *path, struct stat *seen);
 
-/* Writes the bytes to a new file beside path, of this mode and this user's, and down to the disk:
- * its name, to be freed. Whoever renames it to path replaces the file for all who open it, at once
- * and whole. NULL: errno says why, and there is no file. */
+/* Writes the bytes to a new file in the folder of path, with this mode, and syncs it to the disk.
+ * Returns its name, which the caller frees: renaming it to path replaces the old file in one step.
+ * NULL: errno says why, and no file is left. */
 char *td_file_beside(const char *path, mode_t mode, const void *bytes, size_t size);
 
 #endif

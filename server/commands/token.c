@@ -1,6 +1,6 @@
-/* `tensord token`: makes, lists and removes the tokens of a file, in one step each, so that a
- * server that has it (serve --tokens) never reads half of one. The secret is shown once and kept
- * nowhere: the file has its hash. */
+/* `tensord token` adds, lists and removes the tokens of a file. Each change replaces the file in
+ * one step, so a server that uses it (serve --tokens) never reads half of one. The secret is
+ * printed once and stored nowhere: the file has its hash. */
 #include "api/files/files.h"
 #include "server/commands/commands.h"
 
@@ -20,21 +20,22 @@ static const char help[] =
     "usage: tensord token add NAME --scopes SCOPES [OPTIONS]\n"
     "       tensord token list [--file FILE]\n"
     "       tensord token remove NAME [--file FILE]\n\n"
-    "The tokens of a file that tensord serve --tokens reads. add shows a new token's secret, "
-    "once,\n"
-    "and appends its hash; clients send it as Authorization: Bearer SECRET. A server that runs "
-    "has\n"
-    "the change a second later.\n\n"
+    "Adds, lists and removes tokens of the file that tensord serve --tokens reads. add prints a "
+    "new\n"
+    "token's secret, once, and appends its hash to the file. Clients send the secret as\n"
+    "Authorization: Bearer SECRET. A running server has the change within a second.\n\n"
     "  --scopes read,run,store,admin  what it may do; see docs/access.md\n"
-    "  --prefix TEXT                  what names begin with that it stores under\n"
-    "  --expires TIME                 2027-01-31 or 2027-01-31T12:00:00Z, in UTC\n"
+    "  --prefix TEXT                  names that it stores must begin with this\n"
+    "  --expires TIME                 from when it is refused: 2027-01-31 or 2027-01-31T12:00:00Z, "
+    "UTC\n"
     "  --rate N                       requests a second\n"
-    "  --flight BYTES                 of requests and replies under way, as 64M, or 25% of "
+    "  --flight BYTES                 of requests and replies in flight, as 64M, or 25% of "
     "--memory\n"
     "  --memory BYTES                 of sessions and results of tasks, as 64M, or 25% of "
     "--memory\n"
-    "  --store BYTES                  stored in its name, as 2G, or 25% of --store-bytes\n"
-    "  --pools N                      that it may make\n"
+    "  --store BYTES                  of tensors and models that it stores, as 2G, or 25% of "
+    "--store-bytes\n"
+    "  --pools N                      pools that it may make\n"
     "  --file FILE                    [TENSORD_TOKENS]\n";
 
 /* The keys of a line, in its order. */
@@ -70,8 +71,8 @@ static void close_file(struct file *file)
     free(file->path);
 }
 
-/* Opens and locks it; who waited for the lock may have what another has replaced, and begins anew.
- */
+/* Opens and locks the file. Another process may have replaced it while this one waited for the
+ * lock; then begins anew. */
 static int open_locked(struct file *file, bool makes)
 {
     struct stat now;

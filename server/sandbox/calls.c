@@ -1,5 +1,6 @@
-/* The system calls of a server under way. A filter of the kernel's looks each up; for those that
- * are allowed whatever their arguments it keeps a table, so that they cost nothing (5.11 on). */
+/* seccomp: the system calls that a running server makes. The kernel runs the filter for each call;
+ * since Linux 5.11 it remembers which are allowed whatever their arguments, so these cost nothing.
+ */
 #include "server/sandbox/sandbox.h"
 
 #include "server/log/log.h"
@@ -24,8 +25,7 @@
 #define TAKEN true
 #endif
 
-/* With what newer C libraries make of the same functions, though older headers have no name for it.
- */
+/* Includes calls that newer C libraries make instead, for which older headers have no name. */
 static const int allowed[] = {
     /* memory */
     SYS_brk, SYS_mmap, SYS_munmap, SYS_mremap, SYS_mprotect, SYS_madvise, SYS_mlock, SYS_mlock2,
@@ -39,7 +39,7 @@ static const int allowed[] = {
     SYS_renameat, SYS_renameat2, SYS_fsync, SYS_fdatasync, SYS_fchmod, SYS_flock, SYS_ftruncate,
     SYS_unlink, SYS_unlinkat, SYS_ioctl, SYS_dup, SYS_dup2, SYS_dup3, SYS_pipe, SYS_pipe2,
     SYS_sendfile, SYS_splice, SYS_fadvise64,
-    /* what clients have opened */
+    /* connections that clients have opened */
     SYS_accept, SYS_accept4, SYS_recvfrom, SYS_recvmsg, SYS_recvmmsg, SYS_sendto, SYS_sendmsg,
     SYS_sendmmsg, SYS_shutdown, SYS_setsockopt, SYS_getsockopt, SYS_getsockname, SYS_getpeername,
     /* waiting */
@@ -64,12 +64,12 @@ static const int allowed[] = {
 #define ALLOWED (sizeof allowed / sizeof *allowed)
 
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
-#define IS(value) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1) /* else the next is left out */
+#define IS(value) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1) /* else skips the next one */
 #define RETURN(what) BPF_STMT(BPF_RET | BPF_K, what)
 
 static const struct td_log *log_of_calls;
 
-/* Digits by hand, as a signal's handler may. */
+/* Writes the number by hand: a signal handler may not call printf. */
 static void on_denied(int number, siginfo_t *info, void *context)
 {
     char text[100] = "the system call ", digits[12];
@@ -87,8 +87,8 @@ static void on_denied(int number, siginfo_t *info, void *context)
     _exit(1);
 }
 
-/* clone3 answers that there is none: a C library then calls clone, whose flags a filter can read,
- * and only threads are made. prlimit is for limits of this process alone. */
+/* clone3 fails with ENOSYS: the C library then calls clone, whose flags a filter can read, and
+ * which is allowed for threads only. prlimit is allowed for this process only. */
 static unsigned short write_filter(struct sock_filter *to)
 {
     const struct sock_filter before[] = {

@@ -1,6 +1,5 @@
-/* Landlock, by system calls, as no library is needed for three of them. The kernel says which
- * version it has, and only what that knows is asked for (Documentation/userspace-api/landlock.rst).
- */
+/* Landlock, by its three system calls. The kernel says which version it has, and the rules use only
+ * what that version knows (Documentation/userspace-api/landlock.rst). */
 #include "server/sandbox/sandbox.h"
 
 #include <dirent.h>
@@ -17,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What older headers lack: version 3, 5, 4 and 6. */
+/* Missing in older headers: of version 3, 5, 4 and 6. */
 #define TRUNCATE (UINT64_C(1) << 14)
 #define IOCTL_DEV (UINT64_C(1) << 15)
 #define CONNECT_TCP (UINT64_C(1) << 1)
@@ -33,17 +32,18 @@
      TRUNCATE | IOCTL_DEV)
 #define DEPTH 3 /* of a folder of models: NAME/VERSION/FILE */
 
-struct ruleset { /* as the newest kernel known here has it */
+struct ruleset { /* landlock_ruleset_attr as of version 6 */
     uint64_t files, addresses, scopes;
 };
 
 struct box {
     int fd;
-    uint64_t handled; /* of files */
-    int err;
+    uint64_t handled; /* the rights to files that the rules limit */
+    int err;          /* of the last rule that the kernel refused, or 0 */
 };
 
-/* What is not there cannot be opened later either, so that is right. */
+/* Allows access to path, and to what is below it. A path that does not exist gets no rule, so it
+ * cannot be opened later either. */
 static void allow(struct box *box, const char *path, uint64_t access)
 {
     struct stat st;
@@ -61,7 +61,7 @@ static void allow(struct box *box, const char *path, uint64_t access)
     close(fd);
 }
 
-/* What files that replace it are in: they are renamed to where it was. */
+/* Allows the folder of path, because a file that replaces it is renamed to its place there. */
 static void allow_beside(struct box *box, const char *path, uint64_t access)
 {
     char folder[PATH_MAX];
@@ -74,7 +74,7 @@ static void allow_beside(struct box *box, const char *path, uint64_t access)
     allow(box, slash ? n ? folder : "/" : ".", access);
 }
 
-/* Where links in it lead, a whole folder, or the file alone. */
+/* Allows the targets of links in the folder: a folder with all that is in it, or a file. */
 static void allow_links(struct box *box, const char *path, int depth)
 {
     char name[PATH_MAX];

@@ -1,5 +1,4 @@
-/* A connection's client: whose certificate it has shown, and what is sent to it beside
- * libmicrohttpd. */
+/* TLS of one connection: the client's certificate, and what is sent without libmicrohttpd. */
 #include "server/tls/own.h"
 
 #include <errno.h>
@@ -15,7 +14,8 @@ static int finished(gnutls_session_t session, unsigned type, unsigned when, unsi
     return 0;
 }
 
-/* The pointer is for who keeps sessions to be resumed, which nobody does here. */
+/* GnuTLS's callback has no argument of ours. The session's database pointer serves as one: it is
+ * meant for resumption, which is off. */
 void td_tls_begin(void *session, struct td_tls_hook *hook)
 {
     gnutls_db_set_ptr(session, hook);
@@ -29,7 +29,9 @@ static void free_chain(gnutls_x509_crt_t *chain, int n)
         gnutls_x509_crt_deinit(chain[i]);
 }
 
-/* The certificates that came, parsed; how many, or a negative number of GnuTLS's. */
+/* Parses the certificates that the client has sent. Returns their number, or GnuTLS's negative
+ * error.
+ */
 static int take_chain(gnutls_session_t session, gnutls_x509_crt_t chain[TD_TLS_CHAIN])
 {
     unsigned came = 0;
@@ -49,7 +51,9 @@ static int take_chain(gnutls_session_t session, gnutls_x509_crt_t chain[TD_TLS_C
     return err;
 }
 
-/* 0: client_ca vouches for it, as a client's; else gnutls_certificate_status_t. */
+/* 0: an authority of client_ca has signed the chain, for a client; else
+ * gnutls_certificate_status_t.
+ */
 static unsigned judge_chain(struct td_tls *tls, gnutls_x509_crt_t *chain, unsigned n)
 {
     unsigned status = GNUTLS_CERT_INVALID;

@@ -1,7 +1,7 @@
-/* The certificate is what each handshake asks for anew, so another one takes its place without a
- * connection being lost. GnuTLS does not say when a handshake is over with it: those that were
- * replaced are kept for LONGEST_S, longer than any handshake may take (a silent connection is
- * closed after idle-s, which is less). */
+/* The server's certificate and key, and the authorities of clients. Each handshake asks for the
+ * certificate anew, so it can be replaced without losing a connection. GnuTLS does not say when a
+ * handshake no longer needs it, so a replaced one is kept for LONGEST_S. No handshake takes that
+ * long, because silent connections are closed after idle-s. */
 #include "server/tls/own.h"
 
 #include "api/files/files.h"
@@ -19,7 +19,7 @@ const char td_tls_priorities[] =
     "+AES-128-GCM:+AEAD:+COMP-NULL:+GROUP-X25519:+GROUP-SECP256R1:+GROUP-SECP384R1:+SIGN-ALL:"
     "-SIGN-RSA-SHA1:-SIGN-ECDSA-SHA1:-SIGN-DSA-SHA1";
 
-struct td_tls_identity { /* does not change, but for its place among the old ones */
+struct td_tls_identity { /* a certificate and its key; only older and replaced change */
     struct td_tls_identity *older;
     time_t replaced;
     gnutls_pcert_st chain[TD_TLS_CHAIN];
@@ -30,11 +30,12 @@ struct td_tls_identity { /* does not change, but for its place among the old one
 
 static const char *const names[] = {"tls-cert", "tls-key", "tls-client-ca"};
 
-static _Atomic(struct td_tls_identity *) current; /* what handshakes take */
+static _Atomic(struct td_tls_identity *) current; /* for new handshakes */
 
 /* ---- files ---- */
 
-/* The text of one of the files, to be freed; NULL with the sentence. */
+/* The text of one of the files, which the caller frees. data is NULL if it cannot be read; problem
+ * has the sentence. */
 static gnutls_datum_t read_pem(const struct td_tls *tls, int which, struct td_problem *problem)
 {
     const struct td_file file = {names[which], tls->path[which], tls->path[which],
@@ -62,7 +63,7 @@ static void free_identity(struct td_tls_identity *id)
     free(id);
 }
 
-/* Whether the key is the certificate's, as the same public key follows from both. */
+/* Whether the key belongs to the certificate: both have the same public key. */
 static bool is_its_key(const struct td_tls_identity *id)
 {
     unsigned char a[64], b[64];
@@ -78,7 +79,7 @@ static bool is_its_key(const struct td_tls_identity *id)
     return same;
 }
 
-/* What is wrong with the time of the certificate, or NULL. */
+/* What is wrong with the certificate's period of validity, or NULL. */
 static const char *judge_time(struct td_tls_identity *id)
 {
     gnutls_x509_crt_t cert;
@@ -142,7 +143,7 @@ static int read_identity(const struct td_tls *tls, struct td_tls_identity **resu
     return err;
 }
 
-/* Handshakes take it from now on. */
+/* Gives new handshakes this certificate, and frees old ones that no handshake can use any more. */
 static void use(struct td_tls *tls, struct td_tls_identity *id)
 {
     struct td_tls_identity *before = atomic_exchange(&current, id), **at = &tls->old;
