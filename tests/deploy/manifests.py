@@ -100,6 +100,7 @@ class Kubernetes(unittest.TestCase):
     def test_hardened(self):
         self.assertTrue(self.pod["securityContext"]["runAsNonRoot"])
         self.assertEqual(self.pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault")
+        self.assertFalse(self.pod["automountServiceAccountToken"])
         security = self.container["securityContext"]
         self.assertFalse(security["allowPrivilegeEscalation"])
         self.assertTrue(security["readOnlyRootFilesystem"])
@@ -139,6 +140,7 @@ class Compose(unittest.TestCase):
         self.assertTrue(self.service["read_only"])
         self.assertEqual(self.service["cap_drop"], ["ALL"])
         self.assertIn("no-new-privileges:true", self.service["security_opt"])
+        self.assertEqual([port.partition(":")[0] for port in self.service["ports"]], ["127.0.0.1"])
 
 
 if __name__ == "__main__":

@@ -26,6 +26,10 @@ for name in tensord.service tensord@0.service; do
 done
 grep -q '^RestrictAddressFamilies=.*\bAF_UNIX\b' "$work/tensord.service"
 grep -q '^RuntimeDirectory=tensord$' "$work/tensord.service"
+# Each of these alone leaves the exposure below the threshold.
+for line in DynamicUser=yes NoNewPrivileges=yes UMask=0077 ProtectSystem=strict SystemCallFilter=@system-service; do
+    grep -qx "$line" "$work/tensord.service" || { echo "$line is missing"; exit 1; }
+done
 if grep '^CPUAffinity=' "$work/tensord.service"; then # all cores, unless a drop-in says less
     exit 1
 fi

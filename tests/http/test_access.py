@@ -106,6 +106,7 @@ class Heads(tokens.AccessTest):
         self.assertEqual(self.raw(*["Authorization: Bearer " + "z" * 40] * 100), 400)
         self.assertEqual(self.raw(f"Authorization: Bearer {secret}", "Authorization: Bearer nosuch"), 400)
         self.assertEqual(self.raw("X-Authorization: Bearer " + secret), 401)
+        self.assertEqual(self.raw("Content-Length: 100000", method="POST", path="/v1/ops/add"), 401) # before the body comes
         self.alive()
 
     def test_again(self):

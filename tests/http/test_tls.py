@@ -85,9 +85,7 @@ class Speech(TlsTest):
             context.set_ciphers(f"ECDHE-ECDSA-{name}")
             context.maximum_version = ssl.TLSVersion.TLSv1_2
             self.assertIsNone(refused(s, context), name)
-        for hash_, status in (("SHA1", 1), ("SHA256", 0)):
-            done = subprocess.run([*self.openssl(s), "-cipher", "ALL:@SECLEVEL=0", "-sigalgs", f"ECDSA+{hash_}"], input=b"", capture_output=True, timeout=60)
-            self.assertEqual(done.returncode, status, done.stderr)
+        self.hashes(s, "ECDSA")
         other = ssl.create_default_context() # who does not trust the authority
         self.assertIn("CERTIFICATE_VERIFY_FAILED", refused(s, other))
         s.stop()
@@ -95,6 +93,12 @@ class Speech(TlsTest):
 
     def openssl(self, s):
         return ["openssl", "s_client", "-connect", f"127.0.0.1:{s.port}", "-CAfile", str(self.authority.ca), "-tls1_2"]
+
+    def hashes(self, s, kind):
+        """It signs with SHA-256, and not for a client that knows SHA-1 alone."""
+        for name, status in (("SHA1", 1), ("SHA256", 0)):
+            done = subprocess.run([*self.openssl(s), "-cipher", "ALL:@SECLEVEL=0", "-sigalgs", f"{kind}+{name}"], input=b"", capture_output=True, timeout=60)
+            self.assertEqual(done.returncode, status, done.stderr)
 
     def test_each_session_is_new(self):
         """None is resumed, and none is negotiated anew."""
@@ -133,6 +137,11 @@ class Speech(TlsTest):
     def test_rsa(self):
         s = self.start(own=self.authority.server("rsa", kind="rsa"))
         self.assertEqual(self.ask(s).status, 200)
+        context = self.authority.context()
+        context.set_ciphers("AES128-GCM-SHA256:AES256-GCM-SHA384:@SECLEVEL=0") # with keys that the certificate's own encrypts
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        self.assertIsNotNone(refused(s, context))
+        self.hashes(s, "RSA")
 
     def test_big_bodies(self):
         s = self.start()
