@@ -1,6 +1,7 @@
-/* Shares of memory by address. A client that opens many connections and leaves bodies half sent, or
- * replies unread, would else have all of --memory: each of its requests is within the limits. While
- * memory is there an address may have all it asks for, as a proxy in front is one address too. */
+/* Shares of memory by address. Without them, a client with many connections that leaves bodies half
+ * sent or replies unread could take all of --memory, although each of its requests is within the
+ * limits. While memory is free, an address may have all that it asks for: a proxy with many clients
+ * is one address too. */
 #include "server/http/peers.h"
 
 #include "pools/pools.h"
@@ -21,7 +22,7 @@ void td_peers_fini(struct td_peers *peers)
     pthread_mutex_destroy(&peers->lock);
 }
 
-/* Who has an IPv6 address has the other 2^64 of its network as well. */
+/* Who has one IPv6 address usually has all 2^64 of its network. */
 static uint64_t key_of(const struct sockaddr_storage *address)
 {
     uint64_t key = 0;
