@@ -61,44 +61,46 @@ static void step_adam(const struct td_optim *o, struct line *line, int64_t n)
 
 /* Elements from at on of the parameter, those from `of` on of grad's row i and of all that follow
  * it. */
-static void run(const struct job *j, int64_t at, int64_t i, int64_t of, int64_t n)
+static void run(const struct job *j, struct line *line, int64_t at, int64_t i, int64_t of,
+                int64_t n)
 {
     const struct td_optim *o = &j->o;
-    struct line line = {0};
     for (int s = 0; s < TD_OPTIM_STATES; s++)
         if (o->from[s])
-            td_line_get(line.state[s], o->from[s], at, n);
-    td_line_get(line.g, o->grad, i * o->width + of, n);
+            td_line_get(line->state[s], o->from[s], at, n);
+    td_line_get(line->g, o->grad, i * o->width + of, n);
     for (i = o->rows ? j->order.next[i] : -1; i >= 0; i = j->order.next[i]) {
         double more[TD_RUN];
         td_line_get(more, o->grad, i * o->width + of, n);
         for (int64_t k = 0; k < n; k++)
-            line.g[k] += more[k];
+            line->g[k] += more[k];
     }
     if (o->kind == TD_OPTIM_sgd)
-        step_sgd(o, &line, n);
+        step_sgd(o, line, n);
     else
-        step_adam(o, &line, n);
+        step_adam(o, line, n);
     for (int s = 0; s < TD_OPTIM_STATES; s++)
         if (o->to[s])
-            td_line_put(o->to[s], at, n, line.state[s]);
+            td_line_put(o->to[s], at, n, line->state[s]);
 }
 
 static void whole(void *arg, int64_t begin, int64_t end)
 {
+    struct line line = {0}; /* lanes beyond a run are computed, too */
     for (int64_t at = begin; at < end && !td_stopped(); at += TD_RUN)
-        run(arg, at, 0, at, end - at < TD_RUN ? end - at : TD_RUN);
+        run(arg, &line, at, 0, at, end - at < TD_RUN ? end - at : TD_RUN);
 }
 
 static void rows(void *arg, int64_t begin, int64_t end)
 {
     const struct job *j = arg;
+    struct line line = {0};
     for (int64_t i = begin; i < end && !td_stopped(); i++) {
         int64_t row = td_optim_row(&j->o, i), width = j->o.width;
         if (j->order.first[row] != i) /* which adds it to its own */
             continue;
         for (int64_t at = 0; at < width; at += TD_RUN)
-            run(j, row * width + at, i, at, width - at < TD_RUN ? width - at : TD_RUN);
+            run(j, &line, row * width + at, i, at, width - at < TD_RUN ? width - at : TD_RUN);
     }
 }
 
