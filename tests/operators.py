@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 import attention
+import cells
 import convolution
 import copies
 import factories
@@ -23,6 +24,7 @@ import product
 import quantizing
 import recurrent
 import reductions
+import sequences
 import softmax
 import window
 from service import BF16, NAMES, DATATYPES
@@ -260,6 +262,7 @@ JUDGES = {
         gradients.convolution, gradients.IMAGES, same, gradients.convolution),
     **{name: Judge(*row) for module in (
         attention,
+        cells,
         convolution,
         copies,
         factories,
@@ -273,6 +276,7 @@ JUDGES = {
         quantizing,
         recurrent,
         reductions,
+        sequences,
         softmax,
         window,
     ) for name, row in module.TABLE.items()},
