@@ -180,6 +180,35 @@ class Eval(service.ServiceTest):
 
     # ---- forms ----
 
+    def test_at_a_stride(self): # JIT-24
+        """Sums, largest numbers and sums of sizes at every stride, and what is there times a number, in both precisions."""
+        rng = np.random.default_rng(service.seed())
+        for kind, n, step in ((np.float32, 1, 1), (np.float32, 100, 3), (np.float64, 37, 40), (np.float64, 1000, 7), (np.float32, 33, 2)):
+            x = rng.standard_normal(n).astype(kind)
+            text = "sum = x.sum(); most = x.amax(); size = x[::s].abs().sum(); scaled = slice_scatter(x, x[::s] * a, 0, 0, None, s)"
+            reply = self.service.infer("", {"x": x}, {"s": step, "a": -2.5}, path="/v1/eval", expr=text)
+            self.assertEqual(reply.status, 200, reply.body[:300])
+            scaled = x.copy()
+            scaled[::step] *= kind(-2.5)
+            np.testing.assert_allclose(reply.outputs["sum"], x.sum(), rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(reply.outputs["size"], np.abs(x[::step]).sum(), rtol=1e-6)
+            np.testing.assert_array_equal(reply.outputs["most"], x.max())
+            np.testing.assert_array_equal(reply.outputs["scaled"], scaled)
+
+    def test_blocked_layout(self): # JIT-36
+        """An image in nChw16c times a number a channel, from where it lies so and from planes and back."""
+        rng = np.random.default_rng(service.seed())
+        x, y = rng.standard_normal((2, 48, 3, 5)).astype(np.float32), rng.standard_normal((2, 48)).astype(np.float32)
+        right = x * y[:, :, None, None]
+        blocked = x.reshape(2, 3, 16, 3, 5).transpose(0, 1, 3, 4, 2)
+        reply = self.service.infer("", {"x": np.ascontiguousarray(blocked), "y": y}, path="/v1/eval", expr="x * y.view([2, 3, 1, 1, 16])")
+        np.testing.assert_array_equal(reply.out, right.reshape(2, 3, 16, 3, 5).transpose(0, 1, 3, 4, 2))
+        text = ("_b = x.view([2, 3, 16, 3, 5]).permute([0, 1, 3, 4, 2]); _p = _b * y.view([2, 3, 1, 1, 16]);"
+                "out = _p.permute([0, 1, 4, 2, 3]).reshape([2, 48, 3, 5])")
+        reply = self.service.infer("", {"x": x, "y": y}, path="/v1/eval", expr=text)
+        self.assertEqual(reply.status, 200, reply.body[:300])
+        np.testing.assert_array_equal(reply.out, right)
+
     def test_short_form(self):
         self.is_answered("a+b", {"out": [4, 5]}, a=[1, 2], b=3)
         self.is_answered("a+b", {"out": [2.5]}, a=[1], b=1.5)
