@@ -2,7 +2,6 @@
 #include "server/tls/own.h"
 
 #include <errno.h>
-#include <string.h>
 
 static int finished(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
                     const gnutls_datum_t *message)
@@ -66,14 +65,15 @@ static unsigned judge_chain(struct td_tls *tls, gnutls_x509_crt_t *chain, unsign
     return err ? GNUTLS_CERT_INVALID : status;
 }
 
-/* "" where there is none, or one with a zero byte; and where there are several, of which some take
- * the first and others the last for the name. */
+/* The certificate's common name. "" where there is none, or one with a zero byte, which GnuTLS does
+ * not give; and where there are several, of which some programs take the first and others the last.
+ */
 static void read_name(gnutls_x509_crt_t cert, char name[TD_TLS_NAME])
 {
     const char *oid = GNUTLS_OID_X520_COMMON_NAME;
     char second[TD_TLS_NAME];
     size_t size = TD_TLS_NAME, more = sizeof second;
-    if (gnutls_x509_crt_get_dn_by_oid(cert, oid, 0, 0, name, &size) || strlen(name) != size ||
+    if (gnutls_x509_crt_get_dn_by_oid(cert, oid, 0, 0, name, &size) ||
         gnutls_x509_crt_get_dn_by_oid(cert, oid, 1, 0, second, &more) !=
             GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
         *name = 0;

@@ -66,6 +66,10 @@ class Clients(TlsTest):
         self.says(self.ask(s, self.late), 401, "expired")
         self.says(self.ask(s, self.stranger, headers=bearer), 401, "no authority")
         self.says(self.ask(s, self.server_only), 401, "not made for clients")
+        c = http.client.HTTPSConnection("127.0.0.1", s.port, timeout=60, context=self.authority.context(self.stranger))
+        with contextlib.closing(c): # later on a connection as at first
+            for path, status in (("/v2/health/ready", 200), ("/v2/health/ready", 200), ("/v1/isa", 401), ("/v1/isa", 401)):
+                self.assertEqual(s.call("GET", path, headers=bearer, connection=c).status, status)
         c = http.client.HTTPSConnection("127.0.0.1", s.port, timeout=60, context=self.authority.context(self.alice))
         with contextlib.closing(c): # a token that goes, goes for connections that are there
             for _ in range(3):

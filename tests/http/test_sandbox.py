@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What the process can reach: told where people look, and so that all that the server does goes on; that nothing else does is
 tests/server/test_sandbox.c's. All other tests of tests/http run in the sandbox as well."""
+import ctypes
 import os
 import pathlib
 import re
@@ -38,6 +39,8 @@ class Sandbox(service.ServiceTest):
     def test_what_is_told(self):
         on, off = self.told(Service()), self.told(Service("--sandbox", "off"))
         self.assertEqual(off, {"files": False, "system_calls": False})
+        landlock_create_ruleset, version = 444, 1
+        self.assertEqual(on["files"], ctypes.CDLL(None).syscall(landlock_create_ruleset, None, ctypes.c_size_t(0), version) >= 1)
         with open("/proc/self/status") as f:
             has_seccomp = "\nSeccomp:" in f.read()
         if service.SANITIZED:
@@ -51,13 +54,15 @@ class Sandbox(service.ServiceTest):
             if not s.call("GET", "/v1/access").json["sandbox"]["system_calls"]:
                 self.skipTest("no seccomp here, or a sanitizer is built in")
             s.call("PUT", "/v1/pools/later", {"threads": 1, "pinned": False})
-            seen = 0
+            seen, names = 0, []
             for task in pathlib.Path(f"/proc/{s.pid}/task").iterdir():
                 text = (task / "status").read_text()
                 self.assertIn("\nSeccomp:\t2\n", text, task)
                 self.assertIn("\nNoNewPrivs:\t1\n", text, task)
                 seen += 1
+                names.append((task / "comm").read_text())
             self.assertGreater(seen, 3)
+            self.assertTrue(any("later" in name for name in names), names) # which another thread has written
 
     def gdb(self, s, *commands):
         """What a debugger does in its place."""
