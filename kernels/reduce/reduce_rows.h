@@ -209,19 +209,50 @@ static void exponents_down(const void *x, int64_t n, int64_t rows, int64_t step,
     raised_columns(x, n, rows, step, pivot, 1, t);
 }
 
-/* Where value stands first in a row that holds it; NaN, where any NaN does. */
+/* A bit for each lane that is. */
+TD_INLINE uint64_t bits_of(VM m)
+{
+#if defined TD_LANES_512
+    return m & ((1u << L_LANES) - 1);
+#elif defined TD_LANES_256
+    return (uint32_t)TD_256(movemask)((V)m);
+#elif TD_VBYTES == 16 && TD_REAL_BITS == 32
+    return (uint32_t)_mm_movemask_ps((__m128)m);
+#elif TD_VBYTES == 16
+    return (uint32_t)_mm_movemask_pd((__m128d)m);
+#else
+    uint64_t bits = 0;
+    for (int i = 0; i < L_LANES; i++)
+        bits |= (uint64_t)(m[i] & 1) << i;
+    return bits;
+#endif
+}
+
+TD_INLINE uint64_t bits_with(V v, V value)
+{
+    return bits_of(L_either(L_eq(v, value), L_both(L_uno(v, v), L_uno(value, value))));
+}
+
+/* Where value stands first in a row that holds it; NaN, where any NaN does. Elements are looked at
+ * by 64: where it stands is nothing that a CPU could foresee. A row that has been written to
+ * meanwhile may not hold it: its end. */
 static int64_t find(const td_real *x, int64_t n, td_real value)
 {
     V wanted = L_c(value);
-    int64_t i = 0;
-    for (; i + L_LANES <= n; i += L_LANES) {
-        V v = L_load(x + i);
-        if (L_any(L_either(L_eq(v, wanted), L_both(L_uno(v, v), L_uno(wanted, wanted)))))
-            break;
+    for (int64_t i = 0, end; i < n; i = end) {
+        uint64_t bits = 0;
+        int64_t at = 0, some = n - i < 64 ? n - i : 64;
+        end = i + some;
+        for (; at + L_LANES <= some; at += L_LANES)
+            bits |= bits_with(L_load(x + i + at), wanted) << at;
+        if (at < some) {
+            uint64_t last = bits_with(load_last(x + i + at, some - at), wanted);
+            bits |= (last & ((1u << (some - at)) - 1)) << at;
+        }
+        if (bits)
+            return i + __builtin_ctzll(bits);
     }
-    while (i + 1 < n && x[i] != value && (x[i] == x[i] || value == value))
-        i++;
-    return i;
+    return n - 1;
 }
 
 /* The first of the largest, or smallest: a later one takes its place when it is better. */
