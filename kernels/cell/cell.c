@@ -1,7 +1,7 @@
 /* lstm_gates, gru_reset and gru_update: what a cell makes of its gates, with any activations of the
  * four and with peepholes. These are the recurrent kernels of Paddle's JIT (LSTMCtHt, LSTMC1H1;
  * GRUHtPart1, GRUHtPart2, GRUH1), in its order of gates. Bounds are in units of the results'
- * general size. */
+ * general size; they are FP64's, whose sums are rounded at a size that a curve then flattens. */
 #include "kernels/cell/cell.h"
 
 #include "kernels/backward.h"

