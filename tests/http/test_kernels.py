@@ -97,7 +97,7 @@ class Kernels(service.ServiceTest):
         self.assertLessEqual(mine["us"], fastest * 1.04)
         self.assertFalse(kind["asked"])
 
-    def test_code(self): # JIT-3, JIT-7, JIT-15
+    def test_code(self): # IND-18, JIT-3, JIT-7, JIT-15
         """Bytes that a disassembler reads as the listing does, whose steps are the expression's; kept, and found again."""
         self.generates()
         loops = overload(self.service, "relu")["loops"]
@@ -134,7 +134,7 @@ class Kernels(service.ServiceTest):
             name = instruction.split()[0]
             self.assertEqual(other[at.lstrip("0") or "0"], alike.get(name, name), instruction)
 
-    def test_where_there_are_none(self): # JIT-16
+    def test_where_there_are_none(self): # IND-19, JIT-16
         """Of other types than FP32 there is no code, and it says so."""
         self.generates()
         x = {"a": X["a"].astype(np.float64)}

@@ -156,7 +156,7 @@ static void begin(void)
             data[k][i] = draw_number();
 }
 
-/* Every operator that is pointwise, with what numbers its parameters take. */
+/* Every operator that is pointwise, with what numbers its parameters take. IND-16 */
 START_TEST(test_formulas)
 {
     static const char *const forms[] = {"-%s(a)",
