@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <gnutls/gnutls.h>
 #include <netdb.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 
 struct line { /* to the server */
     int fd;
+    bool stranger; /* whoever answers will do, and is told no secret */
     char host[256];
     gnutls_session_t tls; /* NULL: it is plain */
     gnutls_certificate_credentials_t trusted;
@@ -55,13 +55,16 @@ static int encrypt(struct line *line)
     if (gnutls_certificate_allocate_credentials(&line->trusted) ||
         gnutls_init(&line->tls, GNUTLS_CLIENT))
         return -ENOMEM;
-    gnutls_certificate_set_x509_system_trust(line->trusted);
-    if (ca && gnutls_certificate_set_x509_trust_file(line->trusted, ca, GNUTLS_X509_FMT_PEM) <= 0)
+    if (!line->stranger)
+        gnutls_certificate_set_x509_system_trust(line->trusted);
+    if (ca && !line->stranger &&
+        gnutls_certificate_set_x509_trust_file(line->trusted, ca, GNUTLS_X509_FMT_PEM) <= 0)
         return -EKEYREJECTED;
     gnutls_set_default_priority(line->tls);
     gnutls_credentials_set(line->tls, GNUTLS_CRD_CERTIFICATE, line->trusted);
     gnutls_server_name_set(line->tls, GNUTLS_NAME_DNS, line->host, strlen(line->host));
-    gnutls_session_set_verify_cert(line->tls, line->host, 0);
+    if (!line->stranger)
+        gnutls_session_set_verify_cert(line->tls, line->host, 0);
     gnutls_transport_set_int(line->tls, line->fd);
     int got;
     do
@@ -108,7 +111,7 @@ static ssize_t hear(struct line *line, char *to, size_t room)
 static char *converse(struct line *line, const char *path, size_t *size)
 {
     char request[1024], *text = NULL;
-    const char *token = getenv("TENSORD_TOKEN");
+    const char *token = line->stranger ? NULL : getenv("TENSORD_TOKEN");
     size_t room = 0, n = 0;
     snprintf(request, sizeof request,
              "GET %s HTTP/1.1\r\nHost: localhost\r\n%s%s%sConnection: close\r\n\r\n", path,
@@ -135,9 +138,9 @@ static char *converse(struct line *line, const char *path, size_t *size)
     return NULL;
 }
 
-char *td_ask(const char *where, const char *path)
+static char *ask(const char *where, const char *path, bool stranger)
 {
-    struct line line = {.fd = -1};
+    struct line line = {.fd = -1, .stranger = stranger};
     bool encrypted = !strncmp(where, HTTPS, strlen(HTTPS));
     size_t n;
     int err = reach(&line, encrypted ? where + strlen(HTTPS) : where);
@@ -159,4 +162,16 @@ char *td_ask(const char *where, const char *path)
         if (text[i] != '\n' && (text[i] < ' ' || text[i] > '~'))
             text[i] = '?';
     return text;
+}
+
+char *td_ask(const char *where, const char *path)
+{
+    return ask(where, path, false);
+}
+
+bool td_ask_is_ready(const char *where)
+{
+    char *answer = ask(where, "/v2/health/ready", true);
+    free(answer);
+    return answer;
 }
