@@ -207,6 +207,10 @@ static int judge(struct td_http_thread *thread, const struct td_http_line *line,
     size_t size = (size_t)(line->end - line->method);
     const char *wrong = judge_line(line);
     *close = true;
+    /* First, as paths are logged, and a secret may stand before a host. */
+    int err = read_absolute(req, f);
+    if (err)
+        return err;
     if (!wrong)
         wrong = judge_framing(f, line);
     if (wrong)
@@ -220,9 +224,7 @@ static int judge(struct td_http_thread *thread, const struct td_http_line *line,
         return td_api_problem(req, -EOVERFLOW, "the headers have %zu bytes; at most %zu are taken",
                               size, req->service->limits.headers);
     *close = false;
-    int err = read_absolute(req, f);
-    if (!err)
-        err = judge_sender(thread, line, req, f);
+    err = judge_sender(thread, line, req, f);
     if (!err && f->encoding && strcasecmp(f->encoding, "identity"))
         err = td_api_problem(req, -EPROTONOSUPPORT,
                              "Content-Encoding: '%.80s' is not known here; send the body as it is",

@@ -107,6 +107,8 @@ class Heads(tokens.AccessTest):
         self.assertEqual(self.raw(f"Authorization: Bearer {secret}", "Authorization: Bearer nosuch"), 400)
         self.assertEqual(self.raw("X-Authorization: Bearer " + secret), 401)
         self.assertEqual(self.raw("Content-Length: 100000", method="POST", path="/v1/ops/add"), 401) # before the body comes
+        for lines in ([], ["Content-Length: x"], ["Host: localhost"], ["A b: c"]): # before a host; the log is looked at in the end
+            self.assertGreaterEqual(self.raw(*lines, path=f"http://me:{secret}@localhost/v1/pools"), 400)
         self.alive()
 
     def test_again(self):
