@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -35,10 +36,10 @@ static const int allowed[] = {
     SYS_read, SYS_readv, SYS_pread64, SYS_preadv, SYS_preadv2, SYS_write, SYS_writev, SYS_pwrite64,
     SYS_open, SYS_openat, SYS_openat2, SYS_close, SYS_close_range, SYS_lseek, SYS_fstat, SYS_stat,
     SYS_lstat, SYS_newfstatat, SYS_statx, SYS_statfs, SYS_fstatfs, SYS_access, SYS_faccessat,
-    SYS_faccessat2, SYS_readlink, SYS_readlinkat, SYS_getdents64, SYS_getcwd, SYS_fcntl, SYS_rename,
+    SYS_faccessat2, SYS_readlink, SYS_readlinkat, SYS_getdents64, SYS_getcwd, SYS_rename,
     SYS_renameat, SYS_renameat2, SYS_fsync, SYS_fdatasync, SYS_fchmod, SYS_flock, SYS_ftruncate,
-    SYS_unlink, SYS_unlinkat, SYS_ioctl, SYS_dup, SYS_dup2, SYS_dup3, SYS_pipe, SYS_pipe2,
-    SYS_sendfile, SYS_splice, SYS_fadvise64,
+    SYS_unlink, SYS_unlinkat, SYS_dup, SYS_dup2, SYS_dup3, SYS_pipe, SYS_pipe2, SYS_sendfile,
+    SYS_splice, SYS_fadvise64,
     /* connections that clients have opened */
     SYS_accept, SYS_accept4, SYS_recvfrom, SYS_recvmsg, SYS_recvmmsg, SYS_sendto, SYS_sendmsg,
     SYS_sendmmsg, SYS_shutdown, SYS_setsockopt, SYS_getsockopt, SYS_getsockname, SYS_getpeername,
@@ -56,7 +57,7 @@ static const int allowed[] = {
     SYS_restart_syscall,
     /* signals */
     SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_rt_sigpending, SYS_rt_sigtimedwait,
-    SYS_rt_sigsuspend, SYS_sigaltstack, SYS_tgkill,
+    SYS_rt_sigsuspend, SYS_sigaltstack,
     /* who and when */
     SYS_getpid, SYS_getppid, SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid, SYS_uname,
     SYS_sysinfo, SYS_getrusage, SYS_getrlimit, SYS_times, SYS_time, SYS_gettimeofday,
@@ -96,6 +97,26 @@ static unsigned short write_filter(struct sock_filter *to)
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
         RETURN(SECCOMP_RET_KILL_PROCESS),
         LOAD(nr),
+        /* signals to itself alone, whether at once or when a file is ready */
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_tgkill, 0, 4),
+        LOAD(args[0]),
+        IS((unsigned)getpid()),
+        RETURN(SECCOMP_RET_ALLOW),
+        RETURN(SECCOMP_RET_TRAP),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fcntl, 0, 6),
+        LOAD(args[1]),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SETOWN, 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SETOWN_EX, 2, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SETSIG, 1, 0),
+        RETURN(SECCOMP_RET_ALLOW),
+        RETURN(SECCOMP_RET_TRAP),
+        /* nothing typed into the terminal that it was started from */
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 5),
+        LOAD(args[1]),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, TIOCSTI, 2, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, TIOCLINUX, 1, 0),
+        RETURN(SECCOMP_RET_ALLOW),
+        RETURN(SECCOMP_RET_TRAP),
     };
     const struct sock_filter after[] = {
         IS(SYS_clone3),
@@ -124,7 +145,7 @@ static unsigned short write_filter(struct sock_filter *to)
 
 int td_sandbox_calls(const struct td_log *log)
 {
-    struct sock_filter filter[2 * ALLOWED + 32];
+    struct sock_filter filter[2 * ALLOWED + 64];
     struct sock_fprog program = {.filter = filter, .len = write_filter(filter)};
     struct sigaction action = {.sa_sigaction = on_denied,
                                .sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESETHAND};

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -174,6 +175,26 @@ static int call_of_32_bits(void)
 #endif
     return got == getpid() ? FINE : 0;
 }
+static int signal_by_tgkill(void) /* which signals to itself need */
+{
+    return !syscall(SYS_tgkill, getppid(), getppid(), 0) ? FINE : errno == EPERM ? DENIED : 0;
+}
+static int signal_to_itself(void)
+{
+    return !signal(SIGUSR1, SIG_IGN) && !raise(SIGUSR1) ? FINE : 0;
+}
+static int signal_by_file(void) /* when that is ready */
+{
+    return !fcntl(listener, F_SETOWN, getppid()) ? FINE : errno == EPERM ? DENIED : 0;
+}
+static int flags_of_file(void)
+{
+    return fcntl(listener, F_GETFL) >= 0 ? FINE : 0;
+}
+static int typed(void) /* for the shell that has started the server */
+{
+    return ioctl(listener, TIOCSTI, "x") && errno == ENOTTY ? FINE : 0;
+}
 static int other_kernel_call(void)
 {
     return syscall(SYS_umask, 077) >= 0 ? FINE : 0;
@@ -232,6 +253,11 @@ static const struct {
     {"a new file in shared memory", new_shared_memory, DENIED, FINE, 1},
     {"being traced", traced, 0, 0, 99},
     {"another's limits", limits_of_parent, 0, 0, 99},
+    {"a signal by tgkill", signal_by_tgkill, DENIED, 0, 6},
+    {"a signal to itself", signal_to_itself, FINE, FINE, 1},
+    {"a signal by a file", signal_by_file, FINE, 0, 99},
+    {"flags of a file", flags_of_file, FINE, FINE, 1},
+    {"what is typed", typed, FINE, 0, 99},
     {"umask", other_kernel_call, FINE, 0, 1},
     {"a thread", new_thread, FINE, FINE, 1},
     {"code in memory", code_in_memory, FINE, FINE, 1},
