@@ -47,7 +47,7 @@ static void start(void)
         ck_assert(fd >= 0 && write(fd, "x", 1) == 1 && !close(fd));
     }
     abstract.sun_family = AF_UNIX;
-    snprintf(abstract.sun_path + 1, 60, "%s", folder);
+    strcpy(abstract.sun_path + 1, folder);
     listener = socket(AF_UNIX, SOCK_STREAM, 0);
     ck_assert(!bind(listener, (struct sockaddr *)&abstract, sizeof abstract) &&
               !listen(listener, 8));
