@@ -15,7 +15,9 @@ struct job {
     const struct td_conv *c;
     struct td_depthwise cut;
     char *scratch;
-    int64_t items;
+    int64_t items;         /* strips of all channels, or bands */
+    int64_t bands;         /* of TD_WINDOWS_ROWS rows of one channel */
+    td_windows_rows *rows; /* computes those; NULL: strips are laid out */
 };
 
 struct strip { /* of one channel's result */
@@ -180,12 +182,11 @@ static td_windows_rows *rows_of(const struct td_conv *c)
     return TD_WINDOWS_WORTH && square && real && has ? rows[kernel / 2 - 1][stride - 1] : NULL;
 }
 
-/* Bands of TD_WINDOWS_ROWS rows, counted over all channels. */
 static void bands(void *arg, int64_t begin, int64_t end)
 {
-    const struct td_conv *c = ((const struct job *)arg)->c;
-    td_windows_rows *rows = rows_of(c);
-    int64_t each = (c->size[0] + TD_WINDOWS_ROWS - 1) / TD_WINDOWS_ROWS, n;
+    const struct job *job = arg;
+    const struct td_conv *c = job->c;
+    int64_t each = job->bands, n;
     for (int64_t i = begin; i < end && !td_stopped(); i += n) {
         int64_t channel = i / each, own = channel % (c->groups * c->out_channels);
         int64_t first = i % each, last;
@@ -201,19 +202,17 @@ static void bands(void *arg, int64_t begin, int64_t end)
             .left = c->padding[1],
             .weight = (const float *)c->weight->data + own * c->kernel[0] * c->kernel[1],
             .bias = c->bias ? number(c->bias, own) : 0};
-        rows(&w, first * TD_WINDOWS_ROWS, last < c->size[0] ? last : c->size[0]);
+        job->rows(&w, first * TD_WINDOWS_ROWS, last < c->size[0] ? last : c->size[0]);
     }
 }
 
 void TD_NAME(conv_depthwise)(const struct td_conv *c, const struct td_depthwise *cut, void *scratch)
 {
-    struct job job = {.c = c, .cut = *cut, .scratch = scratch};
-    if (rows_of(c)) {
-        int64_t each = (c->size[0] + TD_WINDOWS_ROWS - 1) / TD_WINDOWS_ROWS;
-        int64_t n = c->images * c->groups * c->out_channels * each;
-        td_parallel(cut->slots, n, (n + cut->slots - 1) / cut->slots, bands, &job);
-        return;
-    }
-    job.items = c->images * c->groups * c->out_channels * cut->strips;
-    td_parallel(cut->slots, cut->slots, 1, slots, &job);
+    struct job job = {.c = c, .cut = *cut, .scratch = scratch, .rows = rows_of(c)};
+    job.bands = (c->size[0] + TD_WINDOWS_ROWS - 1) / TD_WINDOWS_ROWS;
+    job.items = c->images * c->groups * c->out_channels * (job.rows ? job.bands : cut->strips);
+    if (job.rows)
+        td_parallel(cut->slots, job.items, (job.items + cut->slots - 1) / cut->slots, bands, &job);
+    else
+        td_parallel(cut->slots, cut->slots, 1, slots, &job);
 }

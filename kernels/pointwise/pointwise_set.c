@@ -72,10 +72,11 @@ static int add_op(struct td_point_walk *w, struct td_point_op *op)
     return op->out;
 }
 
-static int add_widened(struct td_point_walk *w, int from, enum td_dtype to)
+static int add_widened(struct td_point_walk *w, const struct td_call *call, int from,
+                       enum td_dtype to)
 {
     struct td_point_op op = {
-        .row = td_point_widen, .unit = 1, .n_in = 1, .in = {from}, .args.to = to};
+        .row = td_point_widen, .unit = 1, .n_in = 1, .in = {from}, .args.to = to, .call = call};
     op.args.from[0] = TD_bool;
     return add_op(w, &op);
 }
@@ -85,7 +86,7 @@ void td_point_begin_op(struct td_point_op *op, const struct td_call *call, td_po
 {
     const struct td_pointwise *family = call->op->family;
     bool picks = td_point_result(family->point) == TD_POINT_IS_pick;
-    *op = (struct td_point_op){.row = row, .unit = unit};
+    *op = (struct td_point_op){.row = row, .unit = unit, .call = call};
     op->args.type = td_point_type(call);
     op->args.to = call->out[0].dtype;
     for (int k = 0; family->operands[k]; k++, op->n_in++) {
@@ -112,7 +113,7 @@ int td_point_add_call(struct td_point_walk *w, const struct td_call *call, td_po
         }
         op.in[k] = of && of[arg] >= 0 ? made[of[arg]] : add_operand(w, &v->tensor);
         if (op.args.from[k] != v->tensor.dtype)
-            op.in[k] = add_widened(w, op.in[k], op.args.from[k]);
+            op.in[k] = add_widened(w, call, op.in[k], op.args.from[k]);
     }
     int i = add_op(w, &op);
     w->value[i].data = call->out[0].data;

@@ -192,8 +192,6 @@ void td_pointwise(const struct td_call *call, td_point_row *row, int unit)
     if (!td_numel(w.out) || run_few(call, row, unit))
         return;
     td_point_add_call(&w, call, row, unit, NULL, NULL);
-    for (int k = 0; k < w.n_ops; k++)
-        w.op[k].call = call;
     struct running running = close_walk(&w, call->op->flops(call), call->threads);
     if (broadcasts(&w) && td_numel(w.out) >= WORTH)
         td_point_generate(&w);
@@ -215,10 +213,8 @@ static double add_calls(struct td_point_walk *w, const struct td_fused *calls, i
         call->threads = threads;
         flops += call->op->flops(call);
         made[i] = td_point_add_call(w, call, way.row, way.unit, calls[i].of, made);
-        for (int k = first; k < w->n_ops; k++) {
+        for (int k = first; k < w->n_ops; k++)
             w->op[k].impl = calls[i].impl;
-            w->op[k].call = call;
-        }
     }
     return flops;
 }

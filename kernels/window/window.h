@@ -63,13 +63,18 @@ static inline struct td_taps td_axis_at(const struct td_axis *a, int64_t o)
     return (struct td_taps){begin + skipped * d, n < 0 ? 0 : n, most < k ? most : k};
 }
 
+/* The elements of a window along one dimension that its mean counts. */
+static inline int64_t td_pool_part(const struct td_pool *pool, const struct td_taps *taps)
+{
+    return pool->include_pad ? taps->full : taps->n;
+}
+
 /* What a window's sum is divided by for its mean: its elements, which the rule has counted. */
 static inline int64_t td_pool_count(const struct td_pool *pool, const struct td_taps *d,
                                     const struct td_taps *h, const struct td_taps *w)
 {
-    return pool->divisor       ? pool->divisor
-           : pool->include_pad ? d->full * h->full * w->full
-                               : d->n * h->n * w->n;
+    return pool->divisor ? pool->divisor
+                         : td_pool_part(pool, d) * td_pool_part(pool, h) * td_pool_part(pool, w);
 }
 
 /* The windows [*low, *high) that element i is in. Those have no gaps. */

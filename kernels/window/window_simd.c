@@ -40,7 +40,7 @@ struct job {
     int64_t total;           /* elements of in */
     bool max, wide;          /* wide: FP32 is computed in FP64 */
     td_windows_rows *square; /* takes it; NULL: none of them does */
-    bool near;
+    bool near;               /* window_near.def does */
 };
 
 /* Windows that take a whole plane, without gaps, become ones along its width, which are taken in
@@ -182,14 +182,13 @@ static void squares(void *arg, int64_t begin, int64_t end)
     const struct td_pool *pool = &job->pool;
     const struct td_axis *h = &pool->axis[1], *w = &pool->axis[2];
     float counts[SQUARE + TD_LANES], parts[SQUARE];
-    bool padded = pool->include_pad;
     for (int64_t x = 0; !job->max && x < w->out + TD_LANES; x++) {
         struct td_taps taps = td_axis_at(w, x < w->out ? x : 0);
-        counts[x] = (float)(pool->divisor ? pool->divisor : padded ? taps.full : taps.n);
+        counts[x] = (float)(pool->divisor ? pool->divisor : td_pool_part(pool, &taps));
     }
     for (int64_t y = 0; !job->max && y < h->out; y++) {
         struct td_taps taps = td_axis_at(h, y);
-        parts[y] = (float)(pool->divisor ? 1 : padded ? taps.full : taps.n);
+        parts[y] = (float)(pool->divisor ? 1 : td_pool_part(pool, &taps));
     }
     struct td_windows square = {.height = h->in,
                                 .width = w->in,
@@ -229,7 +228,6 @@ TD_KERNEL(window)
         fold(&a[1], &a[2]);
     }
     double size = call->op->flops(call) / (double)n;
-    job.square = square_of(&job);
     job.square = square_of(&job);
     job.near = is_near(&job);
     job.wide = !job.max && job.type == TD_f32 && size > MANY;
