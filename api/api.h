@@ -247,8 +247,8 @@ int td_access_refresh(struct td_access *access, bool in_any_case, struct td_prob
 /* SHA-256 as hex digits: by which a token's secret, and a model's file, are known again. */
 void td_digest(const void *bytes, size_t size, char hex[65]);
 
-/* How many tokens the file at path has, for commands: without a service, and whoever's it is;
- * problem calls it called. -EINVAL, -ENOMEM. */
+/* Returns the number of tokens in the file at path, for commands, which have no service. Its owner
+ * and mode do not matter. called is the path in the sentence. -EINVAL, -ENOMEM. */
 int td_access_try(const char *path, const char *called, struct td_problem *problem);
 
 struct td_access_stats {
@@ -271,9 +271,7 @@ int td_access_enter(struct td_request *req);
  */
 int td_access_hold(struct td_request *req, size_t bytes);
 void td_access_note(struct td_request *req, size_t bytes);
-/* Whether replies that were noted have led the token beyond that limit; the response is then
- * filled.
- */
+/* Whether noted replies have led the token beyond that limit; if so, the response is filled. */
 bool td_access_is_crowded(struct td_request *req);
 void td_access_leave(struct td_request *req); /* holds nothing any more, and has no token */
 /* Its token's name, or NULL. */

@@ -45,6 +45,16 @@ int td_rule_shape(struct td_call *call, int i, const char *name, const char *who
     return td_refuse(call, "%s: has shape %s; %s, %s, is right", name, is.s, whose, right.s);
 }
 
+int td_rule_whole(struct td_call *call, int i, const char *name)
+{
+    const struct td_tensor *t = td_arg(call, i);
+    if (t && !(t->dtype & (TD_i32 | TD_i64)))
+        return td_refuse(call, "%s: is %s; INT32 or INT64 is right", name, td_dtype_name(t->dtype));
+    if (t && t->rank != 1)
+        return td_refuse(call, "%s: has %d dimensions; one is right", name, t->rank);
+    return 0;
+}
+
 int td_rule_gradient(struct td_call *call, const char *name)
 {
     const struct td_tensor *grad = &call->arg[0].tensor;

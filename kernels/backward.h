@@ -11,6 +11,10 @@ int td_rule_type(struct td_call *call, int i, const char *name);
 int td_rule_shape(struct td_call *call, int i, const char *name, const char *whose, int rank,
                   const int64_t *shape);
 
+/* Tensor argument i, called name, is INT32 or INT64 and has one dimension, or is absent. 0 or
+ * -EINVAL. */
+int td_rule_whole(struct td_call *call, int i, const char *name);
+
 /* The whole rule of an elementwise gradient: argument 1, called name, is of grad_output's type and
  * shape; out is like them. */
 int td_rule_gradient(struct td_call *call, const char *name);

@@ -40,8 +40,8 @@ int td_access_judge(struct td_request *req);
 
 /* Whether the request's token has this scope, for what takes more than the route's scope. */
 bool td_access_may(const struct td_request *req, enum td_access_scope scope);
-/* Whether the request may store or delete a tensor or model of this name; what is its kind for the
- * sentence, as "the tensor". 0, or -EKEYREJECTED with the sentence in problem; the response is not
+/* Whether the request may store or delete a tensor or model of this name. what: how the sentence
+ * begins, as "the tensor". 0, or -EKEYREJECTED with the sentence in problem; the response is not
  * filled. */
 int td_access_name(const struct td_request *req, const char *what, const char *name,
                    struct td_problem *problem);

@@ -1,6 +1,6 @@
-/* Accounts: what is counted for a token's name, and its limits. The rate is kept as a time, at
- * which the next request would be due if requests came evenly. A request may come up to a second
- * before that, so a second's worth may come at once (the generic cell rate algorithm). */
+/* Accounts count what a token's name has made and uses, and hold its limits. The rate is kept as a
+ * time, at which the next request would be due if requests came evenly. A request may come up to a
+ * second before that, so a second's worth may come at once (the generic cell rate algorithm). */
 #include "api/access/table.h"
 
 #include <errno.h>

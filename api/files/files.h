@@ -14,7 +14,8 @@ struct td_file {
     const char *option; /* its option's name in sentences, as "tokens" */
     const char *path;
     const char *called; /* the path in sentences */
-    /* says what is wrong with its owner or mode, or NULL; judge may be NULL: any are right */
+    /* Returns what is wrong with the file's owner or mode, or NULL. NULL in its place: any owner
+     * and mode are right. */
     const char *(*judge)(const struct stat *st);
 };
 

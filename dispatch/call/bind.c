@@ -210,26 +210,31 @@ bool td_op_draws_chance(const char *name)
     return false;
 }
 
+/* The parameter that result i is called as, or -1. */
+static int namesake(const struct td_schema *schema, int i)
+{
+    int k = 0;
+    while (k < schema->n_params && strcmp(schema->param[k].name, schema->ret[i].name) != 0)
+        k++;
+    return k < schema->n_params ? k : -1;
+}
+
 int td_run_place(const struct td_run *run, int i)
 {
-    const struct td_schema *schema = &run->handle->schema;
-    for (int k = 0; run->call.n_out > 1 && k < schema->n_params; k++)
-        if (!strcmp(schema->param[k].name, schema->ret[i].name))
-            return run->call.arg[k].kind == TD_KIND_tensor || td_numel(&run->call.out[i]) ? k : -1;
-    return run->call.n_out == 1 ? 0 : -1;
+    int k = run->call.n_out == 1 ? 0 : namesake(&run->handle->schema, i);
+    bool given = k >= 0 && run->call.arg[k].kind == TD_KIND_tensor;
+    return given || run->call.n_out == 1 || td_numel(&run->call.out[i]) ? k : -1;
 }
 
 /* An operator with several results has that form where each is called as an argument is. */
 static bool has_places(const struct td_run *run)
 {
     const struct td_schema *schema = &run->handle->schema;
+    int n = run->call.n_out;
     bool all = run->call.arg[0].kind == TD_KIND_tensor && !run->call.counted &&
-               (run->call.n_out == 1 || run->call.n_out == schema->n_returns);
-    for (int i = 0; all && run->call.n_out > 1 && i < schema->n_returns; i++) {
-        all = false;
-        for (int k = 0; !all && k < schema->n_params; k++)
-            all = !strcmp(schema->param[k].name, schema->ret[i].name);
-    }
+               (n == 1 || n == schema->n_returns);
+    for (int i = 0; all && n > 1 && i < n; i++)
+        all = namesake(schema, i) >= 0;
     return all;
 }
 

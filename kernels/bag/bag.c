@@ -48,16 +48,6 @@ struct td_bag_span td_bag_at(const struct td_bag *b, int64_t bag)
                                 last ? b->indexed : td_get_whole(b->offsets, bag + 1)};
 }
 
-static int rule_whole(struct td_call *call, int i, const char *name)
-{
-    const struct td_tensor *t = &call->arg[i].tensor;
-    if (!(t->dtype & (TD_i32 | TD_i64)))
-        return td_refuse(call, "%s: is %s; INT32 or INT64 is right", name, td_dtype_name(t->dtype));
-    if (t->rank != 1)
-        return td_refuse(call, "%s: has %d dimensions; one is right", name, t->rank);
-    return 0;
-}
-
 static int rule_numbers(struct td_call *call)
 {
     const struct td_tensor *weight = &call->arg[0].tensor;
@@ -104,8 +94,8 @@ static int rule(struct td_call *call)
     const struct td_tensor *weight = &call->arg[0].tensor;
     if (weight->rank != 2)
         return td_refuse(call, "weight: has %d dimensions; two are right", weight->rank);
-    int err = rule_whole(call, 1, "indices");
-    err = err ? err : rule_whole(call, 2, "offsets");
+    int err = td_rule_whole(call, 1, "indices");
+    err = err ? err : td_rule_whole(call, 2, "offsets");
     err = err ? err : td_rule_type(call, 6, "per_sample_weights");
     err = err ? err
               : td_rule_shape(call, 6, "per_sample_weights", "indices'", 1,

@@ -104,10 +104,9 @@ static int rule_rows(struct td_call *call)
     int64_t shape[TD_MAX_RANK];
     if (!rows)
         return td_rule_shape(call, GRAD, "grad", "self's", self->rank, self->shape);
-    if (!(rows->dtype & (TD_i32 | TD_i64)))
-        return td_refuse(call, "rows: is %s; INT32 or INT64 is right", td_dtype_name(rows->dtype));
-    if (rows->rank != 1)
-        return td_refuse(call, "rows: has %d dimensions; one is right", rows->rank);
+    int err = td_rule_whole(call, rows_at(call), "rows");
+    if (err)
+        return err;
     if (!self->rank)
         return td_refuse(call, "self: has no rows, being of no dimension; one or more are right");
     memcpy(shape, self->shape, sizeof shape);

@@ -60,24 +60,13 @@ struct td_sequences td_sequences_of(const struct td_call *call, void *scratch)
 
 /* ---- rules ---- */
 
-static int rule_lengths(struct td_call *call)
-{
-    const struct td_tensor *lengths = td_arg(call, lengths_at(call));
-    if (lengths && !(lengths->dtype & (TD_i32 | TD_i64)))
-        return td_refuse(call, "lengths: is %s; INT32 or INT64 is right",
-                         td_dtype_name(lengths->dtype));
-    if (lengths && lengths->rank != 1)
-        return td_refuse(call, "lengths: has %d dimensions; one is right", lengths->rank);
-    return 0;
-}
-
 static int rule_pool(struct td_call *call)
 {
     const struct td_tensor *x = td_arg(call, 0), *lengths = td_arg(call, 1);
     if (!x->rank)
         return td_refuse(call, "self: has no dimensions; steps, and then what is added up, are "
                                "right");
-    int err = rule_lengths(call);
+    int err = td_rule_whole(call, 1, "lengths");
     if (!err && pooled(call->arg[2].str) == TD_POOLED_none)
         return td_refuse(call, "mode: is '%.40s'; sum, mean (or avg) or sqrt is right",
                          call->arg[2].str);
@@ -101,7 +90,7 @@ static int rule_decode(struct td_call *call)
               : td_rule_shape(call, 1, "transitions",
                               "a row to start, one to stop, and one from each of emissions' tags",
                               2, table);
-    err = err ? err : rule_lengths(call);
+    err = err ? err : td_rule_whole(call, 2, "lengths");
     if (err)
         return err;
     call->out[0] = (struct td_tensor){.dtype = TD_i64, .rank = 1, .shape = {x->shape[0]}};

@@ -49,22 +49,28 @@ static int reach(struct line *line, const char *where)
     return line->fd < 0 ? err : 0;
 }
 
-static int encrypt(struct line *line)
+/* The certificate must be for the host, of an authority that is trusted here. */
+static int trust(struct line *line)
 {
     const char *ca = getenv("TENSORD_CA");
+    gnutls_certificate_set_x509_system_trust(line->trusted);
+    gnutls_session_set_verify_cert(line->tls, line->host, 0);
+    return ca && gnutls_certificate_set_x509_trust_file(line->trusted, ca, GNUTLS_X509_FMT_PEM) <= 0
+               ? -EKEYREJECTED
+               : 0;
+}
+
+static int encrypt(struct line *line)
+{
     if (gnutls_certificate_allocate_credentials(&line->trusted) ||
         gnutls_init(&line->tls, GNUTLS_CLIENT))
         return -ENOMEM;
-    if (!line->stranger)
-        gnutls_certificate_set_x509_system_trust(line->trusted);
-    if (ca && !line->stranger &&
-        gnutls_certificate_set_x509_trust_file(line->trusted, ca, GNUTLS_X509_FMT_PEM) <= 0)
-        return -EKEYREJECTED;
+    int err = line->stranger ? 0 : trust(line);
+    if (err)
+        return err;
     gnutls_set_default_priority(line->tls);
     gnutls_credentials_set(line->tls, GNUTLS_CRD_CERTIFICATE, line->trusted);
     gnutls_server_name_set(line->tls, GNUTLS_NAME_DNS, line->host, strlen(line->host));
-    if (!line->stranger)
-        gnutls_session_set_verify_cert(line->tls, line->host, 0);
     gnutls_transport_set_int(line->tls, line->fd);
     int got;
     do

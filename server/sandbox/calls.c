@@ -65,7 +65,9 @@ static const int allowed[] = {
 #define ALLOWED (sizeof allowed / sizeof *allowed)
 
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
-#define IS(value) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1) /* else skips the next one */
+/* Skips so many where what was loaded is the value, and where it is not. */
+#define CASE(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, yes, no)
+#define IS(value) CASE(value, 0, 1) /* else skips the next one */
 #define RETURN(what) BPF_STMT(BPF_RET | BPF_K, what)
 
 static const struct td_log *log_of_calls;
@@ -94,39 +96,39 @@ static unsigned short write_filter(struct sock_filter *to)
 {
     const struct sock_filter before[] = {
         LOAD(arch),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
+        CASE(AUDIT_ARCH_X86_64, 1, 0),
         RETURN(SECCOMP_RET_KILL_PROCESS),
         LOAD(nr),
         /* signals to itself alone, whether at once or when a file is ready */
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_tgkill, 0, 4),
+        CASE(SYS_tgkill, 0, 4),
         LOAD(args[0]),
         IS((unsigned)getpid()),
         RETURN(SECCOMP_RET_ALLOW),
         RETURN(SECCOMP_RET_TRAP),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fcntl, 0, 6),
+        CASE(SYS_fcntl, 0, 6),
         LOAD(args[1]),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SETOWN, 3, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SETOWN_EX, 2, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SETSIG, 1, 0),
+        CASE(F_SETOWN, 3, 0),
+        CASE(F_SETOWN_EX, 2, 0),
+        CASE(F_SETSIG, 1, 0),
         RETURN(SECCOMP_RET_ALLOW),
         RETURN(SECCOMP_RET_TRAP),
         /* nothing typed into the terminal that it was started from */
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 5),
+        CASE(SYS_ioctl, 0, 5),
         LOAD(args[1]),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, TIOCSTI, 2, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, TIOCLINUX, 1, 0),
+        CASE(TIOCSTI, 2, 0),
+        CASE(TIOCLINUX, 1, 0),
         RETURN(SECCOMP_RET_ALLOW),
         RETURN(SECCOMP_RET_TRAP),
     };
     const struct sock_filter after[] = {
         IS(SYS_clone3),
         RETURN(SECCOMP_RET_ERRNO | ENOSYS),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prlimit64, 0, 4),
+        CASE(SYS_prlimit64, 0, 4),
         LOAD(args[0]),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1),
+        IS(0),
         RETURN(SECCOMP_RET_ALLOW),
         RETURN(SECCOMP_RET_TRAP),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 1, 0),
+        CASE(SYS_clone, 1, 0),
         RETURN(SECCOMP_RET_TRAP),
         LOAD(args[0]),
         BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 0, 1),

@@ -28,9 +28,7 @@ static void free_chain(gnutls_x509_crt_t *chain, int n)
         gnutls_x509_crt_deinit(chain[i]);
 }
 
-/* Parses the certificates that the client has sent. Returns their number, or GnuTLS's negative
- * error.
- */
+/* Parses the client's certificates. Returns their number, or a negative error of GnuTLS's. */
 static int take_chain(gnutls_session_t session, gnutls_x509_crt_t chain[TD_TLS_CHAIN])
 {
     unsigned came = 0;

@@ -204,14 +204,15 @@ static int settle_in_place(struct td_infer *in, int i)
 {
     struct td_weight *weight;
     int place = td_run_place(&in->run, i);
-    const char *name = place < 0 ? NULL : stored_argument(in, place, &weight);
-    if (place < 0)
+    if (place < 0) {
         in->output[i].form = TD_FORM_none;
-    if (name || place < 0)
-        return name ? store(in, i, name, weight) : 0;
-    return td_infer_refuse(
-        &in->run.problem, in->run.handle->schema.param[place].name,
-        "in place it must be a stored tensor: {\"parameters\":{\"tensor\":NAME}}");
+        return 0;
+    }
+    const char *name = stored_argument(in, place, &weight);
+    return name ? store(in, i, name, weight)
+                : td_infer_refuse(
+                      &in->run.problem, in->run.handle->schema.param[place].name,
+                      "in place it must be a stored tensor: {\"parameters\":{\"tensor\":NAME}}");
 }
 
 int td_infer_outputs(struct td_infer *in)
