@@ -68,6 +68,27 @@ struct td_bench_options {
 /* Every kernel on a list of cases. The exit status. */
 int td_bench_cases(const struct td_bench_options *bench);
 
+#define TD_BENCH_LOSES 1.05 /* of the best: what a default may take */
+
+struct td_bench_found {               /* in a cell: ns of one thread's CPU, the least of turns */
+    const struct td_bench_cell *cell; /* borrowed */
+    const struct td_impl *own, *best; /* selection's row, and the fastest */
+    double own_ns, best_ns;
+    double tuned_ns; /* of the row that is taken once the kind was measured by request */
+    double ref_ns;   /* 0: selection's is the reference, or that was not timed */
+    bool is_behind, is_behind_tuned, is_behind_ref; /* by more than may be */
+};
+struct td_bench_sweep {
+    const char *op; /* NULL: all */
+    double seconds; /* about so many; 0: as long as it takes */
+    bool tune;      /* have kinds whose default loses measured by request */
+    void (*take)(void *arg, const struct td_bench_found *found); /* on another thread, one by one */
+    void *arg;
+};
+/* Whether selection takes the fastest kernel, in cells of every operator. 0, or the exit status
+ * once an error has been said. */
+int td_bench_sweep(const struct td_bench_sweep *sweep);
+
 /* bench --all-candidates: of one operator, or with NULL of all, for about so many seconds (0: as
  * long as it takes). The exit status: 1 when a default is not the best. */
 int td_bench_all(const char *op, double seconds, bool json);

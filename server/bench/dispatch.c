@@ -169,7 +169,8 @@ static int time_cold(struct bench *b, double *ns, int max)
 static void report(bool json, const char *name, double low, double median, const char *what)
 {
     if (json)
-        printf("{\"item\":\"%s\",\"ns_min\":%.1f,\"ns_median\":%.1f}\n", name, low, median);
+        printf("{\"item\":\"%s\",\"ns_min\":%.1f,\"ns_median\":%.1f,\"what\":\"%s\"}\n", name, low,
+               median, what);
     else
         printf("%-18s %9.1f %9.1f   %s\n", name, low, median, what);
 }

@@ -4,7 +4,6 @@
 #include "server/bench/model.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,69 +70,6 @@ static int prepare(struct td_once *once)
     failed = failed || td_once_time(once, once->worker, &b->setting[0].call, &times);
     b->first_ms = ms_since(begin);
     td_times_free(&times);
-    return failed;
-}
-
-/* ---- one setting ---- */
-
-struct lane {
-    struct td_model_bench *b;
-    struct td_setting *s;
-    struct td_times times;
-    double rate;
-    int failed;
-};
-
-/* Once, for its plan; then all workers begin together. */
-static int on_lane(void *args, struct td_worker *worker, char *problem, size_t problem_size)
-{
-    struct lane *lane = *(struct lane **)args;
-    struct td_setting *s = lane->s;
-    struct td_once *once = &lane->b->once;
-    (void)problem;
-    (void)problem_size;
-    lane->failed = td_once_time(once, worker, &s->call, &lane->times);
-    td_times_free(&lane->times);
-    for (atomic_fetch_add(&s->ready, 1); s->ready < s->workers;)
-        sched_yield();
-    int64_t begin = td_now_ns(), end = begin + (int64_t)(lane->b->seconds * 1e9), now = begin;
-    long n = 0;
-    for (; (!n || now < end) && !lane->failed; now = td_now_ns(), n++)
-        lane->failed = td_once_time(once, worker, &s->call, &lane->times);
-    lane->rate = now > begin ? (double)n * 1e9 / (double)(now - begin) : 0;
-    return 0;
-}
-
-static int time_setting(struct td_model_bench *b, struct td_setting *s)
-{
-    struct lane *lanes = calloc((size_t)s->workers, sizeof *lanes);
-    struct td_future **futures = calloc((size_t)s->workers, sizeof(struct td_future *));
-    struct td_pool *pool = td_pools_find(b->once.service.pools, s->pool);
-    int failed = !lanes || !futures ? td_once_fail(&b->once, "out of memory") : 0, result;
-    for (int i = 0; i < s->workers && !failed; i++) {
-        struct lane *lane = &lanes[i];
-        struct td_future_config job = {
-            .run = on_lane, .args = &lane, .args_bytes = sizeof lane, .what = "a model"};
-        *lane = (struct lane){.b = b, .s = s};
-        if (td_future_submit(&futures[i], pool, &job)) {
-            failed = td_once_fail(&b->once, "out of memory");
-            s->ready = s->workers; /* those that have begun wait for nobody */
-        }
-    }
-    for (int i = 0; i < s->workers && lanes && futures; i++) {
-        if (!futures[i])
-            continue;
-        td_future_wait(futures[i], -1, &result);
-        td_future_unref(futures[i]);
-        failed |= lanes[i].failed;
-        s->rate += lanes[i].rate;
-        td_times_join(&s->times, &lanes[i].times);
-        td_times_free(&lanes[i].times);
-    }
-    td_times_sort(&s->times);
-    td_pool_unref(pool);
-    free(lanes);
-    free(futures);
     return failed;
 }
 
@@ -265,7 +201,7 @@ static int on_machine(struct td_once *once)
     const char *first = b->setting[0].pool;
     int failed = td_once_on_pool(once, first, prepare) || td_once_on_pool(once, first, look);
     for (int i = 0; i < b->n_settings && !failed; i++)
-        failed = time_setting(b, &b->setting[i]);
+        failed = td_bench_lanes(&b->once, &b->setting[i], b->seconds);
     if (!failed)
         failed = td_once_on_pool(once, first, weigh);
     if (!failed)

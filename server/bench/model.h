@@ -18,6 +18,10 @@ struct td_setting { /* so many workers at once, of so many threads each */
     double rate;           /* answers a second */
 };
 
+/* Has each of its workers make its call for so many seconds, and adds what these took to times,
+ * which are sorted; rate is theirs. 0, or 1 once an error has been said. */
+int td_bench_lanes(struct td_once *once, struct td_setting *s, double seconds);
+
 struct td_share { /* of an operator, or of several computed together, by one kernel: in a run */
     char op[100], kernel[24], isa[20];
     long calls;
