@@ -136,7 +136,8 @@ static bool asks_help(int argc, char **argv)
 
 static bool takes_files(size_t command)
 {
-    return !strcmp(commands[command].word, "run") || !strcmp(commands[command].word, "bench");
+    const char *word = commands[command].word;
+    return !strcmp(word, "run") || !strcmp(word, "bench") || !strcmp(word, "report");
 }
 
 /* As --cpu-capability takes them. */

@@ -11,7 +11,10 @@
 
 int td_once_fail(const struct td_once *once, const char *why)
 {
-    fprintf(stderr, "tensord: %s: %s\n", once->word, why);
+    if (once->why)
+        snprintf(once->why, once->why_size, "%s", why);
+    else
+        fprintf(stderr, "tensord: %s: %s\n", once->word, why);
     return 1;
 }
 
@@ -52,6 +55,7 @@ int td_once_ask(struct td_once *once, struct td_worker *worker, struct td_answer
                                .content_type = what->type,
                                .content_length = what->size,
                                .begin_ns = td_now_ns(),
+                               .header = what->header,
                                .local = true,
                                .beside = what->beside,
                                .worker = worker};
@@ -74,21 +78,32 @@ int td_once_infer(struct td_once *once, struct td_worker *worker, struct td_answ
                        &(struct td_ask){TD_POST, "/v2/models/model/infer", call, size, NULL, NULL});
 }
 
-int td_once_put(struct td_once *once, const char *path, const char *file, const char *type)
+int td_once_put_bytes(struct td_once *once, const char *path, char *bytes, size_t size,
+                      const char *type, const char *beside)
 {
     struct td_answer answer = {td_arena_create(), NULL};
+    int failed = answer.arena
+                     ? td_once_ask(once, once->worker, &answer,
+                                   &(struct td_ask){TD_PUT, path, bytes, size, type, beside})
+                     : td_once_fail(once, "out of memory");
+    td_once_forget(&answer);
+    return failed;
+}
+
+int td_once_put(struct td_once *once, const char *path, const char *file, const char *type)
+{
+    struct td_arena *arena = td_arena_create();
     struct td_problem problem = {"out of memory"};
     size_t size;
-    char *body = answer.arena ? td_read_file(answer.arena, file, &size, &problem) : NULL;
+    char *body = arena ? td_read_file(arena, file, &size, &problem) : NULL;
     const char *slash = strrchr(file, '/');
     char *beside = !body ? NULL
-                         : td_arena_strdup(answer.arena, slash ? file : ".",
+                         : td_arena_strdup(arena, slash ? file : ".",
                                            slash > file ? (size_t)(slash - file) : 1);
     int failed = !body    ? td_once_fail(once, problem.text)
-                 : beside ? td_once_ask(once, once->worker, &answer,
-                                        &(struct td_ask){TD_PUT, path, body, size, type, beside})
+                 : beside ? td_once_put_bytes(once, path, body, size, type, beside)
                           : td_once_fail(once, "out of memory");
-    td_once_forget(&answer);
+    td_arena_destroy(arena);
     return failed;
 }
 
@@ -274,7 +289,10 @@ int td_once_write_call(struct td_once *once, struct td_writer *call, const struc
     td_write_bool(call, "binary_data_output", true);
     td_write_bool(call, "explain", once->explains);
     td_write_bool(call, "eager", once->eager);
-    td_write_str(call, "session", ""); /* from where the model begins */
+    if (once->streams)
+        td_write_int(call, "streams", once->streams);
+    else
+        td_write_str(call, "session", ""); /* from where the model begins */
     td_write_close(call, '}');
     td_write_close(call, '}');
     return call->failed ? td_once_fail(once, "out of memory") : 0;

@@ -18,14 +18,18 @@ struct td_once {      /* one model and how it is run */
     int (*fill)(struct td_arena *arena, struct td_tensor *input);
     bool eager, explain, json;
     bool explains; /* the call asks for it */
+    int streams;   /* that the call is split over; 0: it is not */
     long repeat;
+    char *why; /* what failed goes there and not to standard error; NULL: it does */
+    size_t why_size;
     struct td_service service;
     struct td_worker *worker;
     int (*run)(struct td_once *once);
     int failed, n_numbers;
 };
 
-int td_once_fail(const struct td_once *once, const char *why); /* says it; gives back 1 */
+/* Says it, where once wants it said; gives back 1. */
+int td_once_fail(const struct td_once *once, const char *why);
 
 /* Makes the service with these pools, has run called, on this thread, and takes all down. What run
  * gave back, or 1 once an error has been said. */
@@ -45,6 +49,7 @@ struct td_ask {
     char *body; /* outlives the answer */
     size_t size;
     const char *type, *beside;
+    const char *(*header)(struct td_request *req, const char *name); /* or NULL */
 };
 /* Asks on the worker, which calls it; the answer's arena is there. 0, or 1 once the problem that it
  * is has been said. */
@@ -55,6 +60,10 @@ int td_once_infer(struct td_once *once, struct td_worker *worker, struct td_answ
                   char *call, size_t size);
 /* Puts a file there. */
 int td_once_put(struct td_once *once, const char *path, const char *file, const char *type);
+/* The same with a file's bytes, which outlive the call. beside: where files lie that it names, or
+ * NULL. */
+int td_once_put_bytes(struct td_once *once, const char *path, char *bytes, size_t size,
+                      const char *type, const char *beside);
 /* What the server says there, parsed; both are to be freed in any case. */
 int td_once_describe(struct td_once *once, const char *path, struct td_answer *answer,
                      struct td_json *json);

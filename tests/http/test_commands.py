@@ -380,7 +380,7 @@ class Commands(unittest.TestCase):
         self.wrong("completion", "nosuch", word="zsh")
 
     def test_words_are_complete(self):
-        """Every option that serve has is in each shell's completion and in the manual; bench's as its help has them."""
+        """Every option that serve has is in each shell's completion and in the manual; bench's and report's as their help has them."""
         flags = re.findall(r"^  --([\w-]+) ", run("serve", "--help").stdout, re.M)
         self.assertGreater(len(flags), 20)
         for args, form in ((("completion", "bash"), "--{} "), (("completion", "zsh"), "--{}["), (("completion", "fish"), " -l {} ")):
@@ -399,8 +399,9 @@ class Commands(unittest.TestCase):
         page = run("man").stdout.replace("\\", "")
         self.assertIn("told on the ready line\n[127.0.0.1:8080]\n", page)
         self.assertEqual([f for f in flags if f"--{f}" not in page], [])
-        self.assertEqual(set(re.findall(r"^  (--[\w-]+)", run("bench", "--help").stdout, re.M)) | {"--help"},
-                         set(self.completions("tensord", "bench", "--")))
+        for word in ("bench", "report"):
+            self.assertEqual(set(re.findall(r"^  (--[\w-]+)", run(word, "--help").stdout, re.M)) | {"--help"},
+                             set(self.completions("tensord", word, "--")))
         if groff := shutil.which("groff"):
             done = subprocess.run([groff, "-man", "-Tutf8", "-ww", "-z"], input=run("man").stdout, text=True, capture_output=True)
             self.assertEqual((done.returncode, done.stderr), (0, ""))

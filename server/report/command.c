@@ -1,0 +1,126 @@
+/* `tensord report`: its options, and the parts in their order. */
+#include "server/bench/bench.h"
+#include "server/commands/commands.h"
+#include "server/report/pools.h"
+
+#include "kernels/trap.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char help[] =
+    "usage: tensord report DIR [OPTIONS]\n\n"
+    "Measures on this machine what there is to measure of rows NUM-1 to NUM-12 of the\n"
+    "feature list, and writes it into DIR as DATE.json. It takes some minutes, and\n"
+    "wants the machine for itself.\n\n"
+    "  --quick          in seconds: fewer turns, which says less\n"
+    "  --rows 1,2,10    only these rows\n";
+
+/* "1,2,10" as bits. 0: it is none such. */
+static unsigned read_rows(const char *text)
+{
+    unsigned rows = 0;
+    char *end = NULL;
+    for (; *text; text = *end ? end + 1 : end) {
+        long row = strtol(text, &end, 10);
+        if (end == text || (*end && (*end != ',' || !end[1])) || row < 1 || row > TD_REPORT_ROWS)
+            return 0;
+        rows |= 1u << row;
+    }
+    return rows;
+}
+
+/* 0, the exit status, or -1: help was asked for. */
+static int read_args(struct td_report_options *o, int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+            return -1;
+        if (!strcmp(argv[i], "--quick")) {
+            o->quick = true;
+        } else if (!strcmp(argv[i], "--rows") && value) {
+            if (!(o->rows = read_rows(argv[++i])))
+                return td_command_wrong(
+                    "report", "--rows takes numbers from 1 to 12, as in 1,2,10, and not", value);
+        } else if (*argv[i] == '-') {
+            return td_command_no_option("report", argv[i]);
+        } else if (o->directory) {
+            return td_command_wrong("report", "one directory is written, and not also", argv[i]);
+        } else {
+            o->directory = argv[i];
+        }
+    }
+    return o->directory ? 0 : td_command_wrong("report", "DIR is missing:", "a directory");
+}
+
+static const struct {
+    unsigned rows;
+    void (*run)(struct td_report *r);
+} parts[] = {
+    {1 << 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5, td_report_suites},
+    {1 << 10, td_report_dispatch},
+    {1 << 9, td_report_pools},
+    {1 << 11, td_report_service},
+    {1 << 8, td_report_choices},
+    {1 << 6 | 1 << 7 | 1 << 12, td_report_machine}, /* at the end: with the load that there was */
+};
+
+static int measure(struct td_once *once)
+{
+    struct td_report *r = (struct td_report *)once;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].rows & r->o.rows)
+            parts[i].run(r);
+    return 0;
+}
+
+static int write_out(struct td_report *r)
+{
+    char date[16];
+    time_t now = time(NULL);
+    struct tm utc;
+    gmtime_r(&now, &utc);
+    strftime(date, sizeof date, "%Y-%m-%d", &utc);
+    if (td_report_end(r))
+        return td_once_fail(&r->once, "out of memory");
+    const struct td_report_file files[] = {{"json", r->json.text, r->json.length}};
+    return td_report_write(r->o.directory, date, files, sizeof files / sizeof *files);
+}
+
+static int run(struct td_report *r)
+{
+    struct td_pool_config pools[TD_REPORT_POOLS];
+    int status = td_report_prepare(r->o.directory);
+    if (status || (status = td_command_begin(NULL)))
+        return status;
+    td_trap_catch(false, NULL, NULL); /* what a server pays for it is measured along */
+    if (!(r->arena = td_arena_create()))
+        return td_once_fail(&r->once, "out of memory");
+    r->begin_ns = td_now_ns();
+    r->cpus = td_bound_cpus();
+    getloadavg(&r->load_before, 1);
+    td_report_begin(r);
+    r->once.why = r->why;
+    r->once.why_size = sizeof r->why;
+    r->once.fill = td_bench_fill;
+    status = td_once_on_machine(&r->once, pools, td_report_pool_configs(pools, r->cpus), measure);
+    status = status ? status : write_out(r);
+    td_arena_destroy(r->arena);
+    return status;
+}
+
+int td_command_report(int argc, char **argv)
+{
+    struct td_report *r = calloc(1, sizeof *r);
+    if (!r)
+        return 1;
+    r->once.word = "report";
+    r->o.rows = ~0u;
+    int status = read_args(&r->o, argc, argv);
+    status = status < 0 ? td_command_help("report", help) : status ? status : run(r);
+    free(r);
+    return status;
+}

@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+"""`tensord report`: its JSON against a schema, and what must hold between its figures; what is wrong with a command line or
+a directory; that nothing half-written stays."""
+import json
+import math
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import jsonschema
+
+import service
+from service import run
+
+NAME, NUMBER, WHOLE, SHARE = {"type": "string", "minLength": 1}, {"type": "number"}, {"type": "integer", "minimum": 0}, {
+    "type": "number", "minimum": 0, "maximum": 1}
+POSITIVE = {"type": "number", "exclusiveMinimum": 0}
+
+
+def closed(optional=(), **properties):
+    """An object of these members and no other."""
+    return {"type": "object", "properties": properties, "additionalProperties": False,
+            "required": [name for name in properties if name not in optional]}
+
+
+def many(**properties):
+    return {"type": "array", "minItems": 1, "items": closed(**properties)}
+
+
+SUITES = {"enum": ["vision", "transformer", "sequence", "all"]}
+MEAN = many(suite=SUITES, networks=WHOLE, geomean=POSITIVE, least=POSITIVE, most=POSITIVE, geomean_clipped={"type": "number", "minimum": 1})
+TIMED = dict(name=NAME, suite=SUITES, eager_us=POSITIVE, plan_us=POSITIVE, eager_median_us=POSITIVE, plan_median_us=POSITIVE, speed_up=POSITIVE)
+TALLY = dict(cells=WHOLE, within=WHOLE, share=SHARE, within_tuned=WHOLE, share_tuned=SHARE)
+RATES = dict(rate=POSITIVE, rate_least=POSITIVE, rate_most=POSITIVE, least_us=POSITIVE, p50_us=POSITIVE, p99_us=POSITIVE)
+KERNELS = dict(kernels=WHOLE, vectorised=WHOLE, share=SHARE)
+DATA = { # of each row
+    "NUM-1": closed(suites=many(suite=SUITES, networks=WHOLE, passed=WHOLE, percent=WHOLE),
+                    networks=many(optional=("worst", "why"), name=NAME, suite=SUITES, source={"enum": ["composed", "file"]},
+                                  passed={"type": "boolean"}, worst=NUMBER, why=NAME)),
+    "NUM-2": closed(optional=("threads", "suites", "networks"), threads=WHOLE, suites=MEAN, networks=many(**TIMED)),
+    "NUM-3": closed(threads={"const": 1}, suites=MEAN, networks=many(
+        **TIMED, load_ms=POSITIVE, first_ms=POSITIVE, eager_bytes=POSITIVE, plan_bytes=POSITIVE)),
+    "NUM-4": closed(inference=many(suite=SUITES, **KERNELS, library=WHOLE), training=closed(**KERNELS),
+                    kernels=many(kernel=NAME, times=WHOLE)),
+    "NUM-5": closed(reasons=many(of={"enum": ["fused", "generated", "backward", "planned"]}, reason=NAME, times=WHOLE, vision=WHOLE, transformer=WHOLE,
+                                sequence=WHOLE)),
+    "NUM-6": closed(compiler=NAME, levels=many(level=NAME, built={"type": "boolean"}, runs={"type": "boolean"},
+                                               in_use={"type": "boolean"}, missing={"type": ["string", "null"]})),
+    "NUM-7": closed(xcr0={"type": "string", "pattern": "^0x[0-9a-f]+$"},
+                    features={"type": "object", "minProperties": 39, "additionalProperties": {"type": "boolean"}}),
+    "NUM-8": closed(cells=WHOLE, limit={"const": 1.05}, by_type=many(datatype=NAME, **TALLY), by_size=many(elements=NAME, **TALLY),
+                    worst=closed(ratio={"type": "number", "minimum": 1}, cell={"type": ["string", "null"]})),
+    "NUM-9": closed(works=many(work=NAME, what=NAME, settings=many(
+        shape=NAME, what=NAME, pinned={"type": "boolean"}, tasks_at_once=WHOLE, threads_a_task=WHOLE, **RATES))),
+    "NUM-10": closed(items=many(name=NAME, what=NAME, ns_least=NUMBER, ns_median=NUMBER)),
+    "NUM-11": closed(client=closed(cpu=WHOLE, threads={"const": 1}, shares_cpus_with_server={"type": "boolean"}), points=many(
+        body={"enum": ["none", "tiny", "medium", "large"]}, request_bytes=WHOLE, form={"enum": ["none", "json", "binary"]},
+        connections=WHOLE, pinned={"type": "boolean"}, **RATES)),
+    "NUM-12": {"type": "object", "required": ["cpu", "level", "cores", "allowed", "threads_used", "load_before", "load_after", "rounds",
+                                              "governor", "kernel", "onednn"]},
+}
+FIGURE = closed(optional=("least", "most"), name=NAME, unit={"type": "string"}, value=NUMBER, least=NUMBER, most=NUMBER)
+ROW = closed(row={"enum": list(DATA)}, title=NAME, how=NAME, figures={"type": "array", "items": FIGURE},
+             not_measured={"type": "array", "items": closed(what=NAME, why=NAME)}, data={"type": "object"})
+SCHEMA = closed(tensord_report={"const": 1}, version=NAME, made={"type": "string", "format": "date-time"}, quick={"type": "boolean"},
+                seconds=POSITIVE, rows={"type": "array", "items": ROW, "minItems": len(DATA), "maxItems": len(DATA)})
+
+
+def geomean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+class Report(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.directory = pathlib.Path(cls.folder.name, "figures")
+        cls.done = run("report", str(cls.directory), "--quick", timeout=500)
+        cls.files = sorted(path.name for path in cls.directory.iterdir()) if cls.directory.exists() else []
+        cls.report = json.loads((cls.directory / cls.files[-1]).read_text()) if cls.files else {"rows": []}
+        cls.rows = {row["row"]: row for row in cls.report["rows"]}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def data(self, row):
+        return self.rows[row]["data"]
+
+    def test_files(self): # IND-47
+        """One run, dated files, and what it prints are their names."""
+        self.assertEqual((self.done.returncode, self.done.stderr), (0, ""))
+        date = self.report["made"][:10]
+        self.assertEqual(self.files, [f"{date}.json"])
+        self.assertEqual(self.done.stdout.split(), [str(self.directory / name) for name in self.files])
+        self.assertEqual({(self.directory / name).stat().st_mode & 0o777 for name in self.files}, {0o644})
+
+    def test_schema(self): # NUM-5 NUM-6 NUM-10
+        """Every row is there, with a figure or a reason, and its data are of its form."""
+        jsonschema.validate(self.report, SCHEMA, format_checker=jsonschema.FormatChecker())
+        self.assertEqual(list(self.rows), list(DATA))
+        for name, row in self.rows.items():
+            with self.subTest(row=name):
+                self.assertTrue(row["figures"] or row["not_measured"])
+                if row["data"]:
+                    jsonschema.validate(row["data"], DATA[name])
+                for figure in row["figures"]:
+                    if figure["unit"] == "share":
+                        self.assertTrue(0 <= figure["value"] <= 1, figure)
+                    if "least" in figure:
+                        self.assertLessEqual(figure["least"], figure["most"], figure)
+
+    def test_networks(self): # NUM-1 NUM-2 NUM-3
+        """Every network is judged and passes; counts, means and shares are those of their parts."""
+        data = self.data("NUM-1")
+        self.assertEqual([n for n in data["networks"] if not n["passed"] or n["worst"] > 1], [])
+        for suite in data["suites"]:
+            own = [n for n in data["networks"] if n["suite"] == suite["suite"]]
+            self.assertEqual((suite["networks"], suite["passed"], suite["percent"]), (len(own), len(own), 100))
+            self.assertGreater(len(own), 3)
+        for name in ("NUM-2", "NUM-3"):
+            timed = self.data(name).get("networks", [])
+            self.assertEqual(len(timed), len(data["networks"]) if timed or name == "NUM-3" else 0)
+            for one in timed:
+                self.assertAlmostEqual(one["speed_up"], one["eager_us"] / one["plan_us"], delta=1e-4 * one["speed_up"])
+                self.assertGreaterEqual(one["plan_median_us"], one["plan_us"])
+            for mean in self.data(name).get("suites", []):
+                ups = [n["speed_up"] for n in timed if mean["suite"] in ("all", n["suite"])]
+                self.assertEqual(mean["networks"], len(ups))
+                self.assertAlmostEqual(mean["geomean"], geomean(ups), delta=1e-4 * mean["geomean"])
+                self.assertAlmostEqual(mean["geomean_clipped"], geomean([max(up, 1) for up in ups]), delta=1e-4 * mean["geomean_clipped"])
+
+    def test_kernels(self): # NUM-4 IND-45 IND-46
+        """Suites add up to all, shares are of their counts, and every kernel is counted under its name; so are reasons."""
+        data = self.data("NUM-4")
+        *suites, total = data["inference"]
+        self.assertEqual(total["suite"], "all")
+        for key in ("kernels", "vectorised", "library"):
+            self.assertEqual(total[key], sum(suite[key] for suite in suites))
+        for one in (*data["inference"], data["training"]):
+            self.assertAlmostEqual(one["share"], one["vectorised"] / one["kernels"], delta=1e-5)
+        self.assertEqual(sum(kernel["times"] for kernel in data["kernels"]), total["kernels"] + total["library"])
+        scalar = sum(k["times"] for k in data["kernels"] if k["kernel"].startswith("ref") or k["kernel"].endswith("@DEFAULT"))
+        self.assertEqual(total["kernels"] - total["vectorised"], scalar - sum(
+            k["times"] for k in data["kernels"] if k["kernel"] == "onednn@DEFAULT"))
+        for reason in self.data("NUM-5")["reasons"]:
+            of_suites = sum(reason[suite["suite"]] for suite in suites)
+            self.assertEqual(of_suites, 0 if reason["of"] == "backward" else reason["times"], reason)
+
+    def test_choices(self): # NUM-8
+        """Cells by type and by size are the same cells."""
+        data = self.data("NUM-8")
+        self.assertGreater(data["cells"], 10)
+        for split in ("by_type", "by_size"):
+            self.assertEqual(sum(one["cells"] for one in data[split]), data["cells"])
+            for one in data[split]:
+                self.assertTrue(one["within"] <= one["within_tuned"] <= one["cells"], one)
+                self.assertAlmostEqual(one["share"], one["within"] / one["cells"], delta=1e-5)
+        within = {split: sum(one["within"] for one in data[split]) for split in ("by_type", "by_size")}
+        self.assertEqual(within["by_type"], within["by_size"])
+        self.assertEqual(data["worst"]["ratio"] == 1, within["by_type"] == data["cells"])
+
+    def test_rates(self): # NUM-9 NUM-11
+        """Percentiles are in order, and a rate and the times of one connection say the same."""
+        settings = [one for work in self.data("NUM-9")["works"] for one in work["settings"]]
+        points = self.data("NUM-11")["points"]
+        self.assertEqual({p["body"] for p in points}, {"none", "tiny", "medium"})
+        for one in settings + points:
+            self.assertTrue(one["least_us"] <= one["p50_us"] <= one["p99_us"], one)
+            self.assertTrue(one["rate_least"] <= one["rate"] <= one["rate_most"], one)
+            at_once = one.get("connections") or one["tasks_at_once"]
+            self.assertLessEqual(one["rate_least"] * one["least_us"], 1.05e6 * at_once, one) # no more than fits
+        if len(service.CPUS) > 1:
+            self.assertEqual({one["shape"] for one in settings}, {"one thread", "team", "two workers", "two streams"})
+
+    def test_machine(self): # NUM-7 NUM-12
+        """What isa and cpu-features say of the machine."""
+        said = json.loads(run("isa", "--json").stdout)
+        levels = self.data("NUM-6")["levels"]
+        self.assertEqual([level["level"] for level in levels if level["runs"]], [level["name"] for level in said["levels"] if level["runnable"]])
+        self.assertEqual(len(levels), 8)
+        missing = {one["what"] for one in self.rows["NUM-6"]["not_measured"]}
+        self.assertEqual(missing, {level["level"] for level in levels if not level["runs"]})
+        self.assertEqual(self.data("NUM-7"), {"xcr0": said["os"]["xcr0"], "features": said["features"]})
+        self.assertEqual((self.data("NUM-12")["cpu"], self.data("NUM-12")["level"]), (said["cpu"]["model"], said["current"]))
+
+
+class Wrong(unittest.TestCase):
+    def wrong(self, *args, words, status=2, **how):
+        """That status and one line that has the words."""
+        done = run("report", *args, **how)
+        self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (status, "", 1), done)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def test_options(self):
+        self.wrong(words=["DIR is missing"])
+        self.wrong("a", "b", words=["one directory", "'b'"])
+        self.wrong("a", "--quik", words=["--quik", "did you mean '--quick'"])
+        for rows in ("", "0", "13", "1,,2", "1,", "x", "1x"):
+            self.wrong("a", "--rows", rows, words=["--rows", f"'{rows}'"])
+        self.wrong("a", "--rows", words=["no value", "--rows"])
+
+    def test_directories(self):
+        """What cannot be written is told before anything is measured."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "file")
+            file.write_text("")
+            begin = time.monotonic()
+            self.wrong(str(file), words=[str(file), "Not a directory", "nothing was written"], status=1)
+            self.wrong(str(file / "in"), words=["Not a directory"], status=1)
+            self.wrong(folder + "/no/such", words=["No such file"], status=1)
+            self.wrong("/proc", words=["/proc"], status=1)
+            self.wrong(folder + "/" + "x" * 4000, words=["File name too long"], status=1)
+            self.assertLess(time.monotonic() - begin, 20)
+            self.assertEqual(os.listdir(folder), ["file"])
+
+    def test_no_room(self):
+        """A file that cannot be written whole leaves none, and the one of before as it was."""
+        with tempfile.TemporaryDirectory() as folder:
+            args = [service.BINARY, "report", folder, "--quick", "--rows", "6"]
+            first = subprocess.run(args, env=service.environment(), capture_output=True, text=True, timeout=60)
+            self.assertEqual(first.returncode, 0, first)
+            before = {name: pathlib.Path(folder, name).read_bytes() for name in os.listdir(folder)}
+            done = subprocess.run(args, env=service.environment(), capture_output=True, text=True, timeout=60,
+                                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512)))
+            self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (1, "", 1), done)
+            self.assertIn("File too large; nothing was written", done.stderr)
+            self.assertEqual({name: pathlib.Path(folder, name).read_bytes() for name in os.listdir(folder)}, before)
+
+    def test_interrupted(self):
+        """Ctrl-C: a word, the shell's status, and no file; nor does the server that it had stay."""
+        with tempfile.TemporaryDirectory() as folder:
+            process = subprocess.Popen([service.BINARY, "report", folder, "--rows", "1"], env=service.environment(),
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+            end, server = time.monotonic() + 60, []
+            while time.monotonic() < end and not server:
+                server = children.read_text().split()
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            out, errors = process.communicate(timeout=60)
+            self.assertEqual((process.returncode, out, errors.strip()), (130, "", "tensord: report: stopped; nothing was written"))
+            self.assertEqual(os.listdir(folder), [])
+            while time.monotonic() < end and os.path.exists(f"/proc/{server[0]}/exe"):
+                time.sleep(0.01)
+            self.assertFalse(os.path.exists(f"/proc/{server[0]}/exe"))
+
+
+if __name__ == "__main__":
+    service.main()
