@@ -9,6 +9,8 @@
 #include <check.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 struct td_suite {
     const char *file; /* its source */
@@ -26,6 +28,16 @@ __attribute__((constructor)) static void td_suite_register(void)
 }
 #define main td_suite_main
 #endif
+
+/* TENSORD_TEST names the one test that is wanted; without it, all are. */
+static inline bool td_test_is_wanted(const TTest *test)
+{
+    const char *name = getenv("TENSORD_TEST");
+    return !name || !strcmp(name, test->name);
+}
+/* Check's, through which all that add a test go. */
+#define _tcase_add_test(tcase, test, ...)                                                          \
+    (td_test_is_wanted(test) ? _tcase_add_test(tcase, test, __VA_ARGS__) : (void)0)
 
 /* Runs the suite, which goes with it; the exit status. */
 static inline int td_run_suite(Suite *suite)
