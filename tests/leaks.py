@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """tests/leaks.py BUILD_DIR: no object holds an instruction above its level (ISA-17, ISA-21).
 
+DEFAULT is what every x86-64 CPU has (ISA-4), no SSE3 even.
 What is not compiled once per level must be plain x86-64: it runs before detection, or on machines
 that have no more. And a level's objects may use what the level has, and nothing of a higher one; what a level is
 there for, its kernels do use (ISA-31: BF16 by the hardware's conversion). All is read off the disassembly.
@@ -14,6 +15,9 @@ import tempfile
 
 # What marks an instruction as one of a feature, by its text.
 FEATURES = {
+    "sse4": re.compile(r"\s(pabs[bwd]|pshufb|ph(add|sub)\w+|pmaddubsw|pmulhrsw|psign[bwd]|palignr|blendv?p[sd]|pblend\w+|dpp[sd]|extractps|insertps|"
+                       r"mpsadbw|packusdw|pcmp(eq|gt)q|p(ext|ins)r[bdq]|p(max|min)(s[bd]|u[wd])|pmov[sz]x\w+|pmuldq|pmulld|ptest|round[ps][sd]|movntdqa|"
+                       r"pcmp[ei]str[im]|crc32\w*|popcnt|h(add|sub)p[sd]|addsubp[sd]|lddqu|movddup|movs[hl]dup)\s"),
     "avx": re.compile(r"\sv[a-z]|%ymm"),
     "avx512": re.compile(r"%zmm|%k[0-7]|%[xy]mm(1[6-9]|2\d|3[01])"),
     "vnni": re.compile(r"\svpdp(busd|wssd)"),
@@ -24,13 +28,13 @@ FEATURES = {
 LEVELS = { # what each may use
     "base": set(),
     "default": set(),
-    "avx2": {"avx"},
-    "avx2_vnni": {"avx", "vnni"},
-    "avx512": {"avx", "avx512"},
-    "avx512_vnni": {"avx", "avx512", "vnni"},
-    "avx512_bf16": {"avx", "avx512", "vnni", "bf16"},
-    "amx": {"avx", "avx512", "vnni", "bf16", "amx"},
-    "avx512_fp16": {"avx", "avx512", "vnni", "bf16", "amx", "fp16"},
+    "avx2": {"sse4", "avx"},
+    "avx2_vnni": {"sse4", "avx", "vnni"},
+    "avx512": {"sse4", "avx", "avx512"},
+    "avx512_vnni": {"sse4", "avx", "avx512", "vnni"},
+    "avx512_bf16": {"sse4", "avx", "avx512", "vnni", "bf16"},
+    "amx": {"sse4", "avx", "avx512", "vnni", "bf16", "amx"},
+    "avx512_fp16": {"sse4", "avx", "avx512", "vnni", "bf16", "amx", "fp16"},
 }
 
 USED = { # by which source of a level
@@ -67,15 +71,15 @@ def level_of(path):
     return name if name in LEVELS and "libkernels_" in path.name else "base"
 
 
-BAD = { # level, instruction that it may not hold
-    "base": "vpaddd %ymm1, %ymm2, %ymm3", "default": "vaddps %xmm1, %xmm2, %xmm3",
-    "avx2": "vpaddd %zmm1, %zmm2, %zmm3", "avx512": "{vex} vpdpbusd %ymm1, %ymm2, %ymm3",
-    "avx512_vnni": "vdpbf16ps %zmm1, %zmm2, %zmm3", "avx512_bf16": "tdpbssd %tmm1, %tmm2, %tmm3",
-    "amx": "vaddph %zmm1, %zmm2, %zmm3", "avx2_vnni": "vpternlogd $1, %ymm20, %ymm2, %ymm3",
-}
+BAD = [ # level, instruction that it may not hold
+    ("base", "vpaddd %ymm1, %ymm2, %ymm3"), ("base", "pmulld %xmm1, %xmm2"), ("default", "vaddps %xmm1, %xmm2, %xmm3"),
+    ("default", "roundps $1, %xmm1, %xmm2"), ("avx2", "vpaddd %zmm1, %zmm2, %zmm3"), ("avx512", "{vex} vpdpbusd %ymm1, %ymm2, %ymm3"),
+    ("avx512_vnni", "vdpbf16ps %zmm1, %zmm2, %zmm3"), ("avx512_bf16", "tdpbssd %tmm1, %tmm2, %tmm3"),
+    ("amx", "vaddph %zmm1, %zmm2, %zmm3"), ("avx2_vnni", "vpternlogd $1, %ymm20, %ymm2, %ymm3"),
+]
 
 
-GOOD = {"base": "movw $1, (%rax)", "avx512": "kmovw %k1, %eax", "avx512_fp16": "vmovw %eax, %xmm1"}
+GOOD = [("base", "movw $1, (%rax)"), ("default", "pmaxsw %xmm1, %xmm2"), ("avx512", "kmovw %k1, %eax"), ("avx512_fp16", "vmovw %eax, %xmm1")]
 
 
 def try_known_ones():
@@ -84,7 +88,7 @@ def try_known_ones():
     with tempfile.TemporaryDirectory() as folder:
         source, known = pathlib.Path(folder, "known.s"), pathlib.Path(folder, "known.o")
         for right, instructions in ((False, BAD), (True, GOOD)):
-            for level, instruction in instructions.items():
+            for level, instruction in instructions:
                 source.write_text(f".globl f\nf:\n {instruction}\n ret\n")
                 subprocess.run(["as", "-o", known, source], check=True)
                 if right == bool(leaks(known, level)[0]):

@@ -121,7 +121,8 @@ static const struct machine *machine_named(const char *name)
     return m;
 }
 
-/* ISA-2, ISA-7, ISA-8, ISA-9, ISA-11, ISA-12, ISA-35: each machine's levels, whatever the cap. */
+/* ISA-2, ISA-4, ISA-7, ISA-8, ISA-9, ISA-11, ISA-12, ISA-35: each machine's levels, whatever the
+ * cap. */
 START_TEST(test_machines)
 {
     for (size_t i = 0; i < MACHINES; i++) {

@@ -37,6 +37,7 @@ START_TEST(test_round_trip)
                       problem.text);
         size_t n = td_schema_format(&schema, text, sizeof text);
         ck_assert_uint_eq(n, strlen(text));
+        ck_assert_str_eq(text, same[i]);
         ck_assert_msg(!td_schema_parse(&again, text, &problem), "%s: %s", text, problem.text);
         td_schema_format(&again, second, sizeof second);
         ck_assert_str_eq(text, second);

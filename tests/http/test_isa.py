@@ -39,6 +39,8 @@ class Isa(service.ServiceTest):
         self.assertTrue(isa["levels"][0]["runnable"]) # ISA-4: DEFAULT is plain x86-64 and runs anywhere
         capped = json.loads(run("isa", "--json", env={"TENSORD_CPU_CAPABILITY": "default"}).stdout)
         self.assertEqual(runnable(capped), runnable(isa)) # whatever the cap
+        self.assertEqual([capped[key] for key in ("highest_cpu", "highest_binary")], [isa[key] for key in ("highest_cpu", "highest_binary")])
+        self.assertEqual(capped["current"], "DEFAULT")
         self.assertEqual([level["name"] for level in capped["levels"] if level["in_use"]], ["DEFAULT"])
         # A name; or, of a CPU newer than the list, the word that it was looked for by.
         self.assertRegex(isa["cpu"]["uarch"], r"^([A-Z][A-Za-z]+( [A-Z0-9][A-Za-z0-9-]*)*|CPUID 1: 0x[0-9a-f]{8})$")

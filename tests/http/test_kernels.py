@@ -102,6 +102,11 @@ class Kernels(service.ServiceTest):
         self.generates()
         loops = overload(self.service, "relu")["loops"]
         loop = next(l for l in loops["loops"] if l["formulas"] == ["mul", "plus", "relu"])
+        levels = {level["name"]: level["in_use"] for level in self.service.call("GET", "/v1/isa").json["levels"]}
+        self.assertEqual(loop["isa"], "AVX512" if levels["AVX512"] else "AVX2") # IND-16: the widest, up to the cap
+        with service.Service("--cpu-capability", "avx2") as capped:
+            evaluate(capped, "relu(a*b + 1.5)")
+            self.assertEqual([l["isa"] for l in overload(capped, "relu")["loops"]["loops"]], ["AVX2"])
         evaluate(self.service, "relu(b*a + 2.5)")
         again = next(l for l in overload(self.service, "relu")["loops"]["loops"] if l["loop"] == loop["loop"])
         self.assertEqual(again["hits"], loop["hits"] + 1)

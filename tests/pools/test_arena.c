@@ -253,6 +253,7 @@ START_TEST(test_nodes_do_not_share_buffers)
         ck_assert_ptr_nonnull(on[node]);
         td_arena_destroy(arena);
     }
+    ck_assert_ptr_ne(on[0], on[1]);
     for (int node = 0; node < 2; node++) {
         struct td_arena *arena = td_arena_create_on(node);
         ck_assert_ptr_eq(td_arena_alloc(arena, 1 << 20), on[node]);
