@@ -5,7 +5,8 @@ A tag is a row's id ("ISA-10") in a comment that stands in a test, or right befo
 method of a unittest case, or the header of a script that is a test as a whole. Only tests that ./check
 runs count: what meson's list of tests starts, and what Check's main adds. A tag anywhere else is an
 error. A row without a test has its reason, or the name of what stands for it, in
-tests/rows_without_test.txt. Without --check the table is written; with it, rows.py fails when the table
+tests/rows_without_test.txt. The last column names what breaks the row (tests/mutants/), which makes its test fail: `./check rows`
+tries it. Without --check the table is written; with it, rows.py fails when the table
 is stale or a row is missing. BUILD is a folder set up without sanitizers; build/ unless said.
 """
 import argparse
@@ -16,6 +17,9 @@ import pathlib
 import re
 import sys
 import tokenize
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "mutants"))
+import named
 
 TESTS = pathlib.Path(__file__).resolve().parent
 TABLE, REASONS = TESTS / "rows.md", TESTS / "rows_without_test.txt"
@@ -120,14 +124,26 @@ def reasons():
     return dict(line.split(": ", 1) for line in lines if line and not line.startswith("#"))
 
 
-def render(rows, without, all_rows):
+def render(rows, without, all_rows, mutants):
+    names = {}
+    for mutant in mutants:
+        names.setdefault(mutant.row, []).append(f"`{mutant.name}`")
+    bare = [row for row in all_rows if row in rows and row not in names]
     lines = ["# Rows and their tests", "",
-             "Written by `tests/rows.py` from the tags in the tests; `./check style` compares it.", "",
-             "| row | test, or the reason why there is none |", "| --- | --- |"]
+             "Written by `tests/rows.py` from the tags in the tests; `./check style` compares it. A row is proven by a mutant of",
+             "`tests/mutants/`, a change that takes away what the row is for, and that its test notices: `./check rows` tries them.", "",
+             f"{len(rows)} rows have a test, {len(rows) - len(bare)} of them a mutant. Without one: {', '.join(bare) or 'none'}.", "",
+             "| row | test, or the reason why there is none | mutant |", "| --- | --- | --- |"]
     for row in all_rows:
         said = "<br>".join(f"`{test}`" for test in sorted(rows.get(row, []))) or without.get(row)
-        lines.append(f"| {row} | {said or 'MISSING'} |")
+        lines.append(f"| {row} | {said or 'MISSING'} | {'<br>'.join(names.get(row, [])) or ('none' if row in rows else '')} |")
     return "\n".join(lines) + "\n"
+
+
+def claimed():
+    """The tests of each row that has some, as the table has them."""
+    cells = (line.split(" | ") for line in TABLE.read_text().splitlines() if TAG.match(line[2:]))
+    return {cell[0][2:]: re.findall("`([^`]+)`", cell[1]) for cell in cells if cell[1].startswith("`")}
 
 
 def main():
@@ -139,7 +155,12 @@ def main():
     arguments = parser.parse_args()
     all_rows = [f"{family}-{number}" for family, count in FAMILIES.items() for number in range(1, count + 1)]
     (rows, wrong), without = collect(arguments.build), reasons()
-    text = render(rows, without, all_rows)
+    try:
+        mutants = named.read()
+    except named.Wrong as error:
+        sys.exit(f"rows: {error}")
+    text = render(rows, without, all_rows, mutants)
+    wrong += named.stale(mutants, rows)
     wrong += [f"tests/rows.md: {row} has neither a test nor a reason"
               for row in all_rows if row not in rows and row not in without]
     wrong += [f"tests/rows_without_test.txt: {row} has a test" for row in without if row in rows]

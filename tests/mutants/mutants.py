@@ -4,9 +4,8 @@ runs the tests that should fail, and reports the changes that none of them notic
 
     tests/mutants/mutants.py [--count 200] [--seed N] [--in REGEX] [--jobs 2] [--list] [--only ID]
 
-It works in checkouts of HEAD of its own (build-mutants/; `git worktree prune` once that is deleted), so the tree may be
-edited meanwhile; --jobs builds and tests that many mutants at once. A change that does not compile, that leaves the
-program's bytes as they are, or that would rebuild more than MOST_STEPS objects is drawn again and not counted. Tests are
+It works in copies of the tree of its own (build-mutants/), so the tree may be edited meanwhile; --jobs builds and tests that
+many mutants at once. A change that does not compile, that leaves the program's bytes as they are, or that would rebuild more than MOST_STEPS objects is drawn again and not counted. Tests are
 those of AREAS for the changed file, in that order, up to the first that fails; one that takes LONGER times as long as on the
 unchanged tree counts as failed, and one that fails is tried twice, as a busy machine fails some. A survivor is printed as a diff with its ID (--only runs it again). --list prints the drawn
 changes without running any. Nothing is begun after --seconds.
@@ -14,18 +13,17 @@ changes without running any. Nothing is begun after --seconds.
 import argparse
 import concurrent.futures
 import hashlib
-import json
 import os
 import pathlib
 import random
 import re
-import shutil
 import subprocess
 import sys
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+from tree import ROOT, Tree
+
 FOLDERS = ["kernels", "pools", "dispatch", "api", "server"]
 MOST_STEPS = 45  # build steps of a mutant: headers that all include are left out
 LONGER, LEAST_SECONDS = 5, 60
@@ -120,45 +118,6 @@ def identity(mutant):
     return hashlib.sha1(repr(mutant).encode()).hexdigest()[:8]
 
 
-class Tree:
-    """A checkout of HEAD with a release build."""
-
-    def __init__(self, folder):
-        self.folder, self.build = folder, folder / "build"
-        if not folder.exists():
-            subprocess.run(["git", "worktree", "add", "-q", "--detach", folder, "HEAD"], cwd=ROOT, check=True)
-            if (ROOT / ".deps").exists():
-                (folder / ".deps").symlink_to((ROOT / ".deps").resolve())
-        else:
-            subprocess.run(["git", "checkout", "-q", "-f", "--detach",
-                            subprocess.check_output(["git", "rev-parse", "HEAD"], text=True, cwd=ROOT).strip()], cwd=folder, check=True)
-        if not (self.build / "build.ninja").exists():
-            subprocess.run(["meson", "setup", "--buildtype=release", self.build, folder], check=True, stdout=subprocess.DEVNULL)
-        self.made = {name for target in json.loads(subprocess.check_output(
-            ["meson", "introspect", self.build, "--targets"], text=True)) for name in target["filename"]}
-        self.tests = {t["name"]: t for t in json.loads(
-            subprocess.check_output(["meson", "introspect", self.build, "--tests"], text=True))}
-
-    def targets(self, names):
-        """The files of the build that the tests run."""
-        words = (pathlib.Path(self.build, word) for name in names for word in self.tests[name]["cmd"])
-        found = {"tensord", *(str(w.relative_to(self.build)) for w in words if str(w) in self.made)}
-        return sorted(found)
-
-    def ninja(self, targets):
-        return subprocess.run(["ninja", "-C", self.build, "--quiet", *targets],
-                              capture_output=True, text=True, stdin=subprocess.DEVNULL)
-
-    def steps(self, targets):
-        done = subprocess.run(["ninja", "-C", self.build, "-n", *targets], capture_output=True, text=True)
-        found = re.findall(r"^\[\d+/(\d+)\]", done.stdout, flags=re.M)
-        return int(found[-1]) if found else 0
-
-    def code(self):
-        """What the program is, without what says how it was built."""
-        return hashlib.sha1((self.build / "tensord").read_bytes()).hexdigest()
-
-
 def operators_of(folder):
     """The operators whose schemas stand in a folder of kernels/."""
     names = set()
@@ -189,16 +148,6 @@ def tests_for(tree, file):
     return found
 
 
-def run_test(tree, command, env, seconds):
-    done = None
-    try:
-        done = subprocess.run(["timeout", "-k", "5", str(seconds), *command], cwd=tree.build, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                              stdin=subprocess.DEVNULL, timeout=seconds + 20, env={**os.environ, "OMP_WAIT_POLICY": "passive", **env})
-    except subprocess.TimeoutExpired:
-        return "timeout"
-    return {0: "passed", 77: "skipped", 124: "timeout", 137: "timeout"}.get(done.returncode, "failed")
-
-
 def commands(test):
     """The test's commands: one an operator where it takes operators."""
     name, command, ops, env = test
@@ -219,7 +168,7 @@ class Run:
         with self.base_lock:
             if key not in self.took:
                 begin = time.monotonic()
-                state = run_test(self.base, command, test[3], 900)
+                state = self.base.run(command, test[3], 900)[0]
                 self.took[key] = time.monotonic() - begin if state == "passed" else None
             return self.took[key]
 
@@ -249,9 +198,9 @@ class Run:
                     if base is None:
                         continue
                     seconds = int(max(LEAST_SECONDS, base * LONGER))
-                    state = run_test(tree, command, test[3], seconds)
+                    state = tree.run(command, test[3], seconds)[0]
                     if state == "failed":
-                        state = run_test(tree, command, test[3], seconds)
+                        state = tree.run(command, test[3], seconds)[0]
                     if state in ("failed", "timeout"):
                         return "killed", f"{test[0]}{'' if state == 'failed' else ' (timeout)'}"
             return "survived", ""
