@@ -1,6 +1,8 @@
 /* `tensord report`: its options, and the parts in their order. */
+#include "api/files/files.h"
 #include "server/bench/bench.h"
 #include "server/commands/commands.h"
+#include "server/report/page.h"
 #include "server/report/pools.h"
 
 #include "kernels/trap.h"
@@ -13,10 +15,11 @@
 static const char help[] =
     "usage: tensord report DIR [OPTIONS]\n\n"
     "Measures on this machine what there is to measure of rows NUM-1 to NUM-12 of the\n"
-    "feature list, and writes it into DIR as DATE.json. It takes some minutes, and\n"
-    "wants the machine for itself.\n\n"
+    "feature list, and writes it into DIR as DATE.json and as a page, DATE.html. It\n"
+    "takes some minutes, and wants the machine for itself.\n\n"
     "  --quick          in seconds: fewer turns, which says less\n"
-    "  --rows 1,2,10    only these rows\n";
+    "  --rows 1,2,10    only these rows\n"
+    "  --from FILE.json instead: makes the page of a report that was made before\n";
 
 /* "1,2,10" as bits. 0: it is none such. */
 static unsigned read_rows(const char *text)
@@ -45,6 +48,8 @@ static int read_args(struct td_report_options *o, int argc, char **argv)
             if (!(o->rows = read_rows(argv[++i])))
                 return td_command_wrong(
                     "report", "--rows takes numbers from 1 to 12, as in 1,2,10, and not", value);
+        } else if (!strcmp(argv[i], "--from") && value) {
+            o->from = argv[++i];
         } else if (*argv[i] == '-') {
             return td_command_no_option("report", argv[i]);
         } else if (o->directory) {
@@ -77,6 +82,17 @@ static int measure(struct td_once *once)
     return 0;
 }
 
+static int write_files(struct td_report *r, const char *date, const char *json, size_t size)
+{
+    struct td_problem problem;
+    size_t length;
+    const char *page = td_report_page(r->arena, json, size, &length, &problem);
+    const struct td_report_file files[] = {{"html", page, length}, {"json", json, size}};
+    if (!page)
+        return td_command_wrong("report", problem.text, r->o.from ? r->o.from : "");
+    return td_report_write(r->o.directory, date, files, r->o.from ? 1 : 2);
+}
+
 static int write_out(struct td_report *r)
 {
     char date[16];
@@ -84,10 +100,27 @@ static int write_out(struct td_report *r)
     struct tm utc;
     gmtime_r(&now, &utc);
     strftime(date, sizeof date, "%Y-%m-%d", &utc);
+    r->once.why = NULL;
     if (td_report_end(r))
         return td_once_fail(&r->once, "out of memory");
-    const struct td_report_file files[] = {{"json", r->json.text, r->json.length}};
-    return td_report_write(r->o.directory, date, files, sizeof files / sizeof *files);
+    return write_files(r, date, r->json.text, r->json.length);
+}
+
+/* The page of a file that was written before, under its name. */
+static int show(struct td_report *r)
+{
+    struct td_problem problem;
+    char name[256];
+    size_t size;
+    const char *slash = strrchr(r->o.from, '/');
+    char *text = td_read_file(r->arena, r->o.from, &size, &problem);
+    snprintf(name, sizeof name, "%s", slash ? slash + 1 : r->o.from);
+    char *dot = strrchr(name, '.');
+    if (dot)
+        *dot = 0;
+    if (!text)
+        return td_command_wrong("report", problem.text, r->o.from);
+    return write_files(r, name, text, size);
 }
 
 static int run(struct td_report *r)
@@ -96,9 +129,14 @@ static int run(struct td_report *r)
     int status = td_report_prepare(r->o.directory);
     if (status || (status = td_command_begin(NULL)))
         return status;
-    td_trap_catch(false, NULL, NULL); /* what a server pays for it is measured along */
     if (!(r->arena = td_arena_create()))
         return td_once_fail(&r->once, "out of memory");
+    if (r->o.from) {
+        status = show(r);
+        td_arena_destroy(r->arena);
+        return status;
+    }
+    td_trap_catch(false, NULL, NULL); /* what a server pays for it is measured along */
     r->begin_ns = td_now_ns();
     r->cpus = td_bound_cpus();
     getloadavg(&r->load_before, 1);

@@ -13,6 +13,7 @@
 
 #define MOST 256 /* connections */
 #define WARM_NS 50000000
+#define PATIENCE_NS 20000000000
 
 struct line { /* a connection */
     int fd;
@@ -150,6 +151,8 @@ static int run(struct crowd *c, const struct td_child *child)
     c->counts = true;
     int64_t begin_ns = td_now_ns();
     err = err ? err : drive(c, begin_ns + (int64_t)(c->load->seconds * 1e9));
+    while (!err && !c->replies && td_now_ns() < begin_ns + PATIENCE_NS)
+        err = drive(c, td_now_ns() + 1000000); /* one at least */
     c->result->rate = (double)c->replies * 1e9 / (double)(td_now_ns() - begin_ns);
     td_times_sort(&c->result->times);
     for (int i = 0; i < c->n; i++)

@@ -97,10 +97,13 @@ static char *make_request(struct td_report *r, const struct body *body, bool bin
     return w.failed ? NULL : td_question_bytes(r->arena, &q, size);
 }
 
-/* Quick: the smallest, on the fewest connections and the most of pinned pools. */
+/* Pools that are not pinned are seen with some connections alone, what is large without many.
+ * Quick: the smaller ones, on the fewest connections and the most of pinned pools. */
 static bool is_wanted(const struct service *s, const struct point *p)
 {
-    return !s->r->o.quick || (p->body->elements <= 16384 && p->pinned && p->connections != 8);
+    if (s->r->o.quick)
+        return p->body->elements <= 16384 && p->pinned && p->connections != 8;
+    return (p->pinned || p->connections == 8) && p->body->elements * p->connections < 4 << 20;
 }
 
 static void make_points(struct service *s)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`tensord report`: its JSON against a schema, and what must hold between its figures; what is wrong with a command line or
+"""`tensord report`: its JSON against a schema, and what must hold between its figures; its page; what is wrong with a command line or
 a directory; that nothing half-written stays."""
 import json
 import math
@@ -11,12 +11,14 @@ import subprocess
 import tempfile
 import time
 import unittest
+import xml.etree.ElementTree
 
 import jsonschema
 
 import service
 from service import run
 
+HTML, SVG = "{http://www.w3.org/1999/xhtml}", "{http://www.w3.org/2000/svg}"
 NAME, NUMBER, WHOLE, SHARE = {"type": "string", "minLength": 1}, {"type": "number"}, {"type": "integer", "minimum": 0}, {
     "type": "number", "minimum": 0, "maximum": 1}
 POSITIVE = {"type": "number", "exclusiveMinimum": 0}
@@ -83,6 +85,7 @@ class Report(unittest.TestCase):
         cls.done = run("report", str(cls.directory), "--quick", timeout=500)
         cls.files = sorted(path.name for path in cls.directory.iterdir()) if cls.directory.exists() else []
         cls.report = json.loads((cls.directory / cls.files[-1]).read_text()) if cls.files else {"rows": []}
+        cls.page = (cls.directory / cls.files[0]).read_text() if cls.files else ""
         cls.rows = {row["row"]: row for row in cls.report["rows"]}
 
     @classmethod
@@ -96,7 +99,7 @@ class Report(unittest.TestCase):
         """One run, dated files, and what it prints are their names."""
         self.assertEqual((self.done.returncode, self.done.stderr), (0, ""))
         date = self.report["made"][:10]
-        self.assertEqual(self.files, [f"{date}.json"])
+        self.assertEqual(self.files, [f"{date}.html", f"{date}.json"])
         self.assertEqual(self.done.stdout.split(), [str(self.directory / name) for name in self.files])
         self.assertEqual({(self.directory / name).stat().st_mode & 0o777 for name in self.files}, {0o644})
 
@@ -190,6 +193,63 @@ class Report(unittest.TestCase):
         self.assertEqual((self.data("NUM-12")["cpu"], self.data("NUM-12")["level"]), (said["cpu"]["model"], said["current"]))
 
 
+    def test_page(self):
+        """Well-formed, with nothing from elsewhere; a section a row, in which are all that it has not measured, and a picture
+        with a title and a description where it has measured something."""
+        tree = xml.etree.ElementTree.fromstring(self.page)
+        for element in tree.iter():
+            self.assertNotIn(element.tag.partition("}")[2], ("script", "link", "img", "iframe", "object"))
+            self.assertFalse({"src", "href", "style", "onload"} & set(element.attrib), element.attrib)
+        self.assertNotIn("url(", self.page)
+        ids = [element.get("id") for element in tree.iter() if element.get("id")]
+        self.assertEqual(len(ids), len(set(ids)))
+        by_id = {element.get("id"): " ".join(element.itertext()).strip() for element in tree.iter() if element.get("id")}
+        sections = {section.get("id"): section for section in tree.iter(HTML + "section")}
+        self.assertEqual(list(sections), list(self.rows))
+        for name, section in sections.items():
+            with self.subTest(row=name):
+                text, row = " ".join(" ".join(section.itertext()).split()), self.rows[name]
+                for said in (row["title"], *(one["why"] for one in row["not_measured"]), *(one["name"] for one in row["figures"])):
+                    self.assertIn(" ".join(said.split()), text)
+                pictures = [svg for svg in section.iter(SVG + "svg") if svg.get("role") == "img"]
+                self.assertGreaterEqual(len(pictures), bool(row["figures"]))
+                for picture in pictures:
+                    title, means = (by_id[label] for label in picture.get("aria-labelledby").split())
+                    self.assertTrue(len(title) > 8 and len(means) > 20, (title, means))
+                    self.assertGreater(len(list(picture.iter(SVG + "rect"))) + len(list(picture.iter(SVG + "circle"))), 1)
+
+    def from_json(self, report, name="kept.json"):
+        """The page of a file that was kept, and what making it said."""
+        with tempfile.TemporaryDirectory() as folder:
+            kept = pathlib.Path(folder, name)
+            kept.write_text(json.dumps(report) if isinstance(report, dict) else report)
+            done = run("report", folder, "--from", str(kept))
+            made = kept.with_suffix(".html")
+            self.assertEqual(sorted(os.listdir(folder)), sorted({kept.name, made.name} if made.exists() else {kept.name}))
+            return done, made.read_text() if made.exists() else None
+
+    def test_from(self):
+        """A page is of its JSON alone; what is text there is text in it; and what is no report is refused."""
+        done, page = self.from_json(json.dumps(self.report))
+        self.assertEqual((done.returncode, done.stderr, page), (0, "", self.page))
+        foul = "<script>x</script>&amp;'\"\u0007\u00e9"
+        spoilt = json.loads(json.dumps(self.report), object_hook=lambda o: {
+            key: value + foul if isinstance(value, str) and key not in ("row", "suite", "form", "version") else value for key, value in o.items()})
+        done, page = self.from_json(spoilt)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        tree = xml.etree.ElementTree.fromstring(page)
+        self.assertEqual(list(tree.iter(HTML + "script")), [])
+        self.assertIn("<script>x</script>&amp;'\" \u00e9", " ".join(tree.itertext()))
+        for wrong in ("", "[]", "{}", '{"tensord_report":2}', '{"tensord_report":1', "no"):
+            done, page = self.from_json(wrong)
+            self.assertEqual((done.returncode, page, done.stderr.count("\n")), (2, None, 1), (wrong, done))
+        for empty in ({"tensord_report": 1}, {"tensord_report": 1, "rows": 3},
+                      {"tensord_report": 1, "rows": [{"row": row, "figures": [1], "data": {"suites": [1], "works": {}}} for row in DATA]}):
+            done, page = self.from_json(empty) # nothing is counted on
+            self.assertEqual(done.returncode, 0, done.stderr)
+            xml.etree.ElementTree.fromstring(page)
+
+
 class Wrong(unittest.TestCase):
     def wrong(self, *args, words, status=2, **how):
         """That status and one line that has the words."""
@@ -205,6 +265,8 @@ class Wrong(unittest.TestCase):
         for rows in ("", "0", "13", "1,,2", "1,", "x", "1x"):
             self.wrong("a", "--rows", rows, words=["--rows", f"'{rows}'"])
         self.wrong("a", "--rows", words=["no value", "--rows"])
+        with tempfile.TemporaryDirectory() as folder:
+            self.wrong(folder, "--from", folder + "/none.json", words=["none.json", "No such file"])
 
     def test_directories(self):
         """What cannot be written is told before anything is measured."""

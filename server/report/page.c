@@ -1,0 +1,359 @@
+/* The page of a report: what it says of all, then row by row. */
+#include "server/report/page.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *row;
+    td_page_row_show *show;
+} shows[] = {
+    {"NUM-1", td_page_passing},   {"NUM-2", td_page_speed},     {"NUM-3", td_page_speed},
+    {"NUM-4", td_page_kernels},   {"NUM-5", td_page_reasons},   {"NUM-6", td_page_levels},
+    {"NUM-7", td_page_features},  {"NUM-8", td_page_choices},   {"NUM-9", td_page_pools},
+    {"NUM-10", td_page_dispatch}, {"NUM-11", td_page_requests}, {"NUM-12", td_page_machine},
+};
+
+static const char style[] =
+    ":root{--paper:#fff;--ink:#1c2530;--soft:#5a6675;--line:#dfe4ea;--a:#2b6ca3;--b:#d08a2e;--no:#"
+    "e6eaef;--mark:#a33}"
+    "@media(prefers-color-scheme:dark){:root{--paper:#14181d;--ink:#e4e9ef;--soft:#9aa6b4;--line:#"
+    "2c343d;--a:#5aa2dc;"
+    "--b:#e0a24c;--no:#262d35;--mark:#e07a7a}}"
+    "*{box-sizing:border-box}body{margin:0 auto;max-width:46rem;padding:1.5rem 1rem "
+    "4rem;background:var(--paper);color:var(--ink);"
+    "font:16px/1.5 system-ui,sans-serif;overflow-wrap:break-word}"
+    "h1{font-size:1.6rem;line-height:1.25;margin:0 0 "
+    ".3rem}h2{font-size:1.2rem;line-height:1.3;margin:0 0 .4rem}"
+    "section{border-top:1px solid var(--line);margin-top:2rem;padding-top:1.5rem}"
+    ".row{color:var(--soft);font-size:.8rem;margin:0}.how{color:var(--soft);font-size:.9rem}"
+    ".tiles{display:grid;grid-template-columns:repeat(auto-fill,minmax(10.5rem,1fr));gap:.7rem;"
+    "margin:1.2rem 0;padding:0;list-style:none}"
+    ".tiles li{border:1px solid var(--line);border-radius:.4rem;padding:.7rem "
+    ".8rem;font-size:.85rem;line-height:1.35;color:var(--soft)}"
+    ".tiles b{display:block;color:var(--ink);font-size:1.5rem;line-height:1.3;font-weight:600}"
+    ".note{border-left:3px solid var(--b);padding-left:.8rem}"
+    "figure{margin:1.2rem "
+    "0}figcaption{color:var(--soft);font-size:.85rem;margin-top:.4rem}figcaption "
+    "b{font-weight:600;color:var(--ink)}"
+    "svg{display:block;overflow:visible}svg svg{overflow:visible}text{fill:var(--ink);font:13px "
+    "system-ui,sans-serif}"
+    ".value{fill:var(--soft)}.tick{fill:var(--soft);font-size:11px}.grid{stroke:var(--line)}.mark{"
+    "stroke:var(--mark);stroke-dasharray:4 3}"
+    ".range{stroke:var(--ink);stroke-width:2}.mean{stroke:var(--b);stroke-width:3}circle{fill:var(-"
+    "-a);fill-opacity:.55}"
+    ".s0{fill:var(--a);background:var(--a)}.s1{fill:var(--b);background:var(--b)}.no{fill:var(--no)"
+    "}"
+    ".legend{margin:0 0 .5rem;font-size:.85rem;color:var(--soft)}.legend span{margin-right:1.2rem}"
+    ".legend i{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.4em}"
+    "details{margin:.6rem 0;font-size:.85rem}summary{cursor:pointer;color:var(--soft)}"
+    ".wide{overflow-x:auto}table{border-collapse:collapse;margin:.5rem 0}"
+    "th,td{text-align:right;padding:.15rem .6rem;border-bottom:1px solid "
+    "var(--line);white-space:nowrap}"
+    "th{font-weight:500;color:var(--soft)}th:first-child,td:first-child{text-align:left;padding-"
+    "left:0}"
+    "ul.missing{font-size:.9rem;padding-left:1.2rem}a{color:var(--a)}";
+
+/* ---- text ---- */
+
+void td_page_text(struct td_page *page, const char *text)
+{
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '&')
+            fputs("&amp;", page->to);
+        else if (c == '<')
+            fputs("&lt;", page->to);
+        else if (c == '>')
+            fputs("&gt;", page->to);
+        else
+            putc(c < ' ' ? ' ' : c, page->to); /* which XML does not take at all */
+    }
+}
+
+void td_page_say(struct td_page *page, const char *format, ...)
+{
+    char *text;
+    va_list args;
+    va_start(args, format);
+    int n = vasprintf(&text, format, args);
+    va_end(args);
+    if (n < 0)
+        return;
+    td_page_text(page, text);
+    free(text);
+}
+
+const char *td_page_digits(double value, char text[24])
+{
+    double size = fabs(value);
+    if (!isfinite(value))
+        return strcpy(text, "-");
+    if (size < 1000 || size >= 1e15) {
+        snprintf(text, 24, "%.*f",
+                 size >= 100 || size == floor(size) ? 0
+                 : size >= 10                       ? 1
+                                                    : 2,
+                 value);
+        return text;
+    }
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%.0f", size), to = 0;
+    if (value < 0)
+        text[to++] = '-';
+    for (int i = 0; i < n && to < 22; i++) {
+        if (i && (n - i) % 3 == 0)
+            text[to++] = ',';
+        text[to++] = digits[i];
+    }
+    text[to] = 0;
+    return text;
+}
+
+const char *td_page_time(double us, char text[24])
+{
+    char digits[24];
+    double scaled = us >= 1e6 ? us * 1e-6 : us >= 1000 ? us * 1e-3 : us;
+    snprintf(text, 24, "%.15s %s", td_page_digits(scaled, digits),
+             us >= 1e6    ? "s"
+             : us >= 1000 ? "ms"
+                          : "us");
+    return text;
+}
+
+/* ---- JSON ---- */
+
+double td_page_number(const cJSON *object, const char *key)
+{
+    const cJSON *item = td_json_member(object, key);
+    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
+}
+
+const char *td_page_word(const cJSON *object, const char *key)
+{
+    const cJSON *item = td_json_member(object, key);
+    return cJSON_IsString(item) ? item->valuestring : "";
+}
+
+bool td_page_is(const cJSON *object, const char *key)
+{
+    return cJSON_IsTrue(td_json_member(object, key));
+}
+
+const cJSON *td_page_data(const struct td_page *page, const char *key)
+{
+    return td_json_member(td_json_member(page->row, "data"), key);
+}
+
+const cJSON *td_page_row(const struct td_page *page, const char *name)
+{
+    const cJSON *row;
+    cJSON_ArrayForEach(row, td_json_member(page->root, "rows"))
+    {
+        if (!strcmp(td_page_word(row, "row"), name))
+            return row;
+    }
+    return NULL;
+}
+
+/* ---- tables ---- */
+
+void td_page_open_table(struct td_page *page, const char *what, const char *const *heads)
+{
+    fputs("<details><summary>", page->to);
+    td_page_text(page, what);
+    fputs("</summary><div class='wide'><table><thead><tr>", page->to);
+    for (; *heads; heads++) {
+        fputs("<th scope='col'>", page->to);
+        td_page_text(page, *heads);
+        fputs("</th>", page->to);
+    }
+    fputs("</tr></thead><tbody>", page->to);
+}
+
+void td_page_cell(struct td_page *page, const char *text)
+{
+    fputs("<td>", page->to);
+    td_page_text(page, text);
+    fputs("</td>", page->to);
+}
+
+void td_page_line(struct td_page *page, const char *first)
+{
+    fputs(page->in_line ? "</tr><tr>" : "<tr>", page->to);
+    page->in_line = true;
+    td_page_cell(page, first);
+}
+
+void td_page_close_table(struct td_page *page)
+{
+    fputs(page->in_line ? "</tr>" : "", page->to);
+    page->in_line = false;
+    fputs("</tbody></table></div></details>\n", page->to);
+}
+
+static void show_figures(struct td_page *page)
+{
+    static const char *const heads[] = {"figure", "value", "least", "most", "", NULL};
+    static const char *const keys[] = {"value", "least", "most"};
+    const cJSON *figure, *figures = td_json_member(page->row, "figures");
+    char text[24];
+    if (!cJSON_GetArraySize(figures))
+        return;
+    td_page_open_table(page, "Figures", heads);
+    cJSON_ArrayForEach(figure, figures)
+    {
+        td_page_line(page, td_page_word(figure, "name"));
+        for (int i = 0; i < 3; i++) {
+            double value = td_page_number(figure, keys[i]);
+            td_page_cell(page, isnan(value) ? "" : td_page_digits(value, text));
+        }
+        td_page_cell(page, td_page_word(figure, "unit"));
+    }
+    td_page_close_table(page);
+}
+
+static void show_missing(struct td_page *page)
+{
+    const cJSON *one, *missing = td_json_member(page->row, "not_measured");
+    if (!cJSON_GetArraySize(missing))
+        return;
+    fputs("<p>Not measured:</p><ul class='missing'>", page->to);
+    cJSON_ArrayForEach(one, missing)
+    {
+        fputs("<li>", page->to);
+        td_page_say(page, "%s: %s", td_page_word(one, "what"), td_page_word(one, "why"));
+        fputs("</li>", page->to);
+    }
+    fputs("</ul>\n", page->to);
+}
+
+static void show_row(struct td_page *page, const cJSON *row, td_page_row_show *show)
+{
+    page->row = row;
+    fputs("<section id='", page->to);
+    td_page_text(page, td_page_word(row, "row"));
+    fputs("'><p class='row'>", page->to);
+    td_page_text(page, td_page_word(row, "row"));
+    fputs("</p><h2>", page->to);
+    td_page_text(page, td_page_word(row, "title"));
+    fputs("</h2>", page->to);
+    if (cJSON_GetArraySize(td_json_member(row, "figures")))
+        show(page);
+    fputs("<p class='how'>", page->to);
+    td_page_text(page, td_page_word(row, "how"));
+    fputs("</p>", page->to);
+    show_figures(page);
+    show_missing(page);
+    fputs("</section>\n", page->to);
+}
+
+/* ---- the top ---- */
+
+/* A figure of a row, by its name's beginning, as a tile. */
+static void show_tile(struct td_page *page, const char *row, const char *name, const char *what)
+{
+    const cJSON *figure, *figures = td_json_member(td_page_row(page, row), "figures");
+    char text[24];
+    cJSON_ArrayForEach(figure, figures)
+    {
+        double value = td_page_number(figure, "value");
+        const char *unit = td_page_word(figure, "unit");
+        if (strncmp(td_page_word(figure, "name"), name, strlen(name)) != 0)
+            continue;
+        bool share = !strcmp(unit, "share");
+        fprintf(page->to, "<li><b>%s%s</b>", td_page_digits(share ? value * 100 : value, text),
+                share                    ? " %"
+                : !strcmp(unit, "times") ? " x"
+                : !strcmp(unit, "ns")    ? " ns"
+                                         : "");
+        td_page_text(page, what);
+        fputs("</li>", page->to);
+        return;
+    }
+}
+
+static void show_top(struct td_page *page)
+{
+    const cJSON *machine = td_json_member(td_page_row(page, "NUM-12"), "data");
+    const char *cpu = td_page_word(machine, "cpu");
+    char before[24], after[24];
+    double load = td_page_number(machine, "load_before"), cpus = td_page_number(machine, "cpus");
+    fputs("<header><h1>What tensord does on this machine</h1><p>", page->to);
+    td_page_say(page, "tensord %s, %s (UTC).", td_page_word(page->root, "version"),
+                td_page_word(page->root, "made"));
+    if (*cpu)
+        td_page_say(page, " %s (%s), level %s, %.0f CPUs, of which %.0f are used; Linux %s.", cpu,
+                    td_page_word(machine, "uarch"), td_page_word(machine, "level"), cpus,
+                    td_page_number(machine, "threads_used"), td_page_word(machine, "kernel"));
+    td_page_say(page, " Measured in %.0f seconds.", td_page_number(page->root, "seconds"));
+    fputs("</p>", page->to);
+    if (td_page_is(page->root, "quick"))
+        fputs("<p class='note'>Made with --quick: from so few turns that the figures show the way "
+              "and no "
+              "more.</p>",
+              page->to);
+    if (load > cpus / 4)
+        fprintf(
+            page->to,
+            "<p class='note'>The machine had other work: a load of %s before and %s after. Times "
+            "are the least of turns where that is said; rates and percentiles suffer.</p>",
+            td_page_digits(load, before),
+            td_page_digits(td_page_number(machine, "load_after"), after));
+    fputs("<ul class='tiles'>", page->to);
+    show_tile(page, "NUM-3", "all suites",
+              "as fast by its plan as call by call is a network, on one thread");
+    show_tile(page, "NUM-2", "all suites", "the same on all threads");
+    show_tile(page, "NUM-4", "inference", "of the kernels in plans are vectorised");
+    show_tile(page, "NUM-8", "cells", "of calls get a kernel within 5 % of the fastest");
+    show_tile(page, "NUM-10", "a direct call",
+              "for a call that the program makes itself, of four floats");
+    show_tile(page, "NUM-11", "an addition of four floats, binary: requests a second over 64",
+              "additions a second over HTTP, 64 connections, client on the same CPUs");
+    fputs("</ul></header>\n", page->to);
+}
+
+static void write_page(struct td_page *page)
+{
+    fputs("<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\"><head>"
+          "<meta charset=\"utf-8\"/><meta name=\"viewport\" content=\"width=device-width, "
+          "initial-scale=1\"/>"
+          "<title>",
+          page->to);
+    td_page_say(page, "tensord %s: figures of %.10s", td_page_word(page->root, "version"),
+                td_page_word(page->root, "made"));
+    fprintf(page->to, "</title><style>%s</style></head><body>\n", style);
+    show_top(page);
+    fputs("<main>\n", page->to);
+    for (size_t i = 0; i < sizeof shows / sizeof *shows; i++) {
+        const cJSON *row = td_page_row(page, shows[i].row);
+        if (row)
+            show_row(page, row, shows[i].show);
+    }
+    fputs("</main></body></html>\n", page->to);
+}
+
+char *td_report_page(struct td_arena *arena, const char *json, size_t size, size_t *length,
+                     struct td_problem *problem)
+{
+    struct td_json parsed;
+    struct td_writer w;
+    int err = td_json_parse(&parsed, json, size, 32, problem);
+    struct td_page page = {.root = parsed.root};
+    if (!err && td_page_number(parsed.root, "tensord_report") != TD_REPORT_FORMAT)
+        err = td_problem_set(problem, EINVAL, "it is no report of this version's form");
+    td_write_init(&w, arena, 1 << 16);
+    page.to = err ? NULL : td_write_file(&w);
+    if (page.to) {
+        write_page(&page);
+        fclose(page.to);
+    }
+    if (!err && w.failed)
+        err = td_problem_set(problem, ENOMEM, "out of memory");
+    td_json_free(&parsed);
+    *length = w.length;
+    return err ? NULL : w.text;
+}
