@@ -13,10 +13,12 @@ struct td_child { /* a process; `tensord serve` on a port of the loopback interf
     pid_t pid;
     int port;
     int log; /* what it says */
+    int to;  /* what it is told; -1 of a server */
 };
-/* Starts the program with these words, NULL-ended. It ends with this process at the latest. 0, or a
- * negative errno. */
-int td_child_spawn(struct td_child *child, const char *const *words, struct td_problem *problem);
+/* Starts a program, found as a shell finds it (NULL: this one), with these words, NULL-ended. It
+ * ends with this process at the latest. 0, or a negative errno. */
+int td_child_spawn(struct td_child *child, const char *program, const char *const *words,
+                   struct td_problem *problem);
 /* All that it says until it ends, in the arena; NULL with the problem: it has failed. */
 char *td_child_read(struct td_child *child, struct td_arena *arena, struct td_problem *problem);
 /* Starts a server with these options, and waits until it is ready; problem says what it said. */

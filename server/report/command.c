@@ -19,6 +19,8 @@ static const char help[] =
     "takes some minutes, and wants the machine for itself.\n\n"
     "  --quick          in seconds: fewer turns, which says less\n"
     "  --rows 1,2,10    only these rows\n"
+    "  --python PATH    a Python whose PyTorch, ONNX Runtime and OpenVINO, as far as it\n"
+    "                   has them, run the same networks\n"
     "  --from FILE.json instead: makes the page of a report that was made before\n";
 
 /* "1,2,10" as bits. 0: it is none such. */
@@ -48,6 +50,8 @@ static int read_args(struct td_report_options *o, int argc, char **argv)
             if (!(o->rows = read_rows(argv[++i])))
                 return td_command_wrong(
                     "report", "--rows takes numbers from 1 to 12, as in 1,2,10, and not", value);
+        } else if (!strcmp(argv[i], "--python") && value) {
+            o->python = argv[++i];
         } else if (!strcmp(argv[i], "--from") && value) {
             o->from = argv[++i];
         } else if (*argv[i] == '-') {

@@ -60,7 +60,7 @@ static int run_once(struct td_report *r, struct dispatch *d, struct td_problem *
 {
     static const char *const words[] = {"bench", "--dispatch", "--json", NULL};
     struct td_child child;
-    if (td_child_spawn(&child, words, problem))
+    if (td_child_spawn(&child, NULL, words, problem))
         return 1;
     const char *text = td_child_read(&child, r->arena, problem);
     for (const char *line = text, *end; line && (end = strchr(line, '\n')); line = end + 1)

@@ -1,5 +1,6 @@
-/* The page of a report, made of its JSON alone: page.c writes it, with the words and pictures of
- * each row (page_suites.c, page_rest.c), which charts.c draws. Internal to server/report.
+/* The page of a report, made of its JSON alone: page.c writes it, with what is said and shown of
+ * each row (page_suites.c, page_rest.c) in words and tables (words.c) and pictures (charts.c).
+ * Internal to server/report.
  *
  * It is XHTML that is HTML as well: whatever comes from the JSON goes through td_page_text. A
  * picture is as wide as its place and its letters stay as they are, so it is drawn in percents

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#define MOST 256
+#define MOST 800 /* dots of a picture */
 
 static void put_share(struct td_bar *bar, double part, double all)
 {
@@ -118,6 +118,57 @@ static void say_extremes(struct td_page *page)
     fputs("</p>", page->to);
 }
 
+/* How long peers take, by the plan: a line a peer. */
+static void show_peers(struct td_page *page)
+{
+    static struct dots dots;
+    struct td_dots lines[8];
+    struct td_chart chart = {
+        .title = "Time of others, by the time of our plan",
+        .means = "A dot a network, on a logarithmic scale: right of 1 our plan is the "
+                 "faster one. The stroke is the geometric mean.",
+        .unit = " x",
+        .log = true,
+        .from = 0.5,
+        .to = 4,
+        .mark = 1};
+    const cJSON *peer, *one;
+    int n = 0, used = 0;
+    cJSON_ArrayForEach(peer, td_page_data(page, "peers"))
+    {
+        struct td_dots *line = &lines[n];
+        char mean[24], by[24];
+        if (n == 8)
+            break;
+        n++;
+        *line = (struct td_dots){.mean = td_page_number(peer, "geomean"),
+                                 .value = dots.value + used,
+                                 .name = dots.name + used};
+        snprintf(line->label, sizeof line->label, "%.40s %.20s, %.0f networks",
+                 td_page_word(peer, "peer"), td_page_word(peer, "version"),
+                 td_page_number(peer, "networks"));
+        snprintf(line->text, sizeof line->text, "%s x", td_page_digits(line->mean, mean));
+        cJSON_ArrayForEach(one, td_page_data(page, "networks"))
+        {
+            double us = td_page_number(td_json_member(one, "peers_us"), td_page_word(peer, "peer"));
+            double ratio = us / td_page_number(one, "plan_us");
+            if (isnan(ratio) || used == MOST)
+                continue;
+            snprintf(dots.text[used], sizeof dots.text[0], "%.80s: %s x", td_page_word(one, "name"),
+                     td_page_digits(ratio, by));
+            dots.value[used] = ratio;
+            dots.name[used] = dots.text[used];
+            used++;
+            line->n++;
+        }
+    }
+    for (int i = 0; i < used; i++) {
+        chart.from = fmin(chart.from, dots.value[i]);
+        chart.to = fmax(chart.to, dots.value[i]);
+    }
+    td_chart_dots(page, &chart, lines, n);
+}
+
 static void show_times(struct td_page *page)
 {
     static const char *const heads[] = {"network", "suite",         "speed-up",     "eager",
@@ -164,6 +215,7 @@ void td_page_speed(struct td_page *page)
     }
     say_extremes(page);
     td_chart_dots(page, &chart, lines, n);
+    show_peers(page);
     show_times(page);
 }
 

@@ -19,16 +19,18 @@
 extern char **environ;
 
 /* In the child: only what may be called between fork and exec of a program with threads. */
-static void become(char *const *argv, char *const *environment, int log, pid_t parent)
+static void become(char *const *argv, char *const *environment, const int ends[2], pid_t parent)
 {
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent || dup2(log, STDERR_FILENO) < 0 ||
-        dup2(log, STDOUT_FILENO) < 0)
-        _exit(1);
-    execve("/proc/self/exe", argv, environment);
-    _exit(1);
+    signal(SIGPIPE, SIG_DFL);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent ||
+        dup2(ends[0], STDIN_FILENO) < 0 || dup2(ends[1], STDOUT_FILENO) < 0 ||
+        dup2(ends[1], STDERR_FILENO) < 0)
+        _exit(127);
+    execvpe(argv[0], argv, environment);
+    _exit(127);
 }
 
 /* What is set for the person's own servers is not meant for this one. */
@@ -73,27 +75,33 @@ static int await_ready(struct td_child *child, struct td_problem *problem)
     }
 }
 
-int td_child_spawn(struct td_child *child, const char *const *words, struct td_problem *problem)
+int td_child_spawn(struct td_child *child, const char *program, const char *const *words,
+                   struct td_problem *problem)
 {
-    static char program[] = "tensord";
-    char *argv[MAX_WORDS + 2] = {program};
-    int pipes[2];
-    *child = (struct td_child){.pid = -1, .log = -1};
+    static const char own[] = "/proc/self/exe";
+    char *argv[MAX_WORDS + 2] = {(char *)(program ? program : own)}; /* exec changes none */
+    int said[2] = {-1, -1}, told[2] = {-1, -1};
+    *child = (struct td_child){.pid = -1, .log = -1, .to = -1};
     for (int n = 1; *words && n <= MAX_WORDS; words++)
-        argv[n++] = (char *)*words; /* execve changes none */
+        argv[n++] = (char *)*words;
     char **environment = make_environment();
-    if (!environment || pipe2(pipes, O_CLOEXEC)) {
+    if (!environment || pipe2(said, O_CLOEXEC) || pipe2(told, O_CLOEXEC)) {
         free(environment);
+        if (said[0] >= 0)
+            close(said[0]), close(said[1]);
         return td_problem_set(problem, ENOMEM, "no process could be started: out of memory");
     }
+    const int ends[] = {told[0], said[1]};
     pid_t parent = getpid();
     child->pid = fork();
     if (!child->pid)
-        become(argv, environment, pipes[1], parent);
+        become(argv, environment, ends, parent);
     int err = child->pid < 0 ? errno : 0;
-    close(pipes[1]);
+    close(told[0]);
+    close(said[1]);
     free(environment);
-    child->log = pipes[0];
+    child->log = said[0];
+    child->to = told[1];
     return err ? td_problem_set(problem, err, "no process could be started: %s", strerror(err)) : 0;
 }
 
@@ -102,7 +110,7 @@ int td_child_start(struct td_child *child, const char *const *options, struct td
     const char *words[MAX_WORDS + 1] = {"serve", "--listen", "127.0.0.1:0"};
     for (int n = 3; *options && n < MAX_WORDS; options++)
         words[n++] = *options;
-    int err = td_child_spawn(child, words, problem);
+    int err = td_child_spawn(child, NULL, words, problem);
     return err ? err : await_ready(child, problem);
 }
 
@@ -142,5 +150,7 @@ void td_child_stop(struct td_child *child)
     }
     if (child->log >= 0)
         close(child->log);
-    *child = (struct td_child){.pid = -1, .log = -1};
+    if (child->to >= 0)
+        close(child->to);
+    *child = (struct td_child){.pid = -1, .log = -1, .to = -1};
 }

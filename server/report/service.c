@@ -250,7 +250,7 @@ void td_report_service(struct td_report *r)
         return;
     }
     s->r = r;
-    s->child[0] = s->child[1] = (struct td_child){.pid = -1, .log = -1};
+    s->child[0] = s->child[1] = (struct td_child){.pid = -1, .log = -1, .to = -1};
     td_topology_facts(r->once.service.topology, &facts);
     for (int i = 0; i < facts.n_pus; i++)
         if (facts.pus[i].allowed && facts.pus[i].cpu > s->cpu)

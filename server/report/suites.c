@@ -104,6 +104,18 @@ static const char *beside(struct td_suites *s)
     return slash ? path : NULL;
 }
 
+static void name_inputs(struct td_suites *s, const cJSON *inputs)
+{
+    const cJSON *input;
+    int n = 0;
+    cJSON_ArrayForEach(input, inputs)
+    {
+        const char *name = td_json_member(input, "name")->valuestring;
+        if (n < TD_ONCE_INPUTS)
+            s->input_name[n++] = td_arena_strdup(s->once, name, strlen(name));
+    }
+}
+
 static int begin(struct td_once *once)
 {
     struct td_suites *s = of(once);
@@ -115,11 +127,21 @@ static int begin(struct td_once *once)
     failed = failed || td_once_describe(once, "/v1/models/model", &said, &json);
     td_write_init(&s->inputs, s->once, 4096);
     once->n_numbers = 0;
+    name_inputs(s, td_json_member(json.root, "inputs"));
     failed = failed || td_once_store(once, &s->inputs, td_json_member(json.root, "inputs")) ||
              write_calls(s);
     td_json_free(&json);
     td_once_forget(&said);
     return failed;
+}
+
+/* Right after our own turns, so that both see the same minute of the machine. */
+static void ask_peers(struct td_suites *s, int team)
+{
+    int threads = team == TD_ONE_THREAD ? 1 : s->r->cpus;
+    if (s->at->passed)
+        td_peers_ask(&s->peers, s->once, threads, s->cpu, s->r->o.quick ? 0.02 : 0.15,
+                     s->at->peer[team]);
 }
 
 /* On the pool of one thread: the first call makes the plan, all else follows. */
@@ -132,12 +154,20 @@ static int try_one(struct td_once *once)
     failed = failed || turn(s, TD_ONE_THREAD, 0, &us);
     s->at->first_ms = ms_since(begin_ns);
     s->at->ran = !failed;
-    return failed || td_suites_judge(s) || time_team(s, TD_ONE_THREAD) || td_suites_look(s);
+    td_peers_begin(&s->peers, s->once, s->bytes, s->size);
+    failed = failed || td_suites_judge(s) || time_team(s, TD_ONE_THREAD) || td_suites_look(s);
+    if (!failed)
+        ask_peers(s, TD_ONE_THREAD);
+    return failed;
 }
 
 static int try_all(struct td_once *once)
 {
-    return time_team(of(once), TD_ALL_THREADS);
+    struct td_suites *s = of(once);
+    int failed = time_team(s, TD_ALL_THREADS);
+    if (!failed)
+        ask_peers(s, TD_ALL_THREADS);
+    return failed;
 }
 
 /* Its bytes, in s->once. */
@@ -172,6 +202,17 @@ static void try_network(struct td_suites *s)
     s->once = NULL;
 }
 
+/* In their order, as a pool has them. */
+static void list_cpus(struct td_suites *s)
+{
+    struct td_machine_facts facts;
+    td_topology_facts(s->r->once.service.topology, &facts);
+    s->cpu = calloc((size_t)facts.n_pus + 1, sizeof *s->cpu);
+    for (int i = 0, n = 0; s->cpu && i < facts.n_pus; i++)
+        if (facts.pus[i].allowed)
+            s->cpu[n++] = facts.pus[i].cpu;
+}
+
 void td_report_suites(struct td_report *r)
 {
     static const char *const capped[] = {"--cpu-capability", "default", NULL};
@@ -183,8 +224,10 @@ void td_report_suites(struct td_report *r)
     r->suites = s;
     s->r = r;
     td_suites_gather(s);
+    list_cpus(s);
     if (td_child_start(&s->reference, capped, &s->no_reference))
         td_child_stop(&s->reference);
+    td_peers_start(&s->peers, s->cpu ? r->o.python : NULL, r->arena);
     for (int i = 0; i < s->n; i++) {
         s->at = &s->tried[i];
         td_progress((double)i / s->n, s->at->name);
@@ -192,9 +235,11 @@ void td_report_suites(struct td_report *r)
     }
     td_progress_clear();
     td_child_stop(&s->reference);
+    td_peers_stop(&s->peers);
     s->at = NULL; /* what follows is of no suite */
     td_suites_look_backward(s);
     td_suites_write(s);
     r->suites = NULL;
+    free(s->cpu);
     free(s);
 }

@@ -3,8 +3,8 @@
 #ifndef TD_SERVER_REPORT_SUITES_H
 #define TD_SERVER_REPORT_SUITES_H
 
-#include "server/report/client.h"
 #include "server/report/net.h"
+#include "server/report/peers.h"
 #include "server/report/report.h"
 
 #define TD_REPORT_NETWORKS 256
@@ -32,7 +32,7 @@ struct td_tried {                 /* a network, and what came of it */
     double eager_bytes, plan_bytes; /* that a run holds at most */
     int kernels, vectors, library;  /* of its plan: other than the library's, of these in vector
                                        registers; and the library's */
-    long seen;                      /* of the last plan: see kernels.c */
+    struct td_peer_told peer[TD_TEAMS][TD_PEERS];
 };
 
 struct td_reason { /* and how often it was said */
@@ -49,9 +49,12 @@ struct td_suites {
     int n;
     struct td_tried *at;                        /* the one that is at work */
     struct td_writer inputs, call[TD_TEAMS][2]; /* of it: plan, eager */
+    const char *input_name[TD_ONCE_INPUTS];     /* of those that are stored */
     struct td_arena *once;                      /* of that one */
     char *bytes;                                /* its file */
     size_t size;
+    struct td_peers peers;
+    int *cpu;                                   /* those that threads can be bound to */
     struct td_reason reason[TD_REPORT_REASONS]; /* of all */
     int n_reasons;
     long backward, backward_vectors; /* samples of backward operators; in vector registers */
@@ -72,5 +75,9 @@ void td_suites_look_backward(struct td_suites *s);
 void td_suites_reason(struct td_suites *s, const char *kind, const char *text);
 
 void td_suites_write(struct td_suites *s);
+/* What peers say: of a network as a member of what is written of it, and of all in a row. */
+void td_suites_write_peer_times(struct td_writer *w, const struct td_suites *s,
+                                const struct td_tried *t, int team);
+void td_suites_write_peers(struct td_suites *s, int row, int team);
 
 #endif

@@ -130,7 +130,8 @@ static void write_mean(struct td_suites *s, int row, const char *suite, int team
     td_write_close(w, '}');
 }
 
-static void write_timed(struct td_writer *w, const struct td_tried *t, int team)
+static void write_timed(struct td_writer *w, const struct td_suites *s, const struct td_tried *t,
+                        int team)
 {
     td_write_open(w, NULL, '{');
     td_write_str(w, "name", t->name);
@@ -146,6 +147,7 @@ static void write_timed(struct td_writer *w, const struct td_tried *t, int team)
         td_write_num(w, "eager_bytes", t->eager_bytes);
         td_write_num(w, "plan_bytes", t->plan_bytes);
     }
+    td_suites_write_peer_times(w, s, t, team);
     td_write_close(w, '}');
 }
 
@@ -165,8 +167,9 @@ static void write_speed(struct td_suites *s, int row, int team)
     td_write_open(w, "networks", '[');
     for (int i = 0; i < s->n; i++)
         if (s->tried[i].passed && team < s->tried[i].n_teams)
-            write_timed(w, &s->tried[i], team);
+            write_timed(w, s, &s->tried[i], team);
     td_write_close(w, ']');
+    td_suites_write_peers(s, row, team);
 }
 
 /* What a plan costs: in means over the networks that pass. */
@@ -288,6 +291,7 @@ static void write_reasons(struct td_suites *s)
 void td_suites_write(struct td_suites *s)
 {
     write_passing(s);
+    td_suites_write_peers(s, 1, TD_ONE_THREAD);
     write_speed(s, 2, TD_ALL_THREADS);
     write_speed(s, 3, TD_ONE_THREAD);
     write_costs(s);
