@@ -49,7 +49,7 @@ START_TEST(test_meta)
 }
 END_TEST
 
-/* DSP-23, DSP-24, DSP-25: overloads and positions; alpha is keyword-only. */
+/* DSP-23, DSP-25: overloads and positions; alpha is keyword-only. */
 START_TEST(test_positions)
 {
     struct td_run run;

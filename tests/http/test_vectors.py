@@ -45,11 +45,15 @@ class Vectors(service.ServiceTest):
             np.testing.assert_array_equal(largest, want)
 
     def test_far_from_zero(self): # IND-32
-        """Variance and layer norm of small numbers around a million, as two passes in doubles give them."""
+        """Variance and layer norm of small numbers around a million, as two passes in doubles give them; of rows that are
+        taken in pieces, whose means differ, too."""
+        for shape, dim in (((4, 1000), [-1]), ((3, 7, 900), [0, 2]), ((2, 150000), [-1]), ((5000, 3), [0])):
+            slope = np.linspace(0, 30, np.prod(shape)).reshape(shape)
+            x = (RNG.standard_normal(shape) + slope + 1e6).astype(np.float32)
+            for got in self.both("var.correction", {"self": x}, {"dim": dim, "correction": 0}):
+                np.testing.assert_allclose(got, x.astype(np.float64).var(tuple(dim)), rtol=1e-3, err_msg=shape)
         x = (RNG.standard_normal((4, 1000)) + 1e6).astype(np.float32)
         wide = x.astype(np.float64)
-        for got in self.both("var.correction", {"self": x}, {"dim": [-1], "correction": 0}):
-            np.testing.assert_allclose(got, wide.var(1), rtol=1e-3)
         want = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5)
         for got in self.both("layer_norm", {"input": x}, {"normalized_shape": [1000]}):
             np.testing.assert_allclose(got, want, atol=0.02)

@@ -19,6 +19,7 @@ class Tree:
     later does not reach it."""
 
     def __init__(self, folder):
+        folder = folder.resolve()
         self.folder, self.build = folder, folder / "build"
         if not folder.exists():
             git("worktree", "prune")

@@ -109,6 +109,11 @@ START_TEST(test_mask_of_the_process)
     ck_assert_int_eq(facts.n_allowed, 1);
     ck_assert_int_eq(atoi(facts.allowed), one);
     ck_assert_int_eq(facts.default_threads, 1);
+    for (int i = 0; i < facts.n_pus; i++) {
+        bool is_it = facts.pus[i].cpu == one;
+        ck_assert(facts.pus[i].allowed == is_it);
+        ck_assert(td_topology_allows(t, facts.pus[i].cpu) == is_it);
+    }
     td_topology_destroy(t);
     td_cpus_fini(&mask);
 }
