@@ -6,8 +6,8 @@
  *
  * Other loops are plain, over one type of number each (window_rows.def), and the compiler makes the
  * level's vectors of them. BF16 and FP16 are widened a line at a time; a mean of many elements is
- * computed in FP64. FP32 in windows of 2x2, or of 3x3 a stride of 1 apart, goes through registers
- * alone (kernels/windows.h). */
+ * computed in FP64. FP32 in square windows of 2, 3 and 5 goes through registers
+ * (kernels/windows.h). */
 #include "kernels/lines.h"
 #include "kernels/window/window.h"
 #include "kernels/windows.h"
@@ -151,29 +151,74 @@ static bool is_near(const struct job *job)
 
 /* ---- square windows of FP32 ---- */
 
-TD_WINDOWS(largest_2_1, TD_WINDOWS_largest, 2, 1)
-TD_WINDOWS(largest_2_2, TD_WINDOWS_largest, 2, 2)
-TD_WINDOWS(largest_3_1, TD_WINDOWS_largest, 3, 1)
-TD_WINDOWS(mean_2_1, TD_WINDOWS_mean, 2, 1)
-TD_WINDOWS(mean_2_2, TD_WINDOWS_mean, 2, 2)
-TD_WINDOWS(mean_3_1, TD_WINDOWS_mean, 3, 1)
+#define SQUARES(kind)                                                                              \
+    TD_WINDOWS(kind##_2_1, TD_WINDOWS_##kind, 2, 1)                                                \
+    TD_WINDOWS(kind##_2_2, TD_WINDOWS_##kind, 2, 2)                                                \
+    TD_WINDOWS(kind##_3_1, TD_WINDOWS_##kind, 3, 1)                                                \
+    TD_WINDOWS(kind##_3_2, TD_WINDOWS_##kind, 3, 2)                                                \
+    TD_WINDOWS(kind##_5_1, TD_WINDOWS_##kind, 5, 1)                                                \
+    TD_WINDOWS(kind##_5_2, TD_WINDOWS_##kind, 5, 2)
+SQUARES(largest)
+SQUARES(mean)
 
-/* NULL: they are none of these. Larger ones have fewer elements to load where rows are joined
- * first, as near ones are. */
+TD_INLINE td_vf joined(td_vf a, td_vf b, const enum td_windows_kind kind)
+{
+    return kind == TD_WINDOWS_mean ? a + b : td_windows_larger(a, b);
+}
+
+/* Windows of 2x2 that neither overlap nor reach over an edge: nothing is worth laying out. */
+TD_INLINE void quarters(const struct td_windows *w, int64_t begin, int64_t end,
+                        const enum td_windows_kind kind)
+{
+    for (int64_t y = begin; y < end; y++)
+        for (int64_t x = 0; x < w->columns; x += TD_LANES) {
+            const float *at = w->in + 2 * y * w->width + 2 * x;
+            int64_t n = w->columns - x, left = 2 * n - TD_LANES;
+            td_vf a = td_load_next(at, 2 * n, 0), b = td_set(0), v;
+            a = joined(a, td_load_next(at + w->width, 2 * n, 0), kind);
+            if (left > 0)
+                b = joined(td_load_next(at + TD_LANES, left, 0),
+                           td_load_next(at + w->width + TD_LANES, left, 0), kind);
+            v = joined(td_every_other(a, b, 0), td_every_other(a, b, 1), kind);
+            if (kind == TD_WINDOWS_mean)
+                v /= td_load(w->counts + x) * w->parts[y];
+            td_store_next(w->out + y * w->columns + x, n, v);
+        }
+}
+
+static void largest_quarters(const struct td_windows *w, int64_t begin, int64_t end)
+{
+    quarters(w, begin, end, TD_WINDOWS_largest);
+}
+
+static void mean_quarters(const struct td_windows *w, int64_t begin, int64_t end)
+{
+    quarters(w, begin, end, TD_WINDOWS_mean);
+}
+
+#define EACH(kind)                                                                                 \
+    {                                                                                              \
+        {kind##_2_1, kind##_2_2}, {kind##_3_1, kind##_3_2}, [3] = { kind##_5_1, kind##_5_2 }       \
+    }
+
+/* NULL: they are none of these. */
 static td_windows_rows *square_of(const struct job *job)
 {
-    static td_windows_rows *const rows[2][3] = {{largest_2_1, largest_2_2, largest_3_1},
-                                                {mean_2_1, mean_2_2, mean_3_1}};
+    static td_windows_rows *const rows[2][4][2] = {EACH(largest), EACH(mean)};
     const struct td_axis *d = &job->pool.axis[0], *h = d + 1, *w = d + 2;
     bool plane = d->in == 1 && d->out == 1 && d->kernel == 1 && !d->padding && !d->adaptive;
     bool square = h->kernel == w->kernel && h->stride == w->stride && h->dilation == 1 &&
                   w->dilation == 1 && !h->adaptive && !w->adaptive;
-    int which = w->kernel == 2 && w->stride <= 2   ? (int)w->stride - 1
-                : w->kernel == 3 && w->stride == 1 ? 2
-                                                   : -1;
+    bool near = w->kernel >= 2 && w->kernel <= 5 && w->stride <= 2;
     bool taken =
-        TD_WINDOWS_WORTH && plane && square && which >= 0 && h->out <= SQUARE && w->out <= SQUARE;
-    return taken && job->type == TD_f32 && !job->places ? rows[!job->max][which] : NULL;
+        TD_WINDOWS_WORTH && plane && square && near && h->out <= SQUARE && w->out <= SQUARE;
+    bool apart = w->kernel == 2 && w->stride == 2 && !w->padding && !h->padding &&
+                 2 * w->out <= w->in && 2 * h->out <= h->in;
+    if (!taken || job->type != TD_f32 || job->places)
+        return NULL;
+    if (apart)
+        return job->max ? largest_quarters : mean_quarters;
+    return rows[!job->max][w->kernel - 2][w->stride - 1];
 }
 
 static void squares(void *arg, int64_t begin, int64_t end)

@@ -98,6 +98,13 @@ START_TEST(test_small_squares)
 {
     static const char *const levels[] = {"DEFAULT", "AVX2", "AVX512"};
     sample_start();
+    for (int k = 0; k < 16; k++) /* wider than a tile, and higher */
+        for (int kind = 0; kind < KINDS; kind++) {
+            struct shape s = {.height = 11, .width = 100 + k * 46, .stride = 1 + k % 2};
+            s.kernel = (int[]){2, 3, 5, 7}[k / 2 % 4];
+            s.padding = kind == PRODUCTS ? k % 21 : k / 2 % 2 ? s.kernel / 2 : 0;
+            judge(kind, &s, levels[1 + (k / 2 + kind) % 2]);
+        }
     for (int width = 1; width < 100; width += width < 37 ? 1 : width % 16 == 1 ? 13 : 1)
         for (int k = 0; k < 16; k++) {
             struct shape s = {.width = width, .kernel = 2 + k / 4, .stride = 1 + k % 2};
