@@ -295,6 +295,10 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
     if (no)
         return no;
     td_conv_gemm(&c, c.weight, call->threads, &g);
+    if (td_conv_is_matmul(&c, &g)) {
+        prepared->scratch = td_gemm_scratch(&g);
+        return NULL;
+    }
     prepared->scratch = td_gemm_scratch_any(&g) + (c.transposed ? td_nbytes(c.weight) : 0);
     prepared->scratch += c.last ? td_conv_turned(c.input) + td_conv_turned(c.out) : 0;
     return NULL;

@@ -1,5 +1,5 @@
 /* The convolutions of any type as products, the level's, of what is gathered; but depthwise ones
- * directly. */
+ * directly, and those of one position, whose columns are the input as it lies, as matmul's. */
 #include "kernels/convolution/convolution.h"
 
 TD_KERNEL(convolution_any)
@@ -10,6 +10,11 @@ TD_KERNEL(convolution_any)
     td_conv_of(call, &c);
     if (td_conv_cut_depthwise(&c, call->threads, &cut)) {
         TD_NAME(conv_depthwise)(&c, &cut, call->scratch);
+        return;
+    }
+    td_conv_gemm(&c, c.weight, call->threads, &g);
+    if (td_conv_is_matmul(&c, &g)) {
+        TD_NAME(gemm)(&g, call->scratch);
         return;
     }
     struct td_tensor weight = *c.weight, input = *c.input, out = *c.out;

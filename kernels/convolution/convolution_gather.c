@@ -150,6 +150,11 @@ void td_conv_gemm(const struct td_conv *c, const struct td_tensor *weight, int t
     g->step_k = g->n;
 }
 
+bool td_conv_is_matmul(const struct td_conv *c, const struct td_gemm *g)
+{
+    return !g->gather && !c->transposed && !c->last && c->out->dtype & (TD_f32 | TD_bf16);
+}
+
 void td_conv_turn_image(const struct td_tensor *from, int64_t images, int64_t channels,
                         int64_t pixels, bool back, void *to)
 {

@@ -1,6 +1,7 @@
 /* Matrix products, the part that is the same for every implementation: which matrices of a batch
  * belong together, and how the vector rows cut one. */
 #include "kernels/gemm/gemm.h"
+#include "kernels/weight.h"
 
 int64_t td_gemm_batches(const struct td_gemm *g)
 {
@@ -66,8 +67,11 @@ bool td_gemm_bias_is_plain(const struct td_gemm *g)
 
 /* ---- the plan of the vector rows ---- */
 
-#define FEW_SUMS 4      /* the same where b's columns are runs in memory */
-#define FEW 12          /* rows for which packing b costs more than it saves */
+/* Rows for which b is not read often enough to be packed: */
+#define FEW_SUMS 4      /* its columns are runs in memory */
+#define FEW 12          /* it is widened as it is read, or packed once for all calls */
+#define FEW_F32 64      /* else */
+#define FEW_ALIASED 24  /* and its rows meet in the same sets of a cache */
 #define SMALL 16384     /* elements of b that stay in the caches while they are read as they lie */
 #define ALONE (1 << 18) /* multiplications below which a second thread does not pay */
 
@@ -87,7 +91,9 @@ static enum td_gemm_path choose(const struct td_gemm *g)
         return TD_GEMM_direct; /* all zeros, bias and activation to come */
     if (g->step_k == 1)
         return g->m <= FEW_SUMS ? TD_GEMM_dot : TD_GEMM_packed;
-    return g->m <= FEW || g->k * g->n <= SMALL ? TD_GEMM_direct : TD_GEMM_packed;
+    bool once = !g->rank && td_weight_of(g->b), plain = !once && g->b->dtype == TD_f32;
+    int64_t few = !plain ? FEW : g->step_k % 1024 ? FEW_F32 : FEW_ALIASED;
+    return g->m <= few || g->k * g->n <= SMALL ? TD_GEMM_direct : TD_GEMM_packed;
 }
 
 /* Halves a size, in multiples of step. */

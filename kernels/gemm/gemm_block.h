@@ -58,7 +58,10 @@ struct td_block {
     const void *b;  /* rows of it, ldb apart: a panel, or the matrix itself */
     float *c;       /* sums, in FP32 or INT32 */
     int64_t lda, ldb, ldc;
-    bool add; /* to what c holds */
+    bool add; /* to what c holds; else to */
+    const float
+        *bias; /* one number a row, bias_i apart, or where that is 0 one a column; NULL: 0 */
+    int64_t bias_i;
 };
 
 TD_INLINE td_vf td_block_step(td_vf sum, td_vf a, td_vf b, const enum td_step step)
@@ -87,16 +90,25 @@ TD_INLINE td_vf td_block_spread(const float *p, const enum td_step step)
     return (td_vf)(bits + (td_vu){0});
 }
 
+/* What the sums begin with. */
+TD_INLINE void td_block_begin(const struct td_block *t, td_vf acc[][8], const int mr, const int nv)
+{
+#pragma GCC unroll 16
+    for (int i = 0; i < mr; i++)
+#pragma GCC unroll 8
+        for (int v = 0; v < nv; v++)
+            acc[i][v] = t->add       ? td_load(t->c + i * t->ldc + v * TD_LANES)
+                        : !t->bias   ? (td_vf){0}
+                        : !t->bias_i ? td_load(t->bias + v * TD_LANES)
+                                     : td_set(t->bias[i * t->bias_i]);
+}
+
 /* c[mr][nv vectors] (+)= a[mr][k] * b[k][nv vectors] */
 TD_INLINE void td_block_run(const struct td_block *t, const int mr, const int nv,
                             const enum td_step step)
 {
     td_vf acc[TD_MR][8], b[8];
-#pragma GCC unroll 16
-    for (int i = 0; i < mr; i++)
-#pragma GCC unroll 8
-        for (int v = 0; v < nv; v++)
-            acc[i][v] = t->add ? td_load(t->c + i * t->ldc + v * TD_LANES) : (td_vf){0};
+    td_block_begin(t, acc, mr, nv);
     for (int64_t p = 0; p < t->k; p++) {
 #pragma GCC unroll 8
         for (int v = 0; v < nv; v++)
@@ -153,9 +165,11 @@ static inline void td_block_move(float *to, int64_t ldt, const float *from, int6
 TD_INLINE void td_block_column(struct td_block t, int64_t rows, int64_t cols,
                                const enum td_step step)
 {
-    float edge[TD_MR * TD_NR] __attribute__((aligned(64)));
+    float edge[TD_MR * TD_NR] __attribute__((aligned(64))), bias[TD_NR];
     float *c = t.c;
     int64_t ldc = t.ldc, done;
+    if (t.bias && !t.bias_i && cols < TD_NR)
+        t.bias = memcpy(bias, t.bias, (size_t)cols * sizeof *bias);
     for (; rows > 0; rows -= done, t.a += done * t.lda, c += done * ldc) {
         int64_t some = rows < TD_MR ? rows : TD_MR;
         t.c = c;
@@ -165,6 +179,7 @@ TD_INLINE void td_block_column(struct td_block t, int64_t rows, int64_t cols,
                 td_block_move(edge, TD_NR, c, ldc, some, cols);
         }
         done = td_block_rows(&t, some, step);
+        t.bias = t.bias ? t.bias + done * t.bias_i : NULL;
         if (cols < TD_NR)
             td_block_move(c, ldc, edge, TD_NR, done, cols);
     }

@@ -18,6 +18,7 @@ struct td_rect {
     char *slot;
     float *c; /* where it is summed: in out, or in the slot */
     int64_t ldc;
+    bool biased; /* sums begin with the bias */
 };
 
 typedef void td_rect_run(struct td_rect *r); /* computes one, from sums to out */
@@ -51,6 +52,23 @@ TD_INLINE td_vf td_rect_bias(const struct td_rect *r, int64_t i, int64_t j, int6
                        : ((const float *)g->bias->data)[at]);
 }
 
+/* Whether a block can begin with it: FP32, one number a row or a column, and nothing scaled. */
+static inline bool td_gemm_begins_with_bias(const struct td_gemm *g)
+{
+    bool row = g->bias_i && !g->bias_j, column = !g->bias_i && g->bias_j == 1;
+    return g->bias && g->bias->dtype == TD_f32 && g->out->dtype == TD_f32 && !g->scaled &&
+           (row || column);
+}
+
+/* What the block's sums from row i and column j on begin with. */
+static inline void td_rect_begin(const struct td_rect *r, int64_t i, int64_t j, struct td_block *t)
+{
+    const struct td_gemm *g = r->g;
+    int64_t at = r->bias + (r->i + i) * g->bias_i + (r->j + j) * g->bias_j;
+    t->bias = r->biased ? (const float *)g->bias->data + at : NULL;
+    t->bias_i = g->bias_i;
+}
+
 /* Scales, bias and post-ops of row i, as far as the rectangle goes. */
 static inline void td_rect_finish_row(const struct td_rect *r, int64_t i, float *x)
 {
@@ -61,7 +79,7 @@ static inline void td_rect_finish_row(const struct td_rect *r, int64_t i, float 
     for (int64_t j = 0; j < r->cols; j += TD_LANES) {
         int64_t left = r->cols - j;
         td_vf v = td_load_next(r->c + i * r->ldc + j, left, 0) * alpha;
-        if (g->bias)
+        if (g->bias && !r->biased)
             v += td_rect_bias(r, i, j, left, half) * beta;
         td_store(x + j, v);
     }
@@ -75,7 +93,7 @@ static inline void td_rect_finish(const struct td_rect *r)
     const struct td_gemm *g = r->g;
     bool half = g->out->dtype == TD_bf16;
     float x[TD_GEMM_COLS] __attribute__((aligned(64)));
-    if (!half && !g->bias && !g->scaled && !g->post.n)
+    if (!half && (!g->bias || r->biased) && !g->scaled && !g->post.n)
         return;
     for (int64_t i = 0; i < r->rows; i++) {
         uint16_t *out = (uint16_t *)r->out + (r->i + i) * g->n + r->j;

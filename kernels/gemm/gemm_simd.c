@@ -103,6 +103,7 @@ TD_INLINE void td_rect_packed(const struct td_rect *r, const bool half)
             for (int64_t j = 0; j < r->cols; j += TD_NR) {
                 t.b = r->panels ? r->panels + (r->j + j) * g->k + p * TD_NR : slot_b + j * k;
                 t.c = r->c + i * r->ldc + j;
+                td_rect_begin(r, i, j, &t);
                 td_column_f32(t, rows, r->cols - j < TD_NR ? r->cols - j : TD_NR);
             }
         }
@@ -121,6 +122,7 @@ TD_INLINE void td_rect_direct(const struct td_rect *r, const bool half)
         t.b = half ? (const void *)((const uint16_t *)r->b + r->j + j)
                    : (const void *)((const float *)r->b + r->j + j);
         t.c = r->c + j;
+        td_rect_begin(r, 0, j, &t);
         step = TD_NR;
         if (left < TD_NR) {
             float *panel = (float *)(r->slot + r->plan->at_b);
@@ -170,6 +172,7 @@ TD_INLINE void td_rect_dot(const struct td_rect *r, const bool half)
 
 static void td_rect_f32(struct td_rect *r)
 {
+    r->biased = r->plan->path != TD_GEMM_dot && td_gemm_begins_with_bias(r->g);
     if (r->plan->path == TD_GEMM_packed)
         td_rect_packed(r, false);
     else if (r->plan->path == TD_GEMM_direct)
