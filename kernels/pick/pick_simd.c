@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define GRAIN (1 << 16) /* bytes */
+#define SHORT 1024      /* bytes of a row, which a call of memcpy is long beside */
 
 struct job {
     struct td_pick_axis axis[TD_MAX_RANK];
@@ -16,10 +17,37 @@ struct job {
     int64_t step[TD_MAX_RANK]; /* bytes from one element of self to the next, in each dimension */
     int64_t low, high;         /* of a row: where it lies as in self */
     const int64_t *places;     /* of a row's elements, instead; NULL: not looked up */
-    const char *in;
+    const char *in, *in_end;
     char *out;
     uint64_t filling;
 };
+
+typedef uint64_t td_v64 __attribute__((vector_size(TD_VBYTES)));
+
+/* The element that fills, all along a vector. */
+static td_v64 filling_of(const struct job *j)
+{
+    uint64_t one = j->filling;
+    for (int64_t bits = 8 * j->size; bits < 64; bits *= 2)
+        one = (one & (UINT64_MAX >> (64 - bits))) | one << bits;
+    return one + (td_v64){0};
+}
+
+/* Whole vectors, as many as n bytes need: what they reach beyond is written later. */
+TD_INLINE void fill_over(char *out, int64_t n, td_v64 v)
+{
+    for (int64_t i = 0; i < n; i += TD_VBYTES)
+        memcpy(out + i, &v, sizeof v);
+}
+
+TD_INLINE void copy_over(char *out, const char *in, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += TD_VBYTES) {
+        td_v64 v;
+        memcpy(&v, in + i, sizeof v);
+        memcpy(out + i, &v, sizeof v);
+    }
+}
 
 static void fill(const struct job *j, char *out, int64_t n)
 {
@@ -87,53 +115,68 @@ static void look_up(const struct job *j, char *out, const char *in, int64_t n)
     }
 }
 
-static void pick_row(const struct job *j, char *out, const char *in)
+/* end: of the results that may be written. */
+static void pick_row(const struct job *j, char *out, const char *in, const char *end)
 {
     const struct td_pick_axis *a = &j->axis[j->last];
+    const char *middle = in + (j->low - a->before) * j->unit;
+    int64_t width = a->out * j->unit, n = (j->high - j->low) * j->unit;
     if (j->places) {
         look_up(j, out, in, a->out);
         return;
     }
+    if (a->how == TD_PICK_constant && n <= SHORT && n > 0 && end - out >= width + TD_VBYTES &&
+        j->in_end - middle >= n + TD_VBYTES) {
+        td_v64 v = filling_of(j);
+        fill_over(out, j->low * j->unit, v);
+        copy_over(out + j->low * j->unit, middle, n);
+        fill_over(out + j->high * j->unit, (a->out - j->high) * j->unit, v);
+        return;
+    }
     pick_some(j, out, in, 0, j->low);
-    if (j->low < j->high)
-        memcpy(out + j->low * j->unit, in + (j->low - a->before) * j->unit,
-               (size_t)((j->high - j->low) * j->unit));
+    if (n > 0)
+        memcpy(out + j->low * j->unit, middle, (size_t)n);
     pick_some(j, out, in, j->high, a->out);
+}
+
+/* n rows, from number o on of the dimension outside of theirs, which begins at in. */
+static void plane(const struct job *j, char *out, const char *in, int64_t o, int64_t n,
+                  const char *end)
+{
+    const struct td_pick_axis *a = &j->axis[j->last], *outer = a - 1;
+    int64_t width = a->out * j->unit, before = -1; /* what the last row came from */
+    for (int64_t i = 0; i < n; i++, out += width) {
+        int64_t from = j->last ? td_pick_from(outer, o + i) : 0;
+        if (from < 0)
+            fill(j, out, a->out);
+        else if (from == before)
+            memcpy(out, out - width, (size_t)width);
+        else
+            pick_row(j, out, in + (j->last ? from * j->step[j->last - 1] : 0), end);
+        before = from;
+    }
 }
 
 static void rows(void *arg, int64_t begin, int64_t end)
 {
     const struct job *j = arg;
-    int64_t index[TD_MAX_RANK], from[TD_MAX_RANK], rest = begin,
-                                                   width = j->axis[j->last].out * j->unit;
-    const char *before = NULL; /* what the row before came from */
-    for (int d = j->last - 1; d >= 0; d--) {
-        index[d] = rest % j->axis[d].out;
-        rest /= j->axis[d].out;
-        from[d] = td_pick_from(&j->axis[d], index[d]);
-    }
-    for (int64_t i = begin; i < end; i++) {
+    int64_t width = j->axis[j->last].out * j->unit, high = j->last ? j->axis[j->last - 1].out : 1;
+    for (int64_t i = begin, n; i < end; i += n) {
         const char *in = j->in;
         char *out = j->out + i * width;
+        int64_t rest = i / high;
         bool filled = false;
-        for (int d = 0; d < j->last; d++) {
-            filled = filled || from[d] < 0;
-            in += from[d] * j->step[d];
+        n = high - i % high < end - i ? high - i % high : end - i;
+        for (int d = j->last - 2; d >= 0; d--) {
+            int64_t from = td_pick_from(&j->axis[d], rest % j->axis[d].out);
+            rest /= j->axis[d].out;
+            filled = filled || from < 0;
+            in += from * j->step[d];
         }
         if (filled)
-            fill(j, out, j->axis[j->last].out);
-        else if (in == before && i > begin)
-            memcpy(out, out - width, (size_t)width);
+            fill(j, out, n * j->axis[j->last].out);
         else
-            pick_row(j, out, in);
-        before = filled ? NULL : in;
-        for (int d = j->last - 1; d >= 0; d--) {
-            bool carry = ++index[d] == j->axis[d].out;
-            index[d] = carry ? 0 : index[d];
-            from[d] = td_pick_from(&j->axis[d], index[d]);
-            if (!carry)
-                break;
-        }
+            plane(j, out, in, i % high, n, j->out + end * width);
     }
 }
 
@@ -160,6 +203,7 @@ TD_KERNEL(pick)
 {
     const struct td_tensor *in = &call->arg[0].tensor, *out = &call->out[0];
     struct job j = {.in = in->data, .out = out->data, .filling = td_pick_filling(call)};
+    j.in_end = j.in + td_nbytes(in);
     if (!td_numel(out))
         return;
     td_pick_axes(call, j.axis);
