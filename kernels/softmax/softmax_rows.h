@@ -97,6 +97,30 @@ TD_INLINE V slope(const enum td_soft kind, V x, V y, V high, V low)
 
 /* ---- rows ---- */
 
+/* Exponentials of n elements of a row against top, their sum; put where it keeps them. At most RUN
+ * whole vectors, four at a time, which do not wait for each other. */
+TD_INLINE V exponentials(const char *row, char *out, int64_t n, V top, const bool keeps,
+                         const enum td_dtype from, const enum td_dtype to)
+{
+    V sum[4] = {L_c(0), L_c(0), L_c(0), L_c(0)};
+    int64_t i = 0;
+    for (; i + 4 * L_LANES <= n; i += 4 * L_LANES)
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++) {
+            V e = raised(L_get(row, i + k * L_LANES, from), top);
+            sum[k] = L_add(sum[k], e);
+            if (keeps)
+                L_put(out, i + k * L_LANES, to, e);
+        }
+    for (; i < n; i += L_LANES) {
+        V e = raised(L_next(row, i, n - i, from, -INFINITY), top);
+        sum[0] = L_add(sum[0], e);
+        if (keeps)
+            L_put_next(out, i, n - i, to, e);
+    }
+    return L_add(L_add(sum[0], sum[1]), L_add(sum[2], sum[3]));
+}
+
 /* Each pass goes over all the rows, whose chains of maxima and sums then do not wait for each
  * other. */
 TD_INLINE void forward_rows(const enum td_soft kind, char *out, const char *x, int64_t n,
@@ -122,16 +146,11 @@ TD_INLINE void forward_rows(const enum td_soft kind, char *out, const char *x, i
         char *to_row = out + r * n * TD_REAL_SIZE(to);
         V top = L_c(most[r]);
         total_type total = 0;
-        for (int64_t i = 0; i < n;) {
-            int64_t end = n - i < RUN * L_LANES ? n : i + RUN * L_LANES;
-            V sum = L_c(0);
-            for (; i < end; i += L_LANES) {
-                V e = raised(L_next(row, i, n - i, from, -INFINITY), top);
-                sum = L_add(sum, e);
-                if (keeps)
-                    L_put_next(to_row, i, n - i, to, e);
-            }
-            total += (total_type)L_hsum(sum);
+        for (int64_t i = 0; i < n; i += RUN * L_LANES) {
+            int64_t some = n - i < RUN * L_LANES ? n - i : RUN * L_LANES;
+            total += (total_type)L_hsum(exponentials(row + i * TD_REAL_SIZE(from),
+                                                     to_row + i * TD_REAL_SIZE(to), some, top,
+                                                     keeps, from, to));
         }
         rest[r] = kind == TD_SOFT_log ? (td_real)log((double)total) : (td_real)(1 / total);
     }
