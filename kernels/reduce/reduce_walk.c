@@ -15,7 +15,7 @@
 #define DOWN_MOST 256 /* rows in one: FP32 sums keep their digits, their number fits 8 bits */
 #define ALONG_MOST (1 << 20) /* elements in one, between two looks at who may stop the call */
 #define AGAIN_MOST 4096      /* where a row is walked more than once: it stays in the cache */
-#define TILE 32768           /* bytes */
+#define TILE 16384           /* bytes */
 #define SHORT 64             /* elements of a run, below which runs are gathered first */
 #define TILE_COLUMNS 256
 #define NARROW 64 /* bytes of a row of columns, below which rows are folded abreast */
