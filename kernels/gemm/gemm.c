@@ -89,6 +89,8 @@ static enum td_gemm_path choose(const struct td_gemm *g)
         return TD_GEMM_packed;
     if (!g->k)
         return TD_GEMM_direct; /* all zeros, bias and activation to come */
+    if (g->n <= FEW_SUMS)
+        return TD_GEMM_dot;
     if (g->step_k == 1)
         return g->m <= FEW_SUMS ? TD_GEMM_dot : TD_GEMM_packed;
     bool once = !g->rank && td_weight_of(g->b), plain = !once && g->b->dtype == TD_f32;
@@ -139,6 +141,8 @@ void td_gemm_plan(const struct td_gemm *g, struct td_gemm_plan *plan)
         plan->slots = plan->items ? (int)plan->items : 1;
     plan->at_b = half || g->group ? line((packed ? TD_GEMM_ROWS : plan->rows) * plan->depth) : 0;
     int64_t panel = packed ? plan->cols : plan->path == TD_GEMM_direct && g->n % 32 ? 32 : 0;
+    if (plan->path == TD_GEMM_dot && g->step_k != 1)
+        panel = g->n; /* columns, as runs */
     plan->at_out = plan->at_b + line(plan->depth * panel);
     plan->slot = plan->at_out + (half ? line(plan->rows * plan->cols) : 0);
 }

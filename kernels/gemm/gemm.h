@@ -70,7 +70,7 @@ typedef void td_gemm_run(const struct td_gemm *g, void *scratch);
 td_gemm_run td_gemm_default, td_gemm_avx2, td_gemm_avx512, td_gemm_avx512_bf16, td_gemm_amx;
 
 enum td_gemm_path {
-    TD_GEMM_dot,    /* b's columns lie in memory as runs: sums along k, nothing packed */
+    TD_GEMM_dot,    /* b's columns lie in memory as runs, or are few and copied: sums along k */
     TD_GEMM_direct, /* b's rows are read where they lie: few rows, or a small b */
     TD_GEMM_packed, /* b in panels as wide as the register block */
 };

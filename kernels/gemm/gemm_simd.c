@@ -146,17 +146,35 @@ TD_INLINE void td_rect_direct(const struct td_rect *r, const bool half)
     }
 }
 
+/* The rectangle's columns of b, each a run of k: where they lie, or copied into the slot. */
+TD_INLINE const char *td_rect_columns(const struct td_rect *r, int64_t *step, const bool half)
+{
+    const struct td_gemm *g = r->g;
+    const size_t size = half ? sizeof(uint16_t) : sizeof(float);
+    const char *b = (const char *)r->b + (size_t)(r->j * g->step_n) * size;
+    char *to = r->slot + r->plan->at_b;
+    *step = g->step_k == 1 ? g->step_n : g->k;
+    if (g->step_k == 1)
+        return b;
+    for (int64_t j = 0; j < r->cols; j++)
+        for (int64_t p = 0; p < g->k; p++) {
+            const char *from = b + (size_t)(p * g->step_k + j * g->step_n) * size;
+            memcpy(to + (size_t)(j * g->k + p) * size, from, size);
+        }
+    return to;
+}
+
 TD_INLINE void td_rect_dot(const struct td_rect *r, const bool half)
 {
     const struct td_gemm *g = r->g;
-    struct td_block t = {.k = g->k, .ldb = g->step_n, .ldc = r->ldc};
+    struct td_block t = {.k = g->k, .ldc = r->ldc};
     const float *a = td_rect_rows(r, 0, r->rows, 0, g->k, &t.lda, half);
+    const char *b = td_rect_columns(r, &t.ldb, half);
     int64_t width = r->rows == 1 ? 8 : 4;
     for (int64_t j = 0, step; j < r->cols; j += step) {
         int64_t left = r->cols - j;
         step = left >= width ? width : left >= 4 ? 4 : 1;
-        t.b = half ? (const void *)((const uint16_t *)r->b + (r->j + j) * g->step_n)
-                   : (const void *)((const float *)r->b + (r->j + j) * g->step_n);
+        t.b = b + (size_t)(j * t.ldb) * (half ? sizeof(uint16_t) : sizeof(float));
         for (int64_t i = 0; i < r->rows; i += 3) {
             t.a = a + i * t.lda;
             t.c = r->c + i * r->ldc + j;
