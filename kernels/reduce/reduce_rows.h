@@ -10,6 +10,7 @@
 #include "kernels/reduce/reduce.h"
 
 #define RUN (64 * 4 * L_LANES)
+#define SHORT 64 /* elements of a row, up to which rows are folded together */
 #define ONCE static __attribute__((noinline)) /* for all who call it */
 
 /* The first n lanes, and the n < L_LANES elements that end a row. */
@@ -24,6 +25,15 @@ TD_INLINE VM first_lanes(int64_t n)
 TD_INLINE V load_last(const td_real *x, int64_t n)
 {
     return L_get_n(x, 0, n, TD_REAL_TYPE, 0);
+}
+
+/* Lane i is that of b where bit d of i is set, else that of a; or lane i ^ other. */
+TD_INLINE V side_by_side(V a, V b, const int d, const int other)
+{
+    VI from;
+    for (int i = 0; i < L_LANES; i++)
+        from[i] = (i ^ other) + (i & d ? L_LANES : 0);
+    return __builtin_shuffle(a, b, from);
 }
 
 #define JOIN(name, lanes, scalar)                                                                  \
@@ -45,6 +55,19 @@ TD_INLINE V load_last(const td_real *x, int64_t n)
             v = join_##name(v, L_swap(v, 2));                                                      \
         v = join_##name(v, L_swap(v, 1));                                                          \
         return (double)v[0];                                                                       \
+    }                                                                                              \
+    TD_INLINE void halve_##name(V *v, const int d)                                                 \
+    {                                                                                              \
+        _Pragma("GCC unroll 8") for (int r = 0; r < d && d < L_LANES; r++) v[r] =                  \
+            join_##name(side_by_side(v[r], v[r + d], d, 0), side_by_side(v[r], v[r + d], d, d));   \
+    }                                                                                              \
+    TD_INLINE V each_##name(V v[L_LANES]) /* lane r: all lanes of v[r] */                          \
+    {                                                                                              \
+        halve_##name(v, 8);                                                                        \
+        halve_##name(v, 4);                                                                        \
+        halve_##name(v, 2);                                                                        \
+        halve_##name(v, 1);                                                                        \
+        return v[0];                                                                               \
     }
 JOIN(add, L_add(a, b), a + b)
 JOIN(mul, L_mul(a, b), a *b)
@@ -74,9 +97,35 @@ JOIN(min, o_minimum(a, b), a < b || a != a ? a : b)
             b = L_sel(first_lanes(n), id##_step(b, load_last(x, n), p), b);                        \
         return lanes_##joins(join_##joins(join_##joins(a, b), join_##joins(c, d)));                \
     }                                                                                              \
+    TD_INLINE void id##_together(const td_real *x, int64_t n, int64_t step, const double *pivot,   \
+                                 int each, union td_total *s)                                      \
+    {                                                                                              \
+        const V none = L_c((td_real)(init));                                                       \
+        const VM last = first_lanes(n % L_LANES);                                                  \
+        td_real sums[L_LANES];                                                                     \
+        V v[L_LANES];                                                                              \
+        _Pragma("GCC unroll 16") for (int r = 0; r < L_LANES; r++, x += step)                      \
+        {                                                                                          \
+            V p = L_c((td_real)pivot[r * each]);                                                   \
+            int64_t i = 0;                                                                         \
+            v[r] = none;                                                                           \
+            for (; i + L_LANES <= n; i += L_LANES)                                                 \
+                v[r] = id##_step(v[r], L_load(x + i), p);                                          \
+            if (i < n)                                                                             \
+                v[r] = L_sel(last, id##_step(v[r], load_last(x + i, n - i), p), v[r]);             \
+        }                                                                                          \
+        L_store(sums, each_##joins(v));                                                            \
+        for (int r = 0; r < L_LANES; r++)                                                          \
+            s[r].f = (double)sums[r];                                                              \
+    }                                                                                              \
     ONCE void id##_rows(const td_real *x, int64_t n, int64_t rows, int64_t step,                   \
                         const double *pivot, int each, union td_total *s)                          \
     {                                                                                              \
+        for (; n <= SHORT && rows >= L_LANES; rows -= L_LANES, x += step * L_LANES) {              \
+            id##_together(x, n, step, pivot, each, s);                                             \
+            s += L_LANES;                                                                          \
+            pivot += each * L_LANES;                                                               \
+        }                                                                                          \
         for (int64_t r = 0; r < rows; r++, x += step, pivot += each) {                             \
             if (n <= RUN) {                                                                        \
                 s[r].f = id##_row(x, n, L_c((td_real)*pivot));                                     \
@@ -157,16 +206,26 @@ static void set_means(double *pivot, int64_t count, int64_t n, const union td_to
     }
 }
 
+/* Rows that are walked more than once before the next: one, which stays in the cache, or many short
+ * ones. */
+static int64_t at_once(int64_t n, int64_t rows)
+{
+    int64_t most = n <= SHORT ? TD_REDUCE_COLUMNS : 1;
+    return rows < most ? rows : most;
+}
+
 static void moments_along(const void *from, int64_t n, int64_t rows, int64_t step, double p,
                           union td_total *s, union td_total *t)
 {
     const td_real *x = from;
-    for (int64_t r = 0; r < rows; r++, x += step) {
-        sum_rows(x, n, 1, 0, &p, 0, s + r);
-        set_means(&p, 1, n, s + r);
-        offset_rows(x, n, 1, 0, &p, 0, s + r);
-        spread_rows(x, n, 1, 0, &p, 0, t + r);
-        moments_about(&p, 1, n, s + r, t + r);
+    double pivot[TD_REDUCE_COLUMNS];
+    for (int64_t some; rows; rows -= some, x += some * step, s += some, t += some) {
+        some = at_once(n, rows);
+        sum_rows(x, n, some, step, &p, 0, s);
+        set_means(pivot, some, n, s);
+        offset_rows(x, n, some, step, pivot, 1, s);
+        spread_rows(x, n, some, step, pivot, 1, t);
+        moments_about(pivot, some, n, s, t);
     }
 }
 
@@ -191,10 +250,11 @@ static void exponents_along(const void *from, int64_t n, int64_t rows, int64_t s
                             union td_total *s, union td_total *t)
 {
     const td_real *x = from;
-    for (int64_t r = 0; r < rows; r++, x += step) {
-        max_rows(x, n, 1, 0, &p, 0, s + r);
-        hold_finite(1, s + r);
-        raised_rows(x, n, 1, 0, &s[r].f, 0, t + r);
+    for (int64_t some; rows; rows -= some, x += some * step, s += some, t += some) {
+        some = at_once(n, rows);
+        max_rows(x, n, some, step, &p, 0, s);
+        hold_finite(some, s);
+        raised_rows(x, n, some, step, &s->f, 1, t);
     }
 }
 
@@ -255,15 +315,24 @@ static int64_t find(const td_real *x, int64_t n, td_real value)
     return n - 1;
 }
 
+/* The same of n <= L_LANES elements. */
+TD_INLINE int64_t find_in_one(const td_real *x, int64_t n, td_real value)
+{
+    V v = n < L_LANES ? load_last(x, n) : L_load(x);
+    uint64_t bits = bits_with(v, L_c(value)) & (((uint64_t)1 << n) - 1);
+    return bits ? __builtin_ctzll(bits) : n - 1;
+}
+
 /* The first of the largest, or smallest: a later one takes its place when it is better. */
 #define ARGUMENT(best, is_better)                                                                  \
     static void arg##best##_along(const void *from, int64_t n, int64_t rows, int64_t step,         \
                                   double p, union td_total *s, union td_total *t)                  \
     {                                                                                              \
         const td_real *x = from;                                                                   \
+        best##_rows(x, n, rows, step, &p, 0, s);                                                   \
         for (int64_t r = 0; r < rows; r++, x += step) {                                            \
-            best##_rows(x, n, 1, 0, &p, 0, s + r);                                                 \
-            t[r].i = find(x, n, (td_real)s[r].f);                                                  \
+            t[r].i =                                                                               \
+                n <= L_LANES ? find_in_one(x, n, (td_real)s[r].f) : find(x, n, (td_real)s[r].f);   \
         }                                                                                          \
     }                                                                                              \
     static void arg##best##_down(const void *from, int64_t n, int64_t rows, int64_t step,          \
