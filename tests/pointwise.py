@@ -130,7 +130,39 @@ def sinc(x):
     return np.where(x == 0, 1, turned / (np.pi * np.where(x == 0, 1, x)))
 
 
+def digamma(x):
+    """By what it is of a larger number, whose series is good to all digits; the other way round below 0."""
+    if x == 0 or (x < 0 and x == math.floor(x)):
+        return math.nan if x else math.copysign(math.inf, -x)
+    if x < 0:
+        return digamma(1 - x) - math.pi / math.tan(math.pi * (x - math.floor(x + 0.5)))
+    less, z = [], x
+    while z < 20:
+        less.append(-1 / z)
+        z += 1
+    i = 1 / (z * z)
+    tail = i * (1 / 12 - i * (1 / 120 - i * (1 / 252 - i * (1 / 240 - i / 132))))
+    return math.fsum([math.log(z), -0.5 / z, -tail, *less])
+
+
+def lgamma(x):
+    return math.inf if x <= 0 and x == math.floor(x) else math.lgamma(x)
+
+
+def erfinv(x):
+    """Newton's steps; near 1 towards the logarithm of what is left."""
+    a = abs(x)
+    if not a < 1:
+        return math.copysign(math.inf, x) if a == 1 else math.nan
+    y = math.sqrt(-math.log(1 - a)) if a > 0.5 else a
+    for _ in range(40):
+        slope = 2 / math.sqrt(math.pi) * math.exp(-y * y)
+        y -= (math.log(1 - a) - math.log(math.erfc(y))) * math.erfc(y) / slope if a > 0.5 else (math.erf(y) - a) / slope
+    return math.copysign(y, x)
+
+
 CURVES = {
+    "lgamma": each(lgamma), "digamma": each(digamma), "erfinv": each(erfinv), "i0": np.i0, "special_i0e": lambda x: np.i0(x) * np.exp(-np.abs(x)),
     "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
     "sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
@@ -241,7 +273,8 @@ TABLE = {
 ALSO = {
     **{"arc" + name: "a" + name for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "tan2")},
     **{"special_" + name: name for name in ("expm1", "exp2", "log1p", "sinc", "erf", "erfc")},
-    "special_expit": "sigmoid", "special_xlogy": "xlogy.Tensor",
+    "special_expit": "sigmoid", "special_gammaln": "lgamma", "special_psi": "digamma",
+    **{"special_" + name: name for name in ("digamma", "erfinv", "i0")}, "special_xlogy": "xlogy.Tensor",
     "negative": "neg", "absolute": "abs", "sgn": "sign", "fix": "trunc", "clip": "clamp", "clip.Tensor": "clamp.Tensor",
     **{f"{name}.{how}": f"{of}.{how}" for name, of in (
         ("multiply", "mul"), ("subtract", "sub"), ("divide", "div"), ("true_divide", "div"), ("not_equal", "ne"), ("less", "lt"),

@@ -12,6 +12,7 @@
 /* What stands in place of these: */
 #define TD_KERNELS_LANES_H
 #define TD_KERNELS_FUNCTIONS_H
+#define TD_KERNELS_SPECIAL_H
 #define TD_REAL_BITS 32
 #ifndef __FMA__
 #define __FMA__ 1
@@ -163,6 +164,11 @@ TD_TRACE_CALL_1(asinh_sleef_)
 TD_TRACE_CALL_1(acosh_sleef_)
 TD_TRACE_CALL_1(o_atanh)
 TD_TRACE_CALL_1(o_erfc)
+TD_TRACE_CALL_1(o_lgamma)
+TD_TRACE_CALL_1(o_digamma)
+TD_TRACE_CALL_1(o_erfinv)
+TD_TRACE_CALL_1(o_i0)
+TD_TRACE_CALL_1(o_i0e)
 TD_TRACE_CALL_1(sin_sleef_)
 TD_TRACE_CALL_1(cos_sleef_)
 TD_TRACE_CALL_2(o_atan2)

@@ -4,6 +4,7 @@
 #include "kernels/none.h"
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/pointwise/truth.h"
+#include "kernels/special.h"
 
 /* Of a formula of whole numbers alone no row comes. */
 static const V NONE;

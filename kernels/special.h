@@ -1,0 +1,219 @@
+/* Functions of statistics and physics in lanes: of gamma, the inverse of erf, Bessel's. Each is a
+ * call wherever it is used: they are long, and few formulas have them. */
+#ifndef TD_KERNELS_SPECIAL_H
+#define TD_KERNELS_SPECIAL_H
+
+#include "kernels/formulas.h"
+
+#include <math.h>
+
+#define TD_SPECIAL static V __attribute__((noinline, unused))
+
+/* By degree, the highest first. */
+TD_INLINE V series_(V x, const td_real *c, int n)
+{
+    V p = L_c(c[0]);
+    for (int i = 1; i < n; i++)
+        p = L_fma(p, x, L_c(c[i]));
+    return p;
+}
+#define TD_SERIES(x, ...)                                                                          \
+    series_(x, (const td_real[]){__VA_ARGS__},                                                     \
+            (int)(sizeof((td_real[]){__VA_ARGS__}) / sizeof(td_real)))
+
+/* ---- gamma ---- */
+
+TD_BY_SLEEF(lgamma_sleef_, lgamma)
+
+/* Below 0, where SLEEF keeps few digits beside its roots, the C library's, a lane at a time. */
+TD_SPECIAL o_lgamma(V x)
+{
+    V y = lgamma_sleef_(L_abs(x));
+    for (int i = 0, sign; i < L_LANES; i++)
+        if (x[i] < 0)
+            y[i] = (td_real)lgamma_r((double)x[i], &sign);
+    return y;
+}
+
+/* Below 0 by what is above: psi(x) = psi(1 - x) - pi / tan(pi x), with digits to lose beside its
+ * roots; psi(z) of a large z by its series, of a smaller one by what it is larger by. */
+static double __attribute__((noinline, unused)) digamma_below_(double x)
+{
+    long double z = 1 - (long double)x, r = (long double)x - rintl((long double)x), sum = 0;
+    if (r == 0 || isinf(x))
+        return NAN;
+    for (; z < 20; z++)
+        sum += 1 / z;
+    long double i = 1 / (z * z), tail = 0;
+    static const long double by[] = {1.0L / 12,  -1.0L / 120,     1.0L / 252, -1.0L / 240,
+                                     1.0L / 132, -691.0L / 32760, 1.0L / 12};
+    for (int k = 6; k >= 0; k--)
+        tail = (tail + by[k]) * i;
+    const long double pi = 3.14159265358979323846264338327950288L;
+    return (double)(logl(z) - 0.5L / z - tail - sum - pi / tanl(pi * r));
+}
+
+/* From 1 to 2 a ratio times the distance from the root, which stands in parts (J. Maddock's, of
+ * Boost); one step of the recurrence leads there from 0 to 3, more of them up to the series. */
+#if TD_REAL_BITS == 32
+#define TD_FAR_STEPS 6
+TD_INLINE V digamma_near_(V x)
+{
+    V z = L_sub(x, L_c(1)), g = L_sub(x, L_c(1532632.0f / 1048576));
+    g = L_sub(g, L_c(0.37006601859126e-6f));
+    V p = TD_SERIES(z, -0.061041765350579073f, -0.43916936919946835f, -0.44981331915268368f,
+                    0.25479851023250261f);
+    V q = TD_SERIES(z, 0.063851690523355715f, 0.65341249856146947f, 1.5890202430554952f, 1);
+    return L_fma(g, L_c(0.99558162689208984f), L_mul(g, L_div(p, q)));
+}
+#else
+#define TD_FAR_STEPS 10
+TD_INLINE V digamma_near_(V x)
+{
+    V z = L_sub(x, L_c(1)), g = L_sub(x, L_c(1569415565.0 / 1073741824));
+    g = L_sub(L_sub(g, L_c(381566830.0 / 1073741824 / 1073741824)),
+              L_c(0.9016312093258695918615325266959189453125e-19));
+    V p = TD_SERIES(z, -0.0020713321167745952, -0.045251321448739056, -0.28919126444774784,
+                    -0.65031853770896507, -0.32555031186804491, 0.25479851061131551);
+    V q = TD_SERIES(z, -0.55789841321675513e-6, 0.0021284987017821144, 0.054151797245674225,
+                    0.43593529692665969, 1.4606242909763515, 2.0767117023730469, 1);
+    return L_fma(g, L_c(0.99558162689208984), L_mul(g, L_div(p, q)));
+}
+#endif
+
+/* log(z) - 1 / 2z - ..., less 1 / x + 1 / (x + 1) + ... = p / q up to a z of TD_FAR_STEPS. */
+TD_INLINE V digamma_far_(V x)
+{
+    V p = L_c(0), q = L_c(1), z = x;
+    for (int k = 0; k < TD_FAR_STEPS - 3; k++) {
+        VM near = L_lt(z, L_c(TD_FAR_STEPS));
+        p = L_sel(near, L_fma(p, z, q), p);
+        q = L_sel(near, L_mul(q, z), q);
+        z = L_sel(near, L_add(z, L_c(1)), z);
+    }
+    V i = L_div(L_c(1), L_mul(z, z));
+#if TD_REAL_BITS == 32
+    V tail = TD_SERIES(i, 1.0f / 252, -1.0f / 120, 1.0f / 12);
+#else
+    V tail = TD_SERIES(i, 1.0 / 12, -691.0 / 32760, 1.0 / 132, -1.0 / 240, 1.0 / 252, -1.0 / 120,
+                       1.0 / 12);
+#endif
+    V y = L_sub(L_sub(o_log(z), L_div(L_c((td_real)0.5), z)), L_mul(i, tail));
+    return L_sub(y, L_div(p, q));
+}
+
+TD_SPECIAL o_digamma(V x)
+{
+    VM first = L_lt(x, L_c(1)), third = L_gt(x, L_c(2));
+    V at = L_sel(first, L_add(x, L_c(1)), L_sel(third, L_sub(x, L_c(1)), x));
+    V step = L_sel(first, L_div(L_c(-1), x), L_sel(third, L_div(L_c(1), at), L_c(0)));
+    V y = L_add(digamma_near_(at), step);
+    VM far = L_not(L_le(x, L_c(3)));
+    if (L_any(far))
+        y = L_sel(far, digamma_far_(x), y);
+    for (int i = 0; i < L_LANES; i++)
+        if (x[i] < 0)
+            y[i] = (td_real)digamma_below_((double)x[i]);
+    return y;
+}
+
+/* ---- the inverse of erf ---- */
+
+/* By w = -log(1 - x^2) (M. Giles): 4 units of FP32. */
+TD_INLINE V erfinv_rough_(V x)
+{
+    V w = L_neg(o_log(L_mul(L_sub(L_c(1), x), L_add(L_c(1), x))));
+    V near = L_sub(w, L_c((td_real)2.5)), far = L_sub(L_sqrt(w), L_c(3));
+    V p = TD_SERIES(near, (td_real)2.81022636e-08, (td_real)3.43273939e-07, (td_real)-3.5233877e-06,
+                    (td_real)-4.39150654e-06, (td_real)0.00021858087, (td_real)-0.00125372503,
+                    (td_real)-0.00417768164, (td_real)0.246640727, (td_real)1.50140941);
+    V q = TD_SERIES(far, (td_real)-0.000200214257, (td_real)0.000100950558, (td_real)0.00134934322,
+                    (td_real)-0.00367342844, (td_real)0.00573950773, (td_real)-0.0076224613,
+                    (td_real)0.00943887047, (td_real)1.00167406, (td_real)2.83297682);
+    return L_mul(L_sel(L_lt(w, L_c(5)), p, q), x);
+}
+
+#if TD_REAL_BITS == 64
+/* Halley's step towards erf(x) = a, or erfc(x) = 1 - a where a is near 1. */
+TD_INLINE V erfinv_step_(V x, V a)
+{
+    V slope = L_mul(L_c(1.1283791670955126), o_exp(L_neg(L_mul(x, x))));
+    V off = L_sel(L_lt(a, L_c(0.5)), L_sub(o_erf(x), a), L_sub(L_sub(L_c(1), a), o_erfc(x)));
+    V t = L_div(off, slope);
+    return L_sub(x, L_div(t, L_fma(x, t, L_c(1))));
+}
+#endif
+
+TD_SPECIAL o_erfinv(V x)
+{
+    V a = L_abs(x);
+#if TD_REAL_BITS == 64
+    V rest = L_neg(o_log(L_sub(L_c(1), a))), s = L_sqrt(rest);
+    V y = erfinv_rough_(a);
+    s = L_sqrt(L_sub(rest, o_log(L_mul(s, L_c(1.7724538509055160)))));
+    y = L_sel(L_gt(rest, L_c(13)), s, y); /* beyond what the rough one is for */
+    y = erfinv_step_(erfinv_step_(y, a), a);
+    y = L_sel(L_eq(a, L_c(0)), a, y);
+#else
+    V y = erfinv_rough_(a);
+#endif
+    y = L_sel(L_eq(a, L_c(1)), L_c((td_real)INFINITY), y);
+    return L_copysign(L_sel(L_gt(a, L_c(1)), L_c((td_real)NAN), y), x);
+}
+
+/* ---- Bessel's ---- */
+
+/* Chebyshev's series, the last coefficient first (C. Clenshaw). FP32 needs none of the first skip.
+ */
+TD_INLINE V chebyshev_(V x, const double *c, int n, int skip)
+{
+    int i = TD_REAL_BITS == 32 ? skip : 0;
+    V a = L_c((td_real)c[i]), b = L_c(0), old = b;
+    while (++i < n) {
+        old = b;
+        b = a;
+        a = L_add(L_sub(L_mul(x, b), old), L_c((td_real)c[i]));
+    }
+    return L_mul(L_c((td_real)0.5), L_sub(a, old));
+}
+
+/* I0 times exp(-|x|): by S. Moshier's Cephes. */
+TD_SPECIAL o_i0e(V x)
+{
+    static const double near[] = {
+        -4.4153416464793395e-18, 3.3307945188222384e-17,  -2.431279846547955e-16,
+        1.715391285555133e-15,   -1.1685332877993451e-14, 7.676185498604936e-14,
+        -4.856446783111929e-13,  2.95505266312964e-12,    -1.726826291441556e-11,
+        9.675809035373237e-11,   -5.189795601635263e-10,  2.6598237246823866e-09,
+        -1.300025009986248e-08,  6.046995022541919e-08,   -2.670793853940612e-07,
+        1.1173875391201037e-06,  -4.4167383584587505e-06, 1.6448448070728896e-05,
+        -5.754195010082104e-05,  0.00018850288509584165,  -0.0005763755745385824,
+        0.0016394756169413357,   -0.004324309995050576,   0.010546460394594998,
+        -0.02373741480589947,    0.04930528423967071,     -0.09490109704804764,
+        0.17162090152220877,     -0.3046826723431984,     0.6767952744094761};
+    static const double far[] = {
+        -7.233180487874754e-18,  -4.830504485944182e-18,  4.46562142029676e-17,
+        3.461222867697461e-17,   -2.8276239805165836e-16, -3.425485619677219e-16,
+        1.7725601330565263e-15,  3.8116806693526224e-15,  -9.554846698828307e-15,
+        -4.150569347287222e-14,  1.54008621752141e-14,    3.8527783827421426e-13,
+        7.180124451383666e-13,   -1.7941785315068062e-12, -1.3215811840447713e-11,
+        -3.1499165279632416e-11, 1.1889147107846439e-11,  4.94060238822497e-10,
+        3.3962320257083865e-09,  2.266668990498178e-08,   2.0489185894690638e-07,
+        2.8913705208347567e-06,  6.889758346916825e-05,   0.0033691164782556943,
+        0.8044904110141088};
+    V a = L_abs(x), held = L_max(L_c(1), a);
+    V y = chebyshev_(L_sub(L_mul(L_c((td_real)0.5), L_min(L_c(8), a)), L_c(2)), near,
+                     (int)(sizeof near / sizeof *near), 10);
+    V z = chebyshev_(L_sub(L_div(L_c(32), held), L_c(2)), far, (int)(sizeof far / sizeof *far), 15);
+    y = L_sel(L_le(a, L_c(8)), y, L_div(z, L_sqrt(held)));
+    return L_sel(L_uno(x, x), x, y);
+}
+
+TD_SPECIAL o_i0(V x)
+{
+    V half = o_exp(L_mul(L_c((td_real)0.5), L_abs(x)));
+    V y = L_mul(L_mul(o_i0e(x), half), half);
+    return L_sel(L_eq(L_abs(x), L_c((td_real)INFINITY)), L_c((td_real)INFINITY), y);
+}
+
+#endif
