@@ -13,7 +13,7 @@ def Smooth(x, alpha: float):
 
 
 @onnxscript.script(default_opset=op)
-def twice(x: FLOAT["n", 8]) -> FLOAT["n", 8]: # noqa: F821
+def twice(x: FLOAT[None, 8]) -> FLOAT[None, 8]:
     return Smooth(op.Add(Smooth(x, alpha=1.5), x), alpha=0.5)
 
 
