@@ -15,6 +15,7 @@ import copies
 import factories
 import gradients
 import index
+import linalg
 import move
 import norm
 import optimizers
@@ -267,6 +268,7 @@ JUDGES = {
         copies,
         factories,
         index,
+        linalg,
         move,
         norm,
         optimizers,
@@ -303,6 +305,7 @@ def draw_all(rng, datatype, shapes):
              draw(rng, "BOOL" if name in pointwise.MASKS else datatype, shape) for name, shape in shapes.items()}
     drawn |= {name: np.where(drawn[name] == 0, 1, drawn[name]).astype(drawn[name].dtype) for name, shape in shapes.items()
               if isinstance(shape, pointwise.Divisor) and datatype in INTEGERS}
+    drawn |= {name: shape.by(rng, shape).astype(DATATYPES[datatype]) for name, shape in shapes.items() if isinstance(shape, linalg.Matrix)}
     drawn |= {name: without_signs(drawn[name]) for name, shape in shapes.items() if isinstance(shape, optimizers.Positive)}
     return drawn | {name: in_order(drawn[name]) for name, shape in shapes.items() if isinstance(shape, order.Sorted)}
 
@@ -390,6 +393,8 @@ def exact_and_scale(judged, tensors, parameters):
         exact = named(judged.formula(**arrays, **parameters))
         if judged.scale == "own":
             return exact, {key: np.abs(np.asarray(one, np.float64)) for key, one in exact.items()}
+        if isinstance(judged.scale, int): # so many units of the largest
+            return exact, {key: judged.scale * np.max(np.abs(one), initial=0) for key, one in exact.items()}
         if judged.scale == "all":
             return exact, {key: np.max(np.abs(one), initial=0) for key, one in exact.items()}
         # activations come after the sum, and none is much steeper than 1

@@ -3,6 +3,7 @@
 #include "dispatch/pt2/pt2.h"
 #include "kernels/sizes.h"
 
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 
@@ -242,4 +243,90 @@ int td_pt2_batch_norm(struct td_walk *walk, const struct td_node *node, const st
                     "b = native_batch_norm(x, weight, bias, mean, var, False, 0.0, eps)[2]; "
                     "c = mean + 0; d = var + 0",
         args, 12, out, &made);
+}
+
+/* Each tensor's rows, with zeros where the others have columns. */
+int td_pt2_block_diag(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
+                      struct td_item *out)
+{
+    struct td_item part[TD_MAX_OUTS], list;
+    int64_t all = 0, before = 0;
+    int n = node->n_operands ? in[0].n : 0, err = 0;
+    if (n < 1 || n > TD_MAX_OUTS)
+        return td_walk_refuse(walk, "tensors: from 1 to %d are right", TD_MAX_OUTS);
+    for (int i = 0; i < n && !err; i++) {
+        const struct td_tensor *t = &in[0].list[i].v.tensor;
+        int64_t columns = t->rank ? t->shape[t->rank - 1] : 1;
+        if (in[0].list[i].v.kind != TD_KIND_tensor || t->rank > 2)
+            return td_walk_refuse(walk, "tensors: of two dimensions or less are right");
+        struct td_given args[] = {{"x", in[0].list[i]},
+                                  {"shape", ints((int64_t[]){1, columns}, 2)}};
+        part[i] = in[0].list[i];
+        err = t->rank < 2 ? formula(walk, "reshape(x, shape)", args, 2, &part[i]) : 0;
+        err = td_size_plus(all, columns, &all) ? err : -EINVAL;
+    }
+    for (int i = 0; i < n && !err; i++) {
+        int64_t columns = part[i].v.tensor.shape[1];
+        struct td_given args[] = {{"x", part[i]},
+                                  {"pad", ints((int64_t[]){before, all - before - columns}, 2)}};
+        err = formula(walk, "constant_pad_nd(x, pad)", args, 2, &part[i]);
+        before += columns;
+    }
+    err = err ? err : td_walk_list(walk, part, n, &list);
+    return err ? err : TD_CALL(walk, "cat", out, TD_GIVE(list), TD_GIVE(td_item_int(0)));
+}
+
+/* Half of what lies between the neighbours; at the ends, of what lies before the only one. */
+int td_pt2_gradient(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
+                    struct td_item *out)
+{
+    struct td_tensor x;
+    int at = td_node_find(node, "spacing"), err = tensor_at(walk, node, in, 0, &x);
+    int64_t dim = td_node_int(node, "dim", -1);
+    dim += dim < 0 ? x.rank : 0;
+    if (err || x.rank != (td_node_find(node, "dim") < 0 ? 1 : x.rank) || dim < 0 || dim >= x.rank ||
+        x.shape[dim] < 2 || td_node_int(node, "edge_order", 1) != 1)
+        return err ? err
+                   : td_walk_refuse(walk, "self, dim, edge_order: one dimension of two elements or "
+                                          "more, and edges of order 1, are right");
+    struct td_given args[] = {
+        {"x", in[0]},
+        {"dim", td_item_int(dim)},
+        {"by", at < 0 || in[at].v.kind == TD_KIND_none ? td_item_float(1) : in[at]}};
+    return formula(walk,
+                   "cat([slice(x, dim, 1, 2) - slice(x, dim, 0, 1), (slice(x, dim, 2) - slice(x, "
+                   "dim, 0, -2)) * 0.5, slice(x, dim, -1) - slice(x, dim, -2, -1)], dim) / by",
+                   args, 3, out);
+}
+
+/* How often each number comes: as many of them as the largest says, which is read first. */
+int td_pt2_bincount(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
+                    struct td_item *out)
+{
+    int weights = td_node_find(node, "weights");
+    int64_t size = td_node_int(node, "minlength", 0), end[2] = {0, -1};
+    struct td_tensor x;
+    struct td_item ends;
+    int n = 0, err = tensor_at(walk, node, in, 0, &x);
+    struct td_given args[] = {{"x", in[0]},
+                              {"size", ints(&size, 1)},
+                              {"w", weights < 0 ? (struct td_item){.v = {0}} : in[weights]}};
+    if (!err && x.rank == 1 && x.shape[0])
+        err = formula(walk, "stack([amin(x, [0]), amax(x, [0])], 0)", args, 1, &ends);
+    if (!err && x.rank == 1 && x.shape[0])
+        n = td_walk_ints(walk, &ends, end, 2);
+    if (err || n < 0)
+        return err ? err : n;
+    if (x.rank != 1 || end[0] < 0 || size < 0 || end[1] >= INT32_MAX)
+        return td_walk_refuse(walk, "self, minlength: one dimension of numbers from 0 on is right");
+    size = end[1] + 1 > size ? end[1] + 1 : size;
+    args[1].item = ints(&size, 1);
+    bool none = args[2].item.v.kind == TD_KIND_none;
+    return formula(
+        walk,
+        none ? "_x = to.dtype(x, INT64); y = scatter_add(zeros(size, dtype='INT64'), 0, _x, "
+               "ones_like(_x))"
+             : "_x = to.dtype(x, INT64); y = scatter_add(zeros(size, dtype='FP64'), 0, _x, "
+               "to.dtype(w, FP64))",
+        args, 3, out);
 }

@@ -117,8 +117,7 @@ static int check_strided(struct td_pt2_graph *graph, const struct td_node *node,
 /* Those that PyTorch itself has others for may be rewritten in these before they are saved. */
 static int refuse_operator(struct td_pt2_graph *graph, const char *op)
 {
-    static const char *const composites[] = {"block_diag", "gradient", "isin",  "quantile",
-                                             "trapezoid",  "trapz",    "vander"};
+    static const char *const composites[] = {"gradient", "isin", "quantile", "trapezoid", "trapz"};
     const char *name = strrchr(op, ':');
     name = name ? name + 1 : !strncmp(op, "torch.ops.", 10) ? op + 10 : op;
     name += !strncmp(name, "aten.", 5) ? 5 : 0;
@@ -149,13 +148,31 @@ static int check_graphs(struct td_pt2_graph *graph, const struct td_pt2_target *
                : td_pt2_refuse(graph, "has other arguments than torch.export gives it");
 }
 
+/* An effect's node has a token, which stands for its place among the others, and an operator before
+ * that one's own arguments: of them there is but one here. */
+static int skip_effect(struct td_pt2_graph *graph, const struct td_node *node, const cJSON *json,
+                       int *skip)
+{
+    const cJSON *inputs = td_pt2_get(json, "inputs");
+    const cJSON *second = cJSON_GetArraySize(inputs) > 2 ? cJSON_GetArrayItem(inputs, 1) : NULL;
+    const char *op = td_pt2_text(td_pt2_get(second, "arg"), "as_operator");
+    *skip = 0;
+    if (strcmp(node->op, "higher_order.with_effects") != 0)
+        return 0;
+    *skip = 2;
+    return op && !strcmp(op, "torch.ops.aten._linalg_check_errors.default")
+               ? 0
+               : td_pt2_refuse(graph, "has an effect that is not known here: %.60s", op ? op : "");
+}
+
 int td_pt2_emit(struct td_pt2_graph *graph, const cJSON *json, const int *out, int n_outs,
                 bool *in_place)
 {
     struct td_node_operand *operand;
     struct td_node node = {.out = out, .n_outs = n_outs, .op = td_pt2_short(graph, json)};
     const char *name = td_pt2_text(json, "name");
-    int err = node.op ? td_pt2_operands(graph, json, 0, 0, &operand, &node.n_operands) : -ENOMEM;
+    int skip = 0, err = node.op ? skip_effect(graph, &node, json, &skip) : -ENOMEM;
+    err = err ? err : td_pt2_operands(graph, json, skip, 0, &operand, &node.n_operands);
     bool writes = false;
     if (err)
         return err;

@@ -128,6 +128,9 @@ int td_pt2_part(struct td_walk *walk, const struct td_node *node, const struct t
                           TD_GIVE(td_item_int(i)));
         return err ? err : td_walk_list(walk, both, 2, out);
     }
+    if (target->how == 'm') /* its length */
+        return c.im.v.kind ? TD_CALL(walk, "hypot", out, TD_GIVE(c.re), TD_GIVE(c.im))
+                           : TD_CALL(walk, "abs", out, TD_GIVE(c.re));
     if (!c.im.v.kind && target->how != 'r')
         err = TD_CALL(walk, "zeros_like", &c.im, TD_GIVE(c.re));
     *out = target->how == 'i' ? c.im : c.re;
@@ -136,4 +139,36 @@ int td_pt2_part(struct td_walk *walk, const struct td_node *node, const struct t
     struct td_item both[2] = {c.re, c.im}, list;
     err = td_walk_list(walk, both, 2, &list);
     return err ? err : TD_CALL(walk, "stack", out, TD_GIVE(list), TD_GIVE(td_item_int(-1)));
+}
+
+/* Frames of n_fft elements, hop_length apart, through the window, and each frame's transform. */
+int td_pt2_stft(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
+                struct td_item *out)
+{
+    int window = td_node_find(node, "window"), onesided = td_node_find(node, "onesided");
+    int64_t size = td_node_int(node, "n_fft", 0), hop = td_node_int(node, "hop_length", size / 4);
+    int length = td_node_find(node, "win_length");
+    bool half = onesided < 0 || in[onesided].v.kind == TD_KIND_none || in[onesided].v.i;
+    if (td_node_int(node, "normalized", 0) || td_node_int(node, "align_to_window", 0) ||
+        !td_node_int(node, "return_complex", 0) || size < 1 || hop < 1 ||
+        (length >= 0 && in[length].v.kind != TD_KIND_none && in[length].v.i != size))
+        return td_walk_refuse(walk, "normalized, return_complex, win_length: False, True and n_fft "
+                                    "are right");
+    struct td_given args[] = {{"x", in[0]},
+                              {"n", td_item_int(size)},
+                              {"hop", td_item_int(hop)},
+                              {"w", window < 0 ? (struct td_item){.v = {0}} : in[window]}};
+    bool plain = args[3].item.v.kind == TD_KIND_none;
+    struct complex c = {{.v = {0}}, {.v = {0}}};
+    struct td_item both[2];
+    int err = td_walk_formula(walk, plain ? "unfold(x, -1, n, hop)" : "unfold(x, -1, n, hop) * w",
+                              args, 4, &c.re, NULL);
+    err = err ? err : transform(walk, -1, -1, &c);
+    both[0] = c.re;
+    both[1] = c.im;
+    err = err || !half ? err : halve(walk, -1, both);
+    for (int i = 0; i < 2 && !err; i++)
+        err = TD_CALL(walk, "transpose.int", &both[i], TD_GIVE(both[i]), TD_GIVE(td_item_int(-2)),
+                      TD_GIVE(td_item_int(-1)));
+    return err ? err : td_walk_list(walk, both, 2, out);
 }

@@ -156,9 +156,10 @@ static struct td_given left_out(char *text)
     if (!text)
         return given;
     int64_t i = strtoll(text, &end, 10);
-    given.item = !strcmp(text, "False") ? td_item_bool(false)
-                 : *end                 ? td_item_float(strtod(text, NULL))
-                                        : td_item_int(i);
+    given.item = !strcmp(text, "False")  ? td_item_bool(false)
+                 : !strcmp(text, "True") ? td_item_bool(true)
+                 : *end                  ? td_item_float(strtod(text, NULL))
+                                         : td_item_int(i);
     return given;
 }
 

@@ -143,7 +143,8 @@ static int read_node(struct td_pt2_graph *graph)
     const struct td_pt2_target *target = td_pt2_target(name);
     if (target && target->lower == td_pt2_assert_metadata && asserts_complex(graph->reading))
         return 0;
-    int err = read_results(&r);
+    bool effect = target && target->lower == td_pt2_effect; /* whose result is no tensor */
+    int err = effect ? 0 : read_results(&r);
     if (!err && target && target->how && strchr("sct", target->how) && !target->lower) {
         err = keep(&r, target);
         if (err < 1)

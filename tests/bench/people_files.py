@@ -306,7 +306,7 @@ def function_files(k):
 
 def genai_files(k):
     """A small decoder by GenAI's builder, in FP32 and in 4 bits: a first step, from an empty cache."""
-    import onnxruntime_genai  # noqa: F401
+    importlib.import_module("onnxruntime_genai")
     from tokenizers import Tokenizer, models
     from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
     work = pathlib.Path(tempfile.mkdtemp())

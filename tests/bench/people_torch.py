@@ -89,8 +89,11 @@ def kalman(m, mean, cov):
 
 
 def beta_density(m, a, b, x):
-    return torch.distributions.Beta(a, b, validate_args=False).log_prob(x), torch.digamma(a), torch.erfinv(x * 2 - 1), torch.special.i0(a), \
-        torch.polygamma(1, a)
+    return torch.distributions.Beta(a, b, validate_args=False).log_prob(x), torch.digamma(a), torch.erfinv(x * 2 - 1), torch.special.i0(a)
+
+
+def spread(m, a):
+    return torch.polygamma(1, a)
 
 
 def counts(m, x, ids):
@@ -164,6 +167,7 @@ def mathematical(r):
     yield "gaussian_process", By(gaussian_process, seen=r(20, 3), y=r(20)), (r(5, 3),), None
     yield "kalman", By(kalman, f=r(4, 4), q=torch.eye(4), h=r(2, 4), r=torch.eye(2)), (r(4), torch.eye(4)), None
     yield "beta_density", By(beta_density), (r(6).abs() + 0.3, r(6).abs() + 0.3, torch.sigmoid(r(6))), None
+    yield "spread", By(spread), (r(6).abs() + 0.3,), None
     yield "counts", By(counts), (r(50), torch.randint(0, 7, (30,), generator=torch.Generator().manual_seed(5))), None
     yield "principal", By(principal), (r(12, 5),), None
     yield "losses", By(losses, w=torch.rand(5) + 0.5), (r(6, 5), r(6, 5), torch.tensor([0, 1, 2, 3, 4, 1])), None

@@ -211,6 +211,20 @@ class Domains(unittest.TestCase):
                       support_vectors=vectors.ravel().tolist(), coefficients=self.normal(7).tolist(), rho=[0.25])
         self.same(ML, "SVMRegressor", [x], coefficients=self.normal(4).tolist(), rho=[0.25], kernel_type="LINEAR", n_supports=0, kernel_params=[0.0, 0.0, 0.0])
 
+    def test_machines_of_classes(self):
+        """Labels by votes; probabilities by Platt's curves and what couples them: they may disagree."""
+        for counts in (3, 4), (2, 5, 3), (2, 1, 3, 2):
+            k, n = len(counts), sum(counts)
+            how = {"classlabels_ints": [7, 3, 5, 4][:k], "vectors_per_class": list(counts), "support_vectors": self.normal(n * 4).tolist(),
+                   "coefficients": self.normal((k - 1) * n).tolist(), "rho": self.normal(k * (k - 1) // 2).tolist(), "kernel_params": [0.3, 0.5, 3.0]}
+            share = {"prob_a": (-abs(self.normal(k * (k - 1) // 2)) - 1).tolist(), "prob_b": self.normal(k * (k - 1) // 2).tolist()}
+            for kernel in "RBF", "LINEAR", "SIGMOID", "POLY":
+                x = self.normal(9, 4)
+                self.same(ML, "SVMClassifier", [x], outputs=[0, 1], within=2e-5, kernel_type=kernel, **how)
+                self.same(ML, "SVMClassifier", [x], outputs=[0, 1], within=2e-5, kernel_type=kernel, **how, **share)
+        self.same(ML, "SVMClassifier", [self.normal(9, 4)], outputs=[0, 1], classlabels_ints=[0, 1, 2], coefficients=self.normal(12).tolist(), rho=[0.25],
+                  kernel_type="LINEAR", kernel_params=[0.0, 0.0, 0.0])
+
     # ---- com.microsoft ----
 
     def test_fused(self):

@@ -5,15 +5,15 @@
 """
 import pathlib
 import sys
-import unittest
 
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-import archives
+import one_node
 import service
-from archives import Bool, Model
-from runner import Refused, Runner
+from archives import Model
+from one_node import OneNode
+from runner import Runner
 
 
 def logs(x, axis=1):
@@ -21,38 +21,7 @@ def logs(x, axis=1):
     return x - np.log(np.exp(x).sum(axis, keepdims=True))
 
 
-class Composed(unittest.TestCase):
-    def setUp(self):
-        self.rng = np.random.default_rng(service.seed())
-
-    def normal(self, *shape):
-        return self.rng.standard_normal(shape).astype(np.float32)
-
-    def model(self, target, inputs, outs=1, **how):
-        """One node; inputs by the argument's name, a list of arrays for a list."""
-        m, given = Model(), {}
-        for name, value in inputs.items():
-            for i, array in enumerate(value if isinstance(value, list) else [value]):
-                kind = {"f": "float32", "i": "int64"}[array.dtype.kind]
-                port = m.user(f"{name}{i}", kind, sizes=list(array.shape))
-                given.setdefault(name, []).append(port) if isinstance(value, list) else given.update({name: port})
-        m.outputs = [m.call(target, "y", **given, **how)] if outs == 1 else list(m.call(target, [f"y{i}" for i in range(outs)], **given, **how))
-        return m
-
-    def same(self, target, inputs, *wanted, **how):
-        m = self.model(target, inputs, len(wanted), **how)
-        flat = [a for value in inputs.values() for a in (value if isinstance(value, list) else [value])]
-        for mode in "eager", "plan":
-            for got, want in zip(RUN.run(m.bytes(), flat, how=mode), wanted, strict=True):
-                with self.subTest(target, **{k: str(v) for k, v in how.items()}):
-                    self.assertEqual(got.shape, np.shape(want))
-                    np.testing.assert_allclose(got, want, 2e-5, 2e-5)
-
-    def refused(self, word, target, inputs, **how):
-        with self.assertRaises(Refused) as caught:
-            RUN.run(self.model(target, inputs, **how).bytes(), [a for a in inputs.values()])
-        self.assertIn(word, str(caught.exception))
-
+class Composed(OneNode):
     def test_losses(self):
         x, t = 2 * self.normal(6, 5), self.normal(6, 5)
         p, d = 1 / (1 + np.exp(-t)), abs(x - t)
@@ -129,6 +98,65 @@ class Composed(unittest.TestCase):
         self.same("renorm.default", {"self": x}, x * np.where(size > 1, 1 / (size + 1e-7), 1), p=2, dim=1, maxnorm=1.0)
         self.same("special_entr.default", {"self": abs(x)}, -abs(x) * np.log(abs(x)))
 
+    def test_weights(self):
+        """Of classes: each counts by its own in a mean."""
+        x, w = self.normal(6, 5), abs(self.normal(5)) + 0.5
+        t = np.array([0, 1, 4, 3, 1, 2])
+        y = -logs(x)
+        own = y[np.arange(6), t] * w[t]
+        self.same("cross_entropy_loss.default", {"self": x, "target": t, "weight": w}, own.sum() / w[t].sum())
+        self.same("cross_entropy_loss.default", {"self": x, "target": t, "weight": w}, own, reduction=0)
+        known = t != 3
+        self.same("nll_loss_nd.default", {"self": logs(x), "target": t, "weight": w}, (own * known).sum() / (w[t] * known).sum(), ignore_index=3)
+        smooth = 0.9 * own + 0.1 * (y * w).mean(1)
+        self.same("cross_entropy_loss.default", {"self": x, "target": t, "weight": w}, smooth.sum() / w[t].sum(), label_smoothing=0.1)
+        p = 1 / (1 + np.exp(-self.normal(6, 5)))
+        more = (1 - p) * x + ((w - 1) * p + 1) * np.log1p(np.exp(-x))
+        names = "binary_cross_entropy_with_logits.default"
+        self.same(names, {"self": x, "target": p, "pos_weight": w}, more.mean())
+        self.same(names, {"self": x, "target": p, "weight": w}, (w * ((1 - p) * x + np.log1p(np.exp(-x)))).sum(), reduction=2)
+        sign = np.array([1, -1, -1, 1, 1, -1])
+        other = self.normal(6, 5)
+        share = (x * other).sum(1) / np.sqrt((x * x).sum(1) * (other * other).sum(1))
+        self.same("cosine_embedding_loss.default", {"input1": x, "input2": other, "target": sign}, np.where(sign > 0, 1 - share, np.maximum(share - 0.2, 0)).mean(), margin=0.2)
+        room = np.maximum(1 - x[np.arange(6), t][:, None] + x, 0) ** 2
+        room[np.arange(6), t] = 0
+        self.same("multi_margin_loss.default", {"self": x, "target": t}, room.mean(1).mean(), p=2, margin=1.0)
+
+    def test_made(self):
+        a, b = self.normal(2, 3), self.normal(3, 2)
+        self.same("block_diag.default", {"tensors": [a, b, a[0]]}, np.block([[a, np.zeros((2, 5))], [np.zeros((3, 3)), b, np.zeros((3, 3))], [np.zeros((1, 5)), a[:1]]]))
+        self.same("vander.default", {"x": a[0]}, np.vander(a[0]))
+        self.same("gradient.scalarint", {"self": b}, np.gradient(b, 0.5, axis=0), spacing=0.5, dim=0)
+        self.refused("two elements", "gradient.scalarint", {"self": b[:1]}, dim=0)
+        hole = np.where(b > 0.5, np.nan, b).astype(np.float32)
+        known = np.sort(hole[~np.isnan(hole)])
+        self.same("nanmedian.default", {"self": hole}, known[(len(known) - 1) // 2] if len(known) else np.float32(np.nan))
+        self.same("addbmm.default", {"self": self.normal(2, 2) * 0 + 1, "batch1": a[None], "batch2": b[None]}, 2 + 0.5 * (a @ b), beta=2, alpha=0.5)
+
+    def test_frames(self):
+        """A complex tensor is none of the client's: its length, its parts are."""
+        x, window = self.normal(2, 64), np.hanning(16).astype(np.float32)
+        m = Model()
+        given = {"self": m.user("x", sizes=[2, 64]), "window": m.user("w", sizes=[16])}
+        y = m.call("stft.default", "y", **given, n_fft=16, hop_length=8, onesided=None, return_complex=True)
+        m.outputs = [m.call("abs.default", "a", self=y), m.call("imag.default", "i", self=y)]
+        wanted = np.fft.rfft(np.stack([x[:, i:i + 16] for i in range(0, 49, 8)], 1) * window).transpose(0, 2, 1)
+        for got, want in zip(one_node.RUN.run(m.bytes(), [x, window]), (abs(wanted), wanted.imag)):
+            np.testing.assert_allclose(got, want, 1e-4, 1e-4)
+
+    def test_counted(self):
+        """Sizes that values decide."""
+        t = np.array([3, 1, 3, 0, 7, 1, 3])
+        self.same("bincount.default", {"self": t}, np.bincount(t))
+        self.same("bincount.default", {"self": t}, np.bincount(t, minlength=12), minlength=12)
+        self.same("bincount.default", {"self": t, "weights": np.arange(7, dtype=np.float32) / 2}, np.bincount(t, np.arange(7) * 0.5))
+        self.same("bincount.default", {"self": t[:0]}, np.zeros(4), minlength=4)
+        self.refused("from 0 on", "bincount.default", {"self": -t})
+        for x in t, self.normal(9), np.round(self.normal(3, 7)):
+            values, back, counts = np.unique(x, return_inverse=True, return_counts=True)
+            self.same("_unique2.default", {"self": x}, values, back.reshape(x.shape), counts, sorted=True, return_inverse=True, return_counts=True)
+
     def test_batch_norm(self):
         x, w, b, mean, var = self.normal(4, 3, 5), self.normal(3), self.normal(3), self.normal(3), abs(self.normal(3))
         inputs = {"input": x, "weight": w, "bias": b, "running_mean": mean, "running_var": var}
@@ -138,7 +166,7 @@ class Composed(unittest.TestCase):
                   0.9 * mean + 0.1 * m, 0.9 * var + 0.1 * v * 20 / 19, training=True, momentum=0.1, eps=1e-5)
 
 
-RUN = Runner(sys.argv.pop(1))
+RUN = one_node.RUN = Runner(sys.argv.pop(1))
 if __name__ == "__main__":
     try:
         service.main()

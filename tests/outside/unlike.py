@@ -37,6 +37,9 @@ LISTED = [
     ("gcd|lcm", "\\(lowest\\).*result 0:", "the lowest number of a type has no size in it"),
     (".*\\.Scalar", "\\(beyond\\).*result 0:", "a number beyond FP16 is an infinity, of the same sign, or not, by the machine"),
     ("sinc", "result 0:", "PyTorch rounds pi before it multiplies: sin(pi * 5) is not 0"),
+    (".*linalg.*", "check_errors", "kernels do not fail: info says what is wrong"),
+    ("linalg_cholesky_ex", "result [01]: ", "where there is no such factor, or by a rounding, NaN says from where on; PyTorch leaves what it had got"),
+    ("_linalg_(svd|eigh)", "result [012]: ", "a vector and its opposite are as good"),
     ("(special_)?i0", "result 0: inf at", "PyTorch multiplies exp of an infinity by 0"),
     ("c?elu|index_add|logspace", "nan|True|result 0: 0", "0 times an infinite alpha, or one that is NaN"),
     ("threshold.*", "\\(UINT8\\).*result 0:", "the threshold wraps round: to UINT8 -1 is 255"),
@@ -57,7 +60,7 @@ CONVERTED = r"(nan)?sum.*|prod.*|cum(sum|prod)|to\..*|_to_copy|type_as|copy|.*_s
 
 # What one infinity or NaN among many numbers does depends on how they are added up and weighed: in what
 # order, with weights of 0 or without, by Welford's or by Kahan's way. These are given finite numbers.
-SUMS = r"var_mean|std_mean|.*norm|upsample|_upsample|grid_sampler|conv|scaled_dot|.*_backward|lstm|gru|rnn|col2im|_?[cp]dist.*|einsum"
+SUMS = r"var_mean|std_mean|.*norm|upsample|_upsample|grid_sampler|conv|scaled_dot|.*_backward|lstm|gru|rnn|col2im|_?[cp]dist.*|einsum|.*linalg.*|cholesky_solve"
 # Where numbers are equal PyTorch gives the place of any of them, in this result.
 UNSTABLE = {"topk": 1, "kthvalue": 1, "median": 1, "sort": 1, "argsort": 0}
 # Of these only shape and type are told.

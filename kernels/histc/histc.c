@@ -1,0 +1,82 @@
+/* histc: how many elements lie in each of equal parts of a range, as PyTorch counts them: a
+ * quotient in the elements' own type, rounded at each step, says which part. */
+#include "kernels/histc/histc.h"
+
+#include "kernels/elementwise.h"
+
+#include <errno.h>
+#include <math.h>
+
+static int rule(struct td_call *call)
+{
+    int64_t bins = call->arg[1].i;
+    double min = td_scalar(&call->arg[2]), max = td_scalar(&call->arg[3]);
+    if (bins < 1 || bins > INT32_MAX)
+        return td_refuse(call, "bins: is %lld; from 1 to %d is right", (long long)bins, INT32_MAX);
+    if (!isfinite(min) || !isfinite(max) || min > max)
+        return td_refuse(call, "min, max: are %g and %g; finite, and min not above max, is right",
+                         min, max);
+    call->out[0] =
+        (struct td_tensor){.dtype = call->arg[0].tensor.dtype, .rank = 1, .shape = {bins}};
+    call->n_out = 1;
+    return 0;
+}
+
+bool td_histc_range(const struct td_call *call, double *min, double *max)
+{
+    const struct td_tensor *self = &call->arg[0].tensor;
+    int64_t n = td_numel(self);
+    *min = td_scalar(&call->arg[2]);
+    *max = td_scalar(&call->arg[3]);
+    bool finite = true;
+    if (*min == *max && n) {
+        *min = *max = td_get_real(self, 0);
+        for (int64_t i = 0; i < n; i++) {
+            double x = td_get_real(self, i);
+            finite = finite && isfinite(x);
+            *min = x < *min ? x : *min;
+            *max = x > *max ? x : *max;
+        }
+    }
+    if (*min == *max) {
+        *min -= 1;
+        *max += 1;
+    }
+    return finite;
+}
+
+static int check(const struct td_call *call)
+{
+    double min, max;
+    return td_histc_range(call, &min, &max)
+               ? 0
+               : td_refuse(call, "self: has elements that are not finite; beside min and max that "
+                                 "differ they are right");
+}
+
+static double flops(const struct td_call *call)
+{
+    return 4 * (double)td_numel(&call->arg[0].tensor);
+}
+
+td_kernel td_histc_ref;
+
+static const struct td_impl impls[] = {
+    {.name = "ref", .run = td_histc_ref, .dtypes = TD_f32 | TD_f64},
+    {0},
+};
+
+const struct td_op td_op_histc = {
+    .schema = "histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
+    .doc = "out = how many of self's elements lie in each of bins equal parts from min to max, the "
+           "last of which has max, too; where both are one, from self's smallest to its largest",
+    .rule = rule,
+    .dtypes = TD_f32 | TD_f64,
+    .impls = impls,
+    .flops = flops,
+    .follows = 1,
+    .check = check,
+    .mixes = TD_MAX_RANK,
+    .samples = (const char *const[]){"self=[n]", "self=[3,n] bins=7 min=-2 max=2",
+                                     "self=[n] bins=1", NULL},
+};

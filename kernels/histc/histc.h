@@ -1,0 +1,10 @@
+/* What histc's files share. */
+#ifndef TD_KERNELS_HISTC_H
+#define TD_KERNELS_HISTC_H
+
+#include "kernels/kernels.h"
+
+/* From where to where a checked call counts; false: self, which says it, is not finite. */
+bool td_histc_range(const struct td_call *call, double *min, double *max);
+
+#endif
