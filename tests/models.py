@@ -15,7 +15,7 @@ except ImportError as error:
     service.skip(f"no {error.name}: run deploy/setup.sh check")
 
 WEIGHT = np.arange(12, dtype=np.float32).reshape(3, 4) - 5
-TYPES = {"FP32": TensorProto.FLOAT, "INT64": TensorProto.INT64, "BOOL": TensorProto.BOOL, "FP16": TensorProto.FLOAT16}
+TYPES = {"FP32": TensorProto.FLOAT, "INT64": TensorProto.INT64, "BOOL": TensorProto.BOOL, "FP16": TensorProto.FLOAT16, "BYTES": TensorProto.STRING}
 
 
 def port(name, shape, datatype="FP32"):
@@ -51,6 +51,13 @@ def line_pt2():
 
 def identity(name="x", out="y", datatype="FP32", shape=("n",)):
     return onnx_file([("Identity", [name], [out], {})], [port(name, list(shape), datatype)], [port(out, list(shape), datatype)])
+
+
+def colors():
+    """What texts are called elsewhere."""
+    node = helper.make_node("LabelEncoder", ["color"], ["called"], domain="ai.onnx.ml", keys_strings=["red", "blue"], values_strings=["rot", "blau"])
+    graph = helper.make_graph([node], "graph", [port("color", ["n"], "BYTES")], [port("called", ["n"], "BYTES")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("ai.onnx.ml", 3)], ir_version=8).SerializeToString()
 
 
 def weighty(megabytes):

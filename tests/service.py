@@ -84,11 +84,14 @@ class BF16:
 
 
 def datatype(tensor):
-    return "BF16" if isinstance(tensor, BF16) else NAMES[tensor.dtype]
+    return "BF16" if isinstance(tensor, BF16) else "BYTES" if tensor.dtype.kind in "UO" else NAMES[tensor.dtype]
 
 
 def elements(tensor):
-    """The tensor's bytes."""
+    """The tensor's bytes; of a text its length comes first."""
+    if datatype(tensor) == "BYTES":
+        texts = [text.encode() for text in tensor.ravel().tolist()]
+        return b"".join(len(text).to_bytes(4, "little") + text for text in texts)
     return (tensor.bits if isinstance(tensor, BF16) else tensor).tobytes()
 
 
@@ -103,6 +106,8 @@ def decode(name, shape, data):
         if isinstance(data, bytes):
             return BF16.of_bits(np.frombuffer(data, np.uint16).reshape(shape))
         return BF16(np.array(data, np.float32).reshape(shape))
+    if name == "BYTES":
+        return np.array(data, object).reshape(shape)
     kind = DATATYPES[name]
     if isinstance(data, bytes):
         return np.frombuffer(data, kind).reshape(shape)

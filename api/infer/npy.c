@@ -35,6 +35,9 @@ int td_infer_read_npy(struct td_infer *in, struct td_problem *problem)
         return td_problem_set(problem, ENOENT,
                               "no operator '%.60s'; GET /v1/ops lists what there is", in->op);
     const char *name = name_of(in, problem);
+    const struct td_model_port *port = in->served && name ? td_infer_find_port(in, name) : NULL;
+    if (port && port->texts)
+        return td_infer_refuse(problem, name, "takes texts, which a .npy has not; JSON is right");
     int err = name ? td_read_npy(in->req, &v.tensor, problem) : -EINVAL;
     in->brief = true;
     in->typed = true;
@@ -57,7 +60,8 @@ int td_infer_check_npy(struct td_infer *in)
     char head[TD_NPY_HEAD];
     int n = 0, last = 0;
     for (int i = 0; i < in->n_outputs; i++)
-        if (in->output[i].form == TD_FORM_binary) {
+        if (in->output[i].form == TD_FORM_binary ||
+            (in->output[i].form == TD_FORM_json && td_infer_gives_texts(in, i))) {
             n++;
             last = i;
         }
@@ -66,6 +70,8 @@ int td_infer_check_npy(struct td_infer *in)
             &in->run.problem, EINVAL,
             "Accept: a .npy is one tensor, and %.80s gives %d; outputs can name one",
             td_infer_called(in), n);
+    if (td_infer_gives_texts(in, last))
+        return td_problem_set(&in->run.problem, EINVAL, "Accept: a .npy has no texts");
     if (in->out[last].dtype && !td_npy_head(&in->out[last], head))
         return td_problem_set(&in->run.problem, EINVAL, "Accept: a .npy has no %s",
                               td_dtype_name(in->out[last].dtype));

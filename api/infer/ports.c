@@ -14,7 +14,8 @@ const char *td_infer_list_ports(const struct td_infer *in)
     for (int i = 0; text && i < in->served->n_inputs && n < room; i++) {
         const struct td_model_port *port = &in->served->input[i];
         n += (size_t)snprintf(text + n, room - n, "%s%.60s %s [%s", i ? ", " : "", port->name,
-                              td_dtype_name(port->dtype), port->rank < 0 ? "..." : "");
+                              port->texts ? "BYTES" : td_dtype_name(port->dtype),
+                              port->rank < 0 ? "..." : "");
         for (int d = 0; d < port->rank && n < room; d++)
             n += (size_t)snprintf(text + n, room - n, "%s%lld", d ? "," : "",
                                   (long long)port->shape[d]);

@@ -94,6 +94,12 @@ int td_json_members(const cJSON *object, const char *who, const char *const *rig
 /* The span that a member called "data" stands for; NULL when it is something else. */
 const struct td_json_span *td_json_span(const struct td_json *json, const cJSON *item);
 
+/* Calls each for the texts of an array, flat or nested, which may be a span; each says whether one
+ * more is right. who: goes before the sentence. -EINVAL. */
+typedef bool td_json_text(void *arg, const char *text);
+int td_json_texts(const struct td_json *json, const cJSON *item, td_json_text *each, void *arg,
+                  const char *who, struct td_problem *problem);
+
 /* Decodes a span, flat or nested in any mix, into exactly count elements at out (aligned to the
  * element). Integers must fit their type and be whole; FP16 and BF16 are rounded to nearest even;
  * NaN, Infinity and -Infinity, as strings or bare, are numbers for floating types; BOOL takes true,

@@ -11,7 +11,9 @@ void td_write_port(struct td_writer *w, const struct td_model_port *port, bool c
                    bool optional)
 {
     char type[TD_NAME_SIZE];
-    const char *name = port->dtype ? td_dtype_name(port->dtype) : "";
+    const char *name = port->texts   ? config ? "STRING" : "BYTES"
+                       : port->dtype ? td_dtype_name(port->dtype)
+                                     : "";
     snprintf(type, sizeof type, "%s%s", config && *name ? "TYPE_" : "", name);
     td_write_open(w, NULL, '{');
     td_write_str(w, "name", port->name);

@@ -16,6 +16,7 @@ struct td_model; /* as loaded: does not change, any number of threads may run it
 struct td_model_port { /* an input or an output; a name is the file's, whatever is in it */
     const char *name;
     enum td_dtype dtype;        /* none: not known before a call (of an output) */
+    bool texts;                 /* its INT64 are numbers of texts: td_model_word */
     int rank;                   /* -1: not known before a call */
     int64_t shape[TD_MAX_RANK]; /* -1: not known before a call */
     const char
@@ -43,6 +44,11 @@ int td_model_inputs(const struct td_model *model, const struct td_model_port **p
 int td_model_outputs(const struct td_model *model, const struct td_model_port **ports);
 int td_model_all_inputs(const struct td_model *model);
 int td_model_all_outputs(const struct td_model *model);
+
+/* Texts are compared and looked up alone: a program knows them by numbers. Of a text that the model
+ * has; -1: it has no such. And the text of a number; what ONNX says of none, "_Unused". */
+int64_t td_model_word(const struct td_model *model, const char *text);
+const char *td_model_text(const struct td_model *model, int64_t word);
 
 struct td_model_state { /* what a later call may go on from */
     const char *name;

@@ -89,6 +89,24 @@ static int read_texts(struct td_onnx_reader *r, const ProtobufCBinaryData *s, si
     return 0;
 }
 
+int td_onnx_text_attribute(struct td_onnx_reader *r, const TdOnnx__Attribute *a,
+                           struct td_node_operand *o)
+{
+    TdOnnx__Attribute numbers = {.n_ints = a->n_strings};
+    bool one = kind_of(a) == ATTRIBUTE_STRING;
+    if (!one && kind_of(a) != ATTRIBUTE_STRINGS)
+        return td_onnx_wrong(r, "attribute '%.60s': texts are right", a->name);
+    o->kind = TD_OPERAND_constant;
+    o->constant = (struct td_value){.kind = TD_KIND_int};
+    if (one)
+        return td_onnx_words(r, &a->s, 1, &o->constant.i);
+    numbers.ints = td_program_alloc(r->model, sizeof *numbers.ints * a->n_strings);
+    if (!numbers.ints)
+        return td_onnx_no_memory(r);
+    int err = td_onnx_words(r, a->strings, a->n_strings, numbers.ints);
+    return err ? err : read_ints(r, &numbers, o);
+}
+
 static int read_int(struct td_onnx_reader *r, int64_t i, char mark, struct td_value *v)
 {
     *v = (struct td_value){.kind = mark == '?' ? TD_KIND_bool : TD_KIND_int, .i = i};
@@ -122,7 +140,7 @@ int td_onnx_attribute(struct td_onnx_reader *r, const TdOnnx__Attribute *a, char
             break;
         o->kind = TD_OPERAND_value;
         o->value = td_program_value(r->model);
-        return td_onnx_constant(r, o->value, a->t);
+        return td_onnx_tensor_value(r, o->value, a->t);
     case ATTRIBUTE_GRAPH:
         o->kind = TD_OPERAND_graph;
         return graph(r, &a->g, scope, &o->graph);

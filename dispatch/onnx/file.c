@@ -144,10 +144,11 @@ static void drop_data(struct td_onnx_reader *r, TdOnnx__Tensor *t)
     t->n_float_data = t->n_int32_data = t->n_int64_data = t->n_uint64_data = t->n_double_data = 0;
 }
 
-static int shape_of(struct td_onnx_reader *r, const TdOnnx__Tensor *from, const char *name,
-                    struct td_tensor *t)
+int td_onnx_shape_of(struct td_onnx_reader *r, const TdOnnx__Tensor *from, const char *name,
+                     struct td_tensor *t)
 {
-    *t = (struct td_tensor){.dtype = td_onnx_dtype(from->data_type)};
+    bool texts = from->data_type == TD_ONNX_STRING;
+    *t = (struct td_tensor){.dtype = texts ? TD_i64 : td_onnx_dtype(from->data_type)};
     if (!t->dtype)
         return td_onnx_wrong(r, "tensor '%.100s': there are no elements of type %s here", name,
                              td_onnx_type_name(from->data_type));
@@ -169,7 +170,7 @@ int td_onnx_constant(struct td_onnx_reader *r, int value, TdOnnx__Tensor *from)
     struct td_tensor t;
     const char *name = from->name ? from->name : "";
     const void *data = from->raw_data.data;
-    int err = shape_of(r, from, name, &t);
+    int err = td_onnx_shape_of(r, from, name, &t);
     if (err)
         return err;
     size_t width = td_dtype_size(t.dtype), n = from->raw_data.len / width;

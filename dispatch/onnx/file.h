@@ -5,6 +5,8 @@
 #include "dispatch/onnx.pb-c.h" /* generated */
 #include "dispatch/onnx/ops/onnx.h"
 
+#define TD_ONNX_STRING 8 /* ONNX's number of the type */
+
 struct td_onnx_scope { /* the names of a graph's values, in their order */
     int n;
     struct td_onnx_name {
@@ -35,6 +37,8 @@ struct td_onnx_reader {
     const struct td_onnx_inlined *inlined; /* the call that is being read, or NULL */
     size_t inlined_nodes;                  /* that calls have become */
     int n_forms, forms_room;
+    int texts_room; /* of text: by value, an enum td_onnx_text */
+    unsigned char *text;
     struct td_onnx_form **form;
 };
 
@@ -49,8 +53,34 @@ void *td_onnx_unpack(struct td_onnx_reader *r, const ProtobufCMessageDescriptor 
 int td_onnx_wrong(struct td_onnx_reader *r, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 int td_onnx_no_memory(struct td_onnx_reader *r);
-/* Gives a value to a constant, and the message's bytes back. -EINVAL, -ENOMEM. */
+/* The type and shape of a tensor, of texts that of their numbers; name: its own. -EINVAL. */
+int td_onnx_shape_of(struct td_onnx_reader *r, const TdOnnx__Tensor *from, const char *name,
+                     struct td_tensor *t);
+/* Gives a value to a constant, which is none of texts, and the message's bytes back. -EINVAL,
+ * -ENOMEM. */
 int td_onnx_constant(struct td_onnx_reader *r, int value, TdOnnx__Tensor *tensor);
+
+/* ---- texts.c ---- */
+
+enum td_onnx_text { /* whether a value's numbers are those of texts */
+                    TD_ONNX_TEXT_none,
+                    TD_ONNX_TEXT_own,  /* of the file's */
+                    TD_ONNX_TEXT_sent, /* of the caller's, which may be unknown */
+};
+enum td_onnx_text td_onnx_text_of(const struct td_onnx_reader *r, int value);
+int td_onnx_set_text(struct td_onnx_reader *r, int value, enum td_onnx_text is); /* -ENOMEM */
+/* As td_onnx_constant, also of texts. */
+int td_onnx_tensor_value(struct td_onnx_reader *r, int value, TdOnnx__Tensor *tensor);
+/* What a node makes of texts. -EINVAL: it can do nothing with them; -ENOMEM. */
+int td_onnx_follow_texts(struct td_onnx_reader *r, const char *domain, const TdOnnx__Node *node,
+                         const struct td_onnx_scope *scope);
+/* Says of a result's port whether it is of texts; said: the file says so. -EINVAL. */
+int td_onnx_check_text(struct td_onnx_reader *r, struct td_model_port *port, int value, bool said);
+/* The attribute of numbers that one of texts is here; NULL: none. */
+const char *td_onnx_text_name(const struct td_onnx_row *row, const char *name);
+/* The numbers of n texts. -ENOMEM. */
+int td_onnx_words(struct td_onnx_reader *r, const ProtobufCBinaryData *text, size_t n,
+                  int64_t *word);
 
 /* ---- external.c ---- */
 
@@ -64,6 +94,9 @@ void td_onnx_free_external(void *data, size_t bytes);
 /* Reads a graph that stands in a node. */
 typedef int td_onnx_graph_reader(struct td_onnx_reader *r, const ProtobufCBinaryData *bytes,
                                  const struct td_onnx_scope *outer, struct td_node_graph **graph);
+/* Fills an operand with the numbers of an attribute's texts. -EINVAL, -ENOMEM. */
+int td_onnx_text_attribute(struct td_onnx_reader *r, const TdOnnx__Attribute *a,
+                           struct td_node_operand *o);
 /* Fills an operand, as its row's mark has it. -EINVAL, -ENOMEM. */
 int td_onnx_attribute(struct td_onnx_reader *r, const TdOnnx__Attribute *a, char mark,
                       const struct td_onnx_scope *scope, struct td_node_operand *o,

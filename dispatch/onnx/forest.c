@@ -281,17 +281,17 @@ static int read_named_nodes(struct td_onnx_reader *r, const TdOnnx__Node *from,
     bool classifies = !strcmp(from->op_type, "TreeEnsembleClassifier");
     const char *prefix = classifies ? "class_" : "target_";
     const TdOnnx__Attribute *labels = find(from, "classlabels_", "int64s"),
+                            *texts = find(from, "classlabels_", "strings"),
                             *targets = find(from, "", "n_targets"),
                             *weights = find(from, prefix, "weights");
     const int64_t *tree, *number;
     f->n = -1;
-    f->outputs = classifies ? (labels ? (int64_t)labels->n_ints : 0) : targets ? targets->i : 1;
+    f->outputs = !classifies ? (targets ? targets->i : 1)
+                 : labels    ? (int64_t)labels->n_ints
+                 : texts     ? (int64_t)texts->n_strings
+                             : 0;
     if (f->outputs < 1 || f->outputs > INT32_MAX)
-        return td_onnx_wrong(r, "%s",
-                             find(from, "classlabels_", "strings")
-                                 ? "classlabels_strings: labels that are texts are not "
-                                   "right here; whole numbers are"
-                                 : "has no classes, or no targets");
+        return td_onnx_wrong(r, "has no classes, or no targets");
     int err = ints_of(r, from, "nodes_", "treeids", &f->n, &tree);
     err = err ? err : ints_of(r, from, "nodes_", "nodeids", &f->n, &number);
     err = err ? err : room_for(r, f, weights ? (int64_t)weights->n_floats : 0);

@@ -127,8 +127,9 @@ static int read_port(struct td_onnx_reader *r, const TdOnnx__Graph *graph, const
     if (from->type && !type && !(is_result && is_zipped(graph, name)))
         return td_onnx_wrong(
             r, "'%.100s' is a sequence, a map, optional or sparse; tensors are right", name);
+    port->texts = type && type->elem_type == TD_ONNX_STRING;
     if (type)
-        port->dtype = td_onnx_dtype(type->elem_type);
+        port->dtype = port->texts ? TD_i64 : td_onnx_dtype(type->elem_type);
     if (type && type->elem_type && !port->dtype)
         return td_onnx_wrong(r, "'%.100s': there are no elements of type %s here", name,
                              td_onnx_type_name(type->elem_type));
@@ -164,8 +165,12 @@ static int read_ports(struct td_onnx_reader *r, const TdOnnx__Graph *from,
     for (size_t i = 0; i < from->n_input && !err; i++)
         if (is_input(scope, from->input[i]))
             err = read_port(r, from, from->input[i], false, &model->input[model->n_inputs++]);
-    for (size_t i = 0; i < from->n_output && !err; i++)
-        err = read_port(r, from, from->output[i], true, &model->output[model->n_outputs++]);
+    for (size_t i = 0; i < from->n_output && !err; i++) {
+        struct td_model_port *port = &model->output[model->n_outputs++];
+        err = read_port(r, from, from->output[i], true, port);
+        if (!err)
+            err = td_onnx_check_text(r, port, model->graph.output[i], port->texts);
+    }
     return err;
 }
 
@@ -221,6 +226,20 @@ static int read_nodes(struct td_onnx_reader *r, const TdOnnx__Graph *from,
     return err;
 }
 
+/* The inputs that are texts. */
+static int mark_texts(struct td_onnx_reader *r, const TdOnnx__Graph *from,
+                      const struct td_onnx_scope *scope)
+{
+    int err = 0;
+    for (size_t i = 0; i < from->n_input && !err; i++) {
+        const TdOnnx__Type *type = from->input[i]->type;
+        if (type && type->tensor_type && type->tensor_type->elem_type == TD_ONNX_STRING)
+            err = td_onnx_set_text(r, td_onnx_look_up(scope, from->input[i]->name),
+                                   TD_ONNX_TEXT_sent);
+    }
+    return err;
+}
+
 static int read_graph(struct td_onnx_reader *r, const TdOnnx__Graph *from,
                       const struct td_onnx_scope *outer, struct td_node_graph *graph)
 {
@@ -229,8 +248,9 @@ static int read_graph(struct td_onnx_reader *r, const TdOnnx__Graph *from,
                   ? td_onnx_wrong(r, "sparse tensors are not right here; dense ones are")
                   : read_names(r, from, &scope);
     for (size_t i = 0; i < from->n_initializer && !err; i++)
-        err = td_onnx_constant(r, td_onnx_look_up(&scope, from->initializer[i]->name),
-                               from->initializer[i]);
+        err = td_onnx_tensor_value(r, td_onnx_look_up(&scope, from->initializer[i]->name),
+                                   from->initializer[i]);
+    err = err ? err : mark_texts(r, from, &scope);
     err = err ? err : read_nodes(r, from, &scope, graph);
     err = err ? err : read_ends(r, from, &scope, graph);
     err = err || outer ? err : read_ports(r, from, &scope);

@@ -170,6 +170,8 @@ static int read_named(struct td_onnx_reader *r, const TdOnnx__Attribute *a,
     a = td_onnx_given(r, a);
     if (!a) /* neither the call of the function nor the function says it */
         return 0;
+    const char *texts = td_onnx_text_name(form->row, name);
+    name = texts ? texts : name;
     while (i < form->n && strcmp(form->operand[i].name, name) != 0)
         i++;
     if (i == form->n && is_idle(name))
@@ -180,6 +182,8 @@ static int read_named(struct td_onnx_reader *r, const TdOnnx__Attribute *a,
         return td_onnx_wrong(r, "'%.60s' is given twice", name);
     struct td_node_operand *o = &operand[node->n_operands++];
     o->name = form->operand[i].name;
+    if (texts)
+        return td_onnx_text_attribute(r, a, o);
     return td_onnx_attribute(r, a, form->operand[i].mark, scope, o, graph);
 }
 
@@ -221,6 +225,7 @@ static int fill(struct td_onnx_reader *r, const TdOnnx__Node *from,
     if (!*domain && !r->imported)
         return td_onnx_wrong(r, "is ONNX's own, of which the file says no operator set");
     int err = find_form(r, domain, node->op, &form);
+    err = err ? err : td_onnx_follow_texts(r, domain, from, scope);
     if (err)
         return err;
     if (from->n_input + from->n_attribute > INT32_MAX / 2 || from->n_output > INT32_MAX / 2)
@@ -274,7 +279,7 @@ int td_onnx_constant_node(struct td_onnx_reader *r, const TdOnnx__Node *from, in
     struct td_tensor t = {.rank = 0};
     int err = 0;
     if (a && !strcmp(name, "value") && a->t) {
-        err = td_onnx_constant(r, value, a->t);
+        err = td_onnx_tensor_value(r, value, a->t);
         return err ? in_node(r, from, err) : 0;
     }
     if (!a)

@@ -146,6 +146,9 @@ struct td_model {
     struct td_unpaired {
         const char *name, *why;
     } * unpaired;
+    int n_words_, word_places_; /* texts of the file, and by their hashes */
+    const char **word_;
+    int *word_place_; /* 1 + which; 0: none */
     int n_constants, constants_room_;
     struct td_constant *constant;
     pthread_mutex_t lock_;  /* over the plans */
@@ -171,6 +174,8 @@ struct td_arena *td_program_arena(struct td_model *model); /* of such bytes; NUL
 /* Memory that lives as long as the model, zeroed; NULL when there is none. */
 void *td_program_alloc(struct td_model *model, size_t bytes);
 char *td_program_text(struct td_model *model, const char *text, size_t length);
+/* The number of a text, the same for the same text, up to its end or a 0. -ENOMEM. */
+int td_program_word(struct td_model *model, const char *text, size_t n, int64_t *word);
 /* A new value's number. */
 int td_program_value(struct td_model *model);
 /* Gives a value's number to a constant, whose elements are copied. -EINVAL (td_fits), -ENOMEM, what

@@ -73,7 +73,12 @@ class Model:
         head, blobs = [], []
         for name, value in {**given, **named}.items():
             value, datatype = np.asarray(value), types.get(name, "FP32")  # a name that there is not, the server refuses
-            shape, blob = list(value.shape), value.astype(KINDS[datatype], casting="same_kind")
+            shape = list(value.shape)
+            if datatype == "BYTES":  # texts, each behind its length
+                texts = [str(text).encode() for text in value.ravel()]
+                blob = np.frombuffer(b"".join(len(text).to_bytes(4, "little") + text for text in texts), np.uint8)
+            else:
+                blob = value.astype(KINDS[datatype], casting="same_kind")
             if datatype == "BF16":
                 bits = blob.view(np.uint32)
                 blob = np.where(np.isnan(blob), 0x7fc0, (bits + (bits >> 16 & 1) + 0x7fff) >> 16).astype("<u2")
@@ -84,7 +89,11 @@ class Model:
                                      {"Content-Type": "application/octet-stream", "Inference-Header-Content-Length": str(len(head))})
         results = {}
         for out in said["outputs"]:
-            size, shape = out["parameters"]["binary_data_size"], out["shape"]
+            shape = out["shape"]
+            if out["datatype"] == "BYTES":
+                results[out["name"]] = np.array(out["data"], object).reshape(shape)
+                continue
+            size = out["parameters"]["binary_data_size"]
             if out["datatype"] == "BF16":
                 array = (np.frombuffer(data[:size], "<u2").astype(np.uint32) << 16).view(np.float32).reshape(shape)
             else:

@@ -16,7 +16,8 @@
 struct shown {
     const char *name;
     struct td_tensor tensor;
-    char file[LONGEST + 32]; /* within the directory; "" where none is written */
+    const struct td_json_span *texts; /* in place of data: an array of them; or NULL */
+    char file[LONGEST + 32];          /* within the directory; "" where none is written */
 };
 
 /* ---- files ---- */
@@ -96,6 +97,8 @@ static int write_files(const struct td_once *once, struct shown *list, int n)
         return td_once_fail(once, why);
     }
     for (int i = 0; i < n; i++) {
+        if (list[i].texts) /* which NumPy has no plain file for */
+            continue;
         name_file(list, i);
         snprintf(path, sizeof path, "%.3000s/%s", once->directory, list[i].file);
         FILE *file = fopen(path, "we");
@@ -111,8 +114,8 @@ static int write_files(const struct td_once *once, struct shown *list, int n)
 
 /* ---- what the answer holds ---- */
 
-static int read_outputs(const cJSON *outputs, const char *blob, struct td_arena *arena,
-                        struct shown **list)
+static int read_outputs(const struct td_json *json, const cJSON *outputs, const char *blob,
+                        struct td_arena *arena, struct shown **list)
 {
     struct td_problem problem;
     const cJSON *item;
@@ -124,8 +127,12 @@ static int read_outputs(const cJSON *outputs, const char *blob, struct td_arena 
     {
         struct shown *one = &(*list)[n++];
         one->name = td_json_member(item, "name")->valuestring;
-        if (td_json_shape(item, &one->tensor, one->name, &problem) ||
-            td_json_dtype(item, &one->tensor, one->name, &problem))
+        one->texts = td_json_span(json, td_json_member(item, "data"));
+        if (td_json_shape(item, &one->tensor, one->name, &problem))
+            return -EINVAL;
+        if (one->texts)
+            continue;
+        if (td_json_dtype(item, &one->tensor, one->name, &problem))
             return -EINVAL;
         size_t bytes = td_nbytes(&one->tensor);
         one->tensor.data = td_arena_alloc(arena, bytes + 1); /* aligned */
@@ -152,12 +159,16 @@ static void print_output(const struct shown *one, struct td_arena *arena)
     int64_t n = td_numel(&one->tensor);
     first.rank = 1;
     first.shape[0] = n < SHOWN ? n : SHOWN;
-    char *text = td_arena_alloc(arena, td_json_data_bound(&first) + 1);
+    char *text = one->texts ? NULL : td_arena_alloc(arena, td_json_data_bound(&first) + 1);
     print_name(one->name);
-    printf("  %s [", td_dtype_name(one->tensor.dtype));
+    printf("  %s [", one->texts ? "BYTES" : td_dtype_name(one->tensor.dtype));
     for (int d = 0; d < one->tensor.rank; d++)
         printf("%s%lld", d ? "," : "", (long long)one->tensor.shape[d]);
     printf("]  ");
+    if (one->texts) {
+        printf("%.*s\n", (int)one->texts->length, one->texts->text);
+        return;
+    }
     if (text) {
         size_t length = td_json_encode(&first, text);
         for (size_t i = 1; i + 1 < length; i++)
@@ -198,10 +209,14 @@ static int print_json(const struct td_once *once, const cJSON *parameters, const
     for (int i = 0; i < n; i++) {
         td_write_open(&w, NULL, '{');
         td_write_str(&w, "name", list[i].name);
-        td_write_str(&w, "datatype", td_dtype_name(list[i].tensor.dtype));
+        const struct td_json_span *texts = list[i].texts;
+        td_write_str(&w, "datatype", texts ? "BYTES" : td_dtype_name(list[i].tensor.dtype));
         td_write_shape(&w, &list[i].tensor);
-        td_write_data(&w, &list[i].tensor);
-        if (once->directory)
+        if (texts)
+            td_write_raw(&w, "data", texts->text, texts->length);
+        else
+            td_write_data(&w, &list[i].tensor);
+        if (once->directory && !texts)
             td_write_str(&w, "file", list[i].file);
         td_write_close(&w, '}');
     }
@@ -217,12 +232,13 @@ static int print_json(const struct td_once *once, const cJSON *parameters, const
     return 0;
 }
 
-static int show(struct td_once *once, const cJSON *model, const cJSON *root, const char *blob,
-                struct td_arena *arena)
+static int show(struct td_once *once, const cJSON *model, const struct td_json *json,
+                const char *blob, struct td_arena *arena)
 {
+    const cJSON *root = json->root;
     const cJSON *parameters = td_json_member(root, "parameters");
     struct shown *list;
-    int n = read_outputs(td_json_member(root, "outputs"), blob, arena, &list);
+    int n = read_outputs(json, td_json_member(root, "outputs"), blob, arena, &list);
     if (n < 0)
         return td_once_fail(once, "out of memory");
     if (write_files(once, list, n))
@@ -232,7 +248,7 @@ static int show(struct td_once *once, const cJSON *model, const cJSON *root, con
     print_head(once, model, parameters);
     for (int i = 0; i < n; i++) {
         print_output(&list[i], arena);
-        if (once->directory)
+        if (once->directory && !list[i].texts)
             printf("  -> %s/%s\n", once->directory, list[i].file);
     }
     return 0;
@@ -250,7 +266,7 @@ int td_once_show(struct td_once *once, const cJSON *model, const struct td_respo
         return td_once_fail(once, "out of memory");
     int failed = td_json_parse(&json, res->body, head, 32, &problem)
                      ? td_once_fail(once, problem.text)
-                     : show(once, model, json.root, (const char *)res->body + head, arena);
+                     : show(once, model, &json, (const char *)res->body + head, arena);
     td_json_free(&json);
     td_arena_destroy(arena);
     return failed;

@@ -156,7 +156,7 @@ class Domains(unittest.TestCase):
                 self.refused(word, ML, "TreeEnsembleRegressor", x, **{**nodes, **more, **wrong})
         self.refused("feature", ML, "TreeEnsembleRegressor", [self.normal(2, 1)], **{**nodes, **more, "nodes_featureids": [3] * len(nodes["nodes_nodeids"])})
         self.refused("so few of", ML, "TreeEnsembleRegressor", x, **nodes, **{**more, "n_targets": 1 << 30, "target_ids": list(range(len(leaves)))})
-        self.refused("texts", ML, "TreeEnsembleClassifier", x, outputs=2, classlabels_strings=["a", "b"], **nodes, **weights(self.rng, "class", leaves, 2, 1))
+        self.refused("no classes", ML, "TreeEnsembleClassifier", x, outputs=2, **nodes, **weights(self.rng, "class", leaves, 2, 1))
 
     def test_linear(self):
         x, table = self.normal(9, 6), self.normal(18).tolist()
@@ -165,7 +165,7 @@ class Domains(unittest.TestCase):
             self.same(ML, "LinearClassifier", [x], outputs=2, coefficients=table, intercepts=[1.0, 2.0, 3.0], classlabels_ints=[5, 2, 8], post_transform=transform)
         for transform in "NONE", "LOGISTIC":
             self.same(ML, "LinearClassifier", [x], outputs=2, coefficients=table[:6], intercepts=[0.1], classlabels_ints=[5, 2], post_transform=transform)
-        self.refused("texts", ML, "LinearClassifier", [x], outputs=2, coefficients=table, intercepts=[1.0] * 3, classlabels_strings=["a", "b", "c"])
+        self.refused("PROBIT", ML, "LinearClassifier", [x], outputs=2, coefficients=table, intercepts=[1.0] * 3, classlabels_ints=[1, 2, 3], post_transform="PROBIT")
 
     def test_before_a_model(self):
         x = self.normal(9, 4)
@@ -184,7 +184,7 @@ class Domains(unittest.TestCase):
         self.same(ML, "ArrayFeatureExtractor", [self.normal(5), np.int64([3, 0])])
         self.same(ML, "FeatureVectorizer", [x, self.normal(9, 2)], inputdimensions=[4, 2])
         self.same(ML, "OneHotEncoder", [self.whole(0, 5, (4, 3))], cats_int64s=[3, 1, 2])
-        self.refused("texts", ML, "OneHotEncoder", [self.whole(0, 5, (4, 3))], cats_strings=["a"])
+        self.refused("is given numbers", ML, "OneHotEncoder", [self.whole(0, 5, (4, 3))], cats_strings=["a"])
         _, table = RUN.run(model(ML, "LinearClassifier", [x], outputs=2, coefficients=[1.0] * 8, intercepts=[0.0] * 2, classlabels_ints=[0, 1])[0].SerializeToString(), [x])
         self.assertEqual(table.shape, (9, 2))
 
@@ -193,7 +193,7 @@ class Domains(unittest.TestCase):
                                 (self.whole(0, 9, (6,)), {"keys_int64s": list(range(40, 0, -1))}, {"values_floats": self.normal(40).tolist(), "default_float": 0.5}),
                                 (self.whole(0, 4, (5,)).astype(np.float32), {"keys_floats": [3.0, 1.0]}, {"values_int64s": [1, 2]})):
             self.same(ML, "LabelEncoder", [x], **keys, **values)
-        self.refused("texts", ML, "LabelEncoder", [self.whole(0, 4, (5,))], keys_int64s=[1], values_strings=["a"])
+        self.refused("is given numbers", ML, "LabelEncoder", [self.whole(0, 4, (5,))], keys_strings=["a"], values_int64s=[1])
 
     def test_maps(self):
         """ZipMap's scores come as the table that they are."""
@@ -312,9 +312,9 @@ class Domains(unittest.TestCase):
         self.same(MS, "QGemm", gemm, constant=range(1, 7), transB=1)
 
     def test_unknown(self):
-        graph = helper.make_graph([helper.make_node("LinearClassifier", ["x"], ["a", "b"], domain=ML, coefficients=[1.0], intercepts=[1.0], classlabels_strings=["a"])],
+        graph = helper.make_graph([helper.make_node("LabelEncoder", ["x"], ["a"], domain=ML, classes_strings=["a"])],
                                   "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "m"])], [helper.make_empty_tensor_value_info("a")])
-        with self.assertRaisesRegex(Refused, "^load: .*texts"):
+        with self.assertRaisesRegex(Refused, "^load: .*classes_strings"):
             RUN.run(helper.make_model(graph, opset_imports=[helper.make_opsetid(ML, 3)]).SerializeToString(), [self.normal(2, 1)])
         self.refused("no such operator of domain", MS, "NoSuchThing", [self.normal(2)])
 

@@ -77,9 +77,13 @@ static int add_tensor(struct td_infer *in, const cJSON *item, const char *name, 
     bool stored = is_stored(item);
     if (stored && in->n_args == TD_MAX_INPUTS)
         return td_infer_refuse(problem, name, "too many arguments");
-    int err = stored ? td_infer_stored(in, item, item->child->valuestring, name, &v, problem)
-                     : td_infer_read_plain(in, item, name, port ? port->dtype : dtype, &v.tensor,
-                                           problem);
+    bool texts = port && port->texts;
+    if (texts && stored)
+        return td_infer_refuse(problem, name, "texts are not stored; an array of them is right");
+    int err = texts    ? td_infer_plain_texts(in, item, name, &v.tensor, problem)
+              : stored ? td_infer_stored(in, item, item->child->valuestring, name, &v, problem)
+                       : td_infer_read_plain(in, item, name, port ? port->dtype : dtype, &v.tensor,
+                                             problem);
     if (!err)
         err = td_infer_keys(in, NULL, &v.tensor, name, &keys, problem);
     return err ? err : td_infer_add(in, name, &v, keys, problem);
@@ -191,9 +195,11 @@ void td_infer_write_brief(struct td_infer *in, struct td_writer *w)
             td_write_key(w, in->output[i].name);
         if (in->meta) { /* its shape is all there is */
             td_write_open(w, NULL, '{');
-            td_write_str(w, "datatype", td_dtype_name(in->out[i].dtype));
+            td_write_str(w, "datatype", td_infer_type_name(in, i));
             td_infer_write_shape(in, w, &in->out[i]);
             td_write_close(w, '}');
+        } else if (!in->streams.apart && td_infer_gives_texts(in, i)) {
+            td_infer_write_texts(in, w, &in->out[i], true);
         } else if (!in->streams.apart) {
             td_infer_write_plain(w, &in->out[i]);
         }
@@ -201,7 +207,10 @@ void td_infer_write_brief(struct td_infer *in, struct td_writer *w)
             snprintf(name, sizeof name, "%.50s[%d]", in->output[i].name, k);
             td_streams_result(in, i, k, &part);
             td_write_key(w, name);
-            td_infer_write_plain(w, &part);
+            if (td_infer_gives_texts(in, i))
+                td_infer_write_texts(in, w, &part, true);
+            else
+                td_infer_write_plain(w, &part);
         }
     }
 }

@@ -140,7 +140,11 @@ static int settle_output(struct td_infer *in, const cJSON *parameters, int i)
     if (tensor && !cJSON_IsString(tensor))
         return td_infer_refuse(&in->run.problem, in->output[i].name,
                                "parameters.tensor must be the name to store the result under");
-    in->output[i].form = is_binary ? TD_FORM_binary : TD_FORM_json;
+    bool texts = td_infer_gives_texts(in, i);
+    in->output[i].form = is_binary && !texts ? TD_FORM_binary : TD_FORM_json;
+    if (texts && (tensor || td_shm_is_meant(parameters)))
+        return td_infer_refuse(&in->run.problem, in->output[i].name,
+                               "is of texts, which go back in JSON alone");
     if (!!tensor + td_shm_is_meant(parameters) + in->run.in_place > 1)
         return td_infer_refuse(&in->run.problem, in->output[i].name, "can go to one place only");
     if (tensor)
@@ -228,9 +232,9 @@ int td_infer_outputs(struct td_infer *in)
         in->output[i].name = output_name(in, i);
         if (!in->output[i].name)
             return td_problem_set(&in->run.problem, ENOMEM, "no memory");
-        in->output[i].form = !all || is_kept(in, i) ? TD_FORM_none
-                             : in->binary_output    ? TD_FORM_binary
-                                                    : TD_FORM_json;
+        in->output[i].form = !all || is_kept(in, i)                              ? TD_FORM_none
+                             : in->binary_output && !td_infer_gives_texts(in, i) ? TD_FORM_binary
+                                                                                 : TD_FORM_json;
     }
     cJSON_ArrayForEach(item, in->outputs)
     {
@@ -252,9 +256,13 @@ static void write_result(struct td_infer *in, struct td_writer *w, int i, const 
 {
     td_write_open(w, NULL, '{');
     td_write_str(w, "name", name);
-    td_write_str(w, "datatype", td_dtype_name(t->dtype));
+    td_write_str(w, "datatype", td_infer_type_name(in, i));
     td_infer_write_shape(in, w, t);
-    if (in->output[i].form == TD_FORM_binary) {
+    if (td_infer_gives_texts(in, i) && !in->meta) {
+        td_write_open(w, "data", '[');
+        td_infer_write_texts(in, w, t, false);
+        td_write_close(w, ']');
+    } else if (in->output[i].form == TD_FORM_binary) {
         td_write_open(w, "parameters", '{');
         td_write_int(w, "binary_data_size", (int64_t)td_nbytes(t));
         td_write_close(w, '}');

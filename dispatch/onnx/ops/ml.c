@@ -16,9 +16,6 @@ void td_ml_let_rows(struct td_onnx *n)
 
 void td_ml_let_labels(struct td_onnx *n, const char *ints)
 {
-    if (has(n, "classlabels_strings"))
-        return unfit(n, "classlabels_strings: labels that are texts are not right here; whole "
-                        "numbers are");
     set_numbers(n, ints, TD_i64);
     let(n, "labels", *at(n, ints));
 }
@@ -116,9 +113,6 @@ void td_onnx_ml_join(struct td_onnx *n)
 
 void td_onnx_ml_one_hot(struct td_onnx *n)
 {
-    if (has(n, "cats_strings"))
-        return unfit(n, "cats_strings: categories that are texts are not right here; whole "
-                        "numbers (cats_int64s) are");
     set_numbers(n, "cats_int64s", tensor_of(n, "X")->dtype);
     give(n, "to.dtype(eq(unsqueeze(X, -1), cats_int64s), FP32)");
 }
@@ -139,8 +133,8 @@ static void let_side(struct td_onnx *n, const char *ints, const char *floats, co
 
 void td_onnx_ml_encode(struct td_onnx *n)
 {
-    if (has(n, "keys_strings") || has(n, "values_strings") || has(n, "classes_strings"))
-        return unfit(n, "keys_strings, values_strings: texts are not right here; numbers are");
+    if (has(n, "classes_strings"))
+        return unfit(n, "classes_strings: keys_strings and values_int64s are right");
     let_side(n, "keys_int64s", "keys_floats", "keys_tensor", "keys");
     let_side(n, "values_int64s", "values_floats", "values_tensor", "values");
     const struct td_tensor *keys = tensor_of(n, "keys"), *values = tensor_of(n, "values");

@@ -6,7 +6,7 @@
 
 /* Makes X FP32, of two dimensions. */
 void td_ml_let_rows(struct td_onnx *n);
-/* Names labels, the attribute ints as a tensor; refuses texts. */
+/* Names labels, the attribute ints as a tensor. */
 void td_ml_let_labels(struct td_onnx *n, const char *ints);
 /* What a post_transform makes of scores. */
 void td_ml_transform(struct td_onnx *n, const char *how);

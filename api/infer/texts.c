@@ -1,0 +1,138 @@
+/* Texts in a call: a model knows those of its file by numbers, and tensors of these numbers are
+ * what is run. A text that the file has not is none of them. */
+#include "api/infer/call.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+struct filling { /* a tensor of words' numbers */
+    const struct td_model *model;
+    struct td_tensor *t;
+    int64_t n;
+};
+
+static bool fill(void *arg, const char *text)
+{
+    struct filling *f = arg;
+    if (f->n == td_numel(f->t))
+        return false;
+    ((int64_t *)f->t->data)[f->n++] = td_model_word(f->model, text);
+    return true;
+}
+
+static int room(struct td_infer *in, struct td_tensor *t, const char *who,
+                struct td_problem *problem)
+{
+    t->dtype = TD_i64;
+    if (!td_fits(t))
+        return td_infer_refuse(problem, who, "its shape is too large");
+    t->data = td_arena_alloc(in->req->arena, td_nbytes(t) + 1);
+    return t->data ? 0 : td_problem_set(problem, ENOMEM, "no memory for %s", who);
+}
+
+static int wrong_count(const struct filling *f, const char *who, struct td_problem *problem)
+{
+    return td_problem_set(problem, EINVAL, "%s: data: %lld texts, as its shape says, are right",
+                          who, (long long)td_numel(f->t));
+}
+
+/* Each text has its length before it, in four bytes, the lowest first. */
+static int read_binary(struct td_infer *in, const cJSON *size, const char *who, struct filling *f,
+                       struct td_problem *problem)
+{
+    size_t left = in->req->body_size - in->binary_at;
+    const unsigned char *at = (const unsigned char *)in->req->body + in->binary_at;
+    if (in->req->json_length < 0 || !cJSON_IsNumber(size) || size->valuedouble < 0 ||
+        size->valuedouble > (double)left || td_json_is_float(size))
+        return td_infer_refuse(problem, who, "binary_data_size: the body has not as many bytes");
+    size_t bytes = (size_t)size->valuedouble;
+    const unsigned char *end = at + bytes;
+    in->binary_at += bytes;
+    while (at < end) {
+        if (end - at < 4)
+            return td_infer_refuse(problem, who, "a text's length is cut off");
+        size_t n = at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
+        at += 4;
+        if (n > (size_t)(end - at))
+            return td_infer_refuse(problem, who, "a text is longer than what is left of it");
+        const char *text = td_arena_printf(in->req->arena, "%.*s", (int)n, (const char *)at);
+        if (!text)
+            return td_problem_set(problem, ENOMEM, "no memory for %s", who);
+        if (!fill(f, text))
+            return wrong_count(f, who, problem);
+        at += n;
+    }
+    return f->n == td_numel(f->t) ? 0 : wrong_count(f, who, problem);
+}
+
+int td_infer_read_texts(struct td_infer *in, const cJSON *object, const char *who,
+                        struct td_tensor *t, struct td_problem *problem)
+{
+    const cJSON *parameters = td_json_member(object, "parameters"),
+                *type = td_json_member(object, "datatype"), *data = td_json_member(object, "data");
+    const cJSON *size = td_json_member(parameters, "binary_data_size");
+    struct filling f = {in->served->model, t, 0};
+    if (!cJSON_IsString(type) || strcmp(type->valuestring, "BYTES") != 0)
+        return td_infer_refuse(problem, who, "datatype: BYTES is right: it takes texts");
+    if (!data == !size)
+        return td_infer_refuse(problem, who,
+                               "must have exactly one of data and "
+                               "parameters.binary_data_size");
+    int err = td_json_shape(object, t, who, problem);
+    err = err ? err : room(in, t, who, problem);
+    if (err || size)
+        return err ? err : read_binary(in, size, who, &f, problem);
+    err = td_json_texts(&in->json, data, fill, &f, who, problem);
+    return err || f.n == td_numel(t) ? err : wrong_count(&f, who, problem);
+}
+
+int td_infer_plain_texts(struct td_infer *in, const cJSON *item, const char *who,
+                         struct td_tensor *t, struct td_problem *problem)
+{
+    struct filling f = {in->served->model, t, 0};
+    *t = (struct td_tensor){0};
+    for (const cJSON *one = item; cJSON_IsArray(one); one = one->child) {
+        if (t->rank == TD_MAX_RANK)
+            return td_problem_set(problem, EINVAL, "%s: is nested deeper than %d", who,
+                                  TD_MAX_RANK);
+        t->shape[t->rank++] = cJSON_GetArraySize(one);
+    }
+    int err = room(in, t, who, problem);
+    err = err ? err : td_json_texts(&in->json, item, fill, &f, who, problem);
+    return err || f.n == td_numel(t) ? err
+                                     : td_infer_refuse(problem, who,
+                                                       "its rows are not of one "
+                                                       "length");
+}
+
+/* ---- the reply ---- */
+
+bool td_infer_gives_texts(const struct td_infer *in, int i)
+{
+    return in->served && in->served->output[i].texts;
+}
+
+const char *td_infer_type_name(const struct td_infer *in, int i)
+{
+    return td_infer_gives_texts(in, i) ? "BYTES" : td_dtype_name(in->out[i].dtype);
+}
+
+void td_infer_write_texts(const struct td_infer *in, struct td_writer *w, const struct td_tensor *t,
+                          bool nested)
+{
+    struct td_tensor part = *t;
+    if (!nested || !t->rank) {
+        for (int64_t i = 0; i < td_numel(t); i++)
+            td_write_str(w, NULL, td_model_text(in->served->model, ((const int64_t *)t->data)[i]));
+        return;
+    }
+    part.rank--;
+    memmove(part.shape, t->shape + 1, (size_t)part.rank * sizeof *part.shape);
+    td_write_open(w, NULL, '[');
+    for (int64_t i = 0; i < t->shape[0]; i++) {
+        part.data = (char *)t->data + (size_t)i * td_nbytes(&part);
+        td_infer_write_texts(in, w, &part, true);
+    }
+    td_write_close(w, ']');
+}

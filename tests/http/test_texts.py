@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Texts in models, as scikit-learn's tables and labels are: held to ONNX Runtime, and what is wrong is said."""
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+import models
+import service
+from service import Service
+
+try:
+    import onnxruntime
+    from onnx import helper
+except ImportError as error:
+    service.skip(f"no {error.name}: run deploy/setup.sh check")
+
+ML = {"domain": "ai.onnx.ml"}
+WORDS = np.array(["red", "green", "b\u00fc\u00df", "", "a \"quoted\" one, [with] {signs}\n", "unheard of", "green "], object)
+
+
+def file(nodes, inputs, outputs, constants=None):
+    """A model of nodes of either domain."""
+    made = [helper.make_node(op, ins, outs, **more) for op, ins, outs, more in nodes]
+    graph = helper.make_graph(made, "g", inputs, outputs, [helper.make_tensor(name, 8, [len(texts)], [t.encode() for t in texts])
+                                                           for name, texts in (constants or {}).items()])
+    sets = [helper.make_opsetid("", 19), helper.make_opsetid("ai.onnx.ml", 3)]
+    return helper.make_model(graph, opset_imports=sets, ir_version=9).SerializeToString()
+
+
+def table():
+    """A text and a number become a label, its scores, and what the text is called elsewhere."""
+    return file(
+        [("OneHotEncoder", ["color"], ["hot"], {"cats_strings": list(WORDS[:5]), "zeros": 1, **ML}),
+         ("Flatten", ["hot"], ["flat"], {"axis": 1}), ("Concat", ["flat", "size"], ["row"], {"axis": 1}),
+         ("LinearClassifier", ["row"], ["label", "scores"], {"coefficients": np.linspace(-1, 2, 18).round(2).tolist(), "intercepts": [0.5, -0.2, 0.1],
+                                                             "classlabels_strings": ["cat", "dog", "eel"], "post_transform": "SOFTMAX", **ML}),
+         ("LabelEncoder", ["color"], ["called"], {"keys_strings": list(WORDS[:4]), "values_strings": ["rot", "gr\u00fcn", "blau", "nichts"], "default_string": "?", **ML}),
+         ("LabelEncoder", ["color"], ["number"], {"keys_strings": list(WORDS[:4]), "values_int64s": [7, 8, 9, 1], "default_int64": -5, **ML}),
+         ("Sub", ["number", "number"], ["number_0"], {}), ("Gather", ["names", "number_0"], ["named"], {}), ("Equal", ["called", "called"], ["same"], {})],
+        [models.port("color", ["n", 1], "BYTES"), models.port("size", ["n", 1])],
+        [models.port("label", ["n"], "BYTES"), models.port("scores", ["n", 3]), models.port("called", ["n", 1], "BYTES"), models.port("number", ["n", 1], "INT64"),
+         models.port("named", ["n", 1], "BYTES"), models.port("same", ["n", 1], "BOOL")], {"names": ["first", "second"]})
+
+
+class Texts(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.service = Service("--log", "off")
+        cls.addClassCleanup(cls.service.stop)
+        cls.put("table", table())
+        cls.judge = onnxruntime.InferenceSession(table(), providers=["CPUExecutionProvider"])
+
+    @classmethod
+    def put(cls, name, file):
+        reply = cls.service.call("PUT", f"/v1/models/{name}", file)
+        return reply
+
+    def draw(self, n):
+        rng = np.random.default_rng(service.seed())
+        return {"color": rng.choice(WORDS, (n, 1)), "size": rng.standard_normal((n, 1)).astype(np.float32)}
+
+    def test_agrees(self):
+        """In JSON and binary; of a text that the file has not, too."""
+        for n in (1, 9, 0):
+            inputs = self.draw(n)
+            wanted = dict(zip([o.name for o in self.judge.get_outputs()], self.judge.run(None, inputs))) if n else None
+            for binary in False, True:
+                reply = self.service.infer("table", inputs, path="/v2/models/{}/infer", binary=binary)
+                self.assertEqual(reply.status, 200, reply.body)
+                for name, found in reply.outputs.items():
+                    if wanted is None:
+                        self.assertEqual(found.shape[0], 0)
+                    elif found.dtype.kind == "f":
+                        np.testing.assert_allclose(found, wanted[name], 1e-5)
+                    else:
+                        self.assertEqual(found.tolist(), wanted[name].tolist(), name)
+
+    def test_short(self):
+        reply = self.service.call("POST", "/v1/models/table", {"color": [["green"], ["unheard of"]], "size": [[1], [2]]}).json
+        self.assertEqual((reply["called"], reply["number"], reply["named"]), ([["gr\u00fcn"], ["?"]], [[8], [-5]], [["first"], ["first"]]))
+        self.assertEqual(len(reply["label"]), 2)
+
+    def test_told(self):
+        """By the protocol's name of the type, and Triton's."""
+        said = self.service.call("GET", "/v2/models/table").json
+        self.assertEqual([p["datatype"] for p in said["inputs"]], ["BYTES", "FP32"])
+        self.assertEqual([p["datatype"] for p in said["outputs"]], ["BYTES", "FP32", "BYTES", "INT64", "BYTES", "BOOL"])
+        config = self.service.call("GET", "/v2/models/table/config").json
+        self.assertEqual(config["input"][0]["data_type"], "TYPE_STRING")
+        self.assertIn("color BYTES", self.service.call("POST", "/v2/models/table/infer", {"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}]}).json["detail"])
+
+    def test_wrong(self):
+        size = {"name": "size", "shape": [1, 1], "datatype": "FP32", "data": [1]}
+        color = {"name": "color", "shape": [1, 1], "datatype": "BYTES"}
+        for word, tensor in {"BYTES is right": {**color, "datatype": "INT64", "data": [1]}, "exactly one": color, "texts, or arrays": {**color, "data": [1]},
+                             "more texts": {**color, "data": ["a", "b"]}, "1 texts, as": {**color, "data": []},
+                             "not as many bytes": {**color, "parameters": {"binary_data_size": 9}}}.items():
+            reply = self.service.call("POST", "/v2/models/table/infer", {"inputs": [tensor, size]})
+            self.assertEqual((reply.status, word in reply.json["detail"]), (400, True), reply.json["detail"])
+        good = self.draw(1)
+        for blob in b"\x01\0\0", b"\x05\0\0\0ab", b"\xff\xff\xff\xffab", b"\0\0\0\0\0\0\0\0", b"":
+            body, headers = service.pack({"size": good["size"]}, binary=True, outputs=None)
+            length = int(headers["Inference-Header-Content-Length"])
+            head = service.json.loads(body[:length])
+            head["inputs"].append({**color, "parameters": {"binary_data_size": len(blob)}})
+            head = service.json.dumps(head).encode()
+            reply = self.service.call("POST", "/v2/models/table/infer", head + body[length:] + blob, {**headers, "Inference-Header-Content-Length": str(len(head))})
+            self.assertEqual(reply.status, 400, blob)
+        for parameters in {"tensor": "t"}, {"shared_memory_region": "r", "shared_memory_byte_size": 9}:
+            reply = self.service.infer("table", good, outputs=[{"name": "label", "parameters": parameters}], path="/v2/models/{}/infer")
+            self.assertIn("JSON alone", reply.json["detail"])
+        for body in {"color": "a", "size": [[1]]}, {"color": [["a"], ["b", "c"]], "size": [[1], [2]]}, {"color": {"tensor": "t"}, "size": [[1]]}:
+            self.assertEqual(self.service.call("POST", "/v1/models/table", body).status, 400, body)
+        body, headers = service.pack(good, outputs=[{"name": "label"}])
+        reply = self.service.call("POST", "/v1/models/table", body, {**headers, "Accept": "application/x-npy"})
+        self.assertEqual((reply.status, "has no texts" in reply.json["detail"]), (400, True), reply.body)
+
+    def test_refused(self):
+        """What cannot be done with texts is said when the file is read."""
+        x, y = models.port("x", ["n"], "BYTES"), models.port("y", ["n"], "BYTES")
+        number = models.port("x", ["n"])
+        for word, model in {"texts are not right": file([("Add", ["x", "x"], ["y"], {})], [x], [y]), "of the caller's back": file([("Identity", ["x"], ["y"], {})], [x], [y]),
+                            "not read from texts": file([("Cast", ["x"], ["y"], {"to": 1})], [x], [models.port("y", ["n"])]),
+                            "nor written": file([("Cast", ["x"], ["y"], {"to": 8})], [number], [y]), "gives numbers here": file([("Neg", ["x"], ["y"], {})], [number], [y]),
+                            "given numbers": file([("OneHotEncoder", ["x"], ["y"], {"cats_strings": ["a"], **ML})], [number], [models.port("y", ["n", 1])])}.items():
+            reply = self.put("wrong", model)
+            self.assertEqual((reply.status, word in reply.json["detail"]), (400, True), reply.json["detail"])
+
+    def test_once(self):
+        """tensord run shows them."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/labels.onnx"
+            with open(path, "wb") as f:
+                f.write(file([("ArgMax", ["x"], ["k"], {"axis": 0}), ("LabelEncoder", ["k"], ["y"], {"keys_int64s": [0, 1, 2], "values_strings": ["cat", "dog", "eel"], **ML})],
+                             [models.port("x", [3])], [models.port("y", [1], "BYTES")]))
+            np.save(f"{folder}/x.npy", np.float32([1, 5, 2]))
+            for more in [], ["--json"]:
+                said = subprocess.run([service.BINARY, "run", path, "--input", f"x={folder}/x.npy", *more], capture_output=True, text=True, timeout=60)
+                self.assertEqual(said.returncode, 0, said.stderr)
+                self.assertIn('["dog"]', said.stdout)
+                self.assertIn("BYTES", said.stdout)
+
+
+if __name__ == "__main__":
+    service.main()
