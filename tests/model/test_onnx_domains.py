@@ -287,6 +287,14 @@ class Domains(unittest.TestCase):
                 zero = self.whole(0, 256, (n, -(-blocks // each)), np.uint8) if zeros else None
                 self.same(MS, "MatMulNBits", [self.normal(3, k), b, abs(self.normal(n, blocks)), zero], constant=(1, 2, 3), within=1e-5,
                           K=k, N=n, bits=bits, block_size=block)
+        for bits, block in (4, 16), (4, 32), (8, 16):
+            width, rows = 40 if bits == 8 or block == 16 else 64, 7
+            blocks = -(-width // block)
+            data = self.whole(0, 256, (rows, width * bits // 8), np.uint8)
+            for zero in None, self.whole(0, 256, (rows, -(-blocks * bits // 8)), np.uint8):
+                self.same(MS, "GatherBlockQuantized", [data, self.whole(-rows, rows, (2, 3)), abs(self.normal(rows, blocks)), zero], constant=(0, 2, 3), within=1e-6,
+                          bits=bits, block_size=block, gather_axis=0, quantize_axis=1)
+        self.refused("one for each block", MS, "GatherBlockQuantized", [data, self.whole(0, 2, (2,)), self.normal(rows, 9)], constant=(0, 2), bits=8, block_size=16)
         self.refused("g_idx", MS, "MatMulNBits", [self.normal(3, k), b, self.normal(n, blocks), None, np.zeros(k, np.int32)], constant=(1, 2, 4), K=k, N=n, bits=8,
                      block_size=block)
 

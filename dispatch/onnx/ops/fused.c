@@ -148,6 +148,51 @@ void td_onnx_ms_matmul_bits(struct td_onnx *n)
     give(n, "linear(A, w, bias)");
 }
 
+/* Rows of a table of few bits: they are picked first, and then become floats. */
+void td_onnx_ms_gather_bits(struct td_onnx *n)
+{
+    const struct td_tensor *data = tensor_of(n, "data"), *scales = tensor_of(n, "scales");
+    const struct td_tensor *indices = tensor_of(n, "indices");
+    int64_t bits = whole(n, "bits", 4), block = whole(n, "block_size", 128), shape[TD_MAX_RANK];
+    if (n->err)
+        return;
+    if (data->dtype != TD_u8 || data->rank != 2 || scales->rank != 2 || block < 1 ||
+        (bits != 4 && bits != 8) || axis_of(n, "gather_axis", 2) != 0 ||
+        axis_of(n, "quantize_axis", 2) != 1)
+        return refuse(n, "data: rows of UINT8, of 4 or 8 bits along them, are right");
+    int64_t width = data->shape[1] * 8 / bits, blocks = scales->shape[1];
+    if (scales->shape[0] != data->shape[0] || blocks * block < width ||
+        (blocks - 1) * block >= width || indices->rank >= TD_MAX_RANK)
+        return refuse(n, "scales, block_size: one for each block of a row is right");
+    for (int d = 0; d < indices->rank; d++)
+        shape[d] = indices->shape[d];
+    shape[indices->rank] = width;
+    let_ints(n, "shape", shape, indices->rank + 1);
+    let(n, "zero", td_item_float((double)(1 << (bits - 1))));
+    let(n, "type", td_item_dtype(scales->dtype));
+    let_int(n, "block", block);
+    let_int(n, "width", width);
+    let_int(n, "blocks", blocks);
+    set(n, "rows", "to.dtype(reshape(indices, [-1]), INT64)");
+    let_int(n, "all", data->shape[0]);
+    set(n, "rows", "where(lt(rows, 0), rows + all, rows)");
+    let_ints(n, "table", (int64_t[]){td_numel(indices), width}, 2);
+    let_ints(n, "places", (int64_t[]){td_numel(indices), -1}, 2);
+    set(n, "picked", "index_select(data, 0, rows)");
+    unpack(n, "picked", bits);
+    set(n, "picked", "to.dtype(reshape(picked, table), FP32)");
+    if (has(n, "zero_points")) {
+        set(n, "zero", "index_select(zero_points, 0, rows)");
+        unpack(n, "zero", bits);
+        set(n, "zero", "slice.Tensor(reshape(zero, places), 1, 0, blocks)");
+        set(n, "zero",
+            "slice.Tensor(repeat_interleave(to.dtype(zero, FP32), block, 1), 1, 0, width)");
+    }
+    set(n, "scale", "to.dtype(index_select(scales, 0, rows), FP32)");
+    set(n, "scale", "slice.Tensor(repeat_interleave(scale, block, 1), 1, 0, width)");
+    give(n, "to.dtype(view((picked - zero) * scale, shape), type)");
+}
+
 /* ---- norms ---- */
 
 static void let_last(struct td_onnx *n, const char *name)
