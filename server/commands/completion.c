@@ -178,7 +178,8 @@ static void write_bash(void)
     printf("--help' ;;\n");
     printf("    */--op|ops/ops) words=\"--json --help $(tensord ops 2>/dev/null | cut -d' ' -f1 | "
            "cut -d. -f1 | sort -u)\" ;;\n"
-           "    run/--input|run/--output-dir|bench/--input|bench/--cases) return ;;\n");
+           "    */--input|*/--output-dir|*/--cases|*/--models|*/--inputs|*/--python|*/--from) "
+           "return ;;\n");
     for (size_t i = 1; i < COMMANDS; i++)
         printf("    %s/*) %swords='%s --help' ;;\n", commands[i].word,
                !takes_files(i) ? "" : "[[ $word != -* ]] || ", commands[i].options);

@@ -228,7 +228,9 @@ static int store_numbers(struct td_once *once, struct td_writer *call, const cJS
     int failed = td_json_dtype(input, &tensor, name, &problem) ? td_once_fail(once, problem.text)
                  : find_shape(once, input, &tensor, why, sizeof why) ? td_once_fail(once, why)
                                                                      : 0;
-    if (!failed && once->fill(answer.arena, &tensor))
+    int filled =
+        failed || !once->fill_named ? 1 : once->fill_named(once, name, answer.arena, &tensor);
+    if (!failed && (filled == 1 ? once->fill(answer.arena, &tensor) : filled))
         failed = td_once_fail(once, "out of memory");
     if (!failed) {
         snprintf(stored, sizeof stored, "numbers%d", once->n_numbers++);

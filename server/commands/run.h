@@ -16,6 +16,9 @@ struct td_once {      /* one model and how it is run */
     /* Gives an input without a file its elements, in the arena: 0, or -ENOMEM. NULL: nobody does.
      */
     int (*fill)(struct td_arena *arena, struct td_tensor *input);
+    /* The same for those that it knows by their names: 1, it does not. NULL: it knows none. */
+    int (*fill_named)(struct td_once *once, const char *name, struct td_arena *arena,
+                      struct td_tensor *input);
     bool eager, explain, json;
     bool explains; /* the call asks for it */
     int streams;   /* that the call is split over; 0: it is not */

@@ -7,9 +7,11 @@
 
 #include "kernels/trap.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 static const char help[] =
@@ -19,6 +21,14 @@ static const char help[] =
     "takes some minutes, and wants the machine for itself.\n\n"
     "  --quick          in seconds: fewer turns, which says less\n"
     "  --rows 1,2,10    only these rows\n"
+    "  --models DIR     the ONNX files and PyTorch archives there too: of the suites\n"
+    "                   vision, transformer and sequence as DIR/SUITE/FILE; the suite\n"
+    "                   of DIR/FILE is seen from its operators\n"
+    "  --inputs FILE    the shapes of their inputs, where the files leave sizes open:\n"
+    "                   {\"models\":[{\"file\":\"a.onnx\",\"inputs\":[{\"name\":\"x\",\n"
+    "                   \"shape\":[1,128],\"rule\":[\"ids\",0,1000]}]}]}, and what is in them: "
+    "whole\n"
+    "                   numbers, or [\"const\",16000]; others get likely ones\n"
     "  --python PATH    a Python whose PyTorch, ONNX Runtime and OpenVINO, as far as it\n"
     "                   has them, run the same networks\n"
     "  --from FILE.json instead: makes the page of a report that was made before\n";
@@ -50,6 +60,10 @@ static int read_args(struct td_report_options *o, int argc, char **argv)
             if (!(o->rows = read_rows(argv[++i])))
                 return td_command_wrong(
                     "report", "--rows takes numbers from 1 to 12, as in 1,2,10, and not", value);
+        } else if (!strcmp(argv[i], "--models") && value) {
+            o->models = argv[++i];
+        } else if (!strcmp(argv[i], "--inputs") && value) {
+            o->inputs = argv[++i];
         } else if (!strcmp(argv[i], "--python") && value) {
             o->python = argv[++i];
         } else if (!strcmp(argv[i], "--from") && value) {
@@ -63,6 +77,25 @@ static int read_args(struct td_report_options *o, int argc, char **argv)
         }
     }
     return o->directory ? 0 : td_command_wrong("report", "DIR is missing:", "a directory");
+}
+
+/* What the options name is there: 0, or the exit status. */
+static int check_files(struct td_report *r)
+{
+    struct td_problem problem;
+    struct td_json json = {0};
+    struct stat st;
+    size_t size;
+    if (r->o.models && (stat(r->o.models, &st) || !S_ISDIR(st.st_mode)))
+        return td_command_wrong("report", "--models takes a directory and not", r->o.models);
+    if (!r->o.inputs)
+        return 0;
+    const char *text = td_read_file(r->arena, r->o.inputs, &size, &problem);
+    bool right = text && !td_json_parse(&json, text, size, 16, &problem);
+    if (right && !cJSON_IsArray(td_json_member(json.root, "models")))
+        right = !td_problem_set(&problem, EINVAL, "it has no list \"models\"");
+    td_json_free(&json);
+    return right ? 0 : td_command_wrong("report", problem.text, r->o.inputs);
 }
 
 static const struct {
@@ -137,6 +170,10 @@ static int run(struct td_report *r)
         return td_once_fail(&r->once, "out of memory");
     if (r->o.from) {
         status = show(r);
+        td_arena_destroy(r->arena);
+        return status;
+    }
+    if ((status = check_files(r))) {
         td_arena_destroy(r->arena);
         return status;
     }

@@ -74,22 +74,26 @@ class Source:
         import torch
         self.torch, graph = torch, onnx.load_from_string(model).graph
         self.fixed = {t.name: torch.from_numpy(onnx.numpy_helper.to_array(t).copy()) for t in graph.initializer}
+        self.words = {} # of names, which may hold anything
         self.module, self.lines = torch.nn.Module(), []
         self.inputs = [port.name for port in graph.input]
         for name, value in self.fixed.items():
-            self.module.register_buffer(name, value)
+            self.module.register_buffer(self.word(name), value)
         for i, node in enumerate(graph.node):
             how = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-            outs = ", ".join(f"v_{name}" if name else "_" for name in node.output)
+            outs = ", ".join(self.word(name) if name else "_" for name in node.output)
             self.lines.append(f"{outs} = {self.call(node, how, i)}")
-        outs = "".join(f"v_{port.name}, " for port in graph.output)
-        text = "\n    ".join([f"def forward(self, {', '.join('v_' + n for n in self.inputs)}):", *self.lines, f"return ({outs})"])
+        outs = "".join(f"{self.word(port.name)}, " for port in graph.output)
+        text = "\n    ".join([f"def forward(self, {', '.join(map(self.word, self.inputs))}):", *self.lines, f"return ({outs})"])
         scope = {"torch": torch, "F": torch.nn.functional}
         exec(text, scope)
         self.module.forward = scope["forward"].__get__(self.module)
 
     def name(self, name):
-        return "None" if not name else f"self.{name}" if name in self.fixed else f"v_{name}"
+        return "None" if not name else f"self.{self.word(name)}" if name in self.fixed else self.word(name)
+
+    def word(self, name):
+        return self.words.setdefault(name, f"v{len(self.words)}")
 
     def value(self, name):
         """A constant's, as a list or a number."""
@@ -108,6 +112,8 @@ class Source:
             return f"torch.{POINT[op]}({', '.join(x)})"
         if op in INFIX:
             return f"{x[0]} {INFIX[op]} {x[1]}"
+        if not hasattr(self, "of_" + op.lower()):
+            raise ValueError(f"there are no words here for {op} in torch's")
         return getattr(self, "of_" + op.lower())(node, how, x + ["None"] * 5, i)
 
     def of_conv(self, node, how, x, _):

@@ -116,6 +116,19 @@ static void name_inputs(struct td_suites *s, const cJSON *inputs)
     }
 }
 
+/* Into a suite, if it is in none. */
+static int sort(struct td_suites *s, const cJSON *inputs)
+{
+    struct td_answer answer = {NULL};
+    struct td_json json = {0};
+    int failed = td_once_describe(&s->r->once, "/v1/models/model/plan", &answer, &json);
+    if (!failed)
+        td_suites_sort(s, td_json_member(json.root, "operators"), inputs);
+    td_json_free(&json);
+    td_once_forget(&answer);
+    return failed;
+}
+
 static int begin(struct td_once *once)
 {
     struct td_suites *s = of(once);
@@ -128,6 +141,8 @@ static int begin(struct td_once *once)
     td_write_init(&s->inputs, s->once, 4096);
     once->n_numbers = 0;
     name_inputs(s, td_json_member(json.root, "inputs"));
+    td_suites_size(s, td_json_member(json.root, "inputs"));
+    failed = failed || sort(s, td_json_member(json.root, "inputs"));
     failed = failed || td_once_store(once, &s->inputs, td_json_member(json.root, "inputs")) ||
              write_calls(s);
     td_json_free(&json);
@@ -202,6 +217,17 @@ static void try_network(struct td_suites *s)
     s->once = NULL;
 }
 
+/* Those that --inputs names, which the command has read once already. */
+static void read_shapes(struct td_suites *s)
+{
+    struct td_problem problem;
+    size_t size;
+    const char *text =
+        s->r->o.inputs ? td_read_file(s->r->arena, s->r->o.inputs, &size, &problem) : NULL;
+    if (text)
+        td_json_parse(&s->shapes, text, size, 16, &problem);
+}
+
 /* In their order, as a pool has them. */
 static void list_cpus(struct td_suites *s)
 {
@@ -222,8 +248,10 @@ void td_report_suites(struct td_report *r)
         return;
     }
     r->suites = s;
+    r->once.fill_named = td_suites_fill;
     s->r = r;
     td_suites_gather(s);
+    read_shapes(s);
     list_cpus(s);
     if (td_child_start(&s->reference, capped, &s->no_reference))
         td_child_stop(&s->reference);
@@ -240,6 +268,8 @@ void td_report_suites(struct td_report *r)
     td_suites_look_backward(s);
     td_suites_write(s);
     r->suites = NULL;
+    r->once.fill_named = NULL;
+    td_json_free(&s->shapes);
     free(s->cpu);
     free(s);
 }

@@ -54,6 +54,7 @@ struct td_suites {
     char *bytes;                                /* its file */
     size_t size;
     struct td_peers peers;
+    struct td_json shapes;                      /* of --inputs */
     int *cpu;                                   /* those that threads can be bound to */
     struct td_reason reason[TD_REPORT_REASONS]; /* of all */
     int n_reasons;
@@ -63,6 +64,13 @@ struct td_suites {
 /* What is to be tried: those that the program composes, or every so many-th of them, and those of
  * the directory of models. */
 void td_suites_gather(struct td_suites *s);
+/* Of the network at work: shapes of inputs whose sizes it leaves open, as --inputs has them, or
+ * else likely ones, become once's; and the suite of one that stands in none, by its operators. */
+void td_suites_size(struct td_suites *s, const cJSON *inputs);
+/* Its elements by the rule that --inputs has: see td_once's fill_named. */
+int td_suites_fill(struct td_once *once, const char *name, struct td_arena *arena,
+                   struct td_tensor *input);
+void td_suites_sort(struct td_suites *s, const cJSON *operators, const cJSON *inputs);
 
 /* On a worker, with the network loaded and its inputs stored: whether its plan's answers are right.
  * 0, or 1 with the reason in r->why. */

@@ -16,7 +16,9 @@ import unittest
 import xml.etree.ElementTree
 
 import jsonschema
+import numpy as np
 
+import models
 import service
 from service import run
 
@@ -114,7 +116,7 @@ class Report(unittest.TestCase):
         self.assertEqual(self.done.stdout.split(), [str(self.directory / name) for name in self.files])
         self.assertEqual({(self.directory / name).stat().st_mode & 0o777 for name in self.files}, {0o644})
 
-    def test_schema(self): # NUM-5 NUM-6 NUM-10
+    def test_schema(self):
         """Every row is there, with a figure or a reason, and its data are of its form."""
         jsonschema.validate(self.report, SCHEMA, format_checker=jsonschema.FormatChecker())
         self.assertEqual(list(self.rows), list(DATA))
@@ -129,7 +131,7 @@ class Report(unittest.TestCase):
                     if "least" in figure:
                         self.assertLessEqual(figure["least"], figure["most"], figure)
 
-    def test_networks(self): # NUM-1 NUM-2 NUM-3
+    def test_networks(self): # NUM-2 NUM-3
         """Every network is judged and passes; counts, means and shares are those of their parts."""
         data = self.data("NUM-1")
         self.assertEqual([n for n in data["networks"] if not n["passed"] or n["worst"] > 1], [])
@@ -167,7 +169,7 @@ class Report(unittest.TestCase):
                 ratios = [n["peers_us"][peer["peer"]] / n["plan_us"] for n in data["networks"]]
                 self.assertAlmostEqual(peer["geomean"], geomean(ratios), delta=1e-4 * peer["geomean"])
 
-    def test_kernels(self): # NUM-4 IND-45 IND-46
+    def test_kernels(self): # NUM-4 NUM-5 IND-45 IND-46
         """Suites add up to all, shares are of their counts, and every kernel is counted under its name; so are reasons."""
         data = self.data("NUM-4")
         *suites, total = data["inference"]
@@ -207,10 +209,20 @@ class Report(unittest.TestCase):
             self.assertTrue(one["rate_least"] <= one["rate"] <= one["rate_most"], one)
             at_once = one.get("connections") or one["tasks_at_once"]
             self.assertLessEqual(one["rate_least"] * one["least_us"], 1.05e6 * at_once, one) # no more than fits
-        if len(service.CPUS) > 1:
-            self.assertEqual({one["shape"] for one in settings}, {"one thread", "team", "two workers", "two streams"})
+        shapes = {"one thread", "team", "two workers", "two streams"} if len(service.CPUS) > 1 else {"one thread"}
+        self.assertEqual({(one["shape"], one["pinned"]) for one in settings}, {(shape, pinned) for shape in shapes for pinned in (True, False)})
 
-    def test_machine(self): # NUM-7 NUM-12
+    def test_dispatch(self): # NUM-10
+        """Every item of bench --dispatch, its least below its median, and the same call over HTTP."""
+        items = {item["name"]: item for item in self.data("NUM-10")["items"]}
+        self.assertLessEqual({"kernel", "unboxed", "select", "bind", "bind_fallthrough", "bind_redispatch", "stack", "boxed",
+                              "redispatch", "fallthrough", "boxed_over_unboxed", "select_cold"}, set(items))
+        for item in items.values():
+            self.assertLessEqual(item["ns_least"], item["ns_median"], item)
+        self.assertEqual([name for name, item in items.items() if item["ns_median"] <= 0 and "bind" in name], [])
+        self.assertEqual(len([figure for figure in self.rows["NUM-10"]["figures"] if "over HTTP" in figure["name"]]), 3)
+
+    def test_machine(self): # NUM-6 NUM-7 NUM-12
         """What isa and cpu-features say of the machine."""
         said = json.loads(run("isa", "--json").stdout)
         levels = self.data("NUM-6")["levels"]
@@ -296,6 +308,10 @@ class Wrong(unittest.TestCase):
         self.wrong("a", "--rows", words=["no value", "--rows"])
         with tempfile.TemporaryDirectory() as folder:
             self.wrong(folder, "--from", folder + "/none.json", words=["none.json", "No such file"])
+            self.wrong(folder, "--models", folder + "/none", words=["--models", "directory", "none"])
+            for wrong in ("", "{}", '{"models":3}'):
+                pathlib.Path(folder, "inputs.json").write_text(wrong)
+                self.wrong(folder, "--inputs", folder + "/inputs.json", words=["inputs.json"])
 
     def test_directories(self):
         """What cannot be written is told before anything is measured."""
@@ -310,6 +326,41 @@ class Wrong(unittest.TestCase):
             self.wrong(folder + "/" + "x" * 4000, words=["File name too long"], status=1)
             self.assertLess(time.monotonic() - begin, 20)
             self.assertEqual(os.listdir(folder), ["file"])
+
+    def test_models(self): # NUM-1
+        """Models of a directory stand beside our own, in the suite of their folder, or in that which their operators make;
+        what they do not take, and answers that differ, are told."""
+        with tempfile.TemporaryDirectory() as folder:
+            chance = models.archives.Model()
+            x = chance.user("x", sizes=[4, 4])
+            chance.outputs = [chance.call("add.Tensor", "y", self=x, other=chance.call("rand_like.default", "r", self=x))]
+            steps = [("LSTM", ["x", "w", "r"], ["y", "h", "c"], {"hidden_size": 2})]
+            ids = [("Gather", ["table", "ids"], ["g"], {}), ("MatMul", ["g", "w"], ["y"], {})]
+            files = {"vision/line.onnx": models.line(), "sequence/chance.pt2": chance.bytes(),
+                     "steps.onnx": models.onnx_file(steps, [models.port("x", [3, "n", 2])], [models.port("y", [3, 1, "n", 2])],
+                                                    {"w": np.ones((1, 8, 2), np.float32), "r": np.ones((1, 8, 2), np.float32)}),
+                     "seen.onnx": models.onnx_file([("Conv", ["x", "w"], ["y"], {})], [models.port("x", ["n", "c", "h", "w"])],
+                                                   [models.port("y", None)], {"w": np.ones((2, 3, 3, 3), np.float32)}),
+                     "words.onnx": models.onnx_file(ids, [models.port("ids", ["n"], "INT64")], [models.port("y", ["n", 4])],
+                                                    {"table": np.ones((9, 4), np.float32), "w": np.ones((4, 4), np.float32)}),
+                     "broken.onnx": b"no model", "notes.txt": b""}
+            for name, data in files.items():
+                path = pathlib.Path(folder, "models", name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+            inputs = pathlib.Path(folder, "inputs.json")
+            inputs.write_text(json.dumps({"models": [{"file": "words.onnx", "inputs": [{"name": "ids", "shape": [5], "rule": ["ids", 2, 7]}]}]}))
+            done = run("report", folder, "--quick", "--rows", "1", "--models", folder + "/models", "--inputs", str(inputs), timeout=300)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            row = json.loads(pathlib.Path(done.stdout.split()[1]).read_text())["rows"][0]
+            found = {one["name"]: one for one in row["data"]["networks"] if one["source"] == "file"}
+            self.assertEqual({name: one["suite"] for name, one in found.items() if name != "broken"},
+                             {"line": "vision", "chance": "sequence", "steps": "sequence", "seen": "vision", "words": "transformer"})
+            self.assertEqual({name: one["passed"] for name, one in found.items()}, {name: name not in ("chance", "broken") for name in found})
+            self.assertGreater(found["chance"]["worst"], 1) # each run draws anew
+            self.assertIn("times as far off", found["chance"]["why"])
+            missing = {one["what"]: one["why"] for one in row["not_measured"]}
+            self.assertIn("model", missing["broken"])
 
     def test_no_peers(self):
         """No Python, one that is none, and one that says something else: the report is made, and says why there are none."""
