@@ -33,6 +33,32 @@ static void miss_peers(struct td_suites *s, int row)
         td_report_miss(s->r, row, p->missing[i].name, "%s", p->missing[i].why);
 }
 
+/* The networks that a peer has not run: the first one's reason, and the names of the others. */
+static void miss_networks(struct td_suites *s, int peer)
+{
+    char what[80], why[900] = "";
+    size_t n = 0;
+    int missed = 0;
+    for (int k = 0; k < s->n; k++) {
+        const struct td_tried *t = &s->tried[k];
+        if (!t->passed || has(t, TD_ONE_THREAD, peer))
+            continue;
+        bool first = !missed++;
+        n += (size_t)snprintf(why + n, n < sizeof why ? sizeof why - n : 0, "%s%.80s%s%.200s",
+                              first         ? ""
+                              : missed == 2 ? "; nor did it run "
+                                            : ", ",
+                              t->name, first ? ": " : "",
+                              first ? t->peer[TD_ONE_THREAD][peer].why : "");
+        n = n < sizeof why ? n : sizeof why - 1;
+    }
+    if (!missed)
+        return;
+    snprintf(what, sizeof what, "%s of %d network%s", s->peers.peer[peer].name, missed,
+             missed > 1 ? "s" : "");
+    td_report_miss(s->r, 1, what, "%s", why);
+}
+
 /* What they make of the answers: on one thread, as they are the same on more. */
 static void write_agreement(struct td_suites *s)
 {
@@ -45,9 +71,6 @@ static void write_agreement(struct td_suites *s)
             const struct td_tried *t = &s->tried[k];
             n += has(t, TD_ONE_THREAD, i);
             agree += has(t, TD_ONE_THREAD, i) && t->peer[TD_ONE_THREAD][i].worst <= 1;
-            snprintf(what, sizeof what, "%s of %.80s", name, t->name);
-            if (t->passed && !has(t, TD_ONE_THREAD, i))
-                td_report_miss(s->r, 1, what, "%s", t->peer[TD_ONE_THREAD][i].why);
         }
         td_write_open(w, NULL, '{');
         td_write_str(w, "peer", name);
@@ -58,6 +81,7 @@ static void write_agreement(struct td_suites *s)
         snprintf(what, sizeof what, "%s %s gives the same answers", name, s->peers.peer[i].version);
         if (n)
             td_report_say(s->r, 1, what, "share", (double)agree / n);
+        miss_networks(s, i);
     }
 }
 
