@@ -15,8 +15,11 @@ def draw_strong(rng, shape):
 
 
 class Matrix(tuple):
-    """The shape of matrices; by: how they are drawn."""
-    by = staticmethod(draw_strong)
+    """The shape of matrices; by: how they are drawn; kind: of what type, where that is not the call's."""
+    by, kind = staticmethod(draw_strong), None
+
+    def draw(self, rng, kind):
+        return self.by(rng, self).astype(self.kind or kind)
 
 
 class Share(Matrix):

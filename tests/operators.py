@@ -305,7 +305,7 @@ def draw_all(rng, datatype, shapes):
              draw(rng, "BOOL" if name in pointwise.MASKS else datatype, shape) for name, shape in shapes.items()}
     drawn |= {name: np.where(drawn[name] == 0, 1, drawn[name]).astype(drawn[name].dtype) for name, shape in shapes.items()
               if isinstance(shape, pointwise.Divisor) and datatype in INTEGERS}
-    drawn |= {name: shape.by(rng, shape).astype(DATATYPES[datatype]) for name, shape in shapes.items() if isinstance(shape, linalg.Matrix)}
+    drawn |= {name: shape.draw(rng, DATATYPES[datatype]) for name, shape in shapes.items() if isinstance(shape, linalg.Matrix)}
     drawn |= {name: without_signs(drawn[name]) for name, shape in shapes.items() if isinstance(shape, optimizers.Positive)}
     return drawn | {name: in_order(drawn[name]) for name, shape in shapes.items() if isinstance(shape, order.Sorted)}
 

@@ -3,6 +3,7 @@ tests/pointwise.py has them for the pointwise ones. Each step is in FP32, as the
 import numpy as np
 
 import index
+import linalg
 
 F = np.float32
 TO = {"INT8": (-128, 127), "UINT8": (0, 255), "INT16": (-300, 300)}
@@ -51,6 +52,27 @@ def limits(name, **more):
     return {"quant_min": TO[name][0], "quant_max": TO[name][1], "dtype": name, **more}
 
 
+class Bytes(linalg.Matrix):
+    by, kind = staticmethod(lambda rng, shape: rng.integers(0, 256, shape)), np.uint8
+
+
+class Reals(linalg.Matrix):
+    by, kind = staticmethod(lambda rng, shape: rng.normal(0, 1, shape)), F
+
+
+def unpacked(x, bits):
+    return x if bits == 8 else np.stack([x & 15, x >> 4], -1).reshape(*x.shape[:-1], -1)
+
+
+def linear_bits(weight, scales, input, zero_points=None, bias=0, bits=4):
+    zero = 2 ** (bits - 1) if zero_points is None else unpacked(zero_points, bits)[:, :scales.shape[1], None]
+    w = (unpacked(weight, bits) - zero) * scales[..., None]
+    return input @ w.reshape(len(w), -1)[:, :input.shape[-1]].T + bias
+
+
+BLOCKS = [({"weight": Bytes((5, 3, 16)), "scales": Reals((5, 3)), "input": Reals((6, 90))}, {}),
+          ({"weight": Bytes((5, 3, 32)), "scales": Reals((5, 3)), "input": Reals((2, 3, 96)), "zero_points": Bytes((5, 3)), "bias": Reals((5,))}, {"bits": 8}),
+          ({"weight": Bytes((4, 3, 8)), "scales": Reals((4, 3)), "input": Reals((2, 40)), "zero_points": Bytes((4, 2))}, {})]
 PLAIN = [({"input": (300,)}, limits(name, scale=0.05, zero_point=zero)) for name, zero in (("INT8", -3), ("UINT8", 128), ("INT16", 7))]
 CHANNELS = [({"input": (3, 4, 50), "scales": (3,), "zero_points": (3,)}, limits("INT8", axis=0)),
             ({"input": (3, 40), "scales": (40,), "zero_points": (40,)}, limits("UINT8", axis=-1))]
@@ -99,6 +121,7 @@ ROUNDED = [({"a": (*batch, 20, 40), "a_scale": rows, "a_zero_point": tuple(rows)
 ROUNDED += [({name: Half(shape, 0) if isinstance(shape, Real) else shape for name, shape in shapes.items()}, p) for shapes, p in ROUNDED]
 
 TABLE = {
+    "linear_bits": (linear_bits, BLOCKS, lambda *_: "FP32", 16, "UINT8"),
     "matmul_integer": (matmul_integer, PRODUCTS, lambda *_: "INT32", "own", "INT8"),
     "qlinear_matmul": (qlinear_matmul, ROUNDED, lambda name, _: name, "own", "INT8"),
     "quantize_per_tensor": (quantize, PLAIN, made), "quantize_per_channel": (by_channel(quantize), CHANNELS, made),

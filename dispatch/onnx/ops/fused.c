@@ -116,6 +116,26 @@ static void unpack(struct td_onnx *n, const char *name, int64_t bits)
     set(n, name, bits == 2 ? parts[0] : bits == 4 ? parts[1] : "alias(v)");
 }
 
+/* By the operator that reads such weights as they are. */
+static bool give_packed(struct td_onnx *n, int64_t rows, int64_t blocks, int64_t block,
+                        int64_t bits)
+{
+    bool zeros = has(n, "zero_points");
+    if (bits == 2 || n->err || tensor_of(n, "A")->dtype != TD_f32 || block * bits % 8 ||
+        tensor_of(n, "scales")->dtype != TD_f32 ||
+        (zeros && tensor_of(n, "zero_points")->dtype != TD_u8))
+        return false;
+    let_ints(n, "groups", (int64_t[]){rows, blocks, block * bits / 8}, 3);
+    let_ints(n, "each", (int64_t[]){rows, blocks}, 2);
+    let_ints(n, "table", (int64_t[]){rows, -1}, 2);
+    let_int(n, "bits", bits);
+    if (zeros)
+        set(n, "zero_points", "reshape(zero_points, table)");
+    give(n,
+         "linear_bits(reshape(B, groups), reshape(scales, each), A, zero_points, bias, bits=bits)");
+    return true;
+}
+
 /* The weight in floats: made once, as it depends on no input. */
 void td_onnx_ms_matmul_bits(struct td_onnx *n)
 {
@@ -128,6 +148,8 @@ void td_onnx_ms_matmul_bits(struct td_onnx *n)
     if (tensor_of(n, "B")->dtype != TD_u8)
         return refuse(n, "B: UINT8 is right");
     let(n, "zero", td_item_float((double)(1 << (bits - 1))));
+    if (give_packed(n, rows, blocks, block, bits))
+        return;
     let_ints(n, "groups", (int64_t[]){rows, blocks, -1}, 3);
     let_ints(n, "each", (int64_t[]){rows, blocks, 1}, 3);
     let_ints(n, "table", (int64_t[]){rows, -1}, 2);

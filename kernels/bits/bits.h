@@ -1,0 +1,32 @@
+/* What the files of linear_bits share. All rows add in one order, and so give the same bits: an
+ * element is 32 of a block behind another, and one of 16 sums, by its place: of 4 bits by that of
+ * its byte, which has the even element below, of 8 bits by its own. Each sum is taken of a block,
+ * and then times its scale to the others; at the end the upper half of the sums goes to the lower,
+ * until one is left. */
+#ifndef TD_KERNELS_BITS_H
+#define TD_KERNELS_BITS_H
+
+#include "kernels/kernels.h"
+
+#define TD_BITS_SUMS 16
+
+struct td_bits {
+    const uint8_t *weight, *zero;         /* zero NULL: half of what the bits hold */
+    const float *scale, *input, *bias;    /* bias NULL: none */
+    float *out;                           /* m by n */
+    int64_t m, n, k, blocks, block, bits; /* block: elements */
+    int64_t zero_bytes;                   /* of a row's */
+};
+
+/* What a checked call asks. */
+struct td_bits td_bits_of(const struct td_call *call);
+/* What stands for 0 in a block of a row. */
+static inline float td_bits_zero(const struct td_bits *b, int64_t row, int64_t block)
+{
+    if (!b->zero)
+        return (float)(1 << (b->bits - 1));
+    const uint8_t *zero = b->zero + row * b->zero_bytes;
+    return b->bits == 8 ? (float)zero[block] : (float)(zero[block / 2] >> 4 * (block % 2) & 15);
+}
+
+#endif
