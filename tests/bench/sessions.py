@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Many sessions at once of a model like a voice detector, each answer held, in bits, to a client that carries the state.
 
-    sessions.py [--sessions 500] [--seconds 60] [--threads 4] [--lost 1] [--restart 1]
+    sessions.py [--sessions 500] [--seconds 60] [--threads 4] [--lost 1] [--restart 1] [--model FILE]
 
-The model is a GRU cell: 576 samples come, 128 values of state stay. Some clients in a hundred (--lost) go away in the
+The model is a GRU cell: 576 samples come, 128 values of state stay; or Silero's file, which also takes a rate. Some clients in a hundred (--lost) go away in the
 middle of a call and find out by session_step whether it counted. In the middle of the time every session is moved, by its
 snapshot, to a server that is started anew (--restart 0: none is). Told are steps a second, ms a call, and what sessions hold; a
 wrong answer ends it with status 1.
 """
 import json
+import pathlib
 import re
 import sys
 import threading
@@ -39,10 +40,11 @@ def model(draw):
 
 def carried(server, inputs):
     """The answers to a sequence, where the client carries the state."""
-    state, answers = np.zeros((1, 1, KEPT), np.float32), []
+    ports = {p["name"]: p["shape"] for p in server.call("GET", "/v1/models/vad").json["inputs"]}
+    state, answers = np.zeros([max(1, n) for n in ports["state"]], np.float32), []
     connection = server.connect()
     for x in inputs:
-        reply = server.infer("vad", {"input": x, "state": state}, path="/v2/models/{}/infer", binary=True, connection=connection)
+        reply = server.infer("vad", {**x, "state": state}, path="/v2/models/{}/infer", binary=True, connection=connection)
         answers.append(reply.outputs["output"].tobytes())
         state = reply.outputs["stateN"]
     connection.close()
@@ -54,7 +56,8 @@ class Crowd:
 
     def __init__(self, options, draw):
         self.options = options
-        self.inputs = [[(draw.standard_normal((1, SIZE)) * 0.3).astype(np.float32) for _ in range(LENGTH)] for _ in range(SEQUENCES)]
+        rate = {"sr": np.array(16000)} if options.model else {}
+        self.inputs = [[{"input": (draw.standard_normal((1, SIZE)) * 0.3).astype(np.float32), **rate} for _ in range(LENGTH)] for _ in range(SEQUENCES)]
         self.made = [0] * options.sessions # steps, since the last start
         self.times, self.wrong, self.lost = [], [], [0, 0] # of lost calls: how many, and those that counted
         self.seed = int(draw.integers(2**31))
@@ -64,7 +67,7 @@ class Crowd:
         parameters = {"session": f"s{i}", "session_start": step == 0}
         if step:
             parameters["session_step"] = step
-        return step, pack({"input": self.inputs[i % SEQUENCES][step]}, parameters, binary=True)
+        return step, pack(self.inputs[i % SEQUENCES][step], parameters, binary=True)
 
     def lose(self, server, i):
         """Sends a call and goes: the next one finds out whether it counted."""
@@ -123,10 +126,11 @@ def move(old, new, crowd):
 
 
 def main():
-    options = figures.options(__doc__, sessions=500, seconds=60, threads=4, lost=1.0, restart=1, seed=1)
+    options = figures.options(__doc__, sessions=500, seconds=60, threads=4, lost=1.0, restart=1, seed=1, model="")
     draw = np.random.default_rng(options.seed)
     figures.machine()
-    file, crowd = model(draw), Crowd(options, draw)
+    crowd = Crowd(options, draw)
+    file = pathlib.Path(options.model).read_bytes() if options.model else model(draw)
     # One thread, and no kernel by its time: else the same rows are computed by several, which differ in the last bit.
     start = lambda: Service("--log", "off", "--tune", "off", "--pool", f"default={service.CPUS[0]}")
     server = start()
