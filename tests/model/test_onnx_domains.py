@@ -285,8 +285,9 @@ class Domains(unittest.TestCase):
                 blocks, each = 3, 8 // bits
                 b = self.whole(0, 256, (n, blocks, block // each), np.uint8)
                 zero = self.whole(0, 256, (n, -(-blocks // each)), np.uint8) if zeros else None
-                self.same(MS, "MatMulNBits", [self.normal(3, k), b, abs(self.normal(n, blocks)), zero], constant=(1, 2, 3), within=1e-5,
-                          K=k, N=n, bits=bits, block_size=block)
+                for rows in 3, 9:
+                    self.same(MS, "MatMulNBits", [self.normal(rows, k), b, abs(self.normal(n, blocks)), zero], constant=(1, 2, 3), within=1e-5,
+                              K=k, N=n, bits=bits, block_size=block)
         for bits, block in (4, 16), (4, 32), (8, 16):
             width, rows = 40 if bits == 8 or block == 16 else 64, 7
             blocks = -(-width // block)
