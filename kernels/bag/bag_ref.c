@@ -41,7 +41,7 @@ void td_bag_ref(const struct td_call *call)
         td_put_whole(&b.sizes, bag, b.mode ? n : 0);
         if (b.mode != TD_BAG_max)
             td_put_whole(&b.largest, bag, b.mode ? n : 0);
-        for (int64_t column = 0; column < b.width; column++)
+        for (int64_t column = 0; column < b.width && !td_stopped(); column++)
             element(&b, bag, column);
     }
 }

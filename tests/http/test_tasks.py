@@ -218,6 +218,10 @@ class Life(service.ServiceTest, Tasks):
                                   {"kernel": "ref", "padding": [2, 2], "timeout_ms": 300}, binary=True)
         self.problem(late, 504, "timeout_ms", "took")
         self.assertLess(time.monotonic() - begin, 10)
+        bag = {"weight": np.ones((4, 100000), np.float32), "indices": np.zeros(200000, np.int64), "offsets": np.zeros(1, np.int64)}
+        begin = time.monotonic() # one bag of many numbers, in many columns
+        self.problem(self.service.infer("embedding_bag", bag, {"kernel": "ref", "timeout_ms": 300}, binary=True), 504, "timeout_ms", "took")
+        self.assertLess(time.monotonic() - begin, 10)
         task = self.hold("a")
         begin = time.monotonic()
         self.assertEqual(self.delete(task).status, 204)
