@@ -11,6 +11,7 @@
 #include "dispatch/choice/tune.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@
 #define MOST_ROUNDS 48 /* before a default is believed to lose */
 #define SLOW_NS 30000000
 #define CELL_NS 1000000000 /* after which a cell gets no more rounds */
+#define LONG_NS 2000000000 /* after which a kernel other than selection's is stopped, and out */
 #define FAR 2.0            /* of the best: a kernel behind that is not timed again, */
 #define FIRST_FAR 8.0      /* nor at all where it was behind that when it ran once */
 #define HOPELESS 20.0      /* nor at larger sizes */
@@ -128,6 +130,16 @@ static double run_once(struct rival *r)
     return cpu_ns() - begin;
 }
 
+/* INFINITY where that takes too long, as references may at sizes nobody would ask them for. */
+static double run_bounded(struct rival *r)
+{
+    const struct td_stop stop = {.deadline_ns = td_clock_ns() + LONG_NS};
+    r->run.stop = &stop;
+    double ns = run_once(r);
+    r->run.stop = NULL;
+    return td_stop_is_due(&stop) ? (double)INFINITY : ns;
+}
+
 /* One more round of one kernel. */
 static void time_rival(struct rival *r)
 {
@@ -167,8 +179,8 @@ static bool time_rivals(struct sweep *s)
     int64_t end = td_now_ns() + CELL_NS;
     for (int i = 0; i < s->n_rivals; i++) {
         struct rival *r = &s->rival[i];
-        r->ns = run_once(r); /* makes and touches what later runs find */
-        r->out = false;
+        r->ns = i ? run_bounded(r) : run_once(r); /* makes and touches what later runs find */
+        r->out = !isfinite(r->ns);
         if (r->run.error)
             return false;
         if (r->ns < SLOW_NS)
@@ -221,7 +233,7 @@ static void report(struct sweep *s, struct td_bench_cell *cell)
     for (int i = 1; i < s->n_rivals; i++) {
         const struct rival *r = &s->rival[i];
         bool is_ref = !r->impl[1].run;
-        found.ref_ns = is_ref ? r->ns : found.ref_ns;
+        found.ref_ns = is_ref && isfinite(r->ns) ? r->ns : found.ref_ns;
         found.is_behind_ref |= is_ref && is_behind(own, r);
     }
     td_progress_clear();
