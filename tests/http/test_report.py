@@ -135,6 +135,7 @@ class Report(unittest.TestCase):
         """Every network is judged and passes; counts, means and shares are those of their parts."""
         data = self.data("NUM-1")
         self.assertEqual([n for n in data["networks"] if not n["passed"] or n["worst"] > 1], [])
+        self.assertGreater(max(n["worst"] for n in data["networks"]), 0) # vectors round elsewhere than what judges them
         for suite in data["suites"]:
             own = [n for n in data["networks"] if n["suite"] == suite["suite"]]
             self.assertEqual((suite["networks"], suite["passed"], suite["percent"]), (len(own), len(own), 100))
@@ -185,6 +186,20 @@ class Report(unittest.TestCase):
         for reason in self.data("NUM-5")["reasons"]:
             of_suites = sum(reason[suite["suite"]] for suite in suites)
             self.assertEqual(of_suites, 0 if reason["of"] == "backward" else reason["times"], reason)
+
+    def test_scalar(self): # NUM-4 NUM-5 IND-45 IND-46
+        """At the level DEFAULT no kernel is vectorised, and in each suite it is said why nothing was generated."""
+        with tempfile.TemporaryDirectory() as folder:
+            done = run("report", folder, "--quick", "--rows", "4,5", timeout=500, env={"TENSORD_CPU_CAPABILITY": "default"})
+            self.assertEqual(done.returncode, 0, done)
+            rows = {row["row"]: row["data"] for row in json.loads(pathlib.Path(done.stdout.split()[-1]).read_text())["rows"]}
+        *suites, total = rows["NUM-4"]["inference"]
+        self.assertGreater(total["kernels"], 20)
+        self.assertEqual([(one["vectorised"], one["share"]) for one in (*suites, total)], [(0, 0)] * (len(suites) + 1))
+        why = next(r for r in rows["NUM-5"]["reasons"] if (r["of"], r["reason"]) == ("generated", "its level is below AVX2"))
+        self.assertEqual(sum(why[suite["suite"]] for suite in suites), why["times"])
+        for suite in suites:
+            self.assertGreater(why[suite["suite"]], 0, suite)
 
     def test_choices(self): # NUM-8
         """Cells by type and by size are the same cells."""
