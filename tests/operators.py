@@ -393,8 +393,8 @@ def exact_and_scale(judged, tensors, parameters):
         exact = named(judged.formula(**arrays, **parameters))
         if judged.scale == "own":
             return exact, {key: np.abs(np.asarray(one, np.float64)) for key, one in exact.items()}
-        if isinstance(judged.scale, int): # so many units of the largest
-            return exact, {key: judged.scale * np.max(np.abs(one), initial=0) for key, one in exact.items()}
+        if isinstance(judged.scale, int): # so many units of the largest, or of 1
+            return exact, {key: judged.scale * np.max(np.abs(one), initial=1, where=np.isfinite(one)) for key, one in exact.items()}
         if judged.scale == "all":
             return exact, {key: np.max(np.abs(one), initial=0) for key, one in exact.items()}
         # activations come after the sum, and none is much steeper than 1

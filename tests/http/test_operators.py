@@ -77,7 +77,7 @@ class Operators(service.ServiceTest):
             for _ in range(15 if service.SANITIZED else 50):
                 shapes, parameters = calls[rng.integers(len(calls))]
                 sizes = {n: int(rng.choice([0, 0, n, big, 2**40])) for s in shapes.values() for n in s}
-                datatype = str(rng.choice(sorted({"FP32", "FP64", "INT64", "INT8"} & {*op["dtypes"]})))
+                datatype = str(rng.choice(sorted({"FP32", "FP64", "INT64", "INT8"} & {*op["dtypes"]} or op["dtypes"])))
                 parameters = {**parameters, **({"kernel": "ref"} if rng.integers(2) else {})}
                 if "normalized_shape" in parameters:
                     parameters["normalized_shape"] = [sizes[n] for n in parameters["normalized_shape"]]
