@@ -48,35 +48,48 @@ static void fetch(td_real *to, const struct td_tensor *t, int64_t at, int64_t n,
         to[i] = 0;
 }
 
+/* L_LANES keys from key i of those from j on, of which there are n, as columns of a panel. */
+static void pack_some_keys(const struct block *b, int64_t j, int64_t n, int64_t i)
+{
+    const struct td_tensor *t = b->a->key;
+    int64_t depth = b->a->depth, at = b->at.key + (j + i) * b->at.key_row, step = b->at.key_row;
+    const td_real *from = (const td_real *)t->data + at;
+    td_real *to = b->keys + i / NR * b->depth * NR + i % NR;
+    if (t->dtype != TD_REAL_TYPE || n - i < L_LANES || depth % L_LANES) {
+        for (int64_t r = 0; r < L_LANES; r++)
+            fetch(b->plain + r * b->depth, t, at + r * step, i + r < n ? depth : 0, b->depth);
+        from = b->plain;
+        step = b->depth;
+    }
+#if TD_REAL_BITS == 32
+    for (int64_t e = 0; e < depth; e += L_LANES)
+        td_transpose((uint32_t *)(void *)(to + e * NR), NR,
+                     (const uint32_t *)(const void *)(from + e), step);
+#else
+    for (int64_t e = 0; e < depth; e++)
+        for (int64_t r = 0; r < L_LANES; r++)
+            to[e * NR + r] = from[r * step + e];
+#endif
+}
+
 /* Keys j to j + n, transposed, in panels of NR columns. */
 static void pack_keys(const struct block *b, int64_t j, int64_t n)
 {
-    int64_t depth = b->a->depth, wide = (n + NR - 1) / NR * NR;
-    for (int64_t i = 0; i < wide; i++) {
-        td_real *row = b->plain + i * b->depth;
-        fetch(row, b->a->key, b->at.key + (j + i) * b->at.key_row, i < n ? depth : 0, b->depth);
-#if TD_REAL_BITS == 64
-        td_real *to = b->keys + i / NR * b->depth * NR + i % NR;
-        for (int64_t e = 0; e < depth; e++)
-            to[e * NR] = row[e];
-#endif
-    }
-#if TD_REAL_BITS == 32
-    for (int64_t i = 0; i < wide; i += L_LANES)
-        for (int64_t e = 0; e < b->depth; e += L_LANES)
-            td_transpose((uint32_t *)(void *)(b->keys + i / NR * b->depth * NR + e * NR + i % NR),
-                         NR, (const uint32_t *)(const void *)(b->plain + i * b->depth + e),
-                         b->depth);
-#endif
+    for (int64_t i = 0; i < n; i += L_LANES)
+        pack_some_keys(b, j, n, i);
 }
 
 static void pack_values(const struct block *b, int64_t j, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) {
-        fetch(b->plain, b->a->value, b->at.value + (j + i) * b->at.value_row, b->a->width,
-              b->width);
-        for (int64_t e = 0; e < b->width; e += NR)
-            memcpy(b->values + e * n + i * NR, b->plain + e, NR * sizeof *b->plain);
+    const struct td_tensor *t = b->a->value;
+    int64_t at = b->at.value + j * b->at.value_row, width = b->a->width;
+    for (int64_t e = 0; e < b->width; e += L_LANES) {
+        td_real *to = b->values + e / NR * NR * n + e % NR;
+        for (int64_t i = 0; i < n; i++) {
+            int64_t from = at + i * b->at.value_row + e;
+            L_store(to + i * NR,
+                    e < width ? L_next(t->data, from, width - e, t->dtype, 0) : L_c(0));
+        }
     }
 }
 
@@ -161,13 +174,14 @@ static void meet(const struct block *b, int64_t j, int64_t n)
     pack_keys(b, j, n);
     for (int64_t k = 0; k < wide; k += NR)
         attention_column(b->a->depth, b->query, b->depth, b->keys + k * b->depth, b->score + k,
-                         KEYS, false, b->rows);
+                         KEYS, false, b->rows, n - k);
     for (int64_t i = 0; i < b->rows; i++)
         mask_row(b, i, j, n);
     weigh_rows(b, wide);
     pack_values(b, j, n);
     for (int64_t e = 0; e < b->width; e += NR)
-        attention_column(n, b->score, KEYS, b->values + e * n, b->out + e, b->width, true, b->rows);
+        attention_column(n, b->score, KEYS, b->values + e * n, b->out + e, b->width, true, b->rows,
+                         b->a->width - e);
 }
 
 static void compute(const struct job *job, int64_t item, char *slot)
