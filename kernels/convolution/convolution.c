@@ -283,9 +283,9 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
 {
     struct td_conv c;
     struct td_gemm g;
-    struct td_depthwise cut;
+    struct td_laid cut;
     td_conv_of(call, &c);
-    if (td_conv_cut_depthwise(&c, call->threads, &cut)) {
+    if (td_conv_cut_laid(&c, call->threads, &cut)) {
         prepared->scratch = cut.slot * (size_t)cut.slots;
         return NULL;
     }

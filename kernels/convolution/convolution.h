@@ -71,26 +71,28 @@ bool td_conv_is_matmul(const struct td_conv *c, const struct td_gemm *g);
 /* Its weight in that order, for an element of that many bytes. */
 void td_conv_turn_weight(const struct td_conv *c, void *to);
 
-/* A depthwise convolution of FP32, BF16 or FP16 with channels first, cut into strips of rows
- * (convolution_cut.c), each of which convolution_depthwise.c computes. */
-#define TD_DEPTHWISE_POSITIONS 64 /* of its kernel, at most */
-#define TD_DEPTHWISE_TILE 64      /* floats: rows are laid out for whole ones */
-struct td_depthwise {
+/* A convolution of FP32, BF16 or FP16 with channels first in one or two dimensions, cut into strips
+ * of rows of the result (convolution_cut.c). What a strip takes of its group's channels is laid out
+ * with its padding, columns that are a stride apart side by side, so that each position of the
+ * kernel over neighbouring results is a run in memory (convolution_laid.c). */
+#define TD_LAID_TILE 64 /* floats: rows are laid out for whole ones */
+struct td_laid {
     int h, w;              /* the dimensions */
-    int64_t positions;     /* of the kernel */
+    int64_t positions;     /* of the kernel over all channels of a group */
     int64_t columns;       /* of a row that matter, with the padding */
     int64_t wide;          /* floats: of columns of a row that are a stride apart, side by side */
     int64_t row;           /* of a row that is laid out: of as many such parts as the stride is */
     int64_t line;          /* of a row before that; 0: it is not needed */
-    int64_t strip, strips; /* rows of the result; how many of one channel */
+    int64_t strip, strips; /* rows of the result; how many in one image */
+    int64_t rows;          /* of a channel that are laid out for a strip, at most */
     int slots;             /* that work at a time */
+    size_t at, weight;     /* bytes in a slot before the positions' places, and weights as FP32 */
     size_t slot;           /* bytes of scratch each */
 };
 /* False: it is none, or none that is worth it. */
-bool td_conv_cut_depthwise(const struct td_conv *c, int threads, struct td_depthwise *cut);
-typedef void td_conv_depthwise(const struct td_conv *c, const struct td_depthwise *cut,
-                               void *scratch);
-td_conv_depthwise td_conv_depthwise_default, td_conv_depthwise_avx2, td_conv_depthwise_avx512;
+bool td_conv_cut_laid(const struct td_conv *c, int threads, struct td_laid *cut);
+typedef void td_conv_laid(const struct td_conv *c, const struct td_laid *cut, void *scratch);
+td_conv_laid td_conv_laid_default, td_conv_laid_avx2, td_conv_laid_avx512;
 
 /* What oneDNN is to do, described as TD_ONEDNN_conv or, transposed, as TD_ONEDNN_deconv. */
 struct td_onednn_desc;

@@ -1,15 +1,16 @@
-/* The convolutions of any type as products, the level's, of what is gathered; but depthwise ones
- * directly, and those of one position, whose columns are the input as it lies, as matmul's. */
+/* The convolutions of any type as products, the level's, of what is gathered; but of what is laid
+ * out where that pays, and those of one position, whose columns are the input as it lies, as
+ * matmul's. */
 #include "kernels/convolution/convolution.h"
 
 TD_KERNEL(convolution_any)
 {
     struct td_conv c;
     struct td_gemm g;
-    struct td_depthwise cut;
+    struct td_laid cut;
     td_conv_of(call, &c);
-    if (td_conv_cut_depthwise(&c, call->threads, &cut)) {
-        TD_NAME(conv_depthwise)(&c, &cut, call->scratch);
+    if (td_conv_cut_laid(&c, call->threads, &cut)) {
+        TD_NAME(conv_laid)(&c, &cut, call->scratch);
         return;
     }
     td_conv_gemm(&c, c.weight, call->threads, &g);

@@ -1,42 +1,58 @@
-/* How a depthwise convolution is cut into strips: as many rows of a channel as stay, laid out, in a
- * first-level cache. */
+/* How a convolution is cut into strips: as many rows of the result as what they take stays, laid
+ * out, in a cache. */
 #include "kernels/convolution/convolution.h"
 
-#define STRIP_BYTES 32768 /* of what is laid out, most of a first-level cache */
-#define LAID 262144       /* floats of one strip, at most */
-#define VECTOR 16         /* floats that whole vectors may reach beyond a row */
-#define GRAIN 262144      /* products that are worth a thread */
+#define FIRST 8192     /* floats of one channel's strip: most of a first-level cache */
+#define SECOND 49152   /* of several channels': part of a second-level one */
+#define MOST 131072    /* at most */
+#define POSITIONS 8192 /* of a kernel over all channels */
+#define VECTOR 16      /* floats that whole vectors may reach beyond a row */
+#define GRAIN 262144   /* products that are worth a thread */
 
 static int64_t fill(int64_t n, int64_t unit)
 {
     return (n + unit - 1) / unit * unit;
 }
 
+/* Whether it is worth laying out, as a depthwise one always is: its rows fill vectors, more than
+ * one, and are taken more than once. */
+static bool pays(const struct td_conv *c, int w)
+{
+    bool depthwise = c->in_channels == 1 && c->groups > 1;
+    int64_t n = c->size[w], filled = fill(n, VECTOR);
+    return depthwise || (n > VECTOR && 4 * n >= 3 * filled && td_conv_positions(c) > 1);
+}
+
 /* Large strides, reaches and paddings, which hardly anybody has, would be laid out mostly in vain.
  */
-bool td_conv_cut_depthwise(const struct td_conv *c, int threads, struct td_depthwise *cut)
+bool td_conv_cut_laid(const struct td_conv *c, int threads, struct td_laid *cut)
 {
     int w = c->dims - 1, h = c->dims > 1 ? 0 : 1;
-    int64_t reach = (c->kernel[w] - 1) * c->dilation[w], n = td_conv_positions(c);
-    bool is_one = c->in_channels == 1 && c->groups > 1 && !c->transposed && !c->last &&
-                  c->dims < 3 && !c->post.n;
-    if (!is_one || !(c->out->dtype & (TD_f32 | TD_bf16 | TD_f16)) || n > TD_DEPTHWISE_POSITIONS ||
-        c->stride[w] > 4 || reach > 4096 || c->padding[w] > reach || c->padding[h] > 4096)
+    int64_t reach = (c->kernel[w] - 1) * c->dilation[w], n = c->in_channels;
+    bool right = !c->transposed && !c->last && c->dims < 3 && !c->post.n &&
+                 c->out->dtype & (TD_f32 | TD_bf16 | TD_f16);
+    if (!right || n < 1 || td_conv_positions(c) > POSITIONS / n || c->stride[w] > 4 ||
+        reach > 4096 || c->padding[w] > reach || c->padding[h] > 4096 || !pays(c, w))
         return false;
-    *cut = (struct td_depthwise){.h = h, .w = w, .positions = n};
+    *cut = (struct td_laid){.h = h, .w = w, .positions = n * td_conv_positions(c)};
     cut->columns = (c->size[w] - 1) * c->stride[w] + reach + 1;
-    cut->wide = fill(fill(c->size[w], TD_DEPTHWISE_TILE) + reach / c->stride[w] + 1 + VECTOR, 16);
+    cut->wide = fill(fill(c->size[w], TD_LAID_TILE) + reach / c->stride[w] + 1 + VECTOR, 16);
     cut->row = cut->wide * c->stride[w];
     cut->line = c->stride[w] > 2 ? fill(cut->columns + VECTOR, 16) : 0;
     int64_t extent = (c->kernel[h] - 1) * c->dilation[h] + 1;
-    if (extent > LAID / cut->row)
+    if (extent > MOST / n / cut->row)
         return false;
-    int64_t rows = STRIP_BYTES / 4 / cut->row, most = (rows - extent) / c->stride[h] + 1;
+    int64_t rows = (n == 1 ? FIRST : SECOND) / n / cut->row,
+            most = (rows - extent) / c->stride[h] + 1;
     cut->strip = rows < extent ? 1 : most < c->size[h] ? most : c->size[h];
     cut->strips = (c->size[h] + cut->strip - 1) / cut->strip;
-    int64_t laid = (cut->strip - 1) * c->stride[h] + extent;
-    double worth = (double)td_numel(c->out) * (double)n / GRAIN;
+    cut->rows = (cut->strip - 1) * c->stride[h] + extent;
+    double worth = (double)td_numel(c->out) * (double)cut->positions / GRAIN;
     cut->slots = threads < 1 ? 1 : worth < threads ? 1 + (int)worth : threads;
-    cut->slot = (size_t)fill(cut->line + laid * cut->row, 16) * sizeof(float);
+    cut->at = (size_t)fill(cut->line + n * cut->rows * cut->row, 16) * sizeof(float);
+    cut->weight = cut->at + (size_t)fill(cut->positions, 16) * sizeof(int32_t);
+    cut->slot = cut->weight;
+    if (c->weight->dtype != TD_f32)
+        cut->slot += (size_t)fill(cut->positions * c->out_channels, 16) * sizeof(float);
     return true;
 }
