@@ -25,12 +25,16 @@ TD_INLINE V series_(V x, const td_real *c, int n)
 
 TD_BY_SLEEF(lgamma_sleef_, lgamma)
 
-/* Below 0, where SLEEF keeps few digits beside its roots, the C library's, a lane at a time. */
+/* From where on SLEEF's is infinite before the result is too large for the type. */
+#define TD_LGAMMA_FAR (TD_REAL_BITS == 32 ? (td_real)4e36 : (td_real)2e305)
+
+/* Below 0, where SLEEF keeps few digits beside its roots, and far from it, the C library's, a lane
+ * at a time. */
 TD_SPECIAL o_lgamma(V x)
 {
     V y = lgamma_sleef_(L_abs(x));
     for (int i = 0, sign; i < L_LANES; i++)
-        if (x[i] < 0)
+        if (x[i] < 0 || x[i] >= TD_LGAMMA_FAR)
             y[i] = (td_real)lgamma_r((double)x[i], &sign);
     return y;
 }
