@@ -113,7 +113,8 @@ static int64_t near_width(const struct td_axis *w)
 static bool is_near(const struct job *job)
 {
     const struct td_axis *a = job->pool.axis, *w = &a[2];
-    return !w->adaptive && !job->places && w->stride <= 2 && w->kernel <= NEAR_KERNEL &&
+    bool even = !a[0].adaptive && !a[1].adaptive && !w->adaptive;
+    return even && !job->places && w->stride <= 2 && w->kernel <= NEAR_KERNEL &&
            (w->kernel - 1) * w->dilation <= NEAR_REACH && a[0].kernel <= NEAR_ROWS &&
            a[1].kernel <= NEAR_ROWS && a[0].kernel * a[1].kernel <= NEAR_ROWS &&
            w->in < NEAR_BYTES && w->out < NEAR_BYTES &&
