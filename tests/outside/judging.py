@@ -10,6 +10,7 @@ import numpy as np
 
 import gradients
 import index
+import linalg
 import move
 import operators
 import order
@@ -90,7 +91,7 @@ def draw_call(rng, op):
     if op == "softmax.int":
         shape = draw_shape(rng, 1)
         return {"self": shape}, {"dim": int(rng.integers(len(shape)))}
-    if op in index.TABLE or op in order.TABLE or op in recurrent.TABLE: # with other values each time
+    if op in index.TABLE or op in linalg.TABLE or op in order.TABLE or op in recurrent.TABLE: # with other values each time
         calls = operators.JUDGES[op].calls
         return calls[rng.integers(len(calls))]
     if op in gradients.DRAWS:
