@@ -183,7 +183,7 @@ def build(m, op, p):
 
 
 class OnnxRuntime(Outside):
-    share, least = 4, 0.1
+    share, least = 5, 0.1
 
     def result(self, op, tensors, parameters):
         m = Model(tensors)

@@ -479,7 +479,7 @@ test('names in a file are text, whatever they are', async () => {
   await o.page.locator('td', {hasText: "one<img src=x onerror='window.foul=1'>"}).waitFor();
   assert.equal(await o.page.locator('main img').count(), 0);
   assert.equal(await o.page.evaluate(() => window.foul), undefined);
-  assert.ok(await o.page.locator('.edges path').count() >= 2, 'names with odd letters have lost their lines');
+  await o.page.locator('.edges path').nth(1).waitFor({state: 'attached'}); // names with odd letters keep their lines
   await o.close();
   await drop('foul');
 });
