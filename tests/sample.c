@@ -184,6 +184,13 @@ bool sample_runnable(const struct td_impl *impl, char why[100])
     return runnable;
 }
 
+bool sample_is_simd(const struct td_impl *impl, const struct td_call *call, const char *level)
+{
+    char why[100];
+    return !strcmp(impl->name, "simd") && !strcmp(td_isa_name(impl->isa), level) &&
+           sample_runnable(impl, why) && sample_takes(impl, call);
+}
+
 bool sample_takes(const struct td_impl *impl, const struct td_call *call)
 {
     struct td_prepared prepared = {0};

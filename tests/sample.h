@@ -66,6 +66,9 @@ bool sample_runnable(const struct td_impl *impl, char why[100]);
 /* Whether the row, of the call's type, takes the call, with its strides where it has some. */
 bool sample_takes(const struct td_impl *impl, const struct td_call *call);
 
+/* Whether it is the vector row of that level, runs on this CPU and takes the call. */
+bool sample_is_simd(const struct td_impl *impl, const struct td_call *call, const char *level);
+
 /* Runs a row that takes the call, with what it asks for. What td_impl_run says. */
 int sample_run(const struct td_impl *impl, struct td_call *call);
 

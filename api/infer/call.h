@@ -218,6 +218,10 @@ int td_infer_gather_lists(struct td_infer *in, struct td_problem *problem);
 int td_infer_read_plain(struct td_infer *in, const cJSON *item, const char *who,
                         enum td_dtype dtype, struct td_tensor *t, struct td_problem *problem);
 void td_infer_write_plain(struct td_writer *w, const struct td_tensor *t);
+/* Nested arrays, of which leaf writes the innermost, of rank 1, or a tensor of rank 0. */
+typedef void td_infer_leaf(struct td_writer *w, const struct td_tensor *t, void *arg);
+void td_infer_write_nested(struct td_writer *w, const struct td_tensor *t, td_infer_leaf *leaf,
+                           void *arg);
 
 /* ---- read/short.c ---- */
 

@@ -114,13 +114,12 @@ int td_infer_read_plain(struct td_infer *in, const cJSON *item, const char *who,
 
 /* ---- tensor -> array ---- */
 
-/* Nested arrays; a tensor of rank 0 is its value. row: room for the text of an innermost one. */
-static void write_plain(struct td_writer *w, const struct td_tensor *t, char *row)
+void td_infer_write_nested(struct td_writer *w, const struct td_tensor *t, td_infer_leaf *leaf,
+                           void *arg)
 {
     struct td_tensor part = *t;
     if (t->rank < 2) {
-        size_t length = td_json_encode(t, row);
-        td_write_raw(w, NULL, row + !t->rank, length - 2 * (size_t)!t->rank); /* its brackets */
+        leaf(w, t, arg);
         return;
     }
     part.rank--;
@@ -128,9 +127,17 @@ static void write_plain(struct td_writer *w, const struct td_tensor *t, char *ro
     td_write_open(w, NULL, '[');
     for (int64_t i = 0; i < t->shape[0]; i++) {
         part.data = (char *)t->data + (size_t)i * td_nbytes(&part);
-        write_plain(w, &part, row);
+        td_infer_write_nested(w, &part, leaf, arg);
     }
     td_write_close(w, ']');
+}
+
+/* row: room for its text. */
+static void write_row(struct td_writer *w, const struct td_tensor *t, void *row)
+{
+    char *text = row;
+    size_t length = td_json_encode(t, text);
+    td_write_raw(w, NULL, text + !t->rank, length - 2 * (size_t)!t->rank); /* its brackets */
 }
 
 void td_infer_write_plain(struct td_writer *w, const struct td_tensor *t)
@@ -140,6 +147,6 @@ void td_infer_write_plain(struct td_writer *w, const struct td_tensor *t)
     last.shape[0] = t->rank ? t->shape[t->rank - 1] : 1;
     char *row = td_arena_alloc(w->arena, td_json_data_bound(&last));
     if (row)
-        write_plain(w, t, row);
+        td_infer_write_nested(w, t, write_row, row);
     w->failed = w->failed || !row;
 }

@@ -1,5 +1,5 @@
-/* Texts in a call: a model knows those of its file by numbers, and tensors of these numbers are
- * what is run. A text that the file has not is none of them. */
+/* Texts in a call. A model numbers the texts of its file, and is run on tensors of these numbers. A
+ * text that does not stand in the file has the number -1. */
 #include "api/infer/call.h"
 
 #include <errno.h>
@@ -118,21 +118,26 @@ const char *td_infer_type_name(const struct td_infer *in, int i)
     return td_infer_gives_texts(in, i) ? "BYTES" : td_dtype_name(in->out[i].dtype);
 }
 
+static void write_each(struct td_writer *w, const struct td_tensor *t, const struct td_model *model)
+{
+    for (int64_t i = 0; i < td_numel(t); i++)
+        td_write_str(w, NULL, td_model_text(model, ((const int64_t *)t->data)[i]));
+}
+
+static void write_row(struct td_writer *w, const struct td_tensor *t, void *model)
+{
+    if (t->rank)
+        td_write_open(w, NULL, '[');
+    write_each(w, t, model);
+    if (t->rank)
+        td_write_close(w, ']');
+}
+
 void td_infer_write_texts(const struct td_infer *in, struct td_writer *w, const struct td_tensor *t,
                           bool nested)
 {
-    struct td_tensor part = *t;
-    if (!nested || !t->rank) {
-        for (int64_t i = 0; i < td_numel(t); i++)
-            td_write_str(w, NULL, td_model_text(in->served->model, ((const int64_t *)t->data)[i]));
-        return;
-    }
-    part.rank--;
-    memmove(part.shape, t->shape + 1, (size_t)part.rank * sizeof *part.shape);
-    td_write_open(w, NULL, '[');
-    for (int64_t i = 0; i < t->shape[0]; i++) {
-        part.data = (char *)t->data + (size_t)i * td_nbytes(&part);
-        td_infer_write_texts(in, w, &part, true);
-    }
-    td_write_close(w, ']');
+    if (nested)
+        td_infer_write_nested(w, t, write_row, in->served->model);
+    else
+        write_each(w, t, in->served->model);
 }

@@ -11,13 +11,6 @@ static const char *or_empty(const char *text)
     return text ? text : "";
 }
 
-static bool is_among(const char *name, const char *const *list)
-{
-    while (*list && strcmp(*list, name) != 0)
-        list++;
-    return *list != NULL;
-}
-
 /* ---- which values are texts ---- */
 
 int td_onnx_set_text(struct td_onnx_reader *r, int value, enum td_onnx_text is)
@@ -74,7 +67,7 @@ static void of_ml(const TdOnnx__Node *node, bool *takes, bool *gives)
     }
 }
 
-/* Those that move elements; what they make of texts are such. */
+/* Operators that only move elements: results of texts are texts. */
 static const char *const movers[] = {"ArrayFeatureExtractor",
                                      "Concat",
                                      "Expand",
@@ -121,13 +114,13 @@ int td_onnx_follow_texts(struct td_onnx_reader *r, const char *domain, const TdO
         if (is < 0)
             return td_onnx_wrong(r, "numbers are not read from texts, nor written, here");
         made = (enum td_onnx_text)is;
-    } else if (most && is_among(op, movers)) {
+    } else if (most && td_is_one_of(op, movers)) {
         made = most;
-    } else if ((most && !takes && !(is_among(op, judges) && !*domain)) || (takes && !most)) {
+    } else if ((most && !takes && !(td_is_one_of(op, judges) && !*domain)) || (takes && !most)) {
         return td_onnx_wrong(r, takes ? "takes texts, but is given numbers"
                                       : "texts are not right here; numbers are");
     }
-    size_t results = is_among(op, movers) ? node->n_output : 1;
+    size_t results = td_is_one_of(op, movers) ? node->n_output : 1;
     int err = 0;
     for (size_t i = 0; i < results && i < node->n_output && !err; i++)
         if (*node->output[i])

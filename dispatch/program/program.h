@@ -15,6 +15,7 @@
 #include "pools/pools.h"
 
 #include <pthread.h>
+#include <string.h>
 
 #define TD_PROGRAM_DEPTH 64 /* of graphs in graphs */
 #define TD_DERIVED_BUCKETS 64
@@ -56,6 +57,14 @@ static inline struct td_item td_item_str(const char *str)
 {
     return (struct td_item){.v = {.kind = TD_KIND_str, .str = str}};
 }
+/* Whether the name is among those of a list that ends with NULL. */
+static inline bool td_is_one_of(const char *name, const char *const *names)
+{
+    while (*names && strcmp(*names, name))
+        names++;
+    return *names != NULL;
+}
+
 struct td_item td_item_ints(const int64_t *v, int n); /* n <= TD_MAX_LIST */
 
 /* ---- nodes ---- */

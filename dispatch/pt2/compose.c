@@ -276,7 +276,8 @@ int td_pt2_block_diag(struct td_walk *walk, const struct td_node *node, const st
     return err ? err : TD_CALL(walk, "cat", out, TD_GIVE(list), TD_GIVE(td_item_int(0)));
 }
 
-/* Half of what lies between the neighbours; at the ends, of what lies before the only one. */
+/* torch.gradient: half the difference of the two neighbours, over the spacing; at an end, the
+ * difference to the only neighbour. */
 int td_pt2_gradient(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
                     struct td_item *out)
 {

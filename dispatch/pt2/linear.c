@@ -1,5 +1,5 @@
-/* Linear algebra as PyTorch's functions have it: by the operators that tell in info what is wrong,
- * which is an error here as it is there. */
+/* PyTorch's linear algebra, by the operators that return info (linalg_inv_ex and its like). An info
+ * other than 0 is an error, as it is in PyTorch. */
 #include "dispatch/pt2/pt2.h"
 
 #include <float.h>

@@ -20,13 +20,6 @@ bool td_pt2_is_dense(const cJSON *meta)
     return true;
 }
 
-static bool is_one_of(const char *name, const char *const *names)
-{
-    while (*names && strcmp(*names, name))
-        names++;
-    return *names != NULL;
-}
-
 /* Those that differ in their shape alone. */
 static const char *const shaping[] = {
     "view",    "flatten.using_ints", "unflatten.int", "squeeze",    "squeeze.dim", "squeeze.dims",
@@ -44,11 +37,11 @@ static const char *const others[] = {
 
 char td_pt2_view_form(const char *target)
 {
-    return is_one_of(target, shaping)    ? 's'
-           : is_one_of(target, swapping) ? 'd'
-           : is_one_of(target, turning)  ? 'm'
-           : is_one_of(target, others)   ? 'o'
-                                         : 0;
+    return td_is_one_of(target, shaping)    ? 's'
+           : td_is_one_of(target, swapping) ? 'd'
+           : td_is_one_of(target, turning)  ? 'm'
+           : td_is_one_of(target, others)   ? 'o'
+                                            : 0;
 }
 
 char td_pt2_view(const char *target, const cJSON *meta)

@@ -64,8 +64,7 @@ void td_conv_turn_image(const struct td_tensor *from, int64_t images, int64_t ch
 void td_conv_gemm(const struct td_conv *c, const struct td_tensor *weight, int threads,
                   struct td_gemm *g);
 
-/* Whether that product, g, is one of td_gemm_run's as well: weight times the input as it lies, both
- * of a type that it takes. */
+/* Whether a td_gemm_run can compute that product, g: nothing is gathered, and it takes the type. */
 bool td_conv_is_matmul(const struct td_conv *c, const struct td_gemm *g);
 
 /* Its weight in that order, for an element of that many bytes. */

@@ -1,6 +1,6 @@
-/* The convolutions of any type as products, the level's, of what is gathered; but of what is laid
- * out where that pays, and those of one position, whose columns are the input as it lies, as
- * matmul's. */
+/* Convolutions of any type, by one of three ways: a kernel of one position is a matrix product of
+ * the weight and the input where it lies; rows that fill vectors are laid out (convolution_laid.c);
+ * any other is a product with columns that are gathered (im2col) as they are multiplied. */
 #include "kernels/convolution/convolution.h"
 
 TD_KERNEL(convolution_any)

@@ -58,9 +58,9 @@ struct td_block {
     const void *b;  /* rows of it, ldb apart: a panel, or the matrix itself */
     float *c;       /* sums, in FP32 or INT32 */
     int64_t lda, ldb, ldc;
-    bool add; /* to what c holds; else to */
-    const float
-        *bias; /* one number a row, bias_i apart, or where that is 0 one a column; NULL: 0 */
+    bool add; /* sums begin with what c holds; else with the bias */
+    /* Numbers of rows, bias_i apart; where bias_i is 0, of columns. NULL: sums begin with 0. */
+    const float *bias;
     int64_t bias_i;
 };
 

@@ -186,11 +186,19 @@ static int fill_settings(const cJSON *settings, struct td_bar *bars)
     return n;
 }
 
+/* The three cells of a line that say how long a task or a request took. */
+static void time_cells(struct td_page *page, const cJSON *one)
+{
+    static const char *const keys[] = {"least_us", "p50_us", "p99_us"};
+    char text[24];
+    for (int i = 0; i < 3; i++)
+        td_page_cell(page, td_page_time(td_page_number(one, keys[i]), text));
+}
+
 static void show_settings(struct td_page *page, const cJSON *settings)
 {
     static const char *const heads[] = {"pool", "threads are", "tasks/s", "least",
                                         "p50",  "p99",         NULL};
-    static const char *const keys[] = {"least_us", "p50_us", "p99_us"};
     const cJSON *one;
     char text[24];
     td_page_open_table(page, "Rates and times", heads);
@@ -199,8 +207,7 @@ static void show_settings(struct td_page *page, const cJSON *settings)
         td_page_line(page, td_page_word(one, "what"));
         td_page_cell(page, td_page_is(one, "pinned") ? "pinned" : "free");
         td_page_cell(page, td_page_digits(td_page_number(one, "rate"), text));
-        for (int i = 0; i < 3; i++)
-            td_page_cell(page, td_page_time(td_page_number(one, keys[i]), text));
+        time_cells(page, one);
     }
     td_page_close_table(page);
 }
@@ -296,7 +303,6 @@ static void show_points(struct td_page *page)
 {
     static const char *const heads[] = {"request",    "as",    "bytes", "connections", "pool",
                                         "requests/s", "least", "p50",   "p99",         NULL};
-    static const char *const keys[] = {"least_us", "p50_us", "p99_us"};
     const cJSON *one;
     char text[24];
     td_page_open_table(page, "All of them, those on pools that are not pinned too", heads);
@@ -308,8 +314,7 @@ static void show_points(struct td_page *page)
         td_page_cell(page, td_page_digits(td_page_number(one, "connections"), text));
         td_page_cell(page, td_page_is(one, "pinned") ? "pinned" : "free");
         td_page_cell(page, td_page_digits(td_page_number(one, "rate"), text));
-        for (int i = 0; i < 3; i++)
-            td_page_cell(page, td_page_time(td_page_number(one, keys[i]), text));
+        time_cells(page, one);
     }
     td_page_close_table(page);
 }

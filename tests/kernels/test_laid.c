@@ -58,7 +58,7 @@ static double value_of(const struct td_call *call, const struct shape *s, int im
 
 static void judge(const struct shape *s, enum td_dtype type, const char *level)
 {
-    char pattern[300], why[100];
+    char pattern[300];
     struct sample sample;
     int channels = s->groups * s->outs, height = out_of(s, 0), width = out_of(s, 1);
     snprintf(pattern, sizeof pattern,
@@ -71,8 +71,7 @@ static void judge(const struct shape *s, enum td_dtype type, const char *level)
     ck_assert_msg(!err, "%s: %s", pattern, sample.run.problem.text);
     struct td_call *call = &sample.run.call;
     for (const struct td_impl *impl = call->op->impls; impl->run; impl++) {
-        if (strcmp(impl->name, "simd") || strcmp(td_isa_name(impl->isa), level) ||
-            !sample_runnable(impl, why) || !sample_takes(impl, call))
+        if (!sample_is_simd(impl, call, level))
             continue;
         memset(call->out[0].data, 0x77, td_nbytes(&call->out[0]));
         ck_assert_int_eq(sample_run(impl, call), 0);

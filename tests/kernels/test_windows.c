@@ -63,7 +63,7 @@ static void judge(enum kind kind, const struct shape *s, const char *level)
     };
     static const char *const ops[] = {"conv2d", "max_pool2d", "avg_pool2d", "avg_pool2d",
                                       "avg_pool2d"};
-    char pattern[200], why[100];
+    char pattern[200];
     struct sample sample;
     int planes = kind == PRODUCTS ? 12 : 6, height = out_of(s->height, s),
         width = out_of(s->width, s);
@@ -76,8 +76,7 @@ static void judge(enum kind kind, const struct shape *s, const char *level)
     ck_assert_msg(!err, "%s: %s", pattern, sample.run.problem.text);
     struct td_call *call = &sample.run.call;
     for (const struct td_impl *impl = call->op->impls; impl->run; impl++) {
-        if (strcmp(impl->name, "simd") || strcmp(td_isa_name(impl->isa), level) ||
-            !sample_runnable(impl, why) || !sample_takes(impl, call))
+        if (!sample_is_simd(impl, call, level))
             continue;
         memset(call->out[0].data, 0x77, td_nbytes(&call->out[0]));
         ck_assert_int_eq(sample_run(impl, call), 0);

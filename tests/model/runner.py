@@ -7,6 +7,7 @@ import tempfile
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import service
 from service import DATATYPES, NAMES
 
 
@@ -69,6 +70,16 @@ class Runner:
     def kind(self, i):
         """The type of the last run's output i, which may be BF16 where there are floats."""
         return (self.path / ("out%d" % i)).read_bytes().split(maxsplit=1)[0].decode()
+
+    def main(self):
+        """The test file's tests; the status is 1 as well where the process says at its end what is wrong."""
+        try:
+            service.main()
+        finally:
+            wrong = self.close()
+            if wrong:
+                print(wrong)
+                sys.exit(1)
 
     def close(self):
         """Ends the process: what it says is wrong at its end (a sanitizer, of leaks), or ""."""

@@ -330,10 +330,4 @@ class Domains(unittest.TestCase):
 
 RUN = Runner(sys.argv.pop(1))
 if __name__ == "__main__":
-    try:
-        service.main()
-    finally:
-        wrong = RUN.close()
-        if wrong:
-            print(wrong)
-            sys.exit(1)
+    RUN.main()

@@ -18,7 +18,6 @@ except ImportError:
     sys.exit(77)
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-import service
 from runner import Refused, Runner
 
 NODE, OWN = helper.make_node, "own"
@@ -102,10 +101,4 @@ class Functions(unittest.TestCase):
 
 RUN = Runner(sys.argv.pop(1))
 if __name__ == "__main__":
-    try:
-        service.main()
-    finally:
-        wrong = RUN.close()
-        if wrong:
-            print(wrong)
-            sys.exit(1)
+    RUN.main()

@@ -11,7 +11,6 @@ import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import one_node
-import service
 from archives import Model
 from one_node import OneNode
 from runner import Refused, Runner
@@ -108,10 +107,4 @@ class Linear(OneNode):
 
 RUN = one_node.RUN = Runner(sys.argv.pop(1))
 if __name__ == "__main__":
-    try:
-        service.main()
-    finally:
-        wrong = RUN.close()
-        if wrong:
-            print(wrong)
-            sys.exit(1)
+    RUN.main()

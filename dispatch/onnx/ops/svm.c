@@ -48,8 +48,8 @@ void td_onnx_ml_svm_regress(struct td_onnx *n)
 
 /* ---- classes ---- */
 
-/* What is added up for each two classes: coefficients has a row less than there are classes; those
- * of a class's vectors beside the other classes stand there in order. Names decide [pairs,
+/* The sum for each pair of classes. coefficients has one row fewer than there are classes: for the
+ * vectors of a class, a row for each other class, in order. Names decide [pairs,
  * vectors], and first and second, which classes a pair is of, one in each row. */
 static void let_pairs(struct td_onnx *n, int64_t classes, int64_t vectors)
 {
