@@ -193,10 +193,11 @@ struct td_attention_cut td_attention_cut(const struct td_attention *a, int threa
     cut.wide_depth = filled(a->depth);
     cut.wide_width = filled(a->width);
     int64_t rows = a->rows < TD_ATTENTION_ROWS ? a->rows : TD_ATTENTION_ROWS;
-    int64_t widest = cut.wide_depth > cut.wide_width ? cut.wide_depth : cut.wide_width;
-    /* query, result, scores, maxima, sums and rests; keys as they lie and packed; values */
+    /* query, result, scores, maxima, sums and rests; keys and values, packed, and a row of the
+     * mask; some keys as they lie */
     cut.slot = (size_t)(rows * (cut.wide_depth + cut.wide_width + TD_ATTENTION_KEYS + 3) +
-                        TD_ATTENTION_KEYS * (cut.wide_depth + cut.wide_width + widest)) *
+                        TD_ATTENTION_KEYS * (cut.wide_depth + cut.wide_width + 1) +
+                        TD_ATTENTION_LANES * cut.wide_depth) *
                    sizeof(double) +
                64;
     return cut;

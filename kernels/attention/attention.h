@@ -25,6 +25,7 @@ struct td_attention_place td_attention_at(const struct td_attention *a, int64_t 
 /* How it is cut: blocks of rows, shared among slots, which have so many bytes of scratch each. */
 #define TD_ATTENTION_ROWS 128
 #define TD_ATTENTION_KEYS 128
+#define TD_ATTENTION_LANES 16 /* keys that are turned into columns together, at most */
 struct td_attention_cut {
     int64_t blocks, items; /* of one head; in all */
     int slots;

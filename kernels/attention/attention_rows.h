@@ -23,6 +23,7 @@
 #include "kernels/gemm/gemm_column.def"
 
 #define KEYS TD_ATTENTION_KEYS
+_Static_assert(L_LANES <= TD_ATTENTION_LANES, "a vector's keys have room");
 
 struct job {
     struct td_attention a;
@@ -201,7 +202,7 @@ static void compute(const struct job *job, int64_t item, char *slot)
     b.keys = b.score + most * KEYS;
     b.values = b.keys + KEYS * b.depth;
     b.plain = b.values + KEYS * b.width;
-    b.most = b.plain + KEYS * (b.depth > b.width ? b.depth : b.width);
+    b.most = b.plain + TD_ATTENTION_LANES * b.depth + KEYS;
     b.sum = b.most + most;
     for (int64_t i = 0; i < b.rows; i++) {
         td_real *q = b.query + i * b.depth;
