@@ -29,8 +29,8 @@ void td_suites_reason(struct td_suites *s, const char *kind, const char *text)
 
 static const char *text_of(const cJSON *object, const char *key)
 {
-    const cJSON *item = td_json_member(object, key);
-    return cJSON_IsString(item) ? item->valuestring : "";
+    const char *text = cJSON_GetStringValue(td_json_member(object, key));
+    return text ? text : "";
 }
 
 static double number_of(const cJSON *object, const char *key, double otherwise)
