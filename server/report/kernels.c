@@ -27,12 +27,6 @@ void td_suites_reason(struct td_suites *s, const char *kind, const char *text)
         reason->by_suite[k] += !strcmp(s->at->suite, td_suites[k]);
 }
 
-static const char *text_of(const cJSON *object, const char *key)
-{
-    const char *text = cJSON_GetStringValue(td_json_member(object, key));
-    return text ? text : "";
-}
-
 static double number_of(const cJSON *object, const char *key, double otherwise)
 {
     const cJSON *item = td_json_member(object, key);
@@ -44,18 +38,18 @@ static double number_of(const cJSON *object, const char *key, double otherwise)
 static void count_kernel(struct td_suites *s, const cJSON *step)
 {
     struct td_tried *t = s->at;
-    const char *kernel = text_of(step, "kernel");
+    const char *kernel = td_report_word(step, "kernel");
     char name[80];
     if (!*kernel || !strcmp(kernel, "view"))
         return;
-    snprintf(name, sizeof name, "%.40s@%.30s", kernel, text_of(step, "isa"));
+    snprintf(name, sizeof name, "%.40s@%.30s", kernel, td_report_word(step, "isa"));
     td_suites_reason(s, "kernel", name);
     if (!strcmp(kernel, "onednn")) {
         t->library++;
         return;
     }
     t->kernels++;
-    t->vectors += strcmp(kernel, "ref") != 0 && strcmp(text_of(step, "isa"), "DEFAULT") != 0;
+    t->vectors += strcmp(kernel, "ref") != 0 && strcmp(td_report_word(step, "isa"), "DEFAULT") != 0;
 }
 
 static void read_plan(struct td_suites *s, const cJSON *plan)
@@ -68,13 +62,13 @@ static void read_plan(struct td_suites *s, const cJSON *plan)
         if (number_of(step, "with", at) > at)
             continue;
         count_kernel(s, step);
-        if (*text_of(step, "not_generated"))
-            td_suites_reason(s, "generated", text_of(step, "not_generated"));
+        if (*td_report_word(step, "not_generated"))
+            td_suites_reason(s, "generated", td_report_word(step, "not_generated"));
     }
     cJSON_ArrayForEach(pass, td_json_member(plan, "passes"))
     {
         cJSON_ArrayForEach(refused, td_json_member(pass, "why"))
-            td_suites_reason(s, "fused", text_of(refused, "why"));
+            td_suites_reason(s, "fused", td_report_word(refused, "why"));
     }
 }
 
@@ -86,7 +80,7 @@ int td_suites_look(struct td_suites *s)
     int failed = td_once_describe(once, "/v1/models/model/plan", &answer, &json);
     const cJSON *plans = td_json_member(json.root, "plans");
     if (!failed && plans && plans->child) {
-        const char *why = text_of(plans->child, "op_by_op");
+        const char *why = td_report_word(plans->child, "op_by_op");
         if (*why)
             td_suites_reason(s, "planned", why);
         read_plan(s, plans->child);

@@ -67,12 +67,12 @@ static void show_figures(struct td_page *page)
     td_page_open_table(page, "Figures", heads);
     cJSON_ArrayForEach(figure, figures)
     {
-        td_page_line(page, td_page_word(figure, "name"));
+        td_page_line(page, td_report_word(figure, "name"));
         for (int i = 0; i < 3; i++) {
-            double value = td_page_number(figure, keys[i]);
+            double value = td_report_number(figure, keys[i]);
             td_page_cell(page, isnan(value) ? "" : td_page_digits(value, text));
         }
-        td_page_cell(page, td_page_word(figure, "unit"));
+        td_page_cell(page, td_report_word(figure, "unit"));
     }
     td_page_close_table(page);
 }
@@ -86,7 +86,7 @@ static void show_missing(struct td_page *page)
     cJSON_ArrayForEach(one, missing)
     {
         fputs("<li>", page->to);
-        td_page_say(page, "%s: %s", td_page_word(one, "what"), td_page_word(one, "why"));
+        td_page_say(page, "%s: %s", td_report_word(one, "what"), td_report_word(one, "why"));
         fputs("</li>", page->to);
     }
     fputs("</ul>\n", page->to);
@@ -96,16 +96,16 @@ static void show_row(struct td_page *page, const cJSON *row, td_page_row_show *s
 {
     page->row = row;
     fputs("<section id='", page->to);
-    td_page_text(page, td_page_word(row, "row"));
+    td_page_text(page, td_report_word(row, "row"));
     fputs("'><p class='row'>", page->to);
-    td_page_text(page, td_page_word(row, "row"));
+    td_page_text(page, td_report_word(row, "row"));
     fputs("</p><h2>", page->to);
-    td_page_text(page, td_page_word(row, "title"));
+    td_page_text(page, td_report_word(row, "title"));
     fputs("</h2>", page->to);
     if (cJSON_GetArraySize(td_json_member(row, "figures")))
         show(page);
     fputs("<p class='how'>", page->to);
-    td_page_text(page, td_page_word(row, "how"));
+    td_page_text(page, td_report_word(row, "how"));
     fputs("</p>", page->to);
     show_figures(page);
     show_missing(page);
@@ -121,9 +121,9 @@ static void show_tile(struct td_page *page, const char *row, const char *name, c
     char text[24];
     cJSON_ArrayForEach(figure, figures)
     {
-        double value = td_page_number(figure, "value");
-        const char *unit = td_page_word(figure, "unit");
-        if (strncmp(td_page_word(figure, "name"), name, strlen(name)) != 0)
+        double value = td_report_number(figure, "value");
+        const char *unit = td_report_word(figure, "unit");
+        if (strncmp(td_report_word(figure, "name"), name, strlen(name)) != 0)
             continue;
         bool share = !strcmp(unit, "share");
         fprintf(page->to, "<li><b>%s%s</b>", td_page_digits(share ? value * 100 : value, text),
@@ -140,19 +140,20 @@ static void show_tile(struct td_page *page, const char *row, const char *name, c
 static void show_top(struct td_page *page)
 {
     const cJSON *machine = td_json_member(td_page_row(page, "NUM-12"), "data");
-    const char *cpu = td_page_word(machine, "cpu");
+    const char *cpu = td_report_word(machine, "cpu");
     char before[24], after[24];
-    double load = td_page_number(machine, "load_before"), cpus = td_page_number(machine, "cpus");
+    double load = td_report_number(machine, "load_before"),
+           cpus = td_report_number(machine, "cpus");
     fputs("<header><h1>What tensord does on this machine</h1><p>", page->to);
-    td_page_say(page, "tensord %s, %s (UTC).", td_page_word(page->root, "version"),
-                td_page_word(page->root, "made"));
+    td_page_say(page, "tensord %s, %s (UTC).", td_report_word(page->root, "version"),
+                td_report_word(page->root, "made"));
     if (*cpu)
         td_page_say(page, " %s (%s), level %s, %.0f CPUs, of which %.0f are used; Linux %s.", cpu,
-                    td_page_word(machine, "uarch"), td_page_word(machine, "level"), cpus,
-                    td_page_number(machine, "threads_used"), td_page_word(machine, "kernel"));
-    td_page_say(page, " Measured in %.0f seconds.", td_page_number(page->root, "seconds"));
+                    td_report_word(machine, "uarch"), td_report_word(machine, "level"), cpus,
+                    td_report_number(machine, "threads_used"), td_report_word(machine, "kernel"));
+    td_page_say(page, " Measured in %.0f seconds.", td_report_number(page->root, "seconds"));
     fputs("</p>", page->to);
-    if (td_page_is(page->root, "quick"))
+    if (td_report_is(page->root, "quick"))
         fputs("<p class='note'>Made with --quick: from so few turns that the figures show the way "
               "and no "
               "more.</p>",
@@ -163,7 +164,7 @@ static void show_top(struct td_page *page)
             "<p class='note'>The machine had other work: a load of %s before and %s after. Times "
             "are the least of turns where that is said; rates and percentiles suffer.</p>",
             td_page_digits(load, before),
-            td_page_digits(td_page_number(machine, "load_after"), after));
+            td_page_digits(td_report_number(machine, "load_after"), after));
     fputs("<ul class='tiles'>", page->to);
     show_tile(page, "NUM-3", "all suites",
               "as fast by its plan as call by call is a network, on one thread");
@@ -184,8 +185,8 @@ static void write_page(struct td_page *page)
           "initial-scale=1\"/>"
           "<title>",
           page->to);
-    td_page_say(page, "tensord %s: figures of %.10s", td_page_word(page->root, "version"),
-                td_page_word(page->root, "made"));
+    td_page_say(page, "tensord %s: figures of %.10s", td_report_word(page->root, "version"),
+                td_report_word(page->root, "made"));
     fprintf(page->to, "</title><style>%s</style></head><body>\n", style);
     show_top(page);
     fputs("<main>\n", page->to);
@@ -204,7 +205,7 @@ char *td_report_page(struct td_arena *arena, const char *json, size_t size, size
     struct td_writer w;
     int err = td_json_parse(&parsed, json, size, 32, problem);
     struct td_page page = {.root = parsed.root};
-    if (!err && td_page_number(parsed.root, "tensord_report") != TD_REPORT_FORMAT)
+    if (!err && td_report_number(parsed.root, "tensord_report") != TD_REPORT_FORMAT)
         err = td_problem_set(problem, EINVAL, "it is no report of this version's form");
     td_write_init(&w, arena, 1 << 16);
     page.to = err ? NULL : td_write_file(&w);

@@ -24,10 +24,8 @@ void td_page_text(struct td_page *page, const char *text);
 void td_page_say(struct td_page *page, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* the same of what printf makes */
 
-/* ---- JSON: members of an object, and what stands for those that are not there ---- */
-double td_page_number(const cJSON *object, const char *key);    /* NAN */
-const char *td_page_word(const cJSON *object, const char *key); /* "" */
-bool td_page_is(const cJSON *object, const char *key);          /* false */
+/* ---- of the report at hand ---- */
+
 /* The member of row at work's data. */
 const cJSON *td_page_data(const struct td_page *page, const char *key);
 const cJSON *td_page_row(const struct td_page *page, const char *name); /* "NUM-2" */

@@ -23,8 +23,8 @@ void td_page_levels(struct td_page *page)
     {
         if (n == 16)
             break;
-        cells[n++] = (struct td_cell){td_page_word(one, "level"),
-                                      {td_page_is(one, "built"), td_page_is(one, "runs")}};
+        cells[n++] = (struct td_cell){td_report_word(one, "level"),
+                                      {td_report_is(one, "built"), td_report_is(one, "runs")}};
     }
     td_chart_cells(page, &chart, cells, n);
 }
@@ -40,7 +40,7 @@ void td_page_features(struct td_page *page)
     int n = 0;
     fputs("<p>", page->to);
     td_page_say(page, "XCR0, which tells what the system saves: %s.",
-                td_page_word(td_json_member(page->row, "data"), "xcr0"));
+                td_report_word(td_json_member(page->row, "data"), "xcr0"));
     fputs("</p>", page->to);
     cJSON_ArrayForEach(one, td_page_data(page, "features"))
     {
@@ -86,11 +86,11 @@ void td_page_machine(struct td_page *page)
     {
         if (n == 15)
             break;
-        snprintf(label, sizeof label, "level %.0f, %s", td_page_number(one, "level"),
-                 td_page_word(one, "type"));
-        put_bytes(&bars[n++], label, td_page_number(one, "bytes"));
+        snprintf(label, sizeof label, "level %.0f, %s", td_report_number(one, "level"),
+                 td_report_word(one, "type"));
+        put_bytes(&bars[n++], label, td_report_number(one, "bytes"));
     }
-    put_bytes(&bars[n++], "memory", td_page_number(data, "memory_bytes"));
+    put_bytes(&bars[n++], "memory", td_report_number(data, "memory_bytes"));
     td_chart_bars(page, &chart, bars, n);
     td_page_open_table(page, "All that is known of it", heads);
     cJSON_ArrayForEach(one, data)
@@ -116,13 +116,13 @@ static int fill_tallies(const cJSON *list, const char *key, const char *unit, st
         if (n == MOST)
             break;
         struct td_bar *bar = &bars[n++];
-        double before = 100 * td_page_number(one, "share"),
-               after = 100 * td_page_number(one, "share_tuned");
+        double before = 100 * td_report_number(one, "share"),
+               after = 100 * td_report_number(one, "share_tuned");
         *bar = (struct td_bar){
             .n = 2, .value = {before, after}, .least = {NAN, NAN}, .most = {NAN, NAN}};
-        snprintf(bar->label, sizeof bar->label, "%s%s", td_page_word(one, key), unit);
+        snprintf(bar->label, sizeof bar->label, "%s%s", td_report_word(one, key), unit);
         snprintf(bar->text, sizeof bar->text, "%.1f %%, %.1f %% of %.0f", before, after,
-                 td_page_number(one, "cells"));
+                 td_report_number(one, "cells"));
     }
     return n;
 }
@@ -147,11 +147,12 @@ void td_page_choices(struct td_page *page)
     chart.means = "Two bars a size, in elements of the call's largest tensor.";
     td_chart_bars(page, &chart, bars,
                   fill_tallies(td_page_data(page, "by_size"), "elements", " elements", bars));
-    if (!*td_page_word(worst, "cell"))
+    if (!*td_report_word(worst, "cell"))
         return;
     fputs("<p>", page->to);
     td_page_say(page, "The worst default takes %s times the fastest kernel's time: %s.",
-                td_page_digits(td_page_number(worst, "ratio"), text), td_page_word(worst, "cell"));
+                td_page_digits(td_report_number(worst, "ratio"), text),
+                td_report_word(worst, "cell"));
     fputs("</p>", page->to);
 }
 
@@ -159,9 +160,9 @@ void td_page_choices(struct td_page *page)
 
 static void fill_rate(struct td_bar *bar, int k, const cJSON *one)
 {
-    bar->value[k] = td_page_number(one, "rate");
-    bar->least[k] = td_page_number(one, "rate_least");
-    bar->most[k] = td_page_number(one, "rate_most");
+    bar->value[k] = td_report_number(one, "rate");
+    bar->least[k] = td_report_number(one, "rate_least");
+    bar->most[k] = td_report_number(one, "rate_most");
     bar->n = k + 1;
 }
 
@@ -174,10 +175,10 @@ static int fill_settings(const cJSON *settings, struct td_bar *bars)
     cJSON_ArrayForEach(one, settings)
     {
         struct td_bar *bar = &bars[n];
-        if (n == MOST || !td_page_is(one, "pinned") || !one->next)
+        if (n == MOST || !td_report_is(one, "pinned") || !one->next)
             continue;
         n++;
-        snprintf(bar->label, sizeof bar->label, "%s", td_page_word(one, "what"));
+        snprintf(bar->label, sizeof bar->label, "%s", td_report_word(one, "what"));
         fill_rate(bar, 0, one);
         fill_rate(bar, 1, one->next);
         snprintf(bar->text, sizeof bar->text, "%s, %s /s", td_page_digits(bar->value[0], pinned),
@@ -192,7 +193,7 @@ static void time_cells(struct td_page *page, const cJSON *one)
     static const char *const keys[] = {"least_us", "p50_us", "p99_us"};
     char text[24];
     for (int i = 0; i < 3; i++)
-        td_page_cell(page, td_page_time(td_page_number(one, keys[i]), text));
+        td_page_cell(page, td_page_time(td_report_number(one, keys[i]), text));
 }
 
 static void show_settings(struct td_page *page, const cJSON *settings)
@@ -204,9 +205,9 @@ static void show_settings(struct td_page *page, const cJSON *settings)
     td_page_open_table(page, "Rates and times", heads);
     cJSON_ArrayForEach(one, settings)
     {
-        td_page_line(page, td_page_word(one, "what"));
-        td_page_cell(page, td_page_is(one, "pinned") ? "pinned" : "free");
-        td_page_cell(page, td_page_digits(td_page_number(one, "rate"), text));
+        td_page_line(page, td_report_word(one, "what"));
+        td_page_cell(page, td_report_is(one, "pinned") ? "pinned" : "free");
+        td_page_cell(page, td_page_digits(td_report_number(one, "rate"), text));
         time_cells(page, one);
     }
     td_page_close_table(page);
@@ -227,7 +228,7 @@ void td_page_pools(struct td_page *page)
     {
         char title[160];
         const cJSON *settings = td_json_member(work, "settings");
-        snprintf(title, sizeof title, "Tasks a second: %.120s", td_page_word(work, "what"));
+        snprintf(title, sizeof title, "Tasks a second: %.120s", td_report_word(work, "what"));
         chart.title = title;
         td_chart_bars(page, &chart, bars, fill_settings(settings, bars));
         show_settings(page, settings);
@@ -251,15 +252,15 @@ void td_page_dispatch(struct td_page *page)
     cJSON_ArrayForEach(one, td_json_member(page->row, "figures"))
     {
         struct td_bar *bar = &bars[n];
-        double value = td_page_number(one, "value");
+        double value = td_report_number(one, "value");
         if (n == MOST || value <= 0 || value > 2000) /* cold ones would hide the others */
             continue;
         n++;
         *bar = (struct td_bar){.n = 1,
                                .value = {value},
-                               .least = {td_page_number(one, "least")},
-                               .most = {td_page_number(one, "most")}};
-        snprintf(bar->label, sizeof bar->label, "%s", td_page_word(one, "name"));
+                               .least = {td_report_number(one, "least")},
+                               .most = {td_report_number(one, "most")}};
+        snprintf(bar->label, sizeof bar->label, "%s", td_report_word(one, "name"));
         snprintf(bar->text, sizeof bar->text, "%s ns", td_page_digits(value, median));
     }
     td_chart_bars(page, &chart, bars, n);
@@ -276,22 +277,22 @@ static int fill_points(const cJSON *points, bool rates, struct td_bar *bars)
     cJSON_ArrayForEach(one, points)
     {
         struct td_bar *bar = &bars[n];
-        if (n == MOST || !td_page_is(one, "pinned"))
+        if (n == MOST || !td_report_is(one, "pinned"))
             continue;
-        const char *form = td_page_word(one, "form");
+        const char *form = td_report_word(one, "form");
         n++;
         *bar = (struct td_bar){.n = 1, .least = {NAN, NAN}, .most = {NAN, NAN}};
         snprintf(bar->label, sizeof bar->label, "%s%s%s, %.0f connection%s",
-                 td_page_word(one, "body"), strcmp(form, "none") ? " " : "",
-                 strcmp(form, "none") ? form : "", td_page_number(one, "connections"),
-                 td_page_number(one, "connections") > 1 ? "s" : "");
+                 td_report_word(one, "body"), strcmp(form, "none") ? " " : "",
+                 strcmp(form, "none") ? form : "", td_report_number(one, "connections"),
+                 td_report_number(one, "connections") > 1 ? "s" : "");
         if (rates) {
             fill_rate(bar, 0, one);
             snprintf(bar->text, sizeof bar->text, "%s /s", td_page_digits(bar->value[0], first));
         } else {
             bar->n = 2;
-            bar->value[0] = td_page_number(one, "p50_us");
-            bar->value[1] = td_page_number(one, "p99_us");
+            bar->value[0] = td_report_number(one, "p50_us");
+            bar->value[1] = td_report_number(one, "p99_us");
             snprintf(bar->text, sizeof bar->text, "%s, %s", td_page_time(bar->value[0], first),
                      td_page_time(bar->value[1], second));
         }
@@ -308,12 +309,12 @@ static void show_points(struct td_page *page)
     td_page_open_table(page, "All of them, those on pools that are not pinned too", heads);
     cJSON_ArrayForEach(one, td_page_data(page, "points"))
     {
-        td_page_line(page, td_page_word(one, "body"));
-        td_page_cell(page, td_page_word(one, "form"));
-        td_page_cell(page, td_page_digits(td_page_number(one, "request_bytes"), text));
-        td_page_cell(page, td_page_digits(td_page_number(one, "connections"), text));
-        td_page_cell(page, td_page_is(one, "pinned") ? "pinned" : "free");
-        td_page_cell(page, td_page_digits(td_page_number(one, "rate"), text));
+        td_page_line(page, td_report_word(one, "body"));
+        td_page_cell(page, td_report_word(one, "form"));
+        td_page_cell(page, td_page_digits(td_report_number(one, "request_bytes"), text));
+        td_page_cell(page, td_page_digits(td_report_number(one, "connections"), text));
+        td_page_cell(page, td_report_is(one, "pinned") ? "pinned" : "free");
+        td_page_cell(page, td_page_digits(td_report_number(one, "rate"), text));
         time_cells(page, one);
     }
     td_page_close_table(page);
@@ -336,7 +337,7 @@ void td_page_requests(struct td_page *page)
         page,
         "none is GET /v2/health/live; tiny, medium and large add two tensors of 4, 16,384 and "
         "262,144 floats. The client is one thread on CPU %.0f, which the server has as well.",
-        td_page_number(td_page_data(page, "client"), "cpu"));
+        td_report_number(td_page_data(page, "client"), "cpu"));
     fputs("</p>", page->to);
     td_chart_bars(page, &chart, bars, fill_points(points, true, bars));
     chart.title = "Time of a request, from its first byte sent to the last one received";

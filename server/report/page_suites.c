@@ -33,10 +33,10 @@ void td_page_passing(struct td_page *page)
     {
         if (n == 8)
             break;
-        snprintf(bars[n].label, sizeof bars[n].label, "%s", td_page_word(one, "suite"));
-        put_share(&bars[n++], td_page_number(one, "passed"), td_page_number(one, "networks"));
-        passed += td_page_number(one, "passed");
-        all += td_page_number(one, "networks");
+        snprintf(bars[n].label, sizeof bars[n].label, "%s", td_report_word(one, "suite"));
+        put_share(&bars[n++], td_report_number(one, "passed"), td_report_number(one, "networks"));
+        passed += td_report_number(one, "passed");
+        all += td_report_number(one, "networks");
     }
     fprintf(page->to, "<p>%.0f of %.0f networks give the right answers by their plans.</p>", passed,
             all);
@@ -46,10 +46,10 @@ void td_page_passing(struct td_page *page)
     td_page_open_table(page, "Networks", heads);
     cJSON_ArrayForEach(one, td_page_data(page, "networks"))
     {
-        td_page_line(page, td_page_word(one, "name"));
-        td_page_cell(page, td_page_word(one, "suite"));
-        td_page_cell(page, td_page_is(one, "passed") ? "yes" : "no");
-        td_page_cell(page, td_page_digits(td_page_number(one, "worst"), text));
+        td_page_line(page, td_report_word(one, "name"));
+        td_page_cell(page, td_report_word(one, "suite"));
+        td_page_cell(page, td_report_is(one, "passed") ? "yes" : "no");
+        td_page_cell(page, td_page_digits(td_report_number(one, "worst"), text));
     }
     td_page_close_table(page);
 }
@@ -66,26 +66,26 @@ struct dots {
 static void fill_line(const struct td_page *page, const cJSON *suite, struct dots *dots, int *used,
                       struct td_dots *line)
 {
-    const char *name = td_page_word(suite, "suite");
+    const char *name = td_report_word(suite, "suite");
     const cJSON *one;
     char mean[24], least[24], most[24];
     snprintf(line->label, sizeof line->label, "%s, %.0f networks",
-             strcmp(name, "all") ? name : "all suites", td_page_number(suite, "networks"));
+             strcmp(name, "all") ? name : "all suites", td_report_number(suite, "networks"));
     snprintf(line->text, sizeof line->text, "%s x (%s to %s)",
-             td_page_digits(td_page_number(suite, "geomean"), mean),
-             td_page_digits(td_page_number(suite, "least"), least),
-             td_page_digits(td_page_number(suite, "most"), most));
-    line->mean = td_page_number(suite, "geomean");
+             td_page_digits(td_report_number(suite, "geomean"), mean),
+             td_page_digits(td_report_number(suite, "least"), least),
+             td_page_digits(td_report_number(suite, "most"), most));
+    line->mean = td_report_number(suite, "geomean");
     line->value = dots->value + *used;
     line->name = dots->name + *used;
     line->n = 0;
     cJSON_ArrayForEach(one, td_page_data(page, "networks"))
     {
-        if (strcmp(td_page_word(one, "suite"), name) || *used == MOST)
+        if (strcmp(td_report_word(one, "suite"), name) || *used == MOST)
             continue;
         char up[24], *text = dots->text[*used];
-        dots->value[*used] = td_page_number(one, "speed_up");
-        snprintf(text, sizeof dots->text[0], "%.80s: %s x", td_page_word(one, "name"),
+        dots->value[*used] = td_report_number(one, "speed_up");
+        snprintf(text, sizeof dots->text[0], "%.80s: %s x", td_report_word(one, "name"),
                  td_page_digits(dots->value[*used], up));
         dots->name[(*used)++] = text;
         line->n++;
@@ -95,14 +95,14 @@ static void fill_line(const struct td_page *page, const cJSON *suite, struct dot
 static void say_extremes(struct td_page *page)
 {
     const cJSON *one, *best = NULL, *worst = NULL;
-    double threads = td_page_number(td_json_member(page->row, "data"), "threads");
+    double threads = td_report_number(td_json_member(page->row, "data"), "threads");
     char up[24], down[24];
     int slower = 0;
     cJSON_ArrayForEach(one, td_page_data(page, "networks"))
     {
-        double value = td_page_number(one, "speed_up");
-        best = !best || value > td_page_number(best, "speed_up") ? one : best;
-        worst = !worst || value < td_page_number(worst, "speed_up") ? one : worst;
+        double value = td_report_number(one, "speed_up");
+        best = !best || value > td_report_number(best, "speed_up") ? one : best;
+        worst = !worst || value < td_report_number(worst, "speed_up") ? one : worst;
         slower += value < 1;
     }
     if (!best)
@@ -112,9 +112,9 @@ static void say_extremes(struct td_page *page)
         page,
         "On %.0f thread%s a plan gains most on %s (%s times as fast) and least on %s (%s times); "
         "%d of the networks are slower by their plan.",
-        threads, threads > 1 ? "s" : "", td_page_word(best, "name"),
-        td_page_digits(td_page_number(best, "speed_up"), up), td_page_word(worst, "name"),
-        td_page_digits(td_page_number(worst, "speed_up"), down), slower);
+        threads, threads > 1 ? "s" : "", td_report_word(best, "name"),
+        td_page_digits(td_report_number(best, "speed_up"), up), td_report_word(worst, "name"),
+        td_page_digits(td_report_number(worst, "speed_up"), down), slower);
     fputs("</p>", page->to);
 }
 
@@ -141,21 +141,22 @@ static void show_peers(struct td_page *page)
         if (n == 8)
             break;
         n++;
-        *line = (struct td_dots){.mean = td_page_number(peer, "geomean"),
+        *line = (struct td_dots){.mean = td_report_number(peer, "geomean"),
                                  .value = dots.value + used,
                                  .name = dots.name + used};
         snprintf(line->label, sizeof line->label, "%.40s %.20s, %.0f networks",
-                 td_page_word(peer, "peer"), td_page_word(peer, "version"),
-                 td_page_number(peer, "networks"));
+                 td_report_word(peer, "peer"), td_report_word(peer, "version"),
+                 td_report_number(peer, "networks"));
         snprintf(line->text, sizeof line->text, "%s x", td_page_digits(line->mean, mean));
         cJSON_ArrayForEach(one, td_page_data(page, "networks"))
         {
-            double us = td_page_number(td_json_member(one, "peers_us"), td_page_word(peer, "peer"));
-            double ratio = us / td_page_number(one, "plan_us");
+            double us =
+                td_report_number(td_json_member(one, "peers_us"), td_report_word(peer, "peer"));
+            double ratio = us / td_report_number(one, "plan_us");
             if (isnan(ratio) || used == MOST)
                 continue;
-            snprintf(dots.text[used], sizeof dots.text[0], "%.80s: %s x", td_page_word(one, "name"),
-                     td_page_digits(ratio, by));
+            snprintf(dots.text[used], sizeof dots.text[0], "%.80s: %s x",
+                     td_report_word(one, "name"), td_page_digits(ratio, by));
             dots.value[used] = ratio;
             dots.name[used] = dots.text[used];
             used++;
@@ -179,11 +180,11 @@ static void show_times(struct td_page *page)
     td_page_open_table(page, "Networks: the least of all turns, and medians", heads);
     cJSON_ArrayForEach(one, td_page_data(page, "networks"))
     {
-        td_page_line(page, td_page_word(one, "name"));
-        td_page_cell(page, td_page_word(one, "suite"));
-        td_page_cell(page, td_page_digits(td_page_number(one, "speed_up"), text));
+        td_page_line(page, td_report_word(one, "name"));
+        td_page_cell(page, td_report_word(one, "suite"));
+        td_page_cell(page, td_page_digits(td_report_number(one, "speed_up"), text));
         for (int i = 0; i < 4; i++)
-            td_page_cell(page, td_page_time(td_page_number(one, keys[i]), text));
+            td_page_cell(page, td_page_time(td_report_number(one, keys[i]), text));
     }
     td_page_close_table(page);
 }
@@ -233,13 +234,15 @@ void td_page_kernels(struct td_page *page)
     {
         if (n == 7)
             break;
-        snprintf(bars[n].label, sizeof bars[n].label, "inference: %s", td_page_word(one, "suite"));
-        put_share(&bars[n++], td_page_number(one, "vectorised"), td_page_number(one, "kernels"));
+        snprintf(bars[n].label, sizeof bars[n].label, "inference: %s",
+                 td_report_word(one, "suite"));
+        put_share(&bars[n++], td_report_number(one, "vectorised"),
+                  td_report_number(one, "kernels"));
     }
-    if (td_page_number(training, "kernels") > 0) {
+    if (td_report_number(training, "kernels") > 0) {
         snprintf(bars[n].label, sizeof bars[n].label, "training: backward operators");
-        put_share(&bars[n++], td_page_number(training, "vectorised"),
-                  td_page_number(training, "kernels"));
+        put_share(&bars[n++], td_report_number(training, "vectorised"),
+                  td_report_number(training, "kernels"));
     }
     chart.title = "Share of kernels that are vectorised";
     chart.means =
@@ -250,8 +253,8 @@ void td_page_kernels(struct td_page *page)
     td_page_open_table(page, "Kernels of all plans, by level", heads);
     cJSON_ArrayForEach(one, td_page_data(page, "kernels"))
     {
-        td_page_line(page, td_page_word(one, "kernel"));
-        td_page_cell(page, td_page_digits(td_page_number(one, "times"), text));
+        td_page_line(page, td_report_word(one, "kernel"));
+        td_page_cell(page, td_page_digits(td_report_number(one, "times"), text));
     }
     td_page_close_table(page);
 }
@@ -277,11 +280,11 @@ void td_page_reasons(struct td_page *page)
         *bar = (struct td_bar){.n = 1, .least = {NAN}, .most = {NAN}};
         snprintf(bar->label, sizeof bar->label,
                  "not %s: %s (vision %.0f, transformer %.0f, sequence %.0f)",
-                 td_page_word(one, "of"), td_page_word(one, "reason"),
-                 td_page_number(one, "vision"), td_page_number(one, "transformer"),
-                 td_page_number(one, "sequence"));
-        snprintf(bar->text, sizeof bar->text, "%.0f", td_page_number(one, "times"));
-        bar->value[0] = td_page_number(one, "times");
+                 td_report_word(one, "of"), td_report_word(one, "reason"),
+                 td_report_number(one, "vision"), td_report_number(one, "transformer"),
+                 td_report_number(one, "sequence"));
+        snprintf(bar->text, sizeof bar->text, "%.0f", td_report_number(one, "times"));
+        bar->value[0] = td_report_number(one, "times");
     }
     if (!n)
         fputs("<p>None was given.</p>", page->to);

@@ -65,6 +65,11 @@ double td_report_digits(double value); /* to six of them */
 /* Makes r->json of the rows: -ENOMEM. */
 int td_report_end(struct td_report *r);
 
+/* ---- JSON: members of an object, and what stands for those that are not there ---- */
+double td_report_number(const cJSON *object, const char *key);    /* NAN */
+const char *td_report_word(const cJSON *object, const char *key); /* "" */
+bool td_report_is(const cJSON *object, const char *key);          /* false */
+
 /* ---- parts, which all begin on the main thread ---- */
 
 void td_report_machine(struct td_report *r);  /* NUM-6, 7, 12 */

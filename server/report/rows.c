@@ -124,3 +124,20 @@ int td_report_end(struct td_report *r)
     td_write_close(w, '}');
     return w->failed ? -ENOMEM : 0;
 }
+
+double td_report_number(const cJSON *object, const char *key)
+{
+    const cJSON *item = td_json_member(object, key);
+    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
+}
+
+const char *td_report_word(const cJSON *object, const char *key)
+{
+    const cJSON *item = td_json_member(object, key);
+    return cJSON_IsString(item) ? item->valuestring : "";
+}
+
+bool td_report_is(const cJSON *object, const char *key)
+{
+    return cJSON_IsTrue(td_json_member(object, key));
+}

@@ -75,23 +75,6 @@ const char *td_page_time(double us, char text[24])
 
 /* ---- JSON ---- */
 
-double td_page_number(const cJSON *object, const char *key)
-{
-    const cJSON *item = td_json_member(object, key);
-    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
-}
-
-const char *td_page_word(const cJSON *object, const char *key)
-{
-    const cJSON *item = td_json_member(object, key);
-    return cJSON_IsString(item) ? item->valuestring : "";
-}
-
-bool td_page_is(const cJSON *object, const char *key)
-{
-    return cJSON_IsTrue(td_json_member(object, key));
-}
-
 const cJSON *td_page_data(const struct td_page *page, const char *key)
 {
     return td_json_member(td_json_member(page->row, "data"), key);
@@ -102,7 +85,7 @@ const cJSON *td_page_row(const struct td_page *page, const char *name)
     const cJSON *row;
     cJSON_ArrayForEach(row, td_json_member(page->root, "rows"))
     {
-        if (!strcmp(td_page_word(row, "row"), name))
+        if (!strcmp(td_report_word(row, "row"), name))
             return row;
     }
     return NULL;
