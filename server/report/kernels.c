@@ -40,9 +40,9 @@ static void count_kernel(struct td_suites *s, const cJSON *step)
     struct td_tried *t = s->at;
     const char *kernel = td_report_word(step, "kernel");
     char name[80];
+    snprintf(name, sizeof name, "%.40s@%.30s", kernel, td_report_word(step, "isa"));
     if (!*kernel || !strcmp(kernel, "view"))
         return;
-    snprintf(name, sizeof name, "%.40s@%.30s", kernel, td_report_word(step, "isa"));
     td_suites_reason(s, "kernel", name);
     if (!strcmp(kernel, "onednn")) {
         t->library++;
