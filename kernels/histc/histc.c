@@ -7,15 +7,22 @@
 #include <errno.h>
 #include <math.h>
 
+/* As self's type has it. */
+static double typed(const struct td_call *call, double x)
+{
+    return call->arg[0].tensor.dtype == TD_f64 ? x : (double)(float)x;
+}
+
 static int rule(struct td_call *call)
 {
     int64_t bins = call->arg[1].i;
-    double min = td_scalar(&call->arg[2]), max = td_scalar(&call->arg[3]);
+    double min = typed(call, td_scalar(&call->arg[2])), max = typed(call, td_scalar(&call->arg[3]));
     if (bins < 1 || bins > INT32_MAX)
         return td_refuse(call, "bins: is %lld; from 1 to %d is right", (long long)bins, INT32_MAX);
     if (!isfinite(min) || !isfinite(max) || min > max)
-        return td_refuse(call, "min, max: are %g and %g; finite, and min not above max, is right",
-                         min, max);
+        return td_refuse(call,
+                         "min, max: are %g and %g in %s; finite, and min not above max, is right",
+                         min, max, td_dtype_name(call->arg[0].tensor.dtype));
     call->out[0] =
         (struct td_tensor){.dtype = call->arg[0].tensor.dtype, .rank = 1, .shape = {bins}};
     call->n_out = 1;
@@ -26,9 +33,9 @@ bool td_histc_range(const struct td_call *call, double *min, double *max)
 {
     const struct td_tensor *self = &call->arg[0].tensor;
     int64_t n = td_numel(self);
-    *min = td_scalar(&call->arg[2]);
-    *max = td_scalar(&call->arg[3]);
     bool finite = true;
+    *min = typed(call, td_scalar(&call->arg[2]));
+    *max = typed(call, td_scalar(&call->arg[3]));
     if (*min == *max && n) {
         *min = *max = td_get_real(self, 0);
         for (int64_t i = 0; i < n; i++) {
@@ -39,8 +46,8 @@ bool td_histc_range(const struct td_call *call, double *min, double *max)
         }
     }
     if (*min == *max) {
-        *min -= 1;
-        *max += 1;
+        *min = typed(call, *min - 1);
+        *max = typed(call, *max + 1);
     }
     return finite;
 }

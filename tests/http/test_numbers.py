@@ -114,6 +114,19 @@ class Numbers(service.ServiceTest):
             self.is_refused("gather", {"self": x, "index": np.zeros((1, 3), dtype)}, {"dim": 0}, "index", "INT64")
             self.is_refused("index_select", {"self": x, "index": np.zeros(0, dtype)}, {"dim": 0}, "index", "INT64")
 
+    def test_histc_where_a_type_ends(self):
+        """Places are quotients of the elements' type, by limits as it has them."""
+        large = {"bins": 2**24 + 3, "min": 0, "max": 1} # FP32 has no such number of parts
+        got = self.out("histc", {"self": np.array([1, 0, 1], np.float32)}, large)
+        self.assertEqual((got.shape, got[0], got[-1], got.sum()), ((2**24 + 3,), 1, 2, 3))
+        for dtype, end in ((np.float32, 3e38), (np.float64, 1.7e308)):
+            for x, limits, wanted in (([0.1], (0, 0.1), [0, 0, 0, 1]), ([5, 5], (0, 0), [0, 0, 2, 0]), ([1e30, 1e30], (0, 0), [0, 0, 2, 0]),
+                                      ([1, end], (-end, end), [0, 0, 1, 1]), ([-end, 1, end], (0, 0), [1, 0, 1, 1]),
+                                      ([0.3 * end], (0, end), [0, 1, 0, 0])):
+                self.is_answered("histc", {"self": np.array(x, dtype)}, {"bins": 4, "min": limits[0], "max": limits[1]}, wanted, dtype)
+        self.is_refused("histc", {"self": np.array([1], np.float32)}, {"bins": 4, "min": -1e300, "max": 1e300}, "min, max", "FP32")
+        self.is_refused("histc", {"self": np.array([1, INF], np.float32)}, {"bins": 4}, "self", "not finite")
+
     def test_grid_sampler_where_a_place_is_no_number(self):
         plane = np.arange(1, 10, dtype=np.float32).reshape(1, 1, 3, 3)
         places = np.array([[NAN, 0], [0, NAN], [NAN, NAN], [INF, 0], [-INF, 0], [0, INF], [0.25, -0.5]], np.float32).reshape(1, 1, 7, 2)
