@@ -335,9 +335,10 @@ static int read_indexed(struct td_onnx_reader *r, const TdOnnx__Node *from,
     err = err ? err : tensor_of_numbers(r, from, "nodes_splits", inner, &split);
     err = err ? err : tensor_of_numbers(r, from, "leaf_weights", leaves, &weight);
     for (int64_t i = 0; i < inner && !err; i++) {
-        int64_t t = yes[i] + (flag_of(yes_leaf, i) ? inner : 0);
-        int64_t n = no[i] + (flag_of(no_leaf, i) ? inner : 0);
-        if (yes[i] < 0 || no[i] < 0 || t >= f->n || n >= f->n || t < yes[i] || n < no[i])
+        int64_t t, n;
+        td_size_plus(yes[i], flag_of(yes_leaf, i) ? inner : 0, &t);
+        td_size_plus(no[i], flag_of(no_leaf, i) ? inner : 0, &n);
+        if (yes[i] < 0 || no[i] < 0 || t >= f->n || n >= f->n)
             err = td_onnx_wrong(r, "node %lld has a child that there is not", (long long)i);
         else if (mode[i] > TD_ONNX_TREE_neq)
             err =

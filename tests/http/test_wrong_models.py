@@ -5,7 +5,7 @@ import tempfile
 import time
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import models
 import service
@@ -14,6 +14,8 @@ from service import Service
 
 F = lambda *shape: np.ones(shape, np.float32)
 I = lambda *v: np.array(v, np.int64)
+MOST = 2 ** 63 - 1
+np_tensor = numpy_helper.from_array
 LONG = 50 # seconds: what is not bounded would take hours
 
 
@@ -80,6 +82,20 @@ WRONG = { # what is wrong -> a file, and a word of the sentence
     "text for an attribute": (wrong("Gemm", ["x", "w"], {"w": F(3, 4)}, alpha="much"), ""),
     "attribute there is none of": (wrong("Relu", ["x"], slope=0.5), "slope"),
     "attribute that is missing": (wrong("Cast", ["x"]), ""),
+    # attributes whose sums and products are beyond 64 bits
+    "heads": (wrong("GroupQueryAttention", ["x", "", "", "", "", "l", "t"], {"l": np.zeros(1, np.int32), "t": np.int32(2)}, {"x": [1, 2, 8]},
+                    domain="com.microsoft", num_heads=2, kv_num_heads=MOST), "num_heads"), # heads + 2 kv heads would be 0
+    "sizes of heads": (wrong("Attention", ["x", "w"], {"w": F(4, 3)}, {"x": [1, 2, 4]}, domain="com.microsoft", num_heads=1,
+                             qkv_hidden_sizes=[MOST, MOST, 5]), "qkv_hidden_sizes"),
+    "blocks of bits": (wrong("MatMulNBits", ["x", "w", "s"], {"w": np.zeros((4, 1, 16), np.uint8), "s": F(4)}, {"x": [2, 32]},
+                             domain="com.microsoft", K=32, N=4, bits=4, block_size=MOST), "block_size"),
+    "blocks of a table": (wrong("GatherBlockQuantized", ["w", "i", "s"], {"w": np.zeros((4, 16), np.uint8), "s": F(4, 3)}, {"i": [2]},
+                                {"i": "INT64"}, domain="com.microsoft", bits=4, block_size=MOST, gather_axis=0, quantize_axis=1), "block_size"),
+    "vectors of classes": (wrong("SVMClassifier", ["x"], domain="ai.onnx.ml", classlabels_ints=[0, 1], vectors_per_class=[MOST, MOST],
+                                 coefficients=[1.0] * 2, support_vectors=[1.0] * 6, rho=[0.5], kernel_type="LINEAR"), "vectors_per_class"),
+    "child of a tree": (wrong("TreeEnsemble", ["x"], domain="ai.onnx.ml", n_targets=1, tree_roots=[0], nodes_featureids=[0],
+                              nodes_modes=np_tensor(np.zeros(1, np.uint8)), nodes_splits=np_tensor(F(1)), nodes_truenodeids=[MOST],
+                              nodes_trueleafs=[1], nodes_falsenodeids=[0], nodes_falseleafs=[1], leaf_targetids=[0], leaf_weights=np_tensor(F(1))), "child"),
     # names and numbers of inputs
     "name that nothing makes": (reading(["nosuch"]), "nosuch"),
     "initializer that is missing": (reading(["x", "weight"], "MatMul"), "weight"),

@@ -1,6 +1,7 @@
 /* Operators of com.microsoft that are several of ONNX's in one: products, convolutions and norms
  * with what comes before and after them. */
 #include "dispatch/onnx/ops/onnx.h"
+#include "kernels/sizes.h"
 
 #include <string.h>
 
@@ -147,8 +148,10 @@ static bool give_packed(struct td_onnx *n, int64_t rows, int64_t blocks, int64_t
 void td_onnx_ms_matmul_bits(struct td_onnx *n)
 {
     int64_t k = whole(n, "K", 0), rows = whole(n, "N", 0), bits = whole(n, "bits", 4);
-    int64_t block = whole(n, "block_size", 32), blocks = block > 0 ? (k + block - 1) / block : 0;
-    if (k < 1 || rows < 1 || block < 1 || (bits != 2 && bits != 4 && bits != 8))
+    int64_t block = whole(n, "block_size", 32),
+            blocks = block > 0 && k > 0 ? 1 + (k - 1) / block : 0;
+    if (k < 1 || rows < 1 || block < 1 || block > INT32_MAX ||
+        (bits != 2 && bits != 4 && bits != 8))
         return unfit(n, "K, N, block_size, bits: sizes of 1 and up, and 2, 4 or 8 bits are right");
     if (has(n, "g_idx"))
         return unfit(n, "g_idx: weights whose groups are not in order are not right here");
@@ -183,15 +186,19 @@ void td_onnx_ms_gather_bits(struct td_onnx *n)
     const struct td_tensor *data = tensor_of(n, "data"), *scales = tensor_of(n, "scales");
     const struct td_tensor *indices = tensor_of(n, "indices");
     int64_t bits = whole(n, "bits", 4), block = whole(n, "block_size", 128), shape[TD_MAX_RANK];
+    int64_t width, most, least;
     if (n->err)
         return;
     if (data->dtype != TD_u8 || data->rank != 2 || scales->rank != 2 || block < 1 ||
         (bits != 4 && bits != 8) || axis_of(n, "gather_axis", 2) != 0 ||
         axis_of(n, "quantize_axis", 2) != 1)
         return refuse(n, "data: rows of UINT8, of 4 or 8 bits along them, are right");
-    int64_t width = data->shape[1] * 8 / bits, blocks = scales->shape[1];
-    if (scales->shape[0] != data->shape[0] || blocks * block < width ||
-        (blocks - 1) * block >= width || indices->rank >= TD_MAX_RANK)
+    int64_t blocks = scales->shape[1];
+    td_size_times(data->shape[1], 8 / bits, &width);
+    td_size_times(blocks, block, &most);
+    td_size_times(blocks - 1, block, &least);
+    if (scales->shape[0] != data->shape[0] || most < width || least >= width ||
+        indices->rank >= TD_MAX_RANK)
         return refuse(n, "scales, block_size: one for each block of a row is right");
     for (int d = 0; d < indices->rank; d++)
         shape[d] = indices->shape[d];

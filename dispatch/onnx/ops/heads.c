@@ -1,6 +1,7 @@
 /* com.microsoft's attention. What its masks hide has mask_filter_value added, as ONNX Runtime does:
  * a row that may see nothing answers as if it saw all. */
 #include "dispatch/onnx/ops/onnx.h"
+#include "kernels/sizes.h"
 
 #include <math.h>
 
@@ -96,7 +97,7 @@ void td_onnx_ms_attention(struct td_onnx *n)
 {
     let(n, "mask", nothing);
     struct td_tensor x = *tensor_of(n, "input"), w = *tensor_of(n, "weights");
-    int64_t heads = whole(n, "num_heads", 0), sizes[4] = {0}, count = 3;
+    int64_t heads = whole(n, "num_heads", 0), sizes[4] = {0}, count = 3, all = 0;
     if (x.rank != 3 || w.rank != 2 || heads < 1)
         return refuse(n, "input, weights: [batch, n, hidden] and [hidden, 3 * hidden] are right");
     if (whole(n, "do_rotary", 0) || whole(n, "past_present_share_buffer", 0))
@@ -105,7 +106,10 @@ void td_onnx_ms_attention(struct td_onnx *n)
         sizes[i] = w.shape[1] / 3;
     if (has(n, "qkv_hidden_sizes"))
         count = ints(n, "qkv_hidden_sizes", sizes, 3);
-    if (count != 3 || sizes[0] + sizes[1] + sizes[2] != w.shape[1])
+    for (int i = 0; i < 3; i++)
+        if (sizes[i] < 0 || !td_size_plus(all, sizes[i], &all))
+            count = 0;
+    if (count != 3 || all != w.shape[1])
         return refuse(n,
                       "qkv_hidden_sizes: three that add up to the %lld columns of weights are "
                       "right",
@@ -227,7 +231,7 @@ void td_onnx_ms_groups(struct td_onnx *n)
     let(n, "mask", nothing);
     struct td_tensor q = *tensor_of(n, "query");
     int64_t heads = whole(n, "num_heads", 0), of = whole(n, "kv_num_heads", 0);
-    if (q.rank != 3 || heads < 1 || of < 1)
+    if (q.rank != 3 || heads < 1 || of < 1 || heads > INT32_MAX || of > INT32_MAX)
         return refuse(n, "query, num_heads, kv_num_heads: [batch, n, hidden] and heads are right");
     if (has(n, "head_sink") || whole(n, "smooth_softmax", 0) > 0 ||
         whole(n, "kv_cache_bit_width", 0))

@@ -52,6 +52,10 @@ static bool begin(struct td_onnx *n, struct layer *l, const char *order, const c
     l->sideways = whole(n, "layout", 0) != 0;
     l->steps = x->shape[l->sideways];
     l->batch = x->shape[!l->sideways];
+    if (l->hidden > INT32_MAX) {
+        refuse(n, "R: there is no state so large");
+        return false;
+    }
     if (x->rank != 3 || r->rank != 3 || r->shape[0] != l->ways || r->shape[1] != gates * l->hidden)
         refuse(n, "X, R: three dimensions are right, and as many directions and gates");
     if (strcmp(direction, "forward") != 0 && !l->reverse && l->ways == 1)

@@ -1,5 +1,6 @@
 /* ai.onnx.ml's support vector machines. */
 #include "dispatch/onnx/ops/ml.h"
+#include "kernels/sizes.h"
 
 #include <string.h>
 
@@ -92,7 +93,9 @@ void td_onnx_ml_svm_classify(struct td_onnx *n)
     int classes =
         has(n, "vectors_per_class") ? ints(n, "vectors_per_class", counts, TD_MAX_LIST) : 0;
     for (int i = 0; i < classes; i++)
-        vectors += counts[i];
+        if (counts[i] < 0 || !td_size_plus(vectors, counts[i], &vectors))
+            return refuse(n, "vectors_per_class: %lld is no number of vectors",
+                          (long long)counts[i]);
     td_ml_let_labels(n, "classlabels_ints");
     td_ml_let_rows(n);
     set_numbers(n, "coefficients", TD_f32);

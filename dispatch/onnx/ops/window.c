@@ -76,8 +76,10 @@ bool td_onnx_window(struct td_onnx *n, struct td_onnx_window *w, const char *ima
         !read_each(n, "pads", 2 * w->dims, 0, -LARGEST, pads))
         return false;
     for (int d = 0; d < w->dims; d++) {
-        if (w->kernel[d] > LARGEST || w->image[d] > LARGEST)
+        if (w->kernel[d] > LARGEST || w->image[d] > LARGEST) {
             refuse(n, "%s: is too large for a window", image);
+            return false;
+        }
         w->span[d] = (w->kernel[d] - 1) * w->dilation[d] + 1;
         w->begin[d] = pads[d];
         w->end[d] = pads[w->dims + d];
