@@ -284,12 +284,13 @@ int td_lay_pixel_shuffle(const struct td_call *call, int i, struct td_layout *l)
                          "self: has %lld channels; a multiple of upscale_factor squared, "
                          "%lld, is right",
                          (long long)old.shape[c], (long long)(r * r));
+    int64_t step = old.shape[c] ? old.stride[c] : 0; /* no channels are a multiple of any factor */
     l->rank = 0;
     for (int d = 0; d < c; d++)
         pair(l, old.shape[d], old.stride[d], 1, 0);
-    pair(l, old.shape[c] / (r * r), old.stride[c] * r * r, 1, 0);
-    pair(l, old.shape[c + 1], old.stride[c + 1], r, old.stride[c] * r);
-    pair(l, old.shape[c + 2], old.stride[c + 2], r, old.stride[c]);
+    pair(l, old.shape[c] / (r * r), step * r * r, 1, 0);
+    pair(l, old.shape[c + 1], old.stride[c + 1], r, step * r);
+    pair(l, old.shape[c + 2], old.stride[c + 2], r, step);
     return 0;
 }
 
@@ -355,8 +356,9 @@ int td_lay_pixel_unshuffle(const struct td_call *call, int i, struct td_layout *
         l->stride[l->rank++] = old.stride[c + 1 + k];
     }
     for (int k = 0; k < 2; k++) {
-        l->shape[l->rank] = old.shape[c + 1 + k] / r;
-        l->stride[l->rank++] = old.stride[c + 1 + k] * r;
+        int64_t n = old.shape[c + 1 + k]; /* none are a multiple of any factor */
+        l->shape[l->rank] = n / r;
+        l->stride[l->rank++] = n ? old.stride[c + 1 + k] * r : 0;
     }
     return 0;
 }
