@@ -161,6 +161,8 @@ struct td_prepared { /* what a row needs for a call that it takes */
     bool only_look;  /* asked: to make nothing that takes milliseconds */
     bool unmade;     /* and answered, that it would have to: who knows whether it takes the call */
     bool dense;      /* answered by a row that takes strides: not these */
+    bool rearranges; /* answered: data are copied to another layout first, so it need not be timed
+                        beside a library's row, which has no need of that */
     size_t scratch;  /* bytes */
     struct td_memo_item *state[TD_MAX_STATES]; /* references, the first ones; then NULL */
 };

@@ -18,11 +18,19 @@ void td_kind_tell(const struct td_call *call, char text[TD_KIND_TEXT]);
 /* ---- measure.c ---- */
 
 bool td_tune_is_on(void);
-/* Whether the call is little enough to be copied and run a few times. */
-bool td_measure_fits(const struct td_call *call);
 /* Measures all rows but the reference, whatever is kept, and keeps it. -ENOMEM: or no other row
  * takes it; -ETIMEDOUT: it was stopped. */
 int td_measure_all(const struct td_impl *rows, const struct td_call *call, struct td_measured *m);
+
+/* ---- trial.c ---- */
+
+/* Whether the call is little enough to be copied and run a few times. */
+bool td_measure_fits(const struct td_call *call);
+/* Times the rows that take the call, but for the reference, and says which is to be taken; asked:
+ * also those that have no chance, and on a team whose CPUs others keep busy. False: it was stopped,
+ * or there was no memory or nothing to choose from. */
+bool td_try_rows(const struct td_impl *rows, const struct td_call *call, bool asked,
+                 struct td_measured *m);
 
 /* ---- kinds.c ---- */
 

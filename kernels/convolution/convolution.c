@@ -301,6 +301,7 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
     }
     prepared->scratch = td_gemm_scratch_any(&g) + (c.transposed ? td_nbytes(c.weight) : 0);
     prepared->scratch += c.last ? td_conv_turned(c.input) + td_conv_turned(c.out) : 0;
+    prepared->rearranges = c.last;
     return NULL;
 }
 

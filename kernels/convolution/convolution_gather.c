@@ -160,7 +160,7 @@ void td_conv_turn_image(const struct td_tensor *from, int64_t images, int64_t ch
 {
     int64_t size = (int64_t)td_dtype_size(from->dtype);
     int64_t rows = back ? channels : pixels, columns = back ? pixels : channels;
-    for (int64_t i = 0; i < images * columns; i++) {
+    for (int64_t i = 0; i < images * columns && !td_stopped(); i++) {
         int64_t image = i / columns, column = i % columns, at = image * rows * columns * size;
         copy((char *)to + at + column * rows * size, 1,
              (const char *)from->data + at + column * size, columns, rows, size);
