@@ -97,6 +97,34 @@ def doubling_of(x):
     return y, turns
 
 
+STEP = np.random.default_rng(5).standard_normal((16, 16)).astype(np.float32) / 5
+
+
+def decoder():
+    """Steps of a decoder as exporters write them: the weight is a state that the body hands on as it came, and turns round; a
+    row is written at each turn's place; it ends when the last row's sum and the turn's number reach a limit."""
+    body = helper.make_graph([
+        helper.make_node("Transpose", ["w"], ["turned"], perm=[1, 0]), helper.make_node("MatMul", ["h", "turned"], ["m"]),
+        helper.make_node("Tanh", ["m"], ["next"]), helper.make_node("Reshape", ["i", "column"], ["place"]),
+        helper.make_node("ScatterND", ["rows", "place", "next"], ["written"]), helper.make_node("Cast", ["i"], ["far"], to=1),
+        helper.make_node("ReduceSum", ["next"], ["sum"], keepdims=0), helper.make_node("Add", ["sum", "far"], ["reached"]),
+        helper.make_node("Less", ["reached", "limit"], ["going"])], "body",
+        [port("i", [], "INT64"), port("on", [], "BOOL"), port("w", None), port("h", [1, 16]), port("rows", [64, 16])],
+        [port("going", [], "BOOL"), port("w", None), port("next", [1, 16]), port("written", [64, 16])])
+    return onnx_file([("Loop", ["most", "", "weight", "x", "empty"], ["", "last", "rows"], {"body": body})],
+                     [port("x", [1, 16]), port("limit", [])], [port("last", [1, 16]), port("rows", [64, 16])],
+                     {"weight": STEP, "empty": np.zeros((64, 16), np.float32), "most": np.array(64), "column": np.array([1, 1])})
+
+
+def decoder_of(x, limit):
+    h, rows = x, np.zeros((64, 16), np.float32)
+    for i in range(64):
+        h = rows[i:i + 1] = np.tanh(h @ STEP.T)
+        if not h.sum() + i < limit:
+            break
+    return h, rows
+
+
 def two(name_a="a", name_b="b"):
     """sum = a + b, product = a b, both = of FP32 and INT64."""
     return onnx_file([("Add", [name_a, name_b], ["sum"], {}), ("Mul", [name_a, name_b], ["product"], {}),

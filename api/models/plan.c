@@ -144,6 +144,7 @@ static void write_plan(const struct td_model_plan *plan, void *arg)
     td_write_int(w, "memory_bytes", (int64_t)plan->bytes);
     td_write_int(w, "unshared_bytes", (int64_t)plan->bytes_before);
     td_write_int(w, "scratch_bytes", (int64_t)plan->scratch);
+    td_write_int(w, "turns", plan->turns);
     write_passes(w, plan);
     write_steps(w, plan);
     td_write_close(w, '}');

@@ -34,21 +34,6 @@ static int copy_inputs(struct td_plan *plan, const struct td_tensor *inputs, int
     return 0;
 }
 
-static int take(void *arg, size_t bytes)
-{
-    struct td_plan *plan = arg;
-    int err = td_program_take(plan->of, bytes);
-    plan->root->held_bytes += err ? 0 : bytes;
-    return err;
-}
-
-static void give(void *arg, size_t bytes)
-{
-    struct td_plan *plan = arg;
-    plan->root->held_bytes -= bytes;
-    td_program_give(plan->of, bytes);
-}
-
 static struct td_plan *create(struct td_model *model, int threads, int node, struct td_plan *root)
 {
     struct td_plan *plan = calloc(1, sizeof *plan);
@@ -56,10 +41,11 @@ static struct td_plan *create(struct td_model *model, int threads, int node, str
         return NULL;
     plan->of = model;
     plan->root = root ? root : plan;
+    plan->by = plan;
     plan->threads = threads;
     plan->node = node;
     plan->traps = atomic_load(&td_traps_barred);
-    plan->arena = td_arena_create_in(&(struct td_arena_room){take, give, plan});
+    plan->arena = td_plan_arena(plan);
     if (!plan->arena)
         td_plan_free(&plan);
     return plan;
@@ -105,17 +91,24 @@ void td_plan_clear(struct td_plan *p)
             td_block_free(p->held[i]);
     for (int i = 0; i < p->n_steps; i++)
         td_step_release(&p->step[i].made);
-    td_workspace_free(p->of, &p->workspace);
+    if (p->by == p)
+        td_workspace_free(p->of, &p->workspace);
+    for (int i = 0; i < p->n_more; i++)
+        td_workspace_free(p->of, &p->more[i]);
+    free(p->more);
     free(p->held);
     free(p->step);
     free(p->value);
     free(p->outer);
     if (p->counted)
-        give(p, p->counted);
+        td_plan_give(p, p->counted);
     p->held = NULL;
     p->step = NULL;
     p->value = NULL;
     p->outer = NULL;
+    p->more = NULL;
+    p->workspace = NULL;
+    p->n_more = 0;
     p->n_held = p->n_steps = p->n_values = p->n_outer = p->held_room = p->steps_room = 0;
     p->values_room = p->outer_room = p->n_outputs = p->n_taken = p->n_passes = 0;
     p->counted = 0;
@@ -139,7 +132,7 @@ static int count_lists(struct td_plan *plan)
                    sizeof *plan->value * (size_t)plan->values_room +
                    sizeof *plan->outer * (size_t)plan->outer_room +
                    sizeof *plan->held * (size_t)plan->held_room;
-    int err = take(plan, bytes);
+    int err = td_plan_charge(plan, bytes);
     plan->counted = err ? 0 : bytes;
     return err;
 }
@@ -156,8 +149,7 @@ static int close(struct td_walk *walk)
         snprintf(walk->why, TD_PLAN_WHY, "%.199s", walk->problem->text);
         return -ECANCELED;
     }
-    err = err ? err : td_plan_pin(plan->of, plan);
-    return err ? err : count_lists(plan);
+    return err ? err : td_plan_pin(plan->of, plan);
 }
 
 int td_path_add(struct td_path *path, struct td_plan *plan)
@@ -170,7 +162,10 @@ int td_path_add(struct td_path *path, struct td_plan *plan)
 
 int td_plan_finish(struct td_walk *walk)
 {
-    int err = close(walk);
+    int err = td_plan_find_turn(walk);
+    if (!err && walk->plan->by == walk->plan)
+        err = close(walk);
+    err = err ? err : count_lists(walk->plan);
     err = err ? err : td_path_add(walk->path, walk->plan);
     return err ? err : td_plan_execute(walk->plan, walk->inputs, &walk->figures, walk->problem);
 }

@@ -93,9 +93,11 @@ int td_record_read(struct td_walk *walk, const struct td_item *item, struct td_t
         return err;
     const struct td_plan *plan = walk->path->plan[walk->at++];
     assert(plan->wanted.number == item->recorded && plan->wanted.bytes == td_nbytes(t));
-    t->data = (void *)td_plan_wanted(plan, walk->inputs);
-    if (walk->at < walk->path->n)
+    if (walk->at < walk->path->n) { /* later turns may have computed where that has lain */
+        t->data = walk->path->plan[walk->at]->values;
         return 0;
+    }
+    t->data = (void *)td_plan_wanted(plan, walk->inputs);
     if (repeats)
         look_up_outputs(walk);
     return begin_plan(walk, t->data);

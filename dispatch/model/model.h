@@ -147,6 +147,7 @@ struct td_model_plan {
      * would take side by side, and scratch. */
     int n_folded;
     size_t bytes, bytes_before, scratch;
+    int turns; /* of loops, that ran its steps in the last run; 0: it has none yet */
     const struct td_plan *of_;
 };
 

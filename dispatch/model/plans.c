@@ -325,8 +325,10 @@ static void visit_tree(const struct td_plan *p, td_model_visit *visit, void *arg
                                        .bytes = p->bytes,
                                        .bytes_before = p->bytes_before,
                                        .scratch = p->scratch,
+                                       .turns = p->root->busy ? 0 : p->turns,
                                        .of_ = p};
-    visit(&plan, arg);
+    if (p->by == p) /* else its steps are shown already */
+        visit(&plan, arg);
     if (!p->root->grows && !*p->refused)
         for (const struct td_plan *next = p->after; next; next = next->beside)
             visit_tree(next, visit, arg);

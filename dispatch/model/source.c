@@ -226,6 +226,8 @@ void td_model_plan_print(const struct td_model *model, const struct td_model_pla
         fputs("\n}\n", to);
         return;
     }
+    if (plan->turns > 1)
+        fprintf(to, "    // %d turns of a loop in the last call\n", plan->turns);
     print_steps(&s);
     print_results(&s);
 }

@@ -110,7 +110,12 @@ int td_onnx_node(struct td_onnx_reader *r, const TdOnnx__Node *from,
                  td_onnx_graph_reader *graph);
 /* A Constant: its value, which is no node. */
 int td_onnx_constant_node(struct td_onnx_reader *r, const TdOnnx__Node *from, int value);
-/* ---- passes/gather.c ---- */
+/* ---- loop.c ---- */
+
+/* Of a whole program: what a Loop's body hands on unchanged is read from where it came. -ENOMEM. */
+int td_onnx_settle_loops(struct td_model *model);
+
+/* ---- gather.c ---- */
 
 /* Of a whole program: gathers from tables of few bits before floats are made of them. -ENOMEM. */
 int td_onnx_pick_rows(struct td_model *model);

@@ -123,24 +123,25 @@ static int find_taken(struct td_plan *plan)
     return plan->taken ? 0 : -ENOMEM;
 }
 
-/* Where a value is when the plan runs on these inputs. */
+/* Where a value is when the plan, by whose steps it is made, runs on these inputs. */
 static char *data_of(const struct td_plan *plan, int value, const struct td_tensor *inputs)
 {
-    const struct td_plan_value *v = &plan->value[value];
+    const struct td_plan_value *v = &plan->by->value[value];
     if (v->step >= 0)
-        return (char *)plan->memory + v->at;
+        return (char *)plan->by->memory + v->at;
     if (v->result < plan->n_inputs)
         return inputs[v->result].data;
     const struct td_plan_outer *outer = &plan->outer[v->result - plan->n_inputs];
-    return outer->of->output[outer->output].tensor.data;
+    return outer->of ? outer->of->output[outer->output].tensor.data : outer->data;
 }
 
-/* Arguments that are the model's inputs lie elsewhere each time. */
+/* Arguments that are there when the plan begins lie elsewhere each time. */
 static void point_to_inputs(const struct td_plan *plan, const struct td_tensor *inputs)
 {
-    for (int i = 0; i < plan->n_taken; i++) {
-        const struct td_plan_taken *t = &plan->taken[i];
-        point(&plan->step[t->step], t->use, data_of(plan, t->use->value, inputs) + t->use->offset);
+    const struct td_plan *by = plan->by;
+    for (int i = 0; i < by->n_taken; i++) {
+        const struct td_plan_taken *t = &by->taken[i];
+        point(&by->step[t->step], t->use, data_of(plan, t->use->value, inputs) + t->use->offset);
     }
 }
 
@@ -195,32 +196,43 @@ static int run_step(const struct td_plan *plan, int s, struct td_problem *proble
                : 0;
 }
 
-int td_plan_execute(struct td_plan *plan, const struct td_tensor *inputs,
-                    struct td_model_figures *figures, struct td_problem *problem)
+/* All steps, one after the other; those of earlier turns have taken their time already. */
+static int run_steps(struct td_plan *plan, bool is_first, struct td_model_figures *figures,
+                     struct td_problem *problem)
 {
-    int err = 0;
-    if (!plan->workspace &&
-        !(plan->workspace = td_workspace_take(plan->of, plan->bytes + plan->scratch)))
-        return td_problem_set(problem, ENOMEM, "no memory for the model's run");
-    if (plan->memory != plan->workspace->data)
-        point_steps(plan, plan->workspace->data);
-    figures->most_bytes += plan->bytes + plan->scratch;
     int64_t begin = td_clock_ns(), last = begin;
-    point_to_inputs(plan, inputs);
+    int err = 0;
     for (int s = 0; s < plan->n_steps && !err; s++) {
-        if (!plan->step[s].handle)
+        struct td_plan_step *step = &plan->step[s];
+        if (!step->handle)
             continue;
-        td_figures_count(figures, plan->step[s].isa, plan->step[s].compute_type);
-        if (plan->step[s].with >= 0 && plan->step[s].with != s)
+        td_figures_count(figures, step->isa, step->compute_type);
+        if (step->with >= 0 && step->with != s)
             continue; /* the last of them runs all, and has their time */
         err = run_step(plan, s, problem);
         int64_t now = td_clock_ns();
-        plan->step[s].ns = now - last;
+        step->ns = now - last + (is_first ? 0 : step->ns);
         last = now;
         if (plan->threads > 1 && !err && td_team_is_crowded())
             err = -EAGAIN;
     }
     figures->kernel_ns += last - begin;
+    return err;
+}
+
+int td_plan_execute(struct td_plan *plan, const struct td_tensor *inputs,
+                    struct td_model_figures *figures, struct td_problem *problem)
+{
+    struct td_plan *by = plan->by;
+    if (!plan->workspace &&
+        !(plan->workspace = td_workspace_take(plan->of, plan->bytes + plan->scratch)))
+        return td_problem_set(problem, ENOMEM, "no memory for the model's run");
+    if (by->memory != plan->workspace->data)
+        point_steps(by, plan->workspace->data);
+    figures->most_bytes += by->bytes + by->scratch;
+    point_to_inputs(plan, inputs);
+    by->turns = plan == by ? 1 : by->turns + 1;
+    int err = run_steps(by, plan == by, figures, problem);
     for (int i = 0; i < plan->n_outputs; i++)
         if (plan->output[i].value >= 0)
             plan->output[i].tensor.data =

@@ -16,7 +16,7 @@
 struct td_plan_value {     /* a tensor that depends on the inputs */
     struct td_tensor like; /* its data: an address of its own, which is compared only */
     int step, result;      /* which made it; step -1: it is the model's input result, or, beyond
-                              these, one of those that plans before give out (plan->outer) */
+                              these, one that is there when the plan begins (plan->outer) */
     int first, last; /* the steps from which and to which it is wanted; beyond all: an output */
     bool inside;     /* nobody reads it but those that are computed together with its maker */
     int over;  /* the value in whose place it lies, that of an argument it is made of; or -1 */
@@ -42,7 +42,7 @@ struct td_plan_step {               /* a call as it was given, and bound once pa
     const char *kernel;         /* its row, by name */
     enum td_isa isa;            /* and by level, */
     enum td_dtype compute_type; /* and the type that it is given */
-    int64_t ns;                 /* that it took last */
+    int64_t ns;                 /* that it took in the last run, over all turns */
     int with; /* the last of those that it is computed together with; -1: it is so alone */
     struct td_fusion *fusion; /* of the last one */
     bool alone;               /* one kernel computes it of its arguments as they are */
@@ -67,9 +67,10 @@ struct td_plan_taken { /* an argument of a step that is a model's input, or a vi
     const struct td_plan_use *use; /* borrowed */
 };
 
-struct td_plan_outer { /* an output of a plan that has run before this one */
-    const struct td_plan *of;
+struct td_plan_outer {        /* what is there when the plan begins: */
+    const struct td_plan *of; /* an output of one that has run before, or if NULL */
     int output;
+    void *data; /* what varies from turn to turn of a loop, and is known */
 };
 
 struct td_plan_wanted { /* the elements that say which plan comes next */
@@ -86,6 +87,13 @@ struct td_plan {
     /* The first one that is run, or itself, and those that come next, with their values. */
     struct td_plan *root, *after, *beside;
     void *values; /* for which it comes next */
+    /* Whose steps it runs: its own, or those of an earlier plan that was recorded alike; then it
+     * has outputs, but neither steps nor values (turns.c). */
+    struct td_plan *by;
+    uint64_t likeness[2]; /* a hash of what was recorded; 0: of a root */
+    int n_more;           /* of one that others run: memory that they compute in, too */
+    struct td_workspace **more;
+    int turns; /* times that its steps were run in the last run */
     struct td_plan_wanted wanted;
     int *number; /* of each output, as it was recorded; where values are wanted */
     int n_outer, outer_room;
@@ -120,10 +128,11 @@ struct td_plan {
     int n_passes;
     uintptr_t addresses;   /* that values have been given while it was recorded */
     unsigned char *memory; /* where its steps look for values; the workspace's once it has run */
-    struct td_workspace *workspace; /* that it has, while it is at work or for good; or NULL */
-    size_t bytes, bytes_before;     /* of memory, scratch apart; of all values side by side */
-    size_t scratch;                 /* behind them in memory: what the steps' kernels want */
-    int n_folded;                   /* calls that became constants */
+    /* That it has, while it is at work or for good, or by->more's; or NULL. */
+    struct td_workspace *workspace;
+    size_t bytes, bytes_before; /* of memory, scratch apart; of all values side by side */
+    size_t scratch;             /* behind them in memory: what the steps' kernels want */
+    int n_folded;               /* calls that became constants */
     uint64_t visits; /* of values and uses while it was closed: so many times what there are */
     int n_pins;
     struct td_plan_pin *pin;
@@ -207,6 +216,12 @@ int td_plan_make(struct td_plan *root, struct td_path *path, const struct td_ten
                  const struct td_model_call *call, struct td_model_figures *figures, char *why,
                  struct td_problem *problem);
 
+/* ---- turns.c ---- */
+
+/* Has the walk's plan, which is recorded, run the steps of an earlier one of its path that was
+ * recorded alike, if there is one (plan->by). -ENOMEM. */
+int td_plan_find_turn(struct td_walk *walk);
+
 /* ---- workspace.c ---- */
 
 struct td_workspace {          /* memory that a plan computes in, one run at a time */
@@ -220,6 +235,11 @@ struct td_workspace *td_workspace_take(struct td_model *model, size_t bytes);
 void td_workspace_leave(struct td_model *model, struct td_workspace **workspace);
 void td_workspace_free(struct td_model *model, struct td_workspace **workspace);
 void td_workspaces_free(struct td_model *model); /* those that are idle */
+/* Bytes that a plan takes beside these, from its model's room, and its root counts: 0, or what that
+ * says. */
+int td_plan_charge(struct td_plan *plan, size_t bytes);
+void td_plan_give(struct td_plan *plan, size_t bytes);
+struct td_arena *td_plan_arena(struct td_plan *plan); /* of such bytes; NULL: there are none */
 
 /* ---- plan.c ---- */
 

@@ -186,9 +186,29 @@ static uint64_t from_of_all(const struct td_walk *walk, const struct td_given *a
     return from;
 }
 
-static int use(struct td_walk *walk, struct td_plan_step *step, int arg, int element,
-               const struct td_item *item)
+/* What is known and varies is no constant of the plan, which others may run with what they have. */
+static int use_varying(struct td_walk *walk, struct td_plan_step *step, int arg, int element,
+                       const struct td_item *item, struct td_tensor *t)
 {
+    struct td_plan *plan = walk->plan;
+    if (hold(plan, item->block) ||
+        !td_grow((void **)&plan->outer, plan->n_outer, &plan->outer_room, sizeof *plan->outer))
+        return -ENOMEM;
+    plan->outer[plan->n_outer] = (struct td_plan_outer){.data = t->data};
+    t->data = take_address(walk, td_nbytes(t));
+    t->weight = NULL;
+    int value = td_plan_add_value(plan, t, -1, plan->n_inputs + plan->n_outer++);
+    step->use[step->n_uses++] =
+        (struct td_plan_use){.arg = arg, .element = element, .value = value};
+    return value < 0 ? value : 0;
+}
+
+/* t: the step's argument, or that element of it. */
+static int use(struct td_walk *walk, struct td_plan_step *step, int arg, int element,
+               const struct td_item *item, struct td_tensor *t)
+{
+    if (!item->recorded && item->varies)
+        return use_varying(walk, step, arg, element, item, t);
     if (!item->recorded)
         return hold(walk->plan, item->block);
     int value = value_of(walk, item);
@@ -213,7 +233,7 @@ static int copy_arg(struct td_walk *walk, struct td_plan_step *step, int i,
         return arg->value.str ? 0 : -ENOMEM;
     }
     if (item->v.kind == TD_KIND_tensor)
-        return use(walk, step, i, -1, item);
+        return use(walk, step, i, -1, item, &arg->value.tensor);
     if (item->v.kind != TD_KIND_tensors)
         return 0;
     struct td_tensor *v = td_arena_zalloc(plan->arena, sizeof *v * (size_t)(item->n + 1));
@@ -222,7 +242,7 @@ static int copy_arg(struct td_walk *walk, struct td_plan_step *step, int i,
         bool there = item->list[k].v.kind == TD_KIND_tensor;
         if (there)
             v[k] = item->list[k].v.tensor;
-        err = there ? use(walk, step, i, k, &item->list[k]) : 0;
+        err = there ? use(walk, step, i, k, &item->list[k], &v[k]) : 0;
     }
     arg->value.tensors.v = v;
     arg->value.tensors.n = item->n;

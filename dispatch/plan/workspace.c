@@ -76,3 +76,33 @@ void td_workspaces_free(struct td_model *model)
     for (struct td_workspace *workspace; (workspace = pop(model));)
         destroy(model, workspace);
 }
+
+/* ---- what plans take beside that ---- */
+
+int td_plan_charge(struct td_plan *plan, size_t bytes)
+{
+    int err = td_program_take(plan->of, bytes);
+    plan->root->held_bytes += err ? 0 : bytes;
+    return err;
+}
+
+void td_plan_give(struct td_plan *plan, size_t bytes)
+{
+    plan->root->held_bytes -= bytes;
+    td_program_give(plan->of, bytes);
+}
+
+static int charge(void *plan, size_t bytes)
+{
+    return td_plan_charge(plan, bytes);
+}
+
+static void give(void *plan, size_t bytes)
+{
+    td_plan_give(plan, bytes);
+}
+
+struct td_arena *td_plan_arena(struct td_plan *plan)
+{
+    return td_arena_create_in(&(struct td_arena_room){charge, give, plan});
+}

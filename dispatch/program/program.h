@@ -35,6 +35,7 @@ struct td_item {                /* kind none: there is none */
     int n;
     struct td_block *block; /* which holds the data; NULL: they are constant, or the caller's */
     int recorded; /* 1 + the number of the plan's value whose memory it lies in; 0: of none */
+    bool varies;  /* it is known, and another in each turn of a loop (td_walk_turn) */
 };
 
 static inline struct td_item td_item_int(int64_t i)
@@ -253,6 +254,18 @@ int td_walk_call(struct td_walk *walk, const char *op, const struct td_given *ar
  * absent ones (kind none) are None there. One result, or several: "y = ...; z = ...". */
 int td_walk_formula(struct td_walk *walk, const char *formula, const struct td_given *args,
                     int n_args, struct td_item *result, int *n);
+
+/* A loop's turns. Where a value has to be known at each of them, the turns become plans one after
+ * the other, and are alike if what is known and differs from turn to turn is told apart from what
+ * is constant. Begins as zeros. */
+struct td_turns {
+    int reads;  /* of values, before the last turn, and 1 more */
+    bool apart; /* there have been some since */
+};
+/* Before each turn: whether its states, n of them, vary. */
+void td_walk_turn(struct td_walk *walk, struct td_turns *turns, struct td_item *state, int n);
+/* After it: what comes next becomes the states. */
+void td_walk_hand_on(struct td_item *state, const struct td_item *next, int n);
 
 /* Runs an inner graph on items for its inputs, and gives those of its outputs. */
 int td_walk_graph(struct td_walk *walk, const struct td_node_graph *graph,

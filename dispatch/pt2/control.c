@@ -88,16 +88,18 @@ static int loop(struct td_walk *walk, const struct td_node *node, struct td_item
     const struct td_node_graph *cond = node->operand[0].graph, *body = node->operand[1].graph;
     struct td_item *next = calloc((size_t)node->n_outs + 1, sizeof *next), go;
     size_t mark = td_walk_mark(walk);
+    struct td_turns turns = {0};
     int so = next ? 1 : -ENOMEM;
     while (so > 0) {
+        td_walk_turn(walk, &turns, items, node->n_outs);
         so = run_graph(walk, cond, items, n, &go, 1);
         so = so < 0 ? so : holds(walk, &go);
         int err = so > 0 ? run_graph(walk, body, items, n, next, node->n_outs) : 0;
         if (so > 0 && !err)
             err = td_walk_stopped(walk);
         if (so > 0 && !err) {
+            td_walk_hand_on(items, next, node->n_outs);
             td_walk_release(walk, mark, next, node->n_outs);
-            memcpy(items, next, sizeof *items * (size_t)node->n_outs);
         }
         so = err ? err : so;
     }

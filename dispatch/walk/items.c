@@ -1,4 +1,4 @@
-/* Items read as numbers, and formulas over items. */
+/* Items read as numbers, formulas over items, and what loops hand on. */
 #include "dispatch/graph/graph.h"
 #include "dispatch/walk/walk.h"
 #include "kernels/half.h"
@@ -220,7 +220,8 @@ static int make_tensor(struct td_walk *walk, enum td_dtype dtype, int n, struct 
     if (!block)
         return td_problem_set(walk->problem, ENOMEM, "no memory for a tensor");
     t.data = block->data;
-    *result = (struct td_item){.v = {.kind = TD_KIND_tensor, .tensor = t}, .block = block};
+    *result = (struct td_item){
+        .v = {.kind = TD_KIND_tensor, .tensor = t}, .block = block, .varies = walk->varies};
     return 0;
 }
 
@@ -261,4 +262,25 @@ struct td_item td_item_ints(const int64_t *v, int n)
     item.v.ints.n = n;
     memcpy(item.v.ints.v, v, sizeof *v * (size_t)n);
     return item;
+}
+
+/* ---- turns of a loop ---- */
+
+void td_walk_turn(struct td_walk *walk, struct td_turns *turns, struct td_item *state, int n)
+{
+    turns->apart |= turns->reads && turns->reads != walk->at + 1;
+    turns->reads = walk->at + 1;
+    for (int i = 0; i < n; i++)
+        state[i].varies &= turns->apart;
+}
+
+void td_walk_hand_on(struct td_item *state, const struct td_item *next, int n)
+{
+    for (int i = 0; i < n; i++) {
+        bool same = next[i].v.kind == TD_KIND_tensor && state[i].v.kind == TD_KIND_tensor &&
+                    next[i].v.tensor.data == state[i].v.tensor.data; /* both are still held */
+        bool varies = state[i].varies || !same;
+        state[i] = next[i];
+        state[i].varies = varies;
+    }
 }

@@ -94,6 +94,7 @@ static bool is_view(struct td_walk *walk, int i, const struct td_given *args, in
     const struct td_item *item = item_at(args, n_args, from->data);
     result->block = item ? item->block : NULL;
     result->recorded = item ? item->recorded : 0;
+    result->varies = item && item->varies;
     return item != NULL;
 }
 
@@ -105,7 +106,8 @@ static int place(struct td_walk *walk, struct td_item *result)
         if (!block)
             return no_memory(walk);
         call->out[i].data = block->data;
-        result[i] = (struct td_item){.v = {.kind = TD_KIND_tensor}, .block = block};
+        result[i] =
+            (struct td_item){.v = {.kind = TD_KIND_tensor}, .block = block, .varies = walk->varies};
     }
     return 0;
 }
@@ -262,16 +264,30 @@ int td_walk_in_node(struct td_walk *walk, const struct td_node *node, int err)
                           node->op, why.text);
 }
 
+static bool varies(const struct td_item *item)
+{
+    bool so = item->varies;
+    for (int i = 0; i < item->n && !so; i++)
+        so = varies(&item->list[i]);
+    return so;
+}
+
 int td_walk_node(struct td_walk *walk, const struct td_node *node, struct td_item *in,
                  struct td_item *out)
 {
     int err = 0;
+    bool before = walk->varies; /* of the node around it */
     walk->node = node;
+    walk->varies = false;
     memset(out, 0, sizeof *out * (size_t)node->n_outs);
     *walk->problem->text = 0;
-    for (int i = 0; i < node->n_operands && !err; i++)
+    for (int i = 0; i < node->n_operands && !err; i++) {
         err = operand_item(walk, &node->operand[i], &in[i]);
-    return err ? err : node->lower(walk, node, in, out);
+        walk->varies |= varies(&in[i]);
+    }
+    err = err ? err : node->lower(walk, node, in, out);
+    walk->varies = before;
+    return err;
 }
 
 /* in, out: room for the node's items. */

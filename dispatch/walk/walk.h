@@ -67,6 +67,7 @@ struct td_walk {
     double work, most_work; /* operations so far, and beyond which a call is refused; 0: none */
     bool chance;            /* a call has drawn chance, which is to be drawn anew each time */
     const struct td_node *node;
+    bool varies; /* one of its operands does, and so do the tensors that it makes */
     /* In a walk that records: then nothing is computed of what depends on the inputs, and where
      * an element has to be known, the plan so far is closed and run, and another one begins. Of
      * plans that have run before, which the path has, it only repeats what their values' numbers

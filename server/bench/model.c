@@ -103,7 +103,7 @@ static int number_of(const cJSON *object, const char *key, int otherwise)
 }
 
 /* Steps that are computed together are one call, which the last of them has the time of. */
-static void add_steps(struct td_model_bench *b, const cJSON *steps)
+static void add_steps(struct td_model_bench *b, const cJSON *steps, int turns)
 {
     char name[sizeof b->share[0].op] = "";
     const cJSON *step;
@@ -117,7 +117,7 @@ static void add_steps(struct td_model_bench *b, const cJSON *steps)
             continue;
         struct td_share *share = find_share(b, name, step);
         if (share) {
-            share->calls++;
+            share->calls += turns;
             share->us += td_json_member(step, "us")->valuedouble;
         }
         *name = 0;
@@ -144,7 +144,7 @@ static int read_shares(struct td_once *once)
         const cJSON *why = td_json_member(plan, "op_by_op");
         if (cJSON_IsString(why))
             snprintf(b->why, sizeof b->why, "%s", why->valuestring);
-        add_steps(b, td_json_member(plan, "steps"));
+        add_steps(b, td_json_member(plan, "steps"), number_of(plan, "turns", 1));
     }
     td_json_free(&json);
     td_once_forget(&answer);

@@ -462,6 +462,23 @@ class Models(service.ServiceTest):
         self.assertEqual({plan["op_by_op"] for plan in plans}, {None})
         self.assertGreater(len(plans), 5)
 
+    def test_turns_share_a_plan(self):
+        """Turns of a loop that differ in numbers alone run the same steps, and weights are turned round once."""
+        self.put("decoder", models.decoder())
+        x = np.random.default_rng(service.seed()).standard_normal((1, 16)).astype(np.float32)
+        for limit in 40.5, 3, 40.5, 0, 61.5:
+            last, rows = models.decoder_of(x, limit)
+            inputs = {"x": x, "limit": np.float32(limit).reshape(())}
+            for eager in False, True:
+                reply = self.infer("decoder", inputs, {"eager": eager}, binary=True)
+                np.testing.assert_allclose(reply.outputs["last"], last, 1e-4, 1e-4)
+                np.testing.assert_allclose(reply.outputs["rows"], rows, 1e-4, 1e-4)
+        said = self.service.call("GET", "/v1/models/decoder/plan").json
+        self.assertEqual(said["folded_nodes"], 1)
+        self.assertGreaterEqual(max(plan["turns"] for plan in said["plans"]), 55)
+        self.assertLess(len(said["plans"]), 12)
+        self.assertIn(" turns of a loop", self.service.call("GET", "/v1/models/decoder/source").body.decode())
+
     def test_the_log_and_metrics(self):
         with Service("--log", "json", "--log-slow-ms", "1") as s:
             s.call("PUT", "/v1/models/told", models.line())

@@ -361,7 +361,7 @@ async function show(plan, text) {
   return o;
 }
 const step = (n, more) => ({step: n, node: `n${n}`, operator: 'add.Tensor', kernel: 'simd', isa: 'AVX2', datatype: 'FP32', shape: [2, 3], us: 0, ...more});
-const TOGETHER = {inputs: [{datatype: 'FP32', shape: [2, 3], fixed: false}], threads: 1, op_by_op: null, folded_calls: 0, memory_bytes: 48, unshared_bytes: 96, scratch_bytes: 0,
+const TOGETHER = {inputs: [{datatype: 'FP32', shape: [2, 3], fixed: false}], threads: 1, op_by_op: null, folded_calls: 0, memory_bytes: 48, unshared_bytes: 96, scratch_bytes: 0, turns: 1,
   passes: [{name: 'views', done: 1, refused: 3, why: [{node: 'n0', why: 'too far'}, {node: 'n5', why: 'too far'}, {node: 'n7', why: 'too near'}]}],
   steps: [step(0, {us: 1}), step(1, {with: 2}), step(2, {with: 2, us: 3, operator: 'relu'}), step(3)]};
 const TOGETHER_TEXT = '// 1 thread\nrun(FP32[2,3] x)\n{\n    v0 = add.Tensor(x, FP32[3]); // FP32\n    for (each tile of [2,3]) {\n        v1 = add.Tensor(v0, 1); // FP32\n        v2 = relu(v1, \'v3\'); // FP32\n    }\n' +

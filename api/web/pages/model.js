@@ -63,7 +63,7 @@ function drawPlan(k) {
     note: `${took(t)} · ${t.shape ? shape(t.shape).replaceAll(' ', '') : ''}`, title: `${t.operator}, ${took(t)}\n${t.node}\n${result(t)}`, heat: most && Math.sqrt(t.us / most)}))},
   (id) => panel.replaceChildren(...details(plan, all, id, g.select).flat(9).filter(Boolean)));
   panel.replaceChildren(...details(plan, all, null));
-  return [heading, h('p', null, `${count(plan.steps.length)} steps, ${threads(plan.threads)}${total ? `, ${time(total)} in kernels the last time` : ''}. Results between steps take ${bytes(plan.memory_bytes)}; ${bytes(plan.unshared_bytes)} if none lay where another was.`),
+  return [heading, h('p', null, `${count(plan.steps.length)} steps, ${threads(plan.threads)}${plan.turns > 1 ? `, ${count(plan.turns)} turns of a loop` : ''}${total ? `, ${time(total)} in kernels the last time` : ''}. Results between steps take ${bytes(plan.memory_bytes)}; ${bytes(plan.unshared_bytes)} if none lay where another was.`),
     h('div.drawing', null, h('div', null, g.e, h('p.soft.small.legend', null, h('i'), 'share of time. Drag moves, Ctrl and wheel zooms; a frame holds steps that are computed together, a tile at a time.')), panel),
     h('h3', null, 'Share of time'), shareBars(plan, g.mark),
     h('details', null, h('summary', null, h('span', null, `All ${count(plan.steps.length)} steps as a table`)), lazily(() => table(`Steps for ${takes(plan)}`, ['#Step', 'Node', 'Operator', 'Kernel', 'Result', '#Last time'],

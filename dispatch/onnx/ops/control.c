@@ -34,8 +34,9 @@ struct round {
     int n_states,
         n_rows; /* states: what a turn hands on to the next; a Loop's condition is the first */
     int first;  /* of the states among what the body takes */
-    int64_t turns, room;
-    size_t mark; /* of what the walk holds: behind it is what the last turn has made */
+    struct td_turns turns;
+    int64_t n, room; /* of turns */
+    size_t mark;     /* of what the walk holds: behind it is what the last turn has made */
     struct td_item *in, *out;
     struct td_item *rows; /* turn by turn; grows */
 };
@@ -43,9 +44,9 @@ struct round {
 static int keep_rows(struct round *l)
 {
     size_t n = (size_t)l->n_rows;
-    if (n && l->turns >= MOST_ROWS / (int64_t)n)
+    if (n && l->n >= MOST_ROWS / (int64_t)n)
         return -E2BIG;
-    if (l->turns == l->room) {
+    if (l->n == l->room) {
         int64_t room = l->room ? 2 * l->room : 16;
         struct td_item *more = realloc(l->rows, sizeof *more * (size_t)room * (n ? n : 1));
         if (!more)
@@ -54,7 +55,7 @@ static int keep_rows(struct round *l)
         l->room = room;
     }
     for (size_t i = 0; i < n; i++)
-        l->rows[(size_t)l->turns * n + i] = l->out[(size_t)l->n_states + i];
+        l->rows[(size_t)l->n * n + i] = l->out[(size_t)l->n_states + i];
     return 0;
 }
 
@@ -74,15 +75,15 @@ static void release(struct td_onnx *n, struct round *l)
 /* One turn, of which all is set but the states: those are the last one's. */
 static void turn(struct td_onnx *n, struct round *l)
 {
+    td_walk_turn(n->walk, &l->turns, l->in, l->first + l->n_states);
     n->err = n->err ? n->err : td_walk_graph(n->walk, l->body, l->in, l->out);
     n->err = n->err ? n->err : td_walk_stopped(n->walk); /* also where a turn has no node */
     if (!n->err && keep_rows(l))
         refuse(n, "has more than %d rows, or there is no memory for them", MOST_ROWS);
     if (n->err)
         return;
-    for (int i = 0; i < l->n_states; i++)
-        l->in[l->first + i] = l->out[i];
-    l->turns++;
+    td_walk_hand_on(l->in + l->first, l->out, l->n_states);
+    l->n++;
     release(n, l);
 }
 
@@ -90,17 +91,17 @@ static void turn(struct td_onnx *n, struct round *l)
 static void stack(struct td_onnx *n, const struct round *l, int row, int64_t dim, bool backwards,
                   int i)
 {
-    struct td_item *one = calloc((size_t)l->turns + 1, sizeof *one);
+    struct td_item *one = calloc((size_t)l->n + 1, sizeof *one);
     if (!one) {
         n->err = -ENOMEM;
         return;
     }
-    for (int64_t t = 0; t < l->turns; t++)
-        one[t] = l->rows[(backwards ? l->turns - 1 - t : t) * l->n_rows + row];
-    if (!l->turns)
+    for (int64_t t = 0; t < l->n; t++)
+        one[t] = l->rows[(backwards ? l->n - 1 - t : t) * l->n_rows + row];
+    if (!l->n)
         refuse(n, "turned no time, and what it stacks has no shape then");
     else
-        put(n, i, call_list(n, "stack", one, (int)l->turns, &dim));
+        put(n, i, call_list(n, "stack", one, (int)l->n, &dim));
     free(one);
 }
 
@@ -115,9 +116,10 @@ static void go_round(struct td_onnx *n, struct round *l)
     for (int i = 1; i < l->n_states; i++)
         l->in[1 + i] = at(n, "v_initial")->list[i - 1];
     l->mark = td_walk_mark(n->walk);
-    while (going && !n->err && l->turns < most) {
+    while (going && !n->err && l->n < most) {
         struct td_item number = {0};
-        n->err = td_walk_tensor_i64(n->walk, &l->turns, -1, &number);
+        n->err = td_walk_tensor_i64(n->walk, &l->n, -1, &number);
+        number.varies = true;
         l->in[0] = number;
         turn(n, l);
         let(n, "cond", l->in[1]);
@@ -199,11 +201,11 @@ static void scan_parts(struct td_onnx *n, struct round *l, const struct td_item 
     for (int i = 0; i < l->n_states; i++)
         l->in[i] = inputs[i];
     l->mark = td_walk_mark(n->walk);
-    while (!n->err && l->turns < turns) {
+    while (!n->err && l->n < turns) {
         for (int i = 0; i < n_parts; i++) {
             let(n, "of", inputs[l->n_states + i]);
             let_int(n, "axis", in[i].axis);
-            let_int(n, "part", in[i].backwards ? turns - 1 - l->turns : l->turns);
+            let_int(n, "part", in[i].backwards ? turns - 1 - l->n : l->n);
             l->in[l->n_states + i] = eval(n, "select.int(of, axis, part)");
         }
         turn(n, l);
