@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What the service says of the CPU: levels, features, vectors, and kernels that answer themselves."""
 import json
+import re
 
 import numpy as np
 
@@ -42,6 +43,8 @@ class Isa(service.ServiceTest):
         self.assertEqual([capped[key] for key in ("highest_cpu", "highest_binary")], [isa[key] for key in ("highest_cpu", "highest_binary")])
         self.assertEqual(capped["current"], "DEFAULT")
         self.assertEqual([level["name"] for level in capped["levels"] if level["in_use"]], ["DEFAULT"])
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            self.assertEqual(isa["cpu"]["vendor"], re.search(r"^vendor_id\s*: (.*)$", file.read(), re.M)[1])
         # A name; or, of a CPU newer than the list, the word that it was looked for by.
         self.assertRegex(isa["cpu"]["uarch"], r"^([A-Z][A-Za-z]+( [A-Z0-9][A-Za-z0-9-]*)*|CPUID 1: 0x[0-9a-f]{8})$")
 

@@ -31,7 +31,8 @@ LONGER, LEAST_SECONDS = 5, 60
 # What should fail, by where the change is: the first row whose expression the path matches. `checkimpl` and `golden` are
 # restricted to the operators whose schemas stand in the changed file's folder.
 AREAS = [
-    (r"kernels/\w+/", ["checkgolden", "checkimpl", r"kernels_(products|cast|laid|values|strides|steps|sizes|onednn|windows)", "outside_numpy"]),
+    (r"kernels/\w+_backward/", ["checkgolden", "checkimpl", "http_gradients", r"kernels_(strides|sizes|onednn)", "outside_numpy"]),
+    (r"kernels/\w+/", ["checkgolden", "checkimpl", r"kernels_(products|cast|laid|levels|values|strides|steps|sizes|onednn|windows)", "outside_numpy"]),
     (r"kernels/(vec|lanes|lines|reals|formulas\w*|functions|half)\.h", ["checkgolden", "checkimpl", "kernels_.*"]),
     (r"kernels/", ["kernels_.*", r"dispatch_(step|step_library|prepare|values|rest|place|choice)", "outside_numpy", "model_onnx.*"]),
     (r"dispatch/(onnx/|passes/fold|walk/|program/)", ["model_onnx.*", "outside_onnx_suite", r"dispatch_(model|passes)", "model_expr"]),
