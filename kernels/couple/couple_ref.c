@@ -28,7 +28,7 @@ static void couple(const float *r, int64_t k, float *q, float *qp, float *p)
             q[t * k + j] = j < t ? q[j * k + t] : -r[j * k + t] * r[t * k + j];
         }
     }
-    for (int turn = 0; turn < 100; turn++) {
+    for (int turn = 0; turn < 100 && !td_stopped(); turn++) {
         float all = 0, most = 0;
         for (int64_t t = 0; t < k; t++) {
             qp[t] = 0;

@@ -47,7 +47,7 @@ static double tangent(double zeta)
 static void complete(double *vector, int64_t known, int64_t n, int64_t size)
 {
     int64_t unit = 0;
-    for (int64_t v = known; v < n; v++) {
+    for (int64_t v = known; v < n && !td_stopped(); v++) {
         double *own = vector + v * size, length = 0;
         for (; length < 0.5 / sqrt((double)size) && unit < size; unit++) {
             memset(own, 0, (size_t)size * sizeof *own);
@@ -73,7 +73,7 @@ static void turn_pairs(double *vector, int64_t n, int64_t size, double *right)
     bool turned = true;
     for (int sweep = 0; sweep < SWEEPS && turned && !td_stopped(); sweep++) {
         turned = false;
-        for (int64_t p = 0; p < n; p++)
+        for (int64_t p = 0; p < n && !td_stopped(); p++)
             for (int64_t q = p + 1; q < n; q++) {
                 double *x = vector + p * size, *y = vector + q * size;
                 double a = dot(x, x, size), b = dot(y, y, size), share = dot(x, y, size);
@@ -155,7 +155,7 @@ void td_linalg_eigh(double *a, int64_t n, double *values, double *v)
         v[i] = i / n == i % n;
     for (int sweep = 0; sweep < SWEEPS && turned && !td_stopped(); sweep++) {
         turned = false;
-        for (int64_t p = 0; p < n; p++)
+        for (int64_t p = 0; p < n && !td_stopped(); p++)
             for (int64_t q = p + 1; q < n; q++) {
                 double x = a[p * n + p], y = a[q * n + q], share = a[p * n + q];
                 if (!(fabs(share) > DBL_EPSILON * 1e-3 * sqrt(fabs(x)) * sqrt(fabs(y))) ||
@@ -218,7 +218,7 @@ void td_linalg_qr(double *a, int64_t m, int64_t n, double *q, int64_t width, dou
     }
     for (int64_t i = 0; i < m * width && q; i++)
         q[i] = i / width == i % width;
-    for (int64_t c = less - 1; c >= 0 && q; c--)
+    for (int64_t c = less - 1; c >= 0 && q && !td_stopped(); c--)
         for (int64_t j = 0; j < width; j++)
             reflect(a, n, c, m, room[c], q, width, j);
     for (int64_t r = 1; r < m; r++)

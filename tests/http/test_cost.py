@@ -13,10 +13,21 @@ import numpy as np
 
 import service
 
+LONG = 30 # seconds, of what would take minutes
 SOON = 20 if service.SANITIZED else 4.5 # seconds; an HTTP thread that computed needed 5 to 13
 
 
 class Cost(service.ServiceTest):
+    def test_deadlines_within_a_matrix(self):
+        """One sweep over all pairs of columns takes minutes here: a call leaves in its midst."""
+        x = np.random.default_rng(service.seed()).standard_normal((2500, 2500)).astype(np.float32)
+        for op, inputs, parameters in (("_linalg_svd", {"A": x}, {}), ("_linalg_eigh", {"A": x}, {}), ("linalg_qr", {"A": x}, {}),
+                                       ("_linalg_svd", {"A": x[:1] * 0}, {"full_matrices": True})):
+            begin = time.monotonic()
+            reply = self.service.infer(op, inputs, {**parameters, "timeout_ms": 300}, binary=True)
+            self.problem(reply, 504, "timeout_ms")
+            self.assertLess(time.monotonic() - begin, LONG, f"{op} {parameters}")
+
     def worst_wait(self, work):
         """The longest that health took to answer while work() ran, and what it gave back."""
         worst, over, replies = [0.0], threading.Event(), []
