@@ -144,10 +144,13 @@ static int user_output(struct td_pt2_ports *p, const cJSON *argument)
     struct td_pt2_leaf leaf = {0};
     if (member && !cJSON_IsArray(member))
         leaf = td_pt2_leaf(member->string, member);
+    const char *called = p->called ? p->called[p->n_read] : NULL;
+    p->n_read++;
     if (!leaf.name && !leaf.constant)
         return 0; /* None */
+    called = called ? called : leaf.name ? leaf.name : "";
     struct td_model_port *port = &p->out[p->n_out];
-    port->name = td_pt2_output_name(p, leaf.name ? leaf.name : "");
+    port->name = td_pt2_output_name(p, called);
     int err = port->name ? td_pt2_output(graph, argument, &p->output[p->n_out]) : -ENOMEM;
     bool tensor = leaf.name && !strcmp(leaf.as, "as_tensor");
     if (!err && tensor) {
@@ -240,6 +243,14 @@ static int alloc_ports(struct td_pt2_ports *p, int n_in, int n_out)
     return all ? 0 : no_memory(p->graph->pt2);
 }
 
+static int count_user_outputs(const cJSON *specs)
+{
+    int n = 0;
+    for (const cJSON *spec = specs->child; spec; spec = spec->next)
+        n += td_pt2_get(spec, "user_output") != NULL;
+    return n;
+}
+
 static int read_program(struct td_pt2 *pt2, const cJSON *module)
 {
     const cJSON *signature = td_pt2_get(module, "signature");
@@ -258,6 +269,8 @@ static int read_program(struct td_pt2 *pt2, const cJSON *module)
     err = err ? err : td_pt2_guard(&graph, p.given, p.name, p.n_in);
     err = err ? err : td_pt2_nodes(&graph);
     graph.reading = NULL;
+    if (!err)
+        td_pt2_called(&p, module, count_user_outputs(outs));
     for (const cJSON *spec = err ? NULL : outs->child; spec && !err; spec = spec->next)
         err = read_output(&p, spec);
     err = err ? err : td_pt2_add_states(&p);

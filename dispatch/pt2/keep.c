@@ -12,14 +12,20 @@ static int no_memory(struct td_pt2_graph *graph)
     return td_problem_set(graph->pt2->problem, ENOMEM, "no memory for the model");
 }
 
+static bool is_taken(const struct td_pt2_ports *p, const char *name)
+{
+    for (int i = 0; i < p->n_out; i++)
+        if (!strcmp(p->out[i].name, name))
+            return true;
+    return false;
+}
+
 char *td_pt2_output_name(struct td_pt2_ports *p, const char *name)
 {
     char text[256];
-    bool taken = !*name;
-    for (int i = 0; i < p->n_out && !taken; i++)
-        taken = !strcmp(p->out[i].name, name);
-    int n = taken ? snprintf(text, sizeof text, "%.200s.%d", *name ? name : "output", p->n_out)
-                  : snprintf(text, sizeof text, "%.240s", name);
+    int n = snprintf(text, sizeof text, "%.240s", name);
+    for (int more = p->n_out; !n || is_taken(p, text); more++)
+        n = snprintf(text, sizeof text, "%.200s.%d", *name ? name : "output", more);
     return td_program_text(p->graph->pt2->model, text, (size_t)n);
 }
 

@@ -330,5 +330,61 @@ class Again(service.ServiceTest):
             self.is_answered("add", {"out": [5]}, self=[2], other=3)
 
 
+class Called(service.ServiceTest):
+    """Outputs of a .pt2 have the names that the module gives them; without any, the graph's."""
+
+    LEAF = {"type": None, "context": None, "children_spec": []}
+
+    @staticmethod
+    def tree(kind, keys, *children):
+        context = {"dict_context": keys} if kind.endswith("defaultdict") else json.dumps(keys)
+        return {"type": kind, "context": context, "children_spec": list(children)}
+
+    def named(self, gives, *ends):
+        m = models.archives.Model()
+        x = m.user("x", sizes=[2])
+        made = [m.call("add.Tensor", "sum%d" % i, self=x, other=i) for i in range(sum(e is None for e in ends))]
+        left = iter(made)
+        m.gives = gives
+        m.ends = [{"user_output": {"arg": models.archives.argument(next(left)) if e is None else e}} for e in ends]
+        reply = self.service.call("PUT", "/v1/models/called", m.bytes())
+        self.assertEqual(reply.status // 100, 2, reply.body)
+        answer = self.service.call("POST", "/v1/models/called", {"x": [1, 2]}).json
+        self.assertEqual([v for v in answer.values() if v != 7], [[1 + i, 2 + i] for i in range(len(made))])
+        return list(answer)
+
+    def test_names(self):
+        leaf, tree = self.LEAF, self.tree
+        dictionary = tree("builtins.dict", ["a"], leaf)
+        pair = tree("builtins.tuple", None, leaf, leaf)
+        none, seven = {"as_none": True}, {"as_int": 7}
+        for gives, ends, wanted in [
+                (tree("builtins.dict", ["logits", "b"], leaf, leaf), (None, None), ["logits", "b"]),
+                (tree("transformers.Output", ["logits", "states"], leaf, pair), (None,) * 3, ["logits", "states.0", "states.1"]),
+                (tree("builtins.dict", ["a", "more"], leaf, dictionary), (None, None), ["a", "more.a"]),
+                (tree("collections.defaultdict", ["k"], leaf), (None,), ["k"]),
+                (tree("builtins.dict", ["none", "b", 3], leaf, leaf, leaf), (none, None, seven), ["b", "3"]),
+                (tree("builtins.tuple", None, leaf, dictionary), (None, None), ["sum0", "a"]),
+                (tree("builtins.tuple", None, tree("builtins.dict", ["a.2"], leaf), dictionary, dictionary), (None,) * 3,
+                 ["a.2", "a", "a.3"]), # each has one
+                (pair, (None, None), ["sum0", "sum1"]),
+                (leaf, (None,), ["sum0"]),
+                (None, (None,), ["sum0"])]:
+            self.assertEqual(self.named(gives, *ends), wanted)
+
+    def test_trees_of_others(self):
+        """What fits no graph, or is no tree at all, names nothing."""
+        leaf, tree = self.LEAF, self.tree
+        for gives in [tree("builtins.dict", ["a", "b"], leaf, leaf), tree("builtins.dict", ["a"]), {"type": 1}, [], "x", 7,
+                      {"type": "d", "context": "[\"a\"", "children_spec": [leaf]}, tree("d", ["a", "b"], leaf),
+                      tree("d", ["a" * 300], leaf), tree("d", [""], leaf), tree("d", [1.5], leaf), tree("d", {"a": 1}, leaf)]:
+            self.assertEqual(self.named(gives, None), ["sum0"], gives)
+
+    def test_a_file_without_put(self):
+        reply = self.service.call("POST", "/v1/models/nowhere", {"x": [1]})
+        self.assertEqual(reply.status, 404)
+        self.assertIn("PUT /v1/models/NAME with a file", reply.json["error"])
+
+
 if __name__ == "__main__":
     service.main()

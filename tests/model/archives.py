@@ -113,7 +113,7 @@ class Model(Graph):
     def __init__(self):
         super().__init__()
         self.specs, self.ends, self.ranges, self.files = [], None, {}, {}
-        self.guards, self.numbers = [], {}
+        self.guards, self.numbers, self.gives = [], {}, None
         self.stored = {"weights": {}, "constants": {}}
         self.version = {"major": 8, "minor": 20}
 
@@ -147,10 +147,15 @@ class Model(Graph):
         self.specs.append({kind: {"arg": {"name": value}, kind + "_name": name}})
         return Name(value)
 
+    def calls(self):
+        """The module's call, which tells the tree of what it gives back; none without gives."""
+        one = {"inputs": [], "outputs": [], "in_spec": "", "out_spec": json.dumps([1, self.gives]), "forward_arg_names": []}
+        return [{"fqn": "", "signature": one}] if self.gives else []
+
     def program(self):
         ends = self.ends or [{"user_output": {"arg": argument(o)}} for o in self.outputs]
         return {"graph_module": {"graph": {**self.json(), "sym_int_values": self.numbers}, "signature": {"input_specs": self.specs, "output_specs": ends},
-                                 "module_call_graph": [], "metadata": {}, "treespec_namedtuple_fields": {}},
+                                 "module_call_graph": self.calls(), "metadata": {}, "treespec_namedtuple_fields": {}},
                 "opset_version": {"aten": 10}, "range_constraints": self.ranges, "schema_version": self.version,
                 "verifiers": ["TRAINING"], "torch_version": "2.15.0", "guards_code": self.guards}
 
