@@ -324,8 +324,10 @@ int td_models_unknown(struct td_models *models, struct td_arena *arena, const ch
     pthread_mutex_lock(&models->lock);
     const char *near = td_names_nearest(models->names, name, arena);
     pthread_mutex_unlock(&models->lock);
-    return td_problem_set(problem, ENOENT,
-                          "no model '%.80s'; %s%s%sGET /v1/models lists them, and operators are "
-                          "models called op.NAME, as in op.add",
-                          name, near ? "the nearest is " : "", near ? near : "", near ? "; " : "");
+    return td_problem_set(
+        problem, ENOENT,
+        "no model '%.80s'; %s%s%sGET /v1/models lists them, and operators are "
+        "models called op.NAME, as in op.add; PUT /v1/models/NAME with a file as the "
+        "body makes one",
+        name, near ? "the nearest is " : "", near ? near : "", near ? "; " : "");
 }

@@ -97,6 +97,13 @@ static int find(const char *name, size_t length)
     return -1;
 }
 
+/* What other servers call what an option here says. */
+static const struct {
+    const char *name, *ours;
+} elsewhere[] = {{"port", "listen"},       {"http-port", "listen"}, {"host", "listen"},
+                 {"bind", "listen"},       {"address", "listen"},   {"model-repository", "models"},
+                 {"model-store", "models"}};
+
 struct suggestion {
     char text[80];
 };
@@ -116,7 +123,11 @@ static struct suggestion suggest(const char *given, size_t n)
         flags[i] = flag(i);
         names[i] = flags[i].text;
     }
-    const char *near = td_nearest(name, names, OPTIONS);
+    const char *near = NULL;
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
+        if (!strcmp(name, elsewhere[i].name))
+            near = elsewhere[i].ours;
+    near = near ? near : td_nearest(name, names, OPTIONS);
     if (near)
         snprintf(said.text, sizeof said.text, "; did you mean '%s%s'?", dashes ? "--" : "", near);
     return said;

@@ -197,6 +197,8 @@ static const struct {
     {{"--json-depth", "1e3000"}, "json-depth"},
     {{"--io-threads", "-1"}, "from 0 to 64"},
     {{"--client-shared-memory", "o"}, "right is one of auto|on|off"},
+    {{"--port", "80"}, "unknown option '--port'; did you mean '--listen'?"},
+    {{"--model_repository", "/m"}, "did you mean '--models'?"},
     {{"--memroy", "1G"}, "unknown option '--memroy'; did you mean '--memory'?"},
     {{"--task_tl_s=1"}, "did you mean '--task-ttl-s'?"},
     {{"--memory", "1X"}, "memory: '1X' is wrong; right is a whole number"},
