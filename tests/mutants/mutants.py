@@ -34,6 +34,7 @@ AREAS = [
     (r"kernels/\w+_backward/", ["checkgolden", "checkimpl", "http_gradients", r"kernels_(strides|sizes|onednn)", "outside_numpy"]),
     (r"kernels/\w+/", ["checkgolden", "checkimpl", r"kernels_(products|cast|laid|levels|values|strides|steps|sizes|onednn|windows)", "outside_numpy"]),
     (r"kernels/(vec|lanes|lines|reals|formulas\w*|functions|half)\.h", ["checkgolden", "checkimpl", "kernels_.*"]),
+    (r"kernels/trap", ["dispatch_traps", "http_traps"]),
     (r"kernels/", ["kernels_.*", r"dispatch_(step|step_library|prepare|values|rest|place|choice)", "outside_numpy", "model_onnx.*"]),
     (r"dispatch/(onnx/|passes/fold|walk/|program/)", ["model_onnx.*", "outside_onnx_suite", r"dispatch_(model|passes)", "model_expr"]),
     (r"dispatch/pt2/", ["model_pt2.*", "http_models"]),
@@ -140,8 +141,8 @@ def tests_for(tree, file):
             if pattern in ("checkimpl", "checkgolden") and name.startswith(pattern):
                 ops = operators_of(pathlib.Path(file).parent) if len(pathlib.Path(file).parts) > 2 else []
                 exe = command[0]
-                if ops and all(exe != c[1][0] for c in found):
-                    found.append((name, [exe], ops, env))
+                if ops and all(exe != c[1][0] for c in found): # without --part, of which one operator has none
+                    found.append((name, command if pattern == "checkgolden" else [exe], ops, env))
                 elif not ops and pattern == "checkgolden":
                     found.append((name, command, None, env))
             elif re.fullmatch(pattern, name):
