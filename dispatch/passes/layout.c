@@ -74,6 +74,8 @@ int td_pass_layout(struct td_model *model, struct td_plan *plan, struct td_model
         l.n_old = plan->n_steps;
         plan->step = NULL;
         plan->n_steps = plan->steps_room = 0;
+        for (int i = 0; i < plan->n_values; i++) /* whose steps go is made by none */
+            plan->value[i].step = -1;
         for (int s = 0; s < l.n_old && !err; s++)
             err = l.old[s].handle ? place(&l, &l.old[s], pass) : 0;
         for (int i = 0; i < plan->n_outputs && !err; i++) {

@@ -3,6 +3,7 @@
 #include "dispatch/call/own.h"
 #include "dispatch/plan/plan.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@ static void find_lives(struct td_plan *plan)
 {
     for (int i = 0; i < plan->n_values; i++) {
         struct td_plan_value *value = &plan->value[i];
+        assert(value->step < plan->n_steps);
         value->first = value->last = when(plan, value->step);
         value->inside = value->step >= 0 && plan->step[value->step].with > value->step;
     }

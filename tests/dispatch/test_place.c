@@ -127,8 +127,31 @@ START_TEST(test_programs)
 }
 END_TEST
 
+/* Values whose steps a pass has taken away have neither steps nor places. */
+START_TEST(test_gone)
+{
+    static float weight[4];
+    struct td_tensor t = {
+        .data = weight, .dtype = TD_f32, .rank = 4, .shape = {2, 2, 1, 1}, .weight = NULL};
+    begin(1);
+    for (int i = 0; i < 4; i++)
+        weight[i] = (float)i - 1;
+    int w = td_program_value(&model), y = add("reshape(a, [1, 2, 8, 9])", 1, V(graph_inputs[0]));
+    ck_assert_int_eq(td_program_constant(&model, w, &t), 0);
+    y = add("conv2d(a, b)", 2, V(y, w));
+    for (int i = 0; i < 10; i++)
+        y = add(i % 2 ? "permute(a, [0, 3, 1, 2])" : "permute(a, [0, 2, 3, 1])", 1, V(y));
+    finish(add("reshape(conv2d(a, b), [144])", 2, V(y, w)));
+    const struct td_plan *plan = check(2);
+    for (int i = 0; i < plan->n_values; i++)
+        ck_assert_int_lt(plan->value[i].step, plan->n_steps);
+    ck_assert_int_le(plan->bytes, 4 * N * (int)sizeof(float) + 256);
+    end();
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {test_places, test_programs};
-    return td_run_tests("place", tests, 2);
+    const TTest *const tests[] = {test_places, test_programs, test_gone};
+    return td_run_tests("place", tests, sizeof tests / sizeof *tests);
 }
