@@ -169,7 +169,8 @@ int td_onnx_words(struct td_onnx_reader *r, const ProtobufCBinaryData *text, siz
 {
     int err = 0;
     for (size_t i = 0; i < n && !err; i++)
-        err = td_program_word(r->model, (const char *)text[i].data, text[i].len, &word[i]);
+        err = td_program_word(r->model, text[i].data ? (const char *)text[i].data : "", text[i].len,
+                              &word[i]); /* one without letters is at no address */
     return err ? td_onnx_no_memory(r) : 0;
 }
 

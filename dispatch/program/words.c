@@ -48,7 +48,7 @@ static int grow(struct td_model *model)
 
 int td_program_word(struct td_model *model, const char *text, size_t n, int64_t *word)
 {
-    n = n ? strnlen(text, n) : 0; /* a file may have none at no address */
+    n = strnlen(text, n);
     int err = 2 * model->n_words_ >= model->word_places_ ? grow(model) : 0;
     int *place = err ? NULL : place_of(model, text, n);
     if (place && !*place) {
