@@ -208,20 +208,25 @@ class Life(service.ServiceTest, Tasks):
         self.end(self.begin("relu", {"self": A}, {"pool": "a"})) # what was queued has come out by now
         self.assertNotIn('op="sigmoid"', self.service.call("GET", "/metrics").body.decode())
 
+    def ends_while_it_runs(self, op, inputs, **parameters):
+        """It is given 300 ms, once more where a busy machine had it wait so long that it did not begin."""
+        for _ in range(10):
+            begin = time.monotonic()
+            late = self.service.infer(op, inputs, {"kernel": "ref", "timeout_ms": 300, **parameters}, binary=True)
+            self.problem(late, 504, "timeout_ms")
+            self.assertLess(time.monotonic() - begin, 10)
+            if "took" in late.json["detail"]:
+                return
+        self.fail(f"{op} never began")
+
     def test_a_running_call_ends_in_time(self):
         """A call that would take minutes is left where its client says so, by DELETE or timeout_ms."""
         rng = np.random.default_rng(1)
         image = rng.random((1, 32, 128, 128), np.float32)
         weight = rng.random((512, 32, 5, 5), np.float32)
-        begin = time.monotonic()
-        late = self.service.infer("conv2d", {"input": image, "weight": weight},
-                                  {"kernel": "ref", "padding": [2, 2], "timeout_ms": 300}, binary=True)
-        self.problem(late, 504, "timeout_ms", "took")
-        self.assertLess(time.monotonic() - begin, 10)
+        self.ends_while_it_runs("conv2d", {"input": image, "weight": weight}, padding=[2, 2])
         bag = {"weight": np.ones((4, 100000), np.float32), "indices": np.zeros(200000, np.int64), "offsets": np.zeros(1, np.int64)}
-        begin = time.monotonic() # one bag of many numbers, in many columns
-        self.problem(self.service.infer("embedding_bag", bag, {"kernel": "ref", "timeout_ms": 300}, binary=True), 504, "timeout_ms", "took")
-        self.assertLess(time.monotonic() - begin, 10)
+        self.ends_while_it_runs("embedding_bag", bag) # one of many numbers, in many columns
         task = self.hold("a")
         begin = time.monotonic()
         self.assertEqual(self.delete(task).status, 204)
