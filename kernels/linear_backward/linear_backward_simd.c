@@ -47,6 +47,20 @@ static void turn(void *arg, int64_t begin, int64_t end)
         turn_block(job, i % across * BLOCK, i / across * BLOCK);
 }
 
+/* Sums of BLOCK columns over count rows. The sums are vectors of a fixed number, so that they stay
+ * in registers: in an array of any width they went through memory at each row. */
+static void sum_rows(const float *from, int64_t stride, int64_t count, float *to)
+{
+    td_vf sum[BLOCK / TD_LANES];
+    for (int k = 0; k < BLOCK / TD_LANES; k++)
+        sum[k] = td_set(0);
+    for (int64_t r = 0; r < count; r++)
+        for (int k = 0; k < BLOCK / TD_LANES; k++)
+            sum[k] += td_load(from + r * stride + k * TD_LANES);
+    for (int k = 0; k < BLOCK / TD_LANES; k++)
+        td_store(to + k * TD_LANES, sum[k]);
+}
+
 /* Blocks of columns of grad, summed row by row, so that memory is read in its order. */
 static void columns(void *arg, int64_t begin, int64_t end)
 {
@@ -55,11 +69,16 @@ static void columns(void *arg, int64_t begin, int64_t end)
     for (int64_t i = begin * BLOCK; i < out && i < end * BLOCK; i += BLOCK) {
         int64_t width = least(BLOCK, out - i);
         double total[BLOCK] = {0};
-        for (int64_t r = 0; r < rows;) {
+        for (int64_t r = 0; r < rows; r += RUN) {
+            int64_t count = least(RUN, rows - r);
+            const float *from = job->grad + r * out + i;
             float sum[BLOCK] = {0};
-            for (int64_t stop = least(rows, r + RUN); r < stop; r++)
-                for (int64_t j = 0; j < width; j++)
-                    sum[j] += job->grad[r * out + i + j];
+            if (width == BLOCK)
+                sum_rows(from, out, count, sum);
+            else
+                for (int64_t k = 0; k < count; k++)
+                    for (int64_t j = 0; j < width; j++)
+                        sum[j] += from[k * out + j];
             for (int64_t j = 0; j < width; j++)
                 total[j] += (double)sum[j];
         }
