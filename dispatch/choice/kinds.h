@@ -26,9 +26,9 @@ int td_measure_all(const struct td_impl *rows, const struct td_call *call, struc
 
 /* Whether the call is little enough to be copied and run a few times. */
 bool td_measure_fits(const struct td_call *call);
-/* Times the rows that take the call, but for the reference, and says which is to be taken; asked:
- * also those that have no chance, and on a team whose CPUs others keep busy. False: it was stopped,
- * or there was no memory or nothing to choose from. */
+/* Times the rows that take the call, but for the reference, and says which is the fastest. asked: a
+ * client asked for it, so slow rows run to their end, and a team whose CPUs are busy is no reason
+ * to give up. False: the caller was stopped, memory ran out, or no row takes the call. */
 bool td_try_rows(const struct td_impl *rows, const struct td_call *call, bool asked,
                  struct td_measured *m);
 

@@ -231,7 +231,7 @@ static double best_of(const struct trial *t, int n)
     return best;
 }
 
-/* Whether it is no use to go on: who asked for it is to stop, or CPUs of the team are others'. */
+/* Whether timing has to end: the caller was stopped, or other processes use the team's CPUs. */
 static bool is_over(const struct trial *t)
 {
     return td_stopped() || (!t->asked && t->call.threads > 1 && td_team_is_crowded());

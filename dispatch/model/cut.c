@@ -93,7 +93,7 @@ int td_record_read(struct td_walk *walk, const struct td_item *item, struct td_t
         return err;
     const struct td_plan *plan = walk->path->plan[walk->at++];
     assert(plan->wanted.number == item->recorded && plan->wanted.bytes == td_nbytes(t));
-    if (walk->at < walk->path->n) { /* later turns may have computed where that has lain */
+    if (walk->at < walk->path->n) { /* a later turn may have overwritten the output */
         t->data = walk->path->plan[walk->at]->values;
         return 0;
     }

@@ -1,7 +1,7 @@
-/* Exporters make a state of whatever a loop's body reads, weights among it, and have the body hand
- * it on as it came. Such a state is in every turn what the loop began with, so the body reads that
- * instead: what it makes of weights alone is computed when the model is loaded, not at each turn.
- */
+/* Loops whose states do not change. Exporters make a state of each value that a loop's body reads,
+ * weights among them, and the body returns it unchanged. Here the body's nodes are made to read the
+ * initial value instead. Nodes that depend on weights alone are then folded when the model is
+ * loaded, and are not computed in each turn. */
 #include "dispatch/onnx/file.h"
 
 #include <errno.h>

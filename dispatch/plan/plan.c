@@ -135,7 +135,7 @@ static char *data_of(const struct td_plan *plan, int value, const struct td_tens
     return outer->of ? outer->of->output[outer->output].tensor.data : outer->data;
 }
 
-/* Arguments that are there when the plan begins lie elsewhere each time. */
+/* Values from outside the plan have other addresses in each run. */
 static void point_to_inputs(const struct td_plan *plan, const struct td_tensor *inputs)
 {
     const struct td_plan *by = plan->by;
@@ -196,7 +196,8 @@ static int run_step(const struct td_plan *plan, int s, struct td_problem *proble
                : 0;
 }
 
-/* All steps, one after the other; those of earlier turns have taken their time already. */
+/* Runs all steps in order. is_first: of a loop's turns, or the only one; step->ns sums up the time
+ * of all turns. */
 static int run_steps(struct td_plan *plan, bool is_first, struct td_model_figures *figures,
                      struct td_problem *problem)
 {

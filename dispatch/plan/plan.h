@@ -16,7 +16,7 @@
 struct td_plan_value {     /* a tensor that depends on the inputs */
     struct td_tensor like; /* its data: an address of its own, which is compared only */
     int step, result;      /* which made it; step -1: it is the model's input result, or, beyond
-                              these, one that is there when the plan begins (plan->outer) */
+                              these, a value from outside the plan (plan->outer) */
     int first, last; /* the steps from which and to which it is wanted; beyond all: an output */
     bool inside;     /* nobody reads it but those that are computed together with its maker */
     int over;  /* the value in whose place it lies, that of an argument it is made of; or -1 */
@@ -67,10 +67,10 @@ struct td_plan_taken { /* an argument of a step that is a model's input, or a vi
     const struct td_plan_use *use; /* borrowed */
 };
 
-struct td_plan_outer {        /* what is there when the plan begins: */
-    const struct td_plan *of; /* an output of one that has run before, or if NULL */
+struct td_plan_outer {        /* a value from outside the plan */
+    const struct td_plan *of; /* an earlier plan, whose output it is; NULL: data are its elements */
     int output;
-    void *data; /* what varies from turn to turn of a loop, and is known */
+    void *data; /* of a tensor that is known when the plan is made, and changes from turn to turn */
 };
 
 struct td_plan_wanted { /* the elements that say which plan comes next */
@@ -218,8 +218,8 @@ int td_plan_make(struct td_plan *root, struct td_path *path, const struct td_ten
 
 /* ---- turns.c ---- */
 
-/* Has the walk's plan, which is recorded, run the steps of an earlier one of its path that was
- * recorded alike, if there is one (plan->by). -ENOMEM. */
+/* Compares the recorded plan with earlier plans of the walk's path. If one of these has the same
+ * calls, the plan gives up its own steps and shares those (plan->by). -ENOMEM. */
 int td_plan_find_turn(struct td_walk *walk);
 
 /* ---- workspace.c ---- */

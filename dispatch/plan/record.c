@@ -186,7 +186,8 @@ static uint64_t from_of_all(const struct td_walk *walk, const struct td_given *a
     return from;
 }
 
-/* What is known and varies is no constant of the plan, which others may run with what they have. */
+/* A known tensor that changes from turn to turn is an input of the plan and not a constant, so that
+ * the turns can share one plan. */
 static int use_varying(struct td_walk *walk, struct td_plan_step *step, int arg, int element,
                        const struct td_item *item, struct td_tensor *t)
 {

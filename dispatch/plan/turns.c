@@ -1,13 +1,13 @@
-/* Loops whose values decide whether there is another turn: each turn becomes a plan of its own
- * (model/cut.c), which mostly consists of the same calls. So what is recorded is hashed, and a plan
- * for which an earlier one of the path has the same hash gets neither passes nor steps: it runs
- * those of the earlier one on what its turn begins with, and computes in memory that no value lies
- * in any more that is still wanted. A turn then takes the walk when it first comes, and later a
- * look-up.
+/* Loops whose condition depends on computed values. Each turn becomes a plan of its own
+ * (model/cut.c), and most turns make the same calls. This file finds such turns: the calls that a
+ * plan has recorded are hashed, and a plan whose hash equals that of an earlier plan on the path
+ * shares the earlier plan's bound steps, with its own inputs. It needs no passes, no binding and no
+ * packed weights of its own. Its values lie in a workspace of the earlier plan whose former values
+ * nobody reads any more, or in a new workspace.
  *
- * Two plans are alike when they have the same calls of the same arguments, down to each number, and
- * the same constants: by address, or small ones by their elements. What varies from turn to turn is
- * no constant (td_walk_turn), and is given to each as outputs of earlier plans are. */
+ * Two plans are alike when they have the same calls with the same arguments and the same constants;
+ * a constant is compared by its address, a small one by its elements. A tensor that changes from
+ * turn to turn (td_walk_turn) is an input of the plan, not a constant. */
 #include "dispatch/choice/hash.h"
 #include "dispatch/plan/plan.h"
 
@@ -41,9 +41,11 @@ static void add_constant(uint64_t *h, const struct td_tensor *t)
     const unsigned char *data = t->data;
     size_t bytes = td_nbytes(t);
     add_type(h, t);
-    if (bytes > SMALL || t->weight || t->stride || !data)
+    if (bytes > SMALL || t->weight || t->stride || !data) {
         add(h, (uintptr_t)data);
-    for (size_t i = 0; bytes <= SMALL && !t->weight && !t->stride && data && i < bytes; i += 8) {
+        return;
+    }
+    for (size_t i = 0; i < bytes; i += 8) {
         uint64_t word = 0;
         memcpy(&word, data + i, bytes - i < 8 ? bytes - i : 8);
         add(h, word);
@@ -120,8 +122,8 @@ static struct td_plan *find_alike(const struct td_path *path, const struct td_pl
 
 /* ---- where it computes ---- */
 
-/* Whether the walk's plan has to have the memory as it is: it begins with a value there, the next
- * plan is found by one, or somebody still holds one. run: the last plan that computed there. */
+/* Whether values in run's workspace are still needed: the walk's plan reads one, one says which
+ * plan comes next, or the walk still holds one. run: the last plan that used the workspace. */
 static bool is_wanted(const struct td_walk *walk, const struct td_plan *run)
 {
     const struct td_plan *plan = walk->plan;
@@ -133,8 +135,8 @@ static bool is_wanted(const struct td_walk *walk, const struct td_plan *run)
     return so;
 }
 
-/* Memory of an earlier run of the steps, of which the last one is looked at: what those before it
- * had left there was wanted no more. */
+/* A workspace of an earlier run of the steps whose values nobody needs; NULL: there is none. Only
+ * the last run in each workspace matters, since its own values replaced those before. */
 static struct td_workspace *find_left(const struct td_walk *walk, const struct td_plan *by)
 {
     const struct td_path *path = walk->path;
@@ -164,8 +166,8 @@ static struct td_workspace *take_another(struct td_plan *by)
 
 /* ---- becoming one ---- */
 
-/* Its outputs lie as those of the other one do; of what was recorded they are all that stays, with
- * what the turn begins with, and the values for which it comes next, bytes of them. */
+/* The plan keeps its outputs, its inputs from outside, and the values for which it comes next,
+ * which have so many bytes; all else that was recorded is freed. */
 static int give_up_steps(struct td_plan *plan, struct td_plan *by, size_t bytes)
 {
     struct td_arena *small = td_plan_arena(plan), *large = plan->arena;
