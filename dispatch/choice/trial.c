@@ -104,7 +104,7 @@ static char *take(struct trial *t, size_t bytes)
 static bool copy(struct trial *t, const struct td_call *call)
 {
     size_t bytes = size_of(call);
-    int n_list = 0;
+    int n_list = 0, threads = t->call.threads;
     bool fits = true;
     char *room = t->room = take(t, bytes);
     if (!room)
@@ -113,7 +113,7 @@ static bool copy(struct trial *t, const struct td_call *call)
     t->call = *call;
     t->call.arg = t->arg;
     t->call.out = t->out;
-    t->call.threads = call->threads > 1 ? call->threads : 1;
+    t->call.threads = threads;
     for (int i = 0; i < call->n_args; i++) {
         t->arg[i] = call->arg[i];
         if (t->arg[i].kind == TD_KIND_tensor)
@@ -231,10 +231,16 @@ static double best_of(const struct trial *t, int n)
     return best;
 }
 
-/* Whether timing has to end: the caller was stopped, or other processes use the team's CPUs. */
+/* Where other processes use the team's CPUs, a region's time is mostly theirs. */
+static bool is_crowded(const struct trial *t)
+{
+    return !t->asked && t->call.threads > 1 && td_team_is_crowded();
+}
+
+/* Whether timing has to end. */
 static bool is_over(const struct trial *t)
 {
-    return td_stopped() || (!t->asked && t->call.threads > 1 && td_team_is_crowded());
+    return td_stopped() || is_crowded(t);
 }
 
 /* The first run of each makes and touches what later ones find; the second one counts. A library's
@@ -283,15 +289,17 @@ static void time_rivals(struct trial *t)
     }
 }
 
-static void settle(const struct trial *t, const struct td_impl *rows, struct td_measured *m)
+/* Of the call, which may have more threads than it was timed with. */
+static void settle(const struct trial *t, const struct td_impl *rows, const struct td_call *call,
+                   struct td_measured *m)
 {
     double best = best_of(t, t->n);
     *m = (struct td_measured){.op = t->call.op,
                               .of = rows,
-                              .signature = td_kind_signature(&t->call),
+                              .signature = td_kind_signature(call),
                               .asked = t->asked,
                               .n = t->n};
-    td_kind_tell(&t->call, m->call);
+    td_kind_tell(call, m->call);
     for (int i = 0; i < t->n; i++) {
         m->tried[i].row = t->rival[i].row;
         m->tried[i].us = isinf(t->rival[i].ns) ? 0 : t->rival[i].ns * 1e-3;
@@ -300,26 +308,36 @@ static void settle(const struct trial *t, const struct td_impl *rows, struct td_
     }
 }
 
+/* Times the rows with so many threads. False: nothing was settled. */
+static bool try_with(struct trial *t, const struct td_impl *rows, const struct td_call *call,
+                     struct td_measured *m)
+{
+    t->n = 0;
+    t->taken = 0;
+    t->room = t->scratch = NULL;
+    if (!is_over(t) && copy(t, call))
+        find_rivals(t, rows);
+    if (t->n > 1 && t->scratch)
+        time_rivals(t);
+    bool done = t->n && t->scratch && !is_over(t) && !isinf(best_of(t, t->n));
+    if (done)
+        settle(t, rows, call, m);
+    for (int i = 0; i < t->n; i++)
+        td_prepared_release(&t->rival[i].prepared);
+    free(t->scratch);
+    free(t->room);
+    td_budget_give(&td_memory, t->taken);
+    return done;
+}
+
 bool td_try_rows(const struct td_impl *rows, const struct td_call *call, bool asked,
                  struct td_measured *m)
 {
-    struct trial t;
-    t.n = 0;
-    t.taken = 0;
-    t.room = t.scratch = NULL;
-    t.asked = asked;
-    t.call.threads = call->threads;
-    if (!is_over(&t) && copy(&t, call))
-        find_rivals(&t, rows);
-    if (t.n > 1 && t.scratch)
-        time_rivals(&t);
-    bool done = t.n && t.scratch && !is_over(&t) && !isinf(best_of(&t, t.n));
-    if (done)
-        settle(&t, rows, m);
-    for (int i = 0; i < t.n; i++)
-        td_prepared_release(&t.rival[i].prepared);
-    free(t.scratch);
-    free(t.room);
-    td_budget_give(&td_memory, t.taken);
+    struct trial t = {.asked = asked, .call.threads = call->threads > 1 ? call->threads : 1};
+    bool done = try_with(&t, rows, call, m);
+    if (!done && is_crowded(&t)) {
+        t.call.threads = 1; /* whose own time tells the rows apart all the same */
+        done = try_with(&t, rows, call, m);
+    }
     return done;
 }

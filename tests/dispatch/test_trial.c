@@ -1,15 +1,24 @@
-/* Rows that have no chance take no time of those that ask first. */
+/* Rows that have no chance take no time of those that ask first, and a crowded team is timed too.
+ */
 #include "dispatch/choice/kinds.h"
 #include "pools/pools.h"
 #include "tests/dispatch/dispatch_test.h"
 
+#include <stdatomic.h>
+#include <unistd.h>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 #define LONG 1000000 /* milliseconds, more or less */
 
-static int quick_ran, endless_ran, endless_ended, turned_ran;
+static int quick_ran, quick_threads, endless_ran, endless_ended, turned_ran;
 
 static void quick(const struct td_call *call)
 {
     quick_ran++;
+    quick_threads = call->threads;
     toy_run(call);
 }
 
@@ -61,19 +70,26 @@ static const struct td_op op = {.schema = "toy_tried(Tensor self) -> Tensor",
                                 .impls = rows,
                                 .flops = flops};
 
-START_TEST(test_hopeless)
+static struct td_problem problem;
+
+static void bind_tried(struct td_run *run, struct td_options *options)
 {
-    struct td_problem problem = {0};
     struct td_kernel_def def = {.key = TD_KEY_CPU, .rows = rows, .origin = TD_HERE};
     struct td_tensor self = {.dtype = TD_f32, .rank = 1, .shape = {100}};
     struct td_named arg = {.value = {.kind = TD_KIND_tensor, .tensor = self}};
-    struct td_options options = {.alloc = td_alloc_in_arena, .alloc_arg = td_arena_create()};
-    struct td_run run;
-    struct td_measured m;
+    *options = (struct td_options){.alloc = td_alloc_in_arena, .alloc_arg = td_arena_create()};
     start();
     ck_assert_int_eq(td_define(&op, "here:1", &problem), 0);
     ck_assert_int_eq(td_register("toy_tried", &def, NULL, &problem), 0);
-    ck_assert_int_eq(td_run_bind(&run, "toy_tried", &arg, 1, &options), 0);
+    ck_assert_int_eq(td_run_bind(run, "toy_tried", &arg, 1, options), 0);
+}
+
+START_TEST(test_hopeless)
+{
+    struct td_options options;
+    struct td_run run;
+    struct td_measured m;
+    bind_tried(&run, &options);
     ck_assert(td_try_rows(run.rows, &run.call, false, &m));
     ck_assert_str_eq(m.row->name, "quick");
     ck_assert_int_ge(quick_ran, 2);
@@ -85,8 +101,64 @@ START_TEST(test_hopeless)
 }
 END_TEST
 
+#ifdef _OPENMP
+struct crowded { /* a job that has waited for its team, and then has rows timed */
+    struct td_job job;
+    struct td_run run;
+    struct td_measured m;
+    bool was_crowded, done;
+    atomic_int ended;
+};
+
+static void try_crowded(struct td_job *job, struct td_worker *worker)
+{
+    struct crowded *c = (struct crowded *)job;
+    (void)worker;
+#pragma omp parallel num_threads(2)
+    if (omp_get_thread_num())
+        usleep(200000);
+    c->was_crowded = td_team_is_crowded();
+    c->done = td_try_rows(c->run.rows, &c->run.call, false, &c->m);
+    atomic_store(&c->ended, 1);
+}
+
+/* The first call of a kind decides for those after it, however busy the machine is. */
+START_TEST(test_crowded)
+{
+    struct crowded c = {.job.run = try_crowded};
+    struct td_options options;
+    struct td_topology *topology;
+    struct td_pools *pools;
+    struct td_pool_config config = td_pool_config_default("all");
+    char why[256];
+    bind_tried(&c.run, &options);
+    c.run.call.threads = 2;
+    ck_assert_int_eq(td_topology_create(&topology), 0);
+    ck_assert_int_eq(td_pools_create(&pools, topology), 0);
+    ck_assert_int_eq(td_pools_add(pools, &config, why, sizeof why), 0);
+    struct td_pool *pool = td_pools_find(pools, NULL);
+    ck_assert_int_eq(td_pool_submit(pool, &c.job), 0);
+    while (!atomic_load(&c.ended))
+        usleep(1000);
+    ck_assert(c.done);
+    ck_assert_str_eq(c.m.row->name, "quick");
+    ck_assert_int_eq(quick_threads, c.was_crowded ? 1 : 2);
+    ck_assert_uint_eq(c.m.signature, td_kind_signature(&c.run.call));
+    td_pool_unref(pool);
+    td_pools_destroy(pools);
+    td_topology_destroy(topology);
+    td_arena_destroy(options.alloc_arg);
+}
+END_TEST
+#endif
+
 int main(void)
 {
-    const TTest *const tests[] = {test_hopeless};
+    const TTest *const tests[] = {
+        test_hopeless,
+#ifdef _OPENMP
+        test_crowded,
+#endif
+    };
     return td_run_tests("trial", tests, sizeof tests / sizeof *tests);
 }

