@@ -1,6 +1,8 @@
 /* Making steps: a run is walked with all its parts, and each call of it becomes a unit. */
 #include "dispatch/step/build.h"
 
+#include "kernels/view.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +54,24 @@ static void sources_of(const struct td_run *run, struct source *in)
 static void add_run(struct build *b, const struct td_run *run, struct source *in,
                     const struct source *out);
 
+/* Whether all that the part makes is an argument's elements in their order, which lie without gaps:
+ * then its results' data are the argument's, and it needs no kernel. */
+static bool is_view(const struct td_run *part, const struct source *in, struct source *out)
+{
+    bool is = !part->parts && !part->n_casts && !part->strided && !part->forced;
+    for (int i = 0; i < part->call.n_out && is; i++) {
+        const struct td_tensor *result = &part->call.out[i];
+        struct td_view view;
+        is = !part->gives[i] && td_view_of(&part->call, i, &view) &&
+             view.from == &part->call.arg[0].tensor && td_is_dense(result, view.stride);
+        if (is) {
+            out[i] = in[0];
+            out[i].at += (size_t)view.offset * td_dtype_size(result->dtype);
+        }
+    }
+    return is;
+}
+
 /* A part, whose tensors are the whole's, results of parts before it, or its own. */
 static void add_part(struct build *b, const struct td_run *run, const struct td_run *part,
                      const struct source *in, const struct source *out)
@@ -72,6 +92,10 @@ static void add_part(struct build *b, const struct td_run *run, const struct td_
             memcpy(at, whole, (size_t)td_count_tensors_of(&run->call.arg[result]) * sizeof *at);
         else
             *at = whole[list ? 0 : element];
+    }
+    if (is_view(part, from, to)) {
+        b->made[b->n_made++] = (struct made){part, to, NULL};
+        return;
     }
     for (int i = 0; i < part->call.n_out; i++) {
         bool between = !part->gives[i] && (!part->with || part->kept);

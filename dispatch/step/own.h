@@ -27,7 +27,7 @@ struct unit {
 struct link {
     void **slot;
     int from;  /* by its number: an input, a result, the kernels' scratch, what is between units */
-    size_t at; /* bytes, of scratch */
+    size_t at; /* bytes, of what it comes from */
 };
 
 struct td_step {

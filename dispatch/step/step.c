@@ -18,7 +18,7 @@ size_t td_step_scratch(const struct td_step *step)
 static void set(struct td_step *step, int from, void *data)
 {
     for (int i = step->first[from]; i < step->first[from + 1]; i++)
-        *step->link[i].slot = data;
+        *step->link[i].slot = data ? (char *)data + step->link[i].at : NULL;
 }
 
 void td_step_set_input(struct td_step *step, int arg, int element, const void *data)

@@ -51,7 +51,7 @@ struct source td_build_temporary(struct build *b, const struct td_tensor *t)
 
 static void link_to(struct build *b, void **slot, const struct source *s)
 {
-    *slot = s->data;
+    *slot = s->data ? (char *)s->data + s->at : NULL;
     if (s->from != FIXED)
         b->link[b->step->n_links++] = (struct link){slot, s->from, s->at};
 }
