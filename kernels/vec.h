@@ -311,13 +311,9 @@ TD_INLINE void td_exchange(td_vu *row, const int step)
         }
 }
 
-/* out[r * out_row + c] = in[r + c * in_col], 4-byte elements, for r, c in [0, TD_LANES). */
-TD_INLINE void td_transpose(uint32_t *out, int64_t out_row, const uint32_t *in, int64_t in_col)
+/* Transposes a square. */
+TD_INLINE void td_turn(td_vu *row)
 {
-    td_vu row[TD_LANES];
-#pragma GCC unroll 16
-    for (int i = 0; i < TD_LANES; i++)
-        memcpy(&row[i], in + i * in_col, sizeof row[i]);
 #if TD_LANES == 16
     td_exchange(row, 8);
 #endif
@@ -326,6 +322,16 @@ TD_INLINE void td_transpose(uint32_t *out, int64_t out_row, const uint32_t *in, 
 #endif
     td_exchange(row, 2);
     td_exchange(row, 1);
+}
+
+/* out[r * out_row + c] = in[r + c * in_col], 4-byte elements, for r, c in [0, TD_LANES). */
+TD_INLINE void td_transpose(uint32_t *out, int64_t out_row, const uint32_t *in, int64_t in_col)
+{
+    td_vu row[TD_LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < TD_LANES; i++)
+        memcpy(&row[i], in + i * in_col, sizeof row[i]);
+    td_turn(row);
 #pragma GCC unroll 16
     for (int i = 0; i < TD_LANES; i++)
         memcpy(out + i * out_row, &row[i], sizeof row[i]);

@@ -1,15 +1,21 @@
 /* Moves, vector form, for every element size. A box's dimensions are folded where both sides walk
  * them as one; then either the innermost run is copied, spread or picked, or there is a plane: the
  * result's last dimension, which strides through the input, and one that is contiguous there. A
- * plane is cut into blocks that stay in L1 with their pages in the TLB, a block into tiles of whole
- * cache lines, and tiles of 4-byte elements turn in registers. */
+ * plane is cut into blocks that stay in L1 with their pages in the TLB, and elements of 4 bytes
+ * into larger ones, through which squares of whole cache lines go along the longer side: so there
+ * are few pages and sets at a time, and the processor sees which lines come next. A square turns in
+ * registers. */
 #include "kernels/move/move.h"
 #include "kernels/vec.h"
 
 #include <string.h>
 
-#define BLOCK 64 /* elements a side: a multiple of any TD_LANES */
-#define FEW 8    /* columns, which go one after the other */
+#define BLOCK 64 /* elements a side */
+#define SIDE 16  /* of a square: a multiple of any TD_LANES */
+#define LONG 256 /* rows, which squares go down; through fewer they go across, */
+#define ALIAS                                                                                      \
+    2048 /* and where lines that are written in parts lie so far apart: sets hold few of them */
+#define FEW 8 /* columns, which go one after the other */
 
 struct job {
     const char *in;
@@ -20,6 +26,8 @@ struct job {
     int64_t in_step[TD_BOX_RANK], out_step[TD_BOX_RANK];
     int64_t rows, cols; /* plane: out[r * out_row + c] = in[r + c * in_col] */
     int64_t out_row, in_col;
+    int64_t block_rows, block_cols;
+    bool down;       /* squares go down a block, else across it */
     int64_t out_col; /* of a run */
 };
 
@@ -103,23 +111,56 @@ static void run_any(int64_t size, void *out, int64_t out_step, const void *in, i
     }
 DEFINE_BLOCK(uint8_t)
 DEFINE_BLOCK(uint16_t)
-DEFINE_BLOCK(uint32_t)
 DEFINE_BLOCK(uint64_t)
 
-/* A block in squares of one cache line a side, in tiles; the ragged rest one by one. */
-static void block_tiled(uint32_t *out, int64_t out_row, const uint32_t *in, int64_t in_col,
-                        int64_t rows, int64_t cols)
+/* rows, cols: at most TD_LANES. */
+TD_INLINE void turn_part(uint32_t *out, int64_t out_row, const uint32_t *in, int64_t in_col,
+                         int64_t rows, int64_t cols)
 {
-    int64_t r = rows - rows % TD_LANES, c = cols - cols % TD_LANES;
-    for (int64_t r0 = 0; r0 < r; r0 += 16)
-        for (int64_t c0 = 0; c0 < c; c0 += 16)
-            for (int64_t i = r0; i < r0 + 16 && i < r; i += TD_LANES)
-                for (int64_t j = c0; j < c0 + 16 && j < c; j += TD_LANES)
+    td_vu row[TD_LANES];
+    if (TD_LANES < FEW && rows * cols < TD_LANES * TD_LANES) {
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t c = 0; c < cols; c++)
+                out[r * out_row + c] = in[r + c * in_col];
+        return;
+    }
+    for (int i = 0; i < TD_LANES; i++)
+        row[i] =
+            i < cols ? (td_vu)td_load_next((const float *)in + i * in_col, rows, 0) : (td_vu){0};
+    td_turn(row);
+    for (int i = 0; i < TD_LANES; i++)
+        if (i < rows)
+            td_store_next((float *)out + i * out_row, cols, (td_vf)row[i]);
+}
+
+/* One that is narrower than a square. */
+static void block_narrow(uint32_t *out, int64_t out_row, const uint32_t *in, int64_t in_col,
+                         int64_t rows, int64_t cols)
+{
+    for (int64_t r = 0; r < rows; r += TD_LANES)
+        for (int64_t c = 0; c < cols; c += TD_LANES)
+            turn_part(out + r * out_row + c, out_row, in + r + c * in_col, in_col,
+                      rows - r < TD_LANES ? rows - r : TD_LANES,
+                      cols - c < TD_LANES ? cols - c : TD_LANES);
+}
+
+/* In squares; those at the end take some elements once more. */
+static void block_squares(uint32_t *out, int64_t out_row, const uint32_t *in, int64_t in_col,
+                          int64_t rows, int64_t cols, bool down)
+{
+    for (int64_t a = 0; a < (down ? cols : rows); a += SIDE)
+        for (int64_t b = 0; b < (down ? rows : cols); b += SIDE) {
+            int64_t r = down ? b : a, c = down ? a : b;
+            r = r < rows - SIDE ? r : rows - SIDE;
+            c = c < cols - SIDE ? c : cols - SIDE;
+#pragma GCC unroll 1
+            for (int64_t p = 0; p < SIDE; p += TD_LANES)
+#pragma GCC unroll 1
+                for (int64_t q = 0; q < SIDE; q += TD_LANES) {
+                    int64_t i = r + (down ? q : p), j = c + (down ? p : q);
                     td_transpose(out + i * out_row + j, out_row, in + i + j * in_col, in_col);
-    if (c < cols)
-        block_uint32_t(out + c, out_row, in + c * in_col, in_col, r, cols - c);
-    if (r < rows)
-        block_uint32_t(out + r * out_row, out_row, in + r, in_col, rows - r, cols);
+                }
+        }
 }
 
 static void block_few(const struct job *job, char *out, const char *in, int64_t rows, int64_t cols)
@@ -128,15 +169,46 @@ static void block_few(const struct job *job, char *out, const char *in, int64_t 
         run_any(job->size, out, job->out_row, in, 1, rows);
 }
 
+/* Of n elements those behind squares that are taken one by one: a square more would take longer. */
+static int64_t few_behind(int64_t n)
+{
+    return n % SIDE <= FEW / 2 ? n % SIDE : 0;
+}
+
+static void block_words(const struct job *job, void *out, const void *in, int64_t rows,
+                        int64_t cols)
+{
+    uint32_t *to = out;
+    const uint32_t *from = in;
+    if (rows < SIDE || cols < SIDE) {
+        block_narrow(to, job->out_row, from, job->in_col, rows, cols);
+        return;
+    }
+    int64_t r = rows - few_behind(rows), c = cols - few_behind(cols);
+    block_squares(to, job->out_row, from, job->in_col, r, c, job->down);
+    for (int64_t i = r; i < rows; i++)
+        run_uint32_t(to + i * job->out_row, 1, from + i, job->in_col, c);
+    for (int64_t j = c; j < cols; j++)
+        run_uint32_t(to + j, job->out_row, from + j * job->in_col, 1, rows);
+}
+
+/* Of n elements of a side; the last one has what is left, too. */
+static int64_t count_blocks(int64_t n, int64_t block)
+{
+    return n < block ? 1 : n / block;
+}
+
 static void planes(void *arg, int64_t begin, int64_t end)
 {
     const struct job *job = arg;
-    int64_t down = (job->rows + BLOCK - 1) / BLOCK, across = (job->cols + BLOCK - 1) / BLOCK;
+    int64_t down = count_blocks(job->rows, job->block_rows);
+    int64_t across = count_blocks(job->cols, job->block_cols);
     for (int64_t i = begin; i < end; i++) {
-        int64_t at_in, at_out, r = i / across % down * BLOCK, c = i % across * BLOCK;
+        int64_t at_in, at_out, row = i / across % down, col = i % across;
         place(job, i / across / down, &at_in, &at_out);
-        int64_t rows = job->rows - r < BLOCK ? job->rows - r : BLOCK;
-        int64_t cols = job->cols - c < BLOCK ? job->cols - c : BLOCK;
+        int64_t r = row * job->block_rows, c = col * job->block_cols;
+        int64_t rows = row < down - 1 ? job->block_rows : job->rows - r;
+        int64_t cols = col < across - 1 ? job->block_cols : job->cols - c;
         const void *in = job->in + (at_in + r + c * job->in_col) * job->size;
         void *out = job->out + (at_out + r * job->out_row + c) * job->size;
         if (cols < FEW) {
@@ -151,7 +223,7 @@ static void planes(void *arg, int64_t begin, int64_t end)
             block_uint16_t(out, job->out_row, in, job->in_col, rows, cols);
             break;
         case 4:
-            block_tiled(out, job->out_row, in, job->in_col, rows, cols);
+            block_words(job, out, in, rows, cols);
             break;
         default:
             block_uint64_t(out, job->out_row, in, job->in_col, rows, cols);
@@ -261,8 +333,11 @@ void TD_NAME(move_piece)(const struct td_piece *p, int threads)
     job.rows = job.shape[d];
     job.out_row = job.out_step[d];
     take_out(&job, d);
-    int64_t down = (job.rows + BLOCK - 1) / BLOCK, across = (job.cols + BLOCK - 1) / BLOCK;
-    int64_t blocks = total / (job.rows * job.cols) * down * across;
+    job.down = job.rows >= LONG && !(TD_LANES < SIDE && job.out_row * size % ALIAS == 0);
+    job.block_rows = size == 4 && job.down ? 16 * BLOCK : BLOCK;
+    job.block_cols = size == 4 && !job.down ? 8 * BLOCK : BLOCK;
+    int64_t blocks = total / (job.rows * job.cols) * count_blocks(job.rows, job.block_rows) *
+                     count_blocks(job.cols, job.block_cols);
     td_parallel(threads, blocks, 1 + 32768 * blocks / total, planes, &job);
 }
 
