@@ -118,6 +118,10 @@ struct td_options {         /* what a call wants of dispatch; zeroed: nothing */
     void *alloc_arg;
     const char *const
         *also; /* borrowed, NULL-ended: names that sentences suggest beside arguments */
+    /* Where no overload fits, a number may stand for a tensor without dimensions, and a list of
+     * numbers for one with one: td_run.numbers. Needs alloc. */
+    bool numbers;
+    enum td_dtype number_type; /* of such tensors where no other decides; none: by the values */
 };
 
 /* For alloc, where alloc_arg is a struct td_arena. */
@@ -172,6 +176,7 @@ struct td_run {          /* a call on its way: the kernel's part, and dispatch's
     const char *why_rows;      /* those of its parts were no generated loops, when it ran last */
     bool kept;                 /* so, and its result is wanted elsewhere */
     bool strided;              /* some of its tensors have strides */
+    unsigned numbers;          /* tensors that were given as numbers, one bit each argument */
     struct td_step *step;      /* of one that consists of others or has strides, once selected */
     struct td_result_names *names; /* of the expression that it is; NULL: it is an operator */
     int node;      /* stored tensors are read from its replicas; -1: from where they are; to be set

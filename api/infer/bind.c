@@ -130,6 +130,7 @@ static bool is_mixed(const struct td_infer *in)
 
 int td_infer_bind_operator(struct td_infer *in)
 {
+    in->options.numbers = in->brief;
     int err = bind_call(in);
     if (err == -EINVAL && in->brief && narrow_all(in))
         err = bind_call(in);

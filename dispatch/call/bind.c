@@ -101,9 +101,15 @@ static int check_names(struct td_run *run, const struct td_handle *handle, bool 
     return 0;
 }
 
-/* Binds to one overload. */
-static int bind(struct td_run *run, const struct td_handle *handle, const struct td_named *args,
-                int n_args)
+/* Whether the argument may be a number in place of the tensor that the parameter is. */
+static bool is_for_tensor(const struct td_param *param, const struct td_named *arg)
+{
+    return param->type.base == TD_BASE_Tensor && !param->type.list && td_is_plain(&arg->value);
+}
+
+/* Binds to one overload. numbers: they may stand for tensors. */
+static int bind(struct td_run *run, const struct td_handle *handle, bool numbers,
+                const struct td_named *args, int n_args)
 {
     const struct td_schema *schema = &handle->schema;
     struct td_call *call = &run->call;
@@ -113,12 +119,18 @@ static int bind(struct td_run *run, const struct td_handle *handle, const struct
     call->threads = 1;
     call->problem = &run->problem;
     run->keys = 0;
+    run->numbers = 0;
+    td_keyset of_numbers = 0;
     int used = 0, err = 0;
     for (int i = 0; i < schema->n_params; i++) {
         const struct td_param *param = &schema->param[i];
         const struct td_named *arg = find_arg(args, n_args, param->name, i);
         used += arg != NULL;
-        if (arg && !err) {
+        if (arg && !err && numbers && is_for_tensor(param, arg)) {
+            call->arg[i] = arg->value;
+            run->numbers |= 1u << i;
+            of_numbers |= arg->keys ? arg->keys : td_keyset_of(TD_KEY_CPU);
+        } else if (arg && !err) {
             err = td_value_convert(param, &arg->value, &call->arg[i], &run->problem);
             if (arg->value.kind == TD_KIND_tensor || arg->value.kind == TD_KIND_tensors)
                 run->keys |= arg->keys ? arg->keys : td_keyset_of(TD_KEY_CPU);
@@ -139,7 +151,8 @@ static int bind(struct td_run *run, const struct td_handle *handle, const struct
             return td_problem_set(&run->problem, EINVAL, "%s: it has no such argument",
                                   args[i].name);
     }
-    return err;
+    run->keys = run->keys ? run->keys : of_numbers;
+    return err || !run->numbers ? err : td_run_make_numbers(run);
 }
 
 static int unknown_op(struct td_run *run, const char *name)
@@ -270,17 +283,14 @@ static int settle_in_place(struct td_run *run)
 }
 
 /* Binds to the first overload that fits; else says of each why it does not. */
-int td_run_choose(struct td_run *run, const struct td_handle *handle, bool one,
+static int choose(struct td_run *run, const struct td_handle *handle, bool one, bool numbers,
                   const struct td_named *args, int n_args)
 {
     char why[sizeof run->problem.text];
     size_t len = 0; /* of what fits of why */
-    int wrong = check_names(run, handle, one, args, n_args);
-    if (wrong)
-        return wrong;
     *why = 0;
     for (const struct td_handle *h = handle; h; h = h->next) {
-        int err = bind(run, h, args, n_args);
+        int err = bind(run, h, numbers, args, n_args);
         if (!err || one || !handle->next)
             return err;
         len +=
@@ -290,6 +300,23 @@ int td_run_choose(struct td_run *run, const struct td_handle *handle, bool one,
     }
     return td_problem_set(&run->problem, EINVAL, "no overload of %s fits%.500s",
                           handle->schema.name, why);
+}
+
+int td_run_choose(struct td_run *run, const struct td_handle *handle, bool one,
+                  const struct td_named *args, int n_args)
+{
+    bool plain = false;
+    for (int i = 0; i < n_args && run->options.numbers && run->options.alloc; i++)
+        plain = plain || td_is_plain(&args[i].value);
+    int err = check_names(run, handle, one, args, n_args);
+    if (err)
+        return err;
+    err = choose(run, handle, one, false, args, n_args);
+    if (err == -EINVAL && plain) {
+        *run->problem.text = 0;
+        err = choose(run, handle, one, true, args, n_args);
+    }
+    return err;
 }
 
 int td_run_bind(struct td_run *run, const char *name, const struct td_named *args, int n_args,

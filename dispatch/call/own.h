@@ -40,6 +40,12 @@ int td_call_rows(const struct td_handle *handle, struct td_call *call, td_keyset
 /* The value as the parameter wants it. -EINVAL: it is of another kind, which problem says. */
 int td_value_convert(const struct td_param *param, const struct td_value *in, struct td_value *out,
                      struct td_problem *problem);
+
+/* ---- numbers.c ---- */
+
+/* Makes tensors of the arguments in run->numbers, beside the other arguments of a bound call. */
+int td_run_make_numbers(struct td_run *run);
+
 /* What a parameter is when it is not given. */
 void td_param_default(const struct td_param *param, struct td_value *value);
 

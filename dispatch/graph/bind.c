@@ -241,12 +241,27 @@ static int bind_call(struct binding *b, int i)
     return err;
 }
 
+/* A result that is a number alone, as a tensor. */
+static struct td_run *tensor_of(struct binding *b, struct td_named *number, int *err)
+{
+    struct td_run *part = td_run_new_part(b->run, err);
+    if (!part)
+        return NULL;
+    *err = td_run_choose(part, td_registry_find("clone"), true, number, 1);
+    *err = *err ? *err : td_dispatch(part);
+    b->run->problem = part->problem;
+    td_run_append(b->run, part);
+    return part;
+}
+
 /* A copy of a result that has a name already, or of an argument. */
 static struct td_run *copy_of(struct binding *b, const struct td_operand *o, int *err)
 {
     struct td_run *part = maker(b, o), *run = b->run;
     struct td_named named;
     *err = value_of(b, o, &named);
+    if (!*err && run->options.numbers && td_is_plain(&named.value))
+        return tensor_of(b, &named, err);
     if (!*err && named.value.kind != TD_KIND_tensor)
         *err = td_problem_set(&run->problem, EINVAL, "gives no tensor");
     if (*err)

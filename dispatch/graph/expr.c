@@ -66,6 +66,7 @@ int td_run_bind_expr(struct td_run *run, const char *expr, const struct td_named
                      const struct td_options *options)
 {
     td_run_clear(run, options);
+    run->options.numbers = true;
     run->handle = &no_handle;
     run->call.op = &no_op;
     run->call.problem = &run->problem;

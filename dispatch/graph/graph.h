@@ -2,10 +2,11 @@
  * computed; a graph is bound to arguments as the parts of a run, by the operators' own rules; and
  * parts that are pointwise over one shape are computed together, a tile at a time.
  *
- * The language is Python's: names of arguments, numbers, True, False, None, 'texts', lists of
- * numbers or tensors, calls by ATen's names with arguments by position and by keyword, RESULTS[1],
- * and the operators == != < <= > >= | ^ & << >> + - * / // % ** ~ with its precedence. "y = a + b;
- * z = y * c" has the results y and z; a name that begins with _ is none of them. */
+ * The language is Python's: names of arguments, numbers, pi, e, inf, nan, True, False, None,
+ * 'texts', lists of numbers or tensors, calls by ATen's names with arguments by position and by
+ * keyword, RESULTS[1], and the operators == != < <= > >= | ^ & << >> + - * / // % ** ~ with its
+ * precedence. "y = a + b; z = y * c" has the results y and z; a name that begins with _ is none of
+ * them. */
 #ifndef TD_DISPATCH_GRAPH_H
 #define TD_DISPATCH_GRAPH_H
 

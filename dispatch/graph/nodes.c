@@ -1,6 +1,6 @@
 /* The nodes that an expression's text becomes, and what its operators mean: each value is a node
- * that is counted, a number or a call of tensors and numbers that stands twice is one; + - * / and
- * ** of numbers alone are computed here, as Python does. */
+ * that is counted, a number or a call of tensors and numbers that stands twice is one; operators
+ * between numbers alone are computed here, as Python does. */
 #include "dispatch/graph/parser.h"
 
 #include <ctype.h>
@@ -191,30 +191,105 @@ static uint64_t whole_power(uint64_t base, uint64_t exponent)
     return result;
 }
 
-/* Of two numbers: +, -, *, / and **; whole ones wrap round. */
+/* A comparison's value: two numbers are equal, or the first is less, or neither. */
+static bool compare(const char *sign, bool less, bool equal, bool unordered)
+{
+    bool or_equal = sign[1] == '=' && equal;
+    switch (*sign) {
+    case '=':
+        return equal;
+    case '!':
+        return !equal;
+    case '<':
+        return less || or_equal;
+    default:
+        return or_equal || !(less || equal || unordered);
+    }
+}
+
+/* Of whole numbers; results wrap round. False: it has no value. */
+static bool fold_whole(const char *sign, int64_t x, int64_t y, int64_t *result)
+{
+    uint64_t i = (uint64_t)x, k = (uint64_t)y;
+    int64_t part = !y || y == -1 ? 0 : x % y;
+    bool below = part && (part < 0) != (y < 0);
+    switch (*sign) {
+    case '+':
+        *result = (int64_t)(i + k);
+        return true;
+    case '-':
+        *result = (int64_t)(i - k);
+        return true;
+    case '*':
+        *result = (int64_t)(sign[1] ? whole_power(i, k) : i * k);
+        return true;
+    case '/':
+        *result = !y ? 0 : y == -1 ? (int64_t)(0 - i) : x / y - below;
+        return y;
+    case '%':
+        *result = part + (below ? y : 0);
+        return y;
+    case '<':
+        *result = y > 63 ? 0 : (int64_t)(i << (k & 63));
+        return y >= 0;
+    case '>':
+        *result = x >> (y > 63 ? 63 : k & 63);
+        return y >= 0;
+    default:
+        *result = *sign == '&' ? x & y : *sign == '|' ? x | y : x ^ y;
+        return true;
+    }
+}
+
+/* Of floats. False: they have no such operator. */
+static bool fold_real(const char *sign, double x, double y, double *result)
+{
+    double part = fmod(x, y);
+    bool below = part != 0 && (part < 0) != (y < 0);
+    switch (*sign) {
+    case '+':
+        *result = x + y;
+        return true;
+    case '-':
+        *result = x - y;
+        return true;
+    case '*':
+        *result = sign[1] ? pow(x, y) : x * y;
+        return true;
+    case '/':
+        *result = sign[1] && y != 0 ? rint((x - part) / y - below) : x / y;
+        return true;
+    case '%':
+        *result = part + (below ? y : 0);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Of two numbers, as Python has it; whole ones wrap round, and what is divided by 0 is infinite. */
 static struct td_operand fold(struct td_parser *p, const char *at, const char *sign,
                               const struct td_value *a, const struct td_value *b)
 {
-    double x = td_scalar(a), y = td_scalar(b);
-    uint64_t i = (uint64_t)td_scalar_int(a), k = (uint64_t)td_scalar_int(b);
-    bool whole = a->kind != TD_KIND_float && b->kind != TD_KIND_float;
-    if (!strcmp(sign, "**"))
-        return td_parse_number(p, at, whole && y >= 0 ? TD_KIND_int : TD_KIND_float,
-                               (int64_t)whole_power(i, k), pow(x, y));
-    enum td_kind kind = whole ? TD_KIND_int : TD_KIND_float;
-    switch (sign[1] ? 0 : *sign) {
-    case '+':
-        return td_parse_number(p, at, kind, (int64_t)(i + k), x + y);
-    case '-':
-        return td_parse_number(p, at, kind, (int64_t)(i - k), x - y);
-    case '*':
-        return td_parse_number(p, at, kind, (int64_t)(i * k), x * y);
-    case '/':
-        return td_parse_number(p, at, TD_KIND_float, 0, x / y);
-    default:
-        return td_parse_wrong(p, at, "'%s' between two numbers; one of them must be a tensor",
-                              sign);
-    }
+    double x = td_scalar(a), y = td_scalar(b), real;
+    int64_t i = td_scalar_int(a), k = td_scalar_int(b), whole;
+    bool bools = a->kind == TD_KIND_bool && b->kind == TD_KIND_bool;
+    bool is_whole = a->kind != TD_KIND_float && b->kind != TD_KIND_float && !a->wide && !b->wide &&
+                    strcmp(sign, "/") != 0 && *sign != '@' && !(!strcmp(sign, "**") && k < 0);
+    bool less = is_whole ? i < k : x < y, equal = is_whole ? i == k : x == y;
+    if (td_parse_infix(sign)->level == TD_LEVEL_COMPARISON)
+        return td_parse_number(p, at, TD_KIND_bool,
+                               compare(sign, less, equal, isnan(x) || isnan(y)), 0);
+    if (!is_whole && fold_real(sign, x, y, &real))
+        return td_parse_number(p, at, TD_KIND_float, 0, real);
+    if (is_whole && fold_whole(sign, i, k, &whole))
+        return td_parse_number(p, at, bools && strchr("&|^", *sign) ? TD_KIND_bool : TD_KIND_int,
+                               whole, 0);
+    return td_parse_wrong(p, at,
+                          *sign == '@' ? "'%s' between two numbers; one of them must be a tensor"
+                          : is_whole   ? "'%s' of these two numbers has no value"
+                                       : "'%s' between two numbers takes whole ones",
+                          sign);
 }
 
 struct td_operand td_parse_join(struct td_parser *p, const char *at, const struct td_infix *infix,
@@ -235,6 +310,8 @@ struct td_operand td_parse_join(struct td_parser *p, const char *at, const struc
 struct td_operand td_parse_sign(struct td_parser *p, const char *at, struct td_operand a)
 {
     const struct td_value *x = td_parse_number_of(p, a);
+    if (x && *at == '~' && x->kind != TD_KIND_float)
+        return td_parse_number(p, at, x->kind, x->kind == TD_KIND_bool ? !x->i : ~x->i, 0);
     if (x && *at == '-')
         return td_parse_number(p, at, x->kind == TD_KIND_float ? TD_KIND_float : TD_KIND_int,
                                (int64_t)(0 - (uint64_t)td_scalar_int(x)), -td_scalar(x));

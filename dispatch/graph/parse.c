@@ -139,7 +139,8 @@ static struct td_operand meaning(struct td_parser *p, const char *at, const char
     } words[] = {
         {"True", TD_KIND_bool, 1},           {"False", TD_KIND_bool, 0},
         {"None", TD_KIND_none, 0},           {"inf", TD_KIND_float, HUGE_VAL},
-        {"nan", TD_KIND_float, (double)NAN},
+        {"nan", TD_KIND_float, (double)NAN}, {"newaxis", TD_KIND_none, 0},
+        {"pi", TD_KIND_float, M_PI},         {"e", TD_KIND_float, M_E},
     };
     const char *names[128];
     int n = 0;

@@ -37,7 +37,10 @@ static int lower(struct td_walk *walk, const struct td_node *node, const struct 
         given[i] = (struct td_given){node->operand[i].name, in[i]};
     int err = td_walk_formula(walk, node->form, given, node->n_operands, result, &n);
     for (int i = 0; i < node->n_outs && !err; i++)
-        out[i] = result[i];
+        if (td_is_plain(&result[i].v))
+            err = TD_CALL(walk, "clone", &out[i], TD_GIVE(result[i]));
+        else
+            out[i] = result[i];
     return err;
 }
 

@@ -116,7 +116,8 @@ static void make_fp32(struct td_tensor *t, int n)
 static bool is_for_types(struct td_walk *walk, const char *op, const struct td_named *args,
                          int n_args)
 {
-    struct td_options options = {.alloc = td_alloc_in_arena, .alloc_arg = walk->once};
+    struct td_options options = {
+        .alloc = td_alloc_in_arena, .alloc_arg = walk->once, .numbers = true};
     struct td_named other[TD_MAX_ARGS];
     struct td_run *run = calloc(1, sizeof *run);
     bool able = run, tensors = false;

@@ -9,7 +9,8 @@
 /* The name behind its module, or NULL: there is none in front. */
 static const char *behind_module(const char *name)
 {
-    static const char *const modules[] = {"torch.", "numpy.", "np.", "F.", "nn.functional."};
+    static const char *const modules[] = {"torch.", "numpy.", "np.",
+                                          "math.",  "F.",     "nn.functional."};
     const char *rest = NULL;
     for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
         if (!strncmp(name, modules[i], strlen(modules[i]))) {

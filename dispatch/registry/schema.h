@@ -74,4 +74,14 @@ static inline bool td_is_number(const struct td_value *v)
     return v->kind == TD_KIND_int || v->kind == TD_KIND_float || v->kind == TD_KIND_bool;
 }
 
+static inline bool td_is_number_list(const struct td_value *v)
+{
+    return v->kind == TD_KIND_ints || v->kind == TD_KIND_floats || v->kind == TD_KIND_bools;
+}
+
+static inline bool td_is_plain(const struct td_value *v)
+{
+    return td_is_number(v) || td_is_number_list(v);
+}
+
 #endif

@@ -206,7 +206,8 @@ int td_walk_call(struct td_walk *walk, const char *op, const struct td_given *ar
     walk->once = td_arena_reset(walk->once);
     if (!walk->once)
         return no_memory(walk);
-    struct td_options options = {.alloc = td_alloc_in_arena, .alloc_arg = walk->once};
+    struct td_options options = {
+        .alloc = td_alloc_in_arena, .alloc_arg = walk->once, .numbers = true};
     for (int i = 0; i < n_args && !err; i++) {
         if (given == TD_MAX_ARGS)
             return td_walk_refuse(walk, "%s: too many arguments", op);
@@ -220,6 +221,15 @@ int td_walk_call(struct td_walk *walk, const char *op, const struct td_given *ar
         walk->recorder->refused(walk, op, named, given);
     if (!err && td_run_is_meta(&walk->run))
         err = td_problem_set(&walk->run.problem, ENOSYS, "there is no kernel for it");
+    if (!err && walk->run.numbers) {
+        struct td_given own[TD_MAX_ARGS];
+        given = 0;
+        for (int i = 0; i < n_args; i++)
+            if (!args[i].name || args[i].item.v.kind != TD_KIND_none)
+                own[given++] = args[i];
+        err = td_walk_keep_numbers(walk, own, given);
+        return err ? err : td_walk_call(walk, op, own, given, result, n);
+    }
     if (!err)
         err = call_bound(walk, args, n_args, n ? result : several);
     if (err && *walk->run.problem.text)

@@ -101,6 +101,12 @@ int td_walk_node(struct td_walk *walk, const struct td_node *node, struct td_ite
 /* Puts the node's name before what the walk's problem says; gives back err. */
 int td_walk_in_node(struct td_walk *walk, const struct td_node *node, int err);
 
+/* ---- numbers.c ---- */
+
+/* The arguments of the bound call that stand for tensors as numbers become items with these
+ * tensors, which whoever keeps the call holds as any other. -ENOMEM. */
+int td_walk_keep_numbers(struct td_walk *walk, struct td_given *args, int n_args);
+
 /* ---- blocks.c ---- */
 
 /* A block that the node under way holds; NULL when there is no memory. */

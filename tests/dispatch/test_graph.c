@@ -193,7 +193,7 @@ START_TEST(test_what_is_wrong)
                  {"1x", "no number"},
                  {"sum(dim=0, a)", "column 12"},
                  {"x = a; b", "column 8"},
-                 {"3 // 2", "'//' between two numbers"},
+                 {"3 // 0", "'//' of these two numbers has no value"},
                  {"99999999999999999999", "no INT64"}};
     struct td_problem problem;
     char deep[2 * TD_GRAPH_TEXT];

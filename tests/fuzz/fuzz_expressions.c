@@ -14,9 +14,10 @@ static unsigned n_words;
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-    static const char *const more[] = {"a", "b", "c",  "n",  "(", ")",  ",",  "[",  "]",  "=",
-                                       ";", "+", "-",  "*",  "/", "//", "%",  "**", "~",  "&",
-                                       "|", "^", "<<", ">>", "<", "<=", "==", "!=", "y=", "'relu'"};
+    static const char *const more[] = {
+        "a", "b",  "c",  "n",  "(",  ")",      ",", "[", "]",   "=",  ";",     "+",
+        "-", "*",  "/",  "//", "%",  "**",     "~", "&", "|",   "^",  "<<",    ">>",
+        "<", "<=", "==", "!=", "y=", "'relu'", "2", "0", "1.5", "pi", "[1,2]", "True"};
     (void)argc;
     (void)argv;
     fuzz_start();

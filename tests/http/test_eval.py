@@ -178,6 +178,96 @@ class Eval(service.ServiceTest):
                 self.assertEqual(got.status, 200, got.body[:300])
                 np.testing.assert_allclose(got.out, eval(expr, space), rtol=1e-12)
 
+    # ---- numbers ----
+
+    def result(self, expr, inputs=(), **parameters):
+        """The only result as the long form has it: its type, shape and data."""
+        out, = self.post("/v1/eval", expr=expr, inputs=list(inputs), parameters=parameters).json["outputs"]
+        return out["datatype"], out["shape"], [float(x) for x in out["data"]]
+
+    def constant(self, rng, depth):
+        """(text, value): an expression of numbers alone, and what Python makes of it."""
+        if depth == 0:
+            text = rng.choice(["2", "3", "7", "-5", "0", "0.5", "2.5", "-1.25", "True", "False"])
+            return text if text[0] != "-" else f"({text})", eval(text)
+        sign = rng.choice("+ - * / // % ** < <= == != > >= & | ^ << >>".split())
+        (left, a), (right, b) = self.constant(rng, depth - 1), self.constant(rng, rng.randrange(depth))
+        if sign in ("**", "<<") and abs(b) > 40:
+            return left, a
+        try:
+            value = eval(f"a {sign} b", {}, {"a": a, "b": b})
+        except (TypeError, ValueError, ArithmeticError): # floats and &, a negative shift, a quotient by 0
+            return left, a
+        return (f"({left} {sign} {right})", value) if not isinstance(value, complex) and abs(value) < 2**31 else (left, a)
+
+    def test_of_numbers_alone_as_python(self):
+        seed = service.seed()
+        rng = random.Random(seed)
+        types = {bool: "BOOL", int: "INT64", float: "FP32"}
+        with self.subTest(seed=seed):
+            for _ in range(300):
+                text, value = self.constant(rng, rng.randint(0, 4))
+                datatype, shape, (got,) = self.result(text)
+                self.assertEqual((datatype, shape), (types[type(value)], []), text)
+                self.assertEqual(np.float32(got) if datatype == "FP32" else got, np.float32(value) if datatype == "FP32" else value, text)
+        for text, value in (("pi", np.pi), ("-e", -np.e), ("torch.pi * 2", 2 * np.pi), ("np.inf", np.inf), ("math.sqrt(2)", 2 ** 0.5), ("~True", 0),
+                            ("~5", -6), ("sin(1)", np.sin(1)), ("hypot(3, 4)", 5), ("pow(2, 10)", 1024), ("maximum(2, 2.5)", 2.5),
+                            ("where(True, 1, 2)", 1), ("mean([1, 2])", 1.5), ("mean(3)", 3)):
+            with self.subTest(text=text):
+                np.testing.assert_allclose(self.result(text)[2], [value], rtol=1e-6)
+        self.is_answered("2+3", {"out": 5})
+        self.is_answered("x**2", {"out": 4}, x=2)
+        self.is_answered("nan", {"out": "NaN"})
+        self.is_answered("_n = 1; y = sum(x, _n); z = _n * 2; _z = y", {"y": [3], "z": 2}, x=[[1, 2]])
+        self.is_answered("[1, 2, 3] * 2", {"out": [2, 4, 6]})
+        self.is_answered("x", {"out": 2**64 - 1}, x=2**64 - 1)
+        self.is_answered("sin(pi)", {"out": float(np.sin(np.pi))}, dtype="FP64")
+        for name in ("pi", "e", "inf", "nan"): # an input of that name is meant, and a result
+            self.is_answered(name + " + 1", {"out": [4]}, **{name: [3]})
+            self.is_answered(f"{name} = a * 2; y = {name} + 1", {name: [6], "y": [7]}, a=[3])
+        self.assertEqual(self.post("/v1/eval", expr="2+3", meta=True).json, {"out": {"datatype": "INT64", "shape": []}})
+
+    def test_numbers_for_tensors(self):
+        """A number is promoted as PyTorch promotes Python's: of a tensor's type, but where it is of a higher category."""
+        own = {bool: "BOOL", int: "INT64", float: "FP32"}
+        ops = {"maximum": np.maximum, "minimum": np.minimum, "atan2": np.arctan2, "fmod": np.fmod, "pow": np.power, "add": np.add,
+               "where": lambda x, y: np.where(True, x, y)}
+        def category(datatype):
+            return 0 if datatype == "BOOL" else 1 if "INT" in datatype else 2
+        for datatype in TYPES:
+            for shape in ([2], []):
+                x = np.array([3, 1], float)[:len(shape) + 1].reshape(shape) if datatype != "BOOL" else np.ones(shape)
+                tensor = {"name": "x", "shape": shape, "datatype": datatype, "data": [v > 0 if datatype == "BOOL" else v for v in x.reshape(-1).tolist()]}
+                for number in (True, 3, 2.5):
+                    kind = datatype if category(datatype) >= category(own[type(number)]) else own[type(number)]
+                    for op, judge in ops.items():
+                        if kind == "BOOL" and op in ("pow", "fmod", "add"):
+                            continue
+                        first = "True, " if op == "where" else ""
+                        wanted = "FP32" if op == "atan2" and category(kind) < 2 else kind
+                        for text, want in ((f"{op}({first}x, {number})", judge(x, number)), (f"{op}({first}{number}, x)", judge(number, x))):
+                            with self.subTest(text=text, datatype=datatype, shape=shape):
+                                got = self.result(text, [tensor])
+                                self.assertEqual(got[:2], (wanted, shape))
+                                np.testing.assert_allclose(got[2], np.broadcast_to(want, shape).reshape(-1), rtol=1e-2 if "16" in kind else 1e-6)
+        x = np.array([-1.5, 0, 2], np.float32)
+        for expr, want in (("maximum(x, 0)", np.maximum(x, 0)), ("minimum(x, 0.5)", np.minimum(x, 0.5)), ("where(x > 0, x, 0)", np.maximum(x, 0)),
+                           ("where(x > 0, 1, -1)", np.where(x > 0, 1, -1)), ("pow(2, x)", 2 ** x), ("2 // x.exp()", 2 // np.exp(x)),
+                           ("x + [1, 2, 3.5]", x + [1, 2, 3.5]), ("x[maximum(0, 1)]", x[1]), ("gather(x, 0, 2)", x[2]), ("x * pi", x * np.pi)):
+            with self.subTest(expr=expr):
+                np.testing.assert_allclose(self.service.infer("", {"x": x}, path="/v1/eval", expr=expr).out, want, rtol=1e-6)
+                model = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1]}], "expr": expr + "; n = 2"}
+                model["expr"] = "y = " + model["expr"]
+                self.assertIn(self.service.call("PUT", "/v1/models/of_numbers", model).status, (200, 201))
+                for eager in (False, True, False):
+                    reply = self.service.call("POST", "/v1/models/of_numbers", {"x": x.tolist(), "eager": eager})
+                    self.assertEqual(reply.status, 200, reply.body[:300])
+                    np.testing.assert_allclose(reply.json["y"], want, rtol=1e-6)
+                    self.assertEqual(reply.json["n"], 2)
+        for op, wanted, arguments in (("pow", 8, {"self": 2, "exponent": 3}), ("where", 1, {"condition": True, "self": 1, "other": 2}),
+                                      ("maximum", [1.5, 2], {"self": [1, 2], "other": 1.5})):
+            self.assertEqual(self.post("/v1/ops/" + op, **arguments).json, {"out": wanted})
+
     # ---- forms ----
 
     def test_at_a_stride(self): # JIT-24
@@ -313,11 +403,15 @@ class Eval(service.ServiceTest):
                 ("[a]+1", "column 4", "no overload"), ("sum(dim=0, a)", "column 12", "by keyword"), ("a+'x", "no end"), ("a+'x'", "column 2"),
                 ("a" + "+a" * 5000, "8192"), ("-" * 99 + "a", "deeper than 64"), ("(" * 70 + "a" + ")" * 70, "deeper than 64"),
                 ("a+" + "+".join(f"{i}*a" for i in range(300)), "more than 256"), ("_x=a", "no result"), ("1+2*(a<<3>4>5)", "chain"),
-                ("1//a", "floor_divide"), ("add_(a, 1)", "no operator"), ("a+\u00e9", "column 3"), ("a;b=a", "name"), ("sum(a,[1,2", "']'")):
+                ("1//0", "no value"), ("1<<-1", "no value"), ("1.5&2", "whole"),
+                ("maximum(a, 'x')", "text"), ("minimum(a, dtype)", "no input 'dtype'"), ("add_(a, 1)", "no operator"), ("a+\u00e9", "column 3"), ("a;b=a", "name"), ("sum(a,[1,2", "']'")):
             with self.subTest(expr=expr[:40]):
                 self.refused(expr, "expr", *words, a=[1, 2])
         self.refused("a", "kernl", "did you mean 'kernel'", a=[1], kernl="ref")
-        self.refused("3", "expr", "no tensor")
+        self.refused("None", "no tensor")
+        self.refused("'x'", "no tensor")
+        for more in ({"dtype": "INT8"}, {"dtype": "UINT8"}):
+            self.refused("maximum(a, 300)", "other", "300", more["dtype"], a=[1, 2], **more)
         self.refused("b+1", "no input 'b'", b1=[1])
         self.problem(self.post("/v1/eval", 400, a=[1]), 400, "expr", "text")
         self.problem(self.post("/v1/eval", 400, expr=3, a=[1]), 400, "expr", "text")

@@ -136,6 +136,7 @@ static int read_brief(struct td_infer *in, struct td_problem *problem)
     if (said && !dtype)
         return td_problem_set(problem, EINVAL, "dtype: must be one of%s", td_dtype_names);
     in->typed = dtype;
+    in->options.number_type = dtype;
     int err = in->served ? 0 : td_infer_key_defaults(in, root, problem);
     if (!err)
         err = td_infer_key_defaults(in, parameters, problem);
