@@ -62,12 +62,14 @@ static bool matches(const char *pattern, const char *path, const char *var[TD_MA
 static int no_route(struct td_request *req, const char *path)
 {
     char allow[64] = "";
+    bool eval = false;
     for (const struct td_route *route = td_routes; route->handler; route++) {
         const char *var[TD_MAX_VARS];
         size_t size[TD_MAX_VARS], at = strlen(allow);
         if (matches(route->pattern, path, var, size))
             snprintf(allow + at, sizeof allow - at, "%s%s%s", at ? ", " : "",
                      method_names[route->method], route->method == TD_GET ? ", HEAD" : "");
+        eval = eval || (strlen(allow) > at && route->handler == td_api_eval);
     }
     if (!*allow) {
         const char *near = td_nearest_route(req->arena, path);
@@ -76,8 +78,9 @@ static int no_route(struct td_request *req, const char *path)
                        near ? "; " : "");
         return -1;
     }
-    td_api_problem(req, -ENOTSUP, "%s is not allowed on %.200s; right are: %s",
-                   method_names[req->method], req->path, allow);
+    td_api_problem(req, -ENOTSUP, "%s is not allowed on %.200s; right are: %s%s",
+                   method_names[req->method], req->path, allow,
+                   eval ? ", with a body such as {\"expr\":\"2 + 3\"}" : "");
     req->response.header[0] =
         (struct td_header){"Allow", td_arena_strdup(req->arena, allow, strlen(allow))};
     return -1;
@@ -131,6 +134,12 @@ static bool is_call(const struct td_request *req)
            req->route->handler == td_api_eval;
 }
 
+/* Whether it tells of what a POST to the same path computes. */
+static bool is_told(const struct td_request *req)
+{
+    return req->route->handler == td_api_ops_get || req->route->handler == td_api_models_get;
+}
+
 /* The query has the parameters that follow the '?' of the route's pattern, and pretty. */
 static int judge_query(struct td_request *req)
 {
@@ -146,7 +155,9 @@ static int judge_query(struct td_request *req)
             return td_api_problem(
                 req, -EINVAL, "query: '%.*s' is no parameter here; %s%s%s", n < 60 ? (int)n : 60,
                 at, right ? "right are: " : "this route has none", right ? right + 1 : "",
-                req->method == TD_POST ? "; a call's own go into the body's \"parameters\"" : "");
+                req->method == TD_POST ? "; a call's own go into the body's \"parameters\""
+                : is_told(req)         ? "; POST computes it, with its arguments in a JSON body"
+                                       : "");
     }
     return *req->query ? judge_pretty(req) : 0;
 }

@@ -120,6 +120,10 @@ static inline int td_infer_refuse(struct td_problem *problem, const char *who, c
     return td_problem_set(problem, EINVAL, "%s: %s", who, what);
 }
 
+/* Refuses the body of one of our own routes, and shows one that is right: "WHAT must be ...".
+ * -EINVAL. */
+int td_infer_refuse_body(const struct td_infer *in, const char *what, struct td_problem *problem);
+
 /* Parses the request's JSON into in->json; then reads it into in. On failure problem says why:
  * -EINVAL, -ENOENT (pool or stored tensor), -ENOMEM. */
 int td_infer_parse(struct td_infer *in, struct td_problem *problem);

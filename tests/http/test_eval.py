@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Expressions: what they give is what the same calls give one by one, bit for bit, and what NumPy says."""
+import json
 import random
 import re
 
@@ -423,6 +424,34 @@ class Eval(service.ServiceTest):
         self.problem(self.post("/v1/eval", 400, expr="b=a*2;c=b", inputs=[x], outputs=both), 400, "b: ", "another output")
         self.problem(self.post("/v1/eval", 400, expr="a*2", inputs=[x], parameters={"kernel": "onednn"}), 400, "kernel")
         self.problem(self.post("/v1/eval", 501, expr="a*2", inputs=[x], parameters={"device": "cuda"}), 501, "mul.Scalar")
+
+    def test_bodies_of_other_forms(self):
+        """Who sends something else is shown a body that is right, which then is answered."""
+        model = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3]}, {"name": "n", "datatype": "INT64", "shape": []}], "expr": "x * n"}
+        self.assertIn(self.service.call("PUT", "/v1/models/shown", model).status, (200, 201))
+        for path in ("/v1/eval", "/v1/ops/relu", "/v1/ops/add", "/v1/ops/softmax", "/v1/ops/embedding", "/v1/ops/cat", "/v1/models/shown"):
+            for body, *words in (("x+1", "near x+1"), ("{'expr':'2+3'}", "near {'expr'"), ("", "empty"), ("[1,-2,3]",), ('"2+3"',), ("5",),
+                                 ("expr=2+3", "near expr=2"), ('{"x":[1,2}', "near"), ('{"x":1', "ends early")):
+                with self.subTest(path=path, body=body):
+                    reply = self.service.call("POST", path, body, {"Content-Type": "application/x-www-form-urlencoded"}, self.line)
+                    detail = self.problem(reply, 400, "must be a JSON object, such as {", *words)["detail"]
+                    self.assertEqual(detail.count("body"), 1)
+                    shown = json.loads(detail[detail.index("such as ") + 8:])
+                    reply = self.service.call("POST", path, shown, {}, self.line)
+                    self.assertEqual(reply.status, 200, (shown, reply.body[:300]))
+        reply = self.service.call("POST", "/v1/ops/conv2d", "[1]", {}, self.line) # whose example is long
+        self.problem(reply, 400, "must be a JSON object", "by their names")
+        model["inputs"][0]["shape"] = [64, 64]
+        self.service.call("PUT", "/v1/models/shown", model)
+        self.problem(self.service.call("POST", "/v1/models/shown", "[1]", {}, self.line), 400, "x FP32 [64,64], n INT64 []")
+        self.problem(self.service.call("POST", "/v2/models/op.relu/infer", "[1]", {}, self.line), 400, "object with inputs")
+        for method in ("GET", "PUT"):
+            reply = self.service.call(method, "/v1/eval?expr=2%2B3", None, {}, self.line)
+            detail = self.problem(reply, 405, method, "POST", "with a body such as {")["detail"]
+            self.assertEqual(reply.headers["Allow"], "POST")
+            self.assertEqual(self.post("/v1/eval", **json.loads(detail[detail.index("{"):])).json, {"out": 5})
+        for path in ("/v1/ops/relu", "/v1/models/shown"):
+            self.problem(self.service.call("GET", path + "?self=1", None, {}, self.line), 400, "'self'", "POST computes it")
 
 
 if __name__ == "__main__":

@@ -302,23 +302,6 @@ static int read_parameters(struct td_infer *in, const cJSON *parameters, struct 
 
 /* ---- the whole ---- */
 
-int td_infer_parse(struct td_infer *in, struct td_problem *problem)
-{
-    struct td_request *req = in->req;
-    size_t length = req->json_length >= 0 ? (size_t)req->json_length : req->body_size;
-    in->shm.n_in = in->shm.n_out = 0;
-    in->file =
-        in->ours && !in->eval && (td_is_npy(req) || td_api_is_type(req, "application/x-npy"));
-    if (in->file) {
-        in->binary_at = req->body_size;
-        return td_json_parse(&in->json, "{}", 2, 2, problem);
-    }
-    if (!length)
-        return td_infer_refuse(problem, "the body", "is empty; it must be an object with inputs");
-    in->binary_at = length;
-    return td_json_cache_parse(req->service->json_cache, &in->json, req->body, length, problem);
-}
-
 bool td_infer_is_shared(const char *name)
 {
     const char *const *shared = td_infer_shared;

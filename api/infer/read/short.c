@@ -167,6 +167,8 @@ static int find_pool(struct td_infer *in, struct td_problem *problem)
 int td_infer_read(struct td_infer *in, struct td_problem *problem)
 {
     bool brief = in->ours && is_brief(in->json.root);
+    if (in->ours && !cJSON_IsObject(in->json.root))
+        return td_infer_refuse_body(in, "the body", problem);
     int err = in->eval ? td_infer_read_expr(in, problem) : 0;
     if (!err && in->file)
         err = td_infer_read_npy(in, problem);
