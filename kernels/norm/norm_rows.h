@@ -7,7 +7,7 @@
  *
  * Elements of a group lie in runs: all in one, or, of a channel over all images, one an image; of
  * [images, channels] these have a single element, and channels lie in the lanes instead. Short rows
- * of FP32 lanes are one a lane (norm_short.def). */
+ * of FP32 lanes are one a lane (norm_short.def), longer ones four at a time (norm_four.def). */
 #ifndef TD_KERNELS_NORM_ROWS_H
 #define TD_KERNELS_NORM_ROWS_H
 
@@ -184,6 +184,8 @@ TD_INLINE void write_run(const struct td_norm *n, int64_t at, td_real mean_, td_
 
 #if TD_REAL_BITS == 32
 #include "kernels/norm/norm_short.def"
+
+#include "kernels/norm/norm_four.def"
 #endif
 
 TD_INLINE void groups(const struct norm_job *job, int64_t begin, int64_t end,
@@ -193,8 +195,15 @@ TD_INLINE void groups(const struct norm_job *job, int64_t begin, int64_t end,
 #if TD_REAL_BITS == 32
     for (; begin < end && is_short(n) && !td_stopped(); begin += L_LANES)
         short_rows(job, begin, end - begin < L_LANES ? end - begin : L_LANES, type);
+    const bool middling = is_middling(n);
 #endif
     for (int64_t k = begin; k < end && !td_stopped(); k++) {
+#if TD_REAL_BITS == 32
+        if (middling && end - k >= 4 && four_rows(job, k, type)) {
+            k += 3;
+            continue;
+        }
+#endif
         struct norm_stats s = stats_of(n, k, type);
         int64_t first = k * n->together % n->channels;
         write_stats(n, k, &s);
