@@ -2,8 +2,8 @@
  * and depthwise convolutions of small kernels share. A tile of the plane is laid out first, with
  * its padding: with a stride of 2, each row's even columns before its odd ones. So each position of
  * a vector of windows is a vector in memory, at the plane's edges too, and a laid row is loaded
- * once for all results above and below that take it. Included by files that are compiled once a
- * level. */
+ * once for all results above and below that take it. Rows of narrow planes stay in registers
+ * (windows_narrow.def). Included by files that are compiled once a level. */
 #ifndef TD_KERNELS_WINDOWS_H
 #define TD_KERNELS_WINDOWS_H
 
@@ -282,10 +282,19 @@ TD_INLINE void td_windows_joined_of(const struct td_windows *w, const struct td_
         }
 }
 
+#include "kernels/windows_narrow.def"
+
 /* Rows [begin, end) of the result, tile by tile, each as wide as its rows may be. */
 TD_INLINE void td_windows_tiles(const struct td_windows *w, int64_t begin, int64_t end,
                                 struct td_windows_form f)
 {
+    if (td_windows_is_narrow(w)) {
+        if (w->width < TD_LANES)
+            td_windows_narrow(w, begin, end, false, f);
+        else
+            td_windows_narrow(w, begin, end, true, f);
+        return;
+    }
     const bool joins = f.kind != TD_WINDOWS_products;
     const int step = joins ? 1 : f.stride, reach = joins ? 1 : f.kernel; /* of laid rows */
     const int64_t least = (TD_WINDOWS_ROWS - 1) * step + reach;
