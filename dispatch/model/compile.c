@@ -144,6 +144,8 @@ static int close(struct td_walk *walk)
 {
     struct td_plan *plan = walk->plan;
     int err = td_passes_run(plan->of, plan);
+    if (!err && plan->root->until)
+        return -ECANCELED;
     err = err ? err : td_plan_close(plan, walk->problem);
     if (err == -EINVAL || err == -ENOSYS) {
         snprintf(walk->why, TD_PLAN_WHY, "%.199s", walk->problem->text);

@@ -165,5 +165,11 @@ bool td_model_plan_step(const struct td_model_plan *plan, int i, struct td_model
  * computed together. */
 void td_model_plan_print(const struct td_model *model, const struct td_model_plan *plan, bool code,
                          FILE *to);
+/* The same of the youngest plan as it was after the pass of that name, and for "record" before all
+ * of them: it is recorded anew, up to where values decide what comes next. Waits while the model
+ * makes a plan. 0; -EINVAL: there is no such pass, or no such plan any more (problem says what);
+ * -ENOENT: there is no plan yet; -ENOMEM; -ETIMEDOUT: the caller is stopped. */
+int td_model_print_after(struct td_model *model, const char *pass, FILE *to,
+                         struct td_problem *problem);
 
 #endif

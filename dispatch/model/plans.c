@@ -310,23 +310,28 @@ bool td_model_input_decides(struct td_model *model, int i)
     return decides;
 }
 
+struct td_model_plan td_plan_shown(const struct td_plan *p)
+{
+    return (struct td_model_plan){.refused = p->refused,
+                                  .threads = p->threads,
+                                  .node = p->node,
+                                  .n_inputs = p->n_inputs,
+                                  .n_steps = *p->refused ? 0 : p->n_steps,
+                                  .n_passes = p->n_passes,
+                                  .input = p->input,
+                                  .pass = p->pass,
+                                  .n_folded = p->n_folded,
+                                  .bytes = p->bytes,
+                                  .bytes_before = p->bytes_before,
+                                  .scratch = p->scratch,
+                                  .turns = p->root->busy ? 0 : p->turns,
+                                  .of_ = p};
+}
+
 /* A plan, and those that come after it. */
 static void visit_tree(const struct td_plan *p, td_model_visit *visit, void *arg)
 {
-    const struct td_model_plan plan = {.refused = p->refused,
-                                       .threads = p->threads,
-                                       .node = p->node,
-                                       .n_inputs = p->n_inputs,
-                                       .n_steps = *p->refused ? 0 : p->n_steps,
-                                       .n_passes = p->n_passes,
-                                       .input = p->input,
-                                       .pass = p->pass,
-                                       .n_folded = p->n_folded,
-                                       .bytes = p->bytes,
-                                       .bytes_before = p->bytes_before,
-                                       .scratch = p->scratch,
-                                       .turns = p->root->busy ? 0 : p->turns,
-                                       .of_ = p};
+    const struct td_model_plan plan = td_plan_shown(p);
     if (p->by == p) /* else its steps are shown already */
         visit(&plan, arg);
     if (!p->root->grows && !*p->refused)

@@ -145,11 +145,12 @@ static void print_step(const struct source *s, int i, bool together)
     }
     fputs("); // ", s->to);
     print_like(s->to, &value->like);
-    fprintf(s->to, "%s, %s@%s",
-            value->inside      ? " in the cache"
-            : value->over >= 0 ? " in place"
-                               : "",
-            step->kernel, td_isa_name(step->isa));
+    if (step->kernel)
+        fprintf(s->to, "%s, %s@%s",
+                value->inside      ? " in the cache"
+                : value->over >= 0 ? " in place"
+                                   : "",
+                step->kernel, td_isa_name(step->isa));
     if (!s->plan->root->busy && step->ns) /* else they are being written */
         fprintf(s->to, ", %.1f us", (double)step->ns * 1e-3);
     fputs(*step->node ? ", " : "", s->to);
@@ -178,12 +179,13 @@ static void print_steps(const struct source *s)
         const struct td_plan_step *step = &s->plan->step[i];
         if (!step->handle)
             continue;
-        if (step->with >= 0 && with < 0) {
+        int group = step->kernel ? step->with : -1; /* not bound: nothing is grouped yet */
+        if (group >= 0 && with < 0) {
             fputs("    for (each tile of ", s->to);
             print_shape(s->to, &s->plan->value[step->value].like);
             fputs(") {\n", s->to);
         }
-        with = step->with;
+        with = group;
         print_step(s, i, with >= 0);
         if (with == i) {
             fputs("    }\n", s->to);
@@ -196,6 +198,8 @@ static void print_steps(const struct source *s)
 
 static void print_results(const struct source *s)
 {
+    if (s->plan->wanted.number)
+        fputs("    // what comes next depends on values:\n", s->to);
     for (int i = 0; i < s->plan->n_outputs; i++) {
         const struct td_plan_output *out = &s->plan->output[i];
         fputs(i ? ", " : "    return ", s->to);

@@ -2,6 +2,8 @@
 #include "dispatch/passes/passes.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 static const struct {
     const char *name;
@@ -12,10 +14,24 @@ static const struct {
     {"post_ops", td_pass_post}, {"views", td_pass_views},
 };
 
+#define PASSES ((int)(sizeof passes / sizeof *passes))
+
+int td_passes_until(const char *name, char *names, size_t bytes)
+{
+    int until = !name ? PASSES : !strcmp(name, "record") ? 0 : -1;
+    int n = snprintf(names, bytes, "record");
+    for (int i = 0; i < PASSES; i++) {
+        n += snprintf(names + n, bytes - (size_t)n, ", %s", passes[i].name);
+        until = name && !strcmp(name, passes[i].name) ? i + 1 : until;
+    }
+    return until;
+}
+
 int td_passes_run(struct td_model *model, struct td_plan *plan)
 {
-    int n = (int)(sizeof passes / sizeof *passes), err = 0;
-    plan->pass = td_arena_zalloc(plan->arena, sizeof *plan->pass * (size_t)n);
+    char names[TD_PASS_NAMES];
+    int n = td_passes_until(plan->root->until, names, sizeof names), err = 0;
+    plan->pass = td_arena_zalloc(plan->arena, sizeof *plan->pass * (size_t)(n + 1));
     if (!plan->pass)
         return -ENOMEM;
     for (int i = 0; i < n && !err; i++) {

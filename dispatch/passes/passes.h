@@ -6,8 +6,13 @@
 
 #include "dispatch/plan/plan.h"
 
-/* Runs all of them, in their order. -ENOMEM. */
+/* Runs all of them, in their order, or those up to plan->root->until. -ENOMEM. */
 int td_passes_run(struct td_model *model, struct td_plan *plan);
+
+#define TD_PASS_NAMES 200 /* bytes of all names, in their order, with commas between */
+/* How many run up to the one of that name: 0 for "record", which stands for what is there before
+ * them; all for NULL; -1: there is none. names: TD_PASS_NAMES bytes. */
+int td_passes_until(const char *name, char *names, size_t bytes);
 
 /* One: 0 or -ENOMEM. */
 typedef int td_pass_run(struct td_model *model, struct td_plan *plan, struct td_model_pass *pass);

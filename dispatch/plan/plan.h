@@ -116,7 +116,8 @@ struct td_plan {
     uint64_t large;            /* inputs that cannot be fixed, one bit each */
     char refused[TD_PLAN_WHY]; /* why there are no steps; "": there are */
     uint64_t decides;          /* refused for the values of these inputs, which can be fixed */
-    struct td_arena *arena;    /* of all that follows */
+    const char *until; /* of a root: the pass after which it is printed, not run; NULL: it is run */
+    struct td_arena *arena; /* of all that follows */
     int n_steps, steps_room, n_values, values_room, n_held, held_room, n_outputs;
     struct td_plan_step *step;
     struct td_plan_value *value;
@@ -205,7 +206,8 @@ void td_plan_clear(struct td_plan *plan); /* of all but what its inputs are like
 void td_plan_free(struct td_plan **plan); /* with all that come after it */
 int td_path_add(struct td_path *path, struct td_plan *plan); /* -ENOMEM */
 /* Has the passes go over what the walk has recorded, binds the steps, gives values their places,
- * and runs it. What td_plan_execute says, -ENOMEM; -ECANCELED: walk->why says why there is none. */
+ * and runs it. What td_plan_execute says, -ENOMEM; -ECANCELED: walk->why says why there is none, or
+ * it was made to be printed (root->until). */
 int td_plan_finish(struct td_walk *walk);
 /* Makes the plans for inputs behind those of the path, which have run, or of root, which
  * td_plan_create gave, and runs them; they are added to the path. 0 also where there can be none:
@@ -311,5 +313,6 @@ void td_plan_end_more(struct td_model *model, struct td_plan *root, const char *
 /* After a run, whose path is a root's. */
 void td_plan_leave(struct td_model *model, struct td_plan *root, struct td_path *path);
 void td_plans_free(struct td_model *model);
+struct td_model_plan td_plan_shown(const struct td_plan *plan); /* what listings have of it */
 
 #endif

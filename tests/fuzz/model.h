@@ -26,6 +26,16 @@ static inline void visit_plan(const struct td_model_plan *plan, void *model)
         fclose(null);
 }
 
+static inline void visit_pass(struct td_model *model, const char *pass)
+{
+    struct td_problem problem = {""};
+    FILE *null = fopen("/dev/null", "w");
+    if (null)
+        td_model_print_after(model, pass, null, &problem);
+    if (null)
+        fclose(null);
+}
+
 static inline void run_model(struct td_model *model)
 {
     static const int64_t sizes[] = {2, 3, 1};
@@ -60,6 +70,7 @@ static inline void run_model(struct td_model *model)
         td_model_free_results(&results);
     }
     td_model_visit_plans(model, visit_plan, model);
+    visit_pass(model, "post_ops");
     for (int i = 0; i < made; i++)
         sample_free(in[i].data, td_nbytes(&in[i]));
 }

@@ -111,6 +111,32 @@ class Models(service.ServiceTest):
         self.assertRegex(source("?asm=1").body.decode(), r"    }\n(; loop \d+: relu mul\n|    // not generated: )")
         self.problem(self.service.call("GET", "/v1/models/nosuch/source"), 404)
 
+    def test_source_after_a_pass(self):
+        """One node through the passes: normed, then a part of the convolution's weights, then without its permutes."""
+        c = np.arange(1, 5, dtype=np.float32)
+        file = models.onnx_file(
+            [("Conv", ["x", "w"], ["c"], {}), ("BatchNormalization", ["c", "s", "s", "s", "s"], ["b"], {}), ("Relu", ["b"], ["y"], {})],
+            [models.port("x", [1, 3, 8, 8])], [models.port("y", [1, 4, 6, 6])], {"w": np.ones((4, 3, 3, 3), np.float32), "s": c})
+        self.put("normed", file)
+        after = lambda name, model="normed": self.service.call("GET", f"/v1/models/{model}/source?after={name}")
+        self.problem(after("record"), 404, "no plan yet")
+        self.right(self.infer("normed", {"x": np.ones((1, 3, 8, 8), np.float32)}))
+        plan = self.service.call("GET", "/v1/models/normed/plan").json
+        calls = lambda name: re.findall(r" = ([a-z_0-9]+)[.(]", after(name).body.decode())
+        self.assertEqual(calls("record"), ["convolution", "batch_norm", "relu"])
+        self.assertEqual(calls("clean"), calls("record"))
+        self.assertEqual(calls("fold_batch_norm"), ["convolution", "relu"])
+        self.assertEqual(calls("post_ops")[-1], calls("views")[-1])
+        self.assertNotIn("relu", calls("post_ops"))
+        self.assertRegex(after("record").body.decode(), r"^// as recorded, before the passes\n// \d+ threads?\nrun\(FP32\[1,3,8,8\] x\)\n{\n {4}v0 = ")
+        self.assertIn("// after fold_batch_norm, which changed 1 steps and left 0\n", after("fold_batch_norm").body.decode())
+        self.assertIn("    return v2;\n}", after("record").body.decode())
+        self.problem(after("nosuch"), 400, "record, clean, fold_batch_norm")
+        self.assertEqual(self.service.call("GET", "/v1/models/normed/plan").json, plan)
+        self.put("halved", models.doubling())
+        self.right(self.infer("halved", {"x": np.ones(3, np.float32)}))
+        self.assertIn("    // what comes next depends on values:\n    return ", after("record", "halved").body.decode())
+
     def test_plan_says_what_was_generated(self):
         w = np.linspace(-1, 1, 128).astype(np.float32)
         file = models.onnx_file([("Mul", ["x", "w"], ["a"], {}), ("Add", ["a", "x"], ["b"], {}), ("Tanh", ["b"], ["c"], {}), ("Relu", ["c"], ["y"], {})],
@@ -457,6 +483,7 @@ class Models(service.ServiceTest):
         while any(thread.is_alive() for thread in threads):
             self.assertEqual(self.service.call("GET", "/v1/models/doubling/plan").status, 200)
             self.assertEqual(self.service.call("GET", "/v1/models/doubling/source").status, 200)
+            self.assertIn(self.service.call("GET", "/v1/models/doubling/source?after=views").status, (200, 404))
         self.assertEqual(wrong, [])
         plans = self.service.call("GET", "/v1/models/doubling/plan").json["plans"]
         self.assertEqual({plan["op_by_op"] for plan in plans}, {None})

@@ -257,6 +257,8 @@ class Replies(service.ServiceTest):
         for path in ("/v1/models", "/v1/models/m", "/v1/models/m/plan", "/v1/models/m/source", "/v2/models/m", "/v2/models/m/config", "/v2/models/m/versions/1/config"):
             self.check("GET", path)
         self.check("GET", "/v1/models/m/source?asm=1")
+        self.check("GET", "/v1/models/m/source?after=record")
+        self.check("GET", "/v1/models/m/source?after=nosuch", status=400)
         for body in (None, {"ready": True}):
             self.check("POST", "/v2/repository/index", body)
         self.check("POST", "/v2/models/m/infer", {"inputs": [a]}, status=400)
