@@ -144,6 +144,16 @@ static bool has_library(const struct trial *t)
     return has;
 }
 
+/* Whether an earlier row is the same code: tables list it again behind others, for calls that it is
+ * to leave to these. */
+static bool is_there(const struct trial *t, const struct td_impl *row)
+{
+    bool is = false;
+    for (int i = 0; i < t->n; i++)
+        is |= t->rival[i].row->run == row->run && t->rival[i].row->isa == row->isa;
+    return is;
+}
+
 /* Rows that take the call, with scratch that they share; the reference never, and rows without a
  * chance where all are asked for. */
 static void find_rivals(struct trial *t, const struct td_impl *rows)
@@ -154,7 +164,7 @@ static void find_rivals(struct trial *t, const struct td_impl *rows)
     for (const struct td_impl *row = rows; row[1].run && t->n < TD_MEASURED; row++) {
         struct rival *r = &t->rival[t->n];
         *r = (struct rival){.row = row};
-        if ((!t->asked && !row->library && is_beaten(row->isa, own)) ||
+        if ((!t->asked && !row->library && is_beaten(row->isa, own)) || is_there(t, row) ||
             td_row_objection(&t->call, row, &r->prepared))
             continue;
         if (!row->library && row->isa > own)

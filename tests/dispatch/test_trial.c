@@ -61,6 +61,7 @@ static double flops(const struct td_call *call)
 static const struct td_impl rows[] = {
     {.name = "quick", .run = quick, .dtypes = TD_ALL, .library = true, .prepare = takes},
     {.name = "endless", .run = endless, .dtypes = TD_ALL, .prepare = takes},
+    {.name = "quick, again", .run = quick, .dtypes = TD_ALL, .prepare = takes},
     {.name = "turned", .run = turned, .dtypes = TD_ALL, .prepare = takes_turned},
     {.name = "ref", .run = toy_run, .dtypes = TD_ALL},
     {0}};
