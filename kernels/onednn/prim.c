@@ -5,10 +5,11 @@
  * the primitive, and a call may run on another.
  *
  * Layouts: src and dst of products stay row-major. A weight that the server stores may take any
- * layout and is packed once into the weight's own list of forms; a weight that came with the
- * request is used as it lies, unless the library then has only slow code, and is reordered in
- * scratch if so. Convolutions reorder all three, as plain NCHW has no fast code. Their gradients
- * are described like themselves; the library only wants the forward primitive as a hint. */
+ * layout and is packed once into the weight's own list of forms, of a product into one form for all
+ * row counts; a weight that came with the request is used as it lies, unless the library then has
+ * only slow code, and is reordered in scratch if so. Convolutions reorder all three, as plain NCHW
+ * has no fast code. Their gradients are described like themselves; the library only wants the
+ * forward primitive as a hint. */
 #include "kernels/onednn/prim.h"
 
 #include <errno.h>
@@ -114,6 +115,35 @@ out:
     return status;
 }
 
+#define FORM_ROWS 256 /* for which the library chooses the form of a product's weight */
+#define FORM_WIDTH 64 /* of its widest blocks */
+
+/* The library packs a product's weight in wide blocks for few rows and for many, and in narrow ones
+ * for those between: another copy of the weight, for 3 % of the time at most (AVX-512, 1 to 256
+ * rows). So the weight has the form for many rows whatever they are, as long as there are two of
+ * its blocks for each thread. want[WEIGHT] becomes that form; how: the code that the library has
+ * for it. */
+static dnnl_status_t form_for_any_rows(struct td_onednn_prim *p, const struct td_onednn_desc *d,
+                                       dnnl_memory_desc_t *want, const char **how)
+{
+    struct td_onednn_desc many = *d;
+    dnnl_memory_desc_t like[SLOTS] = {NULL, want[WEIGHT], NULL}, form = NULL;
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_status_t status;
+    many.src[0] = many.dst[0] = FORM_ROWS;
+    TRY(dense(&like[SRC], d->rank, many.src, NULL, td_onednn_type(d->dtype)));
+    TRY(dense(&like[DST], d->rank, many.dst, NULL, td_onednn_type(d->dtype)));
+    TRY(describe_one(&pd, p, &many, like, false, how));
+    TRY(dnnl_memory_desc_clone(&form, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0)));
+    dnnl_memory_desc_destroy(want[WEIGHT]);
+    want[WEIGHT] = form;
+out:
+    dnnl_memory_desc_destroy(like[SRC]);
+    dnnl_memory_desc_destroy(like[DST]);
+    dnnl_primitive_desc_destroy(pd);
+    return status;
+}
+
 /* Post-ops and strides are not worth slower code than there is without. */
 static dnnl_status_t describe(dnnl_primitive_desc_t *pd, struct td_onednn_prim *p,
                               const struct td_onednn_desc *d, dnnl_memory_desc_t *want)
@@ -142,6 +172,34 @@ out:
     return status;
 }
 
+/* With the form for any rows, if the library then has the same code. */
+static dnnl_status_t describe_formed(dnnl_primitive_desc_t *pd, struct td_onednn_prim *p,
+                                     const struct td_onednn_desc *d, dnnl_memory_desc_t *want)
+{
+    const char *how = "", *formed = "";
+    dnnl_memory_desc_t like[SLOTS] = {want[SRC], NULL, want[DST]};
+    dnnl_status_t status;
+    TRY(dnnl_memory_desc_clone(&like[WEIGHT], want[WEIGHT]));
+    TRY(form_for_any_rows(p, d, like, &how));
+    TRY(describe(pd, p, d, like));
+    TRY(dnnl_primitive_desc_query(*pd, dnnl_query_impl_info_str, 0, &formed));
+    if (strcmp(how, formed) != 0)
+        status = dnnl_unimplemented;
+out:
+    dnnl_memory_desc_destroy(like[WEIGHT]);
+    if (status == dnnl_success || status == dnnl_out_of_memory)
+        return status;
+    dnnl_primitive_desc_destroy(*pd);
+    *pd = NULL;
+    return describe(pd, p, d, want);
+}
+
+static bool has_form(const struct td_onednn_desc *d)
+{
+    return d->stored && d->kind == TD_ONEDNN_linear &&
+           d->weight[0] >= (int64_t)2 * FORM_WIDTH * d->threads;
+}
+
 dnnl_status_t td_onednn_reorder(dnnl_primitive_t *r, const_dnnl_memory_desc_t from,
                                 const_dnnl_memory_desc_t to, size_t *pad)
 {
@@ -161,52 +219,6 @@ dnnl_status_t td_onednn_reorder(dnnl_primitive_t *r, const_dnnl_memory_desc_t fr
 out:
     dnnl_primitive_desc_destroy(pd);
     dnnl_primitive_attr_destroy(attr);
-    return status;
-}
-
-/* The packed weight's key and its name in oneDNN's notation: dimensions from the slowest to the
- * fastest, in capitals when blocked, then the blocks ("AB8b8a"). */
-static dnnl_status_t form_describe(struct td_onednn_prim *p, const struct td_onednn_desc *d)
-{
-    const_dnnl_memory_desc_t md = p->own[WEIGHT];
-    const dnnl_dims_t *to, *padded, *block, *block_dim;
-    dnnl_format_kind_t kind;
-    struct td_onednn_form *form = &p->form;
-    dnnl_status_t status;
-    TRY(dnnl_memory_desc_query(md, dnnl_query_format_kind, &kind));
-    if (kind != dnnl_blocked)
-        return dnnl_unimplemented;
-    TRY(dnnl_memory_desc_query(md, dnnl_query_strides, &to));
-    TRY(dnnl_memory_desc_query(md, dnnl_query_padded_dims, &padded));
-    TRY(dnnl_memory_desc_query(md, dnnl_query_inner_nblks_s32, &form->blocks));
-    TRY(dnnl_memory_desc_query(md, dnnl_query_inner_blks, &block));
-    TRY(dnnl_memory_desc_query(md, dnnl_query_inner_idxs, &block_dim));
-    form->rank = d->weight_rank;
-    form->dtype = d->dtype;
-    memcpy(form->owner, "dnnl", 4);
-    memcpy(form->dims, d->weight, sizeof form->dims);
-    memcpy(form->from, d->step, sizeof form->from);
-    memcpy(form->to, *to, (size_t)form->rank * sizeof **to);
-    memcpy(form->padded, *padded, (size_t)form->rank * sizeof **padded);
-    unsigned blocked = 0, seen = 0;
-    for (int i = 0; i < form->blocks; i++) {
-        form->block[i] = (*block)[i];
-        form->block_dim[i] = (*block_dim)[i];
-        blocked |= 1u << form->block_dim[i];
-    }
-    size_t at = (size_t)snprintf(p->form_name, sizeof p->form_name, "onednn ");
-    for (int i = 0; i < form->rank; i++) {
-        int next = -1;
-        for (int j = 0; j < form->rank; j++)
-            if (!(seen >> j & 1) && (next < 0 || form->to[j] > form->to[next]))
-                next = j;
-        seen |= 1u << next;
-        p->form_name[at++] = (char)((blocked >> next & 1 ? 'A' : 'a') + next);
-    }
-    for (int i = 0; i < form->blocks && at < sizeof p->form_name; i++)
-        at += (size_t)snprintf(p->form_name + at, sizeof p->form_name - at, "%d%c",
-                               (int)form->block[i], (char)('a' + form->block_dim[i]));
-out:
     return status;
 }
 
@@ -288,7 +300,7 @@ static dnnl_status_t build(struct td_onednn_prim *p, const struct td_onednn_desc
             TRY(dnnl_memory_desc_clone(&want[i], p->user[i]));
     }
     TRY(describe_bias(p, d, type));
-    TRY(describe(&pd, p, d, want));
+    TRY(any_weight && has_form(d) ? describe_formed(&pd, p, d, want) : describe(&pd, p, d, want));
     TRY(td_onednn_main(p, pd, d));
     TRY(dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &how));
     p->isa = td_onednn_named(how);
@@ -300,7 +312,7 @@ static dnnl_status_t build(struct td_onednn_prim *p, const struct td_onednn_desc
             continue;
         TRY(dnnl_memory_desc_clone(&p->own[i], got));
         if (i == WEIGHT && d->stored)
-            TRY(form_describe(p, d));
+            TRY(td_onednn_form_describe(p, d));
         else
             TRY(td_onednn_reorder(&p->reorder[i], i == (int)p->out ? got : p->user[i],
                                   i == (int)p->out ? p->user[i] : got, &pad));

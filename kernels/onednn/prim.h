@@ -59,6 +59,11 @@ void td_onednn_frame_put(struct td_onednn_prim *prim,
                          struct td_onednn_frame *frame);     /* NULL is fine */
 void td_onednn_frame_destroy(struct td_onednn_frame *frame); /* NULL is fine */
 
+/* ---- form.c ---- */
+
+/* p->form and p->form_name, of p->own[WEIGHT]. */
+dnnl_status_t td_onednn_form_describe(struct td_onednn_prim *p, const struct td_onednn_desc *d);
+
 /* ---- unpack.c ---- */
 
 /* td_weight_undo: the weight from its form, of which key is the struct td_onednn_form. */
