@@ -233,33 +233,59 @@ static void planes(void *arg, int64_t begin, int64_t end)
 
 /* ---- runs ---- */
 
-static void run(const struct job *job, int64_t in, int64_t out)
+#define PART 64           /* bytes that are copied at a time */
+#define AT_ONCE 64        /* runs, before looking whether to stop */
+#define SHORT (16 * PART) /* a run, for which a call of memcpy takes long */
+
+/* The last part ends with the run, and may copy some bytes again. */
+TD_INLINE void copy(char *to, const char *from, int64_t bytes)
 {
-    const void *from = job->in + in * job->size;
-    void *to = job->out + out * job->size;
-    if (job->in_col == 1 && job->out_col == 1) {
-        memcpy(to, from, (size_t)(job->cols * job->size));
+    if (bytes < PART || bytes > SHORT) {
+        memcpy(to, from, (size_t)bytes);
         return;
     }
-    run_any(job->size, to, job->out_col, from, job->in_col, job->cols);
+    for (int64_t i = 0; i < bytes - PART; i += PART)
+        memcpy(to + i, from + i, PART);
+    memcpy(to + bytes - PART, from + bytes - PART, PART);
+}
+
+/* n runs along the last dimension. */
+static void run(const struct job *job, int64_t in, int64_t out, int64_t n)
+{
+    const char *from = job->in + in * job->size;
+    char *to = job->out + out * job->size;
+    int last = job->rank - 1;
+    int64_t in_step = last < 0 ? 0 : job->in_step[last] * job->size;
+    int64_t out_step = last < 0 ? 0 : job->out_step[last] * job->size;
+    for (int64_t i = 0; i < n; i++, from += in_step, to += out_step)
+        if (job->in_col == 1 && job->out_col == 1)
+            copy(to, from, job->cols * job->size);
+        else
+            run_any(job->size, to, job->out_col, from, job->in_col, job->cols);
 }
 
 /* Runs [begin, end), walking the outer dimensions like an odometer. */
 static void runs(void *arg, int64_t begin, int64_t end)
 {
     const struct job *job = arg;
-    int64_t index[TD_BOX_RANK], in, out, rest = begin;
-    for (int d = job->rank - 1; d >= 0; rest /= job->shape[d--])
+    int64_t index[TD_BOX_RANK], in, out, rest = begin, since = 0;
+    int last = job->rank - 1;
+    for (int d = last; d >= 0; rest /= job->shape[d--])
         index[d] = rest % job->shape[d];
     place(job, begin, &in, &out);
-    for (int64_t i = begin; i < end; i++) {
-        if (i % 64 == 0 && td_stopped())
+    for (int64_t i = begin, n; i < end; i += n) {
+        int64_t left = last < 0 ? 1 : job->shape[last] - index[last];
+        n = left < end - i ? left : end - i;
+        n = n < AT_ONCE ? n : AT_ONCE;
+        if ((since += n) >= AT_ONCE && td_stopped())
             return;
-        run(job, in, out);
-        for (int d = job->rank - 1; d >= 0; d--) {
-            in += job->in_step[d];
-            out += job->out_step[d];
-            if (++index[d] < job->shape[d])
+        since = since < AT_ONCE ? since : 0;
+        run(job, in, out, n);
+        for (int64_t d = last, step = n; d >= 0; d--, step = 1) {
+            in += step * job->in_step[d];
+            out += step * job->out_step[d];
+            index[d] += step;
+            if (index[d] < job->shape[d])
                 break;
             in -= job->shape[d] * job->in_step[d];
             out -= job->shape[d] * job->out_step[d];
@@ -305,6 +331,26 @@ static void take_out(struct job *job, int d)
     }
 }
 
+/* Runs are copied along the shorter of two dimensions: the last one, in which they lie side by side
+ * in the output, or the one in which they do in the input. The other side then is as many streams
+ * as that is long, and the fewer there are the more of their lines stay in the caches. */
+static void go_along_the_shorter(struct job *job)
+{
+    int last = job->rank - 1, near = -1;
+    for (int d = 0; d < last; d++)
+        if (job->in_step[d] > 0 && (near < 0 || job->in_step[d] < job->in_step[near]))
+            near = d;
+    if (near < 0 || job->in_step[near] >= job->in_step[last] ||
+        job->shape[near] >= job->shape[last])
+        return;
+    int64_t n = job->shape[near], in = job->in_step[near], out = job->out_step[near];
+    take_out(job, near);
+    job->shape[last] = n;
+    job->in_step[last] = in;
+    job->out_step[last] = out;
+    job->rank++;
+}
+
 void TD_NAME(move_piece)(const struct td_piece *p, int threads)
 {
     int64_t size = (int64_t)td_dtype_size(p->out->dtype);
@@ -327,6 +373,7 @@ void TD_NAME(move_piece)(const struct td_piece *p, int threads)
     while (d >= 0 && job.in_step[d] != 1)
         d--;
     if (d < 0 || job.in_col <= 1 || job.out_col != 1) {
+        go_along_the_shorter(&job);
         td_parallel(threads, total / job.cols, 1 + 65536 / (job.cols * size), runs, &job);
         return;
     }
