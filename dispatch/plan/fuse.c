@@ -1,19 +1,19 @@
-/* Steps that are computed together: pointwise ones over one shape that follow one another, a tile
- * at a time, so that what lies between them never leaves the cache. */
+/* Fusion of pointwise steps that have one shape and follow one another: they are computed tile by
+ * tile, so that intermediate values never leave the cache. */
 #include "dispatch/plan/plan.h"
 #include "dispatch/step/own.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* What a step is, where it is one kernel; NULL: it is several, or nothing. */
+/* The step's unit (a kernel with its call) if it has just one; NULL: it has several or none. */
 static const struct unit *unit_of(const struct td_plan_step *step)
 {
     const struct unit *u = step->made->unit;
     return step->made->n_units == 1 && !u->fused && u->impl ? u : NULL;
 }
 
-/* How many values the step brings to those that are computed together; 0: it is none of these. */
+/* How many values the step would add to a fused group; 0: it cannot be in one. */
 static int values_of(const struct td_plan_step *step)
 {
     const struct unit *u = unit_of(step);
@@ -25,7 +25,7 @@ static bool has_shape(const struct td_tensor *a, const struct td_tensor *b)
     return a->rank == b->rank && !memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->rank);
 }
 
-/* Whether all that the step reads of steps from first on are whole results, as they are. */
+/* Whether the step uses results of steps from first on only whole and in their own shape. */
 static bool reads_whole(const struct td_plan *plan, const struct td_plan_step *step, int first)
 {
     for (int k = 0; k < step->n_uses; k++) {
@@ -71,7 +71,7 @@ void td_plan_group(struct td_plan *plan)
     close_group(plan, first, last, n);
 }
 
-/* Those that are computed with the step last begin there. */
+/* The first step of the group that ends with the step last. */
 static int first_of(const struct td_plan *plan, int last)
 {
     int first = last;

@@ -1,5 +1,5 @@
-/* Where values lie in a plan's memory: those share bytes that are not wanted at the same time, and
- * a result may take the place of an argument that is wanted no more. */
+/* Memory planning: the offsets of values in a plan's workspace. Values share bytes if their live
+ * ranges do not overlap, and a result may overwrite an argument of which it is the last use. */
 #include "dispatch/call/own.h"
 #include "dispatch/plan/plan.h"
 
@@ -8,23 +8,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEETS 128 /* values that one is fitted in between */
+#define MEETS 128 /* overlapping values, at most, between which a value is fitted */
 
-/* ---- from when to when ---- */
+/* ---- live ranges ---- */
 
 static size_t room_of(const struct td_plan_value *value)
 {
     return td_room_of(td_nbytes(&value->like));
 }
 
-/* When a step runs: those that are computed together do so where the last of them stands. */
+/* When a step runs: a fused group runs at the place of its last step. */
 static int when(const struct td_plan *plan, int step)
 {
     return step >= 0 && plan->step[step].with >= 0 ? plan->step[step].with : step;
 }
 
-/* From when to when each value is wanted; what only those read that are computed together with its
- * maker needs no memory. */
+/* Finds the live range of each value, and which values need no memory because only steps fused with
+ * their producer read them. */
 static void find_lives(struct td_plan *plan)
 {
     for (int i = 0; i < plan->n_values; i++) {
@@ -49,8 +49,9 @@ static void find_lives(struct td_plan *plan)
 
 /* ---- in place ---- */
 
-/* Whether the step may make its first result where the value lies: it is the last to read it, and
- * reads it whole, as those do that are computed with it. */
+/* Whether the step may write its first result over the value: no later step of its group uses it,
+ * and the step and the earlier ones of the group use it whole, in arguments that may be
+ * overwritten. */
 static bool may_overwrite(const struct td_plan *plan, int s, int value)
 {
     int last = when(plan, s);
@@ -69,8 +70,8 @@ static bool may_overwrite(const struct td_plan *plan, int s, int value)
     return true;
 }
 
-/* Of what step t reads, the value in whose place step s, which is computed with it, may make its
- * first result, or NULL. */
+/* A value used by step t that step s, of the same group, may overwrite with its first result; or
+ * NULL. */
 static struct td_plan_value *find_among(const struct td_plan *plan, int s, int t)
 {
     const struct td_plan_step *step = &plan->step[t];
@@ -97,7 +98,8 @@ static struct td_plan_value *find_overwritten(const struct td_plan *plan, int s)
     return value;
 }
 
-/* Such places go from value to value: the first one's lasts as long as the last. */
+/* Finds the results that are computed in place. In a chain of them the first value owns the memory,
+ * so its live range is extended to the end of the last. */
 static void overwrite(struct td_plan *plan)
 {
     for (int i = 0; i < plan->n_values; i++)
@@ -120,7 +122,8 @@ static size_t room_over_life(const struct td_plan_value *value)
     return room_of(value) * (size_t)(value->last - value->first + 1);
 }
 
-/* The larger m comes first; of equals the older one, so that those that die first lie together. */
+/* Orders values by decreasing m, n; equal ones by their first step, so that values that die early
+ * lie together. */
 static int compare(const struct td_plan_value *x, size_t m, const struct td_plan_value *y, size_t n)
 {
     return m != n                 ? (m < n) - (m > n)
@@ -140,21 +143,21 @@ static int by_room_over_life(const void *a, const void *b)
     return compare(*x, room_over_life(*x), *y, room_over_life(*y));
 }
 
-/* The ends of places over the steps, as a tree over ranges of these. */
+/* A segment tree over ranges of steps: the highest ends of values placed so far. */
 struct sky {
-    size_t top; /* the highest place that ends in the range, or below it */
-    size_t all; /* the same of those values that live in all of it */
+    size_t top; /* the highest end of a value that is live in the range */
+    size_t all; /* the same of the values that are live in all of it */
 };
 
 struct placing {
     struct td_plan *plan;
     int n;                          /* values */
     struct td_plan_value **value;   /* in the order in which they are placed, */
-    struct td_plan_value **by_life; /* and in that in which their lives begin */
-    int *rank;                      /* in by_life, by the value's number */
-    int leaves, *last; /* a tree over by_life: the last step of those that are placed; or -1 */
+    struct td_plan_value **by_life; /* and ordered by the start of their live ranges */
+    int *rank;                      /* by the value's number: its index in by_life */
+    int leaves, *last; /* a tree over by_life: the last step of values placed so far; or -1 */
     struct sky *sky;
-    struct td_plan_value *met[MEETS + 1]; /* that live when a value does */
+    struct td_plan_value *met[MEETS + 1]; /* values whose live ranges overlap the present one's */
     int n_met;
 };
 
@@ -171,8 +174,9 @@ static int by_place(const void *a, const void *b)
     return ((*x)->at > (*y)->at) - ((*x)->at < (*y)->at);
 }
 
-/* Of the n whose lives begin no later than the value's ends, in the node's range from low on, those
- * that are placed and live when it does; no more than MEETS + 1. */
+/* Collects in met the placed values that are live at step first or later, among the n first of
+ * by_life (which begin before the present value ends) in the tree node's range from low on; at most
+ * MEETS + 1. */
 static void meet(struct placing *p, int node, int low, int size, int n, int first)
 {
     if (low >= n || p->last[node] < first || p->n_met > MEETS)
@@ -186,7 +190,7 @@ static void meet(struct placing *p, int node, int low, int size, int n, int firs
     meet(p, 2 * node + 1, low + size / 2, size / 2, n, first);
 }
 
-/* How many lives begin no later than with that step. */
+/* How many values' live ranges begin at that step or before. */
 static int count_begun(const struct placing *p, int step)
 {
     int low = 0, high = p->n;
@@ -200,7 +204,7 @@ static int count_begun(const struct placing *p, int step)
     return low;
 }
 
-/* The highest end of a place in the value's life; with raise that of its own place is noted. */
+/* The highest end of the placed values that are live when v is; raise: also enters v's end. */
 static size_t look_up(struct placing *p, int node, int low, int size, const struct td_plan_value *v,
                       bool raise)
 {
@@ -220,8 +224,8 @@ static size_t look_up(struct placing *p, int node, int low, int size, const stru
     return left > sky->all ? left : sky->all;
 }
 
-/* The lowest place where a value meets none of the others that live when it does; above all of
- * these, where they are many. */
+/* The lowest offset where the value overlaps no other that is live at the same time; if more than
+ * MEETS are, the offset above all of them. */
 static size_t find_place(struct placing *p, const struct td_plan_value *value)
 {
     size_t at = 0, room = room_of(value);
@@ -236,7 +240,7 @@ static size_t find_place(struct placing *p, const struct td_plan_value *value)
     return at;
 }
 
-/* Each in the lowest place that is free for its life, in that order: how many bytes they take. */
+/* Places the values in that order, each at the lowest free offset: how many bytes they need. */
 static size_t place_in_order(struct placing *p, int (*order)(const void *, const void *))
 {
     size_t bytes = 0;
@@ -268,7 +272,7 @@ static int begin_placing(struct placing *p, struct td_plan *plan)
     return p->value && p->by_life && p->rank && p->last && p->sky ? 0 : -ENOMEM;
 }
 
-/* Those that have places of their own. */
+/* Collects the values that need memory of their own. */
 static void collect(struct placing *p)
 {
     struct td_plan *plan = p->plan;
@@ -286,7 +290,7 @@ static void collect(struct placing *p)
         p->rank[p->by_life[i] - plan->value] = i;
 }
 
-/* By two orders, neither of which is always the better one. */
+/* Places all values in two orders, and keeps the smaller result: neither order is always better. */
 static int place_all(struct td_plan *plan)
 {
     struct placing *p = calloc(1, sizeof *p);

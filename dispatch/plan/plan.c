@@ -1,5 +1,5 @@
-/* From recorded steps to what is run again and again: steps are bound, values get places in one
- * piece of memory (place.c); then a run is a loop over the steps. */
+/* Closing and running plans. Closing binds the recorded steps, and places the values in one
+ * workspace (place.c); a run is then a loop over the steps. */
 #include "dispatch/plan/plan.h"
 #include "kernels/loops/fused.h"
 
@@ -88,7 +88,8 @@ static void point(const struct td_plan_step *step, const struct td_plan_use *use
     td_step_set_input(step->made, td_plan_argument(step, use->arg), use->element, data);
 }
 
-/* Until it has run a plan has no memory: values lie apart there all the same. */
+/* The base address of values before the first run, when there is no workspace: it is never
+ * accessed, but the values have distinct addresses already. */
 #define NOWHERE ((unsigned char *)((uintptr_t)1 << 52))
 
 static void point_steps(struct td_plan *plan, unsigned char *memory)
@@ -108,7 +109,7 @@ static void point_steps(struct td_plan *plan, unsigned char *memory)
     }
 }
 
-/* Which arguments are the model's inputs, so that a run need not look for them. */
+/* Lists the uses of inputs and outer values, so that a run need not search for them. */
 static int find_taken(struct td_plan *plan)
 {
     int n = 0;
@@ -123,7 +124,7 @@ static int find_taken(struct td_plan *plan)
     return plan->taken ? 0 : -ENOMEM;
 }
 
-/* Where a value is when the plan, by whose steps it is made, runs on these inputs. */
+/* The address of a value, of plan->by, when the plan runs on these inputs. */
 static char *data_of(const struct td_plan *plan, int value, const struct td_tensor *inputs)
 {
     const struct td_plan_value *v = &plan->by->value[value];
@@ -135,7 +136,7 @@ static char *data_of(const struct td_plan *plan, int value, const struct td_tens
     return outer->of ? outer->of->output[outer->output].tensor.data : outer->data;
 }
 
-/* Values from outside the plan have other addresses in each run. */
+/* Sets the addresses of inputs and outer values, which differ from run to run. */
 static void point_to_inputs(const struct td_plan *plan, const struct td_tensor *inputs)
 {
     const struct td_plan *by = plan->by;
@@ -145,7 +146,8 @@ static void point_to_inputs(const struct td_plan *plan, const struct td_tensor *
     }
 }
 
-/* With each input at addresses of its own, which nothing else has: they are compared only. */
+/* Makes the fused loops of all groups. Inputs get unique addresses for this, which are only
+ * compared. */
 static int fuse(struct td_plan *plan)
 {
     struct td_tensor *apart = calloc((size_t)plan->n_inputs + 1, sizeof *apart);
@@ -196,8 +198,8 @@ static int run_step(const struct td_plan *plan, int s, struct td_problem *proble
                : 0;
 }
 
-/* Runs all steps in order. is_first: of a loop's turns, or the only one; step->ns sums up the time
- * of all turns. */
+/* Runs all steps in order. is_first: this is the first or only turn of a loop; step->ns sums up the
+ * time of all turns. */
 static int run_steps(struct td_plan *plan, bool is_first, struct td_model_figures *figures,
                      struct td_problem *problem)
 {
@@ -209,7 +211,7 @@ static int run_steps(struct td_plan *plan, bool is_first, struct td_model_figure
             continue;
         td_figures_count(figures, step->isa, step->compute_type);
         if (step->with >= 0 && step->with != s)
-            continue; /* the last of them runs all, and has their time */
+            continue; /* the group's last step runs all of it, and has its time */
         err = run_step(plan, s, problem);
         int64_t now = td_clock_ns();
         step->ns = now - last + (is_first ? 0 : step->ns);

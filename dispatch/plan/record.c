@@ -1,7 +1,7 @@
-/* Recording: while a program is walked, each call that depends on the inputs becomes a step of a
- * plan, which names its arguments as they were given, and which of them are results of steps. Its
- * results are what its rule says of types and shapes; nothing is computed. So a walk that is
- * recorded ends where it would have to know an element. */
+/* Recording. While a program is walked, each call that depends on the inputs becomes a step of a
+ * plan: its arguments as they were given, and which of them are results of steps. The operator's
+ * rule gives its results' types and shapes; nothing is computed. So the plan ends where the walk
+ * has to know an element of a result. */
 #include "dispatch/plan/plan.h"
 #include "kernels/trap.h"
 
@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what a plan is for ---- */
+/* ---- the inputs that a plan serves ---- */
 
-#define SMALL 16 /* elements of an input that may decide what is computed: a rate, a length */
+#define SMALL 16 /* elements, at most, of an input that may be fixed: a rate, a length */
 
 bool td_tensor_is_like(const struct td_tensor *a, const struct td_tensor *b)
 {
@@ -86,7 +86,7 @@ int td_plan_add_step(struct td_plan *plan, const struct td_plan_step *step)
     return plan->n_steps++;
 }
 
-/* An address for so many bytes that are nowhere. */
+/* A unique address range for so many bytes that do not exist. */
 static void *take_address(struct td_walk *walk, size_t bytes)
 {
     uintptr_t at = walk->addresses + 64;
@@ -127,8 +127,8 @@ int td_record_input(struct td_walk *walk, int i, struct td_item *item)
     return 0;
 }
 
-/* The plan's value that the item lies in: its own, the model's input, or an output of a plan that
- * ran before. */
+/* The number of walk->plan's value that the item is or views; adds one for an input of the model or
+ * an output of an earlier plan that the plan has not used yet. */
 static int value_of(struct td_walk *walk, const struct td_item *item)
 {
     struct td_plan *plan = walk->plan;
@@ -153,7 +153,7 @@ size_t td_record_offset(const struct td_walk *walk, const struct td_item *item)
                     (char *)walk->recorded[item->recorded - 1].like.data);
 }
 
-/* Constants that were made under way stay with the plan. */
+/* Gives the plan a reference to the memory of a constant that was computed while recording. */
 static int hold(struct td_plan *plan, struct td_block *block)
 {
     if (!block)
@@ -186,8 +186,8 @@ static uint64_t from_of_all(const struct td_walk *walk, const struct td_given *a
     return from;
 }
 
-/* A known tensor that changes from turn to turn is an input of the plan and not a constant, so that
- * the turns can share one plan. */
+/* Makes a known tensor that differs from turn to turn of a loop an outer value of the plan and not
+ * a constant, so that the turns can share one plan. */
 static int use_varying(struct td_walk *walk, struct td_plan_step *step, int arg, int element,
                        const struct td_item *item, struct td_tensor *t)
 {
@@ -204,7 +204,7 @@ static int use_varying(struct td_walk *walk, struct td_plan_step *step, int arg,
     return value < 0 ? value : 0;
 }
 
-/* t: the step's argument, or that element of it. */
+/* Adds the use of an item by a step. t: the step's argument, or that element of it. */
 static int use(struct td_walk *walk, struct td_plan_step *step, int arg, int element,
                const struct td_item *item, struct td_tensor *t)
 {
@@ -218,7 +218,7 @@ static int use(struct td_walk *walk, struct td_plan_step *step, int arg, int ele
     return value < 0 ? value : 0;
 }
 
-/* A copy of an argument that lives as long as the plan. */
+/* Copies an argument into the plan's memory. */
 static int copy_arg(struct td_walk *walk, struct td_plan_step *step, int i,
                     const struct td_given *given)
 {
@@ -273,11 +273,11 @@ static int record_step(struct td_walk *walk, const struct td_given *args, int n_
     if (plan->n_steps == TD_PLAN_STEPS)
         return td_record_refuse(walk, "there are more calls than a plan may have");
     struct td_plan_step step = {.handle = run->handle,
-                                .in_place = run->in_place && run->parts, /* and converts */
+                                .in_place = run->in_place && run->parts, /* it converts */
                                 .node = walk->node ? walk->node->name : "",
                                 .n_outs = run->call.n_out};
     int err = copy_args(walk, &step, args, n_args);
-    step.value = plan->n_values; /* behind those that its arguments have brought */
+    step.value = plan->n_values; /* after the values that copy_args has added */
     return err ? err : td_plan_add_step(plan, &step) < 0 ? -ENOMEM : 0;
 }
 

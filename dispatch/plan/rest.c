@@ -1,19 +1,20 @@
-/* Which stored tensors' plain elements a model needs. A plan's steps, once they have run, are known
- * to read packed forms or not; what no plan reads plain may rest (kernels/weight.h) until
- * somebody walks the program again, who may read anything. Waking takes a while, so a model that is
- * walked now and again, for inputs of ever new shapes, is left awake for longer each time. */
+/* Frees the plain elements of weights that are only read in packed form. After its first run it is
+ * known which weights a plan's steps read packed. Weights that no plan reads plain rest: their
+ * plain elements are freed (kernels/weight.h) until a thread walks the program again, which may
+ * read any. Restoring them takes a while, so if a model is walked now and again, for inputs of new
+ * shapes, its weights stay awake for longer each time. */
 #include "dispatch/passes/passes.h"
 #include "dispatch/step/build.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#define CALM 4    /* runs of plans after a walk, before weights rest the first time */
-#define CALMER 20 /* times at most that this is doubled */
+#define CALM 4    /* runs of plans after a walk before weights rest; doubled with each wake, */
+#define CALMER 20 /* this many times at most */
 
 /* ---- a plan's pins ---- */
 
-struct stored { /* a model's constants that are stored tensors, by address */
+struct stored { /* a model's constants that are weights, ordered by address */
     int n;
     const struct td_tensor **tensor;
 };
@@ -37,11 +38,11 @@ static int find_stored(struct stored *stored, const struct td_model *model)
     return stored->tensor ? 0 : -ENOMEM;
 }
 
-/* The stored tensor in whose elements a constant lies; NULL: in none. */
+/* The weight that a constant is or is a view of; NULL: none. */
 static struct td_weight *weight_of(const struct stored *stored, const struct td_tensor *t,
                                    uint64_t *visits)
 {
-    int low = 0, high = stored->n; /* those below low begin before it or with it */
+    int low = 0, high = stored->n; /* those below low begin at or before t */
     for (; low < high && !t->weight; (*visits)++) {
         int middle = low + (high - low) / 2;
         if ((uintptr_t)stored->tensor[middle]->data <= (uintptr_t)t->data)
@@ -103,8 +104,8 @@ int td_plan_pin(const struct td_model *model, struct td_plan *plan)
     return err;
 }
 
-/* Whether pin i's step reads that weight through one argument alone; pins are in the steps' order.
- */
+/* Whether the step of pin i reads the weight through one argument only. Pins are in the order of
+ * steps. */
 static bool reads_once(const struct td_plan *plan, int i)
 {
     const struct td_plan_pin *p = plan->pin;

@@ -15,11 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SMALL 1024 /* bytes of a constant that is known by its elements */
-#define BACK 16    /* plans of the path that are looked at, from the last one on */
+#define SMALL 1024 /* bytes, at most, of a constant that is compared by its elements */
+#define BACK 16    /* plans at the end of the path that are compared with */
 
-/* ---- what is recorded, as 128 bits: two hashes that begin apart, so that by chance no two plans
- * that differ ever have the same ---- */
+/* ---- the hash of a recorded plan: two hashes with different seeds, 128 bits, so that different
+ * plans never have the same one by chance ---- */
 
 static void add(uint64_t *h, uint64_t x)
 {
@@ -120,7 +120,7 @@ static struct td_plan *find_alike(const struct td_path *path, const struct td_pl
     return NULL;
 }
 
-/* ---- where it computes ---- */
+/* ---- the workspace ---- */
 
 /* Whether values in run's workspace are still needed: the walk's plan reads one, one says which
  * plan comes next, or the walk still holds one. run: the last plan that used the workspace. */
@@ -164,10 +164,10 @@ static struct td_workspace *take_another(struct td_plan *by)
     return more[by->n_more] ? more[by->n_more++] : NULL;
 }
 
-/* ---- becoming one ---- */
+/* ---- sharing steps ---- */
 
-/* The plan keeps its outputs, its inputs from outside, and the values for which it comes next,
- * which have so many bytes; all else that was recorded is freed. */
+/* Makes the plan share the steps of by: keeps its outputs, its outer values, and plan->values,
+ * which have so many bytes; everything else that was recorded is freed. */
 static int give_up_steps(struct td_plan *plan, struct td_plan *by, size_t bytes)
 {
     struct td_arena *small = td_plan_arena(plan), *large = plan->arena;

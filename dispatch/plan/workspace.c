@@ -1,7 +1,7 @@
-/* The memory that a model's plans compute in. A plan holds none of its own, since of a model's many
- * plans, one for each set of sizes, as many are at work as there are workers: a run takes what
- * another has left, the last one first, whose pages are in the caches, and gives it back with its
- * results. */
+/* The workspaces of a model's plans. Idle plans share them: of the many plans, one for each set of
+ * input shapes, at most as many run at a time as there are workers. A run takes an idle workspace,
+ * the last used first, because its pages are in the caches, and gives it back when its results are
+ * freed, unless other plans follow the plan (model/cut.c). */
 #include "dispatch/plan/plan.h"
 
 #include <stdlib.h>
@@ -41,7 +41,8 @@ static struct td_workspace *pop(struct td_model *model)
     return workspace;
 }
 
-/* One that is too small goes, so that there are never more than have been at work at a time. */
+/* Frees an idle one that is too small, so that there are never more than have been in use at a
+ * time. */
 struct td_workspace *td_workspace_take(struct td_model *model, size_t bytes)
 {
     struct td_workspace *workspace = pop(model);
@@ -77,7 +78,7 @@ void td_workspaces_free(struct td_model *model)
         destroy(model, workspace);
 }
 
-/* ---- what plans take beside that ---- */
+/* ---- other memory of plans ---- */
 
 int td_plan_charge(struct td_plan *plan, size_t bytes)
 {
