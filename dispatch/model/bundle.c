@@ -1,6 +1,6 @@
-/* Reads what brings a model and the files of its weights in one: multipart/form-data, told by its
- * first line, whose parts stay where they are, or a zip with a .onnx in it, whose entries are
- * inflated. Neither may make much of little, or names that lead elsewhere. */
+/* Reads a model that comes in one file with the files of its weights: multipart/form-data,
+ * recognized by its first line, whose parts are not copied; or a zip that contains a .onnx, whose
+ * entries are inflated. Zip bombs and names that lead out of the bundle are refused. */
 #include "dispatch/model/bundle.h"
 
 #include <errno.h>
@@ -8,10 +8,10 @@
 #include <string.h>
 #include <zip.h>
 
-#define MOST 1024 /* files */
-#define NAME 256  /* bytes of a name, with its end */
+#define MOST 1024 /* files, at most */
+#define NAME 256  /* bytes of a name, with the final 0 */
 #define NONE 1
-#define INFLATES 64 /* times its own size that a zip may become, and a megabyte */
+#define INFLATES 64 /* a zip may inflate to this many times its size, plus a megabyte */
 
 static int wrong(struct td_problem *problem, const char *why, const char *name)
 {
@@ -33,7 +33,7 @@ static bool ends(const char *name, const char *with)
     return n >= m && !strcmp(name + n - m, with);
 }
 
-/* No name of another place. */
+/* Whether the name is a relative path that stays inside the bundle. */
 static bool is_right(const char *name)
 {
     if (!*name || *name == '/' || strchr(name, '\\'))
@@ -44,7 +44,7 @@ static bool is_right(const char *name)
     return true;
 }
 
-/* The one .onnx among the files, or a form's field "model"; names are judged. */
+/* Checks the files' names, and finds the model: the only .onnx, or the form's field "model". */
 static int find_model(struct td_bundle *b, struct td_problem *problem)
 {
     int found = 0;
@@ -67,7 +67,7 @@ static int find_model(struct td_bundle *b, struct td_problem *problem)
             found);
     const char *slash = strrchr(b->model->name, '/');
     size_t folder = slash ? (size_t)(slash + 1 - b->model->name) : 0;
-    for (int i = b->files.n - 1; i >= 0 && folder; i--) /* names are from the model's own on */
+    for (int i = b->files.n - 1; i >= 0 && folder; i--) /* names become relative to its folder */
         if (!strncmp(b->file_[i].name, b->model->name, folder) && &b->file_[i] != b->model)
             b->file_[i].name += folder;
     b->files.file = b->file_;
@@ -85,7 +85,8 @@ static const char *search(struct cursor in, const char *what, size_t length)
     return memmem(in.at, (size_t)(in.end - in.at), what, length);
 }
 
-/* The value of a parameter of Content-Disposition, name="..." or name=..., without its way. */
+/* Copies the value of a Content-Disposition parameter, name="..." or name=..., to a buffer of NAME
+ * bytes; base: without the folders before the file's name. */
 static void read_parameter(struct cursor head, const char *name, bool base, char *to)
 {
     size_t length = strlen(name);
@@ -93,7 +94,7 @@ static void read_parameter(struct cursor head, const char *name, bool base, char
     for (const char *at = search(head, name, length); at;
          at = search((struct cursor){at + 1, head.end}, name, length)) {
         const char *v = at + length, *end;
-        if (at[-1] != ' ' && at[-1] != ';') /* of a longer word */
+        if (at[-1] != ' ' && at[-1] != ';') /* the end of a longer name */
             continue;
         bool quoted = v < head.end && *v == '"';
         v += quoted;
@@ -116,7 +117,7 @@ static bool is_form(struct cursor in)
            in.end - line > (ptrdiff_t)sizeof next && !strncasecmp(line + 2, next, sizeof next - 1);
 }
 
-/* A part from behind its boundary's line up to the next boundary. */
+/* Reads a part, which begins after its boundary and ends before the next. */
 static int read_part(struct td_bundle *b, struct cursor part, struct td_problem *problem)
 {
     const char *body = search(part, "\r\n\r\n", 4);
@@ -157,8 +158,7 @@ static int read_form(struct td_bundle *b, struct cursor in, struct td_problem *p
 
 /* ---- zips ---- */
 
-/* How many bytes all entries have, and whether there is a .onnx among them; NONE: it is no model's.
- */
+/* The bytes needed for all entries and names; NONE: no .onnx, or a PyTorch archive. */
 static int measure(zip_t *zip, size_t size, size_t *bytes, struct td_problem *problem)
 {
     bool has_model = false;
@@ -202,7 +202,7 @@ static int read_entries(struct td_bundle *b, zip_t *zip, struct td_problem *prob
             continue;
         zip_file_t *file = zip_fopen_index(zip, (zip_uint64_t)i, 0);
         bool whole = file && zip_fread(file, data, stat.size) == (zip_int64_t)stat.size &&
-                     !zip_fread(file, data + stat.size, 1); /* at the end their sum is judged */
+                     !zip_fread(file, data + stat.size, 1); /* reading to the end checks the CRC */
         if (file)
             zip_fclose(file);
         if (!whole)
@@ -222,7 +222,7 @@ static int read_zip(struct td_bundle *b, const void *file, size_t size, struct t
     if (source && !zip)
         zip_source_free(source);
     zip_error_fini(&error);
-    if (!zip) /* PyTorch's reader says why */
+    if (!zip) /* the PyTorch importer will say why */
         return 0;
     size_t bytes = 0;
     int err = measure(zip, size, &bytes, problem);

@@ -1,4 +1,5 @@
-/* A model that comes with the files of its weights: a form, as curl -F sends it, or a zip. */
+/* A model together with the files of its weights: multipart form data, as curl -F sends it, or a
+ * zip. */
 #ifndef TD_DISPATCH_BUNDLE_H
 #define TD_DISPATCH_BUNDLE_H
 
@@ -6,14 +7,14 @@
 
 struct td_bundle {
     struct td_files files;
-    const struct td_file *model; /* which of them it is; NULL: the bytes are no bundle */
+    const struct td_file *model; /* the model among the files; NULL: the bytes are no bundle */
     struct td_file *file_;
-    char *room_; /* names and what was inflated */
-    size_t taken_;
+    char *room_;   /* memory of names and of inflated files */
+    size_t taken_; /* bytes of room_, taken from td_memory */
 };
 
-/* Looks for one in a file, which it may point into. -EINVAL: what is wrong with it, -ENOMEM; to be
- * closed in either case. */
+/* Reads a file as a bundle, if it is one; the bundle may point into the file. -EINVAL: problem says
+ * what is wrong, -ENOMEM. The caller closes the bundle also after an error. */
 int td_bundle_open(struct td_bundle *bundle, const void *file, size_t size,
                    struct td_problem *problem);
 void td_bundle_close(struct td_bundle *bundle);

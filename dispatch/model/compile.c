@@ -1,7 +1,7 @@
-/* Plans, from their making to their end. A program and the types and shapes of inputs become a plan
- * that runs: a walk that computes nothing of the inputs records the calls (record.c), passes change
- * them, and what is left is bound and placed. It takes some microseconds a node, so it is done when
- * such inputs first come, and they are computed by it. */
+/* Creating, compiling and freeing plans. To compile a plan for inputs of given types and shapes, a
+ * walk records the calls that depend on the inputs, without computing them (record.c), passes
+ * rewrite them, and the remaining calls are bound and placed. This takes some microseconds for each
+ * node, so it is done when such inputs first come, and already that call runs by the plan. */
 #include "dispatch/passes/passes.h"
 #include "kernels/trap.h"
 
@@ -77,7 +77,7 @@ struct td_plan *td_plan_create_after(struct td_plan *before, const void *values)
     return plan;
 }
 
-/* All but what its inputs are like. */
+/* Frees all but its inputs' types and shapes. */
 void td_plan_clear(struct td_plan *p)
 {
     while (p->after) {
@@ -125,7 +125,7 @@ void td_plan_free(struct td_plan **plan)
     free(p);
 }
 
-/* Takes the room of its lists. */
+/* Charges the model's budget for the plan's struct and lists. */
 static int count_lists(struct td_plan *plan)
 {
     size_t bytes = sizeof *plan + sizeof *plan->step * (size_t)plan->steps_room +
@@ -137,9 +137,10 @@ static int count_lists(struct td_plan *plan)
     return err;
 }
 
-/* ---- making ---- */
+/* ---- compiling ---- */
 
-/* What cannot be bound in a plan could be in the walk: there is no plan, for that reason. */
+/* Runs the passes, closes and pins the plan. If a call cannot be bound in the plan, it may still be
+ * in the walk: then walk->why gets the reason, and no plan is made. */
 static int close(struct td_walk *walk)
 {
     struct td_plan *plan = walk->plan;

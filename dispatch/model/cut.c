@@ -1,18 +1,18 @@
-/* Where a walk that records has to know an element that depends on the inputs: a loop's condition,
- * how many rows are wanted. The plan so far ends there and is run, the element is looked up, and
- * another plan begins that is for this value. So a program becomes a tree of plans, of which a run
- * takes one path: at each plan's end, the value says which comes next. Where it is one that has not
- * come yet, the program is walked once more, past the plans that have run, and recorded from there
- * on.
+/* Cuts a program into plans where control flow or a size depends on a computed element: a loop's
+ * condition, a number of rows. There the plan that is being recorded ends and is run, the element
+ * is read, and another plan begins that is valid for this value. So a program becomes a tree of
+ * plans, of which a run takes one path: at the end of each plan the value selects the next. For a
+ * value that is new, the program is walked once more, past the plans that have run, and recorded
+ * from there on.
  *
- * Who has to be known to the plans behind: what is still held where a plan ends. It becomes the
- * plan's outputs, and these keep their memory as long as the tree does. */
+ * Later plans may use the values that items still refer to where a plan ends. These become the
+ * plan's outputs, and keep their memory as long as the tree exists. */
 #include "dispatch/plan/plan.h"
 
 #include <assert.h>
 #include <errno.h>
 
-/* Those that are still held become outputs of the plan, of which the item is one. */
+/* Makes the recorded tensors that still have references, and the wanted item, plan outputs. */
 static int give_out(struct td_walk *walk, const struct td_item *wanted)
 {
     struct td_plan *plan = walk->plan;
@@ -34,7 +34,7 @@ static int give_out(struct td_walk *walk, const struct td_item *wanted)
     return 0;
 }
 
-/* The plan ends where the item's elements are wanted, and is run. */
+/* Ends the plan where the item's elements have to be known, and runs it. */
 static int end_plan(struct td_walk *walk, const struct td_item *item)
 {
     struct td_plan *plan = walk->plan;
@@ -49,7 +49,7 @@ static int end_plan(struct td_walk *walk, const struct td_item *item)
     return err ? err : td_plan_finish(walk);
 }
 
-/* Another one begins, for these values. */
+/* Begins the next plan, for these values. */
 static int begin_plan(struct td_walk *walk, const void *values)
 {
     struct td_plan *before = walk->path->plan[walk->path->n - 1];
@@ -63,7 +63,7 @@ static int begin_plan(struct td_walk *walk, const void *values)
     return 0;
 }
 
-/* What the plans that ran before give out is where they have left it. */
+/* Notes which recorded tensors are outputs of the path's plans. */
 static void look_up_outputs(struct td_walk *walk)
 {
     for (int k = 0; k < walk->path->n; k++) {

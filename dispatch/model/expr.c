@@ -11,19 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST TD_FORMULA_ARGS         /* inputs and constants */
-#define MOST_NS INT64_C(1000000000)  /* that it may take */
-#define MOST_BYTES ((size_t)1 << 46) /* of a tensor whose results are inferred */
+#define MOST TD_FORMULA_ARGS         /* inputs and constants, at most */
+#define MOST_NS INT64_C(1000000000)  /* that finding the outputs' types may take */
+#define MOST_BYTES ((size_t)1 << 46) /* of an operand, above which results are not inferred */
 #define MOST_SIZE ((int64_t)1 << 53) /* of an input's dimension */
 #define MOST_TRIED ((size_t)1 << 20) /* bytes of an input when types are found */
 
 struct reading {
     struct td_model *model;
-    struct td_arena *once; /* for what the reading alone needs */
+    struct td_arena *once; /* memory that is freed after reading */
     struct td_problem *problem;
     struct td_node_operand *operand; /* all inputs, then all constants */
-    struct td_named named[MOST];     /* the same as arguments without data */
-    bool huge;                       /* one of them is larger than any memory */
+    struct td_named named[MOST];     /* the operands as arguments without data */
+    bool huge;                       /* an operand is larger than MOST_BYTES */
     int n;
 };
 
@@ -44,7 +44,7 @@ static int lower(struct td_walk *walk, const struct td_node *node, const struct 
     return err;
 }
 
-/* Name, type and shape of an input or constant. least: of a size. */
+/* Reads the name, type and shape of an input or constant. least: the smallest size allowed. */
 static int read_tensor(struct reading *r, const cJSON *json, const char *what, int64_t least,
                        struct td_tensor *t, const char **name)
 {
@@ -157,7 +157,7 @@ static int read_constant(struct reading *r, const cJSON *json)
     return err ? err : add_operand(r, name, &t, value);
 }
 
-/* The outputs are the results that have names; a single one without is out. */
+/* Makes outputs of the named results, or of a single one without a name, which is called out. */
 static int read_outputs(struct reading *r, const struct td_graph *graph, struct td_node *node)
 {
     struct td_model *m = r->model;
@@ -183,8 +183,8 @@ static int read_outputs(struct reading *r, const struct td_graph *graph, struct 
     return 0;
 }
 
-/* Of the outputs, where they follow from the inputs' and constants': no failure says more than that
- * they do not. */
+/* Sets the outputs' types and shapes, if they can be inferred from those of the inputs and
+ * constants; errors are ignored. */
 static void infer_outputs(struct reading *r, const char *expr)
 {
     struct td_options options = {.alloc = td_alloc_in_arena, .alloc_arg = r->once};
@@ -201,7 +201,7 @@ static void infer_outputs(struct reading *r, const char *expr)
     }
 }
 
-/* Reads the expression once, so that what is wrong with it is said now. */
+/* Parses the expression once, so that errors in it are reported at loading. */
 static int read_expr(struct reading *r, const char *expr, struct td_node *node)
 {
     struct td_graph_use use;
@@ -250,7 +250,7 @@ int td_import_expr(struct td_model *model, const void *file, size_t size,
     struct td_pt2_json json = {0};
     struct td_arena *once = td_arena_create();
     struct reading r = {.model = model, .once = once, .problem = problem};
-    char *text = once ? td_arena_strdup(once, file, size) : NULL; /* it is changed on the way */
+    char *text = once ? td_arena_strdup(once, file, size) : NULL; /* parsing changes it */
     int err = text ? td_pt2_parse(&json, text, size, "the model", problem)
                    : td_problem_set(problem, ENOMEM, "no memory for the model");
     err = err ? err : read_model(&r, json.root);
@@ -259,8 +259,8 @@ int td_import_expr(struct td_model *model, const void *file, size_t size,
     return err;
 }
 
-/* Of outputs that could not be inferred. Sizes that may be any are 1 here. Where such a call fails,
- * outputs are said to be FP32. */
+/* Finds the types of outputs that could not be inferred, by a run on zeros in which free sizes
+ * are 1. If that fails, outputs are FP32. */
 void td_expr_find_types(struct td_model *model)
 {
     struct td_tensor input[MOST];

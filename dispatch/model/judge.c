@@ -1,52 +1,52 @@
-/* Type and shape checks when a model is loaded, and what they tell of its outputs. The program is
+/* Checks types and shapes when a model is loaded, and infers those of its outputs. The program is
  * walked as it is for a plan, with tensors that have types and sizes but no elements. Each call is
  * bound, so the operator's own rules check it. A call is computed only if all its arguments are
  * constants and small: shapes, axes.
  *
  * A model is refused if every call of it would fail. A node is accepted, and so are all nodes that
  * depend on it, if its check needs an element of an input, a long loop, or more memory than one may
- * be given. So that the answer to a file is the same on a busy machine, what a check may cost is
- * counted in calls and bytes; the time limit is far beyond what these take.
- * Sizes that the file leaves free are tried with some numbers; others may be right where these are
- * not. So a node that depends on them is refused only where all the numbers lead to the same
- * sentence, and that is about kinds, types, or sizes that are not free. */
+ * be given. So that the answer to a file is the same on a busy machine, the limits on a check are
+ * counts of calls and bytes; the time limit is far beyond what these take.
+ * For sizes that the file leaves free some numbers are tried. A node that depends on these sizes
+ * may fail with all the numbers and still be right, so it is refused only if all lead to the same
+ * message, and this is about kinds, types, or sizes that are not free. */
 #include "dispatch/plan/plan.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_NS INT64_C(20000000000) /* that it may take */
-#define TURNS 4                      /* times a model's nodes that inner graphs and calls may be, */
-#define LEAST 4096                   /* and more */
+#define MOST_NS INT64_C(20000000000) /* of one check */
+#define TURNS 4     /* calls and inner graphs of a walk: this many for each node of the model, */
+#define LEAST 4096  /* and this many more */
 #define LITTLE 4096 /* elements and operations of a call that is computed, at most */
-#define MOST_BYTES ((size_t)1 << 50) /* of a tensor that is checked, at most */
-#define MOST_BLOCK ((size_t)1 << 20) /* of one that is made: an index of places, a window */
-#define BLOCKS ((size_t)1 << 28)     /* bytes of all that are made, and NODE_BLOCKS a node */
+#define MOST_BYTES ((size_t)1 << 50) /* of a tensor without elements, at most */
+#define MOST_BLOCK ((size_t)1 << 20) /* of one that is computed: indices, a window */
+#define BLOCKS ((size_t)1 << 28)     /* of all that are computed, plus NODE_BLOCKS for each node */
 #define NODE_BLOCKS 8192
-#define DOUBTS 4 /* nodes that are noted */
+#define DOUBTS 4 /* doubtful nodes that are noted */
 
-/* In place of free sizes: one that most windows, heads and steps go with, one that is squeezed and
- * broadcast, one that is neither, and one that is beyond what sizes are cut to. */
+/* Numbers to try for free sizes: one that fits most windows, heads and strides, one that can be
+ * squeezed and broadcast, another one, and one above the limits that models clamp sizes to. */
 static const int64_t guesses[] = {64, 1, 192, 2000};
 
-/* Operators whose rules name all sizes that they refuse: a sentence that stays the same is about
- * sizes that do. */
+/* Operators whose messages name all sizes that do not fit: if the message is the same for all
+ * guesses, it is about sizes that are not guessed. */
 static const char *const naming[] = {"matmul",      "mm",  "bmm", "conv1d", "conv2d", "conv3d",
                                      "convolution", "add", "sub", "mul",    "div"};
 
-enum known { KNOWN, GUESSED, UNKNOWN }; /* a value: its type and sizes are so, or may be others */
+enum known { KNOWN, GUESSED, UNKNOWN }; /* a value's type and sizes */
 
-struct doubt { /* a node that does not fit with sizes that were guessed */
+struct doubt { /* a node that is refused with the guessed sizes */
     const struct td_node *node;
     struct td_problem why;
 };
 
 struct judging {
     struct td_recorder recorder; /* the first member: walk->recorder is cast to this struct */
-    unsigned char *known;        /* by value */
-    bool guessed;                /* the node under way depends on a guess */
-    int64_t guess, left;         /* inner graphs and calls that may still be made */
+    unsigned char *known;        /* by value: an enum known */
+    bool guessed;                /* the present node depends on a guessed size */
+    int64_t guess, left;         /* for free sizes; calls and inner graphs that may still be run */
     struct doubt doubt[DOUBTS];
     int n_doubts;
 };
@@ -111,8 +111,8 @@ static void make_fp32(struct td_tensor *t, int n)
             t[i].dtype = TD_f32;
 }
 
-/* Whether the call is accepted with all tensors in FP32: then its types are wrong, not its sizes.
- */
+/* Whether the call would be accepted with all tensors in FP32: then its types are wrong, not its
+ * sizes. */
 static bool is_for_types(struct td_walk *walk, const char *op, const struct td_named *args,
                          int n_args)
 {
@@ -243,7 +243,8 @@ static int begin_input(struct td_walk *walk, int i, struct td_item *item)
     return *known < UNKNOWN ? td_record_value(walk, &like, -1, i, 0, item) : 0;
 }
 
-/* What the file leaves open of an output, from a value whose type and sizes each call has. */
+/* Fills in the type and sizes of an output that the file does not give, from a value for which they
+ * are the same in each call. */
 static void fill_output(struct td_model_port *port, const struct td_tensor *t)
 {
     if (!port->dtype)
@@ -307,7 +308,7 @@ static int walk_once(struct td_model *model, struct judging *j, struct td_proble
 
 /* ---- with each guess ---- */
 
-/* Of some doubts, those that this walk has, too, for the same reason. */
+/* Keeps those of n doubts that this walk has, too, with the same message: how many. */
 static int keep_doubts(struct doubt *doubt, int n, const struct judging *j)
 {
     int kept = 0;
@@ -344,7 +345,7 @@ int td_model_judge(struct td_model *model, struct td_problem *problem)
 {
     struct judging j = {
         .recorder = {judge_call, judge_read, judge_node, judge_graph, judge_refused}};
-    struct td_problem why = {0}; /* who runs out of time or memory says nothing of the model */
+    struct td_problem why = {0}; /* running out of time or memory says nothing about the model */
     struct td_stop stop = {.deadline_ns = td_clock_ns() + MOST_NS};
     if (!(j.known = malloc((size_t)model->n_values + 1)))
         return 0;

@@ -1,12 +1,12 @@
-/* A model from its file: which importer reads it, what is folded, and whether it fits. */
+/* Loads a model from its file: selects the importer, folds constants and checks the program. */
 #include "dispatch/model/bundle.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A zip begins with its mark, JSON with a brace; everything else that is not ONNX is said to be so
- * by its importer. */
+/* The importer of a file: a zip begins with PK, JSON with a brace. Everything else goes to the ONNX
+ * importer, which refuses what is not ONNX. */
 static td_importer *importer_of(const char *file, size_t size, const char **format)
 {
     size_t at = 0;
@@ -17,7 +17,7 @@ static td_importer *importer_of(const char *file, size_t size, const char **form
     return zip ? td_import_pt2 : brace ? td_import_expr : td_import_onnx;
 }
 
-/* An empty one; NULL: there is no memory, or the room's word is in *err. */
+/* An empty model; NULL: *err is -ENOMEM, or what room returned. */
 static struct td_model *create(struct td_weight_room *room, int *err)
 {
     struct td_model *m = calloc(1, sizeof *m);
@@ -61,16 +61,16 @@ int td_model_load(struct td_model **model, const void *file, size_t size, const 
     m->beside = NULL;
     m->files = NULL;
     td_bundle_close(&bundle);
-    err = err ? err : td_program_close(m, problem); /* judges names, too */
+    err = err ? err : td_program_close(m, problem); /* checks uses, too */
     err = err ? err : td_program_fold(m, problem);
     if (!err && m->n_folded) /* else nothing has changed */
         err = td_program_close(m, problem);
     err = err ? err : td_model_judge(m, problem);
-    if (!err && import != td_import_pt2) /* whose states are buffers */
+    if (!err && import != td_import_pt2) /* whose importer finds the states: buffers */
         err = td_model_pair_ports(m);
     if (!err && import == td_import_expr)
         td_expr_find_types(m);
-    if (err == -ENOMEM && m->short_) /* whatever was made of it on the way */
+    if (err == -ENOMEM && m->short_) /* callees may have returned -ENOMEM for it */
         err = m->short_;
     if (err && !*problem->text)
         td_problem_set(problem, -err, "no memory for the model's constants");

@@ -1,5 +1,5 @@
-/* Plans are made by a walk that records: of a program and the types and shapes of inputs, and where
- * values decide (cut.c), one after the other. */
+/* Records the plans for inputs of given types and shapes by a walk of the program: one, or where
+ * control flow depends on values (cut.c) one after another. */
 #include "dispatch/plan/plan.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 
 static const struct td_recorder recorder = {.call = td_record_call, .read = td_record_read};
 
-/* The walk's outputs are the last plan's. */
+/* Walks the program. Its outputs become those of the last plan. */
 static int record(struct td_walk *walk)
 {
     struct td_model *model = walk->model;
@@ -26,13 +26,13 @@ static int record(struct td_walk *walk)
     return err ? err : td_plan_finish(walk);
 }
 
-/* The one that was begun and has come to nothing is no one's next. */
+/* Frees a plan that was begun and not finished, and unlinks it from its parent. */
 static void drop_unfinished(struct td_plan *plan, const struct td_path *path)
 {
     struct td_plan *before = path->n ? path->plan[path->n - 1] : NULL;
     if (!plan || !before || plan == before || plan == plan->root)
         return;
-    before->after = plan->beside; /* it was the first */
+    before->after = plan->beside; /* it is the first child */
     td_plan_free(&plan);
 }
 

@@ -1,4 +1,4 @@
-/* A model that is loaded: who holds it, what it takes and is made of, and its end. */
+/* A loaded model: reference counting, its memory, and listing its nodes. */
 #include "dispatch/model/model.h"
 #include "dispatch/passes/passes.h"
 #include "pools/pools.h"

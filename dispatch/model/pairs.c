@@ -1,7 +1,8 @@
-/* States among the ports of a file that has no other: an input and the output that is its contents
- * after the run, as past_key_values.0.key and present.0.key, state and stateN. They are paired by
- * their names, in words: past and the like fall away on the input's side, present and the like on
- * the output's, and equal rests make a pair. A pair has to have one type, and sizes that fit. */
+/* Finds states by the names of ports, for files that do not declare states: a state is an input
+ * paired with the output that has its contents after the run, as past_key_values.0.key and
+ * present.0.key, or state and stateN. Names are split into words; past and the like are removed
+ * from inputs' names, present and the like from outputs', and ports whose remaining names are equal
+ * are a pair. A pair must have one type, and sizes that fit. */
 #include "dispatch/program/program.h"
 
 #include <ctype.h>
@@ -15,19 +16,19 @@ static const char *const before[] = {"past", "prev", "previous", "old", "in",
                                      "cur",  "init", "initial",  NULL};
 static const char *const after[] = {"present", "new", "next", "out", "updated", "final", NULL};
 
-struct named {        /* a port in an order by text */
-    const char *text; /* its words but for those that fell away, each with a blank behind it */
+struct named {        /* a port, to be sorted by text */
+    const char *text; /* the words that remain of its name, each followed by a space */
     int port;
-    bool marked; /* some did */
+    bool marked; /* words were removed */
 };
 
 struct pairing {
     struct td_model *model;
     struct td_arena *arena; /* of the names */
-    struct named *rest;     /* the outputs by what is left of their names */
-    struct named *whole;    /* and by all of it */
-    int *of_input;          /* the output of each input's pair; -1: none */
-    bool *taken;            /* by output */
+    struct named *rest;     /* the outputs, sorted by what remains of their names */
+    struct named *whole;    /* the outputs, sorted by their whole names */
+    int *of_input;          /* by input: the output that it is paired with; below 0: none */
+    bool *taken;            /* by output: it is in a pair */
 };
 
 /* ---- names ---- */
@@ -39,7 +40,7 @@ static bool is_one_of(const char *const *words, const char *word, size_t n)
     return *words;
 }
 
-/* The words of a name, in small letters: split at _ . / : - and before a capital. */
+/* The words of a name in lower case: split at _ . / : - and before a capital letter. */
 static char *words_of(struct td_arena *arena, const char *name)
 {
     char *text = td_arena_alloc(arena, 2 * strlen(name) + 2), *to = text;
@@ -58,7 +59,7 @@ static char *words_of(struct td_arena *arena, const char *name)
     return text;
 }
 
-/* Leaves words out of a text, in place; whether there was one. past key values is one word. */
+/* Removes these words from a text, in place; whether there was one. past key values is one word. */
 static bool leave_out(char *text, const char *const *words)
 {
     static const char long_past[] = "past key values ";
@@ -103,7 +104,7 @@ static bool read_outputs(struct pairing *p)
     return true;
 }
 
-/* The only output with such a text, or NULL. */
+/* The output with this text, if there is only one; else NULL. */
 static const struct named *find(const struct named *list, int n, const char *text)
 {
     int low = 0, high = n;
@@ -118,7 +119,7 @@ static const struct named *find(const struct named *list, int n, const char *tex
     return right && (low + 1 == n || strcmp(list[low + 1].text, text) != 0) ? &list[low] : NULL;
 }
 
-/* X with Xn, X_n, and X0 with Xn. */
+/* The output of an input X by the names Xn or X_n, or Xn for an input X0; else NULL. */
 static const struct named *find_next(const struct pairing *p, const char *words)
 {
     size_t n = strlen(words);
@@ -141,7 +142,8 @@ static const struct named *find_next(const struct pairing *p, const char *words)
 
 /* ---- types and sizes ---- */
 
-/* Why they are none, or NULL; *grows: the dimension in which the output is longer, or -1. */
+/* Why these ports are no pair, or NULL; *grows: the dimension that is longer in the output, -1:
+ * none. */
 static const char *judge(const struct td_model_port *in, const struct td_model_port *out,
                          int *grows)
 {
@@ -166,6 +168,7 @@ static const char *judge(const struct td_model_port *in, const struct td_model_p
     return NULL;
 }
 
+/* Notes why an input that looks like a state is none; returns -1. */
 static int note(struct td_model *model, int input, const char *why)
 {
     if (model->n_unpaired < MOST_UNPAIRED)
@@ -173,7 +176,7 @@ static int note(struct td_model *model, int input, const char *why)
     return -1;
 }
 
-/* The output of an input's pair, or -1. */
+/* The output that an input is paired with; -1: none; -2: none, but it is named like a state. */
 static int partner(struct pairing *p, int i)
 {
     struct td_model *model = p->model;
@@ -198,7 +201,7 @@ static int partner(struct pairing *p, int i)
 
 /* ---- families ---- */
 
-/* A name without its numbers: what the caches of all layers have in common. */
+/* The name with each number replaced by #: all layers' caches share it. NULL: it has no numbers. */
 static char *family_of(struct td_arena *arena, const char *name)
 {
     char *text = td_arena_strdup(arena, name, strlen(name)), *to = text;
@@ -216,7 +219,7 @@ static char *family_of(struct td_arena *arena, const char *name)
     return any ? text : NULL;
 }
 
-/* Where one of a family has no partner, none has. */
+/* Unpairs all inputs of a family if one of them has no partner. */
 static bool judge_families(struct pairing *p)
 {
     struct td_model *model = p->model;

@@ -1,6 +1,6 @@
-/* The plans of a model: which of them serves which call, how many there are, and showing them. They
- * are kept by what their inputs are like, and bounded by bytes: the one that has not been used for
- * longest leaves first. */
+/* The cache of a model's plans: finding the plan for a call, eviction, and listings. The key is a
+ * hash of the inputs' types and shapes, and of values if plans are for these. The cache is bounded
+ * by number and bytes; the least recently used plan is evicted first. */
 #include "dispatch/choice/hash.h"
 #include "dispatch/plan/plan.h"
 #include "kernels/loops/fused.h"
@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLANS 1024                     /* of a model at a time, and */
-#define PLANS_BYTES ((size_t)64 << 20) /* bytes of them */
-#define SEEN 1024   /* calls without a plan that are remembered, where plans are for values */
-#define SPARING 16  /* where plans fill their bytes, one in so many calls makes a new one */
-#define PATIENCE 64 /* runs that make more plans, before most have to make none */
+#define PLANS 1024                     /* in the cache, at most, */
+#define PLANS_BYTES ((size_t)64 << 20) /* and their bytes */
+#define SEEN 1024   /* keys of calls without a plan that are remembered, if plans are for values */
+#define SPARING 16  /* once plans have been evicted, one in so many calls may make a new one */
+#define PATIENCE 64 /* runs that may add plans to a tree; then at most half of all runs may */
 
-/* ---- what inputs were like ---- */
+/* ---- keys ---- */
 
 static uint64_t hash_shapes(const struct td_model *model, const struct td_tensor *inputs,
                             const struct td_model_call *call)
@@ -31,7 +31,7 @@ static uint64_t hash_shapes(const struct td_model *model, const struct td_tensor
     return h;
 }
 
-/* Of those inputs for whose values plans are. */
+/* A hash of the values of inputs for whose values plans are. */
 static uint64_t hash_values(const struct td_model *model, const struct td_tensor *inputs)
 {
     uint64_t values = 0;
@@ -45,7 +45,7 @@ static uint64_t hash_values(const struct td_model *model, const struct td_tensor
     return values;
 }
 
-/* What a plan is found by. */
+/* The key of the plan for a call. */
 static uint64_t key_of(const struct td_model *model, const struct td_tensor *inputs,
                        const struct td_model_call *call)
 {
@@ -53,8 +53,8 @@ static uint64_t key_of(const struct td_model *model, const struct td_tensor *inp
     return model->fixes_ ? td_hash(shapes, hash_values(model, inputs)) : shapes;
 }
 
-/* Whether such values came before: a plan for values is for those that come again. They are
- * remembered until others with that end of their hash come. */
+/* Whether a call with this key was seen before: plans for values are made only for values that
+ * repeat. A key is remembered until another one comes with the same key % SEEN. */
 static bool was_seen(struct td_model *model, uint64_t key)
 {
     const size_t bytes = SEEN * sizeof *model->seen_;
@@ -69,8 +69,8 @@ static bool was_seen(struct td_model *model, uint64_t key)
 
 /* ---- taking and leaving ---- */
 
-/* Whether a plan is worth its making: one for types and shapes always, one for values when these
- * come again. */
+/* Whether making a plan is worth it: always for types and shapes, for values only if they repeat,
+ * and then rarely once plans have been evicted. */
 static bool is_worth(struct td_model *model, uint64_t key)
 {
     return !model->fixes_ ||
@@ -84,7 +84,7 @@ struct td_plan *td_plan_take(struct td_model *model, const struct td_tensor *inp
     unsigned traps = atomic_load(&td_traps_barred);
     *is_new = false;
     if (atomic_exchange(&model->traps_, traps) != traps)
-        td_model_shed(model); /* of rows that may not run any more */
+        td_model_shed(model); /* for they may have rows that are barred now */
     pthread_mutex_lock(&model->lock_);
     model->clock_++;
     uint64_t key = key_of(model, inputs, call);
@@ -118,7 +118,8 @@ struct td_plan *td_plan_take(struct td_model *model, const struct td_tensor *inp
     return plan;
 }
 
-/* Of those that come after the first the oldest go where they are too much, and are made again. */
+/* Frees the oldest children of a root, with all below them, while the tree takes too many bytes;
+ * they are recorded again when needed. */
 static void prune(struct td_plan *root)
 {
     while (root->after && root->held_bytes > PLANS_BYTES / 2) {
@@ -131,7 +132,7 @@ static void prune(struct td_plan *root)
 
 void td_plan_leave(struct td_model *model, struct td_plan *root, struct td_path *path)
 {
-    if (!root->wanted.number) /* the others are to find each other's outputs where they were */
+    if (!root->wanted.number) /* else the plans below find its outputs there */
         td_workspace_leave(model, &root->workspace);
     pthread_mutex_lock(&model->lock_);
     bool observed = path->n;
@@ -148,7 +149,7 @@ void td_plan_leave(struct td_model *model, struct td_plan *root, struct td_path 
     *path = (struct td_path){0};
 }
 
-/* ---- one after the other ---- */
+/* ---- trees of plans ---- */
 
 struct td_plan *td_plan_next(struct td_plan *plan, const struct td_tensor *inputs)
 {
@@ -183,8 +184,9 @@ void td_plan_end_more(struct td_model *model, struct td_plan *root, const char *
     pthread_mutex_unlock(&model->lock_);
 }
 
-/* ---- coming and going ---- */
+/* ---- adding and evicting ---- */
 
+/* Removes the plan from the model's list and its bucket. */
 static void take_out(struct td_model *model, struct td_plan **at)
 {
     struct td_plan *plan = *at, **alike = &model->alike_[plan->key % TD_PLAN_BUCKETS];
@@ -194,7 +196,7 @@ static void take_out(struct td_model *model, struct td_plan **at)
     *at = plan->next;
 }
 
-/* Takes the idle plan out that has not been used for longest; NULL: all are at work. */
+/* Removes the least recently used idle plan; NULL: all are running. */
 static struct td_plan *take_oldest(struct td_model *model)
 {
     struct td_plan **oldest = NULL;
@@ -207,7 +209,7 @@ static struct td_plan *take_oldest(struct td_model *model)
     return plan;
 }
 
-/* Those that have to go for one more. */
+/* Removes the plans that exceed the limits, and returns them as a list. */
 static struct td_plan *evict(struct td_model *model)
 {
     struct td_plan *gone = NULL, *old;
@@ -238,7 +240,7 @@ void td_plan_add(struct td_model *model, struct td_plan *plan)
     pthread_mutex_lock(&model->lock_);
     plan->used = model->clock_;
     plan->runs = 1;
-    plan->busy = true; /* so it stays */
+    plan->busy = true; /* so that it is not evicted */
     struct td_plan **alike = &model->alike_[plan->key % TD_PLAN_BUCKETS];
     plan->alike = *alike;
     *alike = plan;
@@ -264,7 +266,7 @@ void td_plan_drop(struct td_model *model, struct td_plan *plan, const struct td_
     pthread_mutex_unlock(&model->lock_);
     td_plan_free(&plan);
     if (more)
-        td_model_shed(model); /* the others are found by less than that */
+        td_model_shed(model); /* the keys of the other plans lack these values */
 }
 
 void td_model_shed(struct td_model *model)
@@ -328,11 +330,11 @@ struct td_model_plan td_plan_shown(const struct td_plan *p)
                                   .of_ = p};
 }
 
-/* A plan, and those that come after it. */
+/* Visits a plan and those below it. */
 static void visit_tree(const struct td_plan *p, td_model_visit *visit, void *arg)
 {
     const struct td_model_plan plan = td_plan_shown(p);
-    if (p->by == p) /* else its steps are shown already */
+    if (p->by == p) /* else the plan that it shares steps with is shown */
         visit(&plan, arg);
     if (!p->root->grows && !*p->refused)
         for (const struct td_plan *next = p->after; next; next = next->beside)

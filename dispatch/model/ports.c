@@ -1,4 +1,4 @@
-/* Ports of models, and what of them is state: what a run leaves for the next one. */
+/* A model's ports, and its states: tensors that one run leaves for the next. */
 #include "dispatch/model/model.h"
 #include "dispatch/program/program.h"
 

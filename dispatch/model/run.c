@@ -1,5 +1,5 @@
-/* One run of a model: by a plan, which is made where there is none yet for such inputs, or by a
- * walk where there can be none. */
+/* Runs a model: by a plan, which is made if there is none yet for such inputs, or by a walk of the
+ * program if no plan can be made. */
 #include "dispatch/passes/passes.h"
 
 #include <errno.h>
@@ -7,10 +7,10 @@
 #include <string.h>
 
 struct td_model_results {
-    struct td_walk walk;  /* holds the results' memory, but for a plan's */
-    struct td_plan *plan; /* the first that has run, which is left with the results; or NULL */
-    struct td_path path;  /* it and those after it: the last one has the results */
-    bool walked;          /* results may lie in the model's constants */
+    struct td_walk walk;  /* owns the results' memory if there is no plan */
+    struct td_plan *plan; /* the first that has run, left when the results are freed; or NULL */
+    struct td_path path;  /* it and those that followed; the outputs of the last are the results */
+    bool walked;          /* the program was walked, so results may lie in the model's constants */
     int n;
     struct td_item item[];
 };
@@ -22,7 +22,7 @@ static void leave_plans(struct td_model_results *r)
     r->plan = NULL;
 }
 
-/* The program, node by node. */
+/* Runs the program node by node, without a plan. */
 static int walk_program(struct td_model_results *r, const struct td_tensor *inputs)
 {
     struct td_walk *walk = &r->walk;
@@ -41,17 +41,17 @@ static int walk_program(struct td_model_results *r, const struct td_tensor *inpu
     return err;
 }
 
-#define NODE_NS 20000 /* that a plan's making takes a node, at most as a rule */
+#define NODE_NS 20000 /* that making a plan takes for each node, as a rule at most */
 
-/* Whether the answer would be late if a plan had to be made for it. */
+/* Whether the run might miss its deadline if a plan had to be made. */
 static bool is_late(const struct td_model *model, const struct td_model_call *call)
 {
     int64_t deadline = call->stop ? call->stop->deadline_ns : 0;
     return deadline && deadline - td_clock_ns() < (int64_t)model->n_nodes * NODE_NS;
 }
 
-/* Makes a plan for such inputs, or those that come after the path's, and runs them. *walks: there
- * is none, the program is to be walked. What td_plan_make says. */
+/* Makes and runs a plan for such inputs, or the plans that follow the path's. *walks: no plan can
+ * be made, so the caller walks the program. What td_plan_make returns. */
 static int make(struct td_model_results *r, struct td_plan *root, const struct td_tensor *inputs,
                 bool *walks)
 {
@@ -62,7 +62,7 @@ static int make(struct td_model_results *r, struct td_plan *root, const struct t
     td_model_wake(model);
     int err = td_plan_make(root, &r->path, inputs, walk->call, &walk->figures, why, walk->problem);
     td_model_walked(model);
-    *walks = *why || err == -ENOMEM; /* a walk takes less */
+    *walks = *why || err == -ENOMEM; /* a walk needs less memory */
     if (!is_new)
         td_plan_end_more(model, root, why);
     else if (err || root->decides) {
@@ -82,7 +82,7 @@ static int make(struct td_model_results *r, struct td_plan *root, const struct t
     return *walks ? 0 : err;
 }
 
-/* By a plan that is there, and those that come after it. */
+/* Runs r->plan and those that follow it; makes these if there are none for the computed values. */
 static int run_plans(struct td_model_results *r, const struct td_tensor *inputs, bool *walks)
 {
     struct td_walk *walk = &r->walk;
@@ -101,7 +101,7 @@ static int run_plans(struct td_model_results *r, const struct td_tensor *inputs,
     return plan || err ? err : make(r, r->plan, inputs, walks);
 }
 
-/* By plans, where there can be some for such inputs. */
+/* Runs by plans. *walks: there can be none for such inputs, so the caller walks the program. */
 static int run_planned(struct td_model_results *r, const struct td_tensor *inputs, bool *walks)
 {
     struct td_model *model = r->walk.model;
@@ -121,7 +121,7 @@ static int run_planned(struct td_model_results *r, const struct td_tensor *input
     return err;
 }
 
-/* What td_model_run says, or -EAGAIN: the team is crowded. */
+/* Runs the model once: what td_model_run returns, or -EAGAIN: others use the team's CPUs. */
 static int run_once(struct td_model *model, const struct td_tensor *inputs,
                     const struct td_model_call *call, struct td_model_results **results,
                     struct td_problem *problem)
@@ -158,7 +158,7 @@ int td_model_run(struct td_model *model, const struct td_tensor *inputs,
     int err = run_once(model, inputs, call, results, problem);
     if (err != -EAGAIN)
         return err;
-    struct td_model_call alone = *call; /* soon, when the others come and go for milliseconds */
+    struct td_model_call alone = *call; /* at once: others may use the CPUs for milliseconds */
     alone.threads = 1;
     return run_once(model, inputs, &alone, results, problem);
 }

@@ -1,5 +1,5 @@
-/* A plan as a program for people to read: a line a call, its operands by name, and round those that
- * are computed together the loop over tiles that they share. */
+/* Prints a plan as a program for people: a line for each call, with its operands by name, and
+ * around each fused group its loop over tiles. */
 #include "dispatch/passes/passes.h"
 #include "kernels/jit/code.h"
 #include "kernels/loops/fused.h"
@@ -21,7 +21,8 @@ static void print_like(FILE *to, const struct td_tensor *t)
     print_shape(to, t);
 }
 
-/* Text of a file may be anything: what does not print becomes _, and of a name what C has not. */
+/* Prints text of a file, which may be anything: unprintable characters become _, and in a name all
+ * that C does not allow in one. */
 static void print_text(FILE *to, const char *text, bool name)
 {
     for (; *text; text++) {
@@ -33,7 +34,7 @@ static void print_text(FILE *to, const char *text, bool name)
 
 struct source {
     FILE *to;
-    bool code; /* instructions are wanted, too */
+    bool code; /* also prints instructions */
     const struct td_plan *plan;
     const struct td_model_port *input;
 };
@@ -53,7 +54,7 @@ static void print_value(const struct source *s, int value, size_t offset)
         fprintf(s->to, "+%zu", offset);
 }
 
-/* A view by strides. */
+/* Prints a use that is a view with strides. */
 static void print_strided(const struct source *s, const struct td_plan_use *use,
                           const struct td_tensor *t)
 {
@@ -151,14 +152,14 @@ static void print_step(const struct source *s, int i, bool together)
                 : value->over >= 0 ? " in place"
                                    : "",
                 step->kernel, td_isa_name(step->isa));
-    if (!s->plan->root->busy && step->ns) /* else they are being written */
+    if (!s->plan->root->busy && step->ns) /* while the plan runs, times are being written */
         fprintf(s->to, ", %.1f us", (double)step->ns * 1e-3);
     fputs(*step->node ? ", " : "", s->to);
     print_text(s->to, step->node, false);
     fputc('\n', s->to);
 }
 
-/* What the calls computed with step are as instructions, or why they are none. */
+/* Prints the instructions of the group that ends with step, or why there are none. */
 static void print_code(const struct source *s, const struct td_plan_step *step)
 {
     const struct td_fusion *fusion = step->fusion;

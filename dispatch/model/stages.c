@@ -1,17 +1,17 @@
-/* A plan's program as it was before the passes, or after one of them. Plans do not keep that, so it
- * is made once more: what the youngest plan is for is recorded anew, the passes up to that one go
- * over it, and it is printed in place of being bound and run. Where values decide what comes next,
- * it ends before the first of these. */
+/* Prints a plan as it was before the passes, or after one of them. Plans do not keep these stages,
+ * so a plan for the youngest plan's inputs is recorded anew, the passes up to that one run over it,
+ * and it is printed instead of bound and run. If control flow depends on values, it ends where the
+ * first of these has to be known. */
 #include "dispatch/passes/passes.h"
 
 #include <errno.h>
 #include <string.h>
 #include <time.h>
 
-#define WAIT_NS 1000000 /* for another thread's recording, at a time */
+#define WAIT_NS 1000000 /* between two checks whether another thread still records */
 
-/* A copy of what the youngest plan is for; NULL: there is none, or no memory (*err). With the
- * model's lock_ held. */
+/* An empty plan for the same inputs as the youngest plan; NULL: there is none, or no memory (*err).
+ * With the model's lock_ held. */
 static struct td_plan *copy_youngest(struct td_model *model, const char *until, int *err)
 {
     const struct td_plan *p = model->plans_;
@@ -28,7 +28,7 @@ static struct td_plan *copy_youngest(struct td_model *model, const char *until, 
     return copy;
 }
 
-/* Waits until nobody else records, and begins to. 0, or the error. */
+/* Waits until no other thread records, and begins to record. 0, or the error. */
 static int begin(struct td_model *model, const char *until, struct td_plan **plan)
 {
     for (;;) {

@@ -1,5 +1,5 @@
-/* What importers fill, and what is worked out of it once: the memory of a program, its values, its
- * constants, and after which node each value is wanted no more. */
+/* Building programs: their memory, values and constants, which importers add, and the last use of
+ * each value, which is found once the program is complete. */
 #include "dispatch/program/program.h"
 #include "pools/pools.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SMALL 256 /* bytes of a constant that is a number rather than a weight: not stored */
+#define SMALL 256 /* bytes, at most, of a constant that does not become a weight */
 
 int td_program_take(struct td_model *model, size_t bytes)
 {
@@ -112,18 +112,18 @@ int td_program_take_out(struct td_model *model, int value, struct td_constant *t
     return -EINVAL;
 }
 
-/* ---- what dies where ---- */
+/* ---- last uses ---- */
 
-struct frame { /* a graph that is being gone through */
-    int at;    /* the node */
+struct frame { /* a graph that is being visited */
+    int at;    /* the present node */
 };
 
 struct closing {
     struct td_model *model;
     struct td_problem *problem;
-    struct frame **owner; /* by value: of the graph that makes it; NULL: nobody has */
-    struct frame always;  /* of constants */
-    int *last;            /* by value: the node of its graph that is the last to want it */
+    struct frame **owner; /* by value: the graph that makes it; NULL: none so far */
+    struct frame always;  /* the owner of constants */
+    int *last;            /* by value: the node of the owner graph with its last use so far */
 };
 
 static int want(struct closing *c, int value, const struct td_node *node)
@@ -166,7 +166,7 @@ static int want_operands(struct closing *c, const struct td_node *node,
     return err;
 }
 
-/* The values that a graph makes; the caller frees them. NULL: there is no memory. */
+/* The values that a graph makes, with its inputs; the caller frees the list. NULL: no memory. */
 static int *list_own(const struct td_node_graph *graph, int *n)
 {
     size_t most = (size_t)graph->n_inputs;
@@ -183,8 +183,8 @@ static int *list_own(const struct td_node_graph *graph, int *n)
     return own;
 }
 
-/* Notes with each node those values of its graph that it is the last to want. Looks at no others:
- * there may be as many graphs as values. */
+/* Fills node->last of each node of the graph. It visits the graph's own values only, because there
+ * may be as many graphs as values. */
 static int note_last(struct closing *c, struct td_node_graph *graph)
 {
     int *count = calloc((size_t)graph->n_nodes + 1, sizeof *count), n;
@@ -204,7 +204,7 @@ static int note_last(struct closing *c, struct td_node_graph *graph)
             struct td_node *node = &graph->node[last];
             ((int *)node->last)[node->n_last++] = own[i];
         }
-        c->owner[own[i]] = NULL; /* outside it is not known */
+        c->owner[own[i]] = NULL; /* the value is not visible outside the graph */
     }
     free(count);
     free(own);
@@ -251,7 +251,7 @@ int td_program_close(struct td_model *model, struct td_problem *problem)
     return err;
 }
 
-/* ---- what nodes say ---- */
+/* ---- a node's operands ---- */
 
 int td_node_find(const struct td_node *node, const char *name)
 {
@@ -270,7 +270,7 @@ int64_t td_node_int(const struct td_node *node, const char *name, int64_t otherw
     return v->kind == TD_KIND_int || v->kind == TD_KIND_bool ? v->i : otherwise;
 }
 
-/* ---- who reads what ---- */
+/* ---- counting uses ---- */
 
 static void count_operands(int *readers, const struct td_node_operand *operand, int n);
 

@@ -1,6 +1,6 @@
-/* A model's texts: each has a number, by which the program knows it, for texts are compared, looked
- * up and moved, and nothing else is done to them. A table of places by hash, half full at most; it
- * does not change once the model is read. */
+/* The strings of a model. A program has each as a number, because strings are only compared, looked
+ * up and moved. They are found by an open-addressing hash table that is at most half full and does
+ * not change once the model is loaded. */
 #include "dispatch/program/program.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@ static uint64_t hash_of(const char *text, size_t n)
     return hash ^ hash >> 32;
 }
 
-/* The place of a text, or the free one that it would take. */
+/* The slot of a string, or the free slot where it would be put. */
 static int *place_of(const struct td_model *model, const char *text, size_t n)
 {
     int mask = model->word_places_ - 1;

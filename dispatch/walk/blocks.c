@@ -1,5 +1,5 @@
-/* The memory of tensors while a program is walked: blocks that are counted by their holders, and
- * taken again when free, since what was touched once is in the caches and mapped. */
+/* The memory of tensors while a program is walked: blocks with reference counts. Free blocks are
+ * used again, because memory that was touched before is mapped and in the caches. */
 #include "dispatch/walk/walk.h"
 
 #include <errno.h>
@@ -8,8 +8,8 @@
 
 #define PADDING 64 /* bytes that may be read beyond the end */
 
-/* Sizes are rounded up to four a power of two, so that what is free fits whoever asks: which it is,
- * and what it becomes. */
+/* Rounds bytes up to a size class, of which there are four for each power of two, so that any free
+ * block of a class fits: returns the class. */
 static int round_up(size_t *bytes)
 {
     size_t least = *bytes < 256 ? 256 : *bytes;
@@ -79,7 +79,7 @@ struct td_block *td_block_make(struct td_walk *walk, size_t bytes)
     }
     struct td_block *block = bytes <= (size_t)1 << 47 ? take_free(walk, bytes) : NULL;
     block = block ? block : allocate(walk, bytes);
-    if (!block) { /* what is kept for speed may be what is missing */
+    if (!block) { /* free blocks may take the memory that is missing */
         td_blocks_free(walk);
         block = allocate(walk, bytes);
     }
@@ -148,7 +148,7 @@ size_t td_walk_mark(const struct td_walk *walk)
     return walk->n_made;
 }
 
-/* Those to be kept move to the mark. */
+/* The references to the blocks of keep move to the mark. */
 void td_walk_release(struct td_walk *walk, size_t mark, const struct td_item *keep, int n)
 {
     for (int i = 0; i < n; i++)
@@ -161,10 +161,10 @@ void td_walk_release(struct td_walk *walk, size_t mark, const struct td_item *ke
         if (!keep[i].block)
             continue;
         if (walk->n_made < end)
-            walk->made[walk->n_made++] = keep[i].block; /* held above */
+            walk->made[walk->n_made++] = keep[i].block; /* its reference was taken above */
         else if (td_block_keep(walk, keep[i].block))
             td_block_release(walk, keep[i].block);
-    } /* without memory it stays held until the end: then it is lost to nobody but this run */
+    } /* without memory for that, a block keeps one reference too many and is never freed */
 }
 
 int td_walk_list(struct td_walk *walk, const struct td_item *items, int n, struct td_item *result)

@@ -1,4 +1,4 @@
-/* Items read as numbers, formulas over items, and what loops hand on. */
+/* Items: reading them as numbers, formulas over them, and the loop-carried values of loops. */
 #include "dispatch/graph/graph.h"
 #include "dispatch/walk/walk.h"
 #include "kernels/half.h"
@@ -8,7 +8,7 @@
 
 /* ---- numbers ---- */
 
-/* One element as a double, and, of whole types, as a whole number. */
+/* Reads element i as a double and, of an integer type, also as an integer. */
 static void element(const struct td_tensor *t, int64_t i, double *f, int64_t *whole)
 {
     *whole = 0;
@@ -53,7 +53,7 @@ static void element(const struct td_tensor *t, int64_t i, double *f, int64_t *wh
     *f = (double)*whole;
 }
 
-/* How many elements a tensor has, that are to be read; where they are. */
+/* The number of the item's elements, or -EINVAL if it is above max; sets t, with their data. */
 static int count(struct td_walk *walk, const struct td_item *item, int max, struct td_tensor *t)
 {
     if (item->v.kind != TD_KIND_tensor)
@@ -115,17 +115,18 @@ int td_walk_floats(struct td_walk *walk, const struct td_item *item, double *v, 
 
 /* ---- formulas ---- */
 
-struct formula { /* under way */
+struct formula { /* a formula that is being computed */
     struct td_walk *walk;
     const struct td_graph *graph;
     const struct td_given *args;
-    struct formula_value { /* of a node */
-        int n;             /* results */
+    struct formula_value { /* by node of the formula */
+        int n;             /* its results */
         struct td_item one, *several;
     } * value;
 };
 
-/* Of how many results a call has, its sizes may decide. */
+/* The item of an operand. Its index is checked here, because how many results a call has may depend
+ * on sizes. */
 static int of_operand(const struct formula *f, const struct td_operand *o, struct td_item *item)
 {
     const struct formula_value *value = &f->value[o->node];

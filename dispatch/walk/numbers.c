@@ -1,11 +1,11 @@
-/* Numbers that a call takes in the place of tensors: dispatch made tensors of them while it bound
- * the call, and they become items here, so that a plan can keep them as it keeps all constants. */
+/* Numbers passed for tensor parameters. Dispatch made tensors of them when it bound the call; here
+ * these become items, so that a plan keeps them like all other constants. */
 #include "dispatch/walk/walk.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* The parameter that args[k] is. */
+/* The number of the operator's parameter that args[k] is for. */
 static int param_of(const struct td_handle *handle, const struct td_given *args, int k)
 {
     int i = 0;

@@ -1,7 +1,7 @@
-/* From a program and its inputs to results: node by node, in order, each made calls of by its
- * format's function, each call bound by the operators' own rules and run at once; or, where a plan
- * is recorded, run only if it depends on no input. What nobody wants any more is given back after
- * each node. */
+/* Runs a program on inputs, node by node: each node is lowered to operator calls by its format's
+ * function, and each call is bound by the operator's own rules and run at once. If a plan is
+ * recorded, a call is run only if it depends on no input. After each node the values whose last use
+ * it was are freed. */
 #include "dispatch/walk/walk.h"
 #include "kernels/view.h"
 
@@ -46,7 +46,7 @@ static int no_memory(struct td_walk *walk)
 
 /* ---- one call ---- */
 
-/* The item as dispatch's arguments are; lists become tensors side by side. */
+/* Converts an item to an argument of dispatch; a list becomes an array of tensors. */
 static int as_value(struct td_walk *walk, const struct td_item *item, struct td_value *value)
 {
     *value = item->v;
@@ -63,7 +63,7 @@ static int as_value(struct td_walk *walk, const struct td_item *item, struct td_
     return 0;
 }
 
-/* The argument that begins at data. */
+/* The argument, or element of one, whose data begin there; NULL: there is none. */
 static const struct td_item *item_at(const struct td_given *args, int n_args, const void *data)
 {
     for (int i = 0; i < n_args; i++) {
@@ -77,7 +77,7 @@ static const struct td_item *item_at(const struct td_given *args, int n_args, co
     return NULL;
 }
 
-/* Result i as a view of an argument, where it is one without gaps. */
+/* Whether result i is a dense view of an argument, which *result is then: nothing is run. */
 static bool is_view(struct td_walk *walk, int i, const struct td_given *args, int n_args,
                     struct td_item *result)
 {
@@ -112,7 +112,7 @@ static int place(struct td_walk *walk, struct td_item *result)
     return 0;
 }
 
-/* Scratch is held by the walk, and grows. */
+/* Makes the walk's scratch block at least that large. */
 static int have_scratch(struct td_walk *walk, size_t bytes)
 {
     if (walk->scratch && walk->scratch->bytes >= bytes)
@@ -135,7 +135,7 @@ void td_figures_count(struct td_model_figures *figures, enum td_isa isa, enum td
     figures->calls++;
 }
 
-/* A run whose row is selected. */
+/* Executes a run whose row is selected. */
 static int execute(struct td_walk *walk, size_t scratch, struct td_item *result)
 {
     struct td_run *run = &walk->run;
@@ -153,7 +153,8 @@ static int execute(struct td_walk *walk, size_t scratch, struct td_item *result)
     return err ? err : run->error;
 }
 
-/* Whether the call is more than the walk may do: a kernel of a library runs to its end. */
+/* Whether the call exceeds the walk's limit of operations. It is counted before the call runs,
+ * because a library's kernel cannot be stopped. */
 static bool is_too_much(struct td_walk *walk)
 {
     const struct td_call *call = &walk->run.call;
@@ -212,7 +213,7 @@ int td_walk_call(struct td_walk *walk, const char *op, const struct td_given *ar
         if (given == TD_MAX_ARGS)
             return td_walk_refuse(walk, "%s: too many arguments", op);
         named[given] = (struct td_named){.name = args[i].name};
-        if (!args[i].name || args[i].item.v.kind != TD_KIND_none) /* else it is left out */
+        if (!args[i].name || args[i].item.v.kind != TD_KIND_none) /* else: left out */
             err = as_value(walk, &args[i].item, &named[given++].value);
     }
     err = err ? err : td_run_bind(&walk->run, op, named, given, &options);
@@ -286,7 +287,7 @@ int td_walk_node(struct td_walk *walk, const struct td_node *node, struct td_ite
                  struct td_item *out)
 {
     int err = 0;
-    bool before = walk->varies; /* of the node around it */
+    bool before = walk->varies; /* of the node whose inner graph has this one */
     walk->node = node;
     walk->varies = false;
     memset(out, 0, sizeof *out * (size_t)node->n_outs);
@@ -351,7 +352,7 @@ int td_walk_graph(struct td_walk *walk, const struct td_node_graph *graph,
     }
     for (int i = 0; i < graph->n_inputs; i++)
         td_item_drop(walk, &walk->item[graph->input[i]]);
-    for (int i = 0; i < graph->n_nodes; i++) /* those that live to the end, or to the failure */
+    for (int i = 0; i < graph->n_nodes; i++) /* values that are live at the end, or at the error */
         for (int k = 0; k < graph->node[i].n_outs; k++)
             if (graph->node[i].out[k] >= 0)
                 td_item_drop(walk, &walk->item[graph->node[i].out[k]]);
