@@ -1,4 +1,4 @@
-/* What there is to ask of a row before it is chosen, and of the call that it is asked about. */
+/* Queries about rows and calls before a row is chosen. */
 #include "dispatch/call/own.h"
 #include "kernels/trap.h"
 
@@ -31,7 +31,7 @@ const struct td_impl *td_op_best(const struct td_op *op)
 enum td_dtype td_row_dtype(const struct td_call *call)
 {
     for (int i = 0; i < call->n_args; i++) {
-        if (call->op->unpromoted >> i & 1) /* a mask says nothing */
+        if (call->op->unpromoted >> i & 1) /* a mask, for example, does not decide */
             continue;
         if (call->arg[i].kind == TD_KIND_tensor)
             return call->arg[i].tensor.dtype;
@@ -49,7 +49,7 @@ bool td_row_is_named(const struct td_impl *impl, const char *name)
            (!name[n] || (name[n] == '@' && !strcmp(name + n + 1, td_isa_name(impl->isa))));
 }
 
-/* Why the row serves no call of that type here, or NULL. */
+/* Why the row cannot run calls of that type on this CPU, or NULL. */
 static const char *unfit(const struct td_call *call, const struct td_impl *impl)
 {
     if (!(td_cpu()->levels >> impl->isa & 1))

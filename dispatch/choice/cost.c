@@ -1,14 +1,14 @@
-/* What a call costs, before it is run: whether a thread that others wait for may run it itself.
+/* Estimates how long a call will take, to decide whether a thread that others wait for may run it
+ * itself.
  *
- * Arithmetic alone does not tell: a kernel that is offered sizes nobody thought of may take a
- * thousand times what its operations promise, and a library makes code for milliseconds before its
- * first call. So what is relied on is what has been measured, of the same row on a call of the same
- * shape, down to every attribute: its signature. A call that has not been seen is given the worst
- * that any row takes for a unit of work; and one that waits for a library's first primitive is
- * never sure.
+ * The number of operations does not suffice: a kernel may be a thousand times slower for unusual
+ * sizes, and a library compiles for milliseconds before its first call. So the estimate relies on
+ * times that were measured of the same row on a call with the same signature (shapes and all
+ * attributes). For a call that was not seen before it is the worst time that any row takes for a
+ * unit of work; and for one whose library primitive is not made yet it is infinite.
  *
- * Times lie in one table, by hash; a new one takes the place of an old one. A race loses a sample,
- * or mixes two, which is fine: entries are told apart by 64 bits. */
+ * Times are in one hash table, in which a new entry replaces the old one. A race loses a sample or
+ * mixes two, which is harmless: the 64-bit keys are compared. */
 #include "dispatch/call/own.h"
 #include "dispatch/choice/hash.h"
 #include "kernels/weight.h"
@@ -18,15 +18,15 @@
 #include <string.h>
 
 #define ENTRIES 8192
-#define GUESS_NS 0.5 /* a unit of work, before anything is known of a row */
-#define WORST_NS 100 /* and what it takes at most: references in double, an element at a time */
+#define GUESS_NS 0.5 /* for a unit of work, while no time of the row is known */
+#define WORST_NS 100 /* for a unit at most: a reference in double, element by element */
 
 static struct entry {
     _Atomic uint64_t key;
     _Atomic float ns;
 } table[ENTRIES];
 
-/* Of the row, for any call of that type; and of the row for this very call. Never 0. */
+/* The key of the row for any call of that type; exact: for calls with this signature. Never 0. */
 static uint64_t key_of(const struct td_run *run, const struct td_impl *impl, bool exact)
 {
     uint64_t h = td_hash((uintptr_t)impl, (uint64_t)run->call.out[0].dtype + 1);
@@ -37,6 +37,7 @@ static uint64_t key_of(const struct td_run *run, const struct td_impl *impl, boo
     return h | 1;
 }
 
+/* The time in ns with this key; -1: none is known. */
 static double known(uint64_t key)
 {
     struct entry *e = &table[key / 2 % ENTRIES];
@@ -45,9 +46,10 @@ static double known(uint64_t key)
                : -1;
 }
 
-/* A thread that was preempted in a kernel reports milliseconds for a microsecond: a sample counts
- * at most twice what is known, or one of them would send the next dozens of small calls to the
- * queue. The first call touches and makes what later ones find, so less is believed sooner. */
+/* Adds a sample to a moving average. A thread that is preempted in a kernel measures milliseconds
+ * for a microsecond, so a sample counts at most twice the average: otherwise one such sample would
+ * send the next dozens of small calls to the queue. Shorter times count more, because the first
+ * call also touches memory and makes what later calls reuse. */
 static void note(uint64_t key, double ns)
 {
     struct entry *e = &table[key / 2 % ENTRIES];
@@ -67,7 +69,7 @@ static double bytes_of(const struct td_value *v)
     return bytes;
 }
 
-/* Units of work: an operation or a byte moved, whichever the operator has more of. */
+/* Units of work: bytes moved or an eighth of the operations, whichever is more. */
 static double work(const struct td_run *run)
 {
     double bytes = 64, flops = 0;
@@ -82,7 +84,7 @@ static double work(const struct td_run *run)
     return bytes > flops / 8 ? bytes : flops / 8;
 }
 
-/* Follows from what was bound, and is asked for twice a call; a call that comes again has it. */
+/* Fills run->cost_, which is needed twice for each call, and kept if a bound call runs again. */
 static void sign(struct td_run *run, const struct td_impl *impl)
 {
     if (run->cost_.impl == impl)

@@ -8,7 +8,7 @@ static uint64_t hash_tensor(uint64_t h, const struct td_tensor *t)
     h = td_hash(h, (uint64_t)t->dtype << 8 | (uint64_t)t->rank);
     for (int d = 0; d < t->rank; d++)
         h = td_hash(h, (uint64_t)t->shape[d]);
-    return t->weight ? td_hash(h, (uintptr_t)t->weight) : h; /* it is packed first */
+    return t->weight ? td_hash(h, (uintptr_t)t->weight) : h; /* its first call packs it */
 }
 
 uint64_t td_hash_value(uint64_t h, const struct td_value *v)

@@ -1,4 +1,4 @@
-/* Hashes of calls, by which what was measured of them is found again. Internal to dispatch/. */
+/* Hashes of calls: the keys of measurements. Internal to dispatch/. */
 #ifndef TD_DISPATCH_HASH_H
 #define TD_DISPATCH_HASH_H
 
@@ -10,7 +10,7 @@ static inline uint64_t td_hash(uint64_t h, uint64_t x)
     return (uint64_t)wide ^ (uint64_t)(wide >> 64) ^ (h << 7);
 }
 
-/* With a value down to every size, number and letter; of tensors' data nothing. */
+/* Adds a value to the hash: types, shapes, numbers and texts, but no elements of tensors. */
 uint64_t td_hash_value(uint64_t h, const struct td_value *v);
 
 #endif

@@ -1,10 +1,11 @@
-/* Kinds of calls: what is alike in those that one measurement is for. Calls are of a kind when they
- * have the same operator, types, ranks, attributes and threads, the same arguments stored, and
- * sizes alike: the same up to 8; up to FINE, and of stored arguments, within half an octave and
- * both or neither in sixteens; beyond within an octave.
+/* Kinds of calls, each of which is measured once. Calls are of one kind if they have the same
+ * operator, types, ranks, attributes and threads, the same arguments are weights, and sizes are
+ * similar. Sizes up to 8 must be equal. Sizes up to FINE, and those of weights, must be within half
+ * an octave (the two highest bits are equal) and both or neither multiples of 16; others within an
+ * octave.
  *
- * A signature depends on nothing that changes from one process to the next, so that what was
- * measured can be kept in a file; the key has the operator and its table in it besides. */
+ * A signature depends on nothing that differs between processes, so that measurements can be saved
+ * in a file. The key also contains the operator and its table, which are addresses. */
 #include "dispatch/choice/hash.h"
 #include "dispatch/choice/kinds.h"
 
@@ -13,10 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FINE 32 /* sizes beyond which a tail matters little */
+#define FINE 32 /* larger sizes are compared by octaves: a tail matters little */
 
-/* How many bits; and, where tails and blocks count for much, the two highest ones, and whether it
- * is in sixteens. */
+/* A size's class: its number of bits; and for small sizes and weights, where tails and blocks
+ * matter, the two highest bits and whether it is a multiple of 16. */
 static uint64_t rounded(int64_t size, bool stored)
 {
     if (size <= 8)
@@ -44,7 +45,7 @@ static uint64_t mix_value(uint64_t h, const struct td_value *v)
         for (int i = 0; i < v->tensors.n; i++)
             h = mix_tensor(h, &v->tensors.v[i]);
         return h;
-    case TD_KIND_float: /* a factor: no row looks at more than whether there is something to do */
+    case TD_KIND_float: /* a factor: rows only distinguish 0, 1 and others */
         return td_hash(h, v->f == 0 ? 0 : v->f == 1 ? 1 : 2);
     default:
         return td_hash_value(h, v);
@@ -132,7 +133,7 @@ static void say_value(struct text *t, const struct td_value *v)
 
 void td_kind_tell(const struct td_call *call, char text[TD_KIND_TEXT])
 {
-    struct text t = {text, text + TD_KIND_TEXT - 20}; /* the threads have room in any case */
+    struct text t = {text, text + TD_KIND_TEXT - 20}; /* leaves room for the threads */
     int threads = call->threads > 1 ? call->threads : 1;
     say(&t, "%.*s(", (int)strcspn(call->op->schema, "("), call->op->schema);
     for (int i = 0; i < call->n_args; i++) {

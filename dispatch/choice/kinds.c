@@ -1,6 +1,6 @@
-/* Kinds of calls that were measured: see kinds.h. Sets of eight kinds, whose keys share a cache
- * line. A reader compares keys, reads the row and looks at the key again, so that it takes no lock;
- * a writer makes the key 0 first. Recency is counted in kinds added since. */
+/* The cache of measured kinds: see kinds.h. A set has eight kinds, whose keys share a cache line. A
+ * reader takes no lock: it compares keys, reads the row and compares the key again; a writer sets
+ * the key to 0 first. The time of the last use is the number of kinds added until then. */
 #include "dispatch/choice/kinds.h"
 
 #include "dispatch/choice/tune.h"
@@ -10,21 +10,21 @@
 
 #define SETS 256
 #define WAYS 8
-#define COUNTED 64 /* operators; those beyond are not counted one by one */
-#define SHARE 20   /* of the time between two evictions measuring takes at most one such part */
+#define COUNTED 64 /* operators whose hits and misses are counted; there are some ten */
+#define SHARE 20   /* measuring takes at most 1 / SHARE of the time between two evictions */
 
 static struct set {
     _Alignas(64) _Atomic uint64_t key[WAYS]; /* 0: free */
     _Atomic(const struct td_impl *) row[WAYS];
     atomic_llong used[WAYS], hits[WAYS];
-    struct td_measured measured[WAYS]; /* by the lock */
+    struct td_measured measured[WAYS]; /* guarded by lock */
 } sets[SETS];
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_llong kinds, measured, evicted, postponed, asked;
 
-/* Of operators that have had kinds: the hits of those that are gone, and selections without one.
- * Claimed once each, and found by looking at all: there are some ten. */
+/* By operator: the hits of kinds that were evicted, and selections without an entry. An operator
+ * claims an element once; it is found by linear search, as there are some ten. */
 static struct count {
     _Atomic(const struct td_op *) op;
     atomic_llong gone_hits, misses;
@@ -53,7 +53,7 @@ static int find(const struct set *set, uint64_t key)
     return -1;
 }
 
-/* NULL: there are too many. */
+/* The operator's counts, which are claimed if need be; NULL: there are too many operators. */
 static struct count *count_of(const struct td_op *op)
 {
     for (int i = 0; i < COUNTED; i++) {
@@ -83,7 +83,7 @@ const struct td_impl *td_kind_row(uint64_t key, bool selects)
     long long now = atomic_load_explicit(&measured, memory_order_relaxed);
     if (atomic_load_explicit(&set->used[i], memory_order_relaxed) != now)
         atomic_store_explicit(&set->used[i], now, memory_order_relaxed);
-    if (selects) { /* without a locked instruction: a race may lose one */
+    if (selects) { /* no atomic increment: a race may lose a hit */
         long long hits = atomic_load_explicit(&set->hits[i], memory_order_relaxed);
         atomic_store_explicit(&set->hits[i], hits + 1, memory_order_relaxed);
     }
@@ -113,7 +113,7 @@ void td_kind_postpone(const struct td_op *op)
     atomic_fetch_add_explicit(&postponed, 1, memory_order_relaxed);
 }
 
-/* A free place, or that of the kind that has not been used for longest. */
+/* The index of a free entry, or of the least recently used one. */
 static int make_room(const struct set *set)
 {
     int at = 0;

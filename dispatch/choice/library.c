@@ -1,7 +1,7 @@
-/* The memory of libraries: primitives of oneDNN are kept for the next call of their shapes, so they
- * count, and go when td_memory has no room for something else. They lie scattered over malloc's
- * heaps, which keep what is freed in their midst: of 44 MiB that were given back 4 left the
- * process, and 24 do when malloc is asked for whole pages, which takes it some milliseconds. */
+/* The memory of libraries. oneDNN's primitives are kept for the next call with their shapes, so
+ * they are charged to td_memory, and dropped when that is full. They lie scattered over malloc's
+ * heaps, which do not return freed memory between blocks in use: of 44 MiB that were freed 4 went
+ * back to the system, and 24 do if malloc_trim is called, which takes some milliseconds. */
 #include "dispatch/choice/library.h"
 
 #include "kernels/memo.h"

@@ -1,13 +1,11 @@
-/* The choice that an order cannot make: between a library's rows and our own, of which now these
- * and now those are faster, by shape, type and CPU. Where a table has a library's rows, the first
- * call of a kind has all rows that take it timed, and the fastest is kept for calls of that kind:
- * equal calls have equal results until the kind is evicted, and a plan that is made keeps what was
- * chosen then. What cuDNN's benchmark mode and Paddle's autotune do; how, trial.c says.
+/* Autotuning, as cuDNN's benchmark mode and Paddle's autotune do it. Whether a library's row or our
+ * own is faster depends on shape, type and CPU, so a fixed order of rows cannot choose. If a table
+ * has a library's rows, the first call of a kind (key.c) times all rows that take it (trial.c), and
+ * the fastest is used for all calls of that kind: equal calls have equal results until the kind is
+ * evicted, and a plan keeps the row that was chosen when it was made.
  *
- * Which calls are of one kind, key.c says.
- *
- * Kinds lie in a table of some thousand (kinds.h). The order of the rows decides where a call is
- * too large to copy, and for a while where the table is full of kinds that came later. */
+ * Results are in a cache of some thousand kinds (kinds.h). The order of the rows decides if a call
+ * is too large to copy, and for a while if the kind's set in the cache is full. */
 #include "dispatch/choice/kinds.h"
 #include "pools/pools.h"
 
@@ -16,7 +14,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#define WAIT_NS 1000000 /* for another measurement, before looking whether to stop */
+#define WAIT_NS 1000000 /* between two checks whether another thread still measures */
 
 static pthread_mutex_t measuring = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool is_on;
@@ -33,6 +31,8 @@ bool td_tune_is_on(void)
 
 /* ---- which calls ---- */
 
+/* Whether calls like this are measured: the table has a library's row, and neither sizes of results
+ * nor memory accesses depend on values. */
 static bool is_contested(const struct td_impl *rows, const struct td_call *call)
 {
     if (!rows->prepare || !call->op->flops || call->op->follows || call->counted)
@@ -44,7 +44,7 @@ static bool is_contested(const struct td_impl *rows, const struct td_call *call)
 
 /* ---- for select.c ---- */
 
-/* What was kept for the key may be another table's, if two kinds have one hash. */
+/* The cached row, if it is in this table: it may be another's, if two kinds have the same hash. */
 static const struct td_impl *row_of(const struct td_impl *rows, uint64_t key, bool selects)
 {
     const struct td_impl *row = td_kind_row(key, selects);
@@ -58,7 +58,7 @@ static uint64_t key_of(const struct td_impl *rows, const struct td_call *call)
     return td_kind_key(td_kind_signature(call), rows, call->op);
 }
 
-/* Whether something may be kept of such calls; measures: it is measured where it is not. */
+/* Whether the cache may have such calls. *measures: they are measured if it has not. */
 static bool is_tuned(const struct td_impl *rows, const struct td_call *call, bool *measures)
 {
     bool on = td_tune_is_on();
@@ -85,7 +85,7 @@ bool td_measured_of(const struct td_impl *rows, const struct td_call *call, stru
     return is_tuned(rows, call, &measures) && td_kind_copy(key_of(rows, call), m);
 }
 
-/* Waits until nobody else measures; false: this one is stopped before. */
+/* Waits until no other thread measures, and locks; false: the caller was stopped meanwhile. */
 static bool begin_measuring(void)
 {
     while (pthread_mutex_trylock(&measuring)) {
@@ -113,7 +113,7 @@ const struct td_impl *td_measure(const struct td_impl *rows, const struct td_cal
         return NULL;
     struct td_measured m;
     int64_t begin = td_clock_ns();
-    row = row_of(rows, key, true); /* which may have been measured meanwhile */
+    row = row_of(rows, key, true); /* another thread may have measured it meanwhile */
     if (!row && td_try_rows(rows, call, false, &m)) {
         td_kind_add(key, &m, td_clock_ns() - begin);
         row = m.row;

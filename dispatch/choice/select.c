@@ -1,8 +1,7 @@
-/* The choice of an implementation: the key's rows are walked, best first, and the first is taken
- * whose level may be used here and that takes the call when it is asked; but where rows of a
- * library are among them, what was measured decides (measure.c). A walk costs some tens of
- * nanoseconds, as rows are few and answer after compares; library rows keep what they have made for
- * a call, and find it for the next. */
+/* Selects an implementation. The rows of a key are tried in order, best first, and the first is
+ * taken whose ISA level is available and whose prepare accepts the call; but if a library's rows
+ * are among them, measurements decide (measure.c). This takes some tens of nanoseconds, because
+ * rows are few and decide by comparisons; a library's rows cache what they make for a call. */
 #include "dispatch/choice/kinds.h"
 
 const struct td_impl *td_rows_choose(const struct td_impl *rows, const struct td_call *call,
@@ -19,7 +18,7 @@ const struct td_impl *td_rows_choose(const struct td_impl *rows, const struct td
     return rows;
 }
 
-/* The row that was measured, where that decides: it is there, and still takes the call. */
+/* The row chosen by measurement, if there is one and it still takes the call; else NULL. */
 static const struct td_impl *measured_for(const struct td_run *run, struct td_prepared *prepared,
                                           bool *open)
 {

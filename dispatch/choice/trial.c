@@ -1,6 +1,6 @@
-/* Timing the rows that take a call, on a dense copy of it in memory of its own, so that it needs no
- * data yet, disturbs none, and can be done where models are planned. Refused: to try rows in turn
- * on clients' calls, whose results would differ in their last bits from one to the next. */
+/* Times the rows that take a call, on a dense copy of the call in memory of its own. So the call
+ * needs no data yet, none are changed, and this can be done when plans are made. Trying the rows in
+ * turn on clients' calls was rejected: equal calls would differ in the last bits of results. */
 #include "dispatch/choice/kinds.h"
 #include "kernels/trap.h"
 #include "pools/pools.h"
@@ -10,20 +10,21 @@
 #include <string.h>
 #include <time.h>
 
-#define MOST_BYTES ((size_t)32 << 20) /* of a copy; of scratch twice that */
-#define MOST_FLOPS 4e9                /* half a second, with all rows */
+#define MOST_BYTES ((size_t)32 << 20) /* of a copy, at most; of scratch twice that */
+#define MOST_FLOPS 4e9                /* of a call, at most: half a second with all rows */
 #define ROUNDS 7
-#define ROUND_NS 20000  /* of repeating a row in one round */
-#define ALL_NS 3000000  /* of rounds, after which there are no more */
-#define FAR 1.5         /* of the best: a row behind that is not timed again */
-#define HOPELESS 3      /* of the best: a first run is stopped there, and */
-#define SLACK_NS 500000 /* so much later, for what it makes */
-#define TRIES 3         /* of a run that others keep waiting */
-#define EQUAL 1.03      /* within that the first one listed is taken: it is the same each time */
+#define ROUND_NS 20000  /* a row is repeated for this long in a round */
+#define ALL_NS 3000000  /* after this long no further round begins */
+#define FAR 1.5         /* a row slower than this times the best is not timed again */
+#define HOPELESS 3      /* a first run is stopped after this times the best, plus */
+#define SLACK_NS 500000 /* this for what a first run makes */
+#define TRIES 3         /* of a run that was kept off the CPU by others */
+#define EQUAL 1.03      /* rows within this of the best are equal: the first in the table is used */
 
 /* ---- the copy ---- */
 
-/* Stored ones stay where they are, and one that is left out has no type. */
+/* The bytes that a tensor needs in the copy: none for a weight, which is not copied, or one left
+ * out. */
 static size_t room_of(const struct td_tensor *t)
 {
     return t->weight || !t->dtype ? 0 : td_room_of(td_nbytes(t));
@@ -59,10 +60,10 @@ struct rival {
 struct trial {
     struct td_call call;
     struct td_value arg[TD_MAX_ARGS];
-    struct td_tensor out[TD_MAX_OUTS], list[TD_MAX_ARGS]; /* of arguments that are lists */
+    struct td_tensor out[TD_MAX_OUTS], list[TD_MAX_ARGS]; /* list: of list arguments */
     char *room, *scratch;
     size_t taken; /* of td_memory, for both */
-    bool asked;   /* for all rows, however long it takes */
+    bool asked;   /* a client asked: times all rows to their end */
     int n;
     struct rival rival[TD_MEASURED];
 };
@@ -70,12 +71,12 @@ struct trial {
 static void place(struct td_tensor *t, char **room)
 {
     size_t bytes = room_of(t);
-    t->stride = NULL; /* kinds tell none apart: rows that read by strides hardly take longer */
+    t->stride = NULL; /* not part of a kind: rows that read with strides hardly take longer */
     t->data = bytes ? *room : t->data;
     *room += bytes;
 }
 
-/* False: there are too many. */
+/* Places the tensors of a list; false: there are too many. */
 static bool place_list(struct trial *t, struct td_value *v, int *n, char **room)
 {
     struct td_tensor *list = &t->list[*n];
@@ -90,7 +91,7 @@ static bool place_list(struct trial *t, struct td_value *v, int *n, char **room)
     return true;
 }
 
-/* Counted memory; NULL: there is none. */
+/* Memory that is charged to td_memory; NULL: there is none. */
 static char *take(struct trial *t, size_t bytes)
 {
     if (td_budget_take(&td_memory, bytes))
@@ -99,8 +100,8 @@ static char *take(struct trial *t, size_t bytes)
     return aligned_alloc(64, bytes);
 }
 
-/* The call on other memory: numbers of every type that are neither denormal nor large. False: there
- * is no room for it. */
+/* Copies the call to memory of its own, with elements that are neither denormal nor large in any
+ * type. False: there is no memory. */
 static bool copy(struct trial *t, const struct td_call *call)
 {
     size_t bytes = size_of(call);
@@ -128,14 +129,14 @@ static bool copy(struct trial *t, const struct td_call *call)
     return fits;
 }
 
-/* Whether an own row of the level has no chance beside one of the higher level: it is the same code
- * with vectors half as long, or with none. */
+/* Whether one of our rows cannot beat one of the higher level: it is the same code with vectors of
+ * half the width, or without vectors. */
 static bool is_beaten(enum td_isa isa, enum td_isa higher)
 {
     return isa == TD_ISA_default ? higher != isa : isa < TD_ISA_avx512 && higher >= TD_ISA_avx512;
 }
 
-/* A library's row without a rival is taken untimed. */
+/* Whether a library's row is among the rivals. */
 static bool has_library(const struct trial *t)
 {
     bool has = false;
@@ -154,8 +155,8 @@ static bool is_there(const struct trial *t, const struct td_impl *row)
     return is;
 }
 
-/* Rows that take the call, with scratch that they share; the reference never, and rows without a
- * chance where all are asked for. */
+/* Finds the rows to be timed, which take the call: not the reference, and, unless a client asked,
+ * no rows that cannot win. A single one is not timed. Allocates the scratch that they share. */
 static void find_rivals(struct trial *t, const struct td_impl *rows)
 {
     enum td_isa own = TD_ISA_default;
@@ -181,7 +182,7 @@ static void find_rivals(struct trial *t, const struct td_impl *rows)
     t->scratch = take(t, most);
 }
 
-/* A thread that computes alone is not charged for what others do to it. */
+/* The time in ns; for one thread its CPU time, which does not include waiting for the CPU. */
 static double now_ns(const struct trial *t)
 {
     struct timespec at;
@@ -189,7 +190,7 @@ static double now_ns(const struct trial *t)
     return (double)at.tv_sec * 1e9 + (double)at.tv_nsec;
 }
 
-/* Nanoseconds a run, of several; INFINITY: it has trapped. */
+/* The mean time in ns of that many runs; INFINITY: one has trapped. */
 static double time_runs(struct trial *t, struct rival *r, int times)
 {
     double begin = now_ns(t);
@@ -201,8 +202,8 @@ static double time_runs(struct trial *t, struct rival *r, int times)
     return (now_ns(t) - begin) / times;
 }
 
-/* Nanoseconds that a row without a chance may take beyond HOPELESS times the best: it may pack
- * stored tensors, a byte of which takes less than one. */
+/* Nanoseconds that a row may take beyond HOPELESS times the best: it may pack weights, which takes
+ * less than 1 ns a byte. */
 static double slack_of(const struct trial *t)
 {
     double bytes = 0;
@@ -212,8 +213,8 @@ static double slack_of(const struct trial *t)
     return SLACK_NS + bytes;
 }
 
-/* The same of one run, which is stopped after so long, for what has no chance is to cost no time.
- * Who was kept waiting by others instead is run again, a few times. */
+/* The time of one run that is stopped after most ns, so that a slow row costs little. A run that
+ * was stopped because others kept it off the CPU is repeated, up to TRIES times. */
 static double time_limited(struct trial *t, struct rival *r, double most)
 {
     const struct td_stop *caller = td_stop_obeyed;
@@ -232,7 +233,7 @@ static double time_limited(struct trial *t, struct rival *r, double most)
     return stopped && ns <= most ? most + 1 : ns;
 }
 
-/* Of the first n. */
+/* The best time of the first n rows. */
 static double best_of(const struct trial *t, int n)
 {
     double best = INFINITY;
@@ -241,7 +242,7 @@ static double best_of(const struct trial *t, int n)
     return best;
 }
 
-/* Where other processes use the team's CPUs, a region's time is mostly theirs. */
+/* Whether other processes use the team's CPUs, so that times would be mostly theirs. */
 static bool is_crowded(const struct trial *t)
 {
     return !t->asked && t->call.threads > 1 && td_team_is_crowded();
@@ -253,8 +254,8 @@ static bool is_over(const struct trial *t)
     return td_stopped() || is_crowded(t);
 }
 
-/* The first run of each makes and touches what later ones find; the second one counts. A library's
- * compiles, and cannot be stopped. */
+/* Runs each row twice. The first run makes and touches what later ones reuse, so the second counts.
+ * A library's first run compiles and cannot be stopped. */
 static void try_rivals(struct trial *t)
 {
     for (int i = 0; i < t->n && !is_over(t); i++) {
@@ -267,6 +268,7 @@ static void try_rivals(struct trial *t)
     }
 }
 
+/* How many rows are within far times the best. */
 static int count_close(const struct trial *t, double far)
 {
     double best = best_of(t, t->n);
@@ -276,8 +278,9 @@ static int count_close(const struct trial *t, double far)
     return n;
 }
 
-/* The least of some rounds, in which rows take turns: what others do on the machine adds to a round
- * and takes from none. One that is far behind is out, and where all others are, it is over. */
+/* Times the rows in rounds, in which they take turns, and keeps the fastest round of each, because
+ * other load can only make a round slower. A row that is far behind drops out; the last one left
+ * ends it. */
 static void time_rivals(struct trial *t)
 {
     double all = 0;
@@ -299,7 +302,7 @@ static void time_rivals(struct trial *t)
     }
 }
 
-/* Of the call, which may have more threads than it was timed with. */
+/* Fills the measurement of the call, which may have more threads than the rows were timed with. */
 static void settle(const struct trial *t, const struct td_impl *rows, const struct td_call *call,
                    struct td_measured *m)
 {
@@ -318,7 +321,7 @@ static void settle(const struct trial *t, const struct td_impl *rows, const stru
     }
 }
 
-/* Times the rows with so many threads. False: nothing was settled. */
+/* Times the rows with t->call.threads threads. False: there is no result. */
 static bool try_with(struct trial *t, const struct td_impl *rows, const struct td_call *call,
                      struct td_measured *m)
 {
@@ -346,7 +349,7 @@ bool td_try_rows(const struct td_impl *rows, const struct td_call *call, bool as
     struct trial t = {.asked = asked, .call.threads = call->threads > 1 ? call->threads : 1};
     bool done = try_with(&t, rows, call, m);
     if (!done && is_crowded(&t)) {
-        t.call.threads = 1; /* whose own time tells the rows apart all the same */
+        t.call.threads = 1; /* its CPU time still tells which row is faster */
         done = try_with(&t, rows, call, m);
     }
     return done;

@@ -1,9 +1,9 @@
-/* Measuring by request, and choices that come from elsewhere: see tune.h. */
+/* Measuring on request, and adding measurements of other processes: see tune.h. */
 #include "dispatch/choice/kinds.h"
 
 #include <errno.h>
 
-/* Why nothing can be measured of the call; NULL: it can. */
+/* Why the call cannot be measured; NULL: it can. */
 static const char *unfit(const struct td_run *run)
 {
     const struct td_call *call = &run->call;

@@ -1,5 +1,4 @@
-/* Constants that passes make of a model's constants: each is made once, and serves all its plans.
- */
+/* Constants that passes compute from a model's constants: once each, for all its plans. */
 #include "dispatch/choice/hash.h"
 #include "dispatch/passes/passes.h"
 

@@ -1,25 +1,25 @@
-/* Constant folding: nodes of constants alone are computed when the model is loaded. Their results
- * are stored tensors as those of the file are, so that kernels find packed forms of a weight that
- * the file has transposed, or converted from INT8. */
+/* Constant folding: nodes that depend only on constants are computed when the model is loaded.
+ * Large results become weights like those of the file, so that a weight that the file transposes,
+ * or converts from INT8, has packed forms, too. */
 #include "dispatch/walk/walk.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_NS INT64_C(5000000000) /* that all of it may take */
-#define MOST_WORK 5e9               /* operations, likewise */
-#define MOST_GROWTH 8               /* times the bytes that it is made of, or */
-#define LITTLE ((size_t)1 << 20)    /* so many bytes in any case */
+#define MOST_NS INT64_C(5000000000) /* for all folding, at most */
+#define MOST_WORK 5e9               /* operations, at most */
+#define MOST_GROWTH 8            /* results have this many times the operands' bytes, at most, or */
+#define LITTLE ((size_t)1 << 20) /* this many bytes, if that is more */
 
 struct folding {
     struct td_walk walk;
     struct td_model *model;
-    int *constant; /* by value: 1 + its number among the constants, 0: it is none */
-    int *readers;  /* by value: operands and outputs that it is */
+    int *constant; /* by value: 1 + its index in model->constant; 0: it is none */
+    int *readers;  /* by value: its uses as operand or output */
 };
 
-/* Whether an operand is known when the model is loaded; counts its bytes. */
+/* Whether an operand is constant; adds up its bytes. */
 static bool is_known(const struct folding *f, const struct td_node_operand *o, size_t *bytes)
 {
     bool known = o->kind != TD_OPERAND_graph;
@@ -32,7 +32,7 @@ static bool is_known(const struct folding *f, const struct td_node_operand *o, s
     return known;
 }
 
-/* Whether results may take the place of their node. */
+/* Whether the node may be replaced by these results: they are tensors, and not too large. */
 static bool is_worth(const struct td_node *node, const struct td_item *out, size_t bytes)
 {
     size_t made = 0, most = bytes * MOST_GROWTH > LITTLE ? bytes * MOST_GROWTH : LITTLE;
@@ -62,7 +62,7 @@ static int keep(struct folding *f, const struct td_node *node, const struct td_i
     return err;
 }
 
-/* What only a folded node has read is needed no more. */
+/* Frees the weights of constants whose last use was the folded node. */
 static void drop_operands(struct folding *f, const struct td_node_operand *operand, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -74,7 +74,8 @@ static void drop_operands(struct folding *f, const struct td_node_operand *opera
     }
 }
 
-/* Whether the node has become constants; -ENOMEM, what the room says. */
+/* Folds a node, if all its operands are constant and it is worth it (*folded). -ENOMEM, what the
+ * budget returns. */
 static int fold_node(struct folding *f, const struct td_node *node, bool *folded)
 {
     size_t bytes = 0, n = (size_t)node->n_operands + (size_t)node->n_outs;
@@ -134,7 +135,7 @@ int td_program_fold(struct td_model *model, struct td_problem *problem)
     struct folding *f = calloc(1, sizeof *f);
     size_t values = (size_t)model->n_values + 1;
     int *room = calloc(2 * values, sizeof *room);
-    struct td_problem why; /* a node that fails will say so when it is run */
+    struct td_problem why; /* ignored: a node that fails here will fail again when it is run */
     int err = f && room ? 0 : -ENOMEM;
     if (!err) {
         *f = (struct folding){.model = model, .constant = room, .readers = room + values};

@@ -1,5 +1,5 @@
-/* Activations that a file spells out, step by step, are one step again: x * clamp(x + 3, 0, 6) / 6
- * is hardswish. */
+/* Replaces activations that a file spells out in several steps by one step: x * clamp(x + 3, 0, 6)
+ * / 6 is hardswish. */
 #include "dispatch/passes/passes.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ static bool is_number(const struct td_plan_step *step, const char *name, double 
     return td_step_number(step, name, wanted + 1) == wanted;
 }
 
-/* The step that makes what one's argument is, whole; NULL: none does. */
+/* The step whose whole result is this argument; NULL: there is none. */
 static const struct td_plan_step *maker(const struct td_plan *plan, const struct td_plan_step *step,
                                         const char *name)
 {
@@ -22,7 +22,7 @@ static const struct td_plan_step *maker(const struct td_plan *plan, const struct
     return value < 0 || plan->value[value].step < 0 ? NULL : &plan->step[plan->value[value].step];
 }
 
-/* The value x of a step clamp(x + 3, 0, 6); -1: it is another. */
+/* If the step is clamp(x + 3, 0, 6), the value x; else -1. */
 static int clamped(const struct td_plan *plan, const struct td_plan_step *clamp)
 {
     bool relu6 = is_op(clamp, "relu6");
@@ -38,7 +38,7 @@ static int clamped(const struct td_plan *plan, const struct td_plan_step *clamp)
     return three ? td_step_value(plan, add, "self") : -1;
 }
 
-/* The value x of a step x * clamp(x + 3, 0, 6) / 6, divided at the end or before; else -1. */
+/* If the step is (x * clamp(x + 3, 0, 6)) / 6, the value x; else -1. */
 static int swished(const struct td_plan *plan, const struct td_plan_step *div)
 {
     const struct td_plan_step *mul = maker(plan, div, "self");

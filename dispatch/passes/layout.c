@@ -1,14 +1,15 @@
-/* Convolutions run with channels last, and what is between them goes along: libraries compute these
- * without rearranging anything. A value then has a twin, which is the same with its dimensions in
- * the order n, h, w, c; whoever wants the one where only the other is there gets it by a permute.
- */
+/* Converts convolutions, and the steps between them that can be, to channels last, which libraries
+ * compute without rearranging data. A value then has a twin: the same tensor with its dimensions in
+ * the order n, h, w, c. A step that needs the one where only the other is computed gets it by a
+ * permute. */
 #include "dispatch/passes/layout.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A permute from one order to the other is but another name; 1: to channels last, 2: from it. */
+/* Whether a permute only makes a value of its twin or the other way round, so that it can be
+ * removed: 1: to channels last, 2: from it; else 0. */
 static int is_permute(const struct layout *l, const struct td_plan_step *step)
 {
     const struct td_plan_use *use = td_step_use(step, 0, -1);
@@ -23,6 +24,7 @@ static int is_permute(const struct layout *l, const struct td_plan_step *step)
     return v[0] == 0 && v[1] == 3 && v[2] == 1 && v[3] == 2 && l->plain[use->value] ? 2 : 0;
 }
 
+/* Appends a step as it is, with the values that it uses in the plain layout. */
 static int stay(struct layout *l, const struct td_plan_step *step)
 {
     int err = 0;
@@ -31,7 +33,8 @@ static int stay(struct layout *l, const struct td_plan_step *step)
     return err ? err : td_layout_append(l, step);
 }
 
-/* Where a step of the old ones goes: a permute away, most as they are, the others turned. */
+/* Takes over an old step: a permute between twins is removed, a step that can have channels last is
+ * turned, and all others are appended as they are. */
 static int place(struct layout *l, struct td_plan_step *step, struct td_model_pass *pass)
 {
     for (int k = 0; k < step->n_uses; k++, l->plan->visits++)
@@ -74,7 +77,7 @@ int td_pass_layout(struct td_model *model, struct td_plan *plan, struct td_model
         l.n_old = plan->n_steps;
         plan->step = NULL;
         plan->n_steps = plan->steps_room = 0;
-        for (int i = 0; i < plan->n_values; i++) /* whose steps go is made by none */
+        for (int i = 0; i < plan->n_values; i++) /* values of removed steps have no step */
             plan->value[i].step = -1;
         for (int s = 0; s < l.n_old && !err; s++)
             err = l.old[s].handle ? place(&l, &l.old[s], pass) : 0;

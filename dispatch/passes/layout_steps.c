@@ -1,4 +1,4 @@
-/* The steps that go along when convolutions run with channels last, and what they become. */
+/* The steps that can be turned to channels last, and what each becomes. */
 #include "dispatch/passes/layout.h"
 #include "kernels/loops/fused.h"
 
@@ -13,7 +13,7 @@ static struct td_tensor *tensor_of(const struct td_plan_step *step, const struct
     return use->element < 0 ? &v->tensor : &v->tensors.v[use->element];
 }
 
-/* The argument is the value's twin now. */
+/* Replaces the use by one of the value's twin. */
 static int turn(struct layout *l, const struct td_plan_step *step, struct td_plan_use *use)
 {
     int twin = td_layout_twin(l, use->value, step->node);
@@ -33,7 +33,7 @@ static void turn_pixel(struct td_tensor *t)
     t->shape[3] = channels;
 }
 
-/* ---- steps that go along ---- */
+/* ---- steps that can be turned ---- */
 
 bool td_layout_is_conv(const struct layout *l, const struct td_plan_step *step)
 {
@@ -48,7 +48,8 @@ bool td_layout_is_conv(const struct layout *l, const struct td_plan_step *step)
            (!padding || padding->value.kind != TD_KIND_str) && step->n_uses == 1;
 }
 
-/* Whether a pointwise step's argument may be turned; counts those that are so already. */
+/* Whether a pointwise step's argument can have channels last; counts those that have a twin
+ * already. */
 static bool may_turn(const struct layout *l, const struct td_plan_step *step, int arg, int *turned)
 {
     const struct td_tensor *t = &step->arg[arg].value.tensor;
@@ -108,7 +109,8 @@ static int turn_pointwise(struct layout *l, struct td_plan_step *step)
     return err ? err : td_layout_give_twin(l, step);
 }
 
-/* A mean over all pixels, by whichever operator. */
+/* Whether the step is a mean over all pixels, by whichever operator. *keeps: and keeps h and w
+ * as 1. */
 static bool is_mean(const struct layout *l, const struct td_plan_step *step, bool *keeps)
 {
     const char *name = step->handle->schema.name;
@@ -174,8 +176,8 @@ static int turn_cat(struct layout *l, struct td_plan_step *step)
 
 /* ---- pools and pads ---- */
 
-/* A pool in planes of channels-last images is one in rooms of h, w, c, whose windows are one
- * channel deep: an image takes the place of a channel. */
+/* The 3D pool that computes this 2D pool with channels last, or NULL. Its dimensions are h, w, c,
+ * with windows of one channel, and the images take the place of its channels. */
 static const char *pool_of(const struct layout *l, const struct td_plan_step *step)
 {
     static const char *const pools[][2] = {{"max_pool2d", "max_pool3d"},
@@ -189,7 +191,7 @@ static const char *pool_of(const struct layout *l, const struct td_plan_step *st
     return NULL;
 }
 
-/* Two numbers, or one for both, become three; none stay none. */
+/* Makes three numbers of two, or of one for both; if there are none, it leaves them so. */
 static void deepen(struct td_value *v, int64_t third)
 {
     int64_t one = v->kind == TD_KIND_int ? v->i : 0;
@@ -215,7 +217,7 @@ static int turn_pool(struct layout *l, struct td_plan_step *step, const char *po
     return err ? err : td_layout_give_twin(l, step);
 }
 
-/* The pads of w and h, and of no other. */
+/* Whether the step is a pad of h and w only. */
 static bool is_pad(const struct layout *l, const struct td_plan_step *step)
 {
     const struct td_plan_use *use = td_step_use(step, 0, -1);

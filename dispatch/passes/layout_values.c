@@ -1,4 +1,4 @@
-/* Values and their twins, where convolutions run with channels last. */
+/* Values and their channels-last twins. */
 #include "dispatch/passes/layout.h"
 
 #include <errno.h>
@@ -15,7 +15,6 @@ static struct td_tensor last_of(const struct td_tensor *t)
     return last;
 }
 
-/* Has arrays tell of all values that there are. */
 int td_layout_follow(struct layout *l)
 {
     int n = l->plan->n_values;
@@ -42,7 +41,7 @@ int td_layout_follow(struct layout *l)
     return 0;
 }
 
-/* A new value of that type and shape; -ENOMEM. */
+/* Adds a value of that type and shape: its number, or -ENOMEM. */
 static int new_value(struct layout *l, const struct td_tensor *t)
 {
     int value = td_plan_add_value(l->plan, t, -1, 0);
@@ -50,7 +49,7 @@ static int new_value(struct layout *l, const struct td_tensor *t)
     return err ? err : value;
 }
 
-/* Puts a step behind those that are there; its results are made by it then. */
+/* Appends a step, and makes it the producer of its results. */
 int td_layout_append(struct layout *l, const struct td_plan_step *step)
 {
     int s = td_plan_add_step(l->plan, step);
@@ -75,8 +74,6 @@ static int append_permute(struct layout *l, int from, int to, bool last, const c
     return td_layout_append(l, &step);
 }
 
-/* Has the value itself be there, for one that reads it as *value: of one pixel the twin is as good.
- */
 int td_layout_need_plain(struct layout *l, int *value, const char *node)
 {
     int v = *value;
@@ -102,7 +99,6 @@ int td_layout_twin(struct layout *l, int value, const char *node)
     return err ? err : twin;
 }
 
-/* The step's result is made as its twin alone. */
 int td_layout_give_twin(struct layout *l, struct td_plan_step *step)
 {
     struct td_tensor last = last_of(td_like(l, step->value));

@@ -1,5 +1,5 @@
-/* Batch normalisation by constant statistics, behind a convolution that nobody else reads, goes
- * into the convolution's weight and bias. */
+/* Folds a batch normalisation with constant statistics into the weight and bias of the convolution
+ * before it, if nothing else uses the convolution's result. */
 #include "dispatch/passes/passes.h"
 
 #include <errno.h>
@@ -12,11 +12,11 @@ static const char *const convolutions[] = {
     "conv1d",           "conv2d",           "conv3d",           "convolution",
     "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", NULL};
 
-struct pair {                              /* a convolution and the normalisation behind it */
-    const struct td_tensor *weight, *bias; /* the convolution's; bias NULL: none */
+struct pair {                              /* a convolution and the normalisation that follows it */
+    const struct td_tensor *weight, *bias; /* of the convolution; bias NULL: none */
     const struct td_tensor *scale, *shift, *mean, *var; /* scale, shift NULL: 1, 0 */
     double eps;
-    bool transposed; /* output channels are the weight's second dimension */
+    bool transposed; /* the weight's second dimension is the output channels */
     int64_t channels;
 };
 
@@ -26,14 +26,15 @@ static bool is_transposed(const struct td_plan_step *conv)
            td_step_number(conv, "transposed", 0) != 0;
 }
 
-/* Whether an argument is given as something else than a constant in FP32. */
+/* Whether an argument is given, but not as a constant in FP32. */
 static bool varies(const struct td_plan_step *step, const char *name)
 {
     const struct td_named *arg = td_step_arg(step, name);
     return arg && arg->value.kind != TD_KIND_none && !td_step_constant(step, name);
 }
 
-/* Why not; NULL: they are one, and pair is filled. between: what the convolution gives. */
+/* Why the normalisation cannot be folded; NULL: it can, and p is filled. between: the convolution's
+ * result. */
 static const char *look(const struct td_plan_step *conv, const struct td_plan_step *norm,
                         const struct td_tensor *between, struct pair *p)
 {
@@ -56,7 +57,7 @@ static const char *look(const struct td_plan_step *conv, const struct td_plan_st
     p->channels = p->weight->shape[p->transposed];
     if (!td_numel(p->weight))
         return "the weight is empty";
-    /* Of one image without a batch the second dimension is the height. */
+    /* Without a batch dimension, the second dimension of an image is its height. */
     return td_numel(p->var) == p->channels && between->rank == p->weight->rank
                ? NULL
                : "it is over other channels";
@@ -116,10 +117,10 @@ static int by_address(const void *a, const void *b)
     return ((uintptr_t)*x > (uintptr_t)*y) - ((uintptr_t)*x < (uintptr_t)*y);
 }
 
-/* Whether the data lie in one of the plan's blocks, which are in the order of their addresses. */
+/* Whether the data lie in one of plan->held, which is sorted by address here. */
 static bool is_held(struct td_plan *plan, const void *data)
 {
-    int low = 0, high = plan->n_held; /* those below low begin before it */
+    int low = 0, high = plan->n_held; /* those below low begin at or before data */
     for (; low < high; plan->visits++) {
         int middle = low + (high - low) / 2;
         if ((uintptr_t)plan->held[middle]->data <= (uintptr_t)data)
@@ -131,8 +132,8 @@ static bool is_held(struct td_plan *plan, const void *data)
            (uintptr_t)data - (uintptr_t)plan->held[low - 1]->data < plan->held[low - 1]->bytes;
 }
 
-/* Whether the constants stay where they are as long as the model: those that were computed while
- * the plan was recorded are its own. */
+/* Whether the constants live as long as the model: those that were computed while the plan was
+ * recorded live only as long as the plan. */
 static bool are_lasting(struct td_plan *plan, const struct pair *p)
 {
     const struct td_tensor *all[] = {p->weight, p->bias, p->scale, p->shift, p->mean, p->var};

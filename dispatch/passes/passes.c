@@ -1,4 +1,4 @@
-/* The passes in their order, and the first of them: what changes nothing is left out. */
+/* The list of passes, in order, and the first of them: it removes steps that change nothing. */
 #include "dispatch/passes/passes.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ int td_passes_run(struct td_model *model, struct td_plan *plan)
 
 /* ---- clean ---- */
 
-/* Operators whose result is self where its type is self's. */
+/* Operators whose result has the elements of self if it has its type and number of elements. */
 static const char *const same[] = {
     "clone",   "contiguous", "alias",           "detach",     "dropout",     "to",     "_to_copy",
     "cast",    "type_as",    "lift_fresh_copy", "alias_copy", "detach_copy", "expand", "view",

@@ -1,6 +1,6 @@
-/* Pointwise steps behind a convolution or a linear become its post-ops: formulas that it applies to
- * what it has in registers, before it stores them. Several may follow each other, and some take one
- * of another tensor, such as the residual of a block. */
+/* Makes pointwise steps that follow a convolution or a linear its post-ops: formulas that its
+ * kernel applies to results in registers, before it stores them. There may be several in a row, and
+ * some have another tensor as operand, such as the residual of a block. */
 #include "dispatch/passes/passes.h"
 #include "kernels/loops/fused.h"
 #include "kernels/onednn/text.h"
@@ -13,7 +13,7 @@
 
 static const char *const heavy[] = {"conv2d_channels_last", "linear", NULL};
 
-struct follow { /* what follows a step */
+struct follow { /* the steps that follow one and become its post-ops */
     char text[TD_POSTS * TD_POST_TEXT];
     int n, n_others, step[TD_POSTS];
     int n_steps;
@@ -25,7 +25,7 @@ struct posts {
     struct td_plan *plan;
     struct td_model_pass *pass;
     struct td_binding *binding;
-    int *readers, *reader; /* by value: how many read it, and the last of them; -1 an output */
+    int *readers, *reader; /* by value: the number of its uses, and the last user; -1: an output */
 };
 
 static int count_readers(struct posts *p)
@@ -48,9 +48,10 @@ static int count_readers(struct posts *p)
     return 0;
 }
 
-/* ---- one that follows ---- */
+/* ---- one following step ---- */
 
-/* Limits that are tensors, but constant, are numbers. */
+/* The step's formula, in post; NULL, or why it has none. Constant tensors that are limits of a
+ * clamp count as numbers. */
 static const char *text_of(struct posts *p, const struct td_plan_step *step, int arg,
                            struct td_post_text *post)
 {
@@ -65,7 +66,7 @@ static const char *text_of(struct posts *p, const struct td_plan_step *step, int
 
 static const char made_later[] = "what it takes is made later";
 
-/* A number is a tensor of one element. */
+/* Adds a number to the other operands, as a tensor of one element. */
 static const char *take_number(struct posts *p, struct follow *f, double number)
 {
     float *x = td_arena_alloc(p->plan->arena, 64);
@@ -77,7 +78,8 @@ static const char *take_number(struct posts *p, struct follow *f, double number)
     return NULL;
 }
 
-/* What a follower of step s takes from elsewhere, its argument arg, must be there before. */
+/* Adds argument arg of from, which follows step s, to the other operands. It must be computed
+ * before s. */
 static const char *take_other(struct posts *p, struct follow *f, int s,
                               const struct td_plan_step *from, int arg)
 {
@@ -104,7 +106,7 @@ static const char *take_other(struct posts *p, struct follow *f, int s,
     return NULL;
 }
 
-/* Adds the step that alone reads a value to those that follow step s; NULL, or why not. */
+/* Adds the step next, the only user of a value, to those that follow step s; NULL, or why not. */
 static const char *add_one(struct posts *p, struct follow *f, int s, int value, int next)
 {
     const struct td_plan_step *step = &p->plan->step[next];
@@ -139,9 +141,9 @@ static const char *add_one(struct posts *p, struct follow *f, int s, int value, 
     return NULL;
 }
 
-/* ---- all that follow ---- */
+/* ---- all following steps ---- */
 
-/* The step with them as its arguments; -ENOMEM. */
+/* Adds the post-ops and their operands to the step's arguments; -ENOMEM. */
 static int attach(struct td_plan *plan, const struct follow *f, struct td_plan_step *step)
 {
     size_t args = (size_t)step->n_args + 4, uses = (size_t)(step->n_uses + f->n_others) + 1;
@@ -171,7 +173,7 @@ static int attach(struct td_plan *plan, const struct follow *f, struct td_plan_s
     return 0;
 }
 
-/* The row that a step runs by; NULL: none can be told. */
+/* The row that would be selected for the step; NULL: an error. */
 static const struct td_impl *row_of(struct posts *p, const struct td_plan_step *step)
 {
     size_t scratch;
@@ -183,8 +185,8 @@ static const struct td_impl *row_of(struct posts *p, const struct td_plan_step *
     return row;
 }
 
-/* Whether the step is no slower so: libraries' rows do it on the way, and so do all of linear, but
- * then it should be the one that runs it without, too. */
+/* Whether the step is not slower with post-ops: if a library's row computes it; or for linear, all
+ * of whose rows apply post-ops, if the same row computes it with and without. */
 static bool is_taken(struct posts *p, const struct td_plan_step *plain,
                      const struct td_plan_step *with)
 {
@@ -206,7 +208,7 @@ static int follow_one(struct posts *p, int s)
             break;
         const char *no = add_one(p, &f, s, value, next);
         if (no) {
-            if (no != made_later) /* whose turn comes then */
+            if (no != made_later) /* then it is tried for the step that makes the operand */
                 td_pass_refuse(p->pass, &plan->step[next], no);
             break;
         }
@@ -222,7 +224,7 @@ static int follow_one(struct posts *p, int s)
     for (int k = 0; k < f.n_others; k++)
         if (f.use[k].value >= 0)
             p->reader[f.use[k].value] = s;
-    plan->value[with.value].step = f.step[0]; /* nobody makes it now */
+    plan->value[with.value].step = f.step[0]; /* no step makes it now */
     with.value = value;
     plan->value[value].step = s;
     plan->step[s] = with;

@@ -1,5 +1,5 @@
-/* What passes share: a step's arguments by name, who reads a value, and values that stand for
- * others. */
+/* Functions that passes share: finding a step's arguments by name, counting uses of values, and
+ * replacing values. */
 #include "dispatch/passes/passes.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ void td_pass_refuse(struct td_model_pass *pass, const struct td_plan_step *step,
 
 /* ---- steps ---- */
 
-/* The index among the step's arguments; -1. */
+/* The index of the argument with this name, or -1. */
 static int find_arg(const struct td_plan_step *step, const char *name)
 {
     const struct td_schema *schema = &step->handle->schema;

@@ -1,5 +1,6 @@
-/* Views: a step that only moves elements is left out where all who read its results can read them
- * where they are, by strides. Else it stays and makes its copy, once for all of them. */
+/* Removes steps that only move elements (slice, transpose, ...) if all users of their results can
+ * read the argument's memory with strides. Otherwise the step stays, and makes one copy for all
+ * users. */
 #include "dispatch/call/own.h"
 #include "dispatch/passes/passes.h"
 #include "kernels/loops/fused.h"
@@ -9,22 +10,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RUN 8 /* elements */
+#define RUN 8 /* elements that must be contiguous or evenly spaced: see is_near */
 
-struct reader { /* of a value */
+struct reader { /* a use of a value */
     int step, use;
-    int next; /* reader of the value; -1: there is none */
+    int next; /* the index of the value's next reader; -1: it is the last */
 };
 
-struct looking { /* at one step, then at another */
+struct looking { /* the state of the pass; view and like are of the present step */
     struct td_plan *plan;
     struct td_binding *binding;
     struct reader *reader;
-    int *first;                         /* reader of each value, -1: none; as it was at first */
+    int *first;                         /* by value: its first reader before the pass; -1: none */
     bool *is_output;                    /* by value */
-    const struct td_plan_use *base;     /* what the step moves */
-    struct td_view view[TD_MAX_OUTS];   /* how its results lie there */
-    struct td_tensor like[TD_MAX_OUTS]; /* and what they are like; strides are the views' */
+    const struct td_plan_use *base;     /* the step's use of the tensor whose elements it moves */
+    struct td_view view[TD_MAX_OUTS];   /* its results as views of that tensor */
+    struct td_tensor like[TD_MAX_OUTS]; /* their types and shapes, with the views' strides */
 };
 
 static struct td_tensor *tensor_of(const struct td_plan_step *step, const struct td_plan_use *use)
@@ -33,7 +34,7 @@ static struct td_tensor *tensor_of(const struct td_plan_step *step, const struct
     return use->element < 0 ? &v->tensor : &v->tensors.v[use->element];
 }
 
-/* Whether the step is one that moves, and in what its results lie. -ENOMEM. */
+/* Whether the step only moves elements (*moves); then finds its results as views. -ENOMEM. */
 static int look_at(struct looking *l, const struct td_plan_step *step, bool *moves)
 {
     const struct td_run *run = &l->binding->run;
@@ -55,8 +56,8 @@ static int look_at(struct looking *l, const struct td_plan_step *step, bool *mov
     return 0;
 }
 
-/* What a use of one of the results is as a use of what they lie in; false: it is none by strides.
- * stride: where the tensor's are then. */
+/* Converts a use of a result to a use (now, t) of the tensor that it is a view of; false: no
+ * strides express that. stride: memory for t's strides. */
 static bool see_through(const struct looking *l, const struct td_plan_step *step,
                         const struct td_plan_use *use, int result, struct td_plan_use *now,
                         struct td_tensor *t, int64_t *stride)
@@ -78,8 +79,8 @@ static bool see_through(const struct looking *l, const struct td_plan_step *step
     return true;
 }
 
-/* Whether a pointwise reader goes through memory in its order, in runs worth the while; else a copy
- * costs less, which turns squares of elements at a time. */
+/* Whether a pointwise step would read the view in the order of memory, in runs of RUN elements or
+ * more. Otherwise a copy costs less, because it transposes squares of elements. */
 static bool is_near(const struct td_tensor *t)
 {
     int64_t run = 1, step = 0, least = INT64_MAX;
@@ -97,7 +98,7 @@ static bool is_near(const struct td_tensor *t)
     return !step || (run >= RUN && llabs(step) == least);
 }
 
-/* Why the reader wants a dense copy of what it would read so; NULL: it takes it by strides. */
+/* Why the reader would need a dense copy of the view t; NULL: it can read it with strides. */
 static const char *object(struct looking *l, const struct td_plan_step *reader,
                           const struct td_plan_use *use, const struct td_tensor *t)
 {
@@ -119,7 +120,7 @@ static const char *object(struct looking *l, const struct td_plan_step *reader,
     return taken ? NULL : "who reads it does not take these strides";
 }
 
-/* Strides that last as long as the plan, in place of a caller's; false: no memory. */
+/* Copies the tensor's strides, which are a caller's, to the plan's memory; false: no memory. */
 static bool keep_strides(struct td_plan *plan, struct td_tensor *t)
 {
     const size_t bytes = TD_MAX_RANK * sizeof *t->stride;
@@ -129,8 +130,8 @@ static bool keep_strides(struct td_plan *plan, struct td_tensor *t)
     return kept || !t->stride;
 }
 
-/* Asks one that reads a result of the step whether it can read through it; NULL or why not. With
- * change it does so from now on. */
+/* Whether a reader of the step's result can read the base tensor instead: NULL, or why not. change:
+ * changes it to do so. */
 static const char *ask(struct looking *l, int result, const struct reader *r, bool change)
 {
     struct td_plan_step *step = &l->plan->step[r->step];
@@ -149,9 +150,9 @@ static const char *ask(struct looking *l, int result, const struct reader *r, bo
     return NULL;
 }
 
-/* Asks all that read the results of a step: the first reason why one cannot, or NULL. Those that
- * have been changed to read a value stay in the list of the view that they read before: the value
- * is made by a step that this pass has been at. */
+/* Calls ask for all readers of a step's results: the first reason why one cannot, or NULL. Readers
+ * that are changed stay in the list of the value that they read before, and not of the base: the
+ * step that makes the base has been passed already. */
 static const char *each_reader(struct looking *l, const struct td_plan_step *step, bool change)
 {
     const char *why = NULL;
