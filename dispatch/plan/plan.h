@@ -128,7 +128,6 @@ struct td_plan {
     int n_taken;
     struct td_model_pass *pass;
     int n_passes;
-    uintptr_t addresses;   /* that values have been given while it was recorded */
     unsigned char *memory; /* the base address that its bound steps have for values */
     /* What it computes in: taken for each run, or kept if other plans follow it; or one of by's;
      * or NULL. */
