@@ -24,6 +24,14 @@ static void write_plan(const struct td_model_plan *plan, void *arg)
     fclose(to);
 }
 
+static int reply(struct td_writer *w, struct td_response *res)
+{
+    int err = td_write_response(w, res, 200);
+    if (!err)
+        res->type = "text/plain; charset=utf-8";
+    return err;
+}
+
 static int answer(struct td_request *req, struct td_response *res, struct td_model *model,
                   bool code)
 {
@@ -36,10 +44,7 @@ static int answer(struct td_request *req, struct td_response *res, struct td_mod
     char *room = page.plans ? NULL : td_write_room(&page.w, sizeof none - 1);
     if (room)
         td_write_took(&page.w, (size_t)(stpcpy(room, none) - room));
-    int err = td_write_response(&page.w, res, 200);
-    if (!err)
-        res->type = "text/plain; charset=utf-8";
-    return err;
+    return reply(&page.w, res);
 }
 
 /* Recording computes what depends on no input, so a worker does it. */
@@ -65,11 +70,10 @@ static int answer_after(struct td_request *req, struct td_response *res, struct 
                               "after: the model has no plan yet; its first call makes one");
     if (err)
         return td_api_problem(req, err, "after: %s",
-                              *problem.text ? problem.text : "a plan is being made");
-    err = td_write_response(&w, res, 200);
-    if (!err)
-        res->type = "text/plain; charset=utf-8";
-    return err;
+                              *problem.text       ? problem.text
+                              : err == -ETIMEDOUT ? "a plan is being made"
+                                                  : "no memory for the plan");
+    return reply(&w, res);
 }
 
 int td_api_models_source(struct td_request *req, struct td_response *res)

@@ -1,7 +1,7 @@
-/* Numbers in the place of tensors. A number given where the schema wants a tensor is one without
- * dimensions, of the type that PyTorch's promotion gives a Python number: a tensor beside it
- * decides, unless the number is of a higher category; by itself a whole number is INT64, a float
- * FP32. So it need not be marked: beside what decided its type, it changes no other. */
+/* Numbers given where the schema expects a tensor. Each becomes a 0-d tensor of the type that
+ * PyTorch's promotion gives a Python number: the type of the tensors beside it, unless the number's
+ * category (bool, integer, float) is higher; alone, an integer is INT64, and a float FP32. This is
+ * the promoted type already, so the 0-d tensor changes the type of no other argument. */
 #include "dispatch/call/own.h"
 #include "kernels/elementwise.h"
 
@@ -89,7 +89,7 @@ static enum td_dtype type_of(const struct td_run *run, int i, enum td_dtype comm
     enum td_dtype own = own_type(v, run->options.number_type);
     enum td_dtype type = td_is_number(v) && common ? common : own;
     bool real = type & TD_INTS && !(type & op->dtypes) && op->dtypes & TD_f32;
-    return real ? TD_f32 : type; /* a whole number will do where a float is wanted */
+    return real ? TD_f32 : type; /* an integer is converted where a float is expected */
 }
 
 int td_run_make_numbers(struct td_run *run)

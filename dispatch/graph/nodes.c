@@ -207,7 +207,7 @@ static bool compare(const char *sign, bool less, bool equal, bool unordered)
     }
 }
 
-/* Of whole numbers; results wrap round. False: it has no value. */
+/* Computes on integers; an overflow wraps. False: the result is undefined, as of x // 0. */
 static bool fold_whole(const char *sign, int64_t x, int64_t y, int64_t *result)
 {
     uint64_t i = (uint64_t)x, k = (uint64_t)y;
@@ -241,7 +241,7 @@ static bool fold_whole(const char *sign, int64_t x, int64_t y, int64_t *result)
     }
 }
 
-/* Of floats. False: they have no such operator. */
+/* Computes on floats. False: floats do not have the operator. */
 static bool fold_real(const char *sign, double x, double y, double *result)
 {
     double part = fmod(x, y);
@@ -267,7 +267,8 @@ static bool fold_real(const char *sign, double x, double y, double *result)
     }
 }
 
-/* Of two numbers, as Python has it; whole ones wrap round, and what is divided by 0 is infinite. */
+/* Evaluates an operator on two numbers as Python does, but integers wrap on overflow, and floats
+ * divided by 0 are infinite. */
 static struct td_operand fold(struct td_parser *p, const char *at, const char *sign,
                               const struct td_value *a, const struct td_value *b)
 {

@@ -83,7 +83,8 @@ int td_model_print_after(struct td_model *model, const char *pass, FILE *to,
 {
     struct td_plan *plan = NULL;
     char names[TD_PASS_NAMES];
-    if (td_passes_until(pass, names, sizeof names) < 0)
+    td_passes_list(names);
+    if (td_passes_until(pass) < 0)
         return td_problem_set(problem, EINVAL, "there is no pass '%.60s'; there are %s", pass,
                               names);
     int err = begin(model, pass, &plan);

@@ -16,21 +16,24 @@ static const struct {
 
 #define PASSES ((int)(sizeof passes / sizeof *passes))
 
-int td_passes_until(const char *name, char *names, size_t bytes)
+int td_passes_until(const char *name)
 {
     int until = !name ? PASSES : !strcmp(name, "record") ? 0 : -1;
-    int n = snprintf(names, bytes, "record");
-    for (int i = 0; i < PASSES; i++) {
-        n += snprintf(names + n, bytes - (size_t)n, ", %s", passes[i].name);
-        until = name && !strcmp(name, passes[i].name) ? i + 1 : until;
-    }
+    for (int i = 0; i < PASSES && name; i++)
+        until = !strcmp(name, passes[i].name) ? i + 1 : until;
     return until;
+}
+
+void td_passes_list(char names[TD_PASS_NAMES])
+{
+    int n = snprintf(names, TD_PASS_NAMES, "record");
+    for (int i = 0; i < PASSES; i++)
+        n += snprintf(names + n, TD_PASS_NAMES - (size_t)n, ", %s", passes[i].name);
 }
 
 int td_passes_run(struct td_model *model, struct td_plan *plan)
 {
-    char names[TD_PASS_NAMES];
-    int n = td_passes_until(plan->root->until, names, sizeof names), err = 0;
+    int n = td_passes_until(plan->root->until), err = 0;
     plan->pass = td_arena_zalloc(plan->arena, sizeof *plan->pass * (size_t)(n + 1));
     if (!plan->pass)
         return -ENOMEM;

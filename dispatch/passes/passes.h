@@ -9,10 +9,13 @@
 /* Runs the passes in order, all or up to plan->root->until. -ENOMEM. */
 int td_passes_run(struct td_model *model, struct td_plan *plan);
 
-#define TD_PASS_NAMES 200 /* bytes of all names, separated by commas */
 /* The number of passes that run up to and with the named one: 0 for "record", the plan before all
- * passes; all for NULL; -1: there is no such pass. Writes the names to names (TD_PASS_NAMES). */
-int td_passes_until(const char *name, char *names, size_t bytes);
+ * passes; all for NULL; -1: there is no such pass. */
+int td_passes_until(const char *name);
+
+#define TD_PASS_NAMES 200 /* bytes of all names, separated by commas */
+/* Writes the names that td_passes_until takes. */
+void td_passes_list(char names[TD_PASS_NAMES]);
 
 /* Runs a pass: 0 or -ENOMEM. */
 typedef int td_pass_run(struct td_model *model, struct td_plan *plan, struct td_model_pass *pass);
