@@ -136,7 +136,8 @@ struct td_model_step {
     int with;                       /* the last step of the group that it is fused with, or -1 */
     bool in_place;                  /* its first result overwrites an argument */
     const struct td_tensor *result; /* the first result's type and shape */
-    int64_t ns; /* in the last run; the last step of a group has all of it; 0: it is running */
+    int64_t ns; /* in the last run, or in this one; the last step of a group has all of it; 0: not
+                   yet */
 };
 
 struct td_model_plan {

@@ -326,7 +326,7 @@ struct td_model_plan td_plan_shown(const struct td_plan *p)
                                   .bytes = p->bytes,
                                   .bytes_before = p->bytes_before,
                                   .scratch = p->scratch,
-                                  .turns = p->root->busy ? 0 : p->turns,
+                                  .turns = p->turns,
                                   .of_ = p};
 }
 
@@ -365,6 +365,6 @@ bool td_model_plan_step(const struct td_model_plan *plan, int i, struct td_model
                                    .with = s->with,
                                    .in_place = plan->of_->value[s->value].over >= 0,
                                    .result = &plan->of_->value[s->value].like,
-                                   .ns = plan->of_->root->busy ? 0 : s->ns};
+                                   .ns = s->ns};
     return true;
 }

@@ -152,8 +152,9 @@ static void print_step(const struct source *s, int i, bool together)
                 : value->over >= 0 ? " in place"
                                    : "",
                 step->kernel, td_isa_name(step->isa));
-    if (!s->plan->root->busy && step->ns) /* while the plan runs, times are being written */
-        fprintf(s->to, ", %.1f us", (double)step->ns * 1e-3);
+    int64_t ns = step->ns;
+    if (ns)
+        fprintf(s->to, ", %.1f us", (double)ns * 1e-3);
     fputs(*step->node ? ", " : "", s->to);
     print_text(s->to, step->node, false);
     fputc('\n', s->to);

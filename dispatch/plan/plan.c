@@ -214,7 +214,8 @@ static int run_steps(struct td_plan *plan, bool is_first, struct td_model_figure
             continue; /* the group's last step runs all of it, and has its time */
         err = run_step(plan, s, problem);
         int64_t now = td_clock_ns();
-        step->ns = now - last + (is_first ? 0 : step->ns);
+        int64_t before = is_first ? 0 : atomic_load_explicit(&step->ns, memory_order_relaxed);
+        atomic_store_explicit(&step->ns, before + now - last, memory_order_relaxed);
         last = now;
         if (plan->threads > 1 && !err && td_team_is_crowded())
             err = -EAGAIN;
@@ -234,7 +235,8 @@ int td_plan_execute(struct td_plan *plan, const struct td_tensor *inputs,
         point_steps(by, plan->workspace->data);
     figures->most_bytes += by->bytes + by->scratch;
     point_to_inputs(plan, inputs);
-    by->turns = plan == by ? 1 : by->turns + 1;
+    int turns = plan == by ? 0 : atomic_load_explicit(&by->turns, memory_order_relaxed);
+    atomic_store_explicit(&by->turns, turns + 1, memory_order_relaxed);
     int err = run_steps(by, plan == by, figures, problem);
     for (int i = 0; i < plan->n_outputs; i++)
         if (plan->output[i].value >= 0)

@@ -42,7 +42,9 @@ struct td_plan_step {               /* a call as it was recorded; it is bound af
     const char *kernel;         /* the name of the selected row, */
     enum td_isa isa;            /* its ISA level, */
     enum td_dtype compute_type; /* and the type that its kernel is given */
-    int64_t ns;                 /* its time in the last run, summed over all turns of a loop */
+    /* Its time in the last run, summed over all turns of a loop: may be read while the plan runs.
+     */
+    _Atomic int64_t ns;
     int with; /* the last step of the group that it is fused with; -1: it is not fused */
     struct td_fusion *fusion; /* the fused group; only its last step has it */
     bool alone;               /* one kernel computes it, without casts or copies of arguments */
@@ -94,7 +96,7 @@ struct td_plan {
     uint64_t likeness[2]; /* a hash of what was recorded; 0 for a root */
     int n_more;           /* further workspaces, for other plans that run its steps */
     struct td_workspace **more;
-    int turns; /* how often its steps ran in the last run: the turns of a loop */
+    atomic_int turns; /* how often its steps ran in the last run, the turns of a loop; as ns */
     struct td_plan_wanted wanted;
     int *number; /* of each output its index in walk->recorded; NULL: no plan follows */
     int n_outer, outer_room;

@@ -137,6 +137,26 @@ class Models(service.ServiceTest):
         self.right(self.infer("halved", {"x": np.ones(3, np.float32)}))
         self.assertIn("    // what comes next depends on values:\n    return ", after("record", "halved").body.decode())
 
+    def test_times_are_shown_while_a_plan_runs(self):
+        """What a plan says does not depend on whether it runs at the moment, or its results are being sent."""
+        x = np.ones((1, 3, 64, 64), np.float32)
+        file = models.onnx_file([("Conv", ["x", "w"], ["y"], {})], [models.port("x", x.shape)], [models.port("y", [1, 64, 58, 58])],
+                                {"w": np.ones((64, 3, 7, 7), np.float32)})
+        self.put("timed", file)
+        self.right(self.infer("timed", {"x": x}))
+        done = threading.Event()
+        caller = threading.Thread(target=lambda: [self.infer("timed", {"x": x}) for _ in iter(done.is_set, True)])
+        caller.start()
+        try:
+            for _ in range(100):
+                for plan in self.service.call("GET", "/v1/models/timed/plan").json["plans"]: # of a team and, on a busy machine, of one thread
+                    self.assertEqual(plan["turns"], 1)
+                    self.assertGreater(sum(step["us"] for step in plan["steps"]), 0)
+                self.assertRegex(self.service.call("GET", "/v1/models/timed/source").body.decode(), r"conv\w*.* us\b")
+        finally:
+            done.set()
+            caller.join()
+
     def test_plan_says_what_was_generated(self):
         w = np.linspace(-1, 1, 128).astype(np.float32)
         file = models.onnx_file([("Mul", ["x", "w"], ["a"], {}), ("Add", ["a", "x"], ["b"], {}), ("Tanh", ["b"], ["c"], {}), ("Relu", ["c"], ["y"], {})],
