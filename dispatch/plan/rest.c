@@ -1,16 +1,18 @@
 /* Frees the plain elements of weights that are only read in packed form. After its first run it is
  * known which weights a plan's steps read packed. Weights that no plan reads plain rest: their
  * plain elements are freed (kernels/weight.h) until a thread walks the program again, which may
- * read any. Restoring them takes a while, so if a model is walked now and again, for inputs of new
- * shapes, its weights stay awake for longer each time. */
+ * read any. Restoring them takes a while, in a client's call (30 ms for minilm's 42 MB), so weights
+ * stay awake for longer the more shapes a model has had, because another new one is then likely,
+ * and for longer each time that they had to be restored. */
 #include "dispatch/passes/passes.h"
 #include "dispatch/step/build.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#define CALM 4    /* runs of plans after a walk before weights rest; doubled with each wake, */
-#define CALMER 20 /* this many times at most */
+#define CALM 4     /* runs of plans after a walk before weights rest, for each plan */
+#define COUNTED 64 /* that was made, but at most for so many; doubled with each wake, */
+#define CALMER 20  /* this many times at most */
 
 /* ---- a plan's pins ---- */
 
@@ -182,7 +184,8 @@ void td_model_walked(struct td_model *model)
 
 void td_model_rest(struct td_model *model)
 {
-    if (model->walks_ || model->rests_ || ++model->calm_ < (int64_t)CALM << model->wakes_)
+    int64_t plans = model->recorded_ < COUNTED ? model->recorded_ : COUNTED;
+    if (model->walks_ || model->rests_ || ++model->calm_ < plans * CALM << model->wakes_)
         return;
     each_weight(model, td_weight_rest);
     model->rests_ = true;

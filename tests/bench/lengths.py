@@ -3,7 +3,7 @@
 which take turns on the same CPUs; their sum and 99th percentile, as a ratio (above 1: tensord is faster). Then both once
 more over the same lengths. Inputs are INT64 tensors [1, length], as of minilm.onnx.
 
-    lengths.py MODEL.onnx [--count N] [--least N] [--most N] [--threads N] [--seed N] [--untuned]
+    lengths.py MODEL.onnx [--count N] [--least N] [--most N] [--threads N] [--seed N] [--untuned] [--cpu] [--worst N]
 """
 import argparse
 import os
@@ -48,6 +48,8 @@ def main():
     for option, default in {"count": 200, "least": 8, "most": 128, "threads": 1, "seed": 1}.items():
         parser.add_argument("--" + option, type=int, default=default)
     parser.add_argument("--untuned", action="store_true", help="with serve --tune off")
+    parser.add_argument("--cpu", action="store_true", help="CPU time of each process, for a machine that others use")
+    parser.add_argument("--worst", type=int, default=0, help="lists so many of the longest first answers")
     args = parser.parse_args()
     rng = np.random.default_rng(args.seed)
     lengths = rng.integers(args.least, args.most + 1, args.count)
@@ -58,6 +60,7 @@ def main():
         names = [p["name"] for p in server.call("GET", "/v2/models/text").json["inputs"]]
         os.sched_setaffinity(0, cpus) # the peer's threads, and the client's side of ours
         sides = ours(server, server.connect()), peer(args.model, args.threads)
+        clocks = (lambda: figures.cpu_seconds(server.pid), time.process_time) if args.cpu else (time.perf_counter, time.perf_counter)
         for what in ("first answers", "once more"):
             took = [], []
             for turn, n in enumerate(lengths):
@@ -66,11 +69,13 @@ def main():
                           for name in names}
                 results = [None, None]
                 for side in (0, 1) if turn % 2 else (1, 0):
-                    begin = time.perf_counter()
+                    begin = clocks[side]()
                     results[side] = sides[side](inputs)
-                    took[side].append(time.perf_counter() - begin)
+                    took[side].append(clocks[side]() - begin)
                 assert np.abs(results[0] - results[1]).max() < 1e-2, n
             show(what, *took)
+            for turn in sorted(range(len(lengths)), key=lambda i: -took[0][i])[:args.worst]:
+                print(f"  call {turn}, {lengths[turn]} words: {took[0][turn] * 1e3:.1f} ms beside {took[1][turn] * 1e3:.1f}")
         shown = server.call("GET", "/v1/models/text/plan").json
         print(f"plans: {len(shown['plans'])}, {shown['constant_bytes'] >> 20} MiB of the model, "
               f"{server.call('GET', '/metrics').body.decode().split(chr(10) + 'tensord_store_bytes ')[1].split()[0]} bytes stored")

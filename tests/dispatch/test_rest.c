@@ -69,6 +69,20 @@ START_TEST(test_rest)
 }
 END_TEST
 
+/* The more shapes have come, the longer weights stay awake for the next one. */
+START_TEST(test_rest_of_many_shapes)
+{
+    make_product("reshape(a, [-1])");
+    for (int rows = ROWS - 9; rows <= ROWS; rows++)
+        run_rows(rows, false);
+    int n = runs_before_rest(ROWS);
+    ck_assert_int_gt(n, 30);
+    ck_assert_int_lt(n, 100);
+    end();
+    free(m);
+}
+END_TEST
+
 /* A step that reads a part of it, whose tensor knows of no weight. */
 START_TEST(test_no_rest_for_parts)
 {
@@ -143,7 +157,11 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_rest, test_no_rest_for_parts, test_no_rest_for_outputs,
-                                  test_no_rest_for_results, test_rest_of_what_is_folded};
+    const TTest *const tests[] = {test_rest,
+                                  test_rest_of_many_shapes,
+                                  test_no_rest_for_parts,
+                                  test_no_rest_for_outputs,
+                                  test_no_rest_for_results,
+                                  test_rest_of_what_is_folded};
     return td_run_tests("rest", tests, sizeof tests / sizeof *tests);
 }
