@@ -2,7 +2,7 @@
  * operator, types, ranks, attributes and threads, the same arguments are weights, and sizes are
  * similar. Sizes up to 8 must be equal. Sizes up to FINE, and those of weights, must be within half
  * an octave (the two highest bits are equal) and both or neither multiples of 16; others within an
- * octave.
+ * octave. Kinds that differ in such large sizes alone are of one family.
  *
  * A signature depends on nothing that differs between processes, so that measurements can be saved
  * in a file. The key also contains the operator and its table, which are addresses. */
@@ -17,33 +17,35 @@
 #define FINE 32 /* larger sizes are compared by octaves: a tail matters little */
 
 /* A size's class: its number of bits; and for small sizes and weights, where tails and blocks
- * matter, the two highest bits and whether it is a multiple of 16. */
-static uint64_t rounded(int64_t size, bool stored)
+ * matter, the two highest bits and whether it is a multiple of 16. family: all others are equal. */
+static uint64_t rounded(int64_t size, bool stored, bool family)
 {
     if (size <= 8)
         return (uint64_t)size;
+    if (family && !stored && size > FINE)
+        return FINE;
     int bits = 64 - __builtin_clzll((uint64_t)size);
     uint64_t fine = (uint64_t)(size >> (bits - 2)) << 1 | !(size % 16);
     return (uint64_t)bits << 8 | (stored || size <= FINE ? fine : 0);
 }
 
-static uint64_t mix_tensor(uint64_t h, const struct td_tensor *t)
+static uint64_t mix_tensor(uint64_t h, const struct td_tensor *t, bool family)
 {
     h = td_hash(h, (uint64_t)t->dtype << 8 | (uint64_t)t->rank << 1 | (t->weight != NULL));
     for (int d = 0; d < t->rank; d++)
-        h = td_hash(h, rounded(t->shape[d], t->weight));
+        h = td_hash(h, rounded(t->shape[d], t->weight, family));
     return h;
 }
 
-static uint64_t mix_value(uint64_t h, const struct td_value *v)
+static uint64_t mix_value(uint64_t h, const struct td_value *v, bool family)
 {
     h = td_hash(h, v->kind);
     switch (v->kind) {
     case TD_KIND_tensor:
-        return mix_tensor(h, &v->tensor);
+        return mix_tensor(h, &v->tensor, family);
     case TD_KIND_tensors:
         for (int i = 0; i < v->tensors.n; i++)
-            h = mix_tensor(h, &v->tensors.v[i]);
+            h = mix_tensor(h, &v->tensors.v[i], family);
         return h;
     case TD_KIND_float: /* a factor: rows only distinguish 0, 1 and others */
         return td_hash(h, v->f == 0 ? 0 : v->f == 1 ? 1 : 2);
@@ -52,12 +54,22 @@ static uint64_t mix_value(uint64_t h, const struct td_value *v)
     }
 }
 
-uint64_t td_kind_signature(const struct td_call *call)
+static uint64_t mix(const struct td_call *call, bool family)
 {
     uint64_t h = td_hash(0x7d1e5, (uint64_t)(call->threads > 1 ? call->threads : 1));
     for (int i = 0; i < call->n_args; i++)
-        h = mix_value(h, &call->arg[i]);
+        h = mix_value(h, &call->arg[i], family);
     return h;
+}
+
+uint64_t td_kind_signature(const struct td_call *call)
+{
+    return mix(call, false);
+}
+
+uint64_t td_kind_family(const struct td_call *call)
+{
+    return mix(call, true);
 }
 
 uint64_t td_kind_key(uint64_t signature, const struct td_impl *rows, const struct td_op *op)

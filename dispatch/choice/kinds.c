@@ -5,6 +5,7 @@
 
 #include "dispatch/choice/tune.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -100,6 +101,27 @@ bool td_kind_copy(uint64_t key, struct td_measured *m)
         *m = set->measured[i];
     pthread_mutex_unlock(&lock);
     return i >= 0;
+}
+
+bool td_kind_nearest(const struct td_measured *like, double most, struct td_measured *found)
+{
+    const struct td_measured *nearest = NULL;
+    pthread_mutex_lock(&lock);
+    for (int s = 0; s < SETS; s++)
+        for (int i = 0; i < WAYS; i++) {
+            const struct td_measured *m = &sets[s].measured[i];
+            if (!sets[s].key[i] || m->family != like->family || m->op != like->op ||
+                m->of != like->of)
+                continue;
+            double factor = fabs(log(m->flops / like->flops));
+            if (factor <= log(most) &&
+                (!nearest || factor < fabs(log(nearest->flops / like->flops))))
+                nearest = m;
+        }
+    if (nearest)
+        *found = *nearest;
+    pthread_mutex_unlock(&lock);
+    return nearest;
 }
 
 bool td_kind_may_add(uint64_t key)

@@ -10,6 +10,8 @@
 
 /* A hash of what makes a call's kind, except the operator: equal in all processes of a version. */
 uint64_t td_kind_signature(const struct td_call *call);
+/* A hash of what the kinds of its family share: all but the large sizes of what is not stored. */
+uint64_t td_kind_family(const struct td_call *call);
 /* The key of a kind in the cache, with its table and operator; valid in this process only. */
 uint64_t td_kind_key(uint64_t signature, const struct td_impl *rows, const struct td_op *op);
 /* Writes a call as text: "linear(FP32[8,128], FP32[256,128] stored, None) on 2 threads". */
@@ -40,6 +42,9 @@ bool td_try_rows(const struct td_impl *rows, const struct td_call *call, bool as
 const struct td_impl *td_kind_row(uint64_t key, bool selects);
 /* Copies the whole entry. False: it is not in the cache. */
 bool td_kind_copy(uint64_t key, struct td_measured *measured);
+/* Copies the entry of the kind in the cache that has the family, operator and table of like and is
+ * nearest to it in operations, by a factor of most at the most. False: there is none. */
+bool td_kind_nearest(const struct td_measured *like, double most, struct td_measured *found);
 /* Whether the kind may be measured now: its set is not full, or the last eviction is long enough
  * ago. */
 bool td_kind_may_add(uint64_t key);

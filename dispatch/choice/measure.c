@@ -4,6 +4,9 @@
  * the fastest is used for all calls of that kind: equal calls have equal results until the kind is
  * evicted, and a plan keeps the row that was chosen when it was made.
  *
+ * Timing is done in a client's call, so a kind whose rows would take milliseconds is not timed if
+ * one of its family was, which differs in large sizes alone: it has the same row.
+ *
  * Results are in a cache of some thousand kinds (kinds.h). The order of the rows decides if a call
  * is too large to copy, and for a while if the kind's set in the cache is full. */
 #include "dispatch/choice/kinds.h"
@@ -15,6 +18,8 @@
 #include <time.h>
 
 #define WAIT_NS 1000000 /* between two checks whether another thread still measures */
+#define LONG_US 250     /* timing that takes longer is left out if a near kind was measured: */
+#define NEAR 4          /* with a quarter to four times as many operations */
 
 static pthread_mutex_t measuring = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool is_on;
@@ -96,6 +101,22 @@ static bool begin_measuring(void)
     return true;
 }
 
+/* Takes over what was measured of the nearest kind of the family. False: there is none, or rows are
+ * quick enough to be timed. */
+static bool take_over(const struct td_impl *rows, const struct td_call *call, struct td_measured *m)
+{
+    const struct td_measured like = {
+        .op = call->op, .of = rows, .family = td_kind_family(call), .flops = call->op->flops(call)};
+    double us = 0;
+    if (!td_kind_nearest(&like, NEAR, m))
+        return false;
+    for (int i = 0; i < m->n; i++)
+        us += 2 * m->tried[i].us * like.flops / m->flops; /* each would run twice */
+    m->signature = td_kind_signature(call);
+    m->asked = false;
+    return us > LONG_US;
+}
+
 const struct td_impl *td_measure(const struct td_impl *rows, const struct td_call *call)
 {
     bool measures;
@@ -114,7 +135,7 @@ const struct td_impl *td_measure(const struct td_impl *rows, const struct td_cal
     struct td_measured m;
     int64_t begin = td_clock_ns();
     row = row_of(rows, key, true); /* another thread may have measured it meanwhile */
-    if (!row && td_try_rows(rows, call, false, &m)) {
+    if (!row && (take_over(rows, call, &m) || td_try_rows(rows, call, false, &m))) {
         td_kind_add(key, &m, td_clock_ns() - begin);
         row = m.row;
     }

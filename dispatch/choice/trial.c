@@ -13,8 +13,10 @@
 #define MOST_BYTES ((size_t)32 << 20) /* of a copy, at most; of scratch twice that */
 #define MOST_FLOPS 4e9                /* of a call, at most: half a second with all rows */
 #define ROUNDS 7
-#define ROUND_NS 20000  /* a row is repeated for this long in a round */
-#define ALL_NS 3000000  /* after this long no further round begins */
+#define ROUND_NS 20000 /* a row is repeated for this long in a round */
+#define ALL_NS                                                                                     \
+    3000000 /* after this long no further round begins; half of it on one thread, whose */
+#define LONG_NS 200000  /* CPU time is precise. There a run of this length tells well enough: */
 #define FAR 1.5         /* a row slower than this times the best is not timed again */
 #define HOPELESS 3      /* a first run is stopped after this times the best, plus */
 #define SLACK_NS 500000 /* this for what a first run makes */
@@ -278,18 +280,26 @@ static int count_close(const struct trial *t, double far)
     return n;
 }
 
+/* How far behind the best a row may be to be timed in the round: in the first one, which follows a
+ * single run of each, farther, unless that was long and precise. */
+static double far_in(const struct trial *t, int round, double best)
+{
+    bool precise = t->call.threads == 1 && best >= LONG_NS;
+    return round || precise ? FAR : 2 * FAR;
+}
+
 /* Times the rows in rounds, in which they take turns, and keeps the fastest round of each, because
  * other load can only make a round slower. A row that is far behind drops out; the last one left
  * ends it. */
 static void time_rivals(struct trial *t)
 {
-    double all = 0;
+    double all = 0, most = t->call.threads > 1 ? ALL_NS : ALL_NS / 2;
     try_rivals(t);
     for (int i = 0; i < t->n; i++)
         all += t->rival[i].ns;
     double begin = now_ns(t) - all; /* slow rows are not timed again */
-    for (int round = 0; round < ROUNDS && now_ns(t) - begin < ALL_NS; round++) {
-        double best = best_of(t, t->n), far = round ? FAR : 2 * FAR;
+    for (int round = 0; round < ROUNDS && now_ns(t) - begin < most; round++) {
+        double best = best_of(t, t->n), far = far_in(t, round, best);
         if (count_close(t, far) < 2)
             return;
         for (int i = 0; i < t->n && !is_over(t); i++) {
@@ -310,6 +320,8 @@ static void settle(const struct trial *t, const struct td_impl *rows, const stru
     *m = (struct td_measured){.op = t->call.op,
                               .of = rows,
                               .signature = td_kind_signature(call),
+                              .family = td_kind_family(call),
+                              .flops = call->op->flops ? call->op->flops(call) : 0,
                               .asked = t->asked,
                               .n = t->n};
     td_kind_tell(call, m->call);

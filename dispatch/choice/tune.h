@@ -22,8 +22,10 @@ struct td_measured { /* the measurement of a kind of calls */
     const struct td_op *op;
     const struct td_impl *of;  /* the table of rows */
     uint64_t signature;        /* a hash of its arguments: td_kind_signature */
+    uint64_t family;           /* and of all but their large sizes; 0: not known (a file's) */
+    double flops;              /* of the call that was measured */
     bool asked;                /* measured by td_run_tune, so of any table */
-    char call[TD_KIND_TEXT];   /* the call that was measured, as text */
+    char call[TD_KIND_TEXT];   /* the call that was measured, of this kind or the family */
     const struct td_impl *row; /* the row to use */
     int n;
     struct { /* in the table's order; without measuring, the first would be used */

@@ -169,6 +169,7 @@ END_TEST
 START_TEST(test_kinds)
 {
     define(true);
+    slow_ns = 20000;
     chosen("toy_two", 100, 0);
     int n = slow_ran;
     chosen("toy_two", 101, 0);
