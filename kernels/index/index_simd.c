@@ -34,26 +34,38 @@ static inline int64_t fetch(const struct td_pointer *by, int64_t i)
     return index < 0 ? index + by->bound : index;
 }
 
-/* The places that n elements of a row lead to, from its from-th on. at: where pointers stand. */
-static void find_places(const struct td_index_plan *plan, const int64_t *at, int64_t from,
+/* Adds to n places where a pointer's indices lead, which are step apart. */
+#define ADD_POINTED(T)                                                                             \
+    static void add_pointed_##T(int64_t *restrict places, const T *restrict index, int64_t step,   \
+                                int64_t n, int64_t bound, int64_t stride)                          \
+    {                                                                                              \
+        if (step == 1)                                                                             \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                places[i] += (index[i] + (index[i] < 0 ? bound : 0)) * stride;                     \
+        else                                                                                       \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                places[i] += (index[i * step] + (index[i * step] < 0 ? bound : 0)) * stride;       \
+    }
+ADD_POINTED(int32_t)
+ADD_POINTED(int64_t)
+
+/* The places that n positions along dimension d lead to, from its from-th on. at: where pointers
+ * stand. */
+static void find_places(const struct td_index_plan *plan, int d, const int64_t *at, int64_t from,
                         int64_t n, int64_t first, int64_t *places)
 {
-    int d = plan->rank - 1;
+    int64_t into = plan->into[d];
     for (int64_t i = 0; i < n; i++)
-        places[i] = first + (from + i) * plan->into[d];
+        places[i] = first + (from + i) * into;
     for (int k = 0; k < plan->n; k++) {
         const struct td_pointer *by = &plan->by[k];
-        int64_t step = by->step[d], begin = at[k] + from * step, bound = by->bound;
+        int64_t step = by->step[d], begin = at[k] + from * step;
         if (by->t.dtype == TD_i64)
-            for (int64_t i = 0; i < n; i++) {
-                int64_t index = ((const int64_t *)by->t.data)[begin + i * step];
-                places[i] += (index + (index < 0 ? bound : 0)) * by->stride;
-            }
+            add_pointed_int64_t(places, (const int64_t *)by->t.data + begin, step, n, by->bound,
+                                by->stride);
         else
-            for (int64_t i = 0; i < n; i++) {
-                int64_t index = ((const int32_t *)by->t.data)[begin + i * step];
-                places[i] += (index + (index < 0 ? bound : 0)) * by->stride;
-            }
+            add_pointed_int32_t(places, (const int32_t *)by->t.data + begin, step, n, by->bound,
+                                by->stride);
     }
 }
 
@@ -95,9 +107,24 @@ static void walk_row(struct walk *w, const int64_t *at, int64_t into, int64_t be
     }
     for (int64_t i = begin; i < end; i += BLOCK) {
         int64_t n = end - i < BLOCK ? end - i : BLOCK;
-        find_places(plan, at, i, n, into, places);
+        find_places(plan, plan->rank - 1, at, i, n, into, places);
         move(w, 0, places, w->beside + (size_t)(beside + i * step) * w->size, step, n);
     }
+}
+
+/* n rows of runs along the dimension outside of theirs, of each the elements [from, to), are read.
+ */
+static void read_rows(const struct walk *w, const int64_t *at, int64_t into, int64_t beside,
+                      int64_t n, int64_t from, int64_t to)
+{
+    int d = w->plan.rank - 2;
+    int64_t places[BLOCK], size = (int64_t)w->size, bytes = (to - from) * size;
+    int64_t step = w->plan.beside[d] * size;
+    const char *in = w->into + from * size;
+    char *out = w->beside + (beside + from) * size;
+    find_places(&w->plan, d, at, 0, n, into, places);
+    for (int64_t i = 0; i < n; i++, out += step)
+        td_copy_run(out, in + places[i] * size, bytes);
 }
 
 /* Rows [row, end), of each the elements [from, to). */
@@ -107,7 +134,10 @@ static void walk_rows(const struct walk *shared, int64_t row, int64_t end, int64
     const struct td_index_plan *plan = &w.plan;
     int64_t at[TD_MAX_RANK] = {0}, now[TD_MAX_RANK] = {0}, into = plan->base, beside = 0,
             rest = row;
-    for (int d = plan->rank - 2; d >= 0; d--) {
+    int last = plan->rank - 2;
+    bool reads = w.run && !w.combine && last >= 0;
+    int64_t limit = 1 + 8 * GRAIN / (to - from); /* at once, before looking whether to stop */
+    for (int d = last; d >= 0; d--) {
         now[d] = rest % plan->size[d];
         rest /= plan->size[d];
         into += now[d] * plan->into[d];
@@ -115,20 +145,27 @@ static void walk_rows(const struct walk *shared, int64_t row, int64_t end, int64
         for (int k = 0; k < plan->n; k++)
             at[k] += now[d] * plan->by[k].step[d];
     }
-    for (int64_t done = 0; row < end; row++) {
-        walk_row(&w, at, into, beside, from, to);
-        if ((done += to - from + 8) > 8 * GRAIN) {
+    for (int64_t done = 0, n = 1; row < end; row += n) {
+        if (reads) {
+            n = plan->size[last] - now[last] < end - row ? plan->size[last] - now[last] : end - row;
+            n = n < limit ? n : limit;
+            n = n < BLOCK ? n : BLOCK;
+            read_rows(&w, at, into, beside, n, from, to);
+        } else {
+            walk_row(&w, at, into, beside, from, to);
+        }
+        if ((done += n * (to - from + 8)) > 8 * GRAIN) {
             done = 0;
             if (td_stopped())
                 return;
         }
-        for (int d = plan->rank - 2; d >= 0; d--) {
-            int64_t back = ++now[d] < plan->size[d] ? 1 : 1 - now[d];
+        for (int64_t d = last, step = n; d >= 0; d--, step = 1) {
+            int64_t back = (now[d] += step) < plan->size[d] ? step : step - now[d];
             into += back * plan->into[d];
             beside += back * plan->beside[d];
             for (int k = 0; k < plan->n; k++)
                 at[k] += back * plan->by[k].step[d];
-            if (back == 1 && now[d] < plan->size[d])
+            if (now[d] < plan->size[d])
                 break;
             now[d] = 0;
         }

@@ -3,6 +3,7 @@
 #ifndef TD_KERNELS_INDEX_WAYS_H
 #define TD_KERNELS_INDEX_WAYS_H
 
+#include "kernels/copy.h"
 #include "kernels/half.h"
 #include "kernels/index/index.h"
 
@@ -28,7 +29,7 @@ typedef void td_combine(void *into, const int64_t *at, const void *from, int64_t
         const uint##bits##_t *f = from;                                                            \
         (void)factor;                                                                              \
         if (!at && step == 1)                                                                      \
-            memcpy(into, from, (size_t)n * sizeof *t);                                             \
+            td_copy_run(into, from, n *(int64_t)sizeof *t);                                        \
         else if (!at)                                                                              \
             for (int64_t i = 0; i < n; i++)                                                        \
                 t[i] = f[i * step];                                                                \

@@ -5,6 +5,7 @@
  * into larger ones, through which squares of whole cache lines go along the longer side: so there
  * are few pages and sets at a time, and the processor sees which lines come next. A square turns in
  * registers. */
+#include "kernels/copy.h"
 #include "kernels/move/move.h"
 #include "kernels/vec.h"
 
@@ -233,21 +234,7 @@ static void planes(void *arg, int64_t begin, int64_t end)
 
 /* ---- runs ---- */
 
-#define PART 64           /* bytes that are copied at a time */
-#define AT_ONCE 64        /* runs, before looking whether to stop */
-#define SHORT (16 * PART) /* a run, for which a call of memcpy takes long */
-
-/* The last part ends with the run, and may copy some bytes again. */
-TD_INLINE void copy(char *to, const char *from, int64_t bytes)
-{
-    if (bytes < PART || bytes > SHORT) {
-        memcpy(to, from, (size_t)bytes);
-        return;
-    }
-    for (int64_t i = 0; i < bytes - PART; i += PART)
-        memcpy(to + i, from + i, PART);
-    memcpy(to + bytes - PART, from + bytes - PART, PART);
-}
+#define AT_ONCE 64 /* runs, before looking whether to stop */
 
 /* n runs along the last dimension. */
 static void run(const struct job *job, int64_t in, int64_t out, int64_t n)
@@ -259,7 +246,7 @@ static void run(const struct job *job, int64_t in, int64_t out, int64_t n)
     int64_t out_step = last < 0 ? 0 : job->out_step[last] * job->size;
     for (int64_t i = 0; i < n; i++, from += in_step, to += out_step)
         if (job->in_col == 1 && job->out_col == 1)
-            copy(to, from, job->cols * job->size);
+            td_copy_run(to, from, job->cols * job->size);
         else
             run_any(job->size, to, job->out_col, from, job->in_col, job->cols);
 }

@@ -1,0 +1,43 @@
+/* Copying runs of bytes that are many and short. Include only from files built once per level. */
+#ifndef TD_KERNELS_COPY_H
+#define TD_KERNELS_COPY_H
+
+#include "kernels/vec.h"
+
+#define TD_COPY_PART 64                   /* bytes that are copied at a time */
+#define TD_COPY_SHORT (16 * TD_COPY_PART) /* a run, for which a call of memcpy takes long */
+
+/* At least n bytes and at most 2n: the last n of them are copied again where both parts meet. */
+#define TD_COPY_TWICE(n)                                                                           \
+    do {                                                                                           \
+        char first[n], last[n];                                                                    \
+        memcpy(first, from, n);                                                                    \
+        memcpy(last, from + bytes - (n), n);                                                       \
+        memcpy(to, first, n);                                                                      \
+        memcpy(to + bytes - (n), last, n);                                                         \
+    } while (0)
+
+/* A run of any length, apart from where it goes. */
+TD_INLINE void td_copy_run(char *to, const char *from, int64_t bytes)
+{
+    if (bytes > TD_COPY_SHORT) {
+        memcpy(to, from, (size_t)bytes);
+    } else if (bytes >= TD_COPY_PART) {
+        for (int64_t i = 0; i < bytes - TD_COPY_PART; i += TD_COPY_PART)
+            memcpy(to + i, from + i, TD_COPY_PART);
+        memcpy(to + bytes - TD_COPY_PART, from + bytes - TD_COPY_PART, TD_COPY_PART);
+    } else if (bytes >= 32) {
+        TD_COPY_TWICE(32);
+    } else if (bytes >= 16) {
+        TD_COPY_TWICE(16);
+    } else if (bytes >= 8) {
+        TD_COPY_TWICE(8);
+    } else if (bytes >= 4) {
+        TD_COPY_TWICE(4);
+    } else {
+        for (int64_t i = 0; i < bytes; i++)
+            to[i] = from[i];
+    }
+}
+
+#endif
