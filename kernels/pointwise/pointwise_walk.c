@@ -7,7 +7,9 @@
  * - any other (a column, a row against short rows, one number, what has strides) is laid out in a
  * tile first, once for all tiles where each innermost row wants the same;
  * - a BOOL among operands of another type is made one of theirs in a tile, but for one that picks;
- * - what one call makes for another stays in a tile, in the type that it is rounded to.
+ * - what one call makes for another stays in a tile, in the type that it is rounded to;
+ * - a result of a cheap call that with its operands is larger than the caches is computed in a
+ * small tile, and written from there past them: else each of its lines would be read before it is.
  *
  * Several calls, or one whose operands would be laid out again and again, may be one generated loop
  * in place of all this (pointwise_code.c).
@@ -20,12 +22,19 @@
 #include "kernels/trap.h"
 
 #include <assert.h>
+#include <emmintrin.h>
 #include <errno.h>
 #include <string.h>
 
 #define FEW 1024 /* elements that no team is woken for */
 #define WORTH                                                                                      \
     4096 /* elements that looking for generated code is worth, where it is done each time */
+#define BEYOND                                                                                     \
+    (32 << 20)      /* bytes of a result and its operands: more than a worker's caches hold        \
+                     */
+#define STREAM 2048 /* and so many of such a result are written at a time, */
+#define CHEAP 2     /* where elements take so few operations: others would wait for it */
+#define LINE 64
 
 /* ---- running ---- */
 
@@ -64,11 +73,82 @@ static void lay_out(const struct td_point_walk *w, const struct td_point_value *
     td_point_lay_out(&from, begin, n, to);
 }
 
+/* ---- results beyond the caches ---- */
+
+struct past {
+    int value; /* that is written past the caches; -1: none is */
+    char *to;
+    size_t size;
+    int n; /* operands that lie beside it, and bytes of each for a line of it */
+    const char *from[TD_FUSED_VALUES];
+    size_t step[TD_FUSED_VALUES];
+};
+
+static struct past look_past(const struct td_point_walk *w)
+{
+    struct past p = {.value = -1};
+    int64_t bytes = 0;
+    int out = -1;
+    for (int k = 0; k < w->n_values; k++) {
+        const struct td_point_value *v = &w->value[k];
+        bytes += v->dense ? (int64_t)v->size * td_numel(w->out) : 0;
+        if (v->again || (v->made && !v->tiled && out >= 0))
+            return p;
+        out = v->made && !v->tiled ? k : out;
+    }
+    if (bytes < BEYOND || !w->cheap || out < 0 || !w->value[out].dense || w->value[out].size < 4 ||
+        w->shape[w->rank - 1] < 4 * STREAM)
+        return p;
+    p.to = w->value[out].data;
+    p.size = w->value[out].size;
+    if ((uintptr_t)p.to % p.size)
+        return p;
+    for (int k = 0; k < w->n_values; k++) {
+        const struct td_point_value *v = &w->value[k];
+        if (k == out || !v->dense)
+            continue;
+        if (v->data == p.to) /* in place, its lines are there */
+            return p;
+        p.from[p.n] = v->data;
+        p.step[p.n++] = LINE * v->size / p.size;
+    }
+    p.value = out;
+    return p;
+}
+
+/* How many elements come next: up to the beginning of a line first, then so many lines. */
+static int64_t next_part(const struct past *p, int64_t begin)
+{
+    size_t before = (uintptr_t)(p->to + (size_t)begin * p->size) % LINE;
+    return (int64_t)((before ? LINE - before : STREAM) / p->size);
+}
+
+/* Writes n elements from a tile; while it does, what comes next of the operands is fetched. */
+static void stream(const struct past *p, int64_t begin, int64_t n, const char *tile)
+{
+    size_t bytes = (size_t)n * p->size, i = 0;
+    char *to = p->to + (size_t)begin * p->size;
+    const char *next[TD_FUSED_VALUES];
+    for (int k = 0; k < p->n; k++)
+        next[k] = p->from[k] + (size_t)(begin + n) * p->step[k] / LINE * p->size;
+    for (; i + LINE <= bytes && (uintptr_t)to % LINE == 0; i += LINE) {
+        for (int k = 0; k < p->n; k++)
+            for (const char *end = next[k] + p->step[k]; next[k] < end; next[k] += LINE)
+                __builtin_prefetch(next[k]);
+        for (size_t at = 0; at < LINE; at += sizeof(__m128i))
+            _mm_stream_si128((__m128i *)(to + i + at),
+                             _mm_load_si128((const __m128i *)(tile + i + at)));
+    }
+    memcpy(to + i, tile + i, bytes - i);
+}
+
 static void run_range(void *arg, int64_t begin, int64_t end)
 {
     const struct td_point_walk *w = arg;
     char tiles[TD_POINT_ROOM] __attribute__((aligned(64))), *at[TD_FUSED_VALUES];
+    char results[STREAM] __attribute__((aligned(LINE)));
     int last = w->rank - 1;
+    const struct past past = look_past(w);
     int64_t inner = w->shape[last], first = begin;
     for (int k = 0; k < w->n_values; k++) {
         const struct td_point_value *v = &w->value[k];
@@ -87,9 +167,13 @@ static void run_range(void *arg, int64_t begin, int64_t end)
             n = inner - col;
         if (n > w->whole)
             n = w->whole;
+        if (past.value >= 0 && n > next_part(&past, begin))
+            n = next_part(&past, begin);
         for (int k = 0; k < w->n_values; k++) {
             const struct td_point_value *v = &w->value[k];
-            if (v->dense) {
+            if (k == past.value) {
+                at[k] = results;
+            } else if (v->dense) {
                 at[k] = v->data + (size_t)begin * v->size;
             } else if (!v->tiled) {
                 int64_t from = col, row = begin / inner;
@@ -104,8 +188,12 @@ static void run_range(void *arg, int64_t begin, int64_t end)
         for (int k = 0; k < w->n_ops; k++)
             if (!w->value[w->op[k].out].constant)
                 run_op(&w->op[k], n, at);
+        if (past.value >= 0)
+            stream(&past, begin, n, results);
         begin += n;
     }
+    if (past.value >= 0)
+        _mm_sfence();
 }
 
 /* Waking a team takes 25 us and more: about 250,000 of the cheapest elements. */
@@ -131,6 +219,7 @@ static struct running close_walk(struct td_point_walk *w, double flops, int thre
 {
     int64_t n = td_numel(w->out);
     td_point_close_walk(w);
+    w->cheap = flops <= CHEAP * (double)n;
     return (struct running){threads, n, grain_of(n, flops), w};
 }
 

@@ -40,6 +40,7 @@ struct td_point_walk {
     int64_t brief;              /* rows of fewer elements are taken many at a time */
     int64_t whole;              /* of a tile: whole rows, where operands come again with these */
     int64_t shape[TD_MAX_RANK]; /* folded, outermost first; never empty */
+    bool cheap;                 /* memory is what its calls wait for */
     const struct td_tensor *out;
     struct td_point_value *value; /* TD_FUSED_VALUES, once it is closed n_values */
     struct td_point_op *op;       /* so many, and n_ops */

@@ -75,8 +75,48 @@ START_TEST(test_many_rows)
 }
 END_TEST
 
+static int64_t judge_sub(const struct td_call *call)
+{
+    const void *a = call->arg[0].tensor.data, *b = call->arg[1].tensor.data;
+    const void *out = call->out[0].data;
+    for (int64_t i = 0; i < td_numel(&call->out[0]); i++) {
+        double real = ((const double *)a)[i] - ((const double *)b)[i];
+        int64_t whole = (int64_t)(((const uint64_t *)a)[i] - ((const uint64_t *)b)[i]);
+        if (memcmp((const char *)out + 8 * i,
+                   call->out[0].dtype == TD_f64 ? (const void *)&real : &whole, 8))
+            return 8 * i;
+    }
+    return -1;
+}
+
+static int64_t judge_relu(const struct td_call *call)
+{
+    const double *a = call->arg[0].tensor.data, *out = call->out[0].data;
+    for (int64_t i = 0; i < td_numel(&call->out[0]); i++)
+        if (out[i] != (a[i] < 0 ? 0 : a[i]))
+            return 8 * i;
+    return -1;
+}
+
+START_TEST(test_beyond_the_caches)
+{
+    char pattern[80];
+    sample_start();
+    judged = 0;
+    for (int n = (1 << 21) - 9; n <= 1 << 21; n++) { /* results end with a page */
+        snprintf(pattern, sizeof pattern, "self=[%d] other=[%d]", n, n);
+        if (n % 3 == 0)
+            judge("sub.Tensor", pattern, TD_i64, judge_sub);
+        else
+            judge("sub.Tensor", pattern, TD_f64, judge_sub);
+    }
+    judge("relu", "self=[3,698999]", TD_f64, judge_relu);
+    ck_assert_int_ge(judged, 11);
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {test_many_rows};
-    return td_run_tests("beyond", tests, 1);
+    const TTest *const tests[] = {test_many_rows, test_beyond_the_caches};
+    return td_run_tests("beyond", tests, 2);
 }
