@@ -15,7 +15,7 @@ except ImportError as error:
     service.skip(f"no {error.name}: run deploy/setup.sh check")
 
 WEIGHT = np.arange(12, dtype=np.float32).reshape(3, 4) - 5
-TYPES = {"FP32": TensorProto.FLOAT, "INT64": TensorProto.INT64, "BOOL": TensorProto.BOOL, "FP16": TensorProto.FLOAT16, "BYTES": TensorProto.STRING}
+TYPES = {"FP32": TensorProto.FLOAT, "INT64": TensorProto.INT64, "BOOL": TensorProto.BOOL, "FP16": TensorProto.FLOAT16, "INT32": TensorProto.INT32, "BYTES": TensorProto.STRING}
 
 
 def port(name, shape, datatype="FP32"):

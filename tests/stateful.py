@@ -28,6 +28,12 @@ def cache():
                             {"rows": np.array([1])})
 
 
+def chunks():
+    """seen = the input times sr, an input of no dimensions."""
+    return models.onnx_file([("Cast", ["sr"], ["rate"], {"to": 1}), ("Mul", ["input", "rate"], ["seen"], {})],
+                            [port("input", ["b", "n"]), port("sr", [], "INT64")], [port("seen", ["b", "n"])])
+
+
 def slow():
     """hn = h doubled n times over in a loop, which takes as long as n says."""
     body = models.helper.make_graph(

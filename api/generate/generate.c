@@ -12,22 +12,17 @@
 static int find_roles(struct td_generation *g, const char *model)
 {
     const struct td_served *served = g->served;
-    g->input = g->output = -1;
-    for (int i = 0; i < served->n_inputs; i++)
-        if (!strcmp(served->input[i].name, "input_ids"))
-            g->input = i;
-    for (int i = 0; i < served->n_outputs; i++)
-        if (!strcmp(served->output[i].name, "logits"))
-            g->output = i;
+    g->input = served->tokens;
+    g->output = served->logits;
     for (int i = 0; i < served->n_outputs && g->output < 0; i++)
         if (served->state_out[i] < 0) /* a .pt2's outputs have the names of nodes */
             g->output = i;
-    bool right = g->input >= 0 && g->output >= 0 && served->n_states &&
-                 served->input[g->input].dtype & (TD_i64 | TD_i32);
+    bool right = g->input >= 0 && g->output >= 0 && served->n_states;
     return right ? 0
                  : td_problem_set(&g->problem, EINVAL,
                                   "%.80s: generates no tokens: that takes an input input_ids of "
-                                  "INT64 or INT32, an output logits, and state",
+                                  "INT64 or INT32, an output logits, and state, or settings that "
+                                  "say what these are",
                                   model);
 }
 

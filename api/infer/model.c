@@ -38,8 +38,7 @@ static int match_inputs(struct td_infer *in)
             return td_infer_no_port(in, in->args[i].name, &in->run.problem);
     for (int i = 0; i < served->n_inputs; i++) {
         int at = find_input(in, served->input[i].name);
-        if (at < 0 && in->session.session &&
-            (served->state_in[i] >= 0 || td_session_derives(served, i)))
+        if (at < 0 && in->session.session && (served->state_in[i] >= 0 || served->derives[i]))
             continue;
         if (at < 0)
             return td_problem_set(&in->run.problem, EINVAL,

@@ -91,6 +91,14 @@ static const char *list_states(const struct td_infer *in)
     return text ? text : "";
 }
 
+static int no_state(struct td_infer *in)
+{
+    return td_problem_set(&in->run.problem, EINVAL,
+                          "session: %.80s has no state: no buffer that it writes, and no output "
+                          "whose name goes with an input's; its settings may say what is kept",
+                          in->model);
+}
+
 static int judge(struct td_infer *in)
 {
     const struct td_infer_session *s = &in->session;
@@ -104,12 +112,8 @@ static int judge(struct td_infer *in)
             "\"session\":\"s\",\"session_start\":true; \"session\":\"\" computes once from where "
             "it begins",
             list_states(in));
-    if (s->name && *s->name && !served->n_states)
-        return td_problem_set(
-            &in->run.problem, EINVAL,
-            "session: %.80s has no state: no buffer that it writes, and no output "
-            "whose name goes with an input's",
-            in->model);
+    if (s->name && *s->name && !served->n_states && s->start)
+        return no_state(in);
     if ((s->name || served->n_needed) && in->streams.asked)
         return td_infer_refuse(&in->run.problem, "streams", "a call in a session is not cut");
     return 0;
@@ -185,6 +189,8 @@ int td_infer_take_session(struct td_infer *in)
     s->session = taken;
     if (err)
         in->run.problem = problem;
+    if (err == -ENOENT && !in->served->n_states) /* nor has a file, or settings, before it */
+        return no_state(in);
     return err == -ENOENT && s->sequence ? first_without_start(in) : err;
 }
 
@@ -219,7 +225,11 @@ int td_infer_fill_states(struct td_infer *in)
     const struct td_infer_session *s = &in->session;
     if (s->session)
         return td_session_fill(in->served, s->before, in->inputs, in->req->arena, &in->run.problem);
-    td_model_begin_states(in->served->model, in->inputs);
+    const struct td_served *served = in->served;
+    td_model_begin_states(served->model, in->inputs);
+    for (int i = 0; i < served->n_states; i++)
+        if (served->state[i].needed)
+            in->inputs[served->state[i].input] = served->state[i].initial;
     return 0;
 }
 

@@ -1,5 +1,6 @@
 /* Models from a directory, as it is when the server starts: NAME.onnx and NAME.pt2, or
- * NAME/VERSION/model.onnx and model.pt2, as other servers have them. */
+ * NAME/VERSION/model.onnx and model.pt2, as other servers have them; and beside each, if it is
+ * there, NAME.settings.json or model.settings.json. */
 #include "api/files/files.h"
 #include "api/models/models.h"
 
@@ -59,6 +60,26 @@ static int read_model(struct walk *walk, const char *name, const char *path, siz
     return status;
 }
 
+/* The settings beside the model's file, if there are any. */
+static int read_settings(struct walk *walk, const char *name, const char *path,
+                         struct td_problem *problem)
+{
+    char file[4200];
+    size_t size = 0;
+    struct td_problem why;
+    snprintf(file, sizeof file, "%.*s.settings.json", (int)(strrchr(path, '.') - path), path);
+    if (access(file, F_OK))
+        return 0;
+    struct td_arena *arena = td_arena_create();
+    void *text = arena ? td_read_file(arena, file, &size, &why) : NULL;
+    if (!arena)
+        td_problem_set(&why, ENOMEM, "no memory for the file");
+    int err = text ? td_models_set_by_file(walk->models, name, text, size, &why) : -EINVAL;
+    td_arena_destroy(arena);
+    return err ? td_problem_set(problem, -err, "%.200s: %.300s", strrchr(file, '/') + 1, why.text)
+               : 0;
+}
+
 static void load(struct walk *walk, const char *name, const char *path)
 {
     struct td_problem problem;
@@ -74,6 +95,8 @@ static void load(struct walk *walk, const char *name, const char *path)
     }
     int64_t begin = td_now_ns();
     int status = read_model(walk, name, path, &size, &problem);
+    if (status >= 0 && (status = read_settings(walk, name, path, &problem)))
+        td_models_remove(walk->models, name); /* without them it would answer otherwise */
     if (status < 0) {
         snprintf(text, sizeof text, "not loaded: %s", problem.text);
         fail(walk, path, text);

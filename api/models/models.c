@@ -38,37 +38,77 @@ static void write_ports(struct td_writer *w, const char *key, const struct td_mo
     td_write_close(w, ']');
 }
 
+static void write_kept(struct td_writer *w, const struct td_served *served,
+                       const struct td_kept *kept)
+{
+    const struct td_model_port port = td_kept_port(served, kept);
+    td_write_open(w, NULL, '{');
+    td_write_str(w, "name", kept->name);
+    td_write_str(w, "datatype", td_dtype_name(port.dtype));
+    td_write_open(w, "shape", '[');
+    for (int d = 0; d < port.rank; d++)
+        td_write_int(w, NULL, port.shape[d]);
+    td_write_close(w, ']');
+    if (kept->initial.data)
+        td_write_int(w, "bytes", (int64_t)td_nbytes(&kept->initial));
+    td_write_str(w, "kind", td_keeping_name(kept->kind));
+    td_write_str(w, "from", kept->from);
+    if (kept->output >= 0 && kept->output < served->n_outputs)
+        td_write_str(w, "output", served->output[kept->output].name);
+    if (kept->grows >= 0)
+        td_write_int(w, "grows", kept->grows);
+    if (kept->kind == TD_KEEP_context) {
+        td_write_int(w, "dim", kept->dim);
+        td_write_int(w, "keep", kept->keep);
+    }
+    td_write_close(w, '}');
+}
+
+static void write_derived(struct td_writer *w, const struct td_served *served)
+{
+    bool open = false;
+    for (int i = 0; i < served->n_inputs; i++) {
+        if (!served->derives[i])
+            continue;
+        if (!open)
+            td_write_open(w, "derived", '[');
+        open = true;
+        td_write_open(w, NULL, '{');
+        td_write_str(w, "name", served->input[i].name);
+        td_write_str(w, "as", td_derived_name(served->derives[i]));
+        td_write_str(w, "from", served->derives_said[i] ? "settings" : "name");
+        td_write_close(w, '}');
+    }
+    if (open)
+        td_write_close(w, ']');
+}
+
+static bool is_kept(const struct td_served *served, const char *input)
+{
+    bool kept = false;
+    for (int i = 0; i < served->n_states; i++)
+        kept = kept || !strcmp(served->input[served->state[i].input].name, input);
+    return kept;
+}
+
 /* What a session of the model would hold. */
 static void write_states(struct td_writer *w, const struct td_served *served)
 {
     const char *why, *name;
     td_write_open(w, "state", '[');
-    for (int i = 0; i < served->n_states; i++) {
-        const struct td_model_state *s = &served->state[i];
-        const struct td_model_port *port = &served->input[s->input];
-        td_write_open(w, NULL, '{');
-        td_write_str(w, "name", s->name);
-        td_write_str(w, "datatype", td_dtype_name(port->dtype));
-        td_write_open(w, "shape", '[');
-        for (int d = 0; d < port->rank; d++)
-            td_write_int(w, NULL, port->shape[d]);
-        td_write_close(w, ']');
-        if (s->initial.data)
-            td_write_int(w, "bytes", (int64_t)td_nbytes(&s->initial));
-        td_write_str(w, "from", s->from);
-        if (!s->needed)
-            td_write_str(w, "output", served->output[s->output].name);
-        if (s->grows >= 0)
-            td_write_int(w, "grows", s->grows);
-        td_write_close(w, '}');
-    }
+    for (int i = 0; i < served->n_states; i++)
+        write_kept(w, served, &served->state[i]);
     td_write_close(w, ']');
-    if (served->n_states)
-        td_write_int(w, "sessions", served->sessions);
+    if (served->n_states) {
+        write_derived(w, served);
+        td_write_int(w, "sessions", served->file->sessions);
+    }
     if (!td_model_unpaired(served->model, 0, &why))
         return;
     td_write_open(w, "unpaired", '[');
     for (int i = 0; (name = td_model_unpaired(served->model, i, &why)); i++) {
+        if (is_kept(served, name))
+            continue;
         td_write_open(w, NULL, '{');
         td_write_str(w, "name", name);
         td_write_str(w, "why", why);

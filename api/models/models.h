@@ -12,6 +12,40 @@
 
 struct td_models;
 
+enum td_keeping { /* what a session keeps for an input */
+                  TD_KEEP_none,
+                  TD_KEEP_state,   /* what an output has after the run */
+                  TD_KEEP_context, /* the end of what the run had there, to be put before what comes
+                                      next */
+                  TD_KEEP_sticky   /* what the client gave last */
+};
+struct td_kept {
+    const char *name; /* of the state, or the input */
+    const char *from; /* as td_model_state has it, or "settings" */
+    enum td_keeping kind;
+    int input, output; /* output: -1, unless it is state */
+    int grows;         /* as td_model_state has them */
+    bool needed, owns; /* owns: initial's data are the model's under its name, not the file's */
+    struct td_tensor initial; /* first contents; without data: zeros, or for sticky none */
+    int dim;                  /* of a context: the dimension that it lies along, */
+    int64_t keep;             /* and its length there */
+};
+const char *td_keeping_name(enum td_keeping kind);
+
+enum td_derived { /* an input that follows from how many tokens a session has seen */
+                  TD_DERIVE_none,
+                  TD_DERIVE_position, /* of each token */
+                  TD_DERIVE_mask,     /* ones up to the last */
+                  TD_DERIVE_last,     /* the last one's */
+                  TD_DERIVE_length
+};
+const char *td_derived_name(enum td_derived derived);
+
+struct td_served_file {        /* shared by all td_served of one file; references are counted */
+    atomic_int refs, sessions; /* that go on with it; whoever keeps them counts */
+    char digest[65];           /* SHA-256 in hexadecimal */
+};
+
 struct td_served { /* a model under a name; references are counted */
     atomic_int refs;
     struct td_model *model;
@@ -22,11 +56,16 @@ struct td_served { /* a model under a name; references are counted */
     int n_inputs, n_outputs;     /* of the file; behind them are those that only states have, */
     int all_inputs, all_outputs; /* with which there are so many */
     const struct td_model_port *input, *output; /* borrowed of the model */
-    int n_states, n_needed;                     /* of which so many have no input in the file */
-    const struct td_model_state *state;         /* borrowed of it */
+    /* What a session keeps. Settings change it for sessions that begin later: for those the name
+     * leads to another td_served of the same model. */
+    int n_states, n_needed; /* of which so many have no input in the file */
+    struct td_kept *state;
     int *state_in, *state_out; /* by all inputs, and all outputs: whose they are, or -1 */
-    atomic_int sessions;       /* that go on with it; whoever keeps them counts */
-    char digest[65];           /* of the file, SHA-256 in hexadecimal, where there are states */
+    unsigned char *derives;    /* by input: enum td_derived */
+    bool *derives_said;        /* by settings */
+    int tokens, logits;        /* the input and the output of generation, or -1 */
+    char *settings;            /* those members of them that say so, as JSON; or NULL */
+    struct td_served_file *file;
     atomic_llong calls, compute_ns; /* that went well */
     _Atomic size_t reply_bytes;     /* of the last one, about */
     _Atomic uint64_t cost_[TD_COSTS];
@@ -39,8 +78,13 @@ void td_models_destroy(struct td_models *models); /* NULL is fine */
 /* Called with no lock held: a name is no more (now: NULL), or leads to this model now, and what
  * goes on with another file is to end. */
 typedef void td_models_end(void *arg, const char *name, const struct td_served *now);
-void td_models_tell(struct td_models *models, td_models_end *end,
+/* The settings that a file beside the model's has; what is wrong with them is said. */
+typedef int td_models_set(void *arg, const char *name, const char *text, size_t size,
+                          struct td_problem *problem);
+void td_models_tell(struct td_models *models, td_models_end *end, td_models_set *set,
                     void *arg); /* NULL: nobody asks */
+int td_models_set_by_file(struct td_models *models, const char *name, const char *text, size_t size,
+                          struct td_problem *problem);
 /* What goes on with a file that the name led to before ends. */
 void td_models_end_old(struct td_models *models, const char *name);
 
@@ -59,6 +103,19 @@ int td_models_count(struct td_models *models);
  * and nothing has changed. */
 int td_models_load(struct td_models *models, struct td_weight_room *room, const char *name,
                    const void *file, size_t size, const char *beside, struct td_problem *problem);
+
+/* Has sessions of the model keep what settings say; of them members other than state, sticky,
+ * derived and roles are passed over. most: bytes that sessions may hold. Sessions that there are go
+ * on as they began. -EINVAL: problem names the member, and nothing has changed; -ENOENT: there is
+ * no such model; -ENOMEM, -ENOSPC, -EDQUOT. */
+int td_models_settle(struct td_models *models, const char *name, const cJSON *settings, size_t most,
+                     struct td_problem *problem);
+
+/* The port as contents that are kept for it have it. */
+struct td_model_port td_kept_port(const struct td_served *served, const struct td_kept *kept);
+/* Whether such contents are right: -EINVAL. */
+int td_kept_check(const struct td_served *served, const struct td_kept *kept,
+                  const struct td_tensor *t, struct td_problem *problem);
 
 struct td_models_listed {
     const char *name;

@@ -1,7 +1,7 @@
 /* Models under their names. A name leads to a reference-counted model; replacing or removing one
  * only drops the store's reference, so calls under way keep theirs. One lock guards the names; it
  * is never held while a model is read, run or freed, nor while lists are sorted or written. */
-#include "api/models/models.h"
+#include "api/models/kept.h"
 #include "api/names/names.h"
 
 #include <errno.h>
@@ -9,9 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SETTINGS_DEPTH 8 /* of objects in each other; what is right has three */
+
 struct td_models {
     struct td_tensors *tensors;
     td_models_end *end; /* or NULL */
+    td_models_set *set;
     void *end_arg;
     pthread_mutex_t lock;
     struct td_names *names; /* of served models */
@@ -81,10 +84,17 @@ void td_models_destroy(struct td_models *models)
     free(models);
 }
 
-void td_models_tell(struct td_models *models, td_models_end *end, void *arg)
+void td_models_tell(struct td_models *models, td_models_end *end, td_models_set *set, void *arg)
 {
     models->end = end;
+    models->set = set;
     models->end_arg = arg;
+}
+
+int td_models_set_by_file(struct td_models *models, const char *name, const char *text, size_t size,
+                          struct td_problem *problem)
+{
+    return models->set ? models->set(models->end_arg, name, text, size, problem) : 0;
 }
 
 void td_models_end_old(struct td_models *models, const char *name)
@@ -100,89 +110,15 @@ bool td_models_name_is_right(const char *name)
     return td_tensors_name_is_right(name) && !strchr(name, '/') && strncmp(name, "op.", 3) != 0;
 }
 
-/* ---- references ---- */
-
-static void free_served(struct td_served *served)
-{
-    td_model_unref(&served->model);
-    free(served->state_in);
-    served->room->give(served->room, served->bytes, true);
-    free(served);
-}
-
-void td_served_unref(struct td_served **served)
-{
-    struct td_served *old = *served;
-    *served = NULL;
-    if (old && atomic_fetch_sub(&old->refs, 1) == 1)
-        free_served(old);
-}
-
-/* Whose ports states are, and which file this is. -ENOMEM. */
-static int note_states(struct td_served *served, const void *file, size_t size)
-{
-    size_t n = (size_t)served->all_inputs + (size_t)served->all_outputs + 1;
-    served->n_states = td_model_states(served->model, &served->state);
-    served->state_in = malloc(n * sizeof *served->state_in);
-    if (!served->state_in)
-        return -ENOMEM;
-    memset(served->state_in, -1, n * sizeof *served->state_in);
-    served->state_out = served->state_in + served->all_inputs;
-    for (int i = 0; i < served->n_states; i++) {
-        served->state_in[served->state[i].input] = i;
-        served->state_out[served->state[i].output] = i;
-        served->n_needed += served->state[i].needed;
-    }
-    if (served->n_states)
-        td_digest(file, size, served->digest);
-    return 0;
-}
-
-static int load_once(struct td_models *models, struct td_weight_room *room,
-                     struct td_served **result, const void *file, size_t size, const char *beside,
-                     struct td_problem *problem)
-{
-    struct td_served *served = calloc(1, sizeof *served);
-    size_t bytes = sizeof *served;
-    int64_t begin = td_now_ns();
-    int err = served ? room->take(room, bytes, true) : -ENOMEM;
-    if (err) {
-        free(served);
-        return td_tensors_no_room(models->tensors, err, "the model", problem);
-    }
-    served->room = room;
-    served->bytes = bytes;
-    served->file_bytes = size;
-    atomic_init(&served->refs, 1);
-    err = td_model_load(&served->model, file, size, beside, room, problem);
-    if (err && err != -EINVAL)
-        td_tensors_no_room(models->tensors, err, "the model", problem);
-    if (!err) {
-        served->n_inputs = td_model_inputs(served->model, &served->input);
-        served->n_outputs = td_model_outputs(served->model, &served->output);
-        served->all_inputs = td_model_all_inputs(served->model);
-        served->all_outputs = td_model_all_outputs(served->model);
-        err = note_states(served, file, size);
-        if (err)
-            td_tensors_no_room(models->tensors, err, "the model", problem);
-        served->load_ns = td_now_ns() - begin;
-    }
-    if (err)
-        free_served(served);
-    else
-        *result = served;
-    return err;
-}
-
 static int load(struct td_models *models, struct td_weight_room *room, struct td_served **result,
                 const void *file, size_t size, const char *beside, struct td_problem *problem)
 {
     room = room ? room : td_tensors_room(models->tensors);
-    int err = load_once(models, room, result, file, size, beside, problem);
+    int err = td_served_load(models->tensors, room, result, file, size, beside, problem);
     if (err != -ENOSPC && err != -EDQUOT)
         return err;
     shed(models);
-    return load_once(models, room, result, file, size, beside, problem);
+    return td_served_load(models->tensors, room, result, file, size, beside, problem);
 }
 
 /* ---- the store ---- */
@@ -224,26 +160,110 @@ int td_models_count(struct td_models *models)
     return n;
 }
 
-int td_models_load(struct td_models *models, struct td_weight_room *room, const char *name,
-                   const void *file, size_t size, const char *beside, struct td_problem *problem)
+/* As the name's settings have it, which stay when the file is another. */
+static int settle_again(struct td_models *models, struct td_served *served,
+                        const struct td_served *old, struct td_problem *problem)
 {
-    struct td_served *served;
-    int status = load(models, room, &served, file, size, beside, problem);
-    if (status)
-        return status;
+    struct td_json json;
+    struct td_problem why;
+    td_json_init(&json);
+    int err = old && old->settings ? td_json_parse(&json, old->settings, strlen(old->settings),
+                                                   SETTINGS_DEPTH, problem)
+                                   : 0;
+    if (!err)
+        err = td_served_settle(served, json.root, models->tensors, 0, &why);
+    if (err && json.root)
+        td_problem_set(problem, -err,
+                       "the model's settings do not fit this file: %.300s; PUT "
+                       "/v1/models/NAME/settings with {} takes them back",
+                       why.text);
+    else if (err)
+        *problem = why;
+    td_json_free(&json);
+    return err;
+}
+
+/* What the name leads to becomes another, if it is still that: 201 it is new, 200, -EAGAIN, what
+ * td_names_add gives back. Takes the reference where it went well. */
+static int replace(struct td_models *models, const char *name, const struct td_served *expected,
+                   struct td_served *served)
+{
+    struct td_served *old = NULL;
     pthread_mutex_lock(&models->lock);
     struct td_name *of = td_names_find(models->names, name);
-    status = of ? 200 : td_names_add(models->names, name, &of);
+    int status = served_of(of) != expected ? -EAGAIN
+                 : of                      ? 200
+                                           : td_names_add(models->names, name, &of);
     if (status >= 0) {
-        struct td_served *old = of->item;
+        old = of->item;
         of->item = served;
-        served = old;
         models->changes += !old;
         status = old ? 200 : 201;
     }
     pthread_mutex_unlock(&models->lock);
-    td_served_unref(&served);
-    return status < 0 ? td_tensors_no_room(models->tensors, status, "the model", problem) : status;
+    td_served_unref(&old);
+    return status;
+}
+
+int td_models_load(struct td_models *models, struct td_weight_room *room, const char *name,
+                   const void *file, size_t size, const char *beside, struct td_problem *problem)
+{
+    struct td_served *served = NULL;
+    int status = load(models, room, &served, file, size, beside, problem);
+    while (!status || status == -EAGAIN) {
+        struct td_served *old = td_models_find(models, name);
+        if (status == -EAGAIN) {
+            struct td_served *again = td_served_copy(models->tensors, served, problem);
+            td_served_unref(&served);
+            served = again;
+        }
+        status = served ? settle_again(models, served, old, problem) : -ENOMEM;
+        if (!status) {
+            status = replace(models, name, old, served);
+            if (status < 0 && status != -EAGAIN)
+                td_tensors_no_room(models->tensors, status, "the model", problem);
+        }
+        td_served_unref(&old);
+    }
+    if (status < 0)
+        td_served_unref(&served);
+    return status;
+}
+
+int td_models_settle(struct td_models *models, const char *name, const cJSON *settings, size_t most,
+                     struct td_problem *problem)
+{
+    int status = -EAGAIN;
+    while (status == -EAGAIN) {
+        struct td_served *old = td_models_find(models, name);
+        bool say = td_settings_say(settings);
+        const struct td_model_state *state;
+        if (!old)
+            return -ENOENT;
+        if (!say && !old->settings) {
+            bool none = !old->n_states;
+            td_served_unref(&old);
+            return none ? td_problem_set(problem, EINVAL,
+                                         "%.80s has no state, so it has no sessions to set", name)
+                        : 0;
+        }
+        struct td_served *served = td_served_copy(models->tensors, old, problem);
+        status =
+            served ? td_served_settle(served, settings, models->tensors, most, problem) : -ENOMEM;
+        if (!status && say && !served->n_states && !td_model_states(served->model, &state))
+            status =
+                td_problem_set(problem, EINVAL,
+                               "%.80s has no state, and these settings give it none; a context "
+                               "is said as {\"state\":[{\"input\":\"%.60s\",\"dim\":1,"
+                               "\"keep\":64}]}",
+                               name, served->n_inputs ? served->input[0].name : "x");
+        if (!status)
+            status = replace(models, name, old, served);
+        if (status < 0)
+            td_served_unref(&served);
+        td_served_unref(&old);
+    }
+    return status < 0 ? status : 0;
 }
 
 /* ---- lists ---- */

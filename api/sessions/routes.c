@@ -37,22 +37,23 @@ static void write_head(struct td_writer *w, const struct td_session_view *view)
 
 static void write_state(struct td_writer *w, const struct td_session_view *view, int i)
 {
-    const struct td_model_state *state = &view->served->state[i];
-    const struct td_model_port *port = &view->served->input[state->input];
+    const struct td_kept *state = &view->served->state[i];
+    const struct td_model_port port = td_kept_port(view->served, state);
     const struct td_tensor *t = view->contents        ? &view->contents->tensor[i]
                                 : state->initial.data ? &state->initial
                                                       : NULL;
     td_write_open(w, NULL, '{');
     td_write_str(w, "name", state->name);
-    td_write_str(w, "datatype", td_dtype_name(t ? t->dtype : port->dtype));
+    td_write_str(w, "datatype", td_dtype_name(t ? t->dtype : port.dtype));
     if (t) {
         td_write_shape(w, t);
     } else {
         td_write_open(w, "shape", '[');
-        for (int d = 0; d < port->rank; d++)
-            td_write_int(w, NULL, port->shape[d]);
+        for (int d = 0; d < port.rank; d++)
+            td_write_int(w, NULL, port.shape[d]);
         td_write_close(w, ']');
     }
+    td_write_str(w, "kind", td_keeping_name(state->kind));
     if (t && state->grows >= 0)
         td_write_int(w, "used", t->shape[state->grows]);
     if (t && td_numel(t) <= LITTLE)
@@ -64,7 +65,7 @@ static void write_state(struct td_writer *w, const struct td_session_view *view,
 static bool is_replaced(struct td_request *req, const struct td_served *served)
 {
     struct td_served *now = td_models_find(req->service->models, req->var[0]);
-    bool other = now && now != served && strcmp(now->digest, served->digest) != 0;
+    bool other = now && now != served && strcmp(now->file->digest, served->file->digest) != 0;
     td_served_unref(&now);
     return other;
 }

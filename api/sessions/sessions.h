@@ -142,11 +142,9 @@ void td_session_release(struct td_session **session, bool end); /* nulls the poi
 
 /* ---- inputs.c ---- */
 
-/* Whether an input follows from how many tokens came before, and may be left out in a session:
- * position_ids, attention_mask and the like, beside input_ids. */
-bool td_session_derives(const struct td_served *served, int input);
-/* Gives those of all inputs that have no type yet, and are state or follow, what a session with
- * such contents has for them. before: NULL where the model begins. -EINVAL, -ENOMEM. */
+/* Gives those of all inputs that have no type yet, and are kept or follow, what a session with
+ * such contents has for them; and puts contexts before those that have one. before: NULL where the
+ * model begins. -EINVAL, -ENOMEM. */
 int td_session_fill(const struct td_served *served, const struct td_contents *before,
                     struct td_tensor *inputs, struct td_arena *arena, struct td_problem *problem);
 /* The contents after a run that gave all these outputs; spare: as td_contents_copy has it. -EINVAL:

@@ -1,5 +1,6 @@
-/* What a model says of all its sessions: how many, for how long, and what happens beyond that. The
- * settings are of the model's name: they stay when it is replaced, and go when it is deleted. */
+/* What a model says of all its sessions: how many, for how long, and what happens beyond that; and
+ * what they keep, which is the room of models'. The settings are of the model's name: they stay
+ * when it is replaced, and go when it is deleted. */
 #include "api/sessions/table.h"
 
 #include <errno.h>
@@ -8,6 +9,7 @@
 #include <string.h>
 
 #define MOST 1000000000 /* sessions that max may say */
+#define FILE_DEPTH 32   /* of objects in each other, in a file */
 
 /* ---- by the name of a model ---- */
 
@@ -110,7 +112,6 @@ static int answer(struct td_request *req, struct td_response *res)
     struct td_writer w;
     if (!served)
         return td_api_no_model(req);
-    td_served_unref(&served);
     pthread_mutex_lock(&sessions->lock);
     const struct td_session_settings *own = td_session_settings_of(sessions, req->var[0]);
     if (own)
@@ -123,7 +124,10 @@ static int answer(struct td_request *req, struct td_response *res)
     td_write_int(&w, "ttl_s", now.ttl_s ? now.ttl_s : sessions->ttl_s);
     td_write_str(&w, "when_full", now.oldest ? "oldest" : "refuse");
     td_write_close(&w, '}');
+    if (served->settings) /* without the braces */
+        td_write_raw(&w, NULL, served->settings + 1, strlen(served->settings) - 2);
     td_write_close(&w, '}');
+    td_served_unref(&served);
     return td_write_response(&w, res, 200);
 }
 
@@ -150,7 +154,7 @@ static int read_whole(const cJSON *object, const char *key, int least, int most,
 static int read_settings(const cJSON *root, struct td_session_settings *what,
                          struct td_problem *problem)
 {
-    static const char *const right[] = {"sessions", NULL};
+    static const char *const right[] = {"state", "sticky", "derived", "roles", "sessions", NULL};
     static const char *const own[] = {"max", "ttl_s", "when_full", NULL};
     if (!cJSON_IsObject(root))
         return td_problem_set(problem, EINVAL, "the body: must be an object of settings");
@@ -175,35 +179,44 @@ static int read_settings(const cJSON *root, struct td_session_settings *what,
     return 0;
 }
 
-int td_api_settings_put(struct td_request *req, struct td_response *res)
+/* What the text says, or nothing has changed. */
+static int settle(struct td_sessions *sessions, const char *model, const char *text, size_t size,
+                  int depth, struct td_problem *problem)
 {
-    struct td_sessions *sessions = req->service->sessions;
     struct td_session_settings what = {0};
-    struct td_problem problem;
     struct td_json json;
-    struct td_served *served = td_models_find(req->service->models, req->var[0]);
-    bool there = served, has_state = served && served->n_states;
-    td_served_unref(&served);
-    if (!there)
-        return td_api_no_model(req);
-    int err = td_access_name(req, "the model", req->var[0], &problem);
-    if (err)
-        return td_api_problem(req, err, "%s", problem.text);
-    if (!has_state)
-        return td_api_problem(req, -EINVAL, "%.80s has no state, so it has no sessions to set",
-                              req->var[0]);
-    err =
-        td_json_parse(&json, req->body, req->body_size, req->service->limits.json_depth, &problem);
+    int err = td_json_parse(&json, text, size, depth, problem);
     if (!err)
-        err = read_settings(json.root, &what, &problem);
+        err = read_settings(json.root, &what, problem);
+    if (!err)
+        err = td_models_settle(sessions->models, model, json.root, sessions->budget.limit, problem);
     td_json_free(&json);
     if (err)
-        return td_api_problem(req, err, "%s", problem.text);
-    snprintf(what.model, sizeof what.model, "%s", req->var[0]);
+        return err;
+    snprintf(what.model, sizeof what.model, "%s", model);
     pthread_mutex_lock(&sessions->lock);
     err = set(sessions, &what);
     pthread_mutex_unlock(&sessions->lock);
+    return err == -ENOMEM ? td_problem_set(problem, ENOMEM, "no memory for the settings") : err;
+}
+
+int td_sessions_settle_file(void *sessions, const char *model, const char *text, size_t size,
+                            struct td_problem *problem)
+{
+    return settle(sessions, model, text, size, FILE_DEPTH, problem);
+}
+
+int td_api_settings_put(struct td_request *req, struct td_response *res)
+{
+    struct td_problem problem;
+    struct td_served *served = td_models_find(req->service->models, req->var[0]);
+    bool there = served;
+    td_served_unref(&served);
+    int err = there ? td_access_name(req, "the model", req->var[0], &problem) : -ENOENT;
+    if (!err)
+        err = settle(req->service->sessions, req->var[0], req->body, req->body_size,
+                     req->service->limits.json_depth, &problem);
     if (err == -ENOENT)
         return td_api_no_model(req);
-    return err ? td_api_problem(req, err, "no memory for the settings") : answer(req, res);
+    return err ? td_api_problem(req, err, "%s", problem.text) : answer(req, res);
 }

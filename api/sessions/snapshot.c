@@ -11,7 +11,7 @@
 /* The contents of state i, also where the session has none of its own yet; NULL: not known. */
 static const struct td_tensor *contents_of(const struct td_session_view *view, int i)
 {
-    const struct td_model_state *state = &view->served->state[i];
+    const struct td_kept *state = &view->served->state[i];
     if (view->contents)
         return &view->contents->tensor[i];
     return state->initial.data ? &state->initial : NULL;
@@ -24,15 +24,19 @@ int td_session_file(struct td_request *req, const struct td_session_view *view)
     int64_t seen = view->contents ? view->contents->position : 0;
     snprintf(step, sizeof step, "%lld", (long long)view->step);
     snprintf(position, sizeof position, "%lld", (long long)seen);
-    const char *const text[] = {"model", served->digest, "step", step, "position", position, NULL};
-    const char *const without[] = {"model", served->digest, "step", step, NULL};
+    const char *const text[] = {"model", served->file->digest, "step", step, "position", position,
+                                NULL};
+    const char *const without[] = {"model", served->file->digest, "step", step, NULL};
     struct td_file_tensor *list =
         td_arena_alloc(req->arena, sizeof *list * (size_t)served->n_states + 1);
     int n = 0;
     for (int i = 0; i < served->n_states && list; i++) {
         const struct td_tensor *t = contents_of(view, i);
-        if (t)
-            list[n++] = (struct td_file_tensor){served->state[i].name, t};
+        if (!t) { /* it begins where the model does, which a file without tensors says */
+            n = 0;
+            break;
+        }
+        list[n++] = (struct td_file_tensor){served->state[i].name, t};
     }
     return list ? td_safetensors_response(req, list, n, seen ? text : without)
                 : td_api_problem(req, -ENOMEM, "no memory for the reply");
@@ -53,7 +57,7 @@ static int add_tensor(void *arg, const char *key, const struct td_tensor *t,
             continue;
         reading->to[i] = *t;
         int err = td_check_bools(t, key, problem);
-        return err ? err : td_model_check_state(served->model, &served->state[i], t, problem);
+        return err ? err : td_kept_check(served, &served->state[i], t, problem);
     }
     return td_problem_set(problem, EINVAL, "%.80s: is no state of the model", key);
 }
@@ -63,12 +67,12 @@ static int judge_origin(struct td_request *req, const struct td_served *served, 
                         struct td_problem *problem)
 {
     const char *model = td_safetensors_text(req, "model");
-    if (any || !model || !strcmp(model, served->digest))
+    if (any || !model || !strcmp(model, served->file->digest))
         return 0;
     return td_problem_set(problem, EBUSY,
                           "the snapshot is of another model's file (SHA-256 %.64s, here it is %s); "
                           "?any=1 takes it where names, types and shapes fit",
-                          model, served->digest);
+                          model, served->file->digest);
 }
 
 #define MOST (INT64_C(1) << 40) /* tokens and steps that a file may say */

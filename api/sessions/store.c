@@ -224,7 +224,7 @@ int td_session_make(struct td_sessions *sessions, const struct td_session_ask *a
     atomic_fetch_add(&ask->served->refs, 1);
     atomic_init(&session->refs, 1);
     join_kin(session, kin);
-    ask->served->sessions++;
+    ask->served->file->sessions++;
     sessions->n_sessions++;
     *result = session;
     return 0;
@@ -245,7 +245,7 @@ void td_session_drop(struct td_session *session, enum td_session_end how, int64_
     session->name = NULL;
     session->gone = true;
     leave_kin(session);
-    session->served->sessions--;
+    session->served->file->sessions--;
     sessions->n_sessions--;
 }
 
@@ -261,7 +261,7 @@ void td_session_count(struct td_session *session, size_t taken)
 /* The first from here on that goes on with another file. */
 static struct td_session *find_unlike(struct td_session *session, const struct td_served *now)
 {
-    while (session && now && !strcmp(session->served->digest, now->digest))
+    while (session && now && !strcmp(session->served->file->digest, now->file->digest))
         session = session->sibling;
     return session;
 }
@@ -313,7 +313,7 @@ struct td_sessions *td_sessions_create(struct td_models *models, size_t bytes, i
     pthread_mutex_init(&sessions->lock, NULL);
     sessions->models = models;
     sessions->ttl_s = ttl_s;
-    td_models_tell(models, end_model, sessions);
+    td_models_tell(models, end_model, td_sessions_settle_file, sessions);
     return sessions;
 }
 
@@ -322,7 +322,7 @@ void td_sessions_destroy(struct td_sessions *sessions)
     if (!sessions)
         return;
     td_session_stop_clock(sessions);
-    td_models_tell(sessions->models, NULL, NULL);
+    td_models_tell(sessions->models, NULL, NULL, NULL);
     while (sessions->kin) {
         struct td_session *session = sessions->kin->first;
         td_session_drop(session, TD_SESSION_end, 0);

@@ -95,6 +95,9 @@ void td_session_was_called(struct td_session *session); /* it is the youngest of
 
 /* NULL: the model says nothing. */
 struct td_session_settings *td_session_settings_of(struct td_sessions *sessions, const char *model);
+/* The settings of a file beside the model's; sessions: the table. What the route's refusals are. */
+int td_sessions_settle_file(void *sessions, const char *model, const char *text, size_t size,
+                            struct td_problem *problem);
 void td_session_settings_drop(struct td_sessions *sessions, const char *model);
 /* That there are fewer than max, so that one more is right. -ENOSPC, with the sentence. */
 int td_session_make_way(struct td_sessions *sessions, const struct td_session_ask *ask,

@@ -227,8 +227,8 @@ void td_session_commit(struct td_session *session, struct td_contents *contents,
         old = NULL;
     if (served != session->served) {
         old_served = session->served;
-        old_served->sessions -= !session->gone;
-        served->sessions += !session->gone;
+        old_served->file->sessions -= !session->gone;
+        served->file->sessions += !session->gone;
         session->served = served;
         atomic_fetch_add(&served->refs, 1);
     }

@@ -63,9 +63,13 @@ struct td_model_state { /* a tensor that one run leaves for the next: a KV cache
 int td_model_states(const struct td_model *model, const struct td_model_state **states);
 /* Sets the inputs of needed states to their first contents; borrowed from the model. */
 void td_model_begin_states(const struct td_model *model, struct td_tensor *inputs);
-/* Whether a state may have contents like these: -EINVAL. */
-int td_model_check_state(const struct td_model *model, const struct td_model_state *state,
-                         const struct td_tensor *contents, struct td_problem *problem);
+/* Whether a port may have contents like these: -EINVAL. */
+int td_model_check_port(const struct td_model_port *port, const struct td_tensor *contents,
+                        struct td_problem *problem);
+/* Why an output cannot be the contents of an input after a run, as a predicate to be put after the
+ * input's name; or NULL, and *grows is the dimension that is longer in the output, or -1. */
+const char *td_model_judge_pair(const struct td_model_port *in, const struct td_model_port *out,
+                                int *grows);
 /* Inputs that are named like a state but are none: the name of the i-th of them, and why, as a
  * predicate to be put after the name; NULL behind the last. */
 const char *td_model_unpaired(const struct td_model *model, int i, const char **why);

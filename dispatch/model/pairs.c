@@ -142,10 +142,8 @@ static const struct named *find_next(const struct pairing *p, const char *words)
 
 /* ---- types and sizes ---- */
 
-/* Why these ports are no pair, or NULL; *grows: the dimension that is longer in the output, -1:
- * none. */
-static const char *judge(const struct td_model_port *in, const struct td_model_port *out,
-                         int *grows)
+const char *td_model_judge_pair(const struct td_model_port *in, const struct td_model_port *out,
+                                int *grows)
 {
     int differ = 0;
     *grows = -1;
@@ -192,7 +190,7 @@ static int partner(struct pairing *p, int i)
     int grows;
     if (!found || p->taken[found->port])
         return marked && *rest && !found ? -2 : -1;
-    const char *why = judge(&model->input[i], &model->output[found->port], &grows);
+    const char *why = td_model_judge_pair(&model->input[i], &model->output[found->port], &grows);
     if (why)
         return note(model, i, why);
     p->taken[found->port] = true;
@@ -265,7 +263,7 @@ static bool make_states(struct pairing *p)
         struct td_model_state *s = &model->state[model->n_states++];
         *s = (struct td_model_state){
             .name = model->input[i].name, .from = "pair", .input = i, .output = p->of_input[i]};
-        judge(&model->input[i], &model->output[s->output], &s->grows);
+        td_model_judge_pair(&model->input[i], &model->output[s->output], &s->grows);
     }
     return true;
 }

@@ -70,8 +70,8 @@ static bool has_shape(const struct td_model_port *port, const struct td_tensor *
     return right;
 }
 
-static int check(const struct td_model_port *port, const struct td_tensor *t,
-                 struct td_problem *problem)
+int td_model_check_port(const struct td_model_port *port, const struct td_tensor *t,
+                        struct td_problem *problem)
 {
     char is[200], right[200];
     if (port->dtype && t->dtype != port->dtype)
@@ -93,12 +93,6 @@ int td_model_check(const struct td_model *model, const struct td_tensor *inputs,
                               model->n_inputs, n);
     int err = 0;
     for (int i = 0; i < n && !err; i++)
-        err = check(&model->input[i], &inputs[i], problem);
+        err = td_model_check_port(&model->input[i], &inputs[i], problem);
     return err;
-}
-
-int td_model_check_state(const struct td_model *model, const struct td_model_state *state,
-                         const struct td_tensor *contents, struct td_problem *problem)
-{
-    return check(&model->input[state->input], contents, problem);
 }

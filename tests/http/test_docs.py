@@ -87,6 +87,7 @@ class Docs(service.ServiceTest):
         folder = self.enterContext(tempfile.TemporaryDirectory())
         pathlib.Path(folder, "line.onnx").write_bytes(models.line())
         self.service.call("PUT", "/v1/models/counter", stateful.counter())
+        self.service.call("PUT", "/v1/models/voice", stateful.chunks())
         self.service.call("PUT", "/v1/models/colors", models.colors())
         pathlib.Path(folder, "examples").symlink_to(ROOT / "examples")
         for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):

@@ -45,7 +45,7 @@ class Sessions(stateful.SessionTest):
         said = self.put("pair", stateful.cache())
         self.assertEqual([s["grows"] for s in said["state"]], [1])
         said = self.put("pair", stateful.counter())
-        self.assertEqual(said["state"], [{"name": "cell.h", "datatype": "FP32", "shape": [4], "bytes": 16, "from": "buffer"}])
+        self.assertEqual(said["state"], [{"name": "cell.h", "datatype": "FP32", "shape": [4], "bytes": 16, "kind": "state", "from": "buffer"}])
         self.assertEqual([i["name"] for i in said["inputs"]], ["x"])
 
     # ---- steps ----

@@ -177,6 +177,11 @@ class Replies(service.ServiceTest):
         self.check("PUT", settings, {"sessions": {"max": 1, "ttl_s": 50, "when_full": "refuse"}})
         self.check("PUT", "/v1/models/cache/sessions/d", {}, status=507)
         self.check("PUT", settings, {"sessions": {"max": -1}}, status=400)
+        keep = {"state": [{"input": "new", "dim": 1, "keep": 2}], "sticky": [], "derived": {}, "roles": {}}
+        self.check("PUT", settings, keep)
+        self.check("GET", settings)
+        self.check("GET", "/v1/models/cache")
+        self.check("PUT", settings, {"sticky": ["nosuch"]}, status=400)
         self.check("PUT", settings, {})
         self.check("GET", settings.replace("cache", "nosuch"), status=404)
         self.check("PUT", "/v1/models/cache?sessions=end", stateful.cache())
