@@ -108,13 +108,25 @@ static const char *as_meant(struct td_arena *arena, const struct td_route *route
     return text;
 }
 
+/* Whether both begin with the same segment, as "/v1/eval" and "/v1/evaluate" do. */
+static bool same_prefix(const char *path, const char *pattern)
+{
+    size_t n = strcspn(path + 1, "/") + 1;
+    return !strncmp(path, pattern, n) && (pattern[n] == '/' || !pattern[n]);
+}
+
 const char *td_nearest_route(struct td_arena *arena, const char *path)
 {
-    const char *meant[ROUTES] = {NULL}, *near;
-    for (int i = 0; i < ROUTES; i++)
+    const char *meant[ROUTES] = {NULL}, *like[ROUTES], *near;
+    int n = 0;
+    for (int i = 0; i < ROUTES; i++) {
         if (!(meant[i] = as_meant(arena, &routes[i], path)))
             return NULL;
-    near = td_nearest(path, meant, ROUTES);
+        if (same_prefix(path, routes[i].pattern))
+            like[n++] = meant[i];
+    }
+    near = td_nearest(path, like, n);
+    near = near ? near : td_nearest(path, meant, ROUTES);
     for (int i = 0; i < ROUTES; i++) /* or the first whose path goes on, or begins, with it */
         if (near ? near == meant[i] : strlen(path) > 2 && strstr(routes[i].pattern, path))
             return td_arena_strdup(arena, routes[i].pattern, path_size(&routes[i]));

@@ -194,6 +194,7 @@ class Routes(service.ServiceTest):
 
     def test_nearest_route(self):
         for path, near in (("/v1/pool", "/v1/pools"), ("/v1/op/add", "/v1/ops/{op}"), ("/v1/tensor/a/b", "/v1/tensors/{name*}"),
+                           ("/v1/evaluate", "/v1/eval"), ("/v1/evaluates", "/v1/eval"),
                            ("/metric", "/metrics"), ("/isa", "/v1/isa"), ("/health/live", "/v2/health/live"), ("/openapi", "/openapi.yaml"),
                            ("/v2/models/op.add/versions/1/infr", "/v2/models/{model}/versions/{version}/infer")):
             with self.subTest(path=path):
