@@ -12,7 +12,8 @@
 
 #define PLANS 1024                     /* in the cache, at most, */
 #define PLANS_BYTES ((size_t)64 << 20) /* and their bytes */
-#define SEEN 1024   /* keys of calls without a plan that are remembered, if plans are for values */
+#define SEEN 1024   /* keys of calls without a plan that are remembered, if plans are for values, */
+#define WAYS 16     /* in sets of so many, the last ones that came */
 #define SPARING 16  /* once plans have been evicted, one in so many calls may make a new one */
 #define PATIENCE 64 /* runs that may add plans to a tree; then at most half of all runs may */
 
@@ -54,7 +55,7 @@ static uint64_t key_of(const struct td_model *model, const struct td_tensor *inp
 }
 
 /* Whether a call with this key was seen before: plans for values are made only for values that
- * repeat. A key is remembered until another one comes with the same key % SEEN. */
+ * repeat. */
 static bool was_seen(struct td_model *model, uint64_t key)
 {
     const size_t bytes = SEEN * sizeof *model->seen_;
@@ -62,9 +63,14 @@ static bool was_seen(struct td_model *model, uint64_t key)
         td_program_give(model, bytes);
     if (!model->seen_)
         return false;
-    uint64_t *seen = &model->seen_[key % SEEN], before = *seen;
-    *seen = key;
-    return before == key;
+    uint64_t *set = &model->seen_[key % (SEEN / WAYS) * WAYS];
+    int i = 0;
+    while (i < WAYS - 1 && set[i] != key)
+        i++;
+    bool before = set[i] == key;
+    memmove(&set[1], &set[0], (size_t)i * sizeof *set);
+    set[0] = key;
+    return before;
 }
 
 /* ---- taking and leaving ---- */

@@ -4,6 +4,7 @@
  * has to know an element of a result. */
 #include "dispatch/plan/plan.h"
 #include "kernels/trap.h"
+#include "kernels/view.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -13,7 +14,8 @@
 
 /* ---- the inputs that a plan serves ---- */
 
-#define SMALL 16 /* elements, at most, of an input that may be fixed: a rate, a length */
+#define SMALL 16    /* elements, at most, of an input that may be fixed: a rate, a length */
+#define SHARED 4096 /* bytes, at least, of a view that plans for values do not copy */
 
 bool td_tensor_is_like(const struct td_tensor *a, const struct td_tensor *b)
 {
@@ -281,16 +283,55 @@ static int record_step(struct td_walk *walk, const struct td_given *args, int n_
     return err ? err : td_plan_add_step(plan, &step) < 0 ? -ENOMEM : 0;
 }
 
+/* The bit of inputs on which an item depends that is known but recorded: no plan can be made for
+ * their values. */
+#define KNOWN td_input_bit(63)
+
+/* Whether the call shows a large part of a known tensor in other strides, in a plan for values.
+ * Which part that is may follow from the values, so each of these plans would have a copy of its
+ * own, which is cold when it is read; so the call is recorded, and its readers may read the tensor
+ * itself, which all plans share (passes/views.c). */
+static bool is_shared_view(const struct td_walk *walk)
+{
+    const struct td_call *call = &walk->run.call;
+    struct td_view view;
+    bool fixed = false;
+    for (int i = 0; i < walk->root->n_inputs && !fixed; i++)
+        fixed = walk->root->fixed[i];
+    return fixed && call->n_out == 1 && !walk->run.parts && !walk->run.n_casts && !call->counted &&
+           call->out[0].dtype & TD_FLOATS && td_nbytes(&call->out[0]) >= SHARED &&
+           td_view_of(call, 0, &view) && view.from == &call->arg[0].tensor && !view.from->weight;
+}
+
+/* Records the call, whose first argument becomes an outer value of the plan. */
+static int record_shared_view(struct td_walk *walk, const struct td_given *args, int n_args,
+                              struct td_item *result)
+{
+    struct td_given known[TD_MAX_ARGS];
+    for (int i = 0; i < n_args; i++) {
+        known[i] = args[i];
+        known[i].item.varies |= args[i].item.v.kind == TD_KIND_tensor;
+    }
+    walk->root->large |= KNOWN;
+    int err = walk->plan ? record_step(walk, known, n_args) : 0;
+    return err ? err
+               : td_record_value(walk, &walk->run.call.out[0],
+                                 walk->plan ? walk->plan->n_steps - 1 : 0, 0, KNOWN, result);
+}
+
 int td_record_call(struct td_walk *walk, const struct td_given *args, int n_args, bool chance,
                    struct td_item *result, bool *recorded)
 {
     const struct td_run *run = &walk->run;
     uint64_t from = from_of_all(walk, args, n_args);
-    *recorded = from;
+    bool shared = !from && is_shared_view(walk);
+    *recorded = from || shared;
     if (*walk->why || walk->root->decides)
         return -ECANCELED;
     if (chance)
         return td_record_refuse(walk, "chance is drawn anew in each run");
+    if (shared)
+        return record_shared_view(walk, args, n_args, result);
     if (!from) {
         if (walk->plan)
             walk->plan->n_folded++;

@@ -70,7 +70,7 @@ static void pin(const struct stored *stored, struct td_plan *plan, int step,
 
 static int count_tensors(const struct td_plan *plan)
 {
-    int n = plan->n_outputs;
+    int n = plan->n_outputs + plan->n_outer;
     for (int s = 0; s < plan->n_steps; s++)
         for (int i = 0; plan->step[s].handle && i < plan->step[s].n_args; i++)
             n += td_count_tensors_of(&plan->step[s].arg[i].value);
@@ -90,6 +90,18 @@ static void pin_step(const struct stored *stored, struct td_plan *plan, int s)
     }
 }
 
+/* Pins the weight that an outer value's data, which are known, lie in. */
+static void pin_outer(const struct stored *stored, struct td_plan *plan,
+                      const struct td_plan_value *value)
+{
+    struct td_tensor t = value->like;
+    int i = value->result - plan->n_inputs;
+    if (value->step >= 0 || i < 0 || plan->outer[i].of)
+        return;
+    t.data = plan->outer[i].data;
+    pin(stored, plan, -1, &t);
+}
+
 int td_plan_pin(const struct td_model *model, struct td_plan *plan)
 {
     size_t n = (size_t)count_tensors(plan) + 1;
@@ -102,6 +114,8 @@ int td_plan_pin(const struct td_model *model, struct td_plan *plan)
     for (int i = 0; i < plan->n_outputs && !err; i++)
         if (plan->output[i].value < 0)
             pin(&stored, plan, -1, &plan->output[i].tensor);
+    for (int i = 0; i < plan->n_values && !err; i++)
+        pin_outer(&stored, plan, &plan->value[i]);
     free(stored.tensor);
     return err;
 }

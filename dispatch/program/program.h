@@ -130,7 +130,7 @@ struct td_files {
     } * file;
 };
 
-#define TD_PLAN_BUCKETS 64
+#define TD_PLAN_BUCKETS 1024
 
 struct td_model {
     _Atomic int refs;

@@ -82,6 +82,25 @@ static inline int add(const char *formula, int n, const int *values)
     return outs[i][0];
 }
 
+/* The node's form is a formula over its second operand, a, and the number n that its first one is.
+ */
+static inline int lower_counted(struct td_walk *walk, const struct td_node *node,
+                                const struct td_item *in, struct td_item *out)
+{
+    int64_t number;
+    int n, err = td_walk_ints(walk, &in[0], &number, 1);
+    const struct td_given given[] = {{"a", in[1]},
+                                     {"n", {.v = {.kind = TD_KIND_int, .i = number}}}};
+    return err < 0 ? err : td_walk_formula(walk, node->form, given, 2, out, &n);
+}
+
+static inline int add_counted(const char *formula, int number, int value)
+{
+    int i = model.graph.n_nodes, out = add(formula, 2, V(number, value));
+    nodes[i].lower = lower_counted;
+    return out;
+}
+
 static inline int constant(float *data, int64_t n)
 {
     struct td_tensor t = {.data = data, .dtype = TD_f32, .rank = 1, .shape = {n}};

@@ -43,7 +43,7 @@ START_TEST(test_moving_value)
         for (int n = 2; n < 20; n++)
             run_times(n, 0);
     ck_assert_int_eq(first->runs, 7);
-    ck_assert_int_ge(count_plans(), 15); /* 18 but for those whose hashes end alike */
+    ck_assert_int_eq(count_plans(), 18);
     ck_assert_int_eq(model.recorded_, count_plans() + 1);
     for (const struct td_plan *plan = model.plans_; plan != first; plan = plan->next)
         ck_assert_int_eq(plan->runs, 3);

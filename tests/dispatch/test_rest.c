@@ -105,6 +105,34 @@ START_TEST(test_no_rest_for_outputs)
 }
 END_TEST
 
+/* Nor do they where a plan for a value reads a part in other strides, which it has no copy of. */
+START_TEST(test_no_rest_for_shared_views)
+{
+    float x[ROWS * SIDE], got[ROWS * SIDE], want[ROWS * SIDE], w[SIDE * SIDE];
+    int64_t rows = 64;
+    const struct td_tensor n = {.data = &rows, .dtype = TD_i64};
+    for (int i = 0; i < SIDE * SIDE; i++)
+        w[i] = (float)(i % 7 + 1);
+    for (int i = 0; i < ROWS * SIDE; i++)
+        x[i] = (float)(i % 5 - 2);
+    begin(2);
+    int weight = constant(w, SIDE * SIDE);
+    int y =
+        add("linear(reshape(a, [-1, 128]), reshape(b, [128, 128]))", 2, V(graph_inputs[0], weight));
+    int part = add_counted("permute(slice(reshape(a, [128, 128]), 0, 0, n), [1, 0])",
+                           graph_inputs[1], weight);
+    finish(add("reshape(matmul(a, b), [-1])", 2, V(y, part)));
+    ck_assert_int_eq(run(x, ROWS * SIDE, &n, true, want), ROWS * 64);
+    for (int i = 0; i < 50; i++) {
+        ck_assert_int_eq(run(x, ROWS * SIDE, &n, false, got), ROWS * 64);
+        ck_assert(!memcmp(got, want, ROWS * 64 * sizeof *got));
+        const float *at = model.constant[0].tensor.data;
+        ck_assert(at[SIDE * SIDE / 2] != 0);
+    }
+    end();
+}
+END_TEST
+
 /* Whose results may lie in the model's constants keeps these awake until it has freed them. */
 START_TEST(test_no_rest_for_results)
 {
@@ -161,6 +189,7 @@ int main(void)
                                   test_rest_of_many_shapes,
                                   test_no_rest_for_parts,
                                   test_no_rest_for_outputs,
+                                  test_no_rest_for_shared_views,
                                   test_no_rest_for_results,
                                   test_rest_of_what_is_folded};
     return td_run_tests("rest", tests, sizeof tests / sizeof *tests);
