@@ -1,8 +1,8 @@
-/* Square windows over planes of FP32, several rows of results at a time in registers: what pools
- * and depthwise convolutions of small kernels share. A tile of the plane is laid out first, with
- * its padding: with a stride of 2, each row's even columns before its odd ones. So each position of
- * a vector of windows is a vector in memory, at the plane's edges too, and a laid row is loaded
- * once for all results above and below that take it. Rows of narrow planes stay in registers
+/* Square windows over planes of FP32: what pools and depthwise convolutions of small kernels share.
+ * Products are summed straight from the plane, several rows of results at a time in registers
+ * (windows_products.def). Of pools a tile is laid out first, with its padding: with a stride of 2,
+ * each row's even columns before its odd ones. So each position of a vector of windows is a vector
+ * in memory, at the plane's edges too. Rows of narrow planes stay in registers
  * (windows_narrow.def). Included by files that are compiled once a level. */
 #ifndef TD_KERNELS_WINDOWS_H
 #define TD_KERNELS_WINDOWS_H
@@ -73,12 +73,10 @@ TD_INLINE td_vf td_windows_larger(td_vf a, td_vf b)
 #endif
 }
 
-/* A part of the result, and what it takes of the plane, laid out in rows: of products one for each
- * row of the plane, of others one for each row of the result, in which its windows' rows are
- * joined. */
+/* A part of the result of a pool, and what it takes of the plane: for each row of the result one in
+ * which its windows' rows are joined. */
 struct td_windows_tile {
     int64_t y, x, rows, columns; /* of the result */
-    int64_t laid;                /* rows */
     int64_t half;                /* elements of a laid row's even columns, or of all of them */
     float at[TD_WINDOWS_ROOM] __attribute__((aligned(64)));
 };
@@ -101,16 +99,6 @@ TD_INLINE td_vf td_windows_join(td_vf a, td_vf b, const struct td_windows_form f
 TD_INLINE td_vf td_windows_none(const struct td_windows_form f)
 {
     return td_set(f.kind == TD_WINDOWS_largest ? -INFINITY : 0);
-}
-
-/* Rows of the plane from what one laid row takes to what the next does, and that it takes. */
-TD_INLINE int td_windows_step(const struct td_windows_form f)
-{
-    return f.kind == TD_WINDOWS_products ? 1 : f.stride;
-}
-TD_INLINE int td_windows_pile_of(const struct td_windows_form f)
-{
-    return f.kind == TD_WINDOWS_products ? 1 : f.kernel;
 }
 
 /* A vector of each of n rows of the plane, joined: of left columns, if they are fewer. *nan becomes
@@ -141,7 +129,7 @@ TD_INLINE uint32_t td_windows_lay_rows(const struct td_windows *w, struct td_win
                                        int64_t left, int64_t before, const bool whole,
                                        const struct td_windows_form f)
 {
-    const int step = td_windows_step(f), pile = td_windows_pile_of(f);
+    const int step = f.stride, pile = f.kernel;
     const int64_t laid = f.stride * tile->half;
     int64_t first = tile->y * f.stride - w->above + row * step;
     float *even = tile->at + row * laid + before % f.stride * tile->half + before / f.stride;
@@ -169,14 +157,14 @@ TD_INLINE uint32_t td_windows_lay_column(const struct td_windows *w, struct td_w
                                          int64_t i, int64_t left, int64_t before, const bool whole,
                                          const struct td_windows_form f)
 {
-    const int step = td_windows_step(f), pile = td_windows_pile_of(f);
+    const int step = f.stride, pile = f.kernel;
     int64_t first = tile->y * f.stride - w->above, room = w->height - pile - first;
     int64_t low = first < 0 ? (step - 1 - first) / step : 0, high = room < 0 ? 0 : room / step + 1;
-    low = low < tile->laid ? low : tile->laid;
-    high = high < low ? low : high < tile->laid ? high : tile->laid;
+    low = low < tile->rows ? low : tile->rows;
+    high = high < low ? low : high < tile->rows ? high : tile->rows;
     return td_windows_lay_rows(w, tile, 0, low, false, i, left, before, whole, f) |
            td_windows_lay_rows(w, tile, low, high, true, i, left, before, whole, f) |
-           td_windows_lay_rows(w, tile, high, tile->laid, false, i, left, before, whole, f);
+           td_windows_lay_rows(w, tile, high, tile->rows, false, i, left, before, whole, f);
 }
 
 /* n elements of padding in each row, from element `from` on. */
@@ -184,7 +172,7 @@ TD_INLINE void td_windows_pad(struct td_windows_tile *tile, int64_t from, int64_
                               const struct td_windows_form f)
 {
     for (int64_t i = 0; i < n; i += TD_LANES)
-        for (int64_t row = 0; row < tile->laid; row++)
+        for (int64_t row = 0; row < tile->rows; row++)
             td_store(tile->at + row * f.stride * tile->half + from + i, td_windows_none(f));
 }
 
@@ -224,48 +212,6 @@ TD_INLINE void td_windows_put(const struct td_windows *w, const struct td_window
     td_store_next(w->out + (tile->y + y) * w->columns + tile->x + x, tile->columns - x, v);
 }
 
-/* rows rows of TD_LANES products, from the tile's row y and column x on. */
-TD_INLINE void td_windows_multiply(const struct td_windows *w, const struct td_windows_tile *tile,
-                                   int64_t y, int64_t x, const int rows,
-                                   const struct td_windows_form f)
-{
-    td_vf acc[TD_WINDOWS_ROWS], tap[TD_WINDOWS_WIDEST];
-    for (int r = 0; r < rows; r++)
-        acc[r] = td_set(w->bias);
-#pragma GCC unroll 16
-    for (int i = 0; i < (rows - 1) * f.stride + f.kernel; i++) {
-#pragma GCC unroll 8
-        for (int t = 0; t < f.kernel; t++)
-            tap[t] = td_windows_tap(tile, y * f.stride + i, x, t, f);
-#pragma GCC unroll 4
-        for (int r = 0; r < rows; r++) {
-            const int row = i - r * f.stride; /* of the window */
-            if (row < 0 || row >= f.kernel)
-                continue;
-#pragma GCC unroll 8
-            for (int t = 0; t < f.kernel; t++)
-                acc[r] = td_fma(tap[t], td_set(w->weight[row * f.kernel + t]), acc[r]);
-        }
-    }
-    for (int r = 0; r < rows; r++)
-        td_windows_put(w, tile, y + r, x, acc[r]);
-}
-
-/* The tile's products. The last rows are taken with some of those before, once more. */
-TD_INLINE void td_windows_products_of(const struct td_windows *w,
-                                      const struct td_windows_tile *tile,
-                                      const struct td_windows_form f)
-{
-    const int most = TD_WINDOWS_ROWS;
-    for (int64_t y = 0; y < tile->rows; y += tile->rows < most ? 1 : most)
-        for (int64_t x = 0; x < tile->columns; x += TD_LANES)
-            if (tile->rows < most)
-                td_windows_multiply(w, tile, y, x, 1, f);
-            else
-                td_windows_multiply(w, tile, y + most <= tile->rows ? y : tile->rows - most, x,
-                                    most, f);
-}
-
 /* The tile's maxima or means. */
 TD_INLINE void td_windows_joined_of(const struct td_windows *w, const struct td_windows_tile *tile,
                                     const struct td_windows_form f)
@@ -282,7 +228,19 @@ TD_INLINE void td_windows_joined_of(const struct td_windows *w, const struct td_
         }
 }
 
+/* The rows of a window of five and more enter two sums in turn, which do not wait for each other:
+ * the sum that row `own` enters, and both of them. */
+TD_INLINE int td_windows_part(const int own, const struct td_windows_form f)
+{
+    return f.kernel > 3 ? own & 1 : 0;
+}
+TD_INLINE td_vf td_windows_total(const td_vf *sum, const struct td_windows_form f)
+{
+    return f.kernel > 3 ? sum[0] + sum[1] : sum[0];
+}
+
 #include "kernels/windows_narrow.def"
+#include "kernels/windows_products.def"
 
 /* Rows [begin, end) of the result, tile by tile, each as wide as its rows may be. */
 TD_INLINE void td_windows_tiles(const struct td_windows *w, int64_t begin, int64_t end,
@@ -295,33 +253,28 @@ TD_INLINE void td_windows_tiles(const struct td_windows *w, int64_t begin, int64
             td_windows_narrow(w, begin, end, true, f);
         return;
     }
-    const bool joins = f.kind != TD_WINDOWS_products;
-    const int step = joins ? 1 : f.stride, reach = joins ? 1 : f.kernel; /* of laid rows */
-    const int64_t least = (TD_WINDOWS_ROWS - 1) * step + reach;
+    if (f.kind == TD_WINDOWS_products) {
+        td_windows_products_of(w, begin, end, f);
+        return;
+    }
     const int64_t spare = f.kernel / f.stride + 2 * TD_LANES - 1;
-    int64_t columns = TD_WINDOWS_ROOM / least / f.stride - spare, most;
+    int64_t columns = TD_WINDOWS_ROOM / TD_WINDOWS_ROWS / f.stride - spare, most;
     struct td_windows_tile tile;
     columns = w->columns < columns ? w->columns : columns / TD_LANES * TD_LANES;
     tile.half = (columns + spare) / TD_LANES * TD_LANES;
-    most = (TD_WINDOWS_ROOM / (f.stride * tile.half) - reach) / step + 1;
+    most = TD_WINDOWS_ROOM / (f.stride * tile.half);
     most = most / TD_WINDOWS_ROWS * TD_WINDOWS_ROWS;
     for (tile.y = begin; tile.y < end; tile.y += most)
         for (tile.x = 0; tile.x < w->columns; tile.x += columns) {
             int64_t left = w->columns - tile.x;
             tile.rows = end - tile.y < most ? end - tile.y : most;
             tile.columns = left < columns ? left : columns;
-            tile.laid = (tile.rows - 1) * step + reach;
             f.nan = false;
             if (td_windows_lay(w, &tile, f) && f.kind == TD_WINDOWS_largest) {
                 f.nan = true;
                 td_windows_lay(w, &tile, f);
-                td_windows_joined_of(w, &tile, f);
-                continue;
             }
-            if (joins)
-                td_windows_joined_of(w, &tile, f);
-            else
-                td_windows_products_of(w, &tile, f);
+            td_windows_joined_of(w, &tile, f);
         }
 }
 
