@@ -7,6 +7,7 @@
  * registers. */
 #include "kernels/copy.h"
 #include "kernels/move/move.h"
+#include "kernels/move/move_few.h"
 #include "kernels/vec.h"
 
 #include <string.h>
@@ -181,6 +182,17 @@ static void block_words(const struct job *job, void *out, const void *in, int64_
 {
     uint32_t *to = out;
     const uint32_t *from = in;
+    if (rows + cols > 4 * SIDE && td_few_turn(to, job->out_row, from, job->in_col, rows, cols))
+        return;
+    if (cols < FEW) {
+        block_few(job, out, in, rows, cols);
+        return;
+    }
+    if (rows <= FEW / 2 && TD_LANES != FEW) {
+        for (int64_t i = 0; i < rows; i++)
+            run_uint32_t(to + i * job->out_row, 1, from + i, job->in_col, cols);
+        return;
+    }
     if (rows < SIDE || cols < SIDE) {
         block_narrow(to, job->out_row, from, job->in_col, rows, cols);
         return;
@@ -212,7 +224,7 @@ static void planes(void *arg, int64_t begin, int64_t end)
         int64_t cols = col < across - 1 ? job->block_cols : job->cols - c;
         const void *in = job->in + (at_in + r + c * job->in_col) * job->size;
         void *out = job->out + (at_out + r * job->out_row + c) * job->size;
-        if (cols < FEW) {
+        if (cols < FEW && job->size != 4) {
             block_few(job, out, in, rows, cols);
             continue;
         }
@@ -370,6 +382,8 @@ void TD_NAME(move_piece)(const struct td_piece *p, int threads)
     job.down = job.rows >= LONG && !(TD_LANES < SIDE && job.out_row * size % ALIAS == 0);
     job.block_rows = size == 4 && job.down ? 16 * BLOCK : BLOCK;
     job.block_cols = size == 4 && !job.down ? 8 * BLOCK : BLOCK;
+    if (TD_LANES >= 8 && size == 4 && job.rows < FEW)
+        job.block_cols = 64 * BLOCK;
     int64_t blocks = total / (job.rows * job.cols) * count_blocks(job.rows, job.block_rows) *
                      count_blocks(job.cols, job.block_cols);
     td_parallel(threads, blocks, 1 + 32768 * blocks / total, planes, &job);
