@@ -7,8 +7,8 @@
 #include <math.h>
 
 /* exp(x) where x is at most 89, or NaN: 1.1 ulp, denormal results too. x = n log 2 + r,
- * |r| <= log 2 / 2; a polynomial of degree 6 in r; times 2^n. Below -104 it is 0 whatever x is: it
- * is 0 before it is multiplied, since a CPU takes some 150 cycles for what becomes too small. */
+ * |r| <= log 2 / 2; a polynomial of degree 6 in r; times 2^n. From -104 down it is 0 whatever x
+ * is. */
 TD_INLINE V o_exp_below(V x)
 {
     V held = L_max(L_c(-104.0f), x), magic = L_c(0x1.8p23f); /* added, it leaves no fraction */
@@ -22,8 +22,7 @@ TD_INLINE V o_exp_below(V x)
     p = L_fma(p, r, L_c(1.666652063e-01f));
     p = L_fma(p, r, L_c(4.999999345e-01f));
     p = L_fma(p, r, L_c(1));
-    p = L_sel(L_lt(x, L_c(-104.0f)), L_c(0), L_fma(p, r, L_c(1)));
-    return L_ldexp(p, n);
+    return L_ldexp_from(L_fma(p, r, L_c(1)), n, x, L_c(-104.0f));
 }
 
 /* Beyond 89 it is infinite whatever x is. */

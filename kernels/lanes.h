@@ -15,6 +15,8 @@
  *   L_any(m)                   whether any lane is: for a slow way that few lanes need
  *   L_round L_floor L_ceil L_trunc   to a whole number; L_round: nearest, ties to even
  *   L_ldexp(x, n)              x * 2^n, n whole in the lanes' own type, rounded once
+ *   L_ldexp_from(x, n, a, b)   the same, where it is 0 for all a < b: levels that multiply then
+ *                              take 0 for x, since products that are too small take long
  *   L_toward(a, b)             the number next to a on the way to b
  *   L_frexp(x, &n)             x = m * 2^n with 0.75 <= m < 1.5, of positive finite x
  *
@@ -172,6 +174,8 @@ TD_INLINE V L_ldexp(V x, V n)
     return TD_P512(scalef)(x, n);
 }
 
+#define L_ldexp_from(x, n, a, b) L_ldexp(x, n)
+
 #else
 
 #define L_lt(a, b) ((VM)((a) < (b)))
@@ -326,6 +330,8 @@ TD_INLINE V L_ldexp(V x, V n)
     VI h = __builtin_convertvector(half, VI), r = __builtin_convertvector(rest, VI);
     return x * (V)((VU)(h + TD_BIAS) << TD_MANTISSA) * (V)((VU)(r + TD_BIAS) << TD_MANTISSA);
 }
+
+#define L_ldexp_from(x, n, a, b) L_ldexp(L_sel(L_lt(a, b), L_c(0), x), n)
 
 #endif
 

@@ -274,15 +274,17 @@ static void is_denormal(const struct td_call *call, const char *name)
         ck_assert_msg(fabs((double)at(call, i) - want[i]) <= 1.5e-45 + 1e-4 * want[i], "%s: %g",
                       name, at(call, i));
     }
+    for (int i = 3; i < 7; i++)
+        ck_assert_msg(at(call, i) == 0, "%s: %g", name, at(call, i));
 }
 
 START_TEST(test_denormals)
 {
     static const char *const ops[] = {"exp", "sigmoid"};
     struct sample s;
-    float x[3] = {-87.5f, -95, -103};
+    float x[7] = {-87.5f, -95, -103, -104, -105, -1e30f, -INFINITY};
     for (int i = 0; i < 2; i++) {
-        start(&s, ops[i], "self=[3]", x);
+        start(&s, ops[i], "self=[7]", x);
         each(&s, is_denormal);
     }
 }
