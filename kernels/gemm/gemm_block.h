@@ -128,28 +128,29 @@ TD_INLINE void td_block_run(const struct td_block *t, const int mr, const int nv
             td_store(t->c + i * t->ldc + v * TD_LANES, acc[i][v]);
 }
 
-/* As many of the rows as one block takes; says how many. */
-TD_INLINE int64_t td_block_rows(const struct td_block *t, int64_t rows, const enum td_step step)
+/* As many of the rows as one block of nv vectors takes; says how many. */
+TD_INLINE int64_t td_block_rows(const struct td_block *t, int64_t rows, const int nv,
+                                const enum td_step step)
 {
     if (rows >= TD_MR) {
-        td_block_run(t, TD_MR, 2, step);
+        td_block_run(t, TD_MR, nv, step);
         return TD_MR;
     }
 #if TD_MR > 8
     if (rows >= 8) {
-        td_block_run(t, 8, 2, step);
+        td_block_run(t, 8, nv, step);
         return 8;
     }
 #endif
     if (rows >= 4) {
-        td_block_run(t, 4, 2, step);
+        td_block_run(t, 4, nv, step);
         return 4;
     }
     if (rows >= 2) {
-        td_block_run(t, 2, 2, step);
+        td_block_run(t, 2, nv, step);
         return 2;
     }
-    td_block_run(t, 1, 2, step);
+    td_block_run(t, 1, nv, step);
     return 1;
 }
 
@@ -161,28 +162,39 @@ static inline void td_block_move(float *to, int64_t ldt, const float *from, int6
         memcpy(to + i * ldt, from + i * ldf, (size_t)cols * sizeof *to);
 }
 
-/* rows x cols of c, cols <= TD_NR; where fewer, the block goes by way of the stack. */
-TD_INLINE void td_block_column(struct td_block t, int64_t rows, int64_t cols,
-                               const enum td_step step)
+/* rows x cols of c, at most nv vectors; where fewer columns, the block goes by way of the stack. */
+TD_INLINE void td_block_vectors(struct td_block t, int64_t rows, int64_t cols, const int nv,
+                                const enum td_step step)
 {
     float edge[TD_MR * TD_NR] __attribute__((aligned(64))), bias[TD_NR];
+    const int wide = nv * TD_LANES;
     float *c = t.c;
     int64_t ldc = t.ldc, done;
-    if (t.bias && !t.bias_i && cols < TD_NR)
+    if (t.bias && !t.bias_i && cols < wide)
         t.bias = memcpy(bias, t.bias, (size_t)cols * sizeof *bias);
     for (; rows > 0; rows -= done, t.a += done * t.lda, c += done * ldc) {
         int64_t some = rows < TD_MR ? rows : TD_MR;
         t.c = c;
-        if (cols < TD_NR) {
-            t.c = edge, t.ldc = TD_NR;
+        if (cols < wide) {
+            t.c = edge, t.ldc = wide;
             if (t.add)
-                td_block_move(edge, TD_NR, c, ldc, some, cols);
+                td_block_move(edge, wide, c, ldc, some, cols);
         }
-        done = td_block_rows(&t, some, step);
+        done = td_block_rows(&t, some, nv, step);
         t.bias = t.bias ? t.bias + done * t.bias_i : NULL;
-        if (cols < TD_NR)
-            td_block_move(c, ldc, edge, TD_NR, done, cols);
+        if (cols < wide)
+            td_block_move(c, ldc, edge, wide, done, cols);
     }
+}
+
+/* The same, cols <= TD_NR: of both vectors of b's rows, or of the first where that is all. */
+TD_INLINE void td_block_column(struct td_block t, int64_t rows, int64_t cols,
+                               const enum td_step step)
+{
+    if (cols > TD_LANES)
+        td_block_vectors(t, rows, cols, 2, step);
+    else
+        td_block_vectors(t, rows, cols, 1, step);
 }
 
 /* ---- sums along k ---- */
