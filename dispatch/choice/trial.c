@@ -102,17 +102,14 @@ static char *take(struct trial *t, size_t bytes)
     return aligned_alloc(64, bytes);
 }
 
-/* Copies the call to memory of its own, with elements that are neither denormal nor large in any
- * type. False: there is no memory. */
-static bool copy(struct trial *t, const struct td_call *call)
+#define NOWHERE ((char *)64) /* of a copy before it has memory: rows are asked, and none is run */
+
+/* Lays the call's tensors out from room on, and takes the rest as it is. False: there are too many
+ * in lists. */
+static bool lay_out(struct trial *t, const struct td_call *call, char *room)
 {
-    size_t bytes = size_of(call);
     int n_list = 0, threads = t->call.threads;
     bool fits = true;
-    char *room = t->room = take(t, bytes);
-    if (!room)
-        return false;
-    memset(room, 0x3c, bytes);
     t->call = *call;
     t->call.arg = t->arg;
     t->call.out = t->out;
@@ -129,6 +126,19 @@ static bool copy(struct trial *t, const struct td_call *call)
         place(&t->out[i], &room);
     }
     return fits;
+}
+
+/* Gives the copy and the rows' scratch memory of their own, with elements that are neither denormal
+ * nor large in any type. False: there is none. */
+static bool give_memory(struct trial *t, const struct td_call *call, size_t scratch)
+{
+    size_t bytes = size_of(call);
+    t->room = take(t, bytes);
+    t->scratch = t->room ? take(t, scratch) : NULL;
+    if (!t->scratch)
+        return false;
+    memset(t->room, 0x3c, bytes);
+    return lay_out(t, call, t->room);
 }
 
 /* Whether one of our rows cannot beat one of the higher level: it is the same code with vectors of
@@ -158,8 +168,8 @@ static bool is_there(const struct trial *t, const struct td_impl *row)
 }
 
 /* Finds the rows to be timed, which take the call: not the reference, and, unless a client asked,
- * no rows that cannot win. A single one is not timed. Allocates the scratch that they share. */
-static void find_rivals(struct trial *t, const struct td_impl *rows)
+ * no rows that cannot win. The bytes of scratch that they share. */
+static size_t find_rivals(struct trial *t, const struct td_impl *rows)
 {
     enum td_isa own = TD_ISA_default;
     size_t most = 64;
@@ -181,7 +191,7 @@ static void find_rivals(struct trial *t, const struct td_impl *rows)
         most = bytes > most ? bytes : most;
         t->n++;
     }
-    t->scratch = take(t, most);
+    return most;
 }
 
 /* The time in ns; for one thread its CPU time, which does not include waiting for the CPU. */
@@ -340,11 +350,11 @@ static bool try_with(struct trial *t, const struct td_impl *rows, const struct t
     t->n = 0;
     t->taken = 0;
     t->room = t->scratch = NULL;
-    if (!is_over(t) && copy(t, call))
-        find_rivals(t, rows);
-    if (t->n > 1 && t->scratch)
+    size_t scratch = !is_over(t) && lay_out(t, call, NOWHERE) ? find_rivals(t, rows) : 0;
+    bool ready = t->n == 1 || (t->n && give_memory(t, call, scratch));
+    if (t->n > 1 && ready) /* a single one is not timed */
         time_rivals(t);
-    bool done = t->n && t->scratch && !is_over(t) && !isinf(best_of(t, t->n));
+    bool done = ready && !is_over(t) && !isinf(best_of(t, t->n));
     if (done)
         settle(t, rows, call, m);
     for (int i = 0; i < t->n; i++)

@@ -102,6 +102,26 @@ START_TEST(test_hopeless)
 }
 END_TEST
 
+/* Where one row alone takes the call, there is nothing to time, nor to make a copy for. */
+START_TEST(test_single)
+{
+    const struct td_impl single[] = {rows[0], rows[4], {0}};
+    struct td_options options;
+    struct td_run run;
+    struct td_measured m;
+    bind_tried(&run, &options);
+    size_t used = td_memory.used;
+    td_memory.limit = used; /* no more is to be had */
+    ck_assert(td_try_rows(single, &run.call, false, &m));
+    ck_assert_str_eq(m.row->name, "quick");
+    ck_assert_int_eq(m.n, 1);
+    ck_assert_int_eq(quick_ran, 0);
+    ck_assert(!td_try_rows(rows, &run.call, false, &m)); /* two would need some */
+    ck_assert_uint_eq(td_memory.used, used);
+    td_arena_destroy(options.alloc_arg);
+}
+END_TEST
+
 #ifdef _OPENMP
 struct crowded { /* a job that has waited for its team, and then has rows timed */
     struct td_job job;
@@ -157,6 +177,7 @@ int main(void)
 {
     const TTest *const tests[] = {
         test_hopeless,
+        test_single,
 #ifdef _OPENMP
         test_crowded,
 #endif
