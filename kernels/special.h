@@ -4,6 +4,7 @@
 #define TD_KERNELS_SPECIAL_H
 
 #include "kernels/formulas.h"
+#include "kernels/zeta.h"
 
 #include <math.h>
 
@@ -118,6 +119,26 @@ TD_SPECIAL o_digamma(V x)
     for (int i = 0; i < L_LANES; i++)
         if (x[i] < 0)
             y[i] = (td_real)digamma_below_((double)x[i]);
+    return y;
+}
+
+/* ---- zeta, a lane at a time ---- */
+
+TD_SPECIAL o_zeta(V x, V q)
+{
+    V y = x;
+    for (int i = 0; i < L_LANES; i++)
+        y[i] = (td_real)td_zeta((double)x[i], (double)q[i]);
+    return y;
+}
+
+TD_SPECIAL o_polygamma(V n, V x)
+{
+    if (n[0] == 0)
+        return o_digamma(x);
+    V y = x;
+    for (int i = 0; i < L_LANES; i++)
+        y[i] = (td_real)td_polygamma((double)n[0], (double)x[i]);
     return y;
 }
 

@@ -69,6 +69,13 @@ def choose(condition, self, other):
     return np.where(condition, self, other)
 
 
+def round_decimals(self, decimals):
+    """The product is rounded to FP32 where the elements are no wider."""
+    tens = 10.0 ** abs(decimals)
+    wide = np.float32 if np.array_equal(self.astype(np.float32), self) else np.float64
+    return np.rint((self / tens).astype(wide)) * tens if decimals < 0 else np.rint((self * tens).astype(wide)).astype(np.float64) / tens
+
+
 def softplus(self, beta=1, threshold=20):
     return np.where(self * beta > threshold, self, np.log1p(np.exp(self * beta)) / beta)
 
@@ -159,6 +166,32 @@ def erfinv(x):
         slope = 2 / math.sqrt(math.pi) * math.exp(-y * y)
         y -= (math.log(1 - a) - math.log(math.erfc(y))) * math.erfc(y) / slope if a > 0.5 else (math.erf(y) - a) / slope
     return math.copysign(y, x)
+
+
+def zeta(s, q):
+    """The sum of (q + k) ** -s: twenty terms, and Euler's and Maclaurin's rest; below 0 term by term, where s is whole."""
+    if s <= 1 or (q <= 0 and (q == math.floor(q) or s != math.floor(s))):
+        return math.inf if s == 1 or (s > 1 and q == math.floor(q)) else math.nan
+    terms = []
+    while q < 20 + s:
+        terms.append(q ** -s)
+        q += 1
+    i, rising = 1 / (q * q), s * q ** (-s - 1)
+    rest = rising * (1 / 12 - i * (s + 1) * (s + 2) * (1 / 720 - i * (s + 3) * (s + 4) * (1 / 30240 - i * (s + 5) * (s + 6) / 1209600)))
+    return math.fsum([*terms, q ** (1 - s) / (s - 1), q ** -s / 2, rest])
+
+
+def polygamma(self, n):
+    self = np.asarray(self, np.float64)
+    return each(digamma)(self) if n == 0 else each(lambda x: (-1) ** (n + 1) * math.factorial(n) * zeta(n + 1, x))(self)
+
+
+def zetas(self, other):
+    return np.vectorize(zeta, otypes=[np.float64])(np.asarray(self, np.float64), np.asarray(other, np.float64))
+
+
+def xlog1py(self, other):
+    return np.where(np.asarray(self) == 0, 0.0, self * np.log1p(np.where(np.asarray(self) == 0, 1.0, other)))
 
 
 CURVES = {
@@ -258,6 +291,15 @@ TABLE = {
     "leaky_relu": (lambda self, negative_slope=0.01: np.where(self > 0, self, self * negative_slope),
                    [({"self": (131,)}, {}), ({"self": (2, 9)}, {"negative_slope": 0.25})], same),
     "elu": (elu, [({"self": (131,)}, {}), ({"self": (2, 9)}, {"alpha": 0.5, "scale": 2, "input_scale": 0.75})], same),
+    "polygamma": (polygamma, [({"self": (131,)}, {"n": 1}), ({"self": (2, 9)}, {"n": 2}), ({"self": (40,)}, {"n": 3}), ({"self": (17,)}, {"n": 0})], floating),
+    "special_polygamma": (polygamma, [({"self": (131,)}, {"n": 2})], floating),
+    "special_zeta": (zetas, PAIRS, floating),
+    "special_zeta.other_scalar": (zetas, SCALAR, floating),
+    "special_zeta.self_scalar": (zetas, [({"other": (40,)}, {"self": 3}), ({"other": (2, 9)}, {"self": 2.5})], floating),
+    "special_xlog1py": (xlog1py, PAIRS, floating),
+    "special_xlog1py.other_scalar": (xlog1py, SCALAR, floating),
+    "special_xlog1py.self_scalar": (xlog1py, [({"other": (40,)}, {"self": 3}), ({"other": (2, 9)}, {"self": 0})], floating),
+    "round.decimals": (round_decimals, [({"self": (131,)}, {"decimals": 2}), ({"self": (2, 9)}, {"decimals": -1}), ({"self": (17,)}, {"decimals": 0})], same),
     "softplus": (softplus, [({"self": (131,)}, {}), ({"self": (2, 9)}, {"beta": 2, "threshold": 3})], same),
     "leaky_relu_backward": (lambda grad_output, self, negative_slope, self_is_result: np.where(self > 0, grad_output, grad_output * negative_slope),
                             [(shapes, {"negative_slope": 0.25, "self_is_result": False}) for shapes, _ in GRADIENT], same),
@@ -272,6 +314,8 @@ TABLE = {
 # Beside their roots Python's own lose as many digits as these are small.
 for name in "lgamma", "digamma":
     TABLE[name] = (*TABLE[name][:3], 4)
+for name in "polygamma", "special_polygamma":
+    TABLE[name] = (*TABLE[name][:3], 16)
 
 # Other names of the same, here and in operators.py.
 ALSO = {

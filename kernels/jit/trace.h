@@ -178,6 +178,8 @@ TD_TRACE_CALL_1(sin_sleef_)
 TD_TRACE_CALL_1(cos_sleef_)
 TD_TRACE_CALL_2(o_atan2)
 TD_TRACE_CALL_2(o_pow)
+TD_TRACE_CALL_2(o_zeta)
+TD_TRACE_CALL_2(o_polygamma)
 TD_TRACE_CALL_2(fmod_by_lane_)
 
 #undef NODE

@@ -73,21 +73,6 @@ enum td_point td_point_of(const struct td_call *call)
 
 /* ---- rules ---- */
 
-/* What the schema calls argument i. */
-static const char *name_of(const struct td_call *call, int i, char room[32])
-{
-    const char *at = strchr(call->op->schema, '(');
-    for (; i > 0; i--) {
-        at = strchr(at + 1, ',');
-        if (!strncmp(at, ", *,", 4))
-            at += 3;
-    }
-    at += strcspn(at, " ") == 1 ? 2 : 1; /* behind ", " or "(" */
-    at += strcspn(at, " ") + 1;          /* the type */
-    snprintf(room, 32, "%.*s", (int)strcspn(at, ",=)"), at);
-    return room;
-}
-
 /* The common shape of out and t becomes out's. */
 static int broadcast(struct td_call *call, struct td_tensor *out, int i)
 {
@@ -130,7 +115,7 @@ static int rule_compared(struct td_call *call, int i)
     if (td_dtype_kind(type) == 'f' || v->kind == TD_KIND_tensor || td_holds_int(type, v))
         return 0;
     return td_refuse(call, v->wide ? "%s: is %llu, which no %s is" : "%s: is %lld, which no %s is",
-                     name_of(call, i, name), (long long)v->i, td_dtype_name(type));
+                     td_point_arg_name(call, i, name), (long long)v->i, td_dtype_name(type));
 }
 
 /* A number beyond INT64 goes with floats, and as an operand with UINT64. */
@@ -143,7 +128,8 @@ static int rule_wide(struct td_call *call)
         const struct td_value *v = &call->arg[i];
         if (v->kind == TD_KIND_int && v->wide && !(type == TD_u64 && strchr(operands, '0' + i)))
             return td_refuse(call, "%s: is %llu; beside %s an INT64 is right",
-                             name_of(call, i, name), (unsigned long long)v->i, td_dtype_name(type));
+                             td_point_arg_name(call, i, name), (unsigned long long)v->i,
+                             td_dtype_name(type));
     }
     return 0;
 }
@@ -155,7 +141,7 @@ static int rule_params(struct td_call *call, const struct td_pointwise *family)
     for (const char *p = family->params; *p; p++)
         if (td_dtype_kind(type) != 'f' && call->arg[*p - '0'].kind == TD_KIND_float)
             return td_refuse(call, "%s: must be an integer when self is of an integer type",
-                             name_of(call, *p - '0', room));
+                             td_point_arg_name(call, *p - '0', room));
     return 0;
 }
 
@@ -165,8 +151,8 @@ static int rule_pick(struct td_call *call, int i)
     enum td_dtype type = call->arg[i].tensor.dtype;
     char name[32];
     return type == TD_bool ? 0
-                           : td_refuse(call, "%s: is %s; BOOL is right", name_of(call, i, name),
-                                       td_dtype_name(type));
+                           : td_refuse(call, "%s: is %s; BOOL is right",
+                                       td_point_arg_name(call, i, name), td_dtype_name(type));
 }
 
 /* Whole tensors may have real parameters: of those that speak of real numbers alone. */
@@ -206,7 +192,7 @@ static int rule_cut(struct td_call *call)
     char room[32];
     int err = 0;
     for (const char *p = params; !err && whole && *p; p++)
-        err = td_rule_cut(call, &call->arg[*p - '0'], name_of(call, *p - '0', room));
+        err = td_rule_cut(call, &call->arg[*p - '0'], td_point_arg_name(call, *p - '0', room));
     return err ? err : rule_plain(call);
 }
 
@@ -215,7 +201,7 @@ static int rule_limits(struct td_call *call)
     char low[32], high[32];
     if (call->arg[1].kind == TD_KIND_none && call->arg[2].kind == TD_KIND_none)
         return td_refuse(call, "%s: neither it nor %s is given; one of them is right",
-                         name_of(call, 1, low), name_of(call, 2, high));
+                         td_point_arg_name(call, 1, low), td_point_arg_name(call, 2, high));
     return rule_broadcast(call);
 }
 
@@ -249,9 +235,15 @@ static int rule_number(struct td_call *call)
     char room[32];
     int i = ((const struct td_pointwise *)call->op->family)->operands[1] - '0';
     if (call->arg[i].tensor.rank)
-        return td_refuse(call, "%s: has %d dimensions; none is right", name_of(call, i, room),
-                         call->arg[i].tensor.rank);
+        return td_refuse(call, "%s: has %d dimensions; none is right",
+                         td_point_arg_name(call, i, room), call->arg[i].tensor.rank);
     return rule_broadcast(call);
+}
+
+static int rule_order(struct td_call *call)
+{
+    return call->arg[0].i < 0 ? td_refuse(call, "n: is negative; 0 and up is right")
+                              : rule_plain(call);
 }
 
 /* Integers are held against a parameter's whole part, as in ATen. */
@@ -259,7 +251,7 @@ static int rule_gradient(struct td_call *call)
 {
     const struct td_pointwise *family = call->op->family;
     char room[32];
-    int err = td_rule_gradient(call, name_of(call, 1, room));
+    int err = td_rule_gradient(call, td_point_arg_name(call, 1, room));
     return err || !family->words ? err : rule_words(call, family->words);
 }
 
@@ -317,7 +309,7 @@ static int check_ratio(const struct td_call *call)
     if (v->kind == TD_KIND_tensor ? !has_zero(&v->tensor) : td_scalar_int(v) != 0)
         return 0;
     return td_refuse(call, "%s: has a 0, by which whole numbers cannot be divided",
-                     name_of(call, i, room));
+                     td_point_arg_name(call, i, room));
 }
 
 static double flops(const struct td_call *call)

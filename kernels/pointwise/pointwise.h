@@ -44,6 +44,9 @@ enum td_dtype td_point_type(const struct td_call *call);
  * out, one that limits nothing: operand 1 is the lower limit. */
 struct td_value td_point_number(const struct td_call *call, int k);
 
+/* What the schema calls argument i. */
+const char *td_point_arg_name(const struct td_call *call, int i, char room[32]);
+
 /* Parameter k as either kind of number; absent, it is a limit that limits nothing: the first the
  * lower one; nan_to_num's are 0 and the type's last numbers. */
 void td_point_param(const struct td_call *call, int k, double *real, int64_t *whole);

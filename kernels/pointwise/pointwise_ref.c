@@ -3,6 +3,7 @@
  * complement hardware does. A number takes part in FP32 unless the tensors are FP64; compared, it
  * is first rounded to the tensors' type, as in ATen. */
 #include "kernels/pointwise/pointwise.h"
+#include "kernels/zeta.h"
 
 #include "kernels/elementwise.h"
 #include "kernels/none.h"

@@ -5,6 +5,7 @@
 #include "kernels/elementwise.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define PIECE 16 /* bytes */
@@ -101,6 +102,20 @@ struct td_value td_point_number(const struct td_call *call, int k)
     return (struct td_value){.kind = TD_KIND_int, .i = k == 1 ? least : most};
 }
 
+const char *td_point_arg_name(const struct td_call *call, int i, char room[32])
+{
+    const char *at = strchr(call->op->schema, '(');
+    for (; i > 0; i--) {
+        at = strchr(at + 1, ',');
+        if (!strncmp(at, ", *,", 4))
+            at += 3;
+    }
+    at += strcspn(at, " ") == 1 ? 2 : 1; /* behind ", " or "(" */
+    at += strcspn(at, " ") + 1;          /* the type */
+    snprintf(room, 32, "%.*s", (int)strcspn(at, ",=)"), at);
+    return room;
+}
+
 void td_point_param(const struct td_call *call, int k, double *real, int64_t *whole)
 {
     const struct td_pointwise *family = call->op->family;
@@ -111,6 +126,8 @@ void td_point_param(const struct td_call *call, int k, double *real, int64_t *wh
         otherwise = k ? (k == 1 ? 1 : -1) * td_most(td_point_type(call)) : 0;
     bool compares = family->point == TD_POINT_hardshrink || family->point == TD_POINT_softshrink;
     *real = !given ? otherwise : compares ? compared(v, td_point_type(call)) : td_scalar(v);
+    if (family->point == TD_POINT_round_decimals) /* the power of ten, negative where it divides */
+        *real = copysign(pow(10, fabs(*real)), *real);
     *whole = !given                           ? (k ? INT64_MAX : INT64_MIN)
              : td_point_type(call) == TD_bool ? *real != 0
                                               : td_scalar_int(v);

@@ -156,6 +156,8 @@ class Eval(service.ServiceTest):
                 got = self.post("/v1/eval", expr=expr, **used).json["out"]
                 self.assertEqual(np.shape(got), want.shape)
                 np.testing.assert_allclose(got, want, rtol=1e-5)
+        self.is_answered("round(a, decimals=2)", {"out": [1.23, -2.5, 0.01]}, a=[1.234, -2.5, 0.005001])
+        self.is_answered("a.round(decimals=-1)", {"out": [1230, -20]}, a=[1234, -25])
         self.is_answered("y = a.abs(); z = y.sum()", {"y": [1, 2], "z": 3}, a=[-1, 2])
         self.is_answered("a.max(1)[1]", {"out": [1]}, a=[[1, 2]])
         self.is_answered("mean(a)", {"out": 1.5}, a=[1, 2])
