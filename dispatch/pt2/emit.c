@@ -187,7 +187,7 @@ int td_pt2_emit(struct td_pt2_graph *graph, const cJSON *json, const int *out, i
         err = err ? err : check_formula(graph, target, &node);
     } else {
         const struct td_handle *handle = find_handle(node.op, &writes);
-        node.lower = td_pt2_call;
+        node.lower = td_pt2_call_any;
         node.form = handle;
         err = handle ? check_strided(graph, &node, json) : 0;
         if (!err)

@@ -134,3 +134,50 @@ int td_pt2_matrix_power(struct td_walk *walk, const struct td_node *node, const 
     }
     return err;
 }
+
+/* Each row of one, through a matrix for each result, times the row of the other. */
+int td_pt2_bilinear(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
+                    struct td_item *out)
+{
+    if (node->n_operands < 3)
+        return td_walk_refuse(walk, "input1, input2, weight: one is missing");
+    const struct td_given args[] = {{"a", in[0]}, {"b", in[1]}, {"w", in[2]}};
+    int err = td_walk_formula(walk, "einsum('...i,oij,...j->...o', [a, w, b])", args, 3, out, NULL);
+    bool plain = node->n_operands < 4 || in[3].v.kind == TD_KIND_none;
+    return err || plain ? err : TD_CALL(walk, "add.Tensor", out, TD_GIVE(*out), TD_GIVE(in[3]));
+}
+
+int td_pt2_svd(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
+               struct td_item *out)
+{
+    struct td_item made[TD_MAX_OUTS];
+    int n, err = node->n_operands && node->n_outs <= 3 ? 0 : td_walk_refuse(walk, "takes a matrix");
+    const struct td_given args[] = {{"x", in[0]},
+                                    {"full", td_item_bool(!td_node_int(node, "some", 1))}};
+    err = err ? err
+              : td_walk_formula(walk,
+                                "_x = _linalg_svd(x, full, True); u = _x[0]; s = _x[1]; "
+                                "v = transpose(_x[2], -2, -1)",
+                                args, 2, made, &n);
+    if (!err && !td_node_int(node, "compute_uv", 1))
+        err = td_walk_refuse(walk, "compute_uv: True is right");
+    if (!err)
+        memcpy(out, made, sizeof *out * (size_t)node->n_outs);
+    return err;
+}
+
+/* The inverse of the matrix that this is Cholesky's factor of. */
+int td_pt2_cholesky_inverse(struct td_walk *walk, const struct td_node *node,
+                            const struct td_item *in, struct td_item *out)
+{
+    struct td_tensor x;
+    int err = matrix_at(walk, node, in, &x);
+    if (err)
+        return err;
+    const struct td_given args[] = {{"x", in[0]},
+                                    {"n", td_item_int(x.shape[x.rank - 1])},
+                                    {"type", td_item_dtype(x.dtype)},
+                                    {"upper", td_item_bool(td_node_int(node, "upper", 0))}};
+    return td_walk_formula(walk, "cholesky_solve(expand_as(eye(n, dtype=type), x), x, upper)", args,
+                           4, out, NULL);
+}

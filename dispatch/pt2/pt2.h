@@ -262,7 +262,27 @@ td_lower td_pt2_effect, td_pt2_pinv, td_pt2_matrix_norm, td_pt2_matrix_power;
 td_lower td_pt2_number; /* form: a struct td_pt2_target; arithmetic on sizes */
 td_lower td_pt2_size, td_pt2_item, td_pt2_tensor;
 td_lower td_pt2_assert, td_pt2_assert_range, td_pt2_assert_metadata; /* without results */
-td_lower td_pt2_fourier, td_pt2_part; /* complex tensors are lists of two, or real ones */
+td_lower td_pt2_fourier, td_pt2_shift, td_pt2_istft;
+
+td_lower td_pt2_bilinear, td_pt2_cholesky_inverse, td_pt2_svd;
+
+/* ---- arrange.c ---- */
+
+td_lower td_pt2_diag, td_pt2_tensor_split, td_pt2_atleast, td_pt2_column_stack, td_pt2_unpool,
+    td_pt2_nonzero_static, td_pt2_index_reduce, td_pt2_trapezoid, td_pt2_mvlgamma, td_pt2_cross,
+    td_pt2_trilinear, td_pt2_window, td_pt2_affine_grid;
+
+/* ---- complex.c ---- */
+
+/* A complex tensor is a list of two, or a real one. */
+struct td_pt2_complex {
+    struct td_item re, im; /* im of kind none: 0 */
+};
+bool td_pt2_is_complex(const struct td_item *item);
+int td_pt2_read_complex(struct td_walk *walk, const struct td_item *item, struct td_pt2_complex *c);
+td_lower td_pt2_part, td_pt2_make_complex;
+/* td_pt2_call, also for complex tensors. */
+td_lower td_pt2_call_any;
 td_lower td_pt2_cond, td_pt2_while, td_pt2_map, td_pt2_inline;
 /* Calls an operator on n items from in[first], and on those of the node's operands from 3 on. */
 int td_pt2_call_on(struct td_walk *walk, const char *op, const struct td_node *node,
