@@ -108,6 +108,8 @@ int td_onnx_follow_texts(struct td_onnx_reader *r, const char *domain, const TdO
     bool takes = false, gives = false;
     if (!strcmp(domain, "ai.onnx.ml"))
         of_ml(node, &takes, &gives);
+    else if (!*domain && !strcmp(op, "TfIdfVectorizer"))
+        takes = attribute(node, "pool_strings");
     made = gives ? TD_ONNX_TEXT_own : TD_ONNX_TEXT_none;
     if (!strcmp(op, "Cast") && !*domain) {
         int is = cast(node, most);
@@ -153,6 +155,8 @@ const char *td_onnx_text_name(const struct td_onnx_row *row, const char *name)
                                            {"default_string", "default_int64"},
                                            {"keys_strings", "keys_int64s"},
                                            {"values_strings", "values_int64s"}};
+    if (!*row->domain && !strcmp(row->op, "TfIdfVectorizer") && !strcmp(name, "pool_strings"))
+        return "pool_int64s";
     if (strcmp(row->domain, "ai.onnx.ml") != 0)
         return NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)

@@ -82,6 +82,16 @@ class Texts(unittest.TestCase):
         self.assertEqual((reply["called"], reply["number"], reply["named"]), ([["gr\u00fcn"], ["?"]], [[8], [-5]], [["first"], ["first"]]))
         self.assertEqual(len(reply["label"]), 2)
 
+    def test_counted(self):
+        """Words and pairs of words that a pool has, in texts that are words already."""
+        words = {"mode": "TF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0, "ngram_counts": [0, 2], "ngram_indexes": [2, 0, 1],
+                 "pool_strings": ["red", "blue", "red", "blue"]}
+        self.assertEqual(self.put("count", file([("TfIdfVectorizer", ["x"], ["y"], words)], [models.port("x", ["n", "m"], "BYTES")], [models.port("y", ["n", 3])])).status, 201)
+        reply = self.service.call("POST", "/v1/models/count", {"x": [["red", "blue", "mauve", "blue"], ["mauve", "red", "red", "blue"]]})
+        self.assertEqual(reply.json, {"y": [[2, 1, 1], [1, 1, 2]]})
+        reply = self.put("count", file([("TfIdfVectorizer", ["x"], ["y"], words)], [models.port("x", ["n", "m"])], [models.port("y", ["n", 3])]))
+        self.assertEqual((reply.status, "given numbers" in reply.json["detail"]), (400, True), reply.json["detail"])
+
     def test_told(self):
         """By the protocol's name of the type, and Triton's."""
         said = self.service.call("GET", "/v2/models/table").json

@@ -115,6 +115,68 @@ class Domains(unittest.TestCase):
         x[self.rng.random(x.shape) < 0.1] = np.nan
         return x
 
+    def sequence(self, nodes, inputs, constants=()):
+        """A graph of nodes (operator, inputs, outputs, attributes), whose last result is y."""
+        made = [helper.make_node(op, ins, outs, **more) for op, ins, outs, more in nodes]
+        graph = helper.make_graph(made, "g", [port(name, a) for name, a in inputs.items()], [helper.make_empty_tensor_value_info("y")],
+                                  [numpy_helper.from_array(np.asarray(a), name) for name, a in dict(constants).items()])
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+    def test_sequences(self):
+        """Lists of tensors inside a model: made, split, changed at places from either end, joined."""
+        x, z = self.normal(5, 3), self.normal(2, 3)
+        many = ("SequenceConstruct", ["x", "z", "x"], ["s"], {})
+        two, end = np.array(1), np.array(-1)
+        split = lambda **how: ("SplitToSequence", ["x", "n"] if "n" in how else ["x"], ["s"], {k: v for k, v in how.items() if k != "n"})
+        join = lambda **how: ("ConcatFromSequence", ["s"], ["y"], how)
+        for nodes, constants in (
+                ([many, join(axis=0)], {}), ([many, ("SequenceErase", ["s", "p"], ["t"], {}), ("ConcatFromSequence", ["t"], ["y"], {"axis": -2})], {"p": two}),
+                ([many, ("SequenceErase", ["s"], ["t"], {}), ("SequenceLength", ["t"], ["y"], {})], {}), ([many, ("SequenceAt", ["s", "p"], ["y"], {})], {"p": end}),
+                ([many, ("SequenceInsert", ["s", "z", "p"], ["t"], {}), ("ConcatFromSequence", ["t"], ["y"], {"axis": 0})], {"p": end}),
+                ([("SequenceEmpty", [], ["e"], {}), ("SequenceInsert", ["e", "x"], ["t"], {}), ("SequenceInsert", ["t", "z", "p"], ["s"], {}), join(axis=0)], {"p": np.array(0)}),
+                ([split(), ("SequenceAt", ["s", "p"], ["y"], {})], {"p": two}), ([split(keepdims=0), join(axis=1, new_axis=1)], {}), ([split(axis=1, n=1), join(axis=1)], {"n": np.array(2)}),
+                ([split(n=1), ("SequenceAt", ["s", "p"], ["y"], {})], {"n": np.array([1, 4]), "p": two}), ([split(n=1), ("SequenceLength", ["s"], ["y"], {})], {"n": np.array(2)})):
+            file = self.sequence(nodes, {"x": x, "z": z}, constants)
+            wanted = onnxruntime.InferenceSession(file.SerializeToString()).run(None, {"x": x, "z": z})
+            for mode in "eager", "plan":
+                got, = RUN.run(file.SerializeToString(), [x, z], how=mode)
+                with self.subTest(nodes=[n[0] for n in nodes], constants=constants):
+                    np.testing.assert_array_equal(got, wanted[0])
+        for nodes, constants, word in (([many, ("SequenceAt", ["s", "p"], ["y"], {})], {"p": np.array(3)}, "3 places"), ([split(n=1), join(axis=0)], {"n": np.array([1, 3])}, "do not add up"),
+                                       ([split(n=1), join(axis=0)], {"n": np.array(0)}, "1 and up"), ([("SequenceAt", ["x", "p"], ["y"], {})], {"p": two}, "sequence of tensors"),
+                                       ([many, ("Relu", ["s"], ["y"], {})], {}, "Relu"), ([("SequenceEmpty", [], ["s"], {}), join(axis=0)], {}, "no tensors"),
+                                       ([many, ("SequenceInsert", ["s", "x", "p"], ["t"], {}), ("SequenceLength", ["t"], ["y"], {})], {"p": np.array(9)}, "4 places")):
+            with self.assertRaises(Refused) as caught:
+                RUN.run(self.sequence(nodes, {"x": x, "z": z}, constants).SerializeToString(), [x, z])
+            self.assertIn(word, str(caught.exception))
+
+    def test_tfidf(self):
+        """Pools of n-grams of one to three elements, with gaps, in every mode."""
+        for _ in range(12):
+            tokens = int(self.rng.integers(2, 6))
+            lengths = int(self.rng.integers(1, 4))
+            grams, counts, order = [], [], 0
+            for n in range(1, lengths + 1):
+                counts.append(len(grams))
+                each = {tuple(int(v) for v in self.whole(0, tokens, n)) for _ in range(self.rng.integers(1, 6))}
+                grams += [v for gram in sorted(each) for v in gram]
+                order += len(each)
+            least = int(self.rng.integers(1, lengths + 1))
+            most = int(self.rng.integers(least, lengths + 1))
+            how = {"mode": str(self.rng.choice(["TF", "IDF", "TFIDF"])), "min_gram_length": least, "max_gram_length": most,
+                   "max_skip_count": int(self.rng.integers(0, 4)), "ngram_counts": counts, "ngram_indexes": self.rng.permutation(order).tolist(), "pool_int64s": grams}
+            if self.rng.integers(2):
+                how["weights"] = [float(v) for v in self.normal(order)]
+            kind = np.int32 if self.rng.integers(2) else np.int64
+            for shape in ((7,), (3, 9), (2, 2), (1, 40)):
+                self.same("", "TfIdfVectorizer", [self.whole(0, tokens + 1, shape, kind)], **how)
+        how = {"mode": "TF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0, "ngram_counts": [0, 2], "ngram_indexes": [0, 1, 2], "pool_int64s": [5, 6, 7, 8]}
+        x = [np.array([5, 7, 8])]
+        for wrong, word in (({"mode": "IDT"}, "mode"), ({"ngram_counts": [0, 3]}, "n-grams of 2"), ({"ngram_counts": [3, 2]}, "ngram_counts"), ({"ngram_indexes": [0, 1]}, "ngram_indexes"),
+                            ({"ngram_indexes": [0, -1, 2]}, "from 0 on"), ({"ngram_indexes": [0, 2**40, 2]}, "from 0 on"), ({"weights": [1.0], "mode": "IDF"}, "weights"),
+                            ({"max_gram_length": 99}, "max_gram_length"), ({"max_skip_count": 2**40}, "max_skip_count"), ({"min_gram_length": 3}, "min_gram_length")):
+            self.refused(word, "", "TfIdfVectorizer", x, **{**how, **wrong})
+
     def test_trees_regress(self):
         for modes, whole, rows in (["BRANCH_LEQ"], False, 1), (["BRANCH_LEQ"], False, 70), (MODES, True, 40), (["BRANCH_EQ"], True, 9):
             for targets, each in (1, 1), (3, 2), (3, 3):
