@@ -50,6 +50,7 @@ struct td_cpu {
     const char *model;     /* marketing name */
     const char *uarch;     /* "Zen 4", or "family 6 model 23" of one without a name here */
     int cores, threads;
+    size_t cache[3]; /* bytes of the first core's L1 for data, L2 and L3; 0: there is none */
     char names_[64];
 };
 

@@ -10,6 +10,11 @@ struct td_level {
     const char *(*name)(void);          /* "AVX512_BF16", as its objects were told by the build */
     const char *(*macros)(void);        /* "CPU_CAPABILITY_AVX512 ...": those that they saw */
     int (*lanes)(size_t element_bytes); /* of elements in one of its vectors */
+    /* Rounds of nothing but multiply-adds of the type, FP32, FP64, BF16 or INT8: how many
+     * operations they were, two each; 0: the level has no such instruction. */
+    double (*operate)(enum td_dtype type, int64_t rounds);
+    /* Loads all data, 64-byte aligned, so many times: how many bytes these were. */
+    double (*load)(const void *data, size_t bytes, int64_t rounds);
 };
 
 /* The levels that the compiler could build, lowest first, ended by a row without name. */

@@ -4,12 +4,16 @@
  * others as they are. What a file says can make a call slower, never wrong: rows are asked whether
  * they take a call all the same.
  *
- * The form: {"machines":[{"tensord","onednn","cpu","level","kinds":[...]}]}, a kind being
+ * The form: {"machines":[{"tensord","onednn","cpu","level","kinds":[...],"peaks":[...]}]}; peaks
+ * are
+ * {"threads","FP32",...,"memory"}, a second, of teams of so many threads, and may be missing; a
+ * kind is
  * {"op","signature","call","asked","row","measured":[{"row","kernel","level","us"}]}. A row is its
  * place in the operator's table, and must have the name and level that are said. All of the file is
  * checked before anything of it is used. A file of another form is left alone. */
+#include "api/choices/choices.h"
 #include "api/files/files.h"
-#include "api/json/json.h"
+#include "dispatch/choice/peaks.h"
 #include "dispatch/choice/tune.h"
 
 #include <errno.h>
@@ -24,8 +28,13 @@
 #define DEPTH 8
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the file and what follows */
-static long long written;                                /* td_choices_changes, the last time */
+static long long written;                                /* changes(), the last time */
 static bool left_alone;                                  /* the file has another form */
+
+static long long changes(void)
+{
+    return td_choices_changes() + td_peaks_changes();
+}
 
 /* ---- what this machine is ---- */
 
@@ -99,7 +108,8 @@ static int check_kind(const cJSON *kind, struct td_problem *problem)
 static int check(const cJSON *root, struct td_problem *problem)
 {
     static const char *const outer[] = {"machines", NULL};
-    static const char *const members[] = {"tensord", "onednn", "cpu", "level", "kinds", NULL};
+    static const char *const members[] = {"tensord", "onednn", "cpu", "level",
+                                          "kinds",   "peaks",  NULL};
     const cJSON *machines = td_json_member(root, "machines"), *machine, *kind;
     int err = td_json_members(root, "the file", outer, problem);
     if (!err && !cJSON_IsArray(machines))
@@ -115,6 +125,7 @@ static int check(const cJSON *root, struct td_problem *problem)
         const cJSON *kinds = td_json_member(machine, "kinds");
         if (!err && !cJSON_IsArray(kinds))
             err = wrong(problem, "kinds: must be a list");
+        err = err ? err : td_choices_check_peaks(td_json_member(machine, "peaks"), problem);
         if (err)
             return err;
         cJSON_ArrayForEach(kind, kinds)
@@ -200,6 +211,8 @@ int td_api_load_choices(struct td_service *service, void (*say)(const char *sent
             bool ours = is_this(machine);
             others += !ours;
             if (ours)
+                td_choices_take_peaks(td_json_member(machine, "peaks"));
+            if (ours)
                 cJSON_ArrayForEach(kind, td_json_member(machine, "kinds"))
                 {
                     bool fits = take(kind);
@@ -207,7 +220,7 @@ int td_api_load_choices(struct td_service *service, void (*say)(const char *sent
                     refused += !fits;
                 }
         }
-    written = td_choices_changes();
+    written = changes();
     pthread_mutex_unlock(&lock);
     if (left_alone)
         snprintf(text, sizeof text,
@@ -293,6 +306,7 @@ static void write_all(struct td_writer *w, const cJSON *before)
     td_write_open(w, "kinds", '[');
     td_choices_visit(write_kind, w);
     td_write_close(w, ']');
+    td_choices_write_peaks(w);
     td_write_close(w, '}');
     td_write_close(w, ']');
     td_write_close(w, '}');
@@ -318,16 +332,16 @@ int td_api_keep_choices(struct td_service *service, struct td_problem *problem)
     if (!arena)
         return td_problem_set(problem, ENOMEM, "choices: no memory to write them");
     pthread_mutex_lock(&lock);
-    long long changes = td_choices_changes();
+    long long now = changes();
     int err = 0;
-    if (changes != written && !left_alone) {
+    if (now != written && !left_alone) {
         err = read_tree(service->choices, arena, &json, problem);
         left_alone = err && err != -ENOENT;
     }
     if (left_alone) {
         err = td_problem_set(problem, EINVAL, "choices: %.300s is no file of choices, and stays",
                              service->choices);
-    } else if (changes != written) {
+    } else if (now != written) {
         td_write_init(&w, arena, 65536);
         write_all(&w, err ? NULL : json.root);
         err = w.failed ? -ENOMEM : replace(service->choices, w.text, w.length);
@@ -335,7 +349,7 @@ int td_api_keep_choices(struct td_service *service, struct td_problem *problem)
             td_problem_set(problem, -err, "choices: %.300s cannot be written: %s", service->choices,
                            strerror(-err));
         else
-            written = changes;
+            written = now;
         err = err ? err : 1;
     }
     pthread_mutex_unlock(&lock);

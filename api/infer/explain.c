@@ -92,6 +92,8 @@ static void write_record(struct td_infer *in, struct td_writer *w, const char *k
     td_write_num(w, "estimate_us", td_run_cost(&in->run).likely * 1e6);
     if (run->why_rows)
         td_write_str(w, "not_generated", run->why_rows);
+    struct td_work work = td_run_work(run);
+    td_write_work(w, &work, run->compute_type, run->call.threads, in->end_ns - in->begin_ns);
     write_candidates(w, run);
     if (run->parts)
         write_parts(w, run);

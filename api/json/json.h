@@ -4,6 +4,7 @@
 #define TD_API_JSON_H
 
 #include "api/json/numbers.h"
+#include "dispatch/choice/peaks.h"
 #include "dispatch/dispatch.h"
 #include "pools/pools.h"
 
@@ -180,6 +181,10 @@ void td_write_table(struct td_writer *w, const struct td_handle *handle); /* "ta
 /* Members of what was measured: call, kernel, level, first, differs, asked, measured. */
 struct td_measured;
 void td_write_measured(struct td_writer *w, const struct td_measured *m);
+/* Members flops and bytes; where the peaks of such teams are known, bound, what the work takes at
+ * least and by what, and percent_of_bound, how near the time came to that. ns 0: it has not run. */
+void td_write_work(struct td_writer *w, const struct td_work *work, enum td_dtype type, int threads,
+                   int64_t ns);
 /* Members "kernel" (how it is called) and "origin" of a registration. */
 void td_write_registered(struct td_writer *w, const struct td_registration *r);
 

@@ -81,3 +81,17 @@ void td_write_measured(struct td_writer *w, const struct td_measured *m)
     }
     td_write_close(w, ']');
 }
+
+void td_write_work(struct td_writer *w, const struct td_work *work, enum td_dtype type, int threads,
+                   int64_t ns)
+{
+    struct td_bound bound;
+    td_write_num(w, "flops", work->operations);
+    td_write_num(w, "bytes", work->bytes);
+    if (!td_bound_of(work, type, threads, &bound))
+        return;
+    td_write_str(w, "bound", bound.by);
+    td_write_us(w, "bound_us", llround(bound.us * 1e3));
+    if (ns > 0)
+        td_write_num(w, "percent_of_bound", round(bound.us * 1e5 / (double)ns * 10) / 10);
+}

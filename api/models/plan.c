@@ -68,7 +68,7 @@ static void write_census(struct td_writer *w, const struct census *census,
 
 /* ---- plans ---- */
 
-static void write_step(struct td_writer *w, int i, const struct td_model_step *step)
+static void write_step(struct td_writer *w, int i, const struct td_model_step *step, int threads)
 {
     td_write_open(w, NULL, '{');
     td_write_int(w, "step", i);
@@ -89,6 +89,8 @@ static void write_step(struct td_writer *w, int i, const struct td_model_step *s
         td_write_shape(w, step->result);
     }
     td_write_us(w, "us", step->ns);
+    if (step->work.bytes > 0)
+        td_write_work(w, &step->work, step->compute_type, threads, step->ns);
     td_write_close(w, '}');
 }
 
@@ -98,7 +100,7 @@ static void write_steps(struct td_writer *w, const struct td_model_plan *plan)
     td_write_open(w, "steps", '[');
     for (int i = 0; i < plan->n_steps; i++)
         if (td_model_plan_step(plan, i, &step))
-            write_step(w, i, &step);
+            write_step(w, i, &step, plan->threads);
     td_write_close(w, ']');
 }
 

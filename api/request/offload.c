@@ -73,12 +73,19 @@ int td_api_refused(struct td_request *req, struct td_pool *pool, int err)
 
 int td_api_hand_over(struct td_request *req)
 {
-    struct bulk *bulk = td_arena_zalloc(req->arena, sizeof *bulk);
-    struct td_pool *pool = bulk ? td_pools_find(req->service->pools, req->home) : NULL;
-    if (bulk && !pool) /* it is no more, and the thread is still there */
+    struct td_pool *pool = td_pools_find(req->service->pools, req->home);
+    if (!pool) /* it is no more, and the thread is still there */
         pool = td_pools_find(req->service->pools, NULL);
-    if (!pool)
+    return td_api_hand_over_to(req, pool);
+}
+
+int td_api_hand_over_to(struct td_request *req, struct td_pool *pool)
+{
+    struct bulk *bulk = td_arena_zalloc(req->arena, sizeof *bulk);
+    if (!bulk) {
+        td_pool_unref(pool);
         return td_api_problem(req, -ENOMEM, "no memory for the request");
+    }
     *bulk = (struct bulk){{.run = run_job, .what = req->route->pattern}, req, pool};
     req->defer(req);
     int err = td_pool_submit(pool, &bulk->job);

@@ -31,6 +31,8 @@ bool td_api_is_bulk(const struct td_request *req, size_t text, size_t bytes);
 /* Has a worker run the route's handler, with req->worker set. -EINPROGRESS, for the handler to
  * return, or what td_api_problem gave. */
 int td_api_hand_over(struct td_request *req);
+/* The same, of that pool; takes the caller's reference to it. */
+int td_api_hand_over_to(struct td_request *req, struct td_pool *pool);
 /* The problem for a job that td_pool_submit has refused with err, which it gives back. */
 int td_api_refused(struct td_request *req, struct td_pool *pool, int err);
 /* To be asked by a worker before it begins: whether the client has closed, or has too much to read

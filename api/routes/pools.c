@@ -1,6 +1,7 @@
 /* The pools: what they are, what they do now, and making and removing them. */
 #include "api/access/access.h"
 #include "api/request/request.h"
+#include "dispatch/choice/peaks.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -38,6 +39,27 @@ static void write_memory(struct td_writer *w, struct td_pool *pool)
     td_write_close(w, ']');
 }
 
+/* In units of 1e9 a second; null: there is no such instruction or cache. */
+static void write_peaks(struct td_writer *w, int threads)
+{
+    struct td_peaks peaks;
+    if (!td_peaks_of(threads, &peaks)) {
+        td_write_str(w, "peaks", NULL);
+        return;
+    }
+    td_write_open(w, "peaks", '{');
+    for (int p = 0; p < TD_PEAKS; p++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s_%s", td_peak_name((enum td_peak)p),
+                 p < TD_PEAK_l1 ? "gflop_s" : "gb_s");
+        if (peaks.rate[p] > 0)
+            td_write_num(w, name, peaks.rate[p] * 1e-9);
+        else
+            td_write_str(w, name, NULL);
+    }
+    td_write_close(w, '}');
+}
+
 static void write_pool(struct td_writer *w, struct td_pool *pool)
 {
     struct td_pool_stats stats;
@@ -60,6 +82,7 @@ static void write_pool(struct td_writer *w, struct td_pool *pool)
     td_write_int(w, "busy_us", stats.busy_ns / 1000);
     write_threads(w, &stats);
     write_memory(w, pool);
+    write_peaks(w, stats.config.threads);
     td_write_open(w, "warnings", '[');
     if (*stats.warning)
         td_write_str(w, NULL, stats.warning);
@@ -181,4 +204,19 @@ int td_api_pools_delete(struct td_request *req, struct td_response *res)
     td_access_pool_gone(req, req->var[0]);
     res->status = 204;
     return 0;
+}
+
+/* On a worker of the pool and with its team, as the calls that the peaks are for. */
+int td_api_pools_measure(struct td_request *req, struct td_response *res)
+{
+    struct td_peaks peaks;
+    struct td_problem problem = {""};
+    (void)res;
+    if (!req->worker) {
+        struct td_pool *pool = td_pools_find(req->service->pools, req->var[0]);
+        return pool ? td_api_hand_over_to(req, pool) : answer(req, req->var[0], 200);
+    }
+    td_peaks_measure(td_worker_threads(req->worker), &peaks);
+    td_api_keep_choices(req->service, &problem); /* what cannot be written now may be at the end */
+    return answer(req, req->var[0], 200);
 }

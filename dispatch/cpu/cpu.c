@@ -201,6 +201,10 @@ static void read_names(struct td_cpu *cpu)
     cpu->model = cpuinfo_get_package(0)->name;
     cpu->cores = (int)cpuinfo_get_cores_count();
     cpu->threads = (int)cpuinfo_get_processors_count();
+    const struct cpuinfo_cache *cache[] = {cpuinfo_get_l1d_cache(0), cpuinfo_get_l2_cache(0),
+                                           cpuinfo_get_l3_cache(0)};
+    for (int i = 0; i < 3; i++)
+        cpu->cache[i] = cache[i] ? cache[i]->size : 0;
 }
 
 /* What PyTorch's variable asks for, where nothing else does. */

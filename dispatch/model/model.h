@@ -6,6 +6,7 @@
 #ifndef TD_DISPATCH_MODEL_H
 #define TD_DISPATCH_MODEL_H
 
+#include "dispatch/choice/peaks.h"
 #include "kernels/kernels.h"
 #include "kernels/weight.h"
 
@@ -140,6 +141,7 @@ struct td_model_step {
     int with;                       /* the last step of the group that it is fused with, or -1 */
     bool in_place;                  /* its first result overwrites an argument */
     const struct td_tensor *result; /* the first result's type and shape */
+    struct td_work work; /* what it does, or its fused group where it is the last of it; else 0 */
     int64_t ns; /* in the last run, or in this one; the last step of a group has all of it; 0: not
                    yet */
 };

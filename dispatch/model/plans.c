@@ -371,6 +371,8 @@ bool td_model_plan_step(const struct td_model_plan *plan, int i, struct td_model
                                    .with = s->with,
                                    .in_place = plan->of_->value[s->value].over >= 0,
                                    .result = &plan->of_->value[s->value].like,
+                                   .work = s->with < 0 || s->with == i ? td_plan_work(plan->of_, i)
+                                                                       : (struct td_work){0, 0},
                                    .ns = s->ns};
     return true;
 }

@@ -302,6 +302,9 @@ void td_model_rest(struct td_model *model);
  * lie anywhere, but not overlap), td_plan_fuse makes the fused loop of the group that ends with the
  * step last: -ENOMEM. */
 void td_plan_group(struct td_plan *plan);
+/* What the step does, or all that are fused with it where it is their last: without what stays in
+ * the cache between these. */
+struct td_work td_plan_work(const struct td_plan *plan, int last);
 int td_plan_fuse(struct td_plan *plan, int last);
 
 /* ---- model/plans.c ---- */

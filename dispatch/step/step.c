@@ -37,6 +37,19 @@ const struct td_tensor *td_step_result(const struct td_step *step, int i)
     return i < step->n_out ? &step->out[i] : NULL;
 }
 
+struct td_work td_step_work(const struct td_step *step)
+{
+    struct td_work all = {0, 0};
+    for (int i = 0; i < step->n_units; i++) {
+        if (!step->unit[i].call.op)
+            continue;
+        struct td_work work = td_work_of(&step->unit[i].call);
+        all.operations += work.operations;
+        all.bytes += work.bytes;
+    }
+    return all;
+}
+
 static void place(struct td_step *step, char *scratch)
 {
     for (int i = step->first[step->results + step->n_out]; i < step->n_links; i++)

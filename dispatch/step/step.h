@@ -5,6 +5,7 @@
 #ifndef TD_DISPATCH_STEP_H
 #define TD_DISPATCH_STEP_H
 
+#include "dispatch/choice/peaks.h"
 #include "dispatch/dispatch.h"
 
 struct td_step;
@@ -33,6 +34,9 @@ void td_step_set_result(struct td_step *step, int i, void *data);
 /* A result: its type, shape and data. A size that the operator counts is right once the step has
  * run. NULL: there are not so many. */
 const struct td_tensor *td_step_result(const struct td_step *step, int i);
+
+/* What its kernels do in a run. */
+struct td_work td_step_work(const struct td_step *step);
 
 /* Runs it on the calling thread, by one thread at a time. scratch: borrowed, 64-byte aligned. Whom
  * the thread obeys (td_stop_obey) may stop it. 0; -EINVAL: the data are refused, problem, where it

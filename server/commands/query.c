@@ -2,8 +2,10 @@
  * replies; the forms for people are made from the same structs. */
 #include "server/commands/commands.h"
 
+#include "dispatch/choice/peaks.h"
 #include "kernels/jit/code.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,19 +106,42 @@ static void print_levels(void)
     }
 }
 
+/* By one thread and by as many as there are CPUs, as GET /v1/pools has a pool's. */
+static void print_peaks(void)
+{
+    cpu_set_t cpus;
+    int threads = sched_getaffinity(0, sizeof cpus, &cpus) ? 1 : CPU_COUNT(&cpus);
+    struct td_peaks one, all;
+    td_peaks_measure(1, &one);
+    td_peaks_measure(threads, &all);
+    printf("%-26s %10s %10s\n", "at best", "1 thread", "all CPUs");
+    for (int p = 0; p < TD_PEAKS; p++) {
+        bool computes = p < TD_PEAK_l1;
+        printf("%-7s %-18s", td_peak_name((enum td_peak)p),
+               computes ? "1e9 operations/s" : "1e9 bytes loaded/s");
+        if (one.rate[p] > 0)
+            printf(" %10.1f %10.1f\n", one.rate[p] * 1e-9, all.rate[p] * 1e-9);
+        else
+            printf(" %10s %10s\n", "-", "-");
+    }
+}
+
 int td_command_isa(int argc, char **argv)
 {
-    bool json;
+    bool json, measure = argc && !strcmp(argv[0], "--measure"); /* an option that stands alone */
     const char *name;
-    int stop = read_args(argc, argv, &json, &name, "isa",
-                         "usage: tensord isa [--json]\n\n"
+    int stop = read_args(argc - measure, argv + measure, &json, &name, "isa",
+                         "usage: tensord isa [--json | --measure]\n\n"
                          "The ISA levels of this machine: which can be used, and what the others "
                          "lack.\n\n"
-                         "  --json    what GET /v1/isa answers\n");
+                         "  --json     what GET /v1/isa answers\n"
+                         "  --measure  what the machine can do at best: operations and bytes a "
+                         "second\n");
     if (stop)
         return stop - 1;
-    if (name) {
-        fprintf(stderr, "tensord: isa takes no '%s'; see --help\n", name);
+    if (name || (json && measure)) {
+        fprintf(stderr, "tensord: isa takes no '%s'%s; see --help\n", name ? name : "--json",
+                measure ? " with --measure" : "");
         return 2;
     }
     int status = td_command_begin(NULL);
@@ -124,7 +149,10 @@ int td_command_isa(int argc, char **argv)
         return status;
     if (json)
         return print_route("/v1/isa", NULL);
-    print_levels();
+    if (measure)
+        print_peaks();
+    else
+        print_levels();
     return 0;
 }
 

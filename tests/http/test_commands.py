@@ -447,6 +447,17 @@ class Commands(unittest.TestCase):
                     self.assertEqual(s.infer("tanh", {"self": x}).parameters["isa"], level)
                 np.testing.assert_allclose(s.op("tanh", {"self": x}), np.tanh(x), rtol=1e-6)
 
+    def test_isa_measures(self):
+        done = run("isa", "--measure")
+        rates = {line.split()[0]: line.split()[-2:] for line in done.stdout.splitlines()[1:]}
+        self.assertEqual(list(rates), ["FP32", "FP64", "BF16", "INT8", "L1", "L2", "L3", "memory"])
+        for name in ("FP32", "FP64", "L1", "memory"):
+            self.assertGreater(min(map(float, rates[name])), 0, name)
+        low = run("isa", "--measure", env={"TENSORD_CPU_CAPABILITY": "default"}).stdout
+        self.assertRegex(low, r"BF16 .* +- +-\n")
+        self.wrong("isa", "--measure", "--json", word="--json")
+        self.wrong("isa", "--measure", "x", word="'x'")
+
     def test_commands_say_what_routes_say(self):
         with Service() as s:
             self.assertEqual(json.loads(run("isa", "--json").stdout), s.call("GET", "/v1/isa").json)

@@ -9,6 +9,7 @@ import tempfile
 
 import numpy as np
 
+import models
 import service
 
 MM = {"inputs": [{"name": "self", "shape": [24, 40], "datatype": "FP32"}, {"name": "mat2", "shape": [40, 72], "datatype": "FP32"}]}
@@ -251,6 +252,64 @@ class Tuning(service.ServiceTest):
             _, candidates = taken(s)
             chosen = next(c for c in candidates if c["verdict"] == "chosen by measurement")
             self.assertEqual(chosen["kernel"], other["kernel"])
+
+    def test_peaks_are_kept(self):
+        """What a pool measured is known to the next process; of two measurements the higher rates count."""
+        self.problem(self.service.call("POST", "/v1/pools/nosuch/measure"), 404)
+        with self.serve() as s:
+            self.assertIsNone(s.call("GET", "/v1/pools/default").json["peaks"])
+            peaks = s.call("POST", "/v1/pools/default/measure").json["peaks"]
+            self.assertEqual(s.call("GET", "/v1/pools/default").json["peaks"], peaks)
+            for name in ("FP32_gflop_s", "FP64_gflop_s", "L1_gb_s", "memory_gb_s"):
+                self.assertGreater(peaks[name], 0, name)
+            levels = {level["name"] for level in s.call("GET", "/v1/isa").json["levels"] if level["cpu"] and level["binary"]}
+            self.assertEqual(peaks["BF16_gflop_s"] is not None, bool(levels & {"AVX512_BF16", "AMX"}))
+            again = s.call("POST", "/v1/pools/default/measure").json["peaks"]
+            for name in peaks:
+                self.assertGreaterEqual(again[name] or 0, peaks[name] or 0)
+        with self.serve() as s:
+            for name, rate in s.call("GET", "/v1/pools/default").json["peaks"].items():
+                self.assertAlmostEqual(rate or 0, again[name] or 0, places=6)
+
+    def test_bounds(self):
+        """By peaks that are said: a product by its operations, a sum by where its bytes fit, what is small by neither."""
+        with self.serve() as s:
+            s.call("POST", "/v1/pools/default/measure")
+            threads = s.call("GET", "/v1/pools/default").json["threads"]
+        said = json.loads(self.file.read_text())
+        rates = {"FP32": 1e9, "FP64": 5e8, "BF16": 2e9, "INT8": 4e9, "L1": 1e10, "L2": 1e10, "L3": 1e10, "memory": 1e9}
+        said["machines"][0]["peaks"] = [{"threads": n, **rates} for n in {1, threads}]
+        self.file.write_text(json.dumps(said))
+        x = lambda n: np.ones((n, n), np.float32)
+        with self.serve() as s:
+            explain = lambda op, inputs: s.infer(op, inputs, {"explain": True}).parameters["explain"]
+            mm = explain("mm", {"self": x(64), "mat2": x(64)})
+            self.assertEqual((mm["flops"], mm["bytes"], mm["bound"]), (2 * 64 ** 3, 3 * 4 * 64 ** 2, "compute"))
+            self.assertAlmostEqual(mm["bound_us"], 2 * 64 ** 3 / 1e3, places=2)
+            self.assertGreater(mm["percent_of_bound"], 0)
+            add = explain("add", {"self": x(64), "other": x(64)})
+            self.assertEqual((add["flops"], add["bytes"], add["bound"]), (64 ** 2, 3 * 4 * 64 ** 2, add["bound"]))
+            self.assertIn(add["bound"], ("L1", "L2", "compute"))
+            self.assertEqual(explain("add", {"self": x(2), "other": x(2)})["bound"], "overhead")
+            body, headers = service.pack({"a": x(64), "b": x(64)}, {"explain": True}, expr="relu(a + b) * a")
+            fused = s.call("POST", "/v1/eval", body, headers).json["parameters"]["explain"]
+            self.assertEqual((fused["flops"], fused["bytes"]), (3 * 64 ** 2, 4 * 4 * 64 ** 2)) # a, b, a once more, the result
+            table = explain("embedding", {"weight": x(64), "indices": np.array([3], np.int64)})
+            self.assertEqual(table["bytes"], 2 * 4 * 64 + 8) # of the table no more than what is given
+            s.call("PUT", "/v1/models/line", models.line())
+            for _ in range(8):
+                s.infer("line", {"x": np.ones((3, 3), np.float32)}, path="/v2/models/{}/infer")
+            for plan in s.call("GET", "/v1/models/line/plan").json["plans"]:
+                steps = [step for step in plan["steps"] if "flops" in step]
+                self.assertEqual(sum(step["flops"] for step in steps), 2 * 3 * 3 * 4 + 2 * 3 * 4)
+                self.assertEqual({step["bound"] for step in steps}, {"overhead"})
+        for wrong in ({"threads": 0, **rates}, {"threads": 1, **rates, "L2": -1}, {"threads": 1}, 7):
+            said["machines"][0]["peaks"] = [wrong]
+            self.file.write_text(json.dumps(said))
+            with self.serve() as s:
+                self.assertIsNone(s.call("GET", "/v1/pools/default").json["peaks"])
+            self.assertIn("is ignored", s.log)
+            self.assertIn("peaks: each has", s.log)
 
     def test_another_machine(self): # JIT-44
         """Its part is ignored, with a warning, and stays."""

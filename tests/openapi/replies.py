@@ -288,6 +288,8 @@ class Replies(service.ServiceTest):
                                           "queue_depth": 5, "pinned": False}, status=201)
         self.check("PUT", "/v1/pools/p", {"cpus": service.CPUS[0]})
         self.check("GET", "/v1/pools/p")
+        self.check("POST", "/v1/pools/p/measure")
+        self.check("POST", "/v1/pools/nosuch/measure", status=404)
         self.check("PUT", "/v1/pools/p", b"{", status=400)
         self.check("PUT", "/v1/pools/default", {"cpus": service.CPUS[0]}, status=409)
         self.check("DELETE", "/v1/pools/default", status=409)

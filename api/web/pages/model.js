@@ -16,6 +16,7 @@ const level = (t) => `${t.kernel} at ${t.isa}${t.compute_type && t.compute_type 
 const result = (t) => (t.datatype ? `${t.datatype} ${shape(t.shape)}` : '–');
 const took = (t) => (t.with !== undefined && t.with !== t.step ? `with step ${t.with}` : t.us > 0 ? time(t.us) : 'not timed');
 const share = (v) => (v < 0.001 ? '< 0.1 %' : `${digits(100 * v)} %`);
+const bound = (t) => (t.percent_of_bound === undefined ? '–' : t.bound === 'overhead' ? 'overhead' : `${digits(t.percent_of_bound)} % of ${t.bound}`);
 const threads = (n) => `${count(n)} thread${n === 1 ? '' : 's'}`;
 const takes = (p) => p.inputs.map((i, k) => `${model.inputs[k]?.name ?? k} ${i.datatype} ${shape(i.shape)}`).join(', ');
 
@@ -32,6 +33,9 @@ function details(plan, all, id, select) {
   return [h('h3', null, h('code', null, t.operator)), facts([
     ['Step', `${t.step}${t.in_place ? ', in place of what it reads' : ''}`], ['Node', h('code', null, t.node || '–')], ['Kernel', level(t)], ['Result', result(t)],
     ['Time', t.us > 0 ? `${time(t.us)}, ${share(t.us / total)}${group.length > 1 ? `, of all ${group.length} together` : ''}` : last && last !== t && last.us > 0 ? `in that of step ${t.with}: ${time(last.us)}` : 'not timed yet'],
+    t.flops !== undefined && ['Work', `${count(t.flops)} operations, ${bytes(t.bytes)}`],
+    t.bound && ['Bound', t.bound === 'overhead' ? 'less than 1 µs of work: calling the kernel takes longer' : `${t.bound}: ${time(t.bound_us)} at least; ${digits(t.percent_of_bound ?? 0)} % of that was reached`],
+    t.flops !== undefined && !t.bound && ['Bound', ['known once the peaks of such a pool are measured: ', h('code', null, 'POST /v1/pools/{name}/measure')]],
     all.reads.get(id)?.length > 0 && ['Reads', [steps(all.reads.get(id)), all.inputs.filter((p) => all.reads.get(id).includes(p.id)).map((p) => h('code', null, `${p.name} `))]],
     readers.length > 0 && ['Read by', readers.length > 8 ? [steps(readers.slice(0, 8)), `and ${readers.length - 8} more`] : steps(readers)],
     group.length > 1 && ['Together with', steps(group.map((x) => x.step).filter((x) => x !== id))],
@@ -60,14 +64,14 @@ function drawPlan(k) {
   const all = program(plan, said?.[k], model), total = plan.steps.reduce((sum, t) => sum + t.us, 0), most = Math.max(...plan.steps.map((t) => t.us), 0);
   const panel = h('div.details', {'aria-live': 'polite', role: 'region', tabindex: 0, 'aria-label': 'The chosen step'});
   const g = graph(`Graph of ${plan.steps.length} steps`, {...all, steps: plan.steps.map((t) => ({id: t.step, with: t.with, reads: all.reads.get(t.step), name: t.operator,
-    note: `${took(t)} · ${t.shape ? shape(t.shape).replaceAll(' ', '') : ''}`, title: `${t.operator}, ${took(t)}\n${t.node}\n${result(t)}`, heat: most && Math.sqrt(t.us / most)}))},
+    note: `${took(t)} · ${t.shape ? shape(t.shape).replaceAll(' ', '') : ''}`, title: `${t.operator}, ${took(t)}${t.bound ? `, ${bound(t)}` : ''}\n${t.node}\n${result(t)}`, heat: most && Math.sqrt(t.us / most)}))},
   (id) => panel.replaceChildren(...details(plan, all, id, g.select).flat(9).filter(Boolean)));
   panel.replaceChildren(...details(plan, all, null));
   return [heading, h('p', null, `${count(plan.steps.length)} steps, ${threads(plan.threads)}${plan.turns > 1 ? `, ${count(plan.turns)} turns of a loop` : ''}${total ? `, ${time(total)} in kernels the last time` : ''}. Results between steps take ${bytes(plan.memory_bytes)}; ${bytes(plan.unshared_bytes)} if none lay where another was.`),
     h('div.drawing', null, h('div', null, g.e, h('p.soft.small.legend', null, h('i'), 'share of time. Drag moves, Ctrl and wheel zooms; a frame holds steps that are computed together, a tile at a time.')), panel),
     h('h3', null, 'Share of time'), shareBars(plan, g.mark),
-    h('details', null, h('summary', null, h('span', null, `All ${count(plan.steps.length)} steps as a table`)), lazily(() => table(`Steps for ${takes(plan)}`, ['#Step', 'Node', 'Operator', 'Kernel', 'Result', '#Last time'],
-      plan.steps.map((t) => [t.step, h('code', null, t.node), h('code', null, t.operator), level(t), result(t), took(t)]))))];
+    h('details', null, h('summary', null, h('span', null, `All ${count(plan.steps.length)} steps as a table`)), lazily(() => table(`Steps for ${takes(plan)}`, ['#Step', 'Node', 'Operator', 'Kernel', 'Result', '#Last time', '#Of its bound'],
+      plan.steps.map((t) => [t.step, h('code', null, t.node), h('code', null, t.operator), level(t), result(t), took(t), bound(t)]))))];
 }
 
 /** Made when the fold that it is in is opened. */
