@@ -69,6 +69,7 @@ int td_pass_layout(struct td_model *model, struct td_plan *plan, struct td_model
     struct layout l = {.plan = plan,
                        .permute = td_registry_find("permute"),
                        .conv = td_registry_find("conv2d_channels_last"),
+                       .linear = td_registry_find("linear"),
                        .mean = td_registry_find("mean.dim")};
     int err = 0;
     if (has_conv(&l)) {

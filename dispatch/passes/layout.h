@@ -12,7 +12,7 @@ struct layout {
     int *twin;                /* by value: its twin; -1: none */
     bool *plain;              /* by value: a step makes the value itself, not only its twin */
     int *now;                 /* by value: the value that replaces it */
-    const struct td_handle *permute, *conv, *mean;
+    const struct td_handle *permute, *conv, *linear, *mean;
 };
 
 static inline const struct td_tensor *td_like(const struct layout *l, int value)

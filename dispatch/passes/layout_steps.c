@@ -64,18 +64,45 @@ static bool may_turn(const struct layout *l, const struct td_plan_step *step, in
     return image && (td_is_pixel(t) || !memcmp(t->shape, out->shape, sizeof *t->shape * 4));
 }
 
+static bool is_zero(const struct td_named *arg)
+{
+    const struct td_value *v = arg ? &arg->value : NULL;
+    int n = v && v->kind == TD_KIND_ints ? v->ints.n : 0;
+    bool zero = !v || v->kind == TD_KIND_none || v->kind == TD_KIND_ints ||
+                (v->kind == TD_KIND_int && !v->i);
+    for (int i = 0; i < n; i++)
+        zero = zero && !v->ints.v[i];
+    return zero;
+}
+
+/* Whether it convolves images of one pixel by one pixel, without padding: a linear operator over
+ * channels, for which calling a convolution takes longer than computing it. */
+static bool is_linear(const struct layout *l, const struct td_plan_step *step)
+{
+    const struct td_tensor *weight = td_step_constant(step, "weight");
+    return td_is_pixel(td_like(l, td_step_use(step, 0, -1)->value)) && weight && !weight->stride &&
+           weight->rank == 4 && td_is_pixel(weight) && td_step_number(step, "groups", 1) == 1 &&
+           is_zero(td_step_arg(step, "padding"));
+}
+
 static int turn_conv(struct layout *l, struct td_plan_step *step)
 {
     static const char *const names[] = {"input",   "weight",   "bias",   "stride",
                                         "padding", "dilation", "groups", NULL};
+    bool linear = is_linear(l, step);
     int err = turn(l, step, td_step_use(step, 0, -1)), n = 0;
     struct td_named *arg = td_arena_zalloc(l->plan->arena, 8 * sizeof *arg);
     if (err || !arg)
         return err ? err : -ENOMEM;
-    for (const char *const *name = names; *name; name++)
-        if (td_step_arg(step, *name))
-            arg[n++] = (struct td_named){.name = *name, .value = td_step_arg(step, *name)->value};
-    step->handle = l->conv;
+    for (int i = 0; names[i] && (!linear || i < 3); i++)
+        if (td_step_arg(step, names[i]))
+            arg[n++] =
+                (struct td_named){.name = names[i], .value = td_step_arg(step, names[i])->value};
+    if (linear) {
+        arg[1].value.tensor.rank = 2;
+        arg[1].value.tensor.shape[2] = arg[1].value.tensor.shape[3] = 0;
+    }
+    step->handle = linear ? l->linear : l->conv;
     step->arg = arg;
     step->n_args = n;
     return td_layout_give_twin(l, step);

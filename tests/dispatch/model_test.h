@@ -109,6 +109,32 @@ static inline int constant(float *data, int64_t n)
     return value;
 }
 
+static inline int constant_of(float *data, int rank, const int64_t *shape)
+{
+    struct td_tensor t = {.data = data, .dtype = TD_f32, .rank = rank};
+    int value = td_program_value(&model);
+    memcpy(t.shape, shape, sizeof *shape * (size_t)rank);
+    ck_assert_int_eq(td_program_constant(&model, value, &t), 0);
+    return value;
+}
+
+static inline int weight_of(int64_t to, int64_t from, int64_t k)
+{
+    static float numbers[4096];
+    for (int i = 0; i < 4096; i++)
+        numbers[i] = (float)(i * 7 % 23) / 23 - 0.4f;
+    return constant_of(numbers, 4, (int64_t[]){to, from, k, k});
+}
+
+static inline int count_steps(const char *op)
+{
+    const struct td_plan *plan = model.plans_;
+    int n = 0;
+    for (int s = 0; s < plan->n_steps; s++)
+        n += plan->step[s].handle && !strcmp(plan->step[s].handle->schema.name, op);
+    return n;
+}
+
 /* Runs its inner graph as many times as its first operand says, on its second. */
 static inline int lower_repeat(struct td_walk *walk, const struct td_node *node,
                                const struct td_item *in, struct td_item *out)
