@@ -5,9 +5,9 @@ import {anchor, markdown} from './markdown.js';
 
 export const title = 'Book';
 
-/** Where a link of a page leads: another page, or a picture that is here; sources are not. */
-const link = (names) => (to) => {
-  const [file, part] = to.replace(/^(\.\/|docs\/)/, '').split('#');
+/** Where a link of a page leads: a heading of this page, another page, or a picture that is here; sources are not. */
+const link = (names, here) => (to) => {
+  const [path, part] = to.replace(/^(\.\/|docs\/)/, '').split('#'), file = path || here;
   if (/^https?:/.test(to)) return to;
   if (names.includes(file)) return `#book/${file}${part ? `/${part}` : ''}`;
   return file.endsWith('.svg') ? `/web/${file}` : null;
@@ -32,7 +32,7 @@ export async function open(arg = '', part) {
   const list = await once('/web/book.json');
   const pages = await Promise.all(list.map(async (p) => ({...p, text: await once(`/web/${p.name}`)})));
   const page = pages.find((p) => p.name === arg) || pages[0];
-  const body = markdown(page.text, link(list.map((p) => p.name)), (level, words) => {
+  const body = markdown(page.text, link(list.map((p) => p.name), page.name), (level, words) => {
     const id = anchor(words), e = h(`h${Math.min(6, level + 1)}`, {id}, words, ' ', h('a.soft', {href: `#book/${page.name}/${id}`, 'aria-label': `Link to ${words}`}, '#'));
     return e;
   });
