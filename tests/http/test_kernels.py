@@ -288,8 +288,8 @@ class Tuning(service.ServiceTest):
             self.assertAlmostEqual(mm["bound_us"], 2 * 64 ** 3 / 1e3, places=2)
             self.assertGreater(mm["percent_of_bound"], 0)
             add = explain("add", {"self": x(64), "other": x(64)})
-            self.assertEqual((add["flops"], add["bytes"], add["bound"]), (64 ** 2, 3 * 4 * 64 ** 2, add["bound"]))
-            self.assertIn(add["bound"], ("L1", "L2", "compute"))
+            self.assertEqual((add["flops"], add["bytes"]), (64 ** 2, 3 * 4 * 64 ** 2))
+            self.assertIn(add["bound"], ("L1", "L2", "L3", "memory")) # as large as the machine's are; 4.1 us of operations
             self.assertEqual(explain("add", {"self": x(2), "other": x(2)})["bound"], "overhead")
             body, headers = service.pack({"a": x(64), "b": x(64)}, {"explain": True}, expr="relu(a + b) * a")
             fused = s.call("POST", "/v1/eval", body, headers).json["parameters"]["explain"]
