@@ -4,13 +4,12 @@
  * others as they are. What a file says can make a call slower, never wrong: rows are asked whether
  * they take a call all the same.
  *
- * The form: {"machines":[{"tensord","onednn","cpu","level","kinds":[...],"peaks":[...]}]}; peaks
- * are
- * {"threads","FP32",...,"memory"}, a second, of teams of so many threads, and may be missing; a
- * kind is
+ * The form: {"machines":[{"tensord","onednn","cpu","level","kinds":[...],"peaks":[...]}]}. A kind
+ * is
  * {"op","signature","call","asked","row","measured":[{"row","kernel","level","us"}]}. A row is its
- * place in the operator's table, and must have the name and level that are said. All of the file is
- * checked before anything of it is used. A file of another form is left alone. */
+ * place in the operator's table, and must have the name and level that are said. Peaks, which may
+ * be missing, are described in choices.h. All of the file is checked before anything of it is used.
+ * A file of another form is left alone. */
 #include "api/choices/choices.h"
 #include "api/files/files.h"
 #include "dispatch/choice/peaks.h"

@@ -96,7 +96,7 @@ static void load(struct walk *walk, const char *name, const char *path)
     int64_t begin = td_now_ns();
     int status = read_model(walk, name, path, &size, &problem);
     if (status >= 0 && (status = read_settings(walk, name, path, &problem)))
-        td_models_remove(walk->models, name); /* without them it would answer otherwise */
+        td_models_remove(walk->models, name); /* its answers may depend on the settings */
     if (status < 0) {
         snprintf(text, sizeof text, "not loaded: %s", problem.text);
         fail(walk, path, text);

@@ -1,6 +1,6 @@
-/* What a session keeps for a model's inputs: state as the file has it, and beside or instead of
- * that what settings say. The settings have been parsed, and are judged here, against the ports;
- * what is wrong is said of the member where it stands. */
+/* What a session keeps for a model's inputs: the state that the file has, completed or replaced by
+ * what settings say. This file checks parsed settings against the model's ports; the error message
+ * names the wrong member. */
 #include "api/models/kept.h"
 
 #include <errno.h>
@@ -330,7 +330,7 @@ static int make_room(struct td_settling *s)
     return 0;
 }
 
-/* What is kept moves to the front. */
+/* Compacts the array: entries that are kept move to its front, in order. */
 static void count(struct td_served *served)
 {
     int n = 0;

@@ -9,7 +9,7 @@ struct td_settling {
     struct td_served *served;
     struct td_kept *at; /* by input, also hidden ones; kind none: nothing is kept for it */
     struct td_tensors *tensors;
-    size_t most; /* bytes that sessions may hold, or 0: nobody asks */
+    size_t most; /* limit in bytes of what all sessions may hold; 0: it is not checked */
     struct td_problem *problem;
 };
 
@@ -25,7 +25,8 @@ int td_settle_output(const struct td_settling *s, const cJSON *item, const char 
 int td_served_settle(struct td_served *served, const cJSON *settings, struct td_tensors *tensors,
                      size_t most, struct td_problem *problem);
 void td_served_unsettle(struct td_served *served);
-bool td_settings_say(const cJSON *settings); /* anything of what is kept */
+/* Whether the settings have a member that changes what sessions keep. */
+bool td_settings_say(const cJSON *settings);
 
 /* ---- served.c ---- */
 

@@ -27,8 +27,8 @@ struct td_kept {
     int grows;         /* as td_model_state has them */
     bool needed, owns; /* owns: initial's data are the model's under its name, not the file's */
     struct td_tensor initial; /* first contents; without data: zeros, or for sticky none */
-    int dim;                  /* of a context: the dimension that it lies along, */
-    int64_t keep;             /* and its length there */
+    int dim;                  /* of a context: its dimension, */
+    int64_t keep;             /* and its size along that */
 };
 const char *td_keeping_name(enum td_keeping kind);
 
@@ -42,7 +42,7 @@ enum td_derived { /* an input that follows from how many tokens a session has se
 const char *td_derived_name(enum td_derived derived);
 
 struct td_served_file {        /* shared by all td_served of one file; references are counted */
-    atomic_int refs, sessions; /* that go on with it; whoever keeps them counts */
+    atomic_int refs, sessions; /* sessions that use the file; api/sessions counts them */
     char digest[65];           /* SHA-256 in hexadecimal */
 };
 

@@ -80,22 +80,17 @@ static int first_of(const struct td_plan *plan, int last)
     return first;
 }
 
-static double size_of(const struct td_tensor *t)
-{
-    return (double)td_numel(t) * (double)td_dtype_size(t->dtype);
-}
-
 /* The bytes of what stays in the cache among those that the step reads and makes. */
 static double inside_bytes(const struct td_plan *plan, const struct td_plan_step *step)
 {
     double bytes = 0;
     for (int i = 0; i < step->n_uses; i++) {
         const struct td_plan_value *value = &plan->value[step->use[i].value];
-        bytes += value->inside ? size_of(&value->like) : 0;
+        bytes += value->inside ? (double)td_nbytes(&value->like) : 0;
     }
     for (int i = 0; i < step->n_outs; i++) {
         const struct td_plan_value *value = &plan->value[step->value + i];
-        bytes += value->inside ? size_of(&value->like) : 0;
+        bytes += value->inside ? (double)td_nbytes(&value->like) : 0;
     }
     return bytes;
 }
