@@ -49,9 +49,22 @@ struct td_counts { /* nothing but counters, so that these can be added up */
 
 /* All that has been counted, in the arena; NULL: no memory. */
 struct td_counts *td_counts_add_up(const struct td_metrics *metrics, struct td_arena *arena);
+/* The same without operators, for free(); NULL: no memory. */
+struct td_counts *td_counts_of_service(const struct td_metrics *metrics);
 /* The name of the pool whose counts lie at i, "" where there is none yet; of the last place, which
  * counts all for which there was no other, a name that no pool and no model can have. */
 const char *td_counts_pool(const struct td_metrics *metrics, int i);
 const char *td_counts_model(const struct td_metrics *metrics, int i);
+struct td_history *td_counts_history(const struct td_metrics *metrics);
+
+/* ---- history.c ---- */
+
+struct td_history *td_history_create(int64_t now_ns); /* NULL: no memory */
+void td_history_destroy(struct td_history *history);
+/* Closes the steps that have ended; to be called before a request is counted. */
+void td_history_look(struct td_history *history, const struct td_metrics *metrics, int64_t now_ns);
+/* The reply of GET /v1/history. */
+void td_history_write(struct td_history *history, const struct td_metrics *metrics, int64_t now_ns,
+                      struct td_writer *w);
 
 #endif

@@ -34,6 +34,7 @@ struct td_metrics {
     struct td_counts *shared;             /* of all others */
     pthread_mutex_t lock;
     struct names pools, models;
+    struct td_history *history;
 };
 
 static _Thread_local struct {
@@ -50,12 +51,15 @@ static size_t counters(void)
 struct td_metrics *td_metrics_create(void)
 {
     struct td_metrics *m = calloc(1, sizeof *m);
-    if (m && !(m->shared = calloc(counters(), sizeof(atomic_llong)))) {
-        free(m);
+    if (!m)
+        return NULL;
+    pthread_mutex_init(&m->lock, NULL);
+    m->shared = calloc(counters(), sizeof(atomic_llong));
+    m->history = td_history_create(td_now_ns());
+    if (!m->shared || !m->history) {
+        td_metrics_destroy(m);
         return NULL;
     }
-    if (m)
-        pthread_mutex_init(&m->lock, NULL);
     return m;
 }
 
@@ -63,8 +67,10 @@ void td_metrics_destroy(struct td_metrics *m)
 {
     for (int i = 0; m && i < OWN; i++)
         free(m->own[i]);
-    if (m)
+    if (m) {
         free(m->shared);
+        td_history_destroy(m->history);
+    }
     free(m);
 }
 
@@ -93,15 +99,31 @@ static void bump(atomic_llong *counter, long long n, bool own)
         atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
-struct td_counts *td_counts_add_up(const struct td_metrics *m, struct td_arena *arena)
+/* Adds the first n counters of all threads to total, which may be NULL. */
+static struct td_counts *add_up(const struct td_metrics *m, atomic_llong *total, size_t n)
 {
-    atomic_llong *total = td_arena_zalloc(arena, counters() * sizeof *total);
     for (int k = -1; total && k < OWN; k++) {
         atomic_llong *part = (atomic_llong *)(k < 0 ? m->shared : m->own[k]);
-        for (size_t i = 0; part && i < counters(); i++)
+        for (size_t i = 0; part && i < n; i++)
             bump(&total[i], atomic_load_explicit(&part[i], memory_order_relaxed), true);
     }
     return (struct td_counts *)total;
+}
+
+struct td_counts *td_counts_add_up(const struct td_metrics *m, struct td_arena *arena)
+{
+    return add_up(m, td_arena_zalloc(arena, counters() * sizeof(atomic_llong)), counters());
+}
+
+struct td_counts *td_counts_of_service(const struct td_metrics *m)
+{
+    return add_up(m, calloc(1, sizeof(struct td_counts)),
+                  sizeof(struct td_counts) / sizeof(atomic_llong));
+}
+
+struct td_history *td_counts_history(const struct td_metrics *m)
+{
+    return m->history;
 }
 
 static void observe(struct td_histogram *h, int64_t ns, bool own)
@@ -125,6 +147,7 @@ void td_metrics_request(struct td_metrics *m, int route, const struct td_request
                         int64_t now_ns)
 {
     const struct td_response *res = &req->response;
+    td_history_look(m->history, m, now_ns);
     if (mine.of != m)
         make_own(m);
     bool own = has_own(m);

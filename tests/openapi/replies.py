@@ -105,7 +105,7 @@ class Replies(service.ServiceTest):
                      "/v2/models/op.conv2d", "/v2/models/op.add/ready", "/v2/models/op.add/versions/1",
                      "/v2/models/op.add/versions/1/ready",
                      "/v2/models/op.add/config", "/v2/models/op.add/versions/1/config", "/v2/systemsharedmemory/status", "/v2/cudasharedmemory/status",
-                     "/metrics", "/openapi.yaml", "/openapi.json", "/", "/docs", "/v1", "/web/index.html", "/web/isa.md", "/web/load.svg", "/web/book.json"):
+                     "/metrics", "/v1/history", "/openapi.yaml", "/openapi.json", "/", "/docs", "/v1", "/web/index.html", "/web/isa.md", "/web/load.svg", "/web/book.json"):
             with self.subTest(path=path):
                 self.check("GET", path)
         self.check("GET", "/", headers={"Accept": "application/json"})

@@ -4,6 +4,7 @@ import {execFileSync} from 'node:child_process';
 import {readdirSync, readFileSync} from 'node:fs';
 import {createRequire} from 'node:module';
 import test from 'node:test';
+import {axis, ceiling} from '../../api/web/pages/chart.js';
 import {bytes, nameOf, time} from '../../api/web/pages/dom.js';
 import {layout, lines} from '../../api/web/pages/layout.js';
 import {agree, parse, program, refusals, shares} from '../../api/web/pages/program.js';
@@ -277,6 +278,59 @@ test('a machine of 128 CPUs fits, and says whose each is', async () => {
     assert.ok(await o.page.evaluate(() => document.documentElement.scrollHeight) < height);
     await o.close();
   }
+});
+
+test('axes end at round numbers, and at the minutes that there are', () => {
+  assert.deepEqual([1, 1.01, 2, 3, 5.5, 10, 999, 0.03].map(ceiling), [1, 2, 2, 5, 10, 10, 1000, 0.05]);
+  assert.deepEqual([0, 1, 60, 61, 180, 181, 720].map((n) => axis(n, 5)[0]), [5, 5, 5, 15, 15, 30, 60]);
+});
+
+test('the last hour is drawn, of the server and of each pool', async () => {
+  const o = await open(), steps = (value, last) => Array.from({length: 720}, (_, i) => (i < 719 ? value : last));
+  await o.page.route('**/v1/history', (r) => r.fulfill({json: {step_s: 5, until: '2026-01-02T03:04:05Z', requests: steps(3700, 50), errors: steps(0, 5), p99_us: steps(1500, 250),
+    pools: [{name: 'default', calls: steps(1, 1), compute_us: steps(2500000, 1000000), queue_us: steps(0, 0)}]}}));
+  const {pools: [{streams}]} = await (await fetch(`${PAGE}/v1/pools`)).json();
+  await o.view('pools', '.chart');
+  const label = (name) => o.page.locator(`.chart svg[aria-label^="${name}"]`).getAttribute('aria-label');
+  assert.equal(await label('Requests'), 'Requests, the last 60 minutes: at most 740/s, now 10/s');
+  assert.equal(await label('Answered'), 'Answered with an error, the last 60 minutes: at most 1/s, now 1/s');
+  assert.equal(await label('99 %'), '99 % within, the last 60 minutes: at most 1.5 ms, now 250 µs');
+  assert.equal(await label('Computing'), `Computing, the last 60 minutes: at most ${Math.round(50 / streams)} %, now ${Math.round(20 / streams)} %`);
+  const chart = o.page.locator('.chart', {has: o.page.locator('h3', {hasText: /^Requests$/})});
+  assert.deepEqual(await chart.locator('.high span').allTextContents(), ['1,000/s', '500/s', '0/s']);
+  assert.deepEqual(await chart.locator('.wide span').allTextContents(), ['−60 min', '−45 min', '−30 min', '−15 min', 'now']);
+  await chart.locator('svg').hover({position: {x: 20, y: 20}});
+  await chart.locator('.row span', {hasText: /^740\/s at \d/}).waitFor();
+  await o.close();
+});
+
+test('the key / goes to a search', async () => {
+  const o = await open(), focused = () => o.page.evaluate(() => document.activeElement.id);
+  await o.view('pools', 'table');
+  await o.page.keyboard.press('/');
+  await o.page.waitForFunction(() => document.activeElement.id === 'find');
+  assert.equal(await o.page.evaluate(() => location.hash), '#operators');
+  await o.page.keyboard.type('a/b');
+  assert.equal(await o.page.inputValue('#find'), 'a/b');
+  await o.view('book/isa.md', '#words');
+  await o.page.keyboard.press('/');
+  assert.equal(await focused(), 'words');
+  await o.close();
+});
+
+test('a model is coloured by share of time, or by how far each step is from its bound', async () => {
+  await putModel();
+  await askModel();
+  const o = await open(), plan = await (await fetch(`${PAGE}/v1/models/scores/plan`)).json();
+  plan.plans[0].steps.forEach((t, i) => Object.assign(t, {bound: 'compute', bound_us: 1, percent_of_bound: i ? 100 : 25}));
+  await o.page.route('**/v1/models/scores/plan', (r) => r.fulfill({json: plan}));
+  await o.view('model/scores', '.step');
+  await o.page.selectOption('#colour', 'distance from its bound');
+  const heat = await o.page.evaluate(() => [...document.querySelectorAll('.step rect')].map((e) => e.style.getPropertyValue('--heat')));
+  assert.deepEqual([...new Set(heat)].sort(), ['0.0%', '75.0%']);
+  assert.equal(heat.filter((v) => v === '75.0%').length, 1);
+  await o.close();
+  await drop('scores');
 });
 
 test('models are listed as they come, what is stored beside them', async () => {

@@ -85,21 +85,6 @@ export function confirm(question, words, yes) {
 /** A file's name as a model may be called. */
 export const nameOf = (file) => file.replace(/\.(onnx|pt2|json)$/i, '').replace(/[^\w.-]+/g, '_').replace(/^(op\.|\.+)/, '').slice(0, 200) || 'model';
 
-/** A line through numbers, the newest at the right. */
-export function sparkline() {
-  const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
-  const path = document.createElementNS('http://www.w3.org/2000/svg', 'path');
-  svg.setAttribute('class', 'line');
-  svg.setAttribute('viewBox', '0 0 59 20');
-  svg.setAttribute('preserveAspectRatio', 'none');
-  svg.setAttribute('aria-hidden', 'true');
-  svg.append(path);
-  return {e: svg, set(values, top) {
-    const most = top || Math.max(...values, 1e-9), from = 60 - values.length;
-    path.setAttribute('d', values.map((v, i) => `${i ? 'L' : 'M'}${from + i} ${19 - 18 * Math.min(1, v / most)}`).join(''));
-  }};
-}
-
 /** A number with three digits that count. */
 export const digits = (v) => (Math.abs(v) >= 1000 ? Math.round(v).toLocaleString('en') : String(+(+v).toPrecision(3)));
 export function bytes(n) {

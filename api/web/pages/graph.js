@@ -36,11 +36,12 @@ export function graph(label, program, onselect) {
   const view = {x: 0, y: 0, k: 1}, elements = new Map(), made = new Set();
   let waiting = false, selected = null, only = null;
 
+  const heat = (e, t) => e.querySelector('rect').style.setProperty('--heat', `${(100 * (t.heat || 0)).toFixed(1)}%`);
   function stepBox(t, x, y) {
     const e = s('g', {class: 'step', 'data-id': t.id, transform: `translate(${x - WIDE / 2} ${y})`},
       s('title', null, t.title), s('rect', {width: WIDE, height: HIGH, rx: 7}),
       s('text', {x: 9, y: 17, class: 'name'}, cut(t.name, 22)), s('text', {x: 9, y: 32}, cut(t.note, 26)));
-    if (t.heat) e.firstChild.nextSibling.style.setProperty('--heat', `${(100 * t.heat).toFixed(1)}%`);
+    heat(e, t);
     elements.set(t.id, e);
     e.classList.toggle('faint', Boolean(only && !only(t)));
     e.classList.toggle('on', t.id === selected);
@@ -160,6 +161,13 @@ export function graph(label, program, onselect) {
     mark(which) {
       only = which;
       for (const t of program.steps) elements.get(t.id)?.classList.toggle('faint', Boolean(only && !only(t)));
+    },
+    /** heat of a step: 0 to 1. */
+    colour(by) {
+      for (const t of program.steps) {
+        t.heat = by(t);
+        if (elements.has(t.id)) heat(elements.get(t.id), t);
+      }
     },
     size: () => items.length,
   };

@@ -16,7 +16,7 @@ const needs = {machine: ['read'], pools: ['read'], operators: ['read'], try: ['r
 const views = {machine, pools, operators, try: attempt, dispatch, tensors, models, api, book};
 const later = {model: () => import('./model.js')}; // it is large, and loaded when it is looked at
 const main = document.getElementById('main'), alarm = document.getElementById('alarm');
-let shown = 0;
+let shown = 0, focusSearch = false;
 
 /** status 401: the token is none any more. */
 function say(text, status) {
@@ -62,6 +62,15 @@ async function begin() {
   document.getElementById('host').textContent = `${version} on ${isa.cpu.model}, ${isa.cpu.uarch}`;
 }
 
+/** The key /: the search of the view, or the operators'. */
+window.addEventListener('keydown', (e) => {
+  if (e.key !== '/' || e.ctrlKey || e.metaKey || e.altKey || e.target.closest('input, textarea, select, dialog, [contenteditable]')) return;
+  e.preventDefault();
+  const search = main.querySelector('input[type=search]');
+  if (search) return search.focus();
+  focusSearch = true;
+  location.hash = '#operators';
+});
 document.getElementById('skip').addEventListener('click', (e) => { e.preventDefault(); main.focus(); });
-window.addEventListener('hashchange', () => { show().then(() => { main.focus({preventScroll: true}); if (!document.querySelector('main details[open]')) scrollTo(0, 0); }); });
+window.addEventListener('hashchange', () => { show().then(() => { (focusSearch && main.querySelector('input[type=search]') || main).focus({preventScroll: true}); focusSearch = false; if (!document.querySelector('main details[open]')) scrollTo(0, 0); }); });
 begin().catch((e) => say(e.message));

@@ -64,11 +64,15 @@ function drawPlan(k) {
   const all = program(plan, said?.[k], model), total = plan.steps.reduce((sum, t) => sum + t.us, 0), most = Math.max(...plan.steps.map((t) => t.us), 0);
   const panel = h('div.details', {'aria-live': 'polite', role: 'region', tabindex: 0, 'aria-label': 'The chosen step'});
   const g = graph(`Graph of ${plan.steps.length} steps`, {...all, steps: plan.steps.map((t) => ({id: t.step, with: t.with, reads: all.reads.get(t.step), name: t.operator,
-    note: `${took(t)} · ${t.shape ? shape(t.shape).replaceAll(' ', '') : ''}`, title: `${t.operator}, ${took(t)}${t.bound ? `, ${bound(t)}` : ''}\n${t.node}\n${result(t)}`, heat: most && Math.sqrt(t.us / most)}))},
+    note: `${took(t)} · ${t.shape ? shape(t.shape).replaceAll(' ', '') : ''}`, title: `${t.operator}, ${took(t)}${t.bound ? `, ${bound(t)}` : ''}\n${t.node}\n${result(t)}`, of: t}))},
   (id) => panel.replaceChildren(...details(plan, all, id, g.select).flat(9).filter(Boolean)));
   panel.replaceChildren(...details(plan, all, null));
+  const colours = {'share of time': ({of: t}) => most && Math.sqrt(t.us / most), 'distance from its bound': ({of: t}) => (t.percent_of_bound === undefined || t.bound === 'overhead' ? 0 : 1 - Math.min(1, t.percent_of_bound / 100))};
+  const by = h('select', {id: 'colour', onchange: () => g.colour(colours[by.value])}, Object.keys(colours).map((c) => h('option', null, c)));
+  const known = plan.steps.some((t) => t.percent_of_bound !== undefined);
+  g.colour(colours[by.value]);
   return [heading, h('p', null, `${count(plan.steps.length)} steps, ${threads(plan.threads)}${plan.turns > 1 ? `, ${count(plan.turns)} turns of a loop` : ''}${total ? `, ${time(total)} in kernels the last time` : ''}. Results between steps take ${bytes(plan.memory_bytes)}; ${bytes(plan.unshared_bytes)} if none lay where another was.`),
-    h('div.drawing', null, h('div', null, g.e, h('p.soft.small.legend', null, h('i'), 'share of time. Drag moves, Ctrl and wheel zooms; a frame holds steps that are computed together, a tile at a time.')), panel),
+    h('div.drawing', null, h('div', null, g.e, h('p.soft.small.legend', null, h('i'), known ? [h('label', {for: 'colour'}, 'Colour: '), by] : 'share of time.', ' Drag moves, Ctrl and wheel zooms; a frame holds steps that are computed together, a tile at a time.')), panel),
     h('h3', null, 'Share of time'), shareBars(plan, g.mark),
     h('details', null, h('summary', null, h('span', null, `All ${count(plan.steps.length)} steps as a table`)), lazily(() => table(`Steps for ${takes(plan)}`, ['#Step', 'Node', 'Operator', 'Kernel', 'Result', '#Last time', '#Of its bound'],
       plan.steps.map((t) => [t.step, h('code', null, t.node), h('code', null, t.operator), level(t), result(t), took(t), bound(t)]))))];

@@ -64,15 +64,6 @@ class Look {
 export const glance = async () => new Look(0, {metrics: await ask('/metrics')});
 
 let timer, last, watching;
-const history = {};
-/** Keeps the last 60 values of a name; gives them. */
-export function remember(name, value) {
-  const values = (history[name] ??= []);
-  values.push(value);
-  if (values.length > 60) values.shift();
-  return values;
-}
-
 async function look() {
   const mine = watching;
   clearTimeout(timer);
