@@ -135,6 +135,10 @@ def linear(input, weight, bias=0, activation=None):
     return ACTIVATIONS[activation](input @ weight.T + bias)
 
 
+def dense(input, weight, bias=0, activation=None):
+    return ACTIVATIONS[activation](input @ weight + bias)
+
+
 def linear_pointwise(X, W, B=0, attr="none", alpha=None, beta=None, algorithm=None):
     if attr == "gelu" and algorithm == "tanh":
         attr = "gelu_tanh"
@@ -184,6 +188,7 @@ LINEAR = [
     ({"input": (5, 9), "weight": (4, 9), "bias": (4,)}, {}),
     ({"input": (9,), "weight": (4, 9)}, {}),
     ({"input": (2, 3, 8), "weight": (6, 8)}, {}), ({"input": (40, 65), "weight": (33, 65)}, {})]
+DENSE = [({**tensors, "weight": tensors["weight"][::-1]}, parameters) for tensors, parameters in LINEAR]
 ACTIVATED = [({"input": (6, 16), "weight": (10, 16), "bias": (10,)}, {"activation": name})
              for name in ACTIVATIONS if name]
 POINTWISE = [
@@ -249,6 +254,7 @@ JUDGES = {
                      [({"self": (5, 7), "mat2": (7, 3)}, {}), ({"self": (64, 33), "mat2": (33, 70)}, {}),
                       ({"self": (3, 0), "mat2": (0, 4)}, {})], lambda *_: "INT32", datatype="INT8"),
     "linear": Judge(linear, LINEAR, same, linear),
+    "dense": Judge(dense, DENSE, same, dense),
     "linear_pointwise": Judge(linear_pointwise, POINTWISE, same, linear_pointwise),
     "conv2d": Judge(conv2d, IMAGES, same, conv2d),
     "threshold_backward": Judge(gradients.threshold, gradients.THRESHOLD, same),

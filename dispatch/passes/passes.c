@@ -9,9 +9,10 @@ static const struct {
     const char *name;
     td_pass_run *run;
 } passes[] = {
-    {"clean", td_pass_clean},   {"fold_batch_norm", td_pass_fold_norm},
-    {"idioms", td_pass_idiom},  {"channels_last", td_pass_layout},
-    {"post_ops", td_pass_post}, {"views", td_pass_views},
+    {"clean", td_pass_clean},      {"fold_batch_norm", td_pass_fold_norm},
+    {"idioms", td_pass_idiom},     {"channels_last", td_pass_layout},
+    {"products", td_pass_product}, {"post_ops", td_pass_post},
+    {"views", td_pass_views},
 };
 
 #define PASSES ((int)(sizeof passes / sizeof *passes))

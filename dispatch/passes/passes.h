@@ -19,8 +19,8 @@ void td_passes_list(char names[TD_PASS_NAMES]);
 
 /* Runs a pass: 0 or -ENOMEM. */
 typedef int td_pass_run(struct td_model *model, struct td_plan *plan, struct td_model_pass *pass);
-td_pass_run td_pass_clean, td_pass_fold_norm, td_pass_idiom, td_pass_layout, td_pass_post,
-    td_pass_views;
+td_pass_run td_pass_clean, td_pass_fold_norm, td_pass_idiom, td_pass_layout, td_pass_product,
+    td_pass_post, td_pass_views;
 
 /* ---- steps.c ---- */
 
@@ -42,6 +42,13 @@ void td_step_set(struct td_plan_step *step, const char *name, const struct td_va
 
 /* The number of uses of each value, by steps and outputs; NULL: no memory. The caller frees it. */
 int *td_plan_count_readers(const struct td_plan *plan);
+
+struct td_plan_readers { /* by value */
+    int *n;              /* the number of its uses, by steps and outputs */
+    int *step;           /* the last that uses it; -1: an output does */
+};
+int td_plan_find_readers(const struct td_plan *plan, struct td_plan_readers *readers); /* -ENOMEM */
+void td_plan_free_readers(struct td_plan_readers *readers); /* also after a find that failed */
 
 /* Replacements of values by others (at an offset, in bytes), for a pass that goes through the steps
  * in order: the uses of each step are replaced when the pass reaches it, and the outputs at the

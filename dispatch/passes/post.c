@@ -1,6 +1,6 @@
-/* Makes pointwise steps that follow a convolution or a linear its post-ops: formulas that its
- * kernel applies to results in registers, before it stores them. There may be several in a row, and
- * some have another tensor as operand, such as the residual of a block. */
+/* Makes pointwise steps that follow a convolution, a linear or a dense its post-ops: formulas that
+ * its kernel applies to results in registers, before it stores them. There may be several in a row,
+ * and some have another tensor as operand, such as the residual of a block. */
 #include "dispatch/passes/passes.h"
 #include "kernels/loops/fused.h"
 #include "kernels/onednn/text.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const heavy[] = {"conv2d_channels_last", "linear", NULL};
+static const char *const heavy[] = {"conv2d_channels_last", "linear", "dense", NULL};
 
 struct follow { /* the steps that follow one and become its post-ops */
     char text[TD_POSTS * TD_POST_TEXT];
@@ -25,28 +25,8 @@ struct posts {
     struct td_plan *plan;
     struct td_model_pass *pass;
     struct td_binding *binding;
-    int *readers, *reader; /* by value: the number of its uses, and the last user; -1: an output */
+    struct td_plan_readers readers;
 };
-
-static int count_readers(struct posts *p)
-{
-    struct td_plan *plan = p->plan;
-    p->readers = calloc((size_t)plan->n_values + 1, sizeof *p->readers);
-    p->reader = calloc((size_t)plan->n_values + 1, sizeof *p->reader);
-    if (!p->readers || !p->reader)
-        return -ENOMEM;
-    for (int s = 0; s < plan->n_steps; s++)
-        for (int k = 0; plan->step[s].handle && k < plan->step[s].n_uses; k++) {
-            p->readers[plan->step[s].use[k].value]++;
-            p->reader[plan->step[s].use[k].value] = s;
-        }
-    for (int i = 0; i < plan->n_outputs; i++)
-        if (plan->output[i].value >= 0) {
-            p->readers[plan->output[i].value]++;
-            p->reader[plan->output[i].value] = -1;
-        }
-    return 0;
-}
 
 /* ---- one following step ---- */
 
@@ -185,13 +165,13 @@ static const struct td_impl *row_of(struct posts *p, const struct td_plan_step *
     return row;
 }
 
-/* Whether the step is not slower with post-ops: if a library's row computes it; or for linear, all
- * of whose rows apply post-ops, if the same row computes it with and without. */
+/* Whether the step is not slower with post-ops: if a library's row computes it; or for linear and
+ * dense, all of whose rows apply post-ops, if the same row computes it with and without. */
 static bool is_taken(struct posts *p, const struct td_plan_step *plain,
                      const struct td_plan_step *with)
 {
     const struct td_impl *row = row_of(p, with);
-    if (strcmp(plain->handle->schema.name, "linear") != 0)
+    if (!strcmp(plain->handle->schema.name, "conv2d_channels_last"))
         return row && row->library;
     return row && row == row_of(p, plain);
 }
@@ -202,8 +182,8 @@ static int follow_one(struct posts *p, int s)
     struct td_plan_step with = plan->step[s];
     struct follow f = {0};
     int value = with.value;
-    while (p->readers[value] == 1 && p->reader[value] >= 0) {
-        int next = p->reader[value];
+    while (p->readers.n[value] == 1 && p->readers.step[value] >= 0) {
+        int next = p->readers.step[value];
         if (!td_is_pointwise(plan->step[next].handle->op))
             break;
         const char *no = add_one(p, &f, s, value, next);
@@ -223,7 +203,7 @@ static int follow_one(struct posts *p, int s)
     }
     for (int k = 0; k < f.n_others; k++)
         if (f.use[k].value >= 0)
-            p->reader[f.use[k].value] = s;
+            p->readers.step[f.use[k].value] = s;
     plan->value[with.value].step = f.step[0]; /* no step makes it now */
     with.value = value;
     plan->value[value].step = s;
@@ -237,13 +217,12 @@ static int follow_one(struct posts *p, int s)
 int td_pass_post(struct td_model *model, struct td_plan *plan, struct td_model_pass *pass)
 {
     struct posts p = {.plan = plan, .pass = pass, .binding = td_binding_create(plan)};
-    int err = p.binding ? count_readers(&p) : -ENOMEM;
+    int err = p.binding ? td_plan_find_readers(plan, &p.readers) : -ENOMEM;
     (void)model;
     for (int s = 0; s < plan->n_steps && !err; s++)
         if (td_step_is(&plan->step[s], heavy) && !td_step_arg(&plan->step[s], "activation"))
             err = follow_one(&p, s);
     td_binding_free(&p.binding);
-    free(p.readers);
-    free(p.reader);
+    td_plan_free_readers(&p.readers);
     return err;
 }

@@ -96,6 +96,27 @@ int *td_plan_count_readers(const struct td_plan *plan)
     return readers;
 }
 
+int td_plan_find_readers(const struct td_plan *plan, struct td_plan_readers *readers)
+{
+    readers->n = td_plan_count_readers(plan);
+    readers->step = calloc((size_t)plan->n_values + 1, sizeof *readers->step);
+    if (!readers->n || !readers->step)
+        return -ENOMEM;
+    for (int s = 0; s < plan->n_steps; s++)
+        for (int k = 0; plan->step[s].handle && k < plan->step[s].n_uses; k++)
+            readers->step[plan->step[s].use[k].value] = s;
+    for (int i = 0; i < plan->n_outputs; i++)
+        if (plan->output[i].value >= 0)
+            readers->step[plan->output[i].value] = -1;
+    return 0;
+}
+
+void td_plan_free_readers(struct td_plan_readers *readers)
+{
+    free(readers->n);
+    free(readers->step);
+}
+
 int td_renames_begin(struct td_renames *renames, struct td_plan *plan)
 {
     renames->plan = plan;

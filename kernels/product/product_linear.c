@@ -1,5 +1,6 @@
 /* linear, with post-ops that are applied before the result is stored: as linear's keyword for
- * people and plans, and as linear_pointwise with PyTorch's words for the graphs that name it. */
+ * people and plans, and as linear_pointwise with PyTorch's words for the graphs that name it; and
+ * dense, which is linear of a weight that lies as matmul wants it, [in_features, out_features]. */
 #include "kernels/product/product.h"
 
 #include <errno.h>
@@ -19,6 +20,12 @@ static int check_bias(struct td_call *call, int64_t n)
     return 0;
 }
 
+static bool is_turned(const struct td_call *call)
+{
+    const struct td_product *family = call->op->family;
+    return family->turned;
+}
+
 static int rule(struct td_call *call)
 {
     const struct td_tensor *input = &call->arg[0].tensor, *weight = &call->arg[1].tensor;
@@ -27,26 +34,27 @@ static int rule(struct td_call *call)
                          td_dtype_name(weight->dtype), td_dtype_name(input->dtype));
     if (!input->rank)
         return td_refuse(call, "input: is a single number; its shape must be [.., in_features]");
+    bool turned = is_turned(call);
     if (weight->rank < 1 || weight->rank > 2)
-        return td_refuse(call,
-                         "weight: is of rank %d; its shape must be [out_features, in_features] or "
-                         "[in_features]",
-                         weight->rank);
-    int64_t k = input->shape[input->rank - 1], w_k = weight->shape[weight->rank - 1];
+        return td_refuse(call, "weight: is of rank %d; its shape must be %s or [in_features]",
+                         weight->rank,
+                         turned ? "[out_features, in_features]" : "[in_features, out_features]");
+    int64_t k = input->shape[input->rank - 1];
+    int64_t w_k = weight->shape[turned ? weight->rank - 1 : 0];
     if (k != w_k)
         return td_refuse(call,
-                         "weight: has %lld columns, input's last dimension is %lld; they "
-                         "must be equal",
-                         (long long)w_k, (long long)k);
+                         "weight: has %lld %s, input's last dimension is %lld; they must be equal",
+                         (long long)w_k, turned ? "columns" : "rows", (long long)k);
+    int64_t n = weight->rank == 2 ? weight->shape[turned ? 0 : 1] : 1;
     struct td_tensor *out = &call->out[0];
     *out = *input;
     out->weight = NULL;
     if (weight->rank == 2)
-        out->shape[out->rank - 1] = weight->shape[0];
+        out->shape[out->rank - 1] = n;
     else
         out->rank--;
     call->n_out = 1;
-    return check_bias(call, weight->rank == 2 ? weight->shape[0] : 1);
+    return check_bias(call, n);
 }
 
 static int rule_linear(struct td_call *call)
@@ -109,11 +117,19 @@ static void gemm(const struct td_call *call, struct td_gemm *g)
                           .bias = td_arg(call, 2),
                           .bias_j = 1,
                           .out = &call->out[0],
+                          .k = input->shape[input->rank - 1],
+                          .m = 1,
+                          .n = 1,
                           .step_k = 1,
                           .threads = call->threads};
-    g->k = g->step_n = weight->shape[weight->rank - 1];
-    g->n = weight->rank == 2 ? weight->shape[0] : 1;
-    g->m = 1;
+    bool turned = is_turned(call);
+    if (weight->rank == 2)
+        g->n = weight->shape[turned ? 0 : 1];
+    g->step_n = g->k;
+    if (!turned && g->n > 1) {
+        g->step_k = g->n;
+        g->step_n = 1;
+    }
     for (int d = 0; d < input->rank - 1; d++)
         g->m *= input->shape[d];
     bool pointwise = call->n_args == 7;
@@ -128,6 +144,7 @@ static void gemm(const struct td_call *call, struct td_gemm *g)
 }
 
 static const struct td_product family = {.gemm = gemm, .add = -1, .turned = true};
+static const struct td_product family_dense = {.gemm = gemm, .add = -1};
 
 const struct td_op td_op_linear = {
     .schema = "linear(Tensor input, Tensor weight, Tensor? bias=None, *, str? activation=None, "
@@ -164,5 +181,25 @@ const struct td_op td_op_linear_pointwise = {
     .family = &family,
     .samples = (const char *const[]){"X=[n,m] W=[20,m] B=[20] attr=leaky_relu alpha=0.5",
                                      "X=[3,n] W=[m,n] attr=silu", NULL},
+    .flops = td_product_flops,
+};
+
+const struct td_op td_op_dense = {
+    .schema = "dense(Tensor input, Tensor weight, Tensor? bias=None, *, str? activation=None, "
+              "Tensor[]? others=None) -> Tensor",
+    .doc = "out = activation(input x weight + bias): linear of a weight of [in_features, "
+           "out_features]",
+    .rule = rule_linear,
+    .dtypes = TD_INTS | TD_FLOATS,
+    .ulp = 24,
+    .sums = true,
+    .impls = td_product_impls,
+    .family = &family_dense,
+    .samples = (const char *const[]){"input=[n,m] weight=[m,n] bias=[n]",
+                                     "input=[5,n] weight=[n,m] bias=[m]", "input=[n] weight=[n,m]",
+                                     "input=[2,n,m] weight=[m,9]", "input=[3,n] weight=[n]",
+                                     "input=[20,n] weight=[n,33] bias=[33] activation=gelu",
+                                     "input=[5,n] weight=[n,m] activation=plus,relu others=[5,m]",
+                                     "input=[2,n] weight=[n,m] activation=mul others=[m]", NULL},
     .flops = td_product_flops,
 };

@@ -213,7 +213,8 @@ START_TEST(test_posts)
     int j = add("relu(linear(a, b) + c)", 3, V(rows, weight, constant_of(bias, 1, (int64_t[]){4})));
     finish(add("reshape(a, [-1])", 1, V(j)));
     check_runs(540, false);
-    ck_assert_int_eq(pass_called("post_ops")->done, 1 + 2 + 1 + 1 + 2 + 4 + 2);
+    ck_assert_int_eq(pass_called("products")->done, 1); /* the bias */
+    ck_assert_int_eq(pass_called("post_ops")->done, 1 + 2 + 1 + 1 + 2 + 4 + 1);
     ck_assert_int_eq(pass_called("post_ops")->n_refused, 2);
     ck_assert_str_eq(pass_called("post_ops")->refused[1].why, "four others follow already");
     ck_assert_int_eq(count_steps("div"), 1);
@@ -251,6 +252,43 @@ START_TEST(test_posts_of_two)
     check_runs(540, false);
     ck_assert_int_eq(pass_called("post_ops")->done, 2);
     ck_assert_int_eq(pass_called("post_ops")->n_refused, 0);
+    end();
+}
+END_TEST
+
+/* Products by constants become dense where something pointwise follows, and take what it adds as
+ * their bias; others say why they do not. */
+START_TEST(test_products)
+{
+    static const char *const why[] = {"its second factor is no constant", "its first is a constant",
+                                      "what it adds is no vector of constants",
+                                      "its second factor is no constant matrix of FP32"};
+    float number[16] = {1, -2, 3, 0.5f, 2, -1, 0.25f, 1, -3, 2, 1, 0.5f, -1, 2, 0, 1};
+    begin(1);
+    int w = constant_of(number, 2, (int64_t[]){4, 3}),
+        v = constant_of(number, 2, (int64_t[]){3, 4});
+    int row = constant_of(number, 1, (int64_t[]){3}),
+        square = constant_of(number, 2, (int64_t[]){4, 4});
+    int rows = constant_of(number, 2, (int64_t[]){1, 4});
+    int image = add("reshape(a, [3, 45, 4])", 1, V(graph_inputs[0]));
+    int a = add("relu(matmul(a, b) + c)", 3, V(image, w, row));
+    int flat = add("reshape(a, [135, 3])", 1, V(a));
+    int b = add("c + mm(a, b)", 3, V(flat, v, rows)); /* the bias alone */
+    int c = add("relu6(addmm(b, a, c))", 3, V(b, constant_of(number, 1, (int64_t[]){4}), square));
+    int d = add("mm(a, b)", 2, V(c, square)); /* nothing pointwise follows */
+    int e = add("relu(matmul(a, b))", 2,
+                V(add("reshape(mm(transpose(a, 0, 1), a), [4, 4])", 1, V(d)), square));
+    int f = add("relu(mm(transpose(a, 0, 1), a))", 1, V(c));
+    int g = add("relu(matmul(b, a))", 2, V(e, square));
+    int h = add("relu(addmm(b, a, c))", 3, V(f, square, square));
+    int i = add("relu(matmul(a, b))", 2, V(image, constant_of(number, 1, (int64_t[]){4})));
+    finish(add("cat([reshape(a, [-1]), reshape(b, [-1]), reshape(c, [-1])])", 3, V(g, h, i)));
+    check_runs(540, false);
+    ck_assert_int_eq(pass_called("products")->done, 2 + 2 + 1 + 1);
+    ck_assert_int_eq(pass_called("products")->n_refused, 4);
+    for (int k = 0; k < 4; k++)
+        ck_assert_str_eq(pass_called("products")->refused[k].why, why[k]);
+    ck_assert_int_eq(count_steps("dense"), 4);
     end();
 }
 END_TEST
@@ -298,7 +336,7 @@ int main(void)
 {
     const TTest *const tests[] = {test_norm, test_norm_of_one_weight, test_norm_of_the_height,
                                   test_norm_of_no_weight, test_fused, test_posts_beside_readers,
-                                  test_idioms,
+                                  test_products, test_idioms,
                                   /* with post-ops of a convolution, which need AVX2: */
                                   test_posts, test_posts_keep_nan, test_posts_of_two};
     size_t left = td_cpu_init(NULL, &problem) || td_cpu()->cpu_levels >> TD_ISA_avx2 & 1 ? 0 : 3;

@@ -147,7 +147,7 @@ static const char lower[] =
     " baddbmm addmm _addmm_activation addbmm linear _convolution.deprecated matmul conv_tbc"
     " mkldnn_rnn_layer conv_transpose1d conv_transpose2d.input conv_transpose3d.input prelu"
     " scaled_dot_product_attention _native_multi_head_attention"
-    " einsum convolution linear_pointwise conv2d_channels_last ";
+    " einsum convolution linear_pointwise dense conv2d_channels_last ";
 static const char fp32[] =
     " avg_pool3d binary_cross_entropy grid_sampler polar prod prod.dim_int quantile quantile.scalar"
     " nanquantile nanquantile.scalar stft stft.center cdist grid_sampler_2d"

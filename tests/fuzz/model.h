@@ -70,6 +70,7 @@ static inline void run_model(struct td_model *model)
         td_model_free_results(&results);
     }
     td_model_visit_plans(model, visit_plan, model);
+    visit_pass(model, "products");
     visit_pass(model, "post_ops");
     for (int i = 0; i < made; i++)
         sample_free(in[i].data, td_nbytes(&in[i]));

@@ -164,6 +164,9 @@ def build(m, op, p):
         return m("Transpose", "self", perm=order)
     if op == "linear":
         return activated(m, linear(m, "input", "weight", "bias"), p.get("activation", "none"))
+    if op == "dense":
+        x = m("MatMul", "input", "weight")
+        return activated(m, m("Add", x, "bias") if "bias" in m.tensors else x, p.get("activation", "none"))
     if op == "linear_pointwise":
         name = p.get("attr", "none")
         x = linear(m, "X", "W", "B")

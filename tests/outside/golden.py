@@ -302,6 +302,8 @@ def product_of(name, tensors):
     image, weight, bias = (to_torch(t).double() for t in tensors)
     if name == "linear":
         return aten(name)(image, weight, bias)
+    if name == "dense":
+        return torch.addmm(bias, image, weight)
     return torch.ops.aten.conv2d(image.permute(0, 3, 1, 2), weight, bias).permute(0, 2, 3, 1).contiguous()
 
 
@@ -310,7 +312,8 @@ def post_op(golden, overload, rng, kind, steps):
     def small(*shape):
         return tensor_of(kind, rng.integers(-4, 5, shape) / 2)
     name = overload["name"]
-    tensors = [small(4, 3), small(9, 3), small(9)] if name == "linear" else [small(1, 3, 3, 3), small(9, 3, 1, 1), small(9)]
+    tensors = {"linear": [small(4, 3), small(9, 3), small(9)], "dense": [small(4, 3), small(3, 9), small(9)]}.get(
+        name, [small(1, 3, 3, 3), small(9, 3, 1, 1), small(9)])
     out = product = product_of(name, tensors)
     others = [tensor_of(kind, rng.integers(-4, 5, tuple(out.shape)) / 2 + 0.25) for _, _, two in steps if two]
     call = dict(zip(("input", "weight", "bias"), tensors))
@@ -372,7 +375,7 @@ def main():
                 made = [f"{name} ! only shape and type are told\n".encode()]
             else:
                 made = list(golden.by_torch(overload)) or list(golden.by_numpy(overload))
-            if name in ("linear", "conv2d_channels_last"):
+            if name in ("linear", "dense", "conv2d_channels_last"):
                 made += post_ops(golden, overload, rng, ["FP64", "FP32", "BF16", "FP16"] if name == "linear" else ["FP64", "FP32"])
             files[name[0]] += made
             print(f"{name}: {len(made)}, {sum(map(len, made))} bytes", flush=True)

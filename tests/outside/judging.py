@@ -71,9 +71,12 @@ def draw_call(rng, op):
     if op == "_int_mm":
         m, k, n = (int(v) for v in rng.integers(1, 130, 3))
         return {"self": (m, k), "mat2": (k, n)}, {}
-    if op == "linear":
+    if op in ("linear", "dense"):
         name = random.Random(int(rng.integers(1 << 30))).choice(sorted(filter(None, operators.ACTIVATIONS)))
-        return draw_linear(rng, ("input", "weight", "bias")), {"activation": name}
+        shapes = draw_linear(rng, ("input", "weight", "bias"))
+        if op == "dense":
+            shapes["weight"] = shapes["weight"][::-1]
+        return shapes, {"activation": name}
     if op == "linear_pointwise":
         return draw_linear(rng, ("X", "W", "B")), {"attr": "relu"}
     if op == "conv2d":
