@@ -8,6 +8,7 @@
 #include "kernels/copy.h"
 #include "kernels/move/move.h"
 #include "kernels/move/move_few.h"
+#include "kernels/move/move_turn.h"
 #include "kernels/vec.h"
 
 #include <string.h>
@@ -99,21 +100,6 @@ static void run_any(int64_t size, void *out, int64_t out_step, const void *in, i
 }
 
 /* ---- planes ---- */
-
-#define DEFINE_BLOCK(type)                                                                         \
-    static void block_##type(type *out, int64_t out_row, const type *in, int64_t in_col,           \
-                             int64_t rows, int64_t cols)                                           \
-    {                                                                                              \
-        for (int64_t r = 0; r < rows; r++)                                                         \
-            SINGLY for (int64_t c = 0; c < cols; c++)                                              \
-            {                                                                                      \
-                out[r * out_row + c] = in[r + c * in_col];                                         \
-                SINGLE;                                                                            \
-            }                                                                                      \
-    }
-DEFINE_BLOCK(uint8_t)
-DEFINE_BLOCK(uint16_t)
-DEFINE_BLOCK(uint64_t)
 
 /* rows, cols: at most TD_LANES. */
 TD_INLINE void turn_part(uint32_t *out, int64_t out_row, const uint32_t *in, int64_t in_col,
@@ -230,16 +216,16 @@ static void planes(void *arg, int64_t begin, int64_t end)
         }
         switch (job->size) {
         case 1:
-            block_uint8_t(out, job->out_row, in, job->in_col, rows, cols);
+            td_turn_plane_1(out, job->out_row, in, job->in_col, rows, cols, job->down);
             break;
         case 2:
-            block_uint16_t(out, job->out_row, in, job->in_col, rows, cols);
+            td_turn_plane_2(out, job->out_row, in, job->in_col, rows, cols, job->down);
             break;
         case 4:
             block_words(job, out, in, rows, cols);
             break;
         default:
-            block_uint64_t(out, job->out_row, in, job->in_col, rows, cols);
+            td_turn_plane_8(out, job->out_row, in, job->in_col, rows, cols, job->down);
         }
     }
 }
@@ -379,7 +365,8 @@ void TD_NAME(move_piece)(const struct td_piece *p, int threads)
     job.rows = job.shape[d];
     job.out_row = job.out_step[d];
     take_out(&job, d);
-    job.down = job.rows >= LONG && !(TD_LANES < SIDE && job.out_row * size % ALIAS == 0);
+    job.down =
+        job.rows >= LONG && !((TD_LANES < SIDE || size != 4) && job.out_row * size % ALIAS == 0);
     job.block_rows = size == 4 && job.down ? 16 * BLOCK : BLOCK;
     job.block_cols = size == 4 && !job.down ? 8 * BLOCK : BLOCK;
     if (TD_LANES >= 8 && size == 4 && job.rows < FEW)
