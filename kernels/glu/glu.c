@@ -25,10 +25,11 @@ static double flops(const struct td_call *call)
 }
 
 td_kernel td_glu_ref;
-TD_KERNELS_3(glu);
+TD_KERNELS_3(glu_f32);
+TD_KERNELS_3(glu_f64);
 
 static const struct td_impl impls[] = {
-    TD_SIMD_3(glu, TD_FLOATS) TD_REF(glu),
+    TD_SIMD_3(glu_f32, TD_f32 | TD_f16 | TD_bf16) TD_SIMD_3(glu_f64, TD_f64) TD_REF(glu),
     {0},
 };
 

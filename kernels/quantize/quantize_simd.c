@@ -34,20 +34,36 @@ static void lay_out(const struct walk *w, int64_t begin, int64_t n, float *scale
     }
 }
 
-static void compute(const struct walk *w, float *x, const float *scale, const float *zero,
-                    int64_t n)
+/* n elements, a multiple of a vector's; one: all have the first one's scale and zero point. */
+TD_INLINE void compute(const struct walk *w, float *y, const float *x, const float *scale,
+                       const float *zero, int64_t n, const bool one)
 {
-    V low = L_c(w->low), high = L_c(w->high);
+    V low = L_c(w->low), high = L_c(w->high), s = L_load(scale), z = L_load(zero);
     for (int64_t k = 0; k < n; k += L_LANES) {
-        V a = L_load(x + k), s = L_load(scale + k), z = L_load(zero + k);
+        V a = L_load(x + k);
+        s = one ? s : L_load(scale + k);
+        z = one ? z : L_load(zero + k);
         if (td_quantize(w->call)->way == TD_QUANTIZE_back) {
-            L_store(x + k, L_mul(L_sub(a, z), s));
+            L_store(y + k, L_mul(L_sub(a, z), s));
             continue;
         }
-        V y = L_add(L_round(w->divides ? L_div(a, s) : L_mul(a, s)), z);
-        y = L_sel(L_gt(y, low), L_sel(L_lt(y, high), y, high), low);
-        L_store(x + k, y);
+        V q = L_add(L_round(w->divides ? L_div(a, s) : L_mul(a, s)), z);
+        L_store(y + k, L_sel(L_gt(q, low), L_sel(L_lt(q, high), q, high), low));
     }
+}
+
+/* Whole numbers within the limits of their type; other types are left to the cast. */
+static bool narrow(int64_t n, void *out, enum td_dtype type, const float *x)
+{
+    if (type == TD_i8)
+        for (int64_t k = 0; k < n; k++)
+            ((int8_t *)out)[k] = (int8_t)(int32_t)x[k];
+    else if (type == TD_u8)
+        for (int64_t k = 0; k < n; k++)
+            ((uint8_t *)out)[k] = (uint8_t)(int32_t)x[k];
+    else
+        return false;
+    return true;
 }
 
 static void run_range(void *arg, int64_t begin, int64_t end)
@@ -58,14 +74,24 @@ static void run_range(void *arg, int64_t begin, int64_t end)
     float x[TILE + 16] = {0}, scale[TILE + 16] = {0}, zero[TILE + 16] = {0};
     bool one = !td_quantize(w->call)->channels;
     if (one)
-        lay_out(w, 0, w->channels.inner < TILE ? w->channels.inner : TILE, scale, zero);
+        lay_out(w, 0, TILE, scale, zero);
     for (int64_t i = begin; i < end; i += TILE) {
-        int64_t n = end - i < TILE ? end - i : TILE;
-        TD_NAME(convert)(n, x, TD_f32, (const char *)in->data + (size_t)i * size_in, in->dtype);
-        if (!one)
+        int64_t n = end - i < TILE ? end - i : TILE, whole = n + (-n & (L_LANES - 1));
+        char *to = (char *)out->data + (size_t)i * size_out;
+        const char *from = (const char *)in->data + (size_t)i * size_in;
+        bool reads = in->dtype == TD_f32 && n == whole, writes = out->dtype == TD_f32 && n == whole;
+        const float *a = reads ? (const float *)from : x;
+        float *y = writes ? (float *)to : x;
+        if (!reads)
+            TD_NAME(convert)(n, x, TD_f32, from, in->dtype);
+        if (one)
+            compute(w, y, a, scale, zero, whole, true);
+        else {
             lay_out(w, i, n, scale, zero);
-        compute(w, x, scale, zero, n);
-        TD_NAME(convert)(n, (char *)out->data + (size_t)i * size_out, out->dtype, x, TD_f32);
+            compute(w, y, a, scale, zero, whole, false);
+        }
+        if (!writes && !narrow(n, to, out->dtype, x))
+            TD_NAME(convert)(n, to, out->dtype, x, TD_f32);
     }
 }
 
