@@ -53,12 +53,14 @@ TD_INLINE void store(void *p, int64_t i, enum td_dtype to, V v)
  * places apart from odd ones; and what only picks halves does so as they are stored. */
 #define AS_EVEN(k) td_even_bf16(td_load_pairs((const uint16_t *)in##k + i))
 #define AS_ODD(k) td_odd_bf16(td_load_pairs((const uint16_t *)in##k + i))
-#define AHEAD_truth(operands, lanes)
-#define AHEAD_ratio(operands, lanes)
-#define AHEAD_pick(operands, lanes)                                                                \
+#define AHEAD_truth(id, operands, lanes)
+#define AHEAD_ratio(id, operands, lanes)
+#define AHEAD_pick(id, operands, lanes)                                                            \
     if (all != TD_bool)                                                                            \
         i = pick_halves(n, out, in);
-#define AHEAD_same(operands, lanes)                                                                \
+#define AHEAD_same(id, operands, lanes)                                                            \
+    if (all != TD_bool && (TD_POINT_##id == TD_POINT_neg || TD_POINT_##id == TD_POINT_abs))        \
+        i = sign_halves(n, out, in[0], TD_POINT_##id == TD_POINT_neg);                             \
     for (; all == TD_bf16 && i + 2 * L_LANES <= n; i += 2 * L_LANES) {                             \
         V even, odd;                                                                               \
         {                                                                                          \
@@ -67,8 +69,31 @@ TD_INLINE void store(void *p, int64_t i, enum td_dtype to, V v)
         {                                                                                          \
             IN_##operands(AS_ODD, AS_ODD(0)) odd = lanes;                                          \
         }                                                                                          \
-        td_store_bf16_pairs((uint16_t *)out + i, even, odd);                                       \
+        if (EXACT(id))                                                                             \
+            store_exact((uint16_t *)out + i, even, odd);                                           \
+        else                                                                                       \
+            td_store_bf16_pairs((uint16_t *)out + i, even, odd);                                   \
     }
+
+/* Whether the result is an operand, or 0: of BF16 it is not rounded. */
+#define EXACT(id)                                                                                  \
+    (TD_POINT_##id == TD_POINT_relu || TD_POINT_##id == TD_POINT_maximum ||                        \
+     TD_POINT_##id == TD_POINT_minimum)
+
+TD_INLINE void store_exact(uint16_t *p, V even, V odd)
+{
+    td_vu pairs = (td_vu)even >> 16 | (td_vu)odd;
+    memcpy(p, &pairs, sizeof pairs);
+}
+
+/* The other sign, or none. */
+static int64_t sign_halves(int64_t n, uint16_t *y, const uint16_t *x, bool other)
+{
+    uint16_t kept = other ? 0xffff : 0x7fff, turned = other ? 0x8000 : 0;
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (x[i] & kept) ^ turned;
+    return n;
+}
 
 static int64_t pick_halves(int64_t n, uint16_t *y, const void *const *in)
 {
@@ -119,7 +144,7 @@ static enum td_dtype of_one_type(const struct td_point_args *args, int first, in
     {                                                                                              \
         (void)all, (void)type, (void)from0, (void)from1, (void)from2;                              \
         PARAMS FROM_##operands int64_t i = 0;                                                      \
-        AHEAD_##result(operands, lanes) for (; i < n; i += L_LANES)                                \
+        AHEAD_##result(id, operands, lanes) for (; i < n; i += L_LANES)                            \
         {                                                                                          \
             IN_##operands(AS_ANY, FIRST_##result(AS_ANY)) OUT_ANY_##result(lanes);                 \
         }                                                                                          \
