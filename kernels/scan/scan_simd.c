@@ -1,12 +1,17 @@
 /* The scans, vector form. Elements come through a tile of doubles, or of INT64 where they are whole
- * numbers. Along the last dimension a row is scanned there piece by piece; along another one, row
- * after row enters what runs along each of a block of columns: where columns are few, many rows
- * share a tile. */
+ * numbers. Along the last dimension rows are scanned there piece by piece, four at a time, since
+ * one alone waits for each of its steps; along another one, row after row enters what runs along
+ * each of a block of columns: where columns are few, many rows share a tile. A step that is dear
+ * takes rows as columns, in lanes. */
+#define TD_REAL_BITS 64
+#include "kernels/formulas.h"
 #include "kernels/lines.h"
 #include "kernels/none.h"
 #include "kernels/scan/scan.h"
 
 #define PIECE 512 /* elements of a row, or columns of a block: a tile of each sort fills 4 KiB */
+#define ABREAST 4 /* rows that are scanned together, */
+#define TURNED 16 /* and those that are taken as columns */
 
 enum { NONE };
 
@@ -24,9 +29,22 @@ struct job {
 
 static double log_add(double a, double b)
 {
-    if (a == b && isinf(a))
-        return a;
-    return (a > b || a != a ? a : b) + log1p(exp(-fabs(a - b)));
+    return o_logaddexp(L_c(a), L_c(b))[0];
+}
+
+static void log_columns(double *x, int64_t *places, double *carry, int64_t n, int64_t k)
+{
+    (void)places;
+    for (int64_t i = 0; i < n; i += L_LANES) {
+        size_t bytes = (size_t)(n - i < L_LANES ? n - i : L_LANES) * sizeof *x;
+        V s = L_c(-(double)INFINITY), v = {0};
+        memcpy(&v, x + i, bytes);
+        if (k)
+            memcpy(&s, carry + i, bytes);
+        s = o_logaddexp(s, v);
+        memcpy(x + i, &s, bytes);
+        memcpy(carry + i, &s, bytes);
+    }
 }
 
 /* ---- into the tile and out of it ---- */
@@ -106,7 +124,8 @@ static void store_whole(void *out, const int64_t *from, int64_t n, enum td_dtype
     }
 }
 
-/* ---- the scans: of n elements of a row that goes on, and of a row of n columns ---- */
+/* ---- the scans: of n elements of a row that goes on, of so many of ABREAST rows, and of a row of
+ * n columns ---- */
 
 #define ROWS(T, sort, id, init)                                                                    \
     static void id##_##sort(T *x, int64_t *places, T *carry, int64_t n, int64_t k)                 \
@@ -116,6 +135,17 @@ static void store_whole(void *out, const int64_t *from, int64_t n, enum td_dtype
         for (int64_t i = 0; i < n; i++)                                                            \
             x[i] = s = step_##id##_##sort(s, x[i]);                                                \
         *carry = s;                                                                                \
+    }                                                                                              \
+    static void id##_##sort##_abreast(T *x, int64_t *places, T *carry, int64_t n, int64_t k)       \
+    {                                                                                              \
+        T s[ABREAST];                                                                              \
+        (void)places;                                                                              \
+        for (int r = 0; r < ABREAST; r++)                                                          \
+            s[r] = k ? carry[r] : (T)(init);                                                       \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            _Pragma("GCC unroll 4") for (int r = 0; r < ABREAST; r++) x[r * n + i] = s[r] =        \
+                step_##id##_##sort(s[r], x[r * n + i]);                                            \
+        memcpy(carry, s, sizeof s);                                                                \
     }                                                                                              \
     static void id##_##sort##_columns(T *x, int64_t *places, T *carry, int64_t n, int64_t k)       \
     {                                                                                              \
@@ -136,6 +166,24 @@ static void store_whole(void *out, const int64_t *from, int64_t n, enum td_dtype
             places[i] = at;                                                                        \
         }                                                                                          \
         *carry = s;                                                                                \
+    }                                                                                              \
+    static void id##_##sort##_abreast(T *row, int64_t *places, T *carry, int64_t n, int64_t k)     \
+    {                                                                                              \
+        T all[ABREAST];                                                                            \
+        int64_t where[ABREAST];                                                                    \
+        for (int r = 0; r < ABREAST; r++) {                                                        \
+            all[r] = k ? carry[r] : row[r * n];                                                    \
+            where[r] = k ? places[(r + 1) * (PIECE / ABREAST) - 1] : 0;                            \
+        }                                                                                          \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            _Pragma("GCC unroll 4") for (int r = 0; r < ABREAST; r++)                              \
+            {                                                                                      \
+                const T x = row[r * n + i], s = all[r];                                            \
+                where[r] ^= (where[r] ^ (k + i)) & -(int64_t)(better);                             \
+                row[r * n + i] = all[r] = (better) ? x : s;                                        \
+                places[r * n + i] = where[r];                                                      \
+            }                                                                                      \
+        memcpy(carry, all, sizeof all);                                                            \
     }                                                                                              \
     static void id##_##sort##_columns(T *row, int64_t *places, T *carry, int64_t n, int64_t k)     \
     {                                                                                              \
@@ -166,15 +214,17 @@ static void store_whole(void *out, const int64_t *from, int64_t n, enum td_dtype
 typedef void real_row(double *x, int64_t *places, double *carry, int64_t n, int64_t k);
 typedef void whole_row(int64_t *x, int64_t *places, int64_t *carry, int64_t n, int64_t k);
 
-static real_row *const real_rows[][2] = {
-#define TD_SCAN_STEP(id, ...) {id##_real, id##_real_columns},
-#define TD_SCAN_PICK(id, ...) {id##_real, id##_real_columns},
+enum shape { ROW, COLUMNS, ROWS_ABREAST, SHAPES };
+static real_row *const real_rows[][SHAPES] = {
+#define TD_SCAN_STEP(id, ...) {id##_real, id##_real_columns, id##_real_abreast},
+#define TD_SCAN_PICK(id, ...) {id##_real, id##_real_columns, id##_real_abreast},
 #include "kernels/scan/scan.def"
 };
-static whole_row *const whole_rows[][2] = {
+static whole_row *const whole_rows[][SHAPES] = {
 #define TD_SCAN_STEP(id, cost, init, of_reals, of_wholes)                                          \
-    {TD_MEANT(of_wholes) ? id##_whole : NULL, TD_MEANT(of_wholes) ? id##_whole_columns : NULL},
-#define TD_SCAN_PICK(id, ...) {id##_whole, id##_whole_columns},
+    {TD_MEANT(of_wholes) ? id##_whole : NULL, TD_MEANT(of_wholes) ? id##_whole_columns : NULL,     \
+     TD_MEANT(of_wholes) ? id##_whole_abreast : NULL},
+#define TD_SCAN_PICK(id, ...) {id##_whole, id##_whole_columns, id##_whole_abreast},
 #include "kernels/scan/scan.def"
 };
 
@@ -202,12 +252,19 @@ static int64_t *places_of(struct state *state, int64_t row, int64_t n, int64_t k
     return places;
 }
 
+static real_row *real_run(const struct job *job, enum shape shape)
+{
+    return shape == COLUMNS && job->scan == TD_SCAN_logsumexp ? log_columns
+                                                              : real_rows[job->scan][shape];
+}
+
 /* n elements from number at on, which are number k along the dimension; of columns, that many rows
  * from there on. */
 static void scan(const struct job *job, struct state *state, int64_t at, int64_t n, int64_t rows,
                  int64_t k)
 {
     bool columns = job->s.inner > 1, picks = columns && job->places;
+    const enum shape shape = columns ? COLUMNS : ROW;
     const char *x = job->x + at * (int64_t)td_dtype_size(job->from);
     char *out = job->out + at * (int64_t)td_dtype_size(job->to);
     bool real = td_dtype_kind(job->from) == 'f';
@@ -218,11 +275,10 @@ static void scan(const struct job *job, struct state *state, int64_t at, int64_t
     for (int64_t r = 0; r < rows; r++) {
         int64_t *places = picks ? places_of(state, r, n, k + r) : state->places;
         if (real)
-            real_rows[job->scan][columns](state->x.real + r * n, places, state->carry.real, n,
-                                          k + r);
+            real_run(job, shape)(state->x.real + r * n, places, state->carry.real, n, k + r);
         else
-            whole_rows[job->scan][columns](state->x.whole + r * n, places, state->carry.whole, n,
-                                           k + r);
+            whole_rows[job->scan][shape](state->x.whole + r * n, places, state->carry.whole, n,
+                                         k + r);
     }
     if (real)
         store_real(out, state->x.real, n * rows, job->to);
@@ -237,6 +293,62 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* ABREAST rows along the last dimension, the first one's elements from number at on. */
+static void scan_abreast(const struct job *job, struct state *state, int64_t at)
+{
+    int64_t size_from = (int64_t)td_dtype_size(job->from),
+            size_to = (int64_t)td_dtype_size(job->to);
+    bool real = td_dtype_kind(job->from) == 'f';
+    for (int64_t k = 0, n; k < job->s.size && !(k && td_stopped()); k += n) {
+        n = least(job->s.size - k, PIECE / ABREAST);
+        for (int64_t r = 0; r < ABREAST; r++) {
+            const char *x = job->x + (at + r * job->s.size + k) * size_from;
+            if (real)
+                load_real(state->x.real + r * n, x, n, job->from);
+            else
+                load_whole(state->x.whole + r * n, x, n, job->from);
+        }
+        if (real)
+            real_rows[job->scan][ROWS_ABREAST](state->x.real, state->places, state->carry.real, n,
+                                               k);
+        else
+            whole_rows[job->scan][ROWS_ABREAST](state->x.whole, state->places, state->carry.whole,
+                                                n, k);
+        for (int64_t r = 0; r < ABREAST; r++) {
+            int64_t to = at + r * job->s.size + k;
+            if (real)
+                store_real(job->out + to * size_to, state->x.real + r * n, n, job->to);
+            else
+                store_whole(job->out + to * size_to, state->x.whole + r * n, n, job->to);
+            if (job->places)
+                memcpy(job->places + to, state->places + r * n, (size_t)n * sizeof *job->places);
+        }
+    }
+}
+
+/* Up to TURNED such rows, as columns. */
+static void scan_turned(const struct job *job, struct state *state, int64_t at, int64_t rows)
+{
+    int64_t size_from = (int64_t)td_dtype_size(job->from),
+            size_to = (int64_t)td_dtype_size(job->to);
+    double line[PIECE / TURNED];
+    for (int64_t k = 0, n; k < job->s.size && !(k && td_stopped()); k += n) {
+        n = least(job->s.size - k, PIECE / TURNED);
+        for (int64_t r = 0; r < rows; r++) {
+            load_real(line, job->x + (at + r * job->s.size + k) * size_from, n, job->from);
+            for (int64_t i = 0; i < n; i++)
+                state->x.real[i * rows + r] = line[i];
+        }
+        for (int64_t i = 0; i < n; i++)
+            real_run(job, COLUMNS)(state->x.real + i * rows, NULL, state->carry.real, rows, k + i);
+        for (int64_t r = 0; r < rows; r++) {
+            for (int64_t i = 0; i < n; i++)
+                line[i] = state->x.real[i * rows + r];
+            store_real(job->out + (at + r * job->s.size + k) * size_to, line, n, job->to);
+        }
+    }
+}
+
 static void pieces(void *arg, int64_t begin, int64_t end)
 {
     const struct job *job = arg;
@@ -245,6 +357,17 @@ static void pieces(void *arg, int64_t begin, int64_t end)
     bool line = s->inner == 1;
     struct state state;
     state.rows = line || s->inner >= PIECE ? 1 : PIECE / s->inner;
+    for (int64_t i = begin, n; line && i < end; i += n) {
+        bool turned = job->scan == TD_SCAN_logsumexp;
+        n = least(end - i, turned ? TURNED : ABREAST);
+        if (turned)
+            scan_turned(job, &state, i * s->size, n);
+        else if (n == ABREAST)
+            scan_abreast(job, &state, i * s->size);
+        else
+            break;
+        begin = i + n;
+    }
     for (int64_t i = begin; i < end; i++) {
         int64_t col = i % blocks * PIECE, at = i / blocks * s->size * s->inner + col;
         for (int64_t k = 0; k < s->size && !(k && td_stopped()); k += line ? PIECE : state.rows) {
