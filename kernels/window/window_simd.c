@@ -2,7 +2,8 @@
  * results as fit a tile go through the window together, first its rows, then one element of each at
  * a time: loads are next to each other, or every second one. Otherwise one result after the other,
  * its rows of elements in vectors. Pools of few elements and a stride of 1 or 2, which most are, go
- * many rows at a time (window_near.def).
+ * many rows at a time (window_near.def). Where windows leave the last dimension as it is, a
+ * result's row is made of whole rows (window_last.def).
  *
  * Other loops are plain, over one type of number each (window_rows.def), and the compiler makes the
  * level's vectors of them. BF16 and FP16 are widened a line at a time; a mean of many elements is
@@ -169,6 +170,8 @@ static double sum_wide(const float *x, int64_t n)
 #define PLACE int64_t
 #include "kernels/window/window_rows.def"
 
+#include "kernels/window/window_last.def"
+
 /* ---- square windows of FP32 ---- */
 
 #define SQUARES(kind)                                                                              \
@@ -303,7 +306,10 @@ TD_KERNEL(window)
         [TD_DTYPE_INDEX_bf16] = rows_float,  [TD_DTYPE_INDEX_f32] = rows_float,
         [TD_DTYPE_INDEX_f64] = rows_double,
     };
-    td_range *range = job.square ? squares : job.wide ? rows_double : rows[__builtin_ctz(job.type)];
+    td_range *range = job.square      ? squares
+                      : is_last(&job) ? last_rows
+                      : job.wide      ? rows_double
+                                      : rows[__builtin_ctz(job.type)];
     td_parallel(call->threads, n / a[2].out, 1 + (int64_t)(GRAIN / size / (double)a[2].out), range,
                 &job);
 }

@@ -21,6 +21,7 @@ except ImportError:
     sys.exit(77)
 
 from runner import Refused, Runner
+import service # which runner finds
 
 SECONDS = 5
 F, I, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
@@ -90,6 +91,27 @@ class Right(unittest.TestCase):
                 wanted.append(state)
             np.testing.assert_array_equal(last, state)
             np.testing.assert_array_equal(rows, wanted)
+
+    def test_uneven_pads(self):
+        """Of a max pool: what windows find beyond an edge changes nothing, so that most go without a padded copy, which
+        would have no places to tell."""
+        draw = np.random.default_rng(service.seed())
+        x = draw.standard_normal((2, 3, 8, 13), np.float32)
+        x[0, 0, 7, 12] = np.nan
+        for turn in range(40):
+            kernel, stride = (int(n) for n in draw.integers(1, 4, 2))
+            begin, end = int(draw.integers(0, kernel // 2 + 1)), int(draw.integers(0, kernel))
+            padded = np.pad(x, ((0, 0), (0, 0), (begin, end), (begin, end)), constant_values=-np.inf)
+            windows = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), (2, 3))[:, :, ::stride, ::stride]
+            node = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[kernel] * 2, strides=[stride] * 2,
+                                    pads=[begin, begin, end, end])
+            y, = RUN.run(model([node], [port("x", F, [2, 3, 8, 13])], [port("y")]).SerializeToString(), [x])
+            np.testing.assert_array_equal(y, windows.max((4, 5)), f"{kernel} {stride} {begin} {end}")
+        image = draw.permutation(96).astype(np.float32).reshape(1, 1, 8, 12)
+        node = helper.make_node("MaxPool", ["x"], ["y", "at"], kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER")
+        y, at = RUN.run(model([node], [port("x", F, [1, 1, 8, 12])], [port("y"), port("at", I)]).SerializeToString(), [image])
+        self.assertEqual(y.shape, (1, 1, 4, 6))
+        np.testing.assert_array_equal(image.reshape(-1)[at], y)
 
     def test_running_sum_of_nothing(self):
         m = model([helper.make_node("CumSum", ["x", "axis"], ["y"], exclusive=1)], [port("x", F, [0, 2])], [port("y")],

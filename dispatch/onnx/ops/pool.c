@@ -54,6 +54,25 @@ static void give_places(struct td_onnx *n, const struct td_onnx_window *w)
     put(n, 1, eval(n, "places + view(arange(count, dtype=INT64) * plane, planes)"));
 }
 
+/* How many windows max_pool finds along dimension d with the pads before on both sides. */
+static int64_t with_even_pads(const struct td_onnx_window *w, int d, bool ceil)
+{
+    int64_t s = w->stride[d], more = w->image[d] + 2 * w->begin[d] - w->span[d];
+    int64_t count = more < 0 ? 0 : (more + (ceil ? s - 1 : 0)) / s + 1;
+    return count - (ceil && count && (count - 1) * s >= w->image[d] + w->begin[d]);
+}
+
+/* Whether the same windows are found with other pads behind, in ceil mode if that says so: of what
+ * is outside none is the largest, however much of it a window has. */
+static bool fits_evenly(const struct td_onnx_window *w, bool ceil)
+{
+    bool right = true;
+    for (int d = 0; d < w->dims; d++)
+        right = right && w->begin[d] >= 0 && 2 * w->begin[d] <= w->kernel[d] &&
+                with_even_pads(w, d, ceil) == w->result[d];
+    return right;
+}
+
 void td_onnx_max_pool(struct td_onnx *n)
 {
     struct td_onnx_window w;
@@ -63,6 +82,10 @@ void td_onnx_max_pool(struct td_onnx *n)
         return;
     bool direct = at_most_half(&w), places = wants(n, 1);
     td_onnx_let_window(n, &w);
+    if (!direct && (fits_evenly(&w, false) || fits_evenly(&w, true))) {
+        let(n, "ceil_mode", td_item_bool(!fits_evenly(&w, false)));
+        direct = true;
+    }
     if (!direct && places)
         return refuse(n, "there is no operator for indices into an image with other pads before "
                          "than behind");
