@@ -31,14 +31,18 @@ static const struct {
 #include "kernels/pointwise/pointwise.def"
 };
 
-/* PyTorch's names of some, and the numbers of those that may go without. */
+/* PyTorch's names of some, and the numbers of those that may go without; with others they are the
+ * formulas of that name. */
 static const struct {
     const char *name, *formula;
     double param[2];
     int n;
-} words[] = {{"hardtanh", "clamp", {-1, 1}, 2},
-             {"leaky_relu", "leaky_relu", {0.01}, 1},
-             {"swish", "silu", {0}, 0}};
+} words[] = {
+    {"hardtanh", "clamp", {-1, 1}, 2}, {"leaky_relu", "leaky_relu", {0.01}, 1},
+    {"swish", "silu", {0}, 0},         {"add", "plus", {0}, 0},
+    {"add_", "plus", {0}, 0},          {"iadd", "plus", {0}, 0},
+    {"sub", "minus", {0}, 0},          {"sub_", "minus", {0}, 0},
+};
 
 static const struct form *find(const char *name, size_t n)
 {
@@ -87,7 +91,8 @@ static const char *read_one(const char **at, struct td_post_op *op, bool *takes)
     *at += n;
     int given = read_numbers(at, op->param);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strlen(words[i].name) == n && !memcmp(words[i].name, name, n)) {
+        if (strlen(words[i].name) == n && !memcmp(words[i].name, name, n) &&
+            (given <= words[i].n || !form)) {
             form = find(words[i].formula, strlen(words[i].formula));
             for (; given >= 0 && given < words[i].n; given++)
                 op->param[given] = words[i].param[given];
