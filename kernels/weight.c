@@ -9,6 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+static atomic_bool stay_plain;
+static struct {
+    atomic_llong first, further, bytes;
+} packed;
+
 static int take(struct td_weight_room *room, size_t bytes, bool kept)
 {
     return room ? room->take(room, bytes, kept) : 0;
@@ -115,6 +120,12 @@ static void form_free(struct td_weight *w, struct form *form)
     free(form);
 }
 
+static void drop(struct form *form)
+{
+    packed.bytes -= (long long)form->taken;
+    free((void *)form->see.data);
+}
+
 void td_weight_unref(struct td_weight **weight)
 {
     struct td_weight *w = *weight;
@@ -127,7 +138,7 @@ void td_weight_unref(struct td_weight **weight)
         if (f->see.weight) /* data is this one's */
             td_weight_unref(&f->see.weight);
         else
-            free((void *)form->data);
+            drop(f);
         form_free(w, f);
     }
     give(w->room, taken_by(w), true);
@@ -148,6 +159,21 @@ struct td_weight *td_weight_of(const struct td_tensor *view)
                    td_numel(view) == td_numel(&w->tensor)
                ? w
                : NULL;
+}
+
+void td_weights_pack(bool allowed)
+{
+    atomic_store(&stay_plain, !allowed);
+}
+
+struct td_weight *td_weight_to_pack(const struct td_tensor *view)
+{
+    return atomic_load_explicit(&stay_plain, memory_order_relaxed) ? NULL : td_weight_of(view);
+}
+
+struct td_packed td_packed(void)
+{
+    return (struct td_packed){packed.first, packed.further, packed.bytes};
 }
 
 static const struct td_weight_form *find(const struct td_weight *w, const void *key, size_t key_len)
@@ -213,6 +239,8 @@ static const struct td_weight_form *make(struct td_weight *w, const void *key, s
     }
     form->see.data = data;
     form->undo = undo;
+    *(td_weight_forms(w) ? &packed.further : &packed.first) += 1;
+    packed.bytes += (long long)form->taken;
     return publish(w, form);
 }
 

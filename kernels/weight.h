@@ -38,6 +38,16 @@ const struct td_tensor *td_weight_tensor(const struct td_weight *weight);
 /* The weight behind a view that shows all of it in its own type (in whichever shape), else NULL. */
 struct td_weight *td_weight_of(const struct td_tensor *view);
 
+/* The same where forms of it may be packed, else NULL: whether weights lie anew for kernels. */
+struct td_weight *td_weight_to_pack(const struct td_tensor *view);
+void td_weights_pack(bool allowed); /* at first they may */
+
+struct td_packed {
+    long long first, further; /* forms that were made of weights without one, and of others */
+    long long bytes;          /* that forms hold */
+};
+struct td_packed td_packed(void);
+
 /* Writes the packed form of plain, which is the weight's own view. 0 or -errno. */
 typedef int td_weight_fill(void *packed, const struct td_tensor *plain, void *arg);
 

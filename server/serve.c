@@ -1,5 +1,6 @@
 /* `tensord serve`: builds the parts in order, waits for a signal, drains, takes them down again. */
 #include "kernels/jit/code.h"
+#include "kernels/weight.h"
 #include "server/commands/commands.h"
 #include "server/config/config.h"
 #include "server/http/http.h"
@@ -342,9 +343,8 @@ int td_command_serve(int argc, char **argv)
     hold_standard_files();
     int read = td_config_read(&s.config, argc, argv, &problem);
     if (read == 1) {
-        printf(
-            "usage: tensord serve [OPTIONS]\n\nEach option is also TENSORD_NAME in the environment "
-            "and a key of the --config file.\n\n");
+        printf("usage: tensord serve [OPTIONS]\n\nEach option is also TENSORD_NAME in the "
+               "environment and a key of the --config file.\n\n");
         td_config_help();
         return td_command_help("serve", "");
     }
@@ -360,8 +360,8 @@ int td_command_serve(int argc, char **argv)
     }
     td_tune(s.config.tune == 0); /* on|off */
     td_loops_allow(s.config.jit == 0);
-    /* Big buffers are kept by pools/memory/buffer.c. What malloc has of 256 KiB or more goes back
-     * to the system when it is freed, and so does the free top of its heaps at 1 MiB. */
+    td_weights_pack(s.config.weight_prepack == 0);
+    /* What malloc has of 256 KiB or more goes back to the system, and its heaps' tops at 1 MiB. */
     mallopt(M_ARENA_MAX, 2);
     mallopt(M_MMAP_THRESHOLD, 256 << 10);
     mallopt(M_TRIM_THRESHOLD, 1 << 20);

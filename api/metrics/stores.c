@@ -8,6 +8,7 @@
 #include "dispatch/choice/library.h"
 #include "dispatch/choice/tune.h"
 #include "kernels/jit/code.h"
+#include "kernels/weight.h"
 
 #include <stdio.h>
 
@@ -101,6 +102,20 @@ static void memory(struct td_text *t, const struct td_budget *store)
     td_text_line(t, "tensord_store_refused_total %zu", (size_t)store->refused);
 }
 
+static void forms(struct td_text *t)
+{
+    struct td_packed all = td_packed();
+    td_text_family(t, "tensord_packed_bytes", "gauge",
+                   "What forms of stored tensors and models' constants hold that are packed for "
+                   "kernels (weight-prepack).");
+    td_text_line(t, "tensord_packed_bytes %lld", all.bytes);
+    td_text_family(
+        t, "tensord_packed_total", "counter",
+        "Forms packed: a tensor's first one, and further ones for calls of other kinds.");
+    td_text_line(t, "tensord_packed_total{form=\"first\"} %lld", all.first);
+    td_text_line(t, "tensord_packed_total{form=\"further\"} %lld", all.further);
+}
+
 static void tuning(struct td_text *t)
 {
     struct td_tuned tuned = td_tuned();
@@ -133,6 +148,13 @@ static void loops(struct td_text *t)
     td_text_line(t, "tensord_generated_total{event=\"made\"} %lld", all.made);
     td_text_line(t, "tensord_generated_total{event=\"none\"} %lld", all.none);
     td_text_line(t, "tensord_generated_total{event=\"full\"} %lld", all.full);
+    td_text_family(
+        t, "tensord_not_generated_total", "counter",
+        "Pointwise calls computed together, and steps of plans made, without a generated "
+        "loop, by why.");
+    for (int i = 0; i < TD_REASONS; i++)
+        td_text_line(t, "tensord_not_generated_total{reason=\"%s\"} %lld", td_loop_reasons[i],
+                     td_loop_refusals((enum td_loop_reason)i));
 }
 
 void td_text_models(struct td_text *t, struct td_counts *m, const struct td_service *service)
@@ -181,6 +203,7 @@ void td_text_stores(struct td_text *t, const struct td_service *service)
     tokens(t, service);
     tasks(t, service->tasks);
     memory(t, td_tensors_budget(service->tensors));
+    forms(t);
     tuning(t);
     loops(t);
 }

@@ -38,7 +38,7 @@ void td_conv_describe(const struct td_conv *c, int threads, struct td_onednn_des
     d->dtype = c->input->dtype;
     d->threads = threads;
     d->bias = c->bias != NULL;
-    d->stored = td_weight_of(c->weight) != NULL;
+    d->stored = td_weight_to_pack(c->weight) != NULL;
     d->last = c->last;
     d->rank = 2 + c->dims;
     d->src[0] = d->dst[0] = c->images;

@@ -18,7 +18,7 @@ static void describe(const struct td_call *call, int i, struct td_onednn_desc *d
     td_convolution_backward_of(call, &c);
     td_conv_describe(&c, call->threads, d);
     d->kind = i ? TD_ONEDNN_conv_weight : TD_ONEDNN_conv_src;
-    d->stored = !i && td_weight_of(c.weight) != NULL;
+    d->stored = !i && td_weight_to_pack(c.weight) != NULL;
 }
 
 const char *td_convolution_backward_onednn_prepare(const struct td_call *call,

@@ -93,7 +93,7 @@ static enum td_gemm_path choose(const struct td_gemm *g)
         return TD_GEMM_dot;
     if (g->step_k == 1)
         return g->m <= FEW_SUMS ? TD_GEMM_dot : TD_GEMM_packed;
-    bool once = !g->rank && td_weight_of(g->b), plain = !once && g->b->dtype == TD_f32;
+    bool once = !g->rank && td_weight_to_pack(g->b), plain = !once && g->b->dtype == TD_f32;
     int64_t few = !plain ? FEW : g->step_k % 1024 ? FEW_F32 : FEW_ALIASED;
     return g->m <= few || g->k * g->n <= SMALL ? TD_GEMM_direct : TD_GEMM_packed;
 }

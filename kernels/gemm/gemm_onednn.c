@@ -54,7 +54,7 @@ static void describe(const struct td_gemm *g, struct td_onednn_desc *d)
     d->dtype = g->a->dtype;
     d->threads = g->threads;
     d->bias = g->bias && td_gemm_bias_is_plain(g);
-    d->stored = td_weight_of(g->b) != NULL;
+    d->stored = td_weight_to_pack(g->b) != NULL;
     if (g->rank || g->strided)
         describe_matmul(g, d);
     else

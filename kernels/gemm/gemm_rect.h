@@ -163,7 +163,7 @@ static inline void td_gemm_share(struct td_gemm_job *job)
 static inline const float *td_gemm_stored(const struct td_gemm *g, int width, int64_t k,
                                           const char *name, td_weight_fill *fill)
 {
-    struct td_weight *weight = g->rank ? NULL : td_weight_of(g->b);
+    struct td_weight *weight = g->rank ? NULL : td_weight_to_pack(g->b);
     if (!weight)
         return NULL;
     struct td_panels key;

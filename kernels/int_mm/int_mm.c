@@ -243,7 +243,7 @@ static void add_up(struct td_int_mm *m)
         char what[8];
         int64_t k, n;
     } key = {"sums", g->k, g->n};
-    struct td_weight *weight = td_weight_of(g->b);
+    struct td_weight *weight = td_weight_to_pack(g->b);
     for (int64_t row = 0; m->of_a && g->k && row < td_numel(g->a) / g->k; row++)
         add(g->a, row * g->k, g->k, &m->of_a[row], false);
     if (!m->of_b)

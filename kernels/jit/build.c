@@ -16,6 +16,12 @@ struct td_loop_form td_loop_form(enum td_loop_op op)
     return forms[op];
 }
 
+const char *const td_loop_reasons[TD_REASONS] = {
+#define TD_REASON(id, text) text,
+#include "kernels/jit/reasons.def"
+#undef TD_REASON
+};
+
 void td_loop_begin(struct td_loop *l, bool wide)
 {
     memset(l, 0, offsetof(struct td_loop, node));
@@ -27,7 +33,7 @@ void td_loop_begin(struct td_loop *l, bool wide)
 int td_loop_stream(struct td_loop *l, bool still)
 {
     if (l->n_streams == TD_LOOP_STREAMS) {
-        l->why = "it reads and writes more tensors than there are registers for";
+        l->why = TD_WHY(tensors);
         return 0;
     }
     l->still[l->n_streams] = still;
@@ -40,7 +46,7 @@ static int add_constant(struct td_loop *l, uint32_t bits, int param)
     while (k < l->n_constants && (l->constant[k].bits != bits || l->constant[k].param != param))
         k++;
     if (k == TD_LOOP_CONSTANTS) {
-        l->why = "it has too many constants";
+        l->why = TD_WHY(constants);
         return -2;
     }
     l->constant[k].bits = bits;
@@ -57,7 +63,7 @@ int td_loop_constant(struct td_loop *l, uint32_t bits)
 int td_loop_param(struct td_loop *l)
 {
     if (l->n_params == TD_LOOP_PARAMS) {
-        l->why = "it has too many numbers";
+        l->why = TD_WHY(numbers);
         return -2;
     }
     return add_constant(l, 0, l->n_params++);
@@ -81,7 +87,7 @@ int td_loop_node(struct td_loop *l, enum td_loop_op op, int imm, int a, int b, i
         if (!memcmp(&l->node[k], &x, sizeof x))
             return k;
     if (l->n_nodes == TD_LOOP_NODES) {
-        l->why = "it is too long";
+        l->why = TD_WHY(length);
         return 0;
     }
     l->node[l->n_nodes] = x;
@@ -99,7 +105,7 @@ struct flat {
 static void put(struct td_loop *l, struct td_loop_step step)
 {
     if (l->n_steps == TD_LOOP_STEPS)
-        l->why = "it is too long";
+        l->why = TD_WHY(length);
     else
         l->step[l->n_steps++] = step;
 }

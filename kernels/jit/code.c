@@ -38,6 +38,22 @@ static struct td_loops counts; /* but for those kept, and bytes */
 
 static atomic_bool forbidden;
 
+static atomic_llong refusals[TD_REASONS];
+
+void td_loop_refused(const char *why)
+{
+    int i = 0;
+    while (i < TD_REASONS && td_loop_reasons[i] != why)
+        i++;
+    if (i < TD_REASONS)
+        atomic_fetch_add_explicit(&refusals[i], 1, memory_order_relaxed);
+}
+
+long long td_loop_refusals(enum td_loop_reason reason)
+{
+    return atomic_load_explicit(&refusals[reason], memory_order_relaxed);
+}
+
 void td_loops_allow(bool allowed)
 {
     atomic_store(&forbidden, !allowed);
@@ -79,10 +95,10 @@ static bool lay_out(struct td_loop *l)
         if (!td_loop_allocate(l, room))
             continue;
         if (!td_loop_verify(before, l, room))
-            l->why = "its registers were given wrongly";
+            l->why = TD_WHY(registers);
         return !l->why;
     }
-    l->why = "it holds more values at once than there are registers";
+    l->why = TD_WHY(values);
     return false;
 }
 
@@ -162,7 +178,7 @@ static void make(struct kept *k, bool wide, td_loop_tell *tell, const void *arg)
     *k->name = 0;
     k->view = (struct td_loop_view){.name = k->name, .wide = wide};
     if (!open_memory()) {
-        k->view.why = "the machine gives no memory for code";
+        k->view.why = TD_WHY(memory);
         return;
     }
     td_loop_begin(&l, wide);
@@ -177,7 +193,7 @@ static void make(struct kept *k, bool wide, td_loop_tell *tell, const void *arg)
     }
     size_t n = td_loop_emit(&l, memory.written + memory.used, TD_LOOP_ROOM - memory.used, at);
     if (!n) {
-        k->view.why = "the room for code is full, or the build had no Xbyak";
+        k->view.why = TD_WHY(room);
         return;
     }
     k->view.code = memory.run + memory.used;
@@ -196,7 +212,7 @@ td_loop_code *td_loop_for(const void *key, size_t bytes, bool wide, td_loop_tell
 {
     td_loop_code *code = NULL;
     int i = 0;
-    *why = atomic_load(&forbidden) ? "generating code is switched off" : "it is too long";
+    *why = atomic_load(&forbidden) ? TD_WHY(off) : TD_WHY(length);
     if (atomic_load(&forbidden) || bytes > TD_LOOP_KEY)
         return NULL;
     pthread_mutex_lock(&lock);
@@ -213,7 +229,7 @@ td_loop_code *td_loop_for(const void *key, size_t bytes, bool wide, td_loop_tell
     } else {
         counts.full++;
     }
-    *why = "as many loops are generated as are kept";
+    *why = TD_WHY(kept);
     if (i < n_kept) {
         code = kept[i].view.run;
         *why = kept[i].view.why;

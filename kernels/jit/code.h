@@ -61,6 +61,11 @@ struct td_loops {
 /* Since the start. Any thread may ask. */
 struct td_loops td_loops(void);
 
+/* Counts calls that were computed together and are no generated loop. why: one of the reasons;
+ * NULL, or any other text, is not counted. */
+void td_loop_refused(const char *why);
+long long td_loop_refusals(enum td_loop_reason reason);
+
 /* Whether loops are generated, from here on; at first they are. Any thread may say so. */
 void td_loops_allow(bool allowed);
 

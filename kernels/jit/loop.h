@@ -55,6 +55,16 @@ enum td_loop_round { TD_LOOP_nearest = 8, TD_LOOP_down, TD_LOOP_up, TD_LOOP_cut 
 
 enum td_loop_part { TD_LOOP_ROW, TD_LOOP_MAIN, TD_LOOP_CAREFUL, TD_LOOP_PARTS };
 
+/* Why there is no loop: texts that stay. */
+enum td_loop_reason {
+#define TD_REASON(id, text) TD_REASON_##id,
+#include "kernels/jit/reasons.def"
+#undef TD_REASON
+    TD_REASONS
+};
+extern const char *const td_loop_reasons[TD_REASONS];
+#define TD_WHY(id) td_loop_reasons[TD_REASON_##id]
+
 /* An operand: a node (before td_loop_flatten), a virtual register, or a real one, each from 0 on;
  * -1: none; below that, constant -2 - operand. */
 struct td_loop_step {

@@ -45,7 +45,7 @@ struct pattern {
 static void say(struct pattern *k, int byte)
 {
     if (k->bytes == TD_LOOP_KEY)
-        k->why = "it is too long";
+        k->why = TD_WHY(length);
     else
         k->key[k->bytes++] = (unsigned char)byte;
 }
@@ -99,7 +99,7 @@ static void ask(const struct td_point_walk *w, struct pattern *k)
         const struct td_point_value *v = &w->value[i];
         say(k, is_number(v) ? 'n' : v->made ? (v->data ? 'o' : 'm') : v->step[last] ? 'd' : 's');
         if (!v->made && v->step[last] && v->step[last] != 1)
-            k->why = "a tensor's elements do not lie side by side";
+            k->why = TD_WHY(apart);
     }
     for (int i = 0; i < w->n_ops; i++) {
         const struct td_point_op *op = &w->op[i];
@@ -109,14 +109,14 @@ static void ask(const struct td_point_walk *w, struct pattern *k)
             say(k, op->in[j]);
         say(k, op->out);
         if (!is_real(w, op))
-            k->why = "not all of it is FP32";
+            k->why = TD_WHY(type);
         if (width(op) < 32 && !is_widening(op))
-            k->why = "its level is below AVX2";
+            k->why = TD_WHY(level);
         if (width(op) != width(&w->op[0]) && !is_widening(op))
-            k->why = "its calls have several levels";
+            k->why = TD_WHY(levels);
     }
     if (w->shape[last] < (dear ? DEAR_ROW : SHORT_ROW) && w->rank > 1)
-        k->why = "its rows are short";
+        k->why = TD_WHY(rows);
 }
 _Static_assert(TD_POINTS < 0xff, "a formula's number is a byte of the key");
 

@@ -324,7 +324,8 @@ int td_fused(const struct td_fused *calls, int n, int threads, const char **why,
             return -EFAULT;
     double flops = add_calls(&w, calls, n, threads);
     struct running running = close_walk(&w, flops, threads);
-    *why = td_numel(w.out) < WORTH ? "it has few elements" : td_point_generate(&w);
+    *why = td_numel(w.out) < WORTH ? TD_WHY(few) : td_point_generate(&w);
+    td_loop_refused(*why);
     return td_trap_run(calls[0].impl, calls[0].call, run_closed, &running, problem);
 }
 
@@ -346,6 +347,7 @@ struct td_fusion *td_fusion_make(const struct td_fused *calls, int n, int thread
     double flops = add_calls(&w, calls, n, threads);
     struct running running = close_walk(&w, flops, threads);
     const char *why_rows = td_point_generate(&w);
+    td_loop_refused(why_rows);
     if (f) {
         *f = (struct td_fusion){w, running, why_rows};
         f->running.walk = &f->walk;

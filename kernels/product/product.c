@@ -228,7 +228,7 @@ static const char *prepare_unpacked(const struct td_call *call, struct td_prepar
 {
     struct td_gemm g;
     td_product_strided(call, &g, false);
-    if (td_weight_of(g.b) && g.step_n == 1 && !g.rank && g.m >= 4 && g.m <= 64 &&
+    if (td_weight_to_pack(g.b) && g.step_n == 1 && !g.rank && g.m >= 4 && g.m <= 64 &&
         g.k * g.n >= 1 << 17)
         return "the library has the stored matrix packed";
     return prepare(call, prepared);

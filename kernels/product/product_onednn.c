@@ -10,7 +10,7 @@ const char *td_product_onednn_prepare(const struct td_call *call, struct td_prep
 {
     struct td_gemm g;
     td_product_strided(call, &g, true);
-    if (g.strided && !td_weight_of(g.b) && !td_gemm_onednn_prepare(&g, prepared))
+    if (g.strided && !td_weight_to_pack(g.b) && !td_gemm_onednn_prepare(&g, prepared))
         return NULL;
     td_prepared_release(prepared);
     td_product_gemm(call, &g);
