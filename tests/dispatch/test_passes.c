@@ -123,7 +123,7 @@ START_TEST(test_norm_of_no_weight)
 }
 END_TEST
 
-/* Chains, with what is read from outside, from before, and by the output. */
+/* Chains, with what is read from outside, from before, and by the output. IND-42 */
 START_TEST(test_fused)
 {
     static float x[5000], got[10000], wanted[10000];
@@ -239,7 +239,7 @@ START_TEST(test_posts_keep_nan)
 END_TEST
 
 /* What is made between the convolution and its follower comes too late, but the other way round
- * it does not; and what is read twice stays. */
+ * it does not; and what is read twice stays. IND-11 */
 START_TEST(test_posts_of_two)
 {
     begin(1);
@@ -293,7 +293,7 @@ START_TEST(test_products)
 }
 END_TEST
 
-/* What others read, too, stays; what is added may be a part of something. */
+/* What others read, too, stays; what is added may be a part of something. IND-10 */
 START_TEST(test_posts_beside_readers)
 {
     begin(1);

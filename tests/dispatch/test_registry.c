@@ -118,7 +118,7 @@ START_TEST(test_kernel_before_schema)
 }
 END_TEST
 
-/* DSP-17: a kernel's signature is the operator's, whichever of them came first. */
+/* DSP-17, JIT-10: a kernel's signature is the operator's, whichever of them came first. */
 START_TEST(test_signatures)
 {
     struct td_problem problem;

@@ -75,6 +75,34 @@ START_TEST(test_expression)
 }
 END_TEST
 
+/* The second thread of a team has nothing to do. */
+static void stay(void *arg, int64_t begin, int64_t end)
+{
+    (void)arg, (void)begin, (void)end;
+}
+
+/* What is computed together wakes a team once, and not for each of its calls. IND-43 */
+START_TEST(test_one_team)
+{
+    static float a[1 << 20];
+    struct td_named args[] = {tensor_arg("a", a, 1 << 20)};
+    struct td_run run;
+    start();
+    arena = td_arena_create();
+    ck_assert_int_eq(td_run_bind_expr(&run, "relu(a * 2) - exp(a) + sigmoid(a)", args, 1, &options),
+                     0);
+    run.call.threads = 2;
+    run.call.out[0].data = td_arena_alloc(arena, sizeof a + 64);
+    unsigned before = td_teams_opened();
+    td_parallel(2, 2, 1, stay, NULL);
+    unsigned one = td_teams_opened() - before; /* none in a build without OpenMP */
+    select_and_run(&run);
+    ck_assert_uint_eq(td_teams_opened() - before, 2 * one);
+    td_run_release(&run);
+    td_arena_destroy(arena);
+}
+END_TEST
+
 /* ---- conversions, in place ---- */
 
 START_TEST(test_casts)
@@ -356,8 +384,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_composites, test_expression, test_casts,
-                                  test_no_memory,  test_refused,    test_too_much_between,
-                                  test_stopped,    test_counted,    test_overwriting};
+    const TTest *const tests[] = {
+        test_composites, test_expression,       test_one_team, test_casts,   test_no_memory,
+        test_refused,    test_too_much_between, test_stopped,  test_counted, test_overwriting};
     return td_run_tests("step", tests, sizeof tests / sizeof *tests);
 }

@@ -90,7 +90,7 @@ class Commands(unittest.TestCase):
         if word not in ("serve", "completion"):
             self.assertNotEqual(out, "")
 
-    def test_all_candidates(self):
+    def test_all_candidates(self): # JIT-42
         """Every line says what was taken and what is best, the last one how many were not; the status says whether."""
         done = run("bench", "--all-candidates", "--op", "exp", "--seconds", "12", "--json")
         *lines, last = [json.loads(line) for line in done.stdout.splitlines()]

@@ -36,10 +36,14 @@ class Kernels(service.ServiceTest):
         if not levels["AVX2"] or evaluate(self.service, "relu(a*b + 1.5)").parameters["kernel"] != "jit":
             self.skipTest("no loops are generated here: no AVX2, no Xbyak, or no kernels but the reference")
 
-    def test_candidates(self): # JIT-4, JIT-5, JIT-6, JIT-12, JIT-41
+    def test_candidates(self): # JIT-4, JIT-5, JIT-6, JIT-11, JIT-12, JIT-41
         """As GET /v1/kernels has them, with the reason where one cannot run; each operator has one reference, the last row."""
         in_use = {level["name"] for level in self.service.call("GET", "/v1/isa").json["levels"] if level["in_use"]}
-        for listed in self.service.call("GET", "/v1/kernels").json["kernels"]:
+        kernels = self.service.call("GET", "/v1/kernels").json["kernels"]
+        listed = re.findall(r"^TD_OP\((\w+)\)", (ROOT / "kernels/ops.def").read_text(), re.M)
+        known = {kernel["op"].replace(".", "_").strip("_") for kernel in kernels}
+        self.assertEqual({name.strip("_") for name in listed} - known, set()) # the one list
+        for listed in kernels:
             rows = listed["implementations"]
             told = overload(self.service, listed["op"])
             self.assertEqual([(c["kernel"], c["level"], c["dtypes"]) for c in told["candidates"]],
@@ -147,7 +151,7 @@ class Kernels(service.ServiceTest):
         told = self.service.infer("eval", x, path="/v1/eval", binary=True, expr="relu(a*2)*a", explain=True).parameters
         self.assertEqual((told["kernel"], told["explain"]["not_generated"]), ("fused", "not all of it is FP32"))
 
-    def test_the_walk_through(self):
+    def test_the_walk_through(self): # JIT-45
         """docs/jit.md shows what the route answers, with gaps."""
         self.generates()
         shown = re.findall(r"```asm\n(.*?)```", (ROOT / "docs/jit.md").read_text(), re.S)[0].split("...\n")

@@ -186,7 +186,7 @@ class Report(unittest.TestCase):
             of_suites = sum(reason[suite["suite"]] for suite in suites)
             self.assertEqual(of_suites, 0 if reason["of"] == "backward" else reason["times"], reason)
 
-    def test_scalar(self): # NUM-4 NUM-5 IND-45 IND-46
+    def test_scalar(self): # NUM-4 NUM-5 IND-45 IND-46 IND-49
         """At the level DEFAULT no kernel is vectorised, and in each suite it is said why nothing was generated."""
         with tempfile.TemporaryDirectory() as folder:
             done = run("report", folder, "--quick", "--rows", "4,5", timeout=500, env={"TENSORD_CPU_CAPABILITY": "default"})
@@ -195,6 +195,8 @@ class Report(unittest.TestCase):
         *suites, total = rows["NUM-4"]["inference"]
         self.assertGreater(total["kernels"], 20)
         self.assertEqual([(one["vectorised"], one["share"]) for one in (*suites, total)], [(0, 0)] * (len(suites) + 1))
+        training = rows["NUM-4"]["training"] # of backward operators; a library's alone are in vectors
+        self.assertLess(training["vectorised"], training["kernels"])
         why = next(r for r in rows["NUM-5"]["reasons"] if (r["of"], r["reason"]) == ("generated", "its level is below AVX2"))
         self.assertEqual(sum(why[suite["suite"]] for suite in suites), why["times"])
         for suite in suites:

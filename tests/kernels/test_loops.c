@@ -276,7 +276,7 @@ static void judge(int pair, const char *level, struct td_named *args)
 }
 
 /* Of operands that broadcast against each other a loop is generated, but where there are few
- * elements or rows are short, and where the same row comes again and again. */
+ * elements or rows are short, and where the same row comes again and again. IND-27 */
 START_TEST(test_broadcasts)
 {
     static const struct {

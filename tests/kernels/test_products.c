@@ -49,6 +49,7 @@ static void judge(const struct td_call *call, const double *plain, const struct 
     }
 }
 
+/* IND-4 */
 START_TEST(test_activations)
 {
     char pattern[200], why[100];

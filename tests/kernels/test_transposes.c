@@ -36,6 +36,7 @@ static void judge(int cols, int rows, enum td_dtype type, const char *level)
     sample_fini(&sample);
 }
 
+/* IND-29 */
 START_TEST(test_transposes)
 {
     static const char *const levels[] = {"DEFAULT", "AVX2", "AVX512"};
