@@ -14,6 +14,7 @@
 #include "api/tasks/tasks.h"
 #include "api/tensors/tensors.h"
 #include "dispatch/choice/library.h"
+#include "dispatch/graph/cache.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -282,6 +283,7 @@ void td_service_fini(struct td_service *service)
     td_shm_destroy(service->shm);
     td_task_table_destroy(service->tasks);
     td_json_cache_destroy(service->json_cache);
+    td_expr_forget();
     td_fixed_destroy(service);
     td_openapi_fini(service);
     td_access_destroy(service->access);
@@ -297,6 +299,7 @@ int td_service_guard(struct td_service *service, const char *tokens, struct td_p
 int td_service_init(struct td_service *service)
 {
     td_library_count();
+    td_expr_watch_memory();
     service->tensors = td_tensors_create(service->limits.store_bytes);
     service->models = service->tensors ? td_models_create(service->tensors) : NULL;
     service->sessions = service->models

@@ -86,7 +86,7 @@ struct td_named {          /* an argument, as a client gives it */
 struct td_step; /* dispatch/step/step.h */
 
 #define TD_MAX_CASTS 4
-#define TD_MAX_FEEDS 16
+#define TD_MAX_FEEDS 24
 #define TD_MAX_TRACE 64
 
 struct td_trace { /* the way of a call through keys and kernels */
@@ -165,8 +165,8 @@ struct td_run {          /* a call on its way: the kernel's part, and dispatch's
     } cast[TD_MAX_CASTS];
     struct td_run *parts, *next; /* the calls that this one consists of, in order */
     struct {
-        int arg;     /* of this part, which is that result of a part before, or that argument of the
-                        whole */
+        int arg;     /* of this part, which is that result of a part before, or, where of is NULL,
+                        that argument of the whole */
         int element; /* of that argument, where it is a list; else -1 */
         int result;
         const struct td_run *of;
@@ -177,8 +177,9 @@ struct td_run {          /* a call on its way: the kernel's part, and dispatch's
     const char *why_rows;      /* those of its parts were no generated loops, when it ran last */
     bool kept;                 /* so, and its result is wanted elsewhere */
     bool strided;              /* some of its tensors have strides */
-    unsigned numbers;          /* tensors that were given as numbers, one bit each argument */
-    struct td_step *step;      /* of one that consists of others or has strides, once selected */
+    bool lasting; /* its memory outlives the call: the step stays, and serves the next selection */
+    unsigned numbers;     /* tensors that were given as numbers, one bit each argument */
+    struct td_step *step; /* of one that consists of others or has strides, once selected */
     struct td_result_names *names; /* of the expression that it is; NULL: it is an operator */
     int node;      /* stored tensors are read from its replicas; -1: from where they are; to be set
                       before select */
@@ -327,8 +328,8 @@ size_t td_trace_format(const struct td_trace_line *line, char *text, size_t size
  * prepared until td_run_release. -EINVAL when the forced kernel does not exist or does not take
  * this call; -ENOMEM. */
 int td_run_select(struct td_run *run, size_t *scratch);
-/* Gives back what select has prepared; to be called of every run that it succeeded on, before it is
- * bound anew or forgotten. */
+/* Gives back what select has prepared, but for the step of one that is lasting; to be called of
+ * every run that it succeeded on, before it is bound anew or forgotten. */
 void td_run_release(struct td_run *run);
 /* Whether, by the row that select has chosen, the first result may be given the data of argument
  * arg, which is gone then. That of others too that may be overwritten, if it is the same; but no

@@ -24,7 +24,7 @@ may_include=(
 declare -A public=(
     [kernels]='(kernels|chance|weight|half|level|loops/fused|jit/code|onednn/text|view|memo|elementwise|sizes|trap)\.h|[a-z]+\.def'
     [pools]='pools\.h'
-    [dispatch]='(dispatch|call/sample|choice/(library|peaks|tune)|model/model)\.h|[a-z]+/[a-z]+\.def'
+    [dispatch]='(dispatch|call/sample|choice/(library|peaks|tune)|graph/cache|model/model)\.h|[a-z]+/[a-z]+\.def'
     [api]='api\.h|[a-z]+\.def|(json/json|files/files)\.h'
 )
 # A foreign library's header, and the files that own it: to replace a library is to edit these.

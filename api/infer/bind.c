@@ -3,6 +3,7 @@
  * [1,2] would have written [1.0,2.0] in PyTorch, and with INT32 where an argument is of that type
  * alone. */
 #include "api/infer/call.h"
+#include "dispatch/graph/cache.h"
 
 #include <errno.h>
 #include <string.h>
@@ -101,6 +102,14 @@ static bool narrow_all(struct td_infer *in)
 
 /* ---- the call ---- */
 
+/* A kernel that is asked for by its name is selected anew each time. */
+static int bind_expr(struct td_infer *in)
+{
+    return in->forced
+               ? td_run_bind_expr(&in->run, in->expr, in->args, in->n_args, &in->options)
+               : td_expr_take(&in->entry, &in->run, in->expr, in->args, in->n_args, &in->options);
+}
+
 static int bind_call(struct td_infer *in)
 {
     struct td_key_scope before = td_keys_enter(in->scope.include, in->scope.exclude);
@@ -108,7 +117,7 @@ static int bind_call(struct td_infer *in)
     if (in->options.trace)
         in->options.trace->n = 0;
     int err = in->open   ? td_run_infer(&in->run, in->op, expr, in->args, in->n_args, &in->options)
-              : in->eval ? td_run_bind_expr(&in->run, in->expr, in->args, in->n_args, &in->options)
+              : in->eval ? bind_expr(in)
                          : td_run_bind(&in->run, in->op, in->args, in->n_args, &in->options);
     td_keys_leave(before);
     return err;

@@ -48,11 +48,12 @@ struct td_infer { /* lives in the request's arena */
     struct td_job job;
     struct td_request *req;
     const char *op, *model, *id;
-    bool eval;                /* an expression, in place of an operator */
-    bool tune;                /* its kernels are timed, in place of a result */
-    bool ours;                /* not by the protocol's route: the short form is taken */
-    struct td_served *served; /* a reference: a model, in place of an operator; or NULL */
-    const char *expr;         /* it, once read */
+    bool eval;                   /* an expression, in place of an operator */
+    bool tune;                   /* its kernels are timed, in place of a result */
+    bool ours;                   /* not by the protocol's route: the short form is taken */
+    struct td_served *served;    /* a reference: a model, in place of an operator; or NULL */
+    const char *expr;            /* it, once read */
+    struct td_expr_entry *entry; /* its own in the cache of bound expressions, or NULL */
 
     int n_args;
     struct {

@@ -2,6 +2,7 @@
  * started; and what it holds goes when it has been answered. */
 #include "api/infer/call.h"
 #include "api/web/web.h"
+#include "dispatch/graph/cache.h"
 
 #include <errno.h>
 #include <string.h>
@@ -36,6 +37,7 @@ static int bind(struct td_infer *in)
 static void free_call(struct td_request *req)
 {
     struct td_infer *in = req->call_;
+    td_expr_leave(&in->entry, &in->run);
     td_infer_free_results(in); /* they may lie in inputs, which go next */
     td_infer_leave_session(in);
     td_contents_unref(&in->session.before);

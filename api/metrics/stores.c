@@ -7,6 +7,7 @@
 #include "api/tensors/tensors.h"
 #include "dispatch/choice/library.h"
 #include "dispatch/choice/tune.h"
+#include "dispatch/graph/cache.h"
 #include "kernels/jit/code.h"
 #include "kernels/weight.h"
 
@@ -82,7 +83,8 @@ static void memory(struct td_text *t, const struct td_budget *store)
     td_text_line(t, "tensord_memory_bytes %zu", (size_t)td_memory.used);
     td_text_family(t, "tensord_memory_kept_bytes", "gauge",
                    "Of these, kept for the next requests.");
-    td_text_line(t, "tensord_memory_kept_bytes %zu", td_memory_kept() + td_library_bytes());
+    td_text_line(t, "tensord_memory_kept_bytes %zu",
+                 td_memory_kept() + td_library_bytes() + td_expr_count().bytes);
     td_text_family(t, "tensord_memory_most_bytes", "gauge",
                    "The most that was held since the start.");
     td_text_line(t, "tensord_memory_most_bytes %zu", (size_t)td_memory.most);

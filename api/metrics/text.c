@@ -1,6 +1,7 @@
 /* GET /metrics: what has been counted and how things are, as Prometheus reads it (text format
  * 0.0.4). Histograms, not summaries, so that instances can be added up. */
 #include "api/metrics/text.h"
+#include "dispatch/graph/cache.h"
 #include "kernels/trap.h"
 
 #include <errno.h>
@@ -205,6 +206,16 @@ static void texts(struct td_text *t, struct td_json_cache *cache)
     td_text_line(t, "tensord_json_texts_total{known=\"no\"} %lld", misses);
 }
 
+static void expressions(struct td_text *t)
+{
+    struct td_expr_counts counts = td_expr_count();
+    td_text_family(t, "tensord_expressions_total", "counter",
+                   "Expressions of /v1/eval: found bound, bound anew, evicted from the cache.");
+    td_text_line(t, "tensord_expressions_total{event=\"hit\"} %lld", counts.hits);
+    td_text_line(t, "tensord_expressions_total{event=\"miss\"} %lld", counts.misses);
+    td_text_line(t, "tensord_expressions_total{event=\"evicted\"} %lld", counts.evicted);
+}
+
 static int count_hung(const struct td_hung *hung, int n, const char *pool, bool seats)
 {
     int found = 0;
@@ -287,6 +298,7 @@ int td_api_metrics_get(struct td_request *req, struct td_response *res)
     waits(&t, m, req->service->metrics);
     td_text_models(&t, m, req->service);
     texts(&t, req->service->json_cache);
+    expressions(&t);
     pools(&t, req->service->pools);
     td_text_family(&t, "tensord_requests_in_flight", "gauge",
                    "Requests begun and not answered yet.");

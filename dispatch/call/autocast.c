@@ -66,7 +66,7 @@ static int add_cast(struct td_run *run, td_keyset keys, struct td_run *last, int
     struct td_value values[2] = {{.kind = TD_KIND_tensor, .tensor = *t},
                                  {.kind = TD_KIND_dtype, .dtype = to}};
     struct td_run *cast = td_run_add_part(run, "cast", values, keys, &err);
-    err = err ? err : feed(run, cast, 0, element, run, i);
+    err = err ? err : feed(run, cast, 0, element, NULL, i);
     err = err ? err : feed(run, last, i, element, cast, 0);
     if (!err)
         *t = cast->call.out[0];
@@ -76,7 +76,7 @@ static int add_cast(struct td_run *run, td_keyset keys, struct td_run *last, int
 static int cast_argument(struct td_run *run, td_keyset keys, struct td_run *last, int i,
                          struct td_value *value, enum td_dtype to)
 {
-    int n = count_of(value), err = n ? feed(run, last, i, -1, run, i) : 0;
+    int n = count_of(value), err = n ? feed(run, last, i, -1, NULL, i) : 0;
     if (!err && value->kind == TD_KIND_tensors) {
         size_t bytes = (size_t)n * sizeof *value->tensors.v;
         struct td_tensor *own = run->options.alloc(run->options.alloc_arg, bytes + 1);

@@ -49,11 +49,11 @@ struct td_run *td_run_add_part(struct td_run *run, const char *op, const struct 
 }
 
 /* Argument i of the part is the whole's. */
-static void feed_whole(struct td_run *part, const struct td_run *run, int i)
+static void feed_whole(struct td_run *part, int i)
 {
     part->feed[part->n_feeds].arg = part->feed[part->n_feeds].result = i;
     part->feed[part->n_feeds].element = -1;
-    part->feed[part->n_feeds++].of = run;
+    part->feed[part->n_feeds++].of = NULL;
 }
 
 /* The part that gives the whole's first result, and no longer does; NULL, with *err: no memory. Of
@@ -73,10 +73,7 @@ static struct td_run *take_first(struct td_run *run, int *result, int *err)
         first->n_feeds = 0;
         for (int i = 0; i < run->call.n_args; i++)
             if (run->call.arg[i].kind == TD_KIND_tensor || run->call.arg[i].kind == TD_KIND_tensors)
-                feed_whole(first, run, i);
-        for (struct td_run *part = first->parts; part; part = part->next)
-            for (int i = 0; i < part->n_feeds; i++)
-                part->feed[i].of = part->feed[i].of == run ? first : part->feed[i].of;
+                feed_whole(first, i);
         run->parts = first;
         *result = 0;
     }
@@ -99,6 +96,7 @@ int td_run_convert(struct td_run *run, enum td_dtype to)
     struct td_run *first = take_first(run, &result, &err);
     if (!first)
         return err;
+    run->lasting = false; /* a step that it has lacks the conversion */
     struct td_value values[2] = {
         {.kind = TD_KIND_tensor, .tensor = run->call.out[0]},
         {.kind = TD_KIND_dtype, .dtype = to},

@@ -9,7 +9,7 @@
 
 /* ---- parts ---- */
 
-/* Argument arg of part is a result of of, or, where that is the run itself, its argument. */
+/* Argument arg of part is a result of of; NULL: that argument of the whole run. */
 static int feed(struct td_run *run, struct td_run *part, int arg, int element, struct td_run *of,
                 int result)
 {
@@ -140,6 +140,19 @@ static int check_result(struct binding *b, const struct td_run *part, const stru
 
 static int list_of(struct binding *b, const struct td_graph_node *node, struct td_named *named);
 
+/* Copies a text into the run's memory, because the graph and the arguments may be gone before the
+ * run is. */
+static int keep_text(struct td_run *run, struct td_value *v)
+{
+    size_t bytes = v->kind == TD_KIND_str && v->str ? strlen(v->str) + 1 : 0;
+    char *text = bytes ? run->options.alloc(run->options.alloc_arg, bytes) : NULL;
+    if (bytes && !text)
+        return td_problem_set(&run->problem, ENOMEM, "no memory for a text");
+    if (bytes)
+        v->str = memcpy(text, v->str, bytes);
+    return 0;
+}
+
 static int value_of(struct binding *b, const struct td_operand *o, struct td_named *named)
 {
     const struct td_graph_node *node = &b->graph->node[o->node];
@@ -154,7 +167,7 @@ static int value_of(struct binding *b, const struct td_operand *o, struct td_nam
     else if (node->argument >= 0)
         named->value = b->from->args[node->argument].value;
     if (!part)
-        return 0;
+        return keep_text(b->run, &named->value);
     named->value.kind = TD_KIND_tensor;
     int err = node->handle ? check_result(b, part, o) : 0;
     if (!err)
@@ -192,7 +205,7 @@ static int feed_operand(struct binding *b, struct td_run *part, int arg, int ele
     if (of)
         return feed(b->run, part, arg, element, of, node->handle ? o->result : 0);
     if (b->from->own && is_tensor(b, node))
-        return feed(b->run, part, arg, element, b->run, node->argument);
+        return feed(b->run, part, arg, element, NULL, node->argument);
     for (int i = 0; node->argument == TD_NODE_LIST && i < node->n && !err; i++)
         err = feed_operand(b, part, arg, i, &b->graph->operand[node->first + i]);
     return err;

@@ -99,7 +99,7 @@ int td_kernel_composite(struct td_run *run, td_keyset keys)
         struct td_run *cast = td_run_add_part(run, "cast", values, from.keys, &err);
         if (!cast)
             break;
-        cast->feed[0].of = run;
+        cast->feed[0].of = NULL;
         cast->feed[0].result = run->cast[i].arg;
         cast->feed[0].element = -1;
         cast->n_feeds = 1;

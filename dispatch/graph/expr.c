@@ -71,7 +71,10 @@ int td_run_bind_expr(struct td_run *run, const char *expr, const struct td_named
     run->call.op = &no_op;
     run->call.problem = &run->problem;
     run->call.threads = 1;
-    struct td_sources from = {.args = args, .who = "expr"};
+    struct td_sources from = {.args = args, .own = n_args <= TD_MAX_ARGS, .who = "expr"};
+    run->call.n_args = from.own ? n_args : 0;
+    for (int i = 0; i < run->call.n_args; i++)
+        run->call.arg[i] = args[i].value;
     struct td_graph_use use;
     int err = td_graph_read(&use, expr, args, n_args, from.who, &run->problem);
     if (!err)

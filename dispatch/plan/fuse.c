@@ -127,6 +127,6 @@ int td_plan_fuse(struct td_plan *plan, int last)
         of[n++] = s;
     }
     struct td_fusion **fusion = &plan->step[last].fusion;
-    *fusion = td_fusion_make(call, n, plan->threads, td_alloc_in_arena, plan->arena);
+    *fusion = td_fusion_make(call, n, plan->threads, 0, td_alloc_in_arena, plan->arena);
     return *fusion ? 0 : -ENOMEM;
 }

@@ -154,6 +154,12 @@ int td_define(const struct td_op *op, const char *origin, struct td_problem *pro
 /* ---- registering ---- */
 
 static bool open; /* there are tables, which follow every registration */
+static atomic_uint changes;
+
+unsigned td_registry_changes(void)
+{
+    return atomic_load(&changes);
+}
 
 static int recompute(struct td_handle *handle)
 {
@@ -164,6 +170,7 @@ static int recompute(struct td_handle *handle)
         return -ENOMEM;
     table->retired = atomic_load(&handle->table);
     atomic_store(&handle->table, table);
+    atomic_fetch_add(&changes, 1);
     return 0;
 }
 

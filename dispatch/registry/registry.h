@@ -105,6 +105,8 @@ const struct td_table *td_handle_table(const struct td_handle *handle);
 bool td_table_has_backend(const struct td_table *table, int i);
 /* Names that have kernels but no schema; returns how many (at most max are written). */
 int td_registry_dangling(const char **names, int max);
+/* A counter that changes whenever a table does: for whoever keeps what was bound. */
+unsigned td_registry_changes(void);
 /* Computes every table anew and compares. -EINVAL when one is not what it should be. */
 int td_registry_check(struct td_problem *problem);
 

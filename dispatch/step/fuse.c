@@ -29,7 +29,7 @@ static int values_of(const struct td_run *part)
 static bool reads(const struct td_run *part, const struct td_run *last)
 {
     for (int i = 0; i < part->n_feeds; i++)
-        if (part->feed[i].of->with == last)
+        if (part->feed[i].of && part->feed[i].of->with == last)
             return true;
     return false;
 }

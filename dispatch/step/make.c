@@ -33,7 +33,7 @@ static void fuse(struct build *b, const struct td_run *run, const struct td_run 
         memset(f->of, -1, sizeof f->of);
         for (int i = 0; i < part->n_feeds; i++)
             for (int k = 0; k < u->n_fused; k++)
-                if (of[k] == part->feed[i].of)
+                if (part->feed[i].of == of[k])
                     f->of[part->feed[i].arg] = (signed char)k;
         own->impl = NULL;
         of[u->n_fused++] = part;
@@ -83,10 +83,10 @@ static void add_part(struct build *b, const struct td_run *run, const struct td_
         const struct td_run *of = part->feed[i].of;
         int element = part->feed[i].element, result = part->feed[i].result;
         struct source *at = &from[td_place_of(&part->call, part->feed[i].arg)];
-        const struct source *whole = &in[of == run ? td_place_of(&run->call, result) : 0];
+        const struct source *whole = &in[of ? 0 : td_place_of(&run->call, result)];
         bool list = part->call.arg[part->feed[i].arg].kind == TD_KIND_tensors;
         at += list && element > 0 ? element : 0;
-        if (of != run)
+        if (of)
             *at = find_made(b, of)->out[result];
         else if (element < 0) /* a tensor, or all of a list */
             memcpy(at, whole, (size_t)td_count_tensors_of(&run->call.arg[result]) * sizeof *at);
@@ -177,6 +177,8 @@ static void begin(struct build *b, const struct td_run *run)
         return;
     step->n_args = call->n_args;
     step->n_out = call->n_out;
+    step->threads = call->threads;
+    step->node = run->node;
     step->results = td_place_of(call, call->n_args);
     step->counted = call->counted;
     step->counted_dim = call->counted_dim;
@@ -206,6 +208,31 @@ static void *workspace(struct build *b)
     return p;
 }
 
+/* What is computed together is worked out while everything lies apart: only operands of one source
+ * may be taken for one. Memory at these addresses is never accessed. */
+static void make_fusions(struct build *b, const struct source *source)
+{
+    struct td_step *step = b->step;
+    int n = step->results + step->n_out;
+    bool any = false;
+    for (int i = 0; i < step->n_units; i++)
+        any = any || step->unit[i].fused;
+    if (!any)
+        return;
+    uintptr_t apart = (uintptr_t)TD_SCRATCH_MOST;
+    for (int i = 0; i < n + 2; i++)
+        td_step_set_source(step, i, (void *)(apart * (uintptr_t)(i + 1)));
+    for (int i = 0; i < step->n_units && !b->error; i++) {
+        struct unit *u = &step->unit[i];
+        if (u->fused)
+            u->fusion = td_fusion_make(u->fused, u->n_fused, u->call.threads, TD_LOOP_LEAST,
+                                       b->alloc, b->alloc_arg);
+        b->error = u->fused && !u->fusion ? -ENOMEM : b->error;
+    }
+    for (int i = 0; i < n + 2; i++)
+        td_step_set_source(step, i, i < n ? source[i].data : NULL);
+}
+
 int td_step_make(struct td_step **step, const struct td_run *run,
                  void *(*alloc)(void *arg, size_t bytes), void *alloc_arg)
 {
@@ -225,6 +252,8 @@ int td_step_make(struct td_step **step, const struct td_run *run,
     }
     if (!b.error)
         sort_links(&b);
+    if (!b.error)
+        make_fusions(&b, space);
     free(space);
     *step = b.step;
     if (b.error)

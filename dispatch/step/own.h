@@ -16,10 +16,10 @@ struct unit {
     struct td_call call;
     const struct td_impl *impl; /* NULL: it is computed with others, or nothing */
     struct td_prepared prepared;
-    struct td_fused *fused; /* it and those before it that are computed with it */
+    struct td_fused *fused; /* it and those before it that are computed with it, n_fused of them */
     int n_fused;
-    const char *why_rows; /* these did not run as one generated loop; NULL: they did */
-    int64_t bound;        /* of a size that is counted */
+    struct td_fusion *fusion; /* which computes them */
+    int64_t bound;            /* of a size that is counted */
     struct td_run
         *of; /* whose kernel it is, while that is there; of a conversion before it: NULL */
 };
@@ -32,6 +32,7 @@ struct link {
 
 struct td_step {
     int n_units, n_links, n_args, n_out;
+    int threads, node; /* of the run that it was made of */
     struct unit *unit;
     struct link *link;
     int *first;   /* link of each number; and one more, the end */
@@ -48,6 +49,9 @@ struct td_step {
 /* Why some of those that are computed together did not run as one generated loop, a text that
  * stays; NULL: all did, or none are. */
 const char *td_step_why_rows(const struct td_step *step);
+
+/* Tells all links where what they come from lies. */
+void td_step_set_source(struct td_step *step, int from, void *data);
 
 /* As td_step_execute, for the run that the step was made of: its parts have their times then, and
  * costs are learned. */

@@ -98,7 +98,19 @@ void td_run_release(struct td_run *run)
     for (struct td_run *part = run->parts; part; part = part->next)
         td_run_release(part);
     td_prepared_release(&run->prepared);
-    td_step_release(&run->step);
+    if (!run->lasting)
+        td_step_release(&run->step);
+}
+
+/* Whether the step of an earlier selection is right for this one. If not, the run is not lasting
+ * any more: another step would take more of its memory. */
+static bool has_step(struct td_run *run)
+{
+    const struct td_step *step = run->lasting ? run->step : NULL;
+    if (step && step->threads == run->call.threads && step->node == run->node && !run->forced)
+        return true;
+    run->lasting = run->lasting && !step && !run->forced;
+    return false;
 }
 
 static int select_row(struct td_run *run, size_t *scratch);
@@ -189,6 +201,10 @@ static int select_row(struct td_run *run, size_t *scratch)
 
 int td_run_select(struct td_run *run, size_t *scratch)
 {
+    if (has_step(run)) {
+        *scratch = td_step_scratch(run->step);
+        return 0;
+    }
     td_run_release(run);
     int err = select_row(run, scratch);
     if (!err && (run->parts || run->strided)) {

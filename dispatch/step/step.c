@@ -15,7 +15,7 @@ size_t td_step_scratch(const struct td_step *step)
     return step->scratch;
 }
 
-static void set(struct td_step *step, int from, void *data)
+void td_step_set_source(struct td_step *step, int from, void *data)
 {
     for (int i = step->first[from]; i < step->first[from + 1]; i++)
         *step->link[i].slot = data ? (char *)data + step->link[i].at : NULL;
@@ -23,13 +23,13 @@ static void set(struct td_step *step, int from, void *data)
 
 void td_step_set_input(struct td_step *step, int arg, int element, const void *data)
 {
-    set(step, step->input[arg] + (element < 0 ? 0 : element), (void *)data);
+    td_step_set_source(step, step->input[arg] + (element < 0 ? 0 : element), (void *)data);
 }
 
 void td_step_set_result(struct td_step *step, int i, void *data)
 {
     step->out[i].data = data;
-    set(step, step->results + i, data);
+    td_step_set_source(step, step->results + i, data);
 }
 
 const struct td_tensor *td_step_result(const struct td_step *step, int i)
@@ -68,7 +68,7 @@ static int execute(struct unit *u, struct td_problem *problem)
 
 static int run_unit(struct unit *u, struct td_problem *problem)
 {
-    int err = u->fused ? td_fused(u->fused, u->n_fused, u->call.threads, &u->why_rows, problem) : 0;
+    int err = u->fusion ? td_fusion_run(u->fusion, problem) : 0;
     return !err && u->impl ? execute(u, problem) : err;
 }
 
@@ -84,7 +84,7 @@ const char *td_step_why_rows(const struct td_step *step)
 {
     const char *why = NULL;
     for (int i = 0; i < step->n_units && !why; i++)
-        why = step->unit[i].fused ? step->unit[i].why_rows : NULL;
+        why = step->unit[i].fusion ? td_fusion_why_rows(step->unit[i].fusion) : NULL;
     return why;
 }
 
@@ -128,7 +128,7 @@ int td_step_execute_timed(struct td_step *step, void *scratch, struct td_problem
     for (int i = 0; i < step->n_units && !err && !td_stopped(); i++) {
         struct unit *u = &step->unit[i];
         err = run_unit(u, problem);
-        if (err || !u->of || (!u->impl && !u->fused))
+        if (err || !u->of || (!u->impl && !u->fusion))
             continue;
         int64_t end = td_clock_ns();
         share(u, end - begin, td_teams_opened() != teams);

@@ -16,7 +16,7 @@ struct td_step;
  * are borrowed. Stored tensors that are to be converted are so now.
  *
  * Memory is alloc's, 16-byte aligned, and lives as long as the step, which the caller releases. The
- * run may be released or bound anew, and stays as it was. An expression's inputs cannot be set.
+ * run may be released or bound anew, and stays as it was.
  * -ENOMEM. */
 int td_step_make(struct td_step **step, const struct td_run *run,
                  void *(*alloc)(void *arg, size_t bytes), void *alloc_arg);

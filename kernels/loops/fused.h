@@ -24,19 +24,17 @@ bool td_is_pointwise(const struct td_op *op);
 bool td_fused_has(const char *formulas, const struct td_op *op);
 /* How many values the call brings at most when it runs by impl, 0: it cannot be one of these. */
 int td_fused_values(const struct td_call *call, const struct td_impl *impl);
-/* All results have one shape, but for leading dimensions of 1. 0, or -EFAULT: a row has trapped
- * (kernels/trap.h). *why: NULL, they were one generated loop; else why they were not, a text that
- * stays; why may be NULL. */
-int td_fused(const struct td_fused *calls, int n, int threads, const char **why,
-             struct td_problem *problem);
+/* Elements from which on a loop is generated, as a rule. */
+#define TD_LOOP_LEAST 4096
 
-/* The same kept, to be computed again and again: what they amount to is worked out once. Where data
- * lie is read from the calls in each run, which stay where they are; a result has data then where
- * it has some now, and operands that lie at one address now always do. Memory is alloc's; NULL:
- * there is none. */
+/* The calls together, to be computed again and again; their results have one shape, but for leading
+ * dimensions of 1. Where data lie is read from the calls in each run, which stay where they are; a
+ * result has data then where it has some now, and operands that lie at one address now always do.
+ * least: of fewer elements no loop is generated. Memory is alloc's; NULL: there is none. */
 struct td_fusion;
-struct td_fusion *td_fusion_make(const struct td_fused *calls, int n, int threads,
+struct td_fusion *td_fusion_make(const struct td_fused *calls, int n, int threads, int64_t least,
                                  void *(*alloc)(void *arg, size_t bytes), void *alloc_arg);
+/* 0, or -EFAULT: a row has trapped (kernels/trap.h). */
 int td_fusion_run(struct td_fusion *fusion, struct td_problem *problem);
 /* Why its rows run, a text that stays; NULL: it is one generated loop. */
 const char *td_fusion_why_rows(const struct td_fusion *fusion);

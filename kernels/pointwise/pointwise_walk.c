@@ -27,8 +27,6 @@
 #include <string.h>
 
 #define FEW 1024 /* elements that no team is woken for */
-#define WORTH                                                                                      \
-    4096 /* elements that looking for generated code is worth, where it is done each time */
 #define BEYOND                                                                                     \
     (32 << 20)      /* bytes of a result and its operands: more than a worker's caches hold        \
                      */
@@ -282,7 +280,7 @@ void td_pointwise(const struct td_call *call, td_point_row *row, int unit)
         return;
     td_point_add_call(&w, call, row, unit, NULL, NULL);
     struct running running = close_walk(&w, call->op->flops(call), call->threads);
-    if (broadcasts(&w) && td_numel(w.out) >= WORTH)
+    if (broadcasts(&w) && td_numel(w.out) >= TD_LOOP_LEAST)
         td_point_generate(&w);
     run_closed(&running);
 }
@@ -308,28 +306,7 @@ static double add_calls(struct td_point_walk *w, const struct td_fused *calls, i
     return flops;
 }
 
-int td_fused(const struct td_fused *calls, int n, int threads, const char **why,
-             struct td_problem *problem)
-{
-    const char *unasked;
-    struct td_point_value value[TD_FUSED_VALUES];
-    struct td_point_op op[TD_FUSED_VALUES];
-    struct td_point_walk w = {.value = value, .op = op, .out = &calls[0].call->out[0]};
-    why = why ? why : &unasked;
-    *why = "there is nothing to compute";
-    if (!td_numel(w.out))
-        return 0;
-    for (int i = 0; i < n; i++)
-        if (td_trap_refuse(calls[i].call->op, calls[i].impl, problem))
-            return -EFAULT;
-    double flops = add_calls(&w, calls, n, threads);
-    struct running running = close_walk(&w, flops, threads);
-    *why = td_numel(w.out) < WORTH ? TD_WHY(few) : td_point_generate(&w);
-    td_loop_refused(*why);
-    return td_trap_run(calls[0].impl, calls[0].call, run_closed, &running, problem);
-}
-
-/* ---- again and again ---- */
+/* ---- several, to be computed again and again ---- */
 
 struct td_fusion {
     struct td_point_walk walk;
@@ -337,7 +314,7 @@ struct td_fusion {
     const char *why_rows;
 };
 
-struct td_fusion *td_fusion_make(const struct td_fused *calls, int n, int threads,
+struct td_fusion *td_fusion_make(const struct td_fused *calls, int n, int threads, int64_t least,
                                  void *(*alloc)(void *arg, size_t bytes), void *alloc_arg)
 {
     struct td_point_value value[TD_FUSED_VALUES];
@@ -346,7 +323,8 @@ struct td_fusion *td_fusion_make(const struct td_fused *calls, int n, int thread
     struct td_fusion *f = alloc(alloc_arg, sizeof *f);
     double flops = add_calls(&w, calls, n, threads);
     struct running running = close_walk(&w, flops, threads);
-    const char *why_rows = td_point_generate(&w);
+    bool few = td_numel(w.out) < least;
+    const char *why_rows = few ? TD_WHY(few) : td_point_generate(&w);
     td_loop_refused(why_rows);
     if (f) {
         *f = (struct td_fusion){w, running, why_rows};

@@ -62,11 +62,6 @@ static void one_by_one(void)
         td_step_execute(chained[i], scratch, NULL);
 }
 
-static void together(void)
-{
-    td_fused(chain, CHAIN, 1, NULL, NULL);
-}
-
 static void worked_out(void)
 {
     td_fusion_run(fusion, NULL);
@@ -82,8 +77,7 @@ static const struct {
            {"a run", as_run},
            {"a run, selected anew", as_run_selected},
            {"a node, one by one", one_by_one, CHAIN},
-           {"a node, fused anew", together, CHAIN},
-           {"a node, fused once", worked_out, CHAIN}};
+           {"a node, fused", worked_out, CHAIN}};
 #define WAYS (sizeof way / sizeof *way)
 
 static int by_value(const void *a, const void *b)
@@ -121,7 +115,7 @@ static int make_chain(void)
         memset(chain[i].of, -1, sizeof chain[i].of);
         chain[i].of[0] = (signed char)(i - 1);
     }
-    fusion = td_fusion_make(chain, CHAIN, 1, from_heap, NULL);
+    fusion = td_fusion_make(chain, CHAIN, 1, 0, from_heap, NULL);
     return !fusion;
 }
 

@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import threading
 
 import numpy as np
 
@@ -372,6 +373,61 @@ class Eval(service.ServiceTest):
         # the same call twice is one
         parts = self.post("/v1/eval", expr="exp(a) / sum(exp(a))", a=[1.5], explain=True).json["parameters"]["explain"]["parts"]
         self.assertEqual([part["operator"] for part in parts], ["exp", "sum", "div.Tensor"])
+
+    # ---- what came before ----
+
+    def counted(self):
+        text = self.service.call("GET", "/metrics", None, {}, self.line).body.decode()
+        return [int(re.search(r'tensord_expressions_total\{event="%s"\} (\d+)' % event, text)[1]) for event in ("hit", "miss")]
+
+    def test_bound_once(self):
+        """An expression that came before is found in the cache, and computes with its own elements."""
+        def found(out, /, **body):
+            hits, misses = self.counted()
+            reply = self.post("/v1/eval", **body).json
+            if out is not None:
+                self.assertEqual(reply["out"], out)
+            now = self.counted()
+            return [now[0] - hits, now[1] - misses], reply
+        expr = "relu(a * b - 1) + a * n"
+        self.assertEqual(found([3, 5.75], expr=expr, a=[1.0, 1.5], b=[1, 1.5], n=3)[0], [0, 1])
+        self.assertEqual(found([7, -6], expr=expr, a=[2.0, -2], b=[1, 1.5], n=3)[0], [1, 0])
+        self.assertEqual(found([5, -4], expr=expr, a=[2.0, -2], b=[1, 1.5], n=2)[0], [0, 1])
+        self.assertEqual(found([7], expr=expr, a=[2.0], b=[1.0], n=3)[0], [0, 1])
+        self.assertEqual(found([7], expr=expr, a=[2.0], b=[1.0], n=3, pool="default", timeout_ms=9000)[0], [1, 0])
+        self.assertEqual(found([7], expr=expr, a=[2.0], b=[1.0], n=3, kernel="ref")[0], [0, 0])
+        self.assertEqual(found([7], expr=expr, a=[2.0], b=[1.0], n=3, autocast="BF16")[0], [0, 1])
+        told = [found([7], expr=expr, a=[2.0], b=[1.0], n=3, explain=True) for _ in range(2)]
+        self.assertEqual([hits for hits, _ in told], [[1, 0], [1, 0]])
+        parts = told[0][1]["parameters"]["explain"]["parts"]
+        self.assertEqual([part["operator"] for part in parts], ["mul.Tensor", "sub.Scalar", "relu", "mul.Scalar", "add.Tensor"])
+        self.assertEqual(parts, told[1][1]["parameters"]["explain"]["parts"])
+        self.assertEqual(told[1][1]["parameters"]["kernel"], "fused")
+        for _ in range(2): # what is not the same whenever it runs
+            self.assertEqual(found(None, expr="a + rand([3])", a=[1.0])[0], [0, 1])
+            self.assertEqual(found([2], expr="a[a > 1.5]", a=[1.0, 2])[0], [0, 1])
+            self.problem(self.post("/v1/eval", 400, expr="a + rleu(a)", a=[1.0]), 400, "column 5", "did you mean 'relu'")
+        self.assertNotEqual(*(found(None, expr="a + rand([3])", a=[1.0])[1]["out"] for _ in range(2)))
+
+    def test_by_many_at_once(self):
+        rng = np.random.default_rng(service.seed())
+        wrong = []
+        def evaluate(k):
+            line = self.service.connect()
+            for i in range(120):
+                x = rng_of[k].standard_normal((3, 1 + i % 3)).astype(np.float32)
+                got = self.service.infer("", {"x": x}, path="/v1/eval", expr="y = maximum(x, 0) * 2 - x; s = amax(y, [0])", connection=line).outputs
+                want = np.maximum(x, 0) * 2 - x
+                if not np.array_equal(got["y"], want) or not np.array_equal(got["s"], want.max(0)):
+                    wrong.append((k, i, x, got))
+            line.close()
+        rng_of = [np.random.default_rng(rng.integers(1 << 30)) for _ in range(6)]
+        threads = [threading.Thread(target=evaluate, args=(k,)) for k in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
 
     # ---- what is wrong ----
 
