@@ -215,6 +215,12 @@ def run(*args, env=None, timeout=60):
                           capture_output=True, timeout=timeout)
 
 
+@functools.cache
+def only_reference():
+    """Whether the binary has references alone (-Dkernels=ref)."""
+    return json.loads(run("isa", "--json").stdout)["onednn"]["version"] == "none"
+
+
 def environment():
     return {k: v for k, v in os.environ.items() if not k.startswith(("TENSORD_", "ATEN_"))}
 
@@ -412,6 +418,10 @@ class ServiceTest(unittest.TestCase):
         for word in words:
             self.assertIn(word, said["detail"])
         return said
+
+    def needs_kernels(self):
+        if only_reference():
+            self.skipTest("the build has references alone")
 
     def alive(self):
         self.assertIsNone(self.service.process.poll(), "the service has died")

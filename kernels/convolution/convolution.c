@@ -311,7 +311,7 @@ TD_ONEDNN_ROW(convolution);
 
 /* clang-format off */
 static const struct td_impl impls[] = {
-    TD_ONEDNN(convolution, TD_f32 | TD_bf16 | TD_f16),
+    TD_ONEDNN(convolution, TD_f32 | TD_bf16 | TD_f16)
     TD_SIMD_3(convolution_any, TD_FLOATS | TD_INTS, .prepare = prepare)
     TD_REF(convolution),
     {0},

@@ -130,8 +130,7 @@ td_kernel td_convolution_backward_ref;
 TD_ONEDNN_ROW(convolution_backward);
 
 static const struct td_impl impls[] = {
-    TD_ONEDNN(convolution_backward, TD_f32),
-    TD_REF(convolution_backward),
+    TD_ONEDNN(convolution_backward, TD_f32) TD_REF(convolution_backward),
     {0},
 };
 

@@ -66,13 +66,20 @@ int td_onednn_run(const struct td_memo_item *primitive, const struct td_onednn_a
 enum td_isa td_onednn_named(const char *how);
 enum td_isa td_onednn_serves(enum td_isa isa, enum td_dtype dtype);
 
-/* An operator's row, with more fields where it has some, and the declarations of its two functions.
- */
+/* An operator's row, with more fields where it has some, nothing in a build of references alone,
+ * and the declarations of its two functions. */
+#ifdef TD_ONLY_REF
+#define TD_ONEDNN(what, ...)
+#else
 #define TD_ONEDNN(what, types, ...)                                                                \
-    {                                                                                              \
-        .name = "onednn", .run = td_##what##_onednn, .isa = TD_ISA_default, .dtypes = (types),     \
-        .library = true, .prepare = td_##what##_onednn_prepare, __VA_ARGS__                        \
-    }
+    {.name = "onednn",                                                                             \
+     .run = td_##what##_onednn,                                                                    \
+     .isa = TD_ISA_default,                                                                        \
+     .dtypes = (types),                                                                            \
+     .library = true,                                                                              \
+     .prepare = td_##what##_onednn_prepare,                                                        \
+     __VA_ARGS__},
+#endif
 #define TD_ONEDNN_ROW(what)                                                                        \
     td_kernel td_##what##_onednn;                                                                  \
     const char *td_##what##_onednn_prepare(const struct td_call *call, struct td_prepared *prepared)

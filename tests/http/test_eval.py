@@ -349,6 +349,7 @@ class Eval(service.ServiceTest):
                 np.testing.assert_array_equal(there, want)
 
     def test_explain(self):
+        self.needs_kernels()
         told = self.post("/v1/eval", expr="a * 2 + a", a=[1.5], explain=True).json["parameters"]
         parts = told["explain"]["parts"]
         self.assertEqual([part["operator"] for part in parts], ["mul.Scalar", "add.Tensor"])

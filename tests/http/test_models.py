@@ -98,6 +98,7 @@ class Models(service.ServiceTest):
         return plans
 
     def test_source(self):
+        self.needs_kernels()
         self.put("written", models.line())
         source = lambda query="": self.service.call("GET", "/v1/models/written/source" + query)
         self.assertIn("no plan yet", source().body.decode())
@@ -113,6 +114,7 @@ class Models(service.ServiceTest):
 
     def test_source_after_a_pass(self):
         """One node through the passes: normed, then a part of the convolution's weights, then without its permutes."""
+        self.needs_kernels()
         c = np.arange(1, 5, dtype=np.float32)
         file = models.onnx_file(
             [("Conv", ["x", "w"], ["c"], {}), ("BatchNormalization", ["c", "s", "s", "s", "s"], ["b"], {}), ("Relu", ["b"], ["y"], {})],
@@ -158,6 +160,7 @@ class Models(service.ServiceTest):
             caller.join()
 
     def test_plan_says_what_was_generated(self):
+        self.needs_kernels()
         w = np.linspace(-1, 1, 128).astype(np.float32)
         file = models.onnx_file([("Mul", ["x", "w"], ["a"], {}), ("Add", ["a", "x"], ["b"], {}), ("Tanh", ["b"], ["c"], {}), ("Relu", ["c"], ["y"], {})],
                                 [models.port("x", ["n", 128])], [models.port("y", ["n", 128])], {"w": w})
@@ -181,6 +184,7 @@ class Models(service.ServiceTest):
                         self.assertRegex(asm, r"    }\n; loop 0: mul plus tanh relu\n(?s:.*) ret\n(?s:.*)\n    return ")
 
     def test_plan(self):
+        self.needs_kernels()
         self.put("planned", models.line())
         plan = self.service.call("GET", "/v1/models/planned/plan").json
         self.assertEqual(plan["operators"], [{"operator": op, "nodes": 1} for op in ("MatMul", "Mul", "Relu")])

@@ -147,8 +147,7 @@ class Packed(service.ServiceTest):
                              s.infer("matmul", {"self": x, "other": w.T.copy()}, binary=True).out]]
                 told, figures = s.call("GET", "/v1/tensors/w").json, self.figures(s)
                 forms = bool(told["packed"])
-                vectors = "simd" in s.call("GET", "/v1/kernels/linear").json["overloads"][0]["registered"]
-                self.assertEqual(forms, packs == "on" and vectors)
+                self.assertEqual(forms, packs == "on" and not service.only_reference())
                 self.assertEqual(figures["bytes"] > 0, forms)
                 self.assertEqual(figures['total{form="first"}'] > 0, forms)
                 if forms:
@@ -161,11 +160,10 @@ class Packed(service.ServiceTest):
 
     def test_for_other_shapes(self): # IND-13
         """A form is found again by calls of its kind, whatever their size; one for another kind is a further one, and counted so."""
+        self.needs_kernels()
         rng = np.random.default_rng(service.seed())
         w = rng.standard_normal((70, 90)).astype(F32)
         with service.Service("--tune", "off") as s:
-            if "simd" not in s.call("GET", "/v1/kernels/linear").json["overloads"][0]["registered"]:
-                self.skipTest("no kernels but the reference are built")
             s.call("PUT", "/v1/tensors/w", {"shape": list(w.shape), "datatype": "FP32", "data": w.ravel().tolist()})
 
             def after(n, kernel):

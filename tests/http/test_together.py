@@ -22,8 +22,8 @@ class Together(service.ServiceTest):
         cls.plain = service.Service("--jit", "off")
         cls.addClassCleanup(cls.plain.stop)
         levels = {level["name"]: level["in_use"] for level in cls.service.call("GET", "/v1/isa").json["levels"]}
-        simd = any(row["kernel"] == "simd" for row in cls.service.call("GET", "/v1/kernels/relu").json["overloads"][0]["best"])
-        cls.vectors, cls.jit = simd, simd and levels["AVX2"]
+        cls.vectors = not service.only_reference()
+        cls.jit = cls.vectors and levels["AVX2"]
 
     def draw(self, *shape):
         return self.rng.uniform(-2, 2, shape).astype(F32)
@@ -53,6 +53,7 @@ class Together(service.ServiceTest):
 
     def test_two_classes(self): # IND-1
         """Of a network, convolutions and products take what follows them; the rest is computed together, and a sum by its own."""
+        self.needs_kernels()
         w, k = self.draw(8, 8), self.draw(8, 3, 3, 3)
         file = models.onnx_file(
             [("Conv", ["x", "k"], ["c"], {"pads": [1, 1, 1, 1]}), ("Relu", ["c"], ["r"], {}), ("ReduceMean", ["r"], ["m"], {"axes": [2, 3], "keepdims": 0}),
@@ -76,12 +77,12 @@ class Together(service.ServiceTest):
     def test_groups(self): # IND-42
         """Calls over the same elements are one group, what makes a sum's argument and what follows on it too; the same call twice is
         one; and a group needs no memory for what only it reads."""
+        self.needs_kernels()
         x = {"a": self.draw(64, 128), "b": self.draw(64, 128)}
-        if self.vectors:
-            self.assertEqual(self.groups("relu(a * b) - exp(a)", x), [["mul", "relu", "exp", "sub"]])
-            self.assertEqual(self.groups("sum(relu(a * b), [1], True) * 2 + 1", x), [["mul", "add"], ["mul", "relu"], ["sum"]])
-            self.assertEqual(self.groups("tanh(matmul(a, b.t()) + 1)", x), sorted([["t"], ["matmul"], ["add", "tanh"]]))
-            self.assertEqual(self.groups("exp(a * b) / sum(exp(a * b))", x), sorted([["mul", "exp"], ["sum"], ["div"]]))
+        self.assertEqual(self.groups("relu(a * b) - exp(a)", x), [["mul", "relu", "exp", "sub"]])
+        self.assertEqual(self.groups("sum(relu(a * b), [1], True) * 2 + 1", x), [["mul", "add"], ["mul", "relu"], ["sum"]])
+        self.assertEqual(self.groups("tanh(matmul(a, b.t()) + 1)", x), sorted([["t"], ["matmul"], ["add", "tanh"]]))
+        self.assertEqual(self.groups("exp(a * b) / sum(exp(a * b))", x), sorted([["mul", "exp"], ["sum"], ["div"]]))
         big = {"a": self.draw(1 << 20)}
         for expr, reads in (("a * 2", 1), ("tanh(relu(a * 2) + 1)", 1), ("relu(a * 2) - exp(a)", 2)):
             self.assertEqual(self.told(expr, big)["explain"]["bytes"], (reads + 1) * 4 << 20, expr)
@@ -106,8 +107,7 @@ class Together(service.ServiceTest):
     def test_what_blocks(self): # IND-20
         """Chance has no vector form to join, far elements are gathered first, and other types have no generated loop: the rest stays together."""
         x = {"a": self.draw(64, 128)}
-        if not self.vectors:
-            self.skipTest("no kernels but the reference are built")
+        self.needs_kernels()
         self.assertEqual(self.groups("relu(a * 2) + rand([64, 128])", x), sorted([["mul", "relu", "add"], ["rand"]]))
         self.assertEqual(self.groups("relu(a.t() * 2)", x), sorted([["t"], ["mul", "relu"]]))
         for kind in (np.float64, np.int64, np.float16):
@@ -294,6 +294,7 @@ class Together(service.ServiceTest):
 
     def test_reasons(self): # IND-44
         """Each time that calls are computed together without a generated loop is counted under the reason that explain gives."""
+        self.needs_kernels()
         big = {"a": self.draw(64, 128)}
         many = {f"x{i}": self.draw(8192) for i in range(9)}
         for s, expr, inputs, why in (
@@ -302,8 +303,6 @@ class Together(service.ServiceTest):
                 (self.service, "relu(a * b)", {"a": self.draw(2000, 3), "b": self.draw(2000, 1)}, "its rows are short"),
                 (self.service, "relu(" + " * ".join(many) + ")", many, "it reads and writes more tensors than there are registers for"),
                 (self.plain, "relu(a * 2)", big, "generating code is switched off")):
-            if not self.vectors:
-                self.skipTest("no kernels but the reference are built")
             before = self.refusals(s)
             told = self.eval(expr, inputs, {"explain": True}, s).parameters["explain"].get("not_generated")
             after = self.refusals(s)
