@@ -209,7 +209,7 @@ class Together(service.ServiceTest):
     # ---- sums ----
 
     def test_reductions(self): # IND-31
-        """Of whole vectors and what is left: largest, smallest, sum, product, any, and where the largest is; NaN is passed on."""
+        """Of whole vectors and what is left: largest, smallest, sum, product, any, and where the largest is; NaN is passed on. There is no sum by xor."""
         for n in (*LENGTHS, 1000):
             x = self.draw(3, n)
             if n > 8:
