@@ -257,13 +257,20 @@ static bool run_few(const struct td_call *call, td_point_row *row, int unit)
     return true;
 }
 
-/* Whether an operand would be laid out in tiles, or taken by rows, which a loop does not need. */
-static bool broadcasts(const struct td_point_walk *w)
+/* Whether a loop is worth looking for: an operand would be laid out in tiles, or taken by rows or
+ * as one number, which a loop does not need. It cannot write past the caches, which is worth more
+ * than keeping a number in a register. */
+static bool is_loop_worth(const struct td_point_walk *w)
 {
-    for (int k = 0; k < w->n_values; k++)
-        if (!w->value[k].made && !w->value[k].dense && !w->value[k].constant && !w->value[k].again)
-            return true;
-    return false;
+    int64_t bytes = 0;
+    bool laid = false, number = false;
+    for (int k = 0; k < w->n_values; k++) {
+        const struct td_point_value *v = &w->value[k];
+        bytes += v->dense ? (int64_t)v->size * td_numel(w->out) : 0;
+        laid |= !v->made && !v->dense && !v->again && !v->constant;
+        number |= !v->made && v->constant;
+    }
+    return laid || (number && !(w->cheap && bytes >= BEYOND));
 }
 
 void td_pointwise(const struct td_call *call, td_point_row *row, int unit)
@@ -280,7 +287,7 @@ void td_pointwise(const struct td_call *call, td_point_row *row, int unit)
         return;
     td_point_add_call(&w, call, row, unit, NULL, NULL);
     struct running running = close_walk(&w, call->op->flops(call), call->threads);
-    if (broadcasts(&w) && td_numel(w.out) >= TD_LOOP_LEAST)
+    if (td_numel(w.out) >= TD_LOOP_LEAST && is_loop_worth(&w))
         td_point_generate(&w);
     run_closed(&running);
 }
