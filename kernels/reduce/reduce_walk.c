@@ -17,7 +17,7 @@
 #define AGAIN_MOST 4096      /* where a row is walked more than once: it stays in the cache */
 #define TILE 16384           /* bytes */
 #define SHORT 64             /* elements of a run, below which runs are gathered first */
-#define TILE_COLUMNS 256
+#define TILE_COLUMNS 128
 #define NARROW 64 /* bytes of a row of columns, below which rows are folded abreast */
 
 struct cut {
