@@ -112,6 +112,23 @@ def qlinear_matmul(a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, 
     return np.clip(np.rint(sums * scale) + y_zero_point, low, high).astype(np.int64)
 
 
+def qlinear_conv(x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B=0, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1):
+    low, high = (-128, 127) if np.min(x) < 0 else (0, 255) # as INT8 is drawn, or UINT8
+    x = np.pad(x - x_zero_point, ((0, 0), padding[::2], padding[1::2], (0, 0)))
+    w = w - np.reshape(w_zero_point, (-1, 1, 1, 1))
+    (n, h, wide, c), (o, each, kh, kw) = x.shape, w.shape
+    rows, cols = ((h, wide)[d] - dilation[d] * ((kh, kw)[d] - 1) - 1 for d in (0, 1))
+    sums = np.zeros((n, rows // stride[0] + 1, cols // stride[1] + 1, o), np.int64) + B
+    for i in range(kh):
+        for j in range(kw):
+            part = x[:, i * dilation[0]:, j * dilation[1]:][:, :rows + 1:stride[0], :cols + 1:stride[1]]
+            for g in range(groups):
+                of = slice(g * (o // groups), (g + 1) * (o // groups))
+                sums[..., of] += part[..., g * each:(g + 1) * each] @ w[of, :, i, j].T
+    y = np.rint(sums.astype(F) * (x_scale.astype(F) * w_scale.astype(F) / y_scale.astype(F))) + y_zero_point
+    return np.clip(y, low, high).astype(np.int64)
+
+
 PRODUCTS = [({"A": (5, 7), "B": (7, 40)}, {}), ({"A": (2, 20, 33), "B": (33, 70), "a_zero_point": (), "b_zero_point": ()}, {}),
             ({"A": (2, 1, 9, 40), "B": (3, 40, 5), "a_zero_point": (9,), "b_zero_point": (5,)}, {}), ({"A": (3, 0), "B": (0, 4)}, {})]
 ROUNDED = [({"a": (*batch, 20, 40), "a_scale": rows, "a_zero_point": tuple(rows), "b": (40, 33), "b_scale": cols,
@@ -120,7 +137,14 @@ ROUNDED = [({"a": (*batch, 20, 40), "a_scale": rows, "a_zero_point": tuple(rows)
 
 ROUNDED += [({name: Half(shape, 0) if isinstance(shape, Real) else shape for name, shape in shapes.items()}, p) for shapes, p in ROUNDED]
 
+CONVOLUTIONS = [({"x": x, "x_scale": real(), "x_zero_point": (), "w": w, "w_scale": real(*cols), "w_zero_point": cols, "y_scale": real(), "y_zero_point": (), **more}, how)
+                for x, w, cols, more, how in (((1, 9, 8, 3), (20, 3, 3, 3), (20,), {"B": index.Narrow((20,), 900)}, {"stride": (2, 2), "padding": (1, 1, 1, 1)}),
+                                              ((2, 5, 6, 40), (7, 40, 1, 1), (), {}, {}), ((1, 7, 9, 70), (33, 70, 2, 3), (33,), {}, {"padding": (0, 2, 1, 0), "dilation": (2, 1)}),
+                                              ((1, 9, 9, 21), (21, 1, 3, 3), (21,), {"B": index.Narrow((21,), 900)}, {"padding": (1, 1, 1, 1), "groups": 21}),
+                                              ((1, 6, 5, 6), (4, 3, 2, 2), (4,), {}, {"groups": 2}))]
+
 TABLE = {
+    "qlinear_conv": (qlinear_conv, CONVOLUTIONS, lambda name, _: name, "own", "INT8"),
     "linear_bits": (linear_bits, BLOCKS, lambda *_: "FP32", 16, "UINT8"),
     "matmul_integer": (matmul_integer, PRODUCTS, lambda *_: "INT32", "own", "INT8"),
     "qlinear_matmul": (qlinear_matmul, ROUNDED, lambda name, _: name, "own", "INT8"),

@@ -32,6 +32,10 @@ struct td_gemm {
        rows; context is what it wants to know. Only td_gemm_any asks it. */
     void (*gather)(const struct td_gemm *g, int64_t batch, int64_t p, int64_t k, int64_t j,
                    int64_t cols, void *rows);
+    /* NULL, or writes elements p to p + n of so many rows of a, which is UINT8, from row i on, ld
+       bytes apart. Only td_group_rect asks it (gemm_group.h). */
+    void (*gather_a)(const struct td_gemm *g, int64_t i, int64_t rows, int64_t p, int64_t n,
+                     uint8_t *to, int64_t ld);
     const void *context;
     int threads;
     int group, pad; /* gemm_group.h: elements of k in 32 bits, and the multiple of lanes that a

@@ -117,6 +117,26 @@ static inline int td_group_fill(void *packed, const struct td_tensor *plain, voi
     return 0;
 }
 
+/* The same of an a that is gathered. Two of 8 bits a lane are gathered into the second half of
+ * their row, and widened from there. */
+static void td_group_gather(const struct td_rect *r, int64_t i, int64_t rows, int64_t p,
+                            int64_t lanes, int32_t sums[TD_GEMM_ROWS])
+{
+    const struct td_gemm *g = r->g;
+    int64_t n = lanes * g->group, left = g->k - p * g->group, copied = left < n ? left : n;
+    uint8_t *to = (uint8_t *)r->slot + (lanes * 4 - n);
+    g->gather_a(g, r->i + i, rows, p * g->group, copied, to, lanes * 4);
+    for (int64_t row = 0; row < rows; row++, to += lanes * 4) {
+        uint32_t sum = 0;
+        memset(to + copied, 0, (size_t)(n - copied));
+        for (int64_t x = 0; x < copied && td_group_flips(g); x++)
+            sum += to[x];
+        sums[row] = (int32_t)(sum * 128);
+        for (int64_t x = 0; x < n && g->group == 2; x++)
+            ((uint16_t *)(void *)(to - n))[x] = to[x];
+    }
+}
+
 /* rows x lanes of a into the slot. sums: 128 times each row's sum over these, or minus that. */
 static void td_group_rows(const struct td_rect *r, int64_t i, int64_t rows, int64_t p,
                           int64_t lanes, int32_t sums[TD_GEMM_ROWS])
@@ -221,7 +241,10 @@ static void td_group_rect(struct td_rect *r)
             td_group_pack(g, r->b, p, lanes, r->j + j, slot_b + j * lanes);
         for (int64_t i = 0; i < r->rows; i += TD_GEMM_ROWS) {
             int64_t rows = r->rows - i < TD_GEMM_ROWS ? r->rows - i : TD_GEMM_ROWS;
-            td_group_rows(r, i, rows, p, lanes, sums);
+            if (g->gather_a)
+                td_group_gather(r, i, rows, p, lanes, sums);
+            else
+                td_group_rows(r, i, rows, p, lanes, sums);
             t.a = (const float *)(void *)r->slot;
             for (int64_t j = 0; j < r->cols; j += TD_PANEL) {
                 t.b = r->panels ? r->panels + (r->j + j) * all + p * TD_PANEL

@@ -109,6 +109,8 @@ END_TEST
 
 /* ---- what is refused, and a word of the sentence ---- */
 
+#define OF_8 "x_scale=[]:f32 x_zero_point=[] y_scale=[]:f32 y_zero_point=[] "
+
 static const struct {
     const char *op, *pattern, *word;
 } wrong[] = {
@@ -152,6 +154,18 @@ static const struct {
     {"_int_mm", "self=[2,3] mat2=[4,5]", "mat2: has 4 rows, self has 3 columns"},
     {"_int_mm", "self=[1,2,3] mat2=[3,5]", "self: is of rank 3"},
     {"_int_mm", "self=[2,3] mat2=[3]", "mat2: is of rank 1"},
+    {"qlinear_conv", "x=[1,4,3] " OF_8 "w=[2,3,1,1] w_scale=[]:f32 w_zero_point=[]",
+     "x: is of rank 3; its shape must be [n, h, w, c]"},
+    {"qlinear_conv", "x=[1,4,4,3] " OF_8 "w=[2,4,1,1] w_scale=[]:f32 w_zero_point=[]",
+     "groups: is 1, x has 3 channels"},
+    {"qlinear_conv", "x=[1,4,4,3] " OF_8 "w=[2,3,6,1] w_scale=[]:f32 w_zero_point=[]",
+     "w: the kernel reaches over 6 elements, and x has 4"},
+    {"qlinear_conv", "x=[1,4,4,3] " OF_8 "w=[2,3,1,1] w_scale=[3]:f32 w_zero_point=[]",
+     "w_scale: has 3 numbers; one, or one an output channel, is right"},
+    {"qlinear_conv", "x=[1,4,4,3] " OF_8 "w=[2,3,1,1] w_scale=[]:f32 w_zero_point=[]:i32",
+     "w_zero_point: is INT32; the type of w is right"},
+    {"qlinear_conv", "x=[1,4,4,3] " OF_8 "w=[2,3,1,1] w_scale=[]:f32 w_zero_point=[] B=[3]:i32",
+     "B: has 3 numbers; [2], one an output channel, is right"},
     {"conv2d", "input=[5,5] weight=[1,1,3,3]", "input: is of rank 2"},
     {"conv2d", "input=[1,5,5] weight=[1,3,3]", "weight: is of rank 3"},
     {"conv2d", "input=[1,3,5,5] weight=[4,2,3,3]", "weight: takes 2 channels in each of 1 groups"},
@@ -175,7 +189,7 @@ static const struct {
 START_TEST(test_refused)
 {
     struct sample s;
-    enum td_dtype dtype = *wrong[_i].op == '_' ? TD_i8 : TD_f32;
+    enum td_dtype dtype = *wrong[_i].op == '_' ? TD_i8 : *wrong[_i].op == 'q' ? TD_u8 : TD_f32;
     int err = sample_init(&s, wrong[_i].op, wrong[_i].pattern, (struct td_sizes){0}, dtype,
                           SAMPLE_PLAIN, 1);
     ck_assert_int_eq(err, -EINVAL);
