@@ -108,12 +108,21 @@ int td_onnx_attribute(struct td_onnx_reader *r, const TdOnnx__Attribute *a, char
 int td_onnx_node(struct td_onnx_reader *r, const TdOnnx__Node *from,
                  const struct td_onnx_scope *scope, struct td_node *node,
                  td_onnx_graph_reader *graph);
+/* The operator's form, made when the model first has one. -EINVAL, -ENOMEM. */
+int td_onnx_form_of(struct td_onnx_reader *r, const char *domain, const char *op,
+                    const struct td_onnx_form **found);
 /* A Constant: its value, which is no node. */
 int td_onnx_constant_node(struct td_onnx_reader *r, const TdOnnx__Node *from, int value);
 /* ---- loop.c ---- */
 
 /* Of a whole program: what a Loop's body hands on unchanged is read from where it came. -ENOMEM. */
 int td_onnx_settle_loops(struct td_model *model);
+
+/* ---- pairs.c ---- */
+
+/* Of a whole program: makes QLinear operators of those between DequantizeLinear and QuantizeLinear.
+ * -ENOMEM. */
+int td_onnx_join_pairs(struct td_onnx_reader *r);
 
 /* ---- gather.c ---- */
 

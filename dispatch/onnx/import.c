@@ -311,6 +311,7 @@ int td_import_onnx(struct td_model *model, const void *file, size_t size,
                           : td_onnx_wrong(&r, "the file has no graph; it is no ONNX model");
     err = err ? err : read_graph(&r, from->graph, NULL, &model->graph);
     protobuf_c_message_free_unpacked(&from->base, &r.memory);
+    err = err ? err : td_onnx_join_pairs(&r);
     err = err ? err : td_onnx_settle_loops(model);
     return err ? err : td_onnx_pick_rows(model);
 }

@@ -79,9 +79,8 @@ static struct td_onnx_form *read_row(struct td_onnx_reader *r, const struct td_o
     return form;
 }
 
-/* The operator's form, made when the model first has one. */
-static int find_form(struct td_onnx_reader *r, const char *domain, const char *op,
-                     const struct td_onnx_form **found)
+int td_onnx_form_of(struct td_onnx_reader *r, const char *domain, const char *op,
+                    const struct td_onnx_form **found)
 {
     const struct td_onnx_row *row = td_onnx_find(domain, op);
     if (!row)
@@ -224,7 +223,7 @@ static int fill(struct td_onnx_reader *r, const TdOnnx__Node *from,
         domain = "";
     if (!*domain && !r->imported)
         return td_onnx_wrong(r, "is ONNX's own, of which the file says no operator set");
-    int err = find_form(r, domain, node->op, &form);
+    int err = td_onnx_form_of(r, domain, node->op, &form);
     err = err ? err : td_onnx_follow_texts(r, domain, from, scope);
     if (err)
         return err;

@@ -55,11 +55,15 @@ static int place(struct layout *l, struct td_plan_step *step, struct td_model_pa
     return stay(l, step);
 }
 
+/* Whether a convolution can be turned, or has been written with channels last. */
 static bool has_conv(const struct layout *l)
 {
-    for (int s = 0; s < l->plan->n_steps; s++)
-        if (l->plan->step[s].handle && td_layout_is_conv(l, &l->plan->step[s]))
+    const struct td_handle *last = td_registry_find("qlinear_conv");
+    for (int s = 0; s < l->plan->n_steps; s++) {
+        const struct td_plan_step *step = &l->plan->step[s];
+        if (step->handle && (step->handle == last || td_layout_is_conv(l, step)))
             return true;
+    }
     return false;
 }
 

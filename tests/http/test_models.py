@@ -112,6 +112,23 @@ class Models(service.ServiceTest):
         self.assertRegex(source("?asm=1").body.decode(), r"    }\n(; loop \d+: relu mul\n|    // not generated: )")
         self.problem(self.service.call("GET", "/v1/models/nosuch/source"), 404)
 
+    def test_plan_of_8_bits(self):
+        """What a static quantizer writes stays in 8 bits, with channels last, from the first convolution to the last."""
+        pair = lambda name, scale: [("QuantizeLinear", [name, scale, "z"], [name + "q"], {}), ("DequantizeLinear", [name + "q", scale, "z"], [name + "f"], {})]
+        conv = lambda name, to: ("Conv", [name + "f", "wf", "bf"], [to], {"pads": [1, 1, 1, 1]})
+        nodes = [("DequantizeLinear", ["w", "ws", "wz"], ["wf"], {}), ("DequantizeLinear", ["b", "bs", "bz"], ["bf"], {}), *pair("x", "s"), conv("x", "c"), ("Relu", ["c"], ["r"], {}), *pair("r", "s"),
+                 ("MaxPool", ["rf"], ["p"], {"kernel_shape": [2, 2], "strides": [2, 2]}), *pair("p", "s"), conv("p", "y"), *pair("y", "s")]
+        rng = np.random.default_rng(service.seed())
+        values = {"s": np.float32(0.05), "z": np.uint8(0), "ws": np.float32(0.02), "wz": np.int8(0), "bs": np.float32(0.05) * np.float32(0.02), "bz": np.int32(0),
+                  "w": rng.integers(-99, 100, (3, 3, 3, 3)).astype(np.int8), "b": rng.integers(-99, 100, 3).astype(np.int32)}
+        self.put("eighths", models.onnx_file(nodes, [models.port("x", [1, 3, 8, 8])], [models.port("yf", [1, 3, 4, 4])], values))
+        x = rng.uniform(0, 5, (1, 3, 8, 8)).astype(np.float32)
+        self.right(self.infer("eighths", {"x": x}))
+        self.plans("eighths")
+        calls = re.findall(r" = ([a-z_0-9]+)[.(]", self.service.call("GET", "/v1/models/eighths/source").body.decode())
+        heavy = [op for op in calls if op in ("permute", "qlinear_conv", "conv2d_channels_last", "convolution", "max_pool2d", "max_pool3d")]
+        self.assertEqual(heavy, ["permute", "qlinear_conv", "max_pool3d", "qlinear_conv"] + ["permute"] * (len(heavy) > 4)) # unless what reads it reads strides
+
     def test_source_after_a_pass(self):
         """One node through the passes: normed, then a part of the convolution's weights, then without its permutes."""
         self.needs_kernels()

@@ -11,6 +11,7 @@ import numpy as np
 
 try:
     import onnx
+    import onnx.reference
     import onnxruntime
     from onnx import TensorProto, helper, numpy_helper
 except ImportError:
@@ -121,6 +122,78 @@ class Domains(unittest.TestCase):
         graph = helper.make_graph(made, "g", [port(name, a) for name, a in inputs.items()], [helper.make_empty_tensor_value_info("y")],
                                   [numpy_helper.from_array(np.asarray(a), name) for name, a in dict(constants).items()])
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+    def pair(self, node, x, scales, w=None, b=None, behind=(), kinds=(np.uint8, np.int8), **how):
+        """DequantizeLinear, a node in floats, perhaps others behind it, QuantizeLinear: from 8 bits to 8 bits. w: weight, scale, axis."""
+        x_scale, y_scale, *zeros = scales
+        values = {"xs": np.float32(x_scale), "xz": kinds[0](zeros[0]), "ys": np.float32(y_scale), "yz": kinds[0](zeros[1])}
+        nodes, ins = [("DequantizeLinear", ["x", "xs", "xz"], ["xf"], {})], ["xf"]
+        if w is not None:
+            scale = np.asarray(w[1], np.float32)
+            values |= {"w": w[0], "ws": scale, "wz": np.zeros(scale.shape, w[0].dtype)}
+            nodes.append(("DequantizeLinear", ["w", "ws", "wz"], ["wf"], {"axis": w[2]} if scale.ndim else {}))
+            ins.append("wf")
+        if b is not None:
+            values |= {"b": b, "bs": np.float32(x_scale) * scale, "bz": np.zeros(scale.shape, np.int32)}
+            nodes.append(("DequantizeLinear", ["b", "bs", "bz"], ["bf"], {"axis": 0} if scale.ndim else {}))
+            ins.append("bf")
+        for k, op in enumerate((node, *behind)):
+            nodes.append((op, ins if not k else [f"v{k - 1}"], [f"v{k}"], how if not k else {}))
+        nodes.append(("QuantizeLinear", [nodes[-1][2][0], "ys", "yz"], ["y"], {}))
+        file = self.sequence(nodes, {"x": x}, values)
+        for mode in "eager", "plan":
+            got, = RUN.run(file.SerializeToString(), [x], how=mode)
+        return file, got
+
+    def summed(self, op, x, w, b, pads=None, strides=None, dilations=None, group=1, transB=0):
+        """The sums of a convolution or product of whole numbers, by ONNX's own evaluator in FP64, which holds them."""
+        if op != "Conv":
+            return x @ (w.T if transB else w) + (0 if b is None else b)
+        how = {k: v for k, v in {"pads": pads, "strides": strides, "dilations": dilations, "group": group}.items() if v is not None}
+        x, w, b = (np.asarray(a, np.float64) for a in (x, w, b))
+        file = self.sequence([("Conv", ["x", "w", "b"], ["y"], how)], {"x": x}, {"w": w, "b": b})
+        return onnx.reference.ReferenceEvaluator(file).run(None, {"x": x})[0]
+
+    def test_pairs(self):
+        """Convolutions and products between DequantizeLinear and QuantizeLinear are summed as whole numbers: floats would lose the last bits of such sums."""
+        for kind, zeros in (np.uint8, (7, 0)), (np.int8, (-128, -128)):
+            low, high = np.iinfo(kind).min, np.iinfo(kind).max + 1
+            for cols in (), (24,):
+                for name, op, how, x, w in (
+                        ("conv", "Conv", {"pads": [1, 0, 1, 2], "strides": [2, 1]}, (1, 600, 5, 6), (24, 600, 3, 3)), ("depthwise", "Conv", {"group": 24, "pads": [1] * 4}, (2, 24, 7, 6), (24, 1, 3, 3)),
+                        ("groups", "Conv", {"group": 2}, (1, 8, 4, 5), (24, 4, 3, 3)), ("line", "Conv", {"dilations": [2]}, (2, 9, 30), (24, 9, 4)), ("gemm", "Gemm", {"transB": 1}, (5, 4000), (24, 4000)),
+                        ("plain gemm", "Gemm", {}, (5, 4000), (4000, 24)), ("matmul", "MatMul", {}, (2, 3, 4000), (4000, 24))):
+                    x, w, axis = self.whole(low, high, x, kind), self.whole(-127, 128, w, np.int8), 1 if op == "MatMul" or name == "plain gemm" else 0
+                    x_scale, scale = np.float32(0.03), self.rng.uniform(0.01, 0.02, cols).astype(np.float32)
+                    b = None if op == "MatMul" else self.whole(-90000, 90000, 24, np.int32)
+                    # What is left of the sums when all but little of them cancels out is a step of the result each.
+                    fine = x_scale * np.float32(0.015)
+                    if op != "Conv":
+                        half = x.shape[-1] // 2
+                        x[..., half:], w = x[..., :half], np.concatenate([p := (w[:half] if axis else w[:, :half]), -p], 1 - axis)
+                        (w if axis else w.T)[0] += self.whole(-1, 2, 24, np.int8).astype(np.int8)
+                        w, b = w.clip(-127, 127), None if b is None else b % 50
+                    else:
+                        fine = fine * np.float32(5000 if name == "conv" else 500)
+                    for behind in ((), ("Relu",)) if op == "Conv" else ((),):
+                        with self.subTest(name=name, kind=kind.__name__, cols=cols, behind=behind):
+                            file, got = self.pair(op, x, (x_scale, fine, *zeros), (w, scale, axis), b, behind, (kind, np.int8), **how)
+                            options = onnxruntime.SessionOptions()
+                            options.log_severity_level = 4
+                            wanted, = onnxruntime.InferenceSession(file.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, {"x": x})
+                            self.assertLessEqual(np.abs(got.astype(int) - wanted.astype(int)).max(), 4) # some of these it leaves in floats
+                            sums = self.summed(op, x.astype(int) - zeros[0], w.astype(int), b, **how).astype(np.float32)
+                            by = x_scale * scale / fine
+                            y = np.rint(sums * (by.reshape(-1, *[1] * (w.ndim - 2)) if op == "Conv" and by.ndim else by)) + zeros[1]
+                            self.assertGreater(len(np.unique(y.clip(low, high - 1))), 2)
+                            np.testing.assert_array_equal(got, y.clip(low, high - 1))
+        x = self.whole(0, 256, (1, 6, 8, 8), np.uint8) # floats of such a scale would have no end
+        for op, how, wanted in (("MaxPool", {"kernel_shape": [2, 2], "strides": [2, 2]}, x.reshape(1, 6, 4, 2, 4, 2).max((3, 5))), ("Flatten", {}, x.reshape(1, -1)),
+                                ("Transpose", {"perm": [0, 3, 1, 2]}, x.transpose(0, 3, 1, 2))):
+            with self.subTest(op=op):
+                np.testing.assert_array_equal(self.pair(op, x, (1e38, 1e38, 9, 9), **how)[1], wanted)
+        _, got = self.pair("Flatten", x, (0.5, 0.25, 9, 3)) # another scale: not the same numbers
+        np.testing.assert_array_equal(got, np.clip((x.reshape(1, -1).astype(int) - 9) * 2 + 3, 0, 255))
 
     def test_sequences(self):
         """Lists of tensors inside a model: made, split, changed at places from either end, joined."""

@@ -58,11 +58,11 @@ void td_onnx_quantize(struct td_onnx *n)
         return refuse(n, "output_dtype: UINT8, INT8, UINT16 or INT16 is right, not %s",
                       td_onnx_type_name(given));
     let_bounds(n, type);
-    let_int(n, "zero", 0);
+    let(n, "real", td_item_dtype(tensor_of(n, "x")->dtype));
     has_one_scale(n, "y_scale", "y_zero_point");
     set(n, "x", "round(div.Tensor(x, y_scale))");
     if (has(n, "y_zero_point"))
-        set(n, "x", "add.Tensor(x, y_zero_point)");
+        set(n, "x", "add.Tensor(x, to.dtype(y_zero_point, real))");
     give(n, "to.dtype(clamp(x, least, most), type)");
 }
 
