@@ -1,5 +1,6 @@
 /* Folds a batch normalisation with constant statistics into the weight and bias of the convolution
- * before it, if nothing else uses the convolution's result. */
+ * before it, if nothing else uses the convolution's result; and so a product or a sum with
+ * constants, one or one a channel. */
 #include "dispatch/passes/passes.h"
 
 #include <errno.h>
@@ -8,13 +9,16 @@
 #include <string.h>
 
 static const char *const norms[] = {"batch_norm", "_native_batch_norm_legit_no_training", NULL};
+static const char *const products[] = {"mul", NULL};
+static const char *const sums[] = {"add", NULL};
 static const char *const convolutions[] = {
     "conv1d",           "conv2d",           "conv3d",           "convolution",
     "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", NULL};
 
 struct pair {                              /* a convolution and the normalisation that follows it */
     const struct td_tensor *weight, *bias; /* of the convolution; bias NULL: none */
-    const struct td_tensor *scale, *shift, *mean, *var; /* scale, shift NULL: 1, 0 */
+    const struct td_tensor *scale, *shift; /* NULL: 1, 0; of one element, or one a channel */
+    const struct td_tensor *mean, *var;    /* NULL: it is no normalisation, and eps is 0 */
     double eps;
     bool transposed; /* the weight's second dimension is the output channels */
     int64_t channels;
@@ -63,9 +67,43 @@ static const char *look(const struct td_plan_step *conv, const struct td_plan_st
                : "it is over other channels";
 }
 
+/* Whether a constant has one finite number for all of image, or one for each of its channels. */
+static bool is_affine(const struct td_tensor *t, const struct td_tensor *image)
+{
+    int64_t n = td_numel(t);
+    int before = t->rank - (image->rank - 1); /* its dimensions before the channels */
+    bool right = n == 1 && t->rank <= image->rank;
+    if (before >= 0 && before <= 1 && t->shape[before] == image->shape[1])
+        right = right || n == image->shape[1];
+    for (int64_t i = 0; i < n && right; i++)
+        right = isfinite(((const float *)t->data)[i]);
+    return right;
+}
+
+/* The same for a product or sum; constant: its operand beside the convolution's result. */
+static const char *look_affine(const struct td_plan_step *conv, const struct td_plan_step *step,
+                               const struct td_tensor *constant, const struct td_tensor *between,
+                               struct pair *p)
+{
+    *p = (struct pair){.weight = td_step_constant(conv, "weight"),
+                       .bias = td_step_constant(conv, "bias"),
+                       .transposed = is_transposed(conv)};
+    if (!p->weight || varies(conv, "bias"))
+        return "the convolution's weight or bias is no constant in FP32";
+    if (p->transposed && td_step_number(conv, "groups", 1) != 1)
+        return "the transposed convolution has groups";
+    if (td_step_number(step, "alpha", 1) != 1)
+        return "what is added is scaled";
+    p->channels = p->weight->shape[p->transposed];
+    *(td_step_is(step, sums) ? &p->shift : &p->scale) = constant;
+    return td_numel(p->weight) && between->rank == p->weight->rank && is_affine(constant, between)
+               ? NULL
+               : "it is not one number, or one a channel";
+}
+
 static float at(const struct td_tensor *t, int64_t i, float otherwise)
 {
-    return t ? ((const float *)t->data)[i] : otherwise;
+    return t ? ((const float *)t->data)[td_numel(t) == 1 ? 0 : i] : otherwise;
 }
 
 static void compute(const struct pair *p, float *weight, float *bias)
@@ -76,31 +114,35 @@ static void compute(const struct pair *p, float *weight, float *bias)
     for (int64_t o = 0; o < outer; o++)
         for (int64_t c = 0; c < p->channels; c++) {
             double scale = (double)at(p->scale, c, 1) / sqrt((double)at(p->var, c, 1) + p->eps);
-            for (int64_t i = 0; i < inner; i++)
+            for (int64_t i = 0; i < inner && weight; i++)
                 *weight++ = (float)((double)*from++ * scale);
             double b = (double)at(p->bias, c, 0) - (double)at(p->mean, c, 0);
             bias[c] = (float)(b * scale + (double)at(p->shift, c, 0));
         }
 }
 
-/* The folded weight and bias, which all plans share. NULL: no memory. */
+/* The folded weight, where it differs, and bias, which all plans share. NULL: no memory. */
 static const struct td_derived *fold(struct td_model *model, const struct pair *p)
 {
     struct td_derived made = {
         .key = {.of = {p->weight->data, p->bias ? p->bias->data : NULL,
                        p->scale ? p->scale->data : NULL, p->shift ? p->shift->data : NULL,
-                       p->mean->data, p->var->data},
+                       p->mean ? p->mean->data : NULL, p->var ? p->var->data : NULL},
                 .transposed = p->transposed,
                 .number = p->eps}};
+    bool norm = p->var, same = !norm && !p->scale;
+    if (!norm) /* the same data may be one number or several */
+        made.key.number = (double)td_numel(p->scale ? p->scale : p->shift);
     memcpy(made.key.shape, p->weight->shape, sizeof(int64_t) * (size_t)p->weight->rank);
     pthread_mutex_lock(&model->lock_);
     const struct td_derived *found = td_derived_find(model, &made.key);
     struct td_tensor weight = *p->weight, bias = {.dtype = TD_f32, .rank = 1};
     bias.shape[0] = p->channels;
     weight.data = NULL;
-    if (!found && !td_weight_create(&made.weight[0], &weight, model->room) &&
+    if (!found && (same || !td_weight_create(&made.weight[0], &weight, model->room)) &&
         !td_weight_create(&made.weight[1], &bias, model->room)) {
-        compute(p, td_weight_tensor(made.weight[0])->data, td_weight_tensor(made.weight[1])->data);
+        compute(p, same ? NULL : td_weight_tensor(made.weight[0])->data,
+                td_weight_tensor(made.weight[1])->data);
         found = td_derived_add(model, &made);
     }
     if (!found) {
@@ -151,14 +193,28 @@ struct folding {
     int *readers; /* by value */
 };
 
+/* The value that the step changes, and, where it is no normalisation, the constant that it takes.
+ */
+static int changed(const struct td_plan *plan, const struct td_plan_step *step,
+                   const struct td_tensor **constant)
+{
+    if (td_step_is(step, norms))
+        return td_step_value(plan, step, "input");
+    int value = td_step_value(plan, step, "self");
+    *constant = td_step_constant(step, value < 0 ? "self" : "other");
+    value = value < 0 ? td_step_value(plan, step, "other") : value;
+    return *constant ? value : -1;
+}
+
 static void fold_one(struct folding *f, struct td_plan_step *norm)
 {
     struct td_plan *plan = f->plan;
-    int value = td_step_value(plan, norm, "input");
+    const struct td_tensor *constant = NULL;
+    int value = changed(plan, norm, &constant);
     struct td_plan_step *conv =
         value < 0 || plan->value[value].step < 0 ? NULL : &plan->step[plan->value[value].step];
     struct pair p;
-    if (!conv || !td_step_is(conv, convolutions))
+    if (!conv || !td_step_is(conv, convolutions) || (constant && f->readers[value] > 1))
         return;
     for (int i = 1; i < norm->n_outs; i++)
         if (f->readers[norm->value + i]) {
@@ -166,15 +222,21 @@ static void fold_one(struct folding *f, struct td_plan_step *norm)
             return;
         }
     const char *no = f->readers[value] > 1 ? "others read the convolution" : NULL;
-    no = no ? no : look(conv, norm, &plan->value[value].like, &p);
+    const struct td_tensor *between = &plan->value[value].like;
+    no = no         ? no
+         : constant ? look_affine(conv, norm, constant, between, &p)
+                    : look(conv, norm, between, &p);
     no = no || are_lasting(plan, &p) ? no : "the numbers are computed in each plan";
     const struct td_derived *folded = no ? NULL : fold(f->model, &p);
     if (!folded) {
         td_pass_refuse(f->pass, norm, no ? no : "there is no memory for the folded weight");
         return;
     }
-    struct td_value v = {.kind = TD_KIND_tensor, .tensor = *td_weight_tensor(folded->weight[0])};
-    td_step_set(conv, "weight", &v);
+    struct td_value v = {.kind = TD_KIND_tensor};
+    if (folded->weight[0]) {
+        v.tensor = *td_weight_tensor(folded->weight[0]);
+        td_step_set(conv, "weight", &v);
+    }
     v.tensor = *td_weight_tensor(folded->weight[1]);
     td_step_set(conv, "bias", &v);
     td_renames_set(&f->renames, norm->value, value, 0);
@@ -192,7 +254,8 @@ int td_pass_fold_norm(struct td_model *model, struct td_plan *plan, struct td_mo
         qsort(plan->held, (size_t)plan->n_held, sizeof *plan->held, by_address);
     for (int s = 0; s < plan->n_steps && !err; s++) {
         td_renames_step(&f.renames, &plan->step[s]);
-        if (td_step_is(&plan->step[s], norms))
+        const struct td_plan_step *step = &plan->step[s];
+        if (td_step_is(step, norms) || td_step_is(step, products) || td_step_is(step, sums))
             fold_one(&f, &plan->step[s]);
     }
     td_renames_end(&f.renames);

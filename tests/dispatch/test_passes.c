@@ -97,6 +97,44 @@ START_TEST(test_norm_of_one_weight)
 }
 END_TEST
 
+/* Products and sums with constants, one or one a channel, in any order; not what is of the image's
+ * shape, nor what others read as well, nor infinite numbers. */
+START_TEST(test_affine)
+{
+    float four[4] = {0.5f, -1, 2, 3}, two = 2, wide[5] = {1, 2, 3, 4, 5}, w[4 * 4 * 4];
+    int64_t none[1] = {1};
+    for (int i = 0; i < 64; i++)
+        w[i] = (float)(i * 5 % 13) / 8 - 0.75f;
+    begin(1);
+    int weight = constant_of(w, 4, (int64_t[]){4, 4, 2, 2}), one = constant_of(&two, 0, none);
+    int image = add("reshape(a, [1, 4, 5, 5])", 1, V(graph_inputs[0]));
+    int each = constant_of(four, 4, (int64_t[]){1, 4, 1, 1});
+    int bias = constant_of(four, 3, (int64_t[]){4, 1, 1});
+    int few = constant_of(four, 1, (int64_t[]){4}), row = constant_of(wide, 1, (int64_t[]){5});
+    int a = add("conv2d(a, b, c, 1, 1)", 3, V(image, weight, few));
+    a = add("c + b * (a * b)", 3, V(a, each, one)); /* three */
+    int b = add("conv_transpose2d(a, b) + c", 3, V(a, weight, bias));
+    int c = add("conv2d(a, b) + c", 3, V(b, constant_of(w, 4, (int64_t[]){5, 4, 1, 3}), row));
+    int e = add("conv2d(a, b)", 2, V(c, constant_of(w, 4, (int64_t[]){4, 5, 1, 1})));
+    int f = add("a * b + a", 2, V(e, one)); /* read twice */
+    finish(add("reshape(a, [-1])", 1, V(f)));
+    check_same(100, 4);
+}
+END_TEST
+
+START_TEST(test_affine_without_end)
+{
+    float w[2] = {0, 1}, most = INFINITY;
+    int64_t none[1] = {1};
+    begin(1);
+    int y = add("conv2d(reshape(abs(a), [1, 1, 4, 5]) + 1, b) * c", 3,
+                V(graph_inputs[0], constant_of(w, 4, (int64_t[]){1, 1, 1, 2}),
+                  constant_of(&most, 0, none)));
+    finish(add("reshape(clamp(a, -1, 1), [-1])", 1, V(y)));
+    check_same(20, 0);
+}
+END_TEST
+
 /* An image alone: what is normalised is its height, which has as many as there are channels. */
 START_TEST(test_norm_of_the_height)
 {
@@ -206,7 +244,7 @@ START_TEST(test_posts)
     int f = add("conv2d(a, b)", 2, V(e, w));
     int g = add("sigmoid(conv2d(a, b))", 2, V(f, w)); /* which no library does well */
     int h = add("relu(conv2d(a, b)) + c", 3, V(g, w, f));
-    int i = add("hardswish(leaky_relu(conv2d(a, b) * c, 0.1) - 0.5) / 2", 3,
+    int i = add("hardswish(relu(leaky_relu(conv2d(a, b) * c, 0.1) - 0.5)) / 2", 3,
                 V(h, w, constant_of(&scale, 0, one))); /* one too many */
     int rows = add("reshape(a, [-1, 4])", 1, V(i));
     int weight = add("reshape(a, [4, 4])", 1, V(w));
@@ -334,7 +372,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_norm, test_norm_of_one_weight, test_norm_of_the_height,
+    const TTest *const tests[] = {test_norm, test_norm_of_one_weight, test_affine,
+                                  test_affine_without_end, test_norm_of_the_height,
                                   test_norm_of_no_weight, test_fused, test_posts_beside_readers,
                                   test_products, test_idioms,
                                   /* with post-ops of a convolution, which need AVX2: */
