@@ -165,15 +165,14 @@ static const struct td_impl *row_of(struct posts *p, const struct td_plan_step *
     return row;
 }
 
-/* Whether the step is not slower with post-ops: if a library's row computes it; or for linear and
- * dense, all of whose rows apply post-ops, if the same row computes it with and without. */
+/* Whether the step is not slower with post-ops: all rows of a convolution apply them, and the
+ * fastest is taken; linear and dense must be computed by the same row with and without. */
 static bool is_taken(struct posts *p, const struct td_plan_step *plain,
                      const struct td_plan_step *with)
 {
     const struct td_impl *row = row_of(p, with);
-    if (!strcmp(plain->handle->schema.name, "conv2d_channels_last"))
-        return row && row->library;
-    return row && row == row_of(p, plain);
+    bool conv = !strcmp(plain->handle->schema.name, "conv2d_channels_last");
+    return row && (conv || row == row_of(p, plain));
 }
 
 static int follow_one(struct posts *p, int s)

@@ -290,10 +290,18 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
         return NULL;
     }
     const char *no = ungathered(&c);
+    if (!no && td_conv_is_depth(&c)) {
+        prepared->scratch = td_conv_depth_scratch(&c);
+        return NULL;
+    }
     if (!no && c.post.n && c.out->dtype == TD_f16)
         no = "FP16 would be rounded, and be too great for it, before what follows";
     if (no)
         return no;
+    if (td_conv_linear(&c, call->threads, &g)) {
+        prepared->scratch = td_gemm_scratch(&g);
+        return NULL;
+    }
     td_conv_gemm(&c, c.weight, call->threads, &g);
     if (td_conv_is_matmul(&c, &g)) {
         prepared->scratch = td_gemm_scratch(&g);

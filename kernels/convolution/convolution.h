@@ -67,6 +67,10 @@ void td_conv_gemm(const struct td_conv *c, const struct td_tensor *weight, int t
 /* Whether a td_gemm_run can compute that product, g: nothing is gathered, and it takes the type. */
 bool td_conv_is_matmul(const struct td_conv *c, const struct td_gemm *g);
 
+/* Channels last and a kernel of one position: a row a pixel, as linear has them. False: it is none,
+ * or of another type than td_gemm_run takes. */
+bool td_conv_linear(const struct td_conv *c, int threads, struct td_gemm *g);
+
 /* Its weight in that order, for an element of that many bytes. */
 void td_conv_turn_weight(const struct td_conv *c, void *to);
 
@@ -92,6 +96,13 @@ struct td_laid {
 bool td_conv_cut_laid(const struct td_conv *c, int threads, struct td_laid *cut);
 typedef void td_conv_laid(const struct td_conv *c, const struct td_laid *cut, void *scratch);
 td_conv_laid td_conv_laid_default, td_conv_laid_avx2, td_conv_laid_avx512;
+
+/* Depthwise convolutions of FP32 with channels last in two dimensions (convolution_depth.c);
+ * scratch of td_conv_depth_scratch(c) bytes. */
+bool td_conv_is_depth(const struct td_conv *c);
+size_t td_conv_depth_scratch(const struct td_conv *c);
+typedef void td_conv_depth(const struct td_conv *c, int threads, void *scratch);
+td_conv_depth td_conv_depth_default, td_conv_depth_avx2, td_conv_depth_avx512;
 
 /* What oneDNN is to do, described as TD_ONEDNN_conv or, transposed, as TD_ONEDNN_deconv. */
 struct td_onednn_desc;

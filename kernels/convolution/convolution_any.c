@@ -1,6 +1,7 @@
-/* Convolutions of any type, by one of three ways: a kernel of one position is a matrix product of
+/* Convolutions of any type, by one of four ways: a kernel of one position is a matrix product of
  * the weight and the input where it lies; rows that fill vectors are laid out (convolution_laid.c);
- * any other is a product with columns that are gathered (im2col) as they are multiplied. */
+ * depthwise ones with channels last are summed where they lie (convolution_depth.c); any other is a
+ * product with columns that are gathered (im2col) as they are multiplied. */
 #include "kernels/convolution/convolution.h"
 
 TD_KERNEL(convolution_any)
@@ -11,6 +12,14 @@ TD_KERNEL(convolution_any)
     td_conv_of(call, &c);
     if (td_conv_cut_laid(&c, call->threads, &cut)) {
         TD_NAME(conv_laid)(&c, &cut, call->scratch);
+        return;
+    }
+    if (td_conv_is_depth(&c)) {
+        TD_NAME(conv_depth)(&c, call->threads, call->scratch);
+        return;
+    }
+    if (td_conv_linear(&c, call->threads, &g)) {
+        TD_NAME(gemm)(&g, call->scratch);
         return;
     }
     td_conv_gemm(&c, c.weight, call->threads, &g);

@@ -56,3 +56,18 @@ bool td_conv_cut_laid(const struct td_conv *c, int threads, struct td_laid *cut)
         cut->slot += (size_t)fill(cut->positions * c->out_channels, 16) * sizeof(float);
     return true;
 }
+
+bool td_conv_is_depth(const struct td_conv *c)
+{
+    bool depthwise = c->in_channels == 1 && c->out_channels == 1 && c->groups > 1;
+    bool plain = c->last && !c->transposed && c->dims == 2 && c->input->dtype == TD_f32;
+    int64_t n = c->kernel[1];
+    return depthwise && plain && (n == 3 || n == 5 || n == 7) && c->stride[1] <= 2 &&
+           c->dilation[1] == 1;
+}
+
+/* Weights and bias, in whole vectors at any level, and one between them. */
+size_t td_conv_depth_scratch(const struct td_conv *c)
+{
+    return (size_t)((td_conv_positions(c) + 1) * fill(c->groups, VECTOR) + VECTOR) * sizeof(float);
+}

@@ -122,13 +122,38 @@ static void gather(const struct td_gemm *g, int64_t batch, int64_t p, int64_t k,
             (char *)rows + i * cols * size, size);
 }
 
+/* One position of the kernel, over each element once. */
+static bool is_plain(const struct td_conv *c)
+{
+    bool plain = td_conv_positions(c) == 1;
+    for (int d = 0; d < c->dims; d++)
+        plain = plain && c->stride[d] == 1 && !c->padding[d] && c->size[d] == c->in[d];
+    return plain;
+}
+
+bool td_conv_linear(const struct td_conv *c, int threads, struct td_gemm *g)
+{
+    *g = (struct td_gemm){.a = c->input,
+                          .b = c->weight,
+                          .bias = c->bias,
+                          .out = c->out,
+                          .m = c->images * td_conv_pixels(c, c->size),
+                          .k = c->in_channels,
+                          .n = c->out_channels,
+                          .step_k = 1,
+                          .step_n = c->in_channels,
+                          .bias_j = 1,
+                          .post = c->post,
+                          .threads = threads};
+    return c->last && c->groups == 1 && !c->transposed && is_plain(c) &&
+           c->out->dtype & (TD_f32 | TD_bf16);
+}
+
 void td_conv_gemm(const struct td_conv *c, const struct td_tensor *weight, int threads,
                   struct td_gemm *g)
 {
     int64_t positions = td_conv_positions(c);
-    bool plain = positions == 1;
-    for (int d = 0; d < c->dims; d++)
-        plain = plain && c->stride[d] == 1 && !c->padding[d] && c->size[d] == c->in[d];
+    bool plain = is_plain(c);
     *g = (struct td_gemm){.a = weight,
                           .b = c->input,
                           .bias = c->bias,

@@ -1,0 +1,277 @@
+/* Depthwise convolutions of FP32 with channels last. Neighbouring channels are the lanes of a
+ * vector, so a vector of a pixel is one load. TILE results next to each other are summed in
+ * registers: a vector of the input is loaded once for all of them that it enters. */
+#define TD_REAL_BITS 32
+#include "kernels/convolution/convolution.h"
+#include "kernels/formulas.h"
+#include "kernels/reals.h"
+#include "kernels/weight.h"
+
+#define TILE 8   /* results that are summed at a time */
+#define WIDEST 7 /* kernel */
+#define REACH (2 * (TILE - 1) + WIDEST)
+
+struct job {
+    const struct td_conv *c;
+    int64_t channels, vectors, positions; /* vectors of channels; positions of the kernel */
+    const float *weight;                  /* [vectors][positions][lanes] */
+    bool zeros;                           /* padding counts: some weight is not finite */
+    const float *bias;                    /* [vectors][lanes] */
+    int early;                            /* post-ops that are done in registers, */
+    float number[TD_POSTS];               /* what these take, */
+    struct td_post rest;                  /* and those that are not, */
+    bool across;                          /* which may be done across pixels */
+};
+
+struct row { /* of the result */
+    const struct job *job;
+    const float *in; /* of its image, where the kernel's first row is, which may be padding */
+    float *out;
+    int64_t down;       /* elements to the next row of the kernel */
+    int64_t first, end; /* rows of the kernel that are taken, */
+    int64_t low, high;  /* and those of them that lie inside */
+};
+
+/* ---- weights ---- */
+
+struct key {
+    int64_t channels, positions;
+    int32_t lanes;
+    char owner[4];
+};
+
+/* Behind them is not 0 if some are not finite. */
+static int fill(void *packed, const struct td_tensor *plain, void *arg)
+{
+    const struct job *job = arg;
+    const float *weight = plain->data;
+    float *to = packed, odd = 0;
+    for (int64_t i = 0; i < job->channels * job->positions; i++)
+        odd = isfinite(weight[i]) ? odd : 1;
+    for (int64_t v = 0; v < job->vectors; v++)
+        for (int64_t p = 0; p < job->positions; p++)
+            for (int64_t l = 0; l < TD_LANES; l++) {
+                int64_t channel = v * TD_LANES + l;
+                *to++ = channel < job->channels ? weight[channel * job->positions + p] : 0;
+            }
+    *to = odd;
+    return 0;
+}
+
+/* The weights, kept with a stored one or in the scratch, and behind these the bias. */
+static void pack(struct job *job, float *scratch)
+{
+    static const char name[] = {'s', 'i', 'm', 'd', ' ', 'd', 'e', 'p', 't', 'h', 0};
+    const struct td_conv *c = job->c;
+    int64_t lanes = job->vectors * TD_LANES;
+    size_t bytes = (size_t)(lanes * job->positions + 1) * sizeof(float);
+    struct key key = {job->channels, job->positions, TD_LANES, "dwc"};
+    struct td_weight *stored = td_weight_of(c->weight);
+    float *bias = scratch + lanes * job->positions + TD_LANES;
+    job->weight =
+        stored ? td_weight_pack(stored, &key, sizeof key, name, bytes, fill, job, NULL) : NULL;
+    if (!job->weight) {
+        fill(scratch, c->weight, job);
+        job->weight = scratch;
+    }
+    job->zeros = job->weight[lanes * job->positions] != 0;
+    for (int64_t l = 0; l < lanes; l++)
+        bias[l] = c->bias && l < job->channels ? ((const float *)c->bias->data)[l] : 0;
+    job->bias = bias;
+}
+
+/* ---- sums ---- */
+
+/* Pixels of the input that a tile loads: bit x is that x behind the first. */
+static uint32_t inside_of(const struct td_conv *c, int64_t first)
+{
+    uint32_t inside = 0;
+    if (first >= 0 && first + REACH <= c->in[1])
+        return UINT32_MAX;
+    for (int x = 0; x < REACH; x++)
+        inside |= (uint32_t)(first + x >= 0 && first + x < c->in[1]) << x;
+    return inside;
+}
+
+/* TILE results' vectors, of n lanes each, from element at of the input's row on. step: pixels of
+ * the input from one result to the next. */
+TD_INLINE void tile(const struct row *r, int64_t first, uint32_t inside, int64_t n,
+                    const float *weight, const int kernel, const int step, const bool whole,
+                    td_vf *sum)
+{
+    const int64_t channels = r->job->channels;
+    const float *in = r->in + first + r->first * r->down;
+    weight += r->first * kernel * TD_LANES;
+    for (int64_t i = r->first; i < r->end; i++, in += r->down, weight += kernel * TD_LANES) {
+        const uint32_t here = i >= r->low && i < r->high ? inside : 0;
+        const float *at = in;
+        td_vf w[WIDEST], v;
+#pragma GCC unroll 7
+        for (int k = 0; k < kernel; k++)
+            w[k] = td_load(weight + k * TD_LANES);
+#pragma GCC unroll 32
+        for (int x = 0; x < (TILE - 1) * step + kernel; x++, at += channels) {
+            __asm__("" : "+r"(at)); /* else all places are computed ahead, for want of registers */
+            if (here & 1u << x)
+                v = whole ? td_load(at) : td_load_n(at, n, 0);
+            else if (r->job->zeros)
+                v = td_set(0);
+            else
+                continue;
+#pragma GCC unroll 7
+            for (int k = 0; k < kernel; k++)
+                if (x >= k && (x - k) % step == 0 && (x - k) / step < TILE)
+                    sum[(x - k) / step] = td_fma(v, w[k], sum[(x - k) / step]);
+        }
+    }
+}
+
+/* ---- post-ops ---- */
+
+/* Those that are done in registers: of no other tensor but a single number. */
+static bool is_early(const struct td_post_op *op)
+{
+    bool number = op->point == TD_POINT_plus || op->point == TD_POINT_mul;
+    return op->point == TD_POINT_relu || op->point == TD_POINT_hardswish ||
+           (number && td_numel(op->other) == 1);
+}
+
+static void split(struct job *job)
+{
+    const struct td_conv *c = job->c;
+    while (job->early < c->post.n && is_early(&c->post.op[job->early])) {
+        const struct td_tensor *other = c->post.op[job->early].other;
+        job->number[job->early++] = other ? *(const float *)other->data : 0;
+    }
+    job->across = true;
+    for (int i = job->early; i < c->post.n; i++) {
+        const struct td_tensor *other = c->post.op[i].other;
+        int64_t n = other ? td_numel(other) : 1;
+        job->rest.op[job->rest.n++] = c->post.op[i];
+        job->across = job->across && (n == 1 || n == td_numel(c->out));
+    }
+}
+
+#define EACH_SUM(formula)                                                                          \
+    {                                                                                              \
+        _Pragma("GCC unroll 8") for (int t = 0; t < TILE; t++) sum[t] = formula;                   \
+        continue;                                                                                  \
+    }
+TD_INLINE void apply(const struct job *job, td_vf *sum)
+{
+    for (int i = 0; i < job->early; i++) {
+        enum td_point point = job->c->post.op[i].point;
+        td_vf number = td_set(job->number[i]);
+        if (point == TD_POINT_relu)
+            EACH_SUM(o_relu(sum[t]))
+        if (point == TD_POINT_hardswish)
+            EACH_SUM(o_hardswish(sum[t]))
+        if (point == TD_POINT_mul)
+            EACH_SUM(sum[t] * number)
+        EACH_SUM(sum[t] + number)
+    }
+}
+
+/* count results' vectors v, of n lanes, from pixel x of the result on. */
+TD_INLINE void vectors(const struct row *r, int64_t x, int64_t count, uint32_t inside, int64_t v,
+                       int64_t n, const int kernel, const int step, const bool whole)
+{
+    const struct job *job = r->job;
+    int64_t lane = v * TD_LANES, at = (x * step - job->c->padding[1]) * job->channels + lane;
+    float *out = r->out + x * job->channels + lane;
+    td_vf sum[TILE];
+#pragma GCC unroll 8
+    for (int t = 0; t < TILE; t++)
+        sum[t] = td_load(job->bias + lane);
+    tile(r, at, inside, n, job->weight + lane * job->positions, kernel, step, whole, sum);
+    apply(job, sum);
+#pragma GCC unroll 8
+    for (int t = 0; t < TILE; t++, out += job->channels)
+        if (t < count && whole)
+            td_store(out, sum[t]);
+        else if (t < count)
+            td_store_n(out, n, sum[t]);
+}
+
+TD_INLINE void pixels(const struct row *r, int64_t x, int64_t count, const int kernel,
+                      const int step)
+{
+    const struct job *job = r->job;
+    uint32_t inside = inside_of(job->c, x * step - job->c->padding[1]);
+    for (int64_t v = 0; v < job->vectors; v++) {
+        int64_t n = job->channels - v * TD_LANES;
+        if (n >= TD_LANES)
+            vectors(r, x, count, inside, v, n, kernel, step, true);
+        else
+            vectors(r, x, count, inside, v, n, kernel, step, false);
+    }
+}
+
+typedef void pixels_of(const struct row *r, int64_t x, int64_t count);
+#define PIXELS(kernel, step)                                                                       \
+    static __attribute__((noinline)) void pixels_##kernel##_##step(const struct row *r, int64_t x, \
+                                                                   int64_t count)                  \
+    {                                                                                              \
+        pixels(r, x, count, kernel, step);                                                         \
+    }
+PIXELS(3, 1)
+PIXELS(3, 2)
+PIXELS(5, 1)
+PIXELS(5, 2)
+PIXELS(7, 1)
+PIXELS(7, 2)
+
+/* ---- rows ---- */
+
+/* Post-ops of n elements of the result, a pixel's or several whole ones', from number at on. */
+static void finish(const struct job *job, int64_t at, int64_t n)
+{
+    float *out = (float *)job->c->out->data + at, x[TD_POST_RUN] __attribute__((aligned(64)));
+    for (int64_t i = 0, run; i < n; i += run) {
+        run = job->across ? TD_POST_RUN : job->channels - i % job->channels;
+        run = run < TD_POST_RUN ? run : TD_POST_RUN;
+        run = run < n - i ? run : n - i;
+        for (int64_t k = 0; k < run; k += TD_LANES)
+            td_store(x + k, td_load_next(out + i + k, run - k, 0));
+        TD_NAME(post)(&job->rest, job->c->out, at + i, run, x);
+        for (int64_t k = 0; k < run; k += TD_LANES)
+            td_store_next(out + i + k, run - k, td_load(x + k));
+    }
+}
+
+static void rows(void *arg, int64_t begin, int64_t end)
+{
+    static pixels_of *const ways[][2] = {
+        {pixels_3_1, pixels_3_2}, {pixels_5_1, pixels_5_2}, {pixels_7_1, pixels_7_2}};
+    const struct job *job = arg;
+    const struct td_conv *c = job->c;
+    int64_t width = c->in[1] * job->channels, out = c->size[1] * job->channels;
+    int64_t tiles = (c->size[1] + TILE - 1) / TILE, count = (c->size[1] + tiles - 1) / tiles;
+    pixels_of *way = ways[c->kernel[1] / 2 - 1][c->stride[1] - 1];
+    for (int64_t number = begin; number < end && !td_stopped(); number++) {
+        int64_t at = number % c->size[0] * c->stride[0] - c->padding[0], d = c->dilation[0];
+        int64_t first = at < 0 ? (d - 1 - at) / d : 0, inside = (c->in[0] - at + d - 1) / d;
+        int64_t last = inside < c->kernel[0] ? inside : c->kernel[0];
+        struct row r = {.job = job, .down = d * width, .low = first, .high = last};
+        r.first = job->zeros ? 0 : first;
+        r.end = job->zeros ? c->kernel[0] : last;
+        r.in = (const float *)c->input->data + (number / c->size[0] * c->in[0] + at) * width;
+        r.out = (float *)c->out->data + number * out;
+        for (int64_t x = 0, n; x < c->size[1]; x += n) {
+            n = c->size[1] - x < count ? c->size[1] - x : count;
+            way(&r, x, n);
+            if (job->rest.n)
+                finish(job, number * out + x * job->channels, n * job->channels);
+        }
+    }
+}
+
+void TD_NAME(conv_depth)(const struct td_conv *c, int threads, void *scratch)
+{
+    struct job job = {.c = c, .channels = c->groups, .positions = td_conv_positions(c)};
+    job.vectors = (job.channels + TD_LANES - 1) / TD_LANES;
+    split(&job);
+    pack(&job, scratch);
+    int64_t each = c->size[1] * job.channels * job.positions;
+    td_parallel(threads, c->images * c->size[0], 1 + (1 << 16) / each, rows, &job);
+}
