@@ -197,7 +197,7 @@ static int follow_one(struct posts *p, int s)
     if (!f.n || err)
         return err;
     if (!is_taken(p, &plan->step[s], &with)) {
-        td_pass_refuse(p->pass, &plan->step[s], "no library does it and what follows in one");
+        td_pass_refuse(p->pass, &plan->step[s], "a slower kernel would do it and what follows");
         return 0;
     }
     for (int k = 0; k < f.n_others; k++)
