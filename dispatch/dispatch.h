@@ -164,6 +164,7 @@ struct td_run {          /* a call on its way: the kernel's part, and dispatch's
         struct td_tensor from;
     } cast[TD_MAX_CASTS];
     struct td_run *parts, *next; /* the calls that this one consists of, in order */
+    struct td_run *spare;        /* room to bind the next part in, or NULL */
     struct {
         int arg;     /* of this part, which is that result of a part before, or, where of is NULL,
                         that argument of the whole */
@@ -198,9 +199,9 @@ struct td_run {          /* a call on its way: the kernel's part, and dispatch's
         uint64_t row, call;
         double units;
     } cost_;
-    struct td_value arg[TD_MAX_ARGS];
-    struct td_tensor out[TD_MAX_OUTS];
     struct td_problem problem;
+    struct td_value arg[TD_MAX_ARGS]; /* of a part as many of both as it has */
+    struct td_tensor out[TD_MAX_OUTS];
 };
 
 /* Copies a bound run, but for its problem and what select has prepared. */

@@ -108,7 +108,7 @@ static int cast_lists(struct td_run *run, td_keyset keys, enum td_dtype to)
         run->problem = last->problem;
         return err;
     }
-    td_run_append(run, last);
+    last = td_run_append(run, last);
     call->n_out = last->call.n_out;
     for (int i = 0; i < call->n_out; i++) {
         last->gives[i] = (unsigned char)(i + 1);

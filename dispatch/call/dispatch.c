@@ -171,7 +171,7 @@ int td_redispatch(struct td_run *run, td_keyset keys)
  * the first few: rules leave out what is 0). */
 void td_run_clear(struct td_run *run, const struct td_options *options)
 {
-    memset(run, 0, offsetof(struct td_run, arg));
+    memset(run, 0, offsetof(struct td_run, problem));
     memset(run->out, 0, 4 * sizeof *run->out);
     run->problem.text[0] = 0;
     run->call.arg = run->arg;
@@ -183,7 +183,7 @@ void td_run_clear(struct td_run *run, const struct td_options *options)
 
 void td_run_copy(struct td_run *run, const struct td_run *from)
 {
-    memcpy(run, from, offsetof(struct td_run, arg));
+    memcpy(run, from, offsetof(struct td_run, problem));
     memcpy(run->arg, from->arg, (size_t)from->call.n_args * sizeof *from->arg);
     memcpy(run->out, from->out, (size_t)from->call.n_out * sizeof *from->out);
     run->problem.text[0] = 0;

@@ -20,10 +20,11 @@ int td_run_choose(struct td_run *run, const struct td_handle *handle, bool one,
                   const struct td_named *args, int n_args);
 
 /* Parts of a run: one more, still to be bound, in the run's memory (NULL, and *err is -ENOMEM);
- * put behind those that are there; and both, bound with values in the schema's order (NULL: the
- * reason is in run->problem, and in *err). */
+ * put behind those that are there, once bound, from when on it is at another place, which append
+ * returns; and both, bound with values in the schema's order (NULL: the reason is in run->problem,
+ * and in *err). */
 struct td_run *td_run_new_part(struct td_run *run, int *err);
-void td_run_append(struct td_run *run, struct td_run *part);
+struct td_run *td_run_append(struct td_run *run, struct td_run *part);
 struct td_run *td_run_add_part(struct td_run *run, const char *op, const struct td_value *values,
                                td_keyset keys, int *err);
 

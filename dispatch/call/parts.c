@@ -4,6 +4,8 @@
 #include "pools/pools.h"
 
 #include <errno.h>
+#include <stddef.h>
+#include <string.h>
 
 void *td_alloc_in_arena(void *arena, size_t bytes)
 {
@@ -12,8 +14,10 @@ void *td_alloc_in_arena(void *arena, size_t bytes)
 
 struct td_run *td_run_new_part(struct td_run *run, int *err)
 {
-    struct td_run *part =
-        run->options.alloc ? run->options.alloc(run->options.alloc_arg, sizeof *part) : NULL;
+    struct td_run *part = run->spare;
+    if (!part && run->options.alloc)
+        part = run->options.alloc(run->options.alloc_arg, sizeof *part);
+    run->spare = NULL;
     *err = part ? 0
                 : td_problem_set(&run->problem, ENOMEM, "no memory for the parts of %s",
                                  run->handle->full);
@@ -22,14 +26,37 @@ struct td_run *td_run_new_part(struct td_run *run, int *err)
     return part;
 }
 
-void td_run_append(struct td_run *run, struct td_run *part)
+/* The bound part in as much memory as it needs, a third as a rule; its room is for the next. A
+ * trace has noted where the part is, so then it stays. */
+static struct td_run *shrink(struct td_run *run, struct td_run *part)
+{
+    size_t args = (size_t)part->call.n_args * sizeof *part->arg;
+    size_t outs = (size_t)part->call.n_out * sizeof *part->out;
+    struct td_run *small = run->options.trace
+                               ? NULL
+                               : run->options.alloc(run->options.alloc_arg,
+                                                    offsetof(struct td_run, arg) + args + outs);
+    if (!small)
+        return part;
+    memcpy(small, part, offsetof(struct td_run, arg));
+    small->call.arg = small->arg;
+    small->call.out = (void *)((char *)small->call.arg + args);
+    small->call.problem = &small->problem;
+    memcpy(small->call.arg, part->call.arg, args);
+    memcpy(small->call.out, part->call.out, outs);
+    run->spare = part;
+    return small;
+}
+
+struct td_run *td_run_append(struct td_run *run, struct td_run *part)
 {
     struct td_run **end = &run->parts;
     while (*end)
         end = &(*end)->next;
-    *end = part;
+    *end = part = shrink(run, part);
     part->depth = run->depth;
     part->timed = part->timed || run->timed;
+    return part;
 }
 
 struct td_run *td_run_add_part(struct td_run *run, const char *op, const struct td_value *values,
@@ -44,8 +71,7 @@ struct td_run *td_run_add_part(struct td_run *run, const char *op, const struct 
         run->problem = part->problem;
         return NULL;
     }
-    td_run_append(run, part);
-    return part;
+    return td_run_append(run, part);
 }
 
 /* Argument i of the part is the whole's. */

@@ -248,9 +248,7 @@ static int bind_call(struct binding *b, int i)
         err = set_feeds(b, part, node);
     if (!err)
         err = lift_casts(b->run, part);
-    if (!err)
-        td_run_append(b->run, part);
-    b->part[i] = part;
+    b->part[i] = err ? NULL : td_run_append(b->run, part);
     return err;
 }
 
@@ -263,8 +261,7 @@ static struct td_run *tensor_of(struct binding *b, struct td_named *number, int 
     *err = td_run_choose(part, td_registry_find("clone"), true, number, 1);
     *err = *err ? *err : td_dispatch(part);
     b->run->problem = part->problem;
-    td_run_append(b->run, part);
-    return part;
+    return td_run_append(b->run, part);
 }
 
 /* A copy of a result that has a name already, or of an argument. */
