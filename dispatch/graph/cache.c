@@ -317,11 +317,12 @@ static bool draws_chance(const struct td_run *run)
 }
 
 /* Whether the run is the same whenever it runs. The size of a result that is counted is in the run
- * once it has run. */
+ * once it has run. An entry grows if it runs with another number of threads than before, because
+ * its step is made anew. */
 static bool is_kept(const struct td_expr_entry *e, const struct td_run *run)
 {
-    return run->lasting && run->step && !run->error &&
-           (e->kept || (!run->call.counted && e->bytes <= ENTRY_BYTES && !draws_chance(run)));
+    return run->lasting && run->step && !run->error && e->bytes <= ENTRY_BYTES &&
+           (e->kept || (!run->call.counted && !draws_chance(run)));
 }
 
 void td_expr_leave(struct td_expr_entry **entry, struct td_run *run)

@@ -13,8 +13,8 @@ struct td_expr_entry;
 int td_expr_take(struct td_expr_entry **entry, struct td_run *run, const char *expr,
                  const struct td_named *args, int n_args, const struct td_options *options);
 /* Gives back the entry, if there is one, and nulls the pointer; run must not be used any more. The
- * entry goes to the cache if its run was selected once, by no kernel's name, and is the same
- * whenever it runs. */
+ * entry goes to the cache if its run was selected, by no kernel's name, and is the same whenever
+ * it runs. */
 void td_expr_leave(struct td_expr_entry **entry, struct td_run *run);
 /* Frees all entries that are not in use. */
 void td_expr_forget(void);

@@ -102,15 +102,12 @@ void td_run_release(struct td_run *run)
         td_step_release(&run->step);
 }
 
-/* Whether the step of an earlier selection is right for this one. If not, the run is not lasting
- * any more: another step would take more of its memory. */
+/* Whether the step of an earlier selection is right for this one. */
 static bool has_step(struct td_run *run)
 {
-    const struct td_step *step = run->lasting ? run->step : NULL;
-    if (step && step->threads == run->call.threads && step->node == run->node && !run->forced)
-        return true;
-    run->lasting = run->lasting && !step && !run->forced;
-    return false;
+    const struct td_step *step = run->step;
+    run->lasting = run->lasting && !run->forced;
+    return run->lasting && step && step->threads == run->call.threads && step->node == run->node;
 }
 
 static int select_row(struct td_run *run, size_t *scratch);
@@ -206,6 +203,7 @@ int td_run_select(struct td_run *run, size_t *scratch)
         return 0;
     }
     td_run_release(run);
+    td_step_release(&run->step);
     int err = select_row(run, scratch);
     if (!err && (run->parts || run->strided)) {
         err = run->options.alloc
