@@ -29,7 +29,9 @@ struct job {
 
 static double log_add(double a, double b)
 {
-    return o_logaddexp(L_c(a), L_c(b))[0];
+    if (a == b && isinf(a))
+        return a;
+    return (a > b || a != a ? a : b) + log1p(exp(-fabs(a - b)));
 }
 
 static void log_columns(double *x, int64_t *places, double *carry, int64_t n, int64_t k)
@@ -124,8 +126,7 @@ static void store_whole(void *out, const int64_t *from, int64_t n, enum td_dtype
     }
 }
 
-/* ---- the scans: of n elements of a row that goes on, of so many of ABREAST rows, and of a row of
- * n columns ---- */
+/* ---- the scans: of a row's next n elements, of ABREAST rows', and of a row of n columns ---- */
 
 #define ROWS(T, sort, id, init)                                                                    \
     static void id##_##sort(T *x, int64_t *places, T *carry, int64_t n, int64_t k)                 \
@@ -214,7 +215,7 @@ static void store_whole(void *out, const int64_t *from, int64_t n, enum td_dtype
 typedef void real_row(double *x, int64_t *places, double *carry, int64_t n, int64_t k);
 typedef void whole_row(int64_t *x, int64_t *places, int64_t *carry, int64_t n, int64_t k);
 
-enum shape { ROW, COLUMNS, ROWS_ABREAST, SHAPES };
+enum shape { ROW, COLUMNS, ROWS_ABREAST, SHAPES }; /* COLUMNS: true */
 static real_row *const real_rows[][SHAPES] = {
 #define TD_SCAN_STEP(id, ...) {id##_real, id##_real_columns, id##_real_abreast},
 #define TD_SCAN_PICK(id, ...) {id##_real, id##_real_columns, id##_real_abreast},
@@ -252,10 +253,15 @@ static int64_t *places_of(struct state *state, int64_t row, int64_t n, int64_t k
     return places;
 }
 
+/* Whether its steps are taken in lanes: of one or two rows or columns these take longer. */
+static bool is_in_lanes(const struct job *job)
+{
+    return job->scan == TD_SCAN_logsumexp && (job->s.inner > 1 ? job->s.inner : job->s.outer) > 2;
+}
+
 static real_row *real_run(const struct job *job, enum shape shape)
 {
-    return shape == COLUMNS && job->scan == TD_SCAN_logsumexp ? log_columns
-                                                              : real_rows[job->scan][shape];
+    return is_in_lanes(job) ? log_columns : real_rows[job->scan][shape];
 }
 
 /* n elements from number at on, which are number k along the dimension; of columns, that many rows
@@ -264,7 +270,6 @@ static void scan(const struct job *job, struct state *state, int64_t at, int64_t
                  int64_t k)
 {
     bool columns = job->s.inner > 1, picks = columns && job->places;
-    const enum shape shape = columns ? COLUMNS : ROW;
     const char *x = job->x + at * (int64_t)td_dtype_size(job->from);
     char *out = job->out + at * (int64_t)td_dtype_size(job->to);
     bool real = td_dtype_kind(job->from) == 'f';
@@ -275,10 +280,10 @@ static void scan(const struct job *job, struct state *state, int64_t at, int64_t
     for (int64_t r = 0; r < rows; r++) {
         int64_t *places = picks ? places_of(state, r, n, k + r) : state->places;
         if (real)
-            real_run(job, shape)(state->x.real + r * n, places, state->carry.real, n, k + r);
+            real_run(job, columns)(state->x.real + r * n, places, state->carry.real, n, k + r);
         else
-            whole_rows[job->scan][shape](state->x.whole + r * n, places, state->carry.whole, n,
-                                         k + r);
+            whole_rows[job->scan][columns](state->x.whole + r * n, places, state->carry.whole, n,
+                                           k + r);
     }
     if (real)
         store_real(out, state->x.real, n * rows, job->to);
@@ -357,16 +362,14 @@ static void pieces(void *arg, int64_t begin, int64_t end)
     bool line = s->inner == 1;
     struct state state;
     state.rows = line || s->inner >= PIECE ? 1 : PIECE / s->inner;
-    for (int64_t i = begin, n; line && i < end; i += n) {
-        bool turned = job->scan == TD_SCAN_logsumexp;
-        n = least(end - i, turned ? TURNED : ABREAST);
-        if (turned)
-            scan_turned(job, &state, i * s->size, n);
+    for (int64_t n; line && begin < end; begin += n) {
+        n = least(end - begin, is_in_lanes(job) ? TURNED : ABREAST);
+        if (is_in_lanes(job))
+            scan_turned(job, &state, begin * s->size, n);
         else if (n == ABREAST)
-            scan_abreast(job, &state, i * s->size);
+            scan_abreast(job, &state, begin * s->size);
         else
             break;
-        begin = i + n;
     }
     for (int64_t i = begin; i < end; i++) {
         int64_t col = i % blocks * PIECE, at = i / blocks * s->size * s->inner + col;
