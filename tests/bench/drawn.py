@@ -5,6 +5,8 @@ one's time is the least of all turns. Prints how the best rival's time by ours i
 what each mechanism stands at, and the cases at the bottom with theirs.
 
 --python names the Pythons that have rivals (pip install torch onnx onnxruntime). --rivals says which of them take part.
+--others 1 draws other types, operators and several dimensions in place of what models have most: PyTorch has all of
+these, the others only what they share with the first kind.
 --only keeps the cases whose mechanism begins so, --cases FILE leaves all that were drawn in a file for operators.py.
 """
 import collections
@@ -191,15 +193,111 @@ def move(d):
     return "upsample", {"op": "upsample", "shapes": [[shape[0], shape[1], shape[2] // 2 + 1, shape[3] // 2 + 1]]}
 
 
+# ---- as tensord and PyTorch call them alike: tensors, then parameters by name; others have none of these ----
+
+TYPES = ["float32", "bfloat16", "float16", "float64", "int32", "int64", "int8", "uint8"]
+FLOATS = TYPES[:4]
+
+
+def case_of(op, shapes, dtype="float32", parameters=None, **more):
+    return {"op": op, "shapes": shapes, "dtype": dtype, "parameters": parameters or {}, "aten": op, **more}
+
+
+def typed(d):
+    how = d.choice(["pair", "pair", "broadcast", "broadcast", "compare", "one", "cast"])
+    dtype = d.choice(TYPES[1:])
+    if how == "cast":
+        a, b = d.sample(TYPES + ["bool"], 2)
+        return "cast", {"op": "cast", "shapes": [d.shape(2)], "dtype": a, "to": b}
+    if how == "one":
+        return f"{how} of other types", case_of(d.choice(["neg", "abs", "relu"]), [d.shape(2)], dtype)
+    shape = d.shape(2, 2_000_000)
+    other = shape if how != "broadcast" else d.choice([[shape[0], 1], shape[1:]])
+    return f"{how} of other types", case_of(d.choice(["eq", "lt", "ge"] if how == "compare" else ["add", "mul", "sub", "maximum"]), [shape, other], dtype)
+
+
+def moved(d):
+    """Moves in other sizes of elements."""
+    how = d.choice(["transpose", "permute", "flip", "roll", "repeat", "pixel_shuffle", "pad", "tril"])
+    dtype, n = d.choice(TYPES), d.shape(2, 2_000_000)
+    if how in ("transpose", "permute"):
+        shape = n if how == "transpose" else [d.randint(1, 4), d.size(2, 64), d.size(2, 64), d.size(2, 64)]
+        dims = [1, 0] if how == "transpose" else d.sample([0, 1, 2, 3], 4)
+        return f"{how} of {dtype}", {"op": "transpose", "shapes": [shape], "dtype": dtype, "perm": dims}
+    if how == "pixel_shuffle":
+        return how, case_of(how, [[1, d.choice([4, 16, 64]), d.size(8, 64), d.size(8, 64)]], dtype, {"upscale_factor": 2})
+    if how == "pad":
+        return "pad of other types", case_of("constant_pad_nd", [d.image(3, 64)], dtype, {"pad": [d.randint(0, 3) for _ in range(4)]})
+    parameters = {"flip": {"dims": [d.randint(0, 1)]}, "roll": {"shifts": [3], "dims": [1]}, "repeat": {"repeats": [d.randint(1, 3), d.randint(1, 3)]}, "tril": {}}[how]
+    return how, case_of(how, [n if how != "repeat" else d.shape(2, 500_000)], dtype, parameters)
+
+
+def reduced(d):
+    """Reductions of other types, and over several dimensions."""
+    op, dtype = d.choice(["sum", "amax", "amin", "mean", "prod", "logsumexp", "var", "linalg_vector_norm"]), d.choice(TYPES)
+    if op in ("mean", "var", "logsumexp", "linalg_vector_norm"):
+        dtype = d.choice(FLOATS)
+    if d.random() < 0.3 and op != "prod":
+        shape, dims = d.image(), d.choice([[2, 3], [0, 2, 3], [1, 2]])
+    else:
+        shape = [d.size(2, 64), d.size(2, 512), d.size(2, 128)]
+        dims = [d.randint(0, 2)]
+    parameters = {"dim": dims[0] if op == "prod" else dims}
+    return f"{op} of other types", case_of(op, [shape], dtype, {"ord": 2, **parameters} if op == "linalg_vector_norm" else parameters)
+
+
+def ordered(d):
+    """Scans, sorting, what is picked out."""
+    op, dtype = d.choice(["cumsum", "cumsum", "cumprod", "cummax", "logcumsumexp", "sort", "argsort", "topk", "argmax"]), d.choice(TYPES)
+    dtype = d.choice(FLOATS) if op == "logcumsumexp" else dtype
+    shape = [d.size(1, 512), d.size(16, 2048)]
+    dim = d.choice([-1, -1, 0]) if op not in ("topk", "argsort", "sort") else -1
+    return op, case_of(op, [shape], dtype, {"k": d.randint(1, 10)} if op == "topk" else {"dim": dim})
+
+
+def pointed(d):
+    """What indices point at: of bench's, which go to 63."""
+    how, dtype, n = d.choice(["gather", "scatter_add", "index_add", "embedding"]), d.choice(FLOATS + ["int32", "int64"]), d.size(64, 1000)
+    if how == "embedding":
+        return how, case_of(how, [[n, d.size(8, 512)], [d.size(1, 16), d.size(1, 128)]], [dtype, "int64"])
+    if how == "index_add":
+        width, m = d.size(1, 256), d.size(1, 1000)
+        return how, case_of(how, [[n, width], [m], [m, width]], [dtype, "int64", dtype], {"dim": 0}, first=1)
+    if how == "gather":
+        rows, m = d.size(1, 500), d.size(1, 300)
+        return how, case_of(how, [[rows, n], [rows, m]], [dtype, "int64"], {"dim": 1}, first=1)
+    width, m = d.size(1, 256), d.size(1, 500)
+    return how, case_of(how, [[n, width], [m, width], [m, width]], [dtype, "int64", dtype], {"dim": 0}, first=1)
+
+
+def layered(d):
+    """Norms, activations, pools and sizes of images, in every floating-point type."""
+    how, dtype, image = d.choice(["log_softmax", "glu", "global pool", "pool", "bilinear", "pool1d", "lone"]), d.choice(FLOATS), d.image(16, 256)
+    if how in ("log_softmax", "glu"):
+        n = d.size(1, 500), 2 * d.size(4, 1000)
+        return f"{how} of any type", case_of(how, [list(n)], dtype, {"dim": 1})
+    if how == "global pool":
+        return how, case_of("adaptive_avg_pool2d", [image], dtype, {"output_size": [1, 1]})
+    if how == "pool":
+        kernel, stride = d.choice([(3, 2), (2, 2), (3, 1)])
+        return f"{how} of any type", case_of(d.choice(["max_pool2d", "avg_pool2d"]), [image], dtype, {"kernel_size": [kernel, kernel], "stride": [stride, stride], "padding": [kernel // 2, kernel // 2]})
+    if how == "bilinear":
+        return how, case_of("upsample_bilinear2d", [[1, image[1], image[2] // 2 + 1, image[3] // 2 + 1]], dtype, {"output_size": image[2:], "align_corners": False})
+    if how == "pool1d":
+        return how, case_of("max_pool1d", [[d.randint(1, 8), d.size(8, 128), d.size(16, 2000)]], dtype, {"kernel_size": [3], "stride": [2], "padding": [1]})
+    return "other functions", case_of(d.choice(["rsqrt", "expm1", "log1p", "softplus", "elu", "mish", "tan", "atan", "round", "sign"]), [d.shape(2, 500_000)], dtype)
+
+
+OTHERS = [typed] * 3 + [moved] * 3 + [reduced] * 2 + [ordered] * 2 + [pointed, layered, layered]
 KINDS = [lone] * 3 + [same] * 2 + [broadcast] * 4 + [turned, transpose, transpose] + [softmax] * 2 + [norm] * 2 + [reduction] * 3 + \
     [pool] * 2 + [convolution] * 3 + [product] * 2 + [attention] + [move] * 2
 
 
-def draw(seed, count):
+def draw(seed, count, kinds=KINDS):
     """As many cases: {"id", "mechanism", "op", "shapes", ...}."""
     d, cases = Draw(seed), []
     while len(cases) < count:
-        mechanism, case = d.choice(KINDS)(d)
+        mechanism, case = d.choice(kinds)(d)
         if max(map(numel, case["shapes"])) <= MOST:
             cases.append({"id": f"{len(cases)}_{case['op']}", "mechanism": mechanism, **case})
     return cases
@@ -208,7 +306,7 @@ def draw(seed, count):
 # ---- what came of it ----
 
 def words(case):
-    known = ("id", "mechanism", "op", "shapes", "dtype")
+    known = ("id", "mechanism", "op", "shapes", "dtype", "aten", "first")
     rest = ", ".join(f"{k} {v}" for k, v in case.items() if k not in known)
     return f"{case['op']} {' '.join('x'.join(map(str, s)) or '()' for s in case['shapes'])} {case.get('dtype', '')} {rest}".strip()
 
@@ -237,11 +335,11 @@ def summary(found):
 
 
 def main():
-    options = figures.options(__doc__, seed=1, count=300, rounds=3, threads=1, cpus="", only="", cases="", python=sys.executable, rivals="torch,onnxruntime")
+    options = figures.options(__doc__, seed=1, count=300, rounds=3, threads=1, cpus="", only="", cases="", others=0, python=sys.executable, rivals="torch,onnxruntime")
     figures.machine()
     cpus = {int(c) for c in options.cpus.split(",")} if options.cpus else set(sorted(os.sched_getaffinity(0))[:options.threads])
     os.sched_setaffinity(0, cpus) # what is started from here stays on them
-    cases = [case for case in draw(options.seed, options.count) if case["mechanism"].startswith(tuple(options.only.split(",")))]
+    cases = [case for case in draw(options.seed, options.count, OTHERS if options.others else KINDS) if case["mechanism"].startswith(tuple(options.only.split(",")))]
     for rival in set(rivals.NEEDS) - set(options.rivals.split(",")):
         del rivals.NEEDS[rival]
     found = []

@@ -37,6 +37,8 @@ def ours(case):
              "dwconv_relu6": ("conv2d", {**conv, "groups": (shapes[0] + [1, 1])[1]})}
     if op == "linear_add":
         return None
+    if "aten" in case:
+        return {k: v for k, v in case.items() if k not in ("aten", "first", "mechanism")}
     name, parameters = words.get(op, (op, case.get("parameters", {})))
     kept = () if op in words else ("axis", "perm", "to", "eps")
     expr = f"cat([a, b], {case['axis']})" if op == "concat" else f"a + permute(b, {case['perm']})" if op == "turned" else case.get("expr")

@@ -65,6 +65,9 @@ def torch_function(case):
            "pad": lambda a: f.pad(a, case["pads"]), "upsample": lambda a: f.interpolate(a, scale_factor=2),
            "turned": lambda a, b: a + b.permute(*case["perm"])}
     name = case["op"]
+    if "aten" in case: # parameters go by name, or behind the first tensors
+        aten, parameters, first = getattr(torch.ops.aten, name), case["parameters"], case.get("first")
+        return (lambda *x: aten(*x[:first], *parameters.values(), *x[first:])) if first else lambda *x: aten(*x, **parameters)
     return own[name] if name in own else getattr(torch, name, None) or getattr(f, name)
 
 
@@ -159,6 +162,8 @@ def onnx_model(case, x):
 
 
 def of_onnx(case):
+    if "aten" in case:
+        raise ValueError(f"no model of {case['op']} is made")
     if any(type_of(case, i) in ("bf16", "bfloat16") for i in range(len(case["shapes"]))):
         raise ValueError("NumPy has no BF16")
     return onnx_model(case, arrays(case))
