@@ -44,8 +44,8 @@ TD_INLINE td_vi td_q_deep_sum(const struct td_qjob *job, const int64_t at[4], co
 
 static void td_q_deep_rows(void *arg, int64_t begin, int64_t end)
 {
-    const struct td_qjob *job = arg;
-    const struct td_qconv *c = &job->c;
+    const struct td_qjob job = *(const struct td_qjob *)arg; /* which no store changes */
+    const struct td_qconv *c = &job.c;
     const uint8_t *first = c->x->data, *last = first + td_numel(c->x);
     for (int64_t at = begin; at < end && !td_stopped(); at++) {
         int64_t y = at % c->size[0] * c->stride[0] - c->padding[0], inside[4];
@@ -58,7 +58,7 @@ static void td_q_deep_rows(void *arg, int64_t begin, int64_t end)
             td_q_inside(x, c->kernel[1], c->dilation[1], c->in[1], &inside[2], &inside[3]);
             for (int64_t ch = 0; ch < c->channels; ch += TD_LANES)
                 td_q_store(out + ch, c->channels - ch,
-                           td_q_round(job, td_q_deep_sum(job, inside, corner, last, ch), ch));
+                           td_q_round(&job, td_q_deep_sum(&job, inside, corner, last, ch), ch));
         }
     }
 }

@@ -74,6 +74,36 @@ static inline void td_q_row(const struct td_qjob *job, const uint8_t *image, int
     }
 }
 
+/* So many whole rows, of pixels side by side from column x on whose kernels leave the image neither
+ * to the left nor to the right. Behind the last one 16 bytes may be written. */
+static inline void td_q_inner(const struct td_qjob *job, const uint8_t *image, int64_t y, int64_t x,
+                              int64_t rows, uint8_t *to, int64_t ld)
+{
+    const struct td_qconv *c = &job->c;
+    const int64_t run = c->kernel[1] * c->channels, step = c->stride[1] * c->channels;
+    const int64_t line = c->in[1] * c->channels, first = y * c->stride[0] - c->padding[0];
+    const uint8_t *last = (const uint8_t *)c->x->data + td_numel(c->x) - 16;
+    const uint8_t *corner = image + first * line + (x * c->stride[1] - c->padding[1]) * c->channels;
+    for (int64_t row = 0; row < rows; row++, corner += step, to += ld)
+        for (int64_t i = 0; i < c->kernel[0]; i++) {
+            int64_t at = first + i * c->dilation[0];
+            const uint8_t *from = corner + i * c->dilation[0] * line;
+            if (at < 0 || at >= c->in[0])
+                td_q_fill(to + i * run, run, (uint8_t)job->zero);
+            else
+                td_q_copy(to + i * run, from, run, job->flip, from + run <= last);
+        }
+}
+
+/* How many of so many pixels from column x on td_q_inner may take. */
+static inline int64_t td_q_inners(const struct td_qconv *c, int64_t x, int64_t rows)
+{
+    int64_t left = x * c->stride[1] - c->padding[1], room = c->in[1] - c->kernel[1] - left;
+    int64_t n = room < 0 || left < 0 || c->dilation[1] > 1 ? 0 : room / c->stride[1] + 1;
+    n = n < c->size[1] - x ? n : c->size[1] - x;
+    return n < rows ? n : rows;
+}
+
 static void td_q_gather(const struct td_gemm *g, int64_t at, int64_t rows, int64_t p, int64_t n,
                         uint8_t *to, int64_t ld)
 {
@@ -83,10 +113,17 @@ static void td_q_gather(const struct td_gemm *g, int64_t at, int64_t rows, int64
     int64_t bytes = c->in[0] * c->in[1] * c->channels;
     const uint8_t *image = (const uint8_t *)c->x->data + pixel / c->size[1] / c->size[0] * bytes;
     int64_t position = p / c->channels, i = position / c->kernel[1], j = position % c->kernel[1];
-    for (; rows > 0; rows--, to += ld) {
-        td_q_row(job, image, y * c->stride[0] - c->padding[0], x * c->stride[1] - c->padding[1], i,
-                 j, p % c->channels, n, to, (rows - 1) * ld >= 16);
-        if (++x < c->size[1])
+    int64_t last = (15 + ld) / ld; /* rows behind which there may not be 16 bytes */
+    for (int64_t take; rows > 0; rows -= take, to += take * ld) {
+        take = n == g->k ? td_q_inners(c, x, rows - last) : 0;
+        if (take > 0)
+            td_q_inner(job, image, y, x, take, to, ld);
+        else
+            td_q_row(job, image, y * c->stride[0] - c->padding[0], x * c->stride[1] - c->padding[1],
+                     i, j, p % c->channels, n, to, rows > last);
+        take = take > 0 ? take : 1;
+        x += take;
+        if (x < c->size[1])
             continue;
         x = 0;
         if (++y < c->size[0])
@@ -117,17 +154,17 @@ static void td_q_take_zeros(const struct td_rect *r, int64_t i, int32_t *sum)
 
 static void td_q_rect(struct td_rect *r)
 {
-    const struct td_qjob *job = r->g->context;
+    const struct td_qjob job = *(const struct td_qjob *)r->g->context; /* which no store changes */
     td_group_rect(r);
     for (int64_t i = 0; i < r->rows; i++) {
         int32_t *sum = (int32_t *)(void *)r->c + i * r->ldc;
-        uint8_t *out = (uint8_t *)job->c.out->data + (job->first + r->i + i) * job->c.outs + r->j;
-        if (job->w_zero)
+        uint8_t *out = (uint8_t *)job.c.out->data + (job.first + r->i + i) * job.c.outs + r->j;
+        if (job.w_zero)
             td_q_take_zeros(r, i, sum);
         for (int64_t j = 0; j < r->cols; j += TD_LANES) {
             td_vi v;
             memcpy(&v, sum + j, sizeof v);
-            td_q_store(out + j, r->cols - j, td_q_round(job, v, r->j + j));
+            td_q_store(out + j, r->cols - j, td_q_round(&job, v, r->j + j));
         }
     }
 }
