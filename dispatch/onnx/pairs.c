@@ -1,8 +1,7 @@
 /* Statically quantized models as most tools write them: an operator in floats between
- * DequantizeLinear and QuantizeLinear (QDQ). Convolutions and products between such a pair become
- * QLinearConv, QLinearMatMul and QGemm, as ONNX Runtime has it; what only moves elements, or takes
- * the largest, is done to the 8 bits where the pair has the same scale. What is computed of
- * elements one by one stays as it is: plans make one loop of it. */
+ * DequantizeLinear and QuantizeLinear. Convolutions and products between such a pair become
+ * QLinearConv, QLinearMatMul and QGemm; what only moves elements, or takes the largest, is done to
+ * the 8 bits where the pair has the same scale. Others stay: plans make one loop of them. */
 #include "dispatch/onnx/file.h"
 #include "kernels/elementwise.h"
 
@@ -69,9 +68,11 @@ static const struct td_node *dequantized(const struct pairs *p, int value, struc
                : NULL;
 }
 
+/* Of a scale below 0 the least of the 8 bits is the largest number. */
 static bool is_one_of_8(const struct scaled *s)
 {
-    return td_numel(s->by) == 1 && (s->nought->dtype & (TD_i8 | TD_u8));
+    return td_numel(s->by) == 1 && td_get_real(s->by, 0) > 0 &&
+           (s->nought->dtype & (TD_i8 | TD_u8));
 }
 
 /* 8 bits by one scale, or by n scales of dimension axis. */

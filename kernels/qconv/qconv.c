@@ -25,13 +25,14 @@ static int check_types(struct td_call *call)
                              each[i].right);
     }
     for (int i = 0; i < 2; i++) {
-        int arg = i ? TD_QCONV_W : TD_QCONV_X, zero = arg + 2;
-        if (call->arg[arg].tensor.dtype != call->arg[zero].tensor.dtype)
-            return td_refuse(call, "%c_zero_point: is %s; the type of %c is right", "xw"[i],
-                             td_dtype_name(call->arg[zero].tensor.dtype), "xw"[i]);
-        if (call->arg[arg].tensor.rank != 4)
-            return td_refuse(call, "%c: is of rank %d; its shape must be %s", "xw"[i],
-                             call -> arg[arg].tensor.rank,
+        int arg = i ? TD_QCONV_W : TD_QCONV_X;
+        const struct td_tensor *t = &call->arg[arg].tensor, *zero = &call->arg[arg + 2].tensor;
+        const char *name = i ? "w" : "x";
+        if (t->dtype != zero->dtype)
+            return td_refuse(call, "%s_zero_point: is %s; the type of %s is right", name,
+                             td_dtype_name(zero->dtype), name);
+        if (t->rank != 4)
+            return td_refuse(call, "%s: is of rank %d; its shape must be %s", name, t->rank,
                              i ? "[out, in / groups, h, w]" : "[n, h, w, c]");
     }
     if (bias && bias->dtype != TD_i32)

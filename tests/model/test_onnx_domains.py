@@ -192,6 +192,8 @@ class Domains(unittest.TestCase):
                                 ("Transpose", {"perm": [0, 3, 1, 2]}, x.transpose(0, 3, 1, 2))):
             with self.subTest(op=op):
                 np.testing.assert_array_equal(self.pair(op, x, (1e38, 1e38, 9, 9), **how)[1], wanted)
+        _, got = self.pair("MaxPool", x, (-1, -1, 9, 9), kernel_shape=[2, 2], strides=[2, 2]) # the largest number is the least of 8 bits
+        np.testing.assert_array_equal(got, x.reshape(1, 6, 4, 2, 4, 2).min((3, 5)))
         _, got = self.pair("Flatten", x, (0.5, 0.25, 9, 3)) # another scale: not the same numbers
         np.testing.assert_array_equal(got, np.clip((x.reshape(1, -1).astype(int) - 9) * 2 + 3, 0, 255))
 
