@@ -340,7 +340,7 @@ class Ways(Streams):
             def call(pool=pool, results=results):
                 connection = self.service.connect()
                 for i in range(20):
-                    x = np.full((9, 50), i, np.float32)
+                    x = np.full((9, 9000), i, np.float32) # long enough for calls to meet
                     reply = self.service.infer("neg", {"self": x}, {"streams": "auto", "pool": pool}, binary=True,
                                                connection=connection)
                     with lock:
