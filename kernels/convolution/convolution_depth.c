@@ -66,7 +66,7 @@ static void pack(struct job *job, float *scratch)
     int64_t lanes = job->vectors * TD_LANES;
     size_t bytes = (size_t)(lanes * job->positions + 1) * sizeof(float);
     struct key key = {job->channels, job->positions, TD_LANES, "dwc"};
-    struct td_weight *stored = td_weight_of(c->weight);
+    struct td_weight *stored = td_weight_to_pack(c->weight);
     float *bias = scratch + lanes * job->positions + TD_LANES;
     job->weight =
         stored ? td_weight_pack(stored, &key, sizeof key, name, bytes, fill, job, NULL) : NULL;

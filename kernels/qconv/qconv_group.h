@@ -198,7 +198,7 @@ static int td_q_pack(void *packed, const struct td_tensor *plain, void *arg)
 
 static const float *td_q_panels(const struct td_qjob *job, struct td_gemm *g)
 {
-    struct td_weight *weight = td_weight_of(job->c.w);
+    struct td_weight *weight = td_weight_to_pack(job->c.w);
     struct {
         int64_t k, n, positions;
         int32_t width, group, pad;

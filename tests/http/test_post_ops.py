@@ -137,22 +137,30 @@ class Packed(service.ServiceTest):
         rng = np.random.default_rng(service.seed())
         x, w = rng.standard_normal((60, 90)).astype(F32), rng.standard_normal((70, 90)).astype(F32)
         image, kernel = rng.standard_normal((2, 16, 12, 12)).astype(F32), rng.standard_normal((32, 16, 3, 3)).astype(F32)
+        deep, pixels = rng.standard_normal((16, 1, 3, 3)).astype(F32), np.ascontiguousarray(image.transpose(0, 2, 3, 1))
+        eight = rng.integers(-128, 128, (8, 16, 3, 3)).astype(np.int8)
+        scaled = {"x": rng.integers(0, 256, (1, 9, 9, 16)).astype(np.uint8), "x_scale": F32(0.1), "x_zero_point": np.uint8(3), "w": service.stored("q"),
+                  "w_scale": F32(0.1), "w_zero_point": np.int8(0), "y_scale": F32(9), "y_zero_point": np.uint8(7)}
+        named = {} if service.only_reference() else {"kernel": "simd"}
         results = []
         for packs in ("on", "off"):
             with service.Service("--weight-prepack", packs) as s:
-                for name, tensor in (("w", w), ("k", kernel)):
-                    s.call("PUT", f"/v1/tensors/{name}", {"shape": list(tensor.shape), "datatype": "FP32", "data": tensor.ravel().tolist()})
+                for name, tensor in (("w", w), ("k", kernel), ("d", deep), ("q", eight)):
+                    s.call("PUT", f"/v1/tensors/{name}", {"shape": list(tensor.shape), "datatype": "INT8" if name == "q" else "FP32", "data": tensor.ravel().tolist()})
                 results += [[s.infer("linear", {"input": x, "weight": service.stored("w")}, binary=True).out,
                              s.infer("conv2d", {"input": image, "weight": service.stored("k")}, binary=True).out,
-                             s.infer("matmul", {"self": x, "other": w.T.copy()}, binary=True).out]]
+                             s.infer("matmul", {"self": x, "other": w.T.copy()}, binary=True).out,
+                             s.infer("conv2d_channels_last", {"input": pixels, "weight": service.stored("d")}, {"groups": 16, **named}, binary=True).out,
+                             s.infer("qlinear_conv", scaled, named, binary=True).out]]
                 told, figures = s.call("GET", "/v1/tensors/w").json, self.figures(s)
-                forms = bool(told["packed"])
-                self.assertEqual(forms, packs == "on" and not service.only_reference())
-                self.assertEqual(figures["bytes"] > 0, forms)
-                self.assertEqual(figures['total{form="first"}'] > 0, forms)
+                forms = packs == "on" and not service.only_reference()
+                for name in "wdq": # of q the sums of its channels are a form as well, which is no other order of it
+                    packed = [form["name"] for form in s.call("GET", f"/v1/tensors/{name}").json["packed"] if not form["name"].startswith("sums")]
+                    self.assertEqual(bool(packed), forms, name)
+                self.assertEqual(figures['total{form="first"}'] > 1, forms)
                 if forms:
                     self.assertGreaterEqual(figures["bytes"], sum(form["bytes"] for form in told["packed"]))
-                    for name in "wk":
+                    for name in "wkdq":
                         s.call("DELETE", f"/v1/tensors/{name}")
                     self.assertEqual(self.figures(s)["bytes"], 0)
         for on, off in zip(*results):
