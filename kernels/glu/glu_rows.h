@@ -22,11 +22,14 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* a * sigmoid(b). Far below, where sigmoid(b) is exp(b) and may be a denormal with few digits, a is
- * multiplied by exp(b / 2) twice. */
+/* a * sigmoid(b). Far below, where sigmoid(b) is exp(b) and may be a denormal of FP32 with few
+ * digits, a is multiplied by exp(b / 2) twice; in FP64 the result has these few digits, as the
+ * reference's and PyTorch's. */
 TD_INLINE V gate(V a, V b)
 {
     V y = L_mul(a, o_sigmoid(b));
+    if (TD_REAL_BITS == 64)
+        return y;
     VM far = L_lt(b, L_c(TD_NEAR_ARGUMENT));
     if (!L_any(far))
         return y;

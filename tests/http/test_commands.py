@@ -246,7 +246,7 @@ class Commands(unittest.TestCase):
                 self.assertGreater(each["answers_s"], 20)
             self.assertGreater(min(said["load_us"], said["first_us"], said["model_bytes"]), 0)
             self.assertGreater(said["process_bytes"], said["model_bytes"])
-            self.assertRegex(" ".join(each["operator"] for each in said["operators"]), "mm|matmul|linear")
+            self.assertRegex(" ".join(each["operator"] for each in said["operators"]), "mm|matmul|linear|dense")
             self.assertAlmostEqual(sum(each["percent"] for each in said["operators"]), 100, delta=0.1)
             self.assertLessEqual(sum(each["calls"] for each in said["operators"]), 3)
             shares = [each["us"] for each in said["operators"]]
