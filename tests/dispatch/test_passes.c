@@ -276,8 +276,7 @@ START_TEST(test_posts_keep_nan)
 }
 END_TEST
 
-/* A depthwise convolution that the library is not asked for, with a dilation wider than its input.
- */
+/* A depthwise convolution by a kernel of ours, its dilation wider than its input. */
 START_TEST(test_posts_without_library)
 {
     begin(1);
@@ -314,32 +313,28 @@ START_TEST(test_posts_of_two)
 }
 END_TEST
 
-/* Products by constants become dense where something pointwise follows, and take what it adds as
- * their bias; others say why they do not. */
+/* Products by constants become dense and take biases; others say why they do not. */
 START_TEST(test_products)
 {
     static const char *const why[] = {"its second factor is no constant", "its first is a constant",
                                       "what it adds is no vector of constants",
                                       "its second factor is no constant matrix of FP32"};
     float number[16] = {1, -2, 3, 0.5f, 2, -1, 0.25f, 1, -3, 2, 1, 0.5f, -1, 2, 0, 1};
+    int64_t sizes[] = {4, 3, 4, 4, 1, 4};
     begin(1);
-    int w = constant_of(number, 2, (int64_t[]){4, 3}),
-        v = constant_of(number, 2, (int64_t[]){3, 4});
-    int row = constant_of(number, 1, (int64_t[]){3}),
-        square = constant_of(number, 2, (int64_t[]){4, 4});
-    int rows = constant_of(number, 2, (int64_t[]){1, 4});
+    int w = constant_of(number, 2, sizes), v = constant_of(number, 2, sizes + 1);
+    int square = constant_of(number, 2, sizes + 2), rows = constant_of(number, 2, sizes + 4);
+    int row = constant_of(number, 1, sizes + 1), four = constant_of(number, 1, sizes);
     int image = add("reshape(a, [3, 45, 4])", 1, V(graph_inputs[0]));
     int a = add("relu(matmul(a, b) + c)", 3, V(image, w, row));
-    int flat = add("reshape(a, [135, 3])", 1, V(a));
-    int b = add("c + mm(a, b)", 3, V(flat, v, rows)); /* the bias alone */
-    int c = add("relu6(addmm(b, a, c))", 3, V(b, constant_of(number, 1, (int64_t[]){4}), square));
+    int b = add("c + mm(reshape(a, [135, 3]), b)", 3, V(a, v, rows)); /* the bias alone */
+    int c = add("relu6(addmm(b, a, c))", 3, V(b, four, square));
     int d = add("mm(a, b)", 2, V(c, square)); /* nothing pointwise follows */
-    int e = add("relu(matmul(a, b))", 2,
-                V(add("reshape(mm(transpose(a, 0, 1), a), [4, 4])", 1, V(d)), square));
+    int e = add("relu(matmul(mm(transpose(a, 0, 1), a), b))", 2, V(d, square));
     int f = add("relu(mm(transpose(a, 0, 1), a))", 1, V(c));
     int g = add("relu(matmul(b, a))", 2, V(e, square));
     int h = add("relu(addmm(b, a, c))", 3, V(f, square, square));
-    int i = add("relu(matmul(a, b))", 2, V(image, constant_of(number, 1, (int64_t[]){4})));
+    int i = add("relu(matmul(a, b))", 2, V(image, four));
     finish(add("cat([reshape(a, [-1]), reshape(b, [-1]), reshape(c, [-1])])", 3, V(g, h, i)));
     check_runs(540, false);
     ck_assert_int_eq(pass_called("products")->done, 2 + 2 + 1 + 1);

@@ -108,7 +108,7 @@ class PostOps(service.ServiceTest):
     def test_passes(self): # IND-8
         """In this order, in which each finds what those before it leave."""
         plan = self.model("passes", [("Conv", ["x", "k"], ["c"], {}), ("Relu", ["c"], ["y"], {})])
-        self.assertEqual([p["name"] for p in plan["passes"]], ["clean", "fold_batch_norm", "idioms", "channels_last", "post_ops", "views"])
+        self.assertEqual([p["name"] for p in plan["passes"]], ["clean", "fold_batch_norm", "idioms", "channels_last", "products", "post_ops", "views"])
 
     def test_what_a_pass_leaves(self): # IND-9
         """Said with the step and why; and a call that is to go node by node, or on another device, has no plan at all."""
@@ -155,7 +155,7 @@ class Packed(service.ServiceTest):
                 told, figures = s.call("GET", "/v1/tensors/w").json, self.figures(s)
                 forms = packs == "on" and not service.only_reference()
                 for name in "wdq": # of q the sums of its channels are a form as well, which is no other order of it
-                    packed = [form["name"] for form in s.call("GET", f"/v1/tensors/{name}").json["packed"] if not form["name"].startswith("sums")]
+                    packed = [form["form"] for form in s.call("GET", f"/v1/tensors/{name}").json["packed"] if not form["form"].startswith("sums")]
                     self.assertEqual(bool(packed), forms, name)
                 self.assertEqual(figures['total{form="first"}'] > 1, forms)
                 if forms:

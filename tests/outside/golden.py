@@ -79,6 +79,8 @@ def is_tensor(value):
 def word(value):
     if value is None:
         return "None"
+    if isinstance(value, tuple):
+        value = list(value)
     if is_tensor(value):
         return shape(value)
     if isinstance(value, list) and any(map(is_tensor, value)):
