@@ -38,7 +38,7 @@ class Calls(stateful.SessionTest):
     # ---- two at once ----
 
     def test_conflict(self):
-        end = self.begun(timeout_ms=1500)
+        end = self.begun(timeout_ms=4000) # longer than the calls below take on a busy machine
         self.problem(self.infer("slow", {"n": np.array(1)}, "s"), 409, "another call is at it", "session_wait_ms")
         self.problem(self.infer("slow", {"n": np.array(1)}, "s", session_wait_ms=50), 409, "longer than 50 ms")
         self.problem(self.service.call("DELETE", self.path("slow", "s")), 409)
