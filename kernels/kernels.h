@@ -233,7 +233,7 @@ struct td_op {
 struct td_call {
     const struct td_op *op;
     int n_args, n_out;
-    int threads;   /* OpenMP threads it may use, >= 1; 0: td_fused only asks, see td_pointwise */
+    int threads;   /* OpenMP threads it may use, >= 1; 0: td_fusion_make asks, see td_pointwise */
     void *scratch; /* borrowed; as many bytes as the implementation asked for, 64-byte aligned */
     const struct td_prepared *prepared; /* borrowed; what the row that runs has answered */
     struct td_problem *problem; /* borrowed; where a rule that refuses writes why; NULL: nowhere */

@@ -97,7 +97,7 @@ enum td_point td_point_of(const struct td_call *call);
 
 /* Runs row over the call's elements, in multiples of unit elements of the type; splits big results
  * over the team. A kernel of the family calls this and does nothing else: where call->threads is 0,
- * td_fused asks for row and unit, which are left in call->scratch, and nothing runs. */
+ * td_fusion_make asks for row and unit, which are left in call->scratch, and nothing runs. */
 void td_pointwise(const struct td_call *call, td_point_row *row, int unit);
 
 #endif
