@@ -1,5 +1,5 @@
-/* The last hour of what is counted, in steps of five seconds: what the dashboard draws for whoever
- * opens it, and what a server without Prometheus can still say about the time before a question.
+/* The last hour of some counters, in steps of five seconds: GET /v1/history, which the dashboard
+ * draws. It serves users who run no Prometheus.
  *
  * No thread keeps it. The first request after a step's end closes that step with the difference of
  * the counters, before it is counted itself; the steps between that one and now had no requests.

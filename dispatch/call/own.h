@@ -19,10 +19,10 @@ void td_run_clear(struct td_run *run, const struct td_options *options);
 int td_run_choose(struct td_run *run, const struct td_handle *handle, bool one,
                   const struct td_named *args, int n_args);
 
-/* Parts of a run: one more, still to be bound, in the run's memory (NULL, and *err is -ENOMEM);
- * put behind those that are there, once bound, from when on it is at another place, which append
- * returns; and both, bound with values in the schema's order (NULL: the reason is in run->problem,
- * and in *err). */
+/* Parts of a run. td_run_new_part returns a new part, not yet bound, in the run's memory (NULL:
+ * *err is -ENOMEM). td_run_append adds a bound part behind the others and returns its new address,
+ * since it may move. td_run_add_part does both, and binds it with values in the schema's order
+ * (NULL: the reason is in run->problem and in *err). */
 struct td_run *td_run_new_part(struct td_run *run, int *err);
 struct td_run *td_run_append(struct td_run *run, struct td_run *part);
 struct td_run *td_run_add_part(struct td_run *run, const char *op, const struct td_value *values,

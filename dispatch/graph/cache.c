@@ -1,7 +1,7 @@
 /* The cache of bound expressions. Parsing, binding and fusing an expression take five times as long
  * as everything else in a small call, and follow from its text and from what its arguments are, not
- * from the elements of tensors. So a bound run, with the step that was made of it, is kept, and the
- * next call only sets where its inputs and results lie.
+ * from the elements of tensors. So a bound run is kept with the step that was made of it. The next
+ * call only sets the addresses of its inputs and results.
  *
  * An entry is used by one thread at a time: it leaves the cache when it is taken. If several
  * threads evaluate one expression, each binds an entry of its own, and all of these are kept. What
@@ -88,8 +88,8 @@ static bool put_tensor(struct key *key, const struct td_tensor *t)
            put(key, t->shape, (size_t)t->rank * sizeof *t->shape);
 }
 
-/* False: it is not to be in a key. A stored tensor would live as long as the entry, and what is
- * made of it follows from its elements. */
+/* Appends a value to the key; false: calls with such a value are not cached. A stored tensor would
+ * live as long as the entry, and its packed forms depend on its elements. */
 static bool put_value(struct key *key, const struct td_value *v)
 {
     if (!put_number(key, (uint64_t)v->kind << 1 | v->wide))

@@ -108,7 +108,7 @@ static int quantizer(const struct pairs *p, int at, struct scaled *s, int *relu)
     return -1;
 }
 
-/* Whether the bias is of whole numbers in the product's scale, as a sum of it is. NULL: no bias. */
+/* Whether the bias is INT32 in the scale of the product's sums, *whole, or absent, -1. */
 static bool is_bias(const struct pairs *p, int value, const struct scaled *x,
                     const struct scaled *w, int64_t n, int *whole)
 {
@@ -346,7 +346,7 @@ static void look(struct pairs *p)
     td_program_count_readers(p->model, p->readers);
 }
 
-/* Leaves out what has been joined, and first halves that nobody reads any more. */
+/* Removes joined nodes, and DequantizeLinear nodes whose results have no reader. */
 static void leave_out(struct pairs *p)
 {
     struct td_node_graph *graph = &p->model->graph;

@@ -31,7 +31,8 @@ static bool is_bias(const struct td_tensor *constant, int64_t n, struct td_tenso
     return true;
 }
 
-/* The step that computes with the step's result, and nobody else does; NULL: there is none. */
+/* The step that is the only reader of the step's result; NULL: an output or several steps read it.
+ */
 static struct td_plan_step *only_reader(const struct product *p, const struct td_plan_step *step)
 {
     bool one = p->readers.n[step->value] == 1 && p->readers.step[step->value] >= 0;
