@@ -183,6 +183,8 @@ static const struct td_impl rows_narrow[] = {
     SHORT_ROWS(prepare) LONG_ROWS(TD_f64, prepare) TD_REF(reduce), {0}};
 static const struct td_impl rows_narrow_all[] = {
     SHORT_ROWS(prepare) LONG_ROWS(TD_f64, prepare) WHOLE_ROWS TD_REF(reduce), {0}};
+static const struct td_impl rows_whole[] = {
+    WHOLE_ROWS TD_REF(reduce), {0}};
 static const struct td_impl rows_wide_all[] = {
     LONG_ROWS(TD_FLOATS, prepare) WHOLE_ROWS TD_REF(reduce), {0}};
 static const struct td_impl rows_norm[] = { /* by its parameter */
@@ -202,6 +204,7 @@ enum {
 };
 #define ROWS(id, promotion, types)                                                                 \
     (TD_REDUCE_##id == TD_REDUCE_norm                           ? rows_norm                        \
+     : !((types)&TD_FLOATS)                                     ? rows_whole                       \
      : IS_WIDE_##id                                             ? rows_wide_all                    \
      : promotion == TD_PROMOTE_float || !((types) & ~TD_FLOATS) ? rows_narrow                      \
                                                                 : rows_narrow_all)

@@ -70,6 +70,7 @@ enum td_join {
     TD_JOIN_mul,
     TD_JOIN_max,
     TD_JOIN_min,
+    TD_JOIN_xor, /* of whole numbers alone */
     TD_JOIN_moments,
     TD_JOIN_exponents,
     TD_JOIN_argmax,

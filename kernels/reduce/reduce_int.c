@@ -26,6 +26,7 @@ JOIN(add, (int64_t)((uint64_t)a + (uint64_t)b))
 JOIN(mul, (int64_t)((uint64_t)a *(uint64_t)b))
 JOIN(max, a > b ? a : b)
 JOIN(min, a < b ? a : b)
+JOIN(xor, a ^ b)
 
 #define NAME u8
 #define T uint8_t

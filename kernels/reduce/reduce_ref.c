@@ -57,6 +57,7 @@ static long double real(enum td_fold step, long double s, long double x, long do
     switch (step) {
 #define TD_STEP(id, width, joins, cost, init, whole_init, judge, whole, lanes)                     \
     case TD_FOLD_##id:                                                                             \
+        assert(TD_MEANT(judge));                                                                   \
         return judge;
 #include "kernels/reduce/reduce.def"
     default:

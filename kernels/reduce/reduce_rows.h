@@ -183,6 +183,7 @@ JOIN(min, o_minimum(a, b), a < b || a != a ? a : b)
         (void)t;                                                                                   \
         id##_columns(x, n, rows, step, &p, 0, s);                                                  \
     }
+#define TD_WHOLE_STEP(...)
 #include "kernels/reduce/reduce.def"
 
 /* ---- folds with two totals: about a pivot near the mean, or at the largest, little is lost ----
@@ -360,6 +361,7 @@ ARGUMENT(max, L_gt)
 ARGUMENT(min, L_lt)
 
 static const struct td_fold_rows fold_rows[TD_FOLDS] = {
+#define TD_WHOLE_STEP(...) {NULL, NULL},
 #define TD_STEP(id, ...) {id##_along, id##_down},
 #include "kernels/reduce/reduce.def"
     {moments_along, moments_down},

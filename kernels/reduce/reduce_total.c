@@ -84,8 +84,8 @@ static void join_reals(enum td_join how, int64_t count, struct td_piece *piece,
         for (int64_t i = 0; i < count; i++)
             join_exponents(&s[i], &t[i], a[i].f, b[i].f);
         break;
-    case TD_JOIN_argmax:
-    case TD_JOIN_argmin:
+    default:
+        assert(how == TD_JOIN_argmax || how == TD_JOIN_argmin);
         for (int64_t i = 0; i < count; i++)
             if (real_is_better(how, a[i].f, s[i].f) ||
                 (!behind && b[i].i < t[i].i && !real_is_better(how, s[i].f, a[i].f))) {
@@ -117,6 +117,10 @@ static void join_wholes(enum td_join how, int64_t count, struct td_piece *piece,
     case TD_JOIN_min:
         for (int64_t i = 0; i < count; i++)
             s[i].i = a[i].i < s[i].i ? a[i].i : s[i].i;
+        break;
+    case TD_JOIN_xor:
+        for (int64_t i = 0; i < count; i++)
+            s[i].i ^= a[i].i;
         break;
     default:
         assert(how == TD_JOIN_argmax || how == TD_JOIN_argmin);

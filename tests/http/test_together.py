@@ -209,7 +209,7 @@ class Together(service.ServiceTest):
     # ---- sums ----
 
     def test_reductions(self): # IND-31
-        """Of whole vectors and what is left: largest, smallest, sum, product, any, and where the largest is; NaN is passed on. There is no sum by xor."""
+        """Of whole vectors and what is left: largest, smallest, sum, product, any, where the largest is, and the exclusive or of whole numbers; NaN is passed on."""
         for n in (*LENGTHS, 1000):
             x = self.draw(3, n)
             if n > 8:
@@ -222,6 +222,12 @@ class Together(service.ServiceTest):
                         got = self.service.infer(op, {"self": (x > 1.9) if op == "any.dim" else x}, {**how, "kernel": kernel}, binary=True)
                         self.assertEqual(got.status, 200, got.body[:300])
                         np.testing.assert_allclose(got.out, want, rtol=1e-4, atol=1e-5, err_msg=f"{op} {n}")
+            for whole in (self.rng.integers(-99, 99, (3, n), dtype) for dtype in (np.int8, np.int32, np.int64)):
+                for dim in (0, 1):
+                    got = self.service.infer("xor_sum", {"self": whole}, {"dim": [dim]}, binary=True)
+                    np.testing.assert_array_equal(got.out, np.bitwise_xor.reduce(whole, axis=dim))
+        long = self.rng.integers(-99, 99, 400000, np.int32) # cut into pieces
+        self.assertEqual(self.service.infer("xor_sum", {"self": long}, binary=True).out, np.bitwise_xor.reduce(long))
         for op, of, want in (("amax", [-np.inf] * 19, -np.inf), ("amin", [np.inf] * 19, np.inf), ("sum", [], 0), ("prod", [], 1)): # where they begin
             self.assertEqual(self.service.infer(op, {"self": F32(of)}).out, want, op)
 
