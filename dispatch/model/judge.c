@@ -32,8 +32,9 @@ static const int64_t guesses[] = {64, 1, 192, 2000};
 
 /* Operators whose messages name all sizes that do not fit: if the message is the same for all
  * guesses, it is about sizes that are not guessed. */
-static const char *const naming[] = {"matmul",      "mm",  "bmm", "conv1d", "conv2d", "conv3d",
-                                     "convolution", "add", "sub", "mul",    "div"};
+static const char *const naming[] = {"matmul", "mm",     "bmm",    "addmm",      "linear",
+                                     "conv1d", "conv2d", "conv3d", "layer_norm", "convolution",
+                                     "add",    "sub",    "mul",    "div"};
 
 enum known { KNOWN, GUESSED, UNKNOWN }; /* a value's type and sizes */
 
@@ -243,21 +244,20 @@ static int begin_input(struct td_walk *walk, int i, struct td_item *item)
     return *known < UNKNOWN ? td_record_value(walk, &like, -1, i, 0, item) : 0;
 }
 
-/* Fills in the type and sizes of an output that the file does not give, from a value for which they
- * are the same in each call. */
-static void fill_output(struct td_model_port *port, const struct td_tensor *t)
+/* Gives an output the type and sizes of a value for which they are the same in each call. Sizes
+ * that a file says are often wrong, and the value's are right; ONNX holds a model to the type. */
+static int fill_output(struct td_walk *walk, struct td_model_port *port, const struct td_tensor *t)
 {
-    if (!port->dtype)
-        port->dtype = t->dtype;
-    if (port->rank < 0) {
-        port->rank = t->rank;
-        memset(port->shape, -1, sizeof port->shape);
+    if (port->declared && port->dtype != t->dtype)
+        return td_walk_refuse(walk, "output '%.100s' is declared %s; the model makes %s",
+                              port->name, td_dtype_name(port->dtype), td_dtype_name(t->dtype));
+    port->dtype = t->dtype;
+    port->rank = t->rank;
+    for (int d = 0; d < t->rank; d++) {
+        port->shape[d] = t->shape[d];
+        port->symbol[d] = NULL;
     }
-    for (int d = 0; d < t->rank && port->rank == t->rank; d++)
-        if (port->shape[d] < 0) {
-            port->shape[d] = t->shape[d];
-            port->symbol[d] = NULL;
-        }
+    return 0;
 }
 
 static int walk_inputs(struct td_walk *walk)
@@ -273,7 +273,7 @@ static int walk_inputs(struct td_walk *walk)
         if (of(walk)->known[model->graph.output[i]] != KNOWN)
             continue;
         if (out[i].v.kind == TD_KIND_tensor)
-            fill_output(&model->output[i], &out[i].v.tensor);
+            err = fill_output(walk, &model->output[i], &out[i].v.tensor);
         else
             err = td_walk_refuse(walk, "output '%.100s' is no tensor", model->output[i].name);
     }

@@ -17,6 +17,7 @@ struct td_model; /* does not change once loaded; any number of threads may run i
 struct td_model_port { /* an input or an output; names are those of the file, unchecked */
     const char *name;
     enum td_dtype dtype;        /* none: not known before a call (of an output) */
+    bool declared;              /* an output that must be of dtype: ONNX's are */
     bool texts;                 /* its elements are strings, as INT64 numbers: td_model_word */
     int rank;                   /* -1: not known before a call */
     int64_t shape[TD_MAX_RANK]; /* -1: not known before a call */

@@ -130,6 +130,7 @@ static int read_port(struct td_onnx_reader *r, const TdOnnx__Graph *graph, const
     port->texts = type && type->elem_type == TD_ONNX_STRING;
     if (type)
         port->dtype = port->texts ? TD_i64 : td_onnx_dtype(type->elem_type);
+    port->declared = is_result && port->dtype;
     if (type && type->elem_type && !port->dtype)
         return td_onnx_wrong(r, "'%.100s': there are no elements of type %s here", name,
                              td_onnx_type_name(type->elem_type));

@@ -49,7 +49,12 @@ static int read_operand(struct td_onnx_reader *r, const char *word, size_t lengt
     }
     const char *equals = memchr(word, '=', length);
     size_t n = equals ? (size_t)(equals - word) : length;
-    o->name = td_program_text(r->model, word, n - (word[n - 1] == '*'));
+    n -= word[n - 1] == '*';
+    if (n > 2 && word[n - 2] == ':') {
+        o->type = word[n - 1];
+        n -= 2;
+    }
+    o->name = td_program_text(r->model, word, n);
     if (!o->name)
         return -ENOMEM;
     return equals ? read_default(r, equals + 1, length - n - 1, o->mark, &o->otherwise) : 0;

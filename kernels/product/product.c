@@ -104,12 +104,17 @@ static int judge_added(struct td_call *call)
     if (add->dtype != out->dtype)
         return td_refuse(call, "self: is %s, the factors are %s; all must be of one type",
                          td_dtype_name(add->dtype), td_dtype_name(out->dtype));
-    bool fits = add->rank <= out->rank;
-    for (int d = 1; fits && d <= add->rank; d++)
-        fits = add->shape[add->rank - d] == 1 ||
-               add->shape[add->rank - d] == out->shape[out->rank - d];
-    if (!fits)
-        return td_refuse(call, "self: does not broadcast to the product's shape");
+    if (add->rank > out->rank)
+        return td_refuse(call,
+                         "self: has %d dimensions, the product has %d; at most as many are right",
+                         add->rank, out->rank);
+    for (int d = 1; d <= add->rank; d++)
+        if (add->shape[add->rank - d] != 1 &&
+            add->shape[add->rank - d] != out->shape[out->rank - d])
+            return td_refuse(
+                call, "self: dimension %d is %lld, the product's is %lld; as many or 1 is right",
+                add->rank - d, (long long)add->shape[add->rank - d],
+                (long long)out->shape[out->rank - d]);
     int err = 0;
     for (int i = family->beta; !err && i <= family->alpha && td_dtype_kind(out->dtype) != 'f'; i++)
         err = td_rule_cut(call, &call->arg[i], i == family->beta ? "beta" : "alpha");

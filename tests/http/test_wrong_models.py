@@ -53,6 +53,11 @@ WRONG = { # what is wrong -> a file, and a word of the sentence
     # types
     "FP16 times FP32": (wrong("MatMul", ["x", "w"], {"w": F(3, 4).astype(np.float16)}), "one type"),
     "INT64 into Conv": (wrong("Conv", ["x", "w"], {"w": F(4, 3, 1, 1)}, {"x": [1, 3, 5, 5]}, {"x": "INT64"}), "INT64"),
+    "INT64 and FP32": (wrong("Add", ["x", "i"], shapes={"x": [2, 3], "i": [2, 3]}, types={"i": "INT64"}), "B: is INT64, A is FP32"),
+    "one of many types": (wrong("Concat", ["x", "i"], shapes={"x": [2, 3], "i": [2, 3]}, types={"i": "INT32"}, axis=0), "of one type"),
+    "no BOOL": (wrong("Not", ["x"]), "BOOL is right"),
+    "no BOOL among two": (wrong("And", ["b", "x"], shapes={"x": [2, 3], "b": [2, 3]}, types={"b": "BOOL"}), "B: is FP32; BOOL is right"),
+    "type of a limit": (wrong("Clip", ["x", "l"], {"l": I(1)}), "min: is INT64"),
     "no such type": (wrong("Cast", ["x"], to=99), ""),
     "type behind a cast": (wrong("MatMul", ["c", "w"], {"w": F(3, 4)}, before=[("Cast", ["x"], ["c"], {"to": TensorProto.FLOAT16})]), "one type"),
     # sizes
@@ -110,6 +115,11 @@ WRONG = { # what is wrong -> a file, and a word of the sentence
     "INT64 into Conv, with free sizes": (wrong("Conv", ["x", "w"], {"w": F(4, 3, 3, 3)}, {"x": ["n", 3, "h", "w"]}, {"x": "INT64"}), "INT64"),
     "rows and columns, with free sizes": (wrong("MatMul", ["x", "w"], {"w": F(4, 5)}, {"x": ["n", 3]}), "must be equal"),
     "channels, with free sizes": (wrong("Conv", ["x", "w"], {"w": F(4, 5, 3, 3)}, {"x": ["n", 3, "h", "w"]}), "channels"),
+    "Gemm's rows, with free sizes": (wrong("Gemm", ["x", "w"], {"w": F(5, 3)}, {"x": ["n", 4]}), "must be equal"),
+    "Gemm's bias, with free sizes": (wrong("Gemm", ["x", "w", "b"], {"w": F(5, 3), "b": F(4)}, {"x": ["n", 5]}), "the product's is 3"),
+    "scale of a norm, with free sizes": (wrong("LayerNormalization", ["x", "s"], {"s": F(7)}, {"x": ["n", 8]}), "right"),
+    "gates, with free sizes": (wrong("LSTM", ["x", "w", "r"], {"w": F(1, 16, 3), "r": F(1, 12, 4)}, {"x": ["t", "n", 3]}, hidden_size=4), "gates"),
+    "INT64 and FP32, with free sizes": (wrong("Mul", ["x", "c"], {"c": I(2)}, {"x": ["n", 3]}), "of one type"),
     "no broadcast, with free sizes": (wrong("Add", ["x", "c"], {"c": F(4)}, {"x": ["n", 3]}), "broadcast"),
     "behind what is free": (wrong("MatMul", ["r", "w"], {"w": F(4, 5)}, {"x": ["n", "m", 3]}, before=[("Relu", ["x"], ["r"], {})]), "must be equal"),
     "too few inputs, with free sizes": (wrong("MatMul", ["x"], shapes={"x": ["n", 3]}), ""),
@@ -141,6 +151,15 @@ class WrongModels(service.ServiceTest):
                 self.assertRegex(said, r"node '(bad|y)")
         self.assertEqual(self.service.call("GET", "/v1/models").json["models"], [])
         self.alive()
+
+    def test_outputs(self):
+        """A file that says another type of an output is refused; wrong sizes are replaced by what is made."""
+        file = lambda *declared: models.onnx_file([("Relu", ["x"], ["y"], {})], [port("x", [2, 3])], [port("y", *declared)])
+        self.problem(self.put(file([2, 3], "INT64")), 400, "output 'y' is declared INT64; the model makes FP32")
+        self.assertEqual(self.put(file([2, 4])).status, 201)
+        said = self.service.call("GET", "/v2/models/m").json["outputs"]
+        self.assertEqual([(one["datatype"], one["shape"]) for one in said], [("FP32", [2, 3])])
+        self.service.call("DELETE", "/v1/models/m")
 
     def right(self, file, inputs):
         """It is loaded, and gives a result for these."""

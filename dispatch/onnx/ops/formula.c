@@ -244,6 +244,41 @@ struct td_item call_list(struct td_onnx *n, const char *op, const struct td_item
 
 /* ---- a node ---- */
 
+/* The first type among an item's tensors, which may be a list, that is not *type: none where there
+ * is no such. *type becomes the first tensor's where it is none. */
+static enum td_dtype other_type(const struct td_item *item, enum td_dtype *type)
+{
+    enum td_dtype other = 0;
+    for (int i = 0; i < item->n && !other; i++)
+        other = other_type(&item->list[i], type);
+    if (item->v.kind != TD_KIND_tensor)
+        return other;
+    if (!*type)
+        *type = item->v.tensor.dtype;
+    return item->v.tensor.dtype == *type ? 0 : item->v.tensor.dtype;
+}
+
+/* Refuses operand i where it is not of the type that those with its letter are of: ONNX converts
+ * nothing by itself. */
+static void check_type(struct td_onnx *n, int i)
+{
+    const struct td_onnx_form *form = n->node->form;
+    const struct td_onnx_operand *operand = form->operand;
+    enum td_dtype type = operand[i].type == 'B' ? TD_bool : 0;
+    int first = i;
+    for (int k = i - 1; k >= 0; k--)
+        if (operand[k].type == operand[i].type && n->name[k].item.v.kind != TD_KIND_none)
+            first = k;
+    if (first < i)
+        other_type(&n->name[first].item, &type);
+    enum td_dtype other = other_type(&n->name[i].item, &type);
+    if (other && operand[i].type == 'B')
+        unfit(n, "%s: is %s; BOOL is right", operand[i].name, td_dtype_name(other));
+    else if (other)
+        unfit(n, "%s: is %s, %s is %s; they must be of one type", operand[i].name,
+              td_dtype_name(other), operand[first].name, td_dtype_name(type));
+}
+
 /* What most rows ask for: the first tensor's type, and its dimensions behind the first two. */
 static void let_usual(struct td_onnx *n)
 {
@@ -285,6 +320,9 @@ int td_onnx_walk(struct td_walk *walk, const struct td_node *node, const struct 
     for (int i = 0; i < node->n_operands; i++)
         if (node->operand[i].kind != TD_OPERAND_graph)
             let(&n, node->operand[i].name, in[i]);
+    for (int i = 0; i < form->n_inputs && !n.err; i++)
+        if (form->operand[i].type)
+            check_type(&n, i);
     let_usual(&n);
     spread_second(&n);
     if (n.err)

@@ -40,6 +40,7 @@ struct td_onnx_form {
     struct td_onnx_operand {
         const char *name;
         char mark; /* '?' a bool, '%' a type */
+        char type; /* 'B': it is BOOL; another letter: those with it are of one type; 0: of any */
         struct td_value otherwise;
     } operand[];
 };

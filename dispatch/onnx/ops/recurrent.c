@@ -57,7 +57,7 @@ static bool begin(struct td_onnx *n, struct layer *l, const char *order, const c
         return false;
     }
     if (x->rank != 3 || r->rank != 3 || r->shape[0] != l->ways || r->shape[1] != gates * l->hidden)
-        refuse(n, "X, R: three dimensions are right, and as many directions and gates");
+        unfit(n, "X, R: three dimensions are right, and as many directions and gates");
     if (strcmp(direction, "forward") != 0 && !l->reverse && l->ways == 1)
         refuse(n, "direction: forward, reverse or bidirectional is right");
     judge_cell(n, l, activations);
