@@ -294,6 +294,10 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
         prepared->scratch = td_conv_depth_scratch(&c);
         return NULL;
     }
+    if (!no && td_conv_is_direct(&c)) {
+        prepared->scratch = td_conv_direct_scratch(&c);
+        return NULL;
+    }
     if (!no && c.post.n && c.out->dtype == TD_f16)
         no = "FP16 would be rounded, and be too great for it, before what follows";
     if (no)

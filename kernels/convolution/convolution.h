@@ -104,6 +104,14 @@ size_t td_conv_depth_scratch(const struct td_conv *c);
 typedef void td_conv_depth(const struct td_conv *c, int threads, void *scratch);
 td_conv_depth td_conv_depth_default, td_conv_depth_avx2, td_conv_depth_avx512;
 
+/* Convolutions of FP32 with channels last in two dimensions whose kernel takes up to TD_CONV_RUN
+ * elements of a row (convolution_direct.c); scratch of td_conv_direct_scratch(c) bytes. */
+#define TD_CONV_RUN 512
+bool td_conv_is_direct(const struct td_conv *c);
+size_t td_conv_direct_scratch(const struct td_conv *c);
+typedef void td_conv_direct(const struct td_conv *c, int threads, void *scratch);
+td_conv_direct td_conv_direct_default, td_conv_direct_avx2, td_conv_direct_avx512;
+
 /* What oneDNN is to do, described as TD_ONEDNN_conv or, transposed, as TD_ONEDNN_deconv. */
 struct td_onednn_desc;
 void td_conv_describe(const struct td_conv *c, int threads, struct td_onednn_desc *d);

@@ -71,3 +71,17 @@ size_t td_conv_depth_scratch(const struct td_conv *c)
 {
     return (size_t)((td_conv_positions(c) + 1) * fill(c->groups, VECTOR) + VECTOR) * sizeof(float);
 }
+
+bool td_conv_is_direct(const struct td_conv *c)
+{
+    bool plain = c->last && !c->transposed && c->dims == 2 && c->input->dtype == TD_f32;
+    return plain && c->groups == 1 && td_conv_positions(c) > 1 && c->dilation[1] == 1 &&
+           c->stride[1] <= c->kernel[1] && c->in_channels &&
+           c->kernel[1] <= TD_CONV_RUN / c->in_channels;
+}
+
+size_t td_conv_direct_scratch(const struct td_conv *c)
+{
+    int64_t positions = td_conv_positions(c) * c->in_channels;
+    return (size_t)((positions + 1) * fill(c->out_channels, VECTOR) + VECTOR) * sizeof(float);
+}

@@ -2,9 +2,7 @@
  * vector, so a vector of a pixel is one load. TILE results next to each other are summed in
  * registers: a vector of the input is loaded once for all of them that it enters. */
 #define TD_REAL_BITS 32
-#include "kernels/convolution/convolution.h"
-#include "kernels/formulas.h"
-#include "kernels/reals.h"
+#include "kernels/convolution/convolution_posts.h"
 #include "kernels/weight.h"
 
 #define TILE 8   /* results that are summed at a time */
@@ -17,10 +15,7 @@ struct job {
     const float *weight;                  /* [vectors][positions][lanes] */
     bool zeros;                           /* padding counts: some weight is not finite */
     const float *bias;                    /* [vectors][lanes] */
-    int early;                            /* post-ops that are done in registers, */
-    float number[TD_POSTS];               /* what these take, */
-    struct td_post rest;                  /* and those that are not, */
-    bool across;                          /* which may be done across pixels */
+    struct conv_posts posts;
 };
 
 struct row { /* of the result */
@@ -126,52 +121,6 @@ TD_INLINE void tile(const struct row *r, int64_t first, uint32_t inside, int64_t
     }
 }
 
-/* ---- post-ops ---- */
-
-/* Those that are done in registers: of no other tensor but a single number. */
-static bool is_early(const struct td_post_op *op)
-{
-    bool number = op->point == TD_POINT_plus || op->point == TD_POINT_mul;
-    return op->point == TD_POINT_relu || op->point == TD_POINT_hardswish ||
-           (number && td_numel(op->other) == 1);
-}
-
-static void split(struct job *job)
-{
-    const struct td_conv *c = job->c;
-    while (job->early < c->post.n && is_early(&c->post.op[job->early])) {
-        const struct td_tensor *other = c->post.op[job->early].other;
-        job->number[job->early++] = other ? *(const float *)other->data : 0;
-    }
-    job->across = true;
-    for (int i = job->early; i < c->post.n; i++) {
-        const struct td_tensor *other = c->post.op[i].other;
-        int64_t n = other ? td_numel(other) : 1;
-        job->rest.op[job->rest.n++] = c->post.op[i];
-        job->across = job->across && (n == 1 || n == td_numel(c->out));
-    }
-}
-
-#define EACH_SUM(formula)                                                                          \
-    {                                                                                              \
-        _Pragma("GCC unroll 8") for (int t = 0; t < TILE; t++) sum[t] = formula;                   \
-        continue;                                                                                  \
-    }
-TD_INLINE void apply(const struct job *job, td_vf *sum)
-{
-    for (int i = 0; i < job->early; i++) {
-        enum td_point point = job->c->post.op[i].point;
-        td_vf number = td_set(job->number[i]);
-        if (point == TD_POINT_relu)
-            EACH_SUM(o_relu(sum[t]))
-        if (point == TD_POINT_hardswish)
-            EACH_SUM(o_hardswish(sum[t]))
-        if (point == TD_POINT_mul)
-            EACH_SUM(sum[t] * number)
-        EACH_SUM(sum[t] + number)
-    }
-}
-
 /* count results' vectors v, of n lanes, from pixel x of the result on. */
 TD_INLINE void vectors(const struct row *r, int64_t x, int64_t count, uint32_t inside, int64_t v,
                        int64_t n, const int kernel, const int step, const bool whole)
@@ -184,7 +133,7 @@ TD_INLINE void vectors(const struct row *r, int64_t x, int64_t count, uint32_t i
     for (int t = 0; t < TILE; t++)
         sum[t] = td_load(job->bias + lane);
     tile(r, at, inside, n, job->weight + lane * job->positions, kernel, step, whole, sum);
-    apply(job, sum);
+    conv_posts_early(&job->posts, sum, TILE);
 #pragma GCC unroll 8
     for (int t = 0; t < TILE; t++, out += job->channels)
         if (t < count && whole)
@@ -223,22 +172,6 @@ PIXELS(7, 2)
 
 /* ---- rows ---- */
 
-/* Post-ops of n elements of the result, a pixel's or several whole ones', from number at on. */
-static void finish(const struct job *job, int64_t at, int64_t n)
-{
-    float *out = (float *)job->c->out->data + at, x[TD_POST_RUN] __attribute__((aligned(64)));
-    for (int64_t i = 0, run; i < n; i += run) {
-        run = job->across ? TD_POST_RUN : job->channels - i % job->channels;
-        run = run < TD_POST_RUN ? run : TD_POST_RUN;
-        run = run < n - i ? run : n - i;
-        for (int64_t k = 0; k < run; k += TD_LANES)
-            td_store(x + k, td_load_next(out + i + k, run - k, 0));
-        TD_NAME(post)(&job->rest, job->c->out, at + i, run, x);
-        for (int64_t k = 0; k < run; k += TD_LANES)
-            td_store_next(out + i + k, run - k, td_load(x + k));
-    }
-}
-
 static void rows(void *arg, int64_t begin, int64_t end)
 {
     static pixels_of *const ways[][2] = {
@@ -260,8 +193,9 @@ static void rows(void *arg, int64_t begin, int64_t end)
         for (int64_t x = 0, n; x < c->size[1]; x += n) {
             n = c->size[1] - x < count ? c->size[1] - x : count;
             way(&r, x, n);
-            if (job->rest.n)
-                finish(job, number * out + x * job->channels, n * job->channels);
+            if (job->posts.rest.n)
+                conv_posts_late(&job->posts, job->channels, number * out + x * job->channels,
+                                n * job->channels);
         }
     }
 }
@@ -270,7 +204,7 @@ void TD_NAME(conv_depth)(const struct td_conv *c, int threads, void *scratch)
 {
     struct job job = {.c = c, .channels = c->groups, .positions = td_conv_positions(c)};
     job.vectors = (job.channels + TD_LANES - 1) / TD_LANES;
-    split(&job);
+    conv_posts_split(c, &job.posts);
     pack(&job, scratch);
     int64_t each = c->size[1] * job.channels * job.positions;
     td_parallel(threads, c->images * c->size[0], 1 + (1 << 16) / each, rows, &job);
