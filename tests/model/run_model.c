@@ -3,10 +3,12 @@
  * may take (60 when left out); steps are runs that each go on from the states that the last one
  * left; inputs are DIR/in0, in1, ... in the model's order, and what comes out becomes DIR/out0, ...
  * The reply is a line: "ok N" with the number of outputs, "load: SENTENCE" or "run: SENTENCE".
+ * Bytes that are still counted once a model is gone are an error: the status is then 1.
  *
  * A tensor's file is a line, "FP32 2 3", and the elements. */
 #include "dispatch/dispatch.h"
 #include "dispatch/model/model.h"
+#include "pools/memory/buffer.h"
 #include "pools/pools.h"
 
 #include <stdio.h>
@@ -181,9 +183,17 @@ static void serve(char *line)
     td_model_unref(&model);
 }
 
+/* Of td_memory, without the blocks that are kept for the next run. */
+static size_t counted(void)
+{
+    td_buffers_trim(0);
+    return td_memory.used;
+}
+
 int main(void)
 {
     static char line[16384];
+    int status = 0;
     struct td_problem problem = {0};
     td_memory.limit = (size_t)6 << 30; /* as a server's: what is hostile must not have more */
     if (td_cpu_init(NULL, &problem) || td_registry_init(&problem)) {
@@ -191,8 +201,13 @@ int main(void)
         return 1;
     }
     while (fgets(line, sizeof line, stdin)) {
+        size_t before = counted();
         serve(line);
         fflush(stdout);
+        if (counted() != before) {
+            fprintf(stderr, "run_model: %zu bytes are still counted\n", td_memory.used - before);
+            status = 1;
+        }
     }
-    return 0;
+    return status;
 }
