@@ -197,6 +197,15 @@ class Domains(unittest.TestCase):
         _, got = self.pair("Flatten", x, (0.5, 0.25, 9, 3)) # another scale: not the same numbers
         np.testing.assert_array_equal(got, np.clip((x.reshape(1, -1).astype(int) - 9) * 2 + 3, 0, 255))
 
+    def test_vectors_of_8_bits(self):
+        """A vector is a row or a column, also of a product between QDQ pairs."""
+        for a, b in ((7,), (7, 4)), ((3, 7), (7,)), ((7,), (7,)), ((2, 3, 7), (7,)), ((7,), (2, 7, 4)):
+            x, w = self.whole(0, 256, a, np.uint8), self.whole(-127, 128, b, np.int8)
+            self.same("", "MatMulInteger", [x, w, np.uint8(7)], constant=(2,))
+            self.same("", "QLinearMatMul", [x, np.float32(0.5), np.uint8(7), w, np.float32(0.25), np.int8(3), np.float32(64), np.uint8(90)], constant=(1, 2, 4, 5, 6, 7))
+            wanted = np.rint((x.astype(int) - 7) @ w.astype(int) / 512).clip(-90, 165) + 90 # of which floats hold all
+            np.testing.assert_array_equal(self.pair("MatMul", x, (0.5, 64, 7, 90), (w, 0.25, 0))[1], wanted)
+
     def test_sequences(self):
         """Lists of tensors inside a model: made, split, changed at places from either end, joined."""
         x, z = self.normal(5, 3), self.normal(2, 3)

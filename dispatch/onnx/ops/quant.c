@@ -1,4 +1,4 @@
-/* ONNX's operators that make 8 bits of floats, and floats of them. */
+/* ONNX's operators that make 8 bits of floats, and floats of them, and products of 8 bits. */
 #include "dispatch/onnx/ops/onnx.h"
 
 static bool is_one(const struct td_tensor *t)
@@ -78,4 +78,35 @@ void td_onnx_dequantize(struct td_onnx *n)
                                : "alias(x)");
     let(n, "scale_type", td_item_dtype(to));
     give(n, "to.dtype(mul.Tensor(to.dtype(x, scale_type), x_scale), to)");
+}
+
+/* A product of a and b, where a vector is a matrix of one row, or of one column: the result has no
+ * such dimension. */
+static void multiply(struct td_onnx *n, const char *a, const char *b, const char *formula)
+{
+    bool row = tensor_of(n, a)->rank == 1, column = tensor_of(n, b)->rank == 1;
+    let(n, "first", *at(n, a));
+    let(n, "second", *at(n, b));
+    if (row)
+        set(n, "first", "unsqueeze(first, 0)");
+    if (column)
+        set(n, "second", "unsqueeze(second, 1)");
+    set(n, "product", formula);
+    if (row)
+        set(n, "product", "squeeze.dim(product, -2)");
+    if (column)
+        set(n, "product", "squeeze.dim(product, -1)");
+    put(n, 0, *at(n, "product"));
+}
+
+void td_onnx_matmul_integer(struct td_onnx *n)
+{
+    multiply(n, "A", "B", "matmul_integer(first, second, a_zero_point, b_zero_point)");
+}
+
+void td_onnx_qlinear_matmul(struct td_onnx *n)
+{
+    multiply(n, "a", "b",
+             "qlinear_matmul(first, a_scale, a_zero_point, second, b_scale, b_zero_point, "
+             "y_scale, y_zero_point)");
 }
