@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """What vector kernels owe to plain loops: the same numbers at every length, for masks, NaN, infinities and offsets."""
+import itertools
+
 import numpy as np
 
 import service
@@ -58,6 +60,17 @@ class Vectors(service.ServiceTest):
         want = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5)
         for got in self.both("layer_norm", {"input": x}, {"normalized_shape": [1000]}):
             np.testing.assert_allclose(got, want, atol=0.02)
+
+    def test_ranges(self):
+        """What cannot be beyond a number is not, to the last bit and at each level: 1 - erf(x)^2 has a root."""
+        kernels = {k["op"]: k["implementations"] for k in self.service.call("GET", "/v1/kernels").json["kernels"]}
+        for op, low, high in ("erf", -1, 1), ("erfc", 0, 2), ("tanh", -1, 1), ("sin", -1, 1), ("cos", -1, 1), ("sigmoid", 0, 1), ("gelu", -1, 0):
+            rows = {f"{i['name']}@{i['level']}" for i in kernels[op] if i["resolved"]}
+            for row, kind in itertools.product(sorted(rows), (np.float32, np.float64, np.float16)):
+                x = np.linspace(-12, 0 if op == "gelu" else 12, 60_001).astype(kind)
+                got = self.service.op(op, {"self": x}, {"kernel": row}, binary=True)
+                with self.subTest(op=op, row=row, kind=kind.__name__):
+                    self.assertEqual((got.min() >= low, got.max() <= high), (True, True), (got.min(), got.max()))
 
     def test_nan_and_infinity(self): # IND-39
         values = np.array([np.nan, -np.inf, np.inf, 0, -0.0, 1, -1] * 5, np.float32)
