@@ -36,7 +36,8 @@ TD_INLINE td_vi td_q_deep_sum(const struct td_qjob *job, const int64_t at[4], co
             else
                 td_copy_few(&b, from, left, 1);
             memcpy(&v, w + (i * width + j) * channels + ch, sizeof v);
-            sum += (__builtin_convertvector(b ^ flip, td_vi) - zero) * v;
+            td_vi x = __builtin_convertvector(b ^ flip, td_vi) - zero;
+            sum = (td_vi)((td_vu)sum + (td_vu)x * (td_vu)v); /* which may wrap */
         }
     }
     return sum;

@@ -150,6 +150,18 @@ class Numbers(service.ServiceTest):
                                    {"interpolation_mode": mode, "padding_mode": padding, "align_corners": True, "kernel": kernel})
                     np.testing.assert_array_equal(got.ravel(), right, f"{mode} {padding} {kernel}")
 
+    def test_sums_of_8_bits_wrap(self):
+        """Sums of products beyond INT32, and lanes beyond the last channel: a sanitizer would see that signed ones overflow."""
+        side, one = 190, np.float32(1)
+        x, w, zero = np.full((1, side, side, 1), 255, np.uint8), np.full((1, 1, side, side), 255, np.uint8), np.uint8(0)
+        wanted = (side * side * 255 * 255) - (1 << 32)
+        self.assertLess(wanted, 0)
+        kernels = {k["op"]: k["implementations"] for k in self.service.call("GET", "/v1/kernels").json["kernels"]}
+        for row in sorted({f"{i['name']}@{i['level']}" for i in kernels["qlinear_conv"] if i["name"] in ("ref", "simd") and i["resolved"]}):
+            got = self.service.op("qlinear_conv", {"x": x, "x_scale": one, "x_zero_point": zero, "w": w, "w_scale": one, "w_zero_point": zero,
+                                                   "y_scale": np.float32(1 << 25), "y_zero_point": np.int8(0)}, {"kernel": row}, binary=True)
+            self.assertEqual(got.tolist(), [[[[round(wanted / (1 << 25))]]]], row)
+
     def test_infinities_behind_relu(self):
         """A plan's convolutions and linears, whose library takes what follows: 0 of -infinity, and NaN of NaN."""
         x = np.random.default_rng(5).standard_normal((1, 16, 12, 12)).astype(np.float32)
