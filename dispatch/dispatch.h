@@ -170,14 +170,15 @@ struct td_run {          /* a call on its way: the kernel's part, and dispatch's
                         that argument of the whole */
         int element; /* of that argument, where it is a list; else -1 */
         int result;
-        const struct td_run *of;
+        struct td_run *of;
     } feed[TD_MAX_FEEDS];
     int n_feeds;
     unsigned char gives[TD_MAX_OUTS]; /* of this part's results: 1 + which of the whole's it is */
-    const struct td_run *with; /* the last of those that it is computed together with, or NULL */
-    const char *why_rows;      /* those of its parts were no generated loops, when it ran last */
-    bool kept;                 /* so, and its result is wanted elsewhere */
-    bool strided;              /* some of its tensors have strides */
+    int number;                       /* its place among the parts, from 0, once selected, */
+    int with;             /* and that of the last one that it is computed together with, or -1 */
+    const char *why_rows; /* those of its parts were no generated loops, when it ran last */
+    bool kept;            /* it is computed with others, and its result is wanted elsewhere */
+    bool strided;         /* some of its tensors have strides */
     bool lasting; /* its memory outlives the call: the step stays, and serves the next selection */
     unsigned numbers;     /* tensors that were given as numbers, one bit each argument */
     struct td_step *step; /* of one that consists of others or has strides, once selected */

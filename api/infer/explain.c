@@ -22,14 +22,6 @@ static void write_candidates(struct td_writer *w, const struct td_run *run)
     td_write_close(w, ']');
 }
 
-static int distance(const struct td_run *part, const struct td_run *to)
-{
-    int n = 0;
-    for (; part && part != to; part = part->next)
-        n++;
-    return n;
-}
-
 /* The type that autocast gave the floats; "none": they are what came. */
 static const char *autocast_name(const struct td_run *run)
 {
@@ -39,15 +31,13 @@ static const char *autocast_name(const struct td_run *run)
 
 static void write_parts(struct td_writer *w, const struct td_run *run)
 {
-    int n = 0;
     td_write_open(w, "parts", '[');
     for (const struct td_run *part = run->parts; part; part = part->next) {
         td_write_open(w, NULL, '{');
         td_write_str(w, "operator", part->handle->full);
         td_write_str(w, "key", td_key_name(part->key));
-        if (part->with) /* the place of the one that they are computed with */
-            td_write_int(w, "with", n + distance(part, part->with));
-        n++;
+        if (part->with >= 0)
+            td_write_int(w, "with", part->with);
         if (part->impl && part->compute_type)
             td_write_str(w, "compute_type", td_dtype_name(part->compute_type));
         write_candidates(w, part);

@@ -218,7 +218,7 @@ static atomic_llong *calls_of(struct td_op_counts *counts, const struct td_run *
                               const struct td_run *whole)
 {
     const struct td_impl *rows = run->handle->op->impls;
-    const struct td_impl *impl = run->with ? whole->impl : run->impl;
+    const struct td_impl *impl = run->with >= 0 ? whole->impl : run->impl;
     int row = 0;
     if (impl->library)
         return &counts->library[run->isa];

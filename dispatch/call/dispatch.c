@@ -176,7 +176,7 @@ void td_run_clear(struct td_run *run, const struct td_options *options)
     run->problem.text[0] = 0;
     run->call.arg = run->arg;
     run->call.out = run->out;
-    run->node = -1;
+    run->node = run->with = -1;
     if (options)
         run->options = *options;
 }

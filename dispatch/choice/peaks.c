@@ -238,7 +238,7 @@ struct td_work td_work_of(const struct td_call *call)
 static bool is_near(const struct td_run *part, int feed)
 {
     const struct td_run *of = part->feed[feed].of;
-    return part->with && of && of->with == part->with;
+    return part->with >= 0 && of && of->with == part->with;
 }
 
 struct td_work td_run_work(const struct td_run *run)
@@ -251,7 +251,7 @@ struct td_work td_run_work(const struct td_run *run)
         for (int i = 0; i < part->n_feeds; i++)
             if (is_near(part, i))
                 work.bytes -= bytes_of(&part->feed[i].of->call.out[part->feed[i].result]);
-        if (part->with && part->with != part && !part->kept)
+        if (part->with >= 0 && part->with != part->number && !part->kept)
             work.bytes -= bytes_of(&part->call.out[0]);
         all.operations += work.operations;
         all.bytes += work.bytes;

@@ -87,9 +87,4 @@ int td_graph_bind(struct td_run *run, const struct td_graph *graph,
 /* Of expressions: has no operator, and no table. init: by the registry's. */
 void td_graph_init(void);
 
-/* ---- step/fuse.c ---- */
-
-/* Of a run whose parts are selected: settles which run together. */
-void td_fuse_plan(struct td_run *run);
-
 #endif

@@ -13,62 +13,35 @@ static const struct unit *unit_of(const struct td_plan_step *step)
     return step->made->n_units == 1 && !u->fused && u->impl ? u : NULL;
 }
 
-/* How many values the step would add to a fused group; 0: it cannot be in one. */
-static int values_of(const struct td_plan_step *step)
+/* Whether the step uses that value whole and in its own shape. */
+static bool reads_whole(const struct td_plan *plan, const struct td_plan_step *step,
+                        const struct td_plan_use *use)
 {
-    const struct unit *u = unit_of(step);
-    return u && td_numel(&u->call.out[0]) > 0 ? td_fused_values(&u->call, u->impl) : 0;
-}
-
-static bool has_shape(const struct td_tensor *a, const struct td_tensor *b)
-{
-    return a->rank == b->rank && !memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->rank);
-}
-
-/* Whether the step uses results of steps from first on only whole and in their own shape. */
-static bool reads_whole(const struct td_plan *plan, const struct td_plan_step *step, int first)
-{
-    for (int k = 0; k < step->n_uses; k++) {
-        const struct td_plan_use *use = &step->use[k];
-        const struct td_plan_value *value = &plan->value[use->value];
-        const struct td_tensor *t = &step->arg[use->arg].value.tensor;
-        bool whole = use->element < 0 && !use->offset && !t->stride && has_shape(&value->like, t);
-        if (value->step >= first && !whole)
-            return false;
-    }
-    return true;
-}
-
-static void close_group(struct td_plan *plan, int first, int last, int n)
-{
-    for (int s = first; s <= last && n > 1; s++)
-        if (plan->step[s].handle)
-            plan->step[s].with = last;
+    const struct td_tensor *t = &step->arg[use->arg].value.tensor;
+    return use->element < 0 && !use->offset && !t->stride &&
+           td_fuser_has_shape(&plan->value[use->value].like, t);
 }
 
 void td_plan_group(struct td_plan *plan)
 {
-    int first = 0, last = -1, n = 0, values = 0;
+    struct td_fuser f;
+    f.next_only = true;
+    f.n_open = 0;
     for (int s = 0; s < plan->n_steps; s++) {
         struct td_plan_step *step = &plan->step[s];
+        const struct unit *u = step->handle ? unit_of(step) : NULL;
         step->with = -1;
-        if (!step->handle)
-            continue;
-        int more = values_of(step);
-        bool joins =
-            more && n && n < TD_FUSED_MOST && values + more <= TD_FUSED_VALUES &&
-            has_shape(&plan->value[step->value].like, &plan->value[plan->step[last].value].like) &&
-            reads_whole(plan, step, first);
-        if (!joins) {
-            close_group(plan, first, last, n);
-            first = s;
-            n = values = 0;
+        for (int k = 0; u && k < step->n_uses; k++) {
+            int maker = plan->value[step->use[k].value].step;
+            if (maker >= 0 && !reads_whole(plan, step, &step->use[k]))
+                td_fuser_close(&f, plan->step[maker].with);
         }
-        last = s;
-        n += more > 0;
-        values += more;
+        if (u)
+            td_fuser_place(&f, s, &step->with, &u->call, u->impl);
+        else if (step->handle)
+            td_fuser_end(&f);
     }
-    close_group(plan, first, last, n);
+    td_fuser_end(&f);
 }
 
 /* The first step of the group that ends with the step last. */

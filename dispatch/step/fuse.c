@@ -1,15 +1,13 @@
-/* Which parts of a run are computed together: those that are pointwise over one shape, by rows that
- * walk, a tile at a time. Parts stand in an order in which they can be
- * computed; a group is computed where its last one stands. So a part may join those before it
- * unless what stands between them, and is none of them, wants a result of theirs. */
+/* Which calls are computed together, of an expression and of a model's plan: those that are
+ * pointwise over one shape, a tile at a time. Calls come in an order in which they can be computed,
+ * and a group is computed where its last one stands. So a call may join those before it unless what
+ * stands between them, and is none of them, reads a result of theirs. */
 #include "dispatch/call/own.h"
-#include "dispatch/graph/graph.h"
-#include "kernels/loops/fused.h"
+#include "dispatch/step/own.h"
 
 #include <string.h>
 
-/* Whether both have one shape, but for leading dimensions of 1. */
-static bool has_shape(const struct td_tensor *a, const struct td_tensor *b)
+bool td_fuser_has_shape(const struct td_tensor *a, const struct td_tensor *b)
 {
     for (int d = 1; d <= a->rank || d <= b->rank; d++)
         if ((d <= a->rank ? a->shape[a->rank - d] : 1) !=
@@ -18,87 +16,75 @@ static bool has_shape(const struct td_tensor *a, const struct td_tensor *b)
     return true;
 }
 
-static int values_of(const struct td_run *part)
+/* A call alone is computed as it is. */
+static void close_at(struct td_fuser *f, int k)
 {
-    bool plain =
-        !part->parts && !part->n_casts && !part->call.counted && td_numel(&part->call.out[0]) > 0;
-    return plain ? td_fused_values(&part->call, part->impl) : 0;
+    struct td_fuser_group *group = &f->open[k];
+    if (group->n == 1)
+        *group->with[0] = -1;
+    f->n_open--;
+    memmove(group, group + 1, sizeof *group * (size_t)(f->n_open - k));
 }
 
-/* Whether part reads a result of those that are computed with last. */
-static bool reads(const struct td_run *part, const struct td_run *last)
+void td_fuser_close(struct td_fuser *f, int with)
 {
-    for (int i = 0; i < part->n_feeds; i++)
-        if (part->feed[i].of && part->feed[i].of->with == last)
-            return true;
-    return false;
+    for (int k = f->n_open - 1; k >= 0 && with >= 0; k--)
+        if (*f->open[k].with[0] == with)
+            close_at(f, k);
 }
 
-/* Whether part may join those of last, of which the first stands at first. */
-static bool may_join(const struct td_run *part, const struct td_run *first,
-                     const struct td_run *last)
+void td_fuser_end(struct td_fuser *f)
 {
-    int values = values_of(part);
-    if (!has_shape(&part->call.out[0], &last->call.out[0]))
-        return false;
-    for (const struct td_run *p = first; p != part; p = p->next)
-        if (p->with == last)
-            values += values_of(p);
-        else if (reads(p, last))
-            return false;
-    return values <= TD_FUSED_VALUES;
+    while (f->n_open)
+        close_at(f, f->n_open - 1);
 }
 
-static void join(struct td_run *first, const struct td_run *last, struct td_run *part)
+void td_fuser_place(struct td_fuser *f, int at, int *with, const struct td_call *call,
+                    const struct td_impl *impl)
 {
-    for (struct td_run *p = first; p != part; p = p->next)
-        if (p->with == last)
-            p->with = part;
-    part->with = part;
-}
-
-/* Gives part to the last group before it that it may join, or begins one. */
-static void place(struct td_run *run, struct td_run *part)
-{
-    struct td_run *of = NULL;
-    for (struct td_run *first = run->parts; first != part; first = first->next) {
-        const struct td_run *last = first->with;
-        bool begins = last != NULL;
-        for (const struct td_run *p = run->parts; begins && p != first; p = p->next)
-            begins = p->with != last;
-        if (begins && may_join(part, first, last))
-            of = first;
+    const struct td_tensor *out = &call->out[0];
+    int values = impl && td_numel(out) > 0 ? td_fused_values(call, impl) : 0;
+    int k = values ? f->n_open - 1 : -1;
+    while (k >= 0 && (f->open[k].values + values > TD_FUSED_VALUES ||
+                      !td_fuser_has_shape(out, f->open[k].like)))
+        k--;
+    *with = -1;
+    if (k < 0 && f->next_only)
+        td_fuser_end(f);
+    if (!values)
+        return;
+    if (k < 0) {
+        if (f->n_open == TD_FUSER_OPEN)
+            close_at(f, 0);
+        k = f->n_open++;
+        f->open[k].n = f->open[k].values = 0;
+        f->open[k].like = out;
     }
-    if (of)
-        join(of, of->with, part);
-    else
-        part->with = part;
+    struct td_fuser_group *group = &f->open[k];
+    group->with[group->n++] = with;
+    group->values += values;
+    for (int i = 0; i < group->n; i++)
+        *group->with[i] = at;
 }
 
-/* What others want of those that are computed together is kept; one alone is computed as it is. */
-static void settle(struct td_run *run)
+void td_fuse_parts(struct td_run *run)
 {
+    struct td_fuser f;
+    f.next_only = false;
+    f.n_open = 0;
+    int n = 0;
     for (struct td_run *part = run->parts; part; part = part->next) {
-        bool alone = part->with == part;
-        for (const struct td_run *p = run->parts; alone && p != part; p = p->next)
-            alone = p->with != part;
-        part->with = alone ? NULL : part->with;
+        bool plain = !part->parts && !part->n_casts && !part->call.counted;
+        part->number = n++;
         part->kept = false;
+        td_fuser_place(&f, part->number, &part->with, &part->call, plain ? part->impl : NULL);
+        for (int i = 0; i < part->n_feeds; i++)
+            if (part->feed[i].of && part->feed[i].of->with != part->with)
+                td_fuser_close(&f, part->feed[i].of->with);
     }
+    td_fuser_end(&f);
     for (struct td_run *part = run->parts; part; part = part->next)
-        for (int i = 0; i < part->n_feeds; i++) {
-            const struct td_run *of = part->feed[i].of;
-            for (struct td_run *p = run->parts; p != part; p = p->next)
-                p->kept = p->kept || (p == of && (!part->with || part->with != p->with));
-        }
-}
-
-void td_fuse_plan(struct td_run *run)
-{
-    for (struct td_run *part = run->parts; part; part = part->next)
-        part->with = NULL;
-    for (struct td_run *part = run->parts; part; part = part->next)
-        if (values_of(part))
-            place(run, part);
-    settle(run);
+        for (int i = 0; i < part->n_feeds; i++)
+            if (part->feed[i].of && (part->with < 0 || part->feed[i].of->with != part->with))
+                part->feed[i].of->kept = true;
 }

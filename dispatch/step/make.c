@@ -22,10 +22,10 @@ static void fuse(struct build *b, const struct td_run *run, const struct td_run 
     const struct td_run *of[TD_FUSED_MOST];
     size_t n = 0;
     for (const struct td_run *part = run->parts; part; part = part->next)
-        n += part->with == last;
+        n += part->with == last->number;
     u->fused = td_build_take(b, n * sizeof *u->fused);
     for (const struct td_run *part = run->parts; part && !b->error; part = part->next) {
-        if (part->with != last)
+        if (part->with != last->number)
             continue;
         struct unit *own = find_made(b, part)->unit;
         struct td_fused *f = &u->fused[u->n_fused];
@@ -98,7 +98,7 @@ static void add_part(struct build *b, const struct td_run *run, const struct td_
         return;
     }
     for (int i = 0; i < part->call.n_out; i++) {
-        bool between = !part->gives[i] && (!part->with || part->kept);
+        bool between = !part->gives[i] && (part->with < 0 || part->kept);
         to[i] = part->gives[i] ? out[part->gives[i] - 1]
                 : between      ? td_build_temporary(b, &part->call.out[i])
                                : (struct source){.from = FIXED};
@@ -106,7 +106,7 @@ static void add_part(struct build *b, const struct td_run *run, const struct td_
     add_run(b, part, from, to);
     struct unit *last = b->step->n_units ? &b->step->unit[b->step->n_units - 1] : NULL;
     b->made[b->n_made++] = (struct made){part, to, last};
-    if (part->with == part && !b->error)
+    if (part->with == part->number && !b->error)
         fuse(b, run, part);
 }
 

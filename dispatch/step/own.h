@@ -57,4 +57,35 @@ void td_step_set_source(struct td_step *step, int from, void *data);
  * costs are learned. */
 int td_step_execute_timed(struct td_step *step, void *scratch, struct td_problem *problem);
 
+/* ---- fuse.c ---- */
+
+#define TD_FUSER_OPEN 32 /* groups that further calls may join */
+
+struct td_fuser { /* gives calls to groups that are computed together */
+    /* A call joins no group but that of the call right before it: a plan's live ranges and listings
+     * take a group for steps in a row. */
+    bool next_only;
+    int n_open;
+    struct td_fuser_group {
+        int n, values; /* its calls, and the sum of their td_fused_values */
+        int *with[TD_FUSED_MOST];
+        const struct td_tensor *like; /* the result of its first call, whose shape all have */
+    } open[TD_FUSER_OPEN];
+};
+/* Gives the next call, which is number at and runs by impl (NULL: it is to stay alone), to the last
+ * group that it may join, or begins one. *with, which stays where it is, is the number of the last
+ * call of the group from then on; -1: it is alone. */
+void td_fuser_place(struct td_fuser *f, int at, int *with, const struct td_call *call,
+                    const struct td_impl *impl);
+/* Says that no further call may join the group that ends with that call, as one that is not of the
+ * group reads a result of it. -1 is fine. */
+void td_fuser_close(struct td_fuser *f, int with);
+/* Closes all groups; those of one call are none. */
+void td_fuser_end(struct td_fuser *f);
+/* Whether both have one shape, but for leading dimensions of 1. */
+bool td_fuser_has_shape(const struct td_tensor *a, const struct td_tensor *b);
+
+/* Settles which parts of a run run together, once they are selected. */
+void td_fuse_parts(struct td_run *run);
+
 #endif

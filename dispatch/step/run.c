@@ -1,7 +1,6 @@
 /* From a settled call to its result: have the implementation chosen (select.c), convert what was
  * promoted, run. */
 #include "dispatch/call/own.h"
-#include "dispatch/graph/graph.h"
 #include "dispatch/step/own.h"
 #include "kernels/weight.h"
 
@@ -144,9 +143,9 @@ static int select_parts(struct td_run *run, size_t *scratch)
             return err;
         }
     }
-    td_fuse_plan(run);
+    td_fuse_parts(run);
     for (struct td_run *part = run->parts; part; part = part->next)
-        impl = part->with ? &fused[part->isa] : impl;
+        impl = part->with >= 0 ? &fused[part->isa] : impl;
     run->impl = is_converted(run) || !impl ? run->parts->impl : impl;
     sum_up(run);
     return 0;
