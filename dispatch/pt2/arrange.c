@@ -6,27 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-static int formula(struct td_walk *walk, const char *text, const struct td_given *args, int n,
-                   struct td_item *out)
-{
-    return td_walk_formula(walk, text, args, n, out, NULL);
-}
-
-static const struct td_item *given(const struct td_node *node, const struct td_item *in,
-                                   const char *name)
-{
-    int i = td_node_find(node, name);
-    return i < 0 || in[i].v.kind == TD_KIND_none ? NULL : &in[i];
-}
-
-static int is_tensor(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
-                     int i)
-{
-    return i < node->n_operands && in[i].v.kind == TD_KIND_tensor
-               ? 0
-               : td_walk_refuse(walk, "a tensor is missing");
-}
-
 /* ---- diagonals ---- */
 
 /* A matrix of zeros with the last dimension on its diagonal, of each row. */
@@ -47,9 +26,9 @@ static int embed(struct td_walk *walk, const struct td_item *x, int64_t offset, 
                                     {"o", td_item_int(offset)},
                                     {"to", td_item_ints(to, 2)},
                                     {"type", td_item_dtype(t->dtype)}};
-    return formula(walk,
-                   "movedim(diagonal_scatter(zeros(size, dtype=type), x, o, -2, -1), [-2, -1], to)",
-                   args, 5, out);
+    return td_pt2_compute(
+        walk, "movedim(diagonal_scatter(zeros(size, dtype=type), x, o, -2, -1), [-2, -1], to)",
+        args, 5, out);
 }
 
 int td_pt2_diag(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
@@ -58,14 +37,14 @@ int td_pt2_diag(struct td_walk *walk, const struct td_node *node, const struct t
     const struct td_pt2_target *target = node->form;
     bool embeds = target->how == 'e';
     int64_t offset = td_node_int(node, embeds ? "offset" : "diagonal", 0);
-    int err = is_tensor(walk, node, in, 0);
+    int err = td_pt2_tensor_at(walk, node, in, 0, NULL);
     if (err)
         return err;
     if (embeds || in[0].v.tensor.rank == 1)
         return embed(walk, &in[0], offset, td_node_int(node, "dim1", -2),
                      td_node_int(node, "dim2", -1), out);
     const struct td_given args[] = {{"x", in[0]}, {"o", td_item_int(offset)}};
-    return formula(walk, "diagonal(x, o) + 0", args, 2, out);
+    return td_pt2_compute(walk, "diagonal(x, o) + 0", args, 2, out);
 }
 
 /* ---- pieces ---- */
@@ -75,8 +54,8 @@ int td_pt2_tensor_split(struct td_walk *walk, const struct td_node *node, const 
                         struct td_item *out)
 {
     const struct td_pt2_target *target = node->form;
-    const struct td_item *indices = given(node, in, "indices");
-    int err = is_tensor(walk, node, in, 0), n, made;
+    const struct td_item *indices = td_pt2_given(node, in, "indices");
+    int err = td_pt2_tensor_at(walk, node, in, 0, NULL), n, made;
     if (err)
         return err;
     const struct td_tensor *t = &in[0].v.tensor;
@@ -126,11 +105,11 @@ int td_pt2_atleast(struct td_walk *walk, const struct td_node *node, const struc
         {"reshape(x, [1, 1])", "unsqueeze(x, 0)", "x + 0"},
         {"reshape(x, [1, 1, 1])", "unsqueeze(unsqueeze(x, 0), -1)", "unsqueeze(x, -1)"}};
     const struct td_pt2_target *target = node->form;
-    int err = is_tensor(walk, node, in, 0), rank = err ? 0 : in[0].v.tensor.rank;
+    int err = td_pt2_tensor_at(walk, node, in, 0, NULL), rank = err ? 0 : in[0].v.tensor.rank;
     const struct td_given args[] = {{"x", in[0]}};
     if (err)
         return err;
-    return formula(walk, rank < 3 ? add[target->how - '1'][rank] : "x + 0", args, 1, out);
+    return td_pt2_compute(walk, rank < 3 ? add[target->how - '1'][rank] : "x + 0", args, 1, out);
 }
 
 int td_pt2_column_stack(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
@@ -144,7 +123,7 @@ int td_pt2_column_stack(struct td_walk *walk, const struct td_node *node, const 
         const struct td_given args[] = {{"x", in[0].list[i]}};
         column[i] = in[0].list[i];
         if (column[i].v.kind == TD_KIND_tensor && column[i].v.tensor.rank < 2)
-            err = formula(walk, "reshape(x, [-1, 1])", args, 1, &column[i]);
+            err = td_pt2_compute(walk, "reshape(x, [-1, 1])", args, 1, &column[i]);
     }
     err = err ? err : td_walk_list(walk, column, n, &list);
     return err ? err : TD_CALL(walk, "cat", out, TD_GIVE(list), TD_GIVE(td_item_int(1)));
@@ -158,8 +137,8 @@ int td_pt2_unpool(struct td_walk *walk, const struct td_node *node, const struct
 {
     const struct td_pt2_target *target = node->form;
     int64_t to[TD_MAX_LIST], size[TD_MAX_RANK], plane[TD_MAX_RANK], all = 1;
-    int planes = target->how - '0', err = is_tensor(walk, node, in, 0);
-    const struct td_item *output = given(node, in, "output_size");
+    int planes = target->how - '0', err = td_pt2_tensor_at(walk, node, in, 0, NULL);
+    const struct td_item *output = td_pt2_given(node, in, "output_size");
     int n = err ? 0 : output ? td_pt2_list(walk, output, to) : 0;
     if (err || n < 0)
         return err ? err : n;
@@ -181,17 +160,18 @@ int td_pt2_unpool(struct td_walk *walk, const struct td_node *node, const struct
                                     {"size", td_item_ints(size, t->rank)},
                                     {"from", td_item_int(-planes)},
                                     {"type", td_item_dtype(t->dtype)}};
-    return formula(walk,
-                   "reshape(scatter(zeros(plane, dtype=type), -1, flatten(i, from), flatten(x, "
-                   "from)), size)",
-                   args, 6, out);
+    return td_pt2_compute(
+        walk,
+        "reshape(scatter(zeros(plane, dtype=type), -1, flatten(i, from), flatten(x, "
+        "from)), size)",
+        args, 6, out);
 }
 
 /* So many rows, whatever the elements. */
 int td_pt2_nonzero_static(struct td_walk *walk, const struct td_node *node,
                           const struct td_item *in, struct td_item *out)
 {
-    int err = is_tensor(walk, node, in, 0);
+    int err = td_pt2_tensor_at(walk, node, in, 0, NULL);
     int64_t n = td_node_int(node, "size", -1);
     if (err || n < 0)
         return err ? err : td_walk_refuse(walk, "size: 0 and up is right");
@@ -200,17 +180,19 @@ int td_pt2_nonzero_static(struct td_walk *walk, const struct td_node *node,
                                     {"n", td_item_int(n)},
                                     {"rest", td_item_ints(rest, 2)},
                                     {"fill", td_item_int(td_node_int(node, "fill_value", -1))}};
-    return formula(walk, "slice(cat([nonzero(x), full(rest, fill, dtype='INT64')], 0), 0, 0, n)",
-                   args, 4, out);
+    return td_pt2_compute(walk,
+                          "slice(cat([nonzero(x), full(rest, fill, dtype='INT64')], 0), 0, 0, n)",
+                          args, 4, out);
 }
 
 /* How the source's rows meet those of self that index names. */
 int td_pt2_index_reduce(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
                         struct td_item *out)
 {
-    const struct td_item *index = given(node, in, "index"), *source = given(node, in, "source");
-    const struct td_item *reduce = given(node, in, "reduce");
-    int err = is_tensor(walk, node, in, 0), keep = td_node_find(node, "include_self");
+    const struct td_item *index = td_pt2_given(node, in, "index"),
+                         *source = td_pt2_given(node, in, "source");
+    const struct td_item *reduce = td_pt2_given(node, in, "reduce");
+    int err = td_pt2_tensor_at(walk, node, in, 0, NULL), keep = td_node_find(node, "include_self");
     if (err || !index || !source || !reduce || source->v.kind != TD_KIND_tensor)
         return err ? err : td_walk_refuse(walk, "index, source, reduce: are missing");
     int64_t dim = td_node_int(node, "dim", 0), shape[TD_MAX_RANK];
@@ -228,10 +210,10 @@ int td_pt2_index_reduce(struct td_walk *walk, const struct td_node *node, const 
                                     {"dim", td_item_int(dim)},
                                     {"how", product ? td_item_str("prod") : *reduce},
                                     {"keep", keep < 0 ? td_item_bool(true) : in[keep]}};
-    return formula(walk,
-                   "scatter_reduce(x, dim, expand_as(reshape(i, shape), s), s, how, "
-                   "include_self=keep)",
-                   args, 7, out);
+    return td_pt2_compute(walk,
+                          "scatter_reduce(x, dim, expand_as(reshape(i, shape), s), s, how, "
+                          "include_self=keep)",
+                          args, 7, out);
 }
 
 /* ---- sums ---- */
@@ -241,8 +223,8 @@ int td_pt2_trapezoid(struct td_walk *walk, const struct td_node *node, const str
                      struct td_item *out)
 {
     const struct td_pt2_target *target = node->form;
-    const struct td_item *x = given(node, in, "x");
-    int err = is_tensor(walk, node, in, 0);
+    const struct td_item *x = td_pt2_given(node, in, "x");
+    int err = td_pt2_tensor_at(walk, node, in, 0, NULL);
     if (err || !x || x->v.kind != TD_KIND_tensor)
         return err ? err : td_walk_refuse(walk, "x: is missing");
     const struct td_given args[] = {
@@ -251,12 +233,13 @@ int td_pt2_trapezoid(struct td_walk *walk, const struct td_node *node, const str
 #define PIECES(x)                                                                                  \
     "_y = movedim(y, dim, -1); _x = " x "; _s = (slice(_y, -1, 1) + slice(_y, -1, 0, -1)) * 0.5 "  \
     "* (slice(_x, -1, 1) - slice(_x, -1, 0, -1)); "
-    return formula(walk,
-                   line   ? sums ? PIECES("x + 0") "z = movedim(cumsum(_s, -1), -1, dim)"
-                                 : PIECES("x + 0") "z = sum(_s, -1)"
-                   : sums ? PIECES("movedim(x, dim, -1)") "z = movedim(cumsum(_s, -1), -1, dim)"
-                          : PIECES("movedim(x, dim, -1)") "z = sum(_s, -1)",
-                   args, 3, out);
+    return td_pt2_compute(walk,
+                          line ? sums ? PIECES("x + 0") "z = movedim(cumsum(_s, -1), -1, dim)"
+                                      : PIECES("x + 0") "z = sum(_s, -1)"
+                          : sums
+                              ? PIECES("movedim(x, dim, -1)") "z = movedim(cumsum(_s, -1), -1, dim)"
+                              : PIECES("movedim(x, dim, -1)") "z = sum(_s, -1)",
+                          args, 3, out);
 #undef PIECES
 }
 
@@ -265,22 +248,22 @@ int td_pt2_mvlgamma(struct td_walk *walk, const struct td_node *node, const stru
                     struct td_item *out)
 {
     int64_t p = td_node_int(node, "p", 1);
-    int err = is_tensor(walk, node, in, 0);
+    int err = td_pt2_tensor_at(walk, node, in, 0, NULL);
     if (err || p < 1 || p > 4096)
         return err ? err : td_walk_refuse(walk, "p: from 1 to 4096 is right");
     const struct td_given args[] = {{"x", in[0]},
                                     {"p", td_item_int(p)},
                                     {"c", td_item_float((double)(p * (p - 1)) * 0.25 * log(M_PI))}};
-    return formula(walk, "sum(lgamma(unsqueeze(x, -1) - type_as(arange(p), x) * 0.5), -1) + c",
-                   args, 3, out);
+    return td_pt2_compute(
+        walk, "sum(lgamma(unsqueeze(x, -1) - type_as(arange(p), x) * 0.5), -1) + c", args, 3, out);
 }
 
 /* A cross product along the first dimension of three, where none is named. */
 int td_pt2_cross(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
                  struct td_item *out)
 {
-    int err = is_tensor(walk, node, in, 0);
-    const struct td_item *said = given(node, in, "dim");
+    int err = td_pt2_tensor_at(walk, node, in, 0, NULL);
+    const struct td_item *said = td_pt2_given(node, in, "dim");
     int64_t dim = said ? said->v.i : 0;
     if (err || node->n_operands < 2)
         return err ? err : td_walk_refuse(walk, "other: is missing");
@@ -290,9 +273,9 @@ int td_pt2_cross(struct td_walk *walk, const struct td_node *node, const struct 
     if (dim >= t->rank || dim < -t->rank)
         return td_walk_refuse(walk, "dim: no dimension has three elements");
     const struct td_given args[] = {{"a", in[0]}, {"b", in[1]}, {"dim", td_item_int(dim)}};
-    return formula(walk,
-                   "roll(a, -1, dim) * roll(b, -2, dim) - roll(a, -2, dim) * roll(b, -1, dim)",
-                   args, 3, out);
+    return td_pt2_compute(
+        walk, "roll(a, -1, dim) * roll(b, -2, dim) - roll(a, -2, dim) * roll(b, -1, dim)", args, 3,
+        out);
 }
 
 /* A product of three, dimensions put into each first, and added up along others. */
@@ -303,7 +286,7 @@ int td_pt2_trilinear(struct td_walk *walk, const struct td_node *node, const str
     int64_t dims[TD_MAX_LIST];
     int err = 0;
     for (int i = 0; i < 3 && !err; i++) {
-        err = is_tensor(walk, node, in, i);
+        err = td_pt2_tensor_at(walk, node, in, i, NULL);
         int n = err || node->n_operands < 7 ? 0 : td_pt2_list(walk, &in[3 + i], dims);
         part[i] = err ? (struct td_item){.v = {0}} : in[i];
         for (int k = 0; k < n && !err; k++)
@@ -315,7 +298,7 @@ int td_pt2_trilinear(struct td_walk *walk, const struct td_node *node, const str
         return err ? err : td_walk_refuse(walk, "takes seven arguments");
     const struct td_given args[] = {
         {"a", part[0]}, {"b", part[1]}, {"c", part[2]}, {"dims", in[6]}};
-    return formula(walk, "sum(a * b * c, dims)", args, 4, out);
+    return td_pt2_compute(walk, "sum(a * b * c, dims)", args, 4, out);
 }
 
 /* ---- made of sizes ---- */
@@ -325,8 +308,10 @@ int td_pt2_window(struct td_walk *walk, const struct td_node *node, const struct
                   struct td_item *out)
 {
     const struct td_pt2_target *target = node->form;
-    const struct td_item *type = given(node, in, "dtype"), *alpha = given(node, in, "alpha"),
-                         *beta = given(node, in, "beta"), *periodic = given(node, in, "periodic");
+    const struct td_item *type = td_pt2_given(node, in, "dtype"),
+                         *alpha = td_pt2_given(node, in, "alpha"),
+                         *beta = td_pt2_given(node, in, "beta"),
+                         *periodic = td_pt2_given(node, in, "periodic");
     int64_t n = td_node_int(node, "window_length", -1);
     bool period = !periodic || periodic->v.i, kaiser = target->how == 'k';
     if (n < 0 || n > INT32_MAX)
@@ -341,8 +326,8 @@ int td_pt2_window(struct td_walk *walk, const struct td_node *node, const struct
         {"beta", td_item_float(b)},
         {"type", type ? *type : td_item_dtype(TD_f32)}};
     if (n == 1)
-        return formula(walk, "ones([n], dtype=type)", args, 6, out);
-    return formula(walk, target->formula, args, 6, out);
+        return td_pt2_compute(walk, "ones([n], dtype=type)", args, 6, out);
+    return td_pt2_compute(walk, target->formula, args, 6, out);
 }
 
 /* Places from -1 to 1 in each plane of the size, through each row of theta. */
@@ -351,8 +336,9 @@ int td_pt2_affine_grid(struct td_walk *walk, const struct td_node *node, const s
 {
     static const char line[] = "type_as((arange(n, dtype='FP64') * 2 + (1 - corners)) / d - 1, x)";
     int64_t size[TD_MAX_LIST];
-    const struct td_item *said = given(node, in, "size");
-    int err = is_tensor(walk, node, in, 0), n = err || !said ? 0 : td_pt2_list(walk, said, size);
+    const struct td_item *said = td_pt2_given(node, in, "size");
+    int err = td_pt2_tensor_at(walk, node, in, 0, NULL),
+        n = err || !said ? 0 : td_pt2_list(walk, said, size);
     bool corners = td_node_int(node, "align_corners", 0);
     if (err || n < 0)
         return err ? err : n;
@@ -374,12 +360,12 @@ int td_pt2_affine_grid(struct td_walk *walk, const struct td_node *node, const s
             {"n", td_item_int(length)},
             {"d", td_item_float((double)(corners && length > 1 ? length - 1 : length))},
             {"corners", td_item_int(corners && length > 1)}};
-        err = formula(walk, corners && length == 1 ? "type_as(zeros([n]), x)" : line, args, 4,
-                      &axis[i]);
+        err = td_pt2_compute(walk, corners && length == 1 ? "type_as(zeros([n]), x)" : line, args,
+                             4, &axis[i]);
         const struct td_given lay[] = {{"a", axis[i]},
                                        {"shape", td_item_ints(shape, dims)},
                                        {"grid", td_item_ints(grid, dims)}};
-        err = err ? err : formula(walk, "expand(reshape(a, shape), grid)", lay, 3, &axis[i]);
+        err = err ? err : td_pt2_compute(walk, "expand(reshape(a, shape), grid)", lay, 3, &axis[i]);
     }
     if (!err)
         err = TD_CALL(walk, "ones_like", &axis[dims], TD_GIVE(axis[0]));
@@ -387,8 +373,9 @@ int td_pt2_affine_grid(struct td_walk *walk, const struct td_node *node, const s
     const struct td_given args[] = {
         {"axes", list}, {"theta", in[0]}, {"to", td_item_ints(to, dims + 2)}};
     return err ? err
-               : formula(walk,
-                         "reshape(matmul(flatten(stack(axes, -1), 0, -2), transpose(theta, 1, 2)), "
-                         "to)",
-                         args, 3, out);
+               : td_pt2_compute(
+                     walk,
+                     "reshape(matmul(flatten(stack(axes, -1), 0, -2), transpose(theta, 1, 2)), "
+                     "to)",
+                     args, 3, out);
 }

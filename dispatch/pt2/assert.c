@@ -17,9 +17,9 @@ static int refuse(struct td_walk *walk, const struct td_node *node, const struct
 static int bound(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
                  const char *name, int64_t otherwise, int64_t *v)
 {
-    int at = td_node_find(node, name);
+    const struct td_item *number = td_pt2_given(node, in, name);
     *v = otherwise;
-    int n = at < 0 || in[at].v.kind == TD_KIND_none ? 1 : td_walk_ints(walk, &in[at], v, 1);
+    int n = number ? td_walk_ints(walk, number, v, 1) : 1;
     return n == 1 ? 0 : n < 0 ? n : td_walk_refuse(walk, "takes numbers");
 }
 
@@ -44,18 +44,19 @@ int td_pt2_assert_range(struct td_walk *walk, const struct td_node *node, const 
 int td_pt2_assert_metadata(struct td_walk *walk, const struct td_node *node,
                            const struct td_item *in, struct td_item *out)
 {
-    int type = td_node_find(node, "dtype"), at = td_node_find(node, "size");
+    const struct td_item *type = td_pt2_given(node, in, "dtype"),
+                         *sizes = td_pt2_given(node, in, "size");
     const struct td_tensor *t = &in[0].v.tensor;
     int64_t size[TD_MAX_LIST];
     (void)out;
     if (in[0].v.kind != TD_KIND_tensor)
         return td_walk_refuse(walk, "takes a tensor");
-    if (type >= 0 && in[type].v.kind == TD_KIND_dtype && in[type].v.dtype != t->dtype)
+    if (type && type->v.kind == TD_KIND_dtype && type->v.dtype != t->dtype)
         return td_walk_refuse(walk, "the model's assertion fails: the tensor must be %s, but is %s",
-                              td_dtype_name(in[type].v.dtype), td_dtype_name(t->dtype));
-    if (at < 0 || in[at].v.kind == TD_KIND_none)
+                              td_dtype_name(type->v.dtype), td_dtype_name(t->dtype));
+    if (!sizes)
         return 0;
-    int n = td_pt2_list(walk, &in[at], size);
+    int n = td_pt2_list(walk, sizes, size);
     if (n < 0)
         return n;
     bool same = n == t->rank;

@@ -7,26 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-static struct td_item ints(const int64_t *v, int n)
-{
-    return td_item_ints(v, n);
-}
-
-static int formula(struct td_walk *walk, const char *text, const struct td_given *args, int n,
-                   struct td_item *out)
-{
-    return td_walk_formula(walk, text, args, n, out, NULL);
-}
-
-static int tensor_at(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
-                     int i, struct td_tensor *t)
-{
-    if (i >= node->n_operands || in[i].v.kind != TD_KIND_tensor)
-        return td_walk_refuse(walk, "a tensor is missing");
-    *t = in[i].v.tensor;
-    return 0;
-}
-
 int td_pt2_rot90(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
                  struct td_item *out)
 {
@@ -41,8 +21,8 @@ int td_pt2_rot90(struct td_walk *walk, const struct td_node *node, const struct 
     struct td_given args[] = {{"self", in[0]},
                               {"a", td_item_int(dims[0])},
                               {"b", td_item_int(dims[1])},
-                              {"both", ints(dims, 2)}};
-    return formula(walk, turns[(k % 4 + 4) % 4], args, 4, out);
+                              {"both", td_item_ints(dims, 2)}};
+    return td_pt2_compute(walk, turns[(k % 4 + 4) % 4], args, 4, out);
 }
 
 /* Each element of self times all of other: dimensions of the two take turns, and then are joined.
@@ -51,8 +31,8 @@ int td_pt2_kron(struct td_walk *walk, const struct td_node *node, const struct t
                 struct td_item *out)
 {
     struct td_tensor a, b;
-    int err = tensor_at(walk, node, in, 0, &a);
-    err = err ? err : tensor_at(walk, node, in, 1, &b);
+    int err = td_pt2_tensor_at(walk, node, in, 0, &a);
+    err = err ? err : td_pt2_tensor_at(walk, node, in, 1, &b);
     if (err)
         return err;
     int rank = a.rank > b.rank ? a.rank : b.rank;
@@ -69,10 +49,10 @@ int td_pt2_kron(struct td_walk *walk, const struct td_node *node, const struct t
     }
     struct td_given args[] = {{"self", in[0]},
                               {"other", in[1]},
-                              {"x", ints(x, 2 * rank)},
-                              {"y", ints(y, 2 * rank)},
-                              {"z", ints(z, rank)}};
-    return formula(walk, "reshape(reshape(self, x) * reshape(other, y), z)", args, 5, out);
+                              {"x", td_item_ints(x, 2 * rank)},
+                              {"y", td_item_ints(y, 2 * rank)},
+                              {"z", td_item_ints(z, rank)}};
+    return td_pt2_compute(walk, "reshape(reshape(self, x) * reshape(other, y), z)", args, 5, out);
 }
 
 int td_pt2_multi_dot(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
@@ -100,24 +80,23 @@ int td_pt2_cartesian(struct td_walk *walk, const struct td_node *node, const str
     err = err ? err : td_walk_list(walk, grid, n, &list);
     err = err ? err : TD_CALL(walk, "stack", out, TD_GIVE(list), TD_GIVE(td_item_int(-1)));
     struct td_given made[] = {{"y", *out}};
-    return err ? err : formula(walk, "flatten(y, 0, -2)", made, 1, out);
+    return err ? err : td_pt2_compute(walk, "flatten(y, 0, -2)", made, 1, out);
 }
 
 /* Linear interpolation between the two that are next to the place. */
 int td_pt2_quantile(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
                     struct td_item *out)
 {
-    int at = td_node_find(node, "dim"), q = td_node_find(node, "q");
-    int how = td_node_find(node, "interpolation");
-    bool all = at < 0 || in[at].v.kind == TD_KIND_none;
+    const struct td_item *along = td_pt2_given(node, in, "dim"), *q = td_pt2_given(node, in, "q"),
+                         *how = td_pt2_given(node, in, "interpolation");
     struct td_tensor x;
-    int err = tensor_at(walk, node, in, 0, &x);
-    if (err || q < 0 || !td_is_number(&in[q].v) || (how >= 0 && strcmp(in[how].v.str, "linear")))
+    int err = td_pt2_tensor_at(walk, node, in, 0, &x);
+    if (err || !q || !td_is_number(&q->v) || (how && strcmp(how->v.str, "linear")))
         return err ? err : td_walk_refuse(walk, "q, interpolation: a number and linear are right");
-    int64_t dim = all ? 0 : in[at].v.i;
+    int64_t dim = along ? along->v.i : 0;
     dim += dim < 0 ? x.rank : 0;
-    int64_t size = all ? td_numel(&x) : dim >= 0 && dim < x.rank ? x.shape[dim] : 0;
-    double place = td_scalar(&in[q].v) * (double)(size - 1);
+    int64_t size = !along ? td_numel(&x) : dim >= 0 && dim < x.rank ? x.shape[dim] : 0;
+    double place = td_scalar(&q->v) * (double)(size - 1);
     if (size < 1 || !(place >= 0) || place > (double)(size - 1))
         return td_walk_refuse(walk, "q, self: from 0 to 1, of one element or more, is right");
     int64_t low = td_size_of_real(floor(place)), high = td_size_of_real(ceil(place));
@@ -128,16 +107,17 @@ int td_pt2_quantile(struct td_walk *walk, const struct td_node *node, const stru
                               {"w", td_item_float(place - (double)low)},
                               {"last", td_item_int(size - 1)},
                               {"s", {.v = {0}}}};
-    err = formula(walk, all ? "sort(reshape(self, [-1]))[0]" : "sort(self, dim)[0]", args, 2,
-                  &args[6].item);
+    err = td_pt2_compute(walk, along ? "sort(self, dim)[0]" : "sort(reshape(self, [-1]))[0]", args,
+                         2, &args[6].item);
     err = err ? err
-              : formula(walk,
-                        "lerp(select(s, dim, low), select(s, dim, high), w) + select(s, dim, last) "
-                        "* 0", /* NaN, which is last */
-                        args, 7, out);
+              : td_pt2_compute(
+                    walk,
+                    "lerp(select(s, dim, low), select(s, dim, high), w) + select(s, dim, last) "
+                    "* 0", /* NaN, which is last */
+                    args, 7, out);
     struct td_given made[] = {{"y", *out}, {"dim", td_item_int(dim)}};
-    if (!err && !all && td_node_int(node, "keepdim", 0))
-        err = formula(walk, "unsqueeze(y, dim)", made, 2, out);
+    if (!err && along && td_node_int(node, "keepdim", 0))
+        err = td_pt2_compute(walk, "unsqueeze(y, dim)", made, 2, out);
     return err;
 }
 
@@ -146,8 +126,8 @@ int td_pt2_tensordot(struct td_walk *walk, const struct td_node *node, const str
 {
     struct td_tensor t[2];
     int64_t dims[2][TD_MAX_LIST], order[2][TD_MAX_RANK], shape[TD_MAX_RANK], inner = 1;
-    int n[2], rank = 0, err = tensor_at(walk, node, in, 0, &t[0]);
-    err = err ? err : tensor_at(walk, node, in, 1, &t[1]);
+    int n[2], rank = 0, err = td_pt2_tensor_at(walk, node, in, 0, &t[0]);
+    err = err ? err : td_pt2_tensor_at(walk, node, in, 1, &t[1]);
     for (int i = 0; i < 2 && !err; i++) {
         int at = td_node_find(node, i ? "dims_other" : "dims_self");
         n[i] = at < 0 ? 0 : td_pt2_list(walk, &in[at], dims[i]);
@@ -177,12 +157,12 @@ int td_pt2_tensordot(struct td_walk *walk, const struct td_node *node, const str
     }
     struct td_given args[] = {{"self", in[0]},
                               {"other", in[1]},
-                              {"p", ints(order[0], t[0].rank)},
-                              {"q", ints(order[1], t[1].rank)},
-                              {"left", ints((int64_t[]){-1, inner}, 2)},
-                              {"right", ints((int64_t[]){inner, -1}, 2)},
-                              {"shape", ints(shape, rank)}};
-    return formula(
+                              {"p", td_item_ints(order[0], t[0].rank)},
+                              {"q", td_item_ints(order[1], t[1].rank)},
+                              {"left", td_item_ints((int64_t[]){-1, inner}, 2)},
+                              {"right", td_item_ints((int64_t[]){inner, -1}, 2)},
+                              {"shape", td_item_ints(shape, rank)}};
+    return td_pt2_compute(
         walk,
         "reshape(mm(reshape(permute(self, p), left), reshape(permute(other, q), right)), "
         "shape)",
@@ -195,19 +175,19 @@ int td_pt2_norm(struct td_walk *walk, const struct td_node *node, const struct t
 {
     int64_t dims[TD_MAX_LIST];
     struct td_tensor x;
-    int at = td_node_find(node, "dim"), ord = td_node_find(node, "ord");
-    int err = tensor_at(walk, node, in, 0, &x);
-    int n = err || at < 0 || in[at].v.kind == TD_KIND_none ? 0 : td_pt2_list(walk, &in[at], dims);
+    const struct td_item *along = td_pt2_given(node, in, "dim"),
+                         *ord = td_pt2_given(node, in, "ord");
+    int err = td_pt2_tensor_at(walk, node, in, 0, &x);
+    int n = err || !along ? 0 : td_pt2_list(walk, along, dims);
     if (err || n < 0)
         return err ? err : n;
-    bool given = ord >= 0 && in[ord].v.kind != TD_KIND_none;
-    if (given && n != 1 && (n || x.rank != 1))
+    if (ord && n != 1 && (n || x.rank != 1))
         return td_walk_refuse(walk, "ord: norms of matrices are not right here");
     struct td_given args[] = {{"self", in[0]},
-                              {"ord", given ? in[ord] : td_item_int(2)},
-                              {"dim", n ? ints(dims, n) : (struct td_item){.v = {0}}},
+                              {"ord", ord ? *ord : td_item_int(2)},
+                              {"dim", n ? td_item_ints(dims, n) : (struct td_item){.v = {0}}},
                               {"keepdim", td_item_bool(td_node_int(node, "keepdim", 0))}};
-    return formula(walk, "linalg_vector_norm(self, ord, dim, keepdim)", args, 4, out);
+    return td_pt2_compute(walk, "linalg_vector_norm(self, ord, dim, keepdim)", args, 4, out);
 }
 
 /* Gives the new running statistics as results, too. */
@@ -217,7 +197,7 @@ int td_pt2_batch_norm(struct td_walk *walk, const struct td_node *node, const st
     static const char *const names[] = {"x", "weight", "bias", "mean", "var", "trains", "m", "eps"};
     struct td_given args[12];
     struct td_tensor x;
-    int made = 0, err = tensor_at(walk, node, in, 0, &x);
+    int made = 0, err = td_pt2_tensor_at(walk, node, in, 0, &x);
     if (err || node->n_operands != 8 || node->n_outs != 5 || x.rank < 2 || !x.shape[1])
         return err ? err : td_walk_refuse(walk, "eight arguments and five results are right");
     for (int i = 0; i < 8; i++)
@@ -226,7 +206,7 @@ int td_pt2_batch_norm(struct td_walk *walk, const struct td_node *node, const st
     for (int d = 2; d < x.rank; d++)
         dims[d - 1] = d;
     double share = td_scalar(&in[6].v);
-    args[8] = (struct td_given){"dims", ints(dims, x.rank - 1)};
+    args[8] = (struct td_given){"dims", td_item_ints(dims, x.rank - 1)};
     args[9] = (struct td_given){"rest", td_item_float(1 - share)};
     args[10] = (struct td_given){
         "unbiased", td_item_float(share * (double)count / (double)(count > 1 ? count - 1 : 1))};
@@ -260,16 +240,16 @@ int td_pt2_block_diag(struct td_walk *walk, const struct td_node *node, const st
         if (in[0].list[i].v.kind != TD_KIND_tensor || t->rank > 2)
             return td_walk_refuse(walk, "tensors: of two dimensions or less are right");
         struct td_given args[] = {{"x", in[0].list[i]},
-                                  {"shape", ints((int64_t[]){1, columns}, 2)}};
+                                  {"shape", td_item_ints((int64_t[]){1, columns}, 2)}};
         part[i] = in[0].list[i];
-        err = t->rank < 2 ? formula(walk, "reshape(x, shape)", args, 2, &part[i]) : 0;
+        err = t->rank < 2 ? td_pt2_compute(walk, "reshape(x, shape)", args, 2, &part[i]) : 0;
         err = td_size_plus(all, columns, &all) ? err : -EINVAL;
     }
     for (int i = 0; i < n && !err; i++) {
         int64_t columns = part[i].v.tensor.shape[1];
-        struct td_given args[] = {{"x", part[i]},
-                                  {"pad", ints((int64_t[]){before, all - before - columns}, 2)}};
-        err = formula(walk, "constant_pad_nd(x, pad)", args, 2, &part[i]);
+        struct td_given args[] = {
+            {"x", part[i]}, {"pad", td_item_ints((int64_t[]){before, all - before - columns}, 2)}};
+        err = td_pt2_compute(walk, "constant_pad_nd(x, pad)", args, 2, &part[i]);
         before += columns;
     }
     err = err ? err : td_walk_list(walk, part, n, &list);
@@ -282,7 +262,8 @@ int td_pt2_gradient(struct td_walk *walk, const struct td_node *node, const stru
                     struct td_item *out)
 {
     struct td_tensor x;
-    int at = td_node_find(node, "spacing"), err = tensor_at(walk, node, in, 0, &x);
+    const struct td_item *by = td_pt2_given(node, in, "spacing");
+    int err = td_pt2_tensor_at(walk, node, in, 0, &x);
     int64_t dim = td_node_int(node, "dim", -1);
     dim += dim < 0 ? x.rank : 0;
     if (err || x.rank != (td_node_find(node, "dim") < 0 ? 1 : x.rank) || dim < 0 || dim >= x.rank ||
@@ -291,29 +272,28 @@ int td_pt2_gradient(struct td_walk *walk, const struct td_node *node, const stru
                    : td_walk_refuse(walk, "self, dim, edge_order: one dimension of two elements or "
                                           "more, and edges of order 1, are right");
     struct td_given args[] = {
-        {"x", in[0]},
-        {"dim", td_item_int(dim)},
-        {"by", at < 0 || in[at].v.kind == TD_KIND_none ? td_item_float(1) : in[at]}};
-    return formula(walk,
-                   "cat([slice(x, dim, 1, 2) - slice(x, dim, 0, 1), (slice(x, dim, 2) - slice(x, "
-                   "dim, 0, -2)) * 0.5, slice(x, dim, -1) - slice(x, dim, -2, -1)], dim) / by",
-                   args, 3, out);
+        {"x", in[0]}, {"dim", td_item_int(dim)}, {"by", by ? *by : td_item_float(1)}};
+    return td_pt2_compute(
+        walk,
+        "cat([slice(x, dim, 1, 2) - slice(x, dim, 0, 1), (slice(x, dim, 2) - slice(x, "
+        "dim, 0, -2)) * 0.5, slice(x, dim, -1) - slice(x, dim, -2, -1)], dim) / by",
+        args, 3, out);
 }
 
 /* How often each number comes: as many of them as the largest says, which is read first. */
 int td_pt2_bincount(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
                     struct td_item *out)
 {
-    int weights = td_node_find(node, "weights");
+    const struct td_item *weights = td_pt2_given(node, in, "weights");
     int64_t size = td_node_int(node, "minlength", 0), end[2] = {0, -1};
     struct td_tensor x;
     struct td_item ends;
-    int n = 0, err = tensor_at(walk, node, in, 0, &x);
+    int n = 0, err = td_pt2_tensor_at(walk, node, in, 0, &x);
     struct td_given args[] = {{"x", in[0]},
-                              {"size", ints(&size, 1)},
-                              {"w", weights < 0 ? (struct td_item){.v = {0}} : in[weights]}};
+                              {"size", td_item_ints(&size, 1)},
+                              {"w", weights ? *weights : (struct td_item){.v = {0}}}};
     if (!err && x.rank == 1 && x.shape[0])
-        err = formula(walk, "stack([amin(x, [0]), amax(x, [0])], 0)", args, 1, &ends);
+        err = td_pt2_compute(walk, "stack([amin(x, [0]), amax(x, [0])], 0)", args, 1, &ends);
     if (!err && x.rank == 1 && x.shape[0])
         n = td_walk_ints(walk, &ends, end, 2);
     if (err || n < 0)
@@ -321,13 +301,12 @@ int td_pt2_bincount(struct td_walk *walk, const struct td_node *node, const stru
     if (x.rank != 1 || end[0] < 0 || size < 0 || end[1] >= INT32_MAX)
         return td_walk_refuse(walk, "self, minlength: one dimension of numbers from 0 on is right");
     size = end[1] + 1 > size ? end[1] + 1 : size;
-    args[1].item = ints(&size, 1);
-    bool none = args[2].item.v.kind == TD_KIND_none;
-    return formula(
+    args[1].item = td_item_ints(&size, 1);
+    return td_pt2_compute(
         walk,
-        none ? "_x = to.dtype(x, INT64); y = scatter_add(zeros(size, dtype='INT64'), 0, _x, "
-               "ones_like(_x))"
-             : "_x = to.dtype(x, INT64); y = scatter_add(zeros(size, dtype='FP64'), 0, _x, "
-               "to.dtype(w, FP64))",
+        weights ? "_x = to.dtype(x, INT64); y = scatter_add(zeros(size, dtype='FP64'), 0, _x, "
+                  "to.dtype(w, FP64))"
+                : "_x = to.dtype(x, INT64); y = scatter_add(zeros(size, dtype='INT64'), 0, _x, "
+                  "ones_like(_x))",
         args, 3, out);
 }

@@ -107,20 +107,13 @@ static int resize(struct td_walk *walk, int64_t dim, int64_t size, struct td_pt2
 
 /* ---- what a node says ---- */
 
-static const struct td_item *given(const struct td_node *node, const struct td_item *in,
-                                   const char *name)
-{
-    int i = td_node_find(node, name);
-    return i < 0 || in[i].v.kind == TD_KIND_none ? NULL : &in[i];
-}
-
 /* Which dimensions: those that are named, or as many at the end as the operator's name, or s,
  * says; and the sizes. */
 static int read_dims(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
                      int rank, struct fourier *f)
 {
-    const struct td_item *dim = given(node, in, "dim"), *s = given(node, in, "s"),
-                         *n = given(node, in, "n");
+    const struct td_item *dim = td_pt2_given(node, in, "dim"), *s = td_pt2_given(node, in, "s"),
+                         *n = td_pt2_given(node, in, "n");
     char last = node->op[strlen(node->op) - 1];
     int sizes = s ? td_pt2_list(walk, s, f->size) : 0;
     f->n = dim ? td_pt2_list(walk, dim, f->dim)
@@ -157,7 +150,7 @@ static double count(const struct fourier *f, const struct td_pt2_complex *c)
 static int read_norm(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
                      double n, struct fourier *f)
 {
-    const struct td_item *norm = given(node, in, "norm");
+    const struct td_item *norm = td_pt2_given(node, in, "norm");
     int at = td_node_find(node, "normalization");
     int64_t how = at < 0 ? 2 * (f->sign > 0) : in[at].v.i;
     if (norm && norm->v.kind == TD_KIND_str)
@@ -250,7 +243,7 @@ int td_pt2_shift(struct td_walk *walk, const struct td_node *node, const struct 
                  struct td_item *out)
 {
     const struct td_pt2_target *target = node->form;
-    const struct td_item *dim = given(node, in, "dim");
+    const struct td_item *dim = td_pt2_given(node, in, "dim");
     struct td_pt2_complex c;
     int64_t dims[TD_MAX_LIST], by[TD_MAX_LIST];
     int err = td_pt2_read_complex(walk, &in[0], &c);
@@ -288,7 +281,8 @@ struct frames {
 static int read_frames(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
                        struct frames *f)
 {
-    const struct td_item *window = given(node, in, "window"), *sided = given(node, in, "onesided");
+    const struct td_item *window = td_pt2_given(node, in, "window"),
+                         *sided = td_pt2_given(node, in, "onesided");
     *f = (struct frames){.size = td_node_int(node, "n_fft", 0)};
     f->hop = td_node_int(node, "hop_length", f->size / 4);
     f->half = !sided || sided->v.i;
@@ -346,7 +340,8 @@ int td_pt2_istft(struct td_walk *walk, const struct td_node *node, const struct 
     struct td_pt2_complex c;
     struct td_item made[TD_MAX_OUTS];
     int n;
-    const struct td_item *center = given(node, in, "center"), *length = given(node, in, "length");
+    const struct td_item *center = td_pt2_given(node, in, "center"),
+                         *length = td_pt2_given(node, in, "length");
     int err = td_pt2_read_complex(walk, &in[0], &c);
     err = err ? err : read_frames(walk, node, in, &f);
     if (!err && (td_node_int(node, "return_complex", 0) || !f.half || c.re.v.tensor.rank < 2 ||

@@ -58,16 +58,16 @@ int td_pt2_pinv(struct td_walk *walk, const struct td_node *node, const struct t
                 struct td_item *out)
 {
     struct td_tensor x;
-    int at = td_node_find(node, "rtol"), err = matrix_at(walk, node, in, &x);
-    int none = td_node_find(node, "atol");
+    const struct td_item *said = td_pt2_given(node, in, "rtol");
+    int err = matrix_at(walk, node, in, &x);
     if (err)
         return err;
-    if ((at >= 0 && in[at].v.kind != TD_KIND_none && !td_is_number(&in[at].v)) ||
-        (none >= 0 && in[none].v.kind != TD_KIND_none) || td_node_int(node, "hermitian", 0))
+    if ((said && !td_is_number(&said->v)) || td_pt2_given(node, in, "atol") ||
+        td_node_int(node, "hermitian", 0))
         return td_walk_refuse(walk, "rtol, atol, hermitian: rtol as a number alone is right");
     int64_t m = x.shape[x.rank - 2], n = x.shape[x.rank - 1];
     double eps = x.dtype == TD_f64 ? DBL_EPSILON : FLT_EPSILON, most = (double)(m > n ? m : n);
-    double rtol = at >= 0 && td_is_number(&in[at].v) ? td_scalar(&in[at].v) : eps * most;
+    double rtol = said ? td_scalar(&said->v) : eps * most;
     struct td_given args[] = {{"x", in[0]}, {"rtol", td_item_float(rtol)}};
     return td_walk_formula(
         walk,

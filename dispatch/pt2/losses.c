@@ -16,12 +16,6 @@ static int reduce(struct td_walk *walk, int64_t reduction, struct td_item *y)
                                             (const struct td_given[]){TD_GIVE(*y)}, 1, y, NULL);
 }
 
-static bool has(const struct td_node *node, const struct td_item *in, const char *name)
-{
-    int i = td_node_find(node, name);
-    return i >= 0 && in[i].v.kind != TD_KIND_none;
-}
-
 int td_pt2_loss(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
                 struct td_item *out)
 {
@@ -34,12 +28,12 @@ int td_pt2_loss(struct td_walk *walk, const struct td_node *node, const struct t
         target.formula = "exp(target) * (target - self)";
     if (!td_node_int(node, "log_input", 1)) /* of poisson_nll_loss */
         target.formula = "input - target * log(input + eps)";
-    if (has(node, in, "pos_weight")) /* of binary_cross_entropy_with_logits */
+    if (td_pt2_given(node, in, "pos_weight")) /* of binary_cross_entropy_with_logits */
         target.formula = "(1 - target) * self + ((pos_weight - 1) * target + 1) * "
                          "softplus(neg(self))";
     copy.form = &target;
     int err = td_pt2_formula(walk, &copy, in, out), at = td_node_find(node, "weight");
-    if (!err && has(node, in, "weight"))
+    if (!err && td_pt2_given(node, in, "weight"))
         err = TD_CALL(walk, "mul", out, TD_GIVE(*out), TD_GIVE(in[at]));
     return err ? err : reduce(walk, reduction, out);
 }
@@ -104,7 +98,7 @@ int td_pt2_classes(struct td_walk *walk, const struct td_node *node, const struc
     double smooth = at < 0 ? 0 : td_scalar(&in[at].v);
     if (node->n_operands < 2 || in[0].v.kind != TD_KIND_tensor || in[1].v.kind != TD_KIND_tensor)
         return td_walk_refuse(walk, "self, target: tensors are right");
-    bool weighted = has(node, in, "weight");
+    bool weighted = td_pt2_given(node, in, "weight");
     if (reduction < NONE || reduction > SUM)
         return td_walk_refuse(walk, "reduction: 0, 1 or 2 is right");
     bool shares = in[1].v.tensor.dtype & TD_FLOATS;

@@ -197,6 +197,29 @@ int td_pt2_formula(struct td_walk *walk, const struct td_node *node, const struc
     return err;
 }
 
+const struct td_item *td_pt2_given(const struct td_node *node, const struct td_item *in,
+                                   const char *name)
+{
+    int i = td_node_find(node, name);
+    return i < 0 || in[i].v.kind == TD_KIND_none ? NULL : &in[i];
+}
+
+int td_pt2_tensor_at(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
+                     int i, struct td_tensor *t)
+{
+    if (i >= node->n_operands || in[i].v.kind != TD_KIND_tensor)
+        return td_walk_refuse(walk, "a tensor is missing");
+    if (t)
+        *t = in[i].v.tensor;
+    return 0;
+}
+
+int td_pt2_compute(struct td_walk *walk, const char *formula, const struct td_given *args, int n,
+                   struct td_item *out)
+{
+    return td_walk_formula(walk, formula, args, n, out, NULL);
+}
+
 int td_pt2_diff(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
                 struct td_item *out)
 {
@@ -204,9 +227,9 @@ int td_pt2_diff(struct td_walk *walk, const struct td_node *node, const struct t
     struct td_item part[3], list;
     int n = 0, at = td_node_find(node, "dim");
     for (int i = 0; i < 3; i++) {
-        int found = td_node_find(node, parts[i]);
-        if (found >= 0 && in[found].v.kind != TD_KIND_none)
-            part[n++] = in[found];
+        const struct td_item *found = td_pt2_given(node, in, parts[i]);
+        if (found)
+            part[n++] = *found;
     }
     if (td_node_int(node, "n", 1) != 1)
         return td_walk_refuse(walk, "differences are taken once");

@@ -249,6 +249,16 @@ int td_pt2_find_states(struct td_pt2_graph *graph, const int *output, int n_outp
 
 /* ---- what nodes do ---- */
 
+/* The node's operand of that name; NULL: there is none, or it is None. */
+const struct td_item *td_pt2_given(const struct td_node *node, const struct td_item *in,
+                                   const char *name);
+/* Operand i as a tensor, which t may do without; -EINVAL: it is none. */
+int td_pt2_tensor_at(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
+                     int i, struct td_tensor *t);
+/* The one result of a formula, as td_walk_formula. */
+int td_pt2_compute(struct td_walk *walk, const char *formula, const struct td_given *args, int n,
+                   struct td_item *out);
+
 td_lower td_pt2_call;    /* form: the operator's handle; op: its name, with _ where in place */
 td_lower td_pt2_formula; /* form: a struct td_pt2_target */
 td_lower td_pt2_diff;    /* of neighbours, what may stand before and behind them */
