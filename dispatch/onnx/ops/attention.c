@@ -7,13 +7,34 @@
 static void let_heads(struct td_onnx *n, const char *name, int64_t heads)
 {
     const struct td_tensor *x = tensor_of(n, name);
-    if (x->rank == 4)
+    if (n->err || x->rank == 4)
         return;
     if (x->rank != 3 || heads < 1 || x->shape[2] % heads)
         return refuse(n, "%s: [batch, n, heads * size] or [batch, heads, n, size] is right", name);
     let_ints(n, "apart", (int64_t[]){x->shape[0], x->shape[1], heads, x->shape[2] / heads}, 4);
     let(n, "v", *at(n, name));
     set(n, name, "transpose(view(v, apart), 1, 2)");
+}
+
+void td_onnx_let_heads(struct td_onnx *n, int64_t heads, int64_t of)
+{
+    let_heads(n, "Q", heads);
+    let_heads(n, "K", of);
+    let_heads(n, "V", of);
+}
+
+void td_onnx_let_past(struct td_onnx *n)
+{
+    if (!has(n, "past_key") || !tensor_of(n, "past_key")->shape[2])
+        return;
+    set(n, "K", "cat([past_key, K], 2)");
+    set(n, "V", "cat([past_value, V], 2)");
+}
+
+void td_onnx_put_past(struct td_onnx *n)
+{
+    put(n, 1, *at(n, "K"));
+    put(n, 2, *at(n, "V"));
 }
 
 /* One mask more: what is not allowed is -inf. */
@@ -91,14 +112,9 @@ static void attend_long(struct td_onnx *n)
 void td_onnx_attention(struct td_onnx *n)
 {
     struct td_tensor q = *tensor_of(n, "Q");
-    let_heads(n, "Q", whole(n, "q_num_heads", 0));
-    let_heads(n, "K", whole(n, "kv_num_heads", 0));
-    let_heads(n, "V", whole(n, "kv_num_heads", 0));
+    td_onnx_let_heads(n, whole(n, "q_num_heads", 0), whole(n, "kv_num_heads", 0));
     int64_t before = has(n, "past_key") ? tensor_of(n, "past_key")->shape[2] : 0;
-    if (before) {
-        set(n, "K", "cat([past_key, K], 2)");
-        set(n, "V", "cat([past_value, V], 2)");
-    }
+    td_onnx_let_past(n);
     const struct td_tensor *heads = tensor_of(n, "Q"), *k = tensor_of(n, "K");
     int64_t groups = k->shape[1] ? heads->shape[1] / k->shape[1] : 0;
     double scale = real(n, "scale", 0);
@@ -116,8 +132,7 @@ void td_onnx_attention(struct td_onnx *n)
             "enable_gqa=grouped)");
     let_ints(n, "flat", (int64_t[]){q.shape[0], q.shape[1], -1}, 3);
     put(n, 0, eval(n, q.rank == 3 ? "reshape(transpose(y, 1, 2), flat)" : "alias(y)"));
-    put(n, 1, *at(n, "K"));
-    put(n, 2, *at(n, "V"));
+    td_onnx_put_past(n);
 }
 
 /* ---- step by step ---- */

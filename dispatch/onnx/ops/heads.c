@@ -7,19 +7,6 @@
 
 static const struct td_item nothing = {0};
 
-/* [batch, n, heads * size] becomes [batch, heads, n, size]. */
-static void let_heads(struct td_onnx *n, const char *name, int64_t heads)
-{
-    const struct td_tensor *x = tensor_of(n, name);
-    if (n->err || x->rank == 4)
-        return;
-    if (x->rank != 3 || heads < 1 || x->shape[2] % heads)
-        return refuse(n, "%s: [batch, n, heads * size] or [batch, heads, n, size] is right", name);
-    let_ints(n, "apart", (int64_t[]){x->shape[0], x->shape[1], heads, x->shape[2] / heads}, 4);
-    let(n, "v", *at(n, name));
-    set(n, name, "transpose(view(v, apart), 1, 2)");
-}
-
 static void add_mask(struct td_onnx *n, const char *formula)
 {
     set(n, "one", formula);
@@ -119,9 +106,7 @@ void td_onnx_ms_attention(struct td_onnx *n)
     set(n, "Q", "split_with_sizes(all, sizes, -1)[0]");
     set(n, "K", "split_with_sizes(all, sizes, -1)[1]");
     set(n, "V", "split_with_sizes(all, sizes, -1)[2]");
-    let_heads(n, "Q", heads);
-    let_heads(n, "K", heads);
-    let_heads(n, "V", heads);
+    td_onnx_let_heads(n, heads, heads);
     if (has(n, "past")) {
         set(n, "K", "cat([select(past, 0, 0), K], 2)");
         set(n, "V", "cat([select(past, 0, 1), V], 2)");
@@ -162,20 +147,14 @@ void td_onnx_ms_heads(struct td_onnx *n)
             add_bias(n, "V", 2 * own, all - 2 * own);
         }
     }
-    let_heads(n, "Q", heads);
-    let_heads(n, "K", heads);
-    let_heads(n, "V", heads);
-    if (has(n, "past_key")) {
-        set(n, "K", "cat([past_key, K], 2)");
-        set(n, "V", "cat([past_value, V], 2)");
-    }
+    td_onnx_let_heads(n, heads, heads);
+    td_onnx_let_past(n);
     int64_t keys = tensor_of(n, "K")->shape[2];
     add_given(n, q.shape[0], keys);
     if (whole(n, "unidirectional", 0))
         add_causal(n, q.shape[1], keys, -1);
     attend(n);
-    put(n, 1, *at(n, "K"));
-    put(n, 2, *at(n, "V"));
+    td_onnx_put_past(n);
 }
 
 /* ---- with rotary positions, and fewer keys than queries ---- */
@@ -247,9 +226,7 @@ void td_onnx_ms_groups(struct td_onnx *n)
         set(n, "K", "split_with_sizes(query, sizes, -1)[1]");
         set(n, "V", "split_with_sizes(query, sizes, -1)[2]");
     }
-    let_heads(n, "Q", heads);
-    let_heads(n, "K", of);
-    let_heads(n, "V", of);
+    td_onnx_let_heads(n, heads, of);
     int64_t past = has(n, "past_key") ? tensor_of(n, "past_key")->shape[2] : 0;
     check_lengths(n, q.shape[0], past, q.shape[1]);
     let_int(n, "begin", past);
@@ -262,14 +239,10 @@ void td_onnx_ms_groups(struct td_onnx *n)
         turn(n, "Q");
         turn(n, "K");
     }
-    if (past) {
-        set(n, "K", "cat([past_key, K], 2)");
-        set(n, "V", "cat([past_value, V], 2)");
-    }
+    td_onnx_let_past(n);
     int64_t window = whole(n, "local_window_size", -1);
     if (q.shape[1] > 1 || window >= 0)
         add_causal(n, q.shape[1], past + q.shape[1], window);
     attend(n);
-    put(n, 1, *at(n, "K"));
-    put(n, 2, *at(n, "V"));
+    td_onnx_put_past(n);
 }

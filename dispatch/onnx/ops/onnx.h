@@ -124,6 +124,15 @@ int td_onnx_list(struct td_onnx *n, const char *name, const struct td_item **lis
 struct td_item td_onnx_call_list(struct td_onnx *n, const char *op, const struct td_item *list,
                                  int count, const int64_t *number);
 
+/* ---- attention.c ---- */
+
+/* Q, [batch, n, heads * size], becomes [batch, heads, n, size], and so do K and V of that many. */
+void td_onnx_let_heads(struct td_onnx *n, int64_t heads, int64_t of);
+/* Puts past_key and past_value, where they are given, before K and V. */
+void td_onnx_let_past(struct td_onnx *n);
+/* Gives K and V, which are all that is past for the next call. */
+void td_onnx_put_past(struct td_onnx *n);
+
 /* What the rows' functions are. */
 #define TD_ONNX(op, operands, formula)
 #define TD_ONNX_BY(op, operands, function) td_onnx_lower td_onnx_##function;
