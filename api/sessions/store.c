@@ -3,6 +3,7 @@
  * written or freed. */
 #include "api/sessions/table.h"
 #include "api/tensors/tensors.h"
+#include "kernels/hash.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -20,14 +21,6 @@ static void write_key(char key[KEY], const struct td_account *owner, const char 
                       const char *name)
 {
     snprintf(key, KEY, "%s:%.200s/%.200s", td_account_name(owner), model, name);
-}
-
-static uint64_t hash_of(const char *key)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (; *key; key++)
-        hash = (hash ^ (unsigned char)*key) * UINT64_C(0x100000001b3);
-    return hash;
 }
 
 /* ---- the sessions of a model ---- */
@@ -235,7 +228,9 @@ void td_session_drop(struct td_session *session, enum td_session_end how, int64_
     struct td_sessions *sessions = session->of;
     struct td_session_mourned *m = &sessions->mourned[sessions->n_mourned % TD_SESSION_MOURNED];
     if (!session->is_new) {
-        *m = (struct td_session_mourned){hash_of(session->name->text), now, session->ttl_s, how};
+        *m = (struct td_session_mourned){
+            td_hash_bytes(session->name->text, strlen(session->name->text)), now, session->ttl_s,
+            how};
         sessions->n_mourned++;
         sessions->ended[how]++;
     }
@@ -358,7 +353,7 @@ int td_sessions_unknown(struct td_sessions *sessions, struct td_viewer viewer, c
     write_key(key, viewer.account, model, name);
     int64_t now = td_now_ns();
     pthread_mutex_lock(&sessions->lock);
-    const struct td_session_mourned *m = find_mourned(sessions, hash_of(key));
+    const struct td_session_mourned *m = find_mourned(sessions, td_hash_bytes(key, strlen(key)));
     const struct td_name *found = td_names_find(sessions->names, key);
     struct td_session_mourned late = {0};
     if (found && !((struct td_session *)found->item)->busy) { /* the clock has not seen it yet */

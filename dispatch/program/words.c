@@ -2,23 +2,17 @@
  * up and moved. They are found by an open-addressing hash table that is at most half full and does
  * not change once the model is loaded. */
 #include "dispatch/program/program.h"
+#include "kernels/hash.h"
 
 #include <errno.h>
 #include <string.h>
-
-static uint64_t hash_of(const char *text, size_t n)
-{
-    uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3;
-    return hash ^ hash >> 32;
-}
 
 /* The slot of a string, or the free slot where it would be put. */
 static int *place_of(const struct td_model *model, const char *text, size_t n)
 {
     int mask = model->word_places_ - 1;
-    int at = (int)(hash_of(text, n) & (uint64_t)mask);
+    uint64_t hash = td_hash_bytes(text, n);
+    int at = (int)((hash ^ hash >> 32) & (uint64_t)mask);
     while (model->word_place_[at]) {
         const char *word = model->word_[model->word_place_[at] - 1];
         if (strlen(word) == n && !memcmp(word, text, n))

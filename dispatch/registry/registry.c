@@ -7,6 +7,7 @@
 #include "dispatch/registry/registry.h"
 
 #include "dispatch/registry/table.h"
+#include "kernels/hash.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -28,17 +29,10 @@ static struct td_registration *dangling;  /* of names that have no schema yet */
 
 /* ---- names ---- */
 
-static size_t hash(const char *name)
-{
-    uint64_t h = 0xcbf29ce484222325; /* FNV-1a */
-    for (; *name; name++)
-        h = (h ^ (unsigned char)*name) * 0x100000001b3;
-    return (size_t)(h ^ h >> 29);
-}
-
 static _Atomic int *slot_of(const char *name)
 {
-    for (size_t i = hash(name);; i++) {
+    uint64_t hash = td_hash_bytes(name, strlen(name));
+    for (size_t i = (size_t)(hash ^ hash >> 29);; i++) {
         _Atomic int *slot = &slots[i % n_slots];
         int index = atomic_load_explicit(slot, memory_order_acquire);
         if (!index)

@@ -3,6 +3,7 @@
  * 1757), 7 to 20 KiB each time such a primitive is made, also for a description that came before.
  * So each is made once and kept, for at most MOST descriptions; further ones get the next
  * implementation that the library has, which frees what it made. */
+#include "kernels/hash.h"
 #include "kernels/onednn/prim.h"
 
 #include <pthread.h>
@@ -21,19 +22,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct kept *kept[PLACES];
 static int n_kept;
 
-static size_t hash_of(const struct td_onednn_desc *d)
-{
-    const unsigned char *byte = (const void *)d;
-    uint64_t h = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < sizeof *d; i++)
-        h = (h ^ byte[i]) * UINT64_C(1099511628211);
-    return (size_t)(h >> 32);
-}
-
 /* With the lock held: the description's place, or the free one for it. */
 static struct kept **place_of(const struct td_onednn_desc *d)
 {
-    size_t at = hash_of(d) % PLACES;
+    size_t at = (size_t)(td_hash_bytes(d, sizeof *d) >> 32) % PLACES;
     while (kept[at] && memcmp(&kept[at]->desc, d, sizeof *d) != 0)
         at = (at + 1) % PLACES;
     return &kept[at];
