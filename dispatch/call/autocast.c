@@ -42,32 +42,15 @@ static int cast_tensor(struct td_run *run, int i, enum td_dtype to)
 
 /* ---- lists: each tensor is converted by a part of its own, and the last part is the call ---- */
 
-static int feed(struct td_run *run, struct td_run *part, int arg, int element, struct td_run *of,
-                int result)
-{
-    if (part->n_feeds == TD_MAX_FEEDS)
-        return td_problem_set(&run->problem, EINVAL,
-                              "autocast: a list has more than %d tensors to convert; so many, or "
-                              "tensors of one type, are right",
-                              TD_MAX_FEEDS - 1);
-    part->feed[part->n_feeds].arg = arg;
-    part->feed[part->n_feeds].element = element;
-    part->feed[part->n_feeds].of = of;
-    part->feed[part->n_feeds++].result = result;
-    return 0;
-}
-
 /* Tensor k of value, which is argument i, comes from a conversion. */
 static int add_cast(struct td_run *run, td_keyset keys, struct td_run *last, int i,
                     struct td_value *value, int k, enum td_dtype to)
 {
     int element = value->kind == TD_KIND_tensors ? k : -1, err = 0;
     struct td_tensor *t = tensor_of(value, k);
-    struct td_value values[2] = {{.kind = TD_KIND_tensor, .tensor = *t},
-                                 {.kind = TD_KIND_dtype, .dtype = to}};
-    struct td_run *cast = td_run_add_part(run, "cast", values, keys, &err);
-    err = err ? err : feed(run, cast, 0, element, NULL, i);
-    err = err ? err : feed(run, last, i, element, cast, 0);
+    struct td_run *cast = td_run_add_cast(run, t, to, keys, &err);
+    err = err ? err : td_run_feed(run, cast, 0, element, NULL, i);
+    err = err ? err : td_run_feed(run, last, i, element, cast, 0);
     if (!err)
         *t = cast->call.out[0];
     return err;
@@ -76,7 +59,7 @@ static int add_cast(struct td_run *run, td_keyset keys, struct td_run *last, int
 static int cast_argument(struct td_run *run, td_keyset keys, struct td_run *last, int i,
                          struct td_value *value, enum td_dtype to)
 {
-    int n = count_of(value), err = n ? feed(run, last, i, -1, NULL, i) : 0;
+    int n = count_of(value), err = n ? td_run_feed(run, last, i, -1, NULL, i) : 0;
     if (!err && value->kind == TD_KIND_tensors) {
         size_t bytes = (size_t)n * sizeof *value->tensors.v;
         struct td_tensor *own = run->options.alloc(run->options.alloc_arg, bytes + 1);

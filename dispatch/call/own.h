@@ -27,6 +27,13 @@ struct td_run *td_run_new_part(struct td_run *run, int *err);
 struct td_run *td_run_append(struct td_run *run, struct td_run *part);
 struct td_run *td_run_add_part(struct td_run *run, const char *op, const struct td_value *values,
                                td_keyset keys, int *err);
+/* Adds a part that converts the tensor. */
+struct td_run *td_run_add_cast(struct td_run *run, const struct td_tensor *from, enum td_dtype to,
+                               td_keyset keys, int *err);
+/* Argument arg of the part, or that element of it (-1: all), is a result of another part, or where
+ * of is NULL the argument of the whole that result numbers. -EINVAL: the part has too many. */
+int td_run_feed(struct td_run *run, struct td_run *part, int arg, int element, struct td_run *of,
+                int result);
 
 /* Binds one overload by arguments in the schema's order, all given; run zeroed, options set. */
 int td_run_bind_values(struct td_run *run, const struct td_handle *handle,

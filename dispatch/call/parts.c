@@ -74,12 +74,27 @@ struct td_run *td_run_add_part(struct td_run *run, const char *op, const struct 
     return td_run_append(run, part);
 }
 
-/* Argument i of the part is the whole's. */
-static void feed_whole(struct td_run *part, int i)
+struct td_run *td_run_add_cast(struct td_run *run, const struct td_tensor *from, enum td_dtype to,
+                               td_keyset keys, int *err)
 {
-    part->feed[part->n_feeds].arg = part->feed[part->n_feeds].result = i;
-    part->feed[part->n_feeds].element = -1;
-    part->feed[part->n_feeds++].of = NULL;
+    struct td_value values[2] = {{.kind = TD_KIND_tensor, .tensor = *from},
+                                 {.kind = TD_KIND_dtype, .dtype = to}};
+    return td_run_add_part(run, "cast", values, keys, err);
+}
+
+int td_run_feed(struct td_run *run, struct td_run *part, int arg, int element, struct td_run *of,
+                int result)
+{
+    if (part->n_feeds == TD_MAX_FEEDS)
+        return td_problem_set(&run->problem, EINVAL,
+                              "%s: more than %d tensors among its arguments, or in a list that is "
+                              "converted; so many, or a list of one type, are right",
+                              (part->handle ? part : run)->handle->full, TD_MAX_FEEDS);
+    part->feed[part->n_feeds].arg = arg;
+    part->feed[part->n_feeds].element = element;
+    part->feed[part->n_feeds].of = of;
+    part->feed[part->n_feeds++].result = result;
+    return 0;
 }
 
 /* The part that gives the whole's first result, and no longer does; NULL, with *err: no memory. Of
@@ -99,11 +114,11 @@ static struct td_run *take_first(struct td_run *run, int *result, int *err)
         first->n_feeds = 0;
         for (int i = 0; i < run->call.n_args; i++)
             if (run->call.arg[i].kind == TD_KIND_tensor || run->call.arg[i].kind == TD_KIND_tensors)
-                feed_whole(first, i);
+                *err = *err ? *err : td_run_feed(run, first, i, -1, NULL, i);
         run->parts = first;
         *result = 0;
     }
-    return first;
+    return *err ? NULL : first;
 }
 
 int td_run_convert(struct td_run *run, enum td_dtype to)
@@ -123,18 +138,11 @@ int td_run_convert(struct td_run *run, enum td_dtype to)
     if (!first)
         return err;
     run->lasting = false; /* a step that it has lacks the conversion */
-    struct td_value values[2] = {
-        {.kind = TD_KIND_tensor, .tensor = run->call.out[0]},
-        {.kind = TD_KIND_dtype, .dtype = to},
-    };
-    struct td_run *cast =
-        td_run_add_part(run, "cast", values, td_keyset_minus(run->keys, run->done), &err);
-    if (!cast)
+    td_keyset keys = td_keyset_minus(run->keys, run->done);
+    struct td_run *cast = td_run_add_cast(run, &run->call.out[0], to, keys, &err);
+    err = err ? err : td_run_feed(run, cast, 0, -1, first, result);
+    if (err)
         return err;
-    cast->feed[0].of = first;
-    cast->feed[0].element = -1;
-    cast->feed[0].result = result;
-    cast->n_feeds = 1;
     cast->gives[0] = 1;
     run->rows = NULL;
     run->call.out[0] = cast->call.out[0];

@@ -9,21 +9,6 @@
 
 /* ---- parts ---- */
 
-/* Argument arg of part is a result of of; NULL: that argument of the whole run. */
-static int feed(struct td_run *run, struct td_run *part, int arg, int element, struct td_run *of,
-                int result)
-{
-    if (part->n_feeds == TD_MAX_FEEDS)
-        return td_problem_set(&run->problem, EINVAL,
-                              "%s: more than %d of its arguments are tensors", part->handle->full,
-                              TD_MAX_FEEDS);
-    part->feed[part->n_feeds].arg = arg;
-    part->feed[part->n_feeds].element = element;
-    part->feed[part->n_feeds].of = of;
-    part->feed[part->n_feeds++].result = result;
-    return 0;
-}
-
 static int feed_of(const struct td_run *part, int arg)
 {
     int i = 0;
@@ -62,11 +47,9 @@ static int lift_casts(struct td_run *run, struct td_run *part)
             part->cast[n++] = part->cast[i];
             continue;
         }
-        struct td_value values[2] = {{.kind = TD_KIND_tensor, .tensor = *from},
-                                     {.kind = TD_KIND_dtype, .dtype = to->dtype}};
         struct td_run *cast = find_cast(run, part, arg, from, to->dtype);
         if (!cast) {
-            cast = td_run_add_part(run, "cast", values, td_keyset_of(part->key), &err);
+            cast = td_run_add_cast(run, from, to->dtype, td_keyset_of(part->key), &err);
             if (err)
                 return err;
             if (mine >= 0)
@@ -76,7 +59,7 @@ static int lift_casts(struct td_run *run, struct td_run *part)
         if (mine >= 0) {
             part->feed[mine].of = cast;
             part->feed[mine].result = 0;
-        } else if ((err = feed(run, part, arg, -1, cast, 0))) {
+        } else if ((err = td_run_feed(run, part, arg, -1, cast, 0))) {
             return err;
         }
     }
@@ -203,9 +186,9 @@ static int feed_operand(struct binding *b, struct td_run *part, int arg, int ele
     struct td_run *of = maker(b, o);
     int err = 0;
     if (of)
-        return feed(b->run, part, arg, element, of, node->handle ? o->result : 0);
+        return td_run_feed(b->run, part, arg, element, of, node->handle ? o->result : 0);
     if (b->from->own && is_tensor(b, node))
-        return feed(b->run, part, arg, element, NULL, node->argument);
+        return td_run_feed(b->run, part, arg, element, NULL, node->argument);
     for (int i = 0; node->argument == TD_NODE_LIST && i < node->n && !err; i++)
         err = feed_operand(b, part, arg, i, &b->graph->operand[node->first + i]);
     return err;

@@ -93,17 +93,10 @@ int td_kernel_composite(struct td_run *run, td_keyset keys)
         return err;
     int n = own_arguments(run->handle, run->call.arg, args);
     for (int i = 0; i < run->n_casts && !err; i++) {
-        struct td_value values[2] = {
-            {.kind = TD_KIND_tensor, .tensor = run->cast[i].from},
-            {.kind = TD_KIND_dtype, .dtype = run->call.arg[run->cast[i].arg].tensor.dtype}};
-        struct td_run *cast = td_run_add_part(run, "cast", values, from.keys, &err);
-        if (!cast)
-            break;
-        cast->feed[0].of = NULL;
-        cast->feed[0].result = run->cast[i].arg;
-        cast->feed[0].element = -1;
-        cast->n_feeds = 1;
-        parts[run->cast[i].arg] = cast;
+        int arg = run->cast[i].arg;
+        enum td_dtype to = run->call.arg[arg].tensor.dtype;
+        parts[arg] = td_run_add_cast(run, &run->cast[i].from, to, from.keys, &err);
+        err = err ? err : td_run_feed(run, parts[arg], 0, -1, NULL, arg);
     }
     if (!err)
         err = td_graph_read(&use, run->call.op->composite, args, n, from.who, &run->problem);
