@@ -24,10 +24,13 @@ bool td_tune_is_on(void);
  * -ENOMEM: no memory, or no other row takes the call; -ETIMEDOUT: it was stopped. */
 int td_measure_all(const struct td_impl *rows, const struct td_call *call, struct td_measured *m);
 
-/* ---- trial.c ---- */
+/* ---- copy.c ---- */
 
 /* Whether the call is small enough to be copied and run a few times. */
 bool td_measure_fits(const struct td_call *call);
+
+/* ---- trial.c ---- */
+
 /* Times the rows that take the call, except the reference, and finds the fastest. asked: a client
  * asked for it, so slow rows run to their end, and timing goes on even if other processes use the
  * team's CPUs. False: the caller was stopped, memory ran out, or no row takes the call. */

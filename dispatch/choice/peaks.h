@@ -27,6 +27,9 @@ struct td_peaks {
 /* Measures on the calling thread and its team of so many, in about 100 ms. What was found is known
  * from then on; the highest rates of all measurements count, since a busy machine lowers them. */
 void td_peaks_measure(int threads, struct td_peaks *peaks);
+/* FP32 operations a second of one thread at best, as far as this takes 10 us to tell: the highest
+ * of all calls, each of which measures once. */
+double td_peaks_glance(void);
 /* Adds what another process has measured. */
 void td_peaks_restore(const struct td_peaks *peaks);
 /* What is known of teams of so many threads; false: nothing. Any thread may ask. */

@@ -1,5 +1,6 @@
 /* Records the plans for inputs of given types and shapes by a walk of the program: one, or where
  * control flow depends on values (cut.c) one after another. */
+#include "dispatch/call/own.h"
 #include "dispatch/plan/plan.h"
 
 #include <errno.h>
@@ -53,7 +54,9 @@ int td_plan_make(struct td_plan *root, struct td_path *path, const struct td_ten
                              .path = path,
                              .inputs = inputs};
     walk->figures = *figures;
+    td_trials_begin();
     int err = record(walk);
+    td_trials_end();
     *figures = walk->figures;
     td_walk_release(walk, 0, NULL, 0);
     td_blocks_free(walk);

@@ -102,6 +102,172 @@ START_TEST(test_hopeless)
 }
 END_TEST
 
+static double endless_flops(const struct td_call *call)
+{
+    (void)call;
+    return 1e15; /* in microseconds: more than any CPU does */
+}
+
+/* Behind a row that comes near what the CPU can do none is timed, unless a client asked. */
+START_TEST(test_near_peak)
+{
+    struct td_options options;
+    struct td_run run;
+    struct td_measured m;
+    struct td_op fast = op;
+    bind_tried(&run, &options);
+    fast.flops = endless_flops;
+    run.call.op = &fast;
+    ck_assert(td_try_rows(run.rows, &run.call, false, &m));
+    ck_assert_str_eq(m.row->name, "quick");
+    ck_assert_int_eq(m.n, 1);
+    ck_assert_int_eq(quick_ran, 2);
+    ck_assert_int_eq(endless_ran, 0);
+    td_arena_destroy(options.alloc_arg);
+}
+END_TEST
+
+/* Longer than a round has to be, and as long as each other. */
+static int steady_ran[2];
+
+static void steady(const struct td_call *call, int row)
+{
+    for (volatile int k = 0; k < 100000; k++)
+        ;
+    steady_ran[row]++;
+    toy_run(call);
+}
+
+static void steady_own(const struct td_call *call)
+{
+    steady(call, 0);
+}
+
+static void steady_library(const struct td_call *call)
+{
+    steady(call, 1);
+}
+
+/* Rows that are level are run a few times each, often by request alone. */
+START_TEST(test_rounds)
+{
+    const struct td_impl level[] = {
+        {.name = "own", .run = steady_own, .dtypes = TD_ALL, .prepare = takes},
+        {.name = "library",
+         .run = steady_library,
+         .dtypes = TD_ALL,
+         .library = true,
+         .prepare = takes},
+        {.name = "own, again", .run = steady_own, .dtypes = TD_ALL, .prepare = takes},
+        rows[4],
+        {0}};
+    struct td_options options;
+    struct td_run run;
+    struct td_measured m;
+    bind_tried(&run, &options);
+    ck_assert(td_try_rows(level, &run.call, false, &m));
+    ck_assert_int_eq(m.n, 2);
+    ck_assert_int_le(steady_ran[0], 5);
+    ck_assert_int_le(steady_ran[1], 5);
+    td_arena_destroy(options.alloc_arg);
+}
+END_TEST
+
+/* A library's row is not even asked behind one of ours that takes as long as calling it does, nor
+ * behind one that stands nowhere else. */
+static int asked;
+
+static const char *takes_asked(const struct td_call *call, struct td_prepared *prepared)
+{
+    (void)call, (void)prepared;
+    asked++;
+    return NULL;
+}
+
+static void short_own(const struct td_call *call)
+{
+    (void)call;
+}
+
+START_TEST(test_not_asked)
+{
+    const struct td_impl library = {.name = "library",
+                                    .run = steady_library,
+                                    .dtypes = TD_ALL,
+                                    .library = true,
+                                    .prepare = takes_asked};
+    const struct td_impl a_short = {
+        .name = "short", .run = short_own, .dtypes = TD_ALL, .prepare = takes};
+    const struct td_impl a_long = {
+        .name = "long", .run = steady_own, .dtypes = TD_ALL, .prepare = takes};
+    const struct td_impl is_short[] = {a_short, library, a_short, rows[4], {0}};
+    const struct td_impl leads[] = {a_long, library, rows[4], {0}};
+    struct td_options options;
+    struct td_run run;
+    struct td_measured m = {0};
+    bind_tried(&run, &options);
+    for (int i = 0; i < 10 && m.n != 1; i++) { /* an interrupt may take longer */
+        asked = 0;
+        ck_assert(td_try_rows(is_short, &run.call, false, &m));
+    }
+    ck_assert_str_eq(m.row->name, "short");
+    ck_assert_int_eq(m.n, 1);
+    ck_assert(td_try_rows(leads, &run.call, false, &m));
+    ck_assert_str_eq(m.row->name, "long");
+    ck_assert_int_eq(m.n, 1);
+    ck_assert_int_eq(steady_ran[0], 0);
+    ck_assert_int_eq(asked, 0);
+    ck_assert(td_try_rows(is_short, &run.call, true, &m));
+    ck_assert_int_eq(m.n, 2);
+    ck_assert_int_eq(asked, 1);
+    td_arena_destroy(options.alloc_arg);
+}
+END_TEST
+
+static const void *given, *made;
+
+static void look(const struct td_call *call)
+{
+    given = call->arg[0].tensor.data;
+    made = call->out[0].data;
+    ck_assert_int_eq(*(const unsigned char *)given, 0x3c);
+    toy_run(call);
+}
+
+/* A plan's calls are timed one after another in the same memory, which is given back behind them.
+ */
+START_TEST(test_same_memory)
+{
+    const struct td_impl two[] = {
+        {.name = "look", .run = look, .dtypes = TD_ALL, .library = true, .prepare = takes},
+        rows[2],
+        rows[4],
+        {0}};
+    struct td_options options;
+    struct td_run run;
+    struct td_measured m;
+    bind_tried(&run, &options);
+    size_t used = td_memory.used;
+    td_trials_begin();
+    td_trials_begin();
+    ck_assert(td_try_rows(two, &run.call, false, &m));
+    const void *given_first = given, *made_first = made;
+    size_t kept = td_memory.used;
+    ck_assert_uint_gt(kept, used);
+    td_trials_end();
+    ck_assert(td_try_rows(two, &run.call, false, &m));
+    ck_assert_ptr_eq(given, given_first);
+    ck_assert_ptr_eq(made, made_first);
+    ck_assert_uint_eq(td_memory.used, kept);
+    ck_assert(td_try_rows(two, &run.call, true, &m)); /* by request: rows may write anywhere */
+    ck_assert_uint_eq(td_memory.used, used);
+    ck_assert(td_try_rows(two, &run.call, false, &m));
+    td_trials_end();
+    ck_assert_uint_eq(td_memory.used, used);
+    td_arena_destroy(options.alloc_arg);
+}
+END_TEST
+
 /* Where one row alone takes the call, there is nothing to time, nor to make a copy for. */
 START_TEST(test_single)
 {
@@ -176,8 +342,7 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        test_hopeless,
-        test_single,
+        test_hopeless, test_near_peak, test_rounds, test_not_asked, test_same_memory, test_single,
 #ifdef _OPENMP
         test_crowded,
 #endif

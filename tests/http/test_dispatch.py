@@ -399,12 +399,13 @@ class Dispatch(service.ServiceTest):
 class Measured(unittest.TestCase):
     def test_choice(self):
         """Where oneDNN competes, explain has what each kernel took, and the fastest ran; --tune off leaves it to the order.
-        On one thread: a team computes on one for a while where others want its CPUs, and that is another kind."""
-        x = np.ones((64, 64), np.float32)
+        On one thread: a team computes on one for a while where others want its CPUs, and that is another kind. Few rows:
+        a product that comes near the CPU's peak is timed alone."""
+        x, y = np.ones((3, 1000), np.float32), np.ones((1000, 70), np.float32)
         for tune in ("on", "off"):
             with service.Service("--tune", tune, "--pool", f"default={service.CPUS[0]}") as s:
-                first = s.infer("matmul", {"self": x, "other": x}, {"explain": True})
-                again = s.infer("matmul", {"self": x, "other": x}, {"explain": True})
+                first = s.infer("matmul", {"self": x, "other": y}, {"explain": True})
+                again = s.infer("matmul", {"self": x, "other": y}, {"explain": True})
                 candidates = first.parameters["explain"]["candidates"]
                 timed = {(c["kernel"], c["isa"]): c["measured_us"] for c in candidates if "measured_us" in c}
                 chosen = [c for c in candidates if c["verdict"].startswith("chosen")]

@@ -1,0 +1,27 @@
+/* Dense copies of calls, on which rows are timed. Internal to dispatch. */
+#ifndef TD_DISPATCH_COPY_H
+#define TD_DISPATCH_COPY_H
+
+#include "dispatch/call/own.h"
+
+#define TD_COPY_BYTES ((size_t)32 << 20) /* of a copy's tensors, at most; of scratch twice that */
+
+struct td_copy {
+    struct td_call call; /* its threads are the caller's to set, before it begins */
+    struct td_value arg[TD_MAX_ARGS];
+    struct td_tensor out[TD_MAX_OUTS], list[TD_MAX_ARGS]; /* list: of list arguments */
+    struct td_copy_memory *memory;
+};
+
+/* Makes copy->call like the call, with tensors at addresses that are not to be accessed: rows can
+ * be asked. False: there are too many in lists. */
+bool td_copy_begin(struct td_copy *copy, const struct td_call *call);
+/* Gives a copy that has begun memory, and scratch. Elements of arguments are neither denormal nor
+ * large in any type; of results they are anything. Again: with as much scratch as then asked for.
+ * False: there is no memory. */
+bool td_copy_give_memory(struct td_copy *copy, const struct td_call *call, size_t scratch);
+/* Frees the memory; clean: arguments are as they were, so the next copy may have it (own.h,
+ * td_trials_begin). */
+void td_copy_end(struct td_copy *copy, bool clean);
+
+#endif
