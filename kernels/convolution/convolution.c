@@ -317,12 +317,23 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
     return NULL;
 }
 
-td_kernel td_convolution_ref;
+static const char *prepare_depth(const struct td_call *call, struct td_prepared *prepared)
+{
+    struct td_conv c;
+    td_conv_of(call, &c);
+    const char *no = td_conv_is_depth(&c) ? ungathered(&c) : "it is no depthwise one of 3, 5 or 7";
+    if (!no)
+        prepared->scratch = td_conv_depth_scratch(&c);
+    return no;
+}
+
+td_kernel td_convolution_ref, td_convolution_depth_avx512;
 TD_KERNELS_3(convolution_any);
 TD_ONEDNN_ROW(convolution);
 
 /* clang-format off */
 static const struct td_impl impls[] = {
+    TD_SIMD(avx512, convolution_depth, TD_f32, .prepare = prepare_depth)
     TD_ONEDNN(convolution, TD_f32 | TD_bf16 | TD_f16)
     TD_SIMD_3(convolution_any, TD_FLOATS | TD_INTS, .prepare = prepare)
     TD_REF(convolution),
