@@ -105,28 +105,43 @@ def matmul_integer(A, B, a_zero_point=0, b_zero_point=0):
     return (A - column(a_zero_point)) @ (B - b_zero_point)
 
 
-def qlinear_matmul(a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point):
+def matmul_integer_to_float(A, B, a_scale, b_scale, a_zero_point=0, b_zero_point=0, bias=0):
+    sums = matmul_integer(A, B, a_zero_point, b_zero_point).astype(F)
+    return (sums * (column(a_scale.astype(F)) * b_scale.astype(F)) + F(bias)).astype(np.float64)
+
+
+def qlinear_matmul(a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point, bias=0):
     low, high = (-128, 127) if np.min(a) < 0 else (0, 255) # as INT8 is drawn, or UINT8
-    sums = matmul_integer(a, b, a_zero_point, b_zero_point).astype(F)
+    sums = (matmul_integer(a, b, a_zero_point, b_zero_point) + bias).astype(F)
     scale = column(a_scale.astype(F)) * b_scale.astype(F) / y_scale.astype(F)
     return np.clip(np.rint(sums * scale) + y_zero_point, low, high).astype(np.int64)
 
 
-def qlinear_conv(x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B=0, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1):
-    low, high = (-128, 127) if np.min(x) < 0 else (0, 255) # as INT8 is drawn, or UINT8
+def conv_integer(x, x_zero_point, w, w_zero_point, stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1):
     x = np.pad(x - x_zero_point, ((0, 0), padding[::2], padding[1::2], (0, 0)))
     w = w - np.reshape(w_zero_point, (-1, 1, 1, 1))
     (n, h, wide, c), (o, each, kh, kw) = x.shape, w.shape
     rows, cols = ((h, wide)[d] - dilation[d] * ((kh, kw)[d] - 1) - 1 for d in (0, 1))
-    sums = np.zeros((n, rows // stride[0] + 1, cols // stride[1] + 1, o), np.int64) + B
+    sums = np.zeros((n, rows // stride[0] + 1, cols // stride[1] + 1, o), np.int64)
     for i in range(kh):
         for j in range(kw):
             part = x[:, i * dilation[0]:, j * dilation[1]:][:, :rows + 1:stride[0], :cols + 1:stride[1]]
             for g in range(groups):
                 of = slice(g * (o // groups), (g + 1) * (o // groups))
                 sums[..., of] += part[..., g * each:(g + 1) * each] @ w[of, :, i, j].T
-    y = np.rint(sums.astype(F) * (x_scale.astype(F) * w_scale.astype(F) / y_scale.astype(F))) + y_zero_point
+    return sums
+
+
+def qlinear_conv(x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B=0, **how):
+    low, high = (-128, 127) if np.min(x) < 0 else (0, 255) # as INT8 is drawn, or UINT8
+    sums = (conv_integer(x, x_zero_point, w, w_zero_point, **how) + B).astype(F)
+    y = np.rint(sums * (x_scale.astype(F) * w_scale.astype(F) / y_scale.astype(F))) + y_zero_point
     return np.clip(y, low, high).astype(np.int64)
+
+
+def conv_integer_to_float(x, x_scale, x_zero_point, w, w_scale, w_zero_point, B=0, **how):
+    sums = conv_integer(x, x_zero_point, w, w_zero_point, **how).astype(F)
+    return (sums * (x_scale.astype(F) * w_scale.astype(F)) + F(B)).astype(np.float64)
 
 
 PRODUCTS = [({"A": (5, 7), "B": (7, 40)}, {}), ({"A": (2, 20, 33), "B": (33, 70), "a_zero_point": (), "b_zero_point": ()}, {}),
@@ -135,6 +150,10 @@ ROUNDED = [({"a": (*batch, 20, 40), "a_scale": rows, "a_zero_point": tuple(rows)
              "b_zero_point": tuple(cols), "y_scale": real(), "y_zero_point": ()}, {})
            for batch, rows, cols in (((), real(), real()), ((2,), real(20), real(33)))]
 
+ROUNDED += [({**ROUNDED[0][0], "bias": index.Narrow((33,), 900)}, {})]
+FLOATS = [({"A": (20, 40), "B": (40, 33), "a_scale": real(), "b_scale": real(33), "a_zero_point": (), "b_zero_point": (33,), "bias": real(33)}, {}),
+          ({"A": (3, 5, 130), "B": (130, 70), "a_scale": real(), "b_scale": real()}, {}),
+          ({"A": (2, 1, 9, 40), "B": (3, 40, 5), "a_scale": real(9), "b_scale": real(5), "a_zero_point": (9,), "bias": real(5)}, {})]
 ROUNDED += [({name: Half(shape, 0) if isinstance(shape, Real) else shape for name, shape in shapes.items()}, p) for shapes, p in ROUNDED]
 
 CONVOLUTIONS = [({"x": x, "x_scale": real(), "x_zero_point": (), "w": w, "w_scale": real(*cols), "w_zero_point": cols, "y_scale": real(), "y_zero_point": (), **more}, how)
@@ -143,10 +162,14 @@ CONVOLUTIONS = [({"x": x, "x_scale": real(), "x_zero_point": (), "w": w, "w_scal
                                               ((1, 9, 9, 21), (21, 1, 3, 3), (21,), {"B": index.Narrow((21,), 900)}, {"padding": (1, 1, 1, 1), "groups": 21}),
                                               ((1, 6, 5, 6), (4, 3, 2, 2), (4,), {}, {"groups": 2}))]
 
+REAL_CONVOLUTIONS = [({name: real(*a) if name == "B" else a for name, a in shapes.items() if name[:2] != "y_"}, how) for shapes, how in CONVOLUTIONS]
+
 TABLE = {
+    "conv_integer_to_float": (conv_integer_to_float, REAL_CONVOLUTIONS, lambda *_: "FP32", "own", "INT8"),
     "qlinear_conv": (qlinear_conv, CONVOLUTIONS, lambda name, _: name, "own", "INT8"),
     "linear_bits": (linear_bits, BLOCKS, lambda *_: "FP32", 16, "UINT8"),
     "matmul_integer": (matmul_integer, PRODUCTS, lambda *_: "INT32", "own", "INT8"),
+    "matmul_integer_to_float": (matmul_integer_to_float, FLOATS, lambda *_: "FP32", "own", "INT8"),
     "qlinear_matmul": (qlinear_matmul, ROUNDED, lambda name, _: name, "own", "INT8"),
     "quantize_per_tensor": (quantize, PLAIN, made), "quantize_per_channel": (by_channel(quantize), CHANNELS, made),
     "dequantize_per_tensor": (dequantize, EIGHT, back, "own", "INT8"),

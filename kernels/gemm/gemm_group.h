@@ -128,7 +128,8 @@ static void td_group_gather(const struct td_rect *r, int64_t i, int64_t rows, in
     g->gather_a(g, r->i + i, rows, p * g->group, copied, to, lanes * 4);
     for (int64_t row = 0; row < rows; row++, to += lanes * 4) {
         uint32_t sum = 0;
-        memset(to + copied, 0, (size_t)(n - copied));
+        if (copied < n)
+            memset(to + copied, 0, (size_t)(n - copied));
         for (int64_t x = 0; x < copied && td_group_flips(g); x++)
             sum += to[x];
         sums[row] = (int32_t)(sum * 128);
@@ -261,10 +262,11 @@ static void td_group_rect(struct td_rect *r)
     td_tiles_release(&tiles);
 }
 
-/* The product. g->group and g->pad are the caller's; scratch: td_gemm_scratch(g) bytes. */
-static inline void td_group_simd(const struct td_gemm *g, void *scratch)
+/* The product, whose rectangles run computes by td_group_rect. g->group and g->pad are the
+ * caller's; scratch: td_gemm_scratch(g) bytes. */
+static inline void td_group_by(const struct td_gemm *g, void *scratch, td_rect_run *run)
 {
-    struct td_gemm_job job = {.g = g, .scratch = scratch, .run = td_group_rect};
+    struct td_gemm_job job = {.g = g, .scratch = scratch, .run = run};
     const char group = (char)('0' + g->group);
     const char name[] = {
         's', 'i',   'm', 'd', ' ', 'A', 'B', '0' + TD_PANEL / 10, '0' + TD_PANEL % 10,
@@ -272,6 +274,11 @@ static inline void td_group_simd(const struct td_gemm *g, void *scratch)
     td_gemm_plan(g, &job.plan);
     job.panels = td_gemm_stored(g, TD_PANEL, td_gemm_lanes(g), name, td_group_fill);
     td_gemm_share(&job);
+}
+
+static inline void td_group_simd(const struct td_gemm *g, void *scratch)
+{
+    td_group_by(g, scratch, td_group_rect);
 }
 
 #endif

@@ -19,15 +19,9 @@ void td_int_mm_ref(const struct td_call *call)
         for (int64_t p = 0; p < g->k; p++)
             sum += (td_get_whole(g->a, (a * g->m + row % g->m) * g->k + p) - za) *
                    (td_get_whole(g->b, (b * g->k + p) * g->n + j) - zb);
-        if (args->y_zero < 0) {
+        if (args->a_scale < 0)
             td_put_whole(out, at, sum);
-            continue;
-        }
-        float scale = (float)td_int_mm_number(call, args->a_scale, i) *
-                      (float)td_int_mm_number(call, args->b_scale, j);
-        td_put_whole(out, at,
-                     td_int_mm_round((int32_t)sum,
-                                     scale / (float)td_int_mm_number(call, args->y_scale, 0),
-                                     (float)td_int_mm_number(call, args->y_zero, 0), out->dtype));
+        else
+            td_int_mm_give(call, at, (int32_t)sum, i, j);
     }
 }

@@ -1,8 +1,13 @@
-/* Convolutions of 8-bit integers with scales and zero points: ONNX's QLinearConv, of images with
- * channels last. */
+/* Convolutions of 8-bit integers with scales and zero points, of images with channels last: ONNX's
+ * QLinearConv, and its ConvInteger with the scales and the bias that follow it. */
 #include "kernels/qconv/qconv.h"
 
 #include <errno.h>
+
+static const int64_t *list_of(const struct td_call *call, int arg)
+{
+    return call->arg[td_qconv_place(call, arg)].ints.v;
+}
 
 /* ---- the rule ---- */
 
@@ -17,8 +22,11 @@ static int check_types(struct td_call *call)
                 {TD_QCONV_X_SCALE, "x_scale", "FP32", TD_f32},
                 {TD_QCONV_W_SCALE, "w_scale", "FP32", TD_f32},
                 {TD_QCONV_Y_SCALE, "y_scale", "FP32", TD_f32}};
-    const struct td_tensor *bias = td_arg(call, TD_QCONV_BIAS);
+    const struct td_tensor *bias = td_arg(call, td_qconv_place(call, TD_QCONV_BIAS));
+    bool rounds = td_qconv_rounds(call);
     for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
+        if (each[i].arg >= TD_QCONV_Y_SCALE && !rounds)
+            continue;
         enum td_dtype type = call->arg[each[i].arg].tensor.dtype;
         if (!(type & each[i].types))
             return td_refuse(call, "%s: is %s; %s is right", each[i].name, td_dtype_name(type),
@@ -35,15 +43,16 @@ static int check_types(struct td_call *call)
             return td_refuse(call, "%s: is of rank %d; its shape must be %s", name, t->rank,
                              i ? "[out, in / groups, h, w]" : "[n, h, w, c]");
     }
-    if (bias && bias->dtype != TD_i32)
-        return td_refuse(call, "B: is %s; INT32 is right", td_dtype_name(bias->dtype));
+    if (bias && bias->dtype != (rounds ? TD_i32 : TD_f32))
+        return td_refuse(call, "B: is %s; %s is right", td_dtype_name(bias->dtype),
+                         rounds ? "INT32" : "FP32");
     return 0;
 }
 
 /* A list of n numbers, of which a single one is for all. */
 static int check_list(struct td_call *call, int i, const char *name, int n, int64_t least)
 {
-    struct td_value *v = &call->arg[i];
+    struct td_value *v = &call->arg[td_qconv_place(call, i)];
     for (int d = 1; v->ints.n == 1 && d < n; d++)
         v->ints.v[d] = v->ints.v[0];
     v->ints.n = n; /* the schema has seen that it is one or n */
@@ -57,7 +66,7 @@ static int check_list(struct td_call *call, int i, const char *name, int n, int6
 static int check_groups(struct td_call *call)
 {
     const struct td_tensor *x = &call->arg[TD_QCONV_X].tensor, *w = &call->arg[TD_QCONV_W].tensor;
-    int64_t groups = call->arg[TD_QCONV_GROUPS].i;
+    int64_t groups = call->arg[td_qconv_place(call, TD_QCONV_GROUPS)].i;
     if (groups < 1 || w->shape[0] % groups || x->shape[3] % groups ||
         x->shape[3] / groups != w->shape[1])
         return td_refuse(call,
@@ -82,20 +91,20 @@ static int check_numbers(struct td_call *call, int i, const char *name, bool cha
 static int check_sizes(struct td_call *call)
 {
     const struct td_tensor *x = &call->arg[TD_QCONV_X].tensor, *w = &call->arg[TD_QCONV_W].tensor;
-    const int64_t *pad = call->arg[TD_QCONV_PADDING].ints.v;
+    const int64_t *pad = list_of(call, TD_QCONV_PADDING);
     for (int d = 0; d < 2; d++) {
         int64_t in = x->shape[1 + d], kernel = w->shape[2 + d];
         if (in > INT32_MAX || kernel > INT32_MAX || !kernel)
             return td_refuse(call, "x, w: %lld elements under a kernel of %lld; 1 to %d are right",
                              (long long)in, (long long)kernel, INT32_MAX);
-        int64_t reach = call->arg[TD_QCONV_DILATION].ints.v[d] * (kernel - 1) + 1;
+        int64_t reach = list_of(call, TD_QCONV_DILATION)[d] * (kernel - 1) + 1;
         int64_t room = in + pad[d] + pad[2 + d];
         if (reach > room)
             return td_refuse(call,
                              "w: the kernel reaches over %lld elements, and x has %lld with its "
                              "padding",
                              (long long)reach, (long long)room);
-        call->out[0].shape[1 + d] = (room - reach) / call->arg[TD_QCONV_STRIDE].ints.v[d] + 1;
+        call->out[0].shape[1 + d] = (room - reach) / list_of(call, TD_QCONV_STRIDE)[d] + 1;
     }
     return 0;
 }
@@ -111,15 +120,19 @@ static int rule(struct td_call *call)
     err = err ? err : check_numbers(call, TD_QCONV_X_ZERO, "x_zero_point", false);
     err = err ? err : check_numbers(call, TD_QCONV_W_SCALE, "w_scale", true);
     err = err ? err : check_numbers(call, TD_QCONV_W_ZERO, "w_zero_point", true);
-    err = err ? err : check_numbers(call, TD_QCONV_Y_SCALE, "y_scale", false);
-    err = err ? err : check_numbers(call, TD_QCONV_Y_ZERO, "y_zero_point", false);
+    bool rounds = td_qconv_rounds(call);
+    err = err || !rounds ? err : check_numbers(call, TD_QCONV_Y_SCALE, "y_scale", false);
+    err = err || !rounds ? err : check_numbers(call, TD_QCONV_Y_ZERO, "y_zero_point", false);
     if (err)
         return err;
-    const struct td_tensor *bias = td_arg(call, TD_QCONV_BIAS), *w = &call->arg[TD_QCONV_W].tensor;
+    const struct td_tensor *bias = td_arg(call, td_qconv_place(call, TD_QCONV_BIAS)),
+                           *w = &call->arg[TD_QCONV_W].tensor;
     if (bias && (bias->rank != 1 || bias->shape[0] != w->shape[0]))
         return td_refuse(call, "B: has %lld numbers; [%lld], one an output channel, is right",
                          (long long)td_numel(bias), (long long)w->shape[0]);
-    call->out[0] = (struct td_tensor){.dtype = call->arg[TD_QCONV_Y_ZERO].tensor.dtype, .rank = 4};
+    call->out[0] = (struct td_tensor){.dtype = TD_f32, .rank = 4};
+    if (rounds)
+        call->out[0].dtype = call->arg[TD_QCONV_Y_ZERO].tensor.dtype;
     call->out[0].shape[0] = call->arg[TD_QCONV_X].tensor.shape[0];
     call->out[0].shape[3] = w->shape[0];
     call->n_out = 1;
@@ -132,20 +145,20 @@ void td_qconv_of(const struct td_call *call, struct td_qconv *c)
 {
     *c = (struct td_qconv){.x = &call->arg[TD_QCONV_X].tensor,
                            .w = &call->arg[TD_QCONV_W].tensor,
-                           .bias = td_arg(call, TD_QCONV_BIAS),
+                           .bias = td_arg(call, td_qconv_place(call, TD_QCONV_BIAS)),
                            .out = &call->out[0]};
     c->images = c->x->shape[0];
     c->channels = c->x->shape[3];
     c->outs = c->w->shape[0];
     c->each = c->w->shape[1];
-    c->groups = call->arg[TD_QCONV_GROUPS].i;
+    c->groups = call->arg[td_qconv_place(call, TD_QCONV_GROUPS)].i;
     for (int d = 0; d < 2; d++) {
         c->in[d] = c->x->shape[1 + d];
         c->kernel[d] = c->w->shape[2 + d];
         c->size[d] = c->out->shape[1 + d];
-        c->stride[d] = call->arg[TD_QCONV_STRIDE].ints.v[d];
-        c->padding[d] = call->arg[TD_QCONV_PADDING].ints.v[d];
-        c->dilation[d] = call->arg[TD_QCONV_DILATION].ints.v[d];
+        c->stride[d] = list_of(call, TD_QCONV_STRIDE)[d];
+        c->padding[d] = list_of(call, TD_QCONV_PADDING)[d];
+        c->dilation[d] = list_of(call, TD_QCONV_DILATION)[d];
     }
 }
 
@@ -270,4 +283,30 @@ const struct td_op td_op_qlinear_conv = {
             NULL},
     .flops = flops,
     .mixes = TD_MAX_RANK,
+    .family = &(const struct td_qconv_family){.rounds = true},
+};
+
+const struct td_op td_op_conv_integer_to_float = {
+    .schema = "conv_integer_to_float(Tensor x, Tensor x_scale, Tensor x_zero_point, Tensor w, "
+              "Tensor w_scale, Tensor w_zero_point, Tensor? B=None, int[2] stride=1, int[4] "
+              "padding=0, int[2] dilation=1, int groups=1) -> Tensor",
+    .doc = "ONNX's ConvInteger, and the scales and the bias that follow it, where x and out are "
+           "[n, h, w, c]: out = (sum of (x - x_zero_point) * (w - w_zero_point)) * (x_scale * "
+           "w_scale) + B in FP32; four paddings are those before h and w, then behind",
+    .rule = rule,
+    .dtypes = TYPES,
+    .impls = impls,
+    .samples =
+        (const char *const[]){
+            "x=[1,n,m,3] " SCALED "w=[5,3,3,3]:INT8 w_scale=[5]:f32 w_zero_point=[5]:INT8 "
+            "B=[5]:f32 stride=2 padding=2",
+            "x=[2,n,5,m] " SCALED "w=[40,m,1,1] w_scale=[]:f32 w_zero_point=[]",
+            "x=[1,n,m,19] " SCALED "w=[19,1,3,2] w_scale=[19]:f32 w_zero_point=[19] "
+            "B=[19]:f32 padding=[1,2,0,1] groups=19",
+            "x=[1,n,9,6] " SCALED "w=[4,3,2,2] w_scale=[4]:f32 w_zero_point=[] "
+            "padding=1 dilation=2 groups=2",
+            NULL},
+    .flops = flops,
+    .mixes = TD_MAX_RANK,
+    .family = &(const struct td_qconv_family){.rounds = false},
 };

@@ -1,4 +1,4 @@
-/* A checked call of qlinear_conv, its numbers by name. */
+/* A checked call of qlinear_conv or conv_integer_to_float, its numbers by name. */
 #ifndef TD_KERNELS_QCONV_H
 #define TD_KERNELS_QCONV_H
 
@@ -6,7 +6,7 @@
 #include "kernels/gemm/gemm.h"
 #include "kernels/int_mm/int_mm.h"
 
-enum { /* arguments */
+enum { /* arguments of qlinear_conv; conv_integer_to_float has none of y */
        TD_QCONV_X,
        TD_QCONV_X_SCALE,
        TD_QCONV_X_ZERO,
@@ -21,6 +21,22 @@ enum { /* arguments */
        TD_QCONV_DILATION,
        TD_QCONV_GROUPS,
 };
+
+/* td_op.family. */
+struct td_qconv_family {
+    bool rounds; /* to y's 8 bits; else results are FP32, and so is the bias */
+};
+
+static inline bool td_qconv_rounds(const struct td_call *call)
+{
+    return ((const struct td_qconv_family *)call->op->family)->rounds;
+}
+
+/* The place of an argument, which the operator has. */
+static inline int td_qconv_place(const struct td_call *call, int arg)
+{
+    return arg < TD_QCONV_Y_SCALE || td_qconv_rounds(call) ? arg : arg - 2;
+}
 
 struct td_qconv {
     const struct td_tensor *x, *w, *bias, *out; /* borrowed; bias NULL: none */
@@ -45,12 +61,13 @@ static inline double td_qconv_number(const struct td_call *call, int arg, int64_
     return td_get_real(t, td_numel(t) == 1 ? 0 : o);
 }
 
-/* What sums of channel o are multiplied by before they are rounded. */
+/* What sums of channel o are multiplied by. */
 static inline float td_qconv_scale(const struct td_call *call, int64_t o)
 {
-    return (float)td_qconv_number(call, TD_QCONV_X_SCALE, 0) *
-           (float)td_qconv_number(call, TD_QCONV_W_SCALE, o) /
-           (float)td_qconv_number(call, TD_QCONV_Y_SCALE, 0);
+    float scale = (float)td_qconv_number(call, TD_QCONV_X_SCALE, 0) *
+                  (float)td_qconv_number(call, TD_QCONV_W_SCALE, o);
+    return td_qconv_rounds(call) ? scale / (float)td_qconv_number(call, TD_QCONV_Y_SCALE, 0)
+                                 : scale;
 }
 
 /* The vector rows compute it in bands of so many pixels of all images, each a product of what lies

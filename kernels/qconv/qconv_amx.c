@@ -1,4 +1,4 @@
-/* qlinear_conv in tiles, which know every signedness. */
+/* Convolutions of 8 bits in tiles, which know every signedness. */
 #define TD_TILES
 #include "kernels/qconv/qconv_group.h"
 

@@ -1,4 +1,4 @@
-/* Depthwise convolutions of qlinear_conv: vectors along the channels, which need no products of
+/* Depthwise convolutions of 8 bits: vectors along the channels, which need no products of
  * neighbours. */
 #ifndef TD_KERNELS_QCONV_DEEP_H
 #define TD_KERNELS_QCONV_DEEP_H
@@ -51,15 +51,15 @@ static void td_q_deep_rows(void *arg, int64_t begin, int64_t end)
     for (int64_t at = begin; at < end && !td_stopped(); at++) {
         int64_t y = at % c->size[0] * c->stride[0] - c->padding[0], inside[4];
         int64_t row = (at / c->size[0] * c->in[0] + y) * c->in[1];
-        uint8_t *out = (uint8_t *)c->out->data + at * c->size[1] * c->outs;
+        int64_t to = at * c->size[1] * c->outs;
         td_q_inside(y, c->kernel[0], c->dilation[0], c->in[0], &inside[0], &inside[1]);
-        for (int64_t i = 0; i < c->size[1]; i++, out += c->outs) {
+        for (int64_t i = 0; i < c->size[1]; i++, to += c->outs) {
             int64_t x = i * c->stride[1] - c->padding[1];
             const uint8_t *corner = first + (row + x) * c->channels;
             td_q_inside(x, c->kernel[1], c->dilation[1], c->in[1], &inside[2], &inside[3]);
             for (int64_t ch = 0; ch < c->channels; ch += TD_LANES)
-                td_q_store(out + ch, c->channels - ch,
-                           td_q_round(&job, td_q_deep_sum(&job, inside, corner, last, ch), ch));
+                td_q_give(&job, to + ch, c->channels - ch,
+                          td_q_deep_sum(&job, inside, corner, last, ch), ch);
         }
     }
 }

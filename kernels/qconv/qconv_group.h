@@ -1,7 +1,8 @@
-/* qlinear_conv by the products of gemm_group.h: what lies under the kernel is gathered as rows of
- * bytes are copied for them, and sums are rounded while they are in a cache. Signed x becomes
- * unsigned by its sign bit, which moves its zero point by 128 as well. Zero points are taken into
- * account by the sums of the weight's channels, and of what was gathered where w has one. */
+/* Convolutions of 8 bits by the products of gemm_group.h: what lies under the kernel is gathered as
+ * rows of bytes are copied for them, and sums become results while they are in a cache. Signed x
+ * becomes unsigned by its sign bit, which moves its zero point by 128 as well. Zero points are
+ * taken into account by the sums of the weight's channels, and of what was gathered where w has
+ * one. */
 #ifndef TD_KERNELS_QCONV_GROUP_H
 #define TD_KERNELS_QCONV_GROUP_H
 
@@ -158,13 +159,13 @@ static void td_q_rect(struct td_rect *r)
     td_group_rect(r);
     for (int64_t i = 0; i < r->rows; i++) {
         int32_t *sum = (int32_t *)(void *)r->c + i * r->ldc;
-        uint8_t *out = (uint8_t *)job.c.out->data + (job.first + r->i + i) * job.c.outs + r->j;
+        int64_t at = (job.first + r->i + i) * job.c.outs + r->j;
         if (job.w_zero)
             td_q_take_zeros(r, i, sum);
         for (int64_t j = 0; j < r->cols; j += TD_LANES) {
             td_vi v;
             memcpy(&v, sum + j, sizeof v);
-            td_q_store(out + j, r->cols - j, td_q_round(&job, v, r->j + j));
+            td_q_give(&job, at + j, r->cols - j, v, r->j + j);
         }
     }
 }
@@ -243,12 +244,14 @@ static void td_q_channels(struct td_qjob *job)
     const struct td_tensor *w_scale = &arg[TD_QCONV_W_SCALE].tensor,
                            *w_zero = &arg[TD_QCONV_W_ZERO].tensor;
     float x_scale = *(const float *)arg[TD_QCONV_X_SCALE].tensor.data;
-    float y_scale = *(const float *)arg[TD_QCONV_Y_SCALE].tensor.data;
+    float y_scale = job->bits ? *(const float *)arg[TD_QCONV_Y_SCALE].tensor.data : 1;
     int64_t room = (c->outs + TD_LANES - 1) / TD_LANES * TD_LANES, step = td_numel(w_scale) > 1;
     memset(job->add, 0, (size_t)room * 4);
     memset(job->scale, 0, (size_t)room * 4);
-    if (c->bias)
+    if (c->bias && job->bits)
         memcpy(job->add, c->bias->data, (size_t)c->outs * 4);
+    else if (c->bias)
+        job->bias = c->bias->data;
     for (int64_t o = 0; o < c->outs; o++)
         job->scale[o] = x_scale * ((const float *)w_scale->data)[o * step] / y_scale;
     for (int64_t i = 0; i < td_numel(w_zero); i++)
@@ -263,9 +266,14 @@ static void td_q_begin(struct td_qjob *job, const struct td_call *call)
     job->call = call;
     job->flip = job->c.x->dtype == TD_i8 ? 128 : 0;
     job->zero = (int32_t)td_qconv_number(call, TD_QCONV_X_ZERO, 0) + job->flip;
-    job->y_zero = (int32_t)td_qconv_number(call, TD_QCONV_Y_ZERO, 0);
-    job->low = (float)((type == TD_u8 ? 0 : -128) - job->y_zero);
-    job->high = (float)((type == TD_u8 ? 255 : 127) - job->y_zero);
+    if (td_qconv_rounds(call)) {
+        job->bits = call->out[0].data;
+        job->y_zero = (int32_t)td_qconv_number(call, TD_QCONV_Y_ZERO, 0);
+        job->low = (float)((type == TD_u8 ? 0 : -128) - job->y_zero);
+        job->high = (float)((type == TD_u8 ? 255 : 127) - job->y_zero);
+    } else {
+        job->reals = call->out[0].data;
+    }
     job->add = (int32_t *)(void *)((char *)call->scratch + job->cut.at_add);
     job->scale = (float *)(void *)((char *)call->scratch + job->cut.at_scale);
     td_q_channels(job);

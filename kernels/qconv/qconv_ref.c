@@ -28,12 +28,18 @@ void td_qconv_ref(const struct td_call *call)
 {
     struct td_qconv c;
     td_qconv_of(call, &c);
-    float zero = (float)td_qconv_number(call, TD_QCONV_Y_ZERO, 0);
+    bool rounds = td_qconv_rounds(call);
+    float zero = rounds ? (float)td_qconv_number(call, TD_QCONV_Y_ZERO, 0) : 0;
     for (int64_t at = 0, n = td_numel(c.out); at < n && !td_stopped(); at++) {
         int64_t o = at % c.outs, pixel = at / c.outs;
         int64_t x = pixel % c.size[1], y = pixel / c.size[1] % c.size[0];
         int64_t sum = sum_of(call, &c, pixel / c.size[1] / c.size[0], o,
                              y * c.stride[0] - c.padding[0], x * c.stride[1] - c.padding[1]);
+        if (!rounds) {
+            float real = (float)(int32_t)sum * td_qconv_scale(call, o);
+            ((float *)c.out->data)[at] = c.bias ? real + ((const float *)c.bias->data)[o] : real;
+            continue;
+        }
         sum += c.bias ? td_get_whole(c.bias, o) : 0;
         td_put_whole(c.out, at,
                      td_int_mm_round((int32_t)sum, td_qconv_scale(call, o), zero, c.out->dtype));

@@ -1,11 +1,9 @@
-/* What the vector forms of qlinear_conv share: what a call is, and how sums become 8 bits. */
+/* What the vector forms of qlinear_conv share: what a call is, and how its sums become 8 bits. */
 #ifndef TD_KERNELS_QCONV_ROUND_H
 #define TD_KERNELS_QCONV_ROUND_H
 
+#include "kernels/int_mm/int_mm_round.h"
 #include "kernels/qconv/qconv.h"
-#include "kernels/vec.h"
-
-typedef uint8_t td_qbytes __attribute__((vector_size(TD_LANES)));
 
 struct td_qjob {
     const struct td_call *call;
@@ -19,6 +17,9 @@ struct td_qjob {
     float *scale;
     float low, high;
     int32_t y_zero;
+    uint8_t *bits; /* results; NULL: these are reals */
+    float *reals;
+    const float *bias; /* of reals; NULL: none */
 };
 
 static inline int32_t td_q_element(const struct td_tensor *t, int64_t i)
@@ -26,29 +27,21 @@ static inline int32_t td_q_element(const struct td_tensor *t, int64_t i)
     return t->dtype == TD_u8 ? ((const uint8_t *)t->data)[i] : ((const int8_t *)t->data)[i];
 }
 
-TD_INLINE td_qbytes td_q_round(const struct td_qjob *job, td_vi sum, int64_t o)
+/* Makes results of the sums of channels o and on, of which left are to be stored from element at
+ * on. */
+TD_INLINE void td_q_give(const struct td_qjob *job, int64_t at, int64_t left, td_vi sum, int64_t o)
 {
-    const float big = 12582912; /* 1.5 * 2^23: what is added to it is rounded to a whole number */
     td_vi add;
-    td_vf low = td_set(job->low), high = td_set(job->high);
     memcpy(&add, job->add + o, sizeof add);
     sum = (td_vi)((td_vu)sum + (td_vu)add);
     td_vf y = __builtin_convertvector(sum, td_vf) * td_load(job->scale + o);
-    td_vi number = y == y; /* NaN becomes the least */
-    y = (td_vf)(((td_vi)y & number) | ((td_vi)low & ~number));
-    td_vi over = y > low, under = y < high;
-    y = (td_vf)(((td_vi)y & over) | ((td_vi)low & ~over));
-    y = (td_vf)(((td_vi)y & under) | ((td_vi)high & ~under));
-    td_vi whole = __builtin_convertvector((y + big) - big, td_vi) + job->y_zero;
-    return __builtin_convertvector(whole, td_qbytes);
-}
-
-TD_INLINE void td_q_store(uint8_t *to, int64_t left, td_qbytes v)
-{
-    if (left >= TD_LANES)
-        memcpy(to, &v, sizeof v);
-    else
-        td_copy_few(to, &v, left, 1);
+    if (job->bits) {
+        td_q_store(job->bits + at, left, td_q_narrow(y, job->low, job->high, job->y_zero));
+        return;
+    }
+    if (job->bias)
+        y += td_load_next(job->bias + o, left, 0);
+    td_store_next(job->reals + at, left, y);
 }
 
 #endif

@@ -1,4 +1,5 @@
-/* qlinear_conv, vector form: four products a lane where the level has VNNI, two elsewhere. */
+/* Convolutions of 8 bits, vector form: four products a lane where the level has VNNI, two
+ * elsewhere. */
 #include "kernels/qconv/qconv_group.h"
 
 TD_KERNEL(qconv)
