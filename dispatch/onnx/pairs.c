@@ -2,68 +2,40 @@
  * DequantizeLinear and QuantizeLinear. Convolutions and products between such a pair become
  * QLinearConv, QLinearMatMul and QGemm; what only moves elements, or takes the largest, is done to
  * the 8 bits where the pair has the same scale. Others stay: plans make one loop of them. */
-#include "dispatch/onnx/file.h"
+#include "dispatch/onnx/pairs.h"
 #include "kernels/elementwise.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-
-struct pairs {
-    struct td_onnx_reader *r;
-    struct td_model *model;
-    struct td_node *node;            /* of the graph */
-    int *maker, *constant, *readers; /* by value, as in gather.c */
-    int *reader;                     /* by value: 1 + the last node that reads it */
-    int n_values;                    /* that these lists have */
-};
 
 struct scaled {             /* a value in 8 bits, and what it stands for */
     int value, scale, zero; /* values, the last two of constants */
     const struct td_tensor *by, *nought;
 };
 
-static bool is(const struct td_node *node, const char *domain, const char *op)
-{
-    const struct td_onnx_form *form = node->form;
-    return node->lower == td_onnx_walk && !strcmp(node->op, op) &&
-           (!strcmp(form->row->domain, "") || !strcmp(form->row->domain, domain));
-}
-
-static int operand_value(const struct td_node *node, const char *name)
-{
-    int i = td_node_find(node, name);
-    return i >= 0 && node->operand[i].kind == TD_OPERAND_value ? node->operand[i].value : -1;
-}
-
-static const struct td_tensor *constant_of(const struct pairs *p, int value)
-{
-    return value >= 0 && p->constant[value] ? &p->model->constant[p->constant[value] - 1].tensor
-                                            : NULL;
-}
-
 /* The DequantizeLinear or QuantizeLinear node's numbers: scales in FP32, zero points of whole
  * numbers, both constant, one or, for an axis, some. */
-static bool read_scaled(const struct pairs *p, const struct td_node *node, bool back,
+static bool read_scaled(const struct td_pairs *p, const struct td_node *node, bool back,
                         struct scaled *s)
 {
-    s->value = operand_value(node, "x");
-    s->scale = operand_value(node, back ? "x_scale" : "y_scale");
-    s->zero = operand_value(node, back ? "x_zero_point" : "y_zero_point");
-    s->by = constant_of(p, s->scale);
-    s->nought = constant_of(p, s->zero);
+    s->value = td_pairs_operand(node, "x");
+    s->scale = td_pairs_operand(node, back ? "x_scale" : "y_scale");
+    s->zero = td_pairs_operand(node, back ? "x_zero_point" : "y_zero_point");
+    s->by = td_pairs_constant(p, s->scale);
+    s->nought = td_pairs_constant(p, s->zero);
     return s->value >= 0 && s->by && s->nought && s->by->dtype == TD_f32 &&
            td_node_int(node, "block_size", 0) == 0 && td_node_int(node, "output_dtype", 0) == 0 &&
            td_numel(s->by) == td_numel(s->nought) && td_numel(s->by) > 0;
 }
 
 /* The pair's first half, if the value is made by one. */
-static const struct td_node *dequantized(const struct pairs *p, int value, struct scaled *s)
+static const struct td_node *dequantized(const struct td_pairs *p, int value, struct scaled *s)
 {
     const struct td_node *node =
         value >= 0 && p->maker[value] ? &p->node[p->maker[value] - 1] : NULL;
-    return node && is(node, "com.microsoft", "DequantizeLinear") && read_scaled(p, node, true, s)
+    return node && td_pairs_is(node, "com.microsoft", "DequantizeLinear") &&
+                   read_scaled(p, node, true, s)
                ? node
                : NULL;
 }
@@ -86,7 +58,7 @@ static bool is_weight(const struct scaled *s, const struct td_node *from, int64_
 
 /* The QuantizeLinear that alone reads node's only result, directly or behind a Relu that cuts
  * nothing off that it does not; *relu: that one, or -1. */
-static int quantizer(const struct pairs *p, int at, struct scaled *s, int *relu)
+static int quantizer(const struct td_pairs *p, int at, struct scaled *s, int *relu)
 {
     *relu = -1;
     for (int turn = 0; turn < 2; turn++) {
@@ -95,13 +67,13 @@ static int quantizer(const struct pairs *p, int at, struct scaled *s, int *relu)
             return -1;
         at = p->reader[out] - 1;
         const struct td_node *node = &p->node[at];
-        if (is(node, "com.microsoft", "QuantizeLinear")) {
+        if (td_pairs_is(node, "com.microsoft", "QuantizeLinear")) {
             bool right = read_scaled(p, node, false, s) && is_one_of_8(s) && node->n_outs == 1;
             if (right && *relu >= 0) /* 0 is the least that there is */
                 right = td_get_real(s->nought, 0) == (s->nought->dtype == TD_u8 ? 0 : -128);
             return right ? at : -1;
         }
-        if (!is(node, "", "Relu") || *relu >= 0)
+        if (!td_pairs_is(node, "", "Relu") || *relu >= 0)
             return -1;
         *relu = at;
     }
@@ -109,7 +81,7 @@ static int quantizer(const struct pairs *p, int at, struct scaled *s, int *relu)
 }
 
 /* Whether the bias is INT32 in the scale of the product's sums, *whole, or absent, -1. */
-static bool is_bias(const struct pairs *p, int value, const struct scaled *x,
+static bool is_bias(const struct td_pairs *p, int value, const struct scaled *x,
                     const struct scaled *w, int64_t n, int *whole)
 {
     struct scaled b;
@@ -117,7 +89,7 @@ static bool is_bias(const struct pairs *p, int value, const struct scaled *x,
     if (value < 0)
         return true;
     const struct td_node *from = dequantized(p, value, &b);
-    const struct td_tensor *t = from ? constant_of(p, b.value) : NULL;
+    const struct td_tensor *t = from ? td_pairs_constant(p, b.value) : NULL;
     if (!t || t->dtype != TD_i32 || t->rank != 1 || t->shape[0] != n || b.nought->dtype != TD_i32 ||
         (td_numel(b.by) != 1 && td_numel(b.by) != n))
         return false;
@@ -134,49 +106,9 @@ static bool is_bias(const struct pairs *p, int value, const struct scaled *x,
     return true;
 }
 
-/* ---- new nodes ---- */
-
-static void add_value(struct td_node *node, const char *name, int value)
-{
-    struct td_node_operand *o = (struct td_node_operand *)&node->operand[node->n_operands++];
-    *o = (struct td_node_operand){.name = name, .kind = TD_OPERAND_value, .value = value};
-}
-
-/* Puts a node of another operator, with the attributes of node at, in the place of the one that
- * quantizes. names: of its values, as many as there are, of which those below 0 are left out. */
-static int replace(struct pairs *p, int at, int relu, int last, const char *domain, const char *op,
-                   const char *const *names, const int *values, int n)
-{
-    const struct td_node *from = &p->node[at];
-    const struct td_onnx_form *form;
-    int err = td_onnx_form_of(p->r, domain, op, &form);
-    struct td_node made = *from;
-    made.op = op;
-    made.form = form;
-    made.out = p->node[last].out;
-    made.n_outs = 1;
-    made.n_operands = 0;
-    made.operand =
-        td_program_alloc(p->model, sizeof *made.operand * (size_t)(n + from->n_operands));
-    if (err || !made.operand)
-        return -ENOMEM;
-    for (int i = 0; i < n; i++)
-        if (values[i] >= 0)
-            add_value(&made, names[i], values[i]);
-    for (int i = 0; i < from->n_operands; i++)
-        for (int k = form->n_inputs; k < form->n; k++)
-            if (!strcmp(from->operand[i].name, form->operand[k].name))
-                ((struct td_node_operand *)made.operand)[made.n_operands++] = from->operand[i];
-    p->node[at].n_outs = 0; /* left out, and so is a Relu between */
-    if (relu >= 0)
-        p->node[relu].n_outs = 0;
-    p->node[last] = made;
-    return 1;
-}
-
 /* What each of these gives: 1: it is joined, 0: it stays; -ENOMEM. */
 
-static int join_conv(struct pairs *p, int at)
+static int join_conv(struct td_pairs *p, int at)
 {
     static const char *const names[] = {"x",       "x_scale",      "x_zero_point",
                                         "w",       "w_scale",      "w_zero_point",
@@ -184,32 +116,33 @@ static int join_conv(struct pairs *p, int at)
     const struct td_node *node = &p->node[at];
     struct scaled x, w, y;
     int relu, bias, last = quantizer(p, at, &y, &relu);
-    const struct td_node *of_w = dequantized(p, operand_value(node, "W"), &w);
-    const struct td_tensor *weight = of_w ? constant_of(p, w.value) : NULL;
-    if (last < 0 || !weight || !dequantized(p, operand_value(node, "X"), &x) || !is_one_of_8(&x) ||
-        weight->rank < 3 || !is_weight(&w, of_w, 0, weight->rank, weight->shape[0]) ||
-        !is_bias(p, operand_value(node, "B"), &x, &w, weight->shape[0], &bias))
+    const struct td_node *of_w = dequantized(p, td_pairs_operand(node, "W"), &w);
+    const struct td_tensor *weight = of_w ? td_pairs_constant(p, w.value) : NULL;
+    if (last < 0 || !weight || !dequantized(p, td_pairs_operand(node, "X"), &x) ||
+        !is_one_of_8(&x) || weight->rank < 3 ||
+        !is_weight(&w, of_w, 0, weight->rank, weight->shape[0]) ||
+        !is_bias(p, td_pairs_operand(node, "B"), &x, &w, weight->shape[0], &bias))
         return 0;
     const int values[] = {x.value, x.scale, x.zero, w.value, w.scale,
                           w.zero,  y.scale, y.zero, bias};
-    return replace(p, at, relu, last, "", "QLinearConv", names, values, 9);
+    return td_pairs_replace(p, at, relu, last, "", "QLinearConv", names, values, 9);
 }
 
-static int join_matmul(struct pairs *p, int at)
+static int join_matmul(struct td_pairs *p, int at)
 {
     static const char *const names[] = {"a",       "a_scale",      "a_zero_point", "b",
                                         "b_scale", "b_zero_point", "y_scale",      "y_zero_point"};
     const struct td_node *node = &p->node[at];
     struct scaled a, b, y;
     int relu, last = quantizer(p, at, &y, &relu);
-    const struct td_node *of_b = dequantized(p, operand_value(node, "B"), &b);
-    const struct td_tensor *weight = of_b ? constant_of(p, b.value) : NULL;
-    if (last < 0 || !of_b || !dequantized(p, operand_value(node, "A"), &a) || !is_one_of_8(&a) ||
+    const struct td_node *of_b = dequantized(p, td_pairs_operand(node, "B"), &b);
+    const struct td_tensor *weight = of_b ? td_pairs_constant(p, b.value) : NULL;
+    if (last < 0 || !of_b || !dequantized(p, td_pairs_operand(node, "A"), &a) || !is_one_of_8(&a) ||
         !(weight && weight->rank == 2 ? is_weight(&b, of_b, 1, 2, weight->shape[1])
                                       : is_one_of_8(&b)))
         return 0;
     const int values[] = {a.value, a.scale, a.zero, b.value, b.scale, b.zero, y.scale, y.zero};
-    return replace(p, at, relu, last, "", "QLinearMatMul", names, values, 8);
+    return td_pairs_replace(p, at, relu, last, "", "QLinearMatMul", names, values, 8);
 }
 
 static bool is_plain_gemm(const struct td_node *node)
@@ -223,7 +156,7 @@ static bool is_plain_gemm(const struct td_node *node)
     return td_node_int(node, "transA", 0) == 0;
 }
 
-static int join_gemm(struct pairs *p, int at)
+static int join_gemm(struct td_pairs *p, int at)
 {
     static const char *const names[] = {"A", "a_scale", "a_zero_point",
                                         "B", "b_scale", "b_zero_point",
@@ -231,17 +164,17 @@ static int join_gemm(struct pairs *p, int at)
     const struct td_node *node = &p->node[at];
     struct scaled a, b, y;
     int relu, bias, last = quantizer(p, at, &y, &relu);
-    const struct td_node *of_b = dequantized(p, operand_value(node, "B"), &b);
-    const struct td_tensor *weight = of_b ? constant_of(p, b.value) : NULL;
+    const struct td_node *of_b = dequantized(p, td_pairs_operand(node, "B"), &b);
+    const struct td_tensor *weight = of_b ? td_pairs_constant(p, b.value) : NULL;
     int axis = td_node_int(node, "transB", 0) ? 0 : 1;
     if (last < 0 || !weight || weight->rank != 2 || !is_plain_gemm(node) ||
-        !dequantized(p, operand_value(node, "A"), &a) || !is_one_of_8(&a) ||
+        !dequantized(p, td_pairs_operand(node, "A"), &a) || !is_one_of_8(&a) ||
         !is_weight(&b, of_b, axis, 2, weight->shape[axis]) ||
-        !is_bias(p, operand_value(node, "C"), &a, &b, weight->shape[axis], &bias))
+        !is_bias(p, td_pairs_operand(node, "C"), &a, &b, weight->shape[axis], &bias))
         return 0;
     const int values[] = {a.value, a.scale, a.zero,  b.value, b.scale,
                           b.zero,  bias,    y.scale, y.zero};
-    return replace(p, at, relu, last, "com.microsoft", "QGemm", names, values, 9);
+    return td_pairs_replace(p, at, relu, last, "com.microsoft", "QGemm", names, values, 9);
 }
 
 static bool are_same(const struct td_tensor *a, const struct td_tensor *b)
@@ -251,7 +184,7 @@ static bool are_same(const struct td_tensor *a, const struct td_tensor *b)
 }
 
 /* What gives only elements that it is given: the same in 8 bits. */
-static int join_move(struct pairs *p, int at)
+static int join_move(struct td_pairs *p, int at)
 {
     const struct td_node *node = &p->node[at];
     struct scaled x, y;
@@ -277,12 +210,12 @@ static int join_move(struct pairs *p, int at)
 /* ---- a product's second matrix ---- */
 
 /* QGemm's constant B is transposed once, here. */
-static int turn_gemm(struct pairs *p, int at)
+static int turn_gemm(struct td_pairs *p, int at)
 {
     struct td_node *node = &p->node[at];
     int b = td_node_find(node, "B"), turned = td_node_find(node, "transB");
     const struct td_tensor *weight =
-        b < 0 || turned < 0 ? NULL : constant_of(p, operand_value(node, "B"));
+        b < 0 || turned < 0 ? NULL : td_pairs_constant(p, td_pairs_operand(node, "B"));
     if (!weight || weight->rank != 2 || td_node_int(node, "transB", 0) != 1 ||
         td_dtype_size(weight->dtype) != 1)
         return 0;
@@ -310,26 +243,28 @@ static int turn_gemm(struct pairs *p, int at)
 
 /* ---- the graph ---- */
 
-static int join(struct pairs *p, int at)
+static int join(struct td_pairs *p, int at)
 {
     static const char *const moves[] = {"MaxPool", "Reshape",   "Flatten",  "Transpose",
                                         "Squeeze", "Unsqueeze", "Identity", NULL};
     const struct td_node *node = &p->node[at];
     if (node->lower != td_onnx_walk || node->n_outs != 1)
         return 0;
-    if (is(node, "", "Conv"))
+    if (td_pairs_is(node, "", "Conv"))
         return join_conv(p, at);
-    if (is(node, "", "MatMul"))
+    if (td_pairs_is(node, "", "MatMul"))
         return join_matmul(p, at);
-    if (is(node, "", "Gemm"))
+    if (td_pairs_is(node, "", "Gemm"))
         return join_gemm(p, at);
+    if (td_pairs_is(node, "", "Mul"))
+        return td_pairs_join_dynamic(p, at);
     for (int i = 0; moves[i]; i++)
-        if (is(node, "", moves[i]))
+        if (td_pairs_is(node, "", moves[i]))
             return join_move(p, at);
     return 0;
 }
 
-static void look(struct pairs *p)
+static void look(struct td_pairs *p)
 {
     const struct td_node_graph *graph = &p->model->graph;
     memset(p->maker, 0, sizeof *p->maker * 4 * (size_t)p->n_values);
@@ -347,7 +282,7 @@ static void look(struct pairs *p)
 }
 
 /* Removes joined nodes, and DequantizeLinear nodes whose results have no reader. */
-static void leave_out(struct pairs *p)
+static void leave_out(struct td_pairs *p)
 {
     struct td_node_graph *graph = &p->model->graph;
     int n = 0;
@@ -358,7 +293,7 @@ static void leave_out(struct pairs *p)
     look(p);
     for (int i = n = 0; i < graph->n_nodes; i++) {
         const struct td_node *node = &graph->node[i];
-        if (!is(node, "com.microsoft", "DequantizeLinear") || node->n_outs != 1 ||
+        if (!td_pairs_is(node, "com.microsoft", "DequantizeLinear") || node->n_outs != 1 ||
             node->out[0] < 0 || p->readers[node->out[0]])
             graph->node[n++] = graph->node[i];
     }
@@ -376,7 +311,7 @@ static bool has_any(const struct td_node_graph *graph)
 int td_onnx_join_pairs(struct td_onnx_reader *r)
 {
     struct td_node_graph *graph = &r->model->graph;
-    struct pairs p = {.r = r, .model = r->model, .n_values = r->model->n_values + 1};
+    struct td_pairs p = {.r = r, .model = r->model, .n_values = r->model->n_values + 1};
     int done = 0, any = 0;
     if (!has_any(graph))
         return 0;
@@ -393,7 +328,7 @@ int td_onnx_join_pairs(struct td_onnx_reader *r)
     if (any && done >= 0)
         leave_out(&p);
     for (int i = 0; i < graph->n_nodes && done >= 0; i++)
-        if (is(&graph->node[i], "com.microsoft", "QGemm"))
+        if (td_pairs_is(&graph->node[i], "com.microsoft", "QGemm"))
             done = turn_gemm(&p, i);
     free(p.maker);
     return done < 0 ? done : 0;

@@ -58,10 +58,12 @@ static int place(struct layout *l, struct td_plan_step *step, struct td_model_pa
 /* Whether a convolution can be turned, or has been written with channels last. */
 static bool has_conv(const struct layout *l)
 {
-    const struct td_handle *last = td_registry_find("qlinear_conv");
+    const struct td_handle *last = td_registry_find("qlinear_conv"),
+                           *real = td_registry_find("conv_integer_to_float");
     for (int s = 0; s < l->plan->n_steps; s++) {
         const struct td_plan_step *step = &l->plan->step[s];
-        if (step->handle && (step->handle == last || td_layout_is_conv(l, step)))
+        if (step->handle &&
+            (step->handle == last || step->handle == real || td_layout_is_conv(l, step)))
             return true;
     }
     return false;

@@ -40,8 +40,8 @@ bool td_layout_is_whole(const struct layout *l, const struct td_plan_use *use,
                         const struct td_tensor *as);
 /* The value's twin; appends a permute that makes it if there is none. -ENOMEM. */
 int td_layout_twin(struct layout *l, int value, const char *node);
-/* Appends a step to the new ones, as it is, or so that it makes only the twin of its result.
- * -ENOMEM. */
+/* Appends a step to the new ones, as it is, or so that it makes only the twin of its (first)
+ * result. -ENOMEM. */
 int td_layout_append(struct layout *l, const struct td_plan_step *step);
 int td_layout_give_twin(struct layout *l, struct td_plan_step *step);
 

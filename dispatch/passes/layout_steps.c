@@ -201,6 +201,21 @@ static int turn_cat(struct layout *l, struct td_plan_step *step)
     return err ? err : td_layout_give_twin(l, step);
 }
 
+/* Whether it quantizes an image, whose twin there is, as its elements want it. */
+static bool is_quantized(const struct layout *l, const struct td_plan_step *step)
+{
+    const struct td_plan_use *use = td_step_use(step, 0, -1);
+    return !strcmp(step->handle->full, "dynamic_quantize_linear") && use &&
+           td_layout_is_whole(l, use, &step->arg[0].value.tensor) &&
+           td_like(l, use->value)->rank == 4 && l->twin[use->value] >= 0;
+}
+
+static int turn_quantized(struct layout *l, struct td_plan_step *step)
+{
+    int err = turn(l, step, td_step_use(step, 0, -1));
+    return err ? err : td_layout_give_twin(l, step);
+}
+
 /* ---- pools and pads ---- */
 
 /* The 3D pool that computes this 2D pool with channels last, or NULL. Its dimensions are h, w, c,
@@ -275,6 +290,7 @@ int td_layout_turn(struct layout *l, struct td_plan_step *step)
               : is_mean(l, step, &keeps)   ? turn_mean(l, step, keeps)
               : is_cat(l, step)            ? turn_cat(l, step)
               : is_pad(l, step)            ? turn_pad(l, step)
+              : is_quantized(l, step)      ? turn_quantized(l, step)
                                            : 1;
     return err > 0 ? 0 : err ? err : 1;
 }

@@ -102,9 +102,19 @@ int td_layout_twin(struct layout *l, int value, const char *node)
 int td_layout_give_twin(struct layout *l, struct td_plan_step *step)
 {
     struct td_tensor last = last_of(td_like(l, step->value));
-    int value = step->value, twin = new_value(l, &last);
-    if (twin < 0)
-        return twin;
+    int value = step->value, twin = new_value(l, &last), err = 0;
+    for (int i = 1; i < step->n_outs && twin >= 0 && !err; i++) {
+        struct td_tensor like = *td_like(l, value + i);
+        int now = new_value(l, &like);
+        err = now < 0 ? now : 0;
+        if (!err) {
+            l->now[value + i] = now;
+            l->plan->value[now].result = i;
+            l->plan->value[value + i].result = 0; /* of no step, and of no use */
+        }
+    }
+    if (twin < 0 || err)
+        return err ? err : twin;
     l->twin[value] = twin;
     l->plain[value] = false;
     step->value = twin;

@@ -135,6 +135,43 @@ class Models(service.ServiceTest):
         heavy = [op for op in calls if op in ("permute", "qlinear_conv", "conv2d_channels_last", "convolution", "max_pool2d", "max_pool3d")]
         self.assertEqual(heavy, ["permute", "qlinear_conv", "max_pool3d", "qlinear_conv"] + ["permute"] * (len(heavy) > 4)) # unless what reads it reads strides
 
+    def test_plan_of_dynamic_8_bits(self):
+        """What a dynamic quantizer writes of a product is one call, and one more for all that read the same 8 bits."""
+        scaled = lambda name, to: [("Mul", ["s", name + "s"], [name + "m"], {}), ("MatMulInteger", ["q", name, "z", "none"], [name + "i"], {}),
+                                   ("Cast", [name + "i"], [name + "c"], {"to": 1}), ("Mul", [name + "c", name + "m"], [to], {})]
+        nodes = [("DynamicQuantizeLinear", ["x"], ["q", "s", "z"], {}), *scaled("a", "af"), ("Add", ["bias", "af"], ["ab"], {}), ("Relu", ["ab"], ["y"], {}), *scaled("b", "w")]
+        rng = np.random.default_rng(service.seed())
+        w = {name: rng.integers(-99, 100, (40, 9)).astype(np.int8) for name in "ab"}
+        values = {**w, "as": np.float32(rng.uniform(0.01, 0.02, 9)), "bs": np.float32(0.02), "none": np.int8(0), "bias": np.float32(rng.normal(0, 1, 9))}
+        self.put("dynamic", models.onnx_file(nodes, [models.port("x", [5, 40])], [models.port("y", [5, 9]), models.port("w", [5, 9])], values))
+        x = rng.normal(0, 1, (5, 40)).astype(np.float32)
+        got = self.right(self.infer("dynamic", {"x": x}))
+        right = x @ (w["a"] * values["as"]) + values["bias"], x @ (w["b"] * values["bs"])
+        within = [np.abs(w["a"] * values["as"]).sum(0).max(), np.abs(w["b"] * values["bs"]).sum(0).max()]
+        for out, y, one in zip("yw", (np.maximum(right[0], 0), right[1]), within): # a step of the 8 bits is off by half of it
+            self.assertLess(np.abs(got.outputs[out] - y).max(), one * (x.max() - x.min()) / 255)
+        self.plans("dynamic")
+        calls = re.findall(r" = ([a-z_0-9]+)[.(]", self.service.call("GET", "/v1/models/dynamic/source").body.decode())
+        self.assertEqual(sorted(calls), ["dynamic_quantize_linear", "matmul_integer_to_float", "matmul_integer_to_float", "relu"])
+
+    def test_plan_of_dynamic_images(self):
+        """Convolutions of a dynamic quantizer keep channels last, through what makes 8 bits of their results."""
+        conv = lambda x, w, to, **how: [("DynamicQuantizeLinear", [x], [to + "q", to + "s", to + "z"], {}), ("Mul", [to + "s", "ws"], [to + "m"], {}),
+                                        ("ConvInteger", [to + "q", w, to + "z", "wz"], [to + "i"], {"pads": [1, 1, 1, 1], **how}),
+                                        ("Cast", [to + "i"], [to + "c"], {"to": 1}), ("Mul", [to + "c", to + "m"], [to + "f"], {})]
+        nodes = [("Reshape", ["b", "sizes"], ["br"], {}), *conv("x", "u", "a"), ("Add", ["af", "br"], ["ab"], {}), ("Relu", ["ab"], ["r"], {}), *conv("r", "v", "y", group=8)]
+        rng = np.random.default_rng(service.seed())
+        u, v = (rng.integers(-99, 100, shape).astype(np.int8) for shape in ((8, 3, 3, 3), (8, 1, 3, 3)))
+        values = {"u": u, "v": v, "ws": np.float32(0.02), "wz": np.int8(0), "b": np.float32(rng.normal(0, 1, 8)), "sizes": np.int64([1, -1, 1, 1])}
+        file = models.onnx_file(nodes, [models.port("x", [1, 3, 9, 7])], [models.port("yf", [1, 8, 9, 7])], values)
+        self.put("images", file)
+        x = rng.normal(0, 1, (1, 3, 9, 7)).astype(np.float32)
+        eager = self.right(self.infer("images", {"x": x}, {"eager": True})).outputs["yf"]
+        np.testing.assert_array_equal(self.right(self.infer("images", {"x": x})).outputs["yf"], eager)
+        self.plans("images")
+        calls = re.findall(r" = ([a-z_0-9]+)[.(]", self.service.call("GET", "/v1/models/images/source").body.decode())
+        self.assertEqual(calls, ["dynamic_quantize_linear", "permute", "conv_integer_to_float", "relu", "dynamic_quantize_linear", "conv_integer_to_float", "permute"])
+
     def test_source_after_a_pass(self):
         """One node through the passes: normed, then a part of the convolution's weights, then without its permutes."""
         self.needs_kernels()

@@ -466,6 +466,45 @@ class Domains(unittest.TestCase):
         self.same(MS, "QGemm", [*gemm, *last], constant=range(1, 9), transB=1)
         self.same(MS, "QGemm", gemm, constant=range(1, 7), transB=1)
 
+    def test_dynamic_8_bits(self):
+        """Products as a dynamic quantizer writes them, in either order, and where a part of it has another reader or is no constant."""
+        for turn, (swap, kind, extra, bias) in enumerate((s, k, e, b) for s in (0, 1) for k in (np.int8, np.uint8) for e in (None, "i", "c", "m", "f") for b in (True, False)):
+            n = 7 + turn % 3
+            x, w = self.normal(*((4, 12) if extra else (12,))), self.whole(*((-128, 128) if kind == np.int8 else (0, 256)), (12, n), kind)
+            scale = abs(self.normal(n)) / 100 if turn % 2 else np.float32(0.01)
+            zero = np.full(scale.shape, self.whole(-3, 4, ()) if kind == np.int8 else 130, kind)
+            pair = lambda a, b: [b, a] if swap else [a, b]
+            nodes = [("DynamicQuantizeLinear", ["x"], ["q", "s", "z"], {}), ("Mul", pair("s", "ws"), ["m"], {}), ("MatMulInteger", ["q", "w", "z", "wz"], ["i"], {}),
+                     ("Cast", ["i"], ["c"], {"to": 1}), ("Mul", pair("c", "m"), ["f"], {})] + [("Add", pair("f", "b"), ["o"], {})] * bias
+            last = "o" if bias else "f"
+            nodes += [("Cast", [extra], ["e"], {"to": 1}), ("Cast", [last], ["l"], {"to": 1}), ("Add", ["l", "e"], ["y"], {})] if extra else [("Identity", [last], ["y"], {})]
+            b = self.normal(n)
+            file = self.sequence(nodes, {"x": x}, {"w": w, "ws": scale, "wz": zero, "b": b})
+            want, = onnx.reference.ReferenceEvaluator(file).run(None, {"x": x})
+            for mode in "eager", "plan":
+                got, = RUN.run(file.SerializeToString(), [x], how=mode)
+                np.testing.assert_allclose(got, want, 1e-5, 1e-5, f"{swap} {kind} {extra} {bias}")
+
+    def test_dynamic_8_bits_of_images(self):
+        """Convolutions as a dynamic quantizer writes them, of images and of rows, and of groups of channels."""
+        for shape, sizes, group in ((2, 3, 7, 6), (5, 3, 3, 2), 1), ((1, 6, 5, 5), (6, 1, 3, 3), 6), ((1, 6, 5, 5), (4, 3, 1, 1), 2), ((2, 4, 9), (5, 4, 3), 1):
+            for kind, bias, scales in (np.int8, True, ()), (np.uint8, True, (1,)), (np.int8, False, ()):
+                x, w, b = self.normal(*shape), self.whole(*((-128, 128) if kind == np.int8 else (0, 256)), sizes, kind), self.normal(sizes[0])
+                nodes = [("DynamicQuantizeLinear", ["x"], ["q", "s", "z"], {}), ("Mul", ["s", "ws"], ["m"], {}), ("Reshape", ["b", "to"], ["br"], {}),
+                         ("ConvInteger", ["q", "w", "z", "wz"], ["i"], {"group": group, "pads": [1] * 2 * (len(shape) - 2)}), ("Cast", ["i"], ["c"], {"to": 1}),
+                         ("Mul", ["c", "m"], ["f"], {}), ("Add", ["f", "br"], ["y"], {}) if bias else ("Identity", ["f"], ["y"], {})]
+                zero, scale = kind(3 if kind == np.int8 else 130), np.full(scales, 0.01, np.float32)
+                file = self.sequence(nodes, {"x": x}, {"w": w, "ws": scale, "wz": zero, "b": b, "to": np.int64([1, -1] + [1] * (len(shape) - 2))})
+                low, high = min(x.min(), 0), max(x.max(), 0)
+                s = (high - low) / np.float32(255)
+                z = np.rint(-low / s)
+                q = np.clip(np.rint(x / s) + z, 0, 255) - z
+                want = self.summed("Conv", q, w.astype(np.float64) - zero, np.zeros(sizes[0]), pads=[1] * 2 * (len(shape) - 2), group=group) * (s * np.float32(0.01))
+                want = want + b.reshape(1, -1, *[1] * (len(shape) - 2)) if bias else want
+                for mode in "eager", "plan":
+                    got, = RUN.run(file.SerializeToString(), [x], how=mode)
+                    np.testing.assert_allclose(got, want, 1e-5, 1e-5, f"{shape} {kind} {bias}")
+
     def test_unknown(self):
         graph = helper.make_graph([helper.make_node("LabelEncoder", ["x"], ["a"], domain=ML, classes_strings=["a"])],
                                   "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "m"])], [helper.make_empty_tensor_value_info("a")])

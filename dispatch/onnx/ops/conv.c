@@ -73,34 +73,46 @@ void td_onnx_conv_integer(struct td_onnx *n)
     put(n, 0, *at(n, "sums"));
 }
 
-/* Whether qlinear_conv computes it fast: of images, without groups of several channels. */
+/* Whether qlinear_conv and its kin compute it fast: of images, without groups of several channels
+ * and without padding below 0. Names what they are called with. */
 static bool is_image(struct td_onnx *n)
 {
-    const struct td_tensor *x = tensor_of(n, "x"), *w = tensor_of(n, "w");
+    const struct td_tensor *x = tensor_of(n, "x"), *kernel = tensor_of(n, "w");
     int64_t groups = whole(n, "group", 1);
-    return x->rank == 4 && w->rank == 4 &&
-           (groups == 1 || (groups == x->shape[1] && groups == w->shape[0]));
-}
-
-static void convolve_image(struct td_onnx *n, const struct td_onnx_window *w)
-{
-    td_onnx_let_window(n, w);
-    let_ints(n, "pads", (int64_t[]){w->begin[0], w->begin[1], w->end[0], w->end[1]}, 4);
+    struct td_onnx_window w;
+    if (x->rank != 4 || kernel->rank != 4 ||
+        !(groups == 1 || (groups == x->shape[1] && groups == kernel->shape[0])) ||
+        !td_onnx_window(n, &w, "x", "w"))
+        return false;
+    if (w.begin[0] < 0 || w.begin[1] < 0 || w.end[0] < 0 || w.end[1] < 0)
+        return false;
+    td_onnx_let_window(n, &w);
+    let_ints(n, "pads", (int64_t[]){w.begin[0], w.begin[1], w.end[0], w.end[1]}, 4);
     let_ints(n, "last", (int64_t[]){0, 2, 3, 1}, 4);
     let_ints(n, "first", (int64_t[]){0, 3, 1, 2}, 4);
-    give(n, "permute(qlinear_conv(permute(x, last), x_scale, x_zero_point, w, w_scale, "
-            "w_zero_point, y_scale, y_zero_point, B, strides, pads, dilations, group), first)");
+    return true;
+}
+
+void td_onnx_conv_to_float(struct td_onnx *n)
+{
+    int64_t sizes[TD_MAX_RANK] = {1, -1, 1, 1, 1, 1, 1, 1};
+    if (is_image(n))
+        return give(n, "permute(conv_integer_to_float(permute(x, last), x_scale, x_zero_point, w, "
+                       "w_scale, w_zero_point, B, strides, pads, dilations, group), first)");
+    convolve_whole(n);
+    let_ints(n, "channels", sizes, n->err ? 0 : tensor_of(n, "sums")->rank);
+    set(n, "y", "to.dtype(sums, FP32) * (x_scale * w_scale)");
+    if (has(n, "B"))
+        set(n, "y", "y + view(B, channels)");
+    put(n, 0, *at(n, "y"));
 }
 
 void td_onnx_qlinear_conv(struct td_onnx *n)
 {
-    struct td_onnx_window w;
-    if (is_image(n)) {
-        if (!td_onnx_window(n, &w, "x", "w"))
-            return;
-        if (w.begin[0] >= 0 && w.begin[1] >= 0 && w.end[0] >= 0 && w.end[1] >= 0)
-            return convolve_image(n, &w);
-    }
+    if (is_image(n))
+        return give(n, "permute(qlinear_conv(permute(x, last), x_scale, x_zero_point, w, w_scale, "
+                       "w_zero_point, y_scale, y_zero_point, B, strides, pads, dilations, group), "
+                       "first)");
     enum td_dtype type = tensor_of(n, "y_zero_point")->dtype;
     convolve_whole(n);
     int64_t sizes[TD_MAX_RANK] = {1, -1, 1, 1, 1, 1, 1, 1};

@@ -128,13 +128,34 @@ void td_onnx_ms_q_concat(struct td_onnx *n)
 
 /* ---- products ---- */
 
-/* Names y the product of whole numbers, times the scales. */
+/* Whether an operand is FP32, one number or one for each of the last dimension of another. */
+static bool is_by_column(struct td_onnx *n, const char *name, const char *of)
+{
+    const struct td_tensor *t = tensor_of(n, name), *b = tensor_of(n, of);
+    return t->dtype == TD_f32 &&
+           (td_numel(t) == 1 || (t->rank == 1 && b->rank && t->shape[0] == b->shape[b->rank - 1]));
+}
+
+/* Names y the product of whole numbers, times the scales; a vector is one row. */
 static void let_product(struct td_onnx *n)
 {
-    set(n, "y", "to.dtype(matmul_integer(A, B, a_zero_point, b_zero_point), FP32)");
-    set(n, "y", "y * (a_scale * b_scale)");
-    if (has(n, "bias"))
-        set(n, "y", "y + bias");
+    bool bias = has(n, "bias"), row = tensor_of(n, "A")->rank == 1;
+    const struct td_tensor *t = bias ? tensor_of(n, "bias") : NULL;
+    if (row)
+        set(n, "A", "unsqueeze(A, 0)");
+    if (is_by_column(n, "a_scale", "a_scale") && td_numel(tensor_of(n, "a_scale")) == 1 &&
+        is_by_column(n, "b_scale", "B") &&
+        (!bias || (t->rank == 1 && td_numel(t) > 1 && is_by_column(n, "bias", "B")))) {
+        set(n, "y",
+            "matmul_integer_to_float(A, B, a_scale, b_scale, a_zero_point, b_zero_point, bias)");
+    } else {
+        set(n, "y", "to.dtype(matmul_integer(A, B, a_zero_point, b_zero_point), FP32)");
+        set(n, "y", "y * (a_scale * b_scale)");
+        if (bias)
+            set(n, "y", "y + bias");
+    }
+    if (row)
+        set(n, "y", "squeeze.dim(y, -2)");
 }
 
 void td_onnx_ms_matmul_to_float(struct td_onnx *n)
@@ -153,12 +174,29 @@ void td_onnx_ms_dynamic_matmul(struct td_onnx *n)
     put(n, 0, *at(n, "y"));
 }
 
+/* Whether qlinear_matmul computes it: all numbers are there, and none is a factor of its own. */
+static bool is_rounded_product(struct td_onnx *n)
+{
+    static const char *const all[] = {"a_zero_point", "b_zero_point", "y_scale", "y_zero_point"};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!has(n, all[i]))
+            return false;
+    const struct td_tensor *b = tensor_of(n, "B"), *c = has(n, "C") ? tensor_of(n, "C") : NULL;
+    return real(n, "alpha", 1) == 1 && tensor_of(n, "y_zero_point")->dtype & (TD_i8 | TD_u8) &&
+           td_numel(tensor_of(n, "a_scale")) == 1 && td_numel(tensor_of(n, "a_zero_point")) == 1 &&
+           is_by_column(n, "b_scale", "B") && b->rank == 2 &&
+           (!c || (c->dtype == TD_i32 && c->rank == 1 && c->shape[0] == b->shape[1]));
+}
+
 void td_onnx_ms_q_gemm(struct td_onnx *n)
 {
     if (whole(n, "transA", 0))
         set(n, "A", "t(A)");
     if (whole(n, "transB", 0))
         set(n, "B", "t(B)");
+    if (is_rounded_product(n))
+        return give(n, "qlinear_matmul(A, a_scale, a_zero_point, B, b_scale, b_zero_point, "
+                       "y_scale, y_zero_point, C)");
     set(n, "y", "matmul_integer(A, B, a_zero_point, b_zero_point)");
     if (has(n, "C"))
         set(n, "y", "y + C");

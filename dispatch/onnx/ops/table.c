@@ -5,6 +5,7 @@
 
 #define MICROSOFT "com.microsoft"
 #define ML "ai.onnx.ml"
+#define OWN "tensord" /* which no tool writes: what several nodes become here */
 
 static const struct td_onnx_row rows[] = {
 #define TD_ONNX(op, operands, formula) {"", #op, operands, formula, NULL},
