@@ -194,6 +194,10 @@ class Domains(unittest.TestCase):
                 np.testing.assert_array_equal(self.pair(op, x, (1e38, 1e38, 9, 9), **how)[1], wanted)
         _, got = self.pair("MaxPool", x, (-1, -1, 9, 9), kernel_shape=[2, 2], strides=[2, 2]) # the largest number is the least of 8 bits
         np.testing.assert_array_equal(got, x.reshape(1, 6, 4, 2, 4, 2).min((3, 5)))
+        for shape, size in ((2, 6, 9), [3]), ((1, 2, 5, 6, 7), [2, 3, 2]): # in one dimension and in three
+            many = self.whole(0, 256, shape, np.uint8)
+            wanted, = self.same("", "MaxPool", [many], kernel_shape=size)
+            np.testing.assert_array_equal(self.pair("MaxPool", many, (0.5, 0.5, 9, 9), kernel_shape=size)[1], wanted)
         _, got = self.pair("Flatten", x, (0.5, 0.25, 9, 3)) # another scale: not the same numbers
         np.testing.assert_array_equal(got, np.clip((x.reshape(1, -1).astype(int) - 9) * 2 + 3, 0, 255))
 

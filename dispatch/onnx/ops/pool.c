@@ -97,14 +97,18 @@ void td_onnx_max_pool(struct td_onnx *n)
         let_ints(n, "pads", (int64_t[TD_MAX_RANK]){0}, w.dims);
         let(n, "ceil_mode", td_item_bool(false));
     }
+    /* max_pool1d is of floats alone. */
+    bool both = places || (w.dims == 1 && !(tensor_of(n, "X")->dtype & TD_FLOATS));
     snprintf(formula, sizeof formula,
              "max_pool%dd%s(X, kernel, strides, pads, dilations, ceil_mode)", w.dims,
-             places ? "_with_indices" : "");
-    if (!places)
+             both ? "_with_indices" : "");
+    if (!both)
         return give(n, formula);
     char one[140];
     snprintf(one, sizeof one, "%s[0]", formula);
     put(n, 0, eval(n, one));
+    if (!places)
+        return;
     snprintf(one, sizeof one, "%s[1]", formula);
     set(n, "places", one);
     give_places(n, &w);
