@@ -125,8 +125,14 @@ def pool(g, x):
     if which.startswith("Global"):
         return g(which, x)
     how = windows(g, spatial(g, x), 4)
+    if which == "AveragePool":
+        how.pop("dilations", None) # where a window may have nothing in it
     if which != "LpPool" and "auto_pad" not in how and g.maybe(0.3):
         how["ceil_mode"] = 1
+    n, pads = spatial(g, x), how.get("pads", [0] * 10)
+    spans = [(k - 1) * d + 1 for k, d in zip(how["kernel_shape"], how.get("dilations", [1] * n))]
+    if any(span > size + pads[i] + pads[n + i] for i, (span, size) in enumerate(zip(spans, g.shape(x)[2:]))):
+        return None # which ONNX Runtime takes as one window
     if which == "AveragePool":
         how["count_include_pad"] = g.int(0, 1)
     return g(which, x, **how)
