@@ -85,6 +85,11 @@ size_t td_resample_size(const struct td_resampled axis[3])
     return (size + 63) / 64 * 64;
 }
 
+int64_t td_resample_step(const struct td_resampled axis[3])
+{
+    return (axis[2].out + 15) / 16 * 16;
+}
+
 void td_resample_fill(const struct td_resampled axis[3], struct td_resample_table table[3],
                       void *room)
 {
@@ -181,12 +186,13 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
     struct td_resampled a[3];
     td_resample_axes(call, a);
     bool copied = in->dtype & (TD_u8 | TD_f16 | TD_bf16);
-    size_t number = in->dtype == TD_u8 ? 8 : 4, last = (size_t)a[2].taps * (size_t)a[2].out;
+    size_t number = in->dtype == TD_u8 ? 8 : 4;
+    size_t last = (2 * (size_t)a[2].taps + 1) * (size_t)td_resample_step(a);
     if (a[2].in >= INT32_MAX)
         return "its last dimension is longer than 32 bits count";
     if (td_numel(&call->out[0]))
-        prepared->scratch = td_resample_size(a) + (last * 8 + 63) / 64 * 64 +
-                            (copied ? (size_t)td_numel(in) * number : 0);
+        prepared->scratch =
+            td_resample_size(a) + last * 8 + (copied ? (size_t)td_numel(in) * number : 0);
     return NULL;
 }
 

@@ -1,7 +1,8 @@
 /* Resampling, vector form. A piece of work is a piece of a row of the result, and pieces that lie
  * above each other follow on each other: the rows of self that they share are resampled in their
- * width once, and kept while they are at hand. Loops are plain, in FP32 or FP64
- * (resample_rows.def); the compiler makes the level's vectors of them. */
+ * width once, and kept while they are at hand. Results are computed in FP32 or FP64
+ * (resample_rows.def), as many at a time as a vector has lanes: where these need few neighbours, as
+ * those of a bigger image do, they are shuffled out of two vectors, else gathered. */
 #include "kernels/lines.h"
 #include "kernels/resample/resample.h"
 
@@ -9,17 +10,20 @@
 
 #define PIECE 512 /* results */
 #define KEPT 8    /* lines */
+#define NARROW 64 /* results that a row may have to be cut into strips */
 #define GRAIN 65536
 
 struct job {
     struct td_resampled axis[3];
     struct td_resample_table table[3];
-    const int32_t *at;  /* table[2] once more */
-    const void *weight; /* in the type that is computed in */
-    const void *in;     /* in that type, too */
+    void *at;     /* table[2] once more, a line of so many steps for each tap: numbers of as many */
+    void *weight; /* bits as the type that is computed in, and that type */
+    int32_t *first; /* of what each vector of results needs */
+    bool near;      /* each needs no more than two vectors hold; places count from its first */
+    const void *in; /* in that type, too */
     void *out;
     enum td_dtype type;
-    int64_t pieces; /* of a row */
+    int64_t n, step, pieces; /* elements of self, steps of a line, pieces of a row */
 };
 
 struct piece { /* of a row of the result */
@@ -65,9 +69,34 @@ static void put_double(const struct job *j, int64_t at, int64_t n, const double 
         ((uint8_t *)j->out)[at + i] = byte_of(x[i]);
 }
 
+TD_INLINE void put_few_float(const struct job *j, int64_t at, int64_t n, td_vf v)
+{
+    if (j->type == TD_f32) {
+        td_store_next((float *)j->out + at, n, v);
+        return;
+    }
+    td_vh h = j->type == TD_bf16 ? td_narrow_bf16(v) : td_narrow_f16(v);
+    if (n == TD_LANES)
+        memcpy((uint16_t *)j->out + at, &h, sizeof h);
+    else
+        td_store_halves((uint16_t *)j->out + at, n, h);
+}
+
+typedef double real __attribute__((vector_size(TD_VBYTES)));
+
+TD_INLINE void put_few_double(const struct job *j, int64_t at, int64_t n, real v)
+{
+    if (n == TD_LANES / 2)
+        memcpy((double *)j->out + at, &v, sizeof v);
+    else
+        td_copy_few((double *)j->out + at, &v, n, sizeof(double));
+}
+
 #define T float
+#define INDEX int32_t
 #include "kernels/resample/resample_rows.def"
 #define T double
+#define INDEX int64_t
 #include "kernels/resample/resample_rows.def"
 
 /* ---- self as numbers that are computed with ---- */
@@ -98,23 +127,26 @@ TD_KERNEL(resample)
         return;
     td_resample_axes(call, j.axis);
     td_resample_fill(j.axis, j.table, call->scratch);
-    char *room = (char *)call->scratch + td_resample_size(a);
-    int64_t last = a[2].taps * a[2].out;
-    int32_t *at = (int32_t *)room;
-    float *weight = (float *)(at + last);
-    for (int64_t i = 0; i < last; i++) {
-        at[i] = (int32_t)j.table[2].at[i];
-        weight[i] = (float)j.table[2].weight[i];
-    }
-    j.at = at;
-    j.weight = wide ? (void *)j.table[2].weight : weight;
+    j.n = td_numel(in);
+    j.step = td_resample_step(a);
+    j.at = (char *)call->scratch + td_resample_size(a);
+    j.weight = (int64_t *)j.at + a[2].taps * j.step;
+    j.first = (int32_t *)((double *)j.weight + a[2].taps * j.step);
+    (wide ? lay_double : lay_float)(&j);
     j.pieces = (a[2].out + PIECE - 1) / PIECE;
     if (j.type & (TD_u8 | TD_f16 | TD_bf16)) {
-        struct copy c = {in, room + (last * 8 + 63) / 64 * 64};
+        struct copy c = {in, (double *)j.weight + (a[2].taps + 1) * j.step};
         td_parallel(call->threads, td_numel(in), GRAIN, copy_range, &c);
         j.in = c.out;
     }
+    bool narrow = j.near && a[0].taps == 1 && a[1].taps == 2 && a[2].taps == 2 && j.type != TD_u8 &&
+                  a[2].out <= NARROW;
+    int64_t lanes = wide ? TD_LANES / 2 : TD_LANES;
     int64_t n = td_numel(out) / a[2].out * j.pieces;
+    if (narrow)
+        n = td_numel(out) / (a[1].out * a[2].out) * ((a[2].out + lanes - 1) / lanes);
     double cost = call->op->flops(call) / (double)n;
-    td_parallel(call->threads, n, 1 + (int64_t)(GRAIN / cost), wide ? rows_double : rows_float, &j);
+    td_parallel(call->threads, n, 1 + (int64_t)(GRAIN / cost),
+                narrow ? (wide ? strips_double : strips_float) : (wide ? rows_double : rows_float),
+                &j);
 }
