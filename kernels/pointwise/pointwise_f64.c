@@ -35,8 +35,48 @@ static const V NONE;
         {                                                                                          \
             IN_##operands(FIRST_##result) OUT_##result(lanes);                                     \
         }                                                                                          \
+    }                                                                                              \
+    STILL_##operands(id, result, lanes)
+#define SIZE_same (int64_t)sizeof(double)
+#define SIZE_ratio SIZE_same
+#define SIZE_truth 1
+#define STILL_1(id, result, lanes)
+#define STILL_3(id, result, lanes)
+#define STILL_2(id, result, lanes)                                                                 \
+    BESIDE(id##_first, result, first, L_load(y + i), lanes)                                        \
+    BESIDE(id##_second, result, L_load(x + i), second, lanes)
+#define BESIDE(name, result, left, right, lanes)                                                   \
+    static void name(const struct td_point_args *args, const struct td_point_still *still,         \
+                     void *out, const void *const *in)                                             \
+    {                                                                                              \
+        V p = L_c(args->real[0]), q = L_c(args->real[1]), r = L_c(args->real[2]);                  \
+        (void)p, (void)q, (void)r;                                                                 \
+        FROM_2 const int64_t n = still->n;                                                         \
+        for (int64_t row = 0; row < still->rows; row++) {                                          \
+            const V first = L_c(*x), second = L_c(*y);                                             \
+            (void)first, (void)second;                                                             \
+            for (int64_t k = 0; k < n; k += L_LANES) {                                             \
+                const int64_t i = k + L_LANES <= n ? k : n - L_LANES;                              \
+                V a = left, b = right;                                                             \
+                OUT_##result(lanes);                                                               \
+            }                                                                                      \
+            x += still->step[0];                                                                   \
+            y += still->step[1];                                                                   \
+            out = (char *)out + n * SIZE_##result;                                                 \
+        }                                                                                          \
     }
 #include "kernels/pointwise/pointwise.def"
+
+#define HAS_STILL(cost, lanes) (TD_MEANT(lanes) && TD_POINT_HAS_STILL(cost))
+#define STILL_ROWS_1(id, cost, lanes)                                                              \
+    {                                                                                              \
+        NULL, NULL                                                                                 \
+    }
+#define STILL_ROWS_3 STILL_ROWS_1
+#define STILL_ROWS_2(id, cost, lanes)                                                              \
+    {                                                                                              \
+        HAS_STILL(cost, lanes) ? id##_first : NULL, HAS_STILL(cost, lanes) ? id##_second : NULL    \
+    }
 
 TD_KERNEL(pointwise_f64)
 {
@@ -44,5 +84,11 @@ TD_KERNEL(pointwise_f64)
 #define TD_POINT(id, operands, result, cost, judge, whole, lanes) TD_MEANT(lanes) ? id##_row : NULL,
 #include "kernels/pointwise/pointwise.def"
     };
-    td_pointwise(call, rows[td_point_of(call)], L_LANES);
+    static td_point_still_rows *const still[TD_POINTS][2] = {
+#define TD_POINT(id, operands, result, cost, judge, whole, lanes)                                  \
+    STILL_ROWS_##operands(id, cost, lanes),
+#include "kernels/pointwise/pointwise.def"
+    };
+    enum td_point point = td_point_of(call);
+    td_pointwise_still(call, rows[point], still[point], L_LANES);
 }

@@ -25,6 +25,9 @@ enum { NONE };
 #define IN_2(first) IN_1(first) const T b = y[i];
 #define IN_3(first) IN_2(first) const T c = z[i];
 #define UNIT(type) (64 / sizeof(type)) /* elements of which rows get multiples */
+#define SIZE_same (int64_t)sizeof(T)
+#define SIZE_ratio SIZE_same
+#define SIZE_truth 1
 #define OUT_pick OUT_same
 #define OUT_ratio OUT_same
 #define OUT_same(x) ((T *)to)[i] = TO_T(x)
@@ -57,6 +60,7 @@ enum { NONE };
 
 #if !defined CPU_CAPABILITY_AVX512 /* where AVX2's rows of bytes are faster: pointwise.c */
 #define BYTES(...) __VA_ARGS__
+#define STILL_BYTES(...) __VA_ARGS__
 #define UNSHIFTED                                                                                  \
     2 /* bytes of the elements which no instruction shifts each by a count of its own */
 #define NAME u8
@@ -75,6 +79,11 @@ enum { NONE };
 #include "kernels/pointwise/int_rows.def"
 #else
 #define BYTES(...) NULL, NULL, NULL
+#define STILL_BYTES(...)                                                                           \
+    {NULL, NULL}, {NULL, NULL},                                                                    \
+    {                                                                                              \
+        NULL, NULL                                                                                 \
+    }
 #define UNSHIFTED 1
 #endif
 #define NAME i16
@@ -103,8 +112,31 @@ TD_KERNEL(pointwise_int)
      ROW_OF(id, whole, i16), ROW_OF(id, whole, i32), ROW_OF(id, whole, i64)},
 #include "kernels/pointwise/pointwise.def"
     };
+    static td_point_still_rows *const still[TD_POINTS][6][2] = {
+#define HAS_STILL(cost, whole) (TD_MEANT(whole) && TD_POINT_HAS_STILL(cost))
+#define STILL_OF(id, taken, name)                                                                  \
+    {                                                                                              \
+        (taken) ? id##_first_##name : NULL, (taken) ? id##_second_##name : NULL                    \
+    }
+#define STILL_ROWS_1(id, taken)                                                                    \
+    {                                                                                              \
+        {                                                                                          \
+            NULL, NULL                                                                             \
+        }                                                                                          \
+    }
+#define STILL_ROWS_3 STILL_ROWS_1
+#define STILL_ROWS_2(id, taken)                                                                    \
+    {                                                                                              \
+        STILL_BYTES(STILL_OF(id, taken, truth), STILL_OF(id, taken, u8), STILL_OF(id, taken, i8)), \
+            STILL_OF(id, taken, i16), STILL_OF(id, taken, i32), STILL_OF(id, taken, i64)           \
+    }
+#define TD_POINT(id, operands, result, cost, judge, whole, lanes)                                  \
+    STILL_ROWS_##operands(id, HAS_STILL(cost, whole)),
+#include "kernels/pointwise/pointwise.def"
+    };
     enum td_dtype type = td_dtype_signed(td_point_type(call));
     enum td_point point = td_point_of(call);
-    td_pointwise(call, rows[point][__builtin_ctz(type)],
-                 is_dear[point] ? 1 : (int)(64 / td_dtype_size(type)));
+    int which = __builtin_ctz(type);
+    td_pointwise_still(call, rows[point][which], still[point][which],
+                       is_dear[point] ? 1 : (int)(64 / td_dtype_size(type)));
 }

@@ -6,6 +6,8 @@
  * - an operand that lies dense beside the result is read in place;
  * - any other (a column, a row against short rows, one number, what has strides) is laid out in a
  * tile first, once for all tiles where each innermost row wants the same;
+ * - one of two operands that stays all along an innermost row is no operand of a tile where a
+ * formula has rows for it (pointwise_still.c);
  * - a BOOL among operands of another type is made one of theirs in a tile, but for one that picks;
  * - what one call makes for another stays in a tile, in the type that it is rounded to;
  * - a result of a cheap call that with its operands is larger than the caches is computed in a
@@ -275,6 +277,12 @@ static bool is_loop_worth(const struct td_point_walk *w)
 
 void td_pointwise(const struct td_call *call, td_point_row *row, int unit)
 {
+    td_pointwise_still(call, row, (td_point_still_rows *const[2]){NULL, NULL}, unit);
+}
+
+void td_pointwise_still(const struct td_call *call, td_point_row *row,
+                        td_point_still_rows *const still[2], int unit)
+{
     struct td_point_value value[TD_POINT_OPERANDS * 2 + 1]; /* widened ones are two */
     struct td_point_op op[TD_POINT_OPERANDS + 1];
     struct td_point_walk w = {.value = value, .op = op, .out = &call->out[0]};
@@ -287,6 +295,11 @@ void td_pointwise(const struct td_call *call, td_point_row *row, int unit)
         return;
     td_point_add_call(&w, call, row, unit, NULL, NULL);
     struct running running = close_walk(&w, call->op->flops(call), call->threads);
+    int one = still[0] && look_past(&w).value < 0 ? td_point_find_still(&w) : -1;
+    if (one >= 0) {
+        td_point_run_still(&w, still[one], running.threads, running.grain);
+        return;
+    }
     if (td_numel(w.out) >= TD_LOOP_LEAST && is_loop_worth(&w))
         td_point_generate(&w);
     run_closed(&running);

@@ -60,6 +60,15 @@ int td_point_add_call(struct td_point_walk *w, const struct td_call *call, td_po
 /* All calls are there: settles what is walked as one and how values lie. */
 void td_point_close_walk(struct td_point_walk *w);
 
+/* ---- pointwise_still.c ---- */
+
+/* Which operand of a closed walk's one op of two is a single element for each innermost row, where
+ * td_point_run_still takes it; -1: none is. */
+int td_point_find_still(const struct td_point_walk *w);
+/* Computes the walk by rows that have this operand in a register. */
+void td_point_run_still(const struct td_point_walk *w, td_point_still_rows *rows, int threads,
+                        int64_t grain);
+
 /* ---- pointwise_code.c ---- */
 
 /* Sets w->code of a closed walk of several calls where a generated loop computes what their rows
