@@ -1,11 +1,13 @@
 /* Looking up images at the places of a grid, vector form. A piece of work is a tile of places: what
- * each is made of is found once, and then taken from all channels, as many places at a time as a
- * vector has lanes. Loops are plain; the compiler makes the level's vectors and gathers of them. */
+ * each is made of is found once, as many places at a time as a vector has lanes where they are not
+ * far off, and then taken from all channels. Loops are plain; the compiler makes the level's
+ * vectors and gathers of them. */
 #include "kernels/grid/grid.h"
 #include "kernels/lines.h"
 
 #define TILE 128 /* places */
 #define GRAIN 65536
+#define FAR 0x1p20f /* elements from an image, beyond which places are found one by one */
 
 struct job {
     struct td_grid grid;
@@ -16,43 +18,12 @@ struct job {
     int64_t tiles; /* of an image */
 };
 
-#define TD_TILES(T)                                                                                \
-    static void add_##T(T *restrict sum, const T *restrict x, const int32_t *restrict at,          \
-                        const T *restrict weight, int64_t n)                                       \
-    {                                                                                              \
-        for (int64_t i = 0; i < n; i++) {                                                          \
-            T part = weight[i] * x[at[i] < 0 ? 0 : at[i]];                                         \
-            sum[i] += at[i] < 0 ? 0 : part;                                                        \
-        }                                                                                          \
-    }                                                                                              \
-    static void tiles_##T(void *arg, int64_t begin, int64_t end)                                   \
-    {                                                                                              \
-        const struct job *j = arg;                                                                 \
-        const struct td_grid *g = &j->grid;                                                        \
-        int64_t plane = g->size[0] * g->size[1] * g->size[2], at[TD_GRID_TAPS];                    \
-        int32_t places[TD_GRID_TAPS][TILE];                                                        \
-        T weights[TD_GRID_TAPS][TILE], sum[TILE];                                                  \
-        for (int64_t i = begin; i < end && !td_stopped(); i++) {                                   \
-            int64_t image = i / j->tiles, first = i % j->tiles * TILE;                             \
-            int64_t n = g->places - first < TILE ? g->places - first : TILE;                       \
-            for (int64_t p = 0; p < n; p++) {                                                      \
-                double weight[TD_GRID_TAPS];                                                       \
-                td_grid_taps(g, j->places, image * g->places + first + p, at, weight);             \
-                for (int k = 0; k < g->taps; k++) {                                                \
-                    places[k][p] = (int32_t)at[k];                                                 \
-                    weights[k][p] = (T)weight[k];                                                  \
-                }                                                                                  \
-            }                                                                                      \
-            for (int64_t c = image * g->channels; c < (image + 1) * g->channels; c++) {            \
-                memset(sum, 0, sizeof sum);                                                        \
-                for (int k = 0; k < g->taps; k++)                                                  \
-                    add_##T(sum, (const T *)j->in + c * plane, places[k], weights[k], n);          \
-                td_line_to_##T(j->type, j->out, c * g->places + first, n, sum);                    \
-            }                                                                                      \
-        }                                                                                          \
-    }
-TD_TILES(float)
-TD_TILES(double)
+#define T float
+#define MAGIC 0x1.8p23f
+#include "kernels/grid/grid_rows.def"
+#define T double
+#define MAGIC 0x1.8p52
+#include "kernels/grid/grid_rows.def"
 
 struct copy {
     const struct td_tensor *in;
