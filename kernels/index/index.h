@@ -107,6 +107,10 @@ int td_index_list(const struct td_call *call, struct td_index_list *list, int64_
 int td_index_selected(const struct td_call *call, const struct td_index_list *list,
                       struct td_tensor *out);
 
+/* Whether one of n indices is not from low to low + range - 1: less low, it or what is left up to
+ * the last one has the sign. */
+bool td_index_leaves(const int64_t *index, int64_t n, uint64_t low, uint64_t range);
+
 /* The check of all: indices within bounds, masks as long as their values. */
 int td_index_check(const struct td_call *call);
 

@@ -160,3 +160,25 @@ int td_index_selected(const struct td_call *call, const struct td_index_list *li
     memcpy(out->shape, shape, sizeof *shape * (size_t)rank);
     return 0;
 }
+
+bool td_index_leaves(const int64_t *index, int64_t n, uint64_t low, uint64_t range)
+{
+    typedef uint64_t two __attribute__((vector_size(16)));
+    two signs = {0}, more = {0}, v, w;
+    uint64_t all = 0;
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        memcpy(&v, index + i, sizeof v);
+        memcpy(&w, index + i + 2, sizeof w);
+        v -= low;
+        w -= low;
+        signs |= v | (range - 1 - v);
+        more |= w | (range - 1 - w);
+    }
+    signs |= more;
+    for (; i < n; i++) {
+        uint64_t x = (uint64_t)index[i] - low;
+        all |= x | (range - 1 - x);
+    }
+    return (all | signs[0] | signs[1]) >> 63;
+}

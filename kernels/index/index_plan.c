@@ -302,10 +302,10 @@ static int check_pointer(const struct td_call *call, const struct td_tensor *t, 
 {
     const struct td_index *family = call->op->family;
     int64_t n = td_numel(t), low = family->wraps ? -bound : 0;
-    uint64_t range = (uint64_t)bound - (uint64_t)low, wrong = 0;
+    uint64_t range = (uint64_t)bound - (uint64_t)low;
+    bool wrong = false;
     if (t->dtype == TD_i64)
-        for (int64_t i = 0; i < n; i++)
-            wrong |= (uint64_t)((const int64_t *)t->data)[i] - (uint64_t)low >= range;
+        wrong = td_index_leaves(t->data, n, (uint64_t)low, range);
     else
         for (int64_t i = 0; i < n; i++)
             wrong |= (uint64_t)((const int32_t *)t->data)[i] - (uint64_t)low >= range;

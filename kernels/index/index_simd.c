@@ -105,6 +105,12 @@ static void walk_row(struct walk *w, const int64_t *at, int64_t into, int64_t be
              end - begin);
         return;
     }
+    if (!w->combine && plan->n == 1 && !plan->into[last] && plan->by[0].step[last] == 1 &&
+        step == 1) {
+        read_pointed(w->size, &plan->by[0], at[0] + begin, w->into + (size_t)into * w->size,
+                     w->beside + (size_t)(beside + begin) * w->size, end - begin);
+        return;
+    }
     for (int64_t i = begin; i < end; i += BLOCK) {
         int64_t n = end - i < BLOCK ? end - i : BLOCK;
         find_places(plan, plan->rank - 1, at, i, n, into, places);

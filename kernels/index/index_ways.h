@@ -144,4 +144,51 @@ static inline td_read *find_read(size_t size)
     return size == 1 ? read_8 : size == 2 ? read_16 : size == 4 ? read_32 : read_64;
 }
 
+/* Reads n elements where the indices of the only pointer lead, which lie side by side as what is
+ * read does. In no vectors: gathers of them take longer. */
+#define READ_POINTED(bits, T)                                                                      \
+    static inline void read_pointed_##bits##_##T(                                                  \
+        uint##bits##_t *restrict to, const uint##bits##_t *restrict from, const T *restrict index, \
+        int64_t n, int64_t bound, int64_t stride)                                                  \
+    {                                                                                              \
+        _Pragma("GCC unroll 4") for (int64_t i = 0; i < n; i++)                                    \
+        {                                                                                          \
+            int64_t at = index[i];                                                                 \
+            at += at >> 63 & bound;                                                                \
+            to[i] = from[at * stride];                                                             \
+        }                                                                                          \
+    }
+#define READ_POINTED_BY(bits)                                                                      \
+    READ_POINTED(bits, int32_t)                                                                    \
+    READ_POINTED(bits, int64_t)
+READ_POINTED_BY(8)
+READ_POINTED_BY(16)
+READ_POINTED_BY(32)
+READ_POINTED_BY(64)
+
+/* size: bytes an element; at: where the pointer stands. */
+static inline void read_pointed(size_t size, const struct td_pointer *by, int64_t at,
+                                const void *from, void *to, int64_t n)
+{
+    switch (size) {
+#define READ(bits)                                                                                 \
+    if (by->t.dtype == TD_i64)                                                                     \
+        read_pointed_##bits##_int64_t(to, from, (const int64_t *)by->t.data + at, n, by->bound,    \
+                                      by->stride);                                                 \
+    else                                                                                           \
+        read_pointed_##bits##_int32_t(to, from, (const int32_t *)by->t.data + at, n, by->bound,    \
+                                      by->stride);                                                 \
+    break;
+    case 1:
+        READ(8)
+    case 2:
+        READ(16)
+    case 4:
+        READ(32)
+    default:
+        READ(64)
+#undef READ
+    }
+}
+
 #endif
