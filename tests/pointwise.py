@@ -7,6 +7,7 @@ import numpy as np
 ONE = [({"self": shape}, {}) for shape in ((131,), (2, 3, 5), (), (0, 4))]
 PAIRS = [({"self": (37,), "other": (37,)}, {}), ({"self": (3, 20), "other": (20,)}, {}),
          ({"self": (5, 1), "other": (1, 7)}, {}), ({"self": (), "other": (9,)}, {}),
+         ({"self": (5, 67), "other": (5, 1)}, {}), ({"self": (3, 1), "other": (2, 3, 67)}, {}),
          ({"self": (2, 0), "other": (1,)}, {})]
 THREE = [({"self": (30,), "tensor1": (30,), "tensor2": (30,)}, {}),
          ({"self": (3, 1), "tensor1": (9,), "tensor2": (3, 9)}, {"value": 2})]
