@@ -1,11 +1,17 @@
-/* tree_ensemble, fast form: eight walks go on in turn, through one tree for eight rows, or through
- * eight trees for one row, so that each waits for memory while the others step, and no step is a
+/* tree_ensemble, fast form: several walks go on in turn, through one tree for some rows, or through
+ * several trees for one row, so that each waits for memory while the others step, and no step is a
  * jump that depends on data. Sums are in doubles, tree after tree. */
 #include "kernels/tree/tree.h"
 
 #include <string.h>
 
-enum { WALKS = 8, ROWS = 64, SUMS = 2048 }; /* rows of a block at most; sums that it may have */
+enum {
+    TREES_AT_ONCE = 12, /* of one row */
+    ROWS_AT_ONCE = 16,  /* in one tree, in places of which fewer than ROWS_WORTH are not worth it */
+    ROWS_WORTH = 12,
+    ROWS = 64,   /* of a block at most */
+    SUMS = 2048, /* that it may have */
+};
 
 struct job {
     struct td_trees t;
