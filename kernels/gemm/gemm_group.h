@@ -130,11 +130,13 @@ static void td_group_gather(const struct td_rect *r, int64_t i, int64_t rows, in
         uint32_t sum = 0;
         if (copied < n)
             memset(to + copied, 0, (size_t)(n - copied));
-        for (int64_t x = 0; x < copied && td_group_flips(g); x++)
-            sum += to[x];
+        if (td_group_flips(g))
+            for (int64_t x = 0; x < copied; x++)
+                sum += to[x];
         sums[row] = (int32_t)(sum * 128);
-        for (int64_t x = 0; x < n && g->group == 2; x++)
-            ((uint16_t *)(void *)(to - n))[x] = to[x];
+        if (g->group == 2)
+            for (int64_t x = 0; x < n; x++)
+                ((uint16_t *)(void *)(to - n))[x] = to[x];
     }
 }
 
