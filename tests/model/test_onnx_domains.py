@@ -398,6 +398,10 @@ class Domains(unittest.TestCase):
         self.same(MS, "SkipLayerNormalization", [a, skip, gamma, beta, self.normal(8)], outputs=[0, 3], epsilon=1e-5)
         self.same(MS, "SkipSimplifiedLayerNormalization", [a, skip, gamma], outputs=[0, 3], epsilon=1e-6)
         self.same("", "SimplifiedLayerNormalization", [a, gamma], axis=-1, epsilon=1e-6, stash_type=1)
+        x = self.normal(3, 5, 7)
+        for shape in (7,), (5, 1), (1, 7), (1, 1), (), (5, 7): # what is broadcast to the sizes that are normalized
+            self.same("", "LayerNormalization", [x, self.normal(*shape), self.normal(5, 7)], axis=1, within=2e-5)
+            self.same("", "LayerNormalization", [x, self.normal(5, 7), self.normal(*shape)], axis=1, within=2e-5)
         words, mask = self.whole(0, 9, (2, 4), np.int32), np.int32([[1, 1, 1, 0], [1, 1, 0, 0]])
         self.same(MS, "EmbedLayerNormalization", [words, self.whole(0, 2, (2, 4), np.int32), self.normal(9, 8), self.normal(6, 8), self.normal(2, 8), gamma,
                                                   beta, mask], outputs=2, epsilon=1e-12)

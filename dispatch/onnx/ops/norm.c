@@ -9,20 +9,43 @@ static void let_shape(struct td_onnx *n)
     let_ints(n, "shape", x->shape + axis, x->rank - axis);
 }
 
+/* Whether what is called so is left out, or has the sizes from axis on; else it is broadcast. */
+static bool is_whole(struct td_onnx *n, const char *name)
+{
+    if (!has(n, name))
+        return true;
+    const struct td_tensor *x = tensor_of(n, "X"), *scale = tensor_of(n, name);
+    int axis = axis_of(n, "axis", x->rank);
+    bool same = scale->rank == x->rank - axis;
+    for (int d = 0; same && d < scale->rank; d++)
+        same = scale->shape[d] == x->shape[axis + d];
+    return same;
+}
+
 void td_onnx_layer_norm(struct td_onnx *n)
 {
     let_shape(n);
-    if (!wants(n, 1) && !wants(n, 2))
+    bool apart = !is_whole(n, "Scale") || !is_whole(n, "B"), more = wants(n, 1) || wants(n, 2);
+    if (!apart && !more)
         return give(n, "layer_norm(X, shape, Scale, B, epsilon)");
-    give(n, "y = native_layer_norm(X, shape, Scale, B, epsilon)[0]; "
-            "mean = native_layer_norm(X, shape, Scale, B, epsilon)[1]; "
-            "rstd = native_layer_norm(X, shape, Scale, B, epsilon)[2]");
+    if (!apart)
+        set(n, "y", "native_layer_norm(X, shape, Scale, B, epsilon)[0]");
+    else
+        set(n, "y", "layer_norm(X, shape, None, None, epsilon) * Scale");
+    if (apart && has(n, "B"))
+        set(n, "y", "y + B");
+    put(n, 0, *at(n, "y"));
+    if (wants(n, 1))
+        put(n, 1, eval(n, "native_layer_norm(X, shape, None, None, epsilon)[1]"));
+    if (wants(n, 2))
+        put(n, 2, eval(n, "native_layer_norm(X, shape, None, None, epsilon)[2]"));
 }
 
 void td_onnx_rms_norm(struct td_onnx *n)
 {
     let_shape(n);
-    give(n, "rms_norm(X, shape, scale, epsilon)");
+    give(n, is_whole(n, "scale") ? "rms_norm(X, shape, scale, epsilon)"
+                                 : "rms_norm(X, shape, None, epsilon) * scale");
 }
 
 void td_onnx_group_norm(struct td_onnx *n)
