@@ -25,25 +25,9 @@ static void give(struct td_weight_room *room, size_t bytes, bool kept)
         room->give(room, bytes, kept);
 }
 
-/* The whole block of so many bytes: on a cache line, with 64 readable bytes behind, which are zero.
- * At least bytes only where they can be counted. */
-static size_t block_size(size_t bytes)
-{
-    return (bytes + 127) & ~(size_t)63;
-}
-
-static void *block(size_t bytes)
-{
-    size_t size = block_size(bytes);
-    char *p = size > bytes ? aligned_alloc(64, size) : NULL;
-    if (p)
-        memset(p + bytes, 0, size - bytes);
-    return p;
-}
-
 static size_t taken_by(const struct td_weight *w)
 {
-    return sizeof *w + block_size(td_nbytes(&w->tensor));
+    return sizeof *w + td_weight_block_size(td_nbytes(&w->tensor));
 }
 
 static int create(struct td_weight **weight, const struct td_tensor *like, struct td_weight *of,
@@ -61,7 +45,7 @@ static int create(struct td_weight **weight, const struct td_tensor *like, struc
     w->tensor.weight = w;
     size_t bytes = taken_by(w);
     int err = take(room, bytes, true);
-    w->tensor.data = err ? NULL : block(td_nbytes(like));
+    w->tensor.data = err ? NULL : td_weight_block(td_nbytes(like));
     if (!w->tensor.data) {
         if (!err)
             give(room, bytes, true);
@@ -97,7 +81,7 @@ struct td_weight *td_weight_ref(struct td_weight *weight)
 static struct form *form_create(struct td_weight *w, const void *key, size_t key_len,
                                 const char *name, size_t bytes, bool own)
 {
-    size_t taken = sizeof(struct form) + key_len + (own ? block_size(bytes) : 0);
+    size_t taken = sizeof(struct form) + key_len + (own ? td_weight_block_size(bytes) : 0);
     if (bytes > PTRDIFF_MAX || take(w->room, taken, true))
         return NULL;
     struct form *form = calloc(1, sizeof *form + key_len);
@@ -212,7 +196,7 @@ static void run_filling(void *arg)
 static void *filled(struct td_weight *w, size_t bytes, td_weight_fill *fill, void *arg,
                     struct td_net *net)
 {
-    void *data = block(bytes);
+    void *data = td_weight_block(bytes);
     if (!data)
         return NULL;
     memset(data, 0, bytes);
@@ -266,7 +250,7 @@ const void *td_weight_pack(struct td_weight *weight, const void *key, size_t key
 
 void *td_weight_pack_once(struct td_weight *weight, size_t bytes, td_weight_fill *fill, void *arg)
 {
-    if (take(weight->room, block_size(bytes), false))
+    if (take(weight->room, td_weight_block_size(bytes), false))
         return NULL;
     struct td_net net;
     td_net_lift(&net);
@@ -274,7 +258,7 @@ void *td_weight_pack_once(struct td_weight *weight, size_t bytes, td_weight_fill
     void *form = filled(weight, bytes, fill, arg, &net);
     td_weight_unpin(weight);
     if (!form)
-        give(weight->room, block_size(bytes), false);
+        give(weight->room, td_weight_block_size(bytes), false);
     td_net_drop(&net);
     return form;
 }
@@ -282,7 +266,7 @@ void *td_weight_pack_once(struct td_weight *weight, size_t bytes, td_weight_fill
 void td_weight_unpack(struct td_weight *weight, void *form, size_t bytes)
 {
     if (form)
-        give(weight->room, block_size(bytes), false);
+        give(weight->room, td_weight_block_size(bytes), false);
     free(form);
 }
 

@@ -28,6 +28,13 @@ struct td_weight {
     _Atomic(const struct td_weight_form *) forms;
 };
 
+/* ---- weight_block.c ---- */
+
+/* The whole block of so many bytes: on a cache line, with 64 readable bytes behind, which are zero.
+ * At least bytes only where they can be counted. */
+size_t td_weight_block_size(size_t bytes);
+void *td_weight_block(size_t bytes); /* for free(); NULL: there is no memory */
+
 /* ---- weight_rest.c ---- */
 
 /* Has the plain elements written again where they have rested. With the lock held. */

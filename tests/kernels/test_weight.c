@@ -6,6 +6,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#define PAGE 4096
+#define LARGE ((size_t)1 << 20)
 
 static struct td_weight *make(const float *data)
 {
@@ -107,6 +114,34 @@ START_TEST(test_pack)
     ck_assert_ptr_eq(form->data, b);
     ck_assert_str_eq(form->next->name, "first");
     ck_assert_ptr_null(form->next->next);
+    td_weight_unref(&w);
+}
+END_TEST
+
+/* Whether all whole pages of so many bytes are there. */
+static bool has_pages(const void *data, size_t bytes)
+{
+    static unsigned char there[LARGE / PAGE];
+    uintptr_t from = ((uintptr_t)data + PAGE - 1) / PAGE * PAGE;
+    bool all = true;
+    ck_assert_int_eq(mincore((void *)from, bytes - PAGE, there), 0);
+    for (size_t i = 0; i < bytes / PAGE - 1; i++)
+        all = all && there[i] & 1;
+    return all;
+}
+
+/* A large block's pages are there before it is written, and a larger one can have large pages. */
+START_TEST(test_pages)
+{
+    struct td_tensor like = {.dtype = TD_f32, .rank = 1, .shape = {LARGE / 2}};
+    struct td_weight *w = NULL;
+    void *other = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    bool at_once = !madvise(other, LARGE, MADV_POPULATE_WRITE); /* since Linux 5.14 */
+    munmap(other, LARGE);
+    ck_assert_int_eq(td_weight_create(&w, &like, NULL), 0);
+    ck_assert_uint_eq((uintptr_t)td_weight_tensor(w)->data % ((size_t)2 << 20), 0);
+    const struct td_tensor *unwritten = td_weight_tensor(td_weight_as(w, TD_bf16));
+    ck_assert(has_pages(unwritten->data, LARGE) || !at_once);
     td_weight_unref(&w);
 }
 END_TEST
@@ -291,6 +326,7 @@ int main(void)
     tcase_add_test(tcase, test_empty);
     tcase_add_test(tcase, test_views);
     tcase_add_test(tcase, test_pack);
+    tcase_add_test(tcase, test_pages);
     tcase_add_test(tcase, test_pack_fails);
     tcase_add_test(tcase, test_threads);
     tcase_add_test(tcase, test_as);
