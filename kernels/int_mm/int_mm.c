@@ -187,6 +187,6 @@ TD_INT_MM(matmul_integer_to_float,
           "ONNX Runtime's MatMulIntegerToFloat: out = matmul_integer(A, B) * (a_scale * b_scale) + "
           "bias in FP32",
           TD_MAX_RANK, PLACES(0, 1, 2, 3, -1, 4, 5, -1, 6),
-          "A=[n,m] B=[m,9]:INT8 a_scale=[]:f32 b_scale=[9]:f32 a_zero_point=[] bias=[9]:f32",
           "A=[2,n,5] B=[5,m] a_scale=[]:f32 b_scale=[]:f32 a_zero_point=[] b_zero_point=[m]",
+          "A=[n,m] B=[m,9]:INT8 a_scale=[]:f32 b_scale=[9]:f32 a_zero_point=[] bias=[9]:f32",
           "A=[3,1,7,n] B=[2,n,m] a_scale=[7]:f32 b_scale=[m]:f32 bias=[m]:f32")

@@ -297,15 +297,15 @@ const struct td_op td_op_conv_integer_to_float = {
     .dtypes = TYPES,
     .impls = impls,
     .samples =
-        (const char *const[]){
-            "x=[1,n,m,3] " SCALED "w=[5,3,3,3]:INT8 w_scale=[5]:f32 w_zero_point=[5]:INT8 "
-            "B=[5]:f32 stride=2 padding=2",
-            "x=[2,n,5,m] " SCALED "w=[40,m,1,1] w_scale=[]:f32 w_zero_point=[]",
-            "x=[1,n,m,19] " SCALED "w=[19,1,3,2] w_scale=[19]:f32 w_zero_point=[19] "
-            "B=[19]:f32 padding=[1,2,0,1] groups=19",
-            "x=[1,n,9,6] " SCALED "w=[4,3,2,2] w_scale=[4]:f32 w_zero_point=[] "
-            "padding=1 dilation=2 groups=2",
-            NULL},
+        (const char *const[]){"x=[2,n,5,m] " SCALED "w=[40,m,1,1] w_scale=[]:f32 w_zero_point=[]",
+                              "x=[1,n,m,3] " SCALED "w=[5,3,3,3] w_scale=[5]:f32 w_zero_point=[5] "
+                              "B=[5]:f32 stride=2 padding=2",
+                              "x=[1,n,m,19] " SCALED
+                              "w=[19,1,3,2] w_scale=[19]:f32 w_zero_point=[19] "
+                              "B=[19]:f32 padding=[1,2,0,1] groups=19",
+                              "x=[1,n,9,6] " SCALED "w=[4,3,2,2] w_scale=[4]:f32 w_zero_point=[] "
+                              "padding=1 dilation=2 groups=2",
+                              NULL},
     .flops = flops,
     .mixes = TD_MAX_RANK,
     .family = &(const struct td_qconv_family){.rounds = false},
