@@ -158,6 +158,25 @@ static bool is_still(const struct td_point_walk *w, const struct td_point_value 
     return !v->made && moves && !v->step[w->rank - 1];
 }
 
+/* Whether all that does not lie as the result does is the same for each innermost row: it is laid
+ * out once for all of them. */
+static bool is_repeated(const struct td_point_walk *w)
+{
+    bool all = true;
+    for (int k = 0; k < w->n_values && all; k++) {
+        const struct td_point_value *v = &w->value[k];
+        int64_t step = 1;
+        bool dense = true, moves = false;
+        for (int d = w->rank - 1; d >= 0 && !v->made; d--) {
+            dense = dense && v->step[d] == step;
+            moves |= d < w->rank - 1 && v->step[d];
+            step *= w->shape[d];
+        }
+        all = v->made || dense || !moves;
+    }
+    return all;
+}
+
 /* What lies how, and with that which values have tiles and of how many elements. */
 static void classify(struct td_point_walk *w)
 {
@@ -168,7 +187,7 @@ static void classify(struct td_point_walk *w)
         w->value[k].still = is_still(w, &w->value[k]);
         still |= w->value[k].still;
     }
-    w->brief = still ? TD_POINT_STILL : TD_POINT_SHORT;
+    w->brief = still || is_repeated(w) ? TD_POINT_STILL : TD_POINT_SHORT;
     for (int k = 0, last = w->rank - 1; k < w->n_values; k++) {
         struct td_point_value *v = &w->value[k];
         int64_t step = 1;

@@ -38,7 +38,8 @@
 
 /* ---- running ---- */
 
-/* Whole units of n elements in place, the few beyond through tiles. */
+/* Whole units of n elements in place. Of the few beyond a unit is computed that ends where they do,
+ * where none of what it meets is overwritten; else they go through tiles. */
 static void run_op(const struct td_point_op *op, int64_t n, char *const *at)
 {
     int64_t whole = n - n % op->unit, rest = n - whole;
@@ -52,6 +53,15 @@ static void run_op(const struct td_point_op *op, int64_t n, char *const *at)
         op->row(&op->args, whole, at[op->out], in);
     if (!rest)
         return;
+    bool apart = whole > 0;
+    for (int k = 0; k < op->n_in; k++)
+        apart = apart && in[k] != at[op->out];
+    if (apart) {
+        for (int k = 0; k < op->n_in; k++)
+            in[k] = (const char *)in[k] + (size_t)(n - op->unit) * td_dtype_size(op->args.from[k]);
+        op->row(&op->args, op->unit, at[op->out] + (size_t)(n - op->unit) * out_size, in);
+        return;
+    }
     char room[TD_POINT_OPERANDS][64], result[64]; /* a unit is at most 64 bytes */
     const void *few[TD_POINT_OPERANDS];
     for (int k = 0; k < op->n_in; k++) {

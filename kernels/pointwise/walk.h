@@ -9,7 +9,9 @@
 
 #define TD_POINT_ROOM 16384 /* bytes of all tiles: a third of a 48 KiB cache */
 #define TD_POINT_SHORT 128  /* runs below are laid out many at a time, */
-#define TD_POINT_STILL 512  /* and these where an operand's element stays all along them */
+#define TD_POINT_STILL                                                                             \
+    512 /* and these where an operand's element stays all along them, or                           \
+           where what is laid out is the same for each */
 
 struct td_point_value {        /* an operand in memory, or what an op makes */
     char *data;                /* NULL: it is in its tile alone */
