@@ -2,12 +2,13 @@
  * and is copied at once, its ends element by element; between elements that are not next to each
  * other (nearest) the last dimension's places are looked up. Dimensions behind the last one that
  * picks go with their elements as one. */
+#include "kernels/copy.h"
 #include "kernels/pick/pick.h"
-#include "kernels/vec.h"
 
 #include <string.h>
 
 #define GRAIN (1 << 16) /* bytes */
+#define ENDS 32         /* elements at either end of a row whose places are looked up once */
 #define SHORT 1024      /* bytes of a row, which a call of memcpy is long beside */
 
 struct job {
@@ -17,6 +18,8 @@ struct job {
     int64_t step[TD_MAX_RANK]; /* bytes from one element of self to the next, in each dimension */
     int64_t low, high;         /* of a row: where it lies as in self */
     const int64_t *places;     /* of a row's elements, instead; NULL: not looked up */
+    int64_t ends[2][ENDS];     /* places of those before low, and from high on */
+    bool known;                /* they are there */
     const char *in, *in_end;
     char *out;
     uint64_t filling;
@@ -24,13 +27,13 @@ struct job {
 
 typedef uint64_t td_v64 __attribute__((vector_size(TD_VBYTES)));
 
-/* The element that fills, all along a vector. */
-static td_v64 filling_of(const struct job *j)
+/* The element that fills, as often as 64 bits hold. */
+static uint64_t filling_of(const struct td_call *call, int64_t size)
 {
-    uint64_t one = j->filling;
-    for (int64_t bits = 8 * j->size; bits < 64; bits *= 2)
+    uint64_t one = td_pick_filling(call);
+    for (int64_t bits = 8 * size; bits < 64; bits *= 2)
         one = (one & (UINT64_MAX >> (64 - bits))) | one << bits;
-    return one + (td_v64){0};
+    return one;
 }
 
 /* Whole vectors, as many as n bytes need: what they reach beyond is written later. */
@@ -70,18 +73,6 @@ static void fill(const struct job *j, char *out, int64_t n)
     }
 }
 
-/* Results [begin, end) of a row, one after the other. */
-static void pick_some(const struct job *j, char *out, const char *in, int64_t begin, int64_t end)
-{
-    const struct td_pick_axis *a = &j->axis[j->last];
-    if (a->how == TD_PICK_constant) {
-        fill(j, out + begin * j->unit, end - begin);
-        return;
-    }
-    for (int64_t o = begin; o < end; o++)
-        memcpy(out + o * j->unit, in + td_pick_from(a, o) * j->unit, (size_t)j->unit);
-}
-
 #define TD_LOOK_UP(T)                                                                              \
     static void look_up_##T(T *restrict out, const T *restrict in, const int64_t *restrict places, \
                             int64_t n)                                                             \
@@ -94,25 +85,42 @@ TD_LOOK_UP(uint16_t)
 TD_LOOK_UP(uint32_t)
 TD_LOOK_UP(uint64_t)
 
-static void look_up(const struct job *j, char *out, const char *in, int64_t n)
+static void look_up(const struct job *j, char *out, const char *in, const int64_t *places,
+                    int64_t n)
 {
     switch (j->unit) {
     case 1:
-        look_up_uint8_t((uint8_t *)out, (const uint8_t *)in, j->places, n);
+        look_up_uint8_t((uint8_t *)out, (const uint8_t *)in, places, n);
         break;
     case 2:
-        look_up_uint16_t((uint16_t *)out, (const uint16_t *)in, j->places, n);
+        look_up_uint16_t((uint16_t *)out, (const uint16_t *)in, places, n);
         break;
     case 4:
-        look_up_uint32_t((uint32_t *)out, (const uint32_t *)in, j->places, n);
+        look_up_uint32_t((uint32_t *)out, (const uint32_t *)in, places, n);
         break;
     case 8:
-        look_up_uint64_t((uint64_t *)out, (const uint64_t *)in, j->places, n);
+        look_up_uint64_t((uint64_t *)out, (const uint64_t *)in, places, n);
         break;
     default:
         for (int64_t o = 0; o < n; o++)
-            memcpy(out + o * j->unit, in + j->places[o] * j->unit, (size_t)j->unit);
+            memcpy(out + o * j->unit, in + places[o] * j->unit, (size_t)j->unit);
     }
+}
+
+/* Results [begin, end) of a row, one after the other. */
+static void pick_some(const struct job *j, char *out, const char *in, int64_t begin, int64_t end)
+{
+    const struct td_pick_axis *a = &j->axis[j->last];
+    if (a->how == TD_PICK_constant) {
+        fill(j, out + begin * j->unit, end - begin);
+        return;
+    }
+    if (j->known) {
+        look_up(j, out + begin * j->unit, in, begin ? j->ends[1] : j->ends[0], end - begin);
+        return;
+    }
+    for (int64_t o = begin; o < end; o++)
+        memcpy(out + o * j->unit, in + td_pick_from(a, o) * j->unit, (size_t)j->unit);
 }
 
 /* end: of the results that may be written. */
@@ -122,12 +130,12 @@ static void pick_row(const struct job *j, char *out, const char *in, const char 
     const char *middle = in + (j->low - a->before) * j->unit;
     int64_t width = a->out * j->unit, n = (j->high - j->low) * j->unit;
     if (j->places) {
-        look_up(j, out, in, a->out);
+        look_up(j, out, in, j->places, a->out);
         return;
     }
     if (a->how == TD_PICK_constant && n <= SHORT && n > 0 && end - out >= width + TD_VBYTES &&
         j->in_end - middle >= n + TD_VBYTES) {
-        td_v64 v = filling_of(j);
+        td_v64 v = j->filling + (td_v64){0};
         fill_over(out, j->low * j->unit, v);
         copy_over(out + j->low * j->unit, middle, n);
         fill_over(out + j->high * j->unit, (a->out - j->high) * j->unit, v);
@@ -135,7 +143,7 @@ static void pick_row(const struct job *j, char *out, const char *in, const char 
     }
     pick_some(j, out, in, 0, j->low);
     if (n > 0)
-        memcpy(out + j->low * j->unit, middle, (size_t)n);
+        td_copy_run(out + j->low * j->unit, middle, n);
     pick_some(j, out, in, j->high, a->out);
 }
 
@@ -144,9 +152,14 @@ static void plane(const struct job *j, char *out, const char *in, int64_t o, int
                   const char *end)
 {
     const struct td_pick_axis *a = &j->axis[j->last], *outer = a - 1;
-    int64_t width = a->out * j->unit, before = -1; /* what the last row came from */
+    int64_t width = a->out * j->unit, before = -1;           /* what the last row came from */
+    bool plain = !j->last || outer->how == TD_PICK_constant; /* no place is to be looked for */
     for (int64_t i = 0; i < n; i++, out += width) {
-        int64_t from = j->last ? td_pick_from(outer, o + i) : 0;
+        int64_t from = j->last && plain ? o + i - outer->before : 0;
+        if (j->last && plain)
+            from = from < outer->in ? from : -1;
+        else if (j->last)
+            from = td_pick_from(outer, o + i);
         if (from < 0)
             fill(j, out, a->out);
         else if (from == before)
@@ -202,7 +215,7 @@ static void fold(struct job *j, const struct td_call *call)
 TD_KERNEL(pick)
 {
     const struct td_tensor *in = &call->arg[0].tensor, *out = &call->out[0];
-    struct job j = {.in = in->data, .out = out->data, .filling = td_pick_filling(call)};
+    struct job j = {.in = in->data, .out = out->data};
     j.in_end = j.in + td_nbytes(in);
     if (!td_numel(out))
         return;
@@ -210,6 +223,7 @@ TD_KERNEL(pick)
     if (!out->rank)
         j.axis[0] = (struct td_pick_axis){.in = 1, .out = 1};
     fold(&j, call);
+    j.filling = filling_of(call, j.size);
     j.last = j.last < 0 ? 0 : j.last;
     const struct td_pick_axis *a = &j.axis[j.last];
     j.low = a->before < 0 ? 0 : a->before < a->out ? a->before : a->out;
@@ -221,6 +235,11 @@ TD_KERNEL(pick)
             places[o] = td_pick_from(a, o);
         j.places = places;
     }
+    j.known = a->how != TD_PICK_constant && j.low <= ENDS && a->out - j.high <= ENDS;
+    for (int64_t o = 0; j.known && o < j.low; o++)
+        j.ends[0][o] = td_pick_from(a, o);
+    for (int64_t o = j.high; j.known && o < a->out; o++)
+        j.ends[1][o - j.high] = td_pick_from(a, o);
     int64_t width = a->out * j.unit;
     td_parallel(call->threads, td_numel(out) * (int64_t)td_dtype_size(out->dtype) / width,
                 1 + GRAIN / width, rows, &j);
