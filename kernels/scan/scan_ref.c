@@ -41,7 +41,7 @@ static void real_step(enum td_scan scan, struct state *state, double x, int64_t 
     case TD_SCAN_##id:                                                                             \
         state->real = formula;                                                                     \
         break;
-#define TD_SCAN_PICK(id, better)                                                                   \
+#define TD_SCAN_PICK(id, better, lanes)                                                            \
     case TD_SCAN_##id:                                                                             \
         if (!k || (better)) {                                                                      \
             state->real = x;                                                                       \
@@ -63,7 +63,7 @@ static void whole_step(enum td_scan scan, struct state *state, int64_t x, int64_
         assert(TD_MEANT(formula));                                                                 \
         state->whole = formula;                                                                    \
         break;
-#define TD_SCAN_PICK(id, better)                                                                   \
+#define TD_SCAN_PICK(id, better, lanes)                                                            \
     case TD_SCAN_##id:                                                                             \
         if (!k || (better)) {                                                                      \
             state->whole = x;                                                                      \

@@ -126,6 +126,12 @@ static void store_whole(void *out, const int64_t *from, int64_t n, enum td_dtype
     }
 }
 
+#ifdef TD_LANES_512
+#define ANY(m) (_mm512_test_epi64_mask((__m512i)(m), (__m512i)(m)) != 0)
+#else
+#define ANY(m) L_any(m)
+#endif
+
 /* ---- the scans: of a row's next n elements, of ABREAST rows', and of a row of n columns ---- */
 
 #define ROWS(T, sort, id, init)                                                                    \
@@ -154,37 +160,33 @@ static void store_whole(void *out, const int64_t *from, int64_t n, enum td_dtype
         for (int64_t i = 0; i < n; i++)                                                            \
             x[i] = carry[i] = step_##id##_##sort(k ? carry[i] : (T)(init), x[i]);                  \
     }
-#define PICKS(T, sort, id, better)                                                                 \
+/* While none of a vector is better, what there is stays. */
+#define PICKS(T, sort, id, better, lanes)                                                          \
     static void id##_##sort(T *row, int64_t *places, T *carry, int64_t n, int64_t k)               \
     {                                                                                              \
+        typedef T some __attribute__((vector_size(TD_VBYTES)));                                    \
         T s = k ? *carry : row[0];                                                                 \
-        int64_t at = k ? places[PIECE - 1] : 0;                                                    \
-        for (int64_t i = 0; i < n; i++) {                                                          \
-            const T x = row[i];                                                                    \
-            at ^= (at ^ (k + i)) & -(int64_t)(better); /* no branch, which data would mislead */   \
-            s = (better) ? x : s;                                                                  \
-            row[i] = s;                                                                            \
-            places[i] = at;                                                                        \
+        int64_t at = k ? places[PIECE - 1] : 0, i = 0;                                             \
+        while (i < n) {                                                                            \
+            int64_t end = i + L_LANES < n ? i + L_LANES : n;                                       \
+            if (end - i == L_LANES) {                                                              \
+                some x, all = s - (some){0};                                                       \
+                const VI where = at - (VI){0};                                                     \
+                memcpy(&x, row + i, sizeof x);                                                     \
+                if (!ANY(lanes)) {                                                                 \
+                    memcpy(row + i, &all, sizeof all);                                             \
+                    memcpy(places + i, &where, sizeof where);                                      \
+                    i = end;                                                                       \
+                }                                                                                  \
+            }                                                                                      \
+            for (; i < end; i++) {                                                                 \
+                const T x = row[i];                                                                \
+                at ^= (at ^ (k + i)) & -(int64_t)(better); /* without a branch */                  \
+                row[i] = s = (better) ? x : s;                                                     \
+                places[i] = at;                                                                    \
+            }                                                                                      \
         }                                                                                          \
         *carry = s;                                                                                \
-    }                                                                                              \
-    static void id##_##sort##_abreast(T *row, int64_t *places, T *carry, int64_t n, int64_t k)     \
-    {                                                                                              \
-        T all[ABREAST];                                                                            \
-        int64_t where[ABREAST];                                                                    \
-        for (int r = 0; r < ABREAST; r++) {                                                        \
-            all[r] = k ? carry[r] : row[r * n];                                                    \
-            where[r] = k ? places[(r + 1) * (PIECE / ABREAST) - 1] : 0;                            \
-        }                                                                                          \
-        for (int64_t i = 0; i < n; i++)                                                            \
-            _Pragma("GCC unroll 4") for (int r = 0; r < ABREAST; r++)                              \
-            {                                                                                      \
-                const T x = row[r * n + i], s = all[r];                                            \
-                where[r] ^= (where[r] ^ (k + i)) & -(int64_t)(better);                             \
-                row[r * n + i] = all[r] = (better) ? x : s;                                        \
-                places[r * n + i] = where[r];                                                      \
-            }                                                                                      \
-        memcpy(carry, all, sizeof all);                                                            \
     }                                                                                              \
     static void id##_##sort##_columns(T *row, int64_t *places, T *carry, int64_t n, int64_t k)     \
     {                                                                                              \
@@ -207,9 +209,9 @@ static void store_whole(void *out, const int64_t *from, int64_t n, enum td_dtype
     }                                                                                              \
     ROWS(double, real, id, init)                                                                   \
     ROWS(int64_t, whole, id, TD_SCAN_##id == TD_SCAN_prod)
-#define TD_SCAN_PICK(id, better)                                                                   \
-    PICKS(double, real, id, better)                                                                \
-    PICKS(int64_t, whole, id, better)
+#define TD_SCAN_PICK(id, better, lanes)                                                            \
+    PICKS(double, real, id, better, lanes)                                                         \
+    PICKS(int64_t, whole, id, better, lanes)
 #include "kernels/scan/scan.def"
 
 typedef void real_row(double *x, int64_t *places, double *carry, int64_t n, int64_t k);
@@ -218,14 +220,14 @@ typedef void whole_row(int64_t *x, int64_t *places, int64_t *carry, int64_t n, i
 enum shape { ROW, COLUMNS, ROWS_ABREAST, SHAPES }; /* COLUMNS: true */
 static real_row *const real_rows[][SHAPES] = {
 #define TD_SCAN_STEP(id, ...) {id##_real, id##_real_columns, id##_real_abreast},
-#define TD_SCAN_PICK(id, ...) {id##_real, id##_real_columns, id##_real_abreast},
+#define TD_SCAN_PICK(id, ...) {id##_real, id##_real_columns, NULL},
 #include "kernels/scan/scan.def"
 };
 static whole_row *const whole_rows[][SHAPES] = {
 #define TD_SCAN_STEP(id, cost, init, of_reals, of_wholes)                                          \
     {TD_MEANT(of_wholes) ? id##_whole : NULL, TD_MEANT(of_wholes) ? id##_whole_columns : NULL,     \
      TD_MEANT(of_wholes) ? id##_whole_abreast : NULL},
-#define TD_SCAN_PICK(id, ...) {id##_whole, id##_whole_columns, id##_whole_abreast},
+#define TD_SCAN_PICK(id, ...) {id##_whole, id##_whole_columns, NULL},
 #include "kernels/scan/scan.def"
 };
 
@@ -326,8 +328,6 @@ static void scan_abreast(const struct job *job, struct state *state, int64_t at)
                 store_real(job->out + to * size_to, state->x.real + r * n, n, job->to);
             else
                 store_whole(job->out + to * size_to, state->x.whole + r * n, n, job->to);
-            if (job->places)
-                memcpy(job->places + to, state->places + r * n, (size_t)n * sizeof *job->places);
         }
     }
 }
@@ -367,7 +367,7 @@ static void pieces(void *arg, int64_t begin, int64_t end)
         n = least(end - begin, is_in_lanes(job) ? TURNED : ABREAST);
         if (is_in_lanes(job))
             scan_turned(job, &state, begin * s->size, n);
-        else if (n == ABREAST)
+        else if (n == ABREAST && !job->places)
             scan_abreast(job, &state, begin * s->size);
         else
             break;
