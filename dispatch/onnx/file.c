@@ -4,20 +4,8 @@
 #include "pools/pools.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-int td_onnx_wrong(struct td_onnx_reader *r, const char *format, ...)
-{
-    char why[500];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(why, sizeof why, format, args);
-    va_end(args);
-    return td_problem_set(r->problem, EINVAL, "%s", why);
-}
 
 int td_onnx_no_memory(struct td_onnx_reader *r)
 {

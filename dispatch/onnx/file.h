@@ -50,8 +50,7 @@ void td_onnx_reader_init(struct td_onnx_reader *r, struct td_model *model, size_
 void *td_onnx_unpack(struct td_onnx_reader *r, const ProtobufCMessageDescriptor *kind,
                      const void *bytes, size_t size);
 /* Writes a sentence, gives back -EINVAL. */
-int td_onnx_wrong(struct td_onnx_reader *r, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+#define td_onnx_wrong(r, ...) td_problem_set((r)->problem, EINVAL, __VA_ARGS__)
 int td_onnx_no_memory(struct td_onnx_reader *r);
 /* The type and shape of a tensor, of texts that of their numbers; name: its own. -EINVAL. */
 int td_onnx_shape_of(struct td_onnx_reader *r, const TdOnnx__Tensor *from, const char *name,

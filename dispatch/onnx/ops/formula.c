@@ -3,22 +3,9 @@
 #include "dispatch/onnx/ops/onnx.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 static const struct td_item none = {0};
-
-void refuse(struct td_onnx *n, const char *format, ...)
-{
-    char why[400];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(why, sizeof why, format, args);
-    va_end(args);
-    if (!n->err)
-        n->err = td_walk_refuse(n->walk, "%s", why);
-}
 
 void no_room(struct td_onnx *n, const char *what)
 {

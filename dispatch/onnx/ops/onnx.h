@@ -54,7 +54,8 @@ const char *td_onnx_type_name(int64_t type);
 
 /* The words: short where rows' functions are made of them, and where they are defined
  * (formula.c); the linker knows them by their prefix. */
-#define refuse(...) td_onnx_refuse(__VA_ARGS__)
+#define refuse(n, ...)                                                                             \
+    ((void)((n)->err = (n)->err ? (n)->err : td_walk_refuse((n)->walk, __VA_ARGS__)))
 #define unfit(n, ...) (refuse(n, __VA_ARGS__), (void)td_walk_unfit((n)->walk, (n)->err))
 #define no_room(...) td_onnx_no_room(__VA_ARGS__)
 #define has(...) td_onnx_has(__VA_ARGS__)
@@ -79,9 +80,7 @@ const char *td_onnx_type_name(int64_t type);
 #define list_of(...) td_onnx_list(__VA_ARGS__)
 #define call_list(...) td_onnx_call_list(__VA_ARGS__)
 
-/* Fails with a sentence. unfit does so for what is wrong in any call: attributes. */
-void td_onnx_refuse(struct td_onnx *n, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+/* refuse fails with a sentence, and unfit does for what is wrong in any call: attributes. */
 
 /* Fails for want of memory for what it says. */
 void td_onnx_no_room(struct td_onnx *n, const char *what);
