@@ -332,14 +332,18 @@ TD_KERNELS_3(convolution_any);
 TD_ONEDNN_ROW(convolution);
 
 /* clang-format off */
-static const struct td_impl impls[] = {
-    TD_SIMD(avx512, convolution_depth, TD_f32, .prepare = prepare_depth)
-    TD_ONEDNN(convolution, TD_f32 | TD_bf16 | TD_f16)
-    TD_SIMD_3(convolution_any, TD_FLOATS | TD_INTS, .prepare = prepare)
+#define ANY_ROWS                                                                                   \
+    TD_ONEDNN(convolution, TD_f32 | TD_bf16 | TD_f16)                                              \
+    TD_SIMD_3(convolution_any, TD_FLOATS | TD_INTS, .prepare = prepare)                            \
     TD_REF(convolution),
-    {0},
-};
+static const struct td_impl rows[] = {ANY_ROWS {0}};
+static const struct td_impl rows_last[] = { /* with channels last */
+    TD_SIMD(avx512, convolution_depth, TD_f32, .prepare = prepare_depth) ANY_ROWS {0}};
 /* clang-format on */
+#define ROWS_LAST(dims) rows_last
+#define ROWS_PLAIN(dims) rows
+#define ROWS_TRANSPOSED(dims) rows
+#define ROWS_EITHER rows
 
 #define LAST(dims)                                                                                 \
     (struct td_conv_args)                                                                          \
@@ -370,7 +374,7 @@ static const struct td_impl impls[] = {
         .dtypes = TD_FLOATS | TD_INTS,                                                             \
         .ulp = 16,                                                                                 \
         .sums = true,                                                                              \
-        .impls = impls,                                                                            \
+        .impls = ROWS_##which,                                                                     \
         .family = &(which),                                                                        \
         .samples = (const char *const[]){__VA_ARGS__, NULL},                                       \
         .flops = flops,                                                                            \
