@@ -188,7 +188,7 @@ TABLE = {
     "argmax": (place(np.argmax), ALL + LINE, counted), "argmin": (place(np.argmin), ALL + LINE, counted),
     "any": (asks(np.any), ALL + EMPTY, truth), "any.dim": (asks(np.any), LINE, truth), "any.dims": (asks(np.any), DIMS + [({"self": (4, 9)}, {"dim": []})], truth),
     "all": (asks(np.all), ALL + EMPTY, truth), "all.dim": (asks(np.all), LINE, truth), "all.dims": (asks(np.all), DIMS + [({"self": (4, 9)}, {"dim": []})], truth),
-    "xor_sum": (along(lambda self, axis, keepdims: np.bitwise_xor.reduce(self, axis=axis, keepdims=keepdims)), ALL + DIMS + NOTHING, same),
+    "xor_sum": (along(lambda self, axis, keepdims: np.bitwise_xor.reduce(self, axis=axis, keepdims=keepdims)), ALL + DIMS + NOTHING, same, "own", "INT64"),
     "count_nonzero": (count, ALL + [({"self": (4, 9)}, {"dim": 1})], counted),
     "count_nonzero.dim_IntList": (count, [(shapes, {"dim": how["dim"]}) for shapes, how in DIMS], counted),
     **deviations("var", deviation(False)), **deviations("std", deviation(True)),
