@@ -20,7 +20,7 @@ export const axis = (n, step_s) => SPANS.find(([m]) => m * 60 >= n * step_s) ?? 
 /** chart(title, format): {e, set(values, step_s, until, least)}: until: when the last value's step ended; the axis is not lower than least. */
 export function chart(title, format) {
   const line = s('path', {class: 'line'}), area = s('path', {class: 'area'}), at = s('path', {class: 'at'});
-  const svg = s('svg', {viewBox: '0 0 720 100', preserveAspectRatio: 'none', role: 'img'});
+  const svg = s('svg', {viewBox: '0 0 720 100', preserveAspectRatio: 'none', role: 'img', 'aria-label': title});
   svg.append(s('path', {class: 'grid', d: 'M0 0H720M0 50H720M0 100H720'}), area, line, at);
   const now = h('span.soft.small'), high = h('div.high', {'aria-hidden': 'true'}), wide = h('div.wide', {'aria-hidden': 'true'});
   let shown = null, pointer = null;
