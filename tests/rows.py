@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """tests/rows.md: which test covers which row of the feature list.
 
-A tag is a row's id ("ISA-10") in a comment that stands in a test, or right before it: a Check test, a
-method of a unittest case, or the header of a script that is a test as a whole. Only tests that ./check
-runs count: what meson's list of tests starts, and what Check's main adds. A tag anywhere else is an
-error. A row without a test has its reason, or the name of what stands for it, in
-tests/rows_without_test.txt. The last column names what breaks the row (tests/mutants/), which makes its test fail: `./check rows`
-tries it. Without --check the table is written; with it, rows.py fails when the table
-is stale or a row is missing. BUILD is a folder set up without sanitizers; build/ unless said.
+The feature list numbers what the program does. Its rows have ids of six families: ISA (levels of the CPU), DSP (dispatch),
+RT (pools and tasks), IND (fusion and vector code), JIT (kernels and generated code), NUM (measurements).
+
+A tag is a row's id ("ISA-10") in a comment in a test or directly before it: a Check test, a method of
+a unittest case, or the header of a script that is a test as a whole. Only tests that ./check
+runs count: those in meson's list of tests, and those that Check's main adds. A tag anywhere else is an
+error. For a row without a test, tests/rows_without_test.txt has the reason, or names what replaces the
+test. The last column names the row's mutants (tests/mutants/): changes of the program that break the row, and
+that its test must notice; `./check rows` tries them. Without --check, rows.py writes the table; with it, rows.py
+fails if the table is stale or a row is missing. BUILD is a build folder without sanitizers [build/].
 """
 import argparse
 import ast
@@ -130,9 +133,11 @@ def render(rows, without, all_rows, mutants):
         names.setdefault(mutant.row, []).append(f"`{mutant.name}`")
     bare = [row for row in all_rows if row in rows and row not in names]
     lines = ["# Rows and their tests", "",
-             "Written by `tests/rows.py` from the tags in the tests; `./check style` compares it. A row is proven by a mutant of",
-             "`tests/mutants/`, a change that takes away what the row is for, and that its test notices: `./check rows` tries them.", "",
-             f"{len(rows)} rows have a test, {len(rows) - len(bare)} of them a mutant. Without one: {', '.join(bare) or 'none'}.", "",
+             "`tests/rows.py` writes this table from the tags in the tests, and `./check style` compares it. Rows are those of the",
+             "project's feature list: ISA (levels of the CPU), DSP (dispatch), RT (pools and tasks), IND (fusion and vector code), JIT",
+             "(kernels and generated code) and NUM (measurements). A mutant is a small change of the program that breaks the row",
+             "(`tests/mutants/`); the row's test must fail with it, which `./check rows` tries.", "",
+             f"{len(rows)} rows have a test, and {len(rows) - len(bare)} of these have a mutant. Tested rows without a mutant: {', '.join(bare) or 'none'}.", "",
              "| row | test, or the reason why there is none | mutant |", "| --- | --- | --- |"]
     for row in all_rows:
         said = "<br>".join(f"`{test}`" for test in sorted(rows.get(row, []))) or without.get(row)

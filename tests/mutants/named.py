@@ -1,17 +1,18 @@
-"""The named mutants: for each row of the feature list that a test claims, a small change of the program that takes away
-what the row is for. They stand in FAMILY.txt here, an entry as follows; prove.py applies them, rows.py looks whether
-they still fit the sources.
+"""The named mutants: small changes of the program, each of which breaks one row of the feature list. Every row that has a
+test has at least one. FAMILY.txt in this folder has them as entries of the following form; prove.py applies them, and
+rows.py checks that they still fit the sources.
 
-    ISA-N sentinel_unnamed: What lies behind the last level is called as any wrong number is.
+    ISA-N sentinel_unnamed: The number behind the last level has no name of its own.
     in dispatch/cpu/cpu.c
      a line that stays, to say which of several is meant
     -a line that goes
     +a line that comes
     by dispatch/test_cpu.c test_names
 
-The lines are whole ones, and stand together once in the file. `by` is a test of the row in rows.md, which must fail;
-there may be several. A test's words may end in ` -- ARGUMENTS`, which its program then gets in place of its own, and in
-` (NAME)`: meson's test of that name, where it runs the file in several ways. Lines that begin with # are comments.
+The first line has the row, the mutant's name and what it does. The lines of the change are whole lines of the file, and occur
+there together exactly once. `by` names a test that rows.md has for the row, and that must fail with the change; there may be
+several. ` (NAME)` after the test selects meson's test of that name, if meson runs the file in several ways. ` -- ARGUMENTS` at
+the end replaces the arguments of the test program. Lines that begin with # are comments.
 """
 import pathlib
 import re

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """prove.py [ROW...]: does each row's test notice that the row is broken? `./check rows` runs it.
 
-Applies the named mutants (named.py) one at a time in a copy of the tree (build-mutants/rows), builds what the test needs
-and runs that one test, which has passed there before: a Check test by TENSORD_TEST (tests/run_tests.h), a method of a
-unittest case by its name. A mutant that does not build, or whose test does not pass without it, proves nothing and
-is counted as wrong; a test that takes LONGER times as long as before has noticed. -v shows how the tests failed.
-It ends with 1 where a mutant stays alive or is wrong; a row without one is told and counted. One run at a time has a copy;
---copy NAME takes another.
+Applies the named mutants (named.py) one at a time in a copy of the tree (build-mutants/rows), builds what the mutant's test
+needs and runs only that test, which must have passed there without the mutant. It selects a Check test by TENSORD_TEST
+(tests/run_tests.h), and a method of a unittest case by its name. The verdicts: `noticed`, the test failed, or took more than
+LONGER times as long as before; `ALIVE`, it passed or was skipped; `WRONG`, the mutant does not build, or its test does not pass
+without it. -v shows how the tests failed. The exit status is 1 if a mutant is ALIVE or WRONG; rows without a mutant are listed
+and counted. Only one run at a time may use a copy; --copy NAME uses another one.
 """
 import argparse
 import ast
