@@ -16,22 +16,24 @@
 
 static const char help[] =
     "usage: tensord report DIR [OPTIONS]\n\n"
-    "Measures on this machine what there is to measure of rows NUM-1 to NUM-12 of the\n"
-    "feature list, and writes it into DIR as DATE.json and as a page, DATE.html. It\n"
-    "takes some minutes, and wants the machine for itself.\n\n"
-    "  --quick          in seconds: fewer turns, which says less\n"
-    "  --rows 1,2,10    only these rows\n"
-    "  --models DIR     the ONNX files and PyTorch archives there too: of the suites\n"
-    "                   vision, transformer and sequence as DIR/SUITE/FILE; the suite\n"
-    "                   of DIR/FILE is seen from its operators\n"
-    "  --inputs FILE    the shapes of their inputs, where the files leave sizes open:\n"
+    "Measures this machine for rows NUM-1 to NUM-12 of the feature list, which\n"
+    "docs/figures.md describes, and writes the result to DIR/DATE.json and, as a page\n"
+    "with pictures, to DIR/DATE.html. It takes some minutes; nothing else should run\n"
+    "on the machine meanwhile.\n\n"
+    "  --quick          takes seconds: fewer repetitions, less certain figures\n"
+    "  --rows 1,2,10    measures only these rows\n"
+    "  --models DIR     also measures the ONNX files and PyTorch archives in DIR.\n"
+    "                   DIR/SUITE/FILE belongs to the suite vision, transformer or\n"
+    "                   sequence; the suite of DIR/FILE follows from its operators\n"
+    "  --inputs FILE    what the inputs of these models are: their shapes, if the\n"
+    "                   files leave sizes open, and their elements, random whole\n"
+    "                   numbers or, by [\"const\",16000], one number everywhere;\n"
+    "                   inputs that FILE does not name get likely sizes. Its form:\n"
     "                   {\"models\":[{\"file\":\"a.onnx\",\"inputs\":[{\"name\":\"x\",\n"
-    "                   \"shape\":[1,128],\"rule\":[\"ids\",0,1000]}]}]}, and what is in them: "
-    "whole\n"
-    "                   numbers, or [\"const\",16000]; others get likely ones\n"
-    "  --python PATH    a Python whose PyTorch, ONNX Runtime and OpenVINO, as far as it\n"
-    "                   has them, run the same networks\n"
-    "  --from FILE.json instead: makes the page of a report that was made before\n";
+    "                   \"shape\":[1,128],\"rule\":[\"ids\",0,1000]}]}]}\n"
+    "  --python PATH    a Python that has PyTorch, ONNX Runtime or OpenVINO: these run\n"
+    "                   the same networks, for comparison\n"
+    "  --from FILE.json measures nothing, and makes the page of an earlier report\n";
 
 /* "1,2,10" as bits. 0: it is none such. */
 static unsigned read_rows(const char *text)
