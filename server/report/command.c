@@ -31,8 +31,8 @@ static const char help[] =
     "                   inputs that FILE does not name get likely sizes. Its form:\n"
     "                   {\"models\":[{\"file\":\"a.onnx\",\"inputs\":[{\"name\":\"x\",\n"
     "                   \"shape\":[1,128],\"rule\":[\"ids\",0,1000]}]}]}\n"
-    "  --python PATH    a Python that has PyTorch, ONNX Runtime or OpenVINO: these run\n"
-    "                   the same networks, for comparison\n"
+    "  --python PATH    a Python that has PyTorch, ONNX Runtime or OpenVINO, which\n"
+    "                   run the same networks, for comparison\n"
     "  --from FILE.json measures nothing, and makes the page of an earlier report\n";
 
 /* "1,2,10" as bits. 0: it is none such. */
