@@ -116,7 +116,8 @@ static void pick_some(const struct job *j, char *out, const char *in, int64_t be
         return;
     }
     if (j->known) {
-        look_up(j, out + begin * j->unit, in, begin ? j->ends[1] : j->ends[0], end - begin);
+        look_up(j, out + begin * j->unit, in, begin < j->low ? j->ends[0] : j->ends[1],
+                end - begin);
         return;
     }
     for (int64_t o = begin; o < end; o++)
