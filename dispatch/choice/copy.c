@@ -176,7 +176,7 @@ bool td_copy_give_memory(struct td_copy *copy, const struct td_call *call, size_
 
 void td_copy_end(struct td_copy *copy, bool clean)
 {
-    if (clean && atomic_load(&keepers) > 0)
+    if (clean && copy->memory && atomic_load(&keepers) > 0)
         copy->memory = atomic_exchange(&spare, copy->memory);
     destroy(copy->memory);
     copy->memory = NULL;

@@ -243,6 +243,7 @@ START_TEST(test_same_memory)
         rows[2],
         rows[4],
         {0}};
+    const struct td_impl single[] = {rows[0], rows[4], {0}};
     struct td_options options;
     struct td_run run;
     struct td_measured m;
@@ -255,6 +256,8 @@ START_TEST(test_same_memory)
     size_t kept = td_memory.used;
     ck_assert_uint_gt(kept, used);
     td_trials_end();
+    ck_assert(td_try_rows(single, &run.call, false, &m)); /* takes none, and leaves it there */
+    ck_assert_uint_eq(td_memory.used, kept);
     ck_assert(td_try_rows(two, &run.call, false, &m));
     ck_assert_ptr_eq(given, given_first);
     ck_assert_ptr_eq(made, made_first);
