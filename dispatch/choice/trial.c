@@ -210,13 +210,16 @@ static void leave_out(struct trial *t, int n)
         td_prepared_release(&t->rival[--t->n].prepared);
 }
 
-/* Asks a row that was to be asked later, which may want more scratch. False: it is out. */
+/* Asks a row that was to be asked later, which may want more scratch. False: it is out, or for want
+ * of memory all are, since the copy has lost what it had. */
 static bool ask_later(struct trial *t, int i)
 {
-    if (ask(t, &t->rival[i]) && td_copy_give_memory(&t->copy, t->of, t->scratch))
+    if (!ask(t, &t->rival[i]))
+        memmove(&t->rival[i], &t->rival[i + 1], (size_t)(--t->n - i) * sizeof *t->rival);
+    else if (td_copy_give_memory(&t->copy, t->of, t->scratch))
         return true;
-    td_prepared_release(&t->rival[i].prepared);
-    memmove(&t->rival[i], &t->rival[i + 1], (size_t)(--t->n - i) * sizeof *t->rival);
+    else
+        leave_out(t, 0);
     return false;
 }
 
