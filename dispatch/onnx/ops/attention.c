@@ -25,7 +25,10 @@ void td_onnx_let_heads(struct td_onnx *n, int64_t heads, int64_t of)
 
 void td_onnx_let_past(struct td_onnx *n)
 {
-    if (!has(n, "past_key") || !tensor_of(n, "past_key")->shape[2])
+    if (!has(n, "past_key"))
+        return;
+    const struct td_tensor *past = tensor_of(n, "past_key");
+    if (past->rank == 4 && !past->shape[2]) /* of another rank, cat refuses it */
         return;
     set(n, "K", "cat([past_key, K], 2)");
     set(n, "V", "cat([past_value, V], 2)");
