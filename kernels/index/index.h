@@ -107,8 +107,8 @@ int td_index_list(const struct td_call *call, struct td_index_list *list, int64_
 int td_index_selected(const struct td_call *call, const struct td_index_list *list,
                       struct td_tensor *out);
 
-/* Whether one of n indices is not from low to low + range - 1: less low, it or what is left up to
- * the last one has the sign. */
+/* Whether one of n indices is not from low to low + range - 1, found without a branch: of index -
+ * low and range - 1 - (index - low) one is negative then. range: up to 2^63. */
 bool td_index_leaves(const int64_t *index, int64_t n, uint64_t low, uint64_t range);
 
 /* The check of all: indices within bounds, masks as long as their values. */

@@ -144,8 +144,8 @@ static inline td_read *find_read(size_t size)
     return size == 1 ? read_8 : size == 2 ? read_16 : size == 4 ? read_32 : read_64;
 }
 
-/* Reads n elements where the indices of the only pointer lead, which lie side by side as what is
- * read does. In no vectors: gathers of them take longer. */
+/* Reads the n elements that the indices of the only pointer name. Indices lie side by side, and so
+ * do results. Not by vectors: their gathers take longer. */
 #define READ_POINTED(bits, T)                                                                      \
     static inline void read_pointed_##bits##_##T(                                                  \
         uint##bits##_t *restrict to, const uint##bits##_t *restrict from, const T *restrict index, \

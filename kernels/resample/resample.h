@@ -39,7 +39,7 @@ struct td_resample_table {
 
 /* Bytes of all tables of a call, a multiple of 64; and filling them in. */
 size_t td_resample_size(const struct td_resampled axis[3]);
-/* Results of the last dimension in whole vectors. */
+/* As many results of the last dimension as whole vectors of any level hold. */
 int64_t td_resample_step(const struct td_resampled axis[3]);
 void td_resample_fill(const struct td_resampled axis[3], struct td_resample_table table[3],
                       void *room);

@@ -16,14 +16,15 @@
 struct job {
     struct td_resampled axis[3];
     struct td_resample_table table[3];
-    void *at;     /* table[2] once more, a line of so many steps for each tap: numbers of as many */
-    void *weight; /* bits as the type that is computed in, and that type */
-    int32_t *first; /* of what each vector of results needs */
+    /* table[2] once more, for each tap a line of `step` numbers: integers as wide as the type that
+     * is computed in, and numbers of that type. */
+    void *at, *weight;
+    int32_t *first; /* element that each vector of results needs */
     bool near;      /* each needs no more than two vectors hold; places count from its first */
-    const void *in; /* in that type, too */
+    const void *in; /* in the type that is computed in */
     void *out;
     enum td_dtype type;
-    int64_t n, step, pieces; /* elements of self, steps of a line, pieces of a row */
+    int64_t n, step, pieces; /* elements of self, numbers of a line of at, pieces of a row */
 };
 
 struct piece { /* of a row of the result */
