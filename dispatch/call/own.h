@@ -97,7 +97,8 @@ bool td_measured_of(const struct td_impl *rows, const struct td_call *call, stru
 /* The row again, and measures where that is still to be done: on the calling thread and its team,
  * for some 30 ms, or once each row. Whom the thread obeys may stop it; then nothing is kept. */
 const struct td_impl *td_measure(const struct td_impl *rows, const struct td_call *call);
-/* In between, any thread's measurements use the same memory one after another. They nest. */
+/* Between these two, measurements keep the memory of their copies of calls for the next one, of any
+ * thread. They may nest. */
 void td_trials_begin(void);
 void td_trials_end(void);
 

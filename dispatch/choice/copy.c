@@ -22,8 +22,8 @@ struct td_copy_memory {
     struct block given, made; /* of arguments; of results, and scratch behind them */
 };
 
-static _Atomic(struct td_copy_memory *) spare; /* of which no copy makes use */
-static atomic_int keepers;
+static _Atomic(struct td_copy_memory *) spare; /* is kept for the next copy */
+static atomic_int keepers; /* calls of td_trials_begin that have not ended: if 0, none is kept */
 
 /* ---- sizes ---- */
 
@@ -69,7 +69,8 @@ static void release(struct block *block)
     *block = (struct block){NULL, 0};
 }
 
-/* Makes it at least so large; what it had is lost if it was smaller. False: there is no memory. */
+/* Makes the block at least so large; what was in a smaller one is lost. fill: of each byte of a new
+ * one; 0: none. False: there is no memory. */
 static bool enlarge(struct block *block, size_t bytes, int fill)
 {
     if (block->bytes >= bytes)
@@ -157,7 +158,8 @@ static bool lay_out(struct td_copy *copy, const struct td_call *call, char *give
     return fits;
 }
 
-#define NOWHERE ((char *)64) /* of a copy before it has memory: rows are asked, and none is run */
+/* Addresses of a copy before it has memory begin here: rows are asked, and none is run. */
+#define NOWHERE ((char *)64)
 
 bool td_copy_begin(struct td_copy *copy, const struct td_call *call)
 {

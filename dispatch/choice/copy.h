@@ -16,12 +16,12 @@ struct td_copy {
 /* Makes copy->call like the call, with tensors at addresses that are not to be accessed: rows can
  * be asked. False: there are too many in lists. */
 bool td_copy_begin(struct td_copy *copy, const struct td_call *call);
-/* Gives a copy that has begun memory, and scratch. Elements of arguments are neither denormal nor
- * large in any type; of results they are anything. Again: with as much scratch as then asked for.
- * False: there is no memory. */
+/* Gives a copy that has begun memory, and so much scratch. Elements of arguments are neither
+ * denormal nor large in any type; results and scratch hold anything. May be called again for more
+ * scratch. False: there is no memory, and the copy must not be run. */
 bool td_copy_give_memory(struct td_copy *copy, const struct td_call *call, size_t scratch);
-/* Frees the memory; clean: arguments are as they were, so the next copy may have it (own.h,
- * td_trials_begin). */
+/* Frees the memory, or, between td_trials_begin and td_trials_end (own.h), keeps it for the next
+ * copy. clean: no row has written to arguments; else it is freed in any case. */
 void td_copy_end(struct td_copy *copy, bool clean);
 
 #endif

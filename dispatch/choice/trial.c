@@ -34,7 +34,8 @@
 struct rival {
     const struct td_impl *row;
     struct td_prepared prepared;
-    bool later; /* it is still to be asked: making a library's primitive takes longer than timing */
+    bool later; /* it is asked when its turn comes: to make a library's primitive takes longer than
+                   to time a row */
     double ns;
 };
 
@@ -73,8 +74,8 @@ static bool is_there(const struct trial *t, const struct td_impl *row)
     return is;
 }
 
-/* Whether one of our rows stands in front of a library's, and its code nowhere else: where it takes
- * a call it is known to be no slower. */
+/* Whether one of our rows stands in front of a library's, and its code nowhere behind that: such
+ * an order says that it is no slower wherever it takes a call (CONTRIBUTING.md). */
 static bool leads(const struct td_impl *row)
 {
     bool library = false, again = false;
@@ -85,7 +86,7 @@ static bool leads(const struct td_impl *row)
     return !row->library && library && !again;
 }
 
-/* Asks the row of the rival. False: it does not take the call, or is not to be timed. */
+/* Asks the rival's row whether it takes the call. False: it does not, or is not to be timed. */
 static bool ask(struct trial *t, struct rival *r)
 {
     r->later = false;
@@ -203,7 +204,7 @@ static double near_peak(const struct trial *t)
     return call->op->flops(call) / (NEAR_PEAK * td_peaks_glance() * call->threads) * 1e9;
 }
 
-/* Takes the rows from the n-th on out. */
+/* Releases the rivals from number n on: they are not timed. */
 static void leave_out(struct trial *t, int n)
 {
     while (t->n > n)

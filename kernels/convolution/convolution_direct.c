@@ -20,7 +20,7 @@ struct job {
     int64_t run, positions; /* elements of a row of the kernel, and of all its rows */
     int64_t vectors;        /* of output channels */
     const float *weight;    /* panels of two vectors: [positions][2 lanes]; the last may have one */
-    bool zeros;             /* padding counts: some weight is not finite */
+    bool zeros;             /* padding is multiplied, too: some weight is not finite */
     const float *bias;      /* [vectors][lanes] */
     struct conv_posts posts;
 };
@@ -44,8 +44,8 @@ struct key {
     char owner[4];
 };
 
-/* [out, in, rows, columns] to [panel][rows][columns][in][lanes]; behind them is not 0 if some are
- * not finite. */
+/* [out, in, rows, columns] to [panel][rows][columns][in][lanes]; the number behind them is not 0 if
+ * some weights are not finite. */
 static int fill(void *packed, const struct td_tensor *plain, void *arg)
 {
     const struct job *job = arg;
@@ -111,7 +111,7 @@ TD_INLINE void add(const float *in, int64_t step, const float *weight, int64_t r
     }
 }
 
-/* What n results take of a row of the input from column at on, with zeros in place of padding. */
+/* Copies what n results take of a row of the input, from column at on, with zeros for padding. */
 static void copy_padded(const struct td_conv *c, const float *in, int64_t at, int64_t n, float *to)
 {
     int64_t columns = (n - 1) * c->stride[1] + c->kernel[1], channels = c->in_channels;
@@ -136,7 +136,7 @@ TD_INLINE void results(const struct row *r, int64_t x, int64_t v, const int n, c
     const float *weight = job->weight + v * TD_LANES * job->positions + r->first * size;
     float *out = r->out + x * channels + v * TD_LANES;
     bool whole = at >= 0 && at + (n - 1) * c->stride[1] + c->kernel[1] <= c->in[1];
-    float line[TILE * TD_CONV_RUN];
+    float line[TILE * TD_CONV_RUN]; /* as the stride is no wider than the kernel, it has room */
     td_vf sum[2 * TILE];
 #pragma GCC unroll 32
     for (int t = 0; t < n * vectors; t++)

@@ -1,6 +1,6 @@
 /* Post-ops of convolutions with channels last, for rows that sum in registers: the first ones are
- * done there, as far as they take no other tensor but a single number, the rest behind a row's
- * pixels. Included by files that have TD_REAL_BITS and the level's lanes. */
+ * done there, as far as they take no other tensor but a single number, and the rest on results that
+ * are stored. Included by files that define TD_REAL_BITS and are compiled for each level. */
 #ifndef TD_KERNELS_CONVOLUTION_POSTS_H
 #define TD_KERNELS_CONVOLUTION_POSTS_H
 
@@ -13,9 +13,10 @@ struct conv_posts {
     int early;              /* post-ops that are done in registers, */
     float number[TD_POSTS]; /* what these take, */
     struct td_post rest;    /* and those that are not, */
-    bool across;            /* which may be done across pixels */
+    bool across;            /* which take runs that begin and end within pixels, too */
 };
 
+/* Whether it can be done in registers. */
 static bool conv_post_is_early(const struct td_post_op *op)
 {
     bool number = op->point == TD_POINT_plus || op->point == TD_POINT_mul;
@@ -43,7 +44,7 @@ static void conv_posts_split(const struct td_conv *c, struct conv_posts *p)
         _Pragma("GCC unroll 32") for (int t = 0; t < n; t++) sum[t] = formula;                     \
         continue;                                                                                  \
     }
-/* Of n vectors of sums. */
+/* Does the early ones to n vectors of sums. */
 TD_INLINE void conv_posts_early(const struct conv_posts *p, td_vf *sum, const int n)
 {
     for (int i = 0; i < p->early; i++) {
@@ -59,7 +60,7 @@ TD_INLINE void conv_posts_early(const struct conv_posts *p, td_vf *sum, const in
     }
 }
 
-/* The rest, of n elements of the result, a pixel's or several whole ones', from number at on.
+/* The rest, of n elements of the result, which are one pixel or several, from element number at on.
  * channels: of a pixel of the result. */
 static void conv_posts_late(const struct conv_posts *p, int64_t channels, int64_t at, int64_t n)
 {
