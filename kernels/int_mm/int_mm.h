@@ -21,8 +21,8 @@ struct td_int_mm {
     int64_t rows;          /* of each matrix of a, of which g may have several as one */
     struct td_tensor sums; /* its result: the call's, or room of its own */
     uint32_t *of_a, *of_b; /* room for the sums of a's rows and of b's columns */
-    /* Of td_int_mm_fill, by column: what is added to a sum, b's zero point where of_a is there,
-     * what the sum is multiplied by, and what is added then, or NULL. */
+    /* Filled in by td_int_mm_fill, a number for each column: what is added to a sum, b's zero point
+     * (if of_a is not NULL), what the sum is multiplied by, and what is added then, or NULL. */
     uint32_t *add, *b_zero;
     float *scale, *bias;
     uint32_t a_zero;
@@ -34,7 +34,8 @@ void td_int_mm_begin(const struct td_call *call, struct td_int_mm *m, int group,
 size_t td_int_mm_scratch(const struct td_call *call, int group, int pad);
 
 /* Whether sums may become results while they are in a cache: there are scales, one of a, and one
- * matrix b. Then td_int_mm_fill, before the product; flip: 128 where a's sign bits are flipped. */
+ * matrix b. Then td_int_mm_fill is called before the product; flip: 128 if a's sign bits are
+ * flipped for it, else 0. */
 bool td_int_mm_has_tables(const struct td_call *call, const struct td_int_mm *m);
 void td_int_mm_fill(const struct td_call *call, struct td_int_mm *m, uint8_t flip);
 
@@ -47,10 +48,10 @@ static inline void td_int_mm_take_zero(uint32_t *sum, const uint32_t *of_b, uint
         sum[j] -= zero * of_b[j];
 }
 
-/* Else, after the product: takes the zero points into account, and makes results of the sums. */
+/* Else this, after the product: takes the zero points into account, and makes results of sums. */
 void td_int_mm_end(const struct td_call *call, struct td_int_mm *m, td_int_mm_take *take);
 
-/* Stores the result of a sum of row i and column j, of which zero points are taken. */
+/* Makes result number at of a sum in row i and column j that zero points no longer are part of. */
 void td_int_mm_give(const struct td_call *call, int64_t at, int32_t sum, int64_t i, int64_t j);
 
 /* The number in row, or column, i of such an argument: one for all, or one each; 0 where it is not

@@ -1,6 +1,6 @@
-/* The products by gemm_group.h. Where that may be, sums become results while they are in a cache:
- * zero points and biases are in a table by column, and of signed a the sign bits are flipped as its
- * rows are copied, which moves its zero point by 128 as well. */
+/* The products by gemm_group.h. Where td_int_mm_has_tables, sums become results while they are in a
+ * cache: tables have what zero points and the bias add in each column. A signed a becomes unsigned
+ * as its rows are copied, by its sign bits, which moves its zero point by 128 as well. */
 #ifndef TD_KERNELS_INT_MM_GROUP_H
 #define TD_KERNELS_INT_MM_GROUP_H
 
@@ -51,7 +51,7 @@ TD_INLINE td_vu td_int_mm_load(const uint32_t *from, int64_t left)
 static void td_int_mm_rect(struct td_rect *r)
 {
     const struct td_int_mm_job job = *(const struct td_int_mm_job *)r->g->context;
-    const struct td_int_mm m = *job.m; /* which no store changes */
+    const struct td_int_mm m = *job.m; /* a copy, which the compiler knows that no store changes */
     td_group_rect(r);
     for (int64_t i = 0; i < r->rows; i++) {
         uint32_t *sum = (uint32_t *)(void *)r->c + i * r->ldc;

@@ -50,10 +50,10 @@ static size_t lines(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-enum { TABLES = 4, TABLE_PAD = 64 }; /* by column; bytes that a vector may be read beyond its end */
+enum { TABLES = 4, TABLE_PAD = 64 }; /* a number a column; bytes that may be read beyond its end */
 
-struct room { /* bytes: sums, where they are not the result; sums of a's rows, and of b's columns;
-                 and a table */
+struct room { /* bytes of sums, where they are not the result, of the sums of a's rows and of b's
+                 columns, and of each table */
     size_t sums, of_a, of_b, table;
 };
 
@@ -188,7 +188,7 @@ static void add_up(const struct td_call *call, struct td_int_mm *m)
         m->of_b = (uint32_t *)kept;
 }
 
-/* ---- while it is summed ---- */
+/* ---- tables, for results that are made while sums are in a cache ---- */
 
 static bool is_one(const struct td_call *call, int arg)
 {
@@ -232,7 +232,7 @@ void td_int_mm_fill(const struct td_call *call, struct td_int_mm *m, uint8_t fli
         m->bias = NULL;
 }
 
-/* ---- afterwards ---- */
+/* ---- results of sums that are all there ---- */
 
 struct job {
     const struct td_call *call;

@@ -101,9 +101,9 @@ enum td_point td_point_of(const struct td_call *call);
 void td_pointwise(const struct td_call *call, td_point_row *row, int unit);
 
 /* Rows of n elements, a unit and more, that follow on each other in the result, for a formula of
- * two operands of which one is a single element for each row and the other one lies side by side.
- * From row to row they are step elements apart. Where n is no multiple of the unit, the result is
- * no operand: some of its elements are computed twice. */
+ * two operands of which one is a single element for each row, it stays, and the other one's n
+ * elements lie side by side. step: elements from an operand's row to the next. The result's memory
+ * is no operand's: where n is no multiple of the unit, some elements are computed twice. */
 struct td_point_still {
     int64_t rows, n, step[2];
 };
@@ -111,12 +111,12 @@ typedef void td_point_still_rows(const struct td_point_args *args,
                                  const struct td_point_still *still, void *out,
                                  const void *const *in);
 
-/* The same where the formula has such rows, for operand 0 or 1 that stays. NULL: there are none. */
+/* The same where the formula may have such rows: still[i] is for operand i that stays, or NULL. */
 void td_pointwise_still(const struct td_call *call, td_point_row *row,
                         td_point_still_rows *const still[2], int unit);
 
-/* Of formulas that take no longer than their loads; at 16 bytes a vector, more code than it is
- * worth. */
+/* Whether a formula of that cost has such rows: it takes no longer than its loads, and vectors are
+ * longer than 16 bytes, for which the code is not worth its size. */
 #define TD_POINT_HAS_STILL(cost) (TD_VBYTES > 16 && (cost) <= 4)
 
 #endif

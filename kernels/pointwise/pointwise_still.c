@@ -3,7 +3,7 @@
  * Nothing is laid out in tiles: rows have that element in a register. */
 #include "kernels/pointwise/walk.h"
 
-#define PARTS 4 /* of the work of a thread, where rows are few */
+#define PARTS 4 /* pieces for each thread, at least, where rows are few and long */
 
 struct job {
     const struct td_point_walk *walk;
@@ -27,8 +27,8 @@ int td_point_find_still(const struct td_point_walk *w)
     return -1;
 }
 
-/* Pieces [begin, end) of the result's rows: whole rows as far as they follow on in one dimension.
- */
+/* Computes pieces [begin, end) of the result's rows: if a piece is a whole row, as many rows at
+ * once as there are along the last but one dimension. */
 static void run_pieces(void *arg, int64_t begin, int64_t end)
 {
     const struct job *j = arg;

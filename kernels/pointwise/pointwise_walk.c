@@ -38,8 +38,9 @@
 
 /* ---- running ---- */
 
-/* Whole units of n elements in place. Of the few beyond a unit is computed that ends where they do,
- * where none of what it meets is overwritten; else they go through tiles. */
+/* Computes whole units of n elements in place. For the few elements beyond, one more unit that ends
+ * with the last of them, and so computes some twice; through tiles where that cannot be, as the
+ * result overwrites an operand or there is no whole unit. */
 static void run_op(const struct td_point_op *op, int64_t n, char *const *at)
 {
     int64_t whole = n - n % op->unit, rest = n - whole;

@@ -32,7 +32,8 @@ static inline bool td_qconv_rounds(const struct td_call *call)
     return ((const struct td_qconv_family *)call->op->family)->rounds;
 }
 
-/* The place of an argument, which the operator has. */
+/* The place of an argument that the operator has: without the two of y, those behind are two
+ * places earlier. */
 static inline int td_qconv_place(const struct td_call *call, int arg)
 {
     return arg < TD_QCONV_Y_SCALE || td_qconv_rounds(call) ? arg : arg - 2;

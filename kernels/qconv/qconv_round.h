@@ -1,4 +1,5 @@
-/* What the vector forms of qlinear_conv share: what a call is, and how its sums become 8 bits. */
+/* What the vector forms of qlinear_conv and conv_integer_to_float share: what a call is, and how
+ * its sums become results, 8 bits or FP32. */
 #ifndef TD_KERNELS_QCONV_ROUND_H
 #define TD_KERNELS_QCONV_ROUND_H
 
@@ -17,9 +18,9 @@ struct td_qjob {
     float *scale;
     float low, high;
     int32_t y_zero;
-    uint8_t *bits; /* results; NULL: these are reals */
-    float *reals;
-    const float *bias; /* of reals; NULL: none */
+    uint8_t *bits;     /* results of 8 bits; NULL: they are FP32 */
+    float *reals;      /* results in FP32 */
+    const float *bias; /* of these; NULL: none */
 };
 
 static inline int32_t td_q_element(const struct td_tensor *t, int64_t i)
@@ -27,8 +28,8 @@ static inline int32_t td_q_element(const struct td_tensor *t, int64_t i)
     return t->dtype == TD_u8 ? ((const uint8_t *)t->data)[i] : ((const int8_t *)t->data)[i];
 }
 
-/* Makes results of the sums of channels o and on, of which left are to be stored from element at
- * on. */
+/* Makes results of a vector of sums, of channels from o on, and stores the first left of them (all
+ * if there are more) from element number at on. */
 TD_INLINE void td_q_give(const struct td_qjob *job, int64_t at, int64_t left, td_vi sum, int64_t o)
 {
     td_vi add;

@@ -7,10 +7,10 @@
 
 enum {
     TREES_AT_ONCE = 12, /* of one row */
-    ROWS_AT_ONCE = 16,  /* in one tree, in places of which fewer than ROWS_WORTH are not worth it */
-    ROWS_WORTH = 12,
-    ROWS = 64,   /* of a block at most */
-    SUMS = 2048, /* that it may have */
+    ROWS_AT_ONCE = 16,  /* in one tree */
+    ROWS_WORTH = 12,    /* fewer rows than this that are left over are taken one by one */
+    ROWS = 64,          /* of a block at most */
+    SUMS = 2048,        /* that it may have */
 };
 
 struct job {
