@@ -11,13 +11,15 @@ struct dynamic {
     int64_t n; /* columns, or channels */
 };
 
+/* The node, number *at, that makes the value; NULL, and -1: none does. */
 static const struct td_node *maker_of(const struct td_pairs *p, int value, int *at)
 {
     *at = value >= 0 ? p->maker[value] - 1 : -1;
     return *at >= 0 ? &p->node[*at] : NULL;
 }
 
-/* The node is a Cast to FP32 of what a node of whole numbers makes for it alone. */
+/* Whether the value is made, for one reader, by a Cast to FP32 of what a MatMulInteger or
+ * ConvInteger makes for that alone. Finds both nodes. */
 static bool is_sums(const struct td_pairs *p, int value, struct dynamic *d)
 {
     const struct td_node *cast = maker_of(p, value, &d->cast);
@@ -41,7 +43,7 @@ static bool is_sums(const struct td_pairs *p, int value, struct dynamic *d)
                         td_pairs_operand(product, "w_zero_point") >= 0);
 }
 
-/* The value is the product of the scale that x was quantized by, and of constant ones. */
+/* Whether the value is the product of the scale that x was quantized by, and of constant ones. */
 static bool is_scales(const struct td_pairs *p, int value, struct dynamic *d)
 {
     const struct td_node *node = maker_of(p, value, &d->scales);
@@ -73,7 +75,8 @@ static int vector_of(const struct td_pairs *p, int value)
     return channels && !td_node_int(node, "allowzero", 0) ? td_pairs_operand(node, "data") : -1;
 }
 
-/* The only reader of the scaled sums adds a constant one number a column, or channel, to them. */
+/* Finds the bias: the only reader of the scaled sums may add a constant to them, one number a
+ * column or channel. */
 static void find_bias(const struct td_pairs *p, struct dynamic *d)
 {
     int out = p->node[d->mul].out[0];
@@ -94,6 +97,7 @@ static void find_bias(const struct td_pairs *p, struct dynamic *d)
     d->last = (int)(add - p->node);
 }
 
+/* The product's own A, B and zero points, and what was found, become operands of one node. */
 static int replace(struct td_pairs *p, const struct dynamic *d)
 {
     static const char *const matrix[] = {
@@ -112,7 +116,7 @@ static int replace(struct td_pairs *p, const struct dynamic *d)
 
 int td_pairs_join_dynamic(struct td_pairs *p, int at)
 {
-    struct dynamic d = {.mul = at};
+    struct dynamic d = {.mul = at}; /* of whose operands either may be the sums */
     int a = td_pairs_operand(&p->node[at], "A"), b = td_pairs_operand(&p->node[at], "B");
     if (!(is_sums(p, a, &d) && is_scales(p, b, &d)) && !(is_sums(p, b, &d) && is_scales(p, a, &d)))
         return 0;

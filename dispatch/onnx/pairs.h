@@ -1,5 +1,5 @@
-/* What the files share that make one node of several which a quantizer has written (pairs.c,
- * dynamic.c): the graph as lists by value. */
+/* What pairs.c and dynamic.c share, which make one node of several that a quantizer has written:
+ * who makes and who reads each value of the graph. */
 #ifndef TD_DISPATCH_ONNX_PAIRS_H
 #define TD_DISPATCH_ONNX_PAIRS_H
 
@@ -10,10 +10,12 @@
 struct td_pairs {
     struct td_onnx_reader *r;
     struct td_model *model;
-    struct td_node *node;            /* of the graph */
-    int *maker, *constant, *readers; /* by value, as in gather.c */
-    int *reader;                     /* by value: 1 + the last node that reads it */
-    int n_values;                    /* that these lists have */
+    struct td_node *node; /* of the graph */
+    /* By value, as in gather.c: 1 + the node that makes it, 1 + its constant, how many read it; and
+     * 1
+     * + the last node that does. 0: none. */
+    int *maker, *constant, *readers, *reader;
+    int n_values; /* of these lists */
 };
 
 /* Whether the node is an operator of ONNX's own domain, or of this one. */
@@ -38,8 +40,8 @@ static inline const struct td_tensor *td_pairs_constant(const struct td_pairs *p
 }
 
 /* Puts a node of another operator, with the attributes of node at, in the place of node last, whose
- * result it makes; node at is left out, and so is between, but for -1. names: of its values, as
- * many as there are, of which those below 0 are left out. 1, or -ENOMEM. */
+ * result it makes. Node at is left out, and so is between, unless it is -1. names: of its n
+ * operands, whose values these are; those below 0 are left out. 1, or -ENOMEM. */
 int td_pairs_replace(struct td_pairs *p, int at, int between, int last, const char *domain,
                      const char *op, const char *const *names, const int *values, int n);
 

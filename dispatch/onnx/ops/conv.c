@@ -73,8 +73,8 @@ void td_onnx_conv_integer(struct td_onnx *n)
     put(n, 0, *at(n, "sums"));
 }
 
-/* Whether qlinear_conv and its kin compute it fast: of images, without groups of several channels
- * and without padding below 0. Names what they are called with. */
+/* Whether qlinear_conv and conv_integer_to_float compute it fast: of images, without groups of
+ * several channels and without negative padding. Then it names the arguments that they take. */
 static bool is_image(struct td_onnx *n)
 {
     const struct td_tensor *x = tensor_of(n, "x"), *kernel = tensor_of(n, "w");

@@ -231,8 +231,8 @@ struct td_item call_list(struct td_onnx *n, const char *op, const struct td_item
 
 /* ---- a node ---- */
 
-/* The first type among an item's tensors, which may be a list, that is not *type: none where there
- * is no such. *type becomes the first tensor's where it is none. */
+/* The type of the first tensor of an item, which may be a list, whose type is not *type; 0: all
+ * have it. If *type is 0, it becomes the type of the item's first tensor. */
 static enum td_dtype other_type(const struct td_item *item, enum td_dtype *type)
 {
     enum td_dtype other = 0;
@@ -245,8 +245,8 @@ static enum td_dtype other_type(const struct td_item *item, enum td_dtype *type)
     return item->v.tensor.dtype == *type ? 0 : item->v.tensor.dtype;
 }
 
-/* Refuses operand i where it is not of the type that those with its letter are of: ONNX converts
- * nothing by itself. */
+/* Refuses operand i if its type is not that of the first operand with its letter, or BOOL for 'B':
+ * ONNX converts nothing by itself. */
 static void check_type(struct td_onnx *n, int i)
 {
     const struct td_onnx_form *form = n->node->form;

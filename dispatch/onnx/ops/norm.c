@@ -9,7 +9,7 @@ static void let_shape(struct td_onnx *n)
     let_ints(n, "shape", x->shape + axis, x->rank - axis);
 }
 
-/* Whether what is called so is left out, or has the sizes from axis on; else it is broadcast. */
+/* Whether an operand is left out, or has X's sizes from axis on; else it is broadcast to them. */
 static bool is_whole(struct td_onnx *n, const char *name)
 {
     if (!has(n, name))

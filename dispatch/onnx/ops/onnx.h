@@ -40,7 +40,7 @@ struct td_onnx_form {
     struct td_onnx_operand {
         const char *name;
         char mark; /* '?' a bool, '%' a type */
-        char type; /* 'B': it is BOOL; another letter: those with it are of one type; 0: of any */
+        char type; /* 'B': it is BOOL; another letter: all with it have one type; 0: any type */
         struct td_value otherwise;
     } operand[];
 };
@@ -80,7 +80,8 @@ const char *td_onnx_type_name(int64_t type);
 #define list_of(...) td_onnx_list(__VA_ARGS__)
 #define call_list(...) td_onnx_call_list(__VA_ARGS__)
 
-/* refuse fails with a sentence, and unfit does for what is wrong in any call: attributes. */
+/* refuse(n, format, ...) has the node fail with a sentence; unfit too, where what is wrong is so in
+ * any call, whatever the sizes: attributes and types. */
 
 /* Fails for want of memory for what it says. */
 void td_onnx_no_room(struct td_onnx *n, const char *what);
@@ -125,11 +126,12 @@ struct td_item td_onnx_call_list(struct td_onnx *n, const char *op, const struct
 
 /* ---- attention.c ---- */
 
-/* Q, [batch, n, heads * size], becomes [batch, heads, n, size], and so do K and V of that many. */
+/* Q, K and V, [batch, n, heads * size], become [batch, heads, n, size]; of: the heads of K and V.
+ */
 void td_onnx_let_heads(struct td_onnx *n, int64_t heads, int64_t of);
 /* Puts past_key and past_value, where they are given, before K and V. */
 void td_onnx_let_past(struct td_onnx *n);
-/* Gives K and V, which are all that is past for the next call. */
+/* Makes K and V results 1 and 2: the past of the next call. */
 void td_onnx_put_past(struct td_onnx *n);
 
 /* What the rows' functions are. */

@@ -128,7 +128,7 @@ void td_onnx_ms_q_concat(struct td_onnx *n)
 
 /* ---- products ---- */
 
-/* Whether an operand is FP32, one number or one for each of the last dimension of another. */
+/* Whether an operand is FP32, one number or a vector as long as the last dimension of another. */
 static bool is_by_column(struct td_onnx *n, const char *name, const char *of)
 {
     const struct td_tensor *t = tensor_of(n, name), *b = tensor_of(n, of);
@@ -174,7 +174,8 @@ void td_onnx_ms_dynamic_matmul(struct td_onnx *n)
     put(n, 0, *at(n, "y"));
 }
 
-/* Whether qlinear_matmul computes it: all numbers are there, and none is a factor of its own. */
+/* Whether qlinear_matmul computes this QGemm: all scales and zero points are there, alpha is 1, the
+ * result has 8 bits, and C has an INT32 number for each column. */
 static bool is_rounded_product(struct td_onnx *n)
 {
     static const char *const all[] = {"a_zero_point", "b_zero_point", "y_scale", "y_zero_point"};
