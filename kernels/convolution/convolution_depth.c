@@ -2,43 +2,18 @@
  * vector, so a vector of a pixel is one load. TILE results next to each other are summed in
  * registers: a vector of the input is loaded once for all of them that it enters. */
 #define TD_REAL_BITS 32
-#include "kernels/convolution/convolution_posts.h"
-#include "kernels/weight.h"
+#include "kernels/convolution/convolution_last.h"
 
 #define TILE 8   /* results that are summed at a time */
 #define WIDEST 7 /* kernel */
 #define REACH (2 * (TILE - 1) + WIDEST)
 
-struct job {
-    const struct td_conv *c;
-    int64_t channels, vectors, positions; /* vectors of channels; positions of the kernel */
-    const float *weight;                  /* [vectors][positions][lanes] */
-    bool zeros;                           /* padding counts: some weight is not finite */
-    const float *bias;                    /* [vectors][lanes] */
-    struct conv_posts posts;
-};
-
-struct row { /* of the result */
-    const struct job *job;
-    const float *in; /* of its image, where the kernel's first row is, which may be padding */
-    float *out;
-    int64_t down;       /* elements to the next row of the kernel */
-    int64_t first, end; /* rows of the kernel that are taken, */
-    int64_t low, high;  /* and those of them that lie inside */
-};
-
 /* ---- weights ---- */
 
-struct key {
-    int64_t channels, positions;
-    int32_t lanes;
-    char owner[4];
-};
-
-/* Behind them is not 0 if some are not finite. */
+/* [channel][positions] to [vector][positions][lanes]. */
 static int fill(void *packed, const struct td_tensor *plain, void *arg)
 {
-    const struct job *job = arg;
+    const struct conv_last *job = arg;
     const float *weight = plain->data;
     float *to = packed, odd = 0;
     for (int64_t i = 0; i < job->channels * job->positions; i++)
@@ -51,28 +26,6 @@ static int fill(void *packed, const struct td_tensor *plain, void *arg)
             }
     *to = odd;
     return 0;
-}
-
-/* The weights, kept with a stored one or in the scratch, and behind these the bias. */
-static void pack(struct job *job, float *scratch)
-{
-    static const char name[] = {'s', 'i', 'm', 'd', ' ', 'd', 'e', 'p', 't', 'h', 0};
-    const struct td_conv *c = job->c;
-    int64_t lanes = job->vectors * TD_LANES;
-    size_t bytes = (size_t)(lanes * job->positions + 1) * sizeof(float);
-    struct key key = {job->channels, job->positions, TD_LANES, "dwc"};
-    struct td_weight *stored = td_weight_to_pack(c->weight);
-    float *bias = scratch + lanes * job->positions + TD_LANES;
-    job->weight =
-        stored ? td_weight_pack(stored, &key, sizeof key, name, bytes, fill, job, NULL) : NULL;
-    if (!job->weight) {
-        fill(scratch, c->weight, job);
-        job->weight = scratch;
-    }
-    job->zeros = job->weight[lanes * job->positions] != 0;
-    for (int64_t l = 0; l < lanes; l++)
-        bias[l] = c->bias && l < job->channels ? ((const float *)c->bias->data)[l] : 0;
-    job->bias = bias;
 }
 
 /* ---- sums ---- */
@@ -90,7 +43,7 @@ static uint32_t inside_of(const struct td_conv *c, int64_t first)
 
 /* TILE results' vectors, of n lanes each, from element at of the input's row on. step: pixels of
  * the input from one result to the next. */
-TD_INLINE void tile(const struct row *r, int64_t first, uint32_t inside, int64_t n,
+TD_INLINE void tile(const struct conv_row *r, int64_t first, uint32_t inside, int64_t n,
                     const float *weight, const int kernel, const int step, const bool whole,
                     td_vf *sum)
 {
@@ -122,10 +75,10 @@ TD_INLINE void tile(const struct row *r, int64_t first, uint32_t inside, int64_t
 }
 
 /* count results' vectors v, of n lanes, from pixel x of the result on. */
-TD_INLINE void vectors(const struct row *r, int64_t x, int64_t count, uint32_t inside, int64_t v,
-                       int64_t n, const int kernel, const int step, const bool whole)
+TD_INLINE void vectors(const struct conv_row *r, int64_t x, int64_t count, uint32_t inside,
+                       int64_t v, int64_t n, const int kernel, const int step, const bool whole)
 {
-    const struct job *job = r->job;
+    const struct conv_last *job = r->job;
     int64_t lane = v * TD_LANES, at = (x * step - job->c->padding[1]) * job->channels + lane;
     float *out = r->out + x * job->channels + lane;
     td_vf sum[TILE];
@@ -142,10 +95,10 @@ TD_INLINE void vectors(const struct row *r, int64_t x, int64_t count, uint32_t i
             td_store_n(out, n, sum[t]);
 }
 
-TD_INLINE void pixels(const struct row *r, int64_t x, int64_t count, const int kernel,
+TD_INLINE void pixels(const struct conv_row *r, int64_t x, int64_t count, const int kernel,
                       const int step)
 {
-    const struct job *job = r->job;
+    const struct conv_last *job = r->job;
     uint32_t inside = inside_of(job->c, x * step - job->c->padding[1]);
     for (int64_t v = 0; v < job->vectors; v++) {
         int64_t n = job->channels - v * TD_LANES;
@@ -156,10 +109,10 @@ TD_INLINE void pixels(const struct row *r, int64_t x, int64_t count, const int k
     }
 }
 
-typedef void pixels_of(const struct row *r, int64_t x, int64_t count);
+typedef void pixels_of(const struct conv_row *r, int64_t x, int64_t count);
 #define PIXELS(kernel, step)                                                                       \
-    static __attribute__((noinline)) void pixels_##kernel##_##step(const struct row *r, int64_t x, \
-                                                                   int64_t count)                  \
+    static __attribute__((noinline)) void pixels_##kernel##_##step(const struct conv_row *r,       \
+                                                                   int64_t x, int64_t count)       \
     {                                                                                              \
         pixels(r, x, count, kernel, step);                                                         \
     }
@@ -176,20 +129,13 @@ static void rows(void *arg, int64_t begin, int64_t end)
 {
     static pixels_of *const ways[][2] = {
         {pixels_3_1, pixels_3_2}, {pixels_5_1, pixels_5_2}, {pixels_7_1, pixels_7_2}};
-    const struct job *job = arg;
+    const struct conv_last *job = arg;
     const struct td_conv *c = job->c;
-    int64_t width = c->in[1] * job->channels, out = c->size[1] * job->channels;
+    int64_t out = c->size[1] * job->channels;
     int64_t tiles = (c->size[1] + TILE - 1) / TILE, count = (c->size[1] + tiles - 1) / tiles;
     pixels_of *way = ways[c->kernel[1] / 2 - 1][c->stride[1] - 1];
     for (int64_t number = begin; number < end && !td_stopped(); number++) {
-        int64_t at = number % c->size[0] * c->stride[0] - c->padding[0], d = c->dilation[0];
-        int64_t first = at < 0 ? (d - 1 - at) / d : 0, inside = (c->in[0] - at + d - 1) / d;
-        int64_t last = inside < c->kernel[0] ? inside : c->kernel[0];
-        struct row r = {.job = job, .down = d * width, .low = first, .high = last};
-        r.first = job->zeros ? 0 : first;
-        r.end = job->zeros ? c->kernel[0] : last;
-        r.in = (const float *)c->input->data + (number / c->size[0] * c->in[0] + at) * width;
-        r.out = (float *)c->out->data + number * out;
+        struct conv_row r = conv_row_of(job, number);
         for (int64_t x = 0, n; x < c->size[1]; x += n) {
             n = c->size[1] - x < count ? c->size[1] - x : count;
             way(&r, x, n);
@@ -202,10 +148,10 @@ static void rows(void *arg, int64_t begin, int64_t end)
 
 void TD_NAME(conv_depth)(const struct td_conv *c, int threads, void *scratch)
 {
-    struct job job = {.c = c, .channels = c->groups, .positions = td_conv_positions(c)};
-    job.vectors = (job.channels + TD_LANES - 1) / TD_LANES;
-    conv_posts_split(c, &job.posts);
-    pack(&job, scratch);
+    static const char name[] = {'s', 'i', 'm', 'd', ' ', 'd', 'e', 'p', 't', 'h', 0};
+    struct conv_last job;
+    conv_last_begin(c, td_conv_positions(c), &job);
+    conv_last_pack(&job, fill, "dwc", name, scratch);
     int64_t each = c->size[1] * job.channels * job.positions;
     td_parallel(threads, c->images * c->size[0], 1 + (1 << 16) / each, rows, &job);
 }

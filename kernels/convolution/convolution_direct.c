@@ -4,10 +4,7 @@
  * output channels. TILE results next to each other are summed in registers over all rows of the
  * kernel. */
 #define TD_REAL_BITS 32
-#include "kernels/convolution/convolution_posts.h"
-#include "kernels/weight.h"
-
-#include <string.h>
+#include "kernels/convolution/convolution_last.h"
 
 #if TD_VBYTES == 64
 #define TILE 12 /* results of two vectors, in 32 registers */
@@ -15,40 +12,15 @@
 #define TILE 6 /* in 16 */
 #endif
 
-struct job {
-    const struct td_conv *c;
-    int64_t run, positions; /* elements of a row of the kernel, and of all its rows */
-    int64_t vectors;        /* of output channels */
-    const float *weight;    /* panels of two vectors: [positions][2 lanes]; the last may have one */
-    bool zeros;             /* padding is multiplied, too: some weight is not finite */
-    const float *bias;      /* [vectors][lanes] */
-    struct conv_posts posts;
-};
-
-struct row { /* of the result */
-    const struct job *job;
-    const float *in; /* of its image, where the kernel's first row is, which may be padding */
-    float *out;
-    int64_t down;       /* elements to the next row of the kernel */
-    int64_t first, end; /* rows of the kernel that are taken, */
-    int64_t low, high;  /* and those of them that lie inside */
-};
-
 static const float padding[TD_CONV_RUN];
 
 /* ---- weights ---- */
-
-struct key {
-    int64_t channels, positions, out_channels;
-    int32_t lanes;
-    char owner[4];
-};
 
 /* [out, in, rows, columns] to [panel][rows][columns][in][lanes]; the number behind them is not 0 if
  * some weights are not finite. */
 static int fill(void *packed, const struct td_tensor *plain, void *arg)
 {
-    const struct job *job = arg;
+    const struct conv_last *job = arg;
     const struct td_conv *c = job->c;
     const float *weight = plain->data;
     int64_t area = td_conv_positions(c), n = c->out_channels;
@@ -66,28 +38,6 @@ static int fill(void *packed, const struct td_tensor *plain, void *arg)
     }
     *to = odd;
     return 0;
-}
-
-/* The weights, kept with a stored one or in the scratch, and behind these the bias. */
-static void pack(struct job *job, float *scratch)
-{
-    static const char name[] = {'s', 'i', 'm', 'd', ' ', 'd', 'i', 'r', 'e', 'c', 't', 0};
-    const struct td_conv *c = job->c;
-    int64_t lanes = job->vectors * TD_LANES;
-    size_t bytes = (size_t)(lanes * job->positions + 1) * sizeof(float);
-    struct key key = {c->in_channels, job->positions, c->out_channels, TD_LANES, "dir"};
-    struct td_weight *stored = td_weight_to_pack(c->weight);
-    float *bias = scratch + lanes * job->positions + TD_LANES;
-    job->weight =
-        stored ? td_weight_pack(stored, &key, sizeof key, name, bytes, fill, job, NULL) : NULL;
-    if (!job->weight) {
-        fill(scratch, c->weight, job);
-        job->weight = scratch;
-    }
-    job->zeros = job->weight[lanes * job->positions] != 0;
-    for (int64_t l = 0; l < lanes; l++)
-        bias[l] = c->bias && l < c->out_channels ? ((const float *)c->bias->data)[l] : 0;
-    job->bias = bias;
 }
 
 /* ---- sums ---- */
@@ -127,12 +77,13 @@ static void copy_padded(const struct td_conv *c, const float *in, int64_t at, in
 }
 
 /* n results next to each other from x on, of the panel whose first vector is v. */
-TD_INLINE void results(const struct row *r, int64_t x, int64_t v, const int n, const int vectors)
+TD_INLINE void results(const struct conv_row *r, int64_t x, int64_t v, const int n,
+                       const int vectors)
 {
-    const struct job *job = r->job;
+    const struct conv_last *job = r->job;
     const struct td_conv *c = job->c;
     const int64_t channels = c->out_channels, at = x * c->stride[1] - c->padding[1];
-    const int64_t size = job->run * vectors * TD_LANES; /* of weights of a row of the kernel */
+    const int64_t run = c->kernel[1] * c->in_channels, size = run * vectors * TD_LANES;
     const float *weight = job->weight + v * TD_LANES * job->positions + r->first * size;
     float *out = r->out + x * channels + v * TD_LANES;
     bool whole = at >= 0 && at + (n - 1) * c->stride[1] + c->kernel[1] <= c->in[1];
@@ -147,7 +98,7 @@ TD_INLINE void results(const struct row *r, int64_t x, int64_t v, const int n, c
         if (inside && !whole)
             copy_padded(c, in, at, n, line);
         in = !inside ? padding : whole ? in + at * c->in_channels : line;
-        add(in, inside ? c->stride[1] * c->in_channels : 0, weight, job->run, sum, n, vectors);
+        add(in, inside ? c->stride[1] * c->in_channels : 0, weight, run, sum, n, vectors);
     }
     conv_posts_early(&job->posts, sum, n * vectors);
 #pragma GCC unroll 16
@@ -157,10 +108,10 @@ TD_INLINE void results(const struct row *r, int64_t x, int64_t v, const int n, c
             td_store_next(out + i * TD_LANES, channels - (v + i) * TD_LANES, sum[t * vectors + i]);
 }
 
-typedef void results_of(const struct row *r, int64_t x, int64_t v);
+typedef void results_of(const struct conv_row *r, int64_t x, int64_t v);
 #define RESULTS(n, vectors)                                                                        \
-    static __attribute__((noinline)) void results_##n##_##vectors(const struct row *r, int64_t x,  \
-                                                                  int64_t v)                       \
+    static __attribute__((noinline)) void results_##n##_##vectors(const struct conv_row *r,        \
+                                                                  int64_t x, int64_t v)            \
     {                                                                                              \
         results(r, x, v, n, vectors);                                                              \
     }
@@ -183,7 +134,7 @@ static const struct {
 
 /* A row's results of a panel, in tiles of about the same size. A tile that is wider than what is
  * left begins earlier, and computes some results again. */
-static void panel(const struct row *r, int64_t v)
+static void panel(const struct conv_row *r, int64_t v)
 {
     const int64_t size = r->job->c->size[1];
     const int way = v + 1 < r->job->vectors;
@@ -201,18 +152,11 @@ static void panel(const struct row *r, int64_t v)
 
 static void rows(void *arg, int64_t begin, int64_t end)
 {
-    const struct job *job = arg;
+    const struct conv_last *job = arg;
     const struct td_conv *c = job->c;
-    int64_t width = c->in[1] * c->in_channels, out = c->size[1] * c->out_channels;
+    int64_t out = c->size[1] * job->channels;
     for (int64_t number = begin; number < end && !td_stopped(); number++) {
-        int64_t at = number % c->size[0] * c->stride[0] - c->padding[0], d = c->dilation[0];
-        int64_t first = at < 0 ? (d - 1 - at) / d : 0, inside = (c->in[0] - at + d - 1) / d;
-        int64_t last = inside < c->kernel[0] ? inside : c->kernel[0];
-        struct row r = {.job = job, .down = d * width, .low = first, .high = last};
-        r.first = job->zeros ? 0 : first;
-        r.end = job->zeros ? c->kernel[0] : last;
-        r.in = (const float *)c->input->data + (number / c->size[0] * c->in[0] + at) * width;
-        r.out = (float *)c->out->data + number * out;
+        struct conv_row r = conv_row_of(job, number);
         for (int64_t v = 0; v < job->vectors; v += 2)
             panel(&r, v);
         if (job->posts.rest.n)
@@ -222,11 +166,10 @@ static void rows(void *arg, int64_t begin, int64_t end)
 
 void TD_NAME(conv_direct)(const struct td_conv *c, int threads, void *scratch)
 {
-    struct job job = {.c = c, .run = c->kernel[1] * c->in_channels};
-    job.positions = job.run * c->kernel[0];
-    job.vectors = (c->out_channels + TD_LANES - 1) / TD_LANES;
-    conv_posts_split(c, &job.posts);
-    pack(&job, scratch);
+    static const char name[] = {'s', 'i', 'm', 'd', ' ', 'd', 'i', 'r', 'e', 'c', 't', 0};
+    struct conv_last job;
+    conv_last_begin(c, td_conv_positions(c) * c->in_channels, &job);
+    conv_last_pack(&job, fill, "dir", name, scratch);
     int64_t each = c->size[1] * c->out_channels * job.positions;
     td_parallel(threads, c->images * c->size[0], 1 + (1 << 16) / each, rows, &job);
 }

@@ -1,0 +1,166 @@
+/* What the rows of FP32 with channels last share that sum in registers: weights in whole vectors of
+ * the result's channels, rows of the result, and post-ops. The first post-ops are done in
+ * registers, as far as they take no other tensor but a single number, the rest behind a row's
+ * pixels. Included by files that have TD_REAL_BITS and the level's lanes. */
+#ifndef TD_KERNELS_CONVOLUTION_LAST_H
+#define TD_KERNELS_CONVOLUTION_LAST_H
+
+#include "kernels/convolution/convolution.h"
+#include "kernels/formulas.h"
+#include "kernels/reals.h"
+#include "kernels/weight.h"
+
+#include <string.h>
+
+/* ---- post-ops ---- */
+
+struct conv_posts {
+    const struct td_conv *c;
+    int early;              /* post-ops that are done in registers, */
+    float number[TD_POSTS]; /* what these take, */
+    struct td_post rest;    /* and those that are not, */
+    bool across;            /* which take runs that begin and end within pixels, too */
+};
+
+/* Whether it can be done in registers. */
+static bool conv_post_is_early(const struct td_post_op *op)
+{
+    bool number = op->point == TD_POINT_plus || op->point == TD_POINT_mul;
+    return op->point == TD_POINT_relu || op->point == TD_POINT_hardswish ||
+           (number && td_numel(op->other) == 1);
+}
+
+static void conv_posts_split(const struct td_conv *c, struct conv_posts *p)
+{
+    *p = (struct conv_posts){.c = c, .across = true};
+    while (p->early < c->post.n && conv_post_is_early(&c->post.op[p->early])) {
+        const struct td_tensor *other = c->post.op[p->early].other;
+        p->number[p->early++] = other ? *(const float *)other->data : 0;
+    }
+    for (int i = p->early; i < c->post.n; i++) {
+        const struct td_tensor *other = c->post.op[i].other;
+        int64_t n = other ? td_numel(other) : 1;
+        p->rest.op[p->rest.n++] = c->post.op[i];
+        p->across = p->across && (n == 1 || n == td_numel(c->out));
+    }
+}
+
+#define CONV_EACH_SUM(formula)                                                                     \
+    {                                                                                              \
+        _Pragma("GCC unroll 32") for (int t = 0; t < n; t++) sum[t] = formula;                     \
+        continue;                                                                                  \
+    }
+/* Does the early ones to n vectors of sums. */
+TD_INLINE void conv_posts_early(const struct conv_posts *p, td_vf *sum, const int n)
+{
+    for (int i = 0; i < p->early; i++) {
+        enum td_point point = p->c->post.op[i].point;
+        td_vf number = td_set(p->number[i]);
+        if (point == TD_POINT_relu)
+            CONV_EACH_SUM(o_relu(sum[t]))
+        if (point == TD_POINT_hardswish)
+            CONV_EACH_SUM(o_hardswish(sum[t]))
+        if (point == TD_POINT_mul)
+            CONV_EACH_SUM(sum[t] * number)
+        CONV_EACH_SUM(sum[t] + number)
+    }
+}
+
+/* The rest, of n elements of the result, which are one pixel or several, from element number at on.
+ * channels: of a pixel of the result. */
+static void conv_posts_late(const struct conv_posts *p, int64_t channels, int64_t at, int64_t n)
+{
+    float *out = (float *)p->c->out->data + at, x[TD_POST_RUN] __attribute__((aligned(64)));
+    for (int64_t i = 0, run; i < n; i += run) {
+        run = p->across ? TD_POST_RUN : channels - i % channels;
+        run = run < TD_POST_RUN ? run : TD_POST_RUN;
+        run = run < n - i ? run : n - i;
+        for (int64_t k = 0; k < run; k += TD_LANES)
+            td_store(x + k, td_load_next(out + i + k, run - k, 0));
+        TD_NAME(post)(&p->rest, p->c->out, at + i, run, x);
+        for (int64_t k = 0; k < run; k += TD_LANES)
+            td_store_next(out + i + k, run - k, td_load(x + k));
+    }
+}
+
+/* ---- weights ---- */
+
+struct conv_last {
+    const struct td_conv *c;
+    int64_t channels;    /* of the result */
+    int64_t positions;   /* weights of one of them */
+    int64_t vectors;     /* of channels */
+    const float *weight; /* as the row's fill lays them out */
+    bool zeros;          /* padding counts: some weight is not finite */
+    const float *bias;   /* [vectors][lanes] */
+    struct conv_posts posts;
+};
+
+static void conv_last_begin(const struct td_conv *c, int64_t positions, struct conv_last *l)
+{
+    *l = (struct conv_last){.c = c, .positions = positions};
+    l->channels = c->groups * c->out_channels;
+    l->vectors = (l->channels + TD_LANES - 1) / TD_LANES;
+    conv_posts_split(c, &l->posts);
+}
+
+/* Lays the weights out by fill, kept with a stored one or in the scratch, and behind these the
+ * bias. fill gets l, writes vectors * lanes * positions numbers, and behind them one that is not 0
+ * if some are not finite. way: the row's, in the key; name: of the form, which lives on. */
+static void conv_last_pack(struct conv_last *l, td_weight_fill *fill, const char way[4],
+                           const char *name, float *scratch)
+{
+    struct {
+        int64_t positions, in_channels, channels;
+        int32_t lanes;
+        char way[4];
+    } key = {l->positions, l->c->in_channels, l->channels, TD_LANES, ""};
+    const int64_t lanes = l->vectors * TD_LANES;
+    size_t bytes = (size_t)(lanes * l->positions + 1) * sizeof(float);
+    struct td_weight *stored = td_weight_to_pack(l->c->weight);
+    float *bias = scratch + lanes * l->positions + TD_LANES;
+    memcpy(key.way, way, sizeof key.way);
+    l->weight =
+        stored ? td_weight_pack(stored, &key, sizeof key, name, bytes, fill, l, NULL) : NULL;
+    if (!l->weight) {
+        fill(scratch, l->c->weight, l);
+        l->weight = scratch;
+    }
+    l->zeros = l->weight[lanes * l->positions] != 0;
+    for (int64_t i = 0; i < lanes; i++)
+        bias[i] = l->c->bias && i < l->channels ? ((const float *)l->c->bias->data)[i] : 0;
+    l->bias = bias;
+}
+
+/* ---- rows ---- */
+
+struct conv_row { /* of the result */
+    const struct conv_last *job;
+    const float *in; /* of its image, where the kernel's first row is, which may be padding */
+    float *out;
+    int64_t down;       /* elements to the next row of the kernel */
+    int64_t first, end; /* rows of the kernel that are taken, */
+    int64_t low, high;  /* and those of them that lie inside */
+};
+
+/* The result's row of that number, over all images. */
+static struct conv_row conv_row_of(const struct conv_last *l, int64_t number)
+{
+    const struct td_conv *c = l->c;
+    int64_t width = c->in[1] * c->groups * c->in_channels, d = c->dilation[0];
+    int64_t at = number % c->size[0] * c->stride[0] - c->padding[0];
+    int64_t first = at < 0 ? (d - 1 - at) / d : 0, inside = (c->in[0] - at + d - 1) / d;
+    int64_t last = inside < c->kernel[0] ? inside : c->kernel[0];
+    return (struct conv_row){
+        .job = l,
+        .in = (const float *)c->input->data + (number / c->size[0] * c->in[0] + at) * width,
+        .out = (float *)c->out->data + number * c->size[1] * l->channels,
+        .down = d * width,
+        .first = l->zeros ? 0 : first,
+        .end = l->zeros ? c->kernel[0] : last,
+        .low = first,
+        .high = last,
+    };
+}
+
+#endif
