@@ -178,6 +178,8 @@ static double flops(const struct td_call *call)
     return n * lines * (1 + 2.0 * a[2].taps) + 16.0 * (double)td_numel(&call->arg[0].tensor);
 }
 
+#define MOST_TAPS ((size_t)1 << 20) /* of the last dimension's table, whatever self's size */
+
 /* Elements of a dimension are counted in 32 bits. Beside the tables there are: the last one as rows
  * want it, and self as numbers that they compute with. */
 static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
@@ -190,6 +192,8 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
     size_t last = (2 * (size_t)a[2].taps + 1) * (size_t)td_resample_step(a);
     if (a[2].in >= INT32_MAX)
         return "its last dimension is longer than 32 bits count";
+    if (last > 2 * (size_t)td_numel(in) + MOST_TAPS) /* a long row to a few elements */
+        return "its table of taps is much larger than what it reads";
     if (td_numel(&call->out[0]))
         prepared->scratch =
             td_resample_size(a) + last * 8 + (copied ? (size_t)td_numel(in) * number : 0);
