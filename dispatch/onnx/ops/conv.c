@@ -101,7 +101,10 @@ void td_onnx_conv_to_float(struct td_onnx *n)
                        "w_scale, w_zero_point, B, strides, pads, dilations, group), first)");
     convolve_whole(n);
     let_ints(n, "channels", sizes, n->err ? 0 : tensor_of(n, "sums")->rank);
-    set(n, "y", "to.dtype(sums, FP32) * (x_scale * w_scale)");
+    set(n, "scale", "x_scale * w_scale");
+    if (td_numel(tensor_of(n, "scale")) > 1)
+        set(n, "scale", "view(scale, channels)");
+    set(n, "y", "to.dtype(sums, FP32) * scale");
     if (has(n, "B"))
         set(n, "y", "y + view(B, channels)");
     put(n, 0, *at(n, "y"));
