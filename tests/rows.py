@@ -10,7 +10,8 @@ runs count: those in meson's list of tests, and those that Check's main adds. A 
 error. For a row without a test, tests/rows_without_test.txt has the reason, or names what replaces the
 test. The last column names the row's mutants (tests/mutants/): changes of the program that break the row, and
 that its test must notice; `./check rows` tries them. Without --check, rows.py writes the table; with it, rows.py
-fails if the table is stale or a row is missing. BUILD is a build folder without sanitizers [build/].
+fails if the table is stale or a row is missing. tests/rows_in_another_shape.txt says what a user gets for rows that the
+project gives in another shape than the list; it stands behind the table. BUILD is a build folder without sanitizers [build/].
 """
 import argparse
 import ast
@@ -25,9 +26,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "mutants"))
 import named
 
 TESTS = pathlib.Path(__file__).resolve().parent
-TABLE, REASONS = TESTS / "rows.md", TESTS / "rows_without_test.txt"
+TABLE, REASONS, SHAPES = TESTS / "rows.md", TESTS / "rows_without_test.txt", TESTS / "rows_in_another_shape.txt"
 FAMILIES = {"ISA": 37, "DSP": 41, "RT": 40, "IND": 49, "JIT": 45, "NUM": 12} # and how many rows each has
 TAG = re.compile(r"\b(?:ISA|DSP|RT|IND|JIT|NUM)-\d+\b")
+SHAPE = re.compile(r"([A-Z]+-\d+): (\S.*); `([^`]+)`") # a row, what a user gets, the command that shows it
 CHECK_TEST = re.compile(r"^START_TEST\((\w+)\).*?^END_TEST", re.DOTALL | re.MULTILINE)
 
 
@@ -106,6 +108,10 @@ TRIED = [ # a reader, a text, and the tests of its tags
     (in_shell, "# RT-1\ntrue # RT-2\n", ["", None]),
 ]
 
+TRIED_SHAPES = [ # lines of tests/rows_in_another_shape.txt, and how many are wrong
+    ("# of all\nRT-1: so; `c`\nRT-2: so; not so; `c`", 0), ("RT-1: so", 1), ("RT-1: ; `c`", 1), ("RT-1: so; ``", 1), ("RT-1: so; `c` d", 1),
+    ("RT-2: so; `c`\nRT-1: so; `c`", 1), ("RT-1: so; `c`\nRT-1: so; `c`", 1), ("RT-3: so; `c`\nRT-4: so; `c`\n", 2), ("\n", 1)]
+
 
 def collect(build):
     """The tests of each row, and what is wrong with tags."""
@@ -127,7 +133,27 @@ def reasons():
     return dict(line.split(": ", 1) for line in lines if line and not line.startswith("#"))
 
 
-def render(rows, without, all_rows, mutants):
+def other_shapes(text, rows, all_rows):
+    """[(row, what a user gets, command)], and what is wrong with the lines."""
+    shapes, wrong, last = [], [], -1
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.startswith("#"):
+            found, where = SHAPE.fullmatch(line), f"tests/{SHAPES.name}:{number}: "
+            if not found:
+                wrong.append(where + "is no `ROW: text; command in backquotes`")
+            elif found[1] not in all_rows:
+                wrong.append(where + f"there is no row {found[1]}")
+            elif found[1] not in rows:
+                wrong.append(where + f"{found[1]} has no test")
+            elif all_rows.index(found[1]) <= last:
+                wrong.append(where + f"{found[1]} is here twice, or not in the table's order")
+            else:
+                shapes.append(found.groups())
+                last = all_rows.index(found[1])
+    return shapes, wrong
+
+
+def render(rows, without, all_rows, mutants, shapes):
     names = {}
     for mutant in mutants:
         names.setdefault(mutant.row, []).append(f"`{mutant.name}`")
@@ -142,6 +168,12 @@ def render(rows, without, all_rows, mutants):
     for row in all_rows:
         said = "<br>".join(f"`{test}`" for test in sorted(rows.get(row, []))) or without.get(row)
         lines.append(f"| {row} | {said or 'MISSING'} | {'<br>'.join(names.get(row, [])) or ('none' if row in rows else '')} |")
+    lines += ["", "## Rows in another shape", "",
+              "The feature list tells of five other systems, and often how each does something. These rows do what theirs are for in another",
+              "way: the line says what a user gets instead, and a command that shows it, of a server as `tensord serve` starts it with the model",
+              "`digits` put and asked twice as README.md has it, in the project's folder. The row's test above covers it. Behind \"not here\"",
+              f"stands what a user does not get. There are {len(shapes)} such rows.", ""]
+    lines += [f"- **{row}**: {said}. `{command}`" for row, said, command in shapes]
     return "\n".join(lines) + "\n"
 
 
@@ -154,6 +186,8 @@ def claimed():
 def main():
     for reader, text, tests in TRIED:
         assert [test for _, _, test in reader(text)] == tests, (text, list(reader(text)))
+    for text, bad in TRIED_SHAPES:
+        assert len(other_shapes(text, {"RT-1", "RT-2"}, ["RT-1", "RT-2", "RT-3"])[1]) == bad, text
     parser = argparse.ArgumentParser()
     parser.add_argument("build", nargs="?", type=pathlib.Path, default=TESTS.parent / "build")
     parser.add_argument("--check", action="store_true")
@@ -164,7 +198,9 @@ def main():
         mutants = named.read()
     except named.Wrong as error:
         sys.exit(f"rows: {error}")
-    text = render(rows, without, all_rows, mutants)
+    shapes, wrong_shapes = other_shapes(SHAPES.read_text(), rows, all_rows)
+    text = render(rows, without, all_rows, mutants, shapes)
+    wrong += wrong_shapes
     wrong += named.stale(mutants, rows)
     wrong += [f"tests/rows.md: {row} has neither a test nor a reason"
               for row in all_rows if row not in rows and row not in without]
