@@ -187,7 +187,8 @@ static int run(struct td_report *r)
     r->once.why = r->why;
     r->once.why_size = sizeof r->why;
     r->once.fill = td_bench_fill;
-    status = td_once_on_machine(&r->once, pools, td_report_pool_configs(pools, r->cpus), measure);
+    td_report_pool_configs(pools, r->cpus);
+    status = td_once_on_machine(&r->once, pools, td_report_first_pools(r->cpus), measure);
     status = status ? status : write_out(r);
     td_arena_destroy(r->arena);
     return status;

@@ -69,6 +69,21 @@ int td_report_pool_configs(struct td_pool_config *configs, int cpus)
     return n;
 }
 
+int td_report_first_pools(int cpus)
+{
+    return cpus < 2 ? 1 : 2;
+}
+
+static int add_pools(struct td_report *r)
+{
+    struct td_pool_config configs[TD_REPORT_POOLS];
+    int n = td_report_pool_configs(configs, r->cpus), err = 0;
+    char problem[320];
+    for (int i = td_report_first_pools(r->cpus); i < n && !err; i++)
+        err = td_pools_add(r->once.service.pools, &configs[i], problem, sizeof problem);
+    return err ? td_once_fail(&r->once, problem) : 0;
+}
+
 /* ---- calls ---- */
 
 static struct pools *pools_at_work;
@@ -213,8 +228,10 @@ static void try_work(struct pools *p)
 void td_report_pools(struct td_report *r)
 {
     struct pools *p = calloc(1, sizeof *p);
-    if (!p) {
-        td_report_miss(r, 9, "all pools", "out of memory");
+    *r->why = 0;
+    if (!p || add_pools(r)) {
+        td_report_miss(r, 9, "all pools", "%s", *r->why ? r->why : "out of memory");
+        free(p);
         return;
     }
     p->r = r;

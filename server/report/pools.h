@@ -8,7 +8,11 @@
 
 #define TD_REPORT_POOLS 8
 
-/* Fills in at most TD_REPORT_POOLS of them, the first "one"; how many. */
+/* Fills in at most TD_REPORT_POOLS of them; how many. The first are "one" and, where there are CPUs
+ * for it, "all"; the others are for NUM-9, which adds them: OpenMP's threads poll between regions
+ * only as long as a process has no more of them than CPUs, and regions of a team whose members
+ * sleep take several times as long. */
 int td_report_pool_configs(struct td_pool_config *configs, int cpus);
+int td_report_first_pools(int cpus); /* how many the other rows have */
 
 #endif
