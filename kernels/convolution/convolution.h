@@ -112,6 +112,12 @@ size_t td_conv_direct_scratch(const struct td_conv *c);
 typedef void td_conv_direct(const struct td_conv *c, int threads, void *scratch);
 td_conv_direct td_conv_direct_default, td_conv_direct_avx2, td_conv_direct_avx512;
 
+/* The same of up to TD_CONV_DOTS channels of the result (convolution_dots.c), with as much scratch.
+ */
+#define TD_CONV_DOTS 3
+typedef void td_conv_dots(const struct td_conv *c, int threads, void *scratch);
+td_conv_dots td_conv_dots_default, td_conv_dots_avx2, td_conv_dots_avx512;
+
 /* What oneDNN is to do, described as TD_ONEDNN_conv or, transposed, as TD_ONEDNN_deconv. */
 struct td_onednn_desc;
 void td_conv_describe(const struct td_conv *c, int threads, struct td_onednn_desc *d);

@@ -1,8 +1,8 @@
 /* Convolutions of any type, by one of five ways: a kernel of one position is a matrix product of
  * the weight and the input where it lies; rows that fill vectors are laid out (convolution_laid.c);
  * depthwise ones with channels last are summed where they lie (convolution_depth.c), those of few
- * channels as runs of memory (convolution_direct.c); any other is a product with columns that are
- * gathered (im2col) as they are multiplied. */
+ * channels as runs of memory (convolution_direct.c, convolution_dots.c); any other is a product
+ * with columns that are gathered (im2col) as they are multiplied. */
 #include "kernels/convolution/convolution.h"
 
 TD_KERNEL(convolution_any)
@@ -20,7 +20,8 @@ TD_KERNEL(convolution_any)
         return;
     }
     if (td_conv_is_direct(&c)) {
-        TD_NAME(conv_direct)(&c, call->threads, call->scratch);
+        (c.out_channels > TD_CONV_DOTS ? TD_NAME(conv_direct)
+                                       : TD_NAME(conv_dots))(&c, call->threads, call->scratch);
         return;
     }
     if (td_conv_linear(&c, call->threads, &g)) {

@@ -12,8 +12,6 @@
 #define TILE 6 /* in 16 */
 #endif
 
-static const float padding[TD_CONV_RUN];
-
 /* ---- weights ---- */
 
 /* [out, in, rows, columns] to [panel][rows][columns][in][lanes]; the number behind them is not 0 if
@@ -61,44 +59,25 @@ TD_INLINE void add(const float *in, int64_t step, const float *weight, int64_t r
     }
 }
 
-/* Copies what n results take of a row of the input, from column at on, with zeros for padding. */
-static void copy_padded(const struct td_conv *c, const float *in, int64_t at, int64_t n, float *to)
-{
-    int64_t columns = (n - 1) * c->stride[1] + c->kernel[1], channels = c->in_channels;
-    int64_t before = at < 0 ? -at : 0, inside = c->in[1] - at - before;
-    before = before < columns ? before : columns;
-    inside = inside < columns - before ? inside : columns - before;
-    inside = inside > 0 ? inside : 0;
-    memset(to, 0, (size_t)(before * channels) * sizeof *to);
-    memcpy(to + before * channels, in + (at + before) * channels,
-           (size_t)(inside * channels) * sizeof *to);
-    memset(to + (before + inside) * channels, 0,
-           (size_t)((columns - before - inside) * channels) * sizeof *to);
-}
-
 /* n results next to each other from x on, of the panel whose first vector is v. */
 TD_INLINE void results(const struct conv_row *r, int64_t x, int64_t v, const int n,
                        const int vectors)
 {
     const struct conv_last *job = r->job;
     const struct td_conv *c = job->c;
-    const int64_t channels = c->out_channels, at = x * c->stride[1] - c->padding[1];
+    const int64_t channels = c->out_channels;
     const int64_t run = c->kernel[1] * c->in_channels, size = run * vectors * TD_LANES;
     const float *weight = job->weight + v * TD_LANES * job->positions + r->first * size;
     float *out = r->out + x * channels + v * TD_LANES;
-    bool whole = at >= 0 && at + (n - 1) * c->stride[1] + c->kernel[1] <= c->in[1];
-    float line[TILE * TD_CONV_RUN]; /* as the stride is no wider than the kernel, it has room */
+    float line[TILE * TD_CONV_RUN];
     td_vf sum[2 * TILE];
 #pragma GCC unroll 32
     for (int t = 0; t < n * vectors; t++)
         sum[t] = td_load(job->bias + (v + t % vectors) * TD_LANES);
     for (int64_t i = r->first; i < r->end; i++, weight += size) {
-        const float *in = r->in + i * r->down;
-        bool inside = i >= r->low && i < r->high;
-        if (inside && !whole)
-            copy_padded(c, in, at, n, line);
-        in = !inside ? padding : whole ? in + at * c->in_channels : line;
-        add(in, inside ? c->stride[1] * c->in_channels : 0, weight, run, sum, n, vectors);
+        int64_t step;
+        const float *in = conv_run(r, i, x, n, line, &step);
+        add(in, step, weight, run, sum, n, vectors);
     }
     conv_posts_early(&job->posts, sum, n * vectors);
 #pragma GCC unroll 16
@@ -168,7 +147,7 @@ void TD_NAME(conv_direct)(const struct td_conv *c, int threads, void *scratch)
 {
     static const char name[] = {'s', 'i', 'm', 'd', ' ', 'd', 'i', 'r', 'e', 'c', 't', 0};
     struct conv_last job;
-    conv_last_begin(c, td_conv_positions(c) * c->in_channels, &job);
+    conv_last_begin(c, td_conv_positions(c) * c->in_channels, true, &job);
     conv_last_pack(&job, fill, "dir", name, scratch);
     int64_t each = c->size[1] * c->out_channels * job.positions;
     td_parallel(threads, c->images * c->size[0], 1 + (1 << 16) / each, rows, &job);

@@ -30,10 +30,11 @@ static bool conv_post_is_early(const struct td_post_op *op)
            (number && td_numel(op->other) == 1);
 }
 
-static void conv_posts_split(const struct td_conv *c, struct conv_posts *p)
+/* early: whether there are any that are done in registers. */
+static void conv_posts_split(const struct td_conv *c, bool early, struct conv_posts *p)
 {
     *p = (struct conv_posts){.c = c, .across = true};
-    while (p->early < c->post.n && conv_post_is_early(&c->post.op[p->early])) {
+    while (early && p->early < c->post.n && conv_post_is_early(&c->post.op[p->early])) {
         const struct td_tensor *other = c->post.op[p->early].other;
         p->number[p->early++] = other ? *(const float *)other->data : 0;
     }
@@ -96,12 +97,13 @@ struct conv_last {
     struct conv_posts posts;
 };
 
-static void conv_last_begin(const struct td_conv *c, int64_t positions, struct conv_last *l)
+static void conv_last_begin(const struct td_conv *c, int64_t positions, bool early,
+                            struct conv_last *l)
 {
     *l = (struct conv_last){.c = c, .positions = positions};
     l->channels = c->groups * c->out_channels;
     l->vectors = (l->channels + TD_LANES - 1) / TD_LANES;
-    conv_posts_split(c, &l->posts);
+    conv_posts_split(c, early, &l->posts);
 }
 
 /* Lays the weights out by fill, kept with a stored one or in the scratch, and behind these the
@@ -161,6 +163,45 @@ static struct conv_row conv_row_of(const struct conv_last *l, int64_t number)
         .low = first,
         .high = last,
     };
+}
+
+/* ---- runs ---- */
+
+static const float conv_padding[TD_CONV_RUN];
+
+/* Copies what n results take of a row of the input, from column at on, with zeros for padding. */
+static __attribute__((unused)) void conv_copy_padded(const struct td_conv *c, const float *in,
+                                                     int64_t at, int64_t n, float *to)
+{
+    int64_t columns = (n - 1) * c->stride[1] + c->kernel[1], channels = c->in_channels;
+    int64_t before = at < 0 ? -at : 0, inside = c->in[1] - at - before;
+    before = before < columns ? before : columns;
+    inside = inside < columns - before ? inside : columns - before;
+    inside = inside > 0 ? inside : 0;
+    memset(to, 0, (size_t)(before * channels) * sizeof *to);
+    memcpy(to + before * channels, in + (at + before) * channels,
+           (size_t)(inside * channels) * sizeof *to);
+    memset(to + (before + inside) * channels, 0,
+           (size_t)((columns - before - inside) * channels) * sizeof *to);
+}
+
+/* What the kernel's row i takes for n results from x on: elements from *step to *step for each.
+ * line has room for n * TD_CONV_RUN, which is enough where the stride is no wider than the kernel.
+ */
+TD_INLINE const float *conv_run(const struct conv_row *r, int64_t i, int64_t x, int64_t n,
+                                float *line, int64_t *step)
+{
+    const struct td_conv *c = r->job->c;
+    const float *in = r->in + i * r->down;
+    int64_t at = x * c->stride[1] - c->padding[1];
+    *step = 0;
+    if (i < r->low || i >= r->high)
+        return conv_padding;
+    *step = c->stride[1] * c->in_channels;
+    if (at >= 0 && at + (n - 1) * c->stride[1] + c->kernel[1] <= c->in[1])
+        return in + at * c->in_channels;
+    conv_copy_padded(c, in, at, n, line);
+    return line;
 }
 
 #endif
