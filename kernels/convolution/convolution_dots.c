@@ -100,7 +100,7 @@ static void rows(void *arg, int64_t begin, int64_t end)
 {
     const struct conv_last *job = arg;
     const int64_t size = job->c->size[1], n = size < TILE ? 1 : TILE, out = size * job->channels;
-    results_of *way = (n < TILE ? single : tiles)[job->channels - 1];
+    results_of *way = n < TILE ? single[job->channels - 1] : tiles[job->channels - 1];
     for (int64_t number = begin; number < end && !td_stopped(); number++) {
         struct conv_row r = conv_row_of(job, number);
         for (int64_t x = 0; x < size; x += n) {
