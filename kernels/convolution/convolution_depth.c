@@ -11,21 +11,14 @@
 /* ---- weights ---- */
 
 /* [channel][positions] to [vector][positions][lanes]. */
-static int fill(void *packed, const struct td_tensor *plain, void *arg)
+static void lay_out(const struct conv_last *job, const float *weight, float *to)
 {
-    const struct conv_last *job = arg;
-    const float *weight = plain->data;
-    float *to = packed, odd = 0;
-    for (int64_t i = 0; i < job->channels * job->positions; i++)
-        odd = isfinite(weight[i]) ? odd : 1;
     for (int64_t v = 0; v < job->vectors; v++)
         for (int64_t p = 0; p < job->positions; p++)
             for (int64_t l = 0; l < TD_LANES; l++) {
                 int64_t channel = v * TD_LANES + l;
                 *to++ = channel < job->channels ? weight[channel * job->positions + p] : 0;
             }
-    *to = odd;
-    return 0;
 }
 
 /* ---- sums ---- */
@@ -151,7 +144,7 @@ void TD_NAME(conv_depth)(const struct td_conv *c, int threads, void *scratch)
     static const char name[] = {'s', 'i', 'm', 'd', ' ', 'd', 'e', 'p', 't', 'h', 0};
     struct conv_last job;
     conv_last_begin(c, td_conv_positions(c), true, &job);
-    conv_last_pack(&job, fill, "dwc", name, scratch);
+    conv_last_pack(&job, lay_out, "dwc", name, scratch);
     int64_t each = c->size[1] * job.channels * job.positions;
     td_parallel(threads, c->images * c->size[0], 1 + (1 << 16) / each, rows, &job);
 }

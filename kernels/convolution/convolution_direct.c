@@ -14,17 +14,11 @@
 
 /* ---- weights ---- */
 
-/* [out, in, rows, columns] to [panel][rows][columns][in][lanes]; the number behind them is not 0 if
- * some weights are not finite. */
-static int fill(void *packed, const struct td_tensor *plain, void *arg)
+/* [out, in, rows, columns] to [panel][rows][columns][in][lanes]. */
+static void lay_out(const struct conv_last *job, const float *weight, float *to)
 {
-    const struct conv_last *job = arg;
     const struct td_conv *c = job->c;
-    const float *weight = plain->data;
     int64_t area = td_conv_positions(c), n = c->out_channels;
-    float *to = packed, odd = 0;
-    for (int64_t i = 0; i < td_numel(plain); i++)
-        odd = isfinite(weight[i]) ? odd : 1;
     for (int64_t v = 0; v < job->vectors; v += 2) {
         int64_t lanes = v + 1 < job->vectors ? 2 * TD_LANES : TD_LANES;
         for (int64_t p = 0; p < area; p++)
@@ -34,8 +28,6 @@ static int fill(void *packed, const struct td_tensor *plain, void *arg)
                     *to++ = o < n ? weight[(o * c->in_channels + i) * area + p] : 0;
                 }
     }
-    *to = odd;
-    return 0;
 }
 
 /* ---- sums ---- */
@@ -148,7 +140,7 @@ void TD_NAME(conv_direct)(const struct td_conv *c, int threads, void *scratch)
     static const char name[] = {'s', 'i', 'm', 'd', ' ', 'd', 'i', 'r', 'e', 'c', 't', 0};
     struct conv_last job;
     conv_last_begin(c, td_conv_positions(c) * c->in_channels, true, &job);
-    conv_last_pack(&job, fill, "dir", name, scratch);
+    conv_last_pack(&job, lay_out, "dir", name, scratch);
     int64_t each = c->size[1] * c->out_channels * job.positions;
     td_parallel(threads, c->images * c->size[0], 1 + (1 << 16) / each, rows, &job);
 }

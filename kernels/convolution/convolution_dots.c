@@ -11,24 +11,17 @@
 #define TILE 4 /* in 16 */
 #endif
 
-/* [out, in, rows, columns] to [out][rows][columns][in]; the number behind whole vectors of channels
- * is not 0 if some weights are not finite. */
-static int fill(void *packed, const struct td_tensor *plain, void *arg)
+/* [out, in, rows, columns] to [out][rows][columns][in], and zeros in place of further channels. */
+static void lay_out(const struct conv_last *job, const float *weight, float *to)
 {
-    const struct conv_last *job = arg;
     const struct td_conv *c = job->c;
-    const float *weight = plain->data;
-    int64_t area = td_conv_positions(c), all = job->vectors * TD_LANES * job->positions;
-    float *to = packed, odd = 0;
-    memset(to, 0, (size_t)all * sizeof *to);
-    for (int64_t i = 0; i < td_numel(plain); i++)
-        odd = isfinite(weight[i]) ? odd : 1;
+    int64_t area = td_conv_positions(c);
     for (int64_t o = 0; o < c->out_channels; o++)
         for (int64_t p = 0; p < area; p++)
             for (int64_t i = 0; i < c->in_channels; i++)
                 *to++ = weight[(o * c->in_channels + i) * area + p];
-    ((float *)packed)[all] = odd;
-    return 0;
+    size_t rest = (size_t)((job->vectors * TD_LANES - c->out_channels) * job->positions);
+    memset(to, 0, rest * sizeof *to);
 }
 
 /* sum[n][outs] += in[n][lanes] * weight[outs][lanes], of the first `left` lanes */
@@ -117,7 +110,7 @@ void TD_NAME(conv_dots)(const struct td_conv *c, int threads, void *scratch)
     static const char name[] = {'s', 'i', 'm', 'd', ' ', 'd', 'o', 't', 's', 0};
     struct conv_last job;
     conv_last_begin(c, td_conv_positions(c) * c->in_channels, false, &job);
-    conv_last_pack(&job, fill, "dot", name, scratch);
+    conv_last_pack(&job, lay_out, "dot", name, scratch);
     int64_t each = c->size[1] * job.channels * job.positions;
     td_parallel(threads, c->images * c->size[0], 1 + (1 << 16) / each, rows, &job);
 }

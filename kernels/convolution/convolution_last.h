@@ -86,12 +86,17 @@ static void conv_posts_late(const struct conv_posts *p, int64_t channels, int64_
 
 /* ---- weights ---- */
 
+struct conv_last;
+/* Lays weights out as a row wants them, in vectors * lanes * positions numbers. */
+typedef void conv_lay_out(const struct conv_last *l, const float *weight, float *to);
+
 struct conv_last {
     const struct td_conv *c;
+    conv_lay_out *lay_out;
     int64_t channels;    /* of the result */
     int64_t positions;   /* weights of one of them */
     int64_t vectors;     /* of channels */
-    const float *weight; /* as the row's fill lays them out */
+    const float *weight; /* as lay_out leaves them */
     bool zeros;          /* padding counts: some weight is not finite */
     const float *bias;   /* [vectors][lanes] */
     struct conv_posts posts;
@@ -106,10 +111,22 @@ static void conv_last_begin(const struct td_conv *c, int64_t positions, bool ear
     conv_posts_split(c, early, &l->posts);
 }
 
-/* Lays the weights out by fill, kept with a stored one or in the scratch, and behind these the
- * bias. fill gets l, writes vectors * lanes * positions numbers, and behind them one that is not 0
- * if some are not finite. way: the row's, in the key; name: of the form, which lives on. */
-static void conv_last_pack(struct conv_last *l, td_weight_fill *fill, const char way[4],
+/* Behind the weights stands a number that is not 0 if some are not finite. */
+static int conv_last_fill(void *packed, const struct td_tensor *plain, void *arg)
+{
+    const struct conv_last *l = arg;
+    const float *weight = plain->data;
+    float *to = packed, odd = 0;
+    for (int64_t i = 0; i < l->channels * l->positions; i++)
+        odd = isfinite(weight[i]) ? odd : 1;
+    l->lay_out(l, weight, to);
+    to[l->vectors * TD_LANES * l->positions] = odd;
+    return 0;
+}
+
+/* Lays the weights out, kept with a stored one or in the scratch, and behind these the bias. way:
+ * the row's, in the key; name: of the form, which lives on. */
+static void conv_last_pack(struct conv_last *l, conv_lay_out *lay_out, const char way[4],
                            const char *name, float *scratch)
 {
     struct {
@@ -122,10 +139,12 @@ static void conv_last_pack(struct conv_last *l, td_weight_fill *fill, const char
     struct td_weight *stored = td_weight_to_pack(l->c->weight);
     float *bias = scratch + lanes * l->positions + TD_LANES;
     memcpy(key.way, way, sizeof key.way);
-    l->weight =
-        stored ? td_weight_pack(stored, &key, sizeof key, name, bytes, fill, l, NULL) : NULL;
+    l->lay_out = lay_out;
+    l->weight = stored
+                    ? td_weight_pack(stored, &key, sizeof key, name, bytes, conv_last_fill, l, NULL)
+                    : NULL;
     if (!l->weight) {
-        fill(scratch, l->c->weight, l);
+        conv_last_fill(scratch, l->c->weight, l);
         l->weight = scratch;
     }
     l->zeros = l->weight[lanes * l->positions] != 0;
