@@ -20,8 +20,7 @@ typedef uint8_t td_bytes __attribute__((vector_size(TD_VBYTES)));
 struct td_int_mm_job {
     const struct td_int_mm *m;
     uint8_t *out; /* of 8 bits; NULL: FP32, where the sums are */
-    float low, high;
-    int32_t y_zero;
+    struct td_q_range range;
     uint8_t flip;
 };
 
@@ -64,7 +63,7 @@ static void td_int_mm_rect(struct td_rect *r)
                 v -= of_a * td_int_mm_load(m.b_zero + at, TD_LANES);
             td_vf y = __builtin_convertvector((td_vi)v, td_vf) * td_load(m.scale + at);
             if (out)
-                td_q_store(out + j, left, td_q_narrow(y, job.low, job.high, job.y_zero));
+                td_q_store(out + j, left, td_q_narrow(y, &job.range));
             else
                 td_store_next((float *)(void *)sum + j, left,
                               m.bias ? y + td_load(m.bias + at) : y);
@@ -93,9 +92,7 @@ static inline void td_int_mm_simd(const struct td_call *call)
 #endif
     if (args->y_zero >= 0) {
         job.out = call->out[0].data;
-        job.y_zero = (int32_t)td_int_mm_number(call, args->y_zero, 0);
-        job.low = (float)((type == TD_u8 ? 0 : -128) - job.y_zero);
-        job.high = (float)((type == TD_u8 ? 255 : 127) - job.y_zero);
+        job.range = td_q_range_of(type, (int32_t)td_int_mm_number(call, args->y_zero, 0));
     }
     td_int_mm_fill(call, &m, job.flip);
     m.g.a = &rows;

@@ -6,17 +6,27 @@
 
 typedef uint8_t td_qbytes __attribute__((vector_size(TD_LANES)));
 
-/* least, most: the limits of the type less the zero point. */
-TD_INLINE td_qbytes td_q_narrow(td_vf y, float least, float most, int32_t zero)
+struct td_q_range { /* of a quantized result: the type's limits less the zero point, and that */
+    float low, high;
+    int32_t zero;
+};
+
+static inline struct td_q_range td_q_range_of(enum td_dtype type, int32_t zero)
+{
+    int32_t low = type == TD_u8 ? 0 : -128, high = type == TD_u8 ? 255 : 127;
+    return (struct td_q_range){(float)(low - zero), (float)(high - zero), zero};
+}
+
+TD_INLINE td_qbytes td_q_narrow(td_vf y, const struct td_q_range *range)
 {
     const float big = 12582912; /* 1.5 * 2^23: what is added to it is rounded to a whole number */
-    td_vf low = td_set(least), high = td_set(most);
+    td_vf low = td_set(range->low), high = td_set(range->high);
     td_vi number = y == y; /* NaN becomes the least */
     y = (td_vf)(((td_vi)y & number) | ((td_vi)low & ~number));
     td_vi over = y > low, under = y < high;
     y = (td_vf)(((td_vi)y & over) | ((td_vi)low & ~over));
     y = (td_vf)(((td_vi)y & under) | ((td_vi)high & ~under));
-    td_vi whole = __builtin_convertvector((y + big) - big, td_vi) + zero;
+    td_vi whole = __builtin_convertvector((y + big) - big, td_vi) + range->zero;
     return __builtin_convertvector(whole, td_qbytes);
 }
 

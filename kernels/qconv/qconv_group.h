@@ -268,9 +268,7 @@ static void td_q_begin(struct td_qjob *job, const struct td_call *call)
     job->zero = (int32_t)td_qconv_number(call, TD_QCONV_X_ZERO, 0) + job->flip;
     if (td_qconv_rounds(call)) {
         job->bits = call->out[0].data;
-        job->y_zero = (int32_t)td_qconv_number(call, TD_QCONV_Y_ZERO, 0);
-        job->low = (float)((type == TD_u8 ? 0 : -128) - job->y_zero);
-        job->high = (float)((type == TD_u8 ? 255 : 127) - job->y_zero);
+        job->range = td_q_range_of(type, (int32_t)td_qconv_number(call, TD_QCONV_Y_ZERO, 0));
     } else {
         job->reals = call->out[0].data;
     }

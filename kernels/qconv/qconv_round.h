@@ -16,8 +16,7 @@ struct td_qjob {
     bool w_zero;   /* w has a zero point other than 0 */
     int32_t *add;  /* by output channel */
     float *scale;
-    float low, high;
-    int32_t y_zero;
+    struct td_q_range range;
     uint8_t *bits;     /* results of 8 bits; NULL: they are FP32 */
     float *reals;      /* results in FP32 */
     const float *bias; /* of these; NULL: none */
@@ -37,7 +36,7 @@ TD_INLINE void td_q_give(const struct td_qjob *job, int64_t at, int64_t left, td
     sum = (td_vi)((td_vu)sum + (td_vu)add);
     td_vf y = __builtin_convertvector(sum, td_vf) * td_load(job->scale + o);
     if (job->bits) {
-        td_q_store(job->bits + at, left, td_q_narrow(y, job->low, job->high, job->y_zero));
+        td_q_store(job->bits + at, left, td_q_narrow(y, &job->range));
         return;
     }
     if (job->bias)
