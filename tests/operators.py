@@ -174,10 +174,7 @@ ACTIVATION_PARAMETERS = ("activation", "attr", "alpha", "beta", "algorithm", "ap
 
 # ---- the table ----
 
-PAIRS = [({"self": (37,), "other": (37,)}, {}), ({"self": (3, 20), "other": (20,)}, {}),
-         ({"self": (5, 1), "other": (1, 7)}, {}), ({"self": (), "other": (9,)}, {}),
-         ({"self": (5, 67), "other": (5, 1)}, {}), ({"self": (3, 1), "other": (2, 3, 67)}, {}),
-         ({"self": (2, 0), "other": (1,)}, {})]
+PAIRS = pointwise.PAIRS
 ALPHA = [({"self": (4, 9), "other": (9,)}, {"alpha": 2})]
 ONE = [({"self": shape}, {}) for shape in ((131,), (2, 3, 5), (), (0, 4))]
 MATRICES = [
