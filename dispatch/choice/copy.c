@@ -1,7 +1,8 @@
 /* Dense copies of calls: see copy.h. The system clears each page of fresh memory, which takes
- * longer than a kernel that goes over it once. So between td_trials_begin and td_trials_end, while
- * a plan is made, the memory of one copy is kept for the next: arguments lie in a block that is set
- * once, since no kernel writes there, results and scratch in another. */
+ * longer than a kernel that reads it once. So between td_trials_begin and td_trials_end, while a
+ * plan is made, the next copy reuses the memory of the last one. It has two blocks: one for
+ * arguments, which is filled once because no kernel writes to it, and one for results and scratch.
+ */
 #include "dispatch/choice/copy.h"
 
 #include "dispatch/choice/kinds.h"
@@ -133,8 +134,8 @@ static bool place_list(struct td_copy *copy, struct td_value *v, int *n, char **
     return true;
 }
 
-/* Lays the call's arguments out from given on, its results from made on, and takes the rest as it
- * is. False: there are too many in lists. */
+/* Makes the copy: its arguments lie from given on, its results from made on, all else is the
+ * call's. False: its lists have too many tensors. */
 static bool lay_out(struct td_copy *copy, const struct td_call *call, char *given, char *made)
 {
     int n_list = 0, threads = copy->call.threads;

@@ -1,7 +1,7 @@
-/* Dynamically quantized models as ONNX Runtime's quantizer writes them: DynamicQuantizeLinear, a
- * product or convolution of whole numbers, a Cast to floats, a Mul by both scales, and mostly an
- * Add of a bias. All but the first become one node; that one may serve several, as of queries, keys
- * and values. */
+/* Dynamically quantized models, as ONNX Runtime's quantizer writes them: DynamicQuantizeLinear,
+ * then MatMulInteger or ConvInteger, a Cast to FP32, a Mul by both scales, and often an Add of a
+ * bias. All nodes but the first become one. DynamicQuantizeLinear stays, because several products
+ * may read its result (queries, keys and values do). */
 #include "dispatch/onnx/pairs.h"
 
 struct dynamic {
@@ -106,9 +106,13 @@ static int replace(struct td_pairs *p, const struct dynamic *d)
         "x", "w", "x_scale", "w_scale", "x_zero_point", "w_zero_point", "B"};
     const char *const *names = d->conv ? image : matrix;
     const struct td_node *product = &p->node[d->product];
-    int values[] = {0, 0, d->x_scale, d->w_scale, 0, 0, d->bias};
-    for (int i = 0; i < 6; i += i == 1 ? 3 : 1)
-        values[i] = td_pairs_operand(product, names[i]);
+    const int values[] = {td_pairs_operand(product, names[0]),
+                          td_pairs_operand(product, names[1]),
+                          d->x_scale,
+                          d->w_scale,
+                          td_pairs_operand(product, names[4]),
+                          td_pairs_operand(product, names[5]),
+                          d->bias};
     return td_pairs_replace(p, d->product, d->cast, d->last, d->conv ? "tensord" : "com.microsoft",
                             d->conv ? "ConvIntegerToFloat" : "MatMulIntegerToFloat", names, values,
                             7);

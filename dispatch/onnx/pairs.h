@@ -11,9 +11,8 @@ struct td_pairs {
     struct td_onnx_reader *r;
     struct td_model *model;
     struct td_node *node; /* of the graph */
-    /* By value, as in gather.c: 1 + the node that makes it, 1 + its constant, how many read it; and
-     * 1
-     * + the last node that does. 0: none. */
+    /* Of each value, as in gather.c: 1 + the node that makes it; 1 + its constant; how many nodes
+     * read it; 1 + the last of these. 0: there is none. */
     int *maker, *constant, *readers, *reader;
     int n_values; /* of these lists */
 };

@@ -80,8 +80,8 @@ const char *td_onnx_type_name(int64_t type);
 #define list_of(...) td_onnx_list(__VA_ARGS__)
 #define call_list(...) td_onnx_call_list(__VA_ARGS__)
 
-/* refuse(n, format, ...) has the node fail with a sentence; unfit too, where what is wrong is so in
- * any call, whatever the sizes: attributes and types. */
+/* refuse(n, format, ...) makes the node fail with this message. unfit does, too, and says that the
+ * node fails in every call, whatever the sizes: an attribute or a type is wrong. */
 
 /* Fails for want of memory for what it says. */
 void td_onnx_no_room(struct td_onnx *n, const char *what);

@@ -136,7 +136,7 @@ static bool is_by_column(struct td_onnx *n, const char *name, const char *of)
            (td_numel(t) == 1 || (t->rank == 1 && b->rank && t->shape[0] == b->shape[b->rank - 1]));
 }
 
-/* Names y the product of whole numbers, times the scales; a vector is one row. */
+/* Sets y to the integer product, multiplied by the scales. A vector A is a matrix of one row. */
 static void let_product(struct td_onnx *n)
 {
     bool bias = has(n, "bias"), row = tensor_of(n, "A")->rank == 1;
