@@ -2,6 +2,7 @@
 #ifndef TD_KERNELS_INT_MM_ROUND_H
 #define TD_KERNELS_INT_MM_ROUND_H
 
+#include "kernels/kernels.h"
 #include "kernels/vec.h"
 
 typedef uint8_t td_qbytes __attribute__((vector_size(TD_LANES)));
