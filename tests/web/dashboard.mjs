@@ -291,7 +291,7 @@ test('the last hour is drawn, of the server and of each pool', async () => {
     pools: [{name: 'default', calls: steps(1, 1), compute_us: steps(2500000, 1000000), queue_us: steps(0, 0)}]}}));
   const {pools: [{streams}]} = await (await fetch(`${PAGE}/v1/pools`)).json();
   await o.view('pools', '.chart');
-  const label = (name) => o.page.locator(`.chart svg[aria-label^="${name}"]`).getAttribute('aria-label');
+  const label = (name) => o.page.locator(`.chart svg[aria-label^="${name}"][aria-label*=", the last "]`).getAttribute('aria-label');
   assert.equal(await label('Requests'), 'Requests, the last 60 minutes: at most 740/s, now 10/s');
   assert.equal(await label('Answered'), 'Answered with an error, the last 60 minutes: at most 1/s, now 1/s');
   assert.equal(await label('99 %'), '99 % within, the last 60 minutes: at most 1.5 ms, now 250 µs');
