@@ -5,6 +5,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 MOST = 30000 # elements of a value
 KINDS = {"FP32": TensorProto.FLOAT, "FP16": TensorProto.FLOAT16, "QDQ": TensorProto.FLOAT}
+WITH_ONE = ("Gelu", "Elu", "Selu", "Celu") # which add or subtract 1
 
 
 class Graph:
@@ -85,7 +86,36 @@ class Graph:
 
     # ---- a file ----
 
-    def model(self, outputs, kind=None, nodes=None, batch=None):
+    def rounding(self, op, name):
+        """The steps behind a node that round its result, as operators and their second inputs."""
+        if self.kind == "FP32": # the last digits are others, and those of a 1 in a sum
+            some = self.rng.choice([-1, 1], self.shapes[name]) * 2.0 ** -22
+            return [("Mul", 1 + some)] + [("Add", some)] * (op in WITH_ONE)
+        return [("Cast", self.type), ("Cast", TensorProto.FLOAT)]
+
+    def rounded(self):
+        """The nodes with each result of the graph's type rounded, and their constants. LpPool in FP16 sums squares: they are rounded."""
+        nodes, constants = [], list(self.constants)
+        for node in self.nodes:
+            made = onnx.NodeProto()
+            made.CopyFrom(node)
+            nodes.append(made)
+            for i, name in enumerate(node.output):
+                if self.types.get(name) != self.type:
+                    continue
+                steps = self.rounding(node.op_type, name)
+                if self.kind == "FP16" and node.op_type == "LpPool":
+                    steps = [("Pow", 2.0), *steps, ("Sqrt", None)]
+                made.output[i] = f"{name}.0"
+                for k, (op, other) in enumerate(steps, 1):
+                    inputs, how = [f"{name}.{k - 1}"], {"to": other} if op == "Cast" else {}
+                    if op in ("Mul", "Add", "Pow"):
+                        inputs.append(f"{name}.by{k}")
+                        constants.append(numpy_helper.from_array(np.asarray(other, np.float32), inputs[1]))
+                    nodes.append(helper.make_node(op, inputs, [f"{name}.{k}" if k < len(steps) else name], **how))
+        return nodes, constants
+
+    def model(self, outputs, kind=None, nodes=None, constants=None, batch=None):
         """kind: the type of all that is FP16 in it instead; batch: the first dimension of inputs is a word of this name."""
         to = self.type if kind is None else kind
         def port(name):
@@ -94,7 +124,7 @@ class Graph:
                 shape[0] = batch
             given = self.types[name]
             return helper.make_tensor_value_info(name, to if given == self.type else given, shape if name in self.inputs else None)
-        constants = self.constants
+        constants = self.constants if constants is None else constants
         if to != self.type:
             constants = [numpy_helper.from_array(numpy_helper.to_array(c).astype(np.float32), c.name)
                          if c.data_type == self.type else c for c in constants]

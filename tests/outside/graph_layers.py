@@ -90,7 +90,7 @@ def activation(g, x):
         y = g("Erf", g("Div", x, g.constant(np.float32(np.sqrt(2)))))
         return g("Mul", g("Mul", x, g("Add", y, g.constant(np.float32(1)))), g.constant(np.float32(0.5)))
     if which == "Sqrt":
-        return g("Sqrt", g("Abs", x))
+        return g("Sqrt", g("Add", g("Abs", x), g.constant(np.float32(0.01)))) # as in models: at 0 it makes much of a last digit
     return g(which, x)
 
 
@@ -127,12 +127,17 @@ def pool(g, x):
     how = windows(g, spatial(g, x), 4)
     if which == "AveragePool":
         how.pop("dilations", None) # where a window may have nothing in it
-    if which != "LpPool" and "auto_pad" not in how and g.maybe(0.3):
-        how["ceil_mode"] = 1
     n, pads = spatial(g, x), how.get("pads", [0] * 10)
     spans = [(k - 1) * d + 1 for k, d in zip(how["kernel_shape"], how.get("dilations", [1] * n))]
-    if any(span > size + pads[i] + pads[n + i] for i, (span, size) in enumerate(zip(spans, g.shape(x)[2:]))):
+    room = [size + pads[i] + pads[n + i] - spans[i] for i, size in enumerate(g.shape(x)[2:])]
+    if min(room) < 0:
         return None # which ONNX Runtime takes as one window
+    if how.get("auto_pad", "").startswith("SAME") and any(span < step for span, step in zip(spans, how["strides"])):
+        return None # whose pads ONNX Runtime makes negative
+    if which != "LpPool" and "auto_pad" not in how and g.maybe(0.3):
+        how["ceil_mode"] = 1
+        if any(-(-r // step) * step >= size + pads[i] for i, (r, step, size) in enumerate(zip(room, how["strides"], g.shape(x)[2:]))):
+            return None # where a window would begin behind the input: onnx counts it, ONNX Runtime does not
     if which == "AveragePool":
         how["count_include_pad"] = g.int(0, 1)
     return g(which, x, **how)

@@ -6,7 +6,7 @@ threads do to chains of layers may change no answer.
 
 RUN_MODEL is tests/model/run_model of a build. The number of a graph and TENSORD_SEED make it again; --only takes that one, and --save
 writes it. Each runs planned by one thread and by two, eagerly, and with a first dimension that is unknown when it is loaded. FP16 is judged by the
-same graph in FP32. In QDQ all sums of products are exact, so that no rounding to 8 bits may differ.
+same graph in FP32; what rounding alone may change as much is not judged. In QDQ all sums of products are exact, so that no rounding to 8 bits may differ.
 """
 import argparse
 import pathlib
@@ -29,6 +29,7 @@ import drawn_graph
 import graph_layers
 
 UNITS = {"FP32": 2e-5, "FP16": 1.5e-2, "QDQ": 1e-6} # of the largest number of the result; a step of 8 bits is more
+SMALL = 0.05 # the least that counts as the largest: Gelu adds 1 to -0.9999999
 WAYS = [{"threads": 1}, {"threads": 2}, {"threads": 2, "how": "eager"}, {"threads": 1, "batch": "n"}]
 
 
@@ -36,25 +37,37 @@ def inputs_of(g, rng):
     return [g.numbers(g.shape(n)) if rng.random() < 0.9 else 8 * g.numbers(g.shape(n)) for n in g.inputs]
 
 
-def judged(g, outputs, inputs):
+def answers(model, names, inputs):
     """ONNX Runtime's results, or None where it does not take the graph."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads, options.log_severity_level = 1, 4
     try:
-        session = onnxruntime.InferenceSession(g.model(outputs, onnx.TensorProto.FLOAT), options, ["CPUExecutionProvider"])
-        return session.run(None, dict(zip(g.inputs, inputs)))
+        session = onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"])
+        return session.run(None, dict(zip(names, inputs)))
     except Exception: # of ONNX Runtime's own, which have no name in common
         return None
 
 
-def difference(got, wanted, kind):
-    """What differs more than it may, in a few words, or ""."""
+def judged(g, outputs, inputs):
+    """What is right. A result is None that rounding behind each node alone takes as far as a quarter of what may differ: large
+    numbers overflow in FP16, Softmax makes much of their last digit, a norm of what is nearly constant of all digits."""
+    def of(nodes, constants):
+        return answers(g.model(outputs, onnx.TensorProto.FLOAT, nodes, constants), g.inputs, inputs)
+    wanted = of(g.nodes, g.constants)
+    if not wanted or g.kind == "QDQ":
+        return wanted
+    rounded = of(*g.rounded()) or wanted
+    return [None if difference(a, b, g.kind, 0.25) else b for a, b in zip(rounded, wanted)]
+
+
+def difference(got, wanted, kind, part=1):
+    """What differs more than that part of what it may, in a few words, or ""."""
     if got.shape != wanted.shape:
         return f"shape {got.shape}, not {wanted.shape}"
     a, b = got.astype(np.float64), wanted.astype(np.float64)
     finite = np.abs(b[np.isfinite(b)])
-    most = UNITS[kind] * (finite.max() if finite.size else 1)
+    most = part * UNITS[kind] * max(finite.max(initial=0), SMALL)
     with np.errstate(invalid="ignore"):
         off = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0, np.abs(a - b))
     if kind == "FP16": # beyond which it has no numbers
@@ -80,7 +93,7 @@ def tried(run, g, outputs, inputs, wanted):
         except Ended as ended:
             return f"the process ended: {ended}"
         for name, a, b in zip(outputs, got, wanted):
-            said = difference(a, b, g.kind)
+            said = "" if b is None else difference(a, b, g.kind)
             if said:
                 return f"{name} with {way}: {said}"
     return ""
