@@ -349,6 +349,8 @@ int64_t td_run_execute(struct td_run *run, void *scratch);
 enum td_isa td_impl_isa(const struct td_impl *impl, enum td_dtype dtype);
 /* Whether there is something to run, at a level that may be used here. */
 bool td_impl_is_usable(const struct td_impl *impl);
+/* "simd" is any row of that name, "simd@AVX2" the one of that level. */
+bool td_row_is_named(const struct td_impl *row, const char *name);
 const struct td_impl *td_op_best(const struct td_op *op); /* the first usable implementation */
 
 /* Whether rows that a fixed order cannot choose from, a library's and our own, are measured by the

@@ -1,7 +1,6 @@
-/* The routes of kernels: the rows of each operator, which row a call would run by, the measurements
- * that are kept, and code that was generated at run time. */
+/* The routes of kernels: the rows of each operator, which row a call would run by, and what is kept
+ * of measurements and generated loops. */
 #include "api/routes/routes.h"
-#include "api/web/web.h"
 #include "dispatch/choice/tune.h"
 #include "kernels/jit/code.h"
 #include "kernels/loops/fused.h"
@@ -265,88 +264,4 @@ int td_api_kernels_get(struct td_request *req, struct td_response *res)
     td_write_close(&w, ']');
     td_write_close(&w, '}');
     return td_write_response(&w, res, 200);
-}
-
-/* ---- its generated code ---- */
-
-static bool serves(const struct td_handle *handle, const char *name, const struct td_loop_view *v)
-{
-    bool one = strcmp(name, handle->schema.name) != 0;
-    bool found = false;
-    for (; handle && !found; handle = one ? NULL : handle->next)
-        found = td_fused_has(v->name, handle->op);
-    return found;
-}
-
-/* The loop that is asked for, else the one that was made last; -1: there is none, and the response
- * says so. */
-static int find_loop(struct td_request *req, const struct td_handle *handle, const char *asked,
-                     struct td_loop_view *view)
-{
-    struct td_loop_view v;
-    char *end = NULL;
-    long wanted = asked ? strtol(asked, &end, 10) : -1;
-    int found = -1, made = 0;
-    if (asked && (*end || !*asked || wanted < 0 || wanted >= TD_LOOP_KEPT)) {
-        td_api_problem(req, -EINVAL, "loop: '%.20s' is no loop's number; from 0 to %d is right",
-                       asked, TD_LOOP_KEPT - 1);
-        return -1;
-    }
-    for (int i = 0; td_loop_at(i, &v); i++) {
-        if (!v.run || !serves(handle, req->var[0], &v))
-            continue;
-        made++;
-        if (wanted < 0 || wanted == i) {
-            found = i;
-            *view = v;
-        }
-    }
-    if (found < 0 && made)
-        td_api_problem(req, -ENOENT,
-                       "loop: %ld has no code with %.60s in it; GET /v1/kernels/"
-                       "%.60s lists those that have",
-                       wanted, req->var[0], req->var[0]);
-    else if (found < 0)
-        td_api_problem(req, -ENOENT,
-                       "no code was generated with %.60s in it: it is where pointwise calls of "
-                       "FP32 are computed together, in an expression (POST /v1/eval) of 4096 "
-                       "elements or more, or in a model",
-                       req->var[0]);
-    return found;
-}
-
-static int write_text(struct td_request *req, struct td_response *res, int loop,
-                      const struct td_loop_view *view)
-{
-    struct td_writer w;
-    td_write_init(&w, req->arena, 4 * view->bytes + 4096);
-    FILE *to = td_write_file(&w);
-    if (!to)
-        return td_api_problem(req, -ENOMEM, "no memory for the text");
-    td_loop_print(loop, view, to);
-    fclose(to);
-    int err = td_write_response(&w, res, 200);
-    if (!err)
-        res->type = "text/plain; charset=utf-8";
-    return err;
-}
-
-int td_api_kernels_code(struct td_request *req, struct td_response *res)
-{
-    const struct td_handle *handle = td_api_find_op(req);
-    const char *asked;
-    struct td_loop_view view;
-    int err = handle ? td_api_query(req, "loop", &asked) : -ENOENT;
-    if (err)
-        return err;
-    int loop = find_loop(req, handle, asked, &view);
-    if (loop < 0)
-        return -ENOENT;
-    if (td_asks_for(req, "Accept", "text/plain"))
-        return write_text(req, res, loop, &view);
-    res->status = 200;
-    res->type = "application/octet-stream";
-    res->body = view.code;
-    res->size = view.bytes;
-    return 0;
 }

@@ -68,8 +68,6 @@ int td_run_cast(struct td_run *run, int i, enum td_dtype to);
 int td_run_convert_input(struct td_run *run, int i, void *room);
 int td_run_convert_stored(const struct td_run *run, int i);
 
-/* "simd" is any row of that name, "simd@AVX2" the one of that level. */
-bool td_row_is_named(const struct td_impl *row, const char *name);
 /* The type of a settled call by which a row is chosen. */
 enum td_dtype td_row_dtype(const struct td_call *call);
 /* The level that the row runs a call at, by what it has prepared for it. */

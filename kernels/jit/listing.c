@@ -1,11 +1,12 @@
-/* A generated loop as text for people. The instructions are read back from the bytes that run, by
- * Zydis, so that the listing cannot say anything else than the processor does; the steps that they
- * were made of, with the registers that were given, stand over them. The only file that knows
- * Zydis: a build without it shows bytes in place of instructions.
+/* Generated loops and compiled functions as text for people. The instructions are read back from
+ * the bytes that run, by Zydis, so that the listing cannot say anything else than the processor
+ * does; the steps that a loop was made of, with the registers that were given, stand over them. The
+ * only file that knows Zydis: a build without it shows bytes in place of instructions.
  *
  * Refused: to print what the emitter was asked for. It would take a name and a form for each of its
  * instructions, and be right only as long as somebody looks after both. */
 #include "kernels/jit/code.h"
+#include "kernels/jit/functions.h"
 
 #include <math.h>
 #include <string.h>
@@ -114,8 +115,39 @@ static void print_step(const struct td_loop_view *v, const struct td_loop_step *
 
 /* ---- instructions ---- */
 
+struct shown { /* code, and what its addresses are counted from */
+    const unsigned char *code;
+    uint64_t address;
+    const struct td_functions *all; /* whose names stand behind instructions; or NULL */
+};
+
+#ifdef TD_ZYDIS
+/* The address of the program that an operand refers to; 0: none. */
+static uint64_t target(const ZydisDecodedInstruction *one, const ZydisDecodedOperand *x,
+                       uint64_t address)
+{
+    uint64_t at = 0;
+    bool refers = x->type == ZYDIS_OPERAND_TYPE_IMMEDIATE
+                      ? x->imm.is_relative
+                      : x->type == ZYDIS_OPERAND_TYPE_MEMORY && x->mem.base == ZYDIS_REGISTER_RIP;
+    return refers && ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(one, x, address, &at)) ? at : 0;
+}
+
+static void print_names(const struct shown *s, const ZydisDecodedInstruction *one,
+                        const ZydisDecodedOperand *operand, uint64_t address, FILE *to)
+{
+    struct td_function here, f;
+    for (int i = 0; i < one->operand_count_visible; i++) {
+        uint64_t at = target(one, &operand[i], address);
+        if (at && td_function_at(s->all, at, &f) &&
+            !(td_function_at(s->all, address, &here) && here.address == f.address))
+            fprintf(to, at == f.address ? " ; %s" : " ; in %s", f.name);
+    }
+}
+#endif
+
 /* As far as they are known; how many bytes. */
-static size_t print_instructions(const unsigned char *code, size_t from, size_t end, FILE *to)
+static size_t print_instructions(const struct shown *s, size_t from, size_t end, FILE *to)
 {
     size_t at = from;
 #ifdef TD_ZYDIS
@@ -129,31 +161,95 @@ static size_t print_instructions(const unsigned char *code, size_t from, size_t 
     ZydisFormatterSetProperty(&formatter, ZYDIS_FORMATTER_PROP_ADDR_PADDING_ABSOLUTE, 4);
     ZydisFormatterSetProperty(&formatter, ZYDIS_FORMATTER_PROP_HEX_UPPERCASE, 0);
     while (at < end &&
-           ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code + at, end - at, &one, operand)) &&
+           ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, s->code + at, end - at, &one, operand)) &&
            ZYAN_SUCCESS(ZydisFormatterFormatInstruction(&formatter, &one, operand,
                                                         one.operand_count_visible, text,
-                                                        sizeof text, at, NULL))) {
-        fprintf(to, "%04zx  %s\n", at, text);
+                                                        sizeof text, s->address + at, NULL))) {
+        fprintf(to, "%04llx  %s", (unsigned long long)s->address + at, text);
+        if (s->all)
+            print_names(s, &one, operand, s->address + at, to);
+        fputc('\n', to);
         at += one.length;
     }
 #else
-    (void)code, (void)end, (void)to;
+    (void)s, (void)end, (void)to;
 #endif
     return at - from;
 }
 
 /* Those from one place to another; what is not known as one is bytes. */
-static void print_code(const struct td_loop_view *v, size_t from, size_t end, FILE *to)
+static void print_code(const struct shown *s, size_t from, size_t end, FILE *to)
 {
-    const unsigned char *code = v->code;
-    from += print_instructions(code, from, end, to);
+    from += print_instructions(s, from, end, to);
     for (size_t i = from; i < end; i++) {
         if (i == from || !((i - from) % 16))
-            fprintf(to, i == from ? "%04zx " : "\n%04zx ", i);
-        fprintf(to, " %02x", code[i]);
+            fprintf(to, i == from ? "%04llx " : "\n%04llx ", (unsigned long long)s->address + i);
+        fprintf(to, " %02x", s->code[i]);
     }
     fputs(from < end ? "\n" : "", to);
 }
+
+/* ---- a compiled function ---- */
+
+void td_function_refers(const struct td_functions *all, const struct td_function *from,
+                        td_function_tell *tell, void *arg)
+{
+#ifdef TD_ZYDIS
+    ZydisDecoder decoder;
+    ZydisDecodedInstruction one;
+    ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT];
+    ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+    for (size_t at = 0; at < from->bytes; at += one.length) {
+        if (!ZYAN_SUCCESS(
+                ZydisDecoderDecodeFull(&decoder, from->code + at, from->bytes - at, &one, operand)))
+            return;
+        for (int i = 0; i < one.operand_count_visible; i++) {
+            struct td_function f;
+            uint64_t to = target(&one, &operand[i], from->address + at);
+            if (to && td_function_at(all, to, &f) && f.address != from->address)
+                tell(arg, &f);
+            else if (to)
+                td_functions_in_table(all, to, tell, arg);
+        }
+    }
+#else
+    (void)all, (void)from, (void)tell, (void)arg;
+#endif
+}
+
+struct reference { /* so far printed */
+    FILE *to;
+    int n;
+    uint64_t last; /* address */
+};
+
+static void print_reference(void *arg, const struct td_function *f)
+{
+    struct reference *r = arg;
+    if (f->address == r->last)
+        return;
+    fprintf(r->to, r->n % 6 ? ", %s" : r->n ? ",\n;   %s" : "; refers to %s", f->name);
+    r->n++;
+    r->last = f->address;
+}
+
+void td_function_print(const struct td_functions *all, const struct td_function *f, FILE *to)
+{
+    struct shown s = {f->code, f->address, all};
+    struct reference r = {to, 0, 0};
+    fprintf(to,
+            "; %s: %zu bytes at 0x%llx of the program's file\n"
+            "; objdump -d -M intel --start-address=0x%llx --stop-address=0x%llx lists the same\n",
+            f->name, f->bytes, (unsigned long long)f->address, (unsigned long long)f->address,
+            (unsigned long long)f->address + f->bytes);
+    if (!td_loop_disassembles())
+        fputs("; this build has no disassembler\n", to);
+    td_function_refers(all, f, print_reference, &r);
+    fputs(r.n ? "\n" : "", to);
+    print_code(&s, 0, f->bytes, to);
+}
+
+/* ---- a loop ---- */
 
 static void print_head(int number, const struct td_loop_view *v, FILE *to)
 {
@@ -202,6 +298,7 @@ void td_loop_print(int number, const struct td_loop_view *v, FILE *to)
 {
     static const char *const parts[] = {"once a row", "main body: a round",
                                         "careful body: one vector, of which some lanes may count"};
+    struct shown s = {v->code, 0, NULL};
     size_t at = 0, end = v->bytes - v->rest;
     int part = -1;
     if (!v->run) {
@@ -210,13 +307,13 @@ void td_loop_print(int number, const struct td_loop_view *v, FILE *to)
     }
     print_head(number, v, to);
     for (int i = 0; v->at && i < v->n_steps; i++) {
-        print_code(v, at, v->at[i], to);
+        print_code(&s, at, v->at[i], to);
         at = v->at[i];
         if (v->step[i].part != part)
             fprintf(to, "; ---- %s ----\n", parts[v->step[i].part]);
         part = v->step[i].part;
         print_step(v, &v->step[i], to);
     }
-    print_code(v, at, end, to);
+    print_code(&s, at, end, to);
     print_numbers(v, to);
 }

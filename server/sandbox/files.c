@@ -138,6 +138,7 @@ static void allow_system(struct box *box)
     for (size_t i = 0; i < sizeof read / sizeof *read; i++)
         allow(box, read[i], READS);
     allow(box, "/proc/self/task", READS | LANDLOCK_ACCESS_FS_WRITE_FILE); /* threads' names */
+    allow(box, "/proc/self/exe", LANDLOCK_ACCESS_FS_READ_FILE); /* where its functions are */
     allow(box, "/dev/null", LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE);
     allow(box, "/dev/shm", LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | TRUNCATE);
 }

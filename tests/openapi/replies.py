@@ -131,6 +131,8 @@ class Replies(service.ServiceTest):
         made = self.check("GET", "/v1/kernels/relu").json["overloads"][0]["loops"]["kept"]
         self.check("GET", "/v1/kernels/relu/code", headers={"Accept": "text/plain"}, status=200 if made else 404)
         self.check("GET", "/v1/kernels/relu/code?loop=512", status=400)
+        self.check("GET", "/v1/kernels/relu/code?kernel=ref&datatype=FP32", headers={"Accept": "text/plain"})
+        self.check("GET", "/v1/kernels/relu/code?kernel=ref&function=no_such", status=404)
 
     def test_calls(self):
         x = {"name": "self", "shape": [2], "datatype": "FP32", "data": [1, 2]}
