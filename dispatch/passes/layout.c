@@ -84,8 +84,12 @@ int td_pass_layout(struct td_model *model, struct td_plan *plan, struct td_model
         l.n_old = plan->n_steps;
         plan->step = NULL;
         plan->n_steps = plan->steps_room = 0;
-        for (int i = 0; i < plan->n_values; i++) /* values of removed steps have no step */
-            plan->value[i].step = -1;
+        for (int i = 0; i < plan->n_values; i++) {
+            struct td_plan_value *v = &plan->value[i];
+            if (v->step >= 0 && !l.old[v->step].handle) /* of a removed step, and of no use */
+                v->result = -1;
+            v->step = -1;
+        }
         for (int s = 0; s < l.n_old && !err; s++)
             err = l.old[s].handle ? place(&l, &l.old[s], pass) : 0;
         for (int i = 0; i < plan->n_outputs && !err; i++) {

@@ -110,7 +110,7 @@ int td_layout_give_twin(struct layout *l, struct td_plan_step *step)
         if (!err) {
             l->now[value + i] = now;
             l->plan->value[now].result = i;
-            l->plan->value[value + i].result = 0; /* of no step, and of no use */
+            l->plan->value[value + i].result = -1; /* of no step, and of no use */
         }
     }
     if (twin < 0 || err)

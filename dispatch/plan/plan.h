@@ -16,7 +16,7 @@
 struct td_plan_value {     /* a tensor that depends on the inputs */
     struct td_tensor like; /* data: a unique address that is compared and never read */
     int step, result;      /* result of that step; step -1: the model's input of number result, or
-                              from n_inputs on plan->outer[result - n_inputs] */
+                              from n_inputs on plan->outer[result - n_inputs]; -1: of no use */
     int first, last;       /* its live range, in steps; last is n_steps for an output of the plan */
     bool inside;           /* only steps fused with its producer read it, so it needs no memory */
     int over;              /* the value whose memory it reuses (it is computed in place), or -1 */

@@ -99,8 +99,35 @@ START_TEST(test_convolutions_of_a_pixel)
 }
 END_TEST
 
+/* A folded normalisation has results that no step makes any more. */
+START_TEST(test_folded_norm)
+{
+    static float x[3 * 64], got[400], wanted[400];
+    begin(1);
+    int image = add("reshape(a, [1, 3, 8, 8]) * 2", 1, V(graph_inputs[0]));
+    int one = constant_of((float[4]){0.5f, 1, 2, 1.5f}, 1, (int64_t[]){4});
+    int a = add("conv2d(a, b, None, 1, 1)", 2, V(image, weight_of(4, 3, 3)));
+    int b = add("_native_batch_norm_legit_no_training(a, b, b, b, b, 0.1, 0.001)[0]", 2, V(a, one));
+    finish(add("reshape(relu(a), [-1])", 1, V(b)));
+    for (int turn = 0; turn < 3; turn++) {
+        for (int i = 0; i < 3 * 64; i++)
+            x[i] = (float)((i * 7 + turn) % 11) / 5 - 1;
+        int n = run(x, 3 * 64, NULL, false, got);
+        ck_assert_msg(n > 0, "%s", problem.text);
+        ck_assert_int_eq(run(x, 3 * 64, NULL, true, wanted), n);
+        for (int i = 0; i < n; i++)
+            ck_assert_msg(fabsf(got[i] - wanted[i]) <= 1e-5f * (1 + fabsf(wanted[i])), "%d: %g %g",
+                          i, (double)got[i], (double)wanted[i]);
+    }
+    ck_assert_int_eq(count_steps("_native_batch_norm_legit_no_training"), 0);
+    ck_assert_int_eq(count_steps("conv2d_channels_last"), 1);
+    end();
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {test_channels_last, test_convolutions_of_a_pixel};
+    const TTest *const tests[] = {test_channels_last, test_convolutions_of_a_pixel,
+                                  test_folded_norm};
     return td_run_tests("layout", tests, sizeof tests / sizeof *tests);
 }
