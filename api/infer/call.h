@@ -236,9 +236,11 @@ void td_infer_write_brief(struct td_infer *in, struct td_writer *w);
 /* Texts of a model, which it knows by numbers: texts.c. An input's tensor object, and a plain array
  * of them: their numbers, in the request's arena. -EINVAL, -ENOMEM. */
 int td_infer_read_texts(struct td_infer *in, const cJSON *object, const char *who,
-                        struct td_tensor *t, struct td_problem *problem);
+                        const struct td_model_port *port, struct td_tensor *t,
+                        struct td_problem *problem);
 int td_infer_plain_texts(struct td_infer *in, const cJSON *item, const char *who,
-                         struct td_tensor *t, struct td_problem *problem);
+                         const struct td_model_port *port, struct td_tensor *t,
+                         struct td_problem *problem);
 /* Whether output i is of texts; its type's name, "BYTES" then; and they, in arrays of one dimension
  * each, or one after the other. */
 bool td_infer_gives_texts(const struct td_infer *in, int i);

@@ -1,5 +1,6 @@
 /* Texts in a call. A model numbers the texts of its file, and is run on tensors of these numbers. A
- * text that does not stand in the file has the number -1. */
+ * text that does not stand in the file has the number -1. Where the input has a tokenizer, what is
+ * numbered are the words that it makes of a text. */
 #include "api/infer/call.h"
 
 #include <errno.h>
@@ -8,17 +9,54 @@
 
 struct filling { /* a tensor of words' numbers */
     const struct td_model *model;
-    struct td_tensor *t;
+    struct td_arena *arena;
+    const struct td_tokenizer *tokenizer; /* of the port, or NULL */
+    struct td_tensor *t;                  /* with a tokenizer, a text's is where its words end */
     int64_t n;
+    int64_t *word, n_words, words_room;
+    bool exhausted;
 };
+
+static struct filling filling_of(const struct td_infer *in, const struct td_model_port *port,
+                                 struct td_tensor *t)
+{
+    return (struct filling){
+        .model = in->served->model, .arena = in->req->arena, .tokenizer = port->tokenizer, .t = t};
+}
+
+static bool add_word(void *arg, int64_t word)
+{
+    struct filling *f = arg;
+    if (f->n_words == f->words_room) {
+        int64_t room = 2 * f->words_room + 64;
+        int64_t *more = td_arena_alloc(f->arena, sizeof *more * (size_t)room);
+        f->exhausted = !more;
+        if (!more)
+            return false;
+        if (f->n_words)
+            memcpy(more, f->word, sizeof *more * (size_t)f->n_words);
+        f->word = more;
+        f->words_room = room;
+    }
+    f->word[f->n_words++] = word;
+    return true;
+}
 
 static bool fill(void *arg, const char *text)
 {
     struct filling *f = arg;
     if (f->n == td_numel(f->t))
         return false;
-    ((int64_t *)f->t->data)[f->n++] = td_model_word(f->model, text);
-    return true;
+    int64_t *number = &((int64_t *)f->t->data)[f->n++];
+    if (!f->tokenizer) {
+        *number = td_model_word(f->model, text);
+        return true;
+    }
+    char *own = td_arena_printf(f->arena, "%s", text);
+    f->exhausted = !own;
+    bool right = own && td_model_tokens(f->model, f->tokenizer, own, add_word, f);
+    *number = f->n_words;
+    return right;
 }
 
 static int room(struct td_infer *in, struct td_tensor *t, const char *who,
@@ -33,8 +71,45 @@ static int room(struct td_infer *in, struct td_tensor *t, const char *who,
 
 static int wrong_count(const struct filling *f, const char *who, struct td_problem *problem)
 {
+    if (f->exhausted)
+        return td_problem_set(problem, ENOMEM, "no memory for %s", who);
     return td_problem_set(problem, EINVAL, "%s: data: %lld texts, as its shape says, are right",
                           who, (long long)td_numel(f->t));
+}
+
+/* Of the words of all texts, a row for each, as long as the longest. */
+static int put_words(struct td_infer *in, struct filling *f, const char *who,
+                     struct td_problem *problem)
+{
+    const int64_t *end = f->t->data;
+    int64_t texts = td_numel(f->t), longest = 0, pad, at = 0;
+    for (int64_t i = 0; i < texts; i++) {
+        int64_t words = end[i] - (i ? end[i - 1] : 0);
+        longest = words > longest ? words : longest;
+    }
+    if (f->t->rank == TD_MAX_RANK)
+        return td_infer_refuse(problem, who, "has too many dimensions");
+    bool rows = td_model_cut(f->tokenizer, longest, f->t, &pad);
+    int err = room(in, f->t, who, problem);
+    int64_t *to = err ? NULL : f->t->data;
+    if (!err && !rows && texts)
+        memcpy(to, f->word, sizeof *to * (size_t)texts);
+    for (int64_t i = 0; i < texts && rows && !err; i++) {
+        int64_t begin = at;
+        for (; at < end[i]; at++)
+            *to++ = f->word[at];
+        for (int64_t k = at - begin; k < longest; k++)
+            *to++ = pad;
+    }
+    return err;
+}
+
+static int finish(struct td_infer *in, struct filling *f, const char *who,
+                  struct td_problem *problem)
+{
+    if (f->n != td_numel(f->t) || f->exhausted)
+        return wrong_count(f, who, problem);
+    return f->tokenizer ? put_words(in, f, who, problem) : 0;
 }
 
 /* Each text has its length before it, in four bytes, the lowest first. */
@@ -63,16 +138,17 @@ static int read_binary(struct td_infer *in, const cJSON *size, const char *who, 
             return wrong_count(f, who, problem);
         at += n;
     }
-    return f->n == td_numel(f->t) ? 0 : wrong_count(f, who, problem);
+    return finish(in, f, who, problem);
 }
 
 int td_infer_read_texts(struct td_infer *in, const cJSON *object, const char *who,
-                        struct td_tensor *t, struct td_problem *problem)
+                        const struct td_model_port *port, struct td_tensor *t,
+                        struct td_problem *problem)
 {
     const cJSON *parameters = td_json_member(object, "parameters"),
                 *type = td_json_member(object, "datatype"), *data = td_json_member(object, "data");
     const cJSON *size = td_json_member(parameters, "binary_data_size");
-    struct filling f = {in->served->model, t, 0};
+    struct filling f = filling_of(in, port, t);
     if (!cJSON_IsString(type) || strcmp(type->valuestring, "BYTES") != 0)
         return td_infer_refuse(problem, who, "datatype: BYTES is right: it takes texts");
     if (!data == !size)
@@ -84,13 +160,14 @@ int td_infer_read_texts(struct td_infer *in, const cJSON *object, const char *wh
     if (err || size)
         return err ? err : read_binary(in, size, who, &f, problem);
     err = td_json_texts(&in->json, data, fill, &f, who, problem);
-    return err || f.n == td_numel(t) ? err : wrong_count(&f, who, problem);
+    return err ? err : finish(in, &f, who, problem);
 }
 
 int td_infer_plain_texts(struct td_infer *in, const cJSON *item, const char *who,
-                         struct td_tensor *t, struct td_problem *problem)
+                         const struct td_model_port *port, struct td_tensor *t,
+                         struct td_problem *problem)
 {
-    struct filling f = {in->served->model, t, 0};
+    struct filling f = filling_of(in, port, t);
     *t = (struct td_tensor){0};
     for (const cJSON *one = item; cJSON_IsArray(one); one = one->child) {
         if (t->rank == TD_MAX_RANK)
@@ -100,10 +177,9 @@ int td_infer_plain_texts(struct td_infer *in, const cJSON *item, const char *who
     }
     int err = room(in, t, who, problem);
     err = err ? err : td_json_texts(&in->json, item, fill, &f, who, problem);
-    return err || f.n == td_numel(t) ? err
-                                     : td_infer_refuse(problem, who,
-                                                       "its rows are not of one "
-                                                       "length");
+    if (!err && !f.exhausted && f.n != td_numel(t))
+        return td_infer_refuse(problem, who, "its rows are not of one length");
+    return err ? err : finish(in, &f, who, problem);
 }
 
 /* ---- the reply ---- */

@@ -13,14 +13,16 @@
 #include <stdio.h>
 
 struct td_model; /* does not change once loaded; any number of threads may run it */
+struct td_tokenizer;
 
 struct td_model_port { /* an input or an output; names are those of the file, unchecked */
     const char *name;
-    enum td_dtype dtype;        /* none: not known before a call (of an output) */
-    bool declared;              /* an output that must be of dtype: ONNX's are */
-    bool texts;                 /* its elements are strings, as INT64 numbers: td_model_word */
-    int rank;                   /* -1: not known before a call */
-    int64_t shape[TD_MAX_RANK]; /* -1: not known before a call */
+    enum td_dtype dtype; /* none: not known before a call (of an output) */
+    bool declared;       /* an output that must be of dtype: ONNX's are */
+    bool texts;          /* its elements are strings, as INT64 numbers: td_model_word */
+    const struct td_tokenizer *tokenizer; /* what makes words of these first, or NULL */
+    int rank;                             /* -1: not known before a call */
+    int64_t shape[TD_MAX_RANK];           /* -1: not known before a call */
     const char
         *symbol[TD_MAX_RANK]; /* the file's name for a size that is not known; NULL: it has none */
 };
@@ -53,6 +55,15 @@ int td_model_all_outputs(const struct td_model *model);
  * of a number; for an unknown number ONNX's default, "_Unused". */
 int64_t td_model_word(const struct td_model *model, const char *text);
 const char *td_model_text(const struct td_model *model, int64_t word);
+/* Calls each for the number of every word that a tokenizer makes of text, which it changes; false:
+ * as soon as each is. td_model_cut: of a tensor of strings that a client gives, the shape of that
+ * of words which the model wants, where the longest string has so many; *pad: the number that
+ * stands behind a string's last word. false: of each string one word is made, which stands alone.
+ */
+bool td_model_tokens(const struct td_model *model, const struct td_tokenizer *how, char *text,
+                     bool (*each)(void *arg, int64_t word), void *arg);
+bool td_model_cut(const struct td_tokenizer *how, int64_t longest, struct td_tensor *t,
+                  int64_t *pad);
 
 struct td_model_state { /* a tensor that one run leaves for the next: a KV cache, a buffer */
     const char *name;

@@ -39,6 +39,10 @@ struct td_onnx_reader {
     int n_forms, forms_room;
     int texts_room; /* of text: by value, an enum td_onnx_text */
     unsigned char *text;
+    struct td_onnx_cut {  /* by input of the file's graph: what became its tokenizer, or NULL */
+        const char *name; /* the input's own; the graph calls it by what these nodes made */
+        const struct td_tokenizer *how;
+    } * cut;
     struct td_onnx_form **form;
 };
 
@@ -80,6 +84,12 @@ const char *td_onnx_text_name(const struct td_onnx_row *row, const char *name);
 /* The numbers of n texts. -ENOMEM. */
 int td_onnx_words(struct td_onnx_reader *r, const ProtobufCBinaryData *text, size_t n,
                   int64_t *word);
+
+/* ---- tokens.c ---- */
+
+/* Makes tokenizers of the nodes behind inputs of texts, which it takes out of the graph. -EINVAL,
+ * -ENOMEM. */
+int td_onnx_read_tokenizers(struct td_onnx_reader *r, TdOnnx__Graph *graph);
 
 /* ---- external.c ---- */
 

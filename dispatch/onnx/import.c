@@ -163,9 +163,18 @@ static int read_ports(struct td_onnx_reader *r, const TdOnnx__Graph *from,
     model->output = td_program_alloc(model, sizeof *model->output * from->n_output);
     if (!model->input || !model->output)
         return td_onnx_no_memory(r);
-    for (size_t i = 0; i < from->n_input && !err; i++)
-        if (is_input(scope, from->input[i]))
-            err = read_port(r, from, from->input[i], false, &model->input[model->n_inputs++]);
+    for (size_t i = 0; i < from->n_input && !err; i++) {
+        struct td_model_port *port = &model->input[model->n_inputs];
+        if (!is_input(scope, from->input[i]))
+            continue;
+        model->n_inputs++;
+        err = read_port(r, from, from->input[i], false, port);
+        if (r->cut[i].how) {
+            port->name = r->cut[i].name;
+            port->tokenizer = r->cut[i].how;
+            port->rank = -1; /* of the words, the shape of a call's strings is another */
+        }
+    }
     for (size_t i = 0; i < from->n_output && !err; i++) {
         struct td_model_port *port = &model->output[model->n_outputs++];
         err = read_port(r, from, from->output[i], true, port);
@@ -241,13 +250,15 @@ static int mark_texts(struct td_onnx_reader *r, const TdOnnx__Graph *from,
     return err;
 }
 
-static int read_graph(struct td_onnx_reader *r, const TdOnnx__Graph *from,
+static int read_graph(struct td_onnx_reader *r, TdOnnx__Graph *from,
                       const struct td_onnx_scope *outer, struct td_node_graph *graph)
 {
     struct td_onnx_scope scope = {.outer = outer};
     int err = from->n_sparse_initializer
                   ? td_onnx_wrong(r, "sparse tensors are not right here; dense ones are")
-                  : read_names(r, from, &scope);
+                  : 0;
+    err = err || outer ? err : td_onnx_read_tokenizers(r, from);
+    err = err ? err : read_names(r, from, &scope);
     for (size_t i = 0; i < from->n_initializer && !err; i++)
         err = td_onnx_tensor_value(r, td_onnx_look_up(&scope, from->initializer[i]->name),
                                    from->initializer[i]);

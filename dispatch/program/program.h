@@ -185,6 +185,8 @@ void *td_program_alloc(struct td_model *model, size_t bytes);
 char *td_program_text(struct td_model *model, const char *text, size_t length);
 /* The number of a string of n bytes or up to a 0, which is added if it is new. -ENOMEM. */
 int td_program_word(struct td_model *model, const char *text, size_t n, int64_t *word);
+/* The number of a string of n bytes; -1: the model does not have it. */
+int64_t td_program_find_word(const struct td_model *model, const char *text, size_t n);
 /* The number of a new value. */
 int td_program_value(struct td_model *model);
 /* Makes the value a constant with a copy of the tensor's elements. -EINVAL (td_fits), -ENOMEM, what

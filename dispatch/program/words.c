@@ -56,9 +56,14 @@ int td_program_word(struct td_model *model, const char *text, size_t n, int64_t 
     return err;
 }
 
+int64_t td_program_find_word(const struct td_model *model, const char *text, size_t n)
+{
+    return model->n_words_ ? *place_of(model, text, n) - 1 : -1;
+}
+
 int64_t td_model_word(const struct td_model *model, const char *text)
 {
-    return model->n_words_ ? *place_of(model, text, strlen(text)) - 1 : -1;
+    return td_program_find_word(model, text, strlen(text));
 }
 
 const char *td_model_text(const struct td_model *model, int64_t word)

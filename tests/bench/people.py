@@ -135,13 +135,13 @@ class Look:
         self.tool = str(self.file.pop("tool", "?"))
 
     def judge(self, server, rng, calls):
-        session = None
+        session, refused = None, None
         if self.path.suffix == ".onnx":
             try:
                 session = session_of(self.path)
+                self.tool = self.tool if self.file else session.get_modelmeta().producer_name or "unsaid"
             except Exception as error:
-                self.said = f"ONNX Runtime refuses it: {str(error)[:90]}"
-                return
+                refused = f"ONNX Runtime refuses it: {str(error).strip().splitlines()[0][:90]}"
         body, headers = bytes_of(self.path)
         reply = server.call("PUT", "/v1/models/m", body, headers)
         if reply.status not in (200, 201):
@@ -154,6 +154,9 @@ class Look:
             if session is not None:
                 ports = [p.name for p in session.get_inputs()]
             inputs, wanted = dict(zip(ports, arrays)), [self.file[f"out{i}"] for i in range(sum(k.startswith("out") for k in self.file))]
+        elif session is None:
+            self.said = refused or "has no inputs beside it"
+            return
         else:
             made = drawn(rng, self.file, session)
             if made is None:
@@ -173,6 +176,9 @@ class Look:
         self.said = " ".join(a if isinstance(a, str) else f"{a:.0e}" for a in apart)
         limit = 1e-2 if any(word in self.path.stem for word in HALF) else 1e-4
         self.agrees = len(outputs) == len(wanted) and all(not isinstance(a, str) and a < limit for a in apart)
+        if refused:
+            self.said += f"; {refused}"
+            return
         run = (lambda: session.run(None, inputs)) if session is not None else program_of(self.path)(arrays)
         ours, theirs = times(server, self.path, given, state, run, calls)
         self.ratio = ours / theirs
@@ -189,6 +195,10 @@ def table(looks):
         ratios = [look.ratio for look in of if look.ratio]
         spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}, {max(ratios):.2f})" if ratios else ""
         print(f"| {tool} | {len(of)} | {sum(look.loads for look in of)} | {sum(look.agrees for look in of)} | {spread} |")
+    timed = sorted((look for look in looks if look.ratio), key=lambda look: -look.ratio)
+    if timed:
+        print(f"geometric mean {statistics.geometric_mean(look.ratio for look in timed):.2f}; the slowest beside their tool: "
+              + ", ".join(f"{look.path.stem} {look.ratio:.2f}" for look in timed[:5]))
 
 
 def main():
@@ -206,7 +216,7 @@ def main():
             look = Look(path)
             look.judge(server, rng, args.calls)
             looks.append(look)
-            verdict = "agrees" if look.agrees else "DIFFERS" if look.ratio else "loads; " if look.loads else "REFUSED"
+            verdict = "agrees" if look.agrees else "DIFFERS" if look.ratio else "loads;" if look.loads else "REFUSED"
             print(f"{path.relative_to(args.folder)!s:36} {verdict} {look.said}", flush=True)
             server.call("DELETE", "/v1/models/m")
     table(looks)

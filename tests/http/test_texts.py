@@ -92,6 +92,48 @@ class Texts(unittest.TestCase):
         reply = self.put("count", file([("TfIdfVectorizer", ["x"], ["y"], words)], [models.port("x", ["n", "m"])], [models.port("y", ["n", 3])]))
         self.assertEqual((reply.status, "given numbers" in reply.json["detail"]), (400, True), reply.json["detail"])
 
+    def test_tokenized(self):
+        """Lines, whose words the file's own nodes find, as ONNX Runtime's do, and Python where that has no locale."""
+        pool = ["a", "\n", "good", "film", "\u00e9t\u00e9", "\u0443\u0440", "#", "42", "\u0219i", "\u00ff"]
+        counts = {"mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0, "ngram_counts": [0], "ngram_indexes": list(range(len(pool))), "pool_strings": pool}
+        rng = np.random.default_rng(service.seed())
+        lines = ["", "good", "GOOD Film", "\u00c9T\u00c9 \u0423\u0420 \u0218I \u0178"] + ["".join(rng.choice(["good", "film", "a", " ", "-", "42", "\u00e9t\u00e9", "\u00c9", ".", "G", "\n"], 9)) for _ in range(40)]
+        for exp in "[a-zA-Z0-9_]+", r"\w\w+", r"\w{2,}", "[^ .-]+", ".", "go?", "[a-f]{1,2}o*", "[^a-z ]", r"\d+", "g[o-o]{2}d?[-]?", r"[\w.]+":
+            for least, flat in ((1, True), (2, False), (4, True))[:3 if exp != "." else 1]:
+                def made(normal):
+                    nodes = [("Reshape", ["s", "one"], ["f"], {})] if flat else []
+                    last = "f" if flat else "s"
+                    nodes += [("StringNormalizer", [last], ["n"], {"case_change_action": "LOWER", "is_case_sensitive": 0})] if normal else []
+                    nodes += [("Tokenizer", ["n" if normal else last], ["t"], {"mark": 0, "mincharnum": least, "pad_value": "#", "tokenexp": exp, "domain": "com.microsoft"}),
+                              ("Flatten", ["t"], ["r"], {"axis": 1}), ("TfIdfVectorizer", ["r"], ["y"], counts)]
+                    graph = helper.make_graph([helper.make_node(op, i, o, **more) for op, i, o, more in nodes], "g", [models.port("s", ["n"], "BYTES")],
+                                              [models.port("y", ["n", len(pool)])], [helper.make_tensor("one", 7, [1], [-1])][:flat])
+                    sets = [helper.make_opsetid("", 19), helper.make_opsetid("com.microsoft", 1)]
+                    return helper.make_model(graph, opset_imports=sets, ir_version=9).SerializeToString()
+                judge = onnxruntime.InferenceSession(made(False), providers=["CPUExecutionProvider"])
+                for normal in False, True:
+                    reply = self.put("words", made(normal))
+                    self.assertIn(reply.status, (200, 201), reply.body)
+                    self.assertEqual([(p["name"], p["datatype"]) for p in reply.json["inputs"]], [("s", "BYTES")])
+                    for binary in False, True:
+                        wanted, = judge.run(None, {"s": np.array([line.lower() for line in lines] if normal else lines, object)})
+                        reply = self.service.infer("words", {"s": np.array(lines, object)}, path="/v2/models/{}/infer", binary=binary)
+                        self.assertEqual(reply.status, 200, reply.body)
+                        np.testing.assert_array_equal(reply.outputs["y"], wanted, f"{exp} {least} {normal}")
+        reply = self.service.call("POST", "/v1/models/words", {"s": [["a good"], ["b"]]})
+        self.assertEqual(np.shape(reply.json["y"]), (2, len(pool)))
+
+    def test_wrong_tokens(self):
+        for word, node in {"tokenexp": {"tokenexp": "(a|b)"}, "or classes of them": {"tokenexp": "a*"}, "at the end": {"tokenexp": "a*b"}, "up to 16": {"tokenexp": "a{99}"},
+                           "mark: 0": {"tokenexp": "a", "mark": 1}, "has no tokenexp": {"mincharnum": 1}, "alone is right": {"separators": [" "]}}.items():
+            graph = helper.make_graph([helper.make_node("Tokenizer", ["s"], ["t"], domain="com.microsoft", **node), helper.make_node("Size", ["t"], ["y"])], "g",
+                                      [models.port("s", ["n"], "BYTES")], [models.port("y", [], "INT64")])
+            sets = [helper.make_opsetid("", 19), helper.make_opsetid("com.microsoft", 1)]
+            reply = self.put("wrong", helper.make_model(graph, opset_imports=sets, ir_version=9).SerializeToString())
+            self.assertEqual((reply.status, word in reply.json["detail"]), (400, True), reply.json["detail"])
+        stops = file([("StringNormalizer", ["x"], ["n"], {"stopwords": ["a"]}), ("Size", ["n"], ["y"], {})], [models.port("x", ["n"], "BYTES")], [models.port("y", [], "INT64")])
+        self.assertIn("stopwords", self.put("wrong", stops).json["detail"])
+
     def test_told(self):
         """By the protocol's name of the type, and Triton's."""
         said = self.service.call("GET", "/v2/models/table").json

@@ -129,7 +129,7 @@ int td_infer_input(struct td_infer *in, const cJSON *object, const char *name, c
         return err;
     const struct td_model_port *port = in->served && name ? td_infer_find_port(in, name) : NULL;
     if (port && port->texts)
-        return td_infer_read_texts(in, object, who, &v->tensor, problem);
+        return td_infer_read_texts(in, object, who, port, &v->tensor, problem);
     const cJSON *tensor = td_json_member(parameters, "tensor"),
                 *data = td_json_member(object, "data");
     const cJSON *size = td_json_member(parameters, "binary_data_size");

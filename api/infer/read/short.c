@@ -80,7 +80,7 @@ static int add_tensor(struct td_infer *in, const cJSON *item, const char *name, 
     bool texts = port && port->texts;
     if (texts && stored)
         return td_infer_refuse(problem, name, "texts are not stored; an array of them is right");
-    int err = texts    ? td_infer_plain_texts(in, item, name, &v.tensor, problem)
+    int err = texts    ? td_infer_plain_texts(in, item, name, port, &v.tensor, problem)
               : stored ? td_infer_stored(in, item, item->child->valuestring, name, &v, problem)
                        : td_infer_read_plain(in, item, name, port ? port->dtype : dtype, &v.tensor,
                                              problem);
