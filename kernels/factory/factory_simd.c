@@ -1,6 +1,7 @@
 /* The factories, vector form: one value as its bytes; what is different in each element in small
  * tiles of double or INT64, converted by the level's casts; over the team. */
 #include "kernels/cast/cast.h"
+#include "kernels/copy.h"
 #include "kernels/factory/factory.h"
 
 #include <string.h>
@@ -153,22 +154,46 @@ static void make(const struct td_call *call, enum td_make how)
 
 /* ---- triangles: of each row a part is copied, the rest is 0 ---- */
 
+static int64_t between(__int128 x, int64_t low, int64_t high)
+{
+    return x < low ? low : x > high ? high : (int64_t)x;
+}
+
+/* Bytes from first to last of the result: copied, or 0. */
+static void some_bytes(const struct td_call *call, int64_t first, int64_t last, bool kept)
+{
+    char *to = (char *)call->out[0].data + first;
+    if (kept)
+        td_copy_run(to, (const char *)call->arg[0].tensor.data + first, last - first);
+    else if (last - first > TD_COPY_SHORT)
+        memset(to, 0, (size_t)(last - first));
+    else
+        for (int64_t i = 0; i < last - first; i++)
+            to[i] = 0;
+}
+
+/* Rows that are kept or dropped as a whole lie one behind the other, at either end of a matrix. */
 static void triangle_rows(void *arg, int64_t begin, int64_t end)
 {
     const struct td_call *call = arg;
     const struct td_tensor *in = &call->arg[0].tensor;
     int64_t columns = in->shape[in->rank - 1], rows = in->shape[in->rank - 2];
+    int64_t size = (int64_t)td_dtype_size(in->dtype), all = columns * size;
     bool lower = td_factory(call)->make == TD_MAKE_lower;
-    size_t size = td_dtype_size(in->dtype);
-    for (int64_t r = begin; r < end; r++) {
-        /* The first column right of what lower keeps, or of what upper drops. */
-        __int128 at = (__int128)(r % rows) + call->arg[1].i + lower;
-        size_t cut = (size_t)(at < 0 ? 0 : at > columns ? columns : (int64_t)at) * size;
-        size_t all = (size_t)columns * size;
-        char *to = (char *)call->out[0].data + (size_t)r * all;
-        const char *from = (const char *)in->data + (size_t)r * all;
-        memcpy(lower ? to : to + cut, lower ? from : from + cut, lower ? cut : all - cut);
-        memset(lower ? to + cut : to, 0, lower ? all - cut : cut);
+    /* In row r, the first column right of what lower keeps, or of what upper drops: r + shift. */
+    const __int128 shift = (__int128)call->arg[1].i + lower;
+    for (int64_t n; begin < end && !td_stopped(); begin += n) {
+        int64_t first = begin % rows, at = begin - first;
+        n = rows - first < end - begin ? rows - first : end - begin;
+        int64_t last = first + n, cut_from = between(1 - shift, first, last);
+        int64_t cut_to = between(columns - shift, cut_from, last);
+        some_bytes(call, begin * all, (at + cut_from) * all, !lower);
+        for (int64_t r = cut_from; r < cut_to; r++) {
+            int64_t row = (at + r) * all, cut = row + (int64_t)(r + shift) * size;
+            some_bytes(call, row, cut, lower);
+            some_bytes(call, cut, row + all, !lower);
+        }
+        some_bytes(call, (at + cut_to) * all, (at + last) * all, lower);
     }
 }
 
