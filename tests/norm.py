@@ -133,7 +133,7 @@ TABLE = {
     "native_group_norm_backward": (gradients.group_norm, gradients.GROUPS, same, gradients.group_norm_scale),
     "_cdist_forward": (distances, [({"x1": x1, "x2": x2}, {"p": p, "compute_mode": None}) for x1, x2, p in (
         ((5, 7), (40, 7), 2.0), ((2, 1, 3, 100), (3, 4, 100), 1.0), ((4, 3), (2, 3), 0.0), ((9, 5), (9, 5), 1e999),
-        ((3, 2), (5, 2), 2.5), ((33, 90), (70, 90), 2.0))], same),
+        ((3, 2), (5, 2), 2.5), ((3, 4), (5, 4), 0.5), ((33, 90), (70, 90), 2.0))], same),
     "cdist": (lambda x1, x2, p=2: distances(x1, x2, p, None), [({"x1": (5, 7), "x2": (40, 7)}, {}), ({"x1": (2, 1, 3, 9), "x2": (3, 4, 9)}, {"p": 1.0})], same),
     "pdist": (distances_of_pairs, [({"self": (40, 3)}, {"p": 1.0}), ({"self": (5, 7)}, {})], same),
     "_pdist_forward": (distances_of_pairs, [({"self": (40, 3)}, {"p": 1.0}), ({"self": (5, 7)}, {}),

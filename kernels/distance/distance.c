@@ -105,10 +105,11 @@ static double flops(const struct td_call *call)
 }
 
 td_kernel td_distance_ref;
-TD_KERNELS_3(distance);
+TD_KERNELS_3(distance_f32);
+TD_KERNELS_3(distance_f64);
 
 static const struct td_impl impls[] = {
-    TD_SIMD_3(distance, TD_f32 | TD_f64) TD_REF(distance),
+    TD_SIMD_3(distance_f32, TD_f32) TD_SIMD_3(distance_f64, TD_f64) TD_REF(distance),
     {0},
 };
 

@@ -1,4 +1,5 @@
-/* The distances, reference: one pair after the other. */
+/* The distances, reference: one pair after the other. Sums are in long doubles, since those of many
+ * FP64 elements would lose digits otherwise. */
 #include "kernels/distance/distance.h"
 #include "kernels/elementwise.h"
 
@@ -6,7 +7,7 @@
 
 static double between(const struct td_distance *d, int64_t a, int64_t b)
 {
-    double sum = 0;
+    long double sum = 0;
     for (int64_t i = 0; i < d->n; i++) {
         double x = fabs(td_get_real(d->a, a + i) - td_get_real(d->b, b + i));
         if (d->p == 0)
@@ -16,7 +17,7 @@ static double between(const struct td_distance *d, int64_t a, int64_t b)
         else
             sum += pow(x, d->p);
     }
-    return d->p == 0 || isinf(d->p) ? sum : pow(sum, 1 / d->p);
+    return d->p == 0 || isinf(d->p) ? (double)sum : pow((double)sum, 1 / d->p);
 }
 
 td_kernel td_distance_ref;

@@ -290,6 +290,30 @@ START_TEST(test_denormals)
 }
 END_TEST
 
+static void is_apart(const struct td_call *call, const char *name)
+{
+    static const double want[] = {5e-25, 5e25, 5e25, 5e25, 5e25, 0};
+    for (int i = 0; i < 6; i++)
+        ck_assert_msg(fabs((double)at(call, i) - want[i]) <= 1e-6 * want[i], "%s: element %d is %g",
+                      name, i, (double)at(call, i));
+}
+
+/* Distances whose squares, and cubes, FP32 has no room for, or no digits; and rows that are one. */
+START_TEST(test_far_distances)
+{
+    static const char *const p[] = {"self=[4,2] p=2.0", "self=[4,2] p=3.0"};
+    static const float x[] = {3e-25f, 4e-25f, 0, 0, 3e25f, 4e25f, 3e25f, 4e25f};
+    float by_cubes[8];
+    struct sample s;
+    start(&s, "pdist", p[0], x);
+    each(&s, is_apart);
+    for (int i = 0; i < 8; i++) /* (5, 0) is as far by cubes as (3, 4) is by squares */
+        by_cubes[i] = i % 2 ? 0 : (float)(x[i] / 3 * 5);
+    start(&s, "pdist", p[1], by_cubes);
+    each(&s, is_apart);
+}
+END_TEST
+
 START_TEST(test_refusals)
 {
     static const struct {
@@ -342,6 +366,7 @@ int main(void)
     tcase_add_test(tc, test_layer_norm_offset);
     tcase_add_test(tc, test_gelu_error);
     tcase_add_test(tc, test_denormals);
+    tcase_add_test(tc, test_far_distances);
     tcase_add_test(tc, test_refusals);
     suite_add_tcase(suite, tc);
     return td_run_suite(suite);
