@@ -80,11 +80,12 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
     return NULL;
 }
 
-td_kernel td_sort_ref, td_sort_default;
+td_kernel td_sort_ref;
+TD_KERNELS_3(sort);
 
 /* clang-format off */
 static const struct td_impl rows[] = {
-    TD_SIMD(default, sort, TD_ALL, .prepare = prepare)
+    TD_SIMD_3(sort, TD_ALL, .prepare = prepare)
     {.name = "ref", .run = td_sort_ref, .isa = TD_ISA_default, .dtypes = TD_ALL, .prepare = prepare},
     {0},
 };

@@ -1,11 +1,16 @@
-/* The sort family, the row of all types: elements become whole numbers in the same order, which are
- * sorted digit by digit with their places beside them; a digit in which all agree costs nothing. Of
- * few results out of many elements a heap keeps the best ones. */
+/* The sort family, the rows of all types: elements become whole numbers in the same order. In a
+ * short row each is compared with all others, in vectors, which tells its place (sort_short.def).
+ * Longer ones are sorted digit by digit with their places beside them; a digit in which all agree
+ * costs nothing. Of few results out of many elements a heap keeps the best ones. */
 #include "kernels/sort/sort.h"
+#include "kernels/vec.h"
 
 #include <string.h>
 
-#define FEW 48 /* elements that are sorted by insertion */
+#define RANKED_VECTORS 12 /* of a short row's elements */
+#define FEW_OF 8          /* so many times as many elements are many beside the first few */
+#define RUN 32            /* elements that are looked at together */
+#define PLACE_BITS 15     /* beside the 16 of a key */
 
 struct item {
     uint64_t key;
@@ -19,79 +24,17 @@ struct job {
     int64_t workers;
 };
 
-/* ---- keys ---- */
-
-/* Bits of a floating-point number, as many, as a key: NaN on top, -0 as 0. */
-static inline uint64_t real_key(uint64_t bits, int width, uint64_t infinity)
-{
-    uint64_t sign = (uint64_t)1 << (width - 1), rest = bits & (sign - 1);
-    if (rest > infinity)
-        return 2 * sign - 1;
-    return bits & sign ? sign - rest : sign + rest;
-}
-
-#define READ(T, ...)                                                                               \
-    for (int64_t i = 0; i < n; i++) {                                                              \
-        T x = ((const T *)from)[i * step];                                                         \
-        items[i] = (struct item){(__VA_ARGS__) ^ turn, i};                                         \
-    }                                                                                              \
-    break
-
-static void read_row(enum td_dtype dtype, const void *from, int64_t step, int64_t n, bool down,
-                     struct item *items)
-{
-    size_t size = td_dtype_size(dtype);
-    uint64_t turn = !down ? 0 : size == 8 ? ~(uint64_t)0 : ((uint64_t)1 << 8 * size) - 1;
-    switch (dtype) {
-    case TD_bool:
-    case TD_u8:
-        READ(uint8_t, (uint64_t)x);
-    case TD_i8:
-        READ(int8_t, (uint64_t)(uint8_t)x ^ 0x80);
-    case TD_i16:
-        READ(int16_t, (uint64_t)(uint16_t)x ^ 0x8000);
-    case TD_i32:
-        READ(int32_t, (uint64_t)(uint32_t)x ^ 0x80000000);
-    case TD_i64:
-        READ(int64_t, (uint64_t)x ^ (uint64_t)1 << 63);
-    case TD_u16:
-        READ(uint16_t, (uint64_t)x);
-    case TD_u32:
-        READ(uint32_t, (uint64_t)x);
-    case TD_u64:
-        READ(uint64_t, x);
-    case TD_f16:
-        READ(uint16_t, real_key(x, 16, 0x7c00));
-    case TD_bf16:
-        READ(uint16_t, real_key(x, 16, 0x7f80));
-    case TD_f32:
-        READ(uint32_t, real_key(x, 32, 0x7f800000));
-    default:
-        READ(uint64_t, real_key(x, 64, UINT64_C(0x7ff0000000000000)));
-    }
-}
+/* Bits of a floating-point number as a key: NaN on top, -0 as 0. */
+#define TOP(T) ((T)((T)1 << (8 * sizeof(T) - 1)))
+#define REAL_KEY(T, x, infinity)                                                                   \
+    ((T)((((x)&TOP(T)) ? 0 - (x) : TOP(T) | (x)) | (((x) & ~TOP(T)) > (infinity) ? (T) ~(T)0 : 0)))
 
 /* ---- order ---- */
-
-static void insert(struct item *items, int64_t n)
-{
-    for (int64_t i = 1; i < n; i++) {
-        struct item x = items[i];
-        int64_t k = i;
-        for (; k > 0 && items[k - 1].key > x.key; k--)
-            items[k] = items[k - 1];
-        items[k] = x;
-    }
-}
 
 /* Sorts, with as much room beside, and gives back which of both has the result. */
 static struct item *sort(struct item *items, struct item *beside, int64_t n, size_t bytes)
 {
     int64_t count[8][256];
-    if (n <= FEW) {
-        insert(items, n);
-        return items;
-    }
     memset(count, 0, bytes * sizeof *count);
     for (int64_t i = 0; i < n; i++)
         for (size_t b = 0; b < bytes; b++)
@@ -132,23 +75,17 @@ static void sink(struct item *items, int64_t at, int64_t n)
     items[at] = x;
 }
 
-/* The first k of n, in order. */
-static void choose(struct item *items, int64_t n, int64_t k)
-{
-    for (int64_t i = k / 2; i-- > 0;)
-        sink(items, i, k);
-    for (int64_t i = k; i < n; i++)
-        if (items[i].key < items[0].key) { /* later ones of the same value come after */
-            items[0] = items[i];
-            sink(items, 0, k);
-        }
-    for (int64_t m = k; m-- > 1;) {
-        struct item last = items[0];
-        items[0] = items[m];
-        items[m] = last;
-        sink(items, 0, m);
-    }
-}
+#define MORE_gt(a, b) ((a) > (b))
+#define MORE_ge(a, b) ((a) >= (b))
+#define MORE_eq(a, b) ((a) == (b))
+#define K int32_t
+#define U uint32_t
+#define SIZE 4
+#include "kernels/sort/sort_short.def"
+#define K int64_t
+#define U uint64_t
+#define SIZE 8
+#include "kernels/sort/sort_short.def"
 
 /* ---- rows ---- */
 
@@ -197,15 +134,14 @@ static void sort_row(const struct job *job, int64_t row, struct item *items)
     const struct td_sorting *s = &job->s;
     const struct td_tensor *self = &job->call->arg[0].tensor;
     size_t size = td_dtype_size(self->dtype);
-    int64_t kept = s->one ? 1 : s->k;
-    const char *from = (const char *)self->data +
-                       (size_t)(row / s->inner * s->size * s->inner + row % s->inner) * size;
-    int64_t out = row / s->inner * kept * s->inner + row % s->inner;
-    read_row(self->dtype, from, s->inner, s->size, s->down, items);
-    if (!s->nan && s->k < s->size / 8)
-        choose(items, s->size, s->k);
-    else
-        items = sort(items, items + s->size, s->size, size);
+    int64_t kept = s->one ? 1 : s->k, outer = s->inner == 1 ? row : row / s->inner;
+    int64_t inner = row - outer * s->inner, out = outer * kept * s->inner + inner;
+    const char *from =
+        (const char *)self->data + (size_t)(outer * s->size * s->inner + inner) * size;
+    if (!kept)
+        return;
+    items = size == 8 ? order_int64_t(s, self->dtype, from, items)
+                      : order_int32_t(s, self->dtype, from, items);
     write_row(job, s->one ? items + middle(s, self->dtype, items) : items, kept, from, out);
 }
 
