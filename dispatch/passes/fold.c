@@ -15,9 +15,12 @@
 struct folding {
     struct td_walk walk;
     struct td_model *model;
-    int *constant; /* by value: 1 + its index in model->constant; 0: it is none */
+    int *constant; /* by value: 1 + its index in model->constant, or HELD; 0: it is none */
     int *readers;  /* by value: its uses as operand or output */
+    int held;      /* the value that only the next node reads, in the walk's memory; -1: none */
 };
+
+#define HELD -1
 
 /* Whether an operand is constant; adds up its bytes. */
 static bool is_known(const struct folding *f, const struct td_node_operand *o, size_t *bytes)
@@ -46,19 +49,60 @@ static bool is_worth(const struct td_node *node, const struct td_item *out, size
     return made <= most;
 }
 
-static int keep(struct folding *f, const struct td_node *node, const struct td_item *out)
+static int keep(struct folding *f, int value, const struct td_tensor *tensor)
+{
+    int err = td_program_constant(f->model, value, tensor);
+    if (err)
+        return err;
+    f->constant[value] = f->model->n_constants;
+    f->walk.item[value].v = (struct td_value){
+        .kind = TD_KIND_tensor, .tensor = f->model->constant[f->model->n_constants - 1].tensor};
+    return 0;
+}
+
+/* Whether the result of a node is read by the next one only, which is likely to be folded, too: an
+ * INT8 weight is converted, then scaled. No weight is made of it then. A view of a constant has no
+ * memory of its own and is not held. */
+static bool is_passing(const struct folding *f, const struct td_node *node,
+                       const struct td_node *next, const struct td_item *out)
+{
+    if (!next || node->n_outs != 1 || node->out[0] < 0 || !out->block ||
+        f->readers[node->out[0]] != 1)
+        return false;
+    bool reads = false, known = true;
+    for (int i = 0; i < next->n_operands && known; i++) {
+        const struct td_node_operand *o = &next->operand[i];
+        size_t bytes;
+        bool read = o->kind == TD_OPERAND_value && o->value == node->out[0];
+        reads |= read;
+        known = read || is_known(f, o, &bytes);
+    }
+    return reads && known;
+}
+
+static int keep_results(struct folding *f, const struct td_node *node, const struct td_node *next,
+                        const struct td_item *out)
 {
     int err = 0;
-    for (int i = 0; i < node->n_outs && !err; i++) {
-        if (node->out[i] < 0)
-            continue;
-        err = td_program_constant(f->model, node->out[i], &out[i].v.tensor);
-        if (err)
-            break;
-        f->constant[node->out[i]] = f->model->n_constants;
-        f->walk.item[node->out[i]].v = (struct td_value){
-            .kind = TD_KIND_tensor, .tensor = f->model->constant[f->model->n_constants - 1].tensor};
+    if (is_passing(f, node, next, out)) {
+        f->held = node->out[0];
+        f->constant[f->held] = HELD;
+        f->walk.item[f->held] = td_item_hold(out);
+        return 0;
     }
+    for (int i = 0; i < node->n_outs && !err; i++)
+        if (node->out[i] >= 0)
+            err = keep(f, node->out[i], &out[i].v.tensor);
+    return err;
+}
+
+/* Once the node that reads a held value is done; it becomes a constant if that was not folded. */
+static int settle_held(struct folding *f, int held, bool folded)
+{
+    struct td_item item = f->walk.item[held];
+    int err = folded ? 0 : keep(f, held, &item.v.tensor);
+    f->walk.item[held].block = NULL;
+    td_item_drop(&f->walk, &item);
     return err;
 }
 
@@ -67,16 +111,17 @@ static void drop_operands(struct folding *f, const struct td_node_operand *opera
 {
     for (int i = 0; i < n; i++) {
         const struct td_node_operand *o = &operand[i];
-        if (o->kind == TD_OPERAND_value && !--f->readers[o->value])
+        if (o->kind == TD_OPERAND_value && !--f->readers[o->value] && f->constant[o->value] > 0)
             td_weight_unref(&f->model->constant[f->constant[o->value] - 1].weight);
         if (o->kind == TD_OPERAND_list)
             drop_operands(f, o->list, o->n);
     }
 }
 
-/* Folds a node, if all its operands are constant and it is worth it (*folded). -ENOMEM, what the
- * budget returns. */
-static int fold_node(struct folding *f, const struct td_node *node, bool *folded)
+/* Folds a node, if all its operands are constant and it is worth it (*folded). next: that in the
+ * graph, or NULL. -ENOMEM, what the budget returns. */
+static int fold_node(struct folding *f, const struct td_node *node, const struct td_node *next,
+                     bool *folded)
 {
     size_t bytes = 0, n = (size_t)node->n_operands + (size_t)node->n_outs;
     *folded = false;
@@ -90,7 +135,7 @@ static int fold_node(struct folding *f, const struct td_node *node, bool *folded
     f->walk.chance = false;
     int err = td_walk_node(&f->walk, node, in, out);
     *folded = !err && !f->walk.chance && !td_stopped() && is_worth(node, out, bytes);
-    err = *folded ? keep(f, node, out) : 0;
+    err = *folded ? keep_results(f, node, next, out) : 0;
     if (*folded && !err)
         drop_operands(f, node->operand, node->n_operands);
     td_walk_release(&f->walk, mark, NULL, 0);
@@ -103,9 +148,16 @@ static int fold_graph(struct folding *f, struct td_node_graph *graph, int depth)
     int n = 0, err = 0;
     for (int i = 0; i < graph->n_nodes; i++) {
         const struct td_node *node = &graph->node[i];
+        const struct td_node *next = i + 1 < graph->n_nodes ? node + 1 : NULL;
+        int held = f->held; /* of the node before */
         bool folded = false;
+        f->held = -1;
         if (!err && !td_stopped() && depth < TD_PROGRAM_DEPTH)
-            err = fold_node(f, node, &folded);
+            err = fold_node(f, node, next, &folded);
+        if (held >= 0) {
+            int short_ = settle_held(f, held, folded);
+            err = err ? err : short_;
+        }
         for (int k = 0; k < node->n_operands && !err && depth < TD_PROGRAM_DEPTH; k++)
             if (node->operand[k].kind == TD_OPERAND_graph)
                 err = fold_graph(f, node->operand[k].graph, depth + 1);
@@ -138,7 +190,8 @@ int td_program_fold(struct td_model *model, struct td_problem *problem)
     struct td_problem why; /* ignored: a node that fails here will fail again when it is run */
     int err = f && room ? 0 : -ENOMEM;
     if (!err) {
-        *f = (struct folding){.model = model, .constant = room, .readers = room + values};
+        *f = (struct folding){
+            .model = model, .constant = room, .readers = room + values, .held = -1};
         f->walk = (struct td_walk){
             .model = model, .call = &call, .problem = &why, .most_work = MOST_WORK};
         err = td_walk_begin(&f->walk);

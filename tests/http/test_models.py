@@ -677,12 +677,12 @@ class Models(service.ServiceTest):
             self.service.call("DELETE", "/v1/models/" + name)
 
     def test_room_while_folding(self):
-        """What only a folded node reads is given back before the next is folded: a chain takes room for two."""
+        """What only a folded node reads is given back before the next is folded: a chain takes room for one."""
         n = 1 << 20
         nodes = [("Add", [f"v{i}", "x1"], [f"v{i + 1}"], {}) for i in range(8)] + [("Mul", ["v8", "x"], ["y"], {})]
         file = models.onnx_file(nodes, [models.port("x", [1])], [models.port("y", [n])],
                                 {"v0": np.zeros(n, np.float32), "x1": np.float32([1])})
-        with Service("--store-bytes", "14000000") as s:
+        with Service("--store-bytes", "6000000") as s:
             reply = s.call("PUT", "/v1/models/chain", file)
             self.assertEqual(reply.status, 201, reply.body[:300])
             reply = s.infer("chain", {"x": np.float32([2])}, path="/v2/models/{}/infer", binary=True)
