@@ -5,6 +5,7 @@
 #include "tests/dispatch/dispatch_test.h"
 
 #include <stdatomic.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifdef _OPENMP
@@ -128,11 +129,11 @@ START_TEST(test_near_peak)
 END_TEST
 
 /* Longer than a round has to be, and as long as each other. */
-static int steady_ran[2];
+static int steady_ran[2], steady_us[2] = {100, 100};
 
 static void steady(const struct td_call *call, int row)
 {
-    for (volatile int k = 0; k < 100000; k++)
+    for (clock_t begin = clock(); clock() - begin < steady_us[row];)
         ;
     steady_ran[row]++;
     toy_run(call);
@@ -169,6 +170,31 @@ START_TEST(test_rounds)
     ck_assert_int_eq(m.n, 2);
     ck_assert_int_le(steady_ran[0], 5);
     ck_assert_int_le(steady_ran[1], 5);
+    td_arena_destroy(options.alloc_arg);
+}
+END_TEST
+
+/* Long rows run once, and so does a library's that is far behind. */
+START_TEST(test_first_run)
+{
+    const struct td_impl own = {.run = steady_own, .dtypes = TD_ALL, .prepare = takes};
+    const struct td_impl library = {
+        .run = steady_library, .dtypes = TD_ALL, .library = true, .prepare = takes};
+    const struct td_impl both[] = {own, library, own, rows[4], {0}};
+    struct td_options options;
+    struct td_run run;
+    struct td_measured m;
+    bind_tried(&run, &options);
+    run.call.threads = 1;
+    for (int row = 0; row < 2; row++) {
+        steady_ran[0] = steady_ran[1] = 0;
+        steady_us[0] = row ? 100 : 12000;
+        steady_us[1] = 12000;
+        ck_assert(td_try_rows(both, &run.call, false, &m));
+        ck_assert_int_eq(m.n, 2);
+        ck_assert_int_eq(steady_ran[0], 1 + row);
+        ck_assert_int_eq(steady_ran[1], 1);
+    }
     td_arena_destroy(options.alloc_arg);
 }
 END_TEST
@@ -345,7 +371,8 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        test_hopeless, test_near_peak, test_rounds, test_not_asked, test_same_memory, test_single,
+        test_hopeless,  test_near_peak,   test_rounds, test_first_run,
+        test_not_asked, test_same_memory, test_single,
 #ifdef _OPENMP
         test_crowded,
 #endif
