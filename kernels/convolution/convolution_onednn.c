@@ -10,6 +10,17 @@ TD_ONEDNN_ROW(convolution);
 #define MOST_GAP 64     /* a dilation that is wider than the input, by how much at most */
 #define MOST_STRIDE 256 /* of a transposed one, whose every element walks a stride from 512 on */
 
+/* One channel of the result takes the library the time of a whole register's, 5 to 9 times that of
+ * our row where that computes it in runs of memory, and a trial would tell no more. */
+static bool is_narrow(const struct td_conv *c, int threads)
+{
+    struct td_laid cut;
+    return c->groups == 1 && c->out_channels == 1 && c->input->dtype == TD_f32 &&
+           td_onednn_isa() >= TD_ISA_avx2 &&
+           (td_conv_is_direct(c) ||
+            (td_conv_positions(c) > 1 && td_conv_cut_laid(c, threads, &cut)));
+}
+
 /* The weight's dimensions as the library wants them, the groups apart, and its steps as it lies. */
 static void describe_weight(const struct td_conv *c, struct td_onednn_desc *d)
 {
@@ -111,6 +122,9 @@ const char *td_convolution_onednn_prepare(const struct td_call *call, struct td_
 {
     struct td_conv c;
     struct td_onednn_desc d;
+    td_conv_of(call, &c);
+    if (is_narrow(&c, call->threads))
+        return "its one channel of the result would fill a lane of a register";
     describe(call, &c);
     const char *no = td_conv_unfit_for_onednn(&c);
     if (no)

@@ -48,6 +48,13 @@ START_TEST(test_reasons)
     ck_assert_str_eq(reason(&run, "simd"), "its kernel is much wider than its input");
     ck_assert_str_eq(reason(&run, "ref"), "chosen");
 
+    struct td_named narrow[] = {TENSOR("input", TD_f32, 1, 8, 12, 64),
+                                TENSOR("weight", TD_f32, 1, 8, 3, 3)};
+    ck_assert_int_eq(bind(&run, "conv2d", narrow, 2, NULL), 0);
+    if (td_onednn_isa() >= TD_ISA_avx2)
+        ck_assert_str_eq(reason(&run, "onednn"),
+                         "its one channel of the result would fill a lane of a register");
+
     struct td_named linear[] = {TENSOR("input", TD_f32, 3, 0), TENSOR("weight", TD_f32, 4, 0)};
     ck_assert_int_eq(bind(&run, "linear", linear, 2, NULL), 0);
     ck_assert_str_eq(reason(&run, "onednn"), "there is nothing to multiply: not worth a primitive");
