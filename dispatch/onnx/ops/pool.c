@@ -3,6 +3,7 @@
 #include "kernels/sizes.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static bool at_most_half(const struct td_onnx_window *w)
 {
@@ -10,6 +11,22 @@ static bool at_most_half(const struct td_onnx_window *w)
     for (int d = 0; d < w->dims; d++)
         right = right && 2 * w->begin[d] <= w->kernel[d];
     return right;
+}
+
+/* A pool's window: with pads that a file gives, each has an element of the image in it, as ONNX
+ * Runtime and PyTorch want it. */
+static bool pool_window(struct td_onnx *n, struct td_onnx_window *w)
+{
+    if (!td_onnx_window(n, w, "X", NULL))
+        return false;
+    bool automatic = !strncmp(text(n, "auto_pad"), "SAME", 4);
+    for (int d = 0; d < w->dims && !automatic; d++) {
+        int64_t most = w->begin[d] > w->end[d] ? w->begin[d] : w->end[d];
+        if (most >= w->kernel[d])
+            unfit(n, "pads: %lld, but the kernel is %lld wide there; less is right",
+                  (long long)most, (long long)w->kernel[d]);
+    }
+    return !n->err;
 }
 
 /* What the last windows need behind the image. */
@@ -78,7 +95,7 @@ void td_onnx_max_pool(struct td_onnx *n)
     struct td_onnx_window w;
     int64_t end[TD_MAX_RANK];
     char formula[120];
-    if (!td_onnx_window(n, &w, "X", NULL))
+    if (!pool_window(n, &w))
         return;
     bool direct = at_most_half(&w), places = wants(n, 1);
     td_onnx_let_window(n, &w);
@@ -143,7 +160,7 @@ void td_onnx_average_pool(struct td_onnx *n)
 {
     struct td_onnx_window w;
     char formula[120];
-    if (!td_onnx_window(n, &w, "X", NULL))
+    if (!pool_window(n, &w))
         return;
     bool direct = at_most_half(&w);
     for (int d = 0; d < w.dims; d++)
@@ -162,7 +179,7 @@ void td_onnx_average_pool(struct td_onnx *n)
 void td_onnx_lp_pool(struct td_onnx *n)
 {
     struct td_onnx_window w;
-    if (!td_onnx_window(n, &w, "X", NULL))
+    if (!pool_window(n, &w))
         return;
     let(n, "root", td_item_float(1 / real(n, "p", 2)));
     set(n, "X", "pow(abs(X), p)");
