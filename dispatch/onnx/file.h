@@ -33,7 +33,9 @@ struct td_onnx_reader {
     int version;   /* of the operator set */
     bool imported; /* and the file says it; else no node may be of that */
     int depth;
-    const TdOnnx__Model *file;             /* whose functions may be called */
+    int n_given;                /* outputs of the inner graph that was read last, */
+    const unsigned char *given; /* and their types as the file says them; 0: it does not */
+    const TdOnnx__Model *file;  /* whose functions may be called */
     const struct td_onnx_inlined *inlined; /* the call that is being read, or NULL */
     size_t inlined_nodes;                  /* that calls have become */
     int n_forms, forms_room;

@@ -270,6 +270,21 @@ static int read_graph(struct td_onnx_reader *r, TdOnnx__Graph *from,
     return err;
 }
 
+static int note_types(struct td_onnx_reader *r, const TdOnnx__Graph *from)
+{
+    unsigned char *given = td_program_alloc(r->model, from->n_output);
+    if (!given)
+        return td_onnx_no_memory(r);
+    for (size_t i = 0; i < from->n_output; i++) {
+        const TdOnnx__Type *type = from->output[i]->type;
+        if (type && type->tensor_type)
+            given[i] = (unsigned char)type->tensor_type->elem_type;
+    }
+    r->given = given;
+    r->n_given = (int)from->n_output;
+    return 0;
+}
+
 /* What an If, a Loop or a Scan has inside: its bytes are a message of their own. */
 static int read_inner(struct td_onnx_reader *r, const ProtobufCBinaryData *bytes,
                       const struct td_onnx_scope *outer, struct td_node_graph **graph)
@@ -285,6 +300,7 @@ static int read_inner(struct td_onnx_reader *r, const ProtobufCBinaryData *bytes
     r->depth++;
     int err = read_graph(r, from, outer, *graph);
     r->depth--;
+    err = err ? err : note_types(r, from);
     protobuf_c_message_free_unpacked(&from->base, &r->memory);
     return err;
 }

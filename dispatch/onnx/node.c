@@ -215,6 +215,36 @@ static int read_trees(struct td_onnx_reader *r, const TdOnnx__Node *from, struct
     return err;
 }
 
+/* Both branches of an If give results of the same types. first: what the one that was read before
+ * gives, or NULL. */
+static int match_branches(struct td_onnx_reader *r, const unsigned char *first, int n)
+{
+    for (int i = 0; first && r->given && i < n && i < r->n_given; i++)
+        if (first[i] && r->given[i] && first[i] != r->given[i])
+            return td_onnx_wrong(r, "its branches give %s and %s as output %d; one type is right",
+                                 td_onnx_type_name(first[i]), td_onnx_type_name(r->given[i]), i);
+    return 0;
+}
+
+static int read_attributes(struct td_onnx_reader *r, const TdOnnx__Node *from,
+                           const struct td_onnx_form *form, const struct td_onnx_scope *scope,
+                           struct td_node *node, td_onnx_graph_reader *graph)
+{
+    bool trees = !strncmp(node->op, "TreeEnsemble", 12), branches = !strcmp(node->op, "If");
+    const unsigned char *first = NULL;
+    int n = 0, err = 0;
+    for (size_t i = 0; i < from->n_attribute && !err; i++) {
+        r->given = NULL;
+        if (!trees || !td_onnx_is_tree_table(or_empty(from->attribute[i]->name)))
+            err = read_named(r, from->attribute[i], form, scope, node, graph);
+        if (branches && !err)
+            err = match_branches(r, first, n);
+        first = r->given ? r->given : first;
+        n = r->given ? r->n_given : n;
+    }
+    return err || !trees ? err : read_trees(r, from, node);
+}
+
 static int fill(struct td_onnx_reader *r, const TdOnnx__Node *from,
                 const struct td_onnx_scope *scope, struct td_node *node,
                 td_onnx_graph_reader *graph)
@@ -242,12 +272,7 @@ static int fill(struct td_onnx_reader *r, const TdOnnx__Node *from,
     if (!node->operand)
         return td_onnx_no_memory(r);
     err = read_inputs(r, from, form, scope, node);
-    bool trees = !strncmp(node->op, "TreeEnsemble", 12);
-    for (size_t i = 0; i < from->n_attribute && !err; i++)
-        if (!trees || !td_onnx_is_tree_table(or_empty(from->attribute[i]->name)))
-            err = read_named(r, from->attribute[i], form, scope, node, graph);
-    if (trees && !err)
-        err = read_trees(r, from, node);
+    err = err ? err : read_attributes(r, from, form, scope, node, graph);
     return err ? err : read_outputs(r, from, scope, node);
 }
 

@@ -113,6 +113,9 @@ WRONG = { # what is wrong -> a file, and a word of the sentence
     "operator there is none of": (reading(["x"], "NoSuch"), "no such operator"),
     # inside
     "in a branch": (branch(helper.make_node("Add", ["x", "c"], ["o"], name="bad")), "broadcast"),
+    "types of branches": (wrong("If", ["yes"], shapes={"x": [2, 3], "yes": []}, types={"yes": "BOOL"}, **{
+        name: helper.make_graph([helper.make_node("Cast", ["x"], ["o"], to=to)], "g", [], [port("o", None, kind)])
+        for name, to, kind in (("then_branch", TensorProto.FLOAT, "FP32"), ("else_branch", TensorProto.INT64, "INT64"))}), "one type"),
     # with free sizes: by kinds and types, and by sizes that are not free
     "type, with free sizes": (wrong("MatMul", ["x", "w"], {"w": F(3, 4).astype(np.float16)}, {"x": ["n", 3]}), "one type"),
     "INT64 into Conv, with free sizes": (wrong("Conv", ["x", "w"], {"w": F(4, 3, 3, 3)}, {"x": ["n", 3, "h", "w"]}, {"x": "INT64"}), "INT64"),
