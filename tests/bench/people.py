@@ -55,7 +55,9 @@ def program_of(path):
 
 
 def draw(rng, port):
-    shape = [n if isinstance(n, int) else SIZES.get(n, 2) for n in port.shape]
+    """Of what has four dimensions, pictures of 64 x 64."""
+    picture = len(port.shape) == 4
+    shape = [n if isinstance(n, int) else SIZES.get(n, 64 if picture and d else 2) for d, n in enumerate(port.shape)]
     kind, name = KINDS[port.type], port.name
     if "seqlens" in name or "total_sequence" in name:
         return np.full(shape, 7 if "seqlens" in name else 8, kind)
@@ -71,7 +73,7 @@ def draw(rng, port):
 
 
 def drawn(rng, file, session):
-    """Inputs by name, and ONNX Runtime's answers."""
+    """Inputs by name, and ONNX Runtime's answers; None: it does not run on what is drawn."""
     ports = session.get_inputs()
     if any(p.type not in KINDS for p in ports):
         return None
@@ -79,7 +81,10 @@ def drawn(rng, file, session):
     if "X" in given and len(ports) == 1:
         given[ports[0].name] = given["X"]
     inputs = {p.name: given[p.name] if p.name in given else draw(rng, p) for p in ports}
-    return inputs, session.run(None, inputs)
+    try:
+        return inputs, session.run(None, inputs)
+    except Exception:
+        return None
 
 
 def as_array(value):
@@ -139,7 +144,8 @@ class Look:
         if self.path.suffix == ".onnx":
             try:
                 session = session_of(self.path)
-                self.tool = self.tool if self.file else session.get_modelmeta().producer_name or "unsaid"
+                if self.tool == "?":
+                    self.tool = session.get_modelmeta().producer_name or "unsaid"
             except Exception as error:
                 refused = f"ONNX Runtime refuses it: {str(error).strip().splitlines()[0][:90]}"
         body, headers = bytes_of(self.path)
@@ -160,7 +166,7 @@ class Look:
         else:
             made = drawn(rng, self.file, session)
             if made is None:
-                self.said = "takes no numbers"
+                self.said = "wants other inputs than are drawn; NAME.npz is right"
                 return
             inputs, wanted = made
             arrays = list(inputs.values())

@@ -5,11 +5,12 @@
 
 NAME.onnx (and NAME.onnx.data, where the tool puts weights apart) or NAME.pt2, and NAME.npz: in0, in1, ... by the file's inputs,
 out0, ... by its outputs, tool: what wrote it. Needs, besides NumPy and ONNX Runtime, the tools themselves (torch, torchvision,
-transformers, skl2onnx, onnxmltools, xgboost, lightgbm, onnxscript, onnxruntime_genai); one that is not installed is skipped,
+transformers, skl2onnx, onnxmltools, xgboost, lightgbm, catboost, onnxscript, onnxruntime_genai, keras); one that is not installed is skipped,
 and said so.
 """
 import argparse
 import importlib
+import os
 import pathlib
 import subprocess
 import shutil
@@ -198,6 +199,20 @@ def boosting_files(k):
         k.attempt("onnxmltools", name, make)
 
 
+def catboost_files(k):
+    import catboost
+    from sklearn.datasets import make_classification, make_regression
+    x, y = make_classification(400, 8, n_informative=5, n_classes=3, random_state=0)
+    xr, yr = make_regression(400, 8, random_state=0)
+    how = {"iterations": 20, "verbose": False, "thread_count": 1, "allow_writing_files": False}
+    for name, model, data, target in (("classes", catboost.CatBoostClassifier(**how), x, y), ("two", catboost.CatBoostClassifier(**how), x, (y > 0).astype(int)),
+                                      ("numbers", catboost.CatBoostRegressor(**how), xr, yr)):
+        def make():
+            model.fit(data.astype(np.float32), target).save_model(str(k.folder / f"catboost_{name}.onnx"), format="onnx")
+            k.onnx("CatBoost", "catboost_" + name, None, [data[:16].astype(np.float32)])
+        k.attempt("CatBoost", name, make)
+
+
 # ---- ONNX Runtime's optimizers and quantizers ----
 
 def bert(path):
@@ -340,6 +355,29 @@ def genai_files(k):
     shutil.rmtree(work)
 
 
+def keras_files(k):
+    """Keras's own exporter, with whichever backend it has; torch is asked for."""
+    os.environ.setdefault("KERAS_BACKEND", "torch")
+    import keras
+    from keras import layers as l
+    keras.utils.set_random_seed(0)
+    rng = np.random.default_rng(0)
+    for name, shape, of in (
+            ("cnn", (16, 16, 3), [l.Conv2D(8, 3, padding="same", activation="relu"), l.BatchNormalization(), l.MaxPooling2D(), l.DepthwiseConv2D(3),
+                                  l.GlobalAveragePooling2D(), l.Dense(5, activation="softmax")]),
+            ("lstm", (12, 8), [l.LSTM(16, return_sequences=True), l.Bidirectional(l.LSTM(8)), l.Dense(3)]),
+            ("gru", (12, 8), [l.GRU(16, return_sequences=True), l.LayerNormalization(), l.Conv1D(8, 3, activation="swish"), l.GlobalMaxPooling1D(), l.Dense(3, activation="sigmoid")]),
+            ("unet", (16, 16, 3), [l.Conv2D(8, 3, 2, padding="same", activation="elu"), l.Conv2DTranspose(4, 3, 2, padding="same"), l.UpSampling2D(2, interpolation="bilinear"),
+                                   l.Conv2D(3, 1, activation="tanh")])):
+        def make():
+            x = rng.standard_normal((2, *shape)).astype(np.float32)
+            model = keras.Sequential([l.Input(shape), *of])
+            answers = [np.asarray(model(x).detach() if hasattr(model(x), "detach") else model(x))]
+            model.export(str(k.folder / f"keras_{name}.onnx"), format="onnx", verbose=False)
+            k.onnx("Keras, export to ONNX", "keras_" + name, None, [x], answers)
+        k.attempt("Keras, export to ONNX", name, make)
+
+
 def torch_files(k):
     importlib.import_module("people_torch").main(k.keep, k.attempt)
 
@@ -347,12 +385,12 @@ def torch_files(k):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--only", default="", help="torch, sklearn, boosting, ort, function or genai")
+    parser.add_argument("--only", default="", help="torch, sklearn, boosting, catboost, ort, function, genai or keras")
     parser.add_argument("-v", action="store_true", help="where a tool fails, its traceback")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     k = Keeper(args.folder, args.only)
-    for tool in (torch_files, sklearn_files, boosting_files, ort_files, function_files, genai_files):
+    for tool in (torch_files, sklearn_files, boosting_files, catboost_files, ort_files, function_files, genai_files, keras_files):
         if args.only in tool.__name__:
             k.attempt(tool.__name__, "all", lambda: tool(k))
     print(f"{len(list(args.folder.glob('*.npz')))} files; {len(k.failed)} were not written: {', '.join(f'{n} ({t})' for t, n in k.failed)}")
