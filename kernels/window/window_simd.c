@@ -3,13 +3,15 @@
  * a time: loads are next to each other, or every second one. Otherwise one result after the other,
  * its rows of elements in vectors. Pools of few elements and a stride of 1 or 2, which most are, go
  * many rows at a time (window_near.def). Where windows leave the last dimension as it is, a
- * result's row is made of whole rows (window_last.def).
+ * result's row is made of whole rows (window_last.def). The mean of a whole plane is one run's
+ * (window_whole.def).
  *
  * Other loops are plain, over one type of number each (window_rows.def), and the compiler makes the
  * level's vectors of them. BF16 and FP16 are widened a line at a time; a mean of many elements is
  * computed in FP64. FP32 in square windows of 2, 3 and 5 goes through registers
  * (kernels/windows.h). */
 #include "kernels/lines.h"
+#include "kernels/reals.h"
 #include "kernels/window/window.h"
 #include "kernels/windows.h"
 
@@ -171,6 +173,7 @@ static double sum_wide(const float *x, int64_t n)
 #include "kernels/window/window_rows.def"
 
 #include "kernels/window/window_last.def"
+#include "kernels/window/window_whole.def"
 
 /* ---- square windows of FP32 ---- */
 
@@ -306,7 +309,8 @@ TD_KERNEL(window)
         [TD_DTYPE_INDEX_bf16] = rows_float,  [TD_DTYPE_INDEX_f32] = rows_float,
         [TD_DTYPE_INDEX_f64] = rows_double,
     };
-    td_range *range = job.square      ? squares
+    td_range *range = is_whole(&job)  ? whole_rows
+                      : job.square    ? squares
                       : is_last(&job) ? last_rows
                       : job.wide      ? rows_double
                                       : rows[__builtin_ctz(job.type)];
