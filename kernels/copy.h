@@ -59,4 +59,35 @@ TD_INLINE void td_copy_run(char *to, const char *from, int64_t bytes)
     }
 }
 
+/* n runs of 2 to 16 bytes each, by loops that know how many; false: they are others. */
+TD_INLINE bool td_copy_brief(char *to, int64_t to_step, const char *from, int64_t from_step,
+                             int64_t n, int64_t bytes)
+{
+#define TD_COPY_BRIEF(size)                                                                        \
+    case size:                                                                                     \
+        for (; n > 0; n--, from += from_step, to += to_step)                                       \
+            memcpy(to, from, size);                                                                \
+        return true;
+    switch (bytes) {
+        TD_COPY_BRIEF(2)
+        TD_COPY_BRIEF(3)
+        TD_COPY_BRIEF(4)
+        TD_COPY_BRIEF(5)
+        TD_COPY_BRIEF(6)
+        TD_COPY_BRIEF(7)
+        TD_COPY_BRIEF(8)
+        TD_COPY_BRIEF(9)
+        TD_COPY_BRIEF(10)
+        TD_COPY_BRIEF(11)
+        TD_COPY_BRIEF(12)
+        TD_COPY_BRIEF(13)
+        TD_COPY_BRIEF(14)
+        TD_COPY_BRIEF(15)
+        TD_COPY_BRIEF(16)
+    default:
+        return false;
+    }
+#undef TD_COPY_BRIEF
+}
+
 #endif

@@ -242,8 +242,11 @@ static void run(const struct job *job, int64_t in, int64_t out, int64_t n)
     int last = job->rank - 1;
     int64_t in_step = last < 0 ? 0 : job->in_step[last] * job->size;
     int64_t out_step = last < 0 ? 0 : job->out_step[last] * job->size;
+    bool dense = job->in_col == 1 && job->out_col == 1;
+    if (dense && td_copy_brief(to, out_step, from, in_step, n, job->cols * job->size))
+        return;
     for (int64_t i = 0; i < n; i++, from += in_step, to += out_step)
-        if (job->in_col == 1 && job->out_col == 1)
+        if (dense)
             td_copy_run(to, from, job->cols * job->size);
         else
             run_any(job->size, to, job->out_col, from, job->in_col, job->cols);
