@@ -25,9 +25,18 @@ struct conv_posts {
 /* Whether it can be done in registers. */
 static bool conv_post_is_early(const struct td_post_op *op)
 {
-    bool number = op->point == TD_POINT_plus || op->point == TD_POINT_mul;
-    return op->point == TD_POINT_relu || op->point == TD_POINT_hardswish ||
-           (number && td_numel(op->other) == 1);
+    switch (op->point) {
+    case TD_POINT_relu:
+    case TD_POINT_hardswish:
+        return true;
+    case TD_POINT_plus:
+    case TD_POINT_mul:
+    case TD_POINT_fmax:
+    case TD_POINT_fmin:
+        return td_numel(op->other) == 1;
+    default:
+        return false;
+    }
 }
 
 /* early: whether there are any that are done in registers. */
@@ -59,6 +68,10 @@ TD_INLINE void conv_posts_early(const struct conv_posts *p, td_vf *sum, const in
         td_vf number = td_set(p->number[i]);
         if (point == TD_POINT_relu)
             CONV_EACH_SUM(o_relu(sum[t]))
+        if (point == TD_POINT_fmax)
+            CONV_EACH_SUM(L_sel(L_uno(sum[t], sum[t]), number, L_max(number, sum[t])))
+        if (point == TD_POINT_fmin)
+            CONV_EACH_SUM(L_sel(L_uno(sum[t], sum[t]), number, L_min(number, sum[t])))
         if (point == TD_POINT_hardswish)
             CONV_EACH_SUM(o_hardswish(sum[t]))
         if (point == TD_POINT_mul)
