@@ -317,6 +317,16 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
     return NULL;
 }
 
+/* A vector of AVX2 takes them whole. */
+static const char *prepare_wide(const struct td_call *call, struct td_prepared *prepared)
+{
+    struct td_conv c;
+    td_conv_of(call, &c);
+    if (TD_IF_avx2(td_conv_is_narrow(&c) ||) false)
+        return "it sums up to 8 channels in half its vectors; AVX2 fills them";
+    return prepare(call, prepared);
+}
+
 static const char *prepare_depth(const struct td_call *call, struct td_prepared *prepared)
 {
     struct td_conv c;
@@ -334,7 +344,9 @@ TD_ONEDNN_ROW(convolution);
 /* clang-format off */
 #define ANY_ROWS                                                                                   \
     TD_ONEDNN(convolution, TD_f32 | TD_bf16 | TD_f16)                                              \
-    TD_SIMD_3(convolution_any, TD_FLOATS | TD_INTS, .prepare = prepare)                            \
+    TD_SIMD(avx512, convolution_any, TD_FLOATS | TD_INTS, .prepare = prepare_wide)                 \
+    TD_SIMD(avx2, convolution_any, TD_FLOATS | TD_INTS, .prepare = prepare)                        \
+    TD_SIMD(default, convolution_any, TD_FLOATS | TD_INTS, .prepare = prepare)                     \
     TD_REF(convolution),
 static const struct td_impl rows[] = {ANY_ROWS {0}};
 static const struct td_impl rows_last[] = { /* with channels last */

@@ -108,6 +108,8 @@ td_conv_depth td_conv_depth_default, td_conv_depth_avx2, td_conv_depth_avx512;
  * elements of a row (convolution_direct.c); scratch of td_conv_direct_scratch(c) bytes. */
 #define TD_CONV_RUN 512
 bool td_conv_is_direct(const struct td_conv *c);
+/* Whether one of these fills at most half a vector of AVX-512 with channels of its result. */
+bool td_conv_is_narrow(const struct td_conv *c);
 size_t td_conv_direct_scratch(const struct td_conv *c);
 typedef void td_conv_direct(const struct td_conv *c, int threads, void *scratch);
 td_conv_direct td_conv_direct_default, td_conv_direct_avx2, td_conv_direct_avx512;

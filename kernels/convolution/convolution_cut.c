@@ -80,6 +80,11 @@ bool td_conv_is_direct(const struct td_conv *c)
            c->kernel[1] <= TD_CONV_RUN / c->in_channels;
 }
 
+bool td_conv_is_narrow(const struct td_conv *c)
+{
+    return td_conv_is_direct(c) && c->out_channels > TD_CONV_DOTS && c->out_channels <= 8;
+}
+
 size_t td_conv_direct_scratch(const struct td_conv *c)
 {
     int64_t positions = td_conv_positions(c) * c->in_channels;

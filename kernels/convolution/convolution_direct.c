@@ -6,8 +6,9 @@
 #define TD_REAL_BITS 32
 #include "kernels/convolution/convolution_last.h"
 
+#define WIDE 12 /* results of one vector, in 16 registers, */
 #if TD_VBYTES == 64
-#define TILE 12 /* results of two vectors, in 32 registers */
+#define TILE 12 /* and of two, in 32, */
 #else
 #define TILE 6 /* in 16 */
 #endif
@@ -61,8 +62,8 @@ TD_INLINE void results(const struct conv_row *r, int64_t x, int64_t v, const int
     const int64_t run = c->kernel[1] * c->in_channels, size = run * vectors * TD_LANES;
     const float *weight = job->weight + v * TD_LANES * job->positions + r->first * size;
     float *out = r->out + x * channels + v * TD_LANES;
-    float line[TILE * TD_CONV_RUN];
-    td_vf sum[2 * TILE];
+    float line[WIDE * TD_CONV_RUN];
+    td_vf sum[2 * TILE]; /* WIDE at least */
 #pragma GCC unroll 32
     for (int t = 0; t < n * vectors; t++)
         sum[t] = td_load(job->bias + (v + t % vectors) * TD_LANES);
@@ -93,11 +94,17 @@ typedef void results_of(const struct conv_row *r, int64_t x, int64_t v);
 #endif
 #define BOTH(n) RESULTS(n, 1) RESULTS(n, 2)
 EACH_TILE(BOTH)
+#if WIDE > TILE
+RESULTS(12, 1)
+#endif
 
 static const struct {
     int n;
     results_of *way[2];
 } tiles[] = {
+#if WIDE > TILE
+    {WIDE, {results_12_1}}, /* more than any tile of two vectors has to be */
+#endif
 #define WAY(n) {n, {results_##n##_1, results_##n##_2}},
     EACH_TILE(WAY)};
 
@@ -108,9 +115,9 @@ static const struct {
 static void panel(const struct conv_row *r, int64_t v)
 {
     const int64_t size = r->job->c->size[1];
-    const int way = v + 1 < r->job->vectors;
+    const int way = v + 1 < r->job->vectors, most = way ? TILE : WIDE;
     for (int64_t x = 0, n; x < size; x += n) {
-        int64_t left = size - x, count = (left + TILE - 1) / TILE,
+        int64_t left = size - x, count = (left + most - 1) / most,
                 each = (left + count - 1) / count;
         int i = 0;
         while (tiles[i].n > size || (tiles[i].n > each && tiles[i + 1].n >= each))

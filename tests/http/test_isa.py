@@ -185,6 +185,20 @@ class Isa(service.ServiceTest):
                         "kernel": "simd", "isa": level, "verdict": "registered as absent at this level"})
                     self.problem(s.infer("cast", x, {"dtype": "BF16", "kernel": "simd@AVX512_FP16"}), 400, "absent")
 
+    def test_few_channels(self): # ISA-24
+        """A convolution whose channels fill half a vector of AVX512 at most is AVX2's, which explain gives the reason of."""
+        self.needs_kernels()
+        image = np.random.default_rng(service.seed()).standard_normal((1, 4, 26, 3)).astype(np.float32)
+        levels = runnable(self.service.call("GET", "/v1/isa").json)
+        for channels, best in ((3, "AVX512"), (4, "AVX2"), (8, "AVX2"), (9, "AVX512")):
+            inputs = {"input": image, "weight": np.resize(image, (channels, 3, 3, 3))}
+            ran = self.service.infer("conv2d_channels_last", inputs, {"kernel": "simd", "explain": True})
+            said = {c["isa"]: c["verdict"] for c in ran.parameters["explain"]["candidates"] if c["kernel"] == "simd"}
+            np.testing.assert_allclose(ran.out, self.service.infer("conv2d_channels_last", inputs, {"kernel": "ref"}).out, rtol=1e-5, atol=1e-5)
+            if {"AVX2", "AVX512"} <= set(levels):
+                self.assertEqual(ran.parameters["isa"], best, channels)
+                self.assertEqual("in half its vectors" in said["AVX512"], best == "AVX2", said)
+
     def test_what_computed(self):
         """The level whose instructions ran, and the type: no FP32 call claims what only other types use."""
         plain = ("DEFAULT", "AVX2", "AVX512")
