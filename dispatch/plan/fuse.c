@@ -1,5 +1,5 @@
-/* Fusion of pointwise steps that have one shape and follow one another: they are computed tile by
- * tile, so that intermediate values never leave the cache. */
+/* Fusion of pointwise steps that have one shape and follow one another, and of a reduction behind
+ * them: they are computed tile by tile, so that intermediate values never leave the cache. */
 #include "dispatch/plan/plan.h"
 #include "dispatch/step/own.h"
 
@@ -22,6 +22,14 @@ static bool reads_whole(const struct td_plan *plan, const struct td_plan_step *s
            td_fuser_has_shape(&plan->value[use->value].like, t);
 }
 
+/* The group of the step that makes its one argument. */
+static int maker_of(const struct td_plan *plan, const struct td_plan_step *step)
+{
+    const struct td_plan_use *use = &step->use[0];
+    int maker = step->n_uses == 1 ? plan->value[use->value].step : -1;
+    return maker >= 0 && reads_whole(plan, step, use) ? plan->step[maker].with : -1;
+}
+
 void td_plan_group(struct td_plan *plan)
 {
     struct td_fuser f;
@@ -36,6 +44,8 @@ void td_plan_group(struct td_plan *plan)
             if (maker >= 0 && !reads_whole(plan, step, &step->use[k]))
                 td_fuser_close(&f, plan->step[maker].with);
         }
+        if (u && td_fuser_reduce(&f, s, &step->with, &u->call, u->impl, maker_of(plan, step)))
+            continue;
         if (u)
             td_fuser_place(&f, s, &step->with, &u->call, u->impl);
         else if (step->handle)

@@ -1,6 +1,7 @@
 /* Closing and running plans. Closing binds the recorded steps, and places the values in one
  * workspace (place.c); a run is then a loop over the steps. */
 #include "dispatch/plan/plan.h"
+#include "dispatch/step/own.h"
 #include "kernels/loops/fused.h"
 
 #include <errno.h>
@@ -218,9 +219,10 @@ static int run_step(const struct td_plan *plan, int s, struct td_problem *proble
     struct td_problem why = {0};
     int err = 0;
     td_weight_forget();
-    if (step->with == s)
+    if (step->with == s) {
+        td_step_set_scratch(step->made, plan->memory + plan->bytes); /* a reduction's */
         err = td_fusion_run(step->fusion, &why);
-    else
+    } else
         err = td_step_execute(step->made, plan->memory + plan->bytes, &why);
     step->taken = td_weight_taken();
     if (td_stopped())

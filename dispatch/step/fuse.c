@@ -1,7 +1,8 @@
 /* Which calls are computed together, of an expression and of a model's plan: those that are
- * pointwise over one shape, a tile at a time. Calls come in an order in which they can be computed,
- * and a group is computed where its last one stands. So a call may join those before it unless what
- * stands between them, and is none of them, reads a result of theirs. */
+ * pointwise over one shape, a tile at a time, and a reduction of what one of them makes. Calls come
+ * in an order in which they can be computed, and a group is computed where its last one stands. So
+ * a call may join those before it unless what stands between them, and is none of them, reads a
+ * result of theirs. */
 #include "dispatch/call/own.h"
 #include "dispatch/step/own.h"
 
@@ -58,13 +59,38 @@ void td_fuser_place(struct td_fuser *f, int at, int *with, const struct td_call 
             close_at(f, 0);
         k = f->n_open++;
         f->open[k].n = f->open[k].values = 0;
+        f->open[k].flops = 0;
         f->open[k].like = out;
     }
     struct td_fuser_group *group = &f->open[k];
     group->with[group->n++] = with;
     group->values += values;
+    group->flops += call->op->flops(call);
     for (int i = 0; i < group->n; i++)
         *group->with[i] = at;
+}
+
+bool td_fuser_reduce(struct td_fuser *f, int at, int *with, const struct td_call *call,
+                     const struct td_impl *impl, int of)
+{
+    int k = f->n_open - 1;
+    while (k >= 0 && *f->open[k].with[0] != of)
+        k--;
+    struct td_fuser_group *group = of >= 0 && k >= 0 && impl ? &f->open[k] : NULL;
+    if (!group || group->n == TD_FUSED_MOST || !td_fused_reduces(call, impl, group->flops))
+        return false;
+    group->with[group->n++] = with;
+    for (int i = 0; i < group->n; i++)
+        *group->with[i] = at;
+    close_at(f, k);
+    return true;
+}
+
+/* Of the part before that makes its one tensor, whole, the group. */
+static int maker_of(const struct td_run *part)
+{
+    bool one = part->n_feeds == 1 && part->feed[0].of && !part->feed[0].arg;
+    return one ? part->feed[0].of->with : -1;
 }
 
 void td_fuse_parts(struct td_run *run)
@@ -77,7 +103,9 @@ void td_fuse_parts(struct td_run *run)
         bool plain = !part->parts && !part->n_casts && !part->call.counted;
         part->number = n++;
         part->kept = false;
-        td_fuser_place(&f, part->number, &part->with, &part->call, plain ? part->impl : NULL);
+        const struct td_impl *impl = plain ? part->impl : NULL;
+        if (!td_fuser_reduce(&f, part->number, &part->with, &part->call, impl, maker_of(part)))
+            td_fuser_place(&f, part->number, &part->with, &part->call, impl);
         for (int i = 0; i < part->n_feeds; i++)
             if (part->feed[i].of && part->feed[i].of->with != part->with)
                 td_fuser_close(&f, part->feed[i].of->with);

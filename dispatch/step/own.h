@@ -50,6 +50,9 @@ struct td_step {
  * stays; NULL: all did, or none are. */
 const char *td_step_why_rows(const struct td_step *step);
 
+/* Tells kernels where their scratch is. */
+void td_step_set_scratch(struct td_step *step, void *scratch);
+
 /* Tells all links where what they come from lies. */
 void td_step_set_source(struct td_step *step, int from, void *data);
 
@@ -68,6 +71,7 @@ struct td_fuser { /* gives calls to groups that are computed together */
     int n_open;
     struct td_fuser_group {
         int n, values; /* its calls, and the sum of their td_fused_values */
+        double flops;
         int *with[TD_FUSED_MOST];
         const struct td_tensor *like; /* the result of its first call, whose shape all have */
     } open[TD_FUSER_OPEN];
@@ -77,6 +81,10 @@ struct td_fuser { /* gives calls to groups that are computed together */
  * call of the group from then on; -1: it is alone. */
 void td_fuser_place(struct td_fuser *f, int at, int *with, const struct td_call *call,
                     const struct td_impl *impl);
+/* Whether the next call, number at, is a reduction that joins the group that ends with the call
+ * `of`, whose member makes its argument. The group is closed then, and ends with it. */
+bool td_fuser_reduce(struct td_fuser *f, int at, int *with, const struct td_call *call,
+                     const struct td_impl *impl, int of);
 /* Says that no further call may join the group that ends with that call, as one that is not of the
  * group reads a result of it. -1 is fine. */
 void td_fuser_close(struct td_fuser *f, int with);

@@ -50,10 +50,12 @@ struct td_work td_step_work(const struct td_step *step)
     return all;
 }
 
-static void place(struct td_step *step, char *scratch)
+void td_step_set_scratch(struct td_step *step, void *scratch)
 {
+    if (scratch == step->placed)
+        return;
     for (int i = step->first[step->results + step->n_out]; i < step->n_links; i++)
-        *step->link[i].slot = scratch + step->link[i].at;
+        *step->link[i].slot = (char *)scratch + step->link[i].at;
     step->placed = scratch;
 }
 
@@ -91,8 +93,7 @@ const char *td_step_why_rows(const struct td_step *step)
 int td_step_execute(struct td_step *step, void *scratch, struct td_problem *problem)
 {
     int err = 0;
-    if (scratch != step->placed)
-        place(step, scratch);
+    td_step_set_scratch(step, scratch);
     for (int i = 0; i < step->n_units && !err && !td_stopped(); i++)
         err = run_unit(&step->unit[i], problem);
     if (step->counted && !err)
@@ -123,8 +124,7 @@ int td_step_execute_timed(struct td_step *step, void *scratch, struct td_problem
     int err = 0;
     int64_t begin = td_clock_ns();
     unsigned teams = td_teams_opened();
-    if (scratch != step->placed)
-        place(step, scratch);
+    td_step_set_scratch(step, scratch);
     for (int i = 0; i < step->n_units && !err && !td_stopped(); i++) {
         struct unit *u = &step->unit[i];
         err = run_unit(u, problem);

@@ -27,6 +27,7 @@ void td_loop_begin(struct td_loop *l, bool wide)
     memset(l, 0, offsetof(struct td_loop, node));
     l->why = NULL;
     l->wide = wide;
+    l->sum = -1;
     l->part = TD_LOOP_MAIN;
 }
 

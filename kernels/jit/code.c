@@ -88,7 +88,9 @@ static bool lay_out(struct td_loop *l)
 {
     static struct td_loop_step before[TD_LOOP_STEPS];
     struct td_loop_room room = td_loop_room(l->wide);
-    for (int copies = TD_LOOP_COPIES; copies; copies /= 2) {
+    room.values -= l->sum >= 0 ? TD_LOOP_COPIES : 0;
+    for (int copies = TD_LOOP_COPIES; copies > (l->sum >= 0 ? TD_LOOP_COPIES / 2 : 0);
+         copies /= 2) {
         if (!td_loop_flatten(l, copies))
             return false;
         memcpy(before, l->step, (size_t)l->n_steps * sizeof *before);

@@ -42,6 +42,7 @@ class emitter : CodeGenerator
     uint32_t *at;
     const bool wide;
     const int lanes;
+    const int sums = td_loop_room(wide).values - TD_LOOP_COPIES; /* the first of four registers */
     const Reg64 args = rdi, i = rcx, n = rbx, limit = rbp, rows = r13, last = r14;
     Label pool, iota, slow;
 
@@ -90,6 +91,8 @@ class emitter : CodeGenerator
         Label row, main, main_test, careful, careful_test, rest;
         L(row);
         part(TD_LOOP_ROW);
+        for (int k = sums; k < sums + TD_LOOP_COPIES && l->sum >= 0; k++)
+            vxorps(Xmm(k), Xmm(k), Xmm(k));
         xor_(i.cvt32(), i.cvt32());
         L(main_test);
         cmp(i, last);
@@ -114,6 +117,8 @@ class emitter : CodeGenerator
         jl(careful, T_NEAR);
         cmp(i, n);
         jl(main_test, T_NEAR);
+        if (l->sum >= 0)
+            store_sum();
         for (int s = 0; s < l->n_streams; s++)
             add(stream(s), arg(offsetof(td_loop_args, row_step), s));
         dec(rows);
@@ -152,28 +157,21 @@ class emitter : CodeGenerator
     template <class B> void binary(td_loop_op op, const Xmm &d, const Xmm &a, const B &b)
     {
         switch (op) {
-        case TD_LOOP_add:
-            return vaddps(d, a, b);
-        case TD_LOOP_sub:
-            return vsubps(d, a, b);
-        case TD_LOOP_mul:
-            return vmulps(d, a, b);
-        case TD_LOOP_div:
-            return vdivps(d, a, b);
-        case TD_LOOP_min:
-            return vminps(d, a, b);
-        case TD_LOOP_max:
-            return vmaxps(d, a, b);
-        case TD_LOOP_and:
-            return vandps(d, a, b);
-        case TD_LOOP_or:
-            return vorps(d, a, b);
-        case TD_LOOP_xor:
-            return vxorps(d, a, b);
-        case TD_LOOP_iadd:
-            return vpaddd(d, a, b);
-        case TD_LOOP_isub:
-            return vpsubd(d, a, b);
+#define TD_AS(id, instruction)                                                                     \
+    case TD_LOOP_##id:                                                                             \
+        return instruction(d, a, b);
+            TD_AS(add, vaddps)
+            TD_AS(sub, vsubps)
+            TD_AS(mul, vmulps)
+            TD_AS(div, vdivps)
+            TD_AS(min, vminps)
+            TD_AS(max, vmaxps)
+            TD_AS(and, vandps)
+            TD_AS(or, vorps)
+            TD_AS(xor, vxorps)
+            TD_AS(iadd, vpaddd)
+            TD_AS(isub, vpsubd)
+#undef TD_AS
         default:
             return vscalefps(d, a, b);
         }
@@ -183,11 +181,6 @@ class emitter : CodeGenerator
     {
         if (d != from)
             vmovaps(R(d), R(from));
-    }
-
-    template <class B> void fma(bool less, const Xmm &d, const Xmm &a, const B &b) /* d +- a b */
-    {
-        less ? vfnmadd231ps(d, a, b) : vfmadd231ps(d, a, b);
     }
 
     /* The three forms, by whose place the result takes and which one is in memory. */
@@ -209,9 +202,9 @@ class emitter : CodeGenerator
         }
         move(x.d, c);
         if (b < 0)
-            fma(less, R(x.d), R(a), memory(b));
+            less ? vfnmadd231ps(R(x.d), R(a), memory(b)) : vfmadd231ps(R(x.d), R(a), memory(b));
         else
-            fma(less, R(x.d), R(a), R(b));
+            less ? vfnmadd231ps(R(x.d), R(a), R(b)) : vfmadd231ps(R(x.d), R(a), R(b));
     }
 
     void load(const td_loop_step &x)
@@ -234,6 +227,41 @@ class emitter : CodeGenerator
             vmovups(element(x, true) | counted_mask(), Zmm(x.a));
         else
             vmaskmovps(element(x, true), Ymm(15), Ymm(x.a));
+    }
+
+    void total(const td_loop_step &x)
+    {
+        Xmm all = R(sums + x.copy), few = R(sums + 1), value = R(x.a), tail = R(wide ? 31 : 14);
+        if (x.part != TD_LOOP_CAREFUL)
+            return vaddps(all, all, value);
+        Label rest, done;
+        cmp(rax, lanes); /* so many are left, as count_lanes says */
+        jl(rest);
+        vaddps(all, all, value);
+        jmp(done);
+        L(rest);
+        wide ? vmovaps(tail | counted_mask() | T_z, value) : vandps(tail, Ymm(15), value);
+        vaddps(few, few, tail);
+        L(done);
+    }
+
+    void store_sum() /* halves are joined until one lane is left */
+    {
+        const int a = sums, b = sums + 1;
+        vaddps(R(a), R(a), R(b));
+        vaddps(R(b), R(sums + 2), R(sums + 3));
+        vaddps(R(a), R(a), R(b));
+        if (wide) {
+            vextractf64x4(Ymm(b), Zmm(a), 1);
+            vaddps(Ymm(a), Ymm(a), Ymm(b));
+        }
+        wide ? vextractf32x4(Xmm(b), Ymm(a), 1) : vextractf128(Xmm(b), Ymm(a), 1);
+        vaddps(Xmm(a), Xmm(a), Xmm(b));
+        for (uint8_t lanes_from : {0x0e, 0x01}) {
+            vpermilps(Xmm(b), Xmm(a), lanes_from);
+            vaddps(Xmm(a), Xmm(a), Xmm(b));
+        }
+        vmovss(ptr[stream(l->sum)], Xmm(a));
     }
 
     void guard(const td_loop_step &x)
@@ -303,6 +331,9 @@ class emitter : CodeGenerator
             break;
         case TD_LOOP_guard:
             guard(x);
+            break;
+        case TD_LOOP_total:
+            total(x);
             break;
         case TD_LOOP_fma:
         case TD_LOOP_fnma:

@@ -10,7 +10,12 @@
  * without masks; the careful body, one vector of which some lanes may not count, for a row's end
  * and for rounds in which a guard has fired. Formulas are told twice for that: in the main body
  * their rare ways are left out and guarded, in the careful body they are taken. Stores come last,
- * so that a round can be done again. */
+ * so that a round can be done again.
+ *
+ * A loop may sum up one value along each row, by as many totals as a round has vectors, four, and
+ * in the order in which the rows of reduce_rows.h do: of whole vectors behind the last round the
+ * first total takes all, and the second one what is less than a vector. Such a loop has no guards,
+ * as a round that is done again would be summed up in another order. */
 #ifndef TD_KERNELS_LOOP_H
 #define TD_KERNELS_LOOP_H
 
@@ -82,6 +87,7 @@ struct td_loop {
     int copies;
     int n_streams, n_params, n_constants, n_nodes, n_steps, n_virtual;
     bool still[TD_LOOP_STREAMS];
+    int sum; /* the stream that rows' sums go to, an element a row; -1: there are none */
     struct td_loop_constant constant[TD_LOOP_CONSTANTS];
     enum td_loop_part part;  /* that is told now: the main body, or the careful one */
     char name[TD_LOOP_NAME]; /* for people: its formulas in order, a space between */

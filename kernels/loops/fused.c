@@ -3,10 +3,11 @@
 #include "kernels/loops/fused.h"
 
 #include "kernels/pointwise/pointwise.h"
+#include "kernels/reduce/reduce.h"
 
 #include <string.h>
 
-td_kernel td_pointwise_ref, td_cast_ref;
+td_kernel td_pointwise_ref, td_cast_ref, td_reduce_ref;
 
 static const struct td_impl *reference(const struct td_op *op)
 {
@@ -45,4 +46,10 @@ int td_fused_values(const struct td_call *call, const struct td_impl *impl)
     if (call->op->check && td_dtype_kind(td_point_type(call)) != 'f') /* values are judged first */
         return 0;
     return 2 + (int)strlen(((const struct td_pointwise *)call->op->family)->operands);
+}
+
+bool td_fused_reduces(const struct td_call *call, const struct td_impl *impl, double flops)
+{
+    const struct td_impl *ref = reference(call->op);
+    return ref->run == td_reduce_ref && impl != ref && td_reduce_takes(call, flops);
 }

@@ -1,6 +1,7 @@
 /* Pointwise calls over one shape, computed together: by one loop that is generated for them
  * (kernels/jit/loop.h), where there is one; else a tile of the result's elements at a time goes
- * through all of them, each by its own row, and what lies between stays in the cache. */
+ * through all of them, each by its own row, and what lies between stays in the cache. A reduction
+ * of what they make may be the last one. */
 #ifndef TD_KERNELS_FUSED_H
 #define TD_KERNELS_FUSED_H
 
@@ -24,13 +25,18 @@ bool td_is_pointwise(const struct td_op *op);
 bool td_fused_has(const char *formulas, const struct td_op *op);
 /* How many values the call brings at most when it runs by impl, 0: it cannot be one of these. */
 int td_fused_values(const struct td_call *call, const struct td_impl *impl);
+/* Whether the call is a reduction which, by impl, may be the last of calls that make what it reads
+ * and take so many operations. */
+bool td_fused_reduces(const struct td_call *call, const struct td_impl *impl, double flops);
 /* Elements from which on a loop is generated, as a rule. */
 #define TD_LOOP_LEAST 4096
 
 /* The calls together, to be computed again and again; their results have one shape, but for leading
- * dimensions of 1. Where data lie is read from the calls in each run, which stay where they are; a
- * result has data then where it has some now, and operands that lie at one address now always do.
- * least: of fewer elements no loop is generated. Memory is alloc's; NULL: there is none. */
+ * dimensions of 1. The last one may be a reduction of another one's result instead, whose scratch
+ * is the caller's, and whose elements it computes in pieces that stay in the cache. Where data lie
+ * is read from the calls in each run, which stay where they are; a result has data then where it
+ * has some now, and operands that lie at one address now always do. least: of fewer elements no
+ * loop is generated. Memory is alloc's; NULL: there is none. */
 struct td_fusion;
 struct td_fusion *td_fusion_make(const struct td_fused *calls, int n, int threads, int64_t least,
                                  void *(*alloc)(void *arg, size_t bytes), void *alloc_arg);

@@ -95,6 +95,7 @@ static void ask(const struct td_point_walk *w, struct pattern *k)
     k->bytes = 0;
     k->why = NULL;
     say(k, is_wide(w));
+    say(k, w->summed ? *w->summed : 0xff);
     for (int i = 0; i < w->n_values; i++) {
         const struct td_point_value *v = &w->value[i];
         say(k, is_number(v) ? 'n' : v->made ? (v->data ? 'o' : 'm') : v->step[last] ? 'd' : 's');
@@ -168,6 +169,13 @@ static void tell(struct td_loop *l, const void *arg)
         if (w->value[out].data)
             td_loop_node(l, TD_LOOP_store, stream[out], at[out], -1, -1);
     }
+    if (w->summed && !l->why) {
+        l->sum = td_loop_stream(l, true);
+        td_loop_node(l, TD_LOOP_total, 0, at[*w->summed], -1, -1);
+        for (int k = 0; k < l->n_nodes && !l->why; k++)
+            if (l->node[k].op == TD_LOOP_guard)
+                l->why = "its formulas have rare cases, and it sums them up";
+    }
 }
 
 const char *td_point_generate(struct td_point_walk *w)
@@ -212,9 +220,8 @@ static void put_params(const struct td_point_walk *w, struct td_loop_args *args)
     }
 }
 
-/* Where streams stand at a row's element col. */
-static void place(const struct td_point_walk *w, int64_t row, int64_t col,
-                  struct td_loop_args *args)
+/* Where streams stand at a row's element col: how many there are. */
+static int place(const struct td_point_walk *w, int64_t row, int64_t col, struct td_loop_args *args)
 {
     int last = w->rank - 1, s = 0;
     for (int k = 0; k < w->n_values; k++) {
@@ -229,6 +236,45 @@ static void place(const struct td_point_walk *w, int64_t row, int64_t col,
         args->row_step[s] = 4 * (v->made ? w->shape[last] : last ? v->step[last - 1] : 0);
         args->base[s++] = v->data + 4 * at;
     }
+    return s;
+}
+
+/* Of rows that are parts of one. */
+static void set_steps(const struct td_point_walk *w, int64_t step, struct td_loop_args *args)
+{
+    for (int k = 0, s = 0; k < w->n_values; k++) {
+        const struct td_point_value *v = &w->value[k];
+        if (!is_number(v) && (!v->made || v->data))
+            args->row_step[s++] = v->made || v->step[0] ? 4 * step : 0;
+    }
+}
+
+bool td_point_run_sums(const struct td_point_walk *w, int64_t at, int64_t n, int64_t rows,
+                       int64_t step, float *to)
+{
+    const int64_t inner = w->shape[w->rank - 1];
+    struct td_loop_args args = {.n = n};
+    put_params(w, &args);
+    if (w->op[0].impl)
+        td_net_note(w->op[0].impl, w->op[0].call);
+    for (int64_t r = 0; r < rows; r += args.rows) {
+        int64_t row = (at + r * step) / inner, col = (at + r * step) % inner;
+        if (col + n > inner)
+            return false;
+        int sum = place(w, row, col, &args);
+        args.rows = 1;
+        if (w->rank == 1) {
+            args.rows = rows;
+            set_steps(w, step, &args);
+        } else if (n == inner && step == inner) { /* as far as they follow in one dimension */
+            int64_t size = w->shape[w->rank - 2];
+            args.rows = size - row % size < rows - r ? size - row % size : rows - r;
+        }
+        args.base[sum] = (char *)(to + r);
+        args.row_step[sum] = 4;
+        w->code(&args);
+    }
+    return true;
 }
 
 void td_point_run_code(void *arg, int64_t begin, int64_t end)

@@ -153,7 +153,7 @@ static void stream(const struct past *p, int64_t begin, int64_t n, const char *t
     memcpy(to + i, tile + i, bytes - i);
 }
 
-static void run_range(void *arg, int64_t begin, int64_t end)
+void td_point_run_rows(void *arg, int64_t begin, int64_t end)
 {
     const struct td_point_walk *w = arg;
     char tiles[TD_POINT_ROOM] __attribute__((aligned(64))), *at[TD_FUSED_VALUES];
@@ -214,32 +214,22 @@ static int64_t grain_of(int64_t n, double flops)
     return grain > 1024 ? grain : 1024;
 }
 
-struct running {
-    int threads;
-    int64_t n, grain;
-    struct td_point_walk *walk;
-};
-
-static void run_closed(void *arg)
+void td_point_run(void *arg)
 {
-    const struct running *r = arg;
-    td_parallel(r->threads, r->n, r->grain, r->walk->code ? td_point_run_code : run_range, r->walk);
+    const struct td_point_running *r = arg;
+    td_parallel(r->threads, r->n, r->grain, r->walk->code ? td_point_run_code : td_point_run_rows,
+                r->walk);
 }
 
-static struct running close_walk(struct td_point_walk *w, double flops, int threads)
+struct td_point_running td_point_ready(struct td_point_walk *w, double flops, int threads)
 {
     int64_t n = td_numel(w->out);
     td_point_close_walk(w);
     w->cheap = flops <= CHEAP * (double)n;
-    return (struct running){threads, n, grain_of(n, flops), w};
+    return (struct td_point_running){threads, n, grain_of(n, flops), w};
 }
 
-/* ---- one call, or several ---- */
-
-struct way { /* that a kernel would have gone */
-    td_point_row *row;
-    int unit;
-};
+/* ---- one call ---- */
 
 /* Few elements that all lie as the result's do, without a walk; false: they are not. */
 static bool run_few(const struct td_call *call, td_point_row *row, int unit)
@@ -299,13 +289,13 @@ void td_pointwise_still(const struct td_call *call, td_point_row *row,
     struct td_point_walk w = {.value = value, .op = op, .out = &call->out[0]};
     assert(row);
     if (!call->threads) { /* it is only asked */
-        *(struct way *)call->scratch = (struct way){row, unit};
+        *(struct td_point_way *)call->scratch = (struct td_point_way){row, unit};
         return;
     }
     if (!td_numel(w.out) || run_few(call, row, unit))
         return;
     td_point_add_call(&w, call, row, unit, NULL, NULL);
-    struct running running = close_walk(&w, call->op->flops(call), call->threads);
+    struct td_point_running running = td_point_ready(&w, call->op->flops(call), call->threads);
     int one = still[0] && look_past(&w).value < 0 ? td_point_find_still(&w) : -1;
     if (one >= 0) {
         td_point_run_still(&w, still[one], running.threads, running.grain);
@@ -313,84 +303,5 @@ void td_pointwise_still(const struct td_call *call, td_point_row *row,
     }
     if (td_numel(w.out) >= TD_LOOP_LEAST && is_loop_worth(&w))
         td_point_generate(&w);
-    run_closed(&running);
-}
-
-/* The operations of all; 0, or what they take together. */
-static double add_calls(struct td_point_walk *w, const struct td_fused *calls, int n, int threads)
-{
-    int made[TD_FUSED_MOST];
-    double flops = 0;
-    for (int i = 0; i < n; i++) {
-        struct way way;
-        struct td_call *call = calls[i].call;
-        int first = w->n_ops;
-        call->threads = 0;
-        call->scratch = &way;
-        calls[i].impl->run(call);
-        call->threads = threads;
-        flops += call->op->flops(call);
-        made[i] = td_point_add_call(w, call, way.row, way.unit, calls[i].of, made);
-        for (int k = first; k < w->n_ops; k++)
-            w->op[k].impl = calls[i].impl;
-    }
-    return flops;
-}
-
-/* ---- several, to be computed again and again ---- */
-
-struct td_fusion {
-    struct td_point_walk walk;
-    struct running running;
-    const char *why_rows;
-};
-
-struct td_fusion *td_fusion_make(const struct td_fused *calls, int n, int threads, int64_t least,
-                                 void *(*alloc)(void *arg, size_t bytes), void *alloc_arg)
-{
-    struct td_point_value value[TD_FUSED_VALUES];
-    struct td_point_op op[TD_FUSED_VALUES];
-    struct td_point_walk w = {.value = value, .op = op, .out = &calls[0].call->out[0]};
-    struct td_fusion *f = alloc(alloc_arg, sizeof *f);
-    double flops = add_calls(&w, calls, n, threads);
-    struct running running = close_walk(&w, flops, threads);
-    bool few = td_numel(w.out) < least;
-    const char *why_rows = few ? TD_WHY(few) : td_point_generate(&w);
-    td_loop_refused(why_rows);
-    if (f) {
-        *f = (struct td_fusion){w, running, why_rows};
-        f->running.walk = &f->walk;
-        f->walk.value = alloc(alloc_arg, sizeof *value * (size_t)w.n_values);
-        f->walk.op = alloc(alloc_arg, sizeof *op * (size_t)w.n_ops);
-    }
-    if (!f || !f->walk.value || !f->walk.op)
-        return NULL;
-    memcpy(f->walk.value, value, sizeof *value * (size_t)w.n_values);
-    memcpy(f->walk.op, op, sizeof *op * (size_t)w.n_ops);
-    for (int k = 0; k < w.n_values; k++) /* a number stands in its value */
-        if (!value[k].place && !value[k].made)
-            f->walk.value[k].data = (char *)&f->walk.value[k].number;
-    return f;
-}
-
-const char *td_fusion_why_rows(const struct td_fusion *f)
-{
-    return f->why_rows;
-}
-
-int td_fusion_loop(const struct td_fusion *f)
-{
-    return f->walk.code ? td_loop_number(f->walk.code) : -1;
-}
-
-int td_fusion_run(struct td_fusion *f, struct td_problem *problem)
-{
-    const struct td_point_op *first = f->walk.op;
-    for (int k = 0; k < f->walk.n_ops; k++)
-        if (td_trap_refuse(first[k].call->op, first[k].impl, problem))
-            return -EFAULT;
-    for (int k = 0; k < f->walk.n_values; k++)
-        if (f->walk.value[k].place)
-            f->walk.value[k].data = *f->walk.value[k].place;
-    return td_trap_run(first->impl, first->call, run_closed, &f->running, problem);
+    td_point_run(&running);
 }

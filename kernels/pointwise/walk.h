@@ -1,5 +1,5 @@
 /* A walk as the files of it share it: the one that sets it up, and the one that runs it. Internal
- * to the family. */
+ * to the family and kernels/loops/. */
 #ifndef TD_KERNELS_POINTWISE_WALK_H
 #define TD_KERNELS_POINTWISE_WALK_H
 
@@ -47,6 +47,7 @@ struct td_point_walk {
     struct td_point_value *value; /* TD_FUSED_VALUES, once it is closed n_values */
     struct td_point_op *op;       /* so many, and n_ops */
     td_loop_code *code;           /* what is run in place of the rows; NULL: these are */
+    const int *summed;            /* the value whose rows' sums code gives; NULL: none */
 };
 _Static_assert(TD_FUSED_VALUES * 8 * 32 <= TD_POINT_ROOM, "the widest tiles hold 32 elements");
 
@@ -61,6 +62,24 @@ int td_point_add_call(struct td_point_walk *w, const struct td_call *call, td_po
                       int unit, const signed char *of, const int *made);
 /* All calls are there: settles what is walked as one and how values lie. */
 void td_point_close_walk(struct td_point_walk *w);
+
+/* ---- pointwise_walk.c ---- */
+
+struct td_point_way { /* that a kernel would have gone */
+    td_point_row *row;
+    int unit;
+};
+
+struct td_point_running { /* of a closed walk: how it is split */
+    int threads;
+    int64_t n, grain;
+    struct td_point_walk *walk;
+};
+/* Closes the walk, whose calls take so many operations. */
+struct td_point_running td_point_ready(struct td_point_walk *w, double flops, int threads);
+void td_point_run(void *running);
+/* By its rows: the result's elements [begin, end). */
+void td_point_run_rows(void *walk, int64_t begin, int64_t end);
 
 /* ---- pointwise_still.c ---- */
 
@@ -78,5 +97,9 @@ void td_point_run_still(const struct td_point_walk *w, td_point_still_rows *rows
 const char *td_point_generate(struct td_point_walk *w);
 /* By w->code: the result's elements from begin on. */
 void td_point_run_code(void *walk, int64_t begin, int64_t end);
+/* Sums of rows of n elements, step apart from element `at` on, by the code of a walk that sums up.
+ * False: they do not lie as it takes them. */
+bool td_point_run_sums(const struct td_point_walk *w, int64_t at, int64_t n, int64_t rows,
+                       int64_t step, float *to);
 
 #endif

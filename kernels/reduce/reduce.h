@@ -92,10 +92,35 @@ void td_join(enum td_fold fold, bool whole, int64_t count, struct td_piece *piec
 void td_finish(const struct td_call *call, int k, int64_t at, int64_t count, int64_t n,
                const union td_total *s, const union td_total *t);
 
-/* Runs the call by a level's rows, which compute in type; splits big ones over the team. load: NULL
- * when self is of that type. */
-void td_reduce(const struct td_call *call, const struct td_fold_rows rows[TD_FOLDS],
-               enum td_dtype type, td_fold_load *load);
+struct td_reduce_way {               /* a level's */
+    const struct td_fold_rows *rows; /* TD_FOLDS of them */
+    enum td_dtype type;              /* that they compute in */
+    td_fold_load *load;              /* NULL: only elements of that type come */
+    int64_t run;                     /* elements of a row that rows join in one total at a time */
+};
+/* Runs the call; splits big ones over the team. A kernel of the family calls this and does nothing
+ * else: where call->threads is 0, td_fusion_make asks for the way, which is left in call->scratch,
+ * and nothing runs. */
+void td_reduce(const struct td_call *call, const struct td_reduce_way *way);
+
+struct td_reduce_source { /* self's elements, which are computed when they are wanted, each once */
+    /* n of them from number `at` on: in room, or where they lie for others as well. Any thread of
+     * the team asks. */
+    const void *(*compute)(void *arg, int64_t at, int64_t n, void *room);
+    /* Sums of rows of n elements, step apart from number `at` on, by the rows' way to sum up at
+     * most a run of theirs; what others read is where it lies. false: they are to be computed
+     * instead. NULL: so are all. */
+    bool (*sum)(void *arg, int64_t at, int64_t n, int64_t rows, int64_t step, float *to);
+    void *arg;
+    double flops; /* of all of them */
+};
+/* Whether td_reduce_computed takes the call: it has one result, each element of which is made of
+ * elements that follow on each other; and where these take so many operations that all threads had
+ * better have their share, there is one for each. */
+bool td_reduce_takes(const struct td_call *call, double flops);
+/* Runs the call with self's elements from the source, and with the same bits as td_reduce. */
+void td_reduce_computed(const struct td_call *call, const struct td_reduce_way *way,
+                        const struct td_reduce_source *source);
 /* Bytes of scratch that it needs where self, the first argument, lies so. */
 size_t td_reduce_scratch(const struct td_call *call, const struct td_tensor *self);
 

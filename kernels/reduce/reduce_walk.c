@@ -6,7 +6,7 @@
  * - A long reduction with few results is cut into parts, whose totals are joined in order. The cut
  *   depends on the shape only, so that a result is the same with any number of threads.
  * - Elements of another type than rows compute in go through a tile in the first-level cache. */
-#include "kernels/reduce/reduce.h"
+#include "kernels/reduce/walk.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,41 +15,15 @@
 #define DOWN_MOST 256 /* rows in one: FP32 sums keep their digits, their number fits 8 bits */
 #define ALONG_MOST (1 << 20) /* elements in one, between two looks at who may stop the call */
 #define AGAIN_MOST 4096      /* where a row is walked more than once: it stays in the cache */
-#define TILE 16384           /* bytes */
-#define SHORT 64             /* elements of a run, below which runs are gathered first */
+#define TILE TD_REDUCE_TILE
+#define SHORT 64 /* elements of a run, below which runs are gathered first */
 #define TILE_COLUMNS 128
-#define NARROW 64 /* bytes of a row of columns, below which rows are folded abreast */
-
-struct cut {
-    int64_t blocks; /* of columns; 1 along the innermost dimension */
-    int64_t parts;  /* of each result's reduction */
-    int64_t length; /* of a part: elements along the innermost dimension, else rows */
-};
-
-struct job {
-    const struct td_call *call;
-    const struct td_fold_rows *rows;
-    td_fold_load *load; /* NULL: elements are of the rows' type */
-    enum td_fold fold;
-    enum td_dtype type; /* of elements */
-    bool whole, twice;  /* whole numbers; an element is walked more than once */
-    size_t size, own;   /* bytes an element, and in the rows' type */
-    double p;
-    struct td_reduction r;
-    struct cut cut;
-    const char *x;
-    union td_total *parts; /* [part][s or t][result]; NULL where there is one part */
-    int64_t outputs;
-};
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
+#define ALONE                                                                                      \
+    (2 * 262144) /* operations from which on a team is worth waking, as pointwise has it */
 
 static int64_t columns(const struct td_reduction *r)
 {
-    return least(r->inner, TD_REDUCE_COLUMNS);
+    return td_least(r->inner, TD_REDUCE_COLUMNS);
 }
 
 static struct cut cut_of(const struct td_reduction *r)
@@ -62,7 +36,7 @@ static struct cut cut_of(const struct td_reduction *r)
     if (r->kept * cut.blocks < FEW && all * width > 2 * PIECE) {
         cut.parts = all * width / PIECE;
         if (!r->along)
-            cut.parts = least(cut.parts, PARTS);
+            cut.parts = td_least(cut.parts, PARTS);
     }
     cut.length = (all + cut.parts - 1) / cut.parts;
     return cut;
@@ -73,83 +47,6 @@ size_t td_reduce_scratch(const struct td_call *call, const struct td_tensor *sel
     struct td_reduction r = td_reduction(self, td_reduce_dims(call));
     int64_t parts = cut_of(&r).parts;
     return parts > 1 ? (size_t)(2 * parts * td_numel(&call->out[0])) * sizeof(union td_total) : 0;
-}
-
-/* ---- rows and columns by way of a tile ---- */
-
-static void fold_rows(const struct job *job, const char *x, int64_t n, int64_t rows, int64_t step,
-                      const struct td_piece *to)
-{
-    if (!job->load) {
-        job->rows->along(x, n, rows, step, job->p, to->s, to->t);
-        return;
-    }
-    char tile[TILE] __attribute__((aligned(64)));
-    int64_t room = TILE / (int64_t)job->own / n, size = (int64_t)job->size;
-    for (int64_t r = 0, some; r < rows; r += some) {
-        some = least(rows - r, room);
-        const char *from = x + r * step * size;
-        if (step == n)
-            job->load(tile, from, some * n, job->type);
-        for (int64_t k = 0; step != n && k < some; k++)
-            job->load(tile + k * n * (int64_t)job->own, from + k * step * size, n, job->type);
-        job->rows->along(tile, n, some, n, job->p, to->s + r, to->t + r);
-    }
-}
-
-/* How many of rows that lie one behind the other are folded as one, a power of 2: so many that
- * whole vectors are filled, and more where totals to be joined are few beside them. */
-static int64_t abreast(const struct job *job, int64_t n, int64_t rows)
-{
-    int64_t k = 1, bytes = n * (int64_t)job->own, most = least(TD_REDUCE_COLUMNS / n, rows / 8);
-    while (bytes < NARROW && 2 * k <= most && (k * bytes % 64 || 64 * k <= rows))
-        k *= 2;
-    return k;
-}
-
-/* Dense rows: the totals of every k-th are joined, and then those of the rows left over. */
-static void fold_dense(const struct job *job, const char *x, int64_t n, int64_t rows,
-                       const struct td_piece *to)
-{
-    int64_t k = abreast(job, n, rows), each = rows / k, left = rows % k;
-    union td_total s[TD_REDUCE_COLUMNS], t[TD_REDUCE_COLUMNS];
-    if (k == 1) {
-        job->rows->down(x, n, rows, n, job->p, to->s, to->t);
-        return;
-    }
-    job->rows->down(x, n * k, each, n * k, job->p, s, t);
-    for (int64_t first = 0; first < k && job->fold >= TD_FOLD_argmax; first++)
-        for (int64_t i = first * n; i < (first + 1) * n; i++)
-            t[i].i = t[i].i * k + first;
-    struct td_piece total = {s, t, 0, each};
-    for (int64_t half = n * k / 2; half >= n; half /= 2)
-        td_join(job->fold, job->whole, half, &total,
-                &(struct td_piece){s + half, t + half, 0, total.n});
-    if (left) {
-        struct td_piece last = {s + n, t + n, rows - left, left};
-        job->rows->down(x + (rows - left) * n * (int64_t)job->own, n, left, n, job->p, last.s,
-                        last.t);
-        td_join(job->fold, job->whole, n, &total, &last);
-    }
-    memcpy(to->s, s, (size_t)n * sizeof *s);
-    memcpy(to->t, t, (size_t)n * sizeof *t);
-}
-
-static void fold_columns(const struct job *job, const char *x, int64_t n, int64_t rows,
-                         int64_t step, const struct td_piece *to)
-{
-    if (!job->load && step != n)
-        job->rows->down(x, n, rows, step, job->p, to->s, to->t);
-    if (!job->load && step == n)
-        fold_dense(job, x, n, rows, to);
-    if (!job->load)
-        return;
-    char tile[TILE] __attribute__((aligned(64)));
-    int64_t runs = step == n ? 1 : rows, run = rows / runs * n;
-    for (int64_t k = 0; k < runs; k++)
-        job->load(tile + k * run * (int64_t)job->own, x + k * step * (int64_t)job->size, run,
-                  job->type);
-    fold_dense(job, tile, n, rows, to);
 }
 
 /* The next piece of some results' reductions: the first, or joined with those before it. */
@@ -165,48 +62,33 @@ static void take(const struct job *job, int64_t count, struct td_piece *total,
     total->n = next->n;
 }
 
-/* Elements [begin, end) of one result's reduction, in runs that are too short to be worth a call,
- * one behind the other in to. */
-static void gather(const struct job *job, const char *x, int64_t begin, int64_t end, char *to)
-{
-    for (int64_t n; begin < end; begin += n, to += n * (int64_t)job->own) {
-        int64_t run = begin / job->r.inner, col = begin - run * job->r.inner;
-        const char *from = x + (td_reduction_at(&job->r, 1, run) + col) * (int64_t)job->size;
-        n = least(job->r.inner - col, end - begin);
-        if (job->load)
-            job->load(to, from, n, job->type);
-        else
-            memcpy(to, from, (size_t)n * job->size);
-    }
-}
-
-static void gather_rows(const struct job *job, const char *x, int64_t count, int64_t step,
+static void gather_rows(const struct job *job, int64_t at, int64_t count, int64_t step,
                         int64_t begin, int64_t end, struct td_piece *total)
 {
     char tile[TILE] __attribute__((aligned(64)));
     union td_total s, t;
-    for (int64_t i = 0; i < count; i++, x += step * (int64_t)job->size) {
+    for (int64_t i = 0; i < count; i++, at += step) {
         struct td_piece mine = {total->s + i, total->t + i, begin, 0};
         for (int64_t from = begin, n; from < end && !(mine.n && td_stopped()); from += n) {
-            n = least(end - from, TILE / (int64_t)job->own);
+            n = td_least(end - from, TILE / (int64_t)job->own);
             struct td_piece next = {&s, &t, from, n};
-            gather(job, x, from, from + n, tile);
+            td_reduce_gather(job, at, from, from + n, tile);
             job->rows->along(tile, n, 1, 0, job->p, &s, &t);
             take(job, 1, &mine, &next);
         }
     }
 }
 
-/* Elements [begin, end) of the reductions of `count` results that lie step apart from x on, counted
- * through their runs. */
-static void along(const struct job *job, const char *x, int64_t count, int64_t step, int64_t begin,
+/* Elements [begin, end) of the reductions of `count` results that begin step apart from element
+ * first on, counted through their runs. */
+static void along(const struct job *job, int64_t first, int64_t count, int64_t step, int64_t begin,
                   int64_t end, struct td_piece *total)
 {
     union td_total s[BATCH], t[BATCH];
-    int64_t most = job->twice ? AGAIN_MOST : ALONG_MOST;
-    most = job->load ? least(most, TILE / (int64_t)job->own) : most;
+    int64_t most = job->twice ? AGAIN_MOST : job->source ? job->run : ALONG_MOST;
+    most = job->load || job->source ? td_least(most, TILE / (int64_t)job->own) : most;
     if (job->r.reduced > 1 && job->r.inner < SHORT) {
-        gather_rows(job, x, count, step, begin, end, total);
+        gather_rows(job, first, count, step, begin, end, total);
         return;
     }
     total->first = begin;
@@ -214,11 +96,11 @@ static void along(const struct job *job, const char *x, int64_t count, int64_t s
     while (begin < end && !(total->n && td_stopped())) {
         int64_t run = job->r.reduced > 1 ? begin / job->r.inner : 0;
         int64_t col = begin - run * job->r.inner;
-        int64_t n = least(least(job->r.inner - col, end - begin), most);
-        int64_t at = td_reduction_at(&job->r, 1, run) + col;
+        int64_t n = td_least(td_least(job->r.inner - col, end - begin), most);
+        int64_t at = first + td_reduction_at(&job->r, 1, run) + col;
         bool alone = !total->n && n == end - begin;
         struct td_piece next = {alone ? total->s : s, alone ? total->t : t, begin, n};
-        fold_rows(job, x + at * (int64_t)job->size, n, count, step, &next);
+        td_reduce_rows(job, at, n, count, step, &next);
         if (alone)
             total->n = n;
         else
@@ -235,19 +117,19 @@ static void down(const struct job *job, const char *x, int64_t n, int64_t begin,
     const struct td_reduction *r = &job->r;
     int last = r->n[1] - 1;
     int64_t run = last < 0 ? 1 : r->size[1][last], step = last < 0 ? 0 : r->step[1][last];
-    int64_t most = DOWN_MOST * (step == n ? abreast(job, n, run) : 1);
+    int64_t most = DOWN_MOST * (step == n ? td_reduce_abreast(job, n, run) : 1);
     if (job->load)
-        most = least(most, TILE / (int64_t)job->own / n);
+        most = td_least(most, TILE / (int64_t)job->own / n);
     if (job->twice)
-        most = least(most, 1 + AGAIN_MOST / n);
+        most = td_least(most, 1 + AGAIN_MOST / n);
     total->first = begin;
     total->n = 0;
     while (begin < end && !(total->n && td_stopped())) {
-        int64_t rows = least(least(run - begin % run, end - begin), most);
+        int64_t rows = td_least(td_least(run - begin % run, end - begin), most);
         bool alone = !total->n && rows == end - begin;
         struct td_piece next = {alone ? total->s : s, alone ? total->t : t, begin, rows};
-        fold_columns(job, x + td_reduction_at(r, 1, begin) * (int64_t)job->size, n, rows, step,
-                     &next);
+        td_reduce_columns(job, x + td_reduction_at(r, 1, begin) * (int64_t)job->size, n, rows, step,
+                          &next);
         if (alone)
             total->n = rows;
         else
@@ -276,10 +158,9 @@ static void results(void *arg, int64_t begin, int64_t end)
     int64_t run = last < 0 ? 1 : r->size[0][last], step = last < 0 ? 0 : r->step[0][last];
     int64_t all = r->reduced * r->inner;
     while (begin < end) {
-        int64_t count = least(least(run - begin % run, end - begin), BATCH);
+        int64_t count = td_least(td_least(run - begin % run, end - begin), BATCH);
         struct td_piece total = {s, t, 0, 0};
-        along(job, job->x + td_reduction_at(r, 0, begin) * (int64_t)job->size, count, step, 0, all,
-              &total);
+        along(job, td_reduction_at(r, 0, begin), count, step, 0, all, &total);
         finish(job, begin, count, all, s, t);
         begin += count;
     }
@@ -294,21 +175,21 @@ static void pieces(void *arg, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++) {
         int64_t part = i % cut->parts, block = i / cut->parts % cut->blocks;
         int64_t out = i / cut->parts / cut->blocks, from = part * cut->length;
-        int64_t to = least(all, from + cut->length), n = 1, col = block * TD_REDUCE_COLUMNS;
-        const char *x = job->x + td_reduction_at(r, 0, out) * (int64_t)job->size;
+        int64_t to = td_least(all, from + cut->length), n = 1, col = block * TD_REDUCE_COLUMNS;
+        int64_t first = td_reduction_at(r, 0, out);
         union td_total s[TD_REDUCE_COLUMNS], t[TD_REDUCE_COLUMNS];
         struct td_piece total = {s, t, 0, 0};
         if (!r->along) {
-            n = least(r->inner - col, TD_REDUCE_COLUMNS);
+            n = td_least(r->inner - col, TD_REDUCE_COLUMNS);
             out = out * r->inner + col;
         }
         for (int64_t c = 0, some; c < n; c += some) {
-            some = least(n - c, job->load ? TILE_COLUMNS : TD_REDUCE_COLUMNS);
+            some = td_least(n - c, job->load ? TILE_COLUMNS : TD_REDUCE_COLUMNS);
             total.s = s + c, total.t = t + c;
             if (r->along)
-                along(job, x, 1, 0, from, to, &total);
+                along(job, first, 1, 0, from, to, &total);
             else
-                down(job, x + (col + c) * (int64_t)job->size, some, from, to, &total);
+                down(job, job->x + (first + col + c) * (int64_t)job->size, some, from, to, &total);
         }
         if (!job->parts) {
             finish(job, out, n, all, s, t);
@@ -322,11 +203,11 @@ static void pieces(void *arg, int64_t begin, int64_t end)
 static void join_parts(const struct job *job)
 {
     int64_t all = job->r.reduced * (job->r.along ? job->r.inner : 1), n = job->outputs;
-    struct td_piece total = {job->parts, job->parts + n, 0, least(all, job->cut.length)};
+    struct td_piece total = {job->parts, job->parts + n, 0, td_least(all, job->cut.length)};
     for (int64_t part = 1; part < job->cut.parts; part++) {
         int64_t first = part * job->cut.length;
         struct td_piece next = {job->parts + 2 * part * n, job->parts + (2 * part + 1) * n, first,
-                                least(all - first, job->cut.length)};
+                                td_least(all - first, job->cut.length)};
         if (next.n > 0)
             td_join(job->fold, job->whole, n, &total, &next);
     }
@@ -337,7 +218,8 @@ static void run_fold(struct job *job)
 {
     const struct td_call *call = job->call;
     int64_t n = job->r.kept * job->cut.blocks * job->cut.parts;
-    double cost = call->op->flops(call) / (double)n;
+    double flops = call->op->flops(call) + (job->source ? job->source->flops : 0);
+    double cost = flops / (double)n;
     td_parallel(call->threads, n, 1 + (int64_t)(65536 / cost),
                 job->r.along && !job->parts ? results : pieces, job);
     if (job->parts && !td_stopped())
@@ -365,36 +247,76 @@ static void run_nothing(const struct job *job)
             s[i].i = first[job->fold].i;
     }
     for (int64_t i = 0; i < job->outputs && !td_stopped(); i += BATCH)
-        finish(job, i, least(BATCH, job->outputs - i), 0, s, t);
+        finish(job, i, td_least(BATCH, job->outputs - i), 0, s, t);
 }
 
-void td_reduce(const struct td_call *call, const struct td_fold_rows rows[TD_FOLDS],
-               enum td_dtype type, td_fold_load *load)
+/* A fold by the level's rows, but for which results it is of. */
+static struct job job_of(const struct td_call *call, const struct td_reduce_way *way)
 {
     const struct td_tensor *x = &call->arg[0].tensor;
-    unsigned done = 0;
     struct job job = {.call = call,
-                      .load = x->dtype == type ? NULL : load,
+                      .load = x->dtype == way->type ? NULL : way->load,
                       .type = x->dtype,
-                      .whole = td_dtype_kind(type) != 'f',
+                      .whole = td_dtype_kind(way->type) != 'f',
                       .size = td_dtype_size(x->dtype),
-                      .own = td_dtype_size(type),
+                      .own = td_dtype_size(way->type),
+                      .run = way->run,
                       .p = td_reduce_param(call),
                       .r = td_reduction(x, td_reduce_dims(call)),
                       .x = x->data,
                       .outputs = td_numel(&call->out[0])};
     job.cut = cut_of(&job.r);
     job.parts = job.cut.parts > 1 ? call->scratch : NULL;
+    return job;
+}
+
+static void set_fold(struct job *job, const struct td_reduce_way *way, int k)
+{
+    job->fold = td_reduce_fold(td_reduce_of(job->call, k));
+    job->rows = &way->rows[job->fold];
+    job->twice = job->fold >= TD_FOLD_moments;
+}
+
+void td_reduce(const struct td_call *call, const struct td_reduce_way *way)
+{
+    unsigned done = 0;
+    if (!call->threads) { /* it is only asked */
+        *(struct td_reduce_way *)call->scratch = *way;
+        return;
+    }
+    struct job job = job_of(call, way);
     for (int k = 0; k < call->n_out && job.outputs; k++) {
-        job.fold = td_reduce_fold(td_reduce_of(call, k));
+        set_fold(&job, way, k);
         if (done >> job.fold & 1)
             continue;
         done |= 1u << job.fold;
-        job.rows = &rows[job.fold];
-        job.twice = job.fold >= TD_FOLD_moments;
-        if (td_numel(x))
+        if (td_numel(&call->arg[0].tensor))
             run_fold(&job);
         else
             run_nothing(&job);
     }
+}
+
+/* ---- of elements that are computed when they are wanted ---- */
+
+bool td_reduce_takes(const struct td_call *call, double flops)
+{
+    const struct td_tensor *x = &call->arg[0].tensor;
+    struct td_reduction r = td_reduction(x, td_reduce_dims(call));
+    bool narrow = x->dtype & (TD_f32 | TD_f16 | TD_bf16);
+    bool twice = call->n_out == 1 && td_reduce_fold(td_reduce_of(call, 0)) >= TD_FOLD_moments;
+    if (call->n_out != 1 || x->stride || !r.along || r.reduced != 1 || r.inner < 2)
+        return false;
+    if (twice && !narrow && r.inner > TILE / (int64_t)sizeof(double)) /* it does not stay */
+        return false;
+    return call->threads < 2 || flops < ALONE || r.kept * cut_of(&r).parts >= call->threads;
+}
+
+void td_reduce_computed(const struct td_call *call, const struct td_reduce_way *way,
+                        const struct td_reduce_source *source)
+{
+    struct job job = job_of(call, way);
+    job.source = source;
+    set_fold(&job, way, 0);
+    run_fold(&job);
 }

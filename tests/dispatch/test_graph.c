@@ -263,7 +263,8 @@ START_TEST(test_fused)
     run.call.out[1].data = out + N;
     run_to(&run, out);
     ck_assert_mem_eq(out, t, sizeof t);
-    ck_assert_int_eq(run.parts->with, -1); /* what reads it waits for a sum of it */
+    ck_assert_int_eq(run.parts->with, 1); /* a sum of it, for which what else reads it waits */
+    ck_assert_int_eq(run.parts->next->next->with, -1);
 }
 END_TEST
 

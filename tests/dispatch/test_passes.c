@@ -185,9 +185,8 @@ START_TEST(test_fused)
     for (int i = 0; i < model.plans_->n_steps; i++)
         with[i] = model.plans_->step[i].with;
     ck_assert_int_eq(model.plans_->n_steps, 9);
-    for (int i = 0; i < 4; i++)
-        ck_assert_int_eq(with[i], 3); /* mul, add, sigmoid, sub */
-    ck_assert_int_eq(with[4], -1);    /* sum */
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(with[i], 4); /* mul, add, sigmoid, sub, sum */
     for (int i = 5; i < 8; i++)
         ck_assert_int_eq(with[i], 7);         /* mul, relu, add */
     ck_assert(plan.of_->value[3 + 0].inside); /* the sigmoid's argument */

@@ -53,7 +53,7 @@ static const struct {
     {{"cumsum(a, 0)", "softmax(a, 0)", "cat([a, b])"}, "abcc"},
     /* of other sizes; of a part of it, and the same in another shape */
     {{"cumsum(a, 0)", "cat([a, a])", "narrow(a, 0, 0, 144)", "cumsum(a, 0)"}, "abcc"},
-    {{"cumsum(a, 0)", "a > 0", "sum(a)"}, "abcd"},
+    {{"cumsum(a, 0)", "a > 0", "sum(a)"}, "a.cd"},
     {{"cumsum(a, 0)", "reshape(a, [12, 12])", "cumsum(a, 1)"}, "aaa"},
     /* read otherwise than the result is written */
     {{"cumsum(a, 0)", "reshape(a, [12, 12])", "a - flip(a, [1])"}, "acc"},

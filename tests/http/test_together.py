@@ -75,17 +75,31 @@ class Together(service.ServiceTest):
         self.assertEqual({step["kernel"] for step in steps if step["operator"].startswith("mean")} & {"fused", "jit"}, set())
 
     def test_groups(self): # IND-42
-        """Calls over the same elements are one group, what makes a sum's argument and what follows on it too; the same call twice is
-        one; and a group needs no memory for what only it reads."""
+        """Calls over the same elements are one group, a sum and what makes its argument too, and what follows on it; the same call
+        twice is one; and a group needs no memory for what only it reads."""
         self.needs_kernels()
         x = {"a": self.draw(64, 128), "b": self.draw(64, 128)}
         self.assertEqual(self.groups("relu(a * b) - exp(a)", x), [["mul", "relu", "exp", "sub"]])
-        self.assertEqual(self.groups("sum(relu(a * b), [1], True) * 2 + 1", x), [["mul", "add"], ["mul", "relu"], ["sum"]])
+        self.assertEqual(self.groups("sum(relu(a * b), [1], True) * 2 + 1", x), [["mul", "add"], ["mul", "relu", "sum"]])
+        self.assertEqual(self.groups("sum(relu(a * b), [0])", x), [["mul", "relu"], ["sum"]])
         self.assertEqual(self.groups("tanh(matmul(a, b.t()) + 1)", x), sorted([["t"], ["matmul"], ["add", "tanh"]]))
-        self.assertEqual(self.groups("exp(a * b) / sum(exp(a * b))", x), sorted([["mul", "exp"], ["sum"], ["div"]]))
+        self.assertEqual(self.groups("exp(a * b) / sum(exp(a * b))", x), [["div"], ["mul", "exp", "sum"]])
         big = {"a": self.draw(1 << 20)}
         for expr, reads in (("a * 2", 1), ("tanh(relu(a * 2) + 1)", 1), ("relu(a * 2) - exp(a)", 2)):
             self.assertEqual(self.told(expr, big)["explain"]["bytes"], (reads + 1) * 4 << 20, expr)
+        self.assertEqual(self.told("sum(relu(a * 2))", big)["explain"]["bytes"], (4 << 20) + 4)
+
+    def test_sums(self): # IND-42
+        """Reductions of what is computed together with them, at every tail, of rows in one tile and in several; what is read again is
+        there."""
+        folds = {"sum": np.sum, "mean": np.mean, "amax": np.max, "amin": np.min, "linalg_vector_norm": lambda x, axis: np.sqrt((x * x).sum(axis))}
+        for n in (*LENGTHS, 5000):
+            x, y = self.draw(3, n), self.draw(3, n)
+            made = np.maximum(x * 2, 0).astype(np.float64) + y
+            for name, fold in folds.items():
+                args = {"linalg_vector_norm": "2, [-1]"}.get(name, "[-1]")
+                self.alike(f"{name}(relu(x * 2) + y, {args})", {"x": x, "y": y}, fold(made, -1).astype(F32), rtol=1e-5, atol=1e-5)
+            self.alike("_t = relu(x * 2) + y; out = sum(_t) * _t", {"x": x, "y": y}, (made.sum() * made).astype(F32), rtol=1e-4, atol=1e-4)
 
     def test_levels(self): # IND-17
         """A call by rows of one width alone: 512, 256 or none; another width is no row's."""
