@@ -263,22 +263,6 @@ static double flops(const struct td_call *call)
 
 /* ---- rows ---- */
 
-/* What is gathered is little more than what there is: kernels beyond their input and holes between
- * the elements of a transposed one's would be walked. */
-static const char *ungathered(const struct td_conv *c)
-{
-    double holes = 1;
-    for (int d = 0; d < c->dims; d++) {
-        holes *= c->transposed ? (double)c->stride[d] : 1;
-        if (c->kernel[d] > 64 + c->in[d])
-            return "its kernel is much wider than its input";
-    }
-    bool some = td_numel(c->out) && td_numel(c->input) && td_numel(c->weight);
-    return !some        ? "there is nothing to gather"
-           : holes > 16 ? "its stride leaves too many holes"
-                        : NULL;
-}
-
 static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
     struct td_conv c;
@@ -289,12 +273,12 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
         prepared->scratch = cut.slot * (size_t)cut.slots;
         return NULL;
     }
-    const char *no = ungathered(&c);
+    const char *no = td_conv_ungathered(&c);
     if (!no && td_conv_is_depth(&c)) {
         prepared->scratch = td_conv_depth_scratch(&c);
         return NULL;
     }
-    if (!no && td_conv_is_direct(&c)) {
+    if (td_conv_is_direct(&c)) {
         prepared->scratch = td_conv_direct_scratch(&c);
         return NULL;
     }
@@ -317,7 +301,7 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
     return NULL;
 }
 
-/* A vector of AVX2 takes them whole. */
+/* Results of 4 to 8 channels are left to AVX2, whose vector they fill. */
 static const char *prepare_wide(const struct td_call *call, struct td_prepared *prepared)
 {
     struct td_conv c;
@@ -331,7 +315,8 @@ static const char *prepare_depth(const struct td_call *call, struct td_prepared 
 {
     struct td_conv c;
     td_conv_of(call, &c);
-    const char *no = td_conv_is_depth(&c) ? ungathered(&c) : "it is no depthwise one of 3, 5 or 7";
+    const char *no =
+        td_conv_is_depth(&c) ? td_conv_ungathered(&c) : "it is no depthwise one of 3, 5 or 7";
     if (!no)
         prepared->scratch = td_conv_depth_scratch(&c);
     return no;

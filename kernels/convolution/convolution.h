@@ -104,11 +104,16 @@ size_t td_conv_depth_scratch(const struct td_conv *c);
 typedef void td_conv_depth(const struct td_conv *c, int threads, void *scratch);
 td_conv_depth td_conv_depth_default, td_conv_depth_avx2, td_conv_depth_avx512;
 
+/* Why our rows are not to walk it, or NULL: its kernel reaches little beyond its input, there are
+ * few holes between the elements of a transposed one's, and there is something to compute. */
+const char *td_conv_ungathered(const struct td_conv *c);
+
 /* Convolutions of FP32 with channels last in two dimensions whose kernel takes up to TD_CONV_RUN
  * elements of a row (convolution_direct.c); scratch of td_conv_direct_scratch(c) bytes. */
 #define TD_CONV_RUN 512
 bool td_conv_is_direct(const struct td_conv *c);
-/* Whether one of these fills at most half a vector of AVX-512 with channels of its result. */
+/* Whether it is one with more than TD_CONV_DOTS channels of the result and at most 8, which fill
+ * half a vector of AVX-512. */
 bool td_conv_is_narrow(const struct td_conv *c);
 size_t td_conv_direct_scratch(const struct td_conv *c);
 typedef void td_conv_direct(const struct td_conv *c, int threads, void *scratch);

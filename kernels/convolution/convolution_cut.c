@@ -72,11 +72,25 @@ size_t td_conv_depth_scratch(const struct td_conv *c)
     return (size_t)((td_conv_positions(c) + 1) * fill(c->groups, VECTOR) + VECTOR) * sizeof(float);
 }
 
+const char *td_conv_ungathered(const struct td_conv *c)
+{
+    double holes = 1;
+    for (int d = 0; d < c->dims; d++) {
+        holes *= c->transposed ? (double)c->stride[d] : 1;
+        if (c->kernel[d] > 64 + c->in[d])
+            return "its kernel is much wider than its input";
+    }
+    bool some = td_numel(c->out) && td_numel(c->input) && td_numel(c->weight);
+    return !some        ? "there is nothing to gather"
+           : holes > 16 ? "its stride leaves too many holes"
+                        : NULL;
+}
+
 bool td_conv_is_direct(const struct td_conv *c)
 {
     bool plain = c->last && !c->transposed && c->dims == 2 && c->input->dtype == TD_f32;
-    return plain && c->groups == 1 && td_conv_positions(c) > 1 && c->dilation[1] == 1 &&
-           c->stride[1] <= c->kernel[1] && c->in_channels &&
+    return plain && !td_conv_ungathered(c) && c->groups == 1 && td_conv_positions(c) > 1 &&
+           c->dilation[1] == 1 && c->stride[1] <= c->kernel[1] && c->in_channels &&
            c->kernel[1] <= TD_CONV_RUN / c->in_channels;
 }
 

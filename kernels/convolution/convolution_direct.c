@@ -1,17 +1,18 @@
 /* Convolutions of FP32 with channels last and few channels: the first ones of a network. The pixels
  * that a row of the kernel takes lie in one run of memory, so a result is a product of as many runs
  * as the kernel has rows with the weights, which are packed in panels of one or two vectors of
- * output channels. TILE results next to each other are summed in registers over all rows of the
- * kernel. */
+ * output channels. Results next to each other are summed in registers over all rows of the kernel:
+ * TILE of two vectors, or WIDE of one. */
 #define TD_REAL_BITS 32
 #include "kernels/convolution/convolution_last.h"
 
-#define WIDE 12 /* results of one vector, in 16 registers, */
+#define WIDE 12
 #if TD_VBYTES == 64
-#define TILE 12 /* and of two, in 32, */
+#define TILE 12 /* 24 of 32 registers */
 #else
-#define TILE 6 /* in 16 */
+#define TILE 6 /* 12 of 16 registers */
 #endif
+_Static_assert(2 * TILE >= WIDE, "sums have room for either");
 
 /* ---- weights ---- */
 
@@ -63,7 +64,7 @@ TD_INLINE void results(const struct conv_row *r, int64_t x, int64_t v, const int
     const float *weight = job->weight + v * TD_LANES * job->positions + r->first * size;
     float *out = r->out + x * channels + v * TD_LANES;
     float line[WIDE * TD_CONV_RUN];
-    td_vf sum[2 * TILE]; /* WIDE at least */
+    td_vf sum[2 * TILE];
 #pragma GCC unroll 32
     for (int t = 0; t < n * vectors; t++)
         sum[t] = td_load(job->bias + (v + t % vectors) * TD_LANES);

@@ -198,6 +198,19 @@ class Isa(service.ServiceTest):
             if {"AVX2", "AVX512"} <= set(levels):
                 self.assertEqual(ran.parameters["isa"], best, channels)
                 self.assertEqual("in half its vectors" in said["AVX512"], best == "AVX2", said)
+        for channels, groups in (8, 1), (12, 1), (3, 3): # limits of the sums: a number, and NaN where they are
+            image[0, 0, 0, 0] = np.nan
+            inputs = {"input": image, "weight": np.resize(image[:, 1:], (channels, 3 // groups, 3, 3)), "others.0": np.float32([-0.5]), "others.1": np.float32([0.75])}
+            simd, ref = (self.service.infer("conv2d_channels_last", inputs, {"kernel": kernel, "activation": "fmax,fmin", "groups": groups, "padding": 1}).out
+                         for kernel in ("simd", "ref"))
+            np.testing.assert_allclose(simd, ref, rtol=1e-5, atol=1e-5)
+            self.assertEqual((simd.min(), simd.max()), (-0.5, 0.75))
+        for channels in 1, 4: # whose kernel reaches far beyond the input
+            inputs = {"input": np.ones((1, 200, 200, 1), np.float32), "weight": np.ones((channels, 1, 265, 3), np.float32)}
+            ran = self.service.infer("conv2d_channels_last", inputs, {"padding": [132, 1], "explain": True})
+            said = {c["kernel"]: c["verdict"] for c in ran.parameters["explain"]["candidates"]}
+            self.assertIn("much wider than its input", said["simd"])
+            self.assertNotEqual(ran.parameters["kernel"], "ref", said)
 
     def test_what_computed(self):
         """The level whose instructions ran, and the type: no FP32 call claims what only other types use."""
