@@ -2,7 +2,7 @@
  * by side, so that a lane is a pair of rows, and held against the rows of the other, four at a time
  * in registers. FP32 is summed as it is over DEPTH elements, and from there on in doubles. What
  * FP32 has no room for, or no digits, is computed again in doubles, pair by pair, and so are powers
- * below 1, whose root would make errors larger. */
+ * below 1, whose root would make errors larger, and those that FP32 has no number for. */
 #ifndef TD_KERNELS_DISTANCE_ROWS_H
 #define TD_KERNELS_DISTANCE_ROWS_H
 
@@ -12,7 +12,8 @@
 #include <math.h>
 
 #define COLS 32    /* of a block */
-#define ROWS 64    /* likewise; as many go with what was laid out once */
+#define ROWS 64    /* likewise, at most; as many go with what was laid out once, */
+#define FEWER 16   /* and as few, where threads would have no block otherwise */
 #define DEPTH 64   /* elements of a row that are laid out */
 #define STEP 16    /* elements that are summed in a row, so that a sum keeps its digits */
 #define RUN 1024   /* elements whose sum is added to others at once, for the same reason */
@@ -20,11 +21,12 @@
 #define LOW 1e-30  /* sums of powers that FP32 has all digits of are not below this, */
 #define HIGH 1e+37 /* nor above that */
 
-enum kind { COUNT, ONE, TWO, MOST, POWER, PAIRS };
+enum kind { COUNT, ONE, TWO, MOST, POWER, ALONE }; /* ALONE: pair by pair, in doubles */
 
 struct job {
     struct td_distance d;
     enum kind kind;
+    int64_t height;       /* rows of a block */
     int64_t down, across; /* blocks */
 };
 
@@ -119,15 +121,15 @@ static void lay(const td_real *b, int64_t n, int64_t cols, int64_t depth, td_rea
             to[k * COLS + c] = b[c * n + k];
 }
 
-/* The distance of two rows, in doubles. */
+/* The distance of two rows, in doubles; their sum as in the reference. */
 static double of_pair(const td_real *a, const td_real *b, int64_t n, double p)
 {
-    double sum = 0;
+    long double sum = 0;
     for (int64_t k = 0; k < n; k++) {
         double x = fabs((double)a[k] - (double)b[k]);
         sum += p == 2 ? x * x : pow(x, p);
     }
-    return p == 2 ? sqrt(sum) : pow(sum, 1 / p);
+    return p == 2 ? sqrt((double)sum) : pow((double)sum, 1 / p);
 }
 
 /* Whether some of the sums are to be made again. */
@@ -139,11 +141,12 @@ static bool any_lost(const td_real *sum, int64_t n)
     return lost;
 }
 
+/* Two infinities are not: their difference is NaN. */
 static bool alike(const td_real *a, const td_real *b, int64_t n)
 {
     int differ = 0;
     for (int64_t k = 0; k < n; k++)
-        differ |= !(a[k] == b[k]);
+        differ |= !(a[k] - b[k] == 0);
     return !differ;
 }
 
@@ -201,7 +204,7 @@ static void sums(const struct job *j, const struct block *of, td_real *sum)
     const struct td_distance *d = &j->d;
     td_real laid[COLS * DEPTH], part[ABREAST * COLS];
     double run[ROWS * COLS], all[ROWS * COLS];
-    for (int64_t k = 0; k < d->n; k += DEPTH) {
+    for (int64_t k = 0; k < d->n && !td_stopped(); k += DEPTH) {
         int64_t depth = d->n - k < DEPTH ? d->n - k : DEPTH;
         lay(of->b + k, d->n, of->cols, depth, laid);
         for (int64_t i = 0; i < of->rows; i += ABREAST) {
@@ -227,16 +230,16 @@ static void blocks(void *arg, int64_t begin, int64_t end)
         td_real sum[ROWS * COLS + L_LANES] = {0}; /* vectors reach beyond a row */
         struct block of = {.batch = i / (j->down * j->across)};
         of.col = i % j->across * COLS;
-        of.row = i / j->across % j->down * ROWS;
+        of.row = i / j->across % j->down * j->height;
         of.cols = d->cols - of.col < COLS ? d->cols - of.col : COLS;
-        of.rows = d->rows - of.row < ROWS ? d->rows - of.row : ROWS;
+        of.rows = d->rows - of.row < j->height ? d->rows - of.row : j->height;
         of.a = (const td_real *)d->a->data + td_distance_at(d, d->a, of.batch) + of.row * d->n;
         of.b = (const td_real *)d->b->data + td_distance_at(d, d->b, of.batch) + of.col * d->n;
         if (d->pairs && of.col + of.cols <= of.row + 1)
             continue;
-        if (j->kind != PAIRS)
+        if (j->kind != ALONE)
             sums(j, &of, sum);
-        for (int64_t r = 0; r < of.rows; r++) {
+        for (int64_t r = 0; r < of.rows && !td_stopped(); r++) {
             int64_t row = of.row + r, skip = 0;
             int64_t at = (of.batch * d->rows + row) * d->cols + of.col;
             if (d->pairs) { /* those behind the row alone */
@@ -245,9 +248,9 @@ static void blocks(void *arg, int64_t begin, int64_t end)
             }
             td_real *out = (td_real *)d->out->data + at, *s = sum + r * COLS;
             const td_real *a = of.a + r * d->n;
-            if (j->kind != PAIRS && skip < of.cols)
+            if (j->kind != ALONE && skip < of.cols)
                 finish(j, a, of.b + skip * d->n, of.cols - skip, s + skip, out + skip);
-            for (int64_t c = skip; j->kind == PAIRS && c < of.cols; c++)
+            for (int64_t c = skip; j->kind == ALONE && c < of.cols; c++)
                 out[c] = (td_real)of_pair(a, of.b + c * d->n, d->n, d->p);
         }
     }
@@ -264,9 +267,13 @@ static void distances(const struct td_call *call)
              : p == 2                           ? TWO
              : isinf(p)                         ? MOST
              : p > 1 && (double)(td_real)p == p ? POWER
-                                                : PAIRS;
-    j.down = (j.d.rows + ROWS - 1) / ROWS;
+                                                : ALONE;
     j.across = (j.d.cols + COLS - 1) / COLS;
+    for (j.height = ROWS;; j.height /= 2) {
+        j.down = (j.d.rows + j.height - 1) / j.height;
+        if (j.height == FEWER || j.d.batches * j.down * j.across >= call->threads)
+            break;
+    }
     td_parallel(call->threads, j.d.batches * j.down * j.across, 1 + 16 / (j.d.n + 1), blocks, &j);
 }
 

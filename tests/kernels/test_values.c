@@ -298,11 +298,20 @@ static void is_apart(const struct td_call *call, const char *name)
                       name, i, (double)at(call, i));
 }
 
-/* Distances whose squares, and cubes, FP32 has no room for, or no digits; and rows that are one. */
+static void is_unknown(const struct td_call *call, const char *name)
+{
+    for (int i = 0; i < 6; i++)
+        ck_assert_msg(i == 5 ? isnan((double)at(call, i)) : isinf((double)at(call, i)) || i == 0,
+                      "%s: element %d is %g", name, i, (double)at(call, i));
+}
+
+/* Distances whose squares, and cubes, FP32 has no room for, or no digits; rows that are one; and
+ * two infinite rows, which are no number apart. */
 START_TEST(test_far_distances)
 {
     static const char *const p[] = {"self=[4,2] p=2.0", "self=[4,2] p=3.0"};
     static const float x[] = {3e-25f, 4e-25f, 0, 0, 3e25f, 4e25f, 3e25f, 4e25f};
+    static const float infinite[] = {0, 0, 1, 2, INFINITY, 3, INFINITY, 4};
     float by_cubes[8];
     struct sample s;
     start(&s, "pdist", p[0], x);
@@ -311,6 +320,10 @@ START_TEST(test_far_distances)
         by_cubes[i] = i % 2 ? 0 : (float)(x[i] / 3 * 5);
     start(&s, "pdist", p[1], by_cubes);
     each(&s, is_apart);
+    for (int i = 0; i < 2; i++) {
+        start(&s, "pdist", p[i], infinite);
+        each(&s, is_unknown);
+    }
 }
 END_TEST
 
