@@ -154,7 +154,7 @@ static void make(const struct td_call *call, enum td_make how)
 
 /* ---- triangles: of each row a part is copied, the rest is 0 ---- */
 
-static int64_t between(__int128 x, int64_t low, int64_t high)
+static int64_t clamped(__int128 x, int64_t low, int64_t high)
 {
     return x < low ? low : x > high ? high : (int64_t)x;
 }
@@ -182,11 +182,11 @@ static void triangle_rows(void *arg, int64_t begin, int64_t end)
     bool lower = td_factory(call)->make == TD_MAKE_lower;
     /* In row r, the first column right of what lower keeps, or of what upper drops: r + shift. */
     const __int128 shift = (__int128)call->arg[1].i + lower;
-    for (int64_t n; begin < end && !td_stopped(); begin += n) {
+    for (int64_t n, looks = 0; begin < end && (looks++ % 16 || !td_stopped()); begin += n) {
         int64_t first = begin % rows, at = begin - first;
         n = rows - first < end - begin ? rows - first : end - begin;
-        int64_t last = first + n, cut_from = between(1 - shift, first, last);
-        int64_t cut_to = between(columns - shift, cut_from, last);
+        int64_t last = first + n, cut_from = clamped(1 - shift, first, last);
+        int64_t cut_to = clamped(columns - shift, cut_from, last);
         some_bytes(call, begin * all, (at + cut_from) * all, !lower);
         for (int64_t r = cut_from; r < cut_to; r++) {
             int64_t row = (at + r) * all, cut = row + (int64_t)(r + shift) * size;
