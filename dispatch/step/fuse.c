@@ -102,9 +102,10 @@ void td_fuse_parts(struct td_run *run)
     for (struct td_run *part = run->parts; part; part = part->next) {
         bool plain = !part->parts && !part->n_casts && !part->call.counted;
         part->number = n++;
-        part->kept = false;
         const struct td_impl *impl = plain ? part->impl : NULL;
-        if (!td_fuser_reduce(&f, part->number, &part->with, &part->call, impl, maker_of(part)))
+        part->kept = /* a reduction's result is in memory, whoever reads it */
+            td_fuser_reduce(&f, part->number, &part->with, &part->call, impl, maker_of(part));
+        if (!part->kept)
             td_fuser_place(&f, part->number, &part->with, &part->call, impl);
         for (int i = 0; i < part->n_feeds; i++)
             if (part->feed[i].of && part->feed[i].of->with != part->with)

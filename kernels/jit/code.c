@@ -201,6 +201,7 @@ static void make(struct kept *k, bool wide, td_loop_tell *tell, const void *arg)
     k->view.code = memory.run + memory.used;
     k->view.run = (td_loop_code *)(uintptr_t)k->view.code;
     k->view.copies = l.copies;
+    k->view.sum = l.sum;
     k->view.bytes = n;
     k->view.rest = n - at[l.n_steps];
     keep_program(&k->view, &l, at);

@@ -26,6 +26,7 @@ struct td_loop_view {
     const char *why;    /* there is no code, the rest is zero; NULL: there is */
     bool wide;          /* AVX-512, else AVX2 */
     int copies;         /* vectors a round of its main body */
+    int sum;            /* the stream that rows' sums go to; -1: there are none */
     long long asked;    /* how often it was found here, once it was made */
     td_loop_code *run;  /* what is called */
     const void *code;   /* its bytes, */

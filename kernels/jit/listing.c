@@ -256,7 +256,6 @@ static void print_head(int number, const struct td_loop_view *v, FILE *to)
 {
     static const char *const at[TD_LOOP_STREAMS] = {"rsi", "rdx", "r8", "r9", "r10", "r11", "r12"};
     int streams = 0;
-    bool sums = false;
     fprintf(to, "; loop %d: %s\n; %s, %d vector%s a round; %zu bytes, the last %zu are numbers\n",
             number, v->name, v->wide ? "AVX-512" : "AVX2", v->copies, v->copies == 1 ? "" : "s",
             v->bytes, v->rest);
@@ -264,16 +263,14 @@ static void print_head(int number, const struct td_loop_view *v, FILE *to)
         if ((v->step[i].op == TD_LOOP_load || v->step[i].op == TD_LOOP_store) &&
             v->step[i].imm >= streams)
             streams = v->step[i].imm + 1;
-    for (int i = 0; i < v->n_steps; i++)
-        sums = sums || v->step[i].op == TD_LOOP_total;
     fputs("; rdi: struct td_loop_args (p0: its first number), rbx: elements of a row, rcx: of "
           "them done, r13: rows left\n;",
           to);
     for (int s = 0; s < streams; s++)
         fprintf(to, "%s %s: s%d", s ? "," : "", at[s], s);
     fputs(", streams along the row", to);
-    if (sums)
-        fprintf(to, "; %s: where the row's total goes", at[streams]);
+    if (v->sum >= 0)
+        fprintf(to, "; %s: where the row's total goes", at[v->sum]);
     fputc('\n', to);
     if (!td_loop_disassembles())
         fputs("; this build has no disassembler; of GET /v1/kernels/{op}/code as bytes, "

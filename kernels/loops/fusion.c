@@ -16,11 +16,11 @@ struct td_fusion {
     const char *why_rows;
     /* A reduction of the value that is made, and how its kernel would have gone; call NULL: there
      * is none. */
-    struct td_fused sum;
+    struct td_fused reduction;
     struct td_reduce_way way;
     int value;
-    double flops;       /* of the calls before it */
-    td_loop_code *sums; /* a loop that sums up rows of the value; NULL: there is none */
+    double flops;           /* of the calls before it */
+    td_loop_code *sum_loop; /* a loop that sums up rows of the value; NULL: there is none */
 };
 
 /* The operations of all; 0, or what they take together. made: the values that they make. */
@@ -47,18 +47,19 @@ static double add_calls(struct td_point_walk *w, const struct td_fused *calls, i
 /* ---- with a reduction ---- */
 
 /* What it reads has a place in each run: where others read it, or in a tile. */
-static void add_reduction(struct td_fusion *f, struct td_point_walk *w, const struct td_fused *sum,
-                          int value, int threads)
+static void add_reduction(struct td_fusion *f, struct td_point_walk *w,
+                          const struct td_fused *reduction, int value, int threads)
 {
-    struct td_call *call = sum->call;
+    struct td_call *call = reduction->call;
     void *scratch = call->scratch;
     call->threads = 0;
     call->scratch = &f->way;
-    sum->impl->run(call);
+    reduction->impl->run(call);
     call->threads = threads;
     call->scratch = scratch;
-    f->sum = *sum;
+    f->reduction = *reduction;
     f->value = value;
+    /* Any address: it lies in memory, in elements that follow on each other. */
     if (!w->value[value].data)
         w->value[value].data = (char *)f;
 }
@@ -66,7 +67,7 @@ static void add_reduction(struct td_fusion *f, struct td_point_walk *w, const st
 /* Where the reduction is a sum by rows of the loop's width, there may be one that does both. */
 static void generate_sums(struct td_fusion *f, const struct td_point_walk *w, bool inside)
 {
-    const struct td_call *call = f->sum.call;
+    const struct td_call *call = f->reduction.call;
     struct td_point_value value[TD_FUSED_VALUES];
     struct td_point_walk s = *w;
     bool fits = td_reduce_fold(td_reduce_of(call, 0)) == TD_FOLD_sum && f->way.type == TD_f32 &&
@@ -78,18 +79,18 @@ static void generate_sums(struct td_fusion *f, const struct td_point_walk *w, bo
     s.value = value;
     s.summed = &f->value;
     td_point_generate(&s);
-    f->sums = s.code;
+    f->sum_loop = s.code;
 }
 
 static bool sum_up(void *arg, int64_t at, int64_t n, int64_t rows, int64_t step, float *to)
 {
     const struct td_fusion *f = arg;
     struct td_point_walk w = f->walk;
-    w.code = f->sums;
+    w.code = f->sum_loop;
     w.summed = &f->value;
-    bool sums = td_point_run_sums(&w, at, n, rows, step, to);
-    td_net_note(f->sum.impl, f->sum.call);
-    return sums;
+    bool done = td_point_run_sums(&w, at, n, rows, step, to);
+    td_net_note(f->reduction.impl, f->reduction.call);
+    return done;
 }
 
 static const void *compute(void *arg, int64_t at, int64_t n, void *room)
@@ -103,15 +104,15 @@ static const void *compute(void *arg, int64_t at, int64_t n, void *room)
     char *made = to->data ? to->data + (size_t)at * to->size : room;
     to->data = made - (size_t)at * to->size;
     (w.code ? td_point_run_code : td_point_run_rows)(&w, at, at + n);
-    td_net_note(f->sum.impl, f->sum.call);
+    td_net_note(f->reduction.impl, f->reduction.call);
     return made;
 }
 
 static void reduce(void *arg)
 {
     struct td_fusion *f = arg;
-    struct td_reduce_source source = {compute, f->sums ? sum_up : NULL, f, f->flops};
-    td_reduce_computed(f->sum.call, &f->way, &source);
+    struct td_reduce_source source = {compute, f->sum_loop ? sum_up : NULL, f, f->flops};
+    td_reduce_computed(f->reduction.call, &f->way, &source);
 }
 
 /* ---- all ---- */
@@ -124,18 +125,18 @@ struct td_fusion *td_fusion_make(const struct td_fused *calls, int n, int thread
     struct td_point_walk w = {.value = value, .op = op, .out = &calls[0].call->out[0]};
     struct td_fusion *f = alloc(alloc_arg, sizeof *f), none;
     int made[TD_FUSED_MOST];
-    bool sums = !td_is_pointwise(calls[n - 1].call->op);
-    double flops = add_calls(&w, calls, n - sums, threads, made);
+    bool reduces = !td_is_pointwise(calls[n - 1].call->op);
+    double flops = add_calls(&w, calls, n - reduces, threads, made);
     struct td_fusion *to = f ? f : &none;
     *to = (struct td_fusion){.flops = flops};
-    bool inside = sums && !value[made[calls[n - 1].of[0]]].data;
-    if (sums)
+    bool inside = reduces && !value[made[calls[n - 1].of[0]]].data;
+    if (reduces)
         add_reduction(to, &w, &calls[n - 1], made[calls[n - 1].of[0]], threads);
     struct td_point_running running = td_point_ready(&w, flops, threads);
     bool few = td_numel(w.out) < least;
     const char *why_rows = few ? TD_WHY(few) : td_point_generate(&w);
     td_loop_refused(why_rows);
-    if (sums && !why_rows)
+    if (reduces && !why_rows)
         generate_sums(to, &w, inside);
     if (f) {
         f->walk = w;
@@ -162,22 +163,22 @@ const char *td_fusion_why_rows(const struct td_fusion *f)
 
 int td_fusion_loop(const struct td_fusion *f)
 {
-    td_loop_code *code = f->sums ? f->sums : f->walk.code;
+    td_loop_code *code = f->sum_loop ? f->sum_loop : f->walk.code;
     return code ? td_loop_number(code) : -1;
 }
 
 int td_fusion_run(struct td_fusion *f, struct td_problem *problem)
 {
     const struct td_point_op *first = f->walk.op;
-    const struct td_call *sum = f->sum.call;
+    const struct td_call *reduction = f->reduction.call;
     for (int k = 0; k < f->walk.n_ops; k++)
         if (td_trap_refuse(first[k].call->op, first[k].impl, problem))
             return -EFAULT;
-    if (sum && td_trap_refuse(sum->op, f->sum.impl, problem))
+    if (reduction && td_trap_refuse(reduction->op, f->reduction.impl, problem))
         return -EFAULT;
     for (int k = 0; k < f->walk.n_values; k++)
         if (f->walk.value[k].place)
             f->walk.value[k].data = *f->walk.value[k].place;
-    return td_trap_run(first->impl, first->call, sum ? reduce : td_point_run,
-                       sum ? (void *)f : &f->running, problem);
+    return td_trap_run(first->impl, first->call, reduction ? reduce : td_point_run,
+                       reduction ? (void *)f : &f->running, problem);
 }

@@ -6,22 +6,47 @@
 #include <string.h>
 
 #define TILE TD_REDUCE_TILE
-#define TOGETHER 64 /* elements of a row, up to which rows are folded together */
-#define NEAR                                                                                       \
-    (TILE / 2)    /* bytes of rows that are computed at once: beside what they are made of         \
-                   */
-#define NARROW 64 /* bytes of a row of columns, below which rows are folded abreast */
+#define TOGETHER 64     /* elements of a row, up to which rows are folded together */
+#define NEAR (TILE / 2) /* bytes of rows that are computed at once; their operands fill the rest   \
+                         */
+#define NARROW 64       /* bytes of a row of columns, below which rows are folded abreast */
+
+/* How many rows of n elements fit in so many bytes, at least one. Of short rows they are multiples
+ * of what is folded together, so that the order of a row's sum does not depend on this number. */
+static int64_t rows_in(int64_t bytes, size_t element, int64_t n)
+{
+    int64_t rows = bytes / (int64_t)element / n;
+    if (n <= TOGETHER)
+        rows -= rows % TD_REDUCE_TOGETHER;
+    return rows ? rows : 1;
+}
+
+/* Elements of rows, step apart, one row behind the other: where they lie, or in room. */
+static const char *compute(const struct job *job, int64_t at, int64_t n, int64_t rows, int64_t step,
+                           char *room)
+{
+    const struct td_reduce_source *source = job->source;
+    if (step == n || rows == 1)
+        return source->compute(source->arg, at, rows * n, room);
+    size_t bytes = (size_t)n * job->size;
+    for (int64_t r = 0; r < rows; r++) {
+        char *to = room + (size_t)r * bytes;
+        const void *x = source->compute(source->arg, at + r * step, n, to);
+        if (x != to)
+            memcpy(to, x, bytes);
+    }
+    return room;
+}
 
 /* Rows that are computed first, and stay in the cache. */
 static void fold_computed(const struct job *job, int64_t at, int64_t n, int64_t rows, int64_t step,
                           const struct td_piece *to)
 {
     char made[TILE] __attribute__((aligned(64))), tile[TILE] __attribute__((aligned(64)));
-    size_t most = job->own > job->size ? job->own : job->size;
-    int64_t room = step == n ? NEAR / (int64_t)most / n : 0;
+    int64_t room = rows_in(NEAR, job->own > job->size ? job->own : job->size, n);
     for (int64_t r = 0, some; r < rows; r += some) {
-        some = room ? td_least(rows - r, room) : 1;
-        const void *x = job->source->compute(job->source->arg, at + r * step, some * n, made);
+        some = td_least(rows - r, room);
+        const void *x = compute(job, at + r * step, n, some, step, made);
         if (job->load) {
             job->load(tile, x, some * n, job->type);
             x = tile;
@@ -58,7 +83,7 @@ void td_reduce_rows(const struct job *job, int64_t at, int64_t n, int64_t rows, 
         return;
     }
     char tile[TILE] __attribute__((aligned(64)));
-    int64_t room = TILE / (int64_t)job->own / n;
+    int64_t room = rows_in(TILE, job->own, n);
     for (int64_t r = 0, some; r < rows; r += some) {
         some = td_least(rows - r, room);
         const char *from = x + r * step * size;

@@ -70,11 +70,11 @@ static void join_reals(enum td_join how, int64_t count, struct td_piece *piece,
         break;
     case TD_JOIN_max:
         for (int64_t i = 0; i < count; i++)
-            s[i].f = a[i].f > s[i].f || a[i].f != a[i].f ? a[i].f : s[i].f;
+            s[i].f = s[i].f > a[i].f || s[i].f != s[i].f ? s[i].f : a[i].f;
         break;
     case TD_JOIN_min:
         for (int64_t i = 0; i < count; i++)
-            s[i].f = a[i].f < s[i].f || a[i].f != a[i].f ? a[i].f : s[i].f;
+            s[i].f = s[i].f < a[i].f || s[i].f != s[i].f ? s[i].f : a[i].f;
         break;
     case TD_JOIN_moments:
         for (int64_t i = 0; i < count; i++)

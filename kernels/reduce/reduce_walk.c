@@ -85,7 +85,7 @@ static void along(const struct job *job, int64_t first, int64_t count, int64_t s
                   int64_t end, struct td_piece *total)
 {
     union td_total s[BATCH], t[BATCH];
-    int64_t most = job->twice ? AGAIN_MOST : job->source ? job->run : ALONG_MOST;
+    int64_t most = job->twice ? AGAIN_MOST : job->source && !job->load ? job->run : ALONG_MOST;
     most = job->load || job->source ? td_least(most, TILE / (int64_t)job->own) : most;
     if (job->r.reduced > 1 && job->r.inner < SHORT) {
         gather_rows(job, first, count, step, begin, end, total);
@@ -157,6 +157,8 @@ static void results(void *arg, int64_t begin, int64_t end)
     int last = r->n[0] - 1;
     int64_t run = last < 0 ? 1 : r->size[0][last], step = last < 0 ? 0 : r->step[0][last];
     int64_t all = r->reduced * r->inner;
+    begin *= job->together;
+    end = td_least(end * job->together, r->kept);
     while (begin < end) {
         int64_t count = td_least(td_least(run - begin % run, end - begin), BATCH);
         struct td_piece total = {s, t, 0, 0};
@@ -219,9 +221,11 @@ static void run_fold(struct job *job)
     const struct td_call *call = job->call;
     int64_t n = job->r.kept * job->cut.blocks * job->cut.parts;
     double flops = call->op->flops(call) + (job->source ? job->source->flops : 0);
-    double cost = flops / (double)n;
-    td_parallel(call->threads, n, 1 + (int64_t)(65536 / cost),
-                job->r.along && !job->parts ? results : pieces, job);
+    bool whole = job->r.along && !job->parts;
+    job->together = whole && job->r.reduced * job->r.inner <= SHORT ? TD_REDUCE_TOGETHER : 1;
+    n = (n + job->together - 1) / job->together;
+    td_parallel(call->threads, n, 1 + (int64_t)(65536 / (flops / (double)n)),
+                whole ? results : pieces, job);
     if (job->parts && !td_stopped())
         join_parts(job);
 }
@@ -308,6 +312,8 @@ bool td_reduce_takes(const struct td_call *call, double flops)
     if (call->n_out != 1 || x->stride || !r.along || r.reduced != 1 || r.inner < 2)
         return false;
     if (twice && !narrow && r.inner > TILE / (int64_t)sizeof(double)) /* it does not stay */
+        return false;
+    if (cut_of(&r).length > ALONG_MOST) /* pieces of it would be joined in another order */
         return false;
     return call->threads < 2 || flops < ALONE || r.kept * cut_of(&r).parts >= call->threads;
 }

@@ -6,6 +6,8 @@
 #include "kernels/reduce/reduce.h"
 
 #define TD_REDUCE_TILE 16384 /* bytes */
+/* Short rows that are folded together are as many, or a part of them. */
+#define TD_REDUCE_TOGETHER 16
 
 struct cut {
     int64_t blocks; /* of columns; 1 along the innermost dimension */
@@ -27,6 +29,7 @@ struct job {
     const char *x;
     const struct td_reduce_source *source; /* NULL: elements lie at x */
     int64_t run;                           /* td_reduce_way's */
+    int64_t together; /* results that stay with one thread: sums are in one order with any number */
     union td_total *parts; /* [part][s or t][result]; NULL where there is one part */
     int64_t outputs;
 };

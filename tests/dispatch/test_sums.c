@@ -125,8 +125,8 @@ static const char *const sums[] = {"sum(%s)", "mean(%s)", "amax(%s)", "amin(%s)"
                                    "linalg_vector_norm(%s)"};
 static const char *const row_sums[] = {"sum(%s, [-1])", "mean(%s, [-1])", "amax(%s, [-1])",
                                        "amin(%s, [-1])", "linalg_vector_norm(%s, 2, [-1])"};
-static const char *const chains[] = {"relu(a * 2 + 1)", "abs(a) - b", "exp(a) * b + 1",
-                                     "where(a > b, a, b)", "-a"};
+static const char *const chains[] = {"relu(a * 2 + 1)",    "abs(a) - b", "exp(a) * b + 1",
+                                     "where(a > b, a, b)", "-a",         "a * 0"}; /* with -0 */
 
 /* IND-42 */
 START_TEST(test_sizes)
@@ -137,7 +137,7 @@ START_TEST(test_sizes)
         int size = n < 130 ? n : more[n - 130];
         const struct shape line = {1, {size}}, rows = {2, {ROWS, size}};
         for (int k = 0; k < 5; k++) {
-            const char *chain = chains[(n + k) % 5];
+            const char *chain = chains[(n + k) % 6];
             if (size || (k != 2 && k != 3)) /* of nothing there is no largest */
                 check(sums[k], chain, n % 2 ? odd : a, &line, 1 + n % 2);
             if (size && size * ROWS <= MOST)
@@ -162,21 +162,39 @@ START_TEST(test_folds)
         "var(%s, [-1])", "logsumexp(%s, [-1])",      "any(%s, -1)",
         "all(%s, -1)",   "count_nonzero(%s, -1)",    "nansum(%s, [-1])",
         "std(%s, [-1])", "sum(%s, [-1], dtype=FP32)"};
-    static const char *const of[] = {
-        "relu(a * 2)",    "(a * 9).to(INT64)",       "(a * 9).to(UINT8) + 1",
-        "a.to(FP64) * 2", "a.to(BF16) * b.to(BF16)", "a.to(FP16) + 1",
-        "a > b"};
-    static const struct shape shapes[] = {{2, {300, 77}}, {2, {900, 5}}, {2, {2, 6001}}};
+    static const char *const of[] = {"relu(a * 2)",
+                                     "(a * 9).to(INT64)",
+                                     "(a * 9).to(UINT8) + 1",
+                                     "a.to(FP64) * 2",
+                                     "a.to(BF16) * b.to(BF16)",
+                                     "a.to(FP16) + 1",
+                                     "a > b",
+                                     "exp(a * 0.1)"}; /* whose products are numbers */
+    static const struct shape shapes[] = {
+        {2, {300, 77}}, {2, {900, 5}}, {2, {2, 6001}}, {2, {300, 33}}, {2, {303, 64}}};
     begin();
     for (int k = 0; k < 11; k++)
-        for (int i = 0; i < 7; i++)
-            for (int s = 0; s < 3; s++) {
+        for (int i = 0; i < 8; i++)
+            for (int s = 0; s < 5; s++) {
                 bool real = (k >= 3 && k < 5) || k == 9;   /* only of these */
                 bool truth = i == 6 && (k == 1 || k == 2); /* and these of no truth */
-                if (!truth && (!real || i == 0 || (i > 2 && i < 6)))
+                if (!truth && (!real || i == 0 || i == 7 || (i > 2 && i < 6)))
                     check(all[k], of[i], a, &shapes[s], 1 + s % 2);
             }
     ck_assert_int_gt(n_fused, 300);
+}
+END_TEST
+
+/* A result that nobody reads has a place all the same. */
+START_TEST(test_unread)
+{
+    static struct td_run run;
+    struct td_named args[] = {tensor_arg("a", a, 5001)};
+    begin();
+    ck_assert(run_expr(&run, "_s = sum(a * 2); y = a + 1", args, 1, NULL, 1, (void *[]){got}));
+    ck_assert_int_eq(run.call.n_out, 1);
+    for (int i = 0; i < 5001; i++)
+        ck_assert(((const float *)got)[i] == a[i] + 1);
 }
 END_TEST
 
@@ -200,6 +218,6 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_sizes, test_folds, test_kept};
+    const TTest *const tests[] = {test_sizes, test_folds, test_unread, test_kept};
     return td_run_tests("sums", tests, sizeof tests / sizeof *tests);
 }
