@@ -28,9 +28,11 @@
 #define SHORT_NS 2000
 #define HOPELESS 3      /* a first run is stopped after this times the best, plus */
 #define SLACK_NS 500000 /* this for what a first run makes */
-#define FIRST_TELLS 16  /* a first run of this times the slack is not repeated */
-#define TRIES 3         /* of a run that was kept off the CPU by others */
-#define EQUAL 1.03      /* rows within this of the best are equal: the first in the table is used */
+#define FIRST_TELLS                                                                                \
+    16             /* a first run of this times the slack is not repeated: what it makes is        \
+                      little of it */
+#define TRIES 3    /* of a run that was kept off the CPU by others */
+#define EQUAL 1.03 /* rows within this of the best are equal: the first in the table is used */
 
 struct rival {
     const struct td_impl *row;
@@ -225,21 +227,22 @@ static bool ask_later(struct trial *t, int i)
     return false;
 }
 
-/* Whether a first run tells enough: it took so long that what it made and touched is nothing beside
- * it, or longer than a row may that could still win. */
-static bool tells_enough(const struct trial *t, double ns, double most)
+/* Whether a first run tells enough: what it made and touched is nothing beside it, or one of our
+ * rows, which pack weights within the slack, took longer than it may. A library's first run may
+ * make anything: it compiles, and creates what reorders its weights. */
+static bool tells_enough(const struct trial *t, const struct rival *r, double most)
 {
-    return !t->asked && (ns >= FIRST_TELLS * slack_of(t) || ns > most);
+    return !t->asked && (r->ns >= FIRST_TELLS * slack_of(t) || (!r->row->library && r->ns > most));
 }
 
-/* Runs a row twice. The first run makes and touches what later ones reuse, so the second counts. A
- * library's first run compiles and cannot be stopped. */
+/* Runs a row twice, unless the first run tells enough. That makes and touches what later ones
+ * reuse, so the second counts. A library's cannot be stopped. */
 static void try_rival(struct trial *t, struct rival *r, double best)
 {
     double most = HOPELESS * best + slack_of(t);
     bool limited = !t->asked && !r->row->library && !isinf(best);
     r->ns = 0;
-    for (int run = 0; run < 2 && !is_over(t) && (!run || !tells_enough(t, r->ns, most)); run++)
+    for (int run = 0; run < 2 && !is_over(t) && (!run || !tells_enough(t, r, most)); run++)
         r->ns = limited ? time_limited(t, r, most) : time_runs(t, r, 1);
 }
 
