@@ -11,7 +11,46 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- either ---- */
+
+typedef void print_code(const void *what, FILE *to);
+
+/* Its bytes, or what print makes of it. */
+static int send_code(struct td_request *req, struct td_response *res, const void *code,
+                     size_t bytes, print_code *print, const void *what)
+{
+    struct td_writer w;
+    if (!td_asks_for(req, "Accept", "text/plain")) {
+        res->status = 200;
+        res->type = "application/octet-stream";
+        res->body = code;
+        res->size = bytes;
+        return 0;
+    }
+    td_write_init(&w, req->arena, 16 * bytes + 4096);
+    FILE *to = td_write_file(&w);
+    if (!to)
+        return td_api_problem(req, -ENOMEM, "no memory for the text");
+    print(what, to);
+    fclose(to);
+    int err = td_write_response(&w, res, 200);
+    if (!err)
+        res->type = "text/plain; charset=utf-8";
+    return err;
+}
+
 /* ---- generated loops ---- */
+
+struct loop {
+    int number;
+    struct td_loop_view view;
+};
+
+static void print_loop(const void *what, FILE *to)
+{
+    const struct loop *loop = what;
+    td_loop_print(loop->number, &loop->view, to);
+}
 
 static bool serves(const struct td_handle *handle, const char *name, const struct td_loop_view *v)
 {
@@ -59,40 +98,14 @@ static int find_loop(struct td_request *req, const struct td_handle *handle, con
     return found;
 }
 
-static int write_loop(struct td_request *req, struct td_response *res, int loop,
-                      const struct td_loop_view *view)
-{
-    struct td_writer w;
-    td_write_init(&w, req->arena, 4 * view->bytes + 4096);
-    FILE *to = td_write_file(&w);
-    if (!to)
-        return td_api_problem(req, -ENOMEM, "no memory for the text");
-    td_loop_print(loop, view, to);
-    fclose(to);
-    int err = td_write_response(&w, res, 200);
-    if (!err)
-        res->type = "text/plain; charset=utf-8";
-    return err;
-}
-
-static int send_bytes(struct td_response *res, const void *code, size_t bytes)
-{
-    res->status = 200;
-    res->type = "application/octet-stream";
-    res->body = code;
-    res->size = bytes;
-    return 0;
-}
-
 static int send_loop(struct td_request *req, struct td_response *res,
                      const struct td_handle *handle, const char *asked)
 {
-    struct td_loop_view view;
-    int loop = find_loop(req, handle, asked, &view);
-    if (loop < 0)
-        return -ENOENT;
-    return td_asks_for(req, "Accept", "text/plain") ? write_loop(req, res, loop, &view)
-                                                    : send_bytes(res, view.code, view.bytes);
+    struct loop loop;
+    loop.number = find_loop(req, handle, asked, &loop.view);
+    return loop.number < 0
+               ? -ENOENT
+               : send_code(req, res, loop.view.code, loop.view.bytes, print_loop, &loop);
 }
 
 /* ---- compiled kernels ---- */
@@ -113,29 +126,38 @@ static const struct td_impl *find_row(const struct td_request *req, const struct
     return found;
 }
 
-static int send_function(struct td_request *req, struct td_response *res,
-                         const struct td_functions *all, const struct td_function *f)
+struct compiled {
+    struct td_functions all;
+    struct td_function f;
+};
+
+static void print_function(const void *what, FILE *to)
 {
-    struct td_writer w;
-    if (!td_asks_for(req, "Accept", "text/plain"))
-        return send_bytes(res, f->code, f->bytes);
-    td_write_init(&w, req->arena, 16 * f->bytes + 4096);
-    FILE *to = td_write_file(&w);
-    if (!to)
-        return td_api_problem(req, -ENOMEM, "no memory for the text");
-    td_function_print(all, f, to);
-    fclose(to);
-    int err = td_write_response(&w, res, 200);
-    if (!err)
-        res->type = "text/plain; charset=utf-8";
-    return err;
+    const struct compiled *code = what;
+    td_function_print(&code->all, &code->f, to);
 }
 
+/* The program's symbols; the response says why there are none. */
+static int open_symbols(struct td_request *req, struct td_functions *all)
+{
+    int err = td_functions_open(all);
+    if (err == -ENODATA)
+        return td_api_problem(req, -ENOENT,
+                              "kernel: this program was stripped of its symbols, which say where "
+                              "a compiled kernel begins and ends; install it without --strip");
+    bool is_short = err == -ENOMEM || err == -EMFILE || err == -ENFILE;
+    return err ? td_api_problem(req, is_short ? -ENOMEM : -ENOENT,
+                                "kernel: the program's file cannot be read: %s", strerror(-err))
+               : 0;
+}
+
+/* name: of the function, or NULL for the row's own. It takes some milliseconds, by a worker. */
 static int send_row(struct td_request *req, struct td_response *res, const struct td_impl *row,
                     const char *name)
 {
-    struct td_functions all;
-    struct td_function f, named;
+    struct compiled code;
+    const struct td_functions *all = &code.all;
+    struct td_function *f = &code.f;
     if (row->run == td_impl_absent)
         return td_api_problem(req, -ENOENT,
                               "kernel: %s is registered as absent at %s: there is no code of it",
@@ -145,32 +167,26 @@ static int send_row(struct td_request *req, struct td_response *res, const struc
             req, -ENOENT,
             "kernel: %s is a library, which generates its code for each kind of calls and does not "
             "give it; with ONEDNN_JIT_DUMP=1 in the environment, and --sandbox off, oneDNN writes "
-            "it "
-            "to files, dnnl_dump_cpu_*.bin, in the folder where the server was started",
+            "files dnnl_dump_cpu_*.bin of it to the folder where the server was started",
             row->name);
-    int err = td_functions_open(&all);
-    if (err == -ENODATA)
-        return td_api_problem(req, -ENOENT,
-                              "kernel: this program was stripped of its symbols, which say where "
-                              "a compiled kernel begins and ends; install it without --strip");
+    if (!req->worker)
+        return td_api_hand_over(req);
+    int err = open_symbols(req, &code.all);
     if (err)
-        return td_api_problem(req, -ENOENT, "kernel: the program's file cannot be read: %s",
-                              strerror(-err));
-    if (!td_function_of(&all, (const void *)(uintptr_t)row->run, &f))
+        return err;
+    if (!td_function_of(all, (const void *)(uintptr_t)row->run, f))
         err = td_api_problem(req, -ENOENT, "kernel: %s has no symbol in this program", row->name);
-    else if (!name)
-        err = send_function(req, res, &all, &f);
-    else if (td_function_reaches(&all, &f, name, &named))
-        err = send_function(req, res, &all, &named);
+    else if (!name || td_function_reaches(all, f, name, f))
+        err = send_code(req, res, f->code, f->bytes, print_function, &code);
     else
         err = td_api_problem(req, -ENOENT,
                              "function: %s refers to no '%.60s'%s; its listing, by Accept: "
                              "text/plain, names those that it refers to",
-                             f.name, name,
+                             f->name, name,
                              td_loop_disassembles() ? ""
                                                     : " that a build without a disassembler "
                                                       "could see");
-    td_functions_close(&all);
+    td_functions_close(&code.all);
     return err;
 }
 

@@ -17,6 +17,8 @@ struct td_symbol {
     const char *name;
     uint64_t address, bytes;
     bool is_code, is_static;
+    bool is_reached; /* td_function_reaches: */
+    struct td_symbol *next;
 };
 
 static const Elf64_Shdr *section(const struct td_functions *all, size_t i)
@@ -82,8 +84,11 @@ static int read_table(struct td_functions *all)
             (is_code ||
              (ELF64_ST_TYPE(symbol[i].st_info) == STT_OBJECT && is_constant(all, &symbol[i]))))
             all->symbol[all->n++] =
-                (struct td_symbol){names + symbol[i].st_name, symbol[i].st_value, symbol[i].st_size,
-                                   is_code, ELF64_ST_BIND(symbol[i].st_info) == STB_LOCAL};
+                (struct td_symbol){.name = names + symbol[i].st_name,
+                                   .address = symbol[i].st_value,
+                                   .bytes = symbol[i].st_size,
+                                   .is_code = is_code,
+                                   .is_static = ELF64_ST_BIND(symbol[i].st_info) == STB_LOCAL};
     }
     qsort(all->symbol, all->n, sizeof *all->symbol, compare);
     return all->n ? 0 : -ENODATA;
@@ -128,7 +133,7 @@ void td_functions_close(struct td_functions *all)
 }
 
 /* The symbol with the byte; NULL: there is none. */
-static const struct td_symbol *find(const struct td_functions *all, uint64_t address)
+static struct td_symbol *find(const struct td_functions *all, uint64_t address)
 {
     size_t low = 0, high = all->n; /* the first that begins behind the byte is from low to high */
     while (low < high) {
@@ -140,7 +145,7 @@ static const struct td_symbol *find(const struct td_functions *all, uint64_t add
     }
     while (low > 1 && all->symbol[low - 2].address == all->symbol[low - 1].address)
         low--;
-    const struct td_symbol *s = low ? &all->symbol[low - 1] : NULL;
+    struct td_symbol *s = low ? &all->symbol[low - 1] : NULL;
     return s && address - s->address < s->bytes ? s : NULL;
 }
 
@@ -180,39 +185,43 @@ __attribute__((no_sanitize("address"))) void td_functions_in_table(const struct 
 
 /* ---- what one reaches ---- */
 
-struct reached {
-    uint64_t *address; /* of functions, each once */
-    size_t n, room;
+struct reached { /* functions, each once, linked by next */
+    const struct td_functions *all;
+    struct td_symbol *first, *last;
 };
 
 static void note(void *arg, const struct td_function *f)
 {
     struct reached *r = arg;
-    for (size_t i = 0; i < r->n; i++)
-        if (r->address[i] == f->address)
-            return;
-    if (r->n < r->room)
-        r->address[r->n++] = f->address;
+    struct td_symbol *s = find(r->all, f->address);
+    if (!s || s->is_reached)
+        return;
+    s->is_reached = true;
+    s->next = NULL;
+    if (r->last)
+        r->last->next = s;
+    else
+        r->first = s;
+    r->last = s;
 }
 
 bool td_function_reaches(const struct td_functions *all, const struct td_function *from,
                          const char *name, struct td_function *found)
 {
-    bool is_found = false;
-    struct reached r = {malloc(all->n * sizeof *r.address), 0, all->n};
-    if (!r.address)
-        return false;
+    struct reached r = {.all = all};
+    for (size_t i = 0; i < all->n; i++)
+        all->symbol[i].is_reached = false;
     note(&r, from);
-    for (size_t i = 0; i < r.n && !is_found; i++) {
+    for (struct td_symbol *s = r.first; s; s = s->next) {
         struct td_function f;
-        if (!td_function_at(all, r.address[i], &f))
+        if (!td_function_at(all, s->address, &f))
             continue;
-        is_found = !strcmp(f.name, name);
-        if (is_found)
+        if (!strcmp(f.name, name)) {
             *found = f;
-        else if (!i || f.is_static)
+            return true;
+        }
+        if (s == r.first || f.is_static)
             td_function_refers(all, &f, note, &r);
     }
-    free(r.address);
-    return is_found;
+    return false;
 }

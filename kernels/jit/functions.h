@@ -13,7 +13,6 @@ struct td_symbol;
 struct td_functions {
     const void *file; /* mapped */
     size_t bytes;
-    const char *names;
     struct td_symbol *symbol; /* functions and tables of constants, by address */
     size_t n;
     uintptr_t base; /* what the program's addresses count from */
@@ -46,7 +45,7 @@ void td_functions_in_table(const struct td_functions *all, uint64_t address, td_
 void td_function_refers(const struct td_functions *all, const struct td_function *from,
                         td_function_tell *tell, void *arg);
 /* The function of that name that another reaches: itself, what it refers to, and what static
- * functions among these refer to. */
+ * functions among these refer to. It marks symbols: one thread at a time may ask of a table. */
 bool td_function_reaches(const struct td_functions *all, const struct td_function *from,
                          const char *name, struct td_function *found);
 /* As text: where it lies, to what it refers, and its instructions; without a disassembler bytes. */

@@ -70,6 +70,15 @@ class Code(service.ServiceTest):
         if levels & {"AVX2", "AVX512"}:
             self.assertEqual(self.compiled("relu", "kernel=simd")[0].body, self.compiled("relu", f"kernel=simd@{self.best('relu')}")[0].body)
 
+    def test_by_a_worker(self):
+        """The symbols are read by one, not by an HTTP thread."""
+        done = lambda: sum(pool["done"] for pool in self.service.call("GET", "/v1/pools").json["pools"])
+        before = done()
+        self.compiled("relu", "kernel=ref")
+        self.assertTrue(service.eventually(lambda: done() >= before + 2))
+        self.compiled("relu", "kernel=ref&function=no_such", 404)
+        self.assertTrue(service.eventually(lambda: done() >= before + 4))
+
     def test_no_code(self): # JIT-13, JIT-15
         """A library's, an absent one's, a stripped program's."""
         for query, status, *words in (("kernel=jitcode", 400, "no 'jitcode'"), ("kernel=ref&loop=0", 400, "one of them"), ("datatype=FP32", 400, "?kernel="),
