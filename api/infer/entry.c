@@ -101,14 +101,26 @@ struct way {
     bool eval, tune, ours;
 };
 
-/* served: NULL, or a reference that is taken. */
-static int begin(struct td_request *req, const char *op, const char *model, struct way way,
-                 struct td_served *served)
+/* Texts of few bytes may be many words: each has a row as long as that of the longest. */
+#define CUT_BODY 2048
+
+static bool is_bulk(const struct td_request *req, const struct td_served *served)
 {
     size_t text = td_is_npy(req)          ? 0
                   : req->json_length >= 0 ? (size_t)req->json_length
                                           : req->body_size;
-    bool bulk = td_api_is_bulk(req, text, req->body_size);
+    bool cut = false;
+    for (int i = 0; served && i < served->n_inputs; i++)
+        cut = cut || served->input[i].tokenizer;
+    return td_api_is_bulk(req, text, req->body_size) ||
+           (cut && !req->worker && req->body_size > CUT_BODY);
+}
+
+/* served: NULL, or a reference that is taken. */
+static int begin(struct td_request *req, const char *op, const char *model, struct way way,
+                 struct td_served *served)
+{
+    bool bulk = is_bulk(req, served);
     struct td_infer *in = bulk ? NULL : td_arena_alloc(req->arena, sizeof *in);
     if (!in)
         td_served_unref(&served);

@@ -7,21 +7,28 @@
 #include <stdint.h>
 #include <string.h>
 
-struct filling { /* a tensor of words' numbers */
+struct filling {
     const struct td_model *model;
     struct td_arena *arena;
     const struct td_tokenizer *tokenizer; /* of the port, or NULL */
-    struct td_tensor *t;                  /* with a tokenizer, a text's is where its words end */
-    int64_t n;
+    /* An element a text: its number; with a tokenizer how many words it and those before it have,
+     * until all texts are read and t becomes the tensor of these words. */
+    struct td_tensor *t;
+    int64_t n; /* texts so far */
     int64_t *word, n_words, words_room;
-    bool exhausted;
+    bool exhausted;      /* there was no memory */
+    struct td_stop stop; /* at the time that the request allows */
 };
 
 static struct filling filling_of(const struct td_infer *in, const struct td_model_port *port,
                                  struct td_tensor *t)
 {
-    return (struct filling){
-        .model = in->served->model, .arena = in->req->arena, .tokenizer = port->tokenizer, .t = t};
+    int64_t end = in->timeout_ms ? in->req->begin_ns + in->timeout_ms * 1000000 : 0;
+    return (struct filling){.model = in->served->model,
+                            .arena = in->req->arena,
+                            .tokenizer = port->tokenizer,
+                            .t = t,
+                            .stop.deadline_ns = end};
 }
 
 static bool add_word(void *arg, int64_t word)
@@ -71,10 +78,21 @@ static int room(struct td_infer *in, struct td_tensor *t, const char *who,
 
 static int wrong_count(const struct filling *f, const char *who, struct td_problem *problem)
 {
-    if (f->exhausted)
-        return td_problem_set(problem, ENOMEM, "no memory for %s", who);
     return td_problem_set(problem, EINVAL, "%s: data: %lld texts, as its shape says, are right",
                           who, (long long)td_numel(f->t));
+}
+
+/* What was in the way; err: what the reader of the texts says, which knows only that they ended. */
+static int reason(const struct td_infer *in, const struct filling *f, int err, const char *who,
+                  struct td_problem *problem)
+{
+    if (f->exhausted)
+        return td_problem_set(problem, ENOMEM, "no memory for %s", who);
+    if (td_stop_is_due(&f->stop))
+        return td_problem_set(problem, ETIMEDOUT,
+                              "timeout_ms: the request took longer than %lld ms",
+                              (long long)in->timeout_ms);
+    return err;
 }
 
 /* Of the words of all texts, a row for each, as long as the longest. */
@@ -100,6 +118,7 @@ static int put_words(struct td_infer *in, struct filling *f, const char *who,
             *to++ = f->word[at];
         for (int64_t k = at - begin; k < longest; k++)
             *to++ = pad;
+        err = td_stopped() ? -ETIMEDOUT : 0;
     }
     return err;
 }
@@ -107,7 +126,7 @@ static int put_words(struct td_infer *in, struct filling *f, const char *who,
 static int finish(struct td_infer *in, struct filling *f, const char *who,
                   struct td_problem *problem)
 {
-    if (f->n != td_numel(f->t) || f->exhausted)
+    if (f->n != td_numel(f->t))
         return wrong_count(f, who, problem);
     return f->tokenizer ? put_words(in, f, who, problem) : 0;
 }
@@ -141,33 +160,30 @@ static int read_binary(struct td_infer *in, const cJSON *size, const char *who, 
     return finish(in, f, who, problem);
 }
 
-int td_infer_read_texts(struct td_infer *in, const cJSON *object, const char *who,
-                        const struct td_model_port *port, struct td_tensor *t,
-                        struct td_problem *problem)
+static int read_object(struct td_infer *in, const cJSON *object, const char *who, struct filling *f,
+                       struct td_problem *problem)
 {
     const cJSON *parameters = td_json_member(object, "parameters"),
                 *type = td_json_member(object, "datatype"), *data = td_json_member(object, "data");
     const cJSON *size = td_json_member(parameters, "binary_data_size");
-    struct filling f = filling_of(in, port, t);
     if (!cJSON_IsString(type) || strcmp(type->valuestring, "BYTES") != 0)
         return td_infer_refuse(problem, who, "datatype: BYTES is right: it takes texts");
     if (!data == !size)
         return td_infer_refuse(problem, who,
                                "must have exactly one of data and "
                                "parameters.binary_data_size");
-    int err = td_json_shape(object, t, who, problem);
-    err = err ? err : room(in, t, who, problem);
+    int err = td_json_shape(object, f->t, who, problem);
+    err = err ? err : room(in, f->t, who, problem);
     if (err || size)
-        return err ? err : read_binary(in, size, who, &f, problem);
-    err = td_json_texts(&in->json, data, fill, &f, who, problem);
-    return err ? err : finish(in, &f, who, problem);
+        return err ? err : read_binary(in, size, who, f, problem);
+    err = td_json_texts(&in->json, data, fill, f, who, problem);
+    return err ? err : finish(in, f, who, problem);
 }
 
-int td_infer_plain_texts(struct td_infer *in, const cJSON *item, const char *who,
-                         const struct td_model_port *port, struct td_tensor *t,
-                         struct td_problem *problem)
+static int read_array(struct td_infer *in, const cJSON *item, const char *who, struct filling *f,
+                      struct td_problem *problem)
 {
-    struct filling f = filling_of(in, port, t);
+    struct td_tensor *t = f->t;
     *t = (struct td_tensor){0};
     for (const cJSON *one = item; cJSON_IsArray(one); one = one->child) {
         if (t->rank == TD_MAX_RANK)
@@ -176,10 +192,32 @@ int td_infer_plain_texts(struct td_infer *in, const cJSON *item, const char *who
         t->shape[t->rank++] = cJSON_GetArraySize(one);
     }
     int err = room(in, t, who, problem);
-    err = err ? err : td_json_texts(&in->json, item, fill, &f, who, problem);
-    if (!err && !f.exhausted && f.n != td_numel(t))
+    err = err ? err : td_json_texts(&in->json, item, fill, f, who, problem);
+    if (!err && f->n != td_numel(t))
         return td_infer_refuse(problem, who, "its rows are not of one length");
-    return err ? err : finish(in, &f, who, problem);
+    return err ? err : finish(in, f, who, problem);
+}
+
+int td_infer_read_texts(struct td_infer *in, const cJSON *object, const char *who,
+                        const struct td_model_port *port, struct td_tensor *t,
+                        struct td_problem *problem)
+{
+    struct filling f = filling_of(in, port, t);
+    const struct td_stop *before = td_stop_obey(&f.stop);
+    int err = read_object(in, object, who, &f, problem);
+    td_stop_obey(before);
+    return err ? reason(in, &f, err, who, problem) : 0;
+}
+
+int td_infer_plain_texts(struct td_infer *in, const cJSON *item, const char *who,
+                         const struct td_model_port *port, struct td_tensor *t,
+                         struct td_problem *problem)
+{
+    struct filling f = filling_of(in, port, t);
+    const struct td_stop *before = td_stop_obey(&f.stop);
+    int err = read_array(in, item, who, &f, problem);
+    td_stop_obey(before);
+    return err ? reason(in, &f, err, who, problem) : 0;
 }
 
 /* ---- the reply ---- */

@@ -55,13 +55,13 @@ int td_model_all_outputs(const struct td_model *model);
  * of a number; for an unknown number ONNX's default, "_Unused". */
 int64_t td_model_word(const struct td_model *model, const char *text);
 const char *td_model_text(const struct td_model *model, int64_t word);
-/* Calls each for the number of every word that a tokenizer makes of text, which it changes; false:
- * as soon as each is. td_model_cut: of a tensor of strings that a client gives, the shape of that
- * of words which the model wants, where the longest string has so many; *pad: the number that
- * stands behind a string's last word. false: of each string one word is made, which stands alone.
- */
+/* Calls each with the number of every word that a tokenizer makes of text, and changes the text.
+ * false: each has returned false, or the thread is to stop (td_stopped). */
 bool td_model_tokens(const struct td_model *model, const struct td_tokenizer *how, char *text,
                      bool (*each)(void *arg, int64_t word), void *arg);
+/* t: the strings that a client gave, of which the longest has so many words. t gets the shape of
+ * the tensor of words that the model takes: with a row for each string, of which shorter ones end
+ * in *pad. false: the tokenizer makes one word of each string, so that there are no rows. */
 bool td_model_cut(const struct td_tokenizer *how, int64_t longest, struct td_tensor *t,
                   int64_t *pad);
 

@@ -59,10 +59,17 @@ static unsigned in_case(unsigned c, enum td_letters want)
     return c;
 }
 
+/* Looks, every TD_STRIDE characters, whether the thread is to stop. */
+static bool is_over(size_t n)
+{
+    return n % TD_STRIDE == 0 && td_stopped();
+}
+
 static void change_case(char *text, size_t n, enum td_letters want)
 {
     unsigned c;
-    for (char *at = text, *end = text + n; at < end;) {
+    size_t characters = 0;
+    for (char *at = text, *end = text + n; at < end && !is_over(++characters);) {
         int bytes = read_character(at, end, &c);
         if (c != 0xfffd)
             write_character(at, bytes, in_case(c, want));
@@ -96,7 +103,7 @@ static const char *match(const struct td_tokenizer *how, const char *text, const
     unsigned places = with_skipped(how, 1), c;
     const char *found = text;
     int64_t characters = 0;
-    while (text < end && places) {
+    while (text < end && places && !is_over((size_t)characters + 1)) {
         unsigned next = 0;
         text += read_character(text, end, &c);
         characters++;
@@ -119,11 +126,14 @@ bool td_model_tokens(const struct td_model *model, const struct td_tokenizer *ho
     if (how->letters)
         change_case(text, n, how->letters);
     if (!how->cuts)
-        return each(arg, td_program_find_word(model, text, n));
+        return !td_stopped() && each(arg, td_program_find_word(model, text, n));
     unsigned c;
     int64_t count = 0;
     bool right = true;
+    size_t steps = 0;
     for (const char *end = text + n; text < end && right;) {
+        if (is_over(++steps))
+            return false;
         const char *behind = match(how, text, end, &count);
         if (behind == text) {
             text += read_character(text, end, &c);
@@ -133,7 +143,7 @@ bool td_model_tokens(const struct td_model *model, const struct td_tokenizer *ho
             right = each(arg, td_program_find_word(model, text, (size_t)(behind - text)));
         text += behind - text;
     }
-    return right;
+    return right && !td_stopped(); /* then the last word may have been cut off */
 }
 
 bool td_model_cut(const struct td_tokenizer *how, int64_t longest, struct td_tensor *t,

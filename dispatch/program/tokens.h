@@ -16,7 +16,8 @@ struct td_letter_class {
     bool optional, many;                /* may be left out; may come again */
 };
 
-/* Once a class is optional, all behind it are, so that a text is read once. */
+/* Once a class is optional, all behind it are. So what does not match is known after at most as
+ * many characters as there are classes, and what matches is read once. */
 struct td_tokenizer {
     enum td_letters letters;
     bool flat, cuts;  /* td_model_cut */

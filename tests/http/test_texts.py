@@ -123,6 +123,38 @@ class Texts(unittest.TestCase):
         reply = self.service.call("POST", "/v1/models/words", {"s": [["a good"], ["b"]]})
         self.assertEqual(np.shape(reply.json["y"]), (2, len(pool)))
 
+    def counter(self, **more):
+        """A model that says how many lines there are, and words of the longest."""
+        nodes = [helper.make_node("Tokenizer", ["s"], ["t"], "cut", domain="com.microsoft", **{"tokenexp": "[a-z]+", "mincharnum": 1, **more}),
+                 helper.make_node("Shape", ["t"], ["y"])]
+        graph = helper.make_graph(nodes, "g", [models.port("s", ["n"], "BYTES")], [models.port("y", [2], "INT64")])
+        sets = [helper.make_opsetid("", 19), helper.make_opsetid("com.microsoft", 1)]
+        return helper.make_model(graph, opset_imports=sets, ir_version=9).SerializeToString()
+
+    def test_many_words(self):
+        """A worker makes the words of a request that is not small: a line of many, beside empty ones, becomes many times as much."""
+        done = lambda: sum(pool["done"] for pool in self.service.call("GET", "/v1/pools").json["pools"])
+        self.assertEqual(self.put("rows", self.counter()).status, 201)
+        lines = ["a " * 2000] + [""] * 100
+        self.assertEqual(self.service.call("POST", "/v1/models/rows", {"s": lines}).json, {"y": [101, 2000]})
+        before = done()
+        data = {"name": "s", "shape": [1], "datatype": "BYTES", "data": lines}
+        self.assertEqual(self.service.call("POST", "/v2/models/rows/infer", {"inputs": [data]}).status, 400)
+        self.assertTrue(service.eventually(lambda: done() > before))
+        with Service("--log", "off", "--memory", str(64 << 20)) as small:
+            self.assertEqual(small.call("PUT", "/v1/models/rows", self.counter()).status, 201)
+            lines = ["a " * 10000] + [""] * 10000
+            for path, body in (("/v1/models/rows", {"s": lines}), ("/v2/models/rows/infer", {"inputs": [{**data, "shape": [len(lines)], "data": lines}]})):
+                reply = small.call("POST", path, body)
+                self.assertEqual((reply.status, "no memory for" in reply.json["detail"]), (503, True), reply.body)
+            for path, body in (("/v1/models/rows", {"s": ["a " * 3000000]}), ("/v2/models/rows/infer", {"inputs": [{**data, "data": ["a " * 3000000]}]})):
+                reply = small.call("POST", path, body) # its words' numbers alone are too many
+                self.assertEqual((reply.status, "no memory for" in reply.json["detail"]), (503, True), reply.body)
+        line = "x" * (4 << 20)
+        self.assertEqual(self.put("rows", self.counter(tokenexp="x{15}y")).status, 200)
+        reply = self.service.call("POST", "/v1/models/rows", {"timeout_ms": 1, "s": [line]})
+        self.assertEqual((reply.status, "took longer than 1 ms" in reply.json["detail"]), (504, True), reply.body)
+
     def test_wrong_tokens(self):
         for word, node in {"tokenexp": {"tokenexp": "(a|b)"}, "or classes of them": {"tokenexp": "a*"}, "at the end": {"tokenexp": "a*b"}, "up to 16": {"tokenexp": "a{99}"},
                            "mark: 0": {"tokenexp": "a", "mark": 1}, "has no tokenexp": {"mincharnum": 1}, "alone is right": {"separators": [" "]}}.items():
