@@ -70,9 +70,9 @@ static bool is_passing(const struct folding *f, const struct td_node *node,
         f->readers[node->out[0]] != 1)
         return false;
     bool reads = false, known = true;
+    size_t bytes = 0;
     for (int i = 0; i < next->n_operands && known; i++) {
         const struct td_node_operand *o = &next->operand[i];
-        size_t bytes;
         bool read = o->kind == TD_OPERAND_value && o->value == node->out[0];
         reads |= read;
         known = read || is_known(f, o, &bytes);

@@ -13,8 +13,8 @@ static bool at_most_half(const struct td_onnx_window *w)
     return right;
 }
 
-/* A pool's window: with pads that a file gives, each has an element of the image in it, as ONNX
- * Runtime and PyTorch want it. */
+/* A pool's window: pads that a file gives are less than the kernel, as ONNX Runtime and PyTorch
+ * want them. */
 static bool pool_window(struct td_onnx *n, struct td_onnx_window *w)
 {
     if (!td_onnx_window(n, w, "X", NULL))
