@@ -41,9 +41,10 @@ struct td_onnx_reader {
     int n_forms, forms_room;
     int texts_room; /* of text: by value, an enum td_onnx_text */
     unsigned char *text;
-    struct td_onnx_cut {  /* by input of the file's graph: what became its tokenizer, or NULL */
-        const char *name; /* the input's own; the graph calls it by what these nodes made */
-        const struct td_tokenizer *how;
+    struct td_onnx_cut {  /* of each input of the file's graph */
+        const char *name; /* the input's own, where its nodes became a tokenizer: in the graph it
+                             has the name of what these nodes made */
+        const struct td_tokenizer *how; /* NULL: it has none */
     } * cut;
     struct td_onnx_form **form;
 };
@@ -93,6 +94,13 @@ int td_onnx_words(struct td_onnx_reader *r, const ProtobufCBinaryData *text, siz
  * -ENOMEM. */
 int td_onnx_read_tokenizers(struct td_onnx_reader *r, TdOnnx__Graph *graph);
 
+/* ---- pattern.c ---- */
+
+struct td_tokenizer;
+/* Fills the classes of one. -EINVAL. */
+int td_onnx_pattern(struct td_onnx_reader *r, const ProtobufCBinaryData *from,
+                    struct td_tokenizer *to);
+
 /* ---- external.c ---- */
 
 /* The bytes of a tensor that lie in another file, for td_onnx_free_external. -EINVAL, -ENOMEM. */
@@ -119,6 +127,9 @@ int td_onnx_attribute(struct td_onnx_reader *r, const TdOnnx__Attribute *a, char
 int td_onnx_node(struct td_onnx_reader *r, const TdOnnx__Node *from,
                  const struct td_onnx_scope *scope, struct td_node *node,
                  td_onnx_graph_reader *graph);
+/* Puts the node in front of the sentence of what is wrong inside of it; gives back -EINVAL or
+ * -ENOMEM, which err is. */
+int td_onnx_in_node(struct td_onnx_reader *r, const TdOnnx__Node *from, int err);
 /* The operator's form, made when the model first has one. -EINVAL, -ENOMEM. */
 int td_onnx_form_of(struct td_onnx_reader *r, const char *domain, const char *op,
                     const struct td_onnx_form **found);

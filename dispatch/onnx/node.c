@@ -88,6 +88,10 @@ int td_onnx_form_of(struct td_onnx_reader *r, const char *domain, const char *op
                     const struct td_onnx_form **found)
 {
     const struct td_onnx_row *row = td_onnx_find(domain, op);
+    if (!row && ((!*domain && !strcmp(op, "StringNormalizer")) ||
+                 (!strcmp(domain, "com.microsoft") && !strcmp(op, "Tokenizer"))))
+        return td_onnx_wrong(r, "is right only behind an input of texts that has no default and "
+                                "that nothing else reads, in a file without inner graphs");
     if (!row)
         return *domain
                    ? td_onnx_wrong(r, "there is no such operator of domain '%.60s' here", domain)
@@ -276,8 +280,7 @@ static int fill(struct td_onnx_reader *r, const TdOnnx__Node *from,
     return err ? err : read_outputs(r, from, scope, node);
 }
 
-/* The sentence of what is wrong inside of a node names it; of what stands in it, too. */
-static int in_node(struct td_onnx_reader *r, const TdOnnx__Node *from, int err)
+int td_onnx_in_node(struct td_onnx_reader *r, const TdOnnx__Node *from, int err)
 {
     struct td_problem why = *r->problem;
     const char *name = or_empty(from->name);
@@ -297,7 +300,7 @@ int td_onnx_node(struct td_onnx_reader *r, const TdOnnx__Node *from,
     node->op = td_program_text(r->model, op, strlen(op));
     node->name = td_program_text(r->model, name, strlen(name));
     int err = node->op && node->name ? fill(r, from, scope, node, graph) : td_onnx_no_memory(r);
-    return err ? in_node(r, from, err) : 0;
+    return err ? td_onnx_in_node(r, from, err) : 0;
 }
 
 int td_onnx_constant_node(struct td_onnx_reader *r, const TdOnnx__Node *from, int value)
@@ -309,7 +312,7 @@ int td_onnx_constant_node(struct td_onnx_reader *r, const TdOnnx__Node *from, in
     int err = 0;
     if (a && !strcmp(name, "value") && a->t) {
         err = td_onnx_tensor_value(r, value, a->t);
-        return err ? in_node(r, from, err) : 0;
+        return err ? td_onnx_in_node(r, from, err) : 0;
     }
     if (!a)
         err = td_onnx_wrong(r, "a constant has no value");
@@ -326,5 +329,5 @@ int td_onnx_constant_node(struct td_onnx_reader *r, const TdOnnx__Node *from, in
     else
         err = td_onnx_wrong(r, "a constant of kind '%.60s' is none of numbers", name);
     err = err ? err : td_program_constant(r->model, value, &t);
-    return err ? in_node(r, from, err) : 0;
+    return err ? td_onnx_in_node(r, from, err) : 0;
 }

@@ -5,6 +5,7 @@
 #include "dispatch/onnx/file.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *or_empty(const char *text)
@@ -12,165 +13,81 @@ static const char *or_empty(const char *text)
     return text ? text : "";
 }
 
-/* ---- patterns ---- */
+/* ---- what reads a name ---- */
 
-struct pattern {
-    struct td_onnx_reader *r;
-    const unsigned char *at, *end;
-    struct td_tokenizer *to;
+struct mention {
+    const char *name;
+    enum { BY_output, BY_initializer, BY_node } by; /* of the graph */
+    size_t i;                                       /* which of these */
+    size_t input;                                   /* of the node */
 };
 
-static int bad_pattern(struct pattern *p)
+struct mentions {
+    TdOnnx__Graph *graph;
+    struct mention *all; /* by name, then as by has it */
+    size_t n;
+    TdOnnx__Node **gone; /* taken out of the graph, where NULL is left; names may be theirs */
+    size_t n_gone;
+};
+
+static int compare(const void *a, const void *b)
 {
-    return td_onnx_wrong(p->r,
-                         "tokenexp: up to %d characters or classes of them are right, as in "
-                         "[a-zA-Z0-9_]+, \\w{2,} or [^ ,], those that may be left out at the end",
-                         TD_TOKEN_CLASSES);
+    const struct mention *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    return order ? order : (int)x->by - (int)y->by;
 }
 
-static bool add_range(struct td_letter_class *c, unsigned from, unsigned to)
+static int read_mentions(struct td_onnx_reader *r, struct mentions *m)
 {
-    if (c->n == TD_TOKEN_RANGES || from > to)
-        return false;
-    c->range[c->n][0] = from;
-    c->range[c->n++][1] = to;
-    return true;
+    const TdOnnx__Graph *graph = m->graph;
+    size_t n = graph->n_output + graph->n_initializer;
+    for (size_t i = 0; i < graph->n_node; i++)
+        n += graph->node[i]->n_input;
+    m->all = calloc(n + 1, sizeof *m->all);
+    m->gone = calloc(graph->n_node + 1, sizeof(TdOnnx__Node *));
+    if (!m->all || !m->gone)
+        return td_onnx_no_memory(r);
+    for (size_t i = 0; i < graph->n_output; i++)
+        m->all[m->n++] = (struct mention){or_empty(graph->output[i]->name), BY_output, i, 0};
+    for (size_t i = 0; i < graph->n_initializer; i++)
+        m->all[m->n++] =
+            (struct mention){or_empty(graph->initializer[i]->name), BY_initializer, i, 0};
+    for (size_t i = 0; i < graph->n_node; i++)
+        for (size_t k = 0; k < graph->node[i]->n_input; k++)
+            m->all[m->n++] = (struct mention){graph->node[i]->input[k], BY_node, i, k};
+    qsort(m->all, m->n, sizeof *m->all, compare);
+    return 0;
 }
 
-/* What stands behind a backslash. */
-static bool add_escaped(struct td_letter_class *c, unsigned letter)
+/* The first mention of the name; NULL: there is none. */
+static const struct mention *find(const struct mentions *m, const char *name)
 {
-    switch (letter) {
-    case 'w':
-        return add_range(c, '0', '9') && add_range(c, 'A', 'Z') && add_range(c, '_', '_') &&
-               add_range(c, 'a', 'z');
-    case 'd':
-        return add_range(c, '0', '9');
-    case 's':
-        return add_range(c, '\t', '\n') && add_range(c, '\f', '\r') && add_range(c, ' ', ' ');
-    case 't':
-        return add_range(c, '\t', '\t');
-    case 'n':
-        return add_range(c, '\n', '\n');
+    size_t low = 0, high = m->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(m->all[middle].name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    bool other = (letter >= '0' && letter <= '9') || (letter >= 'A' && letter <= 'Z') ||
-                 (letter >= 'a' && letter <= 'z') || letter >= 0x80;
-    return !other && add_range(c, letter, letter);
+    return low < m->n && !strcmp(m->all[low].name, name) ? &m->all[low] : NULL;
 }
 
-/* A character of the pattern itself, in ASCII. */
-static bool next(struct pattern *p, unsigned *c)
+static const TdOnnx__Tensor *initializer(const struct mentions *m, const char *name)
 {
-    *c = p->at < p->end ? *p->at++ : 0;
-    return *c && *c < 0x80;
+    const struct mention *at = find(m, name);
+    while (at && at->by == BY_output)
+        at = at + 1 < m->all + m->n && !strcmp(at[1].name, name) ? at + 1 : NULL;
+    return at && at->by == BY_initializer ? m->graph->initializer[at->i] : NULL;
 }
 
-static bool read_set(struct pattern *p, struct td_letter_class *c)
+/* The node that reads the name first of its inputs and is the only one that uses it; NULL: there is
+ * none, or the name has a value in the file. */
+static const struct mention *reader_of(const struct mentions *m, const char *name)
 {
-    unsigned from, to;
-    if (p->at < p->end && *p->at == '^') {
-        c->inverse = true;
-        p->at++;
-    }
-    do {
-        if (!next(p, &from) || from == '[' || (from == ']' && !c->n))
-            return false;
-        if (from == ']')
-            return true;
-        if (from == '\\') {
-            if (!next(p, &from) || !add_escaped(c, from))
-                return false;
-            continue;
-        }
-        to = from;
-        if (p->end - p->at > 1 && p->at[0] == '-' && p->at[1] != ']') {
-            p->at++;
-            if (!next(p, &to) || to == '\\' || to == '[')
-                return false;
-        }
-        if (!add_range(c, from, to))
-            return false;
-    } while (true);
-}
-
-static bool read_class(struct pattern *p, struct td_letter_class *c)
-{
-    unsigned letter;
-    *c = (struct td_letter_class){0};
-    if (!next(p, &letter) || strchr("()|^$*+?{}]", (int)letter))
-        return false;
-    if (letter == '[')
-        return read_set(p, c);
-    if (letter == '\\')
-        return next(p, &letter) && add_escaped(c, letter);
-    c->inverse = letter == '.';
-    letter = letter == '.' ? '\n' : letter;
-    return add_range(c, letter, letter);
-}
-
-/* A number of one or two digits. */
-static bool read_count(struct pattern *p, int *n)
-{
-    const unsigned char *from = p->at;
-    for (*n = 0; p->at < p->end && *p->at >= '0' && *p->at <= '9' && p->at - from < 2; p->at++)
-        *n = 10 * *n + (*p->at - '0');
-    return p->at > from;
-}
-
-/* How often, at most -1: any number of times. */
-static bool read_mark(struct pattern *p, int *least, int *most)
-{
-    unsigned mark = p->at < p->end ? *p->at : 0;
-    *least = mark != '*' && mark != '?';
-    *most = mark == '*' || mark == '+' ? -1 : 1;
-    if (mark != '*' && mark != '?' && mark != '+' && mark != '{')
-        return true;
-    p->at++;
-    if (mark == '{') {
-        if (!read_count(p, least))
-            return false;
-        *most = *least;
-        if (p->at < p->end && *p->at == ',') {
-            p->at++;
-            if (!read_count(p, most))
-                *most = -1;
-        }
-        if (p->at == p->end || *p->at++ != '}' || (*most >= 0 && *most < *least) || !*most)
-            return false;
-    }
-    return p->at == p->end || !strchr("?+*{", *p->at);
-}
-
-static bool add_class(struct pattern *p, const struct td_letter_class *c)
-{
-    int least, most;
-    struct td_tokenizer *t = p->to;
-    if (!read_mark(p, &least, &most))
-        return false;
-    bool many = most < 0;
-    int n = many ? least + 1 : most;
-    if (t->n + n > TD_TOKEN_CLASSES || (least ? t->n && t->class[t->n - 1].optional : !t->n))
-        return false;
-    for (int i = 0; i < n; i++) {
-        struct td_letter_class *to = &t->class[t->n++];
-        *to = *c;
-        to->optional = i >= least;
-        to->many = many && i == least;
-    }
-    return true;
-}
-
-static int read_pattern(struct td_onnx_reader *r, const ProtobufCBinaryData *from,
-                        struct td_tokenizer *to)
-{
-    struct pattern p = {r, from->data, from->data + from->len, to};
-    struct td_letter_class c;
-    while (p.at < p.end)
-        if (!read_class(&p, &c) || !add_class(&p, &c))
-            return bad_pattern(&p);
-    if (from->len == 1 && *from->data == '.') /* all characters, and line ends too */
-        to->class[0].n = 0;
-    return to->n ? 0 : bad_pattern(&p);
+    const struct mention *at = find(m, name);
+    bool alone = at && !(at + 1 < m->all + m->n && !strcmp(at[1].name, name));
+    return alone && at->by == BY_node && !at->input && m->graph->node[at->i] ? at : NULL;
 }
 
 /* ---- nodes ---- */
@@ -180,153 +97,210 @@ static bool is_text(const TdOnnx__Attribute *a, const char *text)
     return a->s.len == strlen(text) && !memcmp(a->s.data, text, a->s.len);
 }
 
+static bool is_own(const TdOnnx__Node *node)
+{
+    return !*or_empty(node->domain) || !strcmp(node->domain, "ai.onnx");
+}
+
+static bool is_normalizer(const TdOnnx__Node *node)
+{
+    return is_own(node) && !strcmp(or_empty(node->op_type), "StringNormalizer");
+}
+
+static bool is_tokenizer(const TdOnnx__Node *node)
+{
+    return !strcmp(or_empty(node->domain), "com.microsoft") &&
+           !strcmp(or_empty(node->op_type), "Tokenizer");
+}
+
+/* Each attribute is one of those, and given once. */
+static int check_names(struct td_onnx_reader *r, const TdOnnx__Node *node, const char *const *right)
+{
+    unsigned given = 0;
+    for (size_t i = 0; i < node->n_attribute; i++) {
+        const char *name = or_empty(node->attribute[i]->name);
+        int k = 0;
+        while (right[k] && strcmp(right[k], name) != 0)
+            k++;
+        if (!right[k])
+            return td_onnx_wrong(r, "there is no attribute '%.60s' here", name);
+        if (given >> k & 1)
+            return td_onnx_wrong(r, "'%.60s' is given twice", name);
+        given |= 1U << k;
+    }
+    return 0;
+}
+
 /* The same letters in another case. A locale makes no difference here. */
 static int read_normalizer(struct td_onnx_reader *r, const TdOnnx__Node *node,
                            struct td_tokenizer *to)
 {
-    for (size_t i = 0; i < node->n_attribute; i++) {
+    static const char *const right[] = {"case_change_action", "is_case_sensitive", "locale",
+                                        "stopwords", NULL};
+    int err = check_names(r, node, right);
+    for (size_t i = 0; i < node->n_attribute && !err; i++) {
         const TdOnnx__Attribute *a = node->attribute[i];
         const char *name = or_empty(a->name);
         if (!strcmp(name, "stopwords") && a->n_strings)
-            return td_onnx_wrong(r, "StringNormalizer: stopwords: none are right here");
+            return td_onnx_wrong(r, "stopwords: none are right here");
         if (strcmp(name, "case_change_action") != 0)
             continue;
         to->letters = is_text(a, "LOWER")   ? TD_LETTERS_small
                       : is_text(a, "UPPER") ? TD_LETTERS_capital
                                             : TD_LETTERS_as_they_are;
         if (!to->letters && !is_text(a, "NONE"))
-            return td_onnx_wrong(r, "StringNormalizer: case_change_action: LOWER, UPPER or NONE "
-                                    "is right");
+            return td_onnx_wrong(r, "case_change_action: LOWER, UPPER or NONE is right");
     }
-    return 0;
+    return err;
 }
 
 static int read_tokenizer(struct td_onnx_reader *r, const TdOnnx__Node *node,
                           struct td_tokenizer *to)
 {
+    static const char *const right[] = {"mark",      "mincharnum", "pad_value", "separators",
+                                        "stopwords", "tokenexp",   NULL};
+    int err = check_names(r, node, right);
+    bool single = false;
     to->cuts = true;
-    int err = td_program_word(r->model, "", 0, &to->pad) ? td_onnx_no_memory(r) : 0;
+    to->shortest = 1;
+    if (!err && td_program_word(r->model, "", 0, &to->pad))
+        err = td_onnx_no_memory(r);
     for (size_t i = 0; i < node->n_attribute && !err; i++) {
         const TdOnnx__Attribute *a = node->attribute[i];
         const char *name = or_empty(a->name);
-        if (!strcmp(name, "tokenexp"))
-            err = read_pattern(r, &a->s, to);
-        else if (!strcmp(name, "mincharnum"))
+        if (!strcmp(name, "tokenexp")) {
+            single = is_text(a, ".");
+            err = td_onnx_pattern(r, &a->s, to);
+        } else if (!strcmp(name, "mincharnum")) {
             to->shortest = a->i;
-        else if (!strcmp(name, "pad_value"))
+        } else if (!strcmp(name, "pad_value")) {
             err = td_onnx_words(r, &a->s, 1, &to->pad);
-        else if (!strcmp(name, "mark") && a->i)
-            err = td_onnx_wrong(r, "Tokenizer: mark: 0 is right here");
-        else if (!strcmp(name, "separators") || !strcmp(name, "stopwords"))
-            err = td_onnx_wrong(r, "Tokenizer: %s: tokenexp alone is right here", name);
+        } else if (!strcmp(name, "mark") && a->i) {
+            err = td_onnx_wrong(r, "mark: 0 is right here");
+        } else if (!strcmp(name, "separators") || !strcmp(name, "stopwords")) {
+            err = td_onnx_wrong(r, "%s: tokenexp alone is right here", name);
+        }
     }
-    return err || to->n ? err : td_onnx_wrong(r, "Tokenizer: has no tokenexp");
+    if (!err && !to->n)
+        return td_onnx_wrong(r, "has no tokenexp");
+    if (!err && (to->shortest < 1 || (single && to->shortest > 1)))
+        return td_onnx_wrong(r, "mincharnum: %lld; %s is right", (long long)to->shortest,
+                             single ? "with tokenexp '.' only 1" : "1 or more");
+    return err;
 }
 
 /* Whether the node makes a list of a tensor of any shape. */
-static bool is_flat(const TdOnnx__Graph *graph, const TdOnnx__Node *node)
+static bool is_flat(const struct mentions *m, const TdOnnx__Node *node)
 {
-    if (strcmp(or_empty(node->op_type), "Reshape") != 0 || node->n_input != 2)
+    static const char minus_one[] = "\xff\xff\xff\xff\xff\xff\xff\xff";
+    if (!is_own(node) || strcmp(or_empty(node->op_type), "Reshape") != 0 || node->n_input != 2)
         return false;
-    for (size_t i = 0; i < graph->n_initializer; i++) {
-        const TdOnnx__Tensor *t = graph->initializer[i];
-        if (strcmp(or_empty(t->name), node->input[1]) != 0)
-            continue;
-        static const char minus_one[] = "\xff\xff\xff\xff\xff\xff\xff\xff";
-        return t->n_dims == 1 && t->dims[0] == 1 &&
-               ((t->n_int64_data == 1 && t->int64_data[0] == -1) ||
-                (t->has_raw_data && t->raw_data.len == 8 &&
-                 !memcmp(t->raw_data.data, minus_one, 8)));
-    }
-    return false;
+    const TdOnnx__Tensor *t = initializer(m, node->input[1]);
+    return t && t->n_dims == 1 && t->dims[0] == 1 &&
+           ((t->n_int64_data == 1 && t->int64_data[0] == -1) ||
+            (t->has_raw_data && t->raw_data.len == 8 && !memcmp(t->raw_data.data, minus_one, 8)));
 }
 
-/* The only reader of a name; NULL: there are others, or graphs in nodes, where one may stand. */
-static const TdOnnx__Node *reader_of(const TdOnnx__Graph *graph, const char *name)
+/* Takes the nodes out of the graph, whose input gets the name of what the last of them makes. */
+static void take_out(struct mentions *m, TdOnnx__Port *input, const struct mention *const *by,
+                     int n)
 {
-    const TdOnnx__Node *found = NULL;
-    for (size_t i = 0; i < graph->n_output; i++)
-        if (!strcmp(or_empty(graph->output[i]->name), name))
-            return NULL;
-    for (size_t i = 0; i < graph->n_node; i++) {
-        const TdOnnx__Node *node = graph->node[i];
-        for (size_t k = 0; k < node->n_attribute; k++)
-            if (node->attribute[k]->has_g)
-                return NULL;
-        for (size_t k = 0; k < node->n_input; k++)
-            if (!strcmp(node->input[k], name)) {
-                if (found || k)
-                    return NULL;
-                found = node;
-            }
+    for (int i = 0; i < n; i++) {
+        TdOnnx__Node *node = m->graph->node[by[i]->i];
+        char *name = input->name;
+        input->name = node->output[0];
+        node->output[0] = name;
+        m->gone[m->n_gone++] = node;
+        m->graph->node[by[i]->i] = NULL;
     }
-    return found;
 }
 
-/* Takes the node out of the graph, whose input gets the name of what the node makes. */
-static void take_out(struct td_onnx_reader *r, TdOnnx__Graph *graph, TdOnnx__Port *input,
-                     const TdOnnx__Node *node)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < graph->n_node; i++)
-        if (graph->node[i] != node)
-            graph->node[n++] = graph->node[i];
-        else {
-            TdOnnx__Node *gone = graph->node[i];
-            char *name = input->name;
-            input->name = gone->output[0];
-            gone->output[0] = name;
-            protobuf_c_message_free_unpacked(&gone->base, &r->memory);
-        }
-    graph->n_node = n;
-}
-
-static int read_input(struct td_onnx_reader *r, TdOnnx__Graph *graph, TdOnnx__Port *input,
+static int read_input(struct td_onnx_reader *r, struct mentions *m, TdOnnx__Port *input,
                       struct td_onnx_cut *cut)
 {
     struct td_tokenizer how = {0};
-    const TdOnnx__Node *node[3];
+    const struct mention *by[3];
+    const TdOnnx__Node *node = NULL;
     int n = 0, err = 0;
     bool normal = false;
-    for (const char *name = or_empty(input->name); !err && !how.cuts; name = node[n++]->output[0]) {
-        node[n] = reader_of(graph, name);
-        if (!node[n] || node[n]->n_output != 1)
+    const char *name = or_empty(input->name);
+    while (!how.cuts && (by[n] = reader_of(m, name))) {
+        node = m->graph->node[by[n]->i];
+        if (node->n_output != 1)
             break;
-        const char *op = or_empty(node[n]->op_type), *domain = or_empty(node[n]->domain);
-        bool own = !*domain || !strcmp(domain, "ai.onnx");
-        if (own && !how.flat && is_flat(graph, node[n])) {
+        if (!how.flat && is_flat(m, node)) {
             how.flat = true;
-        } else if (own && !normal && !strcmp(op, "StringNormalizer")) {
+        } else if (!normal && is_normalizer(node)) {
             normal = true;
-            err = read_normalizer(r, node[n], &how);
-        } else if (!strcmp(domain, "com.microsoft") && !strcmp(op, "Tokenizer")) {
-            err = read_tokenizer(r, node[n], &how);
+            err = read_normalizer(r, node, &how);
+        } else if (is_tokenizer(node)) {
+            err = read_tokenizer(r, node, &how);
         } else {
             break;
         }
+        if (err)
+            return td_onnx_in_node(r, node, err);
+        name = node->output[0];
+        n++;
     }
-    if (err || (!normal && !how.cuts))
-        return err;
+    if (!normal && !how.cuts)
+        return 0;
+    if (initializer(m, name))
+        return td_onnx_wrong(r, "'%.100s' is made twice", name);
     struct td_tokenizer *kept = td_program_alloc(r->model, sizeof *kept);
     cut->name = td_program_text(r->model, input->name, strlen(input->name));
     if (!kept || !cut->name)
         return td_onnx_no_memory(r);
     *kept = how;
     cut->how = kept;
-    for (int i = 0; i < n; i++)
-        take_out(r, graph, input, node[i]);
+    take_out(m, input, by, n);
     return 0;
+}
+
+/* Whether there may be tokenizers: the nodes are there, and no inner graphs, which may read any
+ * name. */
+static bool has_any(const TdOnnx__Graph *graph)
+{
+    bool has = false;
+    for (size_t i = 0; i < graph->n_node; i++) {
+        const TdOnnx__Node *node = graph->node[i];
+        has = has || is_normalizer(node) || is_tokenizer(node);
+        for (size_t k = 0; k < node->n_attribute; k++)
+            if (node->attribute[k]->has_g)
+                return false;
+    }
+    return has;
+}
+
+/* Closes the gaps in the graph. */
+static void finish(struct td_onnx_reader *r, struct mentions *m)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->graph->n_node; i++)
+        if (m->graph->node[i])
+            m->graph->node[n++] = m->graph->node[i];
+    m->graph->n_node = n;
+    for (size_t i = 0; i < m->n_gone; i++)
+        protobuf_c_message_free_unpacked(&m->gone[i]->base, &r->memory);
+    free(m->gone);
+    free(m->all);
 }
 
 int td_onnx_read_tokenizers(struct td_onnx_reader *r, TdOnnx__Graph *graph)
 {
-    int err = 0;
+    struct mentions m = {.graph = graph};
     r->cut = td_program_alloc(r->model, sizeof *r->cut * graph->n_input);
-    for (size_t i = 0; i < graph->n_input && r->cut && !err; i++) {
+    if (!r->cut)
+        return td_onnx_no_memory(r);
+    if (!has_any(graph))
+        return 0;
+    int err = read_mentions(r, &m);
+    for (size_t i = 0; i < graph->n_input && !err; i++) {
         const TdOnnx__Type *type = graph->input[i]->type;
         bool texts = type && type->tensor_type && type->tensor_type->elem_type == TD_ONNX_STRING;
         if (texts && *or_empty(graph->input[i]->name))
-            err = read_input(r, graph, graph->input[i], &r->cut[i]);
+            err = read_input(r, &m, graph->input[i], &r->cut[i]);
     }
-    return r->cut ? err : td_onnx_no_memory(r);
+    finish(r, &m);
+    return err;
 }

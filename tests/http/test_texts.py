@@ -155,16 +155,48 @@ class Texts(unittest.TestCase):
         reply = self.service.call("POST", "/v1/models/rows", {"timeout_ms": 1, "s": [line]})
         self.assertEqual((reply.status, "took longer than 1 ms" in reply.json["detail"]), (504, True), reply.body)
 
+    def test_left_in_place(self):
+        """Nodes that are no input's own: what else reads it, a default, an inner graph."""
+        cut = helper.make_node("Tokenizer", ["s"], ["t"], "cut", domain="com.microsoft", tokenexp="a", mincharnum=1)
+        size = helper.make_node("Size", ["t"], ["y"])
+        texts = lambda name: helper.make_tensor(name, 8, [1], [b"a"])
+        inner = helper.make_graph([helper.make_node("Identity", ["y"], ["b"])], "b", [], [models.port("b", [], "INT64")])
+        only = "node 'cut' (Tokenizer): is right only behind an input"
+        for word, nodes, constants in ((only, [cut, size, helper.make_node("Size", ["s"], ["z"])], []), (only, [cut, size], [texts("s")]), ("'t' is made twice", [cut, size], [texts("t")]),
+                                       (only, [helper.make_node("Identity", ["s"], ["i"]), helper.make_node("Tokenizer", ["i"], ["t"], "cut", domain="com.microsoft", tokenexp="a"), size], []),
+                                       (only, [cut, size, helper.make_node("If", ["c"], ["z"], then_branch=inner, else_branch=inner)], [helper.make_tensor("c", 9, [], [True])])):
+            graph = helper.make_graph(nodes, "g", [models.port("s", ["n"], "BYTES")], [models.port("y", [], "INT64")], constants)
+            sets = [helper.make_opsetid("", 19), helper.make_opsetid("com.microsoft", 1)]
+            reply = self.put("wrong", helper.make_model(graph, opset_imports=sets, ir_version=9).SerializeToString())
+            self.assertEqual((reply.status, word in reply.json["detail"]), (400, True), reply.json["detail"])
+
+    def test_many_inputs(self):
+        """Each has its reader looked up among all nodes' inputs."""
+        n = 20
+        flat = lambda i: [helper.make_node("Reshape", [f"s{i}", "one"], [f"f{i}"]), helper.make_node("Tokenizer", [f"f{i}"], [f"t{i}"], domain="com.microsoft", tokenexp="[a-z]+", mincharnum=1)]
+        nodes = [node for i in range(n) for node in flat(i)] + [helper.make_node("Size", [f"t{i}"], [f"y{i}"]) for i in range(n)]
+        graph = helper.make_graph(nodes, "g", [models.port(f"s{i}", ["n", 1], "BYTES") for i in range(n)], [models.port(f"y{i}", [], "INT64") for i in range(n)], [helper.make_tensor("one", 7, [1], [-1])])
+        sets = [helper.make_opsetid("", 19), helper.make_opsetid("com.microsoft", 1)]
+        reply = self.put("many", helper.make_model(graph, opset_imports=sets, ir_version=9).SerializeToString())
+        self.assertEqual([p["name"] for p in reply.json["inputs"]], [f"s{i}" for i in range(n)])
+        reply = self.service.call("POST", "/v1/models/many", {f"s{i}": [["a b"]] * (i % 3 + 1) for i in range(n)})
+        self.assertEqual(reply.json, {f"y{i}": 2 * (i % 3 + 1) for i in range(n)})
+
     def test_wrong_tokens(self):
-        for word, node in {"tokenexp": {"tokenexp": "(a|b)"}, "or classes of them": {"tokenexp": "a*"}, "at the end": {"tokenexp": "a*b"}, "up to 16": {"tokenexp": "a{99}"},
+        for word, node in {"(Tokenizer): mincharnum: 0; 1 or more": {"tokenexp": "a", "mincharnum": 0}, "mincharnum: 2; with tokenexp '.' only 1": {"tokenexp": ".", "mincharnum": 2},
+                           "no attribute 'mincharnu'": {"tokenexp": "a", "mincharnu": 1}, "tokenexp": {"tokenexp": "(a|b)"}, "or classes of them": {"tokenexp": "a*"}, "at the end": {"tokenexp": "a*b"}, "up to 16": {"tokenexp": "a{99}"},
                            "mark: 0": {"tokenexp": "a", "mark": 1}, "has no tokenexp": {"mincharnum": 1}, "alone is right": {"separators": [" "]}}.items():
             graph = helper.make_graph([helper.make_node("Tokenizer", ["s"], ["t"], domain="com.microsoft", **node), helper.make_node("Size", ["t"], ["y"])], "g",
                                       [models.port("s", ["n"], "BYTES")], [models.port("y", [], "INT64")])
             sets = [helper.make_opsetid("", 19), helper.make_opsetid("com.microsoft", 1)]
             reply = self.put("wrong", helper.make_model(graph, opset_imports=sets, ir_version=9).SerializeToString())
             self.assertEqual((reply.status, word in reply.json["detail"]), (400, True), reply.json["detail"])
-        stops = file([("StringNormalizer", ["x"], ["n"], {"stopwords": ["a"]}), ("Size", ["n"], ["y"], {})], [models.port("x", ["n"], "BYTES")], [models.port("y", [], "INT64")])
-        self.assertIn("stopwords", self.put("wrong", stops).json["detail"])
+        graph.node[0].attribute.extend([helper.make_attribute("tokenexp", exp) for exp in ("a", "b")])
+        del graph.node[0].attribute[:-2]
+        self.assertIn("'tokenexp' is given twice", self.put("wrong", helper.make_model(graph, opset_imports=sets, ir_version=9).SerializeToString()).json["detail"])
+        for word, attributes in {"(StringNormalizer): stopwords": {"stopwords": ["a"]}, "no attribute 'locales'": {"locales": "en"}}.items():
+            stops = file([("StringNormalizer", ["x"], ["n"], attributes), ("Size", ["n"], ["y"], {})], [models.port("x", ["n"], "BYTES")], [models.port("y", [], "INT64")])
+            self.assertIn(word, self.put("wrong", stops).json["detail"])
 
     def test_told(self):
         """By the protocol's name of the type, and Triton's."""
