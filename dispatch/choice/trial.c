@@ -28,11 +28,9 @@
 #define SHORT_NS 2000
 #define HOPELESS 3      /* a first run is stopped after this times the best, plus */
 #define SLACK_NS 500000 /* this for what a first run makes */
-#define FIRST_TELLS                                                                                \
-    16             /* a first run of this times the slack is not repeated: what it makes is        \
-                      little of it */
-#define TRIES 3    /* of a run that was kept off the CPU by others */
-#define EQUAL 1.03 /* rows within this of the best are equal: the first in the table is used */
+#define FIRST_TELLS 16  /* a first run of this times the slack is not repeated */
+#define TRIES 3         /* of a run that was kept off the CPU by others */
+#define EQUAL 1.03      /* rows within this of the best are equal: the first in the table is used */
 
 struct rival {
     const struct td_impl *row;
