@@ -6,10 +6,10 @@
 #include <string.h>
 
 #define TILE TD_REDUCE_TILE
-#define TOGETHER 64     /* elements of a row, up to which rows are folded together */
-#define NEAR (TILE / 2) /* bytes of rows that are computed at once; their operands fill the rest   \
-                         */
-#define NARROW 64       /* bytes of a row of columns, below which rows are folded abreast */
+#define TOGETHER 64 /* elements of a row, up to which rows are folded together */
+/* Bytes of rows that are computed at once; what they are computed from takes the rest. */
+#define NEAR (TILE / 2)
+#define NARROW 64 /* bytes of a row of columns, below which rows are folded abreast */
 
 /* How many rows of n elements fit in so many bytes, at least one. Of short rows they are multiples
  * of what is folded together, so that the order of a row's sum does not depend on this number. */
