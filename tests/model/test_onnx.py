@@ -118,6 +118,14 @@ class Right(unittest.TestCase):
                   {"axis": np.array(0)})
         self.assertEqual(RUN.run(m.SerializeToString(), [np.ones((0, 2), np.float32)])[0].shape, (0, 2))
 
+    def test_norms(self):
+        """FP16 need not hold the squares of a norm; where no axes are told to be none, it is of each element."""
+        x = np.array([[300, -400, 0], [0.5, -1.5, 2]], np.float16)
+        for axes, noop, wanted in (([1], 0, [[500], [2.549]]), ([], 0, [[500]]), ([], 1, np.abs(x))):
+            m = model([helper.make_node("ReduceL2", ["x", "axes"], ["y"], noop_with_empty_axes=noop)], [port("x", TensorProto.FLOAT16, [2, 3])],
+                      [port("y", TensorProto.FLOAT16)], {"axes": np.array(axes, np.int64)}, 18)
+            np.testing.assert_allclose(RUN.run(m.SerializeToString(), [x])[0], wanted, 1e-3)
+
     def test_scan(self):
         """Along any dimension, from either end."""
         draw = np.random.default_rng(5)

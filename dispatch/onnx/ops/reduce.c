@@ -57,9 +57,13 @@ void td_onnx_reduce_l1(struct td_onnx *n)
     reduce(n, "abs(data)", SUM, NULL);
 }
 
+/* Of floats by the norm, whose squares FP16 need not hold. */
 void td_onnx_reduce_l2(struct td_onnx *n)
 {
-    reduce(n, "mul(data, data)", SUM, "to.dtype(sqrt(data), kind)");
+    if (tensor_of(n, "data")->dtype & TD_FLOATS)
+        give(n, reduces(n) ? "linalg_vector_norm(data, 2, axes, keepdims)" : "abs(data)");
+    else
+        reduce(n, "mul(data, data)", SUM, "to.dtype(sqrt(data), kind)");
 }
 
 void td_onnx_reduce_sum_square(struct td_onnx *n)
