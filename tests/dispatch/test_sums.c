@@ -102,6 +102,7 @@ static void check(const char *format, const char *of, float *x, const struct sha
     int n = strstr(of, " b") ? 2 : 1;
     place(&args[0].value.tensor, shape);
     place(&args[1].value.tensor, shape);
+    ck_assert_ptr_nonnull(format); /* or gcc's sanitizers believe that it may be NULL */
     snprintf(whole, sizeof whole, format, of);
     snprintf(sum, sizeof sum, format, "t");
     for (int level = 0; level < 3; level++) {
