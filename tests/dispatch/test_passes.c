@@ -387,24 +387,14 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        test_norm,
-        test_norm_of_one_weight,
-        test_affine,
-        test_affine_without_end,
-        test_norm_of_the_height,
-        test_norm_of_no_weight,
-        test_fused,
-        test_posts_beside_readers,
-        test_products,
-        test_idioms, /* with post-ops of a convolution, which need AVX2: */
-        test_posts,
-        test_posts_keep_nan,
-        test_posts_without_library,
-        test_posts_of_two};
+        test_norm, test_norm_of_one_weight, test_affine, test_affine_without_end,
+        test_norm_of_the_height, test_norm_of_no_weight, test_fused, test_posts_beside_readers,
+        test_products, test_idioms,
+        /* with post-ops of a convolution, which need AVX2: */
+        test_posts, test_posts_keep_nan, test_posts_without_library, test_posts_of_two};
     struct td_cpu cpu; /* apart from the process's, which test_machine is the first to ask for */
     int err = td_cpu_detect(&cpu, &td_cpuid_native, NULL, &problem);
     size_t left = err || cpu.cpu_levels >> TD_ISA_avx2 & 1 ? 0 : 4;
-    if (left)
-        printf("not tried: the last four, which need AVX2\n");
+    fputs(left ? "not tried: the last four, which need AVX2\n" : "", stdout);
     return td_run_tests("passes", tests, sizeof tests / sizeof *tests - left);
 }
