@@ -51,7 +51,7 @@ static void judge(const struct td_call *call, const struct td_pool *pool,
                              a[2].in +
                          w.first + z * a[2].dilation,
                      max);
-    int64_t count = td_pool_count(pool, &d, &h, &w);
+    int64_t count = max ? 0 : td_pool_count(pool, &d, &h, &w);
     if (td_dtype_kind(in->dtype) != 'f')
         td_put_whole(out, i,
                      max           ? f.whole
