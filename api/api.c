@@ -149,7 +149,12 @@ static int judge_query(struct td_request *req)
         return *req->query ? judge_pretty(req) : 0;
     for (const char *at = req->query; *at; at += strcspn(at, "&"), at += *at == '&') {
         size_t n = strcspn(at, "=&");
-        const char *name = right ? right + 1 : "";
+        const char *name = right ? right + 1 : "", *again = at + strcspn(at, "&");
+        while (n && *again && (strncmp(++again, at, n) || !strchr("=&", again[n])))
+            again += strcspn(again, "&");
+        if (n && *again)
+            return td_api_problem(req, -EINVAL, "query: '%.*s' is given twice",
+                                  n < 60 ? (int)n : 60, at);
         while (*name && (strcspn(name, "&") != n || memcmp(name, at, n)))
             name += strcspn(name, "&") + (name[strcspn(name, "&")] == '&');
         if (!*name && n && (n != 6 || memcmp(at, "pretty", n) != 0))

@@ -23,12 +23,13 @@
 #include <unistd.h>
 
 #define MOST_BYTES (4 << 20)
+#define MOST_US 1e9      /* that a kernel may have taken */
 #define MOST_MACHINES 32 /* of which the last ones are kept */
 #define DEPTH 8
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the file and what follows */
 static long long written;                                /* changes(), the last time */
-static bool left_alone;                                  /* the file has another form */
+static struct td_problem left_alone; /* why the file is, which has another form; "": it is not */
 
 static long long changes(void)
 {
@@ -78,7 +79,7 @@ static int check_rows(const cJSON *measured, struct td_problem *problem)
         if (!cJSON_IsNumber(td_json_member(one, "row")) ||
             !cJSON_IsString(td_json_member(one, "kernel")) ||
             !cJSON_IsString(td_json_member(one, "level")) || !cJSON_IsNumber(us) ||
-            us->valuedouble < 0)
+            !(us->valuedouble >= 0 && us->valuedouble <= MOST_US))
             return wrong(problem, "measured: each has row, kernel, level and us");
         n++;
     }
@@ -203,7 +204,8 @@ int td_api_load_choices(struct td_service *service, void (*say)(const char *sent
         return -ENOMEM;
     pthread_mutex_lock(&lock);
     int err = read_tree(service->choices, arena, &json, &problem);
-    left_alone = err && err != -ENOENT;
+    if (err && err != -ENOENT)
+        left_alone = problem;
     if (!err)
         cJSON_ArrayForEach(machine, td_json_member(json.root, "machines"))
         {
@@ -221,12 +223,12 @@ int td_api_load_choices(struct td_service *service, void (*say)(const char *sent
         }
     written = changes();
     pthread_mutex_unlock(&lock);
-    if (left_alone)
+    if (*left_alone.text)
         snprintf(text, sizeof text,
                  "choices: %.300s is ignored, and will not be written: %.600s; remove it, or name "
                  "another",
                  service->choices, problem.text);
-    else if (!err && others && !taken)
+    else if (!err && others && !taken && !refused)
         snprintf(text, sizeof text,
                  "choices: %.300s has nothing that fits: it was measured by another version, CPU "
                  "or level than %s, oneDNN %s, %s, %s; what is measured here will stand beside it",
@@ -280,11 +282,10 @@ static void write_kind(void *arg, const struct td_measured *m, long long hits)
     td_write_close(w, '}');
 }
 
-/* The parts of other machines, as they stand in the file. */
-static void write_others(struct td_writer *w, const cJSON *root)
+/* The parts of other machines, as they stand in the file, but for the first ones. */
+static void write_others(struct td_writer *w, const cJSON *machines, int skipped)
 {
-    const cJSON *machines = td_json_member(root, "machines"), *machine;
-    int skipped = cJSON_GetArraySize(machines) - MOST_MACHINES + 1;
+    const cJSON *machine;
     cJSON_ArrayForEach(machine, machines)
     {
         char *text = skipped-- > 0 || is_this(machine) ? NULL : cJSON_PrintUnformatted(machine);
@@ -294,11 +295,11 @@ static void write_others(struct td_writer *w, const cJSON *root)
     }
 }
 
-static void write_all(struct td_writer *w, const cJSON *before)
+static void write_file(struct td_writer *w, const cJSON *machines, int skipped)
 {
     td_write_open(w, NULL, '{');
     td_write_open(w, "machines", '[');
-    write_others(w, before);
+    write_others(w, machines, skipped);
     td_write_open(w, NULL, '{');
     for (int i = 0; i < WORDS; i++)
         td_write_str(w, words[i], word(i));
@@ -311,13 +312,40 @@ static void write_all(struct td_writer *w, const cJSON *before)
     td_write_close(w, '}');
 }
 
+/* Whether read_tree will take it: there are bounds to what it reads. */
+static bool can_be_read(const struct td_writer *w)
+{
+    struct td_problem problem;
+    struct td_json json = {0};
+    bool can =
+        w->length <= MOST_BYTES && !td_json_parse(&json, w->text, w->length, DEPTH, &problem);
+    td_json_free(&json);
+    return can;
+}
+
+/* As many of the other machines' parts as can be read again, the last ones. */
+static void write_all(struct td_writer *w, struct td_arena *arena, const cJSON *before)
+{
+    const cJSON *machines = td_json_member(before, "machines");
+    int n = cJSON_GetArraySize(machines);
+    int skipped = n < MOST_MACHINES ? 0 : n - MOST_MACHINES + 1;
+    do {
+        td_write_init(w, arena, 65536);
+        write_file(w, machines, skipped);
+    } while (!w->failed && !can_be_read(w) && skipped++ < n);
+}
+
+/* Of a symbolic link, what it leads to is replaced. */
 static int replace(const char *path, const char *text, size_t n)
 {
-    char *made = td_file_beside(path, 0644, text, n);
-    int err = !made || rename(made, path) ? -errno : 0;
+    char *real = realpath(path, NULL);
+    const char *to = real ? real : path;
+    char *made = td_file_beside(to, 0644, text, n);
+    int err = !made || rename(made, to) ? -errno : 0;
     if (made && err)
         unlink(made);
     free(made);
+    free(real);
     return err;
 }
 
@@ -333,16 +361,16 @@ int td_api_keep_choices(struct td_service *service, struct td_problem *problem)
     pthread_mutex_lock(&lock);
     long long now = changes();
     int err = 0;
-    if (now != written && !left_alone) {
+    if (now != written && !*left_alone.text) {
         err = read_tree(service->choices, arena, &json, problem);
-        left_alone = err && err != -ENOENT;
+        if (err && err != -ENOENT)
+            left_alone = *problem;
     }
-    if (left_alone) {
-        err = td_problem_set(problem, EINVAL, "choices: %.300s is no file of choices, and stays",
-                             service->choices);
+    if (*left_alone.text) {
+        err = td_problem_set(problem, EINVAL, "choices: %.300s is not written, and stays: %.600s",
+                             service->choices, left_alone.text);
     } else if (now != written) {
-        td_write_init(&w, arena, 65536);
-        write_all(&w, err ? NULL : json.root);
+        write_all(&w, arena, err ? NULL : json.root);
         err = w.failed ? -ENOMEM : replace(service->choices, w.text, w.length);
         if (err)
             td_problem_set(problem, -err, "choices: %.300s cannot be written: %s", service->choices,

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #define MOST_THREADS 65536
+#define MOST_RATE 1e18 /* operations or bytes a second */
 
 int td_choices_check_peaks(const cJSON *peaks, struct td_problem *problem)
 {
@@ -19,7 +20,8 @@ int td_choices_check_peaks(const cJSON *peaks, struct td_problem *problem)
             return td_problem_set(problem, EINVAL, "peaks: each has threads, of 1 and more");
         for (int p = 0; p < TD_PEAKS; p++) {
             const cJSON *rate = td_json_member(one, td_peak_name((enum td_peak)p));
-            if (!cJSON_IsNumber(rate) || rate->valuedouble < 0)
+            if (!cJSON_IsNumber(rate) ||
+                !(rate->valuedouble >= 0 && rate->valuedouble <= MOST_RATE))
                 return td_problem_set(problem, EINVAL,
                                       "peaks: each has FP32, FP64, BF16, INT8, L1, L2, L3, memory");
         }

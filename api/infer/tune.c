@@ -52,6 +52,10 @@ int td_infer_tune(struct td_infer *in)
     struct td_request *req = in->req;
     if (in->meta)
         return td_api_problem(req, -EINVAL, "tune: the call leads to Meta, which runs nothing");
+    if (in->forced)
+        return td_api_problem(req, -EINVAL,
+                              "kernel: tune measures all kernels that take the call, and keeps the "
+                              "fastest");
     if (req->worker && td_worker_pool(req->worker) == in->pool) {
         measure(in, req->worker);
         return 0;

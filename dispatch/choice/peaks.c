@@ -300,8 +300,8 @@ bool td_bound_of(const struct td_work *work, enum td_dtype type, int threads,
     while (cache < 3 &&
            (work->bytes > (double)size[cache] * threads || peaks.rate[TD_PEAK_l1 + cache] <= 0))
         cache++;
-    double computing = work->operations / peaks.rate[peak_of(type, &peaks)];
-    double rate = peaks.rate[TD_PEAK_l1 + cache];
+    double computes = peaks.rate[peak_of(type, &peaks)], rate = peaks.rate[TD_PEAK_l1 + cache];
+    double computing = computes > 0 ? work->operations / computes : 0;
     double moving = rate > 0 ? work->bytes / rate : 0;
     bound->us = (computing > moving ? computing : moving) * 1e6;
     bound->by = bound->us < LEAST_US ? "overhead"

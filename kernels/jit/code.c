@@ -126,9 +126,15 @@ static int write_file(const char *name, const void *bytes, size_t n)
     char path[sizeof dump.folder + TD_LOOP_NAME + 64], made[sizeof path + 8];
     snprintf(path, sizeof path, "%s/%s", dump.folder, name);
     snprintf(made, sizeof made, "%s.part", path);
-    int fd = open(made, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+    /* O_NONBLOCK: a pipe that lies there must not be waited for. */
+    int fd = open(made, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0644);
     if (fd < 0)
         return -errno;
+    struct stat st;
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+        close(fd);
+        return -EEXIST;
+    }
     ssize_t written = write(fd, bytes, n);
     int err = written == (ssize_t)n ? 0 : written < 0 ? -errno : -ENOSPC;
     if (close(fd) && !err)

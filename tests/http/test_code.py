@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The code of compiled kernels, as GET /v1/kernels/{op}/code gives it; of generated loops it is test_kernels.py's."""
+import os
 import pathlib
 import re
 import shutil
@@ -95,6 +96,14 @@ class Code(service.ServiceTest):
             subprocess.run(["strip", "-o", bare, service.BINARY], check=True)
             with unittest.mock.patch.object(service, "BINARY", str(bare)), service.Service() as s:
                 self.problem(s.call("GET", "/v1/kernels/relu/code?kernel=ref"), 404, "stripped", "--strip")
+
+    def test_dump_into_a_pipe(self):
+        """A pipe that lies where a loop's code is to go is not waited for."""
+        with tempfile.TemporaryDirectory() as folder, service.Service("--dump-jit", folder) as s:
+            for level in ("avx2", "avx512"):
+                os.mkfifo(f"{folder}/000-mul+relu-{level}.bin.part")
+            reply = s.call("POST", "/v1/eval", {"expr": "relu(ones([64, 128]) * 2)"})
+            self.assertEqual(reply.status, 200)
 
 
 if __name__ == "__main__":

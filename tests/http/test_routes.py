@@ -263,6 +263,8 @@ class Routes(service.ServiceTest):
 
     def test_query_and_escapes(self):
         self.problem(self.service.call("GET", "/v1/isa?verbose=1&x=%zz"), 400, "verbose")
+        self.problem(self.service.call("GET", "/v1/kernels/relu/code?kernel=simd&loop=0&kernel=ref"), 400, "'kernel' is given twice")
+        self.problem(self.service.call("GET", "/v1/kernels/relu/code?kernels=1&kernel=ref"), 400, "'kernels' is no parameter")
         self.assertEqual(self.service.call("GET", "/v1/ops/%61dd").json["overloads"][0]["op"], "add")
         self.problem(self.service.call("GET", "/v1/ops/add%2fTensor"), 404)
 
