@@ -108,8 +108,8 @@ static const char *as_meant(struct td_arena *arena, const struct td_route *route
     return text;
 }
 
-/* Whether both begin with the same segment, as "/v1/eval" and "/v1/evaluate" do. A client's path may
- * be empty: "GET ?a=1". */
+/* Whether both begin with the same segment, as "/v1/eval" and "/v1/evaluate" do. A client's path
+ * may be empty: "GET ?a=1". */
 static bool same_prefix(const char *path, const char *pattern)
 {
     if (*path != '/')

@@ -3,6 +3,7 @@
  * the key to 0 first. The time of the last use is the number of kinds added until then. */
 #include "dispatch/choice/kinds.h"
 
+#include "dispatch/choice/hash.h"
 #include "dispatch/choice/tune.h"
 
 #include <math.h>
@@ -11,8 +12,8 @@
 
 #define SETS 256
 #define WAYS 8
-#define COUNTED 64 /* operators whose hits and misses are counted; there are some ten */
-#define SHARE 20   /* measuring takes at most 1 / SHARE of the time between two evictions */
+#define COUNTED 1024 /* operators whose hits and misses are counted: more than there are */
+#define SHARE 20     /* measuring takes at most 1 / SHARE of the time between two evictions */
 
 static struct set {
     _Alignas(64) _Atomic uint64_t key[WAYS]; /* 0: free */
@@ -25,7 +26,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_llong kinds, measured, evicted, postponed, asked;
 
 /* By operator: the hits of kinds that were evicted, and selections without an entry. An operator
- * claims an element once; it is found by linear search, as there are some ten. */
+ * claims an element once, the first free one from its hash on. */
 static struct count {
     _Atomic(const struct td_op *) op;
     atomic_llong gone_hits, misses;
@@ -57,10 +58,12 @@ static int find(const struct set *set, uint64_t key)
 /* The operator's counts, which are claimed if need be; NULL: there are too many operators. */
 static struct count *count_of(const struct td_op *op)
 {
+    uint64_t hash = td_hash(0, (uintptr_t)op);
     for (int i = 0; i < COUNTED; i++) {
+        struct count *c = &counts[(hash + (uint64_t)i) % COUNTED];
         const struct td_op *found = NULL;
-        if (atomic_compare_exchange_strong(&counts[i].op, &found, op) || found == op)
-            return &counts[i];
+        if (atomic_compare_exchange_strong(&c->op, &found, op) || found == op)
+            return c;
     }
     return NULL;
 }

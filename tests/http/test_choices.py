@@ -96,6 +96,19 @@ class Choices(service.ServiceTest):
         self.assertEqual(reply.status, 400)
         self.assertIn("measures all", reply.json["detail"])
 
+    def test_counts_of_many_operators(self):
+        """Of each operator that was tuned, the misses are counted."""
+        tuned, body = 0, {"inputs": [{"name": "self", "shape": [64], "datatype": "FP32"}]}
+        for told in self.service.call("GET", "/v1/ops").json["ops"]:
+            if tuned > 90:
+                break
+            op = told if isinstance(told, str) else told["op"]
+            if self.service.call("POST", f"/v1/kernels/{op}/tune", body).status == 200:
+                tuned += 1
+                overloads = self.service.call("GET", f"/v1/kernels/{op}").json["overloads"]
+                self.assertGreater(sum(overload["choices"]["misses"] for overload in overloads), 0, op)
+        self.assertGreater(tuned, 64)
+
     def test_tune_in_another_pool(self):
         """A request that must wait for it keeps its own time limit."""
         if len(os.sched_getaffinity(0)) < 2:
