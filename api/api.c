@@ -141,6 +141,15 @@ static bool is_told(const struct td_request *req)
     return req->route->handler == td_api_ops_get || req->route->handler == td_api_models_get;
 }
 
+/* Whether the query has another parameter with the name of n bytes that begins at name. */
+static bool is_repeated(const char *name, size_t n)
+{
+    const char *next = strchr(name, '&');
+    while (next && (strncmp(next + 1, name, n) || !strchr("=&", next[1 + n])))
+        next = strchr(next + 1, '&');
+    return next;
+}
+
 /* The query has the parameters that follow the '?' of the route's pattern, and pretty. */
 static int judge_query(struct td_request *req)
 {
@@ -149,10 +158,8 @@ static int judge_query(struct td_request *req)
         return *req->query ? judge_pretty(req) : 0;
     for (const char *at = req->query; *at; at += strcspn(at, "&"), at += *at == '&') {
         size_t n = strcspn(at, "=&");
-        const char *name = right ? right + 1 : "", *again = at + strcspn(at, "&");
-        while (n && *again && (strncmp(++again, at, n) || !strchr("=&", again[n])))
-            again += strcspn(again, "&");
-        if (n && *again)
+        const char *name = right ? right + 1 : "";
+        if (n && is_repeated(at, n))
             return td_api_problem(req, -EINVAL, "query: '%.*s' is given twice",
                                   n < 60 ? (int)n : 60, at);
         while (*name && (strcspn(name, "&") != n || memcmp(name, at, n)))

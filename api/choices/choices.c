@@ -23,13 +23,13 @@
 #include <unistd.h>
 
 #define MOST_BYTES (4 << 20)
-#define MOST_US 1e9      /* that a kernel may have taken */
+#define MOST_US 1e9      /* the longest time of a kernel that is read */
 #define MOST_MACHINES 32 /* of which the last ones are kept */
 #define DEPTH 8
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the file and what follows */
 static long long written;                                /* changes(), the last time */
-static struct td_problem left_alone; /* why the file is, which has another form; "": it is not */
+static struct td_problem left_alone; /* why the file is not written; empty text: it is */
 
 static long long changes(void)
 {

@@ -56,9 +56,7 @@ static int run_operator(struct td_infer *in, struct td_worker *worker)
     in->run.stop = worker ? stop_of(in) : NULL;
     in->run.node = worker ? td_worker_numa_node(worker) : td_pool_home_node(in->pool);
     in->begin_ns = in->ran_inline ? 0 : td_now_ns();
-    const struct td_stop *before = td_stop_obey(in->run.stop); /* it may wait for measuring */
     int err = td_run_select(&in->run, &scratch_bytes);
-    td_stop_obey(before);
     if (!err && whole && scratch_bytes &&
         !(scratch = td_arena_alloc(in->req->arena, scratch_bytes)))
         err = td_problem_set(&in->run.problem, ENOMEM, "no memory for the kernel's scratch");

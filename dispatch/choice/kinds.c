@@ -210,10 +210,8 @@ struct td_choices td_choices_of(const struct td_op *op)
 {
     struct of_op of = {.op = op};
     td_choices_visit(sum, &of);
-    for (int i = 0; i < COUNTED; i++)
-        if (atomic_load(&counts[i].op) == op) {
-            of.all.hits += atomic_load(&counts[i].gone_hits);
-            of.all.misses += atomic_load(&counts[i].misses);
-        }
+    struct count *c = count_of(op);
+    of.all.hits += c ? atomic_load(&c->gone_hits) : 0;
+    of.all.misses = c ? atomic_load(&c->misses) : 0;
     return of.all;
 }

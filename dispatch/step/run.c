@@ -203,6 +203,9 @@ int td_run_select(struct td_run *run, size_t *scratch)
     }
     td_run_release(run);
     td_step_release(&run->step);
+    const struct td_stop *before = td_stop_obeyed;
+    if (run->stop) /* it may wait while another thread measures kernels */
+        td_stop_obey(run->stop);
     int err = select_row(run, scratch);
     if (!err && (run->parts || run->strided)) {
         err = run->options.alloc
@@ -216,6 +219,7 @@ int td_run_select(struct td_run *run, size_t *scratch)
         else
             *scratch = td_step_scratch(run->step);
     }
+    td_stop_obey(before);
     if (err)
         td_run_release(run);
     return err;

@@ -126,7 +126,7 @@ static int write_file(const char *name, const void *bytes, size_t n)
     char path[sizeof dump.folder + TD_LOOP_NAME + 64], made[sizeof path + 8];
     snprintf(path, sizeof path, "%s/%s", dump.folder, name);
     snprintf(made, sizeof made, "%s.part", path);
-    /* O_NONBLOCK: a pipe that lies there must not be waited for. */
+    /* Without O_NONBLOCK, open() of a FIFO blocks until another process reads it. */
     int fd = open(made, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0644);
     if (fd < 0)
         return -errno;

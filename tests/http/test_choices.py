@@ -99,10 +99,9 @@ class Choices(service.ServiceTest):
     def test_counts_of_many_operators(self):
         """Of each operator that was tuned, the misses are counted."""
         tuned, body = 0, {"inputs": [{"name": "self", "shape": [64], "datatype": "FP32"}]}
-        for told in self.service.call("GET", "/v1/ops").json["ops"]:
+        for op in dict.fromkeys(told["op"] for told in self.service.call("GET", "/v1/ops").json["ops"]):
             if tuned > 90:
                 break
-            op = told if isinstance(told, str) else told["op"]
             if self.service.call("POST", f"/v1/kernels/{op}/tune", body).status == 200:
                 tuned += 1
                 overloads = self.service.call("GET", f"/v1/kernels/{op}").json["overloads"]
