@@ -19,7 +19,6 @@
 #include <time.h>
 
 #define LOSES TD_BENCH_LOSES
-#define UNSEEN_NS 200 /* no loss: it is less than half of what finding the kernel takes */
 #define SLICE_NS 100000
 #define ROUNDS 4
 #define MOST_ROUNDS 48 /* before a default is believed to lose */
@@ -165,7 +164,7 @@ static struct rival *best_of(struct sweep *s)
 
 static bool is_behind(const struct rival *own, const struct rival *other)
 {
-    return own->ns > LOSES * other->ns && own->ns > other->ns + UNSEEN_NS;
+    return own->ns > LOSES * other->ns && own->ns > other->ns + TD_BENCH_UNSEEN_NS;
 }
 
 static bool loses(struct sweep *s)

@@ -118,13 +118,13 @@ static void say_extremes(struct td_page *page)
     fputs("</p>", page->to);
 }
 
-/* How long peers take, by the plan: a line a peer. */
+/* Each peer's time divided by the plan's: a line a peer. */
 static void show_peers(struct td_page *page)
 {
     static struct dots dots;
     struct td_dots lines[8];
     struct td_chart chart = {
-        .title = "Time of others, by the time of our plan",
+        .title = "Other runtimes' time divided by our plan's",
         .means = "A dot a network, on a logarithmic scale: right of 1 our plan is the "
                  "faster one. The stroke is the geometric mean.",
         .unit = " x",

@@ -213,12 +213,12 @@ static void try_work(struct pools *p)
             write_entry(p, &p->entry[i]);
         td_write_close(w, ']');
         td_write_close(w, '}');
-        say_ratio(p, "two tasks at once, by one after another on one thread", rate_of(p, TWO),
-                  rate_of(p, ONE));
-        say_ratio(p, "two tasks at once, by one after another on a team", rate_of(p, TWO),
-                  rate_of(p, TEAM));
-        say_ratio(p, "a batch split over two workers, by a team", rate_of(p, SPLIT),
-                  rate_of(p, TEAM));
+        say_ratio(p, "rate of two tasks at once divided by that of one after another on one thread",
+                  rate_of(p, TWO), rate_of(p, ONE));
+        say_ratio(p, "rate of two tasks at once divided by that of one after another on a team",
+                  rate_of(p, TWO), rate_of(p, TEAM));
+        say_ratio(p, "rate of a batch split over two workers divided by that on a team",
+                  rate_of(p, SPLIT), rate_of(p, TEAM));
     }
     for (int i = 0; i < p->n; i++)
         td_times_free(&p->entry[i].setting.times);

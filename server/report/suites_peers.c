@@ -107,8 +107,9 @@ static void write_times(struct td_suites *s, int row, int team)
         td_write_int(w, "networks", n);
         td_write_num(w, "geomean", td_report_digits(exp(sum / n)));
         td_write_close(w, '}');
-        snprintf(what, sizeof what, "%s %s: its time by the plan's, geometric mean",
-                 s->peers.peer[i].name, s->peers.peer[i].version);
+        snprintf(what, sizeof what,
+                 "%s %s: its time divided by the plan's, geometric mean of %d networks",
+                 s->peers.peer[i].name, s->peers.peer[i].version, n);
         td_report_say(s->r, row, what, "times", exp(sum / n));
     }
 }

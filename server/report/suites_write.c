@@ -191,7 +191,7 @@ static void write_costs(struct td_suites *s)
     if (n)
         td_report_say(s->r, 3, "a plan is made in, on average", "ms", plan_ms / n);
     if (weighed)
-        td_report_say(s->r, 3, "memory of a run call by call, by the plan's, geometric mean",
+        td_report_say(s->r, 3, "memory of a run call by call divided by the plan's, geometric mean",
                       "times", exp(bytes / weighed));
 }
 

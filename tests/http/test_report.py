@@ -68,7 +68,8 @@ DATA = { # of each row
                                                in_use={"type": "boolean"}, missing={"type": ["string", "null"]})),
     "NUM-7": closed(xcr0={"type": "string", "pattern": "^0x[0-9a-f]+$"},
                     features={"type": "object", "minProperties": 39, "additionalProperties": {"type": "boolean"}}),
-    "NUM-8": closed(cells=WHOLE, limit={"const": 1.05}, by_type=many(datatype=NAME, **TALLY), by_size=many(elements=NAME, **TALLY),
+    "NUM-8": closed(cells=WHOLE, limit={"const": 1.05}, unseen_ns={"const": 200}, within_strictly=WHOLE,
+                    by_type=many(datatype=NAME, **TALLY), by_size=many(elements=NAME, **TALLY),
                     worst=closed(ratio={"type": "number", "minimum": 1}, cell={"type": ["string", "null"]})),
     "NUM-9": closed(works=many(work=NAME, what=NAME, settings=many(
         shape=NAME, what=NAME, pinned={"type": "boolean"}, tasks_at_once=WHOLE, threads_a_task=WHOLE, **RATES))),
@@ -213,6 +214,8 @@ class Report(unittest.TestCase):
                 self.assertAlmostEqual(one["share"], one["within"] / one["cells"], delta=1e-5)
         within = {split: sum(one["within"] for one in data[split]) for split in ("by_type", "by_size")}
         self.assertEqual(within["by_type"], within["by_size"])
+        self.assertLessEqual(data["within_strictly"], sum(one["within"] for one in data["by_type"]))
+        self.assertGreater(data["within_strictly"], data["cells"] / 2)
         self.assertEqual(data["worst"]["ratio"] == 1, within["by_type"] == data["cells"])
 
     def test_rates(self): # NUM-9 NUM-11
