@@ -8,10 +8,10 @@ A tag is a row's id ("ISA-10") in a comment in a test or directly before it: a C
 a unittest case, or the header of a script that is a test as a whole. Only tests that ./check
 runs count: those in meson's list of tests, and those that Check's main adds. A tag anywhere else is an
 error. For a row without a test, tests/rows_without_test.txt has the reason, or names what replaces the
-test. The last column names the row's mutants (tests/mutants/): changes of the program that break the row, and
+test. tests/rows_titles.txt says what each row is about. The last column names the row's mutants (tests/mutants/): changes of the program that break the row, and
 that its test must notice; `./check rows` tries them. Without --check, rows.py writes the table; with it, rows.py
 fails if the table is stale or a row is missing. tests/rows_in_another_shape.txt says what a user gets for rows that the
-project gives in another shape than the list; it stands behind the table. BUILD is a build folder without sanitizers [build/].
+project gives in another shape than the list; it stands behind the table, and tests/http/test_rows.py runs its commands. BUILD is a build folder without sanitizers [build/].
 """
 import argparse
 import ast
@@ -27,25 +27,33 @@ import named
 
 TESTS = pathlib.Path(__file__).resolve().parent
 TABLE, REASONS, SHAPES = TESTS / "rows.md", TESTS / "rows_without_test.txt", TESTS / "rows_in_another_shape.txt"
+TITLES = TESTS / "rows_titles.txt"
 FAMILIES = {"ISA": 37, "DSP": 41, "RT": 40, "IND": 49, "JIT": 45, "NUM": 12} # and how many rows each has
 TAG = re.compile(r"\b(?:ISA|DSP|RT|IND|JIT|NUM)-\d+\b")
-SHAPE = re.compile(r"([A-Z]+-\d+): (\S.*); `([^`]+)`") # a row, what a user gets, the command that shows it
+SHAPE = re.compile(r"([A-Z]+-\d+): (\S.*); `([^`]+)` shows `([^`]+)`") # a row, what a user gets, a command, parts of its output
 CHECK_TEST = re.compile(r"^START_TEST\((\w+)\).*?^END_TEST", re.DOTALL | re.MULTILINE)
 
 
 def files_run(build):
-    """Scripts that meson's tests start, and the sources of their programs."""
+    """The script that each of meson's tests starts, and the sources of its programs."""
     info = build / "meson-info"
     if not info.is_dir():
         sys.exit(f"rows: {build} is no build folder; meson setup build")
     targets = {target["id"]: target for target in json.loads((info / "intro-targets.json").read_text())}
-    files = set()
+    files = {}
     for test in json.loads((info / "intro-tests.json").read_text()):
-        files.update(pathlib.Path(word).resolve() for word in test["cmd"])
+        of_test = files.setdefault(test["name"], set())
+        of_test.update((build / word).resolve() for word in test["cmd"])
         for target in test["depends"]:
             for group in targets[target]["target_sources"]:
-                files.update(pathlib.Path(source).resolve() for source in group.get("sources", []))
+                of_test.update(pathlib.Path(source).resolve() for source in group.get("sources", []))
     return files
+
+
+def is_older(build):
+    """Whether the build folder was configured before the list of tests was last changed."""
+    configured = (build / "meson-info/intro-tests.json").stat().st_mtime
+    return any(path.stat().st_mtime > configured for path in TESTS.parent.rglob("meson.build") if path.parts[-2] != "build")
 
 
 def in_c(text):
@@ -109,13 +117,15 @@ TRIED = [ # a reader, a text, and the tests of its tags
 ]
 
 TRIED_SHAPES = [ # lines of tests/rows_in_another_shape.txt, and how many are wrong
-    ("# of all\nRT-1: so; `c`\nRT-2: so; not so; `c`", 0), ("RT-1: so", 1), ("RT-1: ; `c`", 1), ("RT-1: so; ``", 1), ("RT-1: so; `c` d", 1),
-    ("RT-2: so; `c`\nRT-1: so; `c`", 1), ("RT-1: so; `c`\nRT-1: so; `c`", 1), ("RT-3: so; `c`\nRT-4: so; `c`\n", 2), ("\n", 1)]
+    ("# of all\nRT-1: so; `c` shows `d`\nRT-2: so; not so; `c` shows `d`", 0), ("RT-1: so", 1), ("RT-1: ; `c` shows `d`", 1),
+    ("RT-1: so; `` shows `d`", 1), ("RT-1: so; `c`", 1), ("RT-1: so; `c` shows `d` d", 1),
+    ("RT-2: so; `c` shows `d`\nRT-1: so; `c` shows `d`", 1), ("RT-1: so; `c` shows `d`\nRT-1: so; `c` shows `d`", 1),
+    ("RT-3: so; `c` shows `d`\nRT-4: so; `c` shows `d`\n", 2), ("\n", 1)]
 
 
 def collect(build):
     """The tests of each row, and what is wrong with tags."""
-    run, rows, wrong = files_run(build), {}, []
+    run, rows, wrong = set().union(*files_run(build).values()), {}, []
     for path in sorted(TESTS.rglob("*")):
         if path.suffix not in READERS or path == pathlib.Path(__file__).resolve():
             continue
@@ -128,19 +138,20 @@ def collect(build):
     return rows, wrong
 
 
-def reasons():
-    lines = REASONS.read_text().splitlines() if REASONS.exists() else []
+def by_row(path):
+    """{row: text} of a file of lines `ROW: text`."""
+    lines = path.read_text().splitlines() if path.exists() else []
     return dict(line.split(": ", 1) for line in lines if line and not line.startswith("#"))
 
 
 def other_shapes(text, rows, all_rows):
-    """[(row, what a user gets, command)], and what is wrong with the lines."""
+    """[(row, what a user gets, command, parts of its output)], and what is wrong with the lines."""
     shapes, wrong, last = [], [], -1
     for number, line in enumerate(text.splitlines(), 1):
         if not line.startswith("#"):
             found, where = SHAPE.fullmatch(line), f"tests/{SHAPES.name}:{number}: "
             if not found:
-                wrong.append(where + "is no `ROW: text; command in backquotes`")
+                wrong.append(where + "is no `ROW: text; command in backquotes shows parts of its output in backquotes`")
             elif found[1] not in all_rows:
                 wrong.append(where + f"there is no row {found[1]}")
             elif found[1] not in rows:
@@ -153,34 +164,35 @@ def other_shapes(text, rows, all_rows):
     return shapes, wrong
 
 
-def render(rows, without, all_rows, mutants, shapes):
+def render(rows, without, all_rows, mutants, shapes, titles):
     names = {}
     for mutant in mutants:
         names.setdefault(mutant.row, []).append(f"`{mutant.name}`")
     bare = [row for row in all_rows if row in rows and row not in names]
     lines = ["# Rows and their tests", "",
-             "`tests/rows.py` writes this table from the tags in the tests, and `./check style` compares it. Rows are those of the",
-             "project's feature list: ISA (levels of the CPU), DSP (dispatch), RT (pools and tasks), IND (fusion and vector code), JIT",
-             "(kernels and generated code) and NUM (measurements). A mutant is a small change of the program that breaks the row",
-             "(`tests/mutants/`); the row's test must fail with it, which `./check rows` tries.", "",
+             "A row is a feature that one of five other systems has, and which the project took on: ISA (levels of the CPU, after IPEX),",
+             "DSP (dispatch, after PyTorch), RT (pools and tasks, after IPEX's runtime), IND (fusion and vector code, after Inductor), JIT",
+             "(kernels and generated code, after Paddle) and NUM (measurements). The table says which test covers each row. A mutant is a",
+             "small change of the program that breaks the row (`tests/mutants/`); the row's test must fail with it, which `./check rows`",
+             "tries. `tests/rows.py` writes the table from the tags in the tests, and `./check style` compares it.", "",
              f"{len(rows)} rows have a test, and {len(rows) - len(bare)} of these have a mutant. Tested rows without a mutant: {', '.join(bare) or 'none'}.", "",
-             "| row | test, or the reason why there is none | mutant |", "| --- | --- | --- |"]
+             "| row | feature | test, or the reason why there is none | mutant |", "| --- | --- | --- | --- |"]
     for row in all_rows:
         said = "<br>".join(f"`{test}`" for test in sorted(rows.get(row, []))) or without.get(row)
-        lines.append(f"| {row} | {said or 'MISSING'} | {'<br>'.join(names.get(row, [])) or ('none' if row in rows else '')} |")
+        lines.append(f"| {row} | {titles.get(row)} | {said or 'MISSING'} | {'<br>'.join(names.get(row, [])) or ('none' if row in rows else '')} |")
     lines += ["", "## Rows in another shape", "",
-              "The feature list tells of five other systems, and often how each does something. These rows do what theirs are for in another",
-              "way: the line says what a user gets instead, and a command that shows it, of a server as `tensord serve` starts it with the model",
-              "`digits` put and asked twice as README.md has it, in the project's folder. The row's test above covers it. Behind \"not here\"",
-              f"stands what a user does not get. There are {len(shapes)} such rows.", ""]
-    lines += [f"- **{row}**: {said}. `{command}`" for row, said, command in shapes]
+              "The other systems often have a feature in a way of their own. These rows do what theirs are for in another way: the line says",
+              "what a user gets instead, and a command that shows it, with parts of what it prints. `tests/http/test_rows.py` runs each on",
+              "a server as `tensord serve` starts it, with the model `digits` put and asked twice as README.md has it, in the project's folder.",
+              f"Behind \"not here\" stands what a user does not get. There are {len(shapes)} such rows.", ""]
+    lines += [f"- **{row}, {titles.get(row)}**: {said}. `{command}` shows `{shown}`" for row, said, command, shown in shapes]
     return "\n".join(lines) + "\n"
 
 
 def claimed():
     """The tests of each row that has some, as the table has them."""
     cells = (line.split(" | ") for line in TABLE.read_text().splitlines() if TAG.match(line[2:]))
-    return {cell[0][2:]: re.findall("`([^`]+)`", cell[1]) for cell in cells if cell[1].startswith("`")}
+    return {cell[0][2:]: re.findall("`([^`]+)`", cell[2]) for cell in cells if cell[2].startswith("`")}
 
 
 def main():
@@ -193,19 +205,22 @@ def main():
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
     all_rows = [f"{family}-{number}" for family, count in FAMILIES.items() for number in range(1, count + 1)]
-    (rows, wrong), without = collect(arguments.build), reasons()
+    (rows, wrong), without, titles = collect(arguments.build), by_row(REASONS), by_row(TITLES)
     try:
         mutants = named.read()
     except named.Wrong as error:
         sys.exit(f"rows: {error}")
     shapes, wrong_shapes = other_shapes(SHAPES.read_text(), rows, all_rows)
-    text = render(rows, without, all_rows, mutants, shapes)
+    text = render(rows, without, all_rows, mutants, shapes, titles)
     wrong += wrong_shapes
     wrong += named.stale(mutants, rows)
     wrong += [f"tests/rows.md: {row} has neither a test nor a reason"
               for row in all_rows if row not in rows and row not in without]
     wrong += [f"tests/rows_without_test.txt: {row} has a test" for row in without if row in rows]
-    wrong += [f"there is no row {row}" for row in [*rows, *without] if row not in all_rows]
+    wrong += [f"there is no row {row}" for row in [*rows, *without, *titles] if row not in all_rows]
+    wrong += [f"tests/rows_titles.txt: {row} has no title" for row in all_rows if row not in titles]
+    if wrong and is_older(arguments.build):
+        wrong.append(f"rows: {arguments.build} was configured before a meson.build was changed: build it, and look again")
     if not arguments.check:
         TABLE.write_text(text)
     elif not TABLE.exists() or TABLE.read_text() != text:

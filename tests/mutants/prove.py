@@ -3,9 +3,9 @@
 
 Applies the named mutants (named.py) one at a time in a copy of the tree (build-mutants/rows), builds what the mutant's test
 needs and runs only that test, which must have passed there without the mutant. It selects a Check test by TENSORD_TEST
-(tests/run_tests.h), and a method of a unittest case by its name. The verdicts: `noticed`, the test failed, or took more than
-LONGER times as long as before; `ALIVE`, it passed or was skipped; `WRONG`, the mutant does not build, or its test does not pass
-without it. -v shows how the tests failed. The exit status is 1 if a mutant is ALIVE or WRONG; rows without a mutant are listed
+(tests/run_tests.h), and a method of a unittest case by its name. The verdicts: `noticed`, the test itself failed, twice, or ended by
+a signal, or took more than LONGER times as long as before and more than LEAST_SECONDS; `ALIVE`, it passed or was skipped; `WRONG`,
+the mutant does not build, its test does not pass without it, or something else failed than the test that is named. -v shows how the tests failed. The exit status is 1 if a mutant is ALIVE or WRONG; rows without a mutant are listed
 and counted. Only one run at a time may use a copy; --copy NAME uses another one.
 """
 import argparse
@@ -34,18 +34,30 @@ def case_of(path, method):
     raise named.Wrong(f"{path} has no {method}")
 
 
+def is_its_own(test, said):
+    """Whether a test's output says that the test failed, and not what it needs: a module, a folder, a server."""
+    where, _, method = test.partition(" ")
+    if where.endswith(".c"):
+        return not method or bool(re.search(rf"[:.]{method}:", said)) or "Checks:" not in said # by a signal
+    return not method or bool(re.search(rf"^(FAIL|ERROR): {method}\b", said, re.M))
+
+
+TRIED = [ # a test, an output, whether it is its own failure
+    ("kernels/test_a.c test_b", "0%: Checks: 1, Failures: 1, Errors: 0\na.c:5:F:core:test_b:0: no\n", True),
+    ("kernels/test_a.c test_b", "0%: Checks: 1, Failures: 0, Errors: 1\na.c:5:E:core:test_c:0: no\n", False),
+    ("kernels/test_a.c test_b", "", True),
+    ("http/test_a.py test_b", "FAIL: test_b (__main__.A.test_b)\n", True),
+    ("http/test_a.py test_b", "ERROR: setUpClass (__main__.A)\n", False),
+    ("http/test_a.py test_b", "ModuleNotFoundError: No module named 'numpy'\n", False),
+]
+assert all(is_its_own(test, said) == own for test, said, own in TRIED), TRIED
+
+
 class Prover:
     def __init__(self, tree):
         self.tree, self.took = tree, {}
-        self.sources = {} # of each test of meson's
-        by_id = {target["id"]: target for target in tree.made.values()}
-        for name, test in tree.tests.items():
-            found = {str((tree.build / word).resolve()) for word in test["cmd"]}
-            for target in test["depends"]:
-                found.update(str(pathlib.Path(source).resolve()) for group in by_id[target]["target_sources"]
-                             for source in group.get("sources", []))
-            self.sources[name] = found
-        self.files = {id: [name for name, target in tree.made.items() if target["id"] == id] for id in by_id}
+        self.sources = table.files_run(tree.build)
+        self.files = {target["id"]: target["filename"] for target in tree.made.values()}
 
     @functools.cache
     def command(self, test, meson, arguments):
@@ -56,7 +68,7 @@ class Prover:
         for name, found in self.tree.tests.items():
             words = [str(word) for word in found["cmd"]]
             named_so = name == meson or not meson and (where.endswith((".py", ".sh")) or arguments or words[1:] in ([], [suite]))
-            if str(path.resolve()) not in self.sources[name] or not named_so:
+            if path.resolve() not in self.sources[name] or not named_so:
                 continue
             env, last = dict(found["env"]), []
             if method and path.suffix == ".py":
@@ -81,6 +93,8 @@ class Prover:
         state, said = self.tree.run(command, env, seconds)
         if state == "passed" and "TENSORD_TEST" in env and not re.search(r"^100%: Checks: [1-9]", said, re.M):
             state = "not there" # a name that none has
+        if state == "failed" and not is_its_own(by.test, said):
+            raise named.Wrong(f"{by.test} did not fail, but what ran before it: {said.strip().splitlines()[-1:]}")
         return state, said
 
     def before(self, by):
@@ -109,6 +123,8 @@ class Prover:
                 state, said = self.run(by, seconds)
                 if state in ("passed", "skipped", "not there"):
                     return "ALIVE", f"{by.test} {state}"
+                if state == "failed" and self.run(by, seconds)[0] == "passed":
+                    raise named.Wrong(f"{by.test} failed once, and then passed")
                 heard += said if state == "failed" else f"no end within {seconds} s\n"
             return "noticed", heard
         finally:
