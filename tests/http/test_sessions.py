@@ -22,6 +22,8 @@ X = np.ones((2, 4), np.float32)
 
 
 class Sessions(stateful.SessionTest):
+    args = ("--tune", "off") # kernels that round differently may be the fastest in two servers
+
     # ---- what is state ----
 
     def test_pairs(self):
@@ -220,7 +222,7 @@ class Sessions(stateful.SessionTest):
         head = json.loads(file.body[8:8 + int.from_bytes(file.body[:8], "little")])
         self.assertEqual(head["__metadata__"], {"model": hashlib.sha256(stateful.cell()).hexdigest(), "step": "5"})
         self.right(self.infer("cell", {"input": inputs[0]}, "t")) # which the others do not see
-        with Service() as other:
+        with Service(*self.args) as other:
             self.assertEqual(other.call("PUT", "/v1/models/cell", stateful.cell()).status, 201)
             headers = {"Content-Type": "application/x-safetensors"}
             self.assertEqual(other.call("PUT", self.path("cell", "moved") + "?ttl_s=9", file.body, headers).json["step"], 5)
