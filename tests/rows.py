@@ -53,7 +53,7 @@ def files_run(build):
 def is_older(build):
     """Whether the build folder was configured before the list of tests was last changed."""
     configured = (build / "meson-info/intro-tests.json").stat().st_mtime
-    return any(path.stat().st_mtime > configured for path in TESTS.parent.rglob("meson.build") if path.parts[-2] != "build")
+    return any(path.stat().st_mtime > configured for path in TESTS.rglob("meson.build"))
 
 
 def in_c(text):

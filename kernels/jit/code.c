@@ -2,6 +2,7 @@
  * look. */
 #include "kernels/jit/code.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -45,8 +46,8 @@ void td_loop_refused(const char *why)
     int i = 0;
     while (i < TD_REASONS && td_loop_reasons[i] != why)
         i++;
-    if (i < TD_REASONS)
-        atomic_fetch_add_explicit(&refusals[i], 1, memory_order_relaxed);
+    assert(i < TD_REASONS);
+    atomic_fetch_add_explicit(&refusals[i], 1, memory_order_relaxed);
 }
 
 long long td_loop_refusals(enum td_loop_reason reason)

@@ -62,8 +62,8 @@ struct td_loops {
 /* Since the start. Any thread may ask. */
 struct td_loops td_loops(void);
 
-/* Counts calls that were computed together and are no generated loop. why: one of the reasons;
- * NULL, or any other text, is not counted. */
+/* Counts calls that were computed together and are no generated loop. why: one of the reasons
+ * (TD_WHY). */
 void td_loop_refused(const char *why);
 long long td_loop_refusals(enum td_loop_reason reason);
 

@@ -16,8 +16,8 @@
  * in the order in which the rows of reduce_rows.h do: of whole vectors behind the last round the
  * first total takes all, and the second one what is less than a vector. Such a loop has no guards,
  * as a round that is done again would be summed up in another order. */
-#ifndef TD_KERNELS_LOOP_H
-#define TD_KERNELS_LOOP_H
+#ifndef TD_KERNELS_JIT_LOOP_H
+#define TD_KERNELS_JIT_LOOP_H
 
 #include <stdbool.h>
 #include <stddef.h>

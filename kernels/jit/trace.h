@@ -1,8 +1,8 @@
 /* kernels/lanes.h over the builder of generated loops: a vector of lanes is a node's number, and
  * formulas, whose text follows unchanged, write programs in place of computing. What is built here
  * has FMA. Include in one file alone, which sets td_tracing to the loop that is built. */
-#ifndef TD_KERNELS_TRACE_H
-#define TD_KERNELS_TRACE_H
+#ifndef TD_KERNELS_JIT_TRACE_H
+#define TD_KERNELS_JIT_TRACE_H
 
 #include "kernels/jit/loop.h"
 
@@ -141,7 +141,7 @@ TD_INLINE V L_toward(V a, V b)
 /* What has no form in these primitives has none here. */
 TD_INLINE V td_trace_call(V x)
 {
-    td_tracing->why = "a formula calls a function";
+    td_tracing->why = TD_WHY(function);
     return x;
 }
 #define TD_TRACE_CALL_1(name)                                                                      \

@@ -135,8 +135,9 @@ struct td_fusion *td_fusion_make(const struct td_fused *calls, int n, int thread
     struct td_point_running running = td_point_ready(&w, flops, threads);
     bool few = td_numel(w.out) < least;
     const char *why_rows = few ? TD_WHY(few) : td_point_generate(&w);
-    td_loop_refused(why_rows);
-    if (reduces && !why_rows)
+    if (why_rows)
+        td_loop_refused(why_rows);
+    else if (reduces)
         generate_sums(to, &w, inside);
     if (f) {
         f->walk = w;

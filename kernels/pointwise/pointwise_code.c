@@ -174,7 +174,7 @@ static void tell(struct td_loop *l, const void *arg)
         td_loop_node(l, TD_LOOP_total, 0, at[*w->summed], -1, -1);
         for (int k = 0; k < l->n_nodes && !l->why; k++)
             if (l->node[k].op == TD_LOOP_guard)
-                l->why = "its formulas have rare cases, and it sums them up";
+                l->why = TD_WHY(rare);
     }
 }
 

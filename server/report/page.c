@@ -167,12 +167,12 @@ static void show_top(struct td_page *page)
             td_page_digits(td_report_number(machine, "load_after"), after));
     fputs("<ul class='tiles'>", page->to);
     show_tile(page, "NUM-3", "all suites",
-              "as fast by its plan as call by call is a network, on one thread");
+              "the speed of a network by its plan, over that call by call, on one thread");
     show_tile(page, "NUM-2", "all suites", "the same on all threads");
     show_tile(page, "NUM-4", "inference", "of the kernels in plans are vectorised");
-    show_tile(page, "NUM-8", "cells", "of calls get a kernel within 5 % of the fastest");
+    show_tile(page, "NUM-8", "cells", "of calls get a kernel within 5 % or 0.2 us of the fastest");
     show_tile(page, "NUM-10", "a direct call",
-              "for a call that the program makes itself, of four floats");
+              "for a call from inside the program, an addition of four floats");
     show_tile(page, "NUM-11", "an addition of four floats, binary: requests a second over 64",
               "additions a second over HTTP, 64 connections, client on the same CPUs");
     fputs("</ul></header>\n", page->to);

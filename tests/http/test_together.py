@@ -321,6 +321,7 @@ class Together(service.ServiceTest):
                 (self.service, "relu(a * 2)", {"a": self.draw(9)}, "it has few elements"),
                 (self.service, "relu(a * 2)", {"a": big["a"].astype(np.float64)}, "not all of it is FP32"),
                 (self.service, "relu(a * b)", {"a": self.draw(2000, 3), "b": self.draw(2000, 1)}, "its rows are short"),
+                (self.service, "relu(tan(a) * 2)", big, "a formula calls a function"),
                 (self.service, "relu(" + " * ".join(many) + ")", many, "it reads and writes more tensors than there are registers for"),
                 (self.plain, "relu(a * 2)", big, "generating code is switched off")):
             before = self.refusals(s)
