@@ -114,20 +114,6 @@ static int find_route(struct td_request *req)
     return no_route(req, path);
 }
 
-/* pretty, which every route has: alone, or true, false, 1 or 0. */
-static int judge_pretty(struct td_request *req)
-{
-    static const char *const right[] = {"", "true", "false", "1", "0"};
-    const char *value;
-    int err = td_api_query(req, "pretty", &value);
-    for (size_t i = 0; value && i < sizeof right / sizeof *right; i++)
-        if (!strcmp(value, right[i]))
-            return 0;
-    return err || !value
-               ? err
-               : td_api_problem(req, -EINVAL, "pretty: must be true or false, or stand alone");
-}
-
 /* Whether the route is one of our own that run something: its query has parameters of the call. */
 static bool is_call(const struct td_request *req)
 {
@@ -154,8 +140,9 @@ static bool is_repeated(const char *name, size_t n)
 static int judge_query(struct td_request *req)
 {
     const char *right = strchr(req->route->pattern, '?');
+    bool pretty; /* api/web/finish.c obeys it */
     if (is_call(req))
-        return *req->query ? judge_pretty(req) : 0;
+        return *req->query ? td_api_query_flag(req, "pretty", &pretty) : 0;
     for (const char *at = req->query; *at; at += strcspn(at, "&"), at += *at == '&') {
         size_t n = strcspn(at, "=&");
         const char *name = right ? right + 1 : "";
@@ -172,7 +159,7 @@ static int judge_query(struct td_request *req)
                 : is_told(req)         ? "; POST computes it, with its arguments in a JSON body"
                                        : "");
     }
-    return *req->query ? judge_pretty(req) : 0;
+    return *req->query ? td_api_query_flag(req, "pretty", &pretty) : 0;
 }
 
 /* Inference-Header-Content-Length: bytes of JSON before the binary tensors. */

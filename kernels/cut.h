@@ -13,7 +13,7 @@ static inline int td_rule_cut(struct td_call *call, const struct td_value *v, co
         return 0;
     return td_refuse(
         call,
-        "%s: is %g, of which no INT64 is the whole part; a number that has one is right "
+        "%s: is %.15g, of which no INT64 is the whole part; a number that has one is right "
         "for tensors of whole numbers",
         name, v->f);
 }

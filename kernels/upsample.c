@@ -16,7 +16,8 @@ static int rule_size(struct td_call *call, int dims, int d, int64_t in, int fact
     }
     double factor = td_upsample_factor(call, dims, factors, d), size = (double)in * factor;
     if (!(factor > 0) || !(size >= 1 && size < 0x1p62))
-        return td_refuse(call, "scale_factors: %g makes %g of %lld elements; 1 and up is right",
+        return td_refuse(call,
+                         "scale_factors: %.15g makes %.15g of %lld elements; 1 and up is right",
                          factor, floor(size), (long long)in);
     *out = td_size_of_real(size);
     return 0;

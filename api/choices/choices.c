@@ -16,6 +16,7 @@
 #include "dispatch/choice/tune.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -237,6 +238,12 @@ int td_api_load_choices(struct td_service *service, void (*say)(const char *sent
         snprintf(text, sizeof text,
                  "choices: %d of %d in %.300s are ignored: their operators have other kernels here",
                  refused, refused + taken, service->choices);
+    else if (td_tuned().kinds < taken)
+        snprintf(text, sizeof text,
+                 "choices: %" PRId64
+                 " of the %d kinds of calls in %.300s are known; for the others there "
+                 "was no room",
+                 td_tuned().kinds, taken, service->choices);
     else
         snprintf(text, sizeof text, "choices: %d kinds of calls are known from %.300s", taken,
                  service->choices);
@@ -329,8 +336,9 @@ static void write_all(struct td_writer *w, struct td_arena *arena, const cJSON *
     const cJSON *machines = td_json_member(before, "machines");
     int n = cJSON_GetArraySize(machines);
     int skipped = n < MOST_MACHINES ? 0 : n - MOST_MACHINES + 1;
+    td_write_init(w, arena, 65536);
     do {
-        td_write_init(w, arena, 65536);
+        w->length = 0, w->comma = false; /* in the same memory */
         write_file(w, machines, skipped);
     } while (!w->failed && !can_be_read(w) && skipped++ < n);
 }

@@ -4,6 +4,7 @@
 #include "api/infer/call.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -136,7 +137,7 @@ void td_infer_write_model(const struct td_infer *in, struct td_writer *w, const 
     td_write_bool(w, "eager", in->eager);
     td_write_int(w, "threads", in->run.call.threads);
     td_write_bool(w, "inline", in->ran_inline);
-    td_write_num(w, "estimate_us", td_infer_model_cost(in) * 1e6);
+    td_write_us(w, "estimate_us", llround(td_infer_model_cost(in) * 1e9));
     td_write_int(w, "calls", in->figures.calls);
     td_write_us(w, "kernel_us", in->figures.kernel_ns);
     td_write_int(w, "most_bytes", (int64_t)in->figures.most_bytes);

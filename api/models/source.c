@@ -78,16 +78,21 @@ static int answer_after(struct td_request *req, struct td_response *res, struct 
 
 int td_api_models_source(struct td_request *req, struct td_response *res)
 {
-    const char *assembly, *after;
-    int err = td_api_query(req, "asm", &assembly);
+    const char *after;
+    bool assembly;
+    int err = td_api_query_flag(req, "asm", &assembly);
     err = err ? err : td_api_query(req, "after", &after);
+    if (!err && after && assembly)
+        err = td_api_problem(req, -EINVAL,
+                             "asm: a plan between passes has no code; asm or after, one "
+                             "of them, is right");
     if (err)
         return err;
     struct td_served *served = td_models_find(req->service->models, req->var[0]);
     if (!served)
         return td_api_no_model(req);
     err = after ? answer_after(req, res, served->model, after)
-                : answer(req, res, served->model, assembly && strcmp(assembly, "0") != 0);
+                : answer(req, res, served->model, assembly);
     td_served_unref(&served);
     return err;
 }

@@ -59,3 +59,37 @@ int td_api_query(struct td_request *req, const char *name, const char **value)
     }
     return 0;
 }
+
+int td_api_query_number(struct td_request *req, const char *name, long long least, long long most,
+                        long long otherwise, long long *number)
+{
+    const char *text;
+    int err = td_api_query(req, name, &text);
+    *number = otherwise;
+    if (err || !text)
+        return err;
+    errno = 0;
+    *number = strtoll(text, NULL, 10);
+    if (!*text || text[strspn(text, "0123456789")] || errno || *number < least || *number > most)
+        return td_api_problem(req, -EINVAL,
+                              "%s: '%.20s' is not right; a whole number from %lld to "
+                              "%lld is",
+                              name, text, least, most);
+    return 0;
+}
+
+int td_api_query_flag(struct td_request *req, const char *name, bool *flag)
+{
+    static const char *const right[] = {"", "true", "1", "false", "0"};
+    const char *value;
+    int err = td_api_query(req, name, &value);
+    *flag = false;
+    for (int i = 0; value && i < 5; i++)
+        if (!strcmp(value, right[i])) {
+            *flag = i < 3;
+            return 0;
+        }
+    return err || !value
+               ? err
+               : td_api_problem(req, -EINVAL, "%s: must be true or false, or stand alone", name);
+}

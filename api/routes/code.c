@@ -63,18 +63,14 @@ static bool serves(const struct td_handle *handle, const char *name, const struc
 
 /* The loop that is asked for, else the one that was made last; -1: there is none, and the response
  * says so. */
-static int find_loop(struct td_request *req, const struct td_handle *handle, const char *asked,
+static int find_loop(struct td_request *req, const struct td_handle *handle,
                      struct td_loop_view *view)
 {
     struct td_loop_view v;
-    char *end = NULL;
-    long wanted = asked ? strtol(asked, &end, 10) : -1;
+    long long wanted;
     int found = -1, made = 0;
-    if (asked && (*end || !*asked || wanted < 0 || wanted >= TD_LOOP_KEPT)) {
-        td_api_problem(req, -EINVAL, "loop: '%.20s' is no loop's number; from 0 to %d is right",
-                       asked, TD_LOOP_KEPT - 1);
+    if (td_api_query_number(req, "loop", 0, TD_LOOP_KEPT - 1, -1, &wanted))
         return -1;
-    }
     for (int i = 0; td_loop_at(i, &v); i++) {
         if (!v.run || !serves(handle, req->var[0], &v))
             continue;
@@ -86,7 +82,7 @@ static int find_loop(struct td_request *req, const struct td_handle *handle, con
     }
     if (found < 0 && made)
         td_api_problem(req, -ENOENT,
-                       "loop: %ld has no code with %.60s in it; GET /v1/kernels/"
+                       "loop: %lld has no code with %.60s in it; GET /v1/kernels/"
                        "%.60s lists those that have",
                        wanted, req->var[0], req->var[0]);
     else if (found < 0)
@@ -99,10 +95,10 @@ static int find_loop(struct td_request *req, const struct td_handle *handle, con
 }
 
 static int send_loop(struct td_request *req, struct td_response *res,
-                     const struct td_handle *handle, const char *asked)
+                     const struct td_handle *handle)
 {
     struct loop loop;
-    loop.number = find_loop(req, handle, asked, &loop.view);
+    loop.number = find_loop(req, handle, &loop.view);
     return loop.number < 0
                ? -ENOENT
                : send_code(req, res, loop.view.code, loop.view.bytes, print_loop, &loop);
@@ -206,7 +202,7 @@ int td_api_kernels_code(struct td_request *req, struct td_response *res)
                               "simd@AVX2",
                               datatype ? "datatype" : "function");
     if (!kernel)
-        return send_loop(req, res, handle, loop);
+        return send_loop(req, res, handle);
     if (loop)
         return td_api_problem(req, -EINVAL,
                               "loop: is generated code, and kernel compiled code; "

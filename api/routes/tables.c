@@ -2,6 +2,7 @@
  * computed from it, and schemas. */
 #include "api/routes/routes.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -152,7 +153,8 @@ int td_api_dispatch_keyset(struct td_request *req, struct td_response *res)
     if (names && (err = parse_names(req, names, &keys)))
         return err;
     char *end = NULL;
-    if (bits && ((keys = strtoull(bits, &end, 0)) & ~TD_KEYSET_FULL || *end || !*bits))
+    if (bits && ((keys = strtoull(bits, &end, 0)) & ~TD_KEYSET_FULL || *end ||
+                 !isdigit((unsigned char)*bits)))
         return td_api_problem(req, -EINVAL,
                               "bits: '%.40s' is no set of keys; at most 0x%" PRIx64 " is", bits,
                               TD_KEYSET_FULL);

@@ -121,24 +121,6 @@ int td_api_sessions_get(struct td_request *req, struct td_response *res)
     return bulk ? td_api_hand_over(req) : err;
 }
 
-/* A whole number from the query; otherwise where it is not there. */
-static int read_number(struct td_request *req, const char *name, long long least, long long most,
-                       long long otherwise, long long *number)
-{
-    const char *text;
-    char *end;
-    int err = td_api_query(req, name, &text);
-    *number = otherwise;
-    if (err || !text)
-        return err;
-    errno = 0;
-    *number = strtoll(text, &end, 10);
-    if (end == text || *end || errno || *number < least || *number > most)
-        return td_api_problem(req, -EINVAL, "%s: must be a whole number from %lld to %lld", name,
-                              least, most);
-    return 0;
-}
-
 int td_api_sessions_list(struct td_request *req, struct td_response *res)
 {
     const char *after;
@@ -150,7 +132,7 @@ int td_api_sessions_list(struct td_request *req, struct td_response *res)
         return td_api_no_model(req);
     td_served_unref(&served);
     int err = td_api_query(req, "after", &after);
-    if (err || (err = read_number(req, "limit", 1, LISTED, 100, &limit)))
+    if (err || (err = td_api_query_number(req, "limit", 1, LISTED, 100, &limit)))
         return err;
     struct td_session_group *groups;
     int n_groups = td_sessions_groups(req->service->sessions, req->arena, &groups);
@@ -272,7 +254,8 @@ static int put(struct td_request *req, struct td_response *res, const char *name
     const char *any = NULL;
     bool file = td_api_is_type(req, "application/x-safetensors");
     int err = order.served ? 0 : td_api_no_model(req);
-    if (!err && (err = read_number(req, "ttl_s", 1, TD_SESSION_MOST_TTL_S, 0, &order.ttl_s)) == 0)
+    if (!err &&
+        (err = td_api_query_number(req, "ttl_s", 1, TD_SESSION_MOST_TTL_S, 0, &order.ttl_s)) == 0)
         err = td_api_query(req, "any", &any);
     if (err) {
         td_served_unref(&order.served);
@@ -357,7 +340,7 @@ int td_api_sessions_delete(struct td_request *req, struct td_response *res)
         .viewer = td_access_viewer(req), .model = req->var[0], .name = req->var[1]};
     if (!removal)
         return td_api_problem(req, -ENOMEM, "no memory for the request");
-    int err = read_number(req, "wait_ms", 0, 1000000000, 0, &removal->wait_ms);
+    int err = td_api_query_number(req, "wait_ms", 0, 1000000000, 0, &removal->wait_ms);
     if (err)
         return err;
     removal->req = req;

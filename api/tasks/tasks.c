@@ -96,7 +96,8 @@ static int read_wait(struct td_request *req, int64_t *ns)
     if (err || !text)
         return err;
     double seconds = strtod(text, &end);
-    if (end == text || *end || !(seconds >= 0 && seconds <= WAIT_MAX))
+    if (text[strspn(text, "0123456789.")] || end == text || *end ||
+        !(seconds >= 0 && seconds <= WAIT_MAX))
         return td_api_problem(req, -EINVAL, "wait: must be a number of seconds from 0 to %d",
                               WAIT_MAX);
     *ns = (int64_t)(seconds * 1e9);

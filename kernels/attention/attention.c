@@ -45,7 +45,7 @@ static int check_types(struct td_call *call)
     if (mask && call->arg[CAUSAL].i)
         return td_refuse(call, "attn_mask: must not be given when is_causal is true");
     if (td_scalar(&call->arg[DROPOUT]) != 0)
-        return td_refuse(call, "dropout_p: is %g; 0 is right, nothing is trained here",
+        return td_refuse(call, "dropout_p: is %.15g; 0 is right, nothing is trained here",
                          td_scalar(&call->arg[DROPOUT]));
     return 0;
 }

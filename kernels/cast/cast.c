@@ -61,7 +61,7 @@ static int rule_inference(struct td_call *call)
     if (err)
         return err;
     if (!(p >= 0 && p <= 1))
-        return td_refuse(call, "p: is %g; from 0 to 1 is right", p);
+        return td_refuse(call, "p: is %.15g; from 0 to 1 is right", p);
     if (train->kind == TD_KIND_none || train->i)
         return td_refuse(call, "train: chance plays no part here; False is right");
     if (strstr(call->op->schema, "(Tensor, Tensor)")) {

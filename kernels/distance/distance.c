@@ -44,7 +44,8 @@ int64_t td_distance_at(const struct td_distance *d, const struct td_tensor *of, 
 
 static int rule_p(struct td_call *call, int i)
 {
-    return call->arg[i].f >= 0 ? 0 : td_refuse(call, "p: is %g; 0 and up is right", call->arg[i].f);
+    return call->arg[i].f >= 0 ? 0
+                               : td_refuse(call, "p: is %.15g; 0 and up is right", call->arg[i].f);
 }
 
 static int rule_pairs(struct td_call *call)

@@ -83,7 +83,7 @@ static int rule_shaped(struct td_call *call)
         otherwise = value->kind == TD_KIND_float ? TD_f32 : TD_bool;
     err = err ? err : typed(call, otherwise);
     if (!err && value && !holds(call->out[0].dtype, value))
-        return td_refuse(call, "fill_value: %g is beyond what %s can hold", td_scalar(value),
+        return td_refuse(call, "fill_value: %.15g is beyond what %s can hold", td_scalar(value),
                          td_dtype_name(call->out[0].dtype));
     return err;
 }
@@ -126,9 +126,9 @@ static int rule_arange(struct td_call *call)
         return td_refuse(call, "step: start, end and step must be finite, and step not 0");
     double n = count(&p, real);
     if (n < 0)
-        return td_refuse(call,
-                         "step: %g leads from %g away from %g; one of the other sign is right",
-                         td_scalar(p.step), td_scalar(p.start), td_scalar(p.end));
+        return td_refuse(
+            call, "step: %.15g leads from %.15g away from %.15g; one of the other sign is right",
+            td_scalar(p.step), td_scalar(p.start), td_scalar(p.end));
     if (n >= 0x1p62)
         return td_refuse(call, "end: the result would be too large to be counted");
     call->out[0].rank = 1;

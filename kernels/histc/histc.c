@@ -20,9 +20,9 @@ static int rule(struct td_call *call)
     if (bins < 1 || bins > INT32_MAX)
         return td_refuse(call, "bins: is %lld; from 1 to %d is right", (long long)bins, INT32_MAX);
     if (!isfinite(min) || !isfinite(max) || min > max)
-        return td_refuse(call,
-                         "min, max: are %g and %g in %s; finite, and min not above max, is right",
-                         min, max, td_dtype_name(call->arg[0].tensor.dtype));
+        return td_refuse(
+            call, "min, max: are %.15g and %.15g in %s; finite, and min not above max, is right",
+            min, max, td_dtype_name(call->arg[0].tensor.dtype));
     call->out[0] =
         (struct td_tensor){.dtype = call->arg[0].tensor.dtype, .rank = 1, .shape = {bins}};
     call->n_out = 1;

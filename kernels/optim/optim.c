@@ -115,24 +115,41 @@ static int rule_rows(struct td_call *call)
                          shape);
 }
 
+/* A rate, which PyTorch's optimizers take from 0 on. */
+static int rule_rate(struct td_call *call, int i, const char *name)
+{
+    double x = call->arg[i].f;
+    return x >= 0 ? 0 : td_refuse(call, "%s: is %.15g; 0 and up is right", name, x);
+}
+
 static int rule_number(struct td_call *call, int i, const char *name)
 {
     double x = call->arg[i].f;
     return x >= 0 && x < 1
                ? 0
-               : td_refuse(call, "%s: is %g; from 0 up to, but not, 1 is right", name, x);
+               : td_refuse(call, "%s: is %.15g; from 0 up to, but not, 1 is right", name, x);
 }
 
 static int rule_adam(struct td_call *call)
 {
     int err = rule_number(call, BETA1, "beta1");
     err = err ? err : rule_number(call, BETA2, "beta2");
+    err = err ? err : rule_rate(call, LR, "lr");
+    err = err ? err : rule_rate(call, DECAY, "weight_decay");
+    err = err ? err : rule_rate(call, EPS, "eps");
     if (!err && call->arg[STEP].i < 0)
         return td_refuse(call,
                          "step: is %lld; this step's number, 1 of the first one, is right, or 0 "
                          "where lr is corrected for it already",
                          (long long)call->arg[STEP].i);
     return err;
+}
+
+static int rule_sgd(struct td_call *call)
+{
+    int err = rule_rate(call, SGD_LR, "lr");
+    err = err ? err : rule_rate(call, MOMENTUM, "momentum");
+    return err ? err : rule_rate(call, SGD_DECAY, "weight_decay");
 }
 
 static int rule(struct td_call *call)
@@ -149,7 +166,7 @@ static int rule(struct td_call *call)
                   : td_rule_shape(call, STATES + i, names[i], "self's", self->rank, self->shape);
     }
     err = err ? err : rule_rows(call);
-    err = err || sgd ? err : rule_adam(call);
+    err = err ? err : sgd ? rule_sgd(call) : rule_adam(call);
     if (err)
         return err;
     for (int i = 0; i <= states; i++) {
@@ -169,8 +186,10 @@ static int check(const struct td_call *call)
     for (int64_t i = 0; rows && i < rows->shape[0]; i++) {
         int64_t row = td_get_whole(rows, i);
         if (row < 0 || row >= all)
-            return td_refuse(call, "rows: element %lld is %lld; from 0 to %lld is right",
-                             (long long)i, (long long)row, (long long)all - 1);
+            return all ? td_refuse(call, "rows: element %lld is %lld; from 0 to %lld is right",
+                                   (long long)i, (long long)row, (long long)all - 1)
+                       : td_refuse(call, "rows: element %lld is %lld, but self has no rows",
+                                   (long long)i, (long long)row);
     }
     return 0;
 }

@@ -90,7 +90,7 @@ static int rule_states(struct td_call *call)
                          (long long)call->arg[LAYERS].i);
     if (call->arg[TRAIN].i && call->arg[DROPOUT].f != 0)
         return td_refuse(call,
-                         "dropout: is %g; in training 0 is right, for nothing is dropped "
+                         "dropout: is %.15g; in training 0 is right, for nothing is dropped "
                          "here",
                          call->arg[DROPOUT].f);
     struct td_recurrent r = td_recurrent_of(call);

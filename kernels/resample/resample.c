@@ -124,8 +124,8 @@ static int rule(struct td_call *call)
         int64_t in = call->arg[0].tensor.shape[d + 2], out = call->out[0].shape[d + 2];
         double f = td_upsample_factor(call, family->dims, factors_of(call), d);
         if (f > 0 && 1 / f > 4 * ((double)in / (double)out + 1))
-            err = td_refuse(call, "scales: %g does not make %lld of %lld elements, nor nearly", f,
-                            (long long)out, (long long)in);
+            err = td_refuse(call, "scales: %.15g does not make %lld of %lld elements, nor nearly",
+                            f, (long long)out, (long long)in);
     }
     return err;
 }

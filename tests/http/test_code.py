@@ -86,6 +86,8 @@ class Code(service.ServiceTest):
                                       ("function=x", 400, "?kernel="), ("kernel=ref&datatype=FP31", 400, "FP31"),
                                       ("kernel=ref&function=no_such", 404, "td_pointwise_ref", "no_such")):
             self.problem(self.service.call("GET", f"/v1/kernels/relu/code?{query}"), status, *words)
+        for loop in ("%201", "%2B1", "-1", "1x", "", "1.0", "99999999999999999999"):
+            self.problem(self.service.call("GET", f"/v1/kernels/relu/code?loop={loop}"), 400, "loop")
         for op, kernel, word in (("mm", "onednn", "ONEDNN_JIT_DUMP=1"), ("cast", "simd@AVX512_FP16", "absent")):
             if any((c["kernel"], c["level"]) == (kernel.partition("@")[0], kernel.partition("@")[2] or c["level"]) for c in candidates(self.service, op)):
                 self.problem(self.service.call("GET", f"/v1/kernels/{op}/code?kernel={kernel}"), 404, word)

@@ -22,6 +22,8 @@ class Index(service.ServiceTest):
                  ("index_select", {"self": TABLE, "index": WRONG}, {"dim": 0}),
                  ("index_select", {"self": TABLE, "index": WRONG - 1}, {"dim": 0}),
                  ("embedding", {"weight": TABLE, "indices": WRONG}, {}),
+                 ("index_select", {"self": TABLE[:, :0], "index": WRONG}, {"dim": 0}), # of no elements, as PyTorch refuses it
+                 ("embedding", {"weight": TABLE[:, :0], "indices": WRONG}, {}),
                  ("take", {"self": TABLE, "index": np.array([-21])}, {}),
                  ("index", {"self": TABLE, "indices.1": np.array([-5])}, {}),
                  ("index_put", {"self": TABLE, "indices.0": np.array([2**62]), "values": TABLE[:1]}, {}),

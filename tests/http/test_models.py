@@ -105,6 +105,8 @@ class Models(service.ServiceTest):
         for eager in 4 * (False,):
             self.right(self.infer("written", {"x": X}, {"eager": eager}))
         self.plans("written")
+        self.problem(source("?asm=x"), 400, "asm", "true or false")
+        self.problem(source("?asm=1&after=record"), 400, "asm", "after")
         text = source("?asm=0").body.decode()
         self.assertRegex(text, r"run\(FP32\[3,3\] x\)\n{\n    v0 = dense\(x, FP32\[3,4\], activation='relu, mul', others=\[1\]\); // FP32\[3,4\], \w+@\w+")
         self.put("tiles", models.onnx_file([("Softmax", ["x"], ["s"], {}), ("Relu", ["s"], ["r"], {}), ("Mul", ["r", "f"], ["y"], {})],

@@ -86,6 +86,8 @@ class Optimizers(service.ServiceTest):
         for op, more in (("sgd", {}), ("adam", {"exp_avg": none.reshape(0, 3), "exp_avg_sq": none.reshape(0, 3)})):
             inputs = {"self": np.zeros((0, 3), np.float32), "grad": np.zeros((0, 3), np.float32), "rows": rows, **more}
             self.assertEqual(self.service.infer(op, inputs, {"step": 1} if more else {}).status, 200)
+        reply = self.service.infer("sgd", {"self": np.zeros((0, 3), np.float32), "grad": np.ones((1, 3), np.float32), "rows": np.array([5])})
+        self.problem(reply, 400, "rows", "element 0 is 5", "no rows")
         w = np.arange(6, dtype=np.float32).reshape(2, 3) # and no rows: nothing happens
         out = self.service.infer("sgd", {"self": w, "grad": np.zeros((0, 3), np.float32), "rows": rows}, {"weight_decay": 9.0}).outputs
         np.testing.assert_array_equal(out["self"], w)
@@ -102,6 +104,13 @@ class Optimizers(service.ServiceTest):
                 ("sgd", {"self": w, "grad": w, "rows": [0.5] * 4}, "rows", "FP32", "INT32 or INT64"),
                 ("sgd", {"self": 1.0, "grad": [1.0], "rows": [0]}, "self", "no rows"),
                 ("sgd", {"self": w, "grad": w, "momentum_buffer": [0.0]}, "momentum_buffer", "[1]", "[4, 2]"),
+                ("sgd", {"self": w, "grad": w, "lr": -0.1}, "lr", "-0.1"),
+                ("sgd", {"self": w, "grad": w, "momentum": -1e-9}, "momentum", "-1e-09"),
+                ("sgd", {"self": w, "grad": w, "weight_decay": -2}, "weight_decay", "-2"),
+                ("adam", {**adam, "lr": -0.1}, "lr", "-0.1"),
+                ("adamw", {**adam, "weight_decay": -0.1}, "weight_decay", "-0.1"),
+                ("adamw", {**adam, "eps": float("nan")}, "eps", "nan"),
+                ("adam", {**adam, "beta2": 1.0000001}, "beta2", "is 1.0000001"),
                 ("adam", {**adam, "step": -1}, "step", "-1", "1 of the first one"),
                 ("adam", {k: v for k, v in adam.items() if k != "step"}, "step"),
                 ("adam", {**adam, "beta1": 1.0}, "beta1", "is 1", "from 0 up to"),

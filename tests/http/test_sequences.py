@@ -166,6 +166,8 @@ class Sequences(service.ServiceTest):
                 ("seq_pool", {"self": x, "lengths": np.array([5, -1])}, {}, "lengths", "element 0 is 5"),
                 ("seq_pool", {"self": x, "lengths": np.array([2**62] * 4)}, {}, "lengths", "element 0"),
                 ("seq_pool", {"self": x, "lengths": np.array([-1, 5])}, {}, "lengths", "element 0 is -1"),
+                ("seq_pool", {"self": x, "lengths": np.array([], np.int64)}, {}, "lengths", "add up to 0", "4"),
+                ("seq_pool", {"self": x[:, :0], "lengths": np.array([9])}, {}, "lengths", "element 0 is 9"),
                 ("crf_decode", {**whole, "lengths": np.array([], np.int64)}, {}, "lengths", "add up to 0", "4"),
                 ("seq_pool", {"self": x, "lengths": np.array([[4]])}, {}, "lengths", "2 dimensions"),
                 ("seq_pool", {"self": x, "lengths": np.array([4.0])}, {}, "lengths", "FP64", "INT64"),
