@@ -269,7 +269,7 @@ static int execute_step(struct td_run *run, void *scratch)
     return err;
 }
 
-static void compute_nothing(struct td_call *call)
+static void compute_nothing(const struct td_call *call)
 {
     (void)call;
 }
