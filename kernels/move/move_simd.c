@@ -8,6 +8,7 @@
 #include "kernels/copy.h"
 #include "kernels/move/move.h"
 #include "kernels/move/move_few.h"
+#include "kernels/move/move_reverse.h"
 #include "kernels/move/move_turn.h"
 #include "kernels/vec.h"
 
@@ -232,7 +233,8 @@ static void planes(void *arg, int64_t begin, int64_t end)
 
 /* ---- runs ---- */
 
-#define AT_ONCE 64 /* runs, before looking whether to stop */
+#define AT_ONCE 64  /* runs, before looking whether to stop, or more */
+#define BYTES 16384 /* where all have fewer bytes */
 
 /* n runs along the last dimension. */
 static void run(const struct job *job, int64_t in, int64_t out, int64_t n)
@@ -245,7 +247,13 @@ static void run(const struct job *job, int64_t in, int64_t out, int64_t n)
     bool dense = job->in_col == 1 && job->out_col == 1;
     if (dense && td_copy_brief(to, out_step, from, in_step, n, job->cols * job->size))
         return;
-    for (int64_t i = 0; i < n; i++, from += in_step, to += out_step)
+    int64_t i = 0;
+    if (job->in_col == -1 && job->out_col == 1)
+        i = td_reverse_runs(to, out_step, from - (job->cols - 1) * job->size, in_step, n,
+                            job->cols * job->size, (int)job->size);
+    from += i * in_step;
+    to += i * out_step;
+    for (; i < n; i++, from += in_step, to += out_step)
         if (dense)
             td_copy_run(to, from, job->cols * job->size);
         else
@@ -258,16 +266,17 @@ static void runs(void *arg, int64_t begin, int64_t end)
     const struct job *job = arg;
     int64_t index[TD_BOX_RANK], in, out, rest = begin, since = 0;
     int last = job->rank - 1;
+    const int64_t at_once = AT_ONCE + BYTES / (job->cols * job->size);
     for (int d = last; d >= 0; rest /= job->shape[d--])
         index[d] = rest % job->shape[d];
     place(job, begin, &in, &out);
     for (int64_t i = begin, n; i < end; i += n) {
         int64_t left = last < 0 ? 1 : job->shape[last] - index[last];
         n = left < end - i ? left : end - i;
-        n = n < AT_ONCE ? n : AT_ONCE;
-        if ((since += n) >= AT_ONCE && td_stopped())
+        n = n < at_once ? n : at_once;
+        if ((since += n) >= at_once && td_stopped())
             return;
-        since = since < AT_ONCE ? since : 0;
+        since = since < at_once ? since : 0;
         run(job, in, out, n);
         for (int64_t d = last, step = n; d >= 0; d--, step = 1) {
             in += step * job->in_step[d];
