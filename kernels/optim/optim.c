@@ -263,7 +263,7 @@ TD_STEP(sgd, 8,
             ROWS, "self=[n] grad=[n] exp_avg=[n] exp_avg_sq=[n] step=1 lr=0.5 beta2=0.0 small",    \
             "self=[n,m] grad=[n,m] exp_avg=[n,m] exp_avg_sq=[n,m] max_exp_avg_sq=[n,m] step=3 "    \
             "lr=0.25 beta1=0.5 beta2=0.0 weight_decay=0.5 eps=1.0 maximize=True small",            \
-            "self=[n,m] grad=[5,m] exp_avg=[n,m] exp_avg_sq=[n,m] rows=[5]:i64<n step=0 lr=-0.5 "  \
+            "self=[n,m] grad=[5,m] exp_avg=[n,m] exp_avg_sq=[n,m] rows=[5]:i64<n step=0 lr=0.5 "   \
             "beta2=0.0 eps=1.0 small",                                                             \
             "self=[7,2,n] grad=[m,2,n] exp_avg=[7,2,n] exp_avg_sq=[7,2,n] "                        \
             "max_exp_avg_sq=[7,2,n] rows=[m]:i32<7 step=100 weight_decay=0.25 beta2=0.0 eps=8.0 "  \
