@@ -182,20 +182,43 @@ struct block {
     int64_t row, col, rows, cols, batch;
 };
 
-static inline double joined(double s, double x, enum kind kind)
-{
-    return kind != MOST ? s + x : x <= s || s != s ? s : x;
-}
+#define PAIRS (ABREAST * COLS)
 
-/* Adds what some pairs have from element k on, depth of them. */
+/* out = what two sums of pairs are together; a NULL: b alone. A NaN stays. */
+#define JOIN(name, type, result)                                                                   \
+    static void name(result *out, const double *a, const type *b, enum kind kind)                  \
+    {                                                                                              \
+        if (!a)                                                                                    \
+            for (int64_t c = 0; c < PAIRS; c++)                                                    \
+                out[c] = (result)b[c];                                                             \
+        else if (kind != MOST)                                                                     \
+            for (int64_t c = 0; c < PAIRS; c++)                                                    \
+                out[c] = (result)(a[c] + (double)b[c]);                                            \
+        else                                                                                       \
+            for (int64_t c = 0; c < PAIRS; c++)                                                    \
+                out[c] = (result)((double)b[c] <= a[c] || a[c] != a[c] ? a[c] : (double)b[c]);     \
+    }
+JOIN(join_part, td_real, double)
+JOIN(join_run, double, double)
+JOIN(end_by_part, td_real, td_real)
+JOIN(end_by_run, double, td_real)
+
+/* Adds what some pairs have from element k on, depth of them, to a run's sum, and that to the sum
+ * of all; behind the last element, to is the sum. */
 static void add_part(const struct job *j, int64_t k, int64_t depth, const td_real *part,
-                     double *run, double *all)
+                     double *run, double *all, td_real *to)
 {
-    bool begin = k % RUN == 0, end = k + depth == j->d.n || (k + depth) % RUN == 0;
-    for (int64_t c = 0; c < ABREAST * COLS; c++)
-        run[c] = joined(begin ? 0 : run[c], (double)part[c], j->kind);
-    for (int64_t c = 0; end && c < ABREAST * COLS; c++)
-        all[c] = joined(k < RUN ? 0 : all[c], run[c], j->kind);
+    bool last = k + depth == j->d.n;
+    const double *before = k % RUN ? run : NULL;
+    if (last && k < RUN) {
+        end_by_part(to, before, part, j->kind);
+        return;
+    }
+    join_part(run, before, part, j->kind);
+    if (last)
+        end_by_run(to, all, run, j->kind);
+    else if ((k + depth) % RUN == 0)
+        join_run(all, k < RUN ? NULL : all, run, j->kind);
 }
 
 /* Sums of the block's pairs, in sum. */
@@ -215,9 +238,7 @@ static void sums(const struct job *j, const struct block *of, td_real *sum)
             tiles[j->kind](laid, a, depth, d->p, d->n <= DEPTH ? to : part);
             if (d->n <= DEPTH)
                 continue;
-            add_part(j, k, depth, part, run + i * COLS, all + i * COLS);
-            for (int64_t c = 0; k + depth == d->n && c < ABREAST * COLS; c++)
-                to[c] = (td_real)all[i * COLS + c];
+            add_part(j, k, depth, part, run + i * COLS, all + i * COLS, to);
         }
     }
 }
