@@ -373,7 +373,7 @@ START_TEST(test_no_memory)
     getrlimit(RLIMIT_NOFILE, &were);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){none.rlim_cur, were.rlim_max}), 0);
     ck_assert_ptr_null(td_loop_for(&key, sizeof key, false, tell_double, NULL, &why));
-    ck_assert_str_eq(why, "the machine gives no memory for code");
+    ck_assert_str_eq(why, "the system gives no memory for code");
     setrlimit(RLIMIT_NOFILE, &were);
     try("relu(a*b+c)*sigmoid(a)", 1, 1000, false);
 }
