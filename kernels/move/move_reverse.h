@@ -34,8 +34,9 @@ static inline void td_reverse_16(char *to, const char *from, td_bytes mask)
     memcpy(to, &v, sizeof v);
 }
 
-/* n runs of `bytes` each, in steps of bytes; from: the first byte of the first one. How
- * many of the first runs are done; 0: they are too long, or short and apart. */
+/* n runs of `bytes` each, which lie to_step and from_step bytes apart; from: the first byte of the
+ * first one. The result is how many of them are done, from the first one on: 0 where they are too
+ * long, or short and not side by side. */
 static inline int64_t td_reverse_runs(char *to, int64_t to_step, const char *from,
                                       int64_t from_step, int64_t n, int64_t bytes, int size)
 {

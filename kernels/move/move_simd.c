@@ -233,8 +233,9 @@ static void planes(void *arg, int64_t begin, int64_t end)
 
 /* ---- runs ---- */
 
-#define AT_ONCE 64  /* runs, before looking whether to stop, or more */
-#define BYTES 16384 /* where all have fewer bytes */
+/* Runs before looking whether to stop: AT_ONCE, and as many more as have BYTES together. */
+#define AT_ONCE 64
+#define BYTES 16384
 
 /* n runs along the last dimension. */
 static void run(const struct job *job, int64_t in, int64_t out, int64_t n)
