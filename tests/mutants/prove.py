@@ -39,7 +39,9 @@ def is_its_own(test, said):
     where, _, method = test.partition(" ")
     if where.endswith(".c"):
         return not method or bool(re.search(rf"[:.]{method}:", said)) or "Checks:" not in said # by a signal
-    return not method or bool(re.search(rf"^(FAIL|ERROR): {method}\b", said, re.M))
+    if not method:
+        return not re.search(r"^(ImportError|ModuleNotFoundError|FileNotFoundError|SyntaxError)\b|: not found$", said, re.M)
+    return bool(re.search(rf"^(FAIL|ERROR): {method} \(__main__\.", said, re.M))
 
 
 TRIED = [ # a test, an output, whether it is its own failure
@@ -47,7 +49,10 @@ TRIED = [ # a test, an output, whether it is its own failure
     ("kernels/test_a.c test_b", "0%: Checks: 1, Failures: 0, Errors: 1\na.c:5:E:core:test_c:0: no\n", False),
     ("kernels/test_a.c test_b", "", True),
     ("http/test_a.py test_b", "FAIL: test_b (__main__.A.test_b)\n", True),
+    ("http/test_a.py test_b", "FAIL: test_bc (__main__.A.test_bc)\n", False),
+    ("http/test_a.py test_b", "ERROR: test_b (unittest.loader._FailedTest.test_b)\n", False),
     ("http/test_a.py test_b", "ERROR: setUpClass (__main__.A)\n", False),
+    ("a.py", "3 differ\n", True), ("a.sh", "a.sh: line 1: x: not found\n", False),
     ("http/test_a.py test_b", "ModuleNotFoundError: No module named 'numpy'\n", False),
 ]
 assert all(is_its_own(test, said) == own for test, said, own in TRIED), TRIED
