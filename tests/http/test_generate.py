@@ -20,6 +20,8 @@ def log_softmax(x):
 
 
 class Generate(stateful.SessionTest):
+    args = ("--tune", "off") # measurements may choose another kernel between two generations, which may round differently
+
     def setUp(self):
         self.put("decoder", stateful.decoder())
 

@@ -249,8 +249,9 @@ class Infer(service.ServiceTest):
     def test_results_do_not_depend_on_the_form(self):
         rng = np.random.default_rng(5)
         x, w = (rng.standard_normal((30, 50)).astype(np.float32) for _ in range(2))
-        text = self.run_op("linear", {"input": x, "weight": w}).out
-        self.assertEqual(text.tobytes(), self.run_op("linear", {"input": x, "weight": w}, binary=True).out.tobytes())
+        text = self.run_op("linear", {"input": x, "weight": w})
+        named = {"kernel": text.parameters["kernel"]} # measurements may choose another meanwhile, which may round differently
+        self.assertEqual(text.out.tobytes(), self.run_op("linear", {"input": x, "weight": w}, named, binary=True).out.tobytes())
 
 
 if __name__ == "__main__":
