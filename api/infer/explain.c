@@ -80,7 +80,7 @@ static void write_record(struct td_infer *in, struct td_writer *w, const char *k
     if (run->options.autocast && table)
         write_autocast(run, w);
     td_write_bool(w, "inline", in->ran_inline);
-    td_write_us(w, "estimate_us", llround(td_run_cost(&in->run).likely * 1e9));
+    td_write_num(w, "estimate_us", round(td_run_cost(&in->run).likely * 1e9) / 1e3);
     if (run->why_rows)
         td_write_str(w, "not_generated", run->why_rows);
     struct td_work work = td_run_work(run);

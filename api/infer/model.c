@@ -137,7 +137,7 @@ void td_infer_write_model(const struct td_infer *in, struct td_writer *w, const 
     td_write_bool(w, "eager", in->eager);
     td_write_int(w, "threads", in->run.call.threads);
     td_write_bool(w, "inline", in->ran_inline);
-    td_write_us(w, "estimate_us", llround(td_infer_model_cost(in) * 1e9));
+    td_write_num(w, "estimate_us", round(td_infer_model_cost(in) * 1e9) / 1e3);
     td_write_int(w, "calls", in->figures.calls);
     td_write_us(w, "kernel_us", in->figures.kernel_ns);
     td_write_int(w, "most_bytes", (int64_t)in->figures.most_bytes);

@@ -70,6 +70,12 @@ class Streams(StreamsTest):
                         wanted = self.most[pool] if asked == "auto" else asked
                         self.assertEqual(reply.parameters["streams"], self.parts(wanted, batch, pool))
 
+    def test_estimate_of_a_first_call(self):
+        """What nobody has timed yet is null, and the reply JSON."""
+        self.assertEqual(self.service.call("PUT", "/v1/models/fresh", models.line()).status, 201)
+        reply = self.service.infer("fresh", {"x": f32(4, 3)}, {"streams": 2, "explain": True}, path="/v2/models/{}/infer")
+        self.assertIsNone(self.right(reply).parameters["explain"]["estimate_us"])
+
     def test_several_inputs(self):
         a, b = f32(5, 2), f32(2)
         names = [{"name": "sum"}, {"name": "product"}]
