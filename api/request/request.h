@@ -49,7 +49,8 @@ char *td_api_unescape(struct td_arena *arena, const char *text, size_t n);
 /* The value of name in the request's query, unescaped, "" when it stands alone; NULL when it is not
  * there. -EINVAL. */
 int td_api_query(struct td_request *req, const char *name, const char **value);
-/* A whole number from the query, digits alone; otherwise where it is not there. -EINVAL. */
+/* Parses query parameter name as a decimal integer without a sign. *number is `otherwise` if the
+ * query lacks it. -EINVAL: it has other characters, or lies outside [least, most]. */
 int td_api_query_number(struct td_request *req, const char *name, long long least, long long most,
                         long long otherwise, long long *number);
 /* Whether name stands in the query alone or is true or 1; not so where it is false, 0 or not there.

@@ -274,7 +274,8 @@ static void compute_nothing(const struct td_call *call)
     (void)call;
 }
 
-/* Results of no elements need no kernel, but what their arguments hold is judged all the same. */
+/* A call whose results have no elements runs no kernel. Its op->check still validates the values of
+ * its arguments, such as indices; the parts of a run that has some are not validated. */
 static int judge_values(struct td_run *run)
 {
     struct td_impl impl = *run->impl;
