@@ -255,8 +255,12 @@ static inline const struct td_tensor *td_arg(const struct td_call *call, int i)
     return call->arg[i].kind == TD_KIND_tensor ? &call->arg[i].tensor : NULL;
 }
 
-/* Runs a row on a call with its data in place: has them checked, and gives counted results their
- * size. 0; -EINVAL: the data are refused; -EFAULT: the row has trapped (kernels/trap.h). */
+/* Whether no result of the call has elements, whatever sizes stand beside the 0. No kernel runs
+ * then: one that counted through these sizes would be at it for days. */
+bool td_call_is_nothing(const struct td_call *call);
+/* Runs a row on a call with its data in place: has them checked, also where the results have no
+ * elements, and gives counted results their size. 0; -EINVAL: the data are refused; -EFAULT: the
+ * row has trapped (kernels/trap.h). */
 int td_impl_run(const struct td_impl *impl, struct td_call *call);
 
 /* Refuses a call from its rule or its check: writes the sentence and gives back -EINVAL. */

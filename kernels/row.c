@@ -7,6 +7,14 @@ struct row {
     int err;
 };
 
+bool td_call_is_nothing(const struct td_call *call)
+{
+    bool nothing = call->n_out > 0 && !call->counted;
+    for (int i = 0; i < call->n_out; i++)
+        nothing = nothing && !td_numel(&call->out[i]);
+    return nothing;
+}
+
 static void run_row(void *arg)
 {
     struct row *row = arg;
@@ -17,6 +25,8 @@ static void run_row(void *arg)
             return;
         td_net_note(row->impl, call);
     }
+    if (td_call_is_nothing(call))
+        return;
     if (row->impl->library && td_net_now)
         td_net_now->stays = true;
     row->impl->run(call);

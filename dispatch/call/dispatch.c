@@ -239,8 +239,6 @@ int td_call_rows(const struct td_handle *handle, struct td_call *call, td_keyset
     assert(call->n_args == handle->schema.n_params && "not called by its own schema");
     if (*boxed)
         return 0;
-    if (td_call_is_nothing(call))
-        return 0;
     struct td_prepared prepared = {0};
     const struct td_impl *impl = td_rows_choose(rows, call, &prepared);
     call->scratch = scratch;

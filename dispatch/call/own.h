@@ -100,10 +100,6 @@ const struct td_impl *td_measure(const struct td_impl *rows, const struct td_cal
 void td_trials_begin(void);
 void td_trials_end(void);
 
-/* A call whose results are there already, having no elements, whatever sizes stand beside the 0: a
- * kernel that counted through these would be at it for days. */
-bool td_call_is_nothing(const struct td_call *call);
-
 /* The row that will be chosen, told without having a library make anything: where that would be
  * needed, its row, and ready is false. */
 const struct td_impl *td_row_likely(const struct td_run *run, bool *ready);

@@ -61,14 +61,6 @@ static const char *unfit(const struct td_call *call, const struct td_impl *impl)
     return td_trap_bars(call->op, impl);
 }
 
-bool td_call_is_nothing(const struct td_call *call)
-{
-    bool nothing = call->n_out > 0 && !call->counted;
-    for (int i = 0; i < call->n_out; i++)
-        nothing = nothing && !td_numel(&call->out[i]);
-    return nothing;
-}
-
 int td_call_count_strides(const struct td_call *call)
 {
     int n = 0;

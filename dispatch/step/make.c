@@ -113,7 +113,7 @@ static void add_part(struct build *b, const struct td_run *run, const struct td_
 static void add_run(struct build *b, const struct td_run *run, struct source *in,
                     const struct source *out)
 {
-    if (b->error || td_call_is_nothing(&run->call))
+    if (b->error || (!run->parts && !run->call.op->check && td_call_is_nothing(&run->call)))
         return;
     for (const struct td_run *part = run->parts; part; part = part->next)
         add_part(b, run, part, in, out);

@@ -269,27 +269,13 @@ static int execute_step(struct td_run *run, void *scratch)
     return err;
 }
 
-static void compute_nothing(const struct td_call *call)
-{
-    (void)call;
-}
-
-/* A call whose results have no elements runs no kernel. Its op->check still validates the values of
- * its arguments, such as indices; the parts of a run that has some are not validated. */
-static int judge_values(struct td_run *run)
-{
-    struct td_impl impl = *run->impl;
-    impl.run = compute_nothing;
-    return run->parts || !run->call.op->check ? 0 : td_impl_run(&impl, &run->call);
-}
-
 int64_t td_run_execute(struct td_run *run, void *scratch)
 {
     int64_t begin = td_clock_ns(), end;
     char *at = scratch;
     run->error = 0;
-    if (td_call_is_nothing(&run->call)) {
-        run->error = judge_values(run);
+    if (td_call_is_nothing(&run->call) && !run->step) {
+        run->error = td_impl_run(run->impl, &run->call);
         return begin;
     }
     const struct td_stop *before = td_stop_obeyed;

@@ -104,7 +104,7 @@ int td_step_execute(struct td_step *step, void *scratch, struct td_problem *prob
 static void learn(struct td_run *of, int64_t ns, int threads)
 {
     of->ns = ns;
-    if (!td_stopped())
+    if (!td_stopped() && !td_call_is_nothing(&of->call))
         td_run_learn(of, ns, threads);
 }
 

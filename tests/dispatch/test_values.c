@@ -111,6 +111,34 @@ START_TEST(test_each_way)
 }
 END_TEST
 
+/* A result without elements spares the kernel, not the judging. */
+START_TEST(test_nothing)
+{
+    int64_t index[2] = {1, 3};
+    struct td_tensor result = {.dtype = TD_f32, .rank = 2, .shape = {2, 0}};
+    start();
+    const struct td_handle *handle = td_registry_find("index_select");
+    for (int limit = 3; limit <= 4; limit++) {
+        struct td_problem problem = {0};
+        struct td_value arg[3] = {
+            {.kind = TD_KIND_tensor, .tensor = {.dtype = TD_f32, .rank = 2, .shape = {limit, 0}}},
+            {.kind = TD_KIND_int, .i = 0},
+            {.kind = TD_KIND_tensor,
+             .tensor = {.dtype = TD_i64, .rank = 1, .shape = {2}, .data = index}}};
+        struct td_call call = {.op = handle->op,
+                               .n_args = 3,
+                               .arg = arg,
+                               .n_out = 1,
+                               .out = &result,
+                               .threads = 1,
+                               .problem = &problem};
+        int err = td_call_unboxed(handle, &call, td_keyset_of(TD_KEY_CPU), NULL);
+        ck_assert_int_eq(err, limit == 4 ? 0 : -EINVAL);
+        ck_assert(!err || strstr(problem.text, "index: element 1 is 3"));
+    }
+}
+END_TEST
+
 static void define_composite(const struct td_op *composite)
 {
     struct td_problem problem;
@@ -177,6 +205,6 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_each_way, test_composites, test_counted_stay};
+    const TTest *const tests[] = {test_each_way, test_nothing, test_composites, test_counted_stay};
     return td_run_tests("values", tests, sizeof tests / sizeof *tests);
 }

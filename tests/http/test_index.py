@@ -50,6 +50,25 @@ class Index(service.ServiceTest):
         self.assertEqual(self.service.call("GET", "/v1/tensors/table").status, 200)
         self.assertTrue((self.service.op("relu", {"self": stored("table")}) == TABLE).all())
 
+    def test_results_without_elements(self):
+        """Indices are judged too where the result has no elements: in expressions, in plans, of conversions, beside other calls."""
+        port = lambda name, t: {"name": name, "shape": list(t.shape), "datatype": {"f": "FP32", "i": "INT64"}[t.dtype.kind], "data": t.ravel().tolist()}
+        empty, right = TABLE[:, :0], WRONG - 1
+        for expr in ("index_select(x, 0, i)", "relu(index_select(x * 2, 0, i) + 1)", "embedding(x, i + 0)", "index_select(x.t(), 1, i)",
+                     "index_select(x.to(BF16), 0, i)", "y = sum(ones([3])); z = index_select(x, 0, i)"):
+            body = {"inputs": [port("x", empty), port("i", right[1:])], "expr": expr}
+            self.assertEqual(self.service.call("POST", "/v1/eval", body).status, 200, expr)
+            body["inputs"][1] = port("i", WRONG)
+            self.problem(self.service.call("POST", "/v1/eval", body), 400, "out of range", "is right")
+            self.service.call("PUT", "/v1/models/none", {"expr": expr, "inputs": [
+                {"name": "x", "datatype": "FP32", "shape": [5, 0]}, {"name": "i", "datatype": "INT64", "shape": [-1]}]})
+            for index in 4 * (right[1:], WRONG):
+                reply = self.service.call("POST", "/v2/models/none/infer", {"inputs": [port("x", empty), port("i", index)]})
+                if index is WRONG:
+                    self.problem(reply, 400, "out of range", "is right")
+                else:
+                    self.assertEqual(reply.status, 200, reply.body)
+
     def test_sequence_without_dimensions(self):
         point = np.float32(2)
         for values in (point, TABLE):
