@@ -44,7 +44,8 @@ bool td_api_is_json(const struct td_request *req)
            td_api_is_type(req, "application/x-www-form-urlencoded"); /* curl's word for -d */
 }
 
-int td_api_query(struct td_request *req, const char *name, const char **value)
+/* Whether the query has the parameter. *value: its value, or NULL where an escape is malformed. */
+static bool find(struct td_request *req, const char *name, const char **value)
 {
     size_t n = strlen(name);
     *value = NULL;
@@ -53,10 +54,15 @@ int td_api_query(struct td_request *req, const char *name, const char **value)
             continue;
         const char *from = at + n + (at[n] == '=');
         *value = td_api_unescape(req->arena, from, strcspn(from, "&"));
-        if (!*value)
-            return td_api_problem(req, -EINVAL, "%s: holds a malformed escape", name);
-        return 0;
+        return true;
     }
+    return false;
+}
+
+int td_api_query(struct td_request *req, const char *name, const char **value)
+{
+    if (find(req, name, value) && !*value)
+        return td_api_problem(req, -EINVAL, "%s: holds a malformed escape", name);
     return 0;
 }
 
@@ -78,18 +84,29 @@ int td_api_query_number(struct td_request *req, const char *name, long long leas
     return 0;
 }
 
-int td_api_query_flag(struct td_request *req, const char *name, bool *flag)
+/* 1 or 0, or -EINVAL where the text is no flag's. */
+static int flag_of(const char *text)
 {
     static const char *const right[] = {"", "true", "1", "false", "0"};
+    for (int i = 0; i < 5; i++)
+        if (!strcmp(text, right[i]))
+            return i < 3;
+    return -EINVAL;
+}
+
+int td_api_query_flag(struct td_request *req, const char *name, bool *flag)
+{
     const char *value;
     int err = td_api_query(req, name, &value);
-    *flag = false;
-    for (int i = 0; value && i < 5; i++)
-        if (!strcmp(value, right[i])) {
-            *flag = i < 3;
-            return 0;
-        }
-    return err || !value
+    int is = value ? flag_of(value) : 0;
+    *flag = is > 0;
+    return err || is >= 0
                ? err
-               : td_api_problem(req, -EINVAL, "%s: must be true or false, or stand alone", name);
+               : td_api_problem(req, is, "%s: must be true or false, or stand alone", name);
+}
+
+bool td_api_query_has_flag(struct td_request *req, const char *name)
+{
+    const char *value;
+    return find(req, name, &value) && value && flag_of(value) > 0;
 }

@@ -56,6 +56,9 @@ int td_api_query_number(struct td_request *req, const char *name, long long leas
 /* Whether name stands in the query alone or is true or 1; not so where it is false, 0 or not there.
  * -EINVAL. */
 int td_api_query_flag(struct td_request *req, const char *name, bool *flag);
+/* The same of a query that may be wrong: a flag that is none of these is not set. Writes nothing.
+ */
+bool td_api_query_has_flag(struct td_request *req, const char *name);
 /* Whether its Content-Type is that, whatever parameters follow. */
 bool td_api_is_type(const struct td_request *req, const char *type);
 /* Whether it says JSON, alone or with binary tensors behind it, or nothing. */

@@ -251,12 +251,11 @@ static int put(struct td_request *req, struct td_response *res, const char *name
 {
     struct td_problem problem;
     struct order order = {.served = td_models_find(req->service->models, req->var[0])};
-    const char *any = NULL;
-    bool file = td_api_is_type(req, "application/x-safetensors");
+    bool any = false, file = td_api_is_type(req, "application/x-safetensors");
     int err = order.served ? 0 : td_api_no_model(req);
     if (!err &&
         (err = td_api_query_number(req, "ttl_s", 1, TD_SESSION_MOST_TTL_S, 0, &order.ttl_s)) == 0)
-        err = td_api_query(req, "any", &any);
+        err = td_api_query_flag(req, "any", &any);
     if (err) {
         td_served_unref(&order.served);
         return err;
@@ -271,8 +270,7 @@ static int put(struct td_request *req, struct td_response *res, const char *name
                              "'%.60s': a session's name is letters, digits and . _ -, at most 200",
                              name);
     else if (file)
-        err = td_session_read_file(req, order.served, any && strcmp(any, "0") != 0, &order.contents,
-                                   &order.step, &problem);
+        err = td_session_read_file(req, order.served, any, &order.contents, &order.step, &problem);
     else
         err = read_order(req, &order, &problem);
     if (!err && order.from)

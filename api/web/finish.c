@@ -112,14 +112,6 @@ static const char *set_value(struct pretty *p, const char *at, const char *end, 
     return at < end ? at + 1 : end;
 }
 
-static bool is_asked(struct td_request *req)
-{
-    const char *value;
-    if (td_api_query(req, "pretty", &value) || !value)
-        return false;
-    return strcmp(value, "false") != 0 && strcmp(value, "0") != 0;
-}
-
 static bool is_json(const struct td_response *res)
 {
     const char *type = res->type;
@@ -179,6 +171,7 @@ void td_api_finish(struct td_request *req)
     struct td_response *res = &req->response;
     if (res->problem && is_json(res) && wants_text(req))
         set_text(req, res);
-    else if (*req->query && res->size && res->size <= LONGEST && is_json(res) && is_asked(req))
+    else if (*req->query && res->size && res->size <= LONGEST && is_json(res) &&
+             td_api_query_has_flag(req, "pretty"))
         set_pretty(req, res);
 }

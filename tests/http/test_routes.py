@@ -80,7 +80,11 @@ class Forms(service.ServiceTest):
         strings = {"expr": 'nosuch("a\\",b:{[")'}
         plain, pretty = (self.service.call("POST", "/v1/eval" + query, strings) for query in ("", "?pretty"))
         self.assertEqual((pretty.status, pretty.json), (400, plain.json))
-        self.problem(self.service.call("GET", "/v1/pools?pretty=2"), 400, "pretty", "true or false")
+        for path, status, words in (("/v1/pools", 400, ("pretty", "true or false")), ("/nothing", 404, ())):
+            reply = self.service.call("GET", path + "?pretty=2") # what is no flag is not obeyed
+            self.problem(reply, status, *words)
+            self.assertNotIn(b'": ', reply.body)
+        self.problem(self.service.call("GET", "/nothing?pretty=%zz"), 404)
         self.problem(self.service.call("GET", "/v1/pools?prety"), 400, "prety")
         reply = self.service.call("GET", "/v1/kernels?pretty") # beyond 128 KiB it stays as it was
         self.assertGreater(len(reply.body), 128 << 10)

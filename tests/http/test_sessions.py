@@ -247,6 +247,8 @@ class Sessions(stateful.SessionTest):
         self.problem(restore("cell", file["counter"]), 400, "cell.h", "no state")
         self.put("counter", stateful.counter(1)) # another file with the same states
         self.problem(restore("counter", file["counter"]), 409, "?any=1")
+        self.problem(restore("counter", file["counter"], "?any=false"), 409, "?any=1")
+        self.problem(restore("counter", file["counter"], "?any=yes"), 400, "any", "true or false")
         self.assertEqual(restore("counter", file["counter"], "?any=1").status, 201)
         head = file["cell"].replace(b"[1,3]", b"[3,1]")
         self.problem(restore("cell", head), 400, "must have the shape [?, 3], but has [3, 1]")
