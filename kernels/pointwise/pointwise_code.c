@@ -91,7 +91,7 @@ static bool is_dear(const struct td_point_op *op)
 static void ask(const struct td_point_walk *w, struct pattern *k)
 {
     const int last = w->rank - 1;
-    bool dear = false;
+    bool dear = false, of_type = true;
     k->bytes = 0;
     k->why = NULL;
     say(k, is_wide(w));
@@ -109,13 +109,14 @@ static void ask(const struct td_point_walk *w, struct pattern *k)
         for (int j = 0; j < op->n_in; j++)
             say(k, op->in[j]);
         say(k, op->out);
-        if (!is_real(w, op))
-            k->why = TD_WHY(type);
+        of_type &= is_real(w, op);
         if (width(op) < 32 && !is_widening(op))
             k->why = TD_WHY(level);
         if (width(op) != width(&w->op[0]) && !is_widening(op))
             k->why = TD_WHY(levels);
     }
+    if (!of_type) /* a row of another type has vectors of another width, at the same level */
+        k->why = TD_WHY(type);
     if (w->shape[last] < (dear ? DEAR_ROW : SHORT_ROW) && w->rank > 1)
         k->why = TD_WHY(rows);
 }

@@ -330,9 +330,10 @@ class Together(service.ServiceTest):
             if self.jit:
                 self.assertEqual(told, why, expr)
                 self.assertEqual({key: after[key] - before[key] for key in after if after[key] != before[key]}, {why: 1}, expr)
-        with service.Service("--cpu-capability", "default") as s:
-            self.eval("relu(a * 2)", big, {}, s)
-            self.assertEqual({why: n for why, n in self.refusals(s).items() if n}, {"its level is below AVX2": 1})
+        for level, a, why in (("default", big["a"], "its level is below AVX2"), ("avx2", big["a"].astype(np.float64), "not all of it is FP32")):
+            with service.Service("--cpu-capability", level) as s:
+                self.eval("relu(a * 2)", {"a": a}, {}, s)
+                self.assertEqual({reason: n for reason, n in self.refusals(s).items() if n}, {why: 1}, level)
 
 
 if __name__ == "__main__":
