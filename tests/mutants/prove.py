@@ -3,8 +3,8 @@
 
 Applies the named mutants (named.py) one at a time in a copy of the tree (build-mutants/rows), builds what the mutant's test
 needs and runs only that test, which must have passed there without the mutant. It selects a Check test by TENSORD_TEST
-(tests/run_tests.h), and a method of a unittest case by its name. The verdicts: `noticed`, the test itself failed, twice, or ended by
-a signal, or took more than LONGER times as long as before and more than LEAST_SECONDS; `ALIVE`, it passed or was skipped; `WRONG`,
+(tests/run_tests.h), and a method of a unittest case by its name. The verdicts: `noticed`, the test itself failed or ended by a
+signal, twice, or took more than LONGER times as long as before and more than LEAST_SECONDS; `ALIVE`, it passed or was skipped; `WRONG`,
 the mutant does not build, its test does not pass without it, or something else failed than the test that is named. -v shows how the tests failed. The exit status is 1 if a mutant is ALIVE or WRONG; rows without a mutant are listed
 and counted. Only one run at a time may use a copy; --copy NAME uses another one.
 """
@@ -35,24 +35,27 @@ def case_of(path, method):
 
 
 def is_its_own(test, said):
-    """Whether a test's output says that the test failed, and not what it needs: a module, a folder, a server."""
+    """Whether the output of a test that failed says that the test itself did, and not what it needs: a module, a folder, a
+    command, a server."""
     where, _, method = test.partition(" ")
     if where.endswith(".c"):
-        return not method or bool(re.search(rf"[:.]{method}:", said)) or "Checks:" not in said # by a signal
+        return not method or bool(re.search(rf"[:.]{method}:", said))
     if not method:
-        return not re.search(r"^(ImportError|ModuleNotFoundError|FileNotFoundError|SyntaxError)\b|: not found$", said, re.M)
+        lacks = r"^(ImportError|ModuleNotFoundError|FileNotFoundError|SyntaxError)\b|^\S+: (line )?\d+: \S+: (command )?not found$"
+        return not re.search(lacks, said, re.M)
     return bool(re.search(rf"^(FAIL|ERROR): {method} \(__main__\.", said, re.M))
 
 
 TRIED = [ # a test, an output, whether it is its own failure
     ("kernels/test_a.c test_b", "0%: Checks: 1, Failures: 1, Errors: 0\na.c:5:F:core:test_b:0: no\n", True),
     ("kernels/test_a.c test_b", "0%: Checks: 1, Failures: 0, Errors: 1\na.c:5:E:core:test_c:0: no\n", False),
-    ("kernels/test_a.c test_b", "", True),
+    ("kernels/test_a.c test_b", "", False), ("kernels/test_a.c", "1 cell differs\n", True),
     ("http/test_a.py test_b", "FAIL: test_b (__main__.A.test_b)\n", True),
     ("http/test_a.py test_b", "FAIL: test_bc (__main__.A.test_bc)\n", False),
     ("http/test_a.py test_b", "ERROR: test_b (unittest.loader._FailedTest.test_b)\n", False),
     ("http/test_a.py test_b", "ERROR: setUpClass (__main__.A)\n", False),
-    ("a.py", "3 differ\n", True), ("a.sh", "a.sh: line 1: x: not found\n", False),
+    ("a.py", "3 differ\n", True), ("a.sh", "pool 'mine': not found\n", True),
+    ("a.sh", "a.sh: line 1: x: command not found\n", False), ("a.sh", "a.sh: 1: x: not found\n", False),
     ("http/test_a.py test_b", "ModuleNotFoundError: No module named 'numpy'\n", False),
 ]
 assert all(is_its_own(test, said) == own for test, said, own in TRIED), TRIED
@@ -98,7 +101,7 @@ class Prover:
         state, said = self.tree.run(command, env, seconds)
         if state == "passed" and "TENSORD_TEST" in env and not re.search(r"^100%: Checks: [1-9]", said, re.M):
             state = "not there" # a name that none has
-        if state == "failed" and not is_its_own(by.test, said):
+        if state == "unstarted" or state == "failed" and not is_its_own(by.test, said):
             raise named.Wrong(f"{by.test} did not fail, but what ran before it: {said.strip().splitlines()[-1:]}")
         return state, said
 
@@ -128,9 +131,9 @@ class Prover:
                 state, said = self.run(by, seconds)
                 if state in ("passed", "skipped", "not there"):
                     return "ALIVE", f"{by.test} {state}"
-                if state == "failed" and self.run(by, seconds)[0] == "passed":
+                if state != "timeout" and self.run(by, seconds)[0] == "passed":
                     raise named.Wrong(f"{by.test} failed once, and then passed")
-                heard += said if state == "failed" else f"no end within {seconds} s\n"
+                heard += said if state != "timeout" else f"no end within {seconds} s\n"
             return "noticed", heard
         finally:
             (self.tree.folder / mutant.file).write_text(text)

@@ -70,11 +70,14 @@ class Tree:
         return hashlib.sha1((self.build / "tensord").read_bytes()).hexdigest()
 
     def run(self, command, env, seconds):
-        """passed, failed, skipped or timeout; and what the command said."""
+        """passed, failed, skipped, timeout, ended (by a signal) or unstarted (the command itself cannot run); and what the
+        command said."""
         try:
             done = subprocess.run(["timeout", "-k", "5", str(seconds), *command], cwd=self.build, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=seconds + 20,
                                   text=True, errors="replace", env={**os.environ, "OMP_WAIT_POLICY": "passive", **env})
         except subprocess.TimeoutExpired:
             return "timeout", ""
-        return {0: "passed", 77: "skipped", 124: "timeout", 137: "timeout"}.get(done.returncode, "failed"), done.stdout
+        code = done.returncode
+        known = {0: "passed", 77: "skipped", 124: "timeout", 137: "timeout", 126: "unstarted", 127: "unstarted"}
+        return known.get(code, "ended" if code < 0 or code > 128 else "failed"), done.stdout
