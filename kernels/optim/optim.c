@@ -241,7 +241,7 @@ TD_STEP(sgd, 8,
         "Tensor momentum_buffer",
         "PyTorch's SGD: g = grad + weight_decay * self; where there is momentum, b = momentum * b "
         "+ (1 - dampening) * g, or g where there was no b, and g = b, or g + momentum * b for "
-        "nesterov; self - lr * g, and b",
+        "nesterov; self - lr * g, and b; lr must not be negative",
         SGD_ROWS, "self=[n] grad=[n] lr=0.5 small", "self=[n,m] grad=[n,m] momentum=0.5 small",
         "self=[n,3] grad=[n,3] momentum_buffer=[n,3] lr=0.25 momentum=0.9 dampening=0.5 "
         "weight_decay=0.125 nesterov=True maximize=True small",
@@ -259,7 +259,7 @@ TD_STEP(sgd, 8,
             formula "m = beta1 * exp_avg + (1 - beta1) * g, v = beta2 * exp_avg_sq + (1 - beta2) " \
                     "* g * g, x = v, or max(max_exp_avg_sq, v) where that is given; self - lr / "  \
                     "(1 - beta1^step) * m / (sqrt(x) / sqrt(1 - beta2^step) + eps), m, v and x; "  \
-                    "step 0 leaves out what corrects lr",                                          \
+                    "step 0 leaves out what corrects lr; lr must not be negative",                 \
             ROWS, "self=[n] grad=[n] exp_avg=[n] exp_avg_sq=[n] step=1 lr=0.5 beta2=0.0 small",    \
             "self=[n,m] grad=[n,m] exp_avg=[n,m] exp_avg_sq=[n,m] max_exp_avg_sq=[n,m] step=3 "    \
             "lr=0.25 beta1=0.5 beta2=0.0 weight_decay=0.5 eps=1.0 maximize=True small",            \
