@@ -68,8 +68,9 @@ struct td_bench_options {
 /* Every kernel on a list of cases. The exit status. */
 int td_bench_cases(const struct td_bench_options *bench);
 
-#define TD_BENCH_LOSES 1.05    /* of the best: what a default may take */
-#define TD_BENCH_UNSEEN_NS 200 /* a smaller difference from the best is no loss */
+#define TD_BENCH_LOSES 1.05                     /* of the best: what a default may take */
+#define TD_BENCH_UNSEEN_NS 200                  /* a smaller difference from the best is no loss */
+#define TD_BENCH_NEAR "within 5 % or 0.2 us of" /* no loss, in words */
 
 struct td_bench_found {               /* in a cell: ns of one thread's CPU, the least of turns */
     const struct td_bench_cell *cell; /* borrowed */

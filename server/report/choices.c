@@ -101,11 +101,11 @@ static void write_all(struct td_report *r, const struct choices *c)
     td_write_num(w, "ratio", c->worst ? td_report_digits(c->worst) : 1);
     td_write_str(w, "cell", *c->worst_text ? c->worst_text : NULL);
     td_write_close(w, '}');
-    td_report_say(r, 8, "cells where the default is within 5 % of the best", "share",
+    td_report_say(r, 8, "cells whose default is " TD_BENCH_NEAR " the best", "share",
                   share(c->all.within, c->all.cells));
-    td_report_say(r, 8, "the same where differences below 0.2 us count too", "share",
+    td_report_say(r, 8, "cells whose default is within 5 % of it, without that exception", "share",
                   share(c->strictly, c->all.cells));
-    td_report_say(r, 8, "cells where it is after tune", "share",
+    td_report_say(r, 8, "cells whose kernel after tune is " TD_BENCH_NEAR " the best", "share",
                   share(c->all.within_tuned, c->all.cells));
     td_report_say(r, 8, "the worst default's time divided by the best kernel's", "times",
                   c->worst ? c->worst : 1);

@@ -1,5 +1,6 @@
 /* The page of a report: what it says of all, then row by row. */
 #include "server/report/page.h"
+#include "server/bench/bench.h"
 
 #include <errno.h>
 #include <math.h>
@@ -170,7 +171,7 @@ static void show_top(struct td_page *page)
               "the speed of a network by its plan, over that call by call, on one thread");
     show_tile(page, "NUM-2", "all suites", "the same on all threads");
     show_tile(page, "NUM-4", "inference", "of the kernels in plans are vectorised");
-    show_tile(page, "NUM-8", "cells", "of calls get a kernel within 5 % or 0.2 us of the fastest");
+    show_tile(page, "NUM-8", "cells", "of calls get a kernel " TD_BENCH_NEAR " the fastest");
     show_tile(page, "NUM-10", "a direct call",
               "for a call from inside the program, an addition of four floats");
     show_tile(page, "NUM-11", "an addition of four floats, binary: requests a second over 64",

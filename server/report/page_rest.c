@@ -1,4 +1,5 @@
 /* Rows NUM-6 to NUM-12 of the page: the machine, choices, pools, dispatch and requests. */
+#include "server/bench/bench.h"
 #include "server/report/page.h"
 
 #include <math.h>
@@ -131,9 +132,9 @@ void td_page_choices(struct td_page *page)
 {
     static struct td_bar bars[MOST];
     struct td_chart chart = {
-        .title = "Calls whose default is within 5 % of the fastest, by type",
-        .means = "Two bars a type: the share of its calls whose kernel is within 5 % of "
-                 "the fastest by default, and after tune.",
+        .title = "Cells whose kernel is " TD_BENCH_NEAR " the fastest, by type",
+        .means = "A cell is a call of one operator, type and size. Two bars a type: the share of "
+                 "its cells by default, and after tune.",
         .unit = " %",
         .from = 0,
         .to = 100,
