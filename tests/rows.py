@@ -170,10 +170,10 @@ def render(rows, without, all_rows, mutants, shapes, titles):
         names.setdefault(mutant.row, []).append(f"`{mutant.name}`")
     bare = [row for row in all_rows if row in rows and row not in names]
     lines = ["# Rows and their tests", "",
-             "A row is a feature that one of five other systems has, and which the project took on: ISA (levels of the CPU, after IPEX),",
-             "DSP (dispatch, after PyTorch), RT (pools and tasks, after IPEX's runtime), IND (fusion and vector code, after Inductor), JIT",
-             "(kernels and generated code, after Paddle) and NUM (measurements). The table says which test covers each row. A mutant is a",
-             "small change of the program that breaks the row (`tests/mutants/`); the row's test must fail with it, which `./check rows`",
+             "A row is a feature of another system which the project took on, or a measurement. ISA-N are levels of the CPU and RT-N pools",
+             "and tasks, after IPEX; DSP-N are dispatch, after PyTorch; IND-N are fusion and vector code, after Inductor; JIT-N are kernels",
+             "and generated code, after Paddle; NUM-N are measurements. The table says which test covers each row. A mutant is a small",
+             "change of the program that breaks the row (`tests/mutants/`); the row's test must fail with it, which `./check rows`",
              "tries. `tests/rows.py` writes the table from the tags in the tests, and `./check style` compares it.", "",
              f"{len(rows)} rows have a test, and {len(rows) - len(bare)} of these have a mutant. Tested rows without a mutant: {', '.join(bare) or 'none'}.", "",
              "| row | feature | test, or the reason why there is none | mutant |", "| --- | --- | --- | --- |"]
