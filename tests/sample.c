@@ -3,6 +3,7 @@
 
 #include "dispatch/call/own.h"
 #include "kernels/elementwise.h"
+#include "kernels/jit/code.h"
 #include "tests/amx/emulate.h"
 
 #include <errno.h>
@@ -162,6 +163,8 @@ void sample_start(void)
     }
 #ifdef TD_WIDE
     emulate_amx_start();
+    if (!(td_cpu()->cpu_levels >> TD_ISA_avx512 & 1)) /* a generated loop would be of its code */
+        td_loops_allow(false);
 #endif
 }
 

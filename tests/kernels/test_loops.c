@@ -291,8 +291,11 @@ START_TEST(test_broadcasts)
         {{1, 1365, 3}, {1, 1365, 1}, false}, {{1, 256, 16}, {1, 1, 16}, false},
     };
     begin();
+    bool has[] = {td_cpu()->levels >> TD_ISA_avx512 & 1, td_cpu()->levels >> TD_ISA_avx2 & 1};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (int k = 0; k < 6; k++) {
+            if (!has[k % 2])
+                continue;
             struct td_named args[] = {tensor_arg("a", data[0], 1), tensor_arg("b", data[1], 1)};
             long long had = td_loops().made;
             for (int i = 0; i < 2; i++) {
@@ -303,7 +306,8 @@ START_TEST(test_broadcasts)
             judge(k / 2, levels[k % 2], args);
             ck_assert_msg(shapes[s].generated || td_loops().made == had, "shapes %zu", s);
         }
-    ck_assert_int_eq(td_loops().made, 3 * 3 * 2); /* b still, a still, neither */
+    /* b still, a still, neither: each with three operators */
+    ck_assert_int_eq(td_loops().made, 3 * 3 * (has[0] + has[1]));
 }
 END_TEST
 
