@@ -3,6 +3,7 @@
 
     test_onnx_domains.py RUN_MODEL
 """
+import functools
 import pathlib
 import sys
 import unittest
@@ -24,6 +25,13 @@ from runner import Refused, Runner
 
 ML, MS = "ai.onnx.ml", "com.microsoft"
 MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
+
+
+@functools.cache
+def saturates():
+    """Whether ONNX Runtime adds products of 8 bits in 16 here, as it does where the CPU lacks VNNI: then it is no judge of large ones."""
+    x, w = np.full((1, 32), 255, np.uint8), np.full((32, 32), 127, np.int8)
+    return not (judge(*model("", "MatMulInteger", [x, w], constant=(1,)))[0] == 32 * 255 * 127).all()
 
 
 def port(name, array):
@@ -181,7 +189,8 @@ class Domains(unittest.TestCase):
                             options = onnxruntime.SessionOptions()
                             options.log_severity_level = 4
                             wanted, = onnxruntime.InferenceSession(file.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, {"x": x})
-                            self.assertLessEqual(np.abs(got.astype(int) - wanted.astype(int)).max(), 4) # some of these it leaves in floats
+                            if kind == np.int8 or not saturates():
+                                self.assertLessEqual(np.abs(got.astype(int) - wanted.astype(int)).max(), 4) # some of these it leaves in floats
                             sums = self.summed(op, x.astype(int) - zeros[0], w.astype(int), b, **how).astype(np.float32)
                             by = x_scale * scale / fine
                             y = np.rint(sums * (by.reshape(-1, *[1] * (w.ndim - 2)) if op == "Conv" and by.ndim else by)) + zeros[1]
@@ -204,7 +213,8 @@ class Domains(unittest.TestCase):
     def test_vectors_of_8_bits(self):
         """A vector is a row or a column, also of a product between QDQ pairs."""
         for a, b in ((7,), (7, 4)), ((3, 7), (7,)), ((7,), (7,)), ((2, 3, 7), (7,)), ((7,), (2, 7, 4)):
-            x, w = self.whole(0, 256, a, np.uint8), self.whole(-127, 128, b, np.int8)
+            most = 64 if saturates() else 128
+            x, w = self.whole(0, 256, a, np.uint8), self.whole(1 - most, most, b, np.int8)
             self.same("", "MatMulInteger", [x, w, np.uint8(7)], constant=(2,))
             self.same("", "QLinearMatMul", [x, np.float32(0.5), np.uint8(7), w, np.float32(0.25), np.int8(3), np.float32(64), np.uint8(90)], constant=(1, 2, 4, 5, 6, 7))
             wanted = np.rint((x.astype(int) - 7) @ w.astype(int) / 512).clip(-90, 165) + 90 # of which floats hold all
@@ -466,7 +476,8 @@ class Domains(unittest.TestCase):
             self.same(MS, op, [*one, *last], constant=(1, 2, 3, 4), **more)
         for op, more in ("QLinearSigmoid", {}), ("QLinearSoftmax", {"axis": -1, "opset": 13}):
             self.same(MS, op, [*one, np.float32(1 / 256), np.uint8(0)], constant=(1, 2, 3, 4), **more)
-        x, w, each = self.normal(3, 8), self.whole(-128, 128, (8, 5), np.int8), abs(self.normal(5)) / 100
+        most = 64 if saturates() else 128
+        x, w, each = self.normal(3, 8), self.whole(-most, most, (8, 5), np.int8), abs(self.normal(5)) / 100
         none, bias = np.zeros(5, np.int8), self.normal(5)
         self.same(MS, "DynamicQuantizeMatMul", [x, w, each, none, bias], constant=(1, 2, 3, 4))
         self.same(MS, "MatMulIntegerToFloat", [self.whole(0, 256, (3, 8), np.uint8), w, scales[0], each, zeros[0], none, bias], constant=(1, 3, 5, 6))
