@@ -2,14 +2,15 @@
  * numbers. Along the last dimension rows are scanned there piece by piece, four at a time, since
  * one alone waits for each of its steps; along another one, row after row enters what runs along
  * each of a block of columns: where columns are few, many rows share a tile. A step that is dear
- * takes rows as columns, in lanes. */
+ * takes rows as columns, in lanes, and so does any where rows are short: many are transposed
+ * together. */
 #define TD_REAL_BITS 64
 #include "kernels/formulas.h"
 #include "kernels/lines.h"
 #include "kernels/none.h"
 #include "kernels/scan/scan.h"
+#include "kernels/scan/tile.h"
 
-#define PIECE 512 /* elements of a row, or columns of a block: a tile of each sort fills 4 KiB */
 #define ABREAST 4 /* rows that are scanned together, */
 #define TURNED 16 /* and those that are taken as columns */
 
@@ -49,90 +50,14 @@ static void log_columns(double *x, int64_t *places, double *carry, int64_t n, in
     }
 }
 
-/* ---- into the tile and out of it ---- */
-
-#define EACH(type, expression)                                                                     \
-    for (int64_t i = 0; i < n; i++)                                                                \
-        to[i] = (type)(expression);                                                                \
-    break;
-
-static void load_real(double *to, const void *x, int64_t n, enum td_dtype type)
-{
-    float line[PIECE];
-    switch (type) {
-    case TD_f64:
-        EACH(double, ((const double *)x)[i])
-    case TD_f32:
-        EACH(double, ((const float *)x)[i])
-    default:
-        td_line_widen(line, x, n, type);
-        EACH(double, line[i])
-    }
-}
-
-static void store_real(void *out, const double *from, int64_t n, enum td_dtype type)
-{
-    float line[PIECE], *to = type == TD_f32 ? out : line;
-    if (type == TD_f64) {
-        memcpy(out, from, (size_t)n * sizeof *from);
-        return;
-    }
-    for (int64_t i = 0; i < n; i++)
-        to[i] = (float)from[i];
-    if (type != TD_f32)
-        td_line_narrow(out, line, n, type);
-}
-
-static void load_whole(int64_t *to, const void *x, int64_t n, enum td_dtype type)
-{
-    switch (type) {
-    case TD_bool:
-        EACH(int64_t, ((const uint8_t *)x)[i] != 0)
-    case TD_u8:
-        EACH(int64_t, ((const uint8_t *)x)[i])
-    case TD_i8:
-        EACH(int64_t, ((const int8_t *)x)[i])
-    case TD_i16:
-        EACH(int64_t, ((const int16_t *)x)[i])
-    case TD_i32:
-        EACH(int64_t, ((const int32_t *)x)[i])
-    default:
-        EACH(int64_t, ((const int64_t *)x)[i])
-    }
-}
-
-#define STORE(type)                                                                                \
-    {                                                                                              \
-        type *to = out;                                                                            \
-        EACH(type, from[i])                                                                        \
-    }
-
-static void store_whole(void *out, const int64_t *from, int64_t n, enum td_dtype type)
-{
-    if (type == TD_bool) {
-        for (int64_t i = 0; i < n; i++)
-            ((uint8_t *)out)[i] = from[i] != 0;
-        return;
-    }
-    switch (td_dtype_size(type)) {
-    case 1:
-        STORE(uint8_t)
-    case 2:
-        STORE(uint16_t)
-    case 4:
-        STORE(uint32_t)
-    default:
-        STORE(int64_t)
-    }
-}
-
 #ifdef TD_LANES_512
 #define ANY(m) (_mm512_test_epi64_mask((__m512i)(m), (__m512i)(m)) != 0)
 #else
 #define ANY(m) L_any(m)
 #endif
 
-/* ---- the scans: of a row's next n elements, of ABREAST rows', and of a row of n columns ---- */
+/* ---- the scans: of a row's next n elements, of ABREAST rows', of a row of n columns, and of n
+ * rows of TURNED columns ---- */
 
 #define ROWS(T, sort, id, init)                                                                    \
     static void id##_##sort(T *x, int64_t *places, T *carry, int64_t n, int64_t k)                 \
@@ -159,6 +84,16 @@ static void store_whole(void *out, const int64_t *from, int64_t n, enum td_dtype
         (void)places;                                                                              \
         for (int64_t i = 0; i < n; i++)                                                            \
             x[i] = carry[i] = step_##id##_##sort(k ? carry[i] : (T)(init), x[i]);                  \
+    }                                                                                              \
+    static void id##_##sort##_turned(T *x, int64_t *places, int64_t n)                             \
+    {                                                                                              \
+        T s[TURNED];                                                                               \
+        (void)places;                                                                              \
+        for (int r = 0; r < TURNED; r++)                                                           \
+            s[r] = (T)(init);                                                                      \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            for (int r = 0; r < TURNED; r++)                                                       \
+                x[i * TURNED + r] = s[r] = step_##id##_##sort(s[r], x[i * TURNED + r]);            \
     }
 /* While none of a vector is better, what there is stays. */
 #define PICKS(T, sort, id, better, lanes)                                                          \
@@ -194,6 +129,23 @@ static void store_whole(void *out, const int64_t *from, int64_t n, enum td_dtype
             const T x = row[i], s = k ? carry[i] : x;                                              \
             places[i] = !k || (better) ? k : places[i];                                            \
             row[i] = carry[i] = (better) ? x : s;                                                  \
+        }                                                                                          \
+    }                                                                                              \
+    static void id##_##sort##_turned(T *row, int64_t *places, int64_t n)                           \
+    {                                                                                              \
+        typedef T some __attribute__((vector_size(TD_VBYTES)));                                    \
+        for (int r = 0; r < TURNED; r += L_LANES) {                                                \
+            some s, x;                                                                             \
+            VI at = {0};                                                                           \
+            memcpy(&s, row + r, sizeof s);                                                         \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                memcpy(&x, row + i * TURNED + r, sizeof x);                                        \
+                const VI m = (VI)(lanes);                                                          \
+                at ^= (at ^ i) & m;                                                                \
+                s = (some)(((VI)x & m) | ((VI)s & ~m));                                            \
+                memcpy(row + i * TURNED + r, &s, sizeof s);                                        \
+                memcpy(places + i * TURNED + r, &at, sizeof at);                                   \
+            }                                                                                      \
         }                                                                                          \
     }
 
@@ -231,12 +183,22 @@ static whole_row *const whole_rows[][SHAPES] = {
 #include "kernels/scan/scan.def"
 };
 
-/* ---- the walk ---- */
+typedef void real_turned(double *x, int64_t *places, int64_t n);
+typedef void whole_turned(int64_t *x, int64_t *places, int64_t n);
 
-union tile {
-    double real[PIECE];
-    int64_t whole[PIECE];
+static real_turned *const real_columns[] = {
+#define TD_SCAN_STEP(id, ...) id##_real_turned,
+#define TD_SCAN_PICK(id, ...) id##_real_turned,
+#include "kernels/scan/scan.def"
 };
+static whole_turned *const whole_columns[] = {
+#define TD_SCAN_STEP(id, cost, init, of_reals, of_wholes)                                          \
+    TD_MEANT(of_wholes) ? id##_whole_turned : NULL,
+#define TD_SCAN_PICK(id, ...) id##_whole_turned,
+#include "kernels/scan/scan.def"
+};
+
+/* ---- the walk ---- */
 
 struct state { /* of a row, or of a block of columns */
     union tile x, carry;
@@ -332,7 +294,37 @@ static void scan_abreast(const struct job *job, struct state *state, int64_t at)
     }
 }
 
-/* Up to TURNED such rows, as columns. */
+/* TURNED whole rows of 2 to PIECE / TURNED elements, the first one's from number at on, as columns.
+ */
+static void scan_short(const struct job *job, struct state *state, int64_t at)
+{
+    const char *x = job->x + at * (int64_t)td_dtype_size(job->from);
+    char *out = job->out + at * (int64_t)td_dtype_size(job->to);
+    int64_t size = job->s.size, n = size * TURNED;
+    union tile line;
+    if (td_dtype_kind(job->from) == 'f') {
+        load_real(line.real, x, n, job->from);
+        transpose(state->x.whole, line.whole, TURNED, size);
+        real_columns[job->scan](state->x.real, state->places, size);
+        transpose(line.whole, state->x.whole, size, TURNED);
+        store_real(out, line.real, n, job->to);
+    } else {
+        load_whole(line.whole, x, n, job->from);
+        transpose(state->x.whole, line.whole, TURNED, size);
+        whole_columns[job->scan](state->x.whole, state->places, size);
+        transpose(line.whole, state->x.whole, size, TURNED);
+        store_whole(out, line.whole, n, job->to);
+    }
+    if (job->places)
+        transpose(job->places + at, state->places, size, TURNED);
+}
+
+static bool is_short(const struct job *job)
+{
+    return job->scan != TD_SCAN_logsumexp && job->s.size >= 2 && job->s.size <= PIECE / TURNED;
+}
+
+/* Up to TURNED rows of any length, as columns, by a step in lanes. */
 static void scan_turned(const struct job *job, struct state *state, int64_t at, int64_t rows)
 {
     int64_t size_from = (int64_t)td_dtype_size(job->from),
@@ -364,9 +356,12 @@ static void pieces(void *arg, int64_t begin, int64_t end)
     struct state state;
     state.rows = line || s->inner >= PIECE ? 1 : PIECE / s->inner;
     for (int64_t n; line && begin < end; begin += n) {
-        n = least(end - begin, is_in_lanes(job) ? TURNED : ABREAST);
+        bool turned = is_in_lanes(job) || (is_short(job) && end - begin >= TURNED);
+        n = least(end - begin, turned ? TURNED : ABREAST);
         if (is_in_lanes(job))
             scan_turned(job, &state, begin * s->size, n);
+        else if (turned)
+            scan_short(job, &state, begin * s->size);
         else if (n == ABREAST && !job->places)
             scan_abreast(job, &state, begin * s->size);
         else
