@@ -241,4 +241,78 @@ TD_SPECIAL o_i0(V x)
     return L_sel(L_eq(L_abs(x), L_c((td_real)INFINITY)), L_c((td_real)INFINITY), y);
 }
 
+/* I1 times exp(-|x|): the quotient by x, and beyond 8 the product by its root, in series for this.
+ */
+TD_SPECIAL o_i1e(V x)
+{
+    static const double near[] = {
+        -3.513006743041456e-18,  1.5793384084298936e-17,  -7.181724768106303e-17,
+        3.29095188369337e-16,    -1.5100678455576855e-15, 6.874589583463885e-15,
+        -3.06677756486323e-14,   1.3185869642006022e-13,  -5.336104938526596e-13,
+        1.952748691134365e-12,   -5.904238046530005e-12,  1.016904687077528e-11,
+        3.7419195268696205e-11,  -5.412514316796323e-10,  3.867368497453769e-09,
+        -2.170642715322716e-08,  1.0425257866032521e-07,  -4.3820147866709584e-07,
+        1.6049521125787806e-06,  -4.9579106107115845e-06, 1.1631753618159e-05,
+        -1.1237132123564694e-05, -7.734924416673896e-05,  0.0006389945118533842,
+        -0.003114304350405361,   0.012033243856000016,    -0.039594992221504,
+        0.11396962937823193,     -0.2902458837810422,     0.6566509193747436,
+        -1.3184683945041278,     3.1304725782283653};
+    static const double far[] = {
+        7.517296310842105e-18,   4.414348323071708e-18,   -4.6503053684893586e-17,
+        -3.209525921993424e-17,  2.96262899764595e-16,    3.3082023109209285e-16,
+        -1.8803547755107825e-15, -3.8144030724370075e-15, 1.0420276984128802e-14,
+        4.272440016711951e-14,   -2.1015418427726643e-14, -4.0835511110921974e-13,
+        -7.198551776245908e-13,  2.0356285441470896e-12,  1.4125807436613782e-11,
+        3.2526035830154884e-11,  -1.8974958123505413e-11, -5.589743462196584e-10,
+        -3.835380385964237e-09,  -2.6314688468895196e-08, -2.512236237870209e-07,
+        -3.882564808877691e-06,  -0.00011058893876262371, -0.009761097491361469,
+        0.7785762350182801};
+    V a = L_abs(x), held = L_max(L_c(1), a);
+    V y = chebyshev_(L_sub(L_mul(L_c((td_real)0.5), L_min(L_c(8), a)), L_c(2)), near,
+                     (int)(sizeof near / sizeof *near), 13);
+    V z = chebyshev_(L_sub(L_div(L_c(32), held), L_c(2)), far, (int)(sizeof far / sizeof *far), 16);
+    V more = L_add(a, L_c(4));
+    y = L_div(L_mul(a, y), L_mul(more, L_sqrt(more)));
+    y = L_sel(L_le(a, L_c(8)), y, L_div(z, L_sqrt(held)));
+    return L_sel(L_uno(x, x), x, L_copysign(y, x));
+}
+
+TD_SPECIAL o_i1(V x)
+{
+    V half = o_exp(L_mul(L_c((td_real)0.5), L_abs(x)));
+    V y = L_mul(L_mul(o_i1e(x), half), half);
+    return L_sel(L_eq(L_abs(x), L_c((td_real)INFINITY)), x, y);
+}
+
+/* ---- erfc(x) exp(x^2) ---- */
+
+/* (x + 1/2) times it, of x from 0 on, is a series in (x - 4) / (x + 4) (M. Shepherd, J.
+ * Laframboise). Below 0 it is 2 exp(x^2) less it at -x; the square is taken in two parts of which
+ * the first is exact, since exp makes an error of the square by the square larger. */
+TD_SPECIAL o_erfcx(V x)
+{
+    static const double by[] = {
+        -4.0967851549421665e-18, -1.5852449478165443e-17, 1.11004650333316e-16,
+        3.7522992549400417e-16,  -3.334337559385204e-15,  -7.358287513505312e-15,
+        1.0727254143277276e-13,  4.583979182055647e-14,   -3.4505541602404076e-12,
+        7.044358821044065e-12,   9.549177586228344e-11,   -5.858944675942479e-10,
+        -1.0528934756904747e-09, 2.7882854697851783e-08,  -1.2130699721224767e-07,
+        -3.579182311725173e-07,  8.591930800150468e-06,   -6.84848251505027e-05,
+        0.0003728247186268092,   -0.001568463647277132,   0.00529783168173643,
+        -0.01437696779013833,    0.030046064020611125,    -0.0406325616180925,
+        -0.0036303983101509505,  1.1774832005374487};
+    V a = L_abs(x);
+    V y = chebyshev_(L_sub(L_c(2), L_div(L_c(16), L_add(a, L_c(4)))), by,
+                     (int)(sizeof by / sizeof *by), 11);
+    y = L_div(y, L_add(a, L_c((td_real)0.5)));
+    VM below = L_lt(x, L_c(0));
+    if (!L_any(below))
+        return y;
+    V held = L_min(L_c(30), a); /* whose exponential is infinite already */
+    V most = L_mul(L_round(L_mul(held, L_c(256))), L_c((td_real)(1.0 / 256)));
+    V rest = L_mul(L_sub(held, most), L_add(held, most));
+    V e = L_mul(o_exp(L_mul(most, most)), o_exp(rest));
+    return L_sel(below, L_sub(L_add(e, e), y), y);
+}
+
 #endif
