@@ -91,7 +91,8 @@ int td_onnx_form_of(struct td_onnx_reader *r, const char *domain, const char *op
     if (!row && ((!*domain && !strcmp(op, "StringNormalizer")) ||
                  (!strcmp(domain, "com.microsoft") && !strcmp(op, "Tokenizer"))))
         return td_onnx_wrong(r, "is right only behind an input of texts that has no default and "
-                                "that nothing else reads, in a file without inner graphs");
+                                "that nothing reads but nodes of the same attributes, in a file "
+                                "without inner graphs");
     if (!row)
         return *domain
                    ? td_onnx_wrong(r, "there is no such operator of domain '%.60s' here", domain)

@@ -2,7 +2,7 @@
  * and com.microsoft's Tokenizer, as skl2onnx writes them for a TfidfVectorizer. These nodes become
  * the input's tokenizer, because a program has words as numbers. */
 #include "dispatch/program/tokens.h"
-#include "dispatch/onnx/file.h"
+#include "dispatch/onnx/function.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -26,6 +26,10 @@ struct mentions {
     TdOnnx__Graph *graph;
     struct mention *all; /* by name, then as by has it */
     size_t n;
+    const struct mention *
+        *taken; /* by nodes that become tokenizers, each of which reads one name */
+    size_t n_taken;
+    size_t *looked_at;   /* by node: for which input it was, counted from 1; 0: for none */
     TdOnnx__Node **gone; /* taken out of the graph, where NULL is left; names may be theirs */
     size_t n_gone;
 };
@@ -44,8 +48,10 @@ static int read_mentions(struct td_onnx_reader *r, struct mentions *m)
     for (size_t i = 0; i < graph->n_node; i++)
         n += graph->node[i]->n_input;
     m->all = calloc(n + 1, sizeof *m->all);
+    m->taken = calloc(graph->n_node + 1, sizeof(struct mention *));
+    m->looked_at = calloc(graph->n_node + 1, sizeof *m->looked_at);
     m->gone = calloc(graph->n_node + 1, sizeof(TdOnnx__Node *));
-    if (!m->all || !m->gone)
+    if (!m->all || !m->taken || !m->looked_at || !m->gone)
         return td_onnx_no_memory(r);
     for (size_t i = 0; i < graph->n_output; i++)
         m->all[m->n++] = (struct mention){or_empty(graph->output[i]->name), BY_output, i, 0};
@@ -81,13 +87,29 @@ static const TdOnnx__Tensor *initializer(const struct mentions *m, const char *n
     return at && at->by == BY_initializer ? m->graph->initializer[at->i] : NULL;
 }
 
-/* The node that reads the name first of its inputs and is the only one that uses it; NULL: there is
- * none, or the name has a value in the file. */
-static const struct mention *reader_of(const struct mentions *m, const char *name)
+/* The mention after it of the same name, or NULL. */
+static const struct mention *next(const struct mentions *m, const struct mention *at)
 {
-    const struct mention *at = find(m, name);
-    bool alone = at && !(at + 1 < m->all + m->n && !strcmp(at[1].name, name));
-    return alone && at->by == BY_node && !at->input && m->graph->node[at->i] ? at : NULL;
+    return at + 1 < m->all + m->n && !strcmp(at[1].name, at->name) ? at + 1 : NULL;
+}
+
+static TdOnnx__Node *taken(const struct mentions *m, size_t i)
+{
+    return m->graph->node[m->taken[i]->i];
+}
+
+/* Takes the nodes that read the name as the first of their inputs. False: it is used otherwise,
+ * too, or has a value in the file. number: the input's, from 1. */
+static bool take_readers(struct mentions *m, const char *name, size_t number)
+{
+    for (const struct mention *at = find(m, name); at; at = next(m, at)) {
+        if (at->by != BY_node || at->input || !m->graph->node[at->i] ||
+            m->looked_at[at->i] == number)
+            return false;
+        m->looked_at[at->i] = number;
+        m->taken[m->n_taken++] = at;
+    }
+    return true;
 }
 
 /* ---- nodes ---- */
@@ -102,15 +124,17 @@ static bool is_own(const TdOnnx__Node *node)
     return !*or_empty(node->domain) || !strcmp(node->domain, "ai.onnx");
 }
 
-static bool is_normalizer(const TdOnnx__Node *node)
+/* Not a function of the file's that is called so. */
+static bool is_normalizer(const struct td_onnx_reader *r, const TdOnnx__Node *node)
 {
-    return is_own(node) && !strcmp(or_empty(node->op_type), "StringNormalizer");
+    return is_own(node) && !strcmp(or_empty(node->op_type), "StringNormalizer") &&
+           !td_onnx_function(r, node);
 }
 
-static bool is_tokenizer(const TdOnnx__Node *node)
+static bool is_tokenizer(const struct td_onnx_reader *r, const TdOnnx__Node *node)
 {
     return !strcmp(or_empty(node->domain), "com.microsoft") &&
-           !strcmp(or_empty(node->op_type), "Tokenizer");
+           !strcmp(or_empty(node->op_type), "Tokenizer") && !td_onnx_function(r, node);
 }
 
 /* Each attribute is one of those, and given once. */
@@ -201,70 +225,132 @@ static bool is_flat(const struct mentions *m, const TdOnnx__Node *node)
             (t->has_raw_data && t->raw_data.len == 8 && !memcmp(t->raw_data.data, minus_one, 8)));
 }
 
-/* Takes the nodes out of the graph, whose input gets the name of what the last of them makes. */
-static void take_out(struct mentions *m, TdOnnx__Port *input, const struct mention *const *by,
-                     int n)
+/* Whether both say the same, of attributes as they are right here. */
+static bool same_attribute(const TdOnnx__Attribute *a, const TdOnnx__Attribute *b)
 {
-    for (int i = 0; i < n; i++) {
-        TdOnnx__Node *node = m->graph->node[by[i]->i];
-        char *name = input->name;
-        input->name = node->output[0];
-        node->output[0] = name;
-        m->gone[m->n_gone++] = node;
-        m->graph->node[by[i]->i] = NULL;
-    }
+    return !strcmp(or_empty(a->name), or_empty(b->name)) && a->i == b->i &&
+           a->n_strings == b->n_strings && a->s.len == b->s.len &&
+           (!a->s.len || !memcmp(a->s.data, b->s.data, a->s.len));
 }
 
-static int read_input(struct td_onnx_reader *r, struct mentions *m, TdOnnx__Port *input,
-                      struct td_onnx_cut *cut)
+/* Whether both make the same of the same: several vectorizers that read an input have a tokenizer
+ * each. */
+static bool alike(const struct mentions *m, const TdOnnx__Node *a, const TdOnnx__Node *b)
 {
+    bool same = !strcmp(or_empty(a->op_type), or_empty(b->op_type)) &&
+                !strcmp(or_empty(a->domain), or_empty(b->domain)) &&
+                is_flat(m, a) == is_flat(m, b) && a->n_attribute == b->n_attribute &&
+                a->n_output == 1 && b->n_output == 1;
+    for (size_t i = 0; i < a->n_attribute && same; i++)
+        same = same_attribute(a->attribute[i], b->attribute[i]);
+    return same;
+}
+
+/* Takes the nodes that come next, all alike: those that read the input or, where some are taken,
+ * what these make from the one at `from` on. False: there are none. */
+static bool take_next(struct mentions *m, const char *input, size_t number, size_t begin,
+                      size_t from)
+{
+    const size_t end = m->n_taken;
+    bool right = begin < end || take_readers(m, input, number);
+    for (size_t i = from; i < end && right; i++)
+        right = take_readers(m, taken(m, i)->output[0], number);
+    for (size_t i = end; i < m->n_taken && right; i++)
+        right = alike(m, taken(m, end), taken(m, i));
+    return right && m->n_taken > end;
+}
+
+/* Whoever reads the old name, which lives on, reads the name. */
+static int rename_reads(struct td_onnx_reader *r, struct mentions *m, const char *old,
+                        const char *name)
+{
+    size_t room = strlen(name) + 1;
+    for (const struct mention *at = find(m, old), *after; at; at = after) {
+        TdOnnx__Node *node = at->by == BY_node ? m->graph->node[at->i] : NULL;
+        after = next(m, at);
+        m->all[at - m->all].name = old;
+        if (at->by == BY_output)
+            return td_onnx_wrong(r, "'%.100s' gives texts of the caller's back", old);
+        if (!node)
+            continue;
+        char *copy = r->memory.alloc(r->memory.allocator_data, room);
+        if (!copy)
+            return td_onnx_no_memory(r);
+        r->memory.free(r->memory.allocator_data, node->input[at->input]);
+        node->input[at->input] = memcpy(copy, name, room);
+    }
+    return 0;
+}
+
+/* Takes the nodes from begin on out of the graph, whose input gets the name of what the last of
+ * them make, which those from `last` on are. */
+static int take_out(struct td_onnx_reader *r, struct mentions *m, TdOnnx__Port *input, size_t begin,
+                    size_t last)
+{
+    const char *name = taken(m, last)->output[0];
+    int err = 0;
+    for (size_t i = last; i < m->n_taken && !err; i++)
+        if (initializer(m, taken(m, i)->output[0]))
+            err = td_onnx_wrong(r, "'%.100s' is made twice", taken(m, i)->output[0]);
+    for (size_t i = last + 1; i < m->n_taken && !err; i++)
+        err = rename_reads(r, m, taken(m, i)->output[0], name);
+    if (err)
+        return err;
+    char *own = input->name;
+    input->name = taken(m, last)->output[0];
+    taken(m, last)->output[0] = own;
+    for (size_t i = begin; i < m->n_taken; i++) {
+        m->gone[m->n_gone++] = taken(m, i);
+        m->graph->node[m->taken[i]->i] = NULL;
+    }
+    return 0;
+}
+
+static int read_input(struct td_onnx_reader *r, struct mentions *m, size_t i)
+{
+    TdOnnx__Port *input = m->graph->input[i];
     struct td_tokenizer how = {0};
-    const struct mention *by[3];
-    const TdOnnx__Node *node = NULL;
-    int n = 0, err = 0;
+    const size_t begin = m->n_taken;
+    size_t last = begin, end = begin;
+    int err = 0;
     bool normal = false;
-    const char *name = or_empty(input->name);
-    while (!how.cuts && (by[n] = reader_of(m, name))) {
-        node = m->graph->node[by[n]->i];
-        if (node->n_output != 1)
-            break;
+    while (!how.cuts && take_next(m, input->name, i + 1, begin, last)) {
+        const TdOnnx__Node *node = taken(m, end);
         if (!how.flat && is_flat(m, node)) {
             how.flat = true;
-        } else if (!normal && is_normalizer(node)) {
+        } else if (!normal && is_normalizer(r, node)) {
             normal = true;
             err = read_normalizer(r, node, &how);
-        } else if (is_tokenizer(node)) {
+        } else if (is_tokenizer(r, node)) {
             err = read_tokenizer(r, node, &how);
         } else {
             break;
         }
         if (err)
             return td_onnx_in_node(r, node, err);
-        name = node->output[0];
-        n++;
+        last = end;
+        end = m->n_taken;
     }
-    if (!normal && !how.cuts)
+    m->n_taken = normal || how.cuts ? end : begin;
+    if (m->n_taken == begin)
         return 0;
-    if (initializer(m, name))
-        return td_onnx_wrong(r, "'%.100s' is made twice", name);
     struct td_tokenizer *kept = td_program_alloc(r->model, sizeof *kept);
-    cut->name = td_program_text(r->model, input->name, strlen(input->name));
-    if (!kept || !cut->name)
+    r->cut[i].name = td_program_text(r->model, input->name, strlen(input->name));
+    if (!kept || !r->cut[i].name)
         return td_onnx_no_memory(r);
     *kept = how;
-    cut->how = kept;
-    take_out(m, input, by, n);
-    return 0;
+    r->cut[i].how = kept;
+    return take_out(r, m, input, begin, last);
 }
 
 /* Whether there may be tokenizers: the nodes are there, and no inner graphs, which may read any
  * name. */
-static bool has_any(const TdOnnx__Graph *graph)
+static bool has_any(const struct td_onnx_reader *r, const TdOnnx__Graph *graph)
 {
     bool has = false;
     for (size_t i = 0; i < graph->n_node; i++) {
         const TdOnnx__Node *node = graph->node[i];
-        has = has || is_normalizer(node) || is_tokenizer(node);
+        has = has || is_normalizer(r, node) || is_tokenizer(r, node);
         for (size_t k = 0; k < node->n_attribute; k++)
             if (node->attribute[k]->has_g)
                 return false;
@@ -283,6 +369,8 @@ static void finish(struct td_onnx_reader *r, struct mentions *m)
     for (size_t i = 0; i < m->n_gone; i++)
         protobuf_c_message_free_unpacked(&m->gone[i]->base, &r->memory);
     free(m->gone);
+    free(m->looked_at);
+    free(m->taken);
     free(m->all);
 }
 
@@ -292,14 +380,14 @@ int td_onnx_read_tokenizers(struct td_onnx_reader *r, TdOnnx__Graph *graph)
     r->cut = td_program_alloc(r->model, sizeof *r->cut * graph->n_input);
     if (!r->cut)
         return td_onnx_no_memory(r);
-    if (!has_any(graph))
+    if (!has_any(r, graph))
         return 0;
     int err = read_mentions(r, &m);
     for (size_t i = 0; i < graph->n_input && !err; i++) {
         const TdOnnx__Type *type = graph->input[i]->type;
         bool texts = type && type->tensor_type && type->tensor_type->elem_type == TD_ONNX_STRING;
         if (texts && *or_empty(graph->input[i]->name))
-            err = read_input(r, &m, graph->input[i], &r->cut[i]);
+            err = read_input(r, &m, i);
     }
     finish(r, &m);
     return err;

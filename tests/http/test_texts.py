@@ -155,6 +155,37 @@ class Texts(unittest.TestCase):
         reply = self.service.call("POST", "/v1/models/rows", {"timeout_ms": 1, "s": [line]})
         self.assertEqual((reply.status, "took longer than 1 ms" in reply.json["detail"]), (504, True), reply.body)
 
+    def several(self, *nodes, functions=()):
+        """A model that says how many elements each of the nodes' results t, u and v has that there is."""
+        ends = [name for name in "tuv" for node in nodes if name in node.output]
+        graph = helper.make_graph([*nodes, *(helper.make_node("Size", [name], [f"n{name}"]) for name in ends)], "g", [models.port("s", ["n"], "BYTES")], [models.port(f"n{name}", [], "INT64") for name in ends])
+        sets = [helper.make_opsetid("", 19), helper.make_opsetid("com.microsoft", 1)]
+        return helper.make_model(graph, functions=functions, opset_imports=sets, ir_version=9).SerializeToString()
+
+    def test_several_readers(self):
+        """Several vectorizers behind one input have a tokenizer each: they are one if they are alike, and refused else."""
+        cut = lambda i, o, **more: helper.make_node("Tokenizer", [i], [o], domain="com.microsoft", **{"tokenexp": "[a-z]+", "mincharnum": 1, **more})
+        small = lambda i, o, how="LOWER": helper.make_node("StringNormalizer", [i], [o], case_change_action=how)
+        body = {"s": ["a bd", "B C d e"]}
+        for wanted, nodes in (({"nt": 4, "nu": 4}, [cut("s", "t"), cut("s", "u")]), ({"nt": 8, "nu": 8}, [small("s", "n"), cut("n", "t"), cut("n", "u")]),
+                              ({"nt": 8, "nu": 8, "nv": 8}, [small("s", "n"), small("s", "m"), cut("m", "u"), cut("n", "t"), cut("n", "v")]), ({"nt": 2, "nu": 2}, [small("s", "t"), small("s", "u")])):
+            reply = self.put("several", self.several(*nodes))
+            self.assertIn(reply.status, (200, 201), reply.body)
+            self.assertEqual(self.service.call("POST", "/v1/models/several", body).json, wanted)
+        for nodes in ([cut("s", "t"), cut("s", "u", tokenexp="[a-c]+")], [cut("s", "t"), cut("s", "u", mincharnum=2)], [small("s", "n"), small("s", "m", "UPPER"), cut("m", "t"), cut("n", "u")],
+                      [cut("s", "t"), small("s", "n"), cut("n", "u")]):
+            reply = self.put("wrong", self.several(*nodes))
+            self.assertEqual((reply.status, "nothing reads but nodes of the same attributes" in reply.json["detail"]), (400, True), reply.json["detail"])
+
+    def test_own_function(self):
+        """A file's own function counts, whatever it is called."""
+        for domain, name in ("com.microsoft", "Tokenizer"), ("", "StringNormalizer"):
+            body = [helper.make_node("Shape", ["a"], ["h"]), helper.make_node("Concat", ["h", "h", "h"], ["b"], axis=0)]
+            own = helper.make_function(domain, name, ["a"], ["b"], body, [helper.make_opsetid("", 19)])
+            reply = self.put("own", self.several(helper.make_node(name, ["s"], ["t"], domain=domain), functions=[own]))
+            self.assertIn(reply.status, (200, 201), reply.body)
+            self.assertEqual(self.service.call("POST", "/v1/models/own", {"s": ["a b", "c"]}).json, {"nt": 3})
+
     def test_left_in_place(self):
         """Nodes that are no input's own: what else reads it, a default, an inner graph."""
         cut = helper.make_node("Tokenizer", ["s"], ["t"], "cut", domain="com.microsoft", tokenexp="a", mincharnum=1)
