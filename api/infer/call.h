@@ -197,7 +197,9 @@ void td_infer_leave_session(struct td_infer *in);
 
 /* ---- query.c ---- */
 
-/* Reads the parameters in the query. -EINVAL, -ENOENT, -ENOMEM. */
+/* Has what the query says in in->asked. -EINVAL, -ENOMEM. */
+int td_infer_parse_query(struct td_infer *in, struct td_problem *problem);
+/* Reads the parameters there. -EINVAL, -ENOENT, -ENOMEM. */
 int td_infer_read_query(struct td_infer *in, struct td_problem *problem);
 
 /* ---- npy.c ---- */
@@ -233,14 +235,11 @@ void td_infer_write_nested(struct td_writer *w, const struct td_tensor *t, td_in
 /* Writes the reply up to its parameters. */
 void td_infer_write_brief(struct td_infer *in, struct td_writer *w);
 
-/* Texts of a model, which it knows by numbers: texts.c. An input's tensor object, and a plain array
+/* Texts of a model, which it knows by numbers: texts.c. An input's tensor object, or a plain array
  * of them: their numbers, in the request's arena. -EINVAL, -ENOMEM. */
-int td_infer_read_texts(struct td_infer *in, const cJSON *object, const char *who,
+int td_infer_read_texts(struct td_infer *in, const cJSON *item, const char *who,
                         const struct td_model_port *port, struct td_tensor *t,
                         struct td_problem *problem);
-int td_infer_plain_texts(struct td_infer *in, const cJSON *item, const char *who,
-                         const struct td_model_port *port, struct td_tensor *t,
-                         struct td_problem *problem);
 /* Whether output i is of texts; its type's name, "BYTES" then; and they, in arrays of one dimension
  * each, or one after the other. */
 bool td_infer_gives_texts(const struct td_infer *in, int i);

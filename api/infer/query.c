@@ -42,7 +42,7 @@ static int write_object(struct td_infer *in, struct td_writer *w, struct td_prob
     return w->failed ? td_problem_set(problem, ENOMEM, "no memory for the query") : 0;
 }
 
-int td_infer_read_query(struct td_infer *in, struct td_problem *problem)
+int td_infer_parse_query(struct td_infer *in, struct td_problem *problem)
 {
     struct td_writer w;
     if (!*in->req->query)
@@ -53,8 +53,14 @@ int td_infer_read_query(struct td_infer *in, struct td_problem *problem)
         err = td_problem_set(problem, ENOMEM, "no memory for the query");
     if (!err)
         err = td_json_parse(in->asked, w.text, w.length, 8, problem);
-    if (!err)
-        err = td_infer_key_defaults(in, in->asked->root, problem);
+    return err;
+}
+
+int td_infer_read_query(struct td_infer *in, struct td_problem *problem)
+{
+    if (!in->asked)
+        return 0;
+    int err = td_infer_key_defaults(in, in->asked->root, problem);
     for (const cJSON *item = err ? NULL : in->asked->root->child; item && !err; item = item->next)
         err = td_infer_read_parameter(in, item, problem);
     return err;

@@ -198,24 +198,14 @@ static int read_array(struct td_infer *in, const cJSON *item, const char *who, s
     return err ? err : finish(in, f, who, problem);
 }
 
-int td_infer_read_texts(struct td_infer *in, const cJSON *object, const char *who,
+int td_infer_read_texts(struct td_infer *in, const cJSON *item, const char *who,
                         const struct td_model_port *port, struct td_tensor *t,
                         struct td_problem *problem)
 {
     struct filling f = filling_of(in, port, t);
     const struct td_stop *before = td_stop_obey(&f.stop);
-    int err = read_object(in, object, who, &f, problem);
-    td_stop_obey(before);
-    return err ? reason(in, &f, err, who, problem) : 0;
-}
-
-int td_infer_plain_texts(struct td_infer *in, const cJSON *item, const char *who,
-                         const struct td_model_port *port, struct td_tensor *t,
-                         struct td_problem *problem)
-{
-    struct filling f = filling_of(in, port, t);
-    const struct td_stop *before = td_stop_obey(&f.stop);
-    int err = read_array(in, item, who, &f, problem);
+    int err = cJSON_IsObject(item) ? read_object(in, item, who, &f, problem)
+                                   : read_array(in, item, who, &f, problem);
     td_stop_obey(before);
     return err ? reason(in, &f, err, who, problem) : 0;
 }

@@ -155,6 +155,20 @@ class Texts(unittest.TestCase):
         reply = self.service.call("POST", "/v1/models/rows", {"timeout_ms": 1, "s": [line]})
         self.assertEqual((reply.status, "took longer than 1 ms" in reply.json["detail"]), (504, True), reply.body)
 
+    def test_limit_anywhere(self):
+        """Words are made within the time that the request allows, wherever it says so, and not within the server's."""
+        texts = {"inputs": [{"name": "s", "shape": [1], "datatype": "BYTES", "data": ["x" * (1 << 20)]}]}
+        short = {"s": texts["inputs"][0]["data"]}
+        with Service("--log", "off", "--timeout-ms", "1") as s:
+            self.assertEqual(s.call("PUT", "/v1/models/rows", self.counter(tokenexp="x{15}y")).status, 201)
+            long = {"timeout_ms": 60000}
+            for path, body in (("/v1/models/rows", {**short, **long}), ("/v1/models/rows", {**short, "parameters": long}), ("/v1/models/rows?timeout_ms=60000", short),
+                               ("/v1/models/rows", {**texts, **long}), ("/v2/models/rows/infer", {**texts, "parameters": long}), ("/v2/models/rows/infer", {**texts, "parameters": {"timeout": 60000000}})):
+                reply = s.call("POST", path, body)
+                self.assertEqual(reply.status, 200, (path, reply.body))
+            for parameters in [1], 1:
+                self.assertEqual(s.call("POST", "/v2/models/rows/infer", {**texts, "parameters": parameters}).status, 400)
+
     def several(self, *nodes, functions=()):
         """A model that says how many elements each of the nodes' results t, u and v has that there is."""
         ends = [name for name in "tuv" for node in nodes if name in node.output]

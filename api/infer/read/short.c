@@ -80,7 +80,7 @@ static int add_tensor(struct td_infer *in, const cJSON *item, const char *name, 
     bool texts = port && port->texts;
     if (texts && stored)
         return td_infer_refuse(problem, name, "texts are not stored; an array of them is right");
-    int err = texts    ? td_infer_plain_texts(in, item, name, port, &v.tensor, problem)
+    int err = texts    ? td_infer_read_texts(in, item, name, port, &v.tensor, problem)
               : stored ? td_infer_stored(in, item, item->child->valuestring, name, &v, problem)
                        : td_infer_read_plain(in, item, name, port ? port->dtype : dtype, &v.tensor,
                                              problem);
@@ -164,12 +164,38 @@ static int find_pool(struct td_infer *in, struct td_problem *problem)
     return 0;
 }
 
+/* Words are made while the request is read, within its time limit, wherever in it that stands. So
+ * the limit is read before the rest; one that is wrong is refused in its turn. */
+static void read_limit(struct td_infer *in, const cJSON *object)
+{
+    struct td_problem ignored;
+    for (const cJSON *item = cJSON_IsObject(object) ? object->child : NULL; item;
+         item = item->next) {
+        bool limit = !strcmp(item->string, "timeout_ms") || !strcmp(item->string, "timeout");
+        if (limit && !kinds_of(in, item->string))
+            (void)td_infer_read_parameter(in, item, &ignored);
+    }
+}
+
+static void read_limits(struct td_infer *in)
+{
+    if (in->ours)
+        read_limit(in, in->json.root);
+    read_limit(in, td_json_member(in->json.root, "parameters"));
+    if (in->asked)
+        read_limit(in, in->asked->root);
+}
+
 int td_infer_read(struct td_infer *in, struct td_problem *problem)
 {
     bool brief = in->ours && is_brief(in->json.root);
     if (in->ours && !cJSON_IsObject(in->json.root))
         return td_infer_refuse_body(in, "the body", problem);
-    int err = in->eval ? td_infer_read_expr(in, problem) : 0;
+    int err = in->ours ? td_infer_parse_query(in, problem) : 0;
+    if (!err && in->eval)
+        err = td_infer_read_expr(in, problem);
+    if (!err && in->served)
+        read_limits(in);
     if (!err && in->file)
         err = td_infer_read_npy(in, problem);
     else if (!err)
