@@ -138,6 +138,24 @@ static int parse_names(struct td_request *req, const char *names, td_keyset *key
     return 0;
 }
 
+/* "0x8001" as the answer has it, or decimal as other numbers of queries. */
+static int parse_bits(struct td_request *req, const char *bits, td_keyset *keys)
+{
+    if (strncmp(bits, "0x", 2) != 0) {
+        long long number;
+        int err = td_api_query_number(req, "bits", 0, (long long)TD_KEYSET_FULL, 0, &number);
+        *keys = (td_keyset)number;
+        return err;
+    }
+    char *end;
+    *keys = strtoull(bits + 2, &end, 16);
+    return isxdigit((unsigned char)bits[2]) && !*end && !(*keys & ~TD_KEYSET_FULL)
+               ? 0
+               : td_api_problem(req, -EINVAL,
+                                "bits: '%.40s' is no set of keys; at most 0x%" PRIx64 " is", bits,
+                                TD_KEYSET_FULL);
+}
+
 int td_api_dispatch_keyset(struct td_request *req, struct td_response *res)
 {
     const char *names, *bits;
@@ -152,12 +170,8 @@ int td_api_dispatch_keyset(struct td_request *req, struct td_response *res)
                               "keyset: give ?keys=CPU,Tracer or ?bits=0x8001, one of them");
     if (names && (err = parse_names(req, names, &keys)))
         return err;
-    char *end = NULL;
-    if (bits && ((keys = strtoull(bits, &end, 0)) & ~TD_KEYSET_FULL || *end ||
-                 !isdigit((unsigned char)*bits)))
-        return td_api_problem(req, -EINVAL,
-                              "bits: '%.40s' is no set of keys; at most 0x%" PRIx64 " is", bits,
-                              TD_KEYSET_FULL);
+    if (bits && (err = parse_bits(req, bits, &keys)))
+        return err;
     char text[32];
     snprintf(text, sizeof text, "0x%" PRIx64, keys);
     struct td_writer w;

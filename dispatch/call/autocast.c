@@ -5,6 +5,7 @@
 #include "kernels/weight.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define CONVERTED (TD_f32 | TD_f16 | TD_bf16)
@@ -105,6 +106,23 @@ static int cast_lists(struct td_run *run, td_keyset keys, enum td_dtype to)
 
 /* ---- the kernels ---- */
 
+/* A refusal names the types that autocast has made: this adds those that the caller gave. */
+static int tell_given(struct td_run *run, int err, enum td_dtype to)
+{
+    char *text = run->problem.text;
+    if (err != -EINVAL || !strstr(text, td_dtype_name(to)))
+        return err;
+    for (int i = 0; i < run->n_casts; i++) {
+        const struct td_tensor *from = &run->cast[i].from;
+        size_t used = strlen(text);
+        if (run->call.arg[run->cast[i].arg].tensor.dtype == to)
+            snprintf(text + used, sizeof run->problem.text - used,
+                     "; autocast has made %s of %s, which was given as %s", td_dtype_name(to),
+                     run->handle->schema.param[run->cast[i].arg].name, td_dtype_name(from->dtype));
+    }
+    return err;
+}
+
 static int cast_to(struct td_run *run, td_keyset keys, enum td_dtype to)
 {
     struct td_call *call = &run->call;
@@ -122,7 +140,8 @@ static int cast_to(struct td_run *run, td_keyset keys, enum td_dtype to)
         if (call->arg[i].kind == TD_KIND_tensor && wants(&call->arg[i].tensor, to) &&
             (err = cast_tensor(run, i, to)))
             return err;
-    return td_redispatch(run, keys);
+    int err = td_redispatch(run, keys);
+    return err ? tell_given(run, err, to) : 0;
 }
 
 static int cast_lower(struct td_run *run, td_keyset keys)

@@ -203,6 +203,11 @@ class Dispatch(service.ServiceTest):
         self.assertEqual(self.post("add", [tensor(x), tensor(x)], autocast="BF16").json["outputs"][0]["datatype"], "FP32")
         self.assertEqual(self.post("linear", [tensor(x), tensor(x)], autocast=None).json["outputs"][0]["datatype"], "FP32")
         self.problem(self.post("linear", [tensor(x), tensor(x)], 400, autocast="FP32"), 400, "autocast", "BF16")
+        wide = np.ones((2, 2)) # FP64 stays as it is
+        reply = self.post("mm", [tensor(np.float32(wide)), tensor(wide)], 400, autocast="BF16")
+        self.problem(reply, 400, "mat2: is FP64", "autocast has made BF16 of self, which was given as FP32")
+        reply = self.post("mm", [tensor(np.ones((2, 3), np.float32)), tensor(np.float32(wide))], 400, autocast="BF16")
+        self.assertNotIn("autocast", reply.json["detail"]) # of shapes
 
     def test_autocast_of_a_stored_weight(self): # DSP-28
         """Converted once, beside the weight, and gone with it."""
@@ -373,11 +378,12 @@ class Dispatch(service.ServiceTest):
         self.assertEqual((both["highest"], both["keys"]), ("AutogradCPU", ["CPU", "AutogradCPU"]))
         self.assertEqual(get("bits=" + both["bits"]).json, both)
         self.assertEqual(get("bits=0").json["highest"], "Undefined")
+        self.assertEqual((get("bits=010").json["bits"], get("bits=32769").json["bits"]), ("0xa", "0x8001"))
         self.assertEqual(get("keys=DenseCPU").json, get("keys=CPU").json)
         self.assertEqual((get("keys=CatchAll").json["bits"], get("keys=CatchAll").json["highest"]), ("0x0", "Undefined"))
         self.assertEqual(get("keys=CPU%2CCUDA").json["highest"], "CUDA")
-        for query in ("", "keys=CPU&bits=1", "keys=Nosuch", "keys=Autograd", "bits=x", "bits=", "bits=0xffffffffffffffff",
-                      "keys=%zz"):
+        for query in ("", "keys=CPU&bits=1", "keys=Nosuch", "keys=Autograd", "bits=x", "bits=", "bits=0xffffffffffffffff", "bits=-1", "bits=18446744073709551615",
+                      "bits=0x", "bits=0x-1", "bits=0x1g", "keys=%zz"):
             self.problem(get(query), 400)
 
     def test_schemas(self): # DSP-14, DSP-15
