@@ -33,10 +33,12 @@ void *td_read_file(struct td_arena *arena, const char *path, size_t *size,
                    struct td_problem *problem)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    const char *why = fd < 0 || fstat(fd, &st) ? strerror(errno)
-                      : !S_ISREG(st.st_mode)   ? "it is no file"
-                                               : NULL;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err = errno;
+    bool known = !(fd < 0 ? stat(path, &st) : fstat(fd, &st));
+    const char *why = known && S_ISDIR(st.st_mode) ? "it is a directory"
+                      : fd < 0 || !known           ? strerror(fd < 0 ? err : errno)
+                      : !S_ISREG(st.st_mode)       ? "it is no file"
+                                                   : NULL;
     char *bytes = NULL;
     if (!why) {
         *size = (size_t)st.st_size;

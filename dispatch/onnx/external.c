@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct place { /* where the elements lie */
@@ -75,11 +76,19 @@ static int open_file(struct td_onnx_reader *r, const char *name, const char *fil
     char path[4096], *in = realpath(beside, NULL);
     int n = snprintf(path, sizeof path, "%s/%s", beside, file);
     char *real = in && n < (int)sizeof path ? realpath(path, NULL) : NULL;
+    struct stat st;
     bool inside =
         real && !strncmp(real, in, strlen(in)) && (real[strlen(in)] == '/' || !strcmp(in, "/"));
     int fd = real && inside ? open(real, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
     int why = errno;
-    if (fd < 0 && real && !inside)
+    if (inside && !stat(real, &st) && S_ISDIR(st.st_mode)) {
+        td_problem_set(r->problem, EINVAL,
+                       "tensor '%.100s': its data lie in '%.200s', which is a directory", name,
+                       file);
+        if (fd >= 0)
+            close(fd);
+        fd = -1;
+    } else if (fd < 0 && real && !inside)
         td_problem_set(r->problem, EINVAL,
                        "tensor '%.100s': '%.200s' is not in the model's directory", name, file);
     else if (fd < 0)

@@ -89,7 +89,7 @@ class Choices(service.ServiceTest):
         os.mkdir(self.file)
         with self.serve() as s:
             for _ in range(2):
-                self.assertRegex(self.tune(s).json["warning"], "and stays: .* it is no file")
+                self.assertRegex(self.tune(s).json["warning"], "and stays: .* it is a directory")
 
     def test_kernel_named(self):
         reply = self.tune(self.service, MM | {"parameters": {"kernel": "ref"}})

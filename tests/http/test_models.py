@@ -743,6 +743,9 @@ class Directory(service.ServiceTest):
         change("link.onnx", location="link.data")
         os.mkfifo(self.folder / "pipe")
         change("pipe.onnx", location="pipe")
+        (self.folder / "folder.bin").mkdir()
+        change("folder.onnx", location="folder.bin")
+        (self.folder / "deep" / "1" / "model.onnx").mkdir(parents=True)
         with Service("--models", str(self.folder)) as s:
             for name in ("line", "many", "good"):
                 reply = s.call("POST", "/v1/models/" + name, {"x": X.tolist()})
@@ -751,7 +754,8 @@ class Directory(service.ServiceTest):
             reply = s.call("PUT", "/v1/models/sent", (self.folder / "line.onnx").read_bytes()) # over HTTP there is no beside
             self.problem(reply, 400, "line.data", "external_data=False", "form")
         for name, said in (("out", "not in the model's directory"), ("absolute", "cannot be read"), ("none", "cannot be read"), ("short", "ends before"),
-                           ("length", "7 bytes, but 48 are right"), ("number", "offset '-1'"), ("link", "not in the model's directory"), ("pipe", "ends before")):
+                           ("length", "7 bytes, but 48 are right"), ("number", "offset '-1'"), ("link", "not in the model's directory"), ("pipe", "ends before"),
+                           ("folder", "'folder.bin', which is a directory"), ("deep/1/model", "it is a directory")):
             self.assertRegex(s.log, rf"{name}\.onnx: not loaded: [^\n]*{re.escape(said)}")
         np.save(self.folder / "x.npy", X)
         for cwd, path in ((self.folder, "line.onnx"), (None, str(self.folder / "line.onnx"))):
