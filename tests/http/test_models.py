@@ -888,7 +888,7 @@ class Run(service.ServiceTest):
                 (1, "twice", (model, "--input", f"x={x}", "--input", f"x={x}")),
                 (1, "nosuch.npy", (model, "--input", "x=nosuch.npy")), (1, ".npy file", (model, "--input", f"x={model}")),
                 (1, "x", (model, "--input", "x=" + self.file("d.npy", X.astype(np.float64)))),
-                (1, "nosuch.onnx", ("nosuch.onnx",)), (1, "run", (x,)), (1, "no file", (str(self.folder),)),
+                (1, "nosuch.onnx", ("nosuch.onnx",)), (1, "run", (x,)), (1, "a directory", (str(self.folder),)),
                 (1, "Not a directory", (model, "--input", f"x={x}", "--output-dir", model + "/sub"))):
             with self.subTest(args=args):
                 done = self.run_model(*args, status=status)
