@@ -131,8 +131,8 @@ class Prover:
                 state, said = self.run(by, seconds)
                 if state in ("passed", "skipped", "not there"):
                     return "ALIVE", f"{by.test} {state}"
-                if state != "timeout" and self.run(by, seconds)[0] == "passed":
-                    raise named.Wrong(f"{by.test} failed once, and then passed")
+                if state != "timeout" and (again := self.run(by, seconds)[0]) not in ("failed", "ended", "timeout"):
+                    raise named.Wrong(f"{by.test} {state} once, and then {again}")
                 heard += said if state != "timeout" else f"no end within {seconds} s\n"
             return "noticed", heard
         finally:
