@@ -106,7 +106,7 @@ static int cast_lists(struct td_run *run, td_keyset keys, enum td_dtype to)
 
 /* ---- the kernels ---- */
 
-/* A refusal names the types that autocast has made: this adds those that the caller gave. */
+/* The error of a cast call names the types after the cast. This appends the caller's types. */
 static int tell_given(struct td_run *run, int err, enum td_dtype to)
 {
     char *text = run->problem.text;

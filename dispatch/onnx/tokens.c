@@ -246,8 +246,8 @@ static bool alike(const struct mentions *m, const TdOnnx__Node *a, const TdOnnx_
     return same;
 }
 
-/* Takes the nodes that come next, all alike: those that read the input or, where some are taken,
- * what these make from the one at `from` on. False: there are none. */
+/* Collects the next nodes, which must be equal: readers of the input or, if nodes were collected,
+ * readers of the outputs of those from index `from` on. False: there are none, or they differ. */
 static bool take_next(struct mentions *m, const char *input, size_t number, size_t begin,
                       size_t from)
 {
@@ -260,7 +260,7 @@ static bool take_next(struct mentions *m, const char *input, size_t number, size
     return right && m->n_taken > end;
 }
 
-/* Whoever reads the old name, which lives on, reads the name. */
+/* Makes all nodes that read the value `old` read `name`. The string `old` must stay allocated. */
 static int rename_reads(struct td_onnx_reader *r, struct mentions *m, const char *old,
                         const char *name)
 {

@@ -137,8 +137,8 @@ START_TEST(test_sizes)
     for (int n = 0; n < 137; n++) {
         int size = n < 130 ? n : more[n - 130];
         const struct shape line = {1, {size}}, rows = {2, {ROWS, size}};
-        int all =
-            n < 130 ? 5 : 30; /* each sum of each chain: few of them see what is beyond a row */
+        /* Large sizes take each reduction of each chain: few of them detect lanes beyond a row. */
+        int all = n < 130 ? 5 : 30;
         for (int i = 0; i < all; i++) {
             int k = i % 5;
             const char *chain = chains[(n + k + i / 5) % 6];

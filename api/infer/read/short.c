@@ -164,8 +164,8 @@ static int find_pool(struct td_infer *in, struct td_problem *problem)
     return 0;
 }
 
-/* Words are made while the request is read, within its time limit, wherever in it that stands. So
- * the limit is read before the rest; one that is wrong is refused in its turn. */
+/* Texts are tokenized while the request is parsed, and the request's time limit bounds that too. So
+ * the limit is parsed first. An invalid limit is ignored here and refused by the main parse. */
 static void read_limit(struct td_infer *in, const cJSON *object)
 {
     struct td_problem ignored;
