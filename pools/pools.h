@@ -383,6 +383,8 @@ void *td_arena_zalloc(struct td_arena *arena, size_t bytes); /* zeroed */
 void *td_arena_reserve(struct td_arena *arena, size_t bytes);
 int td_arena_fill(struct td_arena *arena, void *block, size_t bytes);
 void td_arena_drop(struct td_arena *arena, void *block); /* gives it back at once */
+/* data itself, or where align does not divide its address, a copy of its bytes; NULL: no memory. */
+void *td_arena_align(struct td_arena *arena, void *data, size_t bytes, size_t align);
 char *td_arena_strdup(struct td_arena *arena, const char *text, size_t length);
 char *td_arena_printf(struct td_arena *arena, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

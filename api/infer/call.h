@@ -161,9 +161,6 @@ void td_infer_write_shape(const struct td_infer *in, struct td_writer *w,
 /* Whether a name is that of a port as replies write it: a byte that is no UTF-8 is U+FFFD there. */
 bool td_infer_is_port(const char *port, const char *name);
 
-/* The bytes of a binary tensor that begin at offset at of the body, copied only where its type may
- * not lie there. NULL when there is no memory. */
-void *td_infer_binary(const struct td_infer *in, size_t at, size_t bytes, size_t align);
 
 /* ---- infer.c ---- */
 

@@ -47,7 +47,7 @@ static bool fill(struct td_infer *in, const struct td_replay *kept)
     size_t at = in->binary_at;
     for (int i = 0; i < kept->n_inputs; i++) {
         const struct input *input = &kept->input[i];
-        void *data = td_infer_binary(in, at, input->bytes, input->align);
+        void *data = td_arena_align(in->req->arena, in->req->body + at, input->bytes, input->align);
         if (!data)
             return false;
         td_run_set_input(&in->run, input->arg, data);

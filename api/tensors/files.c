@@ -150,9 +150,13 @@ int td_read_npy(struct td_request *req, struct td_tensor *t, struct td_problem *
         strlen(head) == length ? npy_header(head, t, &fortran) : "its header has a zero character";
     if (wrong)
         return bad(problem, ".npy", wrong);
-    t->data = req->body + start + length;
-    if (td_nbytes(t) != req->body_size - start - length)
+    size_t bytes = req->body_size - start - length;
+    if (td_nbytes(t) != bytes)
         return bad(problem, ".npy", "its data is not as long as its shape and type need");
+    t->data =
+        td_arena_align(req->arena, req->body + start + length, bytes, td_dtype_size(t->dtype));
+    if (!t->data)
+        return td_problem_set(problem, ENOMEM, "no memory for the tensor");
     return fortran ? to_c_order(req, t, problem) : 0;
 }
 

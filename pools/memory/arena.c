@@ -269,6 +269,14 @@ void *td_arena_zalloc(struct td_arena *arena, size_t bytes)
     return memory ? memset(memory, 0, bytes) : NULL;
 }
 
+void *td_arena_align(struct td_arena *arena, void *data, size_t bytes, size_t align)
+{
+    if ((uintptr_t)data % align == 0)
+        return data;
+    void *copy = td_arena_alloc(arena, bytes + 1);
+    return copy ? memcpy(copy, data, bytes) : NULL;
+}
+
 char *td_arena_strdup(struct td_arena *arena, const char *text, size_t length)
 {
     char *copy = length < SIZE_MAX ? td_arena_alloc(arena, length + 1) : NULL;

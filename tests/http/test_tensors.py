@@ -158,6 +158,18 @@ class Tensors(service.ServiceTest):
             self.assertEqual(self.get("npy")["shape"], list(order.shape))
             self.assertEqual(self.get("npy")["data"], order.ravel().tolist())
 
+    def test_npy_of_any_length(self):
+        """A header that is not padded puts the elements where their type may not lie."""
+        for dtype in (np.int16, np.float32, np.float64):
+            for x in (np.arange(12, dtype=dtype).reshape(3, 4), np.arange(12, dtype=dtype).reshape(3, 4, order="F")):
+                for spaces in range(8):
+                    text = repr({"descr": x.dtype.str, "fortran_order": np.isfortran(x), "shape": x.shape}).encode() + b" " * spaces
+                    body = b"\x93NUMPY\1\0" + len(text).to_bytes(2, "little") + text + x.tobytes(order="A")
+                    self.put("npy", body, NPY)
+                    self.assertEqual(self.get("npy")["data"], x.ravel().tolist())
+                    reply = self.service.call("POST", "/v1/ops/clone", body, NPY)
+                    self.assertEqual(reply.json["out"], x.tolist())
+
     def test_npy_that_is_wrong(self):
         good = npy(np.arange(6, dtype=np.float32))
         bad = [b"", b"x", good[:5], good[:9], good[:40], good[:-1], good + b"x", b"\x93NUMPX" + good[6:],

@@ -46,15 +46,6 @@ int td_infer_stored(struct td_infer *in, const cJSON *object, const char *tensor
     return err;
 }
 
-void *td_infer_binary(const struct td_infer *in, size_t at, size_t bytes, size_t align)
-{
-    char *data = in->req->body + at;
-    if ((uintptr_t)data % align == 0)
-        return data;
-    void *copy = td_arena_alloc(in->req->arena, bytes + 1);
-    return copy ? memcpy(copy, data, bytes) : NULL;
-}
-
 static int binary_input(struct td_infer *in, const cJSON *size, const char *who,
                         struct td_tensor *t, struct td_problem *problem)
 {
@@ -71,7 +62,8 @@ static int binary_input(struct td_infer *in, const cJSON *size, const char *who,
         return td_problem_set(problem, EINVAL,
                               "%s: needs %zu binary bytes, but the body has %zu left", who, bytes,
                               left);
-    t->data = td_infer_binary(in, in->binary_at, bytes, td_dtype_size(t->dtype));
+    t->data = td_arena_align(in->req->arena, in->req->body + in->binary_at, bytes,
+                             td_dtype_size(t->dtype));
     if (!t->data)
         return td_problem_set(problem, ENOMEM, "no memory for %s", who);
     in->binary_at += bytes;
