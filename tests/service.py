@@ -269,7 +269,7 @@ class Service:
             self.process.kill()
             self.log += self.process.communicate()[1] or ""
             raise AssertionError("SIGTERM did not end it:\n" + self.log) from None
-        assert self.process.returncode == 0, f"exit {self.process.returncode}:\n{self.log}"
+        assert self.process.returncode == 0, f"exit {self.process.returncode}:\n{self.log[-6000:]}"
         assert "Sanitizer" not in self.log and "runtime error" not in self.log, self.log
 
     @property

@@ -408,7 +408,7 @@ class Run:
             self.service.stop()
         except (AssertionError, Fault) as error:
             self.fault = self.fault or (error, self.clients[0], 0)
-            print(str(error)[:6000])
+            print(str(error)[-6000:])
         return self.fault is None
 
     def tell(self):
