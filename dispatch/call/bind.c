@@ -290,6 +290,7 @@ static int choose(struct td_run *run, const struct td_handle *handle, bool one, 
     size_t len = 0; /* of what fits of why */
     *why = 0;
     for (const struct td_handle *h = handle; h; h = h->next) {
+        *run->problem.text = 0; /* of the overload before, or of one without numbers */
         int err = bind(run, h, numbers, args, n_args);
         if (!err || one || !handle->next)
             return err;
@@ -312,11 +313,7 @@ int td_run_choose(struct td_run *run, const struct td_handle *handle, bool one,
     if (err)
         return err;
     err = choose(run, handle, one, false, args, n_args);
-    if (err == -EINVAL && plain) {
-        *run->problem.text = 0;
-        err = choose(run, handle, one, true, args, n_args);
-    }
-    return err;
+    return err == -EINVAL && plain ? choose(run, handle, one, true, args, n_args) : err;
 }
 
 int td_run_bind(struct td_run *run, const char *name, const struct td_named *args, int n_args,

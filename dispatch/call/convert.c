@@ -42,6 +42,11 @@ int td_run_convert_stored(const struct td_run *run, int i)
     return td_weight_convert(to->weight, convert, &casting);
 }
 
+bool td_run_reads(const struct td_run *run, int arg)
+{
+    return run->call.op->follows >> arg & 1 || !td_call_is_nothing(&run->call);
+}
+
 int td_run_convert_input(struct td_run *run, int i, void *room)
 {
     struct td_tensor *to = &run->call.arg[run->cast[i].arg].tensor;

@@ -63,6 +63,10 @@ int td_run_settle(struct td_run *run);
 /* Notes that argument i is to be converted before the kernel runs. */
 int td_run_cast(struct td_run *run, int i, enum td_dtype to);
 
+/* Whether the call reads the elements of argument arg. A call of nothing runs the operator's check
+ * alone, which reads what the operator follows. */
+bool td_run_reads(const struct td_run *run, int arg);
+
 /* Converts the argument of cast i: into room, to where its data then is; or a stored tensor, once
  * for all calls. What td_impl_run says, or -ENOMEM. */
 int td_run_convert_input(struct td_run *run, int i, void *room);

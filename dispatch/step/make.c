@@ -72,9 +72,10 @@ static bool is_view(const struct td_run *part, const struct source *in, struct s
     return is;
 }
 
-/* A part, whose tensors are the whole's, results of parts before it, or its own. */
+/* A part, whose tensors are the whole's, results of parts before it, or its own. needed: somebody
+ * reads what it makes. */
 static void add_part(struct build *b, const struct td_run *run, const struct td_run *part,
-                     const struct source *in, const struct source *out)
+                     bool needed, const struct source *in, const struct source *out)
 {
     struct source *from = b->source, *to = from + td_place_of(&part->call, part->call.n_args);
     b->source = to + part->call.n_out;
@@ -93,15 +94,17 @@ static void add_part(struct build *b, const struct td_run *run, const struct td_
         else
             *at = whole[list ? 0 : element];
     }
-    if (is_view(part, from, to)) {
+    for (int i = 0; i < part->call.n_out; i++)
+        to[i] = (struct source){.from = FIXED};
+    if (!needed || is_view(part, from, to)) {
         b->made[b->n_made++] = (struct made){part, to, NULL};
         return;
     }
     for (int i = 0; i < part->call.n_out; i++) {
-        bool between = !part->gives[i] && (part->with < 0 || part->kept);
-        to[i] = part->gives[i] ? out[part->gives[i] - 1]
-                : between      ? td_build_temporary(b, &part->call.out[i])
-                               : (struct source){.from = FIXED};
+        if (part->gives[i])
+            to[i] = out[part->gives[i] - 1];
+        else if (part->with < 0 || part->kept)
+            to[i] = td_build_temporary(b, &part->call.out[i]);
     }
     add_run(b, part, from, to);
     struct unit *last = b->step->n_units ? &b->step->unit[b->step->n_units - 1] : NULL;
@@ -110,14 +113,52 @@ static void add_part(struct build *b, const struct td_run *run, const struct td_
         fuse(b, run, part);
 }
 
+/* Whether it, or a part of it, may refuse values. */
+static bool judges(const struct td_run *run)
+{
+    bool does = !run->parts && run->call.op->check;
+    for (const struct td_run *part = run->parts; part && !does; part = part->next)
+        does = judges(part);
+    return does;
+}
+
+/* Where no result of the whole has elements, parts run for their checks alone, and those that make
+ * what these read: a mark for each part, by its number. Of parts that are computed together all run
+ * or none; where one of them is needed, all that there are run. NULL: all of them are needed. */
+static const bool *needed_parts(struct build *b, const struct td_run *run)
+{
+    int n = 0;
+    for (const struct td_run *part = run->parts; part; part = part->next)
+        n++;
+    const struct td_run **list = td_build_take(b, (size_t)n * sizeof *list);
+    bool *needed = td_build_take(b, (size_t)n);
+    if (b->error)
+        return NULL;
+    for (const struct td_run *part = run->parts; part; part = part->next)
+        list[part->number] = part;
+    memset(needed, 0, (size_t)n);
+    for (int k = n - 1; k >= 0; k--) {
+        needed[k] = needed[k] || judges(list[k]);
+        if (needed[k] && list[k]->with >= 0)
+            return NULL;
+        for (int i = 0; i < list[k]->n_feeds && needed[k]; i++)
+            if (list[k]->feed[i].of && (!list[k]->call.op->check || list[k]->parts ||
+                                        td_run_reads(list[k], list[k]->feed[i].arg)))
+                needed[list[k]->feed[i].of->number] = true;
+    }
+    return needed;
+}
+
 static void add_run(struct build *b, const struct td_run *run, struct source *in,
                     const struct source *out)
 {
-    if (b->error || (!run->parts && !run->call.op->check && td_call_is_nothing(&run->call)))
+    bool nothing = td_call_is_nothing(&run->call);
+    const bool *needed = run->parts && nothing ? needed_parts(b, run) : NULL;
+    if (b->error)
         return;
     for (const struct td_run *part = run->parts; part; part = part->next)
-        add_part(b, run, part, in, out);
-    if (!run->parts)
+        add_part(b, run, part, !needed || needed[part->number], in, out);
+    if (!run->parts && (run->call.op->check || !nothing))
         td_build_call(b, run, in, out);
 }
 

@@ -61,11 +61,11 @@ static bool is_converted(const struct td_run *run) /* itself, and its result's c
     return run->parts->handle == run->handle;
 }
 
-/* Scratch for a converted argument: none where it is a form of a stored tensor. */
+/* Scratch for a converted argument: none where it is a form of a stored tensor, or is not read. */
 static size_t cast_room(const struct td_run *run, int i)
 {
     const struct td_tensor *to = &run->call.arg[run->cast[i].arg].tensor;
-    return to->weight ? 0 : td_room_of(td_nbytes(to));
+    return to->weight || !td_run_reads(run, run->cast[i].arg) ? 0 : td_room_of(td_nbytes(to));
 }
 
 bool td_run_is_meta(const struct td_run *run)
@@ -183,10 +183,7 @@ static int select_row(struct td_run *run, size_t *scratch)
     run->impl = impl;
     run->isa = td_row_level(&run->call, impl, &run->prepared);
     run->compute_type = td_row_dtype(&run->call);
-    *scratch = 0;
-    if (td_call_is_nothing(&run->call))
-        return 0;
-    size_t own = run->prepared.scratch;
+    size_t own = td_call_is_nothing(&run->call) ? 0 : run->prepared.scratch;
     if (own > TD_SCRATCH_MOST)
         return td_problem_set(&run->problem, ENOMEM, "no memory for %zu bytes of scratch", own);
     *scratch = own ? td_room_of(own) : 0;
@@ -274,10 +271,6 @@ int64_t td_run_execute(struct td_run *run, void *scratch)
     int64_t begin = td_clock_ns(), end;
     char *at = scratch;
     run->error = 0;
-    if (td_call_is_nothing(&run->call) && !run->step) {
-        run->error = td_impl_run(run->impl, &run->call);
-        return begin;
-    }
     const struct td_stop *before = td_stop_obeyed;
     if (run->stop) /* else whom the whole obeys, of which this may be a part */
         td_stop_obey(run->stop);
@@ -289,6 +282,8 @@ int64_t td_run_execute(struct td_run *run, void *scratch)
         return end;
     }
     for (int i = 0; i < run->n_casts && !run->error; i++) {
+        if (!td_run_reads(run, run->cast[i].arg))
+            continue;
         run->error = td_run_convert_input(run, i, at);
         at += cast_room(run, i);
     }
@@ -299,7 +294,7 @@ int64_t td_run_execute(struct td_run *run, void *scratch)
     end = td_clock_ns();
     run->ns = end - begin;
     bool alone = !run->impl->library && td_teams_opened() == teams; /* too small to be split */
-    if (!td_stopped() && !run->error)
+    if (!td_stopped() && !run->error && !td_call_is_nothing(&run->call))
         td_run_learn(run, run->ns, alone ? 1 : run->call.threads);
     td_stop_obey(before);
     return end;

@@ -171,6 +171,8 @@ static void add_copies(struct build *b, const struct td_run *run, struct source 
 {
     for (int i = 0; i < run->call.n_args; in += td_count_tensors_of(&run->call.arg[i++])) {
         const struct td_value *v = &run->call.arg[i];
+        if (!td_run_reads(run, i))
+            continue;
         if (v->kind == TD_KIND_tensor && v->tensor.stride)
             add_copy(b, run, &v->tensor, v->tensor.dtype, in);
         for (int k = 0; v->kind == TD_KIND_tensors && k < v->tensors.n; k++)
@@ -183,7 +185,8 @@ void td_build_call(struct build *b, const struct td_run *run, struct source *in,
                    const struct source *out)
 {
     for (int i = 0; i < run->n_casts; i++)
-        add_cast(b, run, i, in);
+        if (td_run_reads(run, run->cast[i].arg))
+            add_cast(b, run, i, in);
     bool strided = td_run_takes_strides(run);
     if (!strided)
         add_copies(b, run, in);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Operators that go where values lead: indices are judged before anything is read, whichever way a
 call comes, nobody can change them afterwards, and results have the size that values give them."""
+import re
 import threading
 
 import numpy as np
@@ -68,6 +69,29 @@ class Index(service.ServiceTest):
                     self.problem(reply, 400, "out of range", "is right")
                 else:
                     self.assertEqual(reply.status, 200, reply.body)
+
+    def test_what_no_result_needs(self):
+        """Where no result has elements, nothing is computed, converted or copied but for a check. Nodes of a model are
+        computed one by one, and those of this size cannot be."""
+        for expr, shape in (("x - sum(x, [1], True)", [1 << 40, 0]), ("relu(x + expand(y, [1099511627776, 1])) * 2", [1, 0]),
+                            ("index_select(x - sum(x, [1], True), 0, i)", [1 << 40, 0]),
+                            ("index_select(expand(y, [1099511627776, 3]), 0, i)", [0]),
+                            ("index_select(expand(y, [1099511627776, 3]).to(BF16), 0, i)", [0])):
+            inputs = [{"name": "x", "datatype": "FP32", "shape": shape, "data": []},
+                      {"name": "y", "datatype": "FP32", "shape": [1, 1], "data": [1]},
+                      {"name": "i", "datatype": "INT64", "shape": [0], "data": []}]
+            inputs = [port for port in inputs if re.search(rf"\b{port['name']}\b", expr)]
+            reply = self.service.call("POST", "/v1/eval", {"inputs": inputs, "expr": expr})
+            self.assertEqual(reply.status, 200, (expr, reply.body[:300]))
+            self.assertEqual(reply.json["outputs"][0]["data"], [])
+            ports = [{k: v for k, v in port.items() if k != "data"} for port in inputs]
+            self.service.call("PUT", "/v1/models/none", {"expr": expr, "inputs": ports})
+            for _ in range(4):
+                reply = self.service.call("POST", "/v2/models/none/infer", {"inputs": inputs})
+                if re.search(r"sum|\.to|expand\(y, \S+ 3", expr):
+                    self.problem(reply, 503, "no memory for")
+                else:
+                    self.assertEqual(reply.status, 200, (expr, reply.body[:300]))
 
     def test_sequence_without_dimensions(self):
         point = np.float32(2)
