@@ -40,10 +40,11 @@ def is_its_own(test, said):
     where, _, method = test.partition(" ")
     if where.endswith(".c"):
         return not method or bool(re.search(rf"[:.]{method}:", said))
+    lacks = r"^(ImportError|ModuleNotFoundError|FileNotFoundError|SyntaxError)\b|^\S+: (line )?\d+: \S+: (command )?not found$"
     if not method:
-        lacks = r"^(ImportError|ModuleNotFoundError|FileNotFoundError|SyntaxError)\b|^\S+: (line )?\d+: \S+: (command )?not found$"
         return not re.search(lacks, said, re.M)
-    return bool(re.search(rf"^(FAIL|ERROR): {method} \(__main__\.", said, re.M))
+    shown = re.findall(rf"^(FAIL|ERROR): {method} \(__main__\.(.*?)(?=^={{9}}|\Z)", said, re.M | re.S)
+    return any(word == "FAIL" or not re.search(lacks, text, re.M) for word, text in shown)
 
 
 TRIED = [ # a test, an output, whether it is its own failure
@@ -54,6 +55,9 @@ TRIED = [ # a test, an output, whether it is its own failure
     ("http/test_a.py test_b", "FAIL: test_bc (__main__.A.test_bc)\n", False),
     ("http/test_a.py test_b", "ERROR: test_b (unittest.loader._FailedTest.test_b)\n", False),
     ("http/test_a.py test_b", "ERROR: setUpClass (__main__.A)\n", False),
+    ("http/test_a.py test_b", "ERROR: test_b (__main__.A.test_b)\nKeyError: 'outputs'\n", True),
+    ("http/test_a.py test_b", "ERROR: test_b (__main__.A.test_b)\nFileNotFoundError: no curl\n", False),
+    ("http/test_a.py test_b", "ERROR: test_b (__main__.A.test_b)\nKeyError: 0\n=========\nERROR: test_c\nImportError: x\n", True),
     ("a.py", "3 differ\n", True), ("a.sh", "pool 'mine': not found\n", True),
     ("a.sh", "a.sh: line 1: x: command not found\n", False), ("a.sh", "a.sh: 1: x: not found\n", False),
     ("http/test_a.py test_b", "ModuleNotFoundError: No module named 'numpy'\n", False),
