@@ -141,7 +141,7 @@ static int cast_to(struct td_run *run, td_keyset keys, enum td_dtype to)
             (err = cast_tensor(run, i, to)))
             return err;
     int err = td_redispatch(run, keys);
-    return err ? tell_given(run, err, to) : 0;
+    return err && to ? tell_given(run, err, to) : err;
 }
 
 static int cast_lower(struct td_run *run, td_keyset keys)

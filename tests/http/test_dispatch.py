@@ -208,6 +208,10 @@ class Dispatch(service.ServiceTest):
         self.problem(reply, 400, "mat2: is FP64", "autocast has made BF16 of self, which was given as FP32")
         reply = self.post("mm", [tensor(np.ones((2, 3), np.float32)), tensor(np.float32(wide))], 400, autocast="BF16")
         self.assertNotIn("autocast", reply.json["detail"]) # of shapes
+        whole = [tensor(np.ones(size, np.int64)) for size in ((2, 3), (3,), (3, 3, 3))]
+        for op, args in (("cat", [whole]), ("stack", [whole]), ("index_copy", [whole[0], 0, whole[1], whole[2]])):
+            self.post(op, args, 400, autocast="BF16") # the widest of no floats is none
+            self.alive()
 
     def test_autocast_of_a_stored_weight(self): # DSP-28
         """Converted once, beside the weight, and gone with it."""
