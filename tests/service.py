@@ -17,6 +17,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -229,18 +230,18 @@ class Service:
     """`tensord serve ARGS`, ready, in control groups if any are given (groups.py). stop() wants a good
     end, and no word of a sanitizer. tls: the ssl.SSLContext by which it is asked, if it speaks TLS."""
 
-    def __init__(self, *args, env=None, port=None, groups=(), stderr=subprocess.PIPE, tls=None):
+    def __init__(self, *args, env=None, port=None, groups=(), stderr=None, tls=None):
         self.port = port or free_port()
         self.tls = tls
         if OVER_TLS and not tls:
             authority, (cert, key) = certificates.here()
             args = (*args, "--tls-cert", str(cert), "--tls-key", str(key))
             self.tls = authority.context()
-        self.log = ""
+        self.log, self.file = "", None if stderr else tempfile.TemporaryFile()
         begin = time.monotonic()
         self.process = subprocess.Popen(
             [BINARY, "serve", "--listen", f"127.0.0.1:{self.port}", *args], text=True,
-            env={**environment(), **(env or {})}, stdout=subprocess.DEVNULL, stderr=stderr,
+            env={**environment(), **(env or {})}, stdout=subprocess.DEVNULL, stderr=stderr or self.file,
             preexec_fn=(lambda: [group.join() for group in groups]) if groups else None)
         while time.monotonic() < begin + 30:
             try:
@@ -252,7 +253,7 @@ class Service:
                     break
             time.sleep(0.005)
         self.process.kill()
-        raise RuntimeError("the service did not become ready: " + self.process.communicate()[1])
+        raise RuntimeError("the service did not become ready: " + self.written())
 
     def __enter__(self):
         return self
@@ -264,13 +265,23 @@ class Service:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
-            self.log += self.process.communicate(timeout=60)[1] or ""
+            self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.log += self.process.communicate()[1] or ""
-            raise AssertionError("SIGTERM did not end it:\n" + self.log) from None
+            self.process.wait()
+            raise AssertionError("SIGTERM did not end it:\n" + self.written()) from None
+        finally:
+            self.log = self.written()
+            if self.file:
+                self.file.close()
         assert self.process.returncode == 0, f"exit {self.process.returncode}:\n{self.log[-6000:]}"
         assert "Sanitizer" not in self.log and "runtime error" not in self.log, self.log
+
+    def written(self):
+        """What it has said so far on standard error: a file, which never fills up as a pipe does that nobody reads."""
+        if not self.file or self.file.closed:
+            return self.log
+        return os.pread(self.file.fileno(), os.fstat(self.file.fileno()).st_size, 0).decode(errors="replace")
 
     @property
     def pid(self):

@@ -151,7 +151,7 @@ class Sandbox(service.ServiceTest):
         done = self.gdb(s, "handle SIGSYS nostop pass", "call (int)fork()")
         s.process.wait(20)
         self.assertEqual(-s.process.returncode, signal.SIGSYS, done.stderr)
-        self.assertIn("is none of a server's", s.process.communicate()[1])
+        self.assertIn("is none of a server's", s.written())
 
     def test_secrets_are_nowhere(self):
         """Not in the log, in answers, in /metrics, among arguments, in the environment; and others do not read its memory."""

@@ -138,7 +138,8 @@ class Traps(unittest.TestCase):
         try:
             with self.assertRaises(OSError):
                 server.infer("acos", {"self": bad(FEW, 13)})
-            log = server.process.communicate(timeout=30)[1]
+            server.process.wait(30)
+            log = server.written()
             self.assertNotEqual(server.process.returncode, 0)
             self.assertIn("tensord: acos: the kernel simd@DEFAULT has trapped, SIGILL, and ends the process", log)
         finally:
