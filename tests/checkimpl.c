@@ -5,7 +5,7 @@
  * argument is run so, too. Rows of levels that this CPU lacks are listed as not run.
  *
  * This is how levels are held to each other: all of them to one reference (ISA-37, ISA-20, DSP-34,
- * JIT-1, JIT-40).
+ * JIT-40).
  *
  *   checkimpl [--seed N] [--op NAME] [--impl NAME[@LEVEL]] [--part I/N] [--list]
  *

@@ -58,7 +58,7 @@ class Dispatch(service.ServiceTest):
         self.assertEqual(reply.status, 200, reply.body)
         self.assertEqual(reply.out.tolist(), [3, 4, 5])
 
-    def test_backends(self): # DSP-4, DSP-38
+    def test_backends(self): # DSP-4
         x = np.linspace(-3, 3, 50, dtype=np.float32)
         for op in ("add.Scalar", "silu", "sum", "softmax"):
             rest = {"add.Scalar": [1], "softmax": [0]}.get(op, [])

@@ -185,7 +185,7 @@ class Isa(service.ServiceTest):
                         "kernel": "simd", "isa": level, "verdict": "registered as absent at this level"})
                     self.problem(s.infer("cast", x, {"dtype": "BF16", "kernel": "simd@AVX512_FP16"}), 400, "absent")
 
-    def test_few_channels(self): # ISA-24
+    def test_few_channels(self): # JIT-6
         """A convolution whose channels fill half a vector of AVX512 at most is AVX2's, which explain gives the reason of."""
         self.needs_kernels()
         image = np.random.default_rng(service.seed()).standard_normal((1, 4, 26, 3)).astype(np.float32)

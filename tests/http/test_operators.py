@@ -53,7 +53,7 @@ class Operators(service.ServiceTest):
                 with self.subTest(datatype=datatype, call=call):
                     self.try_call(op, datatype, call, binary=True)
 
-    def test_every_kernel_that_can_be_forced(self): # JIT-8
+    def test_every_kernel_that_can_be_forced(self): # JIT-1, JIT-8
         """Each takes some of its operator's calls; what it takes is right."""
         for op in self.ops:
             judge = operators.JUDGES[op["name"]]

@@ -162,7 +162,7 @@ class Primitives(service.ServiceTest):
                 np.testing.assert_allclose(reply.outputs["asum"], np.abs(x).sum(), rtol=1e-5)
 
     def test_all_three_kinds(self): # JIT-2
-        """A reference, rows of our own in vectors, and a library's: a product has each; what they give is alike."""
+        """A reference, rows of our own in vectors, and a library's: a product has each."""
         told = self.service.call("GET", "/v1/kernels/mm").json["overloads"][0]["registered"]
         self.assertEqual(told["ref"], 1)
         self.needs_kernels()
