@@ -161,7 +161,6 @@ void td_infer_write_shape(const struct td_infer *in, struct td_writer *w,
 /* Whether a name is that of a port as replies write it: a byte that is no UTF-8 is U+FFFD there. */
 bool td_infer_is_port(const char *port, const char *name);
 
-
 /* ---- infer.c ---- */
 
 /* Runs the bound call, or has it run. 0 or -EINPROGRESS, as a handler. */
