@@ -202,6 +202,18 @@ TD_INLINE V chebyshev_(V x, const double *c, int n, int skip)
     return L_mul(L_c((td_real)0.5), L_sub(a, old));
 }
 
+/* A modified Bessel function of a >= 0 times exp(-a): up to 8 factor times the sum of near in a / 2
+ * - 2, beyond 8 the sum of far in 32 / a - 2, divided by the root of a. */
+TD_INLINE V bessel_(V a, V factor, const double *near, int n_near, int skip_near, const double *far,
+                    int n_far, int skip_far)
+{
+    V held = L_max(L_c(1), a);
+    V x = L_sub(L_mul(L_c((td_real)0.5), L_min(L_c(8), a)), L_c(2));
+    V y = L_mul(factor, chebyshev_(x, near, n_near, skip_near));
+    V z = chebyshev_(L_sub(L_div(L_c(32), held), L_c(2)), far, n_far, skip_far);
+    return L_sel(L_le(a, L_c(8)), y, L_div(z, L_sqrt(held)));
+}
+
 /* I0 times exp(-|x|): by S. Moshier's Cephes. */
 TD_SPECIAL o_i0e(V x)
 {
@@ -226,11 +238,8 @@ TD_SPECIAL o_i0e(V x)
         3.3962320257083865e-09,  2.266668990498178e-08,   2.0489185894690638e-07,
         2.8913705208347567e-06,  6.889758346916825e-05,   0.0033691164782556943,
         0.8044904110141088};
-    V a = L_abs(x), held = L_max(L_c(1), a);
-    V y = chebyshev_(L_sub(L_mul(L_c((td_real)0.5), L_min(L_c(8), a)), L_c(2)), near,
-                     (int)(sizeof near / sizeof *near), 10);
-    V z = chebyshev_(L_sub(L_div(L_c(32), held), L_c(2)), far, (int)(sizeof far / sizeof *far), 15);
-    y = L_sel(L_le(a, L_c(8)), y, L_div(z, L_sqrt(held)));
+    V y = bessel_(L_abs(x), L_c(1), near, (int)(sizeof near / sizeof *near), 10, far,
+                  (int)(sizeof far / sizeof *far), 15);
     return L_sel(L_uno(x, x), x, y);
 }
 
@@ -241,8 +250,7 @@ TD_SPECIAL o_i0(V x)
     return L_sel(L_eq(L_abs(x), L_c((td_real)INFINITY)), L_c((td_real)INFINITY), y);
 }
 
-/* I1 times exp(-|x|): the quotient by x, and beyond 8 the product by its root, in series for this.
- */
+/* I1 times exp(-|x|): near is a series of its quotient by |x|, times (|x| + 4)^1.5. */
 TD_SPECIAL o_i1e(V x)
 {
     static const double near[] = {
@@ -267,13 +275,9 @@ TD_SPECIAL o_i1e(V x)
         -3.835380385964237e-09,  -2.6314688468895196e-08, -2.512236237870209e-07,
         -3.882564808877691e-06,  -0.00011058893876262371, -0.009761097491361469,
         0.7785762350182801};
-    V a = L_abs(x), held = L_max(L_c(1), a);
-    V y = chebyshev_(L_sub(L_mul(L_c((td_real)0.5), L_min(L_c(8), a)), L_c(2)), near,
-                     (int)(sizeof near / sizeof *near), 13);
-    V z = chebyshev_(L_sub(L_div(L_c(32), held), L_c(2)), far, (int)(sizeof far / sizeof *far), 16);
-    V more = L_add(a, L_c(4));
-    y = L_div(L_mul(a, y), L_mul(more, L_sqrt(more)));
-    y = L_sel(L_le(a, L_c(8)), y, L_div(z, L_sqrt(held)));
+    V a = L_abs(x), more = L_add(a, L_c(4));
+    V y = bessel_(a, L_div(a, L_mul(more, L_sqrt(more))), near, (int)(sizeof near / sizeof *near),
+                  13, far, (int)(sizeof far / sizeof *far), 16);
     return L_sel(L_uno(x, x), x, L_copysign(y, x));
 }
 
