@@ -200,8 +200,8 @@ class Weights(service.ServiceTest):
             for _ in range(10):
                 ask(streams="auto")
             cut_bytes.append(used())
-        self.assertEqual(*cut_bytes)
-        self.assertLess(cut_bytes[0], whole_bytes + weights.nbytes // 2, "plans of the parts' shapes are stored, and no weights")
+        for cut in cut_bytes: # "auto" goes by times, and may come to a shape later
+            self.assertLess(cut, whole_bytes + weights.nbytes // 2, "plans of the parts' shapes are stored, and no weights")
         print(f"{whole >> 20} MiB resident, {resident() >> 20} after more cut calls; {cut_bytes[0] >> 20} MiB stored")
         if not service.SANITIZED:
             self.assertLess(resident(), whole + weights.nbytes // 2)
