@@ -253,6 +253,7 @@ class Service:
                     break
             time.sleep(0.005)
         self.process.kill()
+        self.process.wait()
         raise RuntimeError("the service did not become ready: " + self.written())
 
     def __enter__(self):

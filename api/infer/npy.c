@@ -43,6 +43,10 @@ int td_infer_read_npy(struct td_infer *in, struct td_problem *problem)
     in->typed = true;
     if (err)
         return err;
+    v.tensor.data = td_arena_align(in->req->arena, v.tensor.data, td_nbytes(&v.tensor),
+                                   td_dtype_size(v.tensor.dtype));
+    if (!v.tensor.data)
+        return td_problem_set(problem, ENOMEM, "no memory for %s", name);
     err = td_check_bools(&v.tensor, name, problem);
     if (!err)
         err = td_infer_keys(in, NULL, &v.tensor, name, &keys, problem);

@@ -98,6 +98,9 @@ static const char *npy_header(const char *at, struct td_tensor *t, bool *fortran
 /* Rearranges Fortran order, which is C order with the dimensions the other way round. */
 static int to_c_order(struct td_request *req, struct td_tensor *t, struct td_problem *problem)
 {
+    t->data = td_arena_align(req->arena, t->data, td_nbytes(t), td_dtype_size(t->dtype));
+    if (!t->data)
+        return td_problem_set(problem, ENOMEM, "no memory for the tensor");
     struct td_named args[] = {{.name = "self", .value = {.kind = TD_KIND_tensor, .tensor = *t}},
                               {.name = "dims", .value = {.kind = TD_KIND_ints}}};
     struct td_run *run = td_arena_alloc(req->arena, sizeof *run);
@@ -153,10 +156,7 @@ int td_read_npy(struct td_request *req, struct td_tensor *t, struct td_problem *
     size_t bytes = req->body_size - start - length;
     if (td_nbytes(t) != bytes)
         return bad(problem, ".npy", "its data is not as long as its shape and type need");
-    t->data =
-        td_arena_align(req->arena, req->body + start + length, bytes, td_dtype_size(t->dtype));
-    if (!t->data)
-        return td_problem_set(problem, ENOMEM, "no memory for the tensor");
+    t->data = req->body + start + length;
     return fortran ? to_c_order(req, t, problem) : 0;
 }
 

@@ -63,8 +63,8 @@ int td_tensors_put(struct td_tensors *tensors, struct td_tensors_new *list);
 struct td_request;
 /* Whether the body is one, by its first bytes. */
 bool td_is_npy(const struct td_request *req);
-/* Reads a .npy body (format 1.0 to 3.0, little-endian, C or Fortran order) into a view over it, or
- * over a copy in the arena where it is not aligned or not in C order. -EINVAL, -ENOMEM. */
+/* Reads a .npy body (format 1.0 to 3.0, little-endian, C or Fortran order) into a view over it,
+ * whose data may be unaligned, or over a copy in the arena, in C order. -EINVAL, -ENOMEM. */
 int td_read_npy(struct td_request *req, struct td_tensor *t, struct td_problem *problem);
 /* Its head, before the elements: how long it is, or 0: NumPy has no such type. */
 #define TD_NPY_HEAD 256

@@ -290,7 +290,7 @@ static int choose(struct td_run *run, const struct td_handle *handle, bool one, 
     size_t len = 0; /* of what fits of why */
     *why = 0;
     for (const struct td_handle *h = handle; h; h = h->next) {
-        *run->problem.text = 0; /* of the overload before, or of one without numbers */
+        *run->problem.text = 0; /* what an attempt before has left */
         int err = bind(run, h, numbers, args, n_args);
         if (!err || one || !handle->next)
             return err;

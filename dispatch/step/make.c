@@ -113,18 +113,20 @@ static void add_part(struct build *b, const struct td_run *run, const struct td_
         fuse(b, run, part);
 }
 
-/* Whether it, or a part of it, may refuse values. */
+/* Whether it, or a part of it, may refuse values; what is computed together with others never does.
+ */
 static bool judges(const struct td_run *run)
 {
-    bool does = !run->parts && run->call.op->check;
+    bool does = !run->parts && run->call.op->check && run->with < 0;
     for (const struct td_run *part = run->parts; part && !does; part = part->next)
         does = judges(part);
     return does;
 }
 
 /* Where no result of the whole has elements, parts run for their checks alone, and those that make
- * what these read: a mark for each part, by its number. Of parts that are computed together all run
- * or none; where one of them is needed, all that there are run. NULL: all of them are needed. */
+ * what these read: a mark for each part, by its number. All have been selected all the same. NULL:
+ * every part of the whole runs; so it is where one is needed that is computed together with others.
+ */
 static const bool *needed_parts(struct build *b, const struct td_run *run)
 {
     int n = 0;

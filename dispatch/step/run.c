@@ -164,7 +164,7 @@ static int select_row(struct td_run *run, size_t *scratch)
     const struct td_impl *impl = run->rows;
     run->call.prepared = &run->prepared;
     for (int i = 0; i < run->n_casts && !run->forced; i++)
-        if (run->call.arg[run->cast[i].arg].tensor.weight) {
+        if (run->call.arg[run->cast[i].arg].tensor.weight && td_run_reads(run, run->cast[i].arg)) {
             int err = td_run_convert_stored(run, i);
             if (err == -EFAULT) /* its kernel has trapped, and has said so */
                 return err;

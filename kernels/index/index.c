@@ -156,7 +156,7 @@ static const struct td_impl rows_into[] = {
         .sums = SCALE_##scale,                                                                     \
         .impls = TD_INDEX_##how != TD_INDEX_read && where[0] == '0' ? rows_into : rows,            \
         .follows = bits,                                                                           \
-        .check = td_index_check,                                                                   \
+        .check = (bits) ? td_index_check : NULL,                                                   \
         .mixes = (bits) ? TD_MAX_RANK : 0,                                                         \
         .flops = flops,                                                                            \
         .family = &(const struct td_index){TD_INDEX_BY_##shape, TD_INDEX_##how, where, negative},  \

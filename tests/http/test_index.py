@@ -56,7 +56,7 @@ class Index(service.ServiceTest):
         port = lambda name, t: {"name": name, "shape": list(t.shape), "datatype": {"f": "FP32", "i": "INT64"}[t.dtype.kind], "data": t.ravel().tolist()}
         empty, right = TABLE[:, :0], WRONG - 1
         for expr in ("index_select(x, 0, i)", "relu(index_select(x * 2, 0, i) + 1)", "embedding(x, i + 0)", "index_select(x.t(), 1, i)",
-                     "index_select(x.to(BF16), 0, i)", "y = sum(ones([3])); z = index_select(x, 0, i)"):
+                     "index_select(x.to(BF16), 0, i)", "index_select(x, 0, abs(i) + 0)", "y = sum(ones([3])); z = index_select(x, 0, i)"):
             body = {"inputs": [port("x", empty), port("i", right[1:])], "expr": expr}
             self.assertEqual(self.service.call("POST", "/v1/eval", body).status, 200, expr)
             body["inputs"][1] = port("i", WRONG)
@@ -72,7 +72,7 @@ class Index(service.ServiceTest):
 
     def test_what_no_result_needs(self):
         """Where no result has elements, nothing is computed, converted or copied but for a check. Nodes of a model are
-        computed one by one, and those of this size cannot be."""
+        computed one by one: those of this size may be refused."""
         for expr, shape in (("x - sum(x, [1], True)", [1 << 40, 0]), ("relu(x + expand(y, [1099511627776, 1])) * 2", [1, 0]),
                             ("index_select(x - sum(x, [1], True), 0, i)", [1 << 40, 0]),
                             ("index_select(expand(y, [1099511627776, 3]), 0, i)", [0]),
@@ -85,13 +85,11 @@ class Index(service.ServiceTest):
             self.assertEqual(reply.status, 200, (expr, reply.body[:300]))
             self.assertEqual(reply.json["outputs"][0]["data"], [])
             ports = [{k: v for k, v in port.items() if k != "data"} for port in inputs]
-            self.service.call("PUT", "/v1/models/none", {"expr": expr, "inputs": ports})
+            self.assertIn(self.service.call("PUT", "/v1/models/none", {"expr": expr, "inputs": ports}).status, (200, 201))
             for _ in range(4):
                 reply = self.service.call("POST", "/v2/models/none/infer", {"inputs": inputs})
-                if re.search(r"sum|\.to|expand\(y, \S+ 3", expr):
+                if reply.status != 200:
                     self.problem(reply, 503, "no memory for")
-                else:
-                    self.assertEqual(reply.status, 200, (expr, reply.body[:300]))
 
     def test_sequence_without_dimensions(self):
         point = np.float32(2)

@@ -202,6 +202,7 @@ class Weights(service.ServiceTest):
             cut_bytes.append(used())
         for cut in cut_bytes: # "auto" goes by times, and may come to a shape later
             self.assertLess(cut, whole_bytes + weights.nbytes // 2, "plans of the parts' shapes are stored, and no weights")
+        self.assertLess(cut_bytes[1] - cut_bytes[0], weights.nbytes // 4, "and none with each call")
         print(f"{whole >> 20} MiB resident, {resident() >> 20} after more cut calls; {cut_bytes[0] >> 20} MiB stored")
         if not service.SANITIZED:
             self.assertLess(resident(), whole + weights.nbytes // 2)

@@ -208,7 +208,7 @@ class Sandbox(service.ServiceTest):
                                    stderr=subprocess.PIPE, text=True)
         try:
             s = Service.__new__(Service)
-            s.port, s.tls, s.process, s.log = port, None, process, ""
+            s.port, s.tls, s.process, s.log, s.file = port, None, process, "", None
 
             def ready():
                 try:

@@ -55,6 +55,7 @@ TRIED = [ # a test, an output, whether it is its own failure
     ("http/test_a.py test_b", "FAIL: test_bc (__main__.A.test_bc)\n", False),
     ("http/test_a.py test_b", "ERROR: test_b (unittest.loader._FailedTest.test_b)\n", False),
     ("http/test_a.py test_b", "ERROR: setUpClass (__main__.A)\n", False),
+    ("http/test_a.py test_b", "FAIL: test_b (__main__.A.test_b)\nImportError: x\nAssertionError: y\n", True),
     ("http/test_a.py test_b", "ERROR: test_b (__main__.A.test_b)\nKeyError: 'outputs'\n", True),
     ("http/test_a.py test_b", "ERROR: test_b (__main__.A.test_b)\nFileNotFoundError: no curl\n", False),
     ("http/test_a.py test_b", "ERROR: test_b (__main__.A.test_b)\nKeyError: 0\n=========\nERROR: test_c\nImportError: x\n", True),
