@@ -141,11 +141,13 @@ class Isa(service.ServiceTest):
         x = np.linspace(-2, 2, 100, dtype=np.float32)
         for level in here: # a level without a kernel of its own falls back to the next below
             with Service(env={"TENSORD_CPU_CAPABILITY": level.lower()}) as s:
-                reply = s.infer("tanh", {"self": x})
-                ran = reply.parameters["isa"]
-                offered = {k["isa"] for k in s.call("GET", "/v1/ops/tanh").json["overloads"][0]["kernels"]}
-                self.assertEqual(ran, max((l for l in offered if LEVELS.index(l) <= LEVELS.index(level) and l in here),
-                                          key=LEVELS.index))
+                for op in ("tanh", "argwhere"): # of which one has vector kernels at DEFAULT alone
+                    ran = s.infer(op, {"self": x}).parameters
+                    kernels = s.call("GET", f"/v1/ops/{op}").json["overloads"][0]["kernels"]
+                    offered = {k["isa"] for k in kernels if k["name"] == ran["kernel"]}
+                    self.assertEqual(ran["kernel"], kernels[0]["name"])
+                    self.assertEqual(ran["isa"], max((l for l in offered if LEVELS.index(l) <= LEVELS.index(level) and l in here),
+                                                     key=LEVELS.index))
 
     def test_kernels(self): # ISA-24, ISA-25, ISA-26
         """Every row of every operator: the level it is registered for, and where it would run."""
