@@ -153,10 +153,9 @@ int td_read_npy(struct td_request *req, struct td_tensor *t, struct td_problem *
         strlen(head) == length ? npy_header(head, t, &fortran) : "its header has a zero character";
     if (wrong)
         return bad(problem, ".npy", wrong);
-    size_t bytes = req->body_size - start - length;
-    if (td_nbytes(t) != bytes)
-        return bad(problem, ".npy", "its data is not as long as its shape and type need");
     t->data = req->body + start + length;
+    if (td_nbytes(t) != req->body_size - start - length)
+        return bad(problem, ".npy", "its data is not as long as its shape and type need");
     return fortran ? to_c_order(req, t, problem) : 0;
 }
 
