@@ -72,8 +72,8 @@ static bool is_view(const struct td_run *part, const struct source *in, struct s
     return is;
 }
 
-/* A part, whose tensors are the whole's, results of parts before it, or its own. needed: somebody
- * reads what it makes. */
+/* Adds the units of a part. Its tensors are those of the whole run, results of earlier parts, or
+ * its own. needed: false if no unit reads its results; then it gets no units. */
 static void add_part(struct build *b, const struct td_run *run, const struct td_run *part,
                      bool needed, const struct source *in, const struct source *out)
 {
@@ -113,8 +113,8 @@ static void add_part(struct build *b, const struct td_run *run, const struct td_
         fuse(b, run, part);
 }
 
-/* Whether it, or a part of it, may refuse values; what is computed together with others never does.
- */
+/* Whether the run, or a part of it, has a check that can fail. A part that is fused with others has
+ * none. */
 static bool judges(const struct td_run *run)
 {
     bool does = !run->parts && run->call.op->check && run->with < 0;
@@ -123,10 +123,9 @@ static bool judges(const struct td_run *run)
     return does;
 }
 
-/* Where no result of the whole has elements, parts run for their checks alone, and those that make
- * what these read: a mark for each part, by its number. All have been selected all the same. NULL:
- * every part of the whole runs; so it is where one is needed that is computed together with others.
- */
+/* For a run whose results have no elements: which of its parts must still be executed, by their
+ * numbers. These are the parts whose check can fail, and the parts that compute what such a check
+ * reads. NULL: all parts, because one of those is fused with others, or there is no memory. */
 static const bool *needed_parts(struct build *b, const struct td_run *run)
 {
     int n = 0;
