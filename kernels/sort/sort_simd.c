@@ -1,13 +1,15 @@
 /* The sort family, the rows of all types: elements become whole numbers in the same order. In a
  * short row each is compared with all others, in vectors, which tells its place (sort_short.def).
- * Longer ones are sorted digit by digit with their places beside them; a digit in which all agree
- * costs nothing. Of few results out of many elements a heap keeps the best ones. */
+ * Somewhat longer ones are merged, and long ones are sorted digit by digit, with their places
+ * beside them; a digit in which all agree costs nothing. Of few results out of many elements a heap
+ * keeps the best ones. */
 #include "kernels/sort/sort.h"
 #include "kernels/vec.h"
 
 #include <string.h>
 
 #define RANKED_VECTORS 12 /* of a short row's elements */
+#define MERGED 12         /* elements of a merged row, at most, a digit in which keys differ */
 #define FEW_OF 8          /* so many times as many elements are many beside the first few */
 #define RUN 32            /* elements that are looked at together */
 #define PLACE_BITS 15     /* beside the 16 of a key */
@@ -31,25 +33,61 @@ struct job {
 
 /* ---- order ---- */
 
+/* Merges two runs that follow each other, of which the first is as long as it says, to beside. */
+static void merge(const struct item *items, int64_t first, int64_t n, struct item *beside)
+{
+    const struct item *a = items, *b = items + first, *end = items + n, *middle = b;
+    while (a < middle && b < end) { /* without a branch on keys, which nothing foretells */
+        bool second = b->key < a->key;
+        *beside++ = *(second ? b : a);
+        b += second;
+        a += !second;
+    }
+    memcpy(beside, a, (size_t)(middle - a) * sizeof *a);
+    memcpy(beside + (middle - a), b, (size_t)(end - b) * sizeof *b);
+}
+
+/* As sort, for rows for which counting digits costs more than the elements do. */
+static struct item *sort_by_merging(struct item *items, struct item *beside, int64_t n)
+{
+    for (int64_t run = 1; run < n; run *= 2) {
+        for (int64_t i = 0; i < n; i += 2 * run) {
+            int64_t left = n - i;
+            merge(items + i, run < left ? run : left, 2 * run < left ? 2 * run : left, beside + i);
+        }
+        struct item *sorted = beside;
+        beside = items;
+        items = sorted;
+    }
+    return items;
+}
+
 /* Sorts, with as much room beside, and gives back which of both has the result. */
-static struct item *sort(struct item *items, struct item *beside, int64_t n, size_t bytes)
+static struct item *sort(struct item *items, struct item *beside, int64_t n)
 {
     int64_t count[8][256];
-    memset(count, 0, bytes * sizeof *count);
+    uint64_t differ = 0;
+    int shift[8], digits = 0;
+    for (int64_t i = 1; i < n; i++)
+        differ |= items[i].key ^ items[0].key;
+    for (int bits = 0; bits < 64; bits += 8)
+        if (differ >> bits & 255)
+            shift[digits++] = bits;
+    if (n <= MERGED * digits)
+        return sort_by_merging(items, beside, n);
+    memset(count, 0, (size_t)digits * sizeof *count);
     for (int64_t i = 0; i < n; i++)
-        for (size_t b = 0; b < bytes; b++)
-            count[b][items[i].key >> 8 * b & 255]++;
-    for (size_t b = 0; b < bytes; b++) {
-        int64_t *c = count[b], at = 0;
-        if (c[items[0].key >> 8 * b & 255] == n)
-            continue;
-        for (int d = 0; d < 256; d++) {
-            int64_t here = c[d];
-            c[d] = at;
+        for (int d = 0; d < digits; d++)
+            count[d][items[i].key >> shift[d] & 255]++;
+    for (int d = 0; d < digits; d++) {
+        int64_t *c = count[d], at = 0;
+        for (int k = 0; k < 256; k++) {
+            int64_t here = c[k];
+            c[k] = at;
             at += here;
         }
         for (int64_t i = 0; i < n; i++)
-            beside[c[items[i].key >> 8 * b & 255]++] = items[i];
+            beside[c[items[i].key >> shift[d] & 255]++] = items[i];
         struct item *sorted = beside;
         beside = items;
         items = sorted;
