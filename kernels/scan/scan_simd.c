@@ -1,9 +1,9 @@
 /* The scans, vector form. Elements come through a tile of doubles, or of INT64 where they are whole
  * numbers. Along the last dimension rows are scanned there piece by piece, four at a time, since
- * one alone waits for each of its steps; along another one, row after row enters what runs along
- * each of a block of columns: where columns are few, many rows share a tile. A step that is dear
- * takes rows as columns, in lanes, and so does any where rows are short: many are transposed
- * together. */
+ * one alone waits for each of its steps; those of some types are where they lie. Along another one,
+ * row after row enters what runs along each of a block of columns: where columns are few, many rows
+ * share a tile. A step that is dear takes rows as columns, in lanes, and so does one that picks
+ * where rows are short: many are transposed together. */
 #define TD_REAL_BITS 64
 #include "kernels/formulas.h"
 #include "kernels/lines.h"
@@ -27,6 +27,11 @@ struct job {
     char *out;
     int64_t *places;
 };
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
 
 static double log_add(double a, double b)
 {
@@ -56,8 +61,9 @@ static void log_columns(double *x, int64_t *places, double *carry, int64_t n, in
 #define ANY(m) L_any(m)
 #endif
 
-/* ---- the scans: of a row's next n elements, of ABREAST rows', of a row of n columns, and of n
- * rows of TURNED columns ---- */
+/* ---- the scans: of a row's next n elements, from number k on; of a row of n columns, which is
+ * number k; of such elements of each of some rows, ABREAST at a time, whose elements lie `size`
+ * apart: where k is above 0 of ABREAST rows alone; and of n rows of TURNED columns ---- */
 
 #define ROWS(T, sort, id, init)                                                                    \
     static void id##_##sort(T *x, int64_t *places, T *carry, int64_t n, int64_t k)                 \
@@ -68,32 +74,30 @@ static void log_columns(double *x, int64_t *places, double *carry, int64_t n, in
             x[i] = s = step_##id##_##sort(s, x[i]);                                                \
         *carry = s;                                                                                \
     }                                                                                              \
-    static void id##_##sort##_abreast(T *x, int64_t *places, T *carry, int64_t n, int64_t k)       \
-    {                                                                                              \
-        T s[ABREAST];                                                                              \
-        (void)places;                                                                              \
-        for (int r = 0; r < ABREAST; r++)                                                          \
-            s[r] = k ? carry[r] : (T)(init);                                                       \
-        for (int64_t i = 0; i < n; i++)                                                            \
-            _Pragma("GCC unroll 4") for (int r = 0; r < ABREAST; r++) x[r * n + i] = s[r] =        \
-                step_##id##_##sort(s[r], x[r * n + i]);                                            \
-        memcpy(carry, s, sizeof s);                                                                \
-    }                                                                                              \
     static void id##_##sort##_columns(T *x, int64_t *places, T *carry, int64_t n, int64_t k)       \
     {                                                                                              \
         (void)places;                                                                              \
         for (int64_t i = 0; i < n; i++)                                                            \
             x[i] = carry[i] = step_##id##_##sort(k ? carry[i] : (T)(init), x[i]);                  \
-    }                                                                                              \
-    static void id##_##sort##_turned(T *x, int64_t *places, int64_t n)                             \
+    }
+#define ABREAST_OF(E, T, sort, id, init)                                                           \
+    static void id##_##E##_abreast(void *to, const void *from, union tile *carried, int64_t size,  \
+                                   int64_t n, int64_t rows, int64_t k)                             \
     {                                                                                              \
-        T s[TURNED];                                                                               \
-        (void)places;                                                                              \
-        for (int r = 0; r < TURNED; r++)                                                           \
-            s[r] = (T)(init);                                                                      \
-        for (int64_t i = 0; i < n; i++)                                                            \
-            for (int r = 0; r < TURNED; r++)                                                       \
-                x[i * TURNED + r] = s[r] = step_##id##_##sort(s[r], x[i * TURNED + r]);            \
+        const E *x = from;                                                                         \
+        E *out = to;                                                                               \
+        T s[ABREAST], *carry = carried->sort;                                                      \
+        for (; rows > 0; rows -= ABREAST, x += ABREAST * size, out += ABREAST * size) {            \
+            for (int r = 0; r < ABREAST; r++)                                                      \
+                s[r] = k ? carry[r] : (T)(init);                                                   \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                _Pragma("GCC unroll 4") for (int r = 0; r < ABREAST; r++)                          \
+                {                                                                                  \
+                    s[r] = step_##id##_##sort(s[r], (T)x[r * size + i]);                           \
+                    out[r * size + i] = (E)s[r];                                                   \
+                }                                                                                  \
+        }                                                                                          \
+        memcpy(carry, s, sizeof s);                                                                \
     }
 /* While none of a vector is better, what there is stays. */
 #define PICKS(T, sort, id, better, lanes)                                                          \
@@ -160,7 +164,10 @@ static void log_columns(double *x, int64_t *places, double *carry, int64_t n, in
         return of_wholes;                                                                          \
     }                                                                                              \
     ROWS(double, real, id, init)                                                                   \
-    ROWS(int64_t, whole, id, TD_SCAN_##id == TD_SCAN_prod)
+    ROWS(int64_t, whole, id, TD_SCAN_##id == TD_SCAN_prod)                                         \
+    ABREAST_OF(float, double, real, id, init)                                                      \
+    ABREAST_OF(double, double, real, id, init)                                                     \
+    ABREAST_OF(int64_t, int64_t, whole, id, TD_SCAN_##id == TD_SCAN_prod)
 #define TD_SCAN_PICK(id, better, lanes)                                                            \
     PICKS(double, real, id, better, lanes)                                                         \
     PICKS(int64_t, whole, id, better, lanes)
@@ -169,31 +176,38 @@ static void log_columns(double *x, int64_t *places, double *carry, int64_t n, in
 typedef void real_row(double *x, int64_t *places, double *carry, int64_t n, int64_t k);
 typedef void whole_row(int64_t *x, int64_t *places, int64_t *carry, int64_t n, int64_t k);
 
-enum shape { ROW, COLUMNS, ROWS_ABREAST, SHAPES }; /* COLUMNS: true */
-static real_row *const real_rows[][SHAPES] = {
-#define TD_SCAN_STEP(id, ...) {id##_real, id##_real_columns, id##_real_abreast},
-#define TD_SCAN_PICK(id, ...) {id##_real, id##_real_columns, NULL},
+static real_row *const real_rows[][2] = {
+/* the second one of columns */
+#define TD_SCAN_STEP(id, ...) {id##_real, id##_real_columns},
+#define TD_SCAN_PICK(id, ...) {id##_real, id##_real_columns},
 #include "kernels/scan/scan.def"
 };
-static whole_row *const whole_rows[][SHAPES] = {
+static whole_row *const whole_rows[][2] = {
 #define TD_SCAN_STEP(id, cost, init, of_reals, of_wholes)                                          \
-    {TD_MEANT(of_wholes) ? id##_whole : NULL, TD_MEANT(of_wholes) ? id##_whole_columns : NULL,     \
-     TD_MEANT(of_wholes) ? id##_whole_abreast : NULL},
-#define TD_SCAN_PICK(id, ...) {id##_whole, id##_whole_columns, NULL},
+    {TD_MEANT(of_wholes) ? id##_whole : NULL, TD_MEANT(of_wholes) ? id##_whole_columns : NULL},
+#define TD_SCAN_PICK(id, ...) {id##_whole, id##_whole_columns},
+#include "kernels/scan/scan.def"
+};
+
+typedef void rows_abreast(void *to, const void *from, union tile *carried, int64_t size, int64_t n,
+                          int64_t rows, int64_t k);
+static rows_abreast *const abreast[][3] = {
+/* of FP32, FP64 and INT64 */
+#define TD_SCAN_STEP(id, cost, init, of_reals, of_wholes)                                          \
+    {id##_float_abreast, id##_double_abreast, TD_MEANT(of_wholes) ? id##_int64_t_abreast : NULL},
+#define TD_SCAN_PICK(id, ...) {NULL},
 #include "kernels/scan/scan.def"
 };
 
 typedef void real_turned(double *x, int64_t *places, int64_t n);
 typedef void whole_turned(int64_t *x, int64_t *places, int64_t n);
-
 static real_turned *const real_columns[] = {
-#define TD_SCAN_STEP(id, ...) id##_real_turned,
+#define TD_SCAN_STEP(id, ...) NULL,
 #define TD_SCAN_PICK(id, ...) id##_real_turned,
 #include "kernels/scan/scan.def"
 };
 static whole_turned *const whole_columns[] = {
-#define TD_SCAN_STEP(id, cost, init, of_reals, of_wholes)                                          \
-    TD_MEANT(of_wholes) ? id##_whole_turned : NULL,
+#define TD_SCAN_STEP(id, ...) NULL,
 #define TD_SCAN_PICK(id, ...) id##_whole_turned,
 #include "kernels/scan/scan.def"
 };
@@ -224,9 +238,9 @@ static bool is_in_lanes(const struct job *job)
            (job->s.inner > 1 ? job->s.inner : job->s.outer) > 2;
 }
 
-static real_row *real_run(const struct job *job, enum shape shape)
+static real_row *real_run(const struct job *job, bool columns)
 {
-    return is_in_lanes(job) ? log_columns : real_rows[job->scan][shape];
+    return is_in_lanes(job) ? log_columns : real_rows[job->scan][columns];
 }
 
 /* n elements from number at on, which are number k along the dimension; of columns, that many rows
@@ -238,10 +252,7 @@ static void scan(const struct job *job, struct state *state, int64_t at, int64_t
     const char *x = job->x + at * (int64_t)td_dtype_size(job->from);
     char *out = job->out + at * (int64_t)td_dtype_size(job->to);
     bool real = td_dtype_kind(job->from) == 'f';
-    if (real)
-        load_real(state->x.real, x, n * rows, job->from);
-    else
-        load_whole(state->x.whole, x, n * rows, job->from);
+    load_tile(&state->x, 0, x, n * rows, job->from);
     for (int64_t r = 0; r < rows; r++) {
         int64_t *places = picks ? places_of(state, r, n, k + r) : state->places;
         if (real)
@@ -250,47 +261,51 @@ static void scan(const struct job *job, struct state *state, int64_t at, int64_t
             whole_rows[job->scan][columns](state->x.whole + r * n, places, state->carry.whole, n,
                                            k + r);
     }
-    if (real)
-        store_real(out, state->x.real, n * rows, job->to);
-    else
-        store_whole(out, state->x.whole, n * rows, job->to);
+    store_tile(out, &state->x, 0, n * rows, job->to);
     if (job->places)
         memcpy(job->places + at, state->places, (size_t)(n * rows) * sizeof *job->places);
 }
 
-static int64_t least(int64_t a, int64_t b)
+/* Whether rows abreast are of a type that needs no tile. */
+static bool is_direct(const struct job *job)
 {
-    return a < b ? a : b;
+    return job->to == job->from &&
+           (job->from == TD_f32 || job->from == TD_f64 || job->from == TD_i64);
 }
 
-/* ABREAST rows along the last dimension, the first one's elements from number at on. */
-static void scan_abreast(const struct job *job, struct state *state, int64_t at)
+/* How many of so many rows along the last dimension scan_abreast takes; 0: it takes none. */
+static int64_t count_abreast(const struct job *job, int64_t rows)
 {
-    int64_t size_from = (int64_t)td_dtype_size(job->from),
+    if (job->places || is_in_lanes(job))
+        return 0;
+    int64_t all = PIECE / (is_direct(job) ? 1 : job->s.size ? job->s.size : 1);
+    if (job->s.size > PIECE || all < ABREAST)
+        all = ABREAST;
+    return least(rows, all) / ABREAST * ABREAST;
+}
+
+/* Rows along the last dimension, the first one's elements from number at on: those that are longer
+ * than the tile, or than their part of it, piece by piece. */
+static void scan_abreast(const struct job *job, struct state *state, int64_t at, int64_t rows)
+{
+    int64_t size = job->s.size, size_from = (int64_t)td_dtype_size(job->from),
             size_to = (int64_t)td_dtype_size(job->to);
-    bool real = td_dtype_kind(job->from) == 'f';
-    for (int64_t k = 0, n; k < job->s.size && !(k && td_stopped()); k += n) {
-        n = least(job->s.size - k, PIECE / ABREAST);
-        for (int64_t r = 0; r < ABREAST; r++) {
-            const char *x = job->x + (at + r * job->s.size + k) * size_from;
-            if (real)
-                load_real(state->x.real + r * n, x, n, job->from);
-            else
-                load_whole(state->x.whole + r * n, x, n, job->from);
+    bool direct = is_direct(job), real = td_dtype_kind(job->from) == 'f';
+    rows_abreast *run = abreast[job->scan][real ? !(direct && job->from == TD_f32) : 2];
+    int64_t runs = rows * size <= PIECE ? 1 : rows; /* that a tile is filled by */
+    for (int64_t k = 0, n; k < size && !(k && td_stopped()); k += n) {
+        n = least(size - k, direct ? PIECE : PIECE / rows);
+        if (direct) {
+            run(job->out + (at + k) * size_to, job->x + (at + k) * size_from, &state->carry, size,
+                n, rows, k);
+            continue;
         }
-        if (real)
-            real_rows[job->scan][ROWS_ABREAST](state->x.real, state->places, state->carry.real, n,
-                                               k);
-        else
-            whole_rows[job->scan][ROWS_ABREAST](state->x.whole, state->places, state->carry.whole,
-                                                n, k);
-        for (int64_t r = 0; r < ABREAST; r++) {
-            int64_t to = at + r * job->s.size + k;
-            if (real)
-                store_real(job->out + to * size_to, state->x.real + r * n, n, job->to);
-            else
-                store_whole(job->out + to * size_to, state->x.whole + r * n, n, job->to);
-        }
+        int64_t some = rows / runs * n;
+        for (int64_t r = 0; r < runs; r++)
+            load_tile(&state->x, r * n, job->x + (at + r * size + k) * size_from, some, job->from);
+        run(&state->x, &state->x, &state->carry, n, n, rows, k);
+        for (int64_t r = 0; r < runs; r++)
+            store_tile(job->out + (at + r * size + k) * size_to, &state->x, r * n, some, job->to);
     }
 }
 
@@ -302,26 +317,15 @@ static void scan_short(const struct job *job, struct state *state, int64_t at)
     char *out = job->out + at * (int64_t)td_dtype_size(job->to);
     int64_t size = job->s.size, n = size * TURNED;
     union tile line;
-    if (td_dtype_kind(job->from) == 'f') {
-        load_real(line.real, x, n, job->from);
-        transpose(state->x.whole, line.whole, TURNED, size);
+    load_tile(&line, 0, x, n, job->from);
+    transpose(state->x.whole, line.whole, TURNED, size);
+    if (td_dtype_kind(job->from) == 'f')
         real_columns[job->scan](state->x.real, state->places, size);
-        transpose(line.whole, state->x.whole, size, TURNED);
-        store_real(out, line.real, n, job->to);
-    } else {
-        load_whole(line.whole, x, n, job->from);
-        transpose(state->x.whole, line.whole, TURNED, size);
+    else
         whole_columns[job->scan](state->x.whole, state->places, size);
-        transpose(line.whole, state->x.whole, size, TURNED);
-        store_whole(out, line.whole, n, job->to);
-    }
-    if (job->places)
-        transpose(job->places + at, state->places, size, TURNED);
-}
-
-static bool is_short(const struct job *job)
-{
-    return job->scan != TD_SCAN_logsumexp && job->s.size >= 2 && job->s.size <= PIECE / TURNED;
+    transpose(line.whole, state->x.whole, size, TURNED);
+    store_tile(out, &line, 0, n, job->to);
+    transpose(job->places + at, state->places, size, TURNED);
 }
 
 /* Up to TURNED rows of any length, as columns, by a step in lanes. */
@@ -338,7 +342,7 @@ static void scan_turned(const struct job *job, struct state *state, int64_t at, 
                 state->x.real[i * rows + r] = line[i];
         }
         for (int64_t i = 0; i < n; i++)
-            real_run(job, COLUMNS)(state->x.real + i * rows, NULL, state->carry.real, rows, k + i);
+            real_run(job, true)(state->x.real + i * rows, NULL, state->carry.real, rows, k + i);
         for (int64_t r = 0; r < rows; r++) {
             for (int64_t i = 0; i < n; i++)
                 line[i] = state->x.real[i * rows + r];
@@ -352,18 +356,19 @@ static void pieces(void *arg, int64_t begin, int64_t end)
     const struct job *job = arg;
     const struct td_span *s = &job->s;
     int64_t blocks = (s->inner + PIECE - 1) / PIECE;
-    bool line = s->inner == 1;
+    bool line = s->inner == 1,
+         short_picks = job->places && s->size >= 2 && s->size <= PIECE / TURNED;
     struct state state;
     state.rows = line || s->inner >= PIECE ? 1 : PIECE / s->inner;
     for (int64_t n; line && begin < end; begin += n) {
-        bool turned = is_in_lanes(job) || (is_short(job) && end - begin >= TURNED);
-        n = least(end - begin, turned ? TURNED : ABREAST);
-        if (is_in_lanes(job))
+        bool in_lanes = is_in_lanes(job), turned = short_picks && end - begin >= TURNED;
+        n = in_lanes || turned ? least(end - begin, TURNED) : count_abreast(job, end - begin);
+        if (in_lanes)
             scan_turned(job, &state, begin * s->size, n);
         else if (turned)
             scan_short(job, &state, begin * s->size);
-        else if (n == ABREAST && !job->places)
-            scan_abreast(job, &state, begin * s->size);
+        else if (n)
+            scan_abreast(job, &state, begin * s->size, n);
         else
             break;
     }

@@ -87,6 +87,24 @@ TD_INLINE void store_whole(void *out, const int64_t *from, int64_t n, enum td_dt
     }
 }
 
+/* n elements of a type, from the tile's number at on. */
+TD_INLINE void load_tile(union tile *to, int64_t at, const void *x, int64_t n, enum td_dtype type)
+{
+    if (td_dtype_kind(type) == 'f')
+        load_real(to->real + at, x, n, type);
+    else
+        load_whole(to->whole + at, x, n, type);
+}
+
+TD_INLINE void store_tile(void *out, const union tile *from, int64_t at, int64_t n,
+                          enum td_dtype type)
+{
+    if (td_dtype_kind(type) == 'f')
+        store_real(out, from->real + at, n, type);
+    else
+        store_whole(out, from->whole + at, n, type);
+}
+
 /* to, columns x rows, is the transpose of from, rows x columns, both at least 2, in blocks of 2 x
  * 2; the last block of an odd size overlaps the one before it. */
 TD_INLINE void transpose(int64_t *to, const int64_t *from, int64_t rows, int64_t columns)
