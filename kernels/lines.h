@@ -22,9 +22,33 @@ TD_INLINE void td_line_widen(float *to, const uint16_t *from, int64_t n, enum td
     }
 }
 
+/* Of BF16, whole pairs of vectors first: how many elements are done. */
+TD_INLINE int64_t td_line_narrow_pairs(uint16_t *to, const float *from, int64_t n)
+{
+    int64_t i = 0;
+#if TD_VBYTES == 32 && defined __AVX2__
+    for (; i + 2 * TD_LANES <= n; i += 2 * TD_LANES) {
+        td_vf a = td_load(from + i), b = td_load(from + i + TD_LANES);
+        td_vu low = td_round_number(a), high = td_round_number(b);
+        if (__builtin_expect(_mm256_movemask_ps(_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_UNORD_Q)),
+                             0)) {
+            low = td_round_bf16(a);
+            high = td_round_bf16(b);
+        }
+        __m256i both = _mm256_packus_epi32((__m256i)(low >> 16), (__m256i)(high >> 16));
+        both = _mm256_permute4x64_epi64(both, 0xd8);
+        memcpy(to + i, &both, sizeof both);
+    }
+#else
+    (void)to, (void)from, (void)n;
+#endif
+    return i;
+}
+
 TD_INLINE void td_line_narrow(uint16_t *to, const float *from, int64_t n, enum td_dtype type)
 {
-    for (int64_t i = 0; i < n; i += TD_LANES) {
+    for (int64_t i = type == TD_bf16 ? td_line_narrow_pairs(to, from, n) : 0; i < n;
+         i += TD_LANES) {
         td_vf v = td_load_next(from + i, n - i, 0);
         td_vh h = type == TD_bf16 ? td_narrow_bf16(v) : td_narrow_f16(v);
         if (n - i >= TD_LANES)

@@ -5,7 +5,8 @@
  *
  * Sums are made in doubles, and a gradient's is taken off in two parts, since what is left of
  * grad_output may be little: all of it goes in a row of one element. Exponentials are kept in the
- * result where it is of the lanes' type and no row is AGAIN, else computed again. */
+ * result where it is of the lanes' type and no row is AGAIN, else computed again; rows of shorter
+ * types become FP32 first, and so is their result until it is whole. */
 #ifndef TD_KERNELS_SOFTMAX_ROWS_H
 #define TD_KERNELS_SOFTMAX_ROWS_H
 
@@ -17,7 +18,6 @@
 #define RUN 64     /* vectors, whose sum may be of the lanes' type */
 #define ROWS 16    /* at most, of BLOCK elements, that are walked together */
 #define BLOCK 4096
-#define SHORT 40 /* elements of a row, up to which rows lie in the lanes */
 #ifdef TD_LANES_512
 #define AGAIN(n) ((n) < L_LANES) /* a load near what was just stored by a mask waits for it */
 #else
@@ -97,118 +97,88 @@ TD_INLINE V slope(const enum td_soft kind, V x, V y, V high, V low)
 
 /* ---- rows ---- */
 
+/* Rows here are of the lanes' type. */
+TD_INLINE td_real most_of(const td_real *row, int64_t n)
+{
+    V top = L_c(-INFINITY), other = top;
+    int64_t i = 0;
+    for (; i + 2 * L_LANES <= n; i += 2 * L_LANES) {
+        top = L_max(L_load(row + i), top);
+        other = L_max(L_load(row + i + L_LANES), other);
+    }
+    for (; i < n; i += L_LANES)
+        top = L_max(L_next(row, i, n - i, TD_REAL_TYPE, -INFINITY), top);
+    return L_hmax(L_max(top, other));
+}
+
 /* Exponentials of n elements of a row against top, their sum; put where it keeps them. At most RUN
  * whole vectors, four at a time, which do not wait for each other. */
-TD_INLINE V exponentials(const char *row, char *out, int64_t n, V top, const bool keeps,
-                         const enum td_dtype from, const enum td_dtype to)
+TD_INLINE V exponentials(const td_real *row, td_real *out, int64_t n, V top, const bool keeps)
 {
     V sum[4] = {L_c(0), L_c(0), L_c(0), L_c(0)};
     int64_t i = 0;
     for (; i + 4 * L_LANES <= n; i += 4 * L_LANES)
 #pragma GCC unroll 4
         for (int k = 0; k < 4; k++) {
-            V e = raised(L_get(row, i + k * L_LANES, from), top);
+            V e = raised(L_load(row + i + k * L_LANES), top);
             sum[k] = L_add(sum[k], e);
             if (keeps)
-                L_put(out, i + k * L_LANES, to, e);
+                L_store(out + i + k * L_LANES, e);
         }
     for (; i < n; i += L_LANES) {
-        V e = raised(L_next(row, i, n - i, from, -INFINITY), top);
+        V e = raised(L_next(row, i, n - i, TD_REAL_TYPE, -INFINITY), top);
         sum[0] = L_add(sum[0], e);
         if (keeps)
-            L_put_next(out, i, n - i, to, e);
+            L_put_next(out, i, n - i, TD_REAL_TYPE, e);
     }
     return L_add(L_add(sum[0], sum[1]), L_add(sum[2], sum[3]));
 }
 
+TD_INLINE total_type total_of(const td_real *row, td_real *out, int64_t n, td_real top,
+                              const bool keeps)
+{
+    total_type total = 0;
+    for (int64_t i = 0; i < n; i += RUN * L_LANES) {
+        int64_t some = n - i < RUN * L_LANES ? n - i : RUN * L_LANES;
+        total += (total_type)L_hsum(exponentials(row + i, out + i, some, L_c(top), keeps));
+    }
+    return total;
+}
+
+/* What comes off each element, or its factor. */
+TD_INLINE td_real rest_of(const enum td_soft kind, total_type total)
+{
+    return kind == TD_SOFT_log ? (td_real)log((double)total) : (td_real)(1 / total);
+}
+
+TD_INLINE void finish(const enum td_soft kind, td_real *out, const td_real *row, int64_t n,
+                      td_real most, td_real rest, const bool keeps)
+{
+    V top = L_c(most), last = L_c(rest);
+    for (int64_t i = 0; i < n; i += L_LANES) {
+        V v = L_next(keeps ? out : row, i, n - i, TD_REAL_TYPE, 0);
+        v = kind == TD_SOFT_log ? forward(kind, v, top, last)
+            : keeps             ? L_mul(v, last)
+                                : L_mul(raised(v, top), last);
+        L_put_next(out, i, n - i, TD_REAL_TYPE, v);
+    }
+}
+
 /* Each pass goes over all the rows, whose chains of maxima and sums then do not wait for each
- * other. */
-TD_INLINE void forward_rows(const enum td_soft kind, char *out, const char *x, int64_t n,
-                            int64_t rows, int64_t step, const enum td_dtype from,
-                            const enum td_dtype to)
+ * other. out may be x, where rows are dense. */
+TD_INLINE void forward_rows(const enum td_soft kind, td_real *out, const td_real *x, int64_t n,
+                            int64_t rows, int64_t step)
 {
-    const bool keeps = kind == TD_SOFT_plain && to == TD_REAL_TYPE && !AGAIN(n);
-    td_real most[ROWS], rest[ROWS]; /* rest: what comes off, or the factor */
-    for (int64_t r = 0; r < rows; r++) {
-        const char *row = x + r * step * TD_REAL_SIZE(from);
-        V top = L_c(-INFINITY), other = top;
-        int64_t i = 0;
-        for (; i + 2 * L_LANES <= n; i += 2 * L_LANES) {
-            top = L_max(L_get(row, i, from), top);
-            other = L_max(L_get(row, i + L_LANES, from), other);
-        }
-        for (; i < n; i += L_LANES)
-            top = L_max(L_next(row, i, n - i, from, -INFINITY), top);
-        most[r] = L_hmax(L_max(top, other));
-    }
-    for (int64_t r = 0; r < rows; r++) {
-        const char *row = x + r * step * TD_REAL_SIZE(from);
-        char *to_row = out + r * n * TD_REAL_SIZE(to);
-        V top = L_c(most[r]);
-        total_type total = 0;
-        for (int64_t i = 0; i < n; i += RUN * L_LANES) {
-            int64_t some = n - i < RUN * L_LANES ? n - i : RUN * L_LANES;
-            total += (total_type)L_hsum(exponentials(row + i * TD_REAL_SIZE(from),
-                                                     to_row + i * TD_REAL_SIZE(to), some, top,
-                                                     keeps, from, to));
-        }
-        rest[r] = kind == TD_SOFT_log ? (td_real)log((double)total) : (td_real)(1 / total);
-    }
-    for (int64_t r = 0; r < rows; r++) {
-        const char *row = x + r * step * TD_REAL_SIZE(from);
-        char *to_row = out + r * n * TD_REAL_SIZE(to);
-        V top = L_c(most[r]), last = L_c(rest[r]);
-        for (int64_t i = 0; i < n; i += L_LANES) {
-            V v = keeps ? L_next(to_row, i, n - i, to, 0) : L_next(row, i, n - i, from, 0);
-            v = kind == TD_SOFT_log ? forward(kind, v, top, last)
-                : keeps             ? L_mul(v, last)
-                                    : L_mul(raised(v, top), last);
-            L_put_next(to_row, i, n - i, to, v);
-        }
-    }
+    const bool keeps = kind == TD_SOFT_plain && !AGAIN(n);
+    td_real most[ROWS], rest[ROWS];
+    for (int64_t r = 0; r < rows; r++)
+        most[r] = most_of(x + r * step, n);
+    for (int64_t r = 0; r < rows; r++)
+        rest[r] = rest_of(kind, total_of(x + r * step, out + r * n, n, most[r], keeps));
+    for (int64_t r = 0; r < rows; r++)
+        finish(kind, out + r * n, x + r * step, n, most[r], rest[r], keeps);
 }
 
-#if TD_REAL_BITS == 32
-/* Up to L_LANES short rows, one a lane: what is done with each does not depend on the others. They
- * are dense in `dense`, turned in `turned`; squares reach over their ends, where what belongs there
- * comes later: so those on the right are turned back first. */
-TD_INLINE void forward_short(const enum td_soft kind, char *out, const char *x, int64_t n,
-                             int64_t rows, int64_t step, const enum td_dtype from,
-                             const enum td_dtype to)
-{
-    float dense[L_LANES * (SHORT + 1)], turned[L_LANES * (SHORT + L_LANES)];
-    int64_t last = (n - 1) / L_LANES * L_LANES, runs = step == n ? 1 : rows, run = rows / runs * n;
-    for (int64_t r = 0; r < runs; r++)
-        for (int64_t i = 0; i < run; i += L_LANES)
-            L_store(dense + r * n + i, L_next(x, r * step + i, run - i, from, 0));
-    for (int64_t i = rows * n; i < L_LANES * n; i += L_LANES)
-        L_store(dense + i, L_c(0));
-    for (int64_t c = 0; c <= last; c += L_LANES)
-        td_transpose((uint32_t *)turned + c * L_LANES, L_LANES, (uint32_t *)dense + c, n);
-    V top = L_c(-INFINITY), sum = L_c(0), other = sum;
-    for (int64_t i = 0; i < n; i++)
-        top = L_max(L_load(turned + i * L_LANES), top);
-    for (int64_t i = 0; i < n; i++) {
-        V e = raised(L_load(turned + i * L_LANES), top), next = L_add(other, e);
-        other = sum;
-        sum = next;
-        if (kind == TD_SOFT_plain)
-            L_store(turned + i * L_LANES, e);
-    }
-    sum = L_add(sum, other);
-    sum = kind == TD_SOFT_log ? o_log(sum) : L_div(L_c(1), sum);
-    for (int64_t i = 0; i < n; i++) {
-        V v = L_load(turned + i * L_LANES);
-        v = kind == TD_SOFT_log ? forward(kind, v, top, sum) : L_mul(v, sum);
-        L_store(turned + i * L_LANES, v);
-    }
-    for (int64_t c = last; c >= 0; c -= L_LANES)
-        td_transpose((uint32_t *)dense + c, n, (uint32_t *)turned + c * L_LANES, L_LANES);
-    for (int64_t i = 0; i < rows * n; i += L_LANES)
-        L_put_next(out, i, rows * n - i, to, L_load(dense + i));
-}
-
-#endif
 TD_INLINE void slope_row(const enum td_soft kind, void *out, const void *x, const void *y,
                          int64_t n, const enum td_dtype from, const enum td_dtype to)
 {
@@ -290,6 +260,10 @@ TD_INLINE void slope_block(const enum td_soft kind, char *out, const char *x, co
         }
 }
 
+#if TD_REAL_BITS == 32
+#include "kernels/softmax/softmax_f32_rows.def"
+#endif
+
 /* ---- the walk ---- */
 
 /* From element at on, which of x is element in, n columns, or n rows. */
@@ -299,20 +273,25 @@ TD_INLINE void run(const enum td_soft kind, const struct job *job, int64_t at, i
     const char *x = job->x + in * TD_REAL_SIZE(from), *y = job->y + at * TD_REAL_SIZE(from);
     char *out = job->out + at * TD_REAL_SIZE(to);
     const struct td_span *s = &job->s;
+    const bool ahead = kind < TD_SOFT_plain_slope, rows = s->inner == 1 && ahead;
 #if TD_REAL_BITS == 32
-    if (s->inner == 1 && kind < TD_SOFT_plain_slope && s->size <= SHORT) {
+    if (rows && s->size <= SHORT) {
         for (int64_t r = 0; r < n; r += L_LANES)
             forward_short(kind, out + r * s->size * TD_REAL_SIZE(to),
                           x + r * job->step * TD_REAL_SIZE(from), s->size,
                           n - r < L_LANES ? n - r : L_LANES, job->step, from, to);
         return;
     }
+    if (rows && (from != TD_f32 || to != TD_f32))
+        return forward_mixed(kind, out, x, s->size, n, job->step, from, to);
+    if (ahead && !rows && (from != TD_f32 || to != TD_f32) && s->size <= KEPT / COLUMNS)
+        return block_mixed(kind, out, x, n, s, job->step, from, to);
 #endif
-    if (s->inner == 1 && kind < TD_SOFT_plain_slope)
-        forward_rows(kind, out, x, s->size, n, job->step, from, to);
+    if (rows)
+        forward_rows(kind, (td_real *)out, (const td_real *)x, s->size, n, job->step);
     else if (s->inner == 1)
         slope_row(kind, out, x, y, s->size, from, to);
-    else if (kind < TD_SOFT_plain_slope)
+    else if (ahead)
         forward_block(kind, out, x, n, s->size, s->inner, job->step, from, to);
     else
         slope_block(kind, out, x, y, n, s->size, s->inner, from, to);
