@@ -36,7 +36,7 @@ owners=(
     "cpuinfo\.h:dispatch/cpu/cpu\.c"
     "(oneapi/dnnl/)?dnnl.*\.h:kernels/onednn/prim\.h"
     "sleef\.h:kernels/functions\.h"
-    "xbyak/.*:kernels/jit/emit\.cc"
+    "xbyak/.*:kernels/jit/emit(\.cc|_lanes\.hh)"
     "protobuf-c/.*|dispatch/onnx\.pb-c\.h:dispatch/onnx/file\.h"
     "uthash\.h:api/names/names\.c"
     "fast_float/.*|dragonbox/.*:api/json/[a-z_]*\.cc"
@@ -47,8 +47,8 @@ if ! git rev-parse --git-dir >/dev/null 2>&1; then
     echo "skipped: not a git checkout: no list of files and commits to look at"
     exit 77
 fi
-mapfile -t sources < <(git ls-files '*.c' '*.h' '*.cc')
-mapfile -t layered < <(for f in $folders; do git ls-files "$f/*.c" "$f/*.h" "$f/*.cc"; done)
+mapfile -t sources < <(git ls-files '*.c' '*.h' '*.cc' '*.hh')
+mapfile -t layered < <(for f in $folders; do git ls-files "$f/*.c" "$f/*.h" "$f/*.cc" "$f/*.hh"; done)
 
 format() {
     local clang_format=.deps/venv/bin/clang-format # one version for all: each has its own mind

@@ -1,26 +1,23 @@
-/* Generated loops as instructions, for AVX-512 and AVX2: the only file that knows Xbyak. */
-#define XBYAK_NO_EXCEPTION
-#include "kernels/jit/loop.h"
+/* Generated loops as instructions, for AVX-512 and AVX2: with emit_lanes.hh all that knows Xbyak.
+ */
+#include "kernels/jit/emit_lanes.hh"
 
 #include <utility>
-#include <xbyak/xbyak.h>
-
-using namespace Xbyak;
 
 namespace
 {
 
-class emitter : CodeGenerator
+class emitter : lanes_emitter
 {
   public:
     emitter(const td_loop *loop, void *code, size_t room, uint32_t *places)
-        : CodeGenerator(room, code), l(loop), at(places), wide(loop->wide), lanes(wide ? 16 : 8)
+        : lanes_emitter(loop, code, room), at(places)
     {
     }
 
     size_t all()
     {
-        const Reg64 kept[] = {rbx, rbp, r12, r13, r14};
+        const Reg64 kept[] = {rbx, rbp, r12, r13, r14, r15};
         for (const Reg64 &r : kept)
             push(r);
         for (int s = 0; s < l->n_streams; s++)
@@ -30,7 +27,7 @@ class emitter : CodeGenerator
         lea(last, ptr[n - round()]);
         rows_loop();
         vzeroupper();
-        for (int i = 4; i >= 0; i--)
+        for (int i = 5; i >= 0; i--)
             pop(kept[i]);
         ret();
         tables();
@@ -38,54 +35,15 @@ class emitter : CodeGenerator
     }
 
   private:
-    const td_loop *l;
     uint32_t *at;
-    const bool wide;
-    const int lanes;
     const int sums = td_loop_room(wide).values - TD_LOOP_COPIES; /* the first of four registers */
-    const Reg64 args = rdi, i = rcx, n = rbx, limit = rbp, rows = r13, last = r14;
-    Label pool, iota, slow;
+    const Reg64 limit = rbp, rows = r13, last = r14;
+    Label slow;
 
     int round() const
     {
         return lanes * l->copies;
     }
-    static Reg64 stream(int s)
-    {
-        static const int all[TD_LOOP_STREAMS] = {Operand::RSI, Operand::RDX, Operand::R8,
-                                                 Operand::R9,  Operand::R10, Operand::R11,
-                                                 Operand::R12};
-        return Reg64(all[s]);
-    }
-    Address arg(size_t offset, int k) const
-    {
-        return qword[args + (int)offset + 8 * k];
-    }
-    Xmm R(int r) const
-    {
-        return wide ? (Xmm)Zmm(r) : (Xmm)Ymm(r);
-    }
-    static Opmask K(int r)
-    {
-        return Opmask(r - TD_LOOP_MASK);
-    }
-    Opmask counted_mask() const /* AVX-512: of the lanes that count; AVX2 has them in ymm15 */
-    {
-        return k7;
-    }
-    Address memory(int operand) const
-    {
-        int k = -2 - operand, param = l->constant[k].param;
-        if (param < 0)
-            return wide ? zword_b[rip + pool + 4 * k] : yword[rip + pool + 32 * k];
-        int at = (int)offsetof(td_loop_args, param) + 32 * param;
-        return wide ? zword_b[args + at] : yword[args + at];
-    }
-    Address element(const td_loop_step &x, bool side_by_side) const
-    {
-        return side_by_side ? ptr[stream(x.imm) + i * 4 + 4 * lanes * x.copy] : ptr[stream(x.imm)];
-    }
-
     void rows_loop()
     {
         Label row, main, main_test, careful, careful_test, rest;
@@ -125,20 +83,6 @@ class emitter : CodeGenerator
         jnz(row, T_NEAR);
     }
 
-    void count_lanes()
-    {
-        mov(rax, n);
-        sub(rax, i);
-        if (wide) {
-            vpbroadcastd(Zmm(31), eax);
-            vpcmpgtd(counted_mask(), Zmm(31), zword[rip + iota]);
-        } else {
-            vmovd(Xmm(15), eax);
-            vpbroadcastd(Ymm(15), Xmm(15));
-            vpcmpgtd(Ymm(15), Ymm(15), yword[rip + iota]);
-        }
-    }
-
     void note(int k)
     {
         if (at)
@@ -154,7 +98,7 @@ class emitter : CodeGenerator
             }
     }
 
-    template <class B> void binary(td_loop_op op, const Xmm &d, const Xmm &a, const B &b)
+    void binary(td_loop_op op, const Xmm &d, const Xmm &a, const Operand &b)
     {
         switch (op) {
 #define TD_AS(id, instruction)                                                                     \
@@ -207,35 +151,13 @@ class emitter : CodeGenerator
             less ? vfnmadd231ps(R(x.d), R(a), R(b)) : vfmadd231ps(R(x.d), R(a), R(b));
     }
 
-    void load(const td_loop_step &x)
-    {
-        if (l->still[x.imm])
-            vbroadcastss(R(x.d), element(x, false));
-        else if (x.part != TD_LOOP_CAREFUL)
-            vmovups(R(x.d), element(x, true));
-        else if (wide)
-            vmovups(Zmm(x.d) | counted_mask() | T_z, element(x, true));
-        else
-            vmaskmovps(Ymm(x.d), Ymm(15), element(x, true));
-    }
-
-    void store(const td_loop_step &x)
-    {
-        if (x.part != TD_LOOP_CAREFUL)
-            vmovups(element(x, true), R(x.a));
-        else if (wide)
-            vmovups(element(x, true) | counted_mask(), Zmm(x.a));
-        else
-            vmaskmovps(element(x, true), Ymm(15), Ymm(x.a));
-    }
-
     void total(const td_loop_step &x)
     {
         Xmm all = R(sums + x.copy), few = R(sums + 1), value = R(x.a), tail = R(wide ? 31 : 14);
         if (x.part != TD_LOOP_CAREFUL)
             return vaddps(all, all, value);
         Label rest, done;
-        cmp(rax, lanes); /* so many are left, as count_lanes says */
+        cmp(left, lanes);
         jl(rest);
         vaddps(all, all, value);
         jmp(done);
@@ -275,26 +197,16 @@ class emitter : CodeGenerator
 
     void compare(const td_loop_step &x)
     {
-        if (wide && x.b < 0)
-            vcmpps(K(x.d), Zmm(x.a), memory(x.b), x.imm);
-        else if (wide)
-            vcmpps(K(x.d), Zmm(x.a), Zmm(x.b), x.imm);
-        else if (x.b < 0)
-            vcmpps(Ymm(x.d), Ymm(x.a), memory(x.b), x.imm);
-        else
-            vcmpps(Ymm(x.d), Ymm(x.a), Ymm(x.b), x.imm);
+        with(x.b, [&](const Operand &b) {
+            wide ? vcmpps(K(x.d), R(x.a), b, x.imm) : vcmpps(R(x.d), R(x.a), b, x.imm);
+        });
     }
 
     void select(const td_loop_step &x)
     {
-        if (wide && x.b < 0)
-            vblendmps(Zmm(x.d) | K(x.a), Zmm(x.c), memory(x.b));
-        else if (wide)
-            vblendmps(Zmm(x.d) | K(x.a), Zmm(x.c), Zmm(x.b));
-        else if (x.b < 0)
-            vblendvps(Ymm(x.d), Ymm(x.c), memory(x.b), Ymm(x.a));
-        else
-            vblendvps(Ymm(x.d), Ymm(x.c), Ymm(x.b), Ymm(x.a));
+        with(x.b, [&](const Operand &b) {
+            wide ? vblendmps(R(x.d) | K(x.a), R(x.c), b) : vblendvps(R(x.d), R(x.c), b, R(x.a));
+        });
     }
 
     void masks(const td_loop_step &x)
@@ -369,10 +281,7 @@ class emitter : CodeGenerator
             masks(x);
             break;
         default:
-            if (x.b < 0)
-                binary((td_loop_op)x.op, R(x.d), R(x.a), memory(x.b));
-            else
-                binary((td_loop_op)x.op, R(x.d), R(x.a), R(x.b));
+            with(x.b, [&](const Operand &b) { binary((td_loop_op)x.op, R(x.d), R(x.a), b); });
         }
     }
 
