@@ -5,6 +5,7 @@
 #ifndef TD_KERNELS_LINES_H
 #define TD_KERNELS_LINES_H
 
+#include "kernels/half.h"
 #include "kernels/kernels.h"
 #include "kernels/vec.h"
 
@@ -55,6 +56,16 @@ TD_INLINE void td_line_narrow(uint16_t *to, const float *from, int64_t n, enum t
             memcpy(to + i, &h, sizeof h);
         else
             td_store_halves(to + i, n - i, h);
+    }
+}
+
+/* td_f64_to_odd without a branch: cut off, then 1 in the last place where that took anything. */
+TD_INLINE void td_line_to_odd(float *to, const double *from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double x = from[i], back = (double)(float)x, m = x < 0 ? -x : x,
+               b = back < 0 ? -back : back;
+        to[i] = td_bits_f32((td_f32_bits((float)x) - (b > m)) | (back < x) | (back > x));
     }
 }
 

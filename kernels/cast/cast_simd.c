@@ -6,9 +6,8 @@
  * for BF16 below AVX512_BF16, in integers. That level's own instruction flushes denormals, so that
  * a vector which holds one is done in integers there too. */
 #include "kernels/cast/cast.h"
-#include "kernels/half.h"
+#include "kernels/lines.h"
 #include "kernels/pointwise/pointwise.h"
-#include "kernels/vec.h"
 
 #define TILE 512 /* elements */
 typedef uint16_t half;
@@ -35,20 +34,6 @@ TD_INLINE void narrow(int64_t n, half *y, const float *x, td_vh (*f)(td_vf))
     if (i < n) {
         td_vh h = f(td_load_n(x + i, n - i, 0));
         td_copy_few(y + i, &h, n - i, sizeof *y);
-    }
-}
-
-TD_INLINE void widen(int64_t n, float *y, const half *x, td_vf (*f)(td_vh))
-{
-    int64_t i = 0;
-    td_vh h = {0};
-    for (; i + TD_LANES <= n; i += TD_LANES) {
-        memcpy(&h, x + i, sizeof h);
-        td_store(y + i, f(h));
-    }
-    if (i < n) {
-        td_copy_few(&h, x + i, n - i, sizeof *x);
-        td_store_n(y + i, n - i, f(h));
     }
 }
 
@@ -124,21 +109,43 @@ TD_INLINE int64_t f64_bits(double x)
             for (int64_t i = 0; i < n; i++)                                                        \
                 y[i] = PUT_##to((int32_t)x[i]);                                                    \
     }
-#define LOOPS_OF_WHOLE(from)                                                                       \
+#define LOOPS_OF_WHOLE(from, TO_REAL)                                                              \
     LOOP(from, truth)                                                                              \
-    LOOP(from, i8) LOOP(from, i16) LOOP(from, i32) LOOP(from, i64) LOOP(from, f32) LOOP(from, f64)
+    LOOP(from, i8)                                                                                 \
+    LOOP(from, i16) LOOP(from, i32) LOOP(from, i64) TO_REAL(from, f32) TO_REAL(from, f64)
 #define LOOPS_OF_REAL(from)                                                                        \
     LOOP(from, truth)                                                                              \
     WHOLE_LOOP(from, i8)                                                                           \
     WHOLE_LOOP(from, i16)                                                                          \
     WHOLE_LOOP(from, i32) WHOLE_LOOP(from, i64) LOOP(from, f32) LOOP(from, f64)
 
-LOOPS_OF_WHOLE(truth)
-LOOPS_OF_WHOLE(u8)
-LOOPS_OF_WHOLE(i8)
-LOOPS_OF_WHOLE(i16)
-LOOPS_OF_WHOLE(i32)
-LOOPS_OF_WHOLE(i64)
+/* INT64 that all fit an INT32, as most do, have an instruction before AVX512DQ, too. */
+static bool is_near(const int64_t *x, int64_t n)
+{
+    uint64_t far = 0;
+    for (int64_t i = 0; i < n; i++)
+        far |= ((uint64_t)x[i] + (UINT64_C(1) << 31)) >> 32;
+    return !far && TD_VBYTES < 64;
+}
+
+#define NEAR_LOOP(from, to)                                                                        \
+    static void from##_to_##to(int64_t n, void *out, const void *in)                               \
+    {                                                                                              \
+        const int64_t *x = in;                                                                     \
+        t_##to *y = out;                                                                           \
+        bool near = is_near(x, n);                                                                 \
+        for (int64_t i = 0; near && i < n; i++)                                                    \
+            y[i] = PUT_##to((int32_t)x[i]);                                                        \
+        for (int64_t i = 0; !near && i < n; i++)                                                   \
+            y[i] = PUT_##to(x[i]);                                                                 \
+    }
+
+LOOPS_OF_WHOLE(truth, LOOP)
+LOOPS_OF_WHOLE(u8, LOOP)
+LOOPS_OF_WHOLE(i8, LOOP)
+LOOPS_OF_WHOLE(i16, LOOP)
+LOOPS_OF_WHOLE(i32, LOOP)
+LOOPS_OF_WHOLE(i64, NEAR_LOOP)
 LOOPS_OF_REAL(f32)
 LOOPS_OF_REAL(f64)
 LOOP(u16, i32)
@@ -146,15 +153,9 @@ LOOP(u32, i64)
 
 /* ---- FP32 rounded to odd: cut off, then 1 in the last place where that took anything ---- */
 
-/* td_f64_to_odd without a branch. */
 static void f64_to_odd(int64_t n, void *out, const void *in)
 {
-    const double *x = in;
-    float *y = out;
-    for (int64_t i = 0; i < n; i++) {
-        double back = (double)(float)x[i], m = x[i] < 0 ? -x[i] : x[i], b = back < 0 ? -back : back;
-        y[i] = td_bits_f32((td_f32_bits((float)x[i]) - (b > m)) | (back < x[i]) | (back > x[i]));
-    }
+    td_line_to_odd(out, in, n);
 }
 
 /* Whole numbers that have more digits than the real type are made odd before. */
@@ -173,6 +174,11 @@ static void i64_to_odd(int64_t n, void *out, const void *in)
 {
     const int64_t *x = in;
     double wide[TILE];
+    int32_t near[TILE];
+    if (is_near(x, n)) {
+        i64_to_i32(n, near, in);
+        return i32_to_odd(n, out, near);
+    }
     for (int64_t i = 0; i < n; i++) {
         uint64_t more = (uint64_t)x[i] + (UINT64_C(1) << 53) > UINT64_C(1) << 54 ? 0xfff : 0;
         uint64_t kept = (uint64_t)x[i] & ~more, lost = (uint64_t)x[i] & more;
@@ -330,10 +336,7 @@ static void convert_tile(int64_t n, void *out, enum td_dtype to, const void *in,
     int64_t whole[TILE];
     if (from & HALF) {
         float *y = to == TD_f32 ? out : wide;
-        if (from == TD_bf16)
-            widen(n, y, in, td_widen_bf16);
-        else
-            widen(n, y, in, td_widen_f16);
+        td_line_widen(y, in, n, from);
         if (to == TD_f32)
             return;
         in = wide;
