@@ -55,6 +55,11 @@ TD_INLINE V L_get_n(const void *p, int64_t i, int64_t n, const enum td_dtype fro
     (void)from;
     return (V)_mm512_mask_loadu_pd((__m512d)L_c(fill), (__mmask8)((1u << n) - 1),
                                    (const double *)p + i);
+#elif defined __AVX2__ && TD_VBYTES == 32
+    const __m256i mask = _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
+    (void)from;
+    return (V)_mm256_blendv_pd((__m256d)L_c(fill), _mm256_maskload_pd((const double *)p + i, mask),
+                               (__m256d)mask);
 #else
     td_real lane[L_LANES];
     (void)from;

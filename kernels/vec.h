@@ -125,11 +125,29 @@ TD_INLINE void td_store_n(float *p, int64_t n, td_vf v)
 #endif
 }
 
-/* n < TD_LANES of 16 bits; the other lanes hold 0. */
+/* Up to 4 elements of 16 bits, the first one lowest; those beyond are 0. */
+TD_INLINE uint64_t td_load_few_halves(const uint16_t *p, int64_t n)
+{
+    uint64_t all = n & 1 ? p[n - 1] : 0;
+    uint32_t two;
+    if (n & 2) {
+        memcpy(&two, p, sizeof two);
+        all = all << 32 | two;
+    }
+    if (n & 4)
+        memcpy(&all, p, sizeof all);
+    return all;
+}
+
+/* n < TD_LANES of 16 bits; the other lanes hold 0. At AVX2 by way of whole registers: a vector that
+ * is read where parts of it were just written waits for them. */
 TD_INLINE td_vh td_load_halves(const uint16_t *p, int64_t n)
 {
 #ifdef __AVX512F__
     return (td_vh)_mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), p);
+#elif TD_VBYTES == 32
+    return (td_vh)_mm_set_epi64x((int64_t)td_load_few_halves(p + 4, n > 4 ? n - 4 : 0),
+                                 (int64_t)td_load_few_halves(p, n < 4 ? n : 4));
 #else
     td_vh h = {0};
     td_copy_few(&h, p, n, sizeof *p);
@@ -292,49 +310,6 @@ TD_INLINE td_vf td_widen_f16(td_vh h)
         td_mix((td_vi)(mag < 0x400), small, td_mix((td_vi)(mag >= 0x7c00), big | quiet, plain));
     return (td_vf)(f | (u & 0x8000) << 16);
 #endif
-}
-
-/* One round of the exchange: rows i and i + step swap the halves of 2 * step lanes that lie off the
- * diagonal. log2(TD_LANES) rounds transpose a square. */
-TD_INLINE void td_exchange(td_vu *row, const int step)
-{
-    td_vu low = {0}, high = {0};
-    for (int j = 0; j < TD_LANES; j++) {
-        low[j] = (uint32_t)(j & step ? TD_LANES + j - step : j);
-        high[j] = (uint32_t)(j & step ? TD_LANES + j : j + step);
-    }
-    for (int i = 0; i < TD_LANES; i++)
-        if (!(i & step)) {
-            td_vu a = row[i], b = row[i + step];
-            row[i] = __builtin_shuffle(a, b, low);
-            row[i + step] = __builtin_shuffle(a, b, high);
-        }
-}
-
-/* Transposes a square. */
-TD_INLINE void td_turn(td_vu *row)
-{
-#if TD_LANES == 16
-    td_exchange(row, 8);
-#endif
-#if TD_LANES >= 8
-    td_exchange(row, 4);
-#endif
-    td_exchange(row, 2);
-    td_exchange(row, 1);
-}
-
-/* out[r * out_row + c] = in[r + c * in_col], 4-byte elements, for r, c in [0, TD_LANES). */
-TD_INLINE void td_transpose(uint32_t *out, int64_t out_row, const uint32_t *in, int64_t in_col)
-{
-    td_vu row[TD_LANES];
-#pragma GCC unroll 16
-    for (int i = 0; i < TD_LANES; i++)
-        memcpy(&row[i], in + i * in_col, sizeof row[i]);
-    td_turn(row);
-#pragma GCC unroll 16
-    for (int i = 0; i < TD_LANES; i++)
-        memcpy(out + i * out_row, &row[i], sizeof row[i]);
 }
 
 /* a where the mask's lane is all ones, else b. */

@@ -21,6 +21,7 @@
 #define N(name) attention_##name
 #define MUL_ADD(a, b, sum) L_fma(a, b, sum)
 #include "kernels/gemm/gemm_column.def"
+#include "kernels/turn.h"
 
 #define KEYS TD_ATTENTION_KEYS
 _Static_assert(L_LANES <= TD_ATTENTION_LANES, "a vector's keys have room");

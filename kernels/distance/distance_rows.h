@@ -8,6 +8,7 @@
 
 #include "kernels/distance/distance.h"
 #include "kernels/functions.h"
+#include "kernels/turn.h"
 
 #include <math.h>
 

@@ -7,6 +7,7 @@
  * K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", 2008. */
 #include "kernels/gemm/gemm_rect.h"
 #include "kernels/half.h"
+#include "kernels/turn.h"
 
 static __attribute__((noinline)) void td_column_f32(struct td_block t, int64_t rows, int64_t cols)
 {

@@ -3,6 +3,7 @@
  */
 #include "kernels/backward.h"
 #include "kernels/linear_backward/linear_backward.h"
+#include "kernels/turn.h"
 #include "kernels/vec.h"
 
 #define BLOCK 64 /* elements a side: a multiple of any TD_LANES */

@@ -4,6 +4,7 @@
 #ifndef TD_KERNELS_MOVE_FEW_H
 #define TD_KERNELS_MOVE_FEW_H
 
+#include "kernels/turn.h"
 #include "kernels/vec.h"
 
 #if TD_LANES >= 8
