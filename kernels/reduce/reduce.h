@@ -89,14 +89,18 @@ void td_join(enum td_fold fold, bool whole, int64_t count, struct td_piece *piec
              const struct td_piece *next);
 
 /* Writes results [at, at + count) of the call's result k from their totals over n elements. */
-void td_finish(const struct td_call *call, int k, int64_t at, int64_t count, int64_t n,
-               const union td_total *s, const union td_total *t);
+typedef void td_finish_results(const struct td_call *call, int k, int64_t at, int64_t count,
+                               int64_t n, const union td_total *s, const union td_total *t);
+td_finish_results td_finish;
+/* A level's, of real elements alone, and of no places. */
+td_finish_results TD_NAME(reduce_finish);
 
 struct td_reduce_way {               /* a level's */
     const struct td_fold_rows *rows; /* TD_FOLDS of them */
     enum td_dtype type;              /* that they compute in */
     td_fold_load *load;              /* NULL: only elements of that type come */
     int64_t run;                     /* elements of a row that rows join in one total at a time */
+    td_finish_results *finish;       /* of real elements' totals; NULL: td_finish */
 };
 /* Runs the call; splits big ones over the team. A kernel of the family calls this and does nothing
  * else: where call->threads is 0, td_fusion_make asks for the way, which is left in call->scratch,

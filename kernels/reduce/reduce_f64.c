@@ -26,5 +26,6 @@ static void load(void *to, const void *from, int64_t n, enum td_dtype type)
 
 TD_KERNEL(reduce_f64)
 {
-    td_reduce(call, &(const struct td_reduce_way){fold_rows, TD_f64, load, RUN});
+    td_reduce(call,
+              &(const struct td_reduce_way){fold_rows, TD_f64, load, RUN, TD_NAME(reduce_finish)});
 }

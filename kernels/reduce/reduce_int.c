@@ -71,5 +71,6 @@ TD_KERNEL(reduce_int)
     static const struct td_fold_rows *const rows[] = {rows_truth, rows_u8,  rows_i8,
                                                       rows_i16,   rows_i32, rows_i64};
     enum td_dtype type = call->arg[0].tensor.dtype;
-    td_reduce(call, &(const struct td_reduce_way){rows[__builtin_ctz(type)], type, NULL, 1 << 16});
+    td_reduce(call,
+              &(const struct td_reduce_way){rows[__builtin_ctz(type)], type, NULL, 1 << 16, NULL});
 }

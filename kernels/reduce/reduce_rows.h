@@ -143,10 +143,12 @@ JOIN(min, o_minimum(a, b), a < b || a != a ? a : b)
     {                                                                                              \
         td_real sum[TD_REDUCE_COLUMNS], ps[TD_REDUCE_COLUMNS];                                     \
         int64_t whole_lanes = n - n % L_LANES, r = 0;                                              \
-        for (int64_t i = 0; i < (n + L_LANES - 1) / L_LANES * L_LANES; i++) {                      \
-            sum[i] = (td_real)(init);                                                              \
-            ps[i] = (td_real)pivot[i < n ? i * each : 0];                                          \
+        for (int64_t i = 0; i < n; i += L_LANES) {                                                 \
+            L_store(sum + i, L_c((td_real)(init)));                                                \
+            L_store(ps + i, L_c((td_real)*pivot));                                                 \
         }                                                                                          \
+        for (int64_t i = 0; each && i < n; i++)                                                    \
+            ps[i] = (td_real)pivot[i * each];                                                      \
         for (; r + 4 <= rows; r += 4, x += 4 * step) {                                             \
             for (int64_t i = 0; i < whole_lanes; i += L_LANES) {                                   \
                 V v = L_load(sum + i), p = L_load(ps + i);                                         \

@@ -1,11 +1,7 @@
 /* What becomes of totals: two pieces are joined, and a result is made of them and written in its
- * type. Compiled once, with base flags: there are far fewer totals than elements. */
+ * type. Compiled once, with base flags: there are most often far fewer totals than elements. */
 #include "kernels/half.h"
-#include "kernels/reduce/reduce.h"
-
-#include <assert.h>
-#include <math.h>
-#include <string.h>
+#include "kernels/reduce/finish.def"
 
 static const enum td_join joins[TD_FOLDS] = {
 #define TD_STEP(id, width, how, ...) TD_JOIN_##how,
@@ -142,32 +138,11 @@ void td_join(enum td_fold fold, bool whole, int64_t count, struct td_piece *piec
 
 /* ---- results ---- */
 
-static void put_reals(const struct td_tensor *out, int64_t at, int64_t count, const double *y)
+static void put_halves(uint16_t *to, const double *y, int64_t n, enum td_dtype type)
 {
-    switch (out->dtype) {
-    case TD_f32:
-        for (int64_t i = 0; i < count; i++)
-            ((float *)out->data)[at + i] = (float)y[i];
-        break;
-    case TD_f64:
-        memcpy((double *)out->data + at, y, (size_t)count * sizeof *y);
-        break;
-    case TD_bf16:
-        for (int64_t i = 0; i < count; i++)
-            ((uint16_t *)out->data)[at + i] = td_f32_to_bf16(td_f64_to_odd(y[i]));
-        break;
-    case TD_f16:
-        for (int64_t i = 0; i < count; i++)
-            ((uint16_t *)out->data)[at + i] = td_f32_to_f16(td_f64_to_odd(y[i]));
-        break;
-    case TD_i64:
-        for (int64_t i = 0; i < count; i++)
-            ((int64_t *)out->data)[at + i] = (int64_t)y[i];
-        break;
-    default:
-        assert(out->dtype == TD_bool);
-        for (int64_t i = 0; i < count; i++)
-            ((uint8_t *)out->data)[at + i] = y[i] != 0;
+    for (int64_t i = 0; i < n; i++) {
+        float odd = td_f64_to_odd(y[i]);
+        to[i] = type == TD_bf16 ? td_f32_to_bf16(odd) : td_f32_to_f16(odd);
     }
 }
 
@@ -188,38 +163,13 @@ static void put_wholes(const struct td_tensor *out, int64_t at, int64_t count,
     }
 }
 
-static void finish(enum td_reduce id, int64_t count, double n, double p, const union td_total *a,
-                   const union td_total *b, double *y)
-{
-    (void)n, (void)p;
-    switch (id) {
-#define TD_REDUCE(id, fold, result, nothing, finish)                                               \
-    case TD_REDUCE_##id:                                                                           \
-        for (int64_t i = 0; i < count; i++) {                                                      \
-            const double s = a[i].f, t = b[i].f;                                                   \
-            (void)s, (void)t;                                                                      \
-            y[i] = finish;                                                                         \
-        }                                                                                          \
-        break;
-#include "kernels/reduce/reduce.def"
-    default:
-        assert(!"a reduction");
-    }
-}
-
 void td_finish(const struct td_call *call, int k, int64_t at, int64_t count, int64_t n,
                const union td_total *s, const union td_total *t)
 {
-    enum td_reduce id = td_reduce_of(call, k);
-    double p = td_reduce_param(call), y[TD_REDUCE_COLUMNS];
-    if (td_reduce_result(id) == TD_REDUCE_IS_place)
+    if (td_reduce_result(td_reduce_of(call, k)) == TD_REDUCE_IS_place)
         put_wholes(&call->out[k], at, count, t);
     else if (td_dtype_kind(call->arg[0].tensor.dtype) != 'f')
         put_wholes(&call->out[k], at, count, s);
     else
-        for (int64_t some; count; at += some, s += some, t += some, count -= some) {
-            some = count < TD_REDUCE_COLUMNS ? count : TD_REDUCE_COLUMNS;
-            finish(id, some, (double)n, p, s, t, y);
-            put_reals(&call->out[k], at, some, y);
-        }
+        finish_reals(call, k, at, count, n, s, t);
 }

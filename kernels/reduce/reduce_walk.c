@@ -143,9 +143,12 @@ static void down(const struct job *job, const char *x, int64_t n, int64_t begin,
 static void finish(const struct job *job, int64_t at, int64_t count, int64_t n,
                    const union td_total *s, const union td_total *t)
 {
-    for (int k = 0; k < job->call->n_out; k++)
-        if (td_reduce_fold(td_reduce_of(job->call, k)) == job->fold)
-            td_finish(job->call, k, at, count, n, s, t);
+    for (int k = 0; k < job->call->n_out; k++) {
+        enum td_reduce id = td_reduce_of(job->call, k);
+        bool own = job->finish && td_reduce_result(id) != TD_REDUCE_IS_place;
+        if (td_reduce_fold(id) == job->fold)
+            (own ? job->finish : td_finish)(job->call, k, at, count, n, s, t);
+    }
 }
 
 /* Results with one part and the innermost dimension reduced: often many and short. */
@@ -265,6 +268,7 @@ static struct job job_of(const struct td_call *call, const struct td_reduce_way 
                       .size = td_dtype_size(x->dtype),
                       .own = td_dtype_size(way->type),
                       .run = way->run,
+                      .finish = way->finish,
                       .p = td_reduce_param(call),
                       .r = td_reduction(x, td_reduce_dims(call)),
                       .x = x->data,

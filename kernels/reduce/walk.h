@@ -28,7 +28,8 @@ struct job {
     struct cut cut;
     const char *x;
     const struct td_reduce_source *source; /* NULL: elements lie at x */
-    int64_t run;                           /* td_reduce_way's */
+    int64_t run;                           /* td_reduce_way's, */
+    td_finish_results *finish;             /* and this one */
     int64_t together; /* results that stay with one thread: sums are in one order with any number */
     union td_total *parts; /* [part][s or t][result]; NULL where there is one part */
     int64_t outputs;
