@@ -284,8 +284,8 @@ static int64_t count_abreast(const struct job *job, int64_t rows)
     return least(rows, all) / ABREAST * ABREAST;
 }
 
-/* Rows along the last dimension, the first one's elements from number at on: those that are longer
- * than the tile, or than their part of it, piece by piece. */
+/* Scans rows along the last dimension; the first row begins at element `at`. Rows that do not fit
+ * the tile are scanned piece by piece. */
 static void scan_abreast(const struct job *job, struct state *state, int64_t at, int64_t rows)
 {
     int64_t size = job->s.size, size_from = (int64_t)td_dtype_size(job->from),
