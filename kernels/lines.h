@@ -29,13 +29,8 @@ TD_INLINE int64_t td_line_narrow_pairs(uint16_t *to, const float *from, int64_t 
     int64_t i = 0;
 #if TD_VBYTES == 32 && defined __AVX2__
     for (; i + 2 * TD_LANES <= n; i += 2 * TD_LANES) {
-        td_vf a = td_load(from + i), b = td_load(from + i + TD_LANES);
-        td_vu low = td_round_number(a), high = td_round_number(b);
-        if (__builtin_expect(_mm256_movemask_ps(_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_UNORD_Q)),
-                             0)) {
-            low = td_round_bf16(a);
-            high = td_round_bf16(b);
-        }
+        td_vu low, high;
+        td_round_bf16_two(td_load(from + i), td_load(from + i + TD_LANES), &low, &high);
         __m256i both = _mm256_packus_epi32((__m256i)(low >> 16), (__m256i)(high >> 16));
         both = _mm256_permute4x64_epi64(both, 0xd8);
         memcpy(to + i, &both, sizeof both);

@@ -255,18 +255,23 @@ TD_INLINE td_vf td_odd_bf16(td_vu pairs)
     return (td_vf)(pairs & 0xffff0000);
 }
 
+/* td_round_bf16 of two vectors; AVX2 looks for NaN in both by one comparison. */
+TD_INLINE void td_round_bf16_two(td_vf a, td_vf b, td_vu *low, td_vu *high)
+{
+#if TD_VBYTES == 32 && defined __AVX2__
+    *low = td_round_number(a);
+    *high = td_round_number(b);
+    if (__builtin_expect(!_mm256_movemask_ps(_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_UNORD_Q)), 1))
+        return;
+#endif
+    *low = td_round_bf16(a);
+    *high = td_round_bf16(b);
+}
+
 TD_INLINE void td_store_bf16_pairs(void *p, td_vf even, td_vf odd)
 {
-#if TD_VBYTES == 32 && defined __AVX2__ /* one comparison tells for both that NaN are rare */
-    td_vu low = td_round_number(even), high = td_round_number(odd);
-    if (__builtin_expect(_mm256_movemask_ps(_mm256_cmp_ps((__m256)even, (__m256)odd, _CMP_UNORD_Q)),
-                         0)) {
-        low = td_round_bf16(even);
-        high = td_round_bf16(odd);
-    }
-#else
-    td_vu low = td_round_bf16(even), high = td_round_bf16(odd);
-#endif
+    td_vu low, high;
+    td_round_bf16_two(even, odd, &low, &high);
     td_vu pairs = low >> 16 | (high & 0xffff0000);
     memcpy(p, &pairs, sizeof pairs);
 }
