@@ -305,6 +305,10 @@ typedef void td_range(void *arg, int64_t begin, int64_t end);
  * n < 2 * grain; a team is always opened at its full size, since libgomp keeps threads (and where
  * they are bound) only while the size stays the same. */
 void td_parallel(int threads, int64_t n, int64_t grain, td_range *fn, void *arg);
+/* As td_parallel, for loops that take less time than it takes to wake a thread. Where the last such
+ * loop of n >= 2 * grain on the calling thread ended within 0.1 ms, the team's threads still spin,
+ * or more such loops are likely to come, and grain counts as it is; else 8 * grain counts. */
+void td_parallel_brief(int threads, int64_t n, int64_t grain, td_range *fn, void *arg);
 /* How often the calling thread has used a team there: tells whether a kernel did. */
 unsigned td_teams_opened(void);
 

@@ -12,7 +12,9 @@
 #include <omp.h>
 #endif
 
-#define GRAINS 16 /* in a piece, between two looks */
+#define GRAINS 16       /* in a piece, between two looks */
+#define WAKING 8        /* grains of td_parallel_brief that pay for a thread that sleeps */
+#define AWAKE_NS 100000 /* about how long libgomp's threads spin for work before they sleep */
 
 static _Thread_local unsigned teams;
 _Thread_local const struct td_stop *td_stop_obeyed;
@@ -102,10 +104,22 @@ static void run_team(int threads, int64_t n, int64_t grain, td_range *fn, void *
 
 #endif
 
+void td_parallel_brief(int threads, int64_t n, int64_t grain, td_range *fn, void *arg)
+{
+    static _Thread_local int64_t asked_ns; /* when a loop worth two awake threads last ended */
+    if (threads < 2 || n / 2 < grain) {
+        run(0, n, grain, fn, arg);
+        return;
+    }
+    bool pays = n / 2 / WAKING >= grain || td_clock_ns() - asked_ns < AWAKE_NS;
+    td_parallel(pays ? threads : 1, n, grain, fn, arg);
+    asked_ns = td_clock_ns();
+}
+
 void td_parallel(int threads, int64_t n, int64_t grain, td_range *fn, void *arg)
 {
 #ifdef _OPENMP
-    if (threads > 1 && n >= 2 * grain) {
+    if (threads > 1 && n / 2 >= grain) {
         run_team(threads, n, grain, fn, arg);
         return;
     }

@@ -69,5 +69,5 @@ void td_point_run_still(const struct td_point_walk *w, td_point_still_rows *rows
     while (n * j.pieces < (int64_t)threads * PARTS && inner / (2 * j.pieces) >= grain)
         j.pieces *= 2;
     int64_t piece = inner / j.pieces;
-    td_parallel(threads, n * j.pieces, grain / piece + 1, run_pieces, &j);
+    td_parallel_brief(threads, n * j.pieces, grain / piece + 1, run_pieces, &j);
 }

@@ -1,0 +1,101 @@
+/* kernels/parallel.c: what is split over threads and when; and how products are cut for them. */
+#include "kernels/gemm/gemm.h"
+#include "kernels/kernels.h"
+#include "tests/run_tests.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <time.h>
+
+#define N 1000
+
+static atomic_int seen[N];
+
+static void see(void *arg, int64_t begin, int64_t end)
+{
+    (void)arg;
+    for (int64_t i = begin; i < end; i++)
+        seen[i]++;
+}
+
+static bool opens_team(int64_t grain)
+{
+    unsigned before = td_teams_opened();
+    td_parallel_brief(2, N, grain, see, NULL);
+    return td_teams_opened() != before;
+}
+
+/* Each index once, whoever runs it. */
+START_TEST(test_each_once)
+{
+    for (int64_t grain = 1; grain <= 2 * N; grain *= 3)
+        for (int threads = 1; threads <= 3; threads++) {
+            td_parallel(threads, N, grain, see, NULL);
+            td_parallel_brief(threads, N, grain, see, NULL);
+            for (int i = 0; i < N; i++)
+                ck_assert_int_eq(atomic_exchange(&seen[i], 0), 2);
+        }
+}
+END_TEST
+
+/* A brief loop wakes no team by itself, and is split where another one ended just before. */
+START_TEST(test_brief)
+{
+    const struct timespec pause = {0, 20000000};
+    unsigned before = td_teams_opened();
+    td_parallel(2, N, 1, see, NULL);
+    if (td_teams_opened() == before) {
+        printf("not tried: this build has no OpenMP\n");
+        return;
+    }
+    nanosleep(&pause, NULL);
+    ck_assert(!opens_team(N / 2)); /* threads would have to be woken */
+    bool opened = false;
+    for (int i = 0; i < 10000 && !opened; i++) /* another program may run between two of them */
+        opened = opens_team(N / 2);
+    ck_assert(opened);
+    nanosleep(&pause, NULL);
+    ck_assert(!opens_team(N / 2));     /* they sleep again */
+    ck_assert(opens_team(N / 16));     /* long enough to wake them */
+    ck_assert(!opens_team(N / 2 + 1)); /* too short for two */
+    ck_assert(!opens_team(INT64_MAX));
+}
+END_TEST
+
+/* No thread waits for another that has twice as many rectangles to compute. */
+START_TEST(test_products_are_shared)
+{
+    const int64_t sizes[] = {1, 2, 5, 70, 150, 300, 1000};
+    struct td_tensor t = {.dtype = TD_f32};
+    for (int threads = 2; threads <= 8; threads++)
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+            for (int64_t n = 256; n <= 2048; n += 64) {
+                struct td_gemm g = {.m = sizes[k],
+                                    .n = n,
+                                    .k = 2048,
+                                    .step_k = 1,
+                                    .step_n = 2048,
+                                    .a = &t,
+                                    .b = &t,
+                                    .out = &t,
+                                    .threads = threads};
+                struct td_gemm_plan plan;
+                td_gemm_plan(&g, &plan);
+                struct td_gemm_cut cut = td_gemm_cut(&g);
+                int64_t most = (plan.items + plan.slots - 1) / plan.slots;
+                ck_assert_msg(
+                    4 * most * plan.slots < 5 * plan.items + plan.slots || plan.cols <= 32,
+                    "%ld x %ld on %d: %ld items", (long)g.m, (long)n, threads, (long)plan.items);
+                most = (cut.items + cut.slots - 1) / cut.slots;
+                ck_assert_msg(4 * most * cut.slots < 5 * cut.items + cut.slots || cut.cols <= 32,
+                              "%ld x %ld on %d, any type: %ld items", (long)g.m, (long)n, threads,
+                              (long)cut.items);
+            }
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {test_each_once, test_brief, test_products_are_shared};
+    return td_run_tests("parallel", tests, 3);
+}
