@@ -109,6 +109,29 @@ static void load(struct walk *walk, const char *name, const char *path)
 
 /* ---- names ---- */
 
+/* The length of NAME in NAME.onnx or NAME.pt2; 0: the entry is called otherwise. */
+static size_t name_length(const char *entry)
+{
+    size_t all = strlen(entry);
+    for (size_t i = 0; i < ENDINGS; i++) {
+        size_t end = strlen(endings[i]);
+        if (all > end && !strcmp(entry + all - end, endings[i]))
+            return all - end;
+    }
+    return 0;
+}
+
+/* Writes the path of model.onnx or model.pt2 in the folder to file; false: it has neither. */
+static bool find_model(const char *folder, char file[4096])
+{
+    for (size_t i = 0; i < ENDINGS; i++) {
+        int n = snprintf(file, 4096, "%s/model%s", folder, endings[i]);
+        if (n < 4096 && !access(file, F_OK))
+            return true;
+    }
+    return false;
+}
+
 /* The highest version among the directory's entries, as it is spelt; false: there is none. */
 static bool highest_version(const char *path, char version[256])
 {
@@ -129,15 +152,16 @@ static bool highest_version(const char *path, char version[256])
 
 static void load_versions(struct walk *walk, const char *name, const char *path)
 {
-    char version[256], file[4096];
-    if (!highest_version(path, version))
-        return; /* it is something else */
-    for (size_t i = 0; i < ENDINGS; i++) {
-        int n = snprintf(file, sizeof file, "%s/%s/model%s", path, version, endings[i]);
-        if (n < (int)sizeof file && !access(file, F_OK)) {
-            load(walk, name, file);
-            return;
-        }
+    char version[256], folder[4096], file[4096];
+    if (!highest_version(path, version)) {
+        if (name_length(name) || find_model(path, file))
+            fail(walk, path, "not loaded: a directory needs one a version, as NAME/1/model.onnx");
+        return; /* else it is something else */
+    }
+    int n = snprintf(folder, sizeof folder, "%s/%s", path, version);
+    if (n < (int)sizeof folder && find_model(folder, file)) {
+        load(walk, name, file);
+        return;
     }
     snprintf(file, sizeof file, "not loaded: its version %s has no model.onnx or model.pt2",
              version);
@@ -146,20 +170,20 @@ static void load_versions(struct walk *walk, const char *name, const char *path)
 
 static void load_entry(struct walk *walk, const char *entry)
 {
-    char path[4096], name[256];
+    char path[4096], name[256], why[300];
     struct stat st;
+    size_t length = name_length(entry);
     int n = snprintf(path, sizeof path, "%s/%s", walk->directory, entry);
-    if (*entry == '.' || n >= (int)sizeof path || stat(path, &st))
+    if (*entry == '.' || n >= (int)sizeof path)
         return;
-    if (S_ISDIR(st.st_mode)) {
+    if (stat(path, &st)) { /* a link to nowhere, or to where this process may not look */
+        snprintf(why, sizeof why, "not loaded: %s", strerror(errno));
+        if (length)
+            fail(walk, path, why);
+    } else if (S_ISDIR(st.st_mode)) {
         load_versions(walk, entry, path);
-        return;
-    }
-    for (size_t i = 0; i < ENDINGS; i++) {
-        size_t all = strlen(entry), end = strlen(endings[i]);
-        if (all <= end || strcmp(entry + all - end, endings[i]) != 0)
-            continue;
-        snprintf(name, sizeof name, "%.*s", (int)(all - end), entry);
+    } else if (length) {
+        snprintf(name, sizeof name, "%.*s", (int)length, entry);
         load(walk, name, path);
     }
 }

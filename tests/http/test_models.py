@@ -779,6 +779,9 @@ class Directory(service.ServiceTest):
         self.write("op.x.onnx", models.line())
         self.write("empty/3/other", b"-")
         self.write("one/1/model.onnx", models.line(5))
+        self.write("folder.onnx/file", b"-")
+        self.write("flat/model.onnx", models.line())
+        os.symlink("nowhere", self.folder / "gone.onnx")
         with Service("--models", str(self.folder)) as s:
             names = [m["name"] for m in s.call("GET", "/v1/models").json["models"]]
             self.assertEqual(names[:1] + names[2:], ["archive", "one"])
@@ -786,8 +789,11 @@ class Directory(service.ServiceTest):
                 y = s.infer(name, {"x": X}, path="/v2/models/{}/infer").outputs["y"]
                 self.assertTrue(any(np.allclose(y, models.line_of(X, f)) for f in factors), name)
         for word in ("model many, ", "bad.onnx: not loaded", "cut.pt2: not loaded", "bad name.onnx: not loaded",
-                     "op.x.onnx: not loaded", "empty: not loaded", "given a model this name"):
+                     "op.x.onnx: not loaded", "empty: not loaded", "given a model this name", "gone.onnx: not loaded: No such file",
+                     "folder.onnx: not loaded: a directory", "flat: not loaded: a directory"):
             self.assertIn(word, s.log)
+        for word in ("other: ", "README.md", "readme.txt"): # they are no models
+            self.assertNotIn(word, s.log)
         self.assertLess(s.log.index("model many, "), s.log.index("ready on"))
 
     def test_directory_that_is_wrong(self):
