@@ -33,6 +33,17 @@ TD_INLINE V o_minimum(V a, V b)
     return L_sel(L_uno(a, a), a, L_min(a, b));
 }
 
+/* The one that is no NaN, where only one is. */
+TD_INLINE V o_fmax(V a, V b)
+{
+    return L_sel(L_uno(a, a), b, L_max(b, a));
+}
+
+TD_INLINE V o_fmin(V a, V b)
+{
+    return L_sel(L_uno(a, a), b, L_min(b, a));
+}
+
 TD_INLINE V o_sign(V x)
 {
     return L_sel(L_gt(x, L_c(0)), L_c(1), L_sel(L_lt(x, L_c(0)), L_c(-1), L_c(0)));
