@@ -107,7 +107,7 @@ static int64_t halve(int64_t size, int64_t step)
 /* No slot gets a quarter more than its equal share of the items. */
 static bool is_shared_evenly(int64_t items, int64_t slots)
 {
-    return items >= slots && (items % slots == 0 || items >= 4 * slots);
+    return slots < 2 || (items >= slots && (items % slots == 0 || items >= 4 * slots));
 }
 
 static size_t line(int64_t floats)
