@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST (3 << 20) /* elements */
+#define MOST (6 << 20) /* elements */
 
 static uint64_t next(uint64_t *seed) /* splitmix64 */
 {

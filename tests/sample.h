@@ -46,7 +46,7 @@ void sample_start(void);
 
 /* Binds a call of the operator, by its full name: letters of the pattern become sizes, each tensor
  * is of that type and filled from the seed. Every tensor lies as sample_alloc has it, so that
- * reading on crashes. td_run_bind's result, or -E2BIG when a tensor would have more than 3 * 2^20
+ * reading on crashes. td_run_bind's result, or -E2BIG when a tensor would have more than 6 * 2^20
  * elements; fini is right in any case. */
 int sample_init(struct sample *sample, const char *name, const char *pattern, struct td_sizes sizes,
                 enum td_dtype dtype, enum sample_values values, uint64_t seed);

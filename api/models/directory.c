@@ -177,9 +177,10 @@ static void load_entry(struct walk *walk, const char *entry)
     if (*entry == '.' || n >= (int)sizeof path)
         return;
     if (stat(path, &st)) { /* a link to nowhere, or to where this process may not look */
+        if (!length)
+            return;
         snprintf(why, sizeof why, "not loaded: %s", strerror(errno));
-        if (length)
-            fail(walk, path, why);
+        fail(walk, path, why);
     } else if (S_ISDIR(st.st_mode)) {
         load_versions(walk, entry, path);
     } else if (length) {

@@ -1,4 +1,5 @@
-/* kernels/parallel.c: what is split over threads and when; and how products are cut for them. */
+/* Tests when kernels/parallel.c splits a loop over threads, and how evenly the GEMM plans divide a
+ * product among them. */
 #include "kernels/gemm/gemm.h"
 #include "kernels/kernels.h"
 #include "tests/run_tests.h"
@@ -25,7 +26,7 @@ static bool opens_team(int64_t grain)
     return td_teams_opened() != before;
 }
 
-/* Each index once, whoever runs it. */
+/* Both functions run each index exactly once, with any number of threads. */
 START_TEST(test_each_once)
 {
     for (int64_t grain = 1; grain <= 2 * N; grain *= 3)
@@ -38,7 +39,8 @@ START_TEST(test_each_once)
 }
 END_TEST
 
-/* A brief loop wakes no team by itself, and is split where another one ended just before. */
+/* td_parallel_brief does not wake sleeping threads for a short loop; it uses the team if another
+ * such loop ended less than 0.1 ms before. */
 START_TEST(test_brief)
 {
     const struct timespec pause = {0, 20000000};
@@ -55,9 +57,9 @@ START_TEST(test_brief)
         opened = opens_team(N / 2);
     ck_assert(opened);
     nanosleep(&pause, NULL);
-    ck_assert(!opens_team(N / 2));     /* they sleep again */
-    ck_assert(opens_team(N / 16));     /* long enough to wake them */
-    ck_assert(!opens_team(N / 2 + 1)); /* too short for two */
+    ck_assert(!opens_team(N / 2));     /* the threads sleep again */
+    ck_assert(opens_team(N / 16));     /* the loop is long enough to wake the threads */
+    ck_assert(!opens_team(N / 2 + 1)); /* the loop is too short for two threads */
     ck_assert(!opens_team(INT64_MAX));
 }
 END_TEST
