@@ -11,7 +11,8 @@
  * is. */
 TD_INLINE V o_exp_below(V x)
 {
-    V held = L_max(L_c(-104.0f), x), magic = L_c(0x1.8p23f); /* added, it leaves no fraction */
+    V held = L_max(L_c(L_FAR_EXPONENT * 0.6934f), x);
+    V magic = L_c(0x1.8p23f); /* added, it leaves no fraction */
     V n = L_sub(L_fma(held, L_c(1.44269504f), magic), magic);
     V r =
         L_fnma(n, L_c(0.693145751953125f), held); /* log 2 in two parts, the first exact times n */

@@ -119,6 +119,8 @@ TD_INLINE V L_ldexp_from(V x, V n, V a, V b)
     return L_ldexp(td_tracing->wide ? x : L_sel(L_lt(a, b), L_c(0), x), n);
 }
 
+#define L_FAR_EXPONENT (td_tracing->wide ? -1000 : -150)
+
 TD_INLINE V L_frexp(V x, V *n)
 {
     VM small = L_lt(x, L_c(0x1p-126f));
