@@ -1,6 +1,7 @@
 /* Makes pointwise steps that follow a convolution, a linear or a dense its post-ops: formulas that
  * its kernel applies to results in registers, before it stores them. There may be several in a row,
  * and some have another tensor as operand, such as the residual of a block. */
+#include "dispatch/call/own.h"
 #include "dispatch/passes/passes.h"
 #include "kernels/loops/fused.h"
 #include "kernels/onednn/text.h"
@@ -153,26 +154,41 @@ static int attach(struct td_plan *plan, const struct follow *f, struct td_plan_s
     return 0;
 }
 
-/* The row that would be selected for the step; NULL: an error. */
-static const struct td_impl *row_of(struct posts *p, const struct td_plan_step *step)
+struct selected {
+    const struct td_impl *row; /* NULL: an error */
+    double us;                 /* what it takes; 0: it was not measured */
+};
+
+static struct selected select_row(struct posts *p, const struct td_plan_step *step)
 {
     size_t scratch;
     struct td_run *run = &p->binding->run;
+    struct td_measured measured;
+    struct selected selected = {0};
     if (td_binding_bind(p->binding, step))
-        return NULL;
-    const struct td_impl *row = td_run_select(run, &scratch) ? NULL : run->impl;
+        return selected;
+    if (!td_run_select(run, &scratch))
+        selected.row = run->impl;
+    if (selected.row && td_measured_of(run->rows, &run->call, &measured))
+        for (int i = 0; i < measured.n; i++)
+            if (measured.tried[i].row == selected.row)
+                selected.us = measured.tried[i].us;
     td_run_release(run);
-    return row;
+    return selected;
 }
 
-/* Whether the step is not slower with post-ops: all rows of a convolution apply them, and the
- * fastest is taken; linear and dense must be computed by the same row with and without. */
+/* Whether the step is not slower with post-ops. All rows of a convolution apply them, and the
+ * fastest is taken. A linear or dense must be computed by the same row with and without, or by one
+ * that was measured to be slower by no more than what the steps that follow take at least. */
 static bool is_taken(struct posts *p, const struct td_plan_step *plain,
-                     const struct td_plan_step *with)
+                     const struct td_plan_step *with, int n_steps)
 {
-    const struct td_impl *row = row_of(p, with);
+    const double step_us = 0.3;
     bool conv = !strcmp(plain->handle->schema.name, "conv2d_channels_last");
-    return row && (conv || row == row_of(p, plain));
+    struct selected fused = select_row(p, with), alone = select_row(p, plain);
+    if (!fused.row || conv || fused.row == alone.row)
+        return fused.row;
+    return fused.us > 0 && alone.us > 0 && fused.us <= alone.us + n_steps * step_us;
 }
 
 static int follow_one(struct posts *p, int s)
@@ -196,7 +212,7 @@ static int follow_one(struct posts *p, int s)
     int err = f.n ? attach(plan, &f, &with) : 0;
     if (!f.n || err)
         return err;
-    if (!is_taken(p, &plan->step[s], &with)) {
+    if (!is_taken(p, &plan->step[s], &with, f.n_steps)) {
         td_pass_refuse(p->pass, &plan->step[s], "a slower kernel would do it and what follows");
         return 0;
     }
