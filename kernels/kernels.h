@@ -305,10 +305,17 @@ typedef void td_range(void *arg, int64_t begin, int64_t end);
  * n < 2 * grain; a team is always opened at its full size, since libgomp keeps threads (and where
  * they are bound) only while the size stays the same. */
 void td_parallel(int threads, int64_t n, int64_t grain, td_range *fn, void *arg);
-/* As td_parallel, for loops that take less time than it takes to wake a thread. Where the last such
- * loop of n >= 2 * grain on the calling thread ended within 0.1 ms, the team's threads still spin,
- * or more such loops are likely to come, and grain counts as it is; else 8 * grain counts. */
+/* As td_parallel, for short loops, in which waking a sleeping thread takes longer than the work
+ * that it would do. The team's threads poll for work for about 0.1 ms after a loop, and only then
+ * sleep. So where a loop with n >= 2 * grain ended on the calling thread within that time, grain
+ * decides, as in td_parallel; otherwise 8 * grain does. */
 void td_parallel_brief(int threads, int64_t n, int64_t grain, td_range *fn, void *arg);
+/* Whether so many equal items can be shared among slots without one slot having over a quarter more
+ * than an equal share. */
+static inline bool td_shared_evenly(int64_t items, int64_t slots)
+{
+    return slots < 2 || (items >= slots && (items % slots == 0 || items >= 4 * slots));
+}
 /* How often the calling thread has used a team there: tells whether a kernel did. */
 unsigned td_teams_opened(void);
 

@@ -182,21 +182,41 @@ static int64_t filled(int64_t n) /* to whole panels of any level */
     return (n + 31) / 32 * 32;
 }
 
+/* Blocks of about equal rows, whole registers of any level each, and more of them where that shares
+ * the work evenly. */
+static void cut_rows(const struct td_attention *a, int slots, struct td_attention_cut *cut)
+{
+    enum { STEP = 12, LEAST = 24 }; /* rows that are computed together; that pay for packed keys */
+    int64_t blocks = (a->rows + TD_ATTENTION_ROWS - 1) / TD_ATTENTION_ROWS;
+    cut->rows = cut->blocks = 0;
+    while (blocks && (!cut->blocks || (!td_shared_evenly(a->heads * cut->blocks, slots) &&
+                                       a->rows / blocks >= LEAST))) {
+        cut->rows = (a->rows / blocks + (a->rows % blocks > 0) + STEP - 1) / STEP * STEP;
+        if (cut->rows > a->rows)
+            cut->rows = TD_ATTENTION_FILL(a->rows);
+        cut->blocks = (a->rows + cut->rows - 1) / cut->rows;
+        blocks++;
+    }
+}
+
 struct td_attention_cut td_attention_cut(const struct td_attention *a, int threads)
 {
-    struct td_attention_cut cut = {.blocks = (a->rows + TD_ATTENTION_ROWS - 1) / TD_ATTENTION_ROWS};
+    struct td_attention_cut cut;
     double work =
         (double)a->heads * (double)a->rows * (double)a->keys * (double)(a->depth + a->width);
+    cut.slots = work < 1 << 17 ? 1 : threads;
+    cut_rows(a, cut.slots, &cut);
     cut.items = a->heads * cut.blocks;
-    cut.slots = work < 1 << 17 ? 1 : cut.items < threads ? (int)cut.items : threads;
+    cut.slots = cut.slots < cut.items ? cut.slots : (int)cut.items;
     cut.slots = cut.slots < 1 ? 1 : cut.slots;
+    int64_t times = (a->keys + TD_ATTENTION_KEYS - 1) / TD_ATTENTION_KEYS;
+    cut.keys = times ? filled((a->keys + times - 1) / times) : filled(1);
     cut.wide_depth = filled(a->depth);
     cut.wide_width = filled(a->width);
-    int64_t rows = a->rows < TD_ATTENTION_ROWS ? a->rows : TD_ATTENTION_ROWS;
     /* query, result, scores, maxima, sums and rests; keys and values, packed, and a row of the
      * mask; some keys as they lie */
-    cut.slot = (size_t)(rows * (cut.wide_depth + cut.wide_width + TD_ATTENTION_KEYS + 3) +
-                        TD_ATTENTION_KEYS * (cut.wide_depth + cut.wide_width + 1) +
+    cut.slot = (size_t)(cut.rows * (cut.wide_depth + cut.wide_width + cut.keys + 3) +
+                        cut.keys * (cut.wide_depth + cut.wide_width + 1) +
                         TD_ATTENTION_LANES * cut.wide_depth) *
                    sizeof(double) +
                64;

@@ -23,11 +23,13 @@ struct td_attention_place {
 struct td_attention_place td_attention_at(const struct td_attention *a, int64_t head);
 
 /* How it is cut: blocks of rows, shared among slots, which have so many bytes of scratch each. */
-#define TD_ATTENTION_ROWS 128
-#define TD_ATTENTION_KEYS 128
+#define TD_ATTENTION_ROWS 132 /* of a block, at most: whole registers of any level */
+#define TD_ATTENTION_FILL(rows) (((rows) + 3) / 4 * 4) /* fewer rows at a time take as long */
+#define TD_ATTENTION_KEYS 192
 #define TD_ATTENTION_LANES 16 /* keys that are turned into columns together, at most */
 struct td_attention_cut {
-    int64_t blocks, items; /* of one head; in all */
+    int64_t rows, blocks, items; /* of a block but the last; of one head; in all */
+    int64_t keys;                /* that a block meets at a time, whole panels of any level */
     int slots;
     int64_t wide_depth, wide_width; /* filled up to whole panels */
     size_t slot;

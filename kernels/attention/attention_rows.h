@@ -23,31 +23,40 @@
 #include "kernels/gemm/gemm_column.def"
 #include "kernels/turn.h"
 
-#define KEYS TD_ATTENTION_KEYS
 _Static_assert(L_LANES <= TD_ATTENTION_LANES, "a vector's keys have room");
 
 struct job {
     struct td_attention a;
     struct td_attention_cut cut;
     char *scratch;
+    atomic_llong next; /* item */
 };
 
 /* One block of rows of one head, and what its slot holds. */
 struct block {
     const struct td_attention *a;
     struct td_attention_place at;
-    int64_t first, rows, depth, width; /* the latter two filled up to panels */
-    td_real *query, *out, *score, *most, *sum, *plain, *keys, *values;
+    int64_t first, rows, depth, width, keys; /* these three filled up to panels */
+    td_real *query, *out, *score, *most, *sum, *plain, *columns, *values;
 };
 
-/* n numbers from element at on, and zeros up to wide. */
-static void fetch(td_real *to, const struct td_tensor *t, int64_t at, int64_t n, int64_t wide)
+/* n numbers of that type from element at on, and zeros up to wide. */
+TD_INLINE void fetch_as(td_real *to, const struct td_tensor *t, int64_t at, int64_t n, int64_t wide,
+                        const enum td_dtype type)
 {
     int64_t i = 0;
     for (; i < n; i += L_LANES)
-        L_store(to + i, L_next(t->data, at + i, n - i, t->dtype, 0));
-    for (; i < wide; i++)
-        to[i] = 0;
+        L_store(to + i, L_next(t->data, at + i, n - i, type, 0));
+    for (; i < wide; i += L_LANES)
+        L_store(to + i, L_c(0));
+}
+
+static void fetch(td_real *to, const struct td_tensor *t, int64_t at, int64_t n, int64_t wide)
+{
+    if (t->dtype == TD_REAL_TYPE)
+        fetch_as(to, t, at, n, wide, TD_REAL_TYPE);
+    else
+        fetch_as(to, t, at, n, wide, t->dtype);
 }
 
 /* L_LANES keys from key i of those from j on, of which there are n, as columns of a panel. */
@@ -56,7 +65,7 @@ static void pack_some_keys(const struct block *b, int64_t j, int64_t n, int64_t 
     const struct td_tensor *t = b->a->key;
     int64_t depth = b->a->depth, at = b->at.key + (j + i) * b->at.key_row, step = b->at.key_row;
     const td_real *from = (const td_real *)t->data + at;
-    td_real *to = b->keys + i / NR * b->depth * NR + i % NR;
+    td_real *to = b->columns + i / NR * b->depth * NR + i % NR;
     if (t->dtype != TD_REAL_TYPE || n - i < L_LANES || depth % L_LANES) {
         for (int64_t r = 0; r < L_LANES; r++)
             fetch(b->plain + r * b->depth, t, at + r * step, i + r < n ? depth : 0, b->depth);
@@ -81,7 +90,7 @@ static void pack_keys(const struct block *b, int64_t j, int64_t n)
         pack_some_keys(b, j, n, i);
 }
 
-static void pack_values(const struct block *b, int64_t j, int64_t n)
+TD_INLINE void pack_values_as(const struct block *b, int64_t j, int64_t n, const enum td_dtype type)
 {
     const struct td_tensor *t = b->a->value;
     int64_t at = b->at.value + j * b->at.value_row, width = b->a->width;
@@ -89,17 +98,24 @@ static void pack_values(const struct block *b, int64_t j, int64_t n)
         td_real *to = b->values + e / NR * NR * n + e % NR;
         for (int64_t i = 0; i < n; i++) {
             int64_t from = at + i * b->at.value_row + e;
-            L_store(to + i * NR,
-                    e < width ? L_next(t->data, from, width - e, t->dtype, 0) : L_c(0));
+            L_store(to + i * NR, e < width ? L_next(t->data, from, width - e, type, 0) : L_c(0));
         }
     }
+}
+
+static void pack_values(const struct block *b, int64_t j, int64_t n)
+{
+    if (b->a->value->dtype == TD_REAL_TYPE)
+        pack_values_as(b, j, n, TD_REAL_TYPE);
+    else
+        pack_values_as(b, j, n, b->a->value->dtype);
 }
 
 /* Scale and mask over the scores of row i with keys j to j + n; what fills the row up is -inf. */
 static void mask_row(const struct block *b, int64_t i, int64_t j, int64_t n)
 {
     const struct td_attention *a = b->a;
-    td_real *s = b->score + i * KEYS;
+    td_real *s = b->score + i * b->keys;
     int64_t end = a->causal && b->first + i - j + 1 < n ? b->first + i - j + 1 : n;
     int64_t at = b->at.mask + (b->first + i) * b->at.mask_row + j * b->at.mask_key;
     if (a->mask && a->mask->dtype == TD_bool) {
@@ -115,7 +131,7 @@ static void mask_row(const struct block *b, int64_t i, int64_t j, int64_t n)
         for (int64_t k = 0; k < n; k++)
             s[k] += one;
     }
-    for (int64_t k = end > 0 ? end : 0; k < KEYS; k++)
+    for (int64_t k = end > 0 ? end : 0; k < b->keys; k++)
         s[k] = -(td_real)INFINITY;
 }
 
@@ -153,7 +169,7 @@ static void weigh_rows(const struct block *b, int64_t n)
 {
     td_real top[TD_ATTENTION_ROWS];
     for (int64_t i = 0; i < b->rows; i++)
-        top[i] = greatest(b->score + i * KEYS, n, b->most[i]);
+        top[i] = greatest(b->score + i * b->keys, n, b->most[i]);
     for (int64_t i = 0; i < b->rows; i++) {
         td_real before = b->most[i], less = 1;
         td_real base = top[i] == -(td_real)INFINITY ? 0 : top[i]; /* nothing to look at yet */
@@ -164,7 +180,7 @@ static void weigh_rows(const struct block *b, int64_t n)
                 L_store(out + e, L_mul(L_load(out + e), factor));
             less = factor[0];
         }
-        b->sum[i] = b->sum[i] * less + weigh(b->score + i * KEYS, n, base);
+        b->sum[i] = b->sum[i] * less + weigh(b->score + i * b->keys, n, base);
         b->most[i] = top[i];
     }
 }
@@ -172,38 +188,39 @@ static void weigh_rows(const struct block *b, int64_t n)
 /* The block's rows with keys j to j + n. */
 static void meet(const struct block *b, int64_t j, int64_t n)
 {
-    int64_t wide = (n + NR - 1) / NR * NR;
+    int64_t wide = (n + NR - 1) / NR * NR, rows = TD_ATTENTION_FILL(b->rows);
     pack_keys(b, j, n);
     for (int64_t k = 0; k < wide; k += NR)
-        attention_column(b->a->depth, b->query, b->depth, b->keys + k * b->depth, b->score + k,
-                         KEYS, false, b->rows, n - k);
+        attention_column(b->a->depth, b->query, b->depth, b->columns + k * b->depth, b->score + k,
+                         b->keys, false, rows, n - k);
     for (int64_t i = 0; i < b->rows; i++)
         mask_row(b, i, j, n);
     weigh_rows(b, wide);
     pack_values(b, j, n);
     for (int64_t e = 0; e < b->width; e += NR)
-        attention_column(n, b->score, KEYS, b->values + e * n, b->out + e, b->width, true, b->rows,
+        attention_column(n, b->score, b->keys, b->values + e * n, b->out + e, b->width, j > 0, rows,
                          b->a->width - e);
 }
 
 static void compute(const struct job *job, int64_t item, char *slot)
 {
     const struct td_attention *a = &job->a;
-    int64_t head = item / job->cut.blocks,
-            most = a->rows < TD_ATTENTION_ROWS ? a->rows : TD_ATTENTION_ROWS;
+    int64_t head = item / job->cut.blocks, most = job->cut.rows;
+    int64_t last = job->cut.blocks - 1; /* is begun first: the longest of causal ones */
     struct block b = {.a = a,
                       .at = td_attention_at(a, head),
-                      .first = item % job->cut.blocks * TD_ATTENTION_ROWS,
+                      .first = (last - item % job->cut.blocks) * most,
                       .depth = job->cut.wide_depth,
-                      .width = job->cut.wide_width};
+                      .width = job->cut.wide_width,
+                      .keys = job->cut.keys};
     b.rows = a->rows - b.first < most ? a->rows - b.first : most;
     b.query = (td_real *)(void *)slot;
     b.out = b.query + most * b.depth;
     b.score = b.out + most * b.width;
-    b.keys = b.score + most * KEYS;
-    b.values = b.keys + KEYS * b.depth;
-    b.plain = b.values + KEYS * b.width;
-    b.most = b.plain + TD_ATTENTION_LANES * b.depth + KEYS;
+    b.columns = b.score + most * b.keys;
+    b.values = b.columns + b.keys * b.depth;
+    b.plain = b.values + b.keys * b.width;
+    b.most = b.plain + TD_ATTENTION_LANES * b.depth + b.keys;
     b.sum = b.most + most;
     for (int64_t i = 0; i < b.rows; i++) {
         td_real *q = b.query + i * b.depth;
@@ -213,10 +230,13 @@ static void compute(const struct job *job, int64_t item, char *slot)
         b.most[i] = -(td_real)INFINITY;
         b.sum[i] = 0;
     }
-    memset(b.out, 0, (size_t)(b.rows * b.width) * sizeof *b.out);
+    size_t more = (size_t)(TD_ATTENTION_FILL(b.rows) - b.rows);
+    memset(b.query + b.rows * b.depth, 0, more * (size_t)b.depth * sizeof *b.query);
     int64_t end = a->causal && b.first + b.rows < a->keys ? b.first + b.rows : a->keys;
-    for (int64_t j = 0; j < end && !td_stopped(); j += KEYS)
-        meet(&b, j, end - j < KEYS ? end - j : KEYS);
+    if (!end)
+        memset(b.out, 0, (size_t)(b.rows * b.width) * sizeof *b.out);
+    for (int64_t j = 0; j < end && !td_stopped(); j += b.keys)
+        meet(&b, j, end - j < b.keys ? end - j : b.keys);
     for (int64_t i = 0; i < b.rows; i++) {
         const td_real *out = b.out + i * b.width;
         int64_t to = (head * a->rows + b.first + i) * a->width;
@@ -226,12 +246,12 @@ static void compute(const struct job *job, int64_t item, char *slot)
     }
 }
 
-/* Items by turns: of causal ones the last blocks are the long ones. */
+/* Each slot takes the next item when it is ready: causal items differ in length. */
 static void slots(void *arg, int64_t begin, int64_t end)
 {
-    const struct job *job = arg;
+    struct job *job = arg;
     for (int64_t slot = begin; slot < end; slot++)
-        for (int64_t i = slot; i < job->cut.items && !td_stopped(); i += job->cut.slots)
+        for (int64_t i; (i = atomic_fetch_add(&job->next, 1)) < job->cut.items && !td_stopped();)
             compute(job, i, job->scratch + (size_t)slot * job->cut.slot);
 }
 

@@ -104,12 +104,6 @@ static int64_t halve(int64_t size, int64_t step)
     return (size / 2 + step - 1) / step * step;
 }
 
-/* No slot gets a quarter more than its equal share of the items. */
-static bool is_shared_evenly(int64_t items, int64_t slots)
-{
-    return slots < 2 || (items >= slots && (items % slots == 0 || items >= 4 * slots));
-}
-
 static size_t line(int64_t floats)
 {
     return ((size_t)floats * 4 + 63) & ~(size_t)63;
@@ -134,7 +128,7 @@ void td_gemm_plan(const struct td_gemm *g, struct td_gemm_plan *plan)
         plan->down = plan->rows ? (g->m + plan->rows - 1) / plan->rows : 0;
         plan->across = (g->n + plan->cols - 1) / plan->cols;
         plan->items = batches * plan->down * plan->across;
-        if (is_shared_evenly(plan->items, plan->slots))
+        if (td_shared_evenly(plan->items, plan->slots))
             break;
         if (plan->items < plan->slots && plan->rows > TD_GEMM_ROWS)
             plan->rows = halve(plan->rows, TD_GEMM_ROWS);
@@ -177,7 +171,7 @@ struct td_gemm_cut td_gemm_cut(const struct td_gemm *g)
         cut.down = cut.rows ? (g->m + cut.rows - 1) / cut.rows : 0;
         cut.across = (g->n + cut.cols - 1) / cut.cols;
         cut.items = batches * cut.down * cut.across;
-        if (is_shared_evenly(cut.items, cut.slots))
+        if (td_shared_evenly(cut.items, cut.slots))
             break;
         if (cut.items < cut.slots && cut.rows > 24)
             cut.rows = halve(cut.rows, 12);

@@ -1,5 +1,6 @@
-/* Tests when kernels/parallel.c splits a loop over threads, and how evenly the GEMM plans divide a
- * product among them. */
+/* Tests when kernels/parallel.c splits a loop over threads, and how evenly GEMM plans and attention
+ * divide their work among them. */
+#include "kernels/attention/attention.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/kernels.h"
 #include "tests/run_tests.h"
@@ -96,8 +97,32 @@ START_TEST(test_products_are_shared)
 }
 END_TEST
 
+/* Blocks of attention hold every row once, are about equal, and share evenly as long as they have
+ * rows enough. */
+START_TEST(test_attention_is_shared)
+{
+    for (int threads = 1; threads <= 8; threads++)
+        for (int64_t heads = 1; heads <= 16; heads++)
+            for (int64_t rows = 1; rows <= 1500; rows += rows < 300 ? 1 : 37) {
+                struct td_attention a = {
+                    .heads = heads, .rows = rows, .keys = 512, .depth = 128, .width = 128};
+                struct td_attention_cut cut = td_attention_cut(&a, threads);
+                int64_t last = rows - (cut.blocks - 1) * cut.rows;
+                int64_t most = (cut.items + cut.slots - 1) / cut.slots;
+                ck_assert_int_eq(cut.items, heads * cut.blocks);
+                ck_assert_int_le(cut.rows, TD_ATTENTION_ROWS);
+                ck_assert_int_le(last, cut.rows);
+                ck_assert_int_ge(last, cut.rows - 12 * cut.blocks);
+                ck_assert_msg(last > 0 && (cut.rows <= 48 || 4 * most * cut.slots <= 5 * cut.items),
+                              "%ld heads of %ld rows on %d threads: %ld items", (long)heads,
+                              (long)rows, threads, (long)cut.items);
+            }
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {test_each_once, test_brief, test_products_are_shared};
-    return td_run_tests("parallel", tests, 3);
+    const TTest *const tests[] = {test_each_once, test_brief, test_products_are_shared,
+                                  test_attention_is_shared};
+    return td_run_tests("parallel", tests, 4);
 }
