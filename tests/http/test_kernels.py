@@ -320,6 +320,29 @@ class Tuning(service.ServiceTest):
             self.assertIn("is ignored", s.log)
             self.assertIn("peaks: each has", s.log)
 
+    def test_times_decide_fusion(self):
+        """A product takes what follows it where the other kernel that it needs for that is hardly slower, and leaves it where it is much slower."""
+        def run(s):
+            s.call("PUT", "/v1/models/line", models.line())
+            s.infer("line", {"x": np.ones((3, 3), np.float32)}, path="/v2/models/{}/infer")
+            plan, = s.call("GET", "/v1/models/line/plan").json["plans"]
+            return next(p for p in plan["passes"] if p["name"] == "post_ops")
+        rows = overload(self.service, "dense")["candidates"]
+        other = next((i for i, row in enumerate(rows) if row["runnable"] and row["kernel"] == "onednn"), None)
+        if other is None:
+            self.skipTest("dense has no kernel of a library here")
+        with self.serve() as s:
+            self.assertEqual(run(s)["done"], 2)
+        said = json.loads(self.file.read_text())
+        plain, fused = sorted(said["machines"][0]["kinds"], key=lambda kind: "relu" in kind["call"])
+        plain["row"] = plain["measured"][0]["row"]
+        for us, done in ((1, 2), (9, 0)):
+            plain["measured"][0]["us"] = 0.5
+            fused["row"], fused["measured"] = other, [{"row": other, "kernel": "onednn", "level": rows[other]["level"], "us": us}]
+            self.file.write_text(json.dumps(said))
+            with self.serve() as s:
+                self.assertEqual(run(s)["done"], done, us)
+
     def test_another_machine(self): # JIT-44
         """Its part is ignored, with a warning, and stays."""
         with self.serve() as s:
