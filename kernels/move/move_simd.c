@@ -9,6 +9,7 @@
 #include "kernels/move/move.h"
 #include "kernels/move/move_few.h"
 #include "kernels/move/move_reverse.h"
+#include "kernels/move/move_run.h"
 #include "kernels/move/move_turn.h"
 #include "kernels/vec.h"
 
@@ -44,59 +45,6 @@ static void place(const struct job *job, int64_t i, int64_t *in, int64_t *out)
         i /= job->shape[d];
         *in += k * job->in_step[d];
         *out += k * job->out_step[d];
-    }
-}
-
-/* ---- elements, one by one ---- */
-
-/* The loop makes no vectors, into which lanes would be put one by one. */
-#define SINGLY _Pragma("GCC unroll 4")
-#define SINGLE __asm__("")
-
-#define DEFINE_RUN(type)                                                                           \
-    static void run_##type(type *out, int64_t out_step, const type *in, int64_t in_step,           \
-                           int64_t n)                                                              \
-    {                                                                                              \
-        type one = *in;                                                                            \
-        if (!in_step && out_step == 1)                                                             \
-            for (int64_t i = 0; i < n; i++)                                                        \
-                out[i] = one;                                                                      \
-        else if (in_step == -1 && out_step == 1)                                                   \
-            for (int64_t i = 0; i < n; i++)                                                        \
-                out[i] = in[-i];                                                                   \
-        else if (out_step == 1)                                                                    \
-            SINGLY for (int64_t i = 0; i < n; i++)                                                 \
-            {                                                                                      \
-                out[i] = in[i * in_step];                                                          \
-                SINGLE;                                                                            \
-            }                                                                                      \
-        else                                                                                       \
-            SINGLY for (int64_t i = 0; i < n; i++)                                                 \
-            {                                                                                      \
-                out[i * out_step] = in[i * in_step];                                               \
-                SINGLE;                                                                            \
-            }                                                                                      \
-    }
-DEFINE_RUN(uint8_t)
-DEFINE_RUN(uint16_t)
-DEFINE_RUN(uint32_t)
-DEFINE_RUN(uint64_t)
-
-static void run_any(int64_t size, void *out, int64_t out_step, const void *in, int64_t in_step,
-                    int64_t n)
-{
-    switch (size) {
-    case 1:
-        run_uint8_t(out, out_step, in, in_step, n);
-        break;
-    case 2:
-        run_uint16_t(out, out_step, in, in_step, n);
-        break;
-    case 4:
-        run_uint32_t(out, out_step, in, in_step, n);
-        break;
-    default:
-        run_uint64_t(out, out_step, in, in_step, n);
     }
 }
 
@@ -155,7 +103,7 @@ static void block_squares(uint32_t *out, int64_t out_row, const uint32_t *in, in
 static void block_few(const struct job *job, char *out, const char *in, int64_t rows, int64_t cols)
 {
     for (; cols > 0; cols--, out += job->size, in += job->in_col * job->size)
-        run_any(job->size, out, job->out_row, in, 1, rows);
+        td_move_run(job->size, out, job->out_row, in, 1, rows);
 }
 
 /* Of n elements those behind squares that are taken one by one: a square more would take longer. */
@@ -177,7 +125,7 @@ static void block_words(const struct job *job, void *out, const void *in, int64_
     }
     if (rows <= FEW / 2 && TD_LANES != FEW) {
         for (int64_t i = 0; i < rows; i++)
-            run_uint32_t(to + i * job->out_row, 1, from + i, job->in_col, cols);
+            td_move_run_uint32_t(to + i * job->out_row, 1, from + i, job->in_col, cols);
         return;
     }
     if (rows < SIDE || cols < SIDE) {
@@ -187,9 +135,9 @@ static void block_words(const struct job *job, void *out, const void *in, int64_
     int64_t r = rows - few_behind(rows), c = cols - few_behind(cols);
     block_squares(to, job->out_row, from, job->in_col, r, c, job->down);
     for (int64_t i = r; i < rows; i++)
-        run_uint32_t(to + i * job->out_row, 1, from + i, job->in_col, c);
+        td_move_run_uint32_t(to + i * job->out_row, 1, from + i, job->in_col, c);
     for (int64_t j = c; j < cols; j++)
-        run_uint32_t(to + j, job->out_row, from + j * job->in_col, 1, rows);
+        td_move_run_uint32_t(to + j, job->out_row, from + j * job->in_col, 1, rows);
 }
 
 /* Of n elements of a side; the last one has what is left, too. */
@@ -236,6 +184,7 @@ static void planes(void *arg, int64_t begin, int64_t end)
 /* Runs before looking whether to stop: AT_ONCE, and as many more as have BYTES together. */
 #define AT_ONCE 64
 #define BYTES 16384
+#define GRAIN 65536 /* bytes that are worth a thread */
 
 /* n runs along the last dimension. */
 static void run(const struct job *job, int64_t in, int64_t out, int64_t n)
@@ -258,7 +207,7 @@ static void run(const struct job *job, int64_t in, int64_t out, int64_t n)
         if (dense)
             td_copy_run(to, from, job->cols * job->size);
         else
-            run_any(job->size, to, job->out_col, from, job->in_col, job->cols);
+            td_move_run(job->size, to, job->out_col, from, job->in_col, job->cols);
 }
 
 /* Runs [begin, end), walking the outer dimensions like an odometer. */
@@ -289,6 +238,20 @@ static void runs(void *arg, int64_t begin, int64_t end)
             out -= job->shape[d] * job->out_step[d];
             index[d] = 0;
         }
+    }
+}
+
+/* Elements [begin, end) of runs that are side by side on both sides, and so long that threads share
+ * one. */
+static void long_runs(void *arg, int64_t begin, int64_t end)
+{
+    const struct job *job = arg;
+    for (int64_t n; begin < end && !td_stopped(); begin += n) {
+        int64_t at = begin % job->cols, in, out;
+        n = job->cols - at < end - begin ? job->cols - at : end - begin;
+        place(job, begin / job->cols, &in, &out);
+        td_copy_run(job->out + (out + at) * job->size, job->in + (in + at) * job->size,
+                    n * job->size);
     }
 }
 
@@ -372,7 +335,11 @@ void TD_NAME(move_piece)(const struct td_piece *p, int threads)
         d--;
     if (d < 0 || job.in_col <= 1 || job.out_col != 1) {
         go_along_the_shorter(&job);
-        td_parallel(threads, total / job.cols, 1 + 65536 / (job.cols * size), runs, &job);
+        bool is_long = job.in_col == 1 && job.out_col == 1 && job.cols * size >= GRAIN;
+        if (is_long)
+            td_parallel(threads, total, GRAIN / size, long_runs, &job);
+        else
+            td_parallel(threads, total / job.cols, 1 + GRAIN / (job.cols * size), runs, &job);
         return;
     }
     job.rows = job.shape[d];

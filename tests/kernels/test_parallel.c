@@ -1,12 +1,14 @@
-/* Tests when kernels/parallel.c splits a loop over threads, and how evenly GEMM plans and attention
- * divide their work among them. */
+/* Tests when kernels/parallel.c splits a loop over threads, and how evenly GEMM plans, attention
+ * and copies divide their work among them. */
 #include "kernels/attention/attention.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/kernels.h"
+#include "kernels/move/move.h"
 #include "tests/run_tests.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #define N 1000
@@ -18,6 +20,15 @@ static void see(void *arg, int64_t begin, int64_t end)
     (void)arg;
     for (int64_t i = begin; i < end; i++)
         seen[i]++;
+}
+
+/* Whether this build splits loops at all: without OpenMP it does not. */
+static bool has_teams(void)
+{
+    unsigned before = td_teams_opened();
+    td_parallel(2, N, 1, see, NULL);
+    memset(seen, 0, sizeof seen);
+    return td_teams_opened() != before;
 }
 
 static bool opens_team(int64_t grain)
@@ -45,9 +56,7 @@ END_TEST
 START_TEST(test_brief)
 {
     const struct timespec pause = {0, 20000000};
-    unsigned before = td_teams_opened();
-    td_parallel(2, N, 1, see, NULL);
-    if (td_teams_opened() == before) {
+    if (!has_teams()) {
         printf("not tried: this build has no OpenMP\n");
         return;
     }
@@ -120,9 +129,40 @@ START_TEST(test_attention_is_shared)
 }
 END_TEST
 
+/* Copies of one long run, and of a few, are shared, and none loses an element. */
+START_TEST(test_long_copies_are_shared)
+{
+    enum { ROWS = 3, COLS = 100003, APART = COLS + 5 };
+    static uint16_t from[ROWS * APART], to[ROWS * COLS];
+    const bool teams = has_teams();
+    td_move_piece_run *const move[] = {TD_IF_default(td_move_piece_default, ) NULL};
+    if (!move[0]) {
+        printf("not tried: this build has no kernels but the reference\n");
+        return;
+    }
+    for (int i = 0; i < ROWS * APART; i++)
+        from[i] = (uint16_t)(i * 7919);
+    for (int rows = 1; rows <= ROWS; rows += ROWS - 1)
+        for (int threads = 1; threads <= 4; threads++) {
+            struct td_tensor in = {.data = from, .dtype = TD_bf16},
+                             out = {.data = to, .dtype = TD_bf16};
+            struct td_piece piece = {
+                .box = {.from = &in, .rank = 2, .shape = {rows, COLS}, .stride = {APART, 1}},
+                .out = &out,
+                .stride = {COLS, 1}};
+            unsigned before = td_teams_opened();
+            memset(to, 0, sizeof to);
+            move[0](&piece, threads);
+            ck_assert_int_eq(td_teams_opened() - before, teams && threads > 1);
+            for (int i = 0; i < rows; i++)
+                ck_assert(!memcmp(to + i * COLS, from + i * APART, COLS * sizeof *to));
+        }
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {test_each_once, test_brief, test_products_are_shared,
-                                  test_attention_is_shared};
-    return td_run_tests("parallel", tests, 4);
+                                  test_attention_is_shared, test_long_copies_are_shared};
+    return td_run_tests("parallel", tests, 5);
 }
