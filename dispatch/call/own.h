@@ -96,6 +96,8 @@ const struct td_impl *td_measured_row(const struct td_impl *rows, const struct t
                                       bool *open);
 /* What was measured. False: nothing is kept of the kind. */
 bool td_measured_of(const struct td_impl *rows, const struct td_call *call, struct td_measured *m);
+/* The time of a row in the measurement, in microseconds; 0: it was not timed, or has trapped. */
+double td_measured_us(const struct td_measured *m, const struct td_impl *row);
 /* The row again, and measures where that is still to be done: on the calling thread and its team,
  * for some 30 ms, or once each row. Whom the thread obeys may stop it; then nothing is kept. */
 const struct td_impl *td_measure(const struct td_impl *rows, const struct td_call *call);

@@ -48,9 +48,9 @@ const struct td_impl *td_row_likely(const struct td_run *run, bool *ready)
     return impl;
 }
 
-static double measured_us(const struct td_measured *m, const struct td_impl *row)
+double td_measured_us(const struct td_measured *m, const struct td_impl *row)
 {
-    for (int i = 0; m && i < m->n; i++)
+    for (int i = 0; i < m->n; i++)
         if (m->tried[i].row == row)
             return m->tried[i].us;
     return 0;
@@ -79,8 +79,9 @@ int td_run_explain(const struct td_run *run, struct td_why *why, int max)
         const char *no = run->forced && !td_row_is_named(i, run->forced)
                              ? "not the kernel asked for"
                              : td_row_objection(&run->call, i, &prepared);
-        why[n] = (struct td_why){
-            .impl = i, .isa = td_row_level(&run->call, i, &prepared), .us = measured_us(m, i)};
+        why[n] = (struct td_why){.impl = i,
+                                 .isa = td_row_level(&run->call, i, &prepared),
+                                 .us = m ? td_measured_us(m, i) : 0};
         td_prepared_release(&prepared);
         why[n].reason = no ? no : verdict(m, &why[n], chosen);
         chosen = chosen || !no;

@@ -170,9 +170,7 @@ static struct selected select_row(struct posts *p, const struct td_plan_step *st
     if (!td_run_select(run, &scratch))
         selected.row = run->impl;
     if (selected.row && td_measured_of(run->rows, &run->call, &measured))
-        for (int i = 0; i < measured.n; i++)
-            if (measured.tried[i].row == selected.row)
-                selected.us = measured.tried[i].us;
+        selected.us = td_measured_us(&measured, selected.row);
     td_run_release(run);
     return selected;
 }
@@ -184,10 +182,12 @@ static bool is_taken(struct posts *p, const struct td_plan_step *plain,
                      const struct td_plan_step *with, int n_steps)
 {
     const double step_us = 0.3;
-    bool conv = !strcmp(plain->handle->schema.name, "conv2d_channels_last");
-    struct selected fused = select_row(p, with), alone = select_row(p, plain);
-    if (!fused.row || conv || fused.row == alone.row)
+    struct selected fused = select_row(p, with);
+    if (!fused.row || !strcmp(plain->handle->schema.name, "conv2d_channels_last"))
         return fused.row;
+    struct selected alone = select_row(p, plain);
+    if (fused.row == alone.row)
+        return true;
     return fused.us > 0 && alone.us > 0 && fused.us <= alone.us + n_steps * step_us;
 }
 
