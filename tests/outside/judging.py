@@ -3,6 +3,7 @@ with another implementation.
 
 TENSORD_SEED repeats a run; each prints its own. A judge subclasses Outside and gives result().
 """
+import math
 import os
 import random
 
@@ -18,12 +19,18 @@ import recurrent
 import reductions
 import service
 
+ELEMENTS = 1 << 15
 CALLS = 12 # random ones an operator, besides those of its judge in operators.py
 UNITS = 64 # in the last place: both sides round, and the other one also approximates
 
 
 def draw_shape(rng, low=0, high=4, most=40):
-    return tuple(int(n) for n in rng.integers(1, most, rng.integers(low, high + 1)))
+    """Of at most ELEMENTS elements: some judges take 0.1 ms for each."""
+    dims = rng.integers(low, high + 1)
+    while True:
+        shape = tuple(int(n) for n in rng.integers(1, most, dims))
+        if math.prod(shape) <= ELEMENTS:
+            return shape
 
 
 def draw_pair(rng):
