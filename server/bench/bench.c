@@ -30,9 +30,18 @@ struct row {
     double us[ROUNDS], least; /* a call's, in the mean of each round, and in the best batch */
 };
 
+struct context {
+    const struct td_bench_options *bench;
+    struct td_pool *pool;
+    struct td_arena *arena; /* of the case */
+    int cases, matched;     /* that --op lets through: all, and those begun */
+};
+
 struct job {
     struct td_job job;
-    struct row *row;
+    struct context *of;
+    const struct td_run *bound;
+    struct row *row; /* made by the worker */
     int n_rows;
     atomic_int rounds; /* so far */
     pthread_mutex_t lock;
@@ -63,34 +72,6 @@ static double time_once(struct row *row)
     } while (now - begin < ROUND_NS);
     return (double)(now - begin) * 1e-3 / (double)n;
 }
-
-static void run_rows(struct td_job *base, struct td_worker *worker)
-{
-    struct job *job = (struct job *)base;
-    (void)worker;
-    for (int k = 0; k < job->n_rows; k++) {
-        int64_t begin = td_now_ns(); /* packs, creates, warms */
-        td_run_execute(&job->row[k].run, job->row[k].scratch);
-        job->row[k].rounds = td_now_ns() - begin > SLOW_NS ? 1 : ROUNDS;
-    }
-    for (int r = 0; r < ROUNDS; r++, job->rounds++)
-        for (int k = 0; k < job->n_rows; k++)
-            if (r < job->row[k].rounds)
-                job->row[k].us[r] = time_once(&job->row[k]);
-    for (int k = 0; k < job->n_rows; k++)
-        qsort(job->row[k].us, (size_t)job->row[k].rounds, sizeof(double), by_value);
-    pthread_mutex_lock(&job->lock);
-    job->is_done = true;
-    pthread_cond_signal(&job->done);
-    pthread_mutex_unlock(&job->lock);
-}
-
-struct context {
-    const struct td_bench_options *bench;
-    struct td_pool *pool;
-    struct td_arena *arena; /* of the case */
-    int cases, matched;     /* that --op lets through: all, and those begun */
-};
 
 /* The tensors of a case by the names that an expression has for them. */
 static int name_letters(struct context *x, const struct td_case *c, struct td_named *args)
@@ -171,7 +152,7 @@ static int make_rows(struct context *x, const struct td_run *bound, struct row *
         rows[n] = (struct row){.impl = i, .chosen = i == first.run.impl};
         td_run_copy(&rows[n].run, bound);
         snprintf(name, sizeof name, "%s@%s", i->name, td_isa_name(i->isa));
-        rows[n].run.forced = td_arena_strdup(x->arena, name, strlen(name));
+        rows[n].run.forced = rows[n].chosen ? NULL : td_arena_strdup(x->arena, name, strlen(name));
         if ((x->bench->kernel && strcmp(i->name, x->bench->kernel) &&
              strcmp(name, x->bench->kernel) &&
              (strcmp("best", x->bench->kernel) || !rows[n].chosen)) ||
@@ -183,6 +164,30 @@ static int make_rows(struct context *x, const struct td_run *bound, struct row *
             td_run_release(&rows[n].run);
     }
     return n;
+}
+
+/* Rows are chosen here as well: a team that another thread had opened for that would stay, and the
+ * runtime would let no team wait awake any more, since there are more threads than CPUs. */
+static void run_rows(struct td_job *base, struct td_worker *worker)
+{
+    struct job *job = (struct job *)base;
+    (void)worker;
+    job->n_rows = make_rows(job->of, job->bound, job->row);
+    for (int k = 0; k < job->n_rows; k++) {
+        int64_t begin = td_now_ns(); /* packs, creates, warms */
+        td_run_execute(&job->row[k].run, job->row[k].scratch);
+        job->row[k].rounds = td_now_ns() - begin > SLOW_NS ? 1 : ROUNDS;
+    }
+    for (int r = 0; r < ROUNDS; r++, job->rounds++)
+        for (int k = 0; k < job->n_rows; k++)
+            if (r < job->row[k].rounds)
+                job->row[k].us[r] = time_once(&job->row[k]);
+    for (int k = 0; k < job->n_rows; k++)
+        qsort(job->row[k].us, (size_t)job->row[k].rounds, sizeof(double), by_value);
+    pthread_mutex_lock(&job->lock);
+    job->is_done = true;
+    pthread_cond_signal(&job->done);
+    pthread_mutex_unlock(&job->lock);
 }
 
 static void print_row(const struct context *x, const struct td_case *c, const struct row *row)
@@ -230,14 +235,11 @@ static void await(const struct context *x, const struct td_case *c, struct job *
 static int time_case(struct context *x, const struct td_case *c, struct td_run *run)
 {
     static struct row rows[MAX_ROWS];
-    struct job job = {.job.run = run_rows, .row = rows};
+    struct job job = {.job.run = run_rows, .of = x, .bound = run, .row = rows};
     run->call.threads = x->bench->threads;
     for (int i = 0; i < run->call.n_out; i++)
         if (!(run->call.out[i].data = td_arena_alloc(x->arena, td_nbytes(&run->call.out[i]) + 1)))
             return -ENOMEM;
-    job.n_rows = make_rows(x, run, rows);
-    if (!job.n_rows)
-        return 0;
     pthread_mutex_init(&job.lock, NULL);
     pthread_cond_init(&job.done, NULL);
     int err = td_pool_submit(x->pool, &job.job);
