@@ -268,6 +268,8 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
     struct td_conv c;
     struct td_gemm g;
     struct td_laid cut;
+    struct td_tensor picked;
+    struct td_piece piece;
     td_conv_of(call, &c);
     if (td_conv_cut_laid(&c, call->threads, &cut)) {
         prepared->scratch = cut.slot * (size_t)cut.slots;
@@ -286,16 +288,18 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
         no = "FP16 would be rounded, and be too great for it, before what follows";
     if (no)
         return no;
+    if (td_conv_pick(&c, &picked, &piece))
+        prepared->scratch = td_conv_turned(&picked);
     if (td_conv_linear(&c, call->threads, &g)) {
-        prepared->scratch = td_gemm_scratch(&g);
+        prepared->scratch += td_gemm_scratch(&g);
         return NULL;
     }
     td_conv_gemm(&c, c.weight, call->threads, &g);
     if (td_conv_is_matmul(&c, &g)) {
-        prepared->scratch = td_gemm_scratch(&g);
+        prepared->scratch += td_gemm_scratch(&g);
         return NULL;
     }
-    prepared->scratch = td_gemm_scratch_any(&g) + (c.transposed ? td_nbytes(c.weight) : 0);
+    prepared->scratch += td_gemm_scratch_any(&g) + (c.transposed ? td_nbytes(c.weight) : 0);
     prepared->scratch += c.last ? td_conv_turned(c.input) + td_conv_turned(c.out) : 0;
     prepared->rearranges = c.last;
     return NULL;

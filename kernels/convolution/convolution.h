@@ -4,6 +4,7 @@
 
 #include "kernels/gemm/gemm.h"
 #include "kernels/kernels.h"
+#include "kernels/move/move.h"
 #include "kernels/post.h"
 
 #define TD_CONV_DIMS 3
@@ -57,6 +58,11 @@ static inline size_t td_conv_turned(const struct td_tensor *t) /* bytes that it 
 }
 void td_conv_turn_image(const struct td_tensor *from, int64_t images, int64_t channels,
                         int64_t pixels, bool back, void *to);
+
+/* A kernel of one position with a stride and without padding, in one group, reads a part of the
+ * elements. Makes c the convolution of these, dense, with a stride of 1; its input is picked then,
+ * to whose data piece is to be copied first. False: it is none, and c stays as it is. */
+bool td_conv_pick(struct td_conv *c, struct td_tensor *picked, struct td_piece *piece);
 
 /* The convolution as td_gemm_any's product: for each image and group, weight [o, c * positions]
  * times what lies under the kernel, gathered. weight: in that order, which a transposed

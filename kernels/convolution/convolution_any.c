@@ -1,8 +1,9 @@
 /* Convolutions of any type, by one of five ways: a kernel of one position is a matrix product of
- * the weight and the input where it lies; rows that fill vectors are laid out (convolution_laid.c);
- * depthwise ones with channels last are summed where they lie (convolution_depth.c), those of few
- * channels as runs of memory (convolution_direct.c, convolution_dots.c); any other is a product
- * with columns that are gathered (im2col) as they are multiplied. */
+ * the weight and the input where it lies, or of the elements that it reads, picked out; rows that
+ * fill vectors are laid out (convolution_laid.c); depthwise ones with channels last are summed
+ * where they lie (convolution_depth.c), those of few channels as runs of memory
+ * (convolution_direct.c, convolution_dots.c); any other is a product with columns that are gathered
+ * (im2col) as they are multiplied. */
 #include "kernels/convolution/convolution.h"
 
 TD_KERNEL(convolution_any)
@@ -10,6 +11,9 @@ TD_KERNEL(convolution_any)
     struct td_conv c;
     struct td_gemm g;
     struct td_laid cut;
+    struct td_tensor picked;
+    struct td_piece piece;
+    char *room = call->scratch;
     td_conv_of(call, &c);
     if (td_conv_cut_laid(&c, call->threads, &cut)) {
         TD_NAME(conv_laid)(&c, &cut, call->scratch);
@@ -24,17 +28,21 @@ TD_KERNEL(convolution_any)
                                        : TD_NAME(conv_dots))(&c, call->threads, call->scratch);
         return;
     }
+    if (td_conv_pick(&c, &picked, &piece)) {
+        picked.data = room;
+        room += td_conv_turned(&picked);
+        TD_NAME(move_piece)(&piece, call->threads);
+    }
     if (td_conv_linear(&c, call->threads, &g)) {
-        TD_NAME(gemm)(&g, call->scratch);
+        TD_NAME(gemm)(&g, room);
         return;
     }
     td_conv_gemm(&c, c.weight, call->threads, &g);
     if (td_conv_is_matmul(&c, &g)) {
-        TD_NAME(gemm)(&g, call->scratch);
+        TD_NAME(gemm)(&g, room);
         return;
     }
     struct td_tensor weight = *c.weight, input = *c.input, out = *c.out;
-    char *room = call->scratch;
     int64_t pixels = td_conv_pixels(&c, c.in), outs = td_conv_pixels(&c, c.size);
     if (c.last) { /* turned round, and back */
         input.data = room;

@@ -131,6 +131,39 @@ static bool is_plain(const struct td_conv *c)
     return plain;
 }
 
+bool td_conv_pick(struct td_conv *c, struct td_tensor *picked, struct td_piece *piece)
+{
+    int first = c->last ? 1 : 2; /* of the sizes; images, and channels, are the others */
+    bool picks = !c->transposed && c->groups == 1 && td_conv_positions(c) == 1, all = true;
+    for (int d = 0; d < c->dims; d++) {
+        picks = picks && !c->padding[d] && !c->after[d];
+        all = all && c->stride[d] == 1;
+    }
+    if (!picks || all)
+        return false;
+    *picked = (struct td_tensor){.dtype = c->input->dtype, .rank = c->dims + 2};
+    picked->shape[0] = c->images;
+    picked->shape[c->last ? picked->rank - 1 : 1] = c->in_channels;
+    *piece = (struct td_piece){.box = {.from = c->input, .rank = picked->rank}, .out = picked};
+    for (int d = 0; d < c->dims; d++)
+        picked->shape[first + d] = c->size[d];
+    int64_t in = 1, out = 1;
+    for (int i = picked->rank - 1; i >= 0; i--) {
+        bool spatial = i >= first && i < first + c->dims;
+        piece->box.shape[i] = picked->shape[i];
+        piece->box.stride[i] = spatial ? in * c->stride[i - first] : in;
+        piece->stride[i] = out;
+        in *= spatial ? c->in[i - first] : picked->shape[i];
+        out *= picked->shape[i];
+    }
+    for (int d = 0; d < c->dims; d++) {
+        c->in[d] = c->size[d];
+        c->stride[d] = 1;
+    }
+    c->input = picked;
+    return true;
+}
+
 bool td_conv_linear(const struct td_conv *c, int threads, struct td_gemm *g)
 {
     *g = (struct td_gemm){.a = c->input,

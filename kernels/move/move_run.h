@@ -19,6 +19,9 @@
         else if (in_step == -1 && out_step == 1)                                                   \
             for (int64_t i = 0; i < n; i++)                                                        \
                 out[i] = in[-i];                                                                   \
+        else if (in_step == 2 && out_step == 1)                                                    \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                out[i] = in[2 * i];                                                                \
         else if (out_step == 1)                                                                    \
             TD_MOVE_SINGLY for (int64_t i = 0; i < n; i++)                                         \
             {                                                                                      \

@@ -1,7 +1,8 @@
 /* Convolutions of several channels whose rows are laid out
- * (kernels/convolution/convolution_laid.c), at each level, beside a sum over one element after the
- * other: groups, each number of output channels that blocks leave over, strides to 4, dilations,
- * paddings, widths beside whole vectors, and more rows than one strip has. */
+ * (kernels/convolution/convolution_laid.c) or whose elements are picked out, at each level, beside
+ * a sum over one element after the other: groups, each number of output channels that blocks leave
+ * over, strides to 4, dilations, paddings, widths beside whole vectors, and more rows than one
+ * strip has. */
 #include "tests/run_tests.h"
 #include "tests/sample.h"
 
@@ -118,8 +119,29 @@ START_TEST(test_channels)
 }
 END_TEST
 
+/* Kernels of one position with a stride: what they read is picked out for a product. */
+START_TEST(test_picked)
+{
+    static const char *const levels[] = {"DEFAULT", "AVX2", "AVX512"};
+    judged = 0;
+    sample_start();
+    for (int i = 0; i < 48; i++) {
+        struct shape s = {.images = 1 + i % 2,
+                          .groups = 1,
+                          .ins = 1 + i % 11 * 3,
+                          .outs = 1 + i % 7 * 5,
+                          .kernel = {1, 1},
+                          .stride = {1 + i % 3, 2 + i / 2 % 2},
+                          .dilation = {1, 1},
+                          .in = {1 + i % 13, 2 + i % 29}};
+        judge(&s, i % 4 == 3 ? TD_bf16 : TD_f32, levels[i % 3]);
+    }
+    ck_assert_int_ge(judged, 16);
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {test_channels};
-    return td_run_tests("laid", tests, 1);
+    const TTest *const tests[] = {test_channels, test_picked};
+    return td_run_tests("laid", tests, 2);
 }
