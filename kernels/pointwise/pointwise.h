@@ -118,5 +118,16 @@ void td_pointwise_still(const struct td_call *call, td_point_row *row,
 /* Whether a formula of that cost has such rows: it takes no longer than its loads, and vectors are
  * longer than 16 bytes, for which the code is not worth its size. */
 #define TD_POINT_HAS_STILL(cost) (TD_VBYTES > 16 && (cost) <= 4)
+/* Those of a formula of so many operands: id_first and id_second, or NULL. */
+#define TD_POINT_STILL_1(id, cost, lanes)                                                          \
+    {                                                                                              \
+        NULL, NULL                                                                                 \
+    }
+#define TD_POINT_STILL_2(id, cost, lanes)                                                          \
+    {                                                                                              \
+        TD_MEANT(lanes) && TD_POINT_HAS_STILL(cost) ? id##_first : NULL,                           \
+            TD_MEANT(lanes) && TD_POINT_HAS_STILL(cost) ? id##_second : NULL                       \
+    }
+#define TD_POINT_STILL_3 TD_POINT_STILL_1
 
 #endif

@@ -2,6 +2,7 @@
  * FP32, BF16 and FP16 and compute in FP32. A unit is one vector. */
 #define TD_REAL_BITS 32
 #include "kernels/formulas.h"
+#include "kernels/half.h"
 #include "kernels/none.h"
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/pointwise/truth.h"
@@ -163,6 +164,91 @@ static enum td_dtype of_one_type(const struct td_point_args *args, int first, in
     }
 #include "kernels/pointwise/pointwise.def"
 
+/* ---- halves of one type beside an operand that stays along a row ---- */
+
+/* From i on whole pairs of vectors of BF16, for results of their type. */
+#define PAIRS_truth(id, lanes)
+#define PAIRS_ratio(id, lanes)
+#define PAIRS_pick(id, lanes)
+#define PAIRS_same(id, lanes)                                                                      \
+    for (; type == TD_bf16 && i + 2 * L_LANES <= still->n; i += 2 * L_LANES) {                     \
+        const td_vu pairs = td_load_pairs(x + i);                                                  \
+        V even, odd;                                                                               \
+        {                                                                                          \
+            BOTH(td_even_bf16(pairs)) even = lanes;                                                \
+        }                                                                                          \
+        {                                                                                          \
+            BOTH(td_odd_bf16(pairs)) odd = lanes;                                                  \
+        }                                                                                          \
+        if (EXACT(id))                                                                             \
+            store_exact((uint16_t *)out + i, even, odd);                                           \
+        else                                                                                       \
+            td_store_bf16_pairs((uint16_t *)out + i, even, odd);                                   \
+    }
+#define BOTH(moving)                                                                               \
+    const V v = moving, a = side ? v : kept, b = side ? kept : v;                                  \
+    (void)a, (void)b;
+
+#define SIZE_same 2
+#define SIZE_ratio 2
+#define SIZE_truth 1
+#define STILL_1(id, result, lanes)
+#define STILL_3(id, result, lanes)
+#define STILL_2(id, result, lanes)                                                                 \
+    TD_INLINE void id##_beside(const struct td_point_args *args,                                   \
+                               const struct td_point_still *still, char *out,                      \
+                               const void *const *in, int side, enum td_dtype type)                \
+    {                                                                                              \
+        const uint16_t *one = in[side], *x = in[1 - side];                                         \
+        PARAMS for (int64_t row = 0; row < still->rows; row++)                                     \
+        {                                                                                          \
+            const V kept = L_c(type == TD_bf16 ? td_bf16_to_f32(*one) : td_f16_to_f32(*one));      \
+            int64_t i = 0;                                                                         \
+            PAIRS_##result(id, lanes) for (; i < still->n; i += L_LANES)                           \
+            {                                                                                      \
+                i = i + L_LANES <= still->n ? i : still->n - L_LANES;                              \
+                BOTH(load(x, i, type))                                                             \
+                OUT_ANY_##result(lanes);                                                           \
+            }                                                                                      \
+            one += still->step[side];                                                              \
+            x += still->step[1 - side];                                                            \
+            out += still->n * SIZE_##result;                                                       \
+        }                                                                                          \
+    }                                                                                              \
+    BESIDE(id, first, 0)                                                                           \
+    BESIDE(id, second, 1)
+#define BESIDE(id, name, side)                                                                     \
+    static void id##_##name(const struct td_point_args *args, const struct td_point_still *still,  \
+                            void *out, const void *const *in)                                      \
+    {                                                                                              \
+        if (args->type == TD_bf16)                                                                 \
+            id##_beside(args, still, out, in, side, TD_bf16);                                      \
+        else                                                                                       \
+            id##_beside(args, still, out, in, side, TD_f16);                                       \
+    }
+#define TD_POINT(id, operands, result, cost, judge, whole, lanes)                                  \
+    STILL_##operands(id, result, lanes)
+#include "kernels/pointwise/pointwise.def"
+
+static td_point_still_rows *const still_rows[TD_POINTS][2] = {
+#define TD_POINT(id, operands, result, cost, judge, whole, lanes)                                  \
+    TD_POINT_STILL_##operands(id, cost, lanes),
+#include "kernels/pointwise/pointwise.def"
+};
+
+/* Whether both operands are tensors of the call's type, one of 16 bits. */
+static bool has_halves(const struct td_call *call)
+{
+    const char *operands = ((const struct td_pointwise *)call->op->family)->operands;
+    enum td_dtype type = td_point_type(call);
+    bool all = type == TD_bf16 || type == TD_f16;
+    for (int k = 0; k < 2 && operands[k]; k++) {
+        const struct td_value *v = &call->arg[operands[k] - '0'];
+        all = all && v->kind == TD_KIND_tensor && v->tensor.dtype == type;
+    }
+    return all;
+}
+
 static td_point_row *const rows[TD_POINTS][2] = {
 #define TD_POINT(id, operands, result, cost, judge, whole, lanes)                                  \
     {TD_MEANT(lanes) ? id##_f32 : NULL, TD_MEANT(lanes) ? id##_any : NULL},
@@ -176,5 +262,8 @@ td_point_row *TD_NAME(point_row)(enum td_point point)
 
 TD_KERNEL(pointwise_f32)
 {
-    td_pointwise(call, rows[td_point_of(call)][td_point_type(call) != TD_f32], L_LANES);
+    static td_point_still_rows *const none[2];
+    enum td_point point = td_point_of(call);
+    td_pointwise_still(call, rows[point][td_point_type(call) != TD_f32],
+                       has_halves(call) ? still_rows[point] : none, L_LANES);
 }

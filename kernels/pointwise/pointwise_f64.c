@@ -67,17 +67,6 @@ static const V NONE;
     }
 #include "kernels/pointwise/pointwise.def"
 
-#define HAS_STILL(cost, lanes) (TD_MEANT(lanes) && TD_POINT_HAS_STILL(cost))
-#define STILL_ROWS_1(id, cost, lanes)                                                              \
-    {                                                                                              \
-        NULL, NULL                                                                                 \
-    }
-#define STILL_ROWS_3 STILL_ROWS_1
-#define STILL_ROWS_2(id, cost, lanes)                                                              \
-    {                                                                                              \
-        HAS_STILL(cost, lanes) ? id##_first : NULL, HAS_STILL(cost, lanes) ? id##_second : NULL    \
-    }
-
 TD_KERNEL(pointwise_f64)
 {
     static td_point_row *const rows[TD_POINTS] = {
@@ -86,7 +75,7 @@ TD_KERNEL(pointwise_f64)
     };
     static td_point_still_rows *const still[TD_POINTS][2] = {
 #define TD_POINT(id, operands, result, cost, judge, whole, lanes)                                  \
-    STILL_ROWS_##operands(id, cost, lanes),
+    TD_POINT_STILL_##operands(id, cost, lanes),
 #include "kernels/pointwise/pointwise.def"
     };
     enum td_point point = td_point_of(call);
