@@ -36,7 +36,19 @@
         return sum;                                                                                \
     }
 TD_ZETA_ABOVE(td_zeta_above, double, pow, 1e-18)
-TD_ZETA_ABOVE(td_zeta_above_long, long double, powl, 1e-21L) /* of which parts may cancel out */
+
+/* q^-x of a whole x, by squaring up to where that is as exact: powl takes a microsecond. */
+static inline long double td_whole_power(long double q, long double minus_x)
+{
+    if (minus_x < -128)
+        return powl(q, minus_x);
+    long double power = 1;
+    for (unsigned n = (unsigned)-minus_x; n; n >>= 1, q *= q)
+        power *= n & 1 ? q : 1;
+    return 1 / power;
+}
+/* Of whole x alone; parts may cancel out. */
+TD_ZETA_ABOVE(td_zeta_above_long, long double, td_whole_power, 1e-21L)
 
 /* Below 0 by the sums on both sides of it. */
 static inline double td_zeta(double x, double q)
