@@ -175,8 +175,7 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
     int64_t most = 0;
     for (int d = 0; d < out->rank; d++)
         most = out->shape[d] > most ? out->shape[d] : most;
-    prepared->scratch =
-        call->op->rule == rule_pad || !td_numel(out) ? 0 : (size_t)most * sizeof(int64_t);
+    prepared->scratch = call->op->rule == rule_pad || !td_numel(out) ? 0 : td_pick_scratch(most);
     return NULL;
 }
 

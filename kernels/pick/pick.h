@@ -37,6 +37,13 @@ struct td_pick_axis {
 /* The dimensions of a call that the rule has judged. */
 void td_pick_axes(const struct td_call *call, struct td_pick_axis axis[TD_MAX_RANK]);
 
+/* Bytes of scratch that a row of so many looked up elements needs: their places, and those within
+ * vectors, of which the last may reach beyond the row. */
+static inline size_t td_pick_scratch(int64_t out)
+{
+    return (size_t)out * sizeof(int64_t) + ((size_t)out + 64) * sizeof(uint32_t);
+}
+
 /* The element that fills, as bits of the result's type. */
 uint64_t td_pick_filling(const struct td_call *call);
 

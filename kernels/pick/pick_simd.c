@@ -4,6 +4,7 @@
  * picks go with their elements as one. */
 #include "kernels/copy.h"
 #include "kernels/pick/pick.h"
+#include "kernels/vec.h"
 
 #include <string.h>
 
@@ -18,6 +19,8 @@ struct job {
     int64_t step[TD_MAX_RANK]; /* bytes from one element of self to the next, in each dimension */
     int64_t low, high;         /* of a row: where it lies as in self */
     const int64_t *places;     /* of a row's elements, instead; NULL: not looked up */
+    const uint32_t *within;    /* the same within a vector of self, for each vector of results, */
+    bool near;                 /* where each of these needs no more than one */
     int64_t ends[2][ENDS];     /* places of those before low, and from high on */
     bool known;                /* they are there */
     const char *in, *in_end;
@@ -85,6 +88,50 @@ TD_LOOK_UP(uint16_t)
 TD_LOOK_UP(uint32_t)
 TD_LOOK_UP(uint64_t)
 
+/* Where the vector of results that begins at o lies: the last one within the row if there is room;
+ * and the vector of self that it comes from. */
+TD_INLINE int64_t vector_at(const struct td_pick_axis *a, int64_t o)
+{
+    int64_t last = a->out - TD_LANES;
+    return o < last ? o : last > 0 ? last : 0;
+}
+
+TD_INLINE int64_t source_at(const struct td_pick_axis *a, int64_t place)
+{
+    int64_t last = a->in - TD_LANES;
+    return place < last ? place : last > 0 ? last : 0;
+}
+
+/* Fills within, which has room for whole vectors; false: a vector of results needs more of self. */
+static bool find_near(const struct job *j, uint32_t *within)
+{
+    const struct td_pick_axis *a = &j->axis[j->last];
+    for (int64_t o = 0; o < a->out; o += TD_LANES) {
+        int64_t begin = vector_at(a, o), from = source_at(a, j->places[begin]);
+        for (int64_t i = 0; i < TD_LANES; i++) {
+            int64_t place = begin + i < a->out ? j->places[begin + i] - from : 0;
+            if (place < 0 || place >= TD_LANES)
+                return false;
+            within[o + i] = (uint32_t)place;
+        }
+    }
+    return true;
+}
+
+/* A row whose results are neighbours of one another, as those of a bigger image are: a vector of
+ * them comes out of one of self. */
+static void look_near(const struct job *j, float *out, const float *in)
+{
+    const struct td_pick_axis *a = &j->axis[j->last];
+    for (int64_t o = 0; o < a->out; o += TD_LANES) {
+        int64_t begin = vector_at(a, o), from = source_at(a, j->places[begin]);
+        td_vu within;
+        memcpy(&within, j->within + o, sizeof within);
+        td_vf v = td_load_next(in + from, a->in - from, 0);
+        td_store_next(out + begin, a->out - begin, __builtin_shuffle(v, within));
+    }
+}
+
 static void look_up(const struct job *j, char *out, const char *in, const int64_t *places,
                     int64_t n)
 {
@@ -130,6 +177,10 @@ static void pick_row(const struct job *j, char *out, const char *in, const char 
     const struct td_pick_axis *a = &j->axis[j->last];
     const char *middle = in + (j->low - a->before) * j->unit;
     int64_t width = a->out * j->unit, n = (j->high - j->low) * j->unit;
+    if (j->near) {
+        look_near(j, (float *)out, (const float *)in);
+        return;
+    }
     if (j->places) {
         look_up(j, out, in, j->places, a->out);
         return;
@@ -235,6 +286,8 @@ TD_KERNEL(pick)
         for (int64_t o = 0; o < a->out; o++)
             places[o] = td_pick_from(a, o);
         j.places = places;
+        j.within = (uint32_t *)(places + a->out);
+        j.near = TD_VBYTES > 16 && j.unit == sizeof(float) && find_near(&j, (uint32_t *)j.within);
     }
     j.known = a->how != TD_PICK_constant && j.low <= ENDS && a->out - j.high <= ENDS;
     for (int64_t o = 0; j.known && o < j.low; o++)
