@@ -21,7 +21,7 @@ int td_point_find_still(const struct td_point_walk *w)
     for (int k = 0; k < 2; k++) {
         const struct td_point_value *one = &w->value[op->in[k]], *other = &w->value[op->in[1 - k]];
         bool apart = other->data != out->data && one->data != out->data;
-        if (one->still && !one->made && !other->made && other->step[last] == 1)
+        if ((one->still || one->constant) && !one->made && !other->made && other->step[last] == 1)
             return apart ? k : -1;
     }
     return -1;
@@ -42,7 +42,7 @@ static void run_pieces(void *arg, int64_t begin, int64_t end)
         const void *in[2];
         if (begin % j->pieces == j->pieces - 1)
             still.n = inner - col;
-        if (j->pieces == 1) {
+        if (j->pieces == 1 && last) {
             int64_t follow = w->shape[last - 1] - row % w->shape[last - 1];
             still.rows = follow < end - begin ? follow : end - begin;
         }
@@ -53,7 +53,7 @@ static void run_pieces(void *arg, int64_t begin, int64_t end)
             for (int d = last - 1; d >= 0; rest /= w->shape[d--])
                 at += rest % w->shape[d] * v->step[d];
             in[k] = v->data + at * (int64_t)v->size;
-            still.step[k] = v->step[last - 1];
+            still.step[k] = last ? v->step[last - 1] : 0;
         }
         const struct td_point_value *out = &w->value[op->out];
         j->rows(&op->args, &still, out->data + (row * inner + col) * (int64_t)out->size, in);
