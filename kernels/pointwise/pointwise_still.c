@@ -1,6 +1,6 @@
 /* Calls of one formula of two operands of which one stays the same along each innermost row: a
- * column beside a matrix, a number for each channel of an image, the factors of an outer product.
- * Nothing is laid out in tiles: rows have that element in a register. */
+ * column beside a matrix, a number for each channel of an image, the factors of an outer product, a
+ * number. Nothing is laid out in tiles: rows have that element in a register. */
 #include "kernels/pointwise/walk.h"
 
 #define PARTS 4 /* pieces for each thread, at least, where rows are few and long */

@@ -1,4 +1,4 @@
-/* Two operands of which one stays along each row (kernels/pointwise/pointwise_still.c), at each
+/* Two operands of which one stays along each row, or is one number (pointwise_still.c), at each
  * level and of each type: the result is, bit for bit, that of the operand with its elements
  * repeated, which checkimpl judges. */
 #include "tests/run_tests.h"
@@ -68,7 +68,7 @@ START_TEST(test_still_rows)
     static const int pixels[] = {16, 17, 31, 32, 33, 63, 65, 100, 1056};
     sample_start();
     for (int i = 0; i < 8 * 6 * 9 * 2; i++) {
-        const struct shape s = {1 + i % 3, 11 + i % 5 * 10, pixels[i / 2 % 9]};
+        const struct shape s = {1 + i % 3, i % 5 == 4 ? 1 : 11 + i % 5 * 10, pixels[i / 2 % 9]};
         enum td_dtype type = types[i / 18 % 6];
         bool converted = i / 108 == 5 && td_dtype_kind(type) != 'f'; /* a quotient's operands */
         for (int level = 0; level < 3 && !converted; level++)
