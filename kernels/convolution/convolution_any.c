@@ -1,6 +1,6 @@
 /* Convolutions of any type, by one of five ways: a kernel of one position is a matrix product of
- * the weight and the input where it lies, or of the elements that it reads, picked out; rows that
- * fill vectors are laid out (convolution_laid.c); depthwise ones with channels last are summed
+ * the weight and the input, of which with a stride only the elements read are copied first; rows
+ * that fill vectors are laid out (convolution_laid.c); depthwise ones with channels last are summed
  * where they lie (convolution_depth.c), those of few channels as runs of memory
  * (convolution_direct.c, convolution_dots.c); any other is a product with columns that are gathered
  * (im2col) as they are multiplied. */

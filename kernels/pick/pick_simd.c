@@ -19,10 +19,10 @@ struct job {
     int64_t step[TD_MAX_RANK]; /* bytes from one element of self to the next, in each dimension */
     int64_t low, high;         /* of a row: where it lies as in self */
     const int64_t *places;     /* of a row's elements, instead; NULL: not looked up */
-    const uint32_t *within;    /* the same within a vector of self, for each vector of results, */
-    bool near;                 /* where each of these needs no more than one */
-    int64_t ends[2][ENDS];     /* places of those before low, and from high on */
-    bool known;                /* they are there */
+    const uint32_t *within; /* the same, within the one vector of self that each vector of results
+                               needs; NULL: some need more */
+    int64_t ends[2][ENDS];  /* places of those before low, and from high on */
+    bool known;             /* they are there */
     const char *in, *in_end;
     char *out;
     uint64_t filling;
@@ -88,18 +88,12 @@ TD_LOOK_UP(uint16_t)
 TD_LOOK_UP(uint32_t)
 TD_LOOK_UP(uint64_t)
 
-/* Where the vector of results that begins at o lies: the last one within the row if there is room;
- * and the vector of self that it comes from. */
-TD_INLINE int64_t vector_at(const struct td_pick_axis *a, int64_t o)
+/* Where a vector begins that holds element i of a row of size elements and does not reach beyond
+ * the row; 0 if the row is shorter than a vector. */
+TD_INLINE int64_t vector_at(int64_t size, int64_t i)
 {
-    int64_t last = a->out - TD_LANES;
-    return o < last ? o : last > 0 ? last : 0;
-}
-
-TD_INLINE int64_t source_at(const struct td_pick_axis *a, int64_t place)
-{
-    int64_t last = a->in - TD_LANES;
-    return place < last ? place : last > 0 ? last : 0;
+    int64_t last = size - TD_LANES;
+    return i < last ? i : last > 0 ? last : 0;
 }
 
 /* Fills within, which has room for whole vectors; false: a vector of results needs more of self. */
@@ -107,7 +101,7 @@ static bool find_near(const struct job *j, uint32_t *within)
 {
     const struct td_pick_axis *a = &j->axis[j->last];
     for (int64_t o = 0; o < a->out; o += TD_LANES) {
-        int64_t begin = vector_at(a, o), from = source_at(a, j->places[begin]);
+        int64_t begin = vector_at(a->out, o), from = vector_at(a->in, j->places[begin]);
         for (int64_t i = 0; i < TD_LANES; i++) {
             int64_t place = begin + i < a->out ? j->places[begin + i] - from : 0;
             if (place < 0 || place >= TD_LANES)
@@ -124,7 +118,7 @@ static void look_near(const struct job *j, float *out, const float *in)
 {
     const struct td_pick_axis *a = &j->axis[j->last];
     for (int64_t o = 0; o < a->out; o += TD_LANES) {
-        int64_t begin = vector_at(a, o), from = source_at(a, j->places[begin]);
+        int64_t begin = vector_at(a->out, o), from = vector_at(a->in, j->places[begin]);
         td_vu within;
         memcpy(&within, j->within + o, sizeof within);
         td_vf v = td_load_next(in + from, a->in - from, 0);
@@ -177,7 +171,7 @@ static void pick_row(const struct job *j, char *out, const char *in, const char 
     const struct td_pick_axis *a = &j->axis[j->last];
     const char *middle = in + (j->low - a->before) * j->unit;
     int64_t width = a->out * j->unit, n = (j->high - j->low) * j->unit;
-    if (j->near) {
+    if (j->within) {
         look_near(j, (float *)out, (const float *)in);
         return;
     }
@@ -286,8 +280,9 @@ TD_KERNEL(pick)
         for (int64_t o = 0; o < a->out; o++)
             places[o] = td_pick_from(a, o);
         j.places = places;
-        j.within = (uint32_t *)(places + a->out);
-        j.near = TD_VBYTES > 16 && j.unit == sizeof(float) && find_near(&j, (uint32_t *)j.within);
+        uint32_t *within = (uint32_t *)(places + a->out);
+        if (TD_VBYTES > 16 && j.unit == sizeof(float) && find_near(&j, within))
+            j.within = within;
     }
     j.known = a->how != TD_PICK_constant && j.low <= ENDS && a->out - j.high <= ENDS;
     for (int64_t o = 0; j.known && o < j.low; o++)

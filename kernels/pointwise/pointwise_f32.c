@@ -70,10 +70,7 @@ TD_INLINE void store(void *p, int64_t i, enum td_dtype to, V v)
         {                                                                                          \
             IN_##operands(AS_ODD, AS_ODD(0)) odd = lanes;                                          \
         }                                                                                          \
-        if (EXACT(id))                                                                             \
-            store_exact((uint16_t *)out + i, even, odd);                                           \
-        else                                                                                       \
-            td_store_bf16_pairs((uint16_t *)out + i, even, odd);                                   \
+        store_pairs((uint16_t *)out + i, even, odd, EXACT(id));                                    \
     }
 
 /* Whether the result is an operand, or 0: of BF16 it is not rounded. */
@@ -81,10 +78,13 @@ TD_INLINE void store(void *p, int64_t i, enum td_dtype to, V v)
     (TD_POINT_##id == TD_POINT_relu || TD_POINT_##id == TD_POINT_maximum ||                        \
      TD_POINT_##id == TD_POINT_minimum)
 
-TD_INLINE void store_exact(uint16_t *p, V even, V odd)
+TD_INLINE void store_pairs(uint16_t *p, V even, V odd, const bool exact)
 {
     td_vu pairs = (td_vu)even >> 16 | (td_vu)odd;
-    memcpy(p, &pairs, sizeof pairs);
+    if (exact)
+        memcpy(p, &pairs, sizeof pairs);
+    else
+        td_store_bf16_pairs(p, even, odd);
 }
 
 /* The other sign, or none. */
@@ -180,10 +180,7 @@ static enum td_dtype of_one_type(const struct td_point_args *args, int first, in
         {                                                                                          \
             BOTH(td_odd_bf16(pairs)) odd = lanes;                                                  \
         }                                                                                          \
-        if (EXACT(id))                                                                             \
-            store_exact((uint16_t *)out + i, even, odd);                                           \
-        else                                                                                       \
-            td_store_bf16_pairs((uint16_t *)out + i, even, odd);                                   \
+        store_pairs((uint16_t *)out + i, even, odd, EXACT(id));                                    \
     }
 #define BOTH(moving)                                                                               \
     const V v = moving, a = side ? v : kept, b = side ? kept : v;                                  \

@@ -1,6 +1,6 @@
 /* Two operands of which one stays along each row, or is one number (pointwise_still.c), at each
  * level and of each type: the result is, bit for bit, that of the operand with its elements
- * repeated, which checkimpl judges. */
+ * repeated. checkimpl compares that one with the reference. */
 #include "tests/run_tests.h"
 #include "tests/sample.h"
 
