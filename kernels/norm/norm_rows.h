@@ -13,11 +13,10 @@
 
 #include "kernels/elementwise.h"
 #include "kernels/norm/norm.h"
+#include "kernels/norm/norm_stats.h"
 #include "kernels/reals.h"
 
 #include <math.h>
-
-#define RUN 128 /* vectors, of which the sums are added up in double */
 
 struct norm_job {
     struct td_norm n;
@@ -26,96 +25,6 @@ struct norm_job {
     td_real *mean, *scale, *rest; /* of each channel, over all images: out = (x - mean) * scale +
                                      rest */
 };
-
-struct norm_stats {
-    double rough, delta; /* the mean: nearly, exact in the lanes' type, and what it lacks */
-    double mean, scale;
-    bool wide;
-};
-
-/* The runs of group k: where the first begins, their number, length and distance. */
-struct norm_runs {
-    int64_t at, count, length, step;
-};
-
-static struct norm_runs runs_of(const struct td_norm *n, int64_t k)
-{
-    if (n->together)
-        return (struct norm_runs){td_norm_at(n, k), 1, n->n, 0};
-    return (struct norm_runs){k * n->inner, n->images, n->inner, n->channels * n->inner};
-}
-
-/* Sums of x - rough, and of the squares where these are wanted. */
-TD_INLINE void sums_of(const void *x, struct norm_runs r, const enum td_dtype type, td_real rough,
-                       bool square, double *sum, double *squares)
-{
-    V middle = L_c(rough);
-    *sum = *squares = 0;
-    for (int64_t run = 0; run < r.count && !td_stopped(); run++, r.at += r.step)
-        for (int64_t i = 0; i < r.length;) {
-            int64_t end = r.length - i < RUN * L_LANES ? r.length : i + RUN * L_LANES;
-            V a = L_c(0), a1 = a, b = a, b1 = a;
-            for (; i + 2 * L_LANES <= end; i += 2 * L_LANES) {
-                V d = L_get(x, r.at + i, type) - middle;
-                V d1 = L_get(x, r.at + i + L_LANES, type) - middle;
-                a += d;
-                a1 += d1;
-                if (square) {
-                    b = L_fma(d, d, b);
-                    b1 = L_fma(d1, d1, b1);
-                }
-            }
-            for (; i < end; i += L_LANES) {
-                V d = L_next(x, r.at + i, end - i, type, rough) - middle;
-                a += d;
-                b = L_fma(d, d, b);
-            }
-            *sum += L_hsum(a + a1);
-            *squares += square ? L_hsum(b + b1) : 0;
-        }
-}
-
-/* Numbers near the type's greatest, of which neither sums nor squares fit; NaN and infinities too.
- */
-static struct norm_stats wide_stats(const struct td_norm *n, struct norm_runs r)
-{
-    struct norm_stats s = {.wide = true};
-    double var = 0;
-    for (int64_t run = 0; run < r.count && !n->root; run++)
-        for (int64_t i = 0; i < r.length; i++)
-            s.mean += td_get_real(n->x, r.at + run * r.step + i) / (double)n->n;
-    for (int64_t run = 0; run < r.count; run++)
-        for (int64_t i = 0; i < r.length; i++) {
-            double d = td_get_real(n->x, r.at + run * r.step + i) - s.mean;
-            var += d * d / (double)n->n;
-        }
-    s.scale = 1 / sqrt(var + n->eps);
-    return s;
-}
-
-static struct norm_stats settled(const struct td_norm *n, double rough, double sum, double squares)
-{
-    double delta = n->root ? 0 : sum / (double)n->n, var = squares / (double)n->n - delta * delta;
-    return (struct norm_stats){.rough = rough,
-                               .delta = delta,
-                               .mean = rough + delta,
-                               .scale = 1 / sqrt((var < 0 ? 0 : var) + n->eps),
-                               .wide = !isfinite(sum) || !isfinite(squares)};
-}
-
-TD_INLINE struct norm_stats stats_of(const struct td_norm *n, int64_t k, const enum td_dtype type)
-{
-    struct norm_runs r = runs_of(n, k);
-    double sum = 0, squares = 0;
-    if (!n->n)
-        return (struct norm_stats){.scale = (double)NAN};
-    if (!n->root)
-        sums_of(n->x->data, r, type, 0, false, &sum, &squares);
-    td_real rough = (td_real)(sum / (double)n->n);
-    sums_of(n->x->data, r, type, rough, true, &sum, &squares);
-    struct norm_stats s = settled(n, (double)rough, sum, squares);
-    return s.wide ? wide_stats(n, r) : s;
-}
 
 static void write_stats(const struct td_norm *n, int64_t k, const struct norm_stats *s)
 {
@@ -244,7 +153,7 @@ TD_INLINE void columns(const struct norm_job *job, int64_t c, int64_t some,
                        const enum td_dtype type)
 {
     const struct td_norm *n = &job->n;
-    double sum[2][L_LANES] = {{0}}, squares[L_LANES] = {0};
+    struct norm_sum sum[2][L_LANES] = {{{0}}}, squares[L_LANES] = {{0}};
     td_real lane[L_LANES] = {0}, square[L_LANES];
     for (int pass = 0; pass < 2; pass++) {
         V rough = L_load(lane);
@@ -259,16 +168,17 @@ TD_INLINE void columns(const struct norm_job *job, int64_t c, int64_t some,
             L_store(lane, a);
             L_store(square, b);
             for (int k = 0; k < L_LANES; k++) {
-                sum[pass][k] += (double)lane[k];
-                squares[k] += pass ? (double)square[k] : 0;
+                add_part(&sum[pass][k], (double)lane[k]);
+                if (pass)
+                    add_part(&squares[k], (double)square[k]);
             }
         }
         for (int k = 0; k < L_LANES && !pass; k++)
-            lane[k] = (td_real)(sum[0][k] / (double)n->images);
+            lane[k] = (td_real)(total(&sum[0][k]) / (double)n->images);
     }
     for (int k = 0; k < some; k++) {
-        double rough = (double)(td_real)(sum[0][k] / (double)n->images);
-        struct norm_stats s = settled(n, rough, sum[1][k], squares[k]);
+        double rough = (double)(td_real)(total(&sum[0][k]) / (double)n->images);
+        struct norm_stats s = settled(n, rough, total(&sum[1][k]), total(&squares[k]));
         s = s.wide ? wide_stats(n, runs_of(n, c + k)) : s;
         keep_channel(job, c + k, &s);
     }

@@ -1,7 +1,8 @@
 /* Norms of rows, at each level: what becomes of a row has the same bits whether it is there alone
  * or with others, which are computed together; and one of numbers near the type's greatest among
- * them. */
+ * them. And sums of many FP64 numbers, against the reference, which adds in long double. */
 #include "kernels/elementwise.h"
+#include "tests/distance.h"
 #include "tests/run_tests.h"
 #include "tests/sample.h"
 
@@ -76,8 +77,59 @@ START_TEST(test_rows)
 }
 END_TEST
 
+/* Numbers of mean 0 whose squares are all alike: additions one after the other round the same way,
+ * a hundred ulp in all here. */
+static void judge_sums(const char *pattern, int64_t n, const char *level)
+{
+    struct sample got, want;
+    const struct td_impl *ref = NULL;
+    int64_t where = -1;
+    ck_assert_int_eq(sample_init(&want, "native_batch_norm", pattern, (struct td_sizes){n, 1, 1},
+                                 TD_f64, SAMPLE_PLAIN, 1),
+                     0);
+    ck_assert_int_eq(sample_init(&got, "native_batch_norm", pattern, (struct td_sizes){n, 1, 1},
+                                 TD_f64, SAMPLE_NONE, 1),
+                     0);
+    struct td_tensor *input = &want.run.call.arg[0].tensor;
+    int64_t turn = input->shape[input->rank - 1] == n ? 1 : input->shape[1];
+    for (int64_t i = 0; i < td_numel(input); i++)
+        ((double *)input->data)[i] = i / turn % 2 ? 0.123 : -0.123;
+    memcpy(got.run.call.arg[0].tensor.data, input->data, td_nbytes(input));
+    for (ref = want.run.call.op->impls; ref[1].run; ref++)
+        ;
+    ck_assert_int_eq(sample_run(ref, &want.run.call), 0);
+    for (const struct td_impl *impl = got.run.call.op->impls; impl < ref; impl++) {
+        if (!(impl->dtypes & TD_f64) || !sample_is_simd(impl, &got.run.call, level))
+            continue;
+        ck_assert_int_eq(sample_run(impl, &got.run.call), 0);
+        double ulp = distance(&got.run.call.out[2], &want.run.call.out[2], NULL, &where);
+        ck_assert_msg(ulp <= 16, "%s at %s: 1 / sqrt(var) of channel %d is %g ulp off", pattern,
+                      level, (int)where, ulp);
+        judged++;
+    }
+    sample_fini(&got);
+    sample_fini(&want);
+}
+
+START_TEST(test_sums)
+{
+    static const char *const levels[] = {"DEFAULT", "AVX2", "AVX512"};
+    sample_start();
+    judged = 0;
+    for (int i = 0; i < 3; i++) {
+        judge_sums("input=[1,2,n] weight=None bias=None running_mean=None running_var=None "
+                   "training=True momentum=0.1 eps=1e-05",
+                   500000, levels[i]);
+        judge_sums("input=[n,9] weight=None bias=None running_mean=None running_var=None "
+                   "training=True momentum=0.1 eps=1e-05",
+                   200000, levels[i]);
+    }
+    ck_assert_int_ge(judged, 2);
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {test_rows};
-    return td_run_tests("norms", tests, 1);
+    const TTest *const tests[] = {test_rows, test_sums};
+    return td_run_tests("norms", tests, 2);
 }
