@@ -164,15 +164,16 @@ static bool excused(const struct row *row, const char *pattern, enum sample_valu
 /* The instructions that multiply BF16 take denormals for zeros, infinity times one for NaN. Where a
  * pattern ends in " small", sums go through a curve that flattens: what rounding leaves of big
  * numbers that cancel, results of absolute values do not show, nor where a state is rounded to the
- * zero that an infinite weight makes NaN of. */
+ * zero that an infinite weight makes NaN of. So its special values are not big, and where BIG of
+ * them are added, none is. */
 static enum sample_values some_of(const struct row *row, const struct input *in)
 {
-    bool flushes =
-        row->handle->op->sums && in->dtype == TD_bf16 && row->impl->isa >= TD_ISA_avx512_bf16;
+    bool sums = row->handle->op->sums;
+    bool flushes = sums && in->dtype == TD_bf16 && row->impl->isa >= TD_ISA_avx512_bf16;
     bool small = strstr(in->pattern, " small");
-    return in->values != SAMPLE_SPECIAL
-               ? in->values
-               : in->values | (flushes ? SAMPLE_NORMAL : 0) | (small ? SAMPLE_SMALL : 0);
+    if (in->values == SAMPLE_SPECIAL)
+        return in->values | (flushes ? SAMPLE_NORMAL : 0) | (small ? SAMPLE_SMALL : 0);
+    return in->values | (small && sums && in->sizes.n == BIG ? SAMPLE_SMALL : 0);
 }
 
 /* A row's calls for an input: on one thread, and a big one on two. */

@@ -55,7 +55,9 @@ static void fill(struct td_tensor *t, enum sample_values values, uint64_t seed)
             x = special[bits / 32 % (sizeof special / sizeof *special)];
         if (values & SAMPLE_NORMAL && fabs(x) < 0x1p-126)
             x = 0;
-        if (values & SAMPLE_SMALL && !isnan(x))
+        if (values & SAMPLE_SMALL && !(values & SAMPLE_SPECIAL))
+            x /= 64;
+        else if (values & SAMPLE_SMALL && !isnan(x))
             x = fmax(fmin(x, 4), -4);
         if (values & SAMPLE_ABSOLUTE)
             x = fabs(x);

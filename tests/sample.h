@@ -9,7 +9,7 @@ enum sample_values {
     SAMPLE_SPECIAL = 1,  /* plain, with NaN, infinities, both zeros, denormals, big numbers */
     SAMPLE_BITS = 2,     /* any bit pattern at all */
     SAMPLE_NORMAL = 8,   /* with SPECIAL: but no denormals */
-    SAMPLE_SMALL = 32,   /* with SPECIAL: but nothing big */
+    SAMPLE_SMALL = 32,   /* with SPECIAL: but nothing big; with PLAIN: a 64th of each */
     SAMPLE_ABSOLUTE = 4, /* with either of the first two: the same numbers without their signs */
     SAMPLE_NONE = 16,    /* nothing yet: the caller fills the tensors */
     SAMPLE_ALIKE = 64,   /* with any: the parts along a tensor's first dimension are copies */
