@@ -133,6 +133,7 @@ struct td_why { /* one candidate, for explain */
     enum td_isa isa;    /* that it runs this call at, or would */
     const char *reason; /* "chosen", or why not, in the row's own words; a constant */
     double us;          /* it took when calls of that kind were measured; 0: it was not timed */
+    double rounding;    /* its td_impl.rounding of this call, where it is the chosen one; else 0 */
 };
 
 struct td_result_names { /* of an expression, which has those, or the results of one call */
@@ -357,6 +358,9 @@ const struct td_impl *td_op_best(const struct td_op *op); /* the first usable im
  * first call of a kind, and the fastest kept (choice/measure.c). Off at first: then the order
  * decides. */
 void td_tune(bool on);
+/* Whether rows that make other, fewer multiplications (td_impl.rounding) take calls; at first they
+ * do. */
+void td_winograd_use(bool allowed);
 
 /* Every candidate of the run's operator with why it was chosen or not; returns how many (at most
  * max). */

@@ -186,6 +186,11 @@ struct td_impl {
      * does not take the call, a constant text. NULL here: it takes all calls of its dtypes and
      * needs nothing. Dispatch asks for no call whose results have no elements, nor runs it. */
     const char *(*prepare)(const struct td_call *call, struct td_prepared *prepared);
+    /* Of a row that makes other, fewer multiplications than the formula has: how many times as big
+     * as the formula's the bound on its rounding is for this call, which it takes; reads no data
+     * but forms that are kept with stored tensors. Such a row may be faster than td_op.flops let
+     * expect. NULL: it has the formula's. */
+    double (*rounding)(const struct td_call *call);
 };
 
 void td_impl_absent(const struct td_call *call); /* the run of a row made by TD_ABSENT: never run */

@@ -248,6 +248,12 @@ const void *td_weight_pack(struct td_weight *weight, const void *key, size_t key
     return form ? form->data : NULL;
 }
 
+const void *td_weight_packed(const struct td_weight *weight, const void *key, size_t key_len)
+{
+    const struct td_weight_form *form = find(weight, key, key_len);
+    return form ? form->data : NULL;
+}
+
 void *td_weight_pack_once(struct td_weight *weight, size_t bytes, td_weight_fill *fill, void *arg)
 {
     if (take(weight->room, td_weight_block_size(bytes), false))

@@ -61,6 +61,9 @@ const void *td_weight_pack(struct td_weight *weight, const void *key, size_t key
                            const char *name, size_t bytes, td_weight_fill *fill, void *arg,
                            td_weight_undo *undo);
 
+/* The form under this key where it has been made, else NULL. */
+const void *td_weight_packed(const struct td_weight *weight, const void *key, size_t key_len);
+
 /* A form for one call, where none can be kept; the caller's, for td_weight_unpack. */
 void *td_weight_pack_once(struct td_weight *weight, size_t bytes, td_weight_fill *fill, void *arg);
 void td_weight_unpack(struct td_weight *weight, void *form, size_t bytes); /* NULL is fine */

@@ -348,12 +348,9 @@ int td_command_serve(int argc, char **argv)
         td_config_help();
         return td_command_help("serve", "");
     }
-    if (read) {
+    if (read)
         fail(problem.text);
-        td_config_fini(&s.config);
-        return 2;
-    }
-    int status = td_command_begin(s.config.cpu_capability);
+    int status = read ? 2 : td_command_begin(s.config.cpu_capability);
     if (status) {
         td_config_fini(&s.config);
         return status;
@@ -361,6 +358,7 @@ int td_command_serve(int argc, char **argv)
     td_tune(s.config.tune == 0); /* on|off */
     td_loops_allow(s.config.jit == 0);
     td_weights_pack(s.config.weight_prepack == 0);
+    td_winograd_use(s.config.winograd == 0);
     /* What malloc has of 256 KiB or more goes back to the system, and its heaps' tops at 1 MiB. */
     mallopt(M_ARENA_MAX, 2);
     mallopt(M_MMAP_THRESHOLD, 256 << 10);

@@ -165,14 +165,15 @@ static bool excused(const struct row *row, const char *pattern, enum sample_valu
  * pattern ends in " small", sums go through a curve that flattens: what rounding leaves of big
  * numbers that cancel, results of absolute values do not show, nor where a state is rounded to the
  * zero that an infinite weight makes NaN of. So its special values are not big, and where BIG of
- * them are added, none is. */
+ * them are added, none is. A row whose rounding is its own adds products of big numbers to results
+ * that have no such terms, and takes them off again. */
 static enum sample_values some_of(const struct row *row, const struct input *in)
 {
     bool sums = row->handle->op->sums;
     bool flushes = sums && in->dtype == TD_bf16 && row->impl->isa >= TD_ISA_avx512_bf16;
-    bool small = strstr(in->pattern, " small");
+    bool small = strstr(in->pattern, " small"), mixes = row->impl->rounding;
     if (in->values == SAMPLE_SPECIAL)
-        return in->values | (flushes ? SAMPLE_NORMAL : 0) | (small ? SAMPLE_SMALL : 0);
+        return in->values | (flushes ? SAMPLE_NORMAL : 0) | (small || mixes ? SAMPLE_SMALL : 0);
     return in->values | (small && sums && in->sizes.n == BIG ? SAMPLE_SMALL : 0);
 }
 

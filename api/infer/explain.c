@@ -18,6 +18,7 @@ static void write_candidates(struct td_writer *w, const struct td_run *run)
         td_write_str(w, "verdict", why[i].reason);
         if (why[i].us > 0)
             td_write_num(w, "measured_us", why[i].us);
+        td_write_rounding(w, why[i].rounding);
         td_write_close(w, '}');
     }
     td_write_close(w, ']');

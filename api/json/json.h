@@ -185,6 +185,8 @@ void td_write_measured(struct td_writer *w, const struct td_measured *m);
  * least and by what, and percent_of_bound, how near the time came to that. ns 0: it has not run. */
 void td_write_work(struct td_writer *w, const struct td_work *work, enum td_dtype type, int threads,
                    int64_t ns);
+/* Member rounding, a td_impl.rounding to two digits behind the point; 0: there is none. */
+void td_write_rounding(struct td_writer *w, double rounding);
 /* Members "kernel" (how it is called) and "origin" of a registration. */
 void td_write_registered(struct td_writer *w, const struct td_registration *r);
 

@@ -82,6 +82,12 @@ void td_write_measured(struct td_writer *w, const struct td_measured *m)
     td_write_close(w, ']');
 }
 
+void td_write_rounding(struct td_writer *w, double rounding)
+{
+    if (rounding > 0)
+        td_write_num(w, "rounding", round(rounding * 100) / 100);
+}
+
 void td_write_work(struct td_writer *w, const struct td_work *work, enum td_dtype type, int threads,
                    int64_t ns)
 {

@@ -84,6 +84,7 @@ static void write_step(struct td_writer *w, int i, const struct td_model_step *s
     td_write_str(w, "isa", td_isa_name(step->isa));
     if (step->compute_type)
         td_write_str(w, "compute_type", td_dtype_name(step->compute_type));
+    td_write_rounding(w, step->rounding);
     if (step->result) {
         td_write_str(w, "datatype", td_dtype_name(step->result->dtype));
         td_write_shape(w, step->result);

@@ -2,6 +2,7 @@
 #include "dispatch/call/own.h"
 #include "kernels/trap.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 enum td_isa td_impl_isa(const struct td_impl *impl, enum td_dtype dtype)
@@ -49,6 +50,13 @@ bool td_row_is_named(const struct td_impl *impl, const char *name)
            (!name[n] || (name[n] == '@' && !strcmp(name + n + 1, td_isa_name(impl->isa))));
 }
 
+static atomic_bool without_winograd;
+
+void td_winograd_use(bool allowed)
+{
+    atomic_store(&without_winograd, !allowed);
+}
+
 /* Why the row cannot run calls of that type on this CPU, or NULL. */
 static const char *unfit(const struct td_call *call, const struct td_impl *impl)
 {
@@ -58,6 +66,8 @@ static const char *unfit(const struct td_call *call, const struct td_impl *impl)
     if (!(impl->dtypes & td_row_dtype(call)))
         return impl->run == td_impl_absent ? "registered as absent at this level"
                                            : "does not take this type";
+    if (impl->rounding && atomic_load_explicit(&without_winograd, memory_order_relaxed))
+        return "it is switched off";
     return td_trap_bars(call->op, impl);
 }
 

@@ -84,6 +84,8 @@ int td_run_explain(const struct td_run *run, struct td_why *why, int max)
                                  .us = m ? td_measured_us(m, i) : 0};
         td_prepared_release(&prepared);
         why[n].reason = no ? no : verdict(m, &why[n], chosen);
+        bool runs = !no && (m ? i == m->row : !chosen);
+        why[n].rounding = runs && i->rounding ? i->rounding(&run->call) : 0;
         chosen = chosen || !no;
     }
     return n;

@@ -212,6 +212,19 @@ static void leave_out(struct trial *t, int n)
         td_prepared_release(&t->rival[--t->n].prepared);
 }
 
+/* The same, but for those that make fewer multiplications, which the peak does not bound. */
+static void leave_out_bound(struct trial *t, int n)
+{
+    int kept = n;
+    for (int i = n; i < t->n; i++) {
+        if (t->rival[i].row->rounding)
+            t->rival[kept++] = t->rival[i];
+        else
+            td_prepared_release(&t->rival[i].prepared);
+    }
+    t->n = kept;
+}
+
 /* Asks a row that was to be asked later, which may want more scratch. False: it is out, or for want
  * of memory all are, since the copy has lost what it had. */
 static bool ask_later(struct trial *t, int i)
@@ -255,8 +268,10 @@ static void try_rivals(struct trial *t)
         }
         try_rival(t, r, best_of(t, i));
         bool is_short = !t->asked && !r->row->library && r->ns <= SHORT_NS;
-        if ((r->ns <= peak || is_short) && !is_over(t))
+        if (is_short && !is_over(t))
             leave_out(t, i + 1);
+        else if (r->ns <= peak && !is_over(t))
+            leave_out_bound(t, i + 1);
     }
 }
 

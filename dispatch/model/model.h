@@ -150,6 +150,7 @@ struct td_model_step {
     const char *why_rows;  /* why its fused group is not one generated loop; or NULL */
     enum td_isa isa;
     enum td_dtype compute_type;
+    double rounding;                /* td_impl.rounding of its row, or 0 */
     int with;                       /* the last step of the group that it is fused with, or -1 */
     bool in_place;                  /* its first result overwrites an argument */
     const struct td_tensor *result; /* the first result's type and shape */

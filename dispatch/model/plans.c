@@ -368,6 +368,7 @@ bool td_model_plan_step(const struct td_model_plan *plan, int i, struct td_model
                                    .why_rows = why_rows,
                                    .isa = s->isa,
                                    .compute_type = s->compute_type,
+                                   .rounding = td_step_rounding(s->made),
                                    .with = s->with,
                                    .in_place = plan->of_->value[s->value].over >= 0,
                                    .result = &plan->of_->value[s->value].like,

@@ -82,6 +82,18 @@ static void count(struct td_step *step)
             step->out[i].shape[step->counted_dim] = step->made[i]->shape[step->counted_dim];
 }
 
+double td_step_rounding(const struct td_step *step)
+{
+    double most = 0;
+    for (int i = 0; i < step->n_units; i++) {
+        const struct unit *unit = &step->unit[i];
+        double rounding =
+            unit->impl && unit->impl->rounding ? unit->impl->rounding(&unit->call) : 0;
+        most = rounding > most ? rounding : most;
+    }
+    return most;
+}
+
 const char *td_step_why_rows(const struct td_step *step)
 {
     const char *why = NULL;

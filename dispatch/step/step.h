@@ -35,6 +35,9 @@ void td_step_set_result(struct td_step *step, int i, void *data);
  * run. NULL: there are not so many. */
 const struct td_tensor *td_step_result(const struct td_step *step, int i);
 
+/* The greatest td_impl.rounding of its rows; 0: none has one. */
+double td_step_rounding(const struct td_step *step);
+
 /* What its kernels do in a run. */
 struct td_work td_step_work(const struct td_step *step);
 

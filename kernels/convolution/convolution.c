@@ -326,25 +326,38 @@ static const char *prepare_depth(const struct td_call *call, struct td_prepared 
     return no;
 }
 
+TD_KERNELS_3(convolution_winograd);
+#define TD_WINOGRAD(level)                                                                         \
+    TD_IF_##level({.name = "winograd",                                                             \
+                   .run = td_convolution_winograd_##level,                                         \
+                   .isa = TD_ISA_##level,                                                          \
+                   .dtypes = TD_f32,                                                               \
+                   .prepare = td_winograd_prepare_##level,                                         \
+                   .rounding = td_winograd_rounding_##level}, )
 td_kernel td_convolution_ref, td_convolution_depth_avx512;
 TD_KERNELS_3(convolution_any);
 TD_ONEDNN_ROW(convolution);
 
 /* clang-format off */
-#define ANY_ROWS                                                                                   \
-    TD_ONEDNN(convolution, TD_f32 | TD_bf16 | TD_f16)                                              \
+#define OWN_ROWS                                                                                   \
     TD_SIMD(avx512, convolution_any, TD_FLOATS | TD_INTS, .prepare = prepare_wide)                 \
     TD_SIMD(avx2, convolution_any, TD_FLOATS | TD_INTS, .prepare = prepare)                        \
     TD_SIMD(default, convolution_any, TD_FLOATS | TD_INTS, .prepare = prepare)                     \
     TD_REF(convolution),
+#define ANY_ROWS                                                                                   \
+    TD_ONEDNN(convolution, TD_f32 | TD_bf16 | TD_f16) OWN_ROWS
+#define PLANE_ROWS                                                                                 \
+    TD_ONEDNN(convolution, TD_f32 | TD_bf16 | TD_f16)                                              \
+    TD_WINOGRAD(avx512) TD_WINOGRAD(avx2) OWN_ROWS
 static const struct td_impl rows[] = {ANY_ROWS {0}};
-static const struct td_impl rows_last[] = { /* with channels last */
-    TD_SIMD(avx512, convolution_depth, TD_f32, .prepare = prepare_depth) ANY_ROWS {0}};
+static const struct td_impl rows_plane[] = {PLANE_ROWS {0}}; /* in two dimensions */
+static const struct td_impl rows_last[] = {                  /* with channels last */
+    TD_SIMD(avx512, convolution_depth, TD_f32, .prepare = prepare_depth) PLANE_ROWS {0}};
 /* clang-format on */
 #define ROWS_LAST(dims) rows_last
-#define ROWS_PLAIN(dims) rows
+#define ROWS_PLAIN(dims) ((dims) == 2 ? rows_plane : rows)
 #define ROWS_TRANSPOSED(dims) rows
-#define ROWS_EITHER rows
+#define ROWS_EITHER rows_plane
 
 #define LAST(dims)                                                                                 \
     (struct td_conv_args)                                                                          \

@@ -103,6 +103,45 @@ bool td_conv_cut_laid(const struct td_conv *c, int threads, struct td_laid *cut)
 typedef void td_conv_laid(const struct td_conv *c, const struct td_laid *cut, void *scratch);
 td_conv_laid td_conv_laid_default, td_conv_laid_avx2, td_conv_laid_avx512;
 
+/* A convolution of FP32 by Winograd's F(2x2,3x3) (convolution_winograd.c), cut into blocks of rows
+ * of tiles, each 2x2 results. */
+struct td_winograd {
+    int64_t outs, ins;        /* channels */
+    int64_t width;            /* results side by side in a panel of weights; 0: rows [outs][ins] */
+    int64_t plane;            /* floats from one tap's weights to the next's, or one matrix's */
+    int64_t down, across;     /* tiles of an image */
+    int64_t rows, blocks;     /* of tiles in a block, at most; of those in an image */
+    int64_t ld;               /* floats of a channel's tiles in a matrix, */
+    int64_t ldc;              /* or, with channels last, of a tile's results */
+    int slots;                /* that work at a time */
+    size_t taps, weights;     /* bytes of scratch: those, and all matrices of weights, */
+    size_t of_self, products; /* in a slot those of self and of results, */
+    size_t line;              /* a line of tiles, */
+    size_t slot;              /* and all of a slot's */
+};
+/* width: of panels, two of the level's vectors. NULL, or why it is none that this serves. */
+const char *td_conv_cut_winograd(const struct td_conv *c, int64_t width, int threads,
+                                 struct td_winograd *w);
+
+/* The weight's nine taps, planes of [outs][ins] or panels [ins][width], in which result o's of
+ * channel i is at td_winograd_place. Kept with a stored weight; else, and for want of memory, made
+ * in the scratch of w->taps bytes. */
+const float *td_winograd_taps(const struct td_tensor *weight, const struct td_winograd *w,
+                              float *scratch);
+int64_t td_winograd_place(const struct td_winograd *w, int64_t o, int64_t i);
+
+/* For inputs of one magnitude: how many times as big as the sum of the formula's terms that of the
+ * products is by which a result is computed, without signs. The bound on rounding grows by as much
+ * (N. J. Higham, "Accuracy and Stability of Numerical Algorithms", section 3.1). At most 16, for
+ * weights with nothing but corners, and where no taps are kept; some 3.5 for weights without a
+ * pattern. */
+double td_winograd_rounding_avx512(const struct td_call *call);
+double td_winograd_rounding_avx2(const struct td_call *call);
+
+/* td_impl.prepare of the levels' rows. */
+const char *td_winograd_prepare_avx512(const struct td_call *call, struct td_prepared *prepared);
+const char *td_winograd_prepare_avx2(const struct td_call *call, struct td_prepared *prepared);
+
 /* Depthwise convolutions of FP32 with channels last in two dimensions (convolution_depth.c);
  * scratch of td_conv_depth_scratch(c) bytes. */
 bool td_conv_is_depth(const struct td_conv *c);

@@ -2,6 +2,10 @@
  * out, in a cache. */
 #include "kernels/convolution/convolution.h"
 
+#include "kernels/weight.h"
+
+#define TILES 8192     /* of Winograd's in a block, times channels: two blocks fit a second level */
+#define READING 8      /* of these tiles, in the time that reading all weights takes */
 #define FIRST 8192     /* floats of one channel's strip: most of a first-level cache */
 #define SECOND 49152   /* of several channels': part of a second-level one */
 #define MOST 131072    /* at most */
@@ -103,4 +107,79 @@ size_t td_conv_direct_scratch(const struct td_conv *c)
 {
     int64_t positions = td_conv_positions(c) * c->in_channels;
     return (size_t)((positions + 1) * fill(c->out_channels, VECTOR) + VECTOR) * sizeof(float);
+}
+
+/* Bytes, up to whole lines and one more, which vectors may reach beyond. */
+static size_t room_of(int64_t floats)
+{
+    return ((size_t)floats * sizeof(float) + 191) & ~(size_t)63;
+}
+
+static const char *objection(const struct td_conv *c)
+{
+    if (c->dims != 2 || c->transposed || c->groups != 1)
+        return "it is not a plain one in two dimensions";
+    for (int d = 0; d < 2; d++)
+        if (c->kernel[d] != 3 || c->stride[d] != 1 || c->dilation[d] != 1)
+            return "it is not one of 3x3 with a stride of 1";
+    for (int d = 0; d < 2; d++)
+        if (c->size[d] < 4 || c->size[d] > 4096)
+            return "its images are small, or too wide";
+    /* Tiles are transformed for each channel of both, multiplied for each pair of them. */
+    if (c->in_channels * c->out_channels < 10 * (c->in_channels + c->out_channels))
+        return "it has few channels";
+    if (c->images * c->size[0] * c->size[1] < 100) /* 25 tiles, for which weights are transformed */
+        return "its images are small";
+    if (td_weight_of(c->weight) && !td_weight_to_pack(c->weight))
+        return "weights are not packed";
+    return NULL;
+}
+
+/* Chooses how many rows of tiles a block has: the most that a cache has room for, or fewer, so that
+ * they fill vectors and the slots have equal shares. Each block reads all weights, which takes as
+ * long as READING tiles. */
+static void cut_rows(struct td_winograd *w, int64_t images, int threads)
+{
+    int64_t most = TILES / (w->ins + w->outs), best = INT64_MAX;
+    most = (most < 32 ? 32 : most) / w->across;
+    for (int64_t rows = 1; rows == 1 || (rows <= most && rows <= w->down); rows++) {
+        int64_t blocks = (w->down + rows - 1) / rows;
+        int64_t shares = (images * blocks + threads - 1) / threads;
+        int64_t cost = shares * (fill(rows * w->across, VECTOR) + READING);
+        if (cost <= best) {
+            best = cost;
+            w->rows = rows;
+            w->blocks = blocks;
+        }
+    }
+}
+
+const char *td_conv_cut_winograd(const struct td_conv *c, int64_t width, int threads,
+                                 struct td_winograd *w)
+{
+    const char *no = objection(c);
+    *w = (struct td_winograd){.outs = c->out_channels,
+                              .ins = c->in_channels,
+                              .width = c->last ? width : 0,
+                              .down = (c->size[0] + 1) / 2,
+                              .across = (c->size[1] + 1) / 2};
+    if (no)
+        return no;
+    threads = threads < 1 ? 1 : threads;
+    cut_rows(w, c->images, threads);
+    int64_t items = c->images * w->blocks;
+    w->slots = items < threads ? (int)items : threads;
+    w->ld = fill(w->rows * w->across, 2 * VECTOR);
+    w->ldc = fill(w->outs, 2 * VECTOR);
+    /* A cache line more than whole ones: planes that all begin in one set would throw each other
+     * out of a first-level cache. */
+    w->plane = fill((w->width ? fill(w->outs, w->width) : w->outs) * w->ins, VECTOR);
+    w->plane += w->plane % 1024 == VECTOR ? 0 : VECTOR;
+    w->taps = (size_t)(9 * w->plane) * sizeof(float);
+    w->weights = (size_t)(16 * w->plane) * sizeof(float);
+    w->of_self = room_of(16 * w->ins * w->ld);
+    w->products = room_of(16 * w->ldc * w->ld);
+    w->line = room_of((w->rows + 1) * w->across + 3 * VECTOR);
+    w->slot = w->of_self + w->products + 24 * w->line + 24 * 128 + room_of(w->ins + VECTOR);
+    return NULL;
 }

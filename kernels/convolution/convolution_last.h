@@ -1,101 +1,13 @@
 /* What the rows of FP32 with channels last share that sum in registers: weights in whole vectors of
- * the result's channels, rows of the result, and post-ops. The first post-ops are done in
- * registers, as far as they take no other tensor but a single number, the rest behind a row's
- * pixels. Included by files that have TD_REAL_BITS and the level's lanes. */
+ * the result's channels, rows of the result, and post-ops. Included by files that have TD_REAL_BITS
+ * and the level's lanes. */
 #ifndef TD_KERNELS_CONVOLUTION_LAST_H
 #define TD_KERNELS_CONVOLUTION_LAST_H
 
-#include "kernels/convolution/convolution.h"
-#include "kernels/formulas.h"
-#include "kernels/reals.h"
+#include "kernels/convolution/convolution_posts.h"
 #include "kernels/weight.h"
 
 #include <string.h>
-
-/* ---- post-ops ---- */
-
-struct conv_posts {
-    const struct td_conv *c;
-    int early;              /* post-ops that are done in registers, */
-    float number[TD_POSTS]; /* what these take, */
-    struct td_post rest;    /* and those that are not, */
-    bool across;            /* which take runs that begin and end within pixels, too */
-};
-
-/* Whether it can be done in registers. */
-static bool conv_post_is_early(const struct td_post_op *op)
-{
-    switch (op->point) {
-    case TD_POINT_relu:
-    case TD_POINT_hardswish:
-        return true;
-    case TD_POINT_plus:
-    case TD_POINT_mul:
-    case TD_POINT_fmax:
-    case TD_POINT_fmin:
-        return td_numel(op->other) == 1;
-    default:
-        return false;
-    }
-}
-
-/* early: whether there are any that are done in registers. */
-static void conv_posts_split(const struct td_conv *c, bool early, struct conv_posts *p)
-{
-    *p = (struct conv_posts){.c = c, .across = true};
-    while (early && p->early < c->post.n && conv_post_is_early(&c->post.op[p->early])) {
-        const struct td_tensor *other = c->post.op[p->early].other;
-        p->number[p->early++] = other ? *(const float *)other->data : 0;
-    }
-    for (int i = p->early; i < c->post.n; i++) {
-        const struct td_tensor *other = c->post.op[i].other;
-        int64_t n = other ? td_numel(other) : 1;
-        p->rest.op[p->rest.n++] = c->post.op[i];
-        p->across = p->across && (n == 1 || n == td_numel(c->out));
-    }
-}
-
-#define CONV_EACH_SUM(formula)                                                                     \
-    {                                                                                              \
-        _Pragma("GCC unroll 32") for (int t = 0; t < n; t++) sum[t] = formula;                     \
-        continue;                                                                                  \
-    }
-/* Does the early ones to n vectors of sums. */
-TD_INLINE void conv_posts_early(const struct conv_posts *p, td_vf *sum, const int n)
-{
-    for (int i = 0; i < p->early; i++) {
-        enum td_point point = p->c->post.op[i].point;
-        td_vf number = td_set(p->number[i]);
-        if (point == TD_POINT_relu)
-            CONV_EACH_SUM(o_relu(sum[t]))
-        if (point == TD_POINT_fmax)
-            CONV_EACH_SUM(o_fmax(sum[t], number))
-        if (point == TD_POINT_fmin)
-            CONV_EACH_SUM(o_fmin(sum[t], number))
-        if (point == TD_POINT_hardswish)
-            CONV_EACH_SUM(o_hardswish(sum[t]))
-        if (point == TD_POINT_mul)
-            CONV_EACH_SUM(sum[t] * number)
-        CONV_EACH_SUM(sum[t] + number)
-    }
-}
-
-/* The rest, of n elements of the result, which are one pixel or several, from element number at on.
- * channels: of a pixel of the result. */
-static void conv_posts_late(const struct conv_posts *p, int64_t channels, int64_t at, int64_t n)
-{
-    float *out = (float *)p->c->out->data + at, x[TD_POST_RUN] __attribute__((aligned(64)));
-    for (int64_t i = 0, run; i < n; i += run) {
-        run = p->across ? TD_POST_RUN : channels - i % channels;
-        run = run < TD_POST_RUN ? run : TD_POST_RUN;
-        run = run < n - i ? run : n - i;
-        for (int64_t k = 0; k < run; k += TD_LANES)
-            td_store(x + k, td_load_next(out + i + k, run - k, 0));
-        TD_NAME(post)(&p->rest, p->c->out, at + i, run, x);
-        for (int64_t k = 0; k < run; k += TD_LANES)
-            td_store_next(out + i + k, run - k, td_load(x + k));
-    }
-}
 
 /* ---- weights ---- */
 

@@ -100,7 +100,7 @@ static int name_tensors(struct context *x, const struct td_case *c, const struct
         if (td_bench_fill(x->arena, &arg->value.tensor))
             return -ENOMEM;
         bool stored = n == 1 && (!strcmp(handle->schema.name, "linear") ||
-                                 !strcmp(handle->schema.name, "conv2d"));
+                                 !strncmp(handle->schema.name, "conv2d", 6));
         if (stored) {
             if (td_weight_create(weight, &arg->value.tensor, NULL))
                 return -ENOMEM;

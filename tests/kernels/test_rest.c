@@ -19,6 +19,8 @@ static const struct {
     {"matmul", "self=[33,131] other=[131,87]", 1},
     {"matmul", "self=[2,20,64] other=[64,192]", 1},
     {"conv2d", "input=[1,19,9,9] weight=[45,19,3,3]", 1},
+    {"conv2d", "input=[1,64,12,12] weight=[45,64,3,3]", 1},
+    {"conv2d_channels_last", "input=[1,12,12,37] weight=[45,37,3,3]", 1},
     {"conv2d", "input=[1,64,9,9] weight=[96,64,1,1]", 1},
     {"conv2d", "input=[1,36,9,9] weight=[72,12,5,3] groups=3 padding=2", 1},
     {"conv2d", "input=[1,640,9,9] weight=[640,1,3,3] groups=640", 1},
